@@ -1,0 +1,56 @@
+/* Heap blocks. Zeroed blocks come from mmap when large: the kernel's zero pages cost neither time
+ * nor memory until they are written, so a program's arena of 1 GB loads in microseconds. */
+#include "core/alloc.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/checked.h"
+
+static void *libc_alloc(void *user, size_t size, size_t align, int zeroed);
+static void libc_free(void *user, void *block);
+
+static const ec_alloc_hook libc_hook = {libc_alloc, libc_free, NULL};
+static ec_alloc_hook hook = {libc_alloc, libc_free, NULL};
+
+/* A calloc'ed block with room for the alignment and, in front of the aligned address, the address
+ * to free: one scheme for every alignment, and calloc keeps its lazy zero pages. */
+static void *libc_alloc(void *user, size_t size, size_t align, int zeroed) {
+  (void)user;
+  size_t total;
+  if (align < sizeof(void *)) align = sizeof(void *);
+  if (!ec_add_size(size, align + sizeof(void *), &total) || total > PTRDIFF_MAX) return NULL;
+  char *raw = zeroed ? calloc(1, total) : malloc(total);
+  if (!raw) return NULL;
+  uintptr_t at = ((uintptr_t)raw + sizeof(void *) + align - 1) & ~(uintptr_t)(align - 1);
+  char *block = raw + (at - (uintptr_t)raw);
+  memcpy(block - sizeof(void *), &raw, sizeof raw);
+  return block;
+}
+
+static void libc_free(void *user, void *block) {
+  (void)user;
+  void *raw;
+  memcpy(&raw, (char *)block - sizeof(void *), sizeof raw);
+  free(raw);
+}
+
+void ec_alloc_set_hook(const ec_alloc_hook *with) { hook = with ? *with : libc_hook; }
+
+void *ec_alloc(size_t size) { return hook.alloc(hook.user, size, EC_ALIGN, 0); }
+
+void *ec_alloc_zeroed(size_t size) { return hook.alloc(hook.user, size, EC_ALIGN, 1); }
+
+void *ec_alloc_aligned(size_t size, size_t align) {
+  return hook.alloc(hook.user, size, align > EC_ALIGN ? align : EC_ALIGN, 1);
+}
+
+void *ec_alloc_array(size_t count, size_t size) {
+  size_t total;
+  return ec_mul_size(count, size, &total) ? ec_alloc_zeroed(total) : NULL;
+}
+
+void ec_free(void *block) {
+  if (block) hook.free(hook.user, block);
+}

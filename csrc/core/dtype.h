@@ -1,0 +1,54 @@
+/* Scalar types: ids, sizes, names and sets, all from dtype.def. */
+#ifndef EC_CORE_DTYPE_H
+#define EC_CORE_DTYPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum ec_dtype {
+#define EC_DTYPE(NAME, id, bytes, name, torch_name, category) EC_##NAME = (id),
+#include "core/dtype.def"
+#undef EC_DTYPE
+} ec_dtype;
+
+enum { EC_DTYPE_COUNT = 32 }; /* size of a table indexed by dtype; unused slots are zero */
+
+/* A set of dtypes is a mask of their ids. */
+typedef uint32_t ec_dtype_set;
+#define EC_BIT(dtype) (1u << (unsigned)(dtype))
+enum {
+  EC_SET_BOOL = 1u << EC_BOOL,
+  EC_SET_INTEGRAL = 1u << EC_UINT8 | 1u << EC_INT8 | 1u << EC_INT16 | 1u << EC_INT32 |
+                    1u << EC_INT64 | 1u << EC_UINT16 | 1u << EC_UINT32 | 1u << EC_UINT64,
+  EC_SET_HALF = 1u << EC_FLOAT16 | 1u << EC_BFLOAT16,
+  EC_SET_FLOATING = 1u << EC_FLOAT32 | 1u << EC_FLOAT64 | EC_SET_HALF,
+  EC_SET_COMPLEX = 1u << EC_COMPLEX64 | 1u << EC_COMPLEX128,
+  EC_SET_INTB = EC_SET_INTEGRAL | EC_SET_BOOL,
+  EC_SET_REAL = EC_SET_INTEGRAL | EC_SET_FLOATING,
+  EC_SET_REALB = EC_SET_REAL | EC_SET_BOOL,
+  EC_SET_FLOATC = EC_SET_FLOATING | EC_SET_COMPLEX,
+  EC_SET_ALL = EC_SET_REALB | EC_SET_COMPLEX,
+  EC_SET_NONE = 0 /* for operators without tensors */
+};
+
+/* Bytes of one element; 0 for an id that no row of dtype.def has. */
+size_t ec_dtype_size(ec_dtype dtype);
+/* NumPy's name ("float32"); a name of the id's own ("qint8", "dtype 99") for the others. */
+const char *ec_dtype_name(ec_dtype dtype);
+/* The reference's name ("Float"). */
+const char *ec_dtype_torch_name(ec_dtype dtype);
+/* Whether `id` from a file is a row of dtype.def. */
+bool ec_dtype_valid(int64_t id);
+
+static inline bool ec_dtype_in(ec_dtype dtype, ec_dtype_set set) {
+  return (unsigned)dtype < 32 && (set >> (unsigned)dtype & 1u);
+}
+static inline bool ec_is_floating(ec_dtype d) { return ec_dtype_in(d, EC_SET_FLOATING); }
+static inline bool ec_is_complex(ec_dtype d) { return ec_dtype_in(d, EC_SET_COMPLEX); }
+static inline bool ec_is_integral(ec_dtype d) { return ec_dtype_in(d, EC_SET_INTEGRAL); }
+
+/* "float32, float16" for messages: at most `size` bytes into `buffer`, which comes back. */
+const char *ec_dtype_set_names(ec_dtype_set set, char *buffer, size_t size);
+
+#endif

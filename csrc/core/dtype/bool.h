@@ -1,0 +1,15 @@
+/* bool for a template: how it is stored (EC_T), computed (EC_C) and accumulated (EC_ACC). */
+#define EC_T uint8_t
+#define EC_C bool
+#define EC_ACC int64_t
+#define EC_SUFFIX bool
+#define EC_ID EC_BOOL
+#define EC_LOAD(x) ((x) != 0)
+#define EC_STORE(x) ((uint8_t)((x) != 0))
+#define EC_IS_FLOAT 0
+#define EC_IS_COMPLEX 0
+#define EC_IS_BOOL 1
+#define EC_LOWEST false
+#define EC_HIGHEST true
+#include EC_TEMPLATE
+#include "core/dtype/end.h"

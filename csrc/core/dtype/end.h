@@ -1,0 +1,13 @@
+/* Forgets the dtype of the template just included. */
+#undef EC_T
+#undef EC_C
+#undef EC_ACC
+#undef EC_SUFFIX
+#undef EC_ID
+#undef EC_LOAD
+#undef EC_STORE
+#undef EC_IS_FLOAT
+#undef EC_IS_COMPLEX
+#undef EC_IS_BOOL
+#undef EC_LOWEST
+#undef EC_HIGHEST

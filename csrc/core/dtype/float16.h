@@ -1,0 +1,15 @@
+/* float16 for a template: how it is stored (EC_T), computed (EC_C) and accumulated (EC_ACC). */
+#define EC_T uint16_t
+#define EC_C float
+#define EC_ACC float
+#define EC_SUFFIX float16
+#define EC_ID EC_FLOAT16
+#define EC_LOAD(x) ec_f16_to_f32(x)
+#define EC_STORE(x) ec_f32_to_f16(x)
+#define EC_IS_FLOAT 1
+#define EC_IS_COMPLEX 0
+#define EC_IS_BOOL 0
+#define EC_LOWEST -INFINITY
+#define EC_HIGHEST INFINITY
+#include EC_TEMPLATE
+#include "core/dtype/end.h"

@@ -1,0 +1,15 @@
+/* int32 for a template: how it is stored (EC_T), computed (EC_C) and accumulated (EC_ACC). */
+#define EC_T int32_t
+#define EC_C int32_t
+#define EC_ACC int64_t
+#define EC_SUFFIX int32
+#define EC_ID EC_INT32
+#define EC_LOAD(x) (x)
+#define EC_STORE(x) (x)
+#define EC_IS_FLOAT 0
+#define EC_IS_COMPLEX 0
+#define EC_IS_BOOL 0
+#define EC_LOWEST INT32_MIN
+#define EC_HIGHEST INT32_MAX
+#include EC_TEMPLATE
+#include "core/dtype/end.h"

@@ -1,0 +1,15 @@
+/* int64 for a template: how it is stored (EC_T), computed (EC_C) and accumulated (EC_ACC). */
+#define EC_T int64_t
+#define EC_C int64_t
+#define EC_ACC int64_t
+#define EC_SUFFIX int64
+#define EC_ID EC_INT64
+#define EC_LOAD(x) (x)
+#define EC_STORE(x) (x)
+#define EC_IS_FLOAT 0
+#define EC_IS_COMPLEX 0
+#define EC_IS_BOOL 0
+#define EC_LOWEST INT64_MIN
+#define EC_HIGHEST INT64_MAX
+#include EC_TEMPLATE
+#include "core/dtype/end.h"

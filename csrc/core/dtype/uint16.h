@@ -1,0 +1,15 @@
+/* uint16 for a template: how it is stored (EC_T), computed (EC_C) and accumulated (EC_ACC). */
+#define EC_T uint16_t
+#define EC_C uint16_t
+#define EC_ACC int64_t
+#define EC_SUFFIX uint16
+#define EC_ID EC_UINT16
+#define EC_LOAD(x) (x)
+#define EC_STORE(x) ((uint16_t)(x))
+#define EC_IS_FLOAT 0
+#define EC_IS_COMPLEX 0
+#define EC_IS_BOOL 0
+#define EC_LOWEST 0
+#define EC_HIGHEST UINT16_MAX
+#include EC_TEMPLATE
+#include "core/dtype/end.h"

@@ -1,0 +1,15 @@
+/* uint32 for a template: how it is stored (EC_T), computed (EC_C) and accumulated (EC_ACC). */
+#define EC_T uint32_t
+#define EC_C uint32_t
+#define EC_ACC int64_t
+#define EC_SUFFIX uint32
+#define EC_ID EC_UINT32
+#define EC_LOAD(x) (x)
+#define EC_STORE(x) (x)
+#define EC_IS_FLOAT 0
+#define EC_IS_COMPLEX 0
+#define EC_IS_BOOL 0
+#define EC_LOWEST 0
+#define EC_HIGHEST UINT32_MAX
+#include EC_TEMPLATE
+#include "core/dtype/end.h"

@@ -1,0 +1,60 @@
+/* Sentences of errors: formatting into the caller's fixed buffer. */
+#include "core/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *ec_status_sentence(ec_status status) {
+  switch (status) {
+#define EC_STATUS(name, code, sentence, pyclass, pybase)                                           \
+  case EC_##name: return sentence;
+#include "core/status.def"
+#undef EC_STATUS
+  }
+  return "unknown status";
+}
+
+void ec_error_clear(ec_error *err) {
+  if (!err) return;
+  err->status = EC_OK;
+  err->message[0] = '\0';
+}
+
+/* Formats at `at`; marks a cut sentence so that nobody takes it for a whole one. */
+static void format_at(ec_error *err, size_t at, const char *fmt, va_list args) {
+  int n = vsnprintf(err->message + at, sizeof err->message - at, fmt, args);
+  if (n >= 0 && (size_t)n >= sizeof err->message - at)
+    memcpy(err->message + sizeof err->message - 4, "...", 4);
+}
+
+ec_status ec_fail(ec_error *err, ec_status status, const char *fmt, ...) {
+  if (!err) return status;
+  va_list args;
+  va_start(args, fmt);
+  format_at(err, 0, fmt, args);
+  va_end(args);
+  err->status = status;
+  return status;
+}
+
+ec_status ec_fail_in(ec_error *err, ec_status status, const char *fmt, ...) {
+  if (!err) return status;
+  char inner[EC_ERROR_SIZE];
+  memcpy(inner, err->message, sizeof inner);
+  va_list args;
+  va_start(args, fmt);
+  format_at(err, 0, fmt, args);
+  va_end(args);
+  ec_error_append(err, ": %s", inner);
+  err->status = status;
+  return status;
+}
+
+void ec_error_append(ec_error *err, const char *fmt, ...) {
+  if (!err) return;
+  va_list args;
+  va_start(args, fmt);
+  format_at(err, strlen(err->message), fmt, args);
+  va_end(args);
+}

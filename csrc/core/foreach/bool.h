@@ -1,0 +1,2 @@
+/* Only bool. Includes EC_TEMPLATE once for each. */
+#include "core/dtype/bool.h"

@@ -1,0 +1,16 @@
+/* Limits for hostile input, in one place. Each is far above what the export flow writes. */
+#ifndef EC_CORE_LIMITS_H
+#define EC_CORE_LIMITS_H
+
+enum {
+  EC_MAX_RANK = 16,              /* dimensions of a tensor: the reference's kTensorDimensionLimit */
+  EC_MAX_FB_DEPTH = 64,          /* nested FlatBuffers tables: flatbuffers::Verifier's default */
+  EC_MAX_FB_TABLES = 4000000,    /* visited FlatBuffers tables in one file */
+  EC_MAX_NESTED_PROGRAMS = 8,    /* programs inside programs (ExecutorBackend) */
+  EC_MAX_INSTRUCTIONS = 10000000 /* executed per call: the reference's limit against endless loops */
+};
+
+/* Bytes of one tensor or buffer: larger sizes cannot be pointed into with ptrdiff_t. */
+#define EC_MAX_BYTES ((size_t)PTRDIFF_MAX)
+
+#endif

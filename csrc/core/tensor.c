@@ -1,0 +1,154 @@
+/* Shapes, dense strides and resizing. */
+#include "core/tensor.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/checked.h"
+
+bool ec_numel(const int64_t *sizes, size_t rank, int64_t *numel) {
+  int64_t n = 1;
+  bool zero = false, ok = true;
+  for (size_t d = 0; d < rank; d++) {
+    if (sizes[d] < 0) return false;
+    if (sizes[d] == 0) zero = true;
+    else ok = ok && ec_mul_i64(n, sizes[d], &n);
+  }
+  *numel = zero ? 0 : n;
+  return ok;
+}
+
+void ec_strides(const int64_t *sizes, const uint8_t *dim_order, size_t rank, int64_t *strides) {
+  int64_t stride = 1;
+  for (size_t i = rank; i-- > 0;) {
+    size_t d = dim_order[i];
+    strides[d] = stride;
+    if (sizes[d] != 0) stride *= sizes[d];
+  }
+}
+
+static bool is_permutation(const uint8_t *dim_order, size_t rank) {
+  unsigned seen = 0;
+  for (size_t i = 0; i < rank; i++) {
+    if (dim_order[i] >= rank || seen >> dim_order[i] & 1u) return false;
+    seen |= 1u << dim_order[i];
+  }
+  return true;
+}
+
+ec_status ec_tensor_init(ec_tensor *t, ec_dtype dtype, size_t rank, const int64_t *sizes,
+                         const uint8_t *dim_order, ec_error *err) {
+  char text[EC_SHAPE_TEXT];
+  memset(t, 0, sizeof *t);
+  if (rank > EC_MAX_RANK)
+    return ec_fail(err, EC_NOT_SUPPORTED, "rank %zu, at most %d dimensions are supported", rank,
+                   EC_MAX_RANK);
+  if (!ec_dtype_size(dtype))
+    return ec_fail(err, EC_NOT_SUPPORTED, "dtype %s is not supported", ec_dtype_name(dtype));
+  int64_t numel;
+  size_t nbytes;
+  if (!ec_numel(sizes, rank, &numel) ||
+      !ec_mul_size((size_t)numel, ec_dtype_size(dtype), &nbytes) || nbytes > EC_MAX_BYTES)
+    return ec_fail(err, EC_INVALID_PROGRAM, "impossible shape %s",
+                   ec_shape_text(sizes, rank, text, sizeof text));
+  for (size_t d = 0; d < rank; d++) t->dim_order[d] = dim_order ? dim_order[d] : (uint8_t)d;
+  if (!is_permutation(t->dim_order, rank))
+    return ec_fail(err, EC_INVALID_PROGRAM, "dim_order is not a permutation of 0..%zu", rank - 1);
+  t->dtype = (uint8_t)dtype;
+  t->rank = (uint8_t)rank;
+  t->numel = t->numel_bound = numel;
+  memcpy(t->sizes, sizes, rank * sizeof *sizes);
+  ec_strides(t->sizes, t->dim_order, rank, t->strides);
+  return EC_OK;
+}
+
+/* Storage of an unbound tensor: grown by half so that appending loops stay linear. */
+static ec_status grow(ec_tensor *t, int64_t numel, ec_error *err) {
+  size_t nbytes;
+  if (!ec_mul_size((size_t)numel, ec_dtype_size((ec_dtype)t->dtype), &nbytes))
+    return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED, "%" PRId64 " elements overflow", numel);
+  if (t->data && nbytes <= t->capacity) return EC_OK;
+  if (t->owns_data && nbytes < t->capacity + t->capacity / 2)
+    nbytes = t->capacity + t->capacity / 2;
+  void *data = ec_alloc_zeroed(nbytes);
+  if (!data)
+    return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED, "no memory for %zu bytes", nbytes);
+  if (t->data) memcpy(data, t->data, ec_tensor_nbytes(t));
+  if (t->owns_data) ec_free(t->data);
+  t->data = data;
+  t->capacity = nbytes;
+  t->owns_data = 1;
+  return EC_OK;
+}
+
+static ec_status check_resize(const ec_tensor *t, size_t rank, const int64_t *sizes,
+                              int64_t *numel, ec_error *err) {
+  char now[EC_SHAPE_TEXT], want[EC_SHAPE_TEXT];
+  ec_shape_text(t->sizes, t->rank, now, sizeof now);
+  ec_shape_text(sizes, rank < EC_MAX_RANK ? rank : EC_MAX_RANK, want, sizeof want);
+  if (rank != t->rank)
+    return ec_fail(err, EC_NOT_SUPPORTED, "shape %s has another rank than the planned %s", want,
+                   now);
+  if (!ec_numel(sizes, rank, numel))
+    return ec_fail(err, EC_NOT_SUPPORTED, "impossible shape %s", want);
+  if (t->dynamism == EC_STATIC)
+    return ec_fail(err, EC_NOT_SUPPORTED, "shape %s, but the program fixes it to %s", want, now);
+  if (t->dynamism == EC_DYNAMIC_BOUND && *numel > t->numel_bound)
+    return ec_fail(err, EC_NOT_SUPPORTED,
+                   "shape %s has %" PRId64 " elements, the program's upper bound is %" PRId64, want,
+                   *numel, t->numel_bound);
+  return EC_OK;
+}
+
+ec_status ec_tensor_resize(ec_tensor *t, size_t rank, const int64_t *sizes, ec_error *err) {
+  bool same = rank == t->rank;
+  for (size_t d = 0; same && d < rank; d++) same = t->sizes[d] == sizes[d];
+  int64_t numel = t->numel;
+  if (!same) EC_TRY(check_resize(t, rank, sizes, &numel, err));
+  if (t->dynamism == EC_DYNAMIC_UNBOUND) EC_TRY(grow(t, numel, err));
+  if ((size_t)numel > t->capacity / ec_dtype_size((ec_dtype)t->dtype))
+    return ec_fail(err, EC_INVALID_STATE, "no storage: %zu bytes for %" PRId64 " elements of %s",
+                   t->capacity, numel, ec_dtype_name((ec_dtype)t->dtype));
+  if (same) return EC_OK;
+  memcpy(t->sizes, sizes, rank * sizeof *sizes);
+  t->numel = numel;
+  ec_strides(t->sizes, t->dim_order, rank, t->strides);
+  return EC_OK;
+}
+
+void ec_tensor_free_data(ec_tensor *t) {
+  if (t->owns_data) ec_free(t->data);
+  t->owns_data = 0;
+  t->data = NULL;
+  t->capacity = 0;
+}
+
+bool ec_tensor_is_contiguous(const ec_tensor *t) {
+  for (size_t d = 0; d < t->rank; d++)
+    if (t->dim_order[d] != d) return false;
+  return true;
+}
+
+bool ec_tensor_same_layout(const ec_tensor *a, const ec_tensor *b) {
+  if (a->rank != b->rank) return false;
+  for (size_t d = 0; d < a->rank; d++)
+    if (a->strides[d] != b->strides[d] && (a->sizes[d] > 1 || b->sizes[d] > 1)) return false;
+  return true;
+}
+
+bool ec_tensor_same_sizes(const ec_tensor *a, const ec_tensor *b) {
+  return a->rank == b->rank && memcmp(a->sizes, b->sizes, a->rank * sizeof *a->sizes) == 0;
+}
+
+const char *ec_shape_text(const int64_t *sizes, size_t rank, char *buffer, size_t size) {
+  size_t at = 0;
+  for (size_t d = 0; d < rank && at < size; d++) {
+    int n = snprintf(buffer + at, size - at, "%s%" PRId64, d ? ", " : "(", sizes[d]);
+    if (n < 0) break;
+    at += (size_t)n;
+  }
+  if (at < size) snprintf(buffer + at, size - at, rank == 0 ? "()" : rank == 1 ? ",)" : ")");
+  return buffer;
+}

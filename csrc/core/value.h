@@ -1,0 +1,58 @@
+/* Values of a method: what instructions take and give. A slot's kind is fixed when the method is
+ * loaded (runtime/load.c refuses instructions that would change it), so accessors do not check. */
+#ifndef EC_CORE_VALUE_H
+#define EC_CORE_VALUE_H
+
+#include "core/tensor.h"
+
+/* The reference's runtime tags. */
+typedef enum ec_kind {
+  EC_KIND_NONE = 0,
+  EC_KIND_TENSOR = 1,
+  EC_KIND_STRING = 2,
+  EC_KIND_DOUBLE = 3,
+  EC_KIND_INT = 4,
+  EC_KIND_BOOL = 5,
+  EC_KIND_BOOL_LIST = 6,
+  EC_KIND_DOUBLE_LIST = 7,
+  EC_KIND_INT_LIST = 8,
+  EC_KIND_TENSOR_LIST = 9,
+  EC_KIND_OPTIONAL_TENSOR_LIST = 11
+} ec_kind;
+
+typedef struct ec_value {
+  uint32_t kind;  /* an ec_kind */
+  uint32_t count; /* items of a list, bytes of a string without its NUL */
+  union {
+    int64_t i;
+    double d;
+    bool b;
+    ec_tensor *tensor;
+    const char *string;      /* NUL-terminated */
+    const bool *bools;
+    const double *doubles;
+    struct ec_value **items; /* Int values of an int list; Tensor or None values of tensor lists */
+  } as;
+} ec_value;
+
+/* "Tensor", "Int", "TensorList", ... for messages. */
+const char *ec_kind_name(ec_kind kind);
+
+/* A number of any kind: an argument of schema type Scalar. */
+typedef struct ec_scalar {
+  ec_kind kind; /* EC_KIND_INT, EC_KIND_DOUBLE or EC_KIND_BOOL */
+  union {
+    int64_t i;
+    double d;
+    bool b;
+  } as;
+} ec_scalar;
+
+static inline double ec_scalar_double(ec_scalar s) {
+  return s.kind == EC_KIND_DOUBLE ? s.as.d : s.kind == EC_KIND_INT ? (double)s.as.i : s.as.b;
+}
+
+/* Truncates; saturates outside int64, NaN gives 0: never undefined. */
+int64_t ec_scalar_int(ec_scalar s);
+
+#endif

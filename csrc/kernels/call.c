@@ -1,0 +1,81 @@
+/* Reading arguments, and the checks that every kernel shares. */
+#include "kernels/call.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+ec_scalar ec_arg_scalar(const ec_call *c, size_t i) {
+  const ec_value *v = c->args[i];
+  ec_scalar s = {.kind = (ec_kind)v->kind};
+  if (v->kind == EC_KIND_DOUBLE) s.as.d = v->as.d;
+  else if (v->kind == EC_KIND_BOOL) s.as.b = v->as.b;
+  else s.as.i = v->as.i;
+  return s;
+}
+
+ec_status ec_arg_ints(ec_call *c, size_t i, ec_ints *out) {
+  *out = (ec_ints){NULL, 0};
+  const ec_value *list = c->args[i];
+  if (list->kind == EC_KIND_NONE) return EC_OK;
+  int64_t *v;
+  EC_TRY(ec_call_scratch(c, list->count, sizeof *v, &v));
+  for (size_t k = 0; k < list->count; k++) v[k] = list->as.items[k]->as.i;
+  *out = (ec_ints){v, list->count};
+  return EC_OK;
+}
+
+ec_tensors ec_arg_tensors(const ec_call *c, size_t i) {
+  const ec_value *list = c->args[i];
+  if (list->kind == EC_KIND_NONE) return (ec_tensors){NULL, 0};
+  return (ec_tensors){list->as.items, list->count};
+}
+
+ec_status ec_call_scratch(ec_call *c, size_t count, size_t size, void *out) {
+  return ec_arena_array(c->scratch, count, size, "scratch", out, c->err);
+}
+
+ec_status ec_call_resize(ec_call *c, size_t i, size_t rank, const int64_t *sizes) {
+  ec_status status = ec_tensor_resize(ec_arg_tensor(c, i), rank, sizes, c->err);
+  if (status == EC_OK) return EC_OK;
+  return ec_fail_in(c->err, status, "argument '%s'", c->op->args[i].name);
+}
+
+ec_status ec_call_return(ec_call *c, ec_scalar result) {
+  ec_value *slot = c->args[c->op->nargs];
+  switch ((ec_kind)slot->kind) {
+  case EC_KIND_INT: slot->as.i = ec_scalar_int(result); return EC_OK;
+  case EC_KIND_DOUBLE: slot->as.d = ec_scalar_double(result); return EC_OK;
+  case EC_KIND_BOOL: slot->as.b = ec_scalar_double(result) != 0; return EC_OK;
+  default:
+    return ec_fail(c->err, EC_INVALID_PROGRAM, "the result slot is a %s, expected a number",
+                   ec_kind_name((ec_kind)slot->kind));
+  }
+}
+
+ec_status ec_call_fail(ec_call *c, size_t i, const char *fmt, ...) {
+  char text[EC_ERROR_SIZE / 2];
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(text, sizeof text, fmt, args);
+  va_end(args);
+  return ec_fail(c->err, EC_INVALID_ARGUMENT, "argument '%s': %s", c->op->args[i].name, text);
+}
+
+ec_status ec_call_check_dtype(ec_call *c, size_t i, ec_dtype_set expected) {
+  ec_dtype found = ec_tensor_dtype(ec_arg_tensor(c, i));
+  if (ec_dtype_in(found, expected)) return EC_OK;
+  char names[256];
+  return ec_call_fail(c, i, "dtype %s, expected one of %s", ec_dtype_name(found),
+                      ec_dtype_set_names(expected, names, sizeof names));
+}
+
+ec_status ec_call_wrap_dim(ec_call *c, int64_t dim, size_t rank, size_t *out) {
+  int64_t n = rank ? (int64_t)rank : 1;
+  if (dim < -n || dim >= n)
+    return ec_fail(c->err, EC_INVALID_ARGUMENT,
+                   "dim %" PRId64 " is out of range, expected [%" PRId64 ", %" PRId64 "]", dim, -n,
+                   n - 1);
+  *out = (size_t)(dim < 0 ? dim + n : dim);
+  return EC_OK;
+}

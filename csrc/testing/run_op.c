@@ -1,0 +1,35 @@
+/* Runs one operator on values that tests/op_harness.py builds with ctypes. Test builds only. */
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/call.h"
+
+#define EC_TEST_API __attribute__((visibility("default")))
+
+EC_TEST_API int ec_testing_run_op(const char *name, ec_value **args, size_t nargs, int reference,
+                                  char *message, size_t size);
+EC_TEST_API const char *ec_testing_op_schema(size_t index);
+
+int ec_testing_run_op(const char *name, ec_value **args, size_t nargs, int reference, char *message,
+                      size_t size) {
+  ec_error err = {0};
+  ec_arena scratch = {0};
+  ec_status status = ec_ops_init(&err);
+  const ec_op *op = status == EC_OK ? ec_op_find(name) : NULL;
+  if (status == EC_OK && !op) status = ec_fail(&err, EC_OPERATOR_MISSING, "no operator %s", name);
+  if (status == EC_OK && nargs < op->nargs + op->returns_scalar)
+    status = ec_fail(&err, EC_INVALID_ARGUMENT, "%s takes %zu arguments, got %zu", name,
+                     op->nargs + op->returns_scalar, nargs);
+  if (status == EC_OK) {
+    ec_call call = {args, op, &scratch, &err, reference != 0};
+    status = op->fn(&call);
+  }
+  snprintf(message, size, "%s", err.message);
+  ec_arena_deinit(&scratch);
+  return (int)status;
+}
+
+const char *ec_testing_op_schema(size_t index) {
+  if (ec_ops_init(NULL) != EC_OK || index >= ec_op_count()) return NULL;
+  return ec_op_at(index)->schema;
+}
