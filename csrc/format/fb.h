@@ -1,0 +1,117 @@
+/* FlatBuffers: a structural verifier driven by schema tables, and reads that it has made safe.
+ *
+ * ec_fb_verify walks a buffer once. Afterwards every accessor below may be called on the root and
+ * on whatever they return, whatever the bytes are: offsets, vtables, vectors, strings, unions and
+ * nesting have been checked. Reads go through memcpy, so the buffer may have any alignment. */
+#ifndef EC_FORMAT_FB_H
+#define EC_FORMAT_FB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "core/error.h"
+
+typedef enum ec_fb_type {
+  EC_FB_SCALAR,  /* `size` bytes inline */
+  EC_FB_STRING,  /* NUL-terminated */
+  EC_FB_VECTOR,  /* of scalars of `size` bytes */
+  EC_FB_TABLE,   /* of `tables[0]` */
+  EC_FB_TABLES,  /* vector of tables of `tables[0]` */
+  EC_FB_STRINGS, /* vector of strings */
+  EC_FB_UNION    /* field id is that of the value; the type byte is field id - 1;
+                    `tables` by type, [0] unused; unknown types are left for the reader */
+} ec_fb_type;
+
+typedef struct ec_fb_schema ec_fb_schema;
+
+typedef struct ec_fb_field {
+  const char *name;
+  uint16_t id;
+  uint8_t type; /* an ec_fb_type */
+  uint8_t size; /* of a scalar, or of a vector's item */
+  const ec_fb_schema *const *tables;
+  size_t table_count;
+} ec_fb_field;
+
+struct ec_fb_schema {
+  const char *name;
+  const ec_fb_field *fields;
+  size_t field_count;
+};
+
+/* A table in a verified buffer; NULL where the field was absent. */
+typedef const uint8_t *ec_fb_table;
+
+/* A vector in a verified buffer; items NULL where the field was absent. */
+typedef struct ec_fb_vec {
+  const uint8_t *items;
+  uint32_t count;
+} ec_fb_vec;
+
+/* Verifies the table `root` that the first u32 of `data` points to, and everything below it.
+ * `what` names the file in messages ("program"). InvalidProgram says where (path of fields such as
+ * "execution_plan[0].values[12].val.sizes"), what was found and what was expected. */
+ec_status ec_fb_verify(const uint8_t *data, size_t size, const ec_fb_schema *root, const char *what,
+                       ec_error *err);
+
+ec_fb_table ec_fb_root(const uint8_t *data);
+
+/* Where field `id` of a table is; NULL where it is absent. */
+const uint8_t *ec_fb_field_at(ec_fb_table table, unsigned id);
+
+/* Scalars of a table, `otherwise` where absent (or where the table is NULL). */
+static inline uint64_t ec_fb_get(ec_fb_table table, unsigned id, size_t size, uint64_t otherwise) {
+  const uint8_t *at = table ? ec_fb_field_at(table, id) : NULL;
+  uint64_t value = 0;
+  if (!at) return otherwise;
+  for (size_t i = 0; i < size; i++) value |= (uint64_t)at[i] << (8 * i);
+  return value;
+}
+static inline bool ec_fb_bool(ec_fb_table t, unsigned id) { return ec_fb_get(t, id, 1, 0) != 0; }
+static inline uint8_t ec_fb_u8(ec_fb_table t, unsigned id) {
+  return (uint8_t)ec_fb_get(t, id, 1, 0);
+}
+static inline int8_t ec_fb_i8(ec_fb_table t, unsigned id) { return (int8_t)ec_fb_get(t, id, 1, 0); }
+static inline int32_t ec_fb_i32(ec_fb_table t, unsigned id) {
+  return (int32_t)ec_fb_get(t, id, 4, 0);
+}
+static inline uint32_t ec_fb_u32(ec_fb_table t, unsigned id) {
+  return (uint32_t)ec_fb_get(t, id, 4, 0);
+}
+static inline int64_t ec_fb_i64(ec_fb_table t, unsigned id) {
+  return (int64_t)ec_fb_get(t, id, 8, 0);
+}
+static inline uint64_t ec_fb_u64(ec_fb_table t, unsigned id) { return ec_fb_get(t, id, 8, 0); }
+double ec_fb_f64(ec_fb_table table, unsigned id);
+float ec_fb_f32(ec_fb_table table, unsigned id);
+
+/* Strings (NUL-terminated; NULL where absent), tables and union values, vectors. */
+const char *ec_fb_string(ec_fb_table table, unsigned id);
+ec_fb_table ec_fb_child(ec_fb_table table, unsigned id);
+ec_fb_vec ec_fb_vector(ec_fb_table table, unsigned id);
+
+/* Items; `index` must be below count. */
+ec_fb_table ec_fb_vec_table(ec_fb_vec vec, uint32_t index);
+const char *ec_fb_vec_string(ec_fb_vec vec, uint32_t index);
+static inline int32_t ec_fb_vec_i32(ec_fb_vec vec, uint32_t index) {
+  int32_t value;
+  memcpy(&value, vec.items + (size_t)index * 4, 4);
+  return value;
+}
+static inline int64_t ec_fb_vec_i64(ec_fb_vec vec, uint32_t index) {
+  int64_t value;
+  memcpy(&value, vec.items + (size_t)index * 8, 8);
+  return value;
+}
+static inline uint64_t ec_fb_vec_u64(ec_fb_vec vec, uint32_t index) {
+  return (uint64_t)ec_fb_vec_i64(vec, index);
+}
+static inline double ec_fb_vec_f64(ec_fb_vec vec, uint32_t index) {
+  double value;
+  memcpy(&value, vec.items + (size_t)index * 8, 8);
+  return value;
+}
+
+#endif

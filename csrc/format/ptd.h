@@ -1,0 +1,28 @@
+/* .ptd files (FlatTensor): named blobs and tensors beside a program. */
+#ifndef EC_FORMAT_PTD_H
+#define EC_FORMAT_PTD_H
+
+#include "format/fb.h"
+
+/* Field ids EC_PTD_<Table>_<field>, from flat_tensor.def. */
+enum {
+#define EC_FB_FIELD(table, id, name, kind, arg) EC_PTD_##table##_##name = (id),
+#define EC_FB_TABLE_BEGIN(table)
+#define EC_FB_TABLE_END(table)
+#include "format/flat_tensor.def"
+#undef EC_FB_FIELD
+#undef EC_FB_TABLE_BEGIN
+#undef EC_FB_TABLE_END
+};
+
+typedef struct ec_ptd {
+  const uint8_t *data; /* the file, borrowed */
+  size_t size;
+  uint64_t segment_base, segment_data_size;
+  ec_fb_table root; /* table FlatTensor */
+} ec_ptd;
+
+/* Checks header, sizes, identifier ("FT01") and structure. Errors: InvalidExternalData. */
+ec_status ec_ptd_open(ec_ptd *out, const uint8_t *data, size_t size, ec_error *err);
+
+#endif

@@ -1,0 +1,70 @@
+/* .pte files: header, program FlatBuffer, segments. Opening verifies the structure, so that all
+ * later reads (through ec_fb_* and the functions here) are safe whatever the bytes are. */
+#ifndef EC_FORMAT_PTE_H
+#define EC_FORMAT_PTE_H
+
+#include "format/fb.h"
+
+/* The reference's levels by name. What makes reads safe is always checked; INTERNAL_CONSISTENCY
+ * adds the reference's validate_program (see format/README.md). */
+typedef enum ec_verification { EC_VERIFY_MINIMAL = 0, EC_VERIFY_INTERNAL_CONSISTENCY = 1 } ec_verification;
+
+/* Field ids EC_PTE_<Table>_<field> and union types, from program.def. */
+enum {
+#define EC_FB_FIELD(table, id, name, kind, arg) EC_PTE_##table##_##name = (id),
+#define EC_FB_TABLE_BEGIN(table)
+#define EC_FB_TABLE_END(table)
+#include "format/program.def"
+#undef EC_FB_FIELD
+#undef EC_FB_TABLE_BEGIN
+#undef EC_FB_TABLE_END
+};
+
+/* Union KernelTypes. */
+enum {
+  EC_PTE_NULL = 1, EC_PTE_INT, EC_PTE_BOOL, EC_PTE_DOUBLE, EC_PTE_TENSOR, EC_PTE_STRING,
+  EC_PTE_INT_LIST, EC_PTE_DOUBLE_LIST, EC_PTE_BOOL_LIST, EC_PTE_TENSOR_LIST,
+  EC_PTE_OPTIONAL_TENSOR_LIST
+};
+
+/* Union InstructionArguments. */
+enum { EC_PTE_KERNEL_CALL = 1, EC_PTE_DELEGATE_CALL, EC_PTE_MOVE_CALL, EC_PTE_JUMP_FALSE_CALL,
+       EC_PTE_FREE_CALL };
+
+typedef struct ec_pte {
+  const uint8_t *data; /* the file, borrowed */
+  size_t size;
+  uint32_t header_length;     /* 0: no extended header */
+  uint64_t program_size;      /* bytes of the FlatBuffer from offset 0 */
+  uint64_t segment_base;      /* 0: no segments */
+  uint64_t segment_data_size; /* 0: not stated */
+  ec_fb_table root;           /* table Program */
+} ec_pte;
+
+/* A piece of the file. */
+typedef struct ec_bytes {
+  const uint8_t *data;
+  size_t size;
+} ec_bytes;
+
+/* Checks header, sizes, identifier and structure. Errors: InvalidArgument (too small), InvalidProgram
+ * (anything wrong with the bytes; another identifier is named: "found ET11, expected ET12"). */
+ec_status ec_pte_open(ec_pte *out, const uint8_t *data, size_t size, ec_verification level,
+                      ec_error *err);
+
+/* Segment `index`, inside the file (checked here, for each call). */
+ec_status ec_pte_segment(const ec_pte *pte, uint64_t index, ec_bytes *out, ec_error *err);
+
+/* Constant `buffer_idx` (> 0) of at least `nbytes`: from the constant segment, or from the legacy
+ * constant_buffer. */
+ec_status ec_pte_constant(const ec_pte *pte, uint32_t buffer_idx, size_t nbytes, ec_bytes *out,
+                          ec_error *err);
+
+/* Initial state of a mutable buffer: mutable_data_segments[0] at offset index `buffer_idx`. */
+ec_status ec_pte_mutable_data(const ec_pte *pte, uint32_t buffer_idx, size_t nbytes, ec_bytes *out,
+                              ec_error *err);
+
+/* A delegate's payload; `ref` is a table BackendDelegateDataReference (inline or segment). */
+ec_status ec_pte_delegate_data(const ec_pte *pte, ec_fb_table ref, ec_bytes *out, ec_error *err);
+
+#endif

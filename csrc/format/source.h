@@ -1,0 +1,38 @@
+/* Where a file's bytes come from: a mapped file, or somebody's buffer. Bytes are read in place. */
+#ifndef EC_FORMAT_SOURCE_H
+#define EC_FORMAT_SOURCE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/error.h"
+
+/* What to do about page faults of a mapped file. */
+typedef enum ec_mlock {
+  EC_MLOCK_NONE,    /* pages are read when touched (default) */
+  EC_MLOCK_TRY,     /* mlock; a refusal is ignored */
+  EC_MLOCK_REQUIRE  /* mlock; a refusal is AccessFailed */
+} ec_mlock;
+
+/* Zeroed is closed. */
+typedef struct ec_source {
+  const uint8_t *data;
+  size_t size;
+  void (*release)(void *owner); /* called once by ec_source_close; may be NULL */
+  void *owner;
+  size_t mapped; /* bytes to unmap; 0 for a buffer */
+} ec_source;
+
+/* Maps a file read-only. AccessFailed names the path and the system's reason; an empty file, a
+ * directory or a device is refused. */
+ec_status ec_source_open_file(ec_source *out, const char *path, ec_mlock mlock, ec_error *err);
+
+/* Lends a buffer; `release(owner)` is called when it is no longer needed. A buffer that is not
+ * aligned to 16 bytes is copied once (release is then called at once), so that constants keep the
+ * alignment that they have in the file. On failure release is not called. */
+ec_status ec_source_open_buffer(ec_source *out, const void *data, size_t size,
+                                void (*release)(void *owner), void *owner, ec_error *err);
+
+void ec_source_close(ec_source *source);
+
+#endif
