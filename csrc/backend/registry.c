@@ -1,0 +1,69 @@
+/* Registered backends: a small table behind a lock; rows are never removed. */
+#include "backend/registry.h"
+
+#include <pthread.h>
+#include <string.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static const ec_backend *backends[EC_MAX_BACKENDS];
+static size_t count;
+
+static ec_status check(const ec_backend *b, ec_error *err) {
+  if (!b || b->abi_version != EC_BACKEND_ABI_VERSION)
+    return ec_fail(err, EC_INVALID_ARGUMENT, "backend has ABI version %u, expected %u",
+                   b ? b->abi_version : 0, EC_BACKEND_ABI_VERSION);
+  if (b->struct_size < sizeof *b || !b->id || !b->id[0] || !b->init || !b->execute)
+    return ec_fail(err, EC_INVALID_ARGUMENT,
+                   "backend '%s' is incomplete: id, init and execute are needed, and a struct of at "
+                   "least %zu bytes (found %zu)",
+                   b->struct_size >= sizeof *b && b->id ? b->id : "?", sizeof *b, b->struct_size);
+  return EC_OK;
+}
+
+static const ec_backend *find_locked(const char *id) {
+  for (size_t i = 0; i < count; i++)
+    if (strcmp(backends[i]->id, id) == 0) return backends[i];
+  return NULL;
+}
+
+ec_status ec_backend_register(const ec_backend *backend, ec_error *err) {
+  EC_TRY(check(backend, err));
+  ec_status status = EC_OK;
+  pthread_mutex_lock(&lock);
+  const ec_backend *same = find_locked(backend->id);
+  if (same && same != backend)
+    status = ec_fail(err, EC_REGISTRATION_EXISTS, "another backend is registered as '%s'",
+                     backend->id);
+  else if (!same && count == EC_MAX_BACKENDS)
+    status = ec_fail(err, EC_REGISTRATION_EXCEEDING_MAX, "more than %d backends", EC_MAX_BACKENDS);
+  else if (!same)
+    backends[count++] = backend;
+  pthread_mutex_unlock(&lock);
+  return status;
+}
+
+const ec_backend *ec_backend_find(const char *id) {
+  pthread_mutex_lock(&lock);
+  const ec_backend *found = find_locked(id);
+  pthread_mutex_unlock(&lock);
+  return found;
+}
+
+size_t ec_backend_count(void) {
+  pthread_mutex_lock(&lock);
+  size_t n = count;
+  pthread_mutex_unlock(&lock);
+  return n;
+}
+
+const ec_backend *ec_backend_at(size_t index) {
+  pthread_mutex_lock(&lock);
+  const ec_backend *backend = index < count ? backends[index] : NULL;
+  pthread_mutex_unlock(&lock);
+  return backend;
+}
+
+bool ec_backend_is_available(const char *id) {
+  const ec_backend *backend = ec_backend_find(id);
+  return backend && (!backend->is_available || backend->is_available(backend));
+}

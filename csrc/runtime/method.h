@@ -1,0 +1,105 @@
+/* A loaded method: native values, planned memory, delegates, and the executor.
+ *
+ * One call is: lock, bind every input and any outputs, execute, read outputs, unlock.
+ *   ec_method_lock(m);
+ *   ec_method_bind_input(m, 0, &array, &err); ...
+ *   ec_method_bind_output(m, 0, data, nbytes); ...    optional
+ *   ec_method_execute(m, &err);
+ *   const ec_value *v = ec_method_output(m, 0); ...
+ *   ec_method_unlock(m);
+ * Everything between lock and unlock is one thread's. Failure anywhere leaves the method usable. */
+#ifndef EC_RUNTIME_METHOD_H
+#define EC_RUNTIME_METHOD_H
+
+#include "core/value.h"
+#include "runtime/program.h"
+
+typedef struct ec_method ec_method;
+
+typedef struct ec_method_options {
+  bool reference_kernels; /* plain loops only */
+} ec_method_options;
+
+/* Loads a method. The program must outlive it. Errors: NotFound (name, backend), OperatorMissing
+ * (one sentence that lists all of them), InvalidProgram, NotSupported, MemoryAllocationFailed, and
+ * what backends say. */
+ec_status ec_method_load(const ec_program *program, const char *name,
+                         const ec_method_options *options, ec_method **out, ec_error *err);
+void ec_method_free(ec_method *method); /* NULL is allowed */
+
+const char *ec_method_name(const ec_method *method);
+size_t ec_method_input_count(const ec_method *method);
+size_t ec_method_output_count(const ec_method *method);
+
+/* The slot of an input or output, for its kind, dtype, rank, dim order and dynamism. The shape of a
+ * dynamic input is that of the last call; ec_program_describe has the bounds. */
+const ec_value *ec_method_input(const ec_method *method, size_t index);
+const ec_value *ec_method_output(const ec_method *method, size_t index);
+
+/* False where another thread has it: ec_method_lock waits, so give up the GIL before. */
+bool ec_method_try_lock(ec_method *method);
+void ec_method_lock(ec_method *method);
+/* Forgets all bindings (arrays are no longer referred to) and unlocks. */
+void ec_method_unlock(ec_method *method);
+
+/* An array of the caller's; it must stay valid until unlock. */
+typedef struct ec_array {
+  void *data; /* of element (0, 0, ...) */
+  ec_dtype dtype;
+  size_t rank;
+  const int64_t *sizes;
+  const int64_t *strides; /* in BYTES; any, negative and zero too */
+} ec_array;
+
+/* Binds input `index`: kind must be a tensor, dtype and rank equal, sizes allowed by the program.
+ * Memory of the program's own layout is used in place unless the program writes to this input or
+ * shares its memory; any other layout is copied by index when executing (a channels-last array is
+ * never misread). Errors: InvalidArgument (naming the input, found, expected), NotSupported
+ * (sizes: the reference's code). */
+ec_status ec_method_bind_input(ec_method *method, size_t index, const ec_array *array,
+                               ec_error *err);
+
+/* Binds an input that is not a tensor. A number or string must equal the traced value (doubles
+ * within atol 1e-4, rtol 1e-5, as in the reference); None fits a None slot. */
+ec_status ec_method_bind_scalar(ec_method *method, size_t index, ec_scalar scalar, ec_error *err);
+ec_status ec_method_bind_string(ec_method *method, size_t index, const char *text, ec_error *err);
+ec_status ec_method_bind_none(ec_method *method, size_t index, ec_error *err);
+
+/* Whether output `index` is a tensor of fixed shape, so that its memory can be given beforehand. */
+bool ec_method_output_is_static(const ec_method *method, size_t index);
+
+/* Lends memory for such an output: dense in the output's own dim order, `nbytes` long, aligned to
+ * its item size, not overlapping any input. Execution writes the result there, directly where the
+ * plan allows it. */
+ec_status ec_method_bind_output(ec_method *method, size_t index, void *data, size_t nbytes,
+                                ec_error *err);
+
+/* Runs the method: all inputs must be bound. Does not need the GIL. Errors name method,
+ * instruction and operator. */
+ec_status ec_method_execute(ec_method *method, ec_error *err);
+
+/* Attributes: tensors with a fully qualified name (mutable buffers exported with
+ * emit_mutable_buffer_names, external weights). Data aliases the method's memory. */
+size_t ec_method_attribute_count(const ec_method *method);
+const char *ec_method_attribute_name(const ec_method *method, size_t index);
+ec_tensor *ec_method_attribute(ec_method *method, size_t index);
+/* Whether it may be written: constants of the program may not. */
+bool ec_method_attribute_is_mutable(const ec_method *method, size_t index);
+
+/* Puts all state back to what it was after loading: planned memory zeroed, initialised buffers from
+ * the file. Call it locked. */
+void ec_method_reset(ec_method *method);
+
+typedef struct ec_method_memory {
+  size_t planned;   /* bytes of planned arenas */
+  size_t shared;    /* of which shared with other methods of the program */
+  size_t native;    /* values, instructions, plans */
+  size_t scratch;   /* largest need of a kernel so far, kept for the next call */
+  size_t heap;      /* unbound tensors, staged inputs */
+} ec_method_memory;
+
+void ec_method_get_memory(const ec_method *method, ec_method_memory *out);
+
+/* Allocated bytes and blocks of delegates are theirs and not counted. */
+
+#endif
