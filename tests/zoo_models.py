@@ -1,0 +1,569 @@
+"""The models of the zoo, each a function behind the registry decorator `@model`.
+
+Add a model: write a function that returns one `Spec` (the method "forward") or a `Zoo` of several,
+decorate it, and keep it under a second to export where possible. See zoo.py for what is done
+with them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+# ---------------------------------------------------------------------------------------------
+# Registry
+# ---------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Spec:
+    """One method: an eval() module, the inputs of successive calls, the export options."""
+
+    module: nn.Module
+    calls: list[tuple[Any, ...]]
+    dynamic_shapes: Any = None
+    strict: bool = False
+
+
+@dataclass
+class Zoo:
+    """One file: its methods, its constant methods and how it is planned."""
+
+    methods: dict[str, Spec]
+    constants: dict[str, Any] = field(default_factory=dict)
+    planning: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def shares_state(self) -> bool:
+        """Whether the methods see each other's buffers."""
+        return bool(self.planning.get("share_mutable_buffers"))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A registered model. `large` ones are for benchmarks; `rtol` and `atol` for eager."""
+
+    name: str
+    make: Callable[[], Spec | Zoo]
+    large: bool = False
+    rtol: float = 1e-4
+    atol: float = 1e-5
+
+    def build(self) -> Zoo:
+        """The seeded model, its inputs and options, in float32 and eval mode."""
+        torch.manual_seed(0)
+        made = self.make()
+        zoo = made if isinstance(made, Zoo) else Zoo({"forward": made})
+        for spec in zoo.methods.values():
+            spec.module.eval()
+        return zoo
+
+
+MODELS: dict[str, Entry] = {}
+
+
+def model(name: str, **options: Any) -> Callable[[Callable[..., Spec | Zoo]], Any]:
+    """Registers the decorated function; decorate twice to register it with other arguments."""
+    arguments = options.pop("arguments", {})
+
+    def register(make: Callable[..., Spec | Zoo]) -> Callable[..., Spec | Zoo]:
+        MODELS[name] = Entry(name, lambda: make(**arguments), **options)
+        return make
+
+    return register
+
+
+# ---------------------------------------------------------------------------------------------
+# Multi-layer and recurrent
+# ---------------------------------------------------------------------------------------------
+
+
+class Lambda(nn.Module):
+    """A module around a function of tensors."""
+
+    def __init__(self, function: Callable[..., Any], **submodules: nn.Module) -> None:
+        super().__init__()
+        self.function = function
+        for name, module in submodules.items():
+            self.add_module(name, module)
+
+    def forward(self, *args: Any) -> Any:
+        return self.function(*args)
+
+
+@model("mlp")
+def mlp() -> Spec:
+    net = nn.Sequential(
+        nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 32), nn.GELU(), nn.LayerNorm(32),
+        nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 10), nn.LogSoftmax(-1),
+    )  # fmt: skip
+    return Spec(net, [(torch.randn(4, 16),)])
+
+
+@model("lstm", arguments={"cell": nn.LSTM})
+@model("gru", arguments={"cell": nn.GRU})
+def recurrent(cell: type[nn.LSTM] | type[nn.GRU]) -> Spec:
+    net = cell(12, 16, num_layers=2, batch_first=True, bidirectional=True)
+    return Spec(net, [(torch.randn(2, 5, 12),)])
+
+
+# ---------------------------------------------------------------------------------------------
+# Convolutional
+# ---------------------------------------------------------------------------------------------
+
+
+def conv_bn(cin: int, cout: int, kernel: int, act: Callable[[], nn.Module] = nn.ReLU,
+            stride: int = 1, groups: int = 1) -> nn.Sequential:  # fmt: skip
+    """Convolution, batch norm with non-trivial statistics, activation."""
+    norm = nn.BatchNorm2d(cout)
+    nn.init.uniform_(norm.running_mean, -0.1, 0.1)
+    nn.init.uniform_(norm.running_var, 0.5, 1.5)
+    conv = nn.Conv2d(cin, cout, kernel, stride, kernel // 2, groups=groups, bias=False)
+    return nn.Sequential(conv, norm, act())
+
+
+class UNet(nn.Module):
+    """Two levels down, two levels up by transposed convolution, skip connections."""
+
+    def __init__(self, width: int = 8) -> None:
+        super().__init__()
+        w = width
+        self.down = nn.ModuleList([conv_bn(3, w, 3), conv_bn(w, 2 * w, 3)])
+        self.middle = conv_bn(2 * w, 4 * w, 3)
+        self.up = nn.ModuleList(
+            [nn.ConvTranspose2d(4 * w, 2 * w, 2, 2), nn.ConvTranspose2d(2 * w, w, 4, 2, 1)]
+        )
+        self.merge = nn.ModuleList([conv_bn(4 * w, 2 * w, 3), conv_bn(2 * w, w, 3)])
+        self.head = nn.Conv2d(w, 2, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        skips = []
+        for block in self.down:
+            x = block(x)
+            skips.append(x)
+            x = F.max_pool2d(x, 2)
+        x = self.middle(x)
+        for up, merge in zip(self.up, self.merge, strict=True):
+            x = merge(torch.cat([up(x), skips.pop()], 1))
+        return torch.sigmoid(self.head(x))
+
+
+@model("unet")
+def unet() -> Spec:
+    return Spec(UNet(), [(torch.randn(1, 3, 32, 32),)])
+
+
+class MBConv(nn.Module):
+    """Inverted residual of MobileNetV2 and EfficientNet, with optional squeeze-excite."""
+
+    def __init__(self, cin: int, cout: int, stride: int, expand: int, kernel: int,
+                 act: Callable[[], nn.Module], squeeze: bool) -> None:  # fmt: skip
+        super().__init__()
+        mid = cin * expand
+        self.residual = stride == 1 and cin == cout
+        self.expand = conv_bn(cin, mid, 1, act) if expand > 1 else nn.Identity()
+        self.depthwise = conv_bn(mid, mid, kernel, act, stride, mid)
+        self.squeeze = (
+            nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(mid, max(1, cin // 4), 1), nn.SiLU(),
+                          nn.Conv2d(max(1, cin // 4), mid, 1), nn.Sigmoid())
+            if squeeze else None
+        )  # fmt: skip
+        self.project = conv_bn(mid, cout, 1, nn.Identity)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.depthwise(self.expand(x))
+        if self.squeeze is not None:
+            y = y * self.squeeze(y)
+        y = self.project(y)
+        return x + y if self.residual else y
+
+
+Stage = tuple[int, int, int, int, int]
+"""expansion, channels, repeats, first stride, kernel"""
+
+
+def mb_net(stages: list[Stage], width: float, classes: int, act: Callable[[], nn.Module],
+           squeeze: bool) -> nn.Sequential:  # fmt: skip
+    """Stem, stages of inverted residuals, head."""
+
+    def scaled(channels: int) -> int:
+        return max(4, int(channels * width + 2) // 4 * 4)
+
+    layers: list[nn.Module] = [conv_bn(3, scaled(32), 3, act, 2)]
+    cin = scaled(32)
+    for expand, channels, repeats, stride, kernel in stages:
+        for i in range(repeats):
+            step = stride if i == 0 else 1
+            layers.append(MBConv(cin, scaled(channels), step, expand, kernel, act, squeeze))
+            cin = scaled(channels)
+    head = scaled(1280)
+    layers += [conv_bn(cin, head, 1, act), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.2)]
+    return nn.Sequential(*layers, nn.Linear(head, classes))
+
+
+MOBILENET_V2: list[Stage] = [
+    (1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 32, 3, 2, 3), (6, 64, 4, 2, 3), (6, 96, 3, 1, 3),
+    (6, 160, 3, 2, 3), (6, 320, 1, 1, 3),
+]  # fmt: skip
+EFFICIENTNET_B0: list[Stage] = [
+    (1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3, 2, 3), (6, 112, 3, 1, 5),
+    (6, 192, 4, 2, 5), (6, 320, 1, 1, 3),
+]  # fmt: skip
+
+
+@model("mobilenet_v2", arguments={"size": 32, "width": 0.25, "classes": 10})
+@model("mobilenet_v2_224", large=True, arguments={"size": 224, "width": 1.0, "classes": 1000})
+def mobilenet_v2(size: int, width: float, classes: int) -> Spec:
+    net = mb_net(MOBILENET_V2, width, classes, nn.ReLU6, squeeze=False)
+    return Spec(net, [(torch.randn(1, 3, size, size),)])
+
+
+@model("efficientnet")
+def efficientnet() -> Spec:
+    return Spec(mb_net(EFFICIENTNET_B0, 0.25, 10, nn.SiLU, True), [(torch.randn(1, 3, 32, 32),)])
+
+
+class BasicBlock(nn.Module):
+    """Two convolutions and a shortcut."""
+
+    def __init__(self, cin: int, cout: int, stride: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            conv_bn(cin, cout, 3, stride=stride), conv_bn(cout, cout, 3, nn.Identity)
+        )
+        same = stride == 1 and cin == cout
+        self.shortcut = nn.Identity() if same else conv_bn(cin, cout, 1, nn.Identity, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.relu(self.body(x) + self.shortcut(x))
+
+
+@model("resnet18", arguments={"size": 32, "width": 8, "classes": 10})
+@model("resnet18_224", large=True, arguments={"size": 224, "width": 64, "classes": 1000})
+def resnet18(size: int, width: int, classes: int) -> Spec:
+    layers: list[nn.Module] = [conv_bn(3, width, 7, stride=2), nn.MaxPool2d(3, 2, 1)]
+    cin = width
+    for i in range(4):
+        cout = width << i
+        layers += [BasicBlock(cin, cout, 1 if i == 0 else 2), BasicBlock(cout, cout, 1)]
+        cin = cout
+    layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(cin, classes)]
+    return Spec(nn.Sequential(*layers), [(torch.randn(1, 3, size, size),)])
+
+
+@model("channels_last")
+def channels_last() -> Spec:
+    """Input and weights in channels_last, so that dim orders other than contiguous appear."""
+    net = nn.Sequential(conv_bn(3, 8, 3), nn.MaxPool2d(2), nn.Conv2d(8, 4, 3))
+    x = torch.randn(2, 3, 8, 8).to(memory_format=torch.channels_last)
+    return Spec(net.to(memory_format=torch.channels_last), [(x,)])
+
+
+# ---------------------------------------------------------------------------------------------
+# Attention
+# ---------------------------------------------------------------------------------------------
+
+
+@model("transformer_encoder")
+def transformer_encoder() -> Spec:
+    layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, activation="gelu")
+    net = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    return Spec(net, [(torch.randn(2, 7, 32),)])
+
+
+SIZES = {
+    "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+}  # fmt: skip
+
+
+def tokens(*shape: int, vocabulary: int = 100) -> Tensor:
+    """Random token ids."""
+    return torch.randint(0, vocabulary, shape)
+
+
+@model("vit")
+def vit() -> Spec:
+    from transformers import ViTConfig, ViTModel
+
+    net = ViTModel(ViTConfig(image_size=32, patch_size=8, **SIZES))
+    return Spec(Lambda(lambda x: net(x).pooler_output, net=net), [(torch.randn(2, 3, 32, 32),)])
+
+
+@model("bert")
+def bert() -> Spec:
+    from transformers import BertConfig, BertModel
+
+    net = BertModel(BertConfig(vocab_size=100, max_position_embeddings=32, **SIZES))
+    mask = torch.tensor([[1] * 8, [1] * 5 + [0] * 3])
+    wrapped = Lambda(lambda x, m: tuple(net(x, m, return_dict=False)), net=net)
+    return Spec(wrapped, [(tokens(2, 8), mask)])
+
+
+@model("gpt2")
+def gpt2() -> Spec:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    config = GPT2Config(vocab_size=100, n_positions=32, n_embd=32, n_layer=2, n_head=4)
+    net = GPT2LMHeadModel(config)
+    return Spec(Lambda(lambda x: net(x, use_cache=False).logits, net=net), [(tokens(1, 8),)])
+
+
+@model("llama")
+def llama() -> Spec:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(
+        vocab_size=100, max_position_embeddings=32, num_key_value_heads=2, **SIZES
+    )
+    net = LlamaForCausalLM(config)
+    return Spec(Lambda(lambda x: net(x, use_cache=False).logits, net=net), [(tokens(1, 8),)])
+
+
+@model("whisper_encoder")
+def whisper_encoder() -> Spec:
+    from transformers import WhisperConfig
+    from transformers.models.whisper.modeling_whisper import WhisperEncoder
+
+    config = WhisperConfig(
+        num_mel_bins=8, d_model=32, encoder_layers=2, encoder_attention_heads=4,
+        encoder_ffn_dim=64, max_source_positions=16,
+    )  # fmt: skip
+    net = WhisperEncoder(config)
+    wrapped = Lambda(lambda x: net(x).last_hidden_state, net=net)
+    return Spec(wrapped, [(torch.randn(1, 8, 32),)])
+
+
+# ---------------------------------------------------------------------------------------------
+# Dynamic shapes, control flow, symbolic integers
+# ---------------------------------------------------------------------------------------------
+
+
+@model("dynamic_batch")
+def dynamic_batch() -> Spec:
+    net = nn.Sequential(
+        conv_bn(3, 4, 3), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(64, 10), nn.Softmax(-1)
+    )
+    calls = [(torch.randn(n, 3, 8, 8),) for n in (3, 8, 1, 5)]
+    return Spec(net, calls, {"input": {0: torch.export.Dim("batch", min=1, max=8)}})
+
+
+class CausalAttention(nn.Module):
+    """Attention whose mask and positions depend on the sequence length of the call."""
+
+    def __init__(self, dim: int, heads: int, longest: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.position = nn.Embedding(longest, dim)
+        self.qkv = nn.Linear(dim, 3 * dim)
+        self.out = nn.Linear(dim, dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        b, n, d = x.shape
+        x = x + self.position(torch.arange(n))
+        qkv = self.qkv(x).view(b, n, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
+        q, k, v = qkv.unbind(0)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d // self.heads)
+        mask = torch.ones(n, n, dtype=torch.bool).tril()
+        weights = scores.masked_fill(~mask, float("-inf")).softmax(-1)
+        return self.out((weights @ v).transpose(1, 2).reshape(b, n, d))
+
+
+@model("dynamic_seq")
+def dynamic_seq() -> Spec:
+    calls = [(torch.randn(2, n, 16),) for n in (4, 12, 2, 7)]
+    shapes = {"x": {1: torch.export.Dim("n", min=2, max=12)}}
+    return Spec(CausalAttention(16, 2, 12), calls, shapes)
+
+
+@model("symbolic")
+def symbolic() -> Spec:
+    """Integers computed from shapes, returned and used, so that the prim operators appear."""
+
+    def run(x: Tensor) -> Any:
+        n = x.shape[0]
+        half = n // 2
+        y = x.reshape(n * 2, 2) * n + (n - half) / 3
+        return y, torch.full((n * 2 + 1,), 1.5), torch.arange(half + 1), n, n % 3
+
+    calls = [(torch.randn(n, 4),) for n in (6, 10, 3)]
+    return Spec(Lambda(run), calls, (({0: torch.export.Dim("n", min=2, max=10)},),))
+
+
+@model("data_dependent")
+def data_dependent() -> Spec:
+    """A size that is only known at run time, from item() and from nonzero()."""
+
+    def run(x: Tensor, n: Tensor) -> Any:
+        size = n.item()
+        torch._check(size >= 1)
+        torch._check(size <= 8)
+        return torch.ones(size) * 2, torch.nonzero(x)
+
+    calls = [(torch.tensor(m), torch.tensor(n)) for m, n in (([0, 1, 1], 3), ([1, 1, 1], 8))]
+    return Spec(Lambda(run), calls)
+
+
+@model("cond")
+def cond() -> Spec:
+    def run(x: Tensor) -> Tensor:
+        return torch.cond(x.sum() > 0, lambda x: x.sin() + 1, lambda x: x.cos() * 2, (x,))
+
+    return Spec(Lambda(run), [(torch.full((2, 3), v),) for v in (0.5, -0.5, 0.25)])
+
+
+@model("cond_twice")
+def cond_twice() -> Spec:
+    """The official runtime gets this wrong: the second cond overwrites a result of the first."""
+
+    def run(x: Tensor) -> Any:
+        first = torch.cond(
+            x.sum() > 0, lambda x: (x.sin(), x + 1), lambda x: (x.cos(), x * 2), (x,)
+        )
+        second = torch.cond(
+            x.shape[0] > 4, lambda a: a.exp(), lambda a: a.abs().sqrt(), (first[0],)
+        )
+        return second, first[1]
+
+    calls = [(torch.full((n, 3), v),) for n, v in ((5, 0.5), (5, -0.5), (3, 0.5), (4, -1.0))]
+    return Spec(Lambda(run), calls, (({0: torch.export.Dim("n", min=2, max=8)},),))
+
+
+@model("map_loop")
+def map_loop() -> Spec:
+    from torch._higher_order_ops.map import map as torch_map
+
+    def run(xs: Tensor, y: Tensor) -> Tensor:
+        return torch_map(lambda x, y: (x * y).sum(0) + y, xs, y)
+
+    calls = [(torch.randn(4, 2, 3), torch.randn(2, 3)) for _ in range(2)]
+    return Spec(Lambda(run), calls)
+
+
+@model("scalar_inputs")
+def scalar_inputs() -> Spec:
+    """Python values beside tensors in the inputs and outputs."""
+
+    def run(x: Tensor, n: int, scale: float, flag: bool) -> Any:
+        return x * n + scale, n + 1, [x + 1 if flag else x, x - 1]
+
+    return Spec(Lambda(run), [(torch.randn(3), 3, 0.5, True)])
+
+
+# ---------------------------------------------------------------------------------------------
+# State and several methods
+# ---------------------------------------------------------------------------------------------
+
+
+class KvCache(nn.Module):
+    """One attention head over a cache that `update` writes at the given position."""
+
+    def __init__(self, update: Callable[[Tensor, Tensor, Tensor], None], dim: int = 8) -> None:
+        super().__init__()
+        self.update = update
+        self.qkv = nn.Linear(dim, 3 * dim)
+        self.register_buffer("keys", torch.zeros(1, 6, dim))
+        self.register_buffer("values", torch.zeros(1, 6, dim))
+
+    def forward(self, x: Tensor, position: Tensor) -> Tensor:
+        q, k, v = self.qkv(x).chunk(3, -1)
+        self.update(self.keys, position, k)
+        self.update(self.values, position, v)
+        mask = torch.arange(6) <= position
+        return F.scaled_dot_product_attention(q, self.keys, self.values, mask[None, None, :])
+
+
+def _index_copy(cache: Tensor, position: Tensor, value: Tensor) -> None:
+    cache.index_copy_(1, position, value)
+
+
+def _index_put(cache: Tensor, position: Tensor, value: Tensor) -> None:
+    cache[:, position] = value
+
+
+def _slice(cache: Tensor, position: Tensor, value: Tensor) -> None:
+    start = position.item()
+    torch._check(start >= 0)
+    torch._check(start < cache.shape[1])
+    cache.narrow(1, start, 1).copy_(value)
+
+
+@model("kv_cache_index_copy", arguments={"update": _index_copy})
+@model("kv_cache_index_put", arguments={"update": _index_put})
+@model("kv_cache_slice", arguments={"update": _slice})
+def kv_cache(update: Callable[[Tensor, Tensor, Tensor], None]) -> Spec:
+    net = KvCache(update)
+    return Spec(net, [(torch.randn(1, 1, 8), torch.tensor([i])) for i in (0, 1, 2, 3, 1)])
+
+
+class Accumulator(nn.Module):
+    """Adds its input to a buffer and returns the sum so far."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.total += x
+        return self.total * 1.0
+
+
+@model("accumulator")
+def accumulator() -> Spec:
+    return Spec(Accumulator(), [(torch.randn(4),) for _ in range(4)])
+
+
+@model("shared_state")
+def shared_state() -> Zoo:
+    """Two methods over the same buffer, planned in one arena that both use."""
+    net = Accumulator()
+
+    def method() -> Spec:
+        return Spec(net, [(torch.randn(4),) for _ in range(2)])
+
+    return Zoo({"left": method(), "right": method()}, planning={"share_mutable_buffers": True})
+
+
+@model("io_unplanned")
+def io_unplanned() -> Zoo:
+    """Inputs and outputs without planned memory."""
+    net = nn.Sequential(nn.Linear(8, 8), nn.Sigmoid())
+    planning = {"alloc_graph_input": False, "alloc_graph_output": False}
+    return Zoo({"forward": Spec(net, [(torch.randn(2, 8),), (torch.randn(2, 8),)])}, {}, planning)
+
+
+class Decoder(nn.Module):
+    """One step of a recurrent decoder with attention over the encoded sequence."""
+
+    def __init__(self, dim: int, vocabulary: int) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(vocabulary, dim)
+        self.cell = nn.GRUCell(dim, dim)
+        self.head = nn.Linear(2 * dim, vocabulary)
+
+    def forward(self, token: Tensor, state: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        state = self.cell(self.embed(token), state)
+        weights = torch.softmax((memory @ state[:, :, None]).squeeze(-1), -1)
+        context = (weights[:, None] @ memory).squeeze(1)
+        return self.head(torch.cat([state, context], -1)).argmax(-1), state
+
+
+@model("encoder_decoder")
+def encoder_decoder() -> Zoo:
+    encoder = nn.Sequential(nn.Embedding(50, 16), nn.Linear(16, 16), nn.SiLU())
+    decode = (tokens(1, vocabulary=50), torch.randn(1, 16), torch.randn(1, 6, 16))
+    constants = {
+        "get_bos_id": 1, "get_temperature": 0.7, "get_name": "pair", "use_cache": True,
+        "get_sizes": [2, 16], "get_table": torch.arange(6.0).reshape(2, 3),
+    }  # fmt: skip
+    methods = {
+        "encode": Spec(encoder, [(tokens(1, 6, vocabulary=50),)]),
+        "decode": Spec(Decoder(16, 50), [decode]),
+    }
+    return Zoo(methods, constants)
