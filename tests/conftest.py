@@ -1,0 +1,110 @@
+"""Fixtures of all tests: seeds, the official runtime as an oracle, comparison of outputs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+Outputs = Sequence[Any]
+Runner = Callable[[str, Outputs], list[Any]]
+Opener = Callable[[bytes], Runner]
+"""Opens a program, gives a function of a method name and inputs that returns the outputs."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--large", action="store_true", help="also run the models of real size")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--large"):
+        skip = pytest.mark.skip(reason="a model of real size: needs --large")
+        for item in items:
+            if item.get_closest_marker("large"):
+                item.add_marker(skip)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "large: a model of real size, only with --large")
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    """Every test starts from the same random state; torch is seeded only where it is used."""
+    np.random.seed(0)
+    if "torch" in sys.modules:
+        torch = sys.modules["torch"]
+        torch.manual_seed(0)
+        torch.set_num_threads(1)
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """A seeded generator."""
+    return np.random.default_rng(0)
+
+
+@pytest.fixture(scope="session")
+def ours() -> Opener:
+    """Opens programs with executorch_c."""
+    from executorch_c import Runtime
+
+    def open_program(pte: bytes) -> Runner:
+        program = Runtime.get().load_program(pte)
+        methods: dict[str, Any] = {}
+
+        def run(name: str, inputs: Outputs) -> list[Any]:
+            method = methods.get(name) or methods.setdefault(name, program.load_method(name))
+            return list(method.execute(list(inputs)))
+
+        return run
+
+    return open_program
+
+
+@pytest.fixture(scope="session")
+def official() -> Opener:
+    """Opens programs with the official runtime, arrays in and arrays out."""
+    pytest.importorskip("executorch.runtime")
+    import torch
+    from executorch.runtime import Runtime
+
+    def to_tensor(value: Any) -> Any:
+        return torch.from_numpy(value) if isinstance(value, np.ndarray) else value
+
+    def to_array(value: Any) -> Any:
+        return value.numpy() if isinstance(value, torch.Tensor) else value
+
+    def open_program(pte: bytes) -> Runner:
+        program = Runtime.get().load_program(pte)
+
+        def run(name: str, inputs: Outputs) -> list[Any]:
+            method = program.load_method(name)
+            return [to_array(out) for out in method.execute([to_tensor(v) for v in inputs])]
+
+        return run
+
+    return open_program
+
+
+def assert_outputs(found: Outputs, wanted: Outputs, rtol: float, atol: float) -> None:
+    """Same number, types, shapes and dtypes; floats within tolerance, all else equal."""
+    assert len(found) == len(wanted)
+    for i, (a, b) in enumerate(zip(found, wanted, strict=True)):
+        assert type(a) is type(b), f"output {i}: {type(a).__name__}, not {type(b).__name__}"
+        if not isinstance(b, np.ndarray):
+            assert a == pytest.approx(b, rel=rtol) if isinstance(b, float) else a == b
+            continue
+        assert (a.shape, a.dtype) == (b.shape, b.dtype), f"output {i}"
+        exact = not np.issubdtype(b.dtype, np.inexact)
+        tolerances = (0.0, 0.0) if exact else (rtol, atol)
+        np.testing.assert_allclose(a, b, *tolerances, err_msg=f"output {i}")
+
+
+@pytest.fixture
+def compare() -> Callable[..., None]:
+    """`assert_outputs`, for test files that would otherwise import conftest."""
+    return assert_outputs

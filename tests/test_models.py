@@ -1,0 +1,141 @@
+"""Whole models from the official flow: executorch_c beside eager and the official runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("executorch")
+pytest.importorskip("transformers")
+
+import executorch_c
+import torch
+import zoo
+from conftest import Opener
+from zoo_models import MODELS
+
+OFFICIAL_CANNOT = {
+    "channels_last": "its batch norm refuses any dim order but the contiguous one",
+    "cond_twice": "its MoveCall aliases, so the second cond overwrites a result of the first",
+}
+EXAMPLES = Path(executorch_c.__file__).parent / "examples"
+Compare = Callable[..., None]
+
+
+def parameters() -> list[Any]:
+    """Every model in both flows; those of real size carry a mark."""
+    return [
+        pytest.param(name, flow, marks=[pytest.mark.large] if MODELS[name].large else [])
+        for name in zoo.names(large=True)
+        for flow in zoo.FLOWS
+    ]
+
+
+each_model = pytest.mark.parametrize(("name", "flow"), parameters())
+
+
+@each_model
+def test_matches_eager(name: str, flow: str, ours: Opener, compare: Compare) -> None:
+    exported = zoo.load(name, flow)
+    run = ours(exported.pte)
+    for method, calls in exported.calls.items():
+        for call in calls:
+            outputs = run(method, call.inputs)
+            compare(outputs, call.outputs, MODELS[name].rtol, MODELS[name].atol)
+
+
+@each_model
+def test_matches_official(
+    name: str, flow: str, ours: Opener, official: Opener, compare: Compare
+) -> None:
+    if name in OFFICIAL_CANNOT:
+        pytest.skip(OFFICIAL_CANNOT[name])
+    exported = zoo.load(name, flow)
+    method, calls = next(iter(exported.calls.items()))
+    run, reference = ours(exported.pte), official(exported.pte)
+    for call in calls:
+        outputs = run(method, call.inputs)
+        compare(outputs, reference(method, call.inputs), MODELS[name].rtol, MODELS[name].atol)
+
+
+@pytest.mark.parametrize("name", ["mlp", "unet", "bert", "dynamic_seq", "cond_twice", "map_loop"])
+def test_calls_do_not_depend_on_earlier_ones(name: str, ours: Opener) -> None:
+    """Going through the calls twice gives the same bits, and outputs stay as they were."""
+    exported = zoo.load(name)
+    run = ours(exported.pte)
+    rounds = [[run("forward", call.inputs) for call in exported.calls["forward"]] for _ in "ab"]
+    for first, second in zip(*rounds, strict=True):
+        for a, b in zip(first, second, strict=True):
+            np.testing.assert_array_equal(a, b)
+            assert not np.shares_memory(a, b)
+
+
+def test_inputs_are_left_alone(ours: Opener) -> None:
+    exported = zoo.load("dynamic_batch")
+    run = ours(exported.pte)
+    for call in exported.calls["forward"]:
+        before = call.inputs[0].copy()
+        run("forward", call.inputs)
+        np.testing.assert_array_equal(call.inputs[0], before)
+
+
+@pytest.mark.parametrize(("name", "shape"), [("dynamic_batch", (9, 3, 8, 8)), ("mlp", (5, 16))])
+def test_an_input_beyond_the_bound_is_refused(
+    name: str, shape: tuple[int, ...], ours: Opener
+) -> None:
+    exported = zoo.load(name)
+    run = ours(exported.pte)
+    with pytest.raises(RuntimeError):
+        run("forward", [np.zeros(shape, np.float32)])
+    call = exported.calls["forward"][0]
+    assert run("forward", call.inputs)[0].shape == call.outputs[0].shape
+
+
+def test_constant_methods(ours: Opener) -> None:
+    run = ours(zoo.export("encoder_decoder"))
+    assert run("get_bos_id", []) == [1]
+    assert run("get_temperature", []) == [0.7]
+    assert run("get_name", []) == ["pair"]
+    assert run("get_sizes", []) == [2, 16]
+    (flag,) = run("use_cache", [])
+    assert flag is True
+    (table,) = run("get_table", [])
+    np.testing.assert_array_equal(table, np.arange(6, dtype=np.float32).reshape(2, 3))
+
+
+def test_methods_of_one_program_keep_their_own_state(ours: Opener, compare: Compare) -> None:
+    """Interleaved calls of two methods of a program that does not share its buffers."""
+    exported = zoo.load("encoder_decoder")
+    run = ours(exported.pte)
+    for method in ("encode", "decode", "encode", "decode"):
+        call = exported.calls[method][0]
+        compare(run(method, call.inputs), call.outputs, 1e-4, 1e-5)
+
+
+def test_encoder_feeds_decoder(ours: Opener, compare: Compare) -> None:
+    """Outputs of one method go into the other without conversion."""
+    zoo_pair = MODELS["encoder_decoder"].build()
+    (sentence,) = zoo_pair.methods["encode"].calls[0]
+    token, state, _ = zoo_pair.methods["decode"].calls[0]
+    run = ours(zoo.export("encoder_decoder"))
+    (memory,) = run("encode", [sentence.numpy()])
+    found = run("decode", [token.numpy(), state.numpy(), memory])
+    with torch.no_grad():
+        eager = zoo_pair.methods["encode"].module(sentence)
+        wanted = zoo_pair.methods["decode"].module(token, state, eager)
+    compare(found, [out.numpy() for out in wanted], 1e-4, 1e-5)
+
+
+def test_shipped_digits_example(ours: Opener, compare: Compare) -> None:
+    run = ours((EXAMPLES / "digits.pte").read_bytes())
+    with np.load(EXAMPLES / "digits.npz") as data:
+        (found,) = run("forward", [data["inputs"]])
+        compare([found], [data["expected"]], 1e-4, 1e-4)
+        assert (found.argmax(-1) == data["labels"]).mean() > 0.95
+        (few,) = run("forward", [data["inputs"][:3]])
+        compare([few], [data["expected"][:3]], 1e-4, 1e-4)
