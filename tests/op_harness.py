@@ -36,7 +36,7 @@ class Tensor(C.Structure):
     _fields_ = [
         ("data", C.c_void_p), ("capacity", C.c_size_t), ("numel", C.c_int64),
         ("numel_bound", C.c_int64), ("dtype", C.c_uint8), ("rank", C.c_uint8),
-        ("dynamism", C.c_uint8), ("owns_data", C.c_uint8), ("dim_order", C.c_uint8 * MAX_RANK),
+        ("dynamism", C.c_uint8), ("flags", C.c_uint8), ("dim_order", C.c_uint8 * MAX_RANK),
         ("sizes", C.c_int64 * MAX_RANK), ("strides", C.c_int64 * MAX_RANK),
     ]  # fmt: skip
 

@@ -70,28 +70,31 @@ static ec_status grow(ec_tensor *t, int64_t numel, ec_error *err) {
   if (!ec_mul_size((size_t)numel, ec_dtype_size((ec_dtype)t->dtype), &nbytes))
     return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED, "%" PRId64 " elements overflow", numel);
   if (t->data && nbytes <= t->capacity) return EC_OK;
-  if (t->owns_data && nbytes < t->capacity + t->capacity / 2)
+  if ((t->flags & EC_TENSOR_OWNS_DATA) && nbytes < t->capacity + t->capacity / 2)
     nbytes = t->capacity + t->capacity / 2;
   void *data = ec_alloc_zeroed(nbytes);
   if (!data)
     return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED, "no memory for %zu bytes", nbytes);
   if (t->data) memcpy(data, t->data, ec_tensor_nbytes(t));
-  if (t->owns_data) ec_free(t->data);
+  if (t->flags & EC_TENSOR_OWNS_DATA) ec_free(t->data);
   t->data = data;
   t->capacity = nbytes;
-  t->owns_data = 1;
+  t->flags = EC_TENSOR_OWNS_DATA;
   return EC_OK;
 }
 
-static ec_status check_resize(const ec_tensor *t, size_t rank, const int64_t *sizes,
-                              int64_t *numel, ec_error *err) {
+static ec_status check_sizes(const ec_tensor *t, size_t rank, const int64_t *sizes, int64_t *numel,
+                             ec_error *err) {
   char now[EC_SHAPE_TEXT], want[EC_SHAPE_TEXT];
   ec_shape_text(t->sizes, t->rank, now, sizeof now);
   ec_shape_text(sizes, rank < EC_MAX_RANK ? rank : EC_MAX_RANK, want, sizeof want);
   if (rank != t->rank)
     return ec_fail(err, EC_NOT_SUPPORTED, "shape %s has another rank than the planned %s", want,
                    now);
-  if (!ec_numel(sizes, rank, numel))
+  size_t nbytes;
+  if (!ec_numel(sizes, rank, numel) ||
+      !ec_mul_size((size_t)*numel, ec_dtype_size((ec_dtype)t->dtype), &nbytes) ||
+      nbytes > EC_MAX_BYTES)
     return ec_fail(err, EC_NOT_SUPPORTED, "impossible shape %s", want);
   if (t->dynamism == EC_STATIC)
     return ec_fail(err, EC_NOT_SUPPORTED, "shape %s, but the program fixes it to %s", want, now);
@@ -102,25 +105,39 @@ static ec_status check_resize(const ec_tensor *t, size_t rank, const int64_t *si
   return EC_OK;
 }
 
+static bool has_sizes(const ec_tensor *t, size_t rank, const int64_t *sizes) {
+  return rank == t->rank && memcmp(t->sizes, sizes, rank * sizeof *sizes) == 0;
+}
+
+static void set_sizes(ec_tensor *t, const int64_t *sizes, int64_t numel) {
+  memcpy(t->sizes, sizes, t->rank * sizeof *sizes);
+  t->numel = numel;
+  ec_strides(t->sizes, t->dim_order, t->rank, t->strides);
+}
+
+ec_status ec_tensor_set_sizes(ec_tensor *t, size_t rank, const int64_t *sizes, ec_error *err) {
+  int64_t numel;
+  if (has_sizes(t, rank, sizes)) return EC_OK;
+  EC_TRY(check_sizes(t, rank, sizes, &numel, err));
+  set_sizes(t, sizes, numel);
+  return EC_OK;
+}
+
 ec_status ec_tensor_resize(ec_tensor *t, size_t rank, const int64_t *sizes, ec_error *err) {
-  bool same = rank == t->rank;
-  for (size_t d = 0; same && d < rank; d++) same = t->sizes[d] == sizes[d];
+  bool same = has_sizes(t, rank, sizes);
   int64_t numel = t->numel;
-  if (!same) EC_TRY(check_resize(t, rank, sizes, &numel, err));
+  if (!same) EC_TRY(check_sizes(t, rank, sizes, &numel, err));
   if (t->dynamism == EC_DYNAMIC_UNBOUND) EC_TRY(grow(t, numel, err));
   if ((size_t)numel > t->capacity / ec_dtype_size((ec_dtype)t->dtype))
     return ec_fail(err, EC_INVALID_STATE, "no storage: %zu bytes for %" PRId64 " elements of %s",
                    t->capacity, numel, ec_dtype_name((ec_dtype)t->dtype));
-  if (same) return EC_OK;
-  memcpy(t->sizes, sizes, rank * sizeof *sizes);
-  t->numel = numel;
-  ec_strides(t->sizes, t->dim_order, rank, t->strides);
+  if (!same) set_sizes(t, sizes, numel);
   return EC_OK;
 }
 
 void ec_tensor_free_data(ec_tensor *t) {
-  if (t->owns_data) ec_free(t->data);
-  t->owns_data = 0;
+  if (t->flags & EC_TENSOR_OWNS_DATA) ec_free(t->data);
+  t->flags = 0;
   t->data = NULL;
   t->capacity = 0;
 }

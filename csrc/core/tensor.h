@@ -10,6 +10,11 @@
 /* As in the file: which sizes may change. */
 typedef enum ec_dynamism { EC_STATIC = 0, EC_DYNAMIC_BOUND = 1, EC_DYNAMIC_UNBOUND = 2 } ec_dynamism;
 
+enum {
+  EC_TENSOR_OWNS_DATA = 1, /* data is a heap block of this tensor (unbound only) */
+  EC_TENSOR_READONLY = 2   /* data must not be written: a constant, or a caller's array */
+};
+
 typedef struct ec_tensor {
   void *data;                       /* NULL: no storage now; then numel must be 0 to be read */
   size_t capacity;                  /* bytes at `data` that this tensor may use */
@@ -18,7 +23,7 @@ typedef struct ec_tensor {
   uint8_t dtype;                    /* an ec_dtype */
   uint8_t rank;                     /* fixed for a tensor's life */
   uint8_t dynamism;                 /* an ec_dynamism */
-  uint8_t owns_data;                /* data is a heap block of this tensor (unbound only) */
+  uint8_t flags;                    /* EC_TENSOR_* */
   uint8_t dim_order[EC_MAX_RANK];   /* outermost dimension first; fixed for a tensor's life */
   int64_t sizes[EC_MAX_RANK];
   int64_t strides[EC_MAX_RANK];     /* in elements, from sizes and dim_order: always dense */
@@ -39,6 +44,10 @@ void ec_strides(const int64_t *sizes, const uint8_t *dim_order, size_t rank, int
  * Fails on rank > EC_MAX_RANK, negative sizes, overflow, or a dim_order that is no permutation. */
 ec_status ec_tensor_init(ec_tensor *t, ec_dtype dtype, size_t rank, const int64_t *sizes,
                          const uint8_t *dim_order, ec_error *err);
+
+/* Gives the tensor new sizes of the same rank as far as its dynamism allows, without a look at its
+ * storage. Fails with NotSupported and leaves the tensor as it was. */
+ec_status ec_tensor_set_sizes(ec_tensor *t, size_t rank, const int64_t *sizes, ec_error *err);
 
 /* Gives the tensor new sizes of the same rank. STATIC: must be equal. DYNAMIC_BOUND: numel within
  * the bound. DYNAMIC_UNBOUND: storage grows. Afterwards data has room for numel elements, or the

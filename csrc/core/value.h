@@ -1,5 +1,8 @@
-/* Values of a method: what instructions take and give. A slot's kind is fixed when the method is
- * loaded (runtime/load.c refuses instructions that would change it), so accessors do not check. */
+/* Values of a method: what instructions take and give.
+ *
+ * Whether a slot is a number (Int, Double, Bool), a tensor, a list or None is fixed when the method
+ * is loaded, so accessors do not check it. Which number it is can change: the export flow writes
+ * Int(0) for results of executorch_prim operators that turn out to be Bool or Double. */
 #ifndef EC_CORE_VALUE_H
 #define EC_CORE_VALUE_H
 
@@ -35,6 +38,10 @@ typedef struct ec_value {
   } as;
 } ec_value;
 
+static inline bool ec_is_number(const ec_value *v) {
+  return v->kind == EC_KIND_INT || v->kind == EC_KIND_DOUBLE || v->kind == EC_KIND_BOOL;
+}
+
 /* "Tensor", "Int", "TensorList", ... for messages. */
 const char *ec_kind_name(ec_kind kind);
 
@@ -54,5 +61,26 @@ static inline double ec_scalar_double(ec_scalar s) {
 
 /* Truncates; saturates outside int64, NaN gives 0: never undefined. */
 int64_t ec_scalar_int(ec_scalar s);
+
+/* The number in a slot. */
+static inline ec_scalar ec_value_scalar(const ec_value *v) {
+  ec_scalar s = {.kind = (ec_kind)v->kind};
+  if (v->kind == EC_KIND_DOUBLE) s.as.d = v->as.d;
+  else if (v->kind == EC_KIND_BOOL) s.as.b = v->as.b;
+  else s.as.i = v->as.i;
+  return s;
+}
+
+static inline int64_t ec_value_int(const ec_value *v) {
+  return v->kind == EC_KIND_INT ? v->as.i : ec_scalar_int(ec_value_scalar(v));
+}
+
+static inline double ec_value_double(const ec_value *v) {
+  return v->kind == EC_KIND_DOUBLE ? v->as.d : ec_scalar_double(ec_value_scalar(v));
+}
+
+static inline bool ec_value_bool(const ec_value *v) {
+  return v->kind == EC_KIND_BOOL ? v->as.b : ec_value_double(v) != 0;
+}
 
 #endif

@@ -5,22 +5,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-ec_scalar ec_arg_scalar(const ec_call *c, size_t i) {
-  const ec_value *v = c->args[i];
-  ec_scalar s = {.kind = (ec_kind)v->kind};
-  if (v->kind == EC_KIND_DOUBLE) s.as.d = v->as.d;
-  else if (v->kind == EC_KIND_BOOL) s.as.b = v->as.b;
-  else s.as.i = v->as.i;
-  return s;
-}
-
 ec_status ec_arg_ints(ec_call *c, size_t i, ec_ints *out) {
   *out = (ec_ints){NULL, 0};
   const ec_value *list = c->args[i];
   if (list->kind == EC_KIND_NONE) return EC_OK;
   int64_t *v;
   EC_TRY(ec_call_scratch(c, list->count, sizeof *v, &v));
-  for (size_t k = 0; k < list->count; k++) v[k] = list->as.items[k]->as.i;
+  for (size_t k = 0; k < list->count; k++) v[k] = ec_value_int(list->as.items[k]);
   *out = (ec_ints){v, list->count};
   return EC_OK;
 }
@@ -43,14 +34,11 @@ ec_status ec_call_resize(ec_call *c, size_t i, size_t rank, const int64_t *sizes
 
 ec_status ec_call_return(ec_call *c, ec_scalar result) {
   ec_value *slot = c->args[c->op->nargs];
-  switch ((ec_kind)slot->kind) {
-  case EC_KIND_INT: slot->as.i = ec_scalar_int(result); return EC_OK;
-  case EC_KIND_DOUBLE: slot->as.d = ec_scalar_double(result); return EC_OK;
-  case EC_KIND_BOOL: slot->as.b = ec_scalar_double(result) != 0; return EC_OK;
-  default:
-    return ec_fail(c->err, EC_INVALID_PROGRAM, "the result slot is a %s, expected a number",
-                   ec_kind_name((ec_kind)slot->kind));
-  }
+  slot->kind = (uint32_t)result.kind;
+  if (result.kind == EC_KIND_DOUBLE) slot->as.d = result.as.d;
+  else if (result.kind == EC_KIND_BOOL) slot->as.b = result.as.b;
+  else slot->as.i = result.as.i;
+  return EC_OK;
 }
 
 ec_status ec_call_fail(ec_call *c, size_t i, const char *fmt, ...) {

@@ -37,22 +37,20 @@ static inline ec_tensor *ec_arg_opt_tensor(const ec_call *c, size_t i) {
   return ec_arg_is_none(c, i) ? NULL : c->args[i]->as.tensor;
 }
 
-static inline int64_t ec_arg_int(const ec_call *c, size_t i) { return c->args[i]->as.i; }
+static inline int64_t ec_arg_int(const ec_call *c, size_t i) { return ec_value_int(c->args[i]); }
 
 static inline int64_t ec_arg_opt_int(const ec_call *c, size_t i, int64_t otherwise) {
-  return ec_arg_is_none(c, i) ? otherwise : c->args[i]->as.i;
+  return ec_arg_is_none(c, i) ? otherwise : ec_arg_int(c, i);
 }
 
-static inline bool ec_arg_bool(const ec_call *c, size_t i) { return c->args[i]->as.b; }
+static inline bool ec_arg_bool(const ec_call *c, size_t i) { return ec_value_bool(c->args[i]); }
 
 static inline bool ec_arg_opt_bool(const ec_call *c, size_t i, bool otherwise) {
-  return ec_arg_is_none(c, i) ? otherwise : c->args[i]->as.b;
+  return ec_arg_is_none(c, i) ? otherwise : ec_arg_bool(c, i);
 }
 
-/* An Int value given for a float argument is widened. */
 static inline double ec_arg_double(const ec_call *c, size_t i) {
-  const ec_value *v = c->args[i];
-  return v->kind == EC_KIND_INT ? (double)v->as.i : v->as.d;
+  return ec_value_double(c->args[i]);
 }
 
 static inline double ec_arg_opt_double(const ec_call *c, size_t i, double otherwise) {
@@ -64,7 +62,9 @@ static inline const char *ec_arg_string(const ec_call *c, size_t i) {
   return ec_arg_is_none(c, i) ? NULL : c->args[i]->as.string;
 }
 
-ec_scalar ec_arg_scalar(const ec_call *c, size_t i);
+static inline ec_scalar ec_arg_scalar(const ec_call *c, size_t i) {
+  return ec_value_scalar(c->args[i]);
+}
 
 /* The numbers of an int list, copied to scratch (their slots can change between instructions).
  * None gives {NULL, 0}. Fails only without memory. */
@@ -85,7 +85,7 @@ ec_status ec_call_scratch(ec_call *c, size_t count, size_t size, void *out);
 ec_status ec_call_resize(ec_call *c, size_t i, size_t rank, const int64_t *sizes);
 
 /* Writes the return value of an operator that returns a number into the slot behind its
- * arguments, converted to the slot's kind (Int, Double or Bool). */
+ * arguments. */
 ec_status ec_call_return(ec_call *c, ec_scalar result);
 
 /* Fails with InvalidArgument: "argument 'name': " and the sentence. */

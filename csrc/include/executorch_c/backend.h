@@ -48,7 +48,8 @@ typedef struct ec_backend_tensor {
   size_t nbytes;            /* of the present shape */
   size_t capacity;          /* bytes that may be used at data */
   int32_t dtype;            /* c10::ScalarType: 6 float32, 4 int64, ... */
-  uint32_t rank;            /* at most 16 */
+  uint16_t rank;            /* at most 16 */
+  bool writable;            /* false: a constant or a caller's array; refuse it as an output */
   const int64_t *sizes;
   const int64_t *strides;   /* in elements; always dense in dim_order */
   const uint8_t *dim_order; /* outermost dimension first */
@@ -108,7 +109,7 @@ typedef struct ec_host {
 
   /* Gives an output its shape; afterwards arg->as.tensor is up to date. Fails with a sentence
    * where the program does not allow the shape. */
-  uint32_t (*resize)(ec_host_call *call, ec_backend_arg *arg, uint32_t rank, const int64_t *sizes);
+  uint32_t (*resize)(ec_host_call *call, ec_backend_arg *arg, size_t rank, const int64_t *sizes);
 
   /* Runs fn(user, begin, end) over [0, count) in pieces of at least `grain`, perhaps on several
    * threads; returns when all are done. */
