@@ -36,7 +36,7 @@
   [EC_FLOAT16] = fn##_float16, [EC_BFLOAT16] = fn##_bfloat16, [EC_FLOAT32] = fn##_float32,         \
   [EC_FLOAT64] = fn##_float64
 #define EC_ROWS_COMPLEX(fn) [EC_COMPLEX64] = fn##_complex64, [EC_COMPLEX128] = fn##_complex128
-#define EC_ROWS_BOOL(fn) [EC_BOOL] = fn##_bool
+#define EC_ROWS_BOOL(fn) [EC_BOOL] = fn##_bool8
 #define EC_ROWS_REAL(fn) EC_ROWS_INTEGRAL(fn), EC_ROWS_FLOATING(fn)
 #define EC_ROWS_REALB(fn) EC_ROWS_REAL(fn), EC_ROWS_BOOL(fn)
 #define EC_ROWS_INTB(fn) EC_ROWS_INTEGRAL(fn), EC_ROWS_BOOL(fn)

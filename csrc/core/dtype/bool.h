@@ -2,7 +2,7 @@
 #define EC_T uint8_t
 #define EC_C bool
 #define EC_ACC int64_t
-#define EC_SUFFIX bool
+#define EC_SUFFIX bool8 /* `bool` is a macro: it would expand */
 #define EC_ID EC_BOOL
 #define EC_LOAD(x) ((x) != 0)
 #define EC_STORE(x) ((uint8_t)((x) != 0))

@@ -1,0 +1,15 @@
+/* The table of conversions, dtype by dtype: cast.tmpl.h once per target, cast_from.tmpl.h once
+ * per source inside it. */
+#include <string.h>
+
+#include "core/convert.h"
+#include "core/template.h"
+#include "kernels/copy.h"
+
+#define EC_TEMPLATE "kernels/cast.tmpl.h"
+#include "core/foreach/all.h"
+#undef EC_TEMPLATE
+
+static const ec_cast_fn *const casts[EC_DTYPE_COUNT] = {EC_ROWS_ALL(casts)};
+
+ec_cast_fn ec_cast(ec_dtype dst, ec_dtype src) { return casts[dst][src]; }

@@ -1,0 +1,42 @@
+/* Copies between any dtypes and any layouts: the one engine behind clone, to, permute, expand,
+ * cat and every operator whose operands or outputs have another dtype than it computes in. */
+#ifndef EC_KERNELS_COPY_H
+#define EC_KERNELS_COPY_H
+
+#include "kernels/iterate.h"
+
+/* Converts n elements; steps in bytes, a source step of 0 repeats one element. */
+typedef void (*ec_cast_fn)(int64_t n, char *dst, int64_t dst_step, const char *src,
+                           int64_t src_step);
+
+/* The conversion between two dtypes of dtype.def; between equal ones it moves the bytes. Floating
+ * point to integer as core/convert.h, complex to real takes the real part, anything to bool asks
+ * for non-zero. */
+ec_cast_fn ec_cast(ec_dtype dst, ec_dtype src);
+
+/* A number as one element of `dtype`, converted as ec_cast converts an int64, float64 or bool:
+ * integers wrap. `element` has room for 16 bytes. */
+void ec_cast_scalar(ec_dtype dtype, ec_scalar s, void *element);
+
+/* Part of a tensor's memory, seen with other sizes and strides (in elements; any, 0 too). */
+typedef struct ec_view {
+  char *data;
+  ec_dtype dtype;
+  size_t rank;
+  int64_t sizes[EC_MAX_RANK];
+  int64_t strides[EC_MAX_RANK];
+} ec_view;
+
+ec_view ec_view_of(const ec_tensor *t);
+
+/* Copies src, broadcast to dst's sizes, with conversion. The caller has checked that it
+ * broadcasts (ec_broadcasts_to) and that both views lie inside their memory. */
+void ec_copy_view(const ec_view *dst, const ec_view *src);
+
+/* Tensors: as ec_copy_view; one memmove where dtype and layout agree. */
+void ec_copy_cast(ec_tensor *dst, const ec_tensor *src);
+
+/* Writes one element (of the tensor's dtype) everywhere. */
+void ec_fill_tensor(ec_tensor *t, const void *element);
+
+#endif

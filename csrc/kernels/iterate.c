@@ -1,0 +1,128 @@
+/* Broadcast shapes and the strided walk. */
+#include "kernels/iterate.h"
+
+#include <string.h>
+
+void ec_iter_init(ec_iter *it, size_t rank, const int64_t *sizes) {
+  it->operands = 0;
+  it->rank = rank;
+  for (size_t d = 0; d < rank; d++) it->sizes[d] = sizes[rank - 1 - d];
+}
+
+void ec_iter_add(ec_iter *it, const void *data, size_t item, size_t rank, const int64_t *sizes,
+                 const int64_t *strides) {
+  size_t k = it->operands++;
+  it->at[k] = (char *)data;
+  it->step[k] = (int64_t)item;
+  for (size_t d = 0; d < it->rank; d++) {
+    bool moves = d < rank && sizes[rank - 1 - d] != 1;
+    it->strides[k][d] = moves ? strides[rank - 1 - d] * (int64_t)item : 0;
+  }
+}
+
+void ec_iter_tensor(ec_iter *it, const ec_tensor *t) {
+  ec_iter_add(it, t->data, ec_dtype_size(ec_tensor_dtype(t)), t->rank, t->sizes, t->strides);
+}
+
+/* Whether dimension a belongs inside dimension b: the first operand that moves in both decides. */
+static bool is_inner(const ec_iter *it, size_t a, size_t b) {
+  for (size_t k = 0; k < it->operands; k++) {
+    int64_t x = it->strides[k][a], y = it->strides[k][b];
+    if (x < 0) x = -x;
+    if (y < 0) y = -y;
+    if (x != 0 && y != 0 && x != y) return x < y;
+  }
+  return false;
+}
+
+static void move_dim(ec_iter *it, size_t to, size_t from) {
+  it->sizes[to] = it->sizes[from];
+  for (size_t k = 0; k < it->operands; k++) it->strides[k][to] = it->strides[k][from];
+}
+
+static void swap_dims(ec_iter *it, size_t a, size_t b) {
+  int64_t size = it->sizes[a];
+  it->sizes[a] = it->sizes[b];
+  it->sizes[b] = size;
+  for (size_t k = 0; k < it->operands; k++) {
+    int64_t stride = it->strides[k][a];
+    it->strides[k][a] = it->strides[k][b];
+    it->strides[k][b] = stride;
+  }
+}
+
+static bool mergeable(const ec_iter *it, size_t inner, size_t outer) {
+  for (size_t k = 0; k < it->operands; k++)
+    if (it->strides[k][outer] != it->strides[k][inner] * it->sizes[inner]) return false;
+  return true;
+}
+
+/* Drops ones, sorts innermost first, merges. */
+static void simplify(ec_iter *it) {
+  size_t n = 0;
+  for (size_t d = 0; d < it->rank; d++)
+    if (it->sizes[d] != 1) move_dim(it, n++, d);
+  for (size_t i = 1; i < n; i++)
+    for (size_t j = i; j > 0 && is_inner(it, j, j - 1); j--) swap_dims(it, j, j - 1);
+  size_t last = 0;
+  for (size_t d = 1; d < n; d++) {
+    if (mergeable(it, last, d)) it->sizes[last] *= it->sizes[d];
+    else move_dim(it, ++last, d);
+  }
+  it->rank = n ? last + 1 : 0;
+}
+
+bool ec_iter_start(ec_iter *it) {
+  for (size_t d = 0; d < it->rank; d++)
+    if (it->sizes[d] == 0) return false;
+  simplify(it);
+  if (it->rank == 0) { /* one element: steps stay the item sizes, so that it looks contiguous */
+    it->count = 1;
+    return true;
+  }
+  it->count = it->sizes[0];
+  for (size_t k = 0; k < it->operands; k++) it->step[k] = it->strides[k][0];
+  memset(it->index, 0, sizeof it->index);
+  return true;
+}
+
+bool ec_iter_next(ec_iter *it) {
+  for (size_t d = 1; d < it->rank; d++) {
+    if (++it->index[d] < it->sizes[d]) {
+      for (size_t k = 0; k < it->operands; k++) it->at[k] += it->strides[k][d];
+      return true;
+    }
+    it->index[d] = 0;
+    for (size_t k = 0; k < it->operands; k++)
+      it->at[k] -= it->strides[k][d] * (it->sizes[d] - 1);
+  }
+  return false;
+}
+
+bool ec_broadcasts_to(size_t rank, const int64_t *sizes, size_t to_rank, const int64_t *to) {
+  if (rank > to_rank) return false;
+  for (size_t d = 0; d < rank; d++) {
+    int64_t n = sizes[rank - 1 - d];
+    if (n != 1 && n != to[to_rank - 1 - d]) return false;
+  }
+  return true;
+}
+
+ec_status ec_call_broadcast(ec_call *c, size_t i, const ec_tensor *t, size_t *rank,
+                            int64_t sizes[EC_MAX_RANK]) {
+  char mine[EC_SHAPE_TEXT], theirs[EC_SHAPE_TEXT];
+  size_t n = t->rank > *rank ? t->rank : *rank;
+  int64_t merged[EC_MAX_RANK];
+  for (size_t d = 0; d < n; d++) { /* from the right */
+    int64_t a = d < *rank ? sizes[*rank - 1 - d] : 1;
+    int64_t b = d < t->rank ? t->sizes[t->rank - 1 - d] : 1;
+    if (a != b && a != 1 && b != 1)
+      return ec_call_fail(c, i, "shape %s does not broadcast with %s",
+                          ec_shape_text(t->sizes, t->rank, mine, sizeof mine),
+                          ec_shape_text(sizes, *rank, theirs, sizeof theirs));
+    merged[n - 1 - d] = a == 1 ? b : a;
+  }
+  memcpy(sizes, merged, n * sizeof *sizes);
+  *rank = n;
+  return EC_OK;
+}
