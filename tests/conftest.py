@@ -73,10 +73,22 @@ def official() -> Opener:
     from executorch.runtime import Runtime
 
     def to_tensor(value: Any) -> Any:
-        return torch.from_numpy(value) if isinstance(value, np.ndarray) else value
+        if not isinstance(value, np.ndarray):
+            return value
+        if value.dtype.name == "bfloat16":
+            return torch.from_numpy(value.view(np.uint16)).view(torch.bfloat16)
+        tensor = torch.from_numpy(value)
+        # It aborts on an empty tensor with other strides than torch would choose.
+        return tensor if value.size else torch.empty(value.shape, dtype=tensor.dtype)
 
     def to_array(value: Any) -> Any:
-        return value.numpy() if isinstance(value, torch.Tensor) else value
+        if not isinstance(value, torch.Tensor):
+            return value
+        if value.dtype == torch.bfloat16:
+            import ml_dtypes
+
+            return value.view(torch.uint16).numpy().view(ml_dtypes.bfloat16)
+        return value.numpy()
 
     def open_program(pte: bytes) -> Runner:
         program = Runtime.get().load_program(pte)
@@ -99,6 +111,8 @@ def assert_outputs(found: Outputs, wanted: Outputs, rtol: float, atol: float) ->
             assert a == pytest.approx(b, rel=rtol) if isinstance(b, float) else a == b
             continue
         assert (a.shape, a.dtype) == (b.shape, b.dtype), f"output {i}"
+        if b.dtype.name == "bfloat16":
+            a, b = a.astype(np.float32), b.astype(np.float32)
         exact = not np.issubdtype(b.dtype, np.inexact)
         tolerances = (0.0, 0.0) if exact else (rtol, atol)
         np.testing.assert_allclose(a, b, *tolerances, err_msg=f"output {i}")
