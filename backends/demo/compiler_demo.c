@@ -1,0 +1,229 @@
+/* BackendWithCompilerDemo: runs the programs of the export tutorial that are lowered with the
+ * export side's demo compiler. Arguments are the program's inputs, then one output, all float32.
+ * Like the reference's, its sine is x - x^3/6: the two first terms of the Taylor series. */
+#include <string.h>
+
+#include "demo.h"
+#include "payload.h"
+
+enum { FLOAT32 = 6, MAX_RANK = 16, MAX_VALUE = 4 };
+
+/* A float32 array: an argument, or the result of an operator. */
+typedef struct view {
+  const float *data;
+  size_t rank;
+  int64_t sizes[MAX_RANK], strides[MAX_RANK]; /* strides in elements */
+} view;
+
+/* One call of execute. */
+typedef struct run {
+  const ec_host *host;
+  ec_host_call *call;
+  const ec_backend_arg *args;
+} run;
+
+static bool mul_overflows(int64_t a, int64_t b, int64_t *out) {
+  return __builtin_mul_overflow(a, b, out);
+}
+
+static view view_of(const ec_backend_tensor *tensor) {
+  view v = {.data = tensor->data, .rank = tensor->rank};
+  memcpy(v.sizes, tensor->sizes, v.rank * sizeof *v.sizes);
+  memcpy(v.strides, tensor->strides, v.rank * sizeof *v.strides);
+  return v;
+}
+
+/* Where element `index` (in row-major order of `shape`) is in `v`, which broadcasts to it. */
+static int64_t offset_of(const view *v, const view *shape, int64_t index) {
+  int64_t offset = 0;
+  for (size_t d = shape->rank; d-- > 0;) {
+    int64_t i = index % shape->sizes[d];
+    index /= shape->sizes[d];
+    size_t missing = shape->rank - v->rank;
+    if (d >= missing && v->sizes[d - missing] != 1) offset += i * v->strides[d - missing];
+  }
+  return offset;
+}
+
+/* Allocates the result of `op`, whose rank and sizes are set, and compares its size with what the
+ * payload was compiled for. */
+static uint32_t new_result(const run *r, const demo_op *op, view *result, float **data) {
+  int64_t numel = 1;
+  bool overflows = false;
+  for (size_t d = result->rank; d-- > 0;) {
+    result->strides[d] = numel;
+    if (mul_overflows(numel, result->sizes[d], &numel)) overflows = true;
+  }
+  if (overflows || numel != op->numel)
+    return r->host->fail(r->call, EC_BACKEND_NOT_SUPPORTED,
+                         "%s (debug handle %lld) gets operands for a result of %lld elements, "
+                         "compiled for %lld",
+                         demo_kind_name(op->kind), (long long)op->debug_handle,
+                         overflows ? -1LL : (long long)numel, (long long)op->numel);
+  *data = r->host->scratch(r->call, numel ? (size_t)numel * sizeof(float) : 1);
+  result->data = *data;
+  return *data ? EC_BACKEND_OK
+               : r->host->fail(r->call, EC_BACKEND_ALLOCATION_FAILED,
+                               "no memory for %lld elements", (long long)numel);
+}
+
+static uint32_t run_sin(const run *r, const demo_op *op, const view *x, view *result) {
+  float *out;
+  *result = *x;
+  uint32_t status = new_result(r, op, result, &out);
+  if (status) return status;
+  for (int64_t i = 0; i < op->numel; i++) {
+    float v = x->data[offset_of(x, result, i)];
+    out[i] = (float)(v - v * v * v / 6.0);
+  }
+  return EC_BACKEND_OK;
+}
+
+static uint32_t run_add(const run *r, const demo_op *op, const view *a, const view *b,
+                        view *result) {
+  float *out;
+  result->rank = a->rank > b->rank ? a->rank : b->rank;
+  for (size_t d = 0; d < result->rank; d++) {
+    size_t from_end = result->rank - d;
+    int64_t m = from_end <= a->rank ? a->sizes[a->rank - from_end] : 1;
+    int64_t n = from_end <= b->rank ? b->sizes[b->rank - from_end] : 1;
+    if (m != n && m != 1 && n != 1)
+      return r->host->fail(r->call, EC_BACKEND_INVALID_ARGUMENT,
+                           "aten.add.Tensor (debug handle %lld): sizes %lld and %lld of dimension "
+                           "%zu do not broadcast",
+                           (long long)op->debug_handle, (long long)m, (long long)n, d);
+    result->sizes[d] = m == 1 ? n : m;
+  }
+  uint32_t status = new_result(r, op, result, &out);
+  if (status) return status;
+  for (int64_t i = 0; i < op->numel; i++)
+    out[i] = a->data[offset_of(a, result, i)] + b->data[offset_of(b, result, i)];
+  return EC_BACKEND_OK;
+}
+
+static uint32_t run_mm(const run *r, const demo_op *op, const view *a, const view *b,
+                       view *result) {
+  float *out;
+  if (a->rank != 2 || b->rank != 2 || a->sizes[1] != b->sizes[0])
+    return r->host->fail(r->call, EC_BACKEND_INVALID_ARGUMENT,
+                         "aten.mm.default (debug handle %lld) gets operands of rank %zu and %zu "
+                         "with inner sizes %lld and %lld, expected two matrices that fit",
+                         (long long)op->debug_handle, a->rank, b->rank,
+                         a->rank == 2 ? (long long)a->sizes[1] : -1LL,
+                         b->rank == 2 ? (long long)b->sizes[0] : -1LL);
+  result->rank = 2;
+  result->sizes[0] = a->sizes[0];
+  result->sizes[1] = b->sizes[1];
+  uint32_t status = new_result(r, op, result, &out);
+  if (status) return status;
+  for (int64_t i = 0; i < op->numel; i++) {
+    const float *row = a->data + i / b->sizes[1] * a->strides[0];
+    const float *column = b->data + i % b->sizes[1] * b->strides[1];
+    out[i] = 0;
+    for (int64_t k = 0; k < a->sizes[1]; k++)
+      out[i] += row[k * a->strides[1]] * column[k * b->strides[0]];
+  }
+  return EC_BACKEND_OK;
+}
+
+/* Runs all operators as payload.c wires them; `result` is that of the last. */
+static uint32_t run_ops(const run *r, const demo_program *program, view *result) {
+  view previous = view_of(&r->args[0].as.tensor);
+  size_t next = 1;
+  for (size_t i = 0; i < program->count; i++) {
+    const demo_op *op = &program->ops[i];
+    uint32_t status;
+    if (op->kind == DEMO_SIN) {
+      status = run_sin(r, op, &previous, result);
+    } else {
+      view other = view_of(&r->args[next++].as.tensor);
+      status = (op->kind == DEMO_MM ? run_mm : run_add)(r, op, &previous, &other, result);
+    }
+    if (status) return status;
+    previous = *result;
+  }
+  return EC_BACKEND_OK;
+}
+
+static uint32_t check_args(const run *r, const demo_program *program, size_t count) {
+  if (count != program->inputs + 1)
+    return r->host->fail(r->call, EC_BACKEND_INVALID_ARGUMENT,
+                         "the program passes %zu arguments, expected %zu (%zu inputs, 1 output)",
+                         count, program->inputs + 1, program->inputs);
+  for (size_t i = 0; i < count; i++) {
+    if (r->args[i].kind != EC_BACKEND_TENSOR)
+      return r->host->fail(r->call, EC_BACKEND_INVALID_ARGUMENT,
+                           "argument %zu has kind %u, expected a tensor", i, r->args[i].kind);
+    if (r->args[i].as.tensor.dtype != FLOAT32)
+      return r->host->fail(r->call, EC_BACKEND_INVALID_ARGUMENT,
+                           "argument %zu has dtype number %d, expected %d (float32)", i,
+                           (int)r->args[i].as.tensor.dtype, FLOAT32);
+    if (r->args[i].as.tensor.rank > MAX_RANK)
+      return r->host->fail(r->call, EC_BACKEND_INVALID_ARGUMENT,
+                           "argument %zu has rank %u, expected at most %d", i,
+                           r->args[i].as.tensor.rank, MAX_RANK);
+  }
+  return EC_BACKEND_OK;
+}
+
+/* The output is given its shape only when all inputs have been read, so that nothing here depends
+ * on a program that passes one tensor as input and output. */
+static uint32_t execute(const ec_backend *self, const ec_host *host, ec_host_call *call,
+                        void *handle, ec_backend_arg *args, size_t count) {
+  (void)self;
+  const demo_program *program = handle;
+  run r = {host, call, args};
+  view result = {0};
+  uint32_t status = check_args(&r, program, count);
+  if (!status) status = run_ops(&r, program, &result);
+  if (!status)
+    status = host->resize(call, &args[count - 1], (uint32_t)result.rank, result.sizes);
+  if (status) return status;
+  ec_backend_tensor *out = &args[count - 1].as.tensor;
+  view target = view_of(out);
+  for (int64_t i = 0; i < program->ops[program->count - 1].numel; i++)
+    ((float *)out->data)[offset_of(&target, &result, i)] = result.data[i];
+  return EC_BACKEND_OK;
+}
+
+/* The reference's device takes numbers up to 4; the export side writes the number into the compile
+ * spec "max_value" with as many bytes as it likes. Without that spec nothing is limited. */
+static uint32_t check_specs(const ec_host *host, ec_host_call *call, const ec_backend_init *init) {
+  for (size_t i = 0; i < init->spec_count; i++) {
+    const ec_backend_spec *spec = &init->specs[i];
+    if (strcmp(spec->key, "max_value") != 0) continue;
+    uint64_t value = 0;
+    for (size_t b = spec->size; b-- > 0;)
+      value = value >> 56 ? UINT64_MAX : value << 8 | ((const uint8_t *)spec->value)[b];
+    if (value > MAX_VALUE)
+      return host->fail(call, EC_BACKEND_INVALID_ARGUMENT,
+                        "compile spec max_value is %llu, expected at most %d",
+                        (unsigned long long)value, MAX_VALUE);
+  }
+  return EC_BACKEND_OK;
+}
+
+static uint32_t init(const ec_backend *self, const ec_host *host, ec_host_call *call,
+                     const ec_backend_init *what, void **handle) {
+  (void)self;
+  demo_program *program = NULL;
+  uint32_t status = check_specs(host, call, what);
+  if (!status) status = demo_payload_parse(host, call, what, &program);
+  *handle = program;
+  return status;
+}
+
+static void destroy(const ec_backend *self, const ec_host *host, void *handle) {
+  (void)self;
+  host->free(handle);
+}
+
+const ec_backend demo_compiler_backend = {
+  .abi_version = EC_BACKEND_ABI_VERSION,
+  .struct_size = sizeof(ec_backend),
+  .id = "BackendWithCompilerDemo",
+  .version = "0",
+  .init = init,
+  .execute = execute,
+  .destroy = destroy,
+};

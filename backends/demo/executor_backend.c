@@ -1,0 +1,36 @@
+/* ExecutorBackend: the payload is a complete .pte whose method "forward" takes the delegate's
+ * inputs. The smallest possible backend: the runtime itself does the work. */
+#include "demo.h"
+
+static uint32_t init(const ec_backend *self, const ec_host *host, ec_host_call *call,
+                     const ec_backend_init *what, void **handle) {
+  (void)self;
+  ec_host_program *program = NULL;
+  if (!what->payload_size)
+    return host->fail(call, EC_BACKEND_INVALID_PROGRAM, "the payload is empty, expected a .pte");
+  uint32_t status =
+      host->program_open(call, what->payload, what->payload_size, "forward", &program);
+  *handle = program;
+  return status;
+}
+
+static uint32_t execute(const ec_backend *self, const ec_host *host, ec_host_call *call,
+                        void *handle, ec_backend_arg *args, size_t count) {
+  (void)self;
+  return host->program_run(call, handle, args, count);
+}
+
+static void destroy(const ec_backend *self, const ec_host *host, void *handle) {
+  (void)self;
+  host->program_close(handle);
+}
+
+const ec_backend demo_executor_backend = {
+  .abi_version = EC_BACKEND_ABI_VERSION,
+  .struct_size = sizeof(ec_backend),
+  .id = "ExecutorBackend",
+  .version = "0",
+  .init = init,
+  .execute = execute,
+  .destroy = destroy,
+};
