@@ -50,6 +50,12 @@ typedef struct ec_fb_vec {
   uint32_t count;
 } ec_fb_vec;
 
+/* A piece of a file. */
+typedef struct ec_bytes {
+  const uint8_t *data;
+  size_t size;
+} ec_bytes;
+
 /* Verifies the table `root` that the first u32 of `data` points to, and everything below it.
  * `what` names the file in messages ("program"). InvalidProgram says where (path of fields such as
  * "execution_plan[0].values[12].val.sizes"), what was found and what was expected. */
@@ -57,6 +63,11 @@ ec_status ec_fb_verify(const uint8_t *data, size_t size, const ec_fb_schema *roo
                        ec_error *err);
 
 ec_fb_table ec_fb_root(const uint8_t *data);
+
+/* Why a file that is no `expected` ("a .pte program") is none: names what it looks like (a zip, a
+ * Git LFS pointer, another ExecuTorch file, ...) and its identifier. `size` is that of the file. */
+ec_status ec_fb_fail_kind(const uint8_t *data, size_t size, ec_status status, const char *expected,
+                          ec_error *err);
 
 /* Where field `id` of a table is; NULL where it is absent. */
 const uint8_t *ec_fb_field_at(ec_fb_table table, unsigned id);
@@ -87,10 +98,15 @@ static inline uint64_t ec_fb_u64(ec_fb_table t, unsigned id) { return ec_fb_get(
 double ec_fb_f64(ec_fb_table table, unsigned id);
 float ec_fb_f32(ec_fb_table table, unsigned id);
 
-/* Strings (NUL-terminated; NULL where absent), tables and union values, vectors. */
+/* Strings (NUL-terminated; NULL where absent), tables and union values, vectors. A union's value
+ * may be read only when its type byte is one that the schema knows: others were not verified. */
 const char *ec_fb_string(ec_fb_table table, unsigned id);
 ec_fb_table ec_fb_child(ec_fb_table table, unsigned id);
 ec_fb_vec ec_fb_vector(ec_fb_table table, unsigned id);
+/* Bytes of a string without its NUL (a string may hold NULs of its own); 0 where absent. */
+uint32_t ec_fb_string_size(ec_fb_table table, unsigned id);
+/* The value of the union `id` where its type byte is `type`, else NULL. */
+ec_fb_table ec_fb_union(ec_fb_table table, unsigned id, uint8_t type);
 
 /* Items; `index` must be below count. */
 ec_fb_table ec_fb_vec_table(ec_fb_vec vec, uint32_t index);

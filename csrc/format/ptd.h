@@ -25,4 +25,8 @@ typedef struct ec_ptd {
 /* Checks header, sizes, identifier ("FT01") and structure. Errors: InvalidExternalData. */
 ec_status ec_ptd_open(ec_ptd *out, const uint8_t *data, size_t size, ec_error *err);
 
+/* Segment `index`, inside the file and inside the segment data that the header states (checked
+ * here, for each call). */
+ec_status ec_ptd_segment(const ec_ptd *ptd, uint64_t index, ec_bytes *out, ec_error *err);
+
 #endif

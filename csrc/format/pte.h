@@ -7,7 +7,10 @@
 
 /* The reference's levels by name. What makes reads safe is always checked; INTERNAL_CONSISTENCY
  * adds the reference's validate_program (see format/README.md). */
-typedef enum ec_verification { EC_VERIFY_MINIMAL = 0, EC_VERIFY_INTERNAL_CONSISTENCY = 1 } ec_verification;
+typedef enum ec_verification {
+  EC_VERIFY_MINIMAL = 0,
+  EC_VERIFY_INTERNAL_CONSISTENCY = 1
+} ec_verification;
 
 /* Field ids EC_PTE_<Table>_<field> and union types, from program.def. */
 enum {
@@ -31,6 +34,9 @@ enum {
 enum { EC_PTE_KERNEL_CALL = 1, EC_PTE_DELEGATE_CALL, EC_PTE_MOVE_CALL, EC_PTE_JUMP_FALSE_CALL,
        EC_PTE_FREE_CALL };
 
+/* Enum DataLocation of a delegate's payload. */
+enum { EC_PTE_DATA_INLINE = 0, EC_PTE_DATA_SEGMENT = 1 };
+
 typedef struct ec_pte {
   const uint8_t *data; /* the file, borrowed */
   size_t size;
@@ -41,14 +47,9 @@ typedef struct ec_pte {
   ec_fb_table root;           /* table Program */
 } ec_pte;
 
-/* A piece of the file. */
-typedef struct ec_bytes {
-  const uint8_t *data;
-  size_t size;
-} ec_bytes;
-
-/* Checks header, sizes, identifier and structure. Errors: InvalidArgument (too small), InvalidProgram
- * (anything wrong with the bytes; another identifier is named: "found ET11, expected ET12"). */
+/* Checks header, sizes, identifier and structure. Errors: InvalidArgument (too small),
+ * InvalidProgram (anything wrong with the bytes; another identifier or kind of file is named:
+ * "found identifier 'ET11', expected 'ET12'"). `out` is zeroed on failure. */
 ec_status ec_pte_open(ec_pte *out, const uint8_t *data, size_t size, ec_verification level,
                       ec_error *err);
 

@@ -1,0 +1,48 @@
+/* What a file is that somebody took for another: the word that saves a search. */
+#include <ctype.h>
+
+#include "format/fb.h"
+
+typedef struct kind_row {
+  size_t offset;
+  const char *magic, *what;
+} kind_row;
+
+static const kind_row kinds[] = {
+    {4, "ET12", "a .pte program"},
+    {4, "FT01", "a .ptd file (tensor data; pass it as data_path beside a program)"},
+    {4, "BP08", "a bundled program (.bpte: a program together with test inputs)"},
+    {8, "ED00", "an ETDump (a recorded trace)"},
+    {4, "TFL3", "a TensorFlow Lite model"},
+    {0, "PK\003\004", "a zip archive (torch.save and torch.export.save write those)"},
+    {0, "version https://git-lfs", "a Git LFS pointer: the file itself was not downloaded"},
+    {0, "\x80\x02", "a Python pickle"},
+    {0, "\x7f" "ELF", "a shared library"},
+    {0, "<!DOCTYPE", "an HTML page"},
+    {0, "<html", "an HTML page"},
+};
+
+static const char *kind_of(const uint8_t *data, size_t size) {
+  for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+    size_t n = strlen(kinds[i].magic);
+    if (size >= kinds[i].offset + n && !memcmp(data + kinds[i].offset, kinds[i].magic, n))
+      return kinds[i].what;
+  }
+  return NULL;
+}
+
+ec_status ec_fb_fail_kind(const uint8_t *data, size_t size, ec_status status, const char *expected,
+                          ec_error *err) {
+  const char *kind = kind_of(data, size);
+  if (kind) return ec_fail(err, status, "this is not %s but %s", expected, kind);
+  if (size < 8)
+    return ec_fail(err, status, "this is not %s: %zu bytes are too few", expected, size);
+  char found[5] = {0};
+  for (size_t i = 0; i < 4; i++) {
+    int c = data[4 + i];
+    if (!isprint(c))
+      return ec_fail(err, status, "this is not %s: it has no identifier that is known", expected);
+    found[i] = (char)c;
+  }
+  return ec_fail(err, status, "this is not %s: found identifier '%s'", expected, found);
+}

@@ -1,0 +1,12 @@
+/* The reference's InternalConsistency level: what it checks beyond the structure. */
+#ifndef EC_FORMAT_PTE_CHECK_H
+#define EC_FORMAT_PTE_CHECK_H
+
+#include "format/pte.h"
+
+/* The reference's validate_program: methods and their values exist, tensors have possible sizes
+ * and known dtypes, tensor lists refer to tensors. Safety never depends on it: runtime/load.c
+ * checks what it uses by itself. */
+ec_status ec_pte_check_program(const ec_pte *pte, ec_error *err);
+
+#endif

@@ -1,0 +1,78 @@
+/* Bytes of a file: a private read-only mapping, or somebody's buffer. */
+#include "format/source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/alloc.h"
+#include "core/limits.h"
+
+enum { BUFFER_ALIGN = 16 };
+
+static ec_status fail_path(ec_error *err, const char *what, const char *path) {
+  return ec_fail(err, EC_ACCESS_FAILED, "cannot %s '%s': %s", what, path, strerror(errno));
+}
+
+static ec_status map_file(ec_source *out, int fd, const char *path, ec_error *err) {
+  struct stat info;
+  if (fstat(fd, &info) != 0) return fail_path(err, "read the size of", path);
+  if (!S_ISREG(info.st_mode))
+    return ec_fail(err, EC_ACCESS_FAILED, "'%s' is a %s, not a file", path,
+                   S_ISDIR(info.st_mode) ? "directory" : "device or pipe");
+  if (info.st_size == 0) return ec_fail(err, EC_ACCESS_FAILED, "'%s' is an empty file", path);
+  if ((uintmax_t)info.st_size > EC_MAX_BYTES)
+    return ec_fail(err, EC_ACCESS_FAILED, "'%s' is too large for this machine", path);
+  void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+  if (data == MAP_FAILED) return fail_path(err, "map", path);
+  *out = (ec_source){.data = data, .size = (size_t)info.st_size, .mapped = (size_t)info.st_size};
+  return EC_OK;
+}
+
+ec_status ec_source_open_file(ec_source *out, const char *path, ec_mlock mlock_mode,
+                              ec_error *err) {
+  *out = (ec_source){0};
+  int fd;
+  do fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is refused, not waited for */
+  while (fd < 0 && errno == EINTR);
+  if (fd < 0) return fail_path(err, "open", path);
+  ec_status status = map_file(out, fd, path, err);
+  close(fd); /* the mapping outlives it */
+  if (status != EC_OK) return status;
+  if (mlock_mode != EC_MLOCK_NONE && mlock(out->data, out->size) != 0 &&
+      mlock_mode == EC_MLOCK_REQUIRE) {
+    status = fail_path(err, "lock in memory", path);
+    ec_source_close(out);
+  }
+  return status;
+}
+
+ec_status ec_source_open_buffer(ec_source *out, const void *data, size_t size,
+                                void (*release)(void *owner), void *owner, ec_error *err) {
+  *out = (ec_source){0};
+  if (!data || size == 0) return ec_fail(err, EC_INVALID_ARGUMENT, "the buffer is empty");
+  if (size > EC_MAX_BYTES)
+    return ec_fail(err, EC_INVALID_ARGUMENT, "a buffer cannot have %zu bytes", size);
+  if ((uintptr_t)data % BUFFER_ALIGN == 0) {
+    *out = (ec_source){.data = data, .size = size, .release = release, .owner = owner};
+    return EC_OK;
+  }
+  void *copy = ec_alloc(size);
+  if (!copy)
+    return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED,
+                   "no memory to copy a buffer of %zu bytes that is not aligned to %d bytes", size,
+                   BUFFER_ALIGN);
+  memcpy(copy, data, size);
+  if (release) release(owner);
+  *out = (ec_source){.data = copy, .size = size, .release = ec_free, .owner = copy};
+  return EC_OK;
+}
+
+void ec_source_close(ec_source *source) {
+  if (source->mapped) munmap((void *)(uintptr_t)source->data, source->mapped);
+  if (source->release) source->release(source->owner);
+  *source = (ec_source){0};
+}
