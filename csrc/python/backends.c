@@ -1,0 +1,34 @@
+/* Backends come as capsules: from register_backend, or from entry points, which are Python's and
+ * are therefore looked up in executorch_c/_backends.py. */
+#include "python/state.h"
+
+#include "python/backends.h"
+
+#include "backend/registry.h"
+#include "python/errors.h"
+
+int ecpy_register_backend(ecpy_state *state, PyObject *capsule) {
+  if (!PyCapsule_IsValid(capsule, EC_BACKEND_CAPSULE)) {
+    PyErr_Format(PyExc_TypeError, "expected a capsule named \"%s\", got %.200s",
+                 EC_BACKEND_CAPSULE, Py_TYPE(capsule)->tp_name);
+    return -1;
+  }
+  const ec_backend *backend = PyCapsule_GetPointer(capsule, EC_BACKEND_CAPSULE);
+  ec_error err;
+  ec_error_clear(&err);
+  if (PyList_Append(state->capsules, capsule)) return -1;
+  if (ec_backend_register(backend, &err) != EC_OK) {
+    ecpy_raise(state, &err);
+    return -1;
+  }
+  return 0;
+}
+
+int ecpy_discover_backends(ecpy_state *state) {
+  if (state->discovered) return 0;
+  state->discovered = 1; /* first: what is loaded may list backends */
+  PyObject *result = ecpy_call_python("executorch_c._backends", "discover", NULL);
+  if (!result) state->discovered = 0;
+  Py_XDECREF(result);
+  return result ? 0 : -1;
+}

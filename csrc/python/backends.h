@@ -1,0 +1,14 @@
+/* Registering and finding backends from Python. */
+#ifndef EC_PYTHON_BACKENDS_H
+#define EC_PYTHON_BACKENDS_H
+
+#include "python/state.h"
+
+/* Registers the backend of a capsule, which is kept alive. */
+int ecpy_register_backend(ecpy_state *state, PyObject *capsule);
+
+/* Loads the entry points of installed backends, once a process. Called when a program needs a
+ * backend that is not registered, or when backends are listed. */
+int ecpy_discover_backends(ecpy_state *state);
+
+#endif

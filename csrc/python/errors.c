@@ -1,0 +1,135 @@
+/* Exceptions: Error, a RuntimeError with a code, and a subclass for each row of status.def. */
+#include "python/state.h"
+
+#include "python/errors.h"
+
+#include <stdarg.h>
+
+PyDoc_STRVAR(error_doc,
+             "An error of the runtime: the base of all exceptions that come from it.\n\n"
+             "The message says where, what was found and what was expected, and ends with the code\n"
+             "that the ExecuTorch documentation uses. `code` is that code as an int, `status` its\n"
+             "name (\"INVALID_ARGUMENT\"); both can also be read from the class.");
+
+/* KeyError would show the repr of its argument: a sentence is to be read as one. */
+static PyObject *error_str(PyObject *self) {
+  PyObject *args = ((PyBaseExceptionObject *)self)->args;
+  Py_ssize_t count = args ? PyTuple_GET_SIZE(args) : 0;
+  if (count == 0) return PyUnicode_FromString("");
+  return PyObject_Str(count == 1 ? PyTuple_GET_ITEM(args, 0) : args);
+}
+
+static PyType_Slot error_slots[] = {
+    {Py_tp_doc, (void *)error_doc},
+    {Py_tp_str, error_str},
+    {0, NULL},
+};
+
+static PyType_Spec error_spec = {
+    .name = "executorch_c.Error",
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .slots = error_slots,
+};
+
+/* The namespace of a status class. */
+static PyObject *status_dict(int code, const char *status, const char *sentence) {
+  return Py_BuildValue("{s:s, s:i, s:s, s:N}", "__module__", "executorch_c", "code", code, "status",
+                       status, "__doc__",
+                       PyUnicode_FromFormat("The runtime's error 0x%02x: %s.", code, sentence));
+}
+
+static PyObject *make_status(PyObject *error, PyObject *second, const char *name, int code,
+                             const char *status, const char *sentence) {
+  PyObject *dict = status_dict(code, status, sentence);
+  if (!dict) return NULL;
+  PyObject *made =
+      second == PyExc_RuntimeError
+          ? PyObject_CallFunction((PyObject *)&PyType_Type, "s(O)N", name, error, dict)
+          : PyObject_CallFunction((PyObject *)&PyType_Type, "s(OO)N", name, error, second, dict);
+  return made;
+}
+
+static int add_error(PyObject *module, ecpy_state *state) {
+  PyObject *bases = PyTuple_Pack(1, PyExc_RuntimeError);
+  if (!bases) return -1;
+  state->error_type = PyType_FromModuleAndSpec(module, &error_spec, bases);
+  Py_DECREF(bases);
+  if (!state->error_type) return -1;
+  PyObject *code = PyLong_FromLong(EC_INTERNAL);
+  PyObject *status = PyUnicode_FromString("INTERNAL");
+  int rc = code && status ? 0 : -1;
+  if (rc == 0) rc = PyObject_SetAttrString(state->error_type, "code", code);
+  if (rc == 0) rc = PyObject_SetAttrString(state->error_type, "status", status);
+  Py_XDECREF(code);
+  Py_XDECREF(status);
+  return rc ? rc : PyModule_AddObjectRef(module, "Error", state->error_type);
+}
+
+typedef struct status_row {
+  ec_status code;
+  const char *status, *sentence, *class_name;
+  PyObject *second;
+} status_row;
+
+int ecpy_errors_init(PyObject *module, ecpy_state *state) {
+  const status_row rows[] = {
+#define EC_STATUS(name, code, sentence, pyclass, pybase)                                           \
+  {EC_##name, #name, sentence, #pyclass, PyExc_##pybase},
+#include "core/status.def"
+#undef EC_STATUS
+  };
+  if (add_error(module, state)) return -1;
+  for (size_t i = 0; i < ECPY_STATUS_COUNT; i++) {
+    if (rows[i].code == EC_OK) continue; /* nobody raises success */
+    state->status_types[i] = make_status(state->error_type, rows[i].second, rows[i].class_name,
+                                         (int)rows[i].code, rows[i].status, rows[i].sentence);
+    if (!state->status_types[i]) return -1;
+    if (PyModule_AddObjectRef(module, rows[i].class_name, state->status_types[i])) return -1;
+  }
+  return 0;
+}
+
+/* The class of a status; Error itself where a backend made up a number. */
+static PyObject *class_of(ecpy_state *state, ec_status status) {
+  PyObject *found = NULL;
+  switch (status) {
+#define EC_STATUS(name, code, sentence, pyclass, pybase)                                           \
+  case EC_##name: found = state->status_types[ECPY_STATUS_##name]; break;
+#include "core/status.def"
+#undef EC_STATUS
+  }
+  return found ? found : state->error_type;
+}
+
+/* Takes `sentence`. */
+static PyObject *raise_sentence(ecpy_state *state, ec_status status, PyObject *sentence) {
+  if (!sentence) return NULL;
+  PyObject *type = class_of(state, status);
+  PyObject *text = PyUnicode_FromFormat("%U [error 0x%02x: %s]", sentence, (int)status,
+                                        ec_status_sentence(status));
+  Py_DECREF(sentence);
+  PyObject *error = text ? PyObject_CallOneArg(type, text) : NULL;
+  Py_XDECREF(text);
+  if (!error) return NULL;
+  if (type == state->error_type) {
+    PyObject *code = PyLong_FromLong((long)status);
+    if (code) PyObject_SetAttrString(error, "code", code);
+    Py_XDECREF(code);
+  }
+  PyErr_SetObject(type, error);
+  Py_DECREF(error);
+  return NULL;
+}
+
+PyObject *ecpy_raise(ecpy_state *state, const ec_error *err) {
+  Py_ssize_t size = (Py_ssize_t)strlen(err->message);
+  return raise_sentence(state, err->status, PyUnicode_DecodeUTF8(err->message, size, "replace"));
+}
+
+PyObject *ecpy_raise_format(ecpy_state *state, ec_status status, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  PyObject *sentence = PyUnicode_FromFormatV(format, args);
+  va_end(args);
+  return raise_sentence(state, status, sentence);
+}

@@ -1,0 +1,17 @@
+/* Exceptions: one class for each status, made from core/status.def. */
+#ifndef EC_PYTHON_ERRORS_H
+#define EC_PYTHON_ERRORS_H
+
+#include "python/state.h"
+
+/* Makes Error and its subclasses and adds them to the module. */
+int ecpy_errors_init(PyObject *module, ecpy_state *state);
+
+/* Raises the exception of an error: its sentence, then "[error 0x12: invalid argument]". Returns
+ * NULL, so that `return ecpy_raise(...)` is one line. */
+PyObject *ecpy_raise(ecpy_state *state, const ec_error *err);
+
+/* The same from a status and a PyUnicode_FromFormat format. */
+PyObject *ecpy_raise_format(ecpy_state *state, ec_status status, const char *format, ...);
+
+#endif
