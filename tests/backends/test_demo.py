@@ -1,0 +1,404 @@
+"""The programs of the export tutorial, lowered to the demo backends by the official flow.
+
+Expected numbers: the backend's sine is x - x^3/6, the two first terms of the Taylor series, as in
+the reference; everything else is compared with eager.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge
+from executorch.exir._serialize._program import deserialize_pte_binary, serialize_pte_binary
+from executorch.exir.backend.backend_api import to_backend
+from executorch.exir.backend.compile_spec_schema import CompileSpec
+from executorch.exir.backend.test.backend_with_compiler_demo import BackendWithCompilerDemo
+from executorch.exir.backend.test.demos.rpc.executor_backend_partitioner import (
+    ExecutorBackendPartitioner,
+)
+from executorch.exir.backend.test.demos.rpc.executor_backend_preprocess import ExecutorBackend
+from executorch.exir.backend.test.op_partitioner_demo import (
+    AddAttributePartitionerDemo,
+    AddMulPartitionerDemo,
+    NonDecompTestPartitioner,
+)
+from executorch.exir.schema import Program, ScalarType
+from torch import Tensor, nn
+
+import executorch_c
+
+COMPILER = BackendWithCompilerDemo.__name__
+EXECUTOR = ExecutorBackend.__name__
+
+
+class Fn(nn.Module):
+    """A module around a function, which is what torch.export takes."""
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        super().__init__()
+        self.fn = fn
+
+    def forward(self, *args: Tensor) -> Any:
+        return self.fn(*args)
+
+
+def seeded(*shapes: tuple[int, ...]) -> tuple[Tensor, ...]:
+    generator = torch.Generator().manual_seed(3)
+    return tuple(torch.randn(shape, generator=generator) for shape in shapes)
+
+
+def edge_program(module: nn.Module, inputs: tuple[Tensor, ...], **options: Any) -> Any:
+    config = EdgeCompileConfig(_check_ir_validity=False)
+    return to_edge(torch.export.export(module, inputs, **options), compile_config=config)
+
+
+def lowered(fn: Callable[..., Any], inputs: tuple[Tensor, ...], specs: Sequence[CompileSpec] = (),
+            backend: str = COMPILER) -> Any:
+    """The whole function as one delegate."""
+    return to_backend(backend, edge_program(Fn(fn), inputs).exported_program(), list(specs))
+
+
+def method(pte: bytes) -> Any:
+    return executorch_c.Runtime.get().load_program(pte).load_method("forward")
+
+
+def run(pte: bytes, inputs: Sequence[Tensor]) -> list[np.ndarray]:
+    return method(pte).execute([x.numpy() for x in inputs])
+
+
+def edited(pte: bytes, edit: Callable[[Program], None]) -> bytes:
+    """The file after `edit` has changed its program."""
+    file = deserialize_pte_binary(pte)
+    edit(file.program)
+    return bytes(serialize_pte_binary(file))
+
+
+def payload_changed(pte: bytes, old: bytes, new: bytes) -> bytes:
+    def edit(program: Program) -> None:
+        data = program.backend_delegate_data[0]
+        assert old in data.data
+        data.data = data.data.replace(old, new)
+
+    return edited(pte, edit)
+
+
+def taylor_sin(x: Tensor) -> Tensor:
+    return x - x**3 / 6
+
+
+def mm_add_sub(a: Tensor, x: Tensor, b: Tensor) -> Tensor:
+    """The tutorial's function: two mm+add pairs around a sub that stays in the program."""
+    y = torch.mm(a, x)
+    z = y + b
+    a = z - a
+    y = torch.mm(a, x)
+    return y + b
+
+
+SIN_INPUTS = (torch.ones(1),)
+
+
+@pytest.fixture(scope="module")
+def sin_pte() -> bytes:
+    return lowered(torch.sin, SIN_INPUTS).buffer()
+
+
+@pytest.fixture(scope="module")
+def partitioned_pte() -> bytes:
+    edge = edge_program(Fn(mm_add_sub), seeded((2, 2), (2, 2), (2, 2)))
+    return edge.to_backend(AddMulPartitionerDemo()).to_executorch().buffer
+
+
+def test_backends_are_found_by_entry_point() -> None:
+    registry = executorch_c.Runtime.get().backend_registry
+    for name in (COMPILER, EXECUTOR):
+        assert name in registry.registered_backend_names
+        assert registry.is_available(name)
+    assert not registry.is_available("NoSuchBackend")
+
+
+@pytest.mark.parametrize("specs", [[], [CompileSpec("max_value", bytes([1]))]], ids=["none", "one"])
+def test_whole_module(specs: list[CompileSpec]) -> None:
+    (x,) = inputs = (torch.tensor([0.5]),)
+    [y] = run(lowered(torch.sin, inputs, specs).buffer(), inputs)
+    np.testing.assert_allclose(y, taylor_sin(x), rtol=1e-6)
+    assert abs(y[0] - np.sin(0.5)) < 0.5**5 / 120
+
+
+def test_composed_module() -> None:
+    inner = lowered(torch.sin, SIN_INPUTS)
+
+    class NotLowerable(nn.Module):
+        def __init__(self, bias: Tensor) -> None:
+            super().__init__()
+            self.bias = bias
+
+        def forward(self, a: Tensor, b: Tensor) -> Tensor:
+            return torch.add(torch.add(a, b), self.bias)
+
+    class Composed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.non_lowerable = NotLowerable(torch.ones(1) * 0.3)
+            self.lowerable = inner
+
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            a = self.lowerable(x)
+            b = self.lowerable(a)
+            return a, b, self.non_lowerable(a, b)
+
+    pte = edge_program(Composed(), SIN_INPUTS, strict=True).to_executorch().buffer
+    x = torch.tensor([0.8])
+    a = taylor_sin(x)
+    b = taylor_sin(a)
+    outputs = run(pte, (x,))
+    assert len(outputs) == 3
+    for found, expected in zip(outputs, (a, b, a + b + 0.3), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_partitioned_with_compile_specs(partitioned_pte: bytes) -> None:
+    plan = deserialize_pte_binary(partitioned_pte).program.execution_plan[0]
+    specs = [(spec.key, spec.value) for delegate in plan.delegates for spec in delegate.compile_specs]
+    assert specs == [("max_value", b"\x04")] * 2
+    inputs = seeded((2, 2), (2, 2), (2, 2))
+    [z] = run(partitioned_pte, inputs)
+    np.testing.assert_allclose(z, mm_add_sub(*inputs), rtol=1e-5, atol=1e-6)
+
+
+def test_partitioned_without_compile_specs() -> None:
+    class AddConstant(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("c", torch.tensor([1.0, 2.0, 3.0]))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.sub(x + x.abs(), self.c)
+
+    inputs = seeded((4, 3))
+    edge = edge_program(AddConstant(), inputs)
+    pte = edge.to_backend(AddAttributePartitionerDemo()).to_executorch().buffer
+    plan = deserialize_pte_binary(pte).program.execution_plan[0]
+    assert [delegate.compile_specs for delegate in plan.delegates] == [[]]
+    [y] = run(pte, inputs)
+    np.testing.assert_allclose(y, AddConstant()(*inputs), rtol=1e-6)
+
+
+GENERAL = {
+    "mm 2x3 3x5": (torch.mm, ((2, 3), (3, 5))),
+    "mm add broadcast": (lambda a, x, b: torch.mm(a, x) + b, ((4, 3), (3, 2), (2,))),
+    "add 3-d": (torch.add, ((2, 3, 4), (2, 3, 4))),
+    "add broadcast both": (torch.add, ((3, 1), (1, 4))),
+    "add add": (lambda a, b, c: a + b + c, ((5,), (5,), (5,))),
+    "add empty": (torch.add, ((0, 3), (0, 3))),
+    "add 0-d": (torch.add, ((), ())),
+}
+
+
+@pytest.mark.parametrize("name", GENERAL)
+def test_general_shapes(name: str) -> None:
+    fn, shapes = GENERAL[name]
+    inputs = seeded(*shapes)
+    delegated = edge_program(Fn(fn), inputs).to_backend(AddMulPartitionerDemo())
+    pte = delegated.to_executorch().buffer
+    assert not deserialize_pte_binary(pte).program.execution_plan[0].operators
+    [y] = run(pte, inputs)
+    expected = fn(*inputs)
+    assert y.shape == expected.shape
+    np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_sin_after_add() -> None:
+    inputs = seeded((2, 3), (2, 3))
+    [y] = run(lowered(lambda a, b: torch.sin(a + b), inputs).buffer(), inputs)
+    np.testing.assert_allclose(y, taylor_sin(inputs[0] + inputs[1]), rtol=1e-5, atol=1e-6)
+
+
+def test_old_payload_without_version(sin_pte: bytes) -> None:
+    """The text of the tutorial, written before there was a version."""
+    pte = payload_changed(sin_pte, b"1version:0#", b"1#")
+    [y] = run(pte, (torch.tensor([0.25]),))
+    np.testing.assert_allclose(y, [0.25 - 0.25**3 / 6], rtol=1e-6)
+
+
+def test_executor_backend_whole_program() -> None:
+    net = nn.Sequential(nn.Linear(4, 25), nn.Sigmoid(), nn.Linear(25, 3))
+    inputs = seeded((25, 4))
+    inner = lowered(net, inputs, backend=EXECUTOR)
+    assert inner.processed_bytes[4:8] == b"ET12"
+
+    class Composite(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lowered = inner
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.lowered(x)
+
+    pte = edge_program(Composite(), inputs, strict=True).to_executorch().buffer
+    loaded = method(pte)
+    for scale in (1.0, -2.0):
+        [y] = loaded.execute([scale * inputs[0].numpy()])
+        expected = net(scale * inputs[0]).detach()
+        np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_executor_backend_with_a_delegate_inside() -> None:
+    def fn(a: Tensor, x: Tensor, b: Tensor) -> Tensor:
+        a = x - b
+        return torch.mm(a, x) + b
+
+    inputs = seeded((2, 2), (2, 2), (2, 2))
+    edge = edge_program(Fn(fn), inputs).to_backend(AddMulPartitionerDemo())
+    pte = edge.to_backend(ExecutorBackendPartitioner()).to_executorch().buffer
+    program = deserialize_pte_binary(pte).program
+    assert [delegate.id for delegate in program.execution_plan[0].delegates] == [EXECUTOR]
+    assert COMPILER.encode() in program.backend_delegate_data[0].data
+    [z] = run(pte, inputs)
+    np.testing.assert_allclose(z, fn(*inputs), rtol=1e-5, atol=1e-6)
+
+
+def test_payload_in_a_segment() -> None:
+    edge = edge_program(Fn(mm_add_sub), seeded((2, 2), (2, 2), (2, 2)))
+    delegated = edge.to_backend(AddMulPartitionerDemo())
+    inputs = seeded((2, 2), (2, 2), (2, 2))
+    results = []
+    for extract in (True, False):
+        config = ExecutorchBackendConfig(extract_delegate_segments=extract)
+        results += run(delegated.to_executorch(config).buffer, inputs)
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_allclose(results[0], mm_add_sub(*inputs), rtol=1e-5, atol=1e-6)
+
+
+def test_unregistered_backend_is_named_with_the_registered_ones(sin_pte: bytes) -> None:
+    def rename(program: Program) -> None:
+        program.execution_plan[0].delegates[0].id = "NoSuchBackend"
+
+    with pytest.raises(executorch_c.NotFoundError) as info:
+        method(edited(sin_pte, rename))
+    for name in ("NoSuchBackend", COMPILER, EXECUTOR):
+        assert name in str(info.value)
+
+
+def test_wrong_version(sin_pte: bytes) -> None:
+    pte = payload_changed(sin_pte, b"version:0", b"version:7")
+    with pytest.raises(executorch_c.DelegateInvalidCompatibilityError, match="version 7.*version 0"):
+        method(pte)
+
+
+BROKEN = {
+    "empty": b"",
+    "no number": b"version:0#",
+    "negative": b"-1version:0#",
+    "no operators": b"1version:0#",
+    "too many announced": b"999999999999version:0#op:demo::aten.sin.default, numel:1, dtype",
+    "number too long": b"1" * 30 + b"version:0#",
+    "cut": b"1version:0#op:demo::aten.sin.default, numel:1, dtype:torch.float32<debug_hand",
+    "more behind": b"1#op:demo::aten.sin.default, numel:1, dtype:torch.float32<debug_handle>1#x",
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_payload(sin_pte: bytes, name: str) -> None:
+    def replace(program: Program) -> None:
+        program.backend_delegate_data[0].data = BROKEN[name]
+
+    with pytest.raises(executorch_c.InvalidProgramError, match="expected"):
+        method(edited(sin_pte, replace))
+
+
+def test_unsupported_operator_is_named() -> None:
+    inputs = seeded((2, 3))
+    program = torch.export.export(nn.Linear(3, 4), inputs)
+    from executorch.exir import to_edge_transform_and_lower
+
+    edge = to_edge_transform_and_lower(program, partitioner=[NonDecompTestPartitioner()])
+    with pytest.raises(executorch_c.NotSupportedError, match="aten.linear.default"):
+        method(edge.to_executorch().buffer)
+
+
+def test_ambiguous_wiring_is_refused() -> None:
+    inputs = seeded((2, 2), (2, 2), (2, 2))
+    pte = lowered(lambda a, b, c: torch.mm(c, torch.mm(a, b)), inputs).buffer()
+    with pytest.raises(executorch_c.NotSupportedError, match="aten.mm.default.*reads"):
+        method(pte)
+
+
+def test_unsupported_dtype_of_payload() -> None:
+    inputs = (torch.ones(2, dtype=torch.float64),)
+    with pytest.raises(executorch_c.NotSupportedError, match="torch.float64.*torch.float32"):
+        method(lowered(torch.sin, inputs).buffer())
+
+
+def test_compile_spec_out_of_range() -> None:
+    for value in (bytes([5]), bytes([0, 0, 0, 1]), b"\x01" * 20):
+        pte = lowered(torch.sin, SIN_INPUTS, [CompileSpec("max_value", value)]).buffer()
+        with pytest.raises(executorch_c.InvalidArgumentError, match="max_value.*at most 4"):
+            method(pte)
+
+
+def delegate_call(program: Program) -> Any:
+    return program.execution_plan[0].chains[0].instructions[0].instr_args
+
+
+def test_too_few_arguments(sin_pte: bytes) -> None:
+    def drop(program: Program) -> None:
+        delegate_call(program).args.pop()
+
+    with pytest.raises(executorch_c.InvalidArgumentError, match="1 arguments, expected 2"):
+        run(edited(sin_pte, drop), SIN_INPUTS)
+
+
+def test_wrong_dtype(sin_pte: bytes) -> None:
+    def to_int(program: Program) -> None:
+        program.execution_plan[0].values[0].val.scalar_type = ScalarType.INT
+
+    with pytest.raises(executorch_c.InvalidArgumentError, match="argument 0.*dtype"):
+        method(edited(sin_pte, to_int)).execute([np.ones(1, np.int32)])
+
+
+def test_wrong_kind(sin_pte: bytes) -> None:
+    from executorch.exir.schema import EValue, Int
+
+    def add_int(program: Program) -> None:
+        program.execution_plan[0].values.append(EValue(Int(4)))
+        delegate_call(program).args[0] = 2
+
+    with pytest.raises(executorch_c.InvalidArgumentError, match="argument 0.*expected a tensor"):
+        run(edited(sin_pte, add_int), SIN_INPUTS)
+
+
+def test_wrong_shapes(sin_pte: bytes) -> None:
+    def grow(program: Program) -> None:
+        plan = program.execution_plan[0]
+        for value in plan.values:
+            value.val = dataclasses.replace(value.val, sizes=[4])
+        plan.non_const_buffer_sizes = [0, 64]
+
+    with pytest.raises(executorch_c.NotSupportedError, match="4 elements, compiled for 1"):
+        method(edited(sin_pte, grow)).execute([np.ones(4, np.float32)])
+
+
+def test_output_shape_that_the_program_does_not_allow(sin_pte: bytes) -> None:
+    def grow(program: Program) -> None:
+        plan = program.execution_plan[0]
+        plan.values[1].val.sizes = [2]
+
+    with pytest.raises(executorch_c.NotSupportedError):
+        run(edited(sin_pte, grow), SIN_INPUTS)
+
+
+def test_output_that_is_an_input(sin_pte: bytes) -> None:
+    """A hostile program may pass one tensor twice; the result is still the defined one."""
+
+    def alias(program: Program) -> None:
+        delegate_call(program).args[0] = delegate_call(program).args[1]
+        program.execution_plan[0].inputs = [1]
+
+    [y] = run(edited(sin_pte, alias), (torch.tensor([0.5]),))
+    np.testing.assert_allclose(y, [0.5 - 0.5**3 / 6], rtol=1e-6)
