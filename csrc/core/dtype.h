@@ -29,6 +29,12 @@ enum {
   EC_SET_REALB = EC_SET_REAL | EC_SET_BOOL,
   EC_SET_FLOATC = EC_SET_FLOATING | EC_SET_COMPLEX,
   EC_SET_ALL = EC_SET_REALB | EC_SET_COMPLEX,
+  /* What eager's heavier operators take: the wider unsigned integers are missing there. */
+  EC_SET_CLASSIC_INT = EC_SET_INTEGRAL & ~(1u << EC_UINT16 | 1u << EC_UINT32 | 1u << EC_UINT64),
+  EC_SET_CLASSIC = EC_SET_CLASSIC_INT | EC_SET_FLOATING,
+  EC_SET_CLASSICC = EC_SET_CLASSIC | EC_SET_COMPLEX,
+  EC_SET_FLOATING_INT64 = EC_SET_FLOATING | 1u << EC_INT64,
+  EC_SET_FLOATING_UINT8 = EC_SET_FLOATING | 1u << EC_UINT8,
   EC_SET_NONE = 0 /* for operators without tensors */
 };
 

@@ -58,6 +58,24 @@ ec_status ec_call_check_dtype(ec_call *c, size_t i, ec_dtype_set expected) {
                       ec_dtype_set_names(expected, names, sizeof names));
 }
 
+ec_status ec_call_check_same_dtype(ec_call *c, size_t i, size_t as) {
+  ec_dtype found = ec_tensor_dtype(ec_arg_tensor(c, i));
+  ec_dtype expected = ec_tensor_dtype(ec_arg_tensor(c, as));
+  if (found == expected) return EC_OK;
+  return ec_call_fail(c, i, "dtype %s, expected %s as of '%s'", ec_dtype_name(found),
+                      ec_dtype_name(expected), c->op->args[as].name);
+}
+
+ec_status ec_call_check_rank(ec_call *c, size_t i, size_t least, size_t most) {
+  const ec_tensor *t = ec_arg_tensor(c, i);
+  if (t->rank >= least && t->rank <= most) return EC_OK;
+  char text[EC_SHAPE_TEXT];
+  ec_shape_text(t->sizes, t->rank, text, sizeof text);
+  if (least == most)
+    return ec_call_fail(c, i, "shape %s, expected %zu dimensions", text, least);
+  return ec_call_fail(c, i, "shape %s, expected %zu to %zu dimensions", text, least, most);
+}
+
 ec_status ec_call_wrap_dim(ec_call *c, int64_t dim, size_t rank, size_t *out) {
   int64_t n = rank ? (int64_t)rank : 1;
   if (dim < -n || dim >= n)

@@ -94,6 +94,12 @@ ec_status ec_call_fail(ec_call *c, size_t i, const char *fmt, ...) EC_PRINTF(3, 
 /* Checks that an argument's dtype is in the set, naming found and expected. */
 ec_status ec_call_check_dtype(ec_call *c, size_t i, ec_dtype_set expected);
 
+/* Checks that argument `i` (no None) has the dtype of argument `as`. */
+ec_status ec_call_check_same_dtype(ec_call *c, size_t i, size_t as);
+
+/* Checks that a tensor's rank is in [least, most]. */
+ec_status ec_call_check_rank(ec_call *c, size_t i, size_t least, size_t most);
+
 /* Wraps a dimension in [-rank, rank) (rank 0 counts as 1, as in eager). */
 ec_status ec_call_wrap_dim(ec_call *c, int64_t dim, size_t rank, size_t *out);
 

@@ -1,0 +1,182 @@
+/* Blocking and packing around the micro-kernels. */
+#include "kernels/linalg/gemm.h"
+
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/checked.h"
+#include "kernels/linalg/gemm_loops.h"
+
+enum {
+  BLOCK_ROWS = 384,    /* of A in one block */
+  BLOCK_COLS = 1024,   /* of B in one block */
+  PANEL_BYTES = 24576, /* of one packed panel of B: most of a first-level cache */
+  VECTOR_ROWS = 2      /* so few rows go through a loop over vectors, without packing */
+};
+
+/* The part of a product that is packed at one time. */
+typedef struct block {
+  const ec_gemm *g;
+  const ec_gemm_loops *loops;
+  const ec_gemm_side *a, *b;
+  const ec_gemm_out *out;
+  bool in_place; /* full panels of B are read where they stand */
+  int64_t row, rows, col, cols, k, depth;
+} block;
+
+static int64_t round_up(int64_t value, size_t step) {
+  int64_t s = (int64_t)step;
+  return (value + s - 1) / s * s;
+}
+
+/* Uninitialised, unlike ec_call_scratch: every element is written before it is read. */
+static ec_status scratch(ec_call *c, int64_t count, size_t size, void *out) {
+  size_t bytes;
+  void *memory = NULL;
+  if (ec_mul_size((size_t)count, size, &bytes))
+    memory = ec_arena_alloc(c->scratch, bytes, EC_ALIGN);
+  if (!memory)
+    return ec_fail(c->err, EC_MEMORY_ALLOCATION_FAILED, "no memory for blocks of a matrix product");
+  memcpy(out, &memory, sizeof memory);
+  return EC_OK;
+}
+
+ec_status ec_gemm_init(ec_call *c, ec_dtype dtype, ec_gemm_size size, const ec_gemm_out *out,
+                       ec_gemm *g) {
+  const ec_micro *micro = ec_micro_find(ec_gemm_loops_of[dtype].type);
+  *g = (ec_gemm){size.m, size.n, size.k, dtype, c->reference, false, micro, 0, 0, 0, 0, 0, 0};
+  if (size.m == 0 || size.n == 0 || c->reference) return EC_OK;
+  /* The transposed product where C's columns are contiguous, or for a vector on the right. */
+  g->swapped = size.m > VECTOR_ROWS && (size.n <= VECTOR_ROWS || (out->col != 1 && out->row == 1));
+  if (g->swapped) {
+    g->m = size.n;
+    g->n = size.m;
+  }
+  g->depth = ec_min_i64(g->k, (int64_t)(PANEL_BYTES / (micro->cols * micro->size)));
+  g->depth = ec_max_i64(1, g->depth);
+  g->rows = round_up(ec_min_i64(g->m, BLOCK_ROWS), micro->rows);
+  g->cols = round_up(ec_min_i64(g->n, BLOCK_COLS), micro->cols);
+  int64_t sums = g->k > g->depth ? g->rows * g->cols : (int64_t)(micro->rows * micro->cols);
+  if (g->m <= VECTOR_ROWS) sums = ec_max_i64(sums, g->n);
+  EC_TRY(scratch(c, g->rows * g->depth, micro->size, &g->a));
+  EC_TRY(scratch(c, g->cols * g->depth, micro->size, &g->b));
+  return scratch(c, sums, micro->size, &g->sums);
+}
+
+static void *at(void *base, int64_t index, const ec_micro *micro) {
+  return (char *)base + (size_t)index * micro->size;
+}
+
+/* Packs a block of one side, panel after panel. */
+static void pack(const block *w, const ec_gemm_side *side, int64_t first, int64_t lanes,
+                 size_t width, void *to) {
+  ec_gemm_pack fn = side->pack ? side->pack : w->loops->pack;
+  for (int64_t l = 0; l < lanes; l += (int64_t)width) {
+    ec_gemm_box box = {first + l, ec_min_i64((int64_t)width, lanes - l), w->k, w->depth};
+    fn(side, &box, width, at(to, l * w->depth, w->g->micro));
+  }
+}
+
+/* One column of tiles: a panel of B stays in the first-level cache while A's pass by. */
+static void multiply_panel(const block *w, int64_t col, const void *b, size_t ldb) {
+  const ec_gemm *g = w->g;
+  const ec_micro *micro = g->micro;
+  int64_t height = (int64_t)micro->rows;
+  bool one_pass = g->k <= g->depth, last = w->k + w->depth >= g->k;
+  size_t stride = one_pass ? micro->cols : (size_t)g->cols;
+  for (int64_t r = 0; r < w->rows; r += height) {
+    int64_t rows = ec_min_i64(height, w->rows - r);
+    void *sums = one_pass ? g->sums : at(g->sums, r * g->cols + col, micro);
+    size_t step = (size_t)((rows - 1) * EC_MICRO_STEPS / height);
+    micro->fn[step]((size_t)w->depth, at(g->a, r * w->depth, micro), b, ldb, sums, stride,
+                    w->k > 0);
+    if (!last) continue;
+    ec_gemm_tile tile = {sums, stride, w->row + r, w->col + col, rows,
+                         ec_min_i64((int64_t)micro->cols, w->cols - col)};
+    w->loops->store(w->out, &tile);
+  }
+}
+
+static void multiply(const block *w) {
+  const ec_micro *micro = w->g->micro;
+  int64_t width = (int64_t)micro->cols;
+  for (int64_t col = 0; col < w->cols; col += width) {
+    if (w->in_place && w->cols - col >= width) {
+      const char *b = (const char *)w->b->data;
+      b += (size_t)(w->k * w->b->k + w->col + col) * micro->size;
+      multiply_panel(w, col, b, (size_t)w->b->k);
+    } else {
+      multiply_panel(w, col, at(w->g->b, col * w->depth, micro), micro->cols);
+    }
+  }
+}
+
+static void run_block(block *w) {
+  const ec_gemm *g = w->g;
+  for (w->k = 0; w->k < g->k; w->k += w->depth) {
+    w->depth = ec_min_i64(g->depth, g->k - w->k);
+    int64_t packed = w->in_place ? w->cols / (int64_t)g->micro->cols * (int64_t)g->micro->cols : 0;
+    pack(w, w->b, w->col + packed, w->cols - packed, g->micro->cols,
+         at(g->b, packed * w->depth, g->micro));
+    pack(w, w->a, w->row, w->rows, g->micro->rows, g->a);
+    multiply(w);
+    if (w->k + w->depth >= g->k) break;
+  }
+}
+
+/* One or two rows; false where neither A and B nor their strides allow it. */
+static bool run_vector(const ec_gemm *g, const ec_gemm_loops *loops, const ec_gemm_side *a,
+                       const ec_gemm_side *b, const ec_gemm_out *out) {
+  if (g->m > VECTOR_ROWS || a->pack || b->pack) return false;
+  bool dot = b->k == 1 && a->k == 1;
+  if (!dot && b->lane != 1) return false;
+  for (int64_t row = 0; row < g->m; row++) {
+    (dot ? loops->dot : loops->axpy)(g, a, b, row, g->sums);
+    ec_gemm_tile tile = {g->sums, (size_t)g->n, row, 0, 1, g->n};
+    loops->store(out, &tile);
+  }
+  return true;
+}
+
+/* Whether the product itself does not count: k is 0, or alpha is. */
+static bool is_zero(const ec_gemm *g, const ec_gemm_out *out) {
+  if (g->k == 0) return true;
+  if (out->alpha.kind == EC_KIND_NONE) return false;
+  bool whole = ec_is_integral(g->dtype);
+  return whole ? ec_scalar_int(out->alpha) == 0 : ec_scalar_double(out->alpha) == 0;
+}
+
+void ec_gemm_run(const ec_gemm *g, const ec_gemm_side *a, const ec_gemm_side *b,
+                 const ec_gemm_out *out) {
+  const ec_gemm_loops *loops = &ec_gemm_loops_of[g->dtype];
+  if (g->m == 0 || g->n == 0) return;
+  ec_gemm_out turned = *out;
+  if (g->swapped) {
+    const ec_gemm_side *side = a;
+    a = b;
+    b = side;
+    turned.row = out->col;
+    turned.col = out->row;
+    turned.add_row = out->add_col;
+    turned.add_col = out->add_row;
+  }
+  if (is_zero(g, out)) {
+    ec_gemm_tile all = {NULL, 0, 0, 0, g->m, g->n};
+    loops->store(&turned, &all);
+    return;
+  }
+  if (g->reference) {
+    loops->reference(g, a, b, &turned);
+    return;
+  }
+  if (run_vector(g, loops, a, b, &turned)) return;
+  block w = {.g = g, .loops = loops, .a = a, .b = b, .out = &turned};
+  w.in_place = loops->in_place && !b->pack && b->lane == 1 && g->m <= 2 * (int64_t)g->micro->rows;
+  for (w.col = 0; w.col < g->n; w.col += g->cols) {
+    w.cols = ec_min_i64(g->cols, g->n - w.col);
+    for (w.row = 0; w.row < g->m; w.row += g->rows) {
+      w.rows = ec_min_i64(g->rows, g->m - w.row);
+      run_block(&w);
+    }
+  }
+}

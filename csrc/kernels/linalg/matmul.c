@@ -1,0 +1,219 @@
+/* mm, bmm, addmm and linear: shapes and strides for the matrix product. */
+#include "kernels/call.h"
+#include "kernels/linalg/gemm.h"
+
+#include <inttypes.h>
+
+/* The matrix in the last two dimensions of a tensor, rows as lanes. */
+static ec_gemm_side rows_of(const ec_tensor *t) {
+  return (ec_gemm_side){NULL, t->data, t->strides[t->rank - 2], t->strides[t->rank - 1], NULL};
+}
+
+/* The same, columns as lanes. */
+static ec_gemm_side columns_of(const ec_tensor *t) {
+  return (ec_gemm_side){NULL, t->data, t->strides[t->rank - 1], t->strides[t->rank - 2], NULL};
+}
+
+static ec_gemm_out matrix_of(const ec_tensor *t) {
+  return (ec_gemm_out){.data = t->data, .row = t->strides[t->rank - 2],
+                       .col = t->strides[t->rank - 1]};
+}
+
+static const void *offset(const void *data, int64_t elements, ec_dtype dtype) {
+  return (const char *)data + elements * (int64_t)ec_dtype_size(dtype);
+}
+
+/* Arguments `a` and `b` are matrices (or batches, rank 3) that can be multiplied into `out`. */
+static ec_status check_product(ec_call *c, size_t a, size_t b, size_t out, size_t rank) {
+  EC_TRY(ec_call_check_dtype(c, a, EC_SET_CLASSICC));
+  EC_TRY(ec_call_check_rank(c, a, rank, rank));
+  EC_TRY(ec_call_check_rank(c, b, rank, rank));
+  EC_TRY(ec_call_check_rank(c, out, rank, rank));
+  EC_TRY(ec_call_check_same_dtype(c, b, a));
+  EC_TRY(ec_call_check_same_dtype(c, out, a));
+  const ec_tensor *x = ec_arg_tensor(c, a), *y = ec_arg_tensor(c, b);
+  if (rank == 3 && x->sizes[0] != y->sizes[0])
+    return ec_call_fail(c, b, "batch of %" PRId64 ", expected %" PRId64 " as of '%s'", y->sizes[0],
+                        x->sizes[0], c->op->args[a].name);
+  if (x->sizes[rank - 1] != y->sizes[rank - 2])
+    return ec_call_fail(c, b, "%" PRId64 " rows, expected %" PRId64 ", the columns of '%s'",
+                        y->sizes[rank - 2], x->sizes[rank - 1], c->op->args[a].name);
+  return EC_OK;
+}
+
+ec_status ec_op_mm_out(ec_call *c) {
+  EC_TRY(check_product(c, 0, 1, 2, 2));
+  const ec_tensor *self = ec_arg_tensor(c, 0), *mat2 = ec_arg_tensor(c, 1);
+  ec_tensor *out = ec_arg_tensor(c, 2);
+  ec_gemm_size size = {self->sizes[0], mat2->sizes[1], self->sizes[1]};
+  EC_TRY(ec_call_resize(c, 2, 2, (int64_t[]){size.m, size.n}));
+  ec_gemm_out to = matrix_of(out);
+  ec_gemm g;
+  EC_TRY(ec_gemm_init(c, ec_tensor_dtype(self), size, &to, &g));
+  ec_gemm_side a = rows_of(self), b = columns_of(mat2);
+  ec_gemm_run(&g, &a, &b, &to);
+  return EC_OK;
+}
+
+ec_status ec_op_bmm_out(ec_call *c) {
+  EC_TRY(check_product(c, 0, 1, 2, 3));
+  const ec_tensor *self = ec_arg_tensor(c, 0), *mat2 = ec_arg_tensor(c, 1);
+  ec_tensor *out = ec_arg_tensor(c, 2);
+  ec_gemm_size size = {self->sizes[1], mat2->sizes[2], self->sizes[2]};
+  EC_TRY(ec_call_resize(c, 2, 3, (int64_t[]){self->sizes[0], size.m, size.n}));
+  if (out->numel == 0) return EC_OK;
+  ec_gemm_out to = matrix_of(out);
+  ec_dtype dtype = ec_tensor_dtype(self);
+  ec_gemm g;
+  EC_TRY(ec_gemm_init(c, dtype, size, &to, &g));
+  for (int64_t i = 0; i < self->sizes[0]; i++) {
+    ec_gemm_side a = rows_of(self), b = columns_of(mat2);
+    a.data = offset(self->data, i * self->strides[0], dtype);
+    b.data = offset(mat2->data, i * mat2->strides[0], dtype);
+    to.data = (char *)out->data + i * out->strides[0] * (int64_t)ec_dtype_size(dtype);
+    ec_gemm_run(&g, &a, &b, &to);
+  }
+  return EC_OK;
+}
+
+/* Lets argument `i` be repeated to m x n as the matrix that is added. */
+static ec_status broadcast_added(ec_call *c, size_t i, int64_t m, int64_t n, ec_gemm_out *to) {
+  const ec_tensor *t = ec_arg_tensor(c, i);
+  EC_TRY(ec_call_check_rank(c, i, 0, 2));
+  int64_t rows = t->rank == 2 ? t->sizes[0] : 1, cols = t->rank ? t->sizes[t->rank - 1] : 1;
+  if ((rows != 1 && rows != m) || (cols != 1 && cols != n)) {
+    char text[EC_SHAPE_TEXT];
+    return ec_call_fail(c, i, "shape %s, expected one that broadcasts to (%" PRId64 ", %" PRId64 ")",
+                        ec_shape_text(t->sizes, t->rank, text, sizeof text), m, n);
+  }
+  to->add = t->data;
+  to->add_row = rows == 1 ? 0 : t->strides[0];
+  to->add_col = cols == 1 ? 0 : t->strides[t->rank - 1];
+  return EC_OK;
+}
+
+/* A factor of 1 is none: the plain way out is the fast one. */
+static ec_scalar factor(const ec_call *c, size_t i) {
+  ec_scalar s = ec_arg_scalar(c, i);
+  if (ec_scalar_double(s) == 1.0) s.kind = EC_KIND_NONE;
+  return s;
+}
+
+ec_status ec_op_addmm_out(ec_call *c) {
+  EC_TRY(check_product(c, 1, 2, 5, 2));
+  EC_TRY(ec_call_check_same_dtype(c, 0, 1));
+  const ec_tensor *mat1 = ec_arg_tensor(c, 1), *mat2 = ec_arg_tensor(c, 2);
+  ec_dtype dtype = ec_tensor_dtype(mat1);
+  ec_gemm_size size = {mat1->sizes[0], mat2->sizes[1], mat1->sizes[1]};
+  EC_TRY(ec_call_resize(c, 5, 2, (int64_t[]){size.m, size.n}));
+  ec_gemm_out to = matrix_of(ec_arg_tensor(c, 5));
+  EC_TRY(broadcast_added(c, 0, size.m, size.n, &to));
+  to.beta = factor(c, 3);
+  to.alpha = factor(c, 4);
+  bool ignored = to.beta.kind != EC_KIND_NONE &&
+                 (ec_is_integral(dtype) ? ec_scalar_int(to.beta) == 0
+                                        : ec_scalar_double(to.beta) == 0);
+  if (ignored) to.add = NULL; /* not even its NaNs count */
+  ec_gemm g;
+  EC_TRY(ec_gemm_init(c, dtype, size, &to, &g));
+  ec_gemm_side a = rows_of(mat1), b = columns_of(mat2);
+  ec_gemm_run(&g, &a, &b, &to);
+  return EC_OK;
+}
+
+/* Leading dimensions [from, to) of a tensor as one row index: its stride, false where there is none. */
+static bool collapse(const ec_tensor *t, size_t from, size_t to, int64_t *stride) {
+  int64_t expected = -1;
+  *stride = 1;
+  for (size_t d = to; d-- > from;) {
+    if (t->sizes[d] == 1) continue;
+    if (expected < 0) *stride = t->strides[d];
+    else if (t->strides[d] != expected) return false;
+    expected = t->strides[d] * t->sizes[d];
+  }
+  return true;
+}
+
+typedef struct linear_args {
+  const ec_tensor *input, *weight, *bias;
+  ec_tensor *out;
+  size_t lead; /* dimensions of input before the last */
+  int64_t n, k;
+} linear_args;
+
+static ec_status check_linear(ec_call *c, linear_args *l) {
+  *l = (linear_args){ec_arg_tensor(c, 0), ec_arg_tensor(c, 1), ec_arg_opt_tensor(c, 2),
+                     ec_arg_tensor(c, 3), 0, 1, 0};
+  EC_TRY(ec_call_check_dtype(c, 0, EC_SET_CLASSICC));
+  EC_TRY(ec_call_check_rank(c, 0, 1, EC_MAX_RANK));
+  EC_TRY(ec_call_check_rank(c, 1, 1, 2));
+  EC_TRY(ec_call_check_same_dtype(c, 1, 0));
+  EC_TRY(ec_call_check_same_dtype(c, 3, 0));
+  l->lead = l->input->rank - 1u;
+  l->k = l->input->sizes[l->lead];
+  if (l->weight->rank == 2) l->n = l->weight->sizes[0];
+  int64_t columns = l->weight->sizes[l->weight->rank - 1];
+  if (columns != l->k)
+    return ec_call_fail(c, 1, "%" PRId64 " columns, expected %" PRId64 ", the last size of 'input'",
+                        columns, l->k);
+  if (!l->bias) return EC_OK;
+  EC_TRY(ec_call_check_same_dtype(c, 2, 0));
+  if (l->weight->rank == 1)
+    return ec_call_fail(c, 2, "given with a 'weight' of one dimension, expected None");
+  EC_TRY(ec_call_check_rank(c, 2, 0, 1));
+  if (l->bias->rank == 1 && l->bias->sizes[0] != 1 && l->bias->sizes[0] != l->n)
+    return ec_call_fail(c, 2, "%" PRId64 " elements, expected %" PRId64 ", the rows of 'weight'",
+                        l->bias->sizes[0], l->n);
+  return EC_OK;
+}
+
+/* The product for every index of the leading dimensions that could not be collapsed. */
+static void run_linear(const linear_args *l, size_t batch, const ec_gemm *g, ec_gemm_side a,
+                       const ec_gemm_side *b, ec_gemm_out to) {
+  int64_t index[EC_MAX_RANK] = {0};
+  int64_t size = (int64_t)ec_dtype_size(ec_tensor_dtype(l->input));
+  for (;;) {
+    int64_t from = 0, at = 0;
+    for (size_t d = 0; d < batch; d++) {
+      from += index[d] * l->input->strides[d];
+      at += index[d] * l->out->strides[d];
+    }
+    a.data = (const char *)l->input->data + from * size;
+    to.data = (char *)l->out->data + at * size;
+    ec_gemm_run(g, &a, b, &to);
+    size_t d = batch;
+    while (d > 0 && ++index[d - 1] == l->input->sizes[d - 1]) index[--d] = 0;
+    if (d == 0) return;
+  }
+}
+
+ec_status ec_op_linear_out(ec_call *c) {
+  linear_args l;
+  EC_TRY(check_linear(c, &l));
+  int64_t sizes[EC_MAX_RANK];
+  for (size_t d = 0; d < l.lead; d++) sizes[d] = l.input->sizes[d];
+  sizes[l.lead] = l.n;
+  size_t rank = l.weight->rank == 2 ? l.lead + 1 : l.lead;
+  EC_TRY(ec_call_check_rank(c, 3, rank, rank));
+  EC_TRY(ec_call_resize(c, 3, rank, sizes));
+  if (l.out->numel == 0) return EC_OK;
+  ec_gemm_side a = {NULL, l.input->data, 1, l.input->strides[l.lead], NULL}, b;
+  ec_gemm_out to = {.data = l.out->data, .col = 1};
+  if (l.weight->rank == 2) to.col = l.out->strides[l.lead];
+  size_t batch = 0;
+  while (!collapse(l.input, batch, l.lead, &a.lane) || !collapse(l.out, batch, l.lead, &to.row))
+    batch++;
+  int64_t m = 1;
+  for (size_t d = batch; d < l.lead; d++) m *= sizes[d];
+  size_t last = l.weight->rank - 1u;
+  b = (ec_gemm_side){NULL, l.weight->data, last ? l.weight->strides[0] : 1,
+                     l.weight->strides[last], NULL};
+  if (l.bias) {
+    to.add = l.bias->data;
+    to.add_col = l.bias->numel == 1 ? 0 : 1;
+  }
+  ec_gemm g;
+  EC_TRY(ec_gemm_init(c, ec_tensor_dtype(l.input), (ec_gemm_size){m, l.n, l.k}, &to, &g));
+  run_linear(&l, batch, &g, a, &b, to);
+  return EC_OK;
+}
