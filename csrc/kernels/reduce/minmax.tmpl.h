@@ -1,0 +1,127 @@
+/* Extremes, by value and by position. EC_BEATS(x, y) is the order wanted, EC_WORST what every
+ * value beats or equals; a NaN beats every number and the first NaN stays. */
+#if EC_IS_FLOAT
+#define EC_NAN(v) ((v) != (v))
+#else
+#define EC_NAN(v) false
+#endif
+#define EC_TAKES(v, best) (EC_BEATS(v, best) || (EC_NAN(v) && !EC_NAN(best)))
+/* For loops that only want the value: any NaN will do, which saves a comparison. */
+#define EC_PICK(v, best) ((EC_BEATS(v, best)) | (EC_NAN(v)) ? (v) : (best))
+
+static inline EC_C EC_MFN(row)(const EC_T *x, int64_t n) {
+  EC_C lane[MINMAX_LANES], best = EC_WORST;
+  int64_t i = 0;
+  for (int64_t j = 0; j < MINMAX_LANES; j++) lane[j] = EC_WORST;
+  for (; i + MINMAX_LANES <= n; i += MINMAX_LANES)
+    for (int64_t j = 0; j < MINMAX_LANES; j++) {
+      EC_C v = EC_LOAD(x[i + j]);
+      lane[j] = EC_PICK(v, lane[j]);
+    }
+  for (; i < n; i++) {
+    EC_C v = EC_LOAD(x[i]);
+    best = EC_PICK(v, best);
+  }
+  for (int64_t j = 0; j < MINMAX_LANES; j++) best = EC_PICK(lane[j], best);
+  return best;
+}
+
+static inline void EC_MFN(columns)(EC_C *restrict a, const EC_T *restrict x, int64_t k) {
+  int64_t i = 0;
+  for (; i + MINMAX_LANES <= k; i += MINMAX_LANES)
+    for (int64_t j = 0; j < MINMAX_LANES; j++) {
+      EC_C v = EC_LOAD(x[i + j]);
+      a[i + j] = EC_PICK(v, a[i + j]);
+    }
+  for (; i < k; i++) {
+    EC_C v = EC_LOAD(x[i]);
+    a[i] = EC_PICK(v, a[i]);
+  }
+}
+
+static void EC_MFN(step)(ec_reduce_acc acc, const ec_reduce_block *b) {
+  const EC_T *x = (const EC_T *)b->x;
+  EC_C *a = acc.a;
+  if (b->ns == 1 && !b->plain) {
+    for (int64_t i = 0; i < b->k; i++) {
+      EC_C v = EC_MFN(row)(x + i * b->ks, b->n);
+      a[i] = EC_PICK(v, a[i]);
+    }
+  } else if (b->ks == 1 && !b->plain) {
+    for (int64_t r = 0; r < b->n; r++) EC_MFN(columns)(a, x + r * b->ns, b->k);
+  } else {
+    for (int64_t i = 0; i < b->k; i++)
+      for (int64_t r = 0; r < b->n; r++) {
+        EC_C v = EC_LOAD(x[i * b->ks + r * b->ns]);
+        a[i] = EC_PICK(v, a[i]);
+      }
+  }
+}
+
+/* The first position in x[0..n) that holds `best`, which is known to be there. */
+static inline int64_t EC_MFN(find)(const EC_T *x, int64_t n, EC_C best) {
+  for (int64_t i = 0; i < n; i++) {
+    EC_C v = EC_LOAD(x[i]);
+    if (v == best || (EC_NAN(v) && EC_NAN(best))) return i;
+  }
+  return 0; /* only where another operand overlaps and changed it */
+}
+
+static void EC_MFN(arg_rows)(ec_reduce_acc acc, const ec_reduce_block *b) {
+  const EC_T *x = (const EC_T *)b->x;
+  EC_C *a = acc.a;
+  int64_t *at = acc.b;
+  for (int64_t i = 0; i < b->k; i++)
+    for (int64_t r = 0; r < b->n; r += MINMAX_CHUNK) { /* small enough to be found in cache */
+      const EC_T *row = x + i * b->ks + r;
+      int64_t n = b->n - r < MINMAX_CHUNK ? b->n - r : MINMAX_CHUNK;
+      EC_C v = EC_MFN(row)(row, n);
+      if (!EC_TAKES(v, a[i])) continue;
+      a[i] = v;
+      at[i] = b->base + r + EC_MFN(find)(row, n, v);
+    }
+}
+
+static void EC_MFN(arg_step)(ec_reduce_acc acc, const ec_reduce_block *b) {
+  const EC_T *x = (const EC_T *)b->x;
+  EC_C *a = acc.a;
+  int64_t *at = acc.b;
+  if (b->ns == 1 && b->n >= MINMAX_LANES && !b->plain) {
+    EC_MFN(arg_rows)(acc, b);
+  } else if (b->ks == 1 && !b->plain) {
+    for (int64_t r = 0; r < b->n; r++)
+      for (int64_t i = 0; i < b->k; i++) {
+        EC_C v = EC_LOAD(x[i + r * b->ns]);
+        bool take = EC_TAKES(v, a[i]);
+        a[i] = take ? v : a[i];
+        at[i] = take ? b->base + r : at[i];
+      }
+  } else {
+    for (int64_t i = 0; i < b->k; i++)
+      for (int64_t r = 0; r < b->n; r++) {
+        EC_C v = EC_LOAD(x[i * b->ks + r * b->ns]);
+        if (!EC_TAKES(v, a[i])) continue;
+        a[i] = v;
+        at[i] = b->base + r;
+      }
+  }
+}
+
+static void EC_MFN(init)(ec_reduce_acc acc, int64_t k) {
+  EC_C *a = acc.a;
+  int64_t *at = acc.b;
+  for (int64_t i = 0; i < k; i++) a[i] = EC_WORST, at[i] = 0;
+}
+
+static void EC_MFN(finish)(ec_reduce_acc acc, int64_t k, const ec_reduce_dst *d) {
+  EC_T *out = (EC_T *)d->out[0];
+  int64_t *position = (int64_t *)d->out[1];
+  const EC_C *a = acc.a;
+  const int64_t *at = acc.b;
+  for (int64_t i = 0; out && i < k; i++) out[i * d->stride[0]] = EC_STORE(a[i]);
+  for (int64_t i = 0; position && i < k; i++) position[i * d->stride[1]] = at[i];
+}
+
+#undef EC_NAN
+#undef EC_TAKES
+#undef EC_PICK
