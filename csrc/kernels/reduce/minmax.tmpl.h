@@ -42,7 +42,7 @@ static inline void EC_MFN(columns)(EC_C *restrict a, const EC_T *restrict x, int
 static void EC_MFN(step)(ec_reduce_acc acc, const ec_reduce_block *b) {
   const EC_T *x = (const EC_T *)b->x;
   EC_C *a = acc.a;
-  if (b->ns == 1 && !b->plain) {
+  if (b->ns == 1 && b->n >= MINMAX_LANES && !b->plain) {
     for (int64_t i = 0; i < b->k; i++) {
       EC_C v = EC_MFN(row)(x + i * b->ks, b->n);
       a[i] = EC_PICK(v, a[i]);
@@ -100,9 +100,9 @@ static void EC_MFN(arg_step)(ec_reduce_acc acc, const ec_reduce_block *b) {
     for (int64_t i = 0; i < b->k; i++)
       for (int64_t r = 0; r < b->n; r++) {
         EC_C v = EC_LOAD(x[i * b->ks + r * b->ns]);
-        if (!EC_TAKES(v, a[i])) continue;
-        a[i] = v;
-        at[i] = b->base + r;
+        bool take = EC_TAKES(v, a[i]);
+        a[i] = take ? v : a[i];
+        at[i] = take ? b->base + r : at[i];
       }
   }
 }

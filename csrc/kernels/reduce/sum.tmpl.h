@@ -28,7 +28,7 @@ static inline void EC_FN(sum_columns)(EC_SUM *restrict a, const EC_T *restrict x
 static void EC_FN(sum_step)(ec_reduce_acc acc, const ec_reduce_block *b) {
   const EC_T *x = (const EC_T *)b->x;
   EC_SUM *a = acc.a;
-  if (b->ns == 1 && !b->plain) {
+  if (b->ns == 1 && b->n >= SUM_LANES && !b->plain) {
     for (int64_t i = 0; i < b->k; i++)
       for (int64_t r = 0; r < b->n; r += SUM_CHUNK) /* chunks keep long sums exact */
         a[i] += EC_FN(sum_row)(x + i * b->ks + r, b->n - r < SUM_CHUNK ? b->n - r : SUM_CHUNK);

@@ -1,0 +1,145 @@
+"""torch eager as the oracle of single operators: runs a sample with both and compares.
+
+A sample is the list of an operator's arguments in schema order without its outputs. Arrays stand
+for tensors (their strides are their layout), `DType` for a ScalarType.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import torch
+from op_harness import Out, dtype_id, run
+
+RTOL = {"float16": 1e-3, "bfloat16": 8e-3, "float32": 1e-5, "float64": 1e-12,
+        "complex64": 1e-5, "complex128": 1e-12}  # fmt: skip
+INTEGRAL = ["uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64"]
+FLOATING = ["float16", "bfloat16", "float32", "float64"]
+COMPLEX = ["complex64", "complex128"]
+REALB = [*INTEGRAL, *FLOATING, "bool"]
+ALL = [*REALB, *COMPLEX]
+WIDE_UNSIGNED = ["uint16", "uint32", "uint64"]  # eager lacks many kernels for them
+
+
+class DType(str):
+    """A dtype as an argument of type ScalarType."""
+
+
+def np_dtype(name: str) -> np.dtype:
+    return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
+
+
+def array(rng: np.random.Generator, shape: Any, dtype: str, order: Any = None) -> np.ndarray:
+    """Random elements; small integers, so that sums of any dtype are far from overflow; `order`
+    lists the dimensions from the outermost in memory."""
+    shape = tuple(shape)
+    if dtype == "bool":
+        a = rng.random(shape) < 0.5
+    elif "int" in dtype:
+        a = rng.integers(0 if dtype[0] == "u" else -9, 10, shape)
+    else:
+        a = rng.standard_normal(shape)
+        if dtype in COMPLEX:
+            a = a + 1j * rng.standard_normal(shape)
+    a = np.asarray(a).astype(np_dtype(dtype))
+    if order is not None:
+        a = np.ascontiguousarray(a.transpose(order)).transpose(np.argsort(order))
+    return a
+
+
+def to_torch(a: Any) -> Any:
+    if isinstance(a, np.ndarray):
+        if a.dtype == ml_dtypes.bfloat16:
+            return torch.from_numpy(a.view(np.int16)).view(torch.bfloat16)
+        return torch.from_numpy(a)
+    if isinstance(a, DType):
+        return getattr(torch, a)
+    return [to_torch(x) for x in a] if isinstance(a, list) else a
+
+
+def to_numpy(t: torch.Tensor) -> np.ndarray:
+    if t.dtype == torch.bfloat16:
+        return t.contiguous().view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    return t.numpy()
+
+
+# Functional forms of the overloads whose names do not follow from the out form's.
+FUNCTIONAL = {
+    "sum.IntList_out": "sum.dim_IntList", "mean.out": "mean.dim", "mean.dtype_out": "mean.default",
+    "any.out": "any.dim", "any.all_out": "any.default", "any.dims_out": "any.dims",
+    "max.dim_max": "max.dim", "min.dim_min": "min.dim", "max.unary_out": "max.default",
+    "min.unary_out": "min.default", "prod.int_out": "prod.dim_int", "var.out": "var.dim",
+    "prod.out": "prod.default", "topk.values": "topk.default", "index_put_": "index_put.default",
+}  # fmt: skip
+
+
+def functional(name: str) -> Any:
+    """torch's operator that returns what the out form `aten::...` writes."""
+    name = name.removeprefix("aten::")
+    packet, _, overload = FUNCTIONAL.get(name, name).partition(".")
+    if name not in FUNCTIONAL:
+        overload = overload.removesuffix("out").removesuffix("_") or "default"
+    return getattr(getattr(torch.ops.aten, packet), overload)
+
+
+def eager(name: str, args: list) -> list[np.ndarray]:
+    op = functional(name)
+    positional, keywords = [], {}
+    for spec, value in zip(op._schema.arguments, (to_torch(a) for a in args), strict=False):
+        if spec.kwarg_only:
+            keywords[spec.name] = value
+        else:
+            positional.append(value)
+    result = op(*positional, **keywords)
+    results = result if isinstance(result, (tuple, list)) else [result]
+    return [to_numpy(t.resolve_conj()) for t in results]
+
+
+def ours(args: list) -> list:
+    return [dtype_id(a) if isinstance(a, DType) else a for a in args]
+
+
+def widened(a: Any) -> Any:
+    half = isinstance(a, np.ndarray) and a.dtype.name in ("float16", "bfloat16")
+    return np.asarray(a.astype(np.float32)) if half else a
+
+
+def compare(found: np.ndarray, expected: np.ndarray, exact: bool, where: object) -> None:
+    assert found.shape == expected.shape, where
+    assert found.dtype == expected.dtype, where
+    name = expected.dtype.name
+    if exact or name not in RTOL:
+        same = found.astype(expected.dtype).tobytes() == expected.tobytes()
+        if not same:
+            np.testing.assert_array_equal(found, expected, err_msg=str(where))
+        return
+    wide = np.complex128 if name in COMPLEX else np.float64
+    np.testing.assert_allclose(found.astype(wide), expected.astype(wide), rtol=RTOL[name],
+                               atol=RTOL[name], equal_nan=True, err_msg=str(where))  # fmt: skip
+
+
+def orders(rank: int) -> list:
+    """Every dim order up to rank 3, some of the larger ones."""
+    if rank <= 3:
+        return list(itertools.permutations(range(rank)))
+    return [tuple(range(rank)), (0, *range(2, rank), 1), tuple(reversed(range(rank)))]
+
+
+def check(name: str, args: list, exact: bool = False, list_out: bool = False,
+          dim_order: Any = None, reference: bool = False,
+          widen: bool = False) -> list[np.ndarray]:  # fmt: skip
+    """Runs the sample with both, compares, and returns eager's results. `widen`: eager rounds
+    float16 and bfloat16 after each step, so it computes in float32 here and rounds once."""
+    expected = eager(name, [widened(a) for a in args] if widen else args)
+    if widen:
+        expected = [e.astype(args[0].dtype) if e.dtype == np.float32 else e for e in expected]
+    outs = [Out(e.shape, e.dtype.name, dim_order if e.ndim == len(dim_order or ()) else None)
+            for e in expected]  # fmt: skip
+    found = run(name, [*ours(args), *([outs] if list_out else outs)], reference=reference)
+    assert len(found) == len(expected)
+    for f, e in zip(found, expected, strict=True):
+        compare(f, e, exact, (name, args))
+    return expected

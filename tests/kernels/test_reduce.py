@@ -1,0 +1,122 @@
+"""csrc/kernels/reduce against eager: every operator, dtype and layout."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from eager import ALL, FLOATING, REALB, WIDE_UNSIGNED, array, check, orders
+from op_harness import OpError, Out, dtype_id, run
+from samples_reduce import SAMPLES
+
+EXTREMES = [n for n in SAMPLES if n.split("::")[1][:4] in ("amax", "amin", "max.", "min.", "argm")]
+VARIANCES = [n for n in SAMPLES if "var" in n]
+
+
+def dtypes_of(name: str) -> list[str]:
+    if name in VARIANCES:
+        return [*FLOATING, "complex64", "complex128"]
+    if name in EXTREMES:
+        arg = "argm" in name
+        return [d for d in REALB if d not in WIDE_UNSIGNED and not (arg and d == "bool")]
+    return ALL
+
+
+@pytest.mark.parametrize(("name", "dtype"), [(n, d) for n in SAMPLES for d in dtypes_of(n)])
+def test_samples(name: str, dtype: str, rng: np.random.Generator) -> None:
+    for args in SAMPLES[name](rng, dtype):
+        for reference in (False, True):
+            check(name, args, exact=name in EXTREMES, reference=reference,
+                  widen="prod" in name and "float16" in dtype)  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", WIDE_UNSIGNED)
+def test_extremes_of_wide_unsigned(dtype: str, rng: np.random.Generator) -> None:
+    """Eager has no such kernels; NumPy says what they are."""
+    a = array(rng, (5, 40), dtype)
+    assert np.array_equal(run("aten::amax.out", [a, [1], False, Out((5,), dtype)])[0], a.max(1))
+    assert np.array_equal(run("aten::argmin.out", [a, 0, False, Out((40,), "int64")])[0], a.argmin(0))
+
+
+@pytest.mark.parametrize("name", ["aten::sum.IntList_out", "aten::amax.out", "aten::var.out"])
+@pytest.mark.parametrize("order", orders(3))
+def test_output_dim_orders(name: str, order: tuple, rng: np.random.Generator) -> None:
+    for in_order in orders(3):
+        a = array(rng, (4, 20, 3), "float32", in_order)
+        tail = {"aten::sum.IntList_out": [True, None], "aten::amax.out": [True]}.get(name, [True, True])
+        check(name, [a, [1], *tail], dim_order=order)
+    check("aten::cumsum.out", [array(rng, (4, 20, 3), "float32", order), 1, None], dim_order=order)
+
+
+@pytest.mark.parametrize(("out", "source"), [
+    ("float16", "float32"), ("float64", "float32"), ("int32", "float32"), ("int32", "int64"),
+    ("float32", "int32"), ("bool", "int8"), ("complex64", "float32"), ("int32", "bool"),
+])  # fmt: skip
+def test_sums_in_the_dtype_of_the_output(out: str, source: str, rng: np.random.Generator) -> None:
+    a = array(rng, (3, 20), source)
+    for name, ours, theirs in (
+        ("sum.IntList_out", [[1], False, None], ((1,), False)),
+        ("prod.int_out", [1, False, None], (1, False)),
+        ("cumsum.out", [1, None], (1,)),
+    ):
+        if name == "cumsum.out" and out == "bool":
+            continue  # eager has none
+        shape = (3, 20) if name == "cumsum.out" else (3,)
+        wanted = torch.empty(shape, dtype=getattr(torch, out))
+        packet, overload = name.split(".")
+        getattr(getattr(torch.ops.aten, packet), overload)(torch.from_numpy(a), *theirs, out=wanted)
+        found = run("aten::" + name, [a, *ours, Out(shape, out)])[0]
+        np.testing.assert_allclose(found, wanted.numpy(), rtol=1e-3, atol=1e-6)
+
+
+def test_outputs_of_other_dtypes(rng: np.random.Generator) -> None:
+    a = array(rng, (3, 20), "float32")
+    found = run("aten::max.unary_out", [a, Out((), "float64")])[0]
+    assert found.dtype == np.float64 and found == a.max().astype(np.float64)
+    found = run("aten::var.correction_out", [a, [1], 1, False, Out((3,), "float64")])[0]
+    np.testing.assert_allclose(found, a.astype(np.float64).var(1, ddof=1), rtol=1e-6)
+    found = run("aten::any.out", [a, 1, False, Out((3,), "uint8")])[0]
+    assert found.tolist() == [1, 1, 1]
+
+
+def test_float32_sums_are_exact_to_the_last_bits() -> None:
+    """A million times 0.1: a running float32 sum is off by a percent."""
+    a = np.full(1_000_000, 0.1, np.float32)
+    found = run("aten::sum.IntList_out", [a, None, False, None, Out((), "float32")])[0]
+    assert found == np.float32(a.astype(np.float64).sum())
+
+
+def test_nan_and_ties() -> None:
+    nan = float("nan")
+    a = np.array([[1, nan, 3, nan], [2, 5, 5, 1]], np.float32)
+    values, at = run("aten::max.dim_max", [a, 1, False, Out((2,)), Out((2,), "int64")])
+    assert np.isnan(values[0]) and values[1] == 5 and at.tolist() == [1, 1]
+    long = np.zeros(3000, np.float32)
+    long[[1500, 1700, 2900]] = nan
+    assert run("aten::argmin.out", [long, None, False, Out((), "int64")])[0] == 1500
+
+
+def fails(name: str, args: list, *words: str) -> None:
+    with pytest.raises(OpError) as info:
+        run(name, args)
+    for word in words:
+        assert word in str(info.value)
+
+
+def test_errors(rng: np.random.Generator) -> None:
+    a = array(rng, (2, 3), "float32")
+    fails("aten::sum.IntList_out", [a, [2], False, None, Out((2,))], "dim 2", "[-2, 1]")
+    fails("aten::sum.IntList_out", [a, [1, -1], False, None, Out((2,))], "dim 1", "more than once")
+    fails("aten::sum.IntList_out", [a, [1], False, dtype_id("float64"), Out((2,))], "'out'", "float64")
+    fails("aten::sum.IntList_out", [a, [1], False, 99, Out((2,))], "'dtype'", "99")
+    fails("aten::sum.IntList_out", [a, [1], False, None, Out((1,))], "'out'", "upper bound")
+    fails("aten::mean.out", [a, [1], False, None, Out((2,), "int64")], "'out'", "int64")
+    fails("aten::mean.out", [a.astype(np.int32), [1], False, None, Out((2,))], "'self'", "int32")
+    fails("aten::amax.out", [a[:0], [0], False, Out((3,))], "'self'", "dimension 0", "size 0")
+    fails("aten::amax.out", [a, [0], False, Out((3,), "float64")], "'out'", "float64")
+    fails("aten::max.unary_out", [a[:0], Out(())], "'self'", "empty")
+    fails("aten::max.unary_out", [a, Out((), "int32")], "'out'", "int32")
+    fails("aten::argmax.out", [a, 0, False, Out((3,), "int32")], "'out'", "int32")
+    fails("aten::argmax.out", [a.astype(np.complex64), 0, False, Out((3,), "int64")], "'self'", "complex64")
+    fails("aten::any.out", [a, 0, False, Out((3,))], "'out'", "float32")
+    fails("aten::var.out", [a.astype(np.int32), [0], True, False, Out((3,))], "'self'", "int32")
