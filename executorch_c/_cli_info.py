@@ -1,0 +1,109 @@
+"""`executorch-c info` and `executorch-c ops`: what is in a program, and what can be run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import executorch_c
+from executorch_c import _text
+
+LONGEST_LIST = 12
+"""Segments and named data beyond so many are counted, not listed."""
+
+
+def value_row(index: int, value: dict[str, Any]) -> list[object]:
+    """A table row for an input, output or attribute of a method."""
+    if value["kind"] != "Tensor":
+        traced = value.get("value")
+        return [index, value.get("name") or "", value["kind"], "", "" if traced is None else traced]
+    shape = _text.shape(value["shape"], value["is_dynamic"])
+    order = list(value["dim_order"])
+    notes = [f"dim order {order}"] if order != sorted(order) else []
+    return [index, value.get("name") or "", value["dtype"], shape, ", ".join(notes)]
+
+
+def section(title: str, rows: Sequence[Sequence[object]], head: Sequence[str] = ()) -> None:
+    """A titled table, left out where it is empty."""
+    if rows:
+        print(f"  {title}")
+        print(_text.table(rows, head, indent=4))
+
+
+def operator_state(operator: dict[str, Any]) -> str:
+    return "" if operator["available"] else "MISSING"
+
+
+def delegate_state(delegate: dict[str, Any]) -> str:
+    if not delegate["registered"]:
+        return "MISSING: no such backend is registered"
+    return "" if delegate["available"] else "NOT AVAILABLE on this machine"
+
+
+def show_method(method: dict[str, Any]) -> None:
+    counts = [_text.plural(method["instructions"], "instruction"),
+              _text.plural(method["values"], "value"),
+              f"{_text.plural(method['constant_bytes'], 'byte')} of constants"]  # fmt: skip
+    print(f"\nmethod {method['name']}: " + ", ".join(counts))
+    for title in ("inputs", "outputs", "attributes"):
+        section(title, [value_row(i, value) for i, value in enumerate(method[title])])
+    arenas = method["arenas"]
+    section("planned memory", [[f"arena {i}", size, "bytes"] for i, size in enumerate(arenas, 1)])
+    section("operators", [[o["calls"], o["name"], operator_state(o)] for o in method["operators"]])
+    section(
+        "delegates",
+        [[d["calls"], d["payload"], d["id"], delegate_state(d)] for d in method["delegates"]],
+        ("calls", "bytes", "backend", ""),
+    )
+
+
+def show_list(title: str, rows: Sequence[Sequence[object]], head: Sequence[str]) -> None:
+    """A list of the file; its end is only counted where it is long."""
+    if rows:
+        print(f"\n{title}")
+        print(_text.table(rows[:LONGEST_LIST], head))
+        if len(rows) > LONGEST_LIST:
+            print(f"  ... and {len(rows) - LONGEST_LIST:,} more (--json lists all)")
+
+
+def show_verdict(methods: Sequence[dict[str, Any]]) -> None:
+    """Whether the program can run here; what is missing is listed once."""
+    operators = {o["name"] for m in methods for o in m["operators"] if not o["available"]}
+    backends = {d["id"] for m in methods for d in m["delegates"] if not d["available"]}
+    missing = [("operators", sorted(operators)), ("backends", sorted(backends))]
+    text = "; ".join(f"{kind} {', '.join(names)}" for kind, names in missing if names)
+    print(f"\ncannot run here, missing: {text}" if text else "\ncan run here: nothing is missing")
+
+
+def info(args: argparse.Namespace) -> int:
+    """executorch-c info"""
+    program = executorch_c.Runtime.get().load_program(args.model, data_path=args.data or None)
+    what = program.info()
+    if args.json:
+        print(json.dumps(what, indent=2, default=str))
+        return 0
+    print(f"{args.model}: {_text.plural(what['file_size'], 'byte')}, "
+          f"{what['program_size']:,} of them program, "
+          f"{_text.plural(len(what['segments']), 'segment')}")  # fmt: skip
+    for method in what["methods"]:
+        show_method(method)
+    segments = [[i, s["offset"], s["size"]] for i, s in enumerate(what["segments"])]
+    show_list("segments", segments, ("", "offset", "bytes"))
+    named = [[n["size"], n["key"], n["source"] or ""] for n in what["named_data"]]
+    show_list("named data", named, ("bytes", "key", ""))
+    show_verdict(what["methods"])
+    return 0
+
+
+def ops(args: argparse.Namespace) -> int:
+    """executorch-c ops"""
+    operators = executorch_c.operators()
+    if args.json:
+        print(json.dumps(operators, indent=2))
+        return 0
+    head = ("operator", "family", "dtypes")
+    print(_text.table([[o["name"], o["family"], " ".join(o["dtypes"])] for o in operators], head))
+    print(f"{_text.plural(len(operators), 'operator')}")
+    return 0

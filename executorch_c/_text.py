@@ -1,0 +1,77 @@
+"""Plain text for the command line: aligned tables, sizes, short views of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+FEW = 6
+"""So many values of an array are printed."""
+
+
+def table(rows: Iterable[Sequence[object]], head: Sequence[str] = (), indent: int = 2) -> str:
+    """Rows in aligned columns: numbers to the right, everything else to the left."""
+    body = [list(row) for row in rows]
+    cells = [list(head)] if head else []
+    cells += [[f"{c:,}" if isinstance(c, int) else str(c) for c in row] for row in body]
+    if not cells:
+        return ""
+    columns = range(len(cells[0]))
+    widths = [max(len(row[c]) for row in cells) for c in columns]
+    right = [bool(body) and all(isinstance(row[c], int) for row in body) for c in columns]
+    lines = []
+    for row in cells:
+        padded = [row[c].rjust(widths[c]) if right[c] else row[c].ljust(widths[c]) for c in columns]
+        lines.append(" " * indent + "  ".join(padded).rstrip())
+    return "\n".join(lines)
+
+
+def plural(count: int, noun: str) -> str:
+    """"1 input", "2 inputs", "2 entries"."""
+    many = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    return f"{count:,} {noun if count == 1 else many}"
+
+
+def seconds(value: float) -> str:
+    """A time in the unit that reads best."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if value >= scale:
+            return f"{value / scale:.3g} {unit}"
+    return f"{value / 1e-9:.3g} ns"
+
+
+def scalar(value: object) -> str:
+    """One number, short."""
+    return f"{value:.5g}" if isinstance(value, (float, complex)) else str(value)
+
+
+def brief(array: np.ndarray) -> str:
+    """The first values of an array, and its range where it has more."""
+    flat = array.reshape(-1)
+    numeric = flat.astype("float32") if array.dtype.kind == "V" else flat
+    if array.dtype.name == "bfloat16":
+        numeric = flat.astype("float32")
+    shown = " ".join(scalar(v) for v in numeric[:FEW].tolist())
+    if flat.size <= FEW or numeric.dtype.kind in "cb":
+        return shown + (" ..." if flat.size > FEW else "")
+    low, high = scalar(numeric.min().item()), scalar(numeric.max().item())
+    return f"{shown} ... (min {low}, max {high})"
+
+
+def shape(sizes: Sequence[int], dynamic: bool = False) -> str:
+    """"[2, 3]"; "[<=2, <=3]" where sizes are upper bounds."""
+    return "[" + ", ".join(("<=" if dynamic else "") + str(size) for size in sizes) + "]"
+
+
+def value_line(index: int, name: str, value: object) -> list[object]:
+    """A table row for an input or output of a call: index, name, type, shape, values."""
+    import numpy as np
+
+    if isinstance(value, np.ndarray):
+        return [index, name, value.dtype.name, shape(value.shape), brief(value)]
+    if isinstance(value, list):
+        return [index, name, "list", f"[{len(value)}]", ""]
+    return [index, name, type(value).__name__, "", scalar(value)]
