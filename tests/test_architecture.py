@@ -1,0 +1,268 @@
+"""The rules of the source tree: dependency order, tables, sizes of files and functions.
+
+Exceptions are stated where they are: a file whose header comment has a line "long: <reason>" may
+have more lines, or longer functions, than the limits say.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+CSRC = ROOT / "csrc"
+LAYERS = ("core", "format", "trace", "kernels", "backend", "runtime", "python", "testing")
+LONGEST_FILE, LONGEST_FUNCTION, LONGEST_LINE, HEADER = 600, 50, 100, 40
+SKIPPED = {"build", "dist", ".cache", "__pycache__", ".pytest_cache", ".mypy_cache"}
+LIBC = {
+    "assert.h", "complex.h", "ctype.h", "errno.h", "fenv.h", "float.h", "inttypes.h", "limits.h",
+    "math.h", "stdalign.h", "stdarg.h", "stdatomic.h", "stdbool.h", "stddef.h", "stdint.h",
+    "stdio.h", "stdlib.h", "string.h", "time.h",
+}  # fmt: skip
+
+
+def files(*patterns: str, under: Path = ROOT) -> list[Path]:
+    """The files of the tree that match, without what builds and tests leave behind."""
+    top = [p for p in under.iterdir() if p.name not in SKIPPED and not p.name.startswith(".git")]
+    top = [p for p in top if p.is_file() or not p.name.startswith(".") or p.name == ".ci"]
+    found = set()
+    for path in top:
+        inner = [path] if path.is_file() else list(path.rglob("*"))
+        for file in inner:
+            parts = set(file.relative_to(under).parts)
+            if file.is_file() and not parts & SKIPPED and not any("egg-info" in p for p in parts):
+                found |= {file for pattern in patterns if file.match(pattern)}
+    return sorted(found)
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def includes(path: Path) -> list[tuple[str, str]]:
+    """('"' or '<', file) of each #include."""
+    return re.findall(r'^\s*#\s*include\s+(["<])([^">]+)[">]', path.read_text(), re.M)
+
+
+def has_reason(path: Path) -> bool:
+    """Whether the header comment says why the file, or a function of it, is long."""
+    head = path.read_text().splitlines()[:HEADER]
+    return any(re.search(r"\blong: \S", line) for line in head)
+
+
+def test_the_tree_is_found() -> None:
+    assert len(files("*.c", "*.h", under=CSRC)) > 50
+    assert len(files("*.py")) > 10
+
+
+# ---- dependency order ------------------------------------------------------------------------
+
+
+def is_python_header(header: str) -> bool:
+    return header in {"Python.h", "structmember.h"} or header.startswith(("numpy/", "cpython/"))
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_layer_includes_only_what_stands_before_it(layer: str) -> None:
+    folder = CSRC / layer
+    if not folder.is_dir():
+        pytest.skip(f"csrc/{layer} has no files yet")
+    allowed = set(LAYERS[: LAYERS.index(layer) + 1])
+    if LAYERS.index(layer) >= LAYERS.index("backend"):
+        allowed.add("executorch_c")
+    wrong = []
+    for path in files("*.c", "*.h", "*.def", under=CSRC):
+        if path.relative_to(CSRC).parts[0] != layer:
+            continue
+        for kind, header in includes(path):
+            first = header.split("/")[0]
+            if kind == '"' and first not in allowed and not (path.parent / header).is_file():
+                wrong.append(f"{name(path)}: {header}")
+    assert not wrong
+
+
+def test_python_headers_only_where_python_is() -> None:
+    """csrc/python, csrc/testing and the module.c of a backend; all else builds without Python."""
+    wrong = []
+    for path in files("*.c", "*.h", "*.def"):
+        at = path.relative_to(ROOT).parts
+        python = at[:2] in {("csrc", "python"), ("csrc", "testing")}
+        python = python or (at[0] == "backends" and path.name == "module.c")
+        for _, header in includes(path):
+            if is_python_header(header) and not python:
+                wrong.append(f"{name(path)}: {header}")
+    assert not wrong
+
+
+def test_public_headers_need_only_libc() -> None:
+    for path in files("*.h", under=CSRC / "include"):
+        assert {header for _, header in includes(path)} <= LIBC, name(path)
+
+
+def test_backends_need_only_the_public_header() -> None:
+    wrong = []
+    for path in files("*.c", "*.h", "*.def", under=ROOT / "backends"):
+        folder = ROOT / "backends" / path.relative_to(ROOT / "backends").parts[0]
+        for kind, header in includes(path):
+            own = (path.parent / header).is_file() or (folder / header).is_file()
+            python = is_python_header(header) and path.name == "module.c"
+            if kind == '"' and not own and header != "executorch_c/backend.h":
+                wrong.append(f"{name(path)}: {header}")
+            if kind == "<" and header not in LIBC and not python:
+                wrong.append(f"{name(path)}: {header}")
+    assert not wrong
+
+
+# ---- tables ----------------------------------------------------------------------------------
+
+
+def operator_rows() -> list[str]:
+    """The names of ops.def in its order."""
+    text = (CSRC / "kernels" / "ops.def").read_text()
+    rows = re.findall(r'^EC_OP\(\w+, "([^("]+)\(', text, re.M)
+    assert len(rows) == len(re.findall(r"^EC_OP\(", text, re.M))
+    return rows
+
+
+def test_operator_rows_are_sorted_and_unique() -> None:
+    rows = operator_rows()
+    assert rows == sorted(set(rows))
+
+
+def sampled_operators() -> set[str]:
+    """The keys "aten::add.out" of all dictionaries in tests/kernels/samples_*.py."""
+    folder = ROOT / "tests" / "kernels"
+    names: set[str] = set()
+    sys.path[:0] = [str(folder), str(folder.parent)]
+    try:
+        for path in sorted(folder.glob("samples_*.py")):
+            spec = importlib.util.spec_from_file_location(path.stem, path)
+            assert spec and spec.loader
+            module = sys.modules.setdefault(path.stem, importlib.util.module_from_spec(spec))
+            spec.loader.exec_module(module)
+            for value in vars(module).values():
+                if isinstance(value, dict):
+                    names |= {key for key in value if isinstance(key, str) and "::" in key}
+    finally:
+        del sys.path[:2]
+    return names
+
+
+def test_every_operator_has_samples() -> None:
+    pytest.importorskip("torch")
+    assert not sorted(set(operator_rows()) - sampled_operators())
+
+
+# ---- sizes -----------------------------------------------------------------------------------
+
+
+def c_functions(path: Path) -> Iterator[tuple[str, int]]:
+    """Name and number of lines of each function: from its first line to the } in column 0."""
+    lines = path.read_text().splitlines()
+    start = None
+    for i, line in enumerate(lines):
+        if start is None and re.match(r"[A-Za-z_].*[({,]$|[A-Za-z_][^;]*\{$", line):
+            start = i
+        elif start is not None and re.match(r".*;$", line) and "{" not in "".join(lines[start:i]):
+            start = None  # a declaration over several lines
+        elif line.startswith("}") and start is not None:
+            text = " ".join(lines[start : i + 1])
+            found = re.match(r"[^({=]*?([A-Za-z_]\w*)(?:\([a-z0-9_]+\))?\(", text)
+            is_type = re.match(r"(typedef|enum|struct|union)\b[^(]*\{", text)
+            if found and not is_type and "=" not in text.split("{")[0]:
+                yield found[1], i - start + 1
+            start = None
+
+
+def python_functions(path: Path) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node.name, (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def test_c_functions_are_seen() -> None:
+    """The little parser above finds what it is meant to find."""
+    found = dict(c_functions(CSRC / "kernels" / "call.c"))
+    text = (CSRC / "kernels" / "call.c").read_text()
+    assert len(found) >= text.count("\n}") - text.count("\n};") - 2 > 3
+    assert max(found.values()) > 5
+
+
+def test_no_long_files() -> None:
+    long = {}
+    for path in files("*.c", "*.h", "*.py", "*.sh", "*.pyi"):
+        count = len(path.read_text().splitlines())
+        if count > LONGEST_FILE and not has_reason(path):
+            long[name(path)] = count
+    assert not long
+
+
+def test_no_long_functions() -> None:
+    long = {}
+    for path in files("*.c", "*.h", "*.py"):
+        functions = python_functions(path) if path.suffix == ".py" else c_functions(path)
+        found = {f"{name(path)}:{f}": lines for f, lines in functions if lines > LONGEST_FUNCTION}
+        if found and not has_reason(path):
+            long |= found
+    assert not long
+
+
+def test_no_long_lines() -> None:
+    """Tables (.def) are rows, not lines: they may be wider."""
+    long = []
+    for path in files("*.c", "*.h", "*.py", "*.pyi", "*.sh", "run"):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if len(line) > LONGEST_LINE and "http" not in line:
+                long.append(f"{name(path)}:{number} ({len(line)} columns)")
+    assert not long
+
+
+# ---- documents and hygiene -------------------------------------------------------------------
+
+
+def test_every_folder_is_described() -> None:
+    """By a README of its own, or by its name in csrc/README.md (backends: of its own)."""
+    overview = (CSRC / "README.md").read_text() if (CSRC / "README.md").exists() else ""
+    missing = []
+    for path in sorted({p.parent for p in files("*.c", "*.h", "*.def", under=CSRC)}):
+        inside = path.relative_to(CSRC).as_posix()
+        known = re.search(rf"(?<![\w/]){re.escape(inside)}/", overview)
+        if inside != "." and not known and not (path / "README.md").exists():
+            missing.append(name(path))
+    for path in sorted((ROOT / "backends").iterdir()):
+        if path.is_dir() and path.name not in SKIPPED and not (path / "README.md").exists():
+            missing.append(name(path))
+    assert not missing
+
+
+def test_headers_say_why_they_exist() -> None:
+    """A C file begins with a comment, a Python file with a docstring."""
+    wrong = [name(p) for p in files("*.c", "*.h") if not p.read_text().startswith("/* ")]
+    for path in files("*.py"):
+        text = path.read_text()
+        if text.strip() and not ast.get_docstring(ast.parse(text)):
+            wrong.append(name(path))
+    assert not wrong
+
+
+def test_nothing_of_a_machine_is_in_the_tree() -> None:
+    """No home or work directories, no addresses of package mirrors."""
+    patterns = [r"/(home|root|Users|work)/\w", "/" + r"tmp/\w", r"(extra-)?index-" + "url",
+                r"\b(10|127|172|192)(\.\d{1,3}){3}\b", r"https?://[^\s\"')]*" + "(mirror|proxy)"]  # fmt: skip
+    machine = re.compile("|".join(patterns))
+    wrong = []
+    for path in files("*"):
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue  # programs and arrays
+        for number, line in enumerate(text.splitlines(), 1):
+            if machine.search(line) and path != Path(__file__).resolve():
+                wrong.append(f"{name(path)}:{number}: {line.strip()[:80]}")
+    assert not wrong
