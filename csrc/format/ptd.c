@@ -70,6 +70,8 @@ static ec_status read_header(ec_ptd *ptd, uint64_t *end, ec_error *err) {
   return EC_OK;
 }
 
+const ec_fb_schema *ec_ptd_schema(void) { return &schema_FlatTensor; }
+
 ec_status ec_ptd_open(ec_ptd *out, const uint8_t *data, size_t size, ec_error *err) {
   ec_ptd ptd = {.data = data, .size = size};
   uint64_t end = 0;

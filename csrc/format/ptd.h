@@ -22,6 +22,9 @@ typedef struct ec_ptd {
   ec_fb_table root; /* table FlatTensor */
 } ec_ptd;
 
+/* The table FlatTensor of flat_tensor.def, for walks over everything. */
+const ec_fb_schema *ec_ptd_schema(void);
+
 /* Checks header, sizes, identifier ("FT01") and structure. Errors: InvalidExternalData. */
 ec_status ec_ptd_open(ec_ptd *out, const uint8_t *data, size_t size, ec_error *err);
 

@@ -126,6 +126,8 @@ static ec_status check_constants(const ec_pte *pte, ec_error *err) {
   return status == EC_OK ? EC_OK : ec_fail_in(err, status, "constant_segment");
 }
 
+const ec_fb_schema *ec_pte_schema(void) { return &schema_Program; }
+
 ec_status ec_pte_open(ec_pte *out, const uint8_t *data, size_t size, ec_verification level,
                       ec_error *err) {
   ec_pte pte = {.data = data, .size = size};

@@ -47,6 +47,9 @@ typedef struct ec_pte {
   ec_fb_table root;           /* table Program */
 } ec_pte;
 
+/* The table Program of program.def, for walks over everything. */
+const ec_fb_schema *ec_pte_schema(void);
+
 /* Checks header, sizes, identifier and structure. Errors: InvalidArgument (too small),
  * InvalidProgram (anything wrong with the bytes; another identifier or kind of file is named:
  * "found identifier 'ET11', expected 'ET12'"). `out` is zeroed on failure. */

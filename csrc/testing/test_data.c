@@ -1,0 +1,241 @@
+/* format/: .ptd files, named data, sources, and all of them without memory. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/alloc.h"
+#include "format/named_data.h"
+#include "format/source.h"
+#include "testing/alloc_fail.h"
+#include "testing/sample.h"
+#include "testing/test.h"
+
+static ec_status open_ptd(const ec_build *b, size_t size, ec_error *err) {
+  ec_ptd ptd;
+  ec_bytes bytes;
+  uint8_t *copy = malloc(size ? size : 1);
+  if (!copy) abort();
+  memcpy(copy, b->data, size);
+  ec_status status = ec_ptd_open(&ptd, copy, size, err);
+  if (status == EC_OK) {
+    ec_sample_read_all(ptd.root, ec_ptd_schema());
+    for (uint32_t i = 0; i < 4; i++) ec_ptd_segment(&ptd, i, &bytes, NULL);
+    ec_arena arena = {0};
+    ec_named_map map;
+    ec_named_map_init(&map, NULL, &ptd, 1, &arena, NULL);
+    ec_arena_deinit(&arena);
+  }
+  free(copy);
+  return status;
+}
+
+void ec_test_ptd_header(ec_test *t) {
+  ec_build b;
+  ec_error err = {0};
+  ec_sample_ptd(&b);
+  EC_CHECK_OK(t, open_ptd(&b, b.size, &err), &err);
+  for (size_t size = 0; size < b.size; size++)
+    EC_CHECK(t, open_ptd(&b, size, &err) == EC_INVALID_EXTERNAL_DATA && err.message[0]);
+  EC_CHECK_FAILS(t, open_ptd(&b, 63, &err), &err, EC_INVALID_EXTERNAL_DATA, "cut off");
+  for (size_t at = 16; at <= 40; at += 8) {
+    ec_sample_ptd(&b);
+    ec_sample_poke(&b, at, UINT64_MAX - 8, 8);
+    EC_CHECK_FAILS(t, open_ptd(&b, b.size, &err), &err, EC_INVALID_EXTERNAL_DATA, "header states");
+  }
+  ec_sample_ptd(&b);
+  ec_sample_poke(&b, 12, 39, 4);
+  EC_CHECK_FAILS(t, open_ptd(&b, b.size, &err), &err, EC_INVALID_EXTERNAL_DATA, "39 bytes");
+  memcpy(b.data + 8, "FH02", 4);
+  EC_CHECK_FAILS(t, open_ptd(&b, b.size, &err), &err, EC_INVALID_EXTERNAL_DATA, "FH01");
+  memcpy(b.data + 4, "FT02", 4);
+  EC_CHECK_FAILS(t, open_ptd(&b, b.size, &err), &err, EC_INVALID_EXTERNAL_DATA, "'FT02'");
+  ec_sample_pte(&b);
+  EC_CHECK_FAILS(t, open_ptd(&b, b.size, &err), &err, EC_INVALID_EXTERNAL_DATA, "a .pte program");
+}
+
+void ec_test_ptd_every_byte(ec_test *t) {
+  ec_build b;
+  ec_error err = {0};
+  size_t refused = 0, cases = 0;
+  ec_sample_ptd(&b);
+  for (size_t at = 0; at < b.size; at++) {
+    uint8_t whole = b.data[at];
+    for (unsigned bit = 0; bit < 8; bit++, cases++) {
+      b.data[at] = (uint8_t)(whole ^ 1u << bit);
+      refused += open_ptd(&b, b.size, &err) != EC_OK;
+    }
+    b.data[at] = whole;
+  }
+  EC_CHECK(t, refused > cases / 10 && refused < cases);
+}
+
+void ec_test_named_map(ec_test *t) {
+  ec_build program, data;
+  ec_error err = {0};
+  ec_pte pte;
+  ec_ptd ptd;
+  ec_named_map map;
+  ec_arena arena = {0};
+  ec_sample_pte(&program);
+  ec_sample_ptd(&data);
+  EC_CHECK_OK(t, ec_pte_open(&pte, program.data, program.size, EC_VERIFY_MINIMAL, &err), &err);
+  EC_CHECK_OK(t, ec_ptd_open(&ptd, data.data, data.size, &err), &err);
+  EC_CHECK_OK(t, ec_named_map_init(&map, &pte, &ptd, 1, &arena, &err), &err);
+  EC_CHECK(t, map.count == 3);
+  const ec_named_data *found = ec_named_map_find(&map, "weight");
+  EC_CHECK(t, found && found->source == 0 && found->has_layout && found->bytes.size == 16);
+  EC_CHECK(t, found && found->layout.dtype == EC_FLOAT32 && found->layout.numel == 4);
+  found = ec_named_map_find(&map, "blob");
+  EC_CHECK(t, found && !found->has_layout && found->bytes.size == 32);
+  found = ec_named_map_find(&map, "weights");
+  EC_CHECK(t, found && found->source == -1 && found->bytes.data[0] == 32);
+  EC_CHECK(t, !ec_named_map_find(&map, "") && !ec_named_map_find(&map, "weightss"));
+  EC_CHECK_OK(t, ec_named_map_init(&map, NULL, NULL, 0, &arena, &err), &err);
+  EC_CHECK(t, map.count == 0 && !ec_named_map_find(&map, "weight"));
+  ec_arena_deinit(&arena);
+}
+
+void ec_test_named_map_duplicates(ec_test *t) {
+  ec_build a, b;
+  ec_error err = {0};
+  ec_ptd ptds[2];
+  ec_named_map map;
+  ec_arena arena = {0};
+  ec_sample_ptd(&a);
+  b = a;
+  EC_CHECK_OK(t, ec_ptd_open(&ptds[0], a.data, a.size, &err), &err);
+  EC_CHECK_OK(t, ec_ptd_open(&ptds[1], b.data, b.size, &err), &err);
+  EC_CHECK_FAILS(t, ec_named_map_init(&map, NULL, ptds, 2, &arena, &err), &err,
+                 EC_INVALID_ARGUMENT, "named data 'blob' is in data file ");
+  EC_CHECK(t, map.count == 0);
+  ec_arena_deinit(&arena);
+}
+
+/* One change to the sample's first entry or its layout, and what the map says to it. */
+static void refuse(ec_test *t, unsigned id, size_t where, uint64_t value, size_t size,
+                   const char *says) {
+  ec_build b;
+  ec_error err = {0};
+  ec_ptd ptd;
+  ec_named_map map;
+  ec_arena arena = {0};
+  ec_sample_ptd(&b);
+  EC_CHECK_OK(t, ec_ptd_open(&ptd, b.data, b.size, &err), &err);
+  ec_fb_table entry = ec_fb_vec_table(ec_fb_vector(ptd.root, EC_PTD_FlatTensor_named_data), 0);
+  ec_fb_table layout = ec_fb_child(entry, EC_PTD_NamedData_tensor_layout);
+  size_t table = (size_t)((where == 0 ? entry : layout) - b.data);
+  if (where == 2)
+    ec_sample_poke(&b, (size_t)(ec_fb_vector(layout, id).items - b.data), value, size);
+  else if (size == 0) ec_build_drop(&b, table, id);
+  else ec_build_scalar(&b, table, id, value, size);
+  if (*says)
+    EC_CHECK_FAILS(t, ec_named_map_init(&map, NULL, &ptd, 1, &arena, &err), &err,
+                   EC_INVALID_EXTERNAL_DATA, says);
+  else EC_CHECK_OK(t, ec_named_map_init(&map, NULL, &ptd, 1, &arena, &err), &err);
+  ec_arena_deinit(&arena);
+}
+
+void ec_test_named_map_refuses(ec_test *t) {
+  refuse(t, EC_PTD_NamedData_key, 0, 0, 0, "data file 0: named_data[0]: the entry has no key");
+  refuse(t, EC_PTD_NamedData_segment_index, 0, 3, 4, "segment 3, but the file has 3");
+  refuse(t, EC_PTD_NamedData_segment_index, 0, 2, 4, "0 bytes of data for a tensor of 16 bytes");
+  refuse(t, EC_PTD_TensorLayout_scalar_type, 1, EC_FLOAT64, 1, "16 bytes of data");
+  refuse(t, EC_PTD_TensorLayout_scalar_type, 1, 12, 1, ""); /* qint8 stays a blob */
+  refuse(t, EC_PTD_TensorLayout_sizes, 1, 0, 0, "0 sizes and 2 dimensions");
+  refuse(t, EC_PTD_TensorLayout_dim_order, 2, 1, 1, "permutation");
+  refuse(t, EC_PTD_TensorLayout_sizes, 2, UINT32_MAX, 4, "impossible shape (-1, 2)");
+  refuse(t, EC_PTD_TensorLayout_sizes, 2, 0, 4, "");
+}
+
+void ec_test_source_file(ec_test *t) {
+  ec_error err = {0};
+  ec_source s = {0};
+  char path[] = "/tmp/ec_test_XXXXXX";
+  int fd = mkstemp(path);
+  EC_CHECK(t, fd >= 0);
+  EC_CHECK_FAILS(t, ec_source_open_file(&s, path, EC_MLOCK_NONE, &err), &err, EC_ACCESS_FAILED,
+                 "is an empty file");
+  EC_CHECK(t, write(fd, "0123456789", 10) == 10);
+  close(fd);
+  EC_CHECK_OK(t, ec_source_open_file(&s, path, EC_MLOCK_TRY, &err), &err);
+  EC_CHECK(t, s.size == 10 && !memcmp(s.data, "0123456789", 10));
+  unlink(path);
+  EC_CHECK(t, s.data && s.data[9] == '9'); /* the mapping holds the file */
+  ec_source_close(&s);
+  EC_CHECK(t, !s.data && !s.size);
+  ec_source_close(&s);
+  EC_CHECK_FAILS(t, ec_source_open_file(&s, path, EC_MLOCK_NONE, &err), &err, EC_ACCESS_FAILED,
+                 path);
+  EC_CHECK_FAILS(t, ec_source_open_file(&s, "/tmp", EC_MLOCK_NONE, &err), &err, EC_ACCESS_FAILED,
+                 "'/tmp' is a directory");
+  EC_CHECK_FAILS(t, ec_source_open_file(&s, "/dev/zero", EC_MLOCK_NONE, &err), &err,
+                 EC_ACCESS_FAILED, "is a device");
+}
+
+static void count_release(void *owner) { ++*(int *)owner; }
+
+void ec_test_source_buffer(ec_test *t) {
+  ec_error err = {0};
+  ec_source s;
+  int released = 0;
+  char *block = ec_alloc(64);
+  EC_CHECK(t, block != NULL);
+  if (!block) return;
+  memset(block, 7, 64);
+  EC_CHECK_OK(t, ec_source_open_buffer(&s, block, 64, count_release, &released, &err), &err);
+  EC_CHECK(t, s.data == (uint8_t *)block && released == 0);
+  ec_source_close(&s);
+  EC_CHECK(t, released == 1);
+  EC_CHECK_OK(t, ec_source_open_buffer(&s, block + 3, 10, count_release, &released, &err), &err);
+  EC_CHECK(t, s.data != (uint8_t *)block + 3 && (uintptr_t)s.data % 16 == 0 && released == 2);
+  EC_CHECK(t, s.size == 10 && s.data[9] == 7);
+  ec_source_close(&s);
+  EC_CHECK(t, released == 2);
+  EC_CHECK_FAILS(t, ec_source_open_buffer(&s, block, 0, count_release, &released, &err), &err,
+                 EC_INVALID_ARGUMENT, "empty");
+  EC_CHECK_FAILS(t, ec_source_open_buffer(&s, block, SIZE_MAX, count_release, &released, &err),
+                 &err, EC_INVALID_ARGUMENT, "bytes");
+  EC_CHECK(t, released == 2);
+  ec_free(block);
+}
+
+static ec_status load_all(const ec_build *program, const ec_build *data, ec_error *err) {
+  ec_source s = {0};
+  ec_pte pte;
+  ec_ptd ptd;
+  ec_named_map map;
+  ec_arena arena = {0};
+  ec_status status;
+  static uint8_t misaligned[EC_BUILD_BYTES + 1];
+  memcpy(misaligned + 1, program->data, program->size);
+  EC_GOTO(status, ec_source_open_buffer(&s, misaligned + 1, program->size, NULL, NULL, err));
+  EC_GOTO(status, ec_pte_open(&pte, s.data, s.size, EC_VERIFY_INTERNAL_CONSISTENCY, err));
+  EC_GOTO(status, ec_ptd_open(&ptd, data->data, data->size, err));
+  status = ec_named_map_init(&map, &pte, &ptd, 1, &arena, err);
+fail:
+  ec_arena_deinit(&arena);
+  ec_source_close(&s);
+  return status;
+}
+
+/* Each allocation fails in turn; the runner checks that nothing stays alive. */
+void ec_test_format_without_memory(ec_test *t) {
+  ec_build program, data;
+  ec_error err = {0};
+  ec_alloc_fail state;
+  ec_sample_pte(&program);
+  ec_sample_ptd(&data);
+  ec_build_scalar(&program, ec_sample_value(&program, 0), EC_PTE_Tensor_shape_dynamism, 1, 1);
+  ec_build_scalar(&program, ec_sample_value(&program, 0), EC_PTE_Tensor_scalar_type, 99, 1);
+  size_t n = 0;
+  ec_status status = EC_MEMORY_ALLOCATION_FAILED;
+  while (status != EC_OK && n < 100) {
+    ec_alloc_fail_install(&state);
+    state.fail_at = ++n;
+    status = load_all(&program, &data, &err);
+    EC_CHECK(t, state.alive == 0);
+    if (status != EC_OK)
+      EC_CHECK_FAILS(t, status, &err, EC_MEMORY_ALLOCATION_FAILED, "no memory");
+  }
+  EC_CHECK(t, n == 4); /* the copy, the bits of inputs, the map; the fourth is never asked for */
+}

@@ -1,0 +1,217 @@
+/* The FlatBuffers verifier: whatever it lets through can be read. Buffers are copied to blocks of
+ * their exact size, so that AddressSanitizer sees every byte read beyond them. */
+#include <stdlib.h>
+
+#include "format/ptd.h"
+#include "format/pte.h"
+#include "testing/fb_build.h"
+#include "testing/sample.h"
+#include "testing/test.h"
+
+/* Verifies an exact copy of the first `size` bytes, and reads all of it when it passes. */
+static ec_status verify_copy(const ec_build *b, size_t size, const ec_fb_schema *schema,
+                             ec_error *err) {
+  uint8_t *copy = malloc(size ? size : 1);
+  if (!copy) abort();
+  memcpy(copy, b->data, size);
+  ec_status status = ec_fb_verify(copy, size, schema, "test", err);
+  if (status == EC_OK) ec_sample_read_all(ec_fb_root(copy), schema);
+  free(copy);
+  return status;
+}
+
+void ec_test_fb_sample_is_read(ec_test *t) {
+  ec_build b;
+  ec_error err = {0};
+  ec_sample_pte(&b);
+  EC_CHECK_OK(t, verify_copy(&b, b.size, ec_pte_schema(), &err), &err);
+  ec_fb_table root = ec_fb_root(b.data);
+  ec_fb_table plan = ec_fb_vec_table(ec_fb_vector(root, EC_PTE_Program_execution_plan), 0);
+  EC_CHECK(t, !strcmp(ec_fb_string(plan, EC_PTE_ExecutionPlan_name), "forward"));
+  EC_CHECK(t, ec_fb_string_size(plan, EC_PTE_ExecutionPlan_name) == 7);
+  ec_fb_vec values = ec_fb_vector(plan, EC_PTE_ExecutionPlan_values);
+  EC_CHECK(t, values.count == 11);
+  ec_fb_table value = ec_fb_vec_table(values, 3);
+  EC_CHECK(t, ec_fb_i64(ec_fb_union(value, EC_PTE_EValue_val, EC_PTE_INT), 0) == 7);
+  EC_CHECK(t, ec_fb_union(value, EC_PTE_EValue_val, EC_PTE_BOOL) == NULL);
+  value = ec_fb_child(ec_fb_vec_table(values, 7), EC_PTE_EValue_val);
+  ec_fb_vec doubles = ec_fb_vector(value, EC_PTE_DoubleList_items);
+  EC_CHECK(t, doubles.count == 2 && ec_fb_vec_f64(doubles, 1) == 2.0);
+  EC_CHECK(t, ec_fb_get(NULL, 0, 8, 5) == 5 && ec_fb_string(NULL, 0) == NULL);
+  EC_CHECK(t, ec_fb_vector(NULL, 0).items == NULL && ec_fb_f64(NULL, 0) == 0);
+  ec_sample_ptd(&b);
+  EC_CHECK_OK(t, verify_copy(&b, b.size, ec_ptd_schema(), &err), &err);
+}
+
+void ec_test_fb_truncated(ec_test *t) {
+  ec_build b;
+  ec_error err = {0};
+  ec_sample_pte(&b);
+  size_t end = ec_sample_pte_program_size(&b), passed = 0;
+  for (size_t size = 0; size < end; size++)
+    if (verify_copy(&b, size, ec_pte_schema(), &err) == EC_OK) passed++;
+    else EC_CHECK(t, err.status == EC_INVALID_PROGRAM && strncmp(err.message, "test: ", 6) == 0);
+  EC_CHECK(t, passed < 16); /* only the padding at the end may go */
+}
+
+/* Each byte takes eight flipped bits and some values of its own: no result is wrong, no read is
+ * outside (ASan), and most damage to offsets is found. */
+void ec_test_fb_every_byte(ec_test *t) {
+  static const uint8_t values[] = {0x00, 0x01, 0x7f, 0x80, 0xff};
+  ec_build b;
+  ec_error err = {0};
+  size_t refused = 0;
+  ec_sample_pte(&b);
+  size_t end = ec_sample_pte_program_size(&b);
+  for (size_t at = 0; at < end; at++) {
+    uint8_t whole = b.data[at];
+    for (unsigned bit = 0; bit < 8; bit++) {
+      b.data[at] = (uint8_t)(whole ^ 1u << bit);
+      refused += verify_copy(&b, end, ec_pte_schema(), &err) != EC_OK;
+    }
+    for (size_t i = 0; i < sizeof values; i++) {
+      b.data[at] = values[i];
+      refused += verify_copy(&b, end, ec_pte_schema(), &err) != EC_OK;
+    }
+    b.data[at] = whole;
+  }
+  EC_CHECK(t, refused > end);
+  EC_CHECK_OK(t, verify_copy(&b, end, ec_pte_schema(), &err), &err);
+}
+
+static void poke32(ec_build *b, size_t at, uint32_t value) { memcpy(b->data + at, &value, 4); }
+
+/* A plan with one tensor value; returns where the tensor's sizes are counted. */
+static size_t tiny(ec_build *b, size_t *value_at) {
+  const ec_fb_schema *program = ec_pte_schema();
+  const ec_fb_schema *plan = ec_schema_child(program, EC_PTE_Program_execution_plan, 0);
+  const ec_fb_schema *value = ec_schema_child(plan, EC_PTE_ExecutionPlan_values, 0);
+  const ec_fb_schema *tensor = ec_schema_child(value, EC_PTE_EValue_val, EC_PTE_TENSOR);
+  const int32_t sizes[] = {2, 3};
+  *b = (ec_build){.size = 8};
+  size_t root = ec_build_table(b, program), p, v, x, count;
+  ec_build_link(b, 0, root);
+  p = ec_build_one(b, root, EC_PTE_Program_execution_plan, plan);
+  v = *value_at = ec_build_one(b, p, EC_PTE_ExecutionPlan_values, value);
+  ec_build_scalar(b, v, EC_PTE_EValue_val_type, EC_PTE_TENSOR, 1);
+  x = ec_build_child(b, v, EC_PTE_EValue_val, tensor);
+  count = ec_build_vector(b, x, EC_PTE_Tensor_sizes, sizes, 2, 4);
+  ec_build_finish(b, x, tensor);
+  ec_build_finish(b, p, plan);
+  ec_build_finish(b, root, program);
+  return count;
+}
+
+void ec_test_fb_paths(ec_test *t) {
+  ec_build b;
+  ec_error err = {0};
+  size_t value, count = tiny(&b, &value);
+  EC_CHECK_OK(t, verify_copy(&b, b.size, ec_pte_schema(), &err), &err);
+  poke32(&b, count, UINT32_MAX);
+  EC_CHECK_FAILS(t, verify_copy(&b, b.size, ec_pte_schema(), &err), &err, EC_INVALID_PROGRAM,
+                 "test: execution_plan[0].values[0].val.sizes: vector of 4294967295 items of 4 "
+                 "bytes does not fit into 8 bytes");
+  poke32(&b, count, 2);
+  poke32(&b, ec_build_field(&b, value, EC_PTE_EValue_val), 0);
+  EC_CHECK_FAILS(t, verify_copy(&b, b.size, ec_pte_schema(), &err), &err, EC_INVALID_PROGRAM,
+                 "execution_plan[0].values[0].val: offset 0 points to itself");
+  poke32(&b, ec_build_field(&b, value, EC_PTE_EValue_val), UINT32_MAX);
+  EC_CHECK_FAILS(t, verify_copy(&b, b.size, ec_pte_schema(), &err), &err, EC_INVALID_PROGRAM,
+                 "execution_plan[0].values[0].val: offset 4294967295 at");
+  poke32(&b, value, 0x7fffffff);
+  EC_CHECK_FAILS(t, verify_copy(&b, b.size, ec_pte_schema(), &err), &err, EC_INVALID_PROGRAM,
+                 "execution_plan[0].values[0]: vtable of EValue at offset -");
+  poke32(&b, 0, 3);
+  EC_CHECK_FAILS(t, verify_copy(&b, b.size, ec_pte_schema(), &err), &err, EC_INVALID_PROGRAM,
+                 "test: offset 3 points to itself");
+  EC_CHECK(t, verify_copy(&b, b.size, ec_pte_schema(), NULL) == EC_INVALID_PROGRAM);
+}
+
+/* Unknown types are left alone; absent values and absent types are fine. */
+void ec_test_fb_unions(ec_test *t) {
+  ec_build b;
+  ec_error err = {0};
+  size_t value;
+  tiny(&b, &value);
+  size_t type = ec_build_field(&b, value, EC_PTE_EValue_val_type);
+  size_t held = ec_build_field(&b, value, EC_PTE_EValue_val);
+  b.data[type] = 200;
+  poke32(&b, held, UINT32_MAX);
+  EC_CHECK_OK(t, verify_copy(&b, b.size, ec_pte_schema(), &err), &err);
+  b.data[type] = 0;
+  EC_CHECK_OK(t, verify_copy(&b, b.size, ec_pte_schema(), &err), &err);
+  b.data[type] = EC_PTE_INT;
+  EC_CHECK_FAILS(t, verify_copy(&b, b.size, ec_pte_schema(), &err), &err, EC_INVALID_PROGRAM,
+                 "val");
+  ec_build_drop(&b, value, EC_PTE_EValue_val);
+  EC_CHECK_OK(t, verify_copy(&b, b.size, ec_pte_schema(), &err), &err);
+}
+
+/* Vectors whose slots all point to one table multiply work, not bytes: they are refused. */
+void ec_test_fb_shared_tables(ec_test *t) {
+  const ec_fb_schema *program = ec_pte_schema();
+  const ec_fb_schema *plan = ec_schema_child(program, EC_PTE_Program_execution_plan, 0);
+  const ec_fb_schema *op = ec_schema_child(plan, EC_PTE_ExecutionPlan_operators, 0);
+  ec_build b = {.size = 8};
+  ec_error err = {0};
+  size_t root = ec_build_table(&b, program);
+  ec_build_link(&b, 0, root);
+  size_t plans = ec_build_slots(&b, root, EC_PTE_Program_execution_plan, 500);
+  ec_build_finish(&b, root, program);
+  size_t p = ec_build_table(&b, plan);
+  for (size_t i = 0; i < 500; i++) ec_build_link(&b, plans + 4 * i, p);
+  size_t ops = ec_build_slots(&b, p, EC_PTE_ExecutionPlan_operators, 500);
+  ec_build_finish(&b, p, plan);
+  size_t o = ec_build_table(&b, op);
+  ec_build_finish(&b, o, op);
+  for (size_t i = 0; i < 500; i++) ec_build_link(&b, ops + 4 * i, o);
+  EC_CHECK_FAILS(t, verify_copy(&b, b.size, program, &err), &err, EC_INVALID_PROGRAM,
+                 "adds up to more than 4 times");
+}
+
+static const ec_fb_field strings_fields[] = {{"names", 0, EC_FB_STRINGS, 0, NULL, 0}};
+static const ec_fb_schema strings_schema = {"Strings", strings_fields, 1};
+
+void ec_test_fb_strings_vector(ec_test *t) {
+  ec_build b = {.size = 8};
+  ec_error err = {0};
+  const uint32_t bytes = 3;
+  size_t root = ec_build_table(&b, &strings_schema);
+  ec_build_link(&b, 0, root);
+  size_t slots = ec_build_slots(&b, root, 0, 2);
+  size_t text = ec_build_put(&b, &bytes, 4, 4);
+  ec_build_put(&b, "abc", 4, 1);
+  ec_build_link(&b, slots, text);
+  ec_build_link(&b, slots + 4, text);
+  EC_CHECK_OK(t, verify_copy(&b, b.size, &strings_schema, &err), &err);
+  b.data[text + 4 + 3] = 'd';
+  EC_CHECK_FAILS(t, verify_copy(&b, b.size, &strings_schema, &err), &err, EC_INVALID_PROGRAM,
+                 "names[0]: string of 3 bytes at offset");
+  b.data[text] = 4; /* its NUL would be behind the end */
+  EC_CHECK_FAILS(t, verify_copy(&b, b.size, &strings_schema, &err), &err, EC_INVALID_PROGRAM,
+                 "is not NUL-terminated");
+}
+
+static const ec_fb_schema nested_schema;
+static const ec_fb_schema *const nested_tables[] = {&nested_schema};
+static const ec_fb_field nested_fields[] = {{"next", 0, EC_FB_TABLE, 0, nested_tables, 1}};
+static const ec_fb_schema nested_schema = {"Nested", nested_fields, 1};
+
+static size_t nest(ec_build *b, unsigned depth) {
+  *b = (ec_build){.size = 8};
+  size_t at = ec_build_table(b, &nested_schema);
+  ec_build_link(b, 0, at);
+  for (unsigned i = 1; i < depth; i++) at = ec_build_child(b, at, 0, &nested_schema);
+  ec_build_drop(b, at, 0);
+  return b->size;
+}
+
+void ec_test_fb_depth(ec_test *t) {
+  ec_build b;
+  ec_error err = {0};
+  EC_CHECK_OK(t, verify_copy(&b, nest(&b, 64), &nested_schema, &err), &err);
+  EC_CHECK_FAILS(t, verify_copy(&b, nest(&b, 65), &nested_schema, &err), &err, EC_INVALID_PROGRAM,
+                 "nested more than 64 deep");
+  EC_CHECK_FAILS(t, verify_copy(&b, nest(&b, 200), &nested_schema, &err), &err,
+                 EC_INVALID_PROGRAM, "next.next.next");
+}
