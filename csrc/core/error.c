@@ -46,7 +46,7 @@ ec_status ec_fail_in(ec_error *err, ec_status status, const char *fmt, ...) {
   va_start(args, fmt);
   format_at(err, 0, fmt, args);
   va_end(args);
-  ec_error_append(err, ": %s", inner);
+  ec_error_append(err, ": %s", inner[0] ? inner : ec_status_sentence(status));
   err->status = status;
   return status;
 }

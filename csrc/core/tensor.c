@@ -64,44 +64,87 @@ ec_status ec_tensor_init(ec_tensor *t, ec_dtype dtype, size_t rank, const int64_
   return EC_OK;
 }
 
-/* Storage of an unbound tensor: grown by half so that appending loops stay linear. */
+/* A heap block of an unbound tensor, with its elements EC_ALIGN bytes behind the header. Older
+ * blocks live on until the call ends, because views of the tensor may point to them. */
+struct ec_storage {
+  struct ec_storage *older;
+  size_t size;
+};
+
+static void *storage_bytes(struct ec_storage *storage) { return (char *)storage + EC_ALIGN; }
+
+/* Grown by half so that appending loops stay linear. */
 static ec_status grow(ec_tensor *t, int64_t numel, ec_error *err) {
-  size_t nbytes;
+  size_t nbytes, total;
   if (!ec_mul_size((size_t)numel, ec_dtype_size((ec_dtype)t->dtype), &nbytes))
     return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED, "%" PRId64 " elements overflow", numel);
   if (t->data && nbytes <= t->capacity) return EC_OK;
-  if ((t->flags & EC_TENSOR_OWNS_DATA) && nbytes < t->capacity + t->capacity / 2)
-    nbytes = t->capacity + t->capacity / 2;
-  void *data = ec_alloc_zeroed(nbytes);
-  if (!data)
-    return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED, "no memory for %zu bytes", nbytes);
-  if (t->data) memcpy(data, t->data, ec_tensor_nbytes(t));
-  if (t->flags & EC_TENSOR_OWNS_DATA) ec_free(t->data);
-  t->data = data;
-  t->capacity = nbytes;
-  t->flags = EC_TENSOR_OWNS_DATA;
+  if (!t->storage || nbytes > t->storage->size) {
+    if (t->storage && nbytes < t->storage->size + t->storage->size / 2)
+      nbytes = t->storage->size + t->storage->size / 2;
+    struct ec_storage *storage =
+        ec_add_size(nbytes, EC_ALIGN, &total) ? ec_alloc_zeroed(total) : NULL;
+    if (!storage)
+      return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED, "no memory for %zu bytes", nbytes);
+    *storage = (struct ec_storage){t->storage, nbytes};
+    if (t->data) memcpy(storage_bytes(storage), t->data, ec_tensor_nbytes(t));
+    t->storage = storage;
+  }
+  t->data = storage_bytes(t->storage);
+  t->capacity = t->storage->size;
+  t->flags = 0;
   return EC_OK;
 }
 
-static ec_status check_sizes(const ec_tensor *t, size_t rank, const int64_t *sizes, int64_t *numel,
-                             ec_error *err) {
+void ec_tensor_drop_data(ec_tensor *t) {
+  t->flags = 0;
+  t->data = NULL;
+  t->capacity = 0;
+}
+
+void ec_tensor_trim(ec_tensor *t, bool all) {
+  struct ec_storage **at = &t->storage;
+  if (*at && !all) at = &(*at)->older;
+  while (*at) {
+    struct ec_storage *older = (*at)->older;
+    ec_free(*at);
+    *at = older;
+  }
+}
+
+size_t ec_tensor_heap(const ec_tensor *t) {
+  size_t n = 0;
+  for (const struct ec_storage *s = t->storage; s; s = s->older) n += s->size;
+  return n;
+}
+
+/* Says why `sizes` are refused; apart from check_sizes so that only failures pay for the texts. */
+static ec_status refuse(const ec_tensor *t, size_t rank, const int64_t *sizes, int64_t numel,
+                        ec_error *err) {
   char now[EC_SHAPE_TEXT], want[EC_SHAPE_TEXT];
   ec_shape_text(t->sizes, t->rank, now, sizeof now);
   ec_shape_text(sizes, rank < EC_MAX_RANK ? rank : EC_MAX_RANK, want, sizeof want);
   if (rank != t->rank)
     return ec_fail(err, EC_NOT_SUPPORTED, "shape %s has another rank than the planned %s", want,
                    now);
+  if (numel < 0) return ec_fail(err, EC_NOT_SUPPORTED, "impossible shape %s", want);
+  if (t->dynamism == EC_STATIC)
+    return ec_fail(err, EC_NOT_SUPPORTED, "shape %s, but the program fixes it to %s", want, now);
+  return ec_fail(err, EC_NOT_SUPPORTED,
+                 "shape %s has %" PRId64 " elements, the program's upper bound is %" PRId64, want,
+                 numel, t->numel_bound);
+}
+
+static ec_status check_sizes(const ec_tensor *t, size_t rank, const int64_t *sizes, int64_t *numel,
+                             ec_error *err) {
   size_t nbytes;
+  if (rank != t->rank) return refuse(t, rank, sizes, 0, err);
   if (!ec_numel(sizes, rank, numel) ||
       !ec_mul_size((size_t)*numel, ec_dtype_size((ec_dtype)t->dtype), &nbytes) ||
       nbytes > EC_MAX_BYTES)
-    return ec_fail(err, EC_NOT_SUPPORTED, "impossible shape %s", want);
-  if (t->dynamism == EC_STATIC)
-    return ec_fail(err, EC_NOT_SUPPORTED, "shape %s, but the program fixes it to %s", want, now);
-  if (t->dynamism == EC_DYNAMIC_BOUND && *numel > t->numel_bound)
-    return ec_fail(err, EC_NOT_SUPPORTED,
-                   "shape %s has %" PRId64 " elements, the program's upper bound is %" PRId64, want,
-                   *numel, t->numel_bound);
+    return refuse(t, rank, sizes, -1, err);
+  if (t->dynamism == EC_STATIC || (t->dynamism == EC_DYNAMIC_BOUND && *numel > t->numel_bound))
+    return refuse(t, rank, sizes, *numel, err);
   return EC_OK;
 }
 
@@ -133,13 +176,6 @@ ec_status ec_tensor_resize(ec_tensor *t, size_t rank, const int64_t *sizes, ec_e
                    t->capacity, numel, ec_dtype_name((ec_dtype)t->dtype));
   if (!same) set_sizes(t, sizes, numel);
   return EC_OK;
-}
-
-void ec_tensor_free_data(ec_tensor *t) {
-  if (t->flags & EC_TENSOR_OWNS_DATA) ec_free(t->data);
-  t->flags = 0;
-  t->data = NULL;
-  t->capacity = 0;
 }
 
 bool ec_tensor_is_contiguous(const ec_tensor *t) {

@@ -11,8 +11,7 @@
 typedef enum ec_dynamism { EC_STATIC = 0, EC_DYNAMIC_BOUND = 1, EC_DYNAMIC_UNBOUND = 2 } ec_dynamism;
 
 enum {
-  EC_TENSOR_OWNS_DATA = 1, /* data is a heap block of this tensor (unbound only) */
-  EC_TENSOR_READONLY = 2   /* data must not be written: a constant, or a caller's array */
+  EC_TENSOR_READONLY = 1 /* data must not be written: a constant, or a caller's array */
 };
 
 typedef struct ec_tensor {
@@ -27,6 +26,7 @@ typedef struct ec_tensor {
   uint8_t dim_order[EC_MAX_RANK];   /* outermost dimension first; fixed for a tensor's life */
   int64_t sizes[EC_MAX_RANK];
   int64_t strides[EC_MAX_RANK];     /* in elements, from sizes and dim_order: always dense */
+  struct ec_storage *storage;       /* heap blocks of an unbound tensor, newest first */
 } ec_tensor;
 
 static inline ec_dtype ec_tensor_dtype(const ec_tensor *t) { return (ec_dtype)t->dtype; }
@@ -54,8 +54,12 @@ ec_status ec_tensor_set_sizes(ec_tensor *t, size_t rank, const int64_t *sizes, e
  * call failed with NotSupported (shape) or MemoryAllocationFailed and left the tensor as it was. */
 ec_status ec_tensor_resize(ec_tensor *t, size_t rank, const int64_t *sizes, ec_error *err);
 
-/* Frees storage that the tensor owns; a no-op for others except that `data` becomes NULL. */
-void ec_tensor_free_data(ec_tensor *t);
+/* Forgets where the data is. Heap blocks stay until trimmed: views may still point to them. */
+void ec_tensor_drop_data(ec_tensor *t);
+/* Frees all heap blocks but the newest, which the next resize uses again; `all`: that one too. */
+void ec_tensor_trim(ec_tensor *t, bool all);
+/* Bytes of heap blocks. */
+size_t ec_tensor_heap(const ec_tensor *t);
 
 /* Whether memory order is 0, 1, 2, ... (row-major). */
 bool ec_tensor_is_contiguous(const ec_tensor *t);

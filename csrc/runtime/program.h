@@ -3,6 +3,7 @@
 #ifndef EC_RUNTIME_PROGRAM_H
 #define EC_RUNTIME_PROGRAM_H
 
+#include "core/arena.h"
 #include "core/value.h"
 #include "format/pte.h"
 #include "format/source.h"

@@ -1,0 +1,259 @@
+/* The executor: a loop over native instructions. It never sees the file, and what load checked it
+ * does not check again; what can only be known now (memory, shapes) it does. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "runtime/impl.h"
+
+/* ---- instructions ------------------------------------------------------------------------ */
+
+static const char *arg_name(const ec_instr *in, const ec_value *v) {
+  for (size_t i = 0; i < in->op->nargs; i++)
+    if (in->args[i] == v) return in->op->args[i].name;
+  return "an item of a list";
+}
+
+static ec_status check_memory(const ec_instr *in, ec_error *err) {
+  for (size_t i = 0; i < in->read_count; i++) {
+    const ec_tensor *t = in->reads[i]->as.tensor;
+    if (!t->data && t->numel)
+      return ec_fail(err, EC_INVALID_STATE, "argument '%s' has no data yet",
+                     arg_name(in, in->reads[i]));
+  }
+  for (size_t i = 0; i < in->write_count; i++)
+    if (in->writes[i]->as.tensor->flags & EC_TENSOR_READONLY)
+      return ec_fail(err, EC_INVALID_PROGRAM, "argument '%s' is written, but it is a constant",
+                     arg_name(in, in->writes[i]));
+  return EC_OK;
+}
+
+static ec_status run_kernel(ec_method *m, const ec_instr *in, size_t *next, ec_error *err) {
+  (void)next;
+  EC_TRY(check_memory(in, err));
+  ec_call call = {in->args, in->op, &m->scratch, err, m->options.reference_kernels};
+  ec_status status = in->op->fn(&call);
+  ec_arena_reset(&m->scratch);
+  return status;
+}
+
+void ec_view_arg(ec_value *value, ec_backend_arg *view) {
+  view->kind = value->kind;
+  view->slot = value;
+  switch ((ec_kind)value->kind) {
+  case EC_KIND_TENSOR: {
+    const ec_tensor *t = value->as.tensor;
+    view->as.tensor = (ec_backend_tensor){t->data, ec_tensor_nbytes(t), t->capacity, t->dtype,
+                                          t->rank, !(t->flags & EC_TENSOR_READONLY), t->sizes,
+                                          t->strides, t->dim_order};
+    return;
+  }
+  case EC_KIND_INT: view->as.i = value->as.i; return;
+  case EC_KIND_DOUBLE: view->as.d = value->as.d; return;
+  case EC_KIND_BOOL: view->as.b = value->as.b; return;
+  case EC_KIND_STRING:
+    view->as.string.data = value->as.string;
+    view->as.string.size = value->count;
+    return;
+  default: view->kind = EC_BACKEND_NONE;
+  }
+}
+
+static ec_status run_delegate(ec_method *m, const ec_instr *in, size_t *next, ec_error *err) {
+  (void)next;
+  for (size_t i = 0; i < in->count; i++) {
+    ec_view_arg(in->args[i], &in->views[i]);
+    if (in->views[i].kind == EC_BACKEND_TENSOR && !in->views[i].as.tensor.data &&
+        in->views[i].as.tensor.nbytes)
+      return ec_fail(err, EC_INVALID_STATE, "argument %zu of the delegate has no data yet", i);
+  }
+  const ec_backend *backend = in->delegate->backend;
+  ec_host_call call = {err, &m->scratch, m->program, m->depth};
+  ec_status status = (ec_status)backend->execute(backend, &ec_host_table, &call,
+                                                 in->delegate->handle, in->views, in->count);
+  ec_arena_reset(&m->scratch);
+  return status == EC_OK ? EC_OK : ec_fail_in(err, status, "%s", backend->id);
+}
+
+/* The reference makes the target an alias of the source, whose memory the planner may give to the
+ * next branch: results of an earlier torch.cond are then overwritten. A target with memory of its
+ * own gets a copy; one without (a placeholder) becomes an alias. */
+static ec_status run_move(ec_method *m, const ec_instr *in, size_t *next, ec_error *err) {
+  (void)next;
+  (void)m;
+  ec_value *from = in->args[0], *to = in->args[1];
+  if (from->kind != EC_KIND_TENSOR || !to->as.tensor->data || from->as.tensor == to->as.tensor) {
+    *to = *from;
+    return EC_OK;
+  }
+  ec_tensor *source = from->as.tensor, *target = to->as.tensor;
+  if (!source->data && source->numel)
+    return ec_fail(err, EC_INVALID_STATE, "the tensor that is moved has no data yet");
+  if (target->flags & EC_TENSOR_READONLY)
+    return ec_fail(err, EC_INVALID_PROGRAM, "a tensor is moved into a constant");
+  EC_TRY(ec_tensor_resize(target, source->rank, source->sizes, err));
+  if (source->numel) memmove(target->data, source->data, ec_tensor_nbytes(source));
+  return EC_OK;
+}
+
+static ec_status run_jump_false(ec_method *m, const ec_instr *in, size_t *next, ec_error *err) {
+  (void)m;
+  const ec_value *cond = in->args[0];
+  bool all = true;
+  if (cond->kind == EC_KIND_TENSOR) {
+    const ec_tensor *t = cond->as.tensor;
+    if (!t->data && t->numel)
+      return ec_fail(err, EC_INVALID_STATE, "the condition has no data yet");
+    for (int64_t i = 0; i < t->numel; i++) all = all && ((const uint8_t *)t->data)[i];
+  } else {
+    all = ec_value_bool(cond);
+  }
+  if (!all) *next = in->destination;
+  return EC_OK;
+}
+
+static ec_status run_free(ec_method *m, const ec_instr *in, size_t *next, ec_error *err) {
+  (void)m;
+  (void)next;
+  (void)err;
+  ec_tensor_drop_data(in->args[0]->as.tensor);
+  return EC_OK;
+}
+
+typedef ec_status (*ec_handler)(ec_method *m, const ec_instr *in, size_t *next, ec_error *err);
+
+static const ec_handler handlers[] = {
+#define EC_INSTR(name, handler) [EC_INSTR_##name] = handler,
+#include "runtime/instr.def"
+#undef EC_INSTR
+};
+
+/* ---- chains ------------------------------------------------------------------------------ */
+
+static ec_status say_where(const ec_method *m, size_t chain, const ec_instr *in, ec_status status,
+                           ec_error *err) {
+  if (in->op) ec_fail_in(err, status, "%s", in->op->name);
+  if (m->chain_count > 1) ec_fail_in(err, status, "chain %zu", chain);
+  return ec_fail_in(err, status, "method '%s', instruction %u", m->name, in->number);
+}
+
+static ec_status run_chains(ec_method *m, ec_error *err) {
+  size_t budget = EC_MAX_INSTRUCTIONS;
+  for (size_t c = 0; c < m->chain_count; c++) {
+    const ec_chain *chain = &m->chains[c];
+    for (size_t pc = 0; pc < chain->count;) {
+      const ec_instr *in = &chain->instrs[pc++];
+      if (budget-- == 0)
+        return ec_fail(err, EC_INVALID_PROGRAM,
+                       "method '%s' ran %d instructions without an end: it loops for ever", m->name,
+                       EC_MAX_INSTRUCTIONS);
+      ec_status status = handlers[in->kind](m, in, &pc, err);
+      if (status != EC_OK) return say_where(m, c, in, status, err);
+    }
+  }
+  return EC_OK;
+}
+
+/* ---- inputs and outputs around it -------------------------------------------------------- */
+
+/* Heap memory for a tensor that has no planned memory; kept for the next call. */
+static ec_status stage(ec_tensor *t, size_t nbytes, void **staging, size_t *size, ec_error *err) {
+  if (!*staging || *size < nbytes) {
+    ec_free(*staging);
+    *staging = ec_alloc_zeroed(nbytes);
+    *size = *staging ? nbytes : 0;
+    if (!*staging) return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED, "no memory for %zu bytes", nbytes);
+  }
+  t->data = *staging;
+  t->capacity = *size;
+  return EC_OK;
+}
+
+/* Copies any strided array, element by element where it must, row by row where it can. */
+static void copy_strided(char *to, const int64_t *to_strides, const char *from,
+                         const int64_t *from_strides, const int64_t *sizes, size_t rank,
+                         size_t item) {
+  if (rank == 0) {
+    memcpy(to, from, item);
+    return;
+  }
+  int64_t n = sizes[0], step = to_strides[0] * (int64_t)item;
+  if (rank == 1 && step == (int64_t)item && from_strides[0] == (int64_t)item) {
+    memcpy(to, from, (size_t)n * item);
+    return;
+  }
+  for (int64_t i = 0; i < n; i++)
+    copy_strided(to + i * step, to_strides + 1, from + i * from_strides[0], from_strides + 1,
+                 sizes + 1, rank - 1, item);
+}
+
+static void copy_input(const ec_input_slot *slot, ec_tensor *t) {
+  const ec_array *a = &slot->array;
+  if (t->numel)
+    copy_strided(t->data, t->strides, a->data, slot->strides, t->sizes, t->rank,
+                 ec_dtype_size(a->dtype));
+}
+
+static ec_status place_input(ec_method *m, ec_input_slot *slot, ec_error *err) {
+  if (slot->value->kind != EC_KIND_TENSOR) return EC_OK;
+  ec_tensor *t = slot->value->as.tensor;
+  if (slot->binding == EC_BOUND_IN_PLACE) {
+    t->data = slot->array.data;
+    t->capacity = ec_tensor_nbytes(t);
+    t->flags = EC_TENSOR_READONLY;
+    return EC_OK;
+  }
+  if (ec_home_of(m, t)->arena == 0)
+    EC_TRY(stage(t, ec_tensor_nbytes(t), &slot->staging, &slot->staging_size, err));
+  copy_input(slot, t);
+  return EC_OK;
+}
+
+static ec_status place_output(ec_method *m, ec_output_slot *slot, ec_error *err) {
+  (void)m;
+  if (slot->value->kind != EC_KIND_TENSOR) return EC_OK;
+  ec_tensor *t = slot->value->as.tensor;
+  if (slot->bound && slot->direct) {
+    t->data = slot->bound;
+    t->capacity = ec_tensor_nbytes(t);
+    return EC_OK;
+  }
+  if (!slot->stage) return EC_OK;
+  return stage(t, (size_t)t->numel_bound * ec_dtype_size(ec_tensor_dtype(t)), &slot->staging,
+               &slot->staging_size, err);
+}
+
+static ec_status deliver(ec_method *m, size_t index, ec_error *err) {
+  const ec_output_slot *slot = &m->outputs[index];
+  if (slot->value->kind != EC_KIND_TENSOR) return EC_OK;
+  const ec_tensor *t = slot->value->as.tensor;
+  if (!t->data && t->numel)
+    return ec_fail(err, EC_INVALID_STATE, "method '%s' never computed output %zu", m->name, index);
+  if (slot->bound && t->data != slot->bound && t->numel)
+    memcpy(slot->bound, t->data, ec_tensor_nbytes(t));
+  return EC_OK;
+}
+
+void ec_restore_homes(ec_method *m) {
+  for (size_t i = 0; i < m->mover_count; i++) {
+    ec_tensor *t = m->movers[i];
+    const ec_home *home = ec_home_of(m, t);
+    t->data = home->data;
+    t->capacity = home->capacity;
+    t->flags = home->flags;
+    if (t->storage) ec_tensor_trim(t, false);
+  }
+  if (m->first_values) memcpy(m->values, m->first_values, m->value_count * sizeof *m->values);
+}
+
+ec_status ec_method_execute(ec_method *m, ec_error *err) {
+  ec_error_clear(err);
+  for (size_t i = 0; i < m->input_count; i++)
+    if (m->inputs[i].binding == EC_UNBOUND_INPUT)
+      return ec_fail(err, EC_INVALID_ARGUMENT, "method '%s': input %zu is not set", m->name, i);
+  for (size_t i = 0; i < m->input_count; i++) EC_TRY(place_input(m, &m->inputs[i], err));
+  for (size_t i = 0; i < m->output_count; i++) EC_TRY(place_output(m, &m->outputs[i], err));
+  EC_TRY(run_chains(m, err));
+  for (size_t i = 0; i < m->output_count; i++) EC_TRY(deliver(m, i, err));
+  return EC_OK;
+}

@@ -1,0 +1,210 @@
+/* The inside of programs and methods, shared by the files of runtime/ only. */
+#ifndef EC_RUNTIME_IMPL_H
+#define EC_RUNTIME_IMPL_H
+
+#include <pthread.h>
+
+#include "backend/registry.h"
+#include "core/arena.h"
+#include "format/named_data.h"
+#include "kernels/call.h"
+#include "runtime/method.h"
+#include "runtime/program.h"
+
+/* Planned memory that methods of one program share (ids 2 and up). */
+typedef struct ec_shared_memory {
+  pthread_mutex_t lock;  /* held while a method that uses it runs, and while it is filled in */
+  uint8_t **blocks;      /* by arena index; NULL: not made yet */
+  size_t *sizes;
+  size_t count;
+} ec_shared_memory;
+
+struct ec_program {
+  ec_arena arena; /* all below that is not a source */
+  ec_source file;
+  ec_source *data;
+  size_t data_count;
+  ec_pte pte;
+  ec_named_map named;
+  ec_fb_vec plans;
+  const char **names;
+  ec_program_options options;
+  ec_shared_memory shared;
+};
+
+typedef enum ec_instr_kind {
+#define EC_INSTR(name, handler) EC_INSTR_##name,
+#include "runtime/instr.def"
+#undef EC_INSTR
+} ec_instr_kind;
+
+typedef struct ec_delegate {
+  const ec_backend *backend;
+  void *handle; /* valid where `ready` */
+  bool ready;
+  ec_backend_init init;
+} ec_delegate;
+
+typedef struct ec_instr {
+  uint8_t kind;       /* an ec_instr_kind */
+  uint32_t number;    /* in its chain, for messages */
+  size_t count;       /* of args */
+  ec_value **args;    /* kernel, delegate: arguments; move: from, to; jump, free: one value */
+  const ec_op *op;    /* KernelCall */
+  ec_delegate *delegate;
+  ec_backend_arg *views; /* DelegateCall: args as the backend sees them */
+  size_t destination; /* JumpFalseCall: number of the next instruction; >= count ends the chain */
+  ec_value **reads;   /* KernelCall: tensors that must have data, lists flattened */
+  ec_value **writes;  /* KernelCall: tensors that are written, lists flattened */
+  size_t read_count, write_count;
+} ec_instr;
+
+typedef struct ec_chain {
+  ec_instr *instrs;
+  size_t count;
+} ec_chain;
+
+/* Where a tensor's data is when no call has moved it, and what the file says of its memory. */
+typedef struct ec_home {
+  void *data;
+  size_t capacity;
+  uint8_t flags;
+  bool moves;        /* a call may point it elsewhere: put back after each call */
+  uint32_t arena;    /* 1-based planned arena; 0: none */
+  uint64_t offset;   /* in the arena */
+  size_t nbytes;     /* upper bound */
+} ec_home;
+
+typedef struct ec_attribute {
+  const char *name;
+  ec_tensor *tensor;
+} ec_attribute;
+
+/* State that is set at load and at reset. */
+typedef struct ec_initial {
+  ec_tensor *tensor;
+  const uint8_t *bytes; /* from the file; NULL: zeros */
+  size_t size;
+} ec_initial;
+
+/* Whose a block of planned memory is: the program's where it is shared. */
+typedef enum ec_sharing { EC_NOT_SHARED, EC_SHARED_MADE_HERE, EC_SHARED_BY_OTHER } ec_sharing;
+
+typedef enum ec_binding {
+  EC_UNBOUND_INPUT,
+  EC_BOUND_IN_PLACE, /* the caller's array is the tensor's memory */
+  EC_BOUND_COPY,     /* copied when executing */
+  EC_BOUND_VALUE     /* a number, string or None: equal to what was traced */
+} ec_binding;
+
+typedef struct ec_input_slot {
+  ec_value *value;
+  bool in_place;     /* plan: a caller's array of the right layout may be used as it is */
+  uint8_t binding;   /* an ec_binding */
+  ec_array array;    /* of the present call */
+  int64_t sizes[EC_MAX_RANK], strides[EC_MAX_RANK]; /* what `array` points to */
+  void *staging;     /* heap copy for inputs without planned memory */
+  size_t staging_size;
+} ec_input_slot;
+
+typedef struct ec_output_slot {
+  ec_value *value;
+  bool direct;       /* plan: the last writer may write to the caller's memory */
+  bool stage;        /* has no memory of its own and nobody points it somewhere */
+  void *bound;       /* caller's memory of the present call */
+  void *staging;
+  size_t staging_size;
+} ec_output_slot;
+
+struct ec_method {
+  ec_arena arena; /* native structs */
+  ec_arena scratch;
+  const ec_program *program;
+  const char *name;
+  ec_method_options options;
+  int depth; /* of nested programs */
+  pthread_mutex_t lock;
+  uint8_t **planned; /* arenas, by index from 1 */
+  size_t *planned_sizes;
+  uint8_t *planned_shared; /* an ec_sharing each */
+  size_t planned_count;
+  ec_value *values;
+  ec_value *first_values; /* as loaded; NULL where no instruction changes a slot */
+  size_t value_count;
+  ec_tensor *tensors;
+  ec_home *homes; /* parallel to tensors: same row */
+  size_t tensor_count;
+  ec_tensor **movers; /* tensors whose home says `moves` */
+  size_t mover_count;
+  ec_input_slot *inputs;
+  ec_output_slot *outputs;
+  size_t input_count, output_count;
+  ec_delegate *delegates;
+  size_t delegate_count;
+  ec_chain *chains;
+  size_t chain_count;
+  ec_attribute *attributes;
+  size_t attribute_count;
+  ec_initial *initials;
+  size_t initial_count;
+  bool uses_shared, has_jumps;
+};
+
+/* load.c: what a method is made of, in this order. */
+ec_status ec_load_memory(ec_method *m, ec_fb_table plan, ec_error *err);
+ec_status ec_load_values(ec_method *m, ec_fb_table plan, ec_error *err);
+ec_status ec_load_io(ec_method *m, ec_fb_table plan, ec_error *err);
+ec_status ec_load_delegates(ec_method *m, ec_fb_table plan, ec_error *err);
+ec_status ec_load_chains(ec_method *m, ec_fb_table plan, ec_error *err);
+
+/* tensor_load.c: one Tensor of the file. `home` says where its data is. */
+ec_status ec_load_tensor(ec_method *m, ec_fb_table table, ec_tensor *t, ec_home *home,
+                         ec_error *err);
+/* The same without memory, for descriptions. */
+ec_status ec_read_tensor(ec_fb_table table, ec_tensor *t, ec_error *err);
+/* Name of a tensor; NULL where it has none. */
+const char *ec_tensor_fqn(ec_fb_table table);
+
+/* Kind of a value of the file. */
+ec_status ec_read_kind(ec_fb_table value, ec_kind *kind, ec_error *err);
+
+/* load_code.c: the joined name ("aten::add.out") of a plan's operator, into `name`; NULL where the
+ * index is out of range, the row has no name or it is too long. */
+const char *ec_plan_op_name(ec_fb_table plan, int32_t index, char *name, size_t size);
+
+/* shared.c: whether every tensor of planned memory `id` is state of the method: not an input or
+ * output, and no kernel's `out` (activations planned there must stay the method's own). */
+bool ec_is_state(ec_fb_table plan, uint32_t id);
+/* Points planned memory `id` to the program's block, made by the first method that asks. A block
+ * of another size is left alone: the method then gets memory of its own. */
+ec_status ec_shared_block(ec_method *m, uint32_t id, size_t size, size_t align, ec_error *err);
+
+/* plan.c: which inputs can be used in place and which outputs written directly. */
+ec_status ec_plan(ec_method *m, ec_error *err);
+
+/* host.c: the table that backends get, and one call's context. */
+struct ec_host_call {
+  ec_error *err;
+  ec_arena *scratch;
+  const ec_program *program;
+  int depth;
+};
+extern const ec_host ec_host_table;
+
+/* exec.c: an argument as a backend sees it. */
+void ec_view_arg(ec_value *value, ec_backend_arg *view);
+
+/* method.c: loads with a nesting depth. */
+ec_status ec_method_load_nested(const ec_program *program, const char *name,
+                                const ec_method_options *options, int depth, ec_method **out,
+                                ec_error *err);
+
+static inline ec_home *ec_home_of(const ec_method *m, const ec_tensor *t) {
+  return &m->homes[t - m->tensors];
+}
+
+/* exec.c: puts every tensor that a call may have moved back to its home, and slots to their first
+ * values. */
+void ec_restore_homes(ec_method *m);
+
+#endif

@@ -1,0 +1,159 @@
+/* Methods: loading in order, freeing, the lock, attributes, state and memory figures. */
+#include "runtime/method.h"
+
+#include <string.h>
+
+#include "core/alloc.h"
+#include "runtime/impl.h"
+
+/* Runs or moves that change numbers or slots make a snapshot necessary, put back before each call:
+ * a call that fails half-way must not change what the next one computes. */
+static bool changes_slots(const ec_method *m) {
+  for (size_t c = 0; c < m->chain_count; c++)
+    for (size_t i = 0; i < m->chains[c].count; i++) {
+      const ec_instr *in = &m->chains[c].instrs[i];
+      if (in->kind == EC_INSTR_MoveCall || (in->op && in->op->returns_scalar)) return true;
+    }
+  return false;
+}
+
+static ec_status snapshot(ec_method *m, ec_error *err) {
+  if (!changes_slots(m)) return EC_OK;
+  EC_TRY(ec_arena_array(&m->arena, m->value_count, sizeof *m->values, "values", &m->first_values,
+                        err));
+  memcpy(m->first_values, m->values, m->value_count * sizeof *m->values);
+  return EC_OK;
+}
+
+static void set_initial_state(const ec_method *m, const ec_initial *s) {
+  void *to = ec_home_of(m, s->tensor)->data;
+  if (s->bytes) memcpy(to, s->bytes, s->size);
+  else memset(to, 0, s->size);
+}
+
+/* State in memory that another method made is in use already. */
+static void set_first_state(const ec_method *m) {
+  for (size_t i = 0; i < m->initial_count; i++)
+    if (m->planned_shared[ec_home_of(m, m->initials[i].tensor)->arena] != EC_SHARED_BY_OTHER)
+      set_initial_state(m, &m->initials[i]);
+}
+
+static ec_status load(ec_method *m, size_t index, ec_error *err) {
+  ec_fb_table plan = ec_fb_vec_table(m->program->plans, (uint32_t)index);
+  EC_TRY(ec_load_memory(m, plan, err));
+  EC_TRY(ec_load_values(m, plan, err));
+  EC_TRY(ec_load_io(m, plan, err));
+  EC_TRY(ec_load_delegates(m, plan, err));
+  EC_TRY(ec_load_chains(m, plan, err));
+  EC_TRY(ec_plan(m, err));
+  EC_TRY(snapshot(m, err));
+  set_first_state(m);
+  return EC_OK;
+}
+
+ec_status ec_method_load_nested(const ec_program *program, const char *name,
+                                const ec_method_options *options, int depth, ec_method **out,
+                                ec_error *err) {
+  size_t index;
+  ec_error_clear(err);
+  EC_TRY(ec_program_find_method(program, name, &index, err));
+  ec_method *m = ec_alloc_zeroed(sizeof *m);
+  if (!m) return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED, "no memory for method '%s'", name);
+  pthread_mutex_init(&m->lock, NULL);
+  m->program = program;
+  m->name = program->names[index];
+  m->options = *options;
+  m->depth = depth;
+  ec_status status = load(m, index, err);
+  if (status != EC_OK) {
+    ec_method_free(m);
+    return ec_fail_in(err, status, "method '%s'", program->names[index]);
+  }
+  *out = m;
+  return EC_OK;
+}
+
+ec_status ec_method_load(const ec_program *program, const char *name,
+                         const ec_method_options *options, ec_method **out, ec_error *err) {
+  return ec_method_load_nested(program, name, options, 0, out, err);
+}
+
+static void free_delegates(ec_method *m) {
+  for (size_t i = 0; i < m->delegate_count; i++) {
+    ec_delegate *d = &m->delegates[i];
+    if (d->ready && d->backend->destroy) d->backend->destroy(d->backend, &ec_host_table, d->handle);
+  }
+}
+
+void ec_method_free(ec_method *m) {
+  if (!m) return;
+  free_delegates(m);
+  for (size_t i = 0; i < m->tensor_count; i++) ec_tensor_trim(&m->tensors[i], true);
+  for (size_t i = 0; i < m->input_count; i++) ec_free(m->inputs[i].staging);
+  for (size_t i = 0; i < m->output_count; i++) ec_free(m->outputs[i].staging);
+  for (size_t i = 0; i < m->planned_count; i++)
+    if (!m->planned_shared[i]) ec_free(m->planned[i]);
+  pthread_mutex_destroy(&m->lock);
+  ec_arena_deinit(&m->scratch);
+  ec_arena_deinit(&m->arena);
+  ec_free(m);
+}
+
+const char *ec_method_name(const ec_method *m) { return m->name; }
+size_t ec_method_input_count(const ec_method *m) { return m->input_count; }
+size_t ec_method_output_count(const ec_method *m) { return m->output_count; }
+const ec_value *ec_method_input(const ec_method *m, size_t index) { return m->inputs[index].value; }
+const ec_value *ec_method_output(const ec_method *m, size_t index) {
+  return m->outputs[index].value;
+}
+
+/* ---- the lock ---------------------------------------------------------------------------- */
+
+/* Methods that share memory exclude each other, too: the program's lock stands in for their own. */
+static pthread_mutex_t *lock_of(ec_method *m) {
+  return m->uses_shared ? &((ec_program *)(uintptr_t)m->program)->shared.lock : &m->lock;
+}
+
+bool ec_method_try_lock(ec_method *m) {
+  return pthread_mutex_trylock(lock_of(m)) == 0;
+}
+
+void ec_method_lock(ec_method *m) { pthread_mutex_lock(lock_of(m)); }
+
+void ec_method_unlock(ec_method *m) {
+  for (size_t i = 0; i < m->input_count; i++) m->inputs[i].binding = EC_UNBOUND_INPUT;
+  for (size_t i = 0; i < m->output_count; i++) m->outputs[i].bound = NULL;
+  ec_restore_homes(m);
+  pthread_mutex_unlock(lock_of(m));
+}
+
+/* ---- attributes and state ---------------------------------------------------------------- */
+
+size_t ec_method_attribute_count(const ec_method *m) { return m->attribute_count; }
+const char *ec_method_attribute_name(const ec_method *m, size_t index) {
+  return m->attributes[index].name;
+}
+ec_tensor *ec_method_attribute(ec_method *m, size_t index) { return m->attributes[index].tensor; }
+
+bool ec_method_attribute_is_mutable(const ec_method *m, size_t index) {
+  return !(ec_home_of(m, m->attributes[index].tensor)->flags & EC_TENSOR_READONLY);
+}
+
+void ec_method_reset(ec_method *m) {
+  for (size_t i = 1; i < m->planned_count; i++)
+    if (m->planned_sizes[i]) memset(m->planned[i], 0, m->planned_sizes[i]);
+  ec_restore_homes(m);
+  for (size_t i = 0; i < m->tensor_count; i++) ec_tensor_trim(&m->tensors[i], true);
+  for (size_t i = 0; i < m->initial_count; i++) set_initial_state(m, &m->initials[i]);
+}
+
+void ec_method_get_memory(const ec_method *m, ec_method_memory *out) {
+  *out = (ec_method_memory){.native = m->arena.total + sizeof *m, .scratch = m->scratch.total};
+  for (size_t i = 1; i < m->planned_count; i++) {
+    out->planned += m->planned_sizes[i];
+    if (m->planned_shared[i]) out->shared += m->planned_sizes[i];
+  }
+  for (size_t i = 0; i < m->tensor_count; i++) out->heap += ec_tensor_heap(&m->tensors[i]);
+  for (size_t i = 0; i < m->input_count; i++) out->heap += m->inputs[i].staging_size;
+  for (size_t i = 0; i < m->output_count; i++) out->heap += m->outputs[i].staging_size;
+}

@@ -1,0 +1,102 @@
+/* Programs: opening, and finding methods by name. */
+#include "runtime/program.h"
+
+#include <string.h>
+
+#include "core/alloc.h"
+#include "runtime/impl.h"
+
+/* Names of all methods; each must be there and unique. */
+static ec_status load_names(ec_program *p, ec_error *err) {
+  p->plans = ec_fb_vector(p->pte.root, EC_PTE_Program_execution_plan);
+  if (p->plans.count > EC_MAX_METHODS)
+    return ec_fail(err, EC_NOT_SUPPORTED, "%u methods, at most %d are supported", p->plans.count,
+                   EC_MAX_METHODS);
+  EC_TRY(ec_arena_array(&p->arena, p->plans.count, sizeof *p->names, "method names", &p->names, err));
+  for (uint32_t i = 0; i < p->plans.count; i++) {
+    p->names[i] = ec_fb_string(ec_fb_vec_table(p->plans, i), EC_PTE_ExecutionPlan_name);
+    if (!p->names[i])
+      return ec_fail(err, EC_INVALID_PROGRAM, "execution_plan[%u] has no name", i);
+    for (uint32_t k = 0; k < i; k++)
+      if (strcmp(p->names[i], p->names[k]) == 0)
+        return ec_fail(err, EC_INVALID_PROGRAM, "two methods are named '%s'", p->names[i]);
+  }
+  return EC_OK;
+}
+
+static ec_status load_data(ec_program *p, ec_error *err) {
+  ec_ptd *ptds;
+  EC_TRY(ec_arena_array(&p->arena, p->data_count, sizeof *ptds, "data files", &ptds, err));
+  for (size_t i = 0; i < p->data_count; i++) {
+    ec_status status = ec_ptd_open(&ptds[i], p->data[i].data, p->data[i].size, err);
+    if (status != EC_OK) return ec_fail_in(err, status, "data file %zu", i);
+  }
+  return ec_named_map_init(&p->named, &p->pte, ptds, p->data_count, &p->arena, err);
+}
+
+static ec_status open_program(ec_program *p, ec_error *err) {
+  EC_TRY(ec_ops_init(err));
+  EC_TRY(ec_pte_open(&p->pte, p->file.data, p->file.size, p->options.verification, err));
+  EC_TRY(load_names(p, err));
+  return load_data(p, err);
+}
+
+ec_status ec_program_open(const ec_program_options *options, ec_source *file, ec_source *data,
+                          size_t data_count, ec_program **out, ec_error *err) {
+  ec_status status = EC_OK;
+  ec_program *p = ec_alloc_zeroed(sizeof *p);
+  ec_source *sources = ec_alloc_array(data_count, sizeof *sources);
+  if (!p || !sources) {
+    status = ec_fail(err, EC_MEMORY_ALLOCATION_FAILED, "no memory for a program");
+    ec_source_close(file);
+    for (size_t i = 0; i < data_count; i++) ec_source_close(&data[i]);
+    ec_free(sources);
+    ec_free(p);
+    return status;
+  }
+  p->options = *options;
+  p->file = *file;
+  p->data = sources;
+  p->data_count = data_count;
+  if (data_count) memcpy(sources, data, data_count * sizeof *sources);
+  pthread_mutex_init(&p->shared.lock, NULL);
+  EC_GOTO(status, open_program(p, err));
+  *out = p;
+  return EC_OK;
+fail:
+  ec_program_free(p);
+  return status;
+}
+
+void ec_program_free(ec_program *p) {
+  if (!p) return;
+  for (size_t i = 0; i < p->shared.count; i++) ec_free(p->shared.blocks[i]);
+  ec_free(p->shared.blocks);
+  ec_free(p->shared.sizes);
+  pthread_mutex_destroy(&p->shared.lock);
+  ec_arena_deinit(&p->arena);
+  ec_source_close(&p->file);
+  for (size_t i = 0; i < p->data_count; i++) ec_source_close(&p->data[i]);
+  ec_free(p->data);
+  ec_free(p);
+}
+
+size_t ec_program_method_count(const ec_program *program) { return program->plans.count; }
+
+const char *ec_program_method_name(const ec_program *program, size_t index) {
+  return program->names[index];
+}
+
+ec_status ec_program_find_method(const ec_program *program, const char *name, size_t *index,
+                                 ec_error *err) {
+  for (size_t i = 0; i < program->plans.count; i++)
+    if (strcmp(program->names[i], name) == 0) {
+      *index = i;
+      return EC_OK;
+    }
+  ec_fail(err, EC_NOT_FOUND, "no method '%s'; the program has ", name);
+  for (size_t i = 0; i < program->plans.count; i++)
+    ec_error_append(err, "%s'%s'", i ? ", " : "", program->names[i]);
+  if (!program->plans.count) ec_error_append(err, "none");
+  return EC_NOT_FOUND;
+}

@@ -1,0 +1,138 @@
+/* Tensors of the file: meaning checks, and where each one's data is. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "core/checked.h"
+#include "runtime/impl.h"
+
+ec_status ec_read_tensor(ec_fb_table table, ec_tensor *t, ec_error *err) {
+  int64_t sizes[EC_MAX_RANK];
+  ec_fb_vec dims = ec_fb_vector(table, EC_PTE_Tensor_sizes);
+  ec_fb_vec order = ec_fb_vector(table, EC_PTE_Tensor_dim_order);
+  int8_t dtype = ec_fb_i8(table, EC_PTE_Tensor_scalar_type);
+  uint8_t dynamism = ec_fb_u8(table, EC_PTE_Tensor_shape_dynamism);
+  int32_t storage_offset = ec_fb_i32(table, EC_PTE_Tensor_storage_offset);
+  if (!ec_dtype_valid(dtype))
+    return ec_fail(err, EC_NOT_SUPPORTED, "scalar type %d (%s) is not supported", dtype,
+                   ec_dtype_name((ec_dtype)dtype));
+  if (dims.count > EC_MAX_RANK)
+    return ec_fail(err, EC_NOT_SUPPORTED, "rank %u, at most %d dimensions are supported",
+                   dims.count, EC_MAX_RANK);
+  if (!dims.items || !order.items || order.count != dims.count)
+    return ec_fail(err, EC_INVALID_PROGRAM, "%u sizes, but %u entries of dim_order", dims.count,
+                   order.count);
+  if (storage_offset != 0)
+    return ec_fail(err, EC_NOT_SUPPORTED, "storage_offset %d, expected 0", storage_offset);
+  if (dynamism > EC_DYNAMIC_UNBOUND)
+    return ec_fail(err, EC_INVALID_PROGRAM, "shape_dynamism %u, expected 0, 1 or 2", dynamism);
+  for (uint32_t d = 0; d < dims.count; d++) sizes[d] = ec_fb_vec_i32(dims, d);
+  EC_TRY(ec_tensor_init(t, (ec_dtype)dtype, dims.count, sizes, order.items, err));
+  t->dynamism = dynamism;
+  return EC_OK;
+}
+
+const char *ec_tensor_fqn(ec_fb_table table) {
+  ec_fb_table extra = ec_fb_child(table, EC_PTE_Tensor_extra_tensor_info);
+  return ec_fb_string(extra, EC_PTE_ExtraTensorInfo_fully_qualified_name);
+}
+
+/* What loops may assume of a tensor's address: items of complex128 are two doubles. */
+static size_t item_align(const ec_tensor *t) {
+  size_t item = ec_dtype_size(ec_tensor_dtype(t));
+  return item > 8 ? 8 : item;
+}
+
+/* A place in planned memory. An empty tensor may have any offset: planners give it a live one. */
+static ec_status place_planned(ec_method *m, ec_fb_table alloc, const ec_tensor *t, ec_home *home,
+                               ec_error *err) {
+  uint32_t id = ec_fb_u32(alloc, EC_PTE_AllocationDetails_memory_id);
+  uint64_t low = ec_fb_u32(alloc, EC_PTE_AllocationDetails_memory_offset_low);
+  uint64_t high = ec_fb_u32(alloc, EC_PTE_AllocationDetails_memory_offset_high);
+  home->offset = high << 32 | low;
+  if (id == 0 || id >= m->planned_count)
+    return ec_fail(err, EC_INVALID_ARGUMENT, "memory id %u, the method plans ids 1 to %zu", id,
+                   m->planned_count ? m->planned_count - 1 : 0);
+  if (home->nbytes == 0) return EC_OK;
+  if (!ec_in_range(home->offset, home->nbytes, m->planned_sizes[id]))
+    return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED,
+                   "%zu bytes at offset %" PRIu64 " do not fit into planned memory %u of %zu bytes",
+                   home->nbytes, home->offset, id, m->planned_sizes[id]);
+  if (home->offset % item_align(t) != 0)
+    return ec_fail(err, EC_INVALID_PROGRAM, "offset %" PRIu64 " is not a multiple of %zu bytes (%s)",
+                   home->offset, item_align(t), ec_dtype_name(ec_tensor_dtype(t)));
+  home->arena = id;
+  home->data = m->planned[id] + home->offset;
+  home->capacity = home->nbytes;
+  return EC_OK;
+}
+
+/* Constants stay where they are in the file, unless the file has them at an odd address. */
+static ec_status place_constant(ec_method *m, const ec_tensor *t, const uint8_t *bytes,
+                                ec_home *home, ec_error *err) {
+  home->flags = EC_TENSOR_READONLY;
+  home->capacity = home->nbytes;
+  memcpy(&home->data, &bytes, sizeof home->data);
+  if ((uintptr_t)bytes % item_align(t) == 0 || home->nbytes == 0) return EC_OK;
+  EC_TRY(ec_arena_array(&m->arena, home->nbytes, 1, "an unaligned constant", &home->data, err));
+  memcpy(home->data, bytes, home->nbytes);
+  return EC_OK;
+}
+
+/* The .ptd entry of an external tensor: its layout must be the tensor's. */
+static ec_status find_external(const ec_method *m, const ec_tensor *t, const char *name,
+                               size_t nbytes, ec_bytes *out, ec_error *err) {
+  const ec_named_data *entry = name ? ec_named_map_find(&m->program->named, name) : NULL;
+  if (!entry)
+    return ec_fail(err, EC_INVALID_EXTERNAL_DATA,
+                   "external tensor '%s' is in none of the %zu data files given; "
+                   "load the program with data_path=",
+                   name ? name : "(no name)", m->program->data_count);
+  char found[EC_SHAPE_TEXT], want[EC_SHAPE_TEXT];
+  if (!entry->has_layout || entry->layout.dtype != t->dtype ||
+      !ec_tensor_same_sizes(&entry->layout, t) ||
+      memcmp(entry->layout.dim_order, t->dim_order, t->rank) != 0)
+    return ec_fail(err, EC_INVALID_EXTERNAL_DATA,
+                   "external tensor '%s' is %s %s, the program expects %s %s (and its dim_order)",
+                   name, entry->has_layout ? ec_dtype_name(ec_tensor_dtype(&entry->layout)) : "raw",
+                   ec_shape_text(entry->layout.sizes, entry->layout.rank, found, sizeof found),
+                   ec_dtype_name(ec_tensor_dtype(t)),
+                   ec_shape_text(t->sizes, t->rank, want, sizeof want));
+  if (entry->bytes.size < nbytes)
+    return ec_fail(err, EC_INVALID_EXTERNAL_DATA, "external tensor '%s' has %zu bytes, expected %zu",
+                   name, entry->bytes.size, nbytes);
+  *out = entry->bytes;
+  return EC_OK;
+}
+
+static ec_status check_device(ec_fb_table extra, ec_error *err) {
+  uint8_t device = ec_fb_u8(extra, EC_PTE_ExtraTensorInfo_device_type);
+  if (device != 0)
+    return ec_fail(err, EC_NOT_SUPPORTED, "device type %u, only 0 (CPU) is supported", device);
+  return EC_OK;
+}
+
+ec_status ec_load_tensor(ec_method *m, ec_fb_table table, ec_tensor *t, ec_home *home,
+                         ec_error *err) {
+  EC_TRY(ec_read_tensor(table, t, err));
+  ec_fb_table extra = ec_fb_child(table, EC_PTE_Tensor_extra_tensor_info);
+  ec_fb_table alloc = ec_fb_child(table, EC_PTE_Tensor_allocation_info);
+  uint32_t buffer = ec_fb_u32(table, EC_PTE_Tensor_data_buffer_idx);
+  bool external = ec_fb_u8(extra, EC_PTE_ExtraTensorInfo_location) == 1;
+  ec_bytes bytes = {NULL, 0};
+  EC_TRY(check_device(extra, err));
+  home->nbytes = ec_tensor_nbytes(t);
+  if (external)
+    EC_TRY(find_external(m, t, ec_tensor_fqn(table), home->nbytes, &bytes, err));
+  else if (buffer && alloc)
+    EC_TRY(ec_pte_mutable_data(&m->program->pte, buffer, home->nbytes, &bytes, err));
+  else if (buffer)
+    EC_TRY(ec_pte_constant(&m->program->pte, buffer, home->nbytes, &bytes, err));
+  if (alloc) EC_TRY(place_planned(m, alloc, t, home, err));
+  else if (external || buffer) EC_TRY(place_constant(m, t, bytes.data, home, err));
+  if (alloc && bytes.data && home->nbytes)
+    m->initials[m->initial_count++] = (ec_initial){t, bytes.data, home->nbytes};
+  t->data = home->data;
+  t->capacity = home->capacity;
+  t->flags = home->flags;
+  return EC_OK;
+}
