@@ -31,7 +31,7 @@ static bool has_layout(const ec_tensor *t, const ec_array *a) {
 }
 
 ec_status ec_method_bind_input(ec_method *m, size_t index, const ec_array *array, ec_error *err) {
-  ec_input_slot *slot;
+  ec_input_slot *slot = NULL;
   char text[EC_SHAPE_TEXT];
   EC_TRY(find_input(m, index, &slot, err));
   if (slot->value->kind != EC_KIND_TENSOR) return wrong_kind(m, index, "an array", err);
@@ -65,7 +65,7 @@ static bool same_number(const ec_value *traced, ec_scalar given) {
 }
 
 ec_status ec_method_bind_scalar(ec_method *m, size_t index, ec_scalar scalar, ec_error *err) {
-  ec_input_slot *slot;
+  ec_input_slot *slot = NULL;
   EC_TRY(find_input(m, index, &slot, err));
   /* Slots that instructions change are compared with what was traced. */
   const ec_value *traced =
@@ -81,7 +81,7 @@ ec_status ec_method_bind_scalar(ec_method *m, size_t index, ec_scalar scalar, ec
 }
 
 ec_status ec_method_bind_string(ec_method *m, size_t index, const char *text, ec_error *err) {
-  ec_input_slot *slot;
+  ec_input_slot *slot = NULL;
   EC_TRY(find_input(m, index, &slot, err));
   if (slot->value->kind != EC_KIND_STRING) return wrong_kind(m, index, "a string", err);
   if (strcmp(slot->value->as.string, text) != 0)
@@ -93,7 +93,7 @@ ec_status ec_method_bind_string(ec_method *m, size_t index, const char *text, ec
 }
 
 ec_status ec_method_bind_none(ec_method *m, size_t index, ec_error *err) {
-  ec_input_slot *slot;
+  ec_input_slot *slot = NULL;
   EC_TRY(find_input(m, index, &slot, err));
   if (slot->value->kind != EC_KIND_NONE) return wrong_kind(m, index, "None", err);
   slot->binding = EC_BOUND_VALUE;
