@@ -1,0 +1,1 @@
+"""Benchmarks: executorch_c beside the official runtime, in the same run. See README.md."""

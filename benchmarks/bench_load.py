@@ -1,0 +1,84 @@
+"""Loading: opening a program and one of its methods, small ones and one of 100 MB."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common import CACHE, OFFICIAL, OURS, Row, Table, alternate, alternate_children
+from benchmarks.common import megabytes, open_official, open_ours, rounds_for, seconds, zoo_program
+
+MODELS = ("mlp", "mobilenet_v2", "bert", "gpt2", "llama")
+LAYERS, WIDTH = 25, 1000
+"""Weights of 25 linear layers: 100 MB."""
+
+LOAD = {
+    OFFICIAL: """
+from executorch.runtime import Runtime
+before = resident()
+program = Runtime.get().load_program(sys.argv[1])
+method = program.load_method("forward")
+report["growth"] = resident() - before
+""",
+    OURS: """
+from executorch_c import Runtime
+before = resident()
+program = Runtime.get().load_program(sys.argv[1])
+method = program.load_method("forward")
+report["growth"] = resident() - before
+""",
+}
+RESIDENT = """
+def resident():
+    for line in open("/proc/self/status"):
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+"""
+
+
+def large_program() -> Path:
+    """A program with 100 MB of weights, exported by the official flow."""
+    import torch
+    from executorch.exir import to_edge
+
+    CACHE.mkdir(exist_ok=True)
+    path = CACHE / "linear_100mb.pte"
+    if not path.exists():
+        torch.manual_seed(0)
+        net = torch.nn.Sequential(*(torch.nn.Linear(WIDTH, WIDTH) for _ in range(LAYERS)))
+        program = torch.export.export(net.eval(), (torch.zeros(1, WIDTH),))
+        part = path.with_suffix(".part")
+        part.write_bytes(to_edge(program).to_executorch().buffer)
+        part.replace(path)
+    return path
+
+
+def open_both(path: Path) -> dict[str, Callable[[], Any]]:
+    return {OFFICIAL: lambda: open_official(path), OURS: lambda: open_ours(path)}
+
+
+def load_row(what: str, path: Path, budget: float) -> Row:
+    calls = open_both(path)
+    rounds = rounds_for(calls, budget, 3, 300)
+    found = alternate(calls, rounds)
+    return Row(what, found[OFFICIAL], found[OURS], seconds)
+
+
+def measure(quick: bool) -> Table:
+    how = ("`load_program(path)` and `load_method(\"forward\")`, in turn, one process, files in the "
+           "page cache.")  # fmt: skip
+    table = Table("Load time", how)
+    budget = 0.3 if quick else 3.0
+    for name in MODELS:
+        path, _ = zoo_program(name)
+        size = path.stat().st_size
+        table.rows.append(load_row(f"{name} ({size / 1e3:.0f} kB)", path, budget))
+    large = large_program()
+    what = f"{LAYERS} linear layers ({large.stat().st_size / 1e6:.0f} MB)"
+    table.rows.append(load_row(what, large, 2 * budget))
+    codes = {who: RESIDENT + code for who, code in LOAD.items()}
+    found = alternate_children(codes, 1 if quick else 3, str(large))
+    growth = [max(found[who]["growth"], 4096) for who in (OFFICIAL, OURS)]
+    table.rows.append(Row(f"{what}: resident memory that loading adds", *growth, megabytes))
+    return table

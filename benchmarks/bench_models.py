@@ -1,0 +1,49 @@
+"""Latency of the models of the zoo, as exported without any delegate."""
+
+from __future__ import annotations
+
+import sys
+
+from benchmarks.common import OFFICIAL, OURS, Row, Table, alternate, open_official, open_ours
+from benchmarks.common import rounds_for, seconds, to_torch, zoo_program
+
+OFFICIAL_CANNOT = {"channels_last"}
+"""Models that the official runtime fails to run (tests/test_models.py says why)."""
+
+
+def model_row(name: str, budget: float) -> Row | None:
+    """One model; None where its file has no method "forward"."""
+    path, inputs = zoo_program(name)
+    try:
+        ours = open_ours(path)
+    except (KeyError, ValueError):
+        return None
+    official = open_official(path)
+    tensors = to_torch(inputs)
+    calls = {
+        OFFICIAL: lambda: official.execute(tensors),
+        OURS: lambda: ours.execute(inputs),
+    }
+    rounds = rounds_for(calls, budget, 3, 500)
+    found = alternate(calls, rounds)
+    return Row(name, found[OFFICIAL], found[OURS], seconds)
+
+
+def measure(quick: bool) -> Table:
+    import zoo
+
+    how = ("One call of `forward` on random weights, in turn, one process, torch at one thread; "
+           "programs from `to_edge(...).to_executorch()`, portable kernels on both sides.")  # fmt: skip
+    table = Table("Latency of models without delegates", how, geometric_mean=True)
+    names = [name for name in zoo.names() if name not in OFFICIAL_CANNOT]
+    if not quick:
+        names += [name for name in zoo.names(large=True) if name == "mobilenet_v2_224"]
+    for name in names:
+        try:
+            row = model_row(name, 0.2 if quick else 2.0)
+        except RuntimeError as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            continue
+        if row:
+            table.rows.append(row)
+    return table

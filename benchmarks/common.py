@@ -1,0 +1,205 @@
+"""What all benchmarks share: programs, alternating timers, child processes, tables."""
+
+from __future__ import annotations
+
+import gc
+import json
+import math
+import os
+import platform
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+CACHE = Path(__file__).parent / ".cache"
+if str(ROOT / "tests") not in sys.path:
+    sys.path.insert(0, str(ROOT / "tests"))
+
+OFFICIAL, OURS = "official", "executorch_c"
+
+
+@dataclass
+class Row:
+    """One comparison; smaller is better. `note` says what the reader must know."""
+
+    what: str
+    official: float
+    ours: float
+    show: Callable[[float], str]
+    note: str = ""
+
+    @property
+    def ratio(self) -> float:
+        return self.official / self.ours
+
+
+@dataclass
+class Table:
+    """The rows of one area and a sentence on how they were measured."""
+
+    title: str
+    how: str
+    rows: list[Row] = field(default_factory=list)
+    geometric_mean: bool = False
+
+    def markdown(self) -> str:
+        lines = [f"## {self.title}", "", self.how, ""]
+        lines += ["| | official | executorch_c | ratio | |", "|---|--:|--:|--:|---|"]
+        for row in self.rows:
+            cells = [row.what, row.show(row.official), row.show(row.ours), f"{row.ratio:.2f}"]
+            lines.append("| " + " | ".join([*cells, row.note]) + " |")
+        if self.geometric_mean and self.rows:
+            mean = math.exp(statistics.fmean(math.log(row.ratio) for row in self.rows))
+            lines.append(f"| geometric mean | | | {mean:.2f} | |")
+        return "\n".join(lines)
+
+
+def seconds(value: float) -> str:
+    """A time in the unit that reads best."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3)):
+        if value >= scale:
+            return f"{value / scale:.3g} {unit}"
+    return f"{value / 1e-6:.3g} µs"
+
+
+def megabytes(value: float) -> str:
+    return f"{value / 1e6:.4g} MB"
+
+
+def environment() -> str:
+    """What the numbers depend on, as one paragraph."""
+    cpu = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        models = [line for line in info.read_text().splitlines() if line.startswith("model name")]
+        cpu = models[0].partition(": ")[2] if models else cpu
+    packages = []
+    for name in ("executorch", "torch", "numpy"):
+        try:
+            packages.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            packages.append(f"no {name}")
+    load = ", ".join(f"{x:.1f}" for x in os.getloadavg())
+    return (f"{cpu}, {os.cpu_count()} cores, Python {platform.python_version()}, "
+            f"{', '.join(packages)}; load average before the run {load}. "
+            "Medians; ratio = official / executorch_c, so above 1 executorch_c is better.")  # fmt: skip
+
+
+# ---- timing in this process ------------------------------------------------------------------
+
+
+def alternate(calls: dict[str, Callable[[], Any]], rounds: int, batch: int = 1) -> dict[str, float]:
+    """Median seconds of one call of each, measured in turn so that noise hits all alike."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for call in calls.values():
+        call()  # first calls allocate and page in
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(rounds):
+            for name, call in calls.items():
+                start = perf_counter()
+                for _ in range(batch):
+                    call()
+                times[name].append((perf_counter() - start) / batch)
+    finally:
+        gc.enable()
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+def rounds_for(calls: dict[str, Callable[[], Any]], budget: float, least: int, most: int) -> int:
+    """How many rounds of all calls fit into `budget` seconds."""
+    start = perf_counter()
+    for call in calls.values():
+        call()
+    return max(least, min(most, int(budget / (perf_counter() - start))))
+
+
+# ---- both runtimes ---------------------------------------------------------------------------
+
+
+def open_official(path: Path, method: str = "forward") -> Any:
+    """A loaded method of the official runtime."""
+    import torch
+    from executorch.runtime import Runtime
+
+    torch.set_num_threads(1)
+    program = Runtime.get().load_program(path)
+    loaded = program.load_method(method)
+    assert loaded is not None
+    return loaded
+
+
+def open_ours(path: Path, method: str = "forward") -> Any:
+    """A loaded method of executorch_c."""
+    from executorch_c import Runtime
+
+    return Runtime.get().load_program(path).load_method(method)
+
+
+def to_torch(values: Sequence[Any]) -> list[Any]:
+    """Arrays as tensors that share their memory; everything else as it is."""
+    import numpy as np
+    import torch
+
+    return [torch.from_numpy(v) if isinstance(v, np.ndarray) else v for v in values]
+
+
+# ---- programs --------------------------------------------------------------------------------
+
+
+def zoo_program(name: str) -> tuple[Path, list[Any]]:
+    """A model of the zoo as a file, and the inputs of its first call of "forward"."""
+    import zoo
+
+    CACHE.mkdir(exist_ok=True)
+    exported = zoo.load(name)
+    path = CACHE / f"{name}.pte"
+    if not path.exists() or path.read_bytes() != exported.pte:
+        path.write_bytes(exported.pte)
+    method = "forward" if "forward" in exported.calls else next(iter(exported.calls))
+    return path, exported.calls[method][0].inputs
+
+
+# ---- child processes -------------------------------------------------------------------------
+
+REPORT = """
+import json, resource
+print(json.dumps({"rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, **report}))
+"""
+
+
+def run_child(code: str, *args: str) -> dict[str, float]:
+    """Runs `code` (which fills the dict `report`) in a new interpreter; adds "wall" and "rss"."""
+    source = f"import sys\nreport = {{}}\n{code}\n{REPORT}"
+    environ = os.environ | {"PYTHONWARNINGS": "ignore"}
+    start = perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", source, *args],
+        capture_output=True, text=True, cwd=ROOT, env=environ, check=False,
+    )  # fmt: skip
+    wall = perf_counter() - start
+    if done.returncode:
+        raise RuntimeError(f"child process failed: {done.stderr.strip()[-1000:]}")
+    return {"wall": wall, **json.loads(done.stdout.strip().splitlines()[-1])}
+
+
+def alternate_children(codes: dict[str, str], rounds: int, *args: str) -> dict[str, dict[str, float]]:
+    """Medians of what each code reports, run in turn; the first round only warms the disk cache."""
+    reports: dict[str, list[dict[str, float]]] = {name: [] for name in codes}
+    for i in range(rounds + 1):
+        for name, code in codes.items():
+            report = run_child(code, *args)
+            if i:
+                reports[name].append(report)
+    return {
+        name: {key: statistics.median(r[key] for r in found) for key in found[0]}
+        for name, found in reports.items()
+    }

@@ -1,0 +1,255 @@
+"""The command line: output, exit codes and error messages."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import executorch_c
+from executorch_c import cli
+
+Capture = pytest.CaptureFixture[str]
+EXAMPLES = Path(executorch_c.__file__).parent / "examples"
+DIGITS = str(EXAMPLES / "digits.pte")
+
+
+@pytest.fixture(scope="session")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with small programs of the official flow."""
+    torch = pytest.importorskip("torch")
+    from executorch.exir import ExecutorchBackendConfig, to_edge
+
+    folder = tmp_path_factory.mktemp("programs")
+
+    class Mixed(torch.nn.Module):
+        def forward(self, x, n: int, flag: bool):  # type: ignore[no-untyped-def]
+            return (x * n if flag else x).to(torch.bfloat16), n + 1
+
+    class Linear(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(3, 2)
+
+        def forward(self, tokens, x):  # type: ignore[no-untyped-def]
+            return self.linear(x) + tokens
+
+    def export(module, inputs, name, **config):  # type: ignore[no-untyped-def]
+        edge = to_edge(torch.export.export(module.eval(), inputs))
+        program = edge.to_executorch(ExecutorchBackendConfig(**config))
+        (folder / name).write_bytes(program.buffer)
+        program.write_tensor_data_to_file(str(folder))
+
+    torch.manual_seed(0)
+    export(Mixed(), (torch.ones(2, 3), 3, True), "mixed.pte")
+    inputs = (torch.ones(2, dtype=torch.int64), torch.ones(2, 3))
+    export(Linear(), inputs, "linear.pte", external_constants=True)
+    return folder
+
+
+def command(capsys: Capture, *args: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of the command line, in this process."""
+    try:
+        code = cli.main(args)
+    except SystemExit as stop:  # argparse
+        assert isinstance(stop.code, int)
+        code = stop.code
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def failed(capsys: Capture, *args: str) -> str:
+    """The one line that an error of the runtime gives."""
+    code, _, err = command(capsys, *args)
+    assert code == 1
+    assert err.startswith("executorch-c: error: ") and err.count("\n") == 1
+    return err
+
+
+def test_as_a_module() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "executorch_c", "info", DIGITS], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "aten::convolution.out" in done.stdout
+
+
+def test_torch_is_not_imported() -> None:
+    """Neither does anything else need torch: that is what the package is for."""
+    code = """
+import sys
+from executorch_c import cli
+assert cli.parser().format_help()
+assert cli.main(["demo"]) == 0
+assert not {"torch", "executorch", "ml_dtypes"} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize("name", ["", "run", "info", "ops", "demo"])
+def test_help(name: str, capsys: Capture) -> None:
+    code, out, _ = command(capsys, *([name] if name else []), "--help")
+    assert code == 0
+    assert out.startswith("usage: executorch-c")
+    assert ("examples:" in out) == (not name)
+
+
+def test_version(capsys: Capture) -> None:
+    assert command(capsys, "--version") == (0, f"executorch_c {executorch_c.__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    "args", [[], ["nonsense"], ["run"], ["run", DIGITS, "--repeat", "0"], ["info", "--what", DIGITS]]
+)
+def test_usage_errors(args: list[str], capsys: Capture) -> None:
+    code, out, err = command(capsys, *args)
+    assert (code, out) == (2, "")
+    assert "usage: executorch-c" in err
+
+
+def test_demo(capsys: Capture) -> None:
+    code, out, err = command(capsys, "demo")
+    assert (code, err) == (0, "")
+    labels = np.load(EXAMPLES / "digits.npz")["labels"]
+    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line.strip()}
+    assert rows["label"] == [str(label) for label in labels[:20]]
+    assert sum(a == b for a, b in zip(rows["predicted"], rows["label"], strict=True)) >= 18
+    assert int(rows["right"][0]) >= 60
+    assert float(rows["difference"][0]) < 1e-4
+
+
+def test_run_with_inputs_and_output(tmp_path: Path, capsys: Capture) -> None:
+    with np.load(EXAMPLES / "digits.npz") as data:
+        np.savez(tmp_path / "x.npz", data["inputs"][:5])
+        expected = data["expected"][:5]
+    output = tmp_path / "y.npz"
+    args = ["run", DIGITS, "--inputs", str(tmp_path / "x.npz"), "--output", str(output)]
+    code, out, err = command(capsys, *args, "--repeat", "3")
+    assert (code, err) == (0, "")
+    assert "[5, 1, 8, 8]" in out and "[5, 10]" in out and "median of 2 repeats" in out
+    with np.load(output) as data:
+        assert data.files == ["output_0"]
+        np.testing.assert_allclose(data["output_0"], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_run_npy(tmp_path: Path, capsys: Capture) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((2, 1, 8, 8), np.float32))
+    code, out, _ = command(capsys, "run", DIGITS, "--inputs", str(tmp_path / "x.npy"))
+    assert code == 0 and "[2, 10]" in out
+
+
+def test_random_inputs_are_seeded(tmp_path: Path, capsys: Capture) -> None:
+    results = []
+    for i, seed in enumerate(["1", "1", "2"]):
+        output = tmp_path / f"{i}.npz"
+        assert command(capsys, "run", DIGITS, "--seed", seed, "--output", str(output))[0] == 0
+        results.append(np.load(output)["output_0"])
+    np.testing.assert_array_equal(results[0], results[1])
+    assert (results[0] != results[2]).any()
+
+
+def test_run_numbers_and_bfloat16(files: Path, tmp_path: Path, capsys: Capture) -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    output = tmp_path / "y.npz"
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    for arrays in ([x], [x, np.array(3), np.array(True)]):
+        np.savez(tmp_path / "x.npz", *arrays)
+        args = ["--inputs", str(tmp_path / "x.npz"), "--output", str(output)]
+        code, out, err = command(capsys, "run", str(files / "mixed.pte"), *args)
+        assert (code, err) == (0, "")
+        assert "bfloat16" in out and "int" in out
+        with np.load(output) as data:
+            found = data["output_0"].view(ml_dtypes.bfloat16).astype(np.float32)
+            np.testing.assert_array_equal(found, 3 * x)
+            assert data["output_1"] == 4
+
+
+def test_run_with_data_file(files: Path, capsys: Capture) -> None:
+    [data] = files.glob("*.ptd")
+    code, out, err = command(capsys, "run", str(files / "linear.pte"), "--data", str(data))
+    assert (code, err) == (0, "")
+    assert "int64" in out
+
+
+def test_missing_data_file(files: Path, capsys: Capture) -> None:
+    err = failed(capsys, "run", str(files / "linear.pte"))
+    assert "linear.weight" in err or "external" in err
+
+
+def test_wrong_number_of_arrays(files: Path, tmp_path: Path, capsys: Capture) -> None:
+    np.savez(tmp_path / "x.npz", np.ones(2), np.ones(2))
+    err = failed(capsys, "run", str(files / "mixed.pte"), "--inputs", str(tmp_path / "x.npz"))
+    assert "2 arrays" in err and "3 inputs" in err
+
+
+def test_wrong_shape(tmp_path: Path, capsys: Capture) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((2, 3), np.float32))
+    err = failed(capsys, "run", DIGITS, "--inputs", str(tmp_path / "x.npy"))
+    assert "input 0" in err
+
+
+def test_inputs_that_are_no_arrays(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "x.npz").write_bytes(b"PK nothing")
+    assert "x.npz" in failed(capsys, "run", DIGITS, "--inputs", str(tmp_path / "x.npz"))
+
+
+def test_unknown_method(capsys: Capture) -> None:
+    assert "forward" in failed(capsys, "run", DIGITS, "--method", "backward")
+
+
+def test_no_such_file(capsys: Capture) -> None:
+    assert "no-such-file.pte" in failed(capsys, "info", "no-such-file.pte")
+
+
+def test_not_a_program(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "x.pte").write_bytes(b"\x00" * 64)
+    failed(capsys, "info", str(tmp_path / "x.pte"))
+
+
+def test_info(capsys: Capture) -> None:
+    code, out, err = command(capsys, "info", DIGITS)
+    assert (code, err) == (0, "")
+    size = f"{Path(DIGITS).stat().st_size:,} bytes"
+    for part in (size, "method forward", "[<=64, <=1, <=8, <=8]", "aten::convolution.out", "arena 1"):
+        assert part in out
+    assert "can run here" in out
+
+
+def test_info_json(capsys: Capture) -> None:
+    code, out, _ = command(capsys, "info", DIGITS, "--json")
+    what = json.loads(out)
+    assert code == 0
+    [method] = what["methods"]
+    calls = {o["name"]: o["calls"] for o in method["operators"]}
+    assert calls["aten::convolution.out"] == 3
+    assert what["file_size"] == Path(DIGITS).stat().st_size
+
+
+def test_info_names_what_is_missing(tmp_path: Path, capsys: Capture) -> None:
+    data = Path(DIGITS).read_bytes()
+    assert b"aten::convolution" in data
+    (tmp_path / "x.pte").write_bytes(data.replace(b"aten::convolution", b"demo::convolution"))
+    code, out, _ = command(capsys, "info", str(tmp_path / "x.pte"))
+    assert code == 0
+    assert "cannot run here, missing: operators demo::convolution.out" in out
+    assert "demo::convolution.out" in failed(capsys, "run", str(tmp_path / "x.pte"))
+
+
+def test_ops(capsys: Capture) -> None:
+    code, out, _ = command(capsys, "ops")
+    assert code == 0
+    assert len(out.splitlines()) == len(executorch_c.operators()) + 2
+    assert command(capsys, "ops", "--json")[1:] == (
+        json.dumps(executorch_c.operators(), indent=2) + "\n",
+        "",
+    )
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    line = f"{sys.executable} -m executorch_c ops | head -1"
+    done = subprocess.run(line, shell=True, capture_output=True, text=True)
+    assert done.stdout.startswith("  operator") and done.stderr == ""
