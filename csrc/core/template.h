@@ -9,6 +9,8 @@
  *   #undef EC_TEMPLATE
  *   static const ec_loop2 add_loops[EC_DTYPE_COUNT] = {EC_ROWS_REAL(add)};
  *
+ * Integers have EC_U too: an unsigned type as wide as EC_T or as int, in which arithmetic wraps.
+ *
  * Compiler errors, vectoriser reports, breakpoints and coverage point at the template's lines. */
 #ifndef EC_CORE_TEMPLATE_H
 #define EC_CORE_TEMPLATE_H
@@ -35,6 +37,8 @@
 #define EC_ROWS_FLOATING(fn)                                                                       \
   [EC_FLOAT16] = fn##_float16, [EC_BFLOAT16] = fn##_bfloat16, [EC_FLOAT32] = fn##_float32,         \
   [EC_FLOAT64] = fn##_float64
+/* For loops that the halves enter through float32 (kernels/pointwise). */
+#define EC_ROWS_WIDE(fn) [EC_FLOAT32] = fn##_float32, [EC_FLOAT64] = fn##_float64
 #define EC_ROWS_COMPLEX(fn) [EC_COMPLEX64] = fn##_complex64, [EC_COMPLEX128] = fn##_complex128
 #define EC_ROWS_BOOL(fn) [EC_BOOL] = fn##_bool8
 #define EC_ROWS_REAL(fn) EC_ROWS_INTEGRAL(fn), EC_ROWS_FLOATING(fn)

@@ -63,21 +63,17 @@ void ec_result_add_scalar(ec_result_type *r, ec_scalar s) {
 
 static ec_dtype to_complex(ec_dtype d) { return d == EC_FLOAT64 ? EC_COMPLEX128 : EC_COMPLEX64; }
 
-/* The lower class counts only through its category. */
-static uint8_t combine(ec_result_type *r, uint8_t higher, uint8_t lower) {
+/* The lower class counts only where its category is higher. */
+static uint8_t combine(uint8_t higher, uint8_t lower) {
   if (!higher || !lower) return higher ? higher : lower;
-  ec_dtype h = (ec_dtype)(higher - 1), l = (ec_dtype)(lower - 1), both = h;
-  if (category(h) == 3) return higher;
-  if (category(h) == 2) return category(l) == 3 ? (uint8_t)(to_complex(h) + 1) : higher;
-  if (h != EC_BOOL && category(l) < 2) return higher;
-  if (!ec_promote_types(h, l, &both)) r->impossible = true;
-  return (uint8_t)(both + 1);
+  ec_dtype h = (ec_dtype)(higher - 1), l = (ec_dtype)(lower - 1);
+  if (category(l) <= category(h)) return higher;
+  return category(h) == 2 ? (uint8_t)(to_complex(h) + 1) : lower;
 }
 
 ec_status ec_result_dtype(ec_call *c, const ec_result_type *r, ec_dtype *out) {
-  ec_result_type all = *r;
-  uint8_t id = combine(&all, all.dim, combine(&all, all.zero, all.number));
-  if (all.impossible || !id)
+  uint8_t id = combine(r->dim, combine(r->zero, r->number));
+  if (r->impossible || !id)
     return ec_fail(c->err, EC_INVALID_ARGUMENT,
                    "the operands have no common dtype (uint16, uint32 and uint64 promote to "
                    "floating point only)");

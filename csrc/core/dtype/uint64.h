@@ -2,6 +2,7 @@
 #define EC_T uint64_t
 #define EC_C uint64_t
 #define EC_ACC int64_t
+#define EC_U uint64_t
 #define EC_SUFFIX uint64
 #define EC_ID EC_UINT64
 #define EC_LOAD(x) (x)
@@ -9,6 +10,7 @@
 #define EC_IS_FLOAT 0
 #define EC_IS_COMPLEX 0
 #define EC_IS_BOOL 0
+#define EC_IS_SIGNED 0 /* of integers */
 #define EC_LOWEST 0
 #define EC_HIGHEST UINT64_MAX
 #include EC_TEMPLATE

@@ -2,6 +2,7 @@
 #define EC_T uint8_t
 #define EC_C uint8_t
 #define EC_ACC int64_t
+#define EC_U uint32_t
 #define EC_SUFFIX uint8
 #define EC_ID EC_UINT8
 #define EC_LOAD(x) (x)
@@ -9,6 +10,7 @@
 #define EC_IS_FLOAT 0
 #define EC_IS_COMPLEX 0
 #define EC_IS_BOOL 0
+#define EC_IS_SIGNED 0 /* of integers */
 #define EC_LOWEST 0
 #define EC_HIGHEST UINT8_MAX
 #include EC_TEMPLATE

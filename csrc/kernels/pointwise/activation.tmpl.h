@@ -1,0 +1,20 @@
+/* Activations of floating-point numbers. */
+#define EC_NAME gelu
+#define EC_EXPR(x) ((x) * (EC_C)0.5 * (1 + erf((x) * (EC_C)0x1.6a09e667f3bcdp-1)))
+#include "kernels/pointwise/loop1.h"
+
+static inline EC_C EC_FN(gelu_tanh_of)(EC_C x) {
+  const EC_C beta = (EC_C)0x1.9884533d43651p-1, kappa = (EC_C)0.044715; /* sqrt(2 / pi) */
+  return (EC_C)0.5 * x * (1 + tanh(beta * (x + kappa * (x * x * x))));
+}
+
+#define EC_NAME gelu_tanh
+#define EC_EXPR(x) EC_FN(gelu_tanh_of)(x)
+#include "kernels/pointwise/loop1.h"
+/* 0: of the negative side, 1: of the positive one, 2: inside the exponential */
+#define EC_NAME elu
+#define EC_EXPR(x) ((x) < 0 ? expm1((x) * EC_P(2)) * EC_P(0) : (x) * EC_P(1))
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME leaky_relu
+#define EC_EXPR(x) ((x) > 0 ? (x) : (x) * EC_P(0))
+#include "kernels/pointwise/loop1.h"

@@ -1,0 +1,90 @@
+/* add, sub, mul, div and their relatives. */
+#include <string.h>
+
+#include "kernels/pointwise/template.h"
+
+#define EC_TEMPLATE "kernels/pointwise/arith.tmpl.h"
+#include "core/foreach/intb.h"
+#include "core/foreach/widec.h"
+#undef EC_TEMPLATE
+
+#define NUMERIC(fn) EC_ROWS_INTEGRAL(fn), EC_ROWS_WIDE(fn)
+
+static ec_point_loops add_loops = {NUMERIC(add), EC_ROWS_COMPLEX(add), EC_ROWS_BOOL(add)};
+static ec_point_loops mul_loops = {NUMERIC(mul), EC_ROWS_COMPLEX(mul), EC_ROWS_BOOL(mul)};
+static ec_point_loops sub_loops = {NUMERIC(sub), EC_ROWS_COMPLEX(sub)};
+static ec_point_loops rsub_loops = {NUMERIC(rsub), EC_ROWS_COMPLEX(rsub)};
+static ec_point_loops div_loops = {EC_ROWS_WIDE(div), EC_ROWS_COMPLEX(div)};
+static ec_point_loops maximum_loops = {NUMERIC(maximum), EC_ROWS_BOOL(maximum)};
+static ec_point_loops minimum_loops = {NUMERIC(minimum), EC_ROWS_BOOL(minimum)};
+static ec_point_loops div_floor_loops = {NUMERIC(div_floor)};
+static ec_point_loops div_trunc_loops = {NUMERIC(div_trunc)};
+static ec_point_loops remainder_loops = {NUMERIC(remainder)};
+static ec_point_loops fmod_loops = {NUMERIC(fmod)};
+
+static bool is_bool(const ec_call *c, size_t i) {
+  const ec_value *v = c->args[i];
+  return v->kind == EC_KIND_BOOL || (v->kind == EC_KIND_TENSOR && v->as.tensor->dtype == EC_BOOL);
+}
+
+/* alpha multiplies in the common dtype and must be of its kind. */
+static ec_status with_alpha(ec_call *c, size_t o, ec_point_loops loops) {
+  ec_dtype common;
+  ec_scalar alpha = ec_arg_scalar(c, 2);
+  EC_TRY(ec_call_promote(c, 0, 1, &common));
+  if (alpha.kind == EC_KIND_BOOL && common != EC_BOOL)
+    return ec_call_fail(c, 2, "a bool, expected a number for a result of dtype %s",
+                        ec_dtype_name(common));
+  if (alpha.kind == EC_KIND_DOUBLE && ec_dtype_in(common, EC_SET_INTB))
+    return ec_call_fail(c, 2, "floating point, expected an integer for a result of dtype %s",
+                        ec_dtype_name(common));
+  EC_TRY(ec_call_check_scalar(c, 2, common));
+  ec_params params = {{{ec_scalar_double(alpha), ec_scalar_int(alpha)}}, false};
+  return ec_binary(c, o, loops, EC_POINT_SAME, &params);
+}
+
+static ec_status subtract(ec_call *c, ec_point_loops loops) {
+  for (size_t i = 0; i < 2; i++)
+    if (is_bool(c, i))
+      return ec_call_fail(c, i, "is bool, which cannot be subtracted (use logical_xor)");
+  return with_alpha(c, 3, loops);
+}
+
+ec_status ec_op_add_out(ec_call *c) { return with_alpha(c, 3, add_loops); }
+ec_status ec_op_add_scalar_out(ec_call *c) { return with_alpha(c, 3, add_loops); }
+ec_status ec_op_sub_out(ec_call *c) { return subtract(c, sub_loops); }
+ec_status ec_op_sub_scalar_out(ec_call *c) { return subtract(c, sub_loops); }
+ec_status ec_op_rsub_scalar_out(ec_call *c) { return subtract(c, rsub_loops); }
+
+static ec_status multiply(ec_call *c) {
+  return ec_binary(c, 2, mul_loops, EC_POINT_EXACT_SCALAR, NULL);
+}
+
+ec_status ec_op_mul_out(ec_call *c) { return multiply(c); }
+ec_status ec_op_mul_scalar_out(ec_call *c) { return multiply(c); }
+
+/* `mode` is NULL for true division. */
+static ec_status divide(ec_call *c, size_t o, const char *mode) {
+  if (!mode) return ec_binary(c, o, div_loops, EC_POINT_TO_FLOAT | EC_POINT_EXACT_SCALAR, NULL);
+  if (!strcmp(mode, "floor")) return ec_binary(c, o, div_floor_loops, EC_POINT_EXACT_SCALAR, NULL);
+  if (!strcmp(mode, "trunc")) return ec_binary(c, o, div_trunc_loops, EC_POINT_EXACT_SCALAR, NULL);
+  return ec_call_fail(c, 2, "'%.40s', expected None, 'floor' or 'trunc'", mode);
+}
+
+ec_status ec_op_div_out(ec_call *c) { return divide(c, 2, NULL); }
+ec_status ec_op_div_scalar_out(ec_call *c) { return divide(c, 2, NULL); }
+ec_status ec_op_div_out_mode(ec_call *c) { return divide(c, 3, ec_arg_string(c, 2)); }
+ec_status ec_op_div_scalar_mode_out(ec_call *c) { return divide(c, 3, ec_arg_string(c, 2)); }
+ec_status ec_op_floor_divide_out(ec_call *c) { return divide(c, 2, "floor"); }
+
+ec_status ec_op_maximum_out(ec_call *c) { return ec_binary(c, 2, maximum_loops, 0, NULL); }
+ec_status ec_op_minimum_out(ec_call *c) { return ec_binary(c, 2, minimum_loops, 0, NULL); }
+
+ec_status ec_op_remainder_tensor_out(ec_call *c) {
+  return ec_binary(c, 2, remainder_loops, 0, NULL);
+}
+ec_status ec_op_remainder_scalar_out(ec_call *c) {
+  return ec_binary(c, 2, remainder_loops, 0, NULL);
+}
+ec_status ec_op_fmod_tensor_out(ec_call *c) { return ec_binary(c, 2, fmod_loops, 0, NULL); }
+ec_status ec_op_fmod_scalar_out(ec_call *c) { return ec_binary(c, 2, fmod_loops, 0, NULL); }

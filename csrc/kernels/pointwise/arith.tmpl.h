@@ -1,0 +1,142 @@
+/* Arithmetic of two numbers. Integers wrap; division by zero is reported, never executed. */
+#if EC_IS_BOOL
+#define EC_ADD(x, y) ((x) || ((y) && EC_P(0)))
+#define EC_MUL(x, y) ((x) && (y))
+#elif EC_IS_FLOAT || EC_IS_COMPLEX
+#define EC_ADD(x, y) ((x) + EC_P(0) * (y))
+#define EC_MUL(x, y) ((x) * (y))
+#else
+#define EC_ADD(x, y) ((EC_T)((EC_U)(x) + (EC_U)EC_P(0) * (EC_U)(y)))
+#define EC_MUL(x, y) ((EC_T)((EC_U)(x) * (EC_U)(y)))
+#endif
+
+#define EC_NAME add
+#define EC_EXPR(x, y) EC_ADD(x, y)
+#include "kernels/pointwise/loop2.h"
+#define EC_NAME mul
+#define EC_EXPR(x, y) EC_MUL(x, y)
+#include "kernels/pointwise/loop2.h"
+
+#undef EC_ADD
+#undef EC_MUL
+
+#if !EC_IS_BOOL
+#if EC_IS_FLOAT || EC_IS_COMPLEX
+#define EC_SUB(x, y) ((x) - EC_P(0) * (y))
+#else
+#define EC_SUB(x, y) ((EC_T)((EC_U)(x) - (EC_U)EC_P(0) * (EC_U)(y)))
+#endif
+#define EC_NAME sub
+#define EC_EXPR(x, y) EC_SUB(x, y)
+#include "kernels/pointwise/loop2.h"
+#define EC_NAME rsub
+#define EC_EXPR(x, y) EC_SUB(y, x)
+#include "kernels/pointwise/loop2.h"
+#undef EC_SUB
+#endif
+
+#if EC_IS_FLOAT || EC_IS_COMPLEX
+#define EC_NAME div
+#define EC_EXPR(x, y) ((x) / (y))
+#include "kernels/pointwise/loop2.h"
+#endif
+
+#if !EC_IS_COMPLEX
+/* A NaN on either side wins. */
+#define EC_NAME maximum
+#if EC_IS_FLOAT
+#define EC_EXPR(x, y) ((x) > (y) || isnan(x) ? (x) : (y))
+#else
+#define EC_EXPR(x, y) ((x) > (y) ? (x) : (y))
+#endif
+#include "kernels/pointwise/loop2.h"
+#define EC_NAME minimum
+#if EC_IS_FLOAT
+#define EC_EXPR(x, y) ((x) < (y) || isnan(x) ? (x) : (y))
+#else
+#define EC_EXPR(x, y) ((x) < (y) ? (x) : (y))
+#endif
+#include "kernels/pointwise/loop2.h"
+#endif
+
+#if EC_IS_FLOAT
+/* Python's floor division: exact where x - mod is a multiple of y. */
+static inline EC_C EC_FN(floor_quotient)(EC_C x, EC_C y) {
+  if (y == 0) return x / y;
+  EC_C mod = fmod(x, y), quotient = (x - mod) / y;
+  if (mod != 0 && (y < 0) != (mod < 0)) quotient -= 1;
+  if (quotient == 0) return copysign((EC_C)0, x / y);
+  EC_C down = floor(quotient);
+  return quotient - down > (EC_C)0.5 ? down + 1 : down;
+}
+
+static inline EC_C EC_FN(modulo)(EC_C x, EC_C y) {
+  EC_C mod = fmod(x, y);
+  return mod != 0 && (y < 0) != (mod < 0) ? mod + y : mod;
+}
+
+#define EC_NAME div_floor
+#define EC_EXPR(x, y) EC_FN(floor_quotient)(x, y)
+#include "kernels/pointwise/loop2.h"
+#define EC_NAME div_trunc
+#define EC_EXPR(x, y) trunc((x) / (y))
+#include "kernels/pointwise/loop2.h"
+#define EC_NAME remainder
+#define EC_EXPR(x, y) EC_FN(modulo)(x, y)
+#include "kernels/pointwise/loop2.h"
+#define EC_NAME fmod
+#define EC_EXPR(x, y) fmod(x, y)
+#include "kernels/pointwise/loop2.h"
+
+#elif !EC_IS_COMPLEX && !EC_IS_BOOL
+/* The two divisions that C does not define: by zero, and of the minimum by -1 (it wraps). */
+static inline EC_T EC_FN(quotient)(EC_T x, EC_T y, ec_params *params) {
+  if (y == 0) params->zero_division = true;
+  if (y == 0) return 0;
+#if EC_IS_SIGNED
+  if (y == -1) return (EC_T)(0 - (EC_U)x);
+#endif
+  return (EC_T)(x / y);
+}
+
+static inline EC_T EC_FN(rest)(EC_T x, EC_T y, ec_params *params) {
+  if (y == 0) params->zero_division = true;
+  if (y == 0) return 0;
+#if EC_IS_SIGNED
+  if (y == -1) return 0;
+#endif
+  return (EC_T)(x % y);
+}
+
+#if EC_IS_SIGNED
+static inline EC_T EC_FN(floor_quotient)(EC_T x, EC_T y, ec_params *params) {
+  EC_T q = EC_FN(quotient)(x, y, params);
+  return EC_FN(rest)(x, y, params) != 0 && (x < 0) != (y < 0) ? (EC_T)(q - 1) : q;
+}
+
+static inline EC_T EC_FN(modulo)(EC_T x, EC_T y, ec_params *params) {
+  EC_T r = EC_FN(rest)(x, y, params);
+  return r != 0 && (r < 0) != (y < 0) ? (EC_T)(r + y) : r;
+}
+#else
+#define floor_quotient quotient
+#define modulo rest
+#endif
+
+#define EC_NAME div_floor
+#define EC_EXPR(x, y) EC_FN(floor_quotient)(x, y, params)
+#include "kernels/pointwise/loop2.h"
+#define EC_NAME div_trunc
+#define EC_EXPR(x, y) EC_FN(quotient)(x, y, params)
+#include "kernels/pointwise/loop2.h"
+#define EC_NAME remainder
+#define EC_EXPR(x, y) EC_FN(modulo)(x, y, params)
+#include "kernels/pointwise/loop2.h"
+#define EC_NAME fmod
+#define EC_EXPR(x, y) EC_FN(rest)(x, y, params)
+#include "kernels/pointwise/loop2.h"
+#if !EC_IS_SIGNED
+#undef floor_quotient
+#undef modulo
+#endif
+#endif

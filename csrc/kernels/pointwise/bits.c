@@ -1,0 +1,31 @@
+/* Bitwise operators, and the logical ones: those ask their operands of any dtype whether they are
+ * non-zero, and are bool's bitwise operators then. */
+#include "kernels/pointwise/template.h"
+
+#define EC_TEMPLATE "kernels/pointwise/bits.tmpl.h"
+#include "core/foreach/intb.h"
+#undef EC_TEMPLATE
+
+static ec_point_loops and_loops = {EC_ROWS_INTB(bit_and)};
+static ec_point_loops or_loops = {EC_ROWS_INTB(bit_or)};
+static ec_point_loops xor_loops = {EC_ROWS_INTB(bit_xor)};
+static ec_point_loops not_loops = {EC_ROWS_INTB(bit_not)};
+
+ec_status ec_op_bitwise_and_tensor_out(ec_call *c) { return ec_binary(c, 2, and_loops, 0, NULL); }
+ec_status ec_op_bitwise_and_scalar_out(ec_call *c) { return ec_binary(c, 2, and_loops, 0, NULL); }
+ec_status ec_op_bitwise_or_tensor_out(ec_call *c) { return ec_binary(c, 2, or_loops, 0, NULL); }
+ec_status ec_op_bitwise_or_scalar_out(ec_call *c) { return ec_binary(c, 2, or_loops, 0, NULL); }
+ec_status ec_op_bitwise_xor_tensor_out(ec_call *c) { return ec_binary(c, 2, xor_loops, 0, NULL); }
+ec_status ec_op_bitwise_xor_scalar_out(ec_call *c) { return ec_binary(c, 2, xor_loops, 0, NULL); }
+ec_status ec_op_bitwise_not_out(ec_call *c) { return ec_unary(c, 1, not_loops, 0, NULL); }
+
+static ec_status logical(ec_call *c, ec_point_loops loops) {
+  return ec_binary(c, 2, loops, EC_POINT_AS_BOOL, NULL);
+}
+
+ec_status ec_op_logical_and_out(ec_call *c) { return logical(c, and_loops); }
+ec_status ec_op_logical_or_out(ec_call *c) { return logical(c, or_loops); }
+ec_status ec_op_logical_xor_out(ec_call *c) { return logical(c, xor_loops); }
+ec_status ec_op_logical_not_out(ec_call *c) {
+  return ec_unary(c, 1, not_loops, EC_POINT_AS_BOOL, NULL);
+}

@@ -1,0 +1,72 @@
+/* clamp with numbers or tensors as bounds, and hardtanh. */
+#include "kernels/pointwise/template.h"
+
+#define EC_TEMPLATE "kernels/pointwise/clamp.tmpl.h"
+#include "core/foreach/intb.h"
+#include "core/foreach/wide.h"
+#undef EC_TEMPLATE
+
+#define NUMERIC(fn) EC_ROWS_INTEGRAL(fn), EC_ROWS_WIDE(fn)
+
+static ec_point_loops low_loops = {NUMERIC(clamp_low), EC_ROWS_BOOL(clamp_low)};
+static ec_point_loops high_loops = {NUMERIC(clamp_high), EC_ROWS_BOOL(clamp_high)};
+static ec_point_loops both_loops = {NUMERIC(clamp), EC_ROWS_BOOL(clamp)};
+
+/* Self and the bounds that are there (NULL: none), all converted to `common`. */
+static ec_status clamp(ec_call *c, ec_dtype common, const ec_tensor *low, const ec_tensor *high) {
+  const ec_dtype work = ec_work_dtype(common);
+  ec_point p = {.logical = common, .work = work, .inputs = 1};
+  p.in[0] = (ec_operand){ec_arg_tensor(c, 0), common, work};
+  if (low) p.in[p.inputs++] = (ec_operand){low, common, work};
+  if (high) p.in[p.inputs++] = (ec_operand){high, common, work};
+  EC_TRY(ec_point_find(c, low && high ? both_loops : low ? low_loops : high_loops, common, &p.loop));
+  return ec_point_run(c, 3, &p);
+}
+
+static ec_status check_bounds(ec_call *c) {
+  if (!ec_arg_is_none(c, 1) || !ec_arg_is_none(c, 2)) return EC_OK;
+  return ec_call_fail(c, 1, "None, expected a bound here or in 'max'");
+}
+
+ec_status ec_op_clamp_out(ec_call *c) {
+  ec_number bounds[2];
+  ec_result_type r = {0};
+  ec_dtype common;
+  EC_TRY(check_bounds(c));
+  ec_result_add_tensor(&r, ec_arg_tensor(c, 0));
+  for (size_t i = 1; i <= 2; i++)
+    if (!ec_arg_is_none(c, i)) ec_result_add_scalar(&r, ec_arg_scalar(c, i));
+  EC_TRY(ec_result_dtype(c, &r, &common));
+  for (size_t i = 1; i <= 2; i++) {
+    if (ec_arg_is_none(c, i)) continue;
+    EC_TRY(ec_call_check_scalar(c, i, common));
+    ec_number_init(&bounds[i - 1], common, ec_arg_scalar(c, i));
+  }
+  return clamp(c, common, ec_arg_is_none(c, 1) ? NULL : &bounds[0].tensor,
+               ec_arg_is_none(c, 2) ? NULL : &bounds[1].tensor);
+}
+
+ec_status ec_op_clamp_tensor_out(ec_call *c) {
+  ec_result_type r = {0};
+  ec_dtype common;
+  EC_TRY(check_bounds(c));
+  for (size_t i = 0; i < 3; i++)
+    if (!ec_arg_is_none(c, i)) ec_result_add_tensor(&r, ec_arg_tensor(c, i));
+  EC_TRY(ec_result_dtype(c, &r, &common));
+  return clamp(c, common, ec_arg_opt_tensor(c, 1), ec_arg_opt_tensor(c, 2));
+}
+
+/* The bounds become numbers of self's kind: hardtanh never promotes. */
+ec_status ec_op_hardtanh_out(ec_call *c) {
+  const ec_dtype dtype = ec_tensor_dtype(ec_arg_tensor(c, 0));
+  ec_number bounds[2];
+  for (size_t i = 1; i <= 2; i++) {
+    ec_scalar s = ec_arg_scalar(c, i);
+    if (ec_is_integral(dtype)) s = (ec_scalar){EC_KIND_INT, {.i = ec_scalar_int(s)}};
+    if (dtype == EC_UINT8 && s.as.i < 0)
+      return ec_call_fail(c, i, "a negative limit, which uint8 does not have");
+    EC_TRY(ec_call_check_scalar(c, i, dtype));
+    ec_number_init(&bounds[i - 1], dtype, s);
+  }
+  return clamp(c, dtype, &bounds[0].tensor, &bounds[1].tensor);
+}

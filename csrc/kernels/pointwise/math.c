@@ -1,0 +1,78 @@
+/* exp, log, sqrt, trigonometry and their relatives: integers and bool compute in float32. */
+#include "kernels/pointwise/template.h"
+
+#define EC_TEMPLATE "kernels/pointwise/math.tmpl.h"
+#include "core/foreach/widec.h"
+#undef EC_TEMPLATE
+
+#define COMPLEX_TOO(fn) EC_ROWS_WIDE(fn), EC_ROWS_COMPLEX(fn)
+
+static ec_status unary(ec_call *c, ec_point_loops loops) {
+  return ec_unary(c, 1, loops, EC_POINT_TO_FLOAT, NULL);
+}
+
+static ec_point_loops exp_loops = {COMPLEX_TOO(point_exp)};
+static ec_point_loops log_loops = {COMPLEX_TOO(point_log)};
+static ec_point_loops sqrt_loops = {COMPLEX_TOO(point_sqrt)};
+static ec_point_loops sin_loops = {COMPLEX_TOO(point_sin)};
+static ec_point_loops cos_loops = {COMPLEX_TOO(point_cos)};
+static ec_point_loops tan_loops = {COMPLEX_TOO(point_tan)};
+static ec_point_loops asin_loops = {COMPLEX_TOO(point_asin)};
+static ec_point_loops acos_loops = {COMPLEX_TOO(point_acos)};
+static ec_point_loops atan_loops = {COMPLEX_TOO(point_atan)};
+static ec_point_loops sinh_loops = {COMPLEX_TOO(point_sinh)};
+static ec_point_loops cosh_loops = {COMPLEX_TOO(point_cosh)};
+static ec_point_loops tanh_loops = {COMPLEX_TOO(point_tanh)};
+static ec_point_loops asinh_loops = {COMPLEX_TOO(point_asinh)};
+static ec_point_loops acosh_loops = {COMPLEX_TOO(point_acosh)};
+static ec_point_loops atanh_loops = {COMPLEX_TOO(point_atanh)};
+static ec_point_loops rsqrt_loops = {COMPLEX_TOO(point_rsqrt)};
+static ec_point_loops reciprocal_loops = {COMPLEX_TOO(point_reciprocal)};
+static ec_point_loops sigmoid_loops = {COMPLEX_TOO(point_sigmoid)};
+static ec_point_loops expm1_loops = {COMPLEX_TOO(point_expm1)};
+static ec_point_loops log1p_loops = {COMPLEX_TOO(point_log1p)};
+static ec_point_loops log2_loops = {COMPLEX_TOO(point_log2)};
+static ec_point_loops log10_loops = {COMPLEX_TOO(point_log10)};
+static ec_point_loops erf_loops = {EC_ROWS_WIDE(point_erf)};
+static ec_point_loops atan2_loops = {EC_ROWS_WIDE(point_atan2)};
+static ec_point_loops logit_loops = {EC_ROWS_WIDE(point_logit)};
+
+ec_status ec_op_exp_out(ec_call *c) { return unary(c, exp_loops); }
+ec_status ec_op_log_out(ec_call *c) { return unary(c, log_loops); }
+ec_status ec_op_sqrt_out(ec_call *c) { return unary(c, sqrt_loops); }
+ec_status ec_op_sin_out(ec_call *c) { return unary(c, sin_loops); }
+ec_status ec_op_cos_out(ec_call *c) { return unary(c, cos_loops); }
+ec_status ec_op_tan_out(ec_call *c) { return unary(c, tan_loops); }
+ec_status ec_op_asin_out(ec_call *c) { return unary(c, asin_loops); }
+ec_status ec_op_acos_out(ec_call *c) { return unary(c, acos_loops); }
+ec_status ec_op_atan_out(ec_call *c) { return unary(c, atan_loops); }
+ec_status ec_op_sinh_out(ec_call *c) { return unary(c, sinh_loops); }
+ec_status ec_op_cosh_out(ec_call *c) { return unary(c, cosh_loops); }
+ec_status ec_op_tanh_out(ec_call *c) { return unary(c, tanh_loops); }
+ec_status ec_op_asinh_out(ec_call *c) { return unary(c, asinh_loops); }
+ec_status ec_op_acosh_out(ec_call *c) { return unary(c, acosh_loops); }
+ec_status ec_op_atanh_out(ec_call *c) { return unary(c, atanh_loops); }
+ec_status ec_op_rsqrt_out(ec_call *c) { return unary(c, rsqrt_loops); }
+ec_status ec_op_reciprocal_out(ec_call *c) { return unary(c, reciprocal_loops); }
+ec_status ec_op_sigmoid_out(ec_call *c) { return unary(c, sigmoid_loops); }
+ec_status ec_op_expm1_out(ec_call *c) { return unary(c, expm1_loops); }
+ec_status ec_op_log1p_out(ec_call *c) { return unary(c, log1p_loops); }
+ec_status ec_op_log2_out(ec_call *c) { return unary(c, log2_loops); }
+ec_status ec_op_log10_out(ec_call *c) { return unary(c, log10_loops); }
+ec_status ec_op_erf_out(ec_call *c) { return unary(c, erf_loops); }
+
+ec_status ec_op_atan2_out(ec_call *c) {
+  return ec_binary(c, 2, atan2_loops, EC_POINT_TO_FLOAT, NULL);
+}
+
+ec_status ec_op_logit_out(ec_call *c) {
+  double eps = ec_arg_opt_double(c, 1, -1);
+  const ec_dtype dtype = ec_tensor_dtype(ec_arg_tensor(c, 0));
+  if (ec_dtype_in(dtype, EC_SET_HALF)) { /* eps is a number of self's dtype */
+    ec_number number;
+    ec_number_init(&number, dtype, (ec_scalar){EC_KIND_DOUBLE, {.d = eps}});
+    ec_cast(EC_FLOAT64, dtype)(1, (char *)&eps, 0, number.tensor.data, 0);
+  }
+  ec_params params = {{{eps, 0}}, false};
+  return ec_unary(c, 2, logit_loops, EC_POINT_TO_FLOAT, &params);
+}

@@ -1,0 +1,97 @@
+/* Functions of floating-point numbers; <tgmath.h> picks the one for the type. */
+#define EC_NAME point_exp
+#define EC_EXPR(x) exp(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME point_log
+#define EC_EXPR(x) log(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME point_sqrt
+#define EC_EXPR(x) sqrt(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME point_sin
+#define EC_EXPR(x) sin(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME point_cos
+#define EC_EXPR(x) cos(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME point_tan
+#define EC_EXPR(x) tan(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME point_asin
+#define EC_EXPR(x) asin(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME point_acos
+#define EC_EXPR(x) acos(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME point_atan
+#define EC_EXPR(x) atan(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME point_sinh
+#define EC_EXPR(x) sinh(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME point_cosh
+#define EC_EXPR(x) cosh(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME point_tanh
+#define EC_EXPR(x) tanh(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME point_asinh
+#define EC_EXPR(x) asinh(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME point_acosh
+#define EC_EXPR(x) acosh(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME point_atanh
+#define EC_EXPR(x) atanh(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME point_rsqrt
+#define EC_EXPR(x) (1 / sqrt(x))
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME point_reciprocal
+#define EC_EXPR(x) (1 / (x))
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME point_sigmoid
+#define EC_EXPR(x) (1 / (1 + exp(-(x))))
+#include "kernels/pointwise/loop1.h"
+
+#if EC_IS_COMPLEX /* what <complex.h> lacks */
+#define EC_NAME point_expm1
+#define EC_EXPR(x) (exp(x) - 1)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME point_log1p
+#define EC_EXPR(x) log(1 + (x))
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME point_log2
+#define EC_EXPR(x) (log(x) / (EC_C)0x1.62e42fefa39efp-1)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME point_log10
+#define EC_EXPR(x) (log(x) / (EC_C)0x1.26bb1bbb55516p+1)
+#include "kernels/pointwise/loop1.h"
+#else
+#define EC_NAME point_expm1
+#define EC_EXPR(x) expm1(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME point_log1p
+#define EC_EXPR(x) log1p(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME point_log2
+#define EC_EXPR(x) log2(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME point_log10
+#define EC_EXPR(x) log10(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME point_erf
+#define EC_EXPR(x) erf(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME point_atan2
+#define EC_EXPR(x, y) atan2(x, y)
+#include "kernels/pointwise/loop2.h"
+#define EC_NAME point_logit /* EC_P(0) is eps, or negative: no clamp */
+#define EC_EXPR(x) EC_FN(logit_of)(x, EC_P(0))
+static inline EC_C EC_FN(logit_of)(EC_C x, EC_C eps) {
+  EC_C z = x;
+  if (eps >= 0) z = x < eps ? eps : x > 1 - eps ? 1 - eps : x;
+  return log(z / (1 - z));
+}
+#include "kernels/pointwise/loop1.h"
+#endif

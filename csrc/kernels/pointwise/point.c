@@ -1,0 +1,133 @@
+/* The pointwise engine: dtypes, shapes, block conversion. */
+#include "kernels/pointwise/point.h"
+
+#include <string.h>
+
+enum { BLOCK = 256, OPERANDS = EC_POINT_INPUTS + 1, ITEM_MAX = 16 };
+
+/* How one operand gets from memory to the loop or back; all NULL: directly. */
+typedef struct route {
+  ec_cast_fn first, second; /* second where a rounding step lies between */
+  int64_t mid, work;        /* element sizes after each */
+} route;
+
+void ec_number_init(ec_number *number, ec_dtype dtype, ec_scalar s) {
+  *number = (ec_number){0};
+  number->tensor.dtype = (uint8_t)dtype;
+  number->tensor.numel = number->tensor.numel_bound = 1;
+  ec_cast_scalar(dtype, s, number->element);
+  number->tensor.data = number->element;
+  number->tensor.capacity = sizeof number->element;
+}
+
+ec_status ec_point_find(ec_call *c, ec_point_loops loops, ec_dtype logical, ec_point_loop *loop) {
+  *loop = loops[ec_work_dtype(logical)];
+  if (*loop) return EC_OK;
+  ec_dtype_set set = 0;
+  for (unsigned d = 0; d < EC_DTYPE_COUNT; d++)
+    if (ec_dtype_size((ec_dtype)d) && loops[ec_work_dtype((ec_dtype)d)]) set |= EC_BIT(d);
+  char names[256];
+  return ec_fail(c->err, EC_INVALID_ARGUMENT, "computes in dtype %s, expected one of %s",
+                 ec_dtype_name(logical), ec_dtype_set_names(set, names, sizeof names));
+}
+
+static int64_t size_of(ec_dtype d) { return (int64_t)ec_dtype_size(d); }
+
+static route route_between(ec_dtype from, ec_dtype via, ec_dtype to) {
+  route r = {NULL, NULL, size_of(via), size_of(to)};
+  if (from != via && via != to) {
+    r.first = ec_cast(via, from);
+    r.second = ec_cast(to, via);
+  } else if (from != to) {
+    r.first = ec_cast(to, from);
+    r.mid = r.work;
+  }
+  return r;
+}
+
+/* Room for one block of every operand; 8-byte units give alignment. */
+typedef struct blocks {
+  uint64_t data[OPERANDS][BLOCK * ITEM_MAX / 8];
+  uint64_t mid[BLOCK * ITEM_MAX / 8];
+} blocks;
+
+static void convert(const route *r, blocks *b, int64_t n, char *dst, int64_t dst_step,
+                    const char *src, int64_t src_step) {
+  if (!r->second) {
+    r->first(n, dst, dst_step, src, src_step);
+    return;
+  }
+  r->first(n, (char *)b->mid, r->mid, src, src_step);
+  r->second(n, dst, dst_step, (char *)b->mid, r->mid);
+}
+
+static void run_block(const ec_iter *it, const route *routes, ec_point *p, blocks *b, int64_t from,
+                      int64_t n) {
+  char *at[OPERANDS];
+  int64_t step[OPERANDS];
+  for (size_t k = 0; k < it->operands; k++) {
+    at[k] = it->at[k] + from * it->step[k];
+    step[k] = it->step[k];
+    if (!routes[k].first) continue;
+    char *memory = at[k];
+    at[k] = (char *)b->data[k];
+    step[k] = k && it->step[k] == 0 ? 0 : k ? routes[k].work : size_of(p->work);
+    if (k) convert(&routes[k], b, step[k] ? n : 1, at[k], routes[k].work, memory, it->step[k]);
+  }
+  p->loop(n, at, step, &p->params);
+  if (routes[0].first)
+    convert(&routes[0], b, n, it->at[0] + from * it->step[0], it->step[0], at[0], step[0]);
+}
+
+static void run_blocks(ec_iter *it, const route *routes, ec_point *p) {
+  blocks b;
+  for (bool more = ec_iter_start(it); more; more = ec_iter_next(it))
+    for (int64_t i = 0; i < it->count; i += BLOCK)
+      run_block(it, routes, p, &b, i, it->count - i < BLOCK ? it->count - i : BLOCK);
+}
+
+static void run(ec_tensor *out, ec_point *p) {
+  ec_iter it;
+  route routes[OPERANDS] = {
+      route_between(p->work, p->logical == p->work ? p->work : p->logical, ec_tensor_dtype(out))};
+  bool direct = !routes[0].first;
+  uint64_t single[OPERANDS][2];
+  ec_iter_init(&it, out->rank, out->sizes);
+  ec_iter_tensor(&it, out);
+  for (size_t k = 1; k <= p->inputs; k++) {
+    const ec_operand *in = &p->in[k - 1];
+    const ec_tensor *t = in->tensor;
+    route r = route_between(ec_tensor_dtype(t), in->logical, in->work);
+    if (r.first && t->numel == 1) { /* converted once, not once a row */
+      char mid[ITEM_MAX];
+      r.first(1, r.second ? mid : (char *)single[k], 0, t->data, 0);
+      if (r.second) r.second(1, (char *)single[k], 0, mid, 0);
+      r.first = NULL;
+      ec_iter_add(&it, single[k], ec_dtype_size(in->work), 0, NULL, NULL);
+    } else {
+      ec_iter_tensor(&it, t);
+    }
+    routes[k] = r;
+    direct = direct && !r.first;
+  }
+  if (!direct) {
+    run_blocks(&it, routes, p);
+    return;
+  }
+  for (bool more = ec_iter_start(&it); more; more = ec_iter_next(&it))
+    p->loop(it.count, it.at, it.step, &p->params);
+}
+
+ec_status ec_point_run(ec_call *c, size_t o, ec_point *p) {
+  ec_tensor *out = ec_arg_tensor(c, o);
+  size_t rank = 0;
+  int64_t sizes[EC_MAX_RANK];
+  EC_TRY(ec_call_check_cast(c, o, p->logical));
+  for (size_t k = 0; k < p->inputs; k++)
+    EC_TRY(ec_call_broadcast(c, k, p->in[k].tensor, &rank, sizes));
+  EC_TRY(ec_call_resize(c, o, rank, sizes));
+  run(out, p);
+  if (p->params.zero_division)
+    return ec_fail(c->err, EC_INVALID_ARGUMENT, "integer division by zero");
+  return EC_OK;
+}

@@ -1,0 +1,96 @@
+/* From arguments to operands: numbers, promotion, and the common shapes of operators. */
+#include <inttypes.h>
+#include <math.h>
+
+#include "kernels/pointwise/point.h"
+
+static bool int_fits(ec_dtype dtype, int64_t x) {
+  switch (dtype) {
+  case EC_UINT8: return x >= -UINT8_MAX && x <= UINT8_MAX;
+  case EC_INT8: return x >= INT8_MIN && x <= INT8_MAX;
+  case EC_INT16: return x >= INT16_MIN && x <= INT16_MAX;
+  case EC_UINT16: return x >= -UINT16_MAX && x <= UINT16_MAX;
+  case EC_INT32: return x >= INT32_MIN && x <= INT32_MAX;
+  case EC_UINT32: return x >= -(int64_t)UINT32_MAX && x <= (int64_t)UINT32_MAX;
+  case EC_FLOAT16: return x >= -65504 && x <= 65504;
+  default: return true;
+  }
+}
+
+static bool double_fits(ec_dtype dtype, double x) {
+  if (ec_is_floating(dtype) || ec_is_complex(dtype)) {
+    if (!isfinite(x)) return true;
+    double limit = dtype == EC_FLOAT16                               ? 65504.0
+                   : dtype == EC_BFLOAT16                            ? 0x1.fep127
+                   : dtype == EC_FLOAT64 || dtype == EC_COMPLEX128 ? INFINITY
+                                                                     : 0x1.fffffep127;
+    return x >= -limit && x <= limit;
+  }
+  if (dtype == EC_BOOL) return true;
+  if (dtype == EC_UINT64) return x >= -0x1p64 && x < 0x1p64;
+  return x >= -0x1p63 && x < 0x1p63 && int_fits(dtype, (int64_t)x);
+}
+
+ec_status ec_call_check_scalar(ec_call *c, size_t i, ec_dtype dtype) {
+  ec_scalar s = ec_arg_scalar(c, i);
+  if (s.kind == EC_KIND_DOUBLE && !double_fits(dtype, s.as.d))
+    return ec_call_fail(c, i, "%g does not fit dtype %s", s.as.d, ec_dtype_name(dtype));
+  if (s.kind == EC_KIND_INT && !int_fits(dtype, s.as.i))
+    return ec_call_fail(c, i, "%" PRId64 " does not fit dtype %s", s.as.i, ec_dtype_name(dtype));
+  return EC_OK;
+}
+
+static bool is_tensor(const ec_call *c, size_t i) { return c->args[i]->kind == EC_KIND_TENSOR; }
+
+/* An operand from argument `i`; a number lives in `number`. */
+static ec_operand operand(ec_call *c, size_t i, ec_dtype logical, unsigned flags,
+                          ec_number *number) {
+  ec_operand o = {NULL, logical, ec_work_dtype(logical)};
+  if (is_tensor(c, i)) {
+    o.tensor = ec_arg_tensor(c, i);
+    return o;
+  }
+  if (flags & EC_POINT_EXACT_SCALAR) o.logical = o.work;
+  ec_number_init(number, o.logical, ec_arg_scalar(c, i));
+  o.tensor = &number->tensor;
+  return o;
+}
+
+static ec_dtype result_dtype(ec_dtype computed, unsigned flags) {
+  if (flags & (EC_POINT_TO_BOOL | EC_POINT_AS_BOOL)) return EC_BOOL;
+  return flags & EC_POINT_TO_REAL ? ec_to_real(computed) : computed;
+}
+
+static ec_status start(ec_call *c, ec_point_loops loops, ec_dtype common, unsigned flags,
+                       const ec_params *params, ec_dtype *computed, ec_point *p) {
+  *computed = flags & EC_POINT_AS_BOOL    ? EC_BOOL
+              : flags & EC_POINT_TO_FLOAT ? ec_to_float(common)
+                                          : common;
+  *p = (ec_point){.logical = result_dtype(*computed, flags)};
+  p->work = ec_work_dtype(p->logical);
+  if (params) p->params = *params;
+  return ec_point_find(c, loops, *computed, &p->loop);
+}
+
+ec_status ec_unary(ec_call *c, size_t o, ec_point_loops loops, unsigned flags,
+                   const ec_params *params) {
+  ec_point p;
+  ec_dtype computed;
+  const ec_tensor *self = ec_arg_tensor(c, 0);
+  EC_TRY(start(c, loops, ec_tensor_dtype(self), flags, params, &computed, &p));
+  p.inputs = 1;
+  p.in[0] = (ec_operand){self, computed, ec_work_dtype(computed)};
+  return ec_point_run(c, o, &p);
+}
+
+ec_status ec_binary(ec_call *c, size_t o, ec_point_loops loops, unsigned flags,
+                    const ec_params *params) {
+  ec_point p;
+  ec_number numbers[2];
+  ec_dtype common = EC_BOOL, computed;
+  if (!(flags & EC_POINT_AS_BOOL)) EC_TRY(ec_call_promote(c, 0, 1, &common));
+  EC_TRY(start(c, loops, common, flags, params, &computed, &p));
+  p.inputs = 2;
+  for (size_t k = 0; k < 2; k++) p.in[k] = operand(c, k, computed, flags, &numbers[k]);
+  return ec_point_run(c, o, &p);
+}

@@ -1,0 +1,75 @@
+/* pow, with eager's shortcuts for common exponents: they are faster and, at infinities and signed
+ * zeros, give other results than pow(). */
+#include "kernels/pointwise/template.h"
+
+#define EC_TEMPLATE "kernels/pointwise/power.tmpl.h"
+#include "core/foreach/integral.h"
+#include "core/foreach/widec.h"
+#undef EC_TEMPLATE
+
+#define FLOATING(fn) EC_ROWS_WIDE(fn), EC_ROWS_COMPLEX(fn)
+
+static ec_point_loops power_loops = {EC_ROWS_INTEGRAL(power), FLOATING(power)};
+
+typedef struct shortcut {
+  double exponent;
+  ec_point_loop loops[EC_DTYPE_COUNT];
+} shortcut;
+
+static const shortcut shortcuts[] = {
+    {2, {FLOATING(square)}},    {3, {FLOATING(cube)}},
+    {0.5, {FLOATING(root)}},    {-0.5, {FLOATING(inverse_root)}},
+    {-1, {FLOATING(inverse)}},  {-2, {FLOATING(inverse_square)}},
+};
+
+/* x ** 0 and 1 ** x: ones of the result's dtype and the tensor's sizes. */
+static ec_status ones(ec_call *c, const ec_tensor *like, ec_dtype result) {
+  uint64_t element[2];
+  ec_tensor *out = ec_arg_tensor(c, 2);
+  EC_TRY(ec_call_check_cast(c, 2, result));
+  EC_TRY(ec_call_resize(c, 2, like->rank, like->sizes));
+  ec_cast_scalar(ec_tensor_dtype(out), (ec_scalar){EC_KIND_INT, {.i = 1}}, element);
+  ec_fill_tensor(out, element);
+  return EC_OK;
+}
+
+static ec_status copy_self(ec_call *c, ec_dtype result) {
+  const ec_tensor *self = ec_arg_tensor(c, 0);
+  EC_TRY(ec_call_check_cast(c, 2, result));
+  EC_TRY(ec_call_resize(c, 2, self->rank, self->sizes));
+  ec_copy_cast(ec_arg_tensor(c, 2), self);
+  return EC_OK;
+}
+
+ec_status ec_op_pow_tensor_scalar_out(ec_call *c) {
+  ec_dtype result;
+  const ec_scalar s = ec_arg_scalar(c, 1);
+  const double exponent = ec_scalar_double(s);
+  EC_TRY(ec_call_promote(c, 0, 1, &result));
+  if (ec_dtype_in(result, EC_SET_INTB) && exponent < 0)
+    return ec_call_fail(c, 1, "%g: integers have no negative integer powers", exponent);
+  EC_TRY(ec_call_check_scalar(c, 1, result));
+  if (exponent == 0) return ones(c, ec_arg_tensor(c, 0), result);
+  if (exponent == 1) return copy_self(c, result);
+  for (size_t i = 0; i < sizeof shortcuts / sizeof shortcuts[0]; i++) {
+    ec_point_loop loop = shortcuts[i].loops[ec_work_dtype(result)];
+    if (!loop || shortcuts[i].exponent != exponent) continue;
+    const ec_operand self = {ec_arg_tensor(c, 0), result, ec_work_dtype(result)};
+    ec_point p = {.inputs = 1, .in = {self}, .loop = loop};
+    p.logical = result;
+    p.work = ec_work_dtype(result);
+    return ec_point_run(c, 2, &p);
+  }
+  return ec_binary(c, 2, power_loops, 0, NULL);
+}
+
+ec_status ec_op_pow_tensor_tensor_out(ec_call *c) { return ec_binary(c, 2, power_loops, 0, NULL); }
+
+ec_status ec_op_pow_scalar_out(ec_call *c) {
+  ec_dtype result;
+  if (ec_scalar_double(ec_arg_scalar(c, 0)) == 1) {
+    EC_TRY(ec_call_promote(c, 0, 1, &result));
+    return ones(c, ec_arg_tensor(c, 1), result);
+  }
+  return ec_binary(c, 2, power_loops, 0, NULL);
+}

@@ -1,0 +1,41 @@
+/* neg, abs, sign, relu, rounding, and the questions isnan and isinf. */
+#include "kernels/pointwise/template.h"
+
+#define EC_TEMPLATE "kernels/pointwise/simple.tmpl.h"
+#include "core/foreach/intb.h"
+#include "core/foreach/widec.h"
+#undef EC_TEMPLATE
+#define EC_TEMPLATE "kernels/pointwise/modulus.tmpl.h"
+#include "core/foreach/complex.h"
+#undef EC_TEMPLATE
+
+#define NUMERIC(fn) EC_ROWS_INTEGRAL(fn), EC_ROWS_WIDE(fn)
+#define ROUNDING(fn) EC_ROWS_INTEGRAL(same), EC_ROWS_WIDE(fn) /* integers are rounded already */
+
+static ec_point_loops neg_loops = {NUMERIC(neg), EC_ROWS_COMPLEX(neg)};
+static ec_point_loops abs_loops = {NUMERIC(absolute), EC_ROWS_COMPLEX(absolute)};
+static ec_point_loops sign_loops = {NUMERIC(sign), EC_ROWS_BOOL(sign)};
+static ec_point_loops relu_loops = {NUMERIC(relu)};
+static ec_point_loops floor_loops = {ROUNDING(round_down)};
+static ec_point_loops ceil_loops = {ROUNDING(round_up)};
+static ec_point_loops trunc_loops = {ROUNDING(round_to_zero)};
+static ec_point_loops round_loops = {ROUNDING(round_to_even)};
+static ec_point_loops isnan_loops = {EC_ROWS_WIDE(is_nan), EC_ROWS_COMPLEX(is_nan)};
+static ec_point_loops isinf_loops = {EC_ROWS_WIDE(is_inf), EC_ROWS_COMPLEX(is_inf)};
+
+ec_status ec_op_neg_out(ec_call *c) { return ec_unary(c, 1, neg_loops, 0, NULL); }
+ec_status ec_op_abs_out(ec_call *c) { return ec_unary(c, 1, abs_loops, EC_POINT_TO_REAL, NULL); }
+ec_status ec_op_sign_out(ec_call *c) { return ec_unary(c, 1, sign_loops, 0, NULL); }
+ec_status ec_op_relu_out(ec_call *c) { return ec_unary(c, 1, relu_loops, 0, NULL); }
+ec_status ec_op_floor_out(ec_call *c) { return ec_unary(c, 1, floor_loops, 0, NULL); }
+ec_status ec_op_ceil_out(ec_call *c) { return ec_unary(c, 1, ceil_loops, 0, NULL); }
+ec_status ec_op_trunc_out(ec_call *c) { return ec_unary(c, 1, trunc_loops, 0, NULL); }
+ec_status ec_op_round_out(ec_call *c) { return ec_unary(c, 1, round_loops, 0, NULL); }
+
+/* Integers and bool answer no, as their float32 values would. */
+static ec_status question(ec_call *c, ec_point_loops loops) {
+  return ec_unary(c, 1, loops, EC_POINT_TO_FLOAT | EC_POINT_TO_BOOL, NULL);
+}
+
+ec_status ec_op_isnan_out(ec_call *c) { return question(c, isnan_loops); }
+ec_status ec_op_isinf_out(ec_call *c) { return question(c, isinf_loops); }
