@@ -23,7 +23,7 @@ SKIPPED = {"build", "dist", ".cache", "__pycache__", ".pytest_cache", ".mypy_cac
 LIBC = {
     "assert.h", "complex.h", "ctype.h", "errno.h", "fenv.h", "float.h", "inttypes.h", "limits.h",
     "math.h", "stdalign.h", "stdarg.h", "stdatomic.h", "stdbool.h", "stddef.h", "stdint.h",
-    "stdio.h", "stdlib.h", "string.h", "time.h",
+    "stdio.h", "stdlib.h", "string.h", "tgmath.h", "time.h",
 }  # fmt: skip
 
 
