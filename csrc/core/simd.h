@@ -1,9 +1,9 @@
 /* Which instruction sets the hot loops are compiled for beside the baseline.
  *
- * EC_SIMD_X86 is 1 where a function may carry its own __attribute__((target(...))) and be chosen at
- * run time: x86-64 with GCC or Clang. EC_CLONES in front of a function compiles it for several
- * instruction sets and lets the dynamic linker choose; it is empty where that machinery (ifunc) does
- * not exist, and under sanitizers, whose runtime is not up yet when the linker asks. */
+ * EC_SIMD_X86 is 1 where a function may carry its own __attribute__((target(...))) and be chosen
+ * at run time: x86-64 with GCC or Clang. EC_CLONES in front of a function compiles it for several
+ * instruction sets and lets the dynamic linker choose; it is empty where that machinery (ifunc)
+ * does not exist, and under sanitizers, whose runtime is not up yet when the linker asks. */
 #ifndef EC_CORE_SIMD_H
 #define EC_CORE_SIMD_H
 

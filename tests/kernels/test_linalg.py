@@ -27,7 +27,7 @@ def test_mm(rng, dtype, size):
     check("aten::mm.out", [make(rng, dtype, (m, k)), make(rng, dtype, (k, n))], ulps=ULPS)
 
 
-@pytest.mark.parametrize("orders", itertools.product(ORDERS, ORDERS, ORDERS))
+@pytest.mark.parametrize("orders", list(itertools.product(ORDERS, ORDERS, ORDERS)))
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int16"])
 @pytest.mark.parametrize("size", [(1, 40, 33), (2, 40, 33), (35, 260, 1), (35, 260, 50)])
 def test_mm_layouts(rng, dtype, size, orders):
@@ -62,7 +62,7 @@ def test_bmm(rng, dtype, size):
     check("aten::bmm.out", [make(rng, dtype, (b, m, k)), make(rng, dtype, (b, k, n))], ulps=ULPS)
 
 
-@pytest.mark.parametrize("orders", itertools.product(itertools.permutations(range(3)), repeat=2))
+@pytest.mark.parametrize("orders", list(itertools.product(itertools.permutations(range(3)), repeat=2)))
 def test_bmm_layouts(rng, orders):
     a = make(rng, "float32", (3, 14, 20), orders[0])
     b = make(rng, "float32", (3, 20, 35), orders[1])
@@ -108,7 +108,7 @@ def test_linear(rng, dtype, shape, bias):
     check("aten::linear.out", args, ulps=ULPS)
 
 
-@pytest.mark.parametrize("order", itertools.permutations(range(4)))
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
 @pytest.mark.parametrize("out", [(0, 1, 2, 3), (2, 0, 3, 1)])
 def test_linear_layouts(rng, order, out):
     args = [make(rng, "float32", (2, 3, 4, 5), order), make(rng, "float32", (7, 5), (1, 0)),

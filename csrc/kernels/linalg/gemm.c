@@ -44,7 +44,8 @@ static ec_status scratch(ec_call *c, int64_t count, size_t size, void *out) {
 ec_status ec_gemm_init(ec_call *c, ec_dtype dtype, ec_gemm_size size, const ec_gemm_out *out,
                        ec_gemm *g) {
   const ec_micro *micro = ec_micro_find(ec_gemm_loops_of[dtype].type);
-  *g = (ec_gemm){size.m, size.n, size.k, dtype, c->reference, false, micro, 0, 0, 0, 0, 0, 0};
+  *g = (ec_gemm){size.m, size.n, size.k, dtype, c->reference, false, micro, 0, 0, 0, 0, 0, 0,
+                 0};
   if (size.m == 0 || size.n == 0 || c->reference) return EC_OK;
   /* The transposed product where C's columns are contiguous, or for a vector on the right. */
   g->swapped = size.m > VECTOR_ROWS && (size.n <= VECTOR_ROWS || (out->col != 1 && out->row == 1));
@@ -60,8 +61,17 @@ ec_status ec_gemm_init(ec_call *c, ec_dtype dtype, ec_gemm_size size, const ec_g
   if (g->m <= VECTOR_ROWS) sums = ec_max_i64(sums, g->n);
   EC_TRY(scratch(c, g->rows * g->depth, micro->size, &g->a));
   EC_TRY(scratch(c, g->cols * g->depth, micro->size, &g->b));
+  g->room = sums;
   return scratch(c, sums, micro->size, &g->sums);
 }
+
+void ec_gemm_resize(ec_gemm *g, ec_gemm_size size) {
+  g->m = g->swapped ? size.n : size.m;
+  g->n = g->swapped ? size.m : size.n;
+  g->k = size.k;
+}
+
+ec_gemm_pack ec_gemm_pack_strided(ec_dtype dtype) { return ec_gemm_loops_of[dtype].pack; }
 
 static void *at(void *base, int64_t index, const ec_micro *micro) {
   return (char *)base + (size_t)index * micro->size;
@@ -74,6 +84,32 @@ static void pack(const block *w, const ec_gemm_side *side, int64_t first, int64_
   for (int64_t l = 0; l < lanes; l += (int64_t)width) {
     ec_gemm_box box = {first + l, ec_min_i64((int64_t)width, lanes - l), w->k, w->depth};
     fn(side, &box, width, at(to, l * w->depth, w->g->micro));
+  }
+}
+
+/* Stores a tile, line after line where C's columns (rows of the transposed product) form lines. */
+static void store(const ec_gemm *g, const ec_gemm_loops *loops, const ec_gemm_out *out,
+                  const ec_gemm_tile *tile) {
+  if (!out->line) {
+    loops->store(out, tile);
+    return;
+  }
+  ec_gemm_tile part = *tile;
+  int64_t *first = g->swapped ? &part.row : &part.col;
+  int64_t *count = g->swapped ? &part.rows : &part.cols;
+  int64_t left = *count, stride = g->swapped ? out->row : out->col;
+  size_t sums_step = g->swapped ? tile->stride : 1;
+  while (left) {
+    int64_t line = *first / out->line;
+    ec_gemm_out to = *out;
+    to.data = (char *)out->data +
+              line * (out->next - out->line * stride) * (int64_t)ec_dtype_size(g->dtype);
+    *count = ec_min_i64(left, (line + 1) * out->line - *first);
+    loops->store(&to, &part);
+    left -= *count;
+    *first += *count;
+    if (part.sums)
+      part.sums = (const char *)part.sums + (size_t)*count * sums_step * g->micro->size;
   }
 }
 
@@ -93,7 +129,7 @@ static void multiply_panel(const block *w, int64_t col, const void *b, size_t ld
     if (!last) continue;
     ec_gemm_tile tile = {sums, stride, w->row + r, w->col + col, rows,
                          ec_min_i64((int64_t)micro->cols, w->cols - col)};
-    w->loops->store(w->out, &tile);
+    store(g, w->loops, w->out, &tile);
   }
 }
 
@@ -127,13 +163,13 @@ static void run_block(block *w) {
 /* One or two rows; false where neither A and B nor their strides allow it. */
 static bool run_vector(const ec_gemm *g, const ec_gemm_loops *loops, const ec_gemm_side *a,
                        const ec_gemm_side *b, const ec_gemm_out *out) {
-  if (g->m > VECTOR_ROWS || a->pack || b->pack) return false;
+  if (g->m > VECTOR_ROWS || g->n > g->room || a->pack || b->pack) return false;
   bool dot = b->k == 1 && a->k == 1;
   if (!dot && b->lane != 1) return false;
   for (int64_t row = 0; row < g->m; row++) {
     (dot ? loops->dot : loops->axpy)(g, a, b, row, g->sums);
     ec_gemm_tile tile = {g->sums, (size_t)g->n, row, 0, 1, g->n};
-    loops->store(out, &tile);
+    store(g, loops, out, &tile);
   }
   return true;
 }
@@ -162,7 +198,7 @@ void ec_gemm_run(const ec_gemm *g, const ec_gemm_side *a, const ec_gemm_side *b,
   }
   if (is_zero(g, out)) {
     ec_gemm_tile all = {NULL, 0, 0, 0, g->m, g->n};
-    loops->store(&turned, &all);
+    store(g, loops, &turned, &all);
     return;
   }
   if (g->reference) {

@@ -32,6 +32,7 @@ struct ec_gemm_side {
 typedef struct ec_gemm_out {
   void *data;
   int64_t row, col;         /* strides in elements */
+  int64_t line, next;       /* line > 0: so many columns, then `next` elements to the next line */
   const void *add;          /* D, or NULL */
   int64_t add_row, add_col; /* its strides: 0 repeats */
   ec_scalar alpha, beta;    /* of kind EC_KIND_NONE they count as 1 */
@@ -49,12 +50,19 @@ typedef struct ec_gemm {
   const ec_micro *micro;
   int64_t rows, cols, depth; /* of one block */
   void *a, *b, *sums;
+  int64_t room; /* elements of sums */
 } ec_gemm;
 
 /* Chooses blocks and takes scratch memory for any number of products of one size (m, n and k of
  * `size`) into outputs with the strides of `out`. */
 ec_status ec_gemm_init(ec_call *c, ec_dtype dtype, ec_gemm_size size, const ec_gemm_out *out,
                        ec_gemm *g);
+
+/* The packing function of strided matrices of a dtype. */
+ec_gemm_pack ec_gemm_pack_strided(ec_dtype dtype);
+
+/* Changes the size to one that is nowhere larger than at the start. */
+void ec_gemm_resize(ec_gemm *g, ec_gemm_size size);
 
 /* One product. All of A, B and D must be readable and C writable by their strides. */
 void ec_gemm_run(const ec_gemm *g, const ec_gemm_side *a, const ec_gemm_side *b,

@@ -98,7 +98,7 @@ EC_CLONES static void EC_FN(axpy)(const ec_gemm *g, const ec_gemm_side *a, const
   }
 }
 
-/* sums[j] = sum over k of a[k] * b[j][k], in 32 partial sums: accurate, and no chain of additions. */
+/* sums[j] = sum over k of a[k] * b[j][k], in 32 partial sums: accurate, no chain of additions. */
 EC_CLONES static void EC_FN(dot)(const ec_gemm *g, const ec_gemm_side *a, const ec_gemm_side *b,
                                  int64_t row, void *out) {
   enum { PARTS = 32 };

@@ -83,7 +83,8 @@ static ec_status broadcast_added(ec_call *c, size_t i, int64_t m, int64_t n, ec_
   int64_t rows = t->rank == 2 ? t->sizes[0] : 1, cols = t->rank ? t->sizes[t->rank - 1] : 1;
   if ((rows != 1 && rows != m) || (cols != 1 && cols != n)) {
     char text[EC_SHAPE_TEXT];
-    return ec_call_fail(c, i, "shape %s, expected one that broadcasts to (%" PRId64 ", %" PRId64 ")",
+    return ec_call_fail(c, i, "shape %s, expected one that broadcasts to (%" PRId64
+                        ", %" PRId64 ")",
                         ec_shape_text(t->sizes, t->rank, text, sizeof text), m, n);
   }
   to->add = t->data;
@@ -121,7 +122,7 @@ ec_status ec_op_addmm_out(ec_call *c) {
   return EC_OK;
 }
 
-/* Leading dimensions [from, to) of a tensor as one row index: its stride, false where there is none. */
+/* Leading dimensions [from, to) of a tensor as one row index; false where they have no stride. */
 static bool collapse(const ec_tensor *t, size_t from, size_t to, int64_t *stride) {
   int64_t expected = -1;
   *stride = 1;

@@ -1,4 +1,4 @@
-/* Micro-kernels for every machine, in vectors of 16 bytes, and the choice among instruction sets. */
+/* Micro-kernels for every machine, in vectors of 16 bytes; the choice among instruction sets. */
 #include "kernels/linalg/micro.h"
 
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* All micro-kernels of one instruction set. Set before: EC_M_BYTES of a vector, EC_M_TARGET
- * attribute, EC_M_THIRD rows, EC_M_COLS vectors in a row, EC_M_SET_FLOAT(x), EC_M_FMA_FLOAT(a, b, c)
- * and the same for DOUBLE. Products of integers are written as the compiler's vector arithmetic. */
+ * attribute, EC_M_THIRD rows, EC_M_COLS vectors in a row, EC_M_SET_FLOAT(x) and
+ * EC_M_FMA_FLOAT(a, b, c), the same for DOUBLE. Integers use the compiler's vector arithmetic. */
 
 /* memory_* is what may stand anywhere in memory, of any type. */
 typedef float vector_f __attribute__((vector_size(EC_M_BYTES)));

@@ -1,0 +1,228 @@
+/* Convolution by matrix products that read the input in place, phase by phase. */
+#include "kernels/conv/conv.h"
+
+#include <string.h>
+
+#include "core/checked.h"
+
+static int64_t positions(const ec_conv_phase *p) {
+  return p->line[0].out * p->line[1].out * p->line[2].out;
+}
+
+static const void *offset(const ec_conv *conv, const void *data, int64_t elements) {
+  return (const char *)data + elements * (int64_t)ec_dtype_size(conv->dtype);
+}
+
+size_t ec_conv_runs(const ec_conv_phase *phase, const ec_gemm_box *box, ec_conv_run *runs) {
+  const ec_conv_line *line = phase->line;
+  int64_t width = line[2].out, row = box->lane0 / width, column = box->lane0 % width;
+  size_t n = 0;
+  for (int64_t lane = 0; lane < box->lanes; row++, column = 0) {
+    ec_conv_run *run = &runs[n++];
+    run->lane = lane;
+    run->count = ec_min_i64(box->lanes - lane, width - column);
+    run->at[0] = row / line[1].out * line[0].step + line[0].first;
+    run->at[1] = row % line[1].out * line[1].step + line[1].first;
+    run->at[2] = column * line[2].step + line[2].first;
+    lane += run->count;
+  }
+  return n;
+}
+
+/* One axis of phase `p` (0 of a forward convolution). A kernel of no input channels has no taps. */
+static void init_line(const ec_conv_axis *a, bool transposed, bool empty, int64_t p,
+                      ec_conv_line *line) {
+  line->in = a->in;
+  line->in_stride = a->in_stride;
+  line->first = line->taps = 0;
+  line->step = transposed ? 1 : a->stride;
+  line->out = transposed ? (a->out - 1 - p) / a->stride + 1 : a->out;
+  line->out_stride = transposed ? a->out_stride * a->stride : a->out_stride;
+  for (int64_t k = 0; k < a->kernel && !empty; k++) {
+    int64_t from = transposed ? p + a->padding - k * a->dilation : k * a->dilation - a->padding;
+    if (transposed && from % a->stride) continue;
+    line->shift[line->taps] = transposed ? from / a->stride : from;
+    line->weight[line->taps++] = k * a->weight_stride;
+  }
+}
+
+/* The weight's element for each k. */
+static void init_weights(const ec_conv *conv, const ec_conv_phase *p, int64_t *weights) {
+  const ec_conv_line *line = p->line;
+  int64_t channels = p->channels, at = 0;
+  for (int64_t d = 0; d < line[0].taps; d++)
+    for (int64_t h = 0; h < line[1].taps; h++)
+      for (int64_t w = 0; w < line[2].taps; w++, at++) {
+        int64_t element = line[0].weight[d] + line[1].weight[h] + line[2].weight[w];
+        for (int64_t i = 0; i < channels; i++)
+          weights[p->channels_last ? at * channels + i : i * p->taps + at] =
+              element + i * conv->weight_in;
+      }
+}
+
+/* The stride that all elements of a table follow, or 0. */
+static int64_t regular(const int64_t *table, int64_t n) {
+  int64_t stride = n > 1 ? table[1] - table[0] : 1;
+  for (int64_t i = 0; i < n; i++)
+    if (table[i] != table[0] + i * stride) return 0;
+  return stride;
+}
+
+/* Whether all positions of the output (input: of a 1x1 kernel) follow one stride. */
+static bool one_stride(const ec_conv_line *line, bool input, int64_t *stride) {
+  int64_t expected = 0;
+  *stride = 1;
+  for (size_t d = EC_CONV_AXES; d-- > 0;) {
+    int64_t size = line[d].out, s = input ? line[d].in_stride : line[d].out_stride;
+    if (size == 1) continue;
+    if (!expected) *stride = s;
+    else if (s != expected) return false;
+    expected = s * size;
+  }
+  return true;
+}
+
+/* Whether the input is a matrix as it stands. */
+static bool is_pointwise(const ec_conv_phase *p, int64_t *stride) {
+  for (size_t d = 0; d < EC_CONV_AXES; d++) {
+    const ec_conv_line *l = &p->line[d];
+    if (l->taps != 1 || l->shift[0] != 0 || l->first != 0 || l->in < l->out) return false;
+    if (l->out != 1 && (l->step != 1 || l->in != l->out)) return false;
+  }
+  return one_stride(p->line, true, stride);
+}
+
+/* Both sides of the product of one phase, without their data. */
+static void init_sides(const ec_conv *conv, const ec_conv_phase *p, ec_gemm_side *a,
+                       ec_gemm_side *b) {
+  const ec_conv_loops *loops = &ec_conv_loops_of[conv->dtype];
+  int64_t k = p->channels * p->taps, stride = regular(p->weights, k);
+  *a = (ec_gemm_side){loops->weights, NULL, conv->weight_out, 0, p->weights};
+  if (stride && k && p->weights[0] == 0)
+    *a = (ec_gemm_side){NULL, NULL, conv->weight_out, stride, NULL};
+  *b = (ec_gemm_side){p->channels_last ? loops->channels : loops->rows, NULL, 0, 0, p};
+  if (is_pointwise(p, &stride))
+    *b = (ec_gemm_side){NULL, NULL, stride, p->channel_stride, NULL};
+}
+
+/* All images and groups of one phase whose outputs lie in lines that one stride connects. */
+static void run_products(const ec_conv *conv, const ec_conv_phase *p, ec_gemm *g, ec_gemm_out to) {
+  ec_gemm_side a, b;
+  init_sides(conv, p, &a, &b);
+  ec_gemm_resize(g, (ec_gemm_size){conv->out_channels, positions(p), p->channels * p->taps});
+  for (int64_t n = 0; n < conv->batch; n++)
+    for (int64_t i = 0; i < conv->groups; i++) {
+      int64_t first = i * conv->out_channels;
+      a.data = offset(conv, conv->weight, i * conv->weight_group);
+      b.data = offset(conv, conv->input,
+                      n * conv->in_batch + i * conv->in_channels * conv->in_channel);
+      to.data = (char *)conv->out +
+                (n * conv->out_batch + first * conv->out_channel + p->out_offset) *
+                    (int64_t)ec_dtype_size(conv->dtype);
+      if (conv->bias) to.add = offset(conv, conv->bias, first);
+      ec_gemm_run(g, &a, &b, &to);
+    }
+}
+
+/* One phase, by matrix products: of all positions, or of one plane at a time. */
+static void run_phase(const ec_conv *conv, ec_conv_phase *p, ec_gemm *g) {
+  ec_gemm_out to = {.row = conv->out_channel, .add_row = 1};
+  if (one_stride(p->line, false, &to.col)) {
+    run_products(conv, p, g, to);
+    return;
+  }
+  ec_conv_line *depth = &p->line[0];
+  int64_t planes = depth->out, first = depth->first, start = p->out_offset;
+  depth->out = 1;
+  if (!one_stride(p->line, false, &to.col)) {
+    to.col = p->line[2].out_stride;
+    to.line = p->line[2].out;
+    to.next = p->line[1].out_stride;
+  }
+  for (int64_t d = 0; d < planes; d++) {
+    depth->first = first + d * depth->step;
+    p->out_offset = start + d * depth->out_stride;
+    run_products(conv, p, g, to);
+  }
+  depth->out = planes;
+  depth->first = first;
+  p->out_offset = start;
+}
+
+/* Memory for the tables of any phase. */
+static ec_status init_phase(ec_call *c, const ec_conv *conv, ec_conv_phase *p) {
+  *p = (ec_conv_phase){.channels = conv->in_channels, .channel_stride = conv->in_channel};
+  p->channels_last = conv->in_channel == 1 && conv->in_channels > 1;
+  if (conv->in_channels == 0) return EC_OK;
+  int64_t taps = 1;
+  for (size_t d = 0; d < EC_CONV_AXES; d++) {
+    size_t kernel = (size_t)conv->axis[d].kernel;
+    taps *= conv->axis[d].kernel; /* at most the weight's elements */
+    EC_TRY(ec_call_scratch(c, kernel, sizeof(int64_t), &p->line[d].shift));
+    EC_TRY(ec_call_scratch(c, kernel, sizeof(int64_t), &p->line[d].weight));
+  }
+  EC_TRY(ec_call_scratch(c, (size_t)conv->in_channels, ec_dtype_size(conv->dtype), &p->zeros));
+  return ec_call_scratch(c, (size_t)(taps * conv->in_channels), sizeof(int64_t), &p->weights);
+}
+
+typedef struct worker {
+  ec_gemm gemm;
+  void (*depthwise)(const ec_conv *conv, const ec_conv_phase *phase, int64_t image, void *sums);
+  void *sums;
+} worker;
+
+/* Chooses between depthwise loops and products, and takes their scratch memory. */
+static ec_status init_worker(ec_call *c, const ec_conv *conv, const ec_conv_phase *p, worker *w) {
+  const ec_conv_loops *loops = &ec_conv_loops_of[conv->dtype];
+  const ec_conv_axis *axis = conv->axis;
+  *w = (worker){.depthwise = NULL};
+  if (conv->in_channels == 1 && conv->groups > 1) {
+    bool inner = conv->in_channel == 1 && conv->out_channel == 1 && conv->out_channels == 1;
+    int64_t taps = axis[0].kernel * axis[1].kernel * axis[2].kernel;
+    int64_t sums = inner ? conv->groups * (taps + 1) : axis[2].out;
+    w->depthwise = inner ? loops->depthwise_channels : loops->depthwise_rows;
+    return ec_call_scratch(c, (size_t)sums, sizeof(double), &w->sums);
+  }
+  int64_t n = 1, k = p->channels;
+  for (size_t d = 0; d < EC_CONV_AXES; d++) {
+    n *= axis[d].out;
+    k *= p->channels ? axis[d].kernel : 0;
+  }
+  ec_gemm_out out = {.row = conv->out_channel};
+  out.col = conv->out_channel == 1 && conv->groups * conv->out_channels > 1 ? 0 : 1;
+  return ec_gemm_init(c, conv->dtype, (ec_gemm_size){conv->out_channels, n, k}, &out, &w->gemm);
+}
+
+static void run_one(const ec_conv *conv, ec_conv_phase *p, worker *w) {
+  p->taps = p->line[0].taps * p->line[1].taps * p->line[2].taps;
+  if (!w->depthwise) {
+    int64_t *weights;
+    memcpy(&weights, &p->weights, sizeof weights);
+    init_weights(conv, p, weights);
+    run_phase(conv, p, &w->gemm);
+    return;
+  }
+  for (int64_t n = 0; n < conv->batch; n++) w->depthwise(conv, p, n, w->sums);
+}
+
+ec_status ec_conv_run_fast(ec_call *c, const ec_conv *conv) {
+  const ec_conv_axis *axis = conv->axis;
+  ec_conv_phase p;
+  worker w;
+  EC_TRY(init_phase(c, conv, &p));
+  EC_TRY(init_worker(c, conv, &p, &w));
+  int64_t phases[EC_CONV_AXES], i[EC_CONV_AXES];
+  for (size_t d = 0; d < EC_CONV_AXES; d++)
+    phases[d] = conv->transposed ? ec_min_i64(axis[d].stride, axis[d].out) : 1;
+  for (i[0] = 0; i[0] < phases[0]; i[0]++)
+    for (i[1] = 0; i[1] < phases[1]; i[1]++)
+      for (i[2] = 0; i[2] < phases[2]; i[2]++) {
+        p.out_offset = 0;
+        for (size_t d = 0; d < EC_CONV_AXES; d++) {
+          init_line(&axis[d], conv->transposed, conv->in_channels == 0, i[d], &p.line[d]);
+          p.out_offset += i[d] * axis[d].out_stride;
+        }
+        run_one(conv, &p, &w);
+      }
+  return EC_OK;
+}

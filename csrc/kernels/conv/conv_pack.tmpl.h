@@ -1,0 +1,118 @@
+/* The sides of a convolution's matrix product for one dtype; EC_G is the computing type. */
+
+static inline EC_G EC_FN(get)(EC_T x) { return (EC_G)EC_LOAD(x); }
+
+static void EC_FN(pad_lanes)(const ec_gemm_box *box, size_t width, EC_G *to) {
+  size_t lanes = (size_t)box->lanes;
+  for (int64_t i = 0; i < box->depth && lanes < width; i++, to += width)
+    memset(to + lanes, 0, (width - lanes) * sizeof *to);
+}
+
+/* The weight, its elements of each k through a table. */
+static void EC_FN(pack_weights)(const ec_gemm_side *side, const ec_gemm_box *box, size_t width,
+                                void *panel) {
+  const EC_T *from = (const EC_T *)side->data + box->lane0 * side->lane;
+  const int64_t *table = (const int64_t *)side->geometry + box->k0;
+  EC_G *to = panel;
+  for (size_t l = 0; l < (size_t)box->lanes; l++, from += side->lane)
+    for (size_t i = 0; i < (size_t)box->depth; i++)
+      to[i * width + l] = EC_FN(get)(from[table[i]]);
+  EC_FN(pad_lanes)(box, width, to);
+}
+
+/* `count` positions of one input row from position x on; what lies outside is zero. */
+static inline void EC_FN(pack_run)(EC_G *to, const EC_T *row, const ec_conv_line *line, int64_t x,
+                                   int64_t count) {
+  int64_t step = line->step, stride = line->in_stride * step;
+  if (x < 0 || x + (count - 1) * step >= line->in) {
+    for (int64_t i = 0; i < count; i++, x += step)
+      to[i] = x >= 0 && x < line->in ? EC_FN(get)(row[x * line->in_stride]) : (EC_G)0;
+    return;
+  }
+  row += x * line->in_stride;
+  if (stride == 1)
+    for (size_t i = 0; i < (size_t)count; i++) to[i] = EC_FN(get)(row[i]);
+  else
+    for (int64_t i = 0; i < count; i++) to[i] = EC_FN(get)(row[i * stride]);
+}
+
+/* The taps of one k, taken apart: channel outermost, width innermost. */
+typedef struct EC_FN(tap) {
+  int64_t channel, d, h, w;
+} EC_FN(tap);
+
+static inline void EC_FN(next_tap)(const ec_conv_phase *p, EC_FN(tap) * t) {
+  if (++t->w < p->line[2].taps) return;
+  t->w = 0;
+  if (++t->h < p->line[1].taps) return;
+  t->h = 0;
+  if (++t->d < p->line[0].taps) return;
+  t->d = 0;
+  t->channel++;
+}
+
+/* The input for k = (channel, tap): row after row of positions. */
+static void EC_FN(pack_rows)(const ec_gemm_side *side, const ec_gemm_box *box, size_t width,
+                             void *panel) {
+  const ec_conv_phase *p = side->geometry;
+  const ec_conv_line *line = p->line;
+  ec_conv_run runs[EC_MICRO_LANES];
+  size_t n = ec_conv_runs(p, box, runs);
+  int64_t tap = box->k0 % p->taps, plane = line[1].taps * line[2].taps;
+  EC_FN(tap) t = {box->k0 / p->taps, tap / plane, tap % plane / line[2].taps, tap % line[2].taps};
+  EC_G *to = panel;
+  for (int64_t i = 0; i < box->depth; i++, to += width, EC_FN(next_tap)(p, &t)) {
+    const EC_T *from = (const EC_T *)side->data + t.channel * p->channel_stride;
+    for (size_t r = 0; r < n; r++) {
+      const ec_conv_run *run = &runs[r];
+      int64_t z = run->at[0] + line[0].shift[t.d], y = run->at[1] + line[1].shift[t.h];
+      if (z < 0 || z >= line[0].in || y < 0 || y >= line[1].in)
+        memset(to + run->lane, 0, (size_t)run->count * sizeof *to);
+      else
+        EC_FN(pack_run)(to + run->lane, from + z * line[0].in_stride + y * line[1].in_stride,
+                        &line[2], run->at[2] + line[2].shift[t.w], run->count);
+    }
+  }
+  EC_FN(pad_lanes)(box, width, panel);
+}
+
+/* Where the channels of every lane start for one tap; zeros outside the input. */
+static void EC_FN(find_lanes)(const ec_gemm_side *side, const ec_conv_run *runs, size_t n,
+                              int64_t tap, const EC_T **lanes) {
+  const ec_conv_phase *p = side->geometry;
+  const ec_conv_line *line = p->line;
+  int64_t plane = line[1].taps * line[2].taps;
+  int64_t dz = line[0].shift[tap / plane], dy = line[1].shift[tap % plane / line[2].taps];
+  int64_t dx = line[2].shift[tap % line[2].taps];
+  for (size_t r = 0; r < n; r++) {
+    int64_t z = runs[r].at[0] + dz, y = runs[r].at[1] + dy, x = runs[r].at[2] + dx;
+    bool outside = z < 0 || z >= line[0].in || y < 0 || y >= line[1].in;
+    const EC_T *row = side->data;
+    if (!outside) row += z * line[0].in_stride + y * line[1].in_stride;
+    for (int64_t i = 0; i < runs[r].count; i++, x += line[2].step)
+      lanes[runs[r].lane + i] =
+          outside || x < 0 || x >= line[2].in ? p->zeros : row + x * line[2].in_stride;
+  }
+}
+
+/* The input for k = (tap, channel), where channels are contiguous. */
+static void EC_FN(pack_channels)(const ec_gemm_side *side, const ec_gemm_box *box, size_t width,
+                                 void *panel) {
+  const ec_conv_phase *p = side->geometry;
+  ec_conv_run runs[EC_MICRO_LANES];
+  const EC_T *lanes[EC_MICRO_LANES];
+  size_t n = ec_conv_runs(p, box, runs), count = (size_t)box->lanes;
+  int64_t tap = box->k0 / p->channels, channel = box->k0 % p->channels;
+  EC_G *to = panel;
+  for (int64_t left = box->depth; left; tap++, channel = 0) {
+    int64_t channels = p->channels - channel < left ? p->channels - channel : left;
+    EC_FN(find_lanes)(side, runs, n, tap, lanes);
+    for (size_t l = 0; l < count; l++) {
+      const EC_T *from = lanes[l] + channel;
+      for (size_t i = 0; i < (size_t)channels; i++) to[i * width + l] = EC_FN(get)(from[i]);
+    }
+    to += (size_t)channels * width;
+    left -= channels;
+  }
+  EC_FN(pad_lanes)(box, width, panel);
+}

@@ -1,0 +1,193 @@
+"""convolution against eager: 1 to 3 dimensions, groups, transposed, every layout."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from eager_compare import FLOATS, INTS, channels_last, check, make, to_numpy
+from op_harness import OpError, Out, run
+
+NAME = "aten::convolution.out"
+ULPS = 60  # sums of some hundred products
+F = np.float32
+
+
+def convolve(args: list) -> list[np.ndarray]:
+    """Eager in a type that it takes for every kind of convolution, cast back."""
+    dtype = args[0].dtype.name
+    if dtype in ("int64", "float64"):
+        wide = args
+    else:
+        kind = np.float64 if dtype in FLOATS else np.int64
+        wide = [a.astype(kind) if isinstance(a, np.ndarray) else a for a in args]
+    wide = [torch.from_numpy(np.ascontiguousarray(a)) if isinstance(a, np.ndarray) else a
+            for a in wide]  # fmt: skip
+    return [to_numpy(torch.convolution(*wide)).astype(args[0].dtype)]
+
+
+def arguments(rng, dtype, x, w, bias=True, stride=1, padding=0, dilation=1, transposed=False,
+              output_padding=0, groups=1, orders=(None, None)):  # fmt: skip
+    n = len(x) - 2
+    channels = w[1] * groups if transposed else w[0]
+    lists = [list(v) if isinstance(v, tuple) else [v] * n
+             for v in (stride, padding, dilation, output_padding)]  # fmt: skip
+    return [make(rng, dtype, x, orders[0]), make(rng, dtype, w, orders[1]),
+            make(rng, dtype, (channels,)) if bias else None, *lists[:3], transposed, lists[3],
+            groups]  # fmt: skip
+
+
+def compare(args, order=None):
+    check(NAME, args, ulps=ULPS, orders=[order], wanted=convolve(args))
+
+
+# input, weight, options
+CASES = [
+    ((1, 3, 8, 9), (4, 3, 3, 3), {}),
+    ((2, 3, 8, 9), (40, 3, 3, 2), dict(stride=(2, 1), padding=(1, 0))),
+    ((1, 5, 7, 50), (3, 5, 1, 5), dict(padding=(3, 2), dilation=(1, 3))),
+    ((2, 8, 6, 6), (12, 2, 3, 3), dict(groups=4, padding=1)),
+    ((2, 8, 6, 40), (8, 1, 3, 3), dict(groups=8, padding=1)),
+    ((1, 4, 9, 9), (8, 1, 5, 3), dict(groups=4, stride=2, padding=(2, 1), dilation=(1, 2))),
+    ((2, 64, 5, 7), (33, 64, 1, 1), {}),
+    ((2, 6, 5, 7), (8, 6, 1, 1), dict(stride=2)),
+    ((1, 300, 3, 3), (5, 300, 3, 3), dict(padding=1)),
+    ((1, 2, 4, 4), (3, 2, 3, 3), dict(padding=4)),
+    ((1, 1, 1, 1), (1, 1, 1, 1), {}),
+    ((2, 2, 3, 3), (3, 2, 3, 3), {}),
+    ((0, 2, 3, 3), (3, 2, 3, 3), {}),
+    ((2, 3, 40), (5, 3, 4), dict(stride=3, padding=2)),
+    ((2, 4, 40), (4, 1, 4), dict(groups=4, dilation=2)),
+    ((1, 3, 5, 6, 7), (4, 3, 2, 3, 3), dict(padding=(0, 1, 1), stride=(1, 2, 1))),
+    ((1, 4, 5, 6, 7), (4, 1, 2, 3, 3), dict(groups=4, padding=1)),
+    ((1, 3, 5, 6), (3, 4, 3, 3), dict(transposed=True)),
+    ((2, 3, 5, 6), (3, 4, 2, 2), dict(transposed=True, stride=2)),
+    ((2, 3, 5, 6), (3, 4, 4, 3), dict(transposed=True, stride=(2, 3), padding=(1, 0),
+                                      output_padding=(1, 2))),
+    ((1, 4, 5, 6), (4, 2, 3, 3), dict(transposed=True, groups=2, stride=2, padding=1, dilation=2)),
+    ((1, 4, 5, 6), (4, 1, 3, 3), dict(transposed=True, groups=4, stride=2, padding=1)),
+    ((1, 2, 3, 3), (2, 3, 2, 2), dict(transposed=True, stride=4, output_padding=3)),
+    ((1, 2, 1, 1), (2, 3, 1, 1), dict(transposed=True, stride=3)),
+    ((2, 3, 10), (3, 5, 4), dict(transposed=True, stride=3, padding=1, output_padding=1)),
+    ((1, 2, 3, 4, 5), (2, 3, 2, 3, 3), dict(transposed=True, stride=(1, 2, 2), padding=1)),
+]  # fmt: skip
+IDS = [f"{x}-{w}-{'-'.join(o)}" for x, w, o in CASES]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bfloat16"])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_cases(rng, dtype, bias, case):
+    x, w, options = case
+    compare(arguments(rng, dtype, x, w, bias, **options))
+
+
+@pytest.mark.parametrize("which", range(4))
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_channels_last(rng, case, which):
+    """Input, input and weight, output, all of them channels-last."""
+    x, w, options = case
+    last = channels_last(len(x))
+    orders = (None if which == 2 else last, last if which in (1, 3) else None)
+    args = arguments(rng, "float32", x, w, orders=orders, **options)
+    compare(args, last if which >= 2 else None)
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
+@pytest.mark.parametrize("case", [CASES[1], CASES[3], CASES[4], CASES[6], CASES[19], CASES[21]],
+                         ids=lambda case: str(case[2]))  # fmt: skip
+def test_any_layout(rng, case, order):
+    x, w, options = case
+    others = order[2:] + order[:2]
+    compare(arguments(rng, "float32", x, w, orders=(order, others), **options), others)
+    compare(arguments(rng, "float32", x, w, **options), order)
+
+
+@pytest.mark.parametrize("order", [(0, 2, 3, 4, 1), (4, 3, 2, 1, 0), (1, 3, 0, 4, 2)])
+@pytest.mark.parametrize("case", [c for c in CASES if len(c[0]) == 5], ids=lambda c: str(c[2]))
+def test_any_layout_3d(rng, case, order):
+    x, w, options = case
+    compare(arguments(rng, "float32", x, w, orders=(order, order), **options), order)
+
+
+@pytest.mark.parametrize("dtype", [*INTS, *FLOATS])
+def test_every_dtype(rng, dtype):
+    for case in (CASES[1], CASES[3], CASES[4], CASES[6], CASES[19]):
+        x, w, options = case
+        last = channels_last(len(x))
+        compare(arguments(rng, dtype, x, w, **options))
+        compare(arguments(rng, dtype, x, w, orders=(last, last), **options), last)
+
+
+def test_large_phases_with_few_rows(rng):
+    """The transposed product whose phases have one or two positions where all have more."""
+    args = arguments(rng, "float32", (1, 20, 1, 2), (20, 300, 3, 3), transposed=True, stride=3,
+                     orders=(channels_last(4), None))  # fmt: skip
+    compare(args, channels_last(4))
+
+
+def test_no_input_channels():
+    args = [np.ones((1, 0, 3, 3), F), np.ones((2, 0, 3, 3), F), np.array([1, 2], F), [1], [0], [1],
+            False, [0], 1]  # fmt: skip
+    for reference in (True, False):
+        (found,) = run(NAME, [*args, Out((1, 2, 1, 1))], reference)
+        np.testing.assert_array_equal(found.ravel(), [1, 2])
+
+
+def test_one_number_for_all_axes(rng):
+    args = arguments(rng, "float32", (1, 3, 8, 9), (4, 3, 3, 3), padding=1, stride=2)
+    for i in (3, 4, 5, 7):
+        args[i] = args[i][:1]
+    compare(args)
+
+
+X, W = np.ones((1, 4, 5, 5), F), np.ones((6, 4, 3, 3), F)
+BASE = [X, W, None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, Out((1, 6, 3, 3))]
+HUGE = 2**62
+ERRORS = [
+    ({0: np.ones((4, 5), F)}, "argument 'input': shape (4, 5), expected 3 to 5 dimensions"),
+    ({0: np.ones((1, 4, 5, 5), bool)}, "argument 'input': dtype bool"),
+    ({1: np.ones((6, 4, 3), F)}, "argument 'weight': shape (6, 4, 3), expected 4 dimensions"),
+    ({1: np.ones((6, 4, 3, 3))}, "argument 'weight': dtype float64, expected float32"),
+    ({1: np.ones((6, 3, 3, 3), F)}, "argument 'weight': takes 3 channels, expected 4"),
+    ({1: np.ones((6, 4, 0, 3), F)}, "argument 'weight': kernel of size 0"),
+    ({1: np.ones((6, 4, 6, 3), F)}, "argument 'input': size 5 in dimension 2 gives no output"),
+    ({1: np.ones((0, 4, 3, 3), F)}, "argument 'weight': gives 0 channels"),
+    ({2: np.ones(5, F)}, "argument 'bias': 5 elements, expected one for each of 6 channels"),
+    ({2: np.ones((6, 1), F)}, "argument 'bias': shape (6, 1), expected 1 dimensions"),
+    ({2: np.ones(6)}, "argument 'bias': dtype float64"),
+    ({3: [0, 1]}, "argument 'stride': found (0, 1), expected positive numbers"),
+    ({3: [-1]}, "argument 'stride': found (-1,), expected positive"),
+    ({3: [1, 1, 1]}, "argument 'stride': 3 numbers, expected 1 or 2"),
+    ({3: []}, "argument 'stride': 0 numbers"),
+    ({4: [-1, 0]}, "argument 'padding': found (-1, 0), expected non-negative"),
+    ({4: [HUGE, HUGE]}, "argument 'input': size 5"),
+    ({4: [HUGE // 2, HUGE // 2]}, "argument 'out'"),
+    ({5: [0, 0]}, "argument 'dilation': found (0, 0)"),
+    ({5: [HUGE, HUGE]}, "argument 'input': size 5"),
+    ({5: [3, 1]}, "argument 'input': size 5"),
+    ({7: [-1, 0]}, "argument 'output_padding'"),
+    ({8: 0}, "argument 'groups': found 0, expected a positive number"),
+    ({8: -2}, "argument 'groups'"),
+    ({8: 3}, "argument 'groups': 3, expected a divisor of the 4 channels"),
+    ({8: 2}, "argument 'weight': takes 4 channels, expected 2"),
+    ({8: 4, 1: np.ones((6, 1, 3, 3), F)}, "argument 'weight': gives 6 channels, expected a mult"),
+    ({9: Out((1, 6, 3, 2))}, "argument 'out'"),
+    ({9: Out((6, 3, 3))}, "argument 'out': shape (6, 3, 3), expected 4 dimensions"),
+    ({9: Out((1, 6, 3, 3), "float64")}, "argument 'out': dtype float64"),
+    ({6: True}, "argument 'weight': takes 6 channels, expected 4"),
+    ({6: True, 1: np.ones((4, 2, 3, 3), F), 7: [1, 0]}, "argument 'output_padding': found 1"),
+    ({6: True, 1: np.ones((4, 2, 3, 3), F), 3: [HUGE, 1]}, "argument 'input': size 5"),
+    ({6: True, 1: np.ones((4, 2, 3, 3), F), 4: [9, 9]}, "argument 'input': size 5"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("changes, message", ERRORS, ids=[m for _, m in ERRORS])
+@pytest.mark.parametrize("reference", [False, True])
+def test_errors(changes, message, reference):
+    args = [changes.get(i, a) for i, a in enumerate(BASE)]
+    with pytest.raises(OpError) as caught:
+        run(NAME, args, reference)
+    assert message in str(caught.value)
