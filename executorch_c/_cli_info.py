@@ -19,7 +19,7 @@ def value_row(index: int, value: dict[str, Any]) -> list[object]:
     if value["kind"] != "Tensor":
         traced = value.get("value")
         return [index, value.get("name") or "", value["kind"], "", "" if traced is None else traced]
-    shape = _text.shape(value["shape"], value["is_dynamic"])
+    shape = _text.shape(value["shape"], value["dynamism"] != "static")
     order = list(value["dim_order"])
     notes = [f"dim order {order}"] if order != sorted(order) else []
     return [index, value.get("name") or "", value["dtype"], shape, ", ".join(notes)]
@@ -68,6 +68,11 @@ def show_list(title: str, rows: Sequence[Sequence[object]], head: Sequence[str])
             print(f"  ... and {len(rows) - LONGEST_LIST:,} more (--json lists all)")
 
 
+def named_source(args: argparse.Namespace, named: dict[str, Any]) -> str:
+    """The data file that named data come from; nothing where it is the program itself."""
+    return "" if named["source"] < 0 else str(args.data[named["source"]])
+
+
 def show_verdict(methods: Sequence[dict[str, Any]]) -> None:
     """Whether the program can run here; what is missing is listed once."""
     operators = {o["name"] for m in methods for o in m["operators"] if not o["available"]}
@@ -91,7 +96,7 @@ def info(args: argparse.Namespace) -> int:
         show_method(method)
     segments = [[i, s["offset"], s["size"]] for i, s in enumerate(what["segments"])]
     show_list("segments", segments, ("", "offset", "bytes"))
-    named = [[n["size"], n["key"], n["source"] or ""] for n in what["named_data"]]
+    named = [[n["size"], n["key"], named_source(args, n)] for n in what["named_data"]]
     show_list("named data", named, ("bytes", "key", ""))
     show_verdict(what["methods"])
     return 0

@@ -82,7 +82,7 @@ def make_inputs(wanted: Sequence[dict[str, Any]], path: str | None, seed: int) -
     """The inputs of a call: from a file, or random; numbers and strings are the program's own."""
     if path is None:
         rng = np.random.default_rng(seed)
-        return [random_array(w, rng) if w["kind"] == "Tensor" else w["value"] for w in wanted]
+        return [random_array(w, rng) if w["kind"] == "Tensor" else w.get("value") for w in wanted]
     arrays = read_arrays(path)
     tensors = sum(w["kind"] == "Tensor" for w in wanted)
     if len(arrays) == len(wanted):
@@ -92,7 +92,7 @@ def make_inputs(wanted: Sequence[dict[str, Any]], path: str | None, seed: int) -
         raise ValueError(f"{path}: holds {_text.plural(len(arrays), 'array')}, the method takes "
                          f"{need}, {tensors} of them tensors")  # fmt: skip
     rest = iter(arrays)
-    return [as_input(next(rest), w) if w["kind"] == "Tensor" else w["value"] for w in wanted]
+    return [as_input(next(rest), w) if w["kind"] == "Tensor" else w.get("value") for w in wanted]
 
 
 def write_outputs(path: str, outputs: Sequence[Any]) -> None:

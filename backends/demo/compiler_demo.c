@@ -161,7 +161,7 @@ static uint32_t check_args(const run *r, const demo_program *program, size_t cou
     if (r->args[i].as.tensor.rank > MAX_RANK)
       return r->host->fail(r->call, EC_BACKEND_INVALID_ARGUMENT,
                            "argument %zu has rank %u, expected at most %d", i,
-                           r->args[i].as.tensor.rank, MAX_RANK);
+                           (unsigned)r->args[i].as.tensor.rank, MAX_RANK);
   }
   return EC_BACKEND_OK;
 }
@@ -176,8 +176,7 @@ static uint32_t execute(const ec_backend *self, const ec_host *host, ec_host_cal
   view result = {0};
   uint32_t status = check_args(&r, program, count);
   if (!status) status = run_ops(&r, program, &result);
-  if (!status)
-    status = host->resize(call, &args[count - 1], (uint32_t)result.rank, result.sizes);
+  if (!status) status = host->resize(call, &args[count - 1], result.rank, result.sizes);
   if (status) return status;
   ec_backend_tensor *out = &args[count - 1].as.tensor;
   view target = view_of(out);
