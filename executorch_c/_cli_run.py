@@ -110,7 +110,7 @@ def show_values(title: str, names: Sequence[str], values: Sequence[Any]) -> None
 
 def find_method(program: executorch_c.Program, name: str) -> dict[str, Any]:
     """What info() says about a method."""
-    methods = program.info()["methods"]
+    methods: list[dict[str, Any]] = program.info()["methods"]
     found = [m for m in methods if m["name"] == name]
     if not found:
         names = ", ".join(m["name"] for m in methods)
