@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from benchmarks.common import CACHE, OFFICIAL, OURS, Row, Table, alternate, alternate_children
-from benchmarks.common import megabytes, open_official, open_ours, rounds_for, seconds, zoo_program
+from benchmarks.common import core_library, megabytes, open_official, open_ours, rounds_for
+from benchmarks.common import seconds, zoo_program
 
 MODELS = ("mlp", "mobilenet_v2", "bert", "gpt2", "llama")
 LAYERS, WIDTH = 25, 1000
@@ -65,6 +68,16 @@ def load_row(what: str, path: Path, budget: float) -> Row:
     return Row(what, found[OFFICIAL], found[OURS], seconds)
 
 
+def verify_share(path: Path, load: float) -> str:
+    """What the structural checks, which are always on, take of the time to load a program."""
+    time_verify = ctypes.CDLL(str(core_library())).ec_testing_time_verify
+    time_verify.restype = ctypes.c_double
+    spent = time_verify(os.fsencode(path), 100)
+    assert spent > 0
+    return (f"The structural checks of the {path.stat().st_size / 1e6:.0f} MB program take "
+            f"{seconds(spent)}, {100 * spent / load:.1f} % of its load time.")  # fmt: skip
+
+
 def measure(quick: bool) -> Table:
     how = ("`load_program(path)` and `load_method(\"forward\")`, in turn, one process, files in the "
            "page cache.")  # fmt: skip
@@ -77,6 +90,7 @@ def measure(quick: bool) -> Table:
     large = large_program()
     what = f"{LAYERS} linear layers ({large.stat().st_size / 1e6:.0f} MB)"
     table.rows.append(load_row(what, large, 2 * budget))
+    table.notes.append(verify_share(large, table.rows[-1].ours))
     codes = {who: RESIDENT + code for who, code in LOAD.items()}
     found = alternate_children(codes, 1 if quick else 3, str(large))
     growth = [max(found[who]["growth"], 4096) for who in (OFFICIAL, OURS)]

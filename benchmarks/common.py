@@ -48,6 +48,7 @@ class Table:
     how: str
     rows: list[Row] = field(default_factory=list)
     geometric_mean: bool = False
+    notes: list[str] = field(default_factory=list)
 
     def markdown(self) -> str:
         lines = [f"## {self.title}", "", self.how, ""]
@@ -58,7 +59,7 @@ class Table:
         if self.geometric_mean and self.rows:
             mean = math.exp(statistics.fmean(math.log(row.ratio) for row in self.rows))
             lines.append(f"| geometric mean | | | {mean:.2f} | |")
-        return "\n".join(lines)
+        return "\n".join([*lines, *("\n" + note for note in self.notes)])
 
 
 def seconds(value: float) -> str:
@@ -166,6 +167,16 @@ def zoo_program(name: str) -> tuple[Path, list[Any]]:
         path.write_bytes(exported.pte)
     method = "forward" if "forward" in exported.calls else next(iter(exported.calls))
     return path, exported.calls[method][0].inputs
+
+
+def core_library() -> Path:
+    """The C core with its test functions, for what Python cannot see."""
+    given = os.environ.get("EXECUTORCH_C_CORE_LIB")
+    if given:
+        return Path(given)
+    build = CACHE / "core"
+    subprocess.run(["make", "-s", "-C", "csrc", f"BUILD={build}", "shared"], cwd=ROOT, check=True)
+    return build / "libexecutorch_c.so"
 
 
 # ---- child processes -------------------------------------------------------------------------
