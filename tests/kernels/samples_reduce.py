@@ -77,7 +77,8 @@ def prod_dim(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         for d in range(len(shape)):
             if shape[d] < 100:
                 yield [one(array(rng, shape, dtype, order)), d, bool(d % 2), None]
-    yield [array(rng, (3, 4), dtype), -1, False, DType("complex64" if dtype in COMPLEX else "float64")]
+    wide = DType("complex64" if dtype in COMPLEX else "float64")
+    yield [array(rng, (3, 4), dtype), -1, False, wide]
     yield [array(rng, (), dtype), -1, False, None]
 
 

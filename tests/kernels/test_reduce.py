@@ -35,7 +35,8 @@ def test_extremes_of_wide_unsigned(dtype: str, rng: np.random.Generator) -> None
     """Eager has no such kernels; NumPy says what they are."""
     a = array(rng, (5, 40), dtype)
     assert np.array_equal(run("aten::amax.out", [a, [1], False, Out((5,), dtype)])[0], a.max(1))
-    assert np.array_equal(run("aten::argmin.out", [a, 0, False, Out((40,), "int64")])[0], a.argmin(0))
+    found = run("aten::argmin.out", [a, 0, False, Out((40,), "int64")])[0]
+    assert np.array_equal(found, a.argmin(0))
 
 
 @pytest.mark.parametrize("name", ["aten::sum.IntList_out", "aten::amax.out", "aten::var.out"])
@@ -43,7 +44,8 @@ def test_extremes_of_wide_unsigned(dtype: str, rng: np.random.Generator) -> None
 def test_output_dim_orders(name: str, order: tuple, rng: np.random.Generator) -> None:
     for in_order in orders(3):
         a = array(rng, (4, 20, 3), "float32", in_order)
-        tail = {"aten::sum.IntList_out": [True, None], "aten::amax.out": [True]}.get(name, [True, True])
+        tails = {"aten::sum.IntList_out": [True, None], "aten::amax.out": [True]}
+        tail = tails.get(name, [True, True])
         check(name, [a, [1], *tail], dim_order=order)
     check("aten::cumsum.out", [array(rng, (4, 20, 3), "float32", order), 1, None], dim_order=order)
 
@@ -107,7 +109,8 @@ def test_errors(rng: np.random.Generator) -> None:
     a = array(rng, (2, 3), "float32")
     fails("aten::sum.IntList_out", [a, [2], False, None, Out((2,))], "dim 2", "[-2, 1]")
     fails("aten::sum.IntList_out", [a, [1, -1], False, None, Out((2,))], "dim 1", "more than once")
-    fails("aten::sum.IntList_out", [a, [1], False, dtype_id("float64"), Out((2,))], "'out'", "float64")
+    double = dtype_id("float64")
+    fails("aten::sum.IntList_out", [a, [1], False, double, Out((2,))], "'out'", "float64")
     fails("aten::sum.IntList_out", [a, [1], False, 99, Out((2,))], "'dtype'", "99")
     fails("aten::sum.IntList_out", [a, [1], False, None, Out((1,))], "'out'", "upper bound")
     fails("aten::mean.out", [a, [1], False, None, Out((2,), "int64")], "'out'", "int64")
@@ -117,6 +120,7 @@ def test_errors(rng: np.random.Generator) -> None:
     fails("aten::max.unary_out", [a[:0], Out(())], "'self'", "empty")
     fails("aten::max.unary_out", [a, Out((), "int32")], "'out'", "int32")
     fails("aten::argmax.out", [a, 0, False, Out((3,), "int32")], "'out'", "int32")
-    fails("aten::argmax.out", [a.astype(np.complex64), 0, False, Out((3,), "int64")], "'self'", "complex64")
+    z = a.astype(np.complex64)
+    fails("aten::argmax.out", [z, 0, False, Out((3,), "int64")], "'self'", "complex64")
     fails("aten::any.out", [a, 0, False, Out((3,))], "'out'", "float32")
     fails("aten::var.out", [a.astype(np.int32), [0], True, False, Out((3,))], "'self'", "int32")

@@ -74,8 +74,8 @@ ec_status ec_reduce_resize(ec_call *c, const ec_reduce_plan *p, size_t arg);
 
 /* Second half, after every output was resized, and the run itself. `out` has one or two outputs
  * (NULL: not wanted); the input's data is taken from `in`. */
-void ec_reduce_run(ec_reduce_plan *p, const ec_call *c, const ec_tensor *in, ec_tensor *const out[2],
-                   const ec_reduce_loops *loops, double divisor);
+void ec_reduce_run(ec_reduce_plan *p, const ec_call *c, const ec_tensor *in,
+                   ec_tensor *const out[2], const ec_reduce_loops *loops, double divisor);
 
 /* Makes `p->in` a copy of the input in another dtype (scratch memory, same layout), and returns
  * it in *in. A no-op when the dtype is right. */

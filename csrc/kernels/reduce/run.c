@@ -129,8 +129,8 @@ static void run_lines(const ec_reduce_plan *p, const ec_reduce_loops *loops, ec_
   }
 }
 
-void ec_reduce_run(ec_reduce_plan *p, const ec_call *c, const ec_tensor *in, ec_tensor *const out[2],
-                   const ec_reduce_loops *loops, double divisor) {
+void ec_reduce_run(ec_reduce_plan *p, const ec_call *c, const ec_tensor *in,
+                   ec_tensor *const out[2], const ec_reduce_loops *loops, double divisor) {
   int64_t strides[2][EC_MAX_RANK];
   ec_reduce_dst dst = {.divisor = divisor};
   size_t item_out[2] = {0, 0};

@@ -1,0 +1,144 @@
+/* A copy of self with a part replaced: slice_scatter, select_scatter, constant_pad_nd, tril. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "core/checked.h"
+#include "kernels/view/region.h"
+
+/* The output at `out` becomes self with `part` of it replaced by argument 1. */
+static ec_status replace(ec_call *c, const ec_region *part, size_t out) {
+  const ec_tensor *self = ec_arg_tensor(c, 0), *src = ec_arg_tensor(c, 1);
+  ec_region whole = ec_region_of(self), inner = ec_region_of(src);
+  char found[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
+  bool same = inner.rank == part->rank &&
+              memcmp(inner.sizes, part->sizes, inner.rank * sizeof *inner.sizes) == 0;
+  if (!same)
+    return ec_call_fail(c, 1, "shape %s, expected the shape of the part, %s",
+                        ec_shape_text(inner.sizes, inner.rank, found, sizeof found),
+                        ec_shape_text(part->sizes, part->rank, expected, sizeof expected));
+  EC_TRY(ec_region_to_out(c, &whole, out));
+  const ec_tensor *o = ec_arg_tensor(c, out);
+  ec_view to = ec_region_view(part, o), from = ec_region_view(&inner, src);
+  ec_copy_view(&to, &from);
+  return EC_OK;
+}
+
+/* Self's region, seen with the output's strides. */
+static ec_region like_out(ec_call *c, size_t out) {
+  const ec_tensor *self = ec_arg_tensor(c, 0), *o = ec_arg_tensor(c, out);
+  ec_region r = ec_region_of(self);
+  ec_strides(r.sizes, o->rank == r.rank ? o->dim_order : self->dim_order, r.rank, r.strides);
+  return r;
+}
+
+ec_status ec_op_slice_scatter_out(ec_call *c) {
+  int64_t start = ec_arg_opt_int(c, 3, 0), end = ec_arg_opt_int(c, 4, INT64_MAX), length;
+  int64_t step = ec_arg_int(c, 5);
+  ec_region r = like_out(c, 6);
+  size_t dim;
+  EC_TRY(ec_check_has_dims(c, 0));
+  EC_TRY(ec_call_wrap_dim(c, ec_arg_int(c, 2), r.rank, &dim));
+  if (step <= 0) return ec_call_fail(c, 5, "%" PRId64 ", expected a positive step", step);
+  ec_slice_bounds(r.sizes[dim], &start, end, step, &length);
+  ec_region_slice(&r, dim, start, length, step);
+  return replace(c, &r, 6);
+}
+
+ec_status ec_op_select_scatter_out(ec_call *c) {
+  ec_region r = like_out(c, 4);
+  int64_t index = ec_arg_int(c, 3);
+  size_t dim;
+  EC_TRY(ec_check_has_dims(c, 0));
+  EC_TRY(ec_call_wrap_dim(c, ec_arg_int(c, 2), r.rank, &dim));
+  int64_t size = r.sizes[dim];
+  if (index < -size || index >= size)
+    return ec_call_fail(c, 3, "%" PRId64 " is out of range for dimension %zu of size %" PRId64,
+                        index, dim, size);
+  ec_region_select(&r, dim, index < 0 ? index + size : index);
+  return replace(c, &r, 4);
+}
+
+/* By dimension, negative padding cuts: what is added in front and what the result's size is. */
+static ec_status read_padding(ec_call *c, const ec_region *self, int64_t *front, int64_t *sizes) {
+  ec_ints pad;
+  EC_TRY(ec_arg_ints(c, 1, &pad));
+  if (pad.n % 2 != 0 || pad.n / 2 > self->rank)
+    return ec_call_fail(c, 1, "%zu numbers, expected pairs for at most %zu dimensions", pad.n,
+                        self->rank);
+  for (size_t d = 0; d < self->rank; d++) {
+    size_t i = 2 * (self->rank - 1 - d); /* the last dimension comes first */
+    int64_t before = i < pad.n ? pad.v[i] : 0, after = i < pad.n ? pad.v[i + 1] : 0;
+    int64_t size = self->sizes[d];
+    front[d] = before;
+    bool fits = ec_add_i64(size, before, &size) && size >= 0 && ec_add_i64(size, after, &size) &&
+                size >= 0;
+    /* what is cut must be there before anything is added behind or in front of it */
+    fits = fits && before >= -self->sizes[d] && after >= -self->sizes[d];
+    if (!fits)
+      return ec_call_fail(c, 1, "(%" PRId64 ", %" PRId64 ") around dimension %zu of size %" PRId64,
+                          before, after, d, self->sizes[d]);
+    sizes[d] = size;
+  }
+  return EC_OK;
+}
+
+/* Fills what self does not reach: slab by slab, each element once. */
+static void fill_around(const ec_tensor *out, const int64_t *start, const int64_t *end,
+                        const void *element) {
+  ec_region rest = ec_region_of(out);
+  for (size_t d = 0; d < out->rank; d++) {
+    ec_region slab = rest;
+    ec_region_slice(&slab, d, 0, start[d], 1);
+    ec_region_fill(&slab, out, element);
+    slab = rest;
+    ec_region_slice(&slab, d, end[d], out->sizes[d] - end[d], 1);
+    ec_region_fill(&slab, out, element);
+    ec_region_slice(&rest, d, start[d], end[d] - start[d], 1);
+  }
+}
+
+ec_status ec_op_constant_pad_nd_out(ec_call *c) {
+  const ec_tensor *self = ec_arg_tensor(c, 0);
+  ec_tensor *out = ec_arg_tensor(c, 3);
+  ec_region from = ec_region_of(self);
+  int64_t front[EC_MAX_RANK], sizes[EC_MAX_RANK], start[EC_MAX_RANK], end[EC_MAX_RANK];
+  _Alignas(16) char element[16];
+  EC_TRY(read_padding(c, &from, front, sizes));
+  EC_TRY(ec_call_check_dtype(c, 3, EC_BIT(self->dtype)));
+  EC_TRY(ec_call_resize(c, 3, from.rank, sizes));
+  ec_cast_scalar(ec_tensor_dtype(out), ec_arg_scalar(c, 2), element);
+  ec_region to = ec_region_of(out);
+  for (size_t d = 0; d < from.rank; d++) {
+    int64_t cut = front[d] < 0 ? -front[d] : 0;
+    start[d] = ec_min_i64(front[d] < 0 ? 0 : front[d], sizes[d]);
+    int64_t length = ec_max_i64(ec_min_i64(from.sizes[d] - cut, sizes[d] - start[d]), 0);
+    end[d] = start[d] + length;
+    ec_region_slice(&from, d, cut, length, 1);
+    ec_region_slice(&to, d, start[d], length, 1);
+  }
+  fill_around(out, start, end, element);
+  ec_view dst = ec_region_view(&to, out), src = ec_region_view(&from, self);
+  ec_copy_view(&dst, &src);
+  return EC_OK;
+}
+
+ec_status ec_op_tril_out(ec_call *c) {
+  ec_region r = ec_region_of(ec_arg_tensor(c, 0));
+  int64_t diagonal = ec_arg_int(c, 1);
+  static const char zero[16];
+  if (r.rank < 2) return ec_call_fail(c, 0, "%zu dimensions, expected at least 2", r.rank);
+  EC_TRY(ec_region_to_out(c, &r, 2));
+  const ec_tensor *out = ec_arg_tensor(c, 2);
+  size_t row_dim = r.rank - 2, column_dim = r.rank - 1;
+  int64_t rows = r.sizes[row_dim], columns = r.sizes[column_dim];
+  if (diagonal >= columns) return EC_OK;
+  for (int64_t row = 0; row < rows; row++) { /* all matrices at once */
+    int64_t keep = diagonal < -row ? 0 : row + diagonal + 1;
+    if (keep >= columns) break;
+    ec_region rest = ec_region_of(out);
+    ec_region_slice(&rest, column_dim, keep, columns - keep, 1);
+    ec_region_slice(&rest, row_dim, row, 1, 1);
+    ec_region_fill(&rest, out, zero);
+  }
+  return EC_OK;
+}
