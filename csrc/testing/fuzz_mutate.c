@@ -1,0 +1,92 @@
+/* Damage: bits, bytes, numbers at aligned places, pieces moved or repeated, the end cut off. */
+#include "testing/fuzz_mutate.h"
+
+#include <string.h>
+
+ec_random ec_random_seed(uint64_t seed, uint64_t number) {
+  uint64_t s = seed * 0x9e3779b97f4a7c15u + number + 1; /* splitmix64 spreads neighbours */
+  s = (s ^ s >> 30) * 0xbf58476d1ce4e5b9u;
+  s = (s ^ s >> 27) * 0x94d049bb133111ebu;
+  s ^= s >> 31;
+  return (ec_random){s ? s : 1};
+}
+
+uint64_t ec_random_next(ec_random *r) {
+  r->state ^= r->state >> 12;
+  r->state ^= r->state << 25;
+  r->state ^= r->state >> 27;
+  return r->state * 0x2545f4914f6cdd1du;
+}
+
+size_t ec_random_below(ec_random *r, size_t n) { return (size_t)((ec_random_next(r) >> 16) % n); }
+
+/* Numbers that programs trip over, as they stand in a file; small ones are indices. */
+static const uint64_t interesting[] = {
+    0, 1, 2, 3, 4, 7, 8, 15, 16, 17, 31, 64, 127, 128, 255, 256, 1000, 4096, 65535, 65536,
+    0x7fffffff, 0x80000000, 0xffffffff, 0xfffffffe, 0xfffffffc, 0x40000000, 0x3fffffff,
+    (uint64_t)1 << 32, (uint64_t)1 << 40, (uint64_t)1 << 60, (uint64_t)1 << 61,
+    0x7fffffffffffffff, 0x8000000000000000, 0xffffffffffffffff, 0xfffffffffffffff0,
+    0x7ff0000000000000, 0x7ff8000000000000};
+
+static uint64_t pick_number(ec_random *r) {
+  if (ec_random_below(r, 3) == 0) return ec_random_below(r, 40);
+  return interesting[ec_random_below(r, sizeof interesting / sizeof interesting[0])];
+}
+
+/* A place for `width` bytes, aligned to them. */
+static size_t pick_place(ec_random *r, size_t size, size_t width) {
+  return size < width ? size : ec_random_below(r, size / width) * width;
+}
+
+static void overwrite_number(uint8_t *data, size_t size, size_t width, ec_random *r) {
+  size_t at = pick_place(r, size, width);
+  if (at + width > size) return;
+  uint64_t value = 0;
+  memcpy(&value, data + at, width);
+  switch (ec_random_below(r, 4)) {
+  case 0: value += ec_random_below(r, 9) - 4; break;
+  case 1: value *= 2; break;
+  default: value = pick_number(r);
+  }
+  memcpy(data + at, &value, width);
+}
+
+/* Exchanges or copies two pieces of the same length. */
+static void splice(uint8_t *data, size_t size, ec_random *r) {
+  size_t widths[] = {2, 4, 8, 16, 32, 64};
+  size_t width = widths[ec_random_below(r, 6)];
+  uint8_t piece[64];
+  if (size < width) return;
+  size_t step = width < 4 ? 2 : 4;
+  size_t from = ec_random_below(r, (size - width) / step + 1) * step;
+  size_t to = ec_random_below(r, (size - width) / step + 1) * step;
+  memcpy(piece, data + to, width);
+  memmove(data + to, data + from, width);
+  if (ec_random_below(r, 2) && (from + width <= to || to + width <= from))
+    memcpy(data + from, piece, width);
+}
+
+static void mutate_once(uint8_t *data, size_t size, ec_random *r) {
+  switch (ec_random_below(r, 10)) {
+  case 0:
+  case 1: data[ec_random_below(r, size)] ^= (uint8_t)(1u << ec_random_below(r, 8)); return;
+  case 2: data[ec_random_below(r, size)] = (uint8_t)ec_random_next(r); return;
+  case 3: overwrite_number(data, size, 1, r); return;
+  case 4: overwrite_number(data, size, 2, r); return;
+  case 5:
+  case 6: overwrite_number(data, size, 4, r); return;
+  case 7:
+  case 8: overwrite_number(data, size, 8, r); return;
+  default: splice(data, size, r);
+  }
+}
+
+size_t ec_mutate(uint8_t *data, size_t size, size_t tables, ec_random *r) {
+  size_t times = 1 + ec_random_below(r, 3) * ec_random_below(r, 3);
+  if (tables > size) tables = size;
+  if (ec_random_below(r, 40) == 0) size = ec_random_below(r, size);
+  if (tables > size) tables = size;
+  for (size_t i = 0; i < times && size; i++)
+    mutate_once(data, tables && ec_random_below(r, 12) ? tables : size, r);
+  return size;
+}

@@ -1,0 +1,238 @@
+/* The fuzzer of damaged programs: a plain executable, to be built with sanitizers.
+ *
+ *   fuzz_pte [--cases N] [--seed S] [--jobs J] [--seconds T] [--out DIR] [--case I] FILE...
+ *
+ * Case i is a copy of file i % files, damaged by the seed and i / files (0: whole). It is opened,
+ * described, loaded and run; any result but a crash, a sanitizer's report, a leak or T seconds is
+ * fine. Cases run in child processes: a case that fails is written to DIR, counted, and the next
+ * one goes on. Exits with 1 when any failed. --case runs a single one, in this process. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/status.h"
+#include "testing/fuzz_run.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#define HAVE_SANITIZER 1
+#endif
+
+enum { MAX_JOBS = 16, MAX_FAILURES = 20, PATH_BYTES = 512, EXIT_BAD = 3, EXIT_SLOW = 4 };
+
+typedef struct input {
+  const char *path;
+  uint8_t *data;
+  size_t size, tables;
+} input;
+
+/* Seen by the parent and all children. */
+typedef struct shared {
+  ec_fuzz_counts counts[MAX_JOBS];
+  size_t next[MAX_JOBS]; /* the case that job works on */
+} shared;
+
+typedef struct options {
+  size_t cases, jobs, only;
+  uint64_t seed;
+  unsigned seconds;
+  const char *out;
+  input *inputs;
+  size_t input_count;
+} options;
+
+/* The case in work, for whoever has to write it down when the process dies. */
+static struct {
+  const uint8_t *data;
+  size_t size;
+  char path[PATH_BYTES];
+} current;
+
+static void write_current(void) {
+  int fd = current.path[0] ? open(current.path, O_WRONLY | O_CREAT | O_TRUNC, 0644) : -1;
+  if (fd < 0) return;
+  if (write(fd, current.data, current.size) < 0) (void)!write(2, "cannot write the case\n", 22);
+  close(fd);
+}
+
+static void on_alarm(int signal_number) {
+  (void)signal_number;
+  static const char text[] = "a case takes too long\n";
+  write_current();
+  (void)!write(2, text, sizeof text - 1);
+  _exit(EXIT_SLOW);
+}
+
+#ifndef HAVE_SANITIZER
+static void on_crash(int signal_number) {
+  write_current();
+  signal(signal_number, SIG_DFL);
+  raise(signal_number);
+}
+#endif
+
+static void watch(void) {
+  signal(SIGALRM, on_alarm);
+#ifdef HAVE_SANITIZER
+  __sanitizer_set_death_callback(write_current);
+#else
+  signal(SIGSEGV, on_crash);
+  signal(SIGBUS, on_crash);
+  signal(SIGFPE, on_crash);
+  signal(SIGABRT, on_crash);
+#endif
+}
+
+static int run_case(const options *o, size_t number, ec_fuzz_counts *counts) {
+  const input *in = &o->inputs[number % o->input_count];
+  size_t round = number / o->input_count, size = in->size;
+  ec_random r = ec_random_seed(o->seed, number);
+  uint8_t *copy = malloc(in->size);
+  if (!copy) return 1;
+  memcpy(copy, in->data, in->size);
+  if (round) size = ec_mutate(copy, in->size, in->tables, &r);
+  uint8_t *exact = realloc(copy, size ? size : 1); /* a sanitizer sees its end */
+  if (!exact) abort();
+  current.data = exact;
+  current.size = size;
+  if (o->out)
+    snprintf(current.path, sizeof current.path, "%s/case_%llu_%zu.pte", o->out,
+             (unsigned long long)o->seed, number);
+  alarm(o->seconds);
+  int bad = ec_fuzz_run(exact, size, r, counts);
+  alarm(0);
+  if (bad) write_current();
+  free(exact);
+  return bad;
+}
+
+/* A child: works on cases from next[job] on until it dies or all are done. */
+static void work(const options *o, shared *s, size_t job) {
+  watch();
+  for (size_t i = s->next[job]; i < o->cases; i += o->jobs) {
+    s->next[job] = i;
+    if (run_case(o, i, &s->counts[job])) _exit(EXIT_BAD);
+  }
+  s->next[job] = o->cases;
+  exit(0); /* a leak checker runs now */
+}
+
+static const char *how(int status) {
+  if (WIFSIGNALED(status)) return strsignal(WTERMSIG(status));
+  if (WEXITSTATUS(status) == EXIT_SLOW) return "took too long";
+  if (WEXITSTATUS(status) == EXIT_BAD) return "leaked or failed without a sentence";
+  return "a sanitizer stopped it";
+}
+
+static size_t run_jobs(const options *o, shared *s) {
+  pid_t children[MAX_JOBS] = {0};
+  size_t failures = 0, running = 0;
+  for (size_t job = 0; job < o->jobs; job++, running++) {
+    s->next[job] = job;
+    if ((children[job] = fork()) == 0) work(o, s, job);
+  }
+  while (running) {
+    int status;
+    pid_t child = wait(&status);
+    size_t job = 0;
+    while (job < o->jobs && children[job] != child) job++;
+    if (child < 0 || job == o->jobs) continue;
+    running--;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
+    failures++;
+    size_t at = s->next[job];
+    printf("case %zu (%s): %s\n", at,
+           at < o->cases ? o->inputs[at % o->input_count].path : "at exit", how(status));
+    fflush(stdout);
+    s->next[job] += o->jobs;
+    if (failures >= MAX_FAILURES || s->next[job] >= o->cases) continue;
+    if ((children[job] = fork()) == 0) work(o, s, job);
+    running++;
+  }
+  return failures;
+}
+
+static void report(const options *o, const shared *s, size_t failures) {
+  ec_fuzz_counts all = {0};
+  for (size_t job = 0; job < o->jobs; job++) {
+    const ec_fuzz_counts *c = &s->counts[job];
+    all.cases += c->cases;
+    all.opened += c->opened;
+    all.methods += c->methods;
+    all.loaded += c->loaded;
+    all.ran += c->ran;
+    all.skipped += c->skipped;
+    for (size_t i = 0; i < EC_FUZZ_STATUSES; i++) all.failed[i] += c->failed[i];
+  }
+  printf("%zu cases: %zu opened, %zu of %zu methods loaded, %zu calls ran, %zu were not made\n",
+         all.cases, all.opened, all.loaded, all.methods, all.ran, all.skipped);
+  for (size_t i = 0; i < EC_FUZZ_STATUSES; i++)
+    if (all.failed[i])
+      printf("  %8zu %s (%#zx)\n", all.failed[i], ec_status_sentence((ec_status)i), i);
+  printf("%zu failures\n", failures);
+}
+
+static int read_input(const char *path, input *in) {
+  FILE *file = fopen(path, "rb");
+  struct stat info;
+  if (!file || fstat(fileno(file), &info) != 0 || info.st_size < 1) return 0;
+  *in = (input){path, malloc((size_t)info.st_size), (size_t)info.st_size, (size_t)info.st_size};
+  size_t got = in->data ? fread(in->data, 1, in->size, file) : 0;
+  fclose(file);
+  uint64_t stated;
+  if (got == in->size && in->size >= 64 && !memcmp(in->data + 8, "eh00", 4)) {
+    memcpy(&stated, in->data + 16, sizeof stated);
+    if (stated < in->tables) in->tables = (size_t)stated;
+  }
+  return got == in->size;
+}
+
+static int usage(const char *what) {
+  fprintf(stderr, "fuzz_pte: %s: %s\n", what, errno ? strerror(errno) : "not understood");
+  return 2;
+}
+
+static int set_option(options *o, const char *name, const char *value) {
+  unsigned long long number = strtoull(value, NULL, 10);
+  if (!strcmp(name, "--cases")) o->cases = (size_t)number;
+  else if (!strcmp(name, "--seed")) o->seed = number;
+  else if (!strcmp(name, "--jobs")) o->jobs = (size_t)number;
+  else if (!strcmp(name, "--seconds")) o->seconds = (unsigned)number;
+  else if (!strcmp(name, "--case")) o->only = (size_t)number;
+  else if (!strcmp(name, "--out")) o->out = value;
+  else return 0;
+  return o->jobs >= 1 && o->jobs <= MAX_JOBS;
+}
+
+int main(int argc, char **argv) {
+  options o = {.cases = 1000, .jobs = 1, .seed = 1, .seconds = 10, .only = SIZE_MAX};
+  int i = 1;
+  for (; i + 1 < argc && !strncmp(argv[i], "--", 2); i += 2)
+    if (!set_option(&o, argv[i], argv[i + 1])) return usage(argv[i]);
+  if (i >= argc) return usage("no files");
+  o.inputs = calloc((size_t)(argc - i), sizeof *o.inputs);
+  for (; i < argc && o.inputs; i++)
+    if (!read_input(argv[i], &o.inputs[o.input_count++])) return usage(argv[i]);
+  shared *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (!o.inputs || s == MAP_FAILED) return usage("memory");
+  ec_fuzz_init();
+  size_t failures = 0;
+  if (o.only != SIZE_MAX) {
+    watch();
+    failures = (size_t)run_case(&o, o.only, &s->counts[0]);
+  } else {
+    fflush(stdout);
+    failures = run_jobs(&o, s);
+  }
+  report(&o, s, failures);
+  for (size_t k = 0; k < o.input_count; k++) free(o.inputs[k].data);
+  free(o.inputs);
+  return failures != 0;
+}

@@ -1,0 +1,249 @@
+/* Runs one program, whatever it is, the way a caller would. Everything that a result shows is
+ * read, so that a sanitizer sees it. */
+#include "testing/fuzz_run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../backends/demo/demo.h"
+#include "backend/registry.h"
+#include "runtime/method.h"
+#include "runtime/program.h"
+#include "testing/alloc_fail.h"
+
+enum { MEMORY_LIMIT = 32 << 20, INPUT_LIMIT = 4 << 20, RUNS = 2, MAX_IO = 64 };
+
+typedef struct fuzz {
+  ec_random r;
+  ec_fuzz_counts *counts;
+  ec_error err;
+  int bad;
+  volatile uint64_t sink; /* sums of everything read */
+} fuzz;
+
+void ec_fuzz_init(void) {
+  ec_backend_register(&demo_compiler_backend, NULL);
+  ec_backend_register(&demo_executor_backend, NULL);
+}
+
+/* Counts a status; a failure must come with a sentence. */
+static int ok(fuzz *f, ec_status status, const char *what) {
+  if (status == EC_OK) return 1;
+  if ((unsigned)status < EC_FUZZ_STATUSES) f->counts->failed[status]++;
+  if (!f->err.message[0] || f->err.status != status || status == EC_INTERNAL) {
+    fprintf(stderr, "%s: status %#x, sentence '%s' (%#x)\n", what, (unsigned)status,
+            f->err.message, (unsigned)f->err.status);
+    f->bad = 1;
+  }
+  ec_error_clear(&f->err);
+  return 0;
+}
+
+static void read_bytes(fuzz *f, const void *data, size_t size) {
+  const uint8_t *bytes = data;
+  uint64_t sum = 0;
+  for (size_t i = 0; i < size; i++) sum += bytes[i];
+  f->sink += sum;
+}
+
+static void read_text(fuzz *f, const char *text) {
+  if (text) f->sink += strlen(text);
+}
+
+static void read_value(fuzz *f, const ec_value *v, int depth) {
+  switch ((ec_kind)v->kind) {
+  case EC_KIND_TENSOR:
+    if (v->as.tensor->data) read_bytes(f, v->as.tensor->data, ec_tensor_nbytes(v->as.tensor));
+    return;
+  case EC_KIND_STRING: read_text(f, v->as.string); return;
+  case EC_KIND_BOOL_LIST: read_bytes(f, v->as.bools, v->count); return;
+  case EC_KIND_DOUBLE_LIST: read_bytes(f, v->as.doubles, v->count * sizeof(double)); return;
+  case EC_KIND_INT_LIST:
+  case EC_KIND_TENSOR_LIST:
+  case EC_KIND_OPTIONAL_TENSOR_LIST:
+    for (uint32_t i = 0; i < v->count && depth < 4; i++) read_value(f, v->as.items[i], depth + 1);
+    return;
+  default: f->sink += v->kind;
+  }
+}
+
+/* ---- inputs ------------------------------------------------------------------------------ */
+
+/* Values of moderate size most of the time, any bits otherwise. */
+static void fill(fuzz *f, uint8_t *data, size_t nbytes, ec_dtype dtype) {
+  int wild = ec_random_below(&f->r, 4) == 0;
+  size_t item = ec_dtype_size(dtype);
+  for (size_t at = 0; at + item <= nbytes; at += item) {
+    uint64_t bits = ec_random_next(&f->r);
+    int small = (int)(bits >> 40 & 15) - 4;
+    float single = (float)small / 4;
+    double twice = single;
+    if (dtype == EC_BOOL) data[at] = bits & 1;
+    else if (wild) for (size_t i = 0; i < item; i++) data[at + i] = (uint8_t)(bits >> (8 * (i % 8)));
+    else if (dtype == EC_FLOAT32) memcpy(data + at, &single, 4);
+    else if (dtype == EC_FLOAT64) memcpy(data + at, &twice, 8);
+    else if (ec_is_integral(dtype)) memcpy(data + at, &(int64_t){small}, item);
+    else memset(data + at, 0x3c, item);
+  }
+}
+
+/* Arrays of one call, freed after it. */
+typedef struct arrays {
+  void *block[2 * MAX_IO];
+  size_t count;
+} arrays;
+
+static uint8_t *new_array(arrays *a, size_t nbytes) {
+  uint8_t *block = malloc(nbytes ? nbytes : 1);
+  if (!block) abort();
+  a->block[a->count++] = block;
+  return block;
+}
+
+static int bind_tensor(fuzz *f, ec_method *m, size_t index, const ec_tensor_info *info,
+                       arrays *a) {
+  int64_t sizes[EC_MAX_RANK], strides[EC_MAX_RANK], step = (int64_t)ec_dtype_size(info->dtype);
+  size_t nbytes = ec_dtype_size(info->dtype);
+  for (size_t d = 0; d < info->rank; d++) {
+    sizes[d] = info->sizes[d];
+    if (info->dynamism && sizes[d] > 1 && ec_random_below(&f->r, 2))
+      sizes[d] = (int64_t)ec_random_below(&f->r, (size_t)sizes[d] < 64 ? (size_t)sizes[d] : 64);
+    if (sizes[d] < 0 || (sizes[d] && nbytes > INPUT_LIMIT / (size_t)sizes[d])) return 0;
+    nbytes *= (size_t)sizes[d];
+  }
+  int reversed = ec_random_below(&f->r, 4) == 0; /* a transposed array has to be copied */
+  for (size_t i = 0; i < info->rank; i++) {
+    size_t d = reversed ? i : info->rank - 1 - i;
+    strides[d] = step;
+    step *= sizes[d];
+  }
+  uint8_t *data = new_array(a, nbytes);
+  fill(f, data, nbytes, info->dtype);
+  ec_array array = {data, info->dtype, info->rank, sizes, strides};
+  return ok(f, ec_method_bind_input(m, index, &array, &f->err), "bind_input");
+}
+
+static int bind_input(fuzz *f, ec_method *m, size_t index, const ec_value_info *info, arrays *a) {
+  switch (info->kind) {
+  case EC_KIND_TENSOR: return bind_tensor(f, m, index, &info->tensor, a);
+  case EC_KIND_NONE: return ok(f, ec_method_bind_none(m, index, &f->err), "bind_none");
+  case EC_KIND_STRING:
+    return ok(f, ec_method_bind_string(m, index, info->string, &f->err), "bind_string");
+  case EC_KIND_INT:
+  case EC_KIND_BOOL:
+  case EC_KIND_DOUBLE:
+    return ok(f, ec_method_bind_scalar(m, index, info->scalar, &f->err), "bind_scalar");
+  default: return 0;
+  }
+}
+
+/* ---- running ----------------------------------------------------------------------------- */
+
+/* Every second static output is written to memory of ours. */
+static void bind_outputs(fuzz *f, ec_method *m, size_t count, arrays *a) {
+  for (size_t i = 0; i < count && i < MAX_IO; i++) {
+    if (!ec_method_output_is_static(m, i) || ec_random_below(&f->r, 2)) continue;
+    size_t nbytes = ec_tensor_nbytes(ec_method_output(m, i)->as.tensor);
+    if (nbytes <= INPUT_LIMIT)
+      ok(f, ec_method_bind_output(m, i, new_array(a, nbytes), nbytes, &f->err), "bind_output");
+  }
+}
+
+static void call(fuzz *f, ec_method *m, const ec_method_info *info) {
+  arrays a = {.count = 0};
+  int bound = info->input_count <= MAX_IO;
+  ec_method_lock(m);
+  for (size_t i = 0; bound && i < info->input_count; i++)
+    bound = bind_input(f, m, i, &info->inputs[i], &a);
+  if (!bound) f->counts->skipped++;
+  if (bound) bind_outputs(f, m, info->output_count, &a);
+  if (bound && ok(f, ec_method_execute(m, &f->err), "execute")) {
+    f->counts->ran++;
+    for (size_t i = 0; i < info->output_count; i++) read_value(f, ec_method_output(m, i), 0);
+  }
+  ec_method_unlock(m);
+  for (size_t i = 0; i < a.count; i++) free(a.block[i]);
+}
+
+static void read_attributes(fuzz *f, ec_method *m) {
+  for (size_t i = 0; i < ec_method_attribute_count(m); i++) {
+    const ec_tensor *t = ec_method_attribute(m, i);
+    read_text(f, ec_method_attribute_name(m, i));
+    if (t->data) read_bytes(f, t->data, ec_tensor_nbytes(t));
+    if (t->data && ec_method_attribute_is_mutable(m, i)) memset(t->data, 0, ec_tensor_nbytes(t));
+  }
+}
+
+static void read_info(fuzz *f, const ec_method_info *info) {
+  read_text(f, info->name);
+  read_text(f, info->encoded_inputs);
+  read_text(f, info->encoded_outputs);
+  for (size_t i = 0; i < info->output_count; i++)
+    f->sink += (uint64_t)info->outputs[i].kind + info->outputs[i].tensor.nbytes;
+  for (size_t i = 0; i < info->operator_count; i++) read_text(f, info->operators[i].name);
+  for (size_t i = 0; i < info->delegate_count; i++) read_text(f, info->delegates[i].id);
+  for (size_t i = 0; i < info->attribute_count; i++) read_text(f, info->attributes[i].name);
+  for (size_t i = 0; i < info->arena_count; i++) f->sink += (uint64_t)info->arenas[i];
+}
+
+static void run_method(fuzz *f, const ec_program *program, size_t index) {
+  ec_method_info info;
+  ec_method *m = NULL;
+  ec_method_options options = {.reference_kernels = ec_random_below(&f->r, 4) == 0};
+  f->counts->methods++;
+  int described = ok(f, ec_program_describe(program, index, &info, &f->err), "describe");
+  if (described) read_info(f, &info);
+  const char *name = ec_program_method_name(program, index);
+  if (ok(f, ec_method_load(program, name, &options, &m, &f->err), "method_load")) {
+    ec_method_memory memory;
+    f->counts->loaded++;
+    ec_method_get_memory(m, &memory);
+    if (!described || info.input_count != ec_method_input_count(m)) {
+      fprintf(stderr, "method '%s' loads, but its description differs\n", name);
+      f->bad = 1;
+    } else {
+      for (int i = 0; i < RUNS; i++) call(f, m, &info);
+    }
+    read_attributes(f, m);
+    ec_method_lock(m);
+    ec_method_reset(m);
+    ec_method_unlock(m);
+  }
+  ec_method_free(m);
+  if (described) ec_method_info_deinit(&info);
+}
+
+static void run_program(fuzz *f, const ec_program *program) {
+  ec_program_info info;
+  if (ok(f, ec_program_info_init(program, &info, &f->err), "program_info")) {
+    for (size_t i = 0; i < info.named_count; i++) read_text(f, info.named[i].key);
+    for (size_t i = 0; i < info.segment_count; i++) f->sink += info.segments[i].size;
+    ec_program_info_deinit(&info);
+  }
+  for (size_t i = 0; i < ec_program_method_count(program); i++) run_method(f, program, i);
+}
+
+int ec_fuzz_run(const uint8_t *data, size_t size, ec_random r, ec_fuzz_counts *counts) {
+  fuzz f = {.r = r, .counts = counts};
+  ec_alloc_fail memory;
+  ec_source file = {0};
+  ec_program *program = NULL;
+  ec_program_options options = {(ec_verification)ec_random_below(&f.r, 2),
+                                ec_random_below(&f.r, 2) != 0};
+  ec_alloc_fail_install(&memory);
+  memory.limit = MEMORY_LIMIT;
+  counts->cases++;
+  if (ok(&f, ec_source_open_buffer(&file, data, size, NULL, NULL, &f.err), "source") &&
+      ok(&f, ec_program_open(&options, &file, NULL, 0, &program, &f.err), "program_open")) {
+    counts->opened++;
+    run_program(&f, program);
+    ec_program_free(program);
+  }
+  if (memory.alive) {
+    fprintf(stderr, "%zu blocks of %zu bytes were not freed\n", memory.alive, memory.bytes);
+    f.bad = 1;
+  }
+  ec_alloc_fail_remove(&memory);
+  return f.bad;
+}
