@@ -114,13 +114,18 @@ static size_t gather_arg(ec_value *arg, ec_value **out) {
  * its memory from self. */
 static bool is_only_written(const ec_op *op, size_t i) { return op->args[i].written && i > 0; }
 
+/* et_view points its out elsewhere, maybe at a constant again: it writes no memory. */
+static bool writes_memory(const ec_op *op, size_t i) {
+  return op->args[i].written && strcmp(op->name, "executorch_prim::et_view.default") != 0;
+}
+
 static ec_status gather(ec_method *m, ec_instr *instr, ec_error *err) {
   const ec_op *op = instr->op;
   size_t reads = 0, writes = 0;
   for (size_t i = 0; i < op->nargs; i++) {
     size_t n = gather_arg(instr->args[i], NULL);
     if (!is_only_written(op, i)) reads += n;
-    if (op->args[i].written) writes += n;
+    if (writes_memory(op, i)) writes += n;
   }
   EC_TRY(ec_arena_array(&m->arena, reads, sizeof *instr->reads, "arguments", &instr->reads, err));
   EC_TRY(ec_arena_array(&m->arena, writes, sizeof *instr->writes, "arguments", &instr->writes,
@@ -128,7 +133,7 @@ static ec_status gather(ec_method *m, ec_instr *instr, ec_error *err) {
   for (size_t i = 0; i < op->nargs; i++) {
     if (!is_only_written(op, i))
       instr->read_count += gather_arg(instr->args[i], instr->reads + instr->read_count);
-    if (op->args[i].written)
+    if (writes_memory(op, i))
       instr->write_count += gather_arg(instr->args[i], instr->writes + instr->write_count);
   }
   return EC_OK;

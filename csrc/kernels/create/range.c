@@ -1,0 +1,75 @@
+/* arange: counts as eager does (int64 outputs in integers, all others in float64), computes each
+ * element from its index so that no rounding accumulates, and converts blocks to the output. */
+#include "kernels/create/range.h"
+
+#include <math.h>
+
+#include "kernels/copy.h"
+
+enum { BLOCK = 256 };
+
+/* Elements from start to end, exclusive, in integers; the difference of two int64 fits uint64. */
+static uint64_t count_int(int64_t start, int64_t end, int64_t step) {
+  const bool up = step > 0;
+  if (start == end) return 0;
+  const uint64_t distance = up ? (uint64_t)end - (uint64_t)start : (uint64_t)start - (uint64_t)end;
+  const uint64_t stride = up ? (uint64_t)step : 0 - (uint64_t)step;
+  return (distance - 1) / stride + 1;
+}
+
+static ec_status count(ec_call *c, size_t o, ec_scalar start, ec_scalar end, ec_scalar step,
+                       int64_t *n) {
+  const double a = ec_scalar_double(start), b = ec_scalar_double(end), s = ec_scalar_double(step);
+  const bool whole = ec_arg_tensor(c, o)->dtype == EC_INT64;
+  if (!isfinite(a) || !isfinite(b))
+    return ec_fail(c->err, EC_INVALID_ARGUMENT, "unsupported range: %g to %g", a, b);
+  if (!(s > 0 || s < 0) || (whole && ec_scalar_int(step) == 0))
+    return ec_fail(c->err, EC_INVALID_ARGUMENT, "the step must not be zero");
+  if (s > 0 ? b < a : b > a)
+    return ec_fail(c->err, EC_INVALID_ARGUMENT, "a step of %g does not lead from %g to %g", s, a,
+                   b);
+  if (whole) {
+    const uint64_t exact = count_int(ec_scalar_int(start), ec_scalar_int(end), ec_scalar_int(step));
+    *n = exact > INT64_MAX ? INT64_MAX : (int64_t)exact;
+  } else {
+    const double steps = ceil((b - a) / s);
+    *n = steps >= 0x1p63 ? INT64_MAX : (int64_t)steps;
+  }
+  return EC_OK;
+}
+
+static void fill_ints(ec_tensor *out, int64_t start, int64_t step) {
+  const ec_cast_fn cast = ec_cast(ec_tensor_dtype(out), EC_INT64);
+  const int64_t item = (int64_t)ec_dtype_size(ec_tensor_dtype(out));
+  int64_t block[BLOCK];
+  for (int64_t i = 0; i < out->numel; i += BLOCK) {
+    const int64_t n = out->numel - i < BLOCK ? out->numel - i : BLOCK;
+    for (int64_t k = 0; k < n; k++)
+      block[k] = (int64_t)((uint64_t)start + (uint64_t)(i + k) * (uint64_t)step);
+    cast(n, (char *)out->data + i * item, item, (char *)block, sizeof *block);
+  }
+}
+
+static void fill_doubles(ec_tensor *out, double start, double step) {
+  const ec_cast_fn cast = ec_cast(ec_tensor_dtype(out), EC_FLOAT64);
+  const int64_t item = (int64_t)ec_dtype_size(ec_tensor_dtype(out));
+  double block[BLOCK];
+  for (int64_t i = 0; i < out->numel; i += BLOCK) {
+    const int64_t n = out->numel - i < BLOCK ? out->numel - i : BLOCK;
+    for (int64_t k = 0; k < n; k++) block[k] = start + step * (double)(i + k);
+    cast(n, (char *)out->data + i * item, item, (char *)block, sizeof *block);
+  }
+}
+
+ec_status ec_arange(ec_call *c, size_t o, ec_scalar start, ec_scalar end, ec_scalar step) {
+  int64_t n;
+  ec_tensor *out = ec_arg_tensor(c, o);
+  EC_TRY(ec_call_check_dtype(c, o, EC_SET_REAL));
+  EC_TRY(count(c, o, start, end, step, &n));
+  EC_TRY(ec_call_resize(c, o, 1, &n));
+  if (ec_is_integral(ec_tensor_dtype(out)))
+    fill_ints(out, ec_scalar_int(start), ec_scalar_int(step));
+  else
+    fill_doubles(out, ec_scalar_double(start), ec_scalar_double(step));
+  return EC_OK;
+}
