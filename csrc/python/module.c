@@ -78,8 +78,21 @@ static PyMethodDef functions[] = {
 /* ---- lifecycle --------------------------------------------------------------------------- */
 
 static int add_types(PyObject *module, ecpy_state *state) {
-  if (ecpy_add_type(module, &ecpy_backend_registry_spec, &state->backend_registry_type)) return -1;
-  return ecpy_add_type(module, &ecpy_operator_registry_spec, &state->operator_registry_type);
+  struct {
+    PyType_Spec *spec;
+    PyTypeObject **slot;
+  } types[] = {
+      {&ecpy_runtime_spec, &state->runtime_type},
+      {&ecpy_program_spec, &state->program_type},
+      {&ecpy_method_spec, &state->method_type},
+      {&ecpy_method_meta_spec, &state->method_meta_type},
+      {&ecpy_tensor_info_spec, &state->tensor_info_type},
+      {&ecpy_backend_registry_spec, &state->backend_registry_type},
+      {&ecpy_operator_registry_spec, &state->operator_registry_type},
+  };
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+    if (ecpy_add_type(module, types[i].spec, types[i].slot)) return -1;
+  return 0;
 }
 
 static int intern_names(ecpy_state *state) {

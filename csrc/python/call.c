@@ -1,0 +1,120 @@
+/* One call of a method: prepare inputs, lock, bind, execute without the GIL, read, unlock. */
+#include "python/state.h"
+
+#include "python/method.h"
+
+#include "python/errors.h"
+
+/* Calls with few values need no memory for them. */
+enum { FEW = 16 };
+
+typedef struct call {
+  ecpy_method *method;
+  ecpy_input *inputs;
+  PyArrayObject **outs; /* NULL without out= */
+  PyObject **results;   /* items of the list or tuple that comes back */
+  ec_status status;
+  ec_error err;
+  ecpy_input few_inputs[FEW];
+  PyArrayObject *few_outs[FEW];
+} call;
+
+static void wait_for_lock(void *method) { ec_method_lock(method); }
+
+int ecpy_method_lock(ecpy_method *self) {
+  unsigned long thread = PyThread_get_thread_ident();
+  if (!ec_method_try_lock(self->method)) {
+    if (self->owner == thread) {
+      ecpy_raise_format(self->state, EC_INVALID_STATE, "method '%s' is running in this thread",
+                        ec_method_name(self->method));
+      return -1;
+    }
+    ecpy_without_gil(wait_for_lock, self->method);
+  }
+  self->owner = thread;
+  return 0;
+}
+
+void ecpy_method_unlock(ecpy_method *self) {
+  self->owner = 0;
+  ec_method_unlock(self->method);
+}
+
+static void execute(void *arg) {
+  call *c = arg;
+  c->status = ec_method_execute(c->method->method, &c->err);
+}
+
+/* Everything between lock and unlock. -1 with an exception, or with a status in `c`. */
+static int run_locked(call *c) {
+  ecpy_method *self = c->method;
+  c->status = ecpy_inputs_bind(self, c->inputs, &c->err);
+  if (c->status != EC_OK) return -1;
+  c->err.status = EC_OK;
+  if (ecpy_outputs_bind(self, c->outs, c->inputs, c->results, &c->err)) {
+    c->status = c->err.status;
+    return -1;
+  }
+  ecpy_without_gil(execute, c);
+  if (c->status != EC_OK) return -1;
+  return ecpy_outputs_read(self, c->results);
+}
+
+/* Inputs are prepared; results are NULL. Exceptions are made after unlocking, because making them
+ * may run any code. */
+static int run(call *c) {
+  if (ecpy_method_lock(c->method)) return -1;
+  c->status = EC_OK;
+  int rc = run_locked(c);
+  ecpy_method_unlock(c->method);
+  if (c->status != EC_OK && !PyErr_Occurred()) ecpy_raise(c->method->state, &c->err);
+  if (rc == 0 && c->outs) rc = ecpy_outs_finish(c->method, c->outs, c->results);
+  return rc;
+}
+
+static PyObject *run_into_new(call *c, bool as_tuple) {
+  Py_ssize_t count = (Py_ssize_t)c->method->output_count;
+  PyObject *all = as_tuple ? PyTuple_New(count) : PyList_New(count);
+  if (!all) return NULL;
+  c->results = PySequence_Fast_ITEMS(all);
+  if (run(c)) Py_CLEAR(all);
+  return all;
+}
+
+/* Memory for the values of a call; what FEW can hold is already there. */
+static int reserve(call *c) {
+  ecpy_method *self = c->method;
+  if (self->input_count > FEW) {
+    c->inputs = PyMem_New(ecpy_input, self->input_count);
+    if (!c->inputs) return -1;
+  }
+  if (c->outs && self->output_count > FEW) {
+    c->outs = PyMem_New(PyArrayObject *, self->output_count);
+    if (!c->outs) return -1;
+  }
+  return 0;
+}
+
+static void release(call *c) {
+  if (c->inputs != c->few_inputs) PyMem_Free(c->inputs);
+  if (c->outs != c->few_outs) PyMem_Free(c->outs);
+}
+
+PyObject *ecpy_method_run(ecpy_method *self, PyObject *const *items, size_t count, PyObject *out,
+                          bool as_tuple) {
+  call c; /* not zeroed: a call is to cost little */
+  c.method = self;
+  c.inputs = c.few_inputs;
+  c.outs = out ? c.few_outs : NULL;
+  PyObject *result = NULL;
+  if (reserve(&c)) {
+    PyErr_NoMemory();
+  } else {
+    if (ecpy_inputs_prepare(self, items, count, c.inputs) == 0 &&
+        (!out || ecpy_outs_parse(self, out, c.outs) == 0))
+      result = run_into_new(&c, as_tuple);
+    ecpy_inputs_release(c.inputs, self->input_count);
+  }
+  release(&c);
+  return result;
+}

@@ -1,0 +1,156 @@
+/* DLPack capsules, read here rather than by numpy.from_dlpack, which refuses bfloat16. The structs
+ * are those of the DLPack specification, both of them: 0.x, and 1.x with version and flags. */
+#include "python/state.h"
+
+#include "python/dlpack.h"
+
+#include "core/limits.h"
+#include "python/dtype.h"
+
+enum { DL_CPU = 1, DL_CUDA_HOST = 3 }; /* both are memory that the CPU reads */
+enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_COMPLEX = 5, DL_BOOL = 6 };
+
+typedef struct dl_tensor {
+  void *data;
+  struct {
+    int32_t type, id;
+  } device;
+  int32_t ndim;
+  struct {
+    uint8_t code, bits;
+    uint16_t lanes;
+  } dtype;
+  int64_t *shape;
+  int64_t *strides; /* in elements; NULL: row-major */
+  uint64_t byte_offset;
+} dl_tensor;
+
+typedef struct dl_managed {
+  dl_tensor tensor;
+  void *context;
+  void (*deleter)(struct dl_managed *self);
+} dl_managed;
+
+typedef struct dl_managed_versioned {
+  struct {
+    uint32_t major, minor;
+  } version;
+  void *context;
+  void (*deleter)(struct dl_managed_versioned *self);
+  uint64_t flags;
+  dl_tensor tensor;
+} dl_managed_versioned;
+
+static bool find_dtype(const dl_tensor *tensor, ec_dtype *dtype) {
+  static const struct {
+    uint8_t code, bits;
+    ec_dtype dtype;
+  } rows[] = {
+      {DL_INT, 8, EC_INT8},       {DL_INT, 16, EC_INT16},        {DL_INT, 32, EC_INT32},
+      {DL_INT, 64, EC_INT64},     {DL_UINT, 8, EC_UINT8},        {DL_UINT, 16, EC_UINT16},
+      {DL_UINT, 32, EC_UINT32},   {DL_UINT, 64, EC_UINT64},      {DL_FLOAT, 16, EC_FLOAT16},
+      {DL_FLOAT, 32, EC_FLOAT32}, {DL_FLOAT, 64, EC_FLOAT64},    {DL_BFLOAT, 16, EC_BFLOAT16},
+      {DL_BOOL, 8, EC_BOOL},      {DL_COMPLEX, 64, EC_COMPLEX64}, {DL_COMPLEX, 128, EC_COMPLEX128},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    if (rows[i].code != tensor->dtype.code || rows[i].bits != tensor->dtype.bits) continue;
+    *dtype = rows[i].dtype;
+    return tensor->dtype.lanes == 1;
+  }
+  return false;
+}
+
+/* Byte strides; false where they do not fit. */
+static bool byte_strides(const dl_tensor *tensor, size_t itemsize, npy_intp *sizes,
+                         npy_intp *strides) {
+  int64_t dense = (int64_t)itemsize;
+  for (int32_t i = tensor->ndim - 1; i >= 0; i--) {
+    int64_t stride = dense, size = tensor->shape[i];
+    if (tensor->strides && __builtin_mul_overflow(tensor->strides[i], (int64_t)itemsize, &stride))
+      return false;
+    if (size < 0 || __builtin_mul_overflow(dense, size > 1 ? size : 1, &dense)) return false;
+    sizes[i] = (npy_intp)size;
+    strides[i] = (npy_intp)stride;
+  }
+  return true;
+}
+
+/* An array on a tensor; its base is the capsule, whose destructor calls the deleter when it goes
+ * away unconsumed. */
+static PyObject *wrap(ecpy_state *state, const dl_tensor *tensor, PyObject *capsule) {
+  ec_dtype dtype;
+  if (tensor->device.type != DL_CPU && tensor->device.type != DL_CUDA_HOST)
+    return PyErr_Format(PyExc_BufferError, "the array is on device type %d, not in CPU memory",
+                        (int)tensor->device.type);
+  if (!find_dtype(tensor, &dtype))
+    return PyErr_Format(PyExc_TypeError, "DLPack dtype (code %d, %d bits, %d lanes) is not supported",
+                        tensor->dtype.code, tensor->dtype.bits, tensor->dtype.lanes);
+  npy_intp sizes[EC_MAX_RANK], strides[EC_MAX_RANK];
+  if (tensor->ndim < 0 || tensor->ndim > EC_MAX_RANK ||
+      !byte_strides(tensor, ec_dtype_size(dtype), sizes, strides))
+    return PyErr_Format(PyExc_ValueError, "DLPack array of %d dimensions cannot be used",
+                        (int)tensor->ndim);
+  PyArray_Descr *descr = ecpy_descr(state, dtype);
+  if (!descr) return NULL;
+  char *data = tensor->data ? (char *)tensor->data + tensor->byte_offset : NULL;
+  Py_INCREF(descr);
+  PyObject *array = PyArray_NewFromDescr(&PyArray_Type, descr, tensor->ndim, sizes,
+                                         data ? strides : NULL, data, 0, NULL);
+  if (array && PyArray_SetBaseObject((PyArrayObject *)array, Py_NewRef(capsule)))
+    Py_CLEAR(array);
+  return array;
+}
+
+static PyObject *wrap_capsule(ecpy_state *state, PyObject *capsule) {
+  if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
+    dl_managed_versioned *managed = PyCapsule_GetPointer(capsule, "dltensor_versioned");
+    if (managed->version.major == 1) return wrap(state, &managed->tensor, capsule);
+    return PyErr_Format(PyExc_BufferError, "DLPack version %u is not supported (expected 1)",
+                        (unsigned)managed->version.major);
+  }
+  if (PyCapsule_IsValid(capsule, "dltensor")) {
+    dl_managed *managed = PyCapsule_GetPointer(capsule, "dltensor");
+    return wrap(state, &managed->tensor, capsule);
+  }
+  return PyErr_Format(PyExc_TypeError, "__dlpack__ gave %.200s, not a capsule \"dltensor\"",
+                      Py_TYPE(capsule)->tp_name);
+}
+
+/* __dlpack__(max_version=(1, 0)); libraries from before 1.0 do not know the argument. */
+static PyObject *get_capsule(ecpy_state *state, PyObject *object) {
+  PyObject *method = PyObject_GetAttr(object, state->name_dlpack);
+  PyObject *kwargs = method ? Py_BuildValue("{s:(ii)}", "max_version", 1, 0) : NULL;
+  PyObject *none = kwargs ? PyTuple_New(0) : NULL;
+  PyObject *capsule = none ? PyObject_Call(method, none, kwargs) : NULL;
+  if (!capsule && none && PyErr_ExceptionMatches(PyExc_TypeError)) {
+    PyErr_Clear();
+    capsule = PyObject_CallNoArgs(method);
+  }
+  Py_XDECREF(none);
+  Py_XDECREF(kwargs);
+  Py_XDECREF(method);
+  return capsule;
+}
+
+/* Asked first, so that an array on a GPU is refused before anything waits for it. */
+static int check_device(ecpy_state *state, PyObject *object) {
+  if (!PyObject_HasAttr(object, state->name_dlpack_device)) return 0;
+  PyObject *device = PyObject_CallMethodNoArgs(object, state->name_dlpack_device);
+  if (!device) return -1;
+  PyObject *type = PySequence_GetItem(device, 0);
+  Py_DECREF(device);
+  long number = type ? PyLong_AsLong(type) : -1; /* an IntEnum, or an int */
+  Py_XDECREF(type);
+  if (number == -1 && PyErr_Occurred()) return -1;
+  if (number == DL_CPU || number == DL_CUDA_HOST) return 0;
+  PyErr_Format(PyExc_BufferError, "the array is on device type %ld, not in CPU memory", number);
+  return -1;
+}
+
+PyObject *ecpy_from_dlpack(ecpy_state *state, PyObject *object) {
+  if (check_device(state, object)) return NULL;
+  PyObject *capsule = get_capsule(state, object);
+  PyObject *array = capsule ? wrap_capsule(state, capsule) : NULL;
+  Py_XDECREF(capsule);
+  return array;
+}

@@ -1,0 +1,224 @@
+/* Plain dictionaries of what a program's file says: Program.info() and Program.requirements(). */
+#include "python/state.h"
+
+#include "python/errors.h"
+#include "python/program.h"
+
+/* Appends and takes an item; NULL lists and items mean that something failed before. */
+static void append(PyObject **list, PyObject *item) {
+  if (!item || (*list && PyList_Append(*list, item))) Py_CLEAR(*list);
+  Py_XDECREF(item);
+}
+
+static PyObject *bool_object(bool value) { return Py_NewRef(value ? Py_True : Py_False); }
+
+static PyObject *dim_order(const ec_tensor_info *info) {
+  int64_t order[EC_MAX_RANK];
+  for (size_t i = 0; i < info->rank; i++) order[i] = info->dim_order[i];
+  PyObject *tuple = ecpy_int_tuple(order, info->rank);
+  PyObject *list = tuple ? PySequence_List(tuple) : NULL;
+  Py_XDECREF(tuple);
+  return list;
+}
+
+static PyObject *int_list(const int64_t *items, size_t count) {
+  PyObject *tuple = ecpy_int_tuple(items, count);
+  PyObject *list = tuple ? PySequence_List(tuple) : NULL;
+  Py_XDECREF(tuple);
+  return list;
+}
+
+static const char *dynamism_name(ec_dynamism dynamism) {
+  return dynamism == EC_STATIC ? "static" : dynamism == EC_DYNAMIC_BOUND ? "bound" : "unbound";
+}
+
+static PyObject *tensor_dict(const ec_tensor_info *info) {
+  return Py_BuildValue("{s:s, s:N, s:s, s:N, s:N, s:s, s:N, s:n}", "kind", "Tensor", "name",
+                       ecpy_text(info->name), "dtype", ec_dtype_name(info->dtype), "shape",
+                       int_list(info->sizes, info->rank), "dim_order", dim_order(info), "dynamism",
+                       dynamism_name(info->dynamism), "is_memory_planned",
+                       bool_object(info->is_memory_planned), "nbytes", (Py_ssize_t)info->nbytes);
+}
+
+static PyObject *value_dict(const ec_value_info *info) {
+  const char *kind = ec_kind_name(info->kind);
+  switch (info->kind) {
+  case EC_KIND_TENSOR: return tensor_dict(&info->tensor);
+  case EC_KIND_INT:
+    return Py_BuildValue("{s:s, s:L}", "kind", kind, "value", (long long)info->scalar.as.i);
+  case EC_KIND_DOUBLE: return Py_BuildValue("{s:s, s:d}", "kind", kind, "value", info->scalar.as.d);
+  case EC_KIND_BOOL:
+    return Py_BuildValue("{s:s, s:N}", "kind", kind, "value", bool_object(info->scalar.as.b));
+  case EC_KIND_STRING:
+    return Py_BuildValue("{s:s, s:N}", "kind", kind, "value", ecpy_text(info->string));
+  default: return Py_BuildValue("{s:s}", "kind", kind);
+  }
+}
+
+static PyObject *value_list(const ec_value_info *values, size_t count) {
+  PyObject *list = PyList_New(0);
+  for (size_t i = 0; list && i < count; i++) append(&list, value_dict(&values[i]));
+  return list;
+}
+
+static PyObject *attribute_list(const ec_method_info *info) {
+  PyObject *list = PyList_New(0);
+  for (size_t i = 0; list && i < info->attribute_count; i++)
+    append(&list, tensor_dict(&info->attributes[i]));
+  return list;
+}
+
+static PyObject *operator_list(const ec_method_info *info) {
+  PyObject *list = PyList_New(0);
+  for (size_t i = 0; list && i < info->operator_count; i++) {
+    const ec_op_use *use = &info->operators[i];
+    append(&list, Py_BuildValue("{s:N, s:n, s:N}", "name", ecpy_text(use->name), "calls",
+                                (Py_ssize_t)use->calls, "available", bool_object(use->available)));
+  }
+  return list;
+}
+
+static PyObject *delegate_list(const ec_method_info *info) {
+  PyObject *list = PyList_New(0);
+  for (size_t i = 0; list && i < info->delegate_count; i++) {
+    const ec_delegate_use *use = &info->delegates[i];
+    append(&list, Py_BuildValue("{s:N, s:n, s:n, s:N, s:N}", "id", ecpy_text(use->id), "payload",
+                                (Py_ssize_t)use->payload, "calls", (Py_ssize_t)use->calls,
+                                "registered", bool_object(use->registered), "available",
+                                bool_object(use->available)));
+  }
+  return list;
+}
+
+static PyObject *method_dict(const ec_method_info *info) {
+  return Py_BuildValue(
+      "{s:N, s:N, s:N, s:N, s:N, s:N, s:N, s:n, s:n, s:n, s:K, s:N, s:N}", "name",
+      ecpy_text(info->name), "inputs", value_list(info->inputs, info->input_count), "outputs",
+      value_list(info->outputs, info->output_count), "attributes", attribute_list(info), "arenas",
+      int_list(info->arenas, info->arena_count), "operators", operator_list(info), "delegates",
+      delegate_list(info), "values", (Py_ssize_t)info->value_count, "instructions",
+      (Py_ssize_t)info->instruction_count, "chains", (Py_ssize_t)info->chain_count,
+      "constant_bytes", (unsigned long long)info->constant_bytes, "encoded_inputs",
+      ecpy_text(info->encoded_inputs), "encoded_outputs", ecpy_text(info->encoded_outputs));
+}
+
+static PyObject *method_list(ecpy_state *state, ecpy_shared *shared) {
+  PyObject *list = PyList_New(0);
+  for (size_t i = 0; list && i < ec_program_method_count(shared->program); i++) {
+    ec_method_info info = {0};
+    if (ecpy_describe(state, shared, i, &info)) {
+      Py_CLEAR(list);
+      break;
+    }
+    append(&list, method_dict(&info));
+    ec_method_info_deinit(&info);
+  }
+  return list;
+}
+
+static PyObject *segment_list(const ec_program_info *info) {
+  PyObject *list = PyList_New(0);
+  for (size_t i = 0; list && i < info->segment_count; i++)
+    append(&list, Py_BuildValue("{s:K, s:K}", "offset",
+                                (unsigned long long)info->segments[i].offset, "size",
+                                (unsigned long long)info->segments[i].size));
+  return list;
+}
+
+static PyObject *named_list(const ec_program_info *info) {
+  PyObject *list = PyList_New(0);
+  for (size_t i = 0; list && i < info->named_count; i++)
+    append(&list, Py_BuildValue("{s:N, s:K, s:i}", "key", ecpy_text(info->named[i].key), "size",
+                                (unsigned long long)info->named[i].size, "source",
+                                info->named[i].source));
+  return list;
+}
+
+PyObject *ecpy_program_info(ecpy_state *state, ecpy_shared *shared) {
+  ec_error err;
+  ec_error_clear(&err);
+  ec_program_info info = {0};
+  if (ec_program_info_init(shared->program, &info, &err) != EC_OK) return ecpy_raise(state, &err);
+  PyObject *dict = Py_BuildValue(
+      "{s:K, s:K, s:K, s:I, s:I, s:N, s:N, s:N}", "file_size", (unsigned long long)info.file_size,
+      "program_size", (unsigned long long)info.program_size, "segment_base",
+      (unsigned long long)info.segment_base, "header_length", (unsigned)info.header_length,
+      "version", (unsigned)info.version, "segments", segment_list(&info), "named_data",
+      named_list(&info), "methods", method_list(state, shared));
+  ec_program_info_deinit(&info);
+  return dict;
+}
+
+/* ---- requirements ------------------------------------------------------------------------ */
+
+/* dict[name] += count. Takes the name. */
+static int add_count(PyObject *dict, PyObject *name, size_t count) {
+  if (!name) return -1;
+  PyObject *old = PyDict_GetItemWithError(dict, name);
+  size_t sum = count + (old ? PyLong_AsSize_t(old) : 0);
+  PyObject *value = PyErr_Occurred() ? NULL : PyLong_FromSize_t(sum);
+  int rc = value ? PyDict_SetItem(dict, name, value) : -1;
+  Py_XDECREF(value);
+  Py_DECREF(name);
+  return rc;
+}
+
+typedef struct needs {
+  PyObject *operators, *backends;                 /* name -> calls, id -> bytes of payload */
+  PyObject *missing_operators, *missing_backends; /* sets of names */
+} needs;
+
+static int add_missing(PyObject *set, const char *name, bool present) {
+  if (present) return 0;
+  PyObject *text = ecpy_text(name);
+  int rc = text ? PySet_Add(set, text) : -1;
+  Py_XDECREF(text);
+  return rc;
+}
+
+static int add_method(needs *n, const ec_method_info *info) {
+  for (size_t i = 0; i < info->operator_count; i++) {
+    const ec_op_use *use = &info->operators[i];
+    if (add_count(n->operators, ecpy_text(use->name), use->calls)) return -1;
+    if (add_missing(n->missing_operators, use->name, use->available)) return -1;
+  }
+  for (size_t i = 0; i < info->delegate_count; i++) {
+    const ec_delegate_use *use = &info->delegates[i];
+    if (add_count(n->backends, ecpy_text(use->id), use->payload)) return -1;
+    if (add_missing(n->missing_backends, use->id, use->available)) return -1;
+  }
+  return 0;
+}
+
+static int add_methods(ecpy_state *state, ecpy_shared *shared, needs *n) {
+  if (!n->operators || !n->backends || !n->missing_operators || !n->missing_backends) return -1;
+  for (size_t i = 0; i < ec_program_method_count(shared->program); i++) {
+    ec_method_info info = {0};
+    if (ecpy_describe(state, shared, i, &info)) return -1;
+    int rc = add_method(n, &info);
+    ec_method_info_deinit(&info);
+    if (rc) return rc;
+  }
+  return 0;
+}
+
+/* A sorted list of a set's items. */
+static PyObject *sorted_list(PyObject *set) {
+  PyObject *list = PySequence_List(set);
+  if (list && PyList_Sort(list)) Py_CLEAR(list);
+  return list;
+}
+
+PyObject *ecpy_program_requirements(ecpy_state *state, ecpy_shared *shared) {
+  needs n = {PyDict_New(), PyDict_New(), PySet_New(NULL), PySet_New(NULL)};
+  PyObject *dict = NULL;
+  if (add_methods(state, shared, &n) == 0)
+    dict = Py_BuildValue("{s:O, s:O, s:N, s:N}", "operators", n.operators, "backends", n.backends,
+                         "missing_operators", sorted_list(n.missing_operators), "missing_backends",
+                         sorted_list(n.missing_backends));
+  Py_XDECREF(n.operators);
+  Py_XDECREF(n.backends);
+  Py_XDECREF(n.missing_operators);
+  Py_XDECREF(n.missing_backends);
+  return dict;
+}

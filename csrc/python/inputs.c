@@ -1,0 +1,243 @@
+/* Inputs of a call: made ready while foreign code may still run, bound when the method is locked. */
+#include "python/state.h"
+
+#include "python/method.h"
+
+#include "python/convert.h"
+#include "python/dtype.h"
+#include "python/errors.h"
+
+#include <stdarg.h>
+
+/* ---- messages ---------------------------------------------------------------------------- */
+
+/* "(<=8, 4)" */
+static PyObject *shape_text(const ec_tensor_info *info) {
+  const char *bound = info->dynamism == EC_STATIC ? "" : "<=";
+  PyObject *text = PyUnicode_FromString("(");
+  for (size_t i = 0; text && i < info->rank; i++) {
+    PyObject *longer = PyUnicode_FromFormat("%U%s%s%lld", text, i ? ", " : "", bound,
+                                            (long long)info->sizes[i]);
+    Py_SETREF(text, longer);
+  }
+  if (text) Py_SETREF(text, PyUnicode_FromFormat("%U%s)", text, info->rank == 1 ? "," : ""));
+  return text;
+}
+
+/* "a float32 array of shape (2, 2)", "the int 3", "None" */
+static PyObject *expected_text(const ec_value_info *info) {
+  PyObject *part = NULL, *text = NULL;
+  switch (info->kind) {
+  case EC_KIND_TENSOR:
+    part = shape_text(&info->tensor);
+    if (part)
+      text = PyUnicode_FromFormat("a %s array of shape %U", ec_dtype_name(info->tensor.dtype), part);
+    break;
+  case EC_KIND_INT:
+    text = PyUnicode_FromFormat("the int %lld", (long long)info->scalar.as.i);
+    break;
+  case EC_KIND_DOUBLE:
+    part = PyFloat_FromDouble(info->scalar.as.d);
+    if (part) text = PyUnicode_FromFormat("the float %R", part);
+    break;
+  case EC_KIND_BOOL:
+    text = PyUnicode_FromFormat("the bool %s", info->scalar.as.b ? "True" : "False");
+    break;
+  case EC_KIND_STRING:
+    part = ecpy_text(info->string);
+    if (part) text = PyUnicode_FromFormat("the str %R", part);
+    break;
+  default: text = PyUnicode_FromString(ec_kind_name(info->kind));
+  }
+  Py_XDECREF(part);
+  return text;
+}
+
+static const ec_method_info *meta_info(ecpy_method *self) {
+  PyObject *meta = ecpy_method_get_meta(self);
+  return meta ? ecpy_method_meta_info(meta) : NULL;
+}
+
+/* " ('weight')" where the input has a name */
+static PyObject *name_text(const ec_value_info *info) {
+  PyObject *name = ecpy_text(info->kind == EC_KIND_TENSOR ? info->tensor.name : NULL);
+  if (!name || name == Py_None) {
+    Py_XSETREF(name, PyUnicode_FromString(""));
+    return name;
+  }
+  Py_SETREF(name, PyUnicode_FromFormat(" ('%U')", name));
+  return name;
+}
+
+void *ecpy_input_error(ecpy_method *self, size_t index, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  PyObject *sentence = PyUnicode_FromFormatV(format, args);
+  va_end(args);
+  const ec_method_info *info = sentence ? meta_info(self) : NULL;
+  if (!info || index >= info->input_count) {
+    Py_XDECREF(sentence);
+    return NULL;
+  }
+  PyObject *expected = expected_text(&info->inputs[index]);
+  PyObject *name = expected ? name_text(&info->inputs[index]) : NULL;
+  if (name)
+    ecpy_raise_format(self->state, EC_INVALID_ARGUMENT, "method '%s', input %zu%U: %U; expected %U",
+                      info->name, index, name, sentence, expected);
+  Py_XDECREF(name);
+  Py_XDECREF(expected);
+  Py_DECREF(sentence);
+  return NULL;
+}
+
+/* "expected 2 inputs (a float32 array of shape (2, 2), the int 3), got 1" */
+static int count_error(ecpy_method *self, size_t count) {
+  const ec_method_info *info = meta_info(self);
+  PyObject *list = info ? PyUnicode_FromString("") : NULL;
+  for (size_t i = 0; list && i < info->input_count; i++) {
+    PyObject *one = expected_text(&info->inputs[i]);
+    Py_SETREF(list, one ? PyUnicode_FromFormat("%U%s%U", list, i ? ", " : "", one) : NULL);
+    Py_XDECREF(one);
+  }
+  if (!list) return -1;
+  size_t n = self->input_count;
+  ecpy_raise_format(self->state, EC_INVALID_ARGUMENT,
+                    "method '%s' takes %zu input%s%s%U%s, but got %zu", ec_method_name(self->method),
+                    n, n == 1 ? "" : "s", n ? ": " : "", list, n ? "" : "", count);
+  Py_DECREF(list);
+  return -1;
+}
+
+/* ---- making ready ------------------------------------------------------------------------ */
+
+static bool is_real_number(PyObject *object) {
+  if (PyBool_Check(object) || PyArray_IsScalar(object, Bool)) return false;
+  return PyLong_Check(object) || PyFloat_Check(object) || PyArray_IsScalar(object, Integer) ||
+         PyArray_IsScalar(object, Floating);
+}
+
+static int prepare_int(ecpy_method *self, size_t index, PyObject *object, ec_scalar *out) {
+  if (is_real_number(object) && PyIndex_Check(object)) {
+    PyObject *number = PyNumber_Index(object);
+    int overflow = 0;
+    out->kind = EC_KIND_INT;
+    out->as.i = number ? PyLong_AsLongLongAndOverflow(number, &overflow) : -1;
+    Py_XDECREF(number);
+    if (!number || (out->as.i == -1 && PyErr_Occurred())) return -1;
+    if (!overflow) return 0;
+  }
+  ecpy_input_error(self, index, "found %R", object);
+  return -1;
+}
+
+static int prepare_scalar(ecpy_method *self, size_t index, PyObject *object, ec_scalar *out) {
+  ec_kind kind = (ec_kind)self->inputs[index].kind;
+  if (kind == EC_KIND_INT) return prepare_int(self, index, object, out);
+  out->kind = kind;
+  if (kind == EC_KIND_DOUBLE && is_real_number(object)) {
+    out->as.d = PyFloat_AsDouble(object);
+    return out->as.d == -1 && PyErr_Occurred() ? -1 : 0;
+  }
+  if (kind == EC_KIND_BOOL && (PyBool_Check(object) || PyArray_IsScalar(object, Bool))) {
+    out->as.b = PyObject_IsTrue(object) == 1;
+    return 0;
+  }
+  ecpy_input_error(self, index, "found %R", object);
+  return -1;
+}
+
+/* The common case: an array that can be bound as it is. */
+static inline bool is_plain(ecpy_method *self, size_t index, PyObject *object) {
+  ec_dtype dtype, expected = (ec_dtype)self->inputs[index].dtype;
+  if (!PyArray_CheckExact(object) || !PyArray_ISBEHAVED_RO((PyArrayObject *)object)) return false;
+  return ecpy_dtype_of(self->state, PyArray_DESCR((PyArrayObject *)object), expected, &dtype);
+}
+
+static int prepare(ecpy_method *self, size_t index, PyObject *object, ecpy_input *input) {
+  switch (self->inputs[index].kind) {
+  case EC_KIND_TENSOR:
+    input->keep = is_plain(self, index, object) ? Py_NewRef(object)
+                                                : ecpy_to_array(self, index, object);
+    return input->keep ? 0 : -1;
+  case EC_KIND_INT:
+  case EC_KIND_DOUBLE:
+  case EC_KIND_BOOL: return prepare_scalar(self, index, object, &input->scalar);
+  case EC_KIND_STRING:
+    if (!PyUnicode_Check(object)) break;
+    input->keep = Py_NewRef(object);
+    return PyUnicode_AsUTF8(object) ? 0 : -1;
+  case EC_KIND_NONE:
+    if (object == Py_None) return 0;
+    break;
+  default:
+    ecpy_raise_format(self->state, EC_NOT_SUPPORTED, "method '%s', input %zu: inputs of kind %s",
+                      ec_method_name(self->method), index,
+                      ec_kind_name((ec_kind)self->inputs[index].kind));
+    return -1;
+  }
+  ecpy_input_error(self, index, "found %.200s", Py_TYPE(object)->tp_name);
+  return -1;
+}
+
+int ecpy_inputs_prepare(ecpy_method *self, PyObject *const *items, size_t count,
+                        ecpy_input *inputs) {
+  for (size_t i = 0; i < self->input_count; i++) inputs[i].keep = NULL;
+  if (count != self->input_count) return count_error(self, count);
+  for (size_t i = 0; i < count; i++)
+    if (prepare(self, i, items[i], &inputs[i])) return -1;
+  return 0;
+}
+
+void ecpy_inputs_release(ecpy_input *inputs, size_t count) {
+  for (size_t i = 0; i < count; i++) Py_XDECREF(inputs[i].keep);
+}
+
+/* ---- binding ----------------------------------------------------------------------------- */
+
+static ec_status bind_array(ecpy_method *self, size_t index, PyArrayObject *array, ec_error *err) {
+  ec_dtype dtype = EC_UINT8, expected = (ec_dtype)self->inputs[index].dtype;
+  ecpy_dtype_of(self->state, PyArray_DESCR(array), expected, &dtype);
+  ec_array view = {.data = PyArray_DATA(array),
+                   .dtype = dtype,
+                   .rank = (size_t)PyArray_NDIM(array),
+                   .sizes = (const int64_t *)PyArray_DIMS(array),
+                   .strides = (const int64_t *)PyArray_STRIDES(array)};
+  return ec_method_bind_input(self->method, index, &view, err);
+}
+
+_Static_assert(sizeof(npy_intp) == sizeof(int64_t), "shapes of arrays are read as int64_t");
+
+ec_status ecpy_inputs_bind(ecpy_method *self, const ecpy_input *inputs, ec_error *err) {
+  for (size_t i = 0; i < self->input_count; i++) {
+    switch (self->inputs[i].kind) {
+    case EC_KIND_TENSOR: EC_TRY(bind_array(self, i, (PyArrayObject *)inputs[i].keep, err)); break;
+    case EC_KIND_STRING:
+      EC_TRY(ec_method_bind_string(self->method, i, PyUnicode_AsUTF8(inputs[i].keep), err));
+      break;
+    case EC_KIND_NONE: EC_TRY(ec_method_bind_none(self->method, i, err)); break;
+    default: EC_TRY(ec_method_bind_scalar(self->method, i, inputs[i].scalar, err));
+    }
+  }
+  return EC_OK;
+}
+
+/* The bytes that an array spans: [low, high). */
+static void extent(PyArrayObject *array, uintptr_t *low, uintptr_t *high) {
+  *low = *high = (uintptr_t)PyArray_DATA(array);
+  if (PyArray_SIZE(array) == 0) return;
+  for (int i = 0; i < PyArray_NDIM(array); i++) {
+    npy_intp span = PyArray_STRIDE(array, i) * (PyArray_DIM(array, i) - 1);
+    if (span < 0)
+      *low -= (uintptr_t)-span;
+    else
+      *high += (uintptr_t)span;
+  }
+  *high += (uintptr_t)PyArray_ITEMSIZE(array);
+}
+
+bool ecpy_overlaps(PyArrayObject *array, PyArrayObject *other) {
+  uintptr_t low, high, other_low, other_high;
+  extent(array, &low, &high);
+  extent(other, &other_low, &other_high);
+  return low < other_high && other_low < high;
+}

@@ -1,0 +1,94 @@
+/* The Method object, shared by its type (method_type.c), its inputs (inputs.c), its outputs
+ * (outputs.c) and its calls (call.c). */
+#ifndef EC_PYTHON_METHOD_H
+#define EC_PYTHON_METHOD_H
+
+#include "python/program.h"
+#include "python/state.h"
+#include "runtime/method.h"
+
+/* What a call needs to know of an input or output, read once when the method is loaded. */
+typedef struct ecpy_slot {
+  uint8_t kind;     /* an ec_kind */
+  uint8_t dtype;    /* an ec_dtype, of tensors */
+  uint8_t rank;
+  bool fixed;       /* an output of fixed shape: memory can be given beforehand */
+  bool row_major;
+  PyArray_Descr *descr; /* of tensors that outputs can have */
+  size_t nbytes;        /* with the shape below, of fixed ones */
+  npy_intp sizes[EC_MAX_RANK], strides[EC_MAX_RANK]; /* strides in bytes */
+} ecpy_slot;
+
+typedef struct ecpy_method {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  ecpy_state *state;
+  ecpy_shared *shared;
+  ec_method *method;
+  PyObject *meta;      /* MethodMeta, made when first asked for */
+  unsigned long owner; /* the thread that has the lock, 0 for none; guarded by the GIL */
+  size_t input_count, output_count;
+  ecpy_slot *inputs, *outputs;
+} ecpy_method;
+
+/* Locks the method, giving up the GIL while another thread has it. -1 with InvalidStateError where
+ * this very thread has it (a finalizer or __array__ that calls the method that is running). */
+int ecpy_method_lock(ecpy_method *self);
+void ecpy_method_unlock(ecpy_method *self);
+
+/* The MethodMeta of a method: borrowed, NULL with an exception. */
+PyObject *ecpy_method_get_meta(ecpy_method *self);
+
+/* Runs the method; `out` is NULL, or what the caller gave for out=. The results as a new list, or
+ * as a tuple. */
+PyObject *ecpy_method_run(ecpy_method *self, PyObject *const *items, size_t count, PyObject *out,
+                          bool as_tuple);
+
+/* ---- inputs ---- */
+
+/* An input that is ready to be bound. */
+typedef struct ecpy_input {
+  PyObject *keep;   /* strong: an array, a str, or NULL */
+  ec_scalar scalar; /* for a slot that is a number */
+} ecpy_input;
+
+/* Makes inputs ready; runs foreign code (__dlpack__), so it comes before locking. On failure what
+ * was made before is kept in `inputs`, for ecpy_inputs_release. */
+int ecpy_inputs_prepare(ecpy_method *self, PyObject *const *items, size_t count,
+                        ecpy_input *inputs);
+void ecpy_inputs_release(ecpy_input *inputs, size_t count);
+
+/* Binds all inputs of the locked method. */
+ec_status ecpy_inputs_bind(ecpy_method *self, const ecpy_input *inputs, ec_error *err);
+
+/* Whether an array's memory overlaps that of an input, or of an array of `others` (a list or
+ * tuple whose items may be NULL). */
+bool ecpy_overlaps(PyArrayObject *array, PyArrayObject *other);
+
+/* Raises InvalidArgument: "method 'forward', input 1: <sentence>; expected <what>". Returns NULL. */
+void *ecpy_input_error(ecpy_method *self, size_t index, const char *format, ...);
+
+/* ---- outputs ---- */
+
+/* A new array for a tensor of this shape and order. */
+PyArrayObject *ecpy_new_array(PyArray_Descr *descr, size_t rank, const npy_intp *sizes,
+                              const npy_intp *strides, bool row_major);
+
+/* Checks out= and gives the array for each output: `outs` (count of outputs) borrowed or NULL. */
+int ecpy_outs_parse(ecpy_method *self, PyObject *out, PyArrayObject **outs);
+
+/* Puts a new array for each output of fixed shape into `results`, or the one given by the caller
+ * where it can be written directly; binds them. -1 with an exception or with a filled `err`. */
+int ecpy_outputs_bind(ecpy_method *self, PyArrayObject *const *outs, const ecpy_input *inputs,
+                      PyObject **results, ec_error *err);
+
+/* Reads the other outputs into `results`. */
+int ecpy_outputs_read(ecpy_method *self, PyObject **results);
+
+/* Copies results into the arrays of out= that could not be written directly. */
+int ecpy_outs_finish(ecpy_method *self, PyArrayObject *const *outs, PyObject **results);
+
+/* A new array that owns a copy of a tensor's data. */
+PyObject *ecpy_tensor_copy(ecpy_state *state, const ec_tensor *tensor);
+
+#endif

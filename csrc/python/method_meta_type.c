@@ -1,0 +1,238 @@
+/* MethodMeta: what a program says about a method's inputs, outputs and attributes. */
+#include "python/state.h"
+
+#include "python/errors.h"
+#include "python/program.h"
+
+typedef struct ecpy_method_meta {
+  PyObject_HEAD
+  ecpy_shared *shared;
+  ec_method_info info;
+} ecpy_method_meta;
+
+const ec_method_info *ecpy_method_meta_info(PyObject *meta) {
+  return &((ecpy_method_meta *)meta)->info;
+}
+
+/* ---- lifecycle ---- */
+
+PyObject *ecpy_method_meta_new(ecpy_state *state, ecpy_shared *shared, size_t index) {
+  PyTypeObject *type = state->method_meta_type;
+  ecpy_method_meta *self = (ecpy_method_meta *)type->tp_alloc(type, 0);
+  if (!self) return NULL;
+  if (ecpy_describe(state, shared, index, &self->info)) {
+    Py_DECREF(self);
+    return NULL;
+  }
+  self->shared = ecpy_shared_take(shared);
+  return (PyObject *)self;
+}
+
+static void method_meta_dealloc(PyObject *object) {
+  ecpy_method_meta *self = (ecpy_method_meta *)object;
+  PyTypeObject *type = Py_TYPE(object);
+  if (self->shared) ec_method_info_deinit(&self->info);
+  ecpy_shared_release(self->shared);
+  type->tp_free(object);
+  Py_DECREF(type);
+}
+
+/* ---- documented methods ---- */
+
+PyDoc_STRVAR(
+    method_meta_doc,
+    "What a program says about a method, without loading it.\n\n"
+    "name(), num_inputs() and so on are the official methods. `inputs` and `outputs` list all\n"
+    "values with their kinds; indices are those of the arguments of Method.execute.");
+
+PyDoc_STRVAR(name_doc, "name($self, /)\n--\n\nThe name of the method.");
+
+static PyObject *name(PyObject *self, PyObject *Py_UNUSED(args)) {
+  return ecpy_text(ecpy_method_meta_info(self)->name);
+}
+
+PyDoc_STRVAR(num_inputs_doc, "num_inputs($self, /)\n--\n\nThe number of inputs.");
+
+static PyObject *num_inputs(PyObject *self, PyObject *Py_UNUSED(args)) {
+  return PyLong_FromSize_t(ecpy_method_meta_info(self)->input_count);
+}
+
+PyDoc_STRVAR(num_outputs_doc, "num_outputs($self, /)\n--\n\nThe number of outputs.");
+
+static PyObject *num_outputs(PyObject *self, PyObject *Py_UNUSED(args)) {
+  return PyLong_FromSize_t(ecpy_method_meta_info(self)->output_count);
+}
+
+PyDoc_STRVAR(num_attributes_doc,
+             "num_attributes($self, /)\n--\n\nThe number of attributes: tensors with a name.");
+
+static PyObject *num_attributes(PyObject *self, PyObject *Py_UNUSED(args)) {
+  return PyLong_FromSize_t(ecpy_method_meta_info(self)->attribute_count);
+}
+
+/* An index argument below count, or -1 with an IndexError. */
+static Py_ssize_t parse_index(PyObject *args, PyObject *kwargs, const char *what, size_t count) {
+  static char *names[] = {"index", NULL};
+  Py_ssize_t index;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "n", names, &index)) return -1;
+  if (index >= 0 && (size_t)index < count) return index;
+  PyErr_Format(PyExc_IndexError, "no %s tensor at %zd: the method has %zu %ss", what, index, count,
+               what);
+  return -1;
+}
+
+static PyObject *value_meta(PyObject *self, PyObject *args, PyObject *kwargs, const char *what,
+                            const ec_value_info *values, size_t count) {
+  Py_ssize_t index = parse_index(args, kwargs, what, count);
+  if (index < 0) return NULL;
+  if (values[index].kind == EC_KIND_TENSOR)
+    return ecpy_tensor_info_new(ecpy_state_of(self), self, &values[index].tensor);
+  return PyErr_Format(PyExc_IndexError, "no %s tensor at %zd: the %s is of kind %s", what, index,
+                      what, ec_kind_name(values[index].kind));
+}
+
+PyDoc_STRVAR(input_doc,
+             "input_tensor_meta($self, /, index)\n--\n\n"
+             "The TensorInfo of an input. Raises IndexError where there is no such tensor.");
+
+static PyObject *input_tensor_meta(PyObject *self, PyObject *args, PyObject *kwargs) {
+  const ec_method_info *info = ecpy_method_meta_info(self);
+  return value_meta(self, args, kwargs, "input", info->inputs, info->input_count);
+}
+
+PyDoc_STRVAR(output_doc,
+             "output_tensor_meta($self, /, index)\n--\n\n"
+             "The TensorInfo of an output. Raises IndexError where there is no such tensor.");
+
+static PyObject *output_tensor_meta(PyObject *self, PyObject *args, PyObject *kwargs) {
+  const ec_method_info *info = ecpy_method_meta_info(self);
+  return value_meta(self, args, kwargs, "output", info->outputs, info->output_count);
+}
+
+PyDoc_STRVAR(attribute_doc,
+             "attribute_tensor_meta($self, /, index)\n--\n\n"
+             "The TensorInfo of an attribute. Raises IndexError where there is no such tensor.");
+
+static PyObject *attribute_tensor_meta(PyObject *self, PyObject *args, PyObject *kwargs) {
+  const ec_method_info *info = ecpy_method_meta_info(self);
+  Py_ssize_t index = parse_index(args, kwargs, "attribute", info->attribute_count);
+  if (index < 0) return NULL;
+  return ecpy_tensor_info_new(ecpy_state_of(self), self, &info->attributes[index]);
+}
+
+/* A TensorInfo, or the traced value of another kind; None for lists and None. */
+static PyObject *value_object(PyObject *self, const ec_value_info *value) {
+  switch (value->kind) {
+  case EC_KIND_TENSOR: return ecpy_tensor_info_new(ecpy_state_of(self), self, &value->tensor);
+  case EC_KIND_INT: return PyLong_FromLongLong(value->scalar.as.i);
+  case EC_KIND_DOUBLE: return PyFloat_FromDouble(value->scalar.as.d);
+  case EC_KIND_BOOL: return PyBool_FromLong(value->scalar.as.b);
+  case EC_KIND_STRING: return ecpy_text(value->string);
+  default: Py_RETURN_NONE;
+  }
+}
+
+static PyObject *values(PyObject *self, const ec_value_info *items, size_t count) {
+  PyObject *tuple = PyTuple_New((Py_ssize_t)count);
+  for (size_t i = 0; tuple && i < count; i++) {
+    PyObject *pair =
+        Py_BuildValue("(sN)", ec_kind_name(items[i].kind), value_object(self, &items[i]));
+    if (pair)
+      PyTuple_SET_ITEM(tuple, (Py_ssize_t)i, pair);
+    else
+      Py_CLEAR(tuple);
+  }
+  return tuple;
+}
+
+static PyObject *inputs(PyObject *self, void *Py_UNUSED(closure)) {
+  const ec_method_info *info = ecpy_method_meta_info(self);
+  return values(self, info->inputs, info->input_count);
+}
+
+static PyObject *outputs(PyObject *self, void *Py_UNUSED(closure)) {
+  const ec_method_info *info = ecpy_method_meta_info(self);
+  return values(self, info->outputs, info->output_count);
+}
+
+/* The list of texts that the official repr shows. */
+static PyObject *texts(PyObject *self, const ec_value_info *items, size_t count) {
+  PyObject *list = PyList_New(0);
+  for (size_t i = 0; list && i < count; i++) {
+    PyObject *text = NULL;
+    if (items[i].kind == EC_KIND_TENSOR) {
+      text = ecpy_tensor_info_text(&items[i].tensor);
+    } else {
+      PyObject *value = value_object(self, &items[i]);
+      text = value ? PyUnicode_FromFormat("%s(%R)", ec_kind_name(items[i].kind), value) : NULL;
+      Py_XDECREF(value);
+    }
+    if (!text || PyList_Append(list, text)) Py_CLEAR(list);
+    Py_XDECREF(text);
+  }
+  return list;
+}
+
+static PyObject *method_meta_repr(PyObject *self) {
+  const ec_method_info *info = ecpy_method_meta_info(self);
+  PyObject *method = ecpy_text(info->name);
+  PyObject *in = texts(self, info->inputs, info->input_count);
+  PyObject *out = texts(self, info->outputs, info->output_count);
+  PyObject *text = NULL;
+  if (method && in && out)
+    text = PyUnicode_FromFormat("MethodMeta(name='%U', num_inputs=%zu, input_tensor_meta=%R, "
+                                "num_outputs=%zu, output_tensor_meta=%R)",
+                                method, info->input_count, in, info->output_count, out);
+  Py_XDECREF(method);
+  Py_XDECREF(in);
+  Py_XDECREF(out);
+  return text;
+}
+
+PyDoc_STRVAR(html_doc, "_repr_html_($self, /)\n--\n\nA table for notebooks.");
+
+static PyObject *method_meta_html(PyObject *self, PyObject *Py_UNUSED(args)) {
+  return ecpy_call_python("executorch_c._html", "method_meta", self);
+}
+
+/* ---- tables and spec ---- */
+
+#define WITH_KEYWORDS(fn) (PyCFunction)(void (*)(void))(fn), METH_VARARGS | METH_KEYWORDS
+
+static PyMethodDef methods[] = {
+    {"name", name, METH_NOARGS, name_doc},
+    {"num_inputs", num_inputs, METH_NOARGS, num_inputs_doc},
+    {"num_outputs", num_outputs, METH_NOARGS, num_outputs_doc},
+    {"num_attributes", num_attributes, METH_NOARGS, num_attributes_doc},
+    {"input_tensor_meta", WITH_KEYWORDS(input_tensor_meta), input_doc},
+    {"output_tensor_meta", WITH_KEYWORDS(output_tensor_meta), output_doc},
+    {"attribute_tensor_meta", WITH_KEYWORDS(attribute_tensor_meta), attribute_doc},
+    {"_repr_html_", method_meta_html, METH_NOARGS, html_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef getset[] = {
+    {"inputs", inputs, NULL,
+     PyDoc_STR("A tuple of (kind, value) for each input: (\"Tensor\", TensorInfo), or\n"
+               "(\"Int\", 3) with the value that the method was traced with, which it needs."),
+     NULL},
+    {"outputs", outputs, NULL,
+     PyDoc_STR("A tuple of (kind, value) for each output, like `inputs`."), NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, (void *)method_meta_doc},
+    {Py_tp_dealloc, method_meta_dealloc},
+    {Py_tp_repr, method_meta_repr},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, getset},
+    {0, NULL},
+};
+
+PyType_Spec ecpy_method_meta_spec = {
+    .name = "executorch_c.MethodMeta",
+    .basicsize = sizeof(ecpy_method_meta),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = slots,
+};

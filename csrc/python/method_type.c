@@ -1,0 +1,461 @@
+/* Method: a loaded method that runs on arrays. */
+#include "python/state.h"
+
+#include "python/method.h"
+
+#include "python/backends.h"
+#include "python/convert.h"
+#include "python/dtype.h"
+#include "python/errors.h"
+
+/* ---- lifecycle ---- */
+
+static PyObject *method_vectorcall(PyObject *object, PyObject *const *args, size_t nargsf,
+                                   PyObject *kwnames);
+
+typedef struct loading {
+  const ec_program *program;
+  const char *name;
+  ec_method_options options;
+  ec_method *method;
+  ec_status status;
+  ec_error err;
+} loading;
+
+static void run_load(void *arg) {
+  loading *load = arg;
+  load->status = ec_method_load(load->program, load->name, &load->options, &load->method,
+                                &load->err);
+}
+
+static void run_free(void *method) { ec_method_free(method); }
+
+/* Reads one slot. Shapes are those of the program: bounds where they are dynamic. */
+static int read_slot(ecpy_state *state, const ec_value *value, bool fixed, ecpy_slot *slot) {
+  *slot = (ecpy_slot){.kind = (uint8_t)value->kind, .fixed = fixed};
+  if (value->kind != EC_KIND_TENSOR) return 0;
+  const ec_tensor *tensor = value->as.tensor;
+  size_t itemsize = ec_dtype_size(ec_tensor_dtype(tensor));
+  slot->dtype = tensor->dtype;
+  slot->rank = tensor->rank;
+  slot->row_major = ec_tensor_is_contiguous(tensor);
+  slot->nbytes = ec_tensor_nbytes(tensor);
+  for (size_t i = 0; i < tensor->rank; i++) {
+    slot->sizes[i] = (npy_intp)tensor->sizes[i];
+    slot->strides[i] = (npy_intp)tensor->strides[i] * (npy_intp)itemsize;
+  }
+  slot->descr = (PyArray_Descr *)Py_XNewRef(ecpy_descr(state, ec_tensor_dtype(tensor)));
+  return slot->descr ? 0 : -1;
+}
+
+static int read_slots(ecpy_method *self) {
+  self->input_count = ec_method_input_count(self->method);
+  self->output_count = ec_method_output_count(self->method);
+  self->inputs = PyMem_Calloc(self->input_count + 1, sizeof *self->inputs);
+  self->outputs = PyMem_Calloc(self->output_count + 1, sizeof *self->outputs);
+  if (!self->inputs || !self->outputs) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  for (size_t i = 0; i < self->input_count; i++)
+    if (read_slot(self->state, ec_method_input(self->method, i), false, &self->inputs[i]))
+      return -1;
+  for (size_t i = 0; i < self->output_count; i++)
+    if (read_slot(self->state, ec_method_output(self->method, i),
+                  ec_method_output_is_static(self->method, i), &self->outputs[i]))
+      return -1;
+  return 0;
+}
+
+/* Loads, and once more where a backend was not found but installed ones had not been looked for. */
+static int load(ecpy_state *state, loading *l) {
+  ecpy_without_gil(run_load, l);
+  if (l->status == EC_NOT_FOUND && !state->discovered) {
+    if (ecpy_discover_backends(state)) return -1;
+    ecpy_without_gil(run_load, l);
+  }
+  if (l->status == EC_OK) return 0;
+  ecpy_raise(state, &l->err);
+  return -1;
+}
+
+PyObject *ecpy_method_new(ecpy_state *state, ecpy_shared *shared, const char *name,
+                          bool reference_kernels) {
+  loading l = {.program = shared->program, .name = name};
+  l.options.reference_kernels = reference_kernels;
+  PyTypeObject *type = state->method_type;
+  ecpy_method *self = (ecpy_method *)type->tp_alloc(type, 0);
+  if (!self) return NULL;
+  self->vectorcall = method_vectorcall;
+  self->state = state;
+  self->shared = ecpy_shared_take(shared);
+  if (load(state, &l) == 0) {
+    self->method = l.method;
+    if (read_slots(self) == 0) return (PyObject *)self;
+  }
+  Py_DECREF(self);
+  return NULL;
+}
+
+static int method_traverse(PyObject *object, visitproc visit, void *arg) {
+  ecpy_method *self = (ecpy_method *)object;
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(self->meta);
+  return 0;
+}
+
+static void free_slots(ecpy_slot *slots, size_t count) {
+  for (size_t i = 0; slots && i < count; i++) Py_XDECREF((PyObject *)slots[i].descr);
+  PyMem_Free(slots);
+}
+
+static void method_dealloc(PyObject *object) {
+  ecpy_method *self = (ecpy_method *)object;
+  PyTypeObject *type = Py_TYPE(object);
+  PyObject_GC_UnTrack(object);
+  if (self->method) ecpy_without_gil(run_free, self->method);
+  ecpy_shared_release(self->shared);
+  free_slots(self->inputs, self->input_count);
+  free_slots(self->outputs, self->output_count);
+  Py_CLEAR(self->meta);
+  type->tp_free(object);
+  Py_DECREF(type);
+}
+
+/* ---- calling ---- */
+
+PyDoc_STRVAR(
+    method_doc,
+    "A method of a program, loaded by Program.load_method: it runs on NumPy arrays.\n\n"
+    "    method.execute([x, y])    a list of outputs (the official call)\n"
+    "    method(x, y)              one output as it is, several as a tuple\n\n"
+    "Inputs are given in the program's order, one for each:\n\n"
+    "- for a tensor: a NumPy array or scalar of the program's dtype and shape, with any strides; a\n"
+    "  Python number, or a list of them, which is converted to the program's dtype (an int fits a\n"
+    "  float, a float no int); anything with __dlpack__ (a CPU torch.Tensor), the buffer protocol\n"
+    "  or __array__. Arrays of another dtype are refused, never cast. An array with the program's\n"
+    "  own memory layout is used in place, unless the program writes to it. bfloat16 is\n"
+    "  ml_dtypes.bfloat16 where that package is installed, else uint16 holding the raw bits, and\n"
+    "  flat bytes of the right size are taken for it;\n"
+    "- for an int, float, bool or str: that value. It must equal the value that the method was\n"
+    "  traced with, as in the official runtime;\n"
+    "- for None: None.\n\n"
+    "Outputs are new arrays that own their memory, with the program's memory layout as strides\n"
+    "(or the arrays of out=), and None, int, float, bool, str, and lists of these.\n\n"
+    "A method has its own memory and state; calls from several threads run one after the other,\n"
+    "different methods run at the same time. The GIL is released while a method runs.\n\n"
+    "Raises InvalidArgumentError (a ValueError: number, dtype, rank or kind of inputs),\n"
+    "NotSupportedError (a shape that the program does not allow), InvalidStateError, and what\n"
+    "operators and backends raise; messages name the input, or the instruction and operator.\n"
+    "After an error the method can be used as before.");
+
+PyDoc_STRVAR(
+    execute_doc,
+    "execute($self, /, inputs, *, out=None)\n--\n\n"
+    "Executes the method with the given inputs.\n\n"
+    "Args:\n"
+    "    inputs: A sequence of input values (see the class). A single array counts as one input.\n"
+    "    out: Arrays to write to: one array for a method with one output, or a list or tuple\n"
+    "        with an array or None for each output. dtype and shape must be the output's; any\n"
+    "        strides are allowed. They are the results that come back. Memory of inputs may be\n"
+    "        used; after an error what they hold is undefined.\n\n"
+    "Returns a list of output values.");
+
+enum { MANY = 64 }; /* items of a list that are held without a tuple for them */
+
+/* Whether an object that is no list and no tuple is one input, and no sequence of inputs. */
+static bool is_single(ecpy_method *self, PyObject *object) {
+  return PyArray_Check(object) || PyArray_CheckAnyScalar(object) || PyUnicode_Check(object) ||
+         object == Py_None || PyObject_CheckBuffer(object) ||
+         PyObject_HasAttr(object, self->state->name_dlpack) ||
+         PyObject_HasAttr(object, self->state->name_array_interface) ||
+         PyObject_HasAttr(object, self->state->name_array);
+}
+
+/* A list may change while foreign code runs, so its items are held here. */
+static PyObject *execute_list(ecpy_method *self, PyObject *list, PyObject *out) {
+  PyObject *items[MANY];
+  Py_ssize_t count = PyList_GET_SIZE(list);
+  for (Py_ssize_t i = 0; i < count; i++) items[i] = Py_NewRef(PyList_GET_ITEM(list, i));
+  PyObject *result = ecpy_method_run(self, items, (size_t)count, out, false);
+  for (Py_ssize_t i = 0; i < count; i++) Py_DECREF(items[i]);
+  return result;
+}
+
+static PyObject *execute_inputs(ecpy_method *self, PyObject *inputs, PyObject *out) {
+  if (PyList_Check(inputs) && PyList_GET_SIZE(inputs) <= MANY)
+    return execute_list(self, inputs, out);
+  if (PyTuple_Check(inputs))
+    return ecpy_method_run(self, PySequence_Fast_ITEMS(inputs), (size_t)PyTuple_GET_SIZE(inputs),
+                           out, false);
+  if (!PyList_Check(inputs) && is_single(self, inputs))
+    return ecpy_method_run(self, &inputs, 1, out, false);
+  if (PyDict_Check(inputs) || PyAnySet_Check(inputs))
+    return PyErr_Format(PyExc_TypeError, "inputs must be a sequence, not %.200s",
+                        Py_TYPE(inputs)->tp_name);
+  PyObject *tuple = PySequence_Tuple(inputs);
+  PyObject *result = tuple ? execute_inputs(self, tuple, out) : NULL;
+  Py_XDECREF(tuple);
+  return result;
+}
+
+/* Puts keyword arguments into `inputs` and `out`; inputs NULL: the function has none. */
+static int parse_keywords(const char *function, PyObject *const *values, PyObject *kwnames,
+                          PyObject **inputs, PyObject **out) {
+  for (Py_ssize_t i = 0; kwnames && i < PyTuple_GET_SIZE(kwnames); i++) {
+    PyObject *name = PyTuple_GET_ITEM(kwnames, i);
+    if (PyUnicode_CompareWithASCIIString(name, "out") == 0) {
+      *out = values[i] == Py_None ? NULL : values[i];
+    } else if (inputs && !*inputs && PyUnicode_CompareWithASCIIString(name, "inputs") == 0) {
+      *inputs = values[i];
+    } else {
+      PyErr_Format(PyExc_TypeError, "%s got an unexpected keyword argument '%U'", function, name);
+      return -1;
+    }
+  }
+  return 0;
+}
+
+static PyObject *method_execute(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
+                                PyObject *kwnames) {
+  PyObject *inputs = nargs ? args[0] : NULL, *out = NULL;
+  if (nargs > 1)
+    return PyErr_Format(PyExc_TypeError, "execute() takes one sequence of inputs, but got %zd "
+                                         "positional arguments", nargs);
+  if (kwnames && parse_keywords("execute()", args + nargs, kwnames, &inputs, &out)) return NULL;
+  if (inputs) return execute_inputs((ecpy_method *)object, inputs, out);
+  PyErr_SetString(PyExc_TypeError, "execute() missing 1 required argument: 'inputs'");
+  return NULL;
+}
+
+static PyObject *method_vectorcall(PyObject *object, PyObject *const *args, size_t nargsf,
+                                   PyObject *kwnames) {
+  ecpy_method *self = (ecpy_method *)object;
+  size_t nargs = (size_t)PyVectorcall_NARGS(nargsf);
+  PyObject *out = NULL;
+  if (kwnames && parse_keywords("Method()", args + nargs, kwnames, NULL, &out)) return NULL;
+  PyObject *results = ecpy_method_run(self, args, nargs, out, true);
+  if (!results || PyTuple_GET_SIZE(results) != 1) return results;
+  PyObject *only = Py_NewRef(PyTuple_GET_ITEM(results, 0));
+  Py_DECREF(results);
+  return only;
+}
+
+/* ---- documented methods ---- */
+
+PyObject *ecpy_method_get_meta(ecpy_method *self) {
+  size_t index;
+  ec_error err;
+  ec_error_clear(&err);
+  if (self->meta) return self->meta;
+  const char *name = ec_method_name(self->method);
+  if (ec_program_find_method(self->shared->program, name, &index, &err) != EC_OK)
+    return ecpy_raise(self->state, &err);
+  PyObject *meta = ecpy_method_meta_new(self->state, self->shared, index);
+  if (meta && self->meta) /* another thread was faster */
+    Py_DECREF(meta);
+  else
+    self->meta = meta;
+  return self->meta;
+}
+
+static PyObject *metadata(PyObject *self, void *Py_UNUSED(closure)) {
+  return Py_XNewRef(ecpy_method_get_meta((ecpy_method *)self));
+}
+
+static PyObject *attribute_names(PyObject *object, void *Py_UNUSED(closure)) {
+  ec_method *method = ((ecpy_method *)object)->method;
+  size_t count = ec_method_attribute_count(method);
+  PyObject *names = PyTuple_New((Py_ssize_t)count);
+  for (size_t i = 0; names && i < count; i++) {
+    PyObject *name = ecpy_text(ec_method_attribute_name(method, i));
+    if (name)
+      PyTuple_SET_ITEM(names, (Py_ssize_t)i, name);
+    else
+      Py_CLEAR(names);
+  }
+  return names;
+}
+
+/* The index of an attribute, or -1 with NotFoundError that lists the names that there are. */
+static Py_ssize_t find_attribute(ecpy_method *self, const char *name) {
+  size_t count = ec_method_attribute_count(self->method);
+  for (size_t i = 0; i < count; i++)
+    if (strcmp(ec_method_attribute_name(self->method, i), name) == 0) return (Py_ssize_t)i;
+  PyObject *names = attribute_names((PyObject *)self, NULL);
+  if (names)
+    ecpy_raise_format(self->state, EC_NOT_FOUND, "method '%s' has no attribute '%s'; it has %R",
+                      ec_method_name(self->method), name, names);
+  Py_XDECREF(names);
+  return -1;
+}
+
+/* An array on an attribute's memory, which keeps the method alive. */
+static PyArrayObject *attribute_array(ecpy_method *self, size_t index, bool writable) {
+  ec_tensor *tensor = ec_method_attribute(self->method, index);
+  ecpy_slot slot;
+  if (!tensor->data || tensor->dynamism == EC_DYNAMIC_UNBOUND) {
+    ecpy_raise_format(self->state, EC_INVALID_STATE, "attribute '%s' has no memory of its own now",
+                      ec_method_attribute_name(self->method, index));
+    return NULL;
+  }
+  const ec_value value = {.kind = EC_KIND_TENSOR, .as.tensor = tensor};
+  if (read_slot(self->state, &value, true, &slot)) return NULL;
+  PyObject *array = PyArray_NewFromDescr(&PyArray_Type, slot.descr, slot.rank, slot.sizes,
+                                         slot.strides, tensor->data,
+                                         writable ? NPY_ARRAY_WRITEABLE : 0, NULL);
+  if (array && PyArray_SetBaseObject((PyArrayObject *)array, Py_NewRef((PyObject *)self)))
+    Py_CLEAR(array);
+  return (PyArrayObject *)array;
+}
+
+PyDoc_STRVAR(
+    get_attribute_doc,
+    "get_attribute($self, /, name)\n--\n\n"
+    "An attribute (a buffer or parameter with a name) as an array on the method's own memory.\n\n"
+    "What the method writes shows in the array, and the other way round; arrays of constants are\n"
+    "read-only. Raises NotFoundError (a KeyError) where there is no such attribute.");
+
+static PyObject *get_attribute(PyObject *object, PyObject *args, PyObject *kwargs) {
+  static char *names[] = {"name", NULL};
+  ecpy_method *self = (ecpy_method *)object;
+  const char *name;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s:get_attribute", names, &name)) return NULL;
+  Py_ssize_t index = find_attribute(self, name);
+  if (index < 0) return NULL;
+  bool writable = ec_method_attribute_is_mutable(self->method, (size_t)index);
+  return (PyObject *)attribute_array(self, (size_t)index, writable);
+}
+
+PyDoc_STRVAR(set_attribute_doc,
+             "set_attribute($self, /, name, array)\n--\n\n"
+             "Copies an array of the attribute's dtype and shape into the attribute.\n\n"
+             "Raises NotFoundError (no such attribute), InvalidArgumentError (another dtype or\n"
+             "shape), InvalidStateError (a constant).");
+
+static int copy_attribute(ecpy_method *self, size_t index, PyObject *source) {
+  const char *name = ec_method_attribute_name(self->method, index);
+  if (!ec_method_attribute_is_mutable(self->method, index)) {
+    ecpy_raise_format(self->state, EC_INVALID_STATE, "attribute '%s' is a constant", name);
+    return -1;
+  }
+  PyArrayObject *target = attribute_array(self, index, true);
+  if (!target) return -1;
+  PyObject *array = PyArray_FromAny(source, NULL, 0, 0, 0, NULL);
+  int rc = -1;
+  if (array && !PyArray_EquivTypes(PyArray_DESCR((PyArrayObject *)array), PyArray_DESCR(target)))
+    ecpy_raise_format(self->state, EC_INVALID_ARGUMENT,
+                      "attribute '%s': found dtype %S, expected %S", name,
+                      PyArray_DESCR((PyArrayObject *)array), PyArray_DESCR(target));
+  else if (array && !PyArray_SAMESHAPE((PyArrayObject *)array, target))
+    ecpy_raise_format(self->state, EC_INVALID_ARGUMENT, "attribute '%s': found another shape", name);
+  else if (array && ecpy_method_lock(self) == 0) {
+    rc = PyArray_CopyInto(target, (PyArrayObject *)array);
+    ecpy_method_unlock(self);
+  }
+  Py_XDECREF(array);
+  Py_DECREF(target);
+  return rc;
+}
+
+static PyObject *set_attribute(PyObject *object, PyObject *args, PyObject *kwargs) {
+  static char *names[] = {"name", "array", NULL};
+  ecpy_method *self = (ecpy_method *)object;
+  const char *name;
+  PyObject *source;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sO:set_attribute", names, &name, &source))
+    return NULL;
+  Py_ssize_t index = find_attribute(self, name);
+  if (index < 0 || copy_attribute(self, (size_t)index, source)) return NULL;
+  Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(reset_doc,
+             "reset($self, /)\n--\n\n"
+             "Puts all state (mutable buffers) back to what it was after loading.");
+
+static PyObject *reset(PyObject *object, PyObject *Py_UNUSED(args)) {
+  ecpy_method *self = (ecpy_method *)object;
+  if (ecpy_method_lock(self)) return NULL;
+  ec_method_reset(self->method);
+  ecpy_method_unlock(self);
+  Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(
+    memory_doc,
+    "memory($self, /)\n--\n\n"
+    "Bytes that the method holds, as a dictionary: `planned` (arenas), `shared` (of these, with\n"
+    "other methods), `native` (values and instructions), `scratch` (largest need of a kernel so\n"
+    "far), `heap` (unbound tensors, copied inputs). Memory of backends is not counted.");
+
+static PyObject *memory(PyObject *object, PyObject *Py_UNUSED(args)) {
+  ecpy_method *self = (ecpy_method *)object;
+  ec_method_memory m;
+  if (ecpy_method_lock(self)) return NULL;
+  ec_method_get_memory(self->method, &m);
+  ecpy_method_unlock(self);
+  return Py_BuildValue("{s:n, s:n, s:n, s:n, s:n}", "planned", (Py_ssize_t)m.planned, "shared",
+                       (Py_ssize_t)m.shared, "native", (Py_ssize_t)m.native, "scratch",
+                       (Py_ssize_t)m.scratch, "heap", (Py_ssize_t)m.heap);
+}
+
+static PyObject *method_repr(PyObject *object) {
+  ecpy_method *self = (ecpy_method *)object;
+  return PyUnicode_FromFormat("<executorch_c.Method '%s': %zu input%s, %zu output%s>",
+                              ec_method_name(self->method), self->input_count,
+                              self->input_count == 1 ? "" : "s", self->output_count,
+                              self->output_count == 1 ? "" : "s");
+}
+
+PyDoc_STRVAR(html_doc, "_repr_html_($self, /)\n--\n\nA table for notebooks.");
+
+static PyObject *method_html(PyObject *self, PyObject *Py_UNUSED(args)) {
+  return ecpy_call_python("executorch_c._html", "method", self);
+}
+
+/* ---- tables and spec ---- */
+
+#define FUNCTION(fn) (PyCFunction)(void (*)(void))(fn)
+
+static PyMethodDef methods[] = {
+    {"execute", FUNCTION(method_execute), METH_FASTCALL | METH_KEYWORDS, execute_doc},
+    {"get_attribute", FUNCTION(get_attribute), METH_VARARGS | METH_KEYWORDS, get_attribute_doc},
+    {"set_attribute", FUNCTION(set_attribute), METH_VARARGS | METH_KEYWORDS, set_attribute_doc},
+    {"reset", reset, METH_NOARGS, reset_doc},
+    {"memory", memory, METH_NOARGS, memory_doc},
+    {"_repr_html_", method_html, METH_NOARGS, html_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef getset[] = {
+    {"metadata", metadata, NULL, PyDoc_STR("The MethodMeta: inputs, outputs and attributes."), NULL},
+    {"attribute_names", attribute_names, NULL,
+     PyDoc_STR("The names of the attributes, as a tuple of strings."), NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMemberDef members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(ecpy_method, vectorcall), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, (void *)method_doc},
+    {Py_tp_dealloc, method_dealloc},
+    {Py_tp_traverse, method_traverse},
+    {Py_tp_repr, method_repr},
+    {Py_tp_call, PyVectorcall_Call},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, getset},
+    {Py_tp_members, members},
+    {0, NULL},
+};
+
+PyType_Spec ecpy_method_spec = {
+    .name = "executorch_c.Method",
+    .basicsize = sizeof(ecpy_method),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+             Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = slots,
+};

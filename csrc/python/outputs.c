@@ -1,0 +1,210 @@
+/* Outputs of a call: fresh arrays that own their memory, or the caller's. */
+#include "python/state.h"
+
+#include "python/method.h"
+
+#include "python/dtype.h"
+#include "python/errors.h"
+
+PyArrayObject *ecpy_new_array(PyArray_Descr *descr, size_t rank, const npy_intp *sizes,
+                              const npy_intp *strides, bool row_major) {
+  Py_INCREF(descr);
+  return (PyArrayObject *)PyArray_NewFromDescr(&PyArray_Type, descr, (int)rank, sizes,
+                                               row_major ? NULL : strides, NULL, 0, NULL);
+}
+
+/* ---- out= -------------------------------------------------------------------------------- */
+
+static int out_error(ecpy_method *self, size_t index, PyObject *sentence) {
+  if (!sentence) return -1;
+  const ecpy_slot *slot = &self->outputs[index];
+  if (slot->kind == EC_KIND_TENSOR)
+    ecpy_raise_format(self->state, EC_INVALID_ARGUMENT,
+                      "method '%s', out %zu: found %U; expected a writable %s array",
+                      ec_method_name(self->method), index, sentence,
+                      ec_dtype_name((ec_dtype)slot->dtype));
+  else
+    ecpy_raise_format(self->state, EC_INVALID_ARGUMENT,
+                      "method '%s', out %zu: found %U; expected None, as the output is of kind %s",
+                      ec_method_name(self->method), index, sentence,
+                      ec_kind_name((ec_kind)slot->kind));
+  Py_DECREF(sentence);
+  return -1;
+}
+
+static int shape_error(ecpy_method *self, size_t index, PyArrayObject *out, int rank,
+                       const npy_intp *sizes) {
+  PyObject *found = PyArray_IntTupleFromIntp(PyArray_NDIM(out), PyArray_DIMS(out));
+  PyObject *expected = PyArray_IntTupleFromIntp(rank, sizes);
+  if (found && expected)
+    ecpy_raise_format(self->state, EC_INVALID_ARGUMENT,
+                      "method '%s', out %zu: found shape %R; the output has shape %R",
+                      ec_method_name(self->method), index, found, expected);
+  Py_XDECREF(found);
+  Py_XDECREF(expected);
+  return -1;
+}
+
+static bool same_shape(PyArrayObject *array, int rank, const npy_intp *sizes) {
+  return PyArray_NDIM(array) == rank && PyArray_CompareLists(PyArray_DIMS(array), sizes, rank);
+}
+
+static int parse_out(ecpy_method *self, size_t index, PyObject *item, PyArrayObject **out) {
+  const ecpy_slot *slot = &self->outputs[index];
+  ec_dtype dtype;
+  *out = NULL;
+  if (item == Py_None) return 0;
+  if (!PyArray_Check(item) || slot->kind != EC_KIND_TENSOR)
+    return out_error(self, index, PyUnicode_FromString(Py_TYPE(item)->tp_name));
+  PyArrayObject *array = (PyArrayObject *)item;
+  if (!ecpy_dtype_of(self->state, PyArray_DESCR(array), (ec_dtype)slot->dtype, &dtype) ||
+      dtype != (ec_dtype)slot->dtype)
+    return out_error(self, index,
+                     PyUnicode_FromFormat("an array of dtype %S", PyArray_DESCR(array)));
+  if (!PyArray_ISWRITEABLE(array))
+    return out_error(self, index, PyUnicode_FromString("a read-only array"));
+  if (slot->fixed && !same_shape(array, slot->rank, slot->sizes))
+    return shape_error(self, index, array, slot->rank, slot->sizes);
+  *out = array;
+  return 0;
+}
+
+int ecpy_outs_parse(ecpy_method *self, PyObject *out, PyArrayObject **outs) {
+  if (PyArray_Check(out) && self->output_count == 1) return parse_out(self, 0, out, &outs[0]);
+  if (!PyList_Check(out) && !PyTuple_Check(out)) {
+    PyErr_Format(PyExc_TypeError, "out must be an array (of a method with one output), or a list "
+                                  "or tuple of %zu, not %.200s",
+                 self->output_count, Py_TYPE(out)->tp_name);
+    return -1;
+  }
+  if ((size_t)PySequence_Fast_GET_SIZE(out) != self->output_count) {
+    ecpy_raise_format(self->state, EC_INVALID_ARGUMENT,
+                      "method '%s' has %zu outputs, but out has %zd items",
+                      ec_method_name(self->method), self->output_count,
+                      PySequence_Fast_GET_SIZE(out));
+    return -1;
+  }
+  for (size_t i = 0; i < self->output_count; i++)
+    if (parse_out(self, i, PySequence_Fast_GET_ITEM(out, (Py_ssize_t)i), &outs[i])) return -1;
+  return 0;
+}
+
+/* ---- before the run ---------------------------------------------------------------------- */
+
+/* Whether a method may write to the caller's array while it runs: the output's own layout, and
+ * memory that nothing else in the call uses. */
+static bool is_direct(ecpy_method *self, size_t index, PyArrayObject *const *outs,
+                      const ecpy_input *inputs) {
+  const ecpy_slot *slot = &self->outputs[index];
+  PyArrayObject *out = outs[index];
+  if (!PyArray_ISBEHAVED(out)) return false;
+  for (int i = 0; i < slot->rank; i++)
+    if (slot->sizes[i] > 1 && PyArray_STRIDE(out, i) != slot->strides[i]) return false;
+  for (size_t i = 0; i < self->output_count; i++)
+    if (i != index && outs[i] && ecpy_overlaps(out, outs[i])) return false;
+  for (size_t i = 0; i < self->input_count; i++)
+    if (inputs[i].keep && PyArray_Check(inputs[i].keep) &&
+        ecpy_overlaps(out, (PyArrayObject *)inputs[i].keep))
+      return false;
+  return true;
+}
+
+int ecpy_outputs_bind(ecpy_method *self, PyArrayObject *const *outs, const ecpy_input *inputs,
+                      PyObject **results, ec_error *err) {
+  for (size_t i = 0; i < self->output_count; i++) {
+    const ecpy_slot *slot = &self->outputs[i];
+    if (!slot->fixed) continue;
+    PyArrayObject *array;
+    if (outs && outs[i] && is_direct(self, i, outs, inputs))
+      array = (PyArrayObject *)Py_NewRef((PyObject *)outs[i]);
+    else
+      array = ecpy_new_array(slot->descr, slot->rank, slot->sizes, slot->strides, slot->row_major);
+    results[i] = (PyObject *)array;
+    if (!array) return -1;
+    if (ec_method_bind_output(self->method, i, PyArray_DATA(array), slot->nbytes, err) != EC_OK)
+      return -1;
+  }
+  return 0;
+}
+
+/* ---- after the run ----------------------------------------------------------------------- */
+
+PyObject *ecpy_tensor_copy(ecpy_state *state, const ec_tensor *tensor) {
+  ec_dtype dtype = ec_tensor_dtype(tensor);
+  PyArray_Descr *descr = ecpy_descr(state, dtype);
+  if (!descr) return NULL;
+  if (!tensor->data && tensor->numel)
+    return ecpy_raise_format(state, EC_INVALID_STATE, "a tensor has no data");
+  npy_intp sizes[EC_MAX_RANK], strides[EC_MAX_RANK];
+  for (size_t i = 0; i < tensor->rank; i++) {
+    sizes[i] = (npy_intp)tensor->sizes[i];
+    strides[i] = (npy_intp)tensor->strides[i] * (npy_intp)ec_dtype_size(dtype);
+  }
+  PyArrayObject *array =
+      ecpy_new_array(descr, tensor->rank, sizes, strides, ec_tensor_is_contiguous(tensor));
+  if (array && tensor->numel) memcpy(PyArray_DATA(array), tensor->data, ec_tensor_nbytes(tensor));
+  return (PyObject *)array;
+}
+
+static PyObject *value_object(ecpy_state *state, const ec_value *value);
+
+static PyObject *list_item(ecpy_state *state, const ec_value *value, size_t index) {
+  switch (value->kind) {
+  case EC_KIND_BOOL_LIST: return PyBool_FromLong(value->as.bools[index]);
+  case EC_KIND_DOUBLE_LIST: return PyFloat_FromDouble(value->as.doubles[index]);
+  default: return value_object(state, value->as.items[index]); /* ints, tensors, None */
+  }
+}
+
+static PyObject *list_object(ecpy_state *state, const ec_value *value) {
+  PyObject *list = PyList_New((Py_ssize_t)value->count);
+  for (size_t i = 0; list && i < value->count; i++) {
+    PyObject *item = list_item(state, value, i);
+    if (item)
+      PyList_SET_ITEM(list, (Py_ssize_t)i, item);
+    else
+      Py_CLEAR(list);
+  }
+  return list;
+}
+
+static PyObject *value_object(ecpy_state *state, const ec_value *value) {
+  switch (value->kind) {
+  case EC_KIND_NONE: Py_RETURN_NONE;
+  case EC_KIND_TENSOR: return ecpy_tensor_copy(state, value->as.tensor);
+  case EC_KIND_INT: return PyLong_FromLongLong(value->as.i);
+  case EC_KIND_DOUBLE: return PyFloat_FromDouble(value->as.d);
+  case EC_KIND_BOOL: return PyBool_FromLong(value->as.b);
+  case EC_KIND_STRING: return ecpy_text(value->as.string);
+  case EC_KIND_BOOL_LIST:
+  case EC_KIND_DOUBLE_LIST:
+  case EC_KIND_INT_LIST:
+  case EC_KIND_TENSOR_LIST:
+  case EC_KIND_OPTIONAL_TENSOR_LIST: return list_object(state, value);
+  default:
+    return ecpy_raise_format(state, EC_NOT_SUPPORTED, "outputs of kind %s",
+                             ec_kind_name((ec_kind)value->kind));
+  }
+}
+
+int ecpy_outputs_read(ecpy_method *self, PyObject **results) {
+  for (size_t i = 0; i < self->output_count; i++) {
+    if (results[i]) continue;
+    results[i] = value_object(self->state, ec_method_output(self->method, i));
+    if (!results[i]) return -1;
+  }
+  return 0;
+}
+
+int ecpy_outs_finish(ecpy_method *self, PyArrayObject *const *outs, PyObject **results) {
+  for (size_t i = 0; i < self->output_count; i++) {
+    PyArrayObject *out = outs[i], *result = (PyArrayObject *)results[i];
+    if (!out || out == result) continue;
+    if (!same_shape(out, PyArray_NDIM(result), PyArray_DIMS(result)))
+      return shape_error(self, i, out, PyArray_NDIM(result), PyArray_DIMS(result));
+    if (PyArray_CopyInto(out, result)) return -1;
+    results[i] = Py_NewRef((PyObject *)out);
+    Py_DECREF(result);
+  }
+  return 0;
+}

@@ -1,0 +1,163 @@
+/* The shared program, and where its bytes come from. */
+#include "python/state.h"
+
+#include "python/program.h"
+
+#include "python/backends.h"
+#include "python/errors.h"
+
+/* ---- shared programs --------------------------------------------------------------------- */
+
+static void free_program(void *program) { ec_program_free(program); }
+
+ecpy_shared *ecpy_shared_new(ec_program *program) {
+  ecpy_shared *shared = PyMem_Malloc(sizeof *shared);
+  if (!shared) {
+    ecpy_without_gil(free_program, program);
+    PyErr_NoMemory();
+    return NULL;
+  }
+  *shared = (ecpy_shared){1, program};
+  return shared;
+}
+
+ecpy_shared *ecpy_shared_take(ecpy_shared *shared) {
+  shared->refs++;
+  return shared;
+}
+
+void ecpy_shared_release(ecpy_shared *shared) {
+  if (!shared || --shared->refs) return;
+  ecpy_without_gil(free_program, shared->program);
+  PyMem_Free(shared);
+}
+
+PyObject *ecpy_text(const char *text) {
+  if (!text) Py_RETURN_NONE;
+  return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+}
+
+PyObject *ecpy_int_tuple(const int64_t *items, size_t count) {
+  PyObject *tuple = PyTuple_New((Py_ssize_t)count);
+  for (size_t i = 0; tuple && i < count; i++) {
+    PyObject *item = PyLong_FromLongLong(items[i]);
+    if (item)
+      PyTuple_SET_ITEM(tuple, (Py_ssize_t)i, item);
+    else
+      Py_CLEAR(tuple);
+  }
+  return tuple;
+}
+
+static bool lacks_backend(const ec_method_info *info) {
+  for (size_t i = 0; i < info->delegate_count; i++)
+    if (!info->delegates[i].registered) return true;
+  return false;
+}
+
+int ecpy_describe(ecpy_state *state, ecpy_shared *shared, size_t index, ec_method_info *info) {
+  ec_error err;
+  ec_error_clear(&err);
+  ec_status status = ec_program_describe(shared->program, index, info, &err);
+  if (status == EC_OK && lacks_backend(info) && !state->discovered) {
+    ec_method_info_deinit(info);
+    if (ecpy_discover_backends(state)) return -1;
+    status = ec_program_describe(shared->program, index, info, &err);
+  }
+  if (status == EC_OK) return 0;
+  ecpy_raise(state, &err);
+  return -1;
+}
+
+/* ---- sources ----------------------------------------------------------------------------- */
+
+typedef struct open_file {
+  ec_source *out;
+  const char *path;
+  ec_mlock mlock;
+  ec_status status;
+  ec_error err;
+} open_file;
+
+static void run_open_file(void *arg) {
+  open_file *open = arg;
+  open->status = ec_source_open_file(open->out, open->path, open->mlock, &open->err);
+}
+
+static int open_path(ecpy_state *state, PyObject *data, ec_mlock mlock, ec_source *out) {
+  PyObject *path;
+  if (!PyUnicode_FSConverter(data, &path)) return -1;
+  open_file open = {.out = out, .path = PyBytes_AS_STRING(path), .mlock = mlock};
+  ecpy_without_gil(run_open_file, &open); /* mlock reads the file */
+  Py_DECREF(path);
+  if (open.status == EC_OK) return 0;
+  ecpy_raise(state, &open.err);
+  return -1;
+}
+
+/* Programs may be freed by threads that do not hold the GIL. */
+static void release_buffer(void *owner) {
+  PyGILState_STATE gil = PyGILState_Ensure();
+  PyBuffer_Release(owner);
+  PyMem_Free(owner);
+  PyGILState_Release(gil);
+}
+
+static int lend_buffer(ecpy_state *state, PyObject *data, ec_source *out) {
+  Py_buffer *view = PyMem_Malloc(sizeof *view);
+  if (!view) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  if (PyObject_GetBuffer(data, view, PyBUF_SIMPLE)) {
+    PyMem_Free(view);
+    return -1;
+  }
+  ec_error err;
+  ec_error_clear(&err);
+  ec_status status =
+      ec_source_open_buffer(out, view->buf, (size_t)view->len, release_buffer, view, &err);
+  if (status == EC_OK) return 0;
+  release_buffer(view);
+  ecpy_raise(state, &err);
+  return -1;
+}
+
+/* A buffer that can still be written is copied: bytes that changed after they were verified would
+ * not be safe to read. */
+static int open_buffer(ecpy_state *state, PyObject *data, ec_source *out) {
+  Py_buffer view;
+  if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)) return -1;
+  bool writable = !view.readonly;
+  PyBuffer_Release(&view);
+  PyObject *bytes = writable ? PyBytes_FromObject(data) : Py_NewRef(data);
+  int rc = bytes ? lend_buffer(state, bytes, out) : -1;
+  Py_XDECREF(bytes);
+  return rc;
+}
+
+static int open_read(ecpy_state *state, PyObject *file, ec_source *out) {
+  PyObject *bytes = PyObject_CallMethod(file, "read", NULL);
+  if (!bytes) return -1;
+  int rc = -1;
+  if (PyObject_CheckBuffer(bytes))
+    rc = open_buffer(state, bytes, out);
+  else
+    PyErr_Format(PyExc_TypeError,
+                 "Expected a binary file: read() gave %.200s, not bytes (open it with mode 'rb').",
+                 Py_TYPE(bytes)->tp_name);
+  Py_DECREF(bytes);
+  return rc;
+}
+
+int ecpy_source_open(ecpy_state *state, PyObject *data, ec_mlock mlock, ec_source *out) {
+  if (PyUnicode_Check(data) || PyObject_HasAttrString(data, "__fspath__"))
+    return open_path(state, data, mlock, out);
+  if (PyObject_CheckBuffer(data)) return open_buffer(state, data, out);
+  if (PyObject_HasAttrString(data, "read")) return open_read(state, data, out);
+  PyErr_Format(PyExc_TypeError,
+               "Expected data to be bytes, bytearray, another buffer, a path to a file, or a "
+               "file-like object, but got %.200s.",
+               Py_TYPE(data)->tp_name);
+  return -1;
+}

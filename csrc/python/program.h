@@ -1,0 +1,51 @@
+/* A program shared by Program, Method and MethodMeta objects. It is counted here and not by a
+ * Python object, so that Program can hold its Methods without a reference cycle: files and planned
+ * memory go away with the last object that uses them, not at the next garbage collection. */
+#ifndef EC_PYTHON_PROGRAM_H
+#define EC_PYTHON_PROGRAM_H
+
+#include "python/state.h"
+#include "runtime/program.h"
+
+typedef struct ecpy_shared {
+  size_t refs; /* guarded by the GIL */
+  ec_program *program;
+} ecpy_shared;
+
+/* Takes the program, also on failure. */
+ecpy_shared *ecpy_shared_new(ec_program *program);
+ecpy_shared *ecpy_shared_take(ecpy_shared *shared); /* one more reference */
+void ecpy_shared_release(ecpy_shared *shared);      /* NULL is allowed */
+
+/* A string of a file as str (bytes that are no UTF-8 are replaced); None for NULL. */
+PyObject *ecpy_text(const char *text);
+
+/* Describes a method; where it needs a backend that is not registered, installed backends are
+ * looked for first. 0, or -1 with an exception. */
+int ecpy_describe(ecpy_state *state, ecpy_shared *shared, size_t index, ec_method_info *info);
+
+/* Bytes of a path, a buffer, or a file object as an ec_source. 0, or -1 with an exception. */
+int ecpy_source_open(ecpy_state *state, PyObject *data, ec_mlock mlock, ec_source *out);
+
+/* Objects of this layer's types. Each takes a reference of its own to `shared`. */
+PyObject *ecpy_program_new(ecpy_state *state, ecpy_shared *shared);
+PyObject *ecpy_method_new(ecpy_state *state, ecpy_shared *shared, const char *name,
+                          bool reference_kernels);
+PyObject *ecpy_method_meta_new(ecpy_state *state, ecpy_shared *shared, size_t index);
+
+/* The description that a MethodMeta holds. */
+const ec_method_info *ecpy_method_meta_info(PyObject *meta);
+
+/* A TensorInfo of a description that `meta` holds. */
+PyObject *ecpy_tensor_info_new(ecpy_state *state, PyObject *meta, const ec_tensor_info *info);
+/* "TensorInfo(sizes=[2, 2], dtype=Float, is_memory_planned=True, nbytes=16)". */
+PyObject *ecpy_tensor_info_text(const ec_tensor_info *info);
+
+/* Plain dictionaries of all that a program's file says. */
+PyObject *ecpy_program_info(ecpy_state *state, ecpy_shared *shared);
+PyObject *ecpy_program_requirements(ecpy_state *state, ecpy_shared *shared);
+
+/* A tuple of ints. */
+PyObject *ecpy_int_tuple(const int64_t *items, size_t count);
+
+#endif

@@ -1,0 +1,214 @@
+/* Program: a loaded .pte and the methods that were loaded from it. */
+#include "python/state.h"
+
+#include "python/errors.h"
+#include "python/program.h"
+
+typedef struct ecpy_program {
+  PyObject_HEAD
+  ecpy_shared *shared;
+  PyObject *methods; /* dict: name -> Method, for load_method(name) */
+} ecpy_program;
+
+/* ---- lifecycle ---- */
+
+PyObject *ecpy_program_new(ecpy_state *state, ecpy_shared *shared) {
+  PyTypeObject *type = state->program_type;
+  ecpy_program *self = (ecpy_program *)type->tp_alloc(type, 0);
+  if (!self) return NULL;
+  self->shared = ecpy_shared_take(shared);
+  self->methods = PyDict_New();
+  if (!self->methods) Py_CLEAR(self);
+  return (PyObject *)self;
+}
+
+static int program_traverse(PyObject *self, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(((ecpy_program *)self)->methods);
+  return 0;
+}
+
+static int program_clear(PyObject *self) {
+  Py_CLEAR(((ecpy_program *)self)->methods);
+  return 0;
+}
+
+static void program_dealloc(PyObject *self) {
+  PyTypeObject *type = Py_TYPE(self);
+  PyObject_GC_UnTrack(self);
+  program_clear(self); /* before the program: methods refer to it */
+  ecpy_shared_release(((ecpy_program *)self)->shared);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+/* ---- documented methods ---- */
+
+PyDoc_STRVAR(
+    program_doc,
+    "An ExecuTorch program, loaded from binary PTE data by Runtime.load_program.\n\n"
+    "It can be used to load the methods defined by the program. It is immutable: any number of\n"
+    "threads and methods may use it at once. Methods do not share state, apart from mutable\n"
+    "buffers where load_program(share_mutable_buffers=True) asked for it.");
+
+static PyObject *method_names(PyObject *self, void *Py_UNUSED(closure)) {
+  ec_program *program = ((ecpy_program *)self)->shared->program;
+  PyObject *names = PySet_New(NULL);
+  for (size_t i = 0; names && i < ec_program_method_count(program); i++) {
+    PyObject *name = ecpy_text(ec_program_method_name(program, i));
+    if (!name || PySet_Add(names, name)) Py_CLEAR(names);
+    Py_XDECREF(name);
+  }
+  return names;
+}
+
+PyDoc_STRVAR(
+    load_method_doc,
+    "load_method($self, /, name, *, kernels='default')\n--\n\n"
+    "Loads a method from the program.\n\n"
+    "Args:\n"
+    "    name: The name of the method to load.\n"
+    "    kernels: \"default\", or \"reference\" for the plain loops that the fast ones are checked\n"
+    "        against.\n\n"
+    "Returns the Method. Loading a method again with default arguments returns the same object,\n"
+    "which has its own memory and state; a method with reference kernels is a new one each time.\n\n"
+    "Raises NotFoundError (a KeyError: no such method, or a backend that is not registered),\n"
+    "OperatorMissingError (lists all missing operators), InvalidProgramError, NotSupportedError,\n"
+    "MemoryAllocationFailedError, and what backends raise.");
+
+static int parse_kernels(const char *kernels, bool *reference) {
+  *reference = strcmp(kernels, "reference") == 0;
+  if (*reference || strcmp(kernels, "default") == 0) return 0;
+  PyErr_Format(PyExc_ValueError, "kernels must be 'default' or 'reference', not '%s'", kernels);
+  return -1;
+}
+
+static PyObject *load_method(PyObject *object, PyObject *args, PyObject *kwargs) {
+  static char *names[] = {"name", "kernels", NULL};
+  ecpy_program *self = (ecpy_program *)object;
+  PyObject *name;
+  const char *kernels = "default";
+  bool reference;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "U|$s:load_method", names, &name, &kernels))
+    return NULL;
+  if (parse_kernels(kernels, &reference)) return NULL;
+  PyObject *found = reference ? NULL : PyDict_GetItemWithError(self->methods, name);
+  if (found || PyErr_Occurred()) return Py_XNewRef(found);
+  const char *text = PyUnicode_AsUTF8(name);
+  if (!text) return NULL;
+  PyObject *method = ecpy_method_new(ecpy_state_of(object), self->shared, text, reference);
+  if (!method || reference) return method;
+  /* Another thread may have loaded it meanwhile: the first one counts. */
+  found = PyDict_SetDefault(self->methods, name, method);
+  Py_XINCREF(found);
+  Py_DECREF(method);
+  return found;
+}
+
+PyDoc_STRVAR(metadata_doc,
+             "metadata($self, /, method_name)\n--\n\n"
+             "Gets the MethodMeta of a method without loading it.\n\n"
+             "Raises NotFoundError (a KeyError) where there is no such method.");
+
+static PyObject *metadata(PyObject *object, PyObject *args, PyObject *kwargs) {
+  static char *names[] = {"method_name", NULL};
+  ecpy_program *self = (ecpy_program *)object;
+  const char *name;
+  size_t index;
+  ec_error err;
+  ec_error_clear(&err);
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s:metadata", names, &name)) return NULL;
+  ecpy_state *state = ecpy_state_of(object);
+  if (ec_program_find_method(self->shared->program, name, &index, &err) != EC_OK)
+    return ecpy_raise(state, &err);
+  return ecpy_method_meta_new(state, self->shared, index);
+}
+
+PyDoc_STRVAR(
+    requirements_doc,
+    "requirements($self, /)\n--\n\n"
+    "What the program needs, before anything is loaded.\n\n"
+    "A dictionary: `operators` (name -> number of calls in the file, over all methods),\n"
+    "`backends` (id -> bytes of payload), `missing_operators` and `missing_backends` (sorted\n"
+    "lists of those that are not available here; both empty means that all methods can load).");
+
+static PyObject *requirements(PyObject *self, PyObject *Py_UNUSED(args)) {
+  return ecpy_program_requirements(ecpy_state_of(self), ((ecpy_program *)self)->shared);
+}
+
+PyDoc_STRVAR(
+    info_doc,
+    "info($self, /)\n--\n\n"
+    "All that the file says, as a dictionary of numbers, strings, lists and dictionaries:\n"
+    "sizes, segments, named data, and for each method inputs, outputs, attributes, planned\n"
+    "arenas, operators and delegates. `executorch-c info --json` prints it.");
+
+static PyObject *info(PyObject *self, PyObject *Py_UNUSED(args)) {
+  return ecpy_program_info(ecpy_state_of(self), ((ecpy_program *)self)->shared);
+}
+
+PyDoc_STRVAR(etdump_doc,
+             "write_etdump_result_to_file($self, /, etdump_path, debug_buffer_path)\n--\n\n"
+             "Raises NotImplementedInRuntimeError: execution traces come in a later version.");
+
+static PyObject *write_etdump(PyObject *self, PyObject *Py_UNUSED(args),
+                              PyObject *Py_UNUSED(kwargs)) {
+  return ecpy_raise_format(ecpy_state_of(self), EC_NOT_IMPLEMENTED,
+                           "write_etdump_result_to_file: execution traces come in a later version");
+}
+
+PyDoc_STRVAR(html_doc, "_repr_html_($self, /)\n--\n\nA table for notebooks.");
+
+static PyObject *program_html(PyObject *self, PyObject *Py_UNUSED(args)) {
+  return ecpy_call_python("executorch_c._html", "program", self);
+}
+
+static PyObject *program_repr(PyObject *self) {
+  PyObject *names = method_names(self, NULL);
+  PyObject *list = names ? PySequence_List(names) : NULL;
+  PyObject *text = NULL;
+  if (list && PyList_Sort(list) == 0)
+    text = PyUnicode_FromFormat("<executorch_c.Program: methods %R>", list);
+  Py_XDECREF(list);
+  Py_XDECREF(names);
+  return text;
+}
+
+/* ---- tables and spec ---- */
+
+#define WITH_KEYWORDS(fn) (PyCFunction)(void (*)(void))(fn), METH_VARARGS | METH_KEYWORDS
+
+static PyMethodDef methods[] = {
+    {"load_method", WITH_KEYWORDS(load_method), load_method_doc},
+    {"metadata", WITH_KEYWORDS(metadata), metadata_doc},
+    {"requirements", requirements, METH_NOARGS, requirements_doc},
+    {"info", info, METH_NOARGS, info_doc},
+    {"write_etdump_result_to_file", WITH_KEYWORDS(write_etdump), etdump_doc},
+    {"_repr_html_", program_html, METH_NOARGS, html_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef getset[] = {
+    {"method_names", method_names, NULL,
+     PyDoc_STR("The names of the program's methods, as a new set of strings."), NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, (void *)program_doc},
+    {Py_tp_dealloc, program_dealloc},
+    {Py_tp_traverse, program_traverse},
+    {Py_tp_clear, program_clear},
+    {Py_tp_repr, program_repr},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, getset},
+    {0, NULL},
+};
+
+PyType_Spec ecpy_program_spec = {
+    .name = "executorch_c.Program",
+    .basicsize = sizeof(ecpy_program),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION |
+             Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = slots,
+};

@@ -1,0 +1,242 @@
+/* Runtime: the singleton that loads programs. */
+#include "python/state.h"
+
+#include "python/errors.h"
+#include "python/program.h"
+
+typedef struct ecpy_runtime {
+  PyObject_HEAD
+  PyObject *backend_registry;
+  PyObject *operator_registry;
+} ecpy_runtime;
+
+/* ---- lifecycle ---- */
+
+static PyObject *new_empty(PyTypeObject *type) { return type->tp_alloc(type, 0); }
+
+static PyObject *runtime_new(ecpy_state *state) {
+  ecpy_runtime *self = (ecpy_runtime *)new_empty(state->runtime_type);
+  if (!self) return NULL;
+  self->backend_registry = new_empty(state->backend_registry_type);
+  self->operator_registry = new_empty(state->operator_registry_type);
+  if (!self->backend_registry || !self->operator_registry) Py_CLEAR(self);
+  return (PyObject *)self;
+}
+
+static int runtime_traverse(PyObject *object, visitproc visit, void *arg) {
+  ecpy_runtime *self = (ecpy_runtime *)object;
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(self->backend_registry);
+  Py_VISIT(self->operator_registry);
+  return 0;
+}
+
+static int runtime_clear(PyObject *object) {
+  ecpy_runtime *self = (ecpy_runtime *)object;
+  Py_CLEAR(self->backend_registry);
+  Py_CLEAR(self->operator_registry);
+  return 0;
+}
+
+static void runtime_dealloc(PyObject *object) {
+  PyTypeObject *type = Py_TYPE(object);
+  PyObject_GC_UnTrack(object);
+  runtime_clear(object);
+  type->tp_free(object);
+  Py_DECREF(type);
+}
+
+/* ---- documented methods ---- */
+
+PyDoc_STRVAR(runtime_doc,
+             "An instance of the ExecuTorch runtime environment.\n\n"
+             "`Runtime.get()` gives the one instance. It can be used to load and run any number of\n"
+             "programs and methods at once, from any thread.\n\n"
+             "Attributes:\n"
+             "    backend_registry: Registry for querying available hardware backends.\n"
+             "    operator_registry: Registry for querying available operators/kernels.");
+
+PyDoc_STRVAR(get_doc, "get($type, /)\n--\n\nGets the Runtime singleton.");
+
+static PyObject *runtime_get(PyObject *type, PyObject *Py_UNUSED(args)) {
+  ecpy_state *state = PyType_GetModuleState((PyTypeObject *)type);
+  if (!state->runtime) state->runtime = runtime_new(state);
+  return Py_XNewRef(state->runtime);
+}
+
+PyDoc_STRVAR(
+    load_program_doc,
+    "load_program($self, /, data, *, verification=1, data_path=None, enable_etdump=False,\n"
+    "             debug_buffer_size=0, mlock=False, share_mutable_buffers=False)\n--\n\n"
+    "Loads an ExecuTorch program from a PTE binary.\n\n"
+    "Args:\n"
+    "    data: A path (str or os.PathLike), which is mapped: weights are not copied, and parts\n"
+    "        that are not needed are not read; or bytes or another read-only buffer, which is\n"
+    "        used in place and kept alive; or a buffer that can be written (bytearray), which is\n"
+    "        copied; or a binary file object, which is read.\n"
+    "    verification: A Verification. What makes reading safe is always checked;\n"
+    "        InternalConsistency (the default) adds the checks of the reference runtime.\n"
+    "    data_path: One .ptd file (weights kept outside the program), as a path or as bytes, or\n"
+    "        a sequence of them.\n"
+    "    enable_etdump: Accepted as False; traces come in a later version.\n"
+    "    debug_buffer_size: Accepted for the official signature; it has no effect yet.\n"
+    "    mlock: True keeps the mapped file in memory (AccessFailedError where the system\n"
+    "        refuses), \"try\" does so where it can.\n"
+    "    share_mutable_buffers: One copy of shared mutable buffers for all methods of the\n"
+    "        program, for programs exported with MemoryPlanningPass(share_mutable_buffers=True).\n\n"
+    "Returns the Program. Raises AccessFailedError (file), InvalidProgramError or\n"
+    "InvalidArgumentError (not a program, damaged, another version), InvalidExternalDataError\n"
+    "(data file), MemoryAllocationFailedError, TypeError.");
+
+enum { MAX_DATA_FILES = 64 };
+
+/* What load_program collects before the GIL is given up. */
+typedef struct program_load {
+  ec_program_options options;
+  ec_source file, data[MAX_DATA_FILES];
+  size_t data_count;
+  ec_program *program;
+  ec_status status;
+  ec_error err;
+} program_load;
+
+static int parse_mlock(PyObject *value, ec_mlock *mlock) {
+  if (PyUnicode_Check(value) && PyUnicode_CompareWithASCIIString(value, "try") == 0) {
+    *mlock = EC_MLOCK_TRY;
+    return 0;
+  }
+  if (!PyBool_Check(value)) {
+    PyErr_Format(PyExc_TypeError, "mlock must be True, False or 'try', not %R", value);
+    return -1;
+  }
+  *mlock = value == Py_True ? EC_MLOCK_REQUIRE : EC_MLOCK_NONE;
+  return 0;
+}
+
+static int parse_verification(PyObject *value, ec_verification *level) {
+  long number = value ? PyLong_AsLong(value) : EC_VERIFY_INTERNAL_CONSISTENCY;
+  if (number == -1 && PyErr_Occurred()) return -1;
+  if (number != EC_VERIFY_MINIMAL && number != EC_VERIFY_INTERNAL_CONSISTENCY) {
+    PyErr_Format(PyExc_ValueError, "verification must be a Verification, not %R", value);
+    return -1;
+  }
+  *level = (ec_verification)number;
+  return 0;
+}
+
+static int open_data_files(ecpy_state *state, PyObject *paths, ec_mlock mlock, program_load *load) {
+  if (paths == Py_None) return 0;
+  if (!PyList_Check(paths) && !PyTuple_Check(paths)) {
+    if (ecpy_source_open(state, paths, mlock, &load->data[0])) return -1;
+    load->data_count = 1;
+    return 0;
+  }
+  PyObject *items = PySequence_Tuple(paths);
+  if (!items) return -1;
+  int rc = 0;
+  for (Py_ssize_t i = 0; rc == 0 && i < PyTuple_GET_SIZE(items); i++) {
+    if (load->data_count == MAX_DATA_FILES) {
+      PyErr_Format(PyExc_ValueError, "data_path has more than %d files", MAX_DATA_FILES);
+      rc = -1;
+      break;
+    }
+    ec_source *out = &load->data[load->data_count];
+    rc = ecpy_source_open(state, PyTuple_GET_ITEM(items, i), mlock, out);
+    if (rc == 0) load->data_count++;
+  }
+  Py_DECREF(items);
+  return rc;
+}
+
+static void run_open(void *arg) {
+  program_load *load = arg;
+  load->status = ec_program_open(&load->options, &load->file, load->data, load->data_count,
+                                 &load->program, &load->err);
+}
+
+static void close_sources(program_load *load) {
+  ec_source_close(&load->file);
+  for (size_t i = 0; i < load->data_count; i++) ec_source_close(&load->data[i]);
+}
+
+static PyObject *load_sources(ecpy_state *state, program_load *load, PyObject *data,
+                              PyObject *data_path, ec_mlock mlock) {
+  if (ecpy_source_open(state, data, mlock, &load->file)) return NULL;
+  if (open_data_files(state, data_path, mlock, load)) {
+    close_sources(load);
+    return NULL;
+  }
+  ecpy_without_gil(run_open, load);
+  if (load->status != EC_OK) return ecpy_raise(state, &load->err);
+  ecpy_shared *shared = ecpy_shared_new(load->program);
+  PyObject *program = shared ? ecpy_program_new(state, shared) : NULL;
+  ecpy_shared_release(shared);
+  return program;
+}
+
+static PyObject *load_program(PyObject *self, PyObject *args, PyObject *kwargs) {
+  static char *names[] = {"data",  "verification",          "data_path", "enable_etdump",
+                          "debug_buffer_size", "mlock", "share_mutable_buffers", NULL};
+  PyObject *data, *verification = NULL, *data_path = Py_None, *mlock_value = Py_False;
+  int etdump = 0, share = 0;
+  Py_ssize_t debug_buffer_size = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOpnOp:load_program", names, &data,
+                                   &verification, &data_path, &etdump, &debug_buffer_size,
+                                   &mlock_value, &share))
+    return NULL;
+  ecpy_state *state = ecpy_state_of(self);
+  ec_mlock mlock;
+  ec_verification level;
+  if (parse_mlock(mlock_value, &mlock) || parse_verification(verification, &level)) return NULL;
+  if (etdump)
+    return ecpy_raise_format(state, EC_NOT_IMPLEMENTED,
+                             "enable_etdump: execution traces come in a later version");
+  program_load *load = PyMem_Calloc(1, sizeof *load);
+  if (!load) return PyErr_NoMemory();
+  load->options = (ec_program_options){.verification = level, .share_mutable_buffers = share != 0};
+  PyObject *program = load_sources(state, load, data, data_path, mlock);
+  PyMem_Free(load);
+  return program;
+}
+
+static PyObject *runtime_html(PyObject *self, PyObject *Py_UNUSED(args)) {
+  return ecpy_call_python("executorch_c._html", "runtime", self);
+}
+
+/* ---- tables and spec ---- */
+
+PyDoc_STRVAR(html_doc, "_repr_html_($self, /)\n--\n\nA table for notebooks.");
+
+static PyMethodDef methods[] = {
+    {"get", runtime_get, METH_CLASS | METH_NOARGS, get_doc},
+    {"load_program", (PyCFunction)(void (*)(void))load_program, METH_VARARGS | METH_KEYWORDS,
+     load_program_doc},
+    {"_repr_html_", runtime_html, METH_NOARGS, html_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef members[] = {
+    {"backend_registry", T_OBJECT_EX, offsetof(ecpy_runtime, backend_registry), READONLY,
+     "Registry for querying available hardware backends."},
+    {"operator_registry", T_OBJECT_EX, offsetof(ecpy_runtime, operator_registry), READONLY,
+     "Registry for querying available operators/kernels."},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, (void *)runtime_doc},
+    {Py_tp_dealloc, runtime_dealloc},
+    {Py_tp_traverse, runtime_traverse},
+    {Py_tp_clear, runtime_clear},
+    {Py_tp_methods, methods},
+    {Py_tp_members, members},
+    {0, NULL},
+};
+
+PyType_Spec ecpy_runtime_spec = {
+    .name = "executorch_c.Runtime",
+    .basicsize = sizeof(ecpy_runtime),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION |
+             Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = slots,
+};
