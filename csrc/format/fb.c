@@ -220,7 +220,7 @@ static ec_status verify_field(verifier *v, const checked_table *table, const ec_
 
 static ec_status verify_table(verifier *v, size_t at, const ec_fb_schema *schema, unsigned depth,
                               const place *here) {
-  checked_table table;
+  checked_table table = {0};
   if (depth == 0)
     return fail_at(v, here, "tables are nested more than %d deep", EC_MAX_FB_DEPTH);
   EC_TRY(check_table(v, at, schema, here, &table));

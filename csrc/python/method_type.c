@@ -161,7 +161,7 @@ PyDoc_STRVAR(
     "        used; after an error what they hold is undefined.\n\n"
     "Returns a list of output values.");
 
-enum { MANY = 64 }; /* items of a list that are held without a tuple for them */
+enum { MANY = 16 }; /* items of a list that are held without a tuple for them */
 
 /* Whether an object that is no list and no tuple is one input, and no sequence of inputs. */
 static bool is_single(ecpy_method *self, PyObject *object) {
@@ -174,7 +174,7 @@ static bool is_single(ecpy_method *self, PyObject *object) {
 
 /* A list may change while foreign code runs, so its items are held here. */
 static PyObject *execute_list(ecpy_method *self, PyObject *list, PyObject *out) {
-  PyObject *items[MANY];
+  PyObject *items[MANY] = {NULL};
   Py_ssize_t count = PyList_GET_SIZE(list);
   for (Py_ssize_t i = 0; i < count; i++) items[i] = Py_NewRef(PyList_GET_ITEM(list, i));
   PyObject *result = ecpy_method_run(self, items, (size_t)count, out, false);
