@@ -122,10 +122,12 @@ def run(args: argparse.Namespace) -> int:
     """executorch-c run"""
     start = perf_counter()
     program = executorch_c.Runtime.get().load_program(args.model, data_path=args.data or None)
-    wanted = find_method(program, args.method)
-    method = program.load_method(args.method)
     load_time = perf_counter() - start
+    wanted = find_method(program, args.method)
     inputs = make_inputs(wanted["inputs"], args.inputs, args.seed)
+    start = perf_counter()
+    method = program.load_method(args.method)
+    load_time += perf_counter() - start
     show_values("inputs", [w.get("name") or "" for w in wanted["inputs"]], inputs)
     outputs, times = call_times(lambda: method.execute(inputs), args.repeat)
     show_values("outputs", [""] * len(outputs), outputs)

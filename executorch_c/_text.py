@@ -30,9 +30,8 @@ def table(rows: Iterable[Sequence[object]], head: Sequence[str] = (), indent: in
 
 
 def plural(count: int, noun: str) -> str:
-    """"1 input", "2 inputs", "2 entries"."""
-    many = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
-    return f"{count:,} {noun if count == 1 else many}"
+    """"1 input", "2 inputs"."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def seconds(value: float) -> str:
