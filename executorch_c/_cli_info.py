@@ -19,7 +19,7 @@ def value_row(index: int, value: dict[str, Any]) -> list[object]:
     if value["kind"] != "Tensor":
         traced = value.get("value")
         return [index, value.get("name") or "", value["kind"], "", "" if traced is None else traced]
-    shape = _text.shape(value["shape"], value["dynamism"] != "static")
+    shape = _text.shape(value["shape"], value["dynamism"])
     order = list(value["dim_order"])
     notes = [f"dim order {order}"] if order != sorted(order) else []
     return [index, value.get("name") or "", value["dtype"], shape, ", ".join(notes)]

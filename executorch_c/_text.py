@@ -13,20 +13,20 @@ FEW = 6
 
 
 def table(rows: Iterable[Sequence[object]], head: Sequence[str] = (), indent: int = 2) -> str:
-    """Rows in aligned columns: numbers to the right, everything else to the left."""
+    """Rows in aligned columns, numbers to the right; columns without any text are left out."""
     body = [list(row) for row in rows]
     cells = [list(head)] if head else []
     cells += [[f"{c:,}" if isinstance(c, int) else str(c) for c in row] for row in body]
     if not cells:
         return ""
-    columns = range(len(cells[0]))
-    widths = [max(len(row[c]) for row in cells) for c in columns]
-    right = [bool(body) and all(isinstance(row[c], int) for row in body) for c in columns]
-    lines = []
-    for row in cells:
-        padded = [row[c].rjust(widths[c]) if right[c] else row[c].ljust(widths[c]) for c in columns]
-        lines.append(" " * indent + "  ".join(padded).rstrip())
-    return "\n".join(lines)
+    columns = [c for c in range(len(cells[0])) if any(row[c] for row in cells)]
+    lines: list[list[str]] = [[] for _ in cells]
+    for c in columns:
+        width = max(len(row[c]) for row in cells)
+        numbers = bool(body) and all(isinstance(row[c], int) for row in body)
+        for line, row in zip(lines, cells):
+            line.append(row[c].rjust(width) if numbers else row[c].ljust(width))
+    return "\n".join(" " * indent + "  ".join(line).rstrip() for line in lines)
 
 
 def plural(count: int, noun: str) -> str:
@@ -60,9 +60,10 @@ def brief(array: np.ndarray) -> str:
     return f"{shown} ... (min {low}, max {high})"
 
 
-def shape(sizes: Sequence[int], dynamic: bool = False) -> str:
-    """"[2, 3]"; "[<=2, <=3]" where sizes are upper bounds."""
-    return "[" + ", ".join(("<=" if dynamic else "") + str(size) for size in sizes) + "]"
+def shape(sizes: Sequence[int], dynamism: str = "static") -> str:
+    """"[2, 3]"; where a program allows other sizes, the most elements that there may be."""
+    text = "[" + ", ".join(str(size) for size in sizes) + "]"
+    return {"static": text, "bound": f"up to {text}"}.get(dynamism, f"any, for example {text}")
 
 
 def value_line(index: int, name: str, value: object) -> list[object]:
