@@ -79,8 +79,8 @@ def verify_share(path: Path, load: float) -> str:
 
 
 def measure(quick: bool) -> Table:
-    how = ("`load_program(path)` and `load_method(\"forward\")`, in turn, one process, files in the "
-           "page cache.")  # fmt: skip
+    how = ("`load_program(path)` and `load_method(\"forward\")`, in turn, one process, files in "
+           "the page cache.")  # fmt: skip
     table = Table("Load time", how)
     budget = 0.3 if quick else 3.0
     for name in MODELS:

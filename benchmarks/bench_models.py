@@ -33,7 +33,7 @@ def measure(quick: bool) -> Table:
     import zoo
 
     how = ("One call of `forward` on random weights, in turn, one process, torch at one thread; "
-           "programs from `to_edge(...).to_executorch()`, portable kernels on both sides.")  # fmt: skip
+           "programs from `to_edge(...).to_executorch()`: no delegates.")  # fmt: skip
     table = Table("Latency of models without delegates", how, geometric_mean=True)
     names = [name for name in zoo.names() if name not in OFFICIAL_CANNOT]
     if not quick:

@@ -43,9 +43,10 @@ def measure(quick: bool) -> Table:
     np.testing.assert_array_equal(calls[OURS]()[0], calls[OFFICIAL]()[0].numpy())
     found = alternate(calls, rounds=5 if quick else 51, batch=2000)
     how = "Median of batches of 2,000 calls, in turn, one process; float32, no delegate."
+    note = "official: `execute`"
     rows = [
         Row("`method.execute([x, y])`", found[OFFICIAL], found[OURS], seconds),
-        Row("`method(x, y)`", found[OFFICIAL], found["call"], seconds, "official: `execute`"),
-        Row("`method(x, y, out=[z])`", found[OFFICIAL], found["out"], seconds, "official: `execute`"),
+        Row("`method(x, y)`", found[OFFICIAL], found["call"], seconds, note),
+        Row("`method(x, y, out=[z])`", found[OFFICIAL], found["out"], seconds, note),
     ]
     return Table("Overhead of a call that adds two 2x2 arrays", how, rows)

@@ -23,6 +23,8 @@ if str(ROOT / "tests") not in sys.path:
     sys.path.insert(0, str(ROOT / "tests"))
 
 OFFICIAL, OURS = "official", "executorch_c"
+Calls = dict[str, Callable[[], Any]]
+Report = dict[str, float]
 
 
 @dataclass
@@ -96,7 +98,7 @@ def environment() -> str:
 # ---- timing in this process ------------------------------------------------------------------
 
 
-def alternate(calls: dict[str, Callable[[], Any]], rounds: int, batch: int = 1) -> dict[str, float]:
+def alternate(calls: Calls, rounds: int, batch: int = 1) -> dict[str, float]:
     """Median seconds of one call of each, measured in turn so that noise hits all alike."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for call in calls.values():
@@ -115,7 +117,7 @@ def alternate(calls: dict[str, Callable[[], Any]], rounds: int, batch: int = 1) 
     return {name: statistics.median(found) for name, found in times.items()}
 
 
-def rounds_for(calls: dict[str, Callable[[], Any]], budget: float, least: int, most: int) -> int:
+def rounds_for(calls: Calls, budget: float, least: int, most: int) -> int:
     """How many rounds of all calls fit into `budget` seconds."""
     start = perf_counter()
     for call in calls.values():
@@ -187,7 +189,7 @@ print(json.dumps({"rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 10
 """
 
 
-def run_child(code: str, *args: str) -> dict[str, float]:
+def run_child(code: str, *args: str) -> Report:
     """Runs `code` (which fills the dict `report`) in a new interpreter; adds "wall" and "rss"."""
     source = f"import sys\nreport = {{}}\n{code}\n{REPORT}"
     environ = os.environ | {"PYTHONWARNINGS": "ignore"}
@@ -202,9 +204,9 @@ def run_child(code: str, *args: str) -> dict[str, float]:
     return {"wall": wall, **json.loads(done.stdout.strip().splitlines()[-1])}
 
 
-def alternate_children(codes: dict[str, str], rounds: int, *args: str) -> dict[str, dict[str, float]]:
+def alternate_children(codes: dict[str, str], rounds: int, *args: str) -> dict[str, Report]:
     """Medians of what each code reports, run in turn; the first round only warms the disk cache."""
-    reports: dict[str, list[dict[str, float]]] = {name: [] for name in codes}
+    reports: dict[str, list[Report]] = {name: [] for name in codes}
     for i in range(rounds + 1):
         for name, code in codes.items():
             report = run_child(code, *args)

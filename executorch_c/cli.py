@@ -107,7 +107,7 @@ def parser() -> argparse.ArgumentParser:
     ops.set_defaults(command=_ops)
     ops.add_argument("--json", action="store_true", help="with schemas and dtypes, as JSON")
 
-    demo = commands.add_parser("demo", help="classify handwritten digits, compare with eager PyTorch")
+    demo = commands.add_parser("demo", help="classify digits and compare with eager PyTorch")
     demo.set_defaults(command=_demo)
     return top
 

@@ -164,8 +164,8 @@ def test_composed_module() -> None:
 
 def test_partitioned_with_compile_specs(partitioned_pte: bytes) -> None:
     plan = deserialize_pte_binary(partitioned_pte).program.execution_plan[0]
-    specs = [(spec.key, spec.value) for delegate in plan.delegates for spec in delegate.compile_specs]
-    assert specs == [("max_value", b"\x04")] * 2
+    specs = [spec for delegate in plan.delegates for spec in delegate.compile_specs]
+    assert [(spec.key, spec.value) for spec in specs] == [("max_value", b"\x04")] * 2
     inputs = seeded((2, 2), (2, 2), (2, 2))
     [z] = run(partitioned_pte, inputs)
     np.testing.assert_allclose(z, mm_add_sub(*inputs), rtol=1e-5, atol=1e-6)
@@ -287,7 +287,8 @@ def test_unregistered_backend_is_named_with_the_registered_ones(sin_pte: bytes) 
 
 def test_wrong_version(sin_pte: bytes) -> None:
     pte = payload_changed(sin_pte, b"version:0", b"version:7")
-    with pytest.raises(executorch_c.DelegateInvalidCompatibilityError, match="version 7.*version 0"):
+    error = executorch_c.DelegateInvalidCompatibilityError
+    with pytest.raises(error, match="version 7.*version 0"):
         method(pte)
 
 

@@ -102,9 +102,10 @@ def test_version(capsys: Capture) -> None:
     assert command(capsys, "--version") == (0, f"executorch_c {executorch_c.__version__}\n", "")
 
 
-@pytest.mark.parametrize(
-    "args", [[], ["nonsense"], ["run"], ["run", DIGITS, "--repeat", "0"], ["info", "--what", DIGITS]]
-)
+WRONG = [[], ["nonsense"], ["run"], ["run", DIGITS, "--repeat", "0"], ["info", "--what", DIGITS]]
+
+
+@pytest.mark.parametrize("args", WRONG)
 def test_usage_errors(args: list[str], capsys: Capture) -> None:
     code, out, err = command(capsys, *args)
     assert (code, out) == (2, "")
