@@ -90,9 +90,9 @@ def environment() -> str:
         except PackageNotFoundError:
             packages.append(f"no {name}")
     load = ", ".join(f"{x:.1f}" for x in os.getloadavg())
-    return (f"{cpu}, {os.cpu_count()} cores, Python {platform.python_version()}, "
-            f"{', '.join(packages)}; load average before the run {load}. "
-            "Medians; ratio = official / executorch_c, so above 1 executorch_c is better.")  # fmt: skip
+    machine = f"{cpu}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    legend = "Medians; ratio = official / executorch_c, so above 1 executorch_c is better."
+    return f"{machine}, {', '.join(packages)}; load average before the run {load}. {legend}"
 
 
 # ---- timing in this process ------------------------------------------------------------------
