@@ -1,6 +1,6 @@
 /* Includes EC_TEMPLATE once for every real dtype that eager multiplies matrices of. EC_G is the
- * type that the product is computed in: halves in float, integers modulo a power of two, so that nothing
- * overflows. EC_R is what plain loops sum in. */
+ * type that the product is computed in: halves in float, integers modulo a power of two, so that
+ * nothing overflows. EC_R is what plain loops sum in. */
 #define EC_G float
 #define EC_R double
 #include "core/dtype/float16.h"

@@ -1,0 +1,78 @@
+/* _softmax and _log_softmax along any dimension of any layout. */
+#include "core/alloc.h"
+#include "core/checked.h"
+#include "core/simd.h"
+#include "core/template.h"
+#include "kernels/iterate.h"
+#include "kernels/vecmath.h"
+
+enum { SOFTMAX_LANES = 16, SOFTMAX_BLOCK = 1024 };
+
+#define EC_TEMPLATE "kernels/norm/softmax.tmpl.h"
+#include "core/foreach/floating.h"
+#undef EC_TEMPLATE
+
+typedef void (*softmax_fn)(const char *from, int64_t step, char *to, int64_t to_step, size_t n,
+                           void *buffer, bool log_of);
+
+static const softmax_fn rows[EC_DTYPE_COUNT] = {EC_ROWS_FLOATING(softmax_row)};
+static const softmax_fn lanes[EC_DTYPE_COUNT] = {EC_ROWS_FLOATING(softmax_lanes)};
+
+enum { SELF, DIM, HALF_TO_FLOAT, OUT };
+
+/* One row of the dimension: its length and steps. */
+typedef struct softmax {
+  ec_dtype dtype;
+  size_t n;
+  int64_t step, out_step;
+  void *buffer;
+  bool log_of, reference;
+} softmax;
+
+/* Rows that begin at it->at: operand 0 the output, 1 the input. */
+static void run_rows(const softmax *s, const ec_iter *it) {
+  int64_t item = (int64_t)ec_dtype_size(s->dtype), i = 0;
+  bool adjacent = it->step[0] == item && it->step[1] == item && !s->reference;
+  for (; adjacent && i + SOFTMAX_LANES <= it->count; i += SOFTMAX_LANES)
+    lanes[s->dtype](it->at[1] + i * item, s->step, it->at[0] + i * item, s->out_step, s->n,
+                    s->buffer, s->log_of);
+  for (; i < it->count; i++)
+    rows[s->dtype](it->at[1] + i * it->step[1], s->step, it->at[0] + i * it->step[0], s->out_step,
+                   s->n, s->buffer, s->log_of);
+}
+
+static ec_status run(ec_call *c, bool log_of) {
+  const ec_tensor *self = ec_arg_tensor(c, SELF);
+  ec_tensor *out = ec_arg_tensor(c, OUT);
+  size_t dim, bytes;
+  EC_TRY(ec_call_check_dtype(c, SELF, EC_SET_FLOATING));
+  EC_TRY(ec_call_check_same_dtype(c, OUT, SELF));
+  if (ec_arg_bool(c, HALF_TO_FLOAT))
+    return ec_call_fail(c, HALF_TO_FLOAT, "true, expected false: eager has it on GPUs only");
+  EC_TRY(ec_call_wrap_dim(c, ec_arg_int(c, DIM), self->rank, &dim));
+  EC_TRY(ec_call_resize(c, OUT, self->rank, self->sizes));
+  if (self->numel == 0) return EC_OK;
+  softmax s = {.dtype = ec_tensor_dtype(self), .n = 1, .step = 1, .out_step = 1,
+               .log_of = log_of, .reference = c->reference};
+  int64_t sizes[EC_MAX_RANK];
+  for (size_t d = 0; d < self->rank; d++) sizes[d] = d == dim ? 1 : self->sizes[d];
+  if (self->rank) {
+    s.n = (size_t)self->sizes[dim];
+    s.step = self->strides[dim];
+    s.out_step = out->strides[dim];
+  }
+  if (ec_mul_size(s.n, SOFTMAX_LANES * sizeof(double), &bytes))
+    s.buffer = ec_arena_alloc(c->scratch, bytes, EC_ALIGN);
+  if (!s.buffer) return ec_fail(c->err, EC_MEMORY_ALLOCATION_FAILED, "no memory for a row");
+  ec_iter it;
+  ec_iter_init(&it, self->rank, sizes);
+  size_t item = ec_dtype_size(s.dtype);
+  ec_iter_add(&it, out->data, item, out->rank, sizes, out->strides);
+  ec_iter_add(&it, self->data, item, self->rank, sizes, self->strides);
+  for (bool more = ec_iter_start(&it); more; more = ec_iter_next(&it)) run_rows(&s, &it);
+  return EC_OK;
+}
+
+ec_status ec_op_softmax_out(ec_call *c) { return run(c, false); }
+
+ec_status ec_op_log_softmax_out(ec_call *c) { return run(c, true); }

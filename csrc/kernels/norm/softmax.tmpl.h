@@ -1,0 +1,102 @@
+/* Softmax of rows for one dtype. `buffer` holds one row (or SOFTMAX_LANES of them) in the
+ * computing type; steps are in elements. */
+
+static inline EC_ACC EC_FN(exp)(EC_ACC x) {
+  return sizeof x == sizeof(float) ? (EC_ACC)ec_exp_f32((float)x) : (EC_ACC)exp((double)x);
+}
+
+/* The largest of n numbers; NaNs may be passed over, they come back with the sum. */
+EC_CLONES static EC_ACC EC_FN(largest)(const EC_ACC *x, size_t n) {
+  EC_ACC lane[SOFTMAX_LANES], m;
+  for (size_t l = 0; l < SOFTMAX_LANES; l++) lane[l] = x[0];
+  size_t i = 0;
+  for (; i + SOFTMAX_LANES <= n; i += SOFTMAX_LANES)
+    for (size_t l = 0; l < SOFTMAX_LANES; l++) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
+  for (m = lane[0]; i < n; i++) m = x[i] > m ? x[i] : m;
+  for (size_t l = 0; l < SOFTMAX_LANES; l++) m = lane[l] > m ? lane[l] : m;
+  return m;
+}
+
+/* The sum of e^(x - m), which replaces x unless `keep`. */
+EC_CLONES static double EC_FN(exponentials)(EC_ACC *x, size_t n, EC_ACC m, bool keep) {
+  double total = 0;
+  while (n) {
+    EC_ACC lane[SOFTMAX_LANES] = {0}, e[SOFTMAX_LANES];
+    size_t block = n < SOFTMAX_BLOCK ? n : SOFTMAX_BLOCK, i = 0;
+    for (; i + SOFTMAX_LANES <= block; i += SOFTMAX_LANES) {
+      for (size_t l = 0; l < SOFTMAX_LANES; l++) e[l] = EC_FN(exp)(x[i + l] - m);
+      for (size_t l = 0; l < SOFTMAX_LANES; l++) lane[l] += e[l];
+      if (!keep)
+        for (size_t l = 0; l < SOFTMAX_LANES; l++) x[i + l] = e[l];
+    }
+    for (size_t l = 0; i < block; i++, l++) {
+      e[0] = EC_FN(exp)(x[i] - m);
+      lane[l] += e[0];
+      if (!keep) x[i] = e[0];
+    }
+    for (size_t l = 0; l < SOFTMAX_LANES; l++) total += (double)lane[l];
+    x += block;
+    n -= block;
+  }
+  return total;
+}
+
+/* out = x * scale - shift, where x is the buffer. */
+EC_CLONES static void EC_FN(write_row)(const EC_ACC *x, size_t n, EC_ACC scale, EC_ACC shift,
+                                       EC_T *out) {
+  for (size_t i = 0; i < n; i++) out[i] = (EC_T)EC_STORE(x[i] * scale - shift);
+}
+
+EC_CLONES static void EC_FN(read_row)(const EC_T *in, size_t n, EC_ACC *x) {
+  for (size_t i = 0; i < n; i++) x[i] = EC_LOAD(in[i]);
+}
+
+static void EC_FN(softmax_row)(const char *from, int64_t step, char *to, int64_t to_step, size_t n,
+                               void *buffer, bool log_of) {
+  const EC_T *in = (const EC_T *)from;
+  EC_T *out = (EC_T *)to;
+  EC_ACC *x = buffer;
+  if (step == 1) EC_FN(read_row)(in, n, x);
+  else
+    for (size_t i = 0; i < n; i++) x[i] = EC_LOAD(in[(int64_t)i * step]);
+  EC_ACC m = EC_FN(largest)(x, n);
+  double sum = EC_FN(exponentials)(x, n, m, log_of);
+  EC_ACC scale = log_of ? 1 : (EC_ACC)(1 / sum), shift = 0;
+  if (log_of) { /* in two steps: a sum of both would lose digits of a large m */
+    for (size_t i = 0; i < n; i++) x[i] -= m;
+    shift = (EC_ACC)log(sum);
+  }
+  if (to_step == 1) EC_FN(write_row)(x, n, scale, shift, out);
+  else
+    for (size_t i = 0; i < n; i++)
+      out[(int64_t)i * to_step] = (EC_T)EC_STORE(x[i] * scale - shift);
+}
+
+/* SOFTMAX_LANES rows that lie side by side in both tensors. */
+EC_CLONES static void EC_FN(softmax_lanes)(const char *from, int64_t step, char *to,
+                                           int64_t to_step, size_t n, void *buffer, bool log_of) {
+  enum { LANES = SOFTMAX_LANES };
+  const EC_T *in = (const EC_T *)from;
+  EC_T *out = (EC_T *)to;
+  EC_ACC *x = buffer, m[LANES], sum[LANES] = {0}, shift[LANES] = {0}, e[LANES];
+  for (size_t l = 0; l < LANES; l++) m[l] = EC_LOAD(in[l]);
+  for (size_t i = 0; i < n; i++)
+    for (size_t l = 0; l < LANES; l++) {
+      EC_ACC v = EC_LOAD(in[(int64_t)i * step + (int64_t)l]);
+      x[i * LANES + l] = v;
+      m[l] = v > m[l] ? v : m[l];
+    }
+  for (size_t i = 0; i < n; i++, x += LANES) {
+    for (size_t l = 0; l < LANES; l++) x[l] -= m[l];
+    for (size_t l = 0; l < LANES; l++) e[l] = EC_FN(exp)(x[l]);
+    for (size_t l = 0; l < LANES; l++) sum[l] += e[l];
+    for (size_t l = 0; l < LANES; l++) x[l] = log_of ? x[l] : e[l];
+  }
+  for (size_t l = 0; l < LANES; l++) {
+    if (log_of) shift[l] = (EC_ACC)log((double)sum[l]);
+    sum[l] = log_of ? 1 : 1 / sum[l];
+  }
+  x = buffer;
+  for (size_t i = 0; i < n; i++, x += LANES, out += to_step)
+    for (size_t l = 0; l < LANES; l++) out[l] = (EC_T)EC_STORE(x[l] * sum[l] - shift[l]);
+}
