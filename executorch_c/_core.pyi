@@ -183,7 +183,7 @@ class Runtime:
         enable_etdump: bool = False,
         debug_buffer_size: int = 0,
         mlock: bool | Literal["try"] = False,
-        share_mutable_buffers: bool = False,
+        share_mutable_buffers: bool = True,
     ) -> Program: ...
     def _repr_html_(self) -> str: ...
 

@@ -38,6 +38,7 @@ typedef struct ec_op {
   ec_dtype_set dtypes; /* that its main argument may have */
   size_t nargs;        /* arguments of the schema, `out`s included */
   bool returns_scalar; /* one more value behind the arguments receives a number */
+  bool makes_view;     /* et_view: the `out` is pointed into `self`, not written */
   ec_arg_spec args[EC_MAX_OP_ARGS];
 } ec_op;
 

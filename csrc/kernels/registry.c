@@ -97,6 +97,7 @@ static ec_status parse_row(const op_row *row, ec_op *op, char *name, ec_error *e
   }
   const char *arrow = strstr(s, "-> ");
   if (!arrow) return ec_fail(err, EC_INTERNAL, "ops.def: '%s' has no result", row->schema);
+  op->makes_view = strcmp(name, "executorch_prim::et_view.default") == 0;
   op->returns_scalar = strncmp(arrow + 3, "Tensor", 6) != 0 && arrow[3] != '(';
   return EC_OK;
 }

@@ -49,7 +49,7 @@ PyDoc_STRVAR(
     "An ExecuTorch program, loaded from binary PTE data by Runtime.load_program.\n\n"
     "It can be used to load the methods defined by the program. It is immutable: any number of\n"
     "threads and methods may use it at once. Methods do not share state, apart from mutable\n"
-    "buffers where load_program(share_mutable_buffers=True) asked for it.");
+    "buffers that were exported with share_mutable_buffers=True.");
 
 static PyObject *method_names(PyObject *self, void *Py_UNUSED(closure)) {
   ec_program *program = ((ecpy_program *)self)->shared->program;

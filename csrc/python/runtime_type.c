@@ -67,7 +67,7 @@ static PyObject *runtime_get(PyObject *type, PyObject *Py_UNUSED(args)) {
 PyDoc_STRVAR(
     load_program_doc,
     "load_program($self, /, data, *, verification=1, data_path=None, enable_etdump=False,\n"
-    "             debug_buffer_size=0, mlock=False, share_mutable_buffers=False)\n--\n\n"
+    "             debug_buffer_size=0, mlock=False, share_mutable_buffers=True)\n--\n\n"
     "Loads an ExecuTorch program from a PTE binary.\n\n"
     "Args:\n"
     "    data: A path (str or os.PathLike), which is mapped: weights are not copied, and parts\n"
@@ -82,8 +82,10 @@ PyDoc_STRVAR(
     "    debug_buffer_size: Accepted for the official signature; it has no effect yet.\n"
     "    mlock: True keeps the mapped file in memory (AccessFailedError where the system\n"
     "        refuses), \"try\" does so where it can.\n"
-    "    share_mutable_buffers: One copy of shared mutable buffers for all methods of the\n"
-    "        program, for programs exported with MemoryPlanningPass(share_mutable_buffers=True).\n\n"
+    "    share_mutable_buffers: Programs exported with\n"
+    "        MemoryPlanningPass(share_mutable_buffers=True) plan mutable buffers at memory id 2 in\n"
+    "        every method; True gives them one copy, False one for each loaded method. State of\n"
+    "        other programs is each method's own in any case.\n\n"
     "Returns the Program. Raises AccessFailedError (file), InvalidProgramError or\n"
     "InvalidArgumentError (not a program, damaged, another version), InvalidExternalDataError\n"
     "(data file), MemoryAllocationFailedError, TypeError.");
@@ -178,7 +180,7 @@ static PyObject *load_program(PyObject *self, PyObject *args, PyObject *kwargs) 
   static char *names[] = {"data",  "verification",          "data_path", "enable_etdump",
                           "debug_buffer_size", "mlock", "share_mutable_buffers", NULL};
   PyObject *data, *verification = NULL, *data_path = Py_None, *mlock_value = Py_False;
-  int etdump = 0, share = 0;
+  int etdump = 0, share = 1;
   Py_ssize_t debug_buffer_size = 0;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOpnOp:load_program", names, &data,
                                    &verification, &data_path, &etdump, &debug_buffer_size,

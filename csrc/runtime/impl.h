@@ -177,7 +177,7 @@ const char *ec_plan_op_name(ec_fb_table plan, int32_t index, char *name, size_t 
 bool ec_is_state(ec_fb_table plan, uint32_t id);
 /* Points planned memory `id` to the program's block, made by the first method that asks. A block
  * of another size is left alone: the method then gets memory of its own. */
-ec_status ec_shared_block(ec_method *m, uint32_t id, size_t size, size_t align, ec_error *err);
+ec_status ec_shared_block(ec_method *m, uint32_t id, size_t size, ec_error *err);
 
 /* plan.c: which inputs can be used in place and which outputs written directly. */
 ec_status ec_plan(ec_method *m, ec_error *err);

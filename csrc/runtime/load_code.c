@@ -110,8 +110,7 @@ static size_t gather_arg(ec_value *arg, ec_value **out) {
   return n;
 }
 
-/* An `out` is only written; a written `self` (copy_, index_put_) is read too. et_view's out gets
- * its memory from self. */
+/* An `out` is only written; a written `self` (copy_, index_put_) is read too. */
 static bool is_only_written(const ec_op *op, size_t i) { return op->args[i].written && i > 0; }
 
 /* et_view points its out elsewhere, maybe at a constant again: it writes no memory. */

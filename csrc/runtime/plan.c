@@ -60,9 +60,7 @@ static void note(planner *p, const ec_value *v, size_t at, access how) {
   u->written = u->written || how == WRITES_SOME || how == OVERWRITES;
 }
 
-static bool is_et_view(const ec_instr *in) {
-  return in->op && strcmp(in->op->name, "executorch_prim::et_view.default") == 0;
-}
+static bool is_et_view(const ec_instr *in) { return in->op && in->op->makes_view; }
 
 static access access_of(const ec_instr *in, size_t i) {
   switch ((ec_instr_kind)in->kind) {

@@ -12,8 +12,8 @@ typedef struct ec_program ec_program;
 
 typedef struct ec_program_options {
   ec_verification verification;
-  /* Planned memory with id 2 and above is one per program, shared by its methods: for programs
-   * exported with MemoryPlanningPass(share_mutable_buffers=True). */
+  /* Planned memory with id 2 and above that holds only state is one per program, shared by its
+   * methods: programs exported with MemoryPlanningPass(share_mutable_buffers=True) rely on it. */
   bool share_mutable_buffers;
 } ec_program_options;
 

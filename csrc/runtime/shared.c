@@ -6,10 +6,14 @@
 #include "core/alloc.h"
 #include "runtime/impl.h"
 
+static bool any_item_planned_in(ec_fb_vec values, ec_fb_table list, uint32_t id);
+
 static bool is_planned_in(ec_fb_vec values, int32_t index, uint32_t id) {
   if (index < 0 || (uint32_t)index >= values.count) return false;
   ec_fb_table value = ec_fb_vec_table(values, (uint32_t)index);
-  if (ec_fb_u8(value, EC_PTE_EValue_val_type) != EC_PTE_TENSOR) return false;
+  uint8_t type = ec_fb_u8(value, EC_PTE_EValue_val_type);
+  if (type == EC_PTE_TENSOR_LIST) return any_item_planned_in(values, value, id);
+  if (type != EC_PTE_TENSOR) return false;
   ec_fb_table tensor = ec_fb_child(value, EC_PTE_EValue_val);
   ec_fb_table alloc = ec_fb_child(tensor, EC_PTE_Tensor_allocation_info);
   return alloc && ec_fb_u32(alloc, EC_PTE_AllocationDetails_memory_id) == id;
@@ -18,6 +22,18 @@ static bool is_planned_in(ec_fb_vec values, int32_t index, uint32_t id) {
 static bool any_planned_in(ec_fb_vec values, ec_fb_vec indices, uint32_t first, uint32_t id) {
   for (uint32_t i = first; i < indices.count; i++)
     if (is_planned_in(values, ec_fb_vec_i32(indices, i), id)) return true;
+  return false;
+}
+
+static bool any_item_planned_in(ec_fb_vec values, ec_fb_table list, uint32_t id) {
+  ec_fb_vec items = ec_fb_vector(ec_fb_child(list, EC_PTE_EValue_val), EC_PTE_TensorList_items);
+  for (uint32_t i = 0; i < items.count; i++) {
+    int32_t at = ec_fb_vec_i32(items, i);
+    if (at < 0 || (uint32_t)at >= values.count) continue;
+    ec_fb_table item = ec_fb_vec_table(values, (uint32_t)at);
+    if (ec_fb_u8(item, EC_PTE_EValue_val_type) == EC_PTE_TENSOR && is_planned_in(values, at, id))
+      return true;
+  }
   return false;
 }
 
@@ -52,8 +68,8 @@ bool ec_is_state(ec_fb_table plan, uint32_t id) {
 }
 
 /* The program's block for shared arena `id`, made by the first method that asks for it. */
-ec_status ec_shared_block(ec_method *m, uint32_t id, size_t size, size_t align,
-                          ec_error *err) {
+ec_status ec_shared_block(ec_method *m, uint32_t id, size_t size, ec_error *err) {
+  enum { PAGE = 4096 }; /* the strictest alignment that any method asks for */
   ec_shared_memory *s = &((ec_program *)(uintptr_t)m->program)->shared;
   ec_status status = EC_OK;
   ec_sharing sharing = EC_SHARED_BY_OTHER;
@@ -76,7 +92,7 @@ ec_status ec_shared_block(ec_method *m, uint32_t id, size_t size, size_t align,
     }
   }
   if (status == EC_OK && !s->blocks[id]) {
-    s->blocks[id] = ec_alloc_aligned(size, align);
+    s->blocks[id] = ec_alloc_aligned(size, PAGE);
     s->sizes[id] = size;
     sharing = EC_SHARED_MADE_HERE;
     if (!s->blocks[id])
