@@ -5,16 +5,19 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import executorch_c
 from executorch_c import _text
+
+if TYPE_CHECKING:
+    from executorch_c._core import DelegateUse, MethodInfo, NamedData, OperatorUse, ValueInfo
 
 LONGEST_LIST = 12
 """Segments and named data beyond so many are counted, not listed."""
 
 
-def value_row(index: int, value: dict[str, Any]) -> list[object]:
+def value_row(index: int, value: ValueInfo) -> list[object]:
     """A table row for an input, output or attribute of a method."""
     if value["kind"] != "Tensor":
         traced = value.get("value")
@@ -32,23 +35,25 @@ def section(title: str, rows: Sequence[Sequence[object]], head: Sequence[str] = 
         print(_text.table(rows, head, indent=4))
 
 
-def operator_state(operator: dict[str, Any]) -> str:
+def operator_state(operator: OperatorUse) -> str:
     return "" if operator["available"] else "MISSING"
 
 
-def delegate_state(delegate: dict[str, Any]) -> str:
+def delegate_state(delegate: DelegateUse) -> str:
     if not delegate["registered"]:
         return "MISSING: no such backend is registered"
     return "" if delegate["available"] else "NOT AVAILABLE on this machine"
 
 
-def show_method(method: dict[str, Any]) -> None:
+def show_method(method: MethodInfo) -> None:
     counts = [_text.plural(method["instructions"], "instruction"),
               _text.plural(method["values"], "value"),
               f"{_text.plural(method['constant_bytes'], 'byte')} of constants"]  # fmt: skip
     print(f"\nmethod {method['name']}: " + ", ".join(counts))
-    for title in ("inputs", "outputs", "attributes"):
-        section(title, [value_row(i, value) for i, value in enumerate(method[title])])
+    values = {"inputs": method["inputs"], "outputs": method["outputs"],
+              "attributes": method["attributes"]}  # fmt: skip
+    for title, listed in values.items():
+        section(title, [value_row(i, value) for i, value in enumerate(listed)])
     arenas = method["arenas"]
     section("planned memory", [[f"arena {i}", size, "bytes"] for i, size in enumerate(arenas, 1)])
     section("operators", [[o["calls"], o["name"], operator_state(o)] for o in method["operators"]])
@@ -68,12 +73,12 @@ def show_list(title: str, rows: Sequence[Sequence[object]], head: Sequence[str])
             print(f"  ... and {len(rows) - LONGEST_LIST:,} more (--json lists all)")
 
 
-def named_source(args: argparse.Namespace, named: dict[str, Any]) -> str:
+def named_source(args: argparse.Namespace, named: NamedData) -> str:
     """The data file that named data come from; nothing where it is the program itself."""
     return "" if named["source"] < 0 else str(args.data[named["source"]])
 
 
-def show_verdict(methods: Sequence[dict[str, Any]]) -> None:
+def show_verdict(methods: Sequence[MethodInfo]) -> None:
     """Whether the program can run here; what is missing is listed once."""
     operators = {o["name"] for m in methods for o in m["operators"] if not o["available"]}
     backends = {d["id"] for m in methods for d in m["delegates"] if not d["available"]}

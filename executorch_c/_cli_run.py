@@ -9,12 +9,15 @@ import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import executorch_c
 from executorch_c import _text
+
+if TYPE_CHECKING:
+    from executorch_c._core import Array, MethodInfo, ValueInfo
 
 DEMO_LIMIT = 1e-4
 """Largest difference from eager PyTorch's outputs that `demo` takes as agreement."""
@@ -39,7 +42,7 @@ def describe_times(times: Sequence[float]) -> str:
     return text
 
 
-def read_arrays(path: str) -> list[np.ndarray]:
+def read_arrays(path: str) -> list[Array]:
     """The arrays of an .npz file in its order, or the one of an .npy file."""
     try:
         loaded = np.load(path)
@@ -51,34 +54,37 @@ def read_arrays(path: str) -> list[np.ndarray]:
         raise ValueError(f"{path}: not an .npz or .npy file of arrays ({error})") from error
 
 
-def as_input(array: np.ndarray, wanted: dict[str, Any]) -> Any:
+def dtype_of(name: str) -> np.dtype[Any]:
+    """NumPy's dtype of a name; bfloat16 is that of ml_dtypes."""
+    if name == "bfloat16":
+        import ml_dtypes
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(name)
+
+
+def as_input(array: Array, wanted: ValueInfo) -> object:
     """An array of a file as an input of the program."""
     if wanted["kind"] != "Tensor":
         return array.item() if array.ndim == 0 else array
     if array.dtype.kind == "V" and array.dtype.itemsize == 2 and wanted["dtype"] == "bfloat16":
-        import ml_dtypes  # .npy files lose the name of this dtype
-
-        return array.view(ml_dtypes.bfloat16)
+        return array.view(dtype_of("bfloat16"))  # .npy files lose the name of this dtype
     return array
 
 
-def random_array(wanted: dict[str, Any], rng: np.random.Generator) -> np.ndarray:
+def random_array(wanted: ValueInfo, rng: np.random.Generator) -> Array:
     """An array that fits a tensor input: normal floats and complex numbers, 0 and 1 otherwise."""
     sizes, name = tuple(wanted["shape"]), wanted["dtype"]
-    if name == "bfloat16":
-        import ml_dtypes
-
-        return rng.standard_normal(sizes).astype(ml_dtypes.bfloat16)
-    dtype = np.dtype(name)
-    if dtype.kind == "f":
+    dtype = dtype_of(name)
+    if dtype.kind == "f" or name == "bfloat16":
         return rng.standard_normal(sizes).astype(dtype)
     if dtype.kind == "c":
-        parts = rng.standard_normal((2, *sizes))
-        return (parts[0] + 1j * parts[1]).astype(dtype)
+        both: Array = rng.standard_normal((*sizes, 2)).view(np.complex128)[..., 0]
+        return both.astype(dtype)
     return rng.integers(0, 2, sizes).astype(dtype)
 
 
-def make_inputs(wanted: Sequence[dict[str, Any]], path: str | None, seed: int) -> list[Any]:
+def make_inputs(wanted: Sequence[ValueInfo], path: str | None, seed: int) -> list[object]:
     """The inputs of a call: from a file, or random; numbers and strings are the program's own."""
     if path is None:
         rng = np.random.default_rng(seed)
@@ -97,7 +103,10 @@ def make_inputs(wanted: Sequence[dict[str, Any]], path: str | None, seed: int) -
 
 def write_outputs(path: str, outputs: Sequence[Any]) -> None:
     """An .npz with output_0, output_1, ...; None is left out."""
-    named = {f"output_{i}": np.asarray(out) for i, out in enumerate(outputs) if out is not None}
+    named: dict[str, Any] = {}
+    for i, out in enumerate(outputs):
+        if out is not None:
+            named[f"output_{i}"] = np.asarray(out)
     with open(path, "wb") as file:  # savez would append a suffix to a name
         np.savez(file, **named)
 
@@ -108,9 +117,9 @@ def show_values(title: str, names: Sequence[str], values: Sequence[Any]) -> None
     print(_text.table(rows) if rows else "  none")
 
 
-def find_method(program: executorch_c.Program, name: str) -> dict[str, Any]:
+def find_method(program: executorch_c.Program, name: str) -> MethodInfo:
     """What info() says about a method."""
-    methods: list[dict[str, Any]] = program.info()["methods"]
+    methods = program.info()["methods"]
     found = [m for m in methods if m["name"] == name]
     if not found:
         names = ", ".join(m["name"] for m in methods)
