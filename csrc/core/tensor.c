@@ -149,11 +149,12 @@ static ec_status check_sizes(const ec_tensor *t, size_t rank, const int64_t *siz
 }
 
 static bool has_sizes(const ec_tensor *t, size_t rank, const int64_t *sizes) {
-  return rank == t->rank && memcmp(t->sizes, sizes, rank * sizeof *sizes) == 0;
+  if (rank != t->rank) return false;
+  return rank == 0 || memcmp(t->sizes, sizes, rank * sizeof *sizes) == 0; /* NULL for rank 0 */
 }
 
 static void set_sizes(ec_tensor *t, const int64_t *sizes, int64_t numel) {
-  memcpy(t->sizes, sizes, t->rank * sizeof *sizes);
+  if (t->rank) memcpy(t->sizes, sizes, t->rank * sizeof *sizes);
   t->numel = numel;
   ec_strides(t->sizes, t->dim_order, t->rank, t->strides);
 }

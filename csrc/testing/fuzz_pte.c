@@ -4,10 +4,9 @@
  *
  * Case i is a copy of file i % files, damaged by the seed and i / files (0: whole). It is opened,
  * described, loaded and run; any result but a crash, a sanitizer's report, a leak or T seconds is
- * fine. Cases run in child processes: a case that fails is written to DIR, counted, and the next
- * one goes on. Exits with 1 when any failed. --case runs a single one, in this process. */
+ * fine. Cases run in child processes: one that fails is counted and written to DIR, and the next
+ * goes on. Exits with 1 when any failed. --case runs (and writes) a single one, in this process. */
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,11 +18,6 @@
 
 #include "core/status.h"
 #include "testing/fuzz_run.h"
-
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/common_interface_defs.h>
-#define HAVE_SANITIZER 1
-#endif
 
 enum { MAX_JOBS = 16, MAX_FAILURES = 20, PATH_BYTES = 512, EXIT_BAD = 3, EXIT_SLOW = 4 };
 
@@ -48,74 +42,55 @@ typedef struct options {
   size_t input_count;
 } options;
 
-/* The case in work, for whoever has to write it down when the process dies. */
-static struct {
-  const uint8_t *data;
-  size_t size;
-  char path[PATH_BYTES];
-} current;
-
-static void write_current(void) {
-  int fd = current.path[0] ? open(current.path, O_WRONLY | O_CREAT | O_TRUNC, 0644) : -1;
-  if (fd < 0) return;
-  if (write(fd, current.data, current.size) < 0) (void)!write(2, "cannot write the case\n", 22);
-  close(fd);
-}
-
 static void on_alarm(int signal_number) {
   (void)signal_number;
   static const char text[] = "a case takes too long\n";
-  write_current();
   (void)!write(2, text, sizeof text - 1);
   _exit(EXIT_SLOW);
 }
 
-#ifndef HAVE_SANITIZER
-static void on_crash(int signal_number) {
-  write_current();
-  signal(signal_number, SIG_DFL);
-  raise(signal_number);
-}
-#endif
-
-static void watch(void) {
-  signal(SIGALRM, on_alarm);
-#ifdef HAVE_SANITIZER
-  __sanitizer_set_death_callback(write_current);
-#else
-  signal(SIGSEGV, on_crash);
-  signal(SIGBUS, on_crash);
-  signal(SIGFPE, on_crash);
-  signal(SIGABRT, on_crash);
-#endif
+/* The bytes of a case, in a block of their exact size: a sanitizer sees its end. */
+static uint8_t *make_case(const options *o, size_t number, ec_random *r, size_t *size) {
+  const input *in = &o->inputs[number % o->input_count];
+  *r = ec_random_seed(o->seed, number);
+  *size = in->size;
+  uint8_t *copy = malloc(in->size);
+  if (!copy) abort();
+  memcpy(copy, in->data, in->size);
+  if (number >= o->input_count) *size = ec_mutate(copy, in->size, in->tables, r);
+  uint8_t *exact = realloc(copy, *size ? *size : 1);
+  if (!exact) abort();
+  return exact;
 }
 
 static int run_case(const options *o, size_t number, ec_fuzz_counts *counts) {
-  const input *in = &o->inputs[number % o->input_count];
-  size_t round = number / o->input_count, size = in->size;
-  ec_random r = ec_random_seed(o->seed, number);
-  uint8_t *copy = malloc(in->size);
-  if (!copy) return 1;
-  memcpy(copy, in->data, in->size);
-  if (round) size = ec_mutate(copy, in->size, in->tables, &r);
-  uint8_t *exact = realloc(copy, size ? size : 1); /* a sanitizer sees its end */
-  if (!exact) abort();
-  current.data = exact;
-  current.size = size;
-  if (o->out)
-    snprintf(current.path, sizeof current.path, "%s/case_%llu_%zu.pte", o->out,
-             (unsigned long long)o->seed, number);
+  ec_random r;
+  size_t size;
+  uint8_t *data = make_case(o, number, &r, &size);
   alarm(o->seconds);
-  int bad = ec_fuzz_run(exact, size, r, counts);
+  int bad = ec_fuzz_run(data, size, r, counts);
   alarm(0);
-  if (bad) write_current();
-  free(exact);
+  free(data);
   return bad;
+}
+
+/* Written by the parent: cases can be made again, whatever became of the child. */
+static void write_case(const options *o, size_t number) {
+  ec_random r;
+  size_t size;
+  char path[PATH_BYTES];
+  if (!o->out || number >= o->cases) return;
+  uint8_t *data = make_case(o, number, &r, &size);
+  snprintf(path, sizeof path, "%s/case_%llu_%zu.pte", o->out, (unsigned long long)o->seed, number);
+  FILE *file = fopen(path, "wb");
+  if (!file || fwrite(data, 1, size, file) != size) fprintf(stderr, "cannot write %s\n", path);
+  if (file) fclose(file);
+  free(data);
 }
 
 /* A child: works on cases from next[job] on until it dies or all are done. */
 static void work(const options *o, shared *s, size_t job) {
-  watch();
+  signal(SIGALRM, on_alarm);
   for (size_t i = s->next[job]; i < o->cases; i += o->jobs) {
     s->next[job] = i;
     if (run_case(o, i, &s->counts[job])) _exit(EXIT_BAD);
@@ -151,6 +126,7 @@ static size_t run_jobs(const options *o, shared *s) {
     printf("case %zu (%s): %s\n", at,
            at < o->cases ? o->inputs[at % o->input_count].path : "at exit", how(status));
     fflush(stdout);
+    write_case(o, at);
     s->next[job] += o->jobs;
     if (failures >= MAX_FAILURES || s->next[job] >= o->cases) continue;
     if ((children[job] = fork()) == 0) work(o, s, job);
@@ -225,7 +201,8 @@ int main(int argc, char **argv) {
   ec_fuzz_init();
   size_t failures = 0;
   if (o.only != SIZE_MAX) {
-    watch();
+    signal(SIGALRM, on_alarm);
+    if (o.out) write_case(&o, o.only);
     failures = (size_t)run_case(&o, o.only, &s->counts[0]);
   } else {
     fflush(stdout);
