@@ -60,8 +60,8 @@ def test_sixteen_dimensions(rng: np.random.Generator) -> None:
     check("aten::permute_copy.out", [a, list(range(15, -1, -1))], exact=True)
     check("aten::repeat.out", [a, [1, 2] * 8], exact=True)
     check("aten::flip.out", [a, list(range(16))], exact=True)
-    too_many = {"unsqueeze_copy.out": [a, 0], "stack.out": [[a], 0], "unfold_copy.out": [a, 0, 1, 1]}
-    for name, args in too_many.items():
+    more = {"unsqueeze_copy.out": [a, 0], "stack.out": [[a], 0], "unfold_copy.out": [a, 0, 1, 1]}
+    for name, args in more.items():
         with pytest.raises(OpError, match="16 dimensions"):
             run("aten::" + name, [*args, Out((1,) * 16)])
 

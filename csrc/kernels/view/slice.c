@@ -43,7 +43,8 @@ ec_status ec_op_narrow_copy_out(ec_call *c) {
                         start, dim, size);
   if (start < 0) start += size;
   if (length < 0 || length > size - start)
-    return ec_call_fail(c, 3, "%" PRId64 " elements from %" PRId64 " on, dimension %zu has %" PRId64,
+    return ec_call_fail(c, 3,
+                        "%" PRId64 " elements from %" PRId64 " on, dimension %zu has %" PRId64,
                         length, start, dim, size);
   ec_region_slice(&r, dim, start, length, 1);
   return ec_region_to_out(c, &r, 4);

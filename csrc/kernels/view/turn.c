@@ -165,8 +165,9 @@ ec_status ec_op_pixel_unshuffle_out(ec_call *c) {
   EC_TRY(check_pixels(c, r.rank, f));
   int64_t *s = &r.sizes[r.rank - 3];
   if (s[1] % f != 0 || s[2] % f != 0)
-    return ec_call_fail(c, 0, "(%" PRId64 ", %" PRId64 ") pixels, expected multiples of %" PRId64, s[1],
-                        s[2], f);
+    return ec_call_fail(c, 0,
+                        "height %" PRId64 " and width %" PRId64 ", expected multiples of %" PRId64,
+                        s[1], s[2], f);
   if (!ec_mul_i64(f, f, &square) || !ec_mul_i64(s[0], square, &s[0]))
     return ec_call_fail(c, 1, "%" PRId64 " gives impossible sizes", f);
   s[1] /= f;

@@ -1,0 +1,29 @@
+/* Loops that add to what is there: integers wrap around, bools are or-ed. */
+#if EC_IS_FLOAT || EC_IS_COMPLEX
+#define EC_PLUS(x, y) EC_STORE(EC_LOAD(x) + EC_LOAD(y))
+#elif EC_IS_BOOL
+#define EC_PLUS(x, y) EC_STORE(EC_LOAD(x) | EC_LOAD(y))
+#else
+#define EC_PLUS(x, y) ((EC_T)((uint64_t)(x) + (uint64_t)(y)))
+#endif
+
+static void EC_FN(add_table)(int64_t places, int64_t n, char *to, const int64_t *to_at,
+                             int64_t to_step, const char *from, const int64_t *from_at,
+                             int64_t from_step) {
+  for (int64_t p = 0; p < places; p++) {
+    EC_T *d = (EC_T *)to + to_at[p];
+    const EC_T *s = (const EC_T *)from + from_at[p];
+    for (int64_t i = 0; i < n; i++)
+      d[i * to_step] = EC_PLUS(d[i * to_step], s[i * from_step]);
+  }
+}
+
+static void EC_FN(add_indexed)(const ec_indexed *loop) {
+  for (int64_t j = 0; j < loop->n; j++) {
+    EC_T *d = (EC_T *)(loop->dst + j * loop->dst_step + loop->at[j] * loop->dst_at);
+    const EC_T *s = (const EC_T *)(loop->src + j * loop->src_step + loop->at[j] * loop->src_at);
+    *d = EC_PLUS(*d, *s);
+  }
+}
+
+#undef EC_PLUS

@@ -1,0 +1,204 @@
+/* NumPy-style indexing: index.Tensor, index_put and index_put_. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "core/checked.h"
+#include "kernels/index/index.h"
+
+/* What a list of indices picks from a tensor. */
+typedef struct picks {
+  ec_tensor self;                  /* as it was before outputs were resized */
+  ec_tensor *index[EC_MAX_RANK];   /* by dimension: int64 scratch, or NULL */
+  size_t dims;                     /* dimensions that the list has consumed */
+  size_t shape_rank;               /* of all indices broadcast together */
+  int64_t shape[EC_MAX_RANK];
+  size_t front;                    /* where the shape stands among the kept dimensions */
+  size_t rank;                     /* of the result */
+  int64_t sizes[EC_MAX_RANK];
+} picks;
+
+static ec_status new_index(ec_call *c, picks *p, size_t rank, const int64_t *sizes, int64_t *data) {
+  ec_tensor *t;
+  if (p->dims >= p->self.rank)
+    return ec_call_fail(c, 1, "more indices than the tensor's %u dimensions",
+                        (unsigned)p->self.rank);
+  EC_TRY(ec_call_scratch(c, 1, sizeof *t, &t));
+  EC_TRY(ec_tensor_init(t, EC_INT64, rank, sizes, NULL, c->err));
+  t->data = data;
+  p->index[p->dims++] = t;
+  return ec_call_broadcast(c, 1, t, &p->shape_rank, p->shape);
+}
+
+/* A mask stands for as many dimensions as it has: the positions of its ones, by dimension. */
+static ec_status add_mask(ec_call *c, picks *p, const ec_tensor *mask) {
+  char found[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
+  const int64_t *sizes = p->self.sizes + p->dims;
+  size_t rank = mask->rank;
+  int64_t count, *at[EC_MAX_RANK], position[EC_MAX_RANK] = {0}, n = 0;
+  uint8_t *bytes;
+  bool fits = rank <= p->self.rank - p->dims && rank > 0;
+  if (!fits || memcmp(sizes, mask->sizes, rank * sizeof *sizes) != 0)
+    return ec_call_fail(c, 1, "a mask of shape %s at dimension %zu of a tensor of shape %s",
+                        ec_shape_text(mask->sizes, rank, found, sizeof found), p->dims,
+                        ec_shape_text(p->self.sizes, p->self.rank, expected, sizeof expected));
+  int64_t shape[EC_MAX_RANK], numel = mask->numel;
+  memcpy(shape, sizes, rank * sizeof *shape);
+  EC_TRY(ec_index_mask(c, mask, rank, shape, &bytes, &count));
+  for (size_t d = 0; d < rank; d++) {
+    EC_TRY(ec_call_scratch(c, (size_t)count, sizeof *at[d], &at[d]));
+    EC_TRY(new_index(c, p, 1, &count, at[d]));
+  }
+  for (int64_t i = 0; i < numel; i++) {
+    for (size_t d = 0; bytes[i] && d < rank; d++) at[d][n] = position[d];
+    n += bytes[i];
+    for (size_t d = rank; d-- > 0;) {
+      if (++position[d] < shape[d]) break;
+      position[d] = 0;
+    }
+  }
+  return EC_OK;
+}
+
+static ec_status read_list(ec_call *c, picks *p) {
+  ec_tensors list = ec_arg_tensors(c, 1);
+  if (list.n == 0) return ec_call_fail(c, 1, "an empty list, expected at least one index");
+  for (size_t i = 0; i < list.n; i++) {
+    const ec_tensor *t = ec_list_tensor(list, i);
+    int64_t *data;
+    if (p->dims >= p->self.rank)
+      return ec_call_fail(c, 1, "more indices than the tensor's %u dimensions",
+                          (unsigned)p->self.rank);
+    if (!t) {
+      p->dims++;
+    } else if (ec_tensor_dtype(t) == EC_BOOL || ec_tensor_dtype(t) == EC_UINT8) {
+      EC_TRY(add_mask(c, p, t));
+    } else {
+      EC_TRY(ec_index_read(c, 1, t, p->dims, p->self.sizes[p->dims], true, &data));
+      EC_TRY(new_index(c, p, t->rank, t->sizes, data));
+    }
+  }
+  return EC_OK;
+}
+
+/* The indexed dimensions give way to the broadcast shape: in their place if they are neighbours,
+ * in front of all others if not. */
+static ec_status result_sizes(ec_call *c, picks *p) {
+  size_t first = SIZE_MAX, last = 0, indexed = 0, kept = 0;
+  for (size_t d = 0; d < p->self.rank; d++) {
+    if (!p->index[d]) continue;
+    if (first == SIZE_MAX) first = d;
+    last = d;
+    indexed++;
+  }
+  p->front = indexed && last - first + 1 == indexed ? first : 0;
+  p->rank = p->self.rank - indexed + p->shape_rank;
+  if (p->rank > EC_MAX_RANK)
+    return ec_call_fail(c, 1, "a result of %zu dimensions, at most %d are supported", p->rank,
+                        EC_MAX_RANK);
+  for (size_t d = 0; d < p->self.rank; d++) {
+    if (p->index[d]) continue;
+    p->sizes[kept < p->front ? kept : kept + p->shape_rank] = p->self.sizes[d];
+    kept++;
+  }
+  memcpy(p->sizes + p->front, p->shape, p->shape_rank * sizeof *p->shape);
+  return EC_OK;
+}
+
+/* Offsets into the indexed tensor, for the whole broadcast shape. */
+static ec_status indexed_offsets(ec_call *c, const picks *p, const int64_t *strides,
+                                 int64_t **offsets, int64_t *n) {
+  ec_tensor all;
+  EC_TRY(ec_tensor_init(&all, EC_INT64, p->shape_rank, p->shape, NULL, c->err));
+  EC_TRY(ec_call_scratch(c, (size_t)all.numel, sizeof **offsets, offsets));
+  all.data = *offsets;
+  *n = all.numel;
+  for (size_t d = 0; d < p->self.rank; d++) {
+    ec_iter it;
+    if (!p->index[d]) continue;
+    ec_iter_init(&it, p->shape_rank, p->shape);
+    ec_iter_tensor(&it, &all);
+    ec_iter_tensor(&it, p->index[d]);
+    for (bool more = ec_iter_start(&it); more; more = ec_iter_next(&it)) {
+      int64_t *to = (int64_t *)(void *)it.at[0];
+      for (int64_t i = 0; i < it.count; i++)
+        to[i] += *(const int64_t *)(const void *)(it.at[1] + i * it.step[1]) * strides[d];
+    }
+  }
+  return EC_OK;
+}
+
+/* Moves between the indexed tensor (strides by its dimensions) and the other one (strides by the
+ * result's dimensions). */
+typedef struct sides {
+  const int64_t *indexed_strides, *other_strides;
+  char *indexed, *other;
+} sides;
+
+static ec_status run(ec_call *c, const picks *p, sides s, bool put, bool add) {
+  int64_t *indexed, *other;
+  size_t kept = 0;
+  ec_table t = {.dtype = ec_tensor_dtype(&p->self)};
+  EC_TRY(indexed_offsets(c, p, s.indexed_strides, &indexed, &t.n));
+  EC_TRY(ec_index_offsets(c, p->shape_rank, p->shape, s.other_strides + p->front, &other));
+  t.to = put ? indexed : other;
+  t.from = put ? other : indexed;
+  for (size_t d = 0; d < p->self.rank; d++) {
+    if (p->index[d]) continue;
+    int64_t a = s.indexed_strides[d];
+    int64_t b = s.other_strides[kept < p->front ? kept : kept + p->shape_rank];
+    ec_table_dim(&t, p->self.sizes[d], put ? a : b, put ? b : a);
+    kept++;
+  }
+  ec_table_run(&t, put ? s.indexed : s.other, put ? s.other : s.indexed, add);
+  return EC_OK;
+}
+
+ec_status ec_op_index_Tensor_out(ec_call *c) {
+  const ec_tensor *self = ec_arg_tensor(c, 0);
+  ec_tensor *out = ec_arg_tensor(c, 2);
+  picks p = {.self = *self};
+  EC_TRY(ec_call_check_dtype(c, 2, EC_BIT(self->dtype)));
+  EC_TRY(read_list(c, &p));
+  EC_TRY(result_sizes(c, &p));
+  EC_TRY(ec_call_resize(c, 2, p.rank, p.sizes));
+  sides s = {p.self.strides, out->strides, self->data, out->data};
+  return run(c, &p, s, false, false);
+}
+
+/* Writes argument 2, broadcast, to what the indices pick from `target`. */
+static ec_status put(ec_call *c, picks *p, const ec_tensor *target) {
+  const ec_tensor *values = ec_arg_tensor(c, 2);
+  char found[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
+  int64_t strides[EC_MAX_RANK] = {0};
+  if (!ec_broadcasts_to(values->rank, values->sizes, p->rank, p->sizes))
+    return ec_call_fail(c, 2, "shape %s does not broadcast to the indexed part's shape %s",
+                        ec_shape_text(values->sizes, values->rank, found, sizeof found),
+                        ec_shape_text(p->sizes, p->rank, expected, sizeof expected));
+  for (size_t d = 0, added = p->rank - values->rank; d < values->rank; d++)
+    strides[d + added] = values->sizes[d] == 1 ? 0 : values->strides[d];
+  sides s = {target->strides, strides, target->data, values->data};
+  return run(c, p, s, true, ec_arg_bool(c, 3));
+}
+
+static ec_status read_put(ec_call *c, picks *p) {
+  EC_TRY(ec_call_check_dtype(c, 2, EC_BIT(p->self.dtype)));
+  EC_TRY(read_list(c, p));
+  return result_sizes(c, p);
+}
+
+ec_status ec_op_index_put_out(ec_call *c) {
+  const ec_tensor *self = ec_arg_tensor(c, 0);
+  ec_tensor *out = ec_arg_tensor(c, 4);
+  picks p = {.self = *self};
+  EC_TRY(ec_call_check_dtype(c, 4, EC_BIT(self->dtype)));
+  EC_TRY(read_put(c, &p));
+  EC_TRY(ec_call_resize(c, 4, p.self.rank, p.self.sizes));
+  ec_copy_cast(out, self);
+  return put(c, &p, out);
+}
+
+ec_status ec_op_index_put_(ec_call *c) {
+  picks p = {.self = *ec_arg_tensor(c, 0)};
+  EC_TRY(read_put(c, &p));
+  return put(c, &p, &p.self);
+}

@@ -1,0 +1,68 @@
+/* Operators that look elements up by index tensors or masks.
+ *
+ * Indices and masks are copied to scratch memory, row-major, before anything is written, and each
+ * index is checked there: whatever overlaps in a hostile program, what was checked is what is
+ * used. Offsets into tensors are in elements. */
+#ifndef EC_KERNELS_INDEX_INDEX_H
+#define EC_KERNELS_INDEX_INDEX_H
+
+#include "kernels/copy.h"
+
+/* The numbers of an index tensor (int32 or int64) that argument `arg` holds, as int64 scratch.
+ * Each must lie in [0, size), or in [-size, size) where `wrap`, which makes it positive. Fails
+ * naming the index, dimension `dim` and its size. */
+ec_status ec_index_read(ec_call *c, size_t arg, const ec_tensor *t, size_t dim, int64_t size,
+                        bool wrap, int64_t **out);
+
+/* The same for `n` numbers that were copied already. */
+ec_status ec_index_check(ec_call *c, size_t arg, int64_t *index, int64_t n, size_t dim,
+                         int64_t size, bool wrap);
+
+/* A tensor's elements as scratch bytes, 1 where they are not zero, row-major and broadcast to
+ * `sizes`; `count` is how many ones there are. */
+ec_status ec_index_mask(ec_call *c, const ec_tensor *t, size_t rank, const int64_t *sizes,
+                        uint8_t **mask, int64_t *count);
+
+/* Offsets of all positions of `sizes`, row-major, in scratch. */
+ec_status ec_index_offsets(ec_call *c, size_t rank, const int64_t *sizes, const int64_t *strides,
+                           int64_t **offsets);
+
+/* `n` places in two tensors, and around each of them the same box of elements. */
+typedef struct ec_table {
+  ec_dtype dtype;
+  int64_t n;
+  const int64_t *to, *from; /* offsets of the places */
+  size_t rank;              /* of the box */
+  int64_t sizes[EC_MAX_RANK], to_strides[EC_MAX_RANK], from_strides[EC_MAX_RANK];
+} ec_table;
+
+/* Adds a dimension to the box. */
+void ec_table_dim(ec_table *t, int64_t size, int64_t to_stride, int64_t from_stride);
+
+/* Copies every box in order, so that the last of two at one place stays; or adds them up. */
+void ec_table_run(const ec_table *t, char *to, const char *from, bool add);
+
+/* `dst[j * dst_step + at[j] * dst_at] = src[j * src_step + at[j] * src_at]`, all in bytes; one of
+ * dst_at and src_at is 0. */
+typedef struct ec_indexed {
+  int64_t n;
+  const int64_t *at;
+  char *dst;
+  const char *src;
+  int64_t dst_step, dst_at, src_step, src_at;
+} ec_indexed;
+
+typedef void (*ec_indexed_fn)(const ec_indexed *loop);
+
+/* The loop that moves elements of a dtype, and the one that adds them. */
+ec_indexed_fn ec_indexed_move(ec_dtype dtype);
+ec_indexed_fn ec_indexed_add(ec_dtype dtype);
+
+/* Elements of `strided` (step in bytes) where the mask is 1, packed at `packed`, or the other way
+ * round. Returns how many. */
+int64_t ec_mask_pack(size_t item, int64_t n, const uint8_t *mask, char *packed, const char *strided,
+                     int64_t step);
+int64_t ec_mask_unpack(size_t item, int64_t n, const uint8_t *mask, const char *packed,
+                       char *strided, int64_t step);
+
+#endif

@@ -1,0 +1,116 @@
+/* Where something is not zero: nonzero, masked_select, masked_scatter. The mask is counted and
+ * used from scratch memory, so that sizing and writing cannot disagree. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "kernels/index/index.h"
+
+/* Writes the position of each one of the mask; the last dimension is the inner loop. */
+static void write_positions(const ec_tensor *out, const uint8_t *mask, size_t rank,
+                            const int64_t *sizes) {
+  int64_t position[EC_MAX_RANK] = {0}, numel, row = 0;
+  if (rank == 0 || !ec_numel(sizes, rank, &numel)) return;
+  int64_t *at = out->data, by_row = out->strides[0], by_column = out->strides[1];
+  int64_t inner = sizes[rank - 1];
+  for (int64_t i = 0; i < numel; i += inner) {
+    for (int64_t j = 0; j < inner; j++) {
+      if (!mask[i + j]) continue;
+      int64_t *to = at + row++ * by_row;
+      for (size_t d = 0; d + 1 < rank; d++, to += by_column) *to = position[d];
+      *to = j;
+    }
+    for (size_t d = rank - 1; d-- > 0;) {
+      if (++position[d] < sizes[d]) break;
+      position[d] = 0;
+    }
+  }
+}
+
+ec_status ec_op_nonzero_out(ec_call *c) {
+  const ec_tensor in = *ec_arg_tensor(c, 0);
+  uint8_t *mask;
+  int64_t count;
+  EC_TRY(ec_call_check_dtype(c, 1, EC_BIT(EC_INT64)));
+  EC_TRY(ec_index_mask(c, &in, in.rank, in.sizes, &mask, &count));
+  int64_t sizes[2] = {count, in.rank};
+  EC_TRY(ec_call_resize(c, 1, 2, sizes));
+  if (count) write_positions(ec_arg_tensor(c, 1), mask, in.rank, in.sizes);
+  return EC_OK;
+}
+
+/* The shape that self and a bool mask broadcast to. */
+static ec_status common_shape(ec_call *c, size_t *rank, int64_t *sizes) {
+  *rank = 0;
+  EC_TRY(ec_call_check_dtype(c, 1, EC_BIT(EC_BOOL)));
+  EC_TRY(ec_call_broadcast(c, 0, ec_arg_tensor(c, 0), rank, sizes));
+  return ec_call_broadcast(c, 1, ec_arg_tensor(c, 1), rank, sizes);
+}
+
+/* An iteration in row-major order over a packed mask and a tensor of the same or fewer sizes. */
+static bool start_masked(ec_iter *it, uint8_t *mask, size_t rank, const int64_t *sizes,
+                         const ec_tensor *t) {
+  int64_t strides[EC_MAX_RANK];
+  uint8_t row_major[EC_MAX_RANK];
+  for (size_t d = 0; d < rank; d++) row_major[d] = (uint8_t)d;
+  ec_strides(sizes, row_major, rank, strides);
+  ec_iter_init(it, rank, sizes);
+  ec_iter_add(it, mask, 1, rank, sizes, strides);
+  ec_iter_tensor(it, t);
+  return ec_iter_start(it);
+}
+
+ec_status ec_op_masked_select_out(ec_call *c) {
+  ec_tensor self = *ec_arg_tensor(c, 0), *out = ec_arg_tensor(c, 2);
+  int64_t sizes[EC_MAX_RANK], count;
+  size_t rank, item = ec_dtype_size(ec_tensor_dtype(&self));
+  uint8_t *mask;
+  ec_iter it;
+  EC_TRY(common_shape(c, &rank, sizes));
+  EC_TRY(ec_call_check_dtype(c, 2, EC_BIT(self.dtype)));
+  EC_TRY(ec_index_mask(c, ec_arg_tensor(c, 1), rank, sizes, &mask, &count));
+  EC_TRY(ec_call_resize(c, 2, 1, &count));
+  self.data = ec_arg_tensor(c, 0)->data;
+  char *to = out->data;
+  for (bool more = start_masked(&it, mask, rank, sizes, &self); more; more = ec_iter_next(&it))
+    to += ec_mask_pack(item, it.count, (const uint8_t *)it.at[0], to, it.at[1], it.step[1]) *
+          (int64_t)item;
+  return EC_OK;
+}
+
+/* The source's elements in row-major order: its own memory, or scratch. */
+static ec_status packed_source(ec_call *c, const ec_tensor *source, const char **packed) {
+  ec_tensor copy = *source;
+  *packed = source->data;
+  if (ec_tensor_is_contiguous(source)) return EC_OK;
+  EC_TRY(ec_call_scratch(c, (size_t)source->numel, ec_dtype_size(ec_tensor_dtype(source)),
+                         &copy.data));
+  for (size_t d = 0; d < copy.rank; d++) copy.dim_order[d] = (uint8_t)d;
+  ec_strides(copy.sizes, copy.dim_order, copy.rank, copy.strides);
+  ec_copy_cast(&copy, source);
+  *packed = copy.data;
+  return EC_OK;
+}
+
+ec_status ec_op_masked_scatter_out(ec_call *c) {
+  ec_tensor self = *ec_arg_tensor(c, 0), source = *ec_arg_tensor(c, 2), *out = ec_arg_tensor(c, 3);
+  int64_t sizes[EC_MAX_RANK], count;
+  size_t rank, item = ec_dtype_size(ec_tensor_dtype(&self));
+  const char *from;
+  uint8_t *mask;
+  ec_iter it;
+  EC_TRY(common_shape(c, &rank, sizes));
+  EC_TRY(ec_call_check_dtype(c, 2, EC_BIT(self.dtype)));
+  EC_TRY(ec_call_check_dtype(c, 3, EC_BIT(self.dtype)));
+  EC_TRY(ec_index_mask(c, ec_arg_tensor(c, 1), rank, sizes, &mask, &count));
+  if (count > source.numel)
+    return ec_call_fail(c, 2, "%" PRId64 " elements for %" PRId64 " places", source.numel, count);
+  EC_TRY(ec_call_resize(c, 3, rank, sizes));
+  self.data = ec_arg_tensor(c, 0)->data;
+  source.data = ec_arg_tensor(c, 2)->data;
+  EC_TRY(packed_source(c, &source, &from));
+  ec_copy_cast(out, &self);
+  for (bool more = start_masked(&it, mask, rank, sizes, out); more; more = ec_iter_next(&it))
+    from += ec_mask_unpack(item, it.count, (const uint8_t *)it.at[0], from, it.at[1], it.step[1]) *
+            (int64_t)item;
+  return EC_OK;
+}

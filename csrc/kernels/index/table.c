@@ -1,0 +1,80 @@
+/* Boxes of elements at listed places, and the loops that follow indices. */
+#include <string.h>
+
+#include "core/template.h"
+#include "kernels/index/index.h"
+
+#define EC_TEMPLATE "kernels/index/move.tmpl.h"
+#include "core/dtype/uint8.h"
+#include "core/dtype/uint16.h"
+#include "core/dtype/uint32.h"
+#include "core/dtype/uint64.h"
+#include "core/dtype/complex128.h"
+#undef EC_TEMPLATE
+#define EC_TEMPLATE "kernels/index/add.tmpl.h"
+#include "core/foreach/all.h"
+#undef EC_TEMPLATE
+
+typedef void (*table_fn)(int64_t places, int64_t n, char *to, const int64_t *to_at, int64_t to_step,
+                         const char *from, const int64_t *from_at, int64_t from_step);
+typedef int64_t (*pack_fn)(int64_t n, const uint8_t *mask, char *packed, const char *strided,
+                           int64_t step);
+typedef int64_t (*unpack_fn)(int64_t n, const uint8_t *mask, const char *packed, char *strided,
+                             int64_t step);
+
+/* By the logarithm of the element size. */
+#define BY_WIDTH(fn) {fn##_uint8, fn##_uint16, fn##_uint32, fn##_uint64, fn##_complex128}
+static const table_fn move_tables[] = BY_WIDTH(move_table);
+static const ec_indexed_fn move_indexed[] = BY_WIDTH(move_indexed);
+static const pack_fn packs[] = BY_WIDTH(pack);
+static const unpack_fn unpacks[] = BY_WIDTH(unpack);
+static const table_fn add_tables[EC_DTYPE_COUNT] = {EC_ROWS_ALL(add_table)};
+static const ec_indexed_fn add_indexed[EC_DTYPE_COUNT] = {EC_ROWS_ALL(add_indexed)};
+
+static size_t width(size_t item) { return (size_t)__builtin_ctzl(item); }
+
+ec_indexed_fn ec_indexed_move(ec_dtype dtype) { return move_indexed[width(ec_dtype_size(dtype))]; }
+ec_indexed_fn ec_indexed_add(ec_dtype dtype) { return add_indexed[dtype]; }
+
+int64_t ec_mask_pack(size_t item, int64_t n, const uint8_t *mask, char *packed, const char *strided,
+                     int64_t step) {
+  return packs[width(item)](n, mask, packed, strided, step);
+}
+
+int64_t ec_mask_unpack(size_t item, int64_t n, const uint8_t *mask, const char *packed,
+                       char *strided, int64_t step) {
+  return unpacks[width(item)](n, mask, packed, strided, step);
+}
+
+void ec_table_dim(ec_table *t, int64_t size, int64_t to_stride, int64_t from_stride) {
+  t->sizes[t->rank] = size;
+  t->to_strides[t->rank] = to_stride;
+  t->from_strides[t->rank++] = from_stride;
+}
+
+static void move_rows(const ec_table *t, char *to, const char *from, size_t item, size_t bytes) {
+  for (int64_t p = 0; p < t->n; p++)
+    memmove(to + t->to[p] * (int64_t)item, from + t->from[p] * (int64_t)item, bytes);
+}
+
+void ec_table_run(const ec_table *t, char *to, const char *from, bool add) {
+  size_t item = ec_dtype_size(t->dtype);
+  int64_t size = (int64_t)item;
+  table_fn fn = add ? add_tables[t->dtype] : move_tables[width(item)];
+  ec_iter it;
+  if (t->n == 0) return;
+  ec_iter_init(&it, t->rank, t->sizes);
+  ec_iter_add(&it, to, item, t->rank, t->sizes, t->to_strides);
+  ec_iter_add(&it, from, item, t->rank, t->sizes, t->from_strides);
+  for (bool more = ec_iter_start(&it); more; more = ec_iter_next(&it)) {
+    bool row = it.count > 1 && it.step[0] == size && it.step[1] == size;
+    if (row && !add) {
+      move_rows(t, it.at[0], it.at[1], item, (size_t)it.count * item);
+    } else if (row) {
+      fn(t->n, it.count, it.at[0], t->to, 1, it.at[1], t->from, 1);
+    } else {
+      for (int64_t i = 0; i < it.count; i++)
+        fn(t->n, 1, it.at[0] + i * it.step[0], t->to, 0, it.at[1] + i * it.step[1], t->from, 0);
+    }
+  }
+}

@@ -1,0 +1,186 @@
+"""Sample arguments of the operators in csrc/kernels/index, by operator name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from eager import array
+
+Samples = Callable[[np.random.Generator, str], Iterator[list]]
+
+
+def ints(rng: np.random.Generator, shape: Any, size: int, wrap: bool = False,
+         dtype: str = "int64") -> np.ndarray:  # fmt: skip
+    """Indices into a dimension of that size; with `wrap`, negative ones too."""
+    return np.asarray(rng.integers(-size if wrap else 0, size, shape)).astype(dtype)
+
+
+def bools(rng: np.random.Generator, shape: Any, dtype: str = "bool") -> np.ndarray:
+    return np.asarray(rng.random(shape) < 0.4).astype(dtype)
+
+
+def embedding(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for shape, order, index in (
+        ((10, 7), None, (4,)), ((10, 7), (1, 0), (2, 3)), ((10, 300), None, ()),
+        ((10, 7), None, (0,)), ((1, 1), None, (2, 2)), ((5, 0), None, (3,)),
+    ):  # fmt: skip
+        for index_dtype in ("int64", "int32"):
+            at = ints(rng, index, shape[0], dtype=index_dtype)
+            yield [array(rng, shape, dtype, order), at, -1, False, False]
+
+
+def index_select(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for shape, order in (((4, 5, 6), None), ((4, 5, 6), (2, 0, 1)), ((7,), None)):
+        for dim in range(-len(shape), len(shape)):
+            yield [array(rng, shape, dtype, order), dim, ints(rng, (9,), shape[dim])]
+    yield [array(rng, (), dtype), 0, ints(rng, (1,), 1)]
+    yield [array(rng, (3, 4), dtype), 1, ints(rng, (), 4, dtype="int32")]
+    yield [array(rng, (3, 4), dtype), 1, ints(rng, (0,), 4)]
+
+
+def selections(rng: np.random.Generator) -> Iterator[tuple[Sequence[int], Any, list]]:
+    """Shape, memory order and index list of what `x[...]` can mean."""
+
+    def at(shape: Any, size: int, dtype: str = "int64") -> np.ndarray:
+        return ints(rng, shape, size, True, dtype)
+
+    yield (4, 5, 6), None, [at((3,), 4)]
+    yield (4, 5, 6), (2, 0, 1), [at((3,), 4)]
+    yield (4, 5, 6), None, [None, at((2, 3), 5)]
+    yield (4, 5, 6), (1, 2, 0), [None, None, at((7,), 6, "int32")]
+    yield (4, 5, 6), None, [at((3,), 4), at((3,), 5)]
+    yield (4, 5, 6), None, [None, at((2, 1), 5), at((3,), 6, "int32")]
+    yield (4, 5, 6), None, [at((3,), 4), None, at((3,), 6)]
+    yield (4, 5, 6), (2, 1, 0), [at((2, 1), 4), None, at((1, 3), 6)]
+    yield (4, 5, 6), None, [at((3,), 4), at((), 5), at((2, 1), 6)]
+    yield (4, 5, 6), None, [at((), 4), None, at((), 6)]
+    yield (4, 5, 6), None, [bools(rng, (4,))]
+    yield (4, 5, 6), (2, 0, 1), [None, bools(rng, (5, 6), "uint8")]
+    yield (4, 5, 6), None, [bools(rng, (4, 5, 6))]
+    yield (4, 5, 6), None, [bools(rng, (4, 5)), at((1,), 6)]
+    mask = np.array([True, False, True, True])
+    yield (4, 5, 6), None, [mask, None, at((3,), 6)]
+    yield (4, 5, 6), None, [np.zeros(4, bool)]
+    yield (4, 5, 6), None, [at((0,), 4)]
+    yield (3, 0, 2), None, [at((2,), 3)]
+    yield (0, 3), None, [np.zeros((0,), np.int64)]
+    yield (2, 3, 2, 4), (0, 2, 3, 1), [None, at((4,), 3), at((4,), 2)]
+    yield (2, 3, 2, 4), (0, 2, 3, 1), [None, at((4,), 3), None, at((4,), 4)]
+
+
+def index(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for shape, order, picks in selections(rng):
+        yield [array(rng, shape, dtype, order), picks]
+
+
+def picked_shape(shape: Sequence[int], picks: list) -> tuple[int, ...]:
+    """The shape of x[picks], in torch's order of dimensions."""
+    import torch
+
+    given = [None if p is None else torch.from_numpy(p) for p in picks]
+    return tuple(torch.ops.aten.index.Tensor(torch.empty(tuple(shape)), given).shape)
+
+
+def index_put(accumulate: bool) -> Samples:
+    def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+        for shape, order, picks in selections(rng):
+            part = picked_shape(shape, picks)
+            self = array(rng, shape, dtype, order)
+            for values in (part, part[1:], (), (1,) * len(part)):
+                yield [self, picks, array(rng, values, dtype), accumulate]
+
+    return samples
+
+
+def both_puts(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    yield from index_put(False)(rng, dtype)
+    yield from index_put(True)(rng, dtype)
+
+
+def gather(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for shape, dim, at, order in (
+        ((4, 5), 0, (7, 5), None), ((4, 5), 1, (4, 9), (1, 0)), ((4, 5), -2, (2, 3), None),
+        ((3, 4, 5), 1, (3, 2, 5), (2, 0, 1)), ((), 0, (), None), ((), 0, (3,), None),
+        ((3,), 0, (), None), ((3, 4), 0, (0, 9), None), ((600,), 0, (1300,), None),
+    ):  # fmt: skip
+        for index_dtype in ("int64", "int32"):
+            size = shape[dim] if shape else 1
+            yield [array(rng, shape, dtype, order), dim, ints(rng, at, size, dtype=index_dtype)]
+
+
+def scattered(unique: bool) -> Samples:
+    """self, dim, index, src; `unique`: no place is written twice."""
+
+    def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+        for shape, dim, at, src, order in (
+            ((4, 5), 0, (3, 5), (3, 5), None), ((4, 5), 1, (2, 4), (4, 5), (1, 0)),
+            ((3, 4, 5), -2, (3, 2, 5), (3, 3, 6), (2, 0, 1)), ((), 0, (), (), None),
+            ((7,), 0, (5,), (6,), None), ((3, 4), 0, (0, 4), (1, 4), None),
+        ):  # fmt: skip
+            size = shape[dim] if shape else 1
+            index = ints(rng, at, size)
+            if unique and index.size:
+                index = np.argsort(rng.random([size if d == dim % len(shape) else n for d, n in
+                                               enumerate(at)]), dim) if shape else index  # fmt: skip
+                index = np.ascontiguousarray(index[tuple(slice(n) for n in at)])
+            yield [array(rng, shape, dtype, order), dim, index, array(rng, src, dtype)]
+
+    return samples
+
+
+def scatter_value(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for self, dim, at, _ in scattered(False)(rng, dtype):
+        yield [self, dim, at, True if dtype == "bool" else 3]
+        if "float" in dtype:
+            yield [self, dim, at.astype(np.int32), 0.1]
+
+
+def nonzero(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for shape, order in (((7,), None), ((3, 4), None), ((3, 4, 5), (2, 0, 1)), ((), None), ((0, 3), None)):
+        a = array(rng, shape, dtype, order)
+        a[rng.random(shape) < 0.5] = 0
+        yield [a]
+        yield [np.zeros_like(a)]
+
+
+def masked_select(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for shape, mask, order in (
+        ((3, 4), (3, 4), None), ((3, 4), (4,), (1, 0)), ((3, 1), (1, 5), None), ((), (2, 3), None),
+        ((2, 3), (), None), ((0, 3), (3,), None), ((3, 4, 5), (3, 1, 5), (2, 0, 1)),
+    ):  # fmt: skip
+        yield [array(rng, shape, dtype, order), bools(rng, mask)]
+
+
+def masked_scatter(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for self, mask in masked_select(rng, dtype):
+        yield [self, mask, array(rng, (3, 30), dtype)]
+        yield [self, mask, array(rng, (9, 11), dtype, (1, 0))]
+
+
+def topk(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    """Without ties: which of them comes first is open."""
+    for shape, order, dim in (((5,), None, 0), ((3, 40), None, -1), ((40, 3), (1, 0), 0), ((4, 9, 3), (2, 0, 1), 1), ((), None, 0)):
+        a = np.argsort(rng.random(shape), dim) if shape else np.zeros(())
+        a = np.asarray(a.astype(array(rng, (), dtype).dtype))
+        a = np.ascontiguousarray(a.transpose(order)).transpose(np.argsort(order)) if order else a
+        for k in (0, 1, 3, shape[dim]) if shape else (0, 1):
+            for largest in (True, False):
+                yield [a, k, dim, largest, True]
+
+
+SAMPLES: dict[str, Samples] = {
+    "aten::embedding.out": embedding,
+    "aten::index_select.out": index_select,
+    "aten::index.Tensor_out": index,
+    "aten::index_put.out": both_puts,
+    "aten::index_put_": both_puts,
+    "aten::gather.out": gather,
+    "aten::scatter.src_out": scattered(True),
+    "aten::scatter.value_out": scatter_value,
+    "aten::scatter_add.out": scattered(False),
+    "aten::nonzero.out": nonzero,
+    "aten::masked_select.out": masked_select,
+    "aten::masked_scatter.out": masked_scatter,
+}
