@@ -53,12 +53,16 @@ class Value(C.Structure):
 
 @dataclass
 class Out:
-    """An output argument; `dynamism` 0 static, 1 bounded by `shape`; strides by `dim_order`."""
+    """An output argument; `dynamism` 0 static, 1 bounded by `shape`; strides by `dim_order`.
+
+    `initial` is what it holds before, for operators that change a tensor in place.
+    """
 
     shape: tuple[int, ...]
     dtype: str = "float32"
     dim_order: tuple[int, ...] | None = None
     dynamism: int = 1
+    initial: np.ndarray | None = field(default=None, repr=False)
     result: np.ndarray | None = field(default=None, repr=False)
 
 
@@ -145,6 +149,8 @@ class _Call:
         order = out.dim_order or tuple(range(len(out.shape)))
         n = int(np.prod(out.shape, dtype=np.int64))
         buffer = np.zeros(max(n, 1), np_dtype(out.dtype))
+        if out.initial is not None:
+            buffer[:n] = out.initial.transpose(order).ravel()
         v = self.tensor(out.shape, out.dtype, order, out.dynamism, buffer)
         out._tensor, out._buffer = self.keep[-3], buffer  # type: ignore[attr-defined]
         return v

@@ -72,7 +72,8 @@ FUNCTIONAL = {
     "any.out": "any.dim", "any.all_out": "any.default", "any.dims_out": "any.dims",
     "max.dim_max": "max.dim", "min.dim_min": "min.dim", "max.unary_out": "max.default",
     "min.unary_out": "min.default", "prod.int_out": "prod.dim_int", "var.out": "var.dim",
-    "prod.out": "prod.default", "topk.values": "topk.default", "index_put_": "index_put.default",
+    "prod.out": "prod.default", "topk.values": "topk.default", "index_put_": "index_put.default", "index.Tensor_out": "index.Tensor",
+    "scatter.src_out": "scatter.src", "scatter.value_out": "scatter.value",
 }  # fmt: skip
 
 

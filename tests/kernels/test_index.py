@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 from eager import ALL, WIDE_UNSIGNED, array, check, compare, eager, orders
 from op_harness import OpError, Out, run
-from samples_index import SAMPLES, bools, ints, selections
+from samples_index import SAMPLES, bools, ints
 
 # Moved without a look at the values, so eager's kernels of the signed type of that width will do.
-NO_EAGER = {"aten::gather.out", "aten::scatter.src_out", "aten::scatter.value_out",
-            "aten::scatter_add.out", "aten::masked_select.out", "aten::masked_scatter.out",
-            "aten::nonzero.out", "aten::index_put.out", "aten::index_put_"}  # fmt: skip
+NO_EAGER = {"aten::index_select.out", "aten::gather.out", "aten::scatter.src_out",
+            "aten::scatter.value_out", "aten::scatter_add.out", "aten::masked_select.out",
+            "aten::masked_scatter.out", "aten::nonzero.out", "aten::index_put.out",
+            "aten::index_put_"}  # fmt: skip
 ADDING = {"aten::scatter_add.out", "aten::index_put.out", "aten::index_put_"}
 
 
@@ -22,29 +21,119 @@ def signed(a: object) -> object:
     return a.view(a.dtype.name[1:]) if wide else a  # type: ignore[attr-defined]
 
 
-def check_sample(name: str, args: list, dtype: str, **options: object) -> None:
-    """As `check`, for operators that write in place and dtypes that eager lacks, too."""
-    expected = eager(name, [signed(a) for a in args] if name in NO_EAGER else args)
-    own = args[0].dtype
-    expected = [e.view(own) if e.dtype == signed(args[0]).dtype else e for e in expected]
+def in_place(a: np.ndarray) -> Out:
+    """A tensor that the operator changes."""
+    order = tuple(sorted(range(a.ndim), key=lambda d: (-a.strides[d], -a.shape[d], d)))
+    return Out(a.shape, a.dtype.name, order, 0, initial=a)
+
+
+def check_sample(name: str, args: list) -> None:
+    """As `check`, also for operators that write in place and dtypes that eager lacks."""
+    lacking = name in NO_EAGER
+    expected = eager(name, [signed(a) for a in args] if lacking else args)
+    if lacking and args[0].dtype.name in WIDE_UNSIGNED and "nonzero" not in name:
+        expected = [e.view(args[0].dtype) for e in expected]
     if name.endswith("_"):
-        target = In(args[0])
-        run(name, [target, *args[1:]])
-        found = [target.array()]
+        found = run(name, [in_place(args[0]), *args[1:]])
     else:
-        outs = [Out(e.shape, e.dtype.name, **options) for e in expected]  # type: ignore[arg-type]
-        found = run(name, [*args, *outs])
+        found = run(name, [*args, *[Out(e.shape, e.dtype.name) for e in expected]])
     for f, e in zip(found, expected, strict=True):
         compare(f, e, name not in ADDING, (name, args))
 
 
-class In(Out):
-    """A tensor with data that the operator writes to."""
+@pytest.mark.filterwarnings("ignore:.*deprecated")
+@pytest.mark.parametrize(("name", "dtype"), [(n, d) for n in SAMPLES for d in ALL])
+def test_samples(name: str, dtype: str, rng: np.random.Generator) -> None:
+    for args in SAMPLES[name](rng, dtype):
+        check_sample(name, args)
 
-    def __init__(self, a: np.ndarray) -> None:
-        order = sorted(range(a.ndim), key=lambda d: (-a.strides[d], -a.shape[d], d))
-        super().__init__(a.shape, a.dtype.name, tuple(order), 0)
-        self.given = a
 
-    def array(self) -> np.ndarray:
-        return self.written
+@pytest.mark.parametrize("order", orders(3))
+def test_output_dim_orders(order: tuple, rng: np.random.Generator) -> None:
+    a = array(rng, (4, 5, 6), "float32", (1, 2, 0))
+    at = ints(rng, (4, 2, 6), 5)
+    for name, args in (
+        ("index_select.out", [a, 1, ints(rng, (9,), 5)]),
+        ("embedding.out", [a[0], ints(rng, (2, 3), 5), -1, False, False]),
+        ("index.Tensor_out", [a, [None, ints(rng, (7,), 5), None]]),
+        ("index.Tensor_out", [a, [ints(rng, (2, 3), 4), None, ints(rng, (3,), 6)]]),
+        ("index_put.out", [a, [None, ints(rng, (2,), 5)], array(rng, (2, 1), "float32"), False]),
+        ("gather.out", [a, 1, at, False]),
+        ("scatter_add.out", [a, 1, at, array(rng, (4, 2, 6), "float32", order)]),
+        ("masked_scatter.out", [a, bools(rng, (5, 1)), array(rng, (5, 5, 5), "float32", order)]),
+    ):
+        check("aten::" + name, args, dim_order=order)
+    check("aten::nonzero.out", [bools(rng, (3, 4))], dim_order=[d for d in order if d < 2])
+
+
+def test_sizes_grow_within_their_bound(rng: np.random.Generator) -> None:
+    mask = np.array([True, False, True])
+    a = array(rng, (3,), "float32")
+    assert run("aten::nonzero.out", [mask, Out((3, 1), "int64", (1, 0))])[0].tolist() == [[0], [2]]
+    assert np.array_equal(run("aten::masked_select.out", [a, mask, Out((3,))])[0], a[mask])
+    for name, args in (
+        ("aten::nonzero.out", [mask, Out((1, 1), "int64")]),
+        ("aten::masked_select.out", [a, mask, Out((1,))]),
+        ("aten::index.Tensor_out", [a, [mask], Out((1,))]),
+    ):
+        with pytest.raises(OpError, match="'out': .*upper bound is 1"):
+            run(name, args)
+
+
+def test_hostile_bools_count_as_one(rng: np.random.Generator) -> None:
+    mask = np.array([2, 0, 255], np.uint8).view(bool)
+    assert run("aten::nonzero.out", [mask, Out((3, 1), "int64")])[0].tolist() == [[0], [2]]
+
+
+INDICES = "'indices'"
+A = np.arange(12, dtype=np.float32).reshape(3, 4)
+AT = np.array([0, 3])
+LOW = np.array([-4])
+SHORT = np.array([1], np.int16)
+PLACE = ["index 3", "dimension 0 of size 3"]
+ERRORS = [
+    ("embedding.out", [A, AT, -1, False, False, Out((2, 4))], ["'indices'", *PLACE]),
+    ("embedding.out", [A, np.array([-1]), -1, False, False, Out((1, 4))], [INDICES, "index -1"]),
+    ("embedding.out", [A, SHORT, -1, False, False, Out((1, 4))], ["'indices'", "int16"]),
+    ("embedding.out", [A[0], AT, -1, False, False, Out((2, 4))], ["'weight'", "expected 2"]),
+    ("embedding.out", [A, AT[:1], -1, False, False, Out((1, 4), "int8")], ["'out'", "int8"]),
+    ("index_select.out", [A, 0, AT, Out((2, 4))], ["'index'", *PLACE]),
+    ("index_select.out", [A, 0, AT[None], Out((2, 4))], ["'index'", "2 dimensions"]),
+    ("index_select.out", [np.array(1.0), 0, AT, Out((), "float64")], ["'index'", "exactly one"]),
+    ("index.Tensor_out", [A, [AT], Out((2, 4))], ["'indices'", *PLACE]),
+    ("index.Tensor_out", [A, [LOW], Out((1, 4))], ["'indices'", "index -4"]),
+    ("index.Tensor_out", [A, [None, np.array([4])], Out((3, 1))], ["index 4", "dimension 1 of"]),
+    ("index.Tensor_out", [A, [SHORT], Out((1, 4))], ["'indices'", "int16"]),
+    ("index.Tensor_out", [A, [AT, AT, AT], Out((1, 4))], ["'indices'"]),
+    ("index.Tensor_out", [A, [AT - 1, np.arange(3)], Out((3,))], [INDICES, "(3,)", "(2,)"]),
+    ("index.Tensor_out", [A, [np.array([True])], Out((1, 4))], ["mask of shape (1,)", "(3, 4)"]),
+    ("index.Tensor_out", [A, [np.ones((3, 4, 1), bool)], Out((1, 4))], ["mask of shape (3, 4, 1)"]),
+    ("index.Tensor_out", [A, [], Out((1, 4))], ["'indices'", "empty"]),
+    ("index.Tensor_out", [A, [AT[:1]], Out((1, 4), "float64")], ["'out'", "float64"]),
+    ("index_put.out", [A, [AT], A[:1], False, Out((3, 4))], ["'indices'", *PLACE]),
+    ("index_put.out", [A, [AT[:1]], A[:1, :3], False, Out((3, 4))], ["'values'", "(1, 3)"]),
+    ("index_put.out", [A, [AT[:1]], A.astype(int), False, Out((3, 4))], ["'values'", "int64"]),
+    ("index_put_", [A, [AT], A[:1], True], ["'indices'", *PLACE]),
+    ("gather.out", [A, 0, AT[None], False, Out((1, 2))], ["'index'", *PLACE]),
+    ("gather.out", [A, 0, np.zeros((5, 5), int), False, Out((5, 5))], ["(5, 5)", "(3, 4)"]),
+    ("gather.out", [A, 0, AT, False, Out((2,))], ["'index'", "(2,)"]),
+    ("gather.out", [A, 0, SHORT[None], False, Out((1, 1))], ["'index'", "int16"]),
+    ("scatter.src_out", [A, 0, AT[None], A, Out((3, 4))], ["'index'", *PLACE]),
+    ("scatter.src_out", [A, 0, AT[None, :1], A[:0], Out((3, 4))], ["'index'", "(1, 1)", "(0, 4)"]),
+    ("scatter.src_out", [A, 0, AT[None, :1], A.astype(int), Out((3, 4))], ["'src'", "int64"]),
+    ("scatter.value_out", [A, 1, LOW[None], 1.0, Out((3, 4))], ["'index'", "index -4"]),
+    ("scatter_add.out", [A, 2, AT[None], A, Out((3, 4))], ["dim 2"]),
+    ("nonzero.out", [A, Out((12, 2), "int32")], ["'out'", "int32"]),
+    ("masked_select.out", [A, A, Out((12,))], ["'mask'", "float32"]),
+    ("masked_select.out", [A, A[:, :3] > 0, Out((12,))], ["'mask'", "(3, 3)", "(3, 4)"]),
+    ("masked_scatter.out", [A, A > 1, A[0], Out((3, 4))], ["'source'", "4 elements for 10"]),
+    ("masked_scatter.out", [A, A > 1, A.astype(int), Out((3, 4))], ["'source'", "int64"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "args", "words"), ERRORS)
+def test_errors(name: str, args: list, words: list[str]) -> None:
+    with pytest.raises(OpError) as info:
+        run("aten::" + name, args)
+    for word in words:
+        assert word in str(info.value)
