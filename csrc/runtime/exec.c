@@ -203,7 +203,8 @@ static ec_status place_input(ec_method *m, ec_input_slot *slot, ec_error *err) {
     t->flags = EC_TENSOR_READONLY;
     return EC_OK;
   }
-  if (ec_home_of(m, t)->arena == 0)
+  EC_TRY(ec_tensor_set_sizes(t, t->rank, slot->sizes, err)); /* one value may be two inputs */
+  if (ec_home_of(m, t)->arena == 0 || ec_tensor_nbytes(t) > t->capacity)
     EC_TRY(stage(t, ec_tensor_nbytes(t), &slot->staging, &slot->staging_size, err));
   copy_input(slot, t);
   return EC_OK;
@@ -229,6 +230,10 @@ static ec_status deliver(ec_method *m, size_t index, ec_error *err) {
   const ec_tensor *t = slot->value->as.tensor;
   if (!t->data && t->numel)
     return ec_fail(err, EC_INVALID_STATE, "method '%s' never computed output %zu", m->name, index);
+  /* A move may have put a tensor of another shape into the slot of one whose shape is fixed. */
+  if (slot->bound && ec_tensor_nbytes(t) != slot->bound_size)
+    return ec_fail(err, EC_INVALID_PROGRAM, "method '%s': output %zu has %zu bytes, expected %zu",
+                   m->name, index, ec_tensor_nbytes(t), slot->bound_size);
   if (slot->bound && t->data != slot->bound && t->numel)
     memcpy(slot->bound, t->data, ec_tensor_nbytes(t));
   return EC_OK;
@@ -242,6 +247,8 @@ void ec_restore_homes(ec_method *m) {
     t->capacity = home->capacity;
     t->flags = home->flags;
     if (t->storage) ec_tensor_trim(t, false);
+    if (home->sizes && ec_tensor_nbytes(t) > t->capacity)
+      (void)ec_tensor_set_sizes(t, t->rank, home->sizes, NULL);
   }
   if (m->first_values) memcpy(m->values, m->first_values, m->value_count * sizeof *m->values);
 }

@@ -73,6 +73,7 @@ typedef struct ec_home {
   uint32_t arena;    /* 1-based planned arena; 0: none */
   uint64_t offset;   /* in the arena */
   size_t nbytes;     /* upper bound */
+  int64_t *sizes;    /* planned, but unbound: the file's, for when it has outgrown its memory */
 } ec_home;
 
 typedef struct ec_attribute {
@@ -112,6 +113,7 @@ typedef struct ec_output_slot {
   bool direct;       /* plan: the last writer may write to the caller's memory */
   bool stage;        /* has no memory of its own and nobody points it somewhere */
   void *bound;       /* caller's memory of the present call */
+  size_t bound_size;
   void *staging;
   size_t staging_size;
 } ec_output_slot;

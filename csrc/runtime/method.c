@@ -33,9 +33,10 @@ static void set_initial_state(const ec_method *m, const ec_initial *s) {
 
 /* State in memory that another method made is in use already. */
 static void set_first_state(const ec_method *m) {
-  for (size_t i = 0; i < m->initial_count; i++)
-    if (m->planned_shared[ec_home_of(m, m->initials[i].tensor)->arena] != EC_SHARED_BY_OTHER)
-      set_initial_state(m, &m->initials[i]);
+  for (size_t i = 0; i < m->initial_count; i++) {
+    uint32_t id = ec_home_of(m, m->initials[i].tensor)->arena; /* 0: not planned */
+    if (!id || m->planned_shared[id] != EC_SHARED_BY_OTHER) set_initial_state(m, &m->initials[i]);
+  }
 }
 
 static ec_status load(ec_method *m, size_t index, ec_error *err) {

@@ -92,6 +92,13 @@ static void spread_writes(planner *p) {
     if (p->uses[find_group(p, i)].written) p->uses[i].written = true;
 }
 
+/* The tensors of a list are outputs, too. */
+static void count_output(planner *p, const ec_value *v) {
+  if (v->kind == EC_KIND_TENSOR_LIST || v->kind == EC_KIND_OPTIONAL_TENSOR_LIST)
+    for (uint32_t i = 0; i < v->count; i++) count_output(p, v->as.items[i]);
+  else if (v->kind == EC_KIND_TENSOR) p->uses[row_of(p, v)].outputs++;
+}
+
 static ec_status gather_uses(planner *p, ec_error *err) {
   ec_method *m = p->m;
   size_t at = 0;
@@ -102,9 +109,7 @@ static ec_status gather_uses(planner *p, ec_error *err) {
   spread_writes(p);
   for (size_t i = 0; i < m->input_count; i++)
     if (m->inputs[i].value->kind == EC_KIND_TENSOR) p->uses[row_of(p, m->inputs[i].value)].inputs++;
-  for (size_t i = 0; i < m->output_count; i++)
-    if (m->outputs[i].value->kind == EC_KIND_TENSOR)
-      p->uses[row_of(p, m->outputs[i].value)].outputs++;
+  for (size_t i = 0; i < m->output_count; i++) count_output(p, m->outputs[i].value);
   return EC_OK;
 }
 
