@@ -1,0 +1,176 @@
+"""max_pool2d_with_indices, avg_pool2d, _adaptive_avg_pool2d against eager."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from eager_compare import FLOATS, INTS, channels_last, check, eager, make
+from op_harness import OpError, Out, run
+
+MAX, AVG = "aten::max_pool2d_with_indices.out", "aten::avg_pool2d.out"
+ADAPTIVE = "aten::_adaptive_avg_pool2d.out"
+F = np.float32
+
+# kernel, stride, padding, dilation, ceil_mode
+MAX_CASES = [
+    ([2, 2], [], [0], [1], False),
+    ([3], [2], [1], [1], False),
+    ([3, 2], [2, 3], [1, 0], [1, 2], True),
+    ([2, 3], [3, 2], [0, 1], [3, 1], True),
+    ([5, 5], [1], [2], [1], False),
+    ([1], [2], [0], [1], True),
+    ([3], [1], [0], [2, 2], False),
+]
+SHAPES = [(2, 3, 8, 9), (6, 8, 9), (1, 20, 8, 11), (0, 3, 8, 9)]
+
+
+@pytest.mark.parametrize("dtype", [*INTS, *FLOATS])
+@pytest.mark.parametrize("case", MAX_CASES)
+def test_max_pool(rng, dtype, case):
+    for shape in SHAPES:
+        check(MAX, [make(rng, dtype, shape), *case], 2, ulps=0)
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
+@pytest.mark.parametrize("case", MAX_CASES[:4])
+def test_max_pool_layouts(rng, order, case):
+    for dtype in ("float32", "bfloat16", "int64"):
+        x = make(rng, dtype, (2, 20, 8, 9), order)
+        wanted = eager(MAX, [np.ascontiguousarray(x), *case])
+        check(MAX, [x, *case], 2, 0, [order, channels_last(4)], wanted)
+        check(MAX, [x, *case], 2, 0, [channels_last(4), None], wanted)
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_max_pool_not_finite(last):
+    inf, nan = np.inf, np.nan
+    x = np.array([[nan, 1, 2, -inf], [3, nan, -inf, -inf], [inf, 5, -inf, -inf], [1, 1, 1, 1]], F)
+    x = np.tile(x, (1, 20, 1, 1))
+    if last:
+        x = np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    check(MAX, [x, [2, 2], [1, 1], [1, 1], [1, 1], False], 2)
+
+
+# kernel, stride, padding, ceil_mode, count_include_pad, divisor_override
+AVG_CASES = [
+    ([2, 2], [], [0], False, True, None),
+    ([3], [2], [1], True, True, None),
+    ([3, 2], [2, 3], [1, 0], True, False, None),
+    ([3, 3], [2, 2], [1, 1], True, False, 5),
+    ([3, 3], [1, 2], [1, 1], False, True, -2),
+    ([1], [3], [0], True, True, None),
+    ([8, 9], [1], [0], False, True, None),
+]
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, "int64"])
+@pytest.mark.parametrize("case", AVG_CASES)
+def test_avg_pool(rng, dtype, case):
+    for shape in SHAPES:
+        check(AVG, [make(rng, dtype, shape), *case], ulps=4)
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
+@pytest.mark.parametrize("case", AVG_CASES[:4])
+def test_avg_pool_layouts(rng, order, case):
+    for dtype in ("float32", "bfloat16", "int64"):
+        x = make(rng, dtype, (2, 20, 8, 9), order)
+        wanted = eager(AVG, [np.ascontiguousarray(x), *case])
+        check(AVG, [x, *case], 1, 4, [order], wanted)
+        check(AVG, [x, *case], 1, 4, [channels_last(4)], wanted)
+
+
+def test_avg_pool_of_the_least_integer():
+    x = np.full((1, 1, 1), -(2**63), np.int64)
+    (found,) = run(AVG, [x, [1], [], [0], False, True, -1, Out((1, 1, 1), "int64")])
+    assert found.item() == -(2**63)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("size", [[1, 1], [2, 3], [8, 9], [13, 20], [0, 2], [7, 1]])
+def test_adaptive(rng, dtype, size):
+    for shape in SHAPES:
+        check(ADAPTIVE, [make(rng, dtype, shape), size], ulps=8)
+    x = make(rng, dtype, (2, 20, 8, 9), channels_last(4))
+    wanted = eager(ADAPTIVE, [np.ascontiguousarray(x), size])
+    for order in (None, channels_last(4), (3, 1, 0, 2)):
+        check(ADAPTIVE, [x, size], 1, 8, [order], wanted)
+
+
+def test_adaptive_large_windows(rng):
+    x = (make(rng, "float64", (1, 2, 300, 300)) + 100).astype(F)
+    (found,) = run(ADAPTIVE, [x, [1, 1], Out((1, 2, 1, 1))])
+    np.testing.assert_allclose(found.ravel(), x.astype(float).mean((2, 3)).ravel(), 2e-7)
+
+
+X = np.ones((1, 2, 5, 5), F)
+OUTS = [Out((1, 2, 2, 2)), Out((1, 2, 2, 2), "int64")]
+BASE_MAX = [X, [2, 2], [2, 2], [0, 0], [1, 1], False, *OUTS]
+BASE_AVG = [X, [2, 2], [2, 2], [0, 0], False, True, None, OUTS[0]]
+HUGE = 2**62
+ERRORS = [
+    (MAX, {0: np.ones((5, 5), F)}, "argument 'self': shape (5, 5), expected 3 to 4 dimensions"),
+    (MAX, {0: np.ones((1, 0, 5, 5), F)}, "argument 'self': shape (1, 0, 5, 5), expected no 0"),
+    (MAX, {0: np.ones((1, 2, 5, 5), bool)}, "argument 'self': dtype bool"),
+    (MAX, {1: []}, "argument 'kernel_size': found ()"),
+    (MAX, {1: [2, 2, 2]}, "argument 'kernel_size': 3 numbers, expected 1 or 2"),
+    (MAX, {1: [0, 2]}, "argument 'kernel_size': found (0, 2), expected positive numbers"),
+    (MAX, {1: [7, 7]}, "argument 'kernel_size': size 7 with padding 0"),
+    (MAX, {1: [HUGE, 1]}, "argument 'kernel_size': size"),
+    (MAX, {2: [0]}, "argument 'stride': found (0,), expected positive"),
+    (MAX, {3: [-1, 0]}, "argument 'padding': found (-1, 0), expected non-negative"),
+    (MAX, {3: [2, 2]}, "padding at most half of it"),
+    (MAX, {4: [0, 1]}, "argument 'dilation': found (0, 1)"),
+    (MAX, {4: [2**63 - 1]}, "argument 'kernel_size'"),
+    (MAX, {6: Out((1, 2, 2, 2), "float64")}, "argument 'out': dtype float64"),
+    (MAX, {6: Out((1, 2, 2, 1))}, "argument 'out'"),
+    (MAX, {7: Out((1, 2, 2, 2), "int32")}, "argument 'indices': dtype int32"),
+    (MAX, {7: Out((1, 2, 2, 1), "int64")}, "argument 'indices'"),
+    (AVG, {6: 0}, "argument 'divisor_override': found 0"),
+    (AVG, {0: np.ones((1, 2, 5, 5), np.int32)}, "argument 'self': dtype int32"),
+    (AVG, {3: [2, 2]}, "padding at most half"),
+    (AVG, {2: [-1, 1]}, "argument 'stride'"),
+]
+
+
+@pytest.mark.parametrize("name, changes, message", ERRORS)
+def test_errors(name, changes, message):
+    args = [changes.get(i, a) for i, a in enumerate(BASE_MAX if name == MAX else BASE_AVG)]
+    with pytest.raises(OpError) as caught:
+        run(name, args)
+    assert message in str(caught.value)
+
+
+ADAPTIVE_ERRORS = [
+    ({1: [2]}, "argument 'output_size': found (2,), expected two"),
+    ({1: [-1, 2]}, "argument 'output_size': found (-1, 2)"),
+    ({1: [2**40, 2**40]}, "argument 'out'"),
+    ({0: np.ones((1, 2, 0, 5), F)}, "argument 'self': shape (1, 2, 0, 5)"),
+    ({0: np.ones((1, 2, 5, 5), np.int64)}, "argument 'self': dtype int64"),
+]
+
+
+@pytest.mark.parametrize("changes, message", ADAPTIVE_ERRORS)
+def test_adaptive_errors(changes, message):
+    args = [changes.get(i, a) for i, a in enumerate([X, [2, 2], OUTS[0]])]
+    with pytest.raises(OpError) as caught:
+        run(ADAPTIVE, args)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("ceil_mode", [False, True])
+def test_huge_windows(ceil_mode):
+    """Padding of half a huge kernel ends at once."""
+    reach = 2**63 - 4
+    for kernel, padding, dilation in ((2**40, 2**39, 1), (2, reach // 2, reach - 1)):
+        args = [X, [kernel], [2**60], [padding], [dilation], ceil_mode]
+        try:
+            found, index = run(MAX, [*args, Out((1, 2, 2, 2)), Out((1, 2, 2, 2), "int64")])
+        except OpError as error:
+            assert "argument 'kernel_size'" in str(error)
+        else:
+            assert found.shape == index.shape
+    (found,) = run(AVG, [X, [2**40], [2**40], [2**39], False, True, None, Out((1, 2, 1, 1))])
+    np.testing.assert_allclose(found.ravel(), 25 / 2.0**78, 1e-6)
