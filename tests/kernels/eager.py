@@ -6,6 +6,7 @@ for tensors (their strides are their layout), `DType` for a ScalarType.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from typing import Any
 
@@ -72,8 +73,10 @@ FUNCTIONAL = {
     "any.out": "any.dim", "any.all_out": "any.default", "any.dims_out": "any.dims",
     "max.dim_max": "max.dim", "min.dim_min": "min.dim", "max.unary_out": "max.default",
     "min.unary_out": "min.default", "prod.int_out": "prod.dim_int", "var.out": "var.dim",
-    "prod.out": "prod.default", "topk.values": "topk.default", "index_put_": "index_put.default", "index.Tensor_out": "index.Tensor",
-    "scatter.src_out": "scatter.src", "scatter.value_out": "scatter.value",
+    "prod.out": "prod.default", "topk.values": "topk.default", "index_put_": "index_put.default",
+    "index.Tensor_out": "index.Tensor", "scatter.src_out": "scatter.src",
+    "scatter.value_out": "scatter.value", "div.out_mode": "div.Tensor_mode",
+    **{f"{n}.out": f"{n}.Tensor" for n in ("add", "sub", "mul", "div")},
 }  # fmt: skip
 
 
@@ -83,7 +86,22 @@ def functional(name: str) -> Any:
     packet, _, overload = FUNCTIONAL.get(name, name).partition(".")
     if name not in FUNCTIONAL:
         overload = overload.removesuffix("out").removesuffix("_") or "default"
-    return getattr(getattr(torch.ops.aten, packet), overload)
+    form = getattr(getattr(torch.ops.aten, packet), overload, None)
+    return form if form is not None else same_arguments(name)
+
+
+@functools.cache
+def same_arguments(name: str) -> Any:
+    """The overload with the types of arguments of the out form `add.out`, less its outputs."""
+    packet, _, overload = name.partition(".")
+    forms = getattr(torch.ops.aten, packet)
+    arguments = getattr(forms, overload)._schema.arguments
+    wanted = [str(a.type) for a in arguments if not a.is_out]
+    for other in forms.overloads():
+        op = getattr(forms, other)
+        if [str(a.type) for a in op._schema.arguments] == wanted and not op._schema.is_mutable:
+            return op
+    raise LookupError(f"{name} has no functional form")
 
 
 def eager(name: str, args: list) -> list[np.ndarray]:

@@ -10,7 +10,7 @@
 
 static ec_point_loops low_loops = {NUMERIC(clamp_low), EC_ROWS_BOOL(clamp_low)};
 static ec_point_loops high_loops = {NUMERIC(clamp_high), EC_ROWS_BOOL(clamp_high)};
-static ec_point_loops both_loops = {NUMERIC(clamp), EC_ROWS_BOOL(clamp)};
+static ec_point_loops both_loops = {NUMERIC(clamp)};
 
 /* Self and the bounds that are there (NULL: none), all converted to `common`. */
 static ec_status clamp(ec_call *c, ec_dtype common, const ec_tensor *low, const ec_tensor *high) {
@@ -60,6 +60,7 @@ ec_status ec_op_clamp_tensor_out(ec_call *c) {
 ec_status ec_op_hardtanh_out(ec_call *c) {
   const ec_dtype dtype = ec_tensor_dtype(ec_arg_tensor(c, 0));
   ec_number bounds[2];
+  EC_TRY(ec_call_check_dtype(c, 0, EC_SET_REAL));
   for (size_t i = 1; i <= 2; i++) {
     ec_scalar s = ec_arg_scalar(c, i);
     if (ec_is_integral(dtype)) s = (ec_scalar){EC_KIND_INT, {.i = ec_scalar_int(s)}};

@@ -62,10 +62,10 @@
 #define EC_EXPR(x) log(1 + (x))
 #include "kernels/pointwise/loop1.h"
 #define EC_NAME point_log2
-#define EC_EXPR(x) (log(x) / (EC_C)0x1.62e42fefa39efp-1)
+#define EC_EXPR(x) (log(x) / (__typeof__(__real__(x)))0x1.62e42fefa39efp-1)
 #include "kernels/pointwise/loop1.h"
 #define EC_NAME point_log10
-#define EC_EXPR(x) (log(x) / (EC_C)0x1.26bb1bbb55516p+1)
+#define EC_EXPR(x) (log(x) / (__typeof__(__real__(x)))0x1.26bb1bbb55516p+1)
 #include "kernels/pointwise/loop1.h"
 #else
 #define EC_NAME point_expm1

@@ -67,8 +67,10 @@ ec_status ec_op_pow_tensor_tensor_out(ec_call *c) { return ec_binary(c, 2, power
 
 ec_status ec_op_pow_scalar_out(ec_call *c) {
   ec_dtype result;
+  ec_point_loop loop;
   if (ec_scalar_double(ec_arg_scalar(c, 0)) == 1) {
     EC_TRY(ec_call_promote(c, 0, 1, &result));
+    EC_TRY(ec_point_find(c, power_loops, result, &loop)); /* refuses bool, as eager does */
     return ones(c, ec_arg_tensor(c, 1), result);
   }
   return ec_binary(c, 2, power_loops, 0, NULL);

@@ -1,0 +1,155 @@
+"""csrc/kernels/pointwise against eager: every operator, dtype, pair of dtypes and layout."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from eager import ALL, COMPLEX, RTOL, WIDE_UNSIGNED, array, compare, eager, orders, to_numpy, widened
+from op_harness import OpError, Out, np_dtype, run
+from samples_pointwise import LAYOUTS, SAMPLES
+
+
+
+HALVES = ("float16", "bfloat16")
+MOVES = ("aten::where.self_out", "aten::masked_fill.Scalar_out")
+# Eager rounds halves between the steps of these; the kernels compute in float32 and round once.
+ROUNDED_ONCE = ("aten::floor_divide.out", "aten::div.out_mode", "aten::logit.out")
+
+
+def arrays(args: list) -> list[np.ndarray]:
+    return [a for a in args if isinstance(a, np.ndarray)]
+
+
+def dtypes(args: list) -> set[str]:
+    return {a.dtype.name for a in arrays(args)}
+
+
+def outcome(name: str, args: list) -> np.ndarray | None:
+    """Eager's result; None where eager refuses the arguments."""
+    try:
+        want = eager(name, args)[0]
+        if name in ROUNDED_ONCE and want.dtype.name in HALVES:
+            half = [a.astype(want.dtype) if isinstance(a, np.ndarray) else a for a in args]
+            want = eager(name, [widened(a) for a in half])[0].astype(want.dtype)
+        return want
+    except (RuntimeError, IndexError, TypeError, ZeroDivisionError, NotImplementedError):
+        return None
+
+
+def beyond_eager(args: list) -> bool:
+    """Eager has few kernels for wide unsigned integers, and none for the complex32 that it gives
+    for float16 with 0-d complex numbers (complex64 here)."""
+    found = dtypes(args)
+    return bool(found & set(WIDE_UNSIGNED)) or ("float16" in found and bool(found & set(COMPLEX)))
+
+
+def ours(name: str, args: list, want: np.ndarray, reference: bool = False) -> np.ndarray:
+    return run(name, [*args, Out(want.shape, want.dtype.name)], reference)[0]
+
+
+@pytest.mark.parametrize("dtype", ALL)
+@pytest.mark.parametrize("name", SAMPLES)
+def test_samples(name: str, dtype: str, rng: np.random.Generator) -> None:
+    """Results agree, and what eager refuses is refused."""
+    for args in SAMPLES[name](rng, dtype):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            want = outcome(name, args)
+        where = (name, [(a.dtype.name, a.shape) if isinstance(a, np.ndarray) else a for a in args])
+        if want is not None:
+            for reference in (False, True):
+                compare(ours(name, args, want, reference), want, name in MOVES, where)
+        elif not beyond_eager(args):
+            shape = np.broadcast_shapes(*[a.shape for a in arrays(args)])
+            with pytest.raises(OpError):
+                run(name, [*args, Out(shape, "complex128")])
+                pytest.fail(f"eager refuses {where}")
+
+
+@pytest.mark.parametrize("order", orders(3))
+def test_output_dim_orders(order: tuple, rng: np.random.Generator) -> None:
+    for in_order in orders(3):
+        a, b = array(rng, (4, 20, 3), "float32", in_order), array(rng, (20, 3), "int32")
+        for name, args in (("aten::sigmoid.out", [a]), ("aten::add.out", [a, b, 2]),
+                           ("aten::where.self_out", [array(rng, (4, 20, 3), "bool"), a, b])):  # fmt: skip
+            want = eager(name, args)[0]
+            compare(run(name, [*args, Out(want.shape, "float32", order)])[0], want, False, name)
+
+
+@pytest.mark.parametrize("out", ALL)
+@pytest.mark.parametrize("dtype", ["bool", "int16", "float16", "float32", "complex64"])
+def test_output_dtypes(dtype: str, out: str, rng: np.random.Generator) -> None:
+    """The result goes to every dtype that torch.can_cast allows, rounded to its own first."""
+    a, b = array(rng, (3, 37), dtype), array(rng, (37,), dtype)
+    for name, args in (("aten::mul.out", [a, b]), ("aten::eq.Tensor_out", [a, b]),
+                       ("aten::exp.out", [a]), ("aten::abs.out", [a])):  # fmt: skip
+        if name == "aten::abs.out" and dtype == "bool":
+            continue
+        want = torch.from_numpy(outcome(name, args))
+        call = [*args, Out((3, 37), out)]
+        if torch.can_cast(want.dtype, getattr(torch, out)):
+            wanted = to_numpy(want.to(getattr(torch, out)))
+            found, wide = run(name, call)[0], np.complex128 if out in COMPLEX else np.float64
+            assert found.dtype == wanted.dtype
+            near = max(RTOL.get(out, 0), RTOL.get(to_numpy(want).dtype.name, 0))
+            np.testing.assert_allclose(found.astype(wide), wanted.astype(wide), near, near)
+        else:
+            with pytest.raises(OpError, match=f"'out': dtype {out} cannot take"):
+                run(name, call)
+
+
+def test_outputs_keep_their_bounds(rng: np.random.Generator) -> None:
+    a, b = array(rng, (3, 4), "float32"), array(rng, (3, 1), "float32")
+    out = Out((6, 4), "float32")
+    assert run("aten::mul.out", [a, b, out])[0].shape == (3, 4)
+    with pytest.raises(OpError, match="'out'.*upper bound"):
+        run("aten::mul.out", [a, b, Out((2, 4), "float32")])
+    with pytest.raises(OpError, match="'out'.*fixes"):
+        run("aten::mul.out", [a, b, Out((4, 4), "float32", dynamism=0)])
+    with pytest.raises(OpError, match="'out'.*rank"):
+        run("aten::mul.out", [a, b, Out((12,), "float32")])
+
+
+@pytest.mark.parametrize(("name", "args", "message"), [
+    ("aten::add.out", [np.ones((3, 4)), np.ones((4, 3)), 1], r"'other': shape \(4, 3\) does not"),
+    ("aten::add.out", [np.ones(3, "int32"), np.ones(3, "int32"), 1.5], "'alpha': floating point"),
+    ("aten::sub.out", [np.ones(3, bool), np.ones(3, bool), 1], "'self': is bool"),
+    ("aten::add.out", [np.ones(3, "uint16"), np.ones(3, "int32"), 1], "no common dtype"),
+    ("aten::div.out_mode", [np.ones(3), np.ones(3), "up"], "'rounding_mode': 'up', expected"),
+    ("aten::floor_divide.out", [np.ones(3, "int8"), np.zeros(3, "int8")], "division by zero"),
+    ("aten::remainder.Scalar_out", [np.ones(3, "int8"), 256], "division by zero"),
+    ("aten::gelu.out", [np.ones(3, "float32"), "erf"], "'approximate': 'erf', expected"),
+    ("aten::gelu.out", [np.ones(3, "int32"), "none"], "dtype int32, expected one of float16"),
+    ("aten::bitwise_and.Tensor_out", [np.ones(3), np.ones(3)], "dtype float64, expected one of"),
+    ("aten::pow.Tensor_Scalar_out", [np.ones(3, "int32"), -1], "'exponent': -1: integers have no"),
+    ("aten::clamp.out", [np.ones(3, "int8"), -300, 1], "'min': -300 does not fit dtype int8"),
+    ("aten::clamp.out", [np.ones(3, "int8"), None, None], "'min': None"),
+    ("aten::hardtanh.out", [np.ones(3, "uint8"), -1, 1], "'min_val': a negative limit"),
+    ("aten::masked_fill.Scalar_out", [np.ones(3, "int8"), np.ones(3, bool), 300],
+     "'value': 300 does not fit dtype int8"),
+    ("aten::masked_fill.Scalar_out", [np.ones(3), np.ones(3, "int32"), 1],
+     "'mask': dtype int32, expected one of bool"),
+    ("aten::where.self_out", [np.ones(3), np.ones(3), np.ones(3)], "'condition': dtype float64"),
+])  # fmt: skip
+def test_refusals_say_what_was_found(name: str, args: list, message: str) -> None:
+    with pytest.raises(OpError, match=message):
+        run(name, [*args, Out((3, 4) if args[0].ndim == 2 else (3,), "complex128")])
+
+
+def test_integers_wrap() -> None:
+    a = np.asarray([-128, 127, 100, -100], "int8")
+    b = np.asarray([-1, 1, 100, 100], "int8")
+    with np.errstate(all="ignore"):
+        for name, args, want in (
+            ("add.out", [a, b, 1], a + b), ("sub.out", [a, b, 1], a - b), ("mul.out", [a, b], a * b),
+            ("neg.out", [a], -a), ("abs.out", [a], np.abs(a)),
+            ("div.out_mode", [a, b, "trunc"], np.asarray([-128, 127, 1, -1], "int8")),
+            ("div.out_mode", [a, b, "floor"], np.asarray([-128, 127, 1, -1], "int8")),
+            ("remainder.Tensor_out", [a, b], np.asarray([0, 0, 0, 0], "int8")),
+        ):  # fmt: skip
+            found = run(f"aten::{name}", [*args, Out((4,), "int8")])[0]
+            np.testing.assert_array_equal(found, want, err_msg=name)
+
