@@ -237,8 +237,9 @@ def run(name: str, args: list, reference: bool = False) -> list:
     results: list = []
     for o in _outs(args):
         if isinstance(o, Ret):
-            p = o._value.payload  # type: ignore[attr-defined]
-            results.append({"int": p.i, "double": p.d, "bool": p.b}[o.kind])
+            v = o._value  # type: ignore[attr-defined]
+            p = v.payload  # the slot's kind may have changed
+            results.append({4: p.i, 3: p.d, 5: p.b}[v.kind])
         else:
             results.append(_result(o))
     return results

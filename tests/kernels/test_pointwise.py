@@ -7,7 +7,9 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from eager import ALL, COMPLEX, RTOL, WIDE_UNSIGNED, array, compare, eager, orders, to_numpy, widened
+from eager import (
+    ALL, COMPLEX, RTOL, WIDE_UNSIGNED, array, compare, eager, orders, to_numpy, widened,
+)  # fmt: skip
 from op_harness import OpError, Out, np_dtype, run
 from samples_pointwise import LAYOUTS, SAMPLES
 
@@ -73,8 +75,9 @@ def test_samples(name: str, dtype: str, rng: np.random.Generator) -> None:
 def test_output_dim_orders(order: tuple, rng: np.random.Generator) -> None:
     for in_order in orders(3):
         a, b = array(rng, (4, 20, 3), "float32", in_order), array(rng, (20, 3), "int32")
+        chosen = array(rng, (4, 20, 3), "bool")
         for name, args in (("aten::sigmoid.out", [a]), ("aten::add.out", [a, b, 2]),
-                           ("aten::where.self_out", [array(rng, (4, 20, 3), "bool"), a, b])):  # fmt: skip
+                           ("aten::where.self_out", [chosen, a, b])):  # fmt: skip
             want = eager(name, args)[0]
             compare(run(name, [*args, Out(want.shape, "float32", order)])[0], want, False, name)
 
@@ -144,7 +147,8 @@ def test_integers_wrap() -> None:
     b = np.asarray([-1, 1, 100, 100], "int8")
     with np.errstate(all="ignore"):
         for name, args, want in (
-            ("add.out", [a, b, 1], a + b), ("sub.out", [a, b, 1], a - b), ("mul.out", [a, b], a * b),
+            ("add.out", [a, b, 1], a + b), ("sub.out", [a, b, 1], a - b),
+            ("mul.out", [a, b], a * b),
             ("neg.out", [a], -a), ("abs.out", [a], np.abs(a)),
             ("div.out_mode", [a, b, "trunc"], np.asarray([-128, 127, 1, -1], "int8")),
             ("div.out_mode", [a, b, "floor"], np.asarray([-128, 127, 1, -1], "int8")),

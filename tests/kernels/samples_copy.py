@@ -1,0 +1,112 @@
+"""Sample arguments of the operators in csrc/kernels/copy and csrc/kernels/create."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from eager import ALL, array
+
+Samples = Callable[[np.random.Generator, str], Iterator[list]]
+
+LAYOUTS = [
+    ((), None), ((1,), None), ((7,), None), ((2, 0, 3), None), ((3, 300), (1, 0)),
+    ((2, 3, 4, 5), (0, 2, 3, 1)), ((2, 17, 3), (2, 0, 1)), ((1, 40, 1, 50), (3, 2, 1, 0)),
+]  # fmt: skip
+
+
+def copies(*tail: object) -> Samples:
+    def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+        for shape, order in LAYOUTS:
+            yield [array(rng, shape, dtype, order), *tail]
+
+    return samples
+
+
+def copy(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for other in ALL:
+        if not (other.startswith("complex") and not dtype.startswith("complex")):
+            yield [array(rng, (3, 40), dtype), array(rng, (40,), other), False]
+    for shape, order in LAYOUTS:
+        a = array(rng, shape, dtype, order)
+        yield [a, array(rng, shape, dtype), False]
+        yield [a, array(rng, (), dtype), False]
+        yield [a, array(rng, shape[-1:], dtype), True]
+
+
+def full(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for value in (0, 3, -1, 2.5, True):
+        for shape in ([], [0], [3, 5], [2, 3, 4, 5]):
+            yield [shape, value]
+
+
+def shapes(*tail: object) -> Samples:
+    def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+        for shape in ([], [0], [3, 5], [2, 3, 4, 5]):
+            yield [shape, *tail]
+
+    return samples
+
+
+def full_like(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for shape, order in LAYOUTS:
+        for value in (0, 3, -1, 2.5, True):
+            yield [array(rng, shape, dtype, order), value, None]
+
+
+def fill_scalar(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for args in full_like(rng, dtype):
+        yield args[:2]
+
+
+def fill_tensor(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for other in ("bool", "int64", "float32", dtype):
+        for shape, order in LAYOUTS:
+            yield [array(rng, shape, dtype, order), array(rng, (), other)]
+
+
+def scalar_tensor(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for value in (0, 3, -1, 2.5, True):
+        yield [value]
+
+
+def arange(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for end in (0, 1, 5, 300, 4.5):
+        yield [end]
+
+
+def arange_start(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for bounds in ((0, 5, 1), (5, 0, -2), (2, 2, 1), (3, 600, 2), (-4, 9, 3)):
+        yield list(bounds)
+    if "int" not in dtype:
+        for bounds in ((0, 1, 0.1), (0.5, 3, 1), (1, -1, -0.25), (0, 40, 0.5)):
+            yield list(bounds)
+
+
+COPIES: dict[str, Samples] = {
+    "aten::clone.out": copies(None),
+    "aten::alias_copy.out": copies(),
+    "aten::detach_copy.out": copies(),
+    "aten::lift_fresh_copy.out": copies(),
+    "aten::_to_copy.out": copies(False, None),
+    "aten::copy.out": copy,
+    "aten::copy_": copy,
+    "dim_order_ops::_to_dim_order_copy.out": copies(False, None),
+    "dim_order_ops::_clone_dim_order.out": copies(False, None),
+    "et_copy::_h2d_copy.out": copies(),
+    "et_copy::_d2h_copy.out": copies(),
+}
+
+CREATED: dict[str, Samples] = {
+    "aten::full.out": full,
+    "aten::zeros.out": shapes(),
+    "aten::ones.out": shapes(),
+    "aten::empty.out": shapes(None),
+    "dim_order_ops::_empty_dim_order.out": shapes(None),
+    "aten::full_like.out": full_like,
+    "aten::fill.Scalar_out": fill_scalar,
+    "aten::fill.Tensor_out": fill_tensor,
+    "aten::scalar_tensor.out": scalar_tensor,
+    "aten::arange.out": arange,
+    "aten::arange.start_out": arange_start,
+}

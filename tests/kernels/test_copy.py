@@ -1,0 +1,119 @@
+"""csrc/kernels/copy, and the copy engine behind it, against eager."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from eager import ALL, COMPLEX, array, compare, orders, to_numpy, to_torch
+from op_harness import OpError, Out, np_dtype, run
+from samples_copy import COPIES
+
+ONE_INPUT = [n for n in COPIES if n not in ("aten::copy.out", "aten::copy_")]
+
+
+@pytest.mark.parametrize("dtype", ALL)
+@pytest.mark.parametrize("name", ONE_INPUT)
+def test_copies_of_one_tensor(name: str, dtype: str, rng: np.random.Generator) -> None:
+    for args in COPIES[name](rng, dtype):
+        a = args[0]
+        for order in orders(a.ndim)[-2:]:
+            compare(run(name, [*args, Out(a.shape, dtype, order)])[0], a, True, (name, order))
+
+
+def in_range(rng: np.random.Generator, shape: tuple, dtype: str, order: tuple | None) -> np.ndarray:
+    """Numbers that every dtype can hold, with fractions and both signs where it has them."""
+    a = array(rng, shape, dtype, order)
+    return np.asarray(np.abs(a)) if dtype not in ("bool", *COMPLEX) else a
+
+
+def converted(a: np.ndarray, dtype: str) -> np.ndarray:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return to_numpy(to_torch(a).to(getattr(torch, dtype)))
+
+
+@pytest.mark.parametrize("source", ALL)
+@pytest.mark.parametrize("target", ALL)
+def test_conversions(source: str, target: str, rng: np.random.Generator) -> None:
+    for shape, order in (((), None), ((0,), None), ((700,), None), ((5, 20, 33), (1, 2, 0))):
+        a = in_range(rng, shape, source, order)
+        want = converted(a, target)
+        for out_order in orders(len(shape))[-2:]:
+            for name in ("aten::_to_copy.out", "dim_order_ops::_to_dim_order_copy.out"):
+                found = run(name, [a, False, None, Out(shape, target, out_order)])[0]
+                compare(found, want, True, (source, target, shape, out_order))
+
+
+@pytest.mark.parametrize("source", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("target", ["float16", "bfloat16", "float32", "float64", "bool"])
+def test_conversions_of_special_numbers(source: str, target: str) -> None:
+    """Signed zeros, infinities, NaN, subnormals, ties and overflow round as in eager."""
+    tiny = [2.0**-149, 2.0**-133, 2.0**-24, 2.0**-25, 3 * 2.0**-26, 6e-8, 1e-40]
+    large = [65504.0, 65519.9, 65520.0, 3.3895e38, 3.4e38, 1e39, 1 + 2.0**-8, 1 + 3 * 2.0**-9]
+    with np.errstate(over="ignore"):
+        values = np.asarray([0.0, -0.0, np.inf, -np.inf, np.nan, *tiny, *large, 2049, 2051])
+        a = np.concatenate([values, -values]).astype(np_dtype(source))
+    found = run("aten::_to_copy.out", [a, False, None, Out(a.shape, target)])[0]
+    want = converted(a, target)
+    nan = np.isnan(want.astype(np.float64))
+    assert np.array_equal(np.isnan(found.astype(np.float64)), nan)
+    assert found[~nan].tobytes() == want[~nan].tobytes()
+
+
+@pytest.mark.parametrize("source", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("target", ["int8", "uint8", "int16", "int32", "int64"])
+def test_negative_numbers_to_integers(source: str, target: str) -> None:
+    """Truncated; unsigned ones wrap as on x86."""
+    a = np.asarray([-0.9, -1.0, -1.5, -100.7, 0.9, 99.99], source)
+    compare(run("aten::_to_copy.out", [a, False, None, Out(a.shape, target)])[0],
+            converted(a, target), True, (source, target))  # fmt: skip
+
+
+@pytest.mark.parametrize("target", ["int8", "uint8", "int32", "uint32", "int64", "uint64"])
+def test_numbers_out_of_range_give_some_integer(target: str) -> None:
+    a = np.asarray([np.nan, np.inf, -np.inf, 1e30, -1e30, 2.0**31, 2.0**63, 2.0**64], "float64")
+    first, again = (
+        run("aten::_to_copy.out", [a, False, None, Out(a.shape, target)])[0] for _ in range(2)
+    )
+    np.testing.assert_array_equal(first, again)
+    if target in ("int32", "int64"):
+        assert (first[:5] == np.iinfo(target).min).all()
+
+
+@pytest.mark.parametrize("dtype", ALL)
+def test_copy(dtype: str, rng: np.random.Generator) -> None:
+    for self, src, non_blocking in COPIES["aten::copy.out"](rng, dtype):
+        want = np.asarray(converted(np.broadcast_to(src, self.shape).copy(), dtype))
+        out = Out(self.shape, dtype)
+        found = run("aten::copy.out", [self, src, non_blocking, out])[0]
+        compare(found, want, True, (dtype, self.shape, src.dtype, src.shape))
+        state = Out(self.shape, dtype)
+        found = run("aten::copy_", [state, src, non_blocking])[0]
+        compare(found, want, True, (dtype, self.shape, src.dtype, src.shape))
+
+
+@pytest.mark.parametrize("item", ["uint8", "int16", "float32", "float64", "complex128"])
+def test_transposed_tiles(item: str, rng: np.random.Generator) -> None:
+    """Sizes around the tile, with dimensions before, between and behind the transposed ones."""
+    for shape in ((15, 17), (16, 32), (3, 33, 50), (2, 33, 3, 18), (20, 2, 30, 5)):
+        a = array(rng, shape, item)
+        for order in orders(len(shape)):
+            found = run("aten::clone.out", [a, None, Out(shape, item, order)])[0]
+            compare(found, a, True, (shape, order))
+            back = run("aten::clone.out", [found, None, Out(shape, item)])[0]
+            compare(back, a, True, (shape, order))
+
+
+def test_refusals(rng: np.random.Generator) -> None:
+    a = array(rng, (3, 4), "float32")
+    with pytest.raises(OpError, match="'out': dtype int32, expected one of float32"):
+        run("aten::clone.out", [a, None, Out((3, 4), "int32")])
+    with pytest.raises(OpError, match=r"'src': shape \(4, 3\) does not broadcast to \(3, 4\)"):
+        run("aten::copy.out", [a, array(rng, (4, 3), "float32"), False, Out((3, 4))])
+    with pytest.raises(OpError, match=r"'src': shape \(2, 3, 4\)"):
+        run("aten::copy_", [Out((3, 4)), array(rng, (2, 3, 4), "float32"), False])
+    with pytest.raises(OpError, match="'out'.*rank"):
+        run("aten::clone.out", [a, None, Out((12,))])
