@@ -11,7 +11,7 @@ import executorch_c
 from executorch_c import _text
 
 if TYPE_CHECKING:
-    from executorch_c._core import DelegateUse, MethodInfo, NamedData, OperatorUse, ValueInfo
+    from executorch_c._types import DelegateUse, MethodInfo, NamedData, OperatorUse, ValueInfo
 
 LONGEST_LIST = 12
 """Segments and named data beyond so many are counted, not listed."""

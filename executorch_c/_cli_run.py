@@ -17,7 +17,7 @@ import executorch_c
 from executorch_c import _text
 
 if TYPE_CHECKING:
-    from executorch_c._core import Array, MethodInfo, ValueInfo
+    from executorch_c._types import Array, MethodInfo, ValueInfo
 
 DEMO_LIMIT = 1e-4
 """Largest difference from eager PyTorch's outputs that `demo` takes as agreement."""

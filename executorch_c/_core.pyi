@@ -1,97 +1,21 @@
 """Types of the extension module; executorch_c re-exports all of them."""
 
 from collections.abc import Sequence
-from os import PathLike
-from typing import BinaryIO, ClassVar, Literal, Protocol, TypeAlias, TypedDict, final
+from typing import ClassVar, Literal, final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array: TypeAlias = NDArray[np.generic]
-Output: TypeAlias = Array | bool | int | float | str | list[Output] | None
-Out: TypeAlias = Array | Sequence[Array | None] | None
-TracedValue: TypeAlias = TensorInfo | bool | int | float | str | None
-
-class _Buffer(Protocol):
-    def __buffer__(self, flags: int, /) -> memoryview: ...
-
-Data: TypeAlias = str | PathLike[str] | bytes | bytearray | memoryview | _Buffer | BinaryIO
-
-class OperatorRow(TypedDict):
-    name: str
-    schema: str
-    dtypes: tuple[str, ...]
-    family: str
-
-class Requirements(TypedDict):
-    operators: dict[str, int]
-    backends: dict[str, int]
-    missing_operators: list[str]
-    missing_backends: list[str]
-
-class MemoryUse(TypedDict):
-    planned: int
-    shared: int
-    native: int
-    scratch: int
-    heap: int
-
-class ValueInfo(TypedDict, total=False):
-    kind: str
-    value: bool | int | float | str | None
-    name: str | None
-    dtype: str
-    shape: list[int]
-    dim_order: list[int]
-    dynamism: Literal["static", "bound", "unbound"]
-    is_memory_planned: bool
-    nbytes: int
-
-class OperatorUse(TypedDict):
-    name: str
-    calls: int
-    available: bool
-
-class DelegateUse(TypedDict):
-    id: str
-    payload: int
-    calls: int
-    registered: bool
-    available: bool
-
-class MethodInfo(TypedDict):
-    name: str
-    inputs: list[ValueInfo]
-    outputs: list[ValueInfo]
-    attributes: list[ValueInfo]
-    arenas: list[int]
-    operators: list[OperatorUse]
-    delegates: list[DelegateUse]
-    values: int
-    instructions: int
-    chains: int
-    constant_bytes: int
-    encoded_inputs: str | None
-    encoded_outputs: str | None
-
-class SegmentInfo(TypedDict):
-    offset: int
-    size: int
-
-class NamedData(TypedDict):
-    key: str
-    size: int
-    source: int
-
-class ProgramInfo(TypedDict):
-    file_size: int
-    program_size: int
-    segment_base: int
-    header_length: int
-    version: int
-    segments: list[SegmentInfo]
-    named_data: list[NamedData]
-    methods: list[MethodInfo]
+from executorch_c._types import (
+    Array,
+    Data,
+    MemoryUse,
+    OperatorRow,
+    Out,
+    Output,
+    ProgramInfo,
+    Requirements,
+    TracedValue,
+)
 
 def register_backend(capsule: object, /) -> None: ...
 def operators() -> list[OperatorRow]: ...

@@ -1,0 +1,133 @@
+"""Names for type annotations: what the functions of executorch_c take and give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, BinaryIO, Literal, Protocol, TypeAlias, TypedDict
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from executorch_c._core import TensorInfo
+
+Array: TypeAlias = "NDArray[np.generic]"
+Output: TypeAlias = "Array | bool | int | float | str | list[Output] | None"
+Out: TypeAlias = "Array | Sequence[Array | None] | None"
+TracedValue: TypeAlias = "TensorInfo | bool | int | float | str | None"
+
+
+class Buffer(Protocol):
+    """Anything with the buffer protocol."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+
+Data: TypeAlias = "str | PathLike[str] | bytes | bytearray | memoryview | Buffer | BinaryIO"
+
+
+class OperatorRow(TypedDict):
+    """A row of executorch_c.operators()."""
+
+    name: str
+    schema: str
+    dtypes: tuple[str, ...]
+    family: str
+
+
+class Requirements(TypedDict):
+    """What Program.requirements() gives."""
+
+    operators: dict[str, int]
+    backends: dict[str, int]
+    missing_operators: list[str]
+    missing_backends: list[str]
+
+
+class MemoryUse(TypedDict):
+    """What Method.memory() gives: bytes."""
+
+    planned: int
+    shared: int
+    native: int
+    scratch: int
+    heap: int
+
+
+class ValueInfo(TypedDict, total=False):
+    """An input, output or attribute; tensors have all keys but `value`."""
+
+    kind: str
+    value: bool | int | float | str | None
+    name: str | None
+    dtype: str
+    shape: list[int]
+    dim_order: list[int]
+    dynamism: Literal["static", "bound", "unbound"]
+    is_memory_planned: bool
+    nbytes: int
+
+
+class OperatorUse(TypedDict):
+    """An operator that a method calls."""
+
+    name: str
+    calls: int
+    available: bool
+
+
+class DelegateUse(TypedDict):
+    """A part of a method that a backend runs."""
+
+    id: str
+    payload: int
+    calls: int
+    registered: bool
+    available: bool
+
+
+class MethodInfo(TypedDict):
+    """A method in Program.info()."""
+
+    name: str
+    inputs: list[ValueInfo]
+    outputs: list[ValueInfo]
+    attributes: list[ValueInfo]
+    arenas: list[int]
+    operators: list[OperatorUse]
+    delegates: list[DelegateUse]
+    values: int
+    instructions: int
+    chains: int
+    constant_bytes: int
+    encoded_inputs: str | None
+    encoded_outputs: str | None
+
+
+class SegmentInfo(TypedDict):
+    """A segment of a file."""
+
+    offset: int
+    size: int
+
+
+class NamedData(TypedDict):
+    """Data with a key; source -1 is the program, else the index of the data file."""
+
+    key: str
+    size: int
+    source: int
+
+
+class ProgramInfo(TypedDict):
+    """What Program.info() gives."""
+
+    file_size: int
+    program_size: int
+    segment_base: int
+    header_length: int
+    version: int
+    segments: list[SegmentInfo]
+    named_data: list[NamedData]
+    methods: list[MethodInfo]

@@ -1,0 +1,652 @@
+"""The NumPy edges: what may be an input, what outputs are, out=, lifetimes."""
+
+from __future__ import annotations
+
+import array
+import gc
+import os
+import subprocess
+import sys
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import executorch_c
+import numpy as np
+import programs
+import pytest
+from executorch_c import InvalidArgumentError, Method
+from numpy.testing import assert_array_equal
+from programs import CHANNELS_LAST, DTYPES
+
+ml_dtypes = pytest.importorskip("ml_dtypes")
+BF16 = ml_dtypes.bfloat16
+
+
+@pytest.fixture(scope="module")
+def add() -> Method:
+    return programs.load(programs.add_pte(), "forward")
+
+
+def values(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Different small values, zeros and ones for bool."""
+    count = int(np.prod(shape))
+    return (np.arange(count) % (2 if dtype == "bool" else 100)).reshape(shape).astype(dtype)
+
+
+def clone(shape: tuple[int, ...], dtype: str, order: Any = None) -> Method:
+    return programs.load(programs.clone_pte(shape, dtype, order), "forward")
+
+
+# ---- dtypes and layouts ----
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0, 4), (2, 1, 3, 2)])
+def test_every_dtype_and_rank(dtype: str, shape: tuple[int, ...]) -> None:
+    x = values(shape, dtype)
+    y = clone(shape, dtype)(x)
+    assert y.dtype == x.dtype
+    assert_array_equal(y, x, strict=True)
+
+
+def test_bfloat16() -> None:
+    x = np.array([1.5, -2, 3e38, np.nan], BF16)
+    y = clone((4,), "bfloat16")(x)
+    assert y.dtype == BF16
+    assert_array_equal(y.view(np.uint16), x.view(np.uint16))
+
+
+def test_bfloat16_refuses_uint16_where_the_real_dtype_is_known() -> None:
+    with pytest.raises(InvalidArgumentError, match="dtype uint16, expected bfloat16"):
+        clone((4,), "bfloat16")(np.zeros(4, np.uint16))
+
+
+def test_bfloat16_from_flat_bytes() -> None:
+    x = np.arange(6, dtype=np.float32).astype(BF16).reshape(2, 3)
+    method = clone((2, 3), "bfloat16")
+    assert_array_equal(method(x.tobytes()), x)
+    with pytest.raises(InvalidArgumentError, match="uint8, expected bfloat16"):
+        method(x.tobytes()[:-1])
+
+
+WITHOUT_ML_DTYPES = """
+import sys
+sys.modules["ml_dtypes"] = None
+import numpy as np
+from executorch_c import Runtime
+method = Runtime.get().load_program(sys.argv[1]).load_method("forward")
+bits = np.array([0x3FC0, 0xC000], np.uint16)
+out = method(bits)
+assert out.dtype == np.uint16 and (out == bits).all(), out
+assert (method([1.5, -2]) == bits).all()
+assert method.metadata.input_tensor_meta(0).numpy_dtype == np.uint16
+"""
+
+
+def run_python(code: str, *args: str) -> None:
+    """Runs code in a new interpreter that imports the same executorch_c."""
+    root = os.path.dirname(os.path.dirname(executorch_c.__file__))
+    env = {**os.environ, "PYTHONPATH": root}
+    subprocess.run([sys.executable, "-c", code, *args], env=env, check=True)
+
+
+def test_bfloat16_without_ml_dtypes_is_uint16(tmp_path: Any) -> None:
+    path = tmp_path / "bf16.pte"
+    path.write_bytes(programs.clone_pte((2,), "bfloat16"))
+    run_python(WITHOUT_ML_DTYPES, str(path))
+
+
+@pytest.mark.parametrize("dtype", ["int16", "float32", "complex128"])
+def test_foreign_byte_order_is_converted(dtype: str) -> None:
+    x = values((2, 3), dtype)
+    assert_array_equal(clone((2, 3), dtype)(x.astype(x.dtype.newbyteorder())), x, strict=True)
+
+
+def test_unaligned_memory() -> None:
+    raw = np.zeros(17, np.uint8)
+    x = raw[1:].view(np.float32)
+    assert not x.flags.aligned
+    x[:] = [1, 2, 3, 4]
+    assert_array_equal(clone((4,), "float32")(x), [1, 2, 3, 4])
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x[::2, ::3],
+        lambda x: x[::-2, ::-3],
+        lambda x: np.broadcast_to(x[:1, :1], (2, 2)),
+        lambda x: np.broadcast_to(x[0, 0], (2, 2)),
+        lambda x: x[:2, :2].T,
+        lambda x: np.asfortranarray(x[:2, :2]),
+    ],
+)
+def test_any_strides(add: Method, view: Callable[[np.ndarray], np.ndarray]) -> None:
+    x = view(values((4, 6), "float32"))
+    assert_array_equal(add(x, x), x + x, strict=True)
+
+
+IMAGE = (2, 3, 4, 5)
+
+
+def channels_last(x: np.ndarray) -> np.ndarray:
+    """The same values, channels innermost in memory."""
+    return np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+
+
+@pytest.mark.parametrize("order", [None, CHANNELS_LAST])
+@pytest.mark.parametrize("layout", [np.ascontiguousarray, channels_last])
+def test_channels_last_is_never_misread(order: Any, layout: Callable[..., np.ndarray]) -> None:
+    x = layout(values(IMAGE, "float32"))
+    y = clone(IMAGE, "float32", order)(x)
+    assert_array_equal(y, x, strict=True)
+    expected = channels_last(x) if order else np.ascontiguousarray(x)
+    assert y.strides == expected.strides
+
+
+def test_empty_and_scalar_arrays() -> None:
+    assert clone((0, 3), "int64")(np.zeros((0, 3), np.int64)).shape == (0, 3)
+    y = clone((), "float32")(np.float32(2.5))
+    assert (type(y), y.shape, float(y)) == (np.ndarray, (), 2.5)
+
+
+def test_readonly_inputs_stay_as_they_are(add: Method) -> None:
+    x = values((2, 2), "float32")
+    x.flags.writeable = False
+    before = x.copy()
+    assert_array_equal(add(x, x), before * 2)
+    assert_array_equal(x, before)
+
+
+# ---- other things as tensors ----
+
+
+def test_python_numbers_and_lists(add: Method) -> None:
+    assert_array_equal(add([[1, 2], [True, 0.5]], ((1, 1), (1, 1))), [[2, 3], [2, 1.5]])
+    assert clone((), "float32")(3) == np.float32(3)
+    assert clone((), "complex64")(3j) == np.complex64(3j)
+    assert clone((2,), "uint8")([0, 255]).tolist() == [0, 255]
+    assert clone((2,), "bfloat16")([1, 2.5]).astype(float).tolist() == [1, 2.5]
+    assert clone((0,), "int32")([]).shape == (0,)
+    assert clone((1,), "uint64")([2**64 - 1]).tolist() == [2**64 - 1]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "match"),
+    [
+        ("int64", [1.5, 2], "float64, which are not cast to int64"),
+        ("float32", [1j, 2], "complex128, which are not cast to float32"),
+        ("bool", [1, 0], "int64, which are not cast to bool"),
+        ("uint8", [1, 256], "an int that does not fit in uint8"),
+        ("uint8", [1, -1], "an int that does not fit in uint8"),
+        ("float32", ["a", "b"], "not cast to float32"),
+        ("float32", [[1], [2, 3]], "inhomogeneous"),
+        ("float32", [10**30, None], "object"),
+    ],
+)
+def test_python_values_that_do_not_fit(dtype: str, value: Any, match: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"input 0: .*{match}"):
+        clone((2,), dtype)(value)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_numpy_scalars_keep_their_dtype(dtype: str) -> None:
+    scalar = values((1,), dtype)[0]
+    assert clone((), dtype)(scalar) == scalar
+    other = np.float32(1) if dtype != "float32" else np.float64(1)
+    with pytest.raises(InvalidArgumentError, match=f"dtype {other.dtype}, expected {dtype}"):
+        clone((), dtype)(other)
+
+
+def test_buffer_protocol() -> None:
+    assert_array_equal(clone((3,), "float32")(array.array("f", [1, 2, 3])), [1, 2, 3])
+    assert_array_equal(clone((3,), "uint8")(b"abc"), list(b"abc"))
+    assert_array_equal(clone((3,), "uint8")(bytearray(b"abc")), list(b"abc"))
+    x = values((4, 6), "float64")
+    assert_array_equal(clone((2, 3), "float64")(memoryview(x[::2, ::2])), x[::2, ::2])
+
+
+class Interface:
+    """An object that has nothing but __array_interface__."""
+
+    def __init__(self, x: np.ndarray) -> None:
+        self.x = x
+        self.__array_interface__ = x.__array_interface__
+
+
+class WithArray:
+    def __init__(self, x: np.ndarray) -> None:
+        self.x = x
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return self.x
+
+
+def test_array_interface_and_array(add: Method) -> None:
+    x = values((2, 2), "float32")
+    assert_array_equal(add(Interface(x), WithArray(x)), x + x)
+    with pytest.raises(InvalidArgumentError, match="dtype float64"):
+        add(x, WithArray(x.astype(float)))
+
+
+def test_masked_arrays_are_refused(add: Method) -> None:
+    x = np.ma.masked_array(np.ones((2, 2), np.float32), mask=[[0, 1], [0, 0]])
+    with pytest.raises(InvalidArgumentError, match="masked array"):
+        add(x, x)
+
+
+class OldDlpack:
+    """A library from before DLPack 1.0: no max_version, no __dlpack_device__."""
+
+    def __init__(self, x: np.ndarray) -> None:
+        self.x = x
+
+    def __dlpack__(self) -> Any:
+        return self.x.__dlpack__()
+
+
+class NewDlpack(OldDlpack):
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        assert kwargs == {"max_version": (1, 0)}
+        return self.x.__dlpack__(**kwargs)
+
+
+class GpuDlpack(OldDlpack):
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (2, 0)
+
+
+class BadDlpack(OldDlpack):
+    def __dlpack__(self) -> Any:
+        return 3
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", [OldDlpack, NewDlpack])
+def test_dlpack(kind: type[OldDlpack], dtype: str) -> None:
+    x = values((4, 6), dtype)[::2, ::-2]
+    assert_array_equal(clone((2, 3), dtype)(kind(x)), x)
+
+
+def test_dlpack_of_readonly_memory() -> None:
+    x = values((3,), "float32")
+    x.flags.writeable = False
+    assert_array_equal(clone((3,), "float32")(NewDlpack(x)), x)
+
+
+def test_dlpack_that_cannot_be_read() -> None:
+    x = values((3,), "float32")
+    method = clone((3,), "float32")
+    with pytest.raises(InvalidArgumentError, match="input 0: .*device type 2, not in CPU memory"):
+        method(GpuDlpack(x))
+    with pytest.raises(InvalidArgumentError, match="gave int, not a capsule"):
+        method(BadDlpack(x))
+
+
+def test_dlpack_releases_its_memory() -> None:
+    x = values((3,), "float32")
+    alive = weakref.ref(x)
+    clone((3,), "float32")(NewDlpack(x))
+    del x
+    assert alive() is None
+
+
+def test_torch_tensors(add: Method) -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.arange(4.0).reshape(2, 2)
+    assert_array_equal(add(x, x.T), (x + x.T).numpy())
+    bf16 = torch.tensor([1.5, -2]).bfloat16()
+    assert_array_equal(clone((2,), "bfloat16")(bf16).astype(float), [1.5, -2])
+    image = torch.randn(IMAGE).to(memory_format=torch.channels_last)
+    assert_array_equal(clone(IMAGE, "float32")(image), image.numpy())
+    with pytest.raises(InvalidArgumentError, match=r"input 1: .*detach"):
+        add(x, x.clone().requires_grad_())
+    assert_array_equal(add(x, torch.nn.Parameter(x).detach()), (x + x).numpy())
+
+
+def test_torch_is_not_imported(tmp_path: Any) -> None:
+    path = tmp_path / "add.pte"
+    path.write_bytes(programs.add_pte())
+    code = """
+import sys
+import numpy as np
+from executorch_c import Runtime
+x = np.ones((2, 2), np.float32)
+Runtime.get().load_program(sys.argv[1]).load_method("forward").execute([x, x])
+assert not {"torch", "executorch", "ml_dtypes"} & set(sys.modules)
+"""
+    run_python(code, str(path))
+
+
+# ---- sequences of inputs ----
+
+
+def test_a_single_array_is_one_input() -> None:
+    method = clone((3,), "float32")
+    x = values((3,), "float32")
+    for inputs in (x, [x], (x,), iter([x]), array.array("f", x), NewDlpack(x), WithArray(x)):
+        assert_array_equal(method.execute(inputs)[0], x)
+
+
+def test_inputs_that_are_no_sequence(add: Method) -> None:
+    for inputs in ({0: 1, 1: 2}, {1, 2}, object()):
+        with pytest.raises(TypeError):
+            add.execute(inputs)
+    with pytest.raises(TypeError, match="inputs"):
+        add.execute()  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'ouT'"):
+        add.execute([], ouT=None)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'inputs'"):
+        add(inputs=[])  # type: ignore[call-arg]
+
+
+def test_many_inputs() -> None:
+    method = programs.load(programs.kinds_pte(list(range(40)), list(range(30))), "forward")
+    x = values((2,), "float32")
+    assert method.execute([x, *range(40)])[1:] == list(range(30))
+    assert method(x, *range(40))[1:] == tuple(range(30))
+
+
+# ---- messages ----
+
+
+def test_wrong_number_of_inputs_says_what_is_expected(add: Method) -> None:
+    for inputs in ([], [1], [1, 2, 3]):
+        with pytest.raises(InvalidArgumentError) as error:
+            add.execute(inputs)
+        expected = "takes 2 inputs: a float32 array of shape (2, 2), a float32 array of shape (2, 2)"
+        assert expected in str(error.value)
+        assert f"but got {len(inputs)}" in str(error.value)
+    method = programs.load(programs.dynamic_pte(), "forward")
+    with pytest.raises(InvalidArgumentError, match=r"shape \(<=4, <=2\)"):
+        method.execute([])
+
+
+def test_wrong_inputs_name_the_input(add: Method) -> None:
+    x = values((2, 2), "float32")
+    cases: list[tuple[Any, str]] = [
+        (x.astype(np.int64), "input 1: dtype int64, expected float32"),
+        (x.astype("M8[s]"), "input 1: found an array of dtype datetime64"),
+        (x.astype(object), "input 1: found an array of dtype object"),
+        (x[0], "input 1: shape (2,) has 1 dimensions, expected 2"),
+        (None, "input 1: found NoneType; expected a float32 array of shape (2, 2)"),
+        ("ab", "input 1: found str; expected a float32 array"),
+        (object(), "input 1: found object; expected a float32 array"),
+    ]
+    for value, text in cases:
+        with pytest.raises(InvalidArgumentError) as error:
+            add(x, value)
+        assert text in str(error.value)
+    with pytest.raises(executorch_c.NotSupportedError, match=r"input 1: shape \(2, 3\)"):
+        add(x, np.ones((2, 3), np.float32))
+    assert_array_equal(add(x, x), x + x)
+
+
+def test_an_exception_of_foreign_code_is_kept(add: Method) -> None:
+    class Interrupted:
+        def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        add(np.ones((2, 2), np.float32), Interrupted())
+
+
+# ---- inputs and outputs that are no tensors ----
+
+INPUTS = [3, 2.5, True, "hi", None]
+
+
+@pytest.fixture(scope="module")
+def kinds() -> Method:
+    outputs = [None, 7, 2.5, False, "text", [1, 2], [1.5], [True, False], [..., ...], [..., None]]
+    return programs.load(programs.kinds_pte(INPUTS, outputs), "forward")
+
+
+def test_kinds_of_outputs(kinds: Method) -> None:
+    x = np.array([1, 2], np.float32)
+    out = kinds.execute([x, *INPUTS])
+    assert out[1:9] == [None, 7, 2.5, False, "text", [1, 2], [1.5], [True, False]]
+    assert [type(item) for item in out[2:6]] == [int, float, bool, str]
+    (one, two), (three, none) = out[9:]
+    assert none is None
+    for item in (one, two, three):
+        assert_array_equal(item, x)
+        assert item.flags.owndata
+    assert isinstance(kinds(x, *INPUTS), tuple)
+
+
+def test_numpy_scalars_as_numbers(kinds: Method) -> None:
+    x = np.zeros(2, np.float32)
+    kinds(x, np.int32(3), np.float32(2.5), np.bool_(True), "hi", None)
+    kinds(x, np.uint8(3), 2.5 + 1e-6, True, "hi", None)
+
+
+@pytest.mark.parametrize(
+    ("index", "value", "match"),
+    [
+        (1, 4, "4"),
+        (1, True, "found True; expected the int 3"),
+        (1, 3.0, "found 3.0; expected the int 3"),
+        (1, 2**70, "expected the int 3"),
+        (2, 2.6, "2.6"),
+        (2, "2.5", "found '2.5'; expected the float 2.5"),
+        (3, False, "input 3"),
+        (3, 1, "found 1; expected the bool True"),
+        (4, "ho", "'ho'"),
+        (4, b"hi", "found bytes; expected the str 'hi'"),
+        (4, "h\udcff", "surrogates not allowed"),
+        (5, 0, "found int; expected None"),
+    ],
+)
+def test_values_must_be_the_traced_ones(kinds: Method, index: int, value: Any, match: str) -> None:
+    inputs = [np.zeros(2, np.float32), *INPUTS]
+    inputs[index] = value
+    with pytest.raises(ValueError, match=match):
+        kinds.execute(inputs)
+
+
+# ---- outputs ----
+
+
+def test_outputs_are_fresh_and_own_their_memory(add: Method) -> None:
+    x = values((2, 2), "float32")
+    first = add.execute([x, x])[0]
+    kept = first.copy()
+    second = add.execute([x + 1, x])[0]
+    assert first.flags.owndata and first.flags.writeable and first.base is None
+    assert not np.shares_memory(first, second)
+    assert_array_equal(first, kept)
+
+
+def test_dynamic_outputs_own_their_memory() -> None:
+    method = programs.load(programs.dynamic_pte(), "forward")
+    outputs = []
+    for n in (4, 1, 0, 3):
+        x = values((n, 2), "float32")
+        outputs.append(method(x, x))
+        assert_array_equal(outputs[-1], x + x, strict=True)
+        assert outputs[-1].flags.owndata
+    assert_array_equal(outputs[0], values((4, 2), "float32") * 2)
+    with pytest.raises(executorch_c.NotSupportedError, match="input 0"):
+        method(np.ones((5, 2), np.float32), np.ones((5, 2), np.float32))
+
+
+def test_no_references_leak(add: Method) -> None:
+    x, out = values((2, 2), "float32"), np.zeros((2, 2), np.float32)
+    inputs = [x, x.T]
+    before = sys.getrefcount(x), sys.getrefcount(out), sys.getrefcount(inputs)
+    for _ in range(10):
+        add.execute(inputs)
+        add(x, x, out=out)
+        add.execute(inputs, out=[out])
+        for bad in ([x], [x, x[0]], [x, "a"], [x, object()], [x, x.astype(int)]):
+            with pytest.raises(InvalidArgumentError):
+                add.execute(bad)
+    del bad
+    assert (sys.getrefcount(x), sys.getrefcount(out), sys.getrefcount(inputs)) == before
+    y = add(x, x)
+    assert sys.getrefcount(y) == 2
+
+
+def test_a_method_outlives_program_and_bytes() -> None:
+    pte = bytearray(programs.add_pte())
+    method = executorch_c.Runtime.get().load_program(bytes(pte)).load_method("forward")
+    gc.collect()
+    x = np.ones((2, 2), np.float32)
+    assert_array_equal(method(x, x), x * 2)
+    meta = method.metadata
+    info = meta.input_tensor_meta(0)
+    del method, meta
+    gc.collect()
+    assert info.shape == (2, 2)
+
+
+def test_a_writable_buffer_may_change_after_loading() -> None:
+    pte = bytearray(programs.add_pte())
+    program = executorch_c.Runtime.get().load_program(pte)
+    pte[:] = bytes(len(pte))
+    x = np.ones((2, 2), np.float32)
+    assert_array_equal(program.load_method("forward")(x, x), x * 2)
+
+
+def test_bytes_are_kept_alive_and_released() -> None:
+    pte = programs.add_pte()
+    x = memoryview(pte)
+    before = sys.getrefcount(pte)
+    program = executorch_c.Runtime.get().load_program(pte)
+    method = program.load_method("forward")
+    del program
+    assert sys.getrefcount(pte) >= before
+    del method
+    assert sys.getrefcount(pte) == before
+    x.release()
+
+
+# ---- out= ----
+
+
+def test_out_is_written_and_returned(add: Method) -> None:
+    x = values((2, 2), "float32")
+    out = np.zeros((2, 2), np.float32)
+    assert add(x, x, out=out) is out
+    assert_array_equal(out, x + x)
+    for given in (out, [out], (out,)):
+        out[:] = 0
+        result = add.execute([x, x], out=given)
+        assert len(result) == 1 and result[0] is out
+        assert_array_equal(out, x + x)
+    assert add(x, x, out=None) is not out
+    assert add.execute([x, x], out=[None])[0] is not out
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: np.zeros((2, 2), np.float32, order="F"),
+        lambda: np.zeros((4, 4), np.float32)[::2, ::-2],
+        lambda: np.zeros((2, 2), ">f4"),
+        lambda: np.zeros(17, np.uint8)[1:].view(np.float32).reshape(2, 2),
+    ],
+)
+def test_out_with_other_layouts(add: Method, make: Callable[[], np.ndarray]) -> None:
+    x, out = values((2, 2), "float32"), make()
+    assert add(x, x.T, out=out) is out
+    assert_array_equal(out, x + x.T)
+
+
+@pytest.mark.parametrize("order", [None, CHANNELS_LAST])
+@pytest.mark.parametrize("layout", [np.ascontiguousarray, channels_last])
+def test_out_in_both_image_layouts(order: Any, layout: Callable[..., np.ndarray]) -> None:
+    x, out = values(IMAGE, "float32"), layout(np.zeros(IMAGE, np.float32))
+    strides = out.strides
+    assert clone(IMAGE, "float32", order)(x, out=out) is out
+    assert_array_equal(out, x)
+    assert out.strides == strides
+
+
+def test_out_may_overlap_inputs(add: Method) -> None:
+    x = values((2, 2), "float32")
+    expected = x + x.T
+    assert_array_equal(add(x, x.T, out=x), expected)
+    memory = np.arange(6, dtype=np.float32)
+    a, b = memory[:4].reshape(2, 2), memory[2:].reshape(2, 2)
+    expected = a + a
+    assert_array_equal(add(a, a, out=b), expected)
+
+
+def test_out_of_a_dynamic_output_is_checked_afterwards() -> None:
+    method = programs.load(programs.dynamic_pte(), "forward")
+    x, out = values((3, 2), "float32"), np.zeros((3, 2), np.float32)
+    assert method(x, x, out=out) is out
+    assert_array_equal(out, x + x)
+    with pytest.raises(InvalidArgumentError, match=r"out 0: found shape \(3, 2\).* \(1, 2\)"):
+        method(x[:1], x[:1], out=out)
+
+
+def test_out_that_cannot_be_written(add: Method, kinds: Method) -> None:
+    x = values((2, 2), "float32")
+    readonly = np.zeros((2, 2), np.float32)
+    readonly.flags.writeable = False
+    cases: list[tuple[Any, str]] = [
+        (readonly, "out 0: found a read-only array"),
+        (np.zeros((2, 2)), "out 0: found an array of dtype float64"),
+        (np.zeros((2, 3), np.float32), "out 0: found shape (2, 3); the output has shape (2, 2)"),
+        ([x, x], "has 1 outputs, but out has 2 items"),
+        ([b"x"], "out 0: found bytes"),
+    ]
+    for out, text in cases:
+        with pytest.raises(InvalidArgumentError) as error:
+            add(x, x, out=out)
+        assert text in str(error.value)
+    with pytest.raises(TypeError, match="out must be"):
+        add(x, x, out=3)  # type: ignore[arg-type]
+    outs: list[Any] = [None] * 11
+    outs[2] = x
+    with pytest.raises(InvalidArgumentError, match="out 2: .*expected None.* kind Int"):
+        kinds.execute([x[0], *INPUTS], out=outs)
+
+
+def test_bfloat16_out() -> None:
+    out = np.zeros(2, BF16)
+    assert clone((2,), "bfloat16")([1, 2], out=out) is out
+    assert out.astype(float).tolist() == [1, 2]
+
+
+# ---- attributes ----
+
+
+def test_attributes_alias_the_methods_memory() -> None:
+    method = programs.load(programs.counter_pte(), "forward")
+    assert method.attribute_names == ("total",)
+    method([1, 2])
+    total = method.get_attribute("total")
+    assert_array_equal(total, [1, 2])
+    method([1, 2])
+    assert_array_equal(total, [2, 4])
+    total[:] = 10
+    assert_array_equal(method([1, 2]), [11, 12])
+    method.set_attribute("total", np.zeros(2, np.float32))
+    assert_array_equal(method([1, 2]), [1, 2])
+    method.reset()
+    assert_array_equal(total, [0, 0])
+    method = None  # type: ignore[assignment]
+    gc.collect()
+    total[:] = 3
+    assert_array_equal(total, [3, 3])
+
+
+def test_attributes_are_checked() -> None:
+    method = programs.load(programs.counter_pte(), "forward")
+    with pytest.raises(KeyError, match="no attribute 'x'"):
+        method.get_attribute("x")
+    with pytest.raises(InvalidArgumentError, match="found dtype float64, expected float32"):
+        method.set_attribute("total", np.zeros(2))
+    with pytest.raises(InvalidArgumentError, match="shape"):
+        method.set_attribute("total", np.zeros(3, np.float32))
+
+
+def test_memory_is_reported(add: Method) -> None:
+    memory = add.memory()
+    assert set(memory) == {"planned", "shared", "native", "scratch", "heap"}
+    assert memory["planned"] >= 48 and memory["shared"] == 0

@@ -1,0 +1,105 @@
+"""Exceptions: one class for each status, sentences, codes."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+from pathlib import Path
+
+import executorch_c
+import numpy as np
+import programs
+import pytest
+from executorch_c import Error, Runtime
+from executorch_c import _core
+
+STATUS_DEF = Path(__file__).parents[2] / "csrc/core/status.def"
+ROWS = re.findall(
+    r'EC_STATUS\((\w+),\s+(0x\w+),\s+"([^"]*)",\s+(\w+),\s+(\w+)\)', STATUS_DEF.read_text()
+)
+STATUSES = [row for row in ROWS if row[0] != "OK"]
+
+
+def test_the_table_was_read() -> None:
+    assert len(STATUSES) == STATUS_DEF.read_text().count("\nEC_STATUS(") - 1 > 15
+
+
+@pytest.mark.parametrize(("status", "code", "sentence", "name", "base"), STATUSES)
+def test_each_status(status: str, code: str, sentence: str, name: str, base: str) -> None:
+    cls = getattr(executorch_c, name)
+    assert issubclass(cls, Error) and issubclass(cls, RuntimeError)
+    assert issubclass(cls, eval(base))
+    assert (cls.code, cls.status) == (int(code, 16), status)
+    assert cls.__module__ == "executorch_c"
+    assert sentence in cls.__doc__
+    error = cls("a plain sentence")
+    assert str(error) == "a plain sentence"
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert type(again) is cls and again.args == error.args and again.code == error.code
+
+
+def test_all_names_are_exported() -> None:
+    made = {name for name in dir(_core) if not name.startswith("_")}
+    assert made | {"Verification", "get_include"} == set(executorch_c.__all__)
+    for name in executorch_c.__all__:
+        assert hasattr(executorch_c, name)
+
+
+def test_a_missing_method_is_a_sentence_and_a_key_error() -> None:
+    program = Runtime.get().load_program(programs.add_pte())
+    for call in (program.load_method, program.metadata):
+        with pytest.raises(KeyError) as error:
+            call("backward")
+        assert isinstance(error.value, executorch_c.NotFoundError)
+        text = str(error.value)
+        assert text == (
+            "no method 'backward'; the program has 'forward' [error 0x20: not found]"
+        )
+        assert (error.value.code, error.value.status) == (0x20, "NOT_FOUND")
+
+
+def test_messages_end_with_the_code() -> None:
+    method = programs.load(programs.add_pte(), "forward")
+    with pytest.raises(ValueError, match=r"\[error 0x12: invalid argument\]$"):
+        method.execute([])
+    with pytest.raises(RuntimeError, match=r"\[error 0x10: not supported\]$"):
+        method(np.ones((3, 3), np.float32), np.ones((3, 3), np.float32))
+
+
+def test_all_missing_operators_in_one_error() -> None:
+    ops = programs.SingleOps()
+    x = np.zeros(2, np.float32)
+    ops.add("aten::nosuch.out", x, programs.Out((2,)), name="forward")
+    program = ops.program()
+    program.execution_plan[0].operators += [programs.schema.Operator("my::other", "out")]
+    more = copy.deepcopy(program.execution_plan[0].chains[0].instructions[0])
+    more.instr_args.op_index = 1
+    program.execution_plan[0].chains[0].instructions.append(more)
+    loaded = Runtime.get().load_program(programs.serialize(program))
+    assert loaded.requirements()["missing_operators"] == ["aten::nosuch.out", "my::other.out"]
+    with pytest.raises(executorch_c.OperatorMissingError) as error:
+        loaded.load_method("forward")
+    assert "aten::nosuch.out" in str(error.value) and "my::other.out" in str(error.value)
+    assert isinstance(error.value, LookupError)
+
+
+def test_files_that_are_no_programs(tmp_path: Path) -> None:
+    runtime = Runtime.get()
+    pte = programs.add_pte()
+    with pytest.raises(executorch_c.AccessFailedError, match="No such file"):
+        runtime.load_program(tmp_path / "none.pte")
+    with pytest.raises(executorch_c.AccessFailedError):
+        runtime.load_program(tmp_path)
+    for damaged in (b"", b"abc", pte[: len(pte) // 2], b"x" * 4096):
+        with pytest.raises(ValueError):
+            runtime.load_program(damaged)
+    with pytest.raises(executorch_c.InvalidProgramError, match="ET11"):
+        runtime.load_program(pte.replace(b"ET12", b"ET11", 1))
+    with pytest.raises(executorch_c.InvalidExternalDataError):
+        runtime.load_program(pte, data_path=b"y" * 4096)
+
+
+def test_a_wrong_capsule() -> None:
+    with pytest.raises(TypeError, match='capsule named "executorch_c.backend"'):
+        executorch_c.register_backend(3)

@@ -1,0 +1,149 @@
+"""The GIL is released while methods run; methods serialise their calls."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import executorch_c
+import numpy as np
+import programs
+import pytest
+from numpy.testing import assert_array_equal
+
+
+def run_all(*functions: Callable[[], None]) -> None:
+    """Runs functions at once and raises the first exception that one of them raised."""
+    errors: list[BaseException] = []
+
+    def guarded(function: Callable[[], None]) -> None:
+        try:
+            function()
+        except BaseException as error:  # noqa: BLE001  raised again below
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=[one]) for one in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive(), "a thread hangs"
+    if errors:
+        raise errors[0]
+
+
+def long_running(seconds: float = 0.3) -> tuple[executorch_c.Method, np.ndarray]:
+    """A method that runs for about this long, and its input."""
+    for size in (128, 256, 512, 1024, 2048):
+        method = programs.load(programs.slow_pte(size), "forward")
+        x = np.ones((size, size), np.float32)
+        start = time.perf_counter()
+        method(x, x)
+        if time.perf_counter() - start > seconds:
+            return method, x
+    raise AssertionError("matrix products are too fast for this test")
+
+
+def test_the_gil_is_released() -> None:
+    method, x = long_running()
+    ticks: list[float] = []
+    done = threading.Event()
+
+    def tick() -> None:
+        while not done.wait(0.001):
+            ticks.append(time.perf_counter())
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    start = time.perf_counter()
+    method(x, x)
+    end = time.perf_counter()
+    done.set()
+    thread.join()
+    # A held GIL allows ticks before and after the run only: none in the middle of it.
+    middle = [t for t in ticks if start + (end - start) * 0.2 < t < start + (end - start) * 0.8]
+    assert len(middle) > 10
+
+
+def test_methods_of_their_own_at_once() -> None:
+    program = executorch_c.Runtime.get().load_program(programs.dynamic_pte((64, 64)))
+
+    def work(seed: int) -> Callable[[], None]:
+        def run() -> None:
+            method = program.load_method("forward", kernels="reference")  # a new one each time
+            rng = np.random.default_rng(seed)
+            for _ in range(200):
+                x = rng.random((int(rng.integers(65)), 64), dtype=np.float32)
+                assert_array_equal(method(x, x), x + x)
+
+        return run
+
+    run_all(*(work(seed) for seed in range(8)))
+
+
+def test_one_method_from_many_threads() -> None:
+    method = programs.load(programs.counter_pte(), "forward")
+    seen: list[float] = []
+
+    def run() -> None:
+        one = np.ones(2, np.float32)
+        for _ in range(300):
+            a, b = method(one)
+            assert a == b
+            seen.append(float(a))
+
+    run_all(*[run] * 8)
+    assert sorted(seen) == list(range(1, 2401))
+
+
+def test_a_waiting_thread_does_not_hold_the_gil() -> None:
+    method, x = long_running()
+    order: list[str] = []
+
+    def call() -> None:
+        method(x, x)
+        order.append("call")
+
+    def tick() -> None:
+        time.sleep(0.05)
+        order.append("tick")
+
+    run_all(call, call, tick)
+    assert order[0] == "tick"
+
+
+def test_loading_a_method_from_many_threads_gives_one() -> None:
+    program = executorch_c.Runtime.get().load_program(programs.add_pte())
+    loaded: list[executorch_c.Method] = []
+    run_all(*[lambda: loaded.append(program.load_method("forward"))] * 8)
+    assert len(loaded) == 8 and len(set(map(id, loaded))) == 1
+
+
+def test_a_method_can_call_itself_while_inputs_are_read() -> None:
+    method = programs.load(programs.add_pte(), "forward")
+    x = np.ones((2, 2), np.float32)
+
+    class Nested:
+        def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+            return method(x, x)  # type: ignore[return-value]
+
+    assert_array_equal(method(Nested(), x), x * 3)
+
+
+def test_loading_and_freeing_at_once() -> None:
+    pte = programs.add_pte()
+    x = np.ones((2, 2), np.float32)
+
+    def run() -> None:
+        for _ in range(50):
+            program = executorch_c.Runtime.get().load_program(pte)
+            assert_array_equal(program.load_method("forward")(x, x), x * 2)
+
+    run_all(*[run] * 8)
+
+
+@pytest.mark.parametrize("attribute", ["reset", "memory"])
+def test_other_calls_wait_for_a_running_method(attribute: str) -> None:
+    method, x = long_running(0.05)
+    run_all(*[lambda: method(x, x)] * 2, *[lambda: getattr(method, attribute)()] * 4)
