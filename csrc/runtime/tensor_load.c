@@ -128,11 +128,11 @@ ec_status ec_load_tensor(ec_method *m, ec_fb_table table, ec_tensor *t, ec_home 
   else if (buffer)
     EC_TRY(ec_pte_constant(&m->program->pte, buffer, home->nbytes, &bytes, err));
   if (alloc) EC_TRY(place_planned(m, alloc, t, home, err));
+  else if (external || buffer) EC_TRY(place_constant(m, t, bytes.data, home, err));
   if (alloc && t->dynamism == EC_DYNAMIC_UNBOUND) {
     EC_TRY(ec_arena_array(&m->arena, t->rank, sizeof *t->sizes, "sizes", &home->sizes, err));
     memcpy(home->sizes, t->sizes, t->rank * sizeof *t->sizes);
   }
-  else if (external || buffer) EC_TRY(place_constant(m, t, bytes.data, home, err));
   if (alloc && bytes.data && home->nbytes)
     m->initials[m->initial_count++] = (ec_initial){t, bytes.data, home->nbytes};
   t->data = home->data;
