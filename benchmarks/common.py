@@ -184,8 +184,12 @@ def core_library() -> Path:
 # ---- child processes -------------------------------------------------------------------------
 
 REPORT = """
-import json, resource
-print(json.dumps({"rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, **report}))
+import json
+# Not getrusage: its maximum includes the parent's memory at the fork.
+for line in open("/proc/self/status"):
+    if line.startswith("VmHWM:"):
+        report["rss"] = int(line.split()[1]) * 1024
+print(json.dumps(report))
 """
 
 
