@@ -17,6 +17,7 @@ may crash there, and says how that went.
 from __future__ import annotations
 
 import contextlib
+import copy
 import faulthandler
 import os
 import pickle
@@ -240,9 +241,13 @@ def edited(pte: bytes, edit: Any, **options: Any) -> bytes:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: outputs, the text of an exception, or the number of a signal."""
+    """How a run ended: outputs, the text of an exception, or the number of a signal.
+
+    `outputs` are those of the last call, `every` has all.
+    """
 
     outputs: list[Any] | None = None
+    every: list[list[Any]] | None = None
     error: str | None = None
     signal: int | None = None
 
@@ -257,24 +262,25 @@ def _run_official(pte: bytes, calls: Sequence[tuple[str, Sequence[Any]]]) -> Out
     def array(value: Any) -> Any:
         return value.numpy() if isinstance(value, torch.Tensor) else value
 
-    outputs: list[Any] = []
+    every: list[list[Any]] = []
     try:
         loaded = Runtime.get().load_program(pte)
         methods = {name: loaded.load_method(name) for name, _ in calls}
         for name, inputs in calls:
             method = methods[name]
             assert method is not None
-            outputs = [array(value) for value in method.execute([tensor(v) for v in inputs])]
+            outputs = method.execute([tensor(value) for value in inputs])
+            every.append([copy.copy(array(value)) for value in outputs])
     except Exception as error:
         return Outcome(error=f"{type(error).__name__}: {error}")
-    return Outcome(outputs=outputs)
+    return Outcome(outputs=every[-1], every=every)
 
 
 def reference(pte: bytes, *inputs: Any, name: str = "forward",
               calls: Sequence[tuple[str, Sequence[Any]]] | None = None) -> Outcome:  # fmt: skip
     """Runs one method once (or `calls`, on one program) with the official runtime.
 
-    The outputs are those of the last call. The run happens in a forked process, silently.
+    The run happens in a forked process, silently.
     """
     import executorch.runtime  # noqa: F401  (imported here once, not in every child)
 

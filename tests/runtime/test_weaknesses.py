@@ -11,13 +11,12 @@ import signal
 import threading
 import time
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from executorch.exir import to_edge
+from exports import export
 from programs import BOUNDED, Constants, Outcome, Plan, V, build, edited, reference, schema
 
 import executorch_c
@@ -45,19 +44,6 @@ def adding(count: int = 1) -> tuple[Plan, list[V]]:
         plan.call("aten::add.out", x, values[-2], 1, values[-1])
     plan.take(values[-1])
     return plan, values
-
-
-def export(module: torch.nn.Module, inputs: tuple[Any, ...], **options: Any) -> bytes:
-    return to_edge(torch.export.export(module, inputs, **options)).to_executorch().buffer
-
-
-class Fn(torch.nn.Module):
-    def __init__(self, fn: Callable[..., Any]) -> None:
-        super().__init__()
-        self.fn = fn
-
-    def forward(self, *args: Any) -> Any:
-        return self.fn(*args)
 
 
 # ---- hostile programs ------------------------------------------------------------------------
@@ -671,7 +657,7 @@ def test_program_exported_from_channels_last_inputs(rank: int) -> None:
     shape = (2, 3, 4, 5, 2)[:rank]
     memory = torch.channels_last if rank == 4 else torch.channels_last_3d
     x = torch.randn(shape).to(memory_format=memory)
-    pte = export(Fn(lambda x: x * 1.0 + 2.0), (x,))
+    pte = export(lambda x: x * 1.0 + 2.0, x)
     method = load(pte)
     for value in layouts(shape).values():
         np.testing.assert_array_equal(method(value), value * 1.0 + 2.0)
@@ -687,7 +673,7 @@ def test_convolution_on_both_layouts(transposed: bool) -> None:
         net, x = net.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
     with torch.no_grad():
         wanted = net(x).numpy()
-    method = load(export(net.eval(), (x,)))
+    method = load(export(net, x))
     for value in (x.contiguous(), x.contiguous(memory_format=torch.channels_last)):
         np.testing.assert_allclose(method(value.numpy()), wanted, rtol=1e-4, atol=1e-5)
 
@@ -868,7 +854,7 @@ def test_several_chains() -> None:
 
 def test_hostile_edits_of_an_exported_program_do_not_leak_into_the_next() -> None:
     """A failed load leaves nothing behind: the good file loads after every bad one."""
-    pte = export(torch.nn.Linear(4, 2), (torch.ones(4),))
+    pte = export(torch.nn.Linear(4, 2), torch.ones(4))
 
     def no_values(program: schema.Program) -> None:
         program.execution_plan[0].values.clear()

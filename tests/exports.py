@@ -1,0 +1,62 @@
+"""Small modules through the official export flow, for tests that look at one option of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from executorch.exir import (
+    EdgeCompileConfig,
+    ExecutorchBackendConfig,
+    ExecutorchProgramManager,
+    to_edge,
+)
+from executorch.exir.passes import MemoryPlanningPass
+
+
+class Fn(torch.nn.Module):
+    """A module around a function, which is what torch.export takes."""
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        super().__init__()
+        self.fn = fn
+
+    def forward(self, *args: Any) -> Any:
+        return self.fn(*args)
+
+
+Source = torch.nn.Module | Callable[..., Any]
+
+
+@torch.no_grad()
+def manager(source: Source | Mapping[str, tuple[Source, Sequence[Any]]], *inputs: Any,
+            dynamic_shapes: Any = None, planning: Mapping[str, Any] | None = None,
+            constants: Mapping[str, Any] | None = None, partitioner: Any = None,
+            **config: Any) -> ExecutorchProgramManager:  # fmt: skip
+    """Exports a module or function, or several with their inputs, by name.
+
+    `planning` goes to MemoryPlanningPass, `config` to ExecutorchBackendConfig.
+    """
+    methods = source if isinstance(source, Mapping) else {"forward": (source, inputs)}
+    programs = {}
+    for name, (module, args) in methods.items():
+        if not isinstance(module, torch.nn.Module):
+            module = Fn(module)
+        programs[name] = torch.export.export(
+            module.eval(), tuple(args), dynamic_shapes=dynamic_shapes
+        )
+    edge = to_edge(
+        programs,
+        constant_methods=dict(constants) if constants else None,
+        compile_config=EdgeCompileConfig(_check_ir_validity=False),
+    )
+    if partitioner is not None:
+        edge = edge.to_backend(partitioner)
+    planner = MemoryPlanningPass(**(planning or {}))
+    return edge.to_executorch(ExecutorchBackendConfig(memory_planning_pass=planner, **config))
+
+
+def export(*args: Any, **options: Any) -> bytes:
+    """The bytes of the .pte; arguments as for `manager`."""
+    return manager(*args, **options).buffer

@@ -1,0 +1,421 @@
+"""Mutable buffers: kept between calls, initialised, reset, shared, read and written by name."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import zoo
+from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
+from exports import export
+from programs import BOUNDED, Constants, Plan, build, reference
+from torch import Tensor
+
+import executorch_c
+from executorch_c import InvalidArgumentError, InvalidStateError, NotFoundError, Runtime
+
+ONES = np.ones(4, np.float32)
+
+
+class Counter(torch.nn.Module):
+    """Adds its input to a buffer and returns twice the sum so far."""
+
+    def __init__(self, start: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("total", start)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.total += x
+        return self.total * 2.0
+
+
+def load(pte: bytes, name: str = "forward", **options: Any) -> executorch_c.Method:
+    return Runtime.get().load_program(pte, **options).load_method(name)
+
+
+def steps(module: torch.nn.Module, values: list[np.ndarray]) -> list[np.ndarray]:
+    """Eager's outputs; the module itself stays as it is."""
+    module = copy.deepcopy(module)
+    return [module(torch.from_numpy(value)).numpy() for value in values]
+
+
+VALUES = [np.arange(4, dtype=np.float32) * k for k in (1, -2, 3, 0)]
+X = torch.from_numpy(VALUES[0])
+
+
+def test_buffers_are_kept_between_calls() -> None:
+    module = Counter(torch.zeros(4))
+    pte = export(module, X)
+    method = load(pte)
+    wanted = steps(module, VALUES)
+    np.testing.assert_array_equal([method(value) for value in VALUES], wanted)
+    outcome = reference(pte, calls=[("forward", [value]) for value in VALUES])
+    np.testing.assert_array_equal([outputs[0] for outputs in outcome.every or []], wanted)
+
+
+def test_reset_goes_back_to_the_start() -> None:
+    module = Counter(torch.zeros(4))
+    method = load(export(module, X))
+    wanted = steps(module, VALUES)
+    for calls in (3, 1, 4):
+        np.testing.assert_array_equal([method(v) for v in VALUES[:calls]], wanted[:calls])
+        method.reset()
+
+
+def test_initial_values_that_are_not_in_the_file_are_zeros() -> None:
+    """The default export drops them; both runtimes start from zeros then."""
+    pte = export(Counter(torch.arange(4.0)), X)
+    np.testing.assert_array_equal(load(pte)(ONES), 2 * ONES)
+    np.testing.assert_array_equal(reference(pte, ONES).outputs, [2 * ONES])
+
+
+def test_initial_values() -> None:
+    module = Counter(torch.arange(4.0))
+    pte = export(module, X, passes=[InitializedMutableBufferPass(["total"])])
+    method = load(pte)
+    wanted = steps(module, VALUES)
+    for _ in range(2):
+        np.testing.assert_array_equal([method(value) for value in VALUES], wanted)
+        method.reset()
+    outcome = reference(pte, calls=[("forward", [value]) for value in VALUES])
+    np.testing.assert_array_equal([outputs[0] for outputs in outcome.every or []], wanted)
+
+
+def test_initial_values_of_several_dtypes() -> None:
+    """Neither the offsets nor the sizes in the segment are round numbers."""
+
+    class Mixed(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("flags", torch.tensor([True, False, True]))
+            self.register_buffer("count", torch.tensor(41))
+            self.register_buffer("mean", torch.tensor([0.5, -2.0], dtype=torch.float64))
+
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            self.flags.logical_not_()
+            self.count += 1
+            self.mean += x
+            return self.flags.clone(), self.count + 0, self.mean * 1.0
+
+    module = Mixed()
+    x = torch.ones(2, dtype=torch.float64)
+    names = ["flags", "count", "mean"]
+    pte = export(module, x, passes=[InitializedMutableBufferPass(names)])
+    method = load(pte)
+    for _ in range(3):
+        for found, wanted in zip(method.execute([x.numpy()]), module(x), strict=True):
+            np.testing.assert_array_equal(found, wanted.numpy())
+            assert found.dtype == wanted.numpy().dtype
+
+
+def test_initial_values_outside_the_segment() -> None:
+    constants = Constants()
+    plan = Plan()
+    buffer = constants.add_mutable(ONES)
+    plan.take(plan.tensor((4,), buffer=buffer))
+    pte = build(plan, constants=constants)
+    np.testing.assert_array_equal(load(pte).execute([]), [ONES])
+    plan.plan.values[0].val.data_buffer_idx = 2
+    with pytest.raises(executorch_c.InvalidProgramError, match="2"):
+        load(build(plan, constants=constants))
+    plan.plan.values[0].val.data_buffer_idx = 1
+    with pytest.raises(executorch_c.InvalidProgramError, match="mutable_data_segments"):
+        load(build(plan))
+
+
+def test_programs_do_not_share_state() -> None:
+    pte = export(Counter(torch.zeros(4)), X)
+    first, second = load(pte), load(pte)
+    first(ONES)
+    np.testing.assert_array_equal(second(ONES), 2 * ONES)
+    np.testing.assert_array_equal(first(ONES), 4 * ONES)
+
+
+# ---- attributes ------------------------------------------------------------------------------
+
+
+def test_attributes_by_name() -> None:
+    module = Counter(torch.zeros(4))
+    method = load(export(module, X, emit_mutable_buffer_names=True))
+    assert method.attribute_names == ("total",)
+    assert method.metadata.num_attributes() == 1
+    info = method.metadata.attribute_tensor_meta(0)
+    assert (info.name, info.sizes()) == ("total", (4,))
+    state = method.get_attribute("total")
+    np.testing.assert_array_equal(state, 0 * ONES)
+    method(3 * ONES)
+    np.testing.assert_array_equal(state, 3 * ONES)  # the method's own memory
+    state[:] = 7
+    np.testing.assert_array_equal(method(ONES), 16 * ONES)
+    method.set_attribute("total", np.arange(4, dtype=np.float32))
+    np.testing.assert_array_equal(method(ONES), [2, 4, 6, 8])
+    method.set_attribute("total", np.arange(8, dtype=np.float32)[::-2])
+    np.testing.assert_array_equal(method(0 * ONES), [14, 10, 6, 2])
+    method.reset()
+    np.testing.assert_array_equal(state, 0 * ONES)
+
+
+def test_attributes_are_checked() -> None:
+    method = load(export(Counter(torch.zeros(4)), X, emit_mutable_buffer_names=True))
+    method(ONES)
+    with pytest.raises(NotFoundError, match="'nope'.*total"):
+        method.get_attribute("nope")
+    with pytest.raises(NotFoundError, match="'nope'.*total"):
+        method.set_attribute("nope", ONES)
+    for wrong in (ONES[:3], ONES.reshape(2, 2), ONES.astype(np.float64), np.float32(1)):
+        with pytest.raises(InvalidArgumentError, match="attribute 'total'"):
+            method.set_attribute("total", wrong)
+    np.testing.assert_array_equal(method.get_attribute("total"), ONES)
+
+
+def test_programs_without_names_have_no_attributes() -> None:
+    method = load(export(Counter(torch.zeros(4)), X))
+    assert method.attribute_names == ()
+    with pytest.raises(NotFoundError):
+        method.get_attribute("total")
+
+
+def test_an_attribute_outlives_its_method() -> None:
+    method = load(export(Counter(torch.zeros(4)), X, emit_mutable_buffer_names=True))
+    method(5 * ONES)
+    state = method.get_attribute("total")
+    del method
+    gc.collect()
+    np.testing.assert_array_equal(state, 5 * ONES)
+    state += 1
+    np.testing.assert_array_equal(state, 6 * ONES)
+
+
+def test_a_constant_with_a_name_is_read_only() -> None:
+    constants = Constants()
+    plan = Plan()
+    c = plan.constant(constants, ONES, name="weight")
+    plan.call("aten::add.out", plan.input((4,)), c, 1, plan.output((4,)))
+    pte = build(plan, constants=constants)
+    method = load(pte)
+    weight = method.get_attribute("weight")
+    np.testing.assert_array_equal(weight, ONES)
+    assert not weight.flags.writeable
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        weight.flags.writeable = True
+    with pytest.raises(InvalidStateError, match="attribute 'weight' is a constant"):
+        method.set_attribute("weight", ONES)
+
+
+def test_buffers_without_planned_memory() -> None:
+    """alloc_mutable_buffers=False: the file gives a name and no place."""
+    module = Counter(torch.zeros(4))
+    pte = export(module, X, planning={"alloc_mutable_buffers": False},
+                 emit_mutable_buffer_names=True)  # fmt: skip
+    method = load(pte)
+    assert method.attribute_names == ("total",)
+    wanted = steps(module, VALUES)
+    np.testing.assert_array_equal([method(value) for value in VALUES], wanted)
+    method.set_attribute("total", ONES)
+    np.testing.assert_array_equal(method(ONES), 4 * ONES)
+    method.reset()
+    np.testing.assert_array_equal([method(value) for value in VALUES], wanted)
+
+
+def test_buffers_without_planned_memory_in_a_program_without_arenas() -> None:
+    plan = Plan()
+    state = plan.tensor((4,), at=None, name="state")
+    x, y = plan.input((4,), at=None), plan.output((4,), at=None)
+    plan.call("aten::add.out", state, x, 1, y)
+    plan.call("aten::copy_", state, y, False, returns=[state])
+    for sizes in ([], [0], [0, 0]):
+        plan.plan.non_const_buffer_sizes = sizes
+        method = load(build(plan))
+        for i in range(1, 4):
+            np.testing.assert_array_equal(method(ONES), i * ONES)
+        assert method.memory()["planned"] == 0
+
+
+# ---- shared between methods ------------------------------------------------------------------
+
+
+def test_shared_buffers() -> None:
+    """Two methods over one buffer, planned by share_mutable_buffers=True, as a script for the reference expects."""
+    exported = zoo.load("shared_state")
+    names = list(exported.calls)
+    loaded = Runtime.get().load_program(exported.pte)
+    methods = {name: loaded.load_method(name) for name in names}
+    total = np.zeros(4, np.float32)
+    for i, name in enumerate(names * 3):
+        x = exported.calls[name][i % 2].inputs[0]
+        total += x
+        np.testing.assert_allclose(methods[name](x), total, rtol=1e-6)
+    memory = methods[names[0]].memory()
+    assert memory["planned"] > memory["shared"] > 0
+    methods[names[0]].reset()
+    np.testing.assert_array_equal(methods[names[1]](ONES), ONES)
+
+
+def test_without_the_option_nothing_is_shared() -> None:
+    exported = zoo.load("shared_state")
+    loaded = Runtime.get().load_program(exported.pte, share_mutable_buffers=False)
+    for name in exported.calls:
+        method = loaded.load_method(name)
+        np.testing.assert_array_equal(method(ONES), ONES)
+        np.testing.assert_array_equal(method(ONES), 2 * ONES)
+        assert method.memory()["shared"] == 0
+
+
+def test_the_second_method_does_not_clear_what_the_first_has_written() -> None:
+    exported = zoo.load("shared_state")
+    left, right = exported.calls
+    loaded = Runtime.get().load_program(exported.pte)
+    loaded.load_method(left)(ONES)
+    np.testing.assert_array_equal(loaded.load_method(right)(ONES), 2 * ONES)
+
+
+def test_shared_buffers_outlive_the_method_that_made_them() -> None:
+    exported = zoo.load("shared_state")
+    left, right = exported.calls
+    loaded = Runtime.get().load_program(exported.pte)
+    first = loaded.load_method(left, kernels="reference")
+    first(ONES)
+    second = loaded.load_method(right)
+    del first
+    gc.collect()
+    np.testing.assert_array_equal(second(ONES), 2 * ONES)
+
+
+def test_activations_are_never_shared() -> None:
+    """Memory 2 that kernels write their results to is no state, whatever the option says."""
+    plans = []
+    for name in ("left", "right"):
+        plan = Plan(name)
+        x, y = plan.input((4,)), plan.tensor((4,), at=(2, 0))
+        plan.call("aten::add.out", x, x, 1, y)
+        plan.call("aten::add.out", y, x, 1, plan.output((4,)))
+        plans.append(plan)
+    loaded = Runtime.get().load_program(build(*plans))
+    for name in ("left", "right"):
+        method = loaded.load_method(name)
+        assert method.memory()["shared"] == 0
+        np.testing.assert_array_equal(method(ONES), 3 * ONES)
+
+
+def test_threads_on_shared_buffers() -> None:
+    """Methods over shared memory take turns: no addition is lost."""
+    exported = zoo.load("shared_state")
+    loaded = Runtime.get().load_program(exported.pte)
+    methods = [loaded.load_method(name) for name in exported.calls]
+
+    def run(method: executorch_c.Method) -> None:
+        for _ in range(250):
+            method(ONES)
+
+    threads = [threading.Thread(target=run, args=(method,)) for method in methods * 2]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    np.testing.assert_array_equal(methods[0](0 * ONES), 1000 * ONES)
+
+
+def test_shared_initial_values() -> None:
+    constants = Constants()
+    buffer = constants.add_mutable(5 * ONES)
+    plans = []
+    for name in ("left", "right"):
+        plan = Plan(name)
+        state = plan.tensor((4,), at=(2, 0), buffer=buffer)
+        x, sum_ = plan.input((4,)), plan.output((4,))
+        plan.call("aten::add.out", state, x, 1, sum_)
+        plan.call("aten::copy_", state, sum_, False, returns=[state])
+        plans.append(plan)
+    pte = build(*plans, constants=constants)
+    loaded = Runtime.get().load_program(pte)
+    left = loaded.load_method("left")
+    np.testing.assert_array_equal(left(ONES), 6 * ONES)
+    right = loaded.load_method("right")
+    np.testing.assert_array_equal(right(ONES), 7 * ONES)
+    right.reset()
+    np.testing.assert_array_equal(left(ONES), 6 * ONES)
+
+
+def test_shared_blocks_of_different_sizes() -> None:
+    """Only what has one size in both methods can be one thing."""
+    plans = []
+    for name, size in (("left", 4), ("right", 8)):
+        plan = Plan(name)
+        state = plan.tensor((size,), at=(2, 0))
+        x, sum_ = plan.input((size,)), plan.output((size,))
+        plan.call("aten::add.out", state, x, 1, sum_)
+        plan.call("aten::copy_", state, sum_, False, returns=[state])
+        plans.append(plan)
+    loaded = Runtime.get().load_program(build(*plans))
+    left, right = loaded.load_method("left"), loaded.load_method("right")
+    wide = np.ones(8, np.float32)
+    for i in range(1, 4):
+        np.testing.assert_array_equal(left(ONES), i * ONES)
+        np.testing.assert_array_equal(right(wide), i * wide)
+
+
+# ---- failed calls ----------------------------------------------------------------------------
+
+
+def fragile() -> Plan:
+    """state += 1, then an instruction that fails unless the input has 4 elements."""
+    plan = Plan()
+    x = plan.input((8,), dynamism=BOUNDED)
+    one, state, sum_ = (plan.tensor((4,)) for _ in range(3))
+    plan.call("aten::full.out", [4], 1.0, one)
+    plan.call("aten::add.out", state, one, 1, sum_)
+    plan.call("aten::copy_", state, sum_, False, returns=[state])
+    plan.call("aten::add.out", x, sum_, 1, plan.output((4,)))
+    return plan
+
+
+def test_a_failed_call_leaves_state_as_far_as_it_came() -> None:
+    method = load(build(fragile()))
+    np.testing.assert_array_equal(method(0 * ONES), ONES)
+    with pytest.raises(executorch_c.Error, match="instruction 3"):
+        method(np.ones(8, np.float32))
+    np.testing.assert_array_equal(method(0 * ONES), 3 * ONES)
+    method.reset()
+    np.testing.assert_array_equal(method(0 * ONES), ONES)
+
+
+def test_a_refused_call_changes_nothing() -> None:
+    method = load(build(fragile()))
+    np.testing.assert_array_equal(method(0 * ONES), ONES)
+    for wrong in (ONES.astype(np.float64), np.ones(9, np.float32), ONES.reshape(2, 2), "x", None):
+        with pytest.raises(executorch_c.Error, match="input 0"):
+            method(wrong)
+    with pytest.raises(executorch_c.Error, match="takes 1 input"):
+        method()
+    np.testing.assert_array_equal(method(0 * ONES), 2 * ONES)
+
+
+def test_numbers_start_from_the_file_in_every_call() -> None:
+    """Also after a call that stopped half-way: the counter is no state."""
+    plan = Plan()
+    x = plan.input((8,), dynamism=BOUNDED)
+    count = plan.value(10)
+    plan.call("executorch_prim::add.Scalar", count, 1, count)
+    plan.call("aten::add.out", x, plan.tensor((4,)), 1, plan.output((4,)))
+    plan.take(count)
+    method = load(build(plan))
+    assert method(ONES)[1] == 11
+    with pytest.raises(executorch_c.Error, match="instruction 1"):
+        method(np.ones(8, np.float32))
+    assert method(ONES)[1] == 11
+
+
+@pytest.mark.parametrize("name", ["kv_cache_slice", "kv_cache_index_put", "kv_cache_index_copy"])
+def test_caches_after_reset(name: str) -> None:
+    exported = zoo.load(name)
+    method = load(exported.pte)
+    for _ in range(2):
+        for call in exported.calls["forward"]:
+            (found,) = method.execute(call.inputs)
+            np.testing.assert_allclose(found, call.outputs[0], rtol=1e-4, atol=1e-5)
+        method.reset()
