@@ -7,16 +7,16 @@ For quick sweeps over dtypes and layouts while a kernel is written:
 Arguments are in schema order. A tensor is an array (its strides become the tensor's dim order: it
 must be dense in some order of dimensions), `Out(shape, dtype)`, or None; a list of ints, floats or
 bools is a list argument; a list of arrays a tensor list; `dtype_id("float32")` a ScalarType.
-The library is built by `make -C csrc shared` and found through EXECUTORCH_C_CORE_LIB.
+The library is built when it is needed (build_core.py), or is what EXECUTORCH_C_CORE_LIB says.
 """
 
 from __future__ import annotations
 
 import ctypes as C
 import os
-import pathlib
 from dataclasses import dataclass, field
 
+import build_core
 import ml_dtypes
 import numpy as np
 
@@ -95,11 +95,7 @@ _lib = None
 def library() -> C.CDLL:
     global _lib
     if _lib is None:
-        path = os.environ.get("EXECUTORCH_C_CORE_LIB")
-        if not path:
-            root = pathlib.Path(__file__).resolve().parent.parent
-            path = str(root / "csrc" / "build" / "libexecutorch_c.so")
-        _lib = C.CDLL(path)
+        _lib = C.CDLL(os.environ.get("EXECUTORCH_C_CORE_LIB") or str(build_core.build()))
         _lib.ec_testing_op_schema.restype = C.c_char_p
         _lib.ec_testing_op_schema.argtypes = [C.c_size_t]
     return _lib
