@@ -178,6 +178,13 @@ def topk(rng: np.random.Generator, dtype: str) -> Iterator[list]:
                 yield [a, k, dim, largest, True]
 
 
+def repeat_interleave(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for shape in ((5,), (0,), (1,)):
+        repeats = rng.integers(0, 4, shape).astype(dtype)
+        yield [repeats, None]
+        yield [repeats, int(repeats.sum())]
+
+
 SAMPLES: dict[str, Samples] = {
     "aten::embedding.out": embedding,
     "aten::index_select.out": index_select,
@@ -191,4 +198,6 @@ SAMPLES: dict[str, Samples] = {
     "aten::nonzero.out": nonzero,
     "aten::masked_select.out": masked_select,
     "aten::masked_scatter.out": masked_scatter,
+    "aten::topk.values": topk,
+    "aten::repeat_interleave.Tensor_out": repeat_interleave,
 }

@@ -19,8 +19,7 @@ ec_status ec_index_check(ec_call *c, size_t arg, int64_t *index, int64_t n, size
   return EC_OK;
 }
 
-ec_status ec_index_read(ec_call *c, size_t arg, const ec_tensor *t, size_t dim, int64_t size,
-                        bool wrap, int64_t **out) {
+ec_status ec_index_copy(ec_call *c, size_t arg, const ec_tensor *t, int64_t **out) {
   ec_dtype dtype = ec_tensor_dtype(t);
   if (dtype != EC_INT64 && dtype != EC_INT32)
     return ec_call_fail(c, arg, "indices of dtype %s, expected int64 or int32",
@@ -33,7 +32,14 @@ ec_status ec_index_read(ec_call *c, size_t arg, const ec_tensor *t, size_t dim, 
   to.data = (char *)*out;
   to.dtype = EC_INT64;
   ec_copy_view(&to, &from);
-  return ec_index_check(c, arg, *out, t->numel, dim, size, wrap);
+  return EC_OK;
+}
+
+ec_status ec_index_read(ec_call *c, size_t arg, const ec_tensor *t, size_t dim, int64_t size,
+                        bool wrap, int64_t **out) {
+  int64_t n = t->numel;
+  EC_TRY(ec_index_copy(c, arg, t, out));
+  return ec_index_check(c, arg, *out, n, dim, size, wrap);
 }
 
 ec_status ec_index_mask(ec_call *c, const ec_tensor *t, size_t rank, const int64_t *sizes,
