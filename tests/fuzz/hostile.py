@@ -1,0 +1,391 @@
+"""Programs whose structure is right and whose values are hostile, by the official serializer.
+
+`random_damage` changes numbers, lists and fields anywhere in a program's dataclasses; `CASES` are
+the named ones, each with what has to become of it: an error when it is loaded or run.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from executorch.exir import schema
+from executorch.exir._serialize._program import (
+    PTEFile,
+    deserialize_pte_binary,
+    serialize_pte_binary,
+)
+
+NUMBERS = [-1, -2, 0, 1, 2, 3, 7, 8, 100, 255, 256, 65535, 2**31 - 1, -(2**31), 2**32 - 1, 2**40,
+           2**60, 2**63 - 1, -(2**63), 2**64 - 1]  # fmt: skip
+
+
+def serialize(program: schema.Program, file: PTEFile) -> bytes:
+    return bytes(serialize_pte_binary(dataclasses.replace(file, program=program)))
+
+
+# ---- anywhere --------------------------------------------------------------------------------
+
+
+def places(node: Any, found: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """Every (dataclass, field name) and (list, index) below a node."""
+    if dataclasses.is_dataclass(node):
+        for field in dataclasses.fields(node):
+            found.append((node, field.name))
+            places(getattr(node, field.name), found)
+    elif isinstance(node, list):
+        for i, item in enumerate(node):
+            found.append((node, i))
+            if dataclasses.is_dataclass(item):
+                places(item, found)
+    return found
+
+
+def damaged(value: Any, rng: np.random.Generator, others: list[Any]) -> Any:
+    """Another value of the same type, or something else that may stand there."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        near = [value + 1, value - 1, value * 2]
+        return rng.choice(np.array(NUMBERS + near, dtype=object))
+    if isinstance(value, float):
+        return float(rng.choice([0.0, float("nan"), float("inf"), 1e300, -1.0]))
+    if isinstance(value, str):
+        return str(rng.choice(["", "x", value + value, value[:-1], "x" * 5000]))
+    if isinstance(value, list) and value:
+        kind = rng.integers(5)
+        if kind == 0:
+            return []
+        if kind == 1:
+            return value[:-1]
+        if kind == 2:
+            return value + value
+        return value[::-1] if kind == 3 else [value[0]] * int(rng.integers(1, 60))
+    same = [o for o in others if type(o).__module__ == type(value).__module__]
+    return copy.deepcopy(same[rng.integers(len(same))]) if same and rng.random() < 0.8 else None
+
+
+def random_damage(pte: bytes, rng: np.random.Generator) -> bytes | None:
+    """A program with one to four changes; None where it cannot be written down."""
+    file = deserialize_pte_binary(pte)
+    program = file.program
+    spots = places(program.execution_plan, [])
+    spots = [s for s in spots if s[1] not in ("stacktrace", "storage", "requires_grad")]
+    bodies = [getattr(o, k) for o, k in spots if k in ("val", "instr_args")]
+    for _ in range(int(rng.integers(1, 5))):
+        owner, key = spots[rng.integers(len(spots))]
+        try:
+            old = owner[key] if isinstance(owner, list) else getattr(owner, key)
+        except IndexError:
+            continue
+        new = damaged(old, rng, bodies)
+        if isinstance(owner, list):
+            owner[key] = new
+        else:
+            setattr(owner, key, new)
+    try:
+        return serialize(program, file)
+    except Exception:  # the serializer's own checks: many kinds
+        return None
+
+
+# ---- named -----------------------------------------------------------------------------------
+
+Change = Callable[[schema.Program, schema.ExecutionPlan], None]
+CASES: dict[str, Change] = {}
+
+
+def case(change: Change) -> Change:
+    CASES[change.__name__] = change
+    return change
+
+
+def tensors(plan: schema.ExecutionPlan) -> list[schema.Tensor]:
+    return [v.val for v in plan.values if isinstance(v.val, schema.Tensor)]
+
+
+def kernel(plan: schema.ExecutionPlan) -> schema.KernelCall:
+    calls = [i.instr_args for i in plan.chains[0].instructions]
+    return next(c for c in calls if isinstance(c, schema.KernelCall))
+
+
+def first(plan: schema.ExecutionPlan) -> schema.Tensor:
+    """The first input, a tensor."""
+    value = plan.values[plan.inputs[0]].val
+    assert isinstance(value, schema.Tensor)
+    return value
+
+
+def insert(plan: schema.ExecutionPlan, arguments: Any) -> None:
+    plan.chains[0].instructions.insert(0, schema.Instruction(arguments))
+
+
+@case
+def input_out_of_range(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    plan.inputs[0] = len(plan.values)
+
+
+@case
+def input_negative(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    plan.inputs[0] = -1
+
+
+@case
+def output_out_of_range(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    plan.outputs[0] = 2**31 - 1
+
+
+@case
+def op_index_out_of_range(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    kernel(plan).op_index = len(plan.operators)
+
+
+@case
+def op_index_negative(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    kernel(plan).op_index = -1
+
+
+@case
+def argument_out_of_range(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    kernel(plan).args[0] = len(plan.values)
+
+
+@case
+def argument_of_wrong_kind(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    plan.values.append(schema.EValue(schema.String("x")))
+    kernel(plan).args[0] = len(plan.values) - 1
+
+
+@case
+def too_few_arguments(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    del kernel(plan).args[1:]
+
+
+@case
+def no_arguments(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    kernel(plan).args = None  # type: ignore[assignment]
+
+
+@case
+def size_negative(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    first(plan).sizes[0] = -2
+
+
+@case
+def sizes_overflow(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    tensor = first(plan)
+    tensor.sizes, tensor.dim_order = [2**31 - 1] * 5, [0, 1, 2, 3, 4]
+
+
+@case
+def size_beyond_arena(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    for tensor in tensors(plan):
+        if tensor.allocation_info:
+            tensor.sizes = [n * 1000 for n in tensor.sizes]
+
+
+@case
+def rank_too_large(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    tensor = first(plan)
+    tensor.sizes, tensor.dim_order = [1] * 100, list(range(100))
+
+
+@case
+def dim_order_is_no_permutation(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    tensor = first(plan)
+    tensor.dim_order = [len(tensor.sizes) - 1] * len(tensor.sizes)
+
+
+@case
+def dim_order_too_short(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    first(plan).dim_order = []
+
+
+@case
+def no_sizes(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    first(plan).sizes = None  # type: ignore[assignment]
+
+
+@case
+def dtype_unknown(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    first(plan).scalar_type = 99  # type: ignore[assignment]
+
+
+@case
+def storage_offset(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    first(plan).storage_offset = 4
+
+
+@case
+def memory_id_out_of_range(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    for tensor in tensors(plan):
+        if tensor.allocation_info:
+            tensor.allocation_info.memory_id = 77
+
+
+@case
+def memory_offset_huge(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    for tensor in tensors(plan):
+        if tensor.allocation_info:
+            tensor.allocation_info.memory_offset_low = 2**32 - 16
+            tensor.allocation_info.memory_offset_high = 2**32 - 1
+
+
+@case
+def arena_huge(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    plan.non_const_buffer_sizes = [0, 2**60]
+
+
+@case
+def arena_negative(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    plan.non_const_buffer_sizes = [0, -1]
+
+
+@case
+def no_arenas(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    plan.non_const_buffer_sizes = None  # type: ignore[assignment]
+
+
+@case
+def constant_out_of_range(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    tensor = first(plan)
+    tensor.data_buffer_idx, tensor.allocation_info = 1000, None
+
+
+@case
+def jump_negative(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    plan.values.append(schema.EValue(schema.Bool(False)))
+    insert(plan, schema.JumpFalseCall(len(plan.values) - 1, -1))
+
+
+@case
+def jump_forever(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    plan.values.append(schema.EValue(schema.Bool(False)))
+    insert(plan, schema.JumpFalseCall(len(plan.values) - 1, 0))
+
+
+@case
+def jump_on_a_string(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    plan.values.append(schema.EValue(schema.String("x")))
+    insert(plan, schema.JumpFalseCall(len(plan.values) - 1, 1))
+
+
+@case
+def move_of_another_kind(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    plan.values.append(schema.EValue(schema.Int(1)))
+    insert(plan, schema.MoveCall(len(plan.values) - 1, plan.inputs[0]))
+
+
+@case
+def move_into_a_list(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    plan.values.append(schema.EValue(schema.TensorList([plan.inputs[0]])))
+    insert(plan, schema.MoveCall(plan.inputs[0], len(plan.values) - 1))
+
+
+@case
+def move_out_of_range(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    insert(plan, schema.MoveCall(plan.inputs[0], 2**31 - 1))
+
+
+@case
+def free_of_a_number(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    plan.values.append(schema.EValue(schema.Int(1)))
+    insert(plan, schema.FreeCall(len(plan.values) - 1))
+
+
+@case
+def free_before_use(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    insert(plan, schema.FreeCall(kernel(plan).args[0]))
+
+
+@case
+def delegate_out_of_range(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    insert(plan, schema.DelegateCall(0, [plan.inputs[0]]))
+
+
+@case
+def delegate_without_payload(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    plan.delegates.append(schema.BackendDelegate("ExecutorBackend", None, []))  # type: ignore
+
+
+@case
+def delegate_without_id(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    reference = schema.BackendDelegateDataReference(schema.DataLocation.INLINE, 0)
+    plan.delegates.append(schema.BackendDelegate(None, reference, []))  # type: ignore
+
+
+@case
+def tensor_list_of_itself(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    plan.values.append(schema.EValue(schema.TensorList([len(plan.values)])))
+
+
+@case
+def tensor_lists_in_a_circle(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    n = len(plan.values)
+    plan.values.append(schema.EValue(schema.OptionalTensorList([n + 1])))
+    plan.values.append(schema.EValue(schema.OptionalTensorList([n])))
+
+
+@case
+def int_list_of_tensors(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    plan.values.append(schema.EValue(schema.IntList([plan.inputs[0]])))
+
+
+@case
+def int_list_out_of_range(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    plan.values.append(schema.EValue(schema.IntList([2**62])))
+
+
+@case
+def list_without_items(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    plan.values.append(schema.EValue(schema.TensorList(None)))  # type: ignore[arg-type]
+
+
+@case
+def string_without_characters(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    plan.values.append(schema.EValue(schema.String(None)))  # type: ignore[arg-type]
+
+
+@case
+def no_values(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    plan.values = None  # type: ignore[assignment]
+
+
+@case
+def no_chains(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    plan.chains = None  # type: ignore[assignment]
+
+
+@case
+def no_instructions(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    plan.chains[0].instructions = None  # type: ignore[assignment]
+
+
+@case
+def no_inputs(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    plan.inputs = None  # type: ignore[assignment]
+
+
+@case
+def operator_without_name(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    plan.operators[0].name = None  # type: ignore[assignment]
+
+
+@case
+def method_without_name(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    plan.name = None  # type: ignore[assignment]
+
+
+@case
+def methods_of_one_name(program: schema.Program, plan: schema.ExecutionPlan) -> None:
+    program.execution_plan.append(copy.deepcopy(plan))
+
+
+def hostile(pte: bytes, change: Change) -> bytes:
+    """A program with one named change to its first method."""
+    file = deserialize_pte_binary(pte)
+    change(file.program, file.program.execution_plan[0])
+    return serialize(file.program, file)

@@ -1,0 +1,49 @@
+"""Writes the programs that the fuzzer starts from: python make_programs.py DIRECTORY [SEED].
+
+Ten small models of the zoo, one program per operator with random calls, and programs of both
+kinds with hostile values that the official serializer wrote. Damage to bytes is the fuzzer's own.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+
+MODELS = ["mlp", "accumulator", "cond", "cond_twice", "map_loop", "symbolic", "kv_cache_slice",
+          "channels_last", "scalar_inputs", "dynamic_batch"]  # fmt: skip
+BASE = "dynamic_batch"  # of the named cases
+
+
+def write_all(folder: Path, seed: int = 1, variants: int = 20) -> int:
+    """Writes everything; gives the number of files."""
+    import random_calls
+    from hostile import CASES, hostile, random_damage
+    from zoo import export
+
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {f"model_{name}": export(name) for name in MODELS}
+    rng = np.random.default_rng(seed)
+    for name in MODELS:
+        for i in range(variants):
+            damaged = random_damage(export(name), rng)
+            if damaged is not None:
+                files[f"value_{name}_{i}"] = damaged
+    for name, change in CASES.items():
+        files[f"case_{name}"] = hostile(export(BASE), change)
+    for name, data in random_calls.programs(seed):
+        files[f"op_{name}"] = data
+        damaged = random_damage(data, rng)
+        if damaged is not None:
+            files[f"opvalue_{name}"] = damaged
+    for name, data in files.items():
+        (folder / f"{name}.pte").write_bytes(data)
+    return len(files)
+
+
+if __name__ == "__main__":
+    print(write_all(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1), "programs")
