@@ -16,10 +16,17 @@ enum { HEADER = EC_ALIGN, FIRST_BLOCK = 4096 };
 
 static char *block_bytes(ec_arena_block *block) { return (char *)block + HEADER; }
 
+/* The fuzzer gives every allocation a block of its own: a sanitizer then sees its end. */
+#ifdef EC_ARENA_EXACT
+enum { EXACT = 1 };
+#else
+enum { EXACT = 0 };
+#endif
+
 static ec_arena_block *grow(ec_arena *arena, size_t need) {
   size_t size = arena->blocks ? arena->blocks->size : FIRST_BLOCK / 2;
   if (size > SIZE_MAX / 4) return NULL;
-  size = size * 2 > need ? size * 2 : need;
+  size = size * 2 > need && !EXACT ? size * 2 : need;
   size_t total;
   if (!ec_add_size(size, HEADER, &total)) return NULL;
   ec_arena_block *block = ec_alloc(total);
@@ -34,7 +41,7 @@ static ec_arena_block *grow(ec_arena *arena, size_t need) {
 
 void *ec_arena_alloc(ec_arena *arena, size_t size, size_t align) {
   size_t at = (arena->used + align - 1) & ~(align - 1);
-  if (!arena->blocks || !ec_in_range(at, size, arena->blocks->size)) {
+  if (EXACT || !arena->blocks || !ec_in_range(at, size, arena->blocks->size)) {
     if (!grow(arena, size)) return NULL;
     at = 0;
   }

@@ -143,11 +143,9 @@ ec_status ec_pte_open(ec_pte *out, const uint8_t *data, size_t size, ec_verifica
   return EC_OK;
 }
 
+/* An empty segment needs no place: the writer leaves segment_base 0 where all are empty. */
 ec_status ec_pte_segment(const ec_pte *pte, uint64_t index, ec_bytes *out, ec_error *err) {
   ec_fb_vec segments = ec_fb_vector(pte->root, EC_PTE_Program_segments);
-  if (pte->segment_base == 0)
-    return ec_fail(err, EC_INVALID_PROGRAM, "segment %" PRIu64 " of a file without segments",
-                   index);
   if (index >= segments.count)
     return ec_fail(err, EC_INVALID_PROGRAM,
                    "segment %" PRIu64 ", but the program has %" PRIu32 " segments", index,
@@ -156,6 +154,12 @@ ec_status ec_pte_segment(const ec_pte *pte, uint64_t index, ec_bytes *out, ec_er
   uint64_t offset = ec_fb_u64(segment, EC_PTE_DataSegment_offset);
   uint64_t size = ec_fb_u64(segment, EC_PTE_DataSegment_size);
   uint64_t room = pte->size - pte->segment_base;
+  *out = (ec_bytes){pte->data, 0};
+  if (size == 0) return EC_OK;
+  if (pte->segment_base == 0)
+    return ec_fail(err, EC_INVALID_PROGRAM,
+                   "segment %" PRIu64 " has %" PRIu64 " bytes, but the file has no segments",
+                   index, size);
   if (pte->segment_data_size) room = pte->segment_data_size;
   if (!ec_in_range(offset, size, room))
     return ec_fail(err, EC_INVALID_PROGRAM,

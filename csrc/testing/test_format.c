@@ -36,7 +36,7 @@ void ec_test_pte_header(ec_test *t) {
   ec_sample_poke(&b, 12, 23, 4);
   EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "23 bytes");
   memcpy(b.data + 8, "eh01", 4); /* no header that is known: the whole file is the program */
-  EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "without segments");
+  EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "no segments");
   ec_sample_pte(&b);
   ec_sample_poke(&b, 0, 4, 4);
   EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "root table at 4");
@@ -114,7 +114,8 @@ void ec_test_pte_segments(ec_test *t) {
   EC_CHECK_FAILS(t, segment_with(&b, 3, 32, 16, &s, &err), &err, EC_INVALID_PROGRAM, "3 segments");
   EC_CHECK_FAILS(t, segment_with(&b, UINT64_MAX, 32, 16, &s, &err), &err, EC_INVALID_PROGRAM, "");
   EC_CHECK_FAILS(t, segment_with(&b, 1, 49, 16, &s, &err), &err, EC_INVALID_PROGRAM, "not fit");
-  EC_CHECK_FAILS(t, segment_with(&b, 1, 65, 0, &s, &err), &err, EC_INVALID_PROGRAM, "not fit");
+  EC_CHECK_OK(t, segment_with(&b, 1, 65, 0, &s, &err), &err); /* empty: it needs no place */
+  EC_CHECK_FAILS(t, segment_with(&b, 1, 65, 1, &s, &err), &err, EC_INVALID_PROGRAM, "not fit");
   EC_CHECK_FAILS(t, segment_with(&b, 1, UINT64_MAX, 16, &s, &err), &err, EC_INVALID_PROGRAM, "");
   EC_CHECK_FAILS(t, segment_with(&b, 1, 16, UINT64_MAX - 8, &s, &err), &err, EC_INVALID_PROGRAM,
                  "not fit");
@@ -124,7 +125,7 @@ void ec_test_pte_segments(ec_test *t) {
   EC_CHECK_OK(t, segment_with(&b, 1, 56, 16, &s, &err), &err);
   ec_sample_poke(&b, 24, 0, 8);
   EC_CHECK_FAILS(t, segment_with(&b, 1, 56, 16, &s, &err), &err, EC_INVALID_PROGRAM,
-                 "without segments");
+                 "no segments");
 }
 
 void ec_test_pte_constants(ec_test *t) {
