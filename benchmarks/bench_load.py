@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import CACHE, OFFICIAL, OURS, Row, Table, alternate, alternate_children
-from benchmarks.common import core_library, megabytes, open_official, open_ours, rounds_for
+from benchmarks.common import megabytes, open_official, open_ours, rounds_for
 from benchmarks.common import seconds, zoo_program
 
 MODELS = ("mlp", "mobilenet_v2", "bert", "gpt2", "llama")
@@ -70,7 +70,10 @@ def load_row(what: str, path: Path, budget: float) -> Row:
 
 def verify_share(path: Path, load: float) -> str:
     """What the structural checks, which are always on, take of the time to load a program."""
-    time_verify = ctypes.CDLL(str(core_library())).ec_testing_time_verify
+    import build_core  # of tests/
+
+    library = os.environ.get("EXECUTORCH_C_CORE_LIB") or str(build_core.build())
+    time_verify = ctypes.CDLL(library).ec_testing_time_verify
     time_verify.restype = ctypes.c_double
     spent = time_verify(os.fsencode(path), 100)
     assert spent > 0

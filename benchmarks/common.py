@@ -171,16 +171,6 @@ def zoo_program(name: str) -> tuple[Path, list[Any]]:
     return path, exported.calls[method][0].inputs
 
 
-def core_library() -> Path:
-    """The C core with its test functions, for what Python cannot see."""
-    given = os.environ.get("EXECUTORCH_C_CORE_LIB")
-    if given:
-        return Path(given)
-    build = CACHE / "core"
-    subprocess.run(["make", "-s", "-C", "csrc", f"BUILD={build}", "shared"], cwd=ROOT, check=True)
-    return build / "libexecutorch_c.so"
-
-
 # ---- child processes -------------------------------------------------------------------------
 
 REPORT = """
