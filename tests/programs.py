@@ -21,10 +21,12 @@ import copy
 import faulthandler
 import os
 import pickle
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import executorch_c
 import numpy as np
 from executorch.exir import schema
 from executorch.exir._serialize._program import (
@@ -34,8 +36,8 @@ from executorch.exir._serialize._program import (
 )
 from single_op import BOUNDED, DTYPES, STATIC, UNBOUND, WIDTHS
 
-__all__ = ["BOUNDED", "STATIC", "UNBOUND", "Constants", "Outcome", "Plan", "V", "build", "edited",
-           "reference", "schema"]  # fmt: skip
+__all__ = ["BOUNDED", "STATIC", "UNBOUND", "Constants", "Outcome", "Plan", "V", "adding", "build",
+           "edited", "load", "reference", "schema"]  # fmt: skip
 
 
 class V(int):
@@ -234,6 +236,23 @@ def edited(pte: bytes, edit: Any, **options: Any) -> bytes:
     return bytes(serialize_pte_binary(file, **options))
 
 
+def adding(count: int = 1) -> tuple[Plan, list[V]]:
+    """A method of one input and `count` additions in a chain; 2x, 3x, ..."""
+    plan = Plan()
+    x = plan.input((4,))
+    values = [x]
+    for _ in range(count):
+        values.append(plan.tensor((4,)))
+        plan.call("aten::add.out", x, values[-2], 1, values[-1])
+    plan.take(values[-1])
+    return plan, values
+
+
+def load(pte: bytes, name: str = "forward", **options: Any) -> executorch_c.Method:
+    """A method of a program in executorch_c."""
+    return executorch_c.Runtime.get().load_program(pte, **options).load_method(name)
+
+
 # ---------------------------------------------------------------------------------------------
 # The official runtime, in a process that may crash
 # ---------------------------------------------------------------------------------------------
@@ -250,6 +269,10 @@ class Outcome:
     every: list[list[Any]] | None = None
     error: str | None = None
     signal: int | None = None
+
+    @property
+    def crashed(self) -> bool:
+        return self.signal in (signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE, signal.SIGBUS)
 
 
 def _run_official(pte: bytes, calls: Sequence[tuple[str, Sequence[Any]]]) -> Outcome:

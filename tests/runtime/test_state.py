@@ -7,17 +7,16 @@ import gc
 import threading
 from typing import Any
 
+import executorch_c
 import numpy as np
 import pytest
 import torch
 import zoo
 from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
-from exports import export
-from programs import BOUNDED, Constants, Plan, build, reference
-from torch import Tensor
-
-import executorch_c
 from executorch_c import InvalidArgumentError, InvalidStateError, NotFoundError, Runtime
+from exports import export
+from programs import BOUNDED, Constants, Plan, build, load, reference
+from torch import Tensor
 
 ONES = np.ones(4, np.float32)
 
@@ -32,10 +31,6 @@ class Counter(torch.nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         self.total += x
         return self.total * 2.0
-
-
-def load(pte: bytes, name: str = "forward", **options: Any) -> executorch_c.Method:
-    return Runtime.get().load_program(pte, **options).load_method(name)
 
 
 def steps(module: torch.nn.Module, values: list[np.ndarray]) -> list[np.ndarray]:
@@ -240,7 +235,7 @@ def test_buffers_without_planned_memory_in_a_program_without_arenas() -> None:
 
 
 def test_shared_buffers() -> None:
-    """Two methods over one buffer, planned by share_mutable_buffers=True, as a script for the reference expects."""
+    """Two methods over one buffer, planned by share_mutable_buffers=True."""
     exported = zoo.load("shared_state")
     names = list(exported.calls)
     loaded = Runtime.get().load_program(exported.pte)
