@@ -173,4 +173,4 @@ def test_huge_windows(ceil_mode):
         else:
             assert found.shape == index.shape
     (found,) = run(AVG, [X, [2**40], [2**40], [2**39], False, True, None, Out((1, 2, 1, 1))])
-    np.testing.assert_allclose(found.ravel(), 25 / 2.0**78, 1e-6)
+    np.testing.assert_allclose(found.ravel(), 25 / 2.0**80, 1e-6)
