@@ -1,67 +1,29 @@
-"""Compares one operator of the C core with torch eager, on the fast and on the reference loops."""
+"""Compares operators that sum many products with eager: tolerances in units of the dtype's last
+place, relative to the largest result, and both the fast and the reference loops."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import ml_dtypes
 import numpy as np
-import torch
-from op_harness import Out, np_dtype, run
+from eager import COMPLEX, array, eager, to_numpy, to_torch
+from eager import FLOATING as FLOATS
+from op_harness import Out, run
 
-INTS = ["uint8", "int8", "int16", "int32", "int64"]
+__all__ = ["COMPLEX", "FLOATS", "HALVES", "INTS", "channels_last", "check", "eager", "make",
+           "to_numpy", "to_torch"]  # fmt: skip
+
+INTS = ["uint8", "int8", "int16", "int32", "int64"]  # what eager's heavier operators take
 HALVES = ["float16", "bfloat16"]
-FLOATS = [*HALVES, "float32", "float64"]
-COMPLEX = ["complex64", "complex128"]
-EVERY = [*INTS, "uint16", "uint32", "uint64", *FLOATS, *COMPLEX, "bool"]
-# One unit in the last place at 1, by which tolerances are scaled.
+# One unit in the last place at 1.
 EPSILON = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52,
            "complex64": 2.0**-23, "complex128": 2.0**-52}  # fmt: skip
 
 
 def make(rng: np.random.Generator, dtype: str, shape: tuple[int, ...], order=None) -> np.ndarray:
-    """Random numbers, laid out in memory with the dimensions in `order` (outermost first)."""
-    if dtype == "bool":
-        a = rng.integers(0, 2, shape)
-    elif dtype in EPSILON:
-        a = rng.standard_normal(shape)
-        if dtype in COMPLEX:
-            a = a + 1j * rng.standard_normal(shape)
-    else:
-        a = rng.integers(0 if dtype.startswith("u") else -9, 10, shape)
-    a = np.asarray(a).astype(np_dtype(dtype))
-    return laid_out(a, order) if order else a
-
-
-def laid_out(a: np.ndarray, order) -> np.ndarray:
-    return np.ascontiguousarray(a.transpose(order)).transpose(np.argsort(order))
+    return array(rng, shape, dtype, order)
 
 
 def channels_last(rank: int) -> tuple[int, ...]:
     return (0, *range(2, rank), 1)
-
-
-def to_torch(x: Any) -> Any:
-    """Arrays in their layout become tensors; lists and numbers stay."""
-    if isinstance(x, np.ndarray):
-        if x.dtype.name == "bfloat16":
-            return torch.from_numpy(x.view(np.uint16).copy("K")).view(torch.bfloat16)
-        return torch.from_numpy(x)
-    return x
-
-
-def to_numpy(t: torch.Tensor) -> np.ndarray:
-    if t.dtype == torch.bfloat16:
-        return t.contiguous().view(torch.uint16).numpy().view(ml_dtypes.bfloat16)
-    return t.numpy()
-
-
-def eager(name: str, args: list) -> list[np.ndarray]:
-    """What torch's functional form of an out operator gives."""
-    packet, _, overload = name.removeprefix("aten::").partition(".")
-    overload = overload.removesuffix("out").removesuffix("_") or "default"
-    result = getattr(getattr(torch.ops.aten, packet), overload)(*[to_torch(a) for a in args])
-    return [to_numpy(t) for t in (result if isinstance(result, tuple | list) else (result,))]
 
 
 def assert_close(found: np.ndarray, wanted: np.ndarray, ulps: float, what: str = "") -> None:

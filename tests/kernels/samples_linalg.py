@@ -1,0 +1,43 @@
+"""Sample arguments of the operators in csrc/kernels/linalg, by operator name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from eager import array
+
+SIZES = [(1, 5, 40), (3, 20, 37), (40, 9, 2), (2, 0, 3), (0, 2, 3)]  # m, k, n
+ORDERS = [(0, 1), (1, 0)]
+
+
+def mm(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for i, (m, k, n) in enumerate(SIZES):
+        yield [array(rng, (m, k), dtype, ORDERS[i % 2]), array(rng, (k, n), dtype, ORDERS[i // 2 % 2])]
+
+
+def bmm(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for m, k, n in SIZES:
+        yield [array(rng, (3, m, k), dtype), array(rng, (3, k, n), dtype, (0, 2, 1))]
+
+
+def addmm(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for (beta, alpha), (m, k, n) in zip([(1, 1), (2, 3), (0, 1), (1, 0), (1, 2)], SIZES, strict=True):
+        for shape in ((m, n), (n,), (m, 1), ()):
+            yield [array(rng, shape, dtype), array(rng, (m, k), dtype), array(rng, (k, n), dtype),
+                   beta, alpha]  # fmt: skip
+
+
+def linear(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for m, k, n in SIZES:
+        yield [array(rng, (m, k), dtype), array(rng, (n, k), dtype), array(rng, (n,), dtype)]
+    yield [array(rng, (2, 3, 5), dtype, (1, 2, 0)), array(rng, (4, 5), dtype), None]
+    yield [array(rng, (5,), dtype), array(rng, (4, 5), dtype, (1, 0)), None]
+
+
+SAMPLES = {
+    "aten::mm.out": mm,
+    "aten::bmm.out": bmm,
+    "aten::addmm.out": addmm,
+    "aten::linear.out": linear,
+}
