@@ -14,8 +14,8 @@ static ec_status check(const ec_backend *b, ec_error *err) {
                    b ? b->abi_version : 0, EC_BACKEND_ABI_VERSION);
   if (b->struct_size < sizeof *b || !b->id || !b->id[0] || !b->init || !b->execute)
     return ec_fail(err, EC_INVALID_ARGUMENT,
-                   "backend '%s' is incomplete: id, init and execute are needed, and a struct of at "
-                   "least %zu bytes (found %zu)",
+                   "backend '%s' is incomplete: id, init and execute are needed, and a struct of "
+                   "at least %zu bytes (found %zu)",
                    b->struct_size >= sizeof *b && b->id ? b->id : "?", sizeof *b, b->struct_size);
   return EC_OK;
 }

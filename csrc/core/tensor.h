@@ -8,7 +8,11 @@
 #include "core/limits.h"
 
 /* As in the file: which sizes may change. */
-typedef enum ec_dynamism { EC_STATIC = 0, EC_DYNAMIC_BOUND = 1, EC_DYNAMIC_UNBOUND = 2 } ec_dynamism;
+typedef enum ec_dynamism {
+  EC_STATIC = 0,
+  EC_DYNAMIC_BOUND = 1,
+  EC_DYNAMIC_UNBOUND = 2
+} ec_dynamism;
 
 enum {
   EC_TENSOR_READONLY = 1 /* data must not be written: a constant, or a caller's array */

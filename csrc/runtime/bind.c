@@ -33,6 +33,7 @@ static bool has_layout(const ec_tensor *t, const ec_array *a) {
 ec_status ec_method_bind_input(ec_method *m, size_t index, const ec_array *array, ec_error *err) {
   ec_input_slot *slot = NULL;
   char text[EC_SHAPE_TEXT];
+  size_t shown = array->rank < EC_MAX_RANK ? array->rank : EC_MAX_RANK;
   EC_TRY(find_input(m, index, &slot, err));
   if (slot->value->kind != EC_KIND_TENSOR) return wrong_kind(m, index, "an array", err);
   ec_tensor *t = slot->value->as.tensor;
@@ -43,9 +44,8 @@ ec_status ec_method_bind_input(ec_method *m, size_t index, const ec_array *array
   if (array->rank != t->rank)
     return ec_fail(err, EC_INVALID_ARGUMENT,
                    "method '%s', input %zu: shape %s has %zu dimensions, expected %u", m->name,
-                   index,
-                   ec_shape_text(array->sizes, array->rank < EC_MAX_RANK ? array->rank : EC_MAX_RANK, text, sizeof text),
-                   array->rank, t->rank);
+                   index, ec_shape_text(array->sizes, shown, text, sizeof text), array->rank,
+                   t->rank);
   ec_status status = ec_tensor_set_sizes(t, array->rank, array->sizes, err);
   if (status != EC_OK) return ec_fail_in(err, status, "method '%s', input %zu", m->name, index);
   slot->array = *array;
@@ -70,8 +70,8 @@ ec_status ec_method_bind_scalar(ec_method *m, size_t index, ec_scalar scalar, ec
   /* Slots that instructions change are compared with what was traced. */
   const ec_value *traced =
       m->first_values ? &m->first_values[slot->value - m->values] : slot->value;
-  bool fits = ec_is_number(traced) && (traced->kind == EC_KIND_BOOL) == (scalar.kind == EC_KIND_BOOL);
-  if (!fits) return wrong_kind(m, index, ec_kind_name(scalar.kind), err);
+  if (!ec_is_number(traced) ||
+      (traced->kind == EC_KIND_BOOL) != (scalar.kind == EC_KIND_BOOL)) return wrong_kind(m, index, ec_kind_name(scalar.kind), err);
   if (!same_number(traced, scalar))
     return ec_fail(err, EC_INVALID_ARGUMENT,
                    "method '%s', input %zu: %.17g, but the program was exported for %.17g only",
@@ -86,7 +86,7 @@ ec_status ec_method_bind_string(ec_method *m, size_t index, const char *text, ec
   if (slot->value->kind != EC_KIND_STRING) return wrong_kind(m, index, "a string", err);
   if (strcmp(slot->value->as.string, text) != 0)
     return ec_fail(err, EC_INVALID_ARGUMENT,
-                   "method '%s', input %zu: '%.100s', but the program was exported for '%.100s' only",
+                   "method '%s', input %zu: '%.100s', but the program was exported for '%.100s'",
                    m->name, index, text, slot->value->as.string);
   slot->binding = EC_BOUND_VALUE;
   return EC_OK;

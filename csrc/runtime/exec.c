@@ -162,7 +162,8 @@ static ec_status stage(ec_tensor *t, size_t nbytes, void **staging, size_t *size
     ec_free(*staging);
     *staging = ec_alloc_zeroed(nbytes);
     *size = *staging ? nbytes : 0;
-    if (!*staging) return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED, "no memory for %zu bytes", nbytes);
+    if (!*staging)
+      return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED, "no memory for %zu bytes", nbytes);
   }
   t->data = *staging;
   t->capacity = *size;

@@ -49,8 +49,8 @@ ec_status ec_load_memory(ec_method *m, ec_fb_table plan, ec_error *err) {
     ec_fb_table row = ec_fb_vec_table(devices, i);
     uint8_t device = ec_fb_u8(row, EC_PTE_NonConstBufferDevice_device_type);
     if (device != 0)
-      return ec_fail(err, EC_NOT_SUPPORTED, "planned memory on device type %u, only CPU is supported",
-                     device);
+      return ec_fail(err, EC_NOT_SUPPORTED,
+                     "planned memory on device type %u, only CPU is supported", device);
   }
   EC_TRY(ec_arena_array(&m->arena, sizes.count, sizeof *m->planned, "planned memory", &m->planned,
                         err));

@@ -12,7 +12,8 @@ static ec_status load_names(ec_program *p, ec_error *err) {
   if (p->plans.count > EC_MAX_METHODS)
     return ec_fail(err, EC_NOT_SUPPORTED, "%u methods, at most %d are supported", p->plans.count,
                    EC_MAX_METHODS);
-  EC_TRY(ec_arena_array(&p->arena, p->plans.count, sizeof *p->names, "method names", &p->names, err));
+  EC_TRY(ec_arena_array(&p->arena, p->plans.count, sizeof *p->names, "method names", &p->names,
+                        err));
   for (uint32_t i = 0; i < p->plans.count; i++) {
     p->names[i] = ec_fb_string(ec_fb_vec_table(p->plans, i), EC_PTE_ExecutionPlan_name);
     if (!p->names[i])

@@ -58,7 +58,8 @@ static ec_status place_planned(ec_method *m, ec_fb_table alloc, const ec_tensor 
                    "%zu bytes at offset %" PRIu64 " do not fit into planned memory %u of %zu bytes",
                    home->nbytes, home->offset, id, m->planned_sizes[id]);
   if (home->offset % item_align(t) != 0)
-    return ec_fail(err, EC_INVALID_PROGRAM, "offset %" PRIu64 " is not a multiple of %zu bytes (%s)",
+    return ec_fail(err, EC_INVALID_PROGRAM,
+                   "offset %" PRIu64 " is not a multiple of %zu bytes (%s)",
                    home->offset, item_align(t), ec_dtype_name(ec_tensor_dtype(t)));
   home->arena = id;
   home->data = m->planned[id] + home->offset;
@@ -98,8 +99,8 @@ static ec_status find_external(const ec_method *m, const ec_tensor *t, const cha
                    ec_dtype_name(ec_tensor_dtype(t)),
                    ec_shape_text(t->sizes, t->rank, want, sizeof want));
   if (entry->bytes.size < nbytes)
-    return ec_fail(err, EC_INVALID_EXTERNAL_DATA, "external tensor '%s' has %zu bytes, expected %zu",
-                   name, entry->bytes.size, nbytes);
+    return ec_fail(err, EC_INVALID_EXTERNAL_DATA,
+                   "external tensor '%s' has %zu bytes, expected %zu", name, entry->bytes.size, nbytes);
   *out = entry->bytes;
   return EC_OK;
 }
