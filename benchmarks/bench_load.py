@@ -87,7 +87,7 @@ def measure(quick: bool) -> Table:
     table = Table("Load time", how)
     budget = 0.3 if quick else 3.0
     for name in MODELS:
-        path, _ = zoo_program(name)
+        path, _, _ = zoo_program(name)
         size = path.stat().st_size
         table.rows.append(load_row(f"{name} ({size / 1e3:.0f} kB)", path, budget))
     large = large_program()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from benchmarks.common import OFFICIAL, OURS, Row, Table, alternate, open_official, open_ours
 from benchmarks.common import rounds_for, seconds, to_torch, zoo_program
 
@@ -11,14 +9,9 @@ OFFICIAL_CANNOT = {"channels_last"}
 """Models that the official runtime fails to run (tests/test_models.py says why)."""
 
 
-def model_row(name: str, budget: float) -> Row | None:
-    """One model; None where its file has no method "forward"."""
-    path, inputs = zoo_program(name)
-    try:
-        ours = open_ours(path)
-    except (KeyError, ValueError):
-        return None
-    official = open_official(path)
+def model_row(name: str, budget: float) -> Row:
+    path, method, inputs = zoo_program(name)
+    official, ours = open_official(path, method), open_ours(path, method)
     tensors = to_torch(inputs)
     calls = {
         OFFICIAL: lambda: official.execute(tensors),
@@ -26,24 +19,19 @@ def model_row(name: str, budget: float) -> Row | None:
     }
     rounds = rounds_for(calls, budget, 3, 500)
     found = alternate(calls, rounds)
-    return Row(name, found[OFFICIAL], found[OURS], seconds)
+    what = name if method == "forward" else f"{name}, `{method}`"
+    return Row(what, found[OFFICIAL], found[OURS], seconds)
 
 
 def measure(quick: bool) -> Table:
     import zoo
 
-    how = ("One call of `forward` on random weights, in turn, one process, torch at one thread; "
+    how = ("One call of a method on random weights, in turn, one process, torch at one thread; "
            "programs from `to_edge(...).to_executorch()`: no delegates.")  # fmt: skip
     table = Table("Latency of models without delegates", how, geometric_mean=True)
     names = [name for name in zoo.names() if name not in OFFICIAL_CANNOT]
     if not quick:
         names += [name for name in zoo.names(large=True) if name == "mobilenet_v2_224"]
     for name in names:
-        try:
-            row = model_row(name, 0.2 if quick else 2.0)
-        except RuntimeError as error:
-            print(f"{name}: {error}", file=sys.stderr)
-            continue
-        if row:
-            table.rows.append(row)
+        table.rows.append(model_row(name, 0.2 if quick else 2.0))
     return table

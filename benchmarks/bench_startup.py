@@ -35,7 +35,7 @@ report["import"] = perf_counter() - start
 
 def first_output(name: str, rounds: int) -> list[Row]:
     """Rows on process start to first output of one model."""
-    path, inputs = zoo_program(name)
+    path, _, inputs = zoo_program(name)
     shape = inputs[0].shape
     codes = {who: code.format(shape=shape) for who, code in FIRST_OUTPUT.items()}
     found = alternate_children(codes, rounds, str(path))

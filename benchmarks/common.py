@@ -158,8 +158,8 @@ def to_torch(values: Sequence[Any]) -> list[Any]:
 # ---- programs --------------------------------------------------------------------------------
 
 
-def zoo_program(name: str) -> tuple[Path, list[Any]]:
-    """A model of the zoo as a file, and the inputs of its first call of "forward"."""
+def zoo_program(name: str) -> tuple[Path, str, list[Any]]:
+    """A model of the zoo as a file, its first method, and the inputs of that one's first call."""
     import zoo
 
     CACHE.mkdir(exist_ok=True)
@@ -167,8 +167,8 @@ def zoo_program(name: str) -> tuple[Path, list[Any]]:
     path = CACHE / f"{name}.pte"
     if not path.exists() or path.read_bytes() != exported.pte:
         path.write_bytes(exported.pte)
-    method = "forward" if "forward" in exported.calls else next(iter(exported.calls))
-    return path, exported.calls[method][0].inputs
+    method = next(iter(exported.calls))
+    return path, method, exported.calls[method][0].inputs
 
 
 # ---- child processes -------------------------------------------------------------------------
