@@ -1,0 +1,77 @@
+/* runtime/: a whole program from file to result, and the same with each allocation refused. The
+ * example of the package is found relative to csrc/, where `make check` runs. */
+#include "format/source.h"
+#include "runtime/method.h"
+#include "testing/alloc_fail.h"
+#include "testing/sample.h"
+#include "testing/test.h"
+
+static const char example[] = "../executorch_c/examples/digits.pte";
+
+enum { PIXELS = 64, DIGITS = 10 };
+
+static ec_status run(const ec_program *program, float *result, ec_error *err) {
+  static float image[PIXELS];
+  const int64_t sizes[] = {1, 1, 8, 8}, strides[] = {256, 256, 32, 4};
+  const ec_array array = {image, EC_FLOAT32, 4, sizes, strides};
+  ec_method_options options = {false};
+  ec_method *m = NULL;
+  EC_TRY(ec_method_load(program, "forward", &options, &m, err));
+  for (int i = 0; i < PIXELS; i++) image[i] = (float)(i % 17) / 16;
+  ec_method_lock(m);
+  ec_status status = ec_method_bind_input(m, 0, &array, err);
+  if (status == EC_OK) status = ec_method_execute(m, err);
+  if (status == EC_OK) memcpy(result, ec_method_output(m, 0)->as.tensor->data, DIGITS * 4);
+  ec_method_unlock(m);
+  ec_method_free(m);
+  return status;
+}
+
+static ec_status load_and_run(float *result, ec_error *err) {
+  ec_program_options options = {EC_VERIFY_INTERNAL_CONSISTENCY, false};
+  ec_source file;
+  ec_program *program = NULL;
+  EC_TRY(ec_source_open_file(&file, example, EC_MLOCK_NONE, err));
+  EC_TRY(ec_program_open(&options, &file, NULL, 0, &program, err));
+  ec_status status = run(program, result, err);
+  ec_program_free(program);
+  return status;
+}
+
+void ec_test_runtime_without_memory(ec_test *t) {
+  ec_alloc_fail state;
+  ec_error err = {0};
+  float whole[DIGITS] = {0}, result[DIGITS] = {0};
+  EC_CHECK_OK(t, load_and_run(whole, &err), &err);
+  size_t n = 0;
+  ec_status status = EC_MEMORY_ALLOCATION_FAILED;
+  while (status != EC_OK && n < 10000) {
+    ec_alloc_fail_install(&state);
+    state.fail_at = ++n;
+    status = load_and_run(result, &err);
+    if (state.alive) ec_test_fail(t, __FILE__, __LINE__, "allocation %zu: %zu left", n, state.alive);
+    if (status == EC_OK) break;
+    EC_CHECK_FAILS(t, status, &err, EC_MEMORY_ALLOCATION_FAILED, "no memory");
+  }
+  EC_CHECK(t, n > 10 && n < 10000); /* some were refused, and it ended by itself */
+  EC_CHECK(t, memcmp(whole, result, sizeof whole) == 0);
+}
+
+/* The hand-made program of the format tests is whole but calls what is not there. */
+void ec_test_runtime_refuses_sample(ec_test *t) {
+  ec_build b;
+  ec_error err = {0};
+  ec_source file;
+  ec_program *program = NULL;
+  ec_method *m = NULL;
+  ec_program_options options = {EC_VERIFY_INTERNAL_CONSISTENCY, false};
+  ec_method_options none = {false};
+  ec_sample_pte(&b);
+  EC_CHECK_OK(t, ec_source_open_buffer(&file, b.data, b.size, NULL, NULL, &err), &err);
+  EC_CHECK_OK(t, ec_program_open(&options, &file, NULL, 0, &program, &err), &err);
+  EC_CHECK_FAILS(t, ec_method_load(program, "forward", &none, &m, &err), &err, EC_NOT_FOUND,
+                 "backend 'Backend' is not registered");
+  EC_CHECK_FAILS(t, ec_method_load(program, "backward", &none, &m, &err), &err, EC_NOT_FOUND,
+                 "no method 'backward'; the program has 'forward'");
+  ec_program_free(program);
+}
