@@ -1,0 +1,44 @@
+"""Builds the fuzzer with sanitizers and runs it: shared by the test and by `python -m tests.fuzz`."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+REGRESSION = ROOT / "tests/regression"
+CFLAGS = ("-O1 -g -fsanitize=address,undefined -fno-sanitize-recover "
+          "-DEC_INSTRUCTION_LIMIT=2000 -DEC_ARENA_EXACT")  # fmt: skip
+SANITIZERS = {"ASAN_OPTIONS": "allocator_may_return_null=1:detect_leaks=1"}
+
+
+def build(folder: Path) -> Path:
+    """Builds csrc/testing/fuzz_pte.c into a folder, or the one named EXECUTORCH_C_FUZZ_BUILD."""
+    folder = Path(os.environ.get("EXECUTORCH_C_FUZZ_BUILD", folder))
+    command = ["make", "-C", str(ROOT / "csrc"), f"BUILD={folder}", f"CFLAGS={CFLAGS}",
+               f"-j{os.cpu_count() or 1}", "fuzz"]  # fmt: skip
+    made = subprocess.run(command, capture_output=True, text=True)
+    if made.returncode:
+        raise RuntimeError(f"the fuzzer does not build:\n{made.stderr[-3000:]}")
+    return folder / "fuzz_pte"
+
+
+def run(fuzzer: Path, files: list[Path], cases: int, seed: int, out: Path) -> tuple[bool, str]:
+    """Whether no case failed, and what the fuzzer printed; failing files are in `out`."""
+    out.mkdir(parents=True, exist_ok=True)
+    jobs = min(os.cpu_count() or 1, 16)
+    command = [str(fuzzer), "--cases", str(cases), "--seed", str(seed), "--jobs", str(jobs),
+               "--out", str(out), *map(str, files)]  # fmt: skip
+    found = subprocess.run(command, capture_output=True, text=True,
+                           env={**os.environ, **SANITIZERS})  # fmt: skip
+    errors = found.stderr if len(found.stderr) < 8000 else found.stderr[:8000] + "..."
+    return found.returncode == 0, found.stdout + errors
+
+
+def count(report: str, what: str) -> int:
+    """The number in front of a word of the report."""
+    match = re.search(rf"(\d+) {what}", report)
+    assert match, report
+    return int(match.group(1))
