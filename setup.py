@@ -99,7 +99,8 @@ def compile_parallel(  # the signature is that of CCompiler.compile
         source, suffix = build[target]
         if is_fresh(target, stamp):
             return
-        self._compile(target, source, suffix, cc_args, [*extra, "-MMD", "-MF", target + ".d"], pp_opts)
+        listing = ["-MMD", "-MF", target + ".d"]
+        self._compile(target, source, suffix, cc_args, [*extra, *listing], pp_opts)
         Path(target + ".flags").write_text(stamp)
 
     jobs = int(os.environ.get("EXECUTORCH_C_JOBS", os.cpu_count() or 1))

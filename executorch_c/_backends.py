@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from importlib.metadata import entry_points
+from threading import RLock
 from types import ModuleType
 
 from executorch_c._core import register_backend
@@ -29,15 +30,24 @@ def capsules(found: object) -> Iterator[object]:
         yield found
 
 
+_lock = RLock()
+_looked: list[str] = []
+"""The group, once its entry points are being or have been loaded."""
+
+
 def discover() -> None:
-    """Registers the backends of all entry points; a broken one is a warning, not an error."""
-    for entry in entry_points(group=GROUP):
-        try:
-            for capsule in capsules(entry.load()):
-                register_backend(capsule)
-        except Exception as error:
-            warnings.warn(
-                f"backend '{entry.name}' ({entry.value}) cannot be used: {error}",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+    """Registers the backends of all entry points, once; a broken one is a warning, no error."""
+    with _lock:
+        if _looked:
+            return
+        _looked.append(GROUP)
+        for entry in entry_points(group=GROUP):
+            try:
+                for capsule in capsules(entry.load()):
+                    register_backend(capsule)
+            except Exception as error:
+                warnings.warn(
+                    f"backend '{entry.name}' ({entry.value}) cannot be used: {error}",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )

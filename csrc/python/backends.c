@@ -26,9 +26,10 @@ int ecpy_register_backend(ecpy_state *state, PyObject *capsule) {
 
 int ecpy_discover_backends(ecpy_state *state) {
   if (state->discovered) return 0;
-  state->discovered = 1; /* first: what is loaded may list backends */
+  /* It does its work once; other threads wait for it there. */
   PyObject *result = ecpy_call_python("executorch_c._backends", "discover", NULL);
-  if (!result) state->discovered = 0;
-  Py_XDECREF(result);
-  return result ? 0 : -1;
+  if (!result) return -1;
+  Py_DECREF(result);
+  state->discovered = 1;
+  return 0;
 }

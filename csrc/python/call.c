@@ -110,10 +110,13 @@ PyObject *ecpy_method_run(ecpy_method *self, PyObject *const *items, size_t coun
   if (reserve(&c)) {
     PyErr_NoMemory();
   } else {
-    if (ecpy_inputs_prepare(self, items, count, c.inputs) == 0 &&
-        (!out || ecpy_outs_parse(self, out, c.outs) == 0))
-      result = run_into_new(&c, as_tuple);
-    ecpy_inputs_release(c.inputs, self->input_count);
+    int rc = out ? ecpy_outs_parse(self, out, c.outs) : 0;
+    if (rc == 0) {
+      if (ecpy_inputs_prepare(self, items, count, c.inputs) == 0)
+        result = run_into_new(&c, as_tuple);
+      ecpy_inputs_release(c.inputs, self->input_count);
+    }
+    if (out) ecpy_outs_release(self, c.outs);
   }
   release(&c);
   return result;

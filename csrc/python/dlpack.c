@@ -83,7 +83,7 @@ static PyObject *wrap(ecpy_state *state, const dl_tensor *tensor, PyObject *caps
     return PyErr_Format(PyExc_BufferError, "the array is on device type %d, not in CPU memory",
                         (int)tensor->device.type);
   if (!find_dtype(tensor, &dtype))
-    return PyErr_Format(PyExc_TypeError, "DLPack dtype (code %d, %d bits, %d lanes) is not supported",
+    return PyErr_Format(PyExc_TypeError, "DLPack dtype of code %d, %d bits, %d lanes",
                         tensor->dtype.code, tensor->dtype.bits, tensor->dtype.lanes);
   npy_intp sizes[EC_MAX_RANK], strides[EC_MAX_RANK];
   if (tensor->ndim < 0 || tensor->ndim > EC_MAX_RANK ||

@@ -1,4 +1,4 @@
-/* Inputs of a call: made ready while foreign code may still run, bound when the method is locked. */
+/* Inputs of a call: made ready while foreign code may run, bound when the method is locked. */
 #include "python/state.h"
 
 #include "python/method.h"
@@ -31,7 +31,8 @@ static PyObject *expected_text(const ec_value_info *info) {
   case EC_KIND_TENSOR:
     part = shape_text(&info->tensor);
     if (part)
-      text = PyUnicode_FromFormat("a %s array of shape %U", ec_dtype_name(info->tensor.dtype), part);
+      text = PyUnicode_FromFormat("a %s array of shape %U", ec_dtype_name(info->tensor.dtype),
+                                  part);
     break;
   case EC_KIND_INT:
     text = PyUnicode_FromFormat("the int %lld", (long long)info->scalar.as.i);
@@ -102,8 +103,8 @@ static int count_error(ecpy_method *self, size_t count) {
   if (!list) return -1;
   size_t n = self->input_count;
   ecpy_raise_format(self->state, EC_INVALID_ARGUMENT,
-                    "method '%s' takes %zu input%s%s%U%s, but got %zu", ec_method_name(self->method),
-                    n, n == 1 ? "" : "s", n ? ": " : "", list, n ? "" : "", count);
+                    "method '%s' takes %zu input%s%s%U, but got %zu", info->name, n,
+                    n == 1 ? "" : "s", n ? ": " : "", list, count);
   Py_DECREF(list);
   return -1;
 }

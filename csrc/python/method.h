@@ -61,11 +61,10 @@ void ecpy_inputs_release(ecpy_input *inputs, size_t count);
 /* Binds all inputs of the locked method. */
 ec_status ecpy_inputs_bind(ecpy_method *self, const ecpy_input *inputs, ec_error *err);
 
-/* Whether an array's memory overlaps that of an input, or of an array of `others` (a list or
- * tuple whose items may be NULL). */
+/* Whether the bytes that two arrays span overlap. */
 bool ecpy_overlaps(PyArrayObject *array, PyArrayObject *other);
 
-/* Raises InvalidArgument: "method 'forward', input 1: <sentence>; expected <what>". Returns NULL. */
+/* Raises "method 'forward', input 1: <sentence>; expected <what>" and returns NULL. */
 void *ecpy_input_error(ecpy_method *self, size_t index, const char *format, ...);
 
 /* ---- outputs ---- */
@@ -74,8 +73,10 @@ void *ecpy_input_error(ecpy_method *self, size_t index, const char *format, ...)
 PyArrayObject *ecpy_new_array(PyArray_Descr *descr, size_t rank, const npy_intp *sizes,
                               const npy_intp *strides, bool row_major);
 
-/* Checks out= and gives the array for each output: `outs` (count of outputs) borrowed or NULL. */
+/* Checks out= and gives the array for each output, or NULL, in `outs`. They are held, as another
+ * thread may change a list; ecpy_outs_release lets go, after failure too. */
 int ecpy_outs_parse(ecpy_method *self, PyObject *out, PyArrayObject **outs);
+void ecpy_outs_release(ecpy_method *self, PyArrayObject **outs);
 
 /* Puts a new array for each output of fixed shape into `results`, or the one given by the caller
  * where it can be written directly; binds them. -1 with an exception or with a filled `err`. */

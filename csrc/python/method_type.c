@@ -130,9 +130,9 @@ PyDoc_STRVAR(
     "    method.execute([x, y])    a list of outputs (the official call)\n"
     "    method(x, y)              one output as it is, several as a tuple\n\n"
     "Inputs are given in the program's order, one for each:\n\n"
-    "- for a tensor: a NumPy array or scalar of the program's dtype and shape, with any strides; a\n"
-    "  Python number, or a list of them, which is converted to the program's dtype (an int fits a\n"
-    "  float, a float no int); anything with __dlpack__ (a CPU torch.Tensor), the buffer protocol\n"
+    "- for a tensor: a NumPy array or scalar of the program's dtype and shape, any strides; a\n"
+    "  Python number, or a list of them, which is converted to the program's dtype (an int fits a float,\n"
+    "  a float no int); anything with __dlpack__ (a CPU torch.Tensor), the buffer protocol\n"
     "  or __array__. Arrays of another dtype are refused, never cast. An array with the program's\n"
     "  own memory layout is used in place, unless the program writes to it. bfloat16 is\n"
     "  ml_dtypes.bfloat16 where that package is installed, else uint16 holding the raw bits, and\n"
@@ -348,7 +348,8 @@ static int copy_attribute(ecpy_method *self, size_t index, PyObject *source) {
                       "attribute '%s': found dtype %S, expected %S", name,
                       PyArray_DESCR((PyArrayObject *)array), PyArray_DESCR(target));
   else if (array && !PyArray_SAMESHAPE((PyArrayObject *)array, target))
-    ecpy_raise_format(self->state, EC_INVALID_ARGUMENT, "attribute '%s': found another shape", name);
+    ecpy_raise_format(self->state, EC_INVALID_ARGUMENT, "attribute '%s': another shape",
+                      name);
   else if (array && ecpy_method_lock(self) == 0) {
     rc = PyArray_CopyInto(target, (PyArrayObject *)array);
     ecpy_method_unlock(self);
@@ -429,7 +430,7 @@ static PyMethodDef methods[] = {
 };
 
 static PyGetSetDef getset[] = {
-    {"metadata", metadata, NULL, PyDoc_STR("The MethodMeta: inputs, outputs and attributes."), NULL},
+    {"metadata", metadata, NULL, PyDoc_STR("The MethodMeta: inputs, outputs, attributes."), NULL},
     {"attribute_names", attribute_names, NULL,
      PyDoc_STR("The names of the attributes, as a tuple of strings."), NULL},
     {NULL, NULL, NULL, NULL, NULL},

@@ -54,8 +54,8 @@ static PyObject *dtype_names(ec_dtype_set set) {
 PyDoc_STRVAR(operators_doc,
              "operators($module, /)\n--\n\n"
              "All operators that the runtime has kernels for, sorted by name.\n\n"
-             "A list of dictionaries with `name` (\"aten::add.out\"), `schema`, `dtypes` (a tuple of\n"
-             "NumPy's names: what the main argument may have) and `family`.");
+             "A list of dictionaries with `name` (\"aten::add.out\"), `schema`, `dtypes` (a tuple\n"
+             "of NumPy's names: what the main argument may have) and `family`.");
 
 static PyObject *operators(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(args)) {
   PyObject *rows = PyList_New(0);

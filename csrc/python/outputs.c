@@ -52,7 +52,6 @@ static bool same_shape(PyArrayObject *array, int rank, const npy_intp *sizes) {
 static int parse_out(ecpy_method *self, size_t index, PyObject *item, PyArrayObject **out) {
   const ecpy_slot *slot = &self->outputs[index];
   ec_dtype dtype;
-  *out = NULL;
   if (item == Py_None) return 0;
   if (!PyArray_Check(item) || slot->kind != EC_KIND_TENSOR)
     return out_error(self, index, PyUnicode_FromString(Py_TYPE(item)->tp_name));
@@ -65,11 +64,16 @@ static int parse_out(ecpy_method *self, size_t index, PyObject *item, PyArrayObj
     return out_error(self, index, PyUnicode_FromString("a read-only array"));
   if (slot->fixed && !same_shape(array, slot->rank, slot->sizes))
     return shape_error(self, index, array, slot->rank, slot->sizes);
-  *out = array;
+  *out = (PyArrayObject *)Py_NewRef(item);
   return 0;
 }
 
+void ecpy_outs_release(ecpy_method *self, PyArrayObject **outs) {
+  for (size_t i = 0; i < self->output_count; i++) Py_XDECREF((PyObject *)outs[i]);
+}
+
 int ecpy_outs_parse(ecpy_method *self, PyObject *out, PyArrayObject **outs) {
+  for (size_t i = 0; i < self->output_count; i++) outs[i] = NULL;
   if (PyArray_Check(out) && self->output_count == 1) return parse_out(self, 0, out, &outs[0]);
   if (!PyList_Check(out) && !PyTuple_Check(out)) {
     PyErr_Format(PyExc_TypeError, "out must be an array (of a method with one output), or a list "

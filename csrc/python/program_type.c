@@ -68,10 +68,10 @@ PyDoc_STRVAR(
     "Loads a method from the program.\n\n"
     "Args:\n"
     "    name: The name of the method to load.\n"
-    "    kernels: \"default\", or \"reference\" for the plain loops that the fast ones are checked\n"
-    "        against.\n\n"
+    "    kernels: \"default\", or \"reference\" for the plain loops that the fast ones are\n"
+    "        checked against.\n\n"
     "Returns the Method. Loading a method again with default arguments returns the same object,\n"
-    "which has its own memory and state; a method with reference kernels is a new one each time.\n\n"
+    "which has its own memory and state; one with reference kernels is a new one each time.\n\n"
     "Raises NotFoundError (a KeyError: no such method, or a backend that is not registered),\n"
     "OperatorMissingError (lists all missing operators), InvalidProgramError, NotSupportedError,\n"
     "MemoryAllocationFailedError, and what backends raise.");

@@ -50,8 +50,8 @@ static void runtime_dealloc(PyObject *object) {
 
 PyDoc_STRVAR(runtime_doc,
              "An instance of the ExecuTorch runtime environment.\n\n"
-             "`Runtime.get()` gives the one instance. It can be used to load and run any number of\n"
-             "programs and methods at once, from any thread.\n\n"
+             "`Runtime.get()` gives the one instance. It can be used to load and run any number\n"
+             "of programs and methods at once, from any thread.\n\n"
              "Attributes:\n"
              "    backend_registry: Registry for querying available hardware backends.\n"
              "    operator_registry: Registry for querying available operators/kernels.");
@@ -83,8 +83,8 @@ PyDoc_STRVAR(
     "    mlock: True keeps the mapped file in memory (AccessFailedError where the system\n"
     "        refuses), \"try\" does so where it can.\n"
     "    share_mutable_buffers: Programs exported with\n"
-    "        MemoryPlanningPass(share_mutable_buffers=True) plan mutable buffers at memory id 2 in\n"
-    "        every method; True gives them one copy, False one for each loaded method. State of\n"
+    "        MemoryPlanningPass(share_mutable_buffers=True) plan mutable buffers at memory id\n"
+    "        2 in every method; True gives them one copy, False one for each loaded method. State of\n"
     "        other programs is each method's own in any case.\n\n"
     "Returns the Program. Raises AccessFailedError (file), InvalidProgramError or\n"
     "InvalidArgumentError (not a program, damaged, another version), InvalidExternalDataError\n"

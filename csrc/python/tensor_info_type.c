@@ -40,7 +40,7 @@ static void tensor_info_dealloc(PyObject *self) {
 /* ---- documented methods ---- */
 
 PyDoc_STRVAR(tensor_info_doc,
-             "What a program says about a tensor: an input, an output or an attribute of a method.\n\n"
+             "What a program says about a tensor: an input, output or attribute of a method.\n\n"
              "sizes(), dtype(), is_memory_planned() and nbytes() are the official methods; shape,\n"
              "numpy_dtype, dim_order, name and is_dynamic are properties for NumPy users.");
 

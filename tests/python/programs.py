@@ -12,6 +12,7 @@ from executorch_c import Method, Runtime
 from single_op import BOUNDED, Arg, Out, SingleOps
 
 CHANNELS_LAST = (0, 2, 3, 1)
+IMAGE = (2, 3, 4, 5)
 DTYPES = (
     "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64",
     "float16", "float32", "float64", "complex64", "complex128",
@@ -21,6 +22,17 @@ DTYPES = (
 def load(pte: bytes, name: str, **options: Any) -> Method:
     """The method of a program given as bytes."""
     return Runtime.get().load_program(pte).load_method(name, **options)
+
+
+def values(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Different small values, zeros and ones for bool."""
+    count = int(np.prod(shape))
+    return (np.arange(count) % (2 if dtype == "bool" else 100)).reshape(shape).astype(dtype)
+
+
+def channels_last(x: np.ndarray) -> np.ndarray:
+    """The same values, channels innermost in memory."""
+    return np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
 
 
 def serialize(program: schema.Program) -> bytes:
@@ -130,7 +142,13 @@ def counter_pte() -> bytes:
     return serialize(program)
 
 
+def clone(shape: tuple[int, ...], dtype: str, order: Any = None) -> Method:
+    """A method that copies its input."""
+    return load(clone_pte(shape, dtype, order), "forward")
+
+
 __all__ = [
-    "CHANNELS_LAST", "DTYPES", "Out", "SingleOps", "add_pte", "clone_pte", "counter_pte",
-    "dynamic_pte", "kinds_pte", "load", "schema", "serialize", "slow_pte",
+    "CHANNELS_LAST", "DTYPES", "IMAGE", "Out", "SingleOps", "add_pte", "channels_last", "clone",
+    "clone_pte", "counter_pte", "dynamic_pte", "kinds_pte", "load", "schema", "serialize",
+    "slow_pte", "values",
 ]  # fmt: skip

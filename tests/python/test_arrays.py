@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import array
-import gc
 import os
 import subprocess
 import sys
@@ -17,7 +16,7 @@ import programs
 import pytest
 from executorch_c import InvalidArgumentError, Method
 from numpy.testing import assert_array_equal
-from programs import CHANNELS_LAST, DTYPES
+from programs import CHANNELS_LAST, DTYPES, IMAGE, channels_last, clone, values
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 BF16 = ml_dtypes.bfloat16
@@ -26,16 +25,6 @@ BF16 = ml_dtypes.bfloat16
 @pytest.fixture(scope="module")
 def add() -> Method:
     return programs.load(programs.add_pte(), "forward")
-
-
-def values(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """Different small values, zeros and ones for bool."""
-    count = int(np.prod(shape))
-    return (np.arange(count) % (2 if dtype == "bool" else 100)).reshape(shape).astype(dtype)
-
-
-def clone(shape: tuple[int, ...], dtype: str, order: Any = None) -> Method:
-    return programs.load(programs.clone_pte(shape, dtype, order), "forward")
 
 
 # ---- dtypes and layouts ----
@@ -125,14 +114,6 @@ def test_unaligned_memory() -> None:
 def test_any_strides(add: Method, view: Callable[[np.ndarray], np.ndarray]) -> None:
     x = view(values((4, 6), "float32"))
     assert_array_equal(add(x, x), x + x, strict=True)
-
-
-IMAGE = (2, 3, 4, 5)
-
-
-def channels_last(x: np.ndarray) -> np.ndarray:
-    """The same values, channels innermost in memory."""
-    return np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
 
 
 @pytest.mark.parametrize("order", [None, CHANNELS_LAST])
@@ -355,8 +336,8 @@ def test_wrong_number_of_inputs_says_what_is_expected(add: Method) -> None:
     for inputs in ([], [1], [1, 2, 3]):
         with pytest.raises(InvalidArgumentError) as error:
             add.execute(inputs)
-        expected = "takes 2 inputs: a float32 array of shape (2, 2), a float32 array of shape (2, 2)"
-        assert expected in str(error.value)
+        one = "a float32 array of shape (2, 2)"
+        assert f"takes 2 inputs: {one}, {one}" in str(error.value)
         assert f"but got {len(inputs)}" in str(error.value)
     method = programs.load(programs.dynamic_pte(), "forward")
     with pytest.raises(InvalidArgumentError, match=r"shape \(<=4, <=2\)"):
@@ -444,209 +425,3 @@ def test_values_must_be_the_traced_ones(kinds: Method, index: int, value: Any, m
     inputs[index] = value
     with pytest.raises(ValueError, match=match):
         kinds.execute(inputs)
-
-
-# ---- outputs ----
-
-
-def test_outputs_are_fresh_and_own_their_memory(add: Method) -> None:
-    x = values((2, 2), "float32")
-    first = add.execute([x, x])[0]
-    kept = first.copy()
-    second = add.execute([x + 1, x])[0]
-    assert first.flags.owndata and first.flags.writeable and first.base is None
-    assert not np.shares_memory(first, second)
-    assert_array_equal(first, kept)
-
-
-def test_dynamic_outputs_own_their_memory() -> None:
-    method = programs.load(programs.dynamic_pte(), "forward")
-    outputs = []
-    for n in (4, 1, 0, 3):
-        x = values((n, 2), "float32")
-        outputs.append(method(x, x))
-        assert_array_equal(outputs[-1], x + x, strict=True)
-        assert outputs[-1].flags.owndata
-    assert_array_equal(outputs[0], values((4, 2), "float32") * 2)
-    with pytest.raises(executorch_c.NotSupportedError, match="input 0"):
-        method(np.ones((5, 2), np.float32), np.ones((5, 2), np.float32))
-
-
-def test_no_references_leak(add: Method) -> None:
-    x, out = values((2, 2), "float32"), np.zeros((2, 2), np.float32)
-    inputs = [x, x.T]
-    before = sys.getrefcount(x), sys.getrefcount(out), sys.getrefcount(inputs)
-    for _ in range(10):
-        add.execute(inputs)
-        add(x, x, out=out)
-        add.execute(inputs, out=[out])
-        for bad in ([x], [x, x[0]], [x, "a"], [x, object()], [x, x.astype(int)]):
-            with pytest.raises(InvalidArgumentError):
-                add.execute(bad)
-    del bad
-    assert (sys.getrefcount(x), sys.getrefcount(out), sys.getrefcount(inputs)) == before
-    y = add(x, x)
-    assert sys.getrefcount(y) == 2
-
-
-def test_a_method_outlives_program_and_bytes() -> None:
-    pte = bytearray(programs.add_pte())
-    method = executorch_c.Runtime.get().load_program(bytes(pte)).load_method("forward")
-    gc.collect()
-    x = np.ones((2, 2), np.float32)
-    assert_array_equal(method(x, x), x * 2)
-    meta = method.metadata
-    info = meta.input_tensor_meta(0)
-    del method, meta
-    gc.collect()
-    assert info.shape == (2, 2)
-
-
-def test_a_writable_buffer_may_change_after_loading() -> None:
-    pte = bytearray(programs.add_pte())
-    program = executorch_c.Runtime.get().load_program(pte)
-    pte[:] = bytes(len(pte))
-    x = np.ones((2, 2), np.float32)
-    assert_array_equal(program.load_method("forward")(x, x), x * 2)
-
-
-def test_bytes_are_kept_alive_and_released() -> None:
-    pte = programs.add_pte()
-    x = memoryview(pte)
-    before = sys.getrefcount(pte)
-    program = executorch_c.Runtime.get().load_program(pte)
-    method = program.load_method("forward")
-    del program
-    assert sys.getrefcount(pte) >= before
-    del method
-    assert sys.getrefcount(pte) == before
-    x.release()
-
-
-# ---- out= ----
-
-
-def test_out_is_written_and_returned(add: Method) -> None:
-    x = values((2, 2), "float32")
-    out = np.zeros((2, 2), np.float32)
-    assert add(x, x, out=out) is out
-    assert_array_equal(out, x + x)
-    for given in (out, [out], (out,)):
-        out[:] = 0
-        result = add.execute([x, x], out=given)
-        assert len(result) == 1 and result[0] is out
-        assert_array_equal(out, x + x)
-    assert add(x, x, out=None) is not out
-    assert add.execute([x, x], out=[None])[0] is not out
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: np.zeros((2, 2), np.float32, order="F"),
-        lambda: np.zeros((4, 4), np.float32)[::2, ::-2],
-        lambda: np.zeros((2, 2), ">f4"),
-        lambda: np.zeros(17, np.uint8)[1:].view(np.float32).reshape(2, 2),
-    ],
-)
-def test_out_with_other_layouts(add: Method, make: Callable[[], np.ndarray]) -> None:
-    x, out = values((2, 2), "float32"), make()
-    assert add(x, x.T, out=out) is out
-    assert_array_equal(out, x + x.T)
-
-
-@pytest.mark.parametrize("order", [None, CHANNELS_LAST])
-@pytest.mark.parametrize("layout", [np.ascontiguousarray, channels_last])
-def test_out_in_both_image_layouts(order: Any, layout: Callable[..., np.ndarray]) -> None:
-    x, out = values(IMAGE, "float32"), layout(np.zeros(IMAGE, np.float32))
-    strides = out.strides
-    assert clone(IMAGE, "float32", order)(x, out=out) is out
-    assert_array_equal(out, x)
-    assert out.strides == strides
-
-
-def test_out_may_overlap_inputs(add: Method) -> None:
-    x = values((2, 2), "float32")
-    expected = x + x.T
-    assert_array_equal(add(x, x.T, out=x), expected)
-    memory = np.arange(6, dtype=np.float32)
-    a, b = memory[:4].reshape(2, 2), memory[2:].reshape(2, 2)
-    expected = a + a
-    assert_array_equal(add(a, a, out=b), expected)
-
-
-def test_out_of_a_dynamic_output_is_checked_afterwards() -> None:
-    method = programs.load(programs.dynamic_pte(), "forward")
-    x, out = values((3, 2), "float32"), np.zeros((3, 2), np.float32)
-    assert method(x, x, out=out) is out
-    assert_array_equal(out, x + x)
-    with pytest.raises(InvalidArgumentError, match=r"out 0: found shape \(3, 2\).* \(1, 2\)"):
-        method(x[:1], x[:1], out=out)
-
-
-def test_out_that_cannot_be_written(add: Method, kinds: Method) -> None:
-    x = values((2, 2), "float32")
-    readonly = np.zeros((2, 2), np.float32)
-    readonly.flags.writeable = False
-    cases: list[tuple[Any, str]] = [
-        (readonly, "out 0: found a read-only array"),
-        (np.zeros((2, 2)), "out 0: found an array of dtype float64"),
-        (np.zeros((2, 3), np.float32), "out 0: found shape (2, 3); the output has shape (2, 2)"),
-        ([x, x], "has 1 outputs, but out has 2 items"),
-        ([b"x"], "out 0: found bytes"),
-    ]
-    for out, text in cases:
-        with pytest.raises(InvalidArgumentError) as error:
-            add(x, x, out=out)
-        assert text in str(error.value)
-    with pytest.raises(TypeError, match="out must be"):
-        add(x, x, out=3)  # type: ignore[arg-type]
-    outs: list[Any] = [None] * 11
-    outs[2] = x
-    with pytest.raises(InvalidArgumentError, match="out 2: .*expected None.* kind Int"):
-        kinds.execute([x[0], *INPUTS], out=outs)
-
-
-def test_bfloat16_out() -> None:
-    out = np.zeros(2, BF16)
-    assert clone((2,), "bfloat16")([1, 2], out=out) is out
-    assert out.astype(float).tolist() == [1, 2]
-
-
-# ---- attributes ----
-
-
-def test_attributes_alias_the_methods_memory() -> None:
-    method = programs.load(programs.counter_pte(), "forward")
-    assert method.attribute_names == ("total",)
-    method([1, 2])
-    total = method.get_attribute("total")
-    assert_array_equal(total, [1, 2])
-    method([1, 2])
-    assert_array_equal(total, [2, 4])
-    total[:] = 10
-    assert_array_equal(method([1, 2]), [11, 12])
-    method.set_attribute("total", np.zeros(2, np.float32))
-    assert_array_equal(method([1, 2]), [1, 2])
-    method.reset()
-    assert_array_equal(total, [0, 0])
-    method = None  # type: ignore[assignment]
-    gc.collect()
-    total[:] = 3
-    assert_array_equal(total, [3, 3])
-
-
-def test_attributes_are_checked() -> None:
-    method = programs.load(programs.counter_pte(), "forward")
-    with pytest.raises(KeyError, match="no attribute 'x'"):
-        method.get_attribute("x")
-    with pytest.raises(InvalidArgumentError, match="found dtype float64, expected float32"):
-        method.set_attribute("total", np.zeros(2))
-    with pytest.raises(InvalidArgumentError, match="shape"):
-        method.set_attribute("total", np.zeros(3, np.float32))
-
-
-def test_memory_is_reported(add: Method) -> None:
-    memory = add.memory()
-    assert set(memory) == {"planned", "shared", "native", "scratch", "heap"}
-    assert memory["planned"] >= 48 and memory["shared"] == 0

@@ -1,0 +1,58 @@
+"""Installed backends are found through entry points, when they are needed and not before."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import executorch_c
+import pytest
+
+CODE = """
+import sys, warnings
+from executorch_c import Runtime
+registry = Runtime.get().backend_registry
+assert "importlib.metadata" not in sys.modules
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    names = registry.registered_backend_names
+    assert registry.registered_backend_names == names
+print(sorted(names))
+print([str(one.message) for one in caught])
+"""
+
+
+def run(site: Path) -> list[str]:
+    root = Path(executorch_c.__file__).parents[1]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), str(root)])}
+    done = subprocess.run([sys.executable, "-c", CODE], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def install(site: Path, entry_point: str) -> None:
+    """Makes a distribution that has nothing but an entry point."""
+    info = site / "a_backend-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: a_backend\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[executorch_c.backends]\n{entry_point}\n")
+
+
+@pytest.mark.parametrize("attribute", ["", ":backends"])
+def test_backends_of_an_entry_point(tmp_path: Path, attribute: str) -> None:
+    pytest.importorskip("executorch_c._backend_demo")
+    install(tmp_path, f"x = executorch_c._backend_demo{attribute}")
+    names, warned = run(tmp_path)
+    assert names == "['BackendWithCompilerDemo', 'ExecutorBackend']"
+    assert warned == "[]"
+
+
+@pytest.mark.parametrize(
+    ("value", "match"), [("no.such.module", "No module named"), ("os:sep", "capsule named")]
+)
+def test_a_broken_entry_point_is_a_warning(tmp_path: Path, value: str, match: str) -> None:
+    install(tmp_path, f"broken = {value}")
+    _, warned = run(tmp_path)
+    assert f"({value}) cannot be used" in warned and match in warned
