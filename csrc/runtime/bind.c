@@ -71,7 +71,8 @@ ec_status ec_method_bind_scalar(ec_method *m, size_t index, ec_scalar scalar, ec
   const ec_value *traced =
       m->first_values ? &m->first_values[slot->value - m->values] : slot->value;
   if (!ec_is_number(traced) ||
-      (traced->kind == EC_KIND_BOOL) != (scalar.kind == EC_KIND_BOOL)) return wrong_kind(m, index, ec_kind_name(scalar.kind), err);
+      (traced->kind == EC_KIND_BOOL) != (scalar.kind == EC_KIND_BOOL))
+    return wrong_kind(m, index, ec_kind_name(scalar.kind), err);
   if (!same_number(traced, scalar))
     return ec_fail(err, EC_INVALID_ARGUMENT,
                    "method '%s', input %zu: %.17g, but the program was exported for %.17g only",

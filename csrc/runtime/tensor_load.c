@@ -100,7 +100,8 @@ static ec_status find_external(const ec_method *m, const ec_tensor *t, const cha
                    ec_shape_text(t->sizes, t->rank, want, sizeof want));
   if (entry->bytes.size < nbytes)
     return ec_fail(err, EC_INVALID_EXTERNAL_DATA,
-                   "external tensor '%s' has %zu bytes, expected %zu", name, entry->bytes.size, nbytes);
+                   "external tensor '%s' has %zu bytes, expected %zu", name, entry->bytes.size,
+                   nbytes);
   *out = entry->bytes;
   return EC_OK;
 }
