@@ -17,7 +17,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
+from benchmarks import IN_PLACE, ROOT
+
 CACHE = Path(__file__).parent / ".cache"
 if str(ROOT / "tests") not in sys.path:
     sys.path.insert(0, str(ROOT / "tests"))
@@ -187,10 +188,12 @@ def run_child(code: str, *args: str) -> Report:
     """Runs `code` (which fills the dict `report`) in a new interpreter; adds "wall" and "rss"."""
     source = f"import sys\nreport = {{}}\n{code}\n{REPORT}"
     environ = os.environ | {"PYTHONWARNINGS": "ignore"}
+    if IN_PLACE:
+        environ["PYTHONPATH"] = str(ROOT)
     start = perf_counter()
     done = subprocess.run(
         [sys.executable, "-c", source, *args],
-        capture_output=True, text=True, cwd=ROOT, env=environ, check=False,
+        capture_output=True, text=True, cwd=CACHE, env=environ, check=False,
     )  # fmt: skip
     wall = perf_counter() - start
     if done.returncode:

@@ -159,6 +159,12 @@ def test_every_operator_has_samples() -> None:
     assert not sorted(set(operator_rows()) - sampled_operators())
 
 
+def test_ci_runs_the_tests_of_the_readme() -> None:
+    commands = re.findall(r"&& \.venv/bin/(pytest[^`\n]*)", (ROOT / "README.md").read_text())
+    assert len(commands) == 1
+    assert (ROOT / ".ci" / "run").read_text().rstrip().endswith(f"\n{commands[0]}")
+
+
 # ---- sizes -----------------------------------------------------------------------------------
 
 
@@ -260,9 +266,9 @@ def test_headers_say_why_they_exist() -> None:
 
 def test_nothing_of_a_machine_is_in_the_tree() -> None:
     """No home or work directories, no addresses of package mirrors."""
-    patterns = [r"/(home|root|Users|work)/\w", "/" + r"tmp/(wt|tv|land|build)", r"(extra-)?index-" + "url",
-                r"\b(10|127|172|192)(\.\d{1,3}){3}\b", r"https?://[^\s\"')]*" + "(mirror|proxy)"]  # fmt: skip
-    machine = re.compile("|".join(patterns))
+    folders = [r"/(home|root|Users|work)/\w", r"/tmp/(wt|tv|land|build)"]
+    hosts = [r"index-url", r"\b(10|127|172|192)(\.\d{1,3}){3}\b", r"://[^\s\"')]*(mirror|proxy)"]
+    machine = re.compile("|".join(folders + hosts))
     wrong = []
     for path in files("*"):
         try:
