@@ -24,7 +24,7 @@ SANITIZE = os.environ.get("EXECUTORCH_C_SANITIZE", "")
 def flags() -> list[str]:
     """Compiler flags: the same arithmetic everywhere, and no symbols but the module's."""
     out = ["-std=c11", "-D_GNU_SOURCE", "-fvisibility=hidden", "-ffp-contract=off"]
-    out += ["-fno-math-errno", *WARNINGS]
+    out += ["-fno-math-errno", "-fno-trapping-math", *WARNINGS]
     if os.environ.get("EXECUTORCH_C_WERROR") == "1":
         out.append("-Werror")
     if SANITIZE:

@@ -4,7 +4,7 @@
 
 #include "core/convert.h"
 #include "core/template.h"
-#include "kernels/copy.h"
+#include "kernels/cast_f16c.h"
 
 #define EC_TEMPLATE "kernels/cast.tmpl.h"
 #include "core/foreach/all.h"
@@ -12,4 +12,7 @@
 
 static const ec_cast_fn *const casts[EC_DTYPE_COUNT] = {EC_ROWS_ALL(casts)};
 
-ec_cast_fn ec_cast(ec_dtype dst, ec_dtype src) { return casts[dst][src]; }
+ec_cast_fn ec_cast(ec_dtype dst, ec_dtype src) {
+  const ec_cast_fn special = ec_cast_f16c(dst, src);
+  return special ? special : casts[dst][src];
+}

@@ -157,3 +157,44 @@ def test_integers_wrap() -> None:
             found = run(f"aten::{name}", [*args, Out((4,), "int8")])[0]
             np.testing.assert_array_equal(found, want, err_msg=name)
 
+
+
+# Units in the last place by which float32 results may differ from the rounded float64 ones.
+FAST = {
+    "exp": 1.5, "expm1": 2, "log": 1.5, "log2": 1.5, "log10": 2, "log1p": 2, "tanh": 3,
+    "sigmoid": 3, "erf": 2, "sin": 2, "cos": 2, "sqrt": 0.51, "rsqrt": 2, "floor": 0, "ceil": 0,
+    "trunc": 0, "round": 0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_float32_functions_to_the_last_places(name: str, rng: np.random.Generator) -> None:
+    """Over all bit patterns, and where functions bend: signs of zero, ends, NaN included."""
+    edges = [0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1e-38, 88.72, 88.73, -87.3, -88.73,
+             -103.9, -104.1, 1, -1, 0.93, -0.93, 4, 10, -30, 3e38, -3e38, 8192, 8193]  # fmt: skip
+    bits = rng.integers(0, 2**32, 40_000, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    a = np.concatenate([bits, rng.standard_normal(40_000) * 3, rng.uniform(-110, 110, 20_000),
+                        edges]).astype(np.float32)  # fmt: skip
+    with np.errstate(all="ignore"):
+        exact = getattr(torch, name)(torch.from_numpy(a).double()).numpy()
+        want = exact.astype(np.float32)
+        if name == "sigmoid":  # exp(-x) overflows before the result underflows, in eager too
+            want[a < -88.7] = exact[a < -88.7] = 0
+        found = run(f"aten::{name}.out", [a, Out(a.shape)])[0]
+        np.testing.assert_array_equal(np.isnan(found), np.isnan(want))
+        zero = want == 0
+        np.testing.assert_array_equal(np.signbit(found[zero]), np.signbit(want[zero]))
+        far = np.isfinite(want) & (found != want)
+        ulps = np.abs(found[far] - exact[far]) / np.spacing(np.abs(want[far])).astype(np.float64)
+        assert not far.any() or ulps.max() <= FAST[name]
+        np.testing.assert_array_equal(found[np.isinf(want)], want[np.isinf(want)])
+
+
+@pytest.mark.parametrize("form", ["none", "tanh"])
+def test_float32_gelu(form: str, rng: np.random.Generator) -> None:
+    a = np.concatenate([rng.standard_normal(50_000) * 4, [0, -0.0, 1e30, -1e30]])
+    a = a.astype(np.float32)
+    exact = torch.nn.functional.gelu(torch.from_numpy(a).double(), approximate=form).numpy()
+    found = run("aten::gelu.out", [a, form, Out(a.shape)])[0]
+    np.testing.assert_allclose(found, exact, rtol=2e-6, atol=2e-7)
+    assert np.isnan(run("aten::gelu.out", [np.full(9, np.nan, "f4"), form, Out((9,))])[0]).all()

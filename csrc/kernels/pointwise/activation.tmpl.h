@@ -15,6 +15,11 @@ static inline EC_C EC_FN(gelu_tanh_of)(EC_C x) {
 #define EC_NAME elu
 #define EC_EXPR(x) ((x) < 0 ? expm1((x) * EC_P(2)) * EC_P(0) : (x) * EC_P(1))
 #include "kernels/pointwise/loop1.h"
+static inline EC_C EC_FN(leaky_relu_of)(EC_C x, EC_C slope) {
+  const EC_C below = x * slope; /* before the choice, so that the loop vectorises */
+  return x > 0 ? x : below;
+}
+
 #define EC_NAME leaky_relu
-#define EC_EXPR(x) ((x) > 0 ? (x) : (x) * EC_P(0))
+#define EC_EXPR(x) EC_FN(leaky_relu_of)(x, EC_P(0))
 #include "kernels/pointwise/loop1.h"

@@ -1,6 +1,8 @@
 /* exp, log, sqrt, trigonometry and their relatives: integers and bool compute in float32. */
 #include "kernels/pointwise/template.h"
 
+#include "kernels/pointwise/fast.h"
+
 #define EC_TEMPLATE "kernels/pointwise/math.tmpl.h"
 #include "core/foreach/widec.h"
 #undef EC_TEMPLATE
@@ -9,6 +11,10 @@
 
 static ec_status unary(ec_call *c, ec_point_loops loops) {
   return ec_unary(c, 1, loops, EC_POINT_TO_FLOAT, NULL);
+}
+
+static ec_status fast(ec_call *c, ec_point_loops loops, ec_fast which) {
+  return ec_unary_fast(c, 1, loops, which, EC_POINT_TO_FLOAT, NULL);
 }
 
 static ec_point_loops exp_loops = {COMPLEX_TOO(point_exp)};
@@ -37,29 +43,29 @@ static ec_point_loops erf_loops = {EC_ROWS_WIDE(point_erf)};
 static ec_point_loops atan2_loops = {EC_ROWS_WIDE(point_atan2)};
 static ec_point_loops logit_loops = {EC_ROWS_WIDE(point_logit)};
 
-ec_status ec_op_exp_out(ec_call *c) { return unary(c, exp_loops); }
-ec_status ec_op_log_out(ec_call *c) { return unary(c, log_loops); }
-ec_status ec_op_sqrt_out(ec_call *c) { return unary(c, sqrt_loops); }
-ec_status ec_op_sin_out(ec_call *c) { return unary(c, sin_loops); }
-ec_status ec_op_cos_out(ec_call *c) { return unary(c, cos_loops); }
+ec_status ec_op_exp_out(ec_call *c) { return fast(c, exp_loops, EC_FAST_EXP); }
+ec_status ec_op_log_out(ec_call *c) { return fast(c, log_loops, EC_FAST_LOG); }
+ec_status ec_op_sqrt_out(ec_call *c) { return fast(c, sqrt_loops, EC_FAST_SQRT); }
+ec_status ec_op_sin_out(ec_call *c) { return fast(c, sin_loops, EC_FAST_SIN); }
+ec_status ec_op_cos_out(ec_call *c) { return fast(c, cos_loops, EC_FAST_COS); }
 ec_status ec_op_tan_out(ec_call *c) { return unary(c, tan_loops); }
 ec_status ec_op_asin_out(ec_call *c) { return unary(c, asin_loops); }
 ec_status ec_op_acos_out(ec_call *c) { return unary(c, acos_loops); }
 ec_status ec_op_atan_out(ec_call *c) { return unary(c, atan_loops); }
 ec_status ec_op_sinh_out(ec_call *c) { return unary(c, sinh_loops); }
 ec_status ec_op_cosh_out(ec_call *c) { return unary(c, cosh_loops); }
-ec_status ec_op_tanh_out(ec_call *c) { return unary(c, tanh_loops); }
+ec_status ec_op_tanh_out(ec_call *c) { return fast(c, tanh_loops, EC_FAST_TANH); }
 ec_status ec_op_asinh_out(ec_call *c) { return unary(c, asinh_loops); }
 ec_status ec_op_acosh_out(ec_call *c) { return unary(c, acosh_loops); }
 ec_status ec_op_atanh_out(ec_call *c) { return unary(c, atanh_loops); }
-ec_status ec_op_rsqrt_out(ec_call *c) { return unary(c, rsqrt_loops); }
+ec_status ec_op_rsqrt_out(ec_call *c) { return fast(c, rsqrt_loops, EC_FAST_RSQRT); }
 ec_status ec_op_reciprocal_out(ec_call *c) { return unary(c, reciprocal_loops); }
-ec_status ec_op_sigmoid_out(ec_call *c) { return unary(c, sigmoid_loops); }
-ec_status ec_op_expm1_out(ec_call *c) { return unary(c, expm1_loops); }
-ec_status ec_op_log1p_out(ec_call *c) { return unary(c, log1p_loops); }
-ec_status ec_op_log2_out(ec_call *c) { return unary(c, log2_loops); }
-ec_status ec_op_log10_out(ec_call *c) { return unary(c, log10_loops); }
-ec_status ec_op_erf_out(ec_call *c) { return unary(c, erf_loops); }
+ec_status ec_op_sigmoid_out(ec_call *c) { return fast(c, sigmoid_loops, EC_FAST_SIGMOID); }
+ec_status ec_op_expm1_out(ec_call *c) { return fast(c, expm1_loops, EC_FAST_EXPM1); }
+ec_status ec_op_log1p_out(ec_call *c) { return fast(c, log1p_loops, EC_FAST_LOG1P); }
+ec_status ec_op_log2_out(ec_call *c) { return fast(c, log2_loops, EC_FAST_LOG2); }
+ec_status ec_op_log10_out(ec_call *c) { return fast(c, log10_loops, EC_FAST_LOG10); }
+ec_status ec_op_erf_out(ec_call *c) { return fast(c, erf_loops, EC_FAST_ERF); }
 
 ec_status ec_op_atan2_out(ec_call *c) {
   return ec_binary(c, 2, atan2_loops, EC_POINT_TO_FLOAT, NULL);

@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "kernels/pointwise/point.h"
+#include "kernels/pointwise/fast.h"
 
 static bool int_fits(ec_dtype dtype, int64_t x) {
   switch (dtype) {
@@ -72,15 +72,26 @@ static ec_status start(ec_call *c, ec_point_loops loops, ec_dtype common, unsign
   return ec_point_find(c, loops, *computed, &p->loop);
 }
 
-ec_status ec_unary(ec_call *c, size_t o, ec_point_loops loops, unsigned flags,
-                   const ec_params *params) {
+static ec_status unary(ec_call *c, size_t o, ec_point_loops loops, unsigned flags,
+                       const ec_params *params, ec_point_loop float32) {
   ec_point p;
   ec_dtype computed;
   const ec_tensor *self = ec_arg_tensor(c, 0);
   EC_TRY(start(c, loops, ec_tensor_dtype(self), flags, params, &computed, &p));
   p.inputs = 1;
   p.in[0] = (ec_operand){self, computed, ec_work_dtype(computed)};
+  if (float32 && p.in[0].work == EC_FLOAT32) p.loop = float32;
   return ec_point_run(c, o, &p);
+}
+
+ec_status ec_unary(ec_call *c, size_t o, ec_point_loops loops, unsigned flags,
+                   const ec_params *params) {
+  return unary(c, o, loops, flags, params, NULL);
+}
+
+ec_status ec_unary_fast(ec_call *c, size_t o, ec_point_loops loops, ec_fast which, unsigned flags,
+                        const ec_params *params) {
+  return unary(c, o, loops, flags, params, c->reference ? NULL : ec_fast_loop(which));
 }
 
 ec_status ec_binary(ec_call *c, size_t o, ec_point_loops loops, unsigned flags,

@@ -1,6 +1,8 @@
 /* neg, abs, sign, relu, rounding, and the questions isnan and isinf. */
 #include "kernels/pointwise/template.h"
 
+#include "kernels/pointwise/fast.h"
+
 #define EC_TEMPLATE "kernels/pointwise/simple.tmpl.h"
 #include "core/foreach/intb.h"
 #include "core/foreach/widec.h"
@@ -27,10 +29,15 @@ ec_status ec_op_neg_out(ec_call *c) { return ec_unary(c, 1, neg_loops, 0, NULL);
 ec_status ec_op_abs_out(ec_call *c) { return ec_unary(c, 1, abs_loops, EC_POINT_TO_REAL, NULL); }
 ec_status ec_op_sign_out(ec_call *c) { return ec_unary(c, 1, sign_loops, 0, NULL); }
 ec_status ec_op_relu_out(ec_call *c) { return ec_unary(c, 1, relu_loops, 0, NULL); }
-ec_status ec_op_floor_out(ec_call *c) { return ec_unary(c, 1, floor_loops, 0, NULL); }
-ec_status ec_op_ceil_out(ec_call *c) { return ec_unary(c, 1, ceil_loops, 0, NULL); }
-ec_status ec_op_trunc_out(ec_call *c) { return ec_unary(c, 1, trunc_loops, 0, NULL); }
-ec_status ec_op_round_out(ec_call *c) { return ec_unary(c, 1, round_loops, 0, NULL); }
+
+static ec_status rounded(ec_call *c, ec_point_loops loops, ec_fast which) {
+  return ec_unary_fast(c, 1, loops, which, 0, NULL);
+}
+
+ec_status ec_op_floor_out(ec_call *c) { return rounded(c, floor_loops, EC_FAST_FLOOR); }
+ec_status ec_op_ceil_out(ec_call *c) { return rounded(c, ceil_loops, EC_FAST_CEIL); }
+ec_status ec_op_trunc_out(ec_call *c) { return rounded(c, trunc_loops, EC_FAST_TRUNC); }
+ec_status ec_op_round_out(ec_call *c) { return rounded(c, round_loops, EC_FAST_ROUND); }
 
 /* Integers and bool answer no, as their float32 values would. */
 static ec_status question(ec_call *c, ec_point_loops loops) {

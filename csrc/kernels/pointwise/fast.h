@@ -1,0 +1,28 @@
+/* float32 loops that vectorise where libm is called element by element: range reduction and
+ * polynomials, within a few units in the last place of libm. The plain loops in math.tmpl.h are
+ * the reference. */
+#ifndef EC_KERNELS_POINTWISE_FAST_H
+#define EC_KERNELS_POINTWISE_FAST_H
+
+#include "kernels/pointwise/point.h"
+
+typedef enum ec_fast {
+#define EC_FAST(NAME, loop) EC_FAST_##NAME,
+#include "kernels/pointwise/fast.def"
+#undef EC_FAST
+  EC_FAST_COUNT
+} ec_fast;
+
+/* One table for each instruction set; NULL rows are not there. */
+extern const ec_point_loop ec_fast_generic[EC_FAST_COUNT];
+extern const ec_point_loop ec_fast_avx2[EC_FAST_COUNT];
+
+/* The best loop for this machine. */
+ec_point_loop ec_fast_loop(ec_fast which);
+
+/* ec_unary with the fast loop where it computes in float32, unless the call asks for the
+ * reference. */
+ec_status ec_unary_fast(ec_call *c, size_t o, ec_point_loops loops, ec_fast which, unsigned flags,
+                        const ec_params *params);
+
+#endif

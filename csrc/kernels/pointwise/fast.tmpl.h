@@ -1,0 +1,267 @@
+/* The float32 functions of fast.def. Straight-line code: every branch is a selection between
+ * values that are computed anyway, so that loops over them vectorise. EC_FMA(a, b, c) is a * b + c,
+ * rounded once where the machine can. Polynomials are minimax fits of the stated functions. */
+#define EC_INLINE static inline __attribute__((always_inline))
+
+/* Adding this rounds to an integer (ties to even), which is then in the low bits. */
+#define EC_ROUNDER 0x1.8p23f
+
+EC_INLINE float power_of_two(int32_t n) { return ec_bits_float((uint32_t)(n + 127) << 23); }
+
+/* x = n * ln 2 + r with |r| <= ln 2 / 2, for |x| < 150. */
+typedef struct reduced {
+  float r;
+  int32_t n;
+} reduced;
+
+EC_INLINE reduced reduce(float x) {
+  const float shifted = EC_FMA(x, 0x1.715476p+0f, EC_ROUNDER), n = shifted - EC_ROUNDER;
+  const float high = EC_FMA(n, -0x1.62e400p-1f, x);
+  const uint32_t bits = ec_float_bits(shifted) - ec_float_bits(EC_ROUNDER);
+  return (reduced){EC_FMA(n, -0x1.7f7d1cp-20f, high), (int32_t)bits};
+}
+
+/* exp(x). The scale is applied in two halves so that results may be subnormal. */
+EC_INLINE float exp_of(float x) {
+  const float low = x < -104.0f ? -104.0f : x, in = low > 89.0f ? 89.0f : low;
+  const reduced s = reduce(in);
+  float q = EC_FMA(s.r, 0x1.6db4e4p-10f, 0x1.123be0p-7f); /* (exp(r) - 1 - r) / r^2 */
+  q = EC_FMA(q, s.r, 0x1.55545ep-5f);
+  q = EC_FMA(q, s.r, 0x1.55548ep-3f);
+  q = EC_FMA(q, s.r, 0x1.000000p-1f);
+  const float p = EC_FMA(q, s.r * s.r, s.r) + 1.0f;
+  const int32_t half = s.n >> 1;
+  return p * power_of_two(half) * power_of_two(s.n - half);
+}
+
+/* exp(x) - 1, accurate near zero too. */
+EC_INLINE float expm1_of(float x) {
+  const float low = x < -30.0f ? -30.0f : x, in = low > 89.0f ? 89.0f : low;
+  const reduced s = reduce(in);
+  float q = EC_FMA(s.r, 0x1.a1b5cep-13f, 0x1.6d974cp-10f); /* as in exp_of */
+  q = EC_FMA(q, s.r, 0x1.11107ep-7f);
+  q = EC_FMA(q, s.r, 0x1.555480p-5f);
+  q = EC_FMA(q, s.r, 0x1.555556p-3f);
+  q = EC_FMA(q, s.r, 0x1.000000p-1f);
+  const float m = EC_FMA(q, s.r * s.r, s.r), half = power_of_two(s.n - 1);
+  const float result = 2.0f * EC_FMA(half, m, half - 0.5f);
+  return x == 0 ? x : result; /* keeps the sign of zero */
+}
+
+/* x = m * 2^e with m in [sqrt(1/2), sqrt(2)); what is not positive and finite is repaired by
+ * log_ends. */
+typedef struct split {
+  float f, e; /* m - 1 */
+} split;
+
+EC_INLINE split split_of(float x) {
+  const bool tiny = x < 0x1p-126f;
+  const float in = tiny ? x * 0x1p24f : x;
+  const uint32_t bits = ec_float_bits(in) - 0x3f3504f3u; /* the bits of sqrt(1/2) */
+  const int32_t e = (int32_t)bits >> 23;
+  const float m = ec_bits_float((bits & 0x7fffffu) + 0x3f3504f3u);
+  return (split){m - 1.0f, (float)e - (tiny ? 24.0f : 0.0f)};
+}
+
+/* log(1 + f) - f, for f in [sqrt(1/2) - 1, sqrt(2) - 1). */
+EC_INLINE float log_tail(float f) {
+  float p = EC_FMA(f, 0x1.1b3e92p-4f, -0x1.e2e7ecp-4f); /* (log(1 + f) - f + f^2 / 2) / f^3 */
+  p = EC_FMA(p, f, 0x1.e6519ap-4f);
+  p = EC_FMA(p, f, -0x1.fb4388p-4f);
+  p = EC_FMA(p, f, 0x1.2332b4p-3f);
+  p = EC_FMA(p, f, -0x1.5562e0p-3f);
+  p = EC_FMA(p, f, 0x1.99a546p-3f);
+  p = EC_FMA(p, f, -0x1.ffffeep-3f);
+  p = EC_FMA(p, f, 0x1.555546p-2f);
+  const float square = f * f;
+  return EC_FMA(p * square, f, -0.5f * square);
+}
+
+/* log's values at zero, infinity, negative numbers and NaN. */
+EC_INLINE float log_ends(float x, float result) {
+  const float negative = x == 0 ? -INFINITY : NAN;
+  const float above = x < INFINITY ? result : x;
+  return x > 0 ? above : x <= 0 ? negative : x;
+}
+
+EC_INLINE float log_of(float x) {
+  const split s = split_of(x);
+  const float tail = EC_FMA(s.e, 0x1.7f7d1cp-20f, log_tail(s.f));
+  return log_ends(x, EC_FMA(s.e, 0x1.62e400p-1f, s.f + tail));
+}
+
+/* e + (f + tail) * log2(e), the product in two parts. */
+EC_INLINE float log2_of(float x) {
+  const split s = split_of(x);
+  const float tail = log_tail(s.f);
+  const float low = EC_FMA(tail, 0x1.715476p+0f, s.f * 0x1.4ae0c0p-26f);
+  const float high = EC_FMA(s.f, 0x1.715476p+0f, low);
+  return log_ends(x, s.e + high);
+}
+
+EC_INLINE float log10_of(float x) {
+  const split s = split_of(x);
+  const float tail = EC_FMA(s.e, 0x1.3509f8p-18f, log_tail(s.f) * 0x1.bcb7b2p-2f);
+  const float low = EC_FMA(s.f, 0x1.bcb7b2p-2f, tail);
+  return log_ends(x, EC_FMA(s.e, 0x1.344000p-2f, low));
+}
+
+/* log(u) for u = 1 + x rounded, and what the rounding lost. */
+EC_INLINE float log1p_of(float x) {
+  const float u = 1.0f + x, lost = (x - (u - 1.0f)) / u, whole = log_of(u);
+  const float tiny = fabsf(x) < 0x1p-24f ? x : whole + lost;
+  const float finite = u < INFINITY ? tiny : whole;
+  return u > 0 ? finite : whole;
+}
+
+EC_INLINE float with_sign(float magnitude, float x) {
+  return ec_bits_float(ec_float_bits(magnitude) | (ec_float_bits(x) & 0x80000000u));
+}
+
+EC_INLINE float tanh_of(float x) {
+  const float a = fabsf(x), in = a > 10.0f ? 10.0f : a;
+  const float t = expm1_of(2.0f * in);
+  return with_sign(t / (t + 2.0f), x);
+}
+
+EC_INLINE float sigmoid_of(float x) { return 1.0f / (1.0f + exp_of(-x)); }
+
+/* A polynomial in x^2 below 0.93; above it 1 - exp(-t p(t)). */
+EC_INLINE float erf_of(float x) {
+  const float a = fabsf(x), t = a > 4.0f ? 4.0f : a, s = t * t;
+  float p = EC_FMA(s, 0x1.5cd4aap-14f, -0x1.aa3f2cp-11f); /* erf(t) / t */
+  p = EC_FMA(p, s, 0x1.54c7f4p-8f);
+  p = EC_FMA(p, s, -0x1.b80e90p-6f);
+  p = EC_FMA(p, s, 0x1.ce2e0ap-4f);
+  p = EC_FMA(p, s, -0x1.812742p-2f);
+  p = EC_FMA(p, s, 0x1.06eba8p-3f); /* less 1 */
+  const float small = EC_FMA(t, p, t);
+  float q = EC_FMA(t, -0x1.78dd8ep-17f, 0x1.527c6ap-12f); /* log(1 - erf(t)) / t */
+  q = EC_FMA(q, t, -0x1.dd6cd8p-9f);
+  q = EC_FMA(q, t, 0x1.85515ep-6f);
+  q = EC_FMA(q, t, -0x1.b32574p-4f);
+  q = EC_FMA(q, t, -0x1.45328ep-1f);
+  q = EC_FMA(q, t, -0x1.20ef1cp+0f);
+  const float large = 1.0f - exp_of(q * t);
+  return with_sign(t < 0.93f ? small : large, x);
+}
+
+EC_INLINE float gelu_of(float x) {
+  return x * 0.5f * (1.0f + erf_of(x * 0x1.6a09e6p-1f));
+}
+
+/* x (1 + tanh u) / 2 is x / (1 + exp(-2 u)). */
+EC_INLINE float gelu_tanh_of(float x) {
+  const float u = 0x1.988454p+0f * (x + 0.044715f * (x * x * x));
+  return x / (1.0f + exp_of(-u));
+}
+
+EC_INLINE float elu_of(float x, float negative, float positive, float inside) {
+  const float below = expm1_of(x * inside) * negative, above = x * positive;
+  return x < 0 ? below : above;
+}
+
+/* Beyond it the three parts of pi / 2 below no longer give an exact reduction. */
+#define EC_TRIG_LIMIT 8192.0f
+
+/* sin(x + quarter * pi / 2) for |x| <= EC_TRIG_LIMIT. */
+EC_INLINE float sin_of(float x, uint32_t quarter) {
+  const float shifted = EC_FMA(x, 0x1.45f306p-1f, EC_ROUNDER), n = shifted - EC_ROUNDER;
+  float r = EC_FMA(n, -0x1.92p+0f, x);
+  r = EC_FMA(n, -0x1.fb4p-12f, r);
+  r = EC_FMA(n, -0x1.4442d2p-24f, r);
+  const float s = r * r;
+  float p = EC_FMA(s, -0x1.994b3ep-13f, 0x1.110756p-7f);
+  p = EC_FMA(p, s, -0x1.555546p-3f);
+  const float sine = EC_FMA(p * s, r, r);
+  float q = EC_FMA(s, 0x1.99ff3ep-16f, -0x1.6c0c82p-10f);
+  q = EC_FMA(q, s, 0x1.55554ap-5f);
+  const float cosine = EC_FMA(q * s, s, EC_FMA(s, -0.5f, 1.0f));
+  const uint32_t turn = ec_float_bits(shifted) + quarter;
+  const float value = turn & 1u ? cosine : x == 0 ? x : sine; /* keeps the sign of zero */
+  return ec_bits_float(ec_float_bits(value) ^ (turn & 2u) << 30);
+}
+
+/* Blocks, so that an output may be its own input; the few large angles are done again by libm. */
+EC_INLINE void sin_loop(int64_t n, char *const *at, const int64_t *step, uint32_t quarter) {
+  enum { BLOCK = 128 };
+  float x[BLOCK], y[BLOCK];
+  for (int64_t i = 0; i < n; i += BLOCK) {
+    const int64_t m = n - i < BLOCK ? n - i : BLOCK;
+    uint32_t large = 0;
+    for (int64_t k = 0; k < m; k++)
+      x[k] = *(const float *)(const void *)(at[1] + (i + k) * step[1]);
+    for (int64_t k = 0; k < m; k++) {
+      y[k] = sin_of(x[k], quarter);
+      large |= (uint32_t)!(fabsf(x[k]) <= EC_TRIG_LIMIT);
+    }
+    for (int64_t k = 0; large && k < m; k++)
+      if (!(fabsf(x[k]) <= EC_TRIG_LIMIT)) y[k] = quarter ? cosf(x[k]) : sinf(x[k]);
+    for (int64_t k = 0; k < m; k++) *(float *)(void *)(at[0] + (i + k) * step[0]) = y[k];
+  }
+}
+
+static void fast_sin_float32(int64_t n, char *const *at, const int64_t *step, ec_params *params) {
+  (void)params;
+  sin_loop(n, at, step, 0);
+}
+
+static void fast_cos_float32(int64_t n, char *const *at, const int64_t *step, ec_params *params) {
+  (void)params;
+  sin_loop(n, at, step, 1);
+}
+
+#define EC_NAME fast_exp
+#define EC_EXPR(x) exp_of(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME fast_expm1
+#define EC_EXPR(x) expm1_of(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME fast_log
+#define EC_EXPR(x) log_of(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME fast_log2
+#define EC_EXPR(x) log2_of(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME fast_log10
+#define EC_EXPR(x) log10_of(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME fast_log1p
+#define EC_EXPR(x) log1p_of(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME fast_tanh
+#define EC_EXPR(x) tanh_of(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME fast_sigmoid
+#define EC_EXPR(x) sigmoid_of(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME fast_erf
+#define EC_EXPR(x) erf_of(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME fast_gelu
+#define EC_EXPR(x) gelu_of(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME fast_gelu_tanh
+#define EC_EXPR(x) gelu_tanh_of(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME fast_elu
+#define EC_EXPR(x) elu_of(x, EC_P(0), EC_P(1), EC_P(2))
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME fast_sqrt
+#define EC_EXPR(x) sqrtf(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME fast_rsqrt
+#define EC_EXPR(x) (1.0f / sqrtf(x))
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME fast_floor
+#define EC_EXPR(x) floorf(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME fast_ceil
+#define EC_EXPR(x) ceilf(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME fast_trunc
+#define EC_EXPR(x) truncf(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME fast_round
+#define EC_EXPR(x) nearbyintf(x)
+#include "kernels/pointwise/loop1.h"

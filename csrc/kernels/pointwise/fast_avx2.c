@@ -1,0 +1,24 @@
+/* The fast float32 loops for AVX2 and FMA; ec_fast_loop asks the machine first. */
+#include "kernels/pointwise/fast.h"
+
+#include "core/template.h"
+
+#ifdef __x86_64__
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#define EC_FMA(a, b, c) __builtin_fmaf(a, b, c)
+#define EC_TEMPLATE "kernels/pointwise/fast.tmpl.h"
+#include "core/dtype/float32.h"
+#undef EC_TEMPLATE
+#pragma GCC pop_options
+#endif
+
+const ec_point_loop ec_fast_avx2[EC_FAST_COUNT] = {
+#ifdef __x86_64__
+#define EC_FAST(NAME, loop) [EC_FAST_##NAME] = loop##_float32,
+#include "kernels/pointwise/fast.def"
+#undef EC_FAST
+#else
+    NULL
+#endif
+};

@@ -1,0 +1,27 @@
+/* The fast float32 loops for any machine, and the choice between instruction sets. */
+#include "kernels/pointwise/fast.h"
+
+#include "core/template.h"
+
+#ifdef __FP_FAST_FMAF
+#define EC_FMA(a, b, c) __builtin_fmaf(a, b, c)
+#else
+#define EC_FMA(a, b, c) ((a) * (b) + (c))
+#endif
+#define EC_TEMPLATE "kernels/pointwise/fast.tmpl.h"
+#include "core/dtype/float32.h"
+#undef EC_TEMPLATE
+
+const ec_point_loop ec_fast_generic[EC_FAST_COUNT] = {
+#define EC_FAST(NAME, loop) [EC_FAST_##NAME] = loop##_float32,
+#include "kernels/pointwise/fast.def"
+#undef EC_FAST
+};
+
+ec_point_loop ec_fast_loop(ec_fast which) {
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && ec_fast_avx2[which])
+    return ec_fast_avx2[which];
+#endif
+  return ec_fast_generic[which];
+}
