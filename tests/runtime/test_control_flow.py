@@ -12,7 +12,7 @@ import torch
 import zoo
 from executorch_c import InvalidProgramError, Runtime
 from exports import export
-from programs import Plan, V, build, load, reference
+from plans import Plan, V, build, load, reference
 from single_op import Arg, Out, SingleOps, Slot
 from torch import Tensor
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 from executorch_c import InvalidArgumentError, InvalidProgramError, NotFoundError, Runtime
 from exports import export
-from programs import BOUNDED, Constants, Plan, V, adding, build, edited, load, reference, schema
+from plans import BOUNDED, Constants, Plan, V, adding, build, edited, load, reference, schema
 
 ONES = np.ones(4, np.float32)
 

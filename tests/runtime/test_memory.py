@@ -15,7 +15,7 @@ from executorch.exir import schema
 from executorch.exir._serialize._program import deserialize_pte_binary
 from executorch_c import InvalidArgumentError, InvalidProgramError, Runtime
 from exports import Fn, export
-from programs import BOUNDED, UNBOUND, Constants, Plan, build, edited, load, reference
+from plans import BOUNDED, UNBOUND, Constants, Plan, build, edited, load, reference
 from torch import Tensor
 
 ONES = np.ones(4, np.float32)
@@ -148,8 +148,10 @@ def test_aliases(case: str) -> None:
     check(SOURCES[case], X.clone())
 
 
-UNPLANNED = ["only the input", "view of the input", "output and its view", "only a view of a result",
-             "unused input", "same output twice"]  # fmt: skip
+UNPLANNED = [
+    "only the input", "view of the input", "output and its view", "only a view of a result",
+    "unused input", "same output twice",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", UNPLANNED)

@@ -15,7 +15,7 @@ import zoo
 from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
 from executorch_c import InvalidArgumentError, InvalidStateError, NotFoundError, Runtime
 from exports import export
-from programs import BOUNDED, Constants, Plan, build, load, reference
+from plans import BOUNDED, Constants, Plan, build, load, reference
 from torch import Tensor
 
 ONES = np.ones(4, np.float32)

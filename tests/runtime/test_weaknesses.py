@@ -18,7 +18,7 @@ import pytest
 import torch
 from executorch_c import InvalidArgumentError, InvalidProgramError, Runtime
 from exports import export
-from programs import Plan, adding, build, load, reference
+from plans import Plan, adding, build, load, reference
 
 ONES = np.ones(4, np.float32)
 
