@@ -7,13 +7,15 @@ from collections.abc import Iterator
 import numpy as np
 from eager import array
 
+FACTORS = [(1, 1), (2, 3), (0, 1), (1, 0), (1, 2)]  # beta, alpha
 SIZES = [(1, 5, 40), (3, 20, 37), (40, 9, 2), (2, 0, 3), (0, 2, 3)]  # m, k, n
 ORDERS = [(0, 1), (1, 0)]
 
 
 def mm(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for i, (m, k, n) in enumerate(SIZES):
-        yield [array(rng, (m, k), dtype, ORDERS[i % 2]), array(rng, (k, n), dtype, ORDERS[i // 2 % 2])]
+        a = array(rng, (m, k), dtype, ORDERS[i % 2])
+        yield [a, array(rng, (k, n), dtype, ORDERS[i // 2 % 2])]
 
 
 def bmm(rng: np.random.Generator, dtype: str) -> Iterator[list]:
@@ -22,7 +24,7 @@ def bmm(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 def addmm(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    for (beta, alpha), (m, k, n) in zip([(1, 1), (2, 3), (0, 1), (1, 0), (1, 2)], SIZES, strict=True):
+    for (beta, alpha), (m, k, n) in zip(FACTORS, SIZES, strict=True):
         for shape in ((m, n), (n,), (m, 1), ()):
             yield [array(rng, shape, dtype), array(rng, (m, k), dtype), array(rng, (k, n), dtype),
                    beta, alpha]  # fmt: skip

@@ -11,7 +11,8 @@ Rng = np.random.Generator
 
 
 def softmax(rng: Rng, dtype: str) -> Iterator[list]:
-    for shape, order in (((), None), ((3, 37), None), ((2, 5, 3, 20), (0, 2, 3, 1)), ((2, 0), None)):
+    for shape in ((), (3, 37), (2, 5, 3, 20), (2, 0)):
+        order = (0, 2, 3, 1) if len(shape) == 4 else None
         x = array(rng, shape, dtype, order)
         for dim in range(-1, max(len(shape), 1)):
             yield [x, dim, False]

@@ -20,8 +20,9 @@ NO_TRAINING = "aten::_native_batch_norm_legit_no_training.out"
 @pytest.mark.parametrize("shape", [(), (5,), (3, 40), (2, 3, 37), (2, 7, 3, 20), (0, 3), (3, 0),
                                    (2, 3000)])  # fmt: skip
 def test_softmax(rng, name, dtype, shape):
+    x = np.asarray(make(rng, dtype, shape) * np_dtype(dtype).type(4))
     for dim in range(-max(len(shape), 1), max(len(shape), 1)):
-        check(name, [np.asarray(make(rng, dtype, shape) * np_dtype(dtype).type(4)), dim, False], ulps=6)
+        check(name, [x, dim, False], ulps=6)
 
 
 @pytest.mark.parametrize("name", SOFTMAX)
@@ -66,7 +67,8 @@ def test_layer_norm(rng, dtype, shape, inner, parameters):
     sizes = shape[len(shape) - inner :]
     for kind in {dtype, "float32"} if dtype in HALVES else {dtype}:
         w, b = make(rng, kind, sizes), make(rng, kind, sizes)
-        w, b = w if parameters in ("both", "weight") else None, b if parameters in ("both", "bias") else None
+        w = w if parameters in ("both", "weight") else None
+        b = b if parameters in ("both", "bias") else None
         args = [make(rng, dtype, shape) + np_dtype(dtype).type(3), list(sizes), w, b, 1e-5]
         check("aten::native_layer_norm.out", args, 3, ulps=16)
 
@@ -74,10 +76,11 @@ def test_layer_norm(rng, dtype, shape, inner, parameters):
 def test_layer_norm_far_from_zero(rng):
     """A mean that is large beside the deviation costs no digits."""
     x = (make(rng, "float64", (3, 3000)) + 1000).astype(F)
-    (found, mean, rstd) = run("aten::native_layer_norm.out",
-                              [x, [3000], None, None, 1e-5, Out(x.shape), Out((3, 1)), Out((3, 1))])  # fmt: skip
+    outs = [Out(x.shape), Out((3, 1)), Out((3, 1))]
+    results = run("aten::native_layer_norm.out", [x, [3000], None, None, 1e-5, *outs])
     wide = torch.from_numpy(x.astype(np.float64))
-    for f, w in zip((found, mean, rstd), torch.native_layer_norm(wide, [3000], None, None, 1e-5), strict=True):
+    wanted = torch.native_layer_norm(wide, [3000], None, None, 1e-5)
+    for f, w in zip(results, wanted, strict=True):
         np.testing.assert_allclose(f, w.numpy(), 1e-5, 1e-4)
 
 
@@ -136,7 +139,8 @@ def test_batch_norm_inference(rng, dtype, shape, affine):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_batch_norm_layouts(rng, dtype, order):
     x = make(rng, dtype, (2, 20, 4, 5), order)
-    args = [x, make(rng, dtype, (20,)), make(rng, dtype, (20,)), *statistics(rng, dtype, 20), 0.1, 1e-3]
+    args = [x, make(rng, dtype, (20,)), make(rng, dtype, (20,)), *statistics(rng, dtype, 20), 0.1,
+            1e-3]  # fmt: skip
     plain = [np.ascontiguousarray(x), *args[1:]]
     wanted = torch.ops.aten._native_batch_norm_legit_no_training(*map(to_torch, plain))
     for out in ((0, 1, 2, 3), channels_last(4), order):
@@ -160,7 +164,8 @@ def test_batch_norm_training(rng, dtype, shape, order):
 def test_batch_norm_updates_running_statistics(rng):
     x, (mean, var) = make(rng, "float32", (4, 3, 5)), statistics(rng, "float32", 3)
     rm, rv = torch.from_numpy(mean.copy()), torch.from_numpy(var.copy())
-    torch.ops.aten._native_batch_norm_legit(torch.from_numpy(x), None, None, rm, rv, True, 0.3, 1e-5)
+    norm = torch.ops.aten._native_batch_norm_legit
+    norm(torch.from_numpy(x), None, None, rm, rv, True, 0.3, 1e-5)
     running = [np.ascontiguousarray(mean), np.ascontiguousarray(var)]
     run("aten::_native_batch_norm_legit.out",
         [x, None, None, *running, True, 0.3, 1e-5, Out(x.shape), Out((3,)), Out((3,))])  # fmt: skip
@@ -179,7 +184,8 @@ ERRORS = [
     ("aten::_softmax.out", [X, 1, True, Out((2, 4))], "argument 'half_to_float'"),
     ("aten::_softmax.out", [X, 1, False, Out((2, 4), "float64")], "argument 'out': dtype float64"),
     ("aten::_softmax.out", [X, 1, False, Out((2, 3))], "argument 'out'"),
-    ("aten::_log_softmax.out", [X.astype(int), 1, False, Out((2, 4))], "argument 'self': dtype int64"),
+    ("aten::_log_softmax.out", [X.astype(int), 1, False, Out((2, 4))],
+     "argument 'self': dtype int64"),
     (LAYER, [X, [], None, None, 1e-5, *OUTS], "argument 'normalized_shape': found ()"),
     (LAYER, [X, [2], None, None, 1e-5, *OUTS], "argument 'normalized_shape': found (2,)"),
     (LAYER, [X, [1, 2, 4], None, None, 1e-5, *OUTS], "argument 'normalized_shape'"),
