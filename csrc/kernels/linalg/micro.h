@@ -29,7 +29,7 @@ typedef enum ec_micro_type {
   EC_MICRO_TYPES
 } ec_micro_type;
 
-/* One table for each instruction set, indexed by ec_micro_type; zeroed rows are not there. */
+/* One table for each instruction set, indexed by ec_micro_type. */
 extern const ec_micro ec_micro_generic[EC_MICRO_TYPES];
 extern const ec_micro ec_micro_avx2[EC_MICRO_TYPES];
 extern const ec_micro ec_micro_avx512[EC_MICRO_TYPES];

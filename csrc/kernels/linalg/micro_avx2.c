@@ -2,6 +2,7 @@
 #include "kernels/linalg/micro.h"
 
 #include <stdint.h>
+#include <string.h>
 
 #include "core/simd.h"
 
@@ -18,5 +19,5 @@
 #define EC_M_FMA_DOUBLE(a, b, c) ((vector_d)_mm256_fmadd_pd(a, b, c))
 #include "kernels/linalg/micro_isa.tmpl.h"
 
-const ec_micro ec_micro_avx2[EC_MICRO_TYPES] = {EC_M_ROWS_REAL};
+const ec_micro ec_micro_avx2[EC_MICRO_TYPES] = {EC_M_TABLE};
 #endif

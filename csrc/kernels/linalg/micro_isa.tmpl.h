@@ -2,6 +2,8 @@
  * attribute, EC_M_THIRD rows, EC_M_COLS vectors in a row, EC_M_SET_FLOAT(x) and
  * EC_M_FMA_FLOAT(a, b, c), the same for DOUBLE. Integers use the compiler's vector arithmetic. */
 
+enum { EC_M_COMPLEX_ROWS = EC_M_THIRD * 3 / 2 };
+
 /* memory_* is what may stand anywhere in memory, of any type. */
 typedef float vector_f __attribute__((vector_size(EC_M_BYTES)));
 typedef double vector_d __attribute__((vector_size(EC_M_BYTES)));
@@ -18,6 +20,8 @@ typedef uint64_t memory_l __attribute__((vector_size(EC_M_BYTES), aligned(8), ma
 #define EC_M_SET(x) EC_M_SET_FLOAT(x)
 #define EC_M_FMA(a, b, c) EC_M_FMA_FLOAT(a, b, c)
 #define EC_M_NAME(thirds) float_##thirds
+#define EC_M_FN complex64
+#include "kernels/linalg/micro_complex.tmpl.h"
 #include "kernels/linalg/micro_steps.tmpl.h"
 
 #define EC_M_T double
@@ -26,6 +30,8 @@ typedef uint64_t memory_l __attribute__((vector_size(EC_M_BYTES), aligned(8), ma
 #define EC_M_SET(x) EC_M_SET_DOUBLE(x)
 #define EC_M_FMA(a, b, c) EC_M_FMA_DOUBLE(a, b, c)
 #define EC_M_NAME(thirds) double_##thirds
+#define EC_M_FN complex128
+#include "kernels/linalg/micro_complex.tmpl.h"
 #include "kernels/linalg/micro_steps.tmpl.h"
 
 #define EC_M_T uint32_t
@@ -47,6 +53,11 @@ typedef uint64_t memory_l __attribute__((vector_size(EC_M_BYTES), aligned(8), ma
 #define EC_M_ROW(type, name)                                                                       \
   {3 * EC_M_THIRD, EC_M_COLS * EC_M_BYTES / sizeof(type), sizeof(type),                            \
    {name##_1, name##_2, name##_3}}
-#define EC_M_ROWS_REAL                                                                             \
+#define EC_M_COMPLEX_ROW(type, name)                                                               \
+  {EC_M_COMPLEX_ROWS, EC_M_COLS * EC_M_BYTES / (2 * sizeof(type)), 2 * sizeof(type),               \
+   {name, name, name}}
+#define EC_M_TABLE                                                                                 \
   [EC_MICRO_FLOAT] = EC_M_ROW(float, float), [EC_MICRO_DOUBLE] = EC_M_ROW(double, double),         \
-  [EC_MICRO_UINT32] = EC_M_ROW(uint32_t, uint32), [EC_MICRO_UINT64] = EC_M_ROW(uint64_t, uint64)
+  [EC_MICRO_UINT32] = EC_M_ROW(uint32_t, uint32), [EC_MICRO_UINT64] = EC_M_ROW(uint64_t, uint64),  \
+  [EC_MICRO_COMPLEX64] = EC_M_COMPLEX_ROW(float, complex64),                                       \
+  [EC_MICRO_COMPLEX128] = EC_M_COMPLEX_ROW(double, complex128)

@@ -1,0 +1,98 @@
+/* The micro-kernels of every instruction set that this machine has, against plain sums: whole runs
+ * only ever use the best one. */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "core/simd.h"
+#include "kernels/linalg/micro.h"
+#include "testing/test.h"
+
+enum { DEPTH = 7, ROOM = EC_MICRO_LANES * EC_MICRO_LANES };
+
+/* Small whole numbers: every type and order of additions gives the same. */
+static double number(size_t i) { return (double)((i * 37 + 11) % 19) - 9; }
+
+static void set(ec_micro_type type, void *data, size_t i, double re, double im) {
+  switch (type) {
+  case EC_MICRO_FLOAT: ((float *)data)[i] = (float)re; break;
+  case EC_MICRO_DOUBLE: ((double *)data)[i] = re; break;
+  case EC_MICRO_UINT32: ((uint32_t *)data)[i] = (uint32_t)(int32_t)re; break;
+  case EC_MICRO_UINT64: ((uint64_t *)data)[i] = (uint64_t)(int64_t)re; break;
+  case EC_MICRO_COMPLEX64:
+    ((float *)data)[2 * i] = (float)re;
+    ((float *)data)[2 * i + 1] = (float)im;
+    break;
+  default:
+    ((double *)data)[2 * i] = re;
+    ((double *)data)[2 * i + 1] = im;
+  }
+}
+
+static bool is_complex(ec_micro_type type) {
+  return type == EC_MICRO_COMPLEX64 || type == EC_MICRO_COMPLEX128;
+}
+
+/* What one sum must be. */
+static void expect(const ec_micro *m, ec_micro_type type, size_t r, size_t c, bool twice,
+                   void *sum) {
+  double re = 0, im = 0;
+  for (size_t k = 0; k < DEPTH; k++) {
+    double x = number(k * m->rows + r), y = number(3 * (k * m->cols + c));
+    double xi = is_complex(type) ? number(k + r) : 0, yi = is_complex(type) ? number(k * c) : 0;
+    re += x * y - xi * yi;
+    im += x * yi + xi * y;
+  }
+  set(type, sum, 0, twice ? 2 * re : re, twice ? 2 * im : im);
+}
+
+static void check_step(ec_test *t, const ec_micro *m, ec_micro_type type, size_t step,
+                       const void *a, const void *b) {
+  size_t rows = m->rows * (step + 1) / EC_MICRO_STEPS, stride = m->cols + 3;
+  char *sums = calloc(ROOM, m->size), wanted[16];
+  if (!sums) abort();
+  for (int twice = 0; twice < 2; twice++) {
+    m->fn[step](DEPTH, a, b, m->cols, sums, stride, twice);
+    for (size_t r = 0; r < rows; r++)
+      for (size_t c = 0; c < m->cols; c++) {
+        expect(m, type, r, c, twice, wanted);
+        if (memcmp(wanted, sums + (r * stride + c) * m->size, m->size) != 0)
+          ec_test_fail(t, __FILE__, __LINE__, "type %d, step %zu, row %zu, column %zu", (int)type,
+                       step, r, c);
+      }
+  }
+  free(sums);
+}
+
+static void check_table(ec_test *t, const ec_micro table[EC_MICRO_TYPES]) {
+  for (int type = 0; type < EC_MICRO_TYPES; type++) {
+    const ec_micro *m = &table[type];
+    ec_micro_type id = (ec_micro_type)type;
+    EC_CHECK(t, m->rows && m->cols && m->rows <= EC_MICRO_LANES && m->cols <= EC_MICRO_LANES);
+    void *a = calloc(DEPTH * m->rows, m->size), *b = calloc(DEPTH * m->cols, m->size);
+    if (!a || !b) abort();
+    for (size_t k = 0; k < DEPTH; k++) {
+      for (size_t r = 0; r < m->rows; r++) {
+        size_t i = k * m->rows + r;
+        set(id, a, i, number(i), number(k + r));
+      }
+      for (size_t c = 0; c < m->cols; c++) {
+        size_t i = k * m->cols + c;
+        set(id, b, i, number(3 * i), number(k * c));
+      }
+    }
+    for (size_t step = 0; step < EC_MICRO_STEPS; step++) check_step(t, m, id, step, a, b);
+    free(a);
+    free(b);
+  }
+}
+
+void ec_test_micro_kernels(ec_test *t) {
+  check_table(t, ec_micro_generic);
+#if EC_SIMD_X86
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    check_table(t, ec_micro_avx2);
+  if (__builtin_cpu_supports("avx512f")) check_table(t, ec_micro_avx512);
+#endif
+}
