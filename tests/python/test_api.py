@@ -12,7 +12,7 @@ from typing import Any
 
 import executorch_c
 import numpy as np
-import programs
+import small_programs
 import pytest
 from executorch_c import Method, MethodMeta, Program, Runtime, TensorInfo, Verification
 from numpy.testing import assert_array_equal

@@ -12,11 +12,11 @@ from typing import Any
 
 import executorch_c
 import numpy as np
-import programs
+import small_programs
 import pytest
 from executorch_c import InvalidArgumentError, Method
 from numpy.testing import assert_array_equal
-from programs import CHANNELS_LAST, DTYPES, IMAGE, channels_last, clone, values
+from small_programs import CHANNELS_LAST, DTYPES, IMAGE, channels_last, clone, values
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 BF16 = ml_dtypes.bfloat16

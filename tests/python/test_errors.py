@@ -9,7 +9,7 @@ from pathlib import Path
 
 import executorch_c
 import numpy as np
-import programs
+import small_programs
 import pytest
 from executorch_c import Error, Runtime
 from executorch_c import _core

@@ -10,11 +10,11 @@ from typing import Any
 import executorch_c
 import ml_dtypes
 import numpy as np
-import programs
+import small_programs
 import pytest
 from executorch_c import InvalidArgumentError, Method
 from numpy.testing import assert_array_equal
-from programs import CHANNELS_LAST, IMAGE, channels_last, clone, values
+from small_programs import CHANNELS_LAST, IMAGE, channels_last, clone, values
 
 BF16 = ml_dtypes.bfloat16
 KINDS = [3, 2.5, True, "hi", None]

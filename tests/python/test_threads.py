@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import executorch_c
 import numpy as np
-import programs
+import small_programs
 import pytest
 from numpy.testing import assert_array_equal
 
