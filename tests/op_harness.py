@@ -219,9 +219,8 @@ def _outs(args: list) -> list:
     return found
 
 
-def run(name: str, args: list, reference: bool = False) -> list:
-    """Runs the operator; returns the results of the `Out`s and `Ret`s in order."""
-    call = _Call()
+def invoke(call: _Call, name: str, args: list, reference: bool) -> None:
+    """Runs the operator on values that `call` makes of the arguments."""
     values = [call.value(a) for a in args]
     pointers = (C.POINTER(Value) * len(values))(*[C.pointer(v) for v in values])
     message = C.create_string_buffer(2048)
@@ -230,6 +229,12 @@ def run(name: str, args: list, reference: bool = False) -> list:
         C.c_size_t(2048))  # fmt: skip
     if status:
         raise OpError(status, message.value.decode())
+
+
+def run(name: str, args: list, reference: bool = False) -> list:
+    """Runs the operator; returns the results of the `Out`s and `Ret`s in order."""
+    call = _Call()
+    invoke(call, name, args, reference)
     results: list = []
     for o in _outs(args):
         if isinstance(o, Ret):

@@ -131,7 +131,7 @@ ec_status ec_op_tril_out(ec_call *c) {
   const ec_tensor *out = ec_arg_tensor(c, 2);
   size_t row_dim = r.rank - 2, column_dim = r.rank - 1;
   int64_t rows = r.sizes[row_dim], columns = r.sizes[column_dim];
-  if (diagonal >= columns) return EC_OK;
+  if (diagonal >= columns || out->numel == 0) return EC_OK;
   for (int64_t row = 0; row < rows; row++) { /* all matrices at once */
     int64_t keep = diagonal < -row ? 0 : row + diagonal + 1;
     if (keep >= columns) break;

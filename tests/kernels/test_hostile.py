@@ -1,0 +1,209 @@
+"""Operators with arguments that no exporter writes: overlapping memory, odd shapes, dtypes and
+numbers. Whatever they answer, they write nothing outside the memory that tensors share here, and
+read nothing outside it, which is seen when the library is built with -fsanitize=address."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import pathlib
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from eager import DType, eager
+from op_harness import (
+    DTYPES,
+    OpError,
+    Out,
+    Ret,
+    Value,
+    _Call,
+    dtype_id,
+    invoke,
+    np_dtype,
+    schemas,
+)
+
+CALLS = 25
+GUARD = 1 << 14
+ARENA = 1 << 17
+NUMBERS = [0, 1, -1, 2, -2, 3, 4, 7, 2**31, 2**62, -(2**63), 2**63 - 1]
+FLOATS = [0.0, 1.0, -1.5, 1e-5, 1e300, float("inf"), float("nan")]
+TEXTS = ["", "none", "tanh", "trunc", "floor", "mean", "x" * 40]
+SHAPES = [(), (1,), (2,), (3,), (0,), (2, 3), (3, 2), (1, 1), (0, 3), (2, 3, 4), (1, 4, 4),
+          (2, 4, 3, 3), (1, 2, 3, 2, 2), (2**31, 0, 2), (2**40, 2**10, 0), (1,) * 16]  # fmt: skip
+
+
+# With AddressSanitizer, touching the memory around the arena ends the process.
+POISON = getattr(ctypes.CDLL(None), "__asan_poison_memory_region", None)
+UNPOISON = getattr(ctypes.CDLL(None), "__asan_unpoison_memory_region", None)
+
+
+class Arena(_Call):
+    """Every tensor lies at a random place of one block of memory; some have room to grow."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        super().__init__()
+        self.rng = rng
+        self.memory = np.full(ARENA + 2 * GUARD, 0xA5, np.uint8)
+        self.span = int(rng.choice([64, 1024, ARENA]))  # small: nearly everything overlaps
+        values = rng.integers(0, 256 if rng.random() < 0.3 else 3, 1009)
+        self.inside()[:] = np.resize(values, ARENA)
+
+    def inside(self) -> np.ndarray:
+        return self.memory[GUARD : GUARD + ARENA]
+
+    def guard(self, change: Any) -> None:
+        for start in (0, GUARD + ARENA):
+            if change:
+                address = self.memory.ctypes.data + start
+                change(ctypes.c_void_p(address), ctypes.c_size_t(GUARD))
+
+    def intact(self) -> bool:
+        return bool((self.memory[:GUARD] == 0xA5).all() and (self.memory[-GUARD:] == 0xA5).all())
+
+    def tensor(self, shape, dtype, dim_order, dynamism, buffer) -> Value:
+        v = super().tensor(shape, dtype, dim_order, dynamism, buffer)
+        t = self.keep[-3]
+        room = t.capacity * int(self.rng.choice([1, 1, 2]))
+        if room > ARENA:
+            pytest.fail("a sample is larger than the arena")
+        place = int(self.rng.integers(0, max(min(self.span, ARENA - room), 0) // 16 + 1)) * 16
+        start = (ARENA - room) // 16 * 16 if self.rng.random() < 0.3 else place
+        t.numel_bound = room // np_dtype(dtype).itemsize
+        t.capacity = room
+        t.dynamism = dynamism if self.rng.random() < 0.7 else 1
+        t.data = self.memory.ctypes.data + GUARD + start
+        if t.capacity and self.rng.random() < 0.7:
+            self.inside()[start : start + buffer.nbytes] = buffer.reshape(-1).view(np.uint8)[:room]
+        return v
+
+
+def odd_array(rng: np.random.Generator) -> np.ndarray:
+    shape = SHAPES[rng.integers(len(SHAPES))]
+    dtype = np_dtype(str(rng.choice(list(DTYPES))))
+    if rng.random() < 0.5:
+        dtype = np.dtype(np.float32)
+    a = rng.integers(0, 4, shape).astype(dtype) if 0 not in shape else np.zeros(shape, dtype)
+    return a.transpose(rng.permutation(len(shape))) if len(shape) > 1 else a
+
+
+def odd_out(rng: np.random.Generator) -> Out:
+    a = odd_array(rng)
+    return Out(a.shape, a.dtype.name, tuple(rng.permutation(a.ndim).tolist()), int(rng.integers(2)))
+
+
+def odd_value(rng: np.random.Generator, kind: str, name: str) -> Any:
+    """An argument of a schema type: `Tensor`, `int[2]?`, `Tensor(a!)[]`, ..."""
+    if "?" in kind.split("]")[-1] and rng.random() < 0.4:
+        return None
+    base = re.match(r"\w+", kind)[0]  # type: ignore[index]
+    if "[" in kind:
+        count = int(rng.integers(0, 5))
+        item = re.sub(r"\[.*", "", kind)
+        return [odd_value(rng, item, name) for _ in range(count)]
+    if base == "Tensor":
+        return odd_out(rng) if "!" in kind else odd_array(rng)
+    if base in ("SymInt", "int", "ScalarType", "MemoryFormat"):
+        return int(rng.choice(NUMBERS[:8] if rng.random() < 0.8 else NUMBERS, 1)[0])
+    if base == "float":
+        return float(rng.choice(FLOATS))
+    if base == "bool":
+        return bool(rng.random() < 0.5)
+    if base == "str":
+        return str(rng.choice(TEXTS))
+    return [odd_value(rng, k, name) for k in ("int", "float", "bool")][rng.integers(3)]
+
+
+def arguments(schema: str) -> list[tuple[str, str]]:
+    """Type and name of each argument."""
+    inside = schema[schema.index("(") + 1 : schema.rindex(") ->")]
+    return [(m[1], m[2]) for m in re.finditer(r"([A-Z\w][^ ,]*) (\w+)(?:=[^,]*)?(?:, |$)", inside)]
+
+
+def call(name: str, args: list, rng: np.random.Generator) -> bool:
+    """Whether the operator accepted the call."""
+    arena = Arena(rng)
+    accepted = True
+    arena.guard(POISON)
+    try:
+        invoke(arena, name, args, bool(rng.random() < 0.2))
+    except OpError as error:
+        accepted = False
+        assert len(str(error)) > 12, (name, args)
+    finally:
+        arena.guard(UNPOISON)
+    assert arena.intact(), (name, args)
+    return accepted
+
+
+@pytest.mark.parametrize("name", sorted(schemas()))
+def test_odd_arguments(name: str, rng: np.random.Generator) -> None:
+    schema = schemas()[name]
+    specs = arguments(schema)
+    for _ in range(CALLS):
+        args: list = [odd_value(rng, kind, label) for kind, label in specs]
+        first = args[0] if args else None
+        for i, (kind, _label) in enumerate(specs):  # often the same shape and dtype everywhere
+            if isinstance(first, np.ndarray) and kind == "Tensor" and rng.random() < 0.5:
+                args[i] = first
+            if isinstance(first, np.ndarray) and isinstance(args[i], Out) and rng.random() < 0.5:
+                args[i] = Out(first.shape, first.dtype.name)
+        if not schema.split("-> ")[1].startswith(("Tensor", "(")):
+            args.append(Ret("int"))
+        call(name, args, rng)
+
+
+def samples() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for path in sorted(pathlib.Path(__file__).parent.glob("samples_*.py")):
+        found |= getattr(importlib.import_module(path.stem), "SAMPLES", {})
+    return found
+
+
+SAMPLES = samples()
+
+
+def changed(rng: np.random.Generator, value: Any) -> Any:
+    """Often the argument itself."""
+    if isinstance(value, list):
+        return [changed(rng, v) for v in value]
+    if rng.random() < 0.9 or isinstance(value, (bool, str, Out)) or value is None:
+        return value
+    if isinstance(value, np.ndarray):
+        return odd_array(rng)
+    return odd_value(rng, "float" if isinstance(value, float) else "int", "")
+
+
+def fitting_outs(rng: np.random.Generator, name: str, args: list) -> list[Out]:
+    """As eager's results, mostly; in any memory order."""
+    outs = []
+    for e in eager(name, args):
+        order = tuple(rng.permutation(e.ndim).tolist()) if rng.random() < 0.5 else None
+        outs.append(Out(e.shape, e.dtype.name, order))
+    return [odd_out(rng) if rng.random() < 0.1 else o for o in outs]
+
+
+@pytest.mark.filterwarnings("ignore")  # eager's own
+@pytest.mark.parametrize("name", sorted(SAMPLES.keys() & schemas().keys()))
+def test_overlapping_samples(name: str, rng: np.random.Generator) -> None:
+    """Calls that make sense but for where the tensors are, and some that nearly do."""
+    if not name.startswith("aten::"):
+        pytest.skip("eager does not know the operator, so it cannot say what the outputs are")
+    list_out = "(a!)[]" in schemas()[name]
+    accepted = 0
+    for dtype in ("float32", "int64", "bool"):
+        candidates = list(SAMPLES[name](rng, dtype))
+        for at in rng.permutation(len(candidates))[:12]:
+            args = candidates[at]
+            try:
+                outs = fitting_outs(rng, name, args)
+            except (RuntimeError, IndexError, TypeError):
+                continue  # not a dtype of eager's
+            args = [dtype_id(a) if isinstance(a, DType) else a for a in args]
+            if name.endswith("_"):
+                args[0], outs = outs[0], []
+            accepted += call(name, changed(rng, args) + ([outs] if list_out else outs), rng)
+    assert accepted, name
