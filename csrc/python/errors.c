@@ -8,8 +8,8 @@
 PyDoc_STRVAR(error_doc,
              "An error of the runtime: the base of all exceptions that come from it.\n\n"
              "The message says where, what was found and what was expected, and ends with the\n"
-             "code that the ExecuTorch documentation uses. `code` is that code as an int, `status`\n"
-             "its name (\"INVALID_ARGUMENT\"); both can also be read from the class.");
+             "code that the ExecuTorch documentation uses. `code` is that code as an int,\n"
+             "`status` its name (\"INVALID_ARGUMENT\"); both can also be read from the class.");
 
 /* KeyError would show the repr of its argument: a sentence is to be read as one. */
 static PyObject *error_str(PyObject *self) {

@@ -84,8 +84,8 @@ PyDoc_STRVAR(
     "        refuses), \"try\" does so where it can.\n"
     "    share_mutable_buffers: Programs exported with\n"
     "        MemoryPlanningPass(share_mutable_buffers=True) plan mutable buffers at memory id\n"
-    "        2 in every method; True gives them one copy, False one for each loaded method. State of\n"
-    "        other programs is each method's own in any case.\n\n"
+    "        2 in every method; True gives them one copy, False one for each loaded method. State\n"
+    "        of other programs is each method's own in any case.\n\n"
     "Returns the Program. Raises AccessFailedError (file), InvalidProgramError or\n"
     "InvalidArgumentError (not a program, damaged, another version), InvalidExternalDataError\n"
     "(data file), MemoryAllocationFailedError, TypeError.");
