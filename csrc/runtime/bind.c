@@ -49,8 +49,10 @@ ec_status ec_method_bind_input(ec_method *m, size_t index, const ec_array *array
   ec_status status = ec_tensor_set_sizes(t, array->rank, array->sizes, err);
   if (status != EC_OK) return ec_fail_in(err, status, "method '%s', input %zu", m->name, index);
   slot->array = *array;
-  memcpy(slot->sizes, array->sizes, t->rank * sizeof *slot->sizes);
-  memcpy(slot->strides, array->strides, t->rank * sizeof *slot->strides);
+  for (size_t d = 0; d < t->rank; d++) { /* NumPy has no sizes where there are no dimensions */
+    slot->sizes[d] = array->sizes[d];
+    slot->strides[d] = array->strides[d];
+  }
   bool in_place = slot->in_place && t->numel && has_layout(t, array);
   slot->binding = in_place ? EC_BOUND_IN_PLACE : EC_BOUND_COPY;
   return EC_OK;
