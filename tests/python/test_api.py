@@ -25,12 +25,12 @@ X = np.arange(4, dtype=np.float32).reshape(2, 2)
 
 def programs_by_name() -> dict[str, bytes]:
     return {
-        "static": programs.add_pte(),
-        "dynamic": programs.dynamic_pte(),
-        "channels_last": programs.clone_pte((1, 2, 3, 4), "float32", programs.CHANNELS_LAST),
-        "bfloat16": programs.clone_pte((2, 3), "bfloat16"),
-        "scalar": programs.clone_pte((), "int64"),
-        "attribute": programs.counter_pte(),
+        "static": small_programs.add_pte(),
+        "dynamic": small_programs.dynamic_pte(),
+        "channels_last": small_programs.clone_pte((1, 2, 3, 4), "float32", small_programs.CHANNELS_LAST),
+        "bfloat16": small_programs.clone_pte((2, 3), "bfloat16"),
+        "scalar": small_programs.clone_pte((), "int64"),
+        "attribute": small_programs.counter_pte(),
     }
 
 
@@ -147,17 +147,17 @@ def test_backend_registry() -> None:
 def test_verification() -> None:
     assert int(Verification.Minimal) == 0 and int(Verification.InternalConsistency) == 1
     for level in Verification:
-        Runtime.get().load_program(programs.add_pte(), verification=level)
+        Runtime.get().load_program(small_programs.add_pte(), verification=level)
     for bad, error in ((2, ValueError), ("x", TypeError)):
         with pytest.raises(error):
-            Runtime.get().load_program(programs.add_pte(), verification=bad)  # type: ignore
+            Runtime.get().load_program(small_programs.add_pte(), verification=bad)  # type: ignore
 
 
 # ---- loading ----
 
 
 def test_everything_a_program_can_be_loaded_from(tmp_path: Path) -> None:
-    pte = programs.add_pte()
+    pte = small_programs.add_pte()
     path = tmp_path / "modèle.pte"
     path.write_bytes(pte)
     odd = b"x" + pte
@@ -186,7 +186,7 @@ def test_text_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_options_of_load_program() -> None:
-    pte = programs.add_pte()
+    pte = small_programs.add_pte()
     load = Runtime.get().load_program
     load(pte, enable_etdump=False, debug_buffer_size=1000, data_path=None, mlock=False)
     load(pte, share_mutable_buffers=True, data_path=[])
@@ -200,13 +200,13 @@ def test_options_of_load_program() -> None:
 
 def test_mlock(tmp_path: Path) -> None:
     path = tmp_path / "add.pte"
-    path.write_bytes(programs.add_pte())
+    path.write_bytes(small_programs.add_pte())
     Runtime.get().load_program(path, mlock="try").load_method("forward")
 
 
 def test_a_file_may_go_away_after_loading(tmp_path: Path) -> None:
     path = tmp_path / "add.pte"
-    path.write_bytes(programs.add_pte())
+    path.write_bytes(small_programs.add_pte())
     program = Runtime.get().load_program(path)
     path.unlink()
     assert_array_equal(program.load_method("forward")(X, X), X + X)
@@ -222,7 +222,7 @@ def test_method_names(both: tuple[Any, Program]) -> None:
 
 
 def test_methods_are_cached() -> None:
-    program = Runtime.get().load_program(programs.counter_pte())
+    program = Runtime.get().load_program(small_programs.counter_pte())
     method = program.load_method("forward")
     assert program.load_method(name="forward") is method
     assert program.load_method("forward", kernels="default") is method
@@ -243,7 +243,7 @@ def test_unknown_methods(both: tuple[Any, Program]) -> None:
 
 
 def test_execute_returns_a_list() -> None:
-    pte = programs.add_pte()
+    pte = small_programs.add_pte()
     tensors = torch.from_numpy(X), torch.from_numpy(X)
     wanted = executorch_runtime.Runtime.get().load_program(pte).load_method("forward")
     method = Runtime.get().load_program(pte).load_method("forward")
@@ -259,12 +259,12 @@ def test_execute_returns_a_list() -> None:
     "inputs", [[X], [X, X, X], [X, X[0]], [X, X.astype(np.int32)], [X, np.ones((2, 3), "f4")]]
 )
 def test_wrong_inputs_have_the_official_codes(inputs: list[np.ndarray]) -> None:
-    pte = programs.add_pte()
+    pte = small_programs.add_pte()
     official = executorch_runtime.Runtime.get().load_program(pte).load_method("forward")
     with pytest.raises(RuntimeError) as theirs:
         official.execute([torch.from_numpy(x) for x in inputs])
     with pytest.raises(RuntimeError) as mine:
-        programs.load(pte, "forward").execute(inputs)
+        small_programs.load(pte, "forward").execute(inputs)
     code = int(str(theirs.value).split("error 0x")[1].split()[0], 16)
     # The reference tells a wrong rank by its resize; we call it a wrong argument, as it is.
     rank = any(x.ndim != 2 for x in inputs)
@@ -302,21 +302,21 @@ def test_metadata(both: tuple[Any, Program]) -> None:
 
 
 def test_tensor_info_beyond_the_official() -> None:
-    meta = programs.load(programs.dynamic_pte(), "forward").metadata
+    meta = small_programs.load(small_programs.dynamic_pte(), "forward").metadata
     info = meta.input_tensor_meta(0)
     assert (info.shape, info.is_dynamic, info.dim_order, info.name) == ((4, 2), True, (0, 1), None)
     assert info.numpy_dtype == np.float32
-    meta = programs.load(programs_by_name()["channels_last"], "forward").metadata
-    assert meta.output_tensor_meta(0).dim_order == programs.CHANNELS_LAST
+    meta = small_programs.load(programs_by_name()["channels_last"], "forward").metadata
+    assert meta.output_tensor_meta(0).dim_order == small_programs.CHANNELS_LAST
     assert not meta.output_tensor_meta(0).is_dynamic
-    meta = programs.load(programs.counter_pte(), "forward").metadata
+    meta = small_programs.load(small_programs.counter_pte(), "forward").metadata
     assert meta.attribute_tensor_meta(0).name == "total"
-    meta = programs.load(programs_by_name()["bfloat16"], "forward").metadata
+    meta = small_programs.load(programs_by_name()["bfloat16"], "forward").metadata
     assert meta.input_tensor_meta(0).numpy_dtype.name == "bfloat16"
 
 
 def test_kinds_of_values() -> None:
-    pte = programs.kinds_pte([3, 2.5, True, "hi", None], [None, 7, [1, 2]])
+    pte = small_programs.kinds_pte([3, 2.5, True, "hi", None], [None, 7, [1, 2]])
     meta = Runtime.get().load_program(pte).metadata("forward")
     assert meta.inputs[1:] == (
         ("Int", 3), ("Double", 2.5), ("Bool", True), ("String", "hi"), ("None", None),
@@ -330,7 +330,7 @@ def test_kinds_of_values() -> None:
 
 
 def test_requirements_and_info() -> None:
-    program = Runtime.get().load_program(programs.add_pte())
+    program = Runtime.get().load_program(small_programs.add_pte())
     assert program.requirements() == {
         "operators": {"aten::add.out": 1}, "backends": {}, "missing_operators": [],
         "missing_backends": [],
@@ -340,14 +340,14 @@ def test_requirements_and_info() -> None:
     assert method["name"] == "forward"
     assert [value["shape"] for value in method["inputs"]] == [[2, 2], [2, 2]]
     assert method["operators"] == [{"name": "aten::add.out", "calls": 1, "available": True}]
-    assert info["file_size"] == len(programs.add_pte())
+    assert info["file_size"] == len(small_programs.add_pte())
 
 
 # ---- reprs ----
 
 
 def test_reprs() -> None:
-    program = Runtime.get().load_program(programs.add_pte())
+    program = Runtime.get().load_program(small_programs.add_pte())
     method = program.load_method("forward")
     assert repr(program) == "<executorch_c.Program: methods ['forward']>"
     assert repr(method) == "<executorch_c.Method 'forward': 2 inputs, 1 output>"
@@ -357,7 +357,7 @@ def test_reprs() -> None:
 
 
 def test_html() -> None:
-    program = Runtime.get().load_program(programs.dynamic_pte())
+    program = Runtime.get().load_program(small_programs.dynamic_pte())
     for item in (Runtime.get(), program):
         assert item._repr_html_().startswith("<table>")
     for item in (program.load_method("forward"), program.metadata("forward")):

@@ -24,7 +24,7 @@ BF16 = ml_dtypes.bfloat16
 
 @pytest.fixture(scope="module")
 def add() -> Method:
-    return programs.load(programs.add_pte(), "forward")
+    return small_programs.load(small_programs.add_pte(), "forward")
 
 
 # ---- dtypes and layouts ----
@@ -82,7 +82,7 @@ def run_python(code: str, *args: str) -> None:
 
 def test_bfloat16_without_ml_dtypes_is_uint16(tmp_path: Any) -> None:
     path = tmp_path / "bf16.pte"
-    path.write_bytes(programs.clone_pte((2,), "bfloat16"))
+    path.write_bytes(small_programs.clone_pte((2,), "bfloat16"))
     run_python(WITHOUT_ML_DTYPES, str(path))
 
 
@@ -288,7 +288,7 @@ def test_torch_tensors(add: Method) -> None:
 
 def test_torch_is_not_imported(tmp_path: Any) -> None:
     path = tmp_path / "add.pte"
-    path.write_bytes(programs.add_pte())
+    path.write_bytes(small_programs.add_pte())
     code = """
 import sys
 import numpy as np
@@ -323,7 +323,7 @@ def test_inputs_that_are_no_sequence(add: Method) -> None:
 
 
 def test_many_inputs() -> None:
-    method = programs.load(programs.kinds_pte(list(range(40)), list(range(30))), "forward")
+    method = small_programs.load(small_programs.kinds_pte(list(range(40)), list(range(30))), "forward")
     x = values((2,), "float32")
     assert method.execute([x, *range(40)])[1:] == list(range(30))
     assert method(x, *range(40))[1:] == tuple(range(30))
@@ -339,7 +339,7 @@ def test_wrong_number_of_inputs_says_what_is_expected(add: Method) -> None:
         one = "a float32 array of shape (2, 2)"
         assert f"takes 2 inputs: {one}, {one}" in str(error.value)
         assert f"but got {len(inputs)}" in str(error.value)
-    method = programs.load(programs.dynamic_pte(), "forward")
+    method = small_programs.load(small_programs.dynamic_pte(), "forward")
     with pytest.raises(InvalidArgumentError, match=r"shape \(<=4, <=2\)"):
         method.execute([])
 
@@ -381,7 +381,7 @@ INPUTS = [3, 2.5, True, "hi", None]
 @pytest.fixture(scope="module")
 def kinds() -> Method:
     outputs = [None, 7, 2.5, False, "text", [1, 2], [1.5], [True, False], [..., ...], [..., None]]
-    return programs.load(programs.kinds_pte(INPUTS, outputs), "forward")
+    return small_programs.load(small_programs.kinds_pte(INPUTS, outputs), "forward")
 
 
 def test_kinds_of_outputs(kinds: Method) -> None:

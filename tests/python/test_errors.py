@@ -47,7 +47,7 @@ def test_all_names_are_exported() -> None:
 
 
 def test_a_missing_method_is_a_sentence_and_a_key_error() -> None:
-    program = Runtime.get().load_program(programs.add_pte())
+    program = Runtime.get().load_program(small_programs.add_pte())
     for call in (program.load_method, program.metadata):
         with pytest.raises(KeyError) as error:
             call("backward")
@@ -60,7 +60,7 @@ def test_a_missing_method_is_a_sentence_and_a_key_error() -> None:
 
 
 def test_messages_end_with_the_code() -> None:
-    method = programs.load(programs.add_pte(), "forward")
+    method = small_programs.load(small_programs.add_pte(), "forward")
     with pytest.raises(ValueError, match=r"\[error 0x12: invalid argument\]$"):
         method.execute([])
     with pytest.raises(RuntimeError, match=r"\[error 0x10: not supported\]$"):
@@ -68,15 +68,15 @@ def test_messages_end_with_the_code() -> None:
 
 
 def test_all_missing_operators_in_one_error() -> None:
-    ops = programs.SingleOps()
+    ops = small_programs.SingleOps()
     x = np.zeros(2, np.float32)
-    ops.add("aten::nosuch.out", x, programs.Out((2,)), name="forward")
+    ops.add("aten::nosuch.out", x, small_programs.Out((2,)), name="forward")
     program = ops.program()
-    program.execution_plan[0].operators += [programs.schema.Operator("my::other", "out")]
+    program.execution_plan[0].operators += [small_programs.schema.Operator("my::other", "out")]
     more = copy.deepcopy(program.execution_plan[0].chains[0].instructions[0])
     more.instr_args.op_index = 1
     program.execution_plan[0].chains[0].instructions.append(more)
-    loaded = Runtime.get().load_program(programs.serialize(program))
+    loaded = Runtime.get().load_program(small_programs.serialize(program))
     assert loaded.requirements()["missing_operators"] == ["aten::nosuch.out", "my::other.out"]
     with pytest.raises(executorch_c.OperatorMissingError) as error:
         loaded.load_method("forward")
@@ -86,7 +86,7 @@ def test_all_missing_operators_in_one_error() -> None:
 
 def test_files_that_are_no_programs(tmp_path: Path) -> None:
     runtime = Runtime.get()
-    pte = programs.add_pte()
+    pte = small_programs.add_pte()
     with pytest.raises(executorch_c.AccessFailedError, match="No such file"):
         runtime.load_program(tmp_path / "none.pte")
     with pytest.raises(executorch_c.AccessFailedError):

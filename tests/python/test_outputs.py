@@ -22,12 +22,12 @@ KINDS = [3, 2.5, True, "hi", None]
 
 @pytest.fixture(scope="module")
 def add() -> Method:
-    return programs.load(programs.add_pte(), "forward")
+    return small_programs.load(small_programs.add_pte(), "forward")
 
 
 @pytest.fixture(scope="module")
 def kinds() -> Method:
-    return programs.load(programs.kinds_pte(KINDS, list(range(10))), "forward")
+    return small_programs.load(small_programs.kinds_pte(KINDS, list(range(10))), "forward")
 
 
 def test_outputs_are_fresh_and_own_their_memory(add: Method) -> None:
@@ -41,7 +41,7 @@ def test_outputs_are_fresh_and_own_their_memory(add: Method) -> None:
 
 
 def test_dynamic_outputs_own_their_memory() -> None:
-    method = programs.load(programs.dynamic_pte(), "forward")
+    method = small_programs.load(small_programs.dynamic_pte(), "forward")
     outputs = []
     for n in (4, 1, 0, 3):
         x = values((n, 2), "float32")
@@ -71,7 +71,7 @@ def test_no_references_leak(add: Method) -> None:
 
 
 def test_a_method_outlives_program_and_bytes() -> None:
-    pte = bytearray(programs.add_pte())
+    pte = bytearray(small_programs.add_pte())
     method = executorch_c.Runtime.get().load_program(bytes(pte)).load_method("forward")
     gc.collect()
     x = np.ones((2, 2), np.float32)
@@ -84,7 +84,7 @@ def test_a_method_outlives_program_and_bytes() -> None:
 
 
 def test_a_writable_buffer_may_change_after_loading() -> None:
-    pte = bytearray(programs.add_pte())
+    pte = bytearray(small_programs.add_pte())
     program = executorch_c.Runtime.get().load_program(pte)
     pte[:] = bytes(len(pte))
     x = np.ones((2, 2), np.float32)
@@ -92,7 +92,7 @@ def test_a_writable_buffer_may_change_after_loading() -> None:
 
 
 def test_bytes_are_kept_alive_and_released() -> None:
-    pte = programs.add_pte()
+    pte = small_programs.add_pte()
     x = memoryview(pte)
     before = sys.getrefcount(pte)
     program = executorch_c.Runtime.get().load_program(pte)
@@ -157,7 +157,7 @@ def test_out_may_overlap_inputs(add: Method) -> None:
 
 
 def test_out_of_a_dynamic_output_is_checked_afterwards() -> None:
-    method = programs.load(programs.dynamic_pte(), "forward")
+    method = small_programs.load(small_programs.dynamic_pte(), "forward")
     x, out = values((3, 2), "float32"), np.zeros((3, 2), np.float32)
     assert method(x, x, out=out) is out
     assert_array_equal(out, x + x)
@@ -198,7 +198,7 @@ def test_bfloat16_out() -> None:
 
 
 def test_attributes_alias_the_methods_memory() -> None:
-    method = programs.load(programs.counter_pte(), "forward")
+    method = small_programs.load(small_programs.counter_pte(), "forward")
     assert method.attribute_names == ("total",)
     method([1, 2])
     total = method.get_attribute("total")
@@ -218,7 +218,7 @@ def test_attributes_alias_the_methods_memory() -> None:
 
 
 def test_attributes_are_checked() -> None:
-    method = programs.load(programs.counter_pte(), "forward")
+    method = small_programs.load(small_programs.counter_pte(), "forward")
     with pytest.raises(KeyError, match="no attribute 'x'"):
         method.get_attribute("x")
     with pytest.raises(InvalidArgumentError, match="found dtype float64, expected float32"):

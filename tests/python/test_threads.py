@@ -36,7 +36,7 @@ def run_all(*functions: Callable[[], None]) -> None:
 def long_running(seconds: float = 0.3) -> tuple[executorch_c.Method, np.ndarray]:
     """A method that runs for about this long, and its input."""
     for size in (128, 256, 512, 1024, 2048):
-        method = programs.load(programs.slow_pte(size), "forward")
+        method = small_programs.load(small_programs.slow_pte(size), "forward")
         x = np.ones((size, size), np.float32)
         start = time.perf_counter()
         method(x, x)
@@ -67,7 +67,7 @@ def test_the_gil_is_released() -> None:
 
 
 def test_methods_of_their_own_at_once() -> None:
-    program = executorch_c.Runtime.get().load_program(programs.dynamic_pte((64, 64)))
+    program = executorch_c.Runtime.get().load_program(small_programs.dynamic_pte((64, 64)))
 
     def work(seed: int) -> Callable[[], None]:
         def run() -> None:
@@ -83,7 +83,7 @@ def test_methods_of_their_own_at_once() -> None:
 
 
 def test_one_method_from_many_threads() -> None:
-    method = programs.load(programs.counter_pte(), "forward")
+    method = small_programs.load(small_programs.counter_pte(), "forward")
     seen: list[float] = []
 
     def run() -> None:
@@ -114,14 +114,14 @@ def test_a_waiting_thread_does_not_hold_the_gil() -> None:
 
 
 def test_loading_a_method_from_many_threads_gives_one() -> None:
-    program = executorch_c.Runtime.get().load_program(programs.add_pte())
+    program = executorch_c.Runtime.get().load_program(small_programs.add_pte())
     loaded: list[executorch_c.Method] = []
     run_all(*[lambda: loaded.append(program.load_method("forward"))] * 8)
     assert len(loaded) == 8 and len(set(map(id, loaded))) == 1
 
 
 def test_a_method_can_call_itself_while_inputs_are_read() -> None:
-    method = programs.load(programs.add_pte(), "forward")
+    method = small_programs.load(small_programs.add_pte(), "forward")
     x = np.ones((2, 2), np.float32)
 
     class Nested:
@@ -132,7 +132,7 @@ def test_a_method_can_call_itself_while_inputs_are_read() -> None:
 
 
 def test_loading_and_freeing_at_once() -> None:
-    pte = programs.add_pte()
+    pte = small_programs.add_pte()
     x = np.ones((2, 2), np.float32)
 
     def run() -> None:
