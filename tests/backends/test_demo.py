@@ -10,57 +10,33 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import executorch_c
 import numpy as np
 import pytest
 import torch
-from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge
-from executorch.exir._serialize._program import deserialize_pte_binary, serialize_pte_binary
-from executorch.exir.backend.backend_api import to_backend
-from executorch.exir.backend.compile_spec_schema import CompileSpec
-from executorch.exir.backend.test.backend_with_compiler_demo import BackendWithCompilerDemo
-from executorch.exir.backend.test.demos.rpc.executor_backend_partitioner import (
-    ExecutorBackendPartitioner,
+from demo_programs import (
+    COMPILER,
+    EXECUTOR,
+    SIN_INPUTS,
+    composite,
+    edge_program,
+    lowered,
+    mm_add_sub,
+    nested,
+    seeded,
+    taylor_sin,
 )
-from executorch.exir.backend.test.demos.rpc.executor_backend_preprocess import ExecutorBackend
+from executorch.exir import ExecutorchBackendConfig, to_edge_transform_and_lower
+from executorch.exir._serialize._program import deserialize_pte_binary, serialize_pte_binary
+from executorch.exir.backend.compile_spec_schema import CompileSpec
 from executorch.exir.backend.test.op_partitioner_demo import (
     AddAttributePartitionerDemo,
     AddMulPartitionerDemo,
     NonDecompTestPartitioner,
 )
-from executorch.exir.schema import Program, ScalarType
+from executorch.exir.schema import EValue, Int, Program, ScalarType
+from exports import Fn
 from torch import Tensor, nn
-
-import executorch_c
-
-COMPILER = BackendWithCompilerDemo.__name__
-EXECUTOR = ExecutorBackend.__name__
-
-
-class Fn(nn.Module):
-    """A module around a function, which is what torch.export takes."""
-
-    def __init__(self, fn: Callable[..., Any]) -> None:
-        super().__init__()
-        self.fn = fn
-
-    def forward(self, *args: Tensor) -> Any:
-        return self.fn(*args)
-
-
-def seeded(*shapes: tuple[int, ...]) -> tuple[Tensor, ...]:
-    generator = torch.Generator().manual_seed(3)
-    return tuple(torch.randn(shape, generator=generator) for shape in shapes)
-
-
-def edge_program(module: nn.Module, inputs: tuple[Tensor, ...], **options: Any) -> Any:
-    config = EdgeCompileConfig(_check_ir_validity=False)
-    return to_edge(torch.export.export(module, inputs, **options), compile_config=config)
-
-
-def lowered(fn: Callable[..., Any], inputs: tuple[Tensor, ...], specs: Sequence[CompileSpec] = (),
-            backend: str = COMPILER) -> Any:
-    """The whole function as one delegate."""
-    return to_backend(backend, edge_program(Fn(fn), inputs).exported_program(), list(specs))
 
 
 def method(pte: bytes) -> Any:
@@ -85,22 +61,6 @@ def payload_changed(pte: bytes, old: bytes, new: bytes) -> bytes:
         data.data = data.data.replace(old, new)
 
     return edited(pte, edit)
-
-
-def taylor_sin(x: Tensor) -> Tensor:
-    return x - x**3 / 6
-
-
-def mm_add_sub(a: Tensor, x: Tensor, b: Tensor) -> Tensor:
-    """The tutorial's function: two mm+add pairs around a sub that stays in the program."""
-    y = torch.mm(a, x)
-    z = y + b
-    a = z - a
-    y = torch.mm(a, x)
-    return y + b
-
-
-SIN_INPUTS = (torch.ones(1),)
 
 
 @pytest.fixture(scope="module")
@@ -231,17 +191,7 @@ def test_executor_backend_whole_program() -> None:
     inputs = seeded((25, 4))
     inner = lowered(net, inputs, backend=EXECUTOR)
     assert inner.processed_bytes[4:8] == b"ET12"
-
-    class Composite(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.lowered = inner
-
-        def forward(self, x: Tensor) -> Tensor:
-            return self.lowered(x)
-
-    pte = edge_program(Composite(), inputs, strict=True).to_executorch().buffer
-    loaded = method(pte)
+    loaded = method(composite(inner, inputs))
     for scale in (1.0, -2.0):
         [y] = loaded.execute([scale * inputs[0].numpy()])
         expected = net(scale * inputs[0]).detach()
@@ -249,13 +199,8 @@ def test_executor_backend_whole_program() -> None:
 
 
 def test_executor_backend_with_a_delegate_inside() -> None:
-    def fn(a: Tensor, x: Tensor, b: Tensor) -> Tensor:
-        a = x - b
-        return torch.mm(a, x) + b
-
     inputs = seeded((2, 2), (2, 2), (2, 2))
-    edge = edge_program(Fn(fn), inputs).to_backend(AddMulPartitionerDemo())
-    pte = edge.to_backend(ExecutorBackendPartitioner()).to_executorch().buffer
+    pte, fn = nested(inputs)
     program = deserialize_pte_binary(pte).program
     assert [delegate.id for delegate in program.execution_plan[0].delegates] == [EXECUTOR]
     assert COMPILER.encode() in program.backend_delegate_data[0].data
@@ -316,8 +261,6 @@ def test_broken_payload(sin_pte: bytes, name: str) -> None:
 def test_unsupported_operator_is_named() -> None:
     inputs = seeded((2, 3))
     program = torch.export.export(nn.Linear(3, 4), inputs)
-    from executorch.exir import to_edge_transform_and_lower
-
     edge = to_edge_transform_and_lower(program, partitioner=[NonDecompTestPartitioner()])
     with pytest.raises(executorch_c.NotSupportedError, match="aten.linear.default"):
         method(edge.to_executorch().buffer)
@@ -364,8 +307,6 @@ def test_wrong_dtype(sin_pte: bytes) -> None:
 
 
 def test_wrong_kind(sin_pte: bytes) -> None:
-    from executorch.exir.schema import EValue, Int
-
     def add_int(program: Program) -> None:
         program.execution_plan[0].values.append(EValue(Int(4)))
         delegate_call(program).args[0] = 2

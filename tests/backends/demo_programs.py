@@ -1,0 +1,93 @@
+"""Programs of the export tutorial for the demo backends, by the official flow.
+
+For test_demo.py, and for the fuzzer, which damages them (tests/fuzz/make_programs.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from executorch.exir import EdgeCompileConfig, to_edge
+from executorch.exir.backend.backend_api import to_backend
+from executorch.exir.backend.compile_spec_schema import CompileSpec
+from executorch.exir.backend.test.backend_with_compiler_demo import BackendWithCompilerDemo
+from executorch.exir.backend.test.demos.rpc.executor_backend_partitioner import (
+    ExecutorBackendPartitioner,
+)
+from executorch.exir.backend.test.demos.rpc.executor_backend_preprocess import ExecutorBackend
+from executorch.exir.backend.test.op_partitioner_demo import AddMulPartitionerDemo
+from exports import Fn
+from torch import Tensor, nn
+
+COMPILER = BackendWithCompilerDemo.__name__
+EXECUTOR = ExecutorBackend.__name__
+SIN_INPUTS = (torch.ones(1),)
+
+
+def seeded(*shapes: tuple[int, ...]) -> tuple[Tensor, ...]:
+    generator = torch.Generator().manual_seed(3)
+    return tuple(torch.randn(shape, generator=generator) for shape in shapes)
+
+
+def edge_program(module: nn.Module, inputs: tuple[Tensor, ...], **options: Any) -> Any:
+    config = EdgeCompileConfig(_check_ir_validity=False)
+    return to_edge(torch.export.export(module, inputs, **options), compile_config=config)
+
+
+def lowered(fn: Callable[..., Any], inputs: tuple[Tensor, ...], specs: Sequence[CompileSpec] = (),
+            backend: str = COMPILER) -> Any:
+    """The whole function as one delegate."""
+    return to_backend(backend, edge_program(Fn(fn), inputs).exported_program(), list(specs))
+
+
+def composite(inner: nn.Module, inputs: tuple[Tensor, ...]) -> bytes:
+    """A program that does nothing but call a lowered module."""
+
+    class Composite(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lowered = inner
+
+        def forward(self, x: Tensor) -> Any:
+            return self.lowered(x)
+
+    return edge_program(Composite(), inputs, strict=True).to_executorch().buffer
+
+
+def nested(inputs: tuple[Tensor, ...]) -> tuple[bytes, Callable[..., Tensor]]:
+    """An ExecutorBackend program with a delegate of BackendWithCompilerDemo inside, and eager."""
+
+    def fn(a: Tensor, x: Tensor, b: Tensor) -> Tensor:
+        a = x - b
+        return torch.mm(a, x) + b
+
+    edge = edge_program(Fn(fn), inputs).to_backend(AddMulPartitionerDemo())
+    return edge.to_backend(ExecutorBackendPartitioner()).to_executorch().buffer, fn
+
+
+def taylor_sin(x: Tensor) -> Tensor:
+    return x - x**3 / 6
+
+
+def mm_add_sub(a: Tensor, x: Tensor, b: Tensor) -> Tensor:
+    """The tutorial's function: two mm+add pairs around a sub that stays in the program."""
+    y = torch.mm(a, x)
+    z = y + b
+    a = z - a
+    y = torch.mm(a, x)
+    return y + b
+
+
+def programs() -> dict[str, bytes]:
+    """One program of each kind, by name."""
+    three = seeded((2, 2), (2, 2), (2, 2))
+    partitioned = edge_program(Fn(mm_add_sub), three).to_backend(AddMulPartitionerDemo())
+    return {
+        "sin": lowered(torch.sin, SIN_INPUTS).buffer(),
+        "mm_add": partitioned.to_executorch().buffer,
+        "executor": composite(lowered(nn.Linear(4, 3), seeded((5, 4)), backend=EXECUTOR),
+                              seeded((5, 4))),
+        "nested": nested(three)[0],
+    }  # fmt: skip
