@@ -275,7 +275,9 @@ class Outcome:
         return self.signal in (signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE, signal.SIGBUS)
 
 
-def _run_official(pte: bytes, calls: Sequence[tuple[str, Sequence[Any]]]) -> Outcome:
+def _run_official(
+    pte: Any, calls: Sequence[tuple[str, Sequence[Any]]], options: dict[str, Any]
+) -> Outcome:
     import torch
     from executorch.runtime import Runtime
 
@@ -287,7 +289,7 @@ def _run_official(pte: bytes, calls: Sequence[tuple[str, Sequence[Any]]]) -> Out
 
     every: list[list[Any]] = []
     try:
-        loaded = Runtime.get().load_program(pte)
+        loaded = Runtime.get().load_program(pte, **options)
         methods = {name: loaded.load_method(name) for name, _ in calls}
         for name, inputs in calls:
             method = methods[name]
@@ -299,11 +301,13 @@ def _run_official(pte: bytes, calls: Sequence[tuple[str, Sequence[Any]]]) -> Out
     return Outcome(outputs=every[-1], every=every)
 
 
-def reference(pte: bytes, *inputs: Any, name: str = "forward",
-              calls: Sequence[tuple[str, Sequence[Any]]] | None = None) -> Outcome:  # fmt: skip
+def reference(pte: Any, *inputs: Any, name: str = "forward",
+              calls: Sequence[tuple[str, Sequence[Any]]] | None = None,
+              **options: Any) -> Outcome:  # fmt: skip
     """Runs one method once (or `calls`, on one program) with the official runtime.
 
-    The run happens in a forked process, silently.
+    `pte` is what load_program takes, `options` go there. The run happens in a forked process,
+    silently.
     """
     import executorch.runtime  # noqa: F401  (imported here once, not in every child)
 
@@ -315,7 +319,7 @@ def reference(pte: bytes, *inputs: Any, name: str = "forward",
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, 1)
             os.dup2(null, 2)
-            outcome = _run_official(pte, calls if calls is not None else [(name, inputs)])
+            outcome = _run_official(pte, calls or [(name, inputs)], options)
             with os.fdopen(writer, "wb") as pipe:
                 pickle.dump(outcome, pipe)
         os._exit(0)
