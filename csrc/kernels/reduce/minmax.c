@@ -77,7 +77,9 @@ static ec_status over_dim(ec_call *c, const extreme *e) {
   return run(c, e, (ec_ints){&dim, 1}, ec_arg_bool(c, 2), (outputs){3, 4});
 }
 
+/* Not of bools, as in eager. */
 static ec_status position(ec_call *c, const extreme *e) {
+  EC_TRY(ec_call_check_dtype(c, 0, EC_SET_REAL));
   int64_t dim = ec_arg_opt_int(c, 1, 0);
   ec_ints dims = {&dim, ec_arg_is_none(c, 1) ? 0 : 1};
   return run(c, e, dims, ec_arg_bool(c, 2), (outputs){NO_OUT, 3});

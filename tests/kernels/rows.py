@@ -1,0 +1,282 @@
+"""Every row of ops.def with samples: what a sample should give, and programs that compute it.
+
+The families' own tests look at one operator closely; this module treats all of them alike, for
+tests that go through whole programs: one program per row, one method per sample, arrays as inputs
+of the method and numbers as constants of the file.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import math
+import operator
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from eager import (
+    ALL, COMPLEX, WIDE_UNSIGNED, DType, compare, dtype_id, eager, np_dtype, to_numpy, to_torch,
+    widened,
+)  # fmt: skip
+from eager_compare import assert_close
+from single_op import BOUNDED, Out, SingleOps, Slot
+
+SMALL = 130  # elements of the largest array of a sample that is small
+HALVES = ("float16", "bfloat16")
+REFUSALS = (RuntimeError, IndexError, TypeError, ZeroDivisionError, NotImplementedError)
+# Eager rounds halves between the steps of these; the kernels compute in float32 and round once.
+ROUNDED_ONCE = ("floor_divide.out", "div.out_mode", "logit.out", "prod.out", "prod.int_out")
+# Sums of products, or several steps: units in the last place of the largest result.
+ULPS = 60
+IN_PLACE = ("aten::copy_", "aten::index_put_")
+LISTS = ("aten::split_copy.Tensor_out", "aten::split_with_sizes_copy.out",
+         "aten::unbind_copy.int_out")  # fmt: skip
+UNFILLED = ("aten::empty.out", "dim_order_ops::_empty_dim_order.out")
+ROW = "executorch_prim::et_copy_index.tensor"
+CREATED = ("full.out", "zeros.out", "ones.out", "full_like.out", "fill.Scalar_out",
+           "fill.Tensor_out", "scalar_tensor.out", "arange.out", "arange.start_out")  # fmt: skip
+
+PYTHON: dict[str, Callable[..., Any]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
+    "floordiv": operator.floordiv, "mod": operator.mod, "eq": operator.eq, "gt": operator.gt,
+    "ge": operator.ge, "lt": operator.lt, "le": operator.le, "neg": operator.neg,
+    "sym_not": operator.not_, "sym_float": float, "sym_int": int, "trunc": math.trunc,
+    "ceil": math.ceil, "round": round, "sym_ite": lambda b, t, f: t if b else f,
+    "sym_max": lambda a, b: max(float(a), float(b)) if float in (type(a), type(b)) else max(a, b),
+    "sym_min": lambda a, b: min(float(a), float(b)) if float in (type(a), type(b)) else min(a, b),
+}  # fmt: skip
+
+
+@functools.cache
+def tables() -> dict[str, tuple[str, Callable[..., Iterator[list]]]]:
+    """Operator name -> family and samples(rng, dtype), from all samples_*.py."""
+    found = {}
+    for path in sorted(Path(__file__).parent.glob("samples_*.py")):
+        for value in vars(importlib.import_module(path.stem)).values():
+            if isinstance(value, dict):
+                family = path.stem.removeprefix("samples_")
+                found |= {k: (family, v) for k, v in value.items() if "::" in str(k)}
+    return found
+
+
+def dtypes_of(name: str) -> list[str]:
+    """Every dtype, or one for operators on numbers."""
+    numbers = name.startswith("executorch_prim::") and name.split("::")[1][:3] != "et_"
+    return ["int64"] if numbers else ALL
+
+
+def arrays(args: list) -> list[np.ndarray]:
+    """The arrays among the arguments and in their lists."""
+    found = []
+    for a in args:
+        found += arrays(a) if isinstance(a, list) else [a] if isinstance(a, np.ndarray) else []
+    return found
+
+
+def is_contiguous(args: list) -> bool:
+    return all(a.flags.c_contiguous for a in arrays(args))
+
+
+def spread(items: list, count: int) -> list:
+    """`count` of them at even distances, the first and the last among them."""
+    if len(items) <= count:
+        return items
+    return [items[round(i * (len(items) - 1) / (count - 1))] for i in range(count)]
+
+
+def pick(name: str, dtype: str, count: int = 3) -> list[list]:
+    """Some small samples; where there are layouts other than the contiguous one, of both."""
+    every = list(tables()[name][1](np.random.default_rng(0), dtype))
+    size = [max((a.size for a in arrays(args)), default=0) for args in every]
+    full = [n for args, n in zip(every, size, strict=True) if all(a.size for a in arrays(args))]
+    limit = max(SMALL, min(full, default=0))
+    small = [args for args, n in zip(every, size, strict=True) if n <= limit]
+    plain = [args for args in small if is_contiguous(args)]
+    other = [args for args in small if not is_contiguous(args)]
+    return spread(plain, count) + spread(other, max(2, count // 2))
+
+
+def number(name: str, args: list) -> Any:
+    """What a prim operator on numbers returns; integers wrap, rounding saturates."""
+    op = PYTHON[name.split("::")[1].split(".")[0]]
+    doubles = op is operator.truediv or op is operator.floordiv and float in map(type, args)
+    if doubles and args[1] == 0:
+        a = float(args[0])  # as the official runtime: Python would raise
+        return math.nan if a == 0 else math.copysign(math.inf, a)
+    value = op(*args)
+    if op in (int, math.trunc, math.ceil, round) and abs(value) >= 2**63:
+        return 2**63 - 1 if value > 0 else -(2**63)
+    if type(value) is bool and op in (operator.neg, PYTHON["sym_max"], PYTHON["sym_min"]):
+        value = int(value)
+    return (value + 2**63) % 2**64 - 2**63 if type(value) is int else value
+
+
+def created(name: str, args: list, dtype: str) -> list[np.ndarray]:
+    """Eager's out= form, because the dtype is that of the output."""
+    packet, overload = name.removeprefix("aten::").split(".")
+    op = getattr(getattr(torch.ops.aten, packet), overload)
+    named = {s.name: v for s, v in zip(op._schema.arguments, args, strict=False) if s.kwarg_only}
+    values = [to_torch(a) for a in args[: len(args) - len(named)]]
+    return [to_numpy(op(*values, **named, out=torch.empty(0, dtype=getattr(torch, dtype))))]
+
+
+def in_wider(name: str, args: list) -> list[np.ndarray]:
+    """Eager's result in a type that it takes for every kind of convolution, cast back."""
+    dtype = args[0].dtype.name
+    wide = {"float16": "float64", "bfloat16": "float64", "float32": "float64"}.get(dtype, dtype)
+    results = eager(name, [a.astype(wide) if isinstance(a, np.ndarray) else a for a in args])
+    return [r.astype(args[0].dtype) for r in results]
+
+
+def in_float32(name: str, args: list) -> list[np.ndarray]:
+    """Eager's result, rounded to a half only at its end."""
+    results = eager(name, args)
+    if results[0].dtype.name not in HALVES:
+        return results
+    half = [a.astype(results[0].dtype) if isinstance(a, np.ndarray) else a for a in args]
+    return [r.astype(results[0].dtype) for r in eager(name, [widened(a) for a in half])]
+
+
+def computed(name: str, args: list, dtype: str) -> list[Any]:
+    """What the operator should give for the arguments."""
+    short = name.split("::")[1]
+    if name.startswith("aten::sym_"):
+        return [args[0].size if short == "sym_numel" else args[0].shape[args[1]]]
+    if short == "_local_scalar_dense":
+        value = to_torch(args[0]).item()
+        if isinstance(value, complex):
+            raise TypeError("a program has no complex numbers")
+        return [value]
+    if name == "executorch_prim::et_view.default":
+        return [args[0].reshape(args[1])]
+    if name == ROW:
+        return [args[1]]
+    if name.startswith("executorch_prim::"):
+        return [number(name, args)]
+    if name in UNFILLED:
+        return [np.zeros(args[0], np_dtype(dtype))]
+    if name in ("aten::copy_", "aten::copy.out"):
+        return eager("aten::copy.out", args)
+    if short in CREATED:
+        return created(name, args, dtype)
+    if name.startswith(("dim_order_ops::", "et_copy::")) or short == "_to_copy.out":
+        return eager("aten::clone.out", [args[0], None])
+    if short == "convolution.out":
+        return in_wider(name, args)
+    if short in ROUNDED_ONCE:
+        return in_float32(name, args)
+    return eager(name, [a.copy("K") if isinstance(a, np.ndarray) else a for a in args])
+
+
+def wanted(name: str, args: list, dtype: str) -> list[Any] | None:
+    """The results; None where eager refuses the arguments."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return computed(name, args, dtype)
+        except REFUSALS:
+            return None
+
+
+def outs_of(results: list[Any]) -> list[Any]:
+    return [Out(r.shape, r.dtype.name) if isinstance(r, np.ndarray) else Slot(r) for r in results]
+
+
+def add(ops: SingleOps, name: str, args: list, outs: list[Any]) -> str:
+    """Adds a method that calls the operator on the arguments; gives the method's name."""
+    given = [dtype_id(a) if isinstance(a, DType) else a for a in args]
+    if name in IN_PLACE:
+        return ops.add(name, *given, returns=[0])
+    if name == ROW:
+        whole = Out(args[0].shape, args[0].dtype.name, dynamism=BOUNDED)
+        return ops.add(name, whole, *given[1:], returns=[])
+    if name == "executorch_prim::et_view.default":
+        return ops.add(name, *given, Out(outs[0].shape, outs[0].dtype, planned=False))
+    return ops.add(name, *given, *([outs] if name in LISTS else outs))
+
+
+def check(name: str, args: list, found: list[Any], results: list[Any]) -> None:
+    """Equality, or closeness where the family's arithmetic rounds."""
+    family = tables()[name][0]
+    assert len(found) == len(results), (name, args)
+    for f, r in zip(found, results, strict=True):
+        if not isinstance(r, np.ndarray):
+            assert type(f) is type(r) and (f == r or (f != f and r != r)), (name, args, f, r)
+        elif name == ROW:
+            assert f.shape == (args[2] + 1, *args[0].shape[1:])
+            compare(np.asarray(f[args[2]]), r, True, (name, args))
+        elif name in UNFILLED:
+            assert (f.shape, f.dtype) == (r.shape, r.dtype), (name, args)
+        elif family in ("linalg", "conv", "pool", "norm"):
+            assert_close(f, r, ULPS, f"{name} {args}")
+        else:
+            compare(f, r, family in ("view", "prim"), (name, args))
+
+
+@dataclass
+class Case:
+    """A method of a program, with its sample and the results; None where eager refuses."""
+
+    operator: str
+    dtype: str
+    args: list
+    results: list[Any] | None
+    method: str
+
+
+def samples(name: str, dtype: str, count: int) -> list[tuple[list, list[Any] | None]]:
+    """Samples with their results. Eager looks at no dtype where there is nothing to compute, so
+    it takes empty arrays of dtypes that it refuses otherwise: these are left out."""
+    found = [(args, wanted(name, args, dtype)) for args in pick(name, dtype, count)]
+    full = [(args, r) for args, r in found if all(a.size for a in arrays(args))]
+    return full if full and all(r is None for _, r in full) else found
+
+
+def program(names: list[str], dtypes: list[str] | None = None, count: int = 3,
+            contiguous: bool = False) -> tuple[SingleOps, list[Case]]:  # fmt: skip
+    """One program with a method per sample that eager takes."""
+    ops, cases = SingleOps(), []
+    for name in names:
+        for dtype in dtypes_of(name):
+            chosen = samples(name, dtype, count) if dtypes is None or dtype in dtypes else []
+            for args, results in chosen:
+                if results is not None and (is_contiguous(args) or not contiguous):
+                    method = add(ops, name, args, outs_of(results))
+                    cases.append(Case(name, dtype, args, results, method))
+    return ops, cases
+
+
+def is_beyond_eager(args: list, dtype: str) -> bool:
+    """Eager has few kernels for wide unsigned integers, and none for the complex32 that it gives
+    for float16 with 0-d complex numbers (complex64 here)."""
+    found = {dtype, *(a.dtype.name for a in arrays(args))}
+    return bool(found & set(WIDE_UNSIGNED)) or ("float16" in found and bool(found & set(COMPLEX)))
+
+
+def refused(name: str) -> tuple[SingleOps, list[Case]]:
+    """The same for samples that eager refuses, with outputs that fit all but the sample."""
+    ops, cases = SingleOps(), []
+    forms = {d: [wanted(name, a, d) for a in pick(name, d)] for d in ("float32", "int64")}
+    for dtype in dtypes_of(name):
+        for i, (args, results) in enumerate(samples(name, dtype, 3)):
+            if results is None and not is_beyond_eager(args, dtype):
+                outs = outs_like(name, args, dtype, [f[i] for f in forms.values() if i < len(f)])
+                cases.append(Case(name, dtype, args, None, add(ops, name, args, outs)))
+    return ops, cases
+
+
+def outs_like(name: str, args: list, dtype: str, forms: list[list[Any] | None]) -> list[Any]:
+    """Outputs as another dtype has them; operators that convert may write complex128."""
+    if tables()[name][0] == "pointwise":
+        return [Out(np.broadcast_shapes(*[a.shape for a in arrays(args)]), "complex128")]
+    if not arrays(args):
+        return [Slot()] if name.startswith("executorch_prim::") else [Out((9,), dtype)]
+    results = next(f for f in forms if f is not None)
+    of_self = [isinstance(r, np.ndarray) and r.dtype == np.float32 for r in results]
+    return [Out(r.shape, dtype) if own else outs_of([r])[0]
+            for r, own in zip(results, of_self, strict=True)]  # fmt: skip

@@ -1,0 +1,43 @@
+"""Every row of ops.def through whole programs: the Python layer beside eager, by dtype."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import rows
+import torch
+from executorch_c import Error, Runtime, operators
+
+SCHEMAS = {row["name"]: row["schema"] for row in operators()}
+NAMES = sorted(set(SCHEMAS) & set(rows.tables()))
+
+
+@pytest.mark.parametrize("name", [n for n in SCHEMAS if n.startswith("aten::")])
+def test_schema_is_torchs(name: str) -> None:
+    packet, _, overload = name.removeprefix("aten::").partition(".")
+    op = getattr(getattr(torch.ops.aten, packet), overload or "default")
+    assert SCHEMAS[name] == str(op._schema)
+
+
+def inputs_of(ops: rows.SingleOps, case: rows.Case) -> list:
+    return [np.copy(a, "K") if isinstance(a, np.ndarray) else a for a in ops.inputs[case.method]]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_samples(name: str) -> None:
+    """What eager computes is computed, by the fast and by the plain loops; what it refuses is
+    refused."""
+    ops, cases = rows.program([name])
+    assert cases
+    program = Runtime.get().load_program(ops.build())
+    for case in cases:
+        for kernels in ("default", "reference"):
+            method = program.load_method(case.method, kernels=kernels)
+            rows.check(name, case.args, method.execute(inputs_of(ops, case)), case.results)
+    ops, cases = rows.refused(name)
+    if cases:
+        program = Runtime.get().load_program(ops.build())
+    for case in cases:
+        with pytest.raises(Error):
+            program.load_method(case.method).execute(inputs_of(ops, case))
+            pytest.fail(f"eager refuses {name} {case.dtype} {case.args}")
