@@ -1,6 +1,0 @@
-"""Makes the modules of this folder and of tests/ importable."""
-
-import sys
-from pathlib import Path
-
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
