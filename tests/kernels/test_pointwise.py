@@ -173,13 +173,13 @@ def test_float32_functions_to_the_last_places(name: str, rng: np.random.Generato
     edges = [0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1e-38, 88.72, 88.73, -87.3, -88.73,
              -103.9, -104.1, 1, -1, 0.93, -0.93, 4, 10, -30, 3e38, -3e38, 8192, 8193]  # fmt: skip
     bits = rng.integers(0, 2**32, 40_000, dtype=np.uint64).astype(np.uint32).view(np.float32)
-    a = np.concatenate([bits, rng.standard_normal(40_000) * 3, rng.uniform(-110, 110, 20_000),
-                        edges]).astype(np.float32)  # fmt: skip
     with np.errstate(all="ignore"):
+        a = np.concatenate([bits, rng.standard_normal(40_000) * 3, rng.uniform(-110, 110, 20_000),
+                            edges]).astype(np.float32)  # fmt: skip
+        if name == "sigmoid":  # between, exp(-x) overflows too early, in eager too
+            a = a[(a > -88.7) | (a < -104)]
         exact = getattr(torch, name)(torch.from_numpy(a).double()).numpy()
         want = exact.astype(np.float32)
-        if name == "sigmoid":  # exp(-x) overflows before the result underflows, in eager too
-            want[a < -88.7] = exact[a < -88.7] = 0
         found = run(f"aten::{name}.out", [a, Out(a.shape)])[0]
         np.testing.assert_array_equal(np.isnan(found), np.isnan(want))
         zero = want == 0
