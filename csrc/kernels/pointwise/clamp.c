@@ -19,7 +19,8 @@ static ec_status clamp(ec_call *c, ec_dtype common, const ec_tensor *low, const 
   p.in[0] = (ec_operand){ec_arg_tensor(c, 0), common, work};
   if (low) p.in[p.inputs++] = (ec_operand){low, common, work};
   if (high) p.in[p.inputs++] = (ec_operand){high, common, work};
-  EC_TRY(ec_point_find(c, low && high ? both_loops : low ? low_loops : high_loops, common, &p.loop));
+  ec_point_loops *loops = low && high ? &both_loops : low ? &low_loops : &high_loops;
+  EC_TRY(ec_point_find(c, *loops, common, &p.loop));
   return ec_point_run(c, 3, &p);
 }
 
