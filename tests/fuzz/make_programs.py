@@ -1,7 +1,7 @@
 """Writes the programs that the fuzzer starts from: python make_programs.py DIRECTORY [SEED].
 
-Ten small models of the zoo, one program per operator with random calls, and programs of both
-kinds with hostile values that the official serializer wrote. Damage to bytes is the fuzzer's own.
+Ten small models of the zoo, two programs per operator with calls that work and with random ones, and
+programs of all kinds with hostile values that the official serializer wrote. Damage to bytes is the fuzzer's own.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ BASE = "dynamic_batch"  # of the named cases
 def write_all(folder: Path, seed: int = 1, variants: int = 20) -> int:
     """Writes everything; gives the number of files."""
     import random_calls
+    import sample_calls
     from hostile import CASES, hostile, random_damage
     from zoo import export
 
@@ -40,6 +41,11 @@ def write_all(folder: Path, seed: int = 1, variants: int = 20) -> int:
         damaged = random_damage(data, rng)
         if damaged is not None:
             files[f"opvalue_{name}"] = damaged
+    for name, data in sample_calls.programs(seed):
+        files[f"sample_{name}"] = data
+        damaged = random_damage(data, rng)
+        if damaged is not None:
+            files[f"samplevalue_{name}"] = damaged
     for name, data in files.items():
         (folder / f"{name}.pte").write_bytes(data)
     return len(files)

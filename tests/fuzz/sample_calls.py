@@ -1,0 +1,106 @@
+"""Calls of every operator that work: from the samples of tests/kernels, outputs as eager has them.
+
+What `random_calls` rarely hits (convolutions, norms, reductions that fit) is the start here, and the
+fuzzer's damage does the rest.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from random_calls import parse, schemas
+from single_op import BOUNDED, DTYPES, STATIC, UNBOUND, Arg, Out, SingleOps, dtype_id
+
+KERNELS = Path(__file__).parents[1] / "kernels"
+LARGEST = 20000  # elements of an argument: files stay small
+Samples = Callable[[np.random.Generator, str], Iterator[list]]
+
+
+def all_samples() -> dict[str, Samples]:
+    """The samples of every operator, by name."""
+    if str(KERNELS) not in sys.path:
+        sys.path.insert(0, str(KERNELS))
+    found: dict[str, Samples] = {}
+    for path in sorted(KERNELS.glob("samples_*.py")):
+        for value in vars(importlib.import_module(path.stem)).values():
+            if isinstance(value, dict):
+                found |= {k: v for k, v in value.items() if isinstance(k, str) and "::" in k}
+    return found
+
+
+def elements(value: Any) -> int:
+    """Of all arrays in an argument list."""
+    if isinstance(value, list):
+        return sum(elements(v) for v in value)
+    return value.size if isinstance(value, np.ndarray) else 1
+
+
+def pick(samples: Samples, rng: np.random.Generator, count: int) -> list[list]:
+    """Some argument lists, of as many dtypes as possible."""
+    found = []
+    for dtype in rng.permutation(list(DTYPES)):
+        try:
+            rows = list(itertools.islice(samples(rng, str(dtype)), 60))
+        except Exception:  # not every sample function knows every dtype
+            continue
+        small = [row for row in rows if elements(row) < LARGEST]
+        if small and len(found) < count:
+            found.append(small[rng.integers(len(small))])
+    return found
+
+
+def given(value: Any, rng: np.random.Generator) -> Any:
+    """An argument of a sample as one of a program."""
+    if isinstance(value, np.ndarray):
+        dynamism = int(rng.choice([STATIC, STATIC, BOUNDED]))
+        return Arg(value, constant=rng.random() < 0.2, planned=rng.random() < 0.5,
+                   dynamism=dynamism)  # fmt: skip
+    if isinstance(value, list):
+        return [given(v, rng) for v in value]
+    return dtype_id(str(value)) if type(value).__name__ == "DType" else value
+
+
+def out_like(result: np.ndarray, rng: np.random.Generator) -> Out:
+    dynamism = int(rng.choice([STATIC, STATIC, BOUNDED, UNBOUND]))
+    return Out(result.shape, result.dtype.name, None, dynamism, planned=dynamism != UNBOUND)
+
+
+def add_call(ops: SingleOps, schema: str, args: list, rng: np.random.Generator) -> bool:
+    """Adds a method that calls the operator; False where eager cannot say what comes out."""
+    from eager import eager
+
+    name, arguments, _ = parse(schema)
+    written = [(kind, marks) for kind, write, marks in arguments if write]
+    if len(args) + len(written) != len(arguments):
+        return False
+    try:
+        results = eager(name, args)
+    except Exception:  # many kinds: eager refuses, or has no such form
+        return False
+    outs: list[Any] = [out_like(np.asarray(r), rng) for r in results]
+    if written and "[" in written[0][1]:
+        outs = [outs]
+    if len(outs) != len(written):
+        return False
+    ops.add(name, *(given(a, rng) for a in args), *outs)
+    return True
+
+
+def programs(seed: int, calls: int = 8) -> Iterator[tuple[str, bytes]]:
+    """One program per operator, with so many calls."""
+    samples = all_samples()
+    for schema in schemas():
+        name = parse(schema)[0]
+        if name not in samples:
+            continue
+        rng = np.random.default_rng([seed, *name.encode()])
+        ops = SingleOps()
+        if any([add_call(ops, schema, args, rng) for args in pick(samples[name], rng, calls)]):
+            yield re.sub(r"\W", "_", name), ops.build()
