@@ -38,17 +38,20 @@ static size_t pick_place(ec_random *r, size_t size, size_t width) {
   return size < width ? size : ec_random_below(r, size / width) * width;
 }
 
-static void overwrite_number(uint8_t *data, size_t size, size_t width, ec_random *r) {
-  size_t at = pick_place(r, size, width);
-  if (at + width > size) return;
+static void change_number(uint8_t *at, size_t width, ec_random *r) {
   uint64_t value = 0;
-  memcpy(&value, data + at, width);
+  memcpy(&value, at, width);
   switch (ec_random_below(r, 4)) {
   case 0: value += ec_random_below(r, 9) - 4; break;
   case 1: value *= 2; break;
   default: value = pick_number(r);
   }
-  memcpy(data + at, &value, width);
+  memcpy(at, &value, width);
+}
+
+static void overwrite_number(uint8_t *data, size_t size, size_t width, ec_random *r) {
+  size_t at = pick_place(r, size, width);
+  if (at + width <= size) change_number(data + at, width, r);
 }
 
 /* Exchanges or copies two pieces of the same length. */
@@ -89,4 +92,65 @@ size_t ec_mutate(uint8_t *data, size_t size, size_t tables, ec_random *r) {
   for (size_t i = 0; i < times && size; i++)
     mutate_once(data, tables && ec_random_below(r, 12) ? tables : size, r);
   return size;
+}
+
+/* ---- numbers of a program ---------------------------------------------------------------- */
+
+typedef struct finder {
+  const uint8_t *data;
+  ec_spot *spots;
+  size_t room, count;
+} finder;
+
+static void add_spots(finder *f, const uint8_t *at, size_t width, size_t count) {
+  for (size_t i = 0; at && i < count && f->count < f->room; i++)
+    f->spots[f->count++] = (ec_spot){(uint32_t)((size_t)(at - f->data) + i * width), (uint8_t)width};
+}
+
+static void find_in_table(finder *f, ec_fb_table table, const ec_fb_schema *schema);
+
+static void find_in_field(finder *f, ec_fb_table table, const ec_fb_field *field) {
+  enum { LONG_VECTOR = 64 }; /* bytes of payloads are for the other kind of damage */
+  ec_fb_vec vec;
+  switch ((ec_fb_type)field->type) {
+  case EC_FB_SCALAR: add_spots(f, ec_fb_field_at(table, field->id), field->size, 1); return;
+  case EC_FB_VECTOR:
+    vec = ec_fb_vector(table, field->id);
+    add_spots(f, vec.items, field->size, vec.count < LONG_VECTOR ? vec.count : LONG_VECTOR);
+    return;
+  case EC_FB_TABLE: find_in_table(f, ec_fb_child(table, field->id), field->tables[0]); return;
+  case EC_FB_TABLES:
+    vec = ec_fb_vector(table, field->id);
+    for (uint32_t i = 0; i < vec.count; i++)
+      find_in_table(f, ec_fb_vec_table(vec, i), field->tables[0]);
+    return;
+  case EC_FB_UNION: {
+    uint8_t type = ec_fb_u8(table, field->id - 1u);
+    if (type && type < field->table_count)
+      find_in_table(f, ec_fb_child(table, field->id), field->tables[type]);
+    return;
+  }
+  case EC_FB_STRING:
+  case EC_FB_STRINGS: return;
+  }
+}
+
+static void find_in_table(finder *f, ec_fb_table table, const ec_fb_schema *schema) {
+  for (size_t i = 0; table && i < schema->field_count; i++)
+    find_in_field(f, table, &schema->fields[i]);
+}
+
+size_t ec_find_spots(const uint8_t *data, ec_fb_table table, const ec_fb_schema *schema,
+                     ec_spot *spots, size_t room) {
+  finder f = {data, spots, room, 0};
+  find_in_table(&f, table, schema);
+  return f.count;
+}
+
+void ec_mutate_numbers(uint8_t *data, const ec_spot *spots, size_t count, ec_random *r) {
+  size_t times = 1 + ec_random_below(r, 3) * ec_random_below(r, 3);
+  for (size_t i = 0; i < times; i++) {
+    const ec_spot *spot = &spots[ec_random_below(r, count)];
+    change_number(data + spot->at, spot->width, r);
+  }
 }

@@ -2,9 +2,9 @@
  *
  *   fuzz_pte [--cases N] [--seed S] [--jobs J] [--seconds T] [--out DIR] [--case I] FILE...
  *
- * Case i is a copy of file i % files, damaged by the seed and i / files (0: whole). It is opened,
- * described, loaded and run; any result but a crash, a sanitizer's report, a leak or T seconds is
- * fine. Cases run in child processes: one that fails is counted and written to DIR, and the next
+ * Case i is a copy of file i % files, whole at first, then damaged: bytes anywhere, or numbers of the
+ * program only, so that it stays one. It is opened, described, loaded and run; any result but a crash,
+ * a sanitizer's report, a leak or T seconds is fine. Cases run in child processes: one that fails is counted and written to DIR, and the next
  * goes on. Exits with 1 when any failed. --case runs (and writes) a single one, in this process. */
 #include <errno.h>
 #include <signal.h>
@@ -17,14 +17,17 @@
 #include <unistd.h>
 
 #include "core/status.h"
+#include "format/pte.h"
 #include "testing/fuzz_run.h"
 
-enum { MAX_JOBS = 16, MAX_FAILURES = 20, PATH_BYTES = 512, EXIT_BAD = 3, EXIT_SLOW = 4 };
+enum { MAX_JOBS = 16, MAX_FAILURES = 20, PATH_BYTES = 512, EXIT_BAD = 3, EXIT_SLOW = 4, MAX_SPOTS = 1 << 16 };
 
 typedef struct input {
   const char *path;
   uint8_t *data;
   size_t size, tables;
+  ec_spot *spots; /* its numbers; none where it is no program */
+  size_t spot_count;
 } input;
 
 /* Seen by the parent and all children. */
@@ -57,7 +60,9 @@ static uint8_t *make_case(const options *o, size_t number, ec_random *r, size_t 
   uint8_t *copy = malloc(in->size);
   if (!copy) abort();
   memcpy(copy, in->data, in->size);
-  if (number >= o->input_count) *size = ec_mutate(copy, in->size, in->tables, r);
+  int whole = number < o->input_count, structured = in->spot_count && ec_random_below(r, 2);
+  if (!whole && structured) ec_mutate_numbers(copy, in->spots, in->spot_count, r);
+  if (!whole && !structured) *size = ec_mutate(copy, in->size, in->tables, r);
   uint8_t *exact = realloc(copy, *size ? *size : 1);
   if (!exact) abort();
   return exact;
@@ -155,19 +160,25 @@ static void report(const options *o, const shared *s, size_t failures) {
   printf("%zu failures\n", failures);
 }
 
+static int find_numbers(input *in) {
+  ec_pte pte;
+  if (ec_pte_open(&pte, in->data, in->size, EC_VERIFY_MINIMAL, NULL) != EC_OK) return 1;
+  in->spots = malloc(MAX_SPOTS * sizeof *in->spots);
+  if (in->spots)
+    in->spot_count = ec_find_spots(in->data, pte.root, ec_pte_schema(), in->spots, MAX_SPOTS);
+  in->tables = (size_t)pte.program_size;
+  return in->spots != NULL;
+}
+
 static int read_input(const char *path, input *in) {
   FILE *file = fopen(path, "rb");
   struct stat info;
   if (!file || fstat(fileno(file), &info) != 0 || info.st_size < 1) return 0;
-  *in = (input){path, malloc((size_t)info.st_size), (size_t)info.st_size, (size_t)info.st_size};
+  size_t size = (size_t)info.st_size;
+  *in = (input){path, malloc(size), size, size, NULL, 0};
   size_t got = in->data ? fread(in->data, 1, in->size, file) : 0;
   fclose(file);
-  uint64_t stated;
-  if (got == in->size && in->size >= 64 && !memcmp(in->data + 8, "eh00", 4)) {
-    memcpy(&stated, in->data + 16, sizeof stated);
-    if (stated < in->tables) in->tables = (size_t)stated;
-  }
-  return got == in->size;
+  return got == in->size && find_numbers(in);
 }
 
 static int usage(const char *what) {
@@ -209,7 +220,10 @@ int main(int argc, char **argv) {
     failures = run_jobs(&o, s);
   }
   report(&o, s, failures);
-  for (size_t k = 0; k < o.input_count; k++) free(o.inputs[k].data);
+  for (size_t k = 0; k < o.input_count; k++) {
+    free(o.inputs[k].data);
+    free(o.inputs[k].spots);
+  }
   free(o.inputs);
   return failures != 0;
 }
