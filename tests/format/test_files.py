@@ -301,7 +301,7 @@ def test_legacy_constant_buffer() -> None:
     pte = legacy(constants, plan)
     assert b"eh00" not in pte
     np.testing.assert_array_equal(run(pte), 4 * ONES)
-    np.testing.assert_array_equal(reference(pte, ONES).outputs, [4 * ONES])
+    assert reference(pte, ONES).outputs is None  # its wheel is built without them
     plan.plan.values[c].val.sizes = [5]
     with pytest.raises(InvalidProgramError, match=r"constant_buffer\[1\] has 16 bytes"):
         run(legacy(constants, plan))
