@@ -12,10 +12,11 @@ from typing import Any
 
 import executorch_c
 import numpy as np
-import small_programs
 import pytest
+import small_programs
 from executorch_c import Method, MethodMeta, Program, Runtime, TensorInfo, Verification
 from numpy.testing import assert_array_equal
+from small_programs import CHANNELS_LAST
 
 executorch_runtime = pytest.importorskip("executorch.runtime")
 torch = pytest.importorskip("torch")
@@ -27,7 +28,7 @@ def programs_by_name() -> dict[str, bytes]:
     return {
         "static": small_programs.add_pte(),
         "dynamic": small_programs.dynamic_pte(),
-        "channels_last": small_programs.clone_pte((1, 2, 3, 4), "float32", small_programs.CHANNELS_LAST),
+        "channels_last": small_programs.clone_pte((1, 2, 3, 4), "float32", CHANNELS_LAST),
         "bfloat16": small_programs.clone_pte((2, 3), "bfloat16"),
         "scalar": small_programs.clone_pte((), "int64"),
         "attribute": small_programs.counter_pte(),
@@ -307,7 +308,7 @@ def test_tensor_info_beyond_the_official() -> None:
     assert (info.shape, info.is_dynamic, info.dim_order, info.name) == ((4, 2), True, (0, 1), None)
     assert info.numpy_dtype == np.float32
     meta = small_programs.load(programs_by_name()["channels_last"], "forward").metadata
-    assert meta.output_tensor_meta(0).dim_order == small_programs.CHANNELS_LAST
+    assert meta.output_tensor_meta(0).dim_order == CHANNELS_LAST
     assert not meta.output_tensor_meta(0).is_dynamic
     meta = small_programs.load(small_programs.counter_pte(), "forward").metadata
     assert meta.attribute_tensor_meta(0).name == "total"

@@ -12,8 +12,8 @@ from typing import Any
 
 import executorch_c
 import numpy as np
-import small_programs
 import pytest
+import small_programs
 from executorch_c import InvalidArgumentError, Method
 from numpy.testing import assert_array_equal
 from small_programs import CHANNELS_LAST, DTYPES, IMAGE, channels_last, clone, values
@@ -323,7 +323,8 @@ def test_inputs_that_are_no_sequence(add: Method) -> None:
 
 
 def test_many_inputs() -> None:
-    method = small_programs.load(small_programs.kinds_pte(list(range(40)), list(range(30))), "forward")
+    pte = small_programs.kinds_pte(list(range(40)), list(range(30)))
+    method = small_programs.load(pte, "forward")
     x = values((2,), "float32")
     assert method.execute([x, *range(40)])[1:] == list(range(30))
     assert method(x, *range(40))[1:] == tuple(range(30))

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import executorch_c
 import numpy as np
-import small_programs
 import pytest
+import small_programs
 from executorch_c import Error, Runtime
 from executorch_c import _core
 

@@ -10,8 +10,8 @@ from typing import Any
 import executorch_c
 import ml_dtypes
 import numpy as np
-import small_programs
 import pytest
+import small_programs
 from executorch_c import InvalidArgumentError, Method
 from numpy.testing import assert_array_equal
 from small_programs import CHANNELS_LAST, IMAGE, channels_last, clone, values

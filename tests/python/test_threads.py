@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 import threading
 import time
 from collections.abc import Callable
 
 import executorch_c
 import numpy as np
-import small_programs
 import pytest
+import small_programs
 from numpy.testing import assert_array_equal
 
 
@@ -35,7 +37,7 @@ def run_all(*functions: Callable[[], None]) -> None:
 
 def long_running(seconds: float = 0.3) -> tuple[executorch_c.Method, np.ndarray]:
     """A method that runs for about this long, and its input."""
-    for size in (128, 256, 512, 1024, 2048):
+    for size in (256, 512, 1024, 2048, 4096):
         method = small_programs.load(small_programs.slow_pte(size), "forward")
         x = np.ones((size, size), np.float32)
         start = time.perf_counter()
@@ -63,7 +65,7 @@ def test_the_gil_is_released() -> None:
     thread.join()
     # A held GIL allows ticks before and after the run only: none in the middle of it.
     middle = [t for t in ticks if start + (end - start) * 0.2 < t < start + (end - start) * 0.8]
-    assert len(middle) > 10
+    assert len(middle) > 2
 
 
 def test_methods_of_their_own_at_once() -> None:
@@ -147,3 +149,31 @@ def test_loading_and_freeing_at_once() -> None:
 def test_other_calls_wait_for_a_running_method(attribute: str) -> None:
     method, x = long_running(0.05)
     run_all(*[lambda: method(x, x)] * 2, *[lambda: getattr(method, attribute)()] * 4)
+
+
+def test_a_call_from_the_garbage_collector_does_not_hang() -> None:
+    """Outputs are made while the method is locked; making many lists starts a collection."""
+    pte = small_programs.kinds_pte([], [[..., ...], *[[1, 2]] * 100])
+    method = small_programs.load(pte, "forward")
+    refused: list[executorch_c.InvalidStateError] = []
+    x = np.ones(2, np.float32)
+
+    def collecting(phase: str, info: dict[str, int]) -> None:
+        try:
+            method(x)
+        except executorch_c.InvalidStateError as error:
+            refused.append(error)
+
+    threshold = gc.get_threshold()
+    gc.callbacks.append(collecting)
+    gc.set_threshold(1)
+    try:
+        for _ in range(20):
+            plus, (one, two), *ints = method(x)
+            assert ints == [[1, 2]] * 100
+            assert_array_equal([plus, one, two], [x + 1, x, x])
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(collecting)
+    if sys.version_info < (3, 12):  # later ones collect between bytecodes only
+        assert "is running in this thread" in str(refused[0])
