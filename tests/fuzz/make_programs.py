@@ -1,7 +1,8 @@
 """Writes the programs that the fuzzer starts from: python make_programs.py DIRECTORY [SEED].
 
-Ten small models of the zoo, two programs per operator with calls that work and with random ones, and
-programs of all kinds with hostile values that the official serializer wrote. Damage to bytes is the fuzzer's own.
+Ten small models of the zoo, programs of the demo backends, two programs per operator (with calls
+that work and with random ones), and all of these with hostile values that the official serializer
+wrote. Damage to bytes is the fuzzer's own.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]
+sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "backends")]
 
 MODELS = ["mlp", "accumulator", "cond", "cond_twice", "map_loop", "symbolic", "kv_cache_slice",
           "channels_last", "scalar_inputs", "dynamic_batch"]  # fmt: skip
@@ -21,6 +22,7 @@ BASE = "dynamic_batch"  # of the named cases
 
 def write_all(folder: Path, seed: int = 1, variants: int = 20) -> int:
     """Writes everything; gives the number of files."""
+    import demo_programs
     import random_calls
     import sample_calls
     from hostile import CASES, hostile, random_damage
@@ -28,10 +30,11 @@ def write_all(folder: Path, seed: int = 1, variants: int = 20) -> int:
 
     folder.mkdir(parents=True, exist_ok=True)
     files = {f"model_{name}": export(name) for name in MODELS}
+    files |= {f"demo_{name}": data for name, data in demo_programs.programs().items()}
     rng = np.random.default_rng(seed)
-    for name in MODELS:
+    for name, data in list(files.items()):
         for i in range(variants):
-            damaged = random_damage(export(name), rng)
+            damaged = random_damage(data, rng)
             if damaged is not None:
                 files[f"value_{name}_{i}"] = damaged
     for name, change in CASES.items():
