@@ -95,12 +95,18 @@ def random_damage(pte: bytes, rng: np.random.Generator) -> bytes | None:
 # ---- named -----------------------------------------------------------------------------------
 
 Change = Callable[[schema.Program, schema.ExecutionPlan], None]
-CASES: dict[str, Change] = {}
+CASES: dict[str, tuple[Change, str]] = {}
+"""By name: what is changed, and a pattern of the sentence that refuses it."""
 
 
-def case(change: Change) -> Change:
-    CASES[change.__name__] = change
-    return change
+def case(says: str) -> Callable[[Change], Change]:
+    """Names a case after the function that changes a program."""
+
+    def add(change: Change) -> Change:
+        CASES[change.__name__] = change, says
+        return change
+
+    return add
 
 
 def tensors(plan: schema.ExecutionPlan) -> list[schema.Tensor]:
@@ -123,110 +129,110 @@ def insert(plan: schema.ExecutionPlan, arguments: Any) -> None:
     plan.chains[0].instructions.insert(0, schema.Instruction(arguments))
 
 
-@case
+@case("input 0 is value")
 def input_out_of_range(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     plan.inputs[0] = len(plan.values)
 
 
-@case
+@case("input 0 is value -1")
 def input_negative(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     plan.inputs[0] = -1
 
 
-@case
+@case("output 0 is value")
 def output_out_of_range(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     plan.outputs[0] = 2**31 - 1
 
 
-@case
+@case("operator")
 def op_index_out_of_range(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     kernel(plan).op_index = len(plan.operators)
 
 
-@case
+@case("operator -1")
 def op_index_negative(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     kernel(plan).op_index = -1
 
 
-@case
+@case("argument 0 is value")
 def argument_out_of_range(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     kernel(plan).args[0] = len(plan.values)
 
 
-@case
+@case("is a String, expected Tensor")
 def argument_of_wrong_kind(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     plan.values.append(schema.EValue(schema.String("x")))
     kernel(plan).args[0] = len(plan.values) - 1
 
 
-@case
+@case("1 arguments, expected")
 def too_few_arguments(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     del kernel(plan).args[1:]
 
 
-@case
+@case("0 arguments, expected")
 def no_arguments(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     kernel(plan).args = None  # type: ignore[assignment]
 
 
-@case
+@case("impossible shape")
 def size_negative(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     first(plan).sizes[0] = -2
 
 
-@case
+@case("impossible shape")
 def sizes_overflow(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     tensor = first(plan)
     tensor.sizes, tensor.dim_order = [2**31 - 1] * 5, [0, 1, 2, 3, 4]
 
 
-@case
+@case("do not fit into planned memory")
 def size_beyond_arena(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     for tensor in tensors(plan):
         if tensor.allocation_info:
             tensor.sizes = [n * 1000 for n in tensor.sizes]
 
 
-@case
+@case("rank 100")
 def rank_too_large(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     tensor = first(plan)
     tensor.sizes, tensor.dim_order = [1] * 100, list(range(100))
 
 
-@case
+@case("permutation")
 def dim_order_is_no_permutation(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     tensor = first(plan)
     tensor.dim_order = [len(tensor.sizes) - 1] * len(tensor.sizes)
 
 
-@case
+@case("entries of dim_order")
 def dim_order_too_short(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     first(plan).dim_order = []
 
 
-@case
+@case("entries of dim_order")
 def no_sizes(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     first(plan).sizes = None  # type: ignore[assignment]
 
 
-@case
+@case("scalar type 99")
 def dtype_unknown(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     first(plan).scalar_type = 99  # type: ignore[assignment]
 
 
-@case
+@case("storage_offset 4")
 def storage_offset(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     first(plan).storage_offset = 4
 
 
-@case
+@case("memory id 77")
 def memory_id_out_of_range(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     for tensor in tensors(plan):
         if tensor.allocation_info:
             tensor.allocation_info.memory_id = 77
 
 
-@case
+@case("do not fit into planned memory")
 def memory_offset_huge(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     for tensor in tensors(plan):
         if tensor.allocation_info:
@@ -234,152 +240,152 @@ def memory_offset_huge(_: schema.Program, plan: schema.ExecutionPlan) -> None:
             tensor.allocation_info.memory_offset_high = 2**32 - 1
 
 
-@case
+@case("no memory for")
 def arena_huge(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     plan.non_const_buffer_sizes = [0, 2**60]
 
 
-@case
+@case("has size -1")
 def arena_negative(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     plan.non_const_buffer_sizes = [0, -1]
 
 
-@case
+@case("non_const_buffer_sizes is missing")
 def no_arenas(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     plan.non_const_buffer_sizes = None  # type: ignore[assignment]
 
 
-@case
+@case("data_buffer_idx 1000")
 def constant_out_of_range(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     tensor = first(plan)
     tensor.data_buffer_idx, tensor.allocation_info = 1000, None
 
 
-@case
+@case("a jump to instruction -1")
 def jump_negative(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     plan.values.append(schema.EValue(schema.Bool(False)))
     insert(plan, schema.JumpFalseCall(len(plan.values) - 1, -1))
 
 
-@case
+@case("loops for ever")
 def jump_forever(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     plan.values.append(schema.EValue(schema.Bool(False)))
     insert(plan, schema.JumpFalseCall(len(plan.values) - 1, 0))
 
 
-@case
+@case("the condition is a String")
 def jump_on_a_string(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     plan.values.append(schema.EValue(schema.String("x")))
     insert(plan, schema.JumpFalseCall(len(plan.values) - 1, 1))
 
 
-@case
+@case("a Int is moved into a Tensor")
 def move_of_another_kind(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     plan.values.append(schema.EValue(schema.Int(1)))
     insert(plan, schema.MoveCall(len(plan.values) - 1, plan.inputs[0]))
 
 
-@case
+@case("a Tensor is moved into a TensorList")
 def move_into_a_list(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     plan.values.append(schema.EValue(schema.TensorList([plan.inputs[0]])))
     insert(plan, schema.MoveCall(plan.inputs[0], len(plan.values) - 1))
 
 
-@case
+@case("value 2147483647")
 def move_out_of_range(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     insert(plan, schema.MoveCall(plan.inputs[0], 2**31 - 1))
 
 
-@case
+@case("a Int is freed")
 def free_of_a_number(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     plan.values.append(schema.EValue(schema.Int(1)))
     insert(plan, schema.FreeCall(len(plan.values) - 1))
 
 
-@case
+@case("has no data yet")
 def free_before_use(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     insert(plan, schema.FreeCall(kernel(plan).args[0]))
 
 
-@case
+@case("delegate 0 of 0")
 def delegate_out_of_range(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     insert(plan, schema.DelegateCall(0, [plan.inputs[0]]))
 
 
-@case
+@case("delegate without payload")
 def delegate_without_payload(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     plan.delegates.append(schema.BackendDelegate("ExecutorBackend", None, []))  # type: ignore
 
 
-@case
+@case("delegate without backend id")
 def delegate_without_id(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     reference = schema.BackendDelegateDataReference(schema.DataLocation.INLINE, 0)
     plan.delegates.append(schema.BackendDelegate(None, reference, []))  # type: ignore
 
 
-@case
+@case("no tensor|a TensorList")
 def tensor_list_of_itself(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     plan.values.append(schema.EValue(schema.TensorList([len(plan.values)])))
 
 
-@case
+@case("a OptionalTensorList")
 def tensor_lists_in_a_circle(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     n = len(plan.values)
     plan.values.append(schema.EValue(schema.OptionalTensorList([n + 1])))
     plan.values.append(schema.EValue(schema.OptionalTensorList([n])))
 
 
-@case
+@case("a Tensor")
 def int_list_of_tensors(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     plan.values.append(schema.EValue(schema.IntList([plan.inputs[0]])))
 
 
-@case
+@case("is value 4611686018427387904")
 def int_list_out_of_range(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     plan.values.append(schema.EValue(schema.IntList([2**62])))
 
 
-@case
+@case("no items|without items")
 def list_without_items(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     plan.values.append(schema.EValue(schema.TensorList(None)))  # type: ignore[arg-type]
 
 
-@case
+@case("String without characters")
 def string_without_characters(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     plan.values.append(schema.EValue(schema.String(None)))  # type: ignore[arg-type]
 
 
-@case
+@case("no values|values are missing")
 def no_values(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     plan.values = None  # type: ignore[assignment]
 
 
-@case
+@case("chains are missing")
 def no_chains(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     plan.chains = None  # type: ignore[assignment]
 
 
-@case
+@case("instructions are missing")
 def no_instructions(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     plan.chains[0].instructions = None  # type: ignore[assignment]
 
 
-@case
+@case("inputs are missing")
 def no_inputs(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     plan.inputs = None  # type: ignore[assignment]
 
 
-@case
+@case("no name")
 def operator_without_name(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     plan.operators[0].name = None  # type: ignore[assignment]
 
 
-@case
+@case("has no name")
 def method_without_name(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     plan.name = None  # type: ignore[assignment]
 
 
-@case
+@case("two methods are named")
 def methods_of_one_name(program: schema.Program, plan: schema.ExecutionPlan) -> None:
     program.execution_plan.append(copy.deepcopy(plan))
 

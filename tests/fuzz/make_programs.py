@@ -37,7 +37,7 @@ def write_all(folder: Path, seed: int = 1, variants: int = 20) -> int:
             damaged = random_damage(data, rng)
             if damaged is not None:
                 files[f"value_{name}_{i}"] = damaged
-    for name, change in CASES.items():
+    for name, (change, _) in CASES.items():
         files[f"case_{name}"] = hostile(export(BASE), change)
     for name, data in random_calls.programs(seed):
         files[f"op_{name}"] = data

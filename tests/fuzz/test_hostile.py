@@ -1,0 +1,42 @@
+"""Well-formed programs with hostile values: each is refused with a sentence that says why."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from hostile import CASES, hostile
+from make_programs import BASE
+from zoo import load
+
+executorch_c = pytest.importorskip("executorch_c")
+
+
+def run(pte: bytes, inputs: list, verification: object) -> None:
+    runtime = executorch_c.Runtime.get()
+    program = runtime.load_program(pte, verification=verification)
+    program.load_method("forward").execute(inputs)
+
+
+@pytest.mark.parametrize("level", ["Minimal", "InternalConsistency"])
+@pytest.mark.parametrize("name", CASES)
+def test_hostile(name: str, level: str) -> None:
+    change, says = CASES[name]
+    base = load(BASE)
+    inputs = base.calls["forward"][0].inputs
+    verification = getattr(executorch_c.Verification, level)
+    run(base.pte, inputs, verification)
+    with pytest.raises(executorch_c.Error) as caught:
+        run(hostile(base.pte, change), inputs, verification)
+    assert re.search(says, str(caught.value)), str(caught.value)
+
+
+@pytest.mark.parametrize("level", ["Minimal", "InternalConsistency"])
+def test_cut_off(level: str) -> None:
+    """At any length, whatever the level."""
+    base = load(BASE)
+    verification = getattr(executorch_c.Verification, level)
+    for size in np.random.default_rng(1).integers(0, len(base.pte), 200):
+        with pytest.raises(executorch_c.Error):
+            executorch_c.Runtime.get().load_program(base.pte[:size], verification=verification)
