@@ -16,7 +16,9 @@ void ec_iter_add(ec_iter *it, const void *data, size_t item, size_t rank, const 
   it->step[k] = (int64_t)item;
   for (size_t d = 0; d < it->rank; d++) {
     bool moves = d < rank && sizes[rank - 1 - d] != 1;
-    it->strides[k][d] = moves ? strides[rank - 1 - d] * (int64_t)item : 0;
+    /* tensors without elements may have strides that overflow as bytes: they are never used */
+    uint64_t bytes = (uint64_t)(moves ? strides[rank - 1 - d] : 0) * item;
+    it->strides[k][d] = (int64_t)bytes;
   }
 }
 

@@ -44,7 +44,8 @@ static ec_status run(ec_call *c, const walk *w) {
   size_t item = ec_dtype_size(ec_tensor_dtype(&w->indexed)), rank = w->index.rank;
   int64_t strides[EC_MAX_RANK], block[GATHER_BLOCK];
   int64_t size = w->indexed.sizes[w->dim];
-  int64_t step = w->indexed.strides[w->dim] * (int64_t)item;
+  /* wraps around only for a tensor without elements, where no index is in range */
+  int64_t step = (int64_t)((uint64_t)w->indexed.strides[w->dim] * item);
   ec_cast_fn read = ec_cast(EC_INT64, ec_tensor_dtype(&w->index));
   ec_iter it;
   memcpy(strides, w->indexed.strides, sizeof strides);

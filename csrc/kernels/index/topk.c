@@ -61,7 +61,7 @@ ec_status ec_op_topk_values(ec_call *c) {
   if (in.rank) sizes[dim] = k;
   EC_TRY(ec_call_resize(c, 5, in.rank, sizes));
   EC_TRY(ec_call_resize(c, 6, in.rank, sizes));
-  if (k == 0) return EC_OK;
+  if (ec_arg_tensor(c, 5)->numel == 0) return EC_OK;
   topk_row row = {.n = n, .k = k, .largest = ec_arg_bool(c, 3)};
   EC_TRY(ec_call_scratch(c, (size_t)k, sizeof(int64_t), &row.heap)); /* holds any EC_C */
   EC_TRY(ec_call_scratch(c, (size_t)k, sizeof *row.positions, &row.positions));

@@ -145,6 +145,7 @@ void ec_reduce_run(ec_reduce_plan *p, const ec_call *c, const ec_tensor *in,
   merge_kept(p, strides[0], strides[1]);
   for (size_t i = 0; i < p->kept; i++)
     if (p->kept_size[i] == 0) return;
+  if (!p->count) memset(p->kept_in, 0, sizeof p->kept_in); /* no elements: strides mean nothing */
   size_t k = p->kept, n = p->reduced;
   ec_reduce_block block = {.x = p->in.data, .k = 1, .n = 1, .plain = c->reference};
   if (n) block.n = p->red_size[n - 1], block.ns = p->red_in[n - 1];

@@ -130,7 +130,7 @@ ec_status ec_op_diagonal_copy_out(ec_call *c) {
   int64_t rows = r.sizes[a], columns = r.sizes[b], length = 0;
   if (offset >= 0 && offset < columns) length = ec_min_i64(rows, columns - offset);
   if (offset < 0 && offset > -rows) length = ec_min_i64(rows + offset, columns);
-  int64_t stride = r.strides[a] + r.strides[b];
+  int64_t stride = length ? r.strides[a] + r.strides[b] : 0;
   if (length) r.offset = offset < 0 ? -offset * r.strides[a] : offset * r.strides[b];
   ec_region_select(&r, a > b ? a : b, 0);
   ec_region_select(&r, a > b ? b : a, 0);
