@@ -104,7 +104,8 @@ typedef struct finder {
 
 static void add_spots(finder *f, const uint8_t *at, size_t width, size_t count) {
   for (size_t i = 0; at && i < count && f->count < f->room; i++)
-    f->spots[f->count++] = (ec_spot){(uint32_t)((size_t)(at - f->data) + i * width), (uint8_t)width};
+    f->spots[f->count++] =
+        (ec_spot){(uint32_t)((size_t)(at - f->data) + i * width), (uint8_t)width};
 }
 
 static void find_in_table(finder *f, ec_fb_table table, const ec_fb_schema *schema);

@@ -2,10 +2,11 @@
  *
  *   fuzz_pte [--cases N] [--seed S] [--jobs J] [--seconds T] [--out DIR] [--case I] FILE...
  *
- * Case i is a copy of file i % files, whole at first, then damaged: bytes anywhere, or numbers of the
- * program only, so that it stays one. It is opened, described, loaded and run; any result but a crash,
- * a sanitizer's report, a leak or T seconds is fine. Cases run in child processes: one that fails is counted and written to DIR, and the next
- * goes on. Exits with 1 when any failed. --case runs (and writes) a single one, in this process. */
+ * Case i is a copy of file i % files, whole at first, then damaged: bytes anywhere, or numbers of
+ * the program only, so that it stays one. It is opened, described, loaded and run; any result but a
+ * crash, a sanitizer's report, a leak or T seconds is fine. Cases run in child processes: one that
+ * fails is counted and written to DIR, and the next goes on. Exits with 1 when any failed. --case
+ * runs (and writes) a single one, in this process. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,7 +21,8 @@
 #include "format/pte.h"
 #include "testing/fuzz_run.h"
 
-enum { MAX_JOBS = 16, MAX_FAILURES = 20, PATH_BYTES = 512, EXIT_BAD = 3, EXIT_SLOW = 4, MAX_SPOTS = 1 << 16 };
+enum { MAX_JOBS = 16, MAX_FAILURES = 20, PATH_BYTES = 512, MAX_SPOTS = 1 << 16 };
+enum { EXIT_BAD = 3, EXIT_SLOW = 4 };
 
 typedef struct input {
   const char *path;

@@ -80,7 +80,8 @@ static void fill(fuzz *f, uint8_t *data, size_t nbytes, ec_dtype dtype) {
     float single = (float)small / 4;
     double twice = single;
     if (dtype == EC_BOOL) data[at] = bits & 1;
-    else if (wild) for (size_t i = 0; i < item; i++) data[at + i] = (uint8_t)(bits >> (8 * (i % 8)));
+    else if (wild)
+      for (size_t i = 0; i < item; i++) data[at + i] = (uint8_t)(bits >> (8 * (i % 8)));
     else if (dtype == EC_FLOAT32) memcpy(data + at, &single, 4);
     else if (dtype == EC_FLOAT64) memcpy(data + at, &twice, 8);
     else if (ec_is_integral(dtype)) memcpy(data + at, &(int64_t){small}, item);

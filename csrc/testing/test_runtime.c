@@ -49,7 +49,8 @@ void ec_test_runtime_without_memory(ec_test *t) {
     ec_alloc_fail_install(&state);
     state.fail_at = ++n;
     status = load_and_run(result, &err);
-    if (state.alive) ec_test_fail(t, __FILE__, __LINE__, "allocation %zu: %zu left", n, state.alive);
+    if (state.alive)
+      ec_test_fail(t, __FILE__, __LINE__, "allocation %zu: %zu left", n, state.alive);
     if (status == EC_OK) break;
     EC_CHECK_FAILS(t, status, &err, EC_MEMORY_ALLOCATION_FAILED, "no memory");
   }

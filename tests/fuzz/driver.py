@@ -1,4 +1,4 @@
-"""Builds the fuzzer with sanitizers and runs it: shared by the test and by `python -m tests.fuzz`."""
+"""Builds the fuzzer with sanitizers and runs it, for the test and for `python -m tests.fuzz`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Calls of every operator that work: from the samples of tests/kernels, outputs as eager has them.
 
-What `random_calls` rarely hits (convolutions, norms, reductions that fit) is the start here, and the
-fuzzer's damage does the rest.
+What `random_calls` rarely hits (convolutions, norms, reductions that fit) is the start here, and
+the fuzzer's damage does the rest.
 """
 
 from __future__ import annotations
