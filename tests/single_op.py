@@ -76,6 +76,10 @@ class Arg:
     planned: bool = True
 
 
+class Optionals(list[Any]):
+    """A list argument whose kind is that of optional tensors, even without None in it."""
+
+
 def is_tensor(value: Any) -> bool:
     """Whether the value is an array or a torch tensor."""
     return isinstance(value, np.ndarray) or type(value).__module__.startswith("torch")
@@ -180,7 +184,7 @@ class _Method:
         """A list argument; the kind follows from the items, an empty list is one of ints."""
         if any(item is None or isinstance(item, Arg | Out) or is_tensor(item) for item in items):
             indices = [-1 if item is None else self.argument(item) for item in items]
-            optional = any(item is None for item in items)
+            optional = isinstance(items, Optionals) or any(item is None for item in items)
             return self.put((schema.OptionalTensorList if optional else schema.TensorList)(indices))
         if items and all(isinstance(item, bool) for item in items):
             return self.put(schema.BoolList(list(items)))

@@ -24,7 +24,7 @@ from eager import (
     widened,
 )  # fmt: skip
 from eager_compare import assert_close
-from single_op import BOUNDED, Out, SingleOps, Slot
+from single_op import BOUNDED, Optionals, Out, SingleOps, Slot
 
 SMALL = 130  # elements of the largest array of a sample that is small
 HALVES = ("float16", "bfloat16")
@@ -190,6 +190,8 @@ def outs_of(results: list[Any]) -> list[Any]:
 def add(ops: SingleOps, name: str, args: list, outs: list[Any]) -> str:
     """Adds a method that calls the operator on the arguments; gives the method's name."""
     given = [dtype_id(a) if isinstance(a, DType) else a for a in args]
+    if name.startswith("aten::index") and isinstance(given[1], list):
+        given[1] = Optionals(given[1])
     if name in IN_PLACE:
         return ops.add(name, *given, returns=[0])
     if name == ROW:

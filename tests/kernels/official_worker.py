@@ -1,0 +1,112 @@
+"""Runs many methods of a program with the official runtime, in processes that may crash.
+
+A server on stdin and stdout: it imports the runtime once and forks a child for the calls; when
+the child dies, the call that killed it is recorded and another child goes on behind it. Requests
+and answers are pickles: (pte, [(method, inputs)]) and, for each call, ("ran", outputs),
+("refused", text) or ("died", number of the signal).
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+from typing import Any, BinaryIO
+
+import ml_dtypes
+import numpy as np
+
+SECONDS = 60
+Answer = tuple[str, Any]
+
+
+def to_tensor(value: Any) -> Any:
+    import torch
+
+    if not isinstance(value, np.ndarray):
+        return value
+    if value.dtype == ml_dtypes.bfloat16:
+        return torch.from_numpy(value.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(value)
+
+
+def to_array(value: Any) -> Any:
+    import torch
+
+    if not isinstance(value, torch.Tensor):
+        return value
+    if value.dtype == torch.bfloat16:
+        return value.contiguous().view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    return value.numpy().copy()
+
+
+def call(program: Any, name: str, inputs: list[Any]) -> Answer:
+    try:
+        outputs = program.load_method(name).execute([to_tensor(v) for v in inputs])
+        return "ran", [to_array(v) for v in outputs]
+    except Exception as error:
+        return "refused", f"{type(error).__name__}: {error}"
+
+
+def child(writer: int, pte: bytes, calls: list[tuple[str, list[Any]]]) -> None:
+    """Silent, and never longer than some seconds for a call."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
+    from executorch.runtime import Runtime
+
+    program = Runtime.get().load_program(pte)
+    with os.fdopen(writer, "wb") as pipe:
+        for name, inputs in calls:
+            signal.alarm(SECONDS)
+            pickle.dump(call(program, name, inputs), pipe)
+            pipe.flush()
+
+
+def answers(pipe: BinaryIO) -> list[Answer]:
+    """All that a child wrote before it ended."""
+    found = []
+    try:
+        while True:
+            found.append(pickle.load(pipe))
+    except (EOFError, pickle.UnpicklingError):
+        return found
+
+
+def run(pte: bytes, calls: list[tuple[str, list[Any]]]) -> list[Answer]:
+    done: list[Answer] = []
+    while len(done) < len(calls):
+        reader, writer = os.pipe()
+        process = os.fork()
+        if process == 0:
+            try:
+                child(writer, pte, calls[len(done) :])
+            finally:
+                os._exit(0)
+        os.close(writer)
+        with os.fdopen(reader, "rb") as pipe:
+            done += answers(pipe)
+        _, status = os.waitpid(process, 0)
+        if len(done) < len(calls):
+            code = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+            done.append(("died", code))
+    return done
+
+
+def serve() -> None:
+    requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    import executorch.runtime  # noqa: F401  (once, not in every child)
+
+    while True:
+        try:
+            pte, calls = pickle.load(requests)
+        except EOFError:
+            return
+        pickle.dump(run(pte, calls), replies)
+        replies.flush()
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,133 @@
+"""The official runtime on the programs of single operators: it, ours and eager side by side.
+
+Ours agrees with eager everywhere. The official runtime does where it runs; DIFFERS lists the
+operators where it gives something else, and csrc/kernels/README.md has the list for readers.
+"""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import official_worker
+import pytest
+import rows
+from eager import COMPLEX, WIDE_UNSIGNED
+from executorch_c import Runtime
+
+FAMILIES = sorted({family for family, _ in rows.tables().values()})
+DTYPES = ["float32", "int64"]
+# Operator -> what the official runtime gives instead of eager's result.
+DIFFERS = {
+    "aten::bmm.out": "no products to sum: leaves the output as it was",
+    "aten::mm.out": "no products to sum: leaves the output as it was",
+    "aten::pow.Scalar_out": "0 to a negative integer: the least int64, eager 0",
+    "aten::pow.Tensor_Tensor_out": "0 to a negative integer: the least int64, eager 0",
+    "aten::remainder.Scalar_out": "integers: the sign of the dividend, eager that of the divisor",
+    "aten::remainder.Tensor_out": "integers: the sign of the dividend, eager that of the divisor",
+    "aten::var_mean.correction_out": "one element: its mean is NaN",
+    "executorch_prim::floordiv.Scalar": "0.0 by 0.0: infinite, NaN here (Python refuses it)",
+}
+# What is not written: it may be the right number by chance.
+BY_CHANCE = {"aten::bmm.out", "aten::mm.out"}
+# Operator -> samples that it refuses, or that end the process, though eager computes them.
+REFUSES = {
+    "aten::_log_softmax.out": "rows without elements end the process (SIGFPE)",
+    "aten::_native_batch_norm_legit.out": "training",
+    "aten::add.Scalar_out": "an integer tensor and a fractional number",
+    "aten::arange.out": "a fractional end for an integer output",
+    "aten::constant_pad_nd.out": "negative padding",
+    "aten::copy.out": "non_blocking",
+    "aten::copy_": "non_blocking",
+    "aten::cumsum.out": "0-d tensors",
+    "aten::gather.out": "int32 indices",
+    "aten::index_put_": "values that broadcast",
+    "aten::roll.out": "no dims, which means the flattened tensor",
+    "aten::scatter.value_out": "int32 indices",
+    "aten::sym_size.int": "negative dims end the process",
+    "aten::unfold_copy.out": "0-d tensors end the process",
+    "et_copy::_d2h_copy.out": "tensors of one device",
+    "et_copy::_h2d_copy.out": "tensors of one device",
+    **{f"executorch_prim::{n}.Scalar": "bools" for n in ("add", "mul", "neg", "sub", "truediv")},
+    **{f"executorch_prim::{n}.Scalar": "integers" for n in ("ceil", "round", "trunc")},
+    "executorch_prim::mod.Scalar": "anything but integers",
+    "executorch_prim::sym_ite.Scalar": "integers as conditions",
+    "executorch_prim::sym_max.Scalar": "anything but integers",
+    "executorch_prim::sym_min.Scalar": "anything but integers",
+    "executorch_prim::sym_not.Scalar": "anything but bools",
+}  # fmt: skip
+# Its output gets its memory from the exporter's plan, which these programs do not have.
+PLANNED_BY_EXPORTER = {"executorch_prim::et_view.default"}
+Run = Callable[[bytes, list[tuple[str, list[Any]]]], list[official_worker.Answer]]
+
+
+@pytest.fixture(scope="module")
+def official_run() -> Iterator[Run]:
+    pytest.importorskip("executorch.runtime")
+    worker = subprocess.Popen([sys.executable, str(Path(official_worker.__file__))],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL)  # fmt: skip
+    assert worker.stdin and worker.stdout
+
+    def run(pte: bytes, calls: list[tuple[str, list[Any]]]) -> list[official_worker.Answer]:
+        pickle.dump((pte, calls), worker.stdin)
+        worker.stdin.flush()
+        return pickle.load(worker.stdout)
+
+    yield run
+    worker.stdin.close()
+    worker.wait(60)
+
+
+def agrees(case: rows.Case, found: list[Any]) -> bool:
+    try:
+        rows.check(case.operator, case.args, found, case.results or [])
+    except AssertionError:
+        return False
+    return True
+
+
+def is_common(case: rows.Case) -> bool:
+    """Not of the dtypes that the official kernels take only here and there."""
+    dtypes = {a.dtype.name for a in rows.arrays(case.args)}
+    return not dtypes & {*WIDE_UNSIGNED, *COMPLEX} and case.operator not in PLANNED_BY_EXPORTER
+
+
+def report(differs: dict[str, list], refuses: dict[str, list]) -> None:
+    for title, table in (("differs", differs), ("refuses or dies", refuses)):
+        for name, what in table.items():
+            print(f"{title}: {name}, {len(what)} samples, first: {str(what[0])[:600]}")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_family(family: str, official_run: Run) -> None:
+    names = sorted(name for name, (f, _) in rows.tables().items() if f == family)
+    ops, cases = rows.program(names, DTYPES, 8, contiguous=True)
+    cases = [case for case in cases if is_common(case)]
+    pte = ops.build()
+    inputs = [[np.copy(v, "K") if isinstance(v, np.ndarray) else v for v in ops.inputs[c.method]]
+              for c in cases]  # fmt: skip
+    answers = official_run(pte, [(c.method, v) for c, v in zip(cases, inputs, strict=True)])
+    program = Runtime.get().load_program(pte)
+    differs, refuses = defaultdict(list), defaultdict(list)
+    for case, given, (how, outputs) in zip(cases, inputs, answers, strict=True):
+        ours = program.load_method(case.method).execute(given)
+        rows.check(case.operator, case.args, ours, case.results or [])
+        if how != "ran":
+            refuses[case.operator].append((how, outputs, case.args))
+        elif not agrees(case, outputs):
+            differs[case.operator].append((case.args, outputs, case.results))
+        else:
+            is_row = case.operator == rows.ROW
+            theirs = [np.asarray(outputs[0][case.args[2]])] if is_row else outputs
+            rows.check(case.operator, case.args, ours, theirs)
+    report(differs, refuses)
+    known = set(DIFFERS) & set(names)
+    assert known - BY_CHANCE <= set(differs) <= known
+    assert set(refuses) == set(REFUSES) & set(names)
