@@ -18,8 +18,6 @@ ec_view ec_view_of(const ec_tensor *t) {
   return v;
 }
 
-enum { TILE = 16 };
-
 #define EC_MOVE uint8_t
 #define EC_MOVE_NAME(name) name##_1
 #include "kernels/move.tmpl.h"
