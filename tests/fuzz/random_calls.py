@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from single_op import BOUNDED, DTYPES, STATIC, UNBOUND, Arg, Out, SingleOps, Slot
 
@@ -89,12 +90,8 @@ class Caller:
 
     def tensor(self) -> Arg:
         shape, dtype = self.any_shape(), self.any_dtype()
-        kind = np.dtype(np.uint16 if dtype == "bfloat16" else dtype)
+        kind = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
         values = self.rng.integers(0, 5, shape).astype(kind)
-        if dtype == "bfloat16":
-            import torch
-
-            values = torch.from_numpy(values.astype(np.float32)).bfloat16()
         constant = self.chance(0.2)
         order = self.any_order(len(shape))
         return Arg(values, constant=constant, dim_order=order, planned=self.chance(0.5),
