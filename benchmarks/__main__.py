@@ -21,7 +21,7 @@ def main() -> None:
     unknown = set(args.areas) - set(AREAS)
     if unknown:
         parser.error(f"no area {', '.join(sorted(unknown))}: there are {', '.join(AREAS)}")
-    parts = [common.environment()]
+    parts = [common.environment() + (" Few rounds (--quick)." if args.quick else "")]
     print(parts[0])
     for area in args.areas or AREAS:
         table = importlib.import_module(f"benchmarks.bench_{area}").measure(args.quick)
