@@ -12,6 +12,7 @@ enum {
   EC_MAX_FB_DEPTH = 64,          /* nested FlatBuffers tables: flatbuffers::Verifier's default */
   EC_MAX_FB_TABLES = 4000000,    /* visited FlatBuffers tables in one file */
   EC_MAX_NAME = 4096,            /* bytes of a key or name that is looked up */
+  EC_MAX_ARENAS = 256,           /* planned memories of one method: each looks at every value */
   EC_MAX_METHODS = 4096,         /* of one program */
   EC_MAX_NESTED_PROGRAMS = 8,    /* programs inside programs (ExecutorBackend) */
   EC_MAX_INSTRUCTIONS = EC_INSTRUCTION_LIMIT /* executed per call */

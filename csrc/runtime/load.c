@@ -44,6 +44,9 @@ ec_status ec_load_memory(ec_method *m, ec_fb_table plan, ec_error *err) {
   ec_fb_vec sizes = ec_fb_vector(plan, EC_PTE_ExecutionPlan_non_const_buffer_sizes);
   if (!sizes.items)
     return ec_fail(err, EC_INVALID_PROGRAM, "non_const_buffer_sizes is missing");
+  if (sizes.count > EC_MAX_ARENAS)
+    return ec_fail(err, EC_NOT_SUPPORTED, "%u planned memories, at most %d are supported",
+                   sizes.count, EC_MAX_ARENAS);
   ec_fb_vec devices = ec_fb_vector(plan, EC_PTE_ExecutionPlan_non_const_buffer_device);
   for (uint32_t i = 0; i < devices.count; i++) {
     ec_fb_table row = ec_fb_vec_table(devices, i);

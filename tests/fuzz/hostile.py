@@ -250,6 +250,11 @@ def arena_negative(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     plan.non_const_buffer_sizes = [0, -1]
 
 
+@case("at most 256 are supported")
+def arenas_without_end(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    plan.non_const_buffer_sizes += [16] * 100_000
+
+
 @case("non_const_buffer_sizes is missing")
 def no_arenas(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     plan.non_const_buffer_sizes = None  # type: ignore[assignment]
