@@ -124,6 +124,7 @@ ERRORS = [
     (MAX, {3: [2, 2]}, "padding at most half of it"),
     (MAX, {4: [0, 1]}, "argument 'dilation': found (0, 1)"),
     (MAX, {4: [2**63 - 1]}, "argument 'kernel_size'"),
+    (MAX, {1: [2**63 - 1], 2: [HUGE]}, "argument 'kernel_size'"),
     (MAX, {6: Out((1, 2, 2, 2), "float64")}, "argument 'out': dtype float64"),
     (MAX, {6: Out((1, 2, 2, 1))}, "argument 'out'"),
     (MAX, {7: Out((1, 2, 2, 2), "int32")}, "argument 'indices': dtype int32"),

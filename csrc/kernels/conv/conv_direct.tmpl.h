@@ -2,8 +2,8 @@
  * EC_G is the computing type, EC_R what the reference sums in. */
 
 /* sums[i] += weight * row[i * stride] */
-EC_CLONES static void EC_FN(add_tap)(EC_G *restrict sums, const EC_T *row, int64_t stride,
-                                     int64_t count, EC_G weight) {
+static inline void EC_FN(add_tap)(EC_G *restrict sums, const EC_T *row, int64_t stride,
+                                  int64_t count, EC_G weight) {
   if (stride == 1)
     for (size_t i = 0; i < (size_t)count; i++) sums[i] += weight * EC_FN(get)(row[i]);
   else if (stride == 2)
@@ -13,8 +13,8 @@ EC_CLONES static void EC_FN(add_tap)(EC_G *restrict sums, const EC_T *row, int64
 }
 
 /* One row of the input and of the kernel for one row of outputs. */
-static void EC_FN(add_row)(const ec_conv_line *line, const EC_T *row, const EC_T *weight,
-                           EC_G *sums) {
+static inline void EC_FN(add_row)(const ec_conv_line *line, const EC_T *row, const EC_T *weight,
+                                  EC_G *restrict sums) {
   for (int64_t t = 0; t < line->taps; t++) {
     int64_t x = line->first + line->shift[t], step = line->step;
     int64_t from = x < 0 ? (-x + step - 1) / step : 0;
@@ -27,8 +27,9 @@ static void EC_FN(add_row)(const ec_conv_line *line, const EC_T *row, const EC_T
 }
 
 /* One channel of one image, row after row. */
-static void EC_FN(depthwise_channel)(const ec_conv_phase *p, const EC_T *in, const EC_T *weight,
-                                     EC_T *out, EC_G bias, EC_G *sums) {
+EC_CLONES static void EC_FN(depthwise_channel)(const ec_conv_phase *p, const EC_T *in,
+                                               const EC_T *weight, EC_T *out, EC_G bias,
+                                               EC_G *restrict sums) {
   const ec_conv_line *depth = &p->line[0], *height = &p->line[1], *width = &p->line[2];
   for (int64_t d = 0; d < depth->out; d++)
     for (int64_t h = 0; h < height->out; h++) {

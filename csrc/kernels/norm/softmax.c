@@ -1,4 +1,6 @@
 /* _softmax and _log_softmax along any dimension of any layout. */
+#include <string.h>
+
 #include "core/alloc.h"
 #include "core/checked.h"
 #include "core/simd.h"
@@ -6,7 +8,11 @@
 #include "kernels/iterate.h"
 #include "kernels/vecmath.h"
 
-enum { SOFTMAX_LANES = 16, SOFTMAX_BLOCK = 1024 };
+enum {
+  SOFTMAX_LANES = 16,   /* partial sums of a row */
+  SOFTMAX_BLOCK = 1024, /* elements whose sum stays in the computing type */
+  SOFTMAX_ROWS = 64     /* side by side: some cache lines, so that memory is read ahead */
+};
 
 #define EC_TEMPLATE "kernels/norm/softmax.tmpl.h"
 #include "core/foreach/floating.h"
@@ -33,7 +39,7 @@ typedef struct softmax {
 static void run_rows(const softmax *s, const ec_iter *it) {
   int64_t item = (int64_t)ec_dtype_size(s->dtype), i = 0;
   bool adjacent = it->step[0] == item && it->step[1] == item && !s->reference;
-  for (; adjacent && i + SOFTMAX_LANES <= it->count; i += SOFTMAX_LANES)
+  for (; adjacent && i + SOFTMAX_ROWS <= it->count; i += SOFTMAX_ROWS)
     lanes[s->dtype](it->at[1] + i * item, s->step, it->at[0] + i * item, s->out_step, s->n,
                     s->buffer, s->log_of);
   for (; i < it->count; i++)
@@ -61,7 +67,7 @@ static ec_status run(ec_call *c, bool log_of) {
     s.step = self->strides[dim];
     s.out_step = out->strides[dim];
   }
-  if (ec_mul_size(s.n, SOFTMAX_LANES * sizeof(double), &bytes))
+  if (ec_mul_size(s.n, SOFTMAX_ROWS * sizeof(double), &bytes))
     s.buffer = ec_arena_alloc(c->scratch, bytes, EC_ALIGN);
   if (!s.buffer) return ec_fail(c->err, EC_MEMORY_ALLOCATION_FAILED, "no memory for a row");
   ec_iter it;

@@ -1,4 +1,4 @@
-/* Softmax of rows for one dtype. `buffer` holds one row (or SOFTMAX_LANES of them) in the
+/* Softmax of rows for one dtype. `buffer` holds one row (or SOFTMAX_ROWS of them) in the
  * computing type; steps are in elements. */
 
 static inline EC_ACC EC_FN(exp)(EC_ACC x) {
@@ -42,12 +42,12 @@ EC_CLONES static double EC_FN(exponentials)(EC_ACC *x, size_t n, EC_ACC m, bool 
 }
 
 /* out = x * scale - shift, where x is the buffer. */
-EC_CLONES static void EC_FN(write_row)(const EC_ACC *x, size_t n, EC_ACC scale, EC_ACC shift,
-                                       EC_T *out) {
+EC_CLONES static void EC_FN(write_row)(const EC_ACC *restrict x, size_t n, EC_ACC scale,
+                                       EC_ACC shift, EC_T *restrict out) {
   for (size_t i = 0; i < n; i++) out[i] = (EC_T)EC_STORE(x[i] * scale - shift);
 }
 
-EC_CLONES static void EC_FN(read_row)(const EC_T *in, size_t n, EC_ACC *x) {
+EC_CLONES static void EC_FN(read_row)(const EC_T *in, size_t n, EC_ACC *restrict x) {
   for (size_t i = 0; i < n; i++) x[i] = EC_LOAD(in[i]);
 }
 
@@ -72,31 +72,48 @@ static void EC_FN(softmax_row)(const char *from, int64_t step, char *to, int64_t
       out[(int64_t)i * to_step] = (EC_T)EC_STORE(x[i] * scale - shift);
 }
 
-/* SOFTMAX_LANES rows that lie side by side in both tensors. */
-EC_CLONES static void EC_FN(softmax_lanes)(const char *from, int64_t step, char *to,
-                                           int64_t to_step, size_t n, void *buffer, bool log_of) {
-  enum { LANES = SOFTMAX_LANES };
-  const EC_T *in = (const EC_T *)from;
-  EC_T *out = (EC_T *)to;
-  EC_ACC *x = buffer, m[LANES], sum[LANES] = {0}, shift[LANES] = {0}, e[LANES];
-  for (size_t l = 0; l < LANES; l++) m[l] = EC_LOAD(in[l]);
-  for (size_t i = 0; i < n; i++)
-    for (size_t l = 0; l < LANES; l++) {
-      EC_ACC v = EC_LOAD(in[(int64_t)i * step + (int64_t)l]);
-      x[i * LANES + l] = v;
-      m[l] = v > m[l] ? v : m[l];
-    }
-  for (size_t i = 0; i < n; i++, x += LANES) {
-    for (size_t l = 0; l < LANES; l++) x[l] -= m[l];
-    for (size_t l = 0; l < LANES; l++) e[l] = EC_FN(exp)(x[l]);
-    for (size_t l = 0; l < LANES; l++) sum[l] += e[l];
-    for (size_t l = 0; l < LANES; l++) x[l] = log_of ? x[l] : e[l];
+/* SOFTMAX_ROWS rows that lie side by side in both tensors, in three passes. */
+EC_CLONES static void EC_FN(read_lanes)(const EC_T *in, int64_t step, size_t n,
+                                        EC_ACC *restrict x, EC_ACC *restrict largest) {
+  EC_ACC m[SOFTMAX_ROWS];
+  for (size_t l = 0; l < SOFTMAX_ROWS; l++) m[l] = EC_LOAD(in[l]);
+  for (size_t i = 0; i < n; i++, in += step, x += SOFTMAX_ROWS) {
+    for (size_t l = 0; l < SOFTMAX_ROWS; l++) x[l] = EC_LOAD(in[l]);
+    for (size_t l = 0; l < SOFTMAX_ROWS; l++) m[l] = x[l] > m[l] ? x[l] : m[l];
   }
-  for (size_t l = 0; l < LANES; l++) {
-    if (log_of) shift[l] = (EC_ACC)log((double)sum[l]);
-    sum[l] = log_of ? 1 : 1 / sum[l];
+  memcpy(largest, m, sizeof m);
+}
+
+/* x becomes x - m, or e^(x - m) unless `keep`; the sums of the latter. */
+EC_CLONES static void EC_FN(sum_lanes)(EC_ACC *restrict x, size_t n, const EC_ACC *restrict m,
+                                       bool keep, EC_ACC *restrict sums) {
+  EC_ACC sum[SOFTMAX_ROWS] = {0}, e[SOFTMAX_ROWS];
+  for (size_t i = 0; i < n; i++, x += SOFTMAX_ROWS) {
+    for (size_t l = 0; l < SOFTMAX_ROWS; l++) x[l] -= m[l];
+    for (size_t l = 0; l < SOFTMAX_ROWS; l++) e[l] = EC_FN(exp)(x[l]);
+    for (size_t l = 0; l < SOFTMAX_ROWS; l++) sum[l] += e[l];
+    if (!keep) memcpy(x, e, sizeof e);
   }
-  x = buffer;
-  for (size_t i = 0; i < n; i++, x += LANES, out += to_step)
-    for (size_t l = 0; l < LANES; l++) out[l] = (EC_T)EC_STORE(x[l] * sum[l] - shift[l]);
+  memcpy(sums, sum, sizeof sum);
+}
+
+EC_CLONES static void EC_FN(write_lanes)(const EC_ACC *restrict x, size_t n,
+                                         const EC_ACC *restrict scale,
+                                         const EC_ACC *restrict shift, EC_T *restrict out,
+                                         int64_t step) {
+  for (size_t i = 0; i < n; i++, x += SOFTMAX_ROWS, out += step)
+    for (size_t l = 0; l < SOFTMAX_ROWS; l++)
+      out[l] = (EC_T)EC_STORE(x[l] * scale[l] - shift[l]);
+}
+
+static void EC_FN(softmax_lanes)(const char *from, int64_t step, char *to, int64_t to_step,
+                                 size_t n, void *buffer, bool log_of) {
+  EC_ACC m[SOFTMAX_ROWS], scale[SOFTMAX_ROWS], shift[SOFTMAX_ROWS];
+  EC_FN(read_lanes)((const EC_T *)from, step, n, buffer, m);
+  EC_FN(sum_lanes)(buffer, n, m, log_of, scale);
+  for (size_t l = 0; l < SOFTMAX_ROWS; l++) {
+    shift[l] = log_of ? (EC_ACC)log((double)scale[l]) : 0;
+    scale[l] = log_of ? 1 : 1 / scale[l];
+  }
+  EC_FN(write_lanes)(buffer, n, scale, shift, (EC_T *)to, to_step);
 }

@@ -56,7 +56,8 @@ static bool count_windows(ec_pool_axis *a, bool ceil_mode) {
       a->padding > reach / 2 || !ec_mul_i64(a->padding, 2, &size) ||
       !ec_add_i64(size, a->in, &size) || !ec_add_i64(size, a->stride, &size))
     return false;
-  size -= a->stride + reach;
+  size -= a->stride; /* it fits with the stride, so that nothing below overflows */
+  size -= reach;
   if (size < 0 && !(ceil_mode && size > -a->stride)) return false;
   a->out = size < 0 ? 1 : size / a->stride + 1;
   if (ceil_mode && size > 0 && size % a->stride) a->out++;
