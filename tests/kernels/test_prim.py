@@ -10,17 +10,9 @@ import numpy as np
 import pytest
 from eager import ALL, COMPLEX, array, compare
 from op_harness import OpError, Out, Ret, _Call, library, run
+from rows import PYTHON
 from samples_prim import PRIM
 
-PYTHON = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
-    "floordiv": operator.floordiv, "mod": operator.mod, "eq": operator.eq, "gt": operator.gt,
-    "ge": operator.ge, "lt": operator.lt, "le": operator.le, "neg": operator.neg,
-    "sym_not": operator.not_, "sym_float": float, "sym_int": int, "trunc": math.trunc,
-    "ceil": math.ceil, "round": round, "sym_ite": lambda b, t, f: t if b else f,
-    "sym_max": lambda a, b: max(float(a), float(b)) if float in (type(a), type(b)) else max(a, b),
-    "sym_min": lambda a, b: min(float(a), float(b)) if float in (type(a), type(b)) else min(a, b),
-}  # fmt: skip
 SCALARS = [n for n in PRIM if n.endswith((".Scalar", ".int")) and n.startswith("executorch")]
 
 
