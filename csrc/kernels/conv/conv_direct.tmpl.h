@@ -20,9 +20,10 @@ static inline void EC_FN(add_row)(const ec_conv_line *line, const EC_T *row, con
     int64_t from = x < 0 ? (-x + step - 1) / step : 0;
     int64_t to = x < line->in ? (line->in - 1 - x) / step + 1 : 0;
     if (to > line->out) to = line->out;
-    if (from < to)
-      EC_FN(add_tap)(sums + from, row + (x + from * step) * line->in_stride,
-                     step * line->in_stride, to - from, EC_FN(get)(weight[line->weight[t]]));
+    if (from >= to) continue;
+    int64_t stride = to - from > 1 ? step * line->in_stride : 1; /* a huge step has one output */
+    EC_FN(add_tap)(sums + from, row + (x + from * step) * line->in_stride, stride, to - from,
+                   EC_FN(get)(weight[line->weight[t]]));
   }
 }
 

@@ -37,7 +37,7 @@ static void init_line(const ec_conv_axis *a, bool transposed, bool empty, int64_
   line->first = line->taps = 0;
   line->step = transposed ? 1 : a->stride;
   line->out = transposed ? (a->out - 1 - p) / a->stride + 1 : a->out;
-  line->out_stride = transposed ? a->out_stride * a->stride : a->out_stride;
+  line->out_stride = transposed && line->out > 1 ? a->out_stride * a->stride : a->out_stride;
   for (int64_t k = 0; k < a->kernel && !empty; k++) {
     int64_t from = transposed ? p + a->padding - k * a->dilation : k * a->dilation - a->padding;
     if (transposed && from % a->stride) continue;

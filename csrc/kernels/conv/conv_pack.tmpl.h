@@ -23,13 +23,14 @@ static void EC_FN(pack_weights)(const ec_gemm_side *side, const ec_gemm_box *box
 /* `count` positions of one input row from position x on; what lies outside is zero. */
 static inline void EC_FN(pack_run)(EC_G *to, const EC_T *row, const ec_conv_line *line, int64_t x,
                                    int64_t count) {
-  int64_t step = line->step, stride = line->in_stride * step;
+  int64_t step = line->step;
   if (x < 0 || x + (count - 1) * step >= line->in) {
     for (int64_t i = 0; i < count; i++, x += step)
       to[i] = x >= 0 && x < line->in ? EC_FN(get)(row[x * line->in_stride]) : (EC_G)0;
     return;
   }
   row += x * line->in_stride;
+  int64_t stride = count > 1 ? line->in_stride * step : 1; /* step is below the input's size */
   if (stride == 1)
     for (size_t i = 0; i < (size_t)count; i++) to[i] = EC_FN(get)(row[i]);
   else

@@ -74,7 +74,9 @@ static bool output_size(ec_conv_axis *a, bool transposed) {
       !ec_mul_i64(a->padding, 2, &pad))
     return false;
   if (!transposed) {
-    if (!ec_add_i64(a->in, pad, &size) || size < reach) return false;
+    int64_t behind; /* where loops stop */
+    if (!ec_add_i64(a->in, pad, &size) || size < reach || !ec_add_i64(size, a->stride, &behind))
+      return false;
     a->out = (size - reach) / a->stride + 1;
     return true;
   }
