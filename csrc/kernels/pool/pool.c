@@ -105,6 +105,7 @@ static ec_window window(const ec_pool_axis *a, int64_t o, bool include_padding) 
   int64_t inside = first < a->in ? (a->in - 1 - first) / a->dilation + 1 : 0;
   ec_window w = {first, ec_max_i64(0, ec_min_i64(left, inside)), a->dilation, 0};
   if (w.count <= 1) w.step = 1; /* a larger one stays below the input's size */
+  w.first = ec_min_i64(first, a->in); /* an empty window may begin anywhere */
   int64_t end = ec_min_i64(start + a->kernel, a->in + a->padding);
   w.size = include_padding ? end - start : w.count;
   return w;
