@@ -23,7 +23,7 @@ static void *host_scratch(ec_host_call *call, size_t size) {
 
 static uint32_t host_named_data(ec_host_call *call, const char *key, const void **data,
                                 size_t *size) {
-  const ec_named_data *entry = ec_named_map_find(&call->program->named, key);
+  const ec_named_data *entry = ec_program_data(call->program, key);
   if (!entry) return EC_NOT_FOUND;
   *data = entry->bytes.data;
   *size = entry->bytes.size;
@@ -70,6 +70,7 @@ static ec_status open_nested(ec_host_call *call, ec_source *source, const char *
   const ec_program_options options = {.verification = EC_VERIFY_INTERNAL_CONSISTENCY};
   const ec_method_options method_options = {0};
   EC_TRY(ec_program_open(&options, source, NULL, 0, &nested->program, call->err));
+  nested->program->outer = call->program;
   return ec_method_load_nested(nested->program, method, &method_options, call->depth + 1,
                                &nested->method, call->err);
 }

@@ -30,6 +30,7 @@ struct ec_program {
   const char **names;
   ec_program_options options;
   ec_shared_memory shared;
+  const ec_program *outer; /* of a program inside a payload: whose data it may use, too */
 };
 
 typedef enum ec_instr_kind {
@@ -180,6 +181,10 @@ bool ec_is_state(ec_fb_table plan, uint32_t id);
 /* Points planned memory `id` to the program's block, made by the first method that asks. A block
  * of another size is left alone: the method then gets memory of its own. */
 ec_status ec_shared_block(ec_method *m, uint32_t id, size_t size, ec_error *err);
+
+/* program.c: named data of a program, then of the ones that it is inside of; NULL where none has
+ * the key. */
+const ec_named_data *ec_program_data(const ec_program *program, const char *key);
 
 /* plan.c: which inputs can be used in place and which outputs written directly. */
 ec_status ec_plan(ec_method *m, ec_error *err);

@@ -82,6 +82,13 @@ void ec_program_free(ec_program *p) {
   ec_free(p);
 }
 
+const ec_named_data *ec_program_data(const ec_program *program, const char *key) {
+  const ec_named_data *found = NULL;
+  for (; program && !found; program = program->outer)
+    found = ec_named_map_find(&program->named, key);
+  return found;
+}
+
 size_t ec_program_method_count(const ec_program *program) { return program->plans.count; }
 
 const char *ec_program_method_name(const ec_program *program, size_t index) {

@@ -82,7 +82,7 @@ static ec_status place_constant(ec_method *m, const ec_tensor *t, const uint8_t 
 /* The .ptd entry of an external tensor: its layout must be the tensor's. */
 static ec_status find_external(const ec_method *m, const ec_tensor *t, const char *name,
                                size_t nbytes, ec_bytes *out, ec_error *err) {
-  const ec_named_data *entry = name ? ec_named_map_find(&m->program->named, name) : NULL;
+  const ec_named_data *entry = name ? ec_program_data(m->program, name) : NULL;
   if (!entry)
     return ec_fail(err, EC_INVALID_EXTERNAL_DATA,
                    "external tensor '%s' is in none of the %zu data files given; "

@@ -7,6 +7,7 @@ the reference; everything else is compared with eager.
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -196,6 +197,22 @@ def test_executor_backend_whole_program() -> None:
         [y] = loaded.execute([scale * inputs[0].numpy()])
         expected = net(scale * inputs[0]).detach()
         np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_executor_backend_with_weights_in_a_data_file(tmp_path: pathlib.Path) -> None:
+    net, inputs = nn.Linear(4, 3), seeded((5, 4))
+    specs = [CompileSpec("external_constants", b"")]
+    outer = composite(lowered(net, inputs, specs, EXECUTOR), inputs)
+    separate = edge_program(Fn(net), inputs).to_executorch(
+        ExecutorchBackendConfig(external_constants=True)
+    )
+    separate.write_tensor_data_to_file(str(tmp_path))
+    [data] = tmp_path.glob("*.ptd")
+    program = executorch_c.Runtime.get().load_program(outer, data_path=data)
+    [y] = program.load_method("forward").execute([inputs[0].numpy()])
+    np.testing.assert_allclose(y, net(*inputs).detach(), rtol=1e-5, atol=1e-6)
+    with pytest.raises(executorch_c.InvalidExternalDataError, match="nested program.*data_path="):
+        method(outer)
 
 
 def test_executor_backend_with_a_delegate_inside() -> None:

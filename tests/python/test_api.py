@@ -374,7 +374,7 @@ def test_import_loads_little_but_numpy() -> None:
     )
     root = os.path.dirname(os.path.dirname(executorch_c.__file__))
     out = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": root}, check=True,
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": root}, cwd=root, check=True,
         capture_output=True, text=True,
     ).stdout.split()  # fmt: skip
     assert set(out) <= {"__future__", "executorch_c", "executorch_c._core"}

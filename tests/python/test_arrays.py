@@ -77,7 +77,7 @@ def run_python(code: str, *args: str) -> None:
     """Runs code in a new interpreter that imports the same executorch_c."""
     root = os.path.dirname(os.path.dirname(executorch_c.__file__))
     env = {**os.environ, "PYTHONPATH": root}
-    subprocess.run([sys.executable, "-c", code, *args], env=env, check=True)
+    subprocess.run([sys.executable, "-c", code, *args], env=env, cwd=root, check=True)
 
 
 def test_bfloat16_without_ml_dtypes_is_uint16(tmp_path: Any) -> None:

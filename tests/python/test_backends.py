@@ -27,7 +27,8 @@ print([str(one.message) for one in caught])
 def run(site: Path) -> list[str]:
     root = Path(executorch_c.__file__).parents[1]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), str(root)])}
-    done = subprocess.run([sys.executable, "-c", CODE], env=env, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", CODE], env=env, cwd=root,
+                          capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 

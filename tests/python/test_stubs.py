@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -11,21 +12,25 @@ import executorch_c
 import pytest
 
 PACKAGE = Path(executorch_c.__file__).parent
+INSTALLED = PACKAGE.parent.name == "site-packages"
 CONFIG = Path(__file__).parents[2] / "pyproject.toml"
 
 
-def test_stubtest() -> None:
+def check(folder: Path, *command: str) -> None:
+    """Runs a module of mypy away from the sources, on the package that the tests import."""
     pytest.importorskip("mypy")
-    command = [sys.executable, "-m", "mypy.stubtest", "executorch_c._core"]
-    done = subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True)
+    env = os.environ if INSTALLED else {**os.environ, "MYPYPATH": str(PACKAGE.parent)}
+    done = subprocess.run([sys.executable, "-m", *command], cwd=folder, env=env,
+                          capture_output=True, text=True)  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_package_is_strictly_typed() -> None:
-    pytest.importorskip("mypy")
-    command = [sys.executable, "-m", "mypy", "--config-file", str(CONFIG), "-p", "executorch_c"]
-    done = subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_stubtest(tmp_path: Path) -> None:
+    check(tmp_path, "mypy.stubtest", "executorch_c._core")
+
+
+def test_the_package_is_strictly_typed(tmp_path: Path) -> None:
+    check(tmp_path, "mypy", "--config-file", str(CONFIG), "-p", "executorch_c")
 
 
 @pytest.mark.parametrize("name", ["__init__.py", "_core.pyi", "_types.py", "_html.py"])
