@@ -56,6 +56,18 @@ typedef struct ec_bytes {
   size_t size;
 } ec_bytes;
 
+/* Numbers at any address. */
+static inline uint32_t ec_read_u32(const uint8_t *at) {
+  uint32_t value;
+  memcpy(&value, at, sizeof value);
+  return value;
+}
+static inline uint64_t ec_read_u64(const uint8_t *at) {
+  uint64_t value;
+  memcpy(&value, at, sizeof value);
+  return value;
+}
+
 /* Verifies the table `root` that the first u32 of `data` points to, and everything below it.
  * `what` names the file in messages ("program"). InvalidProgram says where (path of fields such as
  * "execution_plan[0].values[12].val.sizes"), what was found and what was expected. */

@@ -18,18 +18,6 @@ enum {
   HEADER_BYTES = 40
 };
 
-static uint32_t read_u32(const uint8_t *at) {
-  uint32_t value;
-  memcpy(&value, at, sizeof value);
-  return value;
-}
-
-static uint64_t read_u64(const uint8_t *at) {
-  uint64_t value;
-  memcpy(&value, at, sizeof value);
-  return value;
-}
-
 static ec_status check_identifier(const uint8_t *data, size_t size, ec_error *err) {
   if (size >= HEADER_AT && memcmp(data + 4, "FT01", 4) == 0) {
     if (size >= HEAD_BYTES) return EC_OK;
@@ -49,19 +37,19 @@ static ec_status read_header(ec_ptd *ptd, uint64_t *end, ec_error *err) {
   const uint8_t *data = ptd->data;
   if (memcmp(data + HEADER_AT, "FH01", 4) != 0)
     return ec_fail(err, EC_INVALID_EXTERNAL_DATA, "the file has no FH01 header");
-  uint32_t length = read_u32(data + LENGTH_AT);
+  uint32_t length = ec_read_u32(data + LENGTH_AT);
   if (length < HEADER_BYTES)
     return ec_fail(err, EC_INVALID_EXTERNAL_DATA,
                    "the header has %" PRIu32 " bytes, expected at least %d", length, HEADER_BYTES);
-  uint64_t offset = read_u64(data + BUFFER_AT), size = read_u64(data + BUFFER_AT + 8);
+  uint64_t offset = ec_read_u64(data + BUFFER_AT), size = ec_read_u64(data + BUFFER_AT + 8);
   if (!ec_in_range(offset, size, ptd->size))
     return ec_fail(err, EC_INVALID_EXTERNAL_DATA,
                    "the header states %" PRIu64 " bytes of tables at %" PRIu64
                    ", the file has %zu: it was cut off",
                    size, offset, ptd->size);
   *end = offset + size;
-  ptd->segment_base = read_u64(data + SEGMENT_AT);
-  ptd->segment_data_size = read_u64(data + SEGMENT_AT + 8);
+  ptd->segment_base = ec_read_u64(data + SEGMENT_AT);
+  ptd->segment_data_size = ec_read_u64(data + SEGMENT_AT + 8);
   if (!ec_in_range(ptd->segment_base, ptd->segment_data_size, ptd->size))
     return ec_fail(err, EC_INVALID_EXTERNAL_DATA,
                    "the header states %" PRIu64 " bytes of segments at %" PRIu64

@@ -46,18 +46,6 @@ enum {
   LONG_HEADER = 32
 };
 
-static uint32_t read_u32(const uint8_t *at) {
-  uint32_t value;
-  memcpy(&value, at, sizeof value);
-  return value;
-}
-
-static uint64_t read_u64(const uint8_t *at) {
-  uint64_t value;
-  memcpy(&value, at, sizeof value);
-  return value;
-}
-
 static ec_status check_identifier(const uint8_t *data, size_t size, ec_error *err) {
   if (size >= HEADER_AT && memcmp(data + 4, "ET12", 4) == 0) {
     if (size >= HEAD_BYTES) return EC_OK;
@@ -77,15 +65,15 @@ static ec_status check_identifier(const uint8_t *data, size_t size, ec_error *er
 static ec_status read_header(ec_pte *pte, ec_error *err) {
   pte->program_size = pte->size;
   if (memcmp(pte->data + HEADER_AT, "eh00", 4) != 0) return EC_OK;
-  pte->header_length = read_u32(pte->data + LENGTH_AT);
+  pte->header_length = ec_read_u32(pte->data + LENGTH_AT);
   if (pte->header_length < SHORT_HEADER)
     return ec_fail(err, EC_INVALID_PROGRAM,
                    "the extended header has %" PRIu32 " bytes, expected at least %d",
                    pte->header_length, SHORT_HEADER);
-  pte->program_size = read_u64(pte->data + PROGRAM_SIZE_AT);
-  pte->segment_base = read_u64(pte->data + SEGMENT_BASE_AT);
+  pte->program_size = ec_read_u64(pte->data + PROGRAM_SIZE_AT);
+  pte->segment_base = ec_read_u64(pte->data + SEGMENT_BASE_AT);
   if (pte->header_length >= LONG_HEADER)
-    pte->segment_data_size = read_u64(pte->data + SEGMENT_SIZE_AT);
+    pte->segment_data_size = ec_read_u64(pte->data + SEGMENT_SIZE_AT);
   return EC_OK;
 }
 
@@ -101,7 +89,7 @@ static ec_status check_sizes(const ec_pte *pte, ec_error *err) {
                    "the header states segments at %" PRIu64 " of %" PRIu64
                    " bytes, the file has %zu: it was cut off",
                    pte->segment_base, pte->segment_data_size, pte->size);
-  uint32_t root = read_u32(pte->data);
+  uint32_t root = ec_read_u32(pte->data);
   if (root < HEADER_AT || root > pte->program_size - 4)
     return ec_fail(err, EC_INVALID_PROGRAM,
                    "the root table at %" PRIu32 " is not inside the program of %" PRIu64 " bytes",

@@ -18,24 +18,9 @@ ec_view ec_view_of(const ec_tensor *t) {
   return v;
 }
 
-#define EC_MOVE uint8_t
-#define EC_MOVE_NAME(name) name##_1
-#include "kernels/move.tmpl.h"
-#define EC_MOVE uint16_t
-#define EC_MOVE_NAME(name) name##_2
-#include "kernels/move.tmpl.h"
-#define EC_MOVE uint32_t
-#define EC_MOVE_NAME(name) name##_4
-#include "kernels/move.tmpl.h"
-#define EC_MOVE uint64_t
-#define EC_MOVE_NAME(name) name##_8
-#include "kernels/move.tmpl.h"
-typedef struct pair16 {
-  uint64_t low, high;
-} pair16;
-#define EC_MOVE pair16
-#define EC_MOVE_NAME(name) name##_16
-#include "kernels/move.tmpl.h"
+#define EC_TEMPLATE "kernels/move.tmpl.h"
+#include "core/foreach/item_size.h"
+#undef EC_TEMPLATE
 
 typedef void (*tile_fn)(char *dst, int64_t dst_row, const char *src, int64_t src_row, int64_t rows,
                         int64_t columns);

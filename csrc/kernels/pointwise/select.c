@@ -1,24 +1,9 @@
 /* where and masked_fill: elements move unchanged, so loops go by element size. */
 #include "kernels/pointwise/point.h"
 
-#define EC_MOVE uint8_t
-#define EC_MOVE_NAME(name) name##_1
-#include "kernels/pointwise/select.tmpl.h"
-#define EC_MOVE uint16_t
-#define EC_MOVE_NAME(name) name##_2
-#include "kernels/pointwise/select.tmpl.h"
-#define EC_MOVE uint32_t
-#define EC_MOVE_NAME(name) name##_4
-#include "kernels/pointwise/select.tmpl.h"
-#define EC_MOVE uint64_t
-#define EC_MOVE_NAME(name) name##_8
-#include "kernels/pointwise/select.tmpl.h"
-typedef struct pair16 {
-  uint64_t low, high;
-} pair16;
-#define EC_MOVE pair16
-#define EC_MOVE_NAME(name) name##_16
-#include "kernels/pointwise/select.tmpl.h"
+#define EC_TEMPLATE "kernels/pointwise/select.tmpl.h"
+#include "core/foreach/item_size.h"
+#undef EC_TEMPLATE
 
 static ec_status choose(ec_call *c, size_t o, ec_dtype result, const ec_tensor *condition,
                         const ec_tensor *yes, const ec_tensor *no) {

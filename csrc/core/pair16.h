@@ -1,0 +1,11 @@
+/* 16 bytes that are moved as one element (complex128). */
+#ifndef EC_CORE_PAIR16_H
+#define EC_CORE_PAIR16_H
+
+#include <stdint.h>
+
+typedef struct ec_pair16 {
+  uint64_t low, high;
+} ec_pair16;
+
+#endif
