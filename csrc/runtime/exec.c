@@ -211,8 +211,7 @@ static ec_status place_input(ec_method *m, ec_input_slot *slot, ec_error *err) {
   return EC_OK;
 }
 
-static ec_status place_output(ec_method *m, ec_output_slot *slot, ec_error *err) {
-  (void)m;
+static ec_status place_output(ec_output_slot *slot, ec_error *err) {
   if (slot->value->kind != EC_KIND_TENSOR) return EC_OK;
   ec_tensor *t = slot->value->as.tensor;
   if (slot->bound && slot->direct) {
@@ -260,7 +259,7 @@ ec_status ec_method_execute(ec_method *m, ec_error *err) {
     if (m->inputs[i].binding == EC_UNBOUND_INPUT)
       return ec_fail(err, EC_INVALID_ARGUMENT, "method '%s': input %zu is not set", m->name, i);
   for (size_t i = 0; i < m->input_count; i++) EC_TRY(place_input(m, &m->inputs[i], err));
-  for (size_t i = 0; i < m->output_count; i++) EC_TRY(place_output(m, &m->outputs[i], err));
+  for (size_t i = 0; i < m->output_count; i++) EC_TRY(place_output(&m->outputs[i], err));
   EC_TRY(run_chains(m, err));
   for (size_t i = 0; i < m->output_count; i++) EC_TRY(deliver(m, i, err));
   return EC_OK;

@@ -168,6 +168,10 @@ ec_status ec_read_tensor(ec_fb_table table, ec_tensor *t, ec_error *err);
 /* Name of a tensor; NULL where it has none. */
 const char *ec_tensor_fqn(ec_fb_table table);
 
+/* Where a value of the file has its place in planned memory `id`; NULL where it is no tensor, or
+ * has none there. */
+ec_fb_table ec_allocation_in(ec_fb_table value, uint32_t id);
+
 /* Kind of a value of the file. */
 ec_status ec_read_kind(ec_fb_table value, ec_kind *kind, ec_error *err);
 

@@ -15,12 +15,8 @@ static size_t arena_alignment(ec_fb_table plan, uint32_t id) {
   uint64_t bits = PAGE;
   ec_fb_vec values = ec_fb_vector(plan, EC_PTE_ExecutionPlan_values);
   for (uint32_t i = 0; i < values.count; i++) {
-    ec_fb_table value = ec_fb_vec_table(values, i);
-    if (ec_fb_u8(value, EC_PTE_EValue_val_type) != EC_PTE_TENSOR) continue;
-    ec_fb_table tensor = ec_fb_child(value, EC_PTE_EValue_val);
-    ec_fb_table alloc = ec_fb_child(tensor, EC_PTE_Tensor_allocation_info);
-    if (alloc && ec_fb_u32(alloc, EC_PTE_AllocationDetails_memory_id) == id)
-      bits |= ec_fb_u32(alloc, EC_PTE_AllocationDetails_memory_offset_low);
+    ec_fb_table alloc = ec_allocation_in(ec_fb_vec_table(values, i), id);
+    if (alloc) bits |= ec_fb_u32(alloc, EC_PTE_AllocationDetails_memory_offset_low);
   }
   return (size_t)(bits & (~bits + 1));
 }

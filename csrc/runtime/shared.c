@@ -6,34 +6,27 @@
 #include "core/alloc.h"
 #include "runtime/impl.h"
 
-static bool any_item_planned_in(ec_fb_vec values, ec_fb_table list, uint32_t id);
-
-static bool is_planned_in(ec_fb_vec values, int32_t index, uint32_t id) {
-  if (index < 0 || (uint32_t)index >= values.count) return false;
-  ec_fb_table value = ec_fb_vec_table(values, (uint32_t)index);
-  uint8_t type = ec_fb_u8(value, EC_PTE_EValue_val_type);
-  if (type == EC_PTE_TENSOR_LIST) return any_item_planned_in(values, value, id);
-  if (type != EC_PTE_TENSOR) return false;
-  ec_fb_table tensor = ec_fb_child(value, EC_PTE_EValue_val);
-  ec_fb_table alloc = ec_fb_child(tensor, EC_PTE_Tensor_allocation_info);
-  return alloc && ec_fb_u32(alloc, EC_PTE_AllocationDetails_memory_id) == id;
-}
-
-static bool any_planned_in(ec_fb_vec values, ec_fb_vec indices, uint32_t first, uint32_t id) {
-  for (uint32_t i = first; i < indices.count; i++)
-    if (is_planned_in(values, ec_fb_vec_i32(indices, i), id)) return true;
-  return false;
-}
-
 static bool any_item_planned_in(ec_fb_vec values, ec_fb_table list, uint32_t id) {
   ec_fb_vec items = ec_fb_vector(ec_fb_child(list, EC_PTE_EValue_val), EC_PTE_TensorList_items);
   for (uint32_t i = 0; i < items.count; i++) {
     int32_t at = ec_fb_vec_i32(items, i);
     if (at < 0 || (uint32_t)at >= values.count) continue;
-    ec_fb_table item = ec_fb_vec_table(values, (uint32_t)at);
-    if (ec_fb_u8(item, EC_PTE_EValue_val_type) == EC_PTE_TENSOR && is_planned_in(values, at, id))
-      return true;
+    if (ec_allocation_in(ec_fb_vec_table(values, (uint32_t)at), id)) return true;
   }
+  return false;
+}
+
+static bool is_planned_in(ec_fb_vec values, int32_t index, uint32_t id) {
+  if (index < 0 || (uint32_t)index >= values.count) return false;
+  ec_fb_table value = ec_fb_vec_table(values, (uint32_t)index);
+  if (ec_fb_u8(value, EC_PTE_EValue_val_type) == EC_PTE_TENSOR_LIST)
+    return any_item_planned_in(values, value, id);
+  return ec_allocation_in(value, id) != NULL;
+}
+
+static bool any_planned_in(ec_fb_vec values, ec_fb_vec indices, uint32_t id) {
+  for (uint32_t i = 0; i < indices.count; i++)
+    if (is_planned_in(values, ec_fb_vec_i32(indices, i), id)) return true;
   return false;
 }
 
@@ -54,7 +47,7 @@ bool ec_is_state(ec_fb_table plan, uint32_t id) {
   ec_fb_vec inputs = ec_fb_vector(plan, EC_PTE_ExecutionPlan_inputs);
   ec_fb_vec outputs = ec_fb_vector(plan, EC_PTE_ExecutionPlan_outputs);
   ec_fb_vec chains = ec_fb_vector(plan, EC_PTE_ExecutionPlan_chains);
-  if (any_planned_in(values, inputs, 0, id) || any_planned_in(values, outputs, 0, id)) return false;
+  if (any_planned_in(values, inputs, id) || any_planned_in(values, outputs, id)) return false;
   for (uint32_t c = 0; c < chains.count; c++) {
     ec_fb_vec instrs = ec_fb_vector(ec_fb_vec_table(chains, c), EC_PTE_Chain_instructions);
     for (uint32_t i = 0; i < instrs.count; i++) {

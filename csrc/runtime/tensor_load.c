@@ -31,6 +31,13 @@ ec_status ec_read_tensor(ec_fb_table table, ec_tensor *t, ec_error *err) {
   return EC_OK;
 }
 
+ec_fb_table ec_allocation_in(ec_fb_table value, uint32_t id) {
+  if (ec_fb_u8(value, EC_PTE_EValue_val_type) != EC_PTE_TENSOR) return NULL;
+  ec_fb_table tensor = ec_fb_child(value, EC_PTE_EValue_val);
+  ec_fb_table alloc = ec_fb_child(tensor, EC_PTE_Tensor_allocation_info);
+  return alloc && ec_fb_u32(alloc, EC_PTE_AllocationDetails_memory_id) == id ? alloc : NULL;
+}
+
 const char *ec_tensor_fqn(ec_fb_table table) {
   ec_fb_table extra = ec_fb_child(table, EC_PTE_Tensor_extra_tensor_info);
   return ec_fb_string(extra, EC_PTE_ExtraTensorInfo_fully_qualified_name);

@@ -1,6 +1,7 @@
 /* Regions: making them smaller, and copying from and to them. */
 #include "kernels/view/region.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 ec_region ec_region_of(const ec_tensor *t) {
@@ -89,6 +90,15 @@ void ec_slice_bounds(int64_t size, int64_t *start, int64_t end, int64_t step, in
   *start = clamp_bound(*start, size);
   end = clamp_bound(end, size);
   *length = end > *start ? (end - *start - 1) / step + 1 : 0;
+}
+
+ec_status ec_region_select_arg(ec_call *c, size_t i, ec_region *r, size_t dim) {
+  int64_t index = ec_arg_int(c, i), size = r->sizes[dim];
+  if (index < -size || index >= size)
+    return ec_call_fail(c, i, "%" PRId64 " is out of range for dimension %zu of size %" PRId64,
+                        index, dim, size);
+  ec_region_select(r, dim, index < 0 ? index + size : index);
+  return EC_OK;
 }
 
 ec_status ec_check_has_dims(ec_call *c, size_t i) {

@@ -41,6 +41,9 @@ void ec_region_fill(const ec_region *r, const ec_tensor *t, const void *element)
  * positive, which the caller has checked. */
 void ec_slice_bounds(int64_t size, int64_t *start, int64_t end, int64_t step, int64_t *length);
 
+/* Selects, in dimension `dim`, the index that is argument `i` (negative: from the end). */
+ec_status ec_region_select_arg(ec_call *c, size_t i, ec_region *r, size_t dim);
+
 /* Fails unless argument `i` has at least one dimension: eager has no slices of 0-d tensors. */
 ec_status ec_check_has_dims(ec_call *c, size_t i);
 

@@ -19,15 +19,10 @@ ec_status ec_op_slice_copy_Tensor_out(ec_call *c) {
 
 ec_status ec_op_select_copy_int_out(ec_call *c) {
   ec_region r = ec_region_of(ec_arg_tensor(c, 0));
-  int64_t index = ec_arg_int(c, 2);
   size_t dim;
   EC_TRY(ec_check_has_dims(c, 0));
   EC_TRY(ec_call_wrap_dim(c, ec_arg_int(c, 1), r.rank, &dim));
-  int64_t size = r.sizes[dim];
-  if (index < -size || index >= size)
-    return ec_call_fail(c, 2, "%" PRId64 " is out of range for dimension %zu of size %" PRId64,
-                        index, dim, size);
-  ec_region_select(&r, dim, index < 0 ? index + size : index);
+  EC_TRY(ec_region_select_arg(c, 2, &r, dim));
   return ec_region_to_out(c, &r, 3);
 }
 

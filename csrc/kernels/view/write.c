@@ -46,15 +46,10 @@ ec_status ec_op_slice_scatter_out(ec_call *c) {
 
 ec_status ec_op_select_scatter_out(ec_call *c) {
   ec_region r = like_out(c, 4);
-  int64_t index = ec_arg_int(c, 3);
   size_t dim;
   EC_TRY(ec_check_has_dims(c, 0));
   EC_TRY(ec_call_wrap_dim(c, ec_arg_int(c, 2), r.rank, &dim));
-  int64_t size = r.sizes[dim];
-  if (index < -size || index >= size)
-    return ec_call_fail(c, 3, "%" PRId64 " is out of range for dimension %zu of size %" PRId64,
-                        index, dim, size);
-  ec_region_select(&r, dim, index < 0 ? index + size : index);
+  EC_TRY(ec_region_select_arg(c, 3, &r, dim));
   return replace(c, &r, 4);
 }
 
