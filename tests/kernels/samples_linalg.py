@@ -37,9 +37,38 @@ def linear(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     yield [array(rng, (5,), dtype), array(rng, (4, 5), dtype, (1, 0)), None]
 
 
+def addbmm(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for (beta, alpha), (m, k, n) in zip(FACTORS, SIZES, strict=True):
+        for batch, shape in ((3, (m, n)), (1, (n,)), (0, (m, 1)), (2, ())):
+            yield [array(rng, shape, dtype), array(rng, (batch, m, k), dtype),
+                   array(rng, (batch, k, n), dtype, (0, 2, 1)), beta, alpha]  # fmt: skip
+
+
+def addmv(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for (beta, alpha), (m, k, _) in zip(FACTORS, SIZES, strict=True):
+        for shape, order in (((m,), (0, 1)), ((1,), (1, 0)), ((), (0, 1))):
+            if m * k == 0 and shape != (m,):
+                continue  # eager's result has the shape of self then, not the one that it exports
+            yield [array(rng, shape, dtype), array(rng, (m, k), dtype, order),
+                   array(rng, (k,), dtype), beta, alpha]  # fmt: skip
+
+
+def trilinear(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for b, o, i, j in ((2, 3, 4, 5), (1, 2, 1, 3), (2, 0, 2, 2), (2, 2, 0, 3)):
+        yield [array(rng, (b, i), dtype), array(rng, (o, i, j), dtype, (2, 0, 1)),
+               array(rng, (b, j), dtype), [1, 3], [0], [1, 2], [2, 3], 1]  # fmt: skip
+        yield [array(rng, (b, i), dtype), array(rng, (o, i, j), dtype), array(rng, (b, j), dtype),
+               [1, 3], [0], [1, 2], [3], 2]  # fmt: skip
+        yield [array(rng, (b, o, i), dtype), array(rng, (b, o, i), dtype),
+               array(rng, (i,), dtype), [], [], [0, 1], [0, 2], 0]  # fmt: skip
+
+
 SAMPLES = {
     "aten::mm.out": mm,
     "aten::bmm.out": bmm,
     "aten::addmm.out": addmm,
     "aten::linear.out": linear,
+    "aten::addbmm.out": addbmm,
+    "aten::addmv.out": addmv,
+    "aten::_trilinear.out": trilinear,
 }

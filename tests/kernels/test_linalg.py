@@ -1,4 +1,4 @@
-"""mm, bmm, addmm, linear against eager."""
+"""Matrix products against eager."""
 
 from __future__ import annotations
 
@@ -135,6 +135,14 @@ ERRORS = [
                          Out((2, 2))], "argument 'self': shape (2, 3), expected one that"),
     ("aten::addmm.out", [np.ones(2), np.ones((2, 3), F), np.ones((3, 2), F), 1, 1, Out((2, 2))],
      "argument 'self': dtype float64"),
+    ("aten::addmv.out", [np.ones(2, F), np.ones((2, 3), F), np.ones(2, F), 1, 1, Out((2,))],
+     "argument 'vec': 2 elements, expected 3"),
+    ("aten::addmv.out", [np.ones(3, F), np.ones((2, 3), F), np.ones(3, F), 1, 1, Out((2,))],
+     "argument 'self': 3 elements, expected 2"),
+    ("aten::_trilinear.out", [np.ones((2, 3), F), np.ones((2, 4), F), np.ones(3, F), [], [], [0],
+                              [1], 0, Out((2,))], "argument 'i2': 4 in dimension 1, expected 3"),
+    ("aten::_trilinear.out", [np.ones((2, 3), F), np.ones((2, 3), F), np.ones(3, F), [], [], [0],
+                              [1, -1], 0, Out((2,))], "argument 'sumdim': dimension 1 is given"),
     ("aten::linear.out", [np.ones((2, 3), F), np.ones((4, 2), F), None, Out((2, 4))],
      "argument 'weight': 2 columns, expected 3"),
     ("aten::linear.out", [np.ones((2, 3), F), np.ones((4, 3), F), np.ones(3, F), Out((2, 4))],

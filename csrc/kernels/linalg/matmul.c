@@ -1,4 +1,4 @@
-/* mm, bmm, addmm and linear: shapes and strides for the matrix product. */
+/* mm, bmm, addmm, addmv, addbmm and linear: shapes and strides for the matrix product. */
 #include "kernels/call.h"
 #include "kernels/linalg/gemm.h"
 
@@ -23,12 +23,11 @@ static const void *offset(const void *data, int64_t elements, ec_dtype dtype) {
   return (const char *)data + elements * (int64_t)ec_dtype_size(dtype);
 }
 
-/* Arguments `a` and `b` are matrices (or batches, rank 3) that can be multiplied into `out`. */
+/* Arguments `a` and `b` are matrices (or batches, rank 3) that can be multiplied. */
 static ec_status check_product(ec_call *c, size_t a, size_t b, size_t out, size_t rank) {
   EC_TRY(ec_call_check_dtype(c, a, EC_SET_CLASSICC));
   EC_TRY(ec_call_check_rank(c, a, rank, rank));
   EC_TRY(ec_call_check_rank(c, b, rank, rank));
-  EC_TRY(ec_call_check_rank(c, out, rank, rank));
   EC_TRY(ec_call_check_same_dtype(c, b, a));
   EC_TRY(ec_call_check_same_dtype(c, out, a));
   const ec_tensor *x = ec_arg_tensor(c, a), *y = ec_arg_tensor(c, b);
@@ -43,6 +42,7 @@ static ec_status check_product(ec_call *c, size_t a, size_t b, size_t out, size_
 
 ec_status ec_op_mm_out(ec_call *c) {
   EC_TRY(check_product(c, 0, 1, 2, 2));
+  EC_TRY(ec_call_check_rank(c, 2, 2, 2));
   const ec_tensor *self = ec_arg_tensor(c, 0), *mat2 = ec_arg_tensor(c, 1);
   ec_tensor *out = ec_arg_tensor(c, 2);
   ec_gemm_size size = {self->sizes[0], mat2->sizes[1], self->sizes[1]};
@@ -57,6 +57,7 @@ ec_status ec_op_mm_out(ec_call *c) {
 
 ec_status ec_op_bmm_out(ec_call *c) {
   EC_TRY(check_product(c, 0, 1, 2, 3));
+  EC_TRY(ec_call_check_rank(c, 2, 3, 3));
   const ec_tensor *self = ec_arg_tensor(c, 0), *mat2 = ec_arg_tensor(c, 1);
   ec_tensor *out = ec_arg_tensor(c, 2);
   ec_gemm_size size = {self->sizes[1], mat2->sizes[2], self->sizes[2]};
@@ -100,26 +101,73 @@ static ec_scalar factor(const ec_call *c, size_t i) {
   return s;
 }
 
-ec_status ec_op_addmm_out(ec_call *c) {
-  EC_TRY(check_product(c, 1, 2, 5, 2));
-  EC_TRY(ec_call_check_same_dtype(c, 0, 1));
-  const ec_tensor *mat1 = ec_arg_tensor(c, 1), *mat2 = ec_arg_tensor(c, 2);
-  ec_dtype dtype = ec_tensor_dtype(mat1);
-  ec_gemm_size size = {mat1->sizes[0], mat2->sizes[1], mat1->sizes[1]};
-  EC_TRY(ec_call_resize(c, 5, 2, (int64_t[]){size.m, size.n}));
-  ec_gemm_out to = matrix_of(ec_arg_tensor(c, 5));
-  EC_TRY(broadcast_added(c, 0, size.m, size.n, &to));
+/* C = beta * self + alpha * A B, with self as argument 0, beta as 3, alpha as 4; for a batch C is
+ * what the next product is added to. */
+static ec_status run_added(ec_call *c, ec_gemm_size size, ec_gemm_out to, ec_gemm_side a,
+                           ec_gemm_side b, int64_t batch) {
+  const ec_tensor *x = ec_arg_tensor(c, 1), *y = ec_arg_tensor(c, 2);
+  ec_dtype dtype = ec_tensor_dtype(x);
   to.beta = factor(c, 3);
   to.alpha = factor(c, 4);
   bool ignored = to.beta.kind != EC_KIND_NONE &&
                  (ec_is_integral(dtype) ? ec_scalar_int(to.beta) == 0
                                         : ec_scalar_double(to.beta) == 0);
   if (ignored) to.add = NULL; /* not even its NaNs count */
+  if (batch == 0) size.k = 0;
   ec_gemm g;
   EC_TRY(ec_gemm_init(c, dtype, size, &to, &g));
-  ec_gemm_side a = rows_of(mat1), b = columns_of(mat2);
   ec_gemm_run(&g, &a, &b, &to);
+  to.add = to.data;
+  to.add_row = to.row;
+  to.add_col = to.col;
+  to.beta.kind = EC_KIND_NONE;
+  for (int64_t i = 1; i < batch && size.m && size.n; i++) {
+    a.data = offset(x->data, i * x->strides[0], dtype);
+    b.data = offset(y->data, i * y->strides[0], dtype);
+    ec_gemm_run(&g, &a, &b, &to);
+  }
   return EC_OK;
+}
+
+static ec_status run_addmm(ec_call *c, size_t rank) {
+  EC_TRY(ec_call_check_rank(c, 5, 2, 2));
+  EC_TRY(check_product(c, 1, 2, 5, rank));
+  EC_TRY(ec_call_check_same_dtype(c, 0, 1));
+  const ec_tensor *mat1 = ec_arg_tensor(c, 1), *mat2 = ec_arg_tensor(c, 2);
+  ec_gemm_size size = {mat1->sizes[rank - 2], mat2->sizes[rank - 1], mat1->sizes[rank - 1]};
+  EC_TRY(ec_call_resize(c, 5, 2, (int64_t[]){size.m, size.n}));
+  ec_gemm_out to = matrix_of(ec_arg_tensor(c, 5));
+  EC_TRY(broadcast_added(c, 0, size.m, size.n, &to));
+  return run_added(c, size, to, rows_of(mat1), columns_of(mat2), rank == 3 ? mat1->sizes[0] : 1);
+}
+
+ec_status ec_op_addmm_out(ec_call *c) { return run_addmm(c, 2); }
+
+ec_status ec_op_addbmm_out(ec_call *c) { return run_addmm(c, 3); }
+
+ec_status ec_op_addmv_out(ec_call *c) {
+  const ec_tensor *self = ec_arg_tensor(c, 0), *mat = ec_arg_tensor(c, 1);
+  const ec_tensor *vec = ec_arg_tensor(c, 2);
+  ec_tensor *out = ec_arg_tensor(c, 5);
+  EC_TRY(ec_call_check_dtype(c, 1, EC_SET_CLASSICC));
+  EC_TRY(ec_call_check_rank(c, 0, 0, 1));
+  EC_TRY(ec_call_check_rank(c, 1, 2, 2));
+  EC_TRY(ec_call_check_rank(c, 2, 1, 1));
+  EC_TRY(ec_call_check_rank(c, 5, 1, 1));
+  const size_t same[] = {0, 2, 5};
+  for (size_t i = 0; i < 3; i++) EC_TRY(ec_call_check_same_dtype(c, same[i], 1));
+  int64_t m = mat->sizes[0], k = mat->sizes[1];
+  if (vec->sizes[0] != k)
+    return ec_call_fail(c, 2, "%" PRId64 " elements, expected %" PRId64 ", the columns of 'mat'",
+                        vec->sizes[0], k);
+  if (self->rank && self->sizes[0] != 1 && self->sizes[0] != m)
+    return ec_call_fail(c, 0, "%" PRId64 " elements, expected %" PRId64 ", the rows of 'mat'",
+                        self->sizes[0], m);
+  EC_TRY(ec_call_resize(c, 5, 1, &m));
+  ec_gemm_out to = {.data = out->data, .row = 1, .col = 1, .add = self->data,
+                    .add_row = self->numel == 1 ? 0 : 1};
+  ec_gemm_side b = {NULL, vec->data, 1, 1, NULL};
+  return run_added(c, (ec_gemm_size){m, 1, k}, to, rows_of(mat), b, 1);
 }
 
 /* Leading dimensions [from, to) of a tensor as one row index; false where they have no stride. */
