@@ -62,6 +62,7 @@ REFUSES = {
     "executorch_prim::sym_min.Scalar": "anything but integers",
     "executorch_prim::sym_not.Scalar": "anything but bools",
 }  # fmt: skip
+MISSING = "error: 0x:14"
 # Its output gets its memory from the exporter's plan, which these programs do not have.
 PLANNED_BY_EXPORTER = {"executorch_prim::et_view.default"}
 Run = Callable[[bytes, list[tuple[str, list[Any]]]], list[official_worker.Answer]]
@@ -119,6 +120,8 @@ def test_family(family: str, official_run: Run) -> None:
     for case, given, (how, outputs) in zip(cases, inputs, answers, strict=True):
         ours = program.load_method(case.method).execute(given)
         rows.check(case.operator, case.args, ours, case.results or [])
+        if how == "refused" and outputs.endswith(MISSING):
+            continue  # it has no such operator
         if how != "ran":
             refuses[case.operator].append((how, outputs, case.args))
         elif not agrees(case, outputs):
