@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks import common
 
-AREAS = ("startup", "load", "overhead", "models")
+AREAS = ("startup", "load", "overhead", "models", "operators")
 RESULTS = Path(__file__).parent / "results.md"
 
 

@@ -41,11 +41,16 @@ static ec_status count(ec_call *c, size_t o, ec_scalar start, ec_scalar end, ec_
 static void fill_ints(ec_tensor *out, int64_t start, int64_t step) {
   const ec_cast_fn cast = ec_cast(ec_tensor_dtype(out), EC_INT64);
   const int64_t item = (int64_t)ec_dtype_size(ec_tensor_dtype(out));
+  uint64_t value = (uint64_t)start;
   int64_t block[BLOCK];
+  if (ec_tensor_dtype(out) == EC_INT64) {
+    int64_t *o = out->data;
+    for (int64_t k = 0; k < out->numel; k++, value += (uint64_t)step) o[k] = (int64_t)value;
+    return;
+  }
   for (int64_t i = 0; i < out->numel; i += BLOCK) {
     const int64_t n = out->numel - i < BLOCK ? out->numel - i : BLOCK;
-    for (int64_t k = 0; k < n; k++)
-      block[k] = (int64_t)((uint64_t)start + (uint64_t)(i + k) * (uint64_t)step);
+    for (int64_t k = 0; k < n; k++, value += (uint64_t)step) block[k] = (int64_t)value;
     cast(n, (char *)out->data + i * item, item, (char *)block, sizeof *block);
   }
 }
@@ -56,7 +61,8 @@ static void fill_doubles(ec_tensor *out, double start, double step) {
   double block[BLOCK];
   for (int64_t i = 0; i < out->numel; i += BLOCK) {
     const int64_t n = out->numel - i < BLOCK ? out->numel - i : BLOCK;
-    for (int64_t k = 0; k < n; k++) block[k] = start + step * (double)(i + k);
+    const double first = (double)i; /* conversions of int32 vectorise, those of int64 do not */
+    for (int32_t k = 0; k < (int32_t)n; k++) block[k] = start + step * (first + (double)k);
     cast(n, (char *)out->data + i * item, item, (char *)block, sizeof *block);
   }
 }

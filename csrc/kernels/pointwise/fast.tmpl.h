@@ -21,9 +21,9 @@ EC_INLINE reduced reduce(float x) {
   return (reduced){EC_FMA(n, -0x1.7f7d1cp-20f, high), (int32_t)bits};
 }
 
-/* exp(x). The scale is applied in two halves so that results may be subnormal. */
-EC_INLINE float exp_of(float x) {
-  const float low = x < -104.0f ? -104.0f : x, in = low > 89.0f ? 89.0f : low;
+/* exp(x) / 2^less. The scale is applied in two halves so that results may be subnormal. */
+EC_INLINE float exp_less(float x, int32_t less) {
+  const float low = x < -104.0f ? -104.0f : x, in = low > 90.0f ? 90.0f : low;
   const reduced s = reduce(in);
   float q = EC_FMA(s.r, 0x1.6db4e4p-10f, 0x1.123be0p-7f); /* (exp(r) - 1 - r) / r^2 */
   q = EC_FMA(q, s.r, 0x1.55545ep-5f);
@@ -31,8 +31,10 @@ EC_INLINE float exp_of(float x) {
   q = EC_FMA(q, s.r, 0x1.000000p-1f);
   const float p = EC_FMA(q, s.r * s.r, s.r) + 1.0f;
   const int32_t half = s.n >> 1;
-  return p * power_of_two(half) * power_of_two(s.n - half);
+  return p * power_of_two(half) * power_of_two(s.n - half - less);
 }
+
+EC_INLINE float exp_of(float x) { return exp_less(x, 0); }
 
 /* exp(x) - 1, accurate near zero too. */
 EC_INLINE float expm1_of(float x) {
@@ -122,6 +124,17 @@ EC_INLINE float tanh_of(float x) {
   const float a = fabsf(x), in = a > 10.0f ? 10.0f : a;
   const float t = expm1_of(2.0f * in);
   return with_sign(t / (t + 2.0f), x);
+}
+
+EC_INLINE float sinh_of(float x) {
+  const float a = fabsf(x), m = expm1_of(a > 80.0f ? 80.0f : a);
+  const float below = 0.5f * (m + m / (m + 1.0f));
+  return with_sign(a > 80.0f ? exp_less(a, 1) : below, x);
+}
+
+EC_INLINE float cosh_of(float x) {
+  const float half = exp_less(fabsf(x), 1);
+  return half + 0.25f / half;
 }
 
 EC_INLINE float sigmoid_of(float x) { return 1.0f / (1.0f + exp_of(-x)); }
@@ -231,6 +244,12 @@ static void fast_cos_float32(int64_t n, char *const *at, const int64_t *step, ec
 #include "kernels/pointwise/loop1.h"
 #define EC_NAME fast_tanh
 #define EC_EXPR(x) tanh_of(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME fast_sinh
+#define EC_EXPR(x) sinh_of(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME fast_cosh
+#define EC_EXPR(x) cosh_of(x)
 #include "kernels/pointwise/loop1.h"
 #define EC_NAME fast_sigmoid
 #define EC_EXPR(x) sigmoid_of(x)

@@ -52,8 +52,8 @@ ec_status ec_op_tan_out(ec_call *c) { return unary(c, tan_loops); }
 ec_status ec_op_asin_out(ec_call *c) { return unary(c, asin_loops); }
 ec_status ec_op_acos_out(ec_call *c) { return unary(c, acos_loops); }
 ec_status ec_op_atan_out(ec_call *c) { return unary(c, atan_loops); }
-ec_status ec_op_sinh_out(ec_call *c) { return unary(c, sinh_loops); }
-ec_status ec_op_cosh_out(ec_call *c) { return unary(c, cosh_loops); }
+ec_status ec_op_sinh_out(ec_call *c) { return fast(c, sinh_loops, EC_FAST_SINH); }
+ec_status ec_op_cosh_out(ec_call *c) { return fast(c, cosh_loops, EC_FAST_COSH); }
 ec_status ec_op_tanh_out(ec_call *c) { return fast(c, tanh_loops, EC_FAST_TANH); }
 ec_status ec_op_asinh_out(ec_call *c) { return unary(c, asinh_loops); }
 ec_status ec_op_acosh_out(ec_call *c) { return unary(c, acosh_loops); }

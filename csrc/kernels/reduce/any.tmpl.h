@@ -1,4 +1,14 @@
 /* any: whether one element is not zero. NaN is not zero. Accumulators are bytes. */
+static inline uint8_t EC_FN(any_row)(const EC_T *x, int64_t n) {
+  enum { CHUNK = 256 }; /* looked at whole, so that the loop vectorises */
+  int64_t i = 0;
+  uint8_t found = 0;
+  for (; i + CHUNK <= n && !found; i += CHUNK)
+    for (int64_t j = 0; j < CHUNK; j++) found |= (uint8_t)(EC_LOAD(x[i + j]) != 0);
+  for (; i < n; i++) found |= (uint8_t)(EC_LOAD(x[i]) != 0);
+  return found;
+}
+
 static void EC_FN(any_step)(ec_reduce_acc acc, const ec_reduce_block *b) {
   const EC_T *x = (const EC_T *)b->x;
   uint8_t *a = acc.a;
@@ -9,6 +19,10 @@ static void EC_FN(any_step)(ec_reduce_acc acc, const ec_reduce_block *b) {
   }
   for (int64_t i = 0; i < b->k; i++) {
     const EC_T *row = x + i * b->ks;
+    if (b->ns == 1 && !b->plain) {
+      a[i] |= EC_FN(any_row)(row, b->n);
+      continue;
+    }
     for (int64_t r = 0; r < b->n && !a[i]; r++) a[i] = (uint8_t)(EC_LOAD(row[r * b->ns]) != 0);
   }
 }

@@ -1,10 +1,20 @@
 /* max, min, amax, amin, argmax, argmin: one set of loops in two directions. */
+#include <string.h>
+
+#include "core/simd.h"
 #include "core/template.h"
 #include "kernels/copy.h"
 #include "kernels/promote.h"
 #include "kernels/reduce/reduce.h"
 
 enum { MINMAX_LANES = 16, MINMAX_CHUNK = 1024 };
+
+/* An integer type as wide as `type`: what a comparison of vectors of it gives. */
+#define MINMAX_INTEGER(type)                                                                       \
+  __typeof__(__builtin_choose_expr(                                                                \
+      sizeof(type) == 1, (int8_t)0,                                                                \
+      __builtin_choose_expr(sizeof(type) == 2, (int16_t)0,                                         \
+                            __builtin_choose_expr(sizeof(type) == 4, (int32_t)0, (int64_t)0))))
 
 #define EC_TEMPLATE "kernels/reduce/minmax.tmpl.h"
 

@@ -9,20 +9,37 @@
 /* For loops that only want the value: any NaN will do, which saves a comparison. */
 #define EC_PICK(v, best) ((EC_BEATS(v, best)) | (EC_NAN(v)) ? (v) : (best))
 
-static inline EC_C EC_MFN(row)(const EC_T *x, int64_t n) {
-  EC_C lane[MINMAX_LANES], best = EC_WORST;
+/* The extreme of a row, in vectors: numbers and the question whether there is a NaN are kept
+ * apart, because a plain comparison is one instruction; a NaN that is there is looked for. */
+EC_CLONES static EC_C EC_MFN(row)(const EC_T *x, int64_t n) {
+  EC_C best = EC_WORST;
   int64_t i = 0;
+#if !EC_IS_BOOL
+  typedef EC_C vector __attribute__((vector_size(MINMAX_LANES * sizeof(EC_C))));
+  typedef MINMAX_INTEGER(EC_C) mask __attribute__((vector_size(MINMAX_LANES * sizeof(EC_C))));
+  EC_C lane[MINMAX_LANES];
   for (int64_t j = 0; j < MINMAX_LANES; j++) lane[j] = EC_WORST;
-  for (; i + MINMAX_LANES <= n; i += MINMAX_LANES)
-    for (int64_t j = 0; j < MINMAX_LANES; j++) {
-      EC_C v = EC_LOAD(x[i + j]);
-      lane[j] = EC_PICK(v, lane[j]);
-    }
-  for (; i < n; i++) {
-    EC_C v = EC_LOAD(x[i]);
-    best = EC_PICK(v, best);
+  vector most, v;
+  mask odd = {0};
+  memcpy(&most, lane, sizeof most);
+  for (; i + MINMAX_LANES <= n; i += MINMAX_LANES) {
+    for (int64_t j = 0; j < MINMAX_LANES; j++) lane[j] = EC_LOAD(x[i + j]);
+    memcpy(&v, lane, sizeof v);
+    const mask better = (mask)EC_BEATS(v, most);
+    most = (vector)(((mask)v & better) | ((mask)most & ~better));
+#if EC_IS_FLOAT
+    odd |= (mask)(v != v);
+#endif
   }
-  for (int64_t j = 0; j < MINMAX_LANES; j++) best = EC_PICK(lane[j], best);
+  for (int64_t j = 0; j < MINMAX_LANES; j++) {
+    best = EC_PICK(most[j], best);
+    if (odd[j]) i = 0;
+  }
+#endif
+  for (; i < n; i++) {
+    const EC_C one = EC_LOAD(x[i]);
+    best = EC_PICK(one, best);
+  }
   return best;
 }
 
