@@ -1,0 +1,110 @@
+"""python -m tests.op_db [NAME...]: how much of torch's operator database programs compute as eager.
+
+For each function of `op_db` and each dtype some samples are exported by the official flow (kept in
+the tests' cache) and run here, with the default and the reference kernels, and in the official
+runtime. Printed: how many of those that eager accepts and the flow exports give eager's results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import sys
+import time
+from collections import Counter, defaultdict
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "kernels")]
+
+import zoo
+from opdb_run import RUNTIMES, Outcome, outcome
+from opdb_samples import DTYPES, entries
+
+
+def options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.op_db", description=__doc__)
+    parser.add_argument("names", nargs="*", default=["*"], help="functions, as shell patterns")
+    parser.add_argument("--dtypes", nargs="+", choices=DTYPES, default=list(DTYPES))
+    parser.add_argument("--samples", type=int, help="of each function and dtype (default: 1 to 4)")
+    parser.add_argument("--runtimes", nargs="*", choices=RUNTIMES, default=list(RUNTIMES))
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--failures", action="store_true", help="print every failing sample")
+    parser.add_argument("--json", type=Path, help="write everything to a file")
+    return parser.parse_args()
+
+
+def collect(given: argparse.Namespace) -> list[Outcome]:
+    """All outcomes, with progress on standard error."""
+    names = [n for n in entries() if any(fnmatch.fnmatch(n, p) for p in given.names)]
+    jobs = [(n, d) for d in given.dtypes for n in names if d in entries()[n].dtypes()]
+    folder, found, started = zoo.cache_dir() / "op_db", [], time.monotonic()
+    with ProcessPoolExecutor(given.jobs, get_context("spawn")) as pool:
+        running = {pool.submit(outcome, folder, n, d, given.samples or DTYPES[d],
+                               tuple(given.runtimes)): (n, d) for n, d in jobs}  # fmt: skip
+        for done in as_completed(running):
+            name, dtype = running[done]
+            try:
+                found.append(done.result())
+            except Exception as error:
+                sys.exit(f"{name} {dtype}: {type(error).__name__}: {error}")
+            seconds = time.monotonic() - started
+            text = f"{len(found)} of {len(jobs)} ({seconds:.0f} s): {name} {dtype}"
+            if sys.stderr.isatty():
+                print(f"\r{text:<78}", end="", file=sys.stderr, flush=True)
+            elif len(found) % 50 == 0:
+                print(text, file=sys.stderr, flush=True)
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
+    return sorted(found, key=lambda o: (o.name, list(DTYPES).index(o.dtype)))
+
+
+def print_totals(found: list[Outcome], runtimes: list[str]) -> None:
+    by_dtype: dict[str, Counter] = defaultdict(Counter)
+    for o in found:
+        for key in (o.dtype, "all"):
+            by_dtype[key].update(exported=o.exported, unexported=len(o.unexported),
+                                 **{r: o.exported - len(o.failures[r]) for r in runtimes})
+    print(f"{'dtype':<12}{'exported':>9}" + "".join(f"{r:>20}" for r in runtimes)
+          + f"{'not exported':>14}")  # fmt: skip
+    for dtype, n in sorted(by_dtype.items(), key=lambda item: item[0] == "all"):
+        parts = [f"{n[r]:>10} {100 * n[r] / max(1, n['exported']):>7.2f} %" for r in runtimes]
+        print(f"{dtype:<12}{n['exported']:>9}" + "".join(parts) + f"{n['unexported']:>14}")
+
+
+def print_functions(found: list[Outcome], runtimes: list[str]) -> None:
+    """Where a runtime of ours fails, and where it is below the official one."""
+    totals: dict[str, Counter] = defaultdict(Counter)
+    for o in found:
+        totals[o.name].update(exported=o.exported, **{r: len(o.failures[r]) for r in runtimes})
+    wrong = {n: c for n, c in totals.items() if any(c[r] for r in runtimes if r != "official")}
+    print(f"\n{len(totals)} functions, {len(wrong)} with samples that fail here")
+    for name, c in wrong.items():
+        print(f"  {name}: " + ", ".join(f"{r} {c['exported'] - c[r]}/{c['exported']}"
+                                        for r in runtimes))  # fmt: skip
+    if {"ours", "official"} <= set(runtimes):
+        below = [n for n, c in totals.items() if c["ours"] > c["official"]]
+        print("below the official runtime:", ", ".join(below) or "none")
+
+
+def main() -> int:
+    given = options()
+    found = collect(given)
+    print_totals(found, given.runtimes)
+    print_functions(found, given.runtimes)
+    if given.failures:
+        for o in found:
+            for runtime, failures in o.failures.items():
+                for index, text in failures if runtime != "official" else ():
+                    print(f"{o.name} {o.dtype} {runtime} sample {index}: {text}")
+    if given.json:
+        given.json.write_text(json.dumps([{**vars(o), "operators": sorted(o.operators)}
+                                          for o in found], indent=1))  # fmt: skip
+    return 1 if any(o.failures.get("ours") or o.failures.get("reference") for o in found) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

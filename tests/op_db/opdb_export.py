@@ -1,0 +1,125 @@
+"""Samples as programs, by the real export flow, kept in a cache.
+
+A record is what one sample of one dtype gave: a program with its inputs and eager's results, or why
+there is none. Records of a function and dtype are one file, which grows when more are asked for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import pickle
+import warnings
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from opdb_samples import UNFILLED, Entry, Sample, spread
+from torch.utils import _pytree as pytree
+
+WIDER = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64,
+         torch.complex64: torch.complex128}  # fmt: skip
+LONGEST = 400  # characters of a reason
+LARGEST = 1 << 22  # bytes of a program
+
+
+@dataclass
+class Record:
+    """What one sample gave."""
+
+    index: int
+    pte: bytes | None = None
+    inputs: tuple[torch.Tensor, ...] = ()
+    wanted: tuple[Any, ...] = ()  # eager's results
+    exact: tuple[Any, ...] | None = None  # the same in float64
+    refused: str | None = None  # by eager
+    unexported: str | None = None  # by the flow
+    filled: bool = True  # false: values are random or undefined
+    operators: tuple[str, ...] = ()
+
+
+def reason(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"[:LONGEST]
+
+
+def call(module: Sample, seed: int) -> tuple[Any, ...]:
+    torch.manual_seed(seed)
+    return module(*(t.clone() for t in module.tensors))
+
+
+def is_random(module: Sample, wanted: tuple[Any, ...]) -> bool:
+    """Whether another seed gives something else."""
+    again = zip(wanted, call(module, 1), strict=True)
+    tensors = [(a, b) for a, b in again if isinstance(a, torch.Tensor)]
+    return any(not torch.equal(a.nan_to_num(), b.nan_to_num()) if a.is_floating_point()
+               else a.shape != b.shape or not torch.equal(a, b) for a, b in tensors)  # fmt: skip
+
+
+def in_wider(module: Sample) -> tuple[Any, ...] | None:
+    """Eager's results in float64; None where it has none."""
+    leaves = [x.to(WIDER.get(x.dtype, x.dtype)) if isinstance(x, torch.Tensor)
+              else WIDER.get(x, x) if isinstance(x, torch.dtype) else x
+              for x in module.leaves]  # fmt: skip
+    try:
+        return call(Sample(module.function, pytree.tree_unflatten(leaves, module.spec)), 0)
+    except Exception:
+        return None
+
+
+def export(module: Sample) -> tuple[bytes, tuple[str, ...]]:
+    """The program, and the operators that it calls."""
+    from executorch.exir import EdgeCompileConfig, to_edge
+
+    exported = torch.export.export(module, module.tensors, strict=False)
+    config = EdgeCompileConfig(_check_ir_validity=False)
+    program = to_edge(exported, compile_config=config).to_executorch()
+    plan = program.executorch_program.execution_plan[0]
+    names = sorted({f"{op.name}.{op.overload}" if op.overload else op.name
+                    for op in plan.operators})  # fmt: skip
+    return bytes(program.buffer), tuple(names)
+
+
+def record(entry: Entry, sample: Any, index: int) -> Record:
+    found = Record(index)
+    try:
+        module = entry.module(sample)
+        found.wanted = call(module, 0)
+        found.filled = not entry.name.startswith(UNFILLED) and not is_random(module, found.wanted)
+    except Exception as error:
+        found.refused = reason(error)
+        return found
+    found.inputs, found.exact = module.tensors, in_wider(module)
+    try:
+        found.pte, found.operators = export(module)
+    except Exception as error:
+        found.unexported = reason(error)
+    if found.pte and len(found.pte) > LARGEST:
+        found.pte, found.unexported = None, "left out: a program over 4 MB"
+    return found
+
+
+def path_of(folder: Path, entry: Entry, dtype: str) -> Path:
+    made_by = repr((entry.name, dtype, version("torch"), version("executorch"), 1))
+    return folder / f"{entry.name}-{dtype}-{hashlib.sha256(made_by.encode()).hexdigest()[:8]}"
+
+
+def records(folder: Path, entry: Entry, dtype: str, count: int) -> list[Record]:
+    """Up to `count` records, from the cache as far as it has them."""
+    path = path_of(folder, entry, dtype)
+    made = pickle.loads(path.read_bytes()) if path.exists() else {"samples": None, "records": []}
+    if made["samples"] is not None and len(made["records"]) >= min(count, made["samples"]):
+        return made["records"][:count]
+    logging.disable(logging.CRITICAL)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        samples = entry.samples(dtype)
+        wanted = list(spread(len(samples)))[:count]
+        made["samples"] = len(samples)
+        made["records"] += [record(entry, samples[i], i) for i in wanted[len(made["records"]) :]]
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(f".{torch.randint(1 << 60, ()).item()}.partial")
+    partial.write_bytes(pickle.dumps(made))
+    partial.replace(path)
+    return made["records"]

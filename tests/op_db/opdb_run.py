@@ -1,0 +1,111 @@
+"""Runs recorded programs here and in the official runtime, and judges the results."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import pickle
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import official_worker
+import torch
+from eager import to_numpy, to_torch
+from opdb_export import Record, reason, records
+from opdb_judge import difference
+from opdb_samples import entries
+
+RUNTIMES = ("ours", "reference", "official")
+
+
+@dataclass
+class Outcome:
+    """What became of the samples of one function and dtype."""
+
+    name: str
+    dtype: str
+    refused: int = 0  # by eager
+    unexported: list[str] = field(default_factory=list)
+    exported: int = 0
+    operators: set[str] = field(default_factory=set)
+    # Runtime -> (index of the sample, what was wrong)
+    failures: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+
+
+def to_array(value: Any) -> Any:
+    return np.copy(to_numpy(value)) if isinstance(value, torch.Tensor) else value
+
+
+def ours(record: Record, kernels: str) -> list[Any]:
+    from executorch_c import Runtime
+
+    method = Runtime.get().load_program(record.pte).load_method("forward", kernels=kernels)
+    return list(method.execute([to_array(t) for t in record.inputs]))
+
+
+@functools.cache
+def official_server() -> Any:
+    worker = subprocess.Popen([sys.executable, str(Path(official_worker.__file__))],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL)  # fmt: skip
+    atexit.register(worker.stdin.close)
+    return worker
+
+
+def official(record: Record) -> list[Any]:
+    worker = official_server()
+    calls = [("forward", [to_array(t) for t in record.inputs])]
+    pickle.dump((record.pte, calls), worker.stdin)
+    worker.stdin.flush()
+    how, outputs = pickle.load(worker.stdout)[0]
+    if how != "ran":
+        raise RuntimeError(f"{how}: {outputs}")
+    return outputs
+
+
+def run(record: Record, runtime: str) -> list[Any]:
+    if runtime == "official":
+        return official(record)
+    return ours(record, "reference" if runtime == "reference" else "default")
+
+
+def verdict(entry: Any, sample: Any, record: Record, runtime: str) -> str | None:
+    """What is wrong with a runtime's results; None where they are eager's."""
+    try:
+        found = run(record, runtime)
+    except Exception as error:
+        return reason(error)
+    if len(found) != len(record.wanted):
+        return f"{len(found)} outputs, eager {len(record.wanted)}"
+    exact = record.exact or (None,) * len(found)
+    for i, (f, w, e) in enumerate(zip(found, record.wanted, exact, strict=True)):
+        value = to_torch(f) if isinstance(f, np.ndarray) else f
+        wrong = difference(value, w, e, record.filled)
+        if wrong:
+            return f"output {i}: {wrong}"
+    return None
+
+
+def outcome(folder: Path, name: str, dtype: str, count: int,
+            runtimes: tuple[str, ...]) -> Outcome:  # fmt: skip
+    """Exports what is not in the cache, and runs everything."""
+    torch.set_num_threads(1)
+    entry = entries()[name]
+    result = Outcome(name, dtype, failures={r: [] for r in runtimes})
+    for record in records(folder, entry, dtype, count):
+        if record.refused:
+            result.refused += 1
+        elif record.unexported:
+            result.unexported.append(record.unexported)
+        else:
+            result.exported += 1
+            result.operators |= set(record.operators)
+            for runtime in runtimes:
+                wrong = verdict(entry, None, record, runtime)
+                if wrong:
+                    result.failures[runtime].append((record.index, wrong))
+    return result

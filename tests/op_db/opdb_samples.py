@@ -1,0 +1,88 @@
+"""torch's own operator database as a source of samples: what is taken from it, and in which order.
+
+`op_db` (torch.testing._internal.common_methods_invocations) describes some 700 functions, each with
+samples for every dtype that it takes. A sample becomes a module of its tensors; all that is not a
+tensor is part of the module. Tensors are made contiguous: other layouts are the business of
+tests/kernels.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils import _pytree as pytree
+
+# Dtype -> how many samples of it the report takes of each function when nothing else is asked for.
+DTYPES = {
+    "float32": 4, "int64": 2, "bfloat16": 2, "bool": 1, "complex64": 1, "float16": 1, "float64": 1,
+    "int32": 1, "uint8": 1, "int8": 1, "int16": 1,
+}  # fmt: skip
+# What they give is not defined: only shape and dtype can be compared.
+UNFILLED = ("empty", "new_empty", "resize_")
+
+
+class Sample(torch.nn.Module):
+    """A call of the function, its tensors as inputs and everything else fixed."""
+
+    def __init__(self, function: Callable[..., Any], arguments: Any) -> None:
+        super().__init__()
+        self.function = function
+        self.leaves, self.spec = pytree.tree_flatten(arguments)
+        self.tensors = tuple(plain(x) for x in self.leaves if isinstance(x, torch.Tensor))
+
+    def forward(self, *tensors: torch.Tensor) -> tuple[Any, ...]:
+        left = iter(tensors)
+        leaves = [next(left) if isinstance(x, torch.Tensor) else x for x in self.leaves]
+        args, keywords = pytree.tree_unflatten(leaves, self.spec)
+        # Named tuples are not serialised by the export flow.
+        return tuple(pytree.tree_leaves(self.function(*args, **keywords)))
+
+
+def plain(tensor: torch.Tensor) -> torch.Tensor:
+    """Contiguous memory of its own; fails for sparse tensors and other devices."""
+    return tensor.detach().resolve_conj().resolve_neg().contiguous().clone()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A function of the database."""
+
+    name: str  # "nn.functional.pad.reflect"
+    info: Any
+
+    def dtypes(self) -> list[str]:
+        """Those of DTYPES that eager takes on CPU."""
+        taken = self.info.supported_dtypes("cpu")
+        return [name for name in DTYPES if getattr(torch, name) in taken]
+
+    def samples(self, dtype: str) -> list[Any]:
+        torch.manual_seed(0)
+        return list(self.info.sample_inputs("cpu", getattr(torch, dtype)))
+
+    def module(self, sample: Any) -> Sample:
+        return Sample(self.info.op, ((sample.input, *sample.args), sample.kwargs))
+
+
+@functools.cache
+def entries() -> dict[str, Entry]:
+    """The whole database, by name and variant."""
+    found = {}
+    for info in op_db:
+        variant = info.variant_test_name
+        name = f"{info.name}.{variant}" if variant else info.name
+        found[name] = Entry(name, info)
+    return found
+
+
+def spread(count: int) -> Iterator[int]:
+    """0 ... count - 1 so that any number of first ones lies at even distances."""
+    bits = max(1, (count - 1).bit_length())
+    for i in range(1 << bits):
+        at = int(format(i, f"0{bits}b")[::-1], 2)
+        if at < count:
+            yield at
