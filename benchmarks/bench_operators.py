@@ -17,10 +17,10 @@ from benchmarks.operator_inputs import arguments
 
 sys.path.insert(0, str(ROOT / "tests" / "kernels"))
 
-WORK = 262144
 HOW = """\
-One instruction on arrays of about 262,144 elements (products: 256 x 256), float32 or what the operator takes,
-in turn, one process, one thread; programs written without an exporter, no delegates."""
+One instruction on arrays of about 262,144 elements (products: 256 x 256), float32 or what the
+operator takes, in turn, one process; the official runtime has its thread pool. Programs written
+without an exporter, no delegates."""
 DTYPES = ("float32", "int64", "bool", "complex64")
 # No arrays, or nothing that takes time.
 LEFT_OUT = ("executorch_prim::", "aten::sym_", "aten::_local_scalar_dense", "et_copy::",

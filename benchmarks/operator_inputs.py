@@ -44,7 +44,8 @@ def image(a: Arrays) -> np.ndarray:
 
 
 def convolution(a: Arrays) -> list[Any]:
-    return [a.x(1, 32, 28, 28), a.x(32, 32, 3, 3), a.x(32), [1, 1], [1, 1], [1, 1], False, [0, 0], 1]
+    tensors = [a.x(1, 32, 28, 28), a.x(32, 32, 3, 3), a.x(32)]
+    return [*tensors, [1, 1], [1, 1], [1, 1], False, [0, 0], 1]
 
 
 def batch_norm(a: Arrays) -> list[Any]:
@@ -61,8 +62,7 @@ TABLE: dict[str, Make] = {
     "aten::_fft_c2r.out": lambda a: [a.x(256, 513).astype(np.complex64), [1], 0, 1024],
     "aten::_fft_r2c.out": lambda a: [a.x(), [1], 0, True],
     "aten::_log_softmax.out": lambda a: [a.x(), 1, False],
-    "aten::_native_batch_norm_legit.no_stats_out": lambda a: [image(a), a.x(16), a.x(16), True, 0.1,
-                                                              1e-5],
+    "aten::_native_batch_norm_legit.no_stats_out": lambda a: [*batch_norm(a)[:3], True, 0.1, 1e-5],
     "aten::_native_batch_norm_legit.out": lambda a: [*batch_norm(a), False, 0.1, 1e-5],
     "aten::_native_batch_norm_legit_no_training.out": lambda a: [*batch_norm(a), 0.1, 1e-5],
     "aten::_pdist_forward.out": lambda a: [a.x(256, 64), 2.0],

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import json
+import re
 import sys
 import time
 from collections import Counter, defaultdict
@@ -25,6 +26,12 @@ from opdb_run import RUNTIMES, Outcome, outcome
 from opdb_samples import DTYPES, entries
 
 
+HOW = """\
+Samples of torch 2.13's operator database that eager accepts on CPU and the official flow exports,
+run by this runtime ("ours": default kernels; "reference": the plain loops) and by executorch 1.5.1
+("official"). README.md says what counts as equal."""
+
+
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.op_db", description=__doc__)
     parser.add_argument("names", nargs="*", default=["*"], help="functions, as shell patterns")
@@ -34,6 +41,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--failures", action="store_true", help="print every failing sample")
     parser.add_argument("--json", type=Path, help="write everything to a file")
+    parser.add_argument("--markdown", type=Path, help="write the report to a file, too")
     return parser.parse_args()
 
 
@@ -62,44 +70,59 @@ def collect(given: argparse.Namespace) -> list[Outcome]:
     return sorted(found, key=lambda o: (o.name, list(DTYPES).index(o.dtype)))
 
 
-def print_totals(found: list[Outcome], runtimes: list[str]) -> None:
+def totals(found: list[Outcome], runtimes: list[str]) -> list[str]:
+    """A table by dtype: how many samples give eager's results."""
     by_dtype: dict[str, Counter] = defaultdict(Counter)
     for o in found:
         for key in (o.dtype, "all"):
             by_dtype[key].update(exported=o.exported, unexported=len(o.unexported),
                                  **{r: o.exported - len(o.failures[r]) for r in runtimes})
-    print(f"{'dtype':<12}{'exported':>9}" + "".join(f"{r:>20}" for r in runtimes)
-          + f"{'not exported':>14}")  # fmt: skip
+    lines = ["| dtype | exported | " + " | ".join(runtimes) + " | not exported |",
+             "|---|--:|" + "--:|" * len(runtimes) + "--:|"]  # fmt: skip
     for dtype, n in sorted(by_dtype.items(), key=lambda item: item[0] == "all"):
-        parts = [f"{n[r]:>10} {100 * n[r] / max(1, n['exported']):>7.2f} %" for r in runtimes]
-        print(f"{dtype:<12}{n['exported']:>9}" + "".join(parts) + f"{n['unexported']:>14}")
+        shares = [f"{n[r]} ({100 * n[r] / max(1, n['exported']):.2f} %)" for r in runtimes]
+        cells = [dtype, str(n["exported"]), *shares, str(n["unexported"])]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
 
 
-def print_functions(found: list[Outcome], runtimes: list[str]) -> None:
-    """Where a runtime of ours fails, and where it is below the official one."""
-    totals: dict[str, Counter] = defaultdict(Counter)
+def functions(found: list[Outcome], runtimes: list[str]) -> list[str]:
+    """The functions that fail here, and those where the official runtime does better."""
+    by_name: dict[str, Counter] = defaultdict(Counter)
     for o in found:
-        totals[o.name].update(exported=o.exported, **{r: len(o.failures[r]) for r in runtimes})
-    wrong = {n: c for n, c in totals.items() if any(c[r] for r in runtimes if r != "official")}
-    print(f"\n{len(totals)} functions, {len(wrong)} with samples that fail here")
+        by_name[o.name].update(exported=o.exported, **{r: len(o.failures[r]) for r in runtimes})
+    wrong = {n: c for n, c in by_name.items() if any(c[r] for r in runtimes if r != "official")}
+    lines = [f"{len(by_name)} functions, {len(wrong)} with samples that fail here."]
     for name, c in wrong.items():
-        print(f"  {name}: " + ", ".join(f"{r} {c['exported'] - c[r]}/{c['exported']}"
-                                        for r in runtimes))  # fmt: skip
+        shares = ", ".join(f"{r} {c['exported'] - c[r]}" for r in runtimes)
+        lines.append(f"- {name}: {shares} of {c['exported']}")
     if {"ours", "official"} <= set(runtimes):
-        below = [n for n, c in totals.items() if c["ours"] > c["official"]]
-        print("below the official runtime:", ", ".join(below) or "none")
+        below = [n for n, c in by_name.items() if c["ours"] > c["official"]]
+        lines += ["", f"Below the official runtime: {', '.join(below) or 'none'}."]
+    return lines
+
+
+def reasons(found: list[Outcome]) -> list[str]:
+    """Why samples are not exported, the most frequent reasons first."""
+    count = Counter(re.sub(r"\d+", "N", text)[:90] for o in found for text in o.unexported)
+    return [f"- {n} x {text.strip()}".replace("\n", " ") for text, n in count.most_common(12)]
+
+
+def failures(found: list[Outcome]) -> list[str]:
+    return [f"{o.name} {o.dtype} {runtime} sample {index}: {text}" for o in found
+            for runtime, wrong in o.failures.items() if runtime != "official"
+            for index, text in wrong]  # fmt: skip
 
 
 def main() -> int:
     given = options()
     found = collect(given)
-    print_totals(found, given.runtimes)
-    print_functions(found, given.runtimes)
-    if given.failures:
-        for o in found:
-            for runtime, failures in o.failures.items():
-                for index, text in failures if runtime != "official" else ():
-                    print(f"{o.name} {o.dtype} {runtime} sample {index}: {text}")
+    report = [*totals(found, given.runtimes), "", *functions(found, given.runtimes)]
+    print("\n".join(report + (failures(found) if given.failures else [])))
+    if given.markdown:
+        head = ["# How much of op_db gives eager's results", "", HOW, ""]
+        why = ["", "Why samples are not exported:", "", *reasons(found)]
+        given.markdown.write_text("\n".join([*head, *report, *why]) + "\n")
     if given.json:
         given.json.write_text(json.dumps([{**vars(o), "operators": sorted(o.operators)}
                                           for o in found], indent=1))  # fmt: skip

@@ -73,7 +73,7 @@ def run(record: Record, runtime: str) -> list[Any]:
     return ours(record, "reference" if runtime == "reference" else "default")
 
 
-def verdict(entry: Any, sample: Any, record: Record, runtime: str) -> str | None:
+def verdict(record: Record, runtime: str) -> str | None:
     """What is wrong with a runtime's results; None where they are eager's."""
     try:
         found = run(record, runtime)
@@ -105,7 +105,7 @@ def outcome(folder: Path, name: str, dtype: str, count: int,
             result.exported += 1
             result.operators |= set(record.operators)
             for runtime in runtimes:
-                wrong = verdict(entry, None, record, runtime)
+                wrong = verdict(record, runtime)
                 if wrong:
                     result.failures[runtime].append((record.index, wrong))
     return result
