@@ -8,12 +8,15 @@
 
 #include "kernels/op.h"
 
+struct ec_method;
+
 typedef struct ec_call {
   ec_value **args; /* op->nargs of them, then what the program adds for return values */
   const ec_op *op;
   ec_arena *scratch; /* temporary memory, reset after each instruction */
   ec_error *err;
   bool reference; /* kernels="reference": run the plain loop, no fast path */
+  const struct ec_method *method; /* who calls, for plug-ins (runtime/operator.c); NULL in tests */
 } ec_call;
 
 typedef struct ec_ints {

@@ -19,26 +19,26 @@ typedef struct call {
   PyArrayObject *few_outs[FEW];
 } call;
 
-static void wait_for_lock(void *method) { ec_method_lock(method); }
+typedef struct waiting {
+  ec_method *method;
+  bool locked;
+} waiting;
+
+static void wait_for_lock(void *arg) {
+  waiting *w = arg;
+  w->locked = ec_method_lock(w->method);
+}
 
 int ecpy_method_lock(ecpy_method *self) {
-  unsigned long thread = PyThread_get_thread_ident();
-  if (!ec_method_try_lock(self->method)) {
-    if (self->owner == thread) {
-      ecpy_raise_format(self->state, EC_INVALID_STATE, "method '%s' is running in this thread",
-                        ec_method_name(self->method));
-      return -1;
-    }
-    ecpy_without_gil(wait_for_lock, self->method);
-  }
-  self->owner = thread;
-  return 0;
+  waiting w = {self->method, ec_method_try_lock(self->method)};
+  if (!w.locked) ecpy_without_gil(wait_for_lock, &w);
+  if (w.locked) return 0;
+  ecpy_raise_format(self->state, EC_INVALID_STATE, "method '%s' is running in this thread, or one "
+                    "that shares memory with it", ec_method_name(self->method));
+  return -1;
 }
 
-void ecpy_method_unlock(ecpy_method *self) {
-  self->owner = 0;
-  ec_method_unlock(self->method);
-}
+void ecpy_method_unlock(ecpy_method *self) { ec_method_unlock(self->method); }
 
 static void execute(void *arg) {
   call *c = arg;

@@ -26,13 +26,12 @@ typedef struct ecpy_method {
   ecpy_shared *shared;
   ec_method *method;
   PyObject *meta;      /* MethodMeta, made when first asked for */
-  unsigned long owner; /* the thread that has the lock, 0 for none; guarded by the GIL */
   size_t input_count, output_count;
   ecpy_slot *inputs, *outputs;
 } ecpy_method;
 
 /* Locks the method, giving up the GIL while another thread has it. -1 with InvalidStateError where
- * this very thread has it (a finalizer or __array__ that calls the method that is running). */
+ * this very thread has it (an operator in Python, or a finalizer, that calls what is running). */
 int ecpy_method_lock(ecpy_method *self);
 void ecpy_method_unlock(ecpy_method *self);
 

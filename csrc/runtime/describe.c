@@ -99,7 +99,7 @@ static ec_status describe_operators(ec_method_info *info, ec_fb_table plan, ec_e
     EC_TRY(ec_arena_array(&info->arena, strlen(name) + 1, 1, "a name", &copy, err));
     memcpy(copy, name, strlen(name) + 1);
     info->operators[i].name = copy;
-    info->operators[i].available = ec_op_find(name) != NULL;
+    info->operators[i].available = ec_op_exists(name);
   }
   return EC_OK;
 }

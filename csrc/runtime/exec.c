@@ -28,10 +28,28 @@ static ec_status check_memory(const ec_instr *in, ec_error *err) {
   return EC_OK;
 }
 
+static bool is_read(const ec_instr *in, const ec_tensor *t) {
+  for (size_t i = 0; i < in->read_count; i++)
+    if (in->reads[i]->as.tensor == t) return true;
+  return false;
+}
+
+/* Outputs of bounded shape are as large as they may get when a registered operator is called, not
+ * as the last call left them: its code may take them for its memory. */
+static void widen_outs(const ec_method *m, const ec_instr *in) {
+  for (size_t i = 0; i < in->write_count; i++) {
+    ec_tensor *t = in->writes[i]->as.tensor;
+    const ec_home *home = ec_home_of(m, t);
+    if (t->dynamism == EC_DYNAMIC_BOUND && home->sizes && !is_read(in, t))
+      (void)ec_tensor_set_sizes(t, t->rank, home->sizes, NULL);
+  }
+}
+
 static ec_status run_kernel(ec_method *m, const ec_instr *in, size_t *next, ec_error *err) {
   (void)next;
   EC_TRY(check_memory(in, err));
-  ec_call call = {in->args, in->op, &m->scratch, err, m->options.reference_kernels};
+  if (in->op->custom) widen_outs(m, in);
+  ec_call call = {in->args, in->op, &m->scratch, err, m->options.reference_kernels, m};
   ec_status status = in->op->fn(&call);
   ec_arena_reset(&m->scratch);
   return status;
@@ -247,7 +265,7 @@ void ec_restore_homes(ec_method *m) {
     t->capacity = home->capacity;
     t->flags = home->flags;
     if (t->storage) ec_tensor_trim(t, false);
-    if (home->sizes && ec_tensor_nbytes(t) > t->capacity)
+    if (t->dynamism == EC_DYNAMIC_UNBOUND && home->sizes && ec_tensor_nbytes(t) > t->capacity)
       (void)ec_tensor_set_sizes(t, t->rank, home->sizes, NULL);
   }
   if (m->first_values) memcpy(m->values, m->first_values, m->value_count * sizeof *m->values);

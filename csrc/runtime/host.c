@@ -142,7 +142,8 @@ static uint32_t host_program_run(ec_host_call *call, ec_host_program *nested, ec
                              "%zu arguments, the nested program has %zu inputs and %zu outputs",
                              count, inputs, outputs);
   ec_status status = EC_OK;
-  ec_method_lock(m);
+  if (!ec_method_lock(m))
+    return (uint32_t)ec_fail(call->err, EC_INVALID_STATE, "the nested program runs already");
   for (size_t i = 0; i < inputs && status == EC_OK; i++)
     status = bind_nested_input(m, i, &args[i], call->err);
   if (status == EC_OK) status = ec_method_execute(m, call->err);

@@ -74,7 +74,7 @@ typedef struct ec_home {
   uint32_t arena;    /* 1-based planned arena; 0: none */
   uint64_t offset;   /* in the arena */
   size_t nbytes;     /* upper bound */
-  int64_t *sizes;    /* planned, but unbound: the file's, for when it has outgrown its memory */
+  int64_t *sizes;    /* of a dynamic tensor: the file's, upper bounds */
 } ec_home;
 
 typedef struct ec_attribute {
@@ -142,6 +142,8 @@ struct ec_method {
   ec_input_slot *inputs;
   ec_output_slot *outputs;
   size_t input_count, output_count;
+  const ec_op **ops; /* by index in the file, to be released; NULL: missing */
+  size_t op_count;
   ec_delegate *delegates;
   size_t delegate_count;
   ec_chain *chains;
@@ -152,6 +154,9 @@ struct ec_method {
   size_t initial_count;
   bool uses_shared, has_jumps;
 };
+
+/* load_code.c: takes the operators that there are; ec_load_chains fails where one is missing. */
+ec_status ec_load_operators(ec_method *m, ec_fb_table plan, ec_error *err);
 
 /* load.c: what a method is made of, in this order. */
 ec_status ec_load_memory(ec_method *m, ec_fb_table plan, ec_error *err);
@@ -181,7 +186,7 @@ const char *ec_plan_op_name(ec_fb_table plan, int32_t index, char *name, size_t 
 
 /* shared.c: whether every tensor of planned memory `id` is state of the method: not an input or
  * output, and no kernel's `out` (activations planned there must stay the method's own). */
-bool ec_is_state(ec_fb_table plan, uint32_t id);
+bool ec_is_state(const ec_method *m, ec_fb_table plan, uint32_t id);
 /* Points planned memory `id` to the program's block, made by the first method that asks. A block
  * of another size is left alone: the method then gets memory of its own. */
 ec_status ec_shared_block(ec_method *m, uint32_t id, size_t size, ec_error *err);
@@ -204,6 +209,10 @@ extern const ec_host ec_host_table;
 
 /* exec.c: an argument as a backend sees it. */
 void ec_view_arg(ec_value *value, ec_backend_arg *view);
+
+/* method.c: a mutex that refuses the thread that has it: kernels may be anybody's code, which may
+ * call the method that runs it. */
+void ec_lock_init(pthread_mutex_t *lock);
 
 /* method.c: loads with a nesting depth. */
 ec_status ec_method_load_nested(const ec_program *program, const char *name,

@@ -27,7 +27,7 @@ static ec_status load_arena(ec_method *m, ec_fb_table plan, uint32_t id, int64_t
     return ec_fail(err, EC_INVALID_PROGRAM, "planned memory %u has size %" PRId64, id, size);
   size_t align = arena_alignment(plan, id);
   m->planned_sizes[id] = (size_t)size;
-  if (id >= 2 && m->program->options.share_mutable_buffers && ec_is_state(plan, id))
+  if (id >= 2 && m->program->options.share_mutable_buffers && ec_is_state(m, plan, id))
     EC_TRY(ec_shared_block(m, id, (size_t)size, err));
   if (!m->planned[id]) m->planned[id] = ec_alloc_aligned((size_t)size, align);
   if (!m->planned[id])

@@ -22,8 +22,18 @@ const char *ec_plan_op_name(ec_fb_table plan, int32_t index, char *name, size_t 
   return n >= 0 && (size_t)n < size ? name : NULL;
 }
 
+ec_status ec_load_operators(ec_method *m, ec_fb_table plan, ec_error *err) {
+  char name[OP_NAME];
+  ec_fb_vec ops = ec_fb_vector(plan, EC_PTE_ExecutionPlan_operators);
+  EC_TRY(ec_arena_array(&m->arena, ops.count, sizeof *m->ops, "operators", &m->ops, err));
+  m->op_count = ops.count;
+  for (uint32_t i = 0; i < ops.count; i++)
+    if (ec_plan_op_name(plan, (int32_t)i, name, sizeof name)) m->ops[i] = ec_op_take(name);
+  return EC_OK;
+}
+
 /* One sentence with every operator of the method that has no kernel. */
-static ec_status check_operators(ec_fb_table plan, ec_error *err) {
+static ec_status check_operators(const ec_method *m, ec_fb_table plan, ec_error *err) {
   char name[OP_NAME];
   ec_fb_vec ops = ec_fb_vector(plan, EC_PTE_ExecutionPlan_operators);
   size_t missing = 0;
@@ -31,7 +41,7 @@ static ec_status check_operators(ec_fb_table plan, ec_error *err) {
     if (!ec_plan_op_name(plan, (int32_t)i, name, sizeof name))
       return ec_fail(err, EC_INVALID_PROGRAM, "operator %u has no name, or one over %d bytes", i,
                      OP_NAME - 1);
-    if (ec_op_find(name)) continue;
+    if (m->ops[i]) continue;
     if (missing++ == 0) ec_fail(err, EC_OPERATOR_MISSING, "no kernel for %s", name);
     else ec_error_append(err, ", %s", name);
   }
@@ -110,27 +120,25 @@ static size_t gather_arg(ec_value *arg, ec_value **out) {
   return n;
 }
 
-/* An `out` is only written; a written `self` (copy_, index_put_) is read too. */
-static bool is_only_written(const ec_op *op, size_t i) { return op->args[i].written && i > 0; }
-
 /* et_view points its out elsewhere, maybe at a constant again: it writes no memory. */
 static bool writes_memory(const ec_op *op, size_t i) {
-  return op->args[i].written && strcmp(op->name, "executorch_prim::et_view.default") != 0;
+  return op->args[i].written && !op->makes_view;
 }
 
+/* An `out` is only written; a written `self` (copy_, index_put_) is read too. */
 static ec_status gather(ec_method *m, ec_instr *instr, ec_error *err) {
   const ec_op *op = instr->op;
   size_t reads = 0, writes = 0;
   for (size_t i = 0; i < op->nargs; i++) {
     size_t n = gather_arg(instr->args[i], NULL);
-    if (!is_only_written(op, i)) reads += n;
+    if (!op->args[i].is_out) reads += n;
     if (writes_memory(op, i)) writes += n;
   }
   EC_TRY(ec_arena_array(&m->arena, reads, sizeof *instr->reads, "arguments", &instr->reads, err));
   EC_TRY(ec_arena_array(&m->arena, writes, sizeof *instr->writes, "arguments", &instr->writes,
                         err));
   for (size_t i = 0; i < op->nargs; i++) {
-    if (!is_only_written(op, i))
+    if (!op->args[i].is_out)
       instr->read_count += gather_arg(instr->args[i], instr->reads + instr->read_count);
     if (writes_memory(op, i))
       instr->write_count += gather_arg(instr->args[i], instr->writes + instr->write_count);
@@ -147,7 +155,7 @@ static ec_status load_kernel(ec_method *m, ec_fb_table plan, ec_fb_table body, e
   if (!ec_plan_op_name(plan, index, name, sizeof name))
     return ec_fail(err, EC_INVALID_PROGRAM, "operator %d of %u", index,
                    ec_fb_vector(plan, EC_PTE_ExecutionPlan_operators).count);
-  instr->op = ec_op_find(name);
+  instr->op = m->ops[index];
   ec_status status = load_args(m, ec_fb_vector(body, EC_PTE_KernelCall_args), instr, err);
   if (status == EC_OK) status = check_args(instr, err);
   if (status == EC_OK) status = gather(m, instr, err);
@@ -264,7 +272,7 @@ static ec_status load_chain(ec_method *m, ec_fb_table plan, ec_fb_table table, e
 ec_status ec_load_chains(ec_method *m, ec_fb_table plan, ec_error *err) {
   ec_fb_vec chains = ec_fb_vector(plan, EC_PTE_ExecutionPlan_chains);
   if (!chains.count) return ec_fail(err, EC_INVALID_PROGRAM, "chains are missing");
-  EC_TRY(check_operators(plan, err));
+  EC_TRY(check_operators(m, plan, err));
   EC_TRY(ec_arena_array(&m->arena, chains.count, sizeof *m->chains, "chains", &m->chains, err));
   m->chain_count = chains.count;
   for (uint32_t i = 0; i < chains.count; i++) {

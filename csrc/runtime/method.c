@@ -41,6 +41,7 @@ static void set_first_state(const ec_method *m) {
 
 static ec_status load(ec_method *m, size_t index, ec_error *err) {
   ec_fb_table plan = ec_fb_vec_table(m->program->plans, (uint32_t)index);
+  EC_TRY(ec_load_operators(m, plan, err));
   EC_TRY(ec_load_memory(m, plan, err));
   EC_TRY(ec_load_values(m, plan, err));
   EC_TRY(ec_load_io(m, plan, err));
@@ -60,7 +61,7 @@ ec_status ec_method_load_nested(const ec_program *program, const char *name,
   EC_TRY(ec_program_find_method(program, name, &index, err));
   ec_method *m = ec_alloc_zeroed(sizeof *m);
   if (!m) return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED, "no memory for method '%s'", name);
-  pthread_mutex_init(&m->lock, NULL);
+  ec_lock_init(&m->lock);
   m->program = program;
   m->name = program->names[index];
   m->options = *options;
@@ -89,6 +90,7 @@ static void free_delegates(ec_method *m) {
 void ec_method_free(ec_method *m) {
   if (!m) return;
   free_delegates(m);
+  for (size_t i = 0; i < m->op_count; i++) ec_op_release(m->ops[i]);
   for (size_t i = 0; i < m->tensor_count; i++) ec_tensor_trim(&m->tensors[i], true);
   for (size_t i = 0; i < m->input_count; i++) ec_free(m->inputs[i].staging);
   for (size_t i = 0; i < m->output_count; i++) ec_free(m->outputs[i].staging);
@@ -115,11 +117,19 @@ static pthread_mutex_t *lock_of(ec_method *m) {
   return m->uses_shared ? &((ec_program *)(uintptr_t)m->program)->shared.lock : &m->lock;
 }
 
+void ec_lock_init(pthread_mutex_t *lock) {
+  pthread_mutexattr_t attr;
+  pthread_mutexattr_init(&attr);
+  pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ERRORCHECK);
+  pthread_mutex_init(lock, &attr);
+  pthread_mutexattr_destroy(&attr);
+}
+
 bool ec_method_try_lock(ec_method *m) {
   return pthread_mutex_trylock(lock_of(m)) == 0;
 }
 
-void ec_method_lock(ec_method *m) { pthread_mutex_lock(lock_of(m)); }
+bool ec_method_lock(ec_method *m) { return pthread_mutex_lock(lock_of(m)) == 0; }
 
 void ec_method_unlock(ec_method *m) {
   for (size_t i = 0; i < m->input_count; i++) m->inputs[i].binding = EC_UNBOUND_INPUT;

@@ -36,9 +36,10 @@ size_t ec_method_output_count(const ec_method *method);
 const ec_value *ec_method_input(const ec_method *method, size_t index);
 const ec_value *ec_method_output(const ec_method *method, size_t index);
 
-/* False where another thread has it: ec_method_lock waits, so give up the GIL before. */
+/* False where a thread has it: ec_method_lock waits, so give up the GIL before. */
 bool ec_method_try_lock(ec_method *method);
-void ec_method_lock(ec_method *method);
+/* False where this very thread has it, or one of a method that shares memory with this one. */
+bool ec_method_lock(ec_method *method);
 /* Forgets all bindings (arrays are no longer referred to) and unlocks. */
 void ec_method_unlock(ec_method *method);
 

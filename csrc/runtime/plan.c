@@ -68,7 +68,7 @@ static access access_of(const ec_instr *in, size_t i) {
   case EC_INSTR_MoveCall: return i == 1 ? OVERWRITES : READS;
   case EC_INSTR_KernelCall:
     if (!in->op->args[i].written || is_et_view(in)) return READS;
-    return i == 0 ? WRITES_SOME : OVERWRITES; /* a written self keeps what is not written */
+    return in->op->args[i].is_out ? OVERWRITES : WRITES_SOME; /* copy_ keeps what it skips */
   default: return READS;
   }
 }

@@ -60,7 +60,7 @@ ec_status ec_program_open(const ec_program_options *options, ec_source *file, ec
   p->data = sources;
   p->data_count = data_count;
   if (data_count) memcpy(sources, data, data_count * sizeof *sources);
-  pthread_mutex_init(&p->shared.lock, NULL);
+  ec_lock_init(&p->shared.lock);
   EC_GOTO(status, open_program(p, err));
   *out = p;
   return EC_OK;

@@ -30,19 +30,18 @@ static bool any_planned_in(ec_fb_vec values, ec_fb_vec indices, uint32_t id) {
   return false;
 }
 
-static bool kernel_writes_out(ec_fb_table plan, ec_fb_table call, uint32_t id) {
-  char name[128];
+static bool kernel_writes_out(const ec_method *m, ec_fb_table plan, ec_fb_table call, uint32_t id) {
   ec_fb_vec values = ec_fb_vector(plan, EC_PTE_ExecutionPlan_values);
   ec_fb_vec args = ec_fb_vector(call, EC_PTE_KernelCall_args);
   int32_t index = ec_fb_i32(call, EC_PTE_KernelCall_op_index);
-  const ec_op *op = ec_plan_op_name(plan, index, name, sizeof name) ? ec_op_find(name) : NULL;
+  const ec_op *op = index >= 0 && (size_t)index < m->op_count ? m->ops[index] : NULL;
   for (uint32_t a = 0; op && a < op->nargs && a < args.count; a++)
-    if (op->args[a].written && a > 0 && is_planned_in(values, ec_fb_vec_i32(args, a), id))
+    if (op->args[a].is_out && is_planned_in(values, ec_fb_vec_i32(args, a), id))
       return true;
   return false;
 }
 
-bool ec_is_state(ec_fb_table plan, uint32_t id) {
+bool ec_is_state(const ec_method *m, ec_fb_table plan, uint32_t id) {
   ec_fb_vec values = ec_fb_vector(plan, EC_PTE_ExecutionPlan_values);
   ec_fb_vec inputs = ec_fb_vector(plan, EC_PTE_ExecutionPlan_inputs);
   ec_fb_vec outputs = ec_fb_vector(plan, EC_PTE_ExecutionPlan_outputs);
@@ -53,7 +52,7 @@ bool ec_is_state(ec_fb_table plan, uint32_t id) {
     for (uint32_t i = 0; i < instrs.count; i++) {
       ec_fb_table instr = ec_fb_vec_table(instrs, i);
       if (ec_fb_u8(instr, EC_PTE_Instruction_instr_args_type) == EC_PTE_KERNEL_CALL &&
-          kernel_writes_out(plan, ec_fb_child(instr, EC_PTE_Instruction_instr_args), id))
+          kernel_writes_out(m, plan, ec_fb_child(instr, EC_PTE_Instruction_instr_args), id))
         return false;
     }
   }

@@ -138,7 +138,7 @@ ec_status ec_load_tensor(ec_method *m, ec_fb_table table, ec_tensor *t, ec_home 
     EC_TRY(ec_pte_constant(&m->program->pte, buffer, home->nbytes, &bytes, err));
   if (alloc) EC_TRY(place_planned(m, alloc, t, home, err));
   else if (external || buffer) EC_TRY(place_constant(m, t, bytes.data, home, err));
-  if (alloc && t->dynamism == EC_DYNAMIC_UNBOUND) {
+  if (t->dynamism != EC_STATIC) {
     EC_TRY(ec_arena_array(&m->arena, t->rank, sizeof *t->sizes, "sizes", &home->sizes, err));
     memcpy(home->sizes, t->sizes, t->rank * sizeof *t->sizes);
   }

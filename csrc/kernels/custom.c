@@ -1,0 +1,234 @@
+/* Operators registered at run time: a list behind a lock, the newest first.
+ *
+ * `user` is counted by its owner (retain, release), so that a garbage collector there can see who
+ * holds it: the registry, and each method. These calls may wait for a lock of the owner (the GIL),
+ * so they are made without ours; `holds` are takers on their way, which keep the registry's
+ * reference until they have their own. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "kernels/schema.h"
+
+typedef struct custom {
+  ec_op op; /* first: an ec_op with `custom` set is one of these */
+  struct custom *older;
+  void (*retain)(void *user);
+  void (*release)(void *user);
+  size_t refs;     /* of this struct: the registry, holds and takers */
+  size_t holds;
+  bool registered;
+  bool released;   /* the registry's reference of `user` */
+} custom;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static custom *newest;
+
+static custom *find_locked(const char *name) {
+  for (custom *c = newest; c; c = c->older)
+    if (strcmp(c->op.name, name) == 0) return c;
+  return NULL;
+}
+
+static void unref(custom *c) {
+  pthread_mutex_lock(&lock);
+  bool last = --c->refs == 0;
+  pthread_mutex_unlock(&lock);
+  if (last) ec_free(c);
+}
+
+/* Gives up the registry's reference of `user` once nobody is on the way to his own. */
+static bool gives_up_locked(custom *c) {
+  if (c->registered || c->holds || c->released) return false;
+  c->released = true;
+  return true;
+}
+
+static void hold_locked(custom *c) {
+  c->refs++;
+  c->holds++;
+}
+
+static void unhold(custom *c) {
+  pthread_mutex_lock(&lock);
+  c->holds--;
+  bool last = gives_up_locked(c);
+  pthread_mutex_unlock(&lock);
+  if (last && c->release) c->release(c->op.user);
+  unref(c);
+}
+
+/* ---- registering ------------------------------------------------------------------------- */
+
+static ec_status make(const ec_op_def *def, custom **out, ec_error *err) {
+  size_t schema = strnlen(def->schema, EC_MAX_SCHEMA + 1) + 1, origin = strlen(def->origin) + 1;
+  custom *c = ec_alloc_zeroed(sizeof *c + 2 * schema + origin);
+  if (!c) return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED, "no memory for an operator");
+  char *text = (char *)(c + 1);
+  memcpy(text, def->schema, schema - 1);
+  memcpy(text + schema, def->origin, origin);
+  ec_status status = ec_schema_parse(text, text + schema + origin, &c->op, err);
+  if (status == EC_OK) status = ec_schema_check_custom(&c->op, err);
+  if (status != EC_OK) {
+    ec_free(c);
+    return status;
+  }
+  c->op.origin = text + schema;
+  c->op.family = "custom";
+  c->op.fn = def->fn;
+  c->op.user = def->user;
+  c->op.dtypes = EC_SET_ALL;
+  c->op.custom = true;
+  c->retain = def->retain;
+  c->release = def->release;
+  c->refs = 1;
+  c->registered = true;
+  *out = c;
+  return EC_OK;
+}
+
+static bool same_args(const ec_op *a, const ec_op *b) {
+  bool same = a->nargs == b->nargs;
+  for (size_t i = 0; same && i < a->nargs; i++) {
+    const ec_arg_spec *x = &a->args[i], *y = &b->args[i];
+    same = x->type == y->type && x->is_list == y->is_list && x->optional == y->optional &&
+           x->item_optional == y->item_optional && x->written == y->written &&
+           x->is_out == y->is_out;
+  }
+  return same;
+}
+
+static ec_status check_locked(const ec_op *op, bool override, ec_error *err) {
+  const custom *other = find_locked(op->name);
+  const ec_op *before = other ? &other->op : ec_op_find(op->name);
+  if (!before) return EC_OK;
+  if (!override)
+    return ec_fail(err, EC_REGISTRATION_EXISTS,
+                   "operator %s is there already (%s); override puts another in its place",
+                   op->name, before->origin);
+  if (strncmp(op->name, "executorch_prim::", 17) == 0)
+    return ec_fail(err, EC_NOT_SUPPORTED, "operator %s is a part of the runtime and stays",
+                   op->name);
+  if (!same_args(op, before))
+    return ec_fail(err, EC_INVALID_ARGUMENT,
+                   "operator %s has other arguments than the one whose place it takes: %s",
+                   op->name, before->schema);
+  return EC_OK;
+}
+
+ec_status ec_op_register(const ec_op_def *def, bool override, ec_error *err) {
+  custom *c = NULL;
+  EC_TRY(make(def, &c, err));
+  if (c->retain) c->retain(c->op.user);
+  pthread_mutex_lock(&lock);
+  ec_status status = check_locked(&c->op, override, err);
+  if (status == EC_OK) {
+    c->older = newest;
+    newest = c;
+  }
+  pthread_mutex_unlock(&lock);
+  if (status == EC_OK) return EC_OK;
+  if (c->release) c->release(c->op.user);
+  ec_free(c);
+  return status;
+}
+
+/* Takes `c` out of the list; what *at points to afterwards is the next one. */
+static custom *remove_locked(custom **at) {
+  custom *c = *at;
+  *at = c->older;
+  c->registered = false;
+  hold_locked(c); /* ends in unhold, which gives up what there is to give up */
+  c->refs--;      /* the registry's */
+  return c;
+}
+
+ec_status ec_op_unregister(const char *name, ec_error *err) {
+  pthread_mutex_lock(&lock);
+  custom **at = &newest;
+  while (*at && strcmp((*at)->op.name, name) != 0) at = &(*at)->older;
+  custom *c = *at ? remove_locked(at) : NULL;
+  pthread_mutex_unlock(&lock);
+  if (c) {
+    unhold(c);
+    return EC_OK;
+  }
+  if (ec_op_find(name))
+    return ec_fail(err, EC_INVALID_STATE, "operator %s is a built-in one and stays", name);
+  return ec_fail(err, EC_NOT_FOUND, "no operator %s is registered", name);
+}
+
+void ec_op_unregister_all(ec_kernel_fn fn, bool (*matches)(void *user, void *arg), void *arg) {
+  for (;;) {
+    pthread_mutex_lock(&lock);
+    custom **at = &newest;
+    while (*at && ((*at)->op.fn != fn || !matches((*at)->op.user, arg))) at = &(*at)->older;
+    custom *c = *at ? remove_locked(at) : NULL;
+    pthread_mutex_unlock(&lock);
+    if (!c) return;
+    unhold(c);
+  }
+}
+
+/* ---- finding ----------------------------------------------------------------------------- */
+
+bool ec_op_exists(const char *name) {
+  pthread_mutex_lock(&lock);
+  bool found = find_locked(name) != NULL;
+  pthread_mutex_unlock(&lock);
+  return found || ec_op_find(name);
+}
+
+const ec_op *ec_op_take(const char *name) {
+  pthread_mutex_lock(&lock);
+  custom *c = find_locked(name);
+  if (c) {
+    hold_locked(c);
+    c->refs++;
+  }
+  pthread_mutex_unlock(&lock);
+  if (!c) return ec_op_find(name);
+  if (c->retain) c->retain(c->op.user);
+  unhold(c);
+  return &c->op;
+}
+
+void ec_op_release(const ec_op *op) {
+  if (!op || !op->custom) return;
+  custom *c = (custom *)(uintptr_t)op;
+  if (c->release) c->release(op->user);
+  unref(c);
+}
+
+static int by_name(const void *a, const void *b) {
+  return strcmp((*(const ec_op *const *)a)->name, (*(const ec_op *const *)b)->name);
+}
+
+ec_status ec_op_list_init(ec_op_list *list, ec_error *err) {
+  size_t rows = ec_op_count(), most = rows;
+  pthread_mutex_lock(&lock);
+  for (custom *c = newest; c; c = c->older) most++;
+  *list = (ec_op_list){ec_alloc_array(most, sizeof *list->items), 0};
+  if (!list->items) {
+    pthread_mutex_unlock(&lock);
+    return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED, "no memory for a list of operators");
+  }
+  for (custom *c = newest; c; c = c->older)
+    if (find_locked(c->op.name) == c) {
+      hold_locked(c);
+      list->items[list->count++] = &c->op;
+    }
+  for (size_t i = 0; i < rows; i++)
+    if (!find_locked(ec_op_at(i)->name)) list->items[list->count++] = ec_op_at(i);
+  pthread_mutex_unlock(&lock);
+  qsort(list->items, list->count, sizeof *list->items, by_name);
+  return EC_OK;
+}
+
+void ec_op_list_deinit(ec_op_list *list) {
+  for (size_t i = 0; i < list->count; i++)
+    if (list->items[i]->custom) unhold((custom *)(uintptr_t)list->items[i]);
+  ec_free(list->items);
+  *list = (ec_op_list){NULL, 0};
+}
