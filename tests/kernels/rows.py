@@ -217,7 +217,7 @@ def check(name: str, args: list, found: list[Any], results: list[Any]) -> None:
         elif family in ("linalg", "conv", "pool", "norm"):
             assert_close(f, r, ULPS, f"{name} {args}")
         else:
-            compare(f, r, family in ("view", "prim"), (name, args))
+            compare(f, r, family in ("view", "prim", "sort"), (name, args))
 
 
 @dataclass

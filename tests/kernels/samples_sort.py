@@ -1,0 +1,168 @@
+"""Sample arguments of the operators in csrc/kernels/sort, by operator name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from eager import array, np_dtype
+
+Samples = Callable[[np.random.Generator, str], Iterator[list]]
+
+ROWS: list[tuple[tuple[int, ...], Sequence[int] | None]] = [
+    ((5,), None), ((), None), ((3, 40), None), ((40, 3), (1, 0)), ((4, 9, 3), (2, 0, 1)),
+    ((2, 300), None), ((0, 3), None), ((2, 1), None), ((1000,), None),
+]  # fmt: skip
+
+
+def ties(rng: np.random.Generator, shape: Sequence[int], dtype: str,
+         order: Sequence[int] | None = None) -> np.ndarray:  # fmt: skip
+    """Few different values, zeros of both signs and infinities among them."""
+    a = array(rng, shape, dtype, order)
+    if a.dtype.kind not in "iub":
+        few = np.array([-np.inf, -1.5, -0.0, 0.0, 1, 2.5, np.inf]).astype(a.dtype)
+        a[...] = few[rng.integers(0, len(few), a.shape)]
+    return a
+
+
+def with_nan(rng: np.random.Generator, a: np.ndarray) -> np.ndarray:
+    a = a.copy(order="K")
+    if a.dtype.kind not in "iub" and a.size:
+        a[rng.random(a.shape) < 0.1] = np.nan
+    return a
+
+
+def extremes(dtype: str) -> np.ndarray:
+    """The ends of the dtype's range."""
+    if "int" in dtype:
+        i = np.iinfo(dtype)
+        return np.array([0, i.max, i.min, 1, i.max - 1, i.min + 1], dtype)
+    most = 6e4 if dtype == "float16" else 3e38
+    return np.array([0, 1, -1, most, -most, 6e-8, -6e-8, np.inf, -np.inf]).astype(np_dtype(dtype))
+
+
+def distinct(rng: np.random.Generator, shape: Sequence[int], dim: int, dtype: str,
+             order: Sequence[int] | None) -> np.ndarray:  # fmt: skip
+    """No two equal elements along a dimension: the position of one of several is open."""
+    a = np.argsort(rng.random(shape), dim) if shape else np.zeros(())
+    a = np.asarray((a % 128).astype(array(rng, (), dtype).dtype))
+    return np.ascontiguousarray(a.transpose(order)).transpose(np.argsort(order)) if order else a
+
+
+def sort(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    """Without ties: eager's plain sort leaves their order open."""
+    if dtype == "bool":
+        yield [np.array([[True, False], [False, True]]), 1, True]
+        return
+    for a, dim, descending in of_rows(False, nan=True)(rng, dtype):
+        yield [a, dim, descending]
+    yield [extremes(dtype), 0, False]
+    yield [np.zeros((0, 3), extremes(dtype).dtype), 1, True]
+
+
+def sort_stable(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for shape, order in ROWS:
+        for dim in range(-len(shape), max(len(shape), 1)):
+            for descending in (False, True):
+                yield [ties(rng, shape, dtype, order), True, dim, descending]
+                yield [with_nan(rng, ties(rng, shape, dtype, order)), True, dim, descending]
+    yield [np.concatenate([extremes(dtype)] * 20), True, 0, True]
+    yield [extremes(dtype), None, 0, False]
+
+
+def of_rows(k: bool, nan: bool = False) -> Samples:
+    """self, perhaps k, a dimension, keepdim; one NaN a row at most."""
+
+    def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+        for shape, order in ROWS:
+            for dim in range(-len(shape), max(len(shape), 1)):
+                n = shape[dim] if shape else 1
+                if n > 128 or n == 0:
+                    continue
+                a = distinct(rng, shape, dim, dtype, order)
+                if nan and n > 1 and "float" in dtype and dim % 2:
+                    np.moveaxis(a, dim, 0)[1] = np.nan
+                for keepdim in (False, True):
+                    for at in sorted({1, (n + 1) // 2, n}) if k else (None,):
+                        yield [a, *([at] if k else []), dim, keepdim]
+
+    return samples
+
+
+def mode(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    """Rows short enough for eager's sort to be stable."""
+    for shape, order in ROWS:
+        for dim in range(-len(shape), max(len(shape), 1)):
+            if not shape or 0 < shape[dim] <= 16:
+                yield [ties(rng, shape, dtype, order), dim, bool(dim % 2)]
+
+
+def of_all(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for shape, order in ROWS:
+        a = ties(rng, shape, dtype, order)
+        if a.size or dtype in ("float32", "float64"):
+            yield [a]
+            yield [with_nan(rng, a)]
+
+
+FLAGS = [(False, False), (True, True), (True, False), (False, True)]
+
+
+def unique(sort: bool) -> Samples:
+    """self, perhaps `sorted`, two flags."""
+
+    def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+        for shape, order in ROWS:
+            a = ties(rng, shape, dtype, order)
+            for inverse, counts in FLAGS:
+                a = ties(rng, shape, dtype, order) if sort else with_nan(rng, a)
+                if sort and a.dtype.kind not in "iub" and a.size > 1:
+                    a[(0,) * a.ndim] = np.nan  # one: eager leaves their order open
+                yield [a, *([True] if sort else []), inverse, counts]
+        yield [np.concatenate([extremes(dtype)] * 20), *([False] if sort else []), True, True]
+
+    return samples
+
+
+def few(rng: np.random.Generator, shape: Sequence[int], dtype: str,
+        order: Sequence[int] | None) -> np.ndarray:  # fmt: skip
+    """Slices that are often alike."""
+    return array(rng, shape, "bool", order).astype(np_dtype(dtype), order="K")
+
+
+def unique_dim(sort: bool) -> Samples:
+    def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+        for shape, order in (
+            ((9, 2), None), ((2, 9), None), ((60, 3), (1, 0)), ((3, 2, 2), (2, 0, 1)), ((30,), None),
+            ((0, 2), None), ((1, 1), None), ((5, 1, 2), None),
+        ):  # fmt: skip
+            for dim in range(-len(shape), len(shape)):
+                if shape[0] or dim % len(shape) == 0:
+                    for flags in FLAGS[:2]:
+                        a = few(rng, shape, dtype, order)
+                        yield [a, dim, *([True] if sort else []), *flags]
+
+    return samples
+
+
+def unique_consecutive(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for args in unique(False)(rng, dtype):
+        yield [*args, None]
+    for a, dim, *flags in unique_dim(False)(rng, dtype):
+        yield [a, *flags, dim]
+
+
+SAMPLES: dict[str, Samples] = {
+    "aten::sort.values": sort,
+    "aten::sort.values_stable": sort_stable,
+    "aten::kthvalue.values": of_rows(True),
+    "aten::median.out": of_all,
+    "aten::median.dim_values": of_rows(False, nan=True),
+    "aten::nanmedian.out": of_all,
+    "aten::nanmedian.dim_values": of_rows(False, nan=True),
+    "aten::mode.values": mode,
+    "aten::_unique2.out": unique(True),
+    "aten::unique_dim.out": unique_dim(True),
+    "aten::unique_dim_consecutive.out": unique_dim(False),
+    "aten::unique_consecutive.out": unique_consecutive,
+}

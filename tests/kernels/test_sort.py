@@ -1,0 +1,91 @@
+"""csrc/kernels/sort against eager: every operator, dtype and layout."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from eager import REALB, WIDE_UNSIGNED, array, check, eager, to_torch
+from op_harness import OpError, Out, run
+from samples_sort import SAMPLES, ties, with_nan
+
+WITHOUT_BOOL = ("kthvalue", "median", "nanmedian")
+
+
+def dtypes_of(name: str) -> list[str]:
+    no_bool = name.removeprefix("aten::").split(".")[0] in WITHOUT_BOOL
+    return [d for d in REALB if d not in WIDE_UNSIGNED and not (no_bool and d == "bool")]
+
+
+@pytest.mark.parametrize(("name", "dtype"), [(n, d) for n in SAMPLES for d in dtypes_of(n)])
+def test_samples(name: str, dtype: str, rng: np.random.Generator) -> None:
+    for args in SAMPLES[name](rng, dtype):
+        for reference in (False, True):
+            check(name, args, exact=True, reference=reference)
+
+
+@pytest.mark.parametrize("dtype", WIDE_UNSIGNED)
+def test_sort_of_wide_unsigned(dtype: str, rng: np.random.Generator) -> None:
+    """Eager has no such kernels; NumPy says what they are."""
+    a = rng.integers(0, np.iinfo(dtype).max, (3, 200), dtype)
+    found, at = run("aten::sort.values", [a, 1, False, Out(a.shape, dtype), Out(a.shape, "int64")])
+    assert np.array_equal(found, np.sort(a, 1))
+    assert np.array_equal(at, np.argsort(a, 1, kind="stable"))
+
+
+@pytest.mark.parametrize("name", ["median.dim_values", "nanmedian.dim_values", "kthvalue.values"])
+def test_positions_of_equal_elements(name: str, rng: np.random.Generator) -> None:
+    """Which of several is open: the position must hold the value."""
+    a = with_nan(rng, ties(rng, (6, 300), "float32"))
+    args = [a, *([150] if name[0] == "k" else []), 1, True]
+    values, at = run(f"aten::{name}", [*args, Out((6, 1)), Out((6, 1), "int64")])
+    np.testing.assert_array_equal(values, eager(f"aten::{name}", args)[0])
+    np.testing.assert_array_equal(np.take_along_axis(a, at, 1), values)
+
+
+def test_mode_of_long_rows(rng: np.random.Generator) -> None:
+    a = array(rng, (5, 1000), "int32")
+    values, at = run("aten::mode.values", [a, 1, False, Out((5,), "int32"), Out((5,), "int64")])
+    assert np.array_equal(values, eager("aten::mode.values", [a, 1, False])[0])
+    assert np.array_equal(a[np.arange(5), at], values)
+
+
+def test_a_million_elements(rng: np.random.Generator) -> None:
+    for a in (rng.standard_normal(1 << 20), rng.integers(-(2**62), 2**62, 1 << 20)):
+        found, at = run("aten::sort.values", [a, 0, True, Out(a.shape, a.dtype.name),
+                                              Out(a.shape, "int64")])  # fmt: skip
+        wanted, positions = torch.sort(to_torch(a), stable=True, descending=True)
+        assert np.array_equal(found, wanted.numpy()) and np.array_equal(at, positions.numpy())
+
+
+@pytest.mark.parametrize(("name", "args"), [
+    ("kthvalue.values", [0, 0, False]), ("kthvalue.values", [4, 0, False]),
+    ("kthvalue.values", [1, 2, False]), ("sort.values", [1, False]), ("mode.values", [-2, False]),
+])  # fmt: skip
+def test_refusals(name: str, args: list) -> None:
+    outs = [Out((3,)), Out((3,), "int64")]
+    with pytest.raises(OpError):
+        run(f"aten::{name}", [np.zeros(3, np.float32), *args, *outs])
+
+
+def test_unique_slices_with_nan() -> None:
+    """A slice with a NaN is like no other."""
+    a = np.array([[1, np.nan], [0, 2], [1, np.nan], [0, 2]], np.float32)
+    outs = [Out((4, 2)), Out((4,), "int64"), Out((4,), "int64")]
+    values, inverse, counts = run("aten::unique_dim.out", [a, 0, True, True, True, *outs])
+    np.testing.assert_array_equal(values, np.array([[0, 2], [1, np.nan], [1, np.nan]]))
+    assert inverse.tolist() == [1, 0, 2, 0] and counts.tolist() == [2, 1, 1]
+
+
+def test_more_unique_elements_than_fit() -> None:
+    """The bound is what the program planned for."""
+    outs = [Out((2,)), Out((0,), "int64"), Out((0,), "int64")]
+    with pytest.raises(OpError, match="'out0'.*bound"):
+        run("aten::_unique2.out", [np.arange(3.0, dtype=np.float32), True, False, False, *outs])
+
+
+@pytest.mark.parametrize("shape", [(2, 0), ()])
+def test_nothing_to_compare(shape: tuple) -> None:
+    with pytest.raises(OpError):
+        run("aten::unique_dim.out", [np.zeros(shape, np.float32), 0, True, True, True, Out(shape),
+                                     Out((2,), "int64"), Out((2,), "int64")])  # fmt: skip
