@@ -133,8 +133,8 @@ def few(rng: np.random.Generator, shape: Sequence[int], dtype: str,
 def unique_dim(sort: bool) -> Samples:
     def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         for shape, order in (
-            ((9, 2), None), ((2, 9), None), ((60, 3), (1, 0)), ((3, 2, 2), (2, 0, 1)), ((30,), None),
-            ((0, 2), None), ((1, 1), None), ((5, 1, 2), None),
+            ((9, 2), None), ((2, 9), None), ((60, 3), (1, 0)), ((3, 2, 2), (2, 0, 1)),
+            ((30,), None), ((0, 2), None), ((1, 1), None), ((5, 1, 2), None),
         ):  # fmt: skip
             for dim in range(-len(shape), len(shape)):
                 if shape[0] or dim % len(shape) == 0:

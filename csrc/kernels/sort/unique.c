@@ -141,30 +141,44 @@ static ec_status finish(ec_call *c, slices *s, size_t out, bool inverse, bool co
   return write_groups(c, s, ec_arg_tensor(c, out + 1), ec_arg_tensor(c, out + 2));
 }
 
-static ec_status run(ec_call *c, const int64_t *dim, bool sorted, size_t flags, size_t out) {
+typedef struct wanted {
+  bool inverse, counts;
+} wanted;
+
+static ec_status run(ec_call *c, const int64_t *dim, bool sorted, wanted w, size_t out) {
   slices s = {.rank = 0};
-  bool always = dim != NULL; /* as eager: slices come with both, whatever the flags say */
   EC_TRY(open(c, dim, &s));
   for (int64_t i = 0; i < s.n; i++) s.at[i] = i;
   if (sorted) order(&s);
   compare(&s);
-  return finish(c, &s, out, always || ec_arg_bool(c, flags), always || ec_arg_bool(c, flags + 1));
+  return finish(c, &s, out, w.inverse, w.counts);
 }
 
 /* Sorted whether that is asked for or not, as eager. */
-ec_status ec_op_unique2_out(ec_call *c) { return run(c, NULL, true, 2, 4); }
-
-ec_status ec_op_unique_dim_out(ec_call *c) {
-  int64_t dim = ec_arg_int(c, 1);
-  return run(c, &dim, true, 3, 5);
+ec_status ec_op_unique2_out(ec_call *c) {
+  return run(c, NULL, true, (wanted){ec_arg_bool(c, 2), ec_arg_bool(c, 3)}, 4);
 }
 
-ec_status ec_op_unique_dim_consecutive_out(ec_call *c) {
-  int64_t dim = ec_arg_int(c, 1);
-  return run(c, &dim, false, 2, 4);
+/* Slices come with both, whatever the flags say, as in eager. */
+static ec_status along(ec_call *c, size_t dim_arg, bool sorted, size_t out) {
+  int64_t dim = ec_arg_int(c, dim_arg);
+  return run(c, &dim, sorted, (wanted){true, true}, out);
 }
 
+ec_status ec_op_unique_dim_out(ec_call *c) { return along(c, 1, true, 5); }
+ec_status ec_op_unique_dim_consecutive_out(ec_call *c) { return along(c, 1, false, 4); }
+
+static bool has_room(const ec_tensor *t) {
+  return t->dynamism == EC_STATIC ? t->numel > 0 : t->numel_bound > 0;
+}
+
+/* Dimension 0 of one dimension counts as none in eager, but not for the exporter, which makes the
+ * outputs as large as those of slices: where there is room they are written. */
 ec_status ec_op_unique_consecutive_out(ec_call *c) {
-  int64_t dim = ec_arg_opt_int(c, 3, 0);
-  return run(c, ec_arg_is_none(c, 3) ? NULL : &dim, false, 1, 4);
+  wanted w = {ec_arg_bool(c, 1), ec_arg_bool(c, 2)};
+  if (ec_arg_is_none(c, 3)) return run(c, NULL, false, w, 4);
+  if (ec_arg_tensor(c, 0)->rank != 1 || ec_arg_int(c, 3) != 0) return along(c, 3, false, 4);
+  w.inverse |= has_room(ec_arg_tensor(c, 5));
+  w.counts |= has_room(ec_arg_tensor(c, 6));
+  return run(c, NULL, false, w, 4);
 }
