@@ -1,0 +1,40 @@
+/* Discrete Fourier transforms of lines, and how operators reach them.
+ *
+ * A block of `lanes` lines is transformed at once: real and imaginary parts lie in arrays of their
+ * own, [n][lanes], so that every inner loop runs over memory in order. */
+#ifndef EC_KERNELS_FFT_FFT_H
+#define EC_KERNELS_FFT_FFT_H
+
+#include "kernels/copy.h"
+
+enum { EC_FFT_FACTORS = 64, EC_FFT_RADIX = 64 /* larger primes: Bluestein's algorithm */ };
+
+/* How lines of one length are transformed; made in scratch memory. */
+typedef struct ec_fft {
+  size_t n;    /* length */
+  size_t room; /* elements of a work array for each lane: n, or more for Bluestein's algorithm */
+  size_t count, factors[EC_FFT_FACTORS];
+  const void *roots; /* pairs (re, im) of exp(-2 pi i j / (n * root_step)) */
+  size_t root_step;
+  const void *chirp, *kernel; /* Bluestein's: pairs; NULL otherwise */
+  struct ec_fft *inner;
+} ec_fft;
+
+/* What a line holds in memory. */
+typedef enum ec_fft_kind { EC_FFT_C2C, EC_FFT_R2C, EC_FFT_C2R } ec_fft_kind;
+
+/* One direction of a tensor: lines of n elements (of the real side for r2c and c2r). */
+typedef struct ec_fft_axis {
+  ec_fft_kind kind;
+  bool forward;
+  size_t n, lanes;
+  double scale;
+  size_t in_n, out_n;           /* elements in memory */
+  int64_t in_stride, out_stride; /* elements */
+  bool half;                    /* even real length: a complex transform of n / 2 */
+  ec_fft plan;
+  const void *roots; /* of n, for half */
+  void *work;        /* four arrays of plan.room * lanes */
+} ec_fft_axis;
+
+#endif

@@ -1,0 +1,67 @@
+"""csrc/kernels/fft against eager: every kind of length, accuracy, and what it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from eager import check, eager
+from op_harness import OpError, Out, run
+from samples_fft import SAMPLES
+
+LONG = (127, 211, 256, 400, 1000, 1009, 1024, 2018, 4096, 4489, 5040)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_samples(name: str, dtype: str) -> None:
+    if (name == "aten::_fft_r2c.out") == dtype.startswith("complex"):
+        args = next(SAMPLES[name](np.random.default_rng(0), dtype))
+        with pytest.raises(OpError, match="dtype"):
+            run(name, [*args, Out((1,), dtype)])
+        return
+    for args in SAMPLES[name](np.random.default_rng(0), dtype):
+        check(name, args)
+
+
+@pytest.mark.parametrize("length", LONG)
+@pytest.mark.parametrize(("dtype", "epsilon"), [("float32", 2.0**-23), ("float64", 2.0**-52)])
+def test_accuracy(length: int, dtype: str, epsilon: float) -> None:
+    """The error, relative to the spectrum's size, stays within a few units of the dtype."""
+    rng = np.random.default_rng(length)
+    real = rng.standard_normal((5, length)).astype(dtype)
+    wide = "complex128" if dtype == "float64" else "complex64"
+    pairs = (real + 1j * rng.standard_normal(real.shape)).astype(wide)
+    calls = [("aten::_fft_r2c.out", [real, [1], 0, False]),
+             ("aten::_fft_c2c.out", [pairs, [1], 0, True]),
+             ("aten::_fft_c2c.out", [pairs, [1], 2, False]),
+             ("aten::_fft_c2r.out", [pairs, [1], 1, 2 * length - 2]),
+             ("aten::_fft_c2r.out", [pairs, [1], 1, 2 * length - 1])]  # fmt: skip
+    for name, args in calls:
+        wanted = eager(name, args)[0]
+        found = run(name, [*args, Out(wanted.shape, wanted.dtype.name)])[0]
+        scale = np.sqrt(np.mean(np.abs(wanted) ** 2))
+        assert np.abs(found - wanted).max() < 24 * epsilon * scale, name
+
+
+def test_a_line_with_nan_leaves_the_others_alone() -> None:
+    a = np.random.default_rng(0).standard_normal((9, 67)).astype("float32")
+    a[4, 3] = np.nan
+    found = run("aten::_fft_r2c.out", [a, [1], 0, True, Out((9, 34), "complex64")])[0]
+    assert np.isnan(found[4]).any()
+    assert np.isfinite(np.delete(found, 4, 0)).all()
+
+
+@pytest.mark.parametrize(("name", "rest", "shape", "message"), [
+    ("_fft_c2c", [[0, 0], 0, True], (3, 4), "twice"),
+    ("_fft_c2c", [[2], 0, True], (3, 4), "out of range"),
+    ("_fft_c2c", [[0], 3, True], (3, 4), "normalization"),
+    ("_fft_c2r", [[], 0, 4], (3, 4), "no dimension"),
+    ("_fft_c2r", [[1], 0, 8], (3, 4), "8 elements from 4"),
+    ("_fft_c2r", [[1], 0, 0], (3, 4), "0 elements from 4"),
+    ("_fft_c2r", [[0], 0, 1], (), "not there"),
+    ("_fft_c2r", [[1, 0], 0, 2], (2, 0), "no elements"),
+])  # fmt: skip
+def test_refused(name: str, rest: list, shape: tuple[int, ...], message: str) -> None:
+    out = Out(shape, "float32" if name == "_fft_c2r" else "complex64")
+    with pytest.raises(OpError, match=message):
+        run(f"aten::{name}.out", [np.zeros(shape, "complex64"), *rest, out])
