@@ -263,7 +263,8 @@ def is_beyond_eager(args: list, dtype: str) -> bool:
 def refused(name: str) -> tuple[SingleOps, list[Case]]:
     """The same for samples that eager refuses, with outputs that fit all but the sample."""
     ops, cases = SingleOps(), []
-    forms = {d: [wanted(name, a, d) for a in pick(name, d)] for d in ("float32", "int64")}
+    kinds = ("float32", "int64", "complex64")
+    forms = {d: [wanted(name, a, d) for a in pick(name, d)] for d in kinds}
     for dtype in dtypes_of(name):
         for i, (args, results) in enumerate(samples(name, dtype, 3)):
             if results is None and not is_beyond_eager(args, dtype):

@@ -18,7 +18,8 @@ import torch
 import zoo
 from executorch_c import Runtime, operators
 
-NATURAL = {"aten::bitwise_": "int64", "aten::logical_": "bool", "aten::repeat_inter": "int64"}
+NATURAL = {"aten::bitwise_": "int64", "aten::logical_": "bool", "aten::repeat_inter": "int64",
+           "aten::_fft_c": "complex64"}  # fmt: skip
 # Rows that the flow does not emit for their own functional form, and why.
 ELSEWHERE = {
     "aten::_local_scalar_dense": "a method that returns only a number cannot be planned",
