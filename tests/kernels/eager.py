@@ -89,6 +89,7 @@ def functional(name: str) -> Any:
     packet, _, overload = FUNCTIONAL.get(name, name).partition(".")
     if name not in FUNCTIONAL:
         overload = overload.removesuffix("out").removesuffix("_") or "default"
+        overload = "default" if overload in ("grad_input", "output") else overload
     form = getattr(getattr(torch.ops.aten, packet), overload, None)
     return form if form is not None else same_arguments(name)
 

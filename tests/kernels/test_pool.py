@@ -1,4 +1,4 @@
-"""max_pool2d_with_indices, avg_pool2d, _adaptive_avg_pool2d against eager."""
+"""Pooling and its gradients against eager."""
 
 from __future__ import annotations
 
@@ -105,6 +105,85 @@ def test_adaptive_large_windows(rng):
     np.testing.assert_allclose(found.ravel(), x.astype(float).mean((2, 3)).ravel(), 2e-7)
 
 
+@pytest.mark.parametrize("axes", [2, 3])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_fractional_windows(rng, axes, dtype):
+    """Random windows come out as eager rounds them, in every dtype."""
+    for n in range(6):
+        x = make(rng, dtype, (2, 3, 31, 17, 40)[: axes + 2])
+        samples = rng.random((2, 3, axes)).astype(x.dtype)
+        size = [11 + n, 5 + n, 20 + n][:axes]
+        check(f"aten::fractional_max_pool{axes}d.output", [x, [3, 4, 2][:axes], size, samples], 2)
+
+
+def test_fractional_errors(rng):
+    x, samples = make(rng, "float32", (1, 2, 5, 5)), np.full((1, 2, 2), 0.5, F)
+    args = [x, [2, 2], [3, 3], samples, *[Out((1, 2, 3, 3), d) for d in ("float32", "int64")]]
+    for changes, message in [
+        ({3: samples * F(1e30)}, "argument 'random_samples': the number at (0, 0, 1) puts a window"),
+        ({3: samples * F(-1e30)}, "argument 'random_samples': the number at (0, 0, 1) puts a window"),
+        ({3: samples * np.nan}, "argument 'random_samples': the number at (0, 0, 1) puts a window"),
+        ({3: samples[:, :1]}, "argument 'random_samples': shape (1, 1, 2), expected (1, 2, 2)"),
+        ({3: samples.astype("float64")}, "argument 'random_samples': dtype float64"),
+        ({1: [2]}, "argument 'kernel_size': 1 numbers, expected 2"),
+        ({1: [2, 4]}, "argument 'kernel_size': found 4"),
+        ({1: [0, 2]}, "argument 'kernel_size': found 0"),
+        ({2: [2**62, 3]}, "argument 'kernel_size': found 2"),
+        ({2: [3]}, "argument 'output_size': found (3,)"),
+    ]:
+        with pytest.raises(OpError) as caught:
+            run("aten::fractional_max_pool2d.output", [changes.get(i, a) for i, a in enumerate(args)])
+        assert message in str(caught.value)
+    x3, samples3 = make(rng, "float32", (1, 2, 4, 4, 4)), np.full((1, 2, 3), 0.5, F)
+    outs = [Out((1, 2, 3, 2, 2), d) for d in ("float32", "int64")]
+    with pytest.raises(OpError, match="'kernel_size': found 2"):  # as in eager
+        run("aten::fractional_max_pool3d.output", [x3, [2] * 3, [3, 2, 2], samples3, *outs])
+
+
+def test_backward_errors(rng):
+    """Shapes that do not belong together, and indices from a file."""
+    x, grad = np.ones((1, 2, 4, 4), F), np.ones((1, 2, 2, 2), F)
+    index = np.zeros((1, 2, 2, 2), np.int64)
+    lists, out = [[2, 2], [2, 2], [0, 0], [1, 1], False], Out(x.shape)
+    name = "aten::max_pool2d_with_indices_backward.grad_input"
+    (found,) = run(name, [grad, x, *lists, index - 1, out])
+    assert not found.any()  # -1 is no element, as in eager
+    for args, message in [
+        ([grad, x, *lists, index + 16, out], "argument 'indices': index 16, expected one of a plane"),
+        ([grad, x, *lists, index - 2, out], "argument 'indices': index -2"),
+        ([grad[..., :1], x, *lists, index, out], "argument 'grad_output': shape (1, 2, 2, 1)"),
+        ([grad, x, *lists, index[:, :1], out], "argument 'indices': shape (1, 1, 2, 2)"),
+        ([grad, x, [2, 2], [1, 1], *lists[2:], index, out], "expected (1, 2, 3, 3)"),
+        ([grad.astype("float64"), x, *lists, index, out], "argument 'grad_output': dtype float64"),
+    ]:
+        with pytest.raises(OpError) as caught:
+            run(name, args)
+        assert message in str(caught.value)
+    for args, message in [
+        ([grad[:, :1], x, out], "argument 'grad_output': shape (1, 1, 2, 2), expected (1, 2, 2, 2)"),
+        ([grad[0], x, out], "argument 'grad_output': shape (2, 2, 2), expected 4 dimensions"),
+    ]:
+        with pytest.raises(OpError) as caught:
+            run("aten::_adaptive_avg_pool2d_backward.out", args)
+        assert message in str(caught.value)
+    (found,) = run("aten::_adaptive_avg_pool2d_backward.out", [grad[:, :, :0], x, out])
+    assert not found.any()
+
+
+def test_pool3d_layouts(rng):
+    """Channels side by side, planes with gaps, and huge planes' windows of one element."""
+    for dtype in ("float32", "bfloat16", "int64"):
+        for order in ((0, 2, 3, 4, 1), (4, 3, 2, 1, 0), (1, 0, 3, 4, 2)):
+            x = make(rng, dtype, (2, 6, 4, 5, 6), order)
+            case = [[2, 3, 2], [1, 2, 2], [1, 1, 0], [2, 1, 3], True]
+            plain = np.ascontiguousarray(x)
+            name = "aten::max_pool3d_with_indices.out"
+            check(name, [x, *case], 2, 0, [order, None], eager(name, [plain, *case]))
+            if dtype != "bfloat16":
+                name, rest = "aten::avg_pool3d.out", [*case[:3], True, False, None]
+                check(name, [x, *rest], 1, 4, [order], eager(name, [plain, *rest]))
+
+
 X = np.ones((1, 2, 5, 5), F)
 OUTS = [Out((1, 2, 2, 2)), Out((1, 2, 2, 2), "int64")]
 BASE_MAX = [X, [2, 2], [2, 2], [0, 0], [1, 1], False, *OUTS]
@@ -145,7 +224,7 @@ def test_errors(name, changes, message):
 
 
 ADAPTIVE_ERRORS = [
-    ({1: [2]}, "argument 'output_size': found (2,), expected two"),
+    ({1: [2]}, "argument 'output_size': found (2,), expected 2"),
     ({1: [-1, 2]}, "argument 'output_size': found (-1, 2)"),
     ({1: [2**40, 2**40]}, "argument 'out'"),
     ({0: np.ones((1, 2, 0, 5), F)}, "argument 'self': shape (1, 2, 0, 5)"),

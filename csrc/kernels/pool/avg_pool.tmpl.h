@@ -5,7 +5,7 @@ typedef double EC_FN(total);
 typedef uint64_t EC_FN(total);
 #endif
 
-/* Divides by `size`, which is what both axes count together, or by the call's own divisor. */
+/* Divides by `size`, which is what all axes count together, or by the call's own divisor. */
 static inline EC_T EC_FN(average)(const ec_pool *p, EC_FN(total) sum, double size) {
 #if EC_IS_FLOAT
   return (EC_T)EC_STORE((EC_C)(sum / (p->divisor ? (double)p->divisor : size)));
@@ -16,20 +16,54 @@ static inline EC_T EC_FN(average)(const ec_pool *p, EC_FN(total) sum, double siz
 #endif
 }
 
-static inline EC_FN(total) EC_FN(sum_window)(const ec_pool *p, const EC_T *plane,
-                                             const ec_window *h, const ec_window *w) {
-  const EC_T *row = plane + h->first * p->in_stride[2] + w->first * p->in_stride[3];
+/* One slice of a window, from its first element on. */
+static inline EC_FN(total) EC_FN(sum_slice)(const ec_pool *p, const EC_T *row, int64_t rows,
+                                            int64_t columns) {
+  int64_t down = p->in_stride[3], right = p->in_stride[4];
   EC_FN(total) sum = 0, other = 0;
-  for (int64_t i = 0; i < h->count; i++, row += p->in_stride[2]) {
+  for (int64_t i = 0; i < rows; i++, row += down) {
     const EC_T *x = row;
     int64_t j = 0;
-    for (; j + 2 <= w->count; j += 2, x += 2 * p->in_stride[3]) {
+    for (; j + 2 <= columns; j += 2, x += 2 * right) {
       sum += (EC_FN(total))EC_LOAD(x[0]);
-      other += (EC_FN(total))EC_LOAD(x[p->in_stride[3]]);
+      other += (EC_FN(total))EC_LOAD(x[right]);
     }
-    if (j < w->count) sum += (EC_FN(total))EC_LOAD(*x);
+    if (j < columns) sum += (EC_FN(total))EC_LOAD(*x);
   }
   return sum + other;
+}
+
+/* What two windows that cross count together; 0: nothing of them lies inside the input. */
+static inline double EC_FN(crossing)(const ec_window *a, const ec_window *b) {
+  return a->count && b->count ? (double)a->size * (double)b->size : 0;
+}
+
+/* One row of outputs, all of the same depth and height. */
+static void EC_FN(avg_row)(const ec_pool *p, const EC_T *plane, const ec_window *d,
+                           const ec_window *h, EC_T *out) {
+  const EC_T *row = plane + d->first * p->in_stride[2] + h->first * p->in_stride[3];
+  int64_t deep = p->in_stride[2], right = p->in_stride[4];
+  double rows = EC_FN(crossing)(d, h);
+  for (int64_t i = 0; i < p->axis[2].out; i++, out += p->out_stride[4]) {
+    const ec_window *w = &p->axis[2].windows[i];
+    if (rows == 0 || w->count == 0) {
+      *out = (EC_T)EC_STORE(0);
+      continue;
+    }
+    const EC_T *x = row + w->first * right;
+    EC_FN(total) sum = EC_FN(sum_slice)(p, x, h->count, w->count);
+    for (int64_t k = 1; k < d->count; k++)
+      sum += EC_FN(sum_slice)(p, x + k * deep, h->count, w->count);
+    *out = EC_FN(average)(p, sum, rows * (double)w->size);
+  }
+}
+
+static void EC_FN(avg_plane)(const ec_pool *p, const EC_T *plane, EC_T *out) {
+  const ec_pool_axis *a = p->axis;
+  for (int64_t z = 0; z < a[0].out; z++)
+    for (int64_t y = 0; y < a[1].out; y++)
+      EC_FN(avg_row)(p, plane, &a[0].windows[z], &a[1].windows[y],
+                     out + z * p->out_stride[2] + y * p->out_stride[3]);
 }
 
 /* Every plane by itself. */
@@ -37,18 +71,9 @@ static void EC_FN(avg_planes)(const ec_pool *p, void *scratch) {
   (void)scratch;
   const int64_t *is = p->in_stride, *os = p->out_stride;
   for (int64_t n = 0; n < p->batch; n++)
-    for (int64_t c = 0; c < p->channels; c++) {
-      const EC_T *plane = (const EC_T *)p->in + n * is[0] + c * is[1];
-      for (int64_t y = 0; y < p->axis[0].out; y++)
-        for (int64_t x = 0; x < p->axis[1].out; x++) {
-          const ec_window *h = &p->axis[0].windows[y], *w = &p->axis[1].windows[x];
-          bool empty = h->count == 0 || w->count == 0;
-          ((EC_T *)p->out)[n * os[0] + c * os[1] + y * os[2] + x * os[3]] =
-              empty ? (EC_T)EC_STORE(0)
-                    : EC_FN(average)(p, EC_FN(sum_window)(p, plane, h, w),
-                                     (double)h->size * (double)w->size);
-        }
-    }
+    for (int64_t c = 0; c < p->channels; c++)
+      EC_FN(avg_plane)(p, (const EC_T *)p->from + n * is[0] + c * is[1],
+                       (EC_T *)p->to + n * os[0] + c * os[1]);
 }
 
 EC_CLONES static void EC_FN(add_channels)(const EC_T *x, size_t n, EC_FN(total) *restrict sums) {
@@ -56,24 +81,32 @@ EC_CLONES static void EC_FN(add_channels)(const EC_T *x, size_t n, EC_FN(total) 
 }
 
 /* All channels of one output position side by side. */
+static void EC_FN(avg_position)(const ec_pool *p, const EC_T *in, const ec_window *d,
+                                const ec_window *h, const ec_window *w, EC_FN(total) *sums) {
+  const int64_t *is = p->in_stride;
+  size_t channels = (size_t)p->channels;
+  memset(sums, 0, channels * sizeof *sums);
+  for (int64_t k = 0; k < d->count; k++)
+    for (int64_t i = 0; i < h->count; i++)
+      for (int64_t j = 0; j < w->count; j++)
+        EC_FN(add_channels)(in + (d->first + k) * is[2] + (h->first + i) * is[3] +
+                                (w->first + j) * is[4],
+                            channels, sums);
+}
+
 static void EC_FN(avg_channels)(const ec_pool *p, void *scratch) {
   const int64_t *is = p->in_stride, *os = p->out_stride;
+  const ec_pool_axis *a = p->axis;
   EC_FN(total) *sums = scratch;
-  size_t channels = (size_t)p->channels;
   for (int64_t n = 0; n < p->batch; n++)
-    for (int64_t y = 0; y < p->axis[0].out; y++)
-      for (int64_t x = 0; x < p->axis[1].out; x++) {
-        const ec_window *h = &p->axis[0].windows[y], *w = &p->axis[1].windows[x];
-        bool empty = h->count == 0 || w->count == 0;
-        double size = empty ? 1 : (double)h->size * (double)w->size;
-        memset(sums, 0, channels * sizeof *sums);
-        for (int64_t i = 0; i < h->count; i++)
-          for (int64_t j = 0; j < w->count; j++)
-            EC_FN(add_channels)((const EC_T *)p->in + n * is[0] + (h->first + i) * is[2] +
-                                    (w->first + j) * is[3],
-                                channels, sums);
-        EC_T *out = (EC_T *)p->out + n * os[0] + y * os[2] + x * os[3];
-        for (size_t c = 0; c < channels; c++)
-          out[(int64_t)c * os[1]] = EC_FN(average)(p, sums[c], size);
-      }
+    for (int64_t z = 0; z < a[0].out; z++)
+      for (int64_t y = 0; y < a[1].out; y++)
+        for (int64_t x = 0; x < a[2].out; x++) {
+          const ec_window *d = &a[0].windows[z], *h = &a[1].windows[y], *w = &a[2].windows[x];
+          double size = w->count ? EC_FN(crossing)(d, h) * (double)w->size : 0;
+          EC_FN(avg_position)(p, (const EC_T *)p->from + n * is[0], d, h, w, sums);
+          EC_T *out = (EC_T *)p->to + n * os[0] + z * os[2] + y * os[3] + x * os[4];
+          for (int64_t c = 0; c < p->channels; c++)
+            out[c * os[1]] = EC_FN(average)(p, sums[c], size == 0 ? 1 : size);
+        }
 }

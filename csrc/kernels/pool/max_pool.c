@@ -1,4 +1,4 @@
-/* max_pool2d_with_indices. */
+/* max_pool with indices, adaptive_max_pool in two and three dimensions. */
 #include <string.h>
 
 #include "core/simd.h"
@@ -23,26 +23,26 @@ typedef void (*max_fn)(const ec_pool *p, void *scratch);
 static const max_fn planes[EC_DTYPE_COUNT] = ROWS(max_planes);
 static const max_fn channels[EC_DTYPE_COUNT] = ROWS(max_channels);
 
-enum { SELF, KERNEL, STRIDE, PADDING, DILATION, CEIL_MODE, OUT, INDICES };
+void ec_pool_max_planes(const ec_pool *p) { planes[p->dtype](p, NULL); }
 
-ec_status ec_op_max_pool2d_with_indices_out(ec_call *c) {
-  static const ec_pool_args args = {KERNEL, STRIDE, PADDING, DILATION, CEIL_MODE, OUT};
-  ec_pool p = {.divisor = 0};
-  EC_TRY(ec_call_check_dtype(c, SELF, EC_SET_CLASSIC));
-  EC_TRY(ec_call_check_same_dtype(c, OUT, SELF));
-  EC_TRY(ec_call_check_dtype(c, INDICES, EC_BIT(EC_INT64)));
-  EC_TRY(ec_pool_read(c, &args, &p));
-  EC_TRY(ec_pool_resize(c, &p, OUT));
-  EC_TRY(ec_pool_resize(c, &p, INDICES));
-  if (ec_arg_tensor(c, OUT)->numel == 0) return EC_OK;
-  EC_TRY(ec_pool_windows(c, &p, false));
-  p.out = ec_arg_tensor(c, OUT)->data;
-  p.indices = ec_arg_tensor(c, INDICES)->data;
-  ec_pool_strides(ec_arg_tensor(c, OUT), p.out_stride);
-  ec_pool_strides(ec_arg_tensor(c, INDICES), p.index_stride);
+/* Whether positions of a plane fit the fast loop's indices. */
+static bool is_small(const ec_pool *p) {
+  const ec_pool_axis *a = p->axis;
+  return a[0].in <= INT32_MAX / a[1].in && a[0].in * a[1].in <= INT32_MAX / a[2].in;
+}
+
+static ec_status run(ec_call *c, const ec_pool_args *args) {
+  ec_pool p;
+  EC_TRY(ec_pool_input(c, args, &p));
+  EC_TRY((args->kernel ? ec_pool_read : ec_pool_read_size)(c, args, &p));
+  EC_TRY(ec_pool_resize(c, args, &p, args->out));
+  EC_TRY(ec_pool_resize(c, args, &p, args->indices));
+  if (ec_arg_tensor(c, args->out)->numel == 0) return EC_OK;
+  EC_TRY(ec_pool_windows(c, args, &p));
+  ec_pool_take(c, args, &p);
   bool inner = p.in_stride[1] == 1 && p.channels >= 4 && !c->reference;
-  if (!inner || p.axis[0].in > INT32_MAX / p.axis[1].in) {
-    planes[p.dtype](&p, NULL);
+  if (!inner || !is_small(&p)) {
+    ec_pool_max_planes(&p);
     return EC_OK;
   }
   void *scratch;
@@ -50,3 +50,20 @@ ec_status ec_op_max_pool2d_with_indices_out(ec_call *c) {
   channels[p.dtype](&p, scratch);
   return EC_OK;
 }
+
+static ec_status max_pool(ec_call *c, size_t axes) {
+  return run(c, &(ec_pool_args){.axes = axes, .kernel = 1, .stride = 2, .padding = 3,
+                                .dilation = 4, .ceil_mode = 5, .out = 6, .indices = 7});
+}
+
+ec_status ec_op_max_pool2d_with_indices_out(ec_call *c) { return max_pool(c, 2); }
+
+ec_status ec_op_max_pool3d_with_indices_out(ec_call *c) { return max_pool(c, 3); }
+
+static ec_status adaptive(ec_call *c, size_t axes) {
+  return run(c, &(ec_pool_args){.axes = axes, .size = 1, .out = 2, .indices = 3});
+}
+
+ec_status ec_op_adaptive_max_pool2d_out(ec_call *c) { return adaptive(c, 2); }
+
+ec_status ec_op_adaptive_max_pool3d_out(ec_call *c) { return adaptive(c, 3); }

@@ -8,26 +8,62 @@ static inline bool EC_FN(better)(EC_C v, EC_C best) {
 #endif
 }
 
-/* The largest of one window and where it is. */
-static inline void EC_FN(max_window)(const ec_pool *p, const EC_T *plane, const ec_window *h,
-                                     const ec_window *w, EC_T *out, int64_t *index) {
-  int64_t down = h->step * p->in_stride[2], right = w->step * p->in_stride[3];
-  const EC_T *row = plane + h->first * p->in_stride[2] + w->first * p->in_stride[3];
-  EC_C best = (EC_C)EC_LOWEST;
-  int64_t at = 0, found = 0; /* steps of the window, row-major */
-  for (int64_t i = 0; i < h->count; i++, row += down) {
+/* Where an element stands in its plane, row-major. */
+static inline int64_t EC_FN(position)(const ec_pool *p, int64_t z, int64_t y, int64_t x) {
+  return (z * p->axis[1].in + y) * p->axis[2].in + x;
+}
+
+/* The largest so far, and where it is. */
+typedef struct EC_FN(found) {
+  EC_C best;
+  int64_t at;
+} EC_FN(found);
+
+/* One slice of a window from its first element on, which is the plane's element `at`. */
+static inline void EC_FN(max_slice)(const ec_pool *p, const EC_T *row, int64_t at,
+                                    const ec_window *h, const ec_window *w, EC_FN(found) * found) {
+  int64_t down = h->step * p->in_stride[3], right = w->step * p->in_stride[4];
+  int64_t next = h->step * p->axis[2].in;
+  EC_C best = found->best;
+  int64_t best_at = found->at;
+  for (int64_t i = 0; i < h->count; i++, row += down, at += next) {
     const EC_T *x = row;
-    for (int64_t j = 0; j < w->count; j++, x += right, at++) {
+    for (int64_t j = 0; j < w->count; j++, x += right) {
       EC_C v = EC_LOAD(*x);
       bool better = EC_FN(better)(v, best);
       best = better ? v : best;
-      found = better ? at : found;
+      best_at = better ? at + j * w->step : best_at;
     }
   }
-  int64_t columns = w->count ? w->count : 1;
-  *out = (EC_T)EC_STORE(best);
-  *index = (h->first + found / columns * h->step) * p->axis[1].in + w->first +
-           found % columns * w->step;
+  *found = (EC_FN(found)){best, best_at};
+}
+
+/* One row of outputs, all of the same depth and height. */
+static void EC_FN(max_row)(const ec_pool *p, const EC_T *plane, const ec_window *d,
+                           const ec_window *h, EC_T *out, int64_t *index) {
+  int64_t deep = p->in_stride[2], size = p->axis[1].in * p->axis[2].in;
+  plane += d->first * deep + h->first * p->in_stride[3];
+  int64_t first = EC_FN(position)(p, d->first, h->first, 0);
+  for (int64_t i = 0; i < p->axis[2].out; i++) {
+    const ec_window *w = &p->axis[2].windows[i];
+    const EC_T *x = plane + w->first * p->in_stride[4];
+    EC_FN(found) found = {(EC_C)EC_LOWEST, first + w->first};
+    if (d->count) EC_FN(max_slice)(p, x, first + w->first, h, w, &found);
+    for (int64_t k = 1; k < d->count; k++)
+      EC_FN(max_slice)(p, x + k * d->step * deep, first + k * d->step * size + w->first, h, w,
+                       &found);
+    out[i * p->out_stride[4]] = (EC_T)EC_STORE(found.best);
+    index[i * p->index_stride[4]] = found.at;
+  }
+}
+
+static void EC_FN(max_plane)(const ec_pool *p, const EC_T *plane, EC_T *out, int64_t *index) {
+  const ec_pool_axis *a = p->axis;
+  const int64_t *os = p->out_stride, *xs = p->index_stride;
+  for (int64_t z = 0; z < a[0].out; z++)
+    for (int64_t y = 0; y < a[1].out; y++)
+      EC_FN(max_row)(p, plane, &a[0].windows[z], &a[1].windows[y], out + z * os[2] + y * os[3],
+                     index + z * xs[2] + y * xs[3]);
 }
 
 /* Every plane by itself. */
@@ -35,57 +71,63 @@ static void EC_FN(max_planes)(const ec_pool *p, void *scratch) {
   (void)scratch;
   const int64_t *is = p->in_stride, *os = p->out_stride, *xs = p->index_stride;
   for (int64_t n = 0; n < p->batch; n++)
-    for (int64_t c = 0; c < p->channels; c++) {
-      const EC_T *plane = (const EC_T *)p->in + n * is[0] + c * is[1];
-      for (int64_t h = 0; h < p->axis[0].out; h++)
-        for (int64_t w = 0; w < p->axis[1].out; w++)
-          EC_FN(max_window)(p, plane, &p->axis[0].windows[h], &p->axis[1].windows[w],
-                            (EC_T *)p->out + n * os[0] + c * os[1] + h * os[2] + w * os[3],
-                            p->indices + n * xs[0] + c * xs[1] + h * xs[2] + w * xs[3]);
-    }
+    for (int64_t c = 0; c < p->channels; c++)
+      EC_FN(max_plane)(p, (const EC_T *)p->from + n * is[0] + c * is[1],
+                       (EC_T *)p->to + n * os[0] + c * os[1], p->indices + n * xs[0] + c * xs[1]);
 }
 
 /* One element of the window for all channels, which are contiguous. */
-EC_CLONES static void EC_FN(max_tap)(const EC_T *x, size_t n, int32_t tap, EC_C *restrict best,
+EC_CLONES static void EC_FN(max_tap)(const EC_T *x, size_t n, int32_t at, EC_C *restrict best,
                                      int32_t *restrict found) {
   for (size_t c = 0; c < n; c++) {
     EC_C v = EC_LOAD(x[c]);
     bool better = EC_FN(better)(v, best[c]);
     best[c] = better ? v : best[c];
-    found[c] = better ? tap : found[c];
+    found[c] = better ? at : found[c];
   }
 }
 
-/* All channels of one output position; `found` counts elements of the window. */
-static void EC_FN(max_position)(const ec_pool *p, const EC_T *in, const ec_window *h,
-                                const ec_window *w, EC_C *best, int32_t *found) {
+/* All channels of one output position. */
+static void EC_FN(max_position)(const ec_pool *p, const EC_T *in, const ec_window *d,
+                                const ec_window *h, const ec_window *w, EC_C *best,
+                                int32_t *found) {
+  const int64_t *is = p->in_stride;
   size_t channels = (size_t)p->channels;
-  int32_t tap = 0;
+  int32_t first = (int32_t)EC_FN(position)(p, d->first, h->first, w->first);
   for (size_t c = 0; c < channels; c++) best[c] = (EC_C)EC_LOWEST;
-  memset(found, 0, channels * sizeof *found);
-  for (int64_t i = 0; i < h->count; i++)
-    for (int64_t j = 0; j < w->count; j++)
-      EC_FN(max_tap)(in + (h->first + i * h->step) * p->in_stride[2] +
-                         (w->first + j * w->step) * p->in_stride[3],
-                     channels, tap++, best, found);
+  for (size_t c = 0; c < channels; c++) found[c] = first;
+  for (int64_t k = 0; k < d->count; k++)
+    for (int64_t i = 0; i < h->count; i++)
+      for (int64_t j = 0; j < w->count; j++) {
+        int64_t z = d->first + k * d->step, y = h->first + i * h->step, x = w->first + j * w->step;
+        EC_FN(max_tap)(in + z * is[2] + y * is[3] + x * is[4], channels,
+                       (int32_t)EC_FN(position)(p, z, y, x), best, found);
+      }
+}
+
+/* Writes what was found at one output position. */
+static void EC_FN(max_store)(const ec_pool *p, const EC_C *best, const int32_t *found, EC_T *out,
+                             int64_t *index) {
+  int64_t os = p->out_stride[1], xs = p->index_stride[1];
+  for (int64_t c = 0; c < p->channels; c++) {
+    out[c * os] = (EC_T)EC_STORE(best[c]);
+    index[c * xs] = found[c];
+  }
 }
 
 static void EC_FN(max_channels)(const ec_pool *p, void *scratch) {
   const int64_t *is = p->in_stride, *os = p->out_stride, *xs = p->index_stride;
+  const ec_pool_axis *a = p->axis;
   int32_t *found = scratch;
   EC_C *best = (EC_C *)(void *)(found + (p->channels + 15) / 16 * 16);
   for (int64_t n = 0; n < p->batch; n++)
-    for (int64_t y = 0; y < p->axis[0].out; y++)
-      for (int64_t x = 0; x < p->axis[1].out; x++) {
-        const ec_window *h = &p->axis[0].windows[y], *w = &p->axis[1].windows[x];
-        EC_FN(max_position)(p, (const EC_T *)p->in + n * is[0], h, w, best, found);
-        EC_T *out = (EC_T *)p->out + n * os[0] + y * os[2] + x * os[3];
-        int64_t *index = p->indices + n * xs[0] + y * xs[2] + x * xs[3];
-        int64_t columns = w->count ? w->count : 1;
-        for (int64_t c = 0; c < p->channels; c++) {
-          out[c * os[1]] = (EC_T)EC_STORE(best[c]);
-          index[c * xs[1]] = (h->first + found[c] / columns * h->step) * p->axis[1].in + w->first +
-                             found[c] % columns * w->step;
+    for (int64_t z = 0; z < a[0].out; z++)
+      for (int64_t y = 0; y < a[1].out; y++)
+        for (int64_t x = 0; x < a[2].out; x++) {
+          EC_FN(max_position)(p, (const EC_T *)p->from + n * is[0], &a[0].windows[z],
+                              &a[1].windows[y], &a[2].windows[x], best, found);
+          EC_FN(max_store)(p, best, found,
+                           (EC_T *)p->to + n * os[0] + z * os[2] + y * os[3] + x * os[4],
+                           p->indices + n * xs[0] + z * xs[2] + y * xs[3] + x * xs[4]);
         }
-      }
 }

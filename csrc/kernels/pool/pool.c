@@ -5,16 +5,21 @@
 
 #include "core/checked.h"
 
-/* One or two numbers for the two axes. An empty list gives false in `*given`. */
-static ec_status read_pair(ec_call *c, size_t i, int64_t least, int64_t pair[2], bool *given) {
+static ec_pool_axis *first_axis(ec_pool *p) { return &p->axis[EC_POOL_AXES - p->axes]; }
+
+/* One number for all axes, or one for each. An empty list gives false in `*given`. */
+static ec_status read_list(ec_call *c, size_t i, size_t axes, int64_t least, int64_t *values,
+                           bool *given) {
   ec_ints list;
   EC_TRY(ec_arg_ints(c, i, &list));
   *given = list.n > 0;
   if (!*given) return EC_OK;
-  if (list.n > 2) return ec_call_fail(c, i, "%zu numbers, expected 1 or 2", list.n);
-  for (size_t d = 0; d < 2; d++) {
-    pair[d] = list.v[list.n == 2 ? d : 0];
-    if (pair[d] >= least) continue;
+  if (list.n != 1 && list.n != axes)
+    return ec_call_fail(c, i, "%zu numbers, expected 1%s", list.n,
+                        axes == 1 ? "" : axes == 2 ? " or 2" : " or 3");
+  for (size_t d = 0; d < axes; d++) {
+    values[d] = list.v[list.n == axes ? d : 0];
+    if (values[d] >= least) continue;
     char text[EC_SHAPE_TEXT];
     return ec_call_fail(c, i, "found %s, expected %s numbers",
                         ec_shape_text(list.v, list.n, text, sizeof text),
@@ -23,30 +28,51 @@ static ec_status read_pair(ec_call *c, size_t i, int64_t least, int64_t pair[2],
   return EC_OK;
 }
 
-ec_status ec_pool_input(ec_call *c, ec_pool *p) {
-  const ec_tensor *t = ec_arg_tensor(c, 0);
-  EC_TRY(ec_call_check_rank(c, 0, 3, 4));
-  size_t lead = t->rank - 3u;
-  for (size_t d = lead; d < t->rank; d++) {
+static ec_status check_dtypes(ec_call *c, const ec_pool_args *args) {
+  EC_TRY(ec_call_check_dtype(c, args->self, c->op->dtypes));
+  EC_TRY(ec_call_check_same_dtype(c, args->out, args->self));
+  if (args->samples) EC_TRY(ec_call_check_same_dtype(c, args->samples, args->self));
+  return args->indices ? ec_call_check_dtype(c, args->indices, EC_BIT(EC_INT64)) : EC_OK;
+}
+
+ec_status ec_pool_input(ec_call *c, const ec_pool_args *args, ec_pool *p) {
+  const ec_tensor *t = ec_arg_tensor(c, args->self);
+  *p = (ec_pool){.dtype = ec_tensor_dtype(t), .axes = args->axes};
+  EC_TRY(check_dtypes(c, args));
+  EC_TRY(ec_call_check_rank(c, args->self, args->axes + 1, args->axes + 2));
+  size_t lead = t->rank - args->axes;
+  p->batch = lead == 2 ? t->sizes[0] : 1;
+  p->channels = t->sizes[lead - 1];
+  for (size_t d = 0; d < EC_POOL_AXES; d++)
+    p->axis[d] = (ec_pool_axis){.in = 1, .out = 1, .kernel = 1, .stride = 1, .dilation = 1};
+  for (size_t d = 0; d < args->axes; d++) first_axis(p)[d].in = t->sizes[lead + d];
+  bool any_channels = !args->kernel && !args->indices && args->axes < 3; /* as in eager */
+  for (size_t d = any_channels ? lead : lead - 1; d < t->rank; d++) {
     char text[EC_SHAPE_TEXT];
     if (t->sizes[d] == 0)
-      return ec_call_fail(c, 0, "shape %s, expected no 0 except for the batch",
+      return ec_call_fail(c, args->self, "shape %s, expected no 0 except for the batch",
                           ec_shape_text(t->sizes, t->rank, text, sizeof text));
   }
-  p->dtype = ec_tensor_dtype(t);
-  p->reference = c->reference;
-  p->batch = lead ? t->sizes[0] : 1;
-  p->channels = t->sizes[lead];
-  p->axis[0].in = t->sizes[lead + 1];
-  p->axis[1].in = t->sizes[lead + 2];
-  p->in = t->data;
-  ec_pool_strides(t, p->in_stride);
   return EC_OK;
 }
 
-void ec_pool_strides(const ec_tensor *t, int64_t strides[4]) {
-  strides[0] = t->rank == 4 ? t->strides[0] : 0;
-  for (size_t d = 1; d < 4; d++) strides[d] = t->strides[t->rank + d - 4];
+void ec_pool_strides(const ec_pool *p, const ec_tensor *t, int64_t strides[EC_POOL_RANK]) {
+  size_t lead = t->rank - p->axes;
+  for (size_t d = 0; d < EC_POOL_RANK; d++) strides[d] = 0;
+  if (lead == 2) strides[0] = t->strides[0];
+  strides[1] = t->strides[lead - 1];
+  for (size_t d = 0; d < p->axes; d++)
+    strides[EC_POOL_RANK - p->axes + d] = t->strides[lead + d];
+}
+
+void ec_pool_take(ec_call *c, const ec_pool_args *args, ec_pool *p) {
+  p->from = ec_arg_tensor(c, args->self)->data;
+  p->to = ec_arg_tensor(c, args->out)->data;
+  ec_pool_strides(p, ec_arg_tensor(c, args->self), p->in_stride);
+  ec_pool_strides(p, ec_arg_tensor(c, args->out), p->out_stride);
+  if (!args->indices) return;
+  p->indices = ec_arg_tensor(c, args->indices)->data;
+  ec_pool_strides(p, ec_arg_tensor(c, args->indices), p->index_stride);
 }
 
 /* The number of windows; false where a number leaves int64. */
@@ -66,17 +92,18 @@ static bool count_windows(ec_pool_axis *a, bool ceil_mode) {
 }
 
 ec_status ec_pool_read(ec_call *c, const ec_pool_args *args, ec_pool *p) {
-  int64_t kernel[2], stride[2], padding[2] = {0, 0}, dilation[2] = {1, 1};
+  size_t n = args->axes;
+  int64_t kernel[EC_POOL_AXES], stride[EC_POOL_AXES], padding[EC_POOL_AXES] = {0, 0, 0},
+      dilation[EC_POOL_AXES] = {1, 1, 1};
   bool given;
-  EC_TRY(ec_pool_input(c, p));
-  EC_TRY(read_pair(c, args->kernel, 1, kernel, &given));
-  if (!given) return ec_call_fail(c, args->kernel, "found (), expected 1 or 2 numbers");
-  EC_TRY(read_pair(c, args->stride, 1, stride, &given));
-  EC_TRY(read_pair(c, args->padding, 0, padding, &(bool){false}));
-  if (args->dilation) EC_TRY(read_pair(c, args->dilation, 1, dilation, &(bool){false}));
+  EC_TRY(read_list(c, args->kernel, n, 1, kernel, &given));
+  if (!given) return ec_call_fail(c, args->kernel, "found (), expected 1 to %zu numbers", n);
+  EC_TRY(read_list(c, args->stride, n, 1, stride, &given));
+  EC_TRY(read_list(c, args->padding, n, 0, padding, &(bool){false}));
+  if (args->dilation) EC_TRY(read_list(c, args->dilation, n, 1, dilation, &(bool){false}));
   bool ceil_mode = ec_arg_bool(c, args->ceil_mode);
-  for (size_t d = 0; d < 2; d++) {
-    ec_pool_axis *a = &p->axis[d];
+  for (size_t d = 0; d < n; d++) {
+    ec_pool_axis *a = &first_axis(p)[d];
     a->kernel = kernel[d];
     a->stride = given ? stride[d] : kernel[d];
     a->padding = padding[d];
@@ -88,13 +115,40 @@ ec_status ec_pool_read(ec_call *c, const ec_pool_args *args, ec_pool *p) {
                         ", padding at most half of it",
                         a->kernel, a->padding, a->dilation, a->stride, a->in);
   }
-  return EC_OK;
+  if (!args->divisor || ec_arg_is_none(c, args->divisor)) return EC_OK;
+  p->divisor = ec_arg_int(c, args->divisor);
+  if (p->divisor) return EC_OK;
+  return ec_call_fail(c, args->divisor, "found 0, expected another number or None");
 }
 
-ec_status ec_pool_resize(ec_call *c, const ec_pool *p, size_t i) {
-  size_t rank = ec_arg_tensor(c, 0)->rank;
-  int64_t sizes[4] = {p->batch, p->channels, p->axis[0].out, p->axis[1].out};
-  return ec_call_resize(c, i, rank, sizes + (4 - rank));
+ec_status ec_pool_read_size(ec_call *c, const ec_pool_args *args, ec_pool *p) {
+  ec_ints size;
+  EC_TRY(ec_arg_ints(c, args->size, &size));
+  bool fits = size.n == args->axes;
+  for (size_t d = 0; fits && d < size.n; d++) {
+    fits = size.v[d] >= 0;
+    first_axis(p)[d].out = size.v[d];
+  }
+  char text[EC_SHAPE_TEXT];
+  if (fits) return EC_OK;
+  return ec_call_fail(c, args->size, "found %s, expected %zu numbers, not negative",
+                      ec_shape_text(size.v, size.n, text, sizeof text), args->axes);
+}
+
+size_t ec_pool_sizes(const ec_call *c, const ec_pool_args *args, const ec_pool *p,
+                     int64_t *sizes) {
+  size_t rank = ec_arg_tensor(c, args->self)->rank, lead = rank - args->axes;
+  if (lead == 2) sizes[0] = p->batch;
+  sizes[lead - 1] = p->channels;
+  for (size_t d = 0; d < args->axes; d++)
+    sizes[lead + d] = p->axis[EC_POOL_AXES - args->axes + d].out;
+  return rank;
+}
+
+ec_status ec_pool_resize(ec_call *c, const ec_pool_args *args, const ec_pool *p, size_t i) {
+  int64_t sizes[EC_POOL_RANK];
+  size_t rank = ec_pool_sizes(c, args, p, sizes);
+  return ec_call_resize(c, i, rank, sizes);
 }
 
 /* The window of output `o`. */
@@ -111,11 +165,29 @@ static ec_window window(const ec_pool_axis *a, int64_t o, bool include_padding) 
   return w;
 }
 
-ec_status ec_pool_windows(ec_call *c, ec_pool *p, bool include_padding) {
-  for (size_t d = 0; d < 2; d++) {
+/* Windows that cover the input evenly: output o of n reads floor(o in / n) to
+ * ceil((o + 1) in / n), found by adding up in / n and its remainder. */
+static void adaptive_windows(ec_pool_axis *a) {
+  if (a->out == 0) return;
+  int64_t whole = a->in / a->out, part = a->in % a->out, next = 0, rest = 0;
+  for (int64_t o = 0; o < a->out; o++) {
+    int64_t first = next;
+    rest += part;
+    next += whole + (rest >= a->out);
+    if (rest >= a->out) rest -= a->out;
+    int64_t size = next + (rest > 0) - first;
+    a->windows[o] = (ec_window){first, size, 1, size};
+  }
+}
+
+ec_status ec_pool_windows(ec_call *c, const ec_pool_args *args, ec_pool *p) {
+  bool include_padding = args->include_pad && ec_arg_bool(c, args->include_pad);
+  for (size_t d = 0; d < EC_POOL_AXES; d++) {
     ec_pool_axis *a = &p->axis[d];
     EC_TRY(ec_call_scratch(c, (size_t)a->out, sizeof *a->windows, &a->windows));
-    for (int64_t o = 0; o < a->out; o++) a->windows[o] = window(a, o, include_padding);
+    if (!args->kernel) adaptive_windows(a);
+    for (int64_t o = 0; args->kernel && o < a->out; o++)
+      a->windows[o] = window(a, o, include_padding);
   }
   return EC_OK;
 }

@@ -1,9 +1,12 @@
-/* Pooling over windows of two dimensions. Each axis has a table of windows, one for each output,
- * so that padding, dilation, ceil_mode and adaptive windows end where the tables are made. */
+/* Pooling over windows of one to three dimensions. Each axis has a table of windows, one for each
+ * output, so that padding, dilation, ceil_mode, adaptive and random windows end where the tables
+ * are made; axes that a call does not have are of size 1. */
 #ifndef EC_KERNELS_POOL_POOL_H
 #define EC_KERNELS_POOL_POOL_H
 
 #include "kernels/call.h"
+
+enum { EC_POOL_AXES = 3, EC_POOL_RANK = EC_POOL_AXES + 2 };
 
 /* The part of a window that lies inside the input: positions first, first + step, ... */
 typedef struct ec_window {
@@ -17,37 +20,52 @@ typedef struct ec_pool_axis {
   ec_window *windows; /* one for each output */
 } ec_pool_axis;
 
+/* Strides, in elements: batch, channel, depth, height, width. */
 typedef struct ec_pool {
   ec_dtype dtype;
-  bool reference;
+  size_t axes; /* that the operator has: the last ones of `axis` */
   int64_t batch, channels;
-  ec_pool_axis axis[2];
-  int64_t in_stride[4], out_stride[4]; /* batch, channel, height, width, in elements */
-  const void *in;
-  void *out;
-  int64_t *indices; /* of max pooling; laid out by index_stride */
-  int64_t index_stride[4];
-  int64_t divisor;  /* of average pooling: 0: the window's size */
+  ec_pool_axis axis[EC_POOL_AXES];
+  int64_t in_stride[EC_POOL_RANK], out_stride[EC_POOL_RANK];
+  const void *from; /* what is pooled; backward: gradients of the results */
+  void *to;         /* results; backward: gradients of what was pooled */
+  int64_t *indices; /* of max pooling, in the plane; laid out by index_stride */
+  int64_t index_stride[EC_POOL_RANK];
+  int64_t divisor; /* of average pooling: 0: the window's size */
 } ec_pool;
 
-/* Where the list arguments stand in the schema; 0: there is none. */
+/* Where arguments stand in the schema; 0 (but for `self`): there is none. Without a kernel the
+ * windows cover the input evenly. */
 typedef struct ec_pool_args {
-  size_t kernel, stride, padding, dilation, ceil_mode, out;
+  size_t axes, self, kernel, stride, padding, dilation, ceil_mode, include_pad, divisor;
+  size_t size, samples, indices, out;
 } ec_pool_args;
 
-/* Reads and checks argument 0 and the lists; output sizes are in p->axis afterwards. */
+/* Checks dtypes and the rank of `self`, whose spatial sizes may not be 0, and takes its sizes. */
+ec_status ec_pool_input(ec_call *c, const ec_pool_args *args, ec_pool *p);
+
+/* Reads and checks the lists of a pooling; output sizes are in p->axis afterwards. */
 ec_status ec_pool_read(ec_call *c, const ec_pool_args *args, ec_pool *p);
 
-/* Checks argument 0, of rank 3 or 4 with only the batch allowed to be 0, and takes its sizes. */
-ec_status ec_pool_input(ec_call *c, ec_pool *p);
+/* Reads `size`, exactly one number for each axis, into the axes' `out`. */
+ec_status ec_pool_read_size(ec_call *c, const ec_pool_args *args, ec_pool *p);
 
-/* Resizes output `i` to the pooled shape. */
-ec_status ec_pool_resize(ec_call *c, const ec_pool *p, size_t i);
+/* The pooled shape: its rank; `sizes` has room for EC_POOL_RANK. */
+size_t ec_pool_sizes(const ec_call *c, const ec_pool_args *args, const ec_pool *p, int64_t *sizes);
 
-/* Fills the tables (scratch) of kernels that move by strides; include_padding: for averages. */
-ec_status ec_pool_windows(ec_call *c, ec_pool *p, bool include_padding);
+/* Resizes argument `i` to the pooled shape. */
+ec_status ec_pool_resize(ec_call *c, const ec_pool_args *args, const ec_pool *p, size_t i);
 
-/* Strides of a tensor of rank 3 or 4 by batch, channel, height, width. */
-void ec_pool_strides(const ec_tensor *t, int64_t strides[4]);
+/* Fills the tables (scratch), from the lists or evenly. */
+ec_status ec_pool_windows(ec_call *c, const ec_pool_args *args, ec_pool *p);
+
+/* Strides of a tensor of a batch or of one image. */
+void ec_pool_strides(const ec_pool *p, const ec_tensor *t, int64_t strides[EC_POOL_RANK]);
+
+/* Takes the memory of the results, resized before, and the input's. */
+void ec_pool_take(ec_call *c, const ec_pool_args *args, ec_pool *p);
+
+/* Max pooling of every plane, with no channels side by side: for windows of one plane's own. */
+void ec_pool_max_planes(const ec_pool *p);
 
 #endif
