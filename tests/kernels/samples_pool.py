@@ -37,7 +37,8 @@ def avg_pool(axes: int) -> Samples:
         for x in inputs(rng, dtype, axes):
             for divisor in ([7], [None]) if axes > 1 else ([], []):
                 yield [x, [2] * axes, [], [0] * axes, False, True, *divisor]
-                yield [x, [3, 2, 3][:axes], [2, 1, 2][:axes], [1, 0, 1][:axes], True, True, *divisor]
+                lists = [[3, 2, 3][:axes], [2, 1, 2][:axes], [1, 0, 1][:axes]]
+                yield [x, *lists, True, True, *divisor]
                 yield [x, [3], [2], [1], True, False, *divisor]
 
     return samples
