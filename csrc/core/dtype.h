@@ -36,6 +36,11 @@ enum {
   EC_SET_FLOATING_INT64 = EC_SET_FLOATING | 1u << EC_INT64,
   EC_SET_WIDE_INT64 = 1u << EC_FLOAT32 | 1u << EC_FLOAT64 | 1u << EC_INT64,
   EC_SET_FLOATING_UINT8 = EC_SET_FLOATING | 1u << EC_UINT8,
+  EC_SET_SINGLE = EC_SET_HALF | 1u << EC_FLOAT32,
+  EC_SET_QUANTIZED = 1u << EC_UINT8 | 1u << EC_INT8 | 1u << EC_INT16 | 1u << EC_UINT16 |
+                     1u << EC_INT32,
+  EC_SET_UINT8 = 1u << EC_UINT8,
+  EC_SET_BYTES = 1u << EC_UINT8 | 1u << EC_INT8,
   EC_SET_NONE = 0 /* for operators without tensors */
 };
 

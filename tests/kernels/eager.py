@@ -85,6 +85,10 @@ FUNCTIONAL = {
 
 def functional(name: str) -> Any:
     """torch's operator that returns what the out form `aten::...` writes."""
+    if name.startswith("quantized_decomposed::"):
+        import quantized_forms  # loads another library
+
+        return quantized_forms.functional(name)
     name = name.removeprefix("aten::")
     packet, _, overload = FUNCTIONAL.get(name, name).partition(".")
     if name not in FUNCTIONAL:

@@ -97,6 +97,7 @@ def run(pte: bytes, calls: list[tuple[str, list[Any]]]) -> list[Answer]:
 def serve() -> None:
     requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    import executorch.kernels.quantized  # noqa: F401  (registers its kernels)
     import executorch.runtime  # noqa: F401  (once, not in every child)
 
     while True:

@@ -19,7 +19,8 @@ import zoo
 from executorch_c import Runtime, operators
 
 NATURAL = {"aten::bitwise_": "int64", "aten::logical_": "bool", "aten::repeat_inter": "int64",
-           "aten::_fft_c": "complex64"}  # fmt: skip
+           "aten::_fft_c": "complex64",
+           "quantized_decomposed::deq": "int8", "quantized_decomposed::add": "uint8"}  # fmt: skip
 # Rows that the flow does not emit for their own functional form, and why.
 ELSEWHERE = {
     "aten::_local_scalar_dense": "a method that returns only a number cannot be planned",
@@ -54,9 +55,11 @@ ELSEWHERE = {
     "aten::tril.out": "decomposed: arange, le, where",
     "aten::var.out": "becomes var.correction_out",
     "aten::zeros.out": "becomes full",
+    "quantized_decomposed::add.out": "the pattern that it stands for; QuantFusionPass makes it",
 }
 NAMES = [row["name"] for row in operators()
-         if row["name"].startswith("aten::") and row["name"] in rows.tables()]  # fmt: skip
+         if row["name"].startswith(("aten::", "quantized_decomposed::"))
+         and row["name"] in rows.tables()]  # fmt: skip
 
 
 class Call(torch.nn.Module):

@@ -23,6 +23,34 @@ from executorch_c import Runtime
 
 FAMILIES = sorted({family for family, _ in rows.tables().values()})
 DTYPES = ["float32", "int64"]
+BYTES = ["int8", "uint8"]  # what quantized tensors are
+# Of quantized_decomposed.
+QUANTIZED_DIFFERS = {
+    "choose_qparams.Tensor_out": "computes in float64, scales at least a constant eps, overflow",
+    "choose_qparams_per_token_asymmetric.out": "scales computed in another order: a last place",
+    "dequantize_per_channel.out": "differences of integers do not wrap",
+    "dequantize_per_tensor.out": "float64 outputs are computed in float32",
+    "dequantize_per_token.out": "a zero point without dimensions widens the input's dtype",
+    "quantize_per_tensor.Tensor_out": "infinity and NaN",
+    "quantize_per_tensor.out": "infinity and NaN",
+    "quantize_per_token.out": "rounds before the zero point is added: other ties",
+}
+QUANTIZED_REFUSES = {
+    **{f"embedding_{bits}.{form}": "results of another dtype than the scales, int32 indices"
+       for bits in ("byte", "4bit", "2bit") for form in ("out", "dtype_out")},
+    "add.out": "inputs that broadcast, unused ranges outside of the dtype's",
+    "choose_qparams.Tensor_out": "int32",
+    "choose_qparams_per_token_asymmetric.out": "infinity, NaN, 0-d tensors",
+    "dequantize_per_channel.out": "most dtypes of zero points and results, uint8 as one",
+    "dequantize_per_tensor.Tensor_out": "scales of float32, other zero points than int64",
+    "dequantize_per_tensor.out": "unused ranges that are empty, no elements",
+    "dequantize_per_token.out": "other inputs than int8, other parameters than float32 and int64",
+    "mixed_linear.out": "zero points; no columns end the process (SIGFPE)",
+    "mixed_mm.out": "zero points",
+    "quantize_per_channel.out": "parameters that are not float64 and int64",
+    "quantize_per_tensor.Tensor_out": "parameters that are not float64 and int64",
+    "quantize_per_token.out": "parameters that are not float64 and int64",
+}  # fmt: skip
 # Operator -> what the official runtime gives instead of eager's result.
 DIFFERS = {
     "aten::bmm.out": "no products to sum: leaves the output as it was",
@@ -33,6 +61,7 @@ DIFFERS = {
     "aten::remainder.Scalar_out": "integers: the sign of the dividend, eager that of the divisor",
     "aten::remainder.Tensor_out": "integers: the sign of the dividend, eager that of the divisor",
     "aten::var_mean.correction_out": "one element: its mean is NaN",
+    **{f"quantized_decomposed::{n}": why for n, why in QUANTIZED_DIFFERS.items()},
     "executorch_prim::floordiv.Scalar": "0.0 by 0.0: infinite, NaN here (Python refuses it)",
 }
 # What is not written: it may be the right number by chance.
@@ -54,6 +83,7 @@ REFUSES = {
     "aten::scatter.value_out": "int32 indices",
     "aten::sym_size.int": "negative dims end the process",
     "aten::unfold_copy.out": "0-d tensors end the process",
+    **{f"quantized_decomposed::{n}": why for n, why in QUANTIZED_REFUSES.items()},
     "et_copy::_d2h_copy.out": "tensors of one device",
     "et_copy::_h2d_copy.out": "tensors of one device",
     **{f"executorch_prim::{n}.Scalar": "bools" for n in ("add", "mul", "neg", "sub", "truediv")},
@@ -111,7 +141,9 @@ def report(differs: dict[str, list], refuses: dict[str, list]) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_family(family: str, official_run: Run) -> None:
     names = sorted(name for name, (f, _) in rows.tables().items() if f == family)
-    ops, cases = rows.program(names, DTYPES, 8, contiguous=True)
+    ops, cases = rows.program(
+        names, [*DTYPES, *BYTES] if family == "quantized" else DTYPES, 8, contiguous=True
+    )
     cases = [case for case in cases if is_common(case)]
     pte = ops.build()
     inputs = [[np.copy(v, "K") if isinstance(v, np.ndarray) else v for v in ops.inputs[c.method]]

@@ -86,7 +86,7 @@ static void run_blocks(ec_iter *it, const route *routes, ec_point *p) {
       run_block(it, routes, p, &b, i, it->count - i < BLOCK ? it->count - i : BLOCK);
 }
 
-static void run(ec_tensor *out, ec_point *p) {
+void ec_point_apply(ec_tensor *out, ec_point *p) {
   ec_iter it;
   route routes[OPERANDS] = {
       route_between(p->work, p->logical == p->work ? p->work : p->logical, ec_tensor_dtype(out))};
@@ -126,7 +126,7 @@ ec_status ec_point_run(ec_call *c, size_t o, ec_point *p) {
   for (size_t k = 0; k < p->inputs; k++)
     EC_TRY(ec_call_broadcast(c, k, p->in[k].tensor, &rank, sizes));
   EC_TRY(ec_call_resize(c, o, rank, sizes));
-  run(out, p);
+  ec_point_apply(out, p);
   if (p->params.zero_division)
     return ec_fail(c->err, EC_INVALID_ARGUMENT, "integer division by zero");
   return EC_OK;

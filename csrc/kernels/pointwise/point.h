@@ -9,7 +9,7 @@
 #include "kernels/copy.h"
 #include "kernels/promote.h"
 
-enum { EC_POINT_INPUTS = 3, EC_POINT_PARAMS = 3 };
+enum { EC_POINT_INPUTS = 3, EC_POINT_PARAMS = 8 };
 
 /* Numbers that a loop needs (alpha, bounds, slopes); the loop takes the kind it computes in. */
 typedef struct ec_params {
@@ -59,6 +59,9 @@ ec_status ec_point_find(ec_call *c, ec_point_loops loops, ec_dtype logical, ec_p
 
 /* Checks the output's dtype, broadcasts, resizes argument `o`, and runs the loop. */
 ec_status ec_point_run(ec_call *c, size_t o, ec_point *p);
+
+/* Only runs the loop: `out` has the shape that the inputs broadcast to, and any dtype. */
+void ec_point_apply(ec_tensor *out, ec_point *p);
 
 /* The number given as argument `i`, where it fits the dtype as eager demands (fill, clamp, alpha:
  * integers do not wrap, except negative ones to unsigned dtypes; finite floats stay finite). */

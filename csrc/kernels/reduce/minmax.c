@@ -76,6 +76,21 @@ static ec_status run(ec_call *c, const extreme *e, ec_ints dims, bool keepdim, o
   return EC_OK;
 }
 
+static void extreme_of(const ec_call *c, const extreme *e, const ec_tensor *in, uint32_t mask,
+                       ec_tensor *out) {
+  ec_reduce_plan plan;
+  ec_reduce_loops loops = {
+      .init = e->init[in->dtype], .step = e->step[in->dtype], .finish = e->finish[in->dtype]};
+  ec_reduce_shape(&plan, in, mask, true);
+  ec_reduce_run(&plan, c, in, (ec_tensor *const[2]){out, NULL}, &loops, 1.0);
+}
+
+void ec_reduce_extremes(const ec_call *c, const ec_tensor *in, uint32_t mask, ec_tensor *low,
+                        ec_tensor *high) {
+  extreme_of(c, &minimum, in, mask, low);
+  extreme_of(c, &maximum, in, mask, high);
+}
+
 static ec_status over_dims(ec_call *c, const extreme *e) {
   ec_ints dims;
   EC_TRY(ec_arg_ints(c, 1, &dims));

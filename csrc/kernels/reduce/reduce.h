@@ -85,6 +85,11 @@ ec_status ec_reduce_cast(ec_call *c, ec_reduce_plan *p, ec_dtype dtype, const ec
  * when both are there and differ. */
 ec_status ec_reduce_dtype(ec_call *c, size_t dtype_arg, size_t out_arg, ec_dtype *dtype);
 
+/* amin and amax over the dimensions of the mask, into tensors of the input's dtype (no complex one)
+ * and of its shape with 1 in those dimensions. There must be elements to choose from. */
+void ec_reduce_extremes(const ec_call *c, const ec_tensor *in, uint32_t mask, ec_tensor *low,
+                        ec_tensor *high);
+
 /* Whether accumulating `in` directly gives what casting it to `out` first would give. */
 bool ec_reduce_direct(ec_dtype in, ec_dtype out);
 

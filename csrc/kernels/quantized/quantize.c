@@ -1,0 +1,168 @@
+/* quantize_* and dequantize_* by tensor, channel and token: arguments and their checks. */
+#include <inttypes.h>
+
+#include "kernels/quantized/affine.h"
+
+/* The input converted to float32 first. */
+static ec_status input_as_float32(ec_call *c, ec_affine *a) {
+  a->x = *ec_arg_tensor(c, 0);
+  a->as = EC_FLOAT32;
+  return ec_call_check_dtype(c, 0, EC_SET_SINGLE);
+}
+
+/* The input has the dtype of argument `i`, which quant_min and quant_max precede. */
+static ec_status input_as_told(ec_call *c, ec_affine *a, size_t i) {
+  a->x = *ec_arg_tensor(c, 0);
+  a->as = ec_tensor_dtype(&a->x);
+  if (ec_arg_int(c, i) == (int64_t)a->as) return EC_OK;
+  return ec_call_fail(c, 0, "dtype %s, expected what argument '%s' says", ec_dtype_name(a->as),
+                      c->op->args[i].name);
+}
+
+/* Checks that argument `out` has the dtype that argument `i` says (None: float32). */
+static ec_status check_out_dtype(ec_call *c, size_t i, size_t out) {
+  int64_t dtype = ec_arg_opt_int(c, i, EC_FLOAT32);
+  if (!ec_dtype_valid(dtype)) return ec_call_fail(c, i, "%" PRId64 " is no dtype", dtype);
+  return ec_call_check_dtype(c, out, EC_BIT(dtype));
+}
+
+/* ---- by tensor ------------------------------------------------------------------------------ */
+
+/* The only element of argument `i`: a float64, or an int64 where `s` says so. */
+static ec_status only_element(ec_call *c, size_t i, ec_scalar *s) {
+  const ec_tensor *t = ec_arg_tensor(c, i);
+  EC_TRY(ec_call_check_dtype(c, i, EC_SET_REALB));
+  if (t->numel != 1) return ec_call_fail(c, i, "%" PRId64 " elements, expected one", t->numel);
+  ec_dtype dtype = s->kind == EC_KIND_INT ? EC_INT64 : EC_FLOAT64;
+  ec_cast(dtype, ec_tensor_dtype(t))(1, (char *)&s->as, 0, t->data, 0);
+  return EC_OK;
+}
+
+/* Scale and zero point (arguments 1 and 2) as numbers of `dtype`; either may be a tensor. */
+static ec_status numbers(ec_call *c, ec_affine *a, ec_dtype dtype, bool inverse,
+                         ec_number held[2]) {
+  ec_scalar scale = {.kind = EC_KIND_DOUBLE}, zero = ec_arg_scalar(c, 2);
+  if (c->args[1]->kind == EC_KIND_TENSOR) {
+    bool whole = !ec_is_floating(ec_tensor_dtype(ec_arg_tensor(c, 2)));
+    zero.kind = whole ? EC_KIND_INT : EC_KIND_DOUBLE;
+    EC_TRY(only_element(c, 1, &scale));
+    EC_TRY(only_element(c, 2, &zero));
+  } else {
+    scale.as.d = ec_arg_double(c, 1);
+  }
+  if (inverse && scale.as.d == 0) return ec_call_fail(c, 1, "a scale of 0");
+  if (inverse) scale.as.d = 1.0 / scale.as.d;
+  a->scale = ec_affine_number(&held[0], dtype, scale);
+  a->zero = ec_affine_number(&held[1], dtype, zero);
+  return EC_OK;
+}
+
+ec_status ec_op_quantize_per_tensor_out(ec_call *c) {
+  ec_affine a = {0};
+  ec_number held[2];
+  EC_TRY(input_as_float32(c, &a));
+  EC_TRY(numbers(c, &a, EC_FLOAT32, true, held));
+  return ec_affine_quantize(c, &a, 3, false, 6);
+}
+
+ec_status ec_op_dequantize_per_tensor_out(ec_call *c) {
+  ec_affine a = {0};
+  ec_number held[2];
+  EC_TRY(input_as_told(c, &a, 5));
+  EC_TRY(ec_affine_check_dtype(c, 5));
+  EC_TRY(check_out_dtype(c, 6, 7));
+  EC_TRY(ec_call_check_dtype(c, 7, EC_SET_FLOATING));
+  a.as = ec_tensor_dtype(ec_arg_tensor(c, 7));
+  EC_TRY(numbers(c, &a, ec_work_dtype(a.as), false, held));
+  return ec_affine_dequantize(c, &a, 7);
+}
+
+/* ---- by channel ----------------------------------------------------------------------------- */
+
+/* Argument `i`, one number for each index of the axis or one for all, beside the input. */
+static ec_status along(ec_call *c, size_t i, const ec_tensor *x, size_t axis, ec_tensor *out) {
+  const ec_tensor *t = ec_arg_tensor(c, i);
+  EC_TRY(ec_call_check_dtype(c, i, EC_SET_REAL));
+  *out = ec_affine_along(t, x->rank, axis);
+  if (t->numel == x->sizes[axis] || t->numel == 1) return EC_OK;
+  return ec_call_fail(c, i, "%" PRId64 " elements, expected %" PRId64
+                      ", the size of dimension %zu of 'input'", t->numel, x->sizes[axis], axis);
+}
+
+/* Scales and zero points (arguments 1 and 2) along the axis (argument 3). */
+static ec_status channels(ec_call *c, ec_affine *a) {
+  size_t axis;
+  EC_TRY(ec_call_check_rank(c, 0, 1, EC_MAX_RANK));
+  EC_TRY(ec_call_wrap_dim(c, ec_arg_int(c, 3), a->x.rank, &axis));
+  EC_TRY(ec_call_check_rank(c, 1, 1, EC_MAX_RANK));
+  EC_TRY(along(c, 1, &a->x, axis, &a->scale));
+  const ec_tensor *scale = ec_arg_tensor(c, 1), *zero = ec_arg_opt_tensor(c, 2);
+  if (scale->sizes[0] != scale->numel)
+    return ec_call_fail(c, 1, "several dimensions, expected a vector");
+  a->no_zero = !zero;
+  if (!zero) return EC_OK;
+  if (zero->numel != scale->numel)
+    return ec_call_fail(c, 2, "%" PRId64 " elements, expected %" PRId64 " as of '%s'", zero->numel,
+                        scale->numel, c->op->args[1].name);
+  return along(c, 2, &a->x, axis, &a->zero);
+}
+
+ec_status ec_op_quantize_per_channel_out(ec_call *c) {
+  ec_affine a = {0};
+  EC_TRY(input_as_float32(c, &a));
+  EC_TRY(channels(c, &a));
+  EC_TRY(ec_affine_invert(c, &a));
+  return ec_affine_quantize(c, &a, 4, false, 7);
+}
+
+ec_status ec_op_dequantize_per_channel_out(ec_call *c) {
+  ec_affine a = {0};
+  EC_TRY(input_as_told(c, &a, 6));
+  EC_TRY(ec_affine_check_range(c, 4));
+  EC_TRY(check_out_dtype(c, 7, 8));
+  EC_TRY(channels(c, &a));
+  return ec_affine_dequantize(c, &a, 8);
+}
+
+/* ---- by token ------------------------------------------------------------------------------- */
+
+/* Argument `i`, which broadcasts to the input. */
+static ec_status spread(ec_call *c, size_t i, const ec_tensor *x, ec_tensor *out) {
+  const ec_tensor *t = ec_arg_tensor(c, i);
+  char text[EC_SHAPE_TEXT], of[EC_SHAPE_TEXT];
+  EC_TRY(ec_call_check_dtype(c, i, EC_SET_REALB));
+  *out = *t;
+  if (ec_broadcasts_to(t->rank, t->sizes, x->rank, x->sizes)) return EC_OK;
+  return ec_call_fail(c, i, "shape %s, expected one that broadcasts to %s",
+                      ec_shape_text(t->sizes, t->rank, text, sizeof text),
+                      ec_shape_text(x->sizes, x->rank, of, sizeof of));
+}
+
+static ec_status tokens(ec_call *c, ec_affine *a) {
+  a->x = *ec_arg_tensor(c, 0);
+  a->as = ec_tensor_dtype(&a->x);
+  EC_TRY(ec_call_check_dtype(c, 0, EC_SET_REALB));
+  EC_TRY(spread(c, 1, &a->x, &a->scale));
+  return spread(c, 2, &a->x, &a->zero);
+}
+
+ec_status ec_op_quantize_per_token_out(ec_call *c) {
+  ec_affine a = {0};
+  EC_TRY(tokens(c, &a));
+  int64_t count = 1;
+  for (size_t d = 0; d + 1 < a.x.rank; d++) count *= a.x.sizes[d]; /* ec_numel checked a product */
+  for (size_t i = 1; i <= 2; i++)
+    if (ec_arg_tensor(c, i)->numel != count)
+      return ec_call_fail(c, i, "%" PRId64 " elements, expected one for each of %" PRId64 " rows",
+                          ec_arg_tensor(c, i)->numel, count);
+  EC_TRY(ec_affine_invert(c, &a));
+  return ec_affine_quantize(c, &a, 3, true, 6);
+}
+
+ec_status ec_op_dequantize_per_token_out(ec_call *c) {
+  ec_affine a = {0};
+  EC_TRY(tokens(c, &a));
+  for (size_t i = 0; i < 3; i++) EC_TRY(ec_call_check_dtype(c, i, EC_SET_REAL));
+  EC_TRY(check_out_dtype(c, 6, 7));
+  return ec_affine_dequantize(c, &a, 7);
+}
