@@ -135,6 +135,41 @@ def cumsum(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     yield [array(rng, (3, 4), dtype), 0, DType("complex64" if dtype in COMPLEX else "int16")]
 
 
+def cumprod(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for self, dim, to in cumsum(rng, dtype):
+        yield [one(self), dim, to]
+
+
+def logcumsumexp(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for shape, order in LAYOUTS:
+        for d in range(-len(shape), max(len(shape), 1)):
+            a = array(rng, shape, dtype, order)
+            if "float" in dtype and a.size > 2 and d % 2:
+                a[rng.random(shape) < 0.2] = -np.inf
+                a[rng.random(shape) < 0.01] = np.inf
+                a = nans(rng, a)
+            yield [a, d]
+
+
+def running(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for shape, order in LAYOUTS:
+        for d in range(-len(shape), max(len(shape), 1)):
+            a = array(rng, shape, dtype, order)
+            yield [nans(rng, a) if d % 2 else a, d]
+
+
+def dist(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for a, b, order in (
+        ((3, 4), (3, 4), None), ((3, 1), (4,), None), ((), (7,), None), ((), (), None),
+        ((2, 300), (2, 300), (1, 0)), ((0, 2), (2,), None),
+    ):  # fmt: skip
+        of_none = (2, 0, 1, 1.5)
+        for p in of_none if 0 in a else (*of_none, 3, -1, float("inf"), -float("inf")):
+            yield [array(rng, a, dtype, order), array(rng, b, dtype), p]
+    yield [array(rng, (3,), dtype), array(rng, (3,), "complex64"), 2]
+    yield [nans(rng, array(rng, (90,), dtype)), array(rng, (90,), dtype), float("inf")]
+
+
 def var(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for i, (self, dims, keepdim) in enumerate(over_dims([])(rng, dtype)):
         yield [self, dims, bool(i % 3), keepdim]
@@ -165,6 +200,11 @@ SAMPLES: dict[str, Samples] = {
     "aten::prod.out": prod_all,
     "aten::prod.int_out": prod_dim,
     "aten::cumsum.out": cumsum,
+    "aten::cumprod.out": cumprod,
+    "aten::logcumsumexp.out": logcumsumexp,
+    "aten::cummax.out": running,
+    "aten::cummin.out": running,
+    "aten::dist.out": dist,
     "aten::var.out": var,
     "aten::var.correction_out": var_correction,
     "aten::var_mean.correction_out": var_correction,

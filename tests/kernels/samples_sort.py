@@ -152,6 +152,63 @@ def unique_consecutive(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         yield [a, *flags, dim]
 
 
+def searchsorted(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for rows, values, order in (
+        ((7,), (5,), None), ((7,), (), None), ((7,), (3, 4), (1, 0)), ((2, 9), (2, 4), None),
+        ((2, 9), (2, 4), (1, 0)), ((2, 3, 5), (2, 3, 40), None), ((0,), (3,), None),
+        ((3,), (0,), None),
+    ):  # fmt: skip
+        a, v = ties(rng, rows, dtype), with_nan(rng, ties(rng, values, dtype, order))
+        at = np.argsort(a.astype(float) if dtype != "bool" else a, -1)
+        ordered = np.take_along_axis(a, at, -1)
+        yield [ordered, v, False, False, None, None]
+        yield [ordered, v, True, True, None, None]
+        yield [ordered, v, False, False, "right", None]
+        yield [ordered, v.astype(np.float32), False, False, "left", None]
+        yield [a, v, False, True, "right", at]
+        yield [a, v, False, False, None, None]
+
+
+def searchsorted_scalar(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for value in (3, 2.5, -100):
+        bounds = np.sort(array(rng, (9,), "int8")).astype(np_dtype(dtype))
+        yield [bounds, value, False, False, None, None]
+        yield [bounds, value, True, False, "right", None]
+
+
+def bucketize(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for rows, values, *flags, _, sorter in searchsorted(rng, dtype):
+        if rows.ndim == 1 and sorter is None:
+            yield [values, rows, *flags]
+
+
+def bucketize_scalar(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for bounds, value, *flags, _, _ in searchsorted_scalar(rng, dtype):
+        yield [value, bounds, *flags]
+
+
+def histc(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for shape, order in ((50,), None), ((7, 9), (1, 0)), ((), None), ((0,), None):
+        for bins, low, high in (100, 0, 0), (4, -1, 1), (3, 0.25, 2), (1, 0, 3), (7, 2, 2):
+            a = array(rng, shape, dtype, order)
+            yield [a, bins, low, high]
+            if low != high:
+                yield [with_nan(rng, a), bins, low, high]
+    yield [np.full((300,), 2).astype(np_dtype(dtype)), 3, 0, 0]
+
+
+def bincount(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    if dtype == "bool" or "int" not in dtype:
+        yield [array(rng, (5,), dtype), None, 0]
+        return
+    for n in (30, 1, 0):
+        a = rng.integers(0, 9, n).astype(dtype)
+        for least in (0, 5, 20):
+            yield [a, None, least]
+            for weights in ("float32", "float64", "float16", "int32"):
+                yield [a, array(rng, (n,), weights), least]
+
+
 SAMPLES: dict[str, Samples] = {
     "aten::sort.values": sort,
     "aten::sort.values_stable": sort_stable,
@@ -165,4 +222,10 @@ SAMPLES: dict[str, Samples] = {
     "aten::unique_dim.out": unique_dim(True),
     "aten::unique_dim_consecutive.out": unique_dim(False),
     "aten::unique_consecutive.out": unique_consecutive,
+    "aten::searchsorted.Tensor_out": searchsorted,
+    "aten::searchsorted.Scalar_out": searchsorted_scalar,
+    "aten::bucketize.Tensor_out": bucketize,
+    "aten::bucketize.Scalar_out": bucketize_scalar,
+    "aten::histc.out": histc,
+    "aten::bincount.out": bincount,
 }

@@ -9,12 +9,14 @@ from eager import ALL, FLOATING, REALB, WIDE_UNSIGNED, array, check, orders
 from op_harness import OpError, Out, dtype_id, run
 from samples_reduce import SAMPLES
 
-EXTREMES = [n for n in SAMPLES if n.split("::")[1][:4] in ("amax", "amin", "max.", "min.", "argm")]
-VARIANCES = [n for n in SAMPLES if "var" in n]
+EXTREMES = [n for n in SAMPLES if n.split("::")[1][:4] in
+            ("amax", "amin", "max.", "min.", "argm", "cumm")]  # fmt: skip
+FRACTIONS = [n for n in SAMPLES if "var" in n or "dist" in n or "logcum" in n]
+ROUNDED_ONCE = [n for n in SAMPLES if "prod" in n or "dist" in n]
 
 
 def dtypes_of(name: str) -> list[str]:
-    if name in VARIANCES:
+    if name in FRACTIONS:
         return [*FLOATING, "complex64", "complex128"]
     if name in EXTREMES:
         arg = "argm" in name
@@ -27,7 +29,7 @@ def test_samples(name: str, dtype: str, rng: np.random.Generator) -> None:
     for args in SAMPLES[name](rng, dtype):
         for reference in (False, True):
             check(name, args, exact=name in EXTREMES, reference=reference,
-                  widen="prod" in name and "float16" in dtype)  # fmt: skip
+                  widen=name in ROUNDED_ONCE and "float16" in dtype)  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", WIDE_UNSIGNED)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from eager import REALB, WIDE_UNSIGNED, array, check, eager, to_torch
+from eager import FLOATING, INTEGRAL, REALB, WIDE_UNSIGNED, array, check, eager, to_torch
 from op_harness import OpError, Out, run
 from samples_sort import SAMPLES, ties, with_nan
 
-WITHOUT_BOOL = ("kthvalue", "median", "nanmedian")
+WITHOUT_BOOL = ("kthvalue", "median", "nanmedian", "searchsorted", "bucketize", "bincount")
 
 
 def dtypes_of(name: str) -> list[str]:
+    if "histc" in name:
+        return FLOATING
+    if "bincount" in name:
+        return [d for d in INTEGRAL if d not in WIDE_UNSIGNED]
     no_bool = name.removeprefix("aten::").split(".")[0] in WITHOUT_BOOL
     return [d for d in REALB if d not in WIDE_UNSIGNED and not (no_bool and d == "bool")]
 
@@ -61,9 +65,18 @@ def test_a_million_elements(rng: np.random.Generator) -> None:
 @pytest.mark.parametrize(("name", "args"), [
     ("kthvalue.values", [0, 0, False]), ("kthvalue.values", [4, 0, False]),
     ("kthvalue.values", [1, 2, False]), ("sort.values", [1, False]), ("mode.values", [-2, False]),
+    ("histc.out", [0, 0, 0]), ("histc.out", [3, 2, 1]), ("histc.out", [3, 0, np.inf]),
+    ("bincount.out", [None, 0]), ("bucketize.Tensor_out", [np.zeros((3, 1)), False, False]),
+    ("searchsorted.Tensor_out", [np.zeros((2, 3)), False, True, "left", None]),
+    ("searchsorted.Tensor_out", [np.zeros(3), False, False, "middle", None]),
+    ("searchsorted.Tensor_out", [np.zeros(3), False, False, None, np.array([0, 3, 1])]),
+    ("searchsorted.Tensor_out", [np.zeros(3), False, False, None, np.array([0, -1, 1])]),
+    ("searchsorted.Tensor_out", [np.zeros(3), False, False, None, np.array([0, 1])]),
 ])  # fmt: skip
 def test_refusals(name: str, args: list) -> None:
     outs = [Out((3,)), Out((3,), "int64")]
+    if name.split(".")[0] in ("bucketize", "searchsorted"):
+        outs = outs[1:]
     with pytest.raises(OpError):
         run(f"aten::{name}", [np.zeros(3, np.float32), *args, *outs])
 
@@ -89,3 +102,11 @@ def test_nothing_to_compare(shape: tuple) -> None:
     with pytest.raises(OpError):
         run("aten::unique_dim.out", [np.zeros(shape, np.float32), 0, True, True, True, Out(shape),
                                      Out((2,), "int64"), Out((2,), "int64")])  # fmt: skip
+
+
+@pytest.mark.parametrize("values", [[-1, 2], [2**63 - 1]])
+def test_bins_that_do_not_exist(values: list) -> None:
+    with pytest.raises(OpError, match="is no bin"):
+        run("aten::bincount.out", [np.array(values), None, 0, Out((4,), "int64")])
+    with pytest.raises(OpError, match="bound"):
+        run("aten::bincount.out", [np.array([4]), None, 0, Out((4,), "int64")])

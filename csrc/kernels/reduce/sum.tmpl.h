@@ -1,33 +1,26 @@
-/* Sums: floating point in double (more exact than any order of float32 additions), integers
- * modulo 2^64. Sixteen running sums side by side let the compiler use vector registers. */
-#if EC_IS_COMPLEX
-#define EC_SUM double _Complex
-#elif EC_IS_FLOAT
-#define EC_SUM double
-#else
-#define EC_SUM uint64_t
-#endif
+/* Sixteen running sums side by side let the compiler use vector registers. */
+#include "kernels/reduce/wide.tmpl.h"
 
-static inline EC_SUM EC_FN(sum_row)(const EC_T *x, int64_t n) {
-  EC_SUM lane[SUM_LANES] = {0}, sum = 0;
+static inline EC_WIDE EC_FN(sum_row)(const EC_T *x, int64_t n) {
+  EC_WIDE lane[SUM_LANES] = {0}, sum = 0;
   int64_t i = 0;
   for (; i + SUM_LANES <= n; i += SUM_LANES)
-    for (int64_t j = 0; j < SUM_LANES; j++) lane[j] += (EC_SUM)EC_LOAD(x[i + j]);
-  for (; i < n; i++) sum += (EC_SUM)EC_LOAD(x[i]);
+    for (int64_t j = 0; j < SUM_LANES; j++) lane[j] += (EC_WIDE)EC_LOAD(x[i + j]);
+  for (; i < n; i++) sum += (EC_WIDE)EC_LOAD(x[i]);
   for (int64_t j = 0; j < SUM_LANES; j++) sum += lane[j];
   return sum;
 }
 
-static inline void EC_FN(sum_columns)(EC_SUM *restrict a, const EC_T *restrict x, int64_t k) {
+static inline void EC_FN(sum_columns)(EC_WIDE *restrict a, const EC_T *restrict x, int64_t k) {
   int64_t i = 0;
   for (; i + SUM_LANES <= k; i += SUM_LANES)
-    for (int64_t j = 0; j < SUM_LANES; j++) a[i + j] += (EC_SUM)EC_LOAD(x[i + j]);
-  for (; i < k; i++) a[i] += (EC_SUM)EC_LOAD(x[i]);
+    for (int64_t j = 0; j < SUM_LANES; j++) a[i + j] += (EC_WIDE)EC_LOAD(x[i + j]);
+  for (; i < k; i++) a[i] += (EC_WIDE)EC_LOAD(x[i]);
 }
 
 static void EC_FN(sum_step)(ec_reduce_acc acc, const ec_reduce_block *b) {
   const EC_T *x = (const EC_T *)b->x;
-  EC_SUM *a = acc.a;
+  EC_WIDE *a = acc.a;
   if (b->ns == 1 && b->n >= SUM_LANES && !b->plain) {
     for (int64_t i = 0; i < b->k; i++)
       for (int64_t r = 0; r < b->n; r += SUM_CHUNK) /* chunks keep long sums exact */
@@ -36,24 +29,22 @@ static void EC_FN(sum_step)(ec_reduce_acc acc, const ec_reduce_block *b) {
     for (int64_t r = 0; r < b->n; r++) EC_FN(sum_columns)(a, x + r * b->ns, b->k);
   } else {
     for (int64_t i = 0; i < b->k; i++)
-      for (int64_t r = 0; r < b->n; r++) a[i] += (EC_SUM)EC_LOAD(x[i * b->ks + r * b->ns]);
+      for (int64_t r = 0; r < b->n; r++) a[i] += (EC_WIDE)EC_LOAD(x[i * b->ks + r * b->ns]);
   }
 }
 
 static void EC_FN(sum_init)(ec_reduce_acc acc, int64_t k) {
-  EC_SUM *a = acc.a;
+  EC_WIDE *a = acc.a;
   for (int64_t i = 0; i < k; i++) a[i] = 0;
 }
 
 /* By the output's dtype: its accumulators are of the same kind as the input's. */
 static void EC_FN(sum_finish)(ec_reduce_acc acc, int64_t k, const ec_reduce_dst *d) {
   EC_T *out = (EC_T *)d->out[0];
-  const EC_SUM *a = acc.a;
+  const EC_WIDE *a = acc.a;
 #if EC_IS_FLOAT || EC_IS_COMPLEX
   for (int64_t i = 0; i < k; i++) out[i * d->stride[0]] = EC_STORE((EC_C)(a[i] / d->divisor));
 #else
   for (int64_t i = 0; i < k; i++) out[i * d->stride[0]] = EC_STORE((EC_C)a[i]);
 #endif
 }
-
-#undef EC_SUM

@@ -1,0 +1,153 @@
+/* cumsum, cumprod, logcumsumexp, cummax, cummin. */
+#include <string.h>
+
+#include "core/template.h"
+#include "kernels/copy.h"
+#include "kernels/reduce/reduce.h"
+
+enum { SCAN_COLUMNS = 128 };
+
+/* `k` neighbouring lines of `n` elements; `at` only for extremes. */
+typedef struct scan_line {
+  char *dst;
+  const char *src;
+  int64_t *at;
+  int64_t ds, ss, as, n, k;
+} scan_line;
+typedef void (*scan_fn)(const scan_line *line);
+
+/* log(exp(a) + exp(b)) without overflow. */
+static inline double log_sum(double a, double b) {
+  double most = a > b ? a : b, least = a > b ? b : a;
+  if (a != a || b != b) return a + b;
+  if (isinf(most) && most == least) return most;
+  return log1p(exp(least - most)) + most;
+}
+
+static inline double _Complex log_sum_complex(double _Complex a, double _Complex b) {
+  bool first = creal(a) > creal(b);
+  double _Complex most = first ? a : b, least = first ? b : a;
+  if (a != a || b != b) return CMPLX(NAN, NAN);
+  if (creal(most) == -INFINITY) return least;
+  if (isinf(creal(most))) return clog(cexp(least) + cexp(most));
+  return creal(least) == -INFINITY ? most : clog(1 + cexp(least - most)) + most;
+}
+
+#define EC_TEMPLATE "kernels/reduce/scan.tmpl.h"
+
+#define EC_MFN(name) EC_FN(EC_PASTE(sum, name))
+#define EC_START 0
+#define EC_NEXT(a, v) ((a) + (v))
+#include "core/foreach/all.h"
+#undef EC_MFN
+#undef EC_START
+#undef EC_NEXT
+
+#define EC_MFN(name) EC_FN(EC_PASTE(prod, name))
+#define EC_START 1
+#define EC_NEXT(a, v) ((a) * (v))
+#include "core/foreach/all.h"
+#undef EC_MFN
+#undef EC_START
+#undef EC_NEXT
+
+#define EC_MFN(name) EC_FN(EC_PASTE(log, name))
+#define EC_START -INFINITY
+#define EC_NEXT(a, v) log_sum(a, v)
+#include "core/foreach/floating.h"
+#undef EC_NEXT
+#define EC_NEXT(a, v) log_sum_complex(a, v)
+#include "core/foreach/complex.h"
+#undef EC_MFN
+#undef EC_TEMPLATE
+
+#define EC_TEMPLATE "kernels/reduce/extreme_scan.tmpl.h"
+
+#define EC_MFN(name) EC_FN(EC_PASTE(max, name))
+#define EC_BEATS(x, y) ((x) > (y))
+#include "core/foreach/realb.h"
+#undef EC_MFN
+#undef EC_BEATS
+
+#define EC_MFN(name) EC_FN(EC_PASTE(min, name))
+#define EC_BEATS(x, y) ((x) < (y))
+#include "core/foreach/realb.h"
+
+static const scan_fn sums[EC_DTYPE_COUNT] = {EC_ROWS_ALL(sum_scan)};
+static const scan_fn prods[EC_DTYPE_COUNT] = {EC_ROWS_ALL(prod_scan)};
+static const scan_fn logs[EC_DTYPE_COUNT] = {EC_ROWS_FLOATC(log_scan)};
+static const scan_fn maxima[EC_DTYPE_COUNT] = {EC_ROWS_REALB(max_scan)};
+static const scan_fn minima[EC_DTYPE_COUNT] = {EC_ROWS_REALB(min_scan)};
+
+/* Along dimension `dim` of `in`, which has the dtype and sizes of `out`; `at` may be NULL. */
+static void run(const ec_tensor *in, const ec_tensor *out, const ec_tensor *at, size_t dim,
+                scan_fn fn, bool plain) {
+  int64_t sizes[EC_MAX_RANK], item = (int64_t)ec_dtype_size(ec_tensor_dtype(out)), beside = 8;
+  scan_line l = {.n = 1};
+  ec_iter it;
+  memcpy(sizes, out->sizes, sizeof sizes);
+  if (out->rank) {
+    l = (scan_line){.n = sizes[dim], .ds = out->strides[dim], .ss = in->strides[dim]};
+    if (at) l.as = at->strides[dim];
+    sizes[dim] = 1; /* the iterator walks the lines' starts */
+  }
+  ec_iter_init(&it, out->rank, sizes);
+  ec_iter_add(&it, out->data, (size_t)item, out->rank, sizes, out->strides);
+  ec_iter_add(&it, in->data, (size_t)item, out->rank, sizes, in->strides);
+  if (at) ec_iter_add(&it, at->data, sizeof *l.at, out->rank, sizes, at->strides);
+  for (bool more = l.n && ec_iter_start(&it); more; more = ec_iter_next(&it)) {
+    bool near = !plain && it.step[0] == item && it.step[1] == item;
+    if (at) near &= it.step[2] == beside;
+    for (int64_t i = 0; i < it.count; i += l.k) {
+      l.dst = it.at[0] + i * it.step[0];
+      l.src = it.at[1] + i * it.step[1];
+      if (at) l.at = (int64_t *)(void *)(it.at[2] + i * it.step[2]);
+      l.k = near ? it.count - i : 1;
+      if (l.k > SCAN_COLUMNS) l.k = SCAN_COLUMNS;
+      fn(&l);
+    }
+  }
+}
+
+/* The input is converted to the output's dtype first, as eager does. */
+static ec_status scan(ec_call *c, const scan_fn *fns, size_t dtype_arg, size_t o) {
+  const ec_tensor *in = ec_arg_tensor(c, 0);
+  ec_tensor *out = ec_arg_tensor(c, o);
+  ec_dtype dtype = ec_tensor_dtype(in);
+  ec_reduce_plan plan;
+  size_t dim;
+  EC_TRY(ec_call_wrap_dim(c, ec_arg_int(c, 1), in->rank, &dim));
+  if (dtype_arg) EC_TRY(ec_reduce_dtype(c, dtype_arg, o, &dtype));
+  else EC_TRY(ec_call_check_same_dtype(c, o, 0));
+  ec_reduce_shape(&plan, in, 0, false);
+  EC_TRY(ec_reduce_resize(c, &plan, o));
+  EC_TRY(ec_reduce_cast(c, &plan, dtype, &in));
+  plan.in.data = in->data;
+  run(&plan.in, out, NULL, dim, fns[dtype], c->reference);
+  return EC_OK;
+}
+
+ec_status ec_op_cumsum_out(ec_call *c) { return scan(c, sums, 2, 3); }
+ec_status ec_op_cumprod_out(ec_call *c) { return scan(c, prods, 2, 3); }
+
+ec_status ec_op_logcumsumexp_out(ec_call *c) {
+  EC_TRY(ec_call_check_dtype(c, 0, EC_SET_FLOATC));
+  return scan(c, logs, 0, 2);
+}
+
+static ec_status extremes(ec_call *c, const scan_fn *fns) {
+  ec_tensor in = *ec_arg_tensor(c, 0);
+  size_t dim;
+  EC_TRY(ec_call_check_dtype(c, 0, EC_SET_REALB));
+  EC_TRY(ec_call_wrap_dim(c, ec_arg_int(c, 1), in.rank, &dim));
+  EC_TRY(ec_call_check_same_dtype(c, 2, 0));
+  EC_TRY(ec_call_check_dtype(c, 3, EC_BIT(EC_INT64)));
+  EC_TRY(ec_call_resize(c, 2, in.rank, in.sizes));
+  EC_TRY(ec_call_resize(c, 3, in.rank, in.sizes));
+  in.data = ec_arg_tensor(c, 0)->data;
+  run(&in, ec_arg_tensor(c, 2), ec_arg_tensor(c, 3), dim, fns[in.dtype], c->reference);
+  return EC_OK;
+}
+
+ec_status ec_op_cummax_out(ec_call *c) { return extremes(c, maxima); }
+ec_status ec_op_cummin_out(ec_call *c) { return extremes(c, minima); }
