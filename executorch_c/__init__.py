@@ -45,7 +45,10 @@ from executorch_c._core import (
     TensorInfo,
     operators,
     register_backend,
+    register_operators,
+    unregister_operator,
 )
+from executorch_c._operators import register_operator
 
 __version__ = "0.1.0"
 __all__ = [
@@ -81,6 +84,9 @@ __all__ = [
     "get_include",
     "operators",
     "register_backend",
+    "register_operator",
+    "register_operators",
+    "unregister_operator",
 ]
 
 
@@ -96,7 +102,7 @@ class Verification(IntEnum):
 
 
 def get_include() -> str:
-    """The directory to give to a compiler for `#include "executorch_c/backend.h"`."""
+    """The directory to give to a compiler for `#include "executorch_c/backend.h"`, operator.h."""
     here = _path.dirname(_path.abspath(__file__))
     installed = _path.join(here, "include")
     in_tree = _path.join(_path.dirname(here), "csrc", "include")

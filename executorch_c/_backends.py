@@ -1,8 +1,8 @@
-"""Finds installed backends: entry points of the group "executorch_c.backends".
+"""Finds installed plug-ins: entry points of the groups of backends and of operators.
 
-An entry point names an extension module, or an object of one: a capsule named
-"executorch_c.backend", a sequence of capsules, or a function that returns either. A module is
-asked for its attribute `backends`.
+An entry point names an extension module, or an object of one: a capsule (named
+"executorch_c.backend" or "executorch_c.operators"), a sequence of capsules, or a function that
+returns either. A module is asked for its attribute `backends` or `operators`.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from importlib.metadata import entry_points
 from threading import RLock
 from types import ModuleType
 
-from executorch_c._core import register_backend
+from executorch_c._core import register_backend, register_operators
 
-GROUP = "executorch_c.backends"
+GROUPS = {"backends": register_backend, "operators": register_operators}
+"""What is registered with what; a group is "executorch_c." and its name."""
 
 
-def capsules(found: object) -> Iterator[object]:
+def capsules(found: object, name: str) -> Iterator[object]:
     """The capsules that what an entry point names stands for."""
     if isinstance(found, ModuleType):
-        found = found.backends
+        found = getattr(found, name)
     if callable(found):
         found = found()
     if isinstance(found, (list, tuple)):
@@ -32,22 +33,23 @@ def capsules(found: object) -> Iterator[object]:
 
 _lock = RLock()
 _looked: list[str] = []
-"""The group, once its entry points are being or have been loaded."""
+"""The groups whose entry points are being or have been loaded."""
 
 
 def discover() -> None:
-    """Registers the backends of all entry points, once; a broken one is a warning, no error."""
+    """Registers what all entry points bring, once; a broken one is a warning, no error."""
     with _lock:
         if _looked:
             return
-        _looked.append(GROUP)
-        for entry in entry_points(group=GROUP):
-            try:
-                for capsule in capsules(entry.load()):
-                    register_backend(capsule)
-            except Exception as error:
-                warnings.warn(
-                    f"backend '{entry.name}' ({entry.value}) cannot be used: {error}",
-                    RuntimeWarning,
-                    stacklevel=2,
-                )
+        _looked.extend(GROUPS)
+        for name, register in GROUPS.items():
+            for entry in entry_points(group=f"executorch_c.{name}"):
+                try:
+                    for capsule in capsules(entry.load(), name):
+                        register(capsule)
+                except Exception as error:
+                    warnings.warn(
+                        f"{name[:-1]} '{entry.name}' ({entry.value}) cannot be used: {error}",
+                        RuntimeWarning,
+                        stacklevel=2,
+                    )

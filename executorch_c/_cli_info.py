@@ -114,6 +114,10 @@ def ops(args: argparse.Namespace) -> int:
         print(json.dumps(operators, indent=2))
         return 0
     head = ("operator", "family", "dtypes")
-    print(_text.table([[o["name"], o["family"], " ".join(o["dtypes"])] for o in operators], head))
+    rows = []
+    for o in operators:
+        family = o["family"] if o["origin"] == "builtin" else f"{o['family']} ({o['origin']})"
+        rows.append([o["name"], family, " ".join(o["dtypes"])])
+    print(_text.table(rows, head))
     print(f"{_text.plural(len(operators), 'operator')}")
     return 0

@@ -1,6 +1,6 @@
 """Types of the extension module; executorch_c re-exports all of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Literal, final
 
 import numpy as np
@@ -19,6 +19,15 @@ from executorch_c._types import (
 
 def register_backend(capsule: object, /) -> None: ...
 def operators() -> list[OperatorRow]: ...
+def register_operators(capsule: object, /) -> None: ...
+def unregister_operator(name: str, /) -> None: ...
+def _parse_schema(
+    schema: str, /
+) -> tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...]]: ...
+def _register_operator(
+    schema: str, fn: Callable[..., object], takes_outs: bool, override: bool, /
+) -> None: ...
+def _unregister_all() -> None: ...
 
 @final
 class TensorInfo:

@@ -34,6 +34,7 @@ class OperatorRow(TypedDict):
     schema: str
     dtypes: tuple[str, ...]
     family: str
+    origin: str
 
 
 class Requirements(TypedDict):

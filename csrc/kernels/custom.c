@@ -173,6 +173,15 @@ void ec_op_unregister_all(ec_kernel_fn fn, bool (*matches)(void *user, void *arg
 
 /* ---- finding ----------------------------------------------------------------------------- */
 
+bool ec_op_is_registered(ec_kernel_fn fn, const void *user) {
+  bool found = false;
+  pthread_mutex_lock(&lock);
+  for (custom *c = newest; c; c = c->older)
+    found = found || (c->op.fn == fn && c->op.user == user);
+  pthread_mutex_unlock(&lock);
+  return found;
+}
+
 bool ec_op_exists(const char *name) {
   pthread_mutex_lock(&lock);
   bool found = find_locked(name) != NULL;

@@ -85,6 +85,9 @@ ec_status ec_op_unregister(const char *name, ec_error *err);
 /* Unregisters all that run `fn` for a user that `matches`. */
 void ec_op_unregister_all(ec_kernel_fn fn, bool (*matches)(void *user, void *arg), void *arg);
 
+/* Whether one that runs `fn` for this user is registered. */
+bool ec_op_is_registered(ec_kernel_fn fn, const void *user);
+
 /* Whether there is an operator of that name, of whatever origin. */
 bool ec_op_exists(const char *name);
 /* The operator of that name, to be released; NULL where there is none. */

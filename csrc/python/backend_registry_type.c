@@ -16,7 +16,7 @@ PyDoc_STRVAR(registered_backend_names_doc,
              "The names of all registered backends, as a list of strings.");
 
 static PyObject *registered_backend_names(PyObject *self, void *Py_UNUSED(closure)) {
-  if (ecpy_discover_backends(ecpy_state_of(self))) return NULL;
+  if (ecpy_discover(ecpy_state_of(self))) return NULL;
   PyObject *names = PyList_New(0);
   for (size_t i = 0; names && i < ec_backend_count(); i++) {
     PyObject *name = PyUnicode_FromString(ec_backend_at(i)->id);
@@ -34,7 +34,7 @@ static PyObject *is_available(PyObject *self, PyObject *args, PyObject *kwargs) 
   static char *names[] = {"backend_name", NULL};
   const char *id;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s:is_available", names, &id)) return NULL;
-  if (!ec_backend_find(id) && ecpy_discover_backends(ecpy_state_of(self))) return NULL;
+  if (!ec_backend_find(id) && ecpy_discover(ecpy_state_of(self))) return NULL;
   return PyBool_FromLong(ec_backend_is_available(id));
 }
 

@@ -1,5 +1,5 @@
 /* Backends come as capsules: from register_backend, or from entry points, which are Python's and
- * are therefore looked up in executorch_c/_backends.py. */
+ * are therefore looked up in executorch_c/_backends.py, with those of operators. */
 #include "python/state.h"
 
 #include "python/backends.h"
@@ -24,7 +24,7 @@ int ecpy_register_backend(ecpy_state *state, PyObject *capsule) {
   return 0;
 }
 
-int ecpy_discover_backends(ecpy_state *state) {
+int ecpy_discover(ecpy_state *state) {
   if (state->discovered) return 0;
   /* It does its work once; other threads wait for it there. */
   PyObject *result = ecpy_call_python("executorch_c._backends", "discover", NULL);

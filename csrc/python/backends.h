@@ -7,8 +7,8 @@
 /* Registers the backend of a capsule, which is kept alive. */
 int ecpy_register_backend(ecpy_state *state, PyObject *capsule);
 
-/* Loads the entry points of installed backends, once a process. Called when a program needs a
- * backend that is not registered, or when backends are listed. */
-int ecpy_discover_backends(ecpy_state *state);
+/* Loads the entry points of installed backends and operators, once a process. Called when a program
+ * needs one that is not there, or when they are listed. */
+int ecpy_discover(ecpy_state *state);
 
 #endif

@@ -14,6 +14,7 @@ typedef struct call {
   PyArrayObject **outs; /* NULL without out= */
   PyObject **results;   /* items of the list or tuple that comes back */
   ec_status status;
+  PyObject *cause; /* what an operator in Python raised */
   ec_error err;
   ecpy_input few_inputs[FEW];
   PyArrayObject *few_outs[FEW];
@@ -56,6 +57,10 @@ static int run_locked(call *c) {
     return -1;
   }
   ecpy_without_gil(execute, c);
+  if (PyErr_Occurred()) {
+    if (c->status == EC_OK) PyErr_Clear(); /* a backend went on without its nested program */
+    else c->cause = ecpy_take_exception();
+  }
   if (c->status != EC_OK) return -1;
   return ecpy_outputs_read(self, c->results);
 }
@@ -65,9 +70,11 @@ static int run_locked(call *c) {
 static int run(call *c) {
   if (ecpy_method_lock(c->method)) return -1;
   c->status = EC_OK;
+  c->cause = NULL;
   int rc = run_locked(c);
   ecpy_method_unlock(c->method);
-  if (c->status != EC_OK && !PyErr_Occurred()) ecpy_raise(c->method->state, &c->err);
+  if (c->status != EC_OK && !PyErr_Occurred())
+    ecpy_raise_from(c->method->state, &c->err, c->cause);
   if (rc == 0 && c->outs) rc = ecpy_outs_finish(c->method, c->outs, c->results);
   return rc;
 }

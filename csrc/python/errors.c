@@ -126,6 +126,35 @@ PyObject *ecpy_raise(ecpy_state *state, const ec_error *err) {
   return raise_sentence(state, err->status, PyUnicode_DecodeUTF8(err->message, size, "replace"));
 }
 
+PyObject *ecpy_take_exception(void) {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  if (!type) return NULL;
+  PyErr_NormalizeException(&type, &value, &trace);
+  if (trace) PyException_SetTraceback(value, trace);
+  Py_DECREF(type);
+  Py_XDECREF(trace);
+  return value;
+}
+
+void ecpy_raise_from(ecpy_state *state, const ec_error *err, PyObject *cause) {
+  if (cause && !PyErr_GivenExceptionMatches(cause, PyExc_Exception)) {
+    PyErr_SetObject((PyObject *)Py_TYPE(cause), cause);
+    Py_DECREF(cause);
+    return;
+  }
+  ecpy_raise(state, err);
+  PyObject *error = cause ? ecpy_take_exception() : NULL;
+  if (!error) {
+    Py_XDECREF(cause);
+    return;
+  }
+  PyException_SetContext(error, Py_NewRef(cause));
+  PyException_SetCause(error, cause);
+  PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+  Py_DECREF(error);
+}
+
 PyObject *ecpy_raise_format(ecpy_state *state, ec_status status, const char *format, ...) {
   va_list args;
   va_start(args, format);

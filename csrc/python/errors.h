@@ -11,6 +11,13 @@ int ecpy_errors_init(PyObject *module, ecpy_state *state);
  * NULL, so that `return ecpy_raise(...)` is one line. */
 PyObject *ecpy_raise(ecpy_state *state, const ec_error *err);
 
+/* The same with the exception that caused it, which is taken; one that is no Exception
+ * (KeyboardInterrupt) is raised as it is. `cause` may be NULL. */
+void ecpy_raise_from(ecpy_state *state, const ec_error *err, PyObject *cause);
+
+/* The pending exception with its traceback as an object, no longer pending; NULL for none. */
+PyObject *ecpy_take_exception(void);
+
 /* The same from a status and a PyUnicode_FromFormat format. */
 PyObject *ecpy_raise_format(ecpy_state *state, ec_status status, const char *format, ...);
 

@@ -7,6 +7,7 @@
 #include "python/convert.h"
 #include "python/dtype.h"
 #include "python/errors.h"
+#include "python/operators.h"
 
 /* ---- lifecycle ---- */
 
@@ -67,11 +68,11 @@ static int read_slots(ecpy_method *self) {
   return 0;
 }
 
-/* Loads, and once more where a backend was not found but installed ones had not been looked for. */
+/* Loads, and once more where something is missing but installed plug-ins were not looked for. */
 static int load(ecpy_state *state, loading *l) {
   ecpy_without_gil(run_load, l);
-  if (l->status == EC_NOT_FOUND && !state->discovered) {
-    if (ecpy_discover_backends(state)) return -1;
+  if ((l->status == EC_NOT_FOUND || l->status == EC_OPERATOR_MISSING) && !state->discovered) {
+    if (ecpy_discover(state)) return -1;
     ecpy_without_gil(run_load, l);
   }
   if (l->status == EC_OK) return 0;
@@ -101,6 +102,10 @@ static int method_traverse(PyObject *object, visitproc visit, void *arg) {
   ecpy_method *self = (ecpy_method *)object;
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(self->meta);
+  for (size_t i = 0; self->method && i < ec_method_operator_count(self->method); i++) {
+    const ec_op *op = ec_method_operator(self->method, i);
+    if (op && op->fn == ecpy_operator_kernel) Py_VISIT((PyObject *)op->user);
+  }
   return 0;
 }
 

@@ -2,10 +2,32 @@
 #define ECPY_IMPORT_ARRAY
 #include "python/state.h"
 
-#include "kernels/op.h"
 #include "python/backends.h"
 #include "python/dtype.h"
 #include "python/errors.h"
+#include "python/operators.h"
+
+_Thread_local PyThreadState *ecpy_parked;
+
+static void call_parked(PyThreadState *parked, void (*fn)(void *arg), void *arg) {
+  ecpy_parked = NULL;
+  PyEval_RestoreThread(parked);
+  fn(arg);
+  ecpy_parked = PyEval_SaveThread();
+}
+
+void ecpy_with_gil(void (*fn)(void *arg), void *arg) {
+  if (ecpy_parked) {
+    call_parked(ecpy_parked, fn, arg);
+    return;
+  }
+  PyObject *type, *value, *trace;
+  PyGILState_STATE gil = PyGILState_Ensure();
+  PyErr_Fetch(&type, &value, &trace); /* what was pending before, if this thread has the GIL */
+  fn(arg);
+  PyErr_Restore(type, value, trace);
+  PyGILState_Release(gil);
+}
 
 PyObject *ecpy_call_python(const char *module, const char *name, PyObject *argument) {
   PyObject *imported = PyImport_ImportModule(module);
@@ -37,41 +59,77 @@ static PyObject *register_backend(PyObject *module, PyObject *capsule) {
   Py_RETURN_NONE;
 }
 
-/* The names of a dtype set, as a tuple of NumPy's names. */
-static PyObject *dtype_names(ec_dtype_set set) {
-  PyObject *names = PyList_New(0);
-  for (unsigned id = 0; names && id < EC_DTYPE_COUNT; id++) {
-    if (!ec_dtype_in((ec_dtype)id, set)) continue;
-    PyObject *name = PyUnicode_FromString(ec_dtype_name((ec_dtype)id));
-    if (!name || PyList_Append(names, name)) Py_CLEAR(names);
-    Py_XDECREF(name);
-  }
-  PyObject *tuple = names ? PyList_AsTuple(names) : NULL;
-  Py_XDECREF(names);
-  return tuple;
-}
-
 PyDoc_STRVAR(operators_doc,
              "operators($module, /)\n--\n\n"
-             "All operators that the runtime has kernels for, sorted by name.\n\n"
+             "All operators that programs can call here, sorted by name.\n\n"
              "A list of dictionaries with `name` (\"aten::add.out\"), `schema`, `dtypes` (a tuple\n"
-             "of NumPy's names: what the main argument may have) and `family`.");
+             "of NumPy's names: what the main argument may have), `family` and `origin`:\n"
+             "\"builtin\", \"python\" (register_operator), or the name that a plug-in has.");
 
-static PyObject *operators(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(args)) {
-  PyObject *rows = PyList_New(0);
-  for (size_t i = 0; rows && i < ec_op_count(); i++) {
-    const ec_op *op = ec_op_at(i);
-    PyObject *row = Py_BuildValue("{s:s, s:s, s:N, s:s}", "name", op->name, "schema", op->schema,
-                                  "dtypes", dtype_names(op->dtypes), "family", op->family);
-    if (!row || PyList_Append(rows, row)) Py_CLEAR(rows);
-    Py_XDECREF(row);
-  }
-  return rows;
+static PyObject *operators(PyObject *module, PyObject *Py_UNUSED(args)) {
+  return ecpy_operator_rows(PyModule_GetState(module));
+}
+
+PyDoc_STRVAR(unregister_operator_doc,
+             "unregister_operator($module, name, /)\n--\n\n"
+             "Takes an operator (\"ns::name.out\") away again; what it was put in the place of is\n"
+             "back. Methods that are loaded keep it. Raises NotFoundError (a KeyError) where none\n"
+             "has that name, InvalidStateError for a built-in one.");
+
+static PyObject *unregister_operator(PyObject *module, PyObject *name) {
+  if (ecpy_unregister_operator(PyModule_GetState(module), name)) return NULL;
+  Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(register_operators_doc,
+             "register_operators($module, capsule, /)\n--\n\n"
+             "Registers the operators of a plug-in, given as a capsule named\n"
+             "\"executorch_c.operators\" (executorch_c/operator.h says what is in it).\n\n"
+             "All of them or none; registering the same ones again is allowed. Raises\n"
+             "AlreadyRegisteredError where there is another operator of the same name,\n"
+             "InvalidArgumentError for a wrong schema or another version of the header.");
+
+static PyObject *register_operators(PyObject *module, PyObject *capsule) {
+  if (ecpy_register_operators(PyModule_GetState(module), capsule)) return NULL;
+  Py_RETURN_NONE;
+}
+
+/* ---- for executorch_c/_operators.py ---- */
+
+PyDoc_STRVAR(parse_schema_doc,
+             "_parse_schema($module, schema, /)\n--\n\n"
+             "Name, and names of positional, keyword-only and out arguments, of an out variant.");
+
+static PyObject *parse_schema(PyObject *module, PyObject *schema) {
+  return ecpy_parse_schema(PyModule_GetState(module), schema);
+}
+
+PyDoc_STRVAR(register_operator_doc,
+             "_register_operator($module, schema, fn, takes_outs, override, /)\n--\n\n"
+             "Registers a function whose parameters are known to fit.");
+
+static PyObject *register_operator(PyObject *module, PyObject *args) {
+  if (ecpy_register_operator(PyModule_GetState(module), args)) return NULL;
+  Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(unregister_all_doc,
+             "_unregister_all($module, /)\n--\n\n"
+             "Takes all operators written in Python away: the interpreter ends.");
+
+static PyObject *unregister_all(PyObject *module, PyObject *Py_UNUSED(args)) {
+  ecpy_unregister_all(PyModule_GetState(module));
+  Py_RETURN_NONE;
 }
 
 static PyMethodDef functions[] = {
     {"register_backend", register_backend, METH_O, register_backend_doc},
     {"operators", operators, METH_NOARGS, operators_doc},
+    {"register_operators", register_operators, METH_O, register_operators_doc},
+    {"unregister_operator", unregister_operator, METH_O, unregister_operator_doc},
+    {"_parse_schema", parse_schema, METH_O, parse_schema_doc},
+    {"_register_operator", register_operator, METH_VARARGS, register_operator_doc},
+    {"_unregister_all", unregister_all, METH_NOARGS, unregister_all_doc},
     {NULL, NULL, 0, NULL},
 };
 
@@ -90,6 +148,9 @@ static int add_types(PyObject *module, ecpy_state *state) {
       {&ecpy_backend_registry_spec, &state->backend_registry_type},
       {&ecpy_operator_registry_spec, &state->operator_registry_type},
   };
+  state->operator_type =
+      (PyTypeObject *)PyType_FromModuleAndSpec(module, &ecpy_operator_spec, NULL);
+  if (!state->operator_type) return -1;
   for (size_t i = 0; i < sizeof types / sizeof *types; i++)
     if (ecpy_add_type(module, types[i].spec, types[i].slot)) return -1;
   return 0;
@@ -130,6 +191,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg) {
   Py_VISIT(state->tensor_info_type);
   Py_VISIT(state->backend_registry_type);
   Py_VISIT(state->operator_registry_type);
+  Py_VISIT(state->operator_type);
   Py_VISIT(state->error_type);
   for (size_t i = 0; i < ECPY_STATUS_COUNT; i++) Py_VISIT(state->status_types[i]);
   Py_VISIT(state->runtime);
@@ -148,6 +210,7 @@ static int module_clear(PyObject *module) {
   Py_CLEAR(state->tensor_info_type);
   Py_CLEAR(state->backend_registry_type);
   Py_CLEAR(state->operator_registry_type);
+  Py_CLEAR(state->operator_type);
   Py_CLEAR(state->error_type);
   for (size_t i = 0; i < ECPY_STATUS_COUNT; i++) Py_CLEAR(state->status_types[i]);
   Py_CLEAR(state->runtime);

@@ -1,30 +1,37 @@
 /* OperatorRegistry: the operators that this runtime has kernels for. */
 #include "python/state.h"
 
-#include "kernels/op.h"
+#include "python/operators.h"
 
 /* ---- documented methods ---- */
 
 PyDoc_STRVAR(operator_registry_doc,
-             "The registry of operators that the runtime has kernels for.\n\n"
+             "The registry of operators that programs can call.\n\n"
              "Got from `Runtime.get().operator_registry`. `executorch_c.operators()` has schemas,\n"
-             "dtypes and families too.");
+             "dtypes, families and origins too; `executorch_c.register_operator` adds one.");
 
 PyDoc_STRVAR(operator_names_doc,
              "The names of all operators (\"aten::add.out\"), as a new set of strings.");
 
-static PyObject *operator_names(PyObject *Py_UNUSED(self), void *Py_UNUSED(closure)) {
+static PyObject *operator_names(PyObject *self, void *Py_UNUSED(closure)) {
+  ec_op_list list;
+  if (ecpy_operator_list(ecpy_state_of(self), &list)) return NULL;
   PyObject *names = PySet_New(NULL);
-  for (size_t i = 0; names && i < ec_op_count(); i++) {
-    PyObject *name = PyUnicode_FromString(ec_op_at(i)->name);
+  for (size_t i = 0; names && i < list.count; i++) {
+    PyObject *name = PyUnicode_FromString(list.items[i]->name);
     if (!name || PySet_Add(names, name)) Py_CLEAR(names);
     Py_XDECREF(name);
   }
+  ec_op_list_deinit(&list);
   return names;
 }
 
-static PyObject *operator_registry_repr(PyObject *Py_UNUSED(self)) {
-  return PyUnicode_FromFormat("<executorch_c.OperatorRegistry: %zu operators>", ec_op_count());
+static PyObject *operator_registry_repr(PyObject *self) {
+  ec_op_list list;
+  if (ecpy_operator_list(ecpy_state_of(self), &list)) return NULL;
+  size_t count = list.count;
+  ec_op_list_deinit(&list);
+  return PyUnicode_FromFormat("<executorch_c.OperatorRegistry: %zu operators>", count);
 }
 
 /* ---- tables and spec ---- */

@@ -49,7 +49,9 @@ PyObject *ecpy_int_tuple(const int64_t *items, size_t count) {
   return tuple;
 }
 
-static bool lacks_backend(const ec_method_info *info) {
+static bool lacks_something(const ec_method_info *info) {
+  for (size_t i = 0; i < info->operator_count; i++)
+    if (!info->operators[i].available) return true;
   for (size_t i = 0; i < info->delegate_count; i++)
     if (!info->delegates[i].registered) return true;
   return false;
@@ -59,9 +61,9 @@ int ecpy_describe(ecpy_state *state, ecpy_shared *shared, size_t index, ec_metho
   ec_error err;
   ec_error_clear(&err);
   ec_status status = ec_program_describe(shared->program, index, info, &err);
-  if (status == EC_OK && lacks_backend(info) && !state->discovered) {
+  if (status == EC_OK && lacks_something(info) && !state->discovered) {
     ec_method_info_deinit(info);
-    if (ecpy_discover_backends(state)) return -1;
+    if (ecpy_discover(state)) return -1;
     status = ec_program_describe(shared->program, index, info, &err);
   }
   if (status == EC_OK) return 0;

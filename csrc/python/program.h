@@ -20,7 +20,7 @@ void ecpy_shared_release(ecpy_shared *shared);      /* NULL is allowed */
 /* A string of a file as str (bytes that are no UTF-8 are replaced); None for NULL. */
 PyObject *ecpy_text(const char *text);
 
-/* Describes a method; where it needs a backend that is not registered, installed backends are
+/* Describes a method; where it needs a backend or operator that is not there, installed ones are
  * looked for first. 0, or -1 with an exception. */
 int ecpy_describe(ecpy_state *state, ecpy_shared *shared, size_t index, ec_method_info *info);
 

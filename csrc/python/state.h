@@ -34,15 +34,16 @@ typedef struct ecpy_state {
   PyTypeObject *tensor_info_type;
   PyTypeObject *backend_registry_type;
   PyTypeObject *operator_registry_type;
+  PyTypeObject *operator_type;               /* what is behind an operator written in Python */
   PyObject *error_type;                      /* executorch_c.Error */
   PyObject *status_types[ECPY_STATUS_COUNT]; /* one subclass for each row of status.def */
   PyObject *runtime;                         /* what Runtime.get() gives; NULL before */
-  PyObject *capsules;                        /* list: registered backends' capsules stay alive */
+  PyObject *capsules;                        /* list: capsules of plug-ins stay alive */
   PyObject *descrs[EC_DTYPE_COUNT];          /* numpy.dtype objects; bfloat16's made when met */
   PyObject *bfloat16;                        /* ml_dtypes.bfloat16; NULL where not importable */
   PyObject *name_dlpack, *name_dlpack_device, *name_array, *name_array_interface;
   int bfloat16_looked_up;
-  int discovered; /* entry points of backends have been loaded */
+  int discovered; /* entry points of plug-ins have been loaded */
 } ecpy_state;
 
 /* The state of the module that made a type. Our types cannot be subclassed, so this is exact. */
@@ -50,12 +51,20 @@ static inline ecpy_state *ecpy_state_of(PyObject *self) {
   return (ecpy_state *)PyType_GetModuleState(Py_TYPE(self));
 }
 
+/* The state of this thread while it has given up the GIL in ecpy_without_gil; NULL while not. */
+extern _Thread_local PyThreadState *ecpy_parked;
+
 /* Calls fn(arg) without the GIL. The only place of this layer where it is given up. */
 static inline void ecpy_without_gil(void (*fn)(void *arg), void *arg) {
-  PyThreadState *thread = PyEval_SaveThread();
+  ecpy_parked = PyEval_SaveThread();
   fn(arg);
-  PyEval_RestoreThread(thread);
+  PyEval_RestoreThread(ecpy_parked);
+  ecpy_parked = NULL;
 }
+
+/* Calls fn(arg) with the GIL, from inside ecpy_without_gil or from anywhere else. An exception that
+ * fn leaves is the thread's when it comes out of ecpy_without_gil. */
+void ecpy_with_gil(void (*fn)(void *arg), void *arg);
 
 /* New reference to module.name(argument); argument NULL: no argument. For what is written in
  * Python: notebook tables, discovery of backends. */
@@ -71,5 +80,6 @@ extern PyType_Spec ecpy_method_meta_spec;
 extern PyType_Spec ecpy_tensor_info_spec;
 extern PyType_Spec ecpy_backend_registry_spec;
 extern PyType_Spec ecpy_operator_registry_spec;
+extern PyType_Spec ecpy_operator_spec; /* not in the module: nobody sees one */
 
 #endif

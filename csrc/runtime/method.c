@@ -105,6 +105,8 @@ void ec_method_free(ec_method *m) {
 const char *ec_method_name(const ec_method *m) { return m->name; }
 size_t ec_method_input_count(const ec_method *m) { return m->input_count; }
 size_t ec_method_output_count(const ec_method *m) { return m->output_count; }
+size_t ec_method_operator_count(const ec_method *m) { return m->op_count; }
+const ec_op *ec_method_operator(const ec_method *m, size_t index) { return m->ops[index]; }
 const ec_value *ec_method_input(const ec_method *m, size_t index) { return m->inputs[index].value; }
 const ec_value *ec_method_output(const ec_method *m, size_t index) {
   return m->outputs[index].value;

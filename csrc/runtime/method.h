@@ -31,6 +31,10 @@ const char *ec_method_name(const ec_method *method);
 size_t ec_method_input_count(const ec_method *method);
 size_t ec_method_output_count(const ec_method *method);
 
+/* The operators that it holds, by index in the file; NULL for one that no instruction needs. */
+size_t ec_method_operator_count(const ec_method *method);
+const struct ec_op *ec_method_operator(const ec_method *method, size_t index);
+
 /* The slot of an input or output, for its kind, dtype, rank, dim order and dynamism. The shape of a
  * dynamic input is that of the last call; ec_program_describe has the bounds. */
 const ec_value *ec_method_input(const ec_method *method, size_t index);

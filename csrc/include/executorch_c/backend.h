@@ -1,4 +1,4 @@
-/* The interface of a backend: the only header that a plug-in needs.
+/* The interface of a backend: the only header that one needs. (Operators: operator.h.)
  *
  * A backend runs the delegated parts of a program. It is a static `ec_backend` in a shared library,
  * handed to executorch_c as a capsule named EC_BACKEND_CAPSULE by a tiny extension module, and
@@ -66,6 +66,10 @@ typedef struct ec_backend_arg {
       const char *data; /* NUL-terminated */
       size_t size;
     } string;
+    struct {
+      struct ec_backend_arg *items;
+      size_t count;
+    } list; /* of operators only: see operator.h */
   } as;
   void *slot; /* the host's own */
 } ec_backend_arg;

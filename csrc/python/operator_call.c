@@ -1,0 +1,269 @@
+/* One call of an operator written in Python.
+ *
+ * The arrays that a function gets are its own: inputs are copied in, results copied out. Memory of
+ * a method is reused by the next instruction, and arrays of a caller may go; a function may keep
+ * what it got, and no view of it can dangle. */
+#include "python/state.h"
+
+#include "python/operators.h"
+
+#include "python/dlpack.h"
+#include "python/dtype.h"
+#include "python/errors.h"
+#include "python/method.h"
+#include "python/program.h"
+
+typedef struct calling {
+  ec_call *c;
+  ecpy_operator *self;
+  PyObject *given[EC_MAX_OP_ARGS]; /* by argument of the schema; NULL: not passed */
+  ec_status status;
+} calling;
+
+/* ---- arguments --------------------------------------------------------------------------- */
+
+/* What a function may write to starts as zeros, or as a copy where the old values count. */
+static PyObject *tensor_object(ecpy_state *state, const ec_tensor *t, const ec_arg_spec *spec) {
+  if (!spec->is_out) {
+    PyObject *array = ecpy_tensor_copy(state, t);
+    if (array && !spec->written) PyArray_CLEARFLAGS((PyArrayObject *)array, NPY_ARRAY_WRITEABLE);
+    return array;
+  }
+  npy_intp sizes[EC_MAX_RANK], strides[EC_MAX_RANK];
+  PyArray_Descr *descr = ecpy_descr(state, ec_tensor_dtype(t));
+  if (!descr) return NULL;
+  for (size_t d = 0; d < t->rank; d++) {
+    sizes[d] = (npy_intp)t->sizes[d];
+    strides[d] = (npy_intp)t->strides[d] * (npy_intp)ec_dtype_size(ec_tensor_dtype(t));
+  }
+  PyArrayObject *array = ecpy_new_array(descr, t->rank, sizes, strides, ec_tensor_is_contiguous(t));
+  if (array) memset(PyArray_DATA(array), 0, ec_tensor_nbytes(t));
+  return (PyObject *)array;
+}
+
+static PyObject *item_object(ecpy_state *state, const ec_value *v, size_t i,
+                             const ec_arg_spec *spec) {
+  if (v->kind == EC_KIND_BOOL_LIST) return PyBool_FromLong(v->as.bools[i]);
+  if (v->kind == EC_KIND_DOUBLE_LIST) return PyFloat_FromDouble(v->as.doubles[i]);
+  const ec_value *item = v->as.items[i];
+  if (item->kind == EC_KIND_NONE) Py_RETURN_NONE;
+  if (item->kind == EC_KIND_TENSOR) return tensor_object(state, item->as.tensor, spec);
+  return PyLong_FromLongLong(ec_value_int(item));
+}
+
+static PyObject *list_object(ecpy_state *state, const ec_value *v, const ec_arg_spec *spec) {
+  PyObject *list = PyList_New((Py_ssize_t)v->count);
+  for (size_t i = 0; list && i < v->count; i++) {
+    PyObject *item = item_object(state, v, i, spec);
+    if (item) PyList_SET_ITEM(list, (Py_ssize_t)i, item);
+    else Py_CLEAR(list);
+  }
+  return list;
+}
+
+static PyObject *dtype_object(ecpy_state *state, int64_t id) {
+  if (!ec_dtype_valid(id)) {
+    PyErr_Format(PyExc_TypeError, "dtype %lld is not known", (long long)id);
+    return NULL;
+  }
+  return Py_XNewRef((PyObject *)ecpy_descr(state, (ec_dtype)id));
+}
+
+static PyObject *number_object(const ec_value *v) {
+  if (v->kind == EC_KIND_BOOL) return PyBool_FromLong(v->as.b);
+  return v->kind == EC_KIND_DOUBLE ? PyFloat_FromDouble(v->as.d) : PyLong_FromLongLong(v->as.i);
+}
+
+static PyObject *argument_object(ecpy_state *state, const ec_value *v, const ec_arg_spec *spec) {
+  if (v->kind == EC_KIND_NONE) Py_RETURN_NONE;
+  if (spec->is_list) return list_object(state, v, spec);
+  switch ((ec_arg_type)spec->type) {
+  case EC_ARG_TENSOR: return tensor_object(state, v->as.tensor, spec);
+  case EC_ARG_INT:
+    return spec->is_dtype ? dtype_object(state, ec_value_int(v))
+                          : PyLong_FromLongLong(ec_value_int(v));
+  case EC_ARG_DOUBLE: return PyFloat_FromDouble(ec_value_double(v));
+  case EC_ARG_BOOL: return PyBool_FromLong(ec_value_bool(v));
+  case EC_ARG_STRING: return ecpy_text(v->as.string);
+  case EC_ARG_SCALAR: break;
+  }
+  return number_object(v);
+}
+
+static PyObject *call_function(calling *run) {
+  ec_call *c = run->c;
+  PyObject *args[EC_MAX_OP_ARGS + 1]; /* one in front, for the callee */
+  size_t n = 0, positional = 0;
+  for (size_t i = 0; i < c->op->nargs; i++) {
+    const ec_arg_spec *spec = &c->op->args[i];
+    if (spec->is_out && !run->self->takes_outs) continue;
+    run->given[i] = argument_object(run->self->state, c->args[i], spec);
+    if (!run->given[i]) return NULL;
+    args[1 + n++] = run->given[i];
+    positional += !spec->keyword;
+  }
+  return PyObject_Vectorcall(run->self->fn, args + 1, positional | PY_VECTORCALL_ARGUMENTS_OFFSET,
+                             run->self->kwnames);
+}
+
+/* ---- results ----------------------------------------------------------------------------- */
+
+/* An array for what a function gave for a tensor; NULL with an exception or an error. */
+static PyArrayObject *result_array(calling *run, size_t i, PyObject *object) {
+  if (PyArray_Check(object) && (PyArray_CheckExact(object) ||
+                                !PyObject_HasAttrString(object, "mask")))
+    return (PyArrayObject *)Py_NewRef(object);
+  if (PyArray_IsScalar(object, Generic)) return (PyArrayObject *)PyArray_FromScalar(object, NULL);
+  if (!PyArray_Check(object) && PyObject_HasAttr(object, run->self->state->name_dlpack))
+    return (PyArrayObject *)ecpy_from_dlpack(run->self->state, object);
+  run->status = ec_fail(run->c->err, EC_INVALID_TYPE,
+                        "the function gave %.100s for '%s', expected an array",
+                        object == Py_None ? "None" : Py_TYPE(object)->tp_name,
+                        run->c->op->args[i].name);
+  return NULL;
+}
+
+/* The tensor's own memory as an array, for one copy. */
+static int copy_into(ecpy_state *state, ec_tensor *t, PyArrayObject *array) {
+  npy_intp strides[EC_MAX_RANK];
+  PyArray_Descr *descr = ecpy_descr(state, ec_tensor_dtype(t));
+  if (!descr) return -1;
+  for (size_t d = 0; d < t->rank; d++)
+    strides[d] = (npy_intp)t->strides[d] * (npy_intp)ec_dtype_size(ec_tensor_dtype(t));
+  Py_INCREF(descr);
+  PyObject *to = PyArray_NewFromDescr(&PyArray_Type, descr, t->rank, (const npy_intp *)t->sizes,
+                                      strides, t->data, NPY_ARRAY_WRITEABLE, NULL);
+  int rc = to ? PyArray_CopyInto((PyArrayObject *)to, array) : -1;
+  Py_XDECREF(to);
+  return rc;
+}
+
+static ec_status store_array(calling *run, size_t i, ec_tensor *t, PyArrayObject *array) {
+  ec_call *c = run->c;
+  const char *name = c->op->args[i].name;
+  ec_dtype dtype, expected = ec_tensor_dtype(t);
+  if (!ecpy_dtype_of(run->self->state, PyArray_DESCR(array), expected, &dtype))
+    return ec_fail(c->err, EC_INVALID_ARGUMENT,
+                   "the function gave an array of a dtype of NumPy's (%c%d) for '%s', expected %s",
+                   PyArray_DESCR(array)->kind, (int)PyArray_ITEMSIZE(array), name,
+                   ec_dtype_name(expected));
+  if (dtype != expected)
+    return ec_fail(c->err, EC_INVALID_ARGUMENT, "the function gave %s for '%s', expected %s",
+                   ec_dtype_name(dtype), name, ec_dtype_name(expected));
+  ec_status status = ec_tensor_resize(t, (size_t)PyArray_NDIM(array),
+                                      (const int64_t *)PyArray_DIMS(array), c->err);
+  if (status != EC_OK) return ec_fail_in(c->err, status, "the function gave for '%s'", name);
+  return t->numel && copy_into(run->self->state, t, array) ? EC_INTERNAL : EC_OK;
+}
+
+static ec_status store(calling *run, size_t i, ec_value *v, PyObject *object) {
+  run->status = EC_INTERNAL; /* with an exception, unless it is said otherwise */
+  PyArrayObject *array = result_array(run, i, object);
+  if (!array) return run->status;
+  ec_status status = store_array(run, i, v->as.tensor, array);
+  Py_DECREF(array);
+  return status;
+}
+
+/* What a function gave for an argument: an array, or one for each item of a list. */
+static ec_status store_argument(calling *run, size_t i, PyObject *object) {
+  ec_value *v = run->c->args[i];
+  if (v->kind == EC_KIND_TENSOR) return store(run, i, v, object);
+  if ((!PyTuple_Check(object) && !PyList_Check(object)) ||
+      PySequence_Fast_GET_SIZE(object) != (Py_ssize_t)v->count)
+    return ec_fail(run->c->err, EC_INVALID_TYPE,
+                   "the function gave %.100s for '%s', expected a list of %u arrays",
+                   Py_TYPE(object)->tp_name, run->c->op->args[i].name, v->count);
+  for (uint32_t k = 0; k < v->count; k++) {
+    if ((Py_ssize_t)k >= PySequence_Fast_GET_SIZE(object)) break; /* a list may change */
+    PyObject *item = Py_NewRef(PySequence_Fast_GET_ITEM(object, k));
+    ec_status status = store(run, i, v->as.items[k], item);
+    Py_DECREF(item);
+    EC_TRY(status);
+  }
+  return EC_OK;
+}
+
+/* None stands for the array that the function got. */
+static ec_status store_out(calling *run, size_t i, PyObject *object) {
+  return store_argument(run, i, object == Py_None && run->given[i] ? run->given[i] : object);
+}
+
+static ec_status store_results(calling *run, PyObject *result) {
+  const ec_op *op = run->c->op;
+  size_t outs = 0, k = 0;
+  for (size_t i = 0; i < op->nargs; i++) {
+    outs += op->args[i].is_out;
+    if (op->args[i].written && !op->args[i].is_out && run->given[i] != Py_None)
+      EC_TRY(store_argument(run, i, run->given[i]));
+  }
+  bool none = result == Py_None && run->self->takes_outs;
+  if (outs > 1 && !none &&
+      (!PyTuple_Check(result) || PyTuple_GET_SIZE(result) != (Py_ssize_t)outs))
+    return ec_fail(run->c->err, EC_INVALID_TYPE,
+                   "the function gave %.100s%s, expected a tuple of %zu arrays",
+                   result == Py_None ? "None" : Py_TYPE(result)->tp_name,
+                   PyTuple_Check(result) ? " of another length" : "", outs);
+  for (size_t i = 0; i < op->nargs; i++) {
+    if (!op->args[i].is_out) continue;
+    EC_TRY(store_out(run, i, outs == 1 || none ? result : PyTuple_GET_ITEM(result, k)));
+    k++;
+  }
+  return EC_OK;
+}
+
+/* ---- the call ---------------------------------------------------------------------------- */
+
+/* The code of a runtime's own exception; Internal for others. */
+static ec_status status_of(ecpy_state *state, PyObject *error) {
+  if (PyErr_GivenExceptionMatches(error, PyExc_MemoryError)) return EC_MEMORY_ALLOCATION_FAILED;
+  if (!PyErr_GivenExceptionMatches(error, state->error_type)) return EC_INTERNAL;
+  PyObject *code = PyObject_GetAttrString(error, "code");
+  long number = code ? PyLong_AsLong(code) : -1;
+  Py_XDECREF(code);
+  PyErr_Clear();
+  return number > 0 ? (ec_status)number : EC_INTERNAL;
+}
+
+/* Makes a sentence of the exception, which stays set: call.c makes it the cause of ours. */
+static ec_status explain(calling *run) {
+  PyObject *type, *error, *trace;
+  PyErr_Fetch(&type, &error, &trace);
+  PyErr_NormalizeException(&type, &error, &trace);
+  PyObject *text = error ? PyObject_Str(error) : NULL;
+  const char *what = text ? PyUnicode_AsUTF8(text) : NULL;
+  PyErr_Clear();
+  ec_status status = error ? status_of(run->self->state, error) : EC_INTERNAL;
+  ec_fail(run->c->err, status, "the function raised %.200s: %.900s",
+          error ? Py_TYPE(error)->tp_name : "?", what ? what : "?");
+  Py_XDECREF(text);
+  PyErr_Restore(type, error, trace);
+  return status;
+}
+
+static ec_status run_function(calling *run) {
+  if (run->self->interpreter != PyInterpreterState_Get())
+    return ec_fail(run->c->err, EC_INVALID_STATE, "the function belongs to another interpreter");
+  if (!run->self->fn)
+    return ec_fail(run->c->err, EC_INVALID_STATE, "the function was collected as garbage");
+  PyErr_Clear(); /* of a call whose failure a backend has swallowed */
+  PyObject *result = call_function(run);
+  ec_status status = result ? store_results(run, result) : EC_INTERNAL;
+  if (PyErr_Occurred()) status = explain(run);
+  Py_XDECREF(result);
+  return status;
+}
+
+static void run_with_gil(void *arg) {
+  calling *run = arg;
+  Py_INCREF(run->self);
+  run->status = run_function(run);
+  for (size_t i = 0; i < run->c->op->nargs; i++) Py_XDECREF(run->given[i]);
+  Py_DECREF(run->self);
+}
+
+ec_status ecpy_operator_kernel(ec_call *c) {
+  calling run = {.c = c, .self = c->op->user};
+  ecpy_with_gil(run_with_gil, &run);
+  return run.status;
+}

@@ -1,0 +1,109 @@
+/* A plug-in's operator as a kernel: arguments as backend.h has them, made in scratch memory. */
+#include "runtime/operator.h"
+
+#include "runtime/impl.h"
+
+/* ---- calls ------------------------------------------------------------------------------- */
+
+static ec_status view_list(ec_call *c, const ec_value *v, ec_backend_arg *view) {
+  ec_backend_arg *items;
+  EC_TRY(ec_call_scratch(c, v->count, sizeof *items, &items));
+  for (uint32_t i = 0; i < v->count; i++) {
+    if (v->kind == EC_KIND_BOOL_LIST)
+      items[i] = (ec_backend_arg){.kind = EC_BACKEND_BOOL, .as.b = v->as.bools[i]};
+    else if (v->kind == EC_KIND_DOUBLE_LIST)
+      items[i] = (ec_backend_arg){.kind = EC_BACKEND_DOUBLE, .as.d = v->as.doubles[i]};
+    else if (v->kind == EC_KIND_INT_LIST)
+      items[i] = (ec_backend_arg){.kind = EC_BACKEND_INT, .as.i = ec_value_int(v->as.items[i])};
+    else
+      ec_view_arg(v->as.items[i], &items[i]);
+  }
+  *view = (ec_backend_arg){.kind = v->kind == EC_KIND_OPTIONAL_TENSOR_LIST ? EC_KIND_TENSOR_LIST
+                                                                           : v->kind,
+                           .as.list = {items, v->count}};
+  return EC_OK;
+}
+
+/* Numbers as the schema has them: a slot may hold an Int for a float. */
+static ec_status view_arg(ec_call *c, size_t i, ec_backend_arg *view) {
+  ec_value *v = c->args[i];
+  if (v->kind > EC_KIND_BOOL) return view_list(c, v, view);
+  ec_view_arg(v, view);
+  if (!ec_is_number(v)) return EC_OK;
+  switch ((ec_arg_type)c->op->args[i].type) {
+  case EC_ARG_INT:
+    view->kind = EC_BACKEND_INT;
+    view->as.i = ec_value_int(v);
+    break;
+  case EC_ARG_DOUBLE:
+    view->kind = EC_BACKEND_DOUBLE;
+    view->as.d = ec_value_double(v);
+    break;
+  case EC_ARG_BOOL:
+    view->kind = EC_BACKEND_BOOL;
+    view->as.b = ec_value_bool(v);
+    break;
+  default: break;
+  }
+  return EC_OK;
+}
+
+static ec_status run_operator(ec_call *c) {
+  const ec_operator *self = c->op->user;
+  ec_backend_arg views[EC_MAX_OP_ARGS];
+  for (size_t i = 0; i < c->op->nargs; i++) EC_TRY(view_arg(c, i, &views[i]));
+  ec_host_call call = {c->err, c->scratch, c->method ? c->method->program : NULL,
+                       c->method ? c->method->depth : 0};
+  ec_error_clear(c->err);
+  ec_status status = (ec_status)self->run(self, &ec_host_table, &call, views, c->op->nargs);
+  if (status != EC_OK && c->err && !c->err->message[0])
+    return ec_fail(c->err, status, "failed without a sentence");
+  return status;
+}
+
+/* ---- registering ------------------------------------------------------------------------- */
+
+static ec_status check(const ec_operators *o, ec_error *err) {
+  if (!o || o->abi_version != EC_OPERATOR_ABI_VERSION)
+    return ec_fail(err, EC_INVALID_ARGUMENT, "operators have ABI version %u, expected %u",
+                   o ? o->abi_version : 0, EC_OPERATOR_ABI_VERSION);
+  if (o->struct_size < sizeof *o || o->row_size < sizeof *o->rows || !o->origin ||
+      (o->count && !o->rows))
+    return ec_fail(err, EC_INVALID_ARGUMENT,
+                   "the table of operators is incomplete: origin and rows are needed, and structs "
+                   "of at least %zu and %zu bytes (found %zu and %zu)",
+                   sizeof *o, sizeof *o->rows, o->struct_size, o->row_size);
+  return EC_OK;
+}
+
+static const ec_operator *row_at(const ec_operators *o, size_t i) {
+  return (const ec_operator *)(const void *)((const char *)o->rows + i * o->row_size);
+}
+
+static bool is_row(void *user, void *arg) { return user == arg; }
+
+static ec_status register_row(const ec_operators *o, const ec_operator *row, ec_error *err) {
+  if (!row->schema || !row->run)
+    return ec_fail(err, EC_INVALID_ARGUMENT, "%s: an operator without %s", o->origin,
+                   row->schema ? "run" : "schema");
+  const ec_op_def def = {row->schema, o->origin, run_operator, (void *)(uintptr_t)row, NULL, NULL};
+  ec_status status = ec_op_register(&def, false, err);
+  return status == EC_OK ? EC_OK : ec_fail_in(err, status, "%s", o->origin);
+}
+
+ec_status ec_operators_register(const ec_operators *o, ec_error *err) {
+  EC_TRY(check(o, err));
+  EC_TRY(ec_ops_init(err));
+  bool here_before = false; /* some of them: then what is there stays, whatever happens */
+  for (size_t i = 0; i < o->count; i++) {
+    const ec_operator *row = row_at(o, i);
+    bool here = ec_op_is_registered(run_operator, row);
+    here_before = here_before || here;
+    ec_status status = here ? EC_OK : register_row(o, row, err);
+    if (status == EC_OK) continue;
+    while (!here_before && i-- > 0)
+      ec_op_unregister_all(run_operator, is_row, (void *)(uintptr_t)row_at(o, i));
+    return status;
+  }
+  return EC_OK;
+}

@@ -1,0 +1,159 @@
+"""Operators of a plug-in: the table, the demo, entry points."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import executorch_c
+import numpy as np
+import pytest
+from custom_ops import UNARY, X, load, nothing_stays, pte
+from executorch_c import Runtime, register_operator, unregister_operator
+from numpy.testing import assert_array_equal
+from single_op import BOUNDED, Out
+
+__all__ = ["nothing_stays"]  # a fixture of every test here
+
+
+@pytest.fixture
+def demo() -> Iterator[Any]:
+    """The capsule of the demo plug-in, whose operators go afterwards."""
+    module = pytest.importorskip("executorch_c._backend_demo_ops")
+    yield module.operators()
+    for row in executorch_c.operators():
+        if row["origin"] == "executorch_c demo":
+            unregister_operator(row["name"])
+
+
+def test_operators_in_c(demo: Any) -> None:
+    executorch_c.register_operators(demo)
+    executorch_c.register_operators(demo)  # the same once more
+    found = {row["name"]: row["origin"] for row in executorch_c.operators()}
+    assert found["demo::scale.out"] == found["demo::positive.out"] == "executorch_c demo"
+    method = load("demo::scale.out", X, 3, Out((2, 3)))  # an Int for a float
+    assert_array_equal(method(X), X * 3)
+    x = np.array([1, -2, 3, -4, 5], np.float32)
+    method = load("demo::positive.out", x, Out((3,), dynamism=BOUNDED))
+    assert_array_equal(method(x), [1, 3, 5])
+    assert_array_equal(method(-x), [2, 4])
+    with pytest.raises(executorch_c.NotSupportedError, match=r"instruction 0: demo::positive.out: "
+                       r"shape \(5,\) has 5 elements, the program's upper bound is 3"):  # fmt: skip
+        method(abs(x))
+    method = load("demo::scale.out", X.astype("f8"), 1.0, Out((2, 3)))
+    with pytest.raises(executorch_c.InvalidArgumentError, match="dtypes 7 and 6, expected float32"):
+        method(X.astype("f8"))
+    unregister_operator("demo::scale.out")
+    with pytest.raises(executorch_c.OperatorMissingError):
+        load("demo::scale.out", X, 3, Out((2, 3)))
+
+
+def test_a_plug_in_takes_no_place(demo: Any) -> None:
+    """All of its operators are registered, or none."""
+    schema = "demo::positive.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)"
+    register_operator(schema, lambda x: x)
+    with pytest.raises(executorch_c.AlreadyRegisteredError) as caught:
+        executorch_c.register_operators(demo)
+    assert "executorch_c demo: operator demo::positive.out is there already" in str(caught.value)
+    assert "demo::scale.out" not in Runtime.get().operator_registry.operator_names
+    unregister_operator("demo::positive.out")
+    executorch_c.register_operators(demo)
+    register_operator(schema, lambda x: x * 2, override=True)
+    x = np.ones(3, np.float32)
+    assert_array_equal(load("demo::positive.out", x, Out((3,)))(x), x * 2)
+    unregister_operator("demo::positive.out")
+    assert_array_equal(load("demo::positive.out", x, Out((3,)))(x), x)
+
+
+@pytest.mark.parametrize("capsule", [None, "text", 3])
+def test_what_is_no_capsule(capsule: object) -> None:
+    with pytest.raises(TypeError, match='expected a capsule named "executorch_c.operators"'):
+        executorch_c.register_operators(capsule)
+
+
+def table(**changes: Any) -> Any:
+    """A capsule of a table made with ctypes."""
+    import ctypes
+
+    class Row(ctypes.Structure):
+        _fields_ = [("schema", ctypes.c_char_p), ("run", ctypes.c_void_p),
+                    ("user", ctypes.c_void_p)]  # fmt: skip
+
+    class Table(ctypes.Structure):
+        _fields_ = [("abi", ctypes.c_uint32), ("size", ctypes.c_size_t),
+                    ("row_size", ctypes.c_size_t), ("origin", ctypes.c_char_p),
+                    ("rows", ctypes.POINTER(Row)), ("count", ctypes.c_size_t)]  # fmt: skip
+
+    row = Row(changes.pop("schema", UNARY.encode()), changes.pop("run", None), None)
+    made = Table(1, ctypes.sizeof(Table), ctypes.sizeof(Row), b"mine", ctypes.pointer(row), 1)
+    for key, value in changes.items():
+        setattr(made, key, value)
+    tables.append((made, row))
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype = ctypes.py_object
+    new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    return new(ctypes.addressof(made), b"executorch_c.operators", None)
+
+
+tables: list[Any] = []
+"""What capsules point to."""
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"abi": 2}, "operators have ABI version 2, expected 1"),
+        ({"size": 8}, "the table of operators is incomplete: origin and rows are needed"),
+        ({"row_size": 8}, r"at least 48 and 24 bytes \(found 48 and 8\)"),
+        ({"origin": None}, "incomplete"),
+        ({"rows": None}, "incomplete"),
+        ({}, "mine: an operator without run"),
+        ({"schema": None}, "mine: an operator without schema"),
+        ({"schema": b"t::f.out(Tensor x", "run": 8}, "mine: schema, character 18"),
+        ({"schema": b"t::f.out(Tensor x) -> ()", "run": 8}, "mine: schema of t::f.out: not an out"),
+    ],
+)
+def test_wrong_tables(changes: dict[str, Any], says: str) -> None:
+    with pytest.raises(executorch_c.InvalidArgumentError, match=says):
+        executorch_c.register_operators(table(**changes))
+    assert "t::f.out" not in Runtime.get().operator_registry.operator_names
+
+
+DISCOVER = """
+import sys, warnings
+import numpy as np
+import executorch_c
+assert "importlib.metadata" not in sys.modules
+program = executorch_c.Runtime.get().load_program(open(sys.argv[1], "rb").read())
+assert "importlib.metadata" not in sys.modules
+print({how})
+"""
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "program.load_method('forward')(np.ones((2, 3), np.float32)).sum()",
+        "program.requirements()['missing_operators'] and 0 or 18.0",
+        "18.0 if 'demo::scale.out' in {row['name'] for row in executorch_c.operators()} else 0",
+    ],
+)
+def test_entry_points_are_looked_for_when_they_are_needed(tmp_path: Path, how: str) -> None:
+    pytest.importorskip("executorch_c._backend_demo_ops")
+    info = tmp_path / "some_operators-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: some_operators\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[executorch_c.operators]\nx = executorch_c._backend_demo_ops\n"
+    )
+    path = tmp_path / "f.pte"
+    path.write_bytes(pte("demo::scale.out", X, 3, Out((2, 3))))
+    root = Path(executorch_c.__file__).parents[1]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(root)])}
+    done = subprocess.run([sys.executable, "-c", DISCOVER.format(how=how), str(path)], env=env,
+                          capture_output=True, text=True, cwd=root)  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "18.0\n"), done.stderr

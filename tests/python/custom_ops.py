@@ -1,0 +1,46 @@
+"""Programs of one operator that is written in Python, for the tests of such operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import executorch_c
+import numpy as np
+import pytest
+from executorch_c import Runtime, register_operator, unregister_operator
+from single_op import Out, SingleOps
+
+UNARY = "t::f.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)"
+TWO = ("t::two.out(Tensor x, *, Tensor(a!) out0, Tensor(b!) out1) -> "
+       "(Tensor(a!), Tensor(b!))")  # fmt: skip
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays() -> Iterator[None]:
+    """Takes away what a test registered."""
+    yield
+    for row in executorch_c.operators():
+        if row["origin"] == "python":
+            unregister_operator(row["name"])
+
+
+def pte(operator: str, *args: Any) -> bytes:
+    """A program whose method is one call of an operator."""
+    ops = SingleOps()
+    ops.add(operator, *args, name="forward")
+    return ops.build()
+
+
+def load(operator: str, *args: Any) -> executorch_c.Method:
+    """The method of such a program."""
+    return Runtime.get().load_program(pte(operator, *args)).load_method("forward")
+
+
+def unary(fn: Callable[..., Any], x: Any = X, out: Out = Out((2, 3))) -> executorch_c.Method:
+    """A method that calls `fn`, which is no longer registered."""
+    register_operator(UNARY, fn)
+    method = load("t::f.out", x, out)
+    unregister_operator("t::f.out")
+    return method
