@@ -11,8 +11,12 @@ The names are those of `executorch.runtime`, so that a script moves over by chan
 
 from __future__ import annotations
 
+from collections.abc import Callable as _Callable
 from enum import IntEnum
+from functools import partial as _partial
 from os import path as _path
+from typing import TypeVar as _TypeVar
+from typing import overload as _overload
 
 from executorch_c._core import (
     AccessFailedError,
@@ -48,7 +52,6 @@ from executorch_c._core import (
     register_operators,
     unregister_operator,
 )
-from executorch_c._operators import register_operator
 
 __version__ = "0.1.0"
 __all__ = [
@@ -90,6 +93,9 @@ __all__ = [
 ]
 
 
+_F = _TypeVar("_F", bound=_Callable[..., object])
+
+
 class Verification(IntEnum):
     """How thoroughly a program is verified when it is loaded.
 
@@ -107,3 +113,60 @@ def get_include() -> str:
     installed = _path.join(here, "include")
     in_tree = _path.join(_path.dirname(here), "csrc", "include")
     return installed if _path.isdir(installed) else in_tree
+
+
+@_overload
+def register_operator(schema: str, fn: _F, *, override: bool = False) -> _F: ...
+
+
+@_overload
+def register_operator(
+    schema: str, fn: None = None, *, override: bool = False
+) -> _Callable[[_F], _F]: ...
+
+
+def register_operator(
+    schema: str, fn: _F | None = None, *, override: bool = False
+) -> _F | _Callable[[_F], _F]:
+    """Makes a function on NumPy arrays an operator that programs can call.
+
+        @register_operator("ns::scale.out(Tensor x, float alpha, *, Tensor(a!) out) -> Tensor(a!)")
+        def scale(x, alpha):
+            return x * np.float32(alpha)
+
+    Args:
+        schema: That of the out variant, as `torch.ops.ns.scale.out._schema` prints it.
+        fn: The function; it is returned. Left out: a decorator.
+        override: Take the place of an operator of the same name and arguments, a built-in one
+            (but for `executorch_prim::`) or one that was registered before, until this one is
+            unregistered. Without it that is an AlreadyRegisteredError.
+
+    The function is called with the arguments of the schema in order, keyword-only ones by name.
+    A Tensor is an array, read-only unless the schema says that it is written (`Tensor(a!) x`); a
+    list is a list; int, float, bool, str and None are themselves, a Scalar is what the program
+    has; a ScalarType is a numpy.dtype, a MemoryFormat or Layout torch's number.
+
+    Results: the function returns an array for each `out` argument, several as a tuple. Each must
+    have the planned dtype and shape, or a shape within the bound where the program lets shapes
+    change; NumPy scalars and what has __dlpack__ are arrays, too. A function with parameters named
+    as the `out` arguments gets these as writable arrays (zeros, as large as the output may be) and
+    may return None for what it has written there.
+
+    Arrays are the function's own: arguments and results are copied, so it may keep them. For large
+    data, write the operator in C (executorch_c/operator.h).
+
+    A method uses the operators that are registered when it is loaded, and keeps them whatever
+    happens afterwards; load the program again to have others. The function is called with the GIL,
+    perhaps by several threads at once; it may run other methods, not the one that calls it. What
+    it raises is the `__cause__` of the Error of the call (of the same code, if it is an Error
+    itself, else INTERNAL); what is no Exception (KeyboardInterrupt) comes through as it is.
+
+    Raises InvalidArgumentError (a ValueError: the schema, with the character where it is not
+    understood; no out variant; another schema than that of what is overridden),
+    AlreadyRegisteredError, TypeError (a function with other parameters).
+    """
+    from executorch_c import _operators  # only here: what it needs takes longer than all else
+
+    if fn is None:
+        return _partial(_operators.register, schema, override=override)
+    return _operators.register(schema, fn, override=override)
