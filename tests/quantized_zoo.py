@@ -1,0 +1,170 @@
+"""Small quantized models through the official flow, without a delegate: PT2E quantisation, static
+and dynamic, by tensor and by channel, and what QuantFusionPass makes of patterns. Cached on disk
+like the models of the zoo, keyed by this file."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+import zoo
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """A program with one call, eager's answer, and the scale of the answer where it has one."""
+
+    pte: bytes
+    inputs: list[Any]
+    wanted: Any
+    step: float
+
+
+class Conv(nn.Module):
+    """Convolutions, batch norm, a residual sum, pooling and a linear layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8)
+        self.second, self.last = nn.Conv2d(8, 8, 3, padding=1, groups=2), nn.Linear(8, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.relu(self.norm(self.first(x)))
+        x = x + torch.relu(self.second(x))
+        return self.last(nn.functional.adaptive_avg_pool2d(x, 1).flatten(1))
+
+
+class Mlp(nn.Module):
+    """Two linear layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(20, 30), nn.Linear(30, 7)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(nn.functional.gelu(self.first(x)))
+
+
+class Attention(nn.Module):
+    """Layer norm, attention of four heads, a residual sum."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.last, self.norm = nn.Linear(16, 48), nn.Linear(16, 16), nn.LayerNorm(16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, time, _ = x.shape
+        qkv = self.qkv(self.norm(x)).view(batch, time, 3, 4, 4).permute(2, 0, 3, 1, 4)
+        y = nn.functional.scaled_dot_product_attention(*qkv.unbind(0))
+        return x + self.last(y.transpose(1, 2).reshape(batch, time, 16))
+
+
+class Sum(nn.Module):
+    """The pattern that QuantFusionPass turns into quantized_decomposed::add."""
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        ops = torch.ops.quantized_decomposed
+
+        def there_and_back(t: Tensor, scale: float, zero: int) -> Tensor:
+            q = ops.quantize_per_tensor.default(t, scale, zero, 0, 255, torch.uint8)
+            return ops.dequantize_per_tensor.default(q, scale, zero, 0, 255, torch.uint8)
+
+        return there_and_back(there_and_back(x, 0.05, 100) + there_and_back(y, 0.03, 120), 0.06, 9)
+
+
+class Tables(nn.Module):
+    """Embeddings that torchao quantises to 8, 4 and 2 bits, by row and by group."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bytes, self.fours, self.twos = (nn.Embedding(10, 64) for _ in range(3))
+        self.halves = nn.Embedding(10, 64, dtype=torch.bfloat16)
+
+    def forward(self, at: Tensor) -> Tensor:
+        return self.bytes(at) + self.fours(at) * self.twos(at) - self.halves(at).float()
+
+
+def static_step(graph: torch.fx.GraphModule) -> float:
+    """The scale of a result that was dequantised last."""
+    (last,) = graph.graph.output_node().args[0]
+    return float(last.args[1]) if "dequantize" in str(last.target) else 0.0
+
+
+def pt2e(model: nn.Module, inputs: tuple[Tensor, ...], **config: bool) -> Quantized:
+    from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
+        XNNPACKQuantizer,
+        get_symmetric_quantization_config,
+    )
+    from executorch.exir import EdgeCompileConfig, to_edge
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    quantizer = XNNPACKQuantizer()
+    quantizer.set_global(get_symmetric_quantization_config(**config))
+    graph = prepare_pt2e(torch.export.export(model.eval(), inputs).module(), quantizer)
+    graph(*inputs)
+    graph = convert_pt2e(graph)
+    config_of_edge = EdgeCompileConfig(_check_ir_validity=False)
+    edge = to_edge(torch.export.export(graph, inputs), compile_config=config_of_edge)
+    return Quantized(bytes(edge.to_executorch().buffer), [i.numpy() for i in inputs],
+                     graph(*inputs).numpy(), static_step(graph))  # fmt: skip
+
+
+def fused(model: nn.Module, inputs: tuple[Tensor, ...], step: float) -> Quantized:
+    from executorch.exir import EdgeCompileConfig, to_edge
+    from executorch.exir.passes.quant_fusion_pass import quant_fusion_and_const_prop_pass
+
+    program = torch.export.export(model.eval(), inputs).run_decompositions({})
+    edge = to_edge(program, compile_config=EdgeCompileConfig(_check_ir_validity=False))
+    edge._edge_programs["forward"] = quant_fusion_and_const_prop_pass(
+        edge._edge_programs["forward"]
+    )
+    return Quantized(bytes(edge.to_executorch().buffer), [i.numpy() for i in inputs],
+                     model(*inputs).numpy(), step)  # fmt: skip
+
+
+def tables() -> Quantized:
+    from torchao.quantization import IntxWeightOnlyConfig, quantize_
+    from torchao.quantization.granularity import PerAxis, PerGroup
+
+    model = Tables()
+    for name, dtype, granularity in (
+        ("bytes", torch.int8, PerAxis(0)), ("fours", torch.int4, PerGroup(32)),
+        ("twos", torch.int2, PerGroup(16)), ("halves", torch.int4, PerGroup(64)),
+    ):  # fmt: skip
+        config = IntxWeightOnlyConfig(weight_dtype=dtype, granularity=granularity)
+        quantize_(model, config, lambda _, at, name=name: at == name)
+    return fused(model, (torch.tensor([[1, 5, 9], [0, 0, 3]]),), 0.0)
+
+
+MODELS: dict[str, Callable[[], Quantized]] = {
+    "conv_by_tensor": lambda: pt2e(Conv(), (torch.randn(2, 3, 8, 8),)),
+    "conv_by_channel": lambda: pt2e(Conv(), (torch.randn(2, 3, 8, 8),), is_per_channel=True),
+    "mlp_dynamic": lambda: pt2e(Mlp(), (torch.randn(3, 20),), is_per_channel=True,
+                                is_dynamic=True),
+    "mlp_dynamic_by_tensor": lambda: pt2e(Mlp(), (torch.randn(3, 20),), is_dynamic=True),
+    "attention": lambda: pt2e(Attention(), (torch.randn(2, 5, 16),), is_per_channel=True),
+    "sum": lambda: fused(Sum(), (torch.randn(3, 4), torch.randn(3, 4)), 0.06),
+    "tables": tables,
+}  # fmt: skip
+
+
+@torch.no_grad()
+def load(name: str) -> Quantized:
+    """The model of that name, from the cache where possible."""
+    packages = [version(p) for p in ("torch", "executorch", "torchao")]
+    key = hashlib.sha256(Path(__file__).read_bytes() + repr(packages).encode()).hexdigest()[:12]
+    path = zoo.cache_dir() / f"quantized-{name}-{key}.pickle"
+    if not path.exists():
+        import quantized_forms  # noqa: F401  (torch's operators and their out forms)
+
+        torch.manual_seed(0)
+        zoo._write(path, pickle.dumps(MODELS[name]()))
+    found: Quantized = pickle.loads(path.read_bytes())
+    return found
