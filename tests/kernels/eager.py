@@ -78,6 +78,12 @@ FUNCTIONAL = {
     "sort.values": "sort.default", "sort.values_stable": "sort.stable",
     "kthvalue.values": "kthvalue.default", "mode.values": "mode.default",
     "median.dim_values": "median.dim", "nanmedian.dim_values": "nanmedian.dim",
+    "_linalg_det.result": "_linalg_det.default", "_linalg_slogdet.sign": "_linalg_slogdet.default",
+    "linalg_inv_ex.inverse": "linalg_inv_ex.default", "_linalg_svd.U": "_linalg_svd.default",
+    "_linalg_solve_ex.result": "_linalg_solve_ex.default", "geqrf.a": "geqrf.default",
+    "linalg_cholesky_ex.L": "linalg_cholesky_ex.default",
+    "triangular_solve.X": "triangular_solve.default",
+    "_linalg_eigh.eigenvalues": "_linalg_eigh.default",
     "scatter.value_out": "scatter.value", "div.out_mode": "div.Tensor_mode",
     **{f"{n}.out": f"{n}.Tensor" for n in ("add", "sub", "mul", "div")},
 }  # fmt: skip

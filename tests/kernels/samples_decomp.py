@@ -1,0 +1,177 @@
+"""Sample arguments of the operators in csrc/kernels/decomp, by operator name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+from eager import array, to_numpy, to_torch
+
+Samples = Callable[[np.random.Generator, str], Iterator[list]]
+SQUARE = [(3, 3), (1, 1), (5, 5), (2, 4, 4), (0, 0), (0, 3, 3), (2, 0, 0), (2, 1, 3, 3)]
+SHAPES = [*SQUARE, (3, 5), (5, 3), (2, 4, 2), (2, 2, 4), (0, 3), (3, 0), (1, 4)]
+TURNED = [None, (1, 0)]
+
+
+def order_of(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Matrices in columns, as LAPACK has them."""
+    return (*range(len(shape) - 2), len(shape) - 1, len(shape) - 2)
+
+
+def matrices(rng: np.random.Generator, dtype: str, shapes: list) -> Iterator[np.ndarray]:
+    for i, shape in enumerate(shapes):
+        yield array(rng, shape, dtype)
+        if i % 2 == 0:
+            yield array(rng, shape, dtype, order_of(shape))
+
+
+def simple(shapes: list, *rest: object) -> Samples:
+    def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+        for a in matrices(rng, dtype, shapes):
+            yield [a, *rest]
+
+    return samples
+
+
+def solve_ex(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for a in matrices(rng, dtype, SQUARE):
+        n, batch = a.shape[-1], a.shape[:-2]
+        for left, shape in ((True, (*batch, n, 2)), (False, (*batch, 3, n)), (True, (n,)),
+                            (True, (*batch, n)), (True, (2, *[1] * len(batch), n, 1))):  # fmt: skip
+            yield [a, array(rng, shape, dtype), left, False]
+
+
+def factored(a: np.ndarray) -> list[np.ndarray]:
+    """LU and pivots; of dtypes without them something of the right shape."""
+    try:
+        lu, pivots, _ = torch.linalg.lu_factor_ex(to_torch(a))
+        return [to_numpy(lu), to_numpy(pivots)]
+    except RuntimeError:
+        k = min(a.shape[-2:])
+        return [a, np.broadcast_to(np.arange(1, k + 1, dtype=np.int32), (*a.shape[:-2], k)).copy()]
+
+
+def lu_solve(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for a in matrices(rng, dtype, SQUARE):
+        n, batch = a.shape[-1], a.shape[:-2]
+        for left, adjoint in ((True, False), (True, True), (False, False), (False, True)):
+            b = array(rng, (*batch, n, 2) if left else (2, *[1] * len(batch), 3, n), dtype)
+            yield [*factored(a), b, left, adjoint]
+
+
+def lu_unpack(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for a in matrices(rng, dtype, SHAPES):
+        for data, pivots in ((True, True), (True, False), (False, True)):
+            yield [*factored(a), data, pivots]
+
+
+def definite(a: np.ndarray) -> np.ndarray:
+    """A Hermitian matrix, positive definite, that is not symmetric in memory."""
+    if a.shape[-2] != a.shape[-1] or a.dtype.kind not in "fc":
+        return a
+    wide = a.astype(complex)
+    b = wide @ wide.conj().swapaxes(-1, -2) + np.eye(a.shape[-1])
+    return (b if a.dtype.kind == "c" else b.real).astype(a.dtype)
+
+
+def cholesky(*rest: object) -> Samples:
+    def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+        for a in matrices(rng, dtype, SQUARE):
+            for upper in (False, True):
+                other = np.tril(definite(a)) if upper is False else np.triu(definite(a))
+                yield [other, upper, *rest]
+
+    return samples
+
+
+def triangle(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Far from singular, and with elements in both triangles."""
+    a = array(rng, shape, dtype)
+    i = np.arange(shape[-1])
+    a[..., i, i] = np.abs(a[..., i, i]) + np.asarray(2).astype(a.dtype)
+    return a
+
+
+def solve_triangular(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for i, shape in enumerate(SQUARE):
+        n, batch = shape[-1], shape[:-2]
+        for left in (True, False):
+            b = (*batch, n, 2) if left else (2, *[1] * len(batch), 3, n)
+            for upper in (True, False):
+                yield [triangle(rng, dtype, shape), array(rng, b, dtype, order_of(b)), upper, left,
+                       i % 3 == 0]  # fmt: skip
+
+
+def triangular_solve(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for i, shape in enumerate(SQUARE):
+        for upper in (True, False):
+            for transposed in (True, False):
+                b = array(rng, (*shape[:-2], shape[-1], 2), dtype)
+                yield [b, triangle(rng, dtype, shape), upper, transposed, i % 3 == 0]
+
+
+def cholesky_inverse(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for shape in SQUARE:
+        for upper in (False, True):
+            yield [triangle(rng, dtype, shape), upper]
+
+
+def cholesky_solve(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for shape in SQUARE:
+        for upper in (False, True):
+            b = array(rng, (*shape[:-2], shape[-1], 2), dtype)
+            yield [b, triangle(rng, dtype, shape), upper]
+
+
+def reflections(a: np.ndarray) -> list[np.ndarray]:
+    if a.dtype.name not in ("float32", "float64", "complex64", "complex128"):
+        return [a, a[..., 0, :]]
+    return [to_numpy(t) for t in torch.geqrf(to_torch(a))]
+
+
+TALL = [(3, 3), (5, 3), (2, 4, 2), (1, 1), (2, 3, 1), (3, 0), (0, 3, 2)]
+
+
+def householder_product(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for a in matrices(rng, dtype, TALL):
+        v, tau = reflections(a)
+        yield [v, tau]
+        yield [v, tau[..., : tau.shape[-1] // 2].copy()]
+
+
+def ormqr(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for a in matrices(rng, dtype, TALL):
+        for left in (True, False):
+            for transposed in (True, False):
+                m = a.shape[-2]
+                shape = (*a.shape[:-2], m, 2) if left else (*a.shape[:-2], 4, m)
+                yield [*reflections(a), array(rng, shape, dtype), left, transposed]
+
+
+def qr(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for a in matrices(rng, dtype, SHAPES):
+        for mode in ("reduced", "complete", "r"):
+            yield [a, mode]
+
+
+SAMPLES: dict[str, Samples] = {
+    "aten::_linalg_det.result": simple(SQUARE),
+    "aten::_linalg_slogdet.sign": simple(SQUARE),
+    "aten::_linalg_solve_ex.result": solve_ex,
+    "aten::cholesky.out": cholesky(),
+    "aten::cholesky_inverse.out": cholesky_inverse,
+    "aten::cholesky_solve.out": cholesky_solve,
+    "aten::geqrf.a": simple(SHAPES),
+    "aten::linalg_cholesky_ex.L": cholesky(False),
+    "aten::linalg_householder_product.out": householder_product,
+    "aten::linalg_inv_ex.inverse": simple(SQUARE, True),
+    "aten::linalg_lu.out": simple(SHAPES, True),
+    "aten::linalg_lu_factor_ex.out": simple(SHAPES, True, False),
+    "aten::linalg_lu_solve.out": lu_solve,
+    "aten::linalg_qr.out": qr,
+    "aten::linalg_solve_triangular.out": solve_triangular,
+    "aten::lu_unpack.out": lu_unpack,
+    "aten::ormqr.out": ormqr,
+    "aten::triangular_solve.X": triangular_solve,
+}
