@@ -155,9 +155,53 @@ def qr(rng: np.random.Generator, dtype: str) -> Iterator[list]:
             yield [a, mode]
 
 
+def repeated(rng: np.random.Generator, dtype: str) -> Iterator[np.ndarray]:
+    """Matrices of low rank, with equal values, diagonal, and zero."""
+    a = array(rng, (4, 2), dtype)
+    yield (a @ a.T if dtype not in ("bfloat16", "float16") else array(rng, (4, 4), dtype))
+    yield np.eye(4).astype(a.dtype)
+    yield np.zeros((2, 3, 3), a.dtype)
+    yield np.ones((3, 3), a.dtype)
+
+
+def eigh(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for a in [*matrices(rng, dtype, SQUARE), *repeated(rng, dtype)]:
+        for uplo, vectors in (("L", True), ("U", True), ("l", False)):
+            yield [a, uplo, vectors]
+
+
+def svd(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for a in [*matrices(rng, dtype, SHAPES), *repeated(rng, dtype)]:
+        for full, vectors in ((False, True), (True, True), (False, False)):
+            yield [a, full, vectors, None]
+
+
+def pinv(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    low_rank, *others = repeated(rng, dtype)
+    for a in [*matrices(rng, dtype, SHAPES), *others, low_rank]:
+        for atol, rtol in ((None, 0.3), (0.7, None), (0.0, 0.1), (None, None)):
+            if a is low_rank and rtol is None:
+                continue  # which singular values count as zero depends on their rounding
+            tensors = [None if t is None else np.full(a.shape[:-2], t) for t in (atol, rtol)]
+            yield [a, *tensors, False]
+            if a.shape[-1] == a.shape[-2]:
+                yield [a, *tensors, True]
+
+
+def matrix_exp(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for a in matrices(rng, dtype, SQUARE):
+        yield [a]
+        if "int" not in dtype and dtype != "bool":
+            yield [a / np.asarray(64, a.dtype)]
+
+
 SAMPLES: dict[str, Samples] = {
     "aten::_linalg_det.result": simple(SQUARE),
     "aten::_linalg_slogdet.sign": simple(SQUARE),
+    "aten::_linalg_eigh.eigenvalues": eigh,
+    "aten::_linalg_svd.U": svd,
+    "aten::linalg_matrix_exp.out": matrix_exp,
+    "aten::linalg_pinv.atol_rtol_tensor_out": pinv,
     "aten::_linalg_solve_ex.result": solve_ex,
     "aten::cholesky.out": cholesky(),
     "aten::cholesky_inverse.out": cholesky_inverse,

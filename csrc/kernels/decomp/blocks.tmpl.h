@@ -92,6 +92,17 @@ static inline void EC_FN(identity)(int64_t m, int64_t n, EC_T *a, int64_t ld) {
     for (int64_t i = 0; i < m; i++) a[i + j * ld] = i == j;
 }
 
+/* Fills the other triangle of a Hermitian matrix; imaginary parts of its diagonal do not count. */
+static inline void EC_FN(mirror)(int64_t n, EC_T *a, bool upper) {
+  for (int64_t j = 0; j < n; j++) {
+    for (int64_t i = 0; i < j; i++) {
+      if (upper) a[j + i * n] = EC_FN(conj)(a[i + j * n]);
+      else a[i + j * n] = EC_FN(conj)(a[j + i * n]);
+    }
+    a[j + j * n] = EC_FN(re)(a[j + j * n]);
+  }
+}
+
 /* Solves op(A) X = B in place of B, A triangular. */
 static inline void EC_FN(solve)(ec_triangle t, int64_t n, int64_t count, const EC_T *a, int64_t lda,
                                 EC_T *b, int64_t ldb) {
@@ -165,7 +176,7 @@ static inline EC_T EC_FN(reflector)(int64_t n, EC_T *x) {
   double rest = n > 1 ? EC_FN(norm)(n - 1, x + 1) : 0;
   if (n < 1 || (rest == 0 && x[0] == EC_FN(re)(x[0]))) return 0;
   double size = hypot(EC_FN(abs)(x[0]), rest);
-  double beta = EC_FN(re)(x[0]) < 0 ? size : -size;
+  double beta = signbit(EC_FN(re)(x[0])) ? size : -size;
   EC_T tau = (beta - x[0]) / beta;
   EC_T by = x[0] - beta;
   for (int64_t i = 1; i < n; i++) x[i] /= by;

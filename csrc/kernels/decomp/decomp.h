@@ -10,7 +10,7 @@
 
 #include "kernels/copy.h"
 
-enum { EC_DEC_OPERANDS = 6, EC_DEC_NONE = -1 };
+enum { EC_DEC_OPERANDS = 7, EC_DEC_NONE = -1 };
 enum { EC_TURN_IN = 1, EC_TURN_OUT = 2, EC_TURN = 3 };
 
 /* The last `rank` dimensions of argument `in` are copied to scratch memory before the function, to
