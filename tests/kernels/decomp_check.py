@@ -84,8 +84,17 @@ def check_exp(args: list, found: list, results: list) -> None:
     assert_close(found[0], wanted, ULPS, f"matrix_exp {args}")
 
 
+def check_pinv(args: list, found: list, results: list) -> None:
+    """Rounding counts as often as the condition says."""
+    check_shapes(found, results, f"pinv {args}")
+    p, most = wide(results[0]), np.abs(wide(args[0])).max(initial=0)
+    condition = max(1.0, float(np.abs(p).max(initial=0) * most))
+    assert_zero(wide(found[0]) - p, found[0].dtype, p * condition, f"pinv {args}")
+
+
 CHECKS: dict[str, Callable[[list, list, list], None]] = {
     "aten::_linalg_eigh.eigenvalues": check_eigh,
     "aten::_linalg_svd.U": check_svd,
     "aten::linalg_matrix_exp.out": check_exp,
+    "aten::linalg_pinv.atol_rtol_tensor_out": check_pinv,
 }
