@@ -141,6 +141,6 @@ ec_status ec_dec_run(ec_dec *d, ec_dec_fn fn) {
 
 ec_status ec_dec_check(ec_dec *d, const char *what) {
   if (!d->info) return EC_OK;
-  return ec_fail(d->c->err, EC_INVALID_ARGUMENT, "matrix %" PRId64 " of the batch: %s (%" PRId32 ")",
-                 d->info_item, what, d->info);
+  return ec_fail(d->c->err, EC_INVALID_ARGUMENT,
+                 "matrix %" PRId64 " of the batch: %s (%" PRId32 ")", d->info_item, what, d->info);
 }
