@@ -58,6 +58,7 @@ def collect(given: argparse.Namespace) -> list[Outcome]:
             try:
                 found.append(done.result())
             except Exception as error:
+                pool.shutdown(wait=False, cancel_futures=True)
                 sys.exit(f"{name} {dtype}: {type(error).__name__}: {error}")
             seconds = time.monotonic() - started
             text = f"{len(found)} of {len(jobs)} ({seconds:.0f} s): {name} {dtype}"

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from opdb_samples import UNFILLED, Entry, Sample, spread
+from eager import to_numpy
+from opdb_samples import UNFILLED, Entry, Sample, plain, spread
 from torch.utils import _pytree as pytree
 
 WIDER = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64,
@@ -31,8 +32,8 @@ class Record:
 
     index: int
     pte: bytes | None = None
-    inputs: tuple[torch.Tensor, ...] = ()
-    wanted: tuple[Any, ...] = ()  # eager's results
+    inputs: tuple[Any, ...] = ()  # arrays
+    wanted: tuple[Any, ...] = ()  # eager's results: arrays and numbers
     exact: tuple[Any, ...] | None = None  # the same in float64
     refused: str | None = None  # by eager
     unexported: str | None = None  # by the flow
@@ -42,6 +43,11 @@ class Record:
 
 def reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:LONGEST]
+
+
+def arrays(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Tensors as arrays: pickles of tensors of uint64 cannot be read."""
+    return tuple(to_numpy(plain(v)) if isinstance(v, torch.Tensor) else v for v in values)
 
 
 def call(module: Sample, seed: int) -> tuple[Any, ...]:
@@ -85,13 +91,15 @@ def record(entry: Entry, sample: Any, index: int) -> Record:
     found = Record(index)
     try:
         module = entry.module(sample)
-        found.wanted = call(module, 0)
-        found.filled = not entry.name.startswith(UNFILLED) and not is_random(module, found.wanted)
+        wanted = call(module, 0)
+        found.filled = not entry.name.startswith(UNFILLED) and not is_random(module, wanted)
     except Exception as error:
         found.refused = reason(error)
         return found
-    found.inputs, found.exact = module.tensors, in_wider(module)
     try:
+        found.inputs, found.wanted = arrays(module.tensors), arrays(wanted)
+        exact = in_wider(module)
+        found.exact = exact and arrays(exact)
         found.pte, found.operators = export(module)
     except Exception as error:
         found.unexported = reason(error)
@@ -108,7 +116,9 @@ def path_of(folder: Path, entry: Entry, dtype: str) -> Path:
 def records(folder: Path, entry: Entry, dtype: str, count: int) -> list[Record]:
     """Up to `count` records, from the cache as far as it has them."""
     path = path_of(folder, entry, dtype)
-    made = pickle.loads(path.read_bytes()) if path.exists() else {"samples": None, "records": []}
+    made = {"samples": None, "records": []}
+    if path.exists():
+        made = pickle.loads(path.read_bytes())
     if made["samples"] is not None and len(made["records"]) >= min(count, made["samples"]):
         return made["records"][:count]
     logging.disable(logging.CRITICAL)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import official_worker
 import torch
-from eager import to_numpy, to_torch
+from eager import to_torch
 from opdb_export import Record, reason, records
 from opdb_judge import difference
 from opdb_samples import entries
@@ -36,15 +36,20 @@ class Outcome:
     failures: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
 
 
-def to_array(value: Any) -> Any:
-    return np.copy(to_numpy(value)) if isinstance(value, torch.Tensor) else value
+def given(record: Record) -> list[Any]:
+    """The inputs, in memory of their own."""
+    return [np.copy(v) for v in record.inputs]
+
+
+def tensor(value: Any) -> Any:
+    return to_torch(value) if isinstance(value, np.ndarray) else value
 
 
 def ours(record: Record, kernels: str) -> list[Any]:
     from executorch_c import Runtime
 
     method = Runtime.get().load_program(record.pte).load_method("forward", kernels=kernels)
-    return list(method.execute([to_array(t) for t in record.inputs]))
+    return list(method.execute(given(record)))
 
 
 @functools.cache
@@ -58,7 +63,7 @@ def official_server() -> Any:
 
 def official(record: Record) -> list[Any]:
     worker = official_server()
-    calls = [("forward", [to_array(t) for t in record.inputs])]
+    calls = [("forward", given(record))]
     pickle.dump((record.pte, calls), worker.stdin)
     worker.stdin.flush()
     how, outputs = pickle.load(worker.stdout)[0]
@@ -83,8 +88,7 @@ def verdict(record: Record, runtime: str) -> str | None:
         return f"{len(found)} outputs, eager {len(record.wanted)}"
     exact = record.exact or (None,) * len(found)
     for i, (f, w, e) in enumerate(zip(found, record.wanted, exact, strict=True)):
-        value = to_torch(f) if isinstance(f, np.ndarray) else f
-        wrong = difference(value, w, e, record.filled)
+        wrong = difference(tensor(f), tensor(w), tensor(e), record.filled)
         if wrong:
             return f"output {i}: {wrong}"
     return None
