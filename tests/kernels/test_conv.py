@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from eager_compare import FLOATS, INTS, channels_last, check, make, to_numpy
+from eager_compare import FLOATS, INTS, channels_last, check, eager, make, to_numpy
 from op_harness import OpError, Out, run
 
 NAME = "aten::convolution.out"
@@ -191,3 +191,47 @@ def test_errors(changes, message, reference):
     with pytest.raises(OpError) as caught:
         run(NAME, args, reference)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_backward_layouts(rng, axes, transposed):
+    """Random strides, paddings, groups and dim orders; the gradients have layouts of their own."""
+    for _ in range(6):
+        groups, batch = (int(rng.integers(1, 4)) for _ in range(2))
+        stride, dilation, kernel = (rng.integers(1, 4, axes).tolist() for _ in range(3))
+        padding, size = rng.integers(0, 3, axes).tolist(), rng.integers(7, 10, axes).tolist()
+        extra = [int(s > 1) if transposed else 0 for s in stride]
+        a, b = (groups * int(rng.integers(1, 4)) for _ in range(2))
+        orders = [tuple(rng.permutation(axes + 2).tolist()) for _ in range(5)]
+        x = make(rng, "float64", (batch, a, *size), orders[0])
+        w_shape = (a, b // groups, *kernel) if transposed else (b, a // groups, *kernel)
+        w = make(rng, "float64", w_shape, orders[1])
+        rest = [stride, padding, dilation, transposed, extra, groups]
+        plain = [np.ascontiguousarray(t) for t in (x, w)]
+        (forward,) = eager("aten::convolution.out", [*plain, None, *rest])
+        grad = make(rng, "float64", forward.shape, orders[2])
+        mask = [True] * 3
+        given = [np.ascontiguousarray(grad), *plain, [b], *rest, mask]
+        wanted = eager("aten::convolution_backward.out", given)
+        args = [grad, x, w, [b], *rest, mask]
+        check("aten::convolution_backward.out", args, 3, 60, [orders[3], orders[4], None], wanted)
+
+
+def test_backward_errors(rng):
+    x, w, grad = (make(rng, "float32", s) for s in ((1, 2, 5), (3, 2, 2), (1, 3, 4)))
+    outs = [Out(t.shape) for t in (x, w)] + [Out((3,))]
+    base = [grad, x, w, [3], [1], [0], [1], False, [0], 1, [True] * 3, *outs]
+    for changes, message in [
+        ({0: grad[..., :3]}, "argument 'grad_output': shape (1, 3, 3), expected (1, 3, 4)"),
+        ({0: grad[0]}, "argument 'grad_output': shape (3, 4)"),
+        ({0: grad.astype("float64")}, "argument 'grad_output': dtype float64"),
+        ({2: w[:, :1]}, "argument 'weight': takes 1 channels"),
+        ({9: 0}, "argument 'groups': found 0"),
+        ({10: [True]}, "argument 'output_mask': 1 bools, expected 3"),
+        ({12: Out((3, 2, 1))}, "argument 'out1'"),
+        ({13: Out((3,), "float64")}, "argument 'out2': dtype float64"),
+    ]:
+        with pytest.raises(OpError) as caught:
+            run("aten::convolution_backward.out", [changes.get(i, a) for i, a in enumerate(base)])
+        assert message in str(caught.value)

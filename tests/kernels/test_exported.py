@@ -178,7 +178,8 @@ def test_exported(name: str) -> None:
     used = program.requirements()["operators"]
     args = sample(name)
     method = program.load_method("forward")
-    found = method.execute([np.copy(a) for a in rows.arrays(args)])
+    results = method.execute([np.copy(a) for a in rows.arrays(args)])
+    found = [np.zeros(0, np.uint8) if r is None else r for r in results]  # as in eager.py
     is_created = name.split("::")[1] in rows.CREATED  # without the dtype of an output here
     wanted = eager.eager(name, args) if is_created else rows.wanted(name, args, dtype_of(name))
     assert wanted

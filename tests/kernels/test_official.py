@@ -74,6 +74,7 @@ REFUSES = {
     "aten::add.Scalar_out": "an integer tensor and a fractional number",
     "aten::arange.out": "a fractional end for an integer output",
     "aten::constant_pad_nd.out": "negative padding",
+    "aten::convolution_backward.out": "int64",
     "aten::copy.out": "non_blocking",
     "aten::copy_": "non_blocking",
     "aten::cumsum.out": "0-d tensors",

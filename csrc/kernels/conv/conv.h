@@ -20,8 +20,9 @@ typedef struct ec_conv_axis {
 typedef struct ec_conv {
   ec_dtype dtype;
   bool transposed;
+  size_t axes; /* that the call has: the last ones of `axis` */
   int64_t batch, groups, in_channels, out_channels; /* channels of one group */
-  int64_t in_batch, in_channel, out_batch, out_channel;
+  int64_t in_batch, in_group, in_channel, out_batch, out_channel;
   int64_t weight_group, weight_in, weight_out; /* strides between groups and channels */
   const void *input, *weight, *bias;
   void *out;
@@ -65,7 +66,24 @@ typedef struct ec_conv_loops {
 
 extern const ec_conv_loops ec_conv_loops_of[EC_DTYPE_COUNT];
 
-/* Runs a checked convolution with a non-empty output by matrix products or depthwise loops. */
+/* Where a call's arguments from `input` to `groups` stand, but for the bias. */
+typedef struct ec_conv_args {
+  size_t input, weight, stride, padding, dilation, transposed, output_padding, groups;
+} ec_conv_args;
+
+/* Reads and checks them: all but the bias and what belongs to the output. */
+ec_status ec_conv_read(ec_call *c, const ec_conv_args *args, ec_conv *conv);
+
+/* The shape of the output: its rank; `sizes` has room for EC_CONV_AXES + 2. */
+size_t ec_conv_sizes(const ec_conv *conv, int64_t *sizes);
+
+/* Takes memory and strides of a tensor of the output's shape. */
+void ec_conv_take_out(ec_conv *conv, const ec_tensor *out);
+
+/* Runs a checked convolution with a non-empty output. */
+ec_status ec_conv_compute(ec_call *c, const ec_conv *conv);
+
+/* The same by matrix products or depthwise loops. */
 ec_status ec_conv_run_fast(ec_call *c, const ec_conv *conv);
 
 #endif

@@ -59,7 +59,7 @@ static void EC_FN(depthwise_rows)(const ec_conv *conv, const ec_conv_phase *p, i
     for (int64_t o = 0; o < conv->out_channels; o++) {
       int64_t channel = g * conv->out_channels + o;
       EC_FN(depthwise_channel)(
-          p, (const EC_T *)conv->input + image * conv->in_batch + g * conv->in_channel,
+          p, (const EC_T *)conv->input + image * conv->in_batch + g * conv->in_group,
           (const EC_T *)conv->weight + g * conv->weight_group + o * conv->weight_out,
           (EC_T *)conv->out + image * conv->out_batch + channel * conv->out_channel +
               p->out_offset,
@@ -174,8 +174,7 @@ static void EC_FN(reference)(const ec_conv *conv) {
         int64_t channel = g * conv->out_channels + i;
         EC_FN(reference_channel)(
             conv,
-            (const EC_T *)conv->input + n * conv->in_batch +
-                g * conv->in_channels * conv->in_channel,
+            (const EC_T *)conv->input + n * conv->in_batch + g * conv->in_group,
             (const EC_T *)conv->weight + g * conv->weight_group + i * conv->weight_out,
             (EC_T *)conv->out + n * conv->out_batch + channel * conv->out_channel,
             bias ? (EC_R)EC_FN(get)(bias[channel]) : (EC_R)0);

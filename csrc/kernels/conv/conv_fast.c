@@ -114,8 +114,7 @@ static void run_products(const ec_conv *conv, const ec_conv_phase *p, ec_gemm *g
     for (int64_t i = 0; i < conv->groups; i++) {
       int64_t first = i * conv->out_channels;
       a.data = offset(conv, conv->weight, i * conv->weight_group);
-      b.data = offset(conv, conv->input,
-                      n * conv->in_batch + i * conv->in_channels * conv->in_channel);
+      b.data = offset(conv, conv->input, n * conv->in_batch + i * conv->in_group);
       to.data = (char *)conv->out +
                 (n * conv->out_batch + first * conv->out_channel + p->out_offset) *
                     (int64_t)ec_dtype_size(conv->dtype);
@@ -177,7 +176,7 @@ static ec_status init_worker(ec_call *c, const ec_conv *conv, const ec_conv_phas
   const ec_conv_axis *axis = conv->axis;
   *w = (worker){.depthwise = NULL};
   if (conv->in_channels == 1 && conv->groups > 1) {
-    bool inner = conv->in_channel == 1 && conv->out_channel == 1 && conv->out_channels == 1;
+    bool inner = conv->in_group == 1 && conv->out_channel == 1 && conv->out_channels == 1;
     int64_t taps = axis[0].kernel * axis[1].kernel * axis[2].kernel;
     int64_t sums = inner ? conv->groups * (taps + 1) : axis[2].out;
     w->depthwise = inner ? loops->depthwise_channels : loops->depthwise_rows;
