@@ -27,8 +27,8 @@ static ec_status check_channels(ec_call *c, const ec_conv_args *args, ec_conv *c
                         " ('input' has %" PRId64 " in %" PRId64 " groups)",
                         weight_in, conv->transposed ? in : in / groups, in, groups);
   if (!conv->transposed && (out < groups || out % groups))
-    return ec_call_fail(c, args->weight, "gives %" PRId64 " channels, expected a multiple of the %" PRId64
-                        " groups", out, groups);
+    return ec_call_fail(c, args->weight, "gives %" PRId64 " channels, expected a multiple of the %"
+                        PRId64 " groups", out, groups);
   conv->groups = groups;
   conv->in_channels = in / groups;
   conv->out_channels = conv->transposed ? weight->sizes[1] : out / groups;
@@ -85,8 +85,8 @@ static ec_status check_axis(ec_call *c, const ec_conv_args *args, ec_conv_axis *
                         ", expected less than stride %" PRId64 " or dilation %" PRId64,
                         a->output_padding, a->stride, a->dilation);
   if (!output_size(a, transposed))
-    return ec_call_fail(c, args->input, "size %" PRId64 " in dimension %zu gives no output with kernel %"
-                        PRId64 ", padding %" PRId64 ", dilation %" PRId64, a->in, axis, a->kernel,
+    return ec_call_fail(c, args->input, "size %" PRId64 " in dimension %zu gives no output with "
+                        "kernel %" PRId64 ", padding %" PRId64 ", dilation %" PRId64, a->in, axis, a->kernel,
                         a->padding, a->dilation);
   return EC_OK;
 }
