@@ -86,8 +86,8 @@ static ec_status check_axis(ec_call *c, const ec_conv_args *args, ec_conv_axis *
                         a->output_padding, a->stride, a->dilation);
   if (!output_size(a, transposed))
     return ec_call_fail(c, args->input, "size %" PRId64 " in dimension %zu gives no output with "
-                        "kernel %" PRId64 ", padding %" PRId64 ", dilation %" PRId64, a->in, axis, a->kernel,
-                        a->padding, a->dilation);
+                        "kernel %" PRId64 ", padding %" PRId64 ", dilation %" PRId64, a->in, axis,
+                        a->kernel, a->padding, a->dilation);
   return EC_OK;
 }
 
