@@ -42,6 +42,7 @@ enum {
   EC_SET_UINT8 = 1u << EC_UINT8,
   EC_SET_BYTES = 1u << EC_UINT8 | 1u << EC_INT8,
   EC_SET_WIDEC = 1u << EC_FLOAT32 | 1u << EC_FLOAT64 | EC_SET_COMPLEX, /* decompositions */
+  EC_SET_WIDE = 1u << EC_FLOAT32 | 1u << EC_FLOAT64,
   EC_SET_NONE = 0 /* for operators without tensors */
 };
 

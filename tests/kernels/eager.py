@@ -85,7 +85,7 @@ FUNCTIONAL = {
     "triangular_solve.X": "triangular_solve.default",
     "_linalg_eigh.eigenvalues": "_linalg_eigh.default",
     "scatter.value_out": "scatter.value", "div.out_mode": "div.Tensor_mode",
-    **{f"{n}.out": f"{n}.Tensor" for n in ("add", "sub", "mul", "div")},
+    **{f"{n}.out": f"{n}.Tensor" for n in ("add", "sub", "mul", "div", "copysign", "ldexp")},
 }  # fmt: skip
 
 

@@ -298,7 +298,9 @@ def outs_like(name: str, args: list, dtype: str, forms: list[list[Any] | None]) 
         return [Out(np.broadcast_shapes(*[a.shape for a in arrays(args)]), "complex128")]
     if not arrays(args):
         return [Slot()] if name.startswith("executorch_prim::") else [Out((9,), dtype)]
-    results = next((f for f in forms if f is not None), [])
+    results = next((f for f in forms if f is not None), None)
+    if results is None:  # takes neither float32 nor int64
+        return [Out(arrays(args)[0].shape, dtype)]
     of_self = [isinstance(r, np.ndarray) and r.dtype == np.float32 for r in results]
     return [Out(r.shape, dtype) if own else outs_of([r])[0]
             for r, own in zip(results, of_self, strict=True)]  # fmt: skip

@@ -170,13 +170,63 @@ def clamp_tensor(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         yield [a, low, high]
 
 
+def shifts(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    """Counts that are negative, inside and beyond the width."""
+    yield from binary()(rng, dtype)
+    counts = np.asarray([-9, -1, 0, 1, 3, 7, 8, 15, 16, 31, 32, 63, 64, 100]).astype(np_dtype(dtype))
+    yield [array(rng, (5, 1), dtype), counts]
+    if "int" in dtype:
+        ends = np.asarray([np.iinfo(dtype).min, np.iinfo(dtype).max, 1], dtype)
+        yield [ends[:, None], counts]
+
+
+def divisors(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    """Zeros, and ends of the range, whose magnitude or multiple does not fit."""
+    yield from binary()(rng, dtype)
+    if "int" in dtype:
+        least = np.iinfo(dtype).min + (dtype in ("int32", "int64"))  # eager: SIGFPE
+        ends = np.asarray([least, np.iinfo(dtype).max, 0, 6, 99], dtype)
+        yield [ends[:, None].copy(), ends]
+
+
+def glu(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for shape, order in LAYOUTS:
+        for dim in {0, len(shape) // 2, -1}:
+            yield [array(rng, (*shape[:-1], 2 * shape[-1]) if shape else (), dtype, order), dim]
+    yield [array(rng, (6, 600), dtype), 1]
+    yield [array(rng, (6, 5), dtype), 0]
+    yield [array(rng, (6, 5), dtype), 1]
+    yield [specials(rng, array(rng, (2, 300), dtype)), 0]
+
+
+def exponents_of_two(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    """self * 2 ** other: exponents that leave the range, and halves between the numbers."""
+    for args in binary()(rng, dtype):
+        rounded = dtype in ("float64", "complex128") and args[1].dtype.itemsize < 8
+        if args[0].ndim >= args[1].ndim and not (rounded and args[1].dtype.kind not in "iub"):
+            yield args  # eager: a wrong output's size; float32's pow for results of float64
+    ends = np.asarray([-2000, -160, -130, -20, 0, 20, 130, 160, 2000])
+    for other in ("int16", "int64", "float32"):
+        yield [array(rng, (9,), dtype), ends.astype(other)]
+
+
+def decimals(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for shape, order in LAYOUTS:
+        for n in (1, -1, 3):
+            a = array(rng, shape, dtype, order)
+            yield [laid_out(np.asarray(a * np.asarray(30, a.dtype)), a), n]
+    for n in (0, 2, -3, 7, 40, -40):
+        yield [specials(rng, array(rng, (300,), dtype)), n]
+
+
 BOUNDS = ([-1, 1], [0, None], [None, 2.5], [0.5, 0.7], [3, -3], [None, 3], [0, 300], [None, None])
 
 SAMPLES: dict[str, Samples] = {
     **{f"aten::{n}.out": unary for n in (
         "abs", "neg", "sign", "floor", "ceil", "round", "trunc", "isnan", "isinf", "relu",
         "bitwise_not", "logical_not", "exp", "expm1", "sigmoid", "tanh", "erf", "sin", "cos",
-        "tan", "asinh", "atan", "sinh", "cosh", "reciprocal",
+        "tan", "asinh", "atan", "sinh", "cosh", "reciprocal", "exp2", "erfc", "signbit", "angle",
+        "_conj_physical", "_conj_copy",
     )},
     **{f"aten::{n}.out": inside(0.01, 9) for n in ("log", "log2", "log10", "sqrt", "rsqrt")},
     **{f"aten::{n}.out": inside(-0.99, 0.99) for n in ("asin", "acos", "atanh", "log1p")},
@@ -195,7 +245,8 @@ SAMPLES: dict[str, Samples] = {
     ),
     "aten::sub.out": lambda rng, dtype: (a for x in (1, 2) for a in binary(x)(rng, dtype)),
     **{f"aten::{n}.out": binary() for n in (
-        "mul", "maximum", "minimum", "atan2", "logical_and", "logical_or", "logical_xor",
+        "mul", "maximum", "minimum", "fmax", "fmin", "hypot", "copysign", "nextafter", "complex",
+        "polar", "atan2", "logical_and", "logical_or", "logical_xor",
     )},
     **{f"aten::{n}.out": binary(divisor=True) for n in ("div", "floor_divide")},
     "aten::div.out_mode": lambda rng, dtype: (
@@ -214,6 +265,15 @@ SAMPLES: dict[str, Samples] = {
     "aten::pow.Tensor_Tensor_out": positive_base,
     "aten::pow.Tensor_Scalar_out": exponents,
     "aten::pow.Scalar_out": bases,
+    **{f"aten::{n}.out": divisors for n in ("gcd", "lcm")},
+    **{f"aten::bitwise_{n}_shift.Tensor_out": shifts for n in ("left", "right")},
+    **{f"aten::bitwise_{n}_shift.Tensor_Scalar_out": scalar(numbers=(2, -3, 7, 8, 64, True, 2.5))
+       for n in ("left", "right")},
+    "aten::copysign.Scalar_out": scalar(numbers=(2, -3, -0.0, 0.0, 2.5, True)),
+    "aten::ldexp.out": exponents_of_two,
+    "aten::frexp.Tensor_out": unary,
+    "aten::round.decimals_out": decimals,
+    "aten::glu.out": glu,
     "aten::where.self_out": where,
     "aten::masked_fill.Scalar_out": masked_fill,
 }  # fmt: skip

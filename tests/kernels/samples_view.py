@@ -188,6 +188,14 @@ SAMPLES: dict[str, Samples] = {
     "aten::pixel_unshuffle.out": of_self(
         ((1, 2, 6, 4), None, [2]), ((2, 1, 3, 6), (2, 1, 0, 3), [3])
     ),
+    "aten::view_as_real_copy.out": of_self(
+        ((3, 4), None, []), ((3, 4), (1, 0), []), ((), None, []), ((2, 0), None, []),
+        ((2, 3, 4, 5), NHWC, []),
+    ),
+    "aten::view_as_complex_copy.out": of_self(
+        ((3, 4, 2), None, []), ((3, 4, 2), (1, 0, 2), []), ((2,), None, []), ((0, 2), None, []),
+        ((3, 3), None, []), ((3, 2), (1, 0), []), ((), None, []), ((2, 5, 3, 2), (3, 0, 2, 1), []),
+    ),
     "aten::unfold_copy.out": of_self(
         ((7,), None, [0, 3, 2]), ((4, 5), (1, 0), [1, 2, 1]), ((4, 5), None, [0, 4, 9]),
         ((3,), None, [0, 0, 2]),

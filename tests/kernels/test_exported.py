@@ -21,7 +21,8 @@ import zoo
 from executorch_c import Runtime, operators
 
 NATURAL = {"aten::bitwise_": "int64", "aten::logical_": "bool", "aten::repeat_inter": "int64",
-           "aten::_fft_c": "complex64",
+           "aten::_fft_c": "complex64", "aten::gcd": "int64", "aten::lcm": "int64",
+           "aten::_conj_copy": "complex64", "aten::view_as_real": "complex64",
            "quantized_decomposed::deq": "int8", "quantized_decomposed::add": "uint8"}  # fmt: skip
 SWEPT = ("float32", "bfloat16", "float16", "int64", "bool", "complex64")
 # Rows that the flow does not emit for their own functional form, and why.
@@ -37,6 +38,7 @@ ELSEWHERE = {
     "aten::fill.Scalar_out": "becomes full_like",
     "aten::fill.Tensor_out": "becomes copy",
     "aten::floor_divide.out": "becomes div with a rounding mode",
+    "aten::glu.out": "decomposed: slice_copy, sigmoid, mul",
     "aten::index_put_": "becomes index_put; the memory planner brings it back for buffers",
     "aten::lift_fresh_copy.out": "becomes _clone_dim_order",
     "aten::linear.out": "becomes addmm or bmm unless preserved (tests/zoo.py, flow lower)",

@@ -53,6 +53,8 @@ QUANTIZED_REFUSES = {
 }  # fmt: skip
 # Operator -> what the official runtime gives instead of eager's result.
 DIFFERS = {
+    **{f"aten::bitwise_{n}_shift.{form}_out": "counts that are negative or not below the width"
+       for n in ("left", "right") for form in ("Tensor", "Tensor_Scalar")},
     "aten::bmm.out": "no products to sum: leaves the output as it was",
     "aten::max_pool2d_with_indices_backward.grad_input": "adds to what the output's memory held",
     "aten::mm.out": "no products to sum: leaves the output as it was",
@@ -68,6 +70,7 @@ DIFFERS = {
 BY_CHANCE = {"aten::bmm.out", "aten::mm.out"}
 # Operator -> samples that it refuses, or that end the process, though eager computes them.
 REFUSES = {
+    "aten::_conj_physical.out": "real tensors",
     "aten::_fft_r2c.out": "spectra of both sides",
     "aten::_log_softmax.out": "rows without elements end the process (SIGFPE)",
     "aten::_native_batch_norm_legit.out": "training",

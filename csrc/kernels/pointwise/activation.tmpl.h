@@ -23,3 +23,11 @@ static inline EC_C EC_FN(leaky_relu_of)(EC_C x, EC_C slope) {
 #define EC_NAME leaky_relu
 #define EC_EXPR(x) EC_FN(leaky_relu_of)(x, EC_P(0))
 #include "kernels/pointwise/loop1.h"
+/* float's exponential is the one that vectorises. */
+static inline EC_C EC_FN(glu_of)(EC_C x, EC_C gate) {
+  return x * (1 / (1 + (sizeof(EC_C) == 4 ? (EC_C)ec_exp_f32((float)-gate) : exp(-gate))));
+}
+
+#define EC_NAME glu
+#define EC_EXPR(x, y) EC_FN(glu_of)(x, y)
+#include "kernels/pointwise/loop2.h"

@@ -17,6 +17,10 @@ static ec_point_loops rsub_loops = {NUMERIC(rsub), EC_ROWS_COMPLEX(rsub)};
 static ec_point_loops div_loops = {EC_ROWS_WIDE(div), EC_ROWS_COMPLEX(div)};
 static ec_point_loops maximum_loops = {NUMERIC(maximum), EC_ROWS_BOOL(maximum)};
 static ec_point_loops minimum_loops = {NUMERIC(minimum), EC_ROWS_BOOL(minimum)};
+static ec_point_loops fmax_loops = {NUMERIC(fmax_of), EC_ROWS_BOOL(fmax_of)};
+static ec_point_loops fmin_loops = {NUMERIC(fmin_of), EC_ROWS_BOOL(fmin_of)};
+static ec_point_loops gcd_loops = {EC_ROWS_INTEGRAL(gcd)};
+static ec_point_loops lcm_loops = {EC_ROWS_INTEGRAL(lcm)};
 static ec_point_loops div_floor_loops = {NUMERIC(div_floor)};
 static ec_point_loops div_trunc_loops = {NUMERIC(div_trunc)};
 static ec_point_loops remainder_loops = {NUMERIC(remainder)};
@@ -79,6 +83,11 @@ ec_status ec_op_floor_divide_out(ec_call *c) { return divide(c, 2, "floor"); }
 
 ec_status ec_op_maximum_out(ec_call *c) { return ec_binary(c, 2, maximum_loops, 0, NULL); }
 ec_status ec_op_minimum_out(ec_call *c) { return ec_binary(c, 2, minimum_loops, 0, NULL); }
+
+ec_status ec_op_fmax_out(ec_call *c) { return ec_binary(c, 2, fmax_loops, 0, NULL); }
+ec_status ec_op_fmin_out(ec_call *c) { return ec_binary(c, 2, fmin_loops, 0, NULL); }
+ec_status ec_op_gcd_out(ec_call *c) { return ec_binary(c, 2, gcd_loops, 0, NULL); }
+ec_status ec_op_lcm_out(ec_call *c) { return ec_binary(c, 2, lcm_loops, 0, NULL); }
 
 ec_status ec_op_remainder_tensor_out(ec_call *c) {
   return ec_binary(c, 2, remainder_loops, 0, NULL);

@@ -57,6 +57,21 @@
 #define EC_EXPR(x, y) ((x) < (y) ? (x) : (y))
 #endif
 #include "kernels/pointwise/loop2.h"
+/* A number wins against NaN. Between equals (zeros of either sign) the first stays. */
+#define EC_NAME fmax_of
+#if EC_IS_FLOAT
+#define EC_EXPR(x, y) ((y) > (x) || isnan(x) ? (y) : (x))
+#else
+#define EC_EXPR(x, y) ((x) > (y) ? (x) : (y))
+#endif
+#include "kernels/pointwise/loop2.h"
+#define EC_NAME fmin_of
+#if EC_IS_FLOAT
+#define EC_EXPR(x, y) ((y) < (x) || isnan(x) ? (y) : (x))
+#else
+#define EC_EXPR(x, y) ((x) < (y) ? (x) : (y))
+#endif
+#include "kernels/pointwise/loop2.h"
 #endif
 
 #if EC_IS_FLOAT
@@ -134,6 +149,43 @@ static inline EC_T EC_FN(modulo)(EC_T x, EC_T y, ec_params *params) {
 #include "kernels/pointwise/loop2.h"
 #define EC_NAME fmod
 #define EC_EXPR(x, y) EC_FN(rest)(x, y, params)
+#include "kernels/pointwise/loop2.h"
+
+/* As eager: magnitudes wrap, so that the least number's stays negative. */
+static inline EC_T EC_FN(magnitude)(EC_T x) {
+#if EC_IS_SIGNED
+  return x < 0 ? (EC_T)(0 - (EC_U)x) : x;
+#else
+  return x;
+#endif
+}
+
+static inline EC_T EC_FN(gcd_of)(EC_T x, EC_T y, ec_params *params) {
+  EC_T a = EC_FN(magnitude)(x), b = EC_FN(magnitude)(y);
+  while (a != 0) {
+    const EC_T r = EC_FN(rest)(b, a, params);
+    b = a;
+    a = r;
+  }
+  return b;
+}
+
+static inline EC_T EC_FN(lcm_of)(EC_T x, EC_T y, ec_params *params) {
+  const EC_T g = EC_FN(gcd_of)(x, y, params);
+  if (g == 0) return 0;
+  const EC_U product = (EC_U)EC_FN(quotient)(x, g, params) * (EC_U)y;
+#if EC_IS_SIGNED
+  return (EC_T)(product > (EC_U)-1 / 2 ? 0 - product : product);
+#else
+  return (EC_T)product;
+#endif
+}
+
+#define EC_NAME gcd
+#define EC_EXPR(x, y) EC_FN(gcd_of)(x, y, params)
+#include "kernels/pointwise/loop2.h"
+#define EC_NAME lcm
+#define EC_EXPR(x, y) EC_FN(lcm_of)(x, y, params)
 #include "kernels/pointwise/loop2.h"
 #if !EC_IS_SIGNED
 #undef floor_quotient

@@ -1,4 +1,4 @@
-/* Bitwise operators, and the logical ones: those ask their operands of any dtype whether they are
+/* Bitwise operators, shifts, and the logical ones: those ask their operands of any dtype whether they are
  * non-zero, and are bool's bitwise operators then. */
 #include "kernels/pointwise/template.h"
 
@@ -9,6 +9,8 @@
 static ec_point_loops and_loops = {EC_ROWS_INTB(bit_and)};
 static ec_point_loops or_loops = {EC_ROWS_INTB(bit_or)};
 static ec_point_loops xor_loops = {EC_ROWS_INTB(bit_xor)};
+static ec_point_loops left_shift_loops = {EC_ROWS_INTEGRAL(left_shift)};
+static ec_point_loops right_shift_loops = {EC_ROWS_INTEGRAL(right_shift)};
 static ec_point_loops not_loops = {EC_ROWS_INTB(bit_not)};
 
 ec_status ec_op_bitwise_and_tensor_out(ec_call *c) { return ec_binary(c, 2, and_loops, 0, NULL); }
@@ -18,6 +20,19 @@ ec_status ec_op_bitwise_or_scalar_out(ec_call *c) { return ec_binary(c, 2, or_lo
 ec_status ec_op_bitwise_xor_tensor_out(ec_call *c) { return ec_binary(c, 2, xor_loops, 0, NULL); }
 ec_status ec_op_bitwise_xor_scalar_out(ec_call *c) { return ec_binary(c, 2, xor_loops, 0, NULL); }
 ec_status ec_op_bitwise_not_out(ec_call *c) { return ec_unary(c, 1, not_loops, 0, NULL); }
+
+ec_status ec_op_bitwise_left_shift_tensor_out(ec_call *c) {
+  return ec_binary(c, 2, left_shift_loops, 0, NULL);
+}
+ec_status ec_op_bitwise_left_shift_tensor_scalar_out(ec_call *c) {
+  return ec_binary(c, 2, left_shift_loops, 0, NULL);
+}
+ec_status ec_op_bitwise_right_shift_tensor_out(ec_call *c) {
+  return ec_binary(c, 2, right_shift_loops, 0, NULL);
+}
+ec_status ec_op_bitwise_right_shift_tensor_scalar_out(ec_call *c) {
+  return ec_binary(c, 2, right_shift_loops, 0, NULL);
+}
 
 static ec_status logical(ec_call *c, ec_point_loops loops) {
   return ec_binary(c, 2, loops, EC_POINT_AS_BOOL, NULL);

@@ -8,6 +8,34 @@
 #define EC_NAME bit_xor
 #define EC_EXPR(x, y) ((EC_C)((x) ^ (y)))
 #include "kernels/pointwise/loop2.h"
+#if !EC_IS_BOOL
+/* A count that is negative or not below the width shifts all bits out. */
+#define EC_WIDTH (8 * (int)sizeof(EC_T))
+static inline EC_T EC_FN(left_of)(EC_T x, EC_T count) {
+  const bool far = (EC_U)count >= EC_WIDTH;
+  const EC_U shifted = (EC_U)x << ((EC_U)count & (EC_WIDTH - 1));
+  return far ? 0 : (EC_T)shifted;
+}
+
+static inline EC_T EC_FN(right_of)(EC_T x, EC_T count) {
+  const bool far = (EC_U)count >= EC_WIDTH;
+  const EC_T shifted = (EC_T)(x >> ((EC_U)count & (EC_WIDTH - 1)));
+#if EC_IS_SIGNED
+  return far ? (EC_T)(x < 0 ? -1 : 0) : shifted;
+#else
+  return far ? 0 : shifted;
+#endif
+}
+
+#define EC_NAME left_shift
+#define EC_EXPR(x, y) EC_FN(left_of)(x, y)
+#include "kernels/pointwise/loop2.h"
+#define EC_NAME right_shift
+#define EC_EXPR(x, y) EC_FN(right_of)(x, y)
+#include "kernels/pointwise/loop2.h"
+#undef EC_WIDTH
+#endif
+
 #define EC_NAME bit_not
 #if EC_IS_BOOL
 #define EC_EXPR(x) (!(x))

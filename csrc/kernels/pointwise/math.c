@@ -40,6 +40,10 @@ static ec_point_loops log1p_loops = {COMPLEX_TOO(point_log1p)};
 static ec_point_loops log2_loops = {COMPLEX_TOO(point_log2)};
 static ec_point_loops log10_loops = {COMPLEX_TOO(point_log10)};
 static ec_point_loops erf_loops = {EC_ROWS_WIDE(point_erf)};
+static ec_point_loops exp2_loops = {COMPLEX_TOO(point_exp2)};
+static ec_point_loops erfc_loops = {EC_ROWS_WIDE(point_erfc)};
+static ec_point_loops hypot_loops = {EC_ROWS_WIDE(point_hypot)};
+static ec_point_loops copysign_loops = {EC_ROWS_WIDE(point_copysign)};
 static ec_point_loops atan2_loops = {EC_ROWS_WIDE(point_atan2)};
 static ec_point_loops logit_loops = {EC_ROWS_WIDE(point_logit)};
 
@@ -66,6 +70,17 @@ ec_status ec_op_log1p_out(ec_call *c) { return fast(c, log1p_loops, EC_FAST_LOG1
 ec_status ec_op_log2_out(ec_call *c) { return fast(c, log2_loops, EC_FAST_LOG2); }
 ec_status ec_op_log10_out(ec_call *c) { return fast(c, log10_loops, EC_FAST_LOG10); }
 ec_status ec_op_erf_out(ec_call *c) { return fast(c, erf_loops, EC_FAST_ERF); }
+
+ec_status ec_op_exp2_out(ec_call *c) { return unary(c, exp2_loops); }
+ec_status ec_op_erfc_out(ec_call *c) { return unary(c, erfc_loops); }
+ec_status ec_op_hypot_out(ec_call *c) { return ec_binary(c, 2, hypot_loops, 0, NULL); }
+
+ec_status ec_op_copysign_out(ec_call *c) {
+  return ec_binary(c, 2, copysign_loops, EC_POINT_TO_FLOAT, NULL);
+}
+ec_status ec_op_copysign_scalar_out(ec_call *c) {
+  return ec_binary(c, 2, copysign_loops, EC_POINT_TO_FLOAT, NULL);
+}
 
 ec_status ec_op_atan2_out(ec_call *c) {
   return ec_binary(c, 2, atan2_loops, EC_POINT_TO_FLOAT, NULL);

@@ -58,6 +58,9 @@
 #define EC_NAME point_expm1
 #define EC_EXPR(x) (exp(x) - 1)
 #include "kernels/pointwise/loop1.h"
+#define EC_NAME point_exp2
+#define EC_EXPR(x) exp((x) * (__typeof__(__real__(x)))0x1.62e42fefa39efp-1)
+#include "kernels/pointwise/loop1.h"
 #define EC_NAME point_log1p
 #define EC_EXPR(x) log(1 + (x))
 #include "kernels/pointwise/loop1.h"
@@ -83,6 +86,18 @@
 #define EC_NAME point_erf
 #define EC_EXPR(x) erf(x)
 #include "kernels/pointwise/loop1.h"
+#define EC_NAME point_exp2
+#define EC_EXPR(x) exp2(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME point_erfc
+#define EC_EXPR(x) erfc(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME point_hypot
+#define EC_EXPR(x, y) hypot(x, y)
+#include "kernels/pointwise/loop2.h"
+#define EC_NAME point_copysign
+#define EC_EXPR(x, y) copysign(x, y)
+#include "kernels/pointwise/loop2.h"
 #define EC_NAME point_atan2
 #define EC_EXPR(x, y) atan2(x, y)
 #include "kernels/pointwise/loop2.h"

@@ -85,4 +85,8 @@ ec_status ec_unary(ec_call *c, size_t o, ec_point_loops loops, unsigned flags,
 ec_status ec_binary(ec_call *c, size_t o, ec_point_loops loops, unsigned flags,
                     const ec_params *params);
 
+/* Kernels that other kernels are made of. */
+ec_status ec_op_mul_out(ec_call *c);
+ec_status ec_op_pow_tensor_tensor_out(ec_call *c);
+
 #endif

@@ -1,4 +1,4 @@
-/* neg, abs, sign, relu, rounding, and the questions isnan and isinf. */
+/* neg, abs, sign, relu, rounding, and the questions isnan, isinf and signbit. */
 #include "kernels/pointwise/template.h"
 
 #include "kernels/pointwise/fast.h"
@@ -22,6 +22,7 @@ static ec_point_loops floor_loops = {ROUNDING(round_down)};
 static ec_point_loops ceil_loops = {ROUNDING(round_up)};
 static ec_point_loops trunc_loops = {ROUNDING(round_to_zero)};
 static ec_point_loops round_loops = {ROUNDING(round_to_even)};
+static ec_point_loops signbit_loops = {NUMERIC(sign_bit), EC_ROWS_BOOL(sign_bit)};
 static ec_point_loops isnan_loops = {EC_ROWS_WIDE(is_nan), EC_ROWS_COMPLEX(is_nan)};
 static ec_point_loops isinf_loops = {EC_ROWS_WIDE(is_inf), EC_ROWS_COMPLEX(is_inf)};
 
@@ -46,3 +47,6 @@ static ec_status question(ec_call *c, ec_point_loops loops) {
 
 ec_status ec_op_isnan_out(ec_call *c) { return question(c, isnan_loops); }
 ec_status ec_op_isinf_out(ec_call *c) { return question(c, isinf_loops); }
+ec_status ec_op_signbit_out(ec_call *c) {
+  return ec_unary(c, 1, signbit_loops, EC_POINT_TO_BOOL, NULL);
+}

@@ -29,6 +29,10 @@
 #define EC_NAME round_to_even
 #define EC_EXPR(x) nearbyint(x)
 #include "kernels/pointwise/loop1.h"
+#define EC_NAME sign_bit
+#define EC_PREDICATE
+#define EC_EXPR(x) (signbit(x) != 0)
+#include "kernels/pointwise/loop1.h"
 #define EC_NAME is_nan
 #define EC_PREDICATE
 #define EC_EXPR(x) (isnan(x) != 0)
@@ -39,6 +43,10 @@
 #include "kernels/pointwise/loop1.h"
 
 #elif EC_IS_BOOL
+#define EC_NAME sign_bit
+#define EC_PREDICATE
+#define EC_EXPR(x) ((void)(x), false)
+#include "kernels/pointwise/loop1.h"
 #define EC_NAME sign
 #define EC_EXPR(x) (x)
 #include "kernels/pointwise/loop1.h"
@@ -68,6 +76,14 @@
 #define EC_EXPR(x) (x)
 #include "kernels/pointwise/loop1.h"
 #endif
+#define EC_NAME sign_bit
+#define EC_PREDICATE
+#if EC_IS_SIGNED
+#define EC_EXPR(x) ((x) < 0)
+#else
+#define EC_EXPR(x) ((void)(x), false)
+#endif
+#include "kernels/pointwise/loop1.h"
 #define EC_NAME same
 #define EC_EXPR(x) (x)
 #include "kernels/pointwise/loop1.h"
