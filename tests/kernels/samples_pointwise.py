@@ -173,7 +173,8 @@ def clamp_tensor(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 def shifts(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     """Counts that are negative, inside and beyond the width."""
     yield from binary()(rng, dtype)
-    counts = np.asarray([-9, -1, 0, 1, 3, 7, 8, 15, 16, 31, 32, 63, 64, 100]).astype(np_dtype(dtype))
+    counts = np.asarray([-9, -1, 0, 1, 3, 7, 8, 15, 16, 31, 32, 63, 64, 100])
+    counts = counts.astype(np_dtype(dtype))
     yield [array(rng, (5, 1), dtype), counts]
     if "int" in dtype:
         ends = np.asarray([np.iinfo(dtype).min, np.iinfo(dtype).max, 1], dtype)
