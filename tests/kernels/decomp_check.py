@@ -92,9 +92,29 @@ def check_pinv(args: list, found: list, results: list) -> None:
     assert_zero(wide(found[0]) - p, found[0].dtype, p * condition, f"pinv {args}")
 
 
+def check_eig(args: list, found: list, results: list) -> None:
+    """Eager's eigenvalues in any order; real matrices have conjugates in pairs."""
+    what = f"linalg_eig {args}"
+    check_shapes(found, results, what)
+    a, values, vectors = wide(args[0]), wide(found[0]), wide(found[1])
+    assert_zero(a @ vectors - vectors * values[..., None, :], found[1].dtype, a, what)
+    lengths = np.linalg.norm(vectors, axis=-2)
+    np.testing.assert_allclose(lengths, 1, ULPS * EPSILON[found[1].dtype.name], err_msg=what)
+    rows = (-1, max(1, values.shape[-1]))
+    for mine, theirs in zip(values.reshape(rows), wide(results[0]).reshape(rows), strict=True):
+        left = list(theirs)
+        for value in mine:
+            nearest = min(left, key=lambda x, v=value: abs(x - v))
+            assert_zero(np.asarray([nearest - value]), found[0].dtype, theirs, what)
+            left.remove(nearest)
+            if a.dtype.kind == "f":
+                assert value.conj() in mine, what
+
+
 CHECKS: dict[str, Callable[[list, list, list], None]] = {
     "aten::_linalg_eigh.eigenvalues": check_eigh,
     "aten::_linalg_svd.U": check_svd,
+    "aten::linalg_eig.out": check_eig,
     "aten::linalg_matrix_exp.out": check_exp,
     "aten::linalg_pinv.atol_rtol_tensor_out": check_pinv,
 }

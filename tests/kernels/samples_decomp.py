@@ -195,6 +195,49 @@ def matrix_exp(rng: np.random.Generator, dtype: str) -> Iterator[list]:
             yield [a / np.asarray(64, a.dtype)]
 
 
+def eig(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for a in matrices(rng, dtype, [*SQUARE, (2, 6, 6), (9, 9)]):
+        yield [a]
+    for a in ([[0, 1], [-1, 0]], [[2, 0], [0, 2]], [[0, 0, 1], [1, 0, 0], [0, 1, 0]]):
+        yield [np.asarray(a).astype(array(rng, (1,), dtype).dtype)]
+
+
+def symmetric(a: np.ndarray, hermitian: bool) -> np.ndarray:
+    if a.dtype.kind not in "fc" or a.dtype.itemsize < 4:
+        return a
+    b = a + a.conj().swapaxes(-1, -2) if hermitian else a + a.swapaxes(-1, -2)
+    return b
+
+
+def ldl_matrices(rng: np.random.Generator, dtype: str) -> Iterator[tuple[np.ndarray, bool]]:
+    for a in matrices(rng, dtype, [*SQUARE, (2, 7, 7), (9, 9)]):
+        for hermitian in (False, True):
+            s = symmetric(a, hermitian)
+            yield s, hermitian
+            if s.dtype.kind in "fc" and s.size and s.shape[-1] > 1:
+                i = np.arange(s.shape[-1])
+                s = s.copy("K")
+                s[..., i, i] = 0  # pairs of pivots
+                yield s, hermitian
+
+
+def ldl_factor(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for a, hermitian in ldl_matrices(rng, dtype):
+        yield [a, hermitian, False]
+
+
+def ldl_solve(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for a, hermitian in ldl_matrices(rng, dtype):
+        b = array(rng, (*a.shape[:-1], 2), dtype)
+        try:
+            ld, pivots, _ = torch.linalg.ldl_factor_ex(to_torch(a), hermitian=hermitian)
+            yield [to_numpy(ld), to_numpy(pivots), b, hermitian]
+        except RuntimeError:
+            k = a.shape[-1]
+            pivots = np.zeros(a.shape[:-1], np.int32) + np.arange(1, k + 1, dtype=np.int32)
+            yield [a, pivots, b, hermitian]
+
+
 SAMPLES: dict[str, Samples] = {
     "aten::_linalg_det.result": simple(SQUARE),
     "aten::_linalg_slogdet.sign": simple(SQUARE),
@@ -208,8 +251,11 @@ SAMPLES: dict[str, Samples] = {
     "aten::cholesky_solve.out": cholesky_solve,
     "aten::geqrf.a": simple(SHAPES),
     "aten::linalg_cholesky_ex.L": cholesky(False),
+    "aten::linalg_eig.out": eig,
     "aten::linalg_householder_product.out": householder_product,
     "aten::linalg_inv_ex.inverse": simple(SQUARE, True),
+    "aten::linalg_ldl_factor_ex.out": ldl_factor,
+    "aten::linalg_ldl_solve.out": ldl_solve,
     "aten::linalg_lu.out": simple(SHAPES, True),
     "aten::linalg_lu_factor_ex.out": simple(SHAPES, True, False),
     "aten::linalg_lu_solve.out": lu_solve,

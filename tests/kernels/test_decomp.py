@@ -1,0 +1,75 @@
+"""Decompositions that cannot be done, arguments that are refused, and larger matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import rows
+from eager import array, eager
+from op_harness import OpError, Out, run
+
+F = np.float32
+ONES, ZERO = np.ones((2, 2), F), np.zeros((2, 2), F)
+NAN = np.full((2, 2), np.nan, F)
+M, V, I2, I0 = Out((2, 2)), Out((2,)), Out((2,), "int32"), Out((), "int32")
+PIVOTS = np.array([1, 3], np.int32)
+REFUSED = [
+    ("linalg_inv_ex.inverse", [ONES, True, M, I0], "singular"),
+    ("_linalg_solve_ex.result", [ONES, ONES, True, True, M, M, I2, I0], "singular"),
+    ("linalg_lu_factor_ex.out", [ONES, True, True, M, I2, I0], "a zero on the diagonal of U (2)"),
+    ("linalg_lu_factor_ex.out", [ONES, False, False, M, I2, I0], "argument 'pivot': false"),
+    ("linalg_cholesky_ex.L", [-ONES, False, True, M, I0], "not positive-definite (1)"),
+    ("cholesky.out", [ONES, False, M], "not positive-definite (2)"),
+    ("linalg_ldl_factor_ex.out", [ZERO, False, True, M, I2, I0], "D is singular (1)"),
+    ("_linalg_svd.U", [NAN, False, True, None, M, V, M], "not finite"),
+    ("linalg_eig.out", [NAN, Out((2,), "complex64"), Out((2, 2), "complex64")], "not finite"),
+    ("linalg_lu_solve.out", [ONES, PIVOTS, ONES, True, False, M], "pivot 1 is 3, expected 1 to 2"),
+    ("lu_unpack.out", [ONES, PIVOTS, True, True, M, M, M], "pivot 1 is 3"),
+    ("linalg_ldl_solve.out", [ONES, -PIVOTS, ONES, False, M], "argument 'pivots': -1 at 0"),
+    ("linalg_qr.out", [ONES, "all", M, M], "argument 'mode': 'all', expected"),
+    ("_linalg_eigh.eigenvalues", [ONES, "X", True, V, M], "argument 'UPLO': 'X'"),
+    ("_linalg_det.result", [np.ones((2, 3), F), Out(()), M, I2], "expected square"),
+    ("_linalg_det.result", [np.ones((2, 2), np.int64), Out((), "int64"), M, I2], "dtype int64"),
+    ("linalg_solve_triangular.out", [ONES, np.ones((3, 2), F), True, True, False, M],
+     "argument 'B': shape (3, 2), expected (2, 2) at its end"),
+    ("ormqr.out", [np.ones((2, 3), F), np.ones(2, F), ONES, True, False, M],
+     "argument 'self': more columns than rows"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, args, message", REFUSED)
+def test_refused(name: str, args: list, message: str) -> None:
+    with pytest.raises(OpError) as caught:
+        run(f"aten::{name}", args)
+    assert message in str(caught.value)
+
+
+LARGE = {
+    "_linalg_eigh.eigenvalues": ["L", True], "_linalg_svd.U": [False, True, None],
+    "linalg_eig.out": [], "linalg_qr.out": ["reduced"], "linalg_lu_factor_ex.out": [True, False],
+    "geqrf.a": [], "linalg_ldl_factor_ex.out": [False, False],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+@pytest.mark.parametrize("name", LARGE)
+def test_large(rng, name: str, dtype: str) -> None:
+    a = array(rng, (70, 70), dtype)
+    args = [a + a.T if "ldl" in name else a, *LARGE[name]]
+    wanted = rows.in_double(f"aten::{name}", args)
+    found = run(f"aten::{name}", [*args, *[Out(w.shape, w.dtype.name) for w in wanted]])
+    rows.check(f"aten::{name}", args, found, wanted)
+
+
+def test_info_of_what_is_not_checked() -> None:
+    singular = np.stack([np.eye(2, dtype=F), ONES])
+    found = run("aten::linalg_inv_ex.inverse", [singular, False, Out((2, 2, 2)),
+                                                Out((2,), "int32")])  # fmt: skip
+    wanted = eager("aten::linalg_inv_ex.inverse", [singular, False])
+    np.testing.assert_array_equal(found[1], wanted[1])
+    np.testing.assert_array_equal(found[0][0], wanted[0][0])
+
+
+def test_not_finite_eigenvalues() -> None:
+    for found in run("aten::_linalg_eigh.eigenvalues", [NAN, "L", True, V, M]):
+        assert np.isnan(found).all()
