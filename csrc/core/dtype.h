@@ -28,6 +28,7 @@ enum {
   EC_SET_REAL = EC_SET_INTEGRAL | EC_SET_FLOATING,
   EC_SET_REALB = EC_SET_REAL | EC_SET_BOOL,
   EC_SET_FLOATC = EC_SET_FLOATING | EC_SET_COMPLEX,
+  EC_SET_REALC = EC_SET_REAL | EC_SET_COMPLEX,
   EC_SET_ALL = EC_SET_REALB | EC_SET_COMPLEX,
   /* What eager's heavier operators take: the wider unsigned integers are missing there. */
   EC_SET_CLASSIC_INT = EC_SET_INTEGRAL & ~(1u << EC_UINT16 | 1u << EC_UINT32 | 1u << EC_UINT64),
@@ -43,6 +44,7 @@ enum {
   EC_SET_BYTES = 1u << EC_UINT8 | 1u << EC_INT8,
   EC_SET_WIDEC = 1u << EC_FLOAT32 | 1u << EC_FLOAT64 | EC_SET_COMPLEX, /* decompositions */
   EC_SET_WIDE = 1u << EC_FLOAT32 | 1u << EC_FLOAT64,
+  EC_SET_WIDE_UINT8 = 1u << EC_FLOAT32 | 1u << EC_FLOAT64 | 1u << EC_UINT8,
   EC_SET_NONE = 0 /* for operators without tensors */
 };
 

@@ -2,32 +2,117 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
-from eager import array
+from eager import FLOATING, array, np_dtype
 
-LAYOUTS = [((2, 3, 5, 7), None), ((1, 18, 4, 3), (0, 2, 3, 1)), ((0, 2, 3, 3), None)]
-SIZES = [([10, 14], None), ([3, 11], None), ([5, 7], None), ([1, 1], None),
-         (None, [2.0, 2.0]), (None, [1.7, 0.6]), (None, [3.0, 1.0])]  # fmt: skip
+Samples = Callable[[np.random.Generator, str], Iterator[list]]
 
-
-def nearest(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    for shape, order in LAYOUTS:
-        for size, factors in SIZES:
-            yield [array(rng, shape, dtype, order), size, factors]
-
-
-def bilinear(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    if dtype == "uint8":
-        return  # eager rounds by fixed-point weights: compared in test_resize.py
-    for shape, order in LAYOUTS:
-        for size, factors in SIZES:
-            for align in (False, True):
-                yield [array(rng, shape, dtype, order), size, align, factors]
-
-
-SAMPLES = {
-    "aten::upsample_nearest2d.vec_out": nearest,
-    "aten::upsample_bilinear2d.vec_out": bilinear,
+# By number of axes: shapes, layouts, and output sizes.
+SHAPES = {
+    1: [((2, 3, 7), None), ((1, 9, 3), (0, 2, 1)), ((0, 2, 3), None)],
+    2: [((2, 3, 4, 5), None), ((1, 9, 4, 3), (0, 2, 3, 1)), ((0, 2, 3, 3), None)],
+    3: [((2, 2, 3, 2, 4), None), ((1, 5, 2, 3, 4), (0, 2, 3, 4, 1)), ((0, 2, 3, 3, 1), None)],
 }
+SIZES = {
+    1: [[14], [3], [7], [1], [11]],
+    2: [[8, 10], [3, 11], [4, 5], [1, 1], [5, 2]],
+    3: [[6, 4, 8], [3, 5, 3], [3, 2, 4], [1, 1, 1]],
+}
+FACTORS = [[2.0, 2.0], [1.7, 0.6], [3.0, 1.0]]
+
+
+def is_computed(size: list | None, dtype: str) -> bool:
+    """Eager fails an assertion of its own for bytes that become one pixel."""
+    return dtype != "uint8" or size != [1, 1]
+
+
+def bytes_too(a: np.ndarray) -> np.ndarray:
+    """Bytes over their whole range."""
+    return a * np.uint8(28) if a.dtype == np.uint8 else a
+
+
+def vec(align: bool) -> Samples:
+    """The forms with sizes or factors."""
+
+    def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+        for shape, order in SHAPES[2]:
+            for size, factors in [*((s, None) for s in SIZES[2]), *((None, f) for f in FACTORS)]:
+                for flag in ([False], [True]) if align else ([],):
+                    if is_computed(size, dtype):
+                        yield [bytes_too(array(rng, shape, dtype, order)), size, *flag, factors]
+
+    return samples
+
+
+def by_size(axes: int, align: bool) -> Samples:
+    """The forms with sizes, and factors that say where to read."""
+
+    def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+        for shape, order in SHAPES[axes]:
+            for i, size in enumerate(SIZES[axes]):
+                for flag in ([False], [True]) if align else ([],):
+                    known = [(s + 0.5) / n for s, n in zip(size, shape[2:], strict=True)]
+                    factors = known if i == 1 else [None] * axes
+                    if is_computed(size, dtype):
+                        yield [bytes_too(array(rng, shape, dtype, order)), size, *flag, *factors]
+
+    return samples
+
+
+def padded(axes: int, least: int) -> Samples:
+    """Padding of the batched and the plain form; `least`: what may be cut off."""
+
+    def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+        for shape, order in SHAPES[axes]:
+            small = min(shape[2:]) - 1
+            for pad in ([small, 0] * axes, [0, small] * axes, [-1, small] * axes, [0, 0] * axes,
+                        [1, least] * axes):  # fmt: skip
+                yield [array(rng, shape, dtype, order), pad]
+        yield [array(rng, SHAPES[axes][0][0][1:], dtype), [1, 1] * axes]
+        if least > 0:
+            yield [array(rng, (2, 3, *[1] * axes), dtype), [2, 3] * axes]
+
+    return samples
+
+
+def gridded(axes: int) -> Samples:
+    """Every mode, padding and alignment; positions far outside and not finite as well."""
+
+    def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+        for shape, order in SHAPES[axes]:
+            grid = array(rng, (shape[0], *[2] * (axes - 1), 5, axes), dtype)
+            if dtype in FLOATING and grid.size:
+                grid.flat[0] = 1
+                grid.flat[3] = -7.3
+            for mode in range(5 - axes):
+                for padding in range(3):
+                    for align in (False, True):
+                        x = array(rng, shape, dtype, order)
+                        yield [x, grid, mode, padding, align]
+        special = [np.nan, np.inf, -np.inf, -1, 0.25, 0.5, 2, -3.1]
+        if dtype in FLOATING:
+            grid = np.full((2, *[1] * (axes - 1), len(special), axes), 0.3, np_dtype(dtype))
+            grid[..., 0] = special
+            for i in range(6 * (5 - axes)):
+                x = array(rng, SHAPES[axes][0][0], dtype)
+                yield [x, grid, i // 6, i // 2 % 3, i % 2 == 1]
+
+    return samples
+
+
+SAMPLES: dict[str, Samples] = {
+    "aten::upsample_nearest2d.vec_out": vec(False),
+    "aten::upsample_bilinear2d.vec_out": vec(True),
+    "aten::upsample_linear1d.out": by_size(1, True),
+    "aten::upsample_bilinear2d.out": by_size(2, True),
+    "aten::upsample_trilinear3d.out": by_size(3, True),
+    "aten::upsample_bicubic2d.out": by_size(2, True),
+    **{f"aten::_upsample_{n}2d_aa.out": by_size(2, True) for n in ("bilinear", "bicubic", "lanczos")},
+    **{f"aten::upsample_nearest{n}d.out": by_size(n, False) for n in (1, 2, 3)},
+    **{f"aten::_upsample_nearest_exact{n}d.out": by_size(n, False) for n in (1, 2, 3)},
+    **{f"aten::reflection_pad{n}d.out": padded(n, -1) for n in (1, 2, 3)},
+    **{f"aten::grid_sampler_{n}d.out": gridded(n) for n in (2, 3)},
+    **{f"aten::replication_pad{n}d.out": padded(n, 5) for n in (1, 2, 3)},
+}  # fmt: skip

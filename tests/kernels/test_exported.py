@@ -47,7 +47,9 @@ ELSEWHERE = {
     "aten::ones.out": "becomes full",
     "aten::pixel_shuffle.out": "views and permute_copy",
     "aten::pixel_unshuffle.out": "views and permute_copy",
+    **{f"aten::reflection_pad{n}d.out": "decomposed: arange, abs, index" for n in (1, 2, 3)},
     "aten::repeat_interleave.Tensor_out": "its output has no bound that the flow could plan",
+    **{f"aten::replication_pad{n}d.out": "decomposed: arange, clamp, index" for n in (1, 2, 3)},
     "aten::roll.out": "decomposed: index_select",
     "aten::rsub.Scalar_out": "becomes sub",
     "aten::select_scatter.out": "decomposed: where",
@@ -58,6 +60,8 @@ ELSEWHERE = {
     "aten::t_copy.out": "becomes permute_copy, or alias_copy of fewer dimensions",
     "aten::transpose_copy.int_out": "becomes permute_copy",
     "aten::tril.out": "decomposed: arange, le, where",
+    **{f"aten::{n}.out": "decomposed: arange, mul, clamp, index"
+       for n in ("upsample_bicubic2d", "upsample_bilinear2d", "upsample_linear1d")},
     "aten::var.out": "becomes var.correction_out",
     "aten::zeros.out": "becomes full",
     "quantized_decomposed::add.out": "the pattern that it stands for; QuantFusionPass makes it",

@@ -1,10 +1,11 @@
-"""upsample_nearest2d and upsample_bilinear2d against eager."""
+"""Upsampling and padding by what is inside, against eager."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from eager_compare import FLOATS, channels_last, check, eager, make
+import rows
+from eager_compare import FLOATS, channels_last, check, make
 from op_harness import OpError, Out, run
 from samples_resize import SAMPLES
 
@@ -16,19 +17,28 @@ F = np.float32
 @pytest.mark.parametrize("dtype", [*FLOATS, "uint8"])
 def test_layouts(rng, name, dtype):
     for args in SAMPLES[name](rng, dtype):
-        wanted = eager(name, args)
-        for order in (None, channels_last(4), (2, 1, 3, 0)):
+        wanted, rank = rows.wanted(name, args, dtype), args[0].ndim
+        if wanted is None or (dtype == "uint8" and "grid" in name):  # eager looks at no empty ones
+            with pytest.raises(OpError):
+                run(name, [*args, Out(args[0].shape, dtype)])
+            continue
+        for order in (None, channels_last(rank), (*range(2, rank), 0, 1)):
             check(name, args, ulps=8, orders=[order], wanted=wanted)
 
 
-def test_bilinear_of_bytes(rng):
-    """Eager's fixed-point weights are at most one off."""
-    x = rng.integers(0, 256, (2, 3, 9, 7)).astype(np.uint8)
-    for size in ([18, 14], [5, 20], [9, 7]):
-        for align in (False, True):
-            (wanted,) = eager(BILINEAR, [x, size, align, None])
-            (found,) = run(BILINEAR, [x, size, align, None, Out(wanted.shape, "uint8")])
-            assert np.abs(found.astype(int) - wanted).max() <= 1
+FILTERS = [n for n in SAMPLES if "linear2d" in n or "cubic" in n or "lanczos" in n]
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_bytes_are_exact(rng, name):
+    """Eager's fixed-point weights, over the range of bytes."""
+    none = [] if name.endswith("vec_out") else [None]
+    for shape, order in (((2, 3, 9, 7), None), ((1, 6, 31, 8), (0, 2, 3, 1))):
+        x = make(rng, "float64", shape, order) * 90 + 127
+        x = np.clip(x, 0, 255).astype(np.uint8, order="K")
+        for size in ([18, 14], [5, 20], [9, 7], [2, 3], [62, 5], [1, 4]):
+            for align in (False, True):
+                check(name, [x, size, align, None, *none], ulps=0)
 
 
 @pytest.mark.parametrize("n", range(1, 40))
@@ -66,3 +76,42 @@ def test_errors(args, message):
         with pytest.raises(OpError) as caught:
             run(name, changed)
         assert message in str(caught.value)
+
+
+PADDING = [
+    ("reflection_pad1d", (2, 3, 4), [4, 0], "(4, 0), expected less than the size 4"),
+    ("reflection_pad2d", (2, 3, 4), [0, 0, 0, 3], "(0, 3), expected less than the size 3"),
+    ("replication_pad2d", (2, 3, 4), [-2, -2, 0, 0], "(-2, -2) leave too little of size 4"),
+    ("replication_pad3d", (2, 1, 1, 1), [-1, 0, -1, 0, -1, 0], "it leaves nothing"),
+    ("replication_pad1d", (2, 3, 4), [2**63 - 1, 1], "leave too little of size 4"),
+    ("replication_pad1d", (2, 3, 4), [2**62, 2**61], "argument 'out'"),
+    ("replication_pad1d", (2, 3, 4), [1], "argument 'padding': 1 numbers, expected 2"),
+    ("replication_pad1d", (2, 0, 4), [1, 1], "shape (2, 0, 4), expected no 0"),
+    ("replication_pad2d", (2, 3, 4, 5, 6), [1] * 4, "expected 3 to 4 dimensions"),
+]
+
+
+@pytest.mark.parametrize("name, shape, pad, message", PADDING)
+def test_padding_errors(name, shape, pad, message):
+    x = np.ones(shape, F)
+    with pytest.raises(OpError) as caught:
+        run(f"aten::{name}.out", [x, pad, Out(shape)])
+    assert message in str(caught.value)
+
+
+GRIDS = [
+    ("grid_sampler_3d", (2, 3, 4, 5, 6), (2, 1, 1, 1, 3), [2, 0], "'interpolation_mode': no mode 2"),
+    ("grid_sampler_2d", (2, 3, 4, 5), (2, 1, 1, 2), [3, 0], "'interpolation_mode': no mode 3"),
+    ("grid_sampler_2d", (2, 3, 4, 5), (2, 1, 1, 2), [0, -1], "'padding_mode': no padding mode -1"),
+    ("grid_sampler_2d", (2, 3, 4, 5), (1, 1, 1, 2), [0, 0], "'grid': shape (1, 1, 1, 2), expected"),
+    ("grid_sampler_2d", (2, 3, 4, 5), (2, 1, 1, 3), [0, 0], "batch 2 and 2 coordinates"),
+    ("grid_sampler_2d", (2, 3, 0, 5), (2, 1, 1, 2), [0, 0], "'input': shape (2, 3, 0, 5)"),
+    ("grid_sampler_2d", (2, 3, 4), (2, 1, 1, 2), [0, 0], "'input': shape (2, 3, 4)"),
+]
+
+
+@pytest.mark.parametrize("name, shape, grid, modes, message", GRIDS)
+def test_grid_errors(name, shape, grid, modes, message):
+    with pytest.raises(OpError) as caught:
+        run(f"aten::{name}.out", [np.ones(shape, F), np.ones(grid, F), *modes, True, Out(shape)])
+    assert message in str(caught.value)
