@@ -186,6 +186,33 @@ def repeat_interleave(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         yield [repeats, int(repeats.sum())]
 
 
+def put(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for shape, order, index in (
+        ((3, 4), None, [0, 5, -1]), ((3, 4), (1, 0), [7, 2, -12]), ((), None, [0, -1]),
+        ((2, 3, 4), (2, 0, 1), [[23, -23], [4, 9]]), ((4,), None, []), ((0, 2), None, []),
+    ):  # fmt: skip
+        at = np.array(index, np.int64)
+        for accumulate in (False, True):
+            yield [array(rng, shape, dtype, order), at, array(rng, at.shape, dtype), accumulate]
+    twice = np.array([[1, 1, 2]])
+    yield [array(rng, (3,), dtype), twice, array(rng, (3, 1), dtype), True]
+
+
+def nonzero_static(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for shape, order in (((3, 4), None), ((3, 4), (1, 0)), ((), None), ((0, 2), None), ((9,), None)):
+        for size, fill in ((0, -1), (2, -1), (20, 7)):
+            yield [array(rng, shape, dtype, order), size, fill]
+
+
+def embedding_renorm(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for order in (None, (1, 0)):
+        for norm in (2.0, 1.0, 3.5, 0.0, np.inf, -np.inf):
+            indices = np.array([[4, 1], [4, -1]])
+            yield [array(rng, (6, 5), dtype, order), indices, 1.25, float(norm)]
+    yield [array(rng, (6, 5), dtype), np.array([], np.int64), 1.0, 2.0]
+    yield [array(rng, (6, 5), dtype), np.array([3, 0], np.int32), 0.5, 2.0]
+
+
 SAMPLES: dict[str, Samples] = {
     "aten::embedding.out": embedding,
     "aten::index_select.out": index_select,
@@ -201,4 +228,7 @@ SAMPLES: dict[str, Samples] = {
     "aten::masked_scatter.out": masked_scatter,
     "aten::topk.values": topk,
     "aten::repeat_interleave.Tensor_out": repeat_interleave,
+    "aten::put.out": put,
+    "aten::nonzero_static.out": nonzero_static,
+    "aten::embedding_renorm.out": embedding_renorm,
 }

@@ -56,6 +56,7 @@ DIFFERS = {
     **{f"aten::bitwise_{n}_shift.{form}_out": "counts that are negative or not below the width"
        for n in ("left", "right") for form in ("Tensor", "Tensor_Scalar")},
     "aten::bmm.out": "no products to sum: leaves the output as it was",
+    "aten::grid_sampler_2d.out": "positions that are not finite, padded: another border",
     "aten::max_pool2d_with_indices_backward.grad_input": "adds to what the output's memory held",
     "aten::mm.out": "no products to sum: leaves the output as it was",
     "aten::pow.Scalar_out": "0 to a negative integer: the least int64, eager 0",

@@ -5,9 +5,9 @@
 
 #include "kernels/index/index.h"
 
-/* Writes the position of each one of the mask; the last dimension is the inner loop. */
+/* Writes the positions of up to `most` ones of the mask; the last dimension is the inner loop. */
 static void write_positions(const ec_tensor *out, const uint8_t *mask, size_t rank,
-                            const int64_t *sizes) {
+                            const int64_t *sizes, int64_t most) {
   int64_t position[EC_MAX_RANK] = {0}, numel, row = 0;
   if (rank == 0 || !ec_numel(sizes, rank, &numel)) return;
   int64_t *at = out->data, by_row = out->strides[0], by_column = out->strides[1];
@@ -15,6 +15,7 @@ static void write_positions(const ec_tensor *out, const uint8_t *mask, size_t ra
   for (int64_t i = 0; i < numel; i += inner) {
     for (int64_t j = 0; j < inner; j++) {
       if (!mask[i + j]) continue;
+      if (row == most) return;
       int64_t *to = at + row++ * by_row;
       for (size_t d = 0; d + 1 < rank; d++, to += by_column) *to = position[d];
       *to = j;
@@ -34,7 +35,25 @@ ec_status ec_op_nonzero_out(ec_call *c) {
   EC_TRY(ec_index_mask(c, &in, in.rank, in.sizes, &mask, &count));
   int64_t sizes[2] = {count, in.rank};
   EC_TRY(ec_call_resize(c, 1, 2, sizes));
-  if (count) write_positions(ec_arg_tensor(c, 1), mask, in.rank, in.sizes);
+  if (count) write_positions(ec_arg_tensor(c, 1), mask, in.rank, in.sizes, count);
+  return EC_OK;
+}
+
+ec_status ec_op_nonzero_static_out(ec_call *c) {
+  const ec_tensor in = *ec_arg_tensor(c, 0);
+  int64_t size = ec_arg_int(c, 1), fill = ec_arg_int(c, 2), sizes[2] = {size, in.rank}, count;
+  ec_tensor *out = ec_arg_tensor(c, 3);
+  uint8_t *mask;
+  EC_TRY(ec_call_check_dtype(c, 3, EC_BIT(EC_INT64)));
+  if (size < 0) return ec_call_fail(c, 1, "%" PRId64 ", expected at least 0", size);
+  EC_TRY(ec_index_mask(c, &in, in.rank, in.sizes, &mask, &count));
+  EC_TRY(ec_call_resize(c, 3, 2, sizes));
+  count = count < size ? count : size;
+  if (count) write_positions(out, mask, in.rank, in.sizes, count);
+  ec_view rest = ec_view_of(out), one = {.data = (char *)&fill, .dtype = EC_INT64};
+  rest.sizes[0] = size - count;
+  if (rest.sizes[0] && in.rank) rest.data += (size_t)(count * rest.strides[0]) * sizeof fill;
+  ec_copy_view(&rest, &one);
   return EC_OK;
 }
 

@@ -6,14 +6,22 @@ static EC_T EC_FN(scale)(const ec_axis *a, bool align) {
   return a->factor > 0 ? (EC_T)(1.0 / a->factor) : (EC_T)a->in / (EC_T)a->out;
 }
 
+/* Eager is compiled with fused products, which is seen where terms cancel. */
+static EC_T EC_FN(fused)(EC_T a, EC_T b, EC_T c) {
+  return (EC_T)fma((double)a, (double)b, (double)c);
+}
+
 static EC_T EC_FN(filtered)(EC_T x, ec_filter filter, bool antialias) {
   const EC_T a = antialias ? (EC_T)-0.5 : (EC_T)-0.75;
   x = x < 0 ? -x : x;
   if (filter == EC_LINEAR) return x < 1 ? 1 - x : 0;
+  if (filter == EC_CUBIC && x < 1)
+    return EC_FN(fused)(EC_FN(fused)(a + 2, x, -(a + 3)) * x, x, 1);
+  if (filter == EC_CUBIC && x >= 2) return 0;
+  if (filter == EC_CUBIC && antialias)
+    return EC_FN(fused)(EC_FN(fused)(x - 5, x, 8), x, -4) * a;
   if (filter == EC_CUBIC)
-    return x < 1   ? ((a + 2) * x - (a + 3)) * x * x + 1
-           : x < 2 ? (((x - 5) * x + 8) * x - 4) * a
-                   : 0;
+    return EC_FN(fused)(EC_FN(fused)(EC_FN(fused)(a, x, -5 * a), x, 8 * a), x, -4 * a);
   if (!(x < 3)) return 0;
   const EC_T third = (EC_T)M_PI * x / 3, whole = (EC_T)M_PI * x;
   const double product = sin((double)whole) * sin((double)third);
@@ -45,7 +53,7 @@ static void EC_FN(wide_taps)(ec_axis *a, EC_T scale, EC_T reach, ec_filter filte
 /* The two or four neighbours; behind the border is the border. */
 static void EC_FN(near_taps)(ec_axis *a, EC_T scale, bool align, bool cubic) {
   for (int64_t o = 0; o < a->out; o++) {
-    EC_T at = align ? scale * (EC_T)o : scale * ((EC_T)o + (EC_T)0.5) - (EC_T)0.5;
+    EC_T at = align ? scale * (EC_T)o : EC_FN(fused)(scale, (EC_T)o + (EC_T)0.5, (EC_T)-0.5);
     if (!cubic && !(at > 0)) at = 0;
     if (!cubic && a->in == a->out) at = (EC_T)o;
     const double whole = floor((double)at);

@@ -44,6 +44,13 @@ void ec_slice_bounds(int64_t size, int64_t *start, int64_t end, int64_t step, in
 /* Selects, in dimension `dim`, the index that is argument `i` (negative: from the end). */
 ec_status ec_region_select_arg(ec_call *c, size_t i, ec_region *r, size_t dim);
 
+/* The diagonal of a region: its offset is argument `arg`, the two dimensions follow. */
+ec_status ec_region_diagonal(ec_call *c, size_t arg, ec_region *r);
+
+/* Sizes, strides and offset from argument `arg` on, looked up in the memory of argument 0, whatever
+ * its own shape; checked to lie inside. */
+ec_status ec_region_strided(ec_call *c, size_t arg, ec_region *r);
+
 /* Fails unless argument `i` has at least one dimension: eager has no slices of 0-d tensors. */
 ec_status ec_check_has_dims(ec_call *c, size_t i);
 

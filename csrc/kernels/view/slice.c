@@ -114,42 +114,47 @@ ec_status ec_op_unbind_copy_int_out(ec_call *c) {
   return EC_OK;
 }
 
-ec_status ec_op_diagonal_copy_out(ec_call *c) {
-  ec_region r = ec_region_of(ec_arg_tensor(c, 0));
-  int64_t offset = ec_arg_int(c, 1);
+ec_status ec_region_diagonal(ec_call *c, size_t arg, ec_region *r) {
+  int64_t offset = ec_arg_int(c, arg);
   size_t a, b;
   EC_TRY(ec_check_has_dims(c, 0));
-  EC_TRY(ec_call_wrap_dim(c, ec_arg_int(c, 2), r.rank, &a));
-  EC_TRY(ec_call_wrap_dim(c, ec_arg_int(c, 3), r.rank, &b));
-  if (a == b) return ec_call_fail(c, 3, "dimension %zu twice, expected two dimensions", a);
-  int64_t rows = r.sizes[a], columns = r.sizes[b], length = 0;
+  EC_TRY(ec_call_wrap_dim(c, ec_arg_int(c, arg + 1), r->rank, &a));
+  EC_TRY(ec_call_wrap_dim(c, ec_arg_int(c, arg + 2), r->rank, &b));
+  if (a == b) return ec_call_fail(c, arg + 2, "dimension %zu twice, expected two dimensions", a);
+  int64_t rows = r->sizes[a], columns = r->sizes[b], length = 0;
   if (offset >= 0 && offset < columns) length = ec_min_i64(rows, columns - offset);
   if (offset < 0 && offset > -rows) length = ec_min_i64(rows + offset, columns);
-  int64_t stride = length ? r.strides[a] + r.strides[b] : 0;
-  if (length) r.offset = offset < 0 ? -offset * r.strides[a] : offset * r.strides[b];
-  ec_region_select(&r, a > b ? a : b, 0);
-  ec_region_select(&r, a > b ? b : a, 0);
-  ec_region_insert(&r, r.rank, length, stride);
+  int64_t stride = length ? r->strides[a] + r->strides[b] : 0;
+  if (length) r->offset = offset < 0 ? -offset * r->strides[a] : offset * r->strides[b];
+  ec_region_select(r, a > b ? a : b, 0);
+  ec_region_select(r, a > b ? b : a, 0);
+  ec_region_insert(r, r->rank, length, stride);
+  return EC_OK;
+}
+
+ec_status ec_op_diagonal_copy_out(ec_call *c) {
+  ec_region r = ec_region_of(ec_arg_tensor(c, 0));
+  EC_TRY(ec_region_diagonal(c, 1, &r));
   return ec_region_to_out(c, &r, 4);
 }
 
-/* Sizes and strides are looked up in the tensor's memory, whatever its own shape. */
-ec_status ec_op_as_strided_copy_out(ec_call *c) {
+ec_status ec_region_strided(ec_call *c, size_t arg, ec_region *r) {
   const ec_tensor *self = ec_arg_tensor(c, 0);
-  ec_region r = {.offset = ec_arg_opt_int(c, 3, 0)};
   ec_ints sizes, strides;
-  EC_TRY(ec_arg_ints(c, 1, &sizes));
-  EC_TRY(ec_arg_ints(c, 2, &strides));
+  *r = (ec_region){.offset = ec_arg_opt_int(c, arg + 2, 0)};
+  EC_TRY(ec_arg_ints(c, arg, &sizes));
+  EC_TRY(ec_arg_ints(c, arg + 1, &strides));
   if (sizes.n != strides.n || sizes.n > EC_MAX_RANK)
-    return ec_call_fail(c, 2, "%zu strides for %zu sizes", strides.n, sizes.n);
-  if (r.offset < 0) return ec_call_fail(c, 3, "%" PRId64 ", expected at least 0", r.offset);
-  int64_t last = r.offset, span;
+    return ec_call_fail(c, arg + 1, "%zu strides for %zu sizes", strides.n, sizes.n);
+  if (r->offset < 0)
+    return ec_call_fail(c, arg + 2, "%" PRId64 ", expected at least 0", r->offset);
+  int64_t last = r->offset, span;
   bool empty = false, inside = true;
   for (size_t d = 0; d < sizes.n; d++) {
-    r.sizes[d] = sizes.v[d];
-    r.strides[d] = strides.v[d];
+    r->sizes[d] = sizes.v[d];
+    r->strides[d] = strides.v[d];
     if (sizes.v[d] < 0 || strides.v[d] < 0)
-      return ec_call_fail(c, sizes.v[d] < 0 ? 1 : 2, "%" PRId64 ", expected at least 0",
+      return ec_call_fail(c, sizes.v[d] < 0 ? arg : arg + 1, "%" PRId64 ", expected at least 0",
                           sizes.v[d] < 0 ? sizes.v[d] : strides.v[d]);
     empty |= sizes.v[d] == 0;
     inside = inside && (sizes.v[d] == 0 || (ec_mul_i64(sizes.v[d] - 1, strides.v[d], &span) &&
@@ -158,7 +163,13 @@ ec_status ec_op_as_strided_copy_out(ec_call *c) {
   if (!empty && (!inside || last >= self->numel))
     return ec_call_fail(c, 0, "it has %" PRId64 " elements, sizes and strides reach behind them",
                         self->numel);
-  r.rank = sizes.n;
+  r->rank = sizes.n;
+  return EC_OK;
+}
+
+ec_status ec_op_as_strided_copy_out(ec_call *c) {
+  ec_region r;
+  EC_TRY(ec_region_strided(c, 1, &r));
   return ec_region_to_out(c, &r, 4);
 }
 

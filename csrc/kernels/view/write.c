@@ -5,20 +5,25 @@
 #include "core/checked.h"
 #include "kernels/view/region.h"
 
-/* The output at `out` becomes self with `part` of it replaced by argument 1. */
-static ec_status replace(ec_call *c, const ec_region *part, size_t out) {
-  const ec_tensor *self = ec_arg_tensor(c, 0), *src = ec_arg_tensor(c, 1);
-  ec_region whole = ec_region_of(self), inner = ec_region_of(src);
+/* Argument 1 has the sizes of the part that it replaces. */
+static ec_status check_part(ec_call *c, const ec_region *part) {
+  ec_region inner = ec_region_of(ec_arg_tensor(c, 1));
   char found[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
   bool same = inner.rank == part->rank &&
               memcmp(inner.sizes, part->sizes, inner.rank * sizeof *inner.sizes) == 0;
-  if (!same)
-    return ec_call_fail(c, 1, "shape %s, expected the shape of the part, %s",
-                        ec_shape_text(inner.sizes, inner.rank, found, sizeof found),
-                        ec_shape_text(part->sizes, part->rank, expected, sizeof expected));
+  if (same) return EC_OK;
+  return ec_call_fail(c, 1, "shape %s, expected the shape of the part, %s",
+                      ec_shape_text(inner.sizes, inner.rank, found, sizeof found),
+                      ec_shape_text(part->sizes, part->rank, expected, sizeof expected));
+}
+
+/* The output at `out` becomes self with `part` of it replaced by argument 1. */
+static ec_status replace(ec_call *c, const ec_region *part, size_t out) {
+  const ec_tensor *src = ec_arg_tensor(c, 1);
+  ec_region whole = ec_region_of(ec_arg_tensor(c, 0)), inner = ec_region_of(src);
+  EC_TRY(check_part(c, part));
   EC_TRY(ec_region_to_out(c, &whole, out));
-  const ec_tensor *o = ec_arg_tensor(c, out);
-  ec_view to = ec_region_view(part, o), from = ec_region_view(&inner, src);
+  ec_view to = ec_region_view(part, ec_arg_tensor(c, out)), from = ec_region_view(&inner, src);
   ec_copy_view(&to, &from);
   return EC_OK;
 }
@@ -51,6 +56,33 @@ ec_status ec_op_select_scatter_out(ec_call *c) {
   EC_TRY(ec_call_wrap_dim(c, ec_arg_int(c, 2), r.rank, &dim));
   EC_TRY(ec_region_select_arg(c, 3, &r, dim));
   return replace(c, &r, 4);
+}
+
+ec_status ec_op_diagonal_scatter_out(ec_call *c) {
+  ec_region r = like_out(c, 5);
+  EC_TRY(ec_region_diagonal(c, 2, &r));
+  return replace(c, &r, 5);
+}
+
+/* The part is looked up in the memory of self: in scratch where the output's is laid out apart. */
+ec_status ec_op_as_strided_scatter_out(ec_call *c) {
+  const ec_tensor *self = ec_arg_tensor(c, 0), *src = ec_arg_tensor(c, 1);
+  ec_tensor *out = ec_arg_tensor(c, 5), memory = *self;
+  ec_region part;
+  EC_TRY(ec_region_strided(c, 2, &part));
+  EC_TRY(check_part(c, &part));
+  EC_TRY(ec_call_check_dtype(c, 5, EC_BIT(self->dtype)));
+  EC_TRY(ec_call_resize(c, 5, self->rank, self->sizes));
+  bool apart = !ec_tensor_same_layout(self, out);
+  memory.data = out->data;
+  if (apart)
+    EC_TRY(ec_call_scratch(c, (size_t)self->numel, ec_dtype_size(ec_tensor_dtype(self)),
+                           &memory.data));
+  ec_copy_cast(&memory, self);
+  ec_view to = ec_region_view(&part, &memory), from = ec_view_of(src);
+  ec_copy_view(&to, &from);
+  if (apart) ec_copy_cast(out, &memory);
+  return EC_OK;
 }
 
 /* By dimension, negative padding cuts: what is added in front and what the result's size is. */
