@@ -199,7 +199,8 @@ def put(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 def nonzero_static(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    for shape, order in (((3, 4), None), ((3, 4), (1, 0)), ((), None), ((0, 2), None), ((9,), None)):
+    shapes = [((3, 4), None), ((3, 4), (1, 0)), ((), None), ((0, 2), None), ((9,), None)]
+    for shape, order in shapes:
         for size, fill in ((0, -1), (2, -1), (20, 7)):
             yield [array(rng, shape, dtype, order), size, fill]
 

@@ -109,7 +109,8 @@ SAMPLES: dict[str, Samples] = {
     "aten::upsample_bilinear2d.out": by_size(2, True),
     "aten::upsample_trilinear3d.out": by_size(3, True),
     "aten::upsample_bicubic2d.out": by_size(2, True),
-    **{f"aten::_upsample_{n}2d_aa.out": by_size(2, True) for n in ("bilinear", "bicubic", "lanczos")},
+    **{f"aten::_upsample_{n}2d_aa.out": by_size(2, True)
+       for n in ("bilinear", "bicubic", "lanczos")},
     **{f"aten::upsample_nearest{n}d.out": by_size(n, False) for n in (1, 2, 3)},
     **{f"aten::_upsample_nearest_exact{n}d.out": by_size(n, False) for n in (1, 2, 3)},
     **{f"aten::reflection_pad{n}d.out": padded(n, -1) for n in (1, 2, 3)},

@@ -100,7 +100,7 @@ def test_padding_errors(name, shape, pad, message):
 
 
 GRIDS = [
-    ("grid_sampler_3d", (2, 3, 4, 5, 6), (2, 1, 1, 1, 3), [2, 0], "'interpolation_mode': no mode 2"),
+    ("grid_sampler_3d", (2, 3, 4, 5, 6), (2, 1, 1, 1, 3), [2, 0], "mode': no mode 2"),
     ("grid_sampler_2d", (2, 3, 4, 5), (2, 1, 1, 2), [3, 0], "'interpolation_mode': no mode 3"),
     ("grid_sampler_2d", (2, 3, 4, 5), (2, 1, 1, 2), [0, -1], "'padding_mode': no padding mode -1"),
     ("grid_sampler_2d", (2, 3, 4, 5), (1, 1, 1, 2), [0, 0], "'grid': shape (1, 1, 1, 2), expected"),

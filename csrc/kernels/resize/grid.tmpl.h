@@ -73,7 +73,8 @@ static void EC_FN(add_point)(const sampler *s, const EC_T *grid, int64_t i, int6
 }
 
 /* Up to GRID_BLOCK points of a line, in all channels. */
-static void EC_FN(sample)(const sampler *s, int64_t n, const char *grid, const char *in, char *out) {
+static void EC_FN(sample)(const sampler *s, int64_t n, const char *grid, const char *in,
+                          char *out) {
   int64_t at[GRID_TAPS * GRID_BLOCK];
   EC_C w[GRID_TAPS * GRID_BLOCK], sums[GRID_BLOCK];
   const int all = s->taps * s->taps * (s->planar ? 1 : s->taps);
