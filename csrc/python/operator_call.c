@@ -102,8 +102,12 @@ static PyObject *call_function(calling *run) {
     args[1 + n++] = run->given[i];
     positional += !spec->keyword;
   }
-  return PyObject_Vectorcall(run->self->fn, args + 1, positional | PY_VECTORCALL_ARGUMENTS_OFFSET,
-                             run->self->kwnames);
+  if (Py_EnterRecursiveCall(" in an operator")) return NULL; /* it may load and run its program */
+  PyObject *result = PyObject_Vectorcall(run->self->fn, args + 1,
+                                         positional | PY_VECTORCALL_ARGUMENTS_OFFSET,
+                                         run->self->kwnames);
+  Py_LeaveRecursiveCall();
+  return result;
 }
 
 /* ---- results ----------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -75,9 +76,74 @@ def test_what_is_no_capsule(capsule: object) -> None:
         executorch_c.register_operators(capsule)
 
 
+class Tensor(ctypes.Structure):
+    """ec_backend_tensor"""
+
+    _fields_ = [("data", ctypes.c_void_p), ("nbytes", ctypes.c_size_t),
+                ("capacity", ctypes.c_size_t), ("dtype", ctypes.c_int32), ("rank", ctypes.c_uint16),
+                ("writable", ctypes.c_bool), ("sizes", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.c_void_p), ("dim_order", ctypes.c_void_p)]  # fmt: skip
+
+
+class Value(ctypes.Union):
+    """The union of ec_backend_arg; a list is a pointer and a count, a string too."""
+
+    _fields_ = [("tensor", Tensor), ("i", ctypes.c_int64), ("d", ctypes.c_double),
+                ("b", ctypes.c_bool), ("list", ctypes.c_size_t * 2)]  # fmt: skip
+
+
+class Argument(ctypes.Structure):
+    """ec_backend_arg"""
+
+    _fields_ = [("kind", ctypes.c_uint32), ("value", Value), ("slot", ctypes.c_void_p)]
+
+
+def read(arg: Argument) -> Any:
+    """An argument as a Python value; a tensor is its first size."""
+    address, count = arg.value.list
+    plain = {0: lambda: None, 1: lambda: arg.value.tensor.sizes[0], 3: lambda: arg.value.d,
+             2: lambda: ctypes.string_at(address, count), 4: lambda: arg.value.i,
+             5: lambda: arg.value.b}  # fmt: skip
+    if arg.kind in plain:
+        return plain[arg.kind]()
+    return arg.kind, [read(item) for item in (Argument * count).from_address(address)]
+
+
+RUN = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p,
+                       ctypes.POINTER(Argument), ctypes.c_size_t)  # fmt: skip
+
+
+def test_all_kinds_of_arguments() -> None:
+    seen: list[Any] = []
+
+    def run(_self: int, _host: int, _call: int, args: Any, count: int) -> int:
+        seen.extend(read(args[i]) for i in range(count))
+        return len(seen) // count - 1  # later calls fail, without a sentence
+
+    function = RUN(run)
+    schema = (
+        b"t::k.out(int n, float f, bool b, Scalar s, Tensor? none, str t, int[] ns, float[] fs, "
+        b"bool[] bs, Tensor[] ts, Tensor?[] os, *, Tensor(a!) out) -> ()"
+    )
+    executorch_c.register_operators(
+        table(schema=schema, run=ctypes.cast(function, ctypes.c_void_p).value)
+    )
+    try:
+        method = load("t::k.out", True, 2, 3, 4.5, None, "text", [1, 2], [0.5], [True, False],
+                      [X, X[:1]], [X, None], Out((2, 3)))  # fmt: skip
+        inputs = [X, X[:1], X]
+        method.execute(inputs)
+        with pytest.raises(executorch_c.InternalError, match="t::k.out: failed without a sentence"):
+            method.execute(inputs)
+    finally:
+        unregister_operator("t::k.out")
+    assert seen[:6] == [1, 2.0, True, 4.5, None, b"text"] and type(seen[0]) is int
+    assert seen[6:12] == [(8, [1, 2]), (7, [0.5]), (6, [True, False]), (9, [2, 1]), (9, [2, None]),
+                          2]  # fmt: skip
+
+
 def table(**changes: Any) -> Any:
     """A capsule of a table made with ctypes."""
-    import ctypes
 
     class Row(ctypes.Structure):
         _fields_ = [("schema", ctypes.c_char_p), ("run", ctypes.c_void_p),

@@ -9,11 +9,12 @@ import executorch_c
 import numpy as np
 import pytest
 import torch
-from custom_ops import TWO, UNARY, X, load, nothing_stays, unary
+from custom_ops import TWO, UNARY, X, load, nothing_stays, pte, unary
 from executorch_c import Runtime, register_operator
 from exports import export
 from numpy.testing import assert_array_equal
 from single_op import BOUNDED, UNBOUND, Arg, Optionals, Out, SingleOps, dtype_id
+from small_programs import serialize
 
 __all__ = ["nothing_stays"]  # a fixture of every test here
 
@@ -147,6 +148,24 @@ def test_written_arguments() -> None:
     out, cache = program.load_method("forward").execute([X, X + 1])
     assert_array_equal(cache, X + X + 1)
     assert_array_equal(out, cache * 2)
+
+
+def test_a_written_argument_keeps_state() -> None:
+    """It is read, too, wherever it stands: its memory is the method's, not that of the result."""
+    register_operator("t::add.out(Tensor x, Tensor(a!) total, *, Tensor(b!) out) -> Tensor(b!)",
+                      lambda x, total: total.__iadd__(x) * 2)  # fmt: skip
+    ops = SingleOps()
+    ops.add("t::add.out", Arg(X), Arg(X), Out((2, 3)), name="forward", returns=[1])
+    program = ops.program()
+    plan = program.execution_plan[0]
+    plan.inputs.pop()
+    method = Runtime.get().load_program(serialize(program)).load_method("forward")
+    for i in (1, 2, 3):
+        out, total = method.execute([X])
+        assert_array_equal(total, X * i)
+        assert_array_equal(out, X * i * 2)
+    method.reset()
+    assert_array_equal(method.execute([X + 1])[1], X + 1)
 
 
 @pytest.mark.parametrize("style", ["returned", "written"])
@@ -298,6 +317,22 @@ def test_a_call_inside_a_call() -> None:
 
     with pytest.raises(executorch_c.InvalidArgumentError, match="raised InvalidArgumentError"):
         unary(fails)(X)
+
+
+def test_calls_without_an_end() -> None:
+    """A function that runs its own program again, in a new method each time."""
+    program = pte("t::f.out", X, Out((2, 3)))
+
+    def load_again(x: np.ndarray) -> Any:
+        return Runtime.get().load_program(program).load_method("forward")(x)
+
+    register_operator(UNARY, load_again)
+    with pytest.raises(executorch_c.InternalError) as caught:
+        load_again(X)
+    error: BaseException | None = caught.value
+    while error is not None and error.__cause__ is not None:
+        error = error.__cause__
+    assert isinstance(error, RecursionError)
 
 
 @pytest.mark.parametrize("call", ["execute", "reset", "memory"])

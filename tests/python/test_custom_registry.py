@@ -14,6 +14,7 @@ from typing import Any
 import executorch_c
 import numpy as np
 import pytest
+import zoo
 from custom_ops import TWO, UNARY, X, load, nothing_stays, pte, unary
 from executorch_c import Runtime, register_operator, unregister_operator
 from numpy.testing import assert_array_equal
@@ -132,6 +133,18 @@ def test_in_the_place_of_a_builtin() -> None:
     assert_array_equal(after(X), X - 7)
     assert_array_equal(reference(X), X - 7)
     assert_array_equal(load("aten::relu.out", X, Out((2, 3)))(X - 2), np.maximum(X - 2, 0))
+
+
+def test_methods_that_share_memory_do_not_wait_for_each_other() -> None:
+    exported = zoo.load("shared_state")
+    left, right = exported.calls
+    program = Runtime.get().load_program(exported.pte)
+    other = program.load_method(right)
+    add = next(row for row in executorch_c.operators() if row["name"] == "aten::add.out")
+    ones = np.ones(4, np.float32)
+    register_operator(add["schema"], lambda a, b, *, alpha: other(ones), override=True)
+    with pytest.raises(executorch_c.InvalidStateError, match="or one that shares memory with it"):
+        program.load_method(left)(ones)
 
 
 # ---- lifetimes -------------------------------------------------------------------------------
