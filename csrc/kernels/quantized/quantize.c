@@ -89,6 +89,25 @@ static ec_status along(ec_call *c, size_t i, const ec_tensor *x, size_t axis, ec
                       ", the size of dimension %zu of 'input'", t->numel, x->sizes[axis], axis);
 }
 
+/* Where few elements lie behind each index of the axis, one number for each of them: the inner
+ * loop then runs through all indices. */
+static ec_status repeat(ec_call *c, const ec_tensor *x, size_t axis, ec_tensor *t) {
+  const int64_t inside = x->strides[axis];
+  if (c->reference || x->numel == 0 || t->numel == 1 || inside == 1 || inside > 64) return EC_OK;
+  ec_tensor all = *t;
+  for (size_t d = 0; d < x->rank; d++) {
+    if (d != axis && x->strides[d] < inside) all.sizes[d] = x->sizes[d];
+    all.strides[d] = all.sizes[d] == 1 ? 1 : x->strides[d];
+  }
+  all.numel = t->numel * inside; /* no more than the input's */
+  const size_t item = ec_dtype_size(ec_tensor_dtype(t));
+  EC_TRY(ec_call_scratch(c, (size_t)all.numel, item, &all.data));
+  ec_view to = ec_view_of(&all), from = ec_view_of(t);
+  ec_copy_view(&to, &from);
+  *t = all;
+  return EC_OK;
+}
+
 /* Scales and zero points (arguments 1 and 2) along the axis (argument 3). */
 static ec_status channels(ec_call *c, ec_affine *a) {
   size_t axis;
@@ -100,11 +119,13 @@ static ec_status channels(ec_call *c, ec_affine *a) {
   if (scale->sizes[0] != scale->numel)
     return ec_call_fail(c, 1, "several dimensions, expected a vector");
   a->no_zero = !zero;
+  EC_TRY(repeat(c, &a->x, axis, &a->scale));
   if (!zero) return EC_OK;
   if (zero->numel != scale->numel)
     return ec_call_fail(c, 2, "%" PRId64 " elements, expected %" PRId64 " as of '%s'", zero->numel,
                         scale->numel, c->op->args[1].name);
-  return along(c, 2, &a->x, axis, &a->zero);
+  EC_TRY(along(c, 2, &a->x, axis, &a->zero));
+  return repeat(c, &a->x, axis, &a->zero);
 }
 
 ec_status ec_op_quantize_per_channel_out(ec_call *c) {
