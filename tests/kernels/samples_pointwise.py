@@ -237,6 +237,9 @@ SAMPLES: dict[str, Samples] = {
     ),
     "aten::gelu.out": with_tail(["none"], ["tanh"], infinite=False),  # eager: gelu(inf) is NaN
     "aten::elu.out": with_tail([1, 1, 1], [2, 1.5, 0.3]),
+    "aten::silu_backward.grad_input": binary(),
+    "aten::softshrink_backward.grad_input": binary(0.3),
+    "aten::hardshrink_backward.grad_input": binary(0.5),
     "aten::leaky_relu.out": with_tail([0.1], [0.01]),
     "aten::hardtanh.out": with_tail([-1, 1], [0, 6], [-0.5, 6.0]),
     "aten::clamp.out": with_tail(*BOUNDS),

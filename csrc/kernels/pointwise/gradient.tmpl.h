@@ -1,0 +1,16 @@
+/* Gradients of activations: of a result's gradient and of what the activation was given. */
+static inline EC_C EC_FN(silu_gradient_of)(EC_C grad, EC_C x) {
+  const EC_C s = (EC_C)1 / ((EC_C)1 + exp(-x));
+  return grad * s * ((EC_C)1 + x * ((EC_C)1 - s));
+}
+
+#define EC_NAME silu_gradient
+#define EC_EXPR(grad, x) EC_FN(silu_gradient_of)(grad, x)
+#include "kernels/pointwise/loop2.h"
+
+#if !EC_IS_COMPLEX
+/* 0: the bound below which the activation is flat; it is at NaN, too, as in eager's vectors */
+#define EC_NAME shrink_gradient
+#define EC_EXPR(grad, x) ((x) < -EC_P(0) || (x) > EC_P(0) ? (grad) : 0)
+#include "kernels/pointwise/loop2.h"
+#endif
