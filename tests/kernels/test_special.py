@@ -1,0 +1,100 @@
+"""csrc/kernels/special against eager, over the whole range of each function."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from eager import check, eager
+from op_harness import OpError, Out, run
+from samples_special import POLYNOMIALS, SAMPLES
+
+HALVES = ("aten::lgamma", "aten::digamma", "aten::erfinv", "aten::i0", "aten::special_i0e",
+          "aten::special_i1", "aten::igamma")  # fmt: skip
+FIRST = {n: next(samples(np.random.default_rng(0), "float32")) for n, samples in SAMPLES.items()}
+ONE_OPERAND = [n for n, args in FIRST.items() if len(args) == 1]
+POLYGAMMA, I0E = "aten::polygamma.out", "aten::special_i0e.out"
+WIDE = ["float32", "float64"]
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_samples(name: str) -> None:
+    for dtype in ("float32", "float64", "int64", "bool", "bfloat16", "float16"):
+        for args in SAMPLES[name](np.random.default_rng(0), dtype):
+            try:
+                wanted = eager(name, args)[0]
+            except (RuntimeError, NotImplementedError):
+                with pytest.raises(OpError, match="dtype"):
+                    run(name, [*args, Out((1,), "float64")])
+                continue
+            assert wanted.dtype.name in WIDE or name.startswith(HALVES) or name == POLYGAMMA
+            half = args[0].dtype.name in ("float16", "bfloat16") if name == I0E else False
+            check(name, args, widen=half)  # the ends of eager's vectors compute in the half
+
+
+def points(dtype: str) -> np.ndarray:
+    """Both signs of all magnitudes, the bounds of the approximations, and what is no number."""
+    rng = np.random.default_rng(0)
+    bounds = [0, np.inf, np.nan, 1e-30, 1e30, 2, 2.09, 4, 5, 8, 10, 26.6, 50, 103.892, 0.46875]
+    positive = [10.0 ** rng.uniform(-8, 8, 99), rng.uniform(0, 30, 300), rng.uniform(0, 1, 99),
+                np.arange(30), np.arange(30) + 0.5, bounds]  # fmt: skip
+    a = np.concatenate(positive).astype(dtype)
+    return np.concatenate([a, -a])
+
+
+def assert_close(name: str, args: list) -> None:
+    """As torch's own tests compare."""
+    wanted = eager(name, args)[0]
+    found = run(name, [*args, Out(wanted.shape, wanted.dtype.name)])[0]
+    torch.testing.assert_close(torch.from_numpy(found), torch.from_numpy(wanted), equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", WIDE)
+@pytest.mark.parametrize("name", ONE_OPERAND)
+def test_whole_range(name: str, dtype: str) -> None:
+    assert_close(name, [points(dtype)])
+
+
+@pytest.mark.parametrize("dtype", WIDE)
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 4])
+def test_polygamma(n: int, dtype: str) -> None:
+    assert_close(POLYGAMMA, [n, points(dtype)])
+
+
+@pytest.mark.parametrize("dtype", WIDE)
+@pytest.mark.parametrize("name", ["aten::igamma.out", "aten::igammac.out"])
+def test_incomplete_gamma(name: str, dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    a = points(dtype)
+    near = (a * (1 + rng.uniform(-0.3, 0.3, a.shape))).astype(dtype)
+    assert_close(name, [a, near])
+    assert_close(name, [a, rng.permutation(a)])
+
+
+@pytest.mark.parametrize("dtype", WIDE)
+def test_zeta(dtype: str) -> None:
+    x = points(dtype)
+    q = np.random.default_rng(0).permutation(x[np.abs(x) < 1000])
+    assert_close("aten::special_zeta.out", [x[: q.size], q])
+    whole = np.full(q.shape, 4, dtype)
+    assert_close("aten::special_zeta.out", [whole, q])
+
+
+@pytest.mark.parametrize("dtype", WIDE)
+@pytest.mark.parametrize("name", POLYNOMIALS)
+def test_polynomials(name: str, dtype: str) -> None:
+    """Degrees up to where the recurrence keeps the dtype's digits; degrees that are none. A NaN
+    is left out: for some degrees eager returns memory that it has not written."""
+    x = points(dtype)
+    x = x[(np.abs(x) < 3) | (np.abs(x) > 1e3)]
+    for n in (-1, 0, 1, 2, 3, 4, 5, 2.5, np.inf, -np.inf, np.nan):
+        assert_close(f"aten::special_{name}.out", [x, np.full(x.shape, n, dtype)])
+    inside = x[np.abs(x) < 0.99]
+    inside = (inside + 1) / 2 if "shifted" in name else inside
+    for n in (6, 7, 8, 9, 12):
+        assert_close(f"aten::special_{name}.out", [inside, np.full(inside.shape, n, dtype)])
+
+
+def test_polygamma_refuses_negative_derivatives() -> None:
+    with pytest.raises(OpError, match="'n': a negative derivative"):
+        run(POLYGAMMA, [-1, np.ones(2, "float32"), Out((2,))])
