@@ -39,4 +39,7 @@ void ec_copy_cast(ec_tensor *dst, const ec_tensor *src);
 /* Writes one element (of the tensor's dtype) everywhere. */
 void ec_fill_tensor(ec_tensor *t, const void *element);
 
+/* A tensor's elements in row-major order and a dtype: its own memory, or scratch. */
+ec_status ec_call_packed(ec_call *c, const ec_tensor *t, ec_dtype dtype, void **out);
+
 #endif

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from eager import array
+from eager import COMPLEX, FLOATING, array
 
 Samples = Callable[[np.random.Generator, str], Iterator[list]]
 
@@ -140,6 +140,55 @@ def scatter_value(rng: np.random.Generator, dtype: str) -> Iterator[list]:
             yield [self, dim, at.astype(np.int32), 0.1]
 
 
+def near_one(a: np.ndarray) -> np.ndarray:
+    """Products of these stay in range."""
+    return a if a.dtype.kind in "iub" else np.asarray((a / 8 + 1).astype(a.dtype, order="K"))
+
+
+def with_nan(rng: np.random.Generator, a: np.ndarray) -> np.ndarray:
+    a = a.copy(order="K")
+    if a.dtype.kind not in "iub" and a.size > 3:
+        a[rng.random(a.shape) < 0.1] = np.nan
+    return a
+
+
+def scatter_plain(value: bool) -> Samples:
+    def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+        for self, dim, at, src in scattered(False)(rng, dtype):
+            for how in ("add", "multiply"):
+                yield [near_one(self), dim, at, 2 if value else near_one(src), how]
+
+    return samples
+
+
+REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
+
+
+def scatter_reduce(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for self, dim, at, src in scattered(False)(rng, dtype):
+        for how in REDUCTIONS:
+            for with_self in (True, False):
+                source = with_nan(rng, src) if how[0] == "a" else near_one(src)
+                yield [near_one(self), dim, at, source, how, with_self]
+
+
+def index_reduce(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    if dtype == "bool" or dtype in COMPLEX:
+        return  # eager takes them for some reductions
+    for shape, dim, n, order in (
+        ((4, 5), 0, 7, None), ((4, 5), -1, 3, (1, 0)), ((3, 4, 5), 1, 6, (2, 0, 1)),
+        ((6,), 0, 9, None), ((3, 4), 0, 0, None), ((), 0, 1, None),
+    ):  # fmt: skip
+        size = shape[dim] if shape else 1
+        whole = [n if d == dim % len(shape) else k for d, k in enumerate(shape)]
+        for how in REDUCTIONS[1:]:
+            for with_self in (True, False):
+                index = ints(rng, (n,), size, dtype="int64" if with_self else "int32")
+                src = array(rng, whole, dtype)
+                src = with_nan(rng, src) if how[0] == "a" else near_one(src)
+                yield [near_one(array(rng, shape, dtype, order)), dim, index, src, how, with_self]
+
+
 def nonzero(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for shape, order in (
         ((7,), None), ((3, 4), None), ((3, 4, 5), (2, 0, 1)), ((), None), ((0, 3), None),
@@ -214,6 +263,48 @@ def embedding_renorm(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     yield [array(rng, (6, 5), dtype), np.array([3, 0], np.int32), 0.5, 2.0]
 
 
+def embedding_bag(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for rows, width, n, order in ((10, 3, 12, None), (5, 40, 7, (1, 0)), (4, 2, 0, None)):
+        weight = array(rng, (rows, width), dtype, order)
+        for index_dtype in ("int64", "int32"):
+            at = ints(rng, (n,), rows, dtype=index_dtype)
+            starts = np.sort(np.append(ints(rng, (3,), n + 1), 0)).astype(index_dtype)
+            factors = array(rng, (n,), dtype)
+            for mode in (0, 1, 2):
+                for padding in (-1, rows - 1):
+                    yield [weight, at, starts, False, mode, False, None, False, padding]
+                if n:
+                    yield [weight, at, np.append(starts, at.dtype.type(n)), False, mode, False,
+                           None, True, -1]
+            yield [weight, at, starts, False, 0, False, factors, False, 0]
+
+
+def embedding_dense_backward(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    if dtype not in FLOATING:
+        return
+    for shape, rows in (((6,), 4), ((2, 5), 7), ((), 2), ((0,), 3)):
+        at = ints(rng, shape, rows)
+        for padding, scale in ((-1, False), (1, True)):
+            yield [array(rng, (*shape, 9), dtype), at, rows, padding, scale]
+
+
+def segment_reduce(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for shape, axis, order in (
+        ((9,), 0, None), ((9, 4), 0, (1, 0)), ((2, 7, 3), 1, None), ((2, 3, 5), -1, None),
+        ((6, 0), 0, None),
+    ):  # fmt: skip
+        front, n = shape[: axis % len(shape)], shape[axis]
+        offsets = np.zeros((*front, 4), np.int64)
+        offsets[..., 1:3] = np.sort(ints(rng, (*front, 2), n + 1), -1)
+        offsets[..., 3] = n
+        for how in ("sum", "mean", "max", "min", "prod"):
+            for start in (None, 2):
+                data = array(rng, shape, dtype, order)
+                data = with_nan(rng, data) if how[0] == "m" else near_one(data)
+                yield [data, how, np.diff(offsets), None, None, axis, False, start]
+                yield [data, how, None, None, offsets, axis, False, start]
+
+
 SAMPLES: dict[str, Samples] = {
     "aten::embedding.out": embedding,
     "aten::index_select.out": index_select,
@@ -224,6 +315,14 @@ SAMPLES: dict[str, Samples] = {
     "aten::scatter.src_out": scattered(True),
     "aten::scatter.value_out": scatter_value,
     "aten::scatter_add.out": scattered(False),
+    "aten::scatter.reduce_out": scatter_plain(False),
+    "aten::scatter.value_reduce_out": scatter_plain(True),
+    "aten::scatter_reduce.two_out": scatter_reduce,
+    "aten::index_reduce.out": index_reduce,
+    "aten::_embedding_bag.out": embedding_bag,
+    "aten::_embedding_bag_forward_only.out": embedding_bag,
+    "aten::embedding_dense_backward.out": embedding_dense_backward,
+    "aten::segment_reduce.out": segment_reduce,
     "aten::nonzero.out": nonzero,
     "aten::masked_select.out": masked_select,
     "aten::masked_scatter.out": masked_scatter,

@@ -20,7 +20,8 @@ import torch
 import zoo
 from executorch_c import Runtime, operators
 
-NATURAL = {"aten::bitwise_": "int64", "aten::logical_": "bool", "aten::repeat_inter": "int64",
+NATURAL = {"aten::bitwise_": "int64", "aten::bincount": "int64",
+           "aten::logical_": "bool", "aten::repeat_inter": "int64",
            "aten::_fft_c": "complex64", "aten::gcd": "int64", "aten::lcm": "int64",
            "aten::_conj_copy": "complex64", "aten::view_as_real": "complex64",
            "quantized_decomposed::deq": "int8", "quantized_decomposed::add": "uint8"}  # fmt: skip
@@ -33,7 +34,9 @@ ELSEWHERE = {
     "aten::adaptive_avg_pool1d.out": "becomes _adaptive_avg_pool2d",
     "aten::arange.out": "becomes arange.start_out",
     "aten::avg_pool1d.out": "becomes avg_pool2d",
+    "aten::bincount.out": "its output has no bound that the flow could plan",
     "aten::clone.out": "becomes _clone_dim_order",
+    "aten::embedding_dense_backward.out": "decomposed: index_put",
     "aten::empty.out": "no functional form of these arguments",
     "aten::fill.Scalar_out": "becomes full_like",
     "aten::fill.Tensor_out": "becomes copy",

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
-from eager import ALL, COMPLEX, WIDE_UNSIGNED, array, check, compare, eager, orders
+from eager import (
+    ALL, COMPLEX, FLOATING, WIDE_UNSIGNED, array, check, compare, eager, orders, widened,
+)  # fmt: skip
 from op_harness import OpError, Out, run
 from samples_index import SAMPLES, bools, ints
 
@@ -14,6 +18,10 @@ NO_EAGER = {"aten::index_select.out", "aten::gather.out", "aten::scatter.src_out
             "aten::masked_scatter.out", "aten::nonzero.out", "aten::index_put.out",
             "aten::index_put_"}  # fmt: skip
 ADDING = {"aten::scatter_add.out", "aten::index_put.out", "aten::index_put_"}
+FOLDING = {"aten::_embedding_bag.out", "aten::_embedding_bag_forward_only.out",
+           "aten::embedding_dense_backward.out", "aten::segment_reduce.out"}  # fmt: skip
+COMBINING = {"aten::scatter.reduce_out", "aten::scatter.value_reduce_out",
+             "aten::scatter_reduce.two_out", "aten::index_reduce.out"}  # fmt: skip
 
 
 def signed(a: object) -> object:
@@ -30,7 +38,16 @@ def in_place(a: np.ndarray) -> Out:
 def check_sample(name: str, args: list) -> None:
     """As `check`, also for operators that write in place and dtypes that eager lacks."""
     lacking = name in NO_EAGER
+    refused = name in COMBINING and args[4] in {"b": ("mean",), "c": ("amax", "amin")}.get(
+        args[0].dtype.kind, ())  # fmt: skip
+    if refused and (args[2].size or args[4] == "mean"):
+        with pytest.raises(OpError, match="there is no (mean|order)"):
+            run(name, [*args, Out(args[0].shape, args[0].dtype.name)])
+        return
     expected = eager(name, [signed(a) for a in args] if lacking else args)
+    if name == "aten::segment_reduce.out":  # eager rounds halves at each step
+        wide = eager(name, [widened(a) for a in args])
+        expected = [w.astype(args[0].dtype) for w in wide]
     if lacking and args[0].dtype.name in WIDE_UNSIGNED and "nonzero" not in name:
         expected = [e.view(args[0].dtype) for e in expected]
     if name.endswith("_"):
@@ -38,19 +55,21 @@ def check_sample(name: str, args: list) -> None:
     else:
         found = run(name, [*args, *[Out(e.shape, e.dtype.name) for e in expected]])
     for f, e in zip(found, expected, strict=True):
-        compare(f, e, name not in ADDING, (name, args))
+        compare(f, e, name not in {*ADDING, *COMBINING, *FOLDING}, (name, args))
 
 
 def dtypes_of(name: str) -> list[str]:
     """What eager's kernels take, or what can be told from those of the signed types."""
     if name == "aten::repeat_interleave.Tensor_out":
         return ["int32", "int64"]
-    if name == "aten::topk.values":
+    if name in ("aten::topk.values", "aten::index_reduce.out"):
         return [d for d in ALL if d not in (*COMPLEX, *WIDE_UNSIGNED, "bool")]
-    return ALL
+    if name in FOLDING:
+        return FLOATING
+    return [d for d in ALL if d not in WIDE_UNSIGNED] if name in COMBINING else ALL
 
 
-@pytest.mark.filterwarnings("ignore:.*deprecated")
+@pytest.mark.filterwarnings("ignore:.*deprecated", "ignore:.*beta")
 @pytest.mark.parametrize(("name", "dtype"), [(n, d) for n in SAMPLES for d in dtypes_of(n)])
 def test_samples(name: str, dtype: str, rng: np.random.Generator) -> None:
     for args in SAMPLES[name](rng, dtype):
@@ -161,3 +180,38 @@ def test_errors(name: str, args: list, words: list[str]) -> None:
         run("aten::" + name, args)
     for word in words:
         assert word in str(info.value)
+
+
+@pytest.mark.parametrize(("at", "starts", "why"), [
+    ([1, 4], [0], "index 4 is out of range for dimension 0 of size 4"),
+    ([-1, 1], [0], "index -1 is out of range"), ([1, 2], [1], "begins with 1"),
+    ([1, 2], [0, 3], "bag 0 is"), ([1, 2], [0, 2, 1], "bag 1 is"), ([1, 2], [0, -1], "bag 0 is"),
+])  # fmt: skip
+def test_bags_that_do_not_exist(at: list, starts: list, why: str) -> None:
+    bags = len(starts)
+    args = [np.zeros((4, 2), np.float32), np.array(at), np.array(starts), False, 1, False, None,
+            False, -1]  # fmt: skip
+    outs = [Out((bags, 2)), *(Out((n,), "int64") for n in (2, bags, bags))]
+    with pytest.raises(OpError, match=why):
+        run("aten::_embedding_bag.out", [*args, *outs])
+
+
+@pytest.mark.parametrize(("lengths", "offsets", "why"), [
+    ([2, 1], None, "the sum is 3, expected 4"), ([5, -1], None, "5 at position 0"),
+    ([4, -1], None, "-1 at position 1"), (None, [0, 5], "5 at position 1"),
+    (None, [2, 1], "1 at position 1"), (None, [-1, 4], "-1 at position 0"),
+    (None, [], "no offsets"),
+])  # fmt: skip
+def test_segments_that_do_not_exist(lengths: Any, offsets: Any, why: str) -> None:
+    given = [None if v is None else np.array(v, np.int64) for v in (lengths, None, offsets)]
+    args = [np.zeros(4, np.float32), "sum", *given, 0, False, None, Out((2,))]
+    with pytest.raises(OpError, match=why):
+        run("aten::segment_reduce.out", args)
+
+
+@pytest.mark.parametrize("name", ["scatter_reduce.two_out", "index_reduce.out"])
+def test_reductions_to_places_that_do_not_exist(name: str) -> None:
+    for index in (3, -1):
+        self, source = np.ones(3, np.float32), np.ones(2, np.float32)
+        with pytest.raises(OpError, match=f"index {index} is out of range for dimension 0 of size"):
+            run(f"aten::{name}", [self, 0, np.array([0, index]), source, "prod", True, Out((3,))])

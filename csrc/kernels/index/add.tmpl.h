@@ -18,12 +18,4 @@ static void EC_FN(add_table)(int64_t places, int64_t n, char *to, const int64_t 
   }
 }
 
-static void EC_FN(add_indexed)(const ec_indexed *loop) {
-  for (int64_t j = 0; j < loop->n; j++) {
-    EC_T *d = (EC_T *)(loop->dst + j * loop->dst_step + loop->at[j] * loop->dst_at);
-    const EC_T *s = (const EC_T *)(loop->src + j * loop->src_step + loop->at[j] * loop->src_at);
-    *d = EC_PLUS(*d, *s);
-  }
-}
-
 #undef EC_PLUS

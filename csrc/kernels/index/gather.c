@@ -1,4 +1,4 @@
-/* One index per element along one dimension: gather, scatter, scatter_add. */
+/* One index per element along one dimension: gather, scatter and what combines. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -97,42 +97,155 @@ ec_status ec_op_gather_out(ec_call *c) {
   return run(c, &w);
 }
 
-/* The output `o` becomes self; then `src` (NULL: the one element at `value`) is scattered. */
-static ec_status scatter(ec_call *c, size_t o, const ec_tensor *src, char *value, bool add) {
-  const ec_tensor *self = ec_arg_tensor(c, 0), *index = ec_arg_tensor(c, 2);
-  static const int64_t still[EC_MAX_RANK];
-  ec_tensor *out = ec_arg_tensor(c, o), source = {0};
-  walk w = {.indexed = at_least_1d(self), .index = at_least_1d(index), .write = true};
-  EC_TRY(check_index(c));
-  EC_TRY(ec_call_wrap_dim(c, ec_arg_int(c, 1), self->rank, &w.dim));
-  EC_TRY(ec_call_check_dtype(c, o, EC_BIT(self->dtype)));
-  if (src) {
-    EC_TRY(ec_call_check_dtype(c, 3, EC_BIT(self->dtype)));
-    source = at_least_1d(src);
-  }
-  if (index->numel) EC_TRY(check_fits(c, 2, &w.index, &w.indexed, w.dim));
-  if (index->numel && src) EC_TRY(check_fits(c, 2, &w.index, &source, SIZE_MAX));
-  EC_TRY(ec_call_resize(c, o, self->rank, self->sizes));
+/* What is scattered, and how. */
+typedef struct scattering {
+  size_t out;           /* the output argument, which becomes self first */
+  const ec_tensor *src; /* NULL: the one element at `value` */
+  char *value;
+  ec_combine how;
+  bool mean, without_self; /* what was there does not count */
+} scattering;
+
+static const int64_t still[EC_MAX_RANK];
+
+/* One element to every place of the walk. */
+static ec_status run_element(ec_call *c, const walk *w, char *element, ec_indexed_fn fn) {
+  walk one = *w;
+  one.other = element;
+  one.other_strides = still;
+  one.fn = fn;
+  return run(c, &one);
+}
+
+/* Divides by how many elements came to each place. */
+static ec_status divide(ec_call *c, const walk *w, ec_tensor *out, bool without_self) {
+  walk counted = *w;
+  int64_t one = 1, *counts, n = out->numel;
+  EC_TRY(ec_call_scratch(c, (size_t)n, sizeof *counts, &counts));
+  for (int64_t i = 0; i < n; i++) counts[i] = !without_self;
+  counted.indexed.dtype = EC_INT64;
+  counted.indexed.data = counts;
+  ec_indexed_fn add = ec_indexed_combine(EC_INT64, EC_COMBINE_ADD);
+  EC_TRY(run_element(c, &counted, (char *)&one, add));
+  ec_divide_by_counts(out, counts);
+  return EC_OK;
+}
+
+static ec_status scatter_along(ec_call *c, const scattering *s, const walk *walked,
+                               const int64_t *strides) {
+  const ec_tensor *self = ec_arg_tensor(c, 0);
+  ec_tensor *out = ec_arg_tensor(c, s->out);
+  ec_dtype dtype = ec_tensor_dtype(out);
+  _Alignas(16) char identity[16];
+  walk w = *walked;
+  w.write = true;
+  w.fn = ec_indexed_combine(dtype, s->how);
+  if (s->mean && dtype == EC_BOOL) return ec_call_fail(c, 0, "there is no mean of bool");
+  if (!w.fn && w.index.numel)
+    return ec_call_fail(c, 0, "there is no order of %s", ec_dtype_name(dtype));
+  EC_TRY(ec_call_resize(c, s->out, self->rank, self->sizes));
   ec_copy_cast(out, self);
   if (w.index.numel == 0) return EC_OK;
   w.indexed = at_least_1d(out);
-  w.index.data = index->data;
-  w.other = src ? src->data : value;
-  w.other_strides = src ? source.strides : still;
-  w.fn = add ? ec_indexed_add(ec_tensor_dtype(out)) : ec_indexed_move(ec_tensor_dtype(out));
-  return run(c, &w);
+  w.index.data = ec_arg_tensor(c, 2)->data;
+  if (s->without_self) {
+    ec_combine_identity(dtype, s->how, identity);
+    EC_TRY(run_element(c, &w, identity, ec_indexed_move(dtype)));
+  }
+  w.other = s->src ? s->src->data : s->value;
+  w.other_strides = strides;
+  EC_TRY(run(c, &w));
+  return s->mean ? divide(c, &w, out, s->without_self) : EC_OK;
 }
 
-ec_status ec_op_scatter_src_out(ec_call *c) {
-  return scatter(c, 4, ec_arg_tensor(c, 3), NULL, false);
+static ec_status scatter(ec_call *c, scattering s) {
+  const ec_tensor *self = ec_arg_tensor(c, 0), *index = ec_arg_tensor(c, 2);
+  ec_tensor source = {0};
+  walk w = {.indexed = at_least_1d(self), .index = at_least_1d(index)};
+  EC_TRY(check_index(c));
+  EC_TRY(ec_call_wrap_dim(c, ec_arg_int(c, 1), self->rank, &w.dim));
+  EC_TRY(ec_call_check_dtype(c, s.out, EC_BIT(self->dtype)));
+  if (s.src) {
+    EC_TRY(ec_call_check_dtype(c, 3, EC_BIT(self->dtype)));
+    source = at_least_1d(s.src);
+  }
+  if (index->numel) EC_TRY(check_fits(c, 2, &w.index, &w.indexed, w.dim));
+  if (index->numel && s.src) EC_TRY(check_fits(c, 2, &w.index, &source, SIZE_MAX));
+  return scatter_along(c, &s, &w, s.src ? source.strides : still);
 }
 
-ec_status ec_op_scatter_add_out(ec_call *c) {
-  return scatter(c, 4, ec_arg_tensor(c, 3), NULL, true);
-}
-
-ec_status ec_op_scatter_value_out(ec_call *c) {
+static ec_status scatter_value(ec_call *c, size_t out, ec_combine how) {
   _Alignas(16) char value[16];
   ec_cast_scalar(ec_tensor_dtype(ec_arg_tensor(c, 0)), ec_arg_scalar(c, 3), value);
-  return scatter(c, 4, NULL, value, false);
+  return scatter(c, (scattering){.out = out, .value = value, .how = how});
+}
+
+static ec_status scatter_source(ec_call *c, size_t out, ec_combine how) {
+  return scatter(c, (scattering){.out = out, .src = ec_arg_tensor(c, 3), .how = how});
+}
+
+ec_status ec_op_scatter_src_out(ec_call *c) { return scatter_source(c, 4, EC_COMBINE_MOVE); }
+ec_status ec_op_scatter_add_out(ec_call *c) { return scatter_source(c, 4, EC_COMBINE_ADD); }
+ec_status ec_op_scatter_value_out(ec_call *c) { return scatter_value(c, 4, EC_COMBINE_MOVE); }
+
+/* Names of reductions; the first two are those of plain scatter. */
+static const struct {
+  const char *name;
+  ec_combine how;
+} reductions[] = {{"add", EC_COMBINE_ADD},  {"multiply", EC_COMBINE_MUL}, {"sum", EC_COMBINE_ADD},
+                  {"prod", EC_COMBINE_MUL}, {"mean", EC_COMBINE_ADD},     {"amax", EC_COMBINE_MAX},
+                  {"amin", EC_COMBINE_MIN}};
+enum { PLAIN = 0, REDUCE = 2, REDUCE_INDEX = 3, REDUCTIONS = 7 };
+
+/* Reduction `arg`, one of those in [first, end). */
+static ec_status read_reduction(ec_call *c, size_t arg, size_t first, size_t end, scattering *s) {
+  const char *name = ec_arg_string(c, arg);
+  for (size_t i = first; name && i < end; i++)
+    if (strcmp(name, reductions[i].name) == 0) {
+      s->how = reductions[i].how;
+      s->mean = strcmp(name, "mean") == 0;
+      return EC_OK;
+    }
+  return ec_call_fail(c, arg, "no reduction \"%.20s\"", name ? name : "");
+}
+
+ec_status ec_op_scatter_reduce_out(ec_call *c) {
+  scattering s = {.out = 5};
+  EC_TRY(read_reduction(c, 4, PLAIN, REDUCE, &s));
+  return scatter_source(c, s.out, s.how);
+}
+
+ec_status ec_op_scatter_value_reduce_out(ec_call *c) {
+  scattering s = {.out = 5};
+  EC_TRY(read_reduction(c, 4, PLAIN, REDUCE, &s));
+  return scatter_value(c, s.out, s.how);
+}
+
+ec_status ec_op_scatter_reduce_two_out(ec_call *c) {
+  scattering s = {.out = 6, .src = ec_arg_tensor(c, 3), .without_self = !ec_arg_bool(c, 5)};
+  EC_TRY(read_reduction(c, 4, REDUCE, REDUCTIONS, &s));
+  return scatter(c, s);
+}
+
+/* One index for a whole slice: an index tensor that repeats in the other dimensions. */
+ec_status ec_op_index_reduce_out(ec_call *c) {
+  const ec_tensor *self = ec_arg_tensor(c, 0), *index = ec_arg_tensor(c, 2);
+  scattering s = {.out = 6, .src = ec_arg_tensor(c, 3), .without_self = !ec_arg_bool(c, 5)};
+  ec_tensor source = at_least_1d(s.src);
+  walk w = {.indexed = at_least_1d(self), .index = source};
+  EC_TRY(check_index(c));
+  EC_TRY(ec_call_check_dtype(c, 0, EC_SET_REAL)); /* eager takes others only here and there */
+  EC_TRY(read_reduction(c, 4, REDUCE_INDEX, REDUCTIONS, &s));
+  EC_TRY(ec_call_wrap_dim(c, ec_arg_int(c, 1), self->rank, &w.dim));
+  EC_TRY(ec_call_check_rank(c, 2, 0, 1));
+  EC_TRY(ec_call_check_same_dtype(c, 3, 0));
+  EC_TRY(ec_call_check_same_dtype(c, s.out, 0));
+  bool fits = source.rank == w.indexed.rank && source.sizes[w.dim] == index->numel;
+  for (size_t d = 0; fits && d < source.rank; d++)
+    fits = d == w.dim || source.sizes[d] == w.indexed.sizes[d];
+  if (!fits) return ec_call_fail(c, 3, "its shape is not that of self with a slice per index");
+  w.index.dtype = index->dtype;
+  memset(w.index.strides, 0, sizeof w.index.strides);
+  w.index.strides[w.dim] = 1;
+  return scatter_along(c, &s, &w, source.strides);
 }

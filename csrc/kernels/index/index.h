@@ -56,9 +56,24 @@ typedef struct ec_indexed {
 
 typedef void (*ec_indexed_fn)(const ec_indexed *loop);
 
-/* The loop that moves elements of a dtype, and the one that adds them. */
+/* What happens to the element that is there. */
+typedef enum ec_combine {
+  EC_COMBINE_MOVE,
+  EC_COMBINE_ADD,
+  EC_COMBINE_MUL,
+  EC_COMBINE_MAX,
+  EC_COMBINE_MIN
+} ec_combine;
+
+/* The loop for elements of a dtype; NULL for extremes of complex numbers. */
 ec_indexed_fn ec_indexed_move(ec_dtype dtype);
-ec_indexed_fn ec_indexed_add(ec_dtype dtype);
+ec_indexed_fn ec_indexed_combine(ec_dtype dtype, ec_combine how);
+
+/* Writes what combining (not moving) starts from, where ec_indexed_combine has a loop. */
+void ec_combine_identity(ec_dtype dtype, ec_combine how, char *to);
+
+/* Divides each element (no bool) by a count, in memory order. */
+void ec_divide_by_counts(ec_tensor *sums, const int64_t *counts);
 
 /* Elements of `strided` (step in bytes) where the mask is 1, packed at `packed`, or the other way
  * round. Returns how many. */

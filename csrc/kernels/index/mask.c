@@ -96,25 +96,12 @@ ec_status ec_op_masked_select_out(ec_call *c) {
   return EC_OK;
 }
 
-/* The source's elements in row-major order: its own memory, or scratch. */
-static ec_status packed_source(ec_call *c, const ec_tensor *source, const char **packed) {
-  ec_tensor copy = *source;
-  *packed = source->data;
-  if (ec_tensor_is_contiguous(source)) return EC_OK;
-  EC_TRY(ec_call_scratch(c, (size_t)source->numel, ec_dtype_size(ec_tensor_dtype(source)),
-                         &copy.data));
-  for (size_t d = 0; d < copy.rank; d++) copy.dim_order[d] = (uint8_t)d;
-  ec_strides(copy.sizes, copy.dim_order, copy.rank, copy.strides);
-  ec_copy_cast(&copy, source);
-  *packed = copy.data;
-  return EC_OK;
-}
-
 ec_status ec_op_masked_scatter_out(ec_call *c) {
   ec_tensor self = *ec_arg_tensor(c, 0), source = *ec_arg_tensor(c, 2), *out = ec_arg_tensor(c, 3);
   int64_t sizes[EC_MAX_RANK], count;
   size_t rank, item = ec_dtype_size(ec_tensor_dtype(&self));
-  const char *from;
+  char *from;
+  void *packed;
   uint8_t *mask;
   ec_iter it;
   EC_TRY(common_shape(c, &rank, sizes));
@@ -126,7 +113,8 @@ ec_status ec_op_masked_scatter_out(ec_call *c) {
   EC_TRY(ec_call_resize(c, 3, rank, sizes));
   self.data = ec_arg_tensor(c, 0)->data;
   source.data = ec_arg_tensor(c, 2)->data;
-  EC_TRY(packed_source(c, &source, &from));
+  EC_TRY(ec_call_packed(c, &source, ec_tensor_dtype(&source), &packed));
+  from = packed;
   ec_copy_cast(out, &self);
   for (bool more = start_masked(&it, mask, rank, sizes, out); more; more = ec_iter_next(&it))
     from += ec_mask_unpack(item, it.count, (const uint8_t *)it.at[0], from, it.at[1], it.step[1]) *

@@ -15,6 +15,42 @@
 #include "core/foreach/all.h"
 #undef EC_TEMPLATE
 
+#define EC_TEMPLATE "kernels/index/divide.tmpl.h"
+#include "core/foreach/real.h"
+#include "core/foreach/complex.h"
+#undef EC_TEMPLATE
+#define EC_TEMPLATE "kernels/index/combine.tmpl.h"
+
+#define EC_MFN(name) EC_FN(EC_PASTE(add, name))
+#define EC_JOIN(x, y) ((EC_WRAP)(x) + (EC_WRAP)(y))
+#define EC_IDENTITY 0
+#include "core/foreach/all.h"
+#undef EC_MFN
+#undef EC_JOIN
+#undef EC_IDENTITY
+
+#define EC_MFN(name) EC_FN(EC_PASTE(mul, name))
+#define EC_JOIN(x, y) ((EC_WRAP)(x) * (EC_WRAP)(y))
+#define EC_IDENTITY 1
+#include "core/foreach/all.h"
+#undef EC_MFN
+#undef EC_JOIN
+#undef EC_IDENTITY
+
+#define EC_MFN(name) EC_FN(EC_PASTE(max, name))
+#define EC_JOIN(x, y) ((x) > (y) || EC_ODD(x) ? (x) : (y))
+#define EC_IDENTITY EC_LOWEST
+#include "core/foreach/realb.h"
+#undef EC_MFN
+#undef EC_JOIN
+#undef EC_IDENTITY
+
+#define EC_MFN(name) EC_FN(EC_PASTE(min, name))
+#define EC_JOIN(x, y) ((x) < (y) || EC_ODD(x) ? (x) : (y))
+#define EC_IDENTITY EC_HIGHEST
+#include "core/foreach/realb.h"
+#undef EC_TEMPLATE
+
 typedef void (*table_fn)(int64_t places, int64_t n, char *to, const int64_t *to_at, int64_t to_step,
                          const char *from, const int64_t *from_at, int64_t from_step);
 typedef int64_t (*pack_fn)(int64_t n, const uint8_t *mask, char *packed, const char *strided,
@@ -29,12 +65,33 @@ static const ec_indexed_fn move_indexed[] = BY_WIDTH(move_indexed);
 static const pack_fn packs[] = BY_WIDTH(pack);
 static const unpack_fn unpacks[] = BY_WIDTH(unpack);
 static const table_fn add_tables[EC_DTYPE_COUNT] = {EC_ROWS_ALL(add_table)};
-static const ec_indexed_fn add_indexed[EC_DTYPE_COUNT] = {EC_ROWS_ALL(add_indexed)};
+
+typedef void (*identity_fn)(char *to);
+typedef void (*divide_fn)(int64_t n, char *sums, const int64_t *counts);
+static const struct {
+  ec_indexed_fn indexed[EC_DTYPE_COUNT];
+  identity_fn identity[EC_DTYPE_COUNT];
+} combines[] = {
+    [EC_COMBINE_ADD] = {{EC_ROWS_ALL(add_indexed)}, {EC_ROWS_ALL(add_identity)}},
+    [EC_COMBINE_MUL] = {{EC_ROWS_ALL(mul_indexed)}, {EC_ROWS_ALL(mul_identity)}},
+    [EC_COMBINE_MAX] = {{EC_ROWS_REALB(max_indexed)}, {EC_ROWS_REALB(max_identity)}},
+    [EC_COMBINE_MIN] = {{EC_ROWS_REALB(min_indexed)}, {EC_ROWS_REALB(min_identity)}},
+};
+static const divide_fn divides[EC_DTYPE_COUNT] = {EC_ROWS_REAL(divide), EC_ROWS_COMPLEX(divide)};
 
 static size_t width(size_t item) { return (size_t)__builtin_ctzl(item); }
 
 ec_indexed_fn ec_indexed_move(ec_dtype dtype) { return move_indexed[width(ec_dtype_size(dtype))]; }
-ec_indexed_fn ec_indexed_add(ec_dtype dtype) { return add_indexed[dtype]; }
+ec_indexed_fn ec_indexed_combine(ec_dtype dtype, ec_combine how) {
+  return how == EC_COMBINE_MOVE ? ec_indexed_move(dtype) : combines[how].indexed[dtype];
+}
+void ec_combine_identity(ec_dtype dtype, ec_combine how, char *to) {
+  combines[how].identity[dtype](to);
+}
+
+void ec_divide_by_counts(ec_tensor *sums, const int64_t *counts) {
+  divides[sums->dtype](sums->numel, sums->data, counts);
+}
 
 int64_t ec_mask_pack(size_t item, int64_t n, const uint8_t *mask, char *packed, const char *strided,
                      int64_t step) {

@@ -26,7 +26,7 @@ ec_status ec_op_histc_out(ec_call *c) {
   EC_TRY(ec_call_check_dtype(c, 0, EC_SET_FLOATING));
   EC_TRY(ec_call_check_same_dtype(c, 4, 0));
   if (bins < 1) return ec_call_fail(c, 1, "%" PRId64 " bins, expected at least 1", bins);
-  EC_TRY(ec_order_packed(c, in, dtype, &x));
+  EC_TRY(ec_call_packed(c, in, dtype, &x));
   if (from == to && n) ranges[dtype](x, n, &from, &to);
   if (!isfinite(from) || !isfinite(to))
     return ec_call_fail(c, 0, "the range [%g, %g] is not finite", from, to);
@@ -54,7 +54,7 @@ ec_status ec_op_bincount_out(ec_call *c) {
     return ec_call_fail(c, 1, "expected one dimension of %" PRId64 " elements", n);
   if (!n || !weights) sums.dtype = EC_INT64; /* of nothing: counts, as in eager */
   EC_TRY(ec_call_check_dtype(c, 3, EC_BIT(sums.dtype)));
-  EC_TRY(ec_order_packed(c, in, EC_INT64, &packed));
+  EC_TRY(ec_call_packed(c, in, EC_INT64, &packed));
   EC_TRY(ec_call_scratch(c, (size_t)n, sizeof *at, &at)); /* what is checked is what is used */
   if (n) memcpy(at, packed, (size_t)n * sizeof *at);
   for (int64_t i = 0; i < n; i++) {
@@ -63,7 +63,7 @@ ec_status ec_op_bincount_out(ec_call *c) {
     bins = ec_max_i64(bins, at[i] + 1);
   }
   EC_TRY(ec_call_resize(c, 3, 1, &bins));
-  if (weights) EC_TRY(ec_order_packed(c, weights, ec_tensor_dtype(&sums), &w));
+  if (weights) EC_TRY(ec_call_packed(c, weights, ec_tensor_dtype(&sums), &w));
   sums.sizes[0] = sums.numel = bins;
   EC_TRY(ec_call_scratch(c, (size_t)bins, 8, &sums.data));
   int64_t *counts = sums.data;

@@ -79,17 +79,3 @@ void ec_order_select(ec_order *o, int64_t k) {
   }
   o->e[0] = o->e[k]; /* all equal: the k-th of them */
 }
-
-ec_status ec_order_packed(ec_call *c, const ec_tensor *t, ec_dtype dtype, void **out) {
-  ec_view from = ec_view_of(t), to = from;
-  uint8_t row_major[EC_MAX_RANK];
-  *out = t->data;
-  if (ec_tensor_is_contiguous(t) && ec_tensor_dtype(t) == dtype) return EC_OK;
-  EC_TRY(ec_call_scratch(c, (size_t)t->numel, ec_dtype_size(dtype), out));
-  for (size_t d = 0; d < t->rank; d++) row_major[d] = (uint8_t)d;
-  ec_strides(t->sizes, row_major, t->rank, to.strides);
-  to.data = *out;
-  to.dtype = dtype;
-  if (t->numel) ec_copy_view(&to, &from);
-  return EC_OK;
-}

@@ -35,7 +35,4 @@ void ec_order_select(ec_order *o, int64_t k);
 /* The key of NaN, ascending, or UINT64_MAX and false for a dtype without. */
 bool ec_order_nan(ec_dtype dtype, uint64_t *key);
 
-/* A tensor's elements in row-major order and a dtype: its own memory, or scratch. */
-ec_status ec_order_packed(ec_call *c, const ec_tensor *t, ec_dtype dtype, void **out);
-
 #endif

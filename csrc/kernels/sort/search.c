@@ -67,8 +67,8 @@ static ec_status find(ec_call *c, const arguments *a, const ec_tensor *values, e
   search_row r = {.right = a->right, .step = 1};
   EC_TRY(check_shapes(c, a, bounds, values));
   EC_TRY(read_sorter(c, a, bounds, &sorter));
-  EC_TRY(ec_order_packed(c, bounds, dtype, &b));
-  EC_TRY(ec_order_packed(c, values, dtype, &v));
+  EC_TRY(ec_call_packed(c, bounds, dtype, &b));
+  EC_TRY(ec_call_packed(c, values, dtype, &v));
   EC_TRY(ec_tensor_init(&found, EC_INT64, values->rank, values->sizes, NULL, c->err));
   EC_TRY(ec_call_scratch(c, (size_t)n, sizeof *r.out, &found.data));
   EC_TRY(ec_call_resize(c, a->out, values->rank, values->sizes));

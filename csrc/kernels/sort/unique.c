@@ -20,7 +20,7 @@ typedef struct slices {
 /* Elements in row-major order, for positions in the flattened tensor. */
 static ec_status flatten(ec_call *c, ec_tensor *t) {
   ec_tensor flat = *t;
-  EC_TRY(ec_order_packed(c, t, ec_tensor_dtype(t), &flat.data));
+  EC_TRY(ec_call_packed(c, t, ec_tensor_dtype(t), &flat.data));
   flat.rank = 1;
   flat.sizes[0] = flat.numel;
   flat.strides[0] = 1;
@@ -166,7 +166,6 @@ static ec_status along(ec_call *c, size_t dim_arg, bool sorted, size_t out) {
 }
 
 ec_status ec_op_unique_dim_out(ec_call *c) { return along(c, 1, true, 5); }
-ec_status ec_op_unique_dim_consecutive_out(ec_call *c) { return along(c, 1, false, 4); }
 
 static bool has_room(const ec_tensor *t) {
   return t->dynamism == EC_STATIC ? t->numel > 0 : t->numel_bound > 0;
