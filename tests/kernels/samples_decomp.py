@@ -126,7 +126,7 @@ def cholesky_solve(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 def reflections(a: np.ndarray) -> list[np.ndarray]:
     if a.dtype.name not in ("float32", "float64", "complex64", "complex128"):
-        return [a, a[..., 0, :]]
+        return [a, np.zeros((*a.shape[:-2], min(a.shape[-2:])), a.dtype)]
     return [to_numpy(t) for t in torch.geqrf(to_torch(a))]
 
 
@@ -141,7 +141,7 @@ def householder_product(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 def ormqr(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    for a in matrices(rng, dtype, TALL):
+    for a in matrices(rng, dtype, [*TALL, (2, 3), (2, 0, 4)]):
         for left in (True, False):
             for transposed in (True, False):
                 m = a.shape[-2]

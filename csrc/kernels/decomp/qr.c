@@ -45,14 +45,14 @@ ec_status ec_op_linalg_qr_out(ec_call *c) {
 static ec_status add_reflections(ec_dec *d) {
   ec_call *c = d->c;
   const ec_tensor *self = ec_arg_tensor(c, 0), *tau = ec_arg_tensor(c, 1);
-  if (d->m < d->n) return ec_call_fail(c, 0, "more columns than rows");
   EC_TRY(ec_dec_input(d, 1, 1));
   EC_TRY(ec_call_check_rank(c, 1, self->rank - 1u, self->rank - 1u));
   for (size_t i = 0; i + 2 < self->rank; i++)
     if (tau->sizes[i] != self->sizes[i])
       return ec_call_fail(c, 1, "another batch than that of '%s'", c->op->args[0].name);
   d->k = tau->sizes[tau->rank - 1];
-  if (d->k > d->n) return ec_call_fail(c, 1, "more numbers than columns of the first argument");
+  if (d->k > ec_min_i64(d->m, d->n))
+    return ec_call_fail(c, 1, "more numbers than rows or columns of '%s'", c->op->args[0].name);
   EC_TRY(ec_dec_add(d, (ec_dec_operand){0, EC_DEC_NONE, 2, d->m, d->n, d->work, 0}));
   return ec_dec_add(d, (ec_dec_operand){1, EC_DEC_NONE, 1, d->k, 1, d->work, 0});
 }
@@ -60,6 +60,7 @@ static ec_status add_reflections(ec_dec *d) {
 ec_status ec_op_linalg_householder_product_out(ec_call *c) {
   ec_dec d;
   EC_TRY(ec_dec_init(c, 0, &d));
+  if (d.m < d.n) return ec_call_fail(c, 0, "more columns than rows");
   EC_TRY(add_reflections(&d));
   EC_TRY(ec_dec_output(&d, 2, d.dtype, 2, d.m, d.n));
   EC_TRY(ec_dec_add(&d, (ec_dec_operand){EC_DEC_NONE, 2, 2, d.m, d.n, d.work, 0}));
