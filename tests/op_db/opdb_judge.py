@@ -3,7 +3,8 @@
 Shape and dtype are the same, and so are integers and bools. Floating-point elements are within
 `torch.testing.assert_close`'s default tolerances of eager's, or no farther from what eager computes
 in float64 than eager itself is (in units of the tensor's largest error): where eager loses digits,
-a runtime that loses no more is right, too.
+a runtime that loses no more is right, too. Positions that an unstable order leaves open are right
+when they point at eager's values.
 """
 
 from __future__ import annotations
@@ -11,6 +12,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+
+
+# Functions whose positions among equal values torch leaves open.
+OPEN_ORDER = ("argsort", "sort", "topk", "kthvalue", "median", "nanmedian", "mode")
 
 
 def is_inexact(value: Any) -> bool:
@@ -36,6 +41,23 @@ def is_as_exact(found: torch.Tensor, wanted: torch.Tensor, exact: torch.Tensor) 
         return False
     error = (wanted.to(wide) - exact)[finite].abs().max()
     return bool((found.to(wide) - exact)[finite].abs().max() <= 2 * error)
+
+
+def point_alike(found: torch.Tensor, wanted: torch.Tensor, values: torch.Tensor) -> bool:
+    """Whether different positions along some dimension of `values` hold the same elements."""
+    if found.dtype != torch.int64 or found.shape != wanted.shape or not values.dim():
+        return False
+    for dim in range(values.dim()):
+        each = [t if t.dim() == values.dim() else t.unsqueeze(dim) for t in (found, wanted)]
+        fits = each[0].dim() == values.dim() and all(
+            a == b for d, (a, b) in enumerate(zip(each[0].shape, values.shape, strict=True))
+            if d != dim)  # fmt: skip
+        if not fits or not all(0 <= int(t.min()) <= int(t.max()) < values.shape[dim] for t in each):
+            continue
+        if is_close(*(values.gather(dim, t) for t in each)):
+            ordered = each[0].sort(dim).values
+            return bool((ordered.diff(dim=dim) != 0).all())  # no position twice
+    return False
 
 
 def difference(found: Any, wanted: Any, exact: Any = None, filled: bool = True) -> str | None:

@@ -16,7 +16,7 @@ import official_worker
 import torch
 from eager import to_torch
 from opdb_export import Record, reason, records
-from opdb_judge import difference
+from opdb_judge import OPEN_ORDER, difference, point_alike
 from opdb_samples import entries
 
 RUNTIMES = ("ours", "reference", "official")
@@ -78,7 +78,7 @@ def run(record: Record, runtime: str) -> list[Any]:
     return ours(record, "reference" if runtime == "reference" else "default")
 
 
-def verdict(record: Record, runtime: str) -> str | None:
+def verdict(record: Record, runtime: str, name: str = "") -> str | None:
     """What is wrong with a runtime's results; None where they are eager's."""
     try:
         found = run(record, runtime)
@@ -89,6 +89,9 @@ def verdict(record: Record, runtime: str) -> str | None:
     exact = record.exact or (None,) * len(found)
     for i, (f, w, e) in enumerate(zip(found, record.wanted, exact, strict=True)):
         wrong = difference(tensor(f), tensor(w), tensor(e), record.filled)
+        open_order = wrong and name in OPEN_ORDER and isinstance(f, np.ndarray)
+        if open_order and point_alike(tensor(f), tensor(w), tensor(record.inputs[0])):
+            continue
         if wrong:
             return f"output {i}: {wrong}"
     return None
@@ -109,7 +112,7 @@ def outcome(folder: Path, name: str, dtype: str, count: int,
             result.exported += 1
             result.operators |= set(record.operators)
             for runtime in runtimes:
-                wrong = verdict(record, runtime)
+                wrong = verdict(record, runtime, name)
                 if wrong:
                     result.failures[runtime].append((record.index, wrong))
     return result
