@@ -5,10 +5,15 @@
 #include <string.h>
 
 #include "core/checked.h"
+#include "core/simd.h"
 #include "core/template.h"
 #include "kernels/promote.h"
 
-enum { LANES = 16, BLOCK = 16384 /* elements of a work array that stay in the cache */ };
+enum {
+  LANES = 16,
+  TILE = 16,    /* elements of a line that are moved before those of the next one */
+  BLOCK = 8192 /* elements of a work array that stay in the cache */
+};
 
 /* exp(-2 pi i j / n) for j < n: the angle is taken within an eighth of a turn. */
 static void root_of(size_t j, size_t n, double out[2]) {

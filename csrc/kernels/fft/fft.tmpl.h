@@ -99,7 +99,7 @@ static inline __attribute__((always_inline)) void EC_FN(pass)(const size_t r,
 }
 
 /* Any radix: sums of products with the roots. */
-static void EC_FN(pass_any)(size_t r, const EC_FN(stage) * g) {
+EC_CLONES static void EC_FN(pass_any)(size_t r, const EC_FN(stage) * g) {
   const size_t width = g->width, far = g->m * width, n = g->m * g->s * r;
   for (size_t p = 0; p < g->m; p++)
     for (size_t k = 0; k < r; k++) {
@@ -121,7 +121,7 @@ static void EC_FN(pass_any)(size_t r, const EC_FN(stage) * g) {
 static void EC_FN(transform)(const ec_fft *plan, size_t lanes, EC_T *at[4]);
 
 /* work[0], work[1] to themselves by way of the others (pointers are exchanged). */
-static void EC_FN(stages)(const ec_fft *plan, size_t lanes, EC_T *at[4]) {
+EC_CLONES static void EC_FN(stages)(const ec_fft *plan, size_t lanes, EC_T *at[4]) {
   EC_FN(stage) g = {.m = plan->n, .s = 1, .roots = plan->roots, .root_step = plan->root_step};
   for (size_t i = 0; i < plan->count; i++) {
     const size_t r = plan->factors[i];
@@ -208,15 +208,20 @@ static ec_status EC_FN(prepare)(ec_call *c, ec_fft_axis *axis) {
 }
 
 /* Even real lines: between the spectrum X of n and that of the pairs, Z of m = n / 2.
- * With E and O the spectra of even and odd elements, Z = E + iO and X_k = E_k + w^k O_k. */
-static void EC_FN(unpack)(const ec_fft_axis *axis, const EC_T *zr, const EC_T *zi, size_t k,
-                          size_t b, CX *x) {
-  const size_t m = axis->n / 2, l = axis->lanes, i = k % m * l + b, j = (m - k) % m * l + b;
+ * With E and O the spectra of even and odd elements, Z = E + iO and X_k = E_k + w^k O_k.
+ * X_k of all lanes; Z has the period m, and 0 <= k <= m. */
+EC_CLONES static void EC_FN(unpack)(const ec_fft_axis *axis, EC_T *const from[2], size_t k,
+                                    EC_T *restrict re, EC_T *restrict im) {
+  const size_t m = axis->n / 2, l = axis->lanes, i = k == m ? 0 : k, j = k == 0 ? 0 : m - k;
+  const EC_T *ar = from[0] + i * l, *ai = from[1] + i * l;
+  const EC_T *br = from[0] + j * l, *bi = from[1] + j * l;
   const CX w = ((const CX *)axis->roots)[k];
-  const CX even = {(zr[i] + zr[j]) / 2, (zi[i] - zi[j]) / 2};
-  const CX odd = {(zi[i] + zi[j]) / 2, (zr[j] - zr[i]) / 2};
-  const CX turned = EC_FN(times)(odd, w);
-  *x = (CX){even.re + turned.re, even.im + turned.im};
+  for (size_t b = 0; b < l; b++) {
+    const CX even = {(ar[b] + br[b]) / 2, (ai[b] - bi[b]) / 2};
+    const CX odd = {(ai[b] + bi[b]) / 2, (br[b] - ar[b]) / 2};
+    const CX turned = EC_FN(times)(odd, w);
+    re[b] = even.re + turned.re, im[b] = even.im + turned.im;
+  }
 }
 
 static CX EC_FN(pack)(const ec_fft_axis *axis, const CX *x, size_t k) {
@@ -233,13 +238,15 @@ static void EC_FN(load_complex)(const ec_fft_axis *axis, const char *at, int64_t
                                 EC_T *const to[2]) {
   const size_t n = axis->n, l = axis->lanes;
   const bool hermitian = axis->kind == EC_FFT_C2R;
-  for (size_t j = 0; j < axis->in_n; j++)
+  for (size_t from = 0; from < axis->in_n; from += TILE)
     for (size_t b = 0; b < count; b++) {
       const CX *x = (const CX *)(const void *)(at + (int64_t)b * step);
-      CX v = x[(int64_t)j * axis->in_stride];
-      if (hermitian && j == 0) v.im = 0;
-      to[0][j * l + b] = v.re, to[1][j * l + b] = v.im;
-      if (hermitian && j) to[0][(n - j) * l + b] = v.re, to[1][(n - j) * l + b] = -v.im;
+      for (size_t j = from; j < axis->in_n && j < from + TILE; j++) {
+        CX v = x[(int64_t)j * axis->in_stride];
+        if (hermitian && j == 0) v.im = 0;
+        to[0][j * l + b] = v.re, to[1][j * l + b] = v.im;
+        if (hermitian && j) to[0][(n - j) * l + b] = v.re, to[1][(n - j) * l + b] = -v.im;
+      }
     }
 }
 
@@ -250,17 +257,19 @@ static void EC_FN(load)(const ec_fft_axis *axis, const char *at, int64_t step, s
     EC_FN(load_complex)(axis, at, step, count, to);
     return;
   }
-  for (size_t j = 0; j < n; j++)
+  for (size_t from = 0; from < n; from += TILE)
     for (size_t b = 0; b < count; b++) {
       const void *line = at + (int64_t)b * step;
       const EC_T *real = line;
-      CX v;
-      if (axis->kind == EC_FFT_C2R) v = EC_FN(pack)(axis, line, j);
-      else if (!axis->half) v = (CX){real[(int64_t)j * axis->in_stride], 0};
-      else
-        v = (CX){real[(int64_t)(2 * j) * axis->in_stride],
-                 real[(int64_t)(2 * j + 1) * axis->in_stride]};
-      to[0][j * l + b] = v.re, to[1][j * l + b] = v.im;
+      for (size_t j = from; j < n && j < from + TILE; j++) {
+        CX v;
+        if (axis->kind == EC_FFT_C2R) v = EC_FN(pack)(axis, line, j);
+        else if (!axis->half) v = (CX){real[(int64_t)j * axis->in_stride], 0};
+        else
+          v = (CX){real[(int64_t)(2 * j) * axis->in_stride],
+                   real[(int64_t)(2 * j + 1) * axis->in_stride]};
+        to[0][j * l + b] = v.re, to[1][j * l + b] = v.im;
+      }
     }
 }
 
@@ -268,11 +277,13 @@ static void EC_FN(store_real)(const ec_fft_axis *axis, char *at, int64_t step, s
                               EC_T *const from[2]) {
   const size_t l = axis->lanes;
   const EC_T scale = (EC_T)axis->scale;
-  for (size_t j = 0; j < axis->n; j++)
+  for (size_t begin = 0; begin < axis->n; begin += TILE)
     for (size_t b = 0; b < count; b++) {
       EC_T *line = (EC_T *)(void *)(at + (int64_t)b * step);
-      const EC_T v = axis->half ? from[j & 1][j / 2 * l + b] : from[0][j * l + b];
-      line[(int64_t)j * axis->out_stride] = v * scale;
+      for (size_t j = begin; j < axis->n && j < begin + TILE; j++) {
+        const EC_T v = axis->half ? from[j & 1][j / 2 * l + b] : from[0][j * l + b];
+        line[(int64_t)j * axis->out_stride] = v * scale;
+      }
     }
 }
 
@@ -281,16 +292,23 @@ static void EC_FN(store_complex)(const ec_fft_axis *axis, char *at, int64_t step
   const size_t n = axis->n, l = axis->lanes;
   const size_t own = axis->kind == EC_FFT_R2C ? n / 2 + 1 : n; /* the rest are conjugates */
   const EC_T scale = (EC_T)axis->scale;
-  for (size_t j = 0; j < own; j++)
+  for (size_t begin = 0; begin < own; begin += TILE) {
+    const size_t end = begin + TILE < own ? begin + TILE : own;
+    EC_T re[TILE][LANES], im[TILE][LANES];
+    for (size_t j = begin; axis->half && j < end; j++)
+      EC_FN(unpack)(axis, from, j, re[j - begin], im[j - begin]);
     for (size_t b = 0; b < count; b++) {
       CX *line = (CX *)(void *)(at + (int64_t)b * step);
-      CX v = {from[0][j % axis->plan.n * l + b], from[1][j % axis->plan.n * l + b]};
-      if (axis->half) EC_FN(unpack)(axis, from[0], from[1], j, b, &v);
-      v = (CX){v.re * scale, v.im * scale};
-      line[(int64_t)j * axis->out_stride] = v;
-      if (j && n - j >= own && axis->out_n == n)
-        line[(int64_t)(n - j) * axis->out_stride] = (CX){v.re, -v.im};
+      for (size_t j = begin; j < end; j++) {
+        const CX v = axis->half ? (CX){re[j - begin][b], im[j - begin][b]}
+                                : (CX){from[0][j * l + b], from[1][j * l + b]};
+        const CX x = {v.re * scale, v.im * scale};
+        line[(int64_t)j * axis->out_stride] = x;
+        if (j && n - j >= own && axis->out_n == n)
+          line[(int64_t)(n - j) * axis->out_stride] = (CX){x.re, -x.im};
+      }
     }
+  }
 }
 
 static void EC_FN(lines)(const ec_fft_axis *axis, size_t count, char *const at[2],
