@@ -28,6 +28,7 @@ enum {
   EC_SET_REAL = EC_SET_INTEGRAL | EC_SET_FLOATING,
   EC_SET_REALB = EC_SET_REAL | EC_SET_BOOL,
   EC_SET_FLOATC = EC_SET_FLOATING | EC_SET_COMPLEX,
+  EC_SET_FLOATCB = EC_SET_FLOATC | EC_SET_BOOL,
   EC_SET_REALC = EC_SET_REAL | EC_SET_COMPLEX,
   EC_SET_ALL = EC_SET_REALB | EC_SET_COMPLEX,
   /* What eager's heavier operators take: the wider unsigned integers are missing there. */

@@ -54,7 +54,7 @@ static ec_status check_outputs(ec_call *c, size_t out) {
 
 enum { L_INPUT, L_SHAPE, L_WEIGHT, L_BIAS, L_EPS, L_OUT };
 
-static ec_status check_shape(ec_call *c, size_t i, ec_ints shape) {
+ec_status ec_norm_check_shape(ec_call *c, size_t i, ec_ints shape) {
   const ec_tensor *t = ec_arg_opt_tensor(c, i);
   if (!t) return EC_OK;
   bool same = t->rank == shape.n;
@@ -66,21 +66,24 @@ static ec_status check_shape(ec_call *c, size_t i, ec_ints shape) {
                       ec_shape_text(shape.v, shape.n, expected, sizeof expected));
 }
 
-static ec_status check_layer(ec_call *c, norm *s, size_t *lead) {
-  ec_ints shape;
-  const ec_tensor *input = s->input;
-  EC_TRY(ec_arg_ints(c, L_SHAPE, &shape));
+ec_status ec_norm_check_layer(ec_call *c, size_t i, ec_ints shape, const ec_tensor *input,
+                              size_t *lead) {
   bool same = shape.n >= 1 && shape.n <= input->rank;
   *lead = same ? input->rank - shape.n : 0;
   for (size_t d = 0; same && d < shape.n; d++) same = shape.v[d] == input->sizes[*lead + d];
-  if (!same) {
-    char found[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
-    return ec_call_fail(c, L_SHAPE, "found %s, expected the last sizes of 'input', which is %s",
-                        ec_shape_text(shape.v, shape.n, found, sizeof found),
-                        ec_shape_text(input->sizes, input->rank, expected, sizeof expected));
-  }
-  EC_TRY(check_shape(c, L_WEIGHT, shape));
-  EC_TRY(check_shape(c, L_BIAS, shape));
+  char found[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
+  if (same) return EC_OK;
+  return ec_call_fail(c, i, "found %s, expected the last sizes of 'input', which is %s",
+                      ec_shape_text(shape.v, shape.n, found, sizeof found),
+                      ec_shape_text(input->sizes, input->rank, expected, sizeof expected));
+}
+
+static ec_status check_layer(ec_call *c, norm *s, size_t *lead) {
+  ec_ints shape;
+  EC_TRY(ec_arg_ints(c, L_SHAPE, &shape));
+  EC_TRY(ec_norm_check_layer(c, L_SHAPE, shape, s->input, lead));
+  EC_TRY(ec_norm_check_shape(c, L_WEIGHT, shape));
+  EC_TRY(ec_norm_check_shape(c, L_BIAS, shape));
   EC_TRY(check_outputs(c, L_OUT));
   size_t parameter = 0;
   EC_TRY(ec_norm_check_parameter(c, L_WEIGHT, &parameter));
@@ -120,19 +123,22 @@ static ec_status check_vector(ec_call *c, size_t i, int64_t channels) {
                       ec_shape_text(t->sizes, t->rank, text, sizeof text), channels);
 }
 
-static ec_status check_group(ec_call *c, const norm *s) {
-  int64_t n = ec_arg_int(c, G_N), channels = ec_arg_int(c, G_C), inner = ec_arg_int(c, G_HXW);
-  int64_t groups = ec_arg_int(c, G_GROUP), numel;
+ec_status ec_norm_check_group(ec_call *c, size_t input, size_t weight, size_t n) {
+  int64_t sizes[3] = {ec_arg_int(c, n), ec_arg_int(c, n + 1), ec_arg_int(c, n + 2)};
+  int64_t groups = ec_arg_int(c, n + 3), found = ec_arg_tensor(c, input)->numel, numel;
+  if (groups <= 0 || sizes[1] < 0 || sizes[1] % groups)
+    return ec_call_fail(c, n + 3, "%" PRId64 ", expected a positive divisor of the %" PRId64
+                        " channels", groups, sizes[1]);
+  if (!ec_numel(sizes, 3, &numel) || numel != found)
+    return ec_call_fail(c, input, "%" PRId64 " elements, expected N x C x HxW = %" PRId64
+                        " x %" PRId64 " x %" PRId64, found, sizes[0], sizes[1], sizes[2]);
+  return check_vector(c, weight, sizes[1]);
+}
+
+static ec_status check_group(ec_call *c) {
   EC_TRY(check_outputs(c, G_OUT));
-  if (groups <= 0 || channels < 0 || channels % groups)
-    return ec_call_fail(c, G_GROUP, "%" PRId64 ", expected a positive divisor of the %" PRId64
-                        " channels", groups, channels);
-  int64_t sizes[3] = {n, channels, inner};
-  if (!ec_numel(sizes, 3, &numel) || numel != s->input->numel)
-    return ec_call_fail(c, G_INPUT, "%" PRId64 " elements, expected N x C x HxW = %" PRId64
-                        " x %" PRId64 " x %" PRId64, s->input->numel, n, channels, inner);
-  EC_TRY(check_vector(c, G_WEIGHT, channels));
-  EC_TRY(check_vector(c, G_BIAS, channels));
+  EC_TRY(ec_norm_check_group(c, G_INPUT, G_WEIGHT, G_N));
+  EC_TRY(check_vector(c, G_BIAS, ec_arg_int(c, G_C)));
   size_t parameter = 0;
   EC_TRY(ec_norm_check_parameter(c, G_WEIGHT, &parameter));
   return ec_norm_check_parameter(c, G_BIAS, &parameter);
@@ -158,7 +164,7 @@ static void apply_group(const norm *s, int64_t row, int64_t group, int64_t chann
 
 ec_status ec_op_native_group_norm_out(ec_call *c) {
   norm s = {.input = ec_arg_tensor(c, G_INPUT), .eps = ec_arg_double(c, G_EPS)};
-  EC_TRY(check_group(c, &s));
+  EC_TRY(check_group(c));
   int64_t n = ec_arg_int(c, G_N), groups = ec_arg_int(c, G_GROUP);
   int64_t channels = ec_arg_int(c, G_C) / groups;
   EC_TRY(ec_call_resize(c, G_OUT, s.input->rank, s.input->sizes));

@@ -25,6 +25,15 @@ ec_status ec_norm_parameter(ec_call *c, const ec_tensor *t, ec_dtype dtype, cons
  * half type; all parameters of a call must agree, `*found` is what was seen (argument + 1). */
 ec_status ec_norm_check_parameter(ec_call *c, size_t i, size_t *found);
 
+/* Checks that argument `i`, the normalised shape, is that of the input's last dimensions, before
+ * which there are `*lead`; and that a parameter (None allowed) has this shape. */
+ec_status ec_norm_check_layer(ec_call *c, size_t i, ec_ints shape, const ec_tensor *input,
+                              size_t *lead);
+ec_status ec_norm_check_shape(ec_call *c, size_t i, ec_ints shape);
+
+/* Checks arguments N, C, HxW and group from `n` on, the input's elements, and the weight. */
+ec_status ec_norm_check_group(ec_call *c, size_t input, size_t weight, size_t n);
+
 /* Writes `n` doubles to an output of any floating dtype. */
 void ec_norm_store(ec_tensor *out, const double *values);
 

@@ -1,0 +1,48 @@
+"""Sample arguments of csrc/kernels/view/fold.c, by operator name; tests/kernels/test_rows.py runs
+them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from eager import array, eager
+
+# kernel, dilation, padding, stride
+WINDOWS = [[[2, 2], [1, 1], [0, 0], [1, 1]], [[2, 3], [2, 1], [1, 2], [1, 2]],
+           [[1, 2], [1, 1], [3, 4], [3, 2]], [[3, 1], [1, 3], [2, 0], [2, 5]]]  # fmt: skip
+IMAGES = [((2, 3, 4, 5), None), ((1, 2, 5, 4), (0, 2, 3, 1)), ((2, 5, 6), (1, 2, 0)),
+          ((0, 2, 4, 4), None), ((1, 1, 3, 3), None)]  # fmt: skip
+
+
+def im2col(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for shape, order in IMAGES:
+        for lists in WINDOWS:
+            yield [array(rng, shape, dtype, order), *lists]
+
+
+def col2im(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for shape, order in IMAGES:
+        for lists in WINDOWS:
+            (columns,) = eager("aten::im2col.out", [np.ones(shape, "float32"), *lists])
+            moved = np.argsort(order)[-columns.ndim :].argsort() if order else None
+            yield [array(rng, columns.shape, dtype, moved), list(shape[-2:]), *lists]
+
+
+def unfold_backward(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for sizes, dim, size, step in (([7], 0, 3, 2), ([4, 5], 1, 2, 1), ([4, 5], 0, 4, 9),
+                                   ([2, 6, 3], -2, 4, 1), ([3], 0, 0, 2), ([], 0, 1, 1),
+                                   ([0, 4], 1, 2, 1)):  # fmt: skip
+        shape = np.empty(sizes).shape
+        windows = [*shape, size]
+        if sizes:
+            windows[dim if dim >= 0 else dim - 1] = (shape[dim] - size) // step + 1
+        for order in (None, range(len(windows))[::-1]):
+            yield [array(rng, windows, dtype, order), sizes, dim, size, step]
+
+
+SAMPLES = {
+    "aten::im2col.out": im2col,
+    "aten::col2im.out": col2im,
+    "aten::unfold_backward.out": unfold_backward,
+}
