@@ -136,7 +136,7 @@ def run(args: argparse.Namespace) -> int:
     wanted = find_method(program, args.method)
     inputs = make_inputs(wanted["inputs"], args.inputs, args.seed)
     start = perf_counter()
-    method = program.load_method(args.method)
+    method = program.load_method(args.method, seed=args.seed)
     load_time += perf_counter() - start
     show_values("inputs", [w.get("name") or "" for w in wanted["inputs"]], inputs)
     outputs, times = call_times(lambda: method.execute(inputs), args.repeat)

@@ -93,7 +93,8 @@ def parser() -> argparse.ArgumentParser:
         "--data", action="append", default=[], metavar="X.ptd", help="weights; may be repeated"
     )
     run.add_argument("--output", metavar="Y.npz", help="file to write the last call's outputs to")
-    run.add_argument("--seed", type=int, default=0, help="of random inputs; default: %(default)s")
+    run.add_argument("--seed", type=int, default=0,
+                     help="of random inputs and random operators; default: %(default)s")
 
     info = commands.add_parser("info", help="describe a program without loading its methods")
     info.set_defaults(command=_info)

@@ -10,6 +10,11 @@
 
 struct ec_method;
 
+/* Where a method's stream of random numbers is: kernels/random/random.h. */
+typedef struct ec_random {
+  uint64_t seed, next;
+} ec_random;
+
 typedef struct ec_call {
   ec_value **args; /* op->nargs of them, then what the program adds for return values */
   const ec_op *op;
@@ -17,6 +22,7 @@ typedef struct ec_call {
   ec_error *err;
   bool reference; /* kernels="reference": run the plain loop, no fast path */
   const struct ec_method *method; /* who calls, for plug-ins (runtime/operator.c); NULL in tests */
+  ec_random *random; /* the method's generator */
 } ec_call;
 
 typedef struct ec_ints {

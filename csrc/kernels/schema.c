@@ -15,10 +15,11 @@ static const type_row types[] = {
     {"Tensor", EC_ARG_TENSOR}, {"SymInt", EC_ARG_INT},       {"int", EC_ARG_INT},
     {"ScalarType", EC_ARG_INT}, {"MemoryFormat", EC_ARG_INT}, {"Layout", EC_ARG_INT},
     {"float", EC_ARG_DOUBLE},  {"bool", EC_ARG_BOOL},        {"str", EC_ARG_STRING},
-    {"Scalar", EC_ARG_SCALAR},
+    {"Scalar", EC_ARG_SCALAR},  {"Generator", EC_ARG_INT}, /* always None */
 };
 static const char type_names[] =
-    "Tensor, int, SymInt, float, bool, str, Scalar, ScalarType, MemoryFormat, Layout";
+    "Tensor, int, SymInt, float, bool, str, Scalar, ScalarType, MemoryFormat, Layout, "
+    "Generator";
 
 typedef struct parser {
   const char *text, *at;

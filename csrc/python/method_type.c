@@ -81,9 +81,8 @@ static int load(ecpy_state *state, loading *l) {
 }
 
 PyObject *ecpy_method_new(ecpy_state *state, ecpy_shared *shared, const char *name,
-                          bool reference_kernels) {
-  loading l = {.program = shared->program, .name = name};
-  l.options.reference_kernels = reference_kernels;
+                          const ec_method_options *options) {
+  loading l = {.program = shared->program, .name = name, .options = *options};
   PyTypeObject *type = state->method_type;
   ecpy_method *self = (ecpy_method *)type->tp_alloc(type, 0);
   if (!self) return NULL;
@@ -388,6 +387,28 @@ static PyObject *reset(PyObject *object, PyObject *Py_UNUSED(args)) {
   Py_RETURN_NONE;
 }
 
+int ecpy_parse_seed(PyObject *object, uint64_t *seed) {
+  PyObject *number = PyNumber_Index(object);
+  *seed = number ? PyLong_AsUnsignedLongLongMask(number) : 0;
+  Py_XDECREF(number);
+  return PyErr_Occurred() ? -1 : 0;
+}
+
+PyDoc_STRVAR(manual_seed_doc,
+             "manual_seed($self, seed, /)\n--\n\n"
+             "Starts the random numbers of the method's operators (rand, dropout, ...) anew.\n\n"
+             "Equal seeds give equal numbers on every machine; they are not torch's numbers.\n"
+             "reset() leaves the generator alone.");
+
+static PyObject *manual_seed(PyObject *object, PyObject *arg) {
+  ecpy_method *self = (ecpy_method *)object;
+  uint64_t seed;
+  if (ecpy_parse_seed(arg, &seed) || ecpy_method_lock(self)) return NULL;
+  ec_method_seed(self->method, seed);
+  ecpy_method_unlock(self);
+  Py_RETURN_NONE;
+}
+
 PyDoc_STRVAR(
     memory_doc,
     "memory($self, /)\n--\n\n"
@@ -428,6 +449,7 @@ static PyMethodDef methods[] = {
     {"execute", FUNCTION(method_execute), METH_FASTCALL | METH_KEYWORDS, execute_doc},
     {"get_attribute", FUNCTION(get_attribute), METH_VARARGS | METH_KEYWORDS, get_attribute_doc},
     {"set_attribute", FUNCTION(set_attribute), METH_VARARGS | METH_KEYWORDS, set_attribute_doc},
+    {"manual_seed", manual_seed, METH_O, manual_seed_doc},
     {"reset", reset, METH_NOARGS, reset_doc},
     {"memory", memory, METH_NOARGS, memory_doc},
     {"_repr_html_", method_html, METH_NOARGS, html_doc},

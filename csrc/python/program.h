@@ -5,6 +5,7 @@
 #define EC_PYTHON_PROGRAM_H
 
 #include "python/state.h"
+#include "runtime/method.h"
 #include "runtime/program.h"
 
 typedef struct ecpy_shared {
@@ -30,7 +31,10 @@ int ecpy_source_open(ecpy_state *state, PyObject *data, ec_mlock mlock, ec_sourc
 /* Objects of this layer's types. Each takes a reference of its own to `shared`. */
 PyObject *ecpy_program_new(ecpy_state *state, ecpy_shared *shared);
 PyObject *ecpy_method_new(ecpy_state *state, ecpy_shared *shared, const char *name,
-                          bool reference_kernels);
+                          const ec_method_options *options);
+
+/* A seed: any int, modulo 2^64, as eager takes negative ones. */
+int ecpy_parse_seed(PyObject *object, uint64_t *seed);
 PyObject *ecpy_method_meta_new(ecpy_state *state, ecpy_shared *shared, size_t index);
 
 /* The description that a MethodMeta holds. */

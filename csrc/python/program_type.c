@@ -64,14 +64,16 @@ static PyObject *method_names(PyObject *self, void *Py_UNUSED(closure)) {
 
 PyDoc_STRVAR(
     load_method_doc,
-    "load_method($self, /, name, *, kernels='default')\n--\n\n"
+    "load_method($self, /, name, *, kernels='default', seed=None)\n--\n\n"
     "Loads a method from the program.\n\n"
     "Args:\n"
     "    name: The name of the method to load.\n"
     "    kernels: \"default\", or \"reference\" for the plain loops that the fast ones are\n"
-    "        checked against.\n\n"
+    "        checked against.\n"
+    "    seed: Where random operators start (an int; the method's manual_seed says more), or None\n"
+    "        for a seed of the system's.\n\n"
     "Returns the Method. Loading a method again with default arguments returns the same object,\n"
-    "which has its own memory and state; one with reference kernels is a new one each time.\n\n"
+    "which has its own memory and state; one with other arguments is a new one each time.\n\n"
     "Raises NotFoundError (a KeyError: no such method, or a backend that is not registered),\n"
     "OperatorMissingError (lists all missing operators), InvalidProgramError, NotSupportedError,\n"
     "MemoryAllocationFailedError, and what backends raise.");
@@ -84,20 +86,25 @@ static int parse_kernels(const char *kernels, bool *reference) {
 }
 
 static PyObject *load_method(PyObject *object, PyObject *args, PyObject *kwargs) {
-  static char *names[] = {"name", "kernels", NULL};
+  static char *names[] = {"name", "kernels", "seed", NULL};
   ecpy_program *self = (ecpy_program *)object;
   PyObject *name;
   const char *kernels = "default";
-  bool reference;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "U|$s:load_method", names, &name, &kernels))
+  PyObject *seed = Py_None;
+  ec_method_options options = {0};
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "U|$sO:load_method", names, &name, &kernels,
+                                   &seed))
     return NULL;
-  if (parse_kernels(kernels, &reference)) return NULL;
-  PyObject *found = reference ? NULL : PyDict_GetItemWithError(self->methods, name);
+  if (parse_kernels(kernels, &options.reference_kernels)) return NULL;
+  options.seeded = seed != Py_None;
+  if (options.seeded && ecpy_parse_seed(seed, &options.seed)) return NULL;
+  const bool own = options.reference_kernels || options.seeded;
+  PyObject *found = own ? NULL : PyDict_GetItemWithError(self->methods, name);
   if (found || PyErr_Occurred()) return Py_XNewRef(found);
   const char *text = PyUnicode_AsUTF8(name);
   if (!text) return NULL;
-  PyObject *method = ecpy_method_new(ecpy_state_of(object), self->shared, text, reference);
-  if (!method || reference) return method;
+  PyObject *method = ecpy_method_new(ecpy_state_of(object), self->shared, text, &options);
+  if (!method || own) return method;
   /* Another thread may have loaded it meanwhile: the first one counts. */
   found = PyDict_SetDefault(self->methods, name, method);
   Py_XINCREF(found);

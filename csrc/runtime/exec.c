@@ -49,7 +49,8 @@ static ec_status run_kernel(ec_method *m, const ec_instr *in, size_t *next, ec_e
   (void)next;
   EC_TRY(check_memory(in, err));
   if (in->op->custom) widen_outs(m, in);
-  ec_call call = {in->args, in->op, &m->scratch, err, m->options.reference_kernels, m};
+  ec_call call = {in->args, in->op, &m->scratch, err, m->options.reference_kernels, m,
+                  &m->random};
   ec_status status = in->op->fn(&call);
   ec_arena_reset(&m->scratch);
   return status;

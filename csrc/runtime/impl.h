@@ -125,6 +125,7 @@ struct ec_method {
   const ec_program *program;
   const char *name;
   ec_method_options options;
+  ec_random random;
   int depth; /* of nested programs */
   pthread_mutex_t lock;
   uint8_t **planned; /* arenas, by index from 1 */

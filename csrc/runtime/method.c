@@ -2,6 +2,8 @@
 #include "runtime/method.h"
 
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "core/alloc.h"
 #include "runtime/impl.h"
@@ -53,6 +55,15 @@ static ec_status load(ec_method *m, size_t index, ec_error *err) {
   return EC_OK;
 }
 
+/* A seed of the system's; of the clock and an address where it has none. */
+static uint64_t entropy(const ec_method *m) {
+  uint64_t seed;
+  struct timespec now;
+  if (getentropy(&seed, sizeof seed) == 0) return seed;
+  (void)timespec_get(&now, TIME_UTC);
+  return (uint64_t)now.tv_nsec * 0x9E3779B97F4A7C15u ^ (uint64_t)now.tv_sec ^ (uintptr_t)m;
+}
+
 ec_status ec_method_load_nested(const ec_program *program, const char *name,
                                 const ec_method_options *options, int depth, ec_method **out,
                                 ec_error *err) {
@@ -65,6 +76,7 @@ ec_status ec_method_load_nested(const ec_program *program, const char *name,
   m->program = program;
   m->name = program->names[index];
   m->options = *options;
+  ec_method_seed(m, options->seeded ? options->seed : entropy(m));
   m->depth = depth;
   ec_status status = load(m, index, err);
   if (status != EC_OK) {
@@ -151,6 +163,8 @@ ec_tensor *ec_method_attribute(ec_method *m, size_t index) { return m->attribute
 bool ec_method_attribute_is_mutable(const ec_method *m, size_t index) {
   return !(ec_home_of(m, m->attributes[index].tensor)->flags & EC_TENSOR_READONLY);
 }
+
+void ec_method_seed(ec_method *m, uint64_t seed) { m->random = (ec_random){seed, 0}; }
 
 void ec_method_reset(ec_method *m) {
   for (size_t i = 1; i < m->planned_count; i++)

@@ -18,6 +18,8 @@ typedef struct ec_method ec_method;
 
 typedef struct ec_method_options {
   bool reference_kernels; /* plain loops only */
+  bool seeded;            /* random operators start from `seed`, else from the system's entropy */
+  uint64_t seed;
 } ec_method_options;
 
 /* Loads a method. The program must outlive it. Errors: NotFound (name, backend), OperatorMissing
@@ -94,6 +96,10 @@ bool ec_method_attribute_is_mutable(const ec_method *method, size_t index);
 /* Puts all state back to what it was after loading: planned memory zeroed, initialised buffers from
  * the file. Call it locked. */
 void ec_method_reset(ec_method *method);
+
+/* Starts the random numbers of the method's operators anew: equal seeds give equal numbers, on any
+ * machine. Call it locked. */
+void ec_method_seed(ec_method *method, uint64_t seed);
 
 typedef struct ec_method_memory {
   size_t planned;   /* bytes of planned arenas */

@@ -21,7 +21,8 @@ int ec_testing_run_op(const char *name, ec_value **args, size_t nargs, int refer
     status = ec_fail(&err, EC_INVALID_ARGUMENT, "%s takes %zu arguments, got %zu", name,
                      op->nargs + op->returns_scalar, nargs);
   if (status == EC_OK) {
-    ec_call call = {args, op, &scratch, &err, reference != 0, NULL};
+    ec_random random = {0, 0};
+    ec_call call = {args, op, &scratch, &err, reference != 0, NULL, &random};
     status = op->fn(&call);
   }
   snprintf(message, size, "%s", err.message);

@@ -46,6 +46,10 @@ ROW = "executorch_prim::et_copy_index.tensor"
 CREATED = ("full.out", "zeros.out", "ones.out", "full_like.out", "fill.Scalar_out",
            "fill.Tensor_out", "scalar_tensor.out", "arange.out", "arange.start_out")  # fmt: skip
 
+RANDOM_OUTS = ("rand.out", "randn.out", "rand_like.out", "randn_like.out", "randint.out",
+               "randint.low_out", "randint_like.out", "randint_like.low_dtype_out",
+               "randperm.out", "normal.float_float_out")  # fmt: skip
+
 PYTHON: dict[str, Callable[..., Any]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
     "floordiv": operator.floordiv, "mod": operator.mod, "eq": operator.eq, "gt": operator.gt,
@@ -178,7 +182,7 @@ def computed(name: str, args: list, dtype: str) -> list[Any]:
         return [np.zeros(args[0], np_dtype(dtype))]
     if name in ("aten::copy_", "aten::copy.out"):
         return eager("aten::copy.out", args)
-    if short in CREATED:
+    if short in (*CREATED, *RANDOM_OUTS):
         return created(name, args, dtype)
     if name.startswith(("dim_order_ops::", "et_copy::")) or short == "_to_copy.out":
         return eager("aten::clone.out", [args[0], None])
@@ -220,10 +224,45 @@ def add(ops: SingleOps, name: str, args: list, outs: list[Any]) -> str:
     return ops.add(name, *given, *([outs] if name in LISTS else outs))
 
 
+def check_random(name: str, args: list, found: list[Any]) -> None:
+    """What every draw has: its range, a permutation, dropout's scale."""
+    short = name.split("::")[1].split(".")[0]
+    x = np.asarray(found[0])
+    x = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+    if short == "native_dropout":
+        given, p, train = args[0], args[1], args[2] is not False and args[0].size
+        scale = given.dtype.type(0 if p == 1 else 1 / (1 - p)) if train else 1
+        kept = np.where(found[1], given, 0)
+        np.testing.assert_array_equal((kept * scale).astype(given.dtype), np.asarray(found[0]))
+        assert train or np.all(found[1])
+        return
+    assert np.all(np.isfinite(x)), (name, args)
+    if short == "randperm":
+        assert sorted(x) == list(range(args[0]))
+    numbers = [a for a in args if type(a) in (int, float)]
+    low, high = {"rand": (0, 1), "rand_like": (0, 1), "uniform": numbers, "bernoulli": (0, 2),
+                 "randint": (numbers if len(numbers) > 1 else [0, *numbers]),
+                 "randint_like": (numbers if len(numbers) > 1 else [0, *numbers]),
+                 "geometric": (1, np.inf), "exponential": (0, np.inf),
+                 "log_normal": (0, np.inf), "randperm": (0, np.inf),
+                 "multinomial": (0, args[0].shape[-1] if short == "multinomial" else 0),
+                 }.get(short, (-np.inf, np.inf))  # fmt: skip
+    for part in (x.real, x.imag) if x.dtype.kind == "c" else (x,):
+        assert np.all((part >= low) & (part < high)), (name, args, x)
+    if short == "multinomial" and not args[2]:
+        rows = x.reshape(-1, x.shape[-1])
+        assert all(len(set(row)) == len(row) for row in rows)
+
+
 def check(name: str, args: list, found: list[Any], results: list[Any]) -> None:
     """Equality, or closeness where the family's arithmetic rounds."""
     family = tables()[name][0]
     assert len(found) == len(results), (name, args)
+    if family == "random":
+        for f, r in zip(found, results, strict=True):
+            assert (f.shape, f.dtype) == (r.shape, r.dtype), (name, args)
+        check_random(name, args, found)
+        return
     if name in decomp_check.CHECKS:
         decomp_check.CHECKS[name](args, found, results)
         return

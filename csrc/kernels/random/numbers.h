@@ -1,0 +1,56 @@
+/* Elementary functions of double from exact operations and fixed series, the same on every machine
+ * (libraries differ in last places). Within a few units in the last place where they are used. */
+#ifndef EC_KERNELS_RANDOM_NUMBERS_H
+#define EC_KERNELS_RANDOM_NUMBERS_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+/* 2 * atanh(s), |s| <= 0.1716: s + s^3 / 3 + ... */
+static inline double ec_twice_atanh(double s) {
+  const double z = s * s;
+  double sum = 0;
+  for (int k = 23; k >= 1; k -= 2) sum = sum * z + 1.0 / k;
+  return 2 * s * sum;
+}
+
+/* Of positive finite numbers. */
+static inline double ec_log(double x) {
+  int e;
+  double m = frexp(x, &e);
+  if (m < 0x1.6a09e667f3bcdp-1) {
+    m *= 2;
+    e--;
+  }
+  return ec_twice_atanh((m - 1) / (m + 1)) + e * 0x1.62e42fefa39efp-1;
+}
+
+/* log(1 - p), 0 < p < 1, accurate for small p, too. */
+static inline double ec_log_complement(double p) {
+  return p < 0.25 ? ec_twice_atanh(-p / (2 - p)) : ec_log(1 - p);
+}
+
+static inline double ec_exp(double x) {
+  if (!(x < 710)) return x > 0 ? (double)INFINITY : x;
+  if (x < -746) return 0;
+  const double n = nearbyint(x * 0x1.71547652b82fep+0);
+  const double r = x - n * 0x1.62e42feep-1 - n * 0x1.a39ef35793c76p-33;
+  double sum = 1;
+  for (int k = 14; k >= 1; k--) sum = sum * r / k + 1;
+  return ldexp(sum, (int)n);
+}
+
+/* Cosine and sine of `u` turns, 0 <= u <= 1: of an eighth at most, then moved to its quadrant. */
+static inline void ec_turn(double u, double *cosine, double *sine) {
+  const int quadrant = (int)(4 * u + 0.5);
+  const double x = (u - quadrant * 0.25) * 0x1.921fb54442d18p+2, z = x * x;
+  double c = 1, s = 1;
+  for (int k = 18; k >= 2; k -= 2) c = 1 - c * z / (k * (k - 1));
+  for (int k = 19; k >= 3; k -= 2) s = 1 - s * z / (k * (k - 1));
+  s *= x;
+  *cosine = quadrant % 4 == 0 ? c : quadrant % 4 == 1 ? -s : quadrant % 4 == 2 ? -c : s;
+  *sine = quadrant % 4 == 0 ? s : quadrant % 4 == 1 ? c : quadrant % 4 == 2 ? -s : -c;
+}
+
+#endif

@@ -1,0 +1,81 @@
+"""Sample arguments of the operators in csrc/kernels/random, by operator name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from eager import FLOATING, array, np_dtype
+
+Samples = Callable[[np.random.Generator, str], Iterator[list]]
+SHAPES = ((3, 4), (), (2, 0), (5, 60))
+
+
+def sized(*before: Any, after: tuple = ()) -> Samples:
+    def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+        for shape in ((3, 4), (), (5, 60)):  # eager takes any dtype for nothing
+            yield [*before, list(shape), *after]
+
+    return samples
+
+
+def like(*tails: list) -> Samples:
+    def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+        for tail in tails:
+            for shape in SHAPES if tail is tails[0] else SHAPES[:1]:
+                yield [array(rng, shape, dtype), *tail]
+        yield [array(rng, (3, 5, 2), dtype, (2, 0, 1)), *tails[0]]
+
+    return samples
+
+
+def probabilities(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for shape in SHAPES:
+        yield [np.asarray(rng.random(shape)).astype(np_dtype(dtype)), None]
+    yield [np.asarray([0.5, -1, 2, 0]).astype(np_dtype(dtype)), None]
+
+
+def multinomial(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for shape, count, again in (((5,), 3, False), ((2, 4), 9, True), ((3, 6), 6, False),
+                                ((2, 4), 5, False), ((4,), 0, True), ((2, 2, 2), 1, True)):
+        a = np.asarray(np.abs(array(rng, shape, dtype)) + np.ones((), np_dtype(dtype)))
+        yield [a.astype(np_dtype(dtype)), count, again, None]
+
+
+def normal(mean: Any, std: Any) -> Samples:
+    def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+        for shape in SHAPES if dtype in FLOATING else ():
+            m = array(rng, shape, dtype) if mean is None else mean
+            s = np.asarray(np.abs(array(rng, shape, dtype))) if std is None else std
+            yield [m, s.astype(np_dtype(dtype)) if std is None else s, None]
+
+    return samples
+
+
+SAMPLES: dict[str, Samples] = {
+    "aten::rand.out": sized(),
+    "aten::randn.out": sized(),
+    "aten::rand_like.out": like([None]),
+    "aten::randn_like.out": like([None]),
+    "aten::randint.out": sized(7),
+    "aten::randint.low_out": sized(3, 100),
+    "aten::randint_like.out": like([7, None], [0, None]),
+    "aten::randint_like.low_dtype_out": like([3, 9, None], [9, 3, None]),
+    "aten::randperm.out": lambda rng, dtype: ([n] for n in (0, 1, 7, 100, -1)),
+    "aten::uniform.out": like([0.0, 1.0, None], [-2.0, 3.0, None], [3.0, -2.0, None]),
+    "aten::exponential.out": like([1.0, None], [2.5, None], [-1.0, None]),
+    "aten::geometric.out": like([0.4, None], [1.0, None]),
+    "aten::cauchy.out": like([0.0, 1.0, None], [2.0, -1.0, None]),
+    "aten::log_normal.out": like([0.1, 0.2, None], [1.0, -1.0, None]),
+    "aten::normal.float_float_out": sized(1.5, 0.5, after=(None,)),
+    "aten::normal.Tensor_float_out": normal(None, 0.5),
+    "aten::normal.float_Tensor_out": normal(2.0, None),
+    "aten::normal.Tensor_Tensor_out": normal(None, None),
+    "aten::bernoulli.out": probabilities,
+    "aten::bernoulli.float_out": like([0.3, None], [1.5, None]),
+    "aten::multinomial.out": multinomial,
+    "aten::native_dropout.out": like(
+        [0.5, True], [0.25, None], [0.0, True], [1.0, True], [0.5, False], [1.5, False], [1.5, True]
+    ),
+}
