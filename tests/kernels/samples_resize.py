@@ -61,6 +61,18 @@ def by_size(axes: int, align: bool) -> Samples:
     return samples
 
 
+def backward(align: bool) -> Samples:
+    """Gradients, their sizes, and those of what was upsampled."""
+
+    def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+        for x, size, *rest in by_size(2, align)(rng, dtype):
+            order = np.argsort([-s for s in x.strides], kind="stable")
+            grad = array(rng, (*x.shape[:2], *size), dtype, order)
+            yield [grad, size, list(x.shape), *rest]
+
+    return samples
+
+
 def padded(axes: int, least: int) -> Samples:
     """Padding of the batched and the plain form; `least`: what may be cut off."""
 
@@ -109,6 +121,8 @@ SAMPLES: dict[str, Samples] = {
     "aten::upsample_bilinear2d.out": by_size(2, True),
     "aten::upsample_trilinear3d.out": by_size(3, True),
     "aten::upsample_bicubic2d.out": by_size(2, True),
+    "aten::upsample_nearest2d_backward.grad_input": backward(False),
+    "aten::upsample_bilinear2d_backward.grad_input": backward(True),
     **{f"aten::_upsample_{n}2d_aa.out": by_size(2, True)
        for n in ("bilinear", "bicubic", "lanczos")},
     **{f"aten::upsample_nearest{n}d.out": by_size(n, False) for n in (1, 2, 3)},

@@ -7,14 +7,15 @@
 
 enum { EC_RESIZE_AXES = 3, EC_RESIZE_RANK = EC_RESIZE_AXES + 2 };
 
-/* An axis, and where its outputs read: `width` entries for each, of which `counts` are used. */
+/* An axis, and where its outputs read: `width` entries for each, of which `counts` are used; or
+ * those from `starts` on. */
 typedef struct ec_axis {
   int64_t in, out;
   double factor; /* that the program gives; 0: the ratio of the sizes */
   int64_t width;
   int64_t *at;
   double *weights;
-  int64_t *counts;
+  int64_t *counts, *starts;
   int shift; /* weights of bytes are integers, scaled by 2 to this */
 } ec_axis;
 
@@ -45,6 +46,14 @@ typedef enum ec_filter { EC_LINEAR, EC_CUBIC, EC_LANCZOS } ec_filter;
  * `antialias`: the filter is as wide as the axis shrinks. */
 ec_status ec_resize_weights(ec_call *c, ec_axis *a, ec_dtype dtype, bool align, ec_filter filter,
                             bool antialias);
+
+/* The first entry of an output. */
+static inline int64_t ec_axis_entry(const ec_axis *a, int64_t output) {
+  return a->starts ? a->starts[output] : output * a->width;
+}
+
+/* Turns an axis with its tables around: outputs become inputs, with the same weights. */
+ec_status ec_resize_transpose(ec_call *c, ec_axis *a);
 
 /* Weighs the input into the output, an axis after the other. */
 ec_status ec_resize_weigh(ec_call *c, const ec_resize *r);

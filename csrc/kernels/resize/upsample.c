@@ -157,3 +157,55 @@ ec_status ec_op_upsample_bicubic2d_out(ec_call *c) {
 ec_status ec_op_upsample_bilinear2d_aa_out(ec_call *c) { return antialiased(c, EC_LINEAR); }
 ec_status ec_op_upsample_bicubic2d_aa_out(ec_call *c) { return antialiased(c, EC_CUBIC); }
 ec_status ec_op_upsample_lanczos2d_aa_out(ec_call *c) { return antialiased(c, EC_LANCZOS); }
+
+/* Gradients: argument 0 has the upsampled size (1); the input's size (2) is that of the output.
+ * Every axis is set up as it was upsampled, then turned around. */
+static ec_status read_backward(ec_call *c, size_t factors, size_t out, ec_resize *r) {
+  const ec_tensor *grad = ec_arg_tensor(c, 0);
+  ec_ints sizes;
+  EC_TRY(ec_call_check_dtype(c, 0, EC_SET_FLOATING));
+  EC_TRY(ec_resize_input(c, out, 2, true, r));
+  EC_TRY(sizes_and_factors(c, factors, r));
+  EC_TRY(ec_arg_ints(c, 2, &sizes));
+  char text[EC_SHAPE_TEXT];
+  if (sizes.n != 4 || sizes.v[2] <= 0 || sizes.v[3] <= 0)
+    return ec_call_fail(c, 2, "found %s, expected batch, channels and two positive sizes",
+                        ec_shape_text(sizes.v, sizes.n, text, sizeof text));
+  bool same = grad->sizes[0] == sizes.v[0] && grad->sizes[1] == sizes.v[1];
+  for (size_t i = 0; i < 2; i++) {
+    same = same && grad->sizes[2 + i] == axis_of(r, i)->out;
+    axis_of(r, i)->in = sizes.v[2 + i];
+  }
+  if (same) return ec_call_resize(c, out, 4, sizes.v);
+  return ec_call_fail(c, 0, "shape %s, expected that of the upsampled input",
+                      ec_shape_text(grad->sizes, grad->rank, text, sizeof text));
+}
+
+static ec_status backward(ec_call *c, size_t out, ec_resize *r) {
+  if (ec_arg_tensor(c, out)->numel == 0) return EC_OK;
+  for (size_t i = 0; i < r->axes; i++) EC_TRY(ec_resize_transpose(c, axis_of(r, i)));
+  EC_TRY(ec_resize_output(c, out, r));
+  return ec_resize_weigh(c, r);
+}
+
+ec_status ec_op_upsample_nearest2d_backward_grad_input(ec_call *c) {
+  ec_resize r = {0};
+  EC_TRY(read_backward(c, 3, 5, &r));
+  for (size_t i = 0; i < r.axes; i++) {
+    ec_axis *a = axis_of(&r, i);
+    EC_TRY(ec_resize_positions(c, a));
+    EC_TRY(ec_call_scratch(c, (size_t)a->out, sizeof *a->weights, &a->weights));
+    EC_TRY(ec_call_scratch(c, (size_t)a->out, sizeof *a->counts, &a->counts));
+    nearest_positions(a, false, true);
+    for (int64_t o = 0; o < a->out; o++) a->weights[o] = (double)(a->counts[o] = 1);
+  }
+  return backward(c, 5, &r);
+}
+
+ec_status ec_op_upsample_bilinear2d_backward_grad_input(ec_call *c) {
+  ec_resize r = {0};
+  EC_TRY(read_backward(c, 4, 6, &r));
+  for (size_t i = 0; i < r.axes; i++)
+    EC_TRY(ec_resize_weights(c, axis_of(&r, i), r.in.dtype, ec_arg_bool(c, 3), EC_LINEAR, false));
+  return backward(c, 6, &r);
+}

@@ -13,8 +13,8 @@
 static void EC_FN(weigh_line)(const ec_axis *a, EC_T *to, int64_t to_step, const EC_T *from,
                               int64_t from_step) {
   for (int64_t o = 0; o < a->out; o++) {
-    const int64_t *at = a->at + o * a->width, n = a->counts[o];
-    const double *w = a->weights + o * a->width;
+    const int64_t *at = a->at + ec_axis_entry(a, o), n = a->counts[o];
+    const double *w = a->weights + ec_axis_entry(a, o);
     EC_SUM sum = EC_START;
     for (int64_t j = 0; j < n; j++) sum += (EC_SUM)w[j] * from[at[j] * from_step];
     to[o * to_step] = EC_RESULT(sum);
@@ -26,10 +26,10 @@ static inline void EC_FN(weigh_block)(const ec_axis *a, int64_t o, int64_t n, EC
                                       int64_t to_step, const EC_T *from, int64_t from_axis,
                                       int64_t from_step) {
   EC_SUM sums[RESIZE_BLOCK];
-  const int64_t *at = a->at + o * a->width;
+  const int64_t first = ec_axis_entry(a, o), *at = a->at + first;
   for (int64_t i = 0; i < n; i++) sums[i] = EC_START;
   for (int64_t j = 0; j < a->counts[o]; j++) {
-    const EC_SUM w = (EC_SUM)a->weights[o * a->width + j];
+    const EC_SUM w = (EC_SUM)a->weights[first + j];
     const EC_T *s = from + at[j] * from_axis;
     for (int64_t i = 0; i < n; i++) sums[i] += w * s[i * from_step];
   }

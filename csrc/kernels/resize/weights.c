@@ -67,3 +67,25 @@ ec_status ec_resize_weights(ec_call *c, ec_axis *a, ec_dtype dtype, bool align, 
   if (dtype == EC_UINT8) make_integers(a);
   return EC_OK;
 }
+
+ec_status ec_resize_transpose(ec_call *c, ec_axis *a) {
+  ec_axis t = {.in = a->out, .out = a->in};
+  size_t cells = 0;
+  for (int64_t o = 0; o < a->out; o++) cells += (size_t)a->counts[o];
+  EC_TRY(ec_call_scratch(c, cells, sizeof *t.at, &t.at));
+  EC_TRY(ec_call_scratch(c, cells, sizeof *t.weights, &t.weights));
+  EC_TRY(ec_call_scratch(c, (size_t)t.out, sizeof *t.counts, &t.counts));
+  EC_TRY(ec_call_scratch(c, (size_t)t.out + 1, sizeof *t.starts, &t.starts));
+  for (int64_t o = 0; o < a->out; o++)
+    for (int64_t j = 0; j < a->counts[o]; j++) t.starts[a->at[ec_axis_entry(a, o) + j] + 1]++;
+  for (int64_t i = 0; i < t.out; i++) t.starts[i + 1] += t.starts[i];
+  for (int64_t o = 0; o < a->out; o++)
+    for (int64_t j = 0; j < a->counts[o]; j++) {
+      int64_t from = ec_axis_entry(a, o) + j, i = a->at[from];
+      int64_t to = t.starts[i] + t.counts[i]++;
+      t.at[to] = o;
+      t.weights[to] = a->weights[from];
+    }
+  *a = t;
+  return EC_OK;
+}
