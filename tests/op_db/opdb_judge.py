@@ -4,7 +4,8 @@ Shape and dtype are the same, and so are integers and bools. Floating-point elem
 `torch.testing.assert_close`'s default tolerances of eager's, or no farther from what eager computes
 in float64 than eager itself is (in units of the tensor's largest error): where eager loses digits,
 a runtime that loses no more is right, too. Positions that an unstable order leaves open are right
-when they point at eager's values.
+when they point at eager's values; vectors that are unique but for their sign or phase are compared
+by magnitude.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import torch
 
 # Functions whose positions among equal values torch leaves open.
 OPEN_ORDER = ("argsort", "sort", "topk", "kthvalue", "median", "nanmedian", "mode")
+# Functions whose vectors have any sign or phase.
+OPEN_PHASE = ("linalg.eig", "linalg.eigh", "linalg.svd", "svd")
 
 
 def is_inexact(value: Any) -> bool:

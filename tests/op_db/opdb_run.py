@@ -16,7 +16,7 @@ import official_worker
 import torch
 from eager import to_torch
 from opdb_export import Record, reason, records
-from opdb_judge import OPEN_ORDER, difference, point_alike
+from opdb_judge import OPEN_ORDER, OPEN_PHASE, difference, is_inexact, point_alike
 from opdb_samples import entries
 
 RUNTIMES = ("ours", "reference", "official")
@@ -102,6 +102,9 @@ def verdict(record: Record, runtime: str, name: str = "") -> str | None:
         open_order = wrong and name in OPEN_ORDER and isinstance(f, np.ndarray)
         if open_order and point_alike(tensor(f), tensor(w), tensor(record.inputs[0])):
             continue
+        if wrong and name in OPEN_PHASE:
+            magnitudes = (t.abs() if is_inexact(t) else t for t in map(tensor, (f, w, e)))
+            wrong = difference(*magnitudes)
         if wrong:
             return f"output {i}: {wrong}"
     return None
