@@ -208,6 +208,16 @@ def makes_dtype(name: str) -> bool:
     return name.split("::")[1] in (*rows.CREATED, *rows.RANDOM_OUTS)
 
 
+def comparable(name: str, found: list[Any], wanted: list[Any]) -> tuple[list[Any], list[Any]]:
+    """Without what a mask leaves out, and without the bags' outputs for the gradient, whose sizes
+    the exporter plans otherwise than eager gives them."""
+    if name.startswith("aten::_embedding_bag"):
+        return found[:1], wanted[:1]
+    assert len(found) == len(wanted)
+    kept = [i for i, value in enumerate(found) if value is not None]
+    return [found[i] for i in kept], [wanted[i] for i in kept]
+
+
 def is_swept(name: str) -> bool:
     """Rows that the flow takes apart are tested where the parts are; halves round between them."""
     return name not in ELSEWHERE and not makes_dtype(name)
@@ -223,4 +233,4 @@ def test_dtypes_and_layouts(name: str) -> None:
             wanted = rows.wanted(name, args, dtype)
             assert wanted
             found = program.load_method(method).execute([np.copy(a) for a in rows.arrays(args)])
-            rows.check(name, args, found, wanted * 2 if name == "aten::copy_" else wanted)
+            rows.check(name, args, *comparable(name, found, wanted * (1 + (name == "aten::copy_"))))

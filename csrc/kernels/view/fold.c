@@ -118,7 +118,7 @@ static int64_t inside(const windows *w, int64_t k, int64_t *first, int64_t *at) 
   int64_t start = k * w->dilation - w->padding, end = w->size - 1 - start;
   *first = start < 0 ? (-start - 1) / w->stride + 1 : 0;
   int64_t n = ec_min_i64(end < 0 ? 0 : end / w->stride + 1, w->count) - *first;
-  if (n > 0) *at = start + *first * w->stride;
+  *at = n > 0 ? start + *first * w->stride : 0;
   return n;
 }
 
