@@ -38,8 +38,9 @@ static int digits(ec_dtype d) {
   return d == EC_FLOAT64 ? 53 : d == EC_BFLOAT16 ? 8 : d == EC_FLOAT16 ? 11 : 24;
 }
 
-static double unit(uint64_t bits, int count) {
-  return ldexp((double)(bits >> (64 - count)), -count);
+/* [0, 1) of `count` binary digits, the last of which is worth `step`. */
+static double unit(uint64_t bits, int count, double step) {
+  return (double)(bits >> (64 - count)) * step;
 }
 
 /* (0, 1): has a logarithm. */
@@ -50,15 +51,15 @@ static void normals(const uint64_t *bits, double *z, size_t n) {
   for (size_t i = 0; i < n; i += 2) {
     const double radius = sqrt(-2 * ec_log(open_unit(bits[i])));
     double cosine, sine;
-    ec_turn(unit(bits[i + 1], 53), &cosine, &sine);
+    ec_turn(unit(bits[i + 1], 53, 0x1p-53), &cosine, &sine);
     z[i] = radius * cosine;
     z[i + 1] = radius * sine;
   }
 }
 
 /* Below `to` in a dtype of so many digits, wherever the sum rounds to. */
-static double between(double from, double to, double u, int count) {
-  const double x = from + (to - from) * u, last = to - ldexp(fabs(to), -count);
+static double between(double from, double to, double u, double step) {
+  const double x = from + (to - from) * u, last = to - fabs(to) * step;
   return x > last && last >= from && from < to ? last : x;
 }
 
@@ -68,15 +69,16 @@ static double cauchy(double u, double median, double width) {
   return median - width * (cosine / sine);
 }
 
-static double one(ec_dist dist, uint64_t bits, double z, double a, double b, int count) {
+static double one(ec_dist dist, uint64_t bits, double z, double a, double b, int count,
+                  double step) {
   switch (dist) {
-  case EC_DIST_UNIFORM: return between(a, b, unit(bits, count), count);
+  case EC_DIST_UNIFORM: return between(a, b, unit(bits, count, step), step);
   case EC_DIST_NORMAL: return a + b * z;
   case EC_DIST_LOG_NORMAL: return ec_exp(a + b * z);
   case EC_DIST_EXPONENTIAL: return -ec_log(open_unit(bits)) / a;
   case EC_DIST_GEOMETRIC: return fmax(1, ceil(ec_log(open_unit(bits)) / ec_log_complement(a)));
   case EC_DIST_CAUCHY: return cauchy(open_unit(bits), a, b);
-  default: return unit(bits, 53) < a;
+  default: return unit(bits, 53, 0x1p-53) < a;
   }
 }
 
@@ -92,13 +94,15 @@ static void fill_block(const filling *f, ec_random *random, const ec_iter *it, i
   double z[BLOCK], a[BLOCK], b[BLOCK];
   const int64_t item = sizeof(double);
   const size_t even = (size_t)(n + n % 2);
+  const int count = digits(f->out);
+  const double step = ldexp(1, -count);
   ec_random_bits(random, bits, even);
   if (f->dist == EC_DIST_NORMAL || f->dist == EC_DIST_LOG_NORMAL) normals(bits, z, even);
   else memset(z, 0, sizeof z);
   f->to_a(n, (char *)a, item, it->at[1] + from * it->step[1], it->step[1]);
   f->to_b(n, (char *)b, item, it->at[2] + from * it->step[2], it->step[2]);
   for (int64_t i = 0; i < n; i++)
-    z[i] = one(f->dist, bits[i], z[i], a[i], b[i], digits(f->out));
+    z[i] = one(f->dist, bits[i], z[i], a[i], b[i], count, step);
   f->to_out(n, it->at[0] + from * it->step[0], it->step[0], (char *)z, item);
 }
 
