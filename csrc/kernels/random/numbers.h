@@ -10,8 +10,10 @@
 /* 2 * atanh(s), |s| <= 0.1716: s + s^3 / 3 + ... */
 static inline double ec_twice_atanh(double s) {
   const double z = s * s;
+  static const double inverse[] = {1. / 23, 1. / 21, 1. / 19, 1. / 17, 1. / 15, 1. / 13,
+                                   1. / 11, 1. / 9,  1. / 7,  1. / 5,  1. / 3,  1};
   double sum = 0;
-  for (int k = 23; k >= 1; k -= 2) sum = sum * z + 1.0 / k;
+  for (int k = 0; k < 12; k++) sum = sum * z + inverse[k];
   return 2 * s * sum;
 }
 
@@ -45,9 +47,15 @@ static inline double ec_exp(double x) {
 static inline void ec_turn(double u, double *cosine, double *sine) {
   const int quadrant = (int)(4 * u + 0.5);
   const double x = (u - quadrant * 0.25) * 0x1.921fb54442d18p+2, z = x * x;
+  static const double even[] = {1. / 306, 1. / 240, 1. / 182, 1. / 132, 1. / 90,
+                                1. / 56,  1. / 30,  1. / 12,  1. / 2}; /* 1 / (k * (k - 1)) */
+  static const double odd[] = {1. / 342, 1. / 272, 1. / 210, 1. / 156, 1. / 110,
+                               1. / 72,  1. / 42,  1. / 20,  1. / 6};
   double c = 1, s = 1;
-  for (int k = 18; k >= 2; k -= 2) c = 1 - c * z / (k * (k - 1));
-  for (int k = 19; k >= 3; k -= 2) s = 1 - s * z / (k * (k - 1));
+  for (int k = 0; k < 9; k++) {
+    c = 1 - c * (z * even[k]);
+    s = 1 - s * (z * odd[k]);
+  }
   s *= x;
   *cosine = quadrant % 4 == 0 ? c : quadrant % 4 == 1 ? -s : quadrant % 4 == 2 ? -c : s;
   *sine = quadrant % 4 == 0 ? s : quadrant % 4 == 1 ? c : quadrant % 4 == 2 ? -s : -c;
