@@ -181,6 +181,11 @@ def shifts(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         yield [ends[:, None], counts]
 
 
+def number_first(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for number in (1, -100, 7):
+        yield [number, array(rng, (4, 5), dtype)]
+
+
 def divisors(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     """Zeros, and ends of the range, whose magnitude or multiple does not fit."""
     yield from binary()(rng, dtype)
@@ -271,6 +276,9 @@ SAMPLES: dict[str, Samples] = {
     "aten::pow.Scalar_out": bases,
     **{f"aten::{n}.out": divisors for n in ("gcd", "lcm")},
     **{f"aten::bitwise_{n}_shift.Tensor_out": shifts for n in ("left", "right")},
+    **{f"aten::__{n}shift__.Tensor_out": shifts for n in ("l", "r")},
+    **{f"aten::__{n}shift__.Scalar_out": scalar(numbers=(2, -3, 7, 2.5)) for n in ("l", "r")},
+    **{f"aten::bitwise_{n}_shift.Scalar_Tensor_out": number_first for n in ("left", "right")},
     **{f"aten::bitwise_{n}_shift.Tensor_Scalar_out": scalar(numbers=(2, -3, 7, 8, 64, True, 2.5))
        for n in ("left", "right")},
     "aten::copysign.Scalar_out": scalar(numbers=(2, -3, -0.0, 0.0, 2.5, True)),

@@ -20,7 +20,7 @@ import torch
 import zoo
 from executorch_c import Runtime, operators
 
-NATURAL = {"aten::bitwise_": "int64", "aten::bincount": "int64",
+NATURAL = {"aten::bitwise_": "int64", "aten::__": "int64", "aten::bincount": "int64",
            "aten::logical_": "bool", "aten::repeat_inter": "int64",
            "aten::_fft_c": "complex64", "aten::gcd": "int64", "aten::lcm": "int64",
            "aten::_conj_copy": "complex64", "aten::view_as_real": "complex64",
