@@ -21,7 +21,9 @@ ec_status ec_op_bitwise_xor_tensor_out(ec_call *c) { return ec_binary(c, 2, xor_
 ec_status ec_op_bitwise_xor_scalar_out(ec_call *c) { return ec_binary(c, 2, xor_loops, 0, NULL); }
 ec_status ec_op_bitwise_not_out(ec_call *c) { return ec_unary(c, 1, not_loops, 0, NULL); }
 
-ec_status ec_op_bitwise_left_shift(ec_call *c) { return ec_binary(c, 2, left_shift_loops, 0, NULL); }
+ec_status ec_op_bitwise_left_shift(ec_call *c) {
+  return ec_binary(c, 2, left_shift_loops, 0, NULL);
+}
 ec_status ec_op_bitwise_right_shift(ec_call *c) {
   return ec_binary(c, 2, right_shift_loops, 0, NULL);
 }
