@@ -44,7 +44,7 @@ void ec_test_schema_refuses(ec_test *t) {
       {"ns::x.out(Tensor x) -> Tensor y z", "character 33 ('z'): unexpected text"},
       {"ns::x.out(Tensor) -> ()", "character 17 (') -> ()'): expected the argument's name"},
       {"ns::x.out(tensor x) -> ()", "type 'tensor' is not supported; types are Tensor, int"},
-      {"ns::x.out(Generator? g) -> ()", "type 'Generator' is not supported"},
+      {"ns::x.out(Dimname? g) -> ()", "type 'Dimname' is not supported"},
       {"ns::x.out(Tensor x Tensor y) -> ()", "character 20 ('Tensor y) -> ()'): expected ','"},
       {"ns::x.out(Tensor x, int x) -> ()", "two arguments are named 'x'"},
       {"ns::x.out(Tensor x, *, *, int y) -> ()", "a second '*'"},

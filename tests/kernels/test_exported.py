@@ -218,9 +218,13 @@ def comparable(name: str, found: list[Any], wanted: list[Any]) -> tuple[list[Any
     return [found[i] for i in kept], [wanted[i] for i in kept]
 
 
+# Rows that have float32 outputs in programs, and in eager the scales' dtype.
+FLOAT32_ONLY = tuple(f"quantized_decomposed::embedding_{n}bit.out" for n in (2, 4))
+
+
 def is_swept(name: str) -> bool:
     """Rows that the flow takes apart are tested where the parts are; halves round between them."""
-    return name not in ELSEWHERE and not makes_dtype(name)
+    return not makes_dtype(name) and name not in (*ELSEWHERE, *FLOAT32_ONLY)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if is_swept(name)])
