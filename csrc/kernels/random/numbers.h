@@ -17,15 +17,16 @@ static inline double ec_twice_atanh(double s) {
   return 2 * s * sum;
 }
 
-/* Of positive finite numbers. */
+/* Of positive normal numbers. The exponent is taken so that 1 / sqrt 2 <= m < sqrt 2. */
 static inline double ec_log(double x) {
-  int e;
-  double m = frexp(x, &e);
-  if (m < 0x1.6a09e667f3bcdp-1) {
-    m *= 2;
-    e--;
-  }
-  return ec_twice_atanh((m - 1) / (m + 1)) + e * 0x1.62e42fefa39efp-1;
+  const uint64_t one = UINT64_C(1023) << 52, low = UINT64_C(0x3FE6A09E667F3BCD);
+  uint64_t bits;
+  double m;
+  memcpy(&bits, &x, sizeof bits);
+  const uint64_t biased = (bits - low + one) >> 52;
+  bits += one - (biased << 52);
+  memcpy(&m, &bits, sizeof m);
+  return ec_twice_atanh((m - 1) / (m + 1)) + ((int32_t)biased - 1023) * 0x1.62e42fefa39efp-1;
 }
 
 /* log(1 - p), 0 < p < 1, accurate for small p, too. */
@@ -57,8 +58,9 @@ static inline void ec_turn(double u, double *cosine, double *sine) {
     s = 1 - s * (z * odd[k]);
   }
   s *= x;
-  *cosine = quadrant % 4 == 0 ? c : quadrant % 4 == 1 ? -s : quadrant % 4 == 2 ? -c : s;
-  *sine = quadrant % 4 == 0 ? s : quadrant % 4 == 1 ? c : quadrant % 4 == 2 ? -s : -c;
+  const double first = quadrant & 1 ? s : c, second = quadrant & 1 ? c : s;
+  *cosine = (quadrant + 1) & 2 ? -first : first;
+  *sine = quadrant & 2 ? -second : second;
 }
 
 #endif

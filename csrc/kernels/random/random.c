@@ -1,33 +1,38 @@
 /* The generator, and the loop that turns its bits into distributions. */
 #include "kernels/random/random.h"
 
+#include "core/simd.h"
 #include "kernels/random/numbers.h"
 
 enum { BLOCK = 256 };
 
 /* ---- Philox4x32-10 ----------------------------------------------------------------------- */
 
-static void philox(uint64_t seed, uint64_t counter, uint64_t out[2]) {
-  uint32_t x[4] = {(uint32_t)counter, (uint32_t)(counter >> 32), 0, 0};
-  uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
-  for (int round = 0; round < 10; round++) {
-    const uint64_t p = (uint64_t)0xD2511F53u * x[0], q = (uint64_t)0xCD9E8D57u * x[2];
-    x[0] = (uint32_t)(q >> 32) ^ x[1] ^ k0;
-    x[1] = (uint32_t)q;
-    x[2] = (uint32_t)(p >> 32) ^ x[3] ^ k1;
-    x[3] = (uint32_t)p;
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
+/* Two words from each of `n` counters: lanes of a vector, their ten rounds in registers. */
+EC_CLONES static void philox(uint64_t seed, uint64_t counter, uint64_t *out, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    uint32_t x0 = (uint32_t)(counter + i), x1 = (uint32_t)((counter + i) >> 32), x2 = 0, x3 = 0;
+    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+    for (int round = 0; round < 10; round++) {
+      const uint64_t p = (uint64_t)0xD2511F53u * x0, q = (uint64_t)0xCD9E8D57u * x2;
+      x0 = (uint32_t)(q >> 32) ^ x1 ^ k0;
+      x1 = (uint32_t)q;
+      x2 = (uint32_t)(p >> 32) ^ x3 ^ k1;
+      x3 = (uint32_t)p;
+      k0 += 0x9E3779B9u;
+      k1 += 0xBB67AE85u;
+    }
+    out[2 * i] = x0 | (uint64_t)x1 << 32;
+    out[2 * i + 1] = x2 | (uint64_t)x3 << 32;
   }
-  out[0] = x[0] | (uint64_t)x[1] << 32;
-  out[1] = x[2] | (uint64_t)x[3] << 32;
 }
 
 void ec_random_bits(ec_random *random, uint64_t *out, size_t n) {
   uint64_t last[2];
-  for (size_t i = 0; i + 1 < n; i += 2) philox(random->seed, random->next++, out + i);
+  philox(random->seed, random->next, out, n / 2);
+  random->next += n / 2;
   if (n % 2 == 0) return;
-  philox(random->seed, random->next++, last);
+  philox(random->seed, random->next++, last, 1);
   out[n - 1] = last[0];
 }
 
@@ -38,47 +43,66 @@ static int digits(ec_dtype d) {
   return d == EC_FLOAT64 ? 53 : d == EC_BFLOAT16 ? 8 : d == EC_FLOAT16 ? 11 : 24;
 }
 
-/* [0, 1) of `count` binary digits, the last of which is worth `step`. */
-static double unit(uint64_t bits, int count, double step) {
-  return (double)(bits >> (64 - count)) * step;
+/* [0, 1) from the upper 53 bits, in halves that are int32: vectors convert no longer integers. */
+static inline double unit(uint64_t bits) {
+  return (int32_t)(bits >> 38) * 0x1p-26 + (int32_t)(bits >> 11 & 0x7FFFFFF) * 0x1p-53;
 }
 
-/* (0, 1): has a logarithm. */
-static double open_unit(uint64_t bits) { return ((double)(bits >> 12) + 0.5) * 0x1p-52; }
+/* (0, 1), for logarithms: the last bit is set. */
+static inline double open_unit(uint64_t bits) { return unit(bits | 1 << 11); }
 
-/* Box and Muller: two normal numbers from two uniform ones. */
-static void normals(const uint64_t *bits, double *z, size_t n) {
-  for (size_t i = 0; i < n; i += 2) {
-    const double radius = sqrt(-2 * ec_log(open_unit(bits[i])));
+/* Box and Muller: two normal numbers from two uniform ones. In steps, for vectors. */
+EC_CLONES static void normals(const uint64_t *bits, double *z, size_t n) {
+  double radius[BLOCK / 2];
+  for (size_t i = 0; i < n / 2; i++) radius[i] = -2 * ec_log(open_unit(bits[2 * i]));
+  for (size_t i = 0; i < n / 2; i++) radius[i] = sqrt(radius[i]);
+  for (size_t i = 0; i < n / 2; i++) {
     double cosine, sine;
-    ec_turn(unit(bits[i + 1], 53, 0x1p-53), &cosine, &sine);
-    z[i] = radius * cosine;
-    z[i + 1] = radius * sine;
+    ec_turn(unit(bits[2 * i + 1]), &cosine, &sine);
+    z[2 * i] = radius[i] * cosine;
+    z[2 * i + 1] = radius[i] * sine;
   }
 }
 
 /* Below `to` in a dtype of so many digits, wherever the sum rounds to. */
-static double between(double from, double to, double u, double step) {
+static inline double between(double from, double to, double u, double step) {
   const double x = from + (to - from) * u, last = to - fabs(to) * step;
   return x > last && last >= from && from < to ? last : x;
 }
 
-static double cauchy(double u, double median, double width) {
+static inline double cauchy(double u, double median, double width) {
   double cosine, sine;
   ec_turn(u * 0.5, &cosine, &sine); /* tan of u half turns, less a quarter turn: -cos / sin */
   return median - width * (cosine / sine);
 }
 
-static double one(ec_dist dist, uint64_t bits, double z, double a, double b, int count,
-                  double step) {
+/* Words, or the normal numbers that are in z already, to n numbers z: a loop for each. */
+EC_CLONES static void shape(ec_dist dist, int count, const uint64_t *bits, const double *a,
+                            const double *b, double *z, int64_t n) {
+  const uint64_t kept = ~UINT64_C(0) << (64 - count);
+  const double step = ldexp(1, -count);
   switch (dist) {
-  case EC_DIST_UNIFORM: return between(a, b, unit(bits, count, step), step);
-  case EC_DIST_NORMAL: return a + b * z;
-  case EC_DIST_LOG_NORMAL: return ec_exp(a + b * z);
-  case EC_DIST_EXPONENTIAL: return -ec_log(open_unit(bits)) / a;
-  case EC_DIST_GEOMETRIC: return fmax(1, ceil(ec_log(open_unit(bits)) / ec_log_complement(a)));
-  case EC_DIST_CAUCHY: return cauchy(open_unit(bits), a, b);
-  default: return unit(bits, 53, 0x1p-53) < a;
+  case EC_DIST_UNIFORM:
+    for (int64_t i = 0; i < n; i++) z[i] = between(a[i], b[i], unit(bits[i] & kept), step);
+    break;
+  case EC_DIST_NORMAL:
+    for (int64_t i = 0; i < n; i++) z[i] = a[i] + b[i] * z[i];
+    break;
+  case EC_DIST_LOG_NORMAL:
+    for (int64_t i = 0; i < n; i++) z[i] = ec_exp(a[i] + b[i] * z[i]);
+    break;
+  case EC_DIST_EXPONENTIAL:
+    for (int64_t i = 0; i < n; i++) z[i] = -ec_log(open_unit(bits[i])) / a[i];
+    break;
+  case EC_DIST_GEOMETRIC:
+    for (int64_t i = 0; i < n; i++)
+      z[i] = fmax(1, ceil(ec_log(open_unit(bits[i])) / ec_log_complement(a[i])));
+    break;
+  case EC_DIST_CAUCHY:
+    for (int64_t i = 0; i < n; i++) z[i] = cauchy(open_unit(bits[i]), a[i], b[i]);
+    break;
+  default:
+    for (int64_t i = 0; i < n; i++) z[i] = unit(bits[i]) < a[i];
   }
 }
 
@@ -86,23 +110,21 @@ typedef struct filling {
   ec_dist dist;
   ec_dtype out;
   ec_cast_fn to_out, to_a, to_b; /* the latter to float64 */
+  double a[BLOCK], b[BLOCK];
 } filling;
 
-static void fill_block(const filling *f, ec_random *random, const ec_iter *it, int64_t from,
-                       int64_t n) {
+static void fill_block(filling *f, ec_random *random, const ec_iter *it, int64_t from, int64_t n) {
   uint64_t bits[BLOCK];
-  double z[BLOCK], a[BLOCK], b[BLOCK];
+  double z[BLOCK];
   const int64_t item = sizeof(double);
   const size_t even = (size_t)(n + n % 2);
-  const int count = digits(f->out);
-  const double step = ldexp(1, -count);
   ec_random_bits(random, bits, even);
   if (f->dist == EC_DIST_NORMAL || f->dist == EC_DIST_LOG_NORMAL) normals(bits, z, even);
-  else memset(z, 0, sizeof z);
-  f->to_a(n, (char *)a, item, it->at[1] + from * it->step[1], it->step[1]);
-  f->to_b(n, (char *)b, item, it->at[2] + from * it->step[2], it->step[2]);
-  for (int64_t i = 0; i < n; i++)
-    z[i] = one(f->dist, bits[i], z[i], a[i], b[i], count, step);
+  if (!from || it->step[1]) /* else the first block's stay */
+    f->to_a(n, (char *)f->a, item, it->at[1] + from * it->step[1], it->step[1]);
+  if (!from || it->step[2])
+    f->to_b(n, (char *)f->b, item, it->at[2] + from * it->step[2], it->step[2]);
+  shape(f->dist, digits(f->out), bits, f->a, f->b, z, n);
   f->to_out(n, it->at[0] + from * it->step[0], it->step[0], (char *)z, item);
 }
 
@@ -112,9 +134,8 @@ void ec_random_fill(ec_call *c, size_t o, ec_dist dist, const ec_tensor *a, cons
   const bool pairs = ec_is_complex(dtype), flat = a->rank == 0 && b->rank == 0;
   const ec_dtype real = !pairs ? dtype : dtype == EC_COMPLEX64 ? EC_FLOAT32 : EC_FLOAT64;
   const int64_t count = out->numel * (pairs ? 2 : 1), step = 1;
-  const filling f = {dist, real, ec_cast(real, EC_FLOAT64),
-                     ec_cast(EC_FLOAT64, ec_tensor_dtype(a)),
-                     ec_cast(EC_FLOAT64, ec_tensor_dtype(b))};
+  filling f = {dist, real, ec_cast(real, EC_FLOAT64), ec_cast(EC_FLOAT64, ec_tensor_dtype(a)),
+               ec_cast(EC_FLOAT64, ec_tensor_dtype(b)), {0}, {0}};
   ec_iter it;
   ec_iter_init(&it, flat ? 1 : out->rank, flat ? &count : out->sizes);
   if (flat) ec_iter_add(&it, out->data, ec_dtype_size(real), 1, &count, &step); /* dense */
