@@ -200,6 +200,25 @@ def test_float32_functions_to_the_last_places(name: str, rng: np.random.Generato
         np.testing.assert_array_equal(found[np.isinf(want)], want[np.isinf(want)])
 
 
+@pytest.mark.parametrize("name", ["fmod.Tensor_out", "remainder.Tensor_out", "floor_divide.out"])
+def test_float32_division_with_rest(name: str, rng: np.random.Generator) -> None:
+    """To the bit as libm: all bit patterns, quotients at and beside integers, to 2^29, beyond."""
+    bits = rng.integers(0, 2**32, (2, 60_000), dtype=np.uint64).astype(np.uint32).view(np.float32)
+    ends = np.asarray([0, -0.0, 1, -1, 3, 0.1, 1e-45, -1e-38, 3e38, np.inf, -np.inf, np.nan], "f4")
+    y = rng.standard_normal(60_000).astype(np.float32)
+    with np.errstate(all="ignore"):
+        whole = np.floor(2 ** rng.uniform(0, 31, y.size)) * rng.choice([-1, 1], y.size)
+        x = (y * whole).astype(np.float32)
+        pairs = [bits, (x, y), (np.nextafter(x, np.float32(np.inf)), y),
+                 (np.nextafter(x, np.float32(0)), y), np.meshgrid(ends, ends)]  # fmt: skip
+    a, b = (np.concatenate([np.ravel(pair[k]) for pair in pairs]) for k in (0, 1))
+    for args in ([a, b], [a, b[60_000:60_001]], [a[60_000:60_001], b]):
+        plain, fast = (run(f"aten::{name}", [*args, Out(a.shape)], r)[0] for r in (True, False))
+        np.testing.assert_array_equal(fast, plain)
+        kept = ~np.isnan(plain)
+        np.testing.assert_array_equal(np.signbit(fast)[kept], np.signbit(plain)[kept])
+
+
 @pytest.mark.parametrize("form", ["none", "tanh"])
 def test_float32_gelu(form: str, rng: np.random.Generator) -> None:
     a = np.concatenate([rng.standard_normal(50_000) * 4, [0, -0.0, 1e30, -1e30]])

@@ -1,6 +1,7 @@
 /* add, sub, mul, div and their relatives. */
 #include <string.h>
 
+#include "kernels/pointwise/fast.h"
 #include "kernels/pointwise/template.h"
 
 #define EC_TEMPLATE "kernels/pointwise/arith.tmpl.h"
@@ -70,7 +71,8 @@ ec_status ec_op_mul_scalar_out(ec_call *c) { return multiply(c); }
 /* `mode` is NULL for true division. */
 static ec_status divide(ec_call *c, size_t o, const char *mode) {
   if (!mode) return ec_binary(c, o, div_loops, EC_POINT_TO_FLOAT | EC_POINT_EXACT_SCALAR, NULL);
-  if (!strcmp(mode, "floor")) return ec_binary(c, o, div_floor_loops, EC_POINT_EXACT_SCALAR, NULL);
+  if (!strcmp(mode, "floor"))
+    return ec_binary_fast(c, o, div_floor_loops, EC_FAST_DIV_FLOOR, EC_POINT_EXACT_SCALAR);
   if (!strcmp(mode, "trunc")) return ec_binary(c, o, div_trunc_loops, EC_POINT_EXACT_SCALAR, NULL);
   return ec_call_fail(c, 2, "'%.40s', expected None, 'floor' or 'trunc'", mode);
 }
@@ -89,11 +91,15 @@ ec_status ec_op_fmin_out(ec_call *c) { return ec_binary(c, 2, fmin_loops, 0, NUL
 ec_status ec_op_gcd_out(ec_call *c) { return ec_binary(c, 2, gcd_loops, 0, NULL); }
 ec_status ec_op_lcm_out(ec_call *c) { return ec_binary(c, 2, lcm_loops, 0, NULL); }
 
+static ec_status rest(ec_call *c, ec_point_loops loops, ec_fast which) {
+  return ec_binary_fast(c, 2, loops, which, 0);
+}
+
 ec_status ec_op_remainder_tensor_out(ec_call *c) {
-  return ec_binary(c, 2, remainder_loops, 0, NULL);
+  return rest(c, remainder_loops, EC_FAST_REMAINDER);
 }
 ec_status ec_op_remainder_scalar_out(ec_call *c) {
-  return ec_binary(c, 2, remainder_loops, 0, NULL);
+  return rest(c, remainder_loops, EC_FAST_REMAINDER);
 }
-ec_status ec_op_fmod_tensor_out(ec_call *c) { return ec_binary(c, 2, fmod_loops, 0, NULL); }
-ec_status ec_op_fmod_scalar_out(ec_call *c) { return ec_binary(c, 2, fmod_loops, 0, NULL); }
+ec_status ec_op_fmod_tensor_out(ec_call *c) { return rest(c, fmod_loops, EC_FAST_FMOD); }
+ec_status ec_op_fmod_scalar_out(ec_call *c) { return rest(c, fmod_loops, EC_FAST_FMOD); }

@@ -1,7 +1,8 @@
-/* Bounds. A NaN on any side wins; where the bounds cross, the upper one does. */
+/* Bounds. A NaN on any side wins; where the bounds cross, the upper one does. Selections without
+ * a branch, which vectorise. */
 #if EC_IS_FLOAT
-#define EC_MORE(x, y) ((x) < (y) || isnan(y) ? (y) : (x))
-#define EC_LESS(x, y) ((x) > (y) || isnan(y) ? (y) : (x))
+#define EC_MORE(x, y) (((x) < (y)) | ((y) != (y)) ? (y) : (x))
+#define EC_LESS(x, y) (((x) > (y)) | ((y) != (y)) ? (y) : (x))
 #else
 #define EC_MORE(x, y) ((x) < (y) ? (y) : (x))
 #define EC_LESS(x, y) ((x) > (y) ? (y) : (x))

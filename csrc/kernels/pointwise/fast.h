@@ -24,5 +24,6 @@ ec_point_loop ec_fast_loop(ec_fast which);
  * reference. */
 ec_status ec_unary_fast(ec_call *c, size_t o, ec_point_loops loops, ec_fast which, unsigned flags,
                         const ec_params *params);
+ec_status ec_binary_fast(ec_call *c, size_t o, ec_point_loops loops, ec_fast which, unsigned flags);
 
 #endif

@@ -94,8 +94,8 @@ ec_status ec_unary_fast(ec_call *c, size_t o, ec_point_loops loops, ec_fast whic
   return unary(c, o, loops, flags, params, c->reference ? NULL : ec_fast_loop(which));
 }
 
-ec_status ec_binary(ec_call *c, size_t o, ec_point_loops loops, unsigned flags,
-                    const ec_params *params) {
+static ec_status binary(ec_call *c, size_t o, ec_point_loops loops, unsigned flags,
+                        const ec_params *params, ec_point_loop float32) {
   ec_point p;
   ec_number numbers[2];
   ec_dtype common = EC_BOOL, computed;
@@ -103,5 +103,16 @@ ec_status ec_binary(ec_call *c, size_t o, ec_point_loops loops, unsigned flags,
   EC_TRY(start(c, loops, common, flags, params, &computed, &p));
   p.inputs = 2;
   for (size_t k = 0; k < 2; k++) p.in[k] = operand(c, k, computed, flags, &numbers[k]);
+  if (float32 && ec_work_dtype(computed) == EC_FLOAT32) p.loop = float32;
   return ec_point_run(c, o, &p);
+}
+
+ec_status ec_binary(ec_call *c, size_t o, ec_point_loops loops, unsigned flags,
+                    const ec_params *params) {
+  return binary(c, o, loops, flags, params, NULL);
+}
+
+ec_status ec_binary_fast(ec_call *c, size_t o, ec_point_loops loops, ec_fast which,
+                         unsigned flags) {
+  return binary(c, o, loops, flags, NULL, c->reference ? NULL : ec_fast_loop(which));
 }
