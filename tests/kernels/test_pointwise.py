@@ -173,7 +173,8 @@ def test_integers_wrap() -> None:
 FAST = {
     "exp": 1.5, "expm1": 2, "log": 1.5, "log2": 1.5, "log10": 2, "log1p": 2, "tanh": 3,
     "sigmoid": 3, "erf": 2, "sin": 2, "cos": 2, "sqrt": 0.51, "rsqrt": 2, "floor": 0, "ceil": 0,
-    "trunc": 0, "round": 0,
+    "trunc": 0, "round": 0, "sinh": 4, "cosh": 4, "tan": 4, "asin": 4, "acos": 4, "atan": 4,
+    "asinh": 4, "acosh": 4, "atanh": 4,
 }  # fmt: skip
 
 
@@ -217,6 +218,22 @@ def test_float32_division_with_rest(name: str, rng: np.random.Generator) -> None
         np.testing.assert_array_equal(fast, plain)
         kept = ~np.isnan(plain)
         np.testing.assert_array_equal(np.signbit(fast)[kept], np.signbit(plain)[kept])
+
+
+def test_float32_atan2(rng: np.random.Generator) -> None:
+    """The whole circle to the last places; axes, infinities and signs of zero as eager's."""
+    bits = rng.integers(0, 2**32, (2, 60_000), dtype=np.uint64).astype(np.uint32).view(np.float32)
+    ends = np.asarray([0, -0.0, 1, -1, 1e-45, -1e-38, 3e38, np.inf, -np.inf, np.nan], "f4")
+    pairs = [bits, rng.standard_normal((2, 60_000)), np.meshgrid(ends, ends)]
+    with np.errstate(all="ignore"):
+        y, x = (np.concatenate([np.ravel(p[k]) for p in pairs]).astype(np.float32) for k in (0, 1))
+        exact = np.arctan2(y.astype(np.float64), x.astype(np.float64))
+    found = run("aten::atan2.out", [y, x, Out(y.shape)])[0]
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(exact))
+    kept = ~np.isnan(exact)
+    np.testing.assert_array_equal(np.signbit(found)[kept], np.signbit(exact)[kept])
+    unit = np.spacing(np.abs(exact[kept]).astype(np.float32)).astype(np.float64)
+    assert (np.abs(found[kept] - exact[kept]) / unit).max() <= 4
 
 
 @pytest.mark.parametrize("form", ["none", "tanh"])

@@ -3,6 +3,10 @@
  * rounded once where the machine can. Polynomials are minimax fits of the stated functions. */
 #define EC_INLINE static inline __attribute__((always_inline))
 
+#define EC_HALF_PI 0x1.921fb6p+0f /* and what it is too large by */
+#define EC_HALF_PI_LOW -0x1.777a5cp-25f
+#define EC_LN2 0x1.62e430p-1f
+
 /* Adding this rounds to an integer (ties to even), which is then in the low bits. */
 #define EC_ROUNDER 0x1.8p23f
 
@@ -195,8 +199,14 @@ EC_INLINE float sin_of(float x, uint32_t quarter) {
   return ec_bits_float(ec_float_bits(value) ^ (turn & 2u) << 30);
 }
 
+enum { SINE, COSINE, TANGENT };
+
+EC_INLINE float angle_of(float x, int form) {
+  return form == TANGENT ? sin_of(x, 0) / sin_of(x, 1) : sin_of(x, form == COSINE);
+}
+
 /* Blocks, so that an output may be its own input; the few large angles are done again by libm. */
-EC_INLINE void sin_loop(int64_t n, char *const *at, const int64_t *step, uint32_t quarter) {
+EC_INLINE void sin_loop(int64_t n, char *const *at, const int64_t *step, int form) {
   enum { BLOCK = 128 };
   float x[BLOCK], y[BLOCK];
   for (int64_t i = 0; i < n; i += BLOCK) {
@@ -205,23 +215,112 @@ EC_INLINE void sin_loop(int64_t n, char *const *at, const int64_t *step, uint32_
     for (int64_t k = 0; k < m; k++)
       x[k] = *(const float *)(const void *)(at[1] + (i + k) * step[1]);
     for (int64_t k = 0; k < m; k++) {
-      y[k] = sin_of(x[k], quarter);
+      y[k] = angle_of(x[k], form);
       large |= (uint32_t)!(fabsf(x[k]) <= EC_TRIG_LIMIT);
     }
     for (int64_t k = 0; large && k < m; k++)
-      if (!(fabsf(x[k]) <= EC_TRIG_LIMIT)) y[k] = quarter ? cosf(x[k]) : sinf(x[k]);
+      if (!(fabsf(x[k]) <= EC_TRIG_LIMIT))
+        y[k] = form == TANGENT ? tanf(x[k]) : form == COSINE ? cosf(x[k]) : sinf(x[k]);
     for (int64_t k = 0; k < m; k++) *(float *)(void *)(at[0] + (i + k) * step[0]) = y[k];
   }
 }
 
 static void fast_sin_float32(int64_t n, char *const *at, const int64_t *step, ec_params *params) {
   (void)params;
-  sin_loop(n, at, step, 0);
+  sin_loop(n, at, step, SINE);
 }
 
 static void fast_cos_float32(int64_t n, char *const *at, const int64_t *step, ec_params *params) {
   (void)params;
-  sin_loop(n, at, step, 1);
+  sin_loop(n, at, step, COSINE);
+}
+
+static void fast_tan_float32(int64_t n, char *const *at, const int64_t *step, ec_params *params) {
+  (void)params;
+  sin_loop(n, at, step, TANGENT);
+}
+
+/* asin(t) - t for 0 <= t with t^2 = s <= 1/4. */
+EC_INLINE float asin_tail(float t, float s) {
+  float p = EC_FMA(s, 0x1.58d4b8p-5f, 0x1.8cee70p-6f); /* (asin(t) - t) / t^3 */
+  p = EC_FMA(p, s, 0x1.746796p-5f);
+  p = EC_FMA(p, s, 0x1.3302f4p-4f);
+  p = EC_FMA(p, s, 0x1.5555c4p-3f);
+  return p * s * t;
+}
+
+/* The angle whose sine is the root of (1 - a) / 2 is half the one whose cosine is a. */
+typedef struct arc {
+  float t, tail; /* the angle in two parts */
+  bool half;
+} arc;
+
+EC_INLINE arc arc_of(float a) {
+  const bool half = a > 0.5f;
+  const float s = half ? 0.5f * (1.0f - a) : a * a, t = half ? sqrtf(s) : a;
+  return (arc){t, asin_tail(t, s), half};
+}
+
+EC_INLINE float asin_of(float x) {
+  const arc r = arc_of(fabsf(x));
+  const float angle = r.t + r.tail, large = EC_HALF_PI - (2.0f * angle - EC_HALF_PI_LOW);
+  return with_sign(r.half ? large : angle, x);
+}
+
+EC_INLINE float acos_of(float x) {
+  const arc r = arc_of(fabsf(x));
+  const float angle = r.t + r.tail, twice = 2.0f * angle, signed_angle = with_sign(angle, x);
+  const float small = EC_HALF_PI - (signed_angle - EC_HALF_PI_LOW);
+  const float back = 2.0f * EC_HALF_PI - (twice - 2.0f * EC_HALF_PI_LOW);
+  return r.half ? x < 0 ? back : twice : small;
+}
+
+/* atan(t) for 0 <= t <= 1. */
+EC_INLINE float atan_small(float t) {
+  const float s = t * t;
+  float p = EC_FMA(s, 0x1.7fcaa0p-9f, -0x1.0cacbcp-6f); /* (atan(t) - t) / t^3 */
+  p = EC_FMA(p, s, 0x1.626accp-5f);
+  p = EC_FMA(p, s, -0x1.358720p-4f);
+  p = EC_FMA(p, s, 0x1.b4f93cp-4f);
+  p = EC_FMA(p, s, -0x1.230e24p-3f);
+  p = EC_FMA(p, s, 0x1.997966p-3f);
+  p = EC_FMA(p, s, -0x1.5554dep-2f);
+  return EC_FMA(p * s, t, t);
+}
+
+EC_INLINE float atan_of(float x) {
+  const float a = fabsf(x), t = atan_small(a > 1.0f ? 1.0f / a : a);
+  return with_sign(a > 1.0f ? EC_HALF_PI - (t - EC_HALF_PI_LOW) : t, x);
+}
+
+/* The angle of (x, y); both infinite are as one and one, both zero on the axis of x. */
+EC_INLINE float atan2_of(float y, float x) {
+  const float a = fabsf(y), b = fabsf(x), low = a > b ? b : a, high = a > b ? a : b;
+  const float ratio = low / high, even = low == 0 ? 0.0f : 1.0f;
+  const float t = atan_small(low == high ? even : ratio);
+  const float steep = a > b ? EC_HALF_PI - (t - EC_HALF_PI_LOW) : t;
+  const float back = 2.0f * EC_HALF_PI - (steep - 2.0f * EC_HALF_PI_LOW);
+  return with_sign(ec_float_bits(x) >> 31 ? back : steep, y);
+}
+
+/* Beyond it a square overflows, and asinh and acosh are the logarithm of twice their argument. */
+#define EC_ARC_LIMIT 0x1p60f
+
+EC_INLINE float asinh_of(float x) {
+  const float a = fabsf(x), s = a * a, near = a + s / (1.0f + sqrtf(1.0f + s));
+  const float w = log1p_of(a > EC_ARC_LIMIT ? a : near);
+  return with_sign(w + (a > EC_ARC_LIMIT ? EC_LN2 : 0.0f), x);
+}
+
+EC_INLINE float acosh_of(float x) {
+  const float t = x - 1.0f, near = t + sqrtf(EC_FMA(t, t, 2.0f * t));
+  const float above = x < 1.0f ? NAN : near;
+  return log1p_of(x > EC_ARC_LIMIT ? x : above) + (x > EC_ARC_LIMIT ? EC_LN2 : 0.0f);
+}
+
+EC_INLINE float atanh_of(float x) {
+  const float a = fabsf(x);
+  return with_sign(0.5f * log1p_of(2.0f * a / (1.0f - a)), x);
 }
 
 /* fmod(x, y). Below 2^29 the quotient of two floats, rounded to double, does not reach an integer
@@ -293,6 +392,27 @@ static void fast_div_floor_float32(int64_t n, char *const *at, const int64_t *st
   rest_loop(n, at, step, FLOOR_QUOTIENT);
 }
 
+#define EC_NAME fast_asin
+#define EC_EXPR(x) asin_of(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME fast_acos
+#define EC_EXPR(x) acos_of(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME fast_atan
+#define EC_EXPR(x) atan_of(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME fast_asinh
+#define EC_EXPR(x) asinh_of(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME fast_acosh
+#define EC_EXPR(x) acosh_of(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME fast_atanh
+#define EC_EXPR(x) atanh_of(x)
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME fast_atan2
+#define EC_EXPR(x, y) atan2_of(x, y)
+#include "kernels/pointwise/loop2.h"
 #define EC_NAME fast_exp
 #define EC_EXPR(x) exp_of(x)
 #include "kernels/pointwise/loop1.h"

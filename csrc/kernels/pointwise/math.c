@@ -52,16 +52,16 @@ ec_status ec_op_log_out(ec_call *c) { return fast(c, log_loops, EC_FAST_LOG); }
 ec_status ec_op_sqrt_out(ec_call *c) { return fast(c, sqrt_loops, EC_FAST_SQRT); }
 ec_status ec_op_sin_out(ec_call *c) { return fast(c, sin_loops, EC_FAST_SIN); }
 ec_status ec_op_cos_out(ec_call *c) { return fast(c, cos_loops, EC_FAST_COS); }
-ec_status ec_op_tan_out(ec_call *c) { return unary(c, tan_loops); }
-ec_status ec_op_asin_out(ec_call *c) { return unary(c, asin_loops); }
-ec_status ec_op_acos_out(ec_call *c) { return unary(c, acos_loops); }
-ec_status ec_op_atan_out(ec_call *c) { return unary(c, atan_loops); }
+ec_status ec_op_tan_out(ec_call *c) { return fast(c, tan_loops, EC_FAST_TAN); }
+ec_status ec_op_asin_out(ec_call *c) { return fast(c, asin_loops, EC_FAST_ASIN); }
+ec_status ec_op_acos_out(ec_call *c) { return fast(c, acos_loops, EC_FAST_ACOS); }
+ec_status ec_op_atan_out(ec_call *c) { return fast(c, atan_loops, EC_FAST_ATAN); }
 ec_status ec_op_sinh_out(ec_call *c) { return fast(c, sinh_loops, EC_FAST_SINH); }
 ec_status ec_op_cosh_out(ec_call *c) { return fast(c, cosh_loops, EC_FAST_COSH); }
 ec_status ec_op_tanh_out(ec_call *c) { return fast(c, tanh_loops, EC_FAST_TANH); }
-ec_status ec_op_asinh_out(ec_call *c) { return unary(c, asinh_loops); }
-ec_status ec_op_acosh_out(ec_call *c) { return unary(c, acosh_loops); }
-ec_status ec_op_atanh_out(ec_call *c) { return unary(c, atanh_loops); }
+ec_status ec_op_asinh_out(ec_call *c) { return fast(c, asinh_loops, EC_FAST_ASINH); }
+ec_status ec_op_acosh_out(ec_call *c) { return fast(c, acosh_loops, EC_FAST_ACOSH); }
+ec_status ec_op_atanh_out(ec_call *c) { return fast(c, atanh_loops, EC_FAST_ATANH); }
 ec_status ec_op_rsqrt_out(ec_call *c) { return fast(c, rsqrt_loops, EC_FAST_RSQRT); }
 ec_status ec_op_reciprocal_out(ec_call *c) { return unary(c, reciprocal_loops); }
 ec_status ec_op_sigmoid_out(ec_call *c) { return fast(c, sigmoid_loops, EC_FAST_SIGMOID); }
@@ -83,7 +83,7 @@ ec_status ec_op_copysign_scalar_out(ec_call *c) {
 }
 
 ec_status ec_op_atan2_out(ec_call *c) {
-  return ec_binary(c, 2, atan2_loops, EC_POINT_TO_FLOAT, NULL);
+  return ec_binary_fast(c, 2, atan2_loops, EC_FAST_ATAN2, EC_POINT_TO_FLOAT);
 }
 
 ec_status ec_op_logit_out(ec_call *c) {
