@@ -16,9 +16,10 @@ static const type_row types[] = {
     {"ScalarType", EC_ARG_INT}, {"MemoryFormat", EC_ARG_INT}, {"Layout", EC_ARG_INT},
     {"float", EC_ARG_DOUBLE},  {"bool", EC_ARG_BOOL},        {"str", EC_ARG_STRING},
     {"Scalar", EC_ARG_SCALAR},  {"Generator", EC_ARG_INT}, /* always None */
+    {"SymBool", EC_ARG_BOOL},
 };
 static const char type_names[] =
-    "Tensor, int, SymInt, float, bool, str, Scalar, ScalarType, MemoryFormat, Layout, "
+    "Tensor, int, SymInt, float, bool, SymBool, str, Scalar, ScalarType, MemoryFormat, Layout, "
     "Generator";
 
 typedef struct parser {

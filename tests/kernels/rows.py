@@ -38,13 +38,16 @@ ROUNDED_ONCE = ("floor_divide.out", "div.out_mode", "logit.out", "prod.out", "pr
                 "unfold_backward.out")  # fmt: skip
 # Sums of products, or several steps: units in the last place of the largest result.
 ULPS = 60
-IN_PLACE = ("aten::copy_", "aten::index_put_")
+IN_PLACE = ("aten::copy_", "aten::index_put_", "aten::resize_")
 LISTS = ("aten::split_copy.Tensor_out", "aten::split_with_sizes_copy.out",
          "aten::unbind_copy.int_out")  # fmt: skip
-UNFILLED = ("aten::empty.out", "dim_order_ops::_empty_dim_order.out")
+UNFILLED = ("aten::empty.out", "aten::empty_permuted.out", "aten::empty_strided.out",
+            "aten::new_empty_strided.out", "dim_order_ops::_empty_dim_order.out")
 ROW = "executorch_prim::et_copy_index.tensor"
 CREATED = ("full.out", "zeros.out", "ones.out", "full_like.out", "fill.Scalar_out",
-           "fill.Tensor_out", "scalar_tensor.out", "arange.out", "arange.start_out")  # fmt: skip
+           "fill.Tensor_out", "scalar_tensor.out", "arange.out", "arange.start_out",
+           "empty_permuted.out", "empty_strided.out", "new_empty_strided.out",
+           "tril_indices.out", "triu_indices.out")  # fmt: skip
 
 RANDOM_OUTS = ("rand.out", "randn.out", "rand_like.out", "randn_like.out", "randint.out",
                "randint.low_out", "randint_like.out", "randint_like.low_dtype_out",
@@ -59,6 +62,12 @@ PYTHON: dict[str, Callable[..., Any]] = {
     "sym_max": lambda a, b: max(float(a), float(b)) if float in (type(a), type(b)) else max(a, b),
     "sym_min": lambda a, b: min(float(a), float(b)) if float in (type(a), type(b)) else min(a, b),
 }  # fmt: skip
+
+QUERIES: dict[str, Callable[..., Any]] = {
+    "sym_stride.int": torch.ops.aten.sym_stride.int,
+    "sym_storage_offset": torch.ops.aten.sym_storage_offset,
+    "sym_is_contiguous": torch.ops.aten.sym_is_contiguous,
+}
 
 
 @functools.cache
@@ -165,6 +174,8 @@ def in_float32(name: str, args: list) -> list[np.ndarray]:
 def computed(name: str, args: list, dtype: str) -> list[Any]:
     """What the operator should give for the arguments."""
     short = name.split("::")[1]
+    if short in QUERIES:
+        return [QUERIES[short](to_torch(args[0]), *args[1:])]
     if name.startswith("aten::sym_"):
         return [args[0].size if short == "sym_numel" else args[0].shape[args[1]]]
     if short == "_local_scalar_dense":
@@ -178,10 +189,12 @@ def computed(name: str, args: list, dtype: str) -> list[Any]:
         return [args[1]]
     if name.startswith("executorch_prim::"):
         return [number(name, args)]
-    if name in UNFILLED:
+    if name in UNFILLED and short not in CREATED:
         return [np.zeros(args[0], np_dtype(dtype))]
     if name in ("aten::copy_", "aten::copy.out"):
         return eager("aten::copy.out", args)
+    if name == "aten::resize_":
+        return eager("aten::resize.out", args)
     if short in (*CREATED, *RANDOM_OUTS):
         return created(name, args, dtype)
     if name.startswith(("dim_order_ops::", "et_copy::")) or short == "_to_copy.out":

@@ -83,6 +83,53 @@ def arange_start(rng: np.random.Generator, dtype: str) -> Iterator[list]:
             yield list(bounds)
 
 
+def empty_permuted(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for size, order in (([], []), ([0], [0]), ([3, 5], [1, 0]), ([2, 3, 4], [1, 2, 0])):
+        yield [size, order]
+    yield from ([[2, 3], [0]], [[2, 3], [0, 0]], [[2, 3], [0, 2]], [[2, 3], [-1, 0]])
+
+
+def empty_strided(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for size, strides in (([], []), ([0, 2], [2, 1]), ([3, 5], [1, 3]), ([2, 3, 4], [12, 4, 1])):
+        yield [size, strides]
+    yield from ([[2, 3], [1]], [[2, 3], [-1, 1]])
+
+
+def new_empty_strided(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for args in empty_strided(rng, dtype):
+        yield [array(rng, (4,), dtype), *args]
+
+
+def resize(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    """Never larger: eager leaves open what is behind."""
+    for shape, order in LAYOUTS:
+        for last in (None, 0):
+            yield [array(rng, shape, dtype, order), list(shape), last]
+    for order in (None, (2, 0, 1)):
+        for size in ([24], [4, 5], [2, 3, 3], [], [0, 7], [1, 2, 3, 4]):
+            yield [array(rng, (2, 3, 4), dtype, order), size, None]
+    for shape in ((1, 4, 3, 2), (2, 3, 2, 2)):
+        yield [array(rng, shape, dtype), [1, 2, 3, 4], 2]
+        yield [array(rng, shape, dtype, (0, 2, 3, 1)), [1, 2, 3, 4], 2]
+    yield [array(rng, (5, 4, 3), dtype), [1, 2, 3, 4, 2], 3]
+    yield from ([array(rng, (3,), dtype), [3], 2], [array(rng, (3,), dtype), [3], 1])
+
+
+def resize_in_place(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    """Tensors of one size, with another memory format."""
+    for shape, order in LAYOUTS:
+        for last in (None, 0):
+            yield [array(rng, shape, dtype, order), list(shape), last]
+    yield [array(rng, (2, 3, 4, 5), dtype), [2, 3, 4, 5], 2]
+
+
+def triangles(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for rows, cols in ((3, 4), (4, 3), (1, 1), (0, 3), (3, 0), (40, 30)):
+        for offset in (0, 1, -1, 2, -2, 5, -5, 100, -100):
+            yield [rows, cols, offset]
+    yield from ([2, 3, 2**62], [2, 3, -(2**62)], [-1, 2, 0], [2, -1, 0])
+
+
 COPIES: dict[str, Samples] = {
     "aten::clone.out": copies(None),
     "aten::alias_copy.out": copies(),
@@ -103,10 +150,20 @@ CREATED: dict[str, Samples] = {
     "aten::ones.out": shapes(),
     "aten::empty.out": shapes(None),
     "dim_order_ops::_empty_dim_order.out": shapes(None),
+    "aten::empty_permuted.out": empty_permuted,
+    "aten::empty_strided.out": empty_strided,
+    "aten::new_empty_strided.out": new_empty_strided,
+    "aten::tril_indices.out": triangles,
+    "aten::triu_indices.out": triangles,
     "aten::full_like.out": full_like,
     "aten::fill.Scalar_out": fill_scalar,
     "aten::fill.Tensor_out": fill_tensor,
     "aten::scalar_tensor.out": scalar_tensor,
     "aten::arange.out": arange,
     "aten::arange.start_out": arange_start,
+}
+
+RESIZED: dict[str, Samples] = {
+    "aten::resize.out": resize,
+    "aten::resize_": resize_in_place,
 }

@@ -39,6 +39,24 @@ def sizes(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         yield [array(rng, (2, 0, 3, 4), dtype, (0, 2, 3, 1)), dim]
 
 
+def strides(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for dim in (-5, *range(-4, 5)):
+        for order in (None, (0, 2, 3, 1), (3, 1, 0, 2)):
+            yield [array(rng, (2, 5, 3, 4), dtype, order), dim]
+    yield [array(rng, (), dtype), 0]
+
+
+def formats(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for format in range(4):
+        for order in (None, (0, 2, 3, 1), (0, 1, 3, 2)):
+            yield [array(rng, (2, 5, 3, 4), dtype, order), format]
+            yield [array(rng, (1, 5, 1, 1), dtype, order), format]
+        for order in (None, (0, 2, 3, 4, 1)):
+            yield [array(rng, (2, 5, 3, 4, 2), dtype, order), format]
+        for shape in ((), (3,), (2, 0), (2, 0, 3, 4), (1, 1, 1, 1)):
+            yield [array(rng, shape, dtype), format]
+
+
 def tensors(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for shape in ((), (1,), (2, 0), (3, 4)):
         yield [array(rng, shape, dtype)]
@@ -78,5 +96,8 @@ PRIM: dict[str, Samples] = {
     "executorch_prim::et_copy_index.tensor": rows,
     "aten::sym_size.int": sizes,
     "aten::sym_numel": tensors,
+    "aten::sym_stride.int": strides,
+    "aten::sym_storage_offset": tensors,
+    "aten::sym_is_contiguous": formats,
     "aten::_local_scalar_dense": one_element,
 }  # fmt: skip

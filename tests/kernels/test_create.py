@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from eager import ALL, REALB, WIDE_UNSIGNED, compare, to_numpy, to_torch
+from eager import ALL, REALB, WIDE_UNSIGNED, array, compare, to_numpy, to_torch
 from op_harness import OpError, Out, run
+from rows import UNFILLED
 from samples_copy import CREATED
 
-EMPTY = ("aten::empty.out", "dim_order_ops::_empty_dim_order.out")
+INDICES = ("aten::tril_indices.out", "aten::triu_indices.out")
 
 
 def expected(name: str, args: list, dtype: str) -> np.ndarray | None:
@@ -26,7 +27,7 @@ def expected(name: str, args: list, dtype: str) -> np.ndarray | None:
 
 
 @pytest.mark.parametrize("dtype", ALL)
-@pytest.mark.parametrize("name", [n for n in CREATED if n not in EMPTY])
+@pytest.mark.parametrize("name", [n for n in CREATED if n not in UNFILLED])
 def test_samples(name: str, dtype: str, rng: np.random.Generator) -> None:
     for args in CREATED[name](rng, dtype):
         if "arange" in name and dtype not in REALB:
@@ -37,14 +38,69 @@ def test_samples(name: str, dtype: str, rng: np.random.Generator) -> None:
             compare(found, want, "arange" not in name, (name, args))
         elif dtype not in WIDE_UNSIGNED:
             with pytest.raises(OpError):
-                run(name, [*args, Out((int(abs(args[-1])) + 1,), dtype)])
+                out = (2, 9) if name in INDICES else (int(abs(args[-1])) + 1,)
+                run(name, [*args, Out(out, dtype)])
 
 
-@pytest.mark.parametrize("name", EMPTY)
+@pytest.mark.parametrize("name", UNFILLED)
 def test_empty_only_sizes(name: str, rng: np.random.Generator) -> None:
-    for size, tail in CREATED[name](rng, "float32"):
+    for args in CREATED[name](rng, "float32"):
+        size = args[-2]
+        refused = name.startswith("aten::") and expected(name, args, "float32") is None
         bound = tuple(n + 1 for n in size)
-        assert run(name, [size, tail, Out(bound)])[0].shape == tuple(size)
+        if refused:
+            with pytest.raises(OpError, match="'(physical_layout|stride)'"):
+                run(name, [*args, Out(bound)])
+        else:
+            assert run(name, [*args, Out(bound)])[0].shape == tuple(size)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("name", INDICES)
+def test_indices_of_any_layout(name: str, order: tuple, rng: np.random.Generator) -> None:
+    for args in CREATED[name](rng, "int64"):
+        want = expected(name, args, "int64")
+        if want is not None:
+            out = Out(want.shape, "int64", order)
+            compare(run(name, [*args, out])[0], want, True, args)
+
+
+def test_indices_that_are_too_many() -> None:
+    for name in INDICES:
+        for size in ([2**40, 2**40, 0], [2**62, 1, 0], [0, 2**63 - 1, -(2**63)]):
+            with pytest.raises(OpError, match="is too large"):
+                run(name, [*size, Out((2, 4), "int64")])
+        with pytest.raises(OpError, match="upper bound"):
+            run(name, [2**20, 2**20, 0, Out((2, 4), "int64")])
+
+
+def test_resize_larger(rng: np.random.Generator) -> None:
+    """What fits stays, in memory order; behind it are zeros (eager leaves that open)."""
+    a = array(rng, (3, 5), "int32", (1, 0))
+    want = np.zeros(24, "int32")
+    want[:15] = a.T.ravel()
+    found = run("aten::resize.out", [a, [4, 6], None, Out((4, 6), "int32")])[0]
+    compare(found, want.reshape(4, 6), True, "resize")
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)])
+def test_resize_in_place(order: tuple, rng: np.random.Generator) -> None:
+    """The tensor's own dim order stays; its elements are those of eager."""
+    for size in ([2, 3, 4], [1, 3, 3], [4, 3, 2], [0, 3, 4]):
+        a = array(rng, (2, 3, 4), "float32", order)
+        self = Out(a.shape, "float32", order, initial=a)
+        want = to_numpy(torch.ops.aten.resize(torch.from_numpy(a), size))
+        compare(run("aten::resize_", [self, size, None, None])[0], want, True, size)
+    with pytest.raises(OpError, match="upper bound"):
+        run("aten::resize_", [Out((2, 3), initial=np.ones((2, 3))), [3, 3], None, None])
+    with pytest.raises(OpError, match="another rank"):
+        run("aten::resize_", [Out((2, 3), initial=np.ones((2, 3))), [6], None, None])
+
+
+def test_resize_refusals(rng: np.random.Generator) -> None:
+    for size, last in (([3], 2), ([3], 1), ([-1], None), ([3, 1], 3), ([2**62, 4], 0)):
+        with pytest.raises(OpError, match="'(size|memory_format)'"):
+            run("aten::resize.out", [np.ones(3), size, last, Out((3,) * len(size), "float64")])
 
 
 @pytest.mark.parametrize(("value", "dtype"), [

@@ -23,6 +23,7 @@ from executorch_c import Runtime, operators
 NATURAL = {"aten::bitwise_": "int64", "aten::__": "int64", "aten::bincount": "int64",
            "aten::logical_": "bool", "aten::repeat_inter": "int64",
            "aten::_fft_c": "complex64", "aten::gcd": "int64", "aten::lcm": "int64",
+           "aten::tril_ind": "int64", "aten::triu_ind": "int64",
            "aten::_conj_copy": "complex64", "aten::view_as_real": "complex64",
            "quantized_decomposed::deq": "int8", "quantized_decomposed::add": "uint8"}  # fmt: skip
 SWEPT = ("float32", "bfloat16", "float16", "int64", "bool", "complex64")
@@ -64,6 +65,9 @@ ELSEWHERE = {
     "aten::select_scatter.out": "decomposed: where",
     "aten::squeeze_copy.dim_out": "becomes squeeze_copy.dims_out",
     "aten::stack.out": "becomes cat",
+    "aten::resize_": "becomes as_strided_copy, or clone of the same sizes",
+    **{f"aten::{n}": "a method that returns only a number cannot be planned"
+       for n in ("sym_is_contiguous", "sym_storage_offset", "sym_stride.int")},
     "aten::sym_numel": "a method that returns only a number cannot be planned",
     "aten::sym_size.int": "sizes of static inputs are folded",
     "aten::t_copy.out": "becomes permute_copy, or alias_copy of fewer dimensions",

@@ -215,3 +215,19 @@ def test_reductions_to_places_that_do_not_exist(name: str) -> None:
         self, source = np.ones(3, np.float32), np.ones(2, np.float32)
         with pytest.raises(OpError, match=f"index {index} is out of range for dimension 0 of size"):
             run(f"aten::{name}", [self, 0, np.array([0, index]), source, "prod", True, Out((3,))])
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "bool", "float32", "complex64"])
+def test_empty_indices_have_any_dtype(dtype: str) -> None:
+    """As in eager, of gather and scatter; with elements they must be int32 or int64."""
+    a = np.ones((4, 3), np.float32)
+    for count in (0, 2):
+        index = np.zeros((count, 3), dtype)
+        for name, tail in (("gather", [False]), ("scatter_add", [a]), ("scatter.value", [2.0])):
+            full = f"aten::{name}_out" if "." in name else f"aten::{name}.out"
+            out = Out((count, 3) if name == "gather" else a.shape)
+            if count:
+                with pytest.raises(OpError, match=f"'index': dtype {dtype}"):
+                    run(full, [a, 0, index, *tail, out])
+            else:
+                check(full, [a, 0, index, *tail])

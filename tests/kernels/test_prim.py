@@ -8,7 +8,8 @@ import operator
 
 import numpy as np
 import pytest
-from eager import ALL, COMPLEX, array, compare
+import torch
+from eager import ALL, COMPLEX, array, compare, to_torch
 from op_harness import OpError, Out, Ret, _Call, library, run
 from rows import PYTHON
 from samples_prim import PRIM
@@ -66,6 +67,15 @@ def test_numbers_of_tensors(dtype: str, rng: np.random.Generator) -> None:
         assert run("aten::sym_size.int", [a, dim, Ret("int")]) == [a.shape[dim]]
     for (a,) in PRIM["aten::sym_numel"](rng, dtype):
         assert run("aten::sym_numel", [a, Ret("int")]) == [a.size]
+    for (a,) in PRIM["aten::sym_storage_offset"](rng, dtype):
+        assert run("aten::sym_storage_offset", [a, Ret("int")]) == [0]
+    for a, dim in PRIM["aten::sym_stride.int"](rng, dtype):
+        if -a.ndim <= dim < a.ndim:
+            want = to_torch(a).stride(dim)
+            assert run("aten::sym_stride.int", [a, dim, Ret("int")]) == [want]
+    for a, last in PRIM["aten::sym_is_contiguous"](rng, dtype):
+        want = torch.ops.aten.sym_is_contiguous(to_torch(a), last)
+        assert run("aten::sym_is_contiguous", [a, last, Ret("bool")]) == [want], (a.shape, last)
     for (a,) in PRIM["aten::_local_scalar_dense"](rng, dtype):
         if dtype in COMPLEX:
             with pytest.raises(OpError, match="'self': dtype complex"):
@@ -80,8 +90,9 @@ def test_numbers_of_tensors(dtype: str, rng: np.random.Generator) -> None:
     ([np.ones((2, 3)), 2], "dim 2 is out of range"), ([np.ones(()), 0], "'self': has no dim"),
 ])  # fmt: skip
 def test_sizes_that_are_not_there(args: list, message: str) -> None:
-    with pytest.raises(OpError, match=message):
-        run("aten::sym_size.int", [*args, Ret("int")])
+    for name in ("aten::sym_size.int", "aten::sym_stride.int"):
+        with pytest.raises(OpError, match=message):
+            run(name, [*args, Ret("int")])
 
 
 def test_a_number_needs_one_element() -> None:

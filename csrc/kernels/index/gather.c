@@ -74,7 +74,8 @@ static ec_status run(ec_call *c, const walk *w) {
   return EC_OK;
 }
 
-static ec_status check_index(ec_call *c) {
+static ec_status check_index(ec_call *c, bool empty_too) {
+  if (!empty_too && ec_arg_tensor(c, 2)->numel == 0) return EC_OK; /* of any dtype, as in eager */
   return ec_call_check_dtype(c, 2, EC_BIT(EC_INT64) | EC_BIT(EC_INT32));
 }
 
@@ -82,7 +83,7 @@ ec_status ec_op_gather_out(ec_call *c) {
   const ec_tensor *self = ec_arg_tensor(c, 0), *index = ec_arg_tensor(c, 2);
   ec_tensor *out = ec_arg_tensor(c, 4);
   walk w = {.indexed = at_least_1d(self), .index = at_least_1d(index)};
-  EC_TRY(check_index(c));
+  EC_TRY(check_index(c, false));
   EC_TRY(ec_call_wrap_dim(c, ec_arg_int(c, 1), self->rank, &w.dim));
   EC_TRY(ec_call_check_dtype(c, 4, EC_BIT(self->dtype)));
   if (index->numel) EC_TRY(check_fits(c, 2, &w.index, &w.indexed, w.dim));
@@ -162,7 +163,7 @@ static ec_status scatter(ec_call *c, scattering s) {
   const ec_tensor *self = ec_arg_tensor(c, 0), *index = ec_arg_tensor(c, 2);
   ec_tensor source = {0};
   walk w = {.indexed = at_least_1d(self), .index = at_least_1d(index)};
-  EC_TRY(check_index(c));
+  EC_TRY(check_index(c, false));
   EC_TRY(ec_call_wrap_dim(c, ec_arg_int(c, 1), self->rank, &w.dim));
   EC_TRY(ec_call_check_dtype(c, s.out, EC_BIT(self->dtype)));
   if (s.src) {
@@ -233,7 +234,7 @@ ec_status ec_op_index_reduce_out(ec_call *c) {
   scattering s = {.out = 6, .src = ec_arg_tensor(c, 3), .without_self = !ec_arg_bool(c, 5)};
   ec_tensor source = at_least_1d(s.src);
   walk w = {.indexed = at_least_1d(self), .index = source};
-  EC_TRY(check_index(c));
+  EC_TRY(check_index(c, true));
   EC_TRY(ec_call_check_dtype(c, 0, EC_SET_REAL)); /* eager takes others only here and there */
   EC_TRY(read_reduction(c, 4, REDUCE_INDEX, REDUCTIONS, &s));
   EC_TRY(ec_call_wrap_dim(c, ec_arg_int(c, 1), self->rank, &w.dim));

@@ -15,6 +15,40 @@ ec_status ec_op_sym_size_int(ec_call *c) {
   return ec_call_return(c, (ec_scalar){EC_KIND_INT, {.i = self->sizes[dim]}});
 }
 
+/* Of the layout that the dim order gives. */
+ec_status ec_op_sym_stride_int(ec_call *c) {
+  const ec_tensor *self = ec_arg_tensor(c, 0);
+  size_t dim;
+  EC_TRY(ec_call_wrap_dim(c, ec_arg_int(c, 1), self->rank, &dim));
+  if (dim >= self->rank) return ec_call_fail(c, 0, "has no dimensions");
+  return ec_call_return(c, (ec_scalar){EC_KIND_INT, {.i = self->strides[dim]}});
+}
+
+/* A tensor of a program starts where its data does. */
+ec_status ec_op_sym_storage_offset(ec_call *c) {
+  return ec_call_return(c, (ec_scalar){EC_KIND_INT, {.i = 0}});
+}
+
+/* Whether strides are those of a memory format (dimensions of one element may have any). */
+ec_status ec_op_sym_is_contiguous(ec_call *c) {
+  const ec_tensor *self = ec_arg_tensor(c, 0);
+  const int64_t format = ec_arg_int(c, 1);
+  const bool channels_last = format == 2 || format == 3; /* of 4 and 5 dimensions; 1: preserve */
+  bool fits = !channels_last || self->rank == (size_t)format + 2;
+  int64_t stride = 1;
+  if (format < 0 || format > 3)
+    return ec_call_fail(c, 1, "there is no memory format %" PRId64, format);
+  for (size_t i = 0; fits && i < self->rank; i++) {
+    size_t d = self->rank - 1 - i;
+    if (channels_last && d) d = i == 0 ? 1 : d + 1;
+    if (self->sizes[d] == 1) continue;
+    fits = self->strides[d] == stride;
+    stride *= self->sizes[d];
+  }
+  if (!channels_last && self->numel == 0) fits = true;
+  return ec_call_return(c, (ec_scalar){EC_KIND_BOOL, {.b = fits}});
+}
+
 ec_status ec_op_sym_numel(ec_call *c) {
   return ec_call_return(c, (ec_scalar){EC_KIND_INT, {.i = ec_arg_tensor(c, 0)->numel}});
 }
