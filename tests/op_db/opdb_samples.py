@@ -19,7 +19,7 @@ from torch.utils import _pytree as pytree
 
 # Dtype -> how many samples of it the report takes of each function when nothing else is asked for.
 DTYPES = {
-    "float32": 4, "int64": 2, "bfloat16": 2, "bool": 1, "complex64": 1, "float16": 1, "float64": 1,
+    "float32": 4, "int64": 1, "bfloat16": 1, "bool": 1, "complex64": 1, "float16": 1, "float64": 1,
     "int32": 1, "uint8": 1, "int8": 1, "int16": 1,
 }  # fmt: skip
 # What they give is not defined: only shape and dtype can be compared.
