@@ -26,7 +26,7 @@ NATURAL = {"aten::bitwise_": "int64", "aten::__": "int64", "aten::bincount": "in
            "aten::tril_ind": "int64", "aten::triu_ind": "int64",
            "aten::_conj_copy": "complex64", "aten::view_as_real": "complex64",
            "quantized_decomposed::deq": "int8", "quantized_decomposed::add": "uint8"}  # fmt: skip
-SWEPT = ("float32", "bfloat16", "float16", "int64", "bool", "complex64")
+SWEPT = ("float32", "bfloat16", "int64", "bool", "complex64")
 # Rows that the flow does not emit for their own functional form, and why.
 ELSEWHERE = {
     "aten::_local_scalar_dense": "a method that returns only a number cannot be planned",

@@ -187,6 +187,9 @@ def fitting_outs(rng: np.random.Generator, name: str, args: list) -> list[Out]:
     return [odd_out(rng) if rng.random() < 0.1 else o for o in outs]
 
 
+OTHERS = ("float32", "int64", "bool", "complex64")
+
+
 @pytest.mark.filterwarnings("ignore")  # eager's own
 @pytest.mark.parametrize("name", sorted(SAMPLES.keys() & schemas().keys()))
 def test_overlapping_samples(name: str, rng: np.random.Generator) -> None:
@@ -196,7 +199,7 @@ def test_overlapping_samples(name: str, rng: np.random.Generator) -> None:
         pytest.skip("eager does not know the operator, so it cannot say what the outputs are")
     list_out = "(a!)[]" in schemas()[name]
     accepted = 0
-    for dtype in ("float32", "uint8", "int8") if quantized else ("float32", "int64", "bool"):
+    for dtype in ("float32", "uint8", "int8") if quantized else OTHERS:
         candidates = list(SAMPLES[name](rng, dtype))
         for at in rng.permutation(len(candidates))[:12]:
             args = candidates[at]

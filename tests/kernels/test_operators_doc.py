@@ -1,0 +1,12 @@
+"""OPERATORS.md is what the table of operators says."""
+
+from __future__ import annotations
+
+import operators_doc
+import pytest
+
+
+def test_is_fresh() -> None:
+    pytest.importorskip("executorch.runtime")
+    wanted = operators_doc.text()
+    assert operators_doc.PATH.read_text() == wanted, "python tests/kernels/operators_doc.py"
