@@ -36,7 +36,7 @@ def pairs(least: float = 0.0, degrees: bool = False) -> Samples:
              second: bool) -> np.ndarray:  # fmt: skip
         a = array(rng, shape, dtype, order)
         if degrees and second:
-            return laid_out(rng.integers(-1, 6, shape), a)
+            return laid_out(rng.integers(0 if dtype[0] == "u" else -1, 6, shape), a)
         if dtype not in FLOATING or degrees:
             return a
         return laid_out(np.abs(a.astype("float64")) + (0 if second else least), a)
