@@ -153,6 +153,30 @@ static uint32_t host_program_run(ec_host_call *call, ec_host_program *nested, ec
   return (uint32_t)(status == EC_OK ? EC_OK : ec_fail_in(call->err, status, "nested program"));
 }
 
+/* ---- threads and tracing ----------------------------------------------------------------- */
+
+static void *host_threadpool(ec_host_call *call) {
+  (void)call;
+  return NULL;
+}
+
+static uint32_t host_trace_wants(ec_host_call *call) {
+  (void)call;
+  return 0;
+}
+
+static void host_trace_node(ec_host_call *call, const ec_backend_node *node) {
+  (void)call;
+  (void)node;
+}
+
+static void host_trace_value(ec_host_call *call, uint32_t debug_handle,
+                             const ec_backend_tensor *value) {
+  (void)call;
+  (void)debug_handle;
+  (void)value;
+}
+
 const ec_host ec_host_table = {
     .abi_version = EC_BACKEND_ABI_VERSION,
     .struct_size = sizeof(ec_host),
@@ -166,4 +190,8 @@ const ec_host ec_host_table = {
     .program_open = host_program_open,
     .program_run = host_program_run,
     .program_close = host_program_close,
+    .threadpool = host_threadpool,
+    .trace_wants = host_trace_wants,
+    .trace_node = host_trace_node,
+    .trace_value = host_trace_value,
 };

@@ -283,6 +283,7 @@ static ec_status load_delegate(ec_method *m, ec_fb_table table, ec_delegate *d, 
   d->init.method = m->name;
   d->init.payload = payload.data;
   d->init.payload_size = payload.size;
+  d->init.program = m->program;
   ec_host_call call = {err, &m->scratch, m->program, m->depth};
   ec_status status =
       (ec_status)d->backend->init(d->backend, &ec_host_table, &call, &d->init, &d->handle);

@@ -81,6 +81,18 @@ typedef struct ec_backend_spec {
   size_t size;
 } ec_backend_spec;
 
+/* An option: of one method, given when it is loaded, or of the process. */
+typedef struct ec_backend_option {
+  const char *key;
+  uint32_t kind; /* EC_BACKEND_BOOL, _INT, _DOUBLE or _STRING */
+  union {
+    bool b;
+    int64_t i;
+    double d;
+    const char *string;
+  } as;
+} ec_backend_option;
+
 /* What a delegate is made from. All of it lives until destroy. */
 typedef struct ec_backend_init {
   const char *method;  /* name of the method that is being loaded */
@@ -88,7 +100,20 @@ typedef struct ec_backend_init {
   size_t payload_size;
   const ec_backend_spec *specs;
   size_t spec_count;
+  const ec_backend_option *options; /* of this method; refuse unknown keys */
+  size_t option_count;
+  const void *program; /* says which delegates are of one program; never read through it */
 } ec_backend_init;
+
+/* What a trace of a call asks for: bits of ec_host.trace_wants. */
+enum { EC_BACKEND_TRACE_TIMES = 1, EC_BACKEND_TRACE_VALUES = 2 };
+
+/* A node inside a delegate that has run. */
+typedef struct ec_backend_node {
+  uint32_t debug_handle;   /* as the exporter wrote it; UINT32_MAX: none */
+  const char *name;        /* "Convolution (NHWC, F32) IGEMM" */
+  uint64_t nanoseconds;    /* that it took */
+} ec_backend_node;
 
 typedef struct ec_host_call ec_host_call;       /* one call of init or execute */
 typedef struct ec_host_program ec_host_program; /* a program inside a payload */
@@ -127,6 +152,16 @@ typedef struct ec_host {
   uint32_t (*program_run)(ec_host_call *call, ec_host_program *program, ec_backend_arg *args,
                           size_t count);
   void (*program_close)(ec_host_program *program);
+
+  /* The method's pthreadpool_t, of the pthreadpool that executorch_c was built with; NULL: work on
+   * the calling thread. Lives until destroy. */
+  void *(*threadpool)(ec_host_call *call);
+
+  /* Tracing. What the present call is asked to report (0 as a rule); then, in order of execution,
+   * a node that has run, and a value that the node of this debug handle has computed (copied). */
+  uint32_t (*trace_wants)(ec_host_call *call);
+  void (*trace_node)(ec_host_call *call, const ec_backend_node *node);
+  void (*trace_value)(ec_host_call *call, uint32_t debug_handle, const ec_backend_tensor *value);
 } ec_host;
 
 typedef struct ec_backend ec_backend;
@@ -151,6 +186,21 @@ struct ec_backend {
 
   /* Frees a delegate; NULL where there is nothing to free. */
   void (*destroy)(const ec_backend *self, const ec_host *host, void *handle);
+
+  /* Members from here on are optional (NULL), and absent where struct_size says so. */
+
+  /* Options of the process. NOT_FOUND without a sentence for an unknown key; get is given the key
+   * and fills in kind and value, whose string lives until the option is set again. */
+  uint32_t (*set_option)(const ec_backend *self, const ec_host *host, ec_host_call *call,
+                         const ec_backend_option *option);
+  uint32_t (*get_option)(const ec_backend *self, const ec_host *host, ec_host_call *call,
+                         ec_backend_option *option);
+  /* Keys of such options, NULL-terminated. */
+  const char *const *option_keys;
+
+  /* Figures of a delegate: calls add(user, name, value) for each ("packed_bytes", ...). */
+  void (*report)(const ec_backend *self, void *handle,
+                 void (*add)(void *user, const char *name, int64_t value), void *user);
 };
 
 #endif
