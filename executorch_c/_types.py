@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, BinaryIO, Literal, Protocol, TypeAlias, TypedDict
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 Array: TypeAlias = "NDArray[np.generic]"
 Output: TypeAlias = "Array | bool | int | float | str | list[Output] | None"
 Out: TypeAlias = "Array | Sequence[Array | None] | None"
+OptionValue: TypeAlias = "bool | int | float | str"
+BackendOptions: TypeAlias = "Mapping[str, Mapping[str, OptionValue]]"
 TracedValue: TypeAlias = "TensorInfo | bool | int | float | str | None"
 
 
@@ -54,6 +56,13 @@ class MemoryUse(TypedDict):
     native: int
     scratch: int
     heap: int
+
+
+class DelegateReport(TypedDict):
+    """What Method.backend_report() gives for each delegate."""
+
+    backend: str
+    figures: dict[str, int]
 
 
 class ValueInfo(TypedDict, total=False):

@@ -1,12 +1,17 @@
 /* BackendWithCompilerDemo: runs the programs of the export tutorial that are lowered with the
  * export side's demo compiler. Arguments are the program's inputs, then one output, all float32.
- * Like the reference's, its sine is x - x^3/6: the two first terms of the Taylor series. */
+ * Like the reference's, its sine is x - x^3/6: the two first terms of the Taylor series; the option
+ * "sine_terms", of the process or of one method, asks for more. */
+#include <stdatomic.h>
 #include <string.h>
 
 #include "demo.h"
 #include "payload.h"
 
-enum { FLOAT32 = 6, MAX_RANK = 16, MAX_VALUE = 4 };
+enum { FLOAT32 = 6, MAX_RANK = 16, MAX_VALUE = 4, MAX_TERMS = 16 };
+
+static const char sine_terms[] = "sine_terms";
+static _Atomic int64_t default_terms = 2;
 
 /* A float32 array: an argument, or the result of an operator. */
 typedef struct view {
@@ -20,6 +25,7 @@ typedef struct run {
   const ec_host *host;
   ec_host_call *call;
   const ec_backend_arg *args;
+  int64_t sine_terms;
 } run;
 
 static bool mul_overflows(int64_t a, int64_t b, int64_t *out) {
@@ -67,14 +73,24 @@ static uint32_t new_result(const run *r, const demo_op *op, view *result, float 
                                "no memory for %lld elements", (long long)numel);
 }
 
+/* The first terms of x - x^3/3! + x^5/5! - ... */
+static double taylor_sine(double x, int64_t terms) {
+  double term = x, sum = x;
+  for (int64_t k = 1; k < terms; k++) {
+    term *= -x * x / (double)(2 * k * (2 * k + 1));
+    sum += term;
+  }
+  return sum;
+}
+
 static uint32_t run_sin(const run *r, const demo_op *op, const view *x, view *result) {
   float *out;
   *result = *x;
   uint32_t status = new_result(r, op, result, &out);
   if (status) return status;
   for (int64_t i = 0; i < op->numel; i++) {
-    float v = x->data[offset_of(x, result, i)];
-    out[i] = (float)(v - v * v * v / 6.0);
+    double v = x->data[offset_of(x, result, i)];
+    out[i] = (float)taylor_sine(v, r->sine_terms);
   }
   return EC_BACKEND_OK;
 }
@@ -171,8 +187,8 @@ static uint32_t check_args(const run *r, const demo_program *program, size_t cou
 static uint32_t execute(const ec_backend *self, const ec_host *host, ec_host_call *call,
                         void *handle, ec_backend_arg *args, size_t count) {
   (void)self;
-  const demo_program *program = handle;
-  run r = {host, call, args};
+  demo_program *program = handle;
+  run r = {host, call, args, program->sine_terms};
   view result = {0};
   uint32_t status = check_args(&r, program, count);
   if (!status) status = run_ops(&r, program, &result);
@@ -182,6 +198,7 @@ static uint32_t execute(const ec_backend *self, const ec_host *host, ec_host_cal
   view target = view_of(out);
   for (int64_t i = 0; i < program->ops[program->count - 1].numel; i++)
     ((float *)out->data)[offset_of(&target, &result, i)] = result.data[i];
+  program->calls++;
   return EC_BACKEND_OK;
 }
 
@@ -202,12 +219,63 @@ static uint32_t check_specs(const ec_host *host, ec_host_call *call, const ec_ba
   return EC_BACKEND_OK;
 }
 
+/* An option of the process or of a method. */
+static uint32_t read_option(const ec_host *host, ec_host_call *call,
+                            const ec_backend_option *option, int64_t *terms) {
+  if (strcmp(option->key, sine_terms) != 0) return EC_BACKEND_NOT_FOUND;
+  if (option->kind != EC_BACKEND_INT)
+    return host->fail(call, EC_BACKEND_INVALID_ARGUMENT, "option '%s' has kind %u, expected an int",
+                      option->key, option->kind);
+  if (option->as.i < 1 || option->as.i > MAX_TERMS)
+    return host->fail(call, EC_BACKEND_INVALID_ARGUMENT, "option '%s' is %lld, expected 1 to %d",
+                      option->key, (long long)option->as.i, MAX_TERMS);
+  *terms = option->as.i;
+  return EC_BACKEND_OK;
+}
+
+static uint32_t set_option(const ec_backend *self, const ec_host *host, ec_host_call *call,
+                           const ec_backend_option *option) {
+  (void)self;
+  int64_t terms = 0;
+  uint32_t status = read_option(host, call, option, &terms);
+  if (!status) default_terms = terms;
+  return status;
+}
+
+static uint32_t get_option(const ec_backend *self, const ec_host *host, ec_host_call *call,
+                           ec_backend_option *option) {
+  (void)self;
+  (void)host;
+  (void)call;
+  if (strcmp(option->key, sine_terms) != 0) return EC_BACKEND_NOT_FOUND;
+  option->kind = EC_BACKEND_INT;
+  option->as.i = default_terms;
+  return EC_BACKEND_OK;
+}
+
+/* Options of the method come before that of the process; one that is not known is refused. */
+static uint32_t read_options(const ec_host *host, ec_host_call *call, const ec_backend_init *init,
+                             int64_t *terms) {
+  *terms = default_terms;
+  for (size_t i = 0; i < init->option_count; i++) {
+    uint32_t status = read_option(host, call, &init->options[i], terms);
+    if (status == EC_BACKEND_NOT_FOUND)
+      return host->fail(call, EC_BACKEND_INVALID_ARGUMENT, "unknown option '%s', expected '%s'",
+                        init->options[i].key, sine_terms);
+    if (status) return status;
+  }
+  return EC_BACKEND_OK;
+}
+
 static uint32_t init(const ec_backend *self, const ec_host *host, ec_host_call *call,
                      const ec_backend_init *what, void **handle) {
   (void)self;
   demo_program *program = NULL;
+  int64_t terms = 0;
   uint32_t status = check_specs(host, call, what);
+  if (!status) status = read_options(host, call, what, &terms);
   if (!status) status = demo_payload_parse(host, call, what, &program);
+  if (!status) program->sine_terms = terms;
   *handle = program;
   return status;
 }
@@ -217,6 +285,17 @@ static void destroy(const ec_backend *self, const ec_host *host, void *handle) {
   host->free(handle);
 }
 
+static void report(const ec_backend *self, void *handle,
+                   void (*add)(void *user, const char *name, int64_t value), void *user) {
+  (void)self;
+  const demo_program *program = handle;
+  add(user, "operators", (int64_t)program->count);
+  add(user, sine_terms, program->sine_terms);
+  add(user, "calls", program->calls);
+}
+
+static const char *const keys[] = {sine_terms, NULL};
+
 const ec_backend demo_compiler_backend = {
   .abi_version = EC_BACKEND_ABI_VERSION,
   .struct_size = sizeof(ec_backend),
@@ -225,4 +304,8 @@ const ec_backend demo_compiler_backend = {
   .init = init,
   .execute = execute,
   .destroy = destroy,
+  .set_option = set_option,
+  .get_option = get_option,
+  .option_keys = keys,
+  .report = report,
 };

@@ -1,15 +1,27 @@
-/* ExecutorBackend: the payload is a complete .pte whose method "forward" takes the delegate's
- * inputs. The smallest possible backend: the runtime itself does the work. */
+/* ExecutorBackend: the payload is a complete .pte whose method "forward" (or what the option
+ * "method" says) takes the delegate's inputs. The smallest possible backend: the runtime itself
+ * does the work. */
+#include <string.h>
+
 #include "demo.h"
 
 static uint32_t init(const ec_backend *self, const ec_host *host, ec_host_call *call,
                      const ec_backend_init *what, void **handle) {
   (void)self;
   ec_host_program *program = NULL;
+  const char *method = "forward";
+  for (size_t i = 0; i < what->option_count; i++) {
+    const ec_backend_option *option = &what->options[i];
+    if (strcmp(option->key, "method") != 0 || option->kind != EC_BACKEND_STRING)
+      return host->fail(call, EC_BACKEND_INVALID_ARGUMENT,
+                        "unknown option '%s' of kind %u, expected 'method', a string", option->key,
+                        option->kind);
+    method = option->as.string;
+  }
   if (!what->payload_size)
     return host->fail(call, EC_BACKEND_INVALID_PROGRAM, "the payload is empty, expected a .pte");
   uint32_t status =
-      host->program_open(call, what->payload, what->payload_size, "forward", &program);
+      host->program_open(call, what->payload, what->payload_size, method, &program);
   *handle = program;
   return status;
 }

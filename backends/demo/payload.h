@@ -18,6 +18,8 @@ typedef struct demo_op {
 
 typedef struct demo_program {
   size_t inputs; /* arguments before the output */
+  int64_t sine_terms; /* of the Taylor series */
+  int64_t calls;      /* that have succeeded */
   size_t count;
   demo_op ops[];
 } demo_program;

@@ -12,11 +12,13 @@ static ec_status check(const ec_backend *b, ec_error *err) {
   if (!b || b->abi_version != EC_BACKEND_ABI_VERSION)
     return ec_fail(err, EC_INVALID_ARGUMENT, "backend has ABI version %u, expected %u",
                    b ? b->abi_version : 0, EC_BACKEND_ABI_VERSION);
-  if (b->struct_size < sizeof *b || !b->id || !b->id[0] || !b->init || !b->execute)
+  const size_t least = offsetof(ec_backend, set_option); /* the first optional member */
+  const bool whole = b->struct_size >= least;
+  if (!whole || !b->id || !b->id[0] || !b->init || !b->execute)
     return ec_fail(err, EC_INVALID_ARGUMENT,
                    "backend '%s' is incomplete: id, init and execute are needed, and a struct of "
                    "at least %zu bytes (found %zu)",
-                   b->struct_size >= sizeof *b && b->id ? b->id : "?", sizeof *b, b->struct_size);
+                   whole && b->id ? b->id : "?", least, b->struct_size);
   return EC_OK;
 }
 
@@ -66,4 +68,15 @@ const ec_backend *ec_backend_at(size_t index) {
 bool ec_backend_is_available(const char *id) {
   const ec_backend *backend = ec_backend_find(id);
   return backend && (!backend->is_available || backend->is_available(backend));
+}
+
+ec_status ec_backend_require(const char *id, const ec_backend **out, ec_error *err) {
+  *out = ec_backend_find(id);
+  if (*out && ec_backend_is_available(id)) return EC_OK;
+  if (*out) return ec_fail(err, EC_NOT_FOUND, "backend '%s' is not available on this machine", id);
+  ec_fail(err, EC_NOT_FOUND, "backend '%s' is not registered; registered: ", id);
+  for (size_t i = 0; i < ec_backend_count(); i++)
+    ec_error_append(err, "%s'%s'", i ? ", " : "", ec_backend_at(i)->id);
+  if (!ec_backend_count()) ec_error_append(err, "none");
+  return EC_NOT_FOUND;
 }

@@ -2,7 +2,11 @@
 #include "python/state.h"
 
 #include "backend/registry.h"
+#include "core/alloc.h"
 #include "python/backends.h"
+#include "python/errors.h"
+#include "python/options.h"
+#include "runtime/options.h"
 
 /* ---- documented methods ---- */
 
@@ -38,11 +42,107 @@ static PyObject *is_available(PyObject *self, PyObject *args, PyObject *kwargs) 
   return PyBool_FromLong(ec_backend_is_available(id));
 }
 
+/* ---- options ---- */
+
+typedef struct asked {
+  const char *id;
+  ec_backend_option option;
+  ec_status status;
+  ec_error err;
+} asked;
+
+static void run_set(void *arg) {
+  asked *a = arg;
+  a->status = ec_option_set(a->id, &a->option, &a->err);
+}
+
+static void run_get(void *arg) {
+  asked *a = arg;
+  a->status = ec_option_get(a->id, &a->option, &a->err);
+}
+
+/* Finds plug-ins first where the backend is not there yet. */
+static int ask(ecpy_state *state, asked *a, void (*fn)(void *arg)) {
+  ec_error_clear(&a->err);
+  if (!ec_backend_find(a->id) && ecpy_discover(state)) return -1;
+  ecpy_without_gil(fn, a);
+  if (a->status == EC_OK) return 0;
+  ecpy_raise(state, &a->err);
+  return -1;
+}
+
+PyDoc_STRVAR(
+    set_option_doc,
+    "set_option($self, /, backend_name, key, value)\n--\n\n"
+    "Sets an option of a backend for the whole process.\n\n"
+    "The value is a bool, int, float or str. option_keys() has the names; what they do, and\n"
+    "whether methods that are loaded already take notice, is the backend's. Options of one method\n"
+    "are given to load_method.\n\n"
+    "Raises NotFoundError (a KeyError: no such backend or option), TypeError, NotSupportedError\n"
+    "(a backend without options), and what the backend raises.");
+
+static PyObject *set_option(PyObject *self, PyObject *args, PyObject *kwargs) {
+  static char *names[] = {"backend_name", "key", "value", NULL};
+  asked a = {0};
+  ec_arena arena = {0};
+  PyObject *key, *value;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sUO:set_option", names, &a.id, &key, &value))
+    return NULL;
+  int rc = ecpy_option_parse(key, value, a.id, &arena, &a.option);
+  if (rc == 0) rc = ask(ecpy_state_of(self), &a, run_set);
+  ec_arena_deinit(&arena);
+  return rc ? NULL : Py_NewRef(Py_None);
+}
+
+PyDoc_STRVAR(get_option_doc,
+             "get_option($self, /, backend_name, key)\n--\n\n"
+             "The value of an option of the process. Raises like set_option.");
+
+static PyObject *get_option(PyObject *self, PyObject *args, PyObject *kwargs) {
+  static char *names[] = {"backend_name", "key", NULL};
+  asked a = {0};
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "ss:get_option", names, &a.id, &a.option.key))
+    return NULL;
+  if (ask(ecpy_state_of(self), &a, run_get)) return NULL;
+  PyObject *value = ecpy_option_value(&a.option);
+  if (a.option.kind == EC_BACKEND_STRING) ec_free((void *)(uintptr_t)a.option.as.string);
+  return value;
+}
+
+PyDoc_STRVAR(option_keys_doc,
+             "option_keys($self, /, backend_name)\n--\n\n"
+             "The names of a backend's options of the process, as a list of strings.\n\n"
+             "Raises NotFoundError (a KeyError) where there is no such backend.");
+
+static PyObject *option_keys(PyObject *self, PyObject *args, PyObject *kwargs) {
+  static char *names[] = {"backend_name", NULL};
+  const char *id;
+  const ec_backend *backend;
+  ec_error err;
+  ec_error_clear(&err);
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s:option_keys", names, &id)) return NULL;
+  ecpy_state *state = ecpy_state_of(self);
+  if (!ec_backend_find(id) && ecpy_discover(state)) return NULL;
+  if (ec_backend_require(id, &backend, &err) != EC_OK) return ecpy_raise(state, &err);
+  const char *const *keys = EC_BACKEND_MEMBER(backend, option_keys);
+  PyObject *list = PyList_New(0);
+  for (size_t i = 0; list && keys && keys[i]; i++) {
+    PyObject *key = PyUnicode_FromString(keys[i]);
+    if (!key || PyList_Append(list, key)) Py_CLEAR(list);
+    Py_XDECREF(key);
+  }
+  return list;
+}
+
 /* ---- tables and spec ---- */
 
+#define WITH_KEYWORDS(fn) (PyCFunction)(void (*)(void))(fn), METH_VARARGS | METH_KEYWORDS
+
 static PyMethodDef methods[] = {
-    {"is_available", (PyCFunction)(void (*)(void))is_available, METH_VARARGS | METH_KEYWORDS,
-     is_available_doc},
+    {"is_available", WITH_KEYWORDS(is_available), is_available_doc},
+    {"set_option", WITH_KEYWORDS(set_option), set_option_doc},
+    {"get_option", WITH_KEYWORDS(get_option), get_option_doc},
+    {"option_keys", WITH_KEYWORDS(option_keys), option_keys_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -43,6 +43,9 @@ PyObject *ecpy_method_get_meta(ecpy_method *self);
 PyObject *ecpy_method_run(ecpy_method *self, PyObject *const *items, size_t count, PyObject *out,
                           bool as_tuple);
 
+/* What Method.backend_report() gives. */
+PyObject *ecpy_method_report(ecpy_method *self);
+
 /* ---- inputs ---- */
 
 /* An input that is ready to be bound. */

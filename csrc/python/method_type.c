@@ -427,6 +427,17 @@ static PyObject *memory(PyObject *object, PyObject *Py_UNUSED(args)) {
                        (Py_ssize_t)m.scratch, "heap", (Py_ssize_t)m.heap);
 }
 
+PyDoc_STRVAR(
+    backend_report_doc,
+    "backend_report($self, /)\n--\n\n"
+    "What the backends say of the delegates of this method, as a list of a dictionary for each,\n"
+    "in the file's order: `backend` (its name) and `figures` (a dictionary of ints, whose names\n"
+    "are the backend's: bytes of packed weights, nodes, ...; empty where it reports nothing).");
+
+static PyObject *backend_report(PyObject *object, PyObject *Py_UNUSED(args)) {
+  return ecpy_method_report((ecpy_method *)object);
+}
+
 static PyObject *method_repr(PyObject *object) {
   ecpy_method *self = (ecpy_method *)object;
   return PyUnicode_FromFormat("<executorch_c.Method '%s': %zu input%s, %zu output%s>",
@@ -452,6 +463,7 @@ static PyMethodDef methods[] = {
     {"manual_seed", manual_seed, METH_O, manual_seed_doc},
     {"reset", reset, METH_NOARGS, reset_doc},
     {"memory", memory, METH_NOARGS, memory_doc},
+    {"backend_report", backend_report, METH_NOARGS, backend_report_doc},
     {"_repr_html_", method_html, METH_NOARGS, html_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -2,6 +2,7 @@
 #include "python/state.h"
 
 #include "python/errors.h"
+#include "python/options.h"
 #include "python/program.h"
 
 typedef struct ecpy_program {
@@ -64,18 +65,23 @@ static PyObject *method_names(PyObject *self, void *Py_UNUSED(closure)) {
 
 PyDoc_STRVAR(
     load_method_doc,
-    "load_method($self, /, name, *, kernels='default', seed=None)\n--\n\n"
+    "load_method($self, /, name, *, kernels='default', seed=None, backend_options=None)\n--\n\n"
     "Loads a method from the program.\n\n"
     "Args:\n"
     "    name: The name of the method to load.\n"
     "    kernels: \"default\", or \"reference\" for the plain loops that the fast ones are\n"
     "        checked against.\n"
     "    seed: Where random operators start (an int; the method's manual_seed says more), or None\n"
-    "        for a seed of the system's.\n\n"
+    "        for a seed of the system's.\n"
+    "    backend_options: Options for the method's delegates, by backend:\n"
+    "        {\"XnnpackBackend\": {\"workspace_sharing_mode\": 1}}. Values are bool, int, float\n"
+    "        or str; the backend says which names it knows. They come before what\n"
+    "        backend_registry.set_option sets for all methods.\n\n"
     "Returns the Method. Loading a method again with default arguments returns the same object,\n"
     "which has its own memory and state; one with other arguments is a new one each time.\n\n"
     "Raises NotFoundError (a KeyError: no such method, or a backend that is not registered),\n"
     "OperatorMissingError (lists all missing operators), InvalidProgramError, NotSupportedError,\n"
+    "InvalidArgumentError (options for a backend that the method does not use),\n"
     "MemoryAllocationFailedError, and what backends raise.");
 
 static int parse_kernels(const char *kernels, bool *reference) {
@@ -85,31 +91,41 @@ static int parse_kernels(const char *kernels, bool *reference) {
   return -1;
 }
 
-static PyObject *load_method(PyObject *object, PyObject *args, PyObject *kwargs) {
-  static char *names[] = {"name", "kernels", "seed", NULL};
-  ecpy_program *self = (ecpy_program *)object;
-  PyObject *name;
-  const char *kernels = "default";
-  PyObject *seed = Py_None;
-  ec_method_options options = {0};
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "U|$sO:load_method", names, &name, &kernels,
-                                   &seed))
-    return NULL;
-  if (parse_kernels(kernels, &options.reference_kernels)) return NULL;
-  options.seeded = seed != Py_None;
-  if (options.seeded && ecpy_parse_seed(seed, &options.seed)) return NULL;
-  const bool own = options.reference_kernels || options.seeded;
-  PyObject *found = own ? NULL : PyDict_GetItemWithError(self->methods, name);
+/* The method of a name that is loaded once, with default arguments. */
+static PyObject *load_shared(ecpy_program *self, PyObject *name, const char *text,
+                             const ec_method_options *options) {
+  PyObject *found = PyDict_GetItemWithError(self->methods, name);
   if (found || PyErr_Occurred()) return Py_XNewRef(found);
-  const char *text = PyUnicode_AsUTF8(name);
-  if (!text) return NULL;
-  PyObject *method = ecpy_method_new(ecpy_state_of(object), self->shared, text, &options);
-  if (!method || own) return method;
+  PyObject *method = ecpy_method_new(ecpy_state_of((PyObject *)self), self->shared, text, options);
+  if (!method) return NULL;
   /* Another thread may have loaded it meanwhile: the first one counts. */
   found = PyDict_SetDefault(self->methods, name, method);
   Py_XINCREF(found);
   Py_DECREF(method);
   return found;
+}
+
+static PyObject *load_method(PyObject *object, PyObject *args, PyObject *kwargs) {
+  static char *names[] = {"name", "kernels", "seed", "backend_options", NULL};
+  ecpy_program *self = (ecpy_program *)object;
+  PyObject *name, *seed = Py_None, *backend_options = Py_None, *method = NULL;
+  const char *kernels = "default";
+  ec_method_options options = {0};
+  ec_arena arena = {0};
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "U|$sOO:load_method", names, &name, &kernels,
+                                   &seed, &backend_options))
+    return NULL;
+  if (parse_kernels(kernels, &options.reference_kernels)) return NULL;
+  options.seeded = seed != Py_None;
+  if (options.seeded && ecpy_parse_seed(seed, &options.seed)) return NULL;
+  const char *text = PyUnicode_AsUTF8(name);
+  if (text && ecpy_options_parse(backend_options, &arena, &options) == 0) {
+    const bool own = options.reference_kernels || options.seeded || options.backend_count;
+    method = own ? ecpy_method_new(ecpy_state_of(object), self->shared, text, &options)
+                 : load_shared(self, name, text, &options);
+  }
+  ec_arena_deinit(&arena);
+  return method;
 }
 
 PyDoc_STRVAR(metadata_doc,

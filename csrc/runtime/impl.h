@@ -196,6 +196,12 @@ ec_status ec_shared_block(ec_method *m, uint32_t id, size_t size, ec_error *err)
  * the key. */
 const ec_named_data *ec_program_data(const ec_program *program, const char *key);
 
+/* options.c: copies the options of the method's backends to its arena; InvalidArgument where one is
+ * for a backend that no delegate has. */
+ec_status ec_load_options(ec_method *m, ec_fb_vec delegates, ec_error *err);
+/* Gives a delegate those of its backend; NotSupported where that is from before there were any. */
+ec_status ec_delegate_options(const ec_method *m, ec_delegate *d, ec_error *err);
+
 /* plan.c: which inputs can be used in place and which outputs written directly. */
 ec_status ec_plan(ec_method *m, ec_error *err);
 

@@ -260,30 +260,20 @@ static ec_status load_specs(ec_method *m, ec_fb_table table, ec_backend_init *in
   return EC_OK;
 }
 
-static ec_status find_backend(const char *id, const ec_backend **out, ec_error *err) {
-  *out = ec_backend_find(id);
-  if (*out && ec_backend_is_available(id)) return EC_OK;
-  if (*out) return ec_fail(err, EC_NOT_FOUND, "backend '%s' is not available on this machine", id);
-  ec_fail(err, EC_NOT_FOUND, "backend '%s' is not registered; registered: ", id);
-  for (size_t i = 0; i < ec_backend_count(); i++)
-    ec_error_append(err, "%s'%s'", i ? ", " : "", ec_backend_at(i)->id);
-  if (!ec_backend_count()) ec_error_append(err, "none");
-  return EC_NOT_FOUND;
-}
-
 static ec_status load_delegate(ec_method *m, ec_fb_table table, ec_delegate *d, ec_error *err) {
   ec_bytes payload;
   ec_fb_table processed = ec_fb_child(table, EC_PTE_BackendDelegate_processed);
   const char *id = ec_fb_string(table, EC_PTE_BackendDelegate_id);
   if (!id || !processed)
     return ec_fail(err, EC_INVALID_PROGRAM, "delegate without %s", id ? "payload" : "backend id");
-  EC_TRY(find_backend(id, &d->backend, err));
+  EC_TRY(ec_backend_require(id, &d->backend, err));
   EC_TRY(ec_pte_delegate_data(&m->program->pte, processed, &payload, err));
   EC_TRY(load_specs(m, table, &d->init, err));
   d->init.method = m->name;
   d->init.payload = payload.data;
   d->init.payload_size = payload.size;
   d->init.program = m->program;
+  EC_TRY(ec_delegate_options(m, d, err));
   ec_host_call call = {err, &m->scratch, m->program, m->depth};
   ec_status status =
       (ec_status)d->backend->init(d->backend, &ec_host_table, &call, &d->init, &d->handle);
@@ -298,6 +288,7 @@ ec_status ec_load_delegates(ec_method *m, ec_fb_table plan, ec_error *err) {
   EC_TRY(ec_arena_array(&m->arena, delegates.count, sizeof *m->delegates, "delegates",
                         &m->delegates, err));
   m->delegate_count = delegates.count;
+  EC_TRY(ec_load_options(m, delegates, err));
   for (uint32_t i = 0; i < delegates.count; i++) {
     ec_error_clear(err);
     ec_status status =

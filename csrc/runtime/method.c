@@ -184,3 +184,17 @@ void ec_method_get_memory(const ec_method *m, ec_method_memory *out) {
   for (size_t i = 0; i < m->input_count; i++) out->heap += m->inputs[i].staging_size;
   for (size_t i = 0; i < m->output_count; i++) out->heap += m->outputs[i].staging_size;
 }
+
+/* ---- delegates --------------------------------------------------------------------------- */
+
+size_t ec_method_delegate_count(const ec_method *m) { return m->delegate_count; }
+
+const char *ec_method_delegate_id(const ec_method *m, size_t index) {
+  return m->delegates[index].backend->id;
+}
+
+void ec_method_report(const ec_method *m, size_t index,
+                      void (*add)(void *user, const char *name, int64_t value), void *user) {
+  const ec_delegate *d = &m->delegates[index];
+  if (EC_BACKEND_MEMBER(d->backend, report)) d->backend->report(d->backend, d->handle, add, user);
+}

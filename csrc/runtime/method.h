@@ -12,19 +12,29 @@
 #define EC_RUNTIME_METHOD_H
 
 #include "core/value.h"
+#include "executorch_c/backend.h"
 #include "runtime/program.h"
 
 typedef struct ec_method ec_method;
+
+/* Options for the delegates of one backend. */
+typedef struct ec_backend_options {
+  const char *id;
+  const ec_backend_option *items;
+  size_t count;
+} ec_backend_options;
 
 typedef struct ec_method_options {
   bool reference_kernels; /* plain loops only */
   bool seeded;            /* random operators start from `seed`, else from the system's entropy */
   uint64_t seed;
+  const ec_backend_options *backends; /* copied; one for each id */
+  size_t backend_count;
 } ec_method_options;
 
 /* Loads a method. The program must outlive it. Errors: NotFound (name, backend), OperatorMissing
- * (one sentence that lists all of them), InvalidProgram, NotSupported, MemoryAllocationFailed, and
- * what backends say. */
+ * (one sentence that lists all of them), InvalidProgram, InvalidArgument (options for a backend
+ * that the method does not use), NotSupported, MemoryAllocationFailed, and what backends say. */
 ec_status ec_method_load(const ec_program *program, const char *name,
                          const ec_method_options *options, ec_method **out, ec_error *err);
 void ec_method_free(ec_method *method); /* NULL is allowed */
@@ -111,6 +121,15 @@ typedef struct ec_method_memory {
 
 void ec_method_get_memory(const ec_method *method, ec_method_memory *out);
 
-/* Allocated bytes and blocks of delegates are theirs and not counted. */
+/* Allocated bytes and blocks of delegates are theirs and not counted: see ec_method_report. */
+
+/* The delegates, in the file's order, and the id of the backend of each. */
+size_t ec_method_delegate_count(const ec_method *method);
+const char *ec_method_delegate_id(const ec_method *method, size_t index);
+
+/* Calls add(user, name, value) for each figure that the backend of delegate `index` reports. Call
+ * it locked. */
+void ec_method_report(const ec_method *method, size_t index,
+                      void (*add)(void *user, const char *name, int64_t value), void *user);
 
 #endif

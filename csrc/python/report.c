@@ -1,0 +1,71 @@
+/* Method.backend_report: the figures of each delegate, collected without the GIL, as a backend may
+ * wait for a lock. */
+#include "python/state.h"
+
+#include "python/method.h"
+
+#include "core/alloc.h"
+#include "core/arena.h"
+
+typedef struct figure {
+  struct figure *next;
+  int64_t value;
+  char name[];
+} figure;
+
+typedef struct collecting {
+  const ec_method *method;
+  size_t index;
+  ec_arena arena;
+  figure *first, **end;
+  bool failed;
+} collecting;
+
+static void add(void *user, const char *name, int64_t value) {
+  collecting *c = user;
+  const size_t size = strlen(name) + 1;
+  figure *one = ec_arena_alloc(&c->arena, sizeof *one + size, EC_ALIGN);
+  if (!one) {
+    c->failed = true;
+    return;
+  }
+  *one = (figure){.value = value};
+  memcpy(one->name, name, size);
+  *c->end = one;
+  c->end = &one->next;
+}
+
+static void run_report(void *arg) {
+  collecting *c = arg;
+  ec_method_report(c->method, c->index, add, c);
+}
+
+static PyObject *figures(const ec_method *method, size_t index) {
+  collecting c = {.method = method, .index = index};
+  c.end = &c.first;
+  ecpy_without_gil(run_report, &c);
+  PyObject *dict = c.failed ? PyErr_NoMemory() : PyDict_New();
+  for (const figure *one = c.first; dict && one; one = one->next) {
+    PyObject *value = PyLong_FromLongLong(one->value);
+    if (!value || PyDict_SetItemString(dict, one->name, value)) Py_CLEAR(dict);
+    Py_XDECREF(value);
+  }
+  ec_arena_deinit(&c.arena);
+  return dict;
+}
+
+PyObject *ecpy_method_report(ecpy_method *self) {
+  if (ecpy_method_lock(self)) return NULL;
+  PyObject *list = PyList_New(0);
+  for (size_t i = 0; list && i < ec_method_delegate_count(self->method); i++) {
+    PyObject *dict = figures(self->method, i);
+    PyObject *row = dict ? Py_BuildValue("{s:s, s:O}", "backend",
+                                         ec_method_delegate_id(self->method, i), "figures", dict)
+                         : NULL;
+    if (!row || PyList_Append(list, row)) Py_CLEAR(list);
+    Py_XDECREF(row);
+    Py_XDECREF(dict);
+  }
+  ecpy_method_unlock(self);
+  return list;
+}
