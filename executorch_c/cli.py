@@ -22,9 +22,10 @@ examples:
   executorch-c run model.pte --inputs x.npz --output y.npz
   executorch-c run model.pte --method encode --repeat 100
   executorch-c run model.pte --data weights.ptd
+  executorch-c validate model.pte --inputs x.npz --expect y.npz
   executorch-c ops --json
 
-exit codes: 0 all is well, 1 an error of the program or its inputs, 2 wrong usage
+exit codes: 0 all is well, 1 an error of the program or its inputs, 2 wrong usage, 3 outputs differ
 """
 
 RUN_HELP = """\
@@ -34,6 +35,16 @@ Inputs come from an .npz file (in the order of the file: one array for each inpu
 tensor input; numbers and strings are then the ones of the program) or an .npy file (one input).
 Without --inputs they are random and seeded: normally distributed floats, integers 0 and 1, and
 upper bounds of dynamic sizes. State (a KV cache) is kept between repeats.
+"""
+
+
+VALIDATE_HELP = """\
+Runs one method once and compares its outputs with those that it should give (of PyTorch eager, or
+of an earlier version): largest absolute and relative difference, ULP, cosine, signal to noise,
+agreement of argmax, and where the first and the worst difference are.
+
+Tolerances are by dtype unless they are given: those of torch.testing.assert_close. The exit code
+is 0 where outputs match, 3 where they differ.
 """
 
 
@@ -49,6 +60,12 @@ def _info(args: argparse.Namespace) -> int:
     return info(args)
 
 
+def _validate(args: argparse.Namespace) -> int:
+    from executorch_c._cli_validate import validate
+
+    return validate(args)
+
+
 def _ops(args: argparse.Namespace) -> int:
     from executorch_c._cli_info import ops
 
@@ -61,12 +78,48 @@ def _demo(args: argparse.Namespace) -> int:
     return demo(args)
 
 
+def tolerance(text: str) -> float:
+    """An argument that is a number of at least 0."""
+    value = float(text)
+    if not value >= 0:
+        raise argparse.ArgumentTypeError(f"expected 0 or more, got {text}")
+    return value
+
+
 def positive(text: str) -> int:
     """An argument of type int that is at least 1."""
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"expected 1 or more, got {value}")
     return value
+
+
+def _add_validate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    validate = commands.add_parser(
+        "validate",
+        help="compare the outputs of a program with expected ones",
+        description=VALIDATE_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    validate.set_defaults(command=_validate)
+    validate.add_argument("model", metavar="MODEL.pte")
+    validate.add_argument(
+        "--inputs", metavar="X.npz", required=True, help=".npz or .npy file with the inputs"
+    )
+    validate.add_argument(
+        "--expect", metavar="Y.npz", required=True, help="outputs, in order, as arrays"
+    )
+    validate.add_argument("--method", default="forward", help="default: %(default)s")
+    validate.add_argument(
+        "--data", action="append", default=[], metavar="X.ptd", help="weights; may be repeated"
+    )
+    validate.add_argument("--rtol", type=tolerance, help="relative to |expected|; default by dtype")
+    validate.add_argument("--atol", type=tolerance, help="default by dtype")
+    validate.add_argument(
+        "--kernels", choices=("default", "reference"), default="default",
+        help="reference: plain loops only",
+    )  # fmt: skip
+    validate.add_argument("--json", action="store_true", help="all figures, as JSON")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -104,6 +157,7 @@ def parser() -> argparse.ArgumentParser:
     )
     info.add_argument("--json", action="store_true", help="all that is known, as JSON")
 
+    _add_validate(commands)
     ops = commands.add_parser("ops", help="list the operators that this runtime has")
     ops.set_defaults(command=_ops)
     ops.add_argument("--json", action="store_true", help="with schemas and dtypes, as JSON")
@@ -137,7 +191,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.version:
         return _print_version()
     if not hasattr(args, "command"):
-        top.error("a command is needed: run, info, ops or demo (see --help)")
+        top.error("a command is needed: run, info, validate, ops or demo (see --help)")
     try:
         code: int = args.command(args)
         sys.stdout.flush()

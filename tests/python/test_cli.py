@@ -94,7 +94,7 @@ assert not {"torch", "executorch", "ml_dtypes"} & set(sys.modules)
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("name", ["", "run", "info", "ops", "demo"])
+@pytest.mark.parametrize("name", ["", "run", "info", "validate", "ops", "demo"])
 def test_help(name: str, capsys: Capture) -> None:
     code, out, _ = command(capsys, *([name] if name else []), "--help")
     assert code == 0
@@ -106,7 +106,15 @@ def test_version(capsys: Capture) -> None:
     assert command(capsys, "--version") == (0, f"executorch_c {executorch_c.__version__}\n", "")
 
 
-WRONG = [[], ["nonsense"], ["run"], ["run", DIGITS, "--repeat", "0"], ["info", "--what", DIGITS]]
+WRONG: list[list[str]] = [
+    [],
+    ["nonsense"],
+    ["run"],
+    ["validate", DIGITS],
+    ["validate", DIGITS, "--inputs", "x.npz", "--expect", "y.npz", "--rtol", "-1"],
+    ["run", DIGITS, "--repeat", "0"],
+    ["info", "--what", DIGITS],
+]
 
 
 @pytest.mark.parametrize("args", WRONG)
@@ -258,3 +266,33 @@ def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
     line = f"{sys.executable} -m executorch_c ops --json | head -1"
     done = subprocess.run(line, shell=True, capture_output=True, text=True, cwd=tmp_path)
     assert (done.stdout, done.stderr) == ("[\n", "")
+
+
+def arrays_file(path: Path, **arrays: np.ndarray) -> str:
+    np.savez(path, **arrays)  # type: ignore[arg-type]
+    return str(path)
+
+
+def test_validate(tmp_path: Path, capsys: Capture) -> None:
+    with np.load(EXAMPLES / "digits.npz") as data:
+        images, expected = data["inputs"], data["expected"].copy()
+    inputs = arrays_file(tmp_path / "x.npz", x=images)
+    right = arrays_file(tmp_path / "y.npz", y=expected)
+    expected[2, 5] -= 3
+    wrong = arrays_file(tmp_path / "wrong.npz", y=expected)
+    args = ["validate", DIGITS, "--inputs", inputs, "--atol", "1e-4", "--expect"]
+    code, out, _ = command(capsys, *args, right)
+    assert (code, out.splitlines()[0]) == (0, "outputs match")
+    code, out, _ = command(capsys, *args, wrong)
+    assert (code, out.splitlines()[0]) == (3, "outputs differ")
+    assert "worst at (2, 5)" in out
+    code, out, _ = command(capsys, *args, wrong, "--json", "--kernels", "reference")
+    report = json.loads(out)
+    assert (code, report["ok"], report["outputs"][0]["gap"]["worst"]) == (3, False, [2, 5])
+
+
+def test_validate_what_run_has_written(files: Path, tmp_path: Path, capsys: Capture) -> None:
+    model, written = str(files / "mixed.pte"), str(tmp_path / "y.npz")
+    inputs = arrays_file(tmp_path / "x.npz", x=np.ones((2, 3), np.float32))
+    assert command(capsys, "run", model, "--inputs", inputs, "--output", written)[0] == 0
+    assert command(capsys, "validate", model, "--inputs", inputs, "--expect", written)[0] == 0

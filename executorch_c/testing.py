@@ -1,0 +1,282 @@
+"""Whether a program computes what it should: comparisons for tests, notebooks and scripts.
+
+    from executorch_c.testing import assert_matches, compare
+
+    def test_model():
+        expected = model(x)  # PyTorch eager, or saved arrays
+        assert_matches("model.pte", [x], expected)
+
+Needs NumPy only; torch tensors are read where they appear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from executorch_c import _text
+from executorch_c._core import Method, Program, Runtime
+from executorch_c._gap import Gap, Index, as_array, measure, tolerances
+
+if TYPE_CHECKING:
+    from executorch_c._types import Data
+
+__all__ = ["Comparison", "Gap", "MismatchError", "OutputComparison", "assert_matches", "compare"]
+
+HEAD = ("output", "dtype", "shape", "outside", "max abs", "max rel", "ulp", "cosine", "SNR dB",
+        "argmax")  # fmt: skip
+
+
+def _number(value: float | complex | None) -> str:
+    return "-" if value is None or value != value else f"{value:.4g}"
+
+
+def _at(index: Index | None) -> str:
+    return "(" + ", ".join(map(str, index or ())) + ("," if index and len(index) == 1 else "") + ")"
+
+
+@dataclass(frozen=True)
+class OutputComparison:
+    """One output beside what it should be."""
+
+    index: int
+    dtype: str
+    """NumPy's name, or that of the Python type of an output that is no array."""
+    shape: tuple[int, ...] | None
+    rtol: float
+    atol: float
+    gap: Gap | None
+    """None where the two cannot be measured: `problem` says why (or both are equal objects)."""
+    problem: str | None
+    """What is wrong beside numbers: another shape, dtype or type."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the output is what it should be."""
+        return self.problem is None and (self.gap is None or self.gap.outside == 0)
+
+    def why(self) -> str:
+        """What differs and where, in a sentence; empty where nothing does."""
+        if self.problem is not None:
+            return f"output {self.index}: {self.problem}"
+        gap = self.gap
+        if gap is None or not gap.outside:
+            return ""
+        text = (
+            f"output {self.index}: {gap.outside:,} of {_text.plural(gap.elements, 'element')} "
+            f"({gap.outside / gap.elements:.2%}) are off by more than atol {self.atol:g} + "
+            f"rtol {self.rtol:g} * |expected|; worst at {_at(gap.worst)}: "
+            f"{_number_or_nan(gap.actual_at_worst)}, expected "
+            f"{_number_or_nan(gap.expected_at_worst)}; first at {_at(gap.first)}"
+        )
+        for name, (ours, theirs) in (("NaN", gap.nan), ("infinite", gap.inf)):
+            if ours != theirs:
+                text += f"; {ours:,} are {name}, expected {theirs:,}"
+        return text
+
+    def row(self) -> list[str]:
+        """Cells of a table with HEAD."""
+        shape = "" if self.shape is None else _text.shape(self.shape)
+        head = [str(self.index), self.dtype, shape]
+        gap = self.gap
+        if gap is None:
+            return [*head, "equal" if self.ok else "see below", *[""] * 6]
+        argmax = "" if gap.argmax is None else f"{gap.argmax:.2%}"
+        numbers = [gap.max_abs, gap.max_rel, gap.max_ulp, gap.cosine, gap.snr_db]
+        return [*head, f"{gap.outside:,}", *map(_number, numbers), argmax]
+
+
+def _number_or_nan(value: float | complex | None) -> str:
+    return f"{value:.7g}" if value is not None else "-"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All outputs of a call beside what they should be.
+
+    Prints as a table, in a notebook too; `bool(comparison)` is `comparison.ok`; iterates over its
+    outputs.
+    """
+
+    outputs: tuple[OutputComparison, ...]
+    problem: str | None = None
+    """What is wrong with the outputs as a whole: another number of them."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether every output is what it should be."""
+        return self.problem is None and all(output.ok for output in self.outputs)
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __len__(self) -> int:
+        return len(self.outputs)
+
+    def __getitem__(self, index: int) -> OutputComparison:
+        return self.outputs[index]
+
+    def __iter__(self) -> Iterator[OutputComparison]:
+        return iter(self.outputs)
+
+    def problems(self) -> list[str]:
+        """A sentence for each thing that differs."""
+        whole = [self.problem] if self.problem else []
+        return whole + [output.why() for output in self.outputs if not output.ok]
+
+    def __str__(self) -> str:
+        rows = [output.row() for output in self.outputs]
+        verdict = "outputs match" if self.ok else "outputs differ"
+        lines = [verdict, _text.table(rows, HEAD) if rows else "  no outputs"]
+        return "\n".join([*lines, *self.problems()])
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        from executorch_c import _html
+
+        caption = "Outputs match" if self.ok else "<b>Outputs differ</b>"
+        text = _html._table(caption, HEAD, [output.row() for output in self.outputs])
+        return text + "".join(f"<p>{escape(problem)}</p>" for problem in self.problems())
+
+
+class MismatchError(AssertionError):
+    """Outputs are not what they should be; `comparison` has the figures."""
+
+    def __init__(self, comparison: Comparison) -> None:
+        super().__init__(str(comparison))
+        self.comparison = comparison
+
+
+def _is_array(value: object) -> bool:
+    return hasattr(value, "__array__") or hasattr(value, "__dlpack__")
+
+
+def _is_numeric(value: object) -> bool:
+    return _is_array(value) or isinstance(value, (int, float, complex))
+
+
+def _brief(value: object) -> str:
+    return f"an array ({type(value).__name__})" if _is_array(value) else repr(value)
+
+
+def _flatten(values: object) -> list[object]:
+    """Outputs in order: a single value, or (nested) lists, tuples and values of dicts."""
+    if isinstance(values, dict):
+        return [leaf for value in values.values() for leaf in _flatten(value)]
+    if isinstance(values, (list, tuple)):
+        return [leaf for value in values for leaf in _flatten(value)]
+    return [values]
+
+
+def _compare_one(
+    index: int,
+    actual: object,
+    expected: object,
+    rtol: float | None,
+    atol: float | None,
+    equal_nan: bool,
+    check_dtype: bool,
+) -> OutputComparison:
+    if not (_is_numeric(actual) and _is_numeric(expected)):
+        same = type(actual) is type(expected) and actual == expected
+        problem = None if same else f"{_brief(actual)}, expected {_brief(expected)}"
+        return OutputComparison(index, type(actual).__name__, None, 0, 0, None, problem)
+    a, e = as_array(actual), as_array(expected)
+    default_rtol, default_atol = tolerances(a.dtype, e.dtype)
+    rtol = default_rtol if rtol is None else rtol
+    atol = default_atol if atol is None else atol
+    problem = None
+    if a.shape != e.shape:
+        problem = f"shape {_text.shape(a.shape)}, expected {_text.shape(e.shape)}"
+    elif check_dtype and a.dtype != e.dtype and _is_array(actual) and _is_array(expected):
+        problem = f"dtype {a.dtype.name}, expected {e.dtype.name}"
+    gap = None if a.shape != e.shape else measure(a, e, rtol, atol, equal_nan)
+    return OutputComparison(index, a.dtype.name, a.shape, rtol, atol, gap, problem)
+
+
+def compare(
+    actual: object,
+    expected: object,
+    *,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = True,
+    check_dtype: bool = True,
+) -> Comparison:
+    """Compares outputs with what they should be.
+
+    Args:
+        actual: An output, or a list or tuple of them: arrays, torch tensors, numbers, str, None.
+        expected: The same; nested lists, tuples and dicts (a model's own output structure) are
+            read in order.
+        rtol: Allowed difference relative to |expected|. Default: by dtype, as in
+            torch.testing.assert_close (float32 1.3e-6, float16 1e-3, bfloat16 1.6e-2, float64
+            1e-7; integers and bool must be equal). Both or none is not demanded: each has its own
+            default.
+        atol: Allowed absolute difference. Default: 1e-5 (float64 1e-7, integers 0).
+        equal_nan: NaNs in the same places are equal.
+        check_dtype: Another dtype is a difference, too.
+
+    Returns a `Comparison`: false where an output differs. Raises TypeError for what is no array
+    or number, ValueError for a negative tolerance.
+    """
+    for name, value in (("rtol", rtol), ("atol", atol)):
+        if value is not None and not value >= 0:
+            raise ValueError(f"{name} is {value}, expected 0 or more")
+    ours, theirs = _flatten(actual), _flatten(expected)
+    rows = [
+        _compare_one(i, a, e, rtol, atol, equal_nan, check_dtype)
+        for i, (a, e) in enumerate(zip(ours, theirs))
+    ]
+    problem = None
+    if len(ours) != len(theirs):
+        problem = f"{_text.plural(len(ours), 'output')}, expected {len(theirs):,}"
+    return Comparison(tuple(rows), problem)
+
+
+def _method(
+    program: Program | Method | Data, name: str, kernels: Literal["default", "reference"]
+) -> Method:
+    if isinstance(program, Method):
+        return program
+    if not isinstance(program, Program):
+        program = Runtime.get().load_program(program)
+    return program.load_method(name, kernels=kernels)
+
+
+def assert_matches(
+    program: Program | Method | Data,
+    inputs: Sequence[object],
+    expected: object,
+    *,
+    method: str = "forward",
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = True,
+    check_dtype: bool = True,
+    kernels: Literal["default", "reference"] = "default",
+) -> Comparison:
+    """Runs a program and asserts that its outputs are what they should be.
+
+    Args:
+        program: A path, bytes or file of a .pte; a Program; or a loaded Method (whose state is
+            then used and changed).
+        inputs: Of one call: arrays, torch tensors, numbers, strings, None.
+        expected: The outputs that there should be, as for `compare`.
+        method: Which one to run, where `program` is no Method.
+        rtol, atol, equal_nan, check_dtype: As for `compare`.
+        kernels: As for `Program.load_method`.
+
+    Returns the `Comparison`, to look at how close they are. Raises MismatchError (an
+    AssertionError with the table of measures and where the outputs differ) and what loading and
+    running raise.
+    """
+    outputs = _method(program, method, kernels).execute(inputs)
+    comparison = compare(
+        outputs, expected, rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=check_dtype
+    )
+    if not comparison:
+        raise MismatchError(comparison)
+    return comparison
