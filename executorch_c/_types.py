@@ -17,6 +17,7 @@ Output: TypeAlias = "Array | bool | int | float | str | list[Output] | None"
 Out: TypeAlias = "Array | Sequence[Array | None] | None"
 OptionValue: TypeAlias = "bool | int | float | str"
 BackendOptions: TypeAlias = "Mapping[str, Mapping[str, OptionValue]]"
+BundledValue: TypeAlias = "tuple[str, tuple[int, ...], tuple[int, ...], int, int] | float"
 TracedValue: TypeAlias = "TensorInfo | bool | int | float | str | None"
 
 

@@ -45,6 +45,9 @@ agreement of argmax, and where the first and the worst difference are.
 
 Tolerances are by dtype unless they are given: those of torch.testing.assert_close. The exit code
 is 0 where outputs match, 3 where they differ.
+
+A bundled program (.bpte) brings inputs and outputs with it: all its test cases are run, or those
+of --method.
 """
 
 
@@ -102,14 +105,14 @@ def _add_validate(commands: argparse._SubParsersAction[argparse.ArgumentParser])
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     validate.set_defaults(command=_validate)
-    validate.add_argument("model", metavar="MODEL.pte")
+    validate.add_argument("model", metavar="MODEL.pte", help="or a .bpte, with its own test cases")
     validate.add_argument(
-        "--inputs", metavar="X.npz", required=True, help=".npz or .npy file with the inputs"
+        "--inputs", metavar="X.npz", help=".npz or .npy file with the inputs"
     )
     validate.add_argument(
-        "--expect", metavar="Y.npz", required=True, help="outputs, in order, as arrays"
+        "--expect", metavar="Y.npz", help="outputs, in order, as arrays"
     )
-    validate.add_argument("--method", default="forward", help="default: %(default)s")
+    validate.add_argument("--method", help="default: forward; of a .bpte: all")
     validate.add_argument(
         "--data", action="append", default=[], metavar="X.ptd", help="weights; may be repeated"
     )

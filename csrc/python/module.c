@@ -3,6 +3,7 @@
 #include "python/state.h"
 
 #include "python/backends.h"
+#include "python/bundled.h"
 #include "python/dtype.h"
 #include "python/errors.h"
 #include "python/operators.h"
@@ -94,6 +95,19 @@ static PyObject *register_operators(PyObject *module, PyObject *capsule) {
   Py_RETURN_NONE;
 }
 
+/* ---- for executorch_c/bundled.py ---- */
+
+PyDoc_STRVAR(read_bundled_doc,
+             "_read_bundled($module, data, /)\n--\n\n"
+             "What is in a .bpte: where its program is (offset, size), and for each method suite\n"
+             "a pair of name and test cases: pairs of inputs and expected outputs. A value is a\n"
+             "number, or for a tensor (dtype, sizes, dim_order, offset, size).\n\n"
+             "Raises InvalidProgramError, NotSupportedError (a dtype, more than 16 dimensions).");
+
+static PyObject *read_bundled(PyObject *module, PyObject *data) {
+  return ecpy_read_bundled(PyModule_GetState(module), data);
+}
+
 /* ---- for executorch_c/_operators.py ---- */
 
 PyDoc_STRVAR(parse_schema_doc,
@@ -127,6 +141,7 @@ static PyMethodDef functions[] = {
     {"operators", operators, METH_NOARGS, operators_doc},
     {"register_operators", register_operators, METH_O, register_operators_doc},
     {"unregister_operator", unregister_operator, METH_O, unregister_operator_doc},
+    {"_read_bundled", read_bundled, METH_O, read_bundled_doc},
     {"_parse_schema", parse_schema, METH_O, parse_schema_doc},
     {"_register_operator", register_operator, METH_VARARGS, register_operator_doc},
     {"_unregister_all", unregister_all, METH_NOARGS, unregister_all_doc},

@@ -12,6 +12,7 @@ import pytest
 
 import executorch_c
 from executorch_c import cli
+from executorch_c.bundled import BundledProgram
 
 Capture = pytest.CaptureFixture[str]
 EXAMPLES = Path(executorch_c.__file__).parent / "examples"
@@ -110,7 +111,7 @@ WRONG: list[list[str]] = [
     [],
     ["nonsense"],
     ["run"],
-    ["validate", DIGITS],
+    ["validate"],
     ["validate", DIGITS, "--inputs", "x.npz", "--expect", "y.npz", "--rtol", "-1"],
     ["run", DIGITS, "--repeat", "0"],
     ["info", "--what", DIGITS],
@@ -296,3 +297,18 @@ def test_validate_what_run_has_written(files: Path, tmp_path: Path, capsys: Capt
     inputs = arrays_file(tmp_path / "x.npz", x=np.ones((2, 3), np.float32))
     assert command(capsys, "run", model, "--inputs", inputs, "--output", written)[0] == 0
     assert command(capsys, "validate", model, "--inputs", inputs, "--expect", written)[0] == 0
+
+
+def test_validate_a_bundled_program(tmp_path: Path, capsys: Capture) -> None:
+    with np.load(EXAMPLES / "digits.npz") as data:
+        images, expected = data["inputs"], data["expected"]
+    pte = Path(DIGITS).read_bytes()
+    model = str(tmp_path / "digits.bpte")
+    BundledProgram(pte, {"forward": [([images], [expected])]}).save(model)
+    code, out, _ = command(capsys, "validate", model, "--atol", "1e-4")
+    assert (code, out.splitlines()[0]) == (0, "forward[0]: outputs match")
+    assert "--inputs cannot be used" in failed(capsys, "validate", model, "--inputs", "x.npz")
+    BundledProgram(pte, {"forward": [([images], [expected + 1])]}).save(model)
+    code, out, _ = command(capsys, "validate", model, "--json")
+    assert (code, json.loads(out)["forward[0]"]["ok"]) == (3, False)
+    assert "--inputs is needed" in failed(capsys, "validate", DIGITS)

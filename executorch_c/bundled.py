@@ -1,0 +1,232 @@
+"""Bundled programs (.bpte): a program together with inputs and the outputs that they should give.
+
+    from executorch_c.bundled import BundledProgram
+
+    bundled = BundledProgram.load("model.bpte")
+    for result in bundled.verify():
+        print(result)
+
+The format is ExecuTorch's bundled_program_schema.fbs (identifier "BP08"), as
+`executorch.devtools.BundledProgram` writes it. Reading needs NumPy only, writing the package
+`flatbuffers` (the extra `executorch_c[devtools]`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any, Union
+
+import numpy as np
+
+from executorch_c import _text
+from executorch_c._core import Program, Runtime, _read_bundled
+from executorch_c._gap import Array, as_array
+from executorch_c.testing import Comparison, MismatchError, compare
+
+if TYPE_CHECKING:
+    from executorch_c._types import BundledValue, Output
+
+__all__ = ["BundledProgram", "CaseResult", "TestCase"]
+
+Value = Union[Array, int, float, bool]
+
+
+@dataclass(frozen=True)
+class TestCase:
+    """One call of a method, and what it should give."""
+
+    __test__ = False  # not a test class of pytest's
+
+    method: str
+    index: int
+    """Among the cases of its method."""
+    inputs: tuple[Value, ...]
+    expected: tuple[Value, ...]
+    """Empty where the case has inputs only."""
+
+    def __str__(self) -> str:
+        return f"{self.method}[{self.index}]"
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """A test case, the outputs that it gave, and how far they are from what they should be."""
+
+    case: TestCase
+    outputs: tuple[Output, ...]
+    comparison: Comparison
+
+    @property
+    def ok(self) -> bool:
+        """Whether the outputs are what they should be."""
+        return self.comparison.ok
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __str__(self) -> str:
+        return f"{self.case}: {self.comparison}"
+
+
+class BundledProgram:
+    """A program with test cases.
+
+    Args:
+        program: The bytes of a .pte.
+        cases: Test cases by method name: for each method a list of pairs of inputs and expected
+            outputs. Inputs and outputs are arrays (or torch tensors) and numbers; what a program
+            takes or gives beside them (None, strings) has no place in this format.
+
+    Raises TypeError for a value of another kind.
+    """
+
+    def __init__(
+        self,
+        program: bytes,
+        cases: dict[str, Sequence[tuple[Sequence[object], Sequence[object]]]],
+    ) -> None:
+        self.program_data = bytes(program)
+        self._cases = {
+            name: [
+                TestCase(name, i, tuple(map(_value, inputs)), tuple(map(_value, expected)))
+                for i, (inputs, expected) in enumerate(rows)
+            ]
+            for name, rows in cases.items()
+        }
+        self._program: Program | None = None
+
+    @classmethod
+    def load(cls, source: str | PathLike[str] | bytes) -> BundledProgram:
+        """Reads a .bpte: a path, or its bytes.
+
+        Raises InvalidProgramError (a ValueError: another kind of file, a damaged one, tensors
+        whose data do not fit their sizes), NotSupportedError (a dtype), OSError.
+        """
+        if not isinstance(source, bytes):
+            with open(fspath(source), "rb") as file:
+                source = file.read()
+        offset, size, suites = _read_bundled(source)
+        loaded = cls(source[offset : offset + size], {})
+        for name, rows in suites:
+            cases = loaded._cases.setdefault(name, [])
+            for inputs, expected in rows:
+                values = [tuple(_read(source, v) for v in side) for side in (inputs, expected)]
+                cases.append(TestCase(name, len(cases), *values))
+        return loaded
+
+    @property
+    def program(self) -> Program:
+        """The program, loaded when it is first asked for."""
+        if self._program is None:
+            self._program = Runtime.get().load_program(self.program_data)
+        return self._program
+
+    @property
+    def cases(self) -> list[TestCase]:
+        """All test cases, method by method."""
+        return [case for cases in self._cases.values() for case in cases]
+
+    def case(self, method: str = "forward", index: int = 0) -> TestCase:
+        """One test case. Raises KeyError (a method without any), IndexError."""
+        if method not in self._cases:
+            names = ", ".join(self._cases) or "none"
+            raise KeyError(f"no test cases of method '{method}'; methods that have some: {names}")
+        rows = self._cases[method]
+        if not 0 <= index < len(rows):
+            count = _text.plural(len(rows), "test case")
+            raise IndexError(f"test case {index} of method '{method}', which has {count}")
+        return rows[index]
+
+    def run(self, method: str = "forward", index: int = 0) -> list[Output]:
+        """The outputs of one test case, of a freshly loaded method."""
+        return self.program.load_method(method).execute(self.case(method, index).inputs)
+
+    def verify(
+        self,
+        method: str | None = None,
+        index: int | None = None,
+        *,
+        rtol: float | None = None,
+        atol: float | None = None,
+    ) -> list[CaseResult]:
+        """Runs test cases and compares their outputs with what they should be.
+
+        Args:
+            method: Only of this method. Default: of all.
+            index: Only this case of the method (default "forward").
+            rtol, atol: As for `executorch_c.testing.compare`. (The reference's own default is
+                rtol 1e-5, atol 1e-8 whatever the dtype.)
+
+        Each case has a freshly loaded method, so that no state is left of the one before. A case
+        without expected outputs is only run. Raises KeyError, IndexError, and what running raises.
+        """
+        if index is not None:
+            chosen = [self.case(method or "forward", index)]
+        elif method is not None:
+            self.case(method, 0)
+            chosen = self._cases[method]
+        else:
+            chosen = self.cases
+        results = []
+        for case in chosen:
+            outputs = self.program.load_method(case.method).execute(case.inputs)
+            expected = case.expected or outputs
+            comparison = compare(outputs, list(expected), rtol=rtol, atol=atol)
+            results.append(CaseResult(case, tuple(outputs), comparison))
+        return results
+
+    def assert_verified(self, *, rtol: float | None = None, atol: float | None = None) -> None:
+        """Raises MismatchError (an AssertionError) for the first case that differs."""
+        for result in self.verify(rtol=rtol, atol=atol):
+            if not result:
+                error = MismatchError(result.comparison)
+                error.args = (str(result),)
+                raise error
+
+    def to_bytes(self) -> bytes:
+        """The .bpte file.
+
+        Raises ImportError where the package `flatbuffers` is missing, NotSupportedError for a
+        dtype that the format has no number for.
+        """
+        from executorch_c._bundled_write import write
+
+        return write(self.program_data, self._cases)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes the .bpte file. Raises like to_bytes."""
+        data = self.to_bytes()
+        with open(fspath(path), "wb") as file:
+            file.write(data)
+
+    def __repr__(self) -> str:
+        counts = [_text.plural(len(rows), "case") + f" of '{n}'" for n, rows in self._cases.items()]
+        return f"<executorch_c.BundledProgram: {', '.join(counts) or 'no test cases'}>"
+
+
+def _value(value: object) -> Value:
+    if isinstance(value, (bool, int, float)) and not isinstance(value, np.generic):
+        return value
+    if value is None or isinstance(value, (str, bytes)):
+        raise TypeError(f"a bundled program holds arrays and numbers, not {type(value).__name__}")
+    return as_array(value)
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    from executorch_c._cli_run import dtype_of
+
+    return dtype_of(name)
+
+
+def _read(data: bytes, value: BundledValue) -> Value:
+    """A value of the file; a tensor keeps its memory layout, and its data are copied."""
+    if not isinstance(value, tuple):
+        return value
+    name, sizes, order, offset, size = value
+    dense = np.frombuffer(data, np.uint8, size, offset).copy().view(_dtype(name))
+    placed: Array = dense.reshape([sizes[d] for d in order])
+    return placed.transpose(np.argsort(order)) if order else placed
+
+
