@@ -22,4 +22,12 @@
 #define EC_CLONES
 #endif
 
+/* A vector of elements of two others by constant positions, the second vector's after the first's;
+ * in as many as `a` has. */
+#if defined(__clang__) || __GNUC__ >= 12
+#define EC_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define EC_SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (__typeof__((a) < (b))){__VA_ARGS__})
+#endif
+
 #endif

@@ -11,8 +11,9 @@
 
 enum {
   LANES = 16,
+  VECTOR_SIZE = 8, /* elements of the odd radices' vectors */
   TILE = 16,    /* elements of a line that are moved before those of the next one */
-  BLOCK = 8192 /* elements of a work array that stay in the cache */
+  BLOCK = 8192  /* elements of a work array that stay in the cache */
 };
 
 /* exp(-2 pi i j / n) for j < n: the angle is taken within an eighth of a turn. */
@@ -67,7 +68,8 @@ static ec_status along(ec_call *c, const ec_view *out, const ec_view *in, size_t
   ec_iter_add(&it, out->data, ec_dtype_size(out->dtype), out->rank, sizes, out->strides);
   ec_iter_add(&it, in->data, ec_dtype_size(in->dtype), in->rank, sizes, in->strides);
   if (!ec_iter_start(&it)) return EC_OK;
-  while (axis.lanes > 1 && (axis.lanes / 2 >= (size_t)it.count || axis.n * axis.lanes > BLOCK))
+  while (axis.lanes > 1 && /* never less than a vector for many lines, however long they are */
+         (axis.lanes / 2 >= (size_t)it.count || (axis.lanes > 8 && axis.n * axis.lanes > BLOCK)))
     axis.lanes /= 2;
   const bool wide = ec_to_real(in->dtype) == EC_FLOAT64;
   EC_TRY((wide ? prepare_float64 : prepare_float32)(c, &axis));

@@ -34,7 +34,8 @@ typedef struct ec_fft_axis {
   bool half;                    /* even real length: a complex transform of n / 2 */
   ec_fft plan;
   const void *roots; /* of n, for half */
-  void *work;        /* four arrays of plan.room * lanes */
+  void *work;        /* four arrays of `room` elements */
+  size_t room;
 } ec_fft_axis;
 
 #endif

@@ -11,6 +11,15 @@ static inline CX EC_FN(times)(CX a, CX b) {
   return (CX){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
 
+/* The products of n roots and another one. */
+EC_CLONES static void EC_FN(product_roots)(size_t n, const double a[][2], const double b[2],
+                                           CX *restrict roots) {
+  for (size_t j = 0; j < n; j++) {
+    roots[j].re = (EC_T)(a[j][0] * b[0] - a[j][1] * b[1]);
+    roots[j].im = (EC_T)(a[j][0] * b[1] + a[j][1] * b[0]);
+  }
+}
+
 /* exp(-2 pi i j / n) for j < n: the product of a coarse and a fine root, in double. */
 static ec_status EC_FN(make_roots)(ec_call *c, size_t n, const void **out) {
   size_t fine = 1;
@@ -22,10 +31,8 @@ static ec_status EC_FN(make_roots)(ec_call *c, size_t n, const void **out) {
   EC_TRY(ec_call_scratch(c, n, sizeof *roots, &roots));
   for (size_t j = 0; j < fine; j++) root_of(j, n, table[j]);
   for (size_t j = 0; j < coarse; j++) root_of(j * fine % n, n, table[fine + j]);
-  for (size_t j = 0; j < n; j++) {
-    const double *a = table[j & (fine - 1)], *b = table[fine + j / fine];
-    roots[j] = (CX){(EC_T)(a[0] * b[0] - a[1] * b[1]), (EC_T)(a[0] * b[1] + a[1] * b[0])};
-  }
+  for (size_t j = 0; j < n; j += fine)
+    EC_FN(product_roots)(n - j < fine ? n - j : fine, table, table[fine + j / fine], roots + j);
   *out = roots;
   return EC_OK;
 }
@@ -64,6 +71,14 @@ static inline __attribute__((always_inline)) void EC_FN(butterfly)(const size_t 
 #undef SCALED
 }
 
+#define VECTOR EC_FN(vector)
+typedef EC_T VECTOR __attribute__((vector_size(VECTOR_SIZE * sizeof(EC_T))));
+
+static inline void EC_FN(put)(EC_T *to, const VECTOR *v, size_t count) {
+  if (count == VECTOR_SIZE) memcpy(to, v, sizeof *v);
+  else memcpy(to, v, count * sizeof(EC_T));
+}
+
 typedef struct EC_FN(stage) {
   size_t m, s, width; /* butterflies, transforms inside, s * lanes */
   const CX *roots;
@@ -72,10 +87,10 @@ typedef struct EC_FN(stage) {
   EC_T *yr, *yi;
 } EC_FN(stage);
 
-/* One stage; `r` is a constant where this is inlined, so that the small loops unroll. */
-static inline __attribute__((always_inline)) void EC_FN(pass)(const size_t r,
-                                                              const EC_FN(stage) * g) {
-  const size_t width = g->width;
+/* One stage; `r` is a constant where this is inlined, so that the small loops unroll, and `width`
+ * where it is too small for the compiler's usual vectors. */
+static inline __attribute__((always_inline)) void EC_FN(pass_of)(const size_t r, const size_t width,
+                                                                 const EC_FN(stage) * g) {
   for (size_t p = 0; p < g->m; p++) {
     CX w[5];
     for (size_t k = 1; k < r; k++) w[k] = g->roots[p * k * g->s * g->root_step];
@@ -98,23 +113,58 @@ static inline __attribute__((always_inline)) void EC_FN(pass)(const size_t r,
   }
 }
 
-/* Any radix: sums of products with the roots. */
-EC_CLONES static void EC_FN(pass_any)(size_t r, const EC_FN(stage) * g) {
-  const size_t width = g->width, far = g->m * width, n = g->m * g->s * r;
+static inline __attribute__((always_inline)) void EC_FN(pass)(const size_t r,
+                                                              const EC_FN(stage) * g) {
+  if (g->width == 4) EC_FN(pass_of)(r, 4, g);
+  else if (g->width == 8) EC_FN(pass_of)(r, 8, g);
+  else EC_FN(pass_of)(r, g->width, g);
+}
+
+/* One vector of a butterfly of the odd radix r = 2h + 1, of which `count` elements are wanted; what
+ * is read beyond them is there. With the sums and differences of x_j and x_(r - j), y_k is C - iS
+ * and y_(r - k) is C + iS, where C sums cosines and S sines. */
+static inline __attribute__((always_inline)) void EC_FN(odd_vector)(
+    const size_t r, const CX *turn, const EC_FN(stage) * g, size_t p, size_t q, size_t count) {
+  const size_t half = r / 2, far = g->m * g->width;
+  const EC_T *const x[2] = {g->xr + p * g->width + q, g->xi + p * g->width + q};
+  EC_T *const y[2] = {g->yr + p * r * g->width + q, g->yi + p * r * g->width + q};
+  VECTOR sum[EC_FFT_RADIX / 2][2], less[EC_FFT_RADIX / 2][2], first[2];
+  for (size_t i = 0; i < 2; i++) {
+    memcpy(&first[i], x[i], sizeof *first);
+    VECTOR a, b, total = first[i];
+    for (size_t j = 1; j <= half; j++) {
+      memcpy(&a, x[i] + j * far, sizeof a);
+      memcpy(&b, x[i] + (r - j) * far, sizeof b);
+      sum[j - 1][i] = a + b, less[j - 1][i] = a - b, total += a + b;
+    }
+    EC_FN(put)(y[i], &total, count);
+  }
+  for (size_t k = 1; k <= half; k++) {
+    VECTOR cr = first[0], ci = first[1], sr = {0}, si = {0};
+    for (size_t j = 0, t = k; j < half; j++) {
+      cr += sum[j][0] * turn[t].re, ci += sum[j][1] * turn[t].re;
+      sr -= less[j][0] * turn[t].im, si -= less[j][1] * turn[t].im;
+      t = t + k < r ? t + k : t + k - r;
+    }
+    for (size_t end = 0; end < 2; end++) { /* k, then r - k */
+      const size_t at = end ? r - k : k;
+      const CX w = g->roots[p * at * g->s * g->root_step];
+      const VECTOR re = end ? cr - si : cr + si, im = end ? ci + sr : ci - sr;
+      const VECTOR yr = re * w.re - im * w.im, yi = re * w.im + im * w.re;
+      EC_FN(put)(y[0] + at * g->width, &yr, count);
+      EC_FN(put)(y[1] + at * g->width, &yi, count);
+    }
+  }
+}
+
+/* Any odd radix. */
+EC_CLONES static void EC_FN(pass_odd)(size_t r, const EC_FN(stage) * g) {
+  CX turn[EC_FFT_RADIX];
+  for (size_t j = 0; j < r; j++) turn[j] = g->roots[j * g->m * g->s * g->root_step];
   for (size_t p = 0; p < g->m; p++)
-    for (size_t k = 0; k < r; k++) {
-      EC_T *restrict yr = g->yr + (p * r + k) * width, *restrict yi = g->yi + (p * r + k) * width;
-      for (size_t j = 0; j < r; j++) { /* w(r)^(jk) * w(mr)^(pk) */
-        const size_t turn = (j * k % r * (n / r) + p * k * g->s) % n;
-        const CX w = g->roots[turn * g->root_step];
-        const EC_T *restrict xr = g->xr + p * width + j * far;
-        const EC_T *restrict xi = g->xi + p * width + j * far;
-        for (size_t q = 0; q < width; q++) {
-          const CX y = EC_FN(times)((CX){xr[q], xi[q]}, w);
-          yr[q] = j ? yr[q] + y.re : y.re;
-          yi[q] = j ? yi[q] + y.im : y.im;
-        }
-      }
+    for (size_t q = 0; q < g->width; q += VECTOR_SIZE) {
+      const size_t count = g->width - q < VECTOR_SIZE ? g->width - q : VECTOR_SIZE;
+      EC_FN(odd_vector)(r, turn, g, p, q, count);
     }
 }
 
@@ -131,7 +181,7 @@ EC_CLONES static void EC_FN(stages)(const ec_fft *plan, size_t lanes, EC_T *at[4
     else if (r == 2) EC_FN(pass)(2, &g);
     else if (r == 3) EC_FN(pass)(3, &g);
     else if (r == 5) EC_FN(pass)(5, &g);
-    else EC_FN(pass_any)(r, &g);
+    else EC_FN(pass_odd)(r, &g);
     g.s *= r;
     EC_T *re = at[0], *im = at[1];
     at[0] = at[2], at[1] = at[3], at[2] = re, at[3] = im;
@@ -202,125 +252,14 @@ static ec_status EC_FN(prepare)(ec_call *c, ec_fft_axis *axis) {
   EC_TRY(EC_FN(make_roots)(c, axis->n, &axis->roots));
   EC_TRY(ec_fft_plan(c, axis->n / step, axis->roots, step, &axis->plan));
   if (!axis->plan.count && axis->plan.n > 1) EC_TRY(EC_FN(make_bluestein)(c, &axis->plan));
-  if (!ec_mul_size(axis->plan.room, axis->lanes * 4, &count))
+  /* A spectrum of a real line has a row more; a cache line more parts rows from the next array's
+   * where their sizes are powers of two. */
+  if (!ec_mul_size(axis->plan.room, axis->lanes * 8, &count))
     return ec_fail(c->err, EC_INVALID_ARGUMENT, "lines of %zu elements are too long", axis->n);
-  return ec_call_scratch(c, count, sizeof(EC_T), &axis->work);
+  axis->room = axis->plan.room * axis->lanes + LANES;
+  return ec_call_scratch(c, axis->room * 4, sizeof(EC_T), &axis->work);
 }
 
-/* Even real lines: between the spectrum X of n and that of the pairs, Z of m = n / 2.
- * With E and O the spectra of even and odd elements, Z = E + iO and X_k = E_k + w^k O_k.
- * X_k of all lanes; Z has the period m, and 0 <= k <= m. */
-EC_CLONES static void EC_FN(unpack)(const ec_fft_axis *axis, EC_T *const from[2], size_t k,
-                                    EC_T *restrict re, EC_T *restrict im) {
-  const size_t m = axis->n / 2, l = axis->lanes, i = k == m ? 0 : k, j = k == 0 ? 0 : m - k;
-  const EC_T *ar = from[0] + i * l, *ai = from[1] + i * l;
-  const EC_T *br = from[0] + j * l, *bi = from[1] + j * l;
-  const CX w = ((const CX *)axis->roots)[k];
-  for (size_t b = 0; b < l; b++) {
-    const CX even = {(ar[b] + br[b]) / 2, (ai[b] - bi[b]) / 2};
-    const CX odd = {(ai[b] + bi[b]) / 2, (br[b] - ar[b]) / 2};
-    const CX turned = EC_FN(times)(odd, w);
-    re[b] = even.re + turned.re, im[b] = even.im + turned.im;
-  }
-}
-
-static CX EC_FN(pack)(const ec_fft_axis *axis, const CX *x, size_t k) {
-  const size_t m = axis->n / 2;
-  CX a = x[(int64_t)k * axis->in_stride], b = x[(int64_t)(m - k) * axis->in_stride];
-  if (k == 0) a.im = b.im = 0; /* first and middle are real */
-  const CX w = ((const CX *)axis->roots)[k];
-  const CX odd = EC_FN(times)((CX){a.re - b.re, a.im + b.im}, (CX){w.re, -w.im});
-  return (CX){a.re + b.re - odd.im, a.im - b.im + odd.re};
-}
-
-/* Lines of complex numbers, or Hermitian halves of odd length completed. */
-static void EC_FN(load_complex)(const ec_fft_axis *axis, const char *at, int64_t step, size_t count,
-                                EC_T *const to[2]) {
-  const size_t n = axis->n, l = axis->lanes;
-  const bool hermitian = axis->kind == EC_FFT_C2R;
-  for (size_t from = 0; from < axis->in_n; from += TILE)
-    for (size_t b = 0; b < count; b++) {
-      const CX *x = (const CX *)(const void *)(at + (int64_t)b * step);
-      for (size_t j = from; j < axis->in_n && j < from + TILE; j++) {
-        CX v = x[(int64_t)j * axis->in_stride];
-        if (hermitian && j == 0) v.im = 0;
-        to[0][j * l + b] = v.re, to[1][j * l + b] = v.im;
-        if (hermitian && j) to[0][(n - j) * l + b] = v.re, to[1][(n - j) * l + b] = -v.im;
-      }
-    }
-}
-
-static void EC_FN(load)(const ec_fft_axis *axis, const char *at, int64_t step, size_t count,
-                        EC_T *const to[2]) {
-  const size_t n = axis->plan.n, l = axis->lanes;
-  if (axis->kind != EC_FFT_R2C && !axis->half) {
-    EC_FN(load_complex)(axis, at, step, count, to);
-    return;
-  }
-  for (size_t from = 0; from < n; from += TILE)
-    for (size_t b = 0; b < count; b++) {
-      const void *line = at + (int64_t)b * step;
-      const EC_T *real = line;
-      for (size_t j = from; j < n && j < from + TILE; j++) {
-        CX v;
-        if (axis->kind == EC_FFT_C2R) v = EC_FN(pack)(axis, line, j);
-        else if (!axis->half) v = (CX){real[(int64_t)j * axis->in_stride], 0};
-        else
-          v = (CX){real[(int64_t)(2 * j) * axis->in_stride],
-                   real[(int64_t)(2 * j + 1) * axis->in_stride]};
-        to[0][j * l + b] = v.re, to[1][j * l + b] = v.im;
-      }
-    }
-}
-
-static void EC_FN(store_real)(const ec_fft_axis *axis, char *at, int64_t step, size_t count,
-                              EC_T *const from[2]) {
-  const size_t l = axis->lanes;
-  const EC_T scale = (EC_T)axis->scale;
-  for (size_t begin = 0; begin < axis->n; begin += TILE)
-    for (size_t b = 0; b < count; b++) {
-      EC_T *line = (EC_T *)(void *)(at + (int64_t)b * step);
-      for (size_t j = begin; j < axis->n && j < begin + TILE; j++) {
-        const EC_T v = axis->half ? from[j & 1][j / 2 * l + b] : from[0][j * l + b];
-        line[(int64_t)j * axis->out_stride] = v * scale;
-      }
-    }
-}
-
-static void EC_FN(store_complex)(const ec_fft_axis *axis, char *at, int64_t step, size_t count,
-                                 EC_T *const from[2]) {
-  const size_t n = axis->n, l = axis->lanes;
-  const size_t own = axis->kind == EC_FFT_R2C ? n / 2 + 1 : n; /* the rest are conjugates */
-  const EC_T scale = (EC_T)axis->scale;
-  for (size_t begin = 0; begin < own; begin += TILE) {
-    const size_t end = begin + TILE < own ? begin + TILE : own;
-    EC_T re[TILE][LANES], im[TILE][LANES];
-    for (size_t j = begin; axis->half && j < end; j++)
-      EC_FN(unpack)(axis, from, j, re[j - begin], im[j - begin]);
-    for (size_t b = 0; b < count; b++) {
-      CX *line = (CX *)(void *)(at + (int64_t)b * step);
-      for (size_t j = begin; j < end; j++) {
-        const CX v = axis->half ? (CX){re[j - begin][b], im[j - begin][b]}
-                                : (CX){from[0][j * l + b], from[1][j * l + b]};
-        const CX x = {v.re * scale, v.im * scale};
-        line[(int64_t)j * axis->out_stride] = x;
-        if (j && n - j >= own && axis->out_n == n)
-          line[(int64_t)(n - j) * axis->out_stride] = (CX){x.re, -x.im};
-      }
-    }
-  }
-}
-
-static void EC_FN(lines)(const ec_fft_axis *axis, size_t count, char *const at[2],
-                         const int64_t step[2]) {
-  EC_T *work[4];
-  for (size_t i = 0; i < 4; i++) work[i] = (EC_T *)axis->work + i * axis->plan.room * axis->lanes;
-  const bool swap = !axis->forward; /* parts exchanged: the other direction */
-  EC_T *in[2] = {work[swap], work[!swap]};
-  EC_FN(load)(axis, at[1], step[1], count, in);
-  EC_FN(transform)(&axis->plan, axis->lanes, work);
-  EC_T *out[2] = {work[swap], work[!swap]};
-  if (axis->kind == EC_FFT_C2R) EC_FN(store_real)(axis, at[0], step[0], count, out);
-  else EC_FN(store_complex)(axis, at[0], step[0], count, out);
-}
+#include "kernels/fft/lines.tmpl.h"
 #undef CX
+#undef VECTOR
