@@ -59,7 +59,7 @@ def extensions() -> list[Extension]:
             extra_link_args=link,
         )
         for folder in sorted(Path("backends").glob("*"))
-        if folder.is_dir() and sources(folder)
+        if folder.is_dir() and sources(folder) and folder.name != "xnnpack"  # needs its library
     ]
     return [core, *backends]
 

@@ -1,0 +1,146 @@
+/* XnnpackBackend: the interface of backend.h. */
+#include "delegate.h"
+#include "nodes.h"
+#include "xnnpack_backend.h"
+
+static void close_delegate(const ec_host *host, ecx_delegate *d) {
+  if (d->runtime) {
+    ecx_workspace_enter(d->workspace);
+    xnn_delete_runtime(d->runtime);
+    ecx_workspace_leave(d->workspace);
+  }
+  if (d->workspace) ecx_workspace_close(host, d->workspace);
+  if (d->cache) ecx_cache_close(d->cache);
+  for (uint32_t i = 0; d->externals && i < d->external_count; i++)
+    if (d->externals[i].staging) host->free(d->externals[i].staging);
+  if (d->externals) host->free(d->externals);
+  if (d->pointers) host->free(d->pointers);
+  ecx_graph_close(host, &d->graph);
+  host->free(d);
+}
+
+/* Inputs that no node reads are left alone. */
+static uint32_t list_externals(const ecx_call *c, ecx_delegate *d) {
+  const ecx_graph *g = &d->graph;
+  size_t most = g->input_count + g->output_count + 1u;
+  d->externals = c->host->alloc(most * sizeof *d->externals);
+  d->pointers = c->host->alloc(most * sizeof *d->pointers);
+  if (!d->externals || !d->pointers)
+    return ecx_fail(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for %zu arguments", most - 1);
+  for (uint32_t i = 0; i < g->input_count; i++)
+    if (g->values[g->inputs[i]].readers) d->externals[d->external_count++].value = g->inputs[i];
+  d->input_count = d->external_count;
+  for (uint32_t i = 0; i < g->output_count; i++)
+    d->externals[d->external_count++].value = g->outputs[i];
+  for (uint32_t i = 0; i < d->external_count; i++) {
+    d->externals[i].position = g->values[d->externals[i].value].external;
+    d->pointers[i].id = d->externals[i].position;
+  }
+  return EC_BACKEND_OK;
+}
+
+/* XNNPACK does not reshape the indices of a pooling. */
+static bool is_rigid(const ecx_graph *g) {
+  for (uint32_t i = 0; i < g->node_count; i++)
+    if (g->nodes[i].kind->types == ECX_ARGMAX) return true;
+  return false;
+}
+
+uint32_t ecx_delegate_build(const ecx_call *c, ecx_delegate *d) {
+  if (d->runtime) xnn_delete_runtime(d->runtime);
+  d->runtime = NULL;
+  const ecx_plan plan = {.cache = d->cache ? ecx_cache_enter(d->cache) : NULL,
+                         .workspace = d->workspace->workspace,
+                         .threads = c->host->threadpool(c->call)};
+  uint32_t status = ecx_build(c, &d->graph, &plan, &d->runtime);
+  if (d->cache) ecx_cache_leave(d->cache);
+  return status;
+}
+
+static uint32_t open_delegate(const ecx_call *c, const ec_backend_init *what, ecx_delegate *d) {
+  ecx_payload payload;
+  ecx_options options;
+  enum xnn_status status = xnn_initialize(NULL); /* once; any thread */
+  if (status != xnn_status_success)
+    return ecx_fail(c, ecx_status_code(status), "XNNPACK cannot run on this machine: '%s'",
+                    ecx_status_name(status));
+  ECX_TRY(ecx_options_read(c, what, &options));
+  ECX_TRY(ecx_payload_open(c, what->payload, what->payload_size, &payload));
+  ECX_TRY(ecx_graph_open(c, &payload, &d->graph));
+  ECX_TRY(list_externals(c, d));
+  ECX_TRY(ecx_workspace_open(c, options.sharing, what->program, &d->workspace));
+  if (options.cache) ECX_TRY(ecx_cache_open(c, &d->graph, what->program, &d->cache));
+  d->is_rigid = is_rigid(&d->graph);
+  ecx_workspace_enter(d->workspace);
+  uint32_t made = ecx_delegate_build(c, d);
+  ecx_workspace_leave(d->workspace);
+  return made;
+}
+
+static uint32_t init(const ec_backend *self, const ec_host *host, ec_host_call *call,
+                     const ec_backend_init *what, void **handle) {
+  (void)self;
+  const ecx_call c = {host, call};
+  ecx_delegate *d = host->alloc(sizeof *d);
+  if (!d) return ecx_fail(&c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a delegate");
+  uint32_t status = open_delegate(&c, what, d);
+  if (status)
+    close_delegate(host, d);
+  else
+    *handle = d;
+  return status;
+}
+
+static uint32_t execute(const ec_backend *self, const ec_host *host, ec_host_call *call,
+                        void *handle, ec_backend_arg *args, size_t count) {
+  (void)self;
+  const ecx_call c = {host, call};
+  return ecx_execute(&c, handle, args, count);
+}
+
+static void destroy(const ec_backend *self, const ec_host *host, void *handle) {
+  (void)self;
+  close_delegate(host, handle);
+}
+
+static uint32_t set_option(const ec_backend *self, const ec_host *host, ec_host_call *call,
+                           const ec_backend_option *option) {
+  (void)self;
+  const ecx_call c = {host, call};
+  return ecx_options_set(&c, option);
+}
+
+static uint32_t get_option(const ec_backend *self, const ec_host *host, ec_host_call *call,
+                           ec_backend_option *option) {
+  (void)self;
+  (void)host;
+  (void)call;
+  return ecx_options_get(option);
+}
+
+static void report(const ec_backend *self, void *handle,
+                   void (*add)(void *user, const char *name, int64_t value), void *user) {
+  (void)self;
+  const ecx_delegate *d = handle;
+  add(user, "nodes", d->graph.node_count);
+  if (!d->cache) return;
+  ecx_cache_figures figures = ecx_cache_report(d->cache);
+  add(user, "packed_bytes", (int64_t)figures.packed_bytes);
+  add(user, "shared_packed_bytes", (int64_t)figures.shared_bytes);
+  add(user, "cache_hits", (int64_t)figures.hits);
+  add(user, "cache_misses", (int64_t)figures.misses);
+}
+
+const ec_backend ecx_backend = {
+  .abi_version = EC_BACKEND_ABI_VERSION,
+  .struct_size = sizeof(ec_backend),
+  .id = "XnnpackBackend",
+  .version = "XNNPACK 2024-11-08",
+  .init = init,
+  .execute = execute,
+  .destroy = destroy,
+  .set_option = set_option,
+  .get_option = get_option,
+  .option_keys = ecx_option_keys,
+  .report = report,
+};

@@ -1,0 +1,146 @@
+/* From a checked graph to an XNNPACK runtime. */
+#include <stdio.h>
+#include <string.h>
+
+#include "delegate.h"
+#include "nodes.h"
+
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
+static const char *const status_names[] = {
+  [xnn_status_success] = "success",
+  [xnn_status_uninitialized] = "uninitialized",
+  [xnn_status_invalid_parameter] = "invalid parameter",
+  [xnn_status_invalid_state] = "invalid state",
+  [xnn_status_unsupported_parameter] = "unsupported parameter",
+  [xnn_status_unsupported_hardware] = "unsupported hardware",
+  [xnn_status_out_of_memory] = "out of memory",
+  [xnn_status_reallocation_required] = "reallocation required",
+  [xnn_status_deprecated] = "deprecated",
+};
+
+const char *ecx_status_name(enum xnn_status status) {
+  bool known = (size_t)status < sizeof status_names / sizeof status_names[0];
+  return known ? status_names[status] : "unknown status";
+}
+
+uint32_t ecx_status_code(enum xnn_status status) {
+  if (status == xnn_status_out_of_memory) return EC_BACKEND_ALLOCATION_FAILED;
+  if (status == xnn_status_unsupported_parameter) return EC_BACKEND_NOT_SUPPORTED;
+  return EC_BACKEND_INTERNAL;
+}
+
+uint32_t ecx_node_status(const ecx_builder *b, const ecx_node *n, const char *what,
+                         enum xnn_status status) {
+  char text[ECX_TEXT] = "", shape[ECX_TEXT / 4];
+  if (status == xnn_status_success) return EC_BACKEND_OK;
+  for (unsigned i = 0; i < n->kind->inputs; i++) {
+    const ecx_value *v = ecx_in(b->graph, n, i);
+    size_t used = strlen(text);
+    if (v)
+      snprintf(text + used, sizeof text - used, "%s%s %s", i ? ", " : "",
+               ecx_dtypes[v->dtype].name, ecx_shape_text(&v->shape, shape, sizeof shape));
+  }
+  const ecx_value *out = ecx_out(b->graph, n, 0);
+  return ecx_fail_node(b->c, n, ecx_status_code(status), "%s says '%s' for %s -> %s %s", what,
+                       ecx_status_name(status), text, ecx_dtypes[out->dtype].name,
+                       ecx_shape_text(&out->shape, shape, sizeof shape));
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+/* A value whose id and flags are decided. */
+static enum xnn_status define(const ecx_builder *b, const ecx_value *v, uint32_t external,
+                              uint32_t flags, uint32_t *id) {
+  enum xnn_datatype as = ecx_dtypes[v->dtype].as;
+  const ecx_shape *s = &v->shape;
+  switch (v->scheme) {
+  case ECX_PLAIN:
+    return xnn_define_tensor_value(b->subgraph, as, s->rank, s->dims, v->data.at, external, flags,
+                                   id);
+  case ECX_PER_TENSOR:
+    return xnn_define_quantized_tensor_value(b->subgraph, as, v->zero_point, v->scale, s->rank,
+                                             s->dims, v->data.at, external, flags, id);
+  case ECX_PER_CHANNEL:
+    return xnn_define_channelwise_quantized_tensor_value_v2(
+        b->subgraph, as, v->zero_point, v->scales.at, s->rank, v->channel_dim, s->dims, v->data.at,
+        external, flags, id);
+  case ECX_PER_GROUP:
+    return xnn_define_blockwise_quantized_tensor_value(
+        b->subgraph, as, v->zero_point, v->scales.at, s->rank, v->channel_dim, v->group_size,
+        s->dims, v->data.at, external, flags, id);
+  case ECX_PER_TOKEN:
+    return xnn_define_dynamically_quantized_tensor_value(b->subgraph, as, s->rank,
+                                                         v->nonbatch_dims, s->dims, external,
+                                                         flags, id);
+  }
+  return xnn_status_invalid_parameter;
+}
+
+/* Old files ask for the dynamic quantisation of an input by a field of the input itself. */
+static enum xnn_status quantize(const ecx_builder *b, const ecx_value *v, uint32_t *id) {
+  uint32_t input = *id;
+  enum xnn_status status = xnn_define_dynamically_quantized_tensor_value(
+      b->subgraph, xnn_datatype_qdint8, v->shape.rank, v->shape.rank ? 1 : 0, v->shape.dims,
+      XNN_INVALID_VALUE_ID, 0, id);
+  return status == xnn_status_success ? xnn_define_convert(b->subgraph, input, *id, 0) : status;
+}
+
+static uint32_t define_value(const ecx_builder *b, const ecx_plan *plan, uint32_t index) {
+  const ecx_value *v = &b->graph->values[index];
+  bool computed = v->producer != ECX_NONE;
+  uint32_t flags = 0, external = XNN_INVALID_VALUE_ID;
+  char text[ECX_TEXT];
+  if (!computed && v->readers == 0) return EC_BACKEND_OK; /* nobody's */
+  if (v->is_input || v->is_output) {
+    flags = v->is_input ? XNN_VALUE_FLAG_EXTERNAL_INPUT : XNN_VALUE_FLAG_EXTERNAL_OUTPUT;
+    external = v->external;
+  } else if (plan->show_all && computed && v->scheme != ECX_PER_TOKEN) {
+    flags = XNN_VALUE_FLAG_EXTERNAL_OUTPUT;
+    external = ecx_shown_id(b->graph, index);
+  }
+  enum xnn_status status = define(b, v, external, flags, &b->ids[index]);
+  if (status == xnn_status_success && v->quantize_here) status = quantize(b, v, &b->ids[index]);
+  if (status == xnn_status_success) return EC_BACKEND_OK;
+  return ecx_fail(b->c, ecx_status_code(status),
+                  "XNNPACK does not take value %u, %s of shape %s: '%s'", (unsigned)index,
+                  ecx_dtypes[v->dtype].name, ecx_shape_text(&v->shape, text, sizeof text),
+                  ecx_status_name(status));
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+static uint32_t define_all(ecx_builder *b, const ecx_plan *plan) {
+  const ecx_graph *g = b->graph;
+  uint32_t externs = g->extern_count + (plan->show_all ? g->value_count : 0);
+  enum xnn_status status = xnn_create_subgraph(externs, 0, &b->subgraph);
+  if (status != xnn_status_success)
+    return ecx_fail(b->c, ecx_status_code(status), "xnn_create_subgraph says '%s'",
+                    ecx_status_name(status));
+  for (uint32_t i = 0; i < g->value_count; i++) ECX_TRY(define_value(b, plan, i));
+  for (uint32_t i = 0; i < g->node_count; i++)
+    ECX_TRY(g->nodes[i].kind->define(b, &g->nodes[i]));
+  return EC_BACKEND_OK;
+}
+
+static uint32_t create(const ecx_builder *b, const ecx_plan *plan, xnn_runtime_t *out) {
+  enum xnn_status status = xnn_create_runtime_v4(b->subgraph, plan->cache, plan->workspace,
+                                                 plan->threads, plan->flags, out);
+  if (status == xnn_status_success) return EC_BACKEND_OK;
+  return ecx_fail(b->c, ecx_status_code(status),
+                  "XNNPACK cannot make a runtime of %u nodes and %u values: '%s'",
+                  (unsigned)b->graph->node_count, (unsigned)b->graph->value_count,
+                  ecx_status_name(status));
+}
+
+uint32_t ecx_build(const ecx_call *c, const ecx_graph *g, const ecx_plan *plan,
+                   xnn_runtime_t *out) {
+  uint32_t *ids = c->host->scratch(c->call, g->value_count * sizeof *ids);
+  ecx_builder b = {c, g, NULL, ids};
+  if (!ids) return ecx_fail(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for ids");
+  memset(ids, 0xff, g->value_count * sizeof *ids);
+  uint32_t status = define_all(&b, plan);
+  if (!status) status = create(&b, plan, out);
+  if (b.subgraph) xnn_delete_subgraph(b.subgraph);
+  return status;
+}

@@ -1,0 +1,352 @@
+/* Packed weights, shared between the delegates of a program by what they are made from.
+ *
+ * XNNPACK asks with the addresses of a filter and a bias; here they become a text that says all
+ * that packing depends on: the names of the data, shapes, datatypes, quantisation of filter, input
+ * and output, and the node's own numbers. Weights without a name (inside old payloads), and filters
+ * that two nodes of a delegate use in different ways, are packed for the delegate alone.
+ *
+ * What XNNPACK calls an offset is the address itself, so that reading needs no lock. */
+#include "shared.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "nodes.h"
+
+enum { TEXT = 1024, EXTRA = 2 * XNN_EXTRA_BYTES };
+
+/* A block of packed weights. */
+typedef struct block {
+  struct block *next;
+  void *data;
+  size_t size;
+  char *text; /* NULL: of one delegate */
+  uint32_t seed;
+  size_t users;
+} block;
+
+/* The packed weights of a program. */
+typedef struct pool {
+  struct pool *next;
+  const void *program;
+  size_t users;
+  pthread_mutex_t lock; /* blocks, and making runtimes */
+  block *blocks;
+} pool;
+
+/* What a delegate calls the weights at these addresses. */
+typedef struct name {
+  const void *filter, *bias;
+  char *text; /* NULL: ambiguous */
+} name;
+
+struct ecx_cache {
+  struct xnn_weights_cache_provider provider;
+  const ec_host *host;
+  pool *pool;
+  name *names;
+  size_t name_count;
+  block *own;           /* packed for this delegate alone, or just being packed */
+  block **used;         /* of the pool */
+  size_t used_count, used_room;
+  ecx_cache_figures figures;
+};
+
+static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
+static pool *pools;
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+typedef struct description {
+  char at[TEXT];
+  size_t used;
+} description;
+
+static void add_bits(description *t, const char *label, uint32_t bits) {
+  if (t->used < TEXT)
+    t->used += (size_t)snprintf(t->at + t->used, TEXT - t->used, " %s%x", label, (unsigned)bits);
+}
+
+static void add_float(description *t, const char *label, float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  add_bits(t, label, bits);
+}
+
+static void add_string(description *t, const char *string) {
+  if (t->used < TEXT)
+    t->used += (size_t)snprintf(t->at + t->used, TEXT - t->used, " %s", string);
+}
+
+static void add_quantization(description *t, const ecx_value *v) {
+  add_bits(t, "type", v->dtype);
+  add_bits(t, "zero", (uint32_t)v->zero_point);
+  add_float(t, "scale", v->scale);
+}
+
+/* False where a part of it has no name. */
+static bool add_constant(description *t, const ecx_value *v) {
+  if (!v->data.key || (v->scales.at && !v->scales.key)) return false;
+  add_string(t, v->data.key);
+  add_string(t, v->scales.key ? v->scales.key : "-");
+  add_quantization(t, v);
+  add_bits(t, "channel", v->channel_dim);
+  add_bits(t, "group", v->group_size);
+  for (size_t d = 0; d < v->shape.rank; d++) add_bits(t, "x", (uint32_t)v->shape.dims[d]);
+  return true;
+}
+
+/* All that the packed weights of a node depend on. */
+static bool describe(const ecx_graph *g, const ecx_node *n, description *t) {
+  const ecx_value *bias = n->kind->inputs > 2 ? ecx_in(g, n, 2) : NULL;
+  t->used = 0;
+  add_string(t, n->kind->name);
+  add_bits(t, "flags", n->flags);
+  if (n->kind->layout->flags == ECX_Conv_flags) /* all that stand before its operands */
+    for (unsigned field = 0; field < ECX_Conv_input; field++)
+      add_bits(t, "", ec_fb_u32(n->params, field));
+  add_quantization(t, ecx_in(g, n, 0));
+  add_quantization(t, ecx_out(g, n, 0));
+  return add_constant(t, ecx_in(g, n, 1)) && (!bias || add_constant(t, bias)) && t->used < TEXT;
+}
+
+static bool packs(const ecx_node *n) {
+  return n->kind->types == ECX_WEIGHTS || n->kind->types == ECX_MATMUL;
+}
+
+static name *find_name(const ecx_cache *cache, const void *filter, const void *bias) {
+  for (size_t i = 0; i < cache->name_count; i++)
+    if (cache->names[i].filter == filter && cache->names[i].bias == bias) return &cache->names[i];
+  return NULL;
+}
+
+static bool name_node(ecx_cache *cache, const ecx_graph *g, const ecx_node *n) {
+  const ecx_value *filter = ecx_in(g, n, 1), *bias = n->kind->inputs > 2 ? ecx_in(g, n, 2) : NULL;
+  description t;
+  if (!filter->data.at) return true;
+  bool named = describe(g, n, &t);
+  name *known = find_name(cache, filter->data.at, bias ? bias->data.at : NULL);
+  if (known) {
+    if (known->text && (!named || strcmp(known->text, t.at) != 0)) {
+      cache->host->free(known->text);
+      known->text = NULL;
+    }
+    return true;
+  }
+  char *copy = named ? cache->host->alloc(t.used + 1) : NULL;
+  if (copy) memcpy(copy, t.at, t.used);
+  cache->names[cache->name_count++] = (name){filter->data.at, bias ? bias->data.at : NULL, copy};
+  return copy || !named;
+}
+
+/* ---- what XNNPACK calls ---------------------------------------------------------------------- */
+
+static block *find_block(const ecx_cache *cache, const char *text, uint32_t seed) {
+  for (block *b = cache->pool->blocks; b; b = b->next)
+    if (b->seed == seed && strcmp(b->text, text) == 0) return b;
+  return NULL;
+}
+
+/* Makes a block of the pool this delegate's too. */
+static bool use(ecx_cache *cache, block *b) {
+  for (size_t i = 0; i < cache->used_count; i++)
+    if (cache->used[i] == b) return true;
+  if (cache->used_count == cache->used_room) return false;
+  cache->used[cache->used_count++] = b;
+  cache->figures.packed_bytes += b->size;
+  b->users++;
+  return true;
+}
+
+static size_t look_up(void *context, const struct xnn_weights_cache_look_up_key *key) {
+  ecx_cache *cache = context;
+  const name *known = find_name(cache, key->kernel, key->bias);
+  block *b = known && known->text ? find_block(cache, known->text, key->seed) : NULL;
+  if (!b || !use(cache, b)) return SIZE_MAX;
+  cache->figures.hits++;
+  cache->figures.shared_bytes += b->size;
+  return (size_t)(uintptr_t)b->data;
+}
+
+static void *reserve_space(void *context, size_t size) {
+  ecx_cache *cache = context;
+  block *b = cache->host->alloc(sizeof *b);
+  void *data = b && size <= SIZE_MAX / 2 ? cache->host->alloc(size + EXTRA) : NULL;
+  if (!data) {
+    if (b) cache->host->free(b);
+    return NULL;
+  }
+  *b = (block){.next = cache->own, .data = data, .size = size, .users = 1};
+  cache->own = b;
+  cache->figures.packed_bytes += size;
+  cache->figures.misses++;
+  return data;
+}
+
+static block **find_own(ecx_cache *cache, const void *data) {
+  block **at = &cache->own;
+  while (*at && (*at)->data != data) at = &(*at)->next;
+  return at;
+}
+
+/* Moves a block that has just been packed to the pool. */
+static void share(ecx_cache *cache, block **at, char *text, uint32_t seed) {
+  block *b = *at;
+  if (cache->used_count == cache->used_room) return;
+  *at = b->next;
+  b->next = cache->pool->blocks;
+  b->text = text;
+  b->seed = seed;
+  cache->pool->blocks = b;
+  cache->used[cache->used_count++] = b;
+}
+
+static size_t look_up_or_insert(void *context, const struct xnn_weights_cache_look_up_key *key,
+                                void *data, size_t size) {
+  ecx_cache *cache = context;
+  block **at = find_own(cache, data);
+  name *known = find_name(cache, key->kernel, key->bias);
+  if (!*at) return (size_t)(uintptr_t)data;
+  if (!known || !known->text) return (size_t)(uintptr_t)data;
+  block *other = find_block(cache, known->text, key->seed);
+  if (!other) {
+    size_t length = strlen(known->text) + 1;
+    char *text = cache->host->alloc(length);
+    if (!text) return (size_t)(uintptr_t)data;
+    memcpy(text, known->text, length);
+    share(cache, at, text, key->seed);
+    return (size_t)(uintptr_t)data;
+  }
+  if (other->size != size || memcmp(other->data, data, size) != 0 || !use(cache, other))
+    return (size_t)(uintptr_t)data;
+  block *mine = *at; /* packed in vain: some operators look only afterwards */
+  *at = mine->next;
+  cache->figures.packed_bytes -= mine->size;
+  cache->figures.hits++;
+  cache->figures.misses--;
+  cache->figures.shared_bytes += other->size;
+  cache->host->free(mine->data);
+  cache->host->free(mine);
+  return (size_t)(uintptr_t)other->data;
+}
+
+static bool is_finalized(void *context) {
+  (void)context;
+  return true;
+}
+
+static void *offset_to_addr(void *context, size_t offset) {
+  (void)context;
+  return (void *)(uintptr_t)offset;
+}
+
+static enum xnn_status delete_cache(void *context) {
+  (void)context;
+  return xnn_status_success;
+}
+
+/* ---- opening and closing --------------------------------------------------------------------- */
+
+static pool *pool_open(const ec_host *host, const void *program) {
+  pthread_mutex_lock(&pools_lock);
+  pool *p = pools;
+  while (p && p->program != program) p = p->next;
+  if (p) {
+    p->users++;
+  } else if ((p = host->alloc(sizeof *p))) {
+    *p = (pool){.next = pools, .program = program, .users = 1};
+    pthread_mutex_init(&p->lock, NULL);
+    pools = p;
+  }
+  pthread_mutex_unlock(&pools_lock);
+  return p;
+}
+
+/* All blocks are gone with their users. */
+static void pool_close(const ec_host *host, pool *p) {
+  pthread_mutex_lock(&pools_lock);
+  bool last = --p->users == 0;
+  pool **at = &pools;
+  while (last && *at != p) at = &(*at)->next;
+  if (last) *at = p->next;
+  pthread_mutex_unlock(&pools_lock);
+  if (!last) return;
+  pthread_mutex_destroy(&p->lock);
+  host->free(p);
+}
+
+static void free_block(const ec_host *host, block *b) {
+  host->free(b->data);
+  if (b->text) host->free(b->text);
+  host->free(b);
+}
+
+/* Gives back what this delegate uses of the pool. */
+static void release_blocks(ecx_cache *cache) {
+  pthread_mutex_lock(&cache->pool->lock);
+  for (size_t i = 0; i < cache->used_count; i++) cache->used[i]->users--;
+  for (block **at = &cache->pool->blocks; *at;) {
+    block *b = *at;
+    if (b->users) {
+      at = &b->next;
+      continue;
+    }
+    *at = b->next;
+    free_block(cache->host, b);
+  }
+  pthread_mutex_unlock(&cache->pool->lock);
+}
+
+void ecx_cache_close(ecx_cache *cache) {
+  const ec_host *host = cache->host;
+  if (cache->pool) {
+    release_blocks(cache);
+    pool_close(host, cache->pool);
+  }
+  while (cache->own) {
+    block *b = cache->own;
+    cache->own = b->next;
+    free_block(host, b);
+  }
+  for (size_t i = 0; i < cache->name_count; i++)
+    if (cache->names[i].text) host->free(cache->names[i].text);
+  if (cache->names) host->free(cache->names);
+  if (cache->used) host->free(cache->used);
+  host->free(cache);
+}
+
+static bool fill(ecx_cache *cache, const ecx_graph *graph, const void *program) {
+  cache->used_room = 2 * (size_t)graph->node_count;
+  cache->names = cache->host->alloc(graph->node_count * sizeof *cache->names);
+  cache->used = cache->host->alloc(cache->used_room * sizeof *cache->used);
+  cache->pool = pool_open(cache->host, program);
+  if (!cache->names || !cache->used || !cache->pool) return false;
+  for (uint32_t i = 0; i < graph->node_count; i++)
+    if (packs(&graph->nodes[i]) && !name_node(cache, graph, &graph->nodes[i])) return false;
+  return true;
+}
+
+uint32_t ecx_cache_open(const ecx_call *c, const ecx_graph *graph, const void *program,
+                        ecx_cache **out) {
+  ecx_cache *cache = c->host->alloc(sizeof *cache);
+  if (cache) {
+    cache->host = c->host;
+    cache->provider = (struct xnn_weights_cache_provider){
+      cache, look_up, reserve_space, look_up_or_insert, is_finalized, offset_to_addr, delete_cache};
+    if (fill(cache, graph, program)) {
+      *out = cache;
+      return EC_BACKEND_OK;
+    }
+    ecx_cache_close(cache);
+  }
+  return ecx_fail(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a cache of weights");
+}
+
+xnn_weights_cache_t ecx_cache_enter(ecx_cache *cache) {
+  pthread_mutex_lock(&cache->pool->lock);
+  return &cache->provider;
+}
+
+void ecx_cache_leave(ecx_cache *cache) { pthread_mutex_unlock(&cache->pool->lock); }
+
+ecx_cache_figures ecx_cache_report(const ecx_cache *cache) { return cache->figures; }

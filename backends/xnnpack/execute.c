@@ -1,0 +1,317 @@
+/* One call: shapes, then memory, then XNNPACK. What has not changed since the last call is not done
+ * again: a call with the shapes and arrays of the last one goes straight to XNNPACK. */
+#include <stdio.h>
+#include <string.h>
+
+#include "delegate.h"
+#include "nodes.h"
+
+enum { FLOAT32 = 6, INT64 = 4, BFLOAT16 = 15, EXTRA = 2 * XNN_EXTRA_BYTES };
+
+/* One call of execute. */
+typedef struct run {
+  const ecx_call *c;
+  ecx_delegate *d;
+  ec_backend_arg *args;
+  bool reshaped;
+} run;
+
+static ecx_value *value_of(const run *r, const ecx_external *e) {
+  return &r->d->graph.values[e->value];
+}
+static ec_backend_tensor *tensor_of(const run *r, const ecx_external *e) {
+  return &r->args[e->position].as.tensor;
+}
+static bool is_input(const run *r, const ecx_external *e) {
+  return (size_t)(e - r->d->externals) < r->d->input_count;
+}
+
+/* ---- checks ---------------------------------------------------------------------------------- */
+
+static bool has_dtype(const ecx_value *v, int32_t dtype) {
+  return dtype == ecx_dtypes[v->dtype].scalar ||
+         (v->dtype == ECX_int32 && v->is_output && dtype == INT64);
+}
+
+static uint32_t check_arg(const run *r, const ecx_external *e) {
+  const ec_backend_arg *arg = &r->args[e->position];
+  const ecx_value *v = value_of(r, e);
+  const char *role = v->is_input ? "input" : "output";
+  if (arg->kind != EC_BACKEND_TENSOR)
+    return ecx_fail(r->c, EC_BACKEND_INVALID_ARGUMENT,
+                    "argument %u (an %s) has kind %u, expected a tensor", (unsigned)e->position,
+                    role, (unsigned)arg->kind);
+  if (!has_dtype(v, arg->as.tensor.dtype))
+    return ecx_fail(r->c, EC_BACKEND_INVALID_ARGUMENT,
+                    "argument %u (an %s) has dtype number %d, expected %d (%s in the delegate)",
+                    (unsigned)e->position, role, (int)arg->as.tensor.dtype,
+                    (int)ecx_dtypes[v->dtype].scalar, ecx_dtypes[v->dtype].name);
+  if (v->is_output && !arg->as.tensor.writable)
+    return ecx_fail(r->c, EC_BACKEND_INVALID_ARGUMENT,
+                    "argument %u (an output) is read-only: the program writes to a constant",
+                    (unsigned)e->position);
+  return EC_BACKEND_OK;
+}
+
+static uint32_t check_args(const run *r, size_t count) {
+  const ecx_delegate *d = r->d;
+  if (count < d->graph.arg_count)
+    return ecx_fail(r->c, EC_BACKEND_INVALID_ARGUMENT,
+                    "the delegate gets %zu arguments, expected %u: %u inputs and %u outputs", count,
+                    (unsigned)d->graph.arg_count, (unsigned)d->graph.input_count,
+                    (unsigned)d->graph.output_count);
+  for (uint32_t i = 0; i < d->external_count; i++) ECX_TRY(check_arg(r, &d->externals[i]));
+  return EC_BACKEND_OK;
+}
+
+/* ---- shapes ---------------------------------------------------------------------------------- */
+
+/* Sizes in the order of memory, as XNNPACK has them. A scalar may be a row of one there. */
+static uint32_t input_shape(const run *r, const ecx_external *e, ecx_shape *out) {
+  const ec_backend_tensor *t = tensor_of(r, e);
+  const ecx_value *v = value_of(r, e);
+  if (t->rank == 0) {
+    *out = (ecx_shape){.rank = v->shape.rank, .dims = {1, 1, 1, 1, 1, 1}};
+    return EC_BACKEND_OK;
+  }
+  if (t->rank != v->shape.rank) {
+    char text[ECX_TEXT];
+    return ecx_fail(r->c, EC_BACKEND_INVALID_ARGUMENT,
+                    "argument %u (an input) has %u dimensions, the delegate was made for %s",
+                    (unsigned)e->position, (unsigned)t->rank,
+                    ecx_shape_text(&v->shape, text, sizeof text));
+  }
+  out->rank = t->rank;
+  for (size_t i = 0; i < out->rank; i++) out->dims[i] = (size_t)t->sizes[t->dim_order[i]];
+  return EC_BACKEND_OK;
+}
+
+static bool same_shape(const ecx_shape *a, const ecx_shape *b) {
+  return a->rank == b->rank && memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0;
+}
+
+static uint32_t read_input_shapes(run *r) {
+  ecx_delegate *d = r->d;
+  for (uint32_t i = 0; i < d->input_count; i++) {
+    ecx_value *v = value_of(r, &d->externals[i]);
+    ecx_shape shape;
+    ECX_TRY(input_shape(r, &d->externals[i], &shape));
+    if (same_shape(&shape, &v->shape)) continue;
+    d->is_shaped = false;
+    v->shape = shape;
+  }
+  if (d->is_shaped) return EC_BACKEND_OK;
+  r->reshaped = true;
+  return ecx_graph_infer(r->c, &d->graph);
+}
+
+/* The output's sizes for the shape that it has in memory. */
+static uint32_t resize_output(const run *r, const ecx_external *e) {
+  ec_backend_tensor *t = tensor_of(r, e);
+  const ecx_shape *shape = &value_of(r, e)->shape;
+  int64_t sizes[XNN_MAX_TENSOR_DIMS];
+  bool same = true;
+  size_t count;
+  char text[ECX_TEXT];
+  if (t->rank != shape->rank) {
+    if (ecx_shape_count(shape, &count) && count == 1 && t->rank == 0) return EC_BACKEND_OK;
+    return ecx_fail(r->c, EC_BACKEND_INVALID_ARGUMENT,
+                    "argument %u (an output) has %u dimensions, the delegate computes %s",
+                    (unsigned)e->position, (unsigned)t->rank,
+                    ecx_shape_text(shape, text, sizeof text));
+  }
+  for (size_t i = 0; i < shape->rank; i++) {
+    sizes[t->dim_order[i]] = (int64_t)shape->dims[i];
+    same = same && t->sizes[t->dim_order[i]] == (int64_t)shape->dims[i];
+  }
+  return same ? EC_BACKEND_OK
+              : r->c->host->resize(r->c->call, &r->args[e->position], shape->rank, sizes);
+}
+
+/* Resizes outputs; says whether there is anything to compute. */
+static uint32_t resize_outputs(const run *r, bool *any) {
+  const ecx_delegate *d = r->d;
+  *any = false;
+  for (uint32_t i = d->input_count; i < d->external_count; i++) {
+    const ecx_external *e = &d->externals[i];
+    size_t count = 0;
+    ECX_TRY(resize_output(r, e));
+    const ec_backend_tensor *t = tensor_of(r, e);
+    size_t item = t->dtype == INT64 ? 8u : ecx_dtypes[value_of(r, e)->dtype].bits / 8u;
+    if (!ecx_shape_count(&value_of(r, e)->shape, &count) || t->nbytes != count * item)
+      return ecx_fail(r->c, EC_BACKEND_INTERNAL,
+                      "argument %u (an output) has %zu bytes, expected %zu elements of %zu",
+                      (unsigned)e->position, t->nbytes, count, item);
+    *any = *any || count > 0;
+  }
+  return EC_BACKEND_OK;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static bool overlap(const ec_backend_tensor *a, const ec_backend_tensor *b) {
+  uintptr_t x = (uintptr_t)a->data, y = (uintptr_t)b->data;
+  return x < y + b->nbytes && y < x + a->nbytes;
+}
+
+static bool overlaps_another(const run *r, const ecx_external *e) {
+  for (uint32_t i = 0; i < r->d->external_count; i++)
+    if (&r->d->externals[i] != e && overlap(tensor_of(r, e), tensor_of(r, &r->d->externals[i])))
+      return true;
+  return false;
+}
+
+/* Whether XNNPACK's elements are not the argument's. */
+static bool is_converted(const run *r, const ecx_external *e) {
+  int32_t dtype = tensor_of(r, e)->dtype;
+  return dtype == BFLOAT16 || dtype == INT64;
+}
+
+static bool needs_staging(const run *r, const ecx_external *e) {
+  const ec_backend_tensor *t = tensor_of(r, e);
+  if (t->nbytes == 0 || is_converted(r, e)) return true;
+  return is_input(r, e) ? ecx_crosses_page(t->data, t->nbytes) : overlaps_another(r, e);
+}
+
+static uint32_t stage(const run *r, ecx_external *e, size_t bytes) {
+  const ec_host *host = r->c->host;
+  if (e->staging_bytes >= bytes && e->staging) return EC_BACKEND_OK;
+  if (e->staging) host->free(e->staging);
+  e->staging = host->alloc(bytes + EXTRA);
+  e->staging_bytes = e->staging ? bytes : 0;
+  r->d->is_set_up = false;
+  return e->staging ? EC_BACKEND_OK
+                    : ecx_fail(r->c, EC_BACKEND_ALLOCATION_FAILED,
+                               "no memory for a copy of argument %u (%zu bytes)",
+                               (unsigned)e->position, bytes);
+}
+
+static void copy_in(const run *r, const ecx_external *e) {
+  const ec_backend_tensor *t = tensor_of(r, e);
+  if (t->dtype != BFLOAT16) {
+    if (t->nbytes) memcpy(e->staging, t->data, t->nbytes);
+    return;
+  }
+  const uint16_t *from = t->data;
+  uint32_t *to = e->staging;
+  for (size_t i = 0; i < t->nbytes / 2; i++) to[i] = (uint32_t)from[i] << 16;
+}
+
+/* Rounded to the nearest, ties to even; NaN stays NaN. */
+static uint16_t to_bfloat16(uint32_t bits) {
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(bits >> 16 | 0x40);
+  return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+}
+
+static void copy_out(const run *r, const ecx_external *e) {
+  const ec_backend_tensor *t = tensor_of(r, e);
+  if (t->dtype == INT64) {
+    const int32_t *from = e->staging;
+    for (size_t i = 0; i < t->nbytes / 8; i++) ((int64_t *)t->data)[i] = from[i];
+  } else if (t->dtype == BFLOAT16) {
+    const uint32_t *from = e->staging;
+    for (size_t i = 0; i < t->nbytes / 2; i++) ((uint16_t *)t->data)[i] = to_bfloat16(from[i]);
+  } else if (t->nbytes) {
+    memcpy(t->data, e->staging, t->nbytes);
+  }
+}
+
+/* Where XNNPACK finds each argument. */
+static uint32_t place_args(const run *r) {
+  ecx_delegate *d = r->d;
+  for (uint32_t i = 0; i < d->external_count; i++) {
+    ecx_external *e = &d->externals[i];
+    void *data = tensor_of(r, e)->data;
+    size_t bytes;
+    e->is_staged = needs_staging(r, e);
+    if (e->is_staged) {
+      if (!ecx_value_bytes(value_of(r, e), &bytes)) bytes = 0; /* not after inference */
+      ECX_TRY(stage(r, e, bytes));
+      data = e->staging;
+      if (is_input(r, e)) copy_in(r, e);
+    }
+    if (d->pointers[i].data != data) d->is_set_up = false;
+    d->pointers[i].data = data;
+  }
+  return EC_BACKEND_OK;
+}
+
+/* ---- XNNPACK --------------------------------------------------------------------------------- */
+
+static uint32_t fail_runtime(const run *r, const char *what, enum xnn_status status) {
+  char text[ECX_TEXT] = "", shape[ECX_TEXT / 4];
+  for (uint32_t i = 0; i < r->d->input_count; i++) {
+    size_t used = strlen(text);
+    snprintf(text + used, sizeof text - used, "%s%s", i ? ", " : "",
+             ecx_shape_text(&value_of(r, &r->d->externals[i])->shape, shape, sizeof shape));
+  }
+  return ecx_fail(r->c, ecx_status_code(status),
+                  "%s says '%s' for inputs %s of a delegate of %u nodes", what,
+                  ecx_status_name(status), text, (unsigned)r->d->graph.node_count);
+}
+
+/* Tells XNNPACK the shapes, and makes sure that it agrees about those of the outputs: what it
+ * writes must be what the outputs have room for. */
+static uint32_t reshape(const run *r) {
+  ecx_delegate *d = r->d;
+  enum xnn_status status = xnn_status_success;
+  d->is_set_up = false;
+  if (d->is_rigid || !d->runtime) ECX_TRY(ecx_delegate_build(r->c, d));
+  for (uint32_t i = 0; i < d->input_count && status == xnn_status_success; i++) {
+    const ecx_shape *shape = &value_of(r, &d->externals[i])->shape;
+    status = xnn_reshape_external_value(d->runtime, d->externals[i].position, shape->rank,
+                                        shape->dims);
+  }
+  if (status == xnn_status_success) status = xnn_reshape_runtime(d->runtime);
+  if (status != xnn_status_success) return fail_runtime(r, "xnn_reshape_runtime", status);
+  for (uint32_t i = d->input_count; i < d->external_count; i++) {
+    const ecx_value *v = value_of(r, &d->externals[i]);
+    ecx_shape found = {0};
+    size_t expected, bytes;
+    status = xnn_get_external_value_shape(d->runtime, d->externals[i].position, &found.rank,
+                                          found.dims);
+    bool fits = status == xnn_status_success && ecx_shape_count(&found, &bytes) &&
+                ecx_shape_count(&v->shape, &expected) && bytes == expected;
+    if (!fits)
+      return ecx_fail(r->c, EC_BACKEND_INTERNAL,
+                      "XNNPACK computes an output of another shape than expected for argument %u",
+                      (unsigned)d->externals[i].position);
+  }
+  d->is_shaped = true;
+  return EC_BACKEND_OK;
+}
+
+static uint32_t invoke_alone(const run *r) {
+  ecx_delegate *d = r->d;
+  enum xnn_status status;
+  if (!d->is_shaped) ECX_TRY(reshape(r));
+  if (!d->is_set_up) {
+    status = xnn_setup_runtime_v2(d->runtime, d->external_count, d->pointers);
+    if (status != xnn_status_success) return fail_runtime(r, "xnn_setup_runtime_v2", status);
+    d->is_set_up = true;
+  }
+  status = xnn_invoke_runtime(d->runtime);
+  return status == xnn_status_success ? EC_BACKEND_OK
+                                      : fail_runtime(r, "xnn_invoke_runtime", status);
+}
+
+static uint32_t invoke(const run *r) {
+  ecx_workspace_enter(r->d->workspace);
+  uint32_t status = invoke_alone(r);
+  ecx_workspace_leave(r->d->workspace);
+  return status;
+}
+
+uint32_t ecx_execute(const ecx_call *c, ecx_delegate *d, ec_backend_arg *args, size_t count) {
+  run r = {c, d, args, false};
+  bool any;
+  ECX_TRY(check_args(&r, count));
+  ECX_TRY(read_input_shapes(&r));
+  ECX_TRY(resize_outputs(&r, &any));
+  if (!any) return EC_BACKEND_OK;
+  ECX_TRY(place_args(&r));
+  ECX_TRY(invoke(&r));
+  for (uint32_t i = d->input_count; i < d->external_count; i++)
+    if (d->externals[i].is_staged) copy_out(&r, &d->externals[i]);
+  return EC_BACKEND_OK;
+}

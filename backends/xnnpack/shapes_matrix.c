@@ -1,0 +1,92 @@
+/* Shapes of linear layers and matrix products, and their checks. */
+#include "core/checked.h"
+#include "nodes.h"
+
+#define REFUSE(c, n, ...) ecx_fail_node((c), (n), EC_BACKEND_INVALID_ARGUMENT, __VA_ARGS__)
+
+static const char *text_of(const ecx_shape *shape, char text[ECX_TEXT / 2]) {
+  return ecx_shape_text(shape, text, ECX_TEXT / 2);
+}
+
+static uint32_t check_linear_filter(const ecx_call *c, const ecx_graph *g, const ecx_node *n,
+                                    size_t *rows, size_t *columns) {
+  const ecx_value *filter = ecx_in(g, n, 1);
+  bool transposed = n->flags & XNN_FLAG_TRANSPOSE_WEIGHTS;
+  char text[ECX_TEXT / 2];
+  if (filter->shape.rank != 2)
+    return REFUSE(c, n, "a filter of shape %s, expected a matrix", text_of(&filter->shape, text));
+  *rows = filter->shape.dims[transposed];
+  *columns = filter->shape.dims[!transposed];
+  if (!filter->data.at && filter->scheme != ECX_PLAIN)
+    return REFUSE(c, n, "its filter is not constant");
+  if (filter->scheme == ECX_PER_CHANNEL && filter->channel_dim != (transposed ? 1 : 0))
+    return REFUSE(c, n, "scales along dimension %u of its filter, expected %d",
+                  (unsigned)filter->channel_dim, transposed);
+  if (filter->scheme == ECX_PER_GROUP && transposed)
+    return REFUSE(c, n, "a transposed filter with scales per group");
+  return EC_BACKEND_OK;
+}
+
+uint32_t ecx_shape_linear(const ecx_call *c, const ecx_graph *g, const ecx_node *n,
+                          ecx_shape *out) {
+  const ecx_shape *in = &ecx_in(g, n, 0)->shape;
+  const ecx_value *bias = ecx_in(g, n, 2);
+  size_t rows = 0, columns = 0, count;
+  char text[ECX_TEXT / 2];
+  ECX_TRY(check_linear_filter(c, g, n, &rows, &columns));
+  if (!rows || !columns || in->rank < 1 || in->dims[in->rank - 1] != columns)
+    return REFUSE(c, n, "an input of shape %s, expected rows of %zu", text_of(in, text), columns);
+  if (bias && (!ecx_shape_count(&bias->shape, &count) || count != rows))
+    return REFUSE(c, n, "a bias of shape %s for %zu columns", text_of(&bias->shape, text), rows);
+  if (bias && !bias->data.at && bias->scheme != ECX_PLAIN)
+    return REFUSE(c, n, "its bias is not constant");
+  *out = *in;
+  out->dims[in->rank - 1] = rows;
+  return EC_BACKEND_OK;
+}
+
+/* XNNPACK reads scales for every matrix of a batch. */
+static uint32_t check_matmul_scales(const ecx_call *c, const ecx_node *n, const ecx_value *b,
+                                    bool transposed) {
+  size_t channel_dim = b->shape.rank - (transposed ? 2 : 1), count = b->shape.dims[channel_dim];
+  char text[ECX_TEXT / 2];
+  for (size_t d = 0; d + 2 < b->shape.rank; d++) count *= b->shape.dims[d];
+  if (b->channel_dim == channel_dim && b->scales.size / sizeof(float) >= count)
+    return EC_BACKEND_OK;
+  return REFUSE(c, n, "%zu scales along dimension %u of its second matrix %s, expected %zu",
+                b->scales.size / sizeof(float), (unsigned)b->channel_dim, text_of(&b->shape, text),
+                count);
+}
+
+uint32_t ecx_shape_matmul(const ecx_call *c, const ecx_graph *g, const ecx_node *n,
+                          ecx_shape *out) {
+  const ecx_shape *a = &ecx_in(g, n, 0)->shape, *b = &ecx_in(g, n, 1)->shape;
+  const ecx_value *right = ecx_in(g, n, 1);
+  bool transposed = n->flags & XNN_FLAG_TRANSPOSE_B;
+  char left_text[ECX_TEXT / 2], right_text[ECX_TEXT / 2];
+  bool fits = a->rank >= 2 && b->rank >= 2;
+  out->rank = a->rank > b->rank ? a->rank : b->rank;
+  fits = fits && a->dims[a->rank - 1] == b->dims[transposed ? b->rank - 1 : b->rank - 2];
+  for (size_t d = 3; fits && d <= out->rank; d++) {
+    size_t x = d <= a->rank ? a->dims[a->rank - d] : 1;
+    size_t y = d <= b->rank ? b->dims[b->rank - d] : 1;
+    fits = x == y || x == 1 || y == 1;
+    out->dims[out->rank - d] = x == 1 ? y : x;
+  }
+  if (!fits)
+    return REFUSE(c, n, "matrices of shapes %s and %s%s", text_of(a, left_text),
+                  text_of(b, right_text), transposed ? " (transposed)" : "");
+  if (right->scheme == ECX_PER_CHANNEL) ECX_TRY(check_matmul_scales(c, n, right, transposed));
+  out->dims[out->rank - 2] = a->dims[a->rank - 2];
+  out->dims[out->rank - 1] = b->dims[transposed ? b->rank - 2 : b->rank - 1];
+  return EC_BACKEND_OK;
+}
+
+uint32_t ecx_shape_attention(const ecx_call *c, const ecx_graph *g, const ecx_node *n,
+                             ecx_shape *out) {
+  *out = ecx_in(g, n, 0)->shape;
+  (void)g;
+  return ecx_fail_node(c, n, EC_BACKEND_NOT_IMPLEMENTED,
+                       "this backend does not run it, nor does the reference runtime: export the "
+                       "model with attention decomposed");
+}

@@ -1,0 +1,214 @@
+/* Shapes of convolutions, pooling and resizing (inputs are batch, height, width, channels), and
+ * their checks: XNNPACK itself does not look at the number of an input's channels. */
+#include "core/checked.h"
+#include "nodes.h"
+
+#define REFUSE(c, n, ...) ecx_fail_node((c), (n), EC_BACKEND_INVALID_ARGUMENT, __VA_ARGS__)
+
+/* More than any model has; keeps every sum and product below within 64 bits. */
+enum { LARGEST = 1 << 24 };
+
+/* A window along height or width. */
+typedef struct window {
+  const char *name;
+  size_t size, stride, dilation, before, after;
+} window;
+
+static const char *text_of(const ecx_shape *shape, char text[ECX_TEXT / 2]) {
+  return ecx_shape_text(shape, text, ECX_TEXT / 2);
+}
+
+static uint32_t check_rank(const ecx_call *c, const ecx_graph *g, const ecx_node *n,
+                           const ecx_shape **in) {
+  char text[ECX_TEXT / 2];
+  *in = &ecx_in(g, n, 0)->shape;
+  if ((*in)->rank == 4) return EC_BACKEND_OK;
+  return REFUSE(c, n, "an input of shape %s, expected batch, height, width, channels",
+                text_of(*in, text));
+}
+
+static uint32_t check_window(const ecx_call *c, const ecx_node *n, const window *w) {
+  if (w->size == 0 || w->stride == 0 || w->dilation == 0 || w->size > LARGEST ||
+      w->stride > LARGEST || w->dilation > LARGEST || w->before > LARGEST || w->after > LARGEST)
+    return REFUSE(c, n, "along its %s: a window of %zu, stride %zu, dilation %zu, padding %zu and "
+                  "%zu", w->name, w->size, w->stride, w->dilation, w->before, w->after);
+  return EC_BACKEND_OK;
+}
+
+/* How often the window fits into `in` elements. */
+static uint32_t slide(const ecx_call *c, const ecx_node *n, const window *w, size_t in,
+                      size_t *out) {
+  ECX_TRY(check_window(c, n, w));
+  size_t extent = (w->size - 1) * w->dilation + 1, padded = in + w->before + w->after;
+  if (n->flags & XNN_FLAG_TENSORFLOW_SAME_PADDING) {
+    if (w->before || w->after)
+      return REFUSE(c, n, "explicit padding together with padding to the same size");
+    *out = (in + w->stride - 1) / w->stride;
+    return EC_BACKEND_OK;
+  }
+  if (padded < extent)
+    return REFUSE(c, n, "a window over %zu elements does not fit into a %s of %zu", extent, w->name,
+                  padded);
+  *out = (padded - extent) / w->stride + 1;
+  return EC_BACKEND_OK;
+}
+
+static uint32_t slide_both(const ecx_call *c, const ecx_node *n, const window w[2],
+                           const ecx_shape *in, ecx_shape *out) {
+  *out = *in;
+  ECX_TRY(slide(c, n, &w[0], in->dims[1], &out->dims[1]));
+  return slide(c, n, &w[1], in->dims[2], &out->dims[2]);
+}
+
+/* ---- convolutions ---------------------------------------------------------------------------- */
+
+static void conv_windows(const ecx_node *n, window w[2]) {
+  w[0] = (window){"height", ECX_PARAM(n, Conv, kernel_height), ECX_PARAM(n, Conv, stride_height),
+                  ECX_PARAM(n, Conv, dilation_height), ECX_PARAM(n, Conv, padding_top),
+                  ECX_PARAM(n, Conv, padding_bottom)};
+  w[1] = (window){"width", ECX_PARAM(n, Conv, kernel_width), ECX_PARAM(n, Conv, stride_width),
+                  ECX_PARAM(n, Conv, dilation_width), ECX_PARAM(n, Conv, padding_left),
+                  ECX_PARAM(n, Conv, padding_right)};
+}
+
+static uint32_t check_bias(const ecx_call *c, const ecx_graph *g, const ecx_node *n,
+                           size_t channels) {
+  const ecx_value *bias = ecx_in(g, n, 2);
+  char text[ECX_TEXT / 2];
+  size_t count;
+  if (!bias) return EC_BACKEND_OK;
+  if (!bias->data.at) return REFUSE(c, n, "its bias is not constant");
+  if (bias->shape.rank == 1 && ecx_shape_count(&bias->shape, &count) && count == channels)
+    return EC_BACKEND_OK;
+  return REFUSE(c, n, "a bias of shape %s for %zu channels", text_of(&bias->shape, text), channels);
+}
+
+/* The filter has exactly the shape that the node's numbers say. Depthwise filters (argument 1) are
+ * [1, height, width, channels], others [channels, height, width, channels of a group]. */
+static uint32_t check_filter(const ecx_call *c, const ecx_graph *g, const ecx_node *n,
+                             const ecx_shape *in) {
+  const ecx_value *filter = ecx_in(g, n, 1);
+  size_t groups = ECX_PARAM(n, Conv, groups), each_in = ECX_PARAM(n, Conv, group_input_channels);
+  size_t each_out = ECX_PARAM(n, Conv, group_output_channels);
+  bool depthwise = n->kind->argument == 1;
+  char text[ECX_TEXT / 2];
+  if (!groups || !each_in || !each_out || groups > LARGEST || each_in > LARGEST ||
+      each_out > LARGEST || (depthwise && each_in != 1))
+    return REFUSE(c, n, "%zu groups of %zu channels, to %zu each", groups, each_in, each_out);
+  if (!filter->data.at) return REFUSE(c, n, "its filter is not constant");
+  const size_t expected[4] = {depthwise ? 1 : groups * each_out, ECX_PARAM(n, Conv, kernel_height),
+                              ECX_PARAM(n, Conv, kernel_width),
+                              depthwise ? groups * each_out : each_in};
+  bool fits = filter->shape.rank == 4;
+  for (size_t d = 0; fits && d < 4; d++) fits = filter->shape.dims[d] == expected[d];
+  if (!fits)
+    return REFUSE(c, n, "a filter of shape %s, expected [%zu, %zu, %zu, %zu]",
+                  text_of(&filter->shape, text), expected[0], expected[1], expected[2],
+                  expected[3]);
+  if (filter->scheme == ECX_PER_CHANNEL && filter->channel_dim != (depthwise ? 3 : 0))
+    return REFUSE(c, n, "scales along dimension %u of its filter, expected %d",
+                  (unsigned)filter->channel_dim, depthwise ? 3 : 0);
+  if (in->dims[3] != groups * each_in)
+    return REFUSE(c, n, "an input of %zu channels, expected %zu", in->dims[3], groups * each_in);
+  return check_bias(c, g, n, groups * each_out);
+}
+
+static size_t conv_channels(const ecx_node *n) {
+  return (size_t)ECX_PARAM(n, Conv, groups) * ECX_PARAM(n, Conv, group_output_channels);
+}
+
+uint32_t ecx_shape_conv(const ecx_call *c, const ecx_graph *g, const ecx_node *n, ecx_shape *out) {
+  const ecx_shape *in;
+  window w[2];
+  conv_windows(n, w);
+  ECX_TRY(check_rank(c, g, n, &in));
+  ECX_TRY(check_filter(c, g, n, in));
+  ECX_TRY(slide_both(c, n, w, in, out));
+  out->dims[3] = conv_channels(n);
+  return EC_BACKEND_OK;
+}
+
+uint32_t ecx_shape_deconv(const ecx_call *c, const ecx_graph *g, const ecx_node *n,
+                          ecx_shape *out) {
+  const uint32_t adjustment[2] = {ECX_PARAM(n, Conv, adjustment_height),
+                                  ECX_PARAM(n, Conv, adjustment_width)};
+  const ecx_shape *in;
+  window w[2];
+  conv_windows(n, w);
+  ECX_TRY(check_rank(c, g, n, &in));
+  ECX_TRY(check_filter(c, g, n, in));
+  *out = *in;
+  out->dims[3] = conv_channels(n);
+  for (unsigned d = 0; d < 2; d++) {
+    ECX_TRY(check_window(c, n, &w[d]));
+    size_t size = in->dims[d + 1], extent = (w[d].size - 1) * w[d].dilation + 1, grown;
+    if (!size || adjustment[d] >= w[d].stride ||
+        !ec_mul_size(size - 1, w[d].stride, &grown) || grown > SIZE_MAX / 2 ||
+        grown + extent + adjustment[d] <= w[d].before + w[d].after)
+      return REFUSE(c, n, "a %s of %zu with stride %zu, padding %zu and %zu, and %u more",
+                    w[d].name, size, w[d].stride, w[d].before, w[d].after, (unsigned)adjustment[d]);
+    out->dims[d + 1] = grown + extent + adjustment[d] - w[d].before - w[d].after;
+  }
+  return EC_BACKEND_OK;
+}
+
+/* ---- pooling and resizing -------------------------------------------------------------------- */
+
+uint32_t ecx_shape_pooling(const ecx_call *c, const ecx_graph *g, const ecx_node *n,
+                           ecx_shape *out) {
+  bool dilated = n->kind->argument == 1;
+  const window w[2] = {
+    {"height", ECX_PARAM(n, Pooling, pooling_height), ECX_PARAM(n, Pooling, stride_height),
+     dilated ? ECX_PARAM(n, Pooling, dilation_height) : 1, ECX_PARAM(n, Pooling, padding_top),
+     ECX_PARAM(n, Pooling, padding_bottom)},
+    {"width", ECX_PARAM(n, Pooling, pooling_width), ECX_PARAM(n, Pooling, stride_width),
+     dilated ? ECX_PARAM(n, Pooling, dilation_width) : 1, ECX_PARAM(n, Pooling, padding_left),
+     ECX_PARAM(n, Pooling, padding_right)}};
+  const ecx_shape *in;
+  ECX_TRY(check_rank(c, g, n, &in));
+  return slide_both(c, n, w, in, out);
+}
+
+uint32_t ecx_shape_argmax_pooling(const ecx_call *c, const ecx_graph *g, const ecx_node *n,
+                                  ecx_shape *out) {
+  uint32_t height = ECX_PARAM(n, ArgMaxPooling, pooling_height);
+  uint32_t width = ECX_PARAM(n, ArgMaxPooling, pooling_width);
+  const window w[2] = {{"height", height, height, 1, ECX_PARAM(n, ArgMaxPooling, padding_top),
+                        ECX_PARAM(n, ArgMaxPooling, padding_bottom)},
+                       {"width", width, width, 1, ECX_PARAM(n, ArgMaxPooling, padding_left),
+                        ECX_PARAM(n, ArgMaxPooling, padding_right)}};
+  const ecx_shape *in;
+  ECX_TRY(check_rank(c, g, n, &in));
+  return slide_both(c, n, w, in, out);
+}
+
+uint32_t ecx_shape_global_pooling(const ecx_call *c, const ecx_graph *g, const ecx_node *n,
+                                  ecx_shape *out) {
+  const ecx_shape *in = &ecx_in(g, n, 0)->shape;
+  char text[ECX_TEXT / 2];
+  *out = *in;
+  if (in->rank < 3)
+    return REFUSE(c, n, "an input of shape %s, expected height, width and channels at its end",
+                  text_of(in, text));
+  if (n->flags & XNN_FLAG_KEEP_DIMS) {
+    out->dims[in->rank - 3] = out->dims[in->rank - 2] = 1;
+  } else {
+    out->dims[in->rank - 3] = in->dims[in->rank - 1];
+    out->rank -= 2;
+  }
+  return EC_BACKEND_OK;
+}
+
+uint32_t ecx_shape_resize(const ecx_call *c, const ecx_graph *g, const ecx_node *n,
+                          ecx_shape *out) {
+  uint32_t height = ECX_PARAM(n, Resize, height), width = ECX_PARAM(n, Resize, width);
+  const ecx_shape *in;
+  char text[ECX_TEXT / 2];
+  ECX_TRY(check_rank(c, g, n, &in));
+  *out = *in;
+  if (!height || !width || height > LARGEST || width > LARGEST || !in->dims[1] || !in->dims[2])
+    return REFUSE(c, n, "from %s to %u x %u", text_of(in, text), (unsigned)height, (unsigned)width);
+  out->dims[1] = height;
+  out->dims[2] = width;
+  return EC_BACKEND_OK;
+}

@@ -1,0 +1,45 @@
+/* What delegates share: workspaces, and packed weights of the same program. */
+#ifndef ECX_SHARED_H
+#define ECX_SHARED_H
+
+#include <pthread.h>
+
+#include "graph.h"
+#include "options.h"
+
+/* Memory for the values between nodes. Whoever uses a shared one holds `lock`. */
+typedef struct ecx_workspace {
+  struct ecx_workspace *next;
+  const void *owner; /* a program, or the address that stands for the process; NULL: not shared */
+  size_t users;
+  pthread_mutex_t lock;
+  xnn_workspace_t workspace;
+} ecx_workspace;
+
+uint32_t ecx_workspace_open(const ecx_call *c, ecx_sharing sharing, const void *program,
+                            ecx_workspace **out);
+void ecx_workspace_close(const ec_host *host, ecx_workspace *w);
+/* Nothing where it is not shared. */
+void ecx_workspace_enter(ecx_workspace *w);
+void ecx_workspace_leave(ecx_workspace *w);
+
+/* Packed weights, as one delegate sees them. */
+typedef struct ecx_cache ecx_cache;
+
+/* `graph` lives as long as the cache. */
+uint32_t ecx_cache_open(const ecx_call *c, const ecx_graph *graph, const void *program,
+                        ecx_cache **out);
+void ecx_cache_close(ecx_cache *cache); /* after the runtime */
+/* For xnn_create_runtime_v4, between enter and leave. */
+xnn_weights_cache_t ecx_cache_enter(ecx_cache *cache);
+void ecx_cache_leave(ecx_cache *cache);
+
+typedef struct ecx_cache_figures {
+  size_t packed_bytes; /* that this delegate uses, shared or not */
+  size_t shared_bytes; /* of those, packed for another delegate */
+  size_t hits, misses;
+} ecx_cache_figures;
+
+ecx_cache_figures ecx_cache_report(const ecx_cache *cache);
+
+#endif

@@ -1,0 +1,67 @@
+/* Workspaces, by owner. */
+#include "shared.h"
+
+#include "nodes.h"
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static ecx_workspace *list;
+static const char process_wide; /* its address owns what all share */
+
+static uint32_t create(const ecx_call *c, const void *owner, ecx_workspace **out) {
+  ecx_workspace *w = c->host->alloc(sizeof *w);
+  if (!w) return ecx_fail(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a workspace");
+  enum xnn_status status = xnn_create_workspace(&w->workspace);
+  if (status != xnn_status_success) {
+    c->host->free(w);
+    return ecx_fail(c, ecx_status_code(status), "xnn_create_workspace says '%s'",
+                    ecx_status_name(status));
+  }
+  pthread_mutex_init(&w->lock, NULL);
+  w->owner = owner;
+  w->users = 1;
+  *out = w;
+  return EC_BACKEND_OK;
+}
+
+uint32_t ecx_workspace_open(const ecx_call *c, ecx_sharing sharing, const void *program,
+                            ecx_workspace **out) {
+  if (sharing == ECX_SHARE_NONE || (sharing == ECX_SHARE_PROGRAM && !program))
+    return create(c, NULL, out);
+  const void *owner = sharing == ECX_SHARE_GLOBAL ? &process_wide : program;
+  uint32_t status = EC_BACKEND_OK;
+  pthread_mutex_lock(&list_lock);
+  ecx_workspace *w = list;
+  while (w && w->owner != owner) w = w->next;
+  if (w) {
+    w->users++;
+    *out = w;
+  } else if (!(status = create(c, owner, out))) {
+    (*out)->next = list;
+    list = *out;
+  }
+  pthread_mutex_unlock(&list_lock);
+  return status;
+}
+
+void ecx_workspace_close(const ec_host *host, ecx_workspace *w) {
+  pthread_mutex_lock(&list_lock);
+  bool last = --w->users == 0;
+  for (ecx_workspace **at = &list; last && *at; at = &(*at)->next)
+    if (*at == w) {
+      *at = w->next;
+      break;
+    }
+  pthread_mutex_unlock(&list_lock);
+  if (!last) return;
+  xnn_release_workspace(w->workspace);
+  pthread_mutex_destroy(&w->lock);
+  host->free(w);
+}
+
+void ecx_workspace_enter(ecx_workspace *w) {
+  if (w->owner) pthread_mutex_lock(&w->lock);
+}
+
+void ecx_workspace_leave(ecx_workspace *w) {
+  if (w->owner) pthread_mutex_unlock(&w->lock);
+}
