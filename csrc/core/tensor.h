@@ -15,7 +15,8 @@ typedef enum ec_dynamism {
 } ec_dynamism;
 
 enum {
-  EC_TENSOR_READONLY = 1 /* data must not be written: a constant, or a caller's array */
+  EC_TENSOR_READONLY = 1, /* data must not be written: a constant, or a caller's array */
+  EC_TENSOR_MARKED = 2    /* while a set of tensors is looked through (runtime/load_code.c) */
 };
 
 typedef struct ec_tensor {

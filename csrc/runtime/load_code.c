@@ -125,14 +125,34 @@ static bool writes_memory(const ec_op *op, size_t i) {
   return op->args[i].written && !op->makes_view;
 }
 
+/* Kernels look at shapes before and after they resize their outputs, the last `outs` of what they
+ * write: one whose shape can change must not be another argument as well. */
+static ec_status check_outs(const ec_instr *instr, size_t outs, ec_error *err) {
+  ec_value **first = instr->writes + (instr->write_count - outs);
+  bool again = false;
+  for (size_t i = 0; i < outs; i++) {
+    ec_tensor *t = first[i]->as.tensor;
+    again |= (t->flags & EC_TENSOR_MARKED) != 0;
+    if (t->dynamism != EC_STATIC) t->flags |= EC_TENSOR_MARKED;
+  }
+  for (size_t i = 0; i < instr->read_count; i++)
+    again |= (instr->reads[i]->as.tensor->flags & EC_TENSOR_MARKED) != 0;
+  for (size_t i = 0; i < outs; i++)
+    first[i]->as.tensor->flags &= (uint8_t)~EC_TENSOR_MARKED;
+  return !again ? EC_OK
+                : ec_fail(err, EC_INVALID_PROGRAM,
+                          "an output whose shape can change is another argument, too");
+}
+
 /* An `out` is only written; a written `self` (copy_, index_put_) is read too. */
 static ec_status gather(ec_method *m, ec_instr *instr, ec_error *err) {
   const ec_op *op = instr->op;
-  size_t reads = 0, writes = 0;
+  size_t reads = 0, writes = 0, outs = 0;
   for (size_t i = 0; i < op->nargs; i++) {
     size_t n = gather_arg(instr->args[i], NULL);
     if (!op->args[i].is_out) reads += n;
     if (writes_memory(op, i)) writes += n;
+    if (writes_memory(op, i) && op->args[i].is_out) outs += n;
   }
   EC_TRY(ec_arena_array(&m->arena, reads, sizeof *instr->reads, "arguments", &instr->reads, err));
   EC_TRY(ec_arena_array(&m->arena, writes, sizeof *instr->writes, "arguments", &instr->writes,
@@ -143,7 +163,7 @@ static ec_status gather(ec_method *m, ec_instr *instr, ec_error *err) {
     if (writes_memory(op, i))
       instr->write_count += gather_arg(instr->args[i], instr->writes + instr->write_count);
   }
-  return EC_OK;
+  return check_outs(instr, outs, err);
 }
 
 /* ---- the five instructions --------------------------------------------------------------- */

@@ -165,6 +165,16 @@ def argument_of_wrong_kind(_: schema.Program, plan: schema.ExecutionPlan) -> Non
     kernel(plan).args[0] = len(plan.values) - 1
 
 
+@case("an output whose shape can change is another argument, too")
+def output_is_argument(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+    for call in (i.instr_args for i in plan.chains[0].instructions):
+        if isinstance(call, schema.KernelCall):
+            ends = [plan.values[call.args[i]].val for i in (0, -1)]
+            if all(isinstance(value, schema.Tensor) for value in ends):
+                ends[0].shape_dynamism = schema.TensorShapeDynamism.DYNAMIC_BOUND
+                call.args[-2:] = [call.args[0]] * 2  # `out`, and what it returns
+
+
 @case("1 arguments, expected")
 def too_few_arguments(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     del kernel(plan).args[1:]

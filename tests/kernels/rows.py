@@ -40,7 +40,7 @@ ROUNDED_ONCE = ("floor_divide.out", "div.out_mode", "logit.out", "prod.out", "pr
 ULPS = 60
 IN_PLACE = ("aten::copy_", "aten::index_put_", "aten::resize_")
 LISTS = ("aten::split_copy.Tensor_out", "aten::split_with_sizes_copy.out",
-         "aten::unbind_copy.int_out")  # fmt: skip
+         "aten::unbind_copy.int_out", "aten::_histogramdd_bin_edges.out")  # fmt: skip
 UNFILLED = ("aten::empty.out", "aten::empty_permuted.out", "aten::empty_strided.out",
             "aten::new_empty_strided.out", "dim_order_ops::_empty_dim_order.out")
 ROW = "executorch_prim::et_copy_index.tensor"
@@ -290,7 +290,8 @@ def check(name: str, args: list, found: list[Any], results: list[Any]) -> None:
         elif family in ("linalg", "conv", "pool", "norm", "decomp") or "::mixed_" in name:
             assert_close(f, r, ULPS, f"{name} {args}")
         else:
-            compare(f, r, family in ("view", "fold", "prim", "sort", "quantized"), (name, args))
+            exact = family in ("view", "fold", "prim", "sort", "quantized")
+            compare(f, r, exact and "histogram" not in name, (name, args))
 
 
 @dataclass

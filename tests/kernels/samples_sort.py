@@ -200,6 +200,76 @@ def histc(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     yield [np.full((300,), 2).astype(np_dtype(dtype)), 3, 0, 0]
 
 
+def weights_of(rng: np.random.Generator, shape: Sequence[int], dtype: str) -> np.ndarray | None:
+    return np.asarray(np.abs(array(rng, shape, dtype))) if rng.random() < 0.5 else None
+
+
+HISTOGRAMS: list[tuple[int, list[float] | None]] = [
+    (100, None), (4, [-1.0, 1.0]), (3, [0.25, 2.0]), (1, None), (7, [2.0, 2.0]),
+]  # fmt: skip
+
+
+def histogram(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    """Points on edges, beyond them and NaN, if the range is given."""
+    for shape, order in ((50,), None), ((7, 9), (1, 0)), ((), None), ((0,), None):
+        for bins, ends in HISTOGRAMS:
+            for density in (False, True):
+                a = array(rng, shape, dtype, order)
+                w = weights_of(rng, shape, dtype)
+                yield [a if ends is None else with_nan(rng, a), bins, ends, w, density]
+    quarters = (rng.integers(-9, 9, (3, 200)) / 4).astype(np_dtype(dtype))
+    yield [quarters, 16, [-2.0, 2.0], None, False]
+    yield [quarters, 0, None, None, False]
+    yield [quarters, 4, [2.0, -2.0], None, False]
+    yield [quarters, 4, [0.0, np.inf], None, False]
+    yield [with_nan(rng, quarters), 4, None, None, False]
+    yield [quarters, 4, None, np.ones((3, 199), np_dtype(dtype)), False]
+    yield [quarters, 4, None, np.ones((3, 200), np.int32), False]
+
+
+def edges(rng: np.random.Generator, dtype: str, count: int) -> np.ndarray:
+    return np.sort(rng.integers(-8, 8, count) / 4).astype(np_dtype(dtype))
+
+
+def histogram_bins(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for a, bins, ends, w, density in histogram(rng, dtype):
+        if bins > 0 and ends is not None:
+            yield [a, edges(rng, dtype, bins + 1), w, density]
+    a = array(rng, (9,), dtype)
+    for bins in np.zeros((0,)), np.zeros((1,)), np.zeros((2, 2)), np.array([3, -1, 2, 0, 1]):
+        yield [a, bins.astype(np_dtype(dtype)), None, False]
+    yield [a, np.arange(3), None, False]
+
+
+def grid_edges(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    """Points in rows; some arguments are left to `histogram_bins`."""
+    for shape, order in ((60, 2), None), ((4, 5, 3), (2, 0, 1)), ((0, 2), None), ((9, 1), None):
+        for limits in (None, [-1.0, 1.0, 0.25, 2.0, 3.0, 3.0][: 2 * shape[-1]]):
+            for density in (False, True):
+                a, w = array(rng, shape, dtype, order), weights_of(rng, shape[:-1], dtype)
+                if limits:
+                    a = with_nan(rng, a)
+                yield [a, [4, 1, 3][: shape[-1]], limits, w, density]
+    a = array(rng, (6, 2), dtype)
+    yield [a, [3], None, None, False]
+    yield [a, [3, 0], None, None, False]
+    yield [a, [3, 3], [0.0, 1.0], None, False]
+    yield [a, [3, 3], None, array(rng, (6, 1), dtype), False]
+    yield [a[0], [3, 3], None, None, False]
+
+
+def bin_edges(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    """Eager makes edges of integers, too, but no histogram by them."""
+    if "float" in dtype:
+        yield from grid_edges(rng, dtype)
+
+
+def grid_tensors(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for a, bins, limits, w, density in grid_edges(rng, dtype):
+        if limits:
+            yield [a, [edges(rng, dtype, max(n, 1) + 1) for n in bins], w, density]
+
+
 def bincount(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     if dtype == "bool" or "int" not in dtype:
         yield [array(rng, (5,), dtype), None, 0]
@@ -230,4 +300,9 @@ SAMPLES: dict[str, Samples] = {
     "aten::bucketize.Scalar_out": bucketize_scalar,
     "aten::histc.out": histc,
     "aten::bincount.out": bincount,
+    "aten::histogram.bin_ct_out": histogram,
+    "aten::histogram.bins_tensor_out": histogram_bins,
+    "aten::_histogramdd_bin_edges.out": bin_edges,
+    "aten::_histogramdd_from_bin_cts.out": grid_edges,
+    "aten::_histogramdd_from_bin_tensors.out": grid_tensors,
 }
