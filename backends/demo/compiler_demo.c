@@ -9,6 +9,7 @@
 #include "payload.h"
 
 enum { FLOAT32 = 6, MAX_RANK = 16, MAX_VALUE = 4, MAX_TERMS = 16 };
+enum { LARGE = 1 << 16 }; /* operations that are worth another thread */
 
 static const char sine_terms[] = "sine_terms";
 static _Atomic int64_t default_terms = 2;
@@ -117,6 +118,24 @@ static uint32_t run_add(const run *r, const demo_op *op, const view *a, const vi
   return EC_BACKEND_OK;
 }
 
+typedef struct product {
+  const view *a, *b;
+  float *out;
+} product;
+
+/* Elements [begin, end) of a matrix product, in row-major order. */
+static void multiply(void *user, size_t begin, size_t end) {
+  const product *p = user;
+  for (size_t i = begin; i < end; i++) {
+    const float *row = p->a->data + (int64_t)i / p->b->sizes[1] * p->a->strides[0];
+    const float *column = p->b->data + (int64_t)i % p->b->sizes[1] * p->b->strides[1];
+    float sum = 0;
+    for (int64_t k = 0; k < p->a->sizes[1]; k++)
+      sum += row[k * p->a->strides[1]] * column[k * p->b->strides[0]];
+    p->out[i] = sum;
+  }
+}
+
 static uint32_t run_mm(const run *r, const demo_op *op, const view *a, const view *b,
                        view *result) {
   float *out;
@@ -132,13 +151,9 @@ static uint32_t run_mm(const run *r, const demo_op *op, const view *a, const vie
   result->sizes[1] = b->sizes[1];
   uint32_t status = new_result(r, op, result, &out);
   if (status) return status;
-  for (int64_t i = 0; i < op->numel; i++) {
-    const float *row = a->data + i / b->sizes[1] * a->strides[0];
-    const float *column = b->data + i % b->sizes[1] * b->strides[1];
-    out[i] = 0;
-    for (int64_t k = 0; k < a->sizes[1]; k++)
-      out[i] += row[k * a->strides[1]] * column[k * b->strides[0]];
-  }
+  product p = {a, b, out};
+  const size_t grain = 1 + LARGE / ((size_t)a->sizes[1] + 1);
+  r->host->parallel_for(r->call, (size_t)op->numel, grain, multiply, &p);
   return EC_BACKEND_OK;
 }
 

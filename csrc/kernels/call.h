@@ -6,6 +6,7 @@
 #ifndef EC_KERNELS_CALL_H
 #define EC_KERNELS_CALL_H
 
+#include "core/threads.h"
 #include "kernels/op.h"
 
 struct ec_method;
@@ -23,6 +24,7 @@ typedef struct ec_call {
   bool reference; /* kernels="reference": run the plain loop, no fast path */
   const struct ec_method *method; /* who calls, for plug-ins (runtime/operator.c); NULL in tests */
   ec_random *random; /* the method's generator */
+  ec_threads *threads; /* for large loops; NULL: one, always where `reference` */
 } ec_call;
 
 typedef struct ec_ints {

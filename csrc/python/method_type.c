@@ -267,6 +267,10 @@ static PyObject *metadata(PyObject *self, void *Py_UNUSED(closure)) {
   return Py_XNewRef(ecpy_method_get_meta((ecpy_method *)self));
 }
 
+static PyObject *num_threads(PyObject *self, void *Py_UNUSED(closure)) {
+  return PyLong_FromSize_t(ec_method_threads(((ecpy_method *)self)->method));
+}
+
 static PyObject *attribute_names(PyObject *object, void *Py_UNUSED(closure)) {
   ec_method *method = ((ecpy_method *)object)->method;
   size_t count = ec_method_attribute_count(method);
@@ -470,6 +474,9 @@ static PyMethodDef methods[] = {
 
 static PyGetSetDef getset[] = {
     {"metadata", metadata, NULL, PyDoc_STR("The MethodMeta: inputs, outputs, attributes."), NULL},
+    {"num_threads", num_threads, NULL,
+     PyDoc_STR("How many threads loops and delegates may use. 1 where the package was built\n"
+               "without pthreadpool, whatever was asked for."), NULL},
     {"attribute_names", attribute_names, NULL,
      PyDoc_STR("The names of the attributes, as a tuple of strings."), NULL},
     {NULL, NULL, NULL, NULL, NULL},

@@ -35,6 +35,8 @@ PyObject *ecpy_method_new(ecpy_state *state, ecpy_shared *shared, const char *na
 
 /* A seed: any int, modulo 2^64, as eager takes negative ones. */
 int ecpy_parse_seed(PyObject *object, uint64_t *seed);
+/* A number of threads. */
+int ecpy_parse_threads(PyObject *object, size_t *threads);
 PyObject *ecpy_method_meta_new(ecpy_state *state, ecpy_shared *shared, size_t index);
 
 /* The description that a MethodMeta holds. */

@@ -1,6 +1,7 @@
 /* Program: a loaded .pte and the methods that were loaded from it. */
 #include "python/state.h"
 
+#include "core/threads.h"
 #include "python/errors.h"
 #include "python/options.h"
 #include "python/program.h"
@@ -65,7 +66,8 @@ static PyObject *method_names(PyObject *self, void *Py_UNUSED(closure)) {
 
 PyDoc_STRVAR(
     load_method_doc,
-    "load_method($self, /, name, *, kernels='default', seed=None, backend_options=None)\n--\n\n"
+    "load_method($self, /, name, *, kernels='default', seed=None, backend_options=None,\n"
+    "            num_threads=None)\n--\n\n"
     "Loads a method from the program.\n\n"
     "Args:\n"
     "    name: The name of the method to load.\n"
@@ -76,7 +78,10 @@ PyDoc_STRVAR(
     "    backend_options: Options for the method's delegates, by backend:\n"
     "        {\"XnnpackBackend\": {\"workspace_sharing_mode\": 1}}. Values are bool, int, float\n"
     "        or str; the backend says which names it knows. They come before what\n"
-    "        backend_registry.set_option sets for all methods.\n\n"
+    "        backend_registry.set_option sets for all methods.\n"
+    "    num_threads: How many threads large loops and delegates may use, the caller's own\n"
+    "        included; None for Runtime.num_threads. Threads are shared by all methods with the\n"
+    "        same number, and start when they are first needed. Results do not depend on it.\n\n"
     "Returns the Method. Loading a method again with default arguments returns the same object,\n"
     "which has its own memory and state; one with other arguments is a new one each time.\n\n"
     "Raises NotFoundError (a KeyError: no such method, or a backend that is not registered),\n"
@@ -105,22 +110,43 @@ static PyObject *load_shared(ecpy_program *self, PyObject *name, const char *tex
   return found;
 }
 
+int ecpy_parse_threads(PyObject *object, size_t *threads) {
+  const bool is_bool = PyBool_Check(object);
+  PyObject *number = is_bool ? NULL : PyNumber_Index(object);
+  if (is_bool) PyErr_SetString(PyExc_TypeError, "num_threads must be an int, not bool");
+  int overflow = 0;
+  long value = number ? PyLong_AsLongAndOverflow(number, &overflow) : -1;
+  Py_XDECREF(number);
+  if (PyErr_Occurred()) return -1;
+  if (overflow || value < 1 || value > EC_MAX_THREADS) {
+    PyErr_Format(PyExc_ValueError, "num_threads must be between 1 and %d, not %S", EC_MAX_THREADS,
+                 object);
+    return -1;
+  }
+  *threads = (size_t)value;
+  return 0;
+}
+
 static PyObject *load_method(PyObject *object, PyObject *args, PyObject *kwargs) {
-  static char *names[] = {"name", "kernels", "seed", "backend_options", NULL};
+  static char *names[] = {"name", "kernels", "seed", "backend_options", "num_threads",
+                          NULL};
   ecpy_program *self = (ecpy_program *)object;
-  PyObject *name, *seed = Py_None, *backend_options = Py_None, *method = NULL;
+  PyObject *name, *seed = Py_None, *backend_options = Py_None, *threads = Py_None;
+  PyObject *method = NULL;
   const char *kernels = "default";
   ec_method_options options = {0};
   ec_arena arena = {0};
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "U|$sOO:load_method", names, &name, &kernels,
-                                   &seed, &backend_options))
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "U|$sOOO:load_method", names, &name, &kernels,
+                                   &seed, &backend_options, &threads))
     return NULL;
   if (parse_kernels(kernels, &options.reference_kernels)) return NULL;
   options.seeded = seed != Py_None;
   if (options.seeded && ecpy_parse_seed(seed, &options.seed)) return NULL;
+  if (threads != Py_None && ecpy_parse_threads(threads, &options.threads)) return NULL;
   const char *text = PyUnicode_AsUTF8(name);
   if (text && ecpy_options_parse(backend_options, &arena, &options) == 0) {
-    const bool own = options.reference_kernels || options.seeded || options.backend_count;
+    const bool own = options.reference_kernels || options.seeded || options.backend_count ||
+                     options.threads;
     method = own ? ecpy_method_new(ecpy_state_of(object), self->shared, text, &options)
                  : load_shared(self, name, text, &options);
   }

@@ -1,6 +1,7 @@
 /* Runtime: the singleton that loads programs. */
 #include "python/state.h"
 
+#include "core/threads.h"
 #include "python/errors.h"
 #include "python/program.h"
 
@@ -201,6 +202,17 @@ static PyObject *load_program(PyObject *self, PyObject *args, PyObject *kwargs) 
   return program;
 }
 
+static PyObject *get_num_threads(PyObject *Py_UNUSED(self), void *Py_UNUSED(closure)) {
+  return PyLong_FromSize_t(ec_threads_default());
+}
+
+static int set_num_threads(PyObject *Py_UNUSED(self), PyObject *value, void *Py_UNUSED(closure)) {
+  size_t threads = 0; /* del: unset */
+  if (value && ecpy_parse_threads(value, &threads)) return -1;
+  ec_threads_set_default(threads);
+  return 0;
+}
+
 static PyObject *runtime_html(PyObject *self, PyObject *Py_UNUSED(args)) {
   return ecpy_call_python("executorch_c._html", "runtime", self);
 }
@@ -217,6 +229,15 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+static PyGetSetDef getset[] = {
+    {"num_threads", get_num_threads, set_num_threads,
+     PyDoc_STR("How many threads methods may use that are loaded from now on, unless load_method\n"
+               "says otherwise: by default the number of CPUs that this process may run on; `del`\n"
+               "restores that. Of the process, like the runtime. 1 where the package was built\n"
+               "without pthreadpool."), NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
 static PyMemberDef members[] = {
     {"backend_registry", T_OBJECT_EX, offsetof(ecpy_runtime, backend_registry), READONLY,
      "Registry for querying available hardware backends."},
@@ -231,6 +252,7 @@ static PyType_Slot slots[] = {
     {Py_tp_traverse, runtime_traverse},
     {Py_tp_clear, runtime_clear},
     {Py_tp_methods, methods},
+    {Py_tp_getset, getset},
     {Py_tp_members, members},
     {0, NULL},
 };

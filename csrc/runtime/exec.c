@@ -49,8 +49,9 @@ static ec_status run_kernel(ec_method *m, const ec_instr *in, size_t *next, ec_e
   (void)next;
   EC_TRY(check_memory(in, err));
   if (in->op->custom) widen_outs(m, in);
-  ec_call call = {in->args, in->op, &m->scratch, err, m->options.reference_kernels, m,
-                  &m->random};
+  const bool reference = m->options.reference_kernels;
+  ec_call call = {in->args, in->op, &m->scratch, err, reference, m, &m->random,
+                  reference ? NULL : m->threads};
   ec_status status = in->op->fn(&call);
   ec_arena_reset(&m->scratch);
   return status;
@@ -87,7 +88,7 @@ static ec_status run_delegate(ec_method *m, const ec_instr *in, size_t *next, ec
       return ec_fail(err, EC_INVALID_STATE, "argument %zu of the delegate has no data yet", i);
   }
   const ec_backend *backend = in->delegate->backend;
-  ec_host_call call = {err, &m->scratch, m->program, m->depth};
+  ec_host_call call = ec_host_call_of(m, &m->scratch, err);
   ec_status status = (ec_status)backend->execute(backend, &ec_host_table, &call,
                                                  in->delegate->handle, in->views, in->count);
   ec_arena_reset(&m->scratch);

@@ -6,6 +6,15 @@
 #include "core/alloc.h"
 #include "runtime/impl.h"
 
+ec_host_call ec_host_call_of(const ec_method *m, ec_arena *scratch, ec_error *err) {
+  ec_host_call call = {.err = err, .scratch = scratch};
+  if (!m) return call;
+  call.program = m->program;
+  call.threads = m->threads;
+  call.depth = m->depth;
+  return call;
+}
+
 static uint32_t host_fail(ec_host_call *call, uint32_t status, const char *fmt, ...) {
   char text[EC_ERROR_SIZE / 2];
   va_list args;
@@ -43,12 +52,9 @@ static uint32_t host_resize(ec_host_call *call, ec_backend_arg *arg, size_t rank
   return (uint32_t)status;
 }
 
-/* One thread for now: see csrc/README.md. */
 static void host_parallel_for(ec_host_call *call, size_t count, size_t grain,
                               void (*fn)(void *user, size_t begin, size_t end), void *user) {
-  (void)call;
-  (void)grain;
-  if (count) fn(user, 0, count);
+  ec_threads_run(call->threads, count, grain, fn, user);
 }
 
 /* ---- programs inside payloads ------------------------------------------------------------ */
@@ -68,7 +74,7 @@ static void host_program_close(ec_host_program *nested) {
 static ec_status open_nested(ec_host_call *call, ec_source *source, const char *method,
                              ec_host_program *nested) {
   const ec_program_options options = {.verification = EC_VERIFY_INTERNAL_CONSISTENCY};
-  const ec_method_options method_options = {0};
+  const ec_method_options method_options = {.threads = ec_threads_count(call->threads)};
   EC_TRY(ec_program_open(&options, source, NULL, 0, &nested->program, call->err));
   nested->program->outer = call->program;
   return ec_method_load_nested(nested->program, method, &method_options, call->depth + 1,
@@ -155,10 +161,7 @@ static uint32_t host_program_run(ec_host_call *call, ec_host_program *nested, ec
 
 /* ---- threads and tracing ----------------------------------------------------------------- */
 
-static void *host_threadpool(ec_host_call *call) {
-  (void)call;
-  return NULL;
-}
+static void *host_threadpool(ec_host_call *call) { return ec_threads_native(call->threads); }
 
 static uint32_t host_trace_wants(ec_host_call *call) {
   (void)call;

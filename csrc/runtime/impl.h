@@ -6,6 +6,7 @@
 
 #include "backend/registry.h"
 #include "core/arena.h"
+#include "core/threads.h"
 #include "format/named_data.h"
 #include "kernels/call.h"
 #include "runtime/method.h"
@@ -126,6 +127,7 @@ struct ec_method {
   const char *name;
   ec_method_options options;
   ec_random random;
+  ec_threads *threads; /* for loops and delegates; NULL: one */
   int depth; /* of nested programs */
   pthread_mutex_t lock;
   uint8_t **planned; /* arenas, by index from 1 */
@@ -209,10 +211,14 @@ ec_status ec_plan(ec_method *m, ec_error *err);
 struct ec_host_call {
   ec_error *err;
   ec_arena *scratch;
-  const ec_program *program;
+  const ec_program *program; /* NULL: of no program */
+  ec_threads *threads;
   int depth;
 };
 extern const ec_host ec_host_table;
+
+/* A call from inside a method; NULL: from outside of any. */
+ec_host_call ec_host_call_of(const ec_method *m, ec_arena *scratch, ec_error *err);
 
 /* exec.c: an argument as a backend sees it. */
 void ec_view_arg(ec_value *value, ec_backend_arg *view);

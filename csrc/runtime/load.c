@@ -274,7 +274,7 @@ static ec_status load_delegate(ec_method *m, ec_fb_table table, ec_delegate *d, 
   d->init.payload_size = payload.size;
   d->init.program = m->program;
   EC_TRY(ec_delegate_options(m, d, err));
-  ec_host_call call = {err, &m->scratch, m->program, m->depth};
+  ec_host_call call = ec_host_call_of(m, &m->scratch, err);
   ec_status status =
       (ec_status)d->backend->init(d->backend, &ec_host_table, &call, &d->init, &d->handle);
   ec_arena_reset(&m->scratch);

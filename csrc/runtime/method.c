@@ -78,6 +78,7 @@ ec_status ec_method_load_nested(const ec_program *program, const char *name,
   m->options = *options;
   ec_method_seed(m, options->seeded ? options->seed : entropy(m));
   m->depth = depth;
+  m->threads = ec_threads_take(options->threads);
   ec_status status = load(m, index, err);
   if (status != EC_OK) {
     ec_method_free(m);
@@ -108,12 +109,14 @@ void ec_method_free(ec_method *m) {
   for (size_t i = 0; i < m->output_count; i++) ec_free(m->outputs[i].staging);
   for (size_t i = 0; i < m->planned_count; i++)
     if (!m->planned_shared[i]) ec_free(m->planned[i]);
+  ec_threads_release(m->threads);
   pthread_mutex_destroy(&m->lock);
   ec_arena_deinit(&m->scratch);
   ec_arena_deinit(&m->arena);
   ec_free(m);
 }
 
+size_t ec_method_threads(const ec_method *m) { return ec_threads_count(m->threads); }
 const char *ec_method_name(const ec_method *m) { return m->name; }
 size_t ec_method_input_count(const ec_method *m) { return m->input_count; }
 size_t ec_method_output_count(const ec_method *m) { return m->output_count; }

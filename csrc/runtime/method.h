@@ -28,6 +28,7 @@ typedef struct ec_method_options {
   bool reference_kernels; /* plain loops only */
   bool seeded;            /* random operators start from `seed`, else from the system's entropy */
   uint64_t seed;
+  size_t threads; /* that loops may use, the caller's among them; 0: ec_threads_default() */
   const ec_backend_options *backends; /* copied; one for each id */
   size_t backend_count;
 } ec_method_options;
@@ -38,6 +39,9 @@ typedef struct ec_method_options {
 ec_status ec_method_load(const ec_program *program, const char *name,
                          const ec_method_options *options, ec_method **out, ec_error *err);
 void ec_method_free(ec_method *method); /* NULL is allowed */
+
+/* How many threads its loops may use: 1 where pools are not built in, whatever was asked for. */
+size_t ec_method_threads(const ec_method *method);
 
 const char *ec_method_name(const ec_method *method);
 size_t ec_method_input_count(const ec_method *method);

@@ -52,8 +52,7 @@ static ec_status run_operator(ec_call *c) {
   const ec_operator *self = c->op->user;
   ec_backend_arg views[EC_MAX_OP_ARGS];
   for (size_t i = 0; i < c->op->nargs; i++) EC_TRY(view_arg(c, i, &views[i]));
-  ec_host_call call = {c->err, c->scratch, c->method ? c->method->program : NULL,
-                       c->method ? c->method->depth : 0};
+  ec_host_call call = ec_host_call_of(c->method, c->scratch, c->err);
   ec_error_clear(c->err);
   ec_status status = (ec_status)self->run(self, &ec_host_table, &call, views, c->op->nargs);
   if (status != EC_OK && c->err && !c->err->message[0])

@@ -112,7 +112,7 @@ static ec_status copy_value(ec_backend_option *option, ec_error *err) {
 static uint32_t call_backend(const ec_backend *backend, ec_backend_option *option, bool set,
                              ec_error *err) {
   ec_arena scratch = {0};
-  ec_host_call call = {.err = err, .scratch = &scratch};
+  ec_host_call call = ec_host_call_of(NULL, &scratch, err);
   ec_error_clear(err);
   pthread_mutex_lock(&lock);
   uint32_t status = set ? backend->set_option(backend, &ec_host_table, &call, option)

@@ -141,7 +141,7 @@ typedef struct ec_host {
   uint32_t (*resize)(ec_host_call *call, ec_backend_arg *arg, size_t rank, const int64_t *sizes);
 
   /* Runs fn(user, begin, end) over [0, count) in pieces of at least `grain`, perhaps on several
-   * threads; returns when all are done. */
+   * threads of the method's; returns when all are done. fn must not use threadpool(). */
   void (*parallel_for)(ec_host_call *call, size_t count, size_t grain,
                        void (*fn)(void *user, size_t begin, size_t end), void *user);
 
@@ -154,7 +154,8 @@ typedef struct ec_host {
   void (*program_close)(ec_host_program *program);
 
   /* The method's pthreadpool_t, of the pthreadpool that executorch_c was built with; NULL: work on
-   * the calling thread. Lives until destroy. */
+   * the calling thread. Lives until destroy; but a forked process has no threads, and gets another
+   * pool there: what holds on to one compares it in execute. */
   void *(*threadpool)(ec_host_call *call);
 
   /* Tracing. What the present call is asked to report (0 as a rule); then, in order of execution,

@@ -1,0 +1,156 @@
+/* Pools of threads: a table by number of threads, counted; pthreadpool inside. */
+#include "core/threads.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <unistd.h>
+
+#ifdef EC_HAVE_PTHREADPOOL
+#include <pthreadpool.h>
+#endif
+
+struct ec_threads {
+  size_t threads, users;
+  _Atomic(void *) native; /* a pthreadpool_t; NULL: not started */
+  atomic_flag busy;       /* runs a loop of ec_threads_run */
+};
+
+size_t ec_threads_count(const ec_threads *pool) { return pool ? pool->threads : 1; }
+
+int ec_threads_is_started(const ec_threads *pool) { return pool && pool->native; }
+
+#ifdef EC_HAVE_PTHREADPOOL
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of users, and of starting */
+static ec_threads pools[EC_MAX_THREADS + 1]; /* by number of threads */
+static atomic_size_t default_threads; /* 0: not set */
+
+static size_t at_most(size_t threads) {
+  return threads < EC_MAX_THREADS ? threads : EC_MAX_THREADS;
+}
+
+size_t ec_threads_cpus(void) {
+  cpu_set_t set;
+  long online = sysconf(_SC_NPROCESSORS_ONLN);
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return at_most((size_t)CPU_COUNT(&set));
+  return online > 0 ? at_most((size_t)online) : 1;
+}
+
+size_t ec_threads_default(void) {
+  size_t set = default_threads;
+  return set ? set : ec_threads_cpus();
+}
+
+void ec_threads_set_default(size_t threads) { default_threads = at_most(threads); }
+
+/* The child of a fork has one thread: pools are as if they had not been started. What they held is
+ * lost. Whoever was inside the lock is not there either. */
+static void forget_threads(void) {
+  pthread_mutex_init(&lock, NULL);
+  for (size_t i = 0; i <= EC_MAX_THREADS; i++) {
+    pools[i].native = NULL;
+    atomic_flag_clear(&pools[i].busy);
+  }
+}
+
+static void watch_forks(void) { pthread_atfork(NULL, NULL, forget_threads); }
+
+ec_threads *ec_threads_take(size_t threads) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  threads = at_most(threads ? threads : ec_threads_default());
+  if (threads == 1) return NULL;
+  pthread_once(&once, watch_forks);
+  ec_threads *pool = &pools[threads];
+  pthread_mutex_lock(&lock);
+  if (!pool->threads) pool->threads = threads;
+  pool->users++;
+  pthread_mutex_unlock(&lock);
+  return pool;
+}
+
+void ec_threads_release(ec_threads *pool) {
+  if (!pool) return;
+  pthread_mutex_lock(&lock);
+  void *unused = NULL;
+  if (--pool->users == 0) unused = atomic_exchange(&pool->native, NULL);
+  pthread_mutex_unlock(&lock);
+  pthreadpool_destroy(unused);
+}
+
+/* Signals are for the threads of the program: one of Python's that arrived here would not wake the
+ * main thread. */
+static void *start_threads(size_t threads) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthreadpool_t native = pthreadpool_create(threads);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return native;
+}
+
+void *ec_threads_native(ec_threads *pool) {
+  if (!pool) return NULL;
+  if (!pool->native) {
+    pthread_mutex_lock(&lock);
+    if (!pool->native) pool->native = start_threads(pool->threads);
+    pthread_mutex_unlock(&lock);
+  }
+  return pool->native;
+}
+
+typedef struct range_call {
+  ec_range_fn fn;
+  void *user;
+} range_call;
+
+static void run_piece(void *context, size_t begin, size_t size) {
+  const range_call *call = context;
+  call->fn(call->user, begin, begin + size);
+}
+
+void ec_threads_run(ec_threads *pool, size_t count, size_t grain, ec_range_fn fn, void *user) {
+  enum { PIECES = 4 }; /* for each thread: they need not be equally fast */
+  if (!count) return;
+  if (!pool || count <= grain || atomic_flag_test_and_set(&pool->busy)) {
+    fn(user, 0, count);
+    return;
+  }
+  range_call call = {fn, user};
+  size_t piece = (count - 1) / (pool->threads * PIECES) + 1;
+  if (piece < grain) piece = grain;
+  void *native = ec_threads_native(pool);
+  if (native) pthreadpool_parallelize_1d_tile_1d(native, run_piece, &call, count, piece, 0);
+  else fn(user, 0, count);
+  atomic_flag_clear(&pool->busy);
+}
+
+#else /* without pthreadpool */
+
+size_t ec_threads_cpus(void) { return 1; }
+size_t ec_threads_default(void) { return 1; }
+void ec_threads_set_default(size_t threads) { (void)threads; }
+
+
+ec_threads *ec_threads_take(size_t threads) {
+  (void)threads;
+  return NULL;
+}
+
+void ec_threads_release(ec_threads *pool) { (void)pool; }
+
+void *ec_threads_native(ec_threads *pool) {
+  (void)pool;
+  return NULL;
+}
+
+void ec_threads_run(ec_threads *pool, size_t count, size_t grain, ec_range_fn fn, void *user) {
+  (void)pool;
+  (void)grain;
+  if (count) fn(user, 0, count);
+}
+
+#endif
