@@ -1,4 +1,5 @@
-/* Gradients of what was pooled: each plane's sums in scratch memory, then its elements. */
+/* Gradients of what was pooled: each plane's sums, in scratch memory where they cannot stand in the
+ * output, then its elements. */
 #include <inttypes.h>
 #include <string.h>
 

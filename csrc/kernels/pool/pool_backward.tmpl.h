@@ -5,21 +5,32 @@ typedef EC_ACC EC_FN(sum);
 typedef uint64_t EC_FN(sum);
 #endif
 
-/* Adds the gradients of a plane where their indices say; gives an index that is out of range. An
- * index of -1 stands for none, as in eager. */
+/* Adds the gradients of a row where their indices say; gives an index that is out of range. An
+ * index of -1 stands for none, as in eager. Each is read once: sums may be anywhere. */
+static inline __attribute__((always_inline)) const int64_t *EC_FN(add_row)(
+    int64_t n, const EC_T *grad, const int64_t step, const int64_t *index, const int64_t index_step,
+    int64_t size, EC_FN(sum) *sums) {
+  for (int64_t x = 0; x < n; x++) {
+    const int64_t at = index[x * index_step];
+    if ((uint64_t)at < (uint64_t)size) sums[at] += (EC_FN(sum))EC_LOAD(grad[x * step]);
+    else if (at != -1) return &index[x * index_step];
+  }
+  return NULL;
+}
+
 static const int64_t *EC_FN(add_indexed)(const ec_pool *p, const EC_T *grad, const int64_t *index,
                                          int64_t size, EC_FN(sum) *sums) {
   const ec_pool_axis *a = p->axis;
-  const int64_t *os = p->out_stride, *xs = p->index_stride;
+  const int64_t *os = p->out_stride, *xs = p->index_stride, n = a[2].out;
+  const int64_t *bad = NULL;
   for (int64_t z = 0; z < a[0].out; z++)
-    for (int64_t y = 0; y < a[1].out; y++)
-      for (int64_t x = 0; x < a[2].out; x++) {
-        const int64_t *at = &index[z * xs[2] + y * xs[3] + x * xs[4]];
-        if (*at < -1 || *at >= size) return at;
-        if (*at == -1) continue;
-        sums[*at] += (EC_FN(sum))EC_LOAD(grad[z * os[2] + y * os[3] + x * os[4]]);
-      }
-  return NULL;
+    for (int64_t y = 0; y < a[1].out && !bad; y++) {
+      const EC_T *from = grad + z * os[2] + y * os[3];
+      const int64_t *at = index + z * xs[2] + y * xs[3];
+      if (os[4] == 1 && xs[4] == 1) bad = EC_FN(add_row)(n, from, 1, at, 1, size, sums);
+      else bad = EC_FN(add_row)(n, from, os[4], at, xs[4], size, sums);
+    }
+  return bad;
 }
 
 /* What each element of a window gets of the gradient of its average. */
@@ -69,11 +80,14 @@ static void EC_FN(store_plane)(const ec_pool *p, const EC_FN(sum) *sums, EC_T *o
 /* All planes; gives an index that is out of range, NULL: there was none. */
 static const int64_t *EC_FN(backward)(const ec_pool *p, void *scratch) {
   const int64_t *is = p->in_stride, *os = p->out_stride, *xs = p->index_stride;
-  int64_t size = p->axis[0].in * p->axis[1].in * p->axis[2].in;
+  const int64_t row = p->axis[2].in, size = p->axis[0].in * p->axis[1].in * row;
+  const bool in_place = sizeof(EC_T) == sizeof(EC_FN(sum)) && is[4] == 1 && is[3] == row &&
+                        is[2] == row * p->axis[1].in;
   for (int64_t n = 0; n < p->batch; n++)
     for (int64_t c = 0; c < p->channels; c++) {
       const EC_T *grad = (const EC_T *)p->from + n * os[0] + c * os[1];
-      EC_FN(sum) *sums = scratch;
+      EC_T *out = (EC_T *)p->to + n * is[0] + c * is[1];
+      EC_FN(sum) *sums = in_place ? (void *)out : scratch;
       memset(sums, 0, (size_t)size * sizeof *sums);
       const int64_t *bad = NULL;
       if (p->indices)
@@ -81,7 +95,7 @@ static const int64_t *EC_FN(backward)(const ec_pool *p, void *scratch) {
       else
         EC_FN(add_shares)(p, grad, sums);
       if (bad) return bad;
-      EC_FN(store_plane)(p, sums, (EC_T *)p->to + n * is[0] + c * is[1]);
+      if (!in_place) EC_FN(store_plane)(p, sums, out);
     }
   return NULL;
 }
