@@ -1,13 +1,17 @@
 """Builds the C core and the backends: one extension for csrc/, one for each folder of backends/.
 
 Environment: EXECUTORCH_C_WERROR=1 makes warnings errors; EXECUTORCH_C_SANITIZE=address,undefined
-builds with sanitizers; EXECUTORCH_C_JOBS is the number of compilers at once.
+builds with sanitizers; EXECUTORCH_C_JOBS is the number of compilers at once;
+EXECUTORCH_C_XNNPACK=0 leaves XnnpackBackend out, XNNPACK_ROOT and EXECUTORCH_C_CACHE say where
+XNNPACK is (backends/xnnpack/get_xnnpack).
 """
 
 from __future__ import annotations
 
 import os
 import shlex
+import shutil
+import sys
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from types import MethodType
@@ -15,10 +19,16 @@ from types import MethodType
 import numpy
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.errors import PlatformError
+
+sys.path.insert(0, str(Path(__file__).resolve().parent / "backends" / "xnnpack"))
+from get_xnnpack import Library, XnnpackError, find  # noqa: E402
 
 LAYERS = ("core", "format", "trace", "kernels", "backend", "runtime", "python")
 WARNINGS = ["-Wall", "-Wextra", "-Wshadow", "-Wconversion"]
 SANITIZE = os.environ.get("EXECUTORCH_C_SANITIZE", "")
+SHARED_SOURCES = {"xnnpack": ["csrc/core/error.c", "csrc/format/fb.c"]}
+"""What a backend uses of the core, compiled into it: it links to nothing of ours."""
 
 
 def flags() -> list[str]:
@@ -53,15 +63,31 @@ def extensions() -> list[Extension]:
     backends = [
         Extension(
             f"executorch_c._backend_{folder.name}",
-            sources=sources(folder),
-            include_dirs=["csrc/include"],
+            sources=[*sources(folder), *SHARED_SOURCES.get(folder.name, [])],
+            include_dirs=["csrc/include", *(["csrc"] if folder.name in SHARED_SOURCES else [])],
             extra_compile_args=flags(),
             extra_link_args=link,
         )
         for folder in sorted(Path("backends").glob("*"))
-        if folder.is_dir() and sources(folder) and folder.name != "xnnpack"  # needs its library
+        if folder.is_dir() and sources(folder) and (folder.name != "xnnpack" or with_xnnpack())
     ]
     return [core, *backends]
+
+
+def with_xnnpack() -> bool:
+    """Whether XnnpackBackend is built; without it, the core has no need of pthreadpool either."""
+    return os.environ.get("EXECUTORCH_C_XNNPACK", "1") != "0"
+
+
+def link_with(library: Library, extension: Extension) -> None:
+    """Links XnnpackBackend with XNNPACK, and the core with the thread pool that XNNPACK uses."""
+    if extension.name == "executorch_c._backend_xnnpack":
+        extension.extra_compile_args += library.compile_args
+        extension.extra_link_args += library.link_args
+    elif extension.name == "executorch_c._core":
+        extension.define_macros.append(("EC_HAVE_PTHREADPOOL", "1"))
+        extension.extra_compile_args += library.compile_args
+        extension.extra_link_args += library.pthreadpool_args
 
 
 def is_fresh(target: str, flags_of_target: str) -> bool:
@@ -110,11 +136,45 @@ def compile_parallel(  # the signature is that of CCompiler.compile
 
 
 class BuildExt(build_ext):
-    """build_ext whose compiler works on several files at once."""
+    """build_ext whose compiler works on several files at once, and that brings XNNPACK."""
+
+    library: Library | None = None
 
     def build_extensions(self) -> None:
         self.compiler.compile = MethodType(compile_parallel, self.compiler)
+        if with_xnnpack():
+            try:
+                self.library = find()
+            except XnnpackError as error:
+                raise PlatformError(str(error)) from None
+            for extension in self.extensions:
+                link_with(self.library, extension)
         super().build_extensions()
+        self.bring_companions()
+
+    def build_extension(self, ext: Extension) -> None:
+        """Keeps the objects of a backend apart: it may compile the same sources in another way."""
+        base = self.build_temp
+        if ext.name != "executorch_c._core":
+            self.build_temp = str(Path(base, ext.name))
+        super().build_extension(ext)
+        self.build_temp = base
+
+    def copy_extensions_to_source(self) -> None:
+        """For --inplace."""
+        super().copy_extensions_to_source()
+        self.bring_companions()
+
+    def bring_companions(self) -> None:
+        """Puts shared libraries of XNNPACK, and its licences, beside the extensions."""
+        if not self.library:
+            return
+        package = Path(self.get_ext_fullpath("executorch_c._core")).parent
+        (package / "licenses").mkdir(parents=True, exist_ok=True)
+        for name, path in self.library.shared.items():
+            shutil.copyfile(path, package / name)
+        for path in self.library.licenses:
+            shutil.copyfile(path, package / "licenses" / path.name)
 
 
 setup(ext_modules=extensions(), cmdclass={"build_ext": BuildExt})

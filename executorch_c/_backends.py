@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from threading import RLock
 from types import ModuleType
 
@@ -31,6 +31,12 @@ def capsules(found: object, name: str) -> Iterator[object]:
         yield found
 
 
+def left_out(entry: EntryPoint, error: Exception) -> bool:
+    """Whether an entry point is that of an extension of ours that was not built, on request."""
+    ours = entry.module.startswith("executorch_c._")
+    return ours and isinstance(error, ModuleNotFoundError) and error.name == entry.module
+
+
 _lock = RLock()
 _looked: list[str] = []
 """The groups whose entry points are being or have been loaded."""
@@ -48,6 +54,8 @@ def discover() -> None:
                     for capsule in capsules(entry.load(), name):
                         register(capsule)
                 except Exception as error:
+                    if left_out(entry, error):
+                        continue
                     warnings.warn(
                         f"{name[:-1]} '{entry.name}' ({entry.value}) cannot be used: {error}",
                         RuntimeWarning,

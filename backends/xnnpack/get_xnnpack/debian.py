@@ -1,0 +1,268 @@
+"""The sources of XNNPACK from a Debian mirror, without root and without the system's apt state.
+
+apt-get gets a configuration of its own: the Debian mirror that the machine is configured with, for
+the release that has the packages, in a folder that is thrown away. The machine's `Acquire` options
+(proxies and the like) are kept, its hooks and preferences are not. Whatever arrives must have the
+hash that is written here; so where no Debian mirror is configured (Ubuntu) the public one will do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from get_xnnpack.log import Log, XnnpackError
+
+RELEASE = "trixie"
+SUITES = {
+    "bullseye", "bookworm", "trixie", "forky", "duke", "sid",
+    "oldoldstable", "oldstable", "stable", "testing", "unstable",
+}  # fmt: skip
+PUBLIC = "http://deb.debian.org/debian"
+
+
+@dataclass(frozen=True)
+class Package:
+    """A source package's tarball, or a binary package (for the architectures that have a hash)."""
+
+    name: str
+    version: str
+    sha256: dict[str, str]
+
+    @property
+    def is_source(self) -> bool:
+        return "source" in self.sha256
+
+
+PACKAGES = (
+    Package(
+        "xnnpack",
+        "0.0~git20241108.4ea82e5-2",
+        {"source": "90bde2caef0f880f627bab0dc805a86c4b8070cd98e3243db3046ab3f3be1a99"},
+    ),
+    Package(
+        "pthreadpool",
+        "0.0~git20240616.560c60d-1",
+        {"source": "4cc3cbd933b28131d2a34edc54f76af9fb41bc490af5eae1a5bd3cd07ea90708"},
+    ),
+    Package(
+        "fxdiv",
+        "0.0~git20200417.b408327-4",
+        {"source": "7953482badaf4cb34026c3487c257b8e4ab2df061c019bd6fabbbc12ad52c44b"},
+    ),
+    Package(
+        "fp16",
+        "0.0~git20200514.4dfe081-5",
+        {"source": "7d7782b37b74136e0e12593a2a93ccbe7db831f4374cc408e44623d9b708b54e"},
+    ),
+    Package(
+        "libcpuinfo-dev",
+        "0.0~git20250327.39ea79a-1",
+        {
+            "amd64": "ea760e3b1593f6e143ec8fea175ea91698495d0b354d9138ee2c682c1aebcd1d",
+            "arm64": "6676c538ca8c2e11a79bad9034ac3bdffc6607689cc3e4f47d11870a36a1c19c",
+        },
+    ),
+    Package(
+        "libcpuinfo0",
+        "0.0~git20250327.39ea79a-1",
+        {
+            "amd64": "e0cc014fe6e6ffb5c9a353ffa5af4c118e0010de419d8454c42256f9d2a52b21",
+            "arm64": "4a74413171dff27c486011b5d7e7aa971fb7cb331895ab9727169a8b9efa2604",
+        },
+    ),
+)
+
+
+# ---- the configured mirror -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Mirror:
+    """A Debian archive; `signed_by` as apt's option has it, empty for apt's own keyrings."""
+
+    uri: str
+    signed_by: str = ""
+    trusted: bool = False
+
+
+def stanza(mirror: Mirror) -> str:
+    """The mirror as a .sources file, for the release that has the packages."""
+    lines = ["Types: deb deb-src", f"URIs: {mirror.uri}", f"Suites: {RELEASE}", "Components: main"]
+    if mirror.trusted:
+        lines.append("Trusted: yes")
+    elif mirror.signed_by:
+        lines.append(f"Signed-By: {mirror.signed_by}")
+    return "\n".join(lines) + "\n"
+
+
+def one_line(text: str) -> Iterator[dict[str, str]]:
+    """The entries of a sources.list, with the field names of a .sources file."""
+    for line in text.splitlines():
+        rest = line.partition("#")[0].strip()
+        kind, _, rest = rest.partition(" ")
+        options = ""
+        if rest.lstrip().startswith("["):
+            options, _, rest = rest.lstrip()[1:].partition("]")
+        words = rest.split()
+        if kind == "deb" and len(words) >= 3:
+            named = dict(word.partition("=")[::2] for word in options.split())
+            yield {
+                "types": kind,
+                "uris": words[0],
+                "suites": words[1],
+                "components": " ".join(words[2:]),
+                "signed-by": named.get("signed-by", ""),
+            }
+
+
+def deb822(text: str) -> Iterator[dict[str, str]]:
+    """The stanzas of a .sources file that are enabled; a value keeps its continuation lines."""
+    entry: dict[str, str] = {}
+    field = ""
+    for line in [*text.splitlines(), ""]:
+        if line.startswith("#"):
+            continue
+        if not line.strip():
+            if entry and entry.get("enabled", "yes").lower() not in ("no", "false", "0"):
+                yield entry
+            entry, field = {}, ""
+        elif line[0] in " \t" and field:
+            entry[field] += "\n" + line
+        else:
+            name, _, value = line.partition(":")
+            field = name.strip().lower()
+            entry[field] = value.strip()
+
+
+def configured(etc: Path) -> Iterator[dict[str, str]]:
+    """All sources of an apt configuration folder."""
+    parts = sorted((etc / "sources.list.d").glob("*"))
+    for path in [etc / "sources.list", *parts]:
+        read = {".list": one_line, ".sources": deb822}.get(path.suffix)
+        if read:
+            try:
+                yield from read(path.read_text(errors="replace"))
+            except OSError:
+                continue
+
+
+def mirror_of(entries: Iterator[dict[str, str]]) -> Mirror:
+    """The entry that is Debian itself, not a third party that uses Debian's suite names."""
+    for entry in entries:
+        uris = [uri.rstrip("/") for uri in entry.get("uris", "").split()]
+        signed_by = entry.get("signed-by", "")
+        if "deb" not in entry.get("types", "").split():
+            continue
+        if "main" not in entry.get("components", "").split():
+            continue
+        if not SUITES & set(entry.get("suites", "").split()):
+            continue
+        for uri in uris:
+            if uri.endswith("/debian") or "debian-archive" in signed_by:
+                return Mirror(uri, signed_by)
+    return Mirror(PUBLIC, trusted=True)
+
+
+# ---- the files -------------------------------------------------------------------------------
+
+
+def fetch(into: Path, log: Log) -> dict[str, Path]:
+    """Downloads, checks and unpacks all packages; the folder of each by name."""
+    for tool in ("apt-get", "apt-config", "dpkg-deb"):
+        if not shutil.which(tool):
+            raise XnnpackError(
+                f"no XNNPACK is installed, and its source comes from Debian by {tool}, "
+                "which this machine does not have"
+            )
+    apt = into / "apt"
+    env = configure(apt)
+    architecture = log.run("dpkg", "--print-architecture", cwd=into).strip()
+    check_pinned(architecture, apt)
+    downloads = into / "downloads"
+    downloads.mkdir()
+    log.say(f"Fetching XNNPACK's source from Debian {RELEASE} ...")
+    log.run("apt-get", "-q", "update", cwd=into, env=env)
+    out = {}
+    for package in PACKAGES:
+        before = set(downloads.iterdir())
+        wanted = f"{package.name}={package.version}"
+        verb = ["source", "--tar-only"] if package.is_source else ["download"]
+        log.run("apt-get", "-q", *verb, wanted, cwd=downloads, env=env)
+        files = set(downloads.iterdir()) - before
+        if len(files) != 1:
+            raise log.failure(f"apt-get {verb[0]} {wanted} brought {len(files)} files, not 1", "")
+        file = files.pop()
+        check_hash(file, package.sha256.get("source") or package.sha256.get(architecture))
+        out[package.name] = unpack(file, into / package.name, log)
+    return out
+
+
+def configure(apt: Path) -> dict[str, str]:
+    """An environment in which apt-get works in a folder of its own."""
+    for name in ("lists/partial", "archives/partial", "empty"):
+        (apt / name).mkdir(parents=True)
+    (apt / "status").touch()
+    sources = apt / "debian.sources"
+    sources.write_text(stanza(mirror_of(configured(Path("/etc/apt")))))
+    # Not through the log: a proxy's address may have a password in it.
+    dump = subprocess.run(["apt-config", "dump"], capture_output=True, text=True).stdout
+    config = [line for line in dump.splitlines() if line.startswith("Acquire::")]
+    options = {
+        "Dir::Etc::Main": "/dev/null",
+        "Dir::Etc::Parts": apt / "empty",
+        "Dir::Etc::Preferences": "/dev/null",
+        "Dir::Etc::PreferencesParts": apt / "empty",
+        "Dir::Etc::SourceList": sources,
+        "Dir::Etc::SourceParts": apt / "empty",
+        "Dir::State": apt,
+        "Dir::State::Lists": apt / "lists",
+        "Dir::State::Status": apt / "status",
+        "Dir::Cache": apt,
+        "Dir::Cache::Archives": apt / "archives",
+        "Acquire::Languages": "none",
+        "Acquire::Retries": "2",
+        "Acquire::http::Timeout": "30",
+        "Acquire::https::Timeout": "30",
+        "APT::Sandbox::User": "root",  # as root, apt would drop to a user who cannot write here
+        "APT::Update::Error-Mode": "any",
+    }
+    config += [f'{name} "{value}";' for name, value in options.items()]
+    (apt / "apt.conf").write_text("\n".join(config) + "\n")
+    return {**os.environ, "APT_CONFIG": str(apt / "apt.conf"), "LC_ALL": "C"}
+
+
+def check_pinned(architecture: str, apt: Path) -> None:
+    """An unsigned mirror is fine where every file has a hash here, and only there."""
+    unsigned = "Trusted: yes" in (apt / "debian.sources").read_text()
+    if unsigned and not all({"source", architecture} & set(p.sha256) for p in PACKAGES):
+        raise XnnpackError(
+            f"no XNNPACK is installed, no Debian mirror is configured, and the packages of the "
+            f"public one have no known hash for {architecture}"
+        )
+
+
+def check_hash(file: Path, expected: str | None) -> None:
+    """Refuses a file that is not the known one (architectures without hash: apt has checked)."""
+    found = hashlib.sha256(file.read_bytes()).hexdigest()
+    if expected and found != expected:
+        raise XnnpackError(f"{file.name} has SHA-256 {found}, expected {expected}")
+
+
+def unpack(file: Path, into: Path, log: Log) -> Path:
+    """Unpacks a .deb or a tarball; gives the folder that has the files."""
+    into.mkdir()
+    if file.suffix == ".deb":
+        log.run("dpkg-deb", "-x", file, into, cwd=into)
+        return into
+    with tarfile.open(file) as tar:
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)
+        tar.extractall(into)
+    inner = list(into.iterdir())
+    return inner[0] if len(inner) == 1 else into

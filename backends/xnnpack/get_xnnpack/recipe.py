@@ -1,0 +1,155 @@
+"""Builds XNNPACK, pthreadpool and what they need into a prefix that is kept in a cache."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+
+from get_xnnpack.debian import PACKAGES, fetch
+from get_xnnpack.log import Log, XnnpackError
+
+COMMON = (
+    "-DCMAKE_BUILD_TYPE=Release",
+    "-DCMAKE_INSTALL_LIBDIR=lib",
+    "-DCMAKE_POLICY_VERSION_MINIMUM=3.5",
+    "-DCMAKE_POSITION_INDEPENDENT_CODE=ON",
+)
+PTHREADPOOL = (
+    "-DPTHREADPOOL_LIBRARY_TYPE=static",
+    "-DPTHREADPOOL_BUILD_TESTS=OFF",
+    "-DPTHREADPOOL_BUILD_BENCHMARKS=OFF",
+)
+XNNPACK = (
+    "-DXNNPACK_LIBRARY_TYPE=static",
+    "-DXNNPACK_USE_SYSTEM_LIBS=ON",
+    "-DXNNPACK_BUILD_TESTS=OFF",
+    "-DXNNPACK_BUILD_BENCHMARKS=OFF",
+    "-DXNNPACK_BUILD_ALL_MICROKERNELS=OFF",
+    "-DXNNPACK_ENABLE_KLEIDIAI=OFF",
+)
+CPUINFO = (b"libcpuinfo.so.0\0", b"libcpuinfoec.so\0")
+"""The name of Debian's shared library, and one that no other module of the process asks for."""
+
+
+def cache() -> Path:
+    """The folder where prefixes are kept."""
+    given = os.environ.get("EXECUTORCH_C_CACHE")
+    if given:
+        return Path(given).expanduser().resolve()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "executorch_c"
+
+
+def compiler() -> str:
+    """The C compiler, as Python's extensions use it."""
+    return os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
+
+
+def cached() -> Path:
+    """Where the prefix of this recipe, on this machine, with this compiler, is or would be."""
+    try:
+        command = [*shlex.split(compiler()), "--version"]
+        version = subprocess.run(command, capture_output=True, text=True).stdout
+    except OSError:
+        version = ""
+    flags = [os.environ.get(name, "") for name in ("CFLAGS", "CXXFLAGS")]
+    recipe = (PACKAGES, COMMON, PTHREADPOOL, XNNPACK, CPUINFO, os.uname().machine, version, flags)
+    digest = hashlib.sha256(repr(recipe).encode()).hexdigest()[:12]
+    return cache() / f"xnnpack-{PACKAGES[0].version.partition('git')[2][:8]}-{digest}"
+
+
+def tool(name: str) -> str:
+    """A program of PATH, or one that pip put beside this Python."""
+    places = [os.environ.get("PATH", ""), str(Path(sys.executable).parent)]
+    found = shutil.which(name, path=os.pathsep.join(places))
+    if not found:
+        raise XnnpackError(f"building it needs {name}, which is not on PATH (pip install {name})")
+    return found
+
+
+def build(prefix: Path, log: Log) -> None:
+    """Makes the prefix, all of it or nothing: it is moved into place when it is complete."""
+    cmake, ninja = tool("cmake"), tool("ninja")
+    try:
+        prefix.parent.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix=prefix.name + ".", dir=prefix.parent))
+        log = Log(prefix.with_name(prefix.name + ".log"))
+    except OSError as error:
+        raise XnnpackError(
+            f"{prefix.parent} cannot be written to ({error.strerror}); "
+            "EXECUTORCH_C_CACHE=<folder> names another one"
+        ) from None
+    try:
+        log.say(f"Building XNNPACK, once: some 2 minutes on two cores (log: {log.path})")
+        source = fetch(work, log)
+        stage = work / "prefix"
+        copy_cpuinfo(source, stage)
+        shutil.copytree(source["fp16"] / "include", stage / "include", dirs_exist_ok=True)
+        copy_licenses(source, stage)
+        base = [cmake, "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}", *COMMON]
+        base.append(f"-DCMAKE_INSTALL_PREFIX={stage}")
+        jobs = os.environ.get("EXECUTORCH_C_JOBS") or str(os.cpu_count() or 1)
+
+        def compile_in(name: str, *options: str) -> None:
+            log.say(f"Compiling {name} ...")
+            log.run(*base, *options, "-S", source[name], "-B", work / f"b-{name}", cwd=work)
+            log.run(ninja, "-C", work / f"b-{name}", "-j", jobs, "install", cwd=work)
+
+        compile_in("pthreadpool", *PTHREADPOOL, f"-DFXDIV_SOURCE_DIR={source['fxdiv']}")
+        compile_in("xnnpack", *XNNPACK, *places(stage))
+        settle(stage, prefix)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def places(stage: Path) -> list[str]:
+    """Where XNNPACK finds what it needs."""
+    include = f"-isystem {stage / 'include'}"
+    return [
+        f"-DCPUINFO_SOURCE_DIR={stage}",
+        f"-DCPUINFO_LIBRARY={stage / 'lib' / 'libcpuinfo.so'}",
+        f"-DPTHREADPOOL_SOURCE_DIR={stage}",
+        f"-DFXDIV_SOURCE_DIR={stage}",
+        f"-DCMAKE_C_FLAGS={include} {os.environ.get('CFLAGS', '')}".rstrip(),
+        f"-DCMAKE_CXX_FLAGS={include} {os.environ.get('CXXFLAGS', '')}".rstrip(),
+    ]
+
+
+def copy_cpuinfo(source: dict[str, Path], stage: Path) -> None:
+    """Debian has cpuinfo as a shared library only: it travels beside the extension.
+
+    Under a name of our own, because a process has one library of a name: a Debian torch may bring
+    an older libcpuinfo.so.0, whose tables differ.
+    """
+    for name in ("include", "lib"):
+        (stage / name).mkdir(parents=True)
+    shutil.copy(source["libcpuinfo-dev"] / "usr/include/cpuinfo.h", stage / "include")
+    file = next(source["libcpuinfo0"].glob("usr/lib/*/libcpuinfo.so.0"))
+    binary = file.read_bytes()
+    if binary.count(CPUINFO[0]) == 1:
+        binary = binary.replace(*CPUINFO)
+    (stage / "lib" / "libcpuinfo.so").write_bytes(binary)
+
+
+def copy_licenses(source: dict[str, Path], stage: Path) -> None:
+    """The licences of what becomes part of the wheel."""
+    (stage / "licenses").mkdir()
+    for name in ("xnnpack", "pthreadpool", "fxdiv", "fp16"):
+        shutil.copy(source[name] / "LICENSE", stage / "licenses" / f"{name}.txt")
+    text = source["libcpuinfo0"] / "usr/share/doc/libcpuinfo0/copyright"
+    shutil.copy(text, stage / "licenses" / "cpuinfo.txt")
+
+
+def settle(stage: Path, prefix: Path) -> None:
+    """Moves the complete prefix into place; if another build was first, its prefix stays."""
+    try:
+        stage.rename(prefix)
+    except OSError:
+        if not prefix.is_dir():
+            raise

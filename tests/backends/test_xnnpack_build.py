@@ -1,0 +1,288 @@
+"""How XNNPACK is found: sources of apt, hashes, environment variables, messages; no network.
+
+The real build is what installs the package that the other tests use.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import sysconfig
+import tarfile
+from pathlib import Path
+
+import get_xnnpack
+import pytest
+from get_xnnpack import XnnpackError, debian, library, recipe
+from get_xnnpack.log import Log
+
+DEB822 = """\
+# comment
+Types: deb
+URIs: https://packages.example.org/repos/code
+Suites: bookworm
+Components: main
+Signed-By: /usr/share/keyrings/example.gpg
+
+Types: deb
+URIs: http://security.example.org/debian
+Suites: bookworm
+Components: main
+Enabled: no
+
+Types: deb deb-src
+# a comment between fields
+URIs: http://archive.example.org/debian/
+Suites: bookworm bookworm-updates
+Components: main contrib
+Signed-By:
+ -----BEGIN PGP PUBLIC KEY BLOCK-----
+ .
+ abc
+ -----END PGP PUBLIC KEY BLOCK-----
+"""
+
+
+def mirror(tmp_path: Path, **files: str) -> debian.Mirror:
+    """The mirror that an apt folder with these files has; '__' stands for '.' in their names."""
+    parts = tmp_path / "sources.list.d"
+    parts.mkdir()
+    for name, text in files.items():
+        folder = tmp_path if name == "sources__list" else parts
+        (folder / name.replace("__", ".")).write_text(text)
+    return debian.mirror_of(debian.configured(tmp_path))
+
+
+# ---- sources of apt --------------------------------------------------------------------------
+
+
+def test_deb822_takes_debian_not_third_parties_nor_what_is_disabled(tmp_path: Path) -> None:
+    found = mirror(tmp_path, debian__sources=DEB822)
+    assert found.uri == "http://archive.example.org/debian"
+    assert found.signed_by.splitlines()[1] == " -----BEGIN PGP PUBLIC KEY BLOCK-----"
+    assert not found.trusted
+
+
+def test_a_stanza_reads_back_as_it_was_written(tmp_path: Path) -> None:
+    found = mirror(tmp_path, debian__sources=DEB822)
+    (entry,) = debian.deb822(debian.stanza(found))
+    assert entry["uris"] == found.uri
+    assert entry["signed-by"] == found.signed_by
+    assert entry["suites"] == debian.RELEASE
+    assert entry["types"] == "deb deb-src"
+
+
+def test_one_line_sources_keep_their_keyring(tmp_path: Path) -> None:
+    text = """
+    # deb http://commented.example.org/debian bookworm main
+    deb-src http://source.example.org/debian bookworm main
+    deb [arch=amd64] https://download.example.org/linux/debian bookworm stable
+    deb [arch=amd64 signed-by=/keys/own.gpg] http://archive.example.org/debian bookworm main # near
+    """
+    found = mirror(tmp_path, sources__list=text)
+    assert found == debian.Mirror("http://archive.example.org/debian", "/keys/own.gpg")
+    assert "Signed-By: /keys/own.gpg" in debian.stanza(found)
+    assert "Trusted" not in debian.stanza(found)
+
+
+def test_without_signed_by_apt_uses_its_own_keyrings(tmp_path: Path) -> None:
+    found = mirror(tmp_path, old__list="deb http://ftp.example.org/debian stable main\n")
+    assert "Signed-By" not in debian.stanza(found)
+    assert "Trusted" not in debian.stanza(found)
+
+
+def test_a_mirror_of_another_name_is_known_by_its_keyring(tmp_path: Path) -> None:
+    keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
+    line = f"deb [signed-by={keyring}] https://pool.example.org/remote trixie main\n"
+    assert mirror(tmp_path, x__list=line).uri == "https://pool.example.org/remote"
+
+
+def test_no_debian_mirror_means_the_public_one_and_pinned_hashes(tmp_path: Path) -> None:
+    found = mirror(tmp_path, ubuntu__list="deb http://archive.example.com/ubuntu noble main\n")
+    assert found == debian.Mirror(debian.PUBLIC, trusted=True)
+    (tmp_path / "debian.sources").write_text(debian.stanza(found))
+    debian.check_pinned("amd64", tmp_path)
+    with pytest.raises(XnnpackError, match="no known hash for riscv64"):
+        debian.check_pinned("riscv64", tmp_path)
+
+
+def test_files_that_cannot_be_read_are_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "sources.list").mkdir()
+    assert mirror(tmp_path, note__txt="deb http://x.example/debian sid main").trusted
+
+
+# ---- what arrives ----------------------------------------------------------------------------
+
+
+def test_a_file_with_another_hash_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "xnnpack.orig.tar.xz"
+    file.write_bytes(b"not XNNPACK")
+    found = "f6ec0c3bfbe9b2e10b5a22cd6ab0d2ba5d9de5c8ad6a1e4a3e19bbbcd5a4ef0e"
+    with pytest.raises(XnnpackError) as error:
+        debian.check_hash(file, found)
+    assert f"expected {found}" in str(error.value)
+    assert "xnnpack.orig.tar.xz has SHA-256" in str(error.value)
+
+
+def test_every_package_has_hashes() -> None:
+    for package in debian.PACKAGES:
+        assert package.is_source or {"amd64", "arm64"} <= set(package.sha256)
+        assert all(len(digest) == 64 for digest in package.sha256.values())
+
+
+@pytest.mark.parametrize("top", ["", "xnnpack-1/"])
+def test_tarballs_with_and_without_a_top_folder(tmp_path: Path, top: str) -> None:
+    file = tmp_path / "x.tar.xz"
+    with tarfile.open(file, "w:xz") as tar:
+        for name in ("CMakeLists.txt", "LICENSE"):
+            tar.addfile(tarfile.TarInfo(top + name), io.BytesIO())
+    folder = debian.unpack(file, tmp_path / "out", Log())
+    assert sorted(path.name for path in folder.iterdir()) == ["CMakeLists.txt", "LICENSE"]
+
+
+def test_without_apt_the_message_says_what_to_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XNNPACK_ROOT", raising=False)
+    monkeypatch.setenv("EXECUTORCH_C_CACHE", str(tmp_path))
+    monkeypatch.setattr(get_xnnpack, "SYSTEM", ())
+    monkeypatch.setattr(recipe, "tool", lambda name: name)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(XnnpackError) as error:
+        get_xnnpack.find()
+    for words in ("apt-get", "does not have", "XNNPACK_ROOT=", "EXECUTORCH_C_XNNPACK=0"):
+        assert words in str(error.value)
+    left = [path.name for path in tmp_path.iterdir()]
+    assert left == [recipe.cached().name + ".log"], "no half-built prefix stays behind"
+
+
+def test_a_missing_tool_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(XnnpackError, match="needs no-such-tool, which is not on PATH"):
+        recipe.tool("no-such-tool")
+
+
+# ---- prefixes --------------------------------------------------------------------------------
+
+
+def test_a_root_that_is_set_must_be_usable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XNNPACK_ROOT", str(tmp_path))
+    with pytest.raises(XnnpackError, match="has no include/xnnpack.h"):
+        get_xnnpack.find()
+    (tmp_path / "include").mkdir()
+    (tmp_path / "include" / "xnnpack.h").touch()
+    with pytest.raises(XnnpackError, match=r"has no libXNNPACK\.a or libXNNPACK\.so"):
+        get_xnnpack.find()
+
+
+def prefix(root: Path, *names: str) -> Path:
+    """A prefix with an old header and empty libraries."""
+    for folder in ("include", "lib"):
+        (root / folder).mkdir(parents=True)
+    (root / "include" / "xnnpack.h").write_text("enum xnn_status { xnn_status_success };\n")
+    (root / "include" / "pthreadpool.h").write_text("typedef struct pthreadpool *pthreadpool_t;\n")
+    for name in names:
+        (root / "lib" / name).write_bytes(b"!<arch>\n")
+    return root
+
+
+ALL = ("libXNNPACK.a", "libpthreadpool.a", "libcpuinfo.a")
+
+
+@pytest.mark.skipif(not sysconfig.get_config_var("CC"), reason="no compiler is known")
+def test_an_old_system_library_is_passed_over_with_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    root = prefix(tmp_path / "usr", *ALL)
+    monkeypatch.setattr(get_xnnpack, "SYSTEM", (tmp_path / "nothing", root))
+    assert get_xnnpack.installed(Log()) is None
+    said = capfd.readouterr().err
+    assert f"XNNPACK in {root} is not used" in said
+    assert "error" in said
+
+
+def test_static_libraries_come_first_and_the_order_is_that_of_the_linker(tmp_path: Path) -> None:
+    root = prefix(tmp_path, *ALL, "libmicrokernels-prod.a", "libXNNPACK.so")
+    found = library.libraries(root, (".a", ".so"))
+    assert [path.name for path in found] == [
+        "libXNNPACK.a",
+        "libmicrokernels-prod.a",
+        "libpthreadpool.a",
+        "libcpuinfo.a",
+    ]
+    assert library.libraries(root, (".so", ".a"))[0].name == "libXNNPACK.so"
+    made = library.Library(root, found)
+    assert made.shared == {}
+    assert "-Wl,--exclude-libs,ALL" in made.link_args
+    assert not any("rpath" in word for word in made.link_args)
+    assert str(root / "lib" / "libpthreadpool.a") in made.pthreadpool_args
+    assert not any("XNNPACK" in word for word in made.pthreadpool_args)
+
+
+def test_what_is_shared_is_looked_for_beside_the_extension(tmp_path: Path) -> None:
+    root = prefix(tmp_path, "libXNNPACK.a", "libpthreadpool.a", "libcpuinfo.so")
+    made = library.Library(root, library.libraries(root, (".a", ".so")))
+    assert "-Wl,-rpath,$ORIGIN" in made.link_args
+    assert not any("rpath" in word for word in made.pthreadpool_args)
+
+
+def test_the_cache_is_where_the_environment_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EXECUTORCH_C_CACHE", str(tmp_path / "own"))
+    assert recipe.cached().parent == tmp_path / "own"
+    monkeypatch.delenv("EXECUTORCH_C_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert recipe.cached().parent == tmp_path / "executorch_c"
+    first = recipe.cached()
+    assert first.name.startswith("xnnpack-20241108-")
+    monkeypatch.setenv("CFLAGS", "-O1")
+    assert recipe.cached() != first, "another recipe is another prefix"
+
+
+def test_the_second_of_two_builds_leaves_the_first(tmp_path: Path) -> None:
+    one, two, target = (tmp_path / name for name in ("one", "two", "prefix"))
+    for path in (one, two):
+        path.mkdir()
+        (path / "made-by").write_text(path.name)
+    recipe.settle(one, target)
+    recipe.settle(two, target)
+    assert (target / "made-by").read_text() == "one"
+
+
+def test_a_cache_that_cannot_be_written_to_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(recipe, "tool", lambda name: name)
+    with pytest.raises(XnnpackError, match="EXECUTORCH_C_CACHE=<folder> names another one"):
+        recipe.build(tmp_path / "file" / "prefix", Log())
+
+
+# ---- commands --------------------------------------------------------------------------------
+
+
+def test_a_failed_command_is_quoted_and_the_log_named(tmp_path: Path) -> None:
+    log = Log(tmp_path / "build.log")
+    shell = shutil.which("sh") or "/bin/sh"
+    with pytest.raises(XnnpackError) as error:
+        log.run(shell, "-c", "for i in $(seq 30); do echo line $i; done; exit 3", cwd=tmp_path)
+    assert "| line 30" in str(error.value)
+    assert "line 3\n" not in str(error.value)
+    assert str(log.path) in str(error.value)
+    assert "line 3\n" in (tmp_path / "build.log").read_text()
+
+
+def test_progress_is_said_at_each_tenth(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shell = shutil.which("sh") or "/bin/sh"
+    script = "for i in $(seq 40); do echo \"[$i/40] Building\"; done"
+    Log().run(shell, "-c", script, cwd=tmp_path)
+    assert len(capfd.readouterr().err.splitlines()) == 10
+
+
+def test_no_such_command(tmp_path: Path) -> None:
+    with pytest.raises(XnnpackError, match="cannot be run"):
+        Log().run(tmp_path / "nothing", cwd=tmp_path, env=dict(os.environ))
