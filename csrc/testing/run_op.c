@@ -3,12 +3,14 @@
 #include <string.h>
 
 #include "kernels/call.h"
+#include "kernels/pointwise/fast.h"
 
 #define EC_TEST_API __attribute__((visibility("default")))
 
 EC_TEST_API int ec_testing_run_op(const char *name, ec_value **args, size_t nargs, int reference,
                                   char *message, size_t size);
 EC_TEST_API const char *ec_testing_op_schema(size_t index);
+EC_TEST_API int ec_testing_fast_generic(const char *name, int64_t n, float *in, float *out);
 
 int ec_testing_run_op(const char *name, ec_value **args, size_t nargs, int reference, char *message,
                       size_t size) {
@@ -33,4 +35,20 @@ int ec_testing_run_op(const char *name, ec_value **args, size_t nargs, int refer
 const char *ec_testing_op_schema(size_t index) {
   if (ec_ops_init(NULL) != EC_OK || index >= ec_op_count()) return NULL;
   return ec_op_at(index)->schema;
+}
+
+/* A row of fast.def as machines without vector instructions of their own run it; 0: no such row. */
+int ec_testing_fast_generic(const char *name, int64_t n, float *in, float *out) {
+  static const char *const names[] = {
+#define EC_FAST(NAME, loop) #NAME,
+#include "kernels/pointwise/fast.def"
+#undef EC_FAST
+  };
+  ec_params params = {0};
+  for (size_t i = 0; i < EC_FAST_COUNT; i++) {
+    if (strcmp(name, names[i]) != 0) continue;
+    ec_fast_generic[i](n, (char *[]){(char *)out, (char *)in}, (int64_t[]){4, 4}, &params);
+    return 1;
+  }
+  return 0;
 }

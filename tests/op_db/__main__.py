@@ -32,6 +32,11 @@ run by this runtime ("ours": default kernels; "reference": the plain loops) and 
 ("official"). README.md says what counts as equal."""
 
 
+CAUSES = """\
+Why samples fail here. Where the program is the cause, the flow has made another function of it:
+the operators that it consists of, each run by eager, do not give the function's results either."""
+
+
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.op_db", description=__doc__)
     parser.add_argument("names", nargs="*", default=["*"], help="functions, as shell patterns")
@@ -103,6 +108,16 @@ def functions(found: list[Outcome], runtimes: list[str]) -> list[str]:
     return lines
 
 
+def causes(found: list[Outcome]) -> list[str]:
+    """What eager makes of the programs that fail here."""
+    count: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for o in found:
+        for text in o.causes:
+            count[o.name, text].append(o.dtype)
+    return [f"- {name} ({', '.join(dict.fromkeys(dtypes))}): {text}"
+            for (name, text), dtypes in count.items()]  # fmt: skip
+
+
 def reasons(found: list[Outcome]) -> list[str]:
     """Why samples are not exported, the most frequent reasons first."""
     count = Counter(re.sub(r"\d+", "N", text)[:90] for o in found for text in o.unexported)
@@ -119,11 +134,12 @@ def main() -> int:
     given = options()
     found = collect(given)
     report = [*totals(found, given.runtimes), "", *functions(found, given.runtimes)]
-    print("\n".join(report + (failures(found) if given.failures else [])))
+    print("\n".join(report + (failures(found) + causes(found) if given.failures else [])))
     if given.markdown:
+        known = ["", CAUSES, "", *causes(found)]
         head = ["# How much of op_db gives eager's results", "", HOW, ""]
         why = ["", "Why samples are not exported:", "", *reasons(found)]
-        given.markdown.write_text("\n".join([*head, *report, *why]) + "\n")
+        given.markdown.write_text("\n".join([*head, *report, *known, *why]) + "\n")
     if given.json:
         given.json.write_text(json.dumps([{**vars(o), "operators": sorted(o.operators)}
                                           for o in found], indent=1))  # fmt: skip

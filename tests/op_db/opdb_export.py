@@ -74,13 +74,23 @@ def in_wider(module: Sample) -> tuple[Any, ...] | None:
         return None
 
 
-def export(module: Sample) -> tuple[bytes, tuple[str, ...]]:
-    """The program, and the operators that it calls."""
+def edge(module: Sample) -> Any:
     from executorch.exir import EdgeCompileConfig, to_edge
 
     exported = torch.export.export(module, module.tensors, strict=False)
-    config = EdgeCompileConfig(_check_ir_validity=False)
-    program = to_edge(exported, compile_config=config).to_executorch()
+    return to_edge(exported, compile_config=EdgeCompileConfig(_check_ir_validity=False))
+
+
+def by_eager(module: Sample) -> list[Any]:
+    """What eager computes by the operators of the program, which may be another function."""
+    torch.manual_seed(0)
+    results = edge(module).exported_program().module()(*(t.clone() for t in module.tensors))
+    return list(results) if isinstance(results, tuple | list) else [results]
+
+
+def export(module: Sample) -> tuple[bytes, tuple[str, ...]]:
+    """The program, and the operators that it calls."""
+    program = edge(module).to_executorch()
     plan = program.executorch_program.execution_plan[0]
     names = sorted({f"{op.name}.{op.overload}" if op.overload else op.name
                     for op in plan.operators})  # fmt: skip

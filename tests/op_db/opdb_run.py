@@ -15,7 +15,7 @@ import numpy as np
 import official_worker
 import torch
 from eager import to_torch
-from opdb_export import Record, reason, records
+from opdb_export import Record, by_eager, reason, records
 from opdb_judge import OPEN_ORDER, OPEN_PHASE, difference, is_inexact, point_alike
 from opdb_samples import entries
 
@@ -34,6 +34,7 @@ class Outcome:
     operators: set[str] = field(default_factory=set)
     # Runtime -> (index of the sample, what was wrong)
     failures: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    causes: list[str] = field(default_factory=list)  # of failures here, beyond what was wrong
 
 
 def given(record: Record) -> list[Any]:
@@ -110,6 +111,23 @@ def verdict(record: Record, runtime: str, name: str = "") -> str | None:
     return None
 
 
+def cause(name: str, dtype: str, record: Record) -> str:
+    """Why a sample fails here, where that is nothing that a runtime could mend."""
+    values = zip(record.wanted, record.exact or (None,) * len(record.wanted), strict=True)
+    for wanted, exact in ((tensor(w), tensor(e)) for w, e in values):
+        if is_inexact(wanted) and is_inexact(exact):
+            if bool((exact.isfinite() & ~wanted.isfinite()).any()):
+                return "eager's results are not finite, those in float64 are"
+    entry = entries()[name]
+    try:
+        found = by_eager(entry.module(entry.samples(dtype)[record.index]))
+    except Exception as error:
+        return f"eager refuses the program: {reason(error).splitlines()[0]}"
+    pairs = zip(found[-len(record.wanted) :], record.wanted, strict=True)
+    wrong = next(filter(None, (difference(f, tensor(w)) for f, w in pairs)), None)
+    return f"by eager, the program gives: {wrong}" if wrong else "unknown"
+
+
 def outcome(folder: Path, name: str, dtype: str, count: int,
             runtimes: tuple[str, ...]) -> Outcome:  # fmt: skip
     """Exports what is not in the cache, and runs everything."""
@@ -128,4 +146,6 @@ def outcome(folder: Path, name: str, dtype: str, count: int,
                 wrong = verdict(record, runtime, name)
                 if wrong:
                     result.failures[runtime].append((record.index, wrong))
+            if any(index == record.index for index, _ in result.failures.get("ours", [])):
+                result.causes.append(cause(name, dtype, record))
     return result

@@ -5,6 +5,8 @@ The report of many samples in all dtypes is `python -m tests.op_db`.
 
 from __future__ import annotations
 
+import re
+
 import opdb_export
 import opdb_judge
 import opdb_run
@@ -26,6 +28,23 @@ def test_function(name: str) -> None:
             continue
         wrong = [opdb_run.verdict(record, kernels, name) for kernels in ("ours", "reference")]
         assert wrong == [None, None]
+
+
+@pytest.mark.parametrize(("name", "dtype", "says"), [
+    ("index_add", "int32", "eager refuses the program: .*dtypes match, got Int .* and Long"),
+    ("masked.std", "float16", "by eager, the program gives: torch.float32, eager torch.float16"),
+    ("matrix_exp", "bfloat16", "eager's results are not finite"),
+    ("nn.functional.interpolate.bicubic", "uint8", "by eager, the program gives: 432 of"),
+])  # fmt: skip
+def test_what_no_runtime_could_mend(name: str, dtype: str, says: str) -> None:
+    """The report's causes: what fails here, fails by eager's own operators, or only in eager."""
+    folder = zoo.cache_dir() / "op_db"
+    record = opdb_export.records(folder, opdb_samples.entries()[name], dtype, 1)[0]
+    wrong = opdb_run.verdict(record, "ours", name)
+    cause = opdb_run.cause(name, dtype, record)
+    assert wrong and re.match(says, cause), (wrong, cause)
+    if "432" in says:  # the very same elements
+        assert cause.endswith(wrong.removeprefix("output 0: "))
 
 
 def test_judge_takes_what_is_as_exact_as_eager() -> None:
