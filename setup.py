@@ -142,6 +142,10 @@ class BuildExt(build_ext):
 
     def build_extensions(self) -> None:
         self.compiler.compile = MethodType(compile_parallel, self.compiler)
+        self.force = True  # to link; what is compiled again is for compile_parallel to say
+        package = Path(self.get_ext_fullpath("executorch_c._core")).parent
+        for stale in package.glob("_backend_xnnpack.*"):
+            stale.unlink()
         if with_xnnpack():
             try:
                 self.library = find()
