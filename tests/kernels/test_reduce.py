@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from eager import ALL, FLOATING, REALB, WIDE_UNSIGNED, array, check, orders
+from eager import ALL, FLOATING, REALB, WIDE_UNSIGNED, array, check, np_dtype, orders
 from op_harness import OpError, Out, dtype_id, run
 from samples_reduce import SAMPLES
 
@@ -98,6 +98,21 @@ def test_nan_and_ties() -> None:
     long = np.zeros(3000, np.float32)
     long[[1500, 1700, 2900]] = nan
     assert run("aten::argmin.out", [long, None, False, Out((), "int64")])[0] == 1500
+
+
+@pytest.mark.parametrize("dtype", [d for d in REALB if d not in WIDE_UNSIGNED])
+def test_extremes_anywhere_in_a_long_row(dtype: str) -> None:
+    """One element differs: in vectors, between them, at the end; NaN, too."""
+    others = [1, 3] if dtype == "bool" or "int" in dtype else [1, 3, float("nan")]
+    for n in (31, 64, 75, 1100):
+        for at in sorted({0, 5, 17, 31, 40, n // 2, n - 20, n - 1} & set(range(n))):
+            for other in others:
+                rest = 2 if dtype != "bool" else other == 1
+                a = np.full((2, n), rest).astype(np_dtype(dtype))
+                a[1, at] = not rest if dtype == "bool" else other
+                for name in ("max", "min"):
+                    check(f"aten::{name}.dim_{name}", [a, 1, False])
+                    check(f"aten::a{name}.out", [a, [1], False])
 
 
 def fails(name: str, args: list, *words: str) -> None:

@@ -42,19 +42,27 @@
 #endif
 
 #if !EC_IS_COMPLEX
+#if EC_IS_BOOL /* as compilers vectorise it */
+#define EC_LARGER(x, y) ((x) | (y))
+#define EC_SMALLER(x, y) ((x) & (y))
+#else
+#define EC_LARGER(x, y) ((x) > (y) ? (x) : (y))
+#define EC_SMALLER(x, y) ((x) < (y) ? (x) : (y))
+#endif
+
 /* A NaN on either side wins. */
 #define EC_NAME maximum
 #if EC_IS_FLOAT
 #define EC_EXPR(x, y) ((x) > (y) || isnan(x) ? (x) : (y))
 #else
-#define EC_EXPR(x, y) ((x) > (y) ? (x) : (y))
+#define EC_EXPR(x, y) EC_LARGER(x, y)
 #endif
 #include "kernels/pointwise/loop2.h"
 #define EC_NAME minimum
 #if EC_IS_FLOAT
 #define EC_EXPR(x, y) ((x) < (y) || isnan(x) ? (x) : (y))
 #else
-#define EC_EXPR(x, y) ((x) < (y) ? (x) : (y))
+#define EC_EXPR(x, y) EC_SMALLER(x, y)
 #endif
 #include "kernels/pointwise/loop2.h"
 /* A number wins against NaN. Between equals (zeros of either sign) the first stays. */
@@ -62,16 +70,18 @@
 #if EC_IS_FLOAT
 #define EC_EXPR(x, y) ((y) > (x) || isnan(x) ? (y) : (x))
 #else
-#define EC_EXPR(x, y) ((x) > (y) ? (x) : (y))
+#define EC_EXPR(x, y) EC_LARGER(x, y)
 #endif
 #include "kernels/pointwise/loop2.h"
 #define EC_NAME fmin_of
 #if EC_IS_FLOAT
 #define EC_EXPR(x, y) ((y) < (x) || isnan(x) ? (y) : (x))
 #else
-#define EC_EXPR(x, y) ((x) < (y) ? (x) : (y))
+#define EC_EXPR(x, y) EC_SMALLER(x, y)
 #endif
 #include "kernels/pointwise/loop2.h"
+#undef EC_LARGER
+#undef EC_SMALLER
 #endif
 
 #if EC_IS_FLOAT

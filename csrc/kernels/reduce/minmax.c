@@ -7,7 +7,11 @@
 #include "kernels/promote.h"
 #include "kernels/reduce/reduce.h"
 
-enum { MINMAX_LANES = 16, MINMAX_CHUNK = 1024 };
+enum {
+  MINMAX_LANES = 16,   /* columns at once; rows that are shorter are not worth vectors */
+  MINMAX_BYTES = 32,   /* of a vector: wider ones live in memory where AVX2 is all there is */
+  MINMAX_CHUNK = 1024
+};
 
 /* An integer type as wide as `type`: what a comparison of vectors of it gives. */
 #define MINMAX_INTEGER(type)                                                                       \

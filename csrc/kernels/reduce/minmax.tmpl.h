@@ -9,39 +9,66 @@
 /* For loops that only want the value: any NaN will do, which saves a comparison. */
 #define EC_PICK(v, best) ((EC_BEATS(v, best)) | (EC_NAN(v)) ? (v) : (best))
 
-/* The extreme of a row, in vectors: numbers and the question whether there is a NaN are kept
- * apart, because a plain comparison is one instruction; a NaN that is there is looked for. */
+#if EC_IS_BOOL
+/* The extreme of a row: whether there is the value that beats the other one. */
 EC_CLONES static EC_C EC_MFN(row)(const EC_T *x, int64_t n) {
+  uint8_t found = 0;
+  for (int64_t i = 0; i < n; i++) found |= (uint8_t)((x[i] != 0) != EC_WORST);
+  return found ? !EC_WORST : EC_WORST;
+}
+#else
+typedef EC_C EC_MFN(vector) __attribute__((vector_size(MINMAX_BYTES)));
+typedef MINMAX_INTEGER(EC_C) EC_MFN(mask) __attribute__((vector_size(MINMAX_BYTES)));
+
+static inline __attribute__((always_inline)) void EC_MFN(load)(EC_MFN(vector) * v, const EC_T *x) {
+  EC_C lane[MINMAX_BYTES / sizeof(EC_C)];
+  for (size_t j = 0; j < MINMAX_BYTES / sizeof(EC_C); j++) lane[j] = EC_LOAD(x[j]);
+  memcpy(v, lane, sizeof *v);
+}
+
+/* Numbers and the question whether there is a NaN are kept apart, because a plain comparison is one
+ * instruction. */
+static inline __attribute__((always_inline)) void EC_MFN(take)(EC_MFN(vector) * most,
+                                                               EC_MFN(mask) * odd, const EC_T *x) {
+  EC_MFN(vector) v;
+  EC_MFN(load)(&v, x);
+  const EC_MFN(mask) better = (EC_MFN(mask))EC_BEATS(v, *most);
+  *most = (EC_MFN(vector))(((EC_MFN(mask))v & better) | ((EC_MFN(mask))*most & ~better));
+#if EC_IS_FLOAT
+  *odd |= (EC_MFN(mask))(v != v);
+#else
+  (void)odd;
+#endif
+}
+
+/* The extreme of a row, in two vectors that do not wait for each other; a NaN that is there is
+ * looked for. */
+EC_CLONES static EC_C EC_MFN(row)(const EC_T *x, int64_t n) {
+  enum { COUNT = MINMAX_BYTES / sizeof(EC_C) };
   EC_C best = EC_WORST;
   int64_t i = 0;
-#if !EC_IS_BOOL
-  typedef EC_C vector __attribute__((vector_size(MINMAX_LANES * sizeof(EC_C))));
-  typedef MINMAX_INTEGER(EC_C) mask __attribute__((vector_size(MINMAX_LANES * sizeof(EC_C))));
-  EC_C lane[MINMAX_LANES];
-  for (int64_t j = 0; j < MINMAX_LANES; j++) lane[j] = EC_WORST;
-  vector most, v;
-  mask odd = {0};
-  memcpy(&most, lane, sizeof most);
-  for (; i + MINMAX_LANES <= n; i += MINMAX_LANES) {
-    for (int64_t j = 0; j < MINMAX_LANES; j++) lane[j] = EC_LOAD(x[i + j]);
-    memcpy(&v, lane, sizeof v);
-    const mask better = (mask)EC_BEATS(v, most);
-    most = (vector)(((mask)v & better) | ((mask)most & ~better));
-#if EC_IS_FLOAT
-    odd |= (mask)(v != v);
-#endif
+  if (n >= 2 * COUNT) {
+    EC_MFN(vector) most, also;
+    EC_MFN(mask) odd = {0};
+    EC_MFN(load)(&most, x);
+    also = most;
+    for (; i + 2 * COUNT <= n; i += 2 * COUNT) {
+      EC_MFN(take)(&most, &odd, x + i);
+      EC_MFN(take)(&also, &odd, x + i + COUNT);
+    }
+    for (int64_t j = 0; j < COUNT; j++) {
+      best = EC_PICK(most[j], best);
+      best = EC_PICK(also[j], best);
+      if (odd[j]) i = 0;
+    }
   }
-  for (int64_t j = 0; j < MINMAX_LANES; j++) {
-    best = EC_PICK(most[j], best);
-    if (odd[j]) i = 0;
-  }
-#endif
   for (; i < n; i++) {
     const EC_C one = EC_LOAD(x[i]);
     best = EC_PICK(one, best);
   }
   return best;
 }
+#endif
 
 static inline void EC_MFN(columns)(EC_C *restrict a, const EC_T *restrict x, int64_t k) {
   int64_t i = 0;
@@ -76,8 +103,28 @@ static void EC_MFN(step)(ec_reduce_acc acc, const ec_reduce_block *b) {
 }
 
 /* The first position in x[0..n) that holds `best`, which is known to be there. */
-static inline int64_t EC_MFN(find)(const EC_T *x, int64_t n, EC_C best) {
-  for (int64_t i = 0; i < n; i++) {
+EC_CLONES static int64_t EC_MFN(find)(const EC_T *x, int64_t n, EC_C best) {
+  int64_t i = 0;
+#if EC_IS_BOOL
+  for (bool found = false; !found && i + MINMAX_LANES <= n; i += found ? 0 : MINMAX_LANES)
+    for (int64_t j = 0; j < MINMAX_LANES; j++) found |= EC_LOAD(x[i + j]) == best;
+#else
+  enum { COUNT = MINMAX_BYTES / sizeof(EC_C) };
+  for (; i + 2 * COUNT <= n; i += 2 * COUNT) {
+    EC_MFN(vector) v, u;
+    uint64_t word[MINMAX_BYTES / 8], any = 0;
+    EC_MFN(load)(&v, x + i);
+    EC_MFN(load)(&u, x + i + COUNT);
+    EC_MFN(mask) hit = (EC_MFN(mask))(v == best) | (EC_MFN(mask))(u == best);
+#if EC_IS_FLOAT
+    if (EC_NAN(best)) hit = (EC_MFN(mask))(v != v) | (EC_MFN(mask))(u != u);
+#endif
+    memcpy(word, &hit, sizeof hit);
+    for (size_t j = 0; j < MINMAX_BYTES / 8; j++) any |= word[j];
+    if (any) break;
+  }
+#endif
+  for (; i < n; i++) {
     EC_C v = EC_LOAD(x[i]);
     if (v == best || (EC_NAN(v) && EC_NAN(best))) return i;
   }

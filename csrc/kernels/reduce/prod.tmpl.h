@@ -17,7 +17,16 @@ static void EC_FN(prod_step)(ec_reduce_acc acc, const ec_reduce_block *b) {
   for (int64_t i = 0; i < b->k; i++) {
     const EC_T *row = x + i * b->ks;
     EC_PROD p = a[i];
-    for (int64_t r = 0; r < b->n; r++) p *= (EC_PROD)EC_LOAD(row[r * b->ns]);
+    int64_t r = 0;
+#if !EC_IS_COMPLEX && !EC_IS_FLOAT /* any order gives the same: four products need not wait */
+    EC_PROD q[3] = {1, 1, 1};
+    for (; !b->plain && r + 4 <= b->n; r += 4) {
+      p *= (EC_PROD)EC_LOAD(row[r * b->ns]);
+      for (int64_t j = 0; j < 3; j++) q[j] *= (EC_PROD)EC_LOAD(row[(r + 1 + j) * b->ns]);
+    }
+    p *= q[0] * q[1] * q[2];
+#endif
+    for (; r < b->n; r++) p *= (EC_PROD)EC_LOAD(row[r * b->ns]);
     a[i] = p;
   }
 }
