@@ -88,7 +88,7 @@ static enum xnn_status quantize(const ecx_builder *b, const ecx_value *v, uint32
 
 static uint32_t define_value(const ecx_builder *b, const ecx_plan *plan, uint32_t index) {
   const ecx_value *v = &b->graph->values[index];
-  bool computed = v->producer != ECX_NONE;
+  bool computed = v->producer != ECX_NONE && !b->graph->nodes[v->producer].is_dead;
   uint32_t flags = 0, external = XNN_INVALID_VALUE_ID;
   char text[ECX_TEXT];
   if (!computed && v->readers == 0) return EC_BACKEND_OK; /* nobody's */
@@ -119,7 +119,7 @@ static uint32_t define_all(ecx_builder *b, const ecx_plan *plan) {
                     ecx_status_name(status));
   for (uint32_t i = 0; i < g->value_count; i++) ECX_TRY(define_value(b, plan, i));
   for (uint32_t i = 0; i < g->node_count; i++)
-    ECX_TRY(g->nodes[i].kind->define(b, &g->nodes[i]));
+    if (!g->nodes[i].is_dead) ECX_TRY(g->nodes[i].kind->define(b, &g->nodes[i]));
   return EC_BACKEND_OK;
 }
 

@@ -322,7 +322,7 @@ static bool fill(ecx_cache *cache, const ecx_graph *graph, const void *program) 
   cache->pool = pool_open(cache->host, program);
   if (!cache->names || !cache->used || !cache->pool) return false;
   for (uint32_t i = 0; i < graph->node_count; i++)
-    if (packs(&graph->nodes[i]) && !name_node(cache, graph, &graph->nodes[i])) return false;
+    if (!graph->nodes[i].is_dead && packs(&graph->nodes[i]) && !name_node(cache, graph, &graph->nodes[i])) return false;
   return true;
 }
 

@@ -184,6 +184,22 @@ static uint32_t read_node(const reader *r, ec_fb_table table, ecx_node *n) {
   return ecx_check_types(r->c, r->graph, n);
 }
 
+static bool is_wanted(const ecx_graph *g, const ecx_node *n) {
+  for (unsigned o = 0; o < n->kind->layout->outputs; o++)
+    if (ecx_out(g, n, o)->is_output || ecx_out(g, n, o)->readers) return true;
+  return false;
+}
+
+/* From the last node to the first, so that what only dead nodes read is dead, too. */
+static void find_dead_nodes(ecx_graph *g) {
+  for (uint32_t i = g->node_count; i-- > 0;) {
+    ecx_node *n = &g->nodes[i];
+    n->is_dead = !is_wanted(g, n);
+    for (unsigned in = 0; n->is_dead && in < n->kind->inputs; in++)
+      if (n->in[in] != ECX_NONE) g->values[n->in[in]].readers--;
+  }
+}
+
 static uint32_t read_nodes(const reader *r) {
   ecx_graph *g = r->graph;
   ec_fb_vec nodes = ec_fb_vector(r->payload->root, ECX_Graph_nodes);
@@ -196,6 +212,7 @@ static uint32_t read_nodes(const reader *r) {
       return ecx_fail(r->c, EC_BACKEND_INVALID_PROGRAM,
                       "payload: no node computes output %u (value with id %u)", (unsigned)i,
                       (unsigned)g->values[g->outputs[i]].id);
+  find_dead_nodes(g);
   return EC_BACKEND_OK;
 }
 

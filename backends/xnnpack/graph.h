@@ -100,6 +100,7 @@ typedef struct ecx_node {
   uint32_t index, debug_handle, flags;
   uint32_t in[ECX_MAX_INPUTS], out[ECX_MAX_OUTPUTS]; /* values; ECX_NONE: absent */
   float min, max;
+  bool is_dead; /* nobody reads what it computes: XNNPACK is not told of it (it may abort) */
 } ecx_node;
 
 typedef struct ecx_graph {
