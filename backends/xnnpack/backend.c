@@ -4,15 +4,12 @@
 #include "xnnpack_backend.h"
 
 static void close_delegate(const ec_host *host, ecx_delegate *d) {
-  if (d->runtime) {
-    ecx_workspace_enter(d->workspace);
-    xnn_delete_runtime(d->runtime);
-    ecx_workspace_leave(d->workspace);
-  }
+  for (int role = 0; role < ECX_ROLES; role++) ecx_engine_close(host, d, (ecx_role)role);
   if (d->workspace) ecx_workspace_close(host, d->workspace);
   if (d->cache) ecx_cache_close(d->cache);
   for (uint32_t i = 0; d->externals && i < d->external_count; i++)
     if (d->externals[i].staging) host->free(d->externals[i].staging);
+  ecx_shown_close(host, d);
   if (d->externals) host->free(d->externals);
   if (d->pointers) host->free(d->pointers);
   ecx_graph_close(host, &d->graph);
@@ -32,10 +29,8 @@ static uint32_t list_externals(const ecx_call *c, ecx_delegate *d) {
   d->input_count = d->external_count;
   for (uint32_t i = 0; i < g->output_count; i++)
     d->externals[d->external_count++].value = g->outputs[i];
-  for (uint32_t i = 0; i < d->external_count; i++) {
+  for (uint32_t i = 0; i < d->external_count; i++)
     d->externals[i].position = g->values[d->externals[i].value].external;
-    d->pointers[i].id = d->externals[i].position;
-  }
   return EC_BACKEND_OK;
 }
 
@@ -46,21 +41,10 @@ static bool is_rigid(const ecx_graph *g) {
   return false;
 }
 
-uint32_t ecx_delegate_build(const ecx_call *c, ecx_delegate *d) {
-  if (d->runtime) xnn_delete_runtime(d->runtime);
-  d->runtime = NULL;
-  const ecx_plan plan = {.cache = d->cache ? ecx_cache_enter(d->cache) : NULL,
-                         .workspace = d->workspace->workspace,
-                         .threads = c->host->threadpool(c->call)};
-  uint32_t status = ecx_build(c, &d->graph, &plan, &d->runtime);
-  if (d->cache) ecx_cache_leave(d->cache);
-  return status;
-}
-
 static uint32_t open_delegate(const ecx_call *c, const ec_backend_init *what, ecx_delegate *d) {
   ecx_payload payload;
   ecx_options options;
-  enum xnn_status status = xnn_initialize(NULL); /* once; any thread */
+  enum xnn_status status = xnn_initialize(&ecx_allocator); /* once; any thread */
   if (status != xnn_status_success)
     return ecx_fail(c, ecx_status_code(status), "XNNPACK cannot run on this machine: '%s'",
                     ecx_status_name(status));
@@ -72,7 +56,7 @@ static uint32_t open_delegate(const ecx_call *c, const ec_backend_init *what, ec
   if (options.cache) ECX_TRY(ecx_cache_open(c, &d->graph, what->program, &d->cache));
   d->is_rigid = is_rigid(&d->graph);
   ecx_workspace_enter(d->workspace);
-  uint32_t made = ecx_delegate_build(c, d);
+  uint32_t made = ecx_engine_build(c, d, ECX_PLAIN_RUN);
   ecx_workspace_leave(d->workspace);
   return made;
 }
@@ -123,7 +107,11 @@ static void report(const ec_backend *self, void *handle,
   (void)self;
   const ecx_delegate *d = handle;
   add(user, "nodes", d->graph.node_count);
-  if (!d->cache) return;
+  add(user, "workspace_bytes", (int64_t)d->workspace->bytes);
+  if (!d->cache) {
+    add(user, "packed_bytes", (int64_t)d->own_packed);
+    return;
+  }
   ecx_cache_figures figures = ecx_cache_report(d->cache);
   add(user, "packed_bytes", (int64_t)figures.packed_bytes);
   add(user, "shared_packed_bytes", (int64_t)figures.shared_bytes);

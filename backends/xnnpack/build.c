@@ -95,7 +95,7 @@ static uint32_t define_value(const ecx_builder *b, const ecx_plan *plan, uint32_
   if (v->is_input || v->is_output) {
     flags = v->is_input ? XNN_VALUE_FLAG_EXTERNAL_INPUT : XNN_VALUE_FLAG_EXTERNAL_OUTPUT;
     external = v->external;
-  } else if (plan->show_all && computed && v->scheme != ECX_PER_TOKEN) {
+  } else if (plan->show_all && ecx_is_shown(b->graph, v)) {
     flags = XNN_VALUE_FLAG_EXTERNAL_OUTPUT;
     external = ecx_shown_id(b->graph, index);
   }

@@ -121,9 +121,9 @@ static name *find_name(const ecx_cache *cache, const void *filter, const void *b
 }
 
 static bool name_node(ecx_cache *cache, const ecx_graph *g, const ecx_node *n) {
+  if (n->is_dead || !packs(n) || !ecx_in(g, n, 1)->data.at) return true;
   const ecx_value *filter = ecx_in(g, n, 1), *bias = n->kind->inputs > 2 ? ecx_in(g, n, 2) : NULL;
   description t;
-  if (!filter->data.at) return true;
   bool named = describe(g, n, &t);
   name *known = find_name(cache, filter->data.at, bias ? bias->data.at : NULL);
   if (known) {
@@ -322,7 +322,7 @@ static bool fill(ecx_cache *cache, const ecx_graph *graph, const void *program) 
   cache->pool = pool_open(cache->host, program);
   if (!cache->names || !cache->used || !cache->pool) return false;
   for (uint32_t i = 0; i < graph->node_count; i++)
-    if (!graph->nodes[i].is_dead && packs(&graph->nodes[i]) && !name_node(cache, graph, &graph->nodes[i])) return false;
+    if (!name_node(cache, graph, &graph->nodes[i])) return false;
   return true;
 }
 
@@ -332,7 +332,8 @@ uint32_t ecx_cache_open(const ecx_call *c, const ecx_graph *graph, const void *p
   if (cache) {
     cache->host = c->host;
     cache->provider = (struct xnn_weights_cache_provider){
-      cache, look_up, reserve_space, look_up_or_insert, is_finalized, offset_to_addr, delete_cache};
+      cache,        look_up,        reserve_space, look_up_or_insert,
+      is_finalized, offset_to_addr, delete_cache};
     if (fill(cache, graph, program)) {
       *out = cache;
       return EC_BACKEND_OK;

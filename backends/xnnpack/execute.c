@@ -1,6 +1,5 @@
 /* One call: shapes, then memory, then XNNPACK. What has not changed since the last call is not done
  * again: a call with the shapes and arrays of the last one goes straight to XNNPACK. */
-#include <stdio.h>
 #include <string.h>
 
 #include "delegate.h"
@@ -13,7 +12,7 @@ typedef struct run {
   const ecx_call *c;
   ecx_delegate *d;
   ec_backend_arg *args;
-  bool reshaped;
+  void **pointers; /* of the externals */
 } run;
 
 static ecx_value *value_of(const run *r, const ecx_external *e) {
@@ -55,7 +54,7 @@ static uint32_t check_arg(const run *r, const ecx_external *e) {
 
 static uint32_t check_args(const run *r, size_t count) {
   const ecx_delegate *d = r->d;
-  if (count < d->graph.arg_count)
+  if (count != d->graph.arg_count)
     return ecx_fail(r->c, EC_BACKEND_INVALID_ARGUMENT,
                     "the delegate gets %zu arguments, expected %u: %u inputs and %u outputs", count,
                     (unsigned)d->graph.arg_count, (unsigned)d->graph.input_count,
@@ -90,19 +89,21 @@ static bool same_shape(const ecx_shape *a, const ecx_shape *b) {
   return a->rank == b->rank && memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0;
 }
 
-static uint32_t read_input_shapes(run *r) {
+static uint32_t read_input_shapes(const run *r) {
   ecx_delegate *d = r->d;
+  bool changed = d->shapes == 0;
   for (uint32_t i = 0; i < d->input_count; i++) {
     ecx_value *v = value_of(r, &d->externals[i]);
     ecx_shape shape;
     ECX_TRY(input_shape(r, &d->externals[i], &shape));
-    if (same_shape(&shape, &v->shape)) continue;
-    d->is_shaped = false;
+    changed = changed || !same_shape(&shape, &v->shape);
     v->shape = shape;
   }
-  if (d->is_shaped) return EC_BACKEND_OK;
-  r->reshaped = true;
-  return ecx_graph_infer(r->c, &d->graph);
+  if (!changed) return EC_BACKEND_OK;
+  d->shapes = 0; /* until they are found to be good */
+  ECX_TRY(ecx_graph_infer(r->c, &d->graph));
+  d->shapes = ++d->changes;
+  return EC_BACKEND_OK;
 }
 
 /* The output's sizes for the shape that it has in memory. */
@@ -179,7 +180,6 @@ static uint32_t stage(const run *r, ecx_external *e, size_t bytes) {
   if (e->staging) host->free(e->staging);
   e->staging = host->alloc(bytes + EXTRA);
   e->staging_bytes = e->staging ? bytes : 0;
-  r->d->is_set_up = false;
   return e->staging ? EC_BACKEND_OK
                     : ecx_fail(r->c, EC_BACKEND_ALLOCATION_FAILED,
                                "no memory for a copy of argument %u (%zu bytes)",
@@ -230,87 +230,24 @@ static uint32_t place_args(const run *r) {
       data = e->staging;
       if (is_input(r, e)) copy_in(r, e);
     }
-    if (d->pointers[i].data != data) d->is_set_up = false;
-    d->pointers[i].data = data;
+    r->pointers[i] = data;
   }
   return EC_BACKEND_OK;
-}
-
-/* ---- XNNPACK --------------------------------------------------------------------------------- */
-
-static uint32_t fail_runtime(const run *r, const char *what, enum xnn_status status) {
-  char text[ECX_TEXT] = "", shape[ECX_TEXT / 4];
-  for (uint32_t i = 0; i < r->d->input_count; i++) {
-    size_t used = strlen(text);
-    snprintf(text + used, sizeof text - used, "%s%s", i ? ", " : "",
-             ecx_shape_text(&value_of(r, &r->d->externals[i])->shape, shape, sizeof shape));
-  }
-  return ecx_fail(r->c, ecx_status_code(status),
-                  "%s says '%s' for inputs %s of a delegate of %u nodes", what,
-                  ecx_status_name(status), text, (unsigned)r->d->graph.node_count);
-}
-
-/* Tells XNNPACK the shapes, and makes sure that it agrees about those of the outputs: what it
- * writes must be what the outputs have room for. */
-static uint32_t reshape(const run *r) {
-  ecx_delegate *d = r->d;
-  enum xnn_status status = xnn_status_success;
-  d->is_set_up = false;
-  if (d->is_rigid || !d->runtime) ECX_TRY(ecx_delegate_build(r->c, d));
-  for (uint32_t i = 0; i < d->input_count && status == xnn_status_success; i++) {
-    const ecx_shape *shape = &value_of(r, &d->externals[i])->shape;
-    status = xnn_reshape_external_value(d->runtime, d->externals[i].position, shape->rank,
-                                        shape->dims);
-  }
-  if (status == xnn_status_success) status = xnn_reshape_runtime(d->runtime);
-  if (status != xnn_status_success) return fail_runtime(r, "xnn_reshape_runtime", status);
-  for (uint32_t i = d->input_count; i < d->external_count; i++) {
-    const ecx_value *v = value_of(r, &d->externals[i]);
-    ecx_shape found = {0};
-    size_t expected, bytes;
-    status = xnn_get_external_value_shape(d->runtime, d->externals[i].position, &found.rank,
-                                          found.dims);
-    bool fits = status == xnn_status_success && ecx_shape_count(&found, &bytes) &&
-                ecx_shape_count(&v->shape, &expected) && bytes == expected;
-    if (!fits)
-      return ecx_fail(r->c, EC_BACKEND_INTERNAL,
-                      "XNNPACK computes an output of another shape than expected for argument %u",
-                      (unsigned)d->externals[i].position);
-  }
-  d->is_shaped = true;
-  return EC_BACKEND_OK;
-}
-
-static uint32_t invoke_alone(const run *r) {
-  ecx_delegate *d = r->d;
-  enum xnn_status status;
-  if (!d->is_shaped) ECX_TRY(reshape(r));
-  if (!d->is_set_up) {
-    status = xnn_setup_runtime_v2(d->runtime, d->external_count, d->pointers);
-    if (status != xnn_status_success) return fail_runtime(r, "xnn_setup_runtime_v2", status);
-    d->is_set_up = true;
-  }
-  status = xnn_invoke_runtime(d->runtime);
-  return status == xnn_status_success ? EC_BACKEND_OK
-                                      : fail_runtime(r, "xnn_invoke_runtime", status);
-}
-
-static uint32_t invoke(const run *r) {
-  ecx_workspace_enter(r->d->workspace);
-  uint32_t status = invoke_alone(r);
-  ecx_workspace_leave(r->d->workspace);
-  return status;
 }
 
 uint32_t ecx_execute(const ecx_call *c, ecx_delegate *d, ec_backend_arg *args, size_t count) {
-  run r = {c, d, args, false};
+  run r = {c, d, args, d->pointers};
+  uint32_t wants = c->host->trace_wants(c->call);
   bool any;
   ECX_TRY(check_args(&r, count));
   ECX_TRY(read_input_shapes(&r));
   ECX_TRY(resize_outputs(&r, &any));
   if (!any) return EC_BACKEND_OK;
   ECX_TRY(place_args(&r));
-  ECX_TRY(invoke(&r));
+  if (wants)
+    ECX_TRY(ecx_trace_run(c, d, wants, r.pointers));
+  else
+    ECX_TRY(ecx_engine_run(c, d, ECX_PLAIN_RUN, r.pointers));
   for (uint32_t i = d->input_count; i < d->external_count; i++)
     if (d->externals[i].is_staged) copy_out(&r, &d->externals[i]);
   return EC_BACKEND_OK;

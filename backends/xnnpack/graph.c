@@ -104,12 +104,17 @@ static uint32_t place_arguments(const reader *r) {
   for (uint32_t p = 0; p < g->extern_count; p++) {
     if (places[p] == ECX_NONE) continue;
     bool is_output = g->values[places[p]].is_output;
+    if (at[1] && (!is_output || p != g->arg_count))
+      return ecx_fail(r->c, EC_BACKEND_INVALID_PROGRAM,
+                      "payload: argument %u follows an output, expected an output",
+                      (unsigned)g->arg_count);
     (is_output ? g->outputs : g->inputs)[at[is_output]++] = places[p];
     g->arg_count = p + 1;
   }
   g->input_count = at[0];
   g->output_count = at[1];
-  return EC_BACKEND_OK;
+  return at[1] ? EC_BACKEND_OK
+               : ecx_fail(r->c, EC_BACKEND_INVALID_PROGRAM, "payload: there is no output");
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
@@ -275,5 +280,34 @@ uint32_t ecx_graph_infer(const ecx_call *c, ecx_graph *g) {
                            ecx_shape_text(&shape, text, sizeof text));
     }
   }
+  return EC_BACKEND_OK;
+}
+
+static bool is_empty(const ecx_value *v) {
+  size_t count;
+  return ecx_shape_count(&v->shape, &count) && count == 0;
+}
+
+/* XNNPACK broadcasts 1 and 0 to 1, and leaves the mean of nothing undefined; but it concatenates,
+ * and passes empty rows through. */
+static bool takes_empty(const ecx_graph *g, const ecx_node *n) {
+  bool none = true, same = true, weights = n->kind->types == ECX_WEIGHTS;
+  for (unsigned i = 0; i < n->kind->inputs; i++) {
+    const ecx_value *v = ecx_in(g, n, i), *first = ecx_in(g, n, 0);
+    if (!v) continue;
+    none = none && !is_empty(v);
+    same = same && v->shape.rank == first->shape.rank &&
+           memcmp(v->shape.dims, first->shape.dims, v->shape.rank * sizeof *v->shape.dims) == 0;
+  }
+  return none || n->kind->define == ecx_define_concatenate ||
+         (is_empty(ecx_out(g, n, 0)) && (same || weights));
+}
+
+uint32_t ecx_graph_check_empty(const ecx_call *c, const ecx_graph *g) {
+  for (uint32_t i = 0; i < g->node_count; i++)
+    if (!g->nodes[i].is_dead && !takes_empty(g, &g->nodes[i]))
+      return ecx_fail_node(c, &g->nodes[i], EC_BACKEND_NOT_SUPPORTED,
+                           "one of its inputs is empty, while the delegate has outputs that are "
+                           "not");
   return EC_BACKEND_OK;
 }

@@ -18,7 +18,7 @@ enum {
   ECX_MAX_OUTPUTS = 2,
   ECX_TEXT = 320 /* bytes of a piece of a sentence */
 };
-#define ECX_MAX_VALUE_BYTES ((size_t)1 << 40)
+#define ECX_MAX_VALUE_BYTES ((size_t)1 << 34)
 #define ECX_NONE UINT32_MAX
 
 /* One call of init or execute. */
@@ -126,6 +126,8 @@ uint32_t ecx_graph_open(const ecx_call *c, const ecx_payload *payload, ecx_graph
 void ecx_graph_close(const ec_host *host, ecx_graph *graph);
 /* Gives every computed value its shape for the present shapes of the inputs. */
 uint32_t ecx_graph_infer(const ecx_call *c, ecx_graph *graph);
+/* Whether XNNPACK can run it where some values are empty and some outputs are not. */
+uint32_t ecx_graph_check_empty(const ecx_call *c, const ecx_graph *graph);
 /* Like ecx_fail with "node 3 (Conv2d, debug handle 17): " in front. */
 uint32_t ecx_fail_node(const ecx_call *c, const ecx_node *node, uint32_t status, const char *fmt,
                        ...) __attribute__((format(printf, 4, 5)));

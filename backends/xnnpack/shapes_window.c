@@ -5,8 +5,10 @@
 
 #define REFUSE(c, n, ...) ecx_fail_node((c), (n), EC_BACKEND_INVALID_ARGUMENT, __VA_ARGS__)
 
-/* More than any model has; keeps every sum and product below within 64 bits. */
-enum { LARGEST = 1 << 24 };
+/* More than any model has; keeps every sum and product, here and in XNNPACK, within 64 bits. */
+enum { LARGEST = 1 << 24, LARGEST_WINDOW = 1 << 16 };
+/* Elements under all positions of a window: XNNPACK keeps an address for each. */
+#define MOST_POSITIONS ((size_t)1 << 31)
 
 /* A window along height or width. */
 typedef struct window {
@@ -28,8 +30,9 @@ static uint32_t check_rank(const ecx_call *c, const ecx_graph *g, const ecx_node
 }
 
 static uint32_t check_window(const ecx_call *c, const ecx_node *n, const window *w) {
-  if (w->size == 0 || w->stride == 0 || w->dilation == 0 || w->size > LARGEST ||
-      w->stride > LARGEST || w->dilation > LARGEST || w->before > LARGEST || w->after > LARGEST)
+  const size_t most = LARGEST_WINDOW;
+  if (w->size == 0 || w->stride == 0 || w->dilation == 0 || w->size > most || w->stride > most ||
+      w->dilation > most || w->before > most || w->after > most)
     return REFUSE(c, n, "along its %s: a window of %zu, stride %zu, dilation %zu, padding %zu and "
                   "%zu", w->name, w->size, w->stride, w->dilation, w->before, w->after);
   return EC_BACKEND_OK;
@@ -53,11 +56,22 @@ static uint32_t slide(const ecx_call *c, const ecx_node *n, const window *w, siz
   return EC_BACKEND_OK;
 }
 
+static uint32_t check_positions(const ecx_call *c, const ecx_node *n, const window w[2],
+                                const ecx_shape *out) {
+  size_t positions;
+  if (ec_mul_size(out->dims[1], out->dims[2], &positions) &&
+      ec_mul_size(positions, w[0].size * w[1].size, &positions) && positions <= MOST_POSITIONS)
+    return EC_BACKEND_OK;
+  return REFUSE(c, n, "a window of %zu x %zu at %zu x %zu places", w[0].size, w[1].size,
+                out->dims[1], out->dims[2]);
+}
+
 static uint32_t slide_both(const ecx_call *c, const ecx_node *n, const window w[2],
                            const ecx_shape *in, ecx_shape *out) {
   *out = *in;
   ECX_TRY(slide(c, n, &w[0], in->dims[1], &out->dims[1]));
-  return slide(c, n, &w[1], in->dims[2], &out->dims[2]);
+  ECX_TRY(slide(c, n, &w[1], in->dims[2], &out->dims[2]));
+  return check_positions(c, n, w, out);
 }
 
 /* ---- convolutions ---------------------------------------------------------------------------- */
@@ -149,7 +163,7 @@ uint32_t ecx_shape_deconv(const ecx_call *c, const ecx_graph *g, const ecx_node 
                     w[d].name, size, w[d].stride, w[d].before, w[d].after, (unsigned)adjustment[d]);
     out->dims[d + 1] = grown + extent + adjustment[d] - w[d].before - w[d].after;
   }
-  return EC_BACKEND_OK;
+  return check_positions(c, n, w, out);
 }
 
 /* ---- pooling and resizing -------------------------------------------------------------------- */

@@ -14,6 +14,7 @@ typedef struct ecx_workspace {
   size_t users;
   pthread_mutex_t lock;
   xnn_workspace_t workspace;
+  size_t bytes;
 } ecx_workspace;
 
 uint32_t ecx_workspace_open(const ecx_call *c, ecx_sharing sharing, const void *program,

@@ -1,0 +1,143 @@
+/* XNNPACK runtimes of a delegate: made, told shapes and pointers when these have changed, run. */
+#include <stdio.h>
+#include <string.h>
+
+#include "delegate.h"
+#include "nodes.h"
+
+static const ecx_value *value_of(const ecx_delegate *d, uint32_t external) {
+  return &d->graph.values[d->externals[external].value];
+}
+
+static uint32_t fail_runtime(const ecx_call *c, const ecx_delegate *d, const char *what,
+                             enum xnn_status status) {
+  char text[ECX_TEXT] = "", shape[ECX_TEXT / 4];
+  for (uint32_t i = 0; i < d->input_count; i++) {
+    size_t used = strlen(text);
+    snprintf(text + used, sizeof text - used, "%s%s", i ? ", " : "",
+             ecx_shape_text(&value_of(d, i)->shape, shape, sizeof shape));
+  }
+  return ecx_fail(c, ecx_status_code(status),
+                  "%s says '%s' for inputs %s of a delegate of %u nodes", what,
+                  ecx_status_name(status), text, (unsigned)d->graph.node_count);
+}
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+static uint32_t own_workspace(const ecx_call *c, ecx_engine *e) {
+  if (e->workspace) return EC_BACKEND_OK;
+  enum xnn_status status = xnn_create_workspace(&e->workspace);
+  if (status == xnn_status_success) return EC_BACKEND_OK;
+  return ecx_fail(c, ecx_status_code(status), "xnn_create_workspace says '%s'",
+                  ecx_status_name(status));
+}
+
+/* Externals, and in the shown run every value that a node computes. */
+static uint32_t list_pointers(const ecx_call *c, ecx_delegate *d, ecx_role role) {
+  ecx_engine *e = &d->engines[role];
+  const ecx_graph *g = &d->graph;
+  size_t most = d->external_count + (role == ECX_SHOWN_RUN ? g->value_count : 0) + 1u;
+  if (e->pointers) return EC_BACKEND_OK;
+  e->pointers = c->host->alloc(most * sizeof *e->pointers);
+  if (!e->pointers) return ecx_fail(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for pointers");
+  for (uint32_t i = 0; i < d->external_count; i++)
+    e->pointers[e->pointer_count++].id = d->externals[i].position;
+  for (uint32_t i = 0; role == ECX_SHOWN_RUN && i < g->value_count; i++)
+    if (ecx_is_shown(g, &g->values[i])) e->pointers[e->pointer_count++].id = ecx_shown_id(g, i);
+  return EC_BACKEND_OK;
+}
+
+uint32_t ecx_engine_build(const ecx_call *c, ecx_delegate *d, ecx_role role) {
+  ecx_engine *e = &d->engines[role];
+  ecx_plan plan = {.threads = c->host->threadpool(c->call),
+                   .flags = role == ECX_TIMED_RUN ? XNN_FLAG_BASIC_PROFILING : 0,
+                   .show_all = role == ECX_SHOWN_RUN};
+  if (e->runtime) xnn_delete_runtime(e->runtime);
+  e->runtime = NULL;
+  e->shapes = 0;
+  ECX_TRY(list_pointers(c, d, role));
+  if (role != ECX_PLAIN_RUN) ECX_TRY(own_workspace(c, e));
+  plan.workspace = e->workspace ? e->workspace : d->workspace->workspace;
+  if (d->cache) plan.cache = ecx_cache_enter(d->cache);
+  ecx_allocated();
+  uint32_t status = ecx_build(c, &d->graph, &plan, &e->runtime);
+  if (!d->cache && role == ECX_PLAIN_RUN) d->own_packed = ecx_allocated();
+  if (d->cache) ecx_cache_leave(d->cache);
+  return status;
+}
+
+void ecx_engine_close(const ec_host *host, ecx_delegate *d, ecx_role role) {
+  ecx_engine *e = &d->engines[role];
+  if (e->runtime) {
+    ecx_workspace_enter(d->workspace);
+    xnn_delete_runtime(e->runtime);
+    ecx_workspace_leave(d->workspace);
+  }
+  if (e->workspace) xnn_release_workspace(e->workspace);
+  if (e->pointers) host->free(e->pointers);
+  *e = (ecx_engine){0};
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+/* XNNPACK agrees about the outputs: what it writes is what there is room for. */
+static uint32_t check_outputs(const ecx_call *c, const ecx_delegate *d, const ecx_engine *e) {
+  for (uint32_t i = d->input_count; i < d->external_count; i++) {
+    ecx_shape found = {0};
+    size_t expected, count;
+    enum xnn_status status = xnn_get_external_value_shape(e->runtime, e->pointers[i].id,
+                                                          &found.rank, found.dims);
+    if (status != xnn_status_success || !ecx_shape_count(&found, &count) ||
+        !ecx_shape_count(&value_of(d, i)->shape, &expected) || count != expected)
+      return ecx_fail(c, EC_BACKEND_INTERNAL,
+                      "XNNPACK computes an output of another shape than expected for argument %u",
+                      (unsigned)e->pointers[i].id);
+  }
+  return EC_BACKEND_OK;
+}
+
+static uint32_t reshape(const ecx_call *c, ecx_delegate *d, ecx_role role) {
+  ecx_engine *e = &d->engines[role];
+  enum xnn_status status = xnn_status_success;
+  if (!e->runtime || (d->is_rigid && e->shapes)) ECX_TRY(ecx_engine_build(c, d, role));
+  e->is_set_up = false;
+  e->shapes = 0;
+  ECX_TRY(ecx_graph_check_empty(c, &d->graph));
+  ecx_allocated();
+  for (uint32_t i = 0; i < d->input_count && status == xnn_status_success; i++) {
+    const ecx_shape *shape = &value_of(d, i)->shape;
+    status = xnn_reshape_external_value(e->runtime, e->pointers[i].id, shape->rank, shape->dims);
+  }
+  if (status == xnn_status_success) status = xnn_reshape_runtime(e->runtime);
+  size_t grown = ecx_allocated();
+  if (grown && role == ECX_PLAIN_RUN) d->workspace->bytes = grown;
+  if (status != xnn_status_success) return fail_runtime(c, d, "xnn_reshape_runtime", status);
+  ECX_TRY(check_outputs(c, d, e));
+  e->shapes = d->shapes;
+  return EC_BACKEND_OK;
+}
+
+static uint32_t run(const ecx_call *c, ecx_delegate *d, ecx_role role, void *const *pointers) {
+  ecx_engine *e = &d->engines[role];
+  enum xnn_status status;
+  if (e->shapes != d->shapes) ECX_TRY(reshape(c, d, role));
+  for (uint32_t i = 0; i < e->pointer_count; i++) {
+    if (e->pointers[i].data != pointers[i]) e->is_set_up = false;
+    e->pointers[i].data = pointers[i];
+  }
+  if (!e->is_set_up) {
+    status = xnn_setup_runtime_v2(e->runtime, e->pointer_count, e->pointers);
+    if (status != xnn_status_success) return fail_runtime(c, d, "xnn_setup_runtime_v2", status);
+    e->is_set_up = true;
+  }
+  status = xnn_invoke_runtime(e->runtime);
+  return status == xnn_status_success ? EC_BACKEND_OK
+                                      : fail_runtime(c, d, "xnn_invoke_runtime", status);
+}
+
+uint32_t ecx_engine_run(const ecx_call *c, ecx_delegate *d, ecx_role role, void *const *pointers) {
+  ecx_workspace_enter(d->workspace);
+  uint32_t status = run(c, d, role, pointers);
+  ecx_workspace_leave(d->workspace);
+  return status;
+}
