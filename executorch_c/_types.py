@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from executorch_c._core import TensorInfo
+    from executorch_c.trace import Kind
 
 Array: TypeAlias = "NDArray[np.generic]"
 Output: TypeAlias = "Array | bool | int | float | str | list[Output] | None"
@@ -19,6 +20,16 @@ OptionValue: TypeAlias = "bool | int | float | str"
 BackendOptions: TypeAlias = "Mapping[str, Mapping[str, OptionValue]]"
 BundledValue: TypeAlias = "tuple[str, tuple[int, ...], tuple[int, ...], int, int] | float"
 TracedValue: TypeAlias = "TensorInfo | bool | int | float | str | None"
+
+
+RawValue: TypeAlias = (
+    "tuple[str, bool, str | None, tuple[int, ...], tuple[int, ...], int, "
+    "Array | bool | int | float | None]"
+)
+RawEvent: TypeAlias = (
+    "tuple[Kind, str, int, int | None, int | None, int | None, int | None, int, int, bool, "
+    "list[RawValue]]"
+)
 
 
 class Buffer(Protocol):

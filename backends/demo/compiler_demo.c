@@ -4,6 +4,7 @@
  * "sine_terms", of the process or of one method, asks for more. */
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
 #include "demo.h"
 #include "payload.h"
@@ -157,12 +158,35 @@ static uint32_t run_mm(const run *r, const demo_op *op, const view *a, const vie
   return EC_BACKEND_OK;
 }
 
+static uint64_t nanoseconds(void) {
+  struct timespec t;
+  timespec_get(&t, TIME_UTC);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Tells a trace what an operator did. */
+static void trace_op(const run *r, uint32_t wants, const demo_op *op, uint64_t start,
+                     view *result) {
+  uint8_t order[MAX_RANK];
+  for (size_t d = 0; d < result->rank; d++) order[d] = (uint8_t)d;
+  const size_t nbytes = (size_t)op->numel * sizeof(float);
+  const uint32_t handle = (uint32_t)op->debug_handle;
+  const ec_backend_node node = {handle, demo_kind_name(op->kind), nanoseconds() - start};
+  const ec_backend_tensor value = {(void *)(uintptr_t)result->data, nbytes, nbytes, FLOAT32,
+                                   (uint16_t)result->rank, false, result->sizes, result->strides,
+                                   order};
+  if (wants & EC_BACKEND_TRACE_TIMES) r->host->trace_node(r->call, &node);
+  if (wants & EC_BACKEND_TRACE_VALUES) r->host->trace_value(r->call, handle, &value);
+}
+
 /* Runs all operators as payload.c wires them; `result` is that of the last. */
 static uint32_t run_ops(const run *r, const demo_program *program, view *result) {
   view previous = view_of(&r->args[0].as.tensor);
   size_t next = 1;
+  const uint32_t wants = r->host->trace_wants(r->call);
   for (size_t i = 0; i < program->count; i++) {
     const demo_op *op = &program->ops[i];
+    const uint64_t start = wants ? nanoseconds() : 0;
     uint32_t status;
     if (op->kind == DEMO_SIN) {
       status = run_sin(r, op, &previous, result);
@@ -171,6 +195,7 @@ static uint32_t run_ops(const run *r, const demo_program *program, view *result)
       status = (op->kind == DEMO_MM ? run_mm : run_add)(r, op, &previous, &other, result);
     }
     if (status) return status;
+    if (wants) trace_op(r, wants, op, start, result);
     previous = *result;
   }
   return EC_BACKEND_OK;

@@ -26,6 +26,7 @@ typedef struct ecpy_method {
   ecpy_shared *shared;
   ec_method *method;
   PyObject *meta;      /* MethodMeta, made when first asked for */
+  ec_trace *trace;     /* NULL: is not being traced */
   size_t input_count, output_count;
   ecpy_slot *inputs, *outputs;
 } ecpy_method;

@@ -8,6 +8,7 @@
 #include "python/dtype.h"
 #include "python/errors.h"
 #include "python/operators.h"
+#include "python/trace.h"
 
 /* ---- lifecycle ---- */
 
@@ -118,6 +119,7 @@ static void method_dealloc(PyObject *object) {
   PyTypeObject *type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);
   if (self->method) ecpy_without_gil(run_free, self->method);
+  ec_trace_free(self->trace);
   ecpy_shared_release(self->shared);
   free_slots(self->inputs, self->input_count);
   free_slots(self->outputs, self->output_count);
@@ -442,6 +444,51 @@ static PyObject *backend_report(PyObject *object, PyObject *Py_UNUSED(args)) {
   return ecpy_method_report((ecpy_method *)object);
 }
 
+PyDoc_STRVAR(
+    tracing_doc,
+    "tracing($self, /, *, values=False, max_bytes=268435456)\n--\n\n"
+    "Records what calls of this method do, in a with statement:\n\n"
+    "    with method.tracing() as trace:\n"
+    "        method.execute([x])\n"
+    "    print(trace)\n\n"
+    "trace is an executorch_c.trace.Trace, filled when the block ends: time and shapes of each\n"
+    "instruction and of each node inside of delegates. Calls by other threads are recorded, too.\n"
+    "Outside of such a block calls cost what they always do.\n\n"
+    "Args:\n"
+    "    values: Copy what instructions and nodes have computed, as well.\n"
+    "    max_bytes: Memory for the trace; what does not fit is counted and left out.\n\n"
+    "Entering raises InvalidStateError where the method is being traced already.");
+
+static PyObject *tracing(PyObject *self, PyObject *args, PyObject *kwargs) {
+  static char *names[] = {"values", "max_bytes", NULL};
+  int values = 0;
+  Py_ssize_t max_bytes = 256 * 1024 * 1024;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$pn:tracing", names, &values, &max_bytes))
+    return NULL;
+  if (max_bytes < 0) return PyErr_Format(PyExc_ValueError, "max_bytes is negative");
+  PyObject *what = Py_BuildValue("OOn", self, values ? Py_True : Py_False, max_bytes);
+  PyObject *made = what ? ecpy_call_python("executorch_c.trace", "_tracing", what) : NULL;
+  Py_XDECREF(what);
+  return made;
+}
+
+PyDoc_STRVAR(trace_start_doc, "_trace_start($self, values, max_bytes, /)\n--\n\n"
+                              "Used by executorch_c.trace.");
+
+static PyObject *trace_start(PyObject *self, PyObject *args) {
+  int values;
+  Py_ssize_t max_bytes;
+  if (!PyArg_ParseTuple(args, "pn:_trace_start", &values, &max_bytes)) return NULL;
+  if (ecpy_trace_start((ecpy_method *)self, values != 0, (size_t)max_bytes)) return NULL;
+  Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(trace_stop_doc, "_trace_stop($self, /)\n--\n\nUsed by executorch_c.trace.");
+
+static PyObject *trace_stop(PyObject *self, PyObject *Py_UNUSED(args)) {
+  return ecpy_trace_stop((ecpy_method *)self);
+}
+
 static PyObject *method_repr(PyObject *object) {
   ecpy_method *self = (ecpy_method *)object;
   return PyUnicode_FromFormat("<executorch_c.Method '%s': %zu input%s, %zu output%s>",
@@ -468,6 +515,9 @@ static PyMethodDef methods[] = {
     {"reset", reset, METH_NOARGS, reset_doc},
     {"memory", memory, METH_NOARGS, memory_doc},
     {"backend_report", backend_report, METH_NOARGS, backend_report_doc},
+    {"tracing", FUNCTION(tracing), METH_VARARGS | METH_KEYWORDS, tracing_doc},
+    {"_trace_start", trace_start, METH_VARARGS, trace_start_doc},
+    {"_trace_stop", trace_stop, METH_NOARGS, trace_stop_doc},
     {"_repr_html_", method_html, METH_NOARGS, html_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -5,6 +5,7 @@
 
 #include "core/alloc.h"
 #include "runtime/impl.h"
+#include "runtime/trace.h"
 
 /* ---- instructions ------------------------------------------------------------------------ */
 
@@ -140,8 +141,6 @@ static ec_status run_free(ec_method *m, const ec_instr *in, size_t *next, ec_err
   return EC_OK;
 }
 
-typedef ec_status (*ec_handler)(ec_method *m, const ec_instr *in, size_t *next, ec_error *err);
-
 static const ec_handler handlers[] = {
 #define EC_INSTR(name, handler) [EC_INSTR_##name] = handler,
 #include "runtime/instr.def"
@@ -167,7 +166,9 @@ static ec_status run_chains(ec_method *m, ec_error *err) {
         return ec_fail(err, EC_INVALID_PROGRAM,
                        "method '%s' ran %d instructions without an end: it loops for ever", m->name,
                        EC_MAX_INSTRUCTIONS);
-      ec_status status = handlers[in->kind](m, in, &pc, err);
+      const ec_handler handler = handlers[in->kind];
+      ec_status status = m->trace ? ec_traced_instr(m, c, in, handler, &pc, err)
+                                  : handler(m, in, &pc, err);
       if (status != EC_OK) return say_where(m, c, in, status, err);
     }
   }
@@ -273,8 +274,7 @@ void ec_restore_homes(ec_method *m) {
   if (m->first_values) memcpy(m->values, m->first_values, m->value_count * sizeof *m->values);
 }
 
-ec_status ec_method_execute(ec_method *m, ec_error *err) {
-  ec_error_clear(err);
+static ec_status execute(ec_method *m, ec_error *err) {
   for (size_t i = 0; i < m->input_count; i++)
     if (m->inputs[i].binding == EC_UNBOUND_INPUT)
       return ec_fail(err, EC_INVALID_ARGUMENT, "method '%s': input %zu is not set", m->name, i);
@@ -283,4 +283,9 @@ ec_status ec_method_execute(ec_method *m, ec_error *err) {
   EC_TRY(run_chains(m, err));
   for (size_t i = 0; i < m->output_count; i++) EC_TRY(deliver(m, i, err));
   return EC_OK;
+}
+
+ec_status ec_method_execute(ec_method *m, ec_error *err) {
+  ec_error_clear(err);
+  return m->trace ? ec_traced_call(m, execute, err) : execute(m, err);
 }

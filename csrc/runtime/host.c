@@ -11,6 +11,7 @@ ec_host_call ec_host_call_of(const ec_method *m, ec_arena *scratch, ec_error *er
   if (!m) return call;
   call.program = m->program;
   call.threads = m->threads;
+  call.trace = m->trace;
   call.depth = m->depth;
   return call;
 }
@@ -139,6 +140,17 @@ static ec_status take_nested_output(const ec_method *m, size_t index, ec_host_ca
   return EC_OK;
 }
 
+/* Its events are those of the call, one deeper. */
+static ec_status execute_nested(ec_method *m, ec_host_call *call) {
+  if (!call->trace) return ec_method_execute(m, call->err);
+  m->trace = call->trace;
+  ec_trace_nest(call->trace, 1);
+  ec_status status = ec_method_execute(m, call->err);
+  ec_trace_nest(call->trace, -1);
+  m->trace = NULL;
+  return status;
+}
+
 static uint32_t host_program_run(ec_host_call *call, ec_host_program *nested, ec_backend_arg *args,
                                  size_t count) {
   ec_method *m = nested->method;
@@ -152,7 +164,7 @@ static uint32_t host_program_run(ec_host_call *call, ec_host_program *nested, ec
     return (uint32_t)ec_fail(call->err, EC_INVALID_STATE, "the nested program runs already");
   for (size_t i = 0; i < inputs && status == EC_OK; i++)
     status = bind_nested_input(m, i, &args[i], call->err);
-  if (status == EC_OK) status = ec_method_execute(m, call->err);
+  if (status == EC_OK) status = execute_nested(m, call);
   for (size_t i = 0; i < outputs && status == EC_OK; i++)
     status = take_nested_output(m, i, call, &args[inputs + i]);
   ec_method_unlock(m);
@@ -164,20 +176,26 @@ static uint32_t host_program_run(ec_host_call *call, ec_host_program *nested, ec
 static void *host_threadpool(ec_host_call *call) { return ec_threads_native(call->threads); }
 
 static uint32_t host_trace_wants(ec_host_call *call) {
-  (void)call;
-  return 0;
+  if (!call->trace) return 0;
+  return EC_BACKEND_TRACE_TIMES |
+         (ec_trace_wants_values(call->trace) ? (uint32_t)EC_BACKEND_TRACE_VALUES : 0);
 }
 
 static void host_trace_node(ec_host_call *call, const ec_backend_node *node) {
-  (void)call;
-  (void)node;
+  if (call->trace) ec_trace_node(call->trace, node->debug_handle, node->name, node->nanoseconds);
 }
 
+/* A backend's own tensor may be anything: what is no dense tensor is left out. */
 static void host_trace_value(ec_host_call *call, uint32_t debug_handle,
                              const ec_backend_tensor *value) {
-  (void)call;
-  (void)debug_handle;
-  (void)value;
+  ec_tensor t;
+  if (!call->trace || value->dtype < 0 || value->dtype >= EC_DTYPE_COUNT) return;
+  if (!ec_dtype_size((ec_dtype)value->dtype) ||
+      ec_tensor_init(&t, (ec_dtype)value->dtype, value->rank, value->sizes, value->dim_order,
+                     NULL) != EC_OK)
+    return;
+  t.data = value->data;
+  if (ec_tensor_nbytes(&t) <= value->nbytes) ec_trace_node_value(call->trace, debug_handle, &t);
 }
 
 const ec_host ec_host_table = {

@@ -11,6 +11,7 @@
 #include "kernels/call.h"
 #include "runtime/method.h"
 #include "runtime/program.h"
+#include "trace/trace.h"
 
 /* Planned memory that methods of one program share (ids 2 and up). */
 typedef struct ec_shared_memory {
@@ -55,6 +56,7 @@ typedef struct ec_instr {
   const ec_op *op;    /* KernelCall */
   ec_delegate *delegate;
   ec_backend_arg *views; /* DelegateCall: args as the backend sees them */
+  size_t outputs_from;   /* DelegateCall: args that are its outputs, as far as can be told */
   size_t destination; /* JumpFalseCall: number of the next instruction; >= count ends the chain */
   ec_value **reads;   /* KernelCall: tensors that must have data, lists flattened */
   ec_value **writes;  /* KernelCall: tensors that are written, lists flattened */
@@ -71,6 +73,7 @@ typedef struct ec_home {
   void *data;
   size_t capacity;
   uint8_t flags;
+  bool touched;      /* has a value before, or from, the instructions that are loaded */
   bool moves;        /* a call may point it elsewhere: put back after each call */
   uint32_t arena;    /* 1-based planned arena; 0: none */
   uint64_t offset;   /* in the arena */
@@ -129,6 +132,7 @@ struct ec_method {
   ec_random random;
   ec_threads *threads; /* for loops and delegates; NULL: one */
   int depth; /* of nested programs */
+  ec_trace *trace; /* NULL: none; of the caller who has it locked */
   pthread_mutex_t lock;
   uint8_t **planned; /* arenas, by index from 1 */
   size_t *planned_sizes;
@@ -213,6 +217,7 @@ struct ec_host_call {
   ec_arena *scratch;
   const ec_program *program; /* NULL: of no program */
   ec_threads *threads;
+  ec_trace *trace;
   int depth;
 };
 extern const ec_host ec_host_table;

@@ -274,6 +274,33 @@ static ec_status load_instr(ec_method *m, ec_fb_table plan, ec_fb_table table, e
   return EC_OK;
 }
 
+/* ---- outputs of delegates ---------------------------------------------------------------- */
+
+static void touch(ec_method *m, const ec_value *v) {
+  if (v->kind == EC_KIND_TENSOR) ec_home_of(m, v->as.tensor)->touched = true;
+  if (v->kind == EC_KIND_TENSOR_LIST || v->kind == EC_KIND_OPTIONAL_TENSOR_LIST)
+    for (uint32_t i = 0; i < v->count; i++) touch(m, v->as.items[i]);
+}
+
+/* Inputs, constants and state have a value before any instruction runs. */
+static void touch_first(ec_method *m) {
+  for (size_t i = 0; i < m->input_count; i++) touch(m, m->inputs[i].value);
+  for (size_t i = 0; i < m->initial_count; i++)
+    ec_home_of(m, m->initials[i].tensor)->touched = true;
+  for (size_t i = 0; i < m->tensor_count; i++)
+    if (m->homes[i].flags & EC_TENSOR_READONLY) m->homes[i].touched = true;
+}
+
+/* The file does not say it: the last arguments, as far as nobody has written them before. */
+static void find_outputs(ec_method *m, ec_instr *in) {
+  size_t n = in->count;
+  while (in->delegate && n && in->args[n - 1]->kind == EC_KIND_TENSOR &&
+         !ec_home_of(m, in->args[n - 1]->as.tensor)->touched)
+    n--;
+  in->outputs_from = n;
+  for (size_t i = 0; i < in->count; i++) touch(m, in->args[i]);
+}
+
 static ec_status load_chain(ec_method *m, ec_fb_table plan, ec_fb_table table, ec_chain *chain,
                             ec_error *err) {
   ec_fb_vec instrs = ec_fb_vector(table, EC_PTE_Chain_instructions);
@@ -285,6 +312,7 @@ static ec_status load_chain(ec_method *m, ec_fb_table plan, ec_fb_table table, e
     chain->instrs[i].number = i;
     ec_status status = load_instr(m, plan, ec_fb_vec_table(instrs, i), &chain->instrs[i], err);
     if (status != EC_OK) return ec_fail_in(err, status, "instruction %u", i);
+    find_outputs(m, &chain->instrs[i]);
   }
   return EC_OK;
 }
@@ -295,6 +323,7 @@ ec_status ec_load_chains(ec_method *m, ec_fb_table plan, ec_error *err) {
   EC_TRY(check_operators(m, plan, err));
   EC_TRY(ec_arena_array(&m->arena, chains.count, sizeof *m->chains, "chains", &m->chains, err));
   m->chain_count = chains.count;
+  touch_first(m);
   for (uint32_t i = 0; i < chains.count; i++) {
     ec_status status = load_chain(m, plan, ec_fb_vec_table(chains, i), &m->chains[i], err);
     if (status != EC_OK) return chains.count == 1 ? status : ec_fail_in(err, status, "chain %u", i);

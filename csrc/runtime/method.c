@@ -177,6 +177,8 @@ void ec_method_reset(ec_method *m) {
   for (size_t i = 0; i < m->initial_count; i++) set_initial_state(m, &m->initials[i]);
 }
 
+void ec_method_set_trace(ec_method *m, ec_trace *trace) { m->trace = trace; }
+
 void ec_method_get_memory(const ec_method *m, ec_method_memory *out) {
   *out = (ec_method_memory){.native = m->arena.total + sizeof *m, .scratch = m->scratch.total};
   for (size_t i = 1; i < m->planned_count; i++) {

@@ -14,6 +14,7 @@
 #include "core/value.h"
 #include "executorch_c/backend.h"
 #include "runtime/program.h"
+#include "trace/trace.h"
 
 typedef struct ec_method ec_method;
 
@@ -94,6 +95,10 @@ bool ec_method_output_is_static(const ec_method *method, size_t index);
  * plan allows it. */
 ec_status ec_method_bind_output(ec_method *method, size_t index, void *data, size_t nbytes,
                                 ec_error *err);
+
+/* Has the calls of the method leave events in a trace, until another one or NULL is set. The caller
+ * owns it. Call it locked. */
+void ec_method_set_trace(ec_method *method, ec_trace *trace);
 
 /* Runs the method: all inputs must be bound. Does not need the GIL. Errors name method,
  * instruction and operator. */

@@ -1,0 +1,154 @@
+/* Traces: started and ended by Method, given as plain tuples. Arrays of values look into the trace,
+ * which lives as long as any of them. */
+#include "python/state.h"
+
+#include "python/trace.h"
+
+#include "python/dtype.h"
+#include "python/errors.h"
+
+static const char capsule_name[] = "executorch_c._trace";
+
+int ecpy_trace_start(ecpy_method *self, bool values, size_t max_bytes) {
+  ec_trace *trace = ec_trace_new(values, max_bytes);
+  if (!trace) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  if (ecpy_method_lock(self)) {
+    ec_trace_free(trace);
+    return -1;
+  }
+  const bool free_now = self->trace != NULL;
+  if (!free_now) {
+    self->trace = trace;
+    ec_method_set_trace(self->method, trace);
+  }
+  ecpy_method_unlock(self);
+  if (!free_now) return 0;
+  ec_trace_free(trace);
+  ecpy_raise_format(self->state, EC_INVALID_STATE, "method '%s' is being traced already",
+                    ec_method_name(self->method));
+  return -1;
+}
+
+static void free_capsule(PyObject *capsule) {
+  ec_trace_free(PyCapsule_GetPointer(capsule, capsule_name));
+}
+
+/* ---- values ------------------------------------------------------------------------------ */
+
+static PyObject *scalar_object(ec_scalar scalar) {
+  if (scalar.kind == EC_KIND_BOOL) return PyBool_FromLong(scalar.as.b);
+  if (scalar.kind == EC_KIND_DOUBLE) return PyFloat_FromDouble(scalar.as.d);
+  return PyLong_FromLongLong(scalar.as.i);
+}
+
+/* A read-only array on the copied data. */
+static PyObject *array(ecpy_state *state, PyObject *capsule, const ec_event_value *v) {
+  PyArray_Descr *descr = ecpy_descr(state, (ec_dtype)v->dtype);
+  npy_intp sizes[EC_MAX_RANK], strides[EC_MAX_RANK];
+  int64_t elements[EC_MAX_RANK];
+  if (!descr) return NULL;
+  ec_strides(v->sizes, v->dim_order, v->rank, elements);
+  for (size_t d = 0; d < v->rank; d++) {
+    sizes[d] = (npy_intp)v->sizes[d];
+    strides[d] = (npy_intp)(elements[d] * (int64_t)ec_dtype_size((ec_dtype)v->dtype));
+  }
+  Py_INCREF(descr);
+  PyObject *out = PyArray_NewFromDescr(&PyArray_Type, descr, v->rank, sizes, strides,
+                                       (void *)(uintptr_t)v->data, 0, NULL);
+  if (out && PyArray_SetBaseObject((PyArrayObject *)out, Py_NewRef(capsule))) Py_CLEAR(out);
+  return out;
+}
+
+static PyObject *data_object(ecpy_state *state, PyObject *capsule, const ec_event_value *v) {
+  if (v->scalar.kind != EC_KIND_TENSOR) return scalar_object(v->scalar);
+  return v->data ? array(state, capsule, v) : Py_NewRef(Py_None);
+}
+
+static PyObject *dim_order(const ec_event_value *v) {
+  int64_t order[EC_MAX_RANK];
+  for (size_t d = 0; d < v->rank; d++) order[d] = v->dim_order[d];
+  return ecpy_int_tuple(order, v->rank);
+}
+
+static PyObject *name_object(const ec_event_value *v) {
+  if (v->item == EC_TRACE_NONE) return ecpy_text(v->name);
+  return PyUnicode_FromFormat("%s[%u]", v->name, v->item);
+}
+
+static PyObject *value_object(ecpy_state *state, PyObject *capsule, const ec_event_value *v) {
+  const bool tensor = v->scalar.kind == EC_KIND_TENSOR;
+  PyObject *name = name_object(v), *shape = ecpy_int_tuple(v->sizes, v->rank);
+  PyObject *order = dim_order(v), *data = data_object(state, capsule, v), *out = NULL;
+  if (name && shape && order && data)
+    out = Py_BuildValue("OOzOOnO", name, v->is_output ? Py_True : Py_False,
+                        tensor ? ec_dtype_name((ec_dtype)v->dtype) : NULL, shape, order,
+                        (Py_ssize_t)v->nbytes, data);
+  Py_XDECREF(name);
+  Py_XDECREF(shape);
+  Py_XDECREF(order);
+  Py_XDECREF(data);
+  return out;
+}
+
+/* ---- events ------------------------------------------------------------------------------ */
+
+static PyObject *values_list(ecpy_state *state, PyObject *capsule, const ec_event *event) {
+  PyObject *list = PyList_New(0);
+  for (const ec_event_value *v = event->values; list && v; v = v->next) {
+    PyObject *value = value_object(state, capsule, v);
+    if (!value || PyList_Append(list, value)) Py_CLEAR(list);
+    Py_XDECREF(value);
+  }
+  return list;
+}
+
+static PyObject *number(uint32_t n) {
+  return n == EC_TRACE_NONE ? Py_NewRef(Py_None) : PyLong_FromUnsignedLong(n);
+}
+
+/* Takes `values`; numbers are made by Py_BuildValue's "N", which copes with NULL. */
+static PyObject *event_object(const ec_event *e, PyObject *values) {
+  if (!values) return NULL;
+  return Py_BuildValue("sNiNNNNKKON", ec_event_kind_name((ec_event_kind)e->kind),
+                       ecpy_text(e->name), (int)e->depth, number(e->chain),
+                       number(e->instruction), number(e->delegate), number(e->debug_handle),
+                       (unsigned long long)e->start, (unsigned long long)e->duration,
+                       e->failed ? Py_True : Py_False, values);
+}
+
+static PyObject *events_list(ecpy_state *state, PyObject *capsule, const ec_trace *trace) {
+  PyObject *list = PyList_New(0);
+  for (const ec_event *e = ec_trace_first(trace); list && e; e = e->next) {
+    PyObject *event = event_object(e, values_list(state, capsule, e));
+    if (!event || PyList_Append(list, event)) Py_CLEAR(list);
+    Py_XDECREF(event);
+  }
+  return list;
+}
+
+PyObject *ecpy_trace_stop(ecpy_method *self) {
+  if (ecpy_method_lock(self)) return NULL;
+  ec_trace *trace = self->trace;
+  self->trace = NULL;
+  ec_method_set_trace(self->method, NULL);
+  ecpy_method_unlock(self);
+  if (!trace)
+    return ecpy_raise_format(self->state, EC_INVALID_STATE, "method '%s' is not being traced",
+                             ec_method_name(self->method));
+  PyObject *capsule = PyCapsule_New(trace, capsule_name, free_capsule);
+  if (!capsule) {
+    ec_trace_free(trace);
+    return NULL;
+  }
+  PyObject *events = events_list(self->state, capsule, trace);
+  PyObject *result = NULL;
+  if (events)
+    result = Py_BuildValue("Onn", events, (Py_ssize_t)ec_trace_dropped_events(trace),
+                           (Py_ssize_t)ec_trace_dropped_values(trace));
+  Py_XDECREF(events);
+  Py_DECREF(capsule);
+  return result;
+}

@@ -1,0 +1,16 @@
+/* The trace of a Method, which executorch_c/trace.py shows. */
+#ifndef EC_PYTHON_TRACE_H
+#define EC_PYTHON_TRACE_H
+
+#include "python/method.h"
+
+/* Starts a trace of all calls; -1 with InvalidStateError where there is one. */
+int ecpy_trace_start(ecpy_method *self, bool values, size_t max_bytes);
+
+/* Ends it: (events, dropped events, dropped values). An event is (kind, name, depth, chain,
+ * instruction, delegate, debug handle, start, duration, failed, values), numbers None where there
+ * is none; a value is (name, is output, dtype, shape, dim order, nbytes, data), with a read-only
+ * array, a number, or None as data, and dtype None for numbers. */
+PyObject *ecpy_trace_stop(ecpy_method *self);
+
+#endif

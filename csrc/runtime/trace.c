@@ -1,0 +1,85 @@
+/* What the executor tells a trace: an event for each instruction, with shapes of what it takes and
+ * shapes or data of what it gives; one for the whole call. */
+#include "runtime/trace.h"
+
+static const uint8_t kinds[] = {
+    [EC_INSTR_KernelCall] = EC_EVENT_KERNEL,     [EC_INSTR_DelegateCall] = EC_EVENT_DELEGATE,
+    [EC_INSTR_MoveCall] = EC_EVENT_MOVE,         [EC_INSTR_JumpFalseCall] = EC_EVENT_JUMP,
+    [EC_INSTR_FreeCall] = EC_EVENT_FREE,
+};
+
+static const char *name_of(const ec_instr *in) {
+  if (in->op) return in->op->name;
+  return in->delegate ? in->delegate->backend->id
+                      : ec_event_kind_name((ec_event_kind)kinds[in->kind]);
+}
+
+/* A number is worth telling as a result only: what an operator takes is in the file. */
+static void add_value(ec_trace *trace, ec_event *event, const char *name, bool is_output,
+                      const ec_value *v) {
+  if (v->kind == EC_KIND_TENSOR)
+    ec_trace_tensor(trace, event, name, EC_TRACE_NONE, is_output, v->as.tensor);
+  else if (is_output && ec_is_number(v))
+    ec_trace_scalar(trace, event, name, ec_value_scalar(v));
+  if (v->kind != EC_KIND_TENSOR_LIST && v->kind != EC_KIND_OPTIONAL_TENSOR_LIST) return;
+  for (uint32_t i = 0; i < v->count; i++)
+    if (v->as.items[i]->kind == EC_KIND_TENSOR)
+      ec_trace_tensor(trace, event, name, i, is_output, v->as.items[i]->as.tensor);
+}
+
+/* Whether argument `i` is a result; of a delegate: see ec_instr.outputs_from. */
+static bool is_output(const ec_instr *in, size_t i) {
+  switch ((ec_instr_kind)in->kind) {
+  case EC_INSTR_KernelCall: return i >= in->op->nargs || in->op->args[i].written;
+  case EC_INSTR_DelegateCall: return i >= in->outputs_from;
+  case EC_INSTR_MoveCall: return i == 1;
+  default: return false;
+  }
+}
+
+/* Behind a kernel's arguments its outs come again, unless it returns a number there. */
+static void add_values(ec_trace *trace, ec_event *event, const ec_instr *in, bool outputs) {
+  const size_t count = in->op ? in->op->nargs + in->op->returns_scalar : in->count;
+  for (size_t i = 0; i < count; i++) {
+    const bool named = in->op && i < in->op->nargs;
+    if (is_output(in, i) == outputs)
+      add_value(trace, event, named ? in->op->args[i].name : "", outputs, in->args[i]);
+  }
+}
+
+ec_status ec_traced_instr(ec_method *m, size_t chain, const ec_instr *in, ec_handler handler,
+                          size_t *next, ec_error *err) {
+  ec_trace *trace = m->trace;
+  const ec_event head = {
+      .kind = kinds[in->kind],
+      .chain = (uint32_t)chain,
+      .instruction = in->number,
+      .delegate = in->delegate ? (uint32_t)(in->delegate - m->delegates) : EC_TRACE_NONE,
+      .debug_handle = EC_TRACE_NONE,
+      .name = name_of(in),
+  };
+  ec_event *event = ec_trace_begin(trace, &head);
+  add_values(trace, event, in, false);
+  ec_trace_start(event);
+  const ec_trace_scope outer = ec_trace_enter(trace, in->delegate ? event : NULL);
+  ec_status status = handler(m, in, next, err);
+  ec_trace_leave(trace, outer);
+  ec_trace_end(event, status != EC_OK);
+  if (status == EC_OK) add_values(trace, event, in, true);
+  return status;
+}
+
+ec_status ec_traced_call(ec_method *m, ec_status (*run)(ec_method *m, ec_error *err),
+                         ec_error *err) {
+  const ec_event head = {.kind = EC_EVENT_EXECUTE,
+                         .chain = EC_TRACE_NONE,
+                         .instruction = EC_TRACE_NONE,
+                         .delegate = EC_TRACE_NONE,
+                         .debug_handle = EC_TRACE_NONE,
+                         .name = m->name};
+  ec_event *event = ec_trace_begin(m->trace, &head);
+  ec_trace_start(event);
+  ec_status status = run(m, err);
+  ec_trace_end(event, status != EC_OK);
+  return status;
+}

@@ -1,0 +1,14 @@
+/* Runs instructions and calls with a trace; exec.c comes here only where there is one. */
+#ifndef EC_RUNTIME_TRACE_H
+#define EC_RUNTIME_TRACE_H
+
+#include "runtime/impl.h"
+
+typedef ec_status (*ec_handler)(ec_method *m, const ec_instr *in, size_t *next, ec_error *err);
+
+ec_status ec_traced_instr(ec_method *m, size_t chain, const ec_instr *in, ec_handler handler,
+                          size_t *next, ec_error *err);
+ec_status ec_traced_call(ec_method *m, ec_status (*run)(ec_method *m, ec_error *err),
+                         ec_error *err);
+
+#endif

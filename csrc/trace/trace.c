@@ -1,0 +1,189 @@
+/* Events in an arena, with a count of the bytes that they take. */
+#include "trace/trace.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "core/alloc.h"
+#include "core/arena.h"
+
+struct ec_trace {
+  ec_arena arena;
+  bool values;
+  size_t used, max_bytes;
+  ec_event *first, *last;
+  size_t dropped_events, dropped_values;
+  ec_event nowhere; /* stands for every event that is left out */
+  ec_trace_scope scope;
+  uint16_t depth;
+};
+
+ec_trace *ec_trace_new(bool values, size_t max_bytes) {
+  ec_trace *trace = ec_alloc_zeroed(sizeof *trace);
+  if (!trace) return NULL;
+  trace->values = values;
+  trace->max_bytes = max_bytes;
+  return trace;
+}
+
+void ec_trace_free(ec_trace *trace) {
+  if (!trace) return;
+  ec_arena_deinit(&trace->arena);
+  ec_free(trace);
+}
+
+bool ec_trace_wants_values(const ec_trace *trace) { return trace->values; }
+const ec_event *ec_trace_first(const ec_trace *trace) { return trace->first; }
+size_t ec_trace_dropped_events(const ec_trace *trace) { return trace->dropped_events; }
+size_t ec_trace_dropped_values(const ec_trace *trace) { return trace->dropped_values; }
+
+const char *ec_event_kind_name(ec_event_kind kind) {
+  switch (kind) {
+#define EC_EVENT(NAME, text)                                                                       \
+  case EC_EVENT_##NAME: return text;
+#include "trace/events.def"
+#undef EC_EVENT
+  }
+  return "?";
+}
+
+static uint64_t now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* NULL where the bound or the memory is used up. */
+static void *take(ec_trace *trace, size_t size, size_t align) {
+  if (size > trace->max_bytes - trace->used) return NULL;
+  void *block = ec_arena_alloc(&trace->arena, size, align);
+  if (block) trace->used += size;
+  return block;
+}
+
+static const char *copy_name(ec_trace *trace, const char *name) {
+  const size_t size = strlen(name) + 1;
+  char *copy = take(trace, size, 1);
+  return copy ? memcpy(copy, name, size) : "";
+}
+
+/* ---- events ------------------------------------------------------------------------------ */
+
+ec_event *ec_trace_begin(ec_trace *trace, const ec_event *head) {
+  ec_event *event = take(trace, sizeof *event, _Alignof(ec_event));
+  if (!event) {
+    trace->dropped_events++;
+    return &trace->nowhere;
+  }
+  *event = *head;
+  event->next = NULL;
+  event->depth = trace->depth;
+  event->name = copy_name(trace, head->name);
+  event->values = NULL;
+  event->last = &event->values;
+  if (trace->last) trace->last->next = event;
+  else trace->first = event;
+  trace->last = event;
+  return event;
+}
+
+void ec_trace_start(ec_event *event) { event->start = now(); }
+
+void ec_trace_end(ec_event *event, bool failed) {
+  event->duration = now() - event->start;
+  event->failed = failed;
+}
+
+void ec_trace_nest(ec_trace *trace, int by) { trace->depth = (uint16_t)(trace->depth + by); }
+
+/* ---- values ------------------------------------------------------------------------------ */
+
+/* Without a copy where that would not fit. */
+static const void *copy_data(ec_trace *trace, const ec_tensor *t) {
+  const size_t nbytes = ec_tensor_nbytes(t);
+  if (!t->data && nbytes) return NULL;
+  void *copy = take(trace, nbytes ? nbytes : 1, EC_ALIGN);
+  if (!copy) trace->dropped_values++;
+  else if (nbytes) memcpy(copy, t->data, nbytes);
+  return copy;
+}
+
+/* NULL: there is no event for it, or no memory. */
+static ec_event_value *add_value(ec_trace *trace, ec_event *event, const char *name, size_t rank) {
+  if (event == &trace->nowhere) return NULL;
+  const size_t size = sizeof(ec_event_value) + rank * sizeof(int64_t);
+  ec_event_value *value = take(trace, size, _Alignof(ec_event_value));
+  if (!value) {
+    trace->dropped_values++;
+    return NULL;
+  }
+  memset(value, 0, size);
+  value->name = copy_name(trace, name);
+  value->item = EC_TRACE_NONE;
+  *event->last = value;
+  event->last = &value->next;
+  return value;
+}
+
+void ec_trace_tensor(ec_trace *trace, ec_event *event, const char *name, uint32_t item,
+                     bool is_output, const ec_tensor *tensor) {
+  ec_event_value *value = add_value(trace, event, name, tensor->rank);
+  if (!value) return;
+  uint8_t *order = take(trace, tensor->rank ? tensor->rank : 1u, 1);
+  value->item = item;
+  value->is_output = is_output;
+  value->scalar.kind = EC_KIND_TENSOR;
+  value->dtype = tensor->dtype;
+  if (!order) return; /* a tensor of rank 0 without data stands for it */
+  value->rank = tensor->rank;
+  value->dim_order = memcpy(order, tensor->dim_order, tensor->rank);
+  memcpy(value->sizes, tensor->sizes, tensor->rank * sizeof *value->sizes);
+  value->nbytes = ec_tensor_nbytes(tensor);
+  if (is_output && trace->values) value->data = copy_data(trace, tensor);
+}
+
+void ec_trace_scalar(ec_trace *trace, ec_event *event, const char *name, ec_scalar scalar) {
+  ec_event_value *value = add_value(trace, event, name, 0);
+  if (!value) return;
+  value->is_output = true;
+  value->scalar = scalar;
+}
+
+/* ---- inside delegates -------------------------------------------------------------------- */
+
+ec_trace_scope ec_trace_enter(ec_trace *trace, ec_event *delegate) {
+  const ec_trace_scope outer = trace->scope;
+  trace->scope = (ec_trace_scope){delegate, delegate ? delegate->start : 0};
+  return outer;
+}
+
+void ec_trace_leave(ec_trace *trace, ec_trace_scope outer) { trace->scope = outer; }
+
+static ec_event *add_node(ec_trace *trace, uint32_t debug_handle, const char *name) {
+  ec_event head = *trace->scope.delegate;
+  head.kind = EC_EVENT_NODE;
+  head.name = name;
+  head.debug_handle = debug_handle;
+  head.failed = false;
+  head.start = trace->scope.clock;
+  head.duration = 0;
+  return ec_trace_begin(trace, &head);
+}
+
+void ec_trace_node(ec_trace *trace, uint32_t debug_handle, const char *name, uint64_t duration) {
+  ec_event *delegate = trace->scope.delegate;
+  if (!delegate || delegate == &trace->nowhere) return;
+  ec_event *node = add_node(trace, debug_handle, name ? name : "");
+  node->duration = duration;
+  trace->scope.clock += duration;
+}
+
+void ec_trace_node_value(ec_trace *trace, uint32_t debug_handle, const ec_tensor *tensor) {
+  ec_event *delegate = trace->scope.delegate, *node = NULL;
+  if (!delegate || delegate == &trace->nowhere) return;
+  for (ec_event *e = delegate->next; e; e = e->next)
+    if (e->kind == EC_EVENT_NODE && e->depth == delegate->depth && e->debug_handle == debug_handle)
+      node = e;
+  if (!node) node = add_node(trace, debug_handle, "");
+  ec_trace_tensor(trace, node, "", EC_TRACE_NONE, true, tensor);
+}

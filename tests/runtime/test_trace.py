@@ -1,0 +1,234 @@
+"""Traces of calls: events, values, the bound of memory, the table, files for Chrome."""
+
+from __future__ import annotations
+
+import gc
+import json
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import executorch_c
+import numpy as np
+import pytest
+import torch
+from executorch_c import Method
+from executorch_c.trace import Trace
+from exports import export
+
+X = torch.linspace(-2, 2, 12).reshape(3, 4)
+
+
+def load(fn: Callable[..., object], *inputs: torch.Tensor) -> Method:
+    return executorch_c.Runtime.get().load_program(export(fn, *inputs)).load_method("forward")
+
+
+def steps(x: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(torch.relu(x) @ x.T, -1)
+
+
+@pytest.fixture
+def method() -> Method:
+    return load(steps, X)
+
+
+def kernels(trace: Trace) -> list[str]:
+    return [event.name for event in trace.events if event.kind == "kernel"]
+
+
+def test_events(method: Method) -> None:
+    before = time.monotonic_ns()
+    with method.tracing() as trace:
+        assert trace.events == () and trace.runs == 0
+        y = method(X.numpy())
+    after = time.monotonic_ns()
+    np.testing.assert_allclose(y, steps(X), rtol=1e-5)
+    call, *inner = trace.events
+    assert (call.kind, call.name, call.instruction) == ("execute", "forward", None)
+    assert not any(event.failed for event in trace.events)
+    assert [event.instruction for event in inner] == list(range(len(inner)))
+    assert {"aten::relu.out", "aten::mm.out", "aten::_softmax.out"} <= set(kernels(trace))
+    times = [(e.start_ns, e.start_ns + e.duration_ns) for e in inner]
+    assert times == sorted(times) and all(a[1] <= b[0] for a, b in zip(times, times[1:]))
+    assert before < call.start_ns < times[0][0] < times[-1][1] <= call.start_ns + call.duration_ns
+    assert call.start_ns + call.duration_ns < after
+    relu = next(e for e in inner if e.name == "aten::relu.out")
+    assert [(v.name, v.dtype, v.shape, v.dim_order) for v in relu.values] == [
+        ("self", "float32", (3, 4), (0, 1)), ("out", "float32", (3, 4), (0, 1))
+    ]  # fmt: skip
+
+
+def test_nothing_is_recorded_outside(method: Method) -> None:
+    method(X.numpy())
+    with method.tracing() as first:
+        method(X.numpy())
+        method.execute([X.numpy()])
+    method(X.numpy())
+    with method.tracing() as second:
+        pass
+    assert (first.runs, second.runs) == (2, 0)
+    assert [event.run for event in first.events if event.kind == "execute"] == [0, 1]
+    assert "0 calls of 'forward'" in str(second)
+
+
+def test_values_are_those_of_eager(method: Method) -> None:
+    with method.tracing(values=True) as trace:
+        method(X.numpy())
+        method(-X.numpy())
+    for run, x in enumerate((X, -X)):
+        results = {e.name: e.outputs[0].data for e in trace.events if e.run == run and e.outputs}
+        np.testing.assert_array_equal(results["aten::relu.out"], torch.relu(x))
+        np.testing.assert_allclose(results["aten::mm.out"], torch.relu(x) @ x.T, rtol=1e-5)
+        np.testing.assert_allclose(results["aten::_softmax.out"], steps(x), rtol=1e-5)
+        assert not any(array.flags.writeable for array in results.values())
+
+
+def test_values_outlive_everything(method: Method) -> None:
+    with method.tracing(values=True) as trace:
+        method(X.numpy())
+    relu = next(e.outputs[0].data for e in trace.events if e.name == "aten::relu.out")
+    del trace, method
+    gc.collect()
+    np.testing.assert_array_equal(relu, torch.relu(X))
+
+
+@pytest.mark.parametrize("memory_format", [torch.channels_last, torch.contiguous_format])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.int64, torch.complex64, torch.bool])
+def test_dtypes_and_layouts(dtype: torch.dtype, memory_format: torch.memory_format) -> None:
+    x = (torch.arange(2 * 3 * 4 * 5) % 7).reshape(2, 3, 4, 5).to(dtype)
+    x = x.to(memory_format=memory_format)
+    method = load(lambda x: x.clone(), x)
+    with method.tracing(values=True) as trace:
+        method(x.numpy())
+    [value] = trace.events[-1].outputs
+    np.testing.assert_array_equal(value.data, x)
+    assert value.data.dtype == x.numpy().dtype and value.data.strides == x.numpy().strides
+    last = memory_format is torch.channels_last
+    assert value.dim_order == ((0, 2, 3, 1) if last else (0, 1, 2, 3))
+
+
+def test_lists_and_numbers() -> None:
+    method = load(lambda a, b: torch.cat([a, b]) * a.shape[0], X, X + 1)
+    with method.tracing(values=True) as trace:
+        method(X.numpy(), X.numpy() + 1)
+    cat = next(e for e in trace.events if e.name == "aten::cat.out")
+    assert [value.name for value in cat.inputs] == ["tensors[0]", "tensors[1]"]
+
+
+@pytest.mark.parametrize("positive", [True, False])
+def test_jumps_and_moves(positive: bool) -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, torch.sin, torch.cos, [x])
+
+    method = load(fn, X)
+    x = X.abs() if positive else -X.abs()
+    with method.tracing() as trace:
+        method(x.numpy())
+    kinds = {event.kind for event in trace.events}
+    assert {"execute", "kernel", "jump", "move"} <= kinds
+    assert ("aten::sin.out" in kernels(trace)) is positive
+    assert ("aten::cos.out" in kernels(trace)) is not positive
+
+
+def test_the_bound(method: Method) -> None:
+    with method.tracing(values=True) as whole:
+        method(X.numpy())
+    sizes = set()
+    for max_bytes in [*range(0, 4000, 37), 1 << 20]:
+        with method.tracing(values=True, max_bytes=max_bytes) as trace:
+            y = method(X.numpy())
+        np.testing.assert_allclose(y, steps(X), rtol=1e-5)
+        sizes.add(len(trace.events))
+        assert len(trace.events) + trace.dropped_events == len(whole.events)
+        values = sum(v.data is not None for e in trace.events for v in e.values)
+        assert 8 * len(trace.events) + 4 * values <= max_bytes
+        assert ("did not fit" in str(trace)) == bool(trace.dropped_events + trace.dropped_values)
+    assert {0, len(whole.events)} < sizes
+    assert whole.dropped_events == whole.dropped_values == 0
+    with pytest.raises(ValueError, match="negative"):
+        method.tracing(max_bytes=-1)
+
+
+def test_one_trace_at_a_time(method: Method) -> None:
+    with method.tracing() as outer:
+        with pytest.raises(executorch_c.InvalidStateError, match="is being traced already"):
+            method.tracing().__enter__()
+        method(X.numpy())
+    assert outer.runs == 1
+    with pytest.raises(executorch_c.InvalidStateError, match="not being traced"):
+        method._trace_stop()
+    method._trace_start(True, 1000)  # and never stopped: the method frees it
+
+
+def test_errors_end_the_block_and_are_in_the_trace() -> None:
+    method = load(lambda x, i: x[i], X, torch.tensor([0, 2]))
+    with pytest.raises(executorch_c.Error), method.tracing(values=True) as trace:
+        method(X.numpy(), np.array([0, 9]))
+    assert trace.events[0].failed and trace.events[-1].failed
+    assert trace.events[-1].name == "aten::index.Tensor_out" and not trace.events[-1].outputs
+    assert "aten::index.Tensor_out (failed)" in trace.table()
+    method(X.numpy(), np.array([0, 1]))
+    assert trace.runs == 1
+
+
+def test_calls_of_other_threads(method: Method) -> None:
+    def work() -> None:
+        for _ in range(20):
+            method(X.numpy())
+
+    with method.tracing() as trace:
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+    assert trace.runs == 80 and len(trace.events) % 80 == 0
+
+
+def test_the_table(method: Method) -> None:
+    with method.tracing() as trace:
+        method(X.numpy())
+    lines = str(trace).splitlines()
+    assert lines[0] == "1 call of 'forward'"
+    assert lines[1].split() == ["name", "shapes", "us", "share"]
+    assert any("aten::mm.out" in line and "(3, 4), (4, 3) -> (3, 3)" in line for line in lines)
+    assert lines[-1].split()[:3] == ["the", "whole", "call"] and lines[-1].endswith("100.0 %")
+    shares = [float(line.split()[-2]) for line in lines[2:-1]]
+    assert sum(shares) == pytest.approx(100, abs=0.1 * len(shares))
+    assert f"Trace of 'forward': 1 call, {len(trace.events)} events>" in repr(trace)
+    html = trace._repr_html_()
+    assert html.startswith("<table>") and "aten::mm.out" in html and "-&gt; (3, 3)" in html
+
+
+def test_chrome(method: Method, tmp_path: Path) -> None:
+    with method.tracing() as trace:
+        method(X.numpy())
+    trace.to_chrome(tmp_path / "run.json")
+    events = json.loads((tmp_path / "run.json").read_text())["traceEvents"]
+    assert [event["name"] for event in events] == [event.name for event in trace.events]
+    assert {event["ph"] for event in events} == {"X"}
+    call = events[0]
+    assert all(call["ts"] <= e["ts"] and e["ts"] + e["dur"] <= call["ts"] + call["dur"] + 0.001
+               for e in events)  # fmt: skip
+    assert events[1]["args"]["instruction"] == 0
+
+
+def test_a_trace_costs_nothing_when_it_is_over(method: Method) -> None:
+    """Memory of a trace goes away with it."""
+    def used() -> int:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmRSS"):
+                return int(line.split()[1])
+        raise AssertionError
+
+    big = load(lambda x: torch.relu(x) + 1, torch.zeros(256, 1024))
+    x = np.ones((256, 1024), np.float32)
+    start = 0
+    for i in range(60):
+        with big.tracing(values=True) as trace:
+            big(x)
+        assert trace.events[-1].outputs[0].data[0, 0] == 2
+        if i == 10:
+            start = used()
+    assert used() - start < 20_000
