@@ -45,7 +45,7 @@ ec_status ec_op_linalg_ldl_solve_out(ec_call *c) {
   ec_dec d;
   EC_TRY(ec_dec_init(c, 0, &d));
   EC_TRY(ec_dec_square(&d, 0));
-  EC_TRY(ec_call_check_dtype(c, 1, EC_BIT(EC_INT32)));
+  EC_TRY(ec_call_check_dtype(c, 1, EC_SET_CLASSIC_INT));
   EC_TRY(ec_dec_batch(&d, 1, 1));
   EC_TRY(ec_dec_expect(&d, 1, 1, d.n, 0));
   EC_TRY(ec_dec_input(&d, 2, 2));

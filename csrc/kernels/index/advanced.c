@@ -36,7 +36,8 @@ static ec_status add_mask(ec_call *c, picks *p, const ec_tensor *mask) {
   size_t rank = mask->rank;
   int64_t count, *at[EC_MAX_RANK], position[EC_MAX_RANK] = {0}, n = 0;
   uint8_t *bytes;
-  bool fits = rank <= p->self.rank - p->dims && rank > 0;
+  bool fits = rank <= p->self.rank - p->dims;
+  if (rank == 0) return EC_OK; /* no dimension: eager passes over it, whatever it says */
   if (!fits || memcmp(sizes, mask->sizes, rank * sizeof *sizes) != 0)
     return ec_call_fail(c, 1, "a mask of shape %s at dimension %zu of a tensor of shape %s",
                         ec_shape_text(mask->sizes, rank, found, sizeof found), p->dims,
@@ -61,7 +62,9 @@ static ec_status add_mask(ec_call *c, picks *p, const ec_tensor *mask) {
 
 static ec_status read_list(ec_call *c, picks *p) {
   ec_tensors list = ec_arg_tensors(c, 1);
-  if (list.n == 0) return ec_call_fail(c, 1, "an empty list, expected at least one index");
+  if (list.n > p->self.rank)
+    return ec_call_fail(c, 1, "%zu indices, more than the tensor's %u dimensions", list.n,
+                        (unsigned)p->self.rank);
   for (size_t i = 0; i < list.n; i++) {
     const ec_tensor *t = ec_list_tensor(list, i);
     int64_t *data;
@@ -77,7 +80,9 @@ static ec_status read_list(ec_call *c, picks *p) {
       EC_TRY(new_index(c, p, t->rank, t->sizes, data));
     }
   }
-  return EC_OK;
+  for (size_t d = 0; d < p->dims; d++)
+    if (p->index[d]) return EC_OK;
+  return ec_call_fail(c, 1, "empty, or only None and 0-d masks, expected an index");
 }
 
 /* The indexed dimensions give way to the broadcast shape: in their place if they are neighbours,

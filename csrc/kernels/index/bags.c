@@ -6,6 +6,7 @@
 #include "core/checked.h"
 #include "core/template.h"
 #include "kernels/index/index.h"
+#include "kernels/promote.h"
 
 typedef struct fold {
   const void *x;         /* rows of `width` elements */
@@ -53,7 +54,7 @@ static ec_status read_offsets(ec_call *c, bags *b, bool with_last) {
   const ec_tensor *offsets = ec_arg_tensor(c, 2);
   int64_t *at, given = offsets->numel;
   EC_TRY(ec_call_check_rank(c, 2, 1, 1));
-  EC_TRY(ec_index_copy(c, 2, offsets, &at));
+  EC_TRY(ec_index_numbers(c, offsets, &at));
   if (with_last && given == 0) return ec_call_fail(c, 2, "no offsets, expected the last one");
   b->bags = given - with_last;
   EC_TRY(ec_call_scratch(c, (size_t)b->bags + 1, sizeof *at, &b->offsets));
@@ -65,6 +66,18 @@ static ec_status read_offsets(ec_call *c, bags *b, bool with_last) {
       return ec_call_fail(c, 2, "bag %" PRId64 " is [%" PRId64 ", %" PRId64 ") of %" PRId64
                           " indices", i, b->offsets[i], b->offsets[i + 1], b->n);
   return EC_OK;
+}
+
+/* Indices and offsets may differ: their common dtype counts. */
+static ec_status check_index_dtypes(ec_call *c) {
+  ec_result_type type = {0};
+  ec_dtype dtype;
+  ec_result_add_tensor(&type, ec_arg_tensor(c, 1));
+  ec_result_add_tensor(&type, ec_arg_tensor(c, 2));
+  EC_TRY(ec_result_dtype(c, &type, &dtype));
+  if (dtype == EC_INT64 || dtype == EC_INT32) return EC_OK;
+  return ec_call_fail(c, 1, "indices and offsets of dtype %s, expected int64 or int32",
+                      ec_dtype_name(dtype));
 }
 
 static ec_status read_bags(ec_call *c, bags *b) {
@@ -86,7 +99,9 @@ static ec_status read_bags(ec_call *c, bags *b) {
   if (b->factors && (b->mode != BAG_SUM || ec_tensor_dtype(b->factors) != dtype ||
                      b->factors->rank != 1 || b->factors->numel != b->n))
     return ec_call_fail(c, 6, "expected a sum, and one %s for each index", ec_dtype_name(dtype));
-  EC_TRY(ec_index_read(c, 1, indices, 0, b->weight->sizes[0], false, &b->index));
+  EC_TRY(check_index_dtypes(c));
+  EC_TRY(ec_index_numbers(c, indices, &b->index));
+  EC_TRY(ec_index_check(c, 1, b->index, b->n, 0, b->weight->sizes[0], false));
   return read_offsets(c, b, ec_arg_bool(c, 7));
 }
 

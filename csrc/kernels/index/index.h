@@ -11,8 +11,11 @@
 /* The numbers of an index tensor (int32 or int64) that argument `arg` holds, as int64 scratch. */
 ec_status ec_index_copy(ec_call *c, size_t arg, const ec_tensor *t, int64_t **out);
 
-/* The same, checked: each must lie in [0, size), or in [-size, size) where `wrap`, which makes it
- * positive. Fails naming the index, dimension `dim` and its size. */
+/* The same of any dtype: for those that checked it. */
+ec_status ec_index_numbers(ec_call *c, const ec_tensor *t, int64_t **out);
+
+/* As ec_index_copy, checked: each must lie in [0, size), or in [-size, size) where `wrap`, which
+ * makes it positive. Fails naming the index, dimension `dim` and its size. */
 ec_status ec_index_read(ec_call *c, size_t arg, const ec_tensor *t, size_t dim, int64_t size,
                         bool wrap, int64_t **out);
 

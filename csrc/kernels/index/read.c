@@ -24,6 +24,10 @@ ec_status ec_index_copy(ec_call *c, size_t arg, const ec_tensor *t, int64_t **ou
   if (dtype != EC_INT64 && dtype != EC_INT32)
     return ec_call_fail(c, arg, "indices of dtype %s, expected int64 or int32",
                         ec_dtype_name(dtype));
+  return ec_index_numbers(c, t, out);
+}
+
+ec_status ec_index_numbers(ec_call *c, const ec_tensor *t, int64_t **out) {
   EC_TRY(ec_call_scratch(c, (size_t)t->numel, sizeof **out, out));
   ec_view from = ec_view_of(t), to = from;
   uint8_t row_major[EC_MAX_RANK];
