@@ -206,9 +206,9 @@ static size_t look_up_or_insert(void *context, const struct xnn_weights_cache_lo
   ecx_cache *cache = context;
   block **at = find_own(cache, data);
   name *known = find_name(cache, key->kernel, key->bias);
-  if (!*at) return (size_t)(uintptr_t)data;
-  if (!known || !known->text) return (size_t)(uintptr_t)data;
-  block *other = find_block(cache, known->text, key->seed);
+  block *other = known && known->text ? find_block(cache, known->text, key->seed) : NULL;
+  if (!data) return other ? (size_t)(uintptr_t)other->data : SIZE_MAX; /* look_up has found it */
+  if (!*at || !known || !known->text) return (size_t)(uintptr_t)data;
   if (!other) {
     size_t length = strlen(known->text) + 1;
     char *text = cache->host->alloc(length);
