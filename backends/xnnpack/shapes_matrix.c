@@ -82,11 +82,27 @@ uint32_t ecx_shape_matmul(const ecx_call *c, const ecx_graph *g, const ecx_node 
   return EC_BACKEND_OK;
 }
 
+/* Queries [..., tokens, channels], keys [..., others, channels], values [..., others, width], a
+ * scale for each channel, a mask [tokens, others]. */
 uint32_t ecx_shape_attention(const ecx_call *c, const ecx_graph *g, const ecx_node *n,
                              ecx_shape *out) {
-  *out = ecx_in(g, n, 0)->shape;
-  (void)g;
-  return ecx_fail_node(c, n, EC_BACKEND_NOT_IMPLEMENTED,
-                       "this backend does not run it, nor does the reference runtime: export the "
-                       "model with attention decomposed");
+  const ecx_shape *in[5];
+  char q[ECX_TEXT / 4], k[ECX_TEXT / 4], v[ECX_TEXT / 4];
+  for (unsigned i = 0; i < 5; i++) in[i] = &ecx_in(g, n, i)->shape;
+  size_t rank = in[0]->rank;
+  bool fits = rank >= 3 && in[1]->rank == rank && in[2]->rank == rank && in[3]->rank == 1 &&
+              in[4]->rank == 2;
+  for (size_t d = 0; fits && d + 2 < rank; d++)
+    fits = in[0]->dims[d] == in[1]->dims[d] && in[0]->dims[d] == in[2]->dims[d];
+  fits = fits && in[0]->dims[rank - 1] == in[1]->dims[rank - 1] &&
+         in[1]->dims[rank - 2] == in[2]->dims[rank - 2] &&
+         in[3]->dims[0] == in[0]->dims[rank - 1] && in[4]->dims[0] == in[0]->dims[rank - 2] &&
+         in[4]->dims[1] == in[1]->dims[rank - 2];
+  if (!fits)
+    return REFUSE(c, n, "queries %s, keys %s and values %s, or their scale and mask, do not fit",
+                  ecx_shape_text(in[0], q, sizeof q), ecx_shape_text(in[1], k, sizeof k),
+                  ecx_shape_text(in[2], v, sizeof v));
+  *out = *in[0];
+  out->dims[rank - 1] = in[2]->dims[rank - 1];
+  return EC_BACKEND_OK;
 }
