@@ -50,6 +50,9 @@ FUNCTIONS = (
 PROBE = """
 #include <pthreadpool.h>
 #include <xnnpack.h>
+#if XNN_EXTRA_QUANTIZATION_PARAMS < 15
+#error "XNNPACK with a wrong last row of dynamically quantized linears (fixed in 2025)"
+#endif
 typedef void (*function)(void);
 function const executorch_c_functions[] = {%s};
 int executorch_c_probe(void)
