@@ -147,13 +147,16 @@ static block *find_block(const ecx_cache *cache, const char *text, uint32_t seed
   return NULL;
 }
 
-/* Makes a block of the pool this delegate's too. */
+/* Makes a block of the pool this delegate's too. One that it has already (it packed it itself, or
+ * has a second runtime) counts once. */
 static bool use(ecx_cache *cache, block *b) {
   for (size_t i = 0; i < cache->used_count; i++)
     if (cache->used[i] == b) return true;
   if (cache->used_count == cache->used_room) return false;
   cache->used[cache->used_count++] = b;
   cache->figures.packed_bytes += b->size;
+  cache->figures.shared_bytes += b->size;
+  cache->figures.hits++;
   b->users++;
   return true;
 }
@@ -162,10 +165,7 @@ static size_t look_up(void *context, const struct xnn_weights_cache_look_up_key 
   ecx_cache *cache = context;
   const name *known = find_name(cache, key->kernel, key->bias);
   block *b = known && known->text ? find_block(cache, known->text, key->seed) : NULL;
-  if (!b || !use(cache, b)) return SIZE_MAX;
-  cache->figures.hits++;
-  cache->figures.shared_bytes += b->size;
-  return (size_t)(uintptr_t)b->data;
+  return b && use(cache, b) ? (size_t)(uintptr_t)b->data : SIZE_MAX;
 }
 
 static void *reserve_space(void *context, size_t size) {
@@ -222,9 +222,7 @@ static size_t look_up_or_insert(void *context, const struct xnn_weights_cache_lo
   block *mine = *at; /* packed in vain: some operators look only afterwards */
   *at = mine->next;
   cache->figures.packed_bytes -= mine->size;
-  cache->figures.hits++;
   cache->figures.misses--;
-  cache->figures.shared_bytes += other->size;
   cache->host->free(mine->data);
   cache->host->free(mine);
   return (size_t)(uintptr_t)other->data;

@@ -49,7 +49,8 @@ static uint32_t list_pointers(const ecx_call *c, ecx_delegate *d, ecx_role role)
 
 uint32_t ecx_engine_build(const ecx_call *c, ecx_delegate *d, ecx_role role) {
   ecx_engine *e = &d->engines[role];
-  ecx_plan plan = {.threads = c->host->threadpool(c->call),
+  bool alone = ecx_graph_is_small(&d->graph);
+  ecx_plan plan = {.threads = alone ? NULL : c->host->threadpool(c->call),
                    .flags = role == ECX_TIMED_RUN ? XNN_FLAG_BASIC_PROFILING : 0,
                    .show_all = role == ECX_SHOWN_RUN};
   if (e->runtime) xnn_delete_runtime(e->runtime);

@@ -62,6 +62,10 @@ uint32_t ecx_check_types(const ecx_call *c, const ecx_graph *g, const ecx_node *
 /* The exporter calls indices of a pooling fp32: makes them, and what moves them, int32. */
 void ecx_mark_indices(ecx_graph *g, const ecx_node *n);
 
+/* work.c: whether its nodes are so small, on the whole, that one thread is done before a second one
+ * has begun. */
+bool ecx_graph_is_small(const ecx_graph *g);
+
 /* The i-th operand; NULL where it is absent. */
 static inline const ecx_value *ecx_in(const ecx_graph *g, const ecx_node *n, unsigned i) {
   return n->in[i] == ECX_NONE ? NULL : &g->values[n->in[i]];
