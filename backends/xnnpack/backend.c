@@ -52,7 +52,7 @@ static uint32_t open_delegate(const ecx_call *c, const ec_backend_init *what, ec
   ECX_TRY(ecx_payload_open(c, what->payload, what->payload_size, &payload));
   ECX_TRY(ecx_graph_open(c, &payload, &d->graph));
   ECX_TRY(list_externals(c, d));
-  ECX_TRY(ecx_workspace_open(c, options.sharing, what->program, &d->workspace));
+  ECX_TRY(ecx_workspace_open(c, options.sharing, what, &d->workspace));
   if (options.cache) ECX_TRY(ecx_cache_open(c, &d->graph, what->program, &d->cache));
   d->is_rigid = is_rigid(&d->graph);
   ecx_workspace_enter(d->workspace);

@@ -9,12 +9,13 @@ enum { SHARING, CACHE, OPTIONS };
 const char *const ecx_option_keys[] = {
   [SHARING] = "workspace_sharing_mode", [CACHE] = "weight_cache_enabled", [OPTIONS] = NULL};
 static const uint32_t kinds[OPTIONS] = {[SHARING] = EC_BACKEND_INT, [CACHE] = EC_BACKEND_BOOL};
-static const int highest[OPTIONS] = {[SHARING] = ECX_SHARE_GLOBAL, [CACHE] = 1};
+static const int highest[OPTIONS] = {[SHARING] = ECX_SHARE_METHOD, [CACHE] = 1};
 static const char *const expected[OPTIONS] = {
-  [SHARING] = "0 (none), 1 (each program) or 2 (all)", [CACHE] = "True or False"};
+  [SHARING] = "0 (none), 1 (each program), 2 (all) or 3 (each method)",
+  [CACHE] = "True or False"};
 static const char *const refused[] = {"packed_cache_path", "save_weight_cache_on_disk"};
 
-static atomic_int of_process[OPTIONS] = {[SHARING] = ECX_SHARE_NONE, [CACHE] = 1};
+static atomic_int of_process[OPTIONS] = {[SHARING] = ECX_SHARE_METHOD, [CACHE] = 1};
 
 static uint32_t unknown(const ecx_call *c, const char *key) {
   for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)

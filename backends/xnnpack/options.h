@@ -5,7 +5,12 @@
 #include "graph.h"
 
 /* Whose delegates share one workspace; those that do run one after the other. */
-typedef enum ecx_sharing { ECX_SHARE_NONE, ECX_SHARE_PROGRAM, ECX_SHARE_GLOBAL } ecx_sharing;
+typedef enum ecx_sharing {
+  ECX_SHARE_NONE,
+  ECX_SHARE_PROGRAM,
+  ECX_SHARE_GLOBAL,
+  ECX_SHARE_METHOD /* ours, the default: a method runs its delegates one after the other anyway */
+} ecx_sharing;
 
 typedef struct ecx_options {
   ecx_sharing sharing;

@@ -17,7 +17,7 @@ typedef struct ecx_workspace {
   size_t bytes;
 } ecx_workspace;
 
-uint32_t ecx_workspace_open(const ecx_call *c, ecx_sharing sharing, const void *program,
+uint32_t ecx_workspace_open(const ecx_call *c, ecx_sharing sharing, const ec_backend_init *what,
                             ecx_workspace **out);
 void ecx_workspace_close(const ec_host *host, ecx_workspace *w);
 /* Nothing where it is not shared. */

@@ -23,11 +23,13 @@ static uint32_t create(const ecx_call *c, const void *owner, ecx_workspace **out
   return EC_BACKEND_OK;
 }
 
-uint32_t ecx_workspace_open(const ecx_call *c, ecx_sharing sharing, const void *program,
-                            ecx_workspace **out) {
-  if (sharing == ECX_SHARE_NONE || (sharing == ECX_SHARE_PROGRAM && !program))
-    return create(c, NULL, out);
-  const void *owner = sharing == ECX_SHARE_GLOBAL ? &process_wide : program;
+uint32_t ecx_workspace_open(const ecx_call *c, ecx_sharing sharing,
+                            const ec_backend_init *what, ecx_workspace **out) {
+  const void *owner = sharing == ECX_SHARE_GLOBAL    ? &process_wide
+                      : sharing == ECX_SHARE_PROGRAM ? what->program
+                      : sharing == ECX_SHARE_METHOD  ? what->instance
+                                                     : NULL;
+  if (!owner) return create(c, NULL, out);
   uint32_t status = EC_BACKEND_OK;
   pthread_mutex_lock(&list_lock);
   ecx_workspace *w = list;

@@ -273,6 +273,7 @@ static ec_status load_delegate(ec_method *m, ec_fb_table table, ec_delegate *d, 
   d->init.payload = payload.data;
   d->init.payload_size = payload.size;
   d->init.program = m->program;
+  d->init.instance = m;
   EC_TRY(ec_delegate_options(m, d, err));
   ec_host_call call = ec_host_call_of(m, &m->scratch, err);
   ec_status status =

@@ -103,6 +103,7 @@ typedef struct ec_backend_init {
   const ec_backend_option *options; /* of this method; refuse unknown keys */
   size_t option_count;
   const void *program; /* says which delegates are of one program; never read through it */
+  const void *instance; /* likewise of one loaded method, which runs them one after the other */
 } ec_backend_init;
 
 /* What a trace of a call asks for: bits of ec_host.trace_wants. */

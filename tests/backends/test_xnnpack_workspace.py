@@ -1,0 +1,102 @@
+"""Whose delegates share a workspace: every mode computes the same, what differs is memory."""
+
+from __future__ import annotations
+
+from threading import Thread
+from typing import Any
+
+import executorch_c
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+NONE, PROGRAM, GLOBAL, METHOD = range(4)
+ID = "XnnpackBackend"
+registry = executorch_c.Runtime.get().backend_registry
+pytestmark = pytest.mark.skipif(
+    ID not in registry.registered_backend_names, reason="installed without XnnpackBackend"
+)
+
+
+class Split(nn.Module):
+    """Two delegates of different size around an operator that is not delegated."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one = nn.Sequential(nn.Linear(8, 512), nn.ReLU(), nn.Linear(512, 8), nn.Sigmoid())
+        self.two = nn.Sequential(nn.Linear(8, 8), nn.Sigmoid(), nn.Linear(8, 3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.two(torch.cumsum(self.one(x), 1))
+
+
+@pytest.fixture(scope="module")
+def made() -> tuple[bytes, np.ndarray, np.ndarray]:
+    """A program, its input and what eager says."""
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+    from executorch.exir import to_edge_transform_and_lower
+
+    torch.manual_seed(0)
+    net, x = Split().eval(), torch.randn(16, 8)
+    edge = to_edge_transform_and_lower(
+        torch.export.export(net, (x,)), partitioner=[XnnpackPartitioner()]
+    )
+    return edge.to_executorch().buffer, x.numpy(), net(x).detach().numpy()
+
+
+def load(program: Any, mode: int | None = None) -> Any:
+    chosen = {} if mode is None else {ID: {"workspace_sharing_mode": mode}}
+    return program.load_method("forward", backend_options=chosen, num_threads=1)
+
+
+def sizes(method: Any) -> list[int]:
+    return [each["figures"]["workspace_bytes"] for each in method.backend_report()]
+
+
+@pytest.mark.parametrize("mode", [None, NONE, PROGRAM, GLOBAL, METHOD])
+def test_every_mode_computes_the_same(made: Any, mode: int | None) -> None:
+    pte, x, expected = made
+    program = executorch_c.Runtime.get().load_program(pte)
+    methods = [load(program, mode) for _ in range(2)]
+    for _ in range(3):
+        for method in methods:
+            np.testing.assert_allclose(method(x), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_delegates_of_a_method_need_the_memory_of_the_largest(made: Any) -> None:
+    pte, x, _ = made
+    program = executorch_c.Runtime.get().load_program(pte)
+    apart, together, default = (load(program, mode) for mode in (NONE, METHOD, None))
+    for method in (apart, together, default):
+        method(x)
+    assert len(sizes(apart)) == 2
+    assert min(sizes(apart)) < max(sizes(apart))
+    assert sizes(together) == sizes(default) == [max(sizes(apart))] * 2
+
+
+def test_methods_of_one_program_run_at_once(made: Any) -> None:
+    """The default shares nothing between them."""
+    pte, x, expected = made
+    program = executorch_c.Runtime.get().load_program(pte)
+    methods = [load(program) for _ in range(8)]
+    wrong: list[int] = []
+
+    def run(at: int) -> None:
+        for _ in range(50):
+            if not np.allclose(methods[at](x), expected, rtol=1e-5, atol=1e-6):
+                wrong.append(at)
+
+    threads = [Thread(target=run, args=(at,)) for at in range(len(methods))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_the_option_says_what_it_expects(made: Any) -> None:
+    assert registry.get_option(ID, "workspace_sharing_mode") == METHOD
+    program = executorch_c.Runtime.get().load_program(made[0])
+    with pytest.raises(executorch_c.Error, match="or 3 \\(each method\\)"):
+        load(program, 4)
