@@ -112,6 +112,7 @@ static void run_piece(void *context, size_t begin, size_t size) {
   call->fn(call->user, begin, begin + size);
 }
 
+/* Workers sleep between loops: the machine has other work than waiting for the next one. */
 void ec_threads_run(ec_threads *pool, size_t count, size_t grain, ec_range_fn fn, void *user) {
   enum { PIECES = 4 }; /* for each thread: they need not be equally fast */
   if (!count) return;
@@ -123,7 +124,9 @@ void ec_threads_run(ec_threads *pool, size_t count, size_t grain, ec_range_fn fn
   size_t piece = (count - 1) / (pool->threads * PIECES) + 1;
   if (piece < grain) piece = grain;
   void *native = ec_threads_native(pool);
-  if (native) pthreadpool_parallelize_1d_tile_1d(native, run_piece, &call, count, piece, 0);
+  if (native)
+    pthreadpool_parallelize_1d_tile_1d(native, run_piece, &call, count, piece,
+                                       PTHREADPOOL_FLAG_YIELD_WORKERS);
   else fn(user, 0, count);
   atomic_flag_clear(&pool->busy);
 }

@@ -89,6 +89,13 @@ static inline ec_tensor *ec_list_tensor(ec_tensors list, size_t i) {
   return list.items[i]->kind == EC_KIND_NONE ? NULL : list.items[i]->as.tensor;
 }
 
+/* Runs fn over [0, count) in pieces of at least `grain`, on the method's threads where there are
+ * enough (core/threads.h). Results must not depend on pieces. Scratch memory is taken before. */
+static inline void ec_parallel_for(const ec_call *c, size_t count, size_t grain, ec_range_fn fn,
+                                   void *user) {
+  ec_threads_run(c->threads, count, grain, fn, user);
+}
+
 /* Scratch memory for `count` elements of `size` bytes, zeroed. */
 ec_status ec_call_scratch(ec_call *c, size_t count, size_t size, void *out);
 

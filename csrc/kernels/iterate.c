@@ -3,9 +3,12 @@
 
 #include <string.h>
 
+#include "core/checked.h"
+
 void ec_iter_init(ec_iter *it, size_t rank, const int64_t *sizes) {
   it->operands = 0;
   it->rank = rank;
+  it->unit = EC_ITER_UNIT;
   for (size_t d = 0; d < rank; d++) it->sizes[d] = sizes[rank - 1 - d];
 }
 
@@ -99,6 +102,67 @@ bool ec_iter_next(ec_iter *it) {
       it->at[k] -= it->strides[k][d] * (it->sizes[d] - 1);
   }
   return false;
+}
+
+/* ---- pieces ------------------------------------------------------------------------------ */
+
+enum { PIECE_COST = 1 << 15 }; /* of a piece, at least */
+
+static size_t units_of(const ec_iter *it, size_t d) {
+  return d ? (size_t)it->sizes[d] : ((size_t)it->sizes[0] - 1) / (size_t)it->unit + 1;
+}
+
+/* The outermost dimension that is long enough, else the one with most units. */
+static size_t cut_dim(const ec_iter *it, size_t pieces) {
+  size_t best = it->rank - 1;
+  for (size_t d = it->rank; d-- > 0;) {
+    if (units_of(it, d) >= pieces) return d;
+    if (units_of(it, d) > units_of(it, best)) best = d;
+  }
+  return best;
+}
+
+size_t ec_iter_pieces(const ec_call *c, const ec_iter *it, size_t cost) {
+  size_t total = cost, most = ec_threads_count(c->threads) * EC_ITER_PIECES;
+  if (!c->threads || it->rank == 0) return 1;
+  for (size_t d = 0; d < it->rank && total < most * PIECE_COST; d++)
+    total *= (size_t)it->sizes[d];
+  if (total / PIECE_COST < most) most = total / PIECE_COST;
+  if (most < 2) return 1;
+  size_t units = units_of(it, cut_dim(it, most));
+  return most < units ? most : units;
+}
+
+typedef struct cut {
+  const ec_iter *it;
+  size_t dim, pieces;
+  ec_iter_fn fn;
+  void *user;
+} cut;
+
+static void run_pieces(void *user, size_t begin, size_t end) {
+  const cut *w = user;
+  const size_t d = w->dim, units = units_of(w->it, d);
+  const int64_t unit = d ? 1 : w->it->unit;
+  for (size_t piece = begin; piece < end; piece++) {
+    ec_iter it = *w->it;
+    int64_t from = (int64_t)(units * piece / w->pieces) * unit;
+    int64_t to = ec_min_i64((int64_t)(units * (piece + 1) / w->pieces) * unit, it.sizes[d]);
+    for (size_t k = 0; k < it.operands; k++) it.at[k] += from * it.strides[k][d];
+    it.sizes[d] = to - from;
+    it.count = it.sizes[0];
+    w->fn(w->user, &it, piece);
+  }
+}
+
+void ec_iter_run(const ec_call *c, const ec_iter *it, size_t pieces, ec_iter_fn fn, void *user) {
+  cut w = {it, pieces > 1 ? cut_dim(it, pieces) : 0, pieces, fn, user};
+  if (pieces > 1) {
+    ec_parallel_for(c, pieces, 1, run_pieces, &w);
+    return;
+  }
+  ec_iter whole = *it;
+  fn(user, &whole, 0);
 }
 
 bool ec_broadcasts_to(size_t rank, const int64_t *sizes, size_t to_rank, const int64_t *to) {

@@ -25,6 +25,7 @@ typedef struct ec_iter {
   int64_t strides[EC_ITER_OPERANDS][EC_MAX_RANK]; /* bytes, same order */
   int64_t index[EC_MAX_RANK];
   int64_t count;                  /* of the current inner loop */
+  int64_t unit;                   /* inner loops are cut at multiples of it (ec_iter_run) */
   char *at[EC_ITER_OPERANDS];     /* where it starts */
   int64_t step[EC_ITER_OPERANDS]; /* bytes between elements */
 } ec_iter;
@@ -41,6 +42,22 @@ void ec_iter_tensor(ec_iter *it, const ec_tensor *t);
 bool ec_iter_start(ec_iter *it);
 /* Goes to the next inner loop; false behind the last. */
 bool ec_iter_next(ec_iter *it);
+
+/* ---- the same on several threads ----
+ *
+ * A walk that has started is cut into pieces along one dimension; each is a walk of its own, that
+ * has started, too. Inner loops are cut at multiples of it->unit elements only (EC_ITER_UNIT unless
+ * it is changed), so that what is done in vectors and what behind them does not depend on it. */
+
+enum { EC_ITER_UNIT = 256, EC_ITER_PIECES = 4 /* for each thread */ };
+
+/* Into how many pieces: 1 where it is small (`cost` is that of an element; a copied one costs 1)
+ * or where there is one thread. */
+size_t ec_iter_pieces(const ec_call *c, const ec_iter *it, size_t cost);
+
+/* Calls fn for each piece. */
+typedef void (*ec_iter_fn)(void *user, ec_iter *it, size_t piece);
+void ec_iter_run(const ec_call *c, const ec_iter *it, size_t pieces, ec_iter_fn fn, void *user);
 
 /* Whether sizes broadcast to `to` unchanged. */
 bool ec_broadcasts_to(size_t rank, const int64_t *sizes, size_t to_rank, const int64_t *to);

@@ -84,9 +84,9 @@ static void EC_FN(depthwise_position)(const ec_conv *conv, const ec_conv_phase *
   for (int64_t d = 0; d < line[0].taps; d++)
     for (int64_t h = 0; h < line[1].taps; h++)
       for (int64_t w = 0; w < line[2].taps; w++, weights += channels) {
-        int64_t z = at[0] * line[0].step + line[0].shift[d];
-        int64_t y = at[1] * line[1].step + line[1].shift[h];
-        int64_t x = at[2] * line[2].step + line[2].shift[w];
+        int64_t z = at[0] * line[0].step + line[0].first + line[0].shift[d];
+        int64_t y = at[1] * line[1].step + line[1].first + line[1].shift[h];
+        int64_t x = at[2] * line[2].step + line[2].first + line[2].shift[w];
         if (z < 0 || z >= line[0].in || y < 0 || y >= line[1].in || x < 0 || x >= line[2].in)
           continue;
         EC_FN(add_channels)(sums, weights, in + z * line[0].in_stride + y * line[1].in_stride +

@@ -167,8 +167,21 @@ static ec_status init_phase(ec_call *c, const ec_conv *conv, ec_conv_phase *p) {
 typedef struct worker {
   ec_gemm gemm;
   void (*depthwise)(const ec_conv *conv, const ec_conv_phase *phase, int64_t image, void *sums);
-  void *sums;
+  char *sums; /* `room` bytes for each block of rows */
+  size_t room, blocks;
 } worker;
+
+enum { BLOCK_COST = 1 << 16, BLOCKS = 4 /* for each thread */ };
+
+/* In how many blocks of rows the outputs of one image are computed: a few of them are large. */
+static size_t count_blocks(const ec_call *c, const ec_conv *conv, int64_t taps) {
+  size_t rows = (size_t)conv->axis[1].out, most = ec_threads_count(c->threads) * BLOCKS;
+  double cost = (double)taps * (double)conv->groups * (double)conv->out_channels;
+  for (size_t d = 0; d < EC_CONV_AXES; d++) cost *= (double)conv->axis[d].out;
+  if (!c->threads || cost < 2 * BLOCK_COST) return 1;
+  if (cost / BLOCK_COST < (double)most) most = (size_t)(cost / BLOCK_COST);
+  return most < rows ? most : rows;
+}
 
 /* Chooses between depthwise loops and products, and takes their scratch memory. */
 static ec_status init_worker(ec_call *c, const ec_conv *conv, const ec_conv_phase *p, worker *w) {
@@ -180,7 +193,10 @@ static ec_status init_worker(ec_call *c, const ec_conv *conv, const ec_conv_phas
     int64_t taps = axis[0].kernel * axis[1].kernel * axis[2].kernel;
     int64_t sums = inner ? conv->groups * (taps + 1) : axis[2].out;
     w->depthwise = inner ? loops->depthwise_channels : loops->depthwise_rows;
-    return ec_call_scratch(c, (size_t)sums, sizeof(double), &w->sums);
+    w->blocks = count_blocks(c, conv, taps);
+    if (!ec_mul_size((size_t)sums, sizeof(double), &w->room))
+      return ec_fail(c->err, EC_MEMORY_ALLOCATION_FAILED, "no memory for a row");
+    return ec_call_scratch(c, w->blocks, w->room, &w->sums);
   }
   int64_t n = 1, k = p->channels;
   for (size_t d = 0; d < EC_CONV_AXES; d++) {
@@ -192,7 +208,30 @@ static ec_status init_worker(ec_call *c, const ec_conv *conv, const ec_conv_phas
   return ec_gemm_init(c, conv->dtype, (ec_gemm_size){conv->out_channels, n, k}, &out, &w->gemm);
 }
 
-static void run_one(const ec_conv *conv, ec_conv_phase *p, worker *w) {
+/* One image by depthwise loops. */
+typedef struct depthwise_call {
+  const ec_conv *conv;
+  const ec_conv_phase *phase;
+  const worker *worker;
+  int64_t image;
+} depthwise_call;
+
+static void run_depthwise(void *user, size_t begin, size_t end) {
+  const depthwise_call *d = user;
+  const worker *w = d->worker;
+  for (size_t block = begin; block < end; block++) {
+    ec_conv_phase part = *d->phase;
+    ec_conv_line *line = &part.line[1];
+    int64_t rows = line->out, count = (int64_t)w->blocks, i = (int64_t)block;
+    int64_t from = rows * i / count;
+    line->out = rows * (i + 1) / count - from;
+    line->first += from * line->step;
+    part.out_offset += from * line->out_stride;
+    if (line->out) w->depthwise(d->conv, &part, d->image, w->sums + block * w->room);
+  }
+}
+
+static void run_one(const ec_call *c, const ec_conv *conv, ec_conv_phase *p, worker *w) {
   p->taps = p->line[0].taps * p->line[1].taps * p->line[2].taps;
   if (!w->depthwise) {
     int64_t *weights;
@@ -201,7 +240,8 @@ static void run_one(const ec_conv *conv, ec_conv_phase *p, worker *w) {
     run_phase(conv, p, &w->gemm);
     return;
   }
-  for (int64_t n = 0; n < conv->batch; n++) w->depthwise(conv, p, n, w->sums);
+  depthwise_call d = {conv, p, w, 0};
+  for (; d.image < conv->batch; d.image++) ec_parallel_for(c, w->blocks, 1, run_depthwise, &d);
 }
 
 ec_status ec_conv_run_fast(ec_call *c, const ec_conv *conv) {
@@ -221,7 +261,7 @@ ec_status ec_conv_run_fast(ec_call *c, const ec_conv *conv) {
           init_line(&axis[d], conv->transposed, conv->in_channels == 0, i[d], &p.line[d]);
           p.out_offset += i[d] * axis[d].out_stride;
         }
-        run_one(conv, &p, &w);
+        run_one(c, conv, &p, &w);
       }
   return EC_OK;
 }

@@ -11,7 +11,9 @@ enum {
   BLOCK_ROWS = 384,    /* of A in one block */
   BLOCK_COLS = 1024,   /* of B in one block */
   PANEL_BYTES = 24576, /* of one packed panel of B: most of a first-level cache */
-  VECTOR_ROWS = 2      /* so few rows go through a loop over vectors, without packing */
+  VECTOR_ROWS = 2,     /* so few rows go through a loop over vectors, without packing */
+  PIECE_ELEMENTS = 1 << 15, /* packed by one thread, at least */
+  PIECE_PRODUCTS = 1 << 20  /* multiplied by one thread, at least */
 };
 
 /* The part of a product that is packed at one time. */
@@ -45,7 +47,7 @@ ec_status ec_gemm_init(ec_call *c, ec_dtype dtype, ec_gemm_size size, const ec_g
                        ec_gemm *g) {
   const ec_micro *micro = ec_micro_find(ec_gemm_loops_of[dtype].type);
   *g = (ec_gemm){size.m, size.n, size.k, dtype, c->reference, false, micro, 0, 0, 0, 0, 0, 0,
-                 0};
+                 0, c->threads};
   if (size.m == 0 || size.n == 0 || c->reference) return EC_OK;
   /* The transposed product where C's columns are contiguous, or for a vector on the right. */
   g->swapped = size.m > VECTOR_ROWS && (size.n <= VECTOR_ROWS || (out->col != 1 && out->row == 1));
@@ -77,14 +79,32 @@ static void *at(void *base, int64_t index, const ec_micro *micro) {
   return (char *)base + (size_t)index * micro->size;
 }
 
+typedef struct packing {
+  const block *w;
+  const ec_gemm_side *side;
+  int64_t first, lanes;
+  size_t width;
+  void *to;
+} packing;
+
+static void pack_panels(void *user, size_t begin, size_t end) {
+  const packing *p = user;
+  const block *w = p->w;
+  ec_gemm_pack fn = p->side->pack ? p->side->pack : w->loops->pack;
+  for (int64_t l = (int64_t)(begin * p->width); l < (int64_t)(end * p->width) && l < p->lanes;
+       l += (int64_t)p->width) {
+    ec_gemm_box box = {p->first + l, ec_min_i64((int64_t)p->width, p->lanes - l), w->k, w->depth};
+    fn(p->side, &box, p->width, at(p->to, l * w->depth, w->g->micro));
+  }
+}
+
 /* Packs a block of one side, panel after panel. */
 static void pack(const block *w, const ec_gemm_side *side, int64_t first, int64_t lanes,
                  size_t width, void *to) {
-  ec_gemm_pack fn = side->pack ? side->pack : w->loops->pack;
-  for (int64_t l = 0; l < lanes; l += (int64_t)width) {
-    ec_gemm_box box = {first + l, ec_min_i64((int64_t)width, lanes - l), w->k, w->depth};
-    fn(side, &box, width, at(to, l * w->depth, w->g->micro));
-  }
+  packing p = {w, side, first, lanes, width, to};
+  size_t panels = ((size_t)lanes + width - 1) / width;
+  ec_threads_run(w->g->threads, panels, 1 + PIECE_ELEMENTS / (width * (size_t)w->depth),
+                 pack_panels, &p);
 }
 
 /* Stores a tile, line after line where C's columns (rows of the transposed product) form lines. */
@@ -115,6 +135,7 @@ static void store(const ec_gemm *g, const ec_gemm_loops *loops, const ec_gemm_ou
 
 /* One column of tiles: a panel of B stays in the first-level cache while A's pass by. */
 static void multiply_panel(const block *w, int64_t col, const void *b, size_t ldb) {
+  _Alignas(EC_ALIGN) char one_tile[EC_MICRO_TILE];
   const ec_gemm *g = w->g;
   const ec_micro *micro = g->micro;
   int64_t height = (int64_t)micro->rows;
@@ -122,7 +143,7 @@ static void multiply_panel(const block *w, int64_t col, const void *b, size_t ld
   size_t stride = one_pass ? micro->cols : (size_t)g->cols;
   for (int64_t r = 0; r < w->rows; r += height) {
     int64_t rows = ec_min_i64(height, w->rows - r);
-    void *sums = one_pass ? g->sums : at(g->sums, r * g->cols + col, micro);
+    void *sums = one_pass ? one_tile : at(g->sums, r * g->cols + col, micro);
     size_t step = (size_t)((rows - 1) * EC_MICRO_STEPS / height);
     micro->fn[step]((size_t)w->depth, at(g->a, r * w->depth, micro), b, ldb, sums, stride,
                     w->k > 0);
@@ -133,10 +154,11 @@ static void multiply_panel(const block *w, int64_t col, const void *b, size_t ld
   }
 }
 
-static void multiply(const block *w) {
+static void multiply_panels(void *user, size_t begin, size_t end) {
+  const block *w = user;
   const ec_micro *micro = w->g->micro;
-  int64_t width = (int64_t)micro->cols;
-  for (int64_t col = 0; col < w->cols; col += width) {
+  int64_t width = (int64_t)micro->cols, last = ec_min_i64((int64_t)end * width, w->cols);
+  for (int64_t col = (int64_t)begin * width; col < last; col += width) {
     if (w->in_place && w->cols - col >= width) {
       const char *b = (const char *)w->b->data;
       b += (size_t)(w->k * w->b->k + w->col + col) * micro->size;
@@ -145,6 +167,13 @@ static void multiply(const block *w) {
       multiply_panel(w, col, at(w->g->b, col * w->depth, micro), micro->cols);
     }
   }
+}
+
+static void multiply(block *w) {
+  const size_t width = w->g->micro->cols;
+  const size_t products = (size_t)w->rows * (size_t)w->depth * width; /* of one panel */
+  ec_threads_run(w->g->threads, ((size_t)w->cols + width - 1) / width,
+                 1 + PIECE_PRODUCTS / products, multiply_panels, w);
 }
 
 static void run_block(block *w) {
@@ -160,17 +189,39 @@ static void run_block(block *w) {
   }
 }
 
+typedef struct vector_call {
+  const ec_gemm *g;
+  const ec_gemm_loops *loops;
+  const ec_gemm_side *a, *b;
+  const ec_gemm_out *out;
+  ec_gemm_vector fn;
+  int64_t row;
+} vector_call;
+
+/* Columns [begin, end) of one row. */
+static void run_columns(void *user, size_t begin, size_t end) {
+  const vector_call *v = user;
+  ec_gemm part = *v->g;
+  ec_gemm_side b = *v->b;
+  part.n = (int64_t)(end - begin);
+  b.data = (const char *)b.data + (int64_t)begin * b.lane * (int64_t)ec_dtype_size(part.dtype);
+  void *sums = at(part.sums, (int64_t)begin, part.micro);
+  v->fn(&part, v->a, &b, v->row, sums);
+  ec_gemm_tile tile = {sums, (size_t)part.n, v->row, (int64_t)begin, 1, part.n};
+  store(v->g, v->loops, v->out, &tile);
+}
+
 /* One or two rows; false where neither A and B nor their strides allow it. */
 static bool run_vector(const ec_gemm *g, const ec_gemm_loops *loops, const ec_gemm_side *a,
                        const ec_gemm_side *b, const ec_gemm_out *out) {
   if (g->m > VECTOR_ROWS || g->n > g->room || a->pack || b->pack) return false;
   bool dot = b->k == 1 && a->k == 1;
   if (!dot && b->lane != 1) return false;
-  for (int64_t row = 0; row < g->m; row++) {
-    (dot ? loops->dot : loops->axpy)(g, a, b, row, g->sums);
-    ec_gemm_tile tile = {g->sums, (size_t)g->n, row, 0, 1, g->n};
-    store(g, loops, out, &tile);
-  }
+  vector_call v = {g, loops, a, b, out, dot ? loops->dot : loops->axpy, 0};
+  /* Whole cache lines; a product here waits for memory, so that fewer of them are worth a thread */
+  const size_t grain = (PIECE_PRODUCTS / 8 / (size_t)g->k / EC_ALIGN + 1) * EC_ALIGN;
+  for (; v.row < g->m; v.row++)
+    ec_threads_run(g->threads, (size_t)g->n, grain, run_columns, &v);
   return true;
 }
 

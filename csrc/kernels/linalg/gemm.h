@@ -51,6 +51,7 @@ typedef struct ec_gemm {
   int64_t rows, cols, depth; /* of one block */
   void *a, *b, *sums;
   int64_t room; /* elements of sums */
+  ec_threads *threads;
 } ec_gemm;
 
 /* Chooses blocks and takes scratch memory for any number of products of one size (m, n and k of

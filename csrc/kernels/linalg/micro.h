@@ -10,7 +10,11 @@
 typedef void (*ec_micro_fn)(size_t k, const void *a, const void *b, size_t ldb, void *acc,
                             size_t ldacc, bool accumulate);
 
-enum { EC_MICRO_STEPS = 3, EC_MICRO_LANES = 64 /* no panel is wider */ };
+enum {
+  EC_MICRO_STEPS = 3,
+  EC_MICRO_LANES = 64,  /* no panel is wider */
+  EC_MICRO_TILE = 2048  /* bytes: no tile of sums is larger */
+};
 
 typedef struct ec_micro {
   size_t rows, cols; /* of one tile: lanes of a packed panel of A and of B */

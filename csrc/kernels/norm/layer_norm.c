@@ -44,6 +44,19 @@ static void *element(const void *data, int64_t index, ec_dtype dtype) {
   return (char *)data + index * (int64_t)ec_dtype_size(dtype);
 }
 
+/* Rows that are worth another thread. */
+static size_t rows_grain(const norm *s) { return 1 + (1 << 15) / ((size_t)s->n + 1); }
+
+static void normalize_rows(void *user, size_t begin, size_t end) {
+  norm *s = user;
+  for (int64_t i = (int64_t)begin; i < (int64_t)end; i++) {
+    const void *x = element(s->x, i * s->n, s->dtype);
+    measure(s, i, x);
+    ec_norm_loops_of[s->dtype].normalize(x, s->w, s->b, element(s->out, i * s->n, s->dtype),
+                                         (size_t)s->n, s->means[i], s->rstds[i]);
+  }
+}
+
 /* Outputs 0 to 2 are floating point; the first has the input's dtype. */
 static ec_status check_outputs(ec_call *c, size_t out) {
   EC_TRY(ec_call_check_dtype(c, 0, EC_SET_FLOATING));
@@ -103,12 +116,7 @@ ec_status ec_op_native_layer_norm_out(ec_call *c) {
   EC_TRY(ec_call_resize(c, L_OUT + 1, s.input->rank, sizes));
   EC_TRY(ec_call_resize(c, L_OUT + 2, s.input->rank, sizes));
   EC_TRY(prepare(c, &s, L_WEIGHT, L_OUT));
-  for (int64_t i = 0; i < s.rows; i++) {
-    const void *x = element(s.x, i * s.n, s.dtype);
-    measure(&s, i, x);
-    ec_norm_loops_of[s.dtype].normalize(x, s.w, s.b, element(s.out, i * s.n, s.dtype), (size_t)s.n,
-                                        s.means[i], s.rstds[i]);
-  }
+  ec_parallel_for(c, (size_t)s.rows, rows_grain(&s), normalize_rows, &s);
   finish(c, &s, L_OUT);
   return EC_OK;
 }
@@ -162,6 +170,20 @@ static void apply_group(const norm *s, int64_t row, int64_t group, int64_t chann
   }
 }
 
+typedef struct group_norm {
+  norm *norm;
+  int64_t groups, channels; /* of an image, of a group */
+} group_norm;
+
+static void normalize_groups(void *user, size_t begin, size_t end) {
+  const group_norm *g = user;
+  norm *s = g->norm;
+  for (int64_t i = (int64_t)begin; i < (int64_t)end; i++) {
+    measure(s, i, element(s->x, i * s->n, s->dtype));
+    if (s->n) apply_group(s, i, i % g->groups, g->channels);
+  }
+}
+
 ec_status ec_op_native_group_norm_out(ec_call *c) {
   norm s = {.input = ec_arg_tensor(c, G_INPUT), .eps = ec_arg_double(c, G_EPS)};
   EC_TRY(check_group(c));
@@ -173,10 +195,8 @@ ec_status ec_op_native_group_norm_out(ec_call *c) {
   s.rows = ec_arg_tensor(c, G_OUT + 1)->numel;
   s.n = s.rows ? s.input->numel / s.rows : 0;
   EC_TRY(prepare(c, &s, G_WEIGHT, G_OUT));
-  for (int64_t i = 0; i < s.rows; i++) {
-    measure(&s, i, element(s.x, i * s.n, s.dtype));
-    if (s.n) apply_group(&s, i, i % groups, channels);
-  }
+  group_norm g = {&s, groups, channels};
+  ec_parallel_for(c, (size_t)s.rows, rows_grain(&s), normalize_groups, &g);
   finish(c, &s, G_OUT);
   return EC_OK;
 }

@@ -11,6 +11,7 @@
 enum {
   SOFTMAX_LANES = 16,   /* partial sums of a row */
   SOFTMAX_BLOCK = 1024, /* elements whose sum stays in the computing type */
+  SOFTMAX_COST = 4,     /* of an element, beside that of a copied one */
   SOFTMAX_ROWS = 64     /* side by side: some cache lines, so that memory is read ahead */
 };
 
@@ -31,20 +32,33 @@ typedef struct softmax {
   ec_dtype dtype;
   size_t n;
   int64_t step, out_step;
-  void *buffer;
+  char *buffer; /* `room` bytes for each piece */
+  size_t room;
   bool log_of, reference;
 } softmax;
 
+/* Whether rows lie side by side. */
+static bool is_adjacent(const softmax *s, const ec_iter *it) {
+  const int64_t item = (int64_t)ec_dtype_size(s->dtype);
+  return it->step[0] == item && it->step[1] == item && !s->reference;
+}
+
 /* Rows that begin at it->at: operand 0 the output, 1 the input. */
-static void run_rows(const softmax *s, const ec_iter *it) {
+static void run_rows(const softmax *s, const ec_iter *it, void *buffer) {
   int64_t item = (int64_t)ec_dtype_size(s->dtype), i = 0;
-  bool adjacent = it->step[0] == item && it->step[1] == item && !s->reference;
+  const bool adjacent = is_adjacent(s, it);
   for (; adjacent && i + SOFTMAX_ROWS <= it->count; i += SOFTMAX_ROWS)
     lanes[s->dtype](it->at[1] + i * item, s->step, it->at[0] + i * item, s->out_step, s->n,
-                    s->buffer, s->log_of);
+                    buffer, s->log_of);
   for (; i < it->count; i++)
     rows[s->dtype](it->at[1] + i * it->step[1], s->step, it->at[0] + i * it->step[0], s->out_step,
-                   s->n, s->buffer, s->log_of);
+                   s->n, buffer, s->log_of);
+}
+
+static void run_piece(void *user, ec_iter *it, size_t piece) {
+  const softmax *s = user;
+  do run_rows(s, it, s->buffer + piece * s->room);
+  while (ec_iter_next(it));
 }
 
 static ec_status run(ec_call *c, bool log_of) {
@@ -67,15 +81,19 @@ static ec_status run(ec_call *c, bool log_of) {
     s.step = self->strides[dim];
     s.out_step = out->strides[dim];
   }
-  if (ec_mul_size(s.n, SOFTMAX_ROWS * sizeof(double), &bytes))
-    s.buffer = ec_arena_alloc(c->scratch, bytes, EC_ALIGN);
-  if (!s.buffer) return ec_fail(c->err, EC_MEMORY_ALLOCATION_FAILED, "no memory for a row");
   ec_iter it;
   ec_iter_init(&it, self->rank, sizes);
   size_t item = ec_dtype_size(s.dtype);
   ec_iter_add(&it, out->data, item, out->rank, sizes, out->strides);
   ec_iter_add(&it, self->data, item, self->rank, sizes, self->strides);
-  for (bool more = ec_iter_start(&it); more; more = ec_iter_next(&it)) run_rows(&s, &it);
+  (void)ec_iter_start(&it); /* there are elements */
+  it.unit = is_adjacent(&s, &it) ? SOFTMAX_ROWS : 1;
+  size_t pieces = ec_iter_pieces(c, &it, s.n * SOFTMAX_COST);
+  if (ec_mul_size(s.n, SOFTMAX_ROWS * sizeof(double), &s.room) &&
+      ec_mul_size(s.room, pieces, &bytes))
+    s.buffer = ec_arena_alloc(c->scratch, bytes, EC_ALIGN);
+  if (!s.buffer) return ec_fail(c->err, EC_MEMORY_ALLOCATION_FAILED, "no memory for a row");
+  ec_iter_run(c, &it, pieces, run_piece, &s);
   return EC_OK;
 }
 

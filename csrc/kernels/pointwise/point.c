@@ -1,6 +1,7 @@
 /* The pointwise engine: dtypes, shapes, block conversion. */
 #include "kernels/pointwise/point.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 enum { BLOCK = 256, OPERANDS = EC_POINT_INPUTS + 1, ITEM_MAX = 16 };
@@ -79,11 +80,43 @@ static void run_block(const ec_iter *it, const route *routes, ec_point *p, block
     convert(&routes[0], b, n, it->at[0] + from * it->step[0], it->step[0], at[0], step[0]);
 }
 
+typedef struct walk {
+  ec_point *point;
+  const route *routes;
+  bool direct;
+  atomic_bool zero_division;
+} walk;
+
 static void run_blocks(ec_iter *it, const route *routes, ec_point *p) {
   blocks b;
-  for (bool more = ec_iter_start(it); more; more = ec_iter_next(it))
+  do {
     for (int64_t i = 0; i < it->count; i += BLOCK)
       run_block(it, routes, p, &b, i, it->count - i < BLOCK ? it->count - i : BLOCK);
+  } while (ec_iter_next(it));
+}
+
+/* Loops leave a mark in their parameters, so that each piece has its own. */
+static void run_piece(void *user, ec_iter *it, size_t piece) {
+  walk *w = user;
+  ec_point p = *w->point;
+  (void)piece;
+  if (w->direct) {
+    do p.loop(it->count, it->at, it->step, &p.params);
+    while (ec_iter_next(it));
+  } else {
+    run_blocks(it, w->routes, &p);
+  }
+  if (p.params.zero_division) w->zero_division = true;
+}
+
+static void run_walk(ec_iter *it, walk *w) {
+  enum { COST = 2 }; /* of an element: loops are between a copy and an exponential */
+  const ec_call *c = w->point->call;
+  if (!ec_iter_start(it)) return;
+  size_t pieces = c ? ec_iter_pieces(c, it, COST) : 1;
+  if (pieces > 1) ec_iter_run(c, it, pieces, run_piece, w);
+  else run_piece(w, it, 0);
+  if (w->zero_division) w->point->params.zero_division = true;
 }
 
 void ec_point_apply(ec_tensor *out, ec_point *p) {
@@ -110,12 +143,8 @@ void ec_point_apply(ec_tensor *out, ec_point *p) {
     routes[k] = r;
     direct = direct && !r.first;
   }
-  if (!direct) {
-    run_blocks(&it, routes, p);
-    return;
-  }
-  for (bool more = ec_iter_start(&it); more; more = ec_iter_next(&it))
-    p->loop(it.count, it.at, it.step, &p->params);
+  walk w = {.point = p, .routes = routes, .direct = direct};
+  run_walk(&it, &w);
 }
 
 ec_status ec_point_run(ec_call *c, size_t o, ec_point *p) {
@@ -126,6 +155,7 @@ ec_status ec_point_run(ec_call *c, size_t o, ec_point *p) {
   for (size_t k = 0; k < p->inputs; k++)
     EC_TRY(ec_call_broadcast(c, k, p->in[k].tensor, &rank, sizes));
   EC_TRY(ec_call_resize(c, o, rank, sizes));
+  p->call = c;
   ec_point_apply(out, p);
   if (p->params.zero_division)
     return ec_fail(c->err, EC_INVALID_ARGUMENT, "integer division by zero");

@@ -39,6 +39,7 @@ typedef struct ec_point {
   ec_dtype logical, work; /* of the result: the loop writes `work`, rounded to `logical` */
   ec_point_loop loop;
   ec_params params;
+  const ec_call *call; /* on whose threads; NULL: one */
 } ec_point;
 
 /* A number as a 0-d tensor of any dtype (converted as ec_cast_scalar). */

@@ -1,0 +1,111 @@
+"""Large loops run on several threads, and give the same bits as on one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import executorch_c
+import numpy as np
+import pytest
+import torch
+from exports import export
+from torch.nn import functional as F
+
+EXAMPLE = Path(executorch_c.__file__).parent / "examples" / "digits.pte"
+runtime = executorch_c.Runtime.get()
+pooled = runtime.load_program(EXAMPLE).load_method("forward", num_threads=2).num_threads == 2
+pytestmark = pytest.mark.skipif(not pooled, reason="built without pthreadpool: one thread")
+
+
+def tensor(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(sum(shape))
+    if dtype.is_floating_point or dtype.is_complex:
+        return torch.randn(shape, generator=generator, dtype=torch.float32).to(dtype)
+    return torch.randint(-50, 50, shape, generator=generator).to(dtype)
+
+
+def channels_last(*shape: int) -> torch.Tensor:
+    return tensor(*shape).to(memory_format=torch.channels_last)
+
+
+Case = tuple[Callable[..., torch.Tensor], tuple[torch.Tensor, ...]]
+CASES: dict[str, Case] = {
+    "mm": (torch.mm, (tensor(301, 257), tensor(257, 403))),
+    "mm deep": (torch.mm, (tensor(150, 3000), tensor(3000, 290))),
+    "mm turned": (lambda a, b: torch.mm(a.T, b.T), (tensor(257, 301), tensor(403, 257))),
+    "mm int": (torch.mm, tuple(tensor(300, 300, dtype=torch.int64) for _ in range(2))),
+    "bmm": (torch.bmm, (tensor(3, 200, 190), tensor(3, 190, 210))),
+    "linear of a vector": (F.linear, (tensor(1, 2000), tensor(1501, 2000), tensor(1501))),
+    "linear half": (F.linear, tuple(tensor(*s, dtype=torch.float16) for s in
+                                    ((257, 400), (500, 400), (500,)))),
+    "vector times matrix": (torch.mm, (tensor(1, 1500), tensor(1500, 2003))),
+    "convolution": (lambda x, w, b: F.conv2d(x, w, b, padding=1),
+                    (tensor(1, 33, 61, 67), tensor(70, 33, 3, 3), tensor(70))),
+    "convolution of groups": (lambda x, w: F.conv2d(x, w, stride=2, groups=2),
+                              (tensor(2, 64, 75, 75), tensor(64, 32, 3, 3))),
+    "transposed convolution": (lambda x, w: F.conv_transpose2d(x, w, stride=2),
+                               (tensor(1, 32, 50, 50), tensor(32, 40, 3, 3))),
+    "depthwise": (lambda x, w, b: F.conv2d(x, w, b, padding=1, groups=96),
+                  (tensor(2, 96, 71, 73), tensor(96, 1, 3, 3), tensor(96))),
+    "depthwise, stride": (lambda x, w: F.conv2d(x, w, stride=2, groups=96),
+                          (tensor(1, 96, 111, 113), tensor(96, 1, 5, 5))),
+    "depthwise, channels last": (lambda x, w: F.conv2d(x, w, padding=2, groups=96),
+                                 (channels_last(1, 96, 71, 73), tensor(96, 1, 5, 5))),
+    "add": (torch.add, (tensor(1_000_003), tensor(1_000_003))),
+    "gelu": (F.gelu, (tensor(77, 5003),)),
+    "broadcast": (torch.mul, (tensor(700, 1, 31), tensor(1, 31, 1))),
+    "turned": (lambda a, b: a + b.T, (tensor(1200, 900), tensor(900, 1200))),
+    "mixed dtypes": (torch.add, (tensor(400_001, dtype=torch.int32), tensor(1))),
+    "half": (torch.sigmoid, (tensor(601, 703, dtype=torch.float16),)),
+    "compare": (torch.gt, (tensor(3, 333_333), tensor(3, 1))),
+    "softmax": (lambda x: F.softmax(x, -1), (tensor(999, 501),)),
+    "softmax, outer": (lambda x: F.softmax(x, 1), (tensor(5, 300, 307),)),
+    "log_softmax of few rows": (lambda x: F.log_softmax(x, -1), (tensor(3, 200_003),)),
+    "layer_norm": (lambda x, w, b: F.layer_norm(x, (501,), w, b),
+                   (tensor(7, 151, 501), tensor(501), tensor(501))),
+    "group_norm": (lambda x: F.group_norm(x, 6), (tensor(4, 18, 67, 65),)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_same_bits(name: str) -> None:
+    fn, inputs = CASES[name]
+    program = runtime.load_program(export(fn, *inputs))
+    arrays = [x.numpy() for x in inputs]
+    alone = program.load_method("forward", num_threads=1)(*arrays)
+    expected = fn(*inputs)
+    half = expected.dtype == torch.float16
+    np.testing.assert_allclose(alone, expected, rtol=1e-2 if half else 1e-3, atol=1e-3)
+    for threads in (2, 3, 6):
+        method = program.load_method("forward", num_threads=threads)
+        before = len(os.listdir("/proc/self/task"))
+        for _ in range(3):
+            np.testing.assert_array_equal(method(*arrays), alone)
+        assert len(os.listdir("/proc/self/task")) == before + threads - 1, "ran on one thread"
+        del method
+
+
+def test_small_loops_and_reference_kernels_stay_on_one() -> None:
+    small = runtime.load_program(export(torch.mm, tensor(40, 40), tensor(40, 40)))
+    large = runtime.load_program(export(torch.add, *CASES["add"][1]))
+    for program, options, shape in (
+        (small, {}, (40, 40)), (large, {"kernels": "reference"}, (1_000_003,))
+    ):  # fmt: skip
+        method = program.load_method("forward", num_threads=7, **options)
+        before = len(os.listdir("/proc/self/task"))
+        method(np.ones(shape, np.float32), np.ones(shape, np.float32))
+        assert len(os.listdir("/proc/self/task")) == before
+
+
+def test_division_by_zero_on_any_thread() -> None:
+    x = torch.ones(1_000_000, dtype=torch.int64)
+    program = runtime.load_program(export(lambda a, b: torch.remainder(a, b), x, x))
+    method = program.load_method("forward", num_threads=3)
+    for at in (0, 500_000, 999_999):
+        zero = np.ones(1_000_000, np.int64)
+        zero[at] = 0
+        with pytest.raises(executorch_c.InvalidArgumentError, match="division by zero"):
+            method(x.numpy(), zero)
+    np.testing.assert_array_equal(method(x.numpy(), x.numpy()), 0)
