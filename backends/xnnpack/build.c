@@ -98,6 +98,8 @@ static uint32_t define_value(const ecx_builder *b, const ecx_plan *plan, uint32_
   } else if (plan->show_all && ecx_is_shown(b->graph, v)) {
     flags = XNN_VALUE_FLAG_EXTERNAL_OUTPUT;
     external = ecx_shown_id(b->graph, index);
+  } else if (v->readers == 0) { /* of two results one is not read: without this it has no memory */
+    flags = XNN_VALUE_FLAG_PERSISTENT;
   }
   enum xnn_status status = define(b, v, external, flags, &b->ids[index]);
   if (status == xnn_status_success && v->quantize_here) status = quantize(b, v, &b->ids[index]);
