@@ -1,0 +1,49 @@
+"""Whole models with XNNPACK delegates, in float, half precision and quantised: beside eager and
+beside the official runtime."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("executorch")
+pytest.importorskip("torchao")
+pytest.importorskip("transformers")
+
+import xnnpack_models
+import xnnpack_payload
+from conftest import Opener
+from xnnpack_flow import Row
+from xnnpack_judge import assert_close
+
+WITHOUT = os.environ.get("EXECUTORCH_C_XNNPACK") == "0"
+pytestmark = pytest.mark.skipif(WITHOUT, reason="built without XNNPACK: EXECUTORCH_C_XNNPACK=0")
+each_model = pytest.mark.parametrize(
+    "row", xnnpack_models.TABLE.rows, ids=xnnpack_models.TABLE.ids()
+)
+
+
+@each_model
+def test_is_delegated(row: Row) -> None:
+    payloads = [d.payload for d in xnnpack_payload.delegates(xnnpack_models.load(row).pte)]
+    assert set(row.kinds) <= {kind for payload in payloads for kind in payload.kinds}
+    assert set(row.datatypes) <= {kind for payload in payloads for kind in payload.datatypes}
+
+
+@each_model
+def test_matches_eager(row: Row, ours: Opener) -> None:
+    lowered = xnnpack_models.load(row)
+    run = ours(lowered.pte)
+    for call in lowered.calls * 2:
+        assert_close(run("forward", call.inputs), call.outputs, lowered.steps)
+
+
+@each_model
+def test_matches_official(row: Row, ours: Opener, official: Opener) -> None:
+    lowered = xnnpack_models.load(row)
+    run, reference = ours(lowered.pte), official(lowered.pte)
+    for call in lowered.calls:
+        found = run("forward", call.inputs)
+        assert_close(found, reference("forward", call.inputs), lowered.steps)

@@ -1,0 +1,87 @@
+"""Every node and scheme of the XNNPACK delegate, by the official flow: beside eager (quantised
+eager where the model is quantised) and beside the official runtime."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("executorch")
+pytest.importorskip("torchao")
+
+import xnnpack_flow
+import xnnpack_payload
+import xnnpack_quantized_zoo
+import xnnpack_zoo
+from conftest import Opener
+from xnnpack_flow import Call, Lowered, Row
+from xnnpack_judge import activation_step, assert_close
+
+WITHOUT = os.environ.get("EXECUTORCH_C_XNNPACK") == "0"
+pytestmark = pytest.mark.skipif(WITHOUT, reason="built without XNNPACK: EXECUTORCH_C_XNNPACK=0")
+ROWS = [*xnnpack_zoo.TABLE.rows, *xnnpack_quantized_zoo.TABLE.rows]
+IDS = [*xnnpack_zoo.TABLE.ids(), *(f"q_{i}" for i in xnnpack_quantized_zoo.TABLE.ids())]
+each_row = pytest.mark.parametrize("row", ROWS, ids=IDS)
+
+NOT_EXPORTED = {"XNNScaledDotProductAttention"}
+"""No exporter writes it, the official runtime refuses it: test_xnnpack_runtime.py has a payload."""
+OTHER_DATATYPES = {"invalid", "quint8", "qpint8", "int32", "pfp32"}
+"""Named by the schema, written by no exporter."""
+
+
+def check(row: Row, lowered: Lowered, call: Call, found: Any, wanted: Any) -> None:
+    half = row.scheme == "8da4w_32_half"
+    steps = [activation_step(lowered.pte, call.inputs[0])] if half else lowered.steps
+    assert_close(found, wanted, steps)
+
+
+@each_row
+def test_matches_eager(row: Row, ours: Opener) -> None:
+    lowered = xnnpack_flow.load(row)
+    run = ours(lowered.pte)
+    for call in lowered.calls:
+        check(row, lowered, call, run("forward", call.inputs), call.outputs)
+
+
+@each_row
+def test_matches_official(row: Row, ours: Opener, official: Opener) -> None:
+    lowered = xnnpack_flow.load(row)
+    run, reference = ours(lowered.pte), official(lowered.pte)
+    for call in lowered.calls:
+        found = run("forward", call.inputs)
+        check(row, lowered, call, found, reference("forward", call.inputs))
+
+
+def test_every_kind_and_datatype_has_a_row() -> None:
+    found = {kind for row in ROWS for kind in row.kinds}
+    assert set(xnnpack_payload.node_kinds()) - found == NOT_EXPORTED
+    types = {"fp32", *(kind for row in ROWS for kind in row.datatypes)}
+    types |= {"fp16"} if any(row.scheme == "float16" for row in ROWS) else set()
+    assert set(xnnpack_payload.datatypes()) - types == OTHER_DATATYPES
+
+
+CONSTANTS = {
+    "behind_the_graph": xnnpack_payload.with_constants_inside,
+    "in_the_graph": xnnpack_payload.with_constants_in_the_graph,
+}
+
+
+@pytest.mark.parametrize("place", CONSTANTS)
+@pytest.mark.parametrize("name", ["conv-float32", "linear-float16", "conv-static_channel",
+                                  "linear-dynamic_4bit", "linear-8da4w_32"])  # fmt: skip
+def test_constants_inside_the_payload(name: str, place: str, ours: Opener,
+                                      official: Opener) -> None:  # fmt: skip
+    """As older exporters wrote them: no named data in the program."""
+    (row,) = [row for row in ROWS if row.id == name][:1]
+    lowered = xnnpack_flow.load(row)
+    pte = xnnpack_payload.edited(lowered.pte, CONSTANTS[place], drop_named=True)
+    assert not xnnpack_payload.parse_program(pte).named_data
+    call = lowered.calls[0]
+    found = ours(pte)("forward", call.inputs)
+    assert_close(found, call.outputs, lowered.steps)
+    assert_close(found, official(pte)("forward", call.inputs), lowered.steps)
+    np.testing.assert_array_equal(found[0], ours(lowered.pte)("forward", call.inputs)[0])

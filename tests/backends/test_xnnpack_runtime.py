@@ -1,0 +1,443 @@
+"""XnnpackBackend at work: shapes that change, memory of callers, threads, options, errors."""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("executorch")
+pytest.importorskip("torchao")
+
+import executorch_c
+import xnnpack_flow
+import xnnpack_payload
+import xnnpack_programs
+import xnnpack_zoo
+from executorch_c import Method, Runtime
+from xnnpack_flow import Lowered
+from xnnpack_judge import assert_close
+from xnnpack_payload import BACKEND, Payload
+
+WITHOUT = os.environ.get("EXECUTORCH_C_XNNPACK") == "0"
+pytestmark = pytest.mark.skipif(WITHOUT, reason="built without XNNPACK: EXECUTORCH_C_XNNPACK=0")
+MODES = (0, 1, 2, 3)
+
+
+def row(name: str) -> Lowered:
+    [found] = [row for row in xnnpack_zoo.TABLE.rows if row.id == name]
+    return xnnpack_flow.load(found)
+
+
+def load(pte: bytes, name: str = "forward", **options: Any) -> Method:
+    chosen = {"backend_options": {BACKEND: options}} if options else {}
+    return Runtime.get().load_program(pte).load_method(name, **chosen)
+
+
+def test_it_is_registered() -> None:
+    registry = Runtime.get().backend_registry
+    assert BACKEND in registry.registered_backend_names
+    assert registry.is_available(BACKEND)
+
+
+# ---- shapes -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_batches_grow_shrink_and_stay(mode: int) -> None:
+    """Twice through 8, 3, 3, 7, 1, 8 images: no shape depends on those before it."""
+    lowered = xnnpack_programs.classifier()
+    assert len(xnnpack_payload.delegates(lowered.pte)) == 2
+    method = load(lowered.pte, workspace_sharing_mode=mode)
+    for call in lowered.calls * 2:
+        assert_close(method.execute(call.inputs), call.outputs)
+
+
+def test_a_batch_of_nothing() -> None:
+    lowered = xnnpack_programs.classifier()
+    method = load(lowered.pte)
+    call = lowered.calls[0]
+    for _ in range(2):
+        (empty,) = method.execute([np.zeros((0, 3, 6, 6), np.float32)])
+        assert (empty.shape, empty.dtype) == ((0, 4), np.float32)
+        assert_close(method.execute(call.inputs), call.outputs)
+
+
+def test_more_than_the_bound_is_refused() -> None:
+    lowered = xnnpack_programs.classifier()
+    method = load(lowered.pte)
+    with pytest.raises(executorch_c.Error):
+        method.execute([np.zeros((9, 3, 6, 6), np.float32)])
+    assert_close(method.execute(lowered.calls[0].inputs), lowered.calls[0].outputs)
+
+
+# ---- memory -----------------------------------------------------------------------------------
+
+
+def in_channels_last(x: np.ndarray) -> np.ndarray:
+    return x.transpose(0, 2, 3, 1).copy().transpose(0, 3, 1, 2)
+
+
+@pytest.mark.parametrize("name", ["conv-float32", "channels_last-float32"])
+def test_arrays_in_either_order(name: str) -> None:
+    """Whatever the order of the program and of the arrays: inputs, and outputs that are given."""
+    lowered = row(name)
+    method = load(lowered.pte)
+    call = lowered.calls[0]
+    (x,) = call.inputs
+    for given in (np.ascontiguousarray(x), in_channels_last(x), np.repeat(x, 2, axis=3)[..., ::2]):
+        assert_close(method.execute([given]), call.outputs)
+    for out in (np.empty_like(call.outputs[0]), in_channels_last(call.outputs[0] * 0)):
+        (found,) = method.execute(call.inputs, out=[out])
+        assert found is out
+        assert_close([out], call.outputs)
+
+
+def test_outputs_go_into_given_arrays() -> None:
+    lowered = row("two_outputs-float32")
+    call = lowered.calls[0]
+    outs = [np.full_like(x, np.nan) for x in call.outputs]
+    found = load(lowered.pte).execute(call.inputs, out=outs)
+    assert all(a is b for a, b in zip(found, outs, strict=True))
+    assert_close(outs, call.outputs)
+
+
+def test_outputs_stay_when_the_method_is_called_again() -> None:
+    lowered = xnnpack_programs.classifier()
+    method = load(lowered.pte)
+    first = method.execute(lowered.calls[0].inputs)
+    before = [x.copy() for x in first]
+    method.execute([-x for x in lowered.calls[0].inputs])
+    np.testing.assert_array_equal(first[0], before[0])
+
+
+def test_one_array_as_both_inputs_and_as_the_output() -> None:
+    lowered = row("add-float32")
+    method = load(lowered.pte)
+    x = lowered.calls[0].inputs[0].copy()
+    np.testing.assert_array_equal(method.execute([x, x])[0], x + x)
+    wanted = x + x
+    (found,) = method.execute([x, x], out=[x])
+    assert found is x
+    np.testing.assert_array_equal(x, wanted)
+
+
+def test_output_over_an_input_that_is_read_late() -> None:
+    """A product reads its whole input for each result: in place only through a copy."""
+    lowered = row("permute_6-float32")
+    method, call = load(lowered.pte), lowered.calls[0]
+    x = call.inputs[0].copy()
+    out = x.reshape(call.outputs[0].shape)
+    assert np.shares_memory(x, out)
+    method.execute([x], out=[out])
+    assert_close([out], call.outputs)
+
+
+def resident() -> int:
+    with open("/proc/self/statm") as file:
+        _, whole, shared, *_ = map(int, file.read().split())
+    return (whole - shared) * os.sysconf("SC_PAGE_SIZE")
+
+
+def assert_constant(action: Callable[[], object], times: int, slack: int = 1 << 20) -> None:
+    """After a warm-up, `times` repetitions grow the process by less than `slack`."""
+    for _ in range(max(times // 5, 20)):
+        action()
+    gc.collect()
+    before = resident()
+    for _ in range(times):
+        action()
+    gc.collect()
+    assert resident() - before < slack
+
+
+@pytest.mark.parametrize("times", [1_000, pytest.param(10_000, marks=pytest.mark.large)])
+def test_calls_do_not_grow_memory(times: int) -> None:
+    lowered = xnnpack_programs.classifier()
+    method = load(lowered.pte)
+    calls = iter(range(times * 2))
+
+    def call() -> None:
+        method.execute(lowered.calls[next(calls) % len(lowered.calls)].inputs)
+
+    assert_constant(call, times)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_loading_does_not_grow_memory(mode: int) -> None:
+    lowered = xnnpack_programs.classifier()
+
+    def once() -> None:
+        method = load(lowered.pte, workspace_sharing_mode=mode)
+        method.execute(lowered.calls[1].inputs)
+
+    assert_constant(once, 100)
+
+
+def test_loading_in_vain_does_not_grow_memory() -> None:
+    pte = xnnpack_payload.edited(row("linear-float32").pte, lambda p, named: p, drop_named=True)
+
+    def once() -> None:
+        with pytest.raises(executorch_c.Error):
+            load(pte)
+
+    assert_constant(once, 300)
+
+
+# ---- threads ----------------------------------------------------------------------------------
+
+
+def run_all(actions: Sequence[Callable[[], None]]) -> None:
+    """Runs all at once; the first failure is raised."""
+    failures: list[BaseException] = []
+
+    def guarded(action: Callable[[], None]) -> None:
+        try:
+            action()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(action,)) for action in actions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("shared", [True, False], ids=["one_program", "eight_programs"])
+def test_eight_threads_are_as_good_as_one(mode: int, shared: bool) -> None:
+    """Eight methods, their own or of two programs' delegates, with the results of one thread."""
+    lowered = xnnpack_programs.classifier()
+    wanted = [load(lowered.pte).execute(call.inputs)[0] for call in lowered.calls]
+    program = Runtime.get().load_program(lowered.pte)
+    options = {BACKEND: {"workspace_sharing_mode": mode}}
+
+    def work() -> None:
+        mine = program if shared else Runtime.get().load_program(lowered.pte)
+        method = mine.load_method("forward", backend_options=options)
+        for _ in range(20):
+            for call, each in zip(lowered.calls, wanted, strict=True):
+                np.testing.assert_array_equal(method.execute(call.inputs)[0], each)
+
+    run_all([work] * 8)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_numbers_of_threads(threads: int) -> None:
+    lowered = xnnpack_programs.classifier()
+    method = Runtime.get().load_program(lowered.pte).load_method("forward", num_threads=threads)
+    for call in lowered.calls:
+        assert_close(method.execute(call.inputs), call.outputs)
+
+
+# ---- options, and what is shared --------------------------------------------------------------
+
+
+def figures(method: Method) -> dict[str, int]:
+    [report] = method.backend_report()
+    assert report["backend"] == BACKEND
+    return report["figures"]
+
+
+def test_methods_share_packed_weights() -> None:
+    pte, calls = xnnpack_programs.two_methods()
+    program = Runtime.get().load_program(pte)
+    methods = {name: program.load_method(name) for name in calls}
+    for _ in range(2):
+        for name, (x, wanted) in calls.items():
+            assert_close(methods[name].execute([x]), [wanted])
+    first, second = (figures(methods[name]) for name in ("prefill", "decode"))
+    weights = xnnpack_programs.WEIGHTS
+    assert weights <= first["packed_bytes"] <= weights * 1.1
+    assert (first["cache_hits"], first["cache_misses"], first["shared_packed_bytes"]) == (0, 2, 0)
+    assert (second["cache_hits"], second["cache_misses"]) == (2, 0)
+    assert second["packed_bytes"] == second["shared_packed_bytes"] == first["packed_bytes"]
+
+
+def test_the_second_method_outlives_the_first() -> None:
+    pte, calls = xnnpack_programs.two_methods()
+    program = Runtime.get().load_program(pte)
+    first, second = program.load_method("prefill"), program.load_method("decode")
+    first.execute([calls["prefill"][0]])
+    del first, program
+    gc.collect()
+    x, wanted = calls["decode"]
+    assert_close(second.execute([x]), [wanted])
+
+
+def test_without_a_cache_each_method_packs() -> None:
+    pte, calls = xnnpack_programs.two_methods()
+    program = Runtime.get().load_program(pte)
+    off = {BACKEND: {"weight_cache_enabled": False}}
+    for name, (x, wanted) in calls.items():
+        method = program.load_method(name, backend_options=off)
+        assert_close(method.execute([x]), [wanted])
+        found = figures(method)
+        assert found.get("cache_hits", 0) == found.get("cache_misses", 0) == 0
+        assert found.get("shared_packed_bytes", 0) == 0
+
+
+def test_options_of_the_process() -> None:
+    registry = Runtime.get().backend_registry
+    assert set(registry.option_keys(BACKEND)) >= {"workspace_sharing_mode", "weight_cache_enabled"}
+    before = registry.get_option(BACKEND, "workspace_sharing_mode")
+    try:
+        for mode in MODES:
+            registry.set_option(BACKEND, "workspace_sharing_mode", mode)
+            assert registry.get_option(BACKEND, "workspace_sharing_mode") == mode
+            lowered = row("linear-float32")
+            call = lowered.calls[0]
+            assert_close(load(lowered.pte).execute(call.inputs), call.outputs)
+    finally:
+        registry.set_option(BACKEND, "workspace_sharing_mode", before)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"workspace_sharing_mode": 9}, "workspace_sharing_mode.*0.*1.*2"),
+        ({"workspace_sharing_mode": True}, "workspace_sharing_mode"),
+        ({"weight_cache_enabled": 1}, "weight_cache_enabled"),
+        ({"no_such_option": 1}, "no_such_option"),
+        ({"packed_cache_path": "weights.bin"}, "packed_cache_path"),
+    ],
+)
+def test_wrong_options(options: dict[str, Any], match: str) -> None:
+    with pytest.raises(executorch_c.Error, match=match):
+        load(row("linear-float32").pte, **options)
+
+
+# ---- constants --------------------------------------------------------------------------------
+
+
+def test_constants_in_a_data_file(tmp_path: Path) -> None:
+    pte, data, x, wanted = xnnpack_programs.with_data_file()
+    (tmp_path / "weights.ptd").write_bytes(data)
+    runtime = Runtime.get()
+    for source in (data, tmp_path / "weights.ptd"):
+        method = runtime.load_program(pte, data_path=source).load_method("forward")
+        assert_close(method.execute([x]), [wanted])
+    with pytest.raises(executorch_c.Error, match="named data .* neither"):
+        load(pte)
+
+
+def test_named_data_is_missing() -> None:
+    pte = xnnpack_payload.edited(row("linear-float32").pte, lambda p, named: p, drop_named=True)
+    with pytest.raises(executorch_c.Error, match="value .*named data '[0-9a-f]{64}'"):
+        load(pte)
+
+
+def test_named_data_is_too_short() -> None:
+    """A constant of fewer bytes than its shape has elements."""
+
+    def change(payload: Payload, named: dict[str, bytes]) -> Payload:
+        [weights] = [t for t in payload.tensors if len(t["dims"]) == 2 and
+                     t.get("constant_buffer_idx")]  # fmt: skip
+        weights["dims"] = [weights["dims"][0] * 1000, weights["dims"][1]]
+        return payload
+
+    with pytest.raises(executorch_c.Error, match="bytes"):
+        load(xnnpack_payload.edited(row("linear-float32").pte, change))
+
+
+# ---- damage -----------------------------------------------------------------------------------
+
+
+def test_truncated_payloads() -> None:
+    pte = row("conv-float32").pte
+    packed: list[bytes] = []
+
+    def keep(payload: Payload, named: dict[str, bytes]) -> bytes:
+        packed.append(payload.pack())
+        return packed[-1]
+
+    xnnpack_payload.edited(pte, keep)
+    for size in (0, 3, 8, 16, 29, 31, 40, len(packed[0]) // 2, len(packed[0]) - 17):
+        short = xnnpack_payload.edited(pte, lambda p, named: packed[0][:size])
+        with pytest.raises(executorch_c.Error, match=r"payload|FlatBuffer|XNNGraph|XNN"):
+            load(short)
+
+
+def node_changed(**fields: Any) -> Callable[[Payload, dict[str, bytes]], Payload]:
+    def change(payload: Payload, named: dict[str, bytes]) -> Payload:
+        nodes = [n for n, kind in zip(payload.nodes, payload.kinds, strict=True)
+                 if kind != "XNNStaticTranspose" or len(payload.nodes) == 1]  # fmt: skip
+        nodes[0].update(fields)
+        return payload
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("conv-float32", {"filter_id": 99}),
+        ("conv-float32", {"groups": 0}),
+        ("conv-float32", {"group_input_channels": 7}),
+        ("conv-float32", {"group_output_channels": 1 << 30}),
+        ("conv-float32", {"kernel_height": 0}),
+        ("conv-float32", {"subsampling_width": 0}),
+        ("depthwise-float32", {"group_input_channels": 0}),
+        ("linear-float32", {"filter_id": 0}),
+        ("max_pool-float32", {"pooling_height": 0, "pooling_width": 0}),
+        ("avg_pool-float32", {"padding_left": 1 << 31}),
+        ("slice-float32", None),
+        ("permute-float32", {"perm": [0, 0, 1]}),
+        ("permute-float32", {"perm": [0, 1, 7]}),
+        ("reshape-float32", {"new_shape": [0, 0, 2]}),
+        ("cat_2-float32", {"axis": 9}),
+        ("add-float32", {"input1_id": 4294967295}),
+        ("pad-float32", {"pre_paddings": [4294967295] * 3}),
+        ("bmm-float32", {"input2_id": 0}),
+    ],
+)
+def test_hostile_nodes(name: str, fields: dict[str, Any] | None) -> None:
+    """Refused with a sentence, when it is loaded or when it is called: XNNPACK never sees it."""
+    lowered = row(name)
+    if fields is None:
+        pte = xnnpack_payload.edited(lowered.pte, far_slices)
+    else:
+        pte = xnnpack_payload.edited(lowered.pte, node_changed(**fields))
+    with pytest.raises(executorch_c.Error, match=r"XNN|node") as caught:
+        load(pte).execute(lowered.calls[0].inputs)
+    assert re.search(r"\d", str(caught.value))
+
+
+def far_slices(payload: Payload, named: dict[str, bytes]) -> Payload:
+    for node in payload.nodes:
+        node["offsets"] = [100] * len(node["sizes"])
+    return payload
+
+
+def test_another_dtype_than_the_delegate_has() -> None:
+    """The program says int8 where the delegate reads float32."""
+    from executorch.exir import schema
+    from executorch.exir._serialize._program import serialize_pte_binary
+
+    lowered = row("add-float32")
+    file = xnnpack_payload.parse_program(lowered.pte)
+    plan = file.program.execution_plan[0]
+    plan.values[plan.inputs[1]].val.scalar_type = schema.ScalarType.CHAR
+    method = load(bytes(serialize_pte_binary(file)))
+    x = lowered.calls[0].inputs[0]
+    with pytest.raises(executorch_c.Error, match="argument 1 .*dtype"):
+        method.execute([x, x.astype(np.int8)])
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 4, 3), (5, 7, 8, 2)])
+def test_attention_that_no_exporter_writes(shape: tuple[int, int, int, int]) -> None:
+    pte, inputs, wanted = xnnpack_programs.attention(*shape)
+    [delegate] = xnnpack_payload.delegates(pte)
+    assert delegate.payload.kinds == ["XNNScaledDotProductAttention"]
+    assert_close(load(pte).execute(inputs), [wanted])

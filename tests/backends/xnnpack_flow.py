@@ -1,0 +1,314 @@
+"""The official flow to XNNPACK for tests: rows of models, quantisation, lowering, caching.
+
+A `Row` is one module with its inputs, how it is quantised, and what must be in its delegates, so
+that no row silently tests the operators beside them. `load` exports a row, or takes it from the
+cache of the zoo (keyed by this file, by that of the row, and by versions), together with its calls
+and eager's answers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import xnnpack_payload
+import zoo
+from torch import Tensor, nn
+
+Shape = tuple[int, ...]
+Inputs = tuple[Any, ...]
+
+
+class Net(nn.Module):
+    """A function or module behind positional arguments, so that all rows are exported alike."""
+
+    def __init__(self, source: Callable[..., Any]) -> None:
+        super().__init__()
+        self.source = source
+
+    def forward(self, *args: Any) -> Any:
+        return self.source(*args)
+
+
+def normal(*shapes: Shape) -> Inputs:
+    return tuple(torch.randn(shape) for shape in shapes)
+
+
+def positive(*shapes: Shape) -> Inputs:
+    return tuple(torch.rand(shape) + 0.1 for shape in shapes)
+
+
+@dataclass(frozen=True)
+class Row:
+    """`make` gives a function or module, `calls` are shapes of inputs: the first is exported.
+
+    `kinds` and `datatypes` must all be in the delegates; `dims` are dynamic dimensions, by input:
+    their largest sizes. `scheme` is a name in SCHEMES; `beside` may run outside of delegates.
+    """
+
+    name: str
+    make: Callable[[], Callable[..., Any]]
+    calls: Sequence[Sequence[Shape]]
+    kinds: tuple[str, ...]
+    datatypes: tuple[str, ...] = ()
+    scheme: str = "float32"
+    draw: Callable[..., Inputs] = normal
+    dims: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
+    partitioner: Mapping[str, Any] = field(default_factory=dict)
+    delegates: int | None = 1
+    beside: frozenset[str] = frozenset()
+    file: str = ""
+
+    @property
+    def id(self) -> str:
+        return f"{self.name}-{self.scheme}"
+
+
+class Rows:
+    """A table of rows in the making."""
+
+    def __init__(self, file: str, **defaults: Any) -> None:
+        self.file, self.defaults, self.rows = file, defaults, list[Row]()
+
+    def add(self, name: str, make: Callable[[], Any], calls: Sequence[Any], *kinds: str,
+            schemes: Iterable[str] = ("float32",), **options: Any) -> None:  # fmt: skip
+        """One row per scheme. `calls` may also be the shapes of the only call, or of its input."""
+        if isinstance(calls, tuple):
+            calls = [calls]
+        if isinstance(calls[0], tuple):
+            calls = [calls]
+        for scheme in schemes:
+            given = {**self.defaults, **options, "scheme": scheme, "file": self.file}
+            self.rows.append(Row(name, make, calls, kinds, **given))
+
+    def ids(self) -> list[str]:
+        assert len({row.id for row in self.rows}) == len(self.rows)
+        return [row.id for row in self.rows]
+
+
+@dataclass(frozen=True)
+class Call:
+    """Inputs as arrays, eager's outputs; the orders of dimensions in memory survive pickling."""
+
+    inputs: list[Any]
+    outputs: list[np.ndarray]
+
+    def __getstate__(self) -> Any:
+        return [[_in_order(x) for x in self.inputs], self.outputs]
+
+    def __setstate__(self, state: Any) -> None:
+        inputs = [x.transpose(np.argsort(order)) for x, order in state[0]]
+        self.__dict__.update(inputs=inputs, outputs=state[1])
+
+
+def _in_order(array: np.ndarray) -> tuple[np.ndarray, list[int]]:
+    """C-contiguous, and the axes of that in the array's own."""
+    order = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
+    return array.transpose(order), order
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A program with its calls; `steps` are the scales of its outputs, 0 where they have none."""
+
+    pte: bytes
+    calls: list[Call]
+    steps: list[float]
+
+
+# ---- schemes: (module, inputs) -> the module to export, which is also the oracle --------------
+
+
+def calibration(inputs: Inputs) -> list[Inputs]:
+    return [inputs, *(tuple(x * s for x in inputs) for s in (0.5, -0.8))]
+
+
+def pt2e(*, channel: bool = False, dynamic: bool = False, bits: int = 8) -> Any:
+    """XNNPACKQuantizer's symmetric quantisation."""
+
+    def quantize(module: nn.Module, inputs: Inputs, dims: Any) -> nn.Module:
+        from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
+            XNNPACKQuantizer,
+            get_symmetric_quantization_config,
+        )
+        from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+        limits = {} if bits == 8 else {"weight_qmin": -8, "weight_qmax": 7}
+        config = get_symmetric_quantization_config(
+            is_per_channel=channel, is_dynamic=dynamic, **limits
+        )
+        graph = torch.export.export(module, inputs, dynamic_shapes=dims).module()
+        graph = prepare_pt2e(graph, XNNPACKQuantizer().set_global(config))
+        for sample in calibration(inputs):
+            graph(*sample)
+        return convert_pt2e(graph)
+
+    return quantize
+
+
+def torchao(weight: str, group: int | None, dtype: torch.dtype = torch.float32) -> Any:
+    """Dynamic int8 activations per token, weights of some bits per channel or by group."""
+
+    def quantize(module: nn.Module, inputs: Inputs, dims: Any) -> nn.Module:
+        from torchao.quantization import Int8DynamicActivationIntxWeightConfig, quantize_
+        from torchao.quantization.granularity import PerAxis, PerGroup
+
+        granularity = PerAxis(0) if group is None else PerGroup(group)
+        config = Int8DynamicActivationIntxWeightConfig(
+            weight_dtype=getattr(torch, weight), weight_granularity=granularity
+        )
+        module = module.to(dtype)
+        quantize_(module, config)
+        for parameter in module.parameters():
+            if weight == "int4" and hasattr(parameter, "scale"):
+                # Payloads keep the scales of blocks as bfloat16: so does this oracle.
+                parameter.scale = parameter.scale.bfloat16().to(dtype)
+        return module
+
+    return quantize
+
+
+def cast(dtype: torch.dtype) -> Any:
+    return lambda module, inputs, dims: module.to(dtype)
+
+
+SCHEMES: dict[str, Any] = {
+    "float32": cast(torch.float32),
+    "float16": cast(torch.float16),
+    "bfloat16": cast(torch.bfloat16),
+    "static": pt2e(),
+    "static_channel": pt2e(channel=True),
+    "dynamic_channel": pt2e(channel=True, dynamic=True),
+    "dynamic_4bit": pt2e(channel=True, dynamic=True, bits=4),
+    "8da8w": torchao("int8", None),
+    "8da4w": torchao("int4", None),
+    "8da4w_32": torchao("int4", 32),
+    "8da4w_64": torchao("int4", 64),
+    "8da4w_32_half": torchao("int4", 32, torch.float16),
+}
+DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "8da4w_32_half": torch.float16}
+TOKENWISE = {"dynamic_channel", "dynamic_4bit"}
+"""Eager quantises a whole activation by one scale, XNNPACK each row by its own: rows one by one
+are the same thing."""
+
+
+# ---- export -----------------------------------------------------------------------------------
+
+
+def dynamic_shapes(row: Row) -> Any:
+    """What torch.export wants for `forward(*args)`: equal maximum sizes are one dimension."""
+    if not row.dims:
+        return None
+    known = {size: torch.export.Dim(f"n{size}", min=1, max=size)
+             for dims in row.dims.values() for size in dims.values()}  # fmt: skip
+    each = [{at: known[size] for at, size in row.dims.get(i, {}).items()}
+            for i in range(len(row.calls[0]))]  # fmt: skip
+    return (tuple(each),)
+
+
+def lower(programs: Any, config: Any = None, transform: Any = (), **partitioner: Any) -> Any:
+    """The manager of the program that the official flow gives: `.buffer` is the .pte."""
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+    from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
+
+    edge = to_edge_transform_and_lower(
+        programs,
+        transform_passes=list(transform) or None,
+        partitioner=[XnnpackPartitioner(**partitioner)],
+        compile_config=EdgeCompileConfig(_check_ir_validity=False),
+    )
+    return edge.to_executorch(config)
+
+
+def arrays(values: Any) -> list[Any]:
+    """Flat, as NumPy arrays (bfloat16 by ml_dtypes), in the tensors' own orders."""
+
+    def array(value: Any) -> Any:
+        if not isinstance(value, Tensor):
+            return value
+        value = value.detach()
+        if value.dtype == torch.bfloat16:
+            import ml_dtypes
+
+            return value.view(torch.uint16).numpy().view(ml_dtypes.bfloat16)
+        return value.numpy()
+
+    return [array(value) for value in torch.utils._pytree.tree_leaves(values)]
+
+
+def eager(row: Row, module: nn.Module, inputs: Inputs) -> list[np.ndarray]:
+    if row.scheme not in TOKENWISE or inputs[0].ndim != 2:
+        return arrays(module(*inputs))
+    each = [arrays(module(*(x[i : i + 1] for x in inputs))) for i in range(len(inputs[0]))]
+    return [np.concatenate(parts) for parts in zip(*each, strict=True)]
+
+
+@torch.no_grad()
+def export(row: Row) -> Lowered:
+    torch.manual_seed(0)
+    dtype = DTYPES.get(row.scheme, torch.float32)
+    calls = [tuple(x.to(dtype) if x.is_floating_point() else x for x in row.draw(*shapes))
+             for shapes in row.calls]  # fmt: skip
+    module = Net(row.make()).eval()
+    dims = dynamic_shapes(row)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        module = SCHEMES[row.scheme](module, calls[0], dims)
+        if dims and isinstance(module, torch.fx.GraphModule):
+            (dims,) = dims  # it takes its inputs one by one
+        program = torch.export.export(module, calls[0], dynamic_shapes=dims)
+        pte = bytes(lower(program, **row.partitioner).buffer)
+    found = [d.payload for d in xnnpack_payload.delegates(pte)]
+    steps = found[-1].output_steps()
+    return Lowered(pte, [Call(arrays(c), eager(row, module, c)) for c in calls], steps)
+
+
+def cached(name: str, file: str, make: Callable[[], Any]) -> Any:
+    """What `make` gives, from the cache where `file` and versions are those of before."""
+    packages = [version(p) for p in ("torch", "executorch", "torchao", "transformers", "numpy")]
+    sources = [Path(path).read_bytes() for path in (__file__, xnnpack_payload.__file__, file)]
+    key = hashlib.sha256(b"".join(sources) + repr(packages).encode()).hexdigest()[:12]
+    path = zoo.cache_dir() / f"xnnpack-{name}-{key}.pickle"
+    if not path.exists():
+        zoo._write(path, pickle.dumps(make()))
+    return pickle.loads(path.read_bytes())
+
+
+def load(row: Row) -> Lowered:
+    found: Lowered = cached(row.id, row.file, lambda: export(row))
+    check_delegated(row, found.pte)
+    return found
+
+
+def check_delegated(row: Row, pte: bytes) -> None:
+    """The row tests what it says: nodes and datatypes in delegates, nothing beside them."""
+    found = [d.payload for d in xnnpack_payload.delegates(pte)]
+    kinds = {kind for payload in found for kind in payload.kinds}
+    types = {kind for payload in found for kind in payload.datatypes}
+    assert row.delegates is None or len(found) == row.delegates, f"{len(found)} delegates"
+    assert set(row.kinds) <= kinds, f"nodes {sorted(kinds)}"
+    assert set(row.datatypes) <= types, f"datatypes {sorted(types)}"
+    assert xnnpack_payload.operators(pte) <= row.beside
+
+
+if __name__ == "__main__":  # a look at rows: python xnnpack_flow.py FILE [NAME]
+    import importlib
+
+    for one in importlib.import_module(sys.argv[1]).TABLE.rows:
+        if one.id.startswith(tuple(sys.argv[2:]) or ("",)):
+            try:
+                made = export(one)
+                payloads = [d.payload for d in xnnpack_payload.delegates(made.pte)]
+                print(one.id, [p.kinds for p in payloads], [p.datatypes for p in payloads],
+                      xnnpack_payload.operators(made.pte), made.steps)  # fmt: skip
+            except Exception as error:
+                print(one.id, "FAILED", repr(error)[:300])
