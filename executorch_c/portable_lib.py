@@ -1,0 +1,337 @@
+"""The official `executorch.extension.pybindings.portable_lib` by name, on this runtime.
+
+A test suite of the export flow runs here with one import changed:
+
+    from executorch_c.portable_lib import _load_for_executorch_from_buffer
+
+Takes and gives torch tensors, as the official module does, so it needs torch (which nothing else
+here does). Differences: errors are the exceptions of executorch_c (RuntimeErrors, too), methods of
+a program do not share memory, and outputs are always the caller's own, whatever `clone_outputs` is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from executorch_c import Verification
+from executorch_c._core import Method, MethodMeta, NotSupportedError, Program, Runtime, TensorInfo
+from executorch_c.bundled import BundledProgram
+
+
+if TYPE_CHECKING:
+    from executorch_c._types import Data
+
+__all__ = [
+    "BundledModule",
+    "ExecuTorchMethod",
+    "ExecuTorchModule",
+    "ExecuTorchProgram",
+    "MethodMeta",
+    "TensorInfo",
+    "Verification",
+]
+
+Inputs = Sequence[object]
+
+
+def _as_input(value: object) -> object:
+    """Tensors without their history: gradients and lazy conjugation have no place in an array."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().resolve_conj().resolve_neg()
+    return value
+
+
+def _as_tensor(array: np.ndarray[Any, np.dtype[Any]]) -> torch.Tensor:
+    """A tensor on the memory of an array, with its strides."""
+    if array.dtype.name != "bfloat16":
+        return torch.from_numpy(array)
+    return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+
+
+def _as_output(value: object) -> Any:
+    if isinstance(value, list):
+        return [_as_output(item) for item in value]
+    return _as_tensor(value) if isinstance(value, np.ndarray) else value
+
+
+def _run(method: Method, inputs: Inputs) -> list[Any]:
+    return [_as_output(out) for out in method.execute([_as_input(value) for value in inputs])]
+
+
+def _one_or_many(inputs: object) -> Inputs:
+    """What __call__ takes: a sequence, or the only input itself."""
+    if isinstance(inputs, (list, tuple)):
+        return inputs
+    return [inputs]
+
+
+class ExecuTorchModule:
+    """A program whose methods are loaded when they are first run, and keep their state."""
+
+    def __init__(self, program: Program, bundled: BundledProgram | None = None) -> None:
+        self._program = program
+        self._bundled = bundled
+        self._methods: dict[str, Method] = {}
+
+    def _method(self, name: str) -> Method:
+        if name not in self._methods:
+            self._methods[name] = self._program.load_method(name)
+        return self._methods[name]
+
+    def run_method(
+        self, method_name: str, inputs: Inputs = (), clone_outputs: bool = True
+    ) -> list[Any]:
+        """Runs a method on tensors and numbers; gives a list of its outputs."""
+        return _run(self._method(method_name), inputs)
+
+    def forward(self, inputs: Inputs = (), clone_outputs: bool = True) -> list[Any]:
+        """run_method("forward", inputs)"""
+        return self.run_method("forward", inputs)
+
+    def __call__(self, inputs: object = (), clone_outputs: bool = True) -> list[Any]:
+        return self.run_method("forward", _one_or_many(inputs))
+
+    def plan_execute(self, method_name: str, clone_outputs: bool = True) -> list[Any]:
+        """Runs a method that takes no inputs."""
+        return self.run_method(method_name)
+
+    def method_meta(self, method_name: str) -> MethodMeta:
+        """What the file says of a method."""
+        return self._program.metadata(method_name)
+
+    def method_names(self) -> list[str]:
+        """Names of the methods, sorted."""
+        return sorted(self._program.method_names)
+
+    def has_etdump(self) -> bool:
+        """Whether calls are recorded as an ETDump."""
+        return False
+
+    def write_etdump_result_to_file(self, path: str, debug_buffer_path: str | None = None) -> None:
+        """Writes the recorded ETDump."""
+        self._program.write_etdump_result_to_file(path, debug_buffer_path or "")
+
+
+class ExecuTorchMethod:
+    """A loaded method: inputs are set, it is executed, outputs are read."""
+
+    def __init__(self, method: Method) -> None:
+        self._method = method
+        self._inputs: Inputs = ()
+        self._outputs: list[Any] = []
+
+    def set_inputs(self, inputs: Inputs) -> None:
+        """Inputs of the next execute()."""
+        self._inputs = list(inputs)
+
+    def execute(self) -> None:
+        """Runs the method on the inputs that were set."""
+        self._outputs = _run(self._method, self._inputs)
+
+    def get_outputs(self, clone_outputs: bool = True) -> list[Any]:
+        """Outputs of the last execute()."""
+        return list(self._outputs)
+
+    def call(self, inputs: object = (), clone_outputs: bool = True) -> list[Any]:
+        """set_inputs, execute and get_outputs in one."""
+        self.set_inputs(_one_or_many(inputs))
+        self.execute()
+        return self.get_outputs()
+
+    __call__ = call
+
+    def method_meta(self) -> MethodMeta:
+        """What the file says of this method."""
+        return self._method.metadata
+
+    def get_attribute(self, name: str) -> torch.Tensor:
+        """A buffer or parameter by name: of a mutable one the method's own memory, else a copy."""
+        array = self._method.get_attribute(name)
+        return _as_tensor(array if array.flags.writeable else array.copy())
+
+
+class ExecuTorchProgram:
+    """A program whose methods are loaded by the caller."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._names = sorted(program.method_names)
+
+    def num_methods(self) -> int:
+        """How many methods there are."""
+        return len(self._names)
+
+    def get_method_name(self, method_index: int) -> str:
+        """Name of a method. Raises IndexError."""
+        return self._names[method_index]
+
+    def load_method(self, method_name: str) -> ExecuTorchMethod:
+        """A new instance of a method."""
+        return ExecuTorchMethod(self._program.load_method(method_name))
+
+    def method_meta(self, method_name: str) -> MethodMeta:
+        """What the file says of a method."""
+        return self._program.metadata(method_name)
+
+    def has_etdump(self) -> bool:
+        """Whether calls are recorded as an ETDump."""
+        return False
+
+    def write_etdump_result_to_file(self, path: str, debug_buffer_path: str | None = None) -> None:
+        """Writes the recorded ETDump."""
+        self._program.write_etdump_result_to_file(path, debug_buffer_path or "")
+
+
+class BundledModule:
+    """A bundled program, for _load_for_executorch_from_bundled_program and for verification."""
+
+    def __init__(self, bundled: BundledProgram) -> None:
+        self._bundled = bundled
+
+    def verify_result_with_bundled_expected_output(
+        self, method_name: str, testset_idx: int, rtol: float = 1e-5, atol: float = 1e-8
+    ) -> list[Any]:
+        """Runs a test case; gives the outputs. Raises RuntimeError where they differ."""
+        [result] = self._bundled.verify(method_name, testset_idx, rtol=rtol, atol=atol)
+        if not result:
+            raise RuntimeError(str(result))
+        return [_as_output(output) for output in result.outputs]
+
+
+def _open(
+    source: Data,
+    data: Data | None,
+    enable_etdump: bool,
+    debug_buffer_size: int,
+    verification: Verification,
+) -> Program:
+    return Runtime.get().load_program(
+        source,
+        verification=int(verification),
+        data_path=data,
+        enable_etdump=enable_etdump,
+        debug_buffer_size=debug_buffer_size,
+    )
+
+
+def _load_for_executorch(
+    program_path: str,
+    data_path: str | None = None,
+    enable_etdump: bool = False,
+    debug_buffer_size: int = 0,
+    program_verification: Verification = Verification.InternalConsistency,
+) -> ExecuTorchModule:
+    """A program from a file, and its .ptd where it has one."""
+    return ExecuTorchModule(
+        _open(program_path, data_path, enable_etdump, debug_buffer_size, program_verification)
+    )
+
+
+def _load_for_executorch_from_buffer(
+    buffer: bytes,
+    data_map_buffer: bytes | None = None,
+    enable_etdump: bool = False,
+    debug_buffer_size: int = 0,
+    program_verification: Verification = Verification.InternalConsistency,
+) -> ExecuTorchModule:
+    """A program from bytes, and the bytes of its .ptd where it has one."""
+    return ExecuTorchModule(
+        _open(buffer, data_map_buffer, enable_etdump, debug_buffer_size, program_verification)
+    )
+
+
+def _load_bundled_program_from_buffer(
+    buffer: bytes, non_const_pool_size: int = 16384
+) -> BundledModule:
+    """A bundled program from the bytes of a .bpte."""
+    return BundledModule(BundledProgram.load(buffer))
+
+
+def _load_for_executorch_from_bundled_program(
+    module: BundledModule,
+    data_map_buffer: bytes | None = None,
+    data_path: str | None = None,
+    enable_etdump: bool = False,
+    debug_buffer_size: int = 0,
+) -> ExecuTorchModule:
+    """The program in a bundled program."""
+    data = data_map_buffer if data_map_buffer is not None else data_path
+    program = _open(
+        module._bundled.program_data, data, enable_etdump, debug_buffer_size,
+        Verification.InternalConsistency,
+    )  # fmt: skip
+    return ExecuTorchModule(program, module._bundled)
+
+
+def _load_program(
+    path: str,
+    enable_etdump: bool = False,
+    debug_buffer_size: int = 0,
+    program_verification: Verification = Verification.Minimal,
+    data_path: str | None = None,
+) -> ExecuTorchProgram:
+    """A program from a file whose methods are loaded by the caller."""
+    return ExecuTorchProgram(
+        _open(path, data_path, enable_etdump, debug_buffer_size, program_verification)
+    )
+
+
+def _load_program_from_buffer(
+    buffer: bytes,
+    enable_etdump: bool = False,
+    debug_buffer_size: int = 0,
+    program_verification: Verification = Verification.Minimal,
+    data_path: str | None = None,
+) -> ExecuTorchProgram:
+    """A program from bytes whose methods are loaded by the caller."""
+    return ExecuTorchProgram(
+        _open(buffer, data_path, enable_etdump, debug_buffer_size, program_verification)
+    )
+
+
+def _load_for_executorch_from_data_loader(*args: object, **kwargs: object) -> ExecuTorchModule:
+    """Data loaders written in C++ for the official runtime cannot be used here."""
+    raise NotSupportedError("a PyDataLoader holds a C++ object of the official runtime: "
+                            "pass the program as a path or as bytes")  # fmt: skip
+
+
+def _get_operator_names() -> list[str]:
+    """Names of all operators that programs can call."""
+    return sorted(Runtime.get().operator_registry.operator_names)
+
+
+def _get_registered_backend_names() -> list[str]:
+    """Names of all backends."""
+    return Runtime.get().backend_registry.registered_backend_names
+
+
+def _is_available(backend_name: str) -> bool:
+    """Whether a backend can run here."""
+    return Runtime.get().backend_registry.is_available(backend_name)
+
+
+def _create_profile_block(name: str) -> None:
+    """The official runtime's old profiler; like in its wheel, it records nothing."""
+
+
+def _dump_profile_results() -> bytes:
+    """What the old profiler has recorded: nothing."""
+    return b""
+
+
+def _reset_profile_results() -> None:
+    """Forgets what the old profiler has recorded."""
+
+
+def _threadpool_get_thread_count() -> int:
+    """Threads of methods that are loaded from now on."""
+    return Runtime.get().num_threads
+
+
+def _unsafe_reset_threadpool(num_threads: int) -> None:
+    """Sets that number. Methods that are loaded already keep theirs, so this is safe here."""
+    Runtime.get().num_threads = num_threads

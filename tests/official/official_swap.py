@@ -1,0 +1,10 @@
+"""A pytest plugin: for all that is imported after it, the official portable_lib is ours."""
+
+import sys
+
+import executorch.extension.pybindings as package
+
+import executorch_c.portable_lib as ours
+
+sys.modules["executorch.extension.pybindings.portable_lib"] = ours
+package.portable_lib = ours
