@@ -6,7 +6,6 @@ end of the tests.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -21,10 +20,8 @@ pytest.importorskip("executorch")
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("executorch_c._backend_xnnpack") is None,
-    reason="built without XNNPACK: EXECUTORCH_C_XNNPACK=0",
-)
+WITHOUT = os.environ.get("EXECUTORCH_C_XNNPACK") == "0"
+pytestmark = pytest.mark.skipif(WITHOUT, reason="built without XNNPACK: EXECUTORCH_C_XNNPACK=0")
 
 CASES = int(os.environ.get("EXECUTORCH_C_FUZZ_CASES", "3000"))
 SEED = int(os.environ.get("EXECUTORCH_C_FUZZ_SEED", "1"))
