@@ -43,15 +43,8 @@ TABLE.add("permute", lambda: lambda x: x.permute(2, 0, 1).relu(), (2, 3, 4))
 TABLE.add("chain", lambda: lambda x, y: (x.exp() + y).tanh(), [(2, 3), (2, 3)])
 
 
-
-
 def first(graph: dict[str, Any], kind: str) -> dict[str, Any]:
     return next(n["xnode_union"] for n in graph["xnodes"] if n["xnode_union_type"] == "XNN" + kind)
-
-
-def value(payload: xnnpack_payload.Payload, index: int) -> dict[str, Any]:
-    found: dict[str, Any] = payload.tensors[index]
-    return found
 
 
 def node(kind: str, **changes: Any) -> Callable[[xnnpack_payload.Payload], None]:
