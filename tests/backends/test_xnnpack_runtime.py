@@ -18,6 +18,7 @@ pytest.importorskip("executorch")
 pytest.importorskip("torchao")
 
 import executorch_c
+import torch
 import xnnpack_flow
 import xnnpack_payload
 import xnnpack_programs
@@ -316,6 +317,30 @@ def test_options_of_the_process() -> None:
 def test_wrong_options(options: dict[str, Any], match: str) -> None:
     with pytest.raises(executorch_c.Error, match=match):
         load(row("linear-float32").pte, **options)
+
+
+# ---- traces -----------------------------------------------------------------------------------
+
+
+def test_values_inside_of_delegates() -> None:
+    """What the nodes have computed is what eager's modules compute on the way."""
+    lowered = xnnpack_programs.classifier()
+    call, net = lowered.calls[0], xnnpack_programs.eager_classifier()
+    method = load(lowered.pte)
+    with method.tracing(values=True) as trace:
+        outputs = method.execute(call.inputs)
+    assert_close(outputs, call.outputs)
+    nodes = [event for event in trace.events if event.kind == "node"]
+    assert {event.delegate for event in nodes} == {0, 1}
+    first, second = (event for event in nodes if "Convolution" in event.name)
+    assert first.debug_handle != second.debug_handle
+    with torch.no_grad():
+        x = torch.relu(net.convs[0](torch.from_numpy(call.inputs[0])))
+        y = net.convs[2](x)
+    for event, wanted in ((first, x), (second, y)):
+        [value] = event.outputs
+        assert_close([value.data], [wanted.permute(0, 2, 3, 1).numpy()])
+    assert_close([nodes[-1].outputs[0].data], call.outputs)
 
 
 # ---- constants --------------------------------------------------------------------------------

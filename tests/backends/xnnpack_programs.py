@@ -40,6 +40,14 @@ def classifier() -> Lowered:
     return found
 
 
+def eager_classifier() -> Classifier:
+    """The very model that was exported: inputs are drawn before it is made."""
+    torch.manual_seed(0)
+    for shapes in CLASSIFIER.calls:
+        CLASSIFIER.draw(*shapes)
+    return Classifier().eval()
+
+
 class Layers(nn.Module):
     """Two linear layers, 1 MB of weights."""
 

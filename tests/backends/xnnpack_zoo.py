@@ -2,7 +2,7 @@
 
 ELU and ArgMaxPooling2d are not in the default partitioner; rows that hand it a configuration for
 them show them all the same. ScaledDotProductAttention is written by no exporter (and refused by
-the official runtime): test_xnnpack_nodes.py writes its payload.
+the official runtime): test_xnnpack_runtime.py writes its payload.
 """
 
 from __future__ import annotations
