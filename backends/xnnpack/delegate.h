@@ -32,6 +32,7 @@ typedef enum ecx_role {
 
 typedef struct ecx_engine {
   xnn_runtime_t runtime;
+  void *threads;                       /* the pool that the runtime was made with; or NULL */
   xnn_workspace_t workspace;           /* its own; NULL: the delegate's */
   struct xnn_external_value *pointers; /* as the runtime was set up */
   uint32_t pointer_count;

@@ -56,6 +56,7 @@ uint32_t ecx_engine_build(const ecx_call *c, ecx_delegate *d, ecx_role role) {
   if (e->runtime) xnn_delete_runtime(e->runtime);
   e->runtime = NULL;
   e->shapes = 0;
+  e->threads = plan.threads;
   ECX_TRY(list_pointers(c, d, role));
   if (role != ECX_PLAIN_RUN) ECX_TRY(own_workspace(c, e));
   plan.workspace = e->workspace ? e->workspace : d->workspace->workspace;
@@ -121,6 +122,9 @@ static uint32_t reshape(const ecx_call *c, ecx_delegate *d, ecx_role role) {
 static uint32_t run(const ecx_call *c, ecx_delegate *d, ecx_role role, void *const *pointers) {
   ecx_engine *e = &d->engines[role];
   enum xnn_status status;
+  /* After a fork there are other threads: the runtime would wait for the old ones for ever. */
+  if (e->threads && e->threads != c->host->threadpool(c->call))
+    ECX_TRY(ecx_engine_build(c, d, role));
   if (e->shapes != d->shapes) ECX_TRY(reshape(c, d, role));
   for (uint32_t i = 0; i < e->pointer_count; i++) {
     if (e->pointers[i].data != pointers[i]) e->is_set_up = false;
