@@ -37,12 +37,14 @@ typedef struct pool {
 /* What a delegate calls the weights at these addresses. */
 typedef struct name {
   const void *filter, *bias;
+  size_t filter_bytes;
   char *text; /* NULL: ambiguous */
 } name;
 
 struct ecx_cache {
   struct xnn_weights_cache_provider provider;
   const ec_host *host;
+  const ecx_call *call; /* while a runtime is made */
   pool *pool;
   name *names;
   size_t name_count;
@@ -135,7 +137,10 @@ static bool name_node(ecx_cache *cache, const ecx_graph *g, const ecx_node *n) {
   }
   char *copy = named ? cache->host->alloc(t.used + 1) : NULL;
   if (copy) memcpy(copy, t.at, t.used);
-  cache->names[cache->name_count++] = (name){filter->data.at, bias ? bias->data.at : NULL, copy};
+  cache->names[cache->name_count++] = (name){.filter = filter->data.at,
+                                             .bias = bias ? bias->data.at : NULL,
+                                             .filter_bytes = filter->data.size,
+                                             .text = copy};
   return copy || !named;
 }
 
@@ -206,6 +211,7 @@ static size_t look_up_or_insert(void *context, const struct xnn_weights_cache_lo
   ecx_cache *cache = context;
   block **at = find_own(cache, data);
   name *known = find_name(cache, key->kernel, key->bias);
+  if (known) cache->host->done_with(cache->call->call, known->filter, known->filter_bytes);
   block *other = known && known->text ? find_block(cache, known->text, key->seed) : NULL;
   if (!data) return other ? (size_t)(uintptr_t)other->data : SIZE_MAX; /* look_up has found it */
   if (!*at || !known || !known->text) return (size_t)(uintptr_t)data;
@@ -341,8 +347,9 @@ uint32_t ecx_cache_open(const ecx_call *c, const ecx_graph *graph, const void *p
   return ecx_fail(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a cache of weights");
 }
 
-xnn_weights_cache_t ecx_cache_enter(ecx_cache *cache) {
+xnn_weights_cache_t ecx_cache_enter(const ecx_call *c, ecx_cache *cache) {
   pthread_mutex_lock(&cache->pool->lock);
+  cache->call = c;
   return &cache->provider;
 }
 

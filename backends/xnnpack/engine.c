@@ -60,7 +60,7 @@ uint32_t ecx_engine_build(const ecx_call *c, ecx_delegate *d, ecx_role role) {
   ECX_TRY(list_pointers(c, d, role));
   if (role != ECX_PLAIN_RUN) ECX_TRY(own_workspace(c, e));
   plan.workspace = e->workspace ? e->workspace : d->workspace->workspace;
-  if (d->cache) plan.cache = ecx_cache_enter(d->cache);
+  if (d->cache) plan.cache = ecx_cache_enter(c, d->cache);
   ecx_allocated();
   uint32_t status = ecx_build(c, &d->graph, &plan, &e->runtime);
   if (!d->cache && role == ECX_PLAIN_RUN) d->own_packed = ecx_allocated();

@@ -31,8 +31,8 @@ typedef struct ecx_cache ecx_cache;
 uint32_t ecx_cache_open(const ecx_call *c, const ecx_graph *graph, const void *program,
                         ecx_cache **out);
 void ecx_cache_close(ecx_cache *cache); /* after the runtime */
-/* For xnn_create_runtime_v4, between enter and leave. */
-xnn_weights_cache_t ecx_cache_enter(ecx_cache *cache);
+/* For xnn_create_runtime_v4, between enter and leave. What has been packed is done with. */
+xnn_weights_cache_t ecx_cache_enter(const ecx_call *c, ecx_cache *cache);
 void ecx_cache_leave(ecx_cache *cache);
 
 typedef struct ecx_cache_figures {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
+#include "core/checked.h"
 #include "core/limits.h"
 
 enum { BUFFER_ALIGN = 16 };
@@ -69,6 +70,14 @@ ec_status ec_source_open_buffer(ec_source *out, const void *data, size_t size,
   if (release) release(owner);
   *out = (ec_source){.data = copy, .size = size, .release = ec_free, .owner = copy};
   return EC_OK;
+}
+
+void ec_source_forget(const ec_source *source, const void *data, size_t size) {
+  const uintptr_t base = (uintptr_t)source->data, at = (uintptr_t)data;
+  if (!source->mapped || at < base || !ec_in_range(at - base, size, source->mapped)) return;
+  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+  const uintptr_t first = (at + page - 1) / page * page, last = (at + size) / page * page;
+  if (first < last) (void)madvise((void *)first, last - first, MADV_DONTNEED);
 }
 
 void ec_source_close(ec_source *source) {

@@ -33,6 +33,10 @@ ec_status ec_source_open_file(ec_source *out, const char *path, ec_mlock mlock, 
 ec_status ec_source_open_buffer(ec_source *out, const void *data, size_t size,
                                 void (*release)(void *owner), void *owner, ec_error *err);
 
+/* Lets the pages of [data, data + size) go, where that is a part of a mapped file: they are read
+ * again when they are touched. Bytes of a buffer, and pages shared with others, stay. */
+void ec_source_forget(const ec_source *source, const void *data, size_t size);
+
 void ec_source_close(ec_source *source);
 
 #endif

@@ -357,6 +357,29 @@ def test_constants_in_a_data_file(tmp_path: Path) -> None:
         load(pte)
 
 
+def mapped() -> int:
+    """Bytes of mapped files that are in memory."""
+    with open("/proc/self/status") as file:
+        [line] = [line for line in file if line.startswith("RssFile:")]
+    return int(line.split()[1]) * 1024
+
+
+def test_weights_of_a_mapped_file_leave_memory_when_they_are_packed(tmp_path: Path) -> None:
+    layers = [torch.nn.Linear(1024, 1024) for _ in range(4)]  # 4 MB each
+    module, x = torch.nn.Sequential(*layers).eval(), torch.randn(1, 1024)
+    pte = xnnpack_flow.lower(torch.export.export(module, (x,))).buffer
+    (tmp_path / "model.pte").write_bytes(pte)
+    before = mapped()
+    program = Runtime.get().load_program(tmp_path / "model.pte")
+    for _ in range(2):  # what has left is read again
+        method = program.load_method("forward", backend_options={
+            BACKEND: {"weight_cache_enabled": True}})  # fmt: skip
+        assert figures(method)["packed_bytes"] >= 16 << 20
+        assert mapped() - before < 6 << 20
+        with torch.no_grad():
+            assert_close(method.execute([x]), [module(x).numpy()])
+
+
 def test_named_data_is_missing() -> None:
     pte = xnnpack_payload.edited(row("linear-float32").pte, lambda p, named: p, drop_named=True)
     with pytest.raises(executorch_c.Error, match="value .*named data '[0-9a-f]{64}'"):

@@ -159,6 +159,10 @@ typedef struct ec_host {
    * pool there: what holds on to one compares it in execute. */
   void *(*threadpool)(ec_host_call *call);
 
+  /* Says that named data or a part of a payload will hardly be read again, because it has been
+   * packed. Where it is a mapped file its pages leave memory (and come back when they are read). */
+  void (*done_with)(ec_host_call *call, const void *data, size_t size);
+
   /* Tracing. What the present call is asked to report (0 as a rule); then, in order of execution,
    * a node that has run, and a value that the node of this debug handle has computed (copied). */
   uint32_t (*trace_wants)(ec_host_call *call);
