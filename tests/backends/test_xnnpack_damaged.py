@@ -17,6 +17,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("executorch")
+import xnnpack_sanitized  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
@@ -75,10 +76,21 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_damaged(programs: Path) -> None:
+def run(programs: Path, cases: int, *extension: str, env: dict[str, str] | None = None) -> None:
     worker = Path(__file__).with_name("xnnpack_mutate.py")
-    command = [sys.executable, str(worker), str(programs), str(CASES), str(SEED)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
-    assert done.returncode == 0, f"{done.stdout[-300:]}{done.stderr[-2000:]}"
+    command = [sys.executable, str(worker), str(programs), str(cases), str(SEED), *extension]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=900, check=False, env=env
+    )
+    assert done.returncode == 0, f"{done.stdout[-300:]}{done.stderr[-4000:]}"
     loaded, ran = map(int, done.stdout.split()[-2:])
-    assert CASES / 50 < ran <= loaded < CASES / 2
+    assert cases / 50 < ran <= loaded < cases / 2
+
+
+def test_damaged(programs: Path) -> None:
+    run(programs, CASES)
+
+
+def test_damaged_under_sanitizers(programs: Path, tmp_path: Path) -> None:
+    extension = xnnpack_sanitized.build(tmp_path)
+    run(programs, CASES, str(extension), env=xnnpack_sanitized.environment())

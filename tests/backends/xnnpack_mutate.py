@@ -1,12 +1,14 @@
-"""Runs damaged copies of programs: python xnnpack_mutate.py FOLDER CASES SEED.
+"""Runs damaged copies of programs: python xnnpack_mutate.py FOLDER CASES SEED [EXTENSION].
 
 FOLDER has an .npz for each program: its bytes `pte`, and its inputs `x0`, ... The seed of each case
 is written out before it runs, so that the last line of a crash says which it was. At the end: how
-many were loaded, how many ran.
+many were loaded, how many ran. EXTENSION is a build of the backend to use in place of the
+installed one.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import random
 import struct
 import sys
@@ -15,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import executorch_c as et
+from executorch_c._backends import capsules
 
 NUMBERS = [*range(9), 16, 31, 32, 64, 127, 255, 256, 1 << 16, (1 << 24) - 1, 1 << 24, 1 << 30]
 NUMBERS += [(1 << 31) - 1, 1 << 31, (1 << 32) - 2, (1 << 32) - 1]
@@ -47,7 +50,19 @@ def damage(pte: bytearray, chance: random.Random) -> None:
             pte[at] = chance.choice([chance.randrange(48), pte[at] ^ 1 << chance.randrange(8)])
 
 
+def use(extension: str) -> None:
+    """Registers a backend before the installed one is looked for, which is then too late."""
+    spec = importlib.util.spec_from_file_location("_backend_xnnpack", extension)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for capsule in capsules(module, "backends"):
+        et.register_backend(capsule)
+
+
 def main() -> None:
+    if len(sys.argv) > 4:
+        use(sys.argv[4])
     folder, cases, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     programs = []
     for path in sorted(folder.glob("*.npz")):
