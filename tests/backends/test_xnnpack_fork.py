@@ -50,6 +50,6 @@ def test_a_forked_process_has_threads_of_its_own(tmp_path: Path) -> None:
     file.write_bytes(lowered.to_executorch().buffer)
     root = Path(executorch_c.__file__).parents[1]
     env = {**os.environ, "PYTHONPATH": str(root), "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", CODE, file], env=env,
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", CODE, file], env=env, cwd=tmp_path,
                           capture_output=True, text=True, timeout=120)  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -46,7 +47,8 @@ def test_backends_of_an_entry_point(tmp_path: Path, attribute: str) -> None:
     pytest.importorskip("executorch_c._backend_demo")
     install(tmp_path, f"x = executorch_c._backend_demo{attribute}")
     names, warned = run(tmp_path)
-    assert names == "['BackendWithCompilerDemo', 'ExecutorBackend']"
+    found = set(ast.literal_eval(names)) - {"XnnpackBackend"}  # where the install has it
+    assert found == {"BackendWithCompilerDemo", "ExecutorBackend"}
     assert warned == "[]"
 
 
