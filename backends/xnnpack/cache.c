@@ -13,7 +13,11 @@
 
 #include "nodes.h"
 
-enum { TEXT = 1024, EXTRA = 2 * XNN_EXTRA_BYTES };
+enum {
+  TEXT = 1024,
+  EXTRA = 2 * XNN_EXTRA_BYTES,
+  WORTH_FORGETTING = 1 << 18 /* bytes of a filter: less saves little memory for its time */
+};
 
 /* A block of packed weights. */
 typedef struct block {
@@ -211,7 +215,8 @@ static size_t look_up_or_insert(void *context, const struct xnn_weights_cache_lo
   ecx_cache *cache = context;
   block **at = find_own(cache, data);
   name *known = find_name(cache, key->kernel, key->bias);
-  if (known) cache->host->done_with(cache->call->call, known->filter, known->filter_bytes);
+  if (known && known->filter_bytes >= WORTH_FORGETTING)
+    cache->host->done_with(cache->call->call, known->filter, known->filter_bytes);
   block *other = known && known->text ? find_block(cache, known->text, key->seed) : NULL;
   if (!data) return other ? (size_t)(uintptr_t)other->data : SIZE_MAX; /* look_up has found it */
   if (!*at || !known || !known->text) return (size_t)(uintptr_t)data;
