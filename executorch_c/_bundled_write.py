@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from executorch_c import _core
-from executorch_c._gap import Array
+from executorch_c._arrays import Array
 
 if TYPE_CHECKING:
     from executorch_c.bundled import TestCase, Value

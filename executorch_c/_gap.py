@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, np.dtype[Any]]
+from executorch_c._arrays import Array
+
 Index = tuple[int, ...]
 
 TOLERANCES = {
@@ -27,32 +27,6 @@ def tolerances(*dtypes: np.dtype[Any]) -> tuple[float, float]:
     """The larger rtol and the larger atol of some dtypes."""
     rows = [TOLERANCES.get(dtype.name, (0.0, 0.0)) for dtype in dtypes]
     return max(r for r, _ in rows), max(a for _, a in rows)
-
-
-def as_array(value: object) -> Array:
-    """Anything array-like as a NumPy array; a torch.Tensor may have a gradient or be bfloat16.
-
-    Raises TypeError for what is no array of numbers.
-    """
-    if type(value).__module__.startswith("torch"):
-        value = _from_torch(value)
-    array: Array = np.asarray(value)
-    if array.dtype.kind not in "biufcV" or array.dtype.names:
-        raise TypeError(f"expected an array of numbers, found {type(value).__name__} "
-                        f"of dtype {array.dtype}")  # fmt: skip
-    return array
-
-
-def _from_torch(tensor: Any) -> Any:
-    torch = sys.modules["torch"]
-    tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
-    if tensor.dtype != torch.bfloat16:
-        return tensor.numpy()
-    try:
-        import ml_dtypes
-    except ImportError:
-        return tensor.float().numpy()  # the same numbers
-    return tensor.contiguous().view(torch.int16).numpy().view(ml_dtypes.bfloat16)
 
 
 @dataclass(frozen=True)

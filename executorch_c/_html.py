@@ -1,4 +1,4 @@
-"""Tables for notebooks: what _repr_html_ of the types in C shows. Imported when first needed."""
+"""HTML: tables for notebooks (what _repr_html_ of the types in C shows) and pages of reports."""
 
 from __future__ import annotations
 
@@ -8,12 +8,50 @@ from html import escape
 from executorch_c._core import Method, MethodMeta, Program, Runtime, TensorInfo
 
 
-def _table(caption: str, head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    """An HTML table; the caption is HTML, cells are text."""
+def table(
+    caption: str, head: Iterable[str], rows: Iterable[Iterable[object]], text_columns: int = 0
+) -> str:
+    """An HTML table; the caption is HTML, cells are text.
+
+    The first `text_columns` columns are set to the left and keep their spaces.
+    """
     cells = ["<tr>" + "".join(f"<th>{escape(name)}</th>" for name in head) + "</tr>"]
+    left = ' style="text-align: left; white-space: pre"'
     for row in rows:
-        cells.append("<tr>" + "".join(f"<td>{escape(str(item))}</td>" for item in row) + "</tr>")
+        cells.append("<tr>" + "".join(
+            f"<td{left if i < text_columns else ''}>{escape(str(item))}</td>"
+            for i, item in enumerate(row)
+        ) + "</tr>")  # fmt: skip
     return f"<table><caption>{caption}</caption>{''.join(cells)}</table>"
+
+
+_STYLE = """
+body { font: 14px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 75em; padding: 0 1em;
+       color: #1b1f24; background: #fff }
+h1 { font-size: 1.5em } h2 { font-size: 1.15em; margin-top: 2em }
+table { border-collapse: collapse; margin: 1em 0; font-variant-numeric: tabular-nums }
+caption { text-align: left; padding: .3em 0; color: #57606a }
+th, td { padding: .2em .7em; border-bottom: 1px solid #d8dee4; text-align: right }
+th { border-bottom-width: 2px; font-weight: 600 }
+tr:hover td { background: #f3f6f9 }
+pre, code { font: 13px/1.4 ui-monospace, monospace } pre { overflow-x: auto }
+img, svg { max-width: 100%; height: auto }
+.bad { color: #b3261e; font-weight: 600 } .good { color: #1a7f37; font-weight: 600 }
+@media (prefers-color-scheme: dark) {
+  body { color: #d6dbe1; background: #16191d } caption { color: #9aa4af }
+  th, td { border-color: #333a42 } tr:hover td { background: #20252b }
+  .bad { color: #ff8078 } .good { color: #57c26d } img { background: #fff } }
+"""
+
+
+def page(title: str, *sections: str) -> str:
+    """A page of its own, without anything from elsewhere; the title is text, sections are HTML."""
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width">'
+        f"<title>{escape(title)}</title><style>{_STYLE}</style></head>\n"
+        f"<body><h1>{escape(title)}</h1>\n" + "\n".join(sections) + "\n</body></html>\n"
+    )
 
 
 def _value(role: str, index: int, kind: str, value: object) -> list[object]:
@@ -31,7 +69,7 @@ def method_meta(meta: MethodMeta) -> str:
     attributes = [meta.attribute_tensor_meta(i) for i in range(meta.num_attributes())]
     rows += [_value("attribute", i, "Tensor", item) for i, item in enumerate(attributes)]
     head = ["", "kind", "dtype or value", "shape", "name"]
-    return _table(f"Method <b>{escape(meta.name())}</b>", head, rows)
+    return table(f"Method <b>{escape(meta.name())}</b>", head, rows)
 
 
 def method(loaded: Method) -> str:
@@ -57,7 +95,7 @@ def program(loaded: Program) -> str:
     needs = loaded.requirements()
     missing = needs["missing_operators"] + needs["missing_backends"]
     note = f"<p>missing here: {escape(', '.join(missing))}</p>" if missing else ""
-    return _table("Program", head, rows) + note
+    return table("Program", head, rows) + note
 
 
 def runtime(instance: Runtime) -> str:
@@ -68,4 +106,4 @@ def runtime(instance: Runtime) -> str:
         for name in backends.registered_backend_names
     ]
     count = len(instance.operator_registry.operator_names)
-    return _table(f"Runtime with {count} operators and these backends", ["backend", ""], rows)
+    return table(f"Runtime with {count} operators and these backends", ["backend", ""], rows)

@@ -16,13 +16,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Union
 
 import numpy as np
 
 from executorch_c import _text
+from executorch_c._arrays import Array, as_array, dtype_of
 from executorch_c._core import Program, Runtime, _read_bundled
-from executorch_c._gap import Array, as_array
 from executorch_c.testing import Comparison, MismatchError, compare
 
 if TYPE_CHECKING:
@@ -214,18 +214,12 @@ def _value(value: object) -> Value:
     return as_array(value)
 
 
-def _dtype(name: str) -> np.dtype[Any]:
-    from executorch_c._cli_run import dtype_of
-
-    return dtype_of(name)
-
-
 def _read(data: bytes, value: BundledValue) -> Value:
     """A value of the file; a tensor keeps its memory layout, and its data are copied."""
     if not isinstance(value, tuple):
         return value
     name, sizes, order, offset, size = value
-    dense = np.frombuffer(data, np.uint8, size, offset).copy().view(_dtype(name))
+    dense = np.frombuffer(data, np.uint8, size, offset).copy().view(dtype_of(name))
     placed: Array = dense.reshape([sizes[d] for d in order])
     return placed.transpose(np.argsort(order)) if order else placed
 

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from executorch_c import _text
+from executorch_c._arrays import as_array
 from executorch_c._core import Method, Program, Runtime
-from executorch_c._gap import Gap, Index, as_array, measure, tolerances
+from executorch_c._gap import Gap, Index, measure, tolerances
 
 if TYPE_CHECKING:
     from executorch_c._types import Data
@@ -137,7 +138,7 @@ class Comparison:
         from executorch_c import _html
 
         caption = "Outputs match" if self.ok else "<b>Outputs differ</b>"
-        text = _html._table(caption, HEAD, [output.row() for output in self.outputs])
+        text = _html.table(caption, HEAD, [output.row() for output in self.outputs])
         return text + "".join(f"<p>{escape(problem)}</p>" for problem in self.problems())
 
 

@@ -222,15 +222,10 @@ class Trace:
         return f"<executorch_c.trace.Trace of '{self.method}': {calls}, {events}>"
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{escape(name)}</th>" for name in _HEAD)
-        body = [f"<tr>{head}</tr>"]
-        for row in self._cells():
-            left = "".join(f'<td style="text-align: left; white-space: pre">{escape(cell)}</td>'
-                           for cell in row[:3])  # fmt: skip
-            right = "".join(f"<td>{escape(cell)}</td>" for cell in row[3:])
-            body.append(f"<tr>{left}{right}</tr>")
+        from executorch_c import _html
+
         caption = "<br>".join(escape(note) for note in self._notes())
-        return f"<table><caption>{caption}</caption>{''.join(body)}</table>"
+        return _html.table(caption, _HEAD, self._cells(), text_columns=3)
 
 
 _HEAD = ("", "name", "shapes", "calls", "us", "share")

@@ -1,26 +1,20 @@
-"""`executorch-c run` and `executorch-c demo`: calling methods and showing what comes out."""
+"""Inputs of a call, from files or at random, and the time that calls take."""
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import sys
 import zipfile
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import executorch_c
-from executorch_c import _text
+from executorch_c import Program, _text
+from executorch_c._arrays import dtype_of
 
 if TYPE_CHECKING:
     from executorch_c._types import Array, MethodInfo, ValueInfo
-
-DEMO_LIMIT = 1e-4
-"""Largest difference from eager PyTorch's outputs that `demo` takes as agreement."""
 
 
 def call_times(call: Callable[[], Any], repeat: int) -> tuple[Any, list[float]]:
@@ -52,16 +46,6 @@ def read_arrays(path: str) -> list[Array]:
             return [loaded[name] for name in loaded.files]
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path}: not an .npz or .npy file of arrays ({error})") from error
-
-
-def dtype_of(name: str) -> np.dtype[Any]:
-    """NumPy's dtype of a name; bfloat16 is that of ml_dtypes."""
-    if name == "bfloat16":
-        import ml_dtypes
-
-        bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-        return bfloat16
-    return np.dtype(name)
 
 
 def as_input(array: Array, wanted: ValueInfo) -> object:
@@ -102,23 +86,7 @@ def make_inputs(wanted: Sequence[ValueInfo], path: str | None, seed: int) -> lis
     return [as_input(next(rest), w) if w["kind"] == "Tensor" else w.get("value") for w in wanted]
 
 
-def write_outputs(path: str, outputs: Sequence[Any]) -> None:
-    """An .npz with output_0, output_1, ...; None is left out."""
-    named: dict[str, Any] = {}
-    for i, out in enumerate(outputs):
-        if out is not None:
-            named[f"output_{i}"] = np.asarray(out)
-    with open(path, "wb") as file:  # savez would append a suffix to a name
-        np.savez(file, **named)
-
-
-def show_values(title: str, names: Sequence[str], values: Sequence[Any]) -> None:
-    print(title)
-    rows = [_text.value_line(i, name, v) for i, (name, v) in enumerate(zip(names, values))]
-    print(_text.table(rows) if rows else "  none")
-
-
-def find_method(program: executorch_c.Program, name: str) -> MethodInfo:
+def find_method(program: Program, name: str) -> MethodInfo:
     """What info() says about a method."""
     methods = program.info()["methods"]
     found = [m for m in methods if m["name"] == name]
@@ -126,44 +94,3 @@ def find_method(program: executorch_c.Program, name: str) -> MethodInfo:
         names = ", ".join(m["name"] for m in methods)
         raise ValueError(f"no method '{name}' in this program, which has: {names}")
     return found[0]
-
-
-def run(args: argparse.Namespace) -> int:
-    """executorch-c run"""
-    start = perf_counter()
-    program = executorch_c.Runtime.get().load_program(args.model, data_path=args.data or None)
-    load_time = perf_counter() - start
-    wanted = find_method(program, args.method)
-    inputs = make_inputs(wanted["inputs"], args.inputs, args.seed)
-    start = perf_counter()
-    method = program.load_method(args.method, seed=args.seed)
-    load_time += perf_counter() - start
-    show_values("inputs", [w.get("name") or "" for w in wanted["inputs"]], inputs)
-    outputs, times = call_times(lambda: method.execute(inputs), args.repeat)
-    show_values("outputs", [""] * len(outputs), outputs)
-    print(f"time\n  load {_text.seconds(load_time)}, {describe_times(times)}")
-    if args.output:
-        write_outputs(args.output, outputs)
-    return 0
-
-
-def demo(args: argparse.Namespace) -> int:
-    """executorch-c demo"""
-    folder = Path(__file__).parent / "examples"
-    with np.load(folder / "digits.npz") as data:
-        images, expected, labels = data["inputs"], data["expected"], data["labels"]
-    method = executorch_c.Runtime.get().load_program(folder / "digits.pte").load_method("forward")
-    [outputs], times = call_times(lambda: method.execute([images]), 20)
-    predicted = outputs.argmax(axis=1)
-    difference = float(np.abs(outputs - expected).max())
-    shown = 20
-    print(f"digits.pte on {len(labels)} images of handwritten digits, the first {shown}:")
-    print(_text.table([["predicted", *map(str, predicted[:shown])],
-                       ["label", *map(str, labels[:shown])]]))  # fmt: skip
-    print(f"right      {int((predicted == labels).sum())} of {len(labels)}")
-    print(f"difference {difference:.1e} at most from eager PyTorch's outputs")
-    print(f"time       {describe_times(times)}, for {len(labels)} images")
-    if difference <= DEMO_LIMIT:
-        return 0
-    print(f"executorch-c: error: outputs differ by more than {DEMO_LIMIT:g}", file=sys.stderr)
-    return 1

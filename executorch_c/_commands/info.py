@@ -1,4 +1,4 @@
-"""`executorch-c info` and `executorch-c ops`: what is in a program, and what can be run."""
+"""`executorch-c info`: what is in a program, and whether it can run here."""
 
 from __future__ import annotations
 
@@ -7,14 +7,23 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import executorch_c
-from executorch_c import _text
+from executorch_c import Runtime, _text
+from executorch_c._commands import _arguments
 
 if TYPE_CHECKING:
     from executorch_c._types import DelegateUse, MethodInfo, NamedData, OperatorUse, ValueInfo
 
 LONGEST_LIST = 12
 """Segments and named data beyond so many are counted, not listed."""
+
+
+def add(commands: _arguments.Commands) -> None:
+    """The parser."""
+    parser = _arguments.add_command(
+        commands, "info", run, "describe a program without loading its methods"
+    )
+    _arguments.add_model(parser)
+    parser.add_argument("--json", action="store_true", help="all that is known, as JSON")
 
 
 def value_row(index: int, value: ValueInfo) -> list[object]:
@@ -87,9 +96,9 @@ def show_verdict(methods: Sequence[MethodInfo]) -> None:
     print(f"\ncannot run here, missing: {text}" if text else "\ncan run here: nothing is missing")
 
 
-def info(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """executorch-c info"""
-    program = executorch_c.Runtime.get().load_program(args.model, data_path=args.data or None)
+    program = Runtime.get().load_program(args.model, data_path=args.data or None)
     what = program.info()
     if args.json:
         print(json.dumps(what, indent=2, default=str))
@@ -104,20 +113,4 @@ def info(args: argparse.Namespace) -> int:
     named = [[n["size"], n["key"], named_source(args, n)] for n in what["named_data"]]
     show_list("named data", named, ("bytes", "key", ""))
     show_verdict(what["methods"])
-    return 0
-
-
-def ops(args: argparse.Namespace) -> int:
-    """executorch-c ops"""
-    operators = executorch_c.operators()
-    if args.json:
-        print(json.dumps(operators, indent=2))
-        return 0
-    head = ("operator", "family", "dtypes")
-    rows = []
-    for o in operators:
-        family = o["family"] if o["origin"] == "builtin" else f"{o['family']} ({o['origin']})"
-        rows.append([o["name"], family, " ".join(o["dtypes"])])
-    print(_text.table(rows, head))
-    print(f"{_text.plural(len(operators), 'operator')}")
     return 0

@@ -4,35 +4,50 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 from dataclasses import asdict
 
 import numpy as np
 
-import executorch_c
-from executorch_c import testing
-from executorch_c._cli_run import as_input, find_method, make_inputs, read_arrays
+from executorch_c import Runtime, _json, testing
+from executorch_c._commands import _arguments
+from executorch_c._commands._calls import as_input, find_method, make_inputs, read_arrays
 from executorch_c.bundled import BundledProgram
 
-DIFFERENT = 3
+HELP = """\
+Runs one method once and compares its outputs with those that it should give (of PyTorch eager, or
+of an earlier version): largest absolute and relative difference, ULP, cosine, signal to noise,
+agreement of argmax, and where the first and the worst difference are.
+
+Tolerances are by dtype unless they are given: those of torch.testing.assert_close. The exit code
+is 0 where outputs match, 3 where they differ.
+
+A bundled program (.bpte) brings inputs and outputs with it: all its test cases are run, or those
+of --method.
+"""
 
 
-def _json_value(value: object) -> object:
-    """What JSON has no word for, as strings or None."""
-    if isinstance(value, dict):
-        return {key: _json_value(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_json_value(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else "inf" if value > 0 else "-inf"
-    return str(value) if isinstance(value, complex) else value
+def add(commands: _arguments.Commands) -> None:
+    """The parser."""
+    parser = _arguments.add_command(
+        commands, "validate", run, "compare the outputs of a program with expected ones", HELP
+    )
+    _arguments.add_model(parser, "or a .bpte, with its own test cases")
+    _arguments.add_inputs(parser)
+    parser.add_argument("--expect", metavar="Y.npz", help="outputs, in order, as arrays")
+    parser.add_argument("--method", help="default: forward; of a .bpte: all")
+    _arguments.add_tolerances(parser)
+    parser.add_argument(
+        "--kernels", choices=("default", "reference"), default="default",
+        help="reference: plain loops only",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="all figures, as JSON")
 
 
 def as_json(comparison: testing.Comparison) -> str:
     """All figures: {"ok", "problems", "outputs": [{"index", "dtype", "gap": {...}, ...}]}."""
     outputs = [{"ok": output.ok, **asdict(output)} for output in comparison]
     whole = {"ok": comparison.ok, "problems": comparison.problems(), "outputs": outputs}
-    return json.dumps(_json_value(whole), indent=2)
+    return _json.dumps(whole)
 
 
 def _is_bundled(path: str) -> bool:
@@ -53,10 +68,10 @@ def validate_bundled(args: argparse.Namespace) -> int:
         print(json.dumps(rows, indent=2))
     else:
         print("\n".join(map(str, results)) if results else "no test cases")
-    return 0 if all(results) else DIFFERENT
+    return 0 if all(results) else _arguments.DIFFERENT
 
 
-def validate(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """executorch-c validate"""
     if _is_bundled(args.model):
         return validate_bundled(args)
@@ -64,17 +79,18 @@ def validate(args: argparse.Namespace) -> int:
         if not getattr(args, name):
             raise ValueError(f"--{name} is needed: only a .bpte has test cases of its own")
     args.method = args.method or "forward"
-    program = executorch_c.Runtime.get().load_program(args.model, data_path=args.data or None)
+    program = Runtime.get().load_program(args.model, data_path=args.data or None)
     about = find_method(program, args.method)
     inputs = make_inputs(about["inputs"], args.inputs, seed=0)
     method = program.load_method(args.method, kernels=args.kernels)
     outputs = method.execute(inputs)
-    expected: list[object] = list(read_arrays(args.expect))
+    arrays = read_arrays(args.expect)
+    expected: list[object] = list(arrays)
     tensors = [out for out in outputs if isinstance(out, np.ndarray)]
     if len(expected) == len(outputs):
-        expected = [as_input(e, w) for e, w in zip(read_arrays(args.expect), about["outputs"])]
+        expected = [as_input(e, w) for e, w in zip(arrays, about["outputs"])]
     elif len(expected) == len(tensors):  # `run --output` leaves None out
         outputs = list(tensors)
     comparison = testing.compare(outputs, expected, rtol=args.rtol, atol=args.atol)
     print(as_json(comparison) if args.json else comparison)
-    return 0 if comparison else DIFFERENT
+    return 0 if comparison else _arguments.DIFFERENT

@@ -1,0 +1,46 @@
+"""Arrays from what people have, and dtypes by their names."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def dtype_of(name: str) -> np.dtype[Any]:
+    """NumPy's dtype of a name; bfloat16 is that of ml_dtypes."""
+    if name == "bfloat16":
+        import ml_dtypes
+
+        bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return bfloat16
+    return np.dtype(name)
+
+
+def as_array(value: object) -> Array:
+    """Anything array-like as a NumPy array; a torch.Tensor may have a gradient or be bfloat16.
+
+    Raises TypeError for what is no array of numbers.
+    """
+    if type(value).__module__.startswith("torch"):
+        value = _from_torch(value)
+    array: Array = np.asarray(value)
+    if array.dtype.kind not in "biufcV" or array.dtype.names:
+        raise TypeError(f"expected an array of numbers, found {type(value).__name__} "
+                        f"of dtype {array.dtype}")  # fmt: skip
+    return array
+
+
+def _from_torch(tensor: Any) -> Any:
+    torch = sys.modules["torch"]
+    tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
+    if tensor.dtype != torch.bfloat16:
+        return tensor.numpy()
+    try:
+        import ml_dtypes
+    except ImportError:
+        return tensor.float().numpy()  # the same numbers
+    return tensor.contiguous().view(torch.int16).numpy().view(ml_dtypes.bfloat16)

@@ -1,0 +1,67 @@
+"""Arguments that several commands have."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import TypeAlias
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+"""What `add` of a command gets: where parsers of commands are added."""
+
+
+DIFFERENT = 3
+"""The exit code that says: outputs differ."""
+
+
+def tolerance(text: str) -> float:
+    """An argument that is a number of at least 0."""
+    value = float(text)
+    if not value >= 0:
+        raise argparse.ArgumentTypeError(f"expected 0 or more, got {text}")
+    return value
+
+
+def positive(text: str) -> int:
+    """An argument of type int that is at least 1."""
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"expected 1 or more, got {value}")
+    return value
+
+
+def add_command(
+    commands: Commands,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    summary: str,
+    description: str = "",
+) -> argparse.ArgumentParser:
+    """The parser of a command; its description keeps its lines."""
+    parser = commands.add_parser(
+        name,
+        help=summary,
+        description=description or summary[0].upper() + summary[1:] + ".",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(command=run)
+    return parser
+
+
+def add_model(parser: argparse.ArgumentParser, text: str | None = None) -> None:
+    """MODEL.pte and --data."""
+    parser.add_argument("model", metavar="MODEL.pte", help=text)
+    parser.add_argument(
+        "--data", action="append", default=[], metavar="X.ptd", help="weights; may be repeated"
+    )
+
+
+def add_inputs(parser: argparse.ArgumentParser) -> None:
+    """--inputs"""
+    parser.add_argument("--inputs", metavar="X.npz", help=".npz or .npy file with the inputs")
+
+
+def add_tolerances(parser: argparse.ArgumentParser) -> None:
+    """--rtol and --atol"""
+    parser.add_argument("--rtol", type=tolerance, help="relative to |expected|; default by dtype")
+    parser.add_argument("--atol", type=tolerance, help="default by dtype")

@@ -1,0 +1,33 @@
+"""`executorch-c ops`: what operators there are."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from executorch_c import _text, operators
+from executorch_c._commands import _arguments
+
+
+def add(commands: _arguments.Commands) -> None:
+    """The parser."""
+    parser = _arguments.add_command(
+        commands, "ops", run, "list the operators that this runtime has"
+    )
+    parser.add_argument("--json", action="store_true", help="with schemas and dtypes, as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """executorch-c ops"""
+    every = operators()
+    if args.json:
+        print(json.dumps(every, indent=2))
+        return 0
+    head = ("operator", "family", "dtypes")
+    rows = []
+    for o in every:
+        family = o["family"] if o["origin"] == "builtin" else f"{o['family']} ({o['origin']})"
+        rows.append([o["name"], family, " ".join(o["dtypes"])])
+    print(_text.table(rows, head))
+    print(f"{_text.plural(len(every), 'operator')}")
+    return 0

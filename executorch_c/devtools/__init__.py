@@ -1,0 +1,4 @@
+"""Tools for those who want to know what a program does: where it differs, what it takes, its parts.
+
+Torch is imported only by what compares with a PyTorch model, when it is called.
+"""
