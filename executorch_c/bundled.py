@@ -140,8 +140,13 @@ class BundledProgram:
         return rows[index]
 
     def run(self, method: str = "forward", index: int = 0) -> list[Output]:
-        """The outputs of one test case, of a freshly loaded method."""
-        return self.program.load_method(method).execute(self.case(method, index).inputs)
+        """The outputs of one test case, whose method starts from its initial state."""
+        return self._run(self.case(method, index))
+
+    def _run(self, case: TestCase) -> list[Output]:
+        method = self.program.load_method(case.method)
+        method.reset()
+        return method.execute(case.inputs)
 
     def verify(
         self,
@@ -159,8 +164,8 @@ class BundledProgram:
             rtol, atol: As for `executorch_c.testing.compare`. (The reference's own default is
                 rtol 1e-5, atol 1e-8 whatever the dtype.)
 
-        Each case has a freshly loaded method, so that no state is left of the one before. A case
-        without expected outputs is only run. Raises KeyError, IndexError, and what running raises.
+        State (a KV cache) starts anew with each case. A case without expected outputs is only
+        run. Raises KeyError, IndexError, and what running raises.
         """
         if index is not None:
             chosen = [self.case(method or "forward", index)]
@@ -171,7 +176,7 @@ class BundledProgram:
             chosen = self.cases
         results = []
         for case in chosen:
-            outputs = self.program.load_method(case.method).execute(case.inputs)
+            outputs = self._run(case)
             expected = case.expected or outputs
             comparison = compare(outputs, list(expected), rtol=rtol, atol=atol)
             results.append(CaseResult(case, tuple(outputs), comparison))

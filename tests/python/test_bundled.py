@@ -12,6 +12,7 @@ import pytest
 import executorch_c
 from executorch_c.bundled import BundledProgram
 from executorch_c.testing import MismatchError
+from small_programs import counter_pte
 
 EXAMPLES = Path(executorch_c.__file__).parent / "examples"
 
@@ -74,6 +75,15 @@ def test_the_official_reader_reads_ours(
     module = lib._load_bundled_program_from_buffer(wrong)
     with pytest.raises(RuntimeError):
         module.verify_result_with_bundled_expected_output("forward", 0, 1e-3, 1e-4)
+
+
+def test_state_starts_anew_with_each_case() -> None:
+    x = np.ones(2, np.float32)
+    case = ([x], [x])  # the sum of one call
+    bundled = BundledProgram(counter_pte(), {"forward": [case, case]})
+    bundled.assert_verified()
+    for _ in range(2):
+        np.testing.assert_array_equal(bundled.run()[0], x)
 
 
 DTYPES = ["uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64",
