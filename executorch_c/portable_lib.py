@@ -21,7 +21,6 @@ from executorch_c import Verification
 from executorch_c._core import Method, MethodMeta, NotSupportedError, Program, Runtime, TensorInfo
 from executorch_c.bundled import BundledProgram
 
-
 if TYPE_CHECKING:
     from executorch_c._types import Data
 
@@ -69,24 +68,34 @@ def _one_or_many(inputs: object) -> Inputs:
     return [inputs]
 
 
-class ExecuTorchModule:
-    """A program whose methods are loaded when they are first run, and keep their state."""
+class _Loaded:
+    """What the official module and program objects have in common."""
 
-    def __init__(self, program: Program, bundled: BundledProgram | None = None) -> None:
+    def __init__(self, program: Program) -> None:
         self._program = program
-        self._bundled = bundled
-        self._methods: dict[str, Method] = {}
+        self._names = sorted(program.method_names)
 
-    def _method(self, name: str) -> Method:
-        if name not in self._methods:
-            self._methods[name] = self._program.load_method(name)
-        return self._methods[name]
+    def method_meta(self, method_name: str) -> MethodMeta:
+        """What the file says of a method."""
+        return self._program.metadata(method_name)
+
+    def has_etdump(self) -> bool:
+        """Whether calls are recorded as an ETDump."""
+        return False
+
+    def write_etdump_result_to_file(self, path: str, debug_buffer_path: str | None = None) -> None:
+        """Writes the recorded ETDump."""
+        self._program.write_etdump_result_to_file(path, debug_buffer_path or "")
+
+
+class ExecuTorchModule(_Loaded):
+    """A program whose methods are loaded when they are first run, and keep their state."""
 
     def run_method(
         self, method_name: str, inputs: Inputs = (), clone_outputs: bool = True
     ) -> list[Any]:
         """Runs a method on tensors and numbers; gives a list of its outputs."""
-        return _run(self._method(method_name), inputs)
+        return _run(self._program.load_method(method_name), inputs)
 
     def forward(self, inputs: Inputs = (), clone_outputs: bool = True) -> list[Any]:
         """run_method("forward", inputs)"""
@@ -99,21 +108,9 @@ class ExecuTorchModule:
         """Runs a method that takes no inputs."""
         return self.run_method(method_name)
 
-    def method_meta(self, method_name: str) -> MethodMeta:
-        """What the file says of a method."""
-        return self._program.metadata(method_name)
-
     def method_names(self) -> list[str]:
         """Names of the methods, sorted."""
-        return sorted(self._program.method_names)
-
-    def has_etdump(self) -> bool:
-        """Whether calls are recorded as an ETDump."""
-        return False
-
-    def write_etdump_result_to_file(self, path: str, debug_buffer_path: str | None = None) -> None:
-        """Writes the recorded ETDump."""
-        self._program.write_etdump_result_to_file(path, debug_buffer_path or "")
+        return list(self._names)
 
 
 class ExecuTorchMethod:
@@ -154,12 +151,8 @@ class ExecuTorchMethod:
         return _as_tensor(array if array.flags.writeable else array.copy())
 
 
-class ExecuTorchProgram:
+class ExecuTorchProgram(_Loaded):
     """A program whose methods are loaded by the caller."""
-
-    def __init__(self, program: Program) -> None:
-        self._program = program
-        self._names = sorted(program.method_names)
 
     def num_methods(self) -> int:
         """How many methods there are."""
@@ -170,20 +163,8 @@ class ExecuTorchProgram:
         return self._names[method_index]
 
     def load_method(self, method_name: str) -> ExecuTorchMethod:
-        """A new instance of a method."""
+        """A method, with its state: a program has one of each name."""
         return ExecuTorchMethod(self._program.load_method(method_name))
-
-    def method_meta(self, method_name: str) -> MethodMeta:
-        """What the file says of a method."""
-        return self._program.metadata(method_name)
-
-    def has_etdump(self) -> bool:
-        """Whether calls are recorded as an ETDump."""
-        return False
-
-    def write_etdump_result_to_file(self, path: str, debug_buffer_path: str | None = None) -> None:
-        """Writes the recorded ETDump."""
-        self._program.write_etdump_result_to_file(path, debug_buffer_path or "")
 
 
 class BundledModule:
@@ -264,7 +245,7 @@ def _load_for_executorch_from_bundled_program(
         module._bundled.program_data, data, enable_etdump, debug_buffer_size,
         Verification.InternalConsistency,
     )  # fmt: skip
-    return ExecuTorchModule(program, module._bundled)
+    return ExecuTorchModule(program)
 
 
 def _load_program(
