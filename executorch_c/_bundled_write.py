@@ -19,12 +19,7 @@ if TYPE_CHECKING:
 TENSOR, INT, BOOL, DOUBLE = 1, 2, 3, 4
 """Types of ValueUnion."""
 
-SCALAR_TYPES = {
-    "uint8": 0, "int8": 1, "int16": 2, "int32": 3, "int64": 4, "float16": 5, "float32": 6,
-    "float64": 7, "complex64": 9, "complex128": 10, "bool": 11, "bfloat16": 15, "uint16": 27,
-    "uint32": 28, "uint64": 29,
-}  # fmt: skip
-"""c10::ScalarType by NumPy's name."""
+SCALAR_TYPES = _core._scalar_types()
 
 
 def _bytes(builder: Any, data: bytes, alignment: int) -> int:

@@ -85,3 +85,15 @@ bool ecpy_dtype_of(ecpy_state *state, PyArray_Descr *descr, ec_dtype expected, e
     *dtype = state->bfloat16 ? EC_UINT16 : EC_BFLOAT16;
   return true;
 }
+
+PyObject *ecpy_scalar_types(void) {
+  return Py_BuildValue("{"
+#define EC_DTYPE(NAME, id, size, name, reference, category) "s:i"
+#include "core/dtype.def"
+#undef EC_DTYPE
+                       "}",
+#define EC_DTYPE(NAME, id, size, name, reference, category) name, id,
+#include "core/dtype.def"
+#undef EC_DTYPE
+                       NULL);
+}

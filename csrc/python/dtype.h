@@ -15,4 +15,7 @@ PyArray_Descr *ecpy_descr(ecpy_state *state, ec_dtype dtype);
  * bfloat16 where `expected` is that and ml_dtypes is not installed. */
 bool ecpy_dtype_of(ecpy_state *state, PyArray_Descr *descr, ec_dtype expected, ec_dtype *dtype);
 
+/* Ids of dtypes in files, c10::ScalarType's, by NumPy's names: a new dict. */
+PyObject *ecpy_scalar_types(void);
+
 #endif

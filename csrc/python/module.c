@@ -108,6 +108,14 @@ static PyObject *read_bundled(PyObject *module, PyObject *data) {
   return ecpy_read_bundled(PyModule_GetState(module), data);
 }
 
+PyDoc_STRVAR(scalar_types_doc,
+             "_scalar_types($module, /)\n--\n\n"
+             "Numbers of dtypes in files (c10::ScalarType) by NumPy's names.");
+
+static PyObject *scalar_types(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(args)) {
+  return ecpy_scalar_types();
+}
+
 /* ---- for executorch_c/_operators.py ---- */
 
 PyDoc_STRVAR(parse_schema_doc,
@@ -142,6 +150,7 @@ static PyMethodDef functions[] = {
     {"register_operators", register_operators, METH_O, register_operators_doc},
     {"unregister_operator", unregister_operator, METH_O, unregister_operator_doc},
     {"_read_bundled", read_bundled, METH_O, read_bundled_doc},
+    {"_scalar_types", scalar_types, METH_NOARGS, scalar_types_doc},
     {"_parse_schema", parse_schema, METH_O, parse_schema_doc},
     {"_register_operator", register_operator, METH_VARARGS, register_operator_doc},
     {"_unregister_all", unregister_all, METH_NOARGS, unregister_all_doc},
