@@ -6,6 +6,7 @@
 #include "python/backends.h"
 #include "python/errors.h"
 #include "python/options.h"
+#include "python/program.h"
 #include "runtime/options.h"
 
 /* ---- documented methods ---- */
@@ -23,9 +24,7 @@ static PyObject *registered_backend_names(PyObject *self, void *Py_UNUSED(closur
   if (ecpy_discover(ecpy_state_of(self))) return NULL;
   PyObject *names = PyList_New(0);
   for (size_t i = 0; names && i < ec_backend_count(); i++) {
-    PyObject *name = PyUnicode_FromString(ec_backend_at(i)->id);
-    if (!name || PyList_Append(names, name)) Py_CLEAR(names);
-    Py_XDECREF(name);
+    ecpy_append(&names, PyUnicode_FromString(ec_backend_at(i)->id));
   }
   return names;
 }
@@ -38,7 +37,7 @@ static PyObject *is_available(PyObject *self, PyObject *args, PyObject *kwargs) 
   static char *names[] = {"backend_name", NULL};
   const char *id;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s:is_available", names, &id)) return NULL;
-  if (!ec_backend_find(id) && ecpy_discover(ecpy_state_of(self))) return NULL;
+  if (ecpy_discover_for(ecpy_state_of(self), id)) return NULL;
   return PyBool_FromLong(ec_backend_is_available(id));
 }
 
@@ -64,7 +63,7 @@ static void run_get(void *arg) {
 /* Finds plug-ins first where the backend is not there yet. */
 static int ask(ecpy_state *state, asked *a, void (*fn)(void *arg)) {
   ec_error_clear(&a->err);
-  if (!ec_backend_find(a->id) && ecpy_discover(state)) return -1;
+  if (ecpy_discover_for(state, a->id)) return -1;
   ecpy_without_gil(fn, a);
   if (a->status == EC_OK) return 0;
   ecpy_raise(state, &a->err);
@@ -122,14 +121,12 @@ static PyObject *option_keys(PyObject *self, PyObject *args, PyObject *kwargs) {
   ec_error_clear(&err);
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s:option_keys", names, &id)) return NULL;
   ecpy_state *state = ecpy_state_of(self);
-  if (!ec_backend_find(id) && ecpy_discover(state)) return NULL;
+  if (ecpy_discover_for(state, id)) return NULL;
   if (ec_backend_require(id, &backend, &err) != EC_OK) return ecpy_raise(state, &err);
   const char *const *keys = EC_BACKEND_MEMBER(backend, option_keys);
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list && keys && keys[i]; i++) {
-    PyObject *key = PyUnicode_FromString(keys[i]);
-    if (!key || PyList_Append(list, key)) Py_CLEAR(list);
-    Py_XDECREF(key);
+    ecpy_append(&list, PyUnicode_FromString(keys[i]));
   }
   return list;
 }

@@ -33,3 +33,7 @@ int ecpy_discover(ecpy_state *state) {
   state->discovered = 1;
   return 0;
 }
+
+int ecpy_discover_for(ecpy_state *state, const char *id) {
+  return ec_backend_find(id) ? 0 : ecpy_discover(state);
+}

@@ -14,11 +14,9 @@ typedef struct reader {
 
 static PyObject *tensor_object(reader *r, ec_fb_table table) {
   ec_bpte_tensor t;
-  int64_t order[EC_MAX_RANK];
   if (ec_bpte_read_tensor(table, &t, &r->err) != EC_OK) return NULL;
-  for (size_t d = 0; d < t.rank; d++) order[d] = t.dim_order[d];
   return Py_BuildValue("(sNNnn)", ec_dtype_name(t.dtype), ecpy_int_tuple(t.sizes, t.rank),
-                       ecpy_int_tuple(order, t.rank),
+                       ecpy_dim_order(t.dim_order, t.rank),
                        (Py_ssize_t)(t.data.size ? t.data.data - r->file.data : 0),
                        (Py_ssize_t)t.data.size);
 }
@@ -43,8 +41,7 @@ static PyObject *list_of(reader *r, ec_fb_vec items, const char *what,
   for (uint32_t i = 0; list && i < items.count; i++) {
     PyObject *item = object(r, ec_fb_vec_table(items, i));
     if (!item && r->err.status != EC_OK) ec_fail_in(&r->err, r->err.status, "%s %u", what, i);
-    if (!item || PyList_Append(list, item)) Py_CLEAR(list);
-    Py_XDECREF(item);
+    ecpy_append(&list, item);
   }
   return list;
 }

@@ -4,18 +4,10 @@
 #include "python/errors.h"
 #include "python/program.h"
 
-/* Appends and takes an item; NULL lists and items mean that something failed before. */
-static void append(PyObject **list, PyObject *item) {
-  if (!item || (*list && PyList_Append(*list, item))) Py_CLEAR(*list);
-  Py_XDECREF(item);
-}
-
 static PyObject *bool_object(bool value) { return Py_NewRef(value ? Py_True : Py_False); }
 
 static PyObject *dim_order(const ec_tensor_info *info) {
-  int64_t order[EC_MAX_RANK];
-  for (size_t i = 0; i < info->rank; i++) order[i] = info->dim_order[i];
-  PyObject *tuple = ecpy_int_tuple(order, info->rank);
+  PyObject *tuple = ecpy_dim_order(info->dim_order, info->rank);
   PyObject *list = tuple ? PySequence_List(tuple) : NULL;
   Py_XDECREF(tuple);
   return list;
@@ -57,14 +49,14 @@ static PyObject *value_dict(const ec_value_info *info) {
 
 static PyObject *value_list(const ec_value_info *values, size_t count) {
   PyObject *list = PyList_New(0);
-  for (size_t i = 0; list && i < count; i++) append(&list, value_dict(&values[i]));
+  for (size_t i = 0; list && i < count; i++) ecpy_append(&list, value_dict(&values[i]));
   return list;
 }
 
 static PyObject *attribute_list(const ec_method_info *info) {
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list && i < info->attribute_count; i++)
-    append(&list, tensor_dict(&info->attributes[i]));
+    ecpy_append(&list, tensor_dict(&info->attributes[i]));
   return list;
 }
 
@@ -72,8 +64,9 @@ static PyObject *operator_list(const ec_method_info *info) {
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list && i < info->operator_count; i++) {
     const ec_op_use *use = &info->operators[i];
-    append(&list, Py_BuildValue("{s:N, s:n, s:N}", "name", ecpy_text(use->name), "calls",
-                                (Py_ssize_t)use->calls, "available", bool_object(use->available)));
+    ecpy_append(&list, Py_BuildValue("{s:N, s:n, s:N}", "name", ecpy_text(use->name), "calls",
+                                     (Py_ssize_t)use->calls, "available",
+                                     bool_object(use->available)));
   }
   return list;
 }
@@ -82,10 +75,11 @@ static PyObject *delegate_list(const ec_method_info *info) {
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list && i < info->delegate_count; i++) {
     const ec_delegate_use *use = &info->delegates[i];
-    append(&list, Py_BuildValue("{s:N, s:n, s:n, s:N, s:N}", "id", ecpy_text(use->id), "payload",
-                                (Py_ssize_t)use->payload, "calls", (Py_ssize_t)use->calls,
-                                "registered", bool_object(use->registered), "available",
-                                bool_object(use->available)));
+    ecpy_append(&list, Py_BuildValue("{s:N, s:n, s:n, s:N, s:N}", "id", ecpy_text(use->id),
+                                     "payload", (Py_ssize_t)use->payload, "calls",
+                                     (Py_ssize_t)use->calls, "registered",
+                                     bool_object(use->registered), "available",
+                                     bool_object(use->available)));
   }
   return list;
 }
@@ -110,7 +104,7 @@ static PyObject *method_list(ecpy_state *state, ecpy_shared *shared) {
       Py_CLEAR(list);
       break;
     }
-    append(&list, method_dict(&info));
+    ecpy_append(&list, method_dict(&info));
     ec_method_info_deinit(&info);
   }
   return list;
@@ -119,18 +113,18 @@ static PyObject *method_list(ecpy_state *state, ecpy_shared *shared) {
 static PyObject *segment_list(const ec_program_info *info) {
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list && i < info->segment_count; i++)
-    append(&list, Py_BuildValue("{s:K, s:K}", "offset",
-                                (unsigned long long)info->segments[i].offset, "size",
-                                (unsigned long long)info->segments[i].size));
+    ecpy_append(&list, Py_BuildValue("{s:K, s:K}", "offset",
+                                     (unsigned long long)info->segments[i].offset, "size",
+                                     (unsigned long long)info->segments[i].size));
   return list;
 }
 
 static PyObject *named_list(const ec_program_info *info) {
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list && i < info->named_count; i++)
-    append(&list, Py_BuildValue("{s:N, s:K, s:i}", "key", ecpy_text(info->named[i].key), "size",
-                                (unsigned long long)info->named[i].size, "source",
-                                info->named[i].source));
+    ecpy_append(&list, Py_BuildValue("{s:N, s:K, s:i}", "key", ecpy_text(info->named[i].key),
+                                     "size", (unsigned long long)info->named[i].size, "source",
+                                     info->named[i].source));
   return list;
 }
 

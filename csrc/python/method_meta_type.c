@@ -167,8 +167,7 @@ static PyObject *texts(PyObject *self, const ec_value_info *items, size_t count)
       text = value ? PyUnicode_FromFormat("%s(%R)", ec_kind_name(items[i].kind), value) : NULL;
       Py_XDECREF(value);
     }
-    if (!text || PyList_Append(list, text)) Py_CLEAR(list);
-    Py_XDECREF(text);
+    ecpy_append(&list, text);
   }
   return list;
 }

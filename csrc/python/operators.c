@@ -7,6 +7,7 @@
 #include "kernels/schema.h"
 #include "python/backends.h"
 #include "python/errors.h"
+#include "python/program.h"
 #include "runtime/operator.h"
 
 /* ---- the function of an operator --------------------------------------------------------- */
@@ -97,9 +98,7 @@ static PyObject *names_of(const ec_op *op, group which, bool outs) {
   for (size_t i = 0; list && i < op->nargs; i++) {
     group g = group_of(&op->args[i]);
     if (g != which && !(outs && g == OUT)) continue;
-    PyObject *name = PyUnicode_InternFromString(op->args[i].name);
-    if (!name || PyList_Append(list, name)) Py_CLEAR(list);
-    Py_XDECREF(name);
+    ecpy_append(&list, PyUnicode_InternFromString(op->args[i].name));
   }
   PyObject *tuple = list ? PyList_AsTuple(list) : NULL;
   Py_XDECREF(list);
@@ -208,9 +207,7 @@ static PyObject *dtype_names(ec_dtype_set set) {
   PyObject *names = PyList_New(0);
   for (unsigned id = 0; names && id < EC_DTYPE_COUNT; id++) {
     if (!ec_dtype_in((ec_dtype)id, set)) continue;
-    PyObject *name = PyUnicode_FromString(ec_dtype_name((ec_dtype)id));
-    if (!name || PyList_Append(names, name)) Py_CLEAR(names);
-    Py_XDECREF(name);
+    ecpy_append(&names, PyUnicode_FromString(ec_dtype_name((ec_dtype)id)));
   }
   PyObject *tuple = names ? PyList_AsTuple(names) : NULL;
   Py_XDECREF(names);
@@ -223,11 +220,9 @@ PyObject *ecpy_operator_rows(ecpy_state *state) {
   PyObject *rows = PyList_New(0);
   for (size_t i = 0; rows && i < list.count; i++) {
     const ec_op *op = list.items[i];
-    PyObject *row = Py_BuildValue("{s:s, s:s, s:N, s:s, s:s}", "name", op->name, "schema",
-                                  op->schema, "dtypes", dtype_names(op->dtypes), "family",
-                                  op->family, "origin", op->origin);
-    if (!row || PyList_Append(rows, row)) Py_CLEAR(rows);
-    Py_XDECREF(row);
+    ecpy_append(&rows, Py_BuildValue("{s:s, s:s, s:N, s:s, s:s}", "name", op->name, "schema",
+                                     op->schema, "dtypes", dtype_names(op->dtypes), "family",
+                                     op->family, "origin", op->origin));
   }
   ec_op_list_deinit(&list);
   return rows;

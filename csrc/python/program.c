@@ -49,6 +49,17 @@ PyObject *ecpy_int_tuple(const int64_t *items, size_t count) {
   return tuple;
 }
 
+PyObject *ecpy_dim_order(const uint8_t *order, size_t rank) {
+  int64_t items[EC_MAX_RANK];
+  for (size_t d = 0; d < rank; d++) items[d] = order[d];
+  return ecpy_int_tuple(items, rank);
+}
+
+void ecpy_append(PyObject **list, PyObject *item) {
+  if (!item || (*list && PyList_Append(*list, item))) Py_CLEAR(*list);
+  Py_XDECREF(item);
+}
+
 static bool lacks_something(const ec_method_info *info) {
   for (size_t i = 0; i < info->operator_count; i++)
     if (!info->operators[i].available) return true;

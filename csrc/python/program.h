@@ -53,5 +53,11 @@ PyObject *ecpy_program_requirements(ecpy_state *state, ecpy_shared *shared);
 
 /* A tuple of ints. */
 PyObject *ecpy_int_tuple(const int64_t *items, size_t count);
+/* A dim_order as one. */
+PyObject *ecpy_dim_order(const uint8_t *order, size_t rank);
+
+/* Appends and takes an item. A NULL list or item means that something failed before; then, and
+ * where this fails, the list is dropped and NULL. */
+void ecpy_append(PyObject **list, PyObject *item);
 
 #endif

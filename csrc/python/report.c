@@ -58,13 +58,9 @@ PyObject *ecpy_method_report(ecpy_method *self) {
   if (ecpy_method_lock(self)) return NULL;
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list && i < ec_method_delegate_count(self->method); i++) {
-    PyObject *dict = figures(self->method, i);
-    PyObject *row = dict ? Py_BuildValue("{s:s, s:O}", "backend",
-                                         ec_method_delegate_id(self->method, i), "figures", dict)
-                         : NULL;
-    if (!row || PyList_Append(list, row)) Py_CLEAR(list);
-    Py_XDECREF(row);
-    Py_XDECREF(dict);
+    const char *id = ec_method_delegate_id(self->method, i);
+    ecpy_append(&list, Py_BuildValue("{s:s, s:N}", "backend", id, "figures",
+                                     figures(self->method, i)));
   }
   ecpy_method_unlock(self);
   return list;

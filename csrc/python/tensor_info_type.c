@@ -78,9 +78,7 @@ static PyObject *numpy_dtype(PyObject *self, void *Py_UNUSED(closure)) {
 }
 
 static PyObject *dim_order(PyObject *self, void *Py_UNUSED(closure)) {
-  int64_t order[EC_MAX_RANK];
-  for (size_t i = 0; i < info_of(self)->rank; i++) order[i] = info_of(self)->dim_order[i];
-  return ecpy_int_tuple(order, info_of(self)->rank);
+  return ecpy_dim_order(info_of(self)->dim_order, info_of(self)->rank);
 }
 
 static PyObject *name(PyObject *self, void *Py_UNUSED(closure)) {

@@ -67,12 +67,6 @@ static PyObject *data_object(ecpy_state *state, PyObject *capsule, const ec_even
   return v->data ? array(state, capsule, v) : Py_NewRef(Py_None);
 }
 
-static PyObject *dim_order(const ec_event_value *v) {
-  int64_t order[EC_MAX_RANK];
-  for (size_t d = 0; d < v->rank; d++) order[d] = v->dim_order[d];
-  return ecpy_int_tuple(order, v->rank);
-}
-
 static PyObject *name_object(const ec_event_value *v) {
   if (v->item == EC_TRACE_NONE) return ecpy_text(v->name);
   return PyUnicode_FromFormat("%s[%u]", v->name, v->item);
@@ -81,7 +75,8 @@ static PyObject *name_object(const ec_event_value *v) {
 static PyObject *value_object(ecpy_state *state, PyObject *capsule, const ec_event_value *v) {
   const bool tensor = v->scalar.kind == EC_KIND_TENSOR;
   PyObject *name = name_object(v), *shape = ecpy_int_tuple(v->sizes, v->rank);
-  PyObject *order = dim_order(v), *data = data_object(state, capsule, v), *out = NULL;
+  PyObject *order = ecpy_dim_order(v->dim_order, v->rank);
+  PyObject *data = data_object(state, capsule, v), *out = NULL;
   if (name && shape && order && data)
     out = Py_BuildValue("OOzOOnO", name, v->is_output ? Py_True : Py_False,
                         tensor ? ec_dtype_name((ec_dtype)v->dtype) : NULL, shape, order,
@@ -98,9 +93,7 @@ static PyObject *value_object(ecpy_state *state, PyObject *capsule, const ec_eve
 static PyObject *values_list(ecpy_state *state, PyObject *capsule, const ec_event *event) {
   PyObject *list = PyList_New(0);
   for (const ec_event_value *v = event->values; list && v; v = v->next) {
-    PyObject *value = value_object(state, capsule, v);
-    if (!value || PyList_Append(list, value)) Py_CLEAR(list);
-    Py_XDECREF(value);
+    ecpy_append(&list, value_object(state, capsule, v));
   }
   return list;
 }
@@ -122,9 +115,7 @@ static PyObject *event_object(const ec_event *e, PyObject *values) {
 static PyObject *events_list(ecpy_state *state, PyObject *capsule, const ec_trace *trace) {
   PyObject *list = PyList_New(0);
   for (const ec_event *e = ec_trace_first(trace); list && e; e = e->next) {
-    PyObject *event = event_object(e, values_list(state, capsule, e));
-    if (!event || PyList_Append(list, event)) Py_CLEAR(list);
-    Py_XDECREF(event);
+    ecpy_append(&list, event_object(e, values_list(state, capsule, e)));
   }
   return list;
 }
