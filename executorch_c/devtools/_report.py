@@ -1,0 +1,281 @@
+"""Gaps operator by operator: the report of `explain` and `compare_programs`."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from html import escape
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from executorch_c import _html, _json, _text
+from executorch_c._gap import Gap
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Verdict: TypeAlias = Literal["ok", "wrong", "carried", "differs"]
+"""What there is to say of an operator's result:
+
+    ok       it is what it should be, within tolerance
+    wrong    the operator itself is off: on the same inputs the reference computes another result
+    carried  it is off, the operator is not: an operator before it is wrong
+    differs  it is off, and no single operator can be named: either small differences have added
+             up, or only totals are known
+"""
+
+SHOWN = 12
+"""Rows that `print(report)` shows."""
+
+
+def relative(gap: Gap) -> float:
+    """|actual - expected| / |expected| of the two as vectors: noise to signal, no unit.
+
+    0 where they are equal; infinite where only one is finite, or `expected` is all zero.
+    """
+    if gap.nan[0] != gap.nan[1] or gap.inf[0] != gap.inf[1]:
+        return math.inf
+    return 0.0 if math.isnan(gap.snr_db) else 10.0 ** (-gap.snr_db / 20)
+
+
+@dataclass(frozen=True)
+class OperatorGap:
+    """One operator's result beside the reference's."""
+
+    index: int
+    """Its place in the report, from 0; operators are in the order in which they ran."""
+    where: str
+    """"instruction 3", "delegate 0, node 5"."""
+    name: str
+    """The operator, or the node as the backend calls it."""
+    shape: tuple[int, ...]
+    dtype: str
+    total: Gap
+    """From the reference's result: what this operator and all before it have added."""
+    own: Gap | None
+    """From what the reference computes on this operator's own inputs: what it adds by itself.
+    None where the reference is a program, which cannot be run operator by operator."""
+    verdict: Verdict
+    module: str | None = None
+    """Path of the layer in the model ("features.3.conv")."""
+    source: str | None = None
+    """Path of the file, ":" and the line in the model that called it."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the result is what it should be."""
+        return self.verdict == "ok"
+
+    @property
+    def line(self) -> str:
+        """`source` without directories: "model.py:12", or empty."""
+        return os.path.basename(self.source or "")
+
+    def __str__(self) -> str:
+        """"aten::convolution.out of 'features.3' (model.py:12), instruction 7"."""
+        layer = f" of '{self.module}'" if self.module else ""
+        line = f" ({self.line})" if self.source else ""
+        return f"{self.name}{layer}{line}, {self.where}"
+
+
+def _figure(gap: Gap | None) -> str:
+    if gap is None:
+        return "-"
+    size = relative(gap)
+    return f"{size:.1e}" if size else "0"
+
+
+def _mean(row: OperatorGap) -> str:
+    """What is worth saying of a gap, in words."""
+    gap = row.total if row.own is None else row.own
+    text = f"{gap.outside:,} of {_text.plural(gap.elements, 'element')} outside tolerance, "
+    if math.isnan(gap.max_abs):
+        text += "none to compare that is finite"
+    else:
+        text += f"by up to {gap.max_abs:.4g}"
+    for name, (ours, theirs) in (("NaN", gap.nan), ("infinite", gap.inf)):
+        if ours != theirs:
+            text += f"; {ours:,} {name}, expected {theirs:,}"
+    return text
+
+
+@dataclass(frozen=True)
+class GapReport:
+    """How far results are from a reference, operator by operator.
+
+    Prints as a short table, in a notebook too; iterates over all rows in order of execution;
+    `bool(report)` is `report.ok`.
+    """
+
+    title: str
+    """What was compared with what."""
+    rows: tuple[OperatorGap, ...]
+    notes: tuple[str, ...] = field(default=())
+    """What a reader should know: how much could be compared, what was left out."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether every result is what it should be."""
+        return all(row.ok for row in self.rows)
+
+    @property
+    def first(self) -> OperatorGap | None:
+        """The first operator that is wrong itself; without one, the first whose result is off."""
+        bad = [row for row in self.rows if not row.ok]
+        return next((row for row in bad if row.verdict == "wrong"), bad[0] if bad else None)
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> OperatorGap:
+        return self.rows[index]
+
+    def __iter__(self) -> Iterator[OperatorGap]:
+        return iter(self.rows)
+
+    def worst(self, count: int = SHOWN) -> list[OperatorGap]:
+        """Rows with the largest gaps (own ones, where known), largest first."""
+
+        def size(row: OperatorGap) -> tuple[float, float]:
+            return relative(row.own or row.total), relative(row.total)
+
+        return sorted(self.rows, key=size, reverse=True)[:count]
+
+    def summary(self) -> str:
+        """The finding in a sentence or two."""
+        first = self.first
+        count = _text.plural(len(self.rows), "operator")
+        if first is None:
+            return f"{count} compared, none is off" if self.rows else "nothing could be compared"
+        if first.verdict == "wrong":
+            others = sum(row.verdict == "wrong" for row in self.rows) - 1
+            more = f"; {_text.plural(others, 'operator')} after it also wrong" if others else ""
+            return f"wrong itself: {first}: {_mean(first)}{more}"
+        cause = "" if first.own is None else "no operator is wrong on its own inputs; "
+        return f"{cause}the first result that is off: {first}: {_mean(first)}"
+
+    def _own(self) -> bool:
+        return any(row.own is not None for row in self.rows)
+
+    def head(self) -> list[str]:
+        """Names of the columns of `cells`."""
+        own = ["own"] if self._own() else []
+        return ["", "where", "operator", "module", "source", "shape", "verdict", "total", *own]
+
+    def cells(self, rows: Sequence[OperatorGap]) -> list[list[str]]:
+        """Rows as text: "total" and "own" are relative gaps (noise to signal)."""
+        own = self._own()
+        table = []
+        for row in rows:
+            figures = [row.total, row.own] if own else [row.total]
+            table.append([str(row.index), row.where, row.name, row.module or "", row.line,
+                          _text.shape(row.shape), row.verdict, *map(_figure, figures)])  # fmt: skip
+        return table
+
+    def shown(self, count: int = SHOWN) -> list[OperatorGap]:
+        """The first that is off, the one before it, and the worst ones, in order."""
+        keep = {row.index for row in self.worst(count)}
+        if self.first is not None:
+            near = {self.first.index, max(self.first.index - 1, 0)}
+            keep = near | set(sorted(keep - near)[: count - len(near)])
+        return [row for row in self.rows if row.index in keep]
+
+    def _lines(self) -> list[str]:
+        return [self.title, self.summary(), *self.notes]
+
+    def __str__(self) -> str:
+        rows = self.shown()
+        lines = [self.title, self.summary()]
+        if rows:
+            lines.append(_text.table(self.cells(rows), self.head()))
+        if len(rows) < len(self.rows):
+            lines.append(f"  ({len(rows)} of {len(self.rows):,} operators: the first that is off "
+                         "and those with the largest gaps)")  # fmt: skip
+        return "\n".join([*lines, *self.notes])
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.summary()}>"
+
+    def _caption(self) -> str:
+        style = "" if self.ok else ' class="bad"'
+        title, summary, *notes = map(escape, self._lines())
+        return "<br>".join([f"<b>{title}</b>", f"<span{style}>{summary}</span>", *notes])
+
+    def _repr_html_(self) -> str:
+        return _html.table(self._caption(), self.head(), self.cells(self.shown()), 7)
+
+    def plot(self) -> Figure:
+        """A picture of the relative gap of each operator, logarithmic, total and own.
+
+        Returns a matplotlib Figure, which a notebook shows. Raises ImportError without matplotlib.
+        """
+        try:
+            from matplotlib.figure import Figure
+        except ImportError as error:
+            raise ImportError(
+                "a plot needs matplotlib: pip install 'executorch_c[view]'"
+            ) from error
+        figure = Figure(figsize=(9, 3.5), layout="constrained")
+        axes = figure.add_subplot()
+        finite = [x for row in self.rows for gap in (row.total, row.own) if gap is not None
+                  if 0 < (x := relative(gap)) < math.inf]  # fmt: skip
+        low, high = min(finite, default=1e-8) / 3, max(finite, default=1.0) * 3
+        at = [row.index for row in self.rows]
+
+        def line(gaps: Sequence[Gap | None], style: str, label: str) -> None:
+            sizes = [math.nan if gap is None else min(max(relative(gap), low), high)
+                     for gap in gaps]  # fmt: skip
+            axes.plot(at, sizes, style, label=label, markersize=4, linewidth=1)
+
+        line([row.total for row in self.rows], "o-", "total")
+        if self._own():
+            line([row.own for row in self.rows], "s", "own")
+        if self.first is not None:
+            label = self.first.module or self.first.where
+            axes.axvline(self.first.index, color="tab:red", linestyle="--", label=label)
+        axes.set(yscale="log", ylim=(low / 2, high * 2), xlabel="operator",
+                 ylabel="|ours - reference| / |reference|", title=self.title)  # fmt: skip
+        axes.grid(True, axis="y", alpha=0.3)
+        axes.legend(loc="upper left")
+        return figure
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Writes a page with the summary, the picture (with matplotlib) and all rows."""
+        sections = [f"<p>{escape(line)}</p>" for line in self._lines()[1:]]
+        try:
+            picture = io.StringIO()
+            self.plot().savefig(picture, format="svg")
+            sections.append(picture.getvalue()[picture.getvalue().index("<svg") :])
+        except ImportError:
+            pass  # the table has the same figures
+        sections.append(_html.table("gaps are |ours - reference| / |reference|", self.head(),
+                                    self.cells(self.rows), 7))  # fmt: skip
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(_html.page(self.title, *sections))
+
+    def as_dict(self) -> dict[str, object]:
+        """All figures: {"title", "ok", "summary", "notes", "first", "rows": [...]}.
+
+        A row has the fields of OperatorGap, gaps those of Gap and "relative"; "first" is the index
+        of a row.
+        """
+        rows = []
+        for row in self.rows:
+            cells = asdict(row)
+            for name, gap in (("total", row.total), ("own", row.own)):
+                if gap is not None:
+                    cells[name]["relative"] = relative(gap)
+            rows.append(cells)
+        first = self.first
+        return {"title": self.title, "ok": self.ok, "summary": self.summary(),
+                "notes": list(self.notes), "first": None if first is None else first.index,
+                "rows": rows}  # fmt: skip
+
+    def to_json(self) -> str:
+        """`as_dict` as JSON; infinite figures are "inf", NaN is null."""
+        return _json.dumps(self.as_dict())
