@@ -8,7 +8,7 @@ static void close_delegate(const ec_host *host, ecx_delegate *d) {
   if (d->workspace) ecx_workspace_close(host, d->workspace);
   if (d->cache) ecx_cache_close(d->cache);
   for (uint32_t i = 0; d->externals && i < d->external_count; i++)
-    if (d->externals[i].staging) host->free(d->externals[i].staging);
+    ecx_buffer_close(host, &d->externals[i].staging);
   ecx_shown_close(host, d);
   if (d->externals) host->free(d->externals);
   if (d->pointers) host->free(d->pointers);

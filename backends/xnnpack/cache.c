@@ -15,7 +15,6 @@
 
 enum {
   TEXT = 1024,
-  EXTRA = 2 * XNN_EXTRA_BYTES,
   WORTH_FORGETTING = 1 << 18 /* bytes of a filter: less saves little memory for its time */
 };
 
@@ -180,7 +179,7 @@ static size_t look_up(void *context, const struct xnn_weights_cache_look_up_key 
 static void *reserve_space(void *context, size_t size) {
   ecx_cache *cache = context;
   block *b = cache->host->alloc(sizeof *b);
-  void *data = b && size <= SIZE_MAX / 2 ? cache->host->alloc(size + EXTRA) : NULL;
+  void *data = b && size <= SIZE_MAX / 2 ? cache->host->alloc(size + ECX_EXTRA) : NULL;
   if (!data) {
     if (b) cache->host->free(b);
     return NULL;

@@ -8,18 +8,18 @@
 #include "core/checked.h"
 #include "graph.h"
 
-enum { ALIGNMENT = 16, PAGE = 4096, EXTRA = 2 * XNN_EXTRA_BYTES };
+enum { ALIGNMENT = 16, PAGE = 4096 };
 
 bool ecx_crosses_page(const void *at, size_t size) {
   uintptr_t end = (uintptr_t)at + size;
-  return size == 0 || (end - 1) / PAGE != (end - 1 + EXTRA) / PAGE;
+  return size == 0 || (end - 1) / PAGE != (end - 1 + ECX_EXTRA) / PAGE;
 }
 
 static uint32_t make_readable(const ecx_call *c, ecx_data *data) {
   if ((uintptr_t)data->at % ALIGNMENT == 0 && !ecx_crosses_page(data->at, data->size))
     return EC_BACKEND_OK;
   size_t bytes;
-  data->copy = ec_add_size(data->size, EXTRA, &bytes) ? c->host->alloc(bytes) : NULL;
+  data->copy = ec_add_size(data->size, ECX_EXTRA, &bytes) ? c->host->alloc(bytes) : NULL;
   if (!data->copy)
     return ecx_fail(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a constant of %zu bytes",
                     data->size);
@@ -88,7 +88,7 @@ void ecx_data_close(const ec_host *host, ecx_data *data) {
 
 uint32_t ecx_widen(const ecx_call *c, ecx_data *data) {
   size_t count = data->size / 2;
-  float *wide = count <= SIZE_MAX / 8 ? c->host->alloc(count * sizeof *wide + EXTRA) : NULL;
+  float *wide = count <= SIZE_MAX / 8 ? c->host->alloc(count * sizeof *wide + ECX_EXTRA) : NULL;
   if (!wide)
     return ecx_fail(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for %zu float32 weights", count);
   for (size_t i = 0; i < count; i++) {

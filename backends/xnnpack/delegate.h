@@ -13,13 +13,17 @@ typedef struct ecx_plan {
   bool show_all;         /* every computed value becomes an output: see ecx_shown_id */
 } ecx_plan;
 
+typedef struct ecx_buffer {
+  void *at; /* NULL: there is none yet */
+  size_t bytes;
+} ecx_buffer;
+
 /* An argument as XNNPACK gets it. */
 typedef struct ecx_external {
   uint32_t value;    /* in the graph */
   uint32_t position; /* among the arguments */
-  void *staging;     /* memory of its own, where the argument's cannot be used */
-  size_t staging_bytes;
-  bool is_staged;    /* in the present call */
+  ecx_buffer staging; /* memory of its own, where the argument's cannot be used */
+  bool is_staged;     /* in the present call */
 } ecx_external;
 
 /* Runtimes of a delegate. All but the first are made when a trace asks for them. */
@@ -39,11 +43,6 @@ typedef struct ecx_engine {
   uint64_t shapes; /* of which the runtime knows: ecx_delegate.shapes */
   bool is_set_up;  /* the runtime knows the pointers */
 } ecx_engine;
-
-typedef struct ecx_buffer {
-  void *at;
-  size_t bytes;
-} ecx_buffer;
 
 typedef struct ecx_delegate {
   ecx_graph graph;
@@ -86,7 +85,11 @@ void ecx_shown_close(const ec_host *host, ecx_delegate *d);
 /* execute.c */
 uint32_t ecx_execute(const ecx_call *c, ecx_delegate *d, ec_backend_arg *args, size_t count);
 
-/* memory.c: XNNPACK's allocator. Bytes of large blocks that this thread has allocated since the
+/* memory.c: makes a buffer at least so large, with ECX_EXTRA behind it; what it held is lost. */
+bool ecx_buffer_grow(const ec_host *host, ecx_buffer *buffer, size_t bytes);
+void ecx_buffer_close(const ec_host *host, ecx_buffer *buffer);
+
+/* XNNPACK's allocator. Bytes of large blocks that this thread has allocated since the
  * last call, so that packed weights and workspaces can be reported. */
 extern const struct xnn_allocator ecx_allocator;
 size_t ecx_allocated(void);

@@ -24,14 +24,6 @@ static uint32_t fail_runtime(const ecx_call *c, const ecx_delegate *d, const cha
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-static uint32_t own_workspace(const ecx_call *c, ecx_engine *e) {
-  if (e->workspace) return EC_BACKEND_OK;
-  enum xnn_status status = xnn_create_workspace(&e->workspace);
-  if (status == xnn_status_success) return EC_BACKEND_OK;
-  return ecx_fail(c, ecx_status_code(status), "xnn_create_workspace says '%s'",
-                  ecx_status_name(status));
-}
-
 /* Externals, and in the shown run every value that a node computes. */
 static uint32_t list_pointers(const ecx_call *c, ecx_delegate *d, ecx_role role) {
   ecx_engine *e = &d->engines[role];
@@ -58,7 +50,8 @@ uint32_t ecx_engine_build(const ecx_call *c, ecx_delegate *d, ecx_role role) {
   e->shapes = 0;
   e->threads = plan.threads;
   ECX_TRY(list_pointers(c, d, role));
-  if (role != ECX_PLAIN_RUN) ECX_TRY(own_workspace(c, e));
+  if (role != ECX_PLAIN_RUN && !e->workspace)
+    ECX_TRY(ecx_workspace_create(c, &e->workspace));
   plan.workspace = e->workspace ? e->workspace : d->workspace->workspace;
   if (d->cache) plan.cache = ecx_cache_enter(c, d->cache);
   ecx_allocated();

@@ -5,14 +5,13 @@
 #include "delegate.h"
 #include "nodes.h"
 
-enum { FLOAT32 = 6, INT64 = 4, BFLOAT16 = 15, EXTRA = 2 * XNN_EXTRA_BYTES };
+enum { FLOAT32 = 6, INT64 = 4, BFLOAT16 = 15 };
 
 /* One call of execute. */
 typedef struct run {
   const ecx_call *c;
   ecx_delegate *d;
   ec_backend_arg *args;
-  void **pointers; /* of the externals */
 } run;
 
 static ecx_value *value_of(const run *r, const ecx_external *e) {
@@ -174,26 +173,14 @@ static bool needs_staging(const run *r, const ecx_external *e) {
   return is_input(r, e) ? ecx_crosses_page(t->data, t->nbytes) : overlaps_another(r, e);
 }
 
-static uint32_t stage(const run *r, ecx_external *e, size_t bytes) {
-  const ec_host *host = r->c->host;
-  if (e->staging_bytes >= bytes && e->staging) return EC_BACKEND_OK;
-  if (e->staging) host->free(e->staging);
-  e->staging = host->alloc(bytes + EXTRA);
-  e->staging_bytes = e->staging ? bytes : 0;
-  return e->staging ? EC_BACKEND_OK
-                    : ecx_fail(r->c, EC_BACKEND_ALLOCATION_FAILED,
-                               "no memory for a copy of argument %u (%zu bytes)",
-                               (unsigned)e->position, bytes);
-}
-
 static void copy_in(const run *r, const ecx_external *e) {
   const ec_backend_tensor *t = tensor_of(r, e);
   if (t->dtype != BFLOAT16) {
-    if (t->nbytes) memcpy(e->staging, t->data, t->nbytes);
+    if (t->nbytes) memcpy(e->staging.at, t->data, t->nbytes);
     return;
   }
   const uint16_t *from = t->data;
-  uint32_t *to = e->staging;
+  uint32_t *to = e->staging.at;
   for (size_t i = 0; i < t->nbytes / 2; i++) to[i] = (uint32_t)from[i] << 16;
 }
 
@@ -206,13 +193,13 @@ static uint16_t to_bfloat16(uint32_t bits) {
 static void copy_out(const run *r, const ecx_external *e) {
   const ec_backend_tensor *t = tensor_of(r, e);
   if (t->dtype == INT64) {
-    const int32_t *from = e->staging;
+    const int32_t *from = e->staging.at;
     for (size_t i = 0; i < t->nbytes / 8; i++) ((int64_t *)t->data)[i] = from[i];
   } else if (t->dtype == BFLOAT16) {
-    const uint32_t *from = e->staging;
+    const uint32_t *from = e->staging.at;
     for (size_t i = 0; i < t->nbytes / 2; i++) ((uint16_t *)t->data)[i] = to_bfloat16(from[i]);
   } else if (t->nbytes) {
-    memcpy(t->data, e->staging, t->nbytes);
+    memcpy(t->data, e->staging.at, t->nbytes);
   }
 }
 
@@ -226,17 +213,20 @@ static uint32_t place_args(const run *r) {
     e->is_staged = needs_staging(r, e);
     if (e->is_staged) {
       if (!ecx_value_bytes(value_of(r, e), &bytes)) bytes = 0; /* not after inference */
-      ECX_TRY(stage(r, e, bytes));
-      data = e->staging;
+      if (!ecx_buffer_grow(r->c->host, &e->staging, bytes))
+        return ecx_fail(r->c, EC_BACKEND_ALLOCATION_FAILED,
+                        "no memory for a copy of argument %u (%zu bytes)", (unsigned)e->position,
+                        bytes);
+      data = e->staging.at;
       if (is_input(r, e)) copy_in(r, e);
     }
-    r->pointers[i] = data;
+    d->pointers[i] = data;
   }
   return EC_BACKEND_OK;
 }
 
 uint32_t ecx_execute(const ecx_call *c, ecx_delegate *d, ec_backend_arg *args, size_t count) {
-  run r = {c, d, args, d->pointers};
+  run r = {c, d, args};
   uint32_t wants = c->host->trace_wants(c->call);
   bool any;
   ECX_TRY(check_args(&r, count));
@@ -245,9 +235,9 @@ uint32_t ecx_execute(const ecx_call *c, ecx_delegate *d, ec_backend_arg *args, s
   if (!any) return EC_BACKEND_OK;
   ECX_TRY(place_args(&r));
   if (wants)
-    ECX_TRY(ecx_trace_run(c, d, wants, r.pointers));
+    ECX_TRY(ecx_trace_run(c, d, wants, d->pointers));
   else
-    ECX_TRY(ecx_engine_run(c, d, ECX_PLAIN_RUN, r.pointers));
+    ECX_TRY(ecx_engine_run(c, d, ECX_PLAIN_RUN, d->pointers));
   for (uint32_t i = d->input_count; i < d->external_count; i++)
     if (d->externals[i].is_staged) copy_out(&r, &d->externals[i]);
   return EC_BACKEND_OK;

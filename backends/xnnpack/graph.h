@@ -18,6 +18,8 @@ enum {
   ECX_MAX_OUTPUTS = 2,
   ECX_TEXT = 320 /* bytes of a piece of a sentence */
 };
+/* So many bytes are allocated behind what XNNPACK reads: it may read XNN_EXTRA_BYTES too far. */
+enum { ECX_EXTRA = 2 * XNN_EXTRA_BYTES };
 #define ECX_MAX_VALUE_BYTES ((size_t)1 << 34)
 #define ECX_NONE UINT32_MAX
 

@@ -1,7 +1,20 @@
-/* The memory of XNNPACK: the C library's, counted. */
+/* Buffers for what XNNPACK reads and writes; its own memory: the C library's, counted. */
 #include <stdlib.h>
 
 #include "delegate.h"
+
+bool ecx_buffer_grow(const ec_host *host, ecx_buffer *buffer, size_t bytes) {
+  if (buffer->at && buffer->bytes >= bytes) return true;
+  ecx_buffer_close(host, buffer);
+  buffer->at = host->alloc(bytes + ECX_EXTRA);
+  if (buffer->at) buffer->bytes = bytes;
+  return buffer->at != NULL;
+}
+
+void ecx_buffer_close(const ec_host *host, ecx_buffer *buffer) {
+  if (buffer->at) host->free(buffer->at);
+  *buffer = (ecx_buffer){0};
+}
 
 static _Thread_local size_t allocated;
 

@@ -88,6 +88,7 @@ static inline uint32_t ecx_out_id(const ecx_builder *b, const ecx_node *n, unsig
 /* The sentence of a failed XNNPACK call `what`, with the shapes of the node's operands. */
 uint32_t ecx_node_status(const ecx_builder *b, const ecx_node *n, const char *what,
                          enum xnn_status status);
+#define DONE(b, n, what, call) ecx_node_status((b), (n), (what), (call))
 const char *ecx_status_name(enum xnn_status status);
 /* Status code of the interface for one of XNNPACK. */
 uint32_t ecx_status_code(enum xnn_status status);

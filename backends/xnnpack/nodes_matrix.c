@@ -1,8 +1,6 @@
 /* Linear layers and matrix products. */
 #include "nodes.h"
 
-#define DONE(b, n, what, call) ecx_node_status((b), (n), (what), (call))
-
 uint32_t ecx_define_linear(ecx_builder *b, const ecx_node *n) {
   return DONE(b, n, "xnn_define_fully_connected",
               xnn_define_fully_connected(b->subgraph, n->min, n->max, ecx_in_id(b, n, 0),

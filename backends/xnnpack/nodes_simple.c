@@ -6,8 +6,6 @@
 /* XNNPACK calls these deprecated in one revision, and keeps them in the next. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
-#define DONE(b, n, what, call) ecx_node_status((b), (n), (what), (call))
-
 static uint32_t define_unary(ecx_builder *b, const ecx_node *n, int operator,
                              const union xnn_unary_params *params) {
   return DONE(b, n, "xnn_define_unary",

@@ -3,7 +3,6 @@
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
-#define DONE(b, n, what, call) ecx_node_status((b), (n), (what), (call))
 #define P(field) ECX_PARAM(n, Conv, field)
 #define POOL(field) ECX_PARAM(n, Pooling, field)
 

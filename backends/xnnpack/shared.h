@@ -19,6 +19,8 @@ typedef struct ecx_workspace {
 
 uint32_t ecx_workspace_open(const ecx_call *c, ecx_sharing sharing, const ec_backend_init *what,
                             ecx_workspace **out);
+/* One of XNNPACK's own, for xnn_release_workspace. */
+uint32_t ecx_workspace_create(const ecx_call *c, xnn_workspace_t *out);
 void ecx_workspace_close(const ec_host *host, ecx_workspace *w);
 /* Nothing where it is not shared. */
 void ecx_workspace_enter(ecx_workspace *w);

@@ -8,7 +8,7 @@
 #include "delegate.h"
 #include "nodes.h"
 
-enum { FLOAT32 = 6, NANOSECONDS = 1000, EXTRA = 2 * XNN_EXTRA_BYTES };
+enum { FLOAT32 = 6, NANOSECONDS = 1000 };
 
 /* ---- times ----------------------------------------------------------------------------------- */
 
@@ -99,13 +99,9 @@ static uint32_t make_room(const ecx_call *c, ecx_delegate *d) {
   const ecx_graph *g = &d->graph;
   if (!d->shown) d->shown = c->host->alloc(g->value_count * sizeof *d->shown);
   for (uint32_t i = 0; d->shown && i < g->value_count; i++) {
-    ecx_buffer *b = &d->shown[i];
     size_t bytes;
     if (!is_computed(d, &g->values[i]) || !ecx_value_bytes(&g->values[i], &bytes)) continue;
-    if (b->at && b->bytes >= bytes) continue;
-    if (b->at) c->host->free(b->at);
-    *b = (ecx_buffer){c->host->alloc(bytes + EXTRA), bytes};
-    if (!b->at)
+    if (!ecx_buffer_grow(c->host, &d->shown[i], bytes))
       return ecx_fail(c, EC_BACKEND_ALLOCATION_FAILED, "no memory to show a value of %zu bytes",
                       bytes);
   }
@@ -177,7 +173,7 @@ static uint32_t report_values(const ecx_call *c, ecx_delegate *d, void *const *p
 
 void ecx_shown_close(const ec_host *host, ecx_delegate *d) {
   for (uint32_t i = 0; d->shown && i < d->graph.value_count; i++)
-    if (d->shown[i].at) host->free(d->shown[i].at);
+    ecx_buffer_close(host, &d->shown[i]);
   if (d->shown) host->free(d->shown);
   d->shown = NULL;
 }

@@ -213,7 +213,7 @@ static uint16_t narrow(float scale) {
 /* Old files list float32 scales: replaces them by bfloat16. */
 static uint32_t narrow_scales(const reader *r, size_t count) {
   ecx_data wide = r->value->scales;
-  uint16_t *scales = r->c->host->alloc(count * sizeof *scales + 2 * XNN_EXTRA_BYTES);
+  uint16_t *scales = r->c->host->alloc(count * sizeof *scales + ECX_EXTRA);
   if (scales)
     for (size_t i = 0; i < count; i++) scales[i] = narrow(((const float *)wide.at)[i]);
   ecx_data_close(r->c->host, &wide);

@@ -7,14 +7,20 @@ static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static ecx_workspace *list;
 static const char process_wide; /* its address owns what all share */
 
+uint32_t ecx_workspace_create(const ecx_call *c, xnn_workspace_t *out) {
+  enum xnn_status status = xnn_create_workspace(out);
+  if (status == xnn_status_success) return EC_BACKEND_OK;
+  return ecx_fail(c, ecx_status_code(status), "xnn_create_workspace says '%s'",
+                  ecx_status_name(status));
+}
+
 static uint32_t create(const ecx_call *c, const void *owner, ecx_workspace **out) {
   ecx_workspace *w = c->host->alloc(sizeof *w);
   if (!w) return ecx_fail(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a workspace");
-  enum xnn_status status = xnn_create_workspace(&w->workspace);
-  if (status != xnn_status_success) {
+  uint32_t status = ecx_workspace_create(c, &w->workspace);
+  if (status) {
     c->host->free(w);
-    return ecx_fail(c, ecx_status_code(status), "xnn_create_workspace says '%s'",
-                    ecx_status_name(status));
+    return status;
   }
   pthread_mutex_init(&w->lock, NULL);
   w->owner = owner;
