@@ -24,7 +24,8 @@ TracedValue: TypeAlias = "TensorInfo | bool | int | float | str | None"
 
 RawValue: TypeAlias = (
     "tuple[str, bool, str | None, tuple[int, ...], tuple[int, ...], int, "
-    "Array | bool | int | float | None]"
+    "Array | bool | int | float | None, int | None, "
+    "tuple[int, int, int, int, float, float] | None]"
 )
 RawEvent: TypeAlias = (
     "tuple[Kind, str, int, int | None, int | None, int | None, int | None, int, int, bool, "

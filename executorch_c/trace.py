@@ -5,12 +5,14 @@
     print(trace)                 # a table: time and shapes of each instruction
     trace.to_chrome("run.json")  # for chrome://tracing or ui.perfetto.dev
 
-With `method.tracing(values=True)` every event has what was computed, as NumPy arrays.
+With `method.tracing(values=True)` every event has what was computed, as NumPy arrays; with
+`ranges=True` the range of whatever it took and gave, and how much of that was NaN or infinite.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -29,6 +31,29 @@ Kind: TypeAlias = Literal["execute", "kernel", "delegate", "move", "jump", "free
 
 
 @dataclass(frozen=True)
+class Range:
+    """What numbers a tensor holds; the real and imaginary parts of complex ones."""
+
+    nan: int
+    """So many are NaN."""
+    positive: int
+    """So many are infinite."""
+    negative: int
+    """So many are negative infinite."""
+    first: tuple[int, ...] | None
+    """Index of the first in memory that is not finite."""
+    low: float
+    """The smallest finite one; NaN where there is none."""
+    high: float
+    """The largest finite one; NaN where there is none."""
+
+    @property
+    def finite(self) -> bool:
+        """Whether no number is NaN or infinite."""
+        return not self.nan + self.positive + self.negative
+
+
+@dataclass(frozen=True)
 class Value:
     """An argument or a result of an event: a tensor, or a number that was computed."""
 
@@ -42,6 +67,11 @@ class Value:
     nbytes: int
     data: Array | bool | int | float | None = field(repr=False)
     """A read-only array, with tracing(values=True) and for outputs only; a number."""
+    slot: int | None = None
+    """Its number among the values of the method in the file; None inside of delegates, where
+    programs in payloads count their own."""
+    range: Range | None = None
+    """With tracing(ranges=True)."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +111,23 @@ class Event:
 
 
 def _value(raw: RawValue) -> Value:
-    name, is_output, dtype, shape, dim_order, nbytes, data = raw
-    return Value(name, is_output, dtype or type(data).__name__, shape, dim_order, nbytes, data)
+    name, is_output, dtype, shape, dim_order, nbytes, data, slot, found = raw
+    dtype = dtype or type(data).__name__
+    span = _range(found, shape, dim_order) if found else None
+    return Value(name, is_output, dtype, shape, dim_order, nbytes, data, slot, span)
+
+
+def _range(
+    raw: tuple[int, int, int, int, float, float], shape: tuple[int, ...], order: tuple[int, ...]
+) -> Range:
+    nan, positive, negative, at, low, high = raw
+    index = [0] * len(shape)
+    for axis in reversed(order):
+        index[axis], at = at % max(shape[axis], 1), at // max(shape[axis], 1)
+    first = tuple(index) if nan + positive + negative else None
+    if low > high:
+        low = high = math.nan
+    return Range(nan, positive, negative, first, low, high)
 
 
 def _events(rows: list[RawEvent]) -> Iterator[Event]:
@@ -246,12 +291,13 @@ def _shapes(event: Event) -> str:
 class Tracing:
     """What Method.tracing() gives: a context manager."""
 
-    def __init__(self, method: Method, values: bool, max_bytes: int) -> None:
-        self._method, self._values, self._max_bytes = method, values, max_bytes
+    def __init__(self, method: Method, values: bool, ranges: bool, max_bytes: int) -> None:
+        self._method, self._values, self._ranges = method, values, ranges
+        self._max_bytes = max_bytes
         self._trace: Trace | None = None
 
     def __enter__(self) -> Trace:
-        self._method._trace_start(self._values, self._max_bytes)
+        self._method._trace_start(self._values, self._max_bytes, self._ranges)
         self._trace = Trace(self._method.metadata.name())
         return self._trace
 
@@ -266,6 +312,6 @@ class Tracing:
         self._trace.events = tuple(_events(rows))
 
 
-def _tracing(what: tuple[Method, bool, int]) -> Tracing:
+def _tracing(what: tuple[Method, bool, bool, int]) -> Tracing:
     """Method.tracing() in C comes here."""
     return Tracing(*what)

@@ -56,34 +56,39 @@ static bool is_fused(const ecx_graph *g, const ecx_node *n) {
   return false;
 }
 
-/* The next node that XNNPACK runs, from *at on. */
-static const ecx_node *next_node(const ecx_graph *g, uint32_t *at) {
-  while (*at < g->node_count) {
-    const ecx_node *n = &g->nodes[(*at)++];
-    if (!n->is_dead && !is_fused(g, n)) return n;
-  }
-  return NULL;
-}
+static bool is_run(const ecx_graph *g, const ecx_node *n) { return !n->is_dead && !is_fused(g, n); }
 
 static size_t count_nodes(const ecx_graph *g) {
   size_t count = 0;
-  for (uint32_t at = 0; next_node(g, &at);) count++;
+  for (uint32_t i = 0; i < g->node_count; i++) count += is_run(g, &g->nodes[i]) ? 1 : 0;
   return count;
 }
 
-/* Where the numbers of operators and nodes differ nobody knows which is which. */
-static uint32_t report_times(const ecx_call *c, const ecx_delegate *d) {
+/* The next operator of the profile; `n`: the node that it is, or NULL. */
+static void report_time(const ecx_call *c, profile *p, size_t i, const ecx_node *n) {
+  const bool named = p->names_size > 0;
+  const ec_backend_node node = {n ? n->debug_handle : UINT32_MAX, named ? p->names : "",
+                                p->times[i] * NANOSECONDS};
+  c->host->trace_node(c->call, &node);
+  const size_t size = named ? strlen(p->names) + 1 : 0;
+  p->names += size;
+  p->names_size -= size < p->names_size ? size : p->names_size;
+}
+
+/* Where the numbers of operators and nodes differ nobody knows which is which. Nodes that XNNPACK
+ * does not run take no time; they are told (`all`) where they have values to show. */
+static uint32_t report_times(const ecx_call *c, const ecx_delegate *d, bool all) {
+  const ecx_graph *g = &d->graph;
   profile p = {0};
   ECX_TRY(read_profile(c, d->engines[ECX_TIMED_RUN].runtime, &p));
-  bool known = count_nodes(&d->graph) == p.count;
-  const char *name = p.names, *end = p.names + p.names_size;
-  uint32_t at = 0;
-  for (size_t i = 0; i < p.count; i++) {
-    const ecx_node *n = known ? next_node(&d->graph, &at) : NULL;
-    const ec_backend_node node = {n ? n->debug_handle : UINT32_MAX, name < end ? name : "",
-                                  p.times[i] * NANOSECONDS};
-    c->host->trace_node(c->call, &node);
-    if (name < end) name += strlen(name) + 1;
+  const bool known = count_nodes(g) == p.count;
+  for (size_t i = 0; i < p.count && !known; i++) report_time(c, &p, i, NULL);
+  size_t at = 0;
+  for (uint32_t i = 0; i < g->node_count; i++) {
+    const ecx_node *n = &g->nodes[i];
+    const ec_backend_node node = {n->debug_handle, n->kind->name, 0};
+    if (known && is_run(g, n)) report_time(c, &p, at++, n);
+    else if (all && !n->is_dead) c->host->trace_node(c->call, &node);
   }
   return EC_BACKEND_OK;
 }
@@ -134,12 +139,14 @@ static float *dequantize(const ecx_call *c, const ecx_value *v, const void *data
   return out;
 }
 
-static uint32_t report_value(const ecx_call *c, const ecx_delegate *d, uint32_t index) {
-  const ecx_value *v = &d->graph.values[index];
+typedef void (*report_fn)(ec_host_call *call, uint32_t debug_handle,
+                          const ec_backend_tensor *value);
+
+static uint32_t report_value(const ecx_call *c, const ecx_value *v, void *data, uint32_t handle,
+                             report_fn report) {
   bool quantized = v->scheme != ECX_PLAIN, widened = v->dtype == ECX_bf16;
   int64_t sizes[XNN_MAX_TENSOR_DIMS], strides[XNN_MAX_TENSOR_DIMS], step = 1;
   static const uint8_t order[XNN_MAX_TENSOR_DIMS] = {0, 1, 2, 3, 4, 5};
-  void *data = d->shown[index].at;
   size_t count, bytes;
   if (!ecx_shape_count(&v->shape, &count) || !ecx_value_bytes(v, &bytes)) return EC_BACKEND_OK;
   if (quantized) data = dequantize(c, v, data, count);
@@ -154,20 +161,48 @@ static uint32_t report_value(const ecx_call *c, const ecx_delegate *d, uint32_t 
     .capacity = quantized ? count * sizeof(float) : bytes,
     .dtype = quantized || widened ? FLOAT32 : ecx_dtypes[v->dtype].scalar,
     .rank = (uint16_t)v->shape.rank, .sizes = sizes, .strides = strides, .dim_order = order};
-  c->host->trace_value(c->call, d->graph.nodes[v->producer].debug_handle, &tensor);
+  report(c->call, handle, &tensor);
   return EC_BACKEND_OK;
 }
 
-static uint32_t report_values(const ecx_call *c, ecx_delegate *d, void *const *pointers) {
+/* What a node reads: NULL where that is a weight in another form than plain numbers. */
+static void *operand(const ecx_delegate *d, uint32_t index, void *const *pointers) {
+  const ecx_value *v = &d->graph.values[index];
+  size_t bytes;
+  if (is_computed(d, v)) return d->shown[index].at;
+  for (uint32_t i = 0; i < d->input_count; i++)
+    if (d->externals[i].value == index) return pointers[i];
+  const bool plain = v->scheme == ECX_PLAIN && (v->dtype == ECX_fp32 || v->dtype == ECX_fp16);
+  if (!plain || !ecx_value_bytes(v, &bytes) || v->data.size < bytes) return NULL;
+  return (void *)(uintptr_t)v->data.at; /* it is only read */
+}
+
+static uint32_t report_inputs(const ecx_call *c, const ecx_delegate *d, const ecx_node *n,
+                              void *const *pointers) {
+  for (size_t i = 0; i < ECX_MAX_INPUTS; i++) {
+    void *data = n->in[i] == ECX_NONE || n->is_dead ? NULL : operand(d, n->in[i], pointers);
+    if (data)
+      ECX_TRY(report_value(c, &d->graph.values[n->in[i]], data, n->debug_handle,
+                           c->host->trace_input));
+  }
+  return EC_BACKEND_OK;
+}
+
+static uint32_t report_values(const ecx_call *c, ecx_delegate *d, uint32_t wants,
+                              void *const *pointers) {
   const ecx_graph *g = &d->graph;
   ECX_TRY(make_room(c, d));
   void **memory = list_memory(c, d, pointers);
   if (!memory) return ecx_fail(c, EC_BACKEND_ALLOCATION_FAILED, "no memory to show values");
   ECX_TRY(ecx_engine_run(c, d, ECX_SHOWN_RUN, memory));
-  for (uint32_t i = 0; i < g->node_count; i++)
-    for (unsigned o = 0; o < g->nodes[i].kind->layout->outputs; o++)
-      if (is_computed(d, ecx_out(g, &g->nodes[i], o)))
-        ECX_TRY(report_value(c, d, g->nodes[i].out[o]));
+  for (uint32_t i = 0; i < g->node_count; i++) {
+    const ecx_node *n = &g->nodes[i];
+    if (wants & EC_BACKEND_TRACE_INPUTS) ECX_TRY(report_inputs(c, d, n, pointers));
+    for (unsigned o = 0; o < n->kind->layout->outputs; o++)
+      if (is_computed(d, ecx_out(g, n, o)))
+        ECX_TRY(report_value(c, ecx_out(g, n, o), d->shown[n->out[o]].at, n->debug_handle,
+                             c->host->trace_value));
+  }
   return EC_BACKEND_OK;
 }
 
@@ -181,6 +216,6 @@ void ecx_shown_close(const ec_host *host, ecx_delegate *d) {
 uint32_t ecx_trace_run(const ecx_call *c, ecx_delegate *d, uint32_t wants, void *const *pointers) {
   bool timed = wants & EC_BACKEND_TRACE_TIMES;
   ECX_TRY(ecx_engine_run(c, d, timed ? ECX_TIMED_RUN : ECX_PLAIN_RUN, pointers));
-  if (timed) ECX_TRY(report_times(c, d));
-  return wants & EC_BACKEND_TRACE_VALUES ? report_values(c, d, pointers) : EC_BACKEND_OK;
+  if (timed) ECX_TRY(report_times(c, d, wants & EC_BACKEND_TRACE_VALUES));
+  return wants & EC_BACKEND_TRACE_VALUES ? report_values(c, d, wants, pointers) : EC_BACKEND_OK;
 }

@@ -446,7 +446,7 @@ static PyObject *backend_report(PyObject *object, PyObject *Py_UNUSED(args)) {
 
 PyDoc_STRVAR(
     tracing_doc,
-    "tracing($self, /, *, values=False, max_bytes=268435456)\n--\n\n"
+    "tracing($self, /, *, values=False, ranges=False, max_bytes=268435456)\n--\n\n"
     "Records what calls of this method do, in a with statement:\n\n"
     "    with method.tracing() as trace:\n"
     "        method.execute([x])\n"
@@ -456,30 +456,34 @@ PyDoc_STRVAR(
     "Outside of such a block calls cost what they always do.\n\n"
     "Args:\n"
     "    values: Copy what instructions and nodes have computed, as well.\n"
+    "    ranges: Find the range of whatever they take and give, and count NaNs and infinities.\n"
     "    max_bytes: Memory for the trace; what does not fit is counted and left out.\n\n"
     "Entering raises InvalidStateError where the method is being traced already.");
 
 static PyObject *tracing(PyObject *self, PyObject *args, PyObject *kwargs) {
-  static char *names[] = {"values", "max_bytes", NULL};
-  int values = 0;
+  static char *names[] = {"values", "ranges", "max_bytes", NULL};
+  int values = 0, ranges = 0;
   Py_ssize_t max_bytes = 256 * 1024 * 1024;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$pn:tracing", names, &values, &max_bytes))
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$ppn:tracing", names, &values, &ranges,
+                                   &max_bytes))
     return NULL;
   if (max_bytes < 0) return PyErr_Format(PyExc_ValueError, "max_bytes is negative");
-  PyObject *what = Py_BuildValue("OOn", self, values ? Py_True : Py_False, max_bytes);
+  PyObject *what = Py_BuildValue("OOOn", self, values ? Py_True : Py_False,
+                                 ranges ? Py_True : Py_False, max_bytes);
   PyObject *made = what ? ecpy_call_python("executorch_c.trace", "_tracing", what) : NULL;
   Py_XDECREF(what);
   return made;
 }
 
-PyDoc_STRVAR(trace_start_doc, "_trace_start($self, values, max_bytes, /)\n--\n\n"
+PyDoc_STRVAR(trace_start_doc, "_trace_start($self, values, max_bytes, ranges=False, /)\n--\n\n"
                               "Used by executorch_c.trace.");
 
 static PyObject *trace_start(PyObject *self, PyObject *args) {
-  int values;
+  int values, ranges = 0;
   Py_ssize_t max_bytes;
-  if (!PyArg_ParseTuple(args, "pn:_trace_start", &values, &max_bytes)) return NULL;
-  if (ecpy_trace_start((ecpy_method *)self, values != 0, (size_t)max_bytes)) return NULL;
+  if (!PyArg_ParseTuple(args, "pn|p:_trace_start", &values, &max_bytes, &ranges)) return NULL;
+  const unsigned keeps = (values ? EC_TRACE_VALUES : 0u) | (ranges ? EC_TRACE_RANGES : 0u);
+  if (ecpy_trace_start((ecpy_method *)self, keeps, (size_t)max_bytes)) return NULL;
   Py_RETURN_NONE;
 }
 

@@ -9,8 +9,8 @@
 
 static const char capsule_name[] = "executorch_c._trace";
 
-int ecpy_trace_start(ecpy_method *self, bool values, size_t max_bytes) {
-  ec_trace *trace = ec_trace_new(values, max_bytes);
+int ecpy_trace_start(ecpy_method *self, unsigned keeps, size_t max_bytes) {
+  ec_trace *trace = ec_trace_new(keeps, max_bytes);
   if (!trace) {
     PyErr_NoMemory();
     return -1;
@@ -37,6 +37,10 @@ static void free_capsule(PyObject *capsule) {
 }
 
 /* ---- values ------------------------------------------------------------------------------ */
+
+static PyObject *number(uint32_t n) {
+  return n == EC_TRACE_NONE ? Py_NewRef(Py_None) : PyLong_FromUnsignedLong(n);
+}
 
 static PyObject *scalar_object(ec_scalar scalar) {
   if (scalar.kind == EC_KIND_BOOL) return PyBool_FromLong(scalar.as.b);
@@ -72,19 +76,29 @@ static PyObject *name_object(const ec_event_value *v) {
   return PyUnicode_FromFormat("%s[%u]", v->name, v->item);
 }
 
+static PyObject *range_object(const ec_range *r) {
+  if (!r) return Py_NewRef(Py_None);
+  const long long first = r->first == UINT64_MAX ? -1 : (long long)r->first;
+  return Py_BuildValue("KKKLdd", (unsigned long long)r->nan, (unsigned long long)r->above,
+                       (unsigned long long)r->below, first, r->low, r->high);
+}
+
 static PyObject *value_object(ecpy_state *state, PyObject *capsule, const ec_event_value *v) {
   const bool tensor = v->scalar.kind == EC_KIND_TENSOR;
   PyObject *name = name_object(v), *shape = ecpy_int_tuple(v->sizes, v->rank);
   PyObject *order = ecpy_dim_order(v->dim_order, v->rank);
   PyObject *data = data_object(state, capsule, v), *out = NULL;
-  if (name && shape && order && data)
-    out = Py_BuildValue("OOzOOnO", name, v->is_output ? Py_True : Py_False,
+  PyObject *slot = number(v->slot), *range = range_object(v->range);
+  if (name && shape && order && data && slot && range)
+    out = Py_BuildValue("OOzOOnOOO", name, v->is_output ? Py_True : Py_False,
                         tensor ? ec_dtype_name((ec_dtype)v->dtype) : NULL, shape, order,
-                        (Py_ssize_t)v->nbytes, data);
+                        (Py_ssize_t)v->nbytes, data, slot, range);
   Py_XDECREF(name);
   Py_XDECREF(shape);
   Py_XDECREF(order);
   Py_XDECREF(data);
+  Py_XDECREF(slot);
+  Py_XDECREF(range);
   return out;
 }
 
@@ -96,10 +110,6 @@ static PyObject *values_list(ecpy_state *state, PyObject *capsule, const ec_even
     ecpy_append(&list, value_object(state, capsule, v));
   }
   return list;
-}
-
-static PyObject *number(uint32_t n) {
-  return n == EC_TRACE_NONE ? Py_NewRef(Py_None) : PyLong_FromUnsignedLong(n);
 }
 
 /* Takes `values`; numbers are made by Py_BuildValue's "N", which copes with NULL. */

@@ -4,13 +4,15 @@
 
 #include "python/method.h"
 
-/* Starts a trace of all calls; -1 with InvalidStateError where there is one. */
-int ecpy_trace_start(ecpy_method *self, bool values, size_t max_bytes);
+/* Starts a trace of all calls that keeps what these EC_TRACE_* bits say; -1 with
+ * InvalidStateError where there is one. */
+int ecpy_trace_start(ecpy_method *self, unsigned keeps, size_t max_bytes);
 
 /* Ends it: (events, dropped events, dropped values). An event is (kind, name, depth, chain,
  * instruction, delegate, debug handle, start, duration, failed, values), numbers None where there
- * is none; a value is (name, is output, dtype, shape, dim order, nbytes, data), with a read-only
- * array, a number, or None as data, and dtype None for numbers. */
+ * is none; a value is (name, is output, dtype, shape, dim order, nbytes, data, slot, range), with a
+ * read-only array, a number, or None as data, dtype None for numbers, and (NaNs, infinities,
+ * negative infinities, first of them in memory or -1, low, high) or None as range. */
 PyObject *ecpy_trace_stop(ecpy_method *self);
 
 #endif

@@ -184,8 +184,11 @@ static void *host_threadpool(ec_host_call *call) { return ec_threads_native(call
 
 static uint32_t host_trace_wants(ec_host_call *call) {
   if (!call->trace) return 0;
-  return EC_BACKEND_TRACE_TIMES |
-         (ec_trace_wants_values(call->trace) ? (uint32_t)EC_BACKEND_TRACE_VALUES : 0);
+  const unsigned keeps = ec_trace_keeps(call->trace);
+  uint32_t wants = EC_BACKEND_TRACE_TIMES;
+  if (keeps) wants |= EC_BACKEND_TRACE_VALUES;
+  if (keeps & EC_TRACE_RANGES) wants |= EC_BACKEND_TRACE_INPUTS;
+  return wants;
 }
 
 static void host_trace_node(ec_host_call *call, const ec_backend_node *node) {
@@ -193,8 +196,8 @@ static void host_trace_node(ec_host_call *call, const ec_backend_node *node) {
 }
 
 /* A backend's own tensor may be anything: what is no dense tensor is left out. */
-static void host_trace_value(ec_host_call *call, uint32_t debug_handle,
-                             const ec_backend_tensor *value) {
+static void trace_tensor(ec_host_call *call, uint32_t debug_handle, bool is_output,
+                         const ec_backend_tensor *value) {
   ec_tensor t;
   if (!call->trace || value->dtype < 0 || value->dtype >= EC_DTYPE_COUNT) return;
   if (!ec_dtype_size((ec_dtype)value->dtype) ||
@@ -202,7 +205,18 @@ static void host_trace_value(ec_host_call *call, uint32_t debug_handle,
                      NULL) != EC_OK)
     return;
   t.data = value->data;
-  if (ec_tensor_nbytes(&t) <= value->nbytes) ec_trace_node_value(call->trace, debug_handle, &t);
+  if (ec_tensor_nbytes(&t) <= value->nbytes)
+    ec_trace_node_value(call->trace, debug_handle, is_output, &t);
+}
+
+static void host_trace_value(ec_host_call *call, uint32_t debug_handle,
+                             const ec_backend_tensor *value) {
+  trace_tensor(call, debug_handle, true, value);
+}
+
+static void host_trace_input(ec_host_call *call, uint32_t debug_handle,
+                             const ec_backend_tensor *value) {
+  trace_tensor(call, debug_handle, false, value);
 }
 
 const ec_host ec_host_table = {
@@ -223,4 +237,5 @@ const ec_host ec_host_table = {
     .trace_wants = host_trace_wants,
     .trace_node = host_trace_node,
     .trace_value = host_trace_value,
+    .trace_input = host_trace_input,
 };

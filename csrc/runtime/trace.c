@@ -14,17 +14,27 @@ static const char *name_of(const ec_instr *in) {
                       : ec_event_kind_name((ec_event_kind)kinds[in->kind]);
 }
 
+static uint32_t slot_of(const ec_method *m, const ec_value *v) {
+  const bool own = v >= m->values && v < m->values + m->value_count;
+  return own ? (uint32_t)(v - m->values) : EC_TRACE_NONE;
+}
+
 /* A number is worth telling as a result only: what an operator takes is in the file. */
-static void add_value(ec_trace *trace, ec_event *event, const char *name, bool is_output,
+static void add_value(const ec_method *m, ec_event *event, const char *name, bool is_output,
                       const ec_value *v) {
-  if (v->kind == EC_KIND_TENSOR)
-    ec_trace_tensor(trace, event, name, EC_TRACE_NONE, is_output, v->as.tensor);
+  ec_event_value head = {
+      .name = name, .item = EC_TRACE_NONE, .slot = slot_of(m, v), .is_output = is_output};
+  if (v->kind == EC_KIND_TENSOR) ec_trace_tensor(m->trace, event, &head, v->as.tensor);
   else if (is_output && ec_is_number(v))
-    ec_trace_scalar(trace, event, name, ec_value_scalar(v));
+    ec_trace_scalar(m->trace, event, name, ec_value_scalar(v));
   if (v->kind != EC_KIND_TENSOR_LIST && v->kind != EC_KIND_OPTIONAL_TENSOR_LIST) return;
-  for (uint32_t i = 0; i < v->count; i++)
-    if (v->as.items[i]->kind == EC_KIND_TENSOR)
-      ec_trace_tensor(trace, event, name, i, is_output, v->as.items[i]->as.tensor);
+  for (uint32_t i = 0; i < v->count; i++) {
+    const ec_value *item = v->as.items[i];
+    if (item->kind != EC_KIND_TENSOR) continue;
+    head.item = i;
+    head.slot = slot_of(m, item);
+    ec_trace_tensor(m->trace, event, &head, item->as.tensor);
+  }
 }
 
 /* Whether argument `i` is a result; of a delegate: see ec_instr.outputs_from. */
@@ -38,12 +48,12 @@ static bool is_output(const ec_instr *in, size_t i) {
 }
 
 /* Behind a kernel's arguments its outs come again, unless it returns a number there. */
-static void add_values(ec_trace *trace, ec_event *event, const ec_instr *in, bool outputs) {
+static void add_values(const ec_method *m, ec_event *event, const ec_instr *in, bool outputs) {
   const size_t count = in->op ? in->op->nargs + in->op->returns_scalar : in->count;
   for (size_t i = 0; i < count; i++) {
     const bool named = in->op && i < in->op->nargs;
     if (is_output(in, i) == outputs)
-      add_value(trace, event, named ? in->op->args[i].name : "", outputs, in->args[i]);
+      add_value(m, event, named ? in->op->args[i].name : "", outputs, in->args[i]);
   }
 }
 
@@ -59,14 +69,30 @@ ec_status ec_traced_instr(ec_method *m, size_t chain, const ec_instr *in, ec_han
       .name = name_of(in),
   };
   ec_event *event = ec_trace_begin(trace, &head);
-  add_values(trace, event, in, false);
+  add_values(m, event, in, false);
   ec_trace_start(event);
   const ec_trace_scope outer = ec_trace_enter(trace, in->delegate ? event : NULL);
   ec_status status = handler(m, in, next, err);
   ec_trace_leave(trace, outer);
   ec_trace_end(event, status != EC_OK);
-  if (status == EC_OK) add_values(trace, event, in, true);
+  if (status == EC_OK) add_values(m, event, in, true);
   return status;
+}
+
+/* Where values come from and go to. Inputs may be overwritten by now: their ranges are the caller's
+ * to find. */
+static void add_ends(const ec_method *m, ec_event *event) {
+  for (size_t i = 0; i < m->input_count; i++) {
+    const ec_value *v = m->inputs[i].value;
+    ec_tensor nothing = {0};
+    const ec_event_value head = {
+        .name = "", .item = EC_TRACE_NONE, .slot = slot_of(m, v), .is_output = false};
+    if (v->kind != EC_KIND_TENSOR) continue;
+    nothing = *v->as.tensor;
+    nothing.data = NULL;
+    ec_trace_tensor(m->trace, event, &head, &nothing);
+  }
+  for (size_t i = 0; i < m->output_count; i++) add_value(m, event, "", true, m->outputs[i].value);
 }
 
 ec_status ec_traced_call(ec_method *m, ec_status (*run)(ec_method *m, ec_error *err),
@@ -81,5 +107,6 @@ ec_status ec_traced_call(ec_method *m, ec_status (*run)(ec_method *m, ec_error *
   ec_trace_start(event);
   ec_status status = run(m, err);
   ec_trace_end(event, status != EC_OK);
+  if (status == EC_OK && (ec_trace_keeps(m->trace) & EC_TRACE_RANGES)) add_ends(m, event);
   return status;
 }

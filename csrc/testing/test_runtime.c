@@ -78,7 +78,7 @@ void ec_test_runtime_trace(ec_test *t) {
   float whole[DIGITS] = {0}, result[DIGITS] = {0};
   EC_CHECK_OK(t, load_and_run(NULL, whole, &err), &err);
   for (size_t bound = 1 << 17; bound; bound = bound > 6000 ? bound - 6000 : bound / 2) {
-    ec_trace *trace = ec_trace_new(true, bound);
+    ec_trace *trace = ec_trace_new(EC_TRACE_VALUES | EC_TRACE_RANGES, bound);
     EC_CHECK_OK(t, load_and_run(trace, result, &err), &err);
     EC_CHECK(t, memcmp(whole, result, sizeof whole) == 0);
     size_t count = read_events(trace, &sum);

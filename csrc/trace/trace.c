@@ -9,7 +9,7 @@
 
 struct ec_trace {
   ec_arena arena;
-  bool values;
+  unsigned keeps;
   size_t used, max_bytes;
   ec_event *first, *last;
   size_t dropped_events, dropped_values;
@@ -18,10 +18,10 @@ struct ec_trace {
   uint16_t depth;
 };
 
-ec_trace *ec_trace_new(bool values, size_t max_bytes) {
+ec_trace *ec_trace_new(unsigned keeps, size_t max_bytes) {
   ec_trace *trace = ec_alloc_zeroed(sizeof *trace);
   if (!trace) return NULL;
-  trace->values = values;
+  trace->keeps = keeps;
   trace->max_bytes = max_bytes;
   return trace;
 }
@@ -32,7 +32,7 @@ void ec_trace_free(ec_trace *trace) {
   ec_free(trace);
 }
 
-bool ec_trace_wants_values(const ec_trace *trace) { return trace->values; }
+unsigned ec_trace_keeps(const ec_trace *trace) { return trace->keeps; }
 const ec_event *ec_trace_first(const ec_trace *trace) { return trace->first; }
 size_t ec_trace_dropped_events(const ec_trace *trace) { return trace->dropped_events; }
 size_t ec_trace_dropped_values(const ec_trace *trace) { return trace->dropped_values; }
@@ -119,19 +119,29 @@ static ec_event_value *add_value(ec_trace *trace, ec_event *event, const char *n
   }
   memset(value, 0, size);
   value->name = copy_name(trace, name);
-  value->item = EC_TRACE_NONE;
+  value->item = value->slot = EC_TRACE_NONE;
   *event->last = value;
   event->last = &value->next;
   return value;
 }
 
-void ec_trace_tensor(ec_trace *trace, ec_event *event, const char *name, uint32_t item,
-                     bool is_output, const ec_tensor *tensor) {
-  ec_event_value *value = add_value(trace, event, name, tensor->rank);
+/* Without one where that would not fit, or there is no data to read. */
+static const ec_range *find_range(ec_trace *trace, const ec_tensor *t) {
+  if (!t->data && t->numel) return NULL;
+  ec_range *range = take(trace, sizeof *range, _Alignof(ec_range));
+  if (range) ec_range_of(t, range);
+  else trace->dropped_values++;
+  return range;
+}
+
+void ec_trace_tensor(ec_trace *trace, ec_event *event, const ec_event_value *head,
+                     const ec_tensor *tensor) {
+  ec_event_value *value = add_value(trace, event, head->name, tensor->rank);
   if (!value) return;
   uint8_t *order = take(trace, tensor->rank ? tensor->rank : 1u, 1);
-  value->item = item;
-  value->is_output = is_output;
+  value->item = head->item;
+  value->slot = head->slot;
+  value->is_output = head->is_output;
   value->scalar.kind = EC_KIND_TENSOR;
   value->dtype = tensor->dtype;
   if (!order) return; /* a tensor of rank 0 without data stands for it */
@@ -139,7 +149,8 @@ void ec_trace_tensor(ec_trace *trace, ec_event *event, const char *name, uint32_
   value->dim_order = memcpy(order, tensor->dim_order, tensor->rank);
   memcpy(value->sizes, tensor->sizes, tensor->rank * sizeof *value->sizes);
   value->nbytes = ec_tensor_nbytes(tensor);
-  if (is_output && trace->values) value->data = copy_data(trace, tensor);
+  if (value->is_output && (trace->keeps & EC_TRACE_VALUES)) value->data = copy_data(trace, tensor);
+  if (trace->keeps & EC_TRACE_RANGES) value->range = find_range(trace, tensor);
 }
 
 void ec_trace_scalar(ec_trace *trace, ec_event *event, const char *name, ec_scalar scalar) {
@@ -178,12 +189,15 @@ void ec_trace_node(ec_trace *trace, uint32_t debug_handle, const char *name, uin
   trace->scope.clock += duration;
 }
 
-void ec_trace_node_value(ec_trace *trace, uint32_t debug_handle, const ec_tensor *tensor) {
+void ec_trace_node_value(ec_trace *trace, uint32_t debug_handle, bool is_output,
+                         const ec_tensor *tensor) {
+  const ec_event_value head = {
+      .name = "", .item = EC_TRACE_NONE, .slot = EC_TRACE_NONE, .is_output = is_output};
   ec_event *delegate = trace->scope.delegate, *node = NULL;
   if (!delegate || delegate == &trace->nowhere) return;
   for (ec_event *e = delegate->next; e; e = e->next)
     if (e->kind == EC_EVENT_NODE && e->depth == delegate->depth && e->debug_handle == debug_handle)
       node = e;
   if (!node) node = add_node(trace, debug_handle, "");
-  ec_trace_tensor(trace, node, "", EC_TRACE_NONE, true, tensor);
+  ec_trace_tensor(trace, node, &head, tensor);
 }

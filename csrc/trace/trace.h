@@ -8,6 +8,7 @@
 
 #include "core/tensor.h"
 #include "core/value.h"
+#include "trace/range.h"
 
 typedef enum ec_event_kind {
 #define EC_EVENT(NAME, text) EC_EVENT_##NAME,
@@ -17,16 +18,24 @@ typedef enum ec_event_kind {
 
 enum { EC_TRACE_NONE = UINT32_MAX }; /* no such number */
 
+/* What a trace keeps beside events and shapes: bits. */
+enum {
+  EC_TRACE_VALUES = 1, /* copies of results */
+  EC_TRACE_RANGES = 2  /* the range of everything that is taken or given */
+};
+
 /* An argument or a result: a tensor or a number. */
 typedef struct ec_event_value {
   struct ec_event_value *next;
   const char *name; /* of the argument; "" where it has none */
   uint32_t item;    /* in a list; EC_TRACE_NONE */
+  uint32_t slot;    /* number of the value in the method; EC_TRACE_NONE inside delegates */
   bool is_output;
   uint8_t dtype, rank; /* of a tensor */
   ec_scalar scalar;    /* kind EC_KIND_TENSOR: a tensor */
   size_t nbytes;
   const void *data; /* a copy of the tensor's, EC_ALIGN-aligned; NULL: none */
+  const ec_range *range; /* NULL: none */
   const uint8_t *dim_order;
   int64_t sizes[];
 } ec_event_value;
@@ -46,11 +55,11 @@ typedef struct ec_event {
 
 typedef struct ec_trace ec_trace;
 
-/* `values`: data of results is copied, too. NULL without memory. */
-ec_trace *ec_trace_new(bool values, size_t max_bytes);
+/* `keeps`: EC_TRACE_* bits. NULL without memory. */
+ec_trace *ec_trace_new(unsigned keeps, size_t max_bytes);
 void ec_trace_free(ec_trace *trace); /* NULL is allowed */
 
-bool ec_trace_wants_values(const ec_trace *trace);
+unsigned ec_trace_keeps(const ec_trace *trace);
 const ec_event *ec_trace_first(const ec_trace *trace);
 /* Events, and data of values, that were left out. */
 size_t ec_trace_dropped_events(const ec_trace *trace);
@@ -64,9 +73,10 @@ ec_event *ec_trace_begin(ec_trace *trace, const ec_event *head);
 void ec_trace_start(ec_event *event); /* now */
 void ec_trace_end(ec_event *event, bool failed);
 
-/* Adds a tensor, its data where it is an output and values are wanted; `name` is copied. */
-void ec_trace_tensor(ec_trace *trace, ec_event *event, const char *name, uint32_t item,
-                     bool is_output, const ec_tensor *tensor);
+/* Adds a tensor, its data where it is an output and values are kept, its range where ranges are.
+ * Name (copied), item, slot and is_output are those of `head`. */
+void ec_trace_tensor(ec_trace *trace, ec_event *event, const ec_event_value *head,
+                     const ec_tensor *tensor);
 void ec_trace_scalar(ec_trace *trace, ec_event *event, const char *name, ec_scalar scalar);
 
 /* Inside of which delegate nodes are added, and where the next one starts. */
@@ -81,8 +91,9 @@ void ec_trace_leave(ec_trace *trace, ec_trace_scope outer);
 
 /* A node of the present delegate that has run. */
 void ec_trace_node(ec_trace *trace, uint32_t debug_handle, const char *name, uint64_t duration);
-/* What a node has computed: goes to the event of this handle, or to a new one. */
-void ec_trace_node_value(ec_trace *trace, uint32_t debug_handle, const ec_tensor *tensor);
+/* What a node has computed, or taken: goes to the event of this handle, or to a new one. */
+void ec_trace_node_value(ec_trace *trace, uint32_t debug_handle, bool is_output,
+                         const ec_tensor *tensor);
 
 /* One program deeper, or (-1) back. */
 void ec_trace_nest(ec_trace *trace, int by);

@@ -343,6 +343,25 @@ def test_values_inside_of_delegates() -> None:
     assert_close([nodes[-1].outputs[0].data], call.outputs)
 
 
+def test_ranges_inside_of_delegates() -> None:
+    """Nodes tell what they take, weights included; those that XNNPACK fuses have names, too."""
+    lowered = xnnpack_programs.classifier()
+    call, net = lowered.calls[0], xnnpack_programs.eager_classifier()
+    method = load(lowered.pte)
+    with method.tracing(values=True, ranges=True) as trace:
+        assert_close(method.execute(call.inputs), call.outputs)
+    nodes = [event for event in trace.events if event.kind == "node"]
+    for value in (value for node in nodes for value in node.outputs):
+        assert value.range.finite
+        assert (value.range.low, value.range.high) == (value.data.min(), value.data.max())
+    conv = next(node for node in nodes if "Convolution" in node.name)
+    layer = net.convs[0]
+    wanted = [torch.from_numpy(call.inputs[0]), layer.weight, layer.bias]
+    ends = [(t.min().item(), t.max().item()) for t in wanted]
+    assert [(value.range.low, value.range.high) for value in conv.inputs] == ends
+    assert all(node.name for node in nodes)
+
+
 # ---- constants --------------------------------------------------------------------------------
 
 

@@ -116,6 +116,50 @@ def test_lists_and_numbers() -> None:
     assert [value.name for value in cat.inputs] == ["tensors[0]", "tensors[1]"]
 
 
+def test_ranges_are_those_of_the_values() -> None:
+    """Of every dtype and layout: NumPy counts the same."""
+    x = np.array([[3, np.nan, -2, 7], [np.inf, 1, -np.inf, np.nan]])
+    for dtype in ("float16", "float32", "float64", "complex64", "int16", "uint8", "bool"):
+        array = np.nan_to_num(x, posinf=5, neginf=2).astype(dtype)
+        if array.dtype.kind in "fc":
+            array = x.astype(dtype)
+        array = np.ascontiguousarray(array.reshape(1, 2, 2, 2).transpose(0, 2, 3, 1))
+        array = array.transpose(0, 3, 1, 2)  # channels last
+        method = load(lambda x: x.clone(), torch.from_numpy(array))
+        with method.tracing(ranges=True) as trace:
+            method(array)
+        call, clone = trace.events
+        [taken], [given] = clone.inputs, clone.outputs
+        numbers = array.astype(np.complex128) if array.dtype.kind == "c" else array.astype(float)
+        parts = np.stack([numbers.real, numbers.imag]) if array.dtype.kind == "c" else numbers
+        finite = parts[np.isfinite(parts)]
+        for value in (taken, given, *call.outputs):
+            found = value.range
+            assert found is not None and value.data is None
+            assert (found.low, found.high) == (finite.min(), finite.max())
+            counts = np.isnan(parts).sum(), np.isposinf(parts).sum(), np.isneginf(parts).sum()
+            assert (found.nan, found.positive, found.negative) == counts
+            assert found.finite is not bool(sum(counts))
+        memory = np.isfinite(numbers.transpose(0, 2, 3, 1))
+        if memory.all():
+            assert given.range.first is None
+        else:
+            n, h, w, c = np.unravel_index(np.argmin(memory), memory.shape)
+            assert given.range.first == (n, c, h, w)
+        assert call.inputs[0].slot == taken.slot and call.outputs[0].slot == given.slot
+
+
+def test_ranges_of_nothing() -> None:
+    method = load(lambda x: torch.relu(x), torch.zeros(0, 3))
+    with method.tracing(ranges=True) as trace:
+        method(np.zeros((0, 3), np.float32))
+    found = trace.events[1].outputs[0].range
+    assert found is not None and found.finite and np.isnan(found.low) and np.isnan(found.high)
+    with method.tracing() as trace:
+        method(np.zeros((0, 3), np.float32))
+    assert trace.events[1].outputs[0].range is None and not trace.events[0].values
+
+
 @pytest.mark.parametrize("positive", [True, False])
 def test_jumps_and_moves(positive: bool) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:

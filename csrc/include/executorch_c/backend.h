@@ -107,7 +107,7 @@ typedef struct ec_backend_init {
 } ec_backend_init;
 
 /* What a trace of a call asks for: bits of ec_host.trace_wants. */
-enum { EC_BACKEND_TRACE_TIMES = 1, EC_BACKEND_TRACE_VALUES = 2 };
+enum { EC_BACKEND_TRACE_TIMES = 1, EC_BACKEND_TRACE_VALUES = 2, EC_BACKEND_TRACE_INPUTS = 4 };
 
 /* A node inside a delegate that has run. */
 typedef struct ec_backend_node {
@@ -168,6 +168,8 @@ typedef struct ec_host {
   uint32_t (*trace_wants)(ec_host_call *call);
   void (*trace_node)(ec_host_call *call, const ec_backend_node *node);
   void (*trace_value)(ec_host_call *call, uint32_t debug_handle, const ec_backend_tensor *value);
+  /* Likewise what a node has taken, constants included, where that is asked for. */
+  void (*trace_input)(ec_host_call *call, uint32_t debug_handle, const ec_backend_tensor *value);
 } ec_host;
 
 typedef struct ec_backend ec_backend;

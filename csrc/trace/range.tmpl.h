@@ -1,0 +1,16 @@
+/* The range of `count` elements, joined to *r. */
+static void EC_FN(range)(const void *data, size_t count, ec_range *r) {
+  const EC_T *x = data;
+  double low = r->low, high = r->high;
+  for (size_t i = 0; i < count; i++) {
+    const double v = (double)EC_LOAD(x[i]);
+    if (isfinite(v)) {
+      low = v < low ? v : low;
+      high = v > high ? v : high;
+    } else {
+      note(r, i, v);
+    }
+  }
+  r->low = low;
+  r->high = high;
+}
