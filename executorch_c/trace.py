@@ -258,6 +258,20 @@ class Trace:
         with open(path, "w", encoding="utf-8") as file:
             json.dump({"traceEvents": events, "displayTimeUnit": "ns"}, file)
 
+    def to_etdump(
+        self,
+        path: str | os.PathLike[str],
+        debug_buffer_path: str | os.PathLike[str] | None = None,
+    ) -> None:
+        """Writes an ETDump for the official Inspector, and the values in a debug buffer.
+
+        Without `debug_buffer_path` it has times only. Needs the package flatbuffers (extra
+        `devtools`). `executorch_c.devtools.etdump` says what is in it.
+        """
+        from executorch_c.devtools import etdump
+
+        etdump.write([self], path, debug_buffer_path)
+
     def __str__(self) -> str:
         return self.table()
 
