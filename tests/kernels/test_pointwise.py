@@ -216,22 +216,48 @@ def test_float32_functions_to_the_last_places(name: str, plain: bool,
 
 
 @pytest.mark.parametrize("name", ["fmod.Tensor_out", "remainder.Tensor_out", "floor_divide.out"])
-def test_float32_division_with_rest(name: str, rng: np.random.Generator) -> None:
-    """To the bit as libm: all bit patterns, quotients at and beside integers, to 2^29, beyond."""
-    bits = rng.integers(0, 2**32, (2, 60_000), dtype=np.uint64).astype(np.uint32).view(np.float32)
-    ends = np.asarray([0, -0.0, 1, -1, 3, 0.1, 1e-45, -1e-38, 3e38, np.inf, -np.inf, np.nan], "f4")
-    y = rng.standard_normal(60_000).astype(np.float32)
+@pytest.mark.parametrize("dtype, limit", [("float32", 29), ("float64", 53)])
+def test_division_with_rest(name: str, dtype: str, limit: int, rng: np.random.Generator) -> None:
+    """To the bit as libm: all bit patterns, quotients at and beside integers, to the limit of
+    the fast loop, beyond; subnormal numbers."""
+    kind = np.dtype(dtype).type
+    raw = rng.integers(0, 2**64, (2, 60_000), dtype=np.uint64, endpoint=False)
+    bits = (raw >> (64 - 8 * kind().nbytes)).astype(f"u{kind().nbytes}").view(dtype)
+    tiny, huge = np.finfo(dtype).smallest_subnormal, np.finfo(dtype).max
+    ends = np.asarray([0, -0.0, 1, -1, 3, 0.1, tiny, 5 * tiny, -np.finfo(dtype).tiny, huge, np.inf,
+                       -np.inf, np.nan], dtype)  # fmt: skip
+    y = rng.standard_normal(60_000).astype(dtype)
     with np.errstate(all="ignore"):
-        whole = np.floor(2 ** rng.uniform(0, 31, y.size)) * rng.choice([-1, 1], y.size)
-        x = (y * whole).astype(np.float32)
-        pairs = [bits, (x, y), (np.nextafter(x, np.float32(np.inf)), y),
-                 (np.nextafter(x, np.float32(0)), y), np.meshgrid(ends, ends)]  # fmt: skip
+        whole = np.floor(2 ** rng.uniform(0, limit + 2, y.size)) * rng.choice([-1, 1], y.size)
+        x = (y * whole).astype(dtype)
+        small = (rng.integers(-(2**20), 2**20, (2, 9_000)) * tiny).astype(dtype)
+        pairs = [bits, (x, y), (np.nextafter(x, kind(np.inf)), y), (np.nextafter(x, kind(0)), y),
+                 small, np.meshgrid(ends, ends)]  # fmt: skip
     a, b = (np.concatenate([np.ravel(pair[k]) for pair in pairs]) for k in (0, 1))
     for args in ([a, b], [a, b[60_000:60_001]], [a[60_000:60_001], b]):
-        plain, fast = (run(f"aten::{name}", [*args, Out(a.shape)], r)[0] for r in (True, False))
+        plain, fast = (run(f"aten::{name}", [*args, Out(a.shape, dtype)], r)[0]
+                       for r in (True, False))  # fmt: skip
         np.testing.assert_array_equal(fast, plain)
         kept = ~np.isnan(plain)
         np.testing.assert_array_equal(np.signbit(fast)[kept], np.signbit(plain)[kept])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
+def test_integer_division_by_every_sign(dtype: str, rng: np.random.Generator) -> None:
+    """The least number divided by -1 wraps."""
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    a, b = (rng.integers(low, high, 4_000, dtype, endpoint=True) for _ in range(2))
+    b[::3] = rng.integers(-9, 9, b[::3].size)
+    a[:40], b[:20], b[20:40] = low, -1, high
+    b[b == 0] = 7
+    for name, want in (("floor_divide.out", torch.floor_divide), ("fmod.Tensor_out", torch.fmod),
+                       ("remainder.Tensor_out", torch.remainder)):  # fmt: skip
+        safe = (b != -1) | (a != low)  # undefined in C, and so in eager
+        found = run(f"aten::{name}", [a, b, Out(a.shape, dtype)])[0]
+        expected = want(torch.from_numpy(a[safe]), torch.from_numpy(b[safe])).numpy()
+        np.testing.assert_array_equal(found[safe], expected)
+        wrapped = np.asarray(low if name.startswith("floor") else 0, dtype)
+        assert (found[~safe] == wrapped).all() and (~safe).any()
 
 
 def test_float32_atan2(rng: np.random.Generator) -> None:

@@ -135,13 +135,15 @@ static inline EC_T EC_FN(rest)(EC_T x, EC_T y, ec_params *params) {
 
 #if EC_IS_SIGNED
 static inline EC_T EC_FN(floor_quotient)(EC_T x, EC_T y, ec_params *params) {
-  EC_T q = EC_FN(quotient)(x, y, params);
-  return EC_FN(rest)(x, y, params) != 0 && (x < 0) != (y < 0) ? (EC_T)(q - 1) : q;
+  const EC_T q = EC_FN(quotient)(x, y, params);
+  const EC_U left = (EC_U)x - (EC_U)q * (EC_U)y; /* no branch: signs are hard to foretell */
+  return (EC_T)((EC_U)q - (EC_U)(((EC_T)left != 0) & ((x ^ y) < 0)));
 }
 
 static inline EC_T EC_FN(modulo)(EC_T x, EC_T y, ec_params *params) {
-  EC_T r = EC_FN(rest)(x, y, params);
-  return r != 0 && (r < 0) != (y < 0) ? (EC_T)(r + y) : r;
+  const EC_T r = EC_FN(rest)(x, y, params);
+  const EC_U other_side = (EC_U)((r != 0) & ((r ^ y) < 0));
+  return (EC_T)((EC_U)r + ((EC_U)y & (0 - other_side)));
 }
 #else
 #define floor_quotient quotient

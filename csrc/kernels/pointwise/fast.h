@@ -1,6 +1,6 @@
-/* float32 loops that vectorise where libm is called element by element: range reduction and
- * polynomials, within a few units in the last place of libm. The plain loops in math.tmpl.h are
- * the reference. */
+/* Loops (of float32, and a few of float64) that vectorise where libm is called element by element:
+ * range reduction and polynomials, within a few units in the last place of libm. The plain loops in
+ * math.tmpl.h and arith.tmpl.h are the reference. */
 #ifndef EC_KERNELS_POINTWISE_FAST_H
 #define EC_KERNELS_POINTWISE_FAST_H
 
@@ -16,12 +16,12 @@ typedef enum ec_fast {
 /* One table for each instruction set; NULL rows are not there. */
 extern const ec_point_loop ec_fast_generic[EC_FAST_COUNT];
 extern const ec_point_loop ec_fast_avx2[EC_FAST_COUNT];
+extern const ec_point_loop ec_fast64_avx2[EC_FAST_COUNT]; /* of float64 */
 
-/* The best loop for this machine. */
-ec_point_loop ec_fast_loop(ec_fast which);
+/* The best loop for this machine in this dtype; NULL: there is none but the plain one. */
+ec_point_loop ec_fast_loop(ec_fast which, ec_dtype work);
 
-/* ec_unary with the fast loop where it computes in float32, unless the call asks for the
- * reference. */
+/* ec_unary with the fast loop where there is one, unless the call asks for the reference. */
 ec_status ec_unary_fast(ec_call *c, size_t o, ec_point_loops loops, ec_fast which, unsigned flags,
                         const ec_params *params);
 ec_status ec_binary_fast(ec_call *c, size_t o, ec_point_loops loops, ec_fast which, unsigned flags);

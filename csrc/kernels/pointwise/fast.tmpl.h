@@ -326,7 +326,7 @@ EC_INLINE float atanh_of(float x) {
 
 /* fmod(x, y). Below 2^29 the quotient of two floats, rounded to double, does not reach an integer
  * that it is not, and the product with its whole part is exact; `rare` is set for the others. */
-EC_INLINE float rest_of(float x, float y, uint32_t *rare) {
+EC_INLINE float rest_of_float32(float x, float y, uint32_t *rare) {
   const double a = fabs((double)x), b = fabs((double)y), q = a / b;
   const double nearest = (q + 0x1p52) - 0x1p52;
   const double whole = nearest - (nearest > q ? 1.0 : 0.0);
@@ -334,64 +334,9 @@ EC_INLINE float rest_of(float x, float y, uint32_t *rare) {
   return with_sign((float)(a - whole * b), x);
 }
 
-/* As EC_FN(modulo) of arith.tmpl.h, and floor_quotient. */
-EC_INLINE float modulo_of(float mod, float y) {
-  const float moved = mod + y;
-  return (mod != 0) & ((y < 0) != (mod < 0)) ? moved : mod;
-}
-
-EC_INLINE float floor_quotient_of(float x, float y, float mod) {
-  const float whole = (x - mod) / y, ratio = x / y, below = whole - 1.0f;
-  const float q = (mod != 0) & ((y < 0) != (mod < 0)) ? below : whole;
-  const float down = floorf(q), up = down + 1.0f;
-  const float nearest = q - down > 0.5f ? up : down;
-  const float result = q == 0 ? with_sign(0.0f, ratio) : nearest;
-  return y == 0 ? ratio : result;
-}
-
-enum { REST, MODULO, FLOOR_QUOTIENT };
-
-/* Blocks as in sin_loop; the few large quotients, infinities and NaN are done again by libm. */
-EC_INLINE void rest_loop(int64_t n, char *const *at, const int64_t *step, int form) {
-  enum { BLOCK = 128 };
-  float x[BLOCK], y[BLOCK], z[BLOCK];
-  uint32_t rare[BLOCK];
-  for (int64_t i = 0; i < n; i += BLOCK) {
-    const int64_t m = n - i < BLOCK ? n - i : BLOCK;
-    uint32_t any = 0;
-    for (int64_t k = 0; k < m; k++) {
-      x[k] = *(const float *)(const void *)(at[1] + (i + k) * step[1]);
-      y[k] = *(const float *)(const void *)(at[2] + (i + k) * step[2]);
-    }
-    for (int64_t k = 0; k < m; k++) {
-      z[k] = rest_of(x[k], y[k], &rare[k]);
-      any |= rare[k];
-    }
-    for (int64_t k = 0; any && k < m; k++)
-      if (rare[k]) z[k] = fmodf(x[k], y[k]);
-    for (int64_t k = 0; form == MODULO && k < m; k++) z[k] = modulo_of(z[k], y[k]);
-    for (int64_t k = 0; form == FLOOR_QUOTIENT && k < m; k++)
-      z[k] = floor_quotient_of(x[k], y[k], z[k]);
-    for (int64_t k = 0; k < m; k++) *(float *)(void *)(at[0] + (i + k) * step[0]) = z[k];
-  }
-}
-
-static void fast_fmod_float32(int64_t n, char *const *at, const int64_t *step, ec_params *params) {
-  (void)params;
-  rest_loop(n, at, step, REST);
-}
-
-static void fast_remainder_float32(int64_t n, char *const *at, const int64_t *step,
-                                   ec_params *params) {
-  (void)params;
-  rest_loop(n, at, step, MODULO);
-}
-
-static void fast_div_floor_float32(int64_t n, char *const *at, const int64_t *step,
-                                   ec_params *params) {
-  (void)params;
-  rest_loop(n, at, step, FLOOR_QUOTIENT);
-}
+#define EC_REST_FLAG uint32_t
+#include "kernels/pointwise/rest.tmpl.h"
+#undef EC_REST_FLAG
 
 #define EC_NAME fast_asin
 #define EC_EXPR(x) asin_of(x)

@@ -1,7 +1,7 @@
-/* The fast float32 loops for AVX2 and FMA; ec_fast_loop asks the machine first. */
+/* The fast loops for AVX2 and FMA; ec_fast_loop asks the machine first. */
 #include "kernels/pointwise/fast.h"
 
-#include "core/template.h"
+#include "kernels/pointwise/template.h"
 
 #ifdef __x86_64__
 #pragma GCC push_options
@@ -9,6 +9,9 @@
 #define EC_FMA(a, b, c) __builtin_fmaf(a, b, c)
 #define EC_TEMPLATE "kernels/pointwise/fast.tmpl.h"
 #include "core/dtype/float32.h"
+#undef EC_TEMPLATE
+#define EC_TEMPLATE "kernels/pointwise/fast64.tmpl.h"
+#include "core/dtype/float64.h"
 #undef EC_TEMPLATE
 #pragma GCC pop_options
 #endif
@@ -18,6 +21,16 @@ const ec_point_loop ec_fast_avx2[EC_FAST_COUNT] = {
 #define EC_FAST(NAME, loop) [EC_FAST_##NAME] = loop##_float32,
 #include "kernels/pointwise/fast.def"
 #undef EC_FAST
+#else
+    NULL
+#endif
+};
+
+const ec_point_loop ec_fast64_avx2[EC_FAST_COUNT] = {
+#ifdef __x86_64__
+    [EC_FAST_FMOD] = fast_fmod_float64,
+    [EC_FAST_REMAINDER] = fast_remainder_float64,
+    [EC_FAST_DIV_FLOOR] = fast_div_floor_float64,
 #else
     NULL
 #endif

@@ -1,7 +1,7 @@
 /* The fast float32 loops for any machine, and the choice between instruction sets. */
 #include "kernels/pointwise/fast.h"
 
-#include "core/template.h"
+#include "kernels/pointwise/template.h"
 
 #ifdef __FP_FAST_FMAF
 #define EC_FMA(a, b, c) __builtin_fmaf(a, b, c)
@@ -18,10 +18,12 @@ const ec_point_loop ec_fast_generic[EC_FAST_COUNT] = {
 #undef EC_FAST
 };
 
-ec_point_loop ec_fast_loop(ec_fast which) {
+ec_point_loop ec_fast_loop(ec_fast which, ec_dtype work) {
 #ifdef __x86_64__
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && ec_fast_avx2[which])
-    return ec_fast_avx2[which];
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    if (work == EC_FLOAT64) return ec_fast64_avx2[which];
+    if (work == EC_FLOAT32 && ec_fast_avx2[which]) return ec_fast_avx2[which];
+  }
 #endif
-  return ec_fast_generic[which];
+  return work == EC_FLOAT32 ? ec_fast_generic[which] : NULL;
 }

@@ -72,30 +72,37 @@ static ec_status start(ec_call *c, ec_point_loops loops, ec_dtype common, unsign
   return ec_point_find(c, loops, *computed, &p->loop);
 }
 
+/* The fast loop in place of the plain one. EC_FAST_COUNT: there is none. */
+static void prefer(const ec_call *c, ec_fast which, ec_dtype work, ec_point *p) {
+  if (which == EC_FAST_COUNT || c->reference) return;
+  ec_point_loop fast = ec_fast_loop(which, work);
+  if (fast) p->loop = fast;
+}
+
 static ec_status unary(ec_call *c, size_t o, ec_point_loops loops, unsigned flags,
-                       const ec_params *params, ec_point_loop float32) {
+                       const ec_params *params, ec_fast which) {
   ec_point p;
   ec_dtype computed;
   const ec_tensor *self = ec_arg_tensor(c, 0);
   EC_TRY(start(c, loops, ec_tensor_dtype(self), flags, params, &computed, &p));
   p.inputs = 1;
   p.in[0] = (ec_operand){self, computed, ec_work_dtype(computed)};
-  if (float32 && p.in[0].work == EC_FLOAT32) p.loop = float32;
+  prefer(c, which, p.in[0].work, &p);
   return ec_point_run(c, o, &p);
 }
 
 ec_status ec_unary(ec_call *c, size_t o, ec_point_loops loops, unsigned flags,
                    const ec_params *params) {
-  return unary(c, o, loops, flags, params, NULL);
+  return unary(c, o, loops, flags, params, EC_FAST_COUNT);
 }
 
 ec_status ec_unary_fast(ec_call *c, size_t o, ec_point_loops loops, ec_fast which, unsigned flags,
                         const ec_params *params) {
-  return unary(c, o, loops, flags, params, c->reference ? NULL : ec_fast_loop(which));
+  return unary(c, o, loops, flags, params, which);
 }
 
 static ec_status binary(ec_call *c, size_t o, ec_point_loops loops, unsigned flags,
-                        const ec_params *params, ec_point_loop float32) {
+                        const ec_params *params, ec_fast which) {
   ec_point p;
   ec_number numbers[2];
   ec_dtype common = EC_BOOL, computed;
@@ -103,16 +110,16 @@ static ec_status binary(ec_call *c, size_t o, ec_point_loops loops, unsigned fla
   EC_TRY(start(c, loops, common, flags, params, &computed, &p));
   p.inputs = 2;
   for (size_t k = 0; k < 2; k++) p.in[k] = operand(c, k, computed, flags, &numbers[k]);
-  if (float32 && ec_work_dtype(computed) == EC_FLOAT32) p.loop = float32;
+  prefer(c, which, ec_work_dtype(computed), &p);
   return ec_point_run(c, o, &p);
 }
 
 ec_status ec_binary(ec_call *c, size_t o, ec_point_loops loops, unsigned flags,
                     const ec_params *params) {
-  return binary(c, o, loops, flags, params, NULL);
+  return binary(c, o, loops, flags, params, EC_FAST_COUNT);
 }
 
 ec_status ec_binary_fast(ec_call *c, size_t o, ec_point_loops loops, ec_fast which,
                          unsigned flags) {
-  return binary(c, o, loops, flags, NULL, c->reference ? NULL : ec_fast_loop(which));
+  return binary(c, o, loops, flags, NULL, which);
 }
