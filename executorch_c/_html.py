@@ -15,8 +15,10 @@ def table(
 
     The first `text_columns` columns are set to the left and keep their spaces.
     """
-    cells = ["<tr>" + "".join(f"<th>{escape(name)}</th>" for name in head) + "</tr>"]
     left = ' style="text-align: left; white-space: pre"'
+    names = (f"<th{left if i < text_columns else ''}>{escape(name)}</th>"
+             for i, name in enumerate(head))  # fmt: skip
+    cells = ["<tr>" + "".join(names) + "</tr>"]
     for row in rows:
         cells.append("<tr>" + "".join(
             f"<td{left if i < text_columns else ''}>{escape(str(item))}</td>"

@@ -6,14 +6,19 @@
         expected = model(x)  # PyTorch eager, or saved arrays
         assert_matches("model.pte", [x], expected)
 
-Needs NumPy only; torch tensors are read where they appear.
+Needs NumPy only; torch tensors are read where they appear. With torch and executorch installed,
+`check_model` exports a model and checks it on inputs of its own:
+
+    check_model(model, (x,), "xnnpack").raise_if_wrong()
+
+long: the docstring of check_model says all that it does
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from executorch_c import _text
 from executorch_c._arrays import as_array
@@ -21,9 +26,21 @@ from executorch_c._core import Method, Program, Runtime
 from executorch_c._gap import Gap, Index, measure, tolerances
 
 if TYPE_CHECKING:
+    from executorch_c._check.result import CheckedCase, CheckError, CheckResult
     from executorch_c._types import Data
 
-__all__ = ["Comparison", "Gap", "MismatchError", "OutputComparison", "assert_matches", "compare"]
+__all__ = [
+    "CheckError",
+    "CheckResult",
+    "CheckedCase",
+    "Comparison",
+    "Gap",
+    "MismatchError",
+    "OutputComparison",
+    "assert_matches",
+    "check_model",
+    "compare",
+]
 
 HEAD = ("output", "dtype", "shape", "outside", "max abs", "max rel", "ulp", "cosine", "SNR dB",
         "argmax")  # fmt: skip
@@ -138,7 +155,7 @@ class Comparison:
         from executorch_c import _html
 
         caption = "Outputs match" if self.ok else "<b>Outputs differ</b>"
-        text = _html.table(caption, HEAD, [output.row() for output in self.outputs])
+        text = _html.table(caption, HEAD, [output.row() for output in self.outputs], 3)
         return text + "".join(f"<p>{escape(problem)}</p>" for problem in self.problems())
 
 
@@ -231,10 +248,12 @@ def compare(
         _compare_one(i, a, e, rtol, atol, equal_nan, check_dtype)
         for i, (a, e) in enumerate(zip(ours, theirs))
     ]
-    problem = None
-    if len(ours) != len(theirs):
-        problem = f"{_text.plural(len(ours), 'output')}, expected {len(theirs):,}"
-    return Comparison(tuple(rows), problem)
+    return Comparison(tuple(rows), count_problem(len(ours), len(theirs)))
+
+
+def count_problem(found: int, expected: int) -> str | None:
+    """What is wrong with the number of outputs."""
+    return None if found == expected else f"{_text.plural(found, 'output')}, expected {expected:,}"
 
 
 def _method(
@@ -281,3 +300,106 @@ def assert_matches(
     if not comparison:
         raise MismatchError(comparison)
     return comparison
+
+
+def check_model(
+    model: object,
+    example_inputs: object = None,
+    program_or_flow: object = "portable",
+    *,
+    dynamic_shapes: object = None,
+    n_random: int = 3,
+    real_inputs: Iterable[object] = (),
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = True,
+    check_dtype: bool = True,
+    method: str = "forward",
+    kernels: Literal["default", "reference"] = "default",
+    data_path: Data | Sequence[Data] | None = None,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> CheckResult:
+    """Checks a program against the PyTorch model that it was made from. Needs torch.
+
+    Both are called with the example, with random inputs like it, with shapes at the edges of what
+    dynamic shapes allow, and with inputs of yours. What only some inputs show (channels in another
+    order) needs these: random ones may not tell.
+
+    Args:
+        model: A torch.nn.Module in eval mode, a torch.export.ExportedProgram, or a function.
+        example_inputs: What it is exported with: a tuple of positional arguments, a dict of
+            keyword arguments, or one tensor. An ExportedProgram brings its own.
+        program_or_flow: A flow by name, which exports the model here:
+            "portable" (no delegate), "xnnpack", "xnnpack-int8" (PT2E: static, weights by channel,
+            calibrated on the example and the real inputs) or "xnnpack-dynamic" (activations are
+            quantised as they come); a function of your own, from ExportedProgram to a program; or
+            a program: a path, bytes or an open file of a .pte or .bpte, a Program, a Method (whose
+            state is then used), an EdgeProgramManager, an ExecutorchProgramManager, a
+            BundledProgram. Test cases of a .bpte are run, too.
+        dynamic_shapes: As for torch.export.export.
+        n_random: So many random calls.
+        real_inputs: Calls, each like `example_inputs`, of NumPy arrays or tensors.
+        rtol, atol: Allowed difference, for all outputs. Defaults: rtol by dtype as for `compare`;
+            atol 1e-5 (float64 1e-7) times the largest |expected| of the output, if that is more
+            than 1, since sums are taken in another order. Integers must be equal.
+            Of flows that quantise: see below.
+        equal_nan, check_dtype: As for `compare`.
+        method: Of the program.
+        kernels: As for `Program.load_method`.
+        data_path: The .ptd file or files of a program that is given as a .pte.
+        seed: Of the random inputs: equal ones are the same everywhere.
+        progress: Whether to say on stderr what is being done. Default: on a terminal.
+
+    Random inputs: floats are normal with the example's mean and deviation, keep its sign, and are
+    uniform in [0, 1] where the example lies in it; examples of few values (flags) are drawn from
+    these, those with infinities (masks) stay as they are. Integers stay within the example's least
+    and largest value, or are all indices of an embedding if that is all that they are used for.
+    bools are as often true as the example's. What is no tensor stays as it is.
+
+    Edge shapes: least, most, one more than the least, a prime, for all symbolic sizes at once and
+    for each alone; sizes of one symbol change together. Where eager itself refuses edge or random
+    inputs, the case is skipped and says so.
+
+    State: each case starts from the model's initial buffers on both sides. If a call changes
+    them, there is a case "state" of three calls in a row.
+
+    Quantised flows: the program must give what the quantised eager graph (PT2E's converted module)
+    gives, but for one step of the output's scale; where an output has no scale of its own, it may
+    be twice as far from that graph as the graph is from the float model. How far the program is
+    from the float model (SNR) is reported and is no part of the verdict.
+
+    Returns a `CheckResult`: false where a case differs; `raise_if_wrong()` makes that an
+    AssertionError, `to_html(path)` a page. Raises ValueError for a model that does not give the
+    same outputs twice, for wrong arguments and inputs of another structure, and what eager (on the
+    example and real inputs), the exporter and loading raise. What the program raises while it runs
+    is a failed case.
+    """
+    from executorch_c._check import run
+
+    return run.check_model(
+        model,
+        example_inputs,
+        program_or_flow,
+        dynamic_shapes=dynamic_shapes,
+        n_random=n_random,
+        real_inputs=real_inputs,
+        rtol=rtol,
+        atol=atol,
+        equal_nan=equal_nan,
+        check_dtype=check_dtype,
+        method=method,
+        kernels=kernels,
+        data_path=data_path,
+        seed=seed,
+        progress=progress,
+    )
+
+
+def __getattr__(name: str) -> Any:
+    """The classes of check_model, which are built on those of this module."""
+    if name in ("CheckError", "CheckResult", "CheckedCase"):
+        from executorch_c._check import result
+
+        return getattr(result, name)
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -1,0 +1,270 @@
+"""What check_model found: a row for each case, and how to look at it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from executorch_c import _text
+from executorch_c.testing import Comparison, OutputComparison
+
+if TYPE_CHECKING:
+    from executorch_c._arrays import Array
+    from executorch_c._core import Method, Program
+
+HEAD = ("case", "", "inputs", "verdict", "outside", "max abs", "max rel", "ulp", "cosine",
+        "SNR dB", "argmax", "SNR dB to float")  # fmt: skip
+TEXT_COLUMNS = 4
+SEVERAL = 3
+"""So many cases that fail are told in full by str(); all are in the table and in the page."""
+
+
+@dataclass(frozen=True)
+class CheckedCase:
+    """One case: calls from a fresh state, and what came of them."""
+
+    kind: str
+    """"example", "random", "edge" (a shape at the bounds), "real", "state" (calls in a row) or
+    "bundled" (a test case of a .bpte)."""
+    about: str
+    """Which one: a number, or the sizes of an edge shape."""
+    inputs: tuple[tuple[object, ...], ...]
+    """Of each call, in the program's order."""
+    comparison: Comparison | None
+    """The outputs of all calls; None where there are none."""
+    error: Exception | None = None
+    """What the program raised where eager gives an answer."""
+    skipped: str | None = None
+    """Why there is nothing to compare with: eager cannot run these inputs either."""
+    to_float: Comparison | None = None
+    """Of a quantised flow: how far the program is from the model before quantising, which is no
+    part of the verdict."""
+    actual: tuple[object, ...] = field(default=(), repr=False)
+    """Outputs, kept where they are wrong."""
+    expected: tuple[object, ...] = field(default=(), repr=False)
+
+    @property
+    def ok(self) -> bool:
+        """False where the program is wrong or fails."""
+        return self.error is None and (self.comparison is None or self.comparison.ok)
+
+    @property
+    def name(self) -> str:
+        """"random 2", "edge inputs[0].shape[0]=1"."""
+        return f"{self.kind} {self.about}".rstrip()
+
+    @property
+    def verdict(self) -> str:
+        """One or two words."""
+        if self.skipped is not None:
+            return "skipped"
+        if self.error is not None:
+            return "error"
+        return "ok" if self.ok else "wrong"
+
+    def worst(self) -> OutputComparison | None:
+        """The output that is furthest from what it should be; of equal ones, the first."""
+        outputs = [o for o in _outputs(self.comparison) if o.gap is not None or not o.ok]
+        return max(outputs, key=_badness, default=None)
+
+    def problems(self) -> list[str]:
+        """A sentence for each thing that is wrong."""
+        if self.error is not None:
+            return [f"{type(self.error).__name__}: {self.error}"]
+        if self.skipped is not None:
+            return [self.skipped]
+        return [] if self.comparison is None else self.comparison.problems()
+
+    def shapes(self) -> str:
+        """"[1, 3], [4]", of the first call."""
+        found = [getattr(value, "shape", None) for value in self.inputs[0]] if self.inputs else []
+        text = ", ".join(_text.shape(shape) for shape in found if shape is not None)
+        return text + (f" x {len(self.inputs)} calls" if len(self.inputs) > 1 else "")
+
+    def row(self) -> list[str]:
+        """Cells of a table with HEAD: figures of the worst output."""
+        worst = self.worst()
+        figures = worst.row()[3:] if worst is not None else [""] * 7
+        known = [o.gap.snr_db for o in _outputs(self.to_float) if o.gap is not None]
+        to_float = f"{min(known):.4g}" if known else ""
+        return [self.kind, self.about, self.shapes(), self.verdict, *figures, to_float]
+
+
+def _outputs(comparison: Comparison | None) -> tuple[OutputComparison, ...]:
+    return () if comparison is None else comparison.outputs
+
+
+def _badness(output: OutputComparison) -> tuple[bool, float]:
+    if output.gap is None:
+        return not output.ok, float("inf")
+    snr = output.gap.snr_db
+    return not output.ok, -snr if snr == snr else float("inf")
+
+
+class CheckError(AssertionError):
+    """A program does not compute what its model does; `result` has all that was found."""
+
+    def __init__(self, result: CheckResult) -> None:
+        super().__init__(str(result))
+        self.result = result
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """All cases of a check. Prints as a table, in a notebook too; bool() is `ok`."""
+
+    label: str
+    """The name of the flow, or what kind of program was given."""
+    method: str
+    cases: tuple[CheckedCase, ...]
+    notes: tuple[str, ...]
+    """What was left out, and what is worth knowing."""
+    facts: dict[str, str]
+    """What was checked and how, by name: for reports."""
+    program: Program | Method = field(repr=False)
+    reference: Any = field(repr=False)
+    """The PyTorch side: a module, or the quantised graph."""
+    exported: Any = field(default=None, repr=False)
+
+    @property
+    def ok(self) -> bool:
+        """Whether every case is what it should be."""
+        return all(case.ok for case in self.cases)
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __iter__(self) -> Iterator[CheckedCase]:
+        return iter(self.cases)
+
+    def __len__(self) -> int:
+        return len(self.cases)
+
+    @property
+    def failures(self) -> tuple[CheckedCase, ...]:
+        """The cases that are wrong or fail."""
+        return tuple(case for case in self.cases if not case.ok)
+
+    def summary(self) -> str:
+        """One line."""
+        run = [case for case in self.cases if case.skipped is None]
+        bad = len(self.failures)
+        verdict = (f"{bad} of {_text.plural(len(run), 'case')} differ" if bad
+                   else f"{_text.plural(len(run), 'case')} match")  # fmt: skip
+        if len(run) < len(self.cases):
+            verdict += f", {len(self.cases) - len(run)} skipped"
+        return f"{verdict} ({self.label}, method '{self.method}')"
+
+    def hint(self) -> str:
+        """What to do next; empty where all is well."""
+        if self.ok:
+            return ""
+        return ("The operator where it starts: result.explain(), or executorch_c.devtools.explain("
+                "program, model, inputs)")  # fmt: skip
+
+    def head(self) -> tuple[str, ...]:
+        """Names of the columns of `CheckedCase.row`; those that say nothing here are empty."""
+        quantised = any(case.to_float is not None for case in self.cases)
+        return HEAD if quantised else (*HEAD[:-1], "")
+
+    def remarks(self) -> list[str]:
+        """Sentences: what is wrong with the first cases that fail, what was skipped, notes."""
+        bad, lines = self.failures, []
+        for case in bad[:SEVERAL]:
+            lines += [f"{case.name}: {problem}" for problem in case.problems()]
+        if len(bad) > SEVERAL:
+            lines.append(f"... and {len(bad) - SEVERAL} more: result.failures has them")
+        lines += [f"{case.name} skipped: {case.skipped}" for case in self.cases if case.skipped]
+        lines += [f"note: {note}" for note in self.notes]
+        return [*lines, *filter(None, [self.hint()])]
+
+    def __str__(self) -> str:
+        table = _text.table([case.row() for case in self.cases], self.head())
+        return "\n".join([self.summary(), table, *self.remarks()])
+
+    def __repr__(self) -> str:
+        return f"<executorch_c.testing.CheckResult: {self.summary()}>"
+
+    def _repr_html_(self) -> str:
+        from executorch_c._check import report
+
+        return report.fragment(self)
+
+    def to_html(self, path: str | os.PathLike[str], title: str | None = None) -> None:
+        """Writes a page of its own: the table, and for each failing case where it differs."""
+        from executorch_c._check import report
+
+        text = report.page(self, title)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def raise_if_wrong(self) -> CheckResult:
+        """Raises CheckError (an AssertionError with the table) if a case failed; returns itself."""
+        if not self.ok:
+            raise CheckError(self)
+        return self
+
+    def figures(self) -> dict[str, float | int | str]:
+        """The worst figures of all cases, for JUnit and other logs: counts, largest absolute
+        and relative difference, ULP, least SNR (dB) and cosine."""
+        outputs = [one for case in self.cases for one in _outputs(case.comparison)]
+        gaps = [one.gap for one in outputs if one.gap is not None]
+        found: dict[str, float | int | str] = {
+            "cases": len(self.cases), "failures": len(self.failures), "program": self.label,
+        }  # fmt: skip
+        for name, pick in (("max_abs", max), ("max_rel", max), ("max_ulp", max),
+                           ("snr_db", min), ("cosine", min)):  # fmt: skip
+            known = [value for gap in gaps if (value := getattr(gap, name)) == value]
+            if known:
+                found[name] = pick(known)
+        return found
+
+    def explain(self, case: CheckedCase | None = None, **options: Any) -> Any:
+        """`executorch_c.devtools.explain` of a case, by default the first that failed (of
+        several calls in a row, the last one's inputs).
+
+        Raises ValueError where no case failed and none is given.
+        """
+        from executorch_c import devtools
+
+        case = case or next(iter(self.failures), None)
+        if case is None:
+            raise ValueError("every case matches: say which one to explain")
+        reference = self.exported if self.exported is not None else self.reference
+        explain: Any = getattr(devtools, "explain")  # noqa: B009
+        return explain(self.program, reference, list(case.inputs[-1]), **options)
+
+
+def worst_elements(
+    actual: Array, expected: Array, output: OutputComparison, count: int = 5
+) -> list[tuple[tuple[int, ...], Any, Any]]:
+    """(index, actual, expected) of the first element outside and those furthest outside."""
+    import numpy as np
+
+    gap = output.gap
+    if gap is None or not gap.outside:
+        return []
+    wide = "complex128" if "c" in (actual.dtype.kind, expected.dtype.kind) else "float64"
+    a, e = actual.astype(wide), expected.astype(wide)
+    with np.errstate(all="ignore"):
+        excess = np.abs(a - e) - (output.atol + output.rtol * np.abs(e))
+    differ = ~((a == e) | (np.isnan(a) & np.isnan(e)))
+    excess = np.where(np.isnan(excess), np.where(differ, np.inf, -np.inf), excess).ravel()
+    count = min(count, gap.outside, excess.size)
+    order = np.argpartition(-excess, count - 1)[:count]
+    order = order[np.argsort(-excess[order], kind="stable")]
+    indices: list[tuple[int, ...]] = [gap.first] if gap.first is not None else []
+    for flat in order:
+        index = tuple(int(i) for i in np.unravel_index(int(flat), a.shape))
+        if index not in indices:
+            indices.append(index)
+    return [(index, a[index].item(), e[index].item()) for index in indices]
+
+
+def joined(parts: Sequence[Comparison]) -> Comparison:
+    """The outputs of several calls as those of one."""
+    problems = [part.problem for part in parts if part.problem]
+    outputs = [output for part in parts for output in part]
+    return Comparison(tuple(outputs), "; ".join(problems) or None)

@@ -1,0 +1,444 @@
+"""executorch_c.testing.check_model: healthy models pass in each flow, planted faults are found."""
+
+from __future__ import annotations
+
+import copy
+import io
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("executorch")
+
+import executorch_c
+from executorch.exir import to_edge
+from executorch_c import Runtime
+from executorch_c._check import cases
+from executorch_c._check.flows import FLOWS
+from executorch_c._check.result import worst_elements
+from executorch_c.bundled import BundledProgram
+from executorch_c.testing import CheckError, CheckResult, check_model, compare
+from torch import Tensor, nn
+from torch.export import Dim
+
+
+class Net(nn.Module):
+    """A convolution and a linear layer, for a batch of any size."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.last = nn.Conv2d(3, 8, 3, padding=1), nn.Linear(8, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(torch.relu(self.conv(x)).mean((2, 3)))
+
+
+class Accumulate(nn.Module):
+    """A sum over calls; `decay` is what is left of it at each."""
+
+    def __init__(self, decay: float) -> None:
+        super().__init__()
+        self.decay = decay
+        self.register_buffer("total", torch.zeros(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.total.copy_(self.total * self.decay + x)
+        return self.total * 2
+
+
+class Fn(nn.Module):
+    """A function as a module."""
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        super().__init__()
+        self.fn = fn
+
+    def forward(self, *args: Any) -> Any:
+        return self.fn(*args)
+
+
+def net() -> Net:
+    torch.manual_seed(0)
+    return Net().eval()
+
+
+IMAGE = (2, 3, 8, 9)
+
+
+def manager(module: nn.Module, *inputs: Any, **options: Any) -> Any:
+    """The official flow without a delegate."""
+    return to_edge(torch.export.export(module.eval(), inputs, **options)).to_executorch()
+
+
+def kinds(result: CheckResult, verdict: str) -> set[str]:
+    return {case.kind for case in result if case.verdict == verdict}
+
+
+@pytest.fixture(scope="module")
+def pte() -> bytes:
+    """A program of `net()` for a batch of up to 7."""
+    torch.manual_seed(0)
+    shapes = {"x": {0: Dim("n", max=7)}}
+    return bytes(manager(net(), torch.randn(IMAGE), dynamic_shapes=shapes).buffer)
+
+
+# ---- healthy ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+def test_a_healthy_model_passes(flow: str) -> None:
+    x = torch.randn(IMAGE)
+    result = check_model(
+        net(), (x,), flow, dynamic_shapes={"x": {0: Dim("n", max=7)}}, real_inputs=[(x[:1],), [x]]
+    )
+    assert result.ok and bool(result) and result.raise_if_wrong() is result
+    found = [case.kind for case in result]
+    assert found == ["example", *["random"] * 3, *["edge"] * 3, *["real"] * 2]
+    batches = [case.inputs[0][0].shape[0] for case in result if case.kind == "edge"]
+    assert sorted(batches) == [1, 3, 7]
+    assert f"9 cases match ({flow}, method 'forward')" in str(result)
+    delegates = result.facts["delegates"]
+    assert ("XnnpackBackend" in delegates) is flow.startswith("xnnpack")
+
+
+def test_static_quantisation_allows_one_step_and_tells_the_distance_to_float() -> None:
+    model, x = net(), torch.randn(IMAGE)
+    result = check_model(model, (x,), "xnnpack-int8", n_random=1)
+    for case in result:
+        assert case.comparison is not None and case.to_float is not None
+        [output] = case.comparison
+        answer = case.comparison[0].gap
+        assert answer is not None and output.atol > 1e-4  # a scale, not float32's tolerance
+        float_gap = case.to_float[0].gap
+        assert float_gap is not None and 15 < float_gap.snr_db < 60
+    assert "SNR dB to float" in str(result)
+    assert any("calibrated on the example only" in note for note in result.notes)
+
+
+def program_forms() -> dict[str, Callable[[Any, bytes], Any]]:
+    return {
+        "bytes": lambda made, tmp: made,
+        "path": lambda made, tmp: _written(tmp / "model.pte", made),
+        "text": lambda made, tmp: str(_written(tmp / "model.pte", made)),
+        "file": lambda made, tmp: io.BytesIO(made),
+        "Program": lambda made, tmp: Runtime.get().load_program(made),
+        "Method": lambda made, tmp: Runtime.get().load_program(made).load_method("forward"),
+        "function": lambda made, tmp: lambda exported: to_edge(exported),
+    }
+
+
+def _written(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("form", program_forms())
+def test_a_program_in_any_form(form: str, pte: bytes, tmp_path: Path) -> None:
+    make = program_forms()[form]
+    assert check_model(net(), torch.randn(IMAGE), make(pte, tmp_path), n_random=1)
+    wrong = net()
+    with torch.no_grad():
+        wrong.last.bias[3] += 0.1
+    if form != "function":
+        assert not check_model(wrong, torch.randn(IMAGE), make(pte, tmp_path), n_random=1)
+
+
+def test_managers_bring_their_dynamic_shapes() -> None:
+    shapes = {"x": {0: Dim("n", max=7)}}
+    exported = torch.export.export(net(), (torch.randn(IMAGE),), dynamic_shapes=shapes)
+    edge = to_edge(exported)
+    sources = [lambda: edge, lambda: edge, edge.to_executorch]  # it is left as it was
+    for source in sources:
+        result = check_model(net(), torch.randn(IMAGE), source(), n_random=0)
+        assert result.ok and "edge" in kinds(result, "ok")
+    with pytest.raises(KeyError, match="no method 'backward'; its methods: forward"):
+        check_model(net(), torch.randn(IMAGE), to_edge(exported), method="backward")
+
+
+def test_external_weights_of_a_manager_are_found() -> None:
+    from executorch.exir import ExecutorchBackendConfig
+
+    edge = to_edge(torch.export.export(net(), (torch.randn(IMAGE),)))
+    lowered = edge.to_executorch(ExecutorchBackendConfig(external_constants=True))
+    assert check_model(net(), torch.randn(IMAGE), lowered, n_random=1)
+
+
+def test_an_exported_program_brings_its_example() -> None:
+    x = torch.randn(IMAGE)
+    exported = torch.export.export(net(), (x,), dynamic_shapes={"x": {0: Dim("n", max=7)}})
+    result = check_model(exported)
+    assert result and kinds(result, "ok") == {"example", "random", "edge"}
+    np.testing.assert_array_equal(result.cases[0].inputs[0][0], x.numpy())
+
+
+def test_bundled_cases_are_run(pte: bytes, tmp_path: Path) -> None:
+    x = torch.randn(IMAGE)
+    with torch.no_grad():
+        y = net()(x)
+    wrong = y.clone()
+    wrong[0, 0] += 1
+    path = tmp_path / "model.bpte"
+    BundledProgram(pte, {"forward": [([x], [y]), ([x], [wrong])]}).save(path)
+    for source in (path, path.read_bytes(), BundledProgram.load(path)):
+        result = check_model(net(), (x,), source, n_random=0)
+        assert [(case.name, case.ok) for case in result] == [
+            ("example", True), ("bundled 0", True), ("bundled 1", False),
+        ]  # fmt: skip
+
+
+def test_keyword_arguments_and_structured_outputs() -> None:
+    class Structured(nn.Module):
+        def forward(self, a: Tensor, *, pair: Any, flag: Any = None) -> Any:
+            return {"sum": a + pair["x"], "rest": (None, [a.argmax(), pair["y"] * 2])}
+
+    example = {"a": torch.randn(3), "pair": {"x": torch.randn(3), "y": torch.ones(2)}}
+    turned = {"pair": {"x": torch.randn(3), "y": torch.ones(2)}, "a": torch.randn(3)}
+    result = check_model(Structured().eval(), example, real_inputs=[turned])
+    assert result, result
+    assert [[o.dtype for o in case.comparison] for case in result if case.comparison is not None
+            ] == [["float32", "NoneType", "int64", "float32"]] * 5  # fmt: skip
+
+
+def test_state_starts_anew_in_each_case_and_lasts_within_one() -> None:
+    model = Accumulate(0.5).eval()
+    result = check_model(model, (torch.randn(3),))
+    assert result and kinds(result, "ok") == {"example", "random", "state"}
+    assert not model.total.any()  # the caller's model is left alone
+
+
+# ---- planted faults ---------------------------------------------------------------------------
+
+
+def test_a_wrong_weight(pte: bytes) -> None:
+    model = net()
+    with torch.no_grad():
+        model.conv.weight[5, 1, 2, 0] *= -4
+    with pytest.raises(CheckError, match=r"(?s)4 of 4 cases differ .*devtools\.explain") as info:
+        check_model(model, torch.randn(IMAGE), pte).raise_if_wrong()
+    assert isinstance(info.value, AssertionError)
+    assert info.value.result.failures[0].name == "example"
+    assert info.value.result.figures()["max_abs"] > 1e-3
+
+
+def test_a_channel_order_that_only_real_inputs_show() -> None:
+    """A black picture is the same in any order, and integers stay within the example's range."""
+
+    def scores(image: Tensor) -> Tensor:
+        weights = torch.tensor([0.3, 0.6, 0.1])
+        return (image.float() * weights).sum((0, 1))
+
+    black = torch.zeros(4, 5, 3, dtype=torch.uint8)
+    picture = torch.arange(60, dtype=torch.uint8).reshape(4, 5, 3)
+    made = bytes(manager(Fn(lambda x: scores(x.flip(2)).flip(0)), black).buffer)
+    assert check_model(scores, (black,), made)
+    result = check_model(scores, (black,), made, real_inputs=[(picture.numpy(),)])
+    assert kinds(result, "wrong") == {"real"} and len(result.failures) == 1
+
+
+def test_a_size_that_became_a_constant() -> None:
+    """Only an edge shape shows that the mean is always that of four."""
+
+    def exported_wrongly(exported: Any) -> Any:
+        wrong = Fn(lambda x: x.sum(0) / 4)
+        shapes = (({0: Dim("n", max=9)},),)
+        return to_edge(torch.export.export(wrong, (torch.randn(4, 3),), dynamic_shapes=shapes))
+
+    result = check_model(
+        Fn(lambda x: x.mean(0)), (torch.randn(4, 3),), exported_wrongly,
+        dynamic_shapes=(({0: Dim("n", max=9)},),),
+    )  # fmt: skip
+    assert kinds(result, "wrong") == {"edge"}
+    assert kinds(result, "ok") == {"example", "random"}
+
+
+def test_a_static_program_fails_at_edges() -> None:
+    x = torch.randn(IMAGE)
+    made = bytes(manager(net(), x).buffer)
+    result = check_model(net(), (x,), made, dynamic_shapes={"x": {0: Dim("n", max=7)}})
+    assert kinds(result, "error") == {"edge"} and kinds(result, "ok") == {"example", "random"}
+    assert "Error: " in result.failures[0].problems()[0]
+
+
+@pytest.fixture
+def wrong_tanh() -> Iterator[None]:
+    """An operator that is wrong for large numbers."""
+    schema = str(torch.ops.aten.tanh.out._schema)
+    executorch_c.register_operator(schema, lambda self: np.clip(self, -1, 1), override=True)
+    yield
+    executorch_c.unregister_operator("aten::tanh.out")
+
+
+def test_a_wrong_operator(wrong_tanh: None) -> None:
+    result = check_model(torch.tanh, torch.randn(40))
+    assert kinds(result, "wrong") == {"example", "random"}
+
+
+def test_state_that_is_kept_wrongly() -> None:
+    x = torch.randn(3)
+    made = bytes(manager(Accumulate(0.25), x).buffer)
+    result = check_model(Accumulate(0.5).eval(), (x,), made)
+    assert kinds(result, "wrong") == {"state"}
+
+
+def test_initial_state_that_the_exporter_does_not_write_is_explained() -> None:
+    model = Accumulate(0.5).eval()
+    model.total.fill_(3)
+    result = check_model(model, (torch.randn(3),))
+    assert not result
+    assert "InitializedMutableBufferPass" in str(result)
+
+
+# ---- inputs -----------------------------------------------------------------------------------
+
+
+def drawn(example: Tensor, seed: int = 0) -> Tensor:
+    [found] = cases.draw(((example,), {}), None, [None], seed)[0]
+    assert (found.shape, found.dtype, found.stride()) == (
+        example.shape, example.dtype, example.stride(),
+    )  # fmt: skip
+    return found
+
+
+def test_random_floats_are_like_the_example() -> None:
+    example = torch.randn(20000) * 3 + 50
+    found = drawn(example)
+    assert abs(found.mean() - 50) < 0.2 and abs(found.std() - 3) < 0.1
+    assert not torch.equal(found, drawn(example, 1)) and torch.equal(found, drawn(example))
+    unit = drawn(torch.rand(1000))
+    assert 0 <= unit.min() < 0.1 and 0.9 < unit.max() <= 1
+    assert (drawn(torch.rand(1000) * 255) >= 0).all()
+    assert (drawn(-torch.rand(1000) * 9) <= 0).all()
+    assert set(drawn((torch.arange(99) % 2 * 255).float()).tolist()) == {0.0, 255.0}
+    assert drawn(torch.randn(5, dtype=torch.complex64)).is_complex()
+    drawn(torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last).half())
+
+
+def test_masks_with_infinities_stay() -> None:
+    mask = torch.full((4, 4), float("-inf")).triu(1)
+    assert torch.equal(drawn(mask), mask)
+    example = ((mask,), {})
+    [longer] = cases.draw(example, [(6, 4)], [None], 0)[0]
+    assert torch.equal(longer[:4], mask) and torch.equal(longer[4:], mask[:2])
+
+
+def test_random_integers_and_bools_stay_in_range() -> None:
+    found = drawn(torch.tensor([3, 9] * 500))
+    assert (found.min(), found.max()) == (3, 9)
+    assert torch.equal(drawn(torch.ones(5, dtype=torch.int32)), torch.ones(5, dtype=torch.int32))
+    assert drawn(torch.ones(50, dtype=torch.bool)).all()
+    assert 0 < drawn(torch.arange(100) % 2 == 0).sum() < 100
+
+
+def test_indices_of_embeddings_are_all_rows_and_no_more() -> None:
+    class Tables(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.words, self.kinds = nn.Embedding(50, 4), nn.Embedding(3, 4)
+
+        def forward(self, ids: Tensor, kind: Tensor, other: Tensor) -> Tensor:
+            return self.words(ids.view(-1)) + self.kinds(kind) + self.words(other) * other[:, None]
+
+    inputs = (torch.zeros(2, 20, dtype=torch.long), *torch.zeros(2, 40, dtype=torch.long))
+    exported = torch.export.export(Tables(), inputs)
+    assert cases.index_bounds(exported, 3) == [(0, 49), (0, 2), None]
+    result = check_model(Tables().eval(), inputs)
+    assert result and max(case.inputs[0][0].max() for case in result) > 40
+
+
+def test_edges_of_tied_and_derived_sizes() -> None:
+    n, m = Dim("n", min=2, max=8), Dim("m", max=5)
+
+    def f(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
+        return torch.cat([x, x]) * y.sum() + z.sum()
+
+    example = (torch.randn(4, 3), torch.randn(8, 2), torch.randn(3, 4))
+    shapes = (({0: n}, {0: 2 * n}, {0: m, 1: n}),)
+    result = check_model(Fn(f), example, dynamic_shapes=shapes, n_random=0)
+    assert result, result
+    found = [tuple(a.shape for a in case.inputs[0]) for case in result if case.kind == "edge"]
+    assert all(x[0] * 2 == y[0] and z[1] == x[0] for x, y, z in found)
+    assert {(x[0], z[0]) for x, _, z in found} >= {(2, 1), (8, 5), (3, 2), (2, 3), (8, 3), (4, 1)}
+
+
+def test_shapes_that_eager_or_the_exporter_refuses_are_skipped() -> None:
+    def f(x: Tensor) -> Tensor:
+        return x.view(2, -1).sum(0)
+
+    result = check_model(
+        Fn(f), (torch.randn(4),), dynamic_shapes=(({0: Dim.DYNAMIC(max=9)},),), n_random=0
+    )
+    assert result.ok and "skipped" in str(result)
+    assert kinds(result, "skipped") == {"edge"} and "ok" in {c.verdict for c in result}
+
+
+def test_wrong_arguments() -> None:
+    x = torch.randn(3)
+    with pytest.raises(ValueError, match="is no file, and no flow: these are portable, xnnpack"):
+        check_model(torch.tanh, (x,), "portabel")
+    with pytest.raises(ValueError, match="other outputs each time"):
+        check_model(nn.Dropout(), (x,))
+    with pytest.raises(ValueError, match=r"real_inputs\[0\] has 2 positional arguments"):
+        check_model(torch.tanh, (x,), real_inputs=[(x, x)])
+    with pytest.raises(TypeError, match="expected a tuple of positional arguments"):
+        check_model(torch.tanh, 3)
+    with pytest.raises(TypeError, match="model is a int"):
+        check_model(3, (x,))
+    with pytest.raises(ValueError, match="example_inputs are needed"):
+        check_model(torch.tanh)
+    with pytest.raises(ValueError, match="n_random is -1"):
+        check_model(torch.tanh, (x,), n_random=-1)
+    two = bytes(manager(Fn(torch.add), x, x).buffer)
+    with pytest.raises(ValueError, match="takes 2 inputs, the example has 1"):
+        check_model(torch.tanh, (x,), two)
+
+
+# ---- reports ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def failed(pte: bytes) -> CheckResult:
+    """A check that fails, at one place of the output alone."""
+    model = copy.deepcopy(net())
+    with torch.no_grad():
+        model.last.bias[3] += 0.5
+    return check_model(model, torch.randn(IMAGE), pte, n_random=1)
+
+
+def test_the_page_says_where(failed: CheckResult, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    failed.to_html(tmp_path / "report.html", title="One <bias>")
+    text = (tmp_path / "report.html").read_text()
+    for part in ("<title>One &lt;bias&gt;</title>", "2 of 2 cases differ", "random 0",
+                 "the first difference and the largest ones", "<td>0.5</td>", "(0, 3)", "(1, 3)",
+                 "data:image/png;base64,", "result.explain()", "[2, 3, 8, 9]"):  # fmt: skip
+        assert part in text, part
+    assert "http" not in text.replace("http://www.w3.org", "")
+
+
+def test_notebooks_get_the_table(failed: CheckResult) -> None:
+    text = failed._repr_html_()
+    assert "2 of 2 cases differ" in text and "worst at" in text and 'class="bad"' in text
+    assert "2 of 2 cases differ" in repr(failed)
+
+
+def test_the_worst_elements_are_listed_first_difference_first() -> None:
+    expected = np.zeros((3, 4), np.float32)
+    actual = expected.copy()
+    actual[0, 1], actual[2, 3], actual[1, 0] = 0.1, 7, np.nan
+    [output] = compare(actual, expected)
+    found = worst_elements(actual, expected, output)
+    assert [index for index, _, _ in found] == [(0, 1), (1, 0), (2, 3)]
+
+
+def test_progress_goes_to_stderr_on_request(
+    pte: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    check_model(net(), torch.randn(IMAGE), pte, n_random=1, progress=True)
+    out, err = capfd.readouterr()
+    assert out == "" and "check_model: random 0" in err and err.endswith("\r")
+    check_model(net(), torch.randn(IMAGE), pte, n_random=1)
+    assert capfd.readouterr() == ("", "")
