@@ -87,7 +87,7 @@ static uint32_t read_shape(const reader *r, ec_fb_table table) {
   ecx_value *v = r->value;
   if (dims.count > XNN_MAX_TENSOR_DIMS)
     return fail(r, "%u dimensions, XNNPACK takes at most %d", (unsigned)dims.count,
-                      XNN_MAX_TENSOR_DIMS);
+                XNN_MAX_TENSOR_DIMS);
   v->shape.rank = dims.count;
   for (uint32_t d = 0; d < dims.count; d++)
     v->shape.dims[d] = (uint32_t)ec_fb_vec_i32(dims, d);
@@ -111,10 +111,10 @@ static uint32_t read_tensor(const reader *r, ec_fb_table table) {
   uint32_t flags = ec_fb_u32(table, ECX_Tensor_flags);
   if (!is_known(dtype))
     return fail(r, "datatype number %llu is none that this backend knows",
-                      (unsigned long long)dtype);
+                (unsigned long long)dtype);
   if (flags & ~(uint32_t)(XNN_VALUE_FLAG_EXTERNAL_INPUT | XNN_VALUE_FLAG_EXTERNAL_OUTPUT))
     return fail(r, "flags 0x%x, expected those of an input (1) or an output (2)",
-                      (unsigned)flags);
+                (unsigned)flags);
   v->dtype = (ecx_dtype)dtype;
   v->id = ec_fb_u32(table, ECX_Tensor_id);
   v->is_input = flags & XNN_VALUE_FLAG_EXTERNAL_INPUT;
@@ -125,7 +125,7 @@ static uint32_t read_tensor(const reader *r, ec_fb_table table) {
   if (v->is_input && v->is_output) return fail(r, "is an input and an output at once");
   if (dynamic && (dynamic != ECX_qint8 || !v->is_input))
     return fail(r, "dynamic quantisation to datatype number %llu, expected qint8 (%d) of an "
-                      "input", (unsigned long long)dynamic, ECX_qint8);
+                "input", (unsigned long long)dynamic, ECX_qint8);
   if ((v->is_input || v->is_output) && ecx_dtypes[dtype].scalar < 0)
     return fail(r, "%s cannot be an argument", ecx_dtypes[dtype].name);
   return read_shape(r, table);
@@ -143,8 +143,8 @@ static uint32_t read_data(const reader *r, ec_fb_table table) {
   ECX_TRY(ecx_constant(r->c, r->payload, buffer, what, &v->data));
   if (!bytes_of(&v->shape, ecx_dtypes[v->dtype].bits, &bytes) || bytes > v->data.size)
     return fail(r, "%s of %s takes %zu bytes, its data has %zu",
-                      ecx_shape_text(&v->shape, shape, sizeof shape), ecx_dtypes[v->dtype].name,
-                      bytes, v->data.size);
+                ecx_shape_text(&v->shape, shape, sizeof shape), ecx_dtypes[v->dtype].name,
+                bytes, v->data.size);
   v->data.size = bytes;
   return v->dtype == ECX_bf16 ? ecx_widen(r->c, &v->data) : EC_BACKEND_OK;
 }
@@ -165,8 +165,8 @@ static uint32_t read_per_tensor(const reader *r, ec_fb_table table) {
   if (!is_scale(v->scale)) return fail(r, "scale %g, expected a positive number", v->scale);
   if (v->zero_point < ranges[v->dtype].low || v->zero_point > ranges[v->dtype].high)
     return fail(r, "zero point %d of %s, expected %d to %d", (int)v->zero_point,
-                      ecx_dtypes[v->dtype].name, (int)ranges[v->dtype].low,
-                      (int)ranges[v->dtype].high);
+                ecx_dtypes[v->dtype].name, (int)ranges[v->dtype].low,
+                (int)ranges[v->dtype].high);
   return EC_BACKEND_OK;
 }
 
@@ -190,7 +190,7 @@ static uint32_t read_per_channel(const reader *r, ec_fb_table table) {
   v->channel_dim = ec_fb_u32(table, ECX_PerChannel_channel_dim);
   if (v->channel_dim >= v->shape.rank)
     return fail(r, "channels are dimension %u of %zu", (unsigned)v->channel_dim,
-                      v->shape.rank);
+                v->shape.rank);
   size_t count = v->shape.dims[v->channel_dim];
   ECX_TRY(read_scales(r, ec_fb_u32(table, ECX_PerChannel_scale_buffer),
                       ec_fb_vector(table, ECX_PerChannel_scale), sizeof(float), count));
@@ -230,15 +230,20 @@ static uint32_t read_per_group(const reader *r, ec_fb_table table) {
   v->zero_point = ZERO_POINT_4BIT;
   if (v->shape.rank != 2 || v->channel_dim != 0)
     return fail(r, "quantisation per group of %zu dimensions along dimension %u, expected "
-                      "a matrix along 0", v->shape.rank, (unsigned)v->channel_dim);
+                "a matrix along 0", v->shape.rank, (unsigned)v->channel_dim);
   if (v->group_size == 0 || v->group_size % SMALLEST_GROUP ||
       v->shape.dims[1] % v->group_size)
     return fail(r, "groups of %u in rows of %zu, expected a multiple of %d that divides them",
-                      (unsigned)v->group_size, v->shape.dims[1], SMALLEST_GROUP);
+                (unsigned)v->group_size, v->shape.dims[1], SMALLEST_GROUP);
   size_t count = v->shape.dims[0] * (v->shape.dims[1] / v->group_size);
-  ECX_TRY(read_scales(r, buffer, ec_fb_vector(table, ECX_PerGroup_scale),
-                      buffer ? sizeof(uint16_t) : sizeof(float), count));
-  if (!buffer) ECX_TRY(narrow_scales(r, count));
+  ec_fb_vec wide = ec_fb_vector(table, ECX_PerGroup_scale);
+  bool is_wide = !buffer && wide.count;
+  if (is_wide)
+    ECX_TRY(read_scales(r, 0, wide, sizeof(float), count));
+  else
+    ECX_TRY(read_scales(r, buffer, ec_fb_vector(table, ECX_PerGroup_scale_bf16), sizeof(uint16_t),
+                        count));
+  if (is_wide) ECX_TRY(narrow_scales(r, count));
   for (size_t i = 0; i < count; i++) {
     uint32_t bits = (uint32_t)((const uint16_t *)v->scales.at)[i] << 16;
     float scale;
@@ -254,7 +259,7 @@ static uint32_t read_per_token(const reader *r, ec_fb_table table) {
   v->nonbatch_dims = ec_fb_u32(table, ECX_PerToken_nonbatch_dims);
   if (v->nonbatch_dims == 0 || v->nonbatch_dims > v->shape.rank)
     return fail(r, "quantisation over %u of %zu dimensions", (unsigned)v->nonbatch_dims,
-                      v->shape.rank);
+                v->shape.rank);
   return EC_BACKEND_OK;
 }
 
