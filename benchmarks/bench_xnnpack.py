@@ -8,14 +8,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import OFFICIAL, OURS, Row, Table, alternate, alternate_children
+from benchmarks.common import OFFICIAL, OURS, Report, Row, Table, alternate, alternate_children
 from benchmarks.common import megabytes, open_official, rounds_for, seconds, to_torch
 
-THREADS = (1,)
-"""Not more: pools of both runtimes spin for a while after a call, so that in one process each takes
-the other's cores; that wants processes of their own."""
 CHILD = """
-import numpy as np, time
+import numpy as np, statistics, time
+threads, budget = int(sys.argv[3]), float(sys.argv[4])
 def status(what):
     for line in open("/proc/self/status"):
         if line.startswith(what):
@@ -28,12 +26,18 @@ method = Runtime.get().load_program(sys.argv[1]).load_method("forward"{options})
 report["load"] = time.perf_counter() - start
 method.execute(inputs)
 report["growth"] = status("VmHWM:") - before
+times, until = [], time.perf_counter() + budget
+while len(times) < 5 or time.perf_counter() < until:
+    start = time.perf_counter()
+    method.execute(inputs)
+    times.append(time.perf_counter() - start)
+report["call"] = statistics.median(times)
 """
 CHILDREN = {
     OFFICIAL: CHILD.format(
         imports="import torch\nfrom executorch.runtime import Runtime\n"
         "from executorch.extension.pybindings import portable_lib\n"
-        "portable_lib._unsafe_reset_threadpool(1)\n"
+        "portable_lib._unsafe_reset_threadpool(threads)\n"
         "inputs = [torch.from_numpy(x) for x in inputs]\nRuntime.get()",
         options="",
     ),
@@ -41,15 +45,15 @@ CHILDREN = {
         # Names of backends are what loads them; the official ones come with the import.
         imports="from executorch_c import Runtime\n"
         "assert 'XnnpackBackend' in Runtime.get().backend_registry.registered_backend_names",
-        options=", num_threads=1",
+        options=", num_threads=threads",
     ),
 }
 
 
-def open_ours(path: Path, threads: int) -> Any:
+def open_ours(path: Path) -> Any:
     from executorch_c import Runtime
 
-    return Runtime.get().load_program(path).load_method("forward", num_threads=threads)
+    return Runtime.get().load_program(path).load_method("forward", num_threads=1)
 
 
 def check(official: list[Any], ours: list[Any]) -> None:
@@ -62,30 +66,44 @@ def check(official: list[Any], ours: list[Any]) -> None:
         assert np.abs(a - b).max() <= 0.1 * scale, "the runtimes do not agree"
 
 
-def latency(model: Any, threads: int, budget: float) -> Row:
+def latency(model: Any, budget: float) -> Row:
+    """At one thread, call by call in this process."""
     from executorch.extension.pybindings import portable_lib
 
     from benchmarks.xnnpack_models import program
 
     path, inputs = program(model)
     tensors = to_torch(inputs)
-    portable_lib._unsafe_reset_threadpool(threads)
-    official, ours = open_official(path), open_ours(path, threads)
+    portable_lib._unsafe_reset_threadpool(1)
+    official, ours = open_official(path), open_ours(path)
     check(official.execute(tensors), ours.execute(inputs))
     calls = {OFFICIAL: lambda: official.execute(tensors), OURS: lambda: ours.execute(inputs)}
     found = alternate(calls, rounds_for(calls, budget, 5, 1000))
-    return Row(model.title, found[OFFICIAL], found[OURS], seconds)
+    return Row(f"{model.title}, 1 thread", found[OFFICIAL], found[OURS], seconds)
 
 
 def mean(rows: Iterable[Row]) -> float:
     return math.exp(statistics.fmean(math.log(row.ratio) for row in rows))
 
 
-def memory(model: Any, rounds: int) -> list[Row]:
+def children(model: Any, threads: int, rounds: int, budget: float) -> dict[str, Report]:
+    """What new processes report, process by process in turn."""
     from benchmarks.xnnpack_models import program
 
     path, _ = program(model)
-    found = alternate_children(CHILDREN, rounds, str(path), str(path.with_suffix(".npz")))
+    inputs = path.with_suffix(".npz")
+    return alternate_children(CHILDREN, rounds, str(path), str(inputs), str(threads), str(budget))
+
+
+def two_threads(model: Any, rounds: int, budget: float) -> Row:
+    """In processes of their own: after a call the pools of both runtimes spin for a while, so that
+    in one process each would take the other's cores."""
+    found = children(model, 2, rounds, budget)
+    return Row(f"{model.title}, 2 threads", found[OFFICIAL]["call"], found[OURS]["call"], seconds)
+
+
+def memory(model: Any, rounds: int) -> list[Row]:
+    found = children(model, 1, rounds, 0)
     return [
         Row(f"{model.title}: {what}", found[OFFICIAL][key], found[OURS][key], show)
         for what, key, show in (
@@ -95,23 +113,26 @@ def memory(model: Any, rounds: int) -> list[Row]:
     ]
 
 
+def summary(threads: str, rows: list[Row], models: list[Any]) -> str:
+    sequence = [row for row, model in zip(rows, models, strict=True) if model.sequence]
+    worst = min(rows, key=lambda row: row.ratio)
+    return (
+        f"Geometric means at {threads}: {mean(rows):.2f} over all, {mean(sequence):.2f} over "
+        f"transformers and recurrent ones; least {worst.ratio:.2f} ({worst.what})."
+    )
+
+
 def measure(quick: bool) -> Table:
     from benchmarks.xnnpack_models import MODELS
 
-    how = ("One call, in turn, one process, the same number of threads; programs from the "
-           "official `XnnpackPartitioner`, random weights.")  # fmt: skip
+    how = ("The same number of threads; programs from the official `XnnpackPartitioner`, random "
+           "weights. At one thread calls in turn in one process, at two processes in turn.")
     table = Table("Models delegated to XNNPACK", how)
-    for threads in THREADS:
-        rows = [latency(model, threads, 0.5 if quick else 5.0) for model in MODELS]
-        named = [Row(f"{r.what}, {threads} thr.", r.official, r.ours, r.show) for r in rows]
-        table.rows += named
-        sequence = [row for row, model in zip(rows, MODELS, strict=True) if model.sequence]
-        worst = min(named, key=lambda row: row.ratio)
-        table.notes.append(
-            f"Geometric means at {threads} thread(s): {mean(rows):.2f} over all, "
-            f"{mean(sequence):.2f} over transformers and recurrent ones; least {worst.ratio:.2f} "
-            f"({worst.what})."
-        )
+    one = [latency(model, 0.5 if quick else 5.0) for model in MODELS]
+    two = [two_threads(model, 1 if quick else 3, 0.2 if quick else 1.0) for model in MODELS]
+    for threads, rows in (("one thread", one), ("two threads", two)):
+        table.rows += rows
+        table.notes.append(summary(threads, rows, list(MODELS)))
     for model in MODELS:
         if model.name in ("mobilenet_v2", "deit_tiny", "llama_15m, 64 tokens"):
             table.rows += memory(model, 1 if quick else 3)
