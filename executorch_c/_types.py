@@ -128,6 +128,101 @@ class MethodInfo(TypedDict):
     encoded_outputs: str | None
 
 
+class StructureValue(TypedDict, total=False):
+    """A value in MethodStructure: `kind`, and `value` or all that stands below it (tensors)."""
+
+    kind: str
+    value: bool | int | float | str | list[int | None] | list[float] | None
+    """A number, text or list; lists of ints and tensors hold indices of values."""
+    name: str | None
+    dtype: str
+    shape: tuple[int, ...]
+    dim_order: tuple[int, ...]
+    dynamism: Literal["static", "bound", "unbound"]
+    nbytes: int
+    where: Literal["none", "planned", "state", "constant", "external"]
+    """`state` is planned memory with a first value; `external` data are found by name."""
+    arena: int | None
+    """Which planned memory, from 1; `offset` is a place in it, in bytes."""
+    offset: int
+    buffer: int
+    """data_buffer_idx of the file."""
+    at: int | None
+    """Offset of the data in the file."""
+
+
+Role: TypeAlias = Literal["in", "out", "inout", "return"]
+"""What an instruction does with an argument; "return" repeats an output behind all others."""
+
+
+class StructureInstruction(TypedDict):
+    """An instruction in MethodStructure."""
+
+    kind: Literal["kernel", "delegate", "move", "jump", "free"]
+    name: str | None
+    """Of the operator, or of the backend."""
+    available: bool
+    delegate: int | None
+    destination: int | None
+    """Of a jump: the instruction that is next if its argument is false."""
+    args: list[tuple[int, str | None, Role]]
+    """Index of the value, name in the operator's schema, role."""
+    stack: list[tuple[str | None, int, str | None, str | None]]
+    """File, line, function and source of each frame, where they were exported."""
+
+
+class StructureDelegate(TypedDict):
+    """A delegate in MethodStructure: where its payload is."""
+
+    id: str
+    where: Literal["segment", "inline"]
+    index: int
+    at: int | None
+    size: int
+    specs: list[tuple[str, bytes]]
+
+
+class MethodStructure(TypedDict):
+    """What Program._structure() gives."""
+
+    name: str
+    inputs: list[int]
+    outputs: list[int]
+    arenas: list[int]
+    values: list[StructureValue]
+    chains: list[list[StructureInstruction]]
+    delegates: list[StructureDelegate]
+
+
+class InnerValue(TypedDict):
+    """A value inside of a delegate, as its backend tells it."""
+
+    id: int
+    argument: int | None
+    constant: bool
+    dtype: str | None
+    note: str | None
+    shape: tuple[int, ...] | None
+    nbytes: int
+
+
+class InnerNode(TypedDict):
+    """A node inside of a delegate; inputs and outputs are ids of values."""
+
+    debug_handle: int | None
+    name: str | None
+    note: str | None
+    inputs: list[int]
+    outputs: list[int]
+
+
+class DelegateInside(TypedDict):
+    """What Program._delegate() gives."""
+
+    values: list[InnerValue]
+    nodes: list[InnerNode]
+
+
 class SegmentInfo(TypedDict):
     """A segment of a file."""
 

@@ -12,9 +12,9 @@ import sys
 from collections.abc import Sequence
 
 from executorch_c import __version__
-from executorch_c._commands import demo, info, ops, run, validate
+from executorch_c._commands import demo, dump, info, ops, run, validate
 
-COMMANDS = (run, info, validate, ops, demo)
+COMMANDS = (run, info, dump, validate, ops, demo)
 """In the order of --help."""
 
 RUNTIME_ERROR = 1
@@ -24,6 +24,7 @@ EXAMPLES = """\
 examples:
   executorch-c demo                                  the classifier that ships with the package
   executorch-c info model.pte                        what is in it, and whether it can run here
+  executorch-c dump model.pte                        every instruction, delegates opened
   executorch-c run model.pte                         random inputs that fit the program
   executorch-c run model.pte --inputs x.npz --output y.npz
   executorch-c run model.pte --method encode --repeat 100

@@ -334,6 +334,35 @@ static void report(const ec_backend *self, void *handle,
   add(user, "calls", program->calls);
 }
 
+/* Nodes as payload.c wires them: ids are those of the inputs, then of results. The payload has no
+ * shapes. */
+static uint32_t describe(const ec_backend *self, const ec_host *host, ec_host_call *call,
+                         const ec_backend_init *init, const ec_backend_visitor *visitor) {
+  (void)self;
+  demo_program *p = NULL;
+  uint32_t status = demo_payload_parse(host, call, init, &p), last = 0, next = 1;
+  if (status) return status;
+  for (uint32_t i = 0; i <= p->inputs; i++) { /* inputs, then the output */
+    const uint32_t id = i < p->inputs ? i : (uint32_t)(p->inputs + p->count) - 1;
+    const ec_backend_inner_value value = {.id = id, .argument = i, .dtype = "float32"};
+    visitor->value(visitor->user, &value);
+  }
+  for (uint32_t i = 0; i < p->count; i++) {
+    const bool unary = p->ops[i].kind == DEMO_SIN;
+    const uint32_t inputs[] = {last, unary ? 0 : next}, output = (uint32_t)p->inputs + i;
+    const ec_backend_inner_value value = {.id = output, .argument = UINT32_MAX, .dtype = "float32"};
+    const ec_backend_inner_node node = {
+      .debug_handle = (uint32_t)p->ops[i].debug_handle, .name = demo_kind_name(p->ops[i].kind),
+      .inputs = inputs, .outputs = &output, .input_count = unary ? 1 : 2, .output_count = 1};
+    if (i + 1 < p->count) visitor->value(visitor->user, &value);
+    visitor->node(visitor->user, &node);
+    last = output;
+    next += !unary;
+  }
+  host->free(p);
+  return EC_BACKEND_OK;
+}
+
 static const char *const keys[] = {sine_terms, NULL};
 
 const ec_backend demo_compiler_backend = {
@@ -348,4 +377,5 @@ const ec_backend demo_compiler_backend = {
   .get_option = get_option,
   .option_keys = keys,
   .report = report,
+  .describe = describe,
 };

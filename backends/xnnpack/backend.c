@@ -119,6 +119,13 @@ static void report(const ec_backend *self, void *handle,
   add(user, "cache_misses", (int64_t)figures.misses);
 }
 
+static uint32_t describe(const ec_backend *self, const ec_host *host, ec_host_call *call,
+                         const ec_backend_init *what, const ec_backend_visitor *visitor) {
+  (void)self;
+  const ecx_call c = {host, call};
+  return ecx_describe(&c, what, visitor);
+}
+
 const ec_backend ecx_backend = {
   .abi_version = EC_BACKEND_ABI_VERSION,
   .struct_size = sizeof(ec_backend),
@@ -131,4 +138,5 @@ const ec_backend ecx_backend = {
   .get_option = get_option,
   .option_keys = ecx_option_keys,
   .report = report,
+  .describe = describe,
 };

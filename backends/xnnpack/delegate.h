@@ -82,6 +82,10 @@ uint32_t ecx_trace_run(const ecx_call *c, ecx_delegate *d, uint32_t wants, void 
 
 void ecx_shown_close(const ec_host *host, ecx_delegate *d);
 
+/* describe.c: shows what is in a payload. */
+uint32_t ecx_describe(const ecx_call *c, const ec_backend_init *what,
+                      const ec_backend_visitor *visitor);
+
 /* execute.c */
 uint32_t ecx_execute(const ecx_call *c, ecx_delegate *d, ec_backend_arg *args, size_t count);
 

@@ -56,6 +56,9 @@ extern const ecx_kind ecx_kinds[ECX_KINDS];
 #include "nodes.def"
 #undef ECX_NODE
 
+/* payload.c: the table of its parameters. */
+const ec_fb_schema *ecx_node_schema(const ecx_kind *kind);
+
 /* types.c: whether the node's operands have datatypes that it takes. */
 uint32_t ecx_check_types(const ecx_call *c, const ecx_graph *g, const ecx_node *n);
 

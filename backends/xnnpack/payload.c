@@ -30,6 +30,8 @@ static const ec_fb_schema *const union_Nodes[ECX_KINDS] = {
 #undef ECX_NODE
 };
 
+const ec_fb_schema *ecx_node_schema(const ecx_kind *kind) { return union_Nodes[kind - ecx_kinds]; }
+
 /* The header: four zero bytes, "XH00", u16 length, then the numbers below. */
 enum {
   MAGIC_AT = 4,

@@ -51,6 +51,13 @@ PyObject *ecpy_tensor_info_text(const ec_tensor_info *info);
 PyObject *ecpy_program_info(ecpy_state *state, ecpy_shared *shared);
 PyObject *ecpy_program_requirements(ecpy_state *state, ecpy_shared *shared);
 
+/* The whole of a method: Program._structure, _delegate and _payload, of method `name`. */
+PyObject *ecpy_program_structure(ecpy_state *state, ecpy_shared *shared, const char *name);
+PyObject *ecpy_program_delegate(ecpy_state *state, ecpy_shared *shared, const char *name,
+                                Py_ssize_t delegate);
+PyObject *ecpy_program_payload(ecpy_state *state, ecpy_shared *shared, const char *name,
+                               Py_ssize_t delegate);
+
 /* A tuple of ints. */
 PyObject *ecpy_int_tuple(const int64_t *items, size_t count);
 /* A dim_order as one. */

@@ -196,6 +196,41 @@ static PyObject *info(PyObject *self, PyObject *Py_UNUSED(args)) {
   return ecpy_program_info(ecpy_state_of(self), ((ecpy_program *)self)->shared);
 }
 
+PyDoc_STRVAR(structure_doc,
+             "_structure($self, method_name, /)\n--\n\n"
+             "Every value and instruction of a method, without loading it: see MethodStructure in\n"
+             "executorch_c._types. Raises what loading the method would raise where the file is\n"
+             "wrong, NotFoundError where there is no such method.");
+
+static PyObject *structure(PyObject *self, PyObject *name) {
+  const char *text = PyUnicode_AsUTF8(name);
+  if (!text) return NULL;
+  return ecpy_program_structure(ecpy_state_of(self), ((ecpy_program *)self)->shared, text);
+}
+
+PyDoc_STRVAR(delegate_doc,
+             "_delegate($self, method_name, index, /)\n--\n\n"
+             "Nodes and values inside of a delegate; None where its backend is not there or does\n"
+             "not tell. Raises what making the delegate would raise where the payload is wrong.");
+
+static PyObject *delegate(PyObject *self, PyObject *args) {
+  const char *name;
+  Py_ssize_t index;
+  if (!PyArg_ParseTuple(args, "sn:_delegate", &name, &index)) return NULL;
+  return ecpy_program_delegate(ecpy_state_of(self), ((ecpy_program *)self)->shared, name, index);
+}
+
+PyDoc_STRVAR(payload_doc,
+             "_payload($self, method_name, index, /)\n--\n\n"
+             "The bytes that a delegate is made from.");
+
+static PyObject *payload(PyObject *self, PyObject *args) {
+  const char *name;
+  Py_ssize_t index;
+  if (!PyArg_ParseTuple(args, "sn:_payload", &name, &index)) return NULL;
+  return ecpy_program_payload(ecpy_state_of(self), ((ecpy_program *)self)->shared, name, index);
+}
+
 PyDoc_STRVAR(etdump_doc,
              "write_etdump_result_to_file($self, /, etdump_path, debug_buffer_path)\n--\n\n"
              "Raises NotImplementedInRuntimeError: execution traces come in a later version.");
@@ -232,6 +267,9 @@ static PyMethodDef methods[] = {
     {"metadata", WITH_KEYWORDS(metadata), metadata_doc},
     {"requirements", requirements, METH_NOARGS, requirements_doc},
     {"info", info, METH_NOARGS, info_doc},
+    {"_structure", structure, METH_O, structure_doc},
+    {"_delegate", delegate, METH_VARARGS, delegate_doc},
+    {"_payload", payload, METH_VARARGS, payload_doc},
     {"write_etdump_result_to_file", WITH_KEYWORDS(write_etdump), etdump_doc},
     {"_repr_html_", program_html, METH_NOARGS, html_doc},
     {NULL, NULL, 0, NULL},

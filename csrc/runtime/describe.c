@@ -19,7 +19,7 @@ static void fill_tensor(const ec_tensor *t, ec_fb_table table, ec_tensor_info *o
   memcpy(out->dim_order, t->dim_order, sizeof t->dim_order);
 }
 
-static ec_status describe_value(ec_fb_table value, ec_value_info *out, ec_error *err) {
+ec_status ec_describe_value(ec_fb_table value, ec_value_info *out, ec_error *err) {
   ec_tensor t;
   EC_TRY(ec_read_kind(value, &out->kind, err));
   ec_fb_table body = ec_fb_child(value, EC_PTE_EValue_val);
@@ -50,7 +50,7 @@ static ec_status describe_list(ec_method_info *info, ec_fb_table plan, unsigned 
     if (at < 0 || (uint32_t)at >= values.count)
       return ec_fail(err, EC_INVALID_PROGRAM, "%s %u is value %d of %u", what, i, at,
                      values.count);
-    ec_status status = describe_value(ec_fb_vec_table(values, (uint32_t)at), &(*out)[i], err);
+    ec_status status = ec_describe_value(ec_fb_vec_table(values, (uint32_t)at), &(*out)[i], err);
     if (status != EC_OK) return ec_fail_in(err, status, "%s %u", what, i);
   }
   return EC_OK;

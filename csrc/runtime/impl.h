@@ -184,6 +184,19 @@ const char *ec_tensor_fqn(ec_fb_table table);
  * has none there. */
 ec_fb_table ec_allocation_in(ec_fb_table value, uint32_t id);
 
+/* describe.c: a value of the file, without its memory or a list's items. */
+ec_status ec_describe_value(ec_fb_table value, ec_value_info *out, ec_error *err);
+
+/* tensor_load.c: whether `nbytes` at `offset` lie in planned memory `id`, one of `count` (entry 0
+ * is reserved) whose sizes are given. */
+ec_status ec_check_place(uint32_t id, uint64_t offset, size_t nbytes, const size_t *sizes,
+                         size_t count, ec_error *err);
+uint64_t ec_planned_offset(ec_fb_table alloc);
+
+/* load.c: compile specs of a delegate, in an arena. */
+ec_status ec_load_specs(ec_arena *arena, ec_fb_table delegate, const ec_backend_spec **out,
+                        size_t *count, ec_error *err);
+
 /* Kind of a value of the file. */
 ec_status ec_read_kind(ec_fb_table value, ec_kind *kind, ec_error *err);
 

@@ -241,11 +241,11 @@ ec_status ec_load_io(ec_method *m, ec_fb_table plan, ec_error *err) {
 
 /* ---- delegates --------------------------------------------------------------------------- */
 
-static ec_status load_specs(ec_method *m, ec_fb_table table, ec_backend_init *init,
-                            ec_error *err) {
-  ec_fb_vec specs = ec_fb_vector(table, EC_PTE_BackendDelegate_compile_specs);
+ec_status ec_load_specs(ec_arena *arena, ec_fb_table delegate, const ec_backend_spec **out,
+                        size_t *count, ec_error *err) {
+  ec_fb_vec specs = ec_fb_vector(delegate, EC_PTE_BackendDelegate_compile_specs);
   ec_backend_spec *rows;
-  EC_TRY(ec_arena_array(&m->arena, specs.count, sizeof *rows, "compile specs", &rows, err));
+  EC_TRY(ec_arena_array(arena, specs.count, sizeof *rows, "compile specs", &rows, err));
   for (uint32_t i = 0; i < specs.count; i++) {
     ec_fb_table spec = ec_fb_vec_table(specs, i);
     ec_fb_vec value = ec_fb_vector(spec, EC_PTE_CompileSpec_value);
@@ -255,8 +255,8 @@ static ec_status load_specs(ec_method *m, ec_fb_table table, ec_backend_init *in
       return ec_fail(err, EC_INVALID_PROGRAM, "compile spec %u has no %s", i,
                      rows[i].key ? "value" : "key");
   }
-  init->specs = rows;
-  init->spec_count = specs.count;
+  *out = rows;
+  *count = specs.count;
   return EC_OK;
 }
 
@@ -268,7 +268,7 @@ static ec_status load_delegate(ec_method *m, ec_fb_table table, ec_delegate *d, 
     return ec_fail(err, EC_INVALID_PROGRAM, "delegate without %s", id ? "payload" : "backend id");
   EC_TRY(ec_backend_require(id, &d->backend, err));
   EC_TRY(ec_pte_delegate_data(&m->program->pte, processed, &payload, err));
-  EC_TRY(load_specs(m, table, &d->init, err));
+  EC_TRY(ec_load_specs(&m->arena, table, &d->init.specs, &d->init.spec_count, err));
   d->init.method = m->name;
   d->init.payload = payload.data;
   d->init.payload_size = payload.size;

@@ -49,21 +49,31 @@ static size_t item_align(const ec_tensor *t) {
   return item > 8 ? 8 : item;
 }
 
+ec_status ec_check_place(uint32_t id, uint64_t offset, size_t nbytes, const size_t *sizes,
+                         size_t count, ec_error *err) {
+  if (id == 0 || id >= count)
+    return ec_fail(err, EC_INVALID_ARGUMENT, "memory id %u, the method plans ids 1 to %zu", id,
+                   count ? count - 1 : 0);
+  if (nbytes && !ec_in_range(offset, nbytes, sizes[id]))
+    return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED,
+                   "%zu bytes at offset %" PRIu64 " do not fit into planned memory %u of %zu bytes",
+                   nbytes, offset, id, sizes[id]);
+  return EC_OK;
+}
+
+uint64_t ec_planned_offset(ec_fb_table alloc) {
+  uint64_t low = ec_fb_u32(alloc, EC_PTE_AllocationDetails_memory_offset_low);
+  uint64_t high = ec_fb_u32(alloc, EC_PTE_AllocationDetails_memory_offset_high);
+  return high << 32 | low;
+}
+
 /* A place in planned memory. An empty tensor may have any offset: planners give it a live one. */
 static ec_status place_planned(ec_method *m, ec_fb_table alloc, const ec_tensor *t, ec_home *home,
                                ec_error *err) {
   uint32_t id = ec_fb_u32(alloc, EC_PTE_AllocationDetails_memory_id);
-  uint64_t low = ec_fb_u32(alloc, EC_PTE_AllocationDetails_memory_offset_low);
-  uint64_t high = ec_fb_u32(alloc, EC_PTE_AllocationDetails_memory_offset_high);
-  home->offset = high << 32 | low;
-  if (id == 0 || id >= m->planned_count)
-    return ec_fail(err, EC_INVALID_ARGUMENT, "memory id %u, the method plans ids 1 to %zu", id,
-                   m->planned_count ? m->planned_count - 1 : 0);
+  home->offset = ec_planned_offset(alloc);
+  EC_TRY(ec_check_place(id, home->offset, home->nbytes, m->planned_sizes, m->planned_count, err));
   if (home->nbytes == 0) return EC_OK;
-  if (!ec_in_range(home->offset, home->nbytes, m->planned_sizes[id]))
-    return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED,
-                   "%zu bytes at offset %" PRIu64 " do not fit into planned memory %u of %zu bytes",
-                   home->nbytes, home->offset, id, m->planned_sizes[id]);
   if (home->offset % item_align(t) != 0)
     return ec_fail(err, EC_INVALID_PROGRAM,
                    "offset %" PRIu64 " is not a multiple of %zu bytes (%s)",

@@ -10,6 +10,7 @@
 #include "backend/registry.h"
 #include "runtime/method.h"
 #include "runtime/program.h"
+#include "runtime/structure.h"
 #include "testing/alloc_fail.h"
 
 enum { MEMORY_LIMIT = 32 << 20, INPUT_LIMIT = 4 << 20, RUNS = 2, MAX_IO = 64 };
@@ -188,6 +189,49 @@ static void read_info(fuzz *f, const ec_method_info *info) {
   for (size_t i = 0; i < info->arena_count; i++) f->sink += (uint64_t)info->arenas[i];
 }
 
+static void see_value(void *user, const ec_backend_inner_value *value) {
+  fuzz *f = user;
+  read_text(f, value->dtype);
+  for (size_t d = 0; value->sizes && d < value->rank; d++) f->sink += (uint64_t)value->sizes[d];
+}
+
+static void see_node(void *user, const ec_backend_inner_node *node) {
+  fuzz *f = user;
+  read_text(f, node->name);
+  for (size_t i = 0; i < node->input_count; i++) f->sink += node->inputs[i];
+  for (size_t i = 0; i < node->output_count; i++) f->sink += node->outputs[i];
+}
+
+static void read_instr(fuzz *f, const ec_structure *s, const ec_instr_row *row) {
+  read_text(f, row->name);
+  for (size_t i = 0; i < row->arg_count; i++) {
+    read_text(f, row->args[i].name);
+    f->sink += s->values[row->args[i].value].info.tensor.nbytes;
+  }
+  for (size_t i = 0; i < row->frame_count; i++) read_text(f, row->frames[i].file);
+}
+
+static void read_structure(fuzz *f, const ec_program *program, const ec_structure *s) {
+  bool told;
+  const ec_backend_visitor visitor = {sizeof visitor, f, see_value, see_node};
+  for (size_t i = 0; i < s->value_count; i++)
+    for (size_t k = 0; s->values[i].items && k < s->values[i].item_count; k++)
+      f->sink += (uint64_t)s->values[i].items[k];
+  for (size_t c = 0; c < s->chain_count; c++)
+    for (size_t i = 0; i < s->chains[c].count; i++) read_instr(f, s, &s->chains[c].instrs[i]);
+  for (size_t i = 0; i < s->delegate_count; i++)
+    ok(f, ec_structure_visit(program, s, i, &visitor, &told, &f->err), "structure_visit");
+}
+
+/* Whether all of the method could be read. */
+static int run_structure(fuzz *f, const ec_program *program, size_t index) {
+  ec_structure s;
+  if (!ok(f, ec_structure_init(program, index, &s, &f->err), "structure")) return 0;
+  read_structure(f, program, &s);
+  ec_structure_deinit(&s);
+  return 1;
+}
+
 static void run_method(fuzz *f, const ec_program *program, size_t index) {
   ec_method_info info;
   ec_method *m = NULL;
@@ -195,12 +239,13 @@ static void run_method(fuzz *f, const ec_program *program, size_t index) {
   f->counts->methods++;
   int described = ok(f, ec_program_describe(program, index, &info, &f->err), "describe");
   if (described) read_info(f, &info);
+  const int seen = run_structure(f, program, index);
   const char *name = ec_program_method_name(program, index);
   if (ok(f, ec_method_load(program, name, &options, &m, &f->err), "method_load")) {
     ec_method_memory memory;
     f->counts->loaded++;
     ec_method_get_memory(m, &memory);
-    if (!described || info.input_count != ec_method_input_count(m)) {
+    if (!described || !seen || info.input_count != ec_method_input_count(m)) {
       fprintf(stderr, "method '%s' loads, but its description differs\n", name);
       f->bad = 1;
     } else {

@@ -2,3 +2,7 @@
 
 Torch is imported only by what compares with a PyTorch model, when it is called.
 """
+
+from executorch_c.devtools.dump import dump
+
+__all__ = ["dump"]

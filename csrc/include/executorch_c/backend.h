@@ -172,6 +172,33 @@ typedef struct ec_host {
   void (*trace_input)(ec_host_call *call, uint32_t debug_handle, const ec_backend_tensor *value);
 } ec_host;
 
+/* A payload from inside, as the optional member `describe` shows it to people: values, and nodes in
+ * order of execution. Pointers need to live for the call only; texts may be NULL. */
+typedef struct ec_backend_inner_value {
+  uint32_t id;           /* any number of the backend's own */
+  uint32_t argument;     /* position among the delegate's arguments; UINT32_MAX: it is none */
+  bool constant;
+  const char *dtype;     /* "fp32", "qcint8" */
+  const char *note;      /* "scale 0.5, zero point 3", ... */
+  size_t rank, nbytes;
+  const int64_t *sizes;  /* NULL: not known */
+} ec_backend_inner_value;
+
+typedef struct ec_backend_inner_node {
+  uint32_t debug_handle; /* as for ec_backend_node */
+  const char *name;      /* "Conv2d" */
+  const char *note;      /* "stride_height=2, ..." */
+  const uint32_t *inputs, *outputs; /* ids of values */
+  size_t input_count, output_count;
+} ec_backend_inner_node;
+
+typedef struct ec_backend_visitor {
+  size_t struct_size; /* members may be added behind */
+  void *user;
+  void (*value)(void *user, const ec_backend_inner_value *value);
+  void (*node)(void *user, const ec_backend_inner_node *node);
+} ec_backend_visitor;
+
 typedef struct ec_backend ec_backend;
 struct ec_backend {
   uint32_t abi_version; /* EC_BACKEND_ABI_VERSION */
@@ -209,6 +236,11 @@ struct ec_backend {
   /* Figures of a delegate: calls add(user, name, value) for each ("packed_bytes", ...). */
   void (*report)(const ec_backend *self, void *handle,
                  void (*add)(void *user, const char *name, int64_t value), void *user);
+
+  /* Shows what is in a payload, without making a delegate: no options, nothing compiled. The bytes
+   * are as untrusted as those of init. */
+  uint32_t (*describe)(const ec_backend *self, const ec_host *host, ec_host_call *call,
+                       const ec_backend_init *init, const ec_backend_visitor *visitor);
 };
 
 #endif

@@ -1,0 +1,206 @@
+"""A method as the tools for looking at programs see it: who reads and writes what, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
+
+from executorch_c import Error, Runtime
+
+if TYPE_CHECKING:
+    from executorch_c._core import Program
+    from executorch_c._types import (
+        DelegateInside,
+        MethodStructure,
+        StructureInstruction,
+        StructureValue,
+    )
+
+LISTS = ("IntList", "TensorList", "OptionalTensorList")
+"""Kinds of values that hold indices of values."""
+
+DEEPEST = 8
+"""Programs inside of payloads are opened so deep."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """An instruction, at its place in the method."""
+
+    at: int
+    """Counted over all chains."""
+    chain: int
+    number: int
+    row: StructureInstruction
+    reads: tuple[int, ...]
+    """Values, those of lists instead of the lists."""
+    writes: tuple[int, ...]
+
+    @property
+    def title(self) -> str:
+        """The operator, the backend, or what kind of instruction it is."""
+        return self.row["name"] or self.row["kind"]
+
+
+class View:
+    """One method of a program: instructions in order, with the values that they read and write."""
+
+    def __init__(self, program: Program, method: str, depth: int = 0) -> None:
+        self.program = program
+        self.method = method
+        self.depth = depth
+        self.structure: MethodStructure = program._structure(method)
+        self.values = self.structure["values"]
+        self.steps = tuple(self._steps())
+
+    def _steps(self) -> Iterator[Step]:
+        at = 0
+        for chain, rows in enumerate(self.structure["chains"]):
+            for number, row in enumerate(rows):
+                reads, writes = [], []
+                for index, _, role in row["args"]:
+                    if role in ("in", "inout"):
+                        reads += self.items(index)
+                    if role in ("out", "inout"):
+                        writes += self.items(index)
+                yield Step(at, chain, number, row, tuple(reads), tuple(writes))
+                at += 1
+
+    def items(self, index: int) -> list[int]:
+        """The values that an argument stands for: itself, or those of a list."""
+        value = self.values[index]
+        if value["kind"] not in LISTS:
+            return [index]
+        listed = value["value"]
+        assert isinstance(listed, list)
+        return [item for item in listed if isinstance(item, int)]
+
+    def is_tensor(self, index: int) -> bool:
+        return self.values[index]["kind"] == "Tensor"
+
+    @cached_property
+    def computed(self) -> frozenset[int]:
+        """Values that change: written by an instruction, or inputs."""
+        written = {index for step in self.steps for index in step.writes}
+        return frozenset(written | set(self.structure["inputs"]))
+
+    @cached_property
+    def targets(self) -> frozenset[tuple[int, int]]:
+        """Chain and number of the instructions that jumps go to."""
+        jumps = ((step.chain, step.row["destination"]) for step in self.steps)
+        return frozenset((chain, number) for chain, number in jumps if number is not None)
+
+    def goes_on(self, step: Step) -> bool:
+        """Whether the next instruction may run after this one: a jump on a constant false is one
+        that is always taken."""
+        if step.row["kind"] != "jump":
+            return True
+        (condition,) = step.reads
+        value = self.values[condition]
+        return condition in self.computed or value["kind"] == "Tensor" or bool(value["value"])
+
+    @cached_property
+    def bases(self) -> dict[int, int]:
+        """Views: tensors that are read though nobody has written them, at the place in memory of
+        one that has been. Exporters leave the instruction out that would make such a view."""
+        here: dict[tuple[int, int], int] = {}
+        known = set(self.structure["inputs"])
+        found: dict[int, int] = {}
+        for index in self.structure["inputs"]:
+            self._note_place(here, index)
+        for step in self.steps:
+            for index in step.reads:
+                place = self._place(index)
+                if index not in known and place in here and self.values[index]["nbytes"]:
+                    found[index] = here[place]
+                known.add(index)
+            for index in step.writes:
+                known.add(index)
+                self._note_place(here, index)
+        for index in self.structure["outputs"]:
+            for item in self.items(index):
+                if item not in known and (place := self._place(item)) in here:
+                    found[item] = here[place]
+        return found
+
+    def _place(self, index: int) -> tuple[int, int]:
+        value = self.values[index]
+        if value["kind"] != "Tensor" or value["where"] != "planned":
+            return (0, index)
+        assert value["arena"] is not None
+        return value["arena"], value["offset"]
+
+    def _note_place(self, here: dict[tuple[int, int], int], index: int) -> None:
+        place = self._place(index)
+        if place[0]:
+            here[place] = index
+
+    def inside(self, delegate: int) -> DelegateInside | str | None:
+        """Nodes of a delegate; a sentence where its payload is wrong; None where nobody tells."""
+        try:
+            return self.program._delegate(self.method, delegate)
+        except Error as error:
+            return str(error)
+
+    def nested(self, delegate: int) -> list[View]:
+        """The methods of a payload that is a program itself."""
+        payload = self.program._payload(self.method, delegate)
+        if payload[4:8] != b"ET12" or self.depth >= DEEPEST:
+            return []
+        try:
+            program = Runtime.get().load_program(payload)
+            return [View(program, name, self.depth + 1) for name in sorted(program.method_names)]
+        except Error:
+            return []
+
+
+def methods(program: Program, method: str | None) -> list[View]:
+    """Views of one method, or of all, sorted by name."""
+    names = sorted(program.method_names) if method is None else [method]
+    return [View(program, name) for name in names]
+
+
+Frame: TypeAlias = "tuple[str | None, int, str | None, str | None]"
+
+
+def frame(step: Step) -> Frame:
+    """Where an instruction with a stack trace comes from: the innermost frame outside of torch."""
+    stack = step.row["stack"]
+    own = [f for f in stack if f[0] and "/torch/" not in f[0].replace("\\", "/")]
+    return (own or stack)[-1]
+
+
+# ---- text ------------------------------------------------------------------------------------
+
+
+def shape(sizes: tuple[int, ...] | None, dynamism: str = "static") -> str:
+    """"(1, 3)"; "(<=1, <=3)" where sizes are upper bounds; "(?)" where they are not known."""
+    if sizes is None:
+        return "(?)"
+    bound = "" if dynamism == "static" else "<="
+    comma = "," if len(sizes) == 1 else ""
+    return "(" + ", ".join(f"{bound}{size}" for size in sizes) + comma + ")"
+
+
+def place(value: StructureValue) -> str:
+    """"arena 1 @ 64"; nothing for what is not in planned memory."""
+    return f"arena {value['arena']} @ {value['offset']}" if value["arena"] else ""
+
+
+def home(value: StructureValue) -> str:
+    """Where the data of a tensor are: "arena 1 @ 64", "constant, file @ 0x40", ..."""
+    if value["where"] == "planned":
+        return place(value)
+    data = "" if value["at"] is None else f"file @ {value['at']:#x}"
+    if value["where"] == "state":
+        return f"{place(value)}, first {data or 'external data'}"
+    return {"constant": f"constant, {data}", "external": "external data"}.get(value["where"], "")
+
+
+def tensor(value: StructureValue) -> str:
+    """"float32 (1, 3)", with the order of dimensions where that is unusual."""
+    order = list(value["dim_order"])
+    note = f" order {order}" if order != sorted(order) else ""
+    return f"{value['dtype']} {shape(value['shape'], value['dynamism'])}{note}"

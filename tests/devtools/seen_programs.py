@@ -1,0 +1,168 @@
+"""Small programs with something of everything that the tools for looking at programs show."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+from demo_programs import nested, seeded
+from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
+from exports import manager
+from xnnpack_flow import lower, pt2e
+from zoo import cache_dir
+
+
+class Cnn(torch.nn.Module):
+    """A convolution, a residual, a pooling and a classifier."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 8, 3, padding=1)
+        self.bn = torch.nn.BatchNorm2d(8)
+        self.more = torch.nn.Conv2d(8, 8, 3, padding=1)
+        self.fc = torch.nn.Linear(8 * 7 * 7, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.bn(self.conv(x)))
+        x = x + torch.relu(self.more(x))
+        x = torch.nn.functional.max_pool2d(x, 2)
+        return torch.softmax(self.fc(x.flatten(1)), dim=-1)
+
+
+class Net(torch.nn.Module):
+    """One layer."""
+
+    def __init__(self, layer: torch.nn.Module) -> None:
+        super().__init__()
+        self.linear = layer
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.linear(x)
+        return y
+
+
+class Counter(torch.nn.Module):
+    """State that each call changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.full((4,), 2.0))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.total.add_(x)
+        return self.total * 2
+
+
+class Branches(torch.nn.Module):
+    """Two torch.cond: jumps and moves."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x.sin(), [x])
+        return torch.cond(x.sum() > 1, lambda x: x * 2, lambda x: x.cos(), [x])
+
+
+class Splits(torch.nn.Module):
+    """Lists of tensors and of numbers, several outputs, an index."""
+
+    def forward(self, x: torch.Tensor, i: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        a, b = torch.split(x, 2)
+        return torch.cat([a, b, x])[i], a.reshape(-1)
+
+
+def image() -> torch.Tensor:
+    return torch.randn(1, 3, 14, 14, generator=torch.Generator().manual_seed(0))
+
+
+def _dynamic() -> Any:
+    rows = torch.export.Dim("rows", min=2, max=16)
+    module = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU())
+    return manager(module, torch.randn(3, 4), dynamic_shapes=({0: rows},))
+
+
+def _methods() -> Any:
+    return manager({
+        "encode": (torch.nn.Linear(4, 2), (torch.randn(1, 4),)),
+        "decode": (torch.nn.Linear(2, 4), (torch.randn(1, 2),)),
+    })  # fmt: skip
+
+
+def _mixed() -> Any:
+    """Two delegates with an operator between them that stays outside."""
+
+    class Mixed(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = torch.nn.Conv2d(3, 4, 3, stride=2)
+            self.last = torch.nn.Linear(4 * 36, 5)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = torch.erf(torch.relu(self.first(x)))
+            return torch.clamp(self.last(x.flatten(1)), -1, 1)
+
+    return manager(Mixed(), image(), partitioner=XnnpackPartitioner())
+
+
+def _state() -> Any:
+    """The first value of the state is in the file."""
+    return manager(Counter(), torch.ones(4), passes=[InitializedMutableBufferPass(["total"])])
+
+
+def _external() -> Any:
+    """Weights in a .ptd."""
+    return manager(Net(torch.nn.Linear(3, 2)), torch.ones(1, 3), external_constants=True)
+
+
+def _quantised() -> Any:
+    inputs = (image(),)
+    module = pt2e(channel=True)(Net(torch.nn.Conv2d(3, 4, 3)).eval(), inputs, None)
+    return lower(torch.export.export(module, inputs))
+
+
+def _nested() -> Any:
+    """A program in a program, and a delegate in that."""
+
+    class Named:
+        buffer, _ = nested(seeded((2, 2), (2, 2), (2, 2)))
+
+    return Named
+
+
+MAKERS = {
+    "cnn": lambda: manager(Cnn(), image(), emit_stacktrace=True),
+    "cnn_xnnpack": lambda: manager(Cnn(), image(), partitioner=XnnpackPartitioner()),
+    "mixed": _mixed,
+    "counter": lambda: manager(Counter(), torch.ones(4)),
+    "branches": lambda: manager(Branches(), torch.ones(2, 3)),
+    "splits": lambda: manager(Splits(), torch.randn(4, 3), torch.tensor([0, 5])),
+    "dynamic": _dynamic,
+    "methods": _methods,
+    "state": _state,
+    "external": _external,
+    "quantised": _quantised,
+    "nested": _nested,
+}
+"""By name: functions that export it and give the ExecutorchProgramManager."""
+
+
+@functools.cache
+def exported(name: str) -> Any:
+    """The ExecutorchProgramManager; `.buffer` has the bytes."""
+    torch.manual_seed(0)
+    return MAKERS[name]()
+
+
+def pte_of(name: str) -> bytes:
+    """The bytes of the program, from the cache where possible."""
+    key = hashlib.sha256(Path(__file__).read_bytes() + version("executorch").encode()).hexdigest()
+    path = cache_dir() / f"seen-{name}-{key[:12]}.pte"
+    if not path.exists():
+        part = path.with_suffix(f".{os.getpid()}.part")
+        part.write_bytes(exported(name).buffer)
+        part.replace(path)
+    return path.read_bytes()

@@ -1,0 +1,172 @@
+"""Programs as text and JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("executorch.exir")
+import executorch_c
+from executorch_c import Program, Runtime, cli
+from executorch_c.devtools import dump
+from seen_programs import MAKERS, pte_of
+
+
+def opened(name: str) -> Program:
+    return Runtime.get().load_program(pte_of(name))
+
+
+def lines(name: str) -> list[str]:
+    return [line.strip() for line in dump(opened(name)).splitlines()]
+
+
+def line(name: str, part: str) -> str:
+    """The only line with a part."""
+    (found,) = [line for line in lines(name) if part in line]
+    return found
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_every_instruction_has_a_line(name: str) -> None:
+    program = opened(name)
+    text = dump(program)
+    for method in program.method_names:
+        structure = program._structure(method)
+        for chain in structure["chains"]:
+            for number, row in enumerate(chain):
+                start = {"kernel": row["name"], "delegate": f"{row['name']}["}.get(
+                    row["kind"], row["kind"]
+                )
+                assert re.search(rf"^ *>? *{number}  {re.escape(start or '')}", text, re.M)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_json_has_the_whole_structure(name: str) -> None:
+    program = opened(name)
+    whole = json.loads(dump(program, "json"))
+    assert whole["file_size"] == len(pte_of(name))
+    assert {m["name"] for m in whole["methods"]} == program.method_names
+    for found in whole["method_structures"]:
+        structure = json.loads(json.dumps(program._structure(found["name"]), default=str))
+        for key in ("inputs", "outputs", "arenas", "values", "chains"):
+            assert found[key] == structure[key]
+        for i, delegate in enumerate(found["delegates"]):
+            inside = program._delegate(found["name"], i)
+            assert delegate["inside"] == json.loads(json.dumps(inside))
+            assert delegate["error"] is None
+
+
+def test_an_instruction_says_all() -> None:
+    convolution = lines("cnn")[lines("cnn").index("instructions") + 1]
+    assert re.fullmatch(
+        r"0  aten::convolution.out\(input=%\d+, weight=%\d+ const \(8, 3, 3, 3\), "
+        r"bias=%\d+ const \(8,\), stride=\[1, 1\], padding=\[1, 1\], dilation=\[1, 1\], "
+        r"transposed=False, output_padding=\[0, 0\], groups=1\) -> "
+        r"%\d+ float32 \(1, 8, 14, 14\) arena 1 @ \d+",
+        convolution,
+    ), convolution
+
+
+def test_views_without_an_instruction_are_named() -> None:
+    """The exporter drops the view: the classifier reads the pooling's result by another name."""
+    pooled = re.search(r"-> (%\d+) float32 \(1, 8, 7, 7\)", line("cnn", "max_pool2d_with_indices"))
+    assert pooled and f"(is {pooled[1]})" in line("cnn", "addmm.out")
+
+
+def test_stack_traces_point_into_the_model() -> None:
+    source = line("cnn", "max_pool2d(x, 2)")
+    assert re.search(r"# .*seen_programs.py:\d+ in forward", source)
+    assert "#" not in dump(opened("branches"))
+
+
+def test_jumps() -> None:
+    text = dump(opened("branches"))
+    conditional = re.findall(r"jump to (\d+) if not %\d+", text)
+    always = re.findall(r"jump to (\d+)$", text, re.M)
+    assert len(conditional) == len(always) == 2
+    instructions = len(opened("branches")._structure("forward")["chains"][0])
+    inside = [number for number in conditional + always if int(number) < instructions]
+    for number in inside:
+        assert re.search(rf"^   > *{number}  ", text, re.M)
+    assert len(re.findall(r"^   >", text, re.M)) == len(set(inside))
+
+
+def test_lists_and_numbers() -> None:
+    cat = line("splits", "aten::cat.out")
+    assert re.search(r"cat.out\(tensors=\[%2, %3, %0\], dim=0\)", cat)
+    assert "-> %2 float32 (2, 3)" in line("splits", "split_with_sizes_copy.out")
+
+
+def test_dynamic_shapes_and_state() -> None:
+    assert "float32 (<=16, <=4)" in dump(opened("dynamic"))
+    assert re.search(r"float32 \(4,\)  arena 1 @ \d+, first file @ 0x", dump(opened("state")))
+
+
+def test_external_weights_have_names() -> None:
+    text = dump(opened("external"))
+    assert re.search(r"%0 +float32 \(2, 3\) +external data +24 +linear.weight", text)
+    assert "self=%0 const linear.weight (2, 3)" in text
+
+
+def test_delegates_are_opened() -> None:
+    text = dump(opened("mixed"))
+    conv = line("mixed", "Conv2d(")
+    assert "stride_height=2" in conv and "min=0" in conv and "debug handle" in conv
+    assert "Clamp(v4, min=-1, max=1) -> %3 fp32 (1, 5)" in text
+    assert "payload of 1,120 bytes in segment 1" in text
+    assert "[scale 0." in dump(opened("quantised"))
+
+
+def test_programs_in_payloads_are_opened() -> None:
+    text = dump(opened("nested"))
+    assert "| method forward: " in text
+    assert re.search(r"\|  +0  aten::sub.out\(self=%0, other=%1", text)
+    assert re.search(r"\| +\| +0  aten.mm.default\(%2, %0\) -> v3", text)
+
+
+def test_a_delegate_that_cannot_be_opened() -> None:
+    pte = pte_of("mixed").replace(b"XH00", b"XH99")
+    program = Runtime.get().load_program(pte)
+    assert dump(program).count("cannot be opened: ") == 2
+    (method,) = json.loads(dump(program, "json"))["method_structures"]
+    assert "XnnpackBackend" in method["delegates"][0]["error"]
+
+
+def test_a_backend_that_is_not_there() -> None:
+    pte = pte_of("mixed").replace(b"XnnpackBackend", b"YnnpackBackend")
+    text = dump(Runtime.get().load_program(pte))
+    assert text.count("its backend is not there, or does not tell what is inside") == 2
+    assert "YnnpackBackend[1](" in text
+
+
+def test_an_operator_that_is_not_there() -> None:
+    """Outputs of unknown operators are found: exporters repeat them as the last argument."""
+    pte = pte_of("splits").replace(b"aten::split_with_sizes_copy", b"aten::split_with_sizes_XXXX")
+    text = dump(Runtime.get().load_program(pte))
+    (split,) = [line for line in text.splitlines() if "XXXX" in line]
+    assert "-> %2 float32 (2, 3)" in split and "%3 float32 (2, 3)" in split
+    assert split.endswith("(no kernel here)")
+
+
+def test_one_method() -> None:
+    program = opened("methods")
+    assert "method decode" in dump(program) and "method encode" in dump(program)
+    assert "method decode" not in dump(program, method="encode")
+    with pytest.raises(executorch_c.NotFoundError):
+        dump(program, method="forward")
+    with pytest.raises(ValueError, match="'text' or 'json', not 'xml'"):
+        dump(program, "xml")  # type: ignore[arg-type]
+
+
+def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mixed.pte"
+    file.write_bytes(pte_of("mixed"))
+    assert cli.main(["dump", str(file)]) == 0
+    assert capsys.readouterr().out == dump(opened("mixed"))
+    assert cli.main(["dump", str(file), "--json", "--method", "forward"]) == 0
+    assert json.loads(capsys.readouterr().out)["method_structures"][0]["name"] == "forward"
+    assert cli.main(["dump", str(file), "--method", "other"]) == 1
+    assert "other" in capsys.readouterr().err

@@ -1,0 +1,287 @@
+"""The structure of a method as C reads it, against the official flow's own reading of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("executorch.exir")
+import executorch_c
+from executorch.exir import schema
+from executorch.exir._serialize._program import PTEFile, deserialize_pte_binary
+from executorch.exir.schema import DataLocation, ScalarType, TensorShapeDynamism
+from executorch_c import Error, Runtime
+from executorch_c._types import MethodStructure, StructureInstruction, StructureValue
+from hostile import random_damage
+from seen_programs import MAKERS, exported, pte_of
+from xnnpack_payload import delegates
+
+DTYPES = {ScalarType.FLOAT: "float32", ScalarType.LONG: "int64", ScalarType.BOOL: "bool"}
+DELEGATED = {"cnn_xnnpack", "mixed", "quantised", "nested"}
+DYNAMISM = {
+    TensorShapeDynamism.STATIC: "static",
+    TensorShapeDynamism.DYNAMIC_BOUND: "bound",
+    TensorShapeDynamism.DYNAMIC_UNBOUND: "unbound",
+}
+
+
+def methods(pte: bytes) -> Iterator[tuple[PTEFile, schema.ExecutionPlan, MethodStructure]]:
+    """The official view of each method, and ours."""
+    file = deserialize_pte_binary(pte)
+    program = Runtime.get().load_program(pte)
+    for plan in file.program.execution_plan:
+        yield file, plan, program._structure(plan.name)
+
+
+def same_tensor(official: schema.Tensor, ours: StructureValue) -> None:
+    assert ours["kind"] == "Tensor"
+    assert ours["dtype"] == DTYPES[official.scalar_type]
+    assert ours["shape"] == tuple(official.sizes)
+    assert ours["dim_order"] == tuple(official.dim_order)
+    assert ours["dynamism"] == DYNAMISM[official.shape_dynamism]
+    assert ours["buffer"] == official.data_buffer_idx
+    place = official.allocation_info
+    assert ours["arena"] == (place.memory_id if place else None)
+    if place:
+        assert ours["offset"] == place.memory_offset_low + (place.memory_offset_high << 32)
+    extra = official.extra_tensor_info
+    assert ours["name"] == ((extra.fully_qualified_name or None) if extra else None)
+
+
+def same_value(official: Any, ours: StructureValue) -> None:
+    name = type(official).__name__
+    assert ours["kind"] == {"Null": "None"}.get(name, name)
+    if isinstance(official, schema.Tensor):
+        same_tensor(official, ours)
+    elif isinstance(official, schema.Null):
+        assert ours["value"] is None
+    elif isinstance(official, (schema.Int, schema.Bool, schema.Double, schema.String)):
+        (expected,) = vars(official).values()
+        assert ours["value"] == expected
+    else:
+        items = official.items
+        assert ours["value"] == [None if item == -1 else item for item in items]
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_values(name: str) -> None:
+    for _, plan, ours in methods(pte_of(name)):
+        assert ours["inputs"] == plan.inputs and ours["outputs"] == plan.outputs
+        assert ours["arenas"] == plan.non_const_buffer_sizes[1:]
+        assert len(ours["values"]) == len(plan.values)
+        for official, value in zip(plan.values, ours["values"]):
+            same_value(official.val, value)
+
+
+def same_instruction(
+    plan: schema.ExecutionPlan, official: Any, ours: StructureInstruction
+) -> None:
+    indices = [index for index, _, _ in ours["args"]]
+    if isinstance(official, schema.KernelCall):
+        operator = plan.operators[official.op_index]
+        overload = "." + operator.overload if operator.overload else ""
+        assert ours["kind"] == "kernel" and ours["name"] == operator.name + overload
+        assert indices == official.args
+    elif isinstance(official, schema.DelegateCall):
+        assert ours["kind"] == "delegate" and ours["delegate"] == official.delegate_index
+        assert ours["name"] == plan.delegates[official.delegate_index].id
+        assert indices == official.args
+    elif isinstance(official, schema.MoveCall):
+        assert ours["kind"] == "move" and indices == [official.move_from, official.move_to]
+    elif isinstance(official, schema.JumpFalseCall):
+        assert ours["kind"] == "jump" and indices == [official.cond_value_index]
+        assert ours["destination"] == official.destination_instruction
+    else:
+        assert ours["kind"] == "free" and indices == [official.value_index]
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_instructions(name: str) -> None:
+    kinds = set()
+    for _, plan, ours in methods(pte_of(name)):
+        assert len(ours["chains"]) == len(plan.chains)
+        for official, chain in zip(plan.chains, ours["chains"]):
+            assert len(chain) == len(official.instructions)
+            for instruction, row in zip(official.instructions, chain):
+                same_instruction(plan, instruction.instr_args, row)
+                kinds.add(row["kind"])
+            traces = official.stacktrace or []
+            for frames, row in zip(traces, chain):
+                expected = [(f.filename, f.lineno, f.name, f.context) for f in frames.items]
+                assert row["stack"] == expected
+            assert bool(traces) == any(row["stack"] for row in chain)
+    if name == "branches":
+        assert {"jump", "move"} <= kinds
+    assert ("delegate" in kinds) == (name in DELEGATED)
+
+
+@pytest.mark.parametrize("name", sorted(MAKERS.keys() - {"external"}))
+def test_outputs_of_instructions(name: str) -> None:
+    """What a run says it computed. (Without its .ptd, "external" cannot be loaded.)"""
+    program = Runtime.get().load_program(pte_of(name))
+    for method_name in program.method_names:
+        structure = program._structure(method_name)
+        method = program.load_method(method_name)
+        inputs = [np.ones(info.shape, info.numpy_dtype) for _, info in method.metadata.inputs]
+        with method.tracing() as trace:
+            method.execute(inputs)
+        for event in trace.events:
+            if event.kind not in ("kernel", "delegate") or event.depth:
+                continue
+            assert event.chain is not None and event.instruction is not None
+            row = structure["chains"][event.chain][event.instruction]
+            written = [index for index, _, role in row["args"] if role in ("out", "inout")]
+            expected = []
+            for index in written:
+                value = structure["values"][index]
+                items = value["value"] if value["kind"] == "TensorList" else [index]
+                expected += [structure["values"][i].get("shape", ()) for i in items]
+            assert [value.shape for value in event.outputs] == expected, row
+
+
+def test_constants_are_where_it_says() -> None:
+    pte = pte_of("cnn")
+    (_, plan, ours), = methods(pte)
+    state = exported("cnn").exported_program().state_dict
+    found = 0
+    for value in ours["values"]:
+        if value["kind"] != "Tensor" or value["where"] != "constant":
+            continue
+        data = pte[value["at"] : value["at"] + value["nbytes"]]
+        found += any(weight.detach().numpy().tobytes() == data for weight in state.values())
+    assert found >= 4
+
+
+def test_state_and_external_data() -> None:
+    external = pte_of("external")
+    structure = Runtime.get().load_program(external)._structure("forward")
+    named = {v["name"] for v in structure["values"] if v.get("where") == "external"}
+    assert named == {"linear.weight", "linear.bias"}
+    structure = Runtime.get().load_program(pte_of("state"))._structure("forward")
+    (state,) = [v for v in structure["values"] if v.get("where") == "state"]
+    assert state["arena"] == 1 and state["at"] is not None
+
+
+def test_delegates() -> None:
+    for name in ("mixed", "cnn_xnnpack", "nested"):
+        pte = pte_of(name)
+        program = Runtime.get().load_program(pte)
+        for file, plan, ours in methods(pte):
+            assert len(ours["delegates"]) == len(plan.delegates) > 0
+            for i, (official, row) in enumerate(zip(plan.delegates, ours["delegates"])):
+                assert row["id"] == official.id
+                assert row["specs"] == [(s.key, bytes(s.value)) for s in official.compile_specs]
+                payload = program._payload("forward", i)
+                assert row["size"] == len(payload)
+                assert row["at"] is not None
+                assert pte[row["at"] : row["at"] + row["size"]] == payload
+                # Reading the file officially puts payloads from segments into the tables.
+                data = file.program.backend_delegate_data[official.processed.index].data
+                assert bytes(data) == payload
+
+
+@pytest.mark.parametrize("name", ["mixed", "cnn_xnnpack", "quantised"])
+def test_inside_of_delegates_as_another_reader_sees_it(name: str) -> None:
+    """xnnpack_payload.py reads payloads by the schema of the installed package."""
+    pte = pte_of(name)
+    program = Runtime.get().load_program(pte)
+    for i, delegate in enumerate(delegates(pte)):
+        payload, inside = delegate.payload, program._delegate("forward", i)
+        assert inside is not None
+        assert [f"XNN{node['name']}" for node in inside["nodes"]] == payload.kinds
+        handles = [node.get("debug_handle", 0) for node in payload.graph["xnodes"]]
+        assert [node["debug_handle"] for node in inside["nodes"]] == handles
+        for node, official in zip(inside["nodes"], payload.nodes):
+            assert node["outputs"] == [official.get("output_id", 0)]
+            reads = {official.get(key, 0) for key in official if key.startswith("input")}
+            assert reads <= set(node["inputs"])
+        assert len(inside["values"]) == len(payload.tensors)
+        for value, tensor in zip(inside["values"], payload.tensors):
+            assert value["id"] == tensor.get("id_out", 0)
+            assert value["constant"] == bool(tensor.get("constant_buffer_idx", 0))
+            if value["constant"] or value["argument"] is not None:
+                assert value["shape"] == tuple(tensor["dims"])
+        assert [value["dtype"] for value in inside["values"]] == payload.datatypes
+
+
+def test_inside_of_delegates() -> None:
+    program = Runtime.get().load_program(pte_of("mixed"))
+    first, second = program._delegate("forward", 0), program._delegate("forward", 1)
+    assert first is not None and second is not None
+    assert [node["name"] for node in first["nodes"]] == [
+        "StaticTranspose", "Conv2d", "StaticTranspose"
+    ]  # fmt: skip
+    conv = first["nodes"][1]
+    values = {value["id"]: value for value in first["values"]}
+    assert "stride_height=2" in conv["note"] and "min=0" in conv["note"]
+    assert [values[i]["shape"] for i in conv["inputs"]] == [(1, 14, 14, 3), (4, 3, 3, 3), (4,)]
+    assert [values[i]["constant"] for i in conv["inputs"]] == [False, True, True]
+    assert values[conv["outputs"][0]]["shape"] == (1, 6, 6, 4)
+    assert sorted(v["argument"] for v in values.values() if v["argument"] is not None) == [0, 1]
+    assert [node["name"] for node in second["nodes"]] == [
+        "StaticReshape", "FullyConnected", "Clamp"
+    ]  # fmt: skip
+    assert second["nodes"][2]["note"] == "min=-1, max=1"
+
+
+def test_quantised_delegates() -> None:
+    program = Runtime.get().load_program(pte_of("quantised"))
+    inside = program._delegate("forward", 0)
+    assert inside is not None
+    notes = {value["dtype"]: value["note"] for value in inside["values"]}
+    assert notes["qint8"].startswith("scale 0.")
+    assert notes["qcint8"].startswith("scales along dimension 0")
+
+
+def test_names_are_checked() -> None:
+    program = Runtime.get().load_program(pte_of("mixed"))
+    with pytest.raises(executorch_c.NotFoundError, match="forward"):
+        program._structure("backward")
+    with pytest.raises(TypeError):
+        program._structure(3)  # type: ignore[arg-type]
+    for index in (-1, 2):
+        with pytest.raises(IndexError, match="of 2 of method 'forward'"):
+            program._delegate("forward", index)
+        with pytest.raises(IndexError):
+            program._payload("forward", index)
+
+
+def look(pte: bytes) -> str:
+    """Looks at everything; how that ended."""
+    try:
+        program = Runtime.get().load_program(pte)
+        for name in program.method_names:
+            structure = program._structure(name)
+            for i in range(len(structure["delegates"])):
+                program._payload(name, i)
+                program._delegate(name, i)
+    except Error as error:
+        assert str(error)
+        return type(error).__name__
+    return "fine"
+
+
+@pytest.mark.parametrize("name", ["cnn", "mixed", "branches", "splits", "counter"])
+def test_hostile_values(name: str, rng: np.random.Generator) -> None:
+    """Well-formed files that lie: an error of ours, or nothing, and the same as loading."""
+    base, ends = pte_of(name), set()
+    for _ in range(120):
+        pte = random_damage(base, rng)
+        if pte is not None:
+            ends.add(look(pte))
+    assert {"fine", "InvalidProgramError"} <= ends
+
+
+@pytest.mark.parametrize("name", ["mixed", "splits"])
+def test_damaged_bytes(name: str, rng: np.random.Generator) -> None:
+    base = np.frombuffer(pte_of(name), np.uint8)
+    ends = set()
+    for _ in range(400):
+        copy = base.copy()
+        at = rng.integers(0, len(base), rng.integers(1, 5))
+        copy[at] = rng.integers(0, 256, len(at))
+        ends.add(look(copy.tobytes()))
+    assert {"fine", "InvalidProgramError"} <= ends
