@@ -12,9 +12,9 @@ import sys
 from collections.abc import Sequence
 
 from executorch_c import __version__
-from executorch_c._commands import demo, dump, info, ops, run, validate
+from executorch_c._commands import demo, dump, info, ops, run, validate, watch
 
-COMMANDS = (run, info, dump, validate, ops, demo)
+COMMANDS = (run, info, dump, validate, watch, ops, demo)
 """In the order of --help."""
 
 RUNTIME_ERROR = 1
@@ -30,6 +30,7 @@ examples:
   executorch-c run model.pte --method encode --repeat 100
   executorch-c run model.pte --data weights.ptd
   executorch-c validate model.pte --inputs x.npz --expect y.npz
+  executorch-c watch model.pte --inputs x.npz        where NaN and infinity come from
   executorch-c ops --json
 
 exit codes: 0 all is well, 1 an error of the program or its inputs, 2 wrong usage, 3 outputs differ

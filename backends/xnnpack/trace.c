@@ -75,24 +75,6 @@ static void report_time(const ecx_call *c, profile *p, size_t i, const ecx_node 
   p->names_size -= size < p->names_size ? size : p->names_size;
 }
 
-/* Where the numbers of operators and nodes differ nobody knows which is which. Nodes that XNNPACK
- * does not run take no time; they are told (`all`) where they have values to show. */
-static uint32_t report_times(const ecx_call *c, const ecx_delegate *d, bool all) {
-  const ecx_graph *g = &d->graph;
-  profile p = {0};
-  ECX_TRY(read_profile(c, d->engines[ECX_TIMED_RUN].runtime, &p));
-  const bool known = count_nodes(g) == p.count;
-  for (size_t i = 0; i < p.count && !known; i++) report_time(c, &p, i, NULL);
-  size_t at = 0;
-  for (uint32_t i = 0; i < g->node_count; i++) {
-    const ecx_node *n = &g->nodes[i];
-    const ec_backend_node node = {n->debug_handle, n->kind->name, 0};
-    if (known && is_run(g, n)) report_time(c, &p, at++, n);
-    else if (all && !n->is_dead) c->host->trace_node(c->call, &node);
-  }
-  return EC_BACKEND_OK;
-}
-
 /* ---- values ---------------------------------------------------------------------------------- */
 
 static bool is_computed(const ecx_delegate *d, const ecx_value *v) {
@@ -188,22 +170,21 @@ static uint32_t report_inputs(const ecx_call *c, const ecx_delegate *d, const ec
   return EC_BACKEND_OK;
 }
 
-static uint32_t report_values(const ecx_call *c, ecx_delegate *d, uint32_t wants,
-                              void *const *pointers) {
-  const ecx_graph *g = &d->graph;
+static uint32_t report_values(const ecx_call *c, const ecx_delegate *d, uint32_t wants,
+                              const ecx_node *n, void *const *pointers) {
+  if (wants & EC_BACKEND_TRACE_INPUTS) ECX_TRY(report_inputs(c, d, n, pointers));
+  for (unsigned o = 0; o < n->kind->layout->outputs; o++)
+    if (is_computed(d, ecx_out(&d->graph, n, o)))
+      ECX_TRY(report_value(c, ecx_out(&d->graph, n, o), d->shown[n->out[o]].at, n->debug_handle,
+                           c->host->trace_value));
+  return EC_BACKEND_OK;
+}
+
+static uint32_t run_shown(const ecx_call *c, ecx_delegate *d, void *const *pointers) {
   ECX_TRY(make_room(c, d));
   void **memory = list_memory(c, d, pointers);
   if (!memory) return ecx_fail(c, EC_BACKEND_ALLOCATION_FAILED, "no memory to show values");
-  ECX_TRY(ecx_engine_run(c, d, ECX_SHOWN_RUN, memory));
-  for (uint32_t i = 0; i < g->node_count; i++) {
-    const ecx_node *n = &g->nodes[i];
-    if (wants & EC_BACKEND_TRACE_INPUTS) ECX_TRY(report_inputs(c, d, n, pointers));
-    for (unsigned o = 0; o < n->kind->layout->outputs; o++)
-      if (is_computed(d, ecx_out(g, n, o)))
-        ECX_TRY(report_value(c, ecx_out(g, n, o), d->shown[n->out[o]].at, n->debug_handle,
-                             c->host->trace_value));
-  }
-  return EC_BACKEND_OK;
+  return ecx_engine_run(c, d, ECX_SHOWN_RUN, memory);
 }
 
 void ecx_shown_close(const ec_host *host, ecx_delegate *d) {
@@ -213,9 +194,31 @@ void ecx_shown_close(const ec_host *host, ecx_delegate *d) {
   d->shown = NULL;
 }
 
+/* Nodes in order, each with its values behind it: debug handles need not tell them apart. Where the
+ * numbers of operators and nodes differ nobody knows which is which. Nodes that XNNPACK does not
+ * run take no time; they are told where they have values to show. */
+static uint32_t report(const ecx_call *c, const ecx_delegate *d, uint32_t wants, profile *p,
+                       void *const *pointers) {
+  const ecx_graph *g = &d->graph;
+  const bool known = count_nodes(g) == p->count, values = wants & EC_BACKEND_TRACE_VALUES;
+  for (size_t i = 0; i < p->count && !known; i++) report_time(c, p, i, NULL);
+  size_t at = 0;
+  for (uint32_t i = 0; i < g->node_count; i++) {
+    const ecx_node *n = &g->nodes[i];
+    const ec_backend_node node = {n->debug_handle, n->kind->name, 0};
+    if (n->is_dead) continue;
+    if (known && is_run(g, n)) report_time(c, p, at++, n);
+    else if (values) c->host->trace_node(c->call, &node);
+    if (values) ECX_TRY(report_values(c, d, wants, n, pointers));
+  }
+  return EC_BACKEND_OK;
+}
+
 uint32_t ecx_trace_run(const ecx_call *c, ecx_delegate *d, uint32_t wants, void *const *pointers) {
-  bool timed = wants & EC_BACKEND_TRACE_TIMES;
+  const bool timed = wants & EC_BACKEND_TRACE_TIMES;
+  profile p = {0};
   ECX_TRY(ecx_engine_run(c, d, timed ? ECX_TIMED_RUN : ECX_PLAIN_RUN, pointers));
-  if (timed) ECX_TRY(report_times(c, d, wants & EC_BACKEND_TRACE_VALUES));
-  return wants & EC_BACKEND_TRACE_VALUES ? report_values(c, d, wants, pointers) : EC_BACKEND_OK;
+  if (timed) ECX_TRY(read_profile(c, d->engines[ECX_TIMED_RUN].runtime, &p));
+  if (wants & EC_BACKEND_TRACE_VALUES) ECX_TRY(run_shown(c, d, pointers));
+  return report(c, d, wants, &p, pointers);
 }

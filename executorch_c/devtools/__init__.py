@@ -4,5 +4,6 @@ Torch is imported only by what compares with a PyTorch model, when it is called.
 """
 
 from executorch_c.devtools.dump import dump
+from executorch_c.devtools.watch import NonFiniteReport, find_nonfinite
 
-__all__ = ["dump"]
+__all__ = ["NonFiniteReport", "dump", "find_nonfinite"]

@@ -164,7 +164,7 @@ typedef struct ec_host {
   void (*done_with)(ec_host_call *call, const void *data, size_t size);
 
   /* Tracing. What the present call is asked to report (0 as a rule); then, in order of execution,
-   * a node that has run, and a value that the node of this debug handle has computed (copied). */
+   * a node that has run, and a value that the (last) node of this handle has computed (copied). */
   uint32_t (*trace_wants)(ec_host_call *call);
   void (*trace_node)(ec_host_call *call, const ec_backend_node *node);
   void (*trace_value)(ec_host_call *call, uint32_t debug_handle, const ec_backend_tensor *value);

@@ -1,0 +1,41 @@
+"""`executorch-c watch`: where NaN and infinity come from."""
+
+from __future__ import annotations
+
+import argparse
+
+from executorch_c import Runtime
+from executorch_c._commands import _arguments
+from executorch_c._commands._calls import find_method, make_inputs
+
+HELP = """\
+Runs one method once, looks at whatever its instructions and the nodes of its delegates take and
+give, and says where NaN and infinity come about, from which ranges of inputs, and whether they
+reach the outputs. Infinity that the program itself puts somewhere (attention masks) is no fault.
+
+The exit code is 3 where NaN, or infinity that was computed, reaches an output.
+"""
+
+
+def add(commands: _arguments.Commands) -> None:
+    """The parser."""
+    parser = _arguments.add_command(
+        commands, "watch", run, "find where NaN and infinity come from", HELP
+    )
+    _arguments.add_model(parser)
+    _arguments.add_inputs(parser)
+    parser.add_argument("--method", default="forward", help="default: %(default)s")
+    parser.add_argument("--seed", type=int, default=0, help="of random inputs")
+    parser.add_argument("--json", action="store_true", help="all figures, as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """executorch-c watch"""
+    from executorch_c.devtools.watch import find_nonfinite
+
+    program = Runtime.get().load_program(args.model, data_path=args.data or None)
+    about = find_method(program, args.method)
+    inputs = make_inputs(about["inputs"], args.inputs, args.seed)
+    report = find_nonfinite(program, inputs, method=args.method)
+    print(report.to_json() if args.json else report)
+    return 0 if report else _arguments.DIFFERENT

@@ -1,0 +1,234 @@
+"""Where NaN and infinity come from: planted overflows, and masks that are no fault."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import executorch_c
+import numpy as np
+import pytest
+import torch
+from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+from executorch_c import cli
+from executorch_c.devtools import NonFiniteReport, find_nonfinite
+from exports import export
+from torch import nn
+
+X = torch.linspace(-2, 2, 12).reshape(3, 4)
+
+
+def watch(fn: Any, *inputs: torch.Tensor, like: Any = None, **options: Any) -> NonFiniteReport:
+    """What is found when a function runs on `inputs`; `like`: others to export it with."""
+    return find_nonfinite(export(fn, *(like or inputs), **options), list(inputs))
+
+
+class Deep(nn.Module):
+    """Twelve layers in half precision, of which the eighth overflows."""
+
+    def __init__(self, bad: int | None, activation: Any = lambda x: x) -> None:
+        super().__init__()
+        self.activation = activation
+        torch.manual_seed(0)
+        self.layers = nn.ModuleList(nn.Linear(16, 16) for _ in range(12))
+        for i, layer in enumerate(self.layers):
+            nn.init.orthogonal_(layer.weight)
+            if i == bad:
+                layer.weight.data *= 40000
+        self.half()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = self.activation(layer(x))
+        return x
+
+
+HALVES = 100 * torch.rand(2, 16, generator=torch.Generator().manual_seed(1)).half()
+
+
+def test_all_is_finite() -> None:
+    found = watch(lambda x: torch.softmax(torch.relu(x) @ x.T, -1), X)
+    assert found and not found.sources and found.first is None and found.outputs == ()
+    assert "all finite" in str(found) and found.events >= 3
+
+
+@pytest.mark.parametrize("delegated", [False, True])
+def test_an_overflowing_half(delegated: bool) -> None:
+    partitioner = XnnpackPartitioner() if delegated else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        good = watch(Deep(None), HALVES, partitioner=partitioner)
+        found = watch(Deep(7), HALVES, partitioner=partitioner)
+    assert good and not good.sources
+    first = found.first
+    assert not found and first is not None and found.outputs == (0,)
+    assert first.origin == "computed" and first.dtype == "float16" and first.range.positive
+    assert ("Fully Connected" if delegated else "aten::") in first.name
+    assert first.where.startswith("delegate 0" if delegated else "instruction")
+    # The weights of the layer say which one it is, to whoever sees the report.
+    wanted = Deep(7).layers[7].weight
+    assert any(value.range and value.range.high == wanted.max().item() for value in first.inputs)
+    assert first.outputs == [0] and first.carriers >= 4
+    assert found.sources[0] is first
+    text = str(found)
+    assert "float16 ends at 65504" in text and "reaches output 0" in text
+    # Eager, layer by layer, has as many infinities in the same place.
+    with torch.no_grad():
+        x = HALVES
+        for layer in Deep(7).layers[:7]:
+            x = layer(x)
+        y = Deep(7).layers[7](x)
+    bad = ~torch.isfinite(y)
+    assert first.range.positive + first.range.negative == int(bad.sum())
+    assert first.range.first == tuple(np.argwhere(bad.numpy())[0])
+
+
+def test_infinity_that_xnnpack_swallows() -> None:
+    """Its ReLU makes 0 of NaN: outputs are finite, and wrong. The report still says where."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = watch(Deep(7, torch.relu), HALVES, partitioner=XnnpackPartitioner())
+    [source] = found.sources
+    assert found and source.is_fault and source.where == "delegate 0, node 7"
+    assert source.gone == "Fully Connected (NC, F16) GEMM, delegate 0, node 9"
+    assert "no output has what comes about at Fully Connected" in found.summary()
+
+
+def attention(x: torch.Tensor) -> torch.Tensor:
+    """With a causal mask, as models write it."""
+    scores = x @ x.transpose(-1, -2)
+    allowed = torch.ones(x.shape[0], x.shape[0], dtype=torch.bool).tril()
+    mask = torch.full_like(scores, float("-inf"))
+    scores = torch.where(allowed, scores, mask)
+    return torch.softmax(scores, -1) @ x
+
+
+def test_a_mask_is_no_fault() -> None:
+    found = watch(attention, X)
+    assert found and found.first is None and found.outputs == ()
+    [mask] = found.sources
+    assert mask.origin in ("written", "constant") and mask.range.negative == 9
+    assert not mask.is_fault and mask.outputs == [] and "softmax" in (mask.gone or "")
+    assert "no fault" in str(found) and "ends at aten::_softmax.out" in str(found)
+
+
+class Masked(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mask", torch.full((3, 3), -torch.inf).triu(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(x @ x.T + self.mask, -1) @ x
+
+
+def test_a_mask_in_a_buffer() -> None:
+    found = watch(Masked(), X)
+    [mask] = found.sources
+    assert found and mask.origin == "constant" and mask.range.negative == 3
+    assert "aten::add.out" in mask.where
+
+
+def test_a_row_that_is_masked_altogether() -> None:
+    """-inf is put there on purpose, NaN out of it is not."""
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(x.masked_fill(x < 0, -torch.inf), -1)
+
+    found = watch(fn, X)
+    first = found.first
+    assert first is not None and first.name == "aten::_softmax.out" and first.origin == "computed"
+    assert first.range.nan == 4 and first.range.first == (0, 0)
+    assert "NaN out of infinities" in found.summary()
+    assert [s.origin for s in found.sources][-1] == "computed"
+
+
+def test_infinity_that_goes_away() -> None:
+    found = watch(lambda x: torch.exp(-torch.log(x.abs() * 0)).reciprocal() + x, X)
+    log = found.sources[0]
+    assert found and log.name == "aten::log.out" and log.is_fault and log.range.negative == 12
+    assert log.carriers >= 2 and "reciprocal" in (log.gone or "")
+    assert "no output has what comes about at aten::log.out" in found.summary()
+
+
+def test_inputs_that_are_not_finite() -> None:
+    x = X.clone()
+    x[1, 2] = torch.nan
+    found = watch(lambda x: (x * 2, torch.zeros(2)), x)
+    [source] = found.sources
+    assert source.origin == "input" and source.where == "input 0" and source.range.first == (1, 2)
+    assert not found and found.outputs == (0,) and source.outputs == [0]
+    found = watch(lambda x: x * 2, X * torch.inf)
+    assert found and found.outputs == (0,) and "reaches outputs" in found.summary()
+
+
+def test_constants_that_are_not_numbers() -> None:
+    class Bad(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.tensor([1.0, torch.nan, 2, 3]))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.relu(x) * self.weight
+
+    found = watch(Bad(), X)
+    assert found.first is not None and found.first.origin == "constant"
+    assert "aten::mul.out" in found.first.where and found.first.range.nan == 1
+
+
+@pytest.mark.parametrize("delegated", [False, True])
+def test_two_branches(delegated: bool) -> None:
+    """Only the branch that reaches the output is to blame."""
+    def fn(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.sigmoid(torch.exp(x) * 2), torch.exp(y) * 3
+
+    partitioner = XnnpackPartitioner() if delegated else None
+    found = watch(fn, X + 100, X + 200, like=(X, X + 1), partitioner=partitioner)
+    assert [source.name for source in found] == [found.sources[0].name] * 2
+    first, second = sorted(found, key=lambda source: source.inputs[0].range.high)
+    assert found.outputs == (1,) and found.first is second
+    assert (first.outputs, second.outputs) == ([], [1])
+    assert [source.inputs[0].range.high for source in (first, second)] == [102, 202]
+
+
+def test_loops_and_state_are_followed() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda x: x / 0 * x, lambda x: x + 1, [x])
+
+    assert watch(fn, -X.abs() - 1, like=(X,))
+    found = watch(fn, X.abs() + 1, like=(X,))
+    assert found.first is not None and found.first.name.startswith("aten::div")
+
+
+def test_a_long_program_in_little_memory() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        for i in range(60):
+            x = torch.sin(x) + 0.5
+            if i == 40:
+                x = x / (x - x)
+        return x
+
+    big = torch.rand(256, 256)
+    pte = export(fn, big)
+    method = executorch_c.Runtime.get().load_program(pte).load_method("forward")
+    found = find_nonfinite(method, [big], max_bytes=150_000)  # less than one of its values
+    assert found.first is not None and found.first.name == "aten::div.out" and not found.notes
+    assert find_nonfinite(method, [big], max_bytes=2000).notes
+
+
+def test_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "m.pte").write_bytes(export(lambda x: torch.exp(x) + 1, X))
+    np.savez(tmp_path / "good.npz", x=X.numpy())
+    np.savez(tmp_path / "bad.npz", x=X.numpy() * 1000)
+    model = str(tmp_path / "m.pte")
+    assert cli.main(["watch", model, "--inputs", str(tmp_path / "good.npz")]) == 0
+    assert "all finite" in capsys.readouterr().out
+    assert cli.main(["watch", model]) == 0
+    capsys.readouterr()
+    assert cli.main(["watch", model, "--inputs", str(tmp_path / "bad.npz"), "--json"]) == 3
+    figures = json.loads(capsys.readouterr().out)
+    source = figures["sources"][figures["first"]]
+    assert source["name"] == "aten::exp.out" and source["range"]["positive"] == 6
+    assert source["inputs"][0]["range"]["high"] == 2000
+    html = find_nonfinite(model, [X * 1000])._repr_html_()
+    assert 'class="bad"' in html and "aten::exp.out" in html
