@@ -81,11 +81,11 @@ class _Loaded:
 
     def has_etdump(self) -> bool:
         """Whether calls are recorded as an ETDump."""
-        return False
+        return self._program.has_etdump
 
     def write_etdump_result_to_file(self, path: str, debug_buffer_path: str | None = None) -> None:
         """Writes the recorded ETDump."""
-        self._program.write_etdump_result_to_file(path, debug_buffer_path or "")
+        self._program.write_etdump_result_to_file(path, debug_buffer_path)
 
 
 class ExecuTorchModule(_Loaded):

@@ -166,6 +166,15 @@ class Trace:
         """So many events did not fit into max_bytes."""
         self.dropped_values = 0
         """So many outputs have no data, or are missing, for the same reason."""
+        self.load_start_ns: int | None = None
+        """When loading the method began, as time.monotonic_ns()."""
+        self.load_ns = 0
+        """How long loading took."""
+
+    def _fill(self, method: Method, raw: tuple[list[RawEvent], int, int]) -> None:
+        rows, self.dropped_events, self.dropped_values = raw
+        self.events = tuple(_events(rows))
+        self.load_start_ns, self.load_ns = method._load_start_ns, method._load_ns
 
     @property
     def runs(self) -> int:
@@ -322,8 +331,7 @@ class Tracing:
         traceback: TracebackType | None,
     ) -> None:
         assert self._trace is not None
-        rows, self._trace.dropped_events, self._trace.dropped_values = self._method._trace_stop()
-        self._trace.events = tuple(_events(rows))
+        self._trace._fill(self._method, self._method._trace_stop())
 
 
 def _tracing(what: tuple[Method, bool, bool, int]) -> Tracing:

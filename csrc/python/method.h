@@ -27,6 +27,9 @@ typedef struct ecpy_method {
   ec_method *method;
   PyObject *meta;      /* MethodMeta, made when first asked for */
   ec_trace *trace;     /* NULL: is not being traced */
+  ec_trace *record;    /* what an ETDump will have, while there is no other trace; NULL */
+  size_t record_data;  /* the bound of its values */
+  uint64_t load_start, load_ns;
   size_t input_count, output_count;
   ecpy_slot *inputs, *outputs;
 } ecpy_method;

@@ -22,12 +22,15 @@ typedef struct loading {
   ec_method *method;
   ec_status status;
   ec_error err;
+  uint64_t start, end;
 } loading;
 
 static void run_load(void *arg) {
   loading *load = arg;
+  load->start = ec_trace_now();
   load->status = ec_method_load(load->program, load->name, &load->options, &load->method,
                                 &load->err);
+  load->end = ec_trace_now();
 }
 
 static void run_free(void *method) { ec_method_free(method); }
@@ -92,6 +95,8 @@ PyObject *ecpy_method_new(ecpy_state *state, ecpy_shared *shared, const char *na
   self->shared = ecpy_shared_take(shared);
   if (load(state, &l) == 0) {
     self->method = l.method;
+    self->load_start = l.start;
+    self->load_ns = l.end - l.start;
     if (read_slots(self) == 0) return (PyObject *)self;
   }
   Py_DECREF(self);
@@ -120,6 +125,7 @@ static void method_dealloc(PyObject *object) {
   PyObject_GC_UnTrack(object);
   if (self->method) ecpy_without_gil(run_free, self->method);
   ec_trace_free(self->trace);
+  ec_trace_free(self->record);
   ecpy_shared_release(self->shared);
   free_slots(self->inputs, self->input_count);
   free_slots(self->outputs, self->output_count);
@@ -493,6 +499,12 @@ static PyObject *trace_stop(PyObject *self, PyObject *Py_UNUSED(args)) {
   return ecpy_trace_stop((ecpy_method *)self);
 }
 
+PyDoc_STRVAR(trace_take_doc, "_trace_take($self, /)\n--\n\nUsed by executorch_c.devtools.etdump.");
+
+static PyObject *trace_take(PyObject *self, PyObject *Py_UNUSED(args)) {
+  return ecpy_trace_take((ecpy_method *)self);
+}
+
 static PyObject *method_repr(PyObject *object) {
   ecpy_method *self = (ecpy_method *)object;
   return PyUnicode_FromFormat("<executorch_c.Method '%s': %zu input%s, %zu output%s>",
@@ -522,6 +534,7 @@ static PyMethodDef methods[] = {
     {"tracing", FUNCTION(tracing), METH_VARARGS | METH_KEYWORDS, tracing_doc},
     {"_trace_start", trace_start, METH_VARARGS, trace_start_doc},
     {"_trace_stop", trace_stop, METH_NOARGS, trace_stop_doc},
+    {"_trace_take", trace_take, METH_NOARGS, trace_take_doc},
     {"_repr_html_", method_html, METH_NOARGS, html_doc},
     {NULL, NULL, 0, NULL},
 };
@@ -538,6 +551,8 @@ static PyGetSetDef getset[] = {
 
 static PyMemberDef members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(ecpy_method, vectorcall), READONLY, NULL},
+    {"_load_start_ns", T_ULONGLONG, offsetof(ecpy_method, load_start), READONLY, NULL},
+    {"_load_ns", T_ULONGLONG, offsetof(ecpy_method, load_ns), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 

@@ -29,7 +29,9 @@ int ecpy_describe(ecpy_state *state, ecpy_shared *shared, size_t index, ec_metho
 int ecpy_source_open(ecpy_state *state, PyObject *data, ec_mlock mlock, ec_source *out);
 
 /* Objects of this layer's types. Each takes a reference of its own to `shared`. */
-PyObject *ecpy_program_new(ecpy_state *state, ecpy_shared *shared);
+/* `record_data`: bytes of values to record of each method for an ETDump; EC_NO_RECORD: nothing. */
+#define EC_NO_RECORD SIZE_MAX
+PyObject *ecpy_program_new(ecpy_state *state, ecpy_shared *shared, size_t record_data);
 PyObject *ecpy_method_new(ecpy_state *state, ecpy_shared *shared, const char *name,
                           const ec_method_options *options);
 

@@ -5,33 +5,40 @@
 #include "python/errors.h"
 #include "python/options.h"
 #include "python/program.h"
+#include "python/trace.h"
 
 typedef struct ecpy_program {
   PyObject_HEAD
   ecpy_shared *shared;
   PyObject *methods; /* dict: name -> Method, for load_method(name) */
+  size_t record_data;
+  PyObject *recorded; /* list: all methods, where they are recorded */
 } ecpy_program;
 
 /* ---- lifecycle ---- */
 
-PyObject *ecpy_program_new(ecpy_state *state, ecpy_shared *shared) {
+PyObject *ecpy_program_new(ecpy_state *state, ecpy_shared *shared, size_t record_data) {
   PyTypeObject *type = state->program_type;
   ecpy_program *self = (ecpy_program *)type->tp_alloc(type, 0);
   if (!self) return NULL;
   self->shared = ecpy_shared_take(shared);
   self->methods = PyDict_New();
-  if (!self->methods) Py_CLEAR(self);
+  self->record_data = record_data;
+  self->recorded = PyList_New(0);
+  if (!self->methods || !self->recorded) Py_CLEAR(self);
   return (PyObject *)self;
 }
 
 static int program_traverse(PyObject *self, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(((ecpy_program *)self)->methods);
+  Py_VISIT(((ecpy_program *)self)->recorded);
   return 0;
 }
 
 static int program_clear(PyObject *self) {
   Py_CLEAR(((ecpy_program *)self)->methods);
+  Py_CLEAR(((ecpy_program *)self)->recorded);
   return 0;
 }
 
@@ -110,6 +117,16 @@ static PyObject *load_shared(ecpy_program *self, PyObject *name, const char *tex
   return found;
 }
 
+/* Takes a method and gives it: recorded where those of the program are. */
+static PyObject *record(ecpy_program *self, PyObject *method) {
+  if (!method || self->record_data == EC_NO_RECORD) return method;
+  const int known = PySequence_Contains(self->recorded, method);
+  if (known < 0 || ecpy_trace_record((ecpy_method *)method, self->record_data) ||
+      (!known && PyList_Append(self->recorded, method)))
+    Py_CLEAR(method);
+  return method;
+}
+
 int ecpy_parse_threads(PyObject *object, size_t *threads) {
   const bool is_bool = PyBool_Check(object);
   PyObject *number = is_bool ? NULL : PyNumber_Index(object);
@@ -151,7 +168,7 @@ static PyObject *load_method(PyObject *object, PyObject *args, PyObject *kwargs)
                  : load_shared(self, name, text, &options);
   }
   ec_arena_deinit(&arena);
-  return method;
+  return record(self, method);
 }
 
 PyDoc_STRVAR(metadata_doc,
@@ -231,14 +248,37 @@ static PyObject *payload(PyObject *self, PyObject *args) {
   return ecpy_program_payload(ecpy_state_of(self), ((ecpy_program *)self)->shared, name, index);
 }
 
-PyDoc_STRVAR(etdump_doc,
-             "write_etdump_result_to_file($self, /, etdump_path, debug_buffer_path)\n--\n\n"
-             "Raises NotImplementedInRuntimeError: execution traces come in a later version.");
+PyDoc_STRVAR(
+    etdump_doc,
+    "write_etdump_result_to_file($self, /, etdump_path, debug_buffer_path)\n--\n\n"
+    "Writes what methods of this program did, loaded with enable_etdump=True, as an ETDump: their\n"
+    "loading, and calls since the last such file. Values go to debug_buffer_path (or None) where\n"
+    "debug_buffer_size was given; executorch_c.devtools.etdump says what is in the files.\n\n"
+    "Raises InvalidStateError (a program without enable_etdump), ImportError (no flatbuffers),\n"
+    "OSError.");
 
-static PyObject *write_etdump(PyObject *self, PyObject *Py_UNUSED(args),
-                              PyObject *Py_UNUSED(kwargs)) {
-  return ecpy_raise_format(ecpy_state_of(self), EC_NOT_IMPLEMENTED,
-                           "write_etdump_result_to_file: execution traces come in a later version");
+static PyObject *has_etdump(PyObject *self, void *Py_UNUSED(closure)) {
+  return PyBool_FromLong(((ecpy_program *)self)->record_data != EC_NO_RECORD);
+}
+
+static PyObject *write_etdump(PyObject *object, PyObject *args, PyObject *kwargs) {
+  static char *names[] = {"etdump_path", "debug_buffer_path", NULL};
+  ecpy_program *self = (ecpy_program *)object;
+  PyObject *path, *debug_path;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO:write_etdump_result_to_file", names, &path,
+                                   &debug_path))
+    return NULL;
+  if (self->record_data == EC_NO_RECORD)
+    return ecpy_raise_format(ecpy_state_of(object), EC_INVALID_STATE,
+                             "no ETDump: the program was loaded without enable_etdump=True");
+  PyObject *recorded = PyList_GetSlice(self->recorded, 0, PyList_GET_SIZE(self->recorded));
+  if (!recorded) return NULL;
+  PyObject *what = PyTuple_Pack(3, recorded, path, self->record_data ? debug_path : Py_None);
+  Py_DECREF(recorded);
+  PyObject *done = what ? ecpy_call_python("executorch_c.devtools.etdump", "_write_recorded", what)
+                        : NULL;
+  Py_XDECREF(what);
+  return done;
 }
 
 PyDoc_STRVAR(html_doc, "_repr_html_($self, /)\n--\n\nA table for notebooks.");
@@ -278,6 +318,8 @@ static PyMethodDef methods[] = {
 static PyGetSetDef getset[] = {
     {"method_names", method_names, NULL,
      PyDoc_STR("The names of the program's methods, as a new set of strings."), NULL},
+    {"has_etdump", has_etdump, NULL,
+     PyDoc_STR("Whether it was loaded with enable_etdump=True."), NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

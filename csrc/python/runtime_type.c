@@ -79,8 +79,10 @@ PyDoc_STRVAR(
     "        InternalConsistency (the default) adds the checks of the reference runtime.\n"
     "    data_path: One .ptd file (weights kept outside the program), as a path or as bytes, or\n"
     "        a sequence of them.\n"
-    "    enable_etdump: Accepted as False; traces come in a later version.\n"
-    "    debug_buffer_size: Accepted for the official signature; it has no effect yet.\n"
+    "    enable_etdump: Record what methods do, for write_etdump_result_to_file: up to 64 MiB\n"
+    "        for each method until a file is written; later calls are not recorded.\n"
+    "    debug_buffer_size: With enable_etdump, so many bytes of computed values are kept for\n"
+    "        each method; values that do not fit are left out.\n"
     "    mlock: True keeps the mapped file in memory (AccessFailedError where the system\n"
     "        refuses), \"try\" does so where it can.\n"
     "    share_mutable_buffers: Programs exported with\n"
@@ -98,6 +100,7 @@ typedef struct program_load {
   ec_program_options options;
   ec_source file, data[MAX_DATA_FILES];
   size_t data_count;
+  size_t record_data; /* as ecpy_program_new wants it */
   ec_program *program;
   ec_status status;
   ec_error err;
@@ -172,7 +175,7 @@ static PyObject *load_sources(ecpy_state *state, program_load *load, PyObject *d
   ecpy_without_gil(run_open, load);
   if (load->status != EC_OK) return ecpy_raise(state, &load->err);
   ecpy_shared *shared = ecpy_shared_new(load->program);
-  PyObject *program = shared ? ecpy_program_new(state, shared) : NULL;
+  PyObject *program = shared ? ecpy_program_new(state, shared, load->record_data) : NULL;
   ecpy_shared_release(shared);
   return program;
 }
@@ -191,12 +194,11 @@ static PyObject *load_program(PyObject *self, PyObject *args, PyObject *kwargs) 
   ec_mlock mlock;
   ec_verification level;
   if (parse_mlock(mlock_value, &mlock) || parse_verification(verification, &level)) return NULL;
-  if (etdump)
-    return ecpy_raise_format(state, EC_NOT_IMPLEMENTED,
-                             "enable_etdump: execution traces come in a later version");
+  if (debug_buffer_size < 0) return PyErr_Format(PyExc_ValueError, "debug_buffer_size is negative");
   program_load *load = PyMem_Calloc(1, sizeof *load);
   if (!load) return PyErr_NoMemory();
   load->options = (ec_program_options){.verification = level, .share_mutable_buffers = share != 0};
+  load->record_data = etdump ? (size_t)debug_buffer_size : EC_NO_RECORD;
   PyObject *program = load_sources(state, load, data, data_path, mlock);
   PyMem_Free(load);
   return program;

@@ -130,21 +130,14 @@ static PyObject *events_list(ecpy_state *state, PyObject *capsule, const ec_trac
   return list;
 }
 
-PyObject *ecpy_trace_stop(ecpy_method *self) {
-  if (ecpy_method_lock(self)) return NULL;
-  ec_trace *trace = self->trace;
-  self->trace = NULL;
-  ec_method_set_trace(self->method, NULL);
-  ecpy_method_unlock(self);
-  if (!trace)
-    return ecpy_raise_format(self->state, EC_INVALID_STATE, "method '%s' is not being traced",
-                             ec_method_name(self->method));
+/* Takes the trace. */
+static PyObject *give(ecpy_state *state, ec_trace *trace) {
   PyObject *capsule = PyCapsule_New(trace, capsule_name, free_capsule);
   if (!capsule) {
     ec_trace_free(trace);
     return NULL;
   }
-  PyObject *events = events_list(self->state, capsule, trace);
+  PyObject *events = events_list(state, capsule, trace);
   PyObject *result = NULL;
   if (events)
     result = Py_BuildValue("Onn", events, (Py_ssize_t)ec_trace_dropped_events(trace),
@@ -152,4 +145,57 @@ PyObject *ecpy_trace_stop(ecpy_method *self) {
   Py_XDECREF(events);
   Py_DECREF(capsule);
   return result;
+}
+
+PyObject *ecpy_trace_stop(ecpy_method *self) {
+  if (ecpy_method_lock(self)) return NULL;
+  ec_trace *trace = self->trace;
+  self->trace = NULL;
+  ec_method_set_trace(self->method, self->record);
+  ecpy_method_unlock(self);
+  if (trace) return give(self->state, trace);
+  return ecpy_raise_format(self->state, EC_INVALID_STATE, "method '%s' is not being traced",
+                           ec_method_name(self->method));
+}
+
+/* ---- records ----------------------------------------------------------------------------- */
+
+enum { RECORD_BYTES = 64 << 20 }; /* without values, which have a bound of their own */
+
+/* Puts a new record in the place of the present one, which it gives in `last`. */
+static int renew(ecpy_method *self, size_t max_data, ec_trace **last) {
+  const size_t room = SIZE_MAX - RECORD_BYTES;
+  ec_trace *record = ec_trace_new(max_data ? EC_TRACE_VALUES : 0,
+                                  RECORD_BYTES + (max_data < room ? max_data : room));
+  if (!record) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  ec_trace_bound_data(record, max_data);
+  if (ecpy_method_lock(self)) {
+    ec_trace_free(record);
+    return -1;
+  }
+  *last = self->record;
+  self->record = record;
+  self->record_data = max_data;
+  if (!self->trace) ec_method_set_trace(self->method, record);
+  ecpy_method_unlock(self);
+  return 0;
+}
+
+int ecpy_trace_record(ecpy_method *self, size_t max_data) {
+  ec_trace *last = NULL;
+  if (self->record) return 0;
+  if (renew(self, max_data, &last)) return -1;
+  ec_trace_free(last); /* of another thread that was as fast */
+  return 0;
+}
+
+PyObject *ecpy_trace_take(ecpy_method *self) {
+  ec_trace *last = NULL;
+  if (!self->record)
+    return ecpy_raise_format(self->state, EC_INVALID_STATE, "method '%s' is not being recorded",
+                             ec_method_name(self->method));
+  return renew(self, self->record_data, &last) ? NULL : give(self->state, last);
 }

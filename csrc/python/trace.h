@@ -15,4 +15,10 @@ int ecpy_trace_start(ecpy_method *self, unsigned keeps, size_t max_bytes);
  * negative infinities, first of them in memory or -1, low, high) or None as range. */
 PyObject *ecpy_trace_stop(ecpy_method *self);
 
+/* Has all calls outside of such a trace recorded, with at most so many bytes of values; once. */
+int ecpy_trace_record(ecpy_method *self, size_t max_data);
+
+/* What was recorded so far, as above; later calls are in the next one. */
+PyObject *ecpy_trace_take(ecpy_method *self);
+
 #endif

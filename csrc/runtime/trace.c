@@ -107,6 +107,6 @@ ec_status ec_traced_call(ec_method *m, ec_status (*run)(ec_method *m, ec_error *
   ec_trace_start(event);
   ec_status status = run(m, err);
   ec_trace_end(event, status != EC_OK);
-  if (status == EC_OK && (ec_trace_keeps(m->trace) & EC_TRACE_RANGES)) add_ends(m, event);
+  if (status == EC_OK) add_ends(m, event);
   return status;
 }

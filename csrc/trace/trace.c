@@ -11,6 +11,7 @@ struct ec_trace {
   ec_arena arena;
   unsigned keeps;
   size_t used, max_bytes;
+  size_t data, max_data; /* of that, copies of results */
   ec_event *first, *last;
   size_t dropped_events, dropped_values;
   ec_event nowhere; /* stands for every event that is left out */
@@ -23,8 +24,11 @@ ec_trace *ec_trace_new(unsigned keeps, size_t max_bytes) {
   if (!trace) return NULL;
   trace->keeps = keeps;
   trace->max_bytes = max_bytes;
+  trace->max_data = SIZE_MAX;
   return trace;
 }
+
+void ec_trace_bound_data(ec_trace *trace, size_t max_data) { trace->max_data = max_data; }
 
 void ec_trace_free(ec_trace *trace) {
   if (!trace) return;
@@ -47,7 +51,7 @@ const char *ec_event_kind_name(ec_event_kind kind) {
   return "?";
 }
 
-static uint64_t now(void) {
+uint64_t ec_trace_now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
@@ -87,10 +91,10 @@ ec_event *ec_trace_begin(ec_trace *trace, const ec_event *head) {
   return event;
 }
 
-void ec_trace_start(ec_event *event) { event->start = now(); }
+void ec_trace_start(ec_event *event) { event->start = ec_trace_now(); }
 
 void ec_trace_end(ec_event *event, bool failed) {
-  event->duration = now() - event->start;
+  event->duration = ec_trace_now() - event->start;
   event->failed = failed;
 }
 
@@ -102,9 +106,14 @@ void ec_trace_nest(ec_trace *trace, int by) { trace->depth = (uint16_t)(trace->d
 static const void *copy_data(ec_trace *trace, const ec_tensor *t) {
   const size_t nbytes = ec_tensor_nbytes(t);
   if (!t->data && nbytes) return NULL;
-  void *copy = take(trace, nbytes ? nbytes : 1, EC_ALIGN);
-  if (!copy) trace->dropped_values++;
-  else if (nbytes) memcpy(copy, t->data, nbytes);
+  const bool fits = nbytes <= trace->max_data - trace->data;
+  void *copy = fits ? take(trace, nbytes ? nbytes : 1, EC_ALIGN) : NULL;
+  if (!copy) {
+    trace->dropped_values++;
+    return NULL;
+  }
+  trace->data += nbytes;
+  if (nbytes) memcpy(copy, t->data, nbytes);
   return copy;
 }
 

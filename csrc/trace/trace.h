@@ -58,6 +58,8 @@ typedef struct ec_trace ec_trace;
 /* `keeps`: EC_TRACE_* bits. NULL without memory. */
 ec_trace *ec_trace_new(unsigned keeps, size_t max_bytes);
 void ec_trace_free(ec_trace *trace); /* NULL is allowed */
+/* Copies of results may take so much of max_bytes; without a call, all. */
+void ec_trace_bound_data(ec_trace *trace, size_t max_data);
 
 unsigned ec_trace_keeps(const ec_trace *trace);
 const ec_event *ec_trace_first(const ec_trace *trace);
@@ -70,6 +72,7 @@ const char *ec_event_kind_name(ec_event_kind kind);
 /* A new event at the end: kind, name (copied), chain, instruction and delegate from `head`. Never
  * NULL. */
 ec_event *ec_trace_begin(ec_trace *trace, const ec_event *head);
+uint64_t ec_trace_now(void);          /* ns of CLOCK_MONOTONIC */
 void ec_trace_start(ec_event *event); /* now */
 void ec_trace_end(ec_event *event, bool failed);
 

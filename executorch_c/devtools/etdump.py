@@ -6,6 +6,9 @@
 
     Inspector("run.etdp", debug_buffer_path="run.bin", etrecord="model.etrecord")
 
+A program that was loaded with `enable_etdump=True` records all calls of its methods until
+`program.write_etdump_result_to_file(...)`, except those inside of a `tracing()` block.
+
 Files are written with the package `flatbuffers` (extra `devtools`). Names, numbers and the order
 of events are those of the official runtime, so that tables and numeric gaps look the same; what
 differs:
@@ -28,16 +31,19 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 import numpy as np
 
 from executorch_c import _core
 from executorch_c._arrays import Array
 from executorch_c.trace import Event, Trace, Value
+
+if TYPE_CHECKING:
+    from executorch_c._core import Method
 
 Path: TypeAlias = "str | os.PathLike[str]"
 
@@ -76,6 +82,8 @@ READABLE = {
 """Dtypes that the Inspector reads."""
 
 RUN = "Execute"
+LOADING = "Default"
+"""Names of runs."""
 ALIGNMENT = 16
 """Of values in the debug buffer."""
 
@@ -192,6 +200,11 @@ def _records(events: Sequence[Event]) -> Iterator[_Record]:
         yield _Record((), *times, entries=_entries(call), is_output=True)
 
 
+def _loading(trace: Trace) -> _Record:
+    start = trace.load_start_ns or 0
+    return _Record(("Method::init", "Program::load_method"), start, start + trace.load_ns)
+
+
 def _same(one: Entry, other: Entry) -> bool:
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(_same, one, other))
@@ -205,7 +218,7 @@ def _runs(traces: Sequence[Trace]) -> list[_Run]:
         for event in trace.events:
             calls.setdefault((index, event.run), []).append(event)
     known: dict[tuple[object, ...], list[_Run]] = {}
-    runs = []
+    runs = [_Run(LOADING, [_loading(trace)]) for trace in traces if trace.load_start_ns is not None]
     for events in sorted(calls.values(), key=lambda call: call[0].start_ns):
         run = _Run(RUN, list(_records(events)))
         if not run.records:
@@ -230,14 +243,15 @@ def _runs(traces: Sequence[Trace]) -> list[_Run]:
 class _Writer:
     """Tables of TABLES in a FlatBuffer, and values in a debug buffer."""
 
-    def __init__(self, buffer: BinaryIO | None) -> None:
+    buffer: BinaryIO | None = None
+
+    def __init__(self) -> None:
         try:
             import flatbuffers
         except ImportError as error:
             raise ImportError("writing ETDumps needs the package flatbuffers: "
                               "pip install 'executorch_c[devtools]'") from error  # fmt: skip
         self.builder: Any = flatbuffers.Builder(1 << 16)
-        self.buffer = buffer
         self.written = 0
 
     def table(self, kind: str, /, **values: Any) -> int:
@@ -341,7 +355,25 @@ def write(traces: Sequence[Trace], path: Path, debug_buffer_path: Path | None = 
 
     Without `debug_buffer_path` it has times only. Raises ImportError (no flatbuffers), OSError.
     """
-    with open(debug_buffer_path, "wb") if debug_buffer_path else nullcontext() as buffer:
-        data = _Writer(buffer).finish(_runs(traces))
-    with open(path, "wb") as file:
-        file.write(data)
+    _write(lambda: traces, path, debug_buffer_path)
+
+
+def _write(take: Callable[[], Sequence[Trace]], path: Path, debug_path: Path | None) -> None:
+    """Takes the traces once files are open."""
+    writer = _Writer()
+    debug_buffer = open(debug_path, "wb") if debug_path else nullcontext()
+    with debug_buffer as writer.buffer, open(path, "wb") as file:
+        file.write(writer.finish(_runs(take())))
+
+
+def _write_recorded(what: tuple[Sequence[Method], Path, Path | None]) -> None:
+    """Program.write_etdump_result_to_file comes here."""
+    methods, path, debug_path = what
+
+    def take() -> list[Trace]:
+        traces = [Trace(method.metadata.name()) for method in methods]
+        for trace, method in zip(traces, methods):
+            trace._fill(method, method._trace_take())
+        return traces
+
+    _write(take, path, debug_path)

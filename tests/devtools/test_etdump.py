@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from executorch_c import Method, Runtime
+from executorch_c import Method, Program, Runtime
 from executorch_c.devtools import etdump
 from executorch_c.trace import Trace
 from exports import export
@@ -175,6 +175,116 @@ def test_nodes_tell_their_debug_handles(both: tuple[Any, Any], model: Path) -> N
     metadata = {e.name.split("(")[0]: e.raw_delegate_debug_metadatas[0] for e in nodes}
     if nodes:
         assert re.fullmatch(rb'\{"debug_handle": \d+\}', metadata["Softmax "])
+
+
+def test_outputs_of_the_run_and_loading(both: tuple[Any, Any]) -> None:
+    ours, theirs = both
+    torch.testing.assert_close(block(ours).run_output, [*Net().eval()(X)])
+    assert len(block(theirs).run_output) == 2
+    names = [[event.name for event in block(one, "Default").events] for one in both]
+    assert names[0] == names[1] == ["Method::init", "Program::load_method"]
+    assert all(e.perf_data.avg > 0 for e in block(ours, "Default").events)
+
+
+# ---- programs that record ---------------------------------------------------------------------
+
+
+def test_programs_record_as_in_the_official_runtime(model: Path, both: tuple[Any, Any]) -> None:
+    program = Runtime.get().load_program(
+        model / "model.pte", enable_etdump=True, debug_buffer_size=100_000
+    )
+    assert program.has_etdump
+    method = program.load_method("forward")
+    method.execute([X]), method(X)
+    files = model / "program.etdp", model / "program.bin"
+    program.write_etdump_result_to_file(*files)
+    seen = inspector(files, model)
+    assert [b.name for b in seen.event_blocks] == ["Default", "Execute"]
+    for name in ("Default", "Execute"):
+        assert [*map(told, block(seen, name).events)] == [*map(told, block(both[1], name).events)]
+    torch.testing.assert_close(block(seen).run_output, block(both[1]).run_output)
+    assert files[1].stat().st_size <= 100_000
+    method.execute([X])
+    program.write_etdump_result_to_file(*files)
+    assert {len(e.perf_data.raw) for b in inspector(files).event_blocks for e in b.events} == {1}
+
+
+def test_the_module_of_the_official_name_records(tmp_path: Path) -> None:
+    from executorch_c import portable_lib
+
+    (tmp_path / "m.pte").write_bytes(export(step, V))
+    files = [str(tmp_path / name) for name in ("a.etdp", "a.bin")]
+    module = portable_lib._load_for_executorch(
+        str(tmp_path / "m.pte"), enable_etdump=True, debug_buffer_size=1000
+    )
+    assert module.has_etdump()
+    module.forward([V])
+    module.write_etdump_result_to_file(*files)
+    seen = inspector((Path(files[0]), Path(files[1])))
+    torch.testing.assert_close(block(seen).run_output, [step(V)])
+    module.forward([V])
+    module.write_etdump_result_to_file(files[0])
+    with pytest.warns(UserWarning, match="Output Buffer not found"):
+        assert not block(official_devtools.Inspector(files[0])).run_output
+
+
+def recording(debug_buffer_size: int = 0, **methods: tuple[Any, Any]) -> Program:
+    pte = export(methods or {"forward": (step, (V,))})
+    return Runtime.get().load_program(pte, enable_etdump=True, debug_buffer_size=debug_buffer_size)
+
+
+def test_values_are_bounded_by_the_debug_buffer(tmp_path: Path) -> None:
+    program = recording(2 * V.nbytes)
+    program.load_method("forward")(V)
+    files = tmp_path / "a.etdp", tmp_path / "a.bin"
+    program.write_etdump_result_to_file(*files)
+    seen = inspector(files)
+    assert [bool(e.debug_data) for e in block(seen).events] == [True, True, True, True, False]
+    assert block(seen).run_output == [] and files[1].stat().st_size <= 2 * V.nbytes + 16
+
+
+def test_without_a_debug_buffer_there_is_no_file(tmp_path: Path) -> None:
+    program = recording()
+    program.load_method("forward")(V)
+    program.write_etdump_result_to_file(tmp_path / "a.etdp", tmp_path / "a.bin")
+    assert not (tmp_path / "a.bin").exists()
+
+
+def test_methods_of_a_program_are_recorded_together(tmp_path: Path) -> None:
+    program = recording(1000, forward=(step, (V,)), other=(torch.sigmoid, (V,)))
+    forward, other = program.load_method("forward"), program.load_method("other", seed=1)
+    assert program.load_method("forward") is forward
+    other(V), forward(V), other(V)
+    del other  # what it did stays
+    files = tmp_path / "a.etdp", tmp_path / "a.bin"
+    program.write_etdump_result_to_file(*files)
+    seen = inspector(files)
+    runs = [(b.name, len(b.events), len(b.events[0].perf_data.raw)) for b in seen.event_blocks]
+    assert runs == [("Default", 2, 2), ("Execute", 3, 2), ("Execute", 5, 1)]
+
+
+def test_tracing_while_recording(tmp_path: Path) -> None:
+    program = recording(1000)
+    method = program.load_method("forward")
+    method(V)
+    with method.tracing() as trace:
+        method(V)
+    method(V)
+    assert trace.runs == 1
+    program.write_etdump_result_to_file(tmp_path / "a.etdp", tmp_path / "a.bin")
+    seen = inspector((tmp_path / "a.etdp", tmp_path / "a.bin"))
+    assert {len(e.perf_data.raw) for e in block(seen).events} == {2}
+
+
+def test_a_file_that_cannot_be_written_loses_nothing(tmp_path: Path) -> None:
+    program = recording(1000)
+    program.load_method("forward")(V)
+    with pytest.raises(FileNotFoundError):
+        program.write_etdump_result_to_file(tmp_path / "no" / "a.etdp", tmp_path / "a.bin")
+    with pytest.raises(TypeError):
+        program.write_etdump_result_to_file(tmp_path / "a.etdp", 3.5)  # type: ignore[arg-type]
+    program.write_etdump_result_to_file(str(tmp_path / "a.etdp"), str(tmp_path / "a.bin"))
+    assert block(inspector((tmp_path / "a.etdp", tmp_path / "a.bin"))).run_output
 
 
 # ---- other values, other calls ----------------------------------------------------------------

@@ -14,7 +14,15 @@ import executorch_c
 import numpy as np
 import pytest
 import small_programs
-from executorch_c import Method, MethodMeta, Program, Runtime, TensorInfo, Verification
+from executorch_c import (
+    InvalidStateError,
+    Method,
+    MethodMeta,
+    Program,
+    Runtime,
+    TensorInfo,
+    Verification,
+)
 from numpy.testing import assert_array_equal
 from small_programs import CHANNELS_LAST
 
@@ -191,9 +199,9 @@ def test_options_of_load_program() -> None:
     load = Runtime.get().load_program
     load(pte, enable_etdump=False, debug_buffer_size=1000, data_path=None, mlock=False)
     load(pte, share_mutable_buffers=True, data_path=[])
-    with pytest.raises(NotImplementedError, match="etdump"):
-        load(pte, enable_etdump=True)
-    with pytest.raises(NotImplementedError):
+    with pytest.raises(ValueError, match="debug_buffer_size is negative"):
+        load(pte, debug_buffer_size=-1)
+    with pytest.raises(InvalidStateError, match="without enable_etdump=True"):
         load(pte).write_etdump_result_to_file("a", "b")
     with pytest.raises(TypeError, match="mlock"):
         load(pte, mlock="yes")  # type: ignore[arg-type]
