@@ -15,43 +15,45 @@ from collections.abc import Callable as _Callable
 from enum import IntEnum
 from functools import partial as _partial
 from os import path as _path
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import TypeVar as _TypeVar
 from typing import overload as _overload
 
-from executorch_c._core import (
-    AccessFailedError,
-    AlreadyLoadedError,
-    AlreadyRegisteredError,
-    BackendRegistry,
-    DelegateInvalidCompatibilityError,
-    DelegateInvalidHandleError,
-    DelegateMemoryAllocationFailedError,
-    EndOfMethodError,
-    Error,
-    InternalError,
-    InvalidArgumentError,
-    InvalidExternalDataError,
-    InvalidProgramError,
-    InvalidStateError,
-    InvalidTypeError,
-    MemoryAllocationFailedError,
-    Method,
-    MethodMeta,
-    NotFoundError,
-    NotImplementedInRuntimeError,
-    NotSupportedError,
-    OperatorMissingError,
-    OperatorRegistry,
-    OutOfResourcesError,
-    Program,
-    RegistrationExceedingMaxError,
-    Runtime,
-    TensorInfo,
-    operators,
-    register_backend,
-    register_operators,
-    unregister_operator,
-)
+if _TYPE_CHECKING:
+    from executorch_c._core import (
+        AccessFailedError,
+        AlreadyLoadedError,
+        AlreadyRegisteredError,
+        BackendRegistry,
+        DelegateInvalidCompatibilityError,
+        DelegateInvalidHandleError,
+        DelegateMemoryAllocationFailedError,
+        EndOfMethodError,
+        Error,
+        InternalError,
+        InvalidArgumentError,
+        InvalidExternalDataError,
+        InvalidProgramError,
+        InvalidStateError,
+        InvalidTypeError,
+        MemoryAllocationFailedError,
+        Method,
+        MethodMeta,
+        NotFoundError,
+        NotImplementedInRuntimeError,
+        NotSupportedError,
+        OperatorMissingError,
+        OperatorRegistry,
+        OutOfResourcesError,
+        Program,
+        RegistrationExceedingMaxError,
+        Runtime,
+        TensorInfo,
+        operators,
+        register_backend,
+        register_operators,
+        unregister_operator,
+    )
 
 __version__ = "0.1.0"
 __all__ = [
@@ -91,6 +93,21 @@ __all__ = [
     "register_operators",
     "unregister_operator",
 ]
+
+
+if not _TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """The extension module, and NumPy with it, are imported when they are first needed: not
+        by a session of pytest that only finds the plugin, or by `executorch-c --help`."""
+        if name not in __all__:
+            raise AttributeError(f"module 'executorch_c' has no attribute '{name}'")
+        from executorch_c import _core
+
+        return globals().setdefault(name, getattr(_core, name))
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
 
 
 _F = _TypeVar("_F", bound=_Callable[..., object])

@@ -186,7 +186,7 @@ class BundledProgram:
         """Raises MismatchError (an AssertionError) for the first case that differs."""
         for result in self.verify(rtol=rtol, atol=atol):
             if not result:
-                error = MismatchError(result.comparison)
+                error = MismatchError(result.comparison, result.outputs, result.case.expected)
                 error.args = (str(result),)
                 raise error
 

@@ -16,7 +16,7 @@ long: the docstring of check_model says all that it does
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -44,6 +44,12 @@ __all__ = [
 
 HEAD = ("output", "dtype", "shape", "outside", "max abs", "max rel", "ulp", "cosine", "SNR dB",
         "argmax")  # fmt: skip
+
+
+WORST: dict[str, Callable[[list[float]], float]] = {
+    "max_abs": max, "max_rel": max, "max_ulp": max, "snr_db": min, "cosine": min,
+}  # fmt: skip
+"""Which of several measures is the worst, by name."""
 
 
 def _number(value: float | complex | None) -> str:
@@ -138,6 +144,17 @@ class Comparison:
     def __iter__(self) -> Iterator[OutputComparison]:
         return iter(self.outputs)
 
+    def figures(self) -> dict[str, float]:
+        """The worst of all outputs: max_abs, max_rel, max_ulp, snr_db, cosine; without those that
+        no output has."""
+        gaps = [output.gap for output in self.outputs if output.gap is not None]
+        found = {}
+        for name, worst in WORST.items():
+            known = [value for gap in gaps if (value := getattr(gap, name)) == value]
+            if known:
+                found[name] = worst(known)
+        return found
+
     def problems(self) -> list[str]:
         """A sentence for each thing that differs."""
         whole = [self.problem] if self.problem else []
@@ -160,11 +177,15 @@ class Comparison:
 
 
 class MismatchError(AssertionError):
-    """Outputs are not what they should be; `comparison` has the figures."""
+    """Outputs are not what they should be; `comparison` has the figures, `actual` and `expected`
+    have the outputs, flat."""
 
-    def __init__(self, comparison: Comparison) -> None:
+    def __init__(
+        self, comparison: Comparison, actual: object = (), expected: object = ()
+    ) -> None:
         super().__init__(str(comparison))
         self.comparison = comparison
+        self.actual, self.expected = tuple(_flatten(actual)), tuple(_flatten(expected))
 
 
 def _is_array(value: object) -> bool:
@@ -298,7 +319,8 @@ def assert_matches(
         outputs, expected, rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=check_dtype
     )
     if not comparison:
-        raise MismatchError(comparison)
+        __tracebackhide__ = True  # pytest shows the line of the test
+        raise MismatchError(comparison, outputs, expected)
     return comparison
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from executorch_c._check.result import (
     worst_elements,
 )
 from executorch_c.testing import HEAD as OUTPUT_HEAD
-from executorch_c.testing import Comparison, OutputComparison
+from executorch_c.testing import Comparison, MismatchError, OutputComparison
 
 if TYPE_CHECKING:
     from executorch_c._arrays import Array
@@ -49,6 +49,15 @@ def page(result: CheckResult, title: str | None = None) -> str:
     return _html.page(title or f"Check of {result.label}", *sections)
 
 
+def mismatch_page(error: MismatchError, title: str) -> str:
+    """A page of outputs that differ."""
+    comparison = error.comparison
+    sections = [outputs(comparison)]
+    sections += [f"<p>{escape(problem)}</p>" for problem in comparison.problems()]
+    sections += [where(*one) for one in _wrong(comparison, error.actual, error.expected)]
+    return _html.page(title, *sections)
+
+
 def _order(case: CheckedCase) -> bool:
     return case.ok
 
@@ -60,8 +69,8 @@ def _case(case: CheckedCase, opened: bool) -> str:
     inside += _html.table("Inputs", ("", "name", "dtype", "shape", "values"), _inputs(case), 5)
     if case.comparison is not None:
         inside += outputs(case.comparison)
-    for output, actual, expected in _wrong(case):
-        inside += where(output, actual, expected)
+        for one in _wrong(case.comparison, case.actual, case.expected):
+            inside += where(*one)
     if case.to_float is not None:
         caption = "Beside the model before quantising (no part of the verdict)"
         inside += _table(caption, case.to_float)
@@ -86,12 +95,13 @@ def _table(caption: str, comparison: Comparison) -> str:
     return _html.table(f"Outputs: {caption}", OUTPUT_HEAD, [one.row() for one in comparison], 3)
 
 
-def _wrong(case: CheckedCase) -> Iterator[tuple[OutputComparison, Array, Array]]:
-    """The outputs of a case that differ and can be measured, with both sides."""
-    found = () if case.comparison is None else case.comparison.outputs
-    for output, actual, expected in zip(found, case.actual, case.expected):
+def _wrong(
+    comparison: Comparison, actual: Sequence[object], expected: Sequence[object]
+) -> Iterator[tuple[OutputComparison, Array, Array]]:
+    """The outputs that differ and can be measured, with both sides."""
+    for output, ours, theirs in zip(comparison.outputs, actual, expected):
         if not output.ok and output.gap is not None:
-            yield output, as_array(actual), as_array(expected)
+            yield output, as_array(ours), as_array(theirs)
 
 
 def where(output: OutputComparison, actual: Array, expected: Array) -> str:

@@ -203,23 +203,20 @@ class CheckResult:
     def raise_if_wrong(self) -> CheckResult:
         """Raises CheckError (an AssertionError with the table) if a case failed; returns itself."""
         if not self.ok:
+            __tracebackhide__ = True  # pytest shows the line of the test
             raise CheckError(self)
         return self
 
     def figures(self) -> dict[str, float | int | str]:
         """The worst figures of all cases, for JUnit and other logs: counts, largest absolute
         and relative difference, ULP, least SNR (dB) and cosine."""
-        outputs = [one for case in self.cases for one in _outputs(case.comparison)]
-        gaps = [one.gap for one in outputs if one.gap is not None]
         found: dict[str, float | int | str] = {
             "cases": len(self.cases), "failures": len(self.failures), "program": self.label,
         }  # fmt: skip
-        for name, pick in (("max_abs", max), ("max_rel", max), ("max_ulp", max),
-                           ("snr_db", min), ("cosine", min)):  # fmt: skip
-            known = [value for gap in gaps if (value := getattr(gap, name)) == value]
-            if known:
-                found[name] = pick(known)
-        return found
+        return found | joined(self._comparisons()).figures()
+
+    def _comparisons(self) -> list[Comparison]:
+        return [case.comparison for case in self.cases if case.comparison is not None]
 
     def explain(self, case: CheckedCase | None = None, **options: Any) -> Any:
         """`executorch_c.devtools.explain` of a case, by default the first that failed (of

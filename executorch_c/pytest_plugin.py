@@ -1,0 +1,261 @@
+"""The pytest plugin: fixtures and a marker for checks of programs, reports of what failed.
+
+    @pytest.mark.pte(flow="xnnpack", atol=1e-4)
+    def test_model(pte_check):
+        pte_check(model, (x,), real_inputs=batches)
+
+Installed with the package (entry point of group pytest11); from a source tree it is
+`-p executorch_c.pytest_plugin`. It is loaded by every session of pytest, so it imports nothing but
+pytest until a fixture or a report needs more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from executorch_c.testing import CheckResult, Comparison
+
+OPTIONS = {
+    "flow": (str, "flow or program of pte_check that is given none (portable)"),
+    "rtol": (float, "relative tolerance of pte_check and pte_compare (by dtype)"),
+    "atol": (float, "absolute tolerance of pte_check and pte_compare (by dtype)"),
+    "n_random": (int, "random calls of pte_check (3)"),
+    "seed": (int, "of the random inputs of pte_check (0)"),
+}
+"""What the marker and, as pte_<name>, the ini file may say."""
+SHARED = ("rtol", "atol")
+"""The ones that pte_compare has."""
+FIGURES = ("program", "cases", "failures", "max_abs", "max_rel", "snr_db")
+"""Columns of the index."""
+_CHECKS = pytest.StashKey[int]()
+"""Of a test: how many checks it has made. Properties of the second are pte_1_max_abs, and so on."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """--pte-report and the ini options."""
+    group = parser.getgroup("executorch_c", "ExecuTorch programs")
+    group.addoption(
+        "--pte-report", metavar="DIR",
+        help="leave an HTML report of each failing check in DIR, and an index.html of all checks",
+    )  # fmt: skip
+    for name, (_, text) in OPTIONS.items():
+        parser.addini(f"pte_{name}", text, default=None)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The marker; where reports are asked for, what writes them."""
+    names = ", ".join(f"{name}=" for name in OPTIONS)
+    config.addinivalue_line("markers", f"pte({names}): options of pte_check and pte_compare")
+    folder = config.getoption("pte_report")
+    if folder:
+        # Workers of xdist get the options as they are now.
+        config.option.pte_report = folder = os.path.abspath(folder)
+        config.pluginmanager.register(_Reports(folder, hasattr(config, "workerinput")))
+
+
+def _options(request: pytest.FixtureRequest, names: Any = OPTIONS) -> dict[str, Any]:
+    """What the ini file, then markers from the module to the test say."""
+    found: dict[str, Any] = {}
+    for name, (kind, _) in OPTIONS.items():
+        text = request.config.getini(f"pte_{name}")
+        if text not in (None, ""):
+            try:
+                found[name] = kind(text)
+            except ValueError:
+                raise pytest.UsageError(
+                    f"pte_{name} is {text!r}, expected {kind.__name__}"
+                ) from None
+    for marker in reversed(list(request.node.iter_markers("pte"))):
+        unknown = sorted(set(marker.kwargs) - set(OPTIONS))
+        if unknown or marker.args:
+            what = ", ".join(unknown) or "positional arguments"
+            raise pytest.UsageError(f"marker pte: {what} unknown, expected {', '.join(OPTIONS)}")
+        found.update(marker.kwargs)
+    return {name: value for name, value in found.items() if name in names}
+
+
+class _Recorded:
+    """A fixture's function: leaves figures in the properties of the test (JUnit, the index)."""
+
+    def __init__(self, request: pytest.FixtureRequest) -> None:
+        self._request = request
+
+    def _record(self, figures: dict[str, Any]) -> None:
+        node = self._request.node
+        number = node.stash.get(_CHECKS, 0)
+        node.stash[_CHECKS] = number + 1
+        prefix = f"pte_{number}_" if number else "pte_"
+        node.user_properties += [(prefix + name, value) for name, value in figures.items()]
+
+
+class PteCheck(_Recorded):
+    """The fixture pte_check."""
+
+    def __call__(
+        self, model: object, example_inputs: object = None, program_or_flow: object = None,
+        **options: Any,
+    ) -> CheckResult:  # fmt: skip
+        """`executorch_c.testing.check_model`, with the marker's options where none are given.
+
+        Raises CheckError where a case differs, and what check_model raises.
+        """
+        __tracebackhide__ = True
+        from executorch_c.testing import check_model
+
+        merged = {**_options(self._request), **options}
+        flow = merged.pop("flow", "portable")
+        if program_or_flow is None:
+            program_or_flow = flow
+        result = check_model(model, example_inputs, program_or_flow, **merged)
+        self._record(result.figures())
+        return result.raise_if_wrong()
+
+
+class PteCompare(_Recorded):
+    """The fixture pte_compare."""
+
+    def __call__(self, actual: object, expected: object, **options: Any) -> Comparison:
+        """`executorch_c.testing.compare`, with the marker's tolerances where none are given.
+
+        Raises MismatchError where an output differs, and what compare raises.
+        """
+        __tracebackhide__ = True
+        from executorch_c.testing import MismatchError, compare
+
+        comparison = compare(actual, expected, **{**_options(self._request, SHARED), **options})
+        self._record(dict(comparison.figures()))
+        if not comparison:
+            raise MismatchError(comparison, actual, expected)
+        return comparison
+
+
+@pytest.fixture
+def pte_check(request: pytest.FixtureRequest) -> PteCheck:
+    """Checks a model: `pte_check(model, example_inputs, program_or_flow, **options)`."""
+    return PteCheck(request)
+
+
+@pytest.fixture
+def pte_compare(request: pytest.FixtureRequest) -> PteCompare:
+    """Compares outputs: `pte_compare(actual, expected, **options)`."""
+    return PteCompare(request)
+
+
+# ---- reports ----------------------------------------------------------------------------------
+
+
+def file_name(nodeid: str) -> str:
+    """A file name that says which test it is, and is no other test's."""
+    text = re.sub(r"[^A-Za-z0-9.]+", "_", nodeid).strip("_.")[-100:]
+    return f"{text}-{hashlib.sha256(nodeid.encode()).hexdigest()[:8]}.html"
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    seen: list[BaseException] = []
+    while error is not None and error not in seen:
+        yield error
+        seen.append(error)
+        error = error.__cause__ or error.__context__
+
+
+def _page(error: BaseException | None, title: str) -> str | None:
+    """The report of a failed check; None for what is no check of ours."""
+    ours = [one for one in _chain(error) if type(one).__module__.startswith("executorch_c.")]
+    if not ours:
+        return None
+    from executorch_c._check import report
+    from executorch_c.testing import CheckError, MismatchError
+
+    for one in ours:
+        if isinstance(one, CheckError):
+            return report.page(one.result, title)
+        if isinstance(one, MismatchError):
+            return report.mismatch_page(one, title)
+    return None
+
+
+class _Reports:
+    """--pte-report: each process writes reports of its tests, the first one the index."""
+
+    def __init__(self, folder: str, is_worker: bool) -> None:
+        self.folder, self.is_worker = folder, is_worker
+        self.rows: dict[str, tuple[str, dict[str, Any]]] = {}
+        """(outcome, properties) by test."""
+
+    def pytest_exception_interact(self, node: Any, call: Any, report: Any) -> None:
+        """Writes the report of a check that failed."""
+        if not isinstance(node, pytest.Item) or call.excinfo is None:
+            return
+        name = file_name(node.nodeid)
+        try:
+            text = _page(call.excinfo.value, node.nodeid)
+            if text is None:
+                return
+            self._write(name, text)
+        except Exception as error:  # a report is no reason to end the session
+            warnings.warn(f"no report of {node.nodeid}: {type(error).__name__}: {error}",
+                          stacklevel=1)  # fmt: skip
+            return
+        node.user_properties.append(("pte_report", name))
+
+    def _write(self, name: str, text: str) -> None:
+        os.makedirs(self.folder, exist_ok=True)
+        with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Collects what tests have recorded; of workers' tests, in the main process."""
+        found = {name: value for name, value in report.user_properties if name.startswith("pte_")}
+        before = self.rows.get(report.nodeid, ("", {}))[0]
+        outcome = before if before == "failed" or report.when == "teardown" else report.outcome
+        self.rows[report.nodeid] = (outcome, found)
+
+    def pytest_sessionfinish(self) -> None:
+        """Writes the index."""
+        rows = {test: row for test, row in self.rows.items() if row[1]}
+        if rows and not self.is_worker:
+            self._write("index.html", _index(rows))
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Says where the reports are."""
+        made = sum("pte_report" in found for _, found in self.rows.values())
+        if any(found for _, found in self.rows.values()):
+            index = os.path.join(self.folder, "index.html")
+            terminalreporter.write_line(f"reports of {made} failing checks: {index}")
+
+
+def _index(rows: dict[str, tuple[str, dict[str, Any]]]) -> str:
+    """A page with a row for each test, failing ones first."""
+    from html import escape
+
+    from executorch_c import _html
+
+    def text(value: Any) -> str:
+        return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+    table = []
+    for test, (outcome, found) in sorted(rows.items(), key=lambda row: row[1][0] != "failed"):
+        cells = "".join(f"<td>{escape(text(found.get(f'pte_{name}', '')))}</td>"
+                        for name in FIGURES)  # fmt: skip
+        name = escape(test)
+        if "pte_report" in found:
+            name = f'<a href="{escape(found["pte_report"])}">{name}</a>'
+        kind = "bad" if outcome == "failed" else "good"
+        table.append(f'<tr><td style="text-align: left">{name}</td>'
+                     f'<td class="{kind}">{escape(outcome)}</td>{cells}</tr>')  # fmt: skip
+    head = "".join(f"<th>{name.replace('_', ' ')}</th>" for name in FIGURES)
+    failed = sum(outcome == "failed" for outcome, _ in rows.values())
+    return _html.page(
+        "Checks of ExecuTorch programs",
+        f"<p>{len(rows)} tests, {failed} failed</p>",
+        f'<table><tr><th style="text-align: left">test</th><th></th>{head}</tr>'
+        f"{''.join(table)}</table>",
+    )

@@ -1,0 +1,249 @@
+"""The pytest plugin: fixtures, the marker, ini options, reports, JUnit, workers, start-up."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import executorch_c
+import pytest
+from executorch_c.pytest_plugin import OPTIONS, file_name
+
+pytest_plugins = ["pytester"]
+ROOT = Path(executorch_c.__file__).parents[1]
+CACHE = Path.home() / ".cache"
+PLUGIN = "executorch_c.pytest_plugin"
+
+COMPARISONS = """
+    import numpy as np
+    import pytest
+
+    x = np.ones((2, 3), np.float32)
+
+    def test_same(pte_compare):
+        assert pte_compare(x, x).ok
+
+    def test_off(pte_compare):
+        pte_compare([x, x + 0.5], [x, x])
+
+    @pytest.mark.pte(atol=1)
+    class TestMarked:
+        def test_far(self, pte_compare):
+            pte_compare(x + 0.5, x)
+
+        @pytest.mark.pte(atol=0.1)
+        @pytest.mark.parametrize("name", ["a/b", "a b"])
+        def test_nearer(self, pte_compare, name):
+            pte_compare(x + 0.5, x)
+
+        def test_given(self, pte_compare):
+            pte_compare(x, x, atol=0)
+            pte_compare(x + 2, x, atol=3)
+"""
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> object:
+    """Runs pytest in a process of its own, with the package of this one and the plugin."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    # pytester gives processes a home of their own; matplotlib then looks at every font again.
+    monkeypatch.setenv("XDG_CACHE_HOME", str(CACHE))
+
+    def run_it(*args: str, plugin: bool = True) -> pytest.RunResult:
+        asked = ("-p", PLUGIN) if plugin else ()
+        return pytester.runpytest_subprocess(*asked, *args, timeout=120)
+
+    return run_it
+
+
+def test_fixtures_and_marker(pytester: pytest.Pytester, run) -> None:
+    pytester.makepyfile(COMPARISONS)
+    result = run("-v")
+    result.assert_outcomes(passed=3, failed=3)
+    result.stdout.fnmatch_lines([
+        "*::test_same PASSED*",
+        "*::TestMarked::test_far PASSED*",
+        "*::TestMarked::test_nearer*a/b* FAILED*",
+        ">       pte_compare([[]x, x + 0.5[]], [[]x, x[]])",  # the line of the test, not of ours
+        "E *MismatchError: outputs differ",
+        "E *output 1: 6 of 6 elements (100.00%) are off by more than atol 1e-05*",
+        "*off by more than atol 0.1 *",
+    ])  # fmt: skip
+    result.stdout.no_fnmatch_line("*pytest_plugin.py*")
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "workers"])
+def test_reports(pytester: pytest.Pytester, run, workers: tuple[str, ...]) -> None:
+    pytester.makepyfile(test_it=COMPARISONS)
+    if workers:
+        pytest.importorskip("xdist")
+    result = run("--pte-report", "made/reports", "--junitxml=junit.xml", *workers)
+    result.assert_outcomes(passed=3, failed=3)
+    folder = pytester.path / "made" / "reports"
+    result.stdout.fnmatch_lines([f"reports of 3 failing checks: {folder / 'index.html'}"])
+    failing = ["test_it.py::test_off", "test_it.py::TestMarked::test_nearer[a/b]",
+               "test_it.py::TestMarked::test_nearer[a b]"]  # fmt: skip
+    names = {file_name(test) for test in failing}
+    assert {path.name for path in folder.iterdir()} == names | {"index.html"} and len(names) == 3
+    index = (folder / "index.html").read_text()
+    assert all(f'<a href="{name}">' in index for name in names)
+    assert "6 tests, 3 failed" in index and "TestMarked::test_far" in index
+    page = (folder / file_name(failing[0])).read_text()
+    for part in ("test_it.py::test_off", "the first difference and the largest ones", "(0, 0)",
+                 "output 1: 6 of 6 elements", "<td>1.5</td>"):  # fmt: skip
+        assert part in page
+
+    found = {}
+    for case in ElementTree.parse(pytester.path / "junit.xml").iter("testcase"):
+        found[case.get("name")] = {p.get("name"): p.get("value") for p in case.iter("property")}
+    assert found["test_off"]["pte_max_abs"] == "0.5"
+    assert found["test_off"]["pte_report"] == file_name(failing[0])
+    assert float(found["test_off"]["pte_snr_db"]) == pytest.approx(6.02, abs=0.01)
+    assert found["test_same"]["pte_snr_db"] == "inf"
+    assert found["test_given"]["pte_max_abs"] == "0.0"
+    assert found["test_given"]["pte_1_max_abs"] == "2.0"
+
+
+def test_asserts_without_fixtures_have_reports_too(pytester: pytest.Pytester, run) -> None:
+    pytester.makepyfile("""
+        from pathlib import Path
+        import executorch_c, numpy as np
+        from executorch_c.testing import assert_matches
+
+        def test_digits():
+            folder = Path(executorch_c.__file__).parent / "examples"
+            with np.load(folder / "digits.npz") as data:
+                images, expected = data["inputs"], data["expected"].copy()
+            expected[3, 7] += 1
+            try:
+                assert_matches(folder / "digits.pte", [images], expected, atol=1e-4)
+            except AssertionError as error:
+                raise RuntimeError("the classifier") from error
+
+        def test_other():
+            assert False
+    """)
+    result = run("--pte-report=reports")
+    result.assert_outcomes(failed=2)
+    pages = [p for p in (pytester.path / "reports").iterdir() if p.name != "index.html"]
+    assert len(pages) == 1 and "(3, 7)" in pages[0].read_text()
+
+
+def test_nothing_is_written_without_checks(pytester: pytest.Pytester, run) -> None:
+    pytester.makepyfile("def test_it(): assert False")
+    result = run("--pte-report=reports")
+    result.assert_outcomes(failed=1)
+    assert not (pytester.path / "reports").exists()
+
+
+def test_models_by_ini_and_marker(pytester: pytest.Pytester, run) -> None:
+    pytest.importorskip("executorch.exir")
+    pytester.makeini("[pytest]\npte_n_random = 1\npte_flow = nonsense\n")
+    pytester.makepyfile("""
+        import executorch_c, pytest, torch
+
+        @pytest.mark.pte(flow="portable", seed=3)
+        def test_model(pte_check):
+            result = pte_check(torch.nn.Linear(3, 2).eval(), (torch.randn(4, 3),))
+            assert [case.kind for case in result] == ["example", "random"]
+
+        def test_flow_of_the_ini_file(pte_check):
+            with pytest.raises(ValueError, match="'nonsense' is no file, and no flow"):
+                pte_check(torch.tanh, torch.randn(3))
+
+        @pytest.mark.pte(flow="portable")
+        def test_fault(pte_check):
+            schema = str(torch.ops.aten.tanh.out._schema)
+            executorch_c.register_operator(schema, lambda x: x * 0, override=True)
+            pte_check(torch.tanh, torch.randn(3))
+    """)
+    result = run("--pte-report=reports")
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines([
+        ">*pte_check(torch.tanh, torch.randn(3))",
+        "E *CheckError: 2 of 2 cases differ (portable, method 'forward')",
+        "E *example: output 0: 3 of 3 elements*",
+        "E *The operator where it starts: *",
+    ])  # fmt: skip
+    pages = {p.name.partition("-")[0]: p.read_text()
+             for p in (pytester.path / "reports").iterdir()}  # fmt: skip
+    fault = next(text for name, text in pages.items() if name.endswith("test_fault"))
+    assert "2 of 2 cases differ" in fault and "random 0" in fault
+    assert "2 tests, 1 failed" in pages["index.html"]
+
+
+def test_wrong_options_are_said(pytester: pytest.Pytester, run) -> None:
+    pytester.makepyfile("""
+        import pytest
+
+        @pytest.mark.pte(tolerance=1)
+        def test_it(pte_compare):
+            pte_compare(1.0, 1.0)
+    """)
+    run().stdout.fnmatch_lines([f"E *marker pte: tolerance unknown, expected {', '.join(OPTIONS)}"])
+    pytester.makeini("[pytest]\npte_rtol = small\n")
+    pytester.makepyfile("def test_it(pte_compare): pte_compare(1.0, 1.0)")
+    run().stdout.fnmatch_lines(["E *pte_rtol is 'small', expected float"])
+
+
+def test_file_names_are_safe_and_differ() -> None:
+    names = [file_name(test) for test in (
+        "a/b.py::test[x/y]", "a/b.py::test[x y]", "a/b.py::test[..]", "\u00e4" * 300, "../../x",
+    )]  # fmt: skip
+    assert len(set(names)) == len(names)
+    for name in names:
+        assert len(name) < 130 and not name.startswith(".") and set(name) <= set(
+            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+        )  # fmt: skip
+
+
+# ---- start-up ---------------------------------------------------------------------------------
+
+
+def test_a_session_that_does_not_use_it_does_not_pay(pytester: pytest.Pytester, run) -> None:
+    pytester.makeconftest("""
+        import json, sys
+
+        def pytest_sessionfinish():
+            with open("modules.json", "w") as file:
+                json.dump(sorted(sys.modules), file)
+    """)
+    pytester.makepyfile("def test_it(): pass")
+    run().assert_outcomes(passed=1)
+    modules = json.loads((pytester.path / "modules.json").read_text())
+    assert PLUGIN in modules
+    ours = {name for name in modules if name.partition(".")[0] == "executorch_c"}
+    assert ours == {"executorch_c", PLUGIN}
+    assert not {"numpy", "torch"} & set(modules)
+
+
+@pytest.mark.parametrize("asked", [False, True], ids=["installed", "installed and asked for"])
+@pytest.mark.parametrize("mode", ["prepend", "importlib"])
+def test_as_an_installed_plugin(
+    pytester: pytest.Pytester, run, monkeypatch: pytest.MonkeyPatch, asked: bool, mode: str
+) -> None:
+    """Through the entry point that pyproject.toml names; with -p as well, it is there once."""
+    tomllib = pytest.importorskip("tomllib")
+    pyproject = ROOT / "pyproject.toml"
+    if not pyproject.exists():
+        pytest.skip("the package is installed without its source tree")
+    points = tomllib.loads(pyproject.read_text())["project"]["entry-points"]["pytest11"]
+    info = pytester.mkdir("site") / "plugin_of_executorch_c-1.0.dist-info"
+    info.mkdir()
+    lines = "\n".join(f"{name} = {value}" for name, value in points.items())
+    (info / "entry_points.txt").write_text(f"[pytest11]\n{lines}\n")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: plugin-of-executorch-c\n"
+                                   "Version: 1.0\n")  # fmt: skip
+    monkeypatch.setenv("PYTHONPATH", f"{info.parent}:{ROOT}")
+    pytester.makepyfile(COMPARISONS)
+    result = run(f"--import-mode={mode}", "--pte-report=reports", plugin=asked)
+    result.assert_outcomes(passed=3, failed=3)
+    result.stdout.fnmatch_lines(["reports of 3 failing checks: *"])
+
+
+def test_python_is_this_one() -> None:
+    """The processes above import what this one does."""
+    assert Path(sys.modules[PLUGIN].__file__ or "").parents[1] == ROOT
