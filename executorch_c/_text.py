@@ -34,6 +34,14 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
+def size(nbytes: int) -> str:
+    """Bytes in the unit that reads best: "512 bytes", "27.6 KiB", "1.5 GiB"."""
+    value, unit = float(nbytes), 0
+    while value >= 1024 and unit < 4:
+        value, unit = value / 1024, unit + 1
+    return f"{value:.1f} {'KMGT'[unit - 1]}iB" if unit else plural(nbytes, "byte")
+
+
 def seconds(value: float) -> str:
     """A time in the unit that reads best."""
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):

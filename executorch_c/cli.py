@@ -12,9 +12,9 @@ import sys
 from collections.abc import Sequence
 
 from executorch_c import __version__
-from executorch_c._commands import demo, dump, info, ops, run, validate, watch
+from executorch_c._commands import demo, dump, info, memory, ops, run, validate, watch
 
-COMMANDS = (run, info, dump, validate, watch, ops, demo)
+COMMANDS = (run, info, dump, memory, validate, watch, ops, demo)
 """In the order of --help."""
 
 RUNTIME_ERROR = 1
@@ -25,6 +25,7 @@ examples:
   executorch-c demo                                  the classifier that ships with the package
   executorch-c info model.pte                        what is in it, and whether it can run here
   executorch-c dump model.pte                        every instruction, delegates opened
+  executorch-c memory model.pte --plot plan.svg      who occupies planned memory, when
   executorch-c run model.pte                         random inputs that fit the program
   executorch-c run model.pte --inputs x.npz --output y.npz
   executorch-c run model.pte --method encode --repeat 100

@@ -4,6 +4,7 @@ Torch is imported only by what compares with a PyTorch model, when it is called.
 """
 
 from executorch_c.devtools.dump import dump
+from executorch_c.devtools.memory import MemoryPlan, memory_plan
 from executorch_c.devtools.watch import NonFiniteReport, find_nonfinite
 
-__all__ = ["NonFiniteReport", "dump", "find_nonfinite"]
+__all__ = ["MemoryPlan", "NonFiniteReport", "dump", "find_nonfinite", "memory_plan"]
