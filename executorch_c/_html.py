@@ -8,10 +8,18 @@ from html import escape
 from executorch_c._core import Method, MethodMeta, Program, Runtime, TensorInfo
 
 
+class Markup(str):
+    """A cell that is HTML."""
+
+
+def _cell(item: object) -> str:
+    return item if isinstance(item, Markup) else escape(str(item))
+
+
 def table(
     caption: str, head: Iterable[str], rows: Iterable[Iterable[object]], text_columns: int = 0
 ) -> str:
-    """An HTML table; the caption is HTML, cells are text.
+    """An HTML table; the caption is HTML, cells are text or Markup.
 
     The first `text_columns` columns are set to the left and keep their spaces.
     """
@@ -21,7 +29,7 @@ def table(
     cells = ["<tr>" + "".join(names) + "</tr>"]
     for row in rows:
         cells.append("<tr>" + "".join(
-            f"<td{left if i < text_columns else ''}>{escape(str(item))}</td>"
+            f"<td{left if i < text_columns else ''}>{_cell(item)}</td>"
             for i, item in enumerate(row)
         ) + "</tr>")  # fmt: skip
     return f"<table><caption>{caption}</caption>{''.join(cells)}</table>"

@@ -12,9 +12,9 @@ import sys
 from collections.abc import Sequence
 
 from executorch_c import __version__
-from executorch_c._commands import demo, dump, info, memory, ops, run, validate, watch
+from executorch_c._commands import demo, dump, info, memory, ops, run, trace, validate, watch
 
-COMMANDS = (run, info, dump, memory, validate, watch, ops, demo)
+COMMANDS = (run, info, dump, memory, validate, watch, trace, ops, demo)
 """In the order of --help."""
 
 RUNTIME_ERROR = 1
@@ -32,6 +32,7 @@ examples:
   executorch-c run model.pte --data weights.ptd
   executorch-c validate model.pte --inputs x.npz --expect y.npz
   executorch-c watch model.pte --inputs x.npz        where NaN and infinity come from
+  executorch-c trace model.pte --repeat 20 --html t.html
   executorch-c ops --json
 
 exit codes: 0 all is well, 1 an error of the program or its inputs, 2 wrong usage, 3 outputs differ

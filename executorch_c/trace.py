@@ -2,8 +2,10 @@
 
     with method.tracing() as trace:
         method.execute([x])
-    print(trace)                 # a table: time and shapes of each instruction
+    print(trace)                 # a table: time, shapes and bytes of each instruction
+    trace.to_html("run.html")    # the same as a page
     trace.to_chrome("run.json")  # for chrome://tracing or ui.perfetto.dev
+    trace.to_dataframe()         # a row for each event, for pandas
 
 With `method.tracing(values=True)` every event has what was computed, as NumPy arrays; with
 `ranges=True` the range of whatever it took and gave, and how much of that was NaN or infinite.
@@ -16,12 +18,12 @@ import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from html import escape
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from executorch_c import _text
+from executorch_c import _text, _trace_view
 
 if TYPE_CHECKING:
+    import pandas
     from types import TracebackType
 
     from executorch_c._core import Method
@@ -139,19 +141,6 @@ def _events(rows: list[RawEvent]) -> Iterator[Event]:
                     failed, tuple(map(_value, values)))  # fmt: skip
 
 
-Key: TypeAlias = tuple[object, ...]
-
-
-@dataclass
-class _Row:
-    """The events of one instruction or node, over all runs."""
-
-    event: Event
-    level: int
-    calls: int = 0
-    nanoseconds: int = 0
-
-
 class Trace:
     """What the calls inside of a `with method.tracing() as trace` block did.
 
@@ -181,74 +170,27 @@ class Trace:
         """How many calls it has."""
         return self.events[-1].run + 1 if self.events else 0
 
-    def _rows(self) -> list[_Row]:
-        """Events of the same instruction or node, which the events around them tell apart."""
-        rows: dict[Key, _Row] = {}
-        inside: list[Key] = [()]  # keys of the delegates that are around, by depth
-        nodes = 0
-        for event in self.events:
-            if event.kind == "node":
-                key, level, nodes = (*inside[-1], nodes), len(inside) - 1, nodes + 1
-            else:
-                del inside[event.depth + 1 :]
-                key = (*inside[-1], event.kind, event.chain, event.instruction)
-                level, nodes = event.depth, 0
-                if event.kind == "delegate":
-                    inside.append(key)
-            row = rows.setdefault(key, _Row(event, level))
-            row.calls += 1
-            row.nanoseconds += event.duration_ns
-        return list(rows.values())
-
-    def _cells(self) -> list[list[str]]:
-        rows = self._rows()
-        runs = max(self.runs, 1)
-        calls = [row for row in rows if row.event.kind == "execute" and row.event.depth == 0]
-        total = sum(row.nanoseconds for row in calls)
-        inner = [row for row in rows if row.event.kind != "execute"]
-        direct = sum(r.nanoseconds for r in inner if r.event.depth == 0 and r.event.kind != "node")
-        chains = len({row.event.chain for row in inner}) > 1
-
-        def cells(where: str, name: str, shapes: str, count: int, nanoseconds: int) -> list[str]:
-            share = f"{100 * nanoseconds / total:.1f} %" if total else ""
-            times = f"{count / runs:g}" if count != runs else ""
-            return [where, name, shapes, times, f"{nanoseconds / runs / 1e3:,.1f}", share]
-
-        table = []
-        for row in inner:
-            event = row.event
-            number = "" if event.kind == "node" else str(event.instruction)
-            where = f"{event.chain}:{number}" if chains and number else number
-            name = "  " * row.level + (event.name or f"node {event.debug_handle}")
-            table.append(cells(where, name + " (failed)" * event.failed, _shapes(event), row.calls,
-                               row.nanoseconds))  # fmt: skip
-        table.append(cells("", "inputs, outputs, the rest", "", runs, max(total - direct, 0)))
-        table.append(cells("", "the whole call", "", runs, total))
-        return table
-
-    def _notes(self) -> list[str]:
-        times = f"{_text.plural(self.runs, 'call')} of '{self.method}'"
-        notes = [times + (", times are means of a call" if self.runs > 1 else "")]
-        if self.dropped_events or self.dropped_values:
-            notes.append(
-                f"{self.dropped_events} events and the data of {self.dropped_values} values did "
-                "not fit: give tracing() a larger max_bytes"
-            )
-        return notes
-
     def table(self) -> str:
-        """Instructions and nodes with shapes, microseconds and share of the call, as text.
+        """Instructions and nodes with shapes, bytes, microseconds and share of the call, as text.
 
         Several calls are one table of means; `calls` says how often in a call, where not once.
+        Bytes are those of the tensors that are taken and given.
         """
-        rows = [list(_HEAD), *self._cells()]
-        if not any(row[3] for row in rows[1:]):
-            rows[0][3] = ""
-        for column in (3, 4, 5):
-            width = max(len(row[column]) for row in rows)
-            for row in rows:
-                row[column] = row[column].rjust(width)
-        return "\n".join([*self._notes(), _text.table(rows[1:], rows[0], indent=0)])
+        return _trace_view.text(self)
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """A pandas.DataFrame with a row for each event.
+
+        Columns are run, kind, name, depth, chain, instruction, delegate, debug_handle (as those of
+        Event), start_us (since the first event), duration_us, shapes, dtypes, bytes (of the
+        tensors that are taken and given) and failed. Needs pandas (extra `view`).
+        """
+        return _trace_view.dataframe(self)
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Writes a page of its own: the table with bars for when each ran, sums by operator."""
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(_trace_view.page(self))
 
     def to_chrome(self, path: str | os.PathLike[str]) -> None:
         """Writes a JSON file that chrome://tracing and ui.perfetto.dev show."""
@@ -259,7 +201,7 @@ class Trace:
                 for name in ("run", "chain", "instruction", "delegate", "debug_handle")
                 if (value := getattr(event, name)) is not None
             }
-            arguments["shapes"] = _shapes(event)
+            arguments |= {"shapes": _trace_view.shapes(event), "bytes": _trace_view.nbytes(event)}
             events.append({
                 "name": event.name or event.kind, "cat": event.kind, "ph": "X", "pid": 0, "tid": 0,
                 "ts": event.start_ns / 1e3, "dur": event.duration_ns / 1e3, "args": arguments,
@@ -290,25 +232,7 @@ class Trace:
         return f"<executorch_c.trace.Trace of '{self.method}': {calls}, {events}>"
 
     def _repr_html_(self) -> str:
-        from executorch_c import _html
-
-        caption = "<br>".join(escape(note) for note in self._notes())
-        return _html.table(caption, _HEAD, self._cells(), text_columns=3)
-
-
-_HEAD = ("", "name", "shapes", "calls", "us", "share")
-
-
-def _shapes(event: Event) -> str:
-    """"(2, 3), (3) -> (2, 4)": tensors taken and given, numbers given."""
-
-    def one(value: Value) -> str:
-        if isinstance(value.data, (bool, int, float)):
-            return str(value.data)
-        return f"({', '.join(map(str, value.shape))})"
-
-    sides = [", ".join(map(one, values)) for values in (event.inputs, event.outputs)]
-    return " -> ".join(filter(None, sides))
+        return _trace_view.html(self)
 
 
 class Tracing:

@@ -49,6 +49,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     export(Mixed(), (torch.ones(2, 3), 3, True), "mixed.pte")
     inputs = (torch.ones(2, dtype=torch.int64), torch.ones(2, 3))
     export(Linear(), inputs, "linear.pte", external_constants=True)
+    export(torch.nn.Embedding(3, 2), (torch.tensor([1]),), "table.pte")
     return folder
 
 
@@ -95,7 +96,7 @@ assert not {"torch", "executorch", "ml_dtypes"} & set(sys.modules)
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("name", ["", "run", "info", "validate", "ops", "demo"])
+@pytest.mark.parametrize("name", ["", "run", "info", "validate", "trace", "ops", "demo"])
 def test_help(name: str, capsys: Capture) -> None:
     code, out, _ = command(capsys, *([name] if name else []), "--help")
     assert code == 0
@@ -312,3 +313,32 @@ def test_validate_a_bundled_program(tmp_path: Path, capsys: Capture) -> None:
     code, out, _ = command(capsys, "validate", model, "--json")
     assert (code, json.loads(out)["forward[0]"]["ok"]) == (3, False)
     assert "--inputs is needed" in failed(capsys, "validate", DIGITS)
+
+
+def test_trace(tmp_path: Path, capsys: Capture) -> None:
+    names = {name: tmp_path / name for name in ("t.html", "t.json", "t.csv", "t.etdp", "t.bin")}
+    code, out, err = command(
+        capsys, "trace", DIGITS, "--repeat", "3", "--threads", "1", "--html", str(names["t.html"]),
+        "--chrome", str(names["t.json"]), "--csv", str(names["t.csv"]),
+        "--etdump", str(names["t.etdp"]), "--debug-buffer", str(names["t.bin"]),
+    )  # fmt: skip
+    assert (code, err) == (0, "") and "3 calls of 'forward'" in out and "the whole call" in out
+    assert names["t.html"].read_text().startswith("<!DOCTYPE html>")
+    events = json.loads(names["t.json"].read_text())["traceEvents"]
+    assert len(names["t.csv"].read_text().splitlines()) == 1 + len(events)
+    assert names["t.etdp"].read_bytes()[8:12] == b"ED00"
+    assert names["t.bin"].stat().st_size > 1000
+
+
+def test_trace_of_a_call_that_fails(files: Path, tmp_path: Path, capsys: Capture) -> None:
+    np.save(tmp_path / "x.npy", np.array([5]))
+    code, out, err = command(
+        capsys, "trace", str(files / "table.pte"), "--inputs", str(tmp_path / "x.npy")
+    )
+    assert code == 1 and "aten::embedding.out (failed)" in out
+    assert err.startswith("executorch-c: error: ") and len(err.splitlines()) == 1
+
+
+def test_a_debug_buffer_needs_an_etdump(capsys: Capture) -> None:
+    code, _, err = command(capsys, "trace", DIGITS, "--debug-buffer", "x.bin")
+    assert code == 2 and "--debug-buffer belongs to --etdump" in err

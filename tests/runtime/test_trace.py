@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import json
+import re
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -13,7 +15,7 @@ import executorch_c
 import numpy as np
 import pytest
 import torch
-from executorch_c import Method
+from executorch_c import Method, _trace_view
 from executorch_c.trace import Trace
 from exports import export
 
@@ -234,15 +236,62 @@ def test_the_table(method: Method) -> None:
     with method.tracing() as trace:
         method(X.numpy())
     lines = str(trace).splitlines()
-    assert lines[0] == "1 call of 'forward'"
-    assert lines[1].split() == ["name", "shapes", "us", "share"]
-    assert any("aten::mm.out" in line and "(3, 4), (4, 3) -> (3, 3)" in line for line in lines)
+    assert lines[0].startswith("1 call of 'forward'; loading took ")
+    assert lines[1].split() == ["name", "shapes", "bytes", "us", "share"]
+    [product] = [line for line in lines if "aten::mm.out" in line]
+    assert "(3, 4), (4, 3) -> (3, 3)" in product and product.split()[-4] == str((12 + 12 + 9) * 4)
     assert lines[-1].split()[:3] == ["the", "whole", "call"] and lines[-1].endswith("100.0 %")
     shares = [float(line.split()[-2]) for line in lines[2:-1]]
     assert sum(shares) == pytest.approx(100, abs=0.1 * len(shares))
     assert f"Trace of 'forward': 1 call, {len(trace.events)} events>" in repr(trace)
     html = trace._repr_html_()
     assert html.startswith("<table>") and "aten::mm.out" in html and "-&gt; (3, 3)" in html
+
+
+def test_the_page(method: Method, tmp_path: Path) -> None:
+    with method.tracing() as trace:
+        method(X.numpy()), method(X.numpy())
+    trace.to_html(tmp_path / "run.html")
+    page = (tmp_path / "run.html").read_text()
+    assert page.startswith("<!DOCTYPE html>") and "<title>Trace of &#x27;forward&#x27;" in page
+    kernels_run = sum(e.kind == "kernel" for e in trace.events if e.run == 0)
+    starts = [float(x) for x in re.findall(r"margin-left: ([\d.]+)%", page)]
+    widths = [float(x) for x in re.findall(r"; width: ([\d.]+)%", page)]
+    assert len(starts) == len(widths) == kernels_run and starts == sorted(starts)
+    assert 0 < sum(widths) < 110 and all(s + w < 100.1 for s, w in zip(starts, widths))
+    assert "http" not in page and "2 calls" in page and "By operator" in page
+
+
+def test_an_empty_trace_can_be_shown(method: Method, tmp_path: Path) -> None:
+    with method.tracing() as trace:
+        pass
+    trace.to_html(tmp_path / "run.html")
+    trace.to_chrome(tmp_path / "run.json")
+    assert len(trace.to_dataframe()) == 0 and "the whole call" in str(trace)
+
+
+def test_data_frame(method: Method, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pandas
+
+    with method.tracing() as trace:
+        method(X.numpy()), method(X.numpy())
+    frame = trace.to_dataframe()
+    assert list(frame["name"]) == [event.name for event in trace.events]
+    call = frame[(frame["kind"] == "execute") & (frame["run"] == 1)].iloc[0]
+    assert call["start_us"] > 0 and pandas.isna(call["instruction"])
+    assert (call["shapes"], call["dtypes"]) == ("(3, 4) -> (3, 3)", "float32 -> float32")
+    [product] = frame[(frame["name"] == "aten::mm.out") & (frame["run"] == 0)].to_dict("records")
+    assert (product["dtypes"], product["bytes"]) == ("float32, float32 -> float32", 132)
+    assert (product["chain"], product["depth"], product["failed"]) == (0, 0, False)
+    times = frame[frame["run"] == 1].groupby("kind")["duration_us"].sum()
+    assert 0 < times["kernel"] < times["execute"]
+    _trace_view.write_csv(trace, str(tmp_path / "run.csv"))
+    read = pandas.read_csv(tmp_path / "run.csv", dtype={"debug_handle": "Int64"})
+    assert list(read.columns) == list(frame.columns) and len(read) == len(frame)
+    assert list(read["shapes"]) == list(frame["shapes"])
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"executorch_c\[view\]"):
+        trace.to_dataframe()
 
 
 def test_chrome(method: Method, tmp_path: Path) -> None:

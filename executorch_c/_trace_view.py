@@ -1,0 +1,268 @@
+"""How traces are shown: lines of a table, as text, for notebooks, as a page, as a data frame."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, TypeAlias
+
+from executorch_c import _text
+
+if TYPE_CHECKING:
+    import pandas
+
+    from executorch_c.trace import Event, Trace, Value
+
+HEAD = ("", "name", "shapes", "bytes", "calls", "us", "share")
+TEXT_COLUMNS = 3
+
+Key: TypeAlias = tuple[object, ...]
+
+
+@dataclass
+class Line:
+    """An instruction or node, over all runs."""
+
+    where: str
+    name: str
+    level: int = 0
+    """How deep inside of delegates."""
+    shapes: str = ""
+    nbytes: int = 0
+    """Of the tensors that it takes and gives, in one call."""
+    calls: int = 0
+    nanoseconds: int = 0
+    """Of all its calls."""
+    runs: int = 0
+    """So many calls of the method had it."""
+    offsets_ns: int = 0
+    """Of these, the sum of when it first began."""
+    last_run: int = -1
+
+    def add(self, event: Event, started: int) -> None:
+        """An event of a call that started then."""
+        self.calls += 1
+        self.nanoseconds += event.duration_ns
+        if event.run != self.last_run:
+            self.runs, self.last_run = self.runs + 1, event.run
+            self.offsets_ns += event.start_ns - started
+
+
+def shapes(event: Event) -> str:
+    """"(2, 3), (3) -> (2, 4)": tensors taken and given, numbers given."""
+
+    def one(value: Value) -> str:
+        if isinstance(value.data, (bool, int, float)):
+            return str(value.data)
+        return f"({', '.join(map(str, value.shape))})"
+
+    sides = [", ".join(map(one, values)) for values in (event.inputs, event.outputs)]
+    return " -> ".join(filter(None, sides))
+
+
+def dtypes(event: Event) -> str:
+    """"float32, float32 -> bool", in the order of `shapes`."""
+    sides = [", ".join(value.dtype for value in values) for values in (event.inputs, event.outputs)]
+    return " -> ".join(filter(None, sides))
+
+
+def nbytes(event: Event) -> int:
+    """Bytes of the tensors that an event takes and gives."""
+    return sum(value.nbytes for value in event.values)
+
+
+def _line(event: Event, level: int, several_chains: bool) -> Line:
+    number = "" if event.kind in ("node", "execute") else str(event.instruction)
+    where = f"{event.chain}:{number}" if several_chains and number else number
+    name = (event.name or f"node {event.debug_handle}") + " (failed)" * event.failed
+    return Line(where, name, level, shapes(event), nbytes(event))
+
+
+def _merged(trace: Trace) -> tuple[list[Line], Line]:
+    """A line for events of the same instruction or node, which the events around them tell apart,
+    and one for the calls."""
+    lines: dict[Key, Line] = {}
+    whole = Line("", "the whole call")
+    inside: list[Key] = [()]  # keys of the delegates that are around, by depth
+    nodes = started = 0
+    several = len({e.chain for e in trace.events if e.kind != "execute"}) > 1
+    for event in trace.events:
+        if event.kind == "node":
+            key, level, nodes = (*inside[-1], nodes), len(inside) - 1, nodes + 1
+        else:
+            del inside[event.depth + 1 :]
+            key = (*inside[-1], event.kind, event.chain, event.instruction)
+            level, nodes = event.depth, 0
+            if event.kind == "delegate":
+                inside.append(key)
+        if event.kind != "execute":
+            if key not in lines:
+                lines[key] = _line(event, level, several)
+            lines[key].add(event, started)
+        elif not event.depth:
+            started = event.start_ns
+            whole.add(event, started)
+    return list(lines.values()), whole
+
+
+def lines(trace: Trace) -> list[Line]:
+    """All lines: instructions and nodes, what is between them, and the whole call."""
+    inner, whole = _merged(trace)
+    known = sum(line.nanoseconds for line in inner if not line.level)
+    rest = Line("", "inputs, outputs, the rest", calls=whole.calls,
+                nanoseconds=max(whole.nanoseconds - known, 0))  # fmt: skip
+    return [*inner, rest, whole]
+
+
+def _table(trace: Trace, found: list[Line]) -> tuple[list[str], list[list[str]]]:
+    """Head and rows, without `calls` where all are one."""
+    runs = max(trace.runs, 1)
+    total = found[-1].nanoseconds
+    rows = [
+        [
+            line.where,
+            "  " * line.level + line.name,
+            line.shapes,
+            f"{line.nbytes:,}" if line.nbytes else "",
+            f"{line.calls / runs:g}" if line.calls not in (runs, 0) else "",
+            f"{line.nanoseconds / runs / 1e3:,.1f}",
+            f"{100 * line.nanoseconds / total:.1f} %" if total else "",
+        ]
+        for line in found
+    ]
+    kept = [c for c, name in enumerate(HEAD) if name != "calls" or any(row[c] for row in rows)]
+    return [HEAD[c] for c in kept], [[row[c] for c in kept] for row in rows]
+
+
+def _notes(trace: Trace) -> list[str]:
+    times = f"{_text.plural(trace.runs, 'call')} of '{trace.method}'"
+    if trace.runs > 1:
+        times += ", times are means of a call"
+    if trace.load_ns:
+        times += f"; loading took {_text.seconds(trace.load_ns / 1e9)}"
+    notes = [times]
+    if trace.dropped_events or trace.dropped_values:
+        notes.append(
+            f"{trace.dropped_events} events and the data of {trace.dropped_values} values did "
+            "not fit: give tracing() a larger max_bytes"
+        )
+    return notes
+
+
+def text(trace: Trace) -> str:
+    """The table for a terminal."""
+    head, body = _table(trace, lines(trace))
+    rows = [head, *body]
+    for column in range(TEXT_COLUMNS, len(head)):
+        width = max(len(row[column]) for row in rows)
+        for row in rows:
+            row[column] = row[column].rjust(width)
+    return "\n".join([*_notes(trace), _text.table(rows[1:], rows[0], indent=0)])
+
+
+def _caption(trace: Trace) -> str:
+    return "<br>".join(escape(note) for note in _notes(trace))
+
+
+def _unbroken(head: list[str], rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:
+    """Where numbers keep their units beside them."""
+    return head, [[cell.replace(" %", "\u00a0%") for cell in row] for row in rows]
+
+
+def html(trace: Trace) -> str:
+    """The table for a notebook."""
+    from executorch_c import _html
+
+    return _html.table(_caption(trace), *_unbroken(*_table(trace, lines(trace))), TEXT_COLUMNS)
+
+
+# ---- a page -----------------------------------------------------------------------------------
+
+
+def _bar(offset: float, width: float, level: int) -> str:
+    """A bar in a strip that stands for a call; both numbers are shares of it."""
+    width = min(max(width, 0.002), 1)
+    offset = min(max(offset, 0), 1 - width)
+    color = "#8250df" if level else "#1f6feb"
+    return (
+        '<div style="width: 16em; height: .8em; background: rgba(128,128,128,.15)">'
+        f'<div style="margin-left: {100 * offset:.2f}%; width: {100 * width:.2f}%; height: 100%; '
+        f'background: {color}"></div></div>'
+    )
+
+
+def _by_name(trace: Trace, found: list[Line]) -> list[list[str]]:
+    """Calls and time of each operator and backend, slowest first."""
+    runs, total = max(trace.runs, 1), found[-1].nanoseconds
+    sums: dict[str, list[int]] = {}
+    for line in found[:-2]:
+        if not line.level:
+            entry = sums.setdefault(line.name, [0, 0])
+            entry[0] += line.calls
+            entry[1] += line.nanoseconds
+    return [
+        [name, f"{calls / runs:g}", f"{ns / runs / 1e3:,.1f}",
+         f"{100 * ns / total:.1f} %" if total else ""]
+        for name, (calls, ns) in sorted(sums.items(), key=lambda item: -item[1][1])
+    ]  # fmt: skip
+
+
+def page(trace: Trace) -> str:
+    """A page of its own: instructions with bars for when they ran, and sums by operator."""
+    from executorch_c import _html
+
+    found = lines(trace)
+    call = max(found[-1].nanoseconds / max(trace.runs, 1), 1)
+    bars = [_bar(line.offsets_ns / line.runs / call, line.nanoseconds / line.calls / call,
+                 line.level) for line in found[:-2]]  # fmt: skip
+    head, body = _unbroken(*_table(trace, found))
+    rows: list[list[object]] = [
+        [*cells, _html.Markup(bar)] for cells, bar in zip(body, [*bars, "", ""], strict=True)
+    ]
+    sums = _unbroken(["name", "calls", "us", "share"], _by_name(trace, found))
+    return _html.page(
+        f"Trace of '{trace.method}'",
+        _html.table(_caption(trace), [*head, "when"], rows, TEXT_COLUMNS),
+        "<h2>By operator</h2>",
+        _html.table("delegates as a whole", *sums, 1),
+    )
+
+
+# ---- rows -------------------------------------------------------------------------------------
+
+
+def columns(trace: Trace) -> dict[str, list[object]]:
+    """See Trace.to_dataframe."""
+    start = min((event.start_ns for event in trace.events), default=0)
+    plain = ("run", "kind", "name", "depth", "chain", "instruction", "delegate", "debug_handle")
+    return {
+        **{name: [getattr(event, name) for event in trace.events] for name in plain},
+        "start_us": [(event.start_ns - start) / 1e3 for event in trace.events],
+        "duration_us": [event.duration_ns / 1e3 for event in trace.events],
+        "shapes": [shapes(event) for event in trace.events],
+        "dtypes": [dtypes(event) for event in trace.events],
+        "bytes": [nbytes(event) for event in trace.events],
+        "failed": [event.failed for event in trace.events],
+    }
+
+
+def dataframe(trace: Trace) -> pandas.DataFrame:
+    """See Trace.to_dataframe."""
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError("data frames need the package pandas: "
+                          "pip install 'executorch_c[view]'") from error  # fmt: skip
+    found = pandas.DataFrame(columns(trace))
+    numbers = ("chain", "instruction", "delegate", "debug_handle")
+    return found.astype(dict.fromkeys(numbers, "Int64"))  # which may be missing
+
+
+def write_csv(trace: Trace, path: str) -> None:
+    """The same rows as a file, without pandas."""
+    found = columns(trace)
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(found)
+        writer.writerows(zip(*found.values()))
