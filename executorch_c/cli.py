@@ -12,11 +12,24 @@ import sys
 from collections.abc import Sequence
 
 from executorch_c import __version__
-from executorch_c._commands import demo, dump, info, memory, ops, run, trace, validate, watch
+from executorch_c._commands import (
+    check,
+    demo,
+    dump,
+    info,
+    memory,
+    ops,
+    run,
+    trace,
+    validate,
+    watch,
+)
 
-COMMANDS = (run, info, dump, memory, validate, watch, trace, ops, demo)
+COMMANDS = (run, info, dump, memory, validate, check, watch, trace, ops, demo)
 """In the order of --help."""
 
+REPORTED = (RuntimeError, OSError, ValueError, TypeError, LookupError, MemoryError, ImportError)
+"""Errors that are one line for the user; any other is a fault of ours, with its traceback."""
 RUNTIME_ERROR = 1
 INTERRUPTED = 130
 
@@ -31,6 +44,7 @@ examples:
   executorch-c run model.pte --method encode --repeat 100
   executorch-c run model.pte --data weights.ptd
   executorch-c validate model.pte --inputs x.npz --expect y.npz
+  executorch-c check model.py:make --flow xnnpack    export it, and compare with PyTorch
   executorch-c watch model.pte --inputs x.npz        where NaN and infinity come from
   executorch-c trace model.pte --repeat 20 --html t.html
   executorch-c ops --json
@@ -83,5 +97,5 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return INTERRUPTED
-    except (RuntimeError, OSError, ValueError, TypeError, LookupError, MemoryError) as error:
+    except REPORTED as error:
         return _error(error)

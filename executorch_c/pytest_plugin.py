@@ -178,7 +178,8 @@ def _page(error: BaseException | None, title: str) -> str | None:
         if isinstance(one, CheckError):
             return report.page(one.result, title)
         if isinstance(one, MismatchError):
-            return report.mismatch_page(one, title)
+            part = ("", one.comparison, one.actual, one.expected)
+            return report.comparisons_page(title, part)
     return None
 
 

@@ -20,7 +20,7 @@ from executorch_c._check.result import (
     worst_elements,
 )
 from executorch_c.testing import HEAD as OUTPUT_HEAD
-from executorch_c.testing import Comparison, MismatchError, OutputComparison
+from executorch_c.testing import Comparison, OutputComparison
 
 if TYPE_CHECKING:
     from executorch_c._arrays import Array
@@ -49,13 +49,20 @@ def page(result: CheckResult, title: str | None = None) -> str:
     return _html.page(title or f"Check of {result.label}", *sections)
 
 
-def mismatch_page(error: MismatchError, title: str) -> str:
-    """A page of outputs that differ."""
-    comparison = error.comparison
-    sections = [outputs(comparison)]
-    sections += [f"<p>{escape(problem)}</p>" for problem in comparison.problems()]
-    sections += [where(*one) for one in _wrong(comparison, error.actual, error.expected)]
-    return _html.page(title, *sections)
+Part = tuple[str, Comparison, Sequence[object], Sequence[object]]
+"""A heading (may be empty), and outputs beside what they should be."""
+
+
+def comparisons_page(title: str, *parts: Part) -> str:
+    """A page of outputs beside what they should be, call by call."""
+    return _html.page(title, *map(_compared, parts))
+
+
+def _compared(part: Part) -> str:
+    name, comparison, actual, expected = part
+    text = (f"<h2>{escape(name)}</h2>" if name else "") + outputs(comparison)
+    text += "".join(f"<p>{escape(problem)}</p>" for problem in comparison.problems())
+    return text + "".join(where(*one) for one in _wrong(comparison, actual, expected))
 
 
 def _order(case: CheckedCase) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -392,6 +393,15 @@ def _facts(check: Check, seconds: float, seed: int) -> dict[str, str]:
     return facts
 
 
+def _require_torch() -> None:
+    """Raises ImportError that says what to install."""
+    missing = [name for name in ("torch", "executorch") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ImportError(
+            f"check_model needs {' and '.join(missing)}: pip install executorch torch"
+        )
+
+
 def check_model(
     model: Any,
     example_inputs: Any = None,
@@ -414,6 +424,7 @@ def check_model(
     for name, value in (("rtol", rtol), ("atol", atol), ("n_random", n_random)):
         if value is not None and not value >= 0:
             raise ValueError(f"{name} is {value}, expected 0 or more")
+    _require_torch()
     start, say = time.perf_counter(), Progress(progress)
     module, exported = _module(model)
     if exported is not None and dynamic_shapes is not None:

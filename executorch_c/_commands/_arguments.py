@@ -65,3 +65,8 @@ def add_tolerances(parser: argparse.ArgumentParser) -> None:
     """--rtol and --atol"""
     parser.add_argument("--rtol", type=tolerance, help="relative to |expected|; default by dtype")
     parser.add_argument("--atol", type=tolerance, help="default by dtype")
+
+
+def add_html(parser: argparse.ArgumentParser) -> None:
+    """--html"""
+    parser.add_argument("--html", metavar="F.html", help="write a page with where they differ")

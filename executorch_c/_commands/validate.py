@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 
@@ -41,6 +42,17 @@ def add(commands: _arguments.Commands) -> None:
         help="reference: plain loops only",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="all figures, as JSON")
+    _arguments.add_html(parser)
+
+
+def write_html(args: argparse.Namespace, *parts: Any) -> None:
+    """The page, if one is asked for; parts as of `report.comparisons_page`."""
+    if not args.html:
+        return
+    from executorch_c._check import report
+
+    with open(args.html, "w", encoding="utf-8") as file:
+        file.write(report.comparisons_page(f"Outputs of {args.model}", *parts))
 
 
 def as_json(comparison: testing.Comparison) -> str:
@@ -63,6 +75,10 @@ def validate_bundled(args: argparse.Namespace) -> int:
         raise ValueError(f"{args.model} is a bundled program: {unfit} cannot be used with one")
     bundled = BundledProgram.load(args.model)
     results = bundled.verify(args.method, rtol=args.rtol, atol=args.atol)
+    write_html(args, *(
+        (str(result.case), result.comparison, result.outputs, result.case.expected)
+        for result in results
+    ))  # fmt: skip
     if args.json:
         rows = {str(result.case): json.loads(as_json(result.comparison)) for result in results}
         print(json.dumps(rows, indent=2))
@@ -92,5 +108,6 @@ def run(args: argparse.Namespace) -> int:
     elif len(expected) == len(tensors):  # `run --output` leaves None out
         outputs = list(tensors)
     comparison = testing.compare(outputs, expected, rtol=args.rtol, atol=args.atol)
+    write_html(args, (f"method '{args.method}'", comparison, outputs, expected))
     print(as_json(comparison) if args.json else comparison)
     return 0 if comparison else _arguments.DIFFERENT

@@ -96,7 +96,10 @@ assert not {"torch", "executorch", "ml_dtypes"} & set(sys.modules)
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("name", ["", "run", "info", "validate", "trace", "ops", "demo"])
+COMMANDS = ["", "run", "info", "validate", "check", "trace", "ops", "demo"]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
 def test_help(name: str, capsys: Capture) -> None:
     code, out, _ = command(capsys, *([name] if name else []), "--help")
     assert code == 0
@@ -291,6 +294,80 @@ def test_validate(tmp_path: Path, capsys: Capture) -> None:
     code, out, _ = command(capsys, *args, wrong, "--json", "--kernels", "reference")
     report = json.loads(out)
     assert (code, report["ok"], report["outputs"][0]["gap"]["worst"]) == (3, False, [2, 5])
+
+
+def test_validate_writes_a_page(tmp_path: Path, capsys: Capture) -> None:
+    with np.load(EXAMPLES / "digits.npz") as data:
+        images, expected = data["inputs"], data["expected"]
+    inputs = arrays_file(tmp_path / "x.npz", x=images)
+    wrong = arrays_file(tmp_path / "wrong.npz", y=expected + np.eye(*expected.shape, dtype="f4"))
+    page = tmp_path / "page.html"
+    args = ["validate", DIGITS, "--inputs", inputs, "--expect", wrong, "--html", str(page)]
+    assert command(capsys, *args)[0] == 3
+    text = page.read_text()
+    assert "Outputs of " in text and "differ" in text and "(0, 0)" in text
+    bundle = str(tmp_path / "digits.bpte")
+    cases = [([images], [expected]), ([images], [expected + 1])]
+    BundledProgram(Path(DIGITS).read_bytes(), {"forward": cases}).save(bundle)
+    assert command(capsys, "validate", bundle, "--atol", "1e-4", "--html", str(page))[0] == 3
+    text = page.read_text()
+    assert text.index("<h2>forward[0]</h2>") < text.index("<h2>forward[1]</h2>")
+
+
+MODEL = """
+import torch
+
+def make():
+    real = [(torch.zeros(4, 3),)]
+    return torch.nn.Linear(3, 2).eval(), (torch.ones(4, 3),), {"real_inputs": real}
+
+def other():
+    return torch.nn.Linear(3, 2).eval(), (torch.ones(4, 3),)
+
+def nothing():
+    return None
+"""
+
+
+def test_check(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("executorch.exir")
+    (tmp_path / "checked_model.py").write_text(MODEL)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    code, out, _ = command(capsys, "check", "checked_model.py:make", "--random", "1")
+    assert (code, out.splitlines()[0]) == (0, "3 cases match (portable, method 'forward')")
+    code, out, _ = command(capsys, "check", "checked_model:make", "--json", "--random", "0")
+    report = json.loads(out)
+    assert code == 0 and report["ok"] and report["facts"]["method"] == "forward"
+    assert [case["kind"] for case in report["cases"]] == ["example", "real"]
+    code, out, _ = command(capsys, "check", "checked_model:make", "--flow", DIGITS)
+    assert code == 3 and "InvalidArgumentError" in out  # inputs of another shape
+    for text, message in (
+        ("checked_model:missing", "checked_model has no function 'missing'"),
+        ("no_such_module:f", "there is no module 'no_such_module'"),
+        ("checked_model:nothing", "returns a NoneType, expected (model, example_inputs)"),
+        ("checked_model", "is no module:function"),
+    ):
+        assert message in failed(capsys, "check", text)
+    assert "no file, and no flow" in failed(capsys, "check", "checked_model:make", "--flow", "x")
+
+
+def test_check_of_another_model_differs(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
+    from executorch.exir import to_edge
+
+    (tmp_path / "model.py").write_text(MODEL)
+    exported = torch.export.export(torch.nn.Linear(3, 2).eval(), (torch.ones(4, 3),))
+    path = tmp_path / "model.pte"
+    path.write_bytes(to_edge(exported).to_executorch().buffer)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    page = tmp_path / "page.html"
+    source = f"{tmp_path / 'model.py'}:other"
+    code, out, _ = command(capsys, "check", source, "--flow", str(path), "--html", str(page))
+    assert code == 3 and "4 of 4 cases differ" in out
+    assert "4 of 4 cases differ" in page.read_text()
 
 
 def test_validate_what_run_has_written(files: Path, tmp_path: Path, capsys: Capture) -> None:
