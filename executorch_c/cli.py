@@ -16,6 +16,7 @@ from executorch_c._commands import (
     check,
     demo,
     dump,
+    graph,
     info,
     memory,
     ops,
@@ -25,7 +26,7 @@ from executorch_c._commands import (
     watch,
 )
 
-COMMANDS = (run, info, dump, memory, validate, check, watch, trace, ops, demo)
+COMMANDS = (run, info, dump, graph, memory, validate, check, watch, trace, ops, demo)
 """In the order of --help."""
 
 REPORTED = (RuntimeError, OSError, ValueError, TypeError, LookupError, MemoryError, ImportError)
@@ -38,6 +39,7 @@ examples:
   executorch-c demo                                  the classifier that ships with the package
   executorch-c info model.pte                        what is in it, and whether it can run here
   executorch-c dump model.pte                        every instruction, delegates opened
+  executorch-c graph model.pte -o model.svg          a picture of it
   executorch-c memory model.pte --plot plan.svg      who occupies planned memory, when
   executorch-c run model.pte                         random inputs that fit the program
   executorch-c run model.pte --inputs x.npz --output y.npz

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from executorch_c._core import Program
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """What `add` of a command gets: where parsers of commands are added."""
@@ -70,3 +73,18 @@ def add_tolerances(parser: argparse.ArgumentParser) -> None:
 def add_html(parser: argparse.ArgumentParser) -> None:
     """--html"""
     parser.add_argument("--html", metavar="F.html", help="write a page with where they differ")
+
+
+def add_method(parser: argparse.ArgumentParser) -> None:
+    """--method, for `method_of`"""
+    parser.add_argument("--method", help="default: forward, or the only one")
+
+
+def method_of(program: Program, name: str | None) -> str:
+    """The method that is meant where none is named."""
+    names = sorted(program.method_names)
+    if name is not None:
+        return name
+    if len(names) > 1 and "forward" not in names:
+        raise ValueError(f"--method is needed: the program has {', '.join(names)}")
+    return "forward" if "forward" in names else names[0]

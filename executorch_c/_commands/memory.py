@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from executorch_c import Runtime, _json
 from executorch_c._commands import _arguments
-
-if TYPE_CHECKING:
-    from executorch_c._core import Program
 
 DESCRIPTION = """\
 Prints how a method uses its planned memory: each tensor's place, bytes and lifetime, who makes it;
@@ -23,7 +19,7 @@ def add(commands: _arguments.Commands) -> None:
         commands, "memory", run, "show planned memory over time", DESCRIPTION
     )
     _arguments.add_model(parser)
-    parser.add_argument("--method", help="default: forward, or the only one")
+    _arguments.add_method(parser)
     parser.add_argument("--plot", metavar="F.svg", help="picture to write (.png, .svg, .pdf)")
     parser.add_argument(
         "--chrome", metavar="F.json", help="trace to write, for chrome://tracing and Perfetto"
@@ -31,22 +27,12 @@ def add(commands: _arguments.Commands) -> None:
     parser.add_argument("--json", action="store_true", help="all figures, as JSON")
 
 
-def method_of(program: Program, name: str | None) -> str:
-    """The method that is meant where none is named."""
-    names = sorted(program.method_names)
-    if name is not None:
-        return name
-    if len(names) > 1 and "forward" not in names:
-        raise ValueError(f"--method is needed: the program has {', '.join(names)}")
-    return "forward" if "forward" in names else names[0]
-
-
 def run(args: argparse.Namespace) -> int:
     """executorch-c memory"""
     from executorch_c.devtools import memory_plan
 
     program = Runtime.get().load_program(args.model, data_path=args.data or None)
-    plan = memory_plan(program, method_of(program, args.method))
+    plan = memory_plan(program, _arguments.method_of(program, args.method))
     if args.plot:
         plan.save(args.plot)
     if args.chrome:

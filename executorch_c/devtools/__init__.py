@@ -4,7 +4,16 @@ Torch is imported only by what compares with a PyTorch model, when it is called.
 """
 
 from executorch_c.devtools.dump import dump
+from executorch_c.devtools.graph import Graph, graph
 from executorch_c.devtools.memory import MemoryPlan, memory_plan
 from executorch_c.devtools.watch import NonFiniteReport, find_nonfinite
 
-__all__ = ["MemoryPlan", "NonFiniteReport", "dump", "find_nonfinite", "memory_plan"]
+__all__ = [
+    "Graph",
+    "MemoryPlan",
+    "NonFiniteReport",
+    "dump",
+    "find_nonfinite",
+    "graph",
+    "memory_plan",
+]

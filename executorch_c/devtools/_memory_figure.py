@@ -8,23 +8,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from executorch_c import _text
-from executorch_c.devtools import _structure
+from executorch_c.devtools import _families, _structure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from executorch_c.devtools.memory import Allocation, Arena, MemoryPlan
-
-COLOURS = {
-    "input": "#8fa3b8", "state": "#5b6b7c", "delegate": "#f2b134", "conv": "#4c8bd6",
-    "linalg": "#2f5fa8", "pointwise": "#7cc48d", "pool": "#38a3a5", "norm": "#b38cd9",
-    "reduce": "#d98cb3", "view": "#e3cf8a", "index": "#e39b6b", "copy": "#c9a227",
-    "create": "#a8c686", "quantized": "#d9715f", "resize": "#6fb7d6", "sort": "#c27ba0",
-    "special": "#9dd9c5", "decomp": "#a08a6e", "random": "#cbb4e3", "prim": "#b0b0b0",
-    "fft": "#6a8fd9", "distance": "#8f6fd9", "other": "#d0d0d0",
-}  # fmt: skip
-"""By family of the operator."""
 
 INK, PAPER, GAP = "#1b1f24", "#ffffff", "#f2f3f5"
 POINT = 1 / 72
@@ -65,7 +55,7 @@ def draw(plan: MemoryPlan) -> Figure:
         _draw_places(plan, arena, axes[2 * i + 1][0])
     _label_times(plan, axes[-1][0], width)
     families = list(dict.fromkeys(a.family for a in plan.allocations if a.base is None))
-    handles = [patch(facecolor=COLOURS.get(f, COLOURS["other"]), label=f) for f in families]
+    handles = [patch(facecolor=_families.colour(f), label=f) for f in families]
     figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 8),
                   frameon=False, fontsize=8)  # fmt: skip
     figure.draw_without_rendering()  # now it is known how large the axes are
@@ -116,7 +106,7 @@ def _draw_places(plan: MemoryPlan, arena: Arena, axes: Axes) -> None:
     axes.set_xlim(-1, len(plan.instructions) + 1)
     axes.set_ylim(0, arena.nbytes)
     for a in _shown(plan, arena):
-        colour = COLOURS.get(a.family, COLOURS["other"])
+        colour = _families.colour(a.family)
         axes.add_patch(Rectangle((a.first, a.offset), a.last - a.first + 1, a.nbytes,
                                  linewidth=0.7, edgecolor=_darker(colour),
                                  facecolor=colour))  # fmt: skip
@@ -143,14 +133,9 @@ def _darker(colour: str) -> str:
     return "#" + "".join(f"{int(colour[i : i + 2], 16) * 3 // 5:02x}" for i in (1, 3, 5))
 
 
-def _short(name: str) -> str:
-    """"convolution" of "aten::convolution.out"."""
-    return name.rpartition("::")[2].split(".")[0]
-
-
 def _fit(a: Allocation, width: float, height: float) -> tuple[str, bool]:
     """The longest label that fits into so many inches, and whether it stands upright."""
-    name, size = a.name or _short(a.maker), _text.size(a.nbytes)
+    name, size = a.name or _families.short(a.maker), _text.size(a.nbytes)
     shape = f"{a.dtype} {_structure.shape(a.shape)}"
     full = f"%{a.value} {name}"
     cut = full[: int(max(width, height) / (LETTER * POINT)) - 2] + "…"
@@ -171,7 +156,8 @@ def _label_times(plan: MemoryPlan, axes: Axes, width: float) -> None:
     count = len(plan.instructions)
     if (width - 1.6) / (count + 2) > 0.14:
         ticks = [t + 0.5 for t in range(-1, count + 1)]
-        names = ["start", *(f"{i} {_short(n)}" for i, n in enumerate(plan.instructions)), "end"]
+        names = [f"{i} {_families.short(name)}" for i, name in enumerate(plan.instructions)]
+        names = ["start", *names, "end"]
         names = [name if len(name) <= 28 else name[:27] + "…" for name in names]
         axes.set_xticks(ticks, names, rotation=90, fontsize=6.5)
     else:

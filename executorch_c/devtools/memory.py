@@ -24,7 +24,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from executorch_c import _html, _text
-from executorch_c.devtools import _structure
+from executorch_c.devtools import _families, _structure
 from executorch_c.devtools._structure import View
 
 if TYPE_CHECKING:
@@ -316,21 +316,14 @@ class _Lifetimes:
 _PLACES = ("input", "state")
 
 
-def _families() -> dict[str, str]:
-    from executorch_c import operators
-
-    return {row["name"]: row["family"] for row in operators()}
-
-
 def _allocations(view: View) -> Iterator[Allocation]:
     times = _Lifetimes(view)
-    families = _families()
     backends = {row["id"] for row in view.structure["delegates"]}
     for index, first in times.first.items():
         value = view.values[index]
         maker, base = times.maker[index], times.bases.get(index)
-        family = families.get(maker, "delegate" if maker in backends else "other")
-        family = maker if maker in _PLACES else "copy" if maker == "move" else family
+        family = "delegate" if maker in backends else _families.family(maker)
+        family = maker if maker in _PLACES else family
         if base is not None:
             maker, family = f"view of %{base}", "view"
         assert value["arena"] is not None

@@ -1,0 +1,40 @@
+"""Families of operators, and their colours in pictures."""
+
+from __future__ import annotations
+
+from functools import cache
+
+COLOURS = {
+    "input": "#8fa3b8", "state": "#5b6b7c", "delegate": "#f2b134", "conv": "#4c8bd6",
+    "linalg": "#2f5fa8", "pointwise": "#7cc48d", "pool": "#38a3a5", "norm": "#b38cd9",
+    "reduce": "#d98cb3", "view": "#e3cf8a", "index": "#e39b6b", "copy": "#c9a227",
+    "create": "#a8c686", "quantized": "#d9715f", "resize": "#6fb7d6", "sort": "#c27ba0",
+    "special": "#9dd9c5", "decomp": "#a08a6e", "random": "#cbb4e3", "prim": "#b0b0b0",
+    "fft": "#6a8fd9", "distance": "#8f6fd9", "other": "#d0d0d0",
+}  # fmt: skip
+"""By the folder of csrc/kernels that an operator is from; and of what is no operator."""
+
+
+@cache
+def _operators() -> dict[str, str]:
+    from executorch_c import operators
+
+    return {row["name"]: row["family"] for row in operators()}
+
+
+def family(operator: str) -> str:
+    """That of an operator; "other" for one that is not known here. Moves are copies."""
+    if operator == "move":
+        return "copy"
+    name = _operators().get(operator, "other")
+    return name if name in COLOURS else "other"
+
+
+def colour(name: str) -> str:
+    """That of a family."""
+    return COLOURS.get(name, COLOURS["other"])
+
+
+def short(operator: str) -> str:
+    """"convolution" of "aten::convolution.out"."""
+    return operator.rpartition("::")[2].split(".")[0]
