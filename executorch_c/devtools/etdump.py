@@ -20,9 +20,9 @@ differs:
   knows neither; complex numbers and uint64 are left out;
 * the Inspector takes runs of one name for repetitions with the same values: a run with other
   values (or NaN, which equals nothing) is "Execute 2" and so on;
-* nodes inside of delegates are "NAME #1", "NAME #2" as those of the official XNNPACK delegate, with
-  {"debug_handle": N} as their delegate metadata; a node without a name has its debug handle as
-  delegate_debug_id_int.
+* nodes inside of delegates have their debug handles as delegate_debug_id_int, by which an ETRecord
+  knows them. It does not know those of XNNPACK, which are "NAME #1", "NAME #2" as those of the
+  official delegate, with {"debug_handle": N} as their delegate metadata.
 """
 
 from __future__ import annotations
@@ -81,6 +81,9 @@ READABLE = {
 }  # fmt: skip
 """Dtypes that the Inspector reads."""
 
+NAMED_NODES = {"XnnpackBackend"}
+"""Backends whose official delegates tell names of nodes and no numbers."""
+
 RUN = "Execute"
 LOADING = "Default"
 """Names of runs."""
@@ -102,7 +105,9 @@ class _Record:
     chain: int = -1
     instruction: int = 0
     handle: int | None = None
+    """The debug handle of a node."""
     identifier: str | None = None
+    """What a node goes by instead."""
     entries: list[Entry] = field(default_factory=list)
     is_output: bool = False
     """Of the run."""
@@ -164,31 +169,33 @@ def _instruction(event: Event) -> _Record:
                    event.instruction or 0, entries=_entries(event) if told else [])  # fmt: skip
 
 
-def _node(event: Event, delegate: _Record, counts: Counter[str]) -> _Record:
+def _node(event: Event, backend: str, delegate: _Record, counts: Counter[str]) -> _Record:
     """Something inside of a delegate, which goes by the number of the delegate's instruction."""
     identifier = None
-    if event.name:
+    if event.name and (backend in NAMED_NODES or event.debug_handle is None):
         counts[event.name] += 1
         identifier = f"{event.name} #{counts[event.name]}"
-    return _Record(("",), event.start_ns, event.start_ns + event.duration_ns,
-                   delegate.chain, delegate.instruction, event.debug_handle, identifier,
-                   _entries(event))  # fmt: skip
+    return _Record(("" if identifier else event.name,), event.start_ns,
+                   event.start_ns + event.duration_ns, delegate.chain, delegate.instruction,
+                   event.debug_handle, identifier, _entries(event))  # fmt: skip
 
 
 def _records(events: Sequence[Event]) -> Iterator[_Record]:
     """The records of a call, inner ones first."""
     call = delegate = None
+    backend = ""
     counts: Counter[str] = Counter()
     for event in events:
         if event.kind == "execute":
             call = call or event  # of programs in payloads there is the delegate
         elif delegate and (event.kind == "node" or event.depth):
-            yield _node(event, delegate, counts)
+            yield _node(event, backend, delegate, counts)
         elif event.kind != "node" and not event.depth:
             if delegate:
                 yield delegate
             record = _instruction(event)
             delegate = record if event.kind == "delegate" else None
+            backend = event.name
             counts.clear()
             if not delegate:
                 yield record

@@ -17,7 +17,7 @@ import torch
 from executorch_c import Method, Program, Runtime
 from executorch_c.devtools import etdump
 from executorch_c.trace import Trace
-from exports import export
+from exports import Fn, export
 from torch import Tensor, nn
 
 official_devtools = pytest.importorskip("executorch.devtools")
@@ -184,6 +184,30 @@ def test_outputs_of_the_run_and_loading(both: tuple[Any, Any]) -> None:
     names = [[event.name for event in block(one, "Default").events] for one in both]
     assert names[0] == names[1] == ["Method::init", "Program::load_method"]
     assert all(e.perf_data.avg > 0 for e in block(ours, "Default").events)
+
+
+def test_nodes_that_an_etrecord_knows(tmp_path: Path) -> None:
+    from executorch.exir import to_edge_transform_and_lower
+    from executorch.exir.backend.test.op_partitioner_demo import AddMulPartitionerDemo
+
+    inputs = tuple(torch.randn(2, 2) for _ in range(3))
+    exported = torch.export.export(Fn(lambda a, x, b: torch.sin(a) - (a @ x + b)), inputs)
+    program = to_edge_transform_and_lower(
+        exported, partitioner=[AddMulPartitionerDemo()], generate_etrecord=True
+    ).to_executorch()
+    record = program.get_etrecord()
+    record.update_representative_inputs([*inputs])
+    record.save(str(tmp_path / "model.etrecord"))
+    method = Runtime.get().load_program(program.buffer).load_method("forward")
+    seen = inspector(dump(traced(method, [*inputs]), tmp_path), tmp_path)
+    nodes = [e for e in block(seen).events if e.is_delegated_op]
+    assert [node.op_types for node in nodes] == [["aten.mm.default"], ["aten.add.Tensor"]]
+    for node in nodes:
+        assert [*node.debug_handles] == [node.delegate_debug_identifier]
+        assert node.delegate_backend_name == "BackendWithCompilerDemo"
+    gaps = seen.calculate_numeric_gap("L1")
+    assert [ops for ops in gaps["aot_ops"]] == [["sin"], ["matmul"], ["add"], ["sub"]]
+    assert max(np.concatenate(gaps["gap"].to_list())) < 1e-5
 
 
 # ---- programs that record ---------------------------------------------------------------------
