@@ -231,6 +231,7 @@ class Symbols:
         self, exported: Any, example: Call, limits: Sequence[Sequence[int] | None]
     ) -> None:
         self.shapes: list[list[Any] | None] = []
+        self._names: list[str] = []
         self.here: dict[Any, int] = {}
         self.ranges: dict[Any, tuple[int, int]] = {}
         self._constraints: dict[Any, Any] = {}
@@ -241,6 +242,7 @@ class Symbols:
         for i, node in enumerate(_placeholders(exported)):
             value = node.meta.get("val") if node is not None else None
             shape = getattr(value, "shape", None)
+            self._names.append(str(getattr(node, "name", "")))
             self.shapes.append(None if shape is None else [_expression(size) for size in shape])
             for axis, size in enumerate(self.shapes[-1] or ()):
                 limit = limits[i] if i < len(limits) else None
@@ -302,12 +304,12 @@ class Symbols:
                 yield self._named(sizes), shapes
 
     def _named(self, sizes: Mapping[Any, int]) -> str:
-        """"input 0 dim 1 = 7": the first place where each size stands."""
+        """"x.shape[1]=7": the first place where each size stands."""
         parts = []
         for symbol, size in sizes.items():
-            place = next((f"inputs[{i}].shape[{axis}]" for i, shape in enumerate(self.shapes)
-                          for axis, d in enumerate(shape or ()) if d == symbol), str(symbol))
-            parts.append(f"{place}={size}")
+            places = (f"{name}.shape[{axis}]" for name, shape in zip(self._names, self.shapes)
+                      for axis, d in enumerate(shape or ()) if d == symbol)  # fmt: skip
+            parts.append(f"{next(places, symbol)}={size}")
         return ", ".join(parts)
 
 

@@ -52,7 +52,7 @@ class CheckedCase:
 
     @property
     def name(self) -> str:
-        """"random 2", "edge inputs[0].shape[0]=1"."""
+        """"random 2", "edge x.shape[0]=1"."""
         return f"{self.kind} {self.about}".rstrip()
 
     @property
@@ -231,6 +231,7 @@ class CheckResult:
             raise ValueError("every case matches: say which one to explain")
         reference = self.exported if self.exported is not None else self.reference
         explain: Any = getattr(devtools, "explain")  # noqa: B009
+        options.setdefault("method", self.method)
         return explain(self.program, reference, list(case.inputs[-1]), **options)
 
 

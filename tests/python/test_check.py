@@ -100,6 +100,7 @@ def test_a_healthy_model_passes(flow: str) -> None:
     assert found == ["example", *["random"] * 3, *["edge"] * 3, *["real"] * 2]
     batches = [case.inputs[0][0].shape[0] for case in result if case.kind == "edge"]
     assert sorted(batches) == [1, 3, 7]
+    assert "edge x.shape[0]=7" in [case.name for case in result]
     assert f"9 cases match ({flow}, method 'forward')" in str(result)
     delegates = result.facts["delegates"]
     assert ("XnnpackBackend" in delegates) is flow.startswith("xnnpack")
