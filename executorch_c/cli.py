@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from executorch_c import __version__
 from executorch_c._commands import (
     check,
+    compare,
     demo,
     dump,
     graph,
@@ -26,7 +27,7 @@ from executorch_c._commands import (
     watch,
 )
 
-COMMANDS = (run, info, dump, graph, memory, validate, check, watch, trace, ops, demo)
+COMMANDS = (run, info, dump, graph, memory, validate, check, compare, watch, trace, ops, demo)
 """In the order of --help."""
 
 REPORTED = (RuntimeError, OSError, ValueError, TypeError, LookupError, MemoryError, ImportError)
@@ -47,6 +48,7 @@ examples:
   executorch-c run model.pte --data weights.ptd
   executorch-c validate model.pte --inputs x.npz --expect y.npz
   executorch-c check model.py:make --flow xnnpack    export it, and compare with PyTorch
+  executorch-c compare portable.pte delegated.pte    where two programs of one model part
   executorch-c watch model.pte --inputs x.npz        where NaN and infinity come from
   executorch-c trace model.pte --repeat 20 --html t.html
   executorch-c ops --json

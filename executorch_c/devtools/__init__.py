@@ -3,6 +3,7 @@
 Torch is imported only by what compares with a PyTorch model, when it is called.
 """
 
+from executorch_c.devtools.compare import compare_kernels, compare_programs
 from executorch_c.devtools.dump import dump
 from executorch_c.devtools.graph import Graph, graph
 from executorch_c.devtools.memory import MemoryPlan, memory_plan
@@ -12,6 +13,8 @@ __all__ = [
     "Graph",
     "MemoryPlan",
     "NonFiniteReport",
+    "compare_kernels",
+    "compare_programs",
     "dump",
     "find_nonfinite",
     "graph",

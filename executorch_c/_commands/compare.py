@@ -1,0 +1,59 @@
+"""`executorch-c compare`: where two programs of one model part."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from os.path import basename
+
+from executorch_c import Runtime
+from executorch_c._commands import _arguments
+from executorch_c._commands._calls import find_method, make_inputs
+
+HELP = """\
+Runs two programs of one model (portable and delegated, before and after) on the same inputs and
+compares what their instructions and the nodes of their delegates compute, as far as values of one
+have a partner in the other. With --kernels, one program: fast kernels beside plain loops.
+
+Inputs are random without --inputs, as for run. The exit code is 3 where the programs part.
+"""
+
+
+def add(commands: _arguments.Commands) -> None:
+    """The parser."""
+    parser = _arguments.add_command(
+        commands, "compare", run, "find where two programs of one model part", HELP
+    )
+    _arguments.add_model(parser, "the one to go by")
+    parser.add_argument("other", metavar="OTHER.pte", nargs="?", help="the one to judge")
+    parser.add_argument("--kernels", action="store_true",
+                        help="compare fast kernels with plain loops, of one program")  # fmt: skip
+    _arguments.add_inputs(parser)
+    parser.add_argument("--method", default="forward", help="default: %(default)s")
+    parser.add_argument("--seed", type=int, default=0, help="of random inputs")
+    _arguments.add_tolerances(parser)
+    parser.add_argument("--html", metavar="FILE", help="write a page with all figures")
+    parser.add_argument("--json", action="store_true", help="all figures, as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """executorch-c compare"""
+    from executorch_c.devtools.compare import compare_kernels, compare_programs
+
+    if (args.other is None) is not args.kernels:
+        raise ValueError("expected two programs, or one and --kernels")
+    runtime, data = Runtime.get(), args.data or None
+    program = runtime.load_program(args.model, data_path=data)
+    inputs = make_inputs(find_method(program, args.method)["inputs"], args.inputs, args.seed)
+    options = {"method": args.method, "rtol": args.rtol, "atol": args.atol}
+    if args.kernels:
+        report = compare_kernels(program, inputs, **options)
+    else:
+        other = runtime.load_program(args.other, data_path=data)
+        report = compare_programs(program, other, inputs, **options)
+        names = f"{basename(args.other)} beside {basename(args.model)}"
+        report = replace(report, title=f"{names}, method '{args.method}'")
+    if args.html:
+        report.to_html(args.html)
+    print(report.to_json() if args.json else report)
+    return 0 if report else _arguments.DIFFERENT

@@ -1,0 +1,316 @@
+"""Where two programs part, without their model: portable against delegated, before against after.
+
+    from executorch_c.devtools import compare_programs
+
+    report = compare_programs("portable.pte", "delegated.pte", [x])
+    print(report)     # a sentence, and a table of the operators around it
+    report.first      # the first operator whose result differs
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from executorch_c import _text
+from executorch_c._arrays import as_array
+from executorch_c._core import Program, Runtime
+from executorch_c._gap import Gap, measure
+from executorch_c.devtools._align import Array, Step, align, kind, layouts
+from executorch_c.devtools._events import named
+from executorch_c.devtools._report import GapReport, OperatorGap, relative
+
+if TYPE_CHECKING:
+    from executorch_c._types import Data, Output
+    from executorch_c.trace import Event, Trace
+
+MAX_BYTES = 1 << 30
+"""Bytes of values that are kept of each program's run, unless given."""
+
+EIGHT_BITS = 2.0**-8
+"""The step of quantised numbers, to their range."""
+
+GRADUAL = 10
+"""A gap that is less than so many times the largest before it has grown, not come about."""
+
+_QUANTIZED = re.compile(r"quantize|\bQ[SUDCP][0-9]|\bQ[SU]\d")
+
+
+def precision(dtype: np.dtype[Any]) -> float:
+    """The distance of numbers around 1; 0 of integers."""
+    if dtype.name == "bfloat16":
+        return 2.0**-7
+    kinds = dtype.kind in "fc"
+    return float(np.finfo(dtype).eps) if kinds else 0.0
+
+
+@dataclass
+class _Run:
+    """What a program did with the inputs."""
+
+    title: str
+    method: str
+    steps: list[Step]
+    keys: list[tuple[object, ...]]
+    """What makes two runs ones of the same instructions."""
+    outputs: list[Output]
+    dropped: int
+    coarsest: tuple[float, bool]
+
+
+def _is_random(event: Event) -> bool:
+    return kind(event.name).startswith(("rand", "normal", "bernoulli", "native_dropout"))
+
+
+def _arrays(trace: Trace, fixed: set[int | None]) -> Iterator[tuple[Event, str, int, Array]]:
+    """Results of kernels and nodes; of a delegate itself where it shows no nodes.
+
+    What is made of constants alone (a transposed weight) counts as a part of whoever takes it;
+    `fixed` has the slots of constants, to which those of such results come.
+    """
+    events = list(named(trace.events))
+    for place, (event, where) in enumerate(events):
+        following = events[place + 1][0].kind if place + 1 < len(events) else ""
+        if event.kind not in ("kernel", "node", "delegate", "move"):
+            continue
+        if event.depth == 0 and event.kind in ("kernel", "move"):
+            written = {value.slot for value in event.outputs}
+            if fixed.issuperset(value.slot for value in event.inputs) and not _is_random(event):
+                fixed |= written
+                continue
+            fixed -= written
+        if event.kind == "move":
+            continue
+        if event.kind == "delegate" and following in ("node", "execute"):
+            continue
+        if kind(event.name).startswith(("empty", "new_empty")):
+            continue  # whatever was in memory
+        for i, value in enumerate(event.outputs):
+            if isinstance(value.data, np.ndarray):
+                yield event, where, i, value.data
+
+
+def _run(
+    program: Program,
+    name: str,
+    kernels: Literal["default", "reference"],
+    title: str,
+    inputs: Sequence[object],
+    max_bytes: int,
+) -> _Run:
+    method = program.load_method(name, kernels=kernels, seed=0)
+    values = enumerate(program._structure(name)["values"])
+    fixed: set[int | None] = {
+        i for i, value in values if value.get("where") in ("constant", "external")
+    }
+    with method.tracing(values=True, max_bytes=max_bytes) as trace:
+        outputs = method.execute(inputs)
+    steps: list[Step] = []
+    keys: list[tuple[object, ...]] = []
+    coarsest, quantized = 0.0, False
+    for event, where, i, data in _arrays(trace, fixed):
+        finest = EIGHT_BITS if _QUANTIZED.search(event.name) else precision(data.dtype)
+        if finest > coarsest:
+            coarsest, quantized = finest, finest == EIGHT_BITS
+        where += f", result {i}" if i else ""
+        steps.append(Step(where, event.name, data, coarsest, quantized))
+        keys.append((event.kind, event.depth, event.chain, event.instruction, event.name, i,
+                     data.shape, data.dtype))  # fmt: skip
+    dropped = trace.dropped_events + trace.dropped_values
+    return _Run(title, name, steps, keys, outputs, dropped,
+                (coarsest, quantized))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """What two healthy programs may differ by: the caller's numbers, or half of the digits."""
+
+    rtol: float | None
+    atol: float | None
+
+    def gap(self, actual: Array, expected: Array, coarse: float, quantized: bool) -> Gap:
+        """An element is off by more than half of the digits allow, of it and of the size of the
+        whole: root mean square, or of quantised numbers the range."""
+        limit = math.sqrt(max(coarse, precision(actual.dtype), precision(expected.dtype)))
+        if expected.dtype.kind in "iub" and not quantized:
+            limit = 0.0
+        size = 0.0
+        if limit and expected.size:
+            wide = expected.astype(np.complex128 if expected.dtype.kind == "c" else np.float64)
+            wide = np.abs(wide[np.isfinite(wide)])
+            if wide.size:
+                size = float(wide.max() * 2 if quantized else np.sqrt(np.mean(wide**2)))
+        rtol = limit if self.rtol is None else self.rtol
+        return measure(actual, expected, rtol, limit * size if self.atol is None else self.atol,
+                       True)  # fmt: skip
+
+    def steps(self, actual: Step, expected: Step) -> Gap:
+        """In the layout that fits best."""
+        coarse = max(actual.precision, expected.precision)
+        quantized = actual.quantized or expected.quantized
+        gaps = [self.gap(view, expected.data, coarse, quantized)
+                for view in layouts(actual.data, expected.data.shape)]  # fmt: skip
+        return min(gaps, key=relative)
+
+
+def _both(a: str, b: str) -> str:
+    return a if a == b else f"{a} / {b}"
+
+
+def _row(a: Step, b: Step, gap: Gap) -> OperatorGap:
+    verdict: Literal["ok", "differs"] = "differs" if gap.outside else "ok"
+    return OperatorGap(0, _both(a.where, b.where), _both(a.name, b.name), a.data.shape,
+                       _both(a.data.dtype.name, b.data.dtype.name), gap, None, verdict)  # fmt: skip
+
+
+def _outputs(a: _Run, b: _Run, limits: _Limits) -> Iterator[OperatorGap]:
+    if len(a.outputs) != len(b.outputs):
+        raise ValueError(f"{b.title} has {_text.plural(len(b.outputs), 'output')}, "
+                         f"{a.title} {len(a.outputs):,}")  # fmt: skip
+    for i, (expected, actual) in enumerate(zip(a.outputs, b.outputs)):
+        if isinstance(expected, (str, list, type(None))) or isinstance(actual, (str, list)):
+            continue
+        mine, theirs = as_array(actual), as_array(expected)
+        if mine.shape != theirs.shape:
+            raise ValueError(f"output {i} of {b.title} has shape {_text.shape(mine.shape)}, of "
+                             f"{a.title} {_text.shape(theirs.shape)}")  # fmt: skip
+        coarse, quantized = max(a.coarsest, b.coarsest)
+        gap = limits.gap(mine, theirs, coarse, quantized)
+        step = Step(f"output {i}", "result", theirs, coarse, quantized)
+        yield _row(step, step, gap)
+
+
+def _matched(a: _Run, b: _Run, limits: _Limits) -> tuple[list[OperatorGap], list[str]]:
+    """A row for each pair of values, and what to say about them."""
+    if a.keys == b.keys:
+        pairs = [(i, i) for i in range(len(a.steps))]
+    else:
+        pairs = align(a.steps, b.steps)
+    found = [(a.steps[i], b.steps[j]) for i, j in pairs]
+    rows = [_row(x, y, limits.steps(y, x)) for x, y in found]
+    ends = list(_outputs(a, b, limits))
+    notes = [f"compared {len(rows):,} of {len(a.steps):,} and {len(b.steps):,} values"]
+    if a.keys != b.keys:
+        # A pair that differs while what comes of it does not was none.
+        well = all(row.ok for row in ends)
+        last = max((i for i, row in enumerate(rows) if row.ok), default=-1)
+        kept = [row for i, (row, (x, y)) in enumerate(zip(rows, found))
+                if row.ok or not (well or (i < last and x.kind != y.kind))]  # fmt: skip
+        if len(kept) < len(rows):
+            notes.append(f"{_text.plural(len(rows) - len(kept), 'pair')} left out: they differ, "
+                         "but results behind them agree")  # fmt: skip
+        rows = kept
+    return rows + ends, notes
+
+
+def _growth(rows: Sequence[OperatorGap]) -> str | None:
+    """Whether the first gap came about there."""
+    bad = next((i for i, row in enumerate(rows) if not row.ok), None)
+    if bad is None:
+        return None
+    before = max((relative(row.total) for row in rows[:bad]), default=0.0)
+    after = relative(rows[bad].total)
+    if bad and after < GRADUAL * before:
+        return (f"gaps before it are up to {before:.1e}, there {after:.1e}: they have grown on the "
+                "way, look at the plot for where")  # fmt: skip
+    behind = f", or what lies between it and {rows[bad - 1].where}" if bad else ""
+    return (f"gaps before it are at most {before:.1e}, there {after:.1e}: it is that operator"
+            f"{behind}")  # fmt: skip
+
+
+def _report(a: _Run, b: _Run, limits: _Limits) -> GapReport:
+    rows, notes = _matched(a, b, limits)
+    rows = [replace(row, index=i) for i, row in enumerate(rows)]
+    growth = _growth(rows)
+    if growth:
+        notes.insert(0, growth)
+    if a.dropped + b.dropped:
+        notes.append(f"{a.dropped + b.dropped:,} values did not fit: give a larger max_bytes")
+    return GapReport(f"{b.title} beside {a.title}, method '{a.method}'", tuple(rows), tuple(notes))
+
+
+def _check(rtol: float | None, atol: float | None) -> _Limits:
+    for name, value in (("rtol", rtol), ("atol", atol)):
+        if value is not None and not value >= 0:
+            raise ValueError(f"{name} is {value}, expected 0 or more")
+    return _Limits(rtol, atol)
+
+
+def _open(program: Program | Data) -> Program:
+    return program if isinstance(program, Program) else Runtime.get().load_program(program)
+
+
+def _title(program: object, otherwise: str) -> str:
+    if isinstance(program, (str, os.PathLike)):
+        return os.path.basename(os.fspath(program))
+    return otherwise
+
+
+def compare_programs(
+    a: Program | Data,
+    b: Program | Data,
+    inputs: Sequence[object],
+    *,
+    method: str = "forward",
+    rtol: float | None = None,
+    atol: float | None = None,
+    kernels: Literal["default", "reference"] = "default",
+    max_bytes: int = MAX_BYTES,
+) -> GapReport:
+    """Runs two programs of one model on the same inputs, and says where their values part.
+
+    Programs with the same instructions are compared one by one; others (one is delegated, another
+    version of the flow) value by value as far as values of one have a partner in the other, in
+    the order of both, within delegates too. Outputs are compared in any case.
+
+    Args:
+        a: The one to go by: a path, bytes or file of a .pte, or a Program.
+        b: The one to judge.
+        inputs: Of one call of either: arrays, torch tensors, numbers, strings, None.
+        method: Which one to run.
+        rtol, atol: An element is off by more than atol + rtol * |expected|. Default: half of the
+            digits of the coarsest dtype so far (rtol is the square root of its machine epsilon:
+            3.5e-4 for float32, 3.1e-2 for float16; atol that times the root mean square of the
+            tensor; of quantised numbers a sixteenth of their range). What a flow or a backend
+            changes in the order of operations stays within that.
+        kernels: As for `Program.load_method`.
+        max_bytes: Of the values that are kept of each program.
+
+    Returns a `GapReport` whose operators are named "of a / of b" where names differ; it has total
+    gaps only, since programs cannot be run operator by operator on other values. Raises ValueError
+    where outputs differ in number or shape, and what loading and running raise.
+    """
+    limits = _check(rtol, atol)
+    names = _title(a, "a"), _title(b, "b")
+    names = ("a", "b") if names[0] == names[1] else names
+    runs = [
+        _run(_open(program), method, kernels, name, inputs, max_bytes)
+        for program, name in zip((a, b), names)
+    ]
+    return _report(runs[0], runs[1], limits)
+
+
+def compare_kernels(
+    program: Program | Data,
+    inputs: Sequence[object],
+    *,
+    method: str = "forward",
+    rtol: float | None = None,
+    atol: float | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> GapReport:
+    """Runs a program with the fast kernels beside the plain loops, and says where they part.
+
+    Arguments and result are those of `compare_programs`. Delegates are the same in both.
+    """
+    limits = _check(rtol, atol)
+    loaded = _open(program)
+    plain = _run(loaded, method, "reference", "reference kernels", inputs, max_bytes)
+    fast = _run(loaded, method, "default", "default kernels", inputs, max_bytes)
+    return _report(plain, fast, limits)
