@@ -13,6 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from threading import RLock
 from types import ModuleType
 
+from executorch_c import _log
 from executorch_c._core import register_backend, register_operators
 
 GROUPS = {"backends": register_backend, "operators": register_operators}
@@ -53,11 +54,12 @@ def discover() -> None:
                 try:
                     for capsule in capsules(entry.load(), name):
                         register(capsule)
+                    _log.debug("plug-in of %s '%s' (%s) is registered", name, entry.name,
+                               entry.value)  # fmt: skip
                 except Exception as error:
                     if left_out(entry, error):
+                        _log.debug("'%s' was left out of the install", entry.name)
                         continue
-                    warnings.warn(
-                        f"{name[:-1]} '{entry.name}' ({entry.value}) cannot be used: {error}",
-                        RuntimeWarning,
-                        stacklevel=2,
-                    )
+                    text = f"{name[:-1]} '{entry.name}' ({entry.value}) cannot be used: {error}"
+                    _log.error("%s", text)
+                    warnings.warn(text, RuntimeWarning, stacklevel=2)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from inspect import signature
 from typing import TypeVar
 
-from executorch_c import _core
+from executorch_c import _core, _log
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -20,6 +20,11 @@ def register(schema: str, fn: F, *, override: bool) -> F:
     if not callable(fn):
         raise TypeError(f"fn must be callable, not {type(fn).__name__}")
     _core._register_operator(schema, fn, check_parameters(fn, *parts), override)
+    name = getattr(fn, "__qualname__", repr(fn))
+    if override:
+        _log.info("operator %s is now %s, in methods loaded from here on", parts[0], name)
+    else:
+        _log.debug("operator %s is %s", parts[0], name)
     return fn
 
 

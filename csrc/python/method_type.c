@@ -7,6 +7,7 @@
 #include "python/convert.h"
 #include "python/dtype.h"
 #include "python/errors.h"
+#include "python/log.h"
 #include "python/operators.h"
 #include "python/trace.h"
 
@@ -97,7 +98,9 @@ PyObject *ecpy_method_new(ecpy_state *state, ecpy_shared *shared, const char *na
     self->method = l.method;
     self->load_start = l.start;
     self->load_ns = l.end - l.start;
-    if (read_slots(self) == 0) return (PyObject *)self;
+    if (read_slots(self) == 0)
+      return ecpy_log_made("method_loaded", (PyObject *)self,
+                           options->reference_kernels ? Py_True : Py_False, l.start);
   }
   Py_DECREF(self);
   return NULL;

@@ -3,7 +3,9 @@
 
 #include "core/threads.h"
 #include "python/errors.h"
+#include "python/log.h"
 #include "python/program.h"
+#include "trace/trace.h"
 
 typedef struct ecpy_runtime {
   PyObject_HEAD
@@ -199,9 +201,10 @@ static PyObject *load_program(PyObject *self, PyObject *args, PyObject *kwargs) 
   if (!load) return PyErr_NoMemory();
   load->options = (ec_program_options){.verification = level, .share_mutable_buffers = share != 0};
   load->record_data = etdump ? (size_t)debug_buffer_size : EC_NO_RECORD;
+  const uint64_t start = ec_trace_now();
   PyObject *program = load_sources(state, load, data, data_path, mlock);
   PyMem_Free(load);
-  return program;
+  return ecpy_log_made("program_loaded", program, data, start);
 }
 
 static PyObject *get_num_threads(PyObject *Py_UNUSED(self), void *Py_UNUSED(closure)) {

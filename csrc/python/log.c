@@ -1,0 +1,17 @@
+/* One call of Python for each program or method that is loaded; none for calls of methods. */
+#include "python/state.h"
+
+#include "python/log.h"
+
+#include "trace/trace.h"
+
+PyObject *ecpy_log_made(const char *function, PyObject *made, PyObject *detail, uint64_t start) {
+  if (!made) return NULL;
+  const double seconds = (double)(ec_trace_now() - start) / 1e9;
+  PyObject *what = Py_BuildValue("OOd", made, detail, seconds);
+  PyObject *done = what ? ecpy_call_python("executorch_c._log", function, what) : NULL;
+  Py_XDECREF(what);
+  if (!done) Py_CLEAR(made);
+  Py_XDECREF(done);
+  return made;
+}

@@ -1,0 +1,95 @@
+"""Records for Python's logging: logger "executorch_c", backends "executorch_c.backend.<id>".
+
+The levels are the reference's: its Debug, Info, Error and Fatal are DEBUG, INFO, ERROR, CRITICAL.
+Programs that never import logging have no handlers, so it is not imported for them; calls of
+methods are not logged at all (see Method.tracing).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from executorch_c import _text
+
+if TYPE_CHECKING:
+    from logging import Logger
+
+    from executorch_c._core import Method, Program
+
+NAME = "executorch_c"
+
+
+def logger(child: str = "") -> Logger | None:
+    """The package's logger or one below it; None where nobody uses logging."""
+    logging = sys.modules.get("logging")
+    if logging is None:
+        return None
+    top: Logger = logging.getLogger(NAME)
+    if not top.handlers:
+        top.addHandler(logging.NullHandler())
+    return top.getChild(child) if child else top
+
+
+def debug(message: str, *args: object, child: str = "") -> None:
+    """What helps to see what happened: programs, methods, delegates, plug-ins."""
+    if (log := logger(child)) is not None:
+        log.debug(message, *args)
+
+
+def info(message: str, *args: object) -> None:
+    """What changes results."""
+    if (log := logger()) is not None:
+        log.info(message, *args)
+
+
+def error(message: str, *args: object) -> None:
+    """What does not work, and is no exception."""
+    if (log := logger()) is not None:
+        log.error(message, *args)
+
+
+def _is_on(child: str = "") -> bool:
+    log = logger(child)
+    return log is not None and log.isEnabledFor(10)  # DEBUG
+
+
+def _figures(figures: Mapping[str, object]) -> str:
+    parts = []
+    for name, value in figures.items():
+        assert isinstance(value, int)
+        parts.append(f"{name} {value:,}")
+    return ", ".join(parts)
+
+
+def program_loaded(what: tuple[Program, object, float]) -> None:
+    """Runtime.load_program in C comes here: the program, its source, seconds."""
+    if not _is_on():
+        return
+    program, source, seconds = what
+    name = f"a program in {type(source).__name__}"
+    if isinstance(source, (str, os.PathLike)):
+        name = str(os.fspath(source))
+    debug("loaded %s: %s bytes, methods %s, in %s", name, f"{program.info()['file_size']:,}",
+          ", ".join(sorted(program.method_names)), _text.seconds(seconds))  # fmt: skip
+
+
+def method_loaded(what: tuple[Method, bool, float]) -> None:
+    """Program.load_method in C comes here: the method, whether with plain loops, seconds."""
+    method, reference, seconds = what
+    if logger() is None:
+        return
+    name = method.metadata.name()
+    delegates = method.backend_report()
+    if _is_on():
+        backends = [one["backend"] for one in delegates]
+        counts = {backend: backends.count(backend) for backend in backends}
+        debug("loaded method '%s': %s kernels, %s, delegates: %s; bytes: %s; in %s", name,
+              "reference" if reference else "default", _text.plural(method.num_threads, "thread"),
+              _figures(counts) or "none", _figures(method.memory()),
+              _text.seconds(seconds))  # fmt: skip
+    for i, one in enumerate(delegates):
+        if one["figures"] and _is_on(child := f"backend.{one['backend']}"):
+            debug("delegate %d of method '%s': %s", i, name, _figures(one["figures"]), child=child)

@@ -1,0 +1,141 @@
+"""What Python's logging gets to know, and that nothing happens without it."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import executorch_c
+import numpy as np
+import pytest
+import torch
+from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+from executorch_c import Runtime, _backends
+from exports import export
+from small_programs import add_pte
+
+PATH = Path(executorch_c.__file__).parent / "examples" / "digits.pte"
+
+
+@pytest.fixture(autouse=True)
+def levels(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    with caplog.at_level(logging.DEBUG, "executorch_c"):
+        yield
+
+
+def test_programs_and_methods(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    path = tmp_path / "add.pte"
+    path.write_bytes(add_pte())
+    method = Runtime.get().load_program(path).load_method("forward", kernels="reference")
+    program, loaded = caplog.records
+    assert {record.levelno for record in caplog.records} == {logging.DEBUG}
+    assert {record.name for record in caplog.records} == {"executorch_c"}
+    text = program.getMessage()
+    assert f"loaded {path}: {path.stat().st_size:,} bytes, methods forward, in " in text
+    text = loaded.getMessage()
+    assert "loaded method 'forward': reference kernels, " in text and "delegates: none" in text
+    assert f"planned {method.memory()['planned']:,}" in text
+    caplog.clear()
+    method.execute([np.ones((2, 2), np.float32)] * 2)
+    assert not caplog.records
+
+
+def test_a_program_in_memory_and_methods_that_are_shared(caplog: pytest.LogCaptureFixture) -> None:
+    program = Runtime.get().load_program(add_pte())
+    assert program.load_method("forward") is program.load_method("forward")
+    first, second = (record.getMessage() for record in caplog.records)
+    assert "a program in bytes" in first and "default kernels" in second
+
+
+def test_delegates_have_loggers_of_their_own(caplog: pytest.LogCaptureFixture) -> None:
+    if not Runtime.get().backend_registry.is_available("XnnpackBackend"):
+        pytest.skip("XnnpackBackend was left out of this install")
+    pte = export(torch.nn.Linear(4, 4), torch.ones(2, 4), partitioner=XnnpackPartitioner())
+    program = Runtime.get().load_program(pte)
+    caplog.clear()
+    method = program.load_method("forward")
+    reports = [one for one in method.backend_report() if one["figures"]]
+    assert reports
+    records = [r for r in caplog.records if r.name == "executorch_c.backend.XnnpackBackend"]
+    assert len(records) == len(reports)
+    name, value = next(iter(reports[0]["figures"].items()))
+    assert f"delegate 0 of method 'forward': {name} {value:,}" in records[0].getMessage()
+    logging.getLogger("executorch_c.backend").setLevel(logging.WARNING)
+    try:
+        caplog.clear()
+        program.load_method("forward", seed=1)
+        assert {record.name for record in caplog.records} == {"executorch_c"}
+    finally:
+        logging.getLogger("executorch_c.backend").setLevel(logging.NOTSET)
+
+
+def test_plug_ins(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = {
+        "executorch_c.backends": [
+            EntryPoint("good", "executorch_c._backends:GROUPS", "executorch_c.backends"),
+            EntryPoint("bad", "no_such_module", "executorch_c.backends"),
+            EntryPoint("left", "executorch_c._no_such", "executorch_c.backends"),
+        ]
+    }
+    monkeypatch.setattr(_backends, "entry_points", lambda group: entries.get(group, []))
+    monkeypatch.setattr(_backends, "_looked", [])
+    monkeypatch.setitem(_backends.GROUPS, "backends", lambda capsule: None)
+    with pytest.warns(RuntimeWarning, match="no_such_module"):
+        _backends.discover()
+    told = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert told[0] == ("DEBUG", "plug-in of backends 'good' (executorch_c._backends:GROUPS) is "
+                       "registered")  # fmt: skip
+    assert told[1][0] == "ERROR" and "backend 'bad' (no_such_module) cannot be used" in told[1][1]
+    assert told[2] == ("DEBUG", "'left' was left out of the install")
+
+
+def test_operators_that_are_overridden(caplog: pytest.LogCaptureFixture) -> None:
+    schema = "aten::relu.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)"
+    executorch_c.register_operator(schema, lambda self: self, override=True)
+    try:
+        [record] = caplog.records
+        assert record.levelno == logging.INFO and "aten::relu.out is now " in record.getMessage()
+    finally:
+        executorch_c.unregister_operator("aten::relu.out")
+
+
+def test_a_filter_that_raises(caplog: pytest.LogCaptureFixture) -> None:
+    """As from any code that logs; everything stays usable."""
+    def refuse(record: Any) -> bool:
+        raise ZeroDivisionError
+
+    logger = logging.getLogger("executorch_c")
+    logger.addFilter(refuse)
+    try:
+        with pytest.raises(ZeroDivisionError):
+            Runtime.get().load_program(add_pte())
+    finally:
+        logger.removeFilter(refuse)
+    assert Runtime.get().load_program(add_pte()).method_names == {"forward"}
+
+
+def run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+CALL = f"executorch_c.Runtime.get().load_program({str(PATH)!r}).load_method('forward')"
+
+
+def test_nothing_without_logging() -> None:
+    code = f"import sys, executorch_c; {CALL}; print('logging' in sys.modules)"
+    assert run(code) == "False\n"
+
+
+def test_nothing_is_printed_unless_it_is_asked_for() -> None:
+    code = f"import logging, executorch_c; from executorch_c import _log; {CALL}; _log.error('x')"
+    assert run(code) == ""
+    assert "DEBUG:executorch_c:loaded method 'forward'" in run(
+        f"import logging; logging.basicConfig(level='DEBUG'); import executorch_c; {CALL}"
+    )
