@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
+from typing import TYPE_CHECKING, TypeAlias
 
+from executorch_c import _text
 from executorch_c._core import Method, MethodMeta, Program, Runtime, TensorInfo
+
+if TYPE_CHECKING:
+    from executorch_c._types import DelegateUse, Requirements, ValueInfo
+
+
+Rows: TypeAlias = "list[list[object]]"
 
 
 class Markup(str):
@@ -33,6 +41,13 @@ def table(
             for i, item in enumerate(row)
         ) + "</tr>")  # fmt: skip
     return f"<table><caption>{caption}</caption>{''.join(cells)}</table>"
+
+
+def without_empty(head: list[str], rows: Rows, text_columns: int) -> tuple[list[str], Rows, int]:
+    """Head, rows and text columns for `table`, without columns that have nothing in them."""
+    keep = [c for c in range(len(head)) if not rows or any(str(row[c]) for row in rows)]
+    kept = [[row[c] for c in keep] for row in rows]
+    return [head[c] for c in keep], kept, sum(c < text_columns for c in keep)
 
 
 _STYLE = """
@@ -64,56 +79,131 @@ def page(title: str, *sections: str) -> str:
     )
 
 
+# ---- types in C ------------------------------------------------------------------------------
+
+def _line(caption: str) -> str:
+    """A caption that may be wider than its table."""
+    return f'<span style="white-space: nowrap">{caption}</span>'
+
+
+def _shape(sizes: Sequence[int], is_dynamic: bool) -> str:
+    text = ", ".join(f"≤{size}" if is_dynamic else str(size) for size in sizes)
+    return f"({text},)" if len(sizes) == 1 else f"({text})"
+
+
 def _value(role: str, index: int, kind: str, value: object) -> list[object]:
     if not isinstance(value, TensorInfo):
-        return [f"{role} {index}", kind, "" if value is None else repr(value), "", ""]
-    shape = tuple(f"≤{size}" for size in value.shape) if value.is_dynamic else value.shape
-    text = "(" + ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"
-    return [f"{role} {index}", kind, value.numpy_dtype, text, value.name or ""]
+        return [f"{role} {index}", kind, "" if value is None else repr(value), "", "", ""]
+    shape = _shape(value.shape, value.is_dynamic)
+    return [f"{role} {index}", "", value.numpy_dtype, shape, _text.size(value.nbytes()),
+            value.name or ""]  # fmt: skip
 
 
-def method_meta(meta: MethodMeta) -> str:
-    """Inputs, outputs and attributes of a method."""
+def _caption(meta: MethodMeta, note: str = "") -> str:
+    counts = [_text.plural(meta.num_inputs(), "input"), _text.plural(meta.num_outputs(), "output")]
+    return _line(f"Method <b>{escape(meta.name())}</b>: {', '.join(counts)}{escape(note)}")
+
+
+def _meta_table(meta: MethodMeta, caption: str) -> str:
     rows = [_value("input", i, *item) for i, item in enumerate(meta.inputs)]
     rows += [_value("output", i, *item) for i, item in enumerate(meta.outputs)]
     attributes = [meta.attribute_tensor_meta(i) for i in range(meta.num_attributes())]
     rows += [_value("attribute", i, "Tensor", item) for i, item in enumerate(attributes)]
-    head = ["", "kind", "dtype or value", "shape", "name"]
-    return table(f"Method <b>{escape(meta.name())}</b>", head, rows)
+    head = ["", "kind", "dtype or value", "shape", "size", "name"]
+    return table(caption, *without_empty(head, rows, 4))
+
+
+def method_meta(meta: MethodMeta) -> str:
+    """Inputs, outputs and attributes of a method."""
+    return _meta_table(meta, _caption(meta))
+
+
+MEMORY = {
+    "planned": "planned", "shared": "shared with other methods", "native": "instructions",
+    "scratch": "scratch", "heap": "unplanned tensors",
+}  # fmt: skip
+"""What the figures of Method.memory() are called."""
 
 
 def method(loaded: Method) -> str:
-    """A loaded method: its metadata and memory."""
-    memory = ", ".join(f"{name} {size:,}" for name, size in loaded.memory().items())
-    return method_meta(loaded.metadata) + f"<p>bytes of memory: {escape(memory)}</p>"
+    """A loaded method: its inputs and outputs, memory, and what its delegates say of themselves."""
+    figures = loaded.memory().items()
+    memory = [f"{_text.size(int(str(size)))} {MEMORY.get(name, name)}"
+              for name, size in figures if size]  # fmt: skip
+    note = f"; {_text.plural(loaded.num_threads, 'thread')}; memory: {', '.join(memory) or 'none'}"
+    rows: Rows = []
+    for index, report in enumerate(loaded.backend_report()):
+        told = ", ".join(f"{name.replace('_', ' ')} {number:,}"
+                         for name, number in report["figures"].items())  # fmt: skip
+        rows.append([index, report["backend"], told])
+    delegates = table("Delegates", ["", "backend", "figures"], rows, 3) if rows else ""
+    return _meta_table(loaded.metadata, _caption(loaded.metadata, note)) + delegates
+
+
+def _signature(values: list[ValueInfo]) -> str:
+    """"float32 (1, 3), Int": the first ones."""
+    texts = [
+        f"{value['dtype']} {_shape(value['shape'], value['dynamism'] != 'static')}"
+        if value["kind"] == "Tensor" else value["kind"]
+        for value in values[:MOST]
+    ]  # fmt: skip
+    return "\n".join([*texts, *([f"... {len(values) - MOST} more"] if len(values) > MOST else [])])
+
+
+MOST = 4
+"""So many inputs or outputs of a method, and missing operators, are listed."""
+
+
+def _delegates(uses: list[DelegateUse]) -> str:
+    counts: dict[str, int] = {}
+    for use in uses:
+        counts[use["id"]] = counts.get(use["id"], 0) + 1
+    return "\n".join(f"{name} × {count}" if count > 1 else name for name, count in counts.items())
+
+
+def _verdict(needs: Requirements) -> str:
+    """Whether a program can run here; what is missing is red."""
+    parts = []
+    for noun, names in (("operator", needs["missing_operators"]),
+                        ("backend", needs["missing_backends"])):  # fmt: skip
+        if names:
+            more = f", ... {len(names) - MOST} more" if len(names) > MOST else ""
+            listed = ", ".join(names[:MOST]) + more
+            parts.append(f"{noun}{'s' if len(names) > 1 else ''} {listed}")
+    if not parts:
+        return "can run here"
+    return f'<b style="color: #b3261e">missing here: {escape("; ".join(parts))}</b>'
 
 
 def program(loaded: Program) -> str:
     """The methods of a program, and what it needs that is missing."""
-    rows = [
+    info = loaded.info()
+    rows: Rows = [
         [
-            one["name"],
-            len(one["inputs"]),
-            len(one["outputs"]),
-            one["instructions"],
-            sum(one["arenas"]),
-            ", ".join(use["id"] for use in one["delegates"]),
+            one["name"], _signature(one["inputs"]), _signature(one["outputs"]),
+            _delegates(one["delegates"]), one["instructions"], len(one["operators"]),
+            _text.size(one["constant_bytes"]), _text.size(sum(one["arenas"])),
         ]
-        for one in loaded.info()["methods"]
-    ]
-    head = ["method", "inputs", "outputs", "instructions", "planned bytes", "delegates"]
-    needs = loaded.requirements()
-    missing = needs["missing_operators"] + needs["missing_backends"]
-    note = f"<p>missing here: {escape(', '.join(missing))}</p>" if missing else ""
-    return table("Program", head, rows) + note
+        for one in info["methods"]
+    ]  # fmt: skip
+    head = ["method", "inputs", "outputs", "delegates", "instructions", "operators", "constants",
+            "planned memory"]  # fmt: skip
+    data = sum(named["size"] for named in info["named_data"])
+    note = f", {_text.size(data)} of named data" if data else ""
+    caption = (f"Program of {_text.size(info['file_size'])}{note}: "
+               f"{_verdict(loaded.requirements())}")  # fmt: skip
+    return table(_line(caption), *without_empty(head, rows, 4))
 
 
 def runtime(instance: Runtime) -> str:
     """What the runtime can run."""
     backends = instance.backend_registry
-    rows = [
-        [name, "available" if backends.is_available(name) else "not available on this machine"]
+    rows: Rows = [
+        [name, "available" if backends.is_available(name) else "not available on this machine",
+         ", ".join(backends.option_keys(name))]
         for name in backends.registered_backend_names
-    ]
+    ]  # fmt: skip
     count = len(instance.operator_registry.operator_names)
-    return table(f"Runtime with {count} operators and these backends", ["backend", ""], rows)
+    caption = (f"Runtime: {_text.plural(count, 'operator')}, "
+               f"{_text.plural(instance.num_threads, 'thread')}")  # fmt: skip
+    return table(_line(caption), *without_empty(["backend", "", "options"], rows, 3))

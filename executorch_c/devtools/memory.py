@@ -145,13 +145,13 @@ class MemoryPlan:
             return f"the {self.time(time)}"
         return f"instruction {time}, {self.instructions[time]}"
 
-    _HEAD = ("arena", "offset", "bytes", "from", "to", "value", "made by", "tensor", "name")
+    _HEAD = ["value", "made by", "tensor", "name", "arena", "offset", "bytes", "from", "to"]
 
     def _rows(self) -> Iterator[list[object]]:
         for a in self.allocations:
             tensor = f"{a.dtype} {_structure.shape(a.shape)}"
-            yield [a.arena, a.offset, a.nbytes, self.time(a.first), self.time(a.last),
-                   f"%{a.value}", a.maker, tensor, a.name or ""]  # fmt: skip
+            yield [f"%{a.value}", a.maker, tensor, a.name or "", a.arena, a.offset, a.nbytes,
+                   self.time(a.first), self.time(a.last)]  # fmt: skip
 
     def table(self) -> str:
         """Totals, then every tensor: place, bytes, lifetime, who makes it."""
@@ -182,8 +182,9 @@ class MemoryPlan:
 
     def _repr_html_(self) -> str:
         notes = "<br>".join(escape(note) for note in self._notes())
-        text = [[str(cell) for cell in row] for row in self._rows()]
-        return self._picture() + _html.table(notes, self._HEAD, text)
+        text: _html.Rows = [[f"{cell:,}" if isinstance(cell, int) else cell for cell in row]
+                            for row in self._rows()]  # fmt: skip
+        return self._picture() + _html.table(notes, *_html.without_empty(self._HEAD, text, 4))
 
     def _picture(self) -> str:
         try:

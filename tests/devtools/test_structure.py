@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,8 +16,10 @@ from executorch.exir._serialize._program import PTEFile, deserialize_pte_binary
 from executorch.exir.schema import DataLocation, ScalarType, TensorShapeDynamism
 from executorch_c import Error, Runtime
 from executorch_c._types import MethodStructure, StructureInstruction, StructureValue
+from executorch_c.devtools import dump
 from hostile import random_damage
 from seen_programs import MAKERS, exported, pte_of
+from xnnpack_mutate import damage
 from xnnpack_payload import delegates
 
 DTYPES = {ScalarType.FLOAT: "float32", ScalarType.LONG: "int64", ScalarType.BOOL: "bool"}
@@ -273,6 +276,26 @@ def test_hostile_values(name: str, rng: np.random.Generator) -> None:
         if pte is not None:
             ends.add(look(pte))
     assert {"fine", "InvalidProgramError"} <= ends
+
+
+@pytest.mark.parametrize("name", ["mixed", "quantised"])
+def test_damaged_payloads(name: str) -> None:
+    """Only the payload is wrong: the structure can be read, and a sentence says why no more can."""
+    chance, whole, described = random.Random(1), pte_of(name), 0
+    for _ in range(300):
+        pte = bytearray(whole)
+        damage(pte, chance)
+        program = Runtime.get().load_program(bytes(pte))
+        for i in range(len(program._structure("forward")["delegates"])):
+            try:
+                inside = program._delegate("forward", i)
+            except Error as error:
+                assert f"delegate {i}, XnnpackBackend: " in str(error)
+            else:
+                assert inside is not None and inside["nodes"]
+                described += 1
+        assert dump(program)
+    assert described > 50
 
 
 @pytest.mark.parametrize("name", ["mixed", "splits"])

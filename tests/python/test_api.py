@@ -371,6 +371,11 @@ def test_html() -> None:
         assert item._repr_html_().startswith("<table>")
     for item in (program.load_method("forward"), program.metadata("forward")):
         assert "(≤4, ≤2)" in item._repr_html_() and "float32" in item._repr_html_()
+        assert "32 bytes" in item._repr_html_() and "2 inputs, 1 output" in item._repr_html_()
+    assert "can run here" in program._repr_html_()
+    lacking = small_programs.dynamic_pte().replace(b"aten::add", b"aten::a<d")
+    html = Runtime.get().load_program(lacking)._repr_html_()
+    assert "missing here: operator aten::a&lt;d.out" in html
 
 
 # ---- import ----
