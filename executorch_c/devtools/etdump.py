@@ -76,6 +76,9 @@ CALLS = {
 }
 """What the official runtime calls instructions."""
 
+PRIMS = re.compile(r"executorch_prim::|aten::(sym_\w+|_local_scalar_dense)\b")
+"""Operators that the official runtime does not name, and whose results it does not tell."""
+
 READABLE = {
     "uint8", "int8", "int16", "int32", "int64", "uint16", "float16", "float32", "float64", "bool",
 }  # fmt: skip
@@ -160,7 +163,7 @@ def _entries(event: Event) -> list[Entry]:
 
 
 def _instruction(event: Event) -> _Record:
-    is_prim = event.name.startswith("executorch_prim::")
+    is_prim = PRIMS.match(event.name)
     names: tuple[str, ...] = (CALLS[event.kind],)
     if event.kind == "kernel" and not is_prim:
         names = ("native_call_" + event.name.rpartition("::")[2], *names)

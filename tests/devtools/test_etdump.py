@@ -88,7 +88,7 @@ def traced(method: Method, *calls: Any, **options: Any) -> Trace:
     return trace
 
 
-def official_files(folder: Path, runs: int) -> Files:
+def official_files(folder: Path, runs: int, x: Tensor = X) -> Files:
     from executorch.runtime import Runtime as Official
 
     files = folder / "official.etdp", folder / "official.bin"
@@ -97,7 +97,7 @@ def official_files(folder: Path, runs: int) -> Files:
     )
     method = program.load_method("forward")
     for _ in range(runs):
-        method.execute([X])
+        method.execute([x])
     program.write_etdump_result_to_file(*map(str, files))
     return files
 
@@ -184,6 +184,24 @@ def test_outputs_of_the_run_and_loading(both: tuple[Any, Any]) -> None:
     names = [[event.name for event in block(one, "Default").events] for one in both]
     assert names[0] == names[1] == ["Method::init", "Program::load_method"]
     assert all(e.perf_data.avg > 0 for e in block(ours, "Default").events)
+
+
+def test_sizes_that_are_computed(tmp_path: Path) -> None:
+    def fn(x: Tensor) -> tuple[Tensor, int]:
+        return torch.relu(x.reshape(x.shape[0] * x.shape[1], -1)), x.shape[0] + 1
+
+    x = torch.randn(3, 2, 4)
+    dim = torch.export.Dim("rows", min=2, max=8)
+    (tmp_path / "model.pte").write_bytes(export(fn, x, dynamic_shapes=(({0: dim},),)))
+    method = Runtime.get().load_program(tmp_path / "model.pte").load_method("forward")
+    both = [inspector(dump(traced(method, x), tmp_path)),
+            inspector(official_files(tmp_path, 1, x))]  # fmt: skip
+    # The official runtime tells a number of the run's outputs, but not that it is one.
+    ours, theirs = ([told(e) for e in block(one).events if e.perf_data] for one in both)
+    assert ours == theirs and sum(event[0] == "OPERATOR_CALL" for event in ours) > 3
+    tensor, rows = block(both[0]).run_output
+    torch.testing.assert_close(tensor, torch.relu(x.reshape(6, 4)))
+    assert rows == 4
 
 
 def test_nodes_that_an_etrecord_knows(tmp_path: Path) -> None:
