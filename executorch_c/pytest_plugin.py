@@ -33,8 +33,9 @@ OPTIONS = {
 """What the marker and, as pte_<name>, the ini file may say."""
 SHARED = ("rtol", "atol")
 """The ones that pte_compare has."""
-FIGURES = ("program", "cases", "failures", "max_abs", "max_rel", "snr_db")
-"""Columns of the index."""
+FIGURES = {"program": "program", "cases": "cases", "failures": "failures", "max_abs": "max abs",
+           "max_rel": "max rel", "snr_db": "SNR dB"}  # fmt: skip
+"""Columns of the index: names of properties, and what stands above them."""
 _CHECKS = pytest.StashKey[int]()
 """Of a test: how many checks it has made. Properties of the second are pte_1_max_abs, and so on."""
 
@@ -252,7 +253,7 @@ def _index(rows: dict[str, tuple[str, dict[str, Any]]]) -> str:
         kind = "bad" if outcome == "failed" else "good"
         table.append(f'<tr><td style="text-align: left">{name}</td>'
                      f'<td class="{kind}">{escape(outcome)}</td>{cells}</tr>')  # fmt: skip
-    head = "".join(f"<th>{name.replace('_', ' ')}</th>" for name in FIGURES)
+    head = "".join(f"<th>{label}</th>" for label in FIGURES.values())
     failed = sum(outcome == "failed" for outcome, _ in rows.values())
     return _html.page(
         "Checks of ExecuTorch programs",

@@ -146,6 +146,7 @@ def picture(output: OutputComparison, actual: Array, expected: Array) -> str:
         right.legend(fontsize=7, frameon=False)
     right.set_xlabel("log10 |difference|", fontsize=8)
     right.set_ylabel("elements", fontsize=8)
+    right.yaxis.get_major_locator().set_params(integer=True)
     for axes in (left, right):
         axes.tick_params(labelsize=7)
     buffer = io.BytesIO()

@@ -266,3 +266,7 @@ def joined(parts: Sequence[Comparison]) -> Comparison:
     problems = [part.problem for part in parts if part.problem]
     outputs = [output for part in parts for output in part]
     return Comparison(tuple(outputs), "; ".join(problems) or None)
+
+
+for _public in (CheckedCase, CheckError, CheckResult):
+    _public.__module__ = "executorch_c.testing"  # where users find them

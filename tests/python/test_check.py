@@ -16,7 +16,7 @@ pytest.importorskip("executorch")
 
 import executorch_c
 from executorch.exir import to_edge
-from executorch_c import Runtime
+from executorch_c import Runtime, testing
 from executorch_c._check import cases
 from executorch_c._check.flows import FLOWS
 from executorch_c._check.result import worst_elements
@@ -221,6 +221,7 @@ def test_a_wrong_weight(pte: bytes) -> None:
     with pytest.raises(CheckError, match=r"(?s)4 of 4 cases differ .*devtools\.explain") as info:
         check_model(model, torch.randn(IMAGE), pte).raise_if_wrong()
     assert isinstance(info.value, AssertionError)
+    assert type(info.value).__module__ == type(info.value.result).__module__ == testing.__name__
     assert info.value.result.failures[0].name == "example"
     assert info.value.result.figures()["max_abs"] > 1e-3
 
