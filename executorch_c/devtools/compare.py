@@ -36,6 +36,9 @@ MAX_BYTES = 1 << 30
 EIGHT_BITS = 2.0**-8
 """The step of quantised numbers, to their range."""
 
+STEPS = 4
+"""So many of these steps quantised numbers may be off."""
+
 GRADUAL = 10
 """A gap that is less than so many times the largest before it has grown, not come about."""
 
@@ -138,14 +141,16 @@ class _Limits:
         """An element is off by more than half of the digits allow, of it and of the size of the
         whole: root mean square, or of quantised numbers the range."""
         limit = math.sqrt(max(coarse, precision(actual.dtype), precision(expected.dtype)))
+        if quantized:
+            limit = STEPS * EIGHT_BITS
         if expected.dtype.kind in "iub" and not quantized:
             limit = 0.0
         size = 0.0
         if limit and expected.size:
             wide = expected.astype(np.complex128 if expected.dtype.kind == "c" else np.float64)
-            wide = np.abs(wide[np.isfinite(wide)])
+            wide = wide[np.isfinite(wide)]
             if wide.size:
-                size = float(wide.max() * 2 if quantized else np.sqrt(np.mean(wide**2)))
+                size = float(np.ptp(wide) if quantized else np.sqrt(np.mean(np.abs(wide) ** 2)))
         rtol = limit if self.rtol is None else self.rtol
         return measure(actual, expected, rtol, limit * size if self.atol is None else self.atol,
                        True)  # fmt: skip
@@ -277,8 +282,8 @@ def compare_programs(
         rtol, atol: An element is off by more than atol + rtol * |expected|. Default: half of the
             digits of the coarsest dtype so far (rtol is the square root of its machine epsilon:
             3.5e-4 for float32, 3.1e-2 for float16; atol that times the root mean square of the
-            tensor; of quantised numbers a sixteenth of their range). What a flow or a backend
-            changes in the order of operations stays within that.
+            tensor; of quantised numbers four of 256 steps of their range). What a flow or a
+            backend changes in the order of operations stays within that.
         kernels: As for `Program.load_method`.
         max_bytes: Of the values that are kept of each program.
 

@@ -9,17 +9,23 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import executorch.kernels.quantized  # noqa: F401  out variants of quantised operators
 import executorch_c
 import numpy as np
 import pytest
 import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
+    XNNPACKQuantizer,
+    get_symmetric_quantization_config,
+)
 from executorch.exir import to_edge_transform_and_lower
 from executorch_c import cli
 from executorch_c.devtools import compare_kernels, compare_programs
 from executorch_c.devtools._align import kind
 from exports import export
 from torch import nn
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 
 class Convs(nn.Module):
@@ -59,6 +65,10 @@ class Attention(nn.Module):
         return x
 
 
+class Quantized(Convs):
+    """Through PT2E, see `program`."""
+
+
 class Halves(Convs):
     def __init__(self) -> None:
         super().__init__()
@@ -69,6 +79,7 @@ IMAGE = torch.randn(2, 4, 8, 8, generator=torch.Generator().manual_seed(2))
 INPUTS: dict[type[nn.Module], torch.Tensor] = {
     Convs: IMAGE,
     Halves: IMAGE.half(),
+    Quantized: IMAGE,
     Attention: torch.randn(1, 6, 16, generator=torch.Generator().manual_seed(2)),
 }
 
@@ -98,6 +109,11 @@ def program(make: type[nn.Module], change: Change, delegated: bool) -> bytes:
     model = make().eval()
     change(model)
     exported = torch.export.export(model, (INPUTS[make],))
+    if make is Quantized:
+        quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config())
+        prepared = prepare_pt2e(exported.module(), quantizer)
+        prepared(INPUTS[make])
+        exported = torch.export.export(convert_pt2e(prepared), (INPUTS[make],))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         edge = to_edge_transform_and_lower(
@@ -106,7 +122,7 @@ def program(make: type[nn.Module], change: Change, delegated: bool) -> bytes:
     return bytes(edge.to_executorch().buffer)
 
 
-@pytest.mark.parametrize("make", [Convs, Halves, Attention])
+@pytest.mark.parametrize("make", [Convs, Halves, Quantized, Attention])
 def test_a_healthy_pair(make: type[nn.Module]) -> None:
     a, b = (program(make, change_nothing, delegated) for delegated in (False, True))
     report = compare_programs(a, b, [INPUTS[make]])
@@ -146,6 +162,22 @@ def test_a_wrong_layer(
         assert first.shape in ((2, 4, 8, 8), (2, 8, 8, 4))
     assert not report[len(report) - 1].ok and report[len(report) - 1].name == "result"
     assert "it is that operator" in str(report)
+
+
+@pytest.mark.parametrize("sides", [(False, False), (False, True), (True, True)])
+def test_a_wrong_layer_of_a_quantized_model(sides: tuple[bool, bool]) -> None:
+    """Quantised values are compared as what they stand for; what follows the layer is named, or
+    the layer."""
+    a = program(Quantized, change_nothing, sides[0])
+    report = compare_programs(a, program(Quantized, swap_channels, sides[1]), [IMAGE])
+    assert not report and report.first is not None, str(report)
+    before = [row for row in report if row.index < report.first.index]
+    assert all(row.ok for row in before)
+    named = [name for row in before for name in row.name.split(" / ")[-1:]]
+    # Four layers before it, and their sums, are well.
+    assert sum(kind(name) in ("convolution", "add", "binaryelementwise") for name in named) >= 8
+    last = report[len(report) - 1]
+    assert last.name == "result"
 
 
 @pytest.fixture
