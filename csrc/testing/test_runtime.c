@@ -92,6 +92,23 @@ void ec_test_runtime_trace(ec_test *t) {
   EC_CHECK(t, sum > 0);
 }
 
+/* Copies of results have a bound of their own, below which all events are kept. */
+void ec_test_runtime_trace_data(ec_test *t) {
+  ec_error err = {0};
+  float result[DIGITS];
+  for (size_t bound = 0; bound < 40000; bound += 5000) {
+    ec_trace *trace = ec_trace_new(EC_TRACE_VALUES, SIZE_MAX);
+    size_t kept = 0;
+    ec_trace_bound_data(trace, bound);
+    EC_CHECK_OK(t, load_and_run(trace, result, &err), &err);
+    for (const ec_event *e = ec_trace_first(trace); e; e = e->next)
+      for (const ec_event_value *v = e->values; v; v = v->next) kept += v->data ? v->nbytes : 0;
+    EC_CHECK(t, kept <= bound && ec_trace_dropped_events(trace) == 0);
+    EC_CHECK(t, bound || ec_trace_dropped_values(trace) > 0);
+    ec_trace_free(trace);
+  }
+}
+
 /* The hand-made program of the format tests is whole but calls what is not there. */
 void ec_test_runtime_refuses_sample(ec_test *t) {
   ec_build b;

@@ -361,7 +361,7 @@ class _Writer:
 
 
 def write(traces: Sequence[Trace], path: Path, debug_buffer_path: Path | None = None) -> None:
-    """Writes traces of one or several methods as an ETDump.
+    """Writes traces of one or several methods as one ETDump.
 
     Without `debug_buffer_path` it has times only. Raises ImportError (no flatbuffers), OSError.
     """

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 from executorch_c import Method, Program, Runtime
-from executorch_c.devtools import etdump
+from executorch_c.devtools import etdump, write_etdump
 from executorch_c.trace import Trace
 from exports import Fn, export
 from torch import Tensor, nn
@@ -463,6 +463,14 @@ def test_an_empty_trace(tmp_path: Path) -> None:
     with method.tracing() as trace:
         pass
     assert [b for b in inspector(dump(trace, tmp_path)).event_blocks if b.name == "Execute"] == []
+
+
+def test_traces_of_two_methods_in_one_file(tmp_path: Path) -> None:
+    traces = [traced(method_of(fn, V), V) for fn in (step, torch.sigmoid)]
+    write_etdump(traces, tmp_path / "a.etdp", tmp_path / "a.bin")
+    runs = inspector((tmp_path / "a.etdp", tmp_path / "a.bin")).event_blocks[1:]
+    for run, fn in zip(runs, (step, torch.sigmoid), strict=True):
+        torch.testing.assert_close(run.run_output, [fn(V)])
 
 
 def test_missing_flatbuffers_and_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
