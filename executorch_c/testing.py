@@ -135,6 +135,11 @@ class Comparison:
     def __bool__(self) -> bool:
         return self.ok
 
+    def __repr__(self) -> str:
+        count = _text.plural(len(self.outputs), "output")
+        verdict = "match" if self.ok else "differ"
+        return f"<executorch_c.testing.Comparison: {count}, {verdict}>"
+
     def __len__(self) -> int:
         return len(self.outputs)
 

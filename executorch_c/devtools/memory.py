@@ -157,6 +157,9 @@ class MemoryPlan:
         """Totals, then every tensor: place, bytes, lifetime, who makes it."""
         return "\n".join([*self._notes(), _text.table(self._rows(), self._HEAD)])
 
+    def __repr__(self) -> str:
+        return f"<executorch_c.devtools.MemoryPlan of {self._notes()[0]}>"
+
     def __str__(self) -> str:
         return self.table()
 
