@@ -17,6 +17,7 @@ from executorch_c._commands import (
     compare,
     demo,
     dump,
+    explain,
     graph,
     info,
     memory,
@@ -27,7 +28,8 @@ from executorch_c._commands import (
     watch,
 )
 
-COMMANDS = (run, info, dump, graph, memory, validate, check, compare, watch, trace, ops, demo)
+COMMANDS = (run, info, dump, graph, memory, validate, check, compare, explain,
+            watch, trace, ops, demo)  # fmt: skip
 """In the order of --help."""
 
 REPORTED = (RuntimeError, OSError, ValueError, TypeError, LookupError, MemoryError, ImportError)
@@ -49,6 +51,7 @@ examples:
   executorch-c validate model.pte --inputs x.npz --expect y.npz
   executorch-c check model.py:make --flow xnnpack    export it, and compare with PyTorch
   executorch-c compare portable.pte delegated.pte    where two programs of one model part
+  executorch-c explain model.pte --etrecord e.bin    which operator differs from PyTorch
   executorch-c watch model.pte --inputs x.npz        where NaN and infinity come from
   executorch-c trace model.pte --repeat 20 --html t.html
   executorch-c ops --json

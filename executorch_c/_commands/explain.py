@@ -1,0 +1,65 @@
+"""`executorch-c explain`: the first operator of a program that differs from its PyTorch model."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from executorch_c import Runtime
+from executorch_c._commands import _arguments, check
+from executorch_c._commands._calls import find_method, make_inputs
+
+HELP = """\
+Runs a program beside its PyTorch model, operator by operator and inside of delegates, and says
+which operator differs first: itself, on equal inputs, or because of one before it. Names the layer
+and the source line in the model. Needs torch and executorch.
+
+The model is an ETRecord (generate_etrecord=True in the export flow, then get_etrecord().save), or
+what a function gives that takes nothing: module:function or file.py:function, as for `check`. It
+returns the model in eval mode, or the model and its example inputs.
+
+The exit code is 0 where nothing differs, 3 where something does.
+"""
+
+
+def add(commands: _arguments.Commands) -> None:
+    """The parser."""
+    parser = _arguments.add_command(
+        commands, "explain", run, "find the operator that differs from the PyTorch model", HELP
+    )
+    _arguments.add_model(parser)
+    reference = parser.add_mutually_exclusive_group(required=True)
+    reference.add_argument("--etrecord", metavar="E.bin", help="as the export flow saved it")
+    reference.add_argument(
+        "--model", dest="make", metavar="MODEL", help="module:function or file.py:function"
+    )
+    _arguments.add_inputs(parser)
+    parser.add_argument("--method", default="forward", help="default: %(default)s")
+    _arguments.add_tolerances(parser)
+    parser.add_argument(
+        "--kernels", choices=("default", "reference"), default="default",
+        help="reference: plain loops only",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="all figures, as JSON")
+    _arguments.add_html(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """executorch-c explain"""
+    from executorch_c.devtools import explain
+
+    program = Runtime.get().load_program(args.model, data_path=args.data or None)
+    inputs = make_inputs(find_method(program, args.method)["inputs"], args.inputs, seed=0)
+    reference: object = args.etrecord
+    if args.make:
+        given = check.find(args.make)()
+        reference, *example = given if isinstance(given, tuple) else (given,)
+        inputs = list(example[0]) if example and not args.inputs else inputs
+    report = explain(
+        program, reference, inputs, method=args.method, rtol=args.rtol, atol=args.atol,
+        kernels=args.kernels, title=os.path.basename(args.model),
+    )  # fmt: skip
+    print(report.to_json() if args.json else report)
+    if args.html:
+        report.to_html(args.html)
+    return 0 if report else _arguments.DIFFERENT

@@ -1,0 +1,445 @@
+"""The walk of `explain`: a graph run node by node on eager's values, and on the program's.
+
+For each value that the program computed there are two gaps: from what eager computes from the start
+(total), and from what eager computes from the values that the program had before (own). Nodes that
+no value is matched to are run on what is before them, so that an operator of a delegate may stand
+for several of the graph.
+
+The tolerance of a value is that of torch.testing.assert_close for its dtype, atol times the root
+mean square of the tensor. Where this finds something, the same nodes run in float64, from the last
+values on that the program gave: what eager itself is off by at most, times ROUNDINGS, is allowed,
+too. So accumulating in another order is no fault, however many terms there are and however much
+they cancel out. Values that a delegate quantises may be one step off, of a coarser dtype than the
+reference's ROUNDINGS times half a unit in the last place of the largest element.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from operator import getitem
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from executorch_c._arrays import as_array
+from executorch_c._gap import Gap, measure, tolerances
+from executorch_c.devtools import _match
+from executorch_c.devtools._match import Match, Matches
+from executorch_c.devtools._reference import Reference, module_of, source_of
+from executorch_c.devtools._report import OperatorGap, Verdict, relative
+
+if TYPE_CHECKING:
+    from torch.fx import Node
+
+LAST = 1 << 62
+"""Where results of the method stand in the order of a trace."""
+
+MISMATCH = 100
+"""How many times larger than the total an own gap is where inputs were matched wrongly."""
+
+ROUNDINGS = 16
+"""An operator may be off by so many times the reference's own rounding error."""
+
+
+class _Value:
+    """What a node gives, and how to compute it again; values that the program gave have no how."""
+
+    __slots__ = ("env", "node", "row", "value")
+
+    def __init__(
+        self, value: Any, node: Node | None = None, env: dict[Node, _Value] | None = None
+    ) -> None:
+        self.value, self.node, self.env = value, node, env or {}
+        self.row: int | None = None
+        """Which row is about it, if the program gave it."""
+
+
+def _call(node: Node, lookup: Callable[[Node], Any]) -> Any:
+    from torch.fx.node import map_arg
+
+    target: Any = node.target
+    return target(*map_arg(node.args, lookup), **map_arg(node.kwargs, lookup))
+
+
+def _double(value: Any) -> Any:
+    import torch
+
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_double, value))
+    if isinstance(value, torch.Tensor) and value.dtype.is_floating_point:
+        return value.double()
+    return value
+
+
+def _exactly(value: _Value, known: dict[int, Any]) -> Any:
+    """The same in float64, from the last values on that the program gave."""
+    if id(value) not in known:
+        if value.node is None:
+            known[id(value)] = _double(value.value)
+        else:
+            node, env = value.node, value.env
+
+            def argument(before: Node) -> Any:
+                exact = _exactly(env[before], known)
+                return exact.float() if _match.is_quantizer(node) else exact
+
+            known[id(value)] = _double(_call(node, argument))
+    return known[id(value)]
+
+
+def _rounding(value: _Value, output: int | None) -> float:
+    """The largest rounding error that the reference itself makes; 0 where float64 cannot tell."""
+    import torch
+
+    try:
+        exact, rounded = _exactly(value, {}), value.value
+    except Exception:
+        return 0.0  # operators that take one dtype only say so in many ways
+    if output is not None:
+        exact, rounded = exact[output], rounded[output]
+    if not isinstance(exact, torch.Tensor) or not exact.dtype.is_floating_point:
+        return 0.0
+    error = (exact - rounded.double()).abs()
+    error = error[torch.isfinite(error)]
+    return float(error.max()) if error.numel() else 0.0
+
+
+def _scale(array: Any) -> float:
+    """Root mean square of what is finite."""
+    wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+    wide = np.abs(wide[np.isfinite(wide)])
+    return float(np.sqrt(np.mean(wide**2))) if wide.size else 0.0
+
+
+EPSILON = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23}
+"""What the next number after 1 is larger by."""
+
+
+def _half_ulp(actual: Any, expected: Any) -> float:
+    """The rounding error of a program that computes in a coarser dtype than the reference."""
+    if actual.dtype.itemsize >= expected.dtype.itemsize or actual.dtype.name not in EPSILON:
+        return 0.0
+    size = np.abs(expected[np.isfinite(expected)].astype(np.float64))
+    return EPSILON[actual.dtype.name] / 2 * float(size.max(initial=0.0))
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What is within tolerance: the caller's numbers, or those of the dtype."""
+
+    rtol: float | None
+    atol: float | None
+
+    def __post_init__(self) -> None:
+        for name, value in (("rtol", self.rtol), ("atol", self.atol)):
+            if value is not None and not value >= 0:
+                raise ValueError(f"{name} is {value}, expected 0 or more")
+
+    def gap(self, actual: Any, expected: Any, step: float, rounding: Callable[[], float]) -> Gap:
+        """Measures; `step` is that of quantised numbers, `rounding` is asked if it matters."""
+        rtol, atol = tolerances(actual.dtype, expected.dtype)
+        atol = atol * _scale(expected) + step * 1.001
+        rtol = rtol if self.rtol is None else self.rtol
+        atol = atol if self.atol is None else self.atol
+        gap = measure(actual, expected, rtol, atol, True)
+        if gap.outside and self.atol is None and not step:
+            error = max(rounding(), _half_ulp(actual, expected))
+            gap = measure(actual, expected, rtol, max(atol, ROUNDINGS * error), True)
+        return gap
+
+
+def as_tensor(array: Any) -> Any:
+    """A torch.Tensor of its own with an array's numbers."""
+    import torch
+
+    if array.dtype.name == "bfloat16":
+        return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
+    return torch.from_numpy(np.array(array))
+
+
+def _step(node: Node) -> float:
+    """The largest scale of a node that quantises or dequantises by one that the graph holds."""
+    if not _match.is_quantizer(node):
+        return 0.0
+    scale = node.args[1] if len(node.args) > 1 else None
+    return float(scale) if isinstance(scale, (int, float)) else 0.0
+
+
+def _layer(node: Node) -> str | None:
+    """The layer of a node; those that quantise belong to what they quantise, or feed."""
+    while _match.is_quantizer(node) and node.all_input_nodes:
+        before = node.all_input_nodes[0]
+        if before.op != "call_function":
+            for user in node.users:
+                if not _match.is_quantizer(user):
+                    return module_of(user)
+                if (found := next(iter(user.users), None)) is not None:
+                    return module_of(found)
+            return None
+        node = before
+    return module_of(node)
+
+
+@dataclass
+class _Candidate:
+    node: Node
+    ours: list[Any]
+    """Tensors of the program in the node's shapes; None where it has none."""
+    total: Gap
+    own: Gap
+    shape: tuple[int, ...]
+    dtype: str
+
+
+class Walk:
+    """Runs a graph twice at once: as it is, and on the values that the program computed."""
+
+    def __init__(self, graph: Reference, matches: Matches, limits: Limits) -> None:
+        self.graph, self.limits = graph, limits
+        self.eager: dict[Node, _Value] = {}
+        self.fed: dict[Node, _Value] = {}
+        self.tainted: set[Node] = set()
+        self.rows: list[tuple[int, OperatorGap]] = []
+        self.last = {match.nodes[-1]: match for match in matches.found}
+        self.uses: dict[Node, int] = {}
+        self.settled: dict[Node, tuple[Node, _Value]] = {}
+        self.retracted: set[int] = set()
+        self.pending: dict[tuple[object, ...], set[int]] = defaultdict(set)
+        for match in matches.found:
+            self.pending[match.key].add(id(match))
+
+    def run(self, arguments: dict[Node, Any], outputs: Sequence[object]) -> list[OperatorGap]:
+        """All rows, in the order in which the program computed them."""
+        import torch
+
+        with torch.no_grad():
+            self._walk(arguments, outputs)
+        kept = [pair for i, pair in enumerate(self.rows) if i not in self.retracted]
+        rows = [row for _, row in sorted(kept, key=lambda pair: pair[0])]
+        if not any(row.verdict == "wrong" for row in rows):
+            rows = [replace(row, verdict="ok") for row in rows]
+        return [replace(row, index=i) for i, row in enumerate(rows)]
+
+    def _walk(self, arguments: dict[Node, Any], outputs: Sequence[object]) -> None:
+        nodes = self.graph.nodes
+        self.uses = {node: len(node.users) for node in nodes}
+        for match in self.last.values():
+            for node in match.nodes:
+                self.uses[node] += 1
+        for node in nodes:
+            if node.op == "output":
+                self._outputs(node, outputs)
+                break
+            self._compute(node, arguments)
+            done = list(node.all_input_nodes)
+            if node in self.last:
+                self._judge(self.last[node])
+                done += self.last[node].nodes
+            for one in done:
+                self.uses[one] -= 1
+            for one in (*done, node):
+                if not self.uses[one]:
+                    self.eager.pop(one, None)
+                    self.fed.pop(one, None)
+
+    def _compute(self, node: Node, arguments: dict[Node, Any]) -> None:
+        if node.op == "placeholder":
+            self.eager[node] = self.fed[node] = _Value(arguments[node])
+        elif node.op == "get_attr":
+            found: Any = self.graph.program.graph_module
+            for name in str(node.target).split("."):
+                found = getattr(found, name)
+            self.eager[node] = self.fed[node] = _Value(found)
+        else:
+            result = _run(node, self.eager)
+            self.eager[node] = self.fed[node] = result
+            if any(self.eager[n] is not self.fed[n] for n in node.all_input_nodes):
+                self.eager[node] = _Value(result.value)  # lets go of what it was made from
+                self.fed[node] = _run(node, self.fed)
+            if not self.tainted.isdisjoint(node.all_input_nodes):
+                self.tainted.add(node)
+            self._siblings(node)
+
+    def _siblings(self, node: Node) -> None:
+        """Dequantised copies of one quantised value are all the program's."""
+        if (operator := _match.operator_of(node)) and operator.startswith("dequantize_"):
+            known = self.settled.get(node.all_input_nodes[0])
+            if known is not None and known[1].value.dtype == self.fed[node].value.dtype:
+                self.fed[node] = known[1]
+
+    # ---- verdicts -------------------------------------------------------------------------
+
+    def _judge(self, match: Match) -> None:
+        """Says of a matched value what it is, and goes on with it."""
+        if any(_is_random(node) for node in match.nodes):
+            self._adopt(match)
+            return
+        best = self._best(match)
+        if best is None:
+            return
+        if best.own.outside:
+            best = self._swapped(match) or best
+        self.pending[match.key].discard(id(match))
+        self._row(match, best)
+        self._substitute(match, best)
+
+    def _best(self, match: Match) -> _Candidate | None:
+        """Of what a delegate may have fused, the end is likelier than what it passes through."""
+        found = [c for c in (self._candidate(node, match) for node in match.nodes) if c]
+        good = [c for c in found if not c.own.outside]
+        if good or not found:
+            return good[-1] if good else None
+        return min(reversed(found), key=lambda c: _size(c.own))
+
+    def _swapped(self, match: Match) -> _Candidate | None:
+        """Before something is called wrong: whether another value was meant."""
+        for other in self.last.values():
+            if id(other) in self.pending[match.key] and other is not match:
+                match.swap(other)
+                best = self._best(match)
+                if best is not None and not best.own.outside:
+                    return best
+                match.swap(other)
+        return None
+
+    def _candidate(self, node: Node, match: Match) -> _Candidate | None:
+        """The program's value as what a node gives; the worst of several outputs."""
+        import torch
+
+        eager, fed = self.eager[node].value, self.fed[node]
+        several = isinstance(eager, (list, tuple))
+        results = list(eager) if several else [eager]
+        ours: list[Any] = [None] * len(results)
+        worst: _Candidate | None = None
+        for i, (result, array) in enumerate(zip(results, match.outputs)):
+            if array is None or not isinstance(result, torch.Tensor) or not _is_read(node, i):
+                continue
+            gaps = self._gaps(node, array, result, fed, i if several else None, match.inside)
+            if gaps is None:
+                return None
+            ours[i], total, own = gaps
+            if worst is None or _size(own) > _size(worst.own):
+                worst = _Candidate(node, ours, total, own, tuple(result.shape), array.dtype.name)
+        return worst
+
+    def _gaps(
+        self, node: Node, array: Any, eager: Any, fed: _Value, output: int | None, inside: bool
+    ) -> tuple[Any, Gap, Gap] | None:
+        """The program's value in the shape of a node, its total gap and its own."""
+        value = as_tensor(array)
+        if value.dtype.is_floating_point != eager.dtype.is_floating_point:
+            return None
+        rounds = (_match.operator_of(node) or "").startswith("quantize_")
+        step = _step(node) if inside else float(rounds)
+        theirs = as_array(eager)
+        onward = as_array(fed.value if output is None else fed.value[output])
+        made = [
+            (shaped, self.limits.gap(as_array(shaped), onward, step,
+                                     lambda: _rounding(fed, output)))
+            for shaped in _match.layouts(value, eager.shape)
+        ]  # fmt: skip
+        if not made:
+            return None
+        shaped, own = min(made, key=lambda pair: _size(pair[1]))
+        total = self.limits.gap(as_array(shaped), theirs, step, lambda: 0.0)
+        return shaped.to(eager.dtype), total, own
+
+    def _row(self, match: Match, best: _Candidate) -> None:
+        carried = not self.tainted.isdisjoint(match.nodes)
+        self.tainted.difference_update(match.nodes)
+        verdict: Verdict = "ok"
+        if best.total.outside:
+            verdict = "wrong" if best.own.outside else "carried" if carried else "ok"
+            if verdict != "ok":
+                self.tainted.update(match.nodes[match.nodes.index(best.node) :])
+        elif best.own.outside and relative(best.own) > MISMATCH * relative(best.total):
+            self._retract(self.fed[best.node])
+        at = match.nodes.index(best.node)
+        fused = [_match.operator_of(n) for n in match.nodes[: at + 1] if not _match.is_quantizer(n)]
+        names = [name for name in fused if name]
+        name = f"{match.name} ({', '.join(names)})" if match.inside and names else match.name
+        self.rows.append((match.order, OperatorGap(
+            0, match.where, name, best.shape, best.dtype, best.total, best.own, verdict,
+            _layer(match.anchor), source_of(match.anchor),
+        )))  # fmt: skip
+
+    def _retract(self, value: _Value) -> None:
+        """What an operator made is right though its inputs are not: those were matched wrongly."""
+        seen, queue = {id(value)}, [value]
+        while queue:
+            value = queue.pop()
+            if value.row is not None and self.rows[value.row][1].verdict == "wrong":
+                self.retracted.add(value.row)
+            fresh = [before for before in value.env.values() if id(before) not in seen]
+            seen.update(map(id, fresh))
+            queue += fresh
+
+    def _substitute(self, match: Match, best: _Candidate) -> None:
+        """From here on the graph goes on with what the program computed."""
+        old = self.fed[best.node].value
+        if isinstance(old, (list, tuple)):
+            kept = [one if mine is None else mine for mine, one in zip(best.ours, old)]
+            self.fed[best.node] = _Value(type(old)(kept))
+        else:
+            self.fed[best.node] = _Value(best.ours[0])
+        self.fed[best.node].row = len(self.rows) - 1
+        if _match.is_quantizer(best.node):
+            self.settled[best.node.all_input_nodes[0]] = (best.node, self.fed[best.node])
+        at = match.nodes.index(best.node)
+        for node in match.nodes[at + 1 :]:  # computed from what was there before
+            before = self.fed[node]
+            env = {n: self.fed.get(n, value) for n, value in before.env.items()}
+            if before.node is not None:
+                self.fed[node] = _Value(_call(node, lambda n: env[n].value), node, env)
+            if best.node in self.tainted:
+                self.tainted.add(node)
+
+    def _adopt(self, match: Match) -> None:
+        """Random numbers differ by nature: the reference takes the program's."""
+        for node, array in zip(match.nodes[:1], match.outputs):
+            value = self.eager[node].value
+            if array is not None and getattr(value, "shape", None) == array.shape:
+                taken = _Value(as_tensor(array).to(value.dtype))
+                self.eager[node] = self.fed[node] = taken
+
+    def _outputs(self, node: Node, outputs: Sequence[object]) -> None:
+        """Results of the method that no operator was matched to."""
+        from torch.export.graph_signature import OutputKind
+        from torch.fx import Node
+
+        specs = self.graph.program.graph_signature.output_specs
+        results: Any = node.args[0]
+        places = [n for n, spec in zip(results, specs) if spec.kind == OutputKind.USER_OUTPUT]
+        seen = {n for match in self.last.values() for n in match.nodes}
+        for i, (place, output) in enumerate(zip(places, outputs)):
+            if not isinstance(place, Node) or not isinstance(output, np.ndarray):
+                continue
+            known = {place, *(place.all_input_nodes if place.target is getitem else ())}
+            if seen.isdisjoint(known):
+                where = f"output {i}"
+                self._judge(Match(LAST, where, "result", False, [output], [place], place, ()))
+
+
+def _run(node: Node, env: dict[Node, _Value]) -> _Value:
+    inputs = {n: env[n] for n in node.all_input_nodes}
+    return _Value(_call(node, lambda n: inputs[n].value), node, inputs)
+
+
+def _size(gap: Gap) -> tuple[bool, float]:
+    """To order gaps by."""
+    return bool(gap.outside), relative(gap)
+
+
+def _is_random(node: Node) -> bool:
+    import torch
+
+    tags = getattr(getattr(node.target, "_op", node.target), "tags", ())
+    return torch.Tag.nondeterministic_seeded in tags or _match.operator_of(node) == "empty"
+
+
+def _is_read(node: Node, output: int) -> bool:
+    """Whether anything reads an output of an operator with several."""
+    reads = [user.args[1] for user in node.users if user.target is getitem and user.users]
+    return not reads or output in reads
