@@ -64,6 +64,9 @@ static ec_status set_args(const reader *r, const int32_t *at, size_t count, ec_i
   row->arg_count = count;
   for (size_t i = 0; i < count; i++) {
     EC_TRY(check_index(r, at[i], i, err));
+    const ec_kind kind = r->s->values[at[i]].info.kind;
+    if (kind >= EC_KIND_BOOL_LIST)
+      return ec_fail(err, EC_INVALID_PROGRAM, "argument %zu is a %s", i, ec_kind_name(kind));
     row->args[i].value = (uint32_t)at[i];
   }
   return EC_OK;

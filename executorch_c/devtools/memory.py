@@ -281,7 +281,7 @@ class _Lifetimes:
                 self.use(index, step.at)
             for index in step.writes:
                 self.use(index, step.at, step.title)
-            if step.row["name"] == VIEW_MAKER:
+            if step.row["name"] == VIEW_MAKER and step.reads and step.writes:
                 self.bases[step.writes[0]] = step.reads[0]
         for index in structure["outputs"]:
             for item in self.view.items(index):

@@ -76,7 +76,9 @@ def main() -> None:
         damage(copy, chance)
         print(case, flush=True)
         try:
-            method = et.Runtime.get().load_program(bytes(copy)).load_method("forward")
+            program = et.Runtime.get().load_program(bytes(copy))
+            program._delegate("forward", 0)
+            method = program.load_method("forward")
             loaded += 1
             for _ in range(2):
                 method.execute(inputs)

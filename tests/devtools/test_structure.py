@@ -16,8 +16,9 @@ from executorch.exir._serialize._program import PTEFile, deserialize_pte_binary
 from executorch.exir.schema import DataLocation, ScalarType, TensorShapeDynamism
 from executorch_c import Error, Runtime
 from executorch_c._types import MethodStructure, StructureInstruction, StructureValue
-from executorch_c.devtools import dump
+from executorch_c.devtools import dump, graph, memory_plan
 from hostile import random_damage
+from plans import Plan, build
 from seen_programs import MAKERS, exported, pte_of
 from xnnpack_mutate import damage
 from xnnpack_payload import delegates
@@ -261,6 +262,10 @@ def look(pte: bytes) -> str:
             for i in range(len(structure["delegates"])):
                 program._payload(name, i)
                 program._delegate(name, i)
+            memory_plan(program, name)
+            graph(program, name).dot()
+        dump(program)
+        dump(program, "json")
     except Error as error:
         assert str(error)
         return type(error).__name__
@@ -276,6 +281,24 @@ def test_hostile_values(name: str, rng: np.random.Generator) -> None:
         if pte is not None:
             ends.add(look(pte))
     assert {"fine", "InvalidProgramError"} <= ends
+
+
+def test_lists_are_not_moved_or_asked() -> None:
+    for change in (lambda p, v: p.jump_false(v, 0), lambda p, v: p.move(v, v),
+                   lambda p, v: p.free(v)):  # fmt: skip
+        plan = Plan()
+        change(plan, plan.value([1, 2]))
+        program = Runtime.get().load_program(build(plan))
+        with pytest.raises(executorch_c.InvalidProgramError, match="argument 0 is a IntList"):
+            program._structure("forward")
+
+
+def test_calls_with_too_few_arguments() -> None:
+    """Loading refuses them; who only looks is shown what there is."""
+    for operator in ("executorch_prim::et_view.default", "aten::add.out", "my::own.out"):
+        plan = Plan()
+        plan.call(operator, returns=[])
+        assert look(build(plan)) == "fine"
 
 
 @pytest.mark.parametrize("name", ["mixed", "quantised"])
