@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -18,7 +19,7 @@ import numpy as np
 from executorch_c._core import Method, Program, Runtime
 from executorch_c.devtools._match import Matcher
 from executorch_c.devtools._reference import handle_map, reference
-from executorch_c.devtools._report import GapReport
+from executorch_c.devtools._report import GapReport, OperatorGap, relative
 from executorch_c.devtools._walk import Limits, Walk, as_tensor
 
 if TYPE_CHECKING:
@@ -123,3 +124,53 @@ def explain(
     head = f"{title or name}, method '{loaded.metadata.name()}', beside PyTorch"
     notes = (matches.summary(), *matches.notes, *graph.notes, *_dropped(trace))
     return GapReport(head, tuple(rows), notes)
+
+
+class ErrorBudget(GapReport):
+    """What each layer of a quantised program adds; the largest first."""
+
+    def summary(self) -> str:
+        """The layer that adds most, and what arrives at the end."""
+        if not self.rows:
+            return "nothing could be compared"
+        row = self.rows[0]
+        assert row.own is not None
+        return f"adds most: {row}: {relative(row.own):.1%} of its result"
+
+
+def error_budget(
+    program: Program | Method | Data | object,
+    model: object,
+    inputs: Sequence[object],
+    *,
+    method: str = "forward",
+    kernels: Literal["default", "reference"] = "default",
+    max_bytes: int = MAX_BYTES,
+) -> ErrorBudget:
+    """How far each layer of a quantised program is from the float model, and what it adds.
+
+    The last value of each layer, as the numbers that it stands for, is compared with the float
+    layer's: on the float model's own activations (`total`), and on those that the program had
+    before (`own`: what quantising this layer costs). Layers are matched by what they do, in order:
+    convolutions, linear layers, products, pools and softmax inside of delegates, all operators
+    outside.
+
+    Args:
+        model: The float model, as `explain` takes it. All other arguments are those of `explain`.
+
+    Returns a report with a row for each layer, the one that adds most first; none is judged.
+    """
+    loaded, name = _load(program, method, kernels)
+    flat = _flat(inputs)
+    trace, outputs = _traced(loaded, flat, max_bytes)
+    graph = reference(model, _as_tensors(inputs), method)
+    matches = Matcher(graph.nodes, None, numbered=False).match(trace.events)
+    walk = Walk(graph, matches, Limits(None, None))
+    walk.pending.clear()  # values all differ: none was meant for another
+    layers: dict[str | None, OperatorGap] = {}
+    for row in walk.run(graph.arguments(flat), outputs):
+        layers[row.module or row.where] = replace(row, verdict="ok")
+    rows = sorted(layers.values(), key=lambda row: relative(row.own or row.total), reverse=True)
+    head = f"{name}, method '{loaded.metadata.name()}': error budget beside the float model"
+    numbered = tuple(replace(row, index=i) for i, row in enumerate(rows))
+    return ErrorBudget(head, numbered, (matches.summary(), *graph.notes, *_dropped(trace)))

@@ -20,7 +20,7 @@ import xnnpack_flow
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir import EdgeCompileConfig, to_edge, to_edge_transform_and_lower
 from executorch_c import cli
-from executorch_c.devtools import explain
+from executorch_c.devtools import error_budget, explain
 from torch import Tensor, nn
 
 FLOWS = ["portable", "xnnpack"]
@@ -260,6 +260,23 @@ def test_bad_scale(flow: str, quantized: tuple[nn.Module, nn.Module, tuple[Tenso
     assert report.first.module == f"{BAD}.0" and report.first.verdict == "wrong"
     assert sum(row.verdict == "wrong" for row in report) == 1, str(report)
     assert explain(ptes[0], good, x)
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+def test_error_budget(flow: str) -> None:
+    """The layer whose weights have an outlier, which takes all steps, adds most."""
+    model = net(lambda: nn.Sequential(*(nn.Sequential(nn.Linear(8, 8), nn.ReLU())
+                                        for _ in range(4))))  # fmt: skip
+    x = (torch.linspace(-2, 2, 32).sin().reshape(4, 8),)
+    with torch.no_grad():
+        model[2][0].weight[0, 0] = 60.0
+    quantized = xnnpack_flow.SCHEMES["static"](model, x, None)
+    budget = error_budget(lower(quantized, x, flow).buffer, model, x)
+    assert budget[0].module in ("2.0", "2.1"), str(budget)
+    assert {f"{i}.0" for i in range(4)} <= {row.module for row in budget}, str(budget)
+    assert budget and "adds most: " in str(budget)
+    assert all(row.own is not None and row.own.snr_db < 80 for row in budget
+               if str(row.module).endswith(".0"))  # fmt: skip
 
 
 # ---- arguments --------------------------------------------------------------------------------
