@@ -64,6 +64,13 @@ TRUSTED = 0.5
 """Handles are believed if so large a share of values fits the shape of a node they name."""
 
 
+STRANGE = 0.05
+"""... and if no larger share of nodes that say what they do names another operator."""
+
+MANY_NODES = 40
+"""So many nodes with one handle are a whole recurrent network, of which nothing tells the order."""
+
+
 @dataclass
 class Match:
     """A value that the program computed, and the nodes that may be it."""
@@ -327,20 +334,21 @@ class Matcher:
 
     def _trusted(self, delegates: Sequence[_Delegate]) -> bool:
         """Whether handles name nodes that look like the values: by shape, and by what they do."""
-        fits = seen = 0
+        fits = seen = known = strange = 0
         if not self.numbered:
             return not delegates
         for delegate in delegates:
             for handle, events in delegate.by_handle().items():
                 chain = self._chain(handle, set())
-                kinds = {_kind(operator_of(node) or "") for node in chain} | {None}
+                kinds = {_product_kind(operator_of(node) or "") for node in chain}
                 for order, event in events:
                     if order in delegate.values:
+                        kind = _product_kind(event.name)
+                        known += kind is not None
+                        strange += kind is not None and kind not in kinds
                         seen += 1
-                        fits += _kind(event.name) in kinds and any(
-                            _fits(node, delegate.values[order].shape) for node in chain
-                        )
-        return not seen or fits >= TRUSTED * seen
+                        fits += any(_fits(n, delegate.values[order].shape) for n in chain)
+        return fits >= TRUSTED * seen and strange <= STRANGE * known
 
     def _chain(self, handle: int, stops: set[int]) -> list[Node]:
         """Nodes with a handle, and what may be fused into the last of them."""
@@ -381,6 +389,8 @@ class Matcher:
         last one, if its name does not, may be any of the nodes behind those.
         """
         group = [n for n in self.by_handle.get(handle, ()) if n not in self.taken]
+        if len(group) > MANY_NODES:
+            return
         done = -1
         for kind in dict.fromkeys(_kind(event.name) for _, _, event in members):
             named = [(d, order) for d, order, event in members if _kind(event.name) == kind]
@@ -461,6 +471,12 @@ def _first_copies(chain: Sequence[Node]) -> list[Node]:
         found.setdefault((copy, node.all_input_nodes[0] if copy else node), node)
     kept = set(found.values())
     return [node for node in chain if node in kept]
+
+
+def _product_kind(name: str) -> str | None:
+    """The same, where a linear layer may also be computed as a product of matrices."""
+    kind = _kind(name)
+    return "linear" if kind == "bmm" else kind
 
 
 def _is_tuple(node: Node) -> bool:
