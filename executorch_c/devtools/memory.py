@@ -169,7 +169,7 @@ class MemoryPlan:
 
     # ---- pictures ----
 
-    def figure(self) -> Figure:
+    def plot(self) -> Figure:
         """A matplotlib figure: for each arena live bytes over time, and the place and lifetime of
         each tensor, coloured by the family of the operator that makes it.
 
@@ -181,7 +181,7 @@ class MemoryPlan:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the figure; the name's ending says in what format (.png, .svg, .pdf)."""
-        self.figure().savefig(path, bbox_inches="tight", dpi=120)
+        self.plot().savefig(path, bbox_inches="tight", dpi=120)
 
     def _repr_html_(self) -> str:
         notes = "<br>".join(escape(note) for note in self._notes())

@@ -147,10 +147,10 @@ def test_table_and_html() -> None:
     assert "data:image/svg+xml;base64," in html
 
 
-def test_figure(tmp_path: Path) -> None:
+def test_plot(tmp_path: Path) -> None:
     matplotlib = pytest.importorskip("matplotlib")
     plan = plan_of("cnn")
-    live, places = plan.figure().axes
+    live, places = plan.plot().axes
     drawn = [p for p in places.patches if isinstance(p, matplotlib.patches.Rectangle)]
     found = sorted((p.get_x(), p.get_y(), p.get_width(), p.get_height()) for p in drawn)
     expected = sorted((a.first, a.offset, a.last - a.first + 1, a.nbytes)
@@ -166,11 +166,11 @@ def test_figure(tmp_path: Path) -> None:
         assert (tmp_path / f"plan{ending}").read_bytes().startswith(magic)
 
 
-def test_figure_needs_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plot_needs_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
     plan = plan_of("cnn")
     with pytest.raises(ImportError, match=r"executorch_c\[view\]"):
-        plan.figure()
+        plan.plot()
     assert "<table>" in plan._repr_html_() and "<img" not in plan._repr_html_()
 
 
@@ -197,7 +197,7 @@ def test_methods_without_planned_memory() -> None:
     assert found.nbytes == 0 and not found.allocations
     assert "0 bytes planned" in str(found)
     pytest.importorskip("matplotlib")
-    found.figure()
+    found.plot()
 
 
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
