@@ -31,7 +31,7 @@ def table(
 
     The first `text_columns` columns are set to the left and keep their spaces.
     """
-    left = ' style="text-align: left; white-space: pre"'
+    left = ' style="text-align: left; white-space: pre-wrap"'
     names = (f"<th{left if i < text_columns else ''}>{escape(name)}</th>"
              for i, name in enumerate(head))  # fmt: skip
     cells = ["<tr>" + "".join(names) + "</tr>"]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import io
 from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from executorch_c import _html, _text
+from executorch_c import _html, _pictures, _text
 from executorch_c._arrays import as_array
 from executorch_c._check.result import (
     SEVERAL,
@@ -127,15 +125,14 @@ def where(output: OutputComparison, actual: Array, expected: Array) -> str:
 def picture(output: OutputComparison, actual: Array, expected: Array) -> str:
     """Where the error is (the output as rows of its last axis) and how large, as a PNG inside of
     HTML; empty without matplotlib or without numbers."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        return ""
     gaps = _gaps(actual, expected)
     shown = gaps[np.isfinite(gaps) & (gaps > 0)]
     if not shown.size or not gaps.ndim:
         return ""
-    figure = Figure(figsize=(9.5, 2.6), layout="constrained", dpi=110)
+    try:
+        figure = _pictures.figure(figsize=(9.5, 2.6), layout="constrained", dpi=110)
+    except ImportError:
+        return ""
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
     _draw_strip(figure, left, gaps, float(shown.max()))
     logs = np.log10(shown)
@@ -149,10 +146,7 @@ def picture(output: OutputComparison, actual: Array, expected: Array) -> str:
     right.yaxis.get_major_locator().set_params(integer=True)
     for axes in (left, right):
         axes.tick_params(labelsize=7)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")
-    data = base64.b64encode(buffer.getvalue()).decode()
-    return f'<img alt="error of output {output.index}" src="data:image/png;base64,{data}">'
+    return _pictures.image(figure, f"error of output {output.index}", "png")
 
 
 def _gaps(actual: Array, expected: Array) -> Array:

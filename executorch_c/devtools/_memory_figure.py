@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import io
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from executorch_c import _text
+from executorch_c import _pictures, _text
 from executorch_c.devtools import _families, _structure
 
 if TYPE_CHECKING:
@@ -24,25 +21,13 @@ LETTER = 3.9
 """Points that a letter of a label takes."""
 
 
-def _matplotlib() -> tuple[Callable[..., Figure], Any]:
-    try:
-        from matplotlib.figure import Figure as FigureType
-        from matplotlib.patches import Patch
-    except ImportError as error:
-        raise ImportError(
-            "pictures need matplotlib: pip install 'executorch_c[view]'", name="matplotlib"
-        ) from error
-    return FigureType, Patch
-
-
 def draw(plan: MemoryPlan) -> Figure:
     """Two axes for each arena, live bytes and places; a legend of families."""
-    figure_type, patch = _matplotlib()
     arenas = [arena for arena in plan.arenas if arena.nbytes]
     columns = len(plan.instructions) + 2
     width = min(max(7.5, 2.5 + 0.42 * columns), 26.0)
-    figure = figure_type(figsize=(width, 1.6 + 5.2 * max(len(arenas), 1)), facecolor=PAPER,
-                         layout="constrained")  # fmt: skip
+    size = (width, 1.6 + 5.2 * max(len(arenas), 1))
+    figure = _pictures.figure(figsize=size, facecolor=PAPER, layout="constrained")
     figure.suptitle(f"Planned memory of '{plan.method}': {_text.size(plan.nbytes)}, "
                     f"{_text.size(plan.waste)} of it wasted",
                     color=INK, fontsize=11)  # fmt: skip
@@ -54,8 +39,10 @@ def draw(plan: MemoryPlan) -> Figure:
         _draw_live(plan, arena, axes[2 * i][0])
         _draw_places(plan, arena, axes[2 * i + 1][0])
     _label_times(plan, axes[-1][0], width)
+    from matplotlib.patches import Patch
+
     families = list(dict.fromkeys(a.family for a in plan.allocations if a.base is None))
-    handles = [patch(facecolor=_families.colour(f), label=f) for f in families]
+    handles = [Patch(facecolor=_families.colour(f), label=f) for f in families]
     figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 8),
                   frameon=False, fontsize=8)  # fmt: skip
     figure.draw_without_rendering()  # now it is known how large the axes are
@@ -163,11 +150,3 @@ def _label_times(plan: MemoryPlan, axes: Axes, width: float) -> None:
     else:
         axes.set_xlabel("instruction", fontsize=8, color=INK)
     axes.tick_params(axis="x", labelsize=6.5, colors=INK, length=2)
-
-
-def html(plan: MemoryPlan) -> str:
-    """The picture inside of an <img>."""
-    file = io.BytesIO()
-    draw(plan).savefig(file, format="svg", bbox_inches="tight")
-    data = base64.b64encode(file.getvalue()).decode()
-    return f'<img alt="planned memory" src="data:image/svg+xml;base64,{data}">'

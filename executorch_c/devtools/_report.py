@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 import os
 from collections.abc import Iterator, Sequence
@@ -10,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from executorch_c import _html, _json, _text
+from executorch_c import _html, _json, _pictures, _text
 from executorch_c._gap import Gap
 
 if TYPE_CHECKING:
@@ -70,8 +69,10 @@ class OperatorGap:
 
     @property
     def line(self) -> str:
-        """`source` without directories: "model.py:12", or empty."""
-        return os.path.basename(self.source or "")
+        """`source` without directories: "model.py:12", "cell:12" in a notebook, or empty."""
+        folder, name = os.path.split(self.source or "")
+        is_cell = os.path.basename(folder).startswith("ipykernel_")
+        return f"cell:{name.rpartition(':')[2]}" if is_cell else name
 
     def __str__(self) -> str:
         """"aten::convolution.out of 'features.3' (model.py:12), instruction 7"."""
@@ -207,20 +208,15 @@ class GapReport:
         return "<br>".join([f"<b>{title}</b>", f"<span{style}>{summary}</span>", *notes])
 
     def _repr_html_(self) -> str:
-        return _html.table(self._caption(), self.head(), self.cells(self.shown()), 7)
+        rows: _html.Rows = [list(row) for row in self.cells(self.shown())]
+        return _html.table(self._caption(), *_html.without_empty(self.head(), rows, 7))
 
     def plot(self) -> Figure:
         """A picture of the relative gap of each operator, logarithmic, total and own.
 
         Returns a matplotlib Figure, which a notebook shows. Raises ImportError without matplotlib.
         """
-        try:
-            from matplotlib.figure import Figure
-        except ImportError as error:
-            raise ImportError(
-                "a plot needs matplotlib: pip install 'executorch_c[view]'"
-            ) from error
-        figure = Figure(figsize=(9, 3.5), layout="constrained")
+        figure = _pictures.figure(figsize=(9, 3.5), layout="constrained")
         axes = figure.add_subplot()
         finite = [x for row in self.rows for gap in (row.total, row.own) if gap is not None
                   if 0 < (x := relative(gap)) < math.inf]  # fmt: skip
@@ -248,9 +244,7 @@ class GapReport:
         """Writes a page with the summary, the picture (with matplotlib) and all rows."""
         sections = [f"<p>{escape(line)}</p>" for line in self._lines()[1:]]
         try:
-            picture = io.StringIO()
-            self.plot().savefig(picture, format="svg")
-            sections.append(picture.getvalue()[picture.getvalue().index("<svg") :])
+            sections.append(_pictures.image(self.plot(), "gap of each operator"))
         except ImportError:
             pass  # the table has the same figures
         sections.append(_html.table("gaps are |ours - reference| / |reference|", self.head(),

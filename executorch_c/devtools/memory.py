@@ -23,7 +23,7 @@ from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from executorch_c import _html, _text
+from executorch_c import _html, _pictures, _text
 from executorch_c.devtools import _families, _structure
 from executorch_c.devtools._structure import View
 
@@ -191,9 +191,7 @@ class MemoryPlan:
 
     def _picture(self) -> str:
         try:
-            from executorch_c.devtools import _memory_figure
-
-            return _memory_figure.html(self)
+            return _pictures.image(self.plot(), "planned memory")
         except ImportError:
             return ""
 

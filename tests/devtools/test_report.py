@@ -72,7 +72,7 @@ def test_files_and_pictures(tmp_path: Path) -> None:
     found = report("ok", "wrong", "carried")
     found.to_html(tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
-    assert "<svg" in page and "layers.1" in page and "wrong itself" in page
+    assert "data:image/svg+xml" in page and "layers.1" in page and "wrong itself" in page
     figures = json.loads(found.to_json())
     assert figures["first"] == 1 and figures["rows"][1]["own"]["relative"] > 0.1
     assert figures["rows"][0]["total"]["snr_db"] == "inf"

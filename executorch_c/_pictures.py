@@ -1,0 +1,40 @@
+"""Pictures by matplotlib (the extra `view`): figures that notebooks show, and images for pages."""
+
+from __future__ import annotations
+
+import base64
+import io
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def figure(**options: Any) -> Figure:
+    """A figure without pyplot and its state; a notebook shows it whether or not it uses pyplot.
+
+    Raises ImportError where matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError(
+            "pictures need matplotlib: pip install 'executorch_c[view]'", name="matplotlib"
+        ) from error
+
+    class Shown(Figure):
+        """What notebooks ask for."""
+
+        def _repr_html_(self) -> str:
+            return image(self, "picture")
+
+    return Shown(**options)
+
+
+def image(drawn: Figure, about: str, kind: str = "svg") -> str:
+    """An <img> with the picture inside; kind "png" for pictures with very many elements."""
+    file = io.BytesIO()
+    drawn.savefig(file, format=kind, bbox_inches="tight")
+    data = base64.b64encode(file.getvalue()).decode()
+    mime = {"svg": "svg+xml", "png": "png"}[kind]
+    return f'<img alt="{about}" src="data:image/{mime};base64,{data}">'
