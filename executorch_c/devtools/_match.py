@@ -12,6 +12,7 @@ handle names on to what only it feeds.
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import getitem
@@ -51,6 +52,13 @@ KINDS = {
 FUSED = {"relu", "hardtanh", "clamp", "_native_batch_norm_legit_no_training"}
 """Operators that a delegate's node takes in with the one before, beside those that quantise."""
 
+MOVES = {
+    "clone", "expand_copy", "permute_copy", "select_copy", "slice_copy", "split_with_sizes_copy",
+    "squeeze_copy", "unsqueeze_copy", "view_copy",
+}  # fmt: skip
+"""Operators that compute nothing. Where the same one is called several times beside delegates, the
+order, which differs, is all that tells the calls apart."""
+
 NO_HANDLE = 0xFFFF
 """What XnnpackBackend's payloads say of nodes that no operator of the model stands for."""
 
@@ -66,6 +74,9 @@ TRUSTED = 0.5
 
 STRANGE = 0.05
 """... and if no larger share of nodes that say what they do names another operator."""
+
+ENOUGH = 0.25
+"""A smaller share of matches is worth a warning."""
 
 MANY_NODES = 40
 """So many nodes with one handle are a whole recurrent network, of which nothing tells the order."""
@@ -250,9 +261,12 @@ class Matcher:
             result.notes.append("debug handles of delegates are not those of this reference: "
                                 "nodes are matched by what they do")  # fmt: skip
         if self.handles is None and trusted:
-            result.found += self._by_sequence(once)
+            result.found += self._by_sequence(once, partial=bool(delegates))
             result.found += self._from_conversions(once, result.found)
         result.found.sort(key=lambda match: match.order)
+        if len(result.found) < ENOUGH * (result.instructions + result.nodes):
+            result.notes.append("few could be matched: what is called wrong may be something "
+                                "before it; with an ETRecord more can")  # fmt: skip
         return result
 
     # ---- instructions ---------------------------------------------------------------------
@@ -293,12 +307,18 @@ class Matcher:
                 nodes.sort(key=self.place.__getitem__)
                 yield from (self._take(*event, node) for event, node in zip(events, nodes))
 
-    def _by_sequence(self, kernels: Sequence[tuple[int, Event]]) -> Iterator[Match]:
-        """The longest runs of equal operators with equal shapes, in order."""
+    def _by_sequence(
+        self, kernels: Sequence[tuple[int, Event]], partial: bool
+    ) -> Iterator[Match]:
+        """The longest runs of equal operators with equal shapes, in order.
+
+        Where the graph is `partial`ly in delegates, only of those that it has as often as the
+        program (of others nobody knows which ones are inside), and not of repeated MOVES.
+        """
         free = [n for n in self.nodes if n not in self.taken and operator_of(n) is not None]
-        found = _align([(base(e.name), _result(e)) for _, e in kernels],
-                       [(operator_of(n) or "", _shape(n)) for n in free])  # fmt: skip
-        for i, j in found:
+        ours = [(base(e.name), _result(e)) for _, e in kernels]
+        theirs = [(operator_of(n) or "", _shape(n)) for n in free]
+        for i, j in _align(ours, theirs, as_often=partial):
             yield self._take(*kernels[i], free[j])
 
     def _by_kind(self, delegates: Sequence[_Delegate]) -> Iterator[Match]:
@@ -442,17 +462,28 @@ def _result(event: Event) -> tuple[int, ...] | None:
 Token: TypeAlias = "tuple[str, Sequence[int] | None]"
 
 
-def _align(ours: Sequence[Token], theirs: Sequence[Token]) -> list[tuple[int, int]]:
-    """Pairs of equal names with equal shapes (where the graph fixes them), both in order."""
+def _align(
+    ours: Sequence[Token], theirs: Sequence[Token], as_often: bool = False
+) -> list[tuple[int, int]]:
+    """Pairs of equal names with equal shapes (where the graph fixes them), both in order.
+
+    `as_often`: only of those that both have the same number of; one, if they are MOVES.
+    """
     static = all(shape is not None for _, shape in theirs)
 
     def key(token: Token) -> tuple[object, ...]:
         return token[0], tuple(_elements(token[1] or ())) if static else ()
 
-    found = difflib.SequenceMatcher(
-        None, [key(token) for token in ours], [key(token) for token in theirs], autojunk=False
-    )
-    return [(i + k, j + k) for i, j, size in found.get_matching_blocks() for k in range(size)]
+    a, b = [key(token) for token in ours], [key(token) for token in theirs]
+    found = difflib.SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks()
+    pairs = [(i + k, j + k) for i, j, size in found for k in range(size)]
+    counts = Counter(a), Counter(b)
+
+    def is_sure(token: tuple[object, ...]) -> bool:
+        most = 1 if token[0] in MOVES else counts[0][token]
+        return counts[0][token] == counts[1][token] <= most
+
+    return [(i, j) for i, j in pairs if not as_often or is_sure(a[i])]
 
 
 def _kind(name: str) -> str | None:

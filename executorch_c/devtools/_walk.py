@@ -46,14 +46,14 @@ ROUNDINGS = 16
 class _Value:
     """What a node gives, and how to compute it again; values that the program gave have no how."""
 
-    __slots__ = ("env", "node", "row", "value")
+    __slots__ = ("causes", "env", "node", "value")
 
     def __init__(
         self, value: Any, node: Node | None = None, env: dict[Node, _Value] | None = None
     ) -> None:
         self.value, self.node, self.env = value, node, env or {}
-        self.row: int | None = None
-        """Which row is about it, if the program gave it."""
+        self.causes: frozenset[int] = frozenset()
+        """If the program gave it and it is off: the rows that say so, its own and earlier ones."""
 
 
 def _call(node: Node, lookup: Callable[[Node], Any]) -> Any:
@@ -367,24 +367,30 @@ class Walk:
 
     def _retract(self, value: _Value) -> None:
         """What an operator made is right though its inputs are not: those were matched wrongly."""
-        seen, queue = {id(value)}, [value]
+        self.retracted |= self._causes(value)
+
+    def _causes(self, value: _Value) -> frozenset[int]:
+        """Rows that are off among those that a value was made from, and what these carry."""
+        seen, queue, found = {id(value)}, [value], set(value.causes)
         while queue:
             value = queue.pop()
-            if value.row is not None and self.rows[value.row][1].verdict == "wrong":
-                self.retracted.add(value.row)
+            found |= value.causes
             fresh = [before for before in value.env.values() if id(before) not in seen]
             seen.update(map(id, fresh))
             queue += fresh
+        return frozenset(found)
 
     def _substitute(self, match: Match, best: _Candidate) -> None:
         """From here on the graph goes on with what the program computed."""
+        row, verdict = len(self.rows) - 1, self.rows[-1][1].verdict
+        carried = self._causes(self.fed[best.node]) if verdict == "carried" else frozenset()
         old = self.fed[best.node].value
         if isinstance(old, (list, tuple)):
             kept = [one if mine is None else mine for mine, one in zip(best.ours, old)]
             self.fed[best.node] = _Value(type(old)(kept))
         else:
             self.fed[best.node] = _Value(best.ours[0])
-        self.fed[best.node].row = len(self.rows) - 1
+        self.fed[best.node].causes = carried | ({row} if verdict != "ok" else set())
         if _match.is_quantizer(best.node):
             self.settled[best.node.all_input_nodes[0]] = (best.node, self.fed[best.node])
         at = match.nodes.index(best.node)

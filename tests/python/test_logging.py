@@ -120,7 +120,8 @@ def test_a_filter_that_raises(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def run(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], cwd=PATH.parent, capture_output=True,
+                          text=True, timeout=60)  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
 
