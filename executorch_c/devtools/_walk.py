@@ -10,7 +10,9 @@ mean square of the tensor. Where this finds something, the same nodes run in flo
 values on that the program gave: what eager itself is off by at most, times ROUNDINGS, is allowed,
 too. So accumulating in another order is no fault, however many terms there are and however much
 they cancel out. Values that a delegate quantises may be one step off, of a coarser dtype than the
-reference's ROUNDINGS times half a unit in the last place of the largest element.
+reference's ROUNDINGS times half a unit in the last place of the largest element. Delegates that
+quantise activations at run time do so row by row, graphs of PT2E the whole tensor: there twice what
+this rounding makes the graph's own result differ by is allowed.
 """
 
 from __future__ import annotations
@@ -41,6 +43,10 @@ MISMATCH = 100
 
 ROUNDINGS = 16
 """An operator may be off by so many times the reference's own rounding error."""
+
+BOTH_ROUND = 2
+"""A delegate may be so many times further from the graph than the graph, for its dynamic
+quantisation, is from itself without."""
 
 
 class _Value:
@@ -73,28 +79,47 @@ def _double(value: Any) -> Any:
     return value
 
 
-def _exactly(value: _Value, known: dict[int, Any]) -> Any:
-    """The same in float64, from the last values on that the program gave."""
+def _unrounded(value: _Value) -> _Value | None:
+    """What was quantised by a scale found at run time, of what is dequantised by it."""
+    if value.node is None or not (_match.operator_of(value.node) or "").startswith("dequantize_"):
+        return None
+    quantized = value.env.get(value.node.all_input_nodes[0])
+    scale = value.node.args[1] if len(value.node.args) > 1 else None
+    if quantized is None or quantized.node is None or isinstance(scale, (int, float)):
+        return None
+    return quantized.env.get(quantized.node.all_input_nodes[0])
+
+
+def _exactly(value: _Value, known: dict[int, Any], dynamic: bool = True) -> Any:
+    """The same in float64, from the last values on that the program gave; `dynamic`: without the
+    rounding of what is quantised at run time."""
     if id(value) not in known:
+        source = _unrounded(value) if dynamic else None
         if value.node is None:
             known[id(value)] = _double(value.value)
+        elif source is not None:
+            known[id(value)] = _exactly(source, known, dynamic)
         else:
             node, env = value.node, value.env
 
             def argument(before: Node) -> Any:
-                exact = _exactly(env[before], known)
-                return exact.float() if _match.is_quantizer(node) else exact
+                plain = env[before].value
+                if not _match.is_quantizer(node):
+                    return _exactly(env[before], known, dynamic)
+                if before is not node.all_input_nodes[0] or not plain.dtype.is_floating_point:
+                    return plain  # these take one dtype only
+                return _exactly(env[before], known, dynamic).to(plain.dtype)
 
             known[id(value)] = _double(_call(node, argument))
     return known[id(value)]
 
 
-def _rounding(value: _Value, output: int | None) -> float:
-    """The largest rounding error that the reference itself makes; 0 where float64 cannot tell."""
+def _error(value: _Value, output: int | None, dynamic: bool) -> float:
+    """How far the reference is from float64 at most; 0 where that cannot tell."""
     import torch
 
     try:
-        exact, rounded = _exactly(value, {}), value.value
+        exact, rounded = _exactly(value, {}, dynamic), value.value
     except Exception:
         return 0.0  # operators that take one dtype only say so in many ways
     if output is not None:
@@ -104,6 +129,12 @@ def _rounding(value: _Value, output: int | None) -> float:
     error = (exact - rounded.double()).abs()
     error = error[torch.isfinite(error)]
     return float(error.max()) if error.numel() else 0.0
+
+
+def _rounding(value: _Value, output: int | None, inside: bool) -> float:
+    """What a program may be off by because both sides round."""
+    allowed = ROUNDINGS * _error(value, output, dynamic=False)
+    return max(allowed, BOTH_ROUND * _error(value, output, dynamic=True)) if inside else allowed
 
 
 def _scale(array: Any) -> float:
@@ -145,8 +176,8 @@ class Limits:
         atol = atol if self.atol is None else self.atol
         gap = measure(actual, expected, rtol, atol, True)
         if gap.outside and self.atol is None and not step:
-            error = max(rounding(), _half_ulp(actual, expected))
-            gap = measure(actual, expected, rtol, max(atol, ROUNDINGS * error), True)
+            error = max(rounding(), ROUNDINGS * _half_ulp(actual, expected))
+            gap = measure(actual, expected, rtol, max(atol, error), True)
         return gap
 
 
@@ -337,7 +368,7 @@ class Walk:
         onward = as_array(fed.value if output is None else fed.value[output])
         made = [
             (shaped, self.limits.gap(as_array(shaped), onward, step,
-                                     lambda: _rounding(fed, output)))
+                                     lambda: _rounding(fed, output, inside)))
             for shaped in _match.layouts(value, eager.shape)
         ]  # fmt: skip
         if not made:

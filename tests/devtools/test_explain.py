@@ -282,6 +282,22 @@ def test_error_budget(flow: str) -> None:
 # ---- arguments --------------------------------------------------------------------------------
 
 
+def test_dynamic_quantisation() -> None:
+    """XNNPACK finds a scale for each row, the graph one for the tensor: no fault; a weight is."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(),
+                          nn.Linear(64, 8)).eval()  # fmt: skip
+    x = (torch.randn(3, 32),)
+    quantized = xnnpack_flow.SCHEMES["dynamic_channel"](model, x, None)
+    program = lower(quantized, x, "xnnpack").buffer
+    report = explain(program, quantized, x)
+    assert report.ok and [row.module for row in report] == ["0", "2", "4"], str(report)
+    other = copy.deepcopy(model)
+    with torch.no_grad():
+        other[2].weight[7] *= 1.5
+    assert_found(explain(program, xnnpack_flow.SCHEMES["dynamic_channel"](other, x, None), x), "2")
+
+
 def test_tolerances() -> None:
     model, damaged = net(), net()
     with torch.no_grad():
