@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from executorch_c import _core
+from executorch_c import _core, _flatbuffers
 from executorch_c._arrays import Array
 
 if TYPE_CHECKING:
@@ -29,14 +29,6 @@ def _bytes(builder: Any, data: bytes, alignment: int) -> int:
     builder.Bytes[builder.head : builder.head + len(data)] = data
     offset: int = builder.EndVector()
     return offset
-
-
-def _offsets(builder: Any, offsets: Sequence[int]) -> int:
-    builder.StartVector(4, len(offsets), 4)
-    for offset in reversed(offsets):
-        builder.PrependUOffsetTRelative(offset)
-    vector: int = builder.EndVector()
-    return vector
 
 
 def _dim_order(array: Array) -> list[int]:
@@ -96,26 +88,19 @@ def _table(builder: Any, *offsets: int) -> int:
 
 
 def _case(builder: Any, case: TestCase) -> int:
-    sides = [_offsets(builder, [_value(builder, v) for v in side])
+    sides = [_flatbuffers.offsets(builder, [_value(builder, v) for v in side])
              for side in (case.inputs, case.expected)]  # fmt: skip
     return _table(builder, *sides)
 
 
 def write(program: bytes, suites: Mapping[str, Sequence[TestCase]]) -> bytes:
     """A .bpte of a program and its test cases by method."""
-    try:
-        import flatbuffers
-    except ImportError as error:
-        raise ImportError(
-            "writing bundled programs needs the package flatbuffers: "
-            "pip install 'executorch_c[devtools]'"
-        ) from error
-    builder = flatbuffers.Builder(len(program) + 1024)
+    builder = _flatbuffers.builder(len(program) + 1024, "bundled programs")
     tables = []
     for name, cases in suites.items():
-        rows = _offsets(builder, [_case(builder, case) for case in cases])
+        rows = _flatbuffers.offsets(builder, [_case(builder, case) for case in cases])
         tables.append(_table(builder, builder.CreateString(name), rows))
-    vector = _offsets(builder, tables)
+    vector = _flatbuffers.offsets(builder, tables)
     blob = _bytes(builder, program, 32)
     builder.StartObject(3)
     builder.PrependUOffsetTRelativeSlot(1, vector, 0)

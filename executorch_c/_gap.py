@@ -29,6 +29,13 @@ def tolerances(*dtypes: np.dtype[Any]) -> tuple[float, float]:
     return max(r for r, _ in rows), max(a for _, a in rows)
 
 
+def check_not_negative(**values: float | None) -> None:
+    """Raises ValueError for a tolerance or count below 0; None is no value."""
+    for name, value in values.items():
+        if value is not None and not value >= 0:
+            raise ValueError(f"{name} is {value}, expected 0 or more")
+
+
 @dataclass(frozen=True)
 class Gap:
     """How far `actual` is from `expected`, over all elements where both are finite.

@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from executorch_c import _text
 from executorch_c._arrays import as_array
-from executorch_c._core import Method, Program, Runtime
-from executorch_c._gap import Gap, Index, measure, tolerances
+from executorch_c._gap import Gap, Index, check_not_negative, measure, tolerances
+from executorch_c._programs import method_of
 
 if TYPE_CHECKING:
+    from executorch_c._core import Method, Program
     from executorch_c._check.result import CheckedCase, CheckError, CheckResult
     from executorch_c._types import Data
 
@@ -266,9 +267,7 @@ def compare(
     Returns a `Comparison`: false where an output differs. Raises TypeError for what is no array
     or number, ValueError for a negative tolerance.
     """
-    for name, value in (("rtol", rtol), ("atol", atol)):
-        if value is not None and not value >= 0:
-            raise ValueError(f"{name} is {value}, expected 0 or more")
+    check_not_negative(rtol=rtol, atol=atol)
     ours, theirs = _flatten(actual), _flatten(expected)
     rows = [
         _compare_one(i, a, e, rtol, atol, equal_nan, check_dtype)
@@ -280,16 +279,6 @@ def compare(
 def count_problem(found: int, expected: int) -> str | None:
     """What is wrong with the number of outputs."""
     return None if found == expected else f"{_text.plural(found, 'output')}, expected {expected:,}"
-
-
-def _method(
-    program: Program | Method | Data, name: str, kernels: Literal["default", "reference"]
-) -> Method:
-    if isinstance(program, Method):
-        return program
-    if not isinstance(program, Program):
-        program = Runtime.get().load_program(program)
-    return program.load_method(name, kernels=kernels)
 
 
 def assert_matches(
@@ -319,7 +308,7 @@ def assert_matches(
     AssertionError with the table of measures and where the outputs differ) and what loading and
     running raise.
     """
-    outputs = _method(program, method, kernels).execute(inputs)
+    outputs = method_of(program, method, kernels).execute(inputs)
     comparison = compare(
         outputs, expected, rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=check_dtype
     )

@@ -18,6 +18,7 @@ from executorch_c._check.cases import Case, leaves
 from executorch_c._check.flows import Call, Subject, fresh
 from executorch_c._check.result import CheckedCase, CheckResult, joined
 from executorch_c._core import Method, MethodMeta, Program, TensorInfo
+from executorch_c._gap import check_not_negative, tolerances
 from executorch_c.testing import Comparison, _compare_one, _flatten, compare, count_problem
 
 RANDOM_CALLS = 2
@@ -118,8 +119,6 @@ class Judge:
 
     def _atol(self, index: int, expected: Array, before: Any) -> float | None:
         """None: the default of the dtype, which integers and outputs without numbers have."""
-        from executorch_c._gap import tolerances
-
         default = tolerances(expected.dtype)[1]
         if not default or not expected.size:
             return None
@@ -421,9 +420,7 @@ def check_model(
     progress: bool | None = None,
 ) -> CheckResult:
     """The body of executorch_c.testing.check_model, which says what all this is."""
-    for name, value in (("rtol", rtol), ("atol", atol), ("n_random", n_random)):
-        if value is not None and not value >= 0:
-            raise ValueError(f"{name} is {value}, expected 0 or more")
+    check_not_negative(rtol=rtol, atol=atol, n_random=n_random)
     _require_torch()
     start, say = time.perf_counter(), Progress(progress)
     module, exported = _module(model)

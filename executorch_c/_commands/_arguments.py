@@ -70,9 +70,29 @@ def add_tolerances(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--atol", type=tolerance, help="default by dtype")
 
 
+def add_kernels(parser: argparse.ArgumentParser) -> None:
+    """--kernels"""
+    parser.add_argument(
+        "--kernels", choices=("default", "reference"), default="default",
+        help="reference: plain loops only",
+    )  # fmt: skip
+
+
+def add_json(parser: argparse.ArgumentParser, text: str = "all figures, as JSON") -> None:
+    """--json"""
+    parser.add_argument("--json", action="store_true", help=text)
+
+
 def add_html(parser: argparse.ArgumentParser) -> None:
     """--html"""
     parser.add_argument("--html", metavar="F.html", help="write a page with where they differ")
+
+
+def open_program(args: argparse.Namespace) -> Program:
+    """The program of `add_model`."""
+    from executorch_c import Runtime
+
+    return Runtime.get().load_program(args.model, data_path=args.data or None)
 
 
 def add_method(parser: argparse.ArgumentParser) -> None:

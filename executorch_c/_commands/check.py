@@ -47,7 +47,7 @@ def add(commands: _arguments.Commands) -> None:
     parser.add_argument("--seed", type=int, help="of random inputs; default: 0")
     parser.add_argument("--method", help="default: forward")
     _arguments.add_tolerances(parser)
-    parser.add_argument("--json", action="store_true", help="all figures, as JSON")
+    _arguments.add_json(parser)
     _arguments.add_html(parser)
 
 

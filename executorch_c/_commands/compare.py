@@ -33,7 +33,7 @@ def add(commands: _arguments.Commands) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of random inputs")
     _arguments.add_tolerances(parser)
     parser.add_argument("--html", metavar="FILE", help="write a page with all figures")
-    parser.add_argument("--json", action="store_true", help="all figures, as JSON")
+    _arguments.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from executorch_c import Runtime
 from executorch_c._commands import _arguments
 
 DESCRIPTION = """\
@@ -22,14 +21,14 @@ def add(commands: _arguments.Commands) -> None:
     )
     _arguments.add_model(parser)
     parser.add_argument("--method", help="default: all")
-    parser.add_argument("--json", action="store_true", help="all that is known, as JSON")
+    _arguments.add_json(parser, "all that is known, as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """executorch-c dump"""
     from executorch_c.devtools import dump
 
-    program = Runtime.get().load_program(args.model, data_path=args.data or None)
+    program = _arguments.open_program(args)
     text = dump(program, "json" if args.json else "text", method=args.method)
     print(text, end="" if text.endswith("\n") else "\n")
     return 0

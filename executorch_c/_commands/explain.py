@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 
-from executorch_c import Runtime
 from executorch_c._commands import _arguments, check
 from executorch_c._commands._calls import find_method, make_inputs
 
@@ -36,11 +35,8 @@ def add(commands: _arguments.Commands) -> None:
     _arguments.add_inputs(parser)
     parser.add_argument("--method", default="forward", help="default: %(default)s")
     _arguments.add_tolerances(parser)
-    parser.add_argument(
-        "--kernels", choices=("default", "reference"), default="default",
-        help="reference: plain loops only",
-    )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="all figures, as JSON")
+    _arguments.add_kernels(parser)
+    _arguments.add_json(parser)
     _arguments.add_html(parser)
 
 
@@ -48,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     """executorch-c explain"""
     from executorch_c.devtools import explain
 
-    program = Runtime.get().load_program(args.model, data_path=args.data or None)
+    program = _arguments.open_program(args)
     inputs = make_inputs(find_method(program, args.method)["inputs"], args.inputs, seed=0)
     reference: object = args.etrecord
     if args.make:

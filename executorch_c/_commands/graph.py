@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from executorch_c import Runtime
 from executorch_c._commands import _arguments
 
 DESCRIPTION = """\
@@ -31,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     """executorch-c graph"""
     from executorch_c.devtools import graph
 
-    program = Runtime.get().load_program(args.model, data_path=args.data or None)
+    program = _arguments.open_program(args)
     picture = graph(program, _arguments.method_of(program, args.method))
     if args.output:
         picture.save(args.output, args.format)

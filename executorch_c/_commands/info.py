@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from executorch_c import Runtime, _text
+from executorch_c import _text
 from executorch_c._commands import _arguments
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def add(commands: _arguments.Commands) -> None:
         commands, "info", run, "describe a program without loading its methods"
     )
     _arguments.add_model(parser)
-    parser.add_argument("--json", action="store_true", help="all that is known, as JSON")
+    _arguments.add_json(parser, "all that is known, as JSON")
 
 
 def value_row(index: int, value: ValueInfo) -> list[object]:
@@ -98,7 +98,7 @@ def show_verdict(methods: Sequence[MethodInfo]) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """executorch-c info"""
-    program = Runtime.get().load_program(args.model, data_path=args.data or None)
+    program = _arguments.open_program(args)
     what = program.info()
     if args.json:
         print(json.dumps(what, indent=2, default=str))

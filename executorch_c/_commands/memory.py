@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from executorch_c import Runtime, _json
+from executorch_c import _json
 from executorch_c._commands import _arguments
 
 DESCRIPTION = """\
@@ -24,14 +24,14 @@ def add(commands: _arguments.Commands) -> None:
     parser.add_argument(
         "--chrome", metavar="F.json", help="trace to write, for chrome://tracing and Perfetto"
     )
-    parser.add_argument("--json", action="store_true", help="all figures, as JSON")
+    _arguments.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """executorch-c memory"""
     from executorch_c.devtools import memory_plan
 
-    program = Runtime.get().load_program(args.model, data_path=args.data or None)
+    program = _arguments.open_program(args)
     plan = memory_plan(program, _arguments.method_of(program, args.method))
     if args.plot:
         plan.save(args.plot)

@@ -14,7 +14,7 @@ def add(commands: _arguments.Commands) -> None:
     parser = _arguments.add_command(
         commands, "ops", run, "list the operators that this runtime has"
     )
-    parser.add_argument("--json", action="store_true", help="with schemas and dtypes, as JSON")
+    _arguments.add_json(parser, "with schemas and dtypes, as JSON")
 
 
 def run(args: argparse.Namespace) -> int:

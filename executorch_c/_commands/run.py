@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from executorch_c import Runtime, _text
+from executorch_c import _text
 from executorch_c._commands import _arguments
 from executorch_c._commands._calls import call_times, describe_times, find_method, make_inputs
 
@@ -56,7 +56,7 @@ def show_values(title: str, names: Sequence[str], values: Sequence[Any]) -> None
 def run(args: argparse.Namespace) -> int:
     """executorch-c run"""
     start = perf_counter()
-    program = Runtime.get().load_program(args.model, data_path=args.data or None)
+    program = _arguments.open_program(args)
     load_time = perf_counter() - start
     wanted = find_method(program, args.method)
     inputs = make_inputs(wanted["inputs"], args.inputs, args.seed)

@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     """executorch-c trace"""
     if args.debug_buffer and not args.etdump:
         args.usage_error("--debug-buffer belongs to --etdump")
-    program = Runtime.get().load_program(args.model, data_path=args.data or None)
+    program = _arguments.open_program(args)
     inputs = make_inputs(find_method(program, args.method)["inputs"], args.inputs, args.seed)
     method = program.load_method(args.method, seed=args.seed, num_threads=args.threads)
     if args.repeat > 1:

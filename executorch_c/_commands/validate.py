@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from executorch_c import Runtime, _json, testing
+from executorch_c import _json, testing
 from executorch_c._commands import _arguments
 from executorch_c._commands._calls import as_input, find_method, make_inputs, read_arrays
 from executorch_c.bundled import BundledProgram
@@ -37,11 +37,8 @@ def add(commands: _arguments.Commands) -> None:
     parser.add_argument("--expect", metavar="Y.npz", help="outputs, in order, as arrays")
     parser.add_argument("--method", help="default: forward; of a .bpte: all")
     _arguments.add_tolerances(parser)
-    parser.add_argument(
-        "--kernels", choices=("default", "reference"), default="default",
-        help="reference: plain loops only",
-    )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="all figures, as JSON")
+    _arguments.add_kernels(parser)
+    _arguments.add_json(parser)
     _arguments.add_html(parser)
 
 
@@ -95,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
         if not getattr(args, name):
             raise ValueError(f"--{name} is needed: only a .bpte has test cases of its own")
     args.method = args.method or "forward"
-    program = Runtime.get().load_program(args.model, data_path=args.data or None)
+    program = _arguments.open_program(args)
     about = find_method(program, args.method)
     inputs = make_inputs(about["inputs"], args.inputs, seed=0)
     method = program.load_method(args.method, kernels=args.kernels)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from executorch_c import Runtime
 from executorch_c._commands import _arguments
 from executorch_c._commands._calls import find_method, make_inputs
 
@@ -26,14 +25,14 @@ def add(commands: _arguments.Commands) -> None:
     _arguments.add_inputs(parser)
     parser.add_argument("--method", default="forward", help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=0, help="of random inputs")
-    parser.add_argument("--json", action="store_true", help="all figures, as JSON")
+    _arguments.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """executorch-c watch"""
     from executorch_c.devtools.watch import find_nonfinite
 
-    program = Runtime.get().load_program(args.model, data_path=args.data or None)
+    program = _arguments.open_program(args)
     about = find_method(program, args.method)
     inputs = make_inputs(about["inputs"], args.inputs, args.seed)
     report = find_nonfinite(program, inputs, method=args.method)

@@ -3,26 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Literal
-
-from executorch_c._core import Method, Program, Runtime
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from executorch_c._types import Data
     from executorch_c.trace import Event
-
-
-def method_of(
-    program: Program | Method | Data,
-    name: str,
-    kernels: Literal["default", "reference"] = "default",
-) -> Method:
-    """A method to run: of a program, of a file, or itself."""
-    if isinstance(program, Method):
-        return program
-    if not isinstance(program, Program):
-        program = Runtime.get().load_program(program)
-    return program.load_method(name, kernels=kernels)
 
 
 def named(events: Iterable[Event]) -> Iterator[tuple[Event, str]]:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from executorch_c._arrays import as_array
-from executorch_c._gap import Gap, measure, tolerances
+from executorch_c._gap import Gap, check_not_negative, measure, tolerances
 from executorch_c.devtools import _match
 from executorch_c.devtools._match import Match, Matches
 from executorch_c.devtools._reference import Reference, module_of, source_of
@@ -90,7 +90,7 @@ def _unrounded(value: _Value) -> _Value | None:
     return quantized.env.get(quantized.node.all_input_nodes[0])
 
 
-def _exactly(value: _Value, known: dict[int, Any], dynamic: bool = True) -> Any:
+def _exactly(value: _Value, known: dict[int, Any], dynamic: bool) -> Any:
     """The same in float64, from the last values on that the program gave; `dynamic`: without the
     rounding of what is quantised at run time."""
     if id(value) not in known:
@@ -164,9 +164,7 @@ class Limits:
     atol: float | None
 
     def __post_init__(self) -> None:
-        for name, value in (("rtol", self.rtol), ("atol", self.atol)):
-            if value is not None and not value >= 0:
-                raise ValueError(f"{name} is {value}, expected 0 or more")
+        check_not_negative(rtol=self.rtol, atol=self.atol)
 
     def gap(self, actual: Any, expected: Any, step: float, rounding: Callable[[], float]) -> Gap:
         """Measures; `step` is that of quantised numbers, `rounding` is asked if it matters."""

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,13 +19,14 @@ import numpy as np
 
 from executorch_c import _text
 from executorch_c._arrays import as_array
-from executorch_c._core import Program, Runtime
-from executorch_c._gap import Gap, measure
+from executorch_c._gap import Gap, check_not_negative, measure
+from executorch_c._programs import open_program, title_of
 from executorch_c.devtools._align import Array, Step, align, kind, layouts
 from executorch_c.devtools._events import named
 from executorch_c.devtools._report import GapReport, OperatorGap, relative
 
 if TYPE_CHECKING:
+    from executorch_c._core import Program
     from executorch_c._types import Data, Output
     from executorch_c.trace import Event, Trace
 
@@ -240,23 +240,6 @@ def _report(a: _Run, b: _Run, limits: _Limits) -> GapReport:
     return GapReport(f"{b.title} beside {a.title}, method '{a.method}'", tuple(rows), tuple(notes))
 
 
-def _check(rtol: float | None, atol: float | None) -> _Limits:
-    for name, value in (("rtol", rtol), ("atol", atol)):
-        if value is not None and not value >= 0:
-            raise ValueError(f"{name} is {value}, expected 0 or more")
-    return _Limits(rtol, atol)
-
-
-def _open(program: Program | Data) -> Program:
-    return program if isinstance(program, Program) else Runtime.get().load_program(program)
-
-
-def _title(program: object, otherwise: str) -> str:
-    if isinstance(program, (str, os.PathLike)):
-        return os.path.basename(os.fspath(program))
-    return otherwise
-
-
 def compare_programs(
     a: Program | Data,
     b: Program | Data,
@@ -291,11 +274,12 @@ def compare_programs(
     gaps only, since programs cannot be run operator by operator on other values. Raises ValueError
     where outputs differ in number or shape, and what loading and running raise.
     """
-    limits = _check(rtol, atol)
-    names = _title(a, "a"), _title(b, "b")
+    check_not_negative(rtol=rtol, atol=atol)
+    limits = _Limits(rtol, atol)
+    names = title_of(a, "a"), title_of(b, "b")
     names = ("a", "b") if names[0] == names[1] else names
     runs = [
-        _run(_open(program), method, kernels, name, inputs, max_bytes)
+        _run(open_program(program), method, kernels, name, inputs, max_bytes)
         for program, name in zip((a, b), names)
     ]
     return _report(runs[0], runs[1], limits)
@@ -314,8 +298,9 @@ def compare_kernels(
 
     Arguments and result are those of `compare_programs`. Delegates are the same in both.
     """
-    limits = _check(rtol, atol)
-    loaded = _open(program)
+    check_not_negative(rtol=rtol, atol=atol)
+    limits = _Limits(rtol, atol)
+    loaded = open_program(program)
     plain = _run(loaded, method, "reference", "reference kernels", inputs, max_bytes)
     fast = _run(loaded, method, "default", "default kernels", inputs, max_bytes)
     return _report(plain, fast, limits)

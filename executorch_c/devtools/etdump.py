@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 import numpy as np
 
-from executorch_c import _core
+from executorch_c import _core, _flatbuffers
 from executorch_c._arrays import Array
 from executorch_c.trace import Event, Trace, Value
 
@@ -256,12 +256,7 @@ class _Writer:
     buffer: BinaryIO | None = None
 
     def __init__(self) -> None:
-        try:
-            import flatbuffers
-        except ImportError as error:
-            raise ImportError("writing ETDumps needs the package flatbuffers: "
-                              "pip install 'executorch_c[devtools]'") from error  # fmt: skip
-        self.builder: Any = flatbuffers.Builder(1 << 16)
+        self.builder = _flatbuffers.builder(1 << 16, "ETDumps")
         self.written = 0
 
     def table(self, kind: str, /, **values: Any) -> int:
@@ -281,11 +276,7 @@ class _Writer:
         return offset
 
     def vector(self, offsets: Sequence[int]) -> int:
-        self.builder.StartVector(4, len(offsets), 4)
-        for offset in reversed(offsets):
-            self.builder.PrependUOffsetTRelative(offset)
-        vector: int = self.builder.EndVector()
-        return vector
+        return _flatbuffers.offsets(self.builder, offsets)
 
     def text(self, text: str | None) -> int | None:
         return self.builder.CreateSharedString(text) if text else None

@@ -9,14 +9,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from executorch_c._core import Method, Program, Runtime
+from executorch_c._core import Method, Program
+from executorch_c._programs import method_of, title_of
 from executorch_c.devtools._match import Matcher
 from executorch_c.devtools._reference import handle_map, reference
 from executorch_c.devtools._report import GapReport, OperatorGap, relative
@@ -24,17 +24,11 @@ from executorch_c.devtools._walk import Limits, Walk, as_tensor
 
 if TYPE_CHECKING:
     from executorch_c._types import Data
+    from executorch_c.devtools._reference import Reference
     from executorch_c.trace import Trace
 
 MAX_BYTES = 1 << 30
 """Bytes of values that are kept of the program's run, unless given."""
-
-
-def _flat(inputs: Sequence[object]) -> list[Any]:
-    """Leaves of the model's arguments; arrays as tensors."""
-    from torch.utils._pytree import tree_leaves
-
-    return tree_leaves(_as_tensors(inputs))
 
 
 def _as_tensors(inputs: Sequence[object]) -> tuple[Any, ...]:
@@ -47,26 +41,39 @@ def _as_tensors(inputs: Sequence[object]) -> tuple[Any, ...]:
     return tuple(mapped)
 
 
-def _load(
-    program: object, name: str, kernels: Literal["default", "reference"]
-) -> tuple[Method, str]:
-    """The method, and what to call the program."""
-    title = "program"
-    if isinstance(program, Method):
-        return program, title
-    if isinstance(program, (str, os.PathLike)):
-        title = os.path.basename(os.fspath(program))
-    if not isinstance(program, Program):
-        # An ExecutorchProgramManager has the file as `buffer`.
-        data: Any = getattr(program, "buffer", program)
-        program = Runtime.get().load_program(data)
-    return program.load_method(name, kernels=kernels), title
+@dataclass(frozen=True)
+class _Run:
+    """A call of the program, and the graph that it is compared with."""
+
+    title: str
+    """What to call the program."""
+    method: str
+    trace: Trace
+    inputs: list[Any]
+    outputs: Sequence[Any]
+    graph: Reference
 
 
-def _traced(method: Method, inputs: Sequence[Any], max_bytes: int) -> tuple[Trace, Sequence[Any]]:
-    with method.tracing(values=True, max_bytes=max_bytes) as trace:
-        outputs = method.execute(inputs)
-    return trace, outputs
+def _run(
+    program: object,
+    model: object,
+    inputs: Sequence[object],
+    method: str,
+    kernels: Literal["default", "reference"],
+    max_bytes: int,
+) -> _Run:
+    from torch.utils._pytree import tree_leaves
+
+    data: Any = program  # an ExecutorchProgramManager has the file as `buffer`
+    if not isinstance(program, (Method, Program)):
+        data = getattr(program, "buffer", program)
+    loaded = method_of(data, method, kernels)
+    arguments = _as_tensors(inputs)
+    flat = tree_leaves(arguments)
+    with loaded.tracing(values=True, max_bytes=max_bytes) as trace:
+        outputs = loaded.execute(flat)
+    return _Run(title_of(program, "program"), loaded.metadata.name(), trace, flat, outputs,
+                reference(model, arguments, method))  # fmt: skip
 
 
 def _dropped(trace: Trace) -> list[str]:
@@ -115,14 +122,13 @@ def explain(
     without torch and executorch, TypeError and ValueError for a reference that cannot be used.
     """
     limits = Limits(rtol, atol)
-    loaded, name = _load(program, method, kernels)
-    flat = _flat(inputs)
-    trace, outputs = _traced(loaded, flat, max_bytes)
-    graph = reference(model, _as_tensors(inputs), method)
-    matches = Matcher(graph.nodes, graph.handles or handle_map(program, method)).match(trace.events)
-    rows = Walk(graph, matches, limits).run(graph.arguments(flat), outputs)
-    head = f"{title or name}, method '{loaded.metadata.name()}', beside PyTorch"
-    notes = (matches.summary(), *matches.notes, *graph.notes, *_dropped(trace))
+    run = _run(program, model, inputs, method, kernels, max_bytes)
+    graph = run.graph
+    handles = graph.handles or handle_map(program, method)
+    matches = Matcher(graph.nodes, handles).match(run.trace.events)
+    rows = Walk(graph, matches, limits).run(graph.arguments(run.inputs), run.outputs)
+    head = f"{title or run.title}, method '{run.method}', beside PyTorch"
+    notes = (matches.summary(), *matches.notes, *graph.notes, *_dropped(run.trace))
     return GapReport(head, tuple(rows), notes)
 
 
@@ -160,17 +166,15 @@ def error_budget(
 
     Returns a report with a row for each layer, the one that adds most first; none is judged.
     """
-    loaded, name = _load(program, method, kernels)
-    flat = _flat(inputs)
-    trace, outputs = _traced(loaded, flat, max_bytes)
-    graph = reference(model, _as_tensors(inputs), method)
-    matches = Matcher(graph.nodes, None, numbered=False).match(trace.events)
+    run = _run(program, model, inputs, method, kernels, max_bytes)
+    graph = run.graph
+    matches = Matcher(graph.nodes, None, numbered=False).match(run.trace.events)
     walk = Walk(graph, matches, Limits(None, None))
     walk.pending.clear()  # values all differ: none was meant for another
     layers: dict[str | None, OperatorGap] = {}
-    for row in walk.run(graph.arguments(flat), outputs):
+    for row in walk.run(graph.arguments(run.inputs), run.outputs):
         layers[row.module or row.where] = replace(row, verdict="ok")
     rows = sorted(layers.values(), key=lambda row: relative(row.own or row.total), reverse=True)
-    head = f"{name}, method '{loaded.metadata.name()}': error budget beside the float model"
+    head = f"{run.title}, method '{run.method}': error budget beside the float model"
     numbered = tuple(replace(row, index=i) for i, row in enumerate(rows))
-    return ErrorBudget(head, numbered, (matches.summary(), *graph.notes, *_dropped(trace)))
+    return ErrorBudget(head, numbered, (matches.summary(), *graph.notes, *_dropped(run.trace)))

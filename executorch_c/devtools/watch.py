@@ -18,7 +18,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from executorch_c import _html, _json, _text
-from executorch_c.devtools._events import method_of, named
+from executorch_c._programs import method_of
+from executorch_c.devtools._events import named
 
 if TYPE_CHECKING:
     from executorch_c._core import Method, Program

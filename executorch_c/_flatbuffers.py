@@ -1,0 +1,29 @@
+"""What writing FlatBuffers takes, by the package `flatbuffers` (the extra `devtools`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+
+def builder(size: int, what: str) -> Any:
+    """A flatbuffers.Builder that has room for `size` bytes at first.
+
+    Raises ImportError where the package is missing; `what` is what needs it.
+    """
+    try:
+        import flatbuffers
+    except ImportError as error:
+        raise ImportError(
+            f"writing {what} needs the package flatbuffers: pip install 'executorch_c[devtools]'"
+        ) from error
+    return flatbuffers.Builder(size)
+
+
+def offsets(builder: Any, items: Sequence[int]) -> int:
+    """A vector of what is at these offsets."""
+    builder.StartVector(4, len(items), 4)
+    for offset in reversed(items):
+        builder.PrependUOffsetTRelative(offset)
+    vector: int = builder.EndVector()
+    return vector
