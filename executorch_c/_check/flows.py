@@ -69,6 +69,9 @@ class Subject:
     program: Program | Method
     exported: Any = None
     """The ExportedProgram that has the shapes of inputs; None for a ready file."""
+    source: Any = None
+    """The ExportedProgram that was lowered, as torch.export gives it; None where that is not
+    known."""
     quantized: Any = None
     """The quantised eager graph, of flows that quantise: what the program should compute."""
     quantizes: bool = False
@@ -135,6 +138,7 @@ def _from_flow(
         source = export(graph, samples[0], shapes)
     made = _from_manager(flow.name, _lower(source, flow.partitioners(), method), exported)
     made.quantized, made.quantizes = graph, flow.quantizer is not None
+    made.source = source
     return made
 
 
@@ -238,6 +242,8 @@ def subject(
         label = getattr(source, "__name__", type(source).__name__)
         say(f"exporting ({label})")
         exported = exporter()
-        return _ready(label, source(exported), exported, method, data_path)
+        made = _ready(label, source(exported), exported, method, data_path)
+        made.source = exported
+        return made
     exported = exporter() if dynamic_shapes is not None else None
     return _ready(_label(source), source, exported, method, data_path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from executorch_c import _text
 from executorch_c.testing import Comparison, OutputComparison
@@ -13,6 +13,7 @@ from executorch_c.testing import Comparison, OutputComparison
 if TYPE_CHECKING:
     from executorch_c._arrays import Array
     from executorch_c._core import Method, Program
+    from executorch_c.devtools._report import GapReport
 
 HEAD = ("case", "", "inputs", "verdict", "outside", "max abs", "max rel", "ulp", "cosine",
         "SNR dB", "argmax", "SNR dB to float")  # fmt: skip
@@ -127,6 +128,10 @@ class CheckResult:
     reference: Any = field(repr=False)
     """The PyTorch side: a module, or the quantised graph."""
     exported: Any = field(default=None, repr=False)
+    """The ExportedProgram that was lowered, where that is known."""
+    structure: Any = field(default=None, repr=False)
+    """How positional and keyword arguments of the model are nested (torch's TreeSpec)."""
+    kernels: Literal["default", "reference"] = "default"
 
     @property
     def ok(self) -> bool:
@@ -218,21 +223,25 @@ class CheckResult:
     def _comparisons(self) -> list[Comparison]:
         return [case.comparison for case in self.cases if case.comparison is not None]
 
-    def explain(self, case: CheckedCase | None = None, **options: Any) -> Any:
-        """`executorch_c.devtools.explain` of a case, by default the first that failed (of
-        several calls in a row, the last one's inputs).
+    def explain(self, case: CheckedCase | None = None, **options: Any) -> GapReport:
+        """`executorch_c.devtools.explain` of a case, by default the first that is wrong.
 
-        Raises ValueError where no case failed and none is given.
+        Of several calls in a row the last is looked at: both sides go through those before it.
+        The reference is what the check compared with: in flows that quantise the quantised graph.
+
+        Args:
+            case: One of this result's.
+            options: As for `devtools.explain`, without program, model and inputs.
+
+        Raises ValueError where no case failed and none is given, and what the program raises.
         """
-        from executorch_c import devtools
+        from executorch_c._check import finding
 
-        case = case or next(iter(self.failures), None)
+        wrong = [case for case in self.failures if case.error is None]
+        case = case or next(iter(wrong or self.failures), None)
         if case is None:
             raise ValueError("every case matches: say which one to explain")
-        reference = self.exported if self.exported is not None else self.reference
-        explain: Any = getattr(devtools, "explain")  # noqa: B009
-        options.setdefault("method", self.method)
-        return explain(self.program, reference, list(case.inputs[-1]), **options)
+        return finding.explain(self, case, options)
 
 
 def worst_elements(

@@ -159,6 +159,7 @@ class Check:
     def __init__(self, subject: Subject, eager: Eager, method: str, judge: Judge,
                  example: Call, kernels: Any) -> None:  # fmt: skip
         self.subject, self.eager, self.judge, self.example = subject, eager, judge, example
+        self.kernels = kernels
         program = subject.program
         self.loaded = (program if isinstance(program, Method)
                        else program.load_method(method, kernels=kernels))  # fmt: skip
@@ -441,6 +442,8 @@ def check_model(
         )  # fmt: skip
         if subject.exported is None:
             subject.exported = exported
+        if subject.source is None and not subject.quantizes:
+            subject.source = exported
         judge = Judge(rtol, atol, equal_nan=equal_nan, check_dtype=check_dtype)
         check = Check(subject, eager, method, judge, example, kernels)
         return _run(check, Plan(check, real, n_random, seed), say, start, model)
@@ -460,6 +463,8 @@ def _run(
         done.append(check.run(plan.state()))
     done += [*plan.skipped, *check.bundled(check.meta.name())]
     subject = check.subject
+    from torch.utils import _pytree
+
     return CheckResult(
         label=subject.label,
         method=check.meta.name(),
@@ -468,5 +473,7 @@ def _run(
         facts=_facts(check, time.perf_counter() - start, plan.seed),
         program=subject.program,
         reference=subject.quantized if subject.quantizes else check.eager.model,
-        exported=None if subject.quantizes else subject.exported,
+        exported=subject.source,
+        structure=_pytree.tree_structure(check.example),
+        kernels=check.kernels,
     )

@@ -1,0 +1,212 @@
+"""check_model on faults planted while lowering, in each flow: the check fails, and `explain` of its
+result names the layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("executorch")
+
+from executorch_c import Runtime
+from executorch_c._check import flows
+from executorch_c.testing import CheckResult, check_model
+from exports import manager
+from torch import Tensor, nn
+
+QUANTISED = [flow.name for flow in flows.FLOWS.values() if flow.quantizer is not None]
+
+
+class Net(nn.Module):
+    """A convolution, then linear layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.stem = nn.Conv2d(3, 8, 3)
+        self.hidden, self.last = nn.Linear(8, 16), nn.Linear(16, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.relu(self.stem(x)).mean((2, 3))
+        return self.last(torch.relu(self.hidden(x)))
+
+
+class Named(nn.Module):
+    """Takes a tuple and a keyword argument that is a dictionary; gives a dictionary."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second, self.out = nn.Linear(4, 6), nn.Linear(3, 6), nn.Linear(6, 2)
+
+    def forward(self, pair: tuple[Tensor, Tensor], *, extra: dict[str, Any]) -> dict[str, Any]:
+        both = torch.tanh(self.first(pair[0]) - self.second(pair[1]) * extra["factor"])
+        return {"out": self.out(both + extra["shift"]), "both": [both]}
+
+
+class Decaying(nn.Module):
+    """A sum over calls."""
+
+    def __init__(self, decay: float) -> None:
+        super().__init__()
+        self.decay = decay
+        self.register_buffer("total", torch.zeros(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.total.copy_(self.total * self.decay + x)
+        return torch.sin(self.total)
+
+
+IMAGE = torch.linspace(-2, 2, 2 * 3 * 8 * 9).sin().reshape(2, 3, 8, 9)
+NAMED = {
+    "pair": (torch.linspace(-1, 1, 8).reshape(2, 4), torch.linspace(0, 2, 6).reshape(2, 3)),
+    "extra": {"factor": torch.tensor(0.5), "shift": torch.linspace(0, 1, 6)},
+}
+
+# ---- faults -----------------------------------------------------------------------------------
+
+
+def weights_of(exported: Any, layer: str) -> list[str]:
+    """Names in the state of an exported program: the weights of a layer, and their scales if they
+    are quantised."""
+    signature = exported.graph_signature
+    names = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
+    for node in exported.graph.nodes:
+        layers = [path for path, _ in (node.meta.get("nn_module_stack") or {}).values()]
+        if layers[-1:] == [layer] and str(node.target).startswith(("aten.conv", "aten.linear")):
+            weight = node.args[1]
+            sources = weight.args[:2] if weight.op == "call_function" else (weight,)
+            return [names[source.name] for source in sources]
+    raise AssertionError(f"no layer {layer}")
+
+
+def _weight(exported: Any, layer: str) -> tuple[str, Tensor]:
+    name, *_ = weights_of(exported, layer)
+    return name, exported.state_dict[name].roll(1, 0)
+
+
+def _scale(exported: Any, layer: str) -> tuple[str, Tensor]:
+    _, name = weights_of(exported, layer)
+    return name, exported.state_dict[name] * 1.5
+
+
+FAULTS: dict[str, Callable[[Any, str], tuple[str, Tensor]]] = {"weight": _weight, "scale": _scale}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quantised_once() -> Iterator[None]:
+    """Of the one model that is quantised here, flows share the graph: faults come later."""
+    with pytest.MonkeyPatch.context() as patch:
+        kept: dict[str, Any] = {}
+        quantise = flows._quantize
+
+        def once(flow: flows.Flow, *args: Any) -> Any:
+            if flow.name not in kept:
+                kept[flow.name] = quantise(flow, *args)
+            return kept[flow.name]
+
+        patch.setattr(flows, "_quantize", once)
+        yield
+
+
+@pytest.fixture
+def plant(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """Makes flows lower one layer wrongly."""
+    lower = flows._lower
+
+    def use(fault: str, layer: str) -> None:
+        def lower_wrongly(exported: Any, *args: Any) -> Any:
+            name, tensor = FAULTS[fault](exported, layer)
+            kept = exported.state_dict[name]
+            exported.state_dict[name] = type(kept)(tensor)
+            try:
+                return lower(exported, *args)
+            finally:
+                exported.state_dict[name] = kept
+
+        monkeypatch.setattr(flows, "_lower", lower_wrongly)
+
+    return use
+
+
+def assert_named(result: CheckResult, layer: str, flow: str) -> None:
+    """The check fails in all cases that have outputs, and the layer alone is wrong itself."""
+    assert not result and {case.verdict for case in result} == {"wrong"}, str(result)
+    report = result.explain()
+    assert report.title.startswith(f"{flow}, example, method 'forward'")
+    assert report.first is not None and report.first.verdict == "wrong", str(report)
+    assert report.first.module == layer, str(report)
+    assert sum(row.verdict == "wrong" for row in report) == 1, str(report)
+    assert any(row.where.startswith("delegate") for row in report) is flow.startswith("xnnpack")
+
+
+@pytest.mark.parametrize(
+    ("flow", "fault", "layer"),
+    [("portable", "weight", "stem"), ("portable", "weight", "hidden"),
+     ("xnnpack", "weight", "stem"), ("xnnpack", "weight", "hidden"),
+     ("xnnpack-int8", "weight", "hidden"), ("xnnpack-int8", "scale", "stem"),
+     ("xnnpack-dynamic", "weight", "hidden"), ("xnnpack-dynamic", "scale", "last")],
+)  # fmt: skip
+def test_one_layer(
+    plant: Callable[[str, str], None], flow: str, fault: str, layer: str
+) -> None:
+    plant(fault, layer)
+    assert_named(check_model(Net().eval(), IMAGE, flow, n_random=1), layer, flow)
+
+
+@pytest.mark.parametrize("flow", QUANTISED)
+def test_nothing_planted(flow: str) -> None:
+    result = check_model(Net().eval(), IMAGE, flow, n_random=1)
+    assert result, str(result)
+    with pytest.raises(ValueError, match="every case matches: say which one to explain"):
+        result.explain()
+    report = result.explain(result.cases[1])
+    assert report and "none is off" in str(report) and "random 0" in report.title, str(report)
+    assert {"stem", "hidden", "last"} <= {row.module for row in report}, str(report)
+
+
+@pytest.mark.parametrize("flow", ["portable", "xnnpack"])
+def test_keyword_and_nested_arguments(plant: Callable[[str, str], None], flow: str) -> None:
+    plant("weight", "second")
+    assert_named(check_model(Named().eval(), NAMED, flow, n_random=1), "second", flow)
+
+
+def test_a_ready_program(tmp_path: Any) -> None:
+    """The reference is exported from the model, with the arguments as they are nested."""
+    model, damaged = Named().eval(), Named().eval()
+    with torch.no_grad():
+        damaged.first.weight[2] *= 2
+    with torch.no_grad():
+        exported = torch.export.export(damaged, (), NAMED)
+    path = tmp_path / "model.pte"
+    path.write_bytes(flows._lower(exported, [], "forward").buffer)
+    program = Runtime.get().load_program(path)
+    for source in (path, program, program.load_method("forward")):
+        report = check_model(model, NAMED, source, n_random=0).explain()
+        assert report.first is not None and report.first.module == "first", str(report)
+        assert report.first.line.startswith("test_check_explain.py:")
+
+
+def test_state_of_earlier_calls() -> None:
+    """The sum is wrong from the second call on: both sides get there before they are compared."""
+    x = torch.tensor([0.5, -1.0, 2.0])
+    result = check_model(Decaying(0.5).eval(), (x,), bytes(manager(Decaying(0.75), x).buffer))
+    assert [case.kind for case in result.failures] == ["state"]
+    report = result.explain()
+    assert report.first is not None and report.first.name == "aten::mul.out", str(report)
+    assert report.first.verdict == "wrong" and report[-1].verdict == "carried"
+    assert result.explain(result.cases[0])  # the first call is right
+
+
+def test_a_program_that_fails() -> None:
+    """What explains cannot run raises what the program raises; cases that are wrong come first."""
+    x = torch.ones(4)
+    pte = bytes(manager(lambda x: x * 3, x).buffer)
+    result = check_model(lambda x: x * 2, x, pte, n_random=0, real_inputs=[(torch.ones(5),)])
+    assert [case.verdict for case in result] == ["wrong", "error"]
+    assert result.explain().first is not None
+    with pytest.raises(Exception, match=r"\[5\]|shape"):
+        result.explain(result.cases[1])
