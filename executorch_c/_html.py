@@ -50,6 +50,18 @@ def without_empty(head: list[str], rows: Rows, text_columns: int) -> tuple[list[
     return [head[c] for c in keep], kept, sum(c < text_columns for c in keep)
 
 
+def bar(offset: float, width: float, second: bool = False) -> Markup:
+    """A bar in a strip, both as shares of it; `second` is for those in another colour."""
+    width = min(max(width, 0.002), 1)
+    offset = min(max(offset, 0), 1 - width)
+    color = "#8250df" if second else "#1f6feb"
+    return Markup(
+        '<div style="width: 16em; height: .8em; background: rgba(128,128,128,.15)">'
+        f'<div style="margin-left: {100 * offset:.2f}%; width: {100 * width:.2f}%; height: 100%; '
+        f'background: {color}"></div></div>'
+    )
+
+
 _STYLE = """
 body { font: 14px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 75em; padding: 0 1em;
        color: #1b1f24; background: #fff }

@@ -180,18 +180,6 @@ def html(trace: Trace) -> str:
 # ---- a page -----------------------------------------------------------------------------------
 
 
-def _bar(offset: float, width: float, level: int) -> str:
-    """A bar in a strip that stands for a call; both numbers are shares of it."""
-    width = min(max(width, 0.002), 1)
-    offset = min(max(offset, 0), 1 - width)
-    color = "#8250df" if level else "#1f6feb"
-    return (
-        '<div style="width: 16em; height: .8em; background: rgba(128,128,128,.15)">'
-        f'<div style="margin-left: {100 * offset:.2f}%; width: {100 * width:.2f}%; height: 100%; '
-        f'background: {color}"></div></div>'
-    )
-
-
 def _by_name(trace: Trace, found: list[Line]) -> list[list[str]]:
     """Calls and time of each operator and backend, slowest first."""
     runs, total = max(trace.runs, 1), found[-1].nanoseconds
@@ -214,11 +202,11 @@ def page(trace: Trace) -> str:
 
     found = lines(trace)
     call = max(found[-1].nanoseconds / max(trace.runs, 1), 1)
-    bars = [_bar(line.offsets_ns / line.runs / call, line.nanoseconds / line.calls / call,
-                 line.level) for line in found[:-2]]  # fmt: skip
+    bars = [_html.bar(line.offsets_ns / line.runs / call, line.nanoseconds / line.calls / call,
+                      bool(line.level)) for line in found[:-2]]  # fmt: skip
     head, body = _unbroken(*_table(trace, found))
     rows: list[list[object]] = [
-        [*cells, _html.Markup(bar)] for cells, bar in zip(body, [*bars, "", ""], strict=True)
+        [*cells, bar] for cells, bar in zip(body, [*bars, "", ""], strict=True)
     ]
     sums = _unbroken(["name", "calls", "us", "share"], _by_name(trace, found))
     return _html.page(

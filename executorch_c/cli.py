@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from executorch_c import __version__
 from executorch_c._commands import (
+    budget,
     check,
     compare,
     demo,
@@ -29,7 +30,7 @@ from executorch_c._commands import (
 )
 
 COMMANDS = (run, info, dump, graph, memory, validate, check, compare, explain,
-            watch, trace, ops, demo)  # fmt: skip
+            budget, watch, trace, ops, demo)  # fmt: skip
 """In the order of --help."""
 
 REPORTED = (RuntimeError, OSError, ValueError, TypeError, LookupError, MemoryError, ImportError)
@@ -52,6 +53,7 @@ examples:
   executorch-c check model.py:make --flow xnnpack    export it, and compare with PyTorch
   executorch-c compare portable.pte delegated.pte    where two programs of one model part
   executorch-c explain model.pte --etrecord e.bin    which operator differs from PyTorch
+  executorch-c budget int8.pte --model model.py:make what each layer's quantising costs
   executorch-c watch model.pte --inputs x.npz        where NaN and infinity come from
   executorch-c trace model.pte --repeat 20 --html t.html
   executorch-c ops --json

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+from typing import TYPE_CHECKING
 
 from executorch_c._commands import _arguments, check
 from executorch_c._commands._calls import find_method, make_inputs
+
+if TYPE_CHECKING:
+    from executorch_c._core import Program
 
 HELP = """\
 Runs a program beside its PyTorch model, operator by operator and inside of delegates, and says
@@ -26,12 +30,7 @@ def add(commands: _arguments.Commands) -> None:
     parser = _arguments.add_command(
         commands, "explain", run, "find the operator that differs from the PyTorch model", HELP
     )
-    _arguments.add_model(parser)
-    reference = parser.add_mutually_exclusive_group(required=True)
-    reference.add_argument("--etrecord", metavar="E.bin", help="as the export flow saved it")
-    reference.add_argument(
-        "--model", dest="make", metavar="MODEL", help="module:function or file.py:function"
-    )
+    add_reference(parser)
     _arguments.add_inputs(parser)
     parser.add_argument("--method", default="forward", help="default: %(default)s")
     _arguments.add_tolerances(parser)
@@ -40,10 +39,21 @@ def add(commands: _arguments.Commands) -> None:
     _arguments.add_html(parser)
 
 
-def run(args: argparse.Namespace) -> int:
-    """executorch-c explain"""
-    from executorch_c.devtools import explain
+def add_reference(parser: argparse.ArgumentParser) -> None:
+    """MODEL.pte, and --etrecord or --model, for `opened`."""
+    _arguments.add_model(parser)
+    reference = parser.add_mutually_exclusive_group(required=True)
+    reference.add_argument("--etrecord", metavar="E.bin", help="as the export flow saved it")
+    reference.add_argument(
+        "--model", dest="make", metavar="MODEL", help="module:function or file.py:function"
+    )
 
+
+def opened(args: argparse.Namespace) -> tuple[Program, object, list[object]]:
+    """The program, the model (an ETRecord's path, too) and the inputs of a call.
+
+    These are those of --inputs, else the model's example, else random ones.
+    """
     program = _arguments.open_program(args)
     inputs = make_inputs(find_method(program, args.method)["inputs"], args.inputs, seed=0)
     reference: object = args.etrecord
@@ -51,8 +61,15 @@ def run(args: argparse.Namespace) -> int:
         given = check.find(args.make)()
         reference, *example = given if isinstance(given, tuple) else (given,)
         inputs = list(example[0]) if example and not args.inputs else inputs
+    return program, reference, inputs
+
+
+def run(args: argparse.Namespace) -> int:
+    """executorch-c explain"""
+    from executorch_c.devtools import explain
+
     report = explain(
-        program, reference, inputs, method=args.method, rtol=args.rtol, atol=args.atol,
+        *opened(args), method=args.method, rtol=args.rtol, atol=args.atol,
         kernels=args.kernels, title=os.path.basename(args.model),
     )  # fmt: skip
     print(report.to_json() if args.json else report)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from html import escape
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from executorch_c import _html, _json, _pictures, _text
 from executorch_c._gap import Gap
@@ -37,6 +37,11 @@ def relative(gap: Gap) -> float:
     if gap.nan[0] != gap.nan[1] or gap.inf[0] != gap.inf[1]:
         return math.inf
     return 0.0 if math.isnan(gap.snr_db) else 10.0 ** (-gap.snr_db / 20)
+
+
+def gap_dict(gap: Gap) -> dict[str, object]:
+    """The fields of a gap, and "relative"."""
+    return {**asdict(gap), "relative": relative(gap)}
 
 
 @dataclass(frozen=True)
@@ -103,6 +108,29 @@ def _mean(row: OperatorGap) -> str:
 
 
 @dataclass(frozen=True)
+class Column:
+    """One of a report's table."""
+
+    name: str
+    cell: Callable[[OperatorGap], object]
+    """Text, or what pages show in its place (_html.Markup)."""
+    is_text: bool = True
+    """Set to the left; numbers come after all such columns."""
+    only_html: bool = False
+
+
+PLACE = (
+    Column("", lambda row: str(row.index)),
+    Column("where", lambda row: row.where),
+    Column("operator", lambda row: row.name),
+    Column("module", lambda row: row.module or ""),
+    Column("source", lambda row: row.line),
+    Column("shape", lambda row: _text.shape(row.shape)),
+)
+"""Where and what an operator is."""
+
+
+@dataclass(frozen=True)
 class GapReport:
     """How far results are from a reference, operator by operator.
 
@@ -115,6 +143,9 @@ class GapReport:
     rows: tuple[OperatorGap, ...]
     notes: tuple[str, ...] = field(default=())
     """What a reader should know: how much could be compared, what was left out."""
+
+    SOME: ClassVar[str] = "operators: the first that is off and those with the largest gaps"
+    """Which rows `shown` gives."""
 
     @property
     def ok(self) -> bool:
@@ -160,23 +191,32 @@ class GapReport:
         cause = "" if first.own is None else "no operator is wrong on its own inputs; "
         return f"{cause}the first result that is off: {first}: {_mean(first)}"
 
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Of the table; "total" and "own" are relative gaps (noise to signal)."""
+        more = [Column("own", lambda row: _figure(row.own), False)] if self._own() else []
+        return (*PLACE, Column("verdict", lambda row: row.verdict),
+                Column("total", lambda row: _figure(row.total), False), *more)  # fmt: skip
+
     def _own(self) -> bool:
         return any(row.own is not None for row in self.rows)
 
     def head(self) -> list[str]:
         """Names of the columns of `cells`."""
-        own = ["own"] if self._own() else []
-        return ["", "where", "operator", "module", "source", "shape", "verdict", "total", *own]
+        return [column.name for column in self.columns if not column.only_html]
 
     def cells(self, rows: Sequence[OperatorGap]) -> list[list[str]]:
-        """Rows as text: "total" and "own" are relative gaps (noise to signal)."""
-        own = self._own()
-        table = []
-        for row in rows:
-            figures = [row.total, row.own] if own else [row.total]
-            table.append([str(row.index), row.where, row.name, row.module or "", row.line,
-                          _text.shape(row.shape), row.verdict, *map(_figure, figures)])  # fmt: skip
-        return table
+        """Rows as text, a cell for each of `head`."""
+        shown = [column for column in self.columns if not column.only_html]
+        return [[str(column.cell(row)) for column in shown] for row in rows]
+
+    def _table(self, caption: str, rows: Sequence[OperatorGap]) -> str:
+        """HTML."""
+        columns = self.columns
+        cells: _html.Rows = [[column.cell(row) for column in columns] for row in rows]
+        left = sum(column.is_text for column in columns)
+        head = [column.name for column in columns]
+        return _html.table(caption, *_html.without_empty(head, cells, left))
 
     def shown(self, count: int = SHOWN) -> list[OperatorGap]:
         """The first that is off, the one before it, and the worst ones, in order."""
@@ -195,8 +235,7 @@ class GapReport:
         if rows:
             lines.append(_text.table(self.cells(rows), self.head()))
         if len(rows) < len(self.rows):
-            lines.append(f"  ({len(rows)} of {len(self.rows):,} operators: the first that is off "
-                         "and those with the largest gaps)")  # fmt: skip
+            lines.append(f"  ({len(rows)} of {len(self.rows):,} {self.SOME})")
         return "\n".join([*lines, *self.notes])
 
     def __repr__(self) -> str:
@@ -208,8 +247,7 @@ class GapReport:
         return "<br>".join([f"<b>{title}</b>", f"<span{style}>{summary}</span>", *notes])
 
     def _repr_html_(self) -> str:
-        rows: _html.Rows = [list(row) for row in self.cells(self.shown())]
-        return _html.table(self._caption(), *_html.without_empty(self.head(), rows, 7))
+        return self._table(self._caption(), self.shown())
 
     def plot(self) -> Figure:
         """A picture of the relative gap of each operator, logarithmic, total and own.
@@ -242,13 +280,17 @@ class GapReport:
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Writes a page with the summary, the picture (with matplotlib) and all rows."""
+        caption = "gaps are |ours - reference| / |reference|"
+        self._write(path, "gap of each operator", caption)
+
+    def _write(self, path: str | os.PathLike[str], picture: str, caption: str) -> None:
+        """The page; what the picture and the table are about."""
         sections = [f"<p>{escape(line)}</p>" for line in self._lines()[1:]]
         try:
-            sections.append(_pictures.image(self.plot(), "gap of each operator"))
+            sections.append(_pictures.image(self.plot(), picture))
         except ImportError:
             pass  # the table has the same figures
-        sections.append(_html.table("gaps are |ours - reference| / |reference|", self.head(),
-                                    self.cells(self.rows), 7))  # fmt: skip
+        sections.append(self._table(caption, self.rows))
         with open(path, "w", encoding="utf-8") as file:
             file.write(_html.page(self.title, *sections))
 
@@ -263,7 +305,7 @@ class GapReport:
             cells = asdict(row)
             for name, gap in (("total", row.total), ("own", row.own)):
                 if gap is not None:
-                    cells[name]["relative"] = relative(gap)
+                    cells[name] = gap_dict(gap)
             rows.append(cells)
         first = self.first
         return {"title": self.title, "ok": self.ok, "summary": self.summary(),

@@ -1,0 +1,47 @@
+"""`executorch-c budget`: what each layer of a quantised program adds to its error."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from executorch_c._commands import _arguments
+from executorch_c._commands.explain import add_reference, opened
+
+HELP = """\
+Runs a quantised program beside its float model and says what each layer adds to the error, on the
+activations that the program itself had there, and how much has arrived: the layers that add most
+come first. Needs torch and executorch.
+
+The float model is what a function gives that takes nothing: module:function or file.py:function,
+which returns the model in eval mode, or the model and its example inputs, as for `check`; or an
+ETRecord of an export of it.
+
+The exit code is 0 whatever the figures are: nothing is right or wrong here.
+"""
+
+
+def add(commands: _arguments.Commands) -> None:
+    """The parser."""
+    parser = _arguments.add_command(
+        commands, "budget", run, "what each layer of a quantised program adds to its error", HELP
+    )
+    add_reference(parser)
+    _arguments.add_inputs(parser)
+    parser.add_argument("--method", default="forward", help="default: %(default)s")
+    _arguments.add_kernels(parser)
+    _arguments.add_json(parser)
+    parser.add_argument("--html", metavar="F.html", help="write a page with bars for all layers")
+
+
+def run(args: argparse.Namespace) -> int:
+    """executorch-c budget"""
+    from executorch_c.devtools import error_budget
+
+    budget = error_budget(
+        *opened(args), method=args.method, kernels=args.kernels, title=os.path.basename(args.model)
+    )
+    print(budget.to_json() if args.json else budget)
+    if args.html:
+        budget.to_html(args.html)
+    return 0

@@ -1,0 +1,68 @@
+"""A quantised model of 50 layers, one of them perhaps with a bad scale, in both flows."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import executorch.kernels.quantized  # noqa: F401  the out variants of quantize and dequantize
+import torch
+import xnnpack_flow
+from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+from executorch.exir import EdgeCompileConfig, to_edge, to_edge_transform_and_lower
+from torch import Tensor, nn
+
+FLOWS = ["portable", "xnnpack"]
+
+LAYERS, BAD = 50, 31
+"""Layer BAD is the one with the scale."""
+
+INPUTS = (torch.linspace(-2, 2, 32).sin().reshape(4, 8),)
+
+
+@torch.no_grad()
+def lower(model: nn.Module, inputs: Sequence[Tensor], flow: str, **options: Any) -> Any:
+    """The ExecutorchProgramManager that the official flow gives."""
+    exported = torch.export.export(model, tuple(inputs))
+    config = EdgeCompileConfig(_check_ir_validity=False)
+    if flow == "portable":
+        return to_edge(exported, compile_config=config, **options).to_executorch()
+    return to_edge_transform_and_lower(
+        exported, partitioner=[XnnpackPartitioner()], compile_config=config, **options
+    ).to_executorch()
+
+
+@cache
+def model() -> nn.Module:
+    """In float32; a layer is a linear one and its activation, "7.0" and "7.1"."""
+    torch.manual_seed(0)
+    layers = nn.Sequential(*(nn.Sequential(nn.Linear(8, 8), nn.ReLU()) for _ in range(LAYERS)))
+    for layer in layers:
+        nn.init.orthogonal_(layer[0].weight, gain=1.3)
+    return layers.eval()
+
+
+@cache
+def quantized() -> tuple[nn.Module, nn.Module]:
+    """The model, quantised; the same with the scale of one layer's weights 1.5 times too large."""
+    good = xnnpack_flow.SCHEMES["static"](model(), INPUTS, None)
+    bad = copy.deepcopy(good)
+    weights = [n for n in bad.graph.nodes if "dequantize_per_tensor" in str(n.target)
+               and n.all_input_nodes[0].op == "get_attr"]  # fmt: skip
+    assert len(weights) == LAYERS
+    node = next(n for n in weights
+                if f"{BAD}.0" in [path for path, _ in
+                                  next(iter(n.users)).meta["nn_module_stack"].values()])
+    node.args = (node.args[0], node.args[1] * 1.5, *node.args[2:])
+    bad.recompile()
+    return good, bad
+
+
+def programs(flow: str) -> tuple[bytes, bytes]:
+    """Of the two."""
+    good, bad = xnnpack_flow.cached(
+        f"deep-{flow}", __file__, lambda: [lower(m, INPUTS, flow).buffer for m in quantized()]
+    )
+    return good, bad
