@@ -8,7 +8,7 @@ alignment: pairs of as many elements that agree count most, then pairs of the sa
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -118,14 +118,18 @@ def _distance(a: Step, b: Step) -> float | None:
     return best
 
 
-def _worth(a: Step, b: Step) -> float:
+Known = Mapping[str, set[str]]
+"""Kinds of one program's operators, by kind of the other's that agree with them."""
+
+
+def _worth(a: Step, b: Step, known: Known) -> float:
     """Of a pair; 0 is none."""
     if a.data.size != b.data.size or (a.data.dtype.kind == "b") != (b.data.dtype.kind == "b"):
         return 0.0
     distance = _distance(a, b)
     if distance is None:
         return 0.0
-    same = a.kind == b.kind
+    same = a.kind in known.get(b.kind, (b.kind,))
     if 2 * distance <= math.sqrt(max(a.precision, b.precision)):
         return AGREES - distance + SAME_OPERATOR * same
     if same:
@@ -133,8 +137,27 @@ def _worth(a: Step, b: Step) -> float:
     return 1 - distance if 1 - distance > SIMILAR else 0.0
 
 
+def _agree(a: Step, b: Step) -> bool:
+    """Whether values are the same, within half of the digits."""
+    distance = _distance(a, b)
+    return distance is not None and 2 * distance <= math.sqrt(max(a.precision, b.precision))
+
+
 def align(a: Sequence[Step], b: Sequence[Step]) -> list[tuple[int, int]]:
-    """The pairs of the best monotone alignment."""
+    """The pairs of the best monotone alignment.
+
+    Where some do not agree, those that do tell which operators correspond: a convolution of one
+    program may be what convolution and activation are of the other.
+    """
+    pairs = _align(a, b, {})
+    known: dict[str, set[str]] = {}
+    agree = [(i, j) for i, j in pairs if _agree(a[i], b[j])]
+    for i, j in agree:
+        known.setdefault(b[j].kind, set()).add(a[i].kind)
+    return pairs if len(agree) == len(pairs) else _align(a, b, known)
+
+
+def _align(a: Sequence[Step], b: Sequence[Step], known: Known) -> list[tuple[int, int]]:
     worth = np.zeros((len(a) + 1, len(b) + 1))
     best = np.zeros_like(worth)
     sizes: dict[int, list[int]] = {}
@@ -142,7 +165,7 @@ def align(a: Sequence[Step], b: Sequence[Step]) -> list[tuple[int, int]]:
         sizes.setdefault(step.data.size, []).append(j)
     for i, step in enumerate(a):
         for j in sizes.get(step.data.size, ()):
-            worth[i, j] = _worth(step, b[j])
+            worth[i, j] = _worth(step, b[j], known)
     for i in range(len(a) - 1, -1, -1):
         take = worth[i, :-1] + np.where(worth[i, :-1] > 0, best[i + 1, 1:], 0)
         take = np.maximum(take, best[i + 1, :-1])

@@ -15,14 +15,17 @@ from executorch_c._gap import Gap
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Verdict: TypeAlias = Literal["ok", "wrong", "carried", "differs"]
+Verdict: TypeAlias = Literal["ok", "wrong", "starts", "grows", "carried"]
 """What there is to say of an operator's result:
 
     ok       it is what it should be, within tolerance
     wrong    the operator itself is off: on the same inputs the reference computes another result
-    carried  it is off, the operator is not: an operator before it is wrong
-    differs  it is off, and no single operator can be named: either small differences have added
-             up, or only totals are known
+    carried  it is off, the operator is not, as far as one can tell: what it was made from is off
+
+Beside another program, which cannot be run on other inputs, gaps of results are all there is:
+
+    starts   it is off, what it was made from is not
+    grows    so is that, but by far less: the operator is wrong, too, or makes errors larger
 """
 
 SHOWN = 12
@@ -66,6 +69,10 @@ class OperatorGap:
     """Path of the layer in the model ("features.3.conv")."""
     source: str | None = None
     """Path of the file, ":" and the line in the model that called it."""
+    taken: float | None = None
+    """Beside another program: the largest relative gap of what this was made from."""
+    gain: float | None = None
+    """The relative gap, to that; see `compare_programs`."""
 
     @property
     def ok(self) -> bool:
@@ -91,6 +98,10 @@ def _figure(gap: Gap | None) -> str:
         return "-"
     size = relative(gap)
     return f"{size:.1e}" if size else "0"
+
+
+def _times(gain: float | None) -> str:
+    return "-" if gain is None else f"x {gain:.2g}" if gain < 1000 else f"x {gain:.0e}"
 
 
 def _mean(row: OperatorGap) -> str:
@@ -193,8 +204,11 @@ class GapReport:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Of the table; "total" and "own" are relative gaps (noise to signal)."""
+        """Of the table; "total" and "own" are relative gaps (noise to signal), "gain" is
+        that of a result to those of what it was made from."""
         more = [Column("own", lambda row: _figure(row.own), False)] if self._own() else []
+        if any(row.gain is not None for row in self.rows):
+            more.append(Column("gain", lambda row: _times(row.gain), False))
         return (*PLACE, Column("verdict", lambda row: row.verdict),
                 Column("total", lambda row: _figure(row.total), False), *more)  # fmt: skip
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,6 +24,7 @@ from executorch_c._gap import Gap, check_not_negative, measure
 from executorch_c._programs import open_program, title_of
 from executorch_c.devtools._align import Array, Step, align, kind, layouts
 from executorch_c.devtools._events import named
+from executorch_c.devtools._flow import Flow
 from executorch_c.devtools._report import GapReport, OperatorGap, relative
 
 if TYPE_CHECKING:
@@ -40,7 +42,8 @@ STEPS = 4
 """So many of these steps quantised numbers may be off."""
 
 GRADUAL = 10
-"""A gap that is less than so many times the largest before it has grown, not come about."""
+"""A gap that is at most so many times the largest of what it was made from is one that was there
+before."""
 
 _QUANTIZED = re.compile(r"quantize|\bQ[SUDCP][0-9]|\bQ[SU]\d")
 
@@ -60,6 +63,10 @@ class _Run:
     title: str
     method: str
     steps: list[Step]
+    sources: dict[int, frozenset[int]]
+    """By number of a step: those that it was made from."""
+    ends: dict[str, frozenset[int]]
+    """The same of outputs, "output 0"."""
     keys: list[tuple[object, ...]]
     """What makes two runs ones of the same instructions."""
     outputs: list[Output]
@@ -71,8 +78,13 @@ def _is_random(event: Event) -> bool:
     return kind(event.name).startswith(("rand", "normal", "bernoulli", "native_dropout"))
 
 
-def _arrays(trace: Trace, fixed: set[int | None]) -> Iterator[tuple[Event, str, int, Array]]:
+def _arrays(
+    trace: Trace, fixed: set[int | None]
+) -> Iterator[tuple[int, Event, str, int, Array]]:
     """Results of kernels and nodes; of a delegate itself where it shows no nodes.
+
+    Gives the place of the event in the trace, the event and what to call that, the number of the
+    output and its data.
 
     What is made of constants alone (a transposed weight) counts as a part of whoever takes it;
     `fixed` has the slots of constants, to which those of such results come.
@@ -96,7 +108,7 @@ def _arrays(trace: Trace, fixed: set[int | None]) -> Iterator[tuple[Event, str, 
             continue  # whatever was in memory
         for i, value in enumerate(event.outputs):
             if isinstance(value.data, np.ndarray):
-                yield event, where, i, value.data
+                yield place, event, where, i, value.data
 
 
 def _run(
@@ -117,7 +129,9 @@ def _run(
     steps: list[Step] = []
     keys: list[tuple[object, ...]] = []
     coarsest, quantized = 0.0, False
-    for event, where, i, data in _arrays(trace, fixed):
+    numbers: dict[tuple[int, int], int] = {}
+    for place, event, where, i, data in _arrays(trace, fixed):
+        numbers[place, i] = len(steps)
         finest = EIGHT_BITS if _QUANTIZED.search(event.name) else precision(data.dtype)
         if finest > coarsest:
             coarsest, quantized = finest, finest == EIGHT_BITS
@@ -126,7 +140,10 @@ def _run(
         keys.append((event.kind, event.depth, event.chain, event.instruction, event.name, i,
                      data.shape, data.dtype))  # fmt: skip
     dropped = trace.dropped_events + trace.dropped_values
-    return _Run(title, name, steps, keys, outputs, dropped,
+    flow = Flow(program, name, trace.events, numbers)
+    ends = {f"output {i}": flow.of(slot)
+            for i, slot in enumerate(program._structure(name)["outputs"])}  # fmt: skip
+    return _Run(title, name, steps, flow.sources, ends, keys, outputs, dropped,
                 (coarsest, quantized))  # fmt: skip
 
 
@@ -169,7 +186,7 @@ def _both(a: str, b: str) -> str:
 
 
 def _row(a: Step, b: Step, gap: Gap) -> OperatorGap:
-    verdict: Literal["ok", "differs"] = "differs" if gap.outside else "ok"
+    verdict: Literal["ok", "starts"] = "starts" if gap.outside else "ok"
     return OperatorGap(0, _both(a.where, b.where), _both(a.name, b.name), a.data.shape,
                        _both(a.data.dtype.name, b.data.dtype.name), gap, None, verdict)  # fmt: skip
 
@@ -191,27 +208,67 @@ def _outputs(a: _Run, b: _Run, limits: _Limits) -> Iterator[OperatorGap]:
         yield _row(step, step, gap)
 
 
+def _behind(
+    sources: Mapping[int, frozenset[int]], start: frozenset[int], rows: Mapping[int, int]
+) -> set[int]:
+    """The rows that a value was made from: those of its sources, or behind the ones without."""
+    found, seen, queue = set[int](), set(start), list(start)
+    while queue:
+        one = queue.pop()
+        if one in rows:
+            found.add(rows[one])
+            continue
+        fresh = sources.get(one, frozenset()) - seen
+        seen |= fresh
+        queue += fresh
+    return found
+
+
+def _judged(row: OperatorGap, before: Sequence[OperatorGap], finest: float) -> OperatorGap:
+    """With what its gap is to those of what it was made from, and what that says."""
+    size = relative(row.total)
+    taken = max((relative(one.total) for one in before), default=0.0)
+    gain = 1.0 if math.isinf(taken) else size / max(taken, finest or sys.float_info.epsilon)
+    verdict = row.verdict
+    if not row.ok and not all(one.ok for one in before):
+        verdict = "grows" if gain > GRADUAL else "carried"
+    return replace(row, verdict=verdict, taken=taken, gain=gain)
+
+
+def _told(
+    rows: Sequence[OperatorGap], pairs: Sequence[tuple[int, int]], a: _Run, b: _Run
+) -> Iterator[OperatorGap]:
+    """Rows, those of `pairs` first, then those of outputs, judged by what b made them from."""
+    places = {j: k for k, (_, j) in enumerate(pairs)}
+    for k, row in enumerate(rows):
+        start = b.sources.get(pairs[k][1]) if k < len(pairs) else b.ends.get(row.where)
+        known = set(range(k)) if start is None else _behind(b.sources, start, places)
+        finest = b.coarsest[0]
+        if k < len(pairs):
+            finest = max(a.steps[pairs[k][0]].precision, b.steps[pairs[k][1]].precision)
+        yield _judged(row, [rows[one] for one in known if one < k], finest)
+
+
 def _matched(a: _Run, b: _Run, limits: _Limits) -> tuple[list[OperatorGap], list[str]]:
     """A row for each pair of values, and what to say about them."""
     if a.keys == b.keys:
         pairs = [(i, i) for i in range(len(a.steps))]
     else:
         pairs = align(a.steps, b.steps)
-    found = [(a.steps[i], b.steps[j]) for i, j in pairs]
-    rows = [_row(x, y, limits.steps(y, x)) for x, y in found]
+    rows = [_row(a.steps[i], b.steps[j], limits.steps(b.steps[j], a.steps[i])) for i, j in pairs]
     ends = list(_outputs(a, b, limits))
     notes = [f"compared {len(rows):,} of {len(a.steps):,} and {len(b.steps):,} values"]
     if a.keys != b.keys:
         # A pair that differs while what comes of it does not was none.
         well = all(row.ok for row in ends)
         last = max((i for i, row in enumerate(rows) if row.ok), default=-1)
-        kept = [row for i, (row, (x, y)) in enumerate(zip(rows, found))
-                if row.ok or not (well or (i < last and x.kind != y.kind))]  # fmt: skip
+        kept = [k for k, (row, (i, j)) in enumerate(zip(rows, pairs))
+                if row.ok or not (well or (k < last and a.steps[i].kind != b.steps[j].kind))]
         if len(kept) < len(rows):
             notes.append(f"{_text.plural(len(rows) - len(kept), 'pair')} left out: they differ, "
                          "but results behind them agree")  # fmt: skip
-        rows = kept
-    return rows + ends, notes
+        rows, pairs = [rows[k] for k in kept], [pairs[k] for k in kept]
+    return list(_told(rows + ends, pairs, a, b)), notes
 
 
 def _growth(rows: Sequence[OperatorGap]) -> str | None:
@@ -270,9 +327,16 @@ def compare_programs(
         kernels: As for `Program.load_method`.
         max_bytes: Of the values that are kept of each program.
 
-    Returns a `GapReport` whose operators are named "of a / of b" where names differ; it has total
-    gaps only, since programs cannot be run operator by operator on other values. Raises ValueError
-    where outputs differ in number or shape, and what loading and running raise.
+    Programs cannot be run operator by operator on other values, so gaps are total ones. What an
+    operator of `b` has to do with its own is estimated: `gain` is the relative gap of its result,
+    to the largest relative gap of what that was made from (at least the machine epsilon of the
+    coarsest dtype so far). Where all of that is within tolerance, the verdict is "starts"; else
+    "grows" if the gain is more than 10, as it is of a wrong operator, and of some that make errors
+    larger (differences of what is nearly equal); else "carried". A second fault that is no larger
+    than what a first one has left there looks carried: mend the first and compare again.
+
+    Returns a `GapReport` whose operators are named "of a / of b" where names differ. Raises
+    ValueError where outputs differ in number or shape, and what loading and running raise.
     """
     check_not_negative(rtol=rtol, atol=atol)
     limits = _Limits(rtol, atol)

@@ -164,6 +164,47 @@ def test_a_wrong_layer(
     assert "it is that operator" in str(report)
 
 
+@pytest.mark.parametrize("make", [Convs, Attention])
+@pytest.mark.parametrize("sides", [(False, False), (False, True), (True, False), (True, True)])
+def test_the_planted_operator_stands_out(
+    make: type[nn.Module], sides: tuple[bool, bool]
+) -> None:
+    """In the middle of a network: what is behind it is off as much, and only carries that on."""
+    a = program(make, change_nothing, sides[0])
+    report = compare_programs(a, program(make, change_a_weight, sides[1]), [INPUTS[make]])
+    off = [row for row in report if not row.ok]
+    assert off[0] is report.first and off[0].verdict == "starts" and len(off) >= 4
+    assert {row.verdict for row in off[1:]} == {"carried"}, str(report)
+    assert off[0].gain is not None and off[0].gain > 1e5
+    gains = [row.gain for row in off[1:]]
+    assert all(gain is not None and 0.05 < gain < 3 for gain in gains), gains
+    assert "carried" in str(report) and "gain" in report.head()
+    figures = report.as_dict()["rows"][off[0].index]  # type: ignore[index]
+    assert figures["taken"] < 1e-5 and figures["gain"] == off[0].gain
+
+
+def test_branches_and_a_second_fault() -> None:
+    """What does not come of the first fault starts anew; a larger one behind it grows."""
+
+    def fn(first: float, second: float, other: float) -> Callable[[torch.Tensor], Any]:
+        def run(x: torch.Tensor) -> Any:
+            y = torch.sin(x * first).exp()
+            return torch.cos(y * 1.5) * second, torch.tanh(x - other).abs()
+
+        return run
+
+    good, bad = export(fn(1, 2, 0.5), IMAGE), export(fn(1.01, 4, 0.6), IMAGE)
+    report = compare_programs(good, bad, [IMAGE])
+    # cos of numbers of any size makes errors larger, by less than the wrong factor does
+    verdicts = {row.name.partition("::")[2].partition(".")[0]: [] for row in report}
+    for row in report:
+        verdicts[row.name.partition("::")[2].partition(".")[0]].append(row.verdict)
+    assert verdicts["mul"] == ["starts", "carried", "grows"], str(report)
+    assert verdicts["sin"] == verdicts["exp"] == verdicts["abs"] == ["carried"]
+    assert verdicts["sub"] == ["starts"] and verdicts["tanh"] == ["carried"]
+    assert [row.verdict for row in report if row.name == "result"] == ["carried"] * 2
+
+
 @pytest.mark.parametrize("sides", [(False, False), (False, True), (True, True)])
 def test_a_wrong_layer_of_a_quantized_model(sides: tuple[bool, bool]) -> None:
     """Quantised values are compared as what they stand for; what follows the layer is named, or

@@ -25,14 +25,14 @@ def row(index: int, verdict: Verdict, total: float, own: float | None) -> Operat
 
 def report(*verdicts: Verdict, own: bool = True) -> GapReport:
     sizes: dict[Verdict, tuple[float, float]] = {
-        "ok": (0, 0), "wrong": (0.1, 0.1), "carried": (0.1, 0), "differs": (0.1, 0)
+        "ok": (0, 0), "wrong": (0.1, 0.1), "carried": (0.1, 0), "starts": (0.1, 0)
     }  # fmt: skip
     rows = [row(i, v, sizes[v][0], sizes[v][1] if own else None) for i, v in enumerate(verdicts)]
     return GapReport("a against b", tuple(rows), ("all matched",))
 
 
 def test_the_first_operator_that_is_wrong_itself() -> None:
-    found = report("ok", "differs", "wrong", "carried", "wrong")
+    found = report("ok", "starts", "wrong", "carried", "wrong")
     assert not found and found.first is found[2]
     assert len(found) == 5 and [one.index for one in found.worst(2)] == [2, 4]
     text = str(found)
@@ -41,7 +41,7 @@ def test_the_first_operator_that_is_wrong_itself() -> None:
 
 
 def test_without_own_gaps_the_first_that_differs() -> None:
-    found = report("ok", "differs", "differs", own=False)
+    found = report("ok", "starts", "starts", own=False)
     assert found.first is found[1] and "own" not in found.head()
     assert "first result that is off: aten::add.out of 'layers.1'" in found.summary()
 
