@@ -244,3 +244,13 @@ def run(name: str, args: list, reference: bool = False) -> list:
         else:
             results.append(_result(o))
     return results
+
+
+def refuses(name: str, args: list, *words: str, reference: bool = False) -> None:
+    """The operator fails, with a message that has the words."""
+    try:
+        run(name, args, reference)
+    except OpError as error:
+        assert all(word in str(error) for word in words), (words, str(error))
+    else:
+        raise AssertionError(f"{name} takes {args}")

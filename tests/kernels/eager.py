@@ -1,4 +1,4 @@
-"""torch eager as the oracle of single operators: runs a sample with both and compares.
+"""torch eager as the oracle of single operators: runs a sample with all loops and compares.
 
 A sample is the list of an operator's arguments in schema order without its outputs. Arrays stand
 for tensors (their strides are their layout), `DType` for a ScalarType.
@@ -17,8 +17,13 @@ from op_harness import Out, dtype_id, run
 
 RTOL = {"float16": 1e-3, "bfloat16": 8e-3, "float32": 1e-5, "float64": 1e-12,
         "complex64": 1e-5, "complex128": 1e-12}  # fmt: skip
-INTEGRAL = ["uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64"]
-FLOATING = ["float16", "bfloat16", "float32", "float64"]
+# One unit in the last place at 1.
+EPSILON = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52,
+           "complex64": 2.0**-23, "complex128": 2.0**-52}  # fmt: skip
+INTS = ["uint8", "int8", "int16", "int32", "int64"]  # what eager's heavier operators take
+INTEGRAL = [*INTS, "uint16", "uint32", "uint64"]
+HALVES = ["float16", "bfloat16"]
+FLOATING = [*HALVES, "float32", "float64"]
 COMPLEX = ["complex64", "complex128"]
 REALB = [*INTEGRAL, *FLOATING, "bool"]
 ALL = [*REALB, *COMPLEX]
@@ -139,44 +144,59 @@ def ours(args: list) -> list:
 
 
 def widened(a: Any) -> Any:
-    half = isinstance(a, np.ndarray) and a.dtype.name in ("float16", "bfloat16")
+    half = isinstance(a, np.ndarray) and a.dtype.name in HALVES
     return np.asarray(a.astype(np.float32)) if half else a
 
 
-def compare(found: np.ndarray, expected: np.ndarray, exact: bool, where: object) -> None:
-    assert found.shape == expected.shape, where
-    assert found.dtype == expected.dtype, where
-    name = expected.dtype.name
+def compare(found: np.ndarray, wanted: np.ndarray, where: object, exact: bool = False,
+            ulps: float | None = None) -> None:  # fmt: skip
+    """Shape, dtype and elements are the same, NaN equal to NaN. Unless `exact`, floating-point
+    elements are within RTOL, absolute and relative, or within `ulps` units of the type, relative
+    to themselves and to the largest magnitude."""
+    assert found.shape == wanted.shape, where
+    assert found.dtype == wanted.dtype, where
+    name = wanted.dtype.name
     if exact or name not in RTOL:
-        same = found.astype(expected.dtype).tobytes() == expected.tobytes()
-        if not same:
-            # NumPy knows no NaN of bfloat16
-            np.testing.assert_array_equal(widened(found), widened(expected), err_msg=str(where))
+        if found.tobytes() != wanted.tobytes():  # NumPy knows no NaN of bfloat16
+            np.testing.assert_array_equal(widened(found), widened(wanted), err_msg=str(where))
         return
     wide = np.complex128 if name in COMPLEX else np.float64
-    np.testing.assert_allclose(found.astype(wide), expected.astype(wide), rtol=RTOL[name],
-                               atol=RTOL[name], equal_nan=True, err_msg=str(where))  # fmt: skip
+    found, wanted = found.astype(wide), wanted.astype(wide)
+    scale, tolerance = 1.0, RTOL[name]
+    if ulps is not None:
+        tolerance = ulps * EPSILON[name]
+        scale = np.abs(wanted[np.isfinite(wanted)]).max(initial=1.0)
+    np.testing.assert_allclose(found, wanted, tolerance, tolerance * scale, err_msg=str(where))
+
+
+def channels_last(rank: int) -> tuple[int, ...]:
+    return (0, *range(2, rank), 1)
 
 
 def orders(rank: int) -> list:
     """Every dim order up to rank 3, some of the larger ones."""
     if rank <= 3:
         return list(itertools.permutations(range(rank)))
-    return [tuple(range(rank)), (0, *range(2, rank), 1), tuple(reversed(range(rank)))]
+    return [tuple(range(rank)), channels_last(rank), tuple(reversed(range(rank)))]
 
 
-def check(name: str, args: list, exact: bool = False, list_out: bool = False,
-          dim_order: Any = None, reference: bool = False,
+def check(name: str, args: list, *, exact: bool = False, ulps: float | None = None,
+          orders: Any = (), wanted: list | None = None, list_out: bool = False,
           widen: bool = False) -> list[np.ndarray]:  # fmt: skip
-    """Runs the sample with both, compares, and returns eager's results. `widen`: eager rounds
-    float16 and bfloat16 after each step, so it computes in float32 here and rounds once."""
-    expected = eager(name, [widened(a) for a in args] if widen else args)
+    """Runs the sample by the plain and by the fast loops, compares both with `wanted` or eager's
+    results, which it returns. `orders`: dim orders of the outputs, left out for those of another
+    rank. `list_out`: they are one list. `widen`: eager rounds float16 and bfloat16 after each
+    step, so it computes in float32 here and rounds once."""
+    if wanted is None:
+        wanted = eager(name, [widened(a) for a in args] if widen else args)
     if widen:
-        expected = [e.astype(args[0].dtype) if e.dtype == np.float32 else e for e in expected]
-    outs = [Out(e.shape, e.dtype.name, dim_order if e.ndim == len(dim_order or ()) else None)
-            for e in expected]  # fmt: skip
-    found = run(name, [*ours(args), *([outs] if list_out else outs)], reference=reference)
-    assert len(found) == len(expected)
-    for f, e in zip(found, expected, strict=True):
-        compare(f, e, exact, (name, args))
-    return expected
+        wanted = [w.astype(args[0].dtype) if w.dtype == np.float32 else w for w in wanted]
+    shaped = list(itertools.zip_longest(wanted, itertools.islice(orders, len(wanted))))
+    for reference in (True, False):
+        outs = [Out(w.shape, w.dtype.name, order if w.ndim == len(order or ()) else None)
+                for w, order in shaped]  # fmt: skip
+        found = run(name, [*ours(args), *([outs] if list_out else outs)], reference)
+        for i, (f, w) in enumerate(zip(found, wanted, strict=True)):
+            where = (name, args, f"output {i}", "reference" if reference else "fast")
+            compare(f, w, where, exact, ulps)
+    return wanted

@@ -21,14 +21,12 @@ import decomp_check
 import numpy as np
 import torch
 from eager import (
-    ALL, COMPLEX, WIDE_UNSIGNED, DType, compare, dtype_id, eager, np_dtype, to_numpy, to_torch,
-    widened,
+    ALL, COMPLEX, HALVES, WIDE_UNSIGNED, DType, compare, dtype_id, eager, np_dtype, to_numpy,
+    to_torch, widened,
 )  # fmt: skip
-from eager_compare import assert_close
 from single_op import BOUNDED, Optionals, Out, SingleOps, Slot
 
 SMALL = 130  # elements of the largest array of a sample that is small
-HALVES = ("float16", "bfloat16")
 REFUSALS = (RuntimeError, IndexError, TypeError, ZeroDivisionError, NotImplementedError,
             AssertionError, ValueError)  # fmt: skip
 # Eager rounds halves between the steps of these; the kernels compute in float32 and round once.
@@ -284,14 +282,14 @@ def check(name: str, args: list, found: list[Any], results: list[Any]) -> None:
             assert type(f) is type(r) and (f == r or (f != f and r != r)), (name, args, f, r)
         elif name == ROW:
             assert f.shape == (args[2] + 1, *args[0].shape[1:])
-            compare(np.asarray(f[args[2]]), r, True, (name, args))
+            compare(np.asarray(f[args[2]]), r, (name, args), exact=True)
         elif name in UNFILLED:
             assert (f.shape, f.dtype) == (r.shape, r.dtype), (name, args)
         elif family in ("linalg", "conv", "pool", "norm", "decomp") or "::mixed_" in name:
-            assert_close(f, r, ULPS, f"{name} {args}")
+            compare(f, r, f"{name} {args}", ulps=ULPS)
         else:
             exact = family in ("view", "fold", "prim", "sort", "quantized")
-            compare(f, r, exact and "histogram" not in name, (name, args))
+            compare(f, r, (name, args), exact=exact and "histogram" not in name)
 
 
 @dataclass

@@ -43,15 +43,20 @@ def unary(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         yield [specials(rng, array(rng, (300,), dtype))]
 
 
+def in_range(rng: np.random.Generator, dtype: str, low: float, high: float) -> Iterator[list]:
+    """One array in every layout, floating-point ones in [low, high)."""
+    for shape, order in LAYOUTS:
+        a = array(rng, shape, dtype, order)
+        if dtype in FLOATING:
+            a = laid_out(np.asarray(low + (high - low) * rng.random(shape)), a)
+        yield [a]
+
+
 def inside(low: float, high: float) -> Samples:
     """A unary operator whose floating-point domain is (low, high)."""
 
     def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-        for shape, order in LAYOUTS:
-            a = array(rng, shape, dtype, order)
-            if dtype in FLOATING:
-                a = laid_out(np.asarray(low + (high - low) * rng.random(shape)), a)
-            yield [a]
+        yield from in_range(rng, dtype, low, high)
         yield [np.asarray([-2, -1, 0, 1, 2]).astype(np_dtype(dtype))]
 
     return samples

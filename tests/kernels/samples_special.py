@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from eager import FLOATING, array, np_dtype
-from samples_pointwise import LAYOUTS, PAIRS, laid_out, specials, unary
+from eager import FLOATING, HALVES, array, np_dtype
+from samples_pointwise import PAIRS, in_range, laid_out, specials, unary
 
-HALVES = ("float16", "bfloat16")
 Samples = Callable[[np.random.Generator, str], Iterator[list]]
 
 
@@ -16,11 +15,7 @@ def between(low: float, high: float, infinite: bool = True) -> Samples:
     """A unary operator, its floating-point arguments in [low, high), and special ones."""
 
     def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-        for shape, order in LAYOUTS:
-            a = array(rng, shape, dtype, order)
-            if dtype in FLOATING:
-                a = laid_out(np.asarray(low + (high - low) * rng.random(shape)), a)
-            yield [a]
+        yield from in_range(rng, dtype, low, high)
         if dtype in FLOATING and infinite:
             yield [specials(rng, array(rng, (300,), dtype))]
         yield [np.asarray([0, 1, 2, 3, 8, 40]).astype(np_dtype(dtype))]

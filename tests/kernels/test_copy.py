@@ -20,7 +20,7 @@ def test_copies_of_one_tensor(name: str, dtype: str, rng: np.random.Generator) -
     for args in COPIES[name](rng, dtype):
         a = args[0]
         for order in orders(a.ndim)[-2:]:
-            compare(run(name, [*args, Out(a.shape, dtype, order)])[0], a, True, (name, order))
+            compare(run(name, [*args, Out(a.shape, dtype, order)])[0], a, (name, order), exact=True)
 
 
 def in_range(rng: np.random.Generator, shape: tuple, dtype: str, order: tuple | None) -> np.ndarray:
@@ -44,7 +44,7 @@ def test_conversions(source: str, target: str, rng: np.random.Generator) -> None
         for out_order in orders(len(shape))[-2:]:
             for name in ("aten::_to_copy.out", "dim_order_ops::_to_dim_order_copy.out"):
                 found = run(name, [a, False, None, Out(shape, target, out_order)])[0]
-                compare(found, want, True, (source, target, shape, out_order))
+                compare(found, want, (source, target, shape, out_order), exact=True)
 
 
 @pytest.mark.parametrize("source", ["float16", "bfloat16", "float32", "float64"])
@@ -68,8 +68,8 @@ def test_conversions_of_special_numbers(source: str, target: str) -> None:
 def test_negative_numbers_to_integers(source: str, target: str) -> None:
     """Truncated; unsigned ones wrap as on x86."""
     a = np.asarray([-0.9, -1.0, -1.5, -100.7, 0.9, 99.99], source)
-    compare(run("aten::_to_copy.out", [a, False, None, Out(a.shape, target)])[0],
-            converted(a, target), True, (source, target))  # fmt: skip
+    found = run("aten::_to_copy.out", [a, False, None, Out(a.shape, target)])[0]
+    compare(found, converted(a, target), (source, target), exact=True)
 
 
 @pytest.mark.parametrize("target", ["int8", "uint8", "int32", "uint32", "int64", "uint64"])
@@ -89,10 +89,10 @@ def test_copy(dtype: str, rng: np.random.Generator) -> None:
         want = np.asarray(converted(np.broadcast_to(src, self.shape).copy(), dtype))
         out = Out(self.shape, dtype)
         found = run("aten::copy.out", [self, src, non_blocking, out])[0]
-        compare(found, want, True, (dtype, self.shape, src.dtype, src.shape))
+        compare(found, want, (dtype, self.shape, src.dtype, src.shape), exact=True)
         state = Out(self.shape, dtype)
         found = run("aten::copy_", [state, src, non_blocking])[0]
-        compare(found, want, True, (dtype, self.shape, src.dtype, src.shape))
+        compare(found, want, (dtype, self.shape, src.dtype, src.shape), exact=True)
 
 
 @pytest.mark.parametrize("item", ["uint8", "int16", "float32", "float64", "complex128"])
@@ -102,9 +102,9 @@ def test_transposed_tiles(item: str, rng: np.random.Generator) -> None:
         a = array(rng, shape, item)
         for order in orders(len(shape)):
             found = run("aten::clone.out", [a, None, Out(shape, item, order)])[0]
-            compare(found, a, True, (shape, order))
+            compare(found, a, (shape, order), exact=True)
             back = run("aten::clone.out", [found, None, Out(shape, item)])[0]
-            compare(back, a, True, (shape, order))
+            compare(back, a, (shape, order), exact=True)
 
 
 def test_refusals(rng: np.random.Generator) -> None:

@@ -125,15 +125,16 @@ def view(a: np.ndarray, size: list[int], out: Out) -> np.ndarray:
 def test_views(dtype: str, rng: np.random.Generator) -> None:
     for a, size in PRIM["executorch_prim::et_view.default"](rng, dtype):
         want = a.reshape(size)
-        compare(view(a, size, Out(want.shape, dtype)), want, True, (a.shape, size))
+        compare(view(a, size, Out(want.shape, dtype)), want, (a.shape, size), exact=True)
 
 
 def test_views_of_other_layouts(rng: np.random.Generator) -> None:
     """Dense memory in another order of dimensions is viewed where the order allows it."""
     a = array(rng, (2, 3, 4, 5), "float32", (0, 2, 3, 1))
-    compare(view(a, [2, 3, 20], Out((2, 3, 20), dim_order=(0, 2, 1))), a.reshape(2, 3, 20), True, 0)
+    found = view(a, [2, 3, 20], Out((2, 3, 20), dim_order=(0, 2, 1)))
+    compare(found, a.reshape(2, 3, 20), "view", exact=True)
     thin = array(rng, (2, 3, 1, 1), "float32", (0, 2, 3, 1))
-    compare(view(thin, [6], Out((6,))), thin.reshape(6), True, 0)
+    compare(view(thin, [6], Out((6,))), thin.reshape(6), "thin", exact=True)
     for size, out in (([2, 3, 20], Out((2, 3, 20))), ([120], Out((120,))),
                       ([6, 20], Out((6, 20), dim_order=(1, 0)))):  # fmt: skip
         with pytest.raises(OpError, match="'out': self's memory layout cannot be viewed"):
@@ -163,11 +164,11 @@ def test_rows(dtype: str, rng: np.random.Generator) -> None:
     for whole, row, index in PRIM[name](rng, dtype):
         found = run(name, [Out(whole.shape, dtype), row, index])[0]
         assert found.shape == (index + 1, *whole.shape[1:])
-        compare(np.asarray(found[index]), row, True, index)
+        compare(np.asarray(found[index]), row, index, exact=True)
         assert not found[:index].any()
     column = array(rng, (3, 4), dtype, (1, 0))
     found = run(name, [Out((5, 3, 4), dtype), column, 1])[0]
-    compare(found[1], column, True, "transposed")
+    compare(found[1], column, "transposed", exact=True)
 
 
 @pytest.mark.parametrize(("to", "row", "index", "message"), [

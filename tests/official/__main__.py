@@ -16,6 +16,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+import in_place
 
 
 def folder() -> Path:
@@ -33,10 +36,12 @@ def command(names: list[str]) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """That of this process, with the plugin to be found."""
-    paths = [str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
+    """That of this process, with the plugin to be found, and what is built in the sources."""
+    built = [str(in_place.ROOT)] if in_place.IN_PLACE else []
+    paths = [str(HERE), *built, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 if __name__ == "__main__":
-    sys.exit(subprocess.run(command(sys.argv[1:]), env=environment()).returncode)
+    done = subprocess.run(command(sys.argv[1:]), env=environment(), cwd=HERE)
+    sys.exit(done.returncode)

@@ -21,6 +21,11 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "kernels")]
 
+import in_place
+
+in_place.hide_sources()
+
+import executorch_c._core  # noqa: F401  (not there: an error here, not in every sample)
 import zoo
 from opdb_run import RUNTIMES, Outcome, outcome
 from opdb_samples import DTYPES, entries
