@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -44,44 +45,52 @@ COMPARISONS = """
 """
 
 
+def without_others() -> list[str]:
+    """Options that leave out all plugins that happen to be installed, which take seconds."""
+    names = {point.name for point in entry_points(group="pytest11")} - {PLUGIN}
+    return [option for name in sorted(names) for option in ("-p", f"no:{name}")]
+
+
 @pytest.fixture
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> object:
-    """Runs pytest in a process of its own, with the package of this one and the plugin."""
+    """Runs pytest in a process of its own, with the package of this one and no plugin but ours:
+    by name, and (`installed`) as entry points say."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     # pytester gives processes a home of their own; matplotlib then looks at every font again.
     monkeypatch.setenv("XDG_CACHE_HOME", str(CACHE))
 
-    def run_it(*args: str, plugin: bool = True) -> pytest.RunResult:
-        asked = ("-p", PLUGIN) if plugin else ()
+    def run_it(*args: str, plugin: bool = True, installed: bool = False) -> pytest.RunResult:
+        asked = ["-p", PLUGIN] if plugin else []
+        if installed:
+            asked += without_others()
+        else:
+            monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
         return pytester.runpytest_subprocess(*asked, *args, timeout=120)
 
     return run_it
 
 
-def test_fixtures_and_marker(pytester: pytest.Pytester, run) -> None:
-    pytester.makepyfile(COMPARISONS)
-    result = run("-v")
-    result.assert_outcomes(passed=3, failed=3)
-    result.stdout.fnmatch_lines([
-        "*::test_same PASSED*",
-        "*::TestMarked::test_far PASSED*",
-        "*::TestMarked::test_nearer*a/b* FAILED*",
-        ">       pte_compare([[]x, x + 0.5[]], [[]x, x[]])",  # the line of the test, not of ours
-        "E *MismatchError: outputs differ",
-        "E *output 1: 6 of 6 elements (100.00%) are off by more than atol 1e-05*",
-        "*off by more than atol 0.1 *",
-    ])  # fmt: skip
-    result.stdout.no_fnmatch_line("*pytest_plugin.py*")
-
-
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "workers"])
-def test_reports(pytester: pytest.Pytester, run, workers: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("workers", [(), ("-p", "xdist.plugin", "-n", "2")],
+                         ids=["one process", "workers"])  # fmt: skip
+def test_fixtures_marker_and_reports(
+    pytester: pytest.Pytester, run, workers: tuple[str, ...]
+) -> None:
     pytester.makepyfile(test_it=COMPARISONS)
     if workers:
         pytest.importorskip("xdist")
-    result = run("--pte-report", "made/reports", "--junitxml=junit.xml", *workers)
+    result = run("-v", "--pte-report", "made/reports", "--junitxml=junit.xml", *workers)
     result.assert_outcomes(passed=3, failed=3)
+    if not workers:
+        result.stdout.fnmatch_lines(["*::test_same PASSED*", "*::TestMarked::test_far PASSED*",
+                                     "*::TestMarked::test_nearer*a/b* FAILED*"])  # fmt: skip
+    result.stdout.fnmatch_lines([
+        ">       pte_compare([[]x, x + 0.5[]], [[]x, x[]])",  # the line of the test, not of ours
+        "E *MismatchError: outputs differ",
+        "E *output 1: 6 of 6 elements (100.00%) are off by more than atol 1e-05*",
+    ])  # fmt: skip
+    result.stdout.fnmatch_lines(["*off by more than atol 0.1 *"])
+    result.stdout.no_fnmatch_line("*pytest_plugin.py*")
     folder = pytester.path / "made" / "reports"
     result.stdout.fnmatch_lines([f"reports of 3 failing checks: {folder / 'index.html'}"])
     failing = ["test_it.py::test_off", "test_it.py::TestMarked::test_nearer[a/b]",
@@ -238,7 +247,7 @@ def test_as_an_installed_plugin(
     monkeypatch.setenv("PYTHONPATH", f"{info.parent}:{ROOT}")
     pytester.makepyfile(COMPARISONS)
     args = (f"--import-mode={mode}", "--pte-report=reports", "-k", "same or given")
-    result = run(*args, plugin=asked)
+    result = run(*args, plugin=asked, installed=True)
     result.assert_outcomes(passed=2, deselected=4)
     result.stdout.fnmatch_lines(["reports of 0 failing checks: *"])
 
