@@ -1,27 +1,34 @@
 """Every operator that both runtimes have, on some hundred thousand elements.
 
 Programs of one instruction each, put together without an exporter (tests/single_op.py).
+`python -m benchmarks.bench_operators --help`: by dtype, number of threads and size, for whoever
+works on a kernel.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.common import CACHE, OFFICIAL, OURS, ROOT, Row, Table, alternate, open_official
-from benchmarks.common import open_ours, rounds_for, seconds, to_torch
+from benchmarks.common import CACHE, OFFICIAL, OURS, ROOT, Row, Table, geometric_mean, seconds
 from benchmarks.operator_inputs import arguments
+from benchmarks.operator_workers import Workers
 
 sys.path.insert(0, str(ROOT / "tests" / "kernels"))
 
 HOW = """\
 One instruction on arrays of about 262,144 elements (products: 256 x 256), float32 or what the
-operator takes, in turn, one process; the official runtime has its thread pool. Programs written
-without an exporter, no delegates."""
+operator takes; a process for each runtime, in turn, one thread each. The least of the medians of
+five turns. Programs written without an exporter, no delegates."""
 DTYPES = ("float32", "int64", "bool", "complex64")
+SWEEP = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "uint8", "bool",
+         "complex64")  # fmt: skip
+DOUBTFUL = 1.1  # ratios below are measured again
 # No arrays, or nothing that takes time.
 LEFT_OUT = ("executorch_prim::", "aten::sym_", "aten::_local_scalar_dense", "et_copy::",
             "aten::scalar_tensor.out", "aten::empty.out",
@@ -34,16 +41,38 @@ def official_names() -> list[str]:
     return list(Runtime.get().operator_registry.operator_names)
 
 
-def program(name: str, schema: str) -> tuple[Path, list[Any]] | None:
-    """A program that calls the operator, with its inputs; None where eager has no such call."""
+def schemas() -> dict[str, str]:
+    """Of the operators that both have, by name."""
+    from executorch_c import operators
+
+    both = set(official_names())
+    found = {str(row["name"]): str(row["schema"]) for row in operators()}
+    return {n: s for n, s in sorted(found.items()) if n in both and not n.startswith(LEFT_OUT)}
+
+
+def has_dtype(args: list[Any], dtype: str) -> bool:
+    """Whether one of the arrays, also of those in lists, is of the dtype."""
+    return any(
+        has_dtype(a, dtype) if isinstance(a, list) else str(getattr(a, "dtype", "")) == dtype
+        for a in args
+    )
+
+
+def program(
+    name: str, schema: str, dtypes: Iterable[str], small: bool = False
+) -> tuple[Path, list[Any]] | None:
+    """A program that calls the operator in the first dtype that eager takes, with its inputs; None
+    where eager has no such call."""
     import rows
     from single_op import SingleOps
 
-    for dtype in DTYPES:
-        args = arguments(name, schema, dtype)
+    for dtype in dtypes:
+        args = arguments(name, schema, dtype, small)
         results = rows.wanted(name, args, dtype) if args is not None else None
-        if results is None:
+        if args is None or results is None:
             continue
+        if len(list(dtypes)) == 1 and not has_dtype(args, dtype):
+            continue  # another dtype's sweep has it
         ops = SingleOps()
         method = rows.add(ops, name, args, rows.outs_of(results))
         path = CACHE / f"op_{name.replace(':', '_')}.pte"
@@ -52,34 +81,74 @@ def program(name: str, schema: str) -> tuple[Path, list[Any]] | None:
     return None
 
 
-def row(name: str, path: Path, inputs: list[Any], budget: float) -> Row | None:
-    official, ours = open_official(path, "op_0"), open_ours(path, "op_0")
-    tensors = to_torch(inputs)
-    calls = {OFFICIAL: lambda: official.execute(tensors), OURS: lambda: ours.execute(inputs)}
-    try:
-        calls[OFFICIAL]()
-    except RuntimeError:
-        return None  # it refuses the arguments
-    found = alternate(calls, rounds_for(calls, budget, 5, 300))
-    return Row(f"`{name}`", found[OFFICIAL], found[OURS], seconds)
+def rows_of(
+    workers: Workers, wanted: dict[str, str], dtypes: tuple[str, ...], budget: float,
+    small: bool = False, repeat: int = 0,
+) -> Iterator[tuple[str, Row | None]]:
+    """A row for each operator, None where there is nothing to compare. Rows below DOUBTFUL are
+    measured up to `repeat` times more, and the least times of each runtime count."""
+    CACHE.mkdir(exist_ok=True)
+    for name, schema in wanted.items():
+        made = program(name, schema, dtypes, small)
+        found = workers.time(*made, budget, 5) if made else None
+        for _ in range(repeat):
+            if not made or not found or found[OFFICIAL] / found[OURS] >= DOUBTFUL:
+                break
+            again = workers.time(*made, 2 * budget, 5)
+            found = {k: min(v, again[k]) for k, v in found.items()} if again else found
+        label = f"`{name}`" + (f" {dtypes[0]}" if len(dtypes) == 1 else "")
+        yield name, Row(label, found[OFFICIAL], found[OURS], seconds) if found else None
+
+
+def summary(what: str, rows: list[Row]) -> str:
+    slower = [f"{r.what} {r.ratio:.2f}" for r in sorted(rows, key=lambda r: r.ratio) if r.ratio < 1]
+    mean = geometric_mean(rows) if rows else float("nan")
+    return (f"{what}: {len(rows)} operators, geometric mean {mean:.2f}, "
+            f"{len(slower)} below 1.0{': ' if slower else ''}{', '.join(slower)}.")  # fmt: skip
 
 
 def measure(quick: bool) -> Table:
-    from executorch_c import operators
-
-    CACHE.mkdir(exist_ok=True)
-    table = Table("Operators", HOW, geometric_mean=True)
-    schemas, left = {r["name"]: r["schema"] for r in operators()}, []
-    for name in sorted(set(official_names()) & set(schemas)):
-        if name.startswith(LEFT_OUT):
-            continue
-        made = program(name, schemas[name])
-        found = row(name, *made, 0.03 if quick else 0.3) if made else None
-        if found:
-            table.rows.append(found)
-        else:
-            left.append(name)
-    slower = [r.what for r in table.rows if r.ratio < 1]
-    table.notes.append(f"Slower than the official runtime: {', '.join(slower) or 'none'}.")
+    table, left = Table("Operators", HOW, geometric_mean=True), []
+    wanted = schemas()
+    for threads in (1, 2):
+        workers, rows = Workers(threads), []
+        for name, row in rows_of(workers, wanted, DTYPES, 0.06 if quick else 0.3, repeat=2):
+            if row:
+                rows.append(row)
+            elif threads == 1:
+                left.append(name)
+        workers.close()
+        table.rows += rows if threads == 1 else []
+        table.notes.append(summary(f"{threads} thread{'s' * (threads > 1)} each", rows))
     table.notes.append(f"Not measured: {', '.join(left) or 'none'}.")
     return table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser("python -m benchmarks.bench_operators", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="parts of names; default: all")
+    parser.add_argument("--dtypes", nargs="+", choices=SWEEP, default=SWEEP, metavar="DTYPE",
+                        help=f"of {', '.join(SWEEP)} (default: all)")  # fmt: skip
+    parser.add_argument("--threads", type=int, default=1, help="of each runtime's pool")
+    parser.add_argument("--small", action="store_true", help="about 1,000 elements")
+    parser.add_argument("--budget", type=float, default=0.06, help="seconds for an operator")
+    parser.add_argument("--repeat", type=int, default=3, metavar="N",
+                        help=f"measure up to N times more what is below {DOUBTFUL}")  # fmt: skip
+    args = parser.parse_args()
+    parts = args.names or [""]
+    wanted = {n: s for n, s in schemas().items() if any(part in n for part in parts)}
+    workers, lines = Workers(args.threads), []
+    for dtype in args.dtypes:
+        rows = []
+        for _, row in rows_of(workers, wanted, (dtype,), args.budget, args.small, args.repeat):
+            if row:
+                rows.append(row)
+                print(f"{row.ratio:8.2f} {seconds(row.official):>9} {seconds(row.ours):>9}  "
+                      f"{row.what}", flush=True)  # fmt: skip
+        lines.append(summary(dtype, rows))
+    workers.close()
+    print("\n" + "\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()

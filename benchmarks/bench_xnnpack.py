@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-import statistics
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from benchmarks.common import OFFICIAL, OURS, Report, Row, Table, alternate, alternate_children
-from benchmarks.common import megabytes, open_official, rounds_for, seconds, to_torch
+from benchmarks.common import geometric_mean, megabytes, open_official, rounds_for, seconds
+from benchmarks.common import to_torch
 
 CHILD = """
 import numpy as np, statistics, time
@@ -82,10 +80,6 @@ def latency(model: Any, budget: float) -> Row:
     return Row(f"{model.title}, 1 thread", found[OFFICIAL], found[OURS], seconds)
 
 
-def mean(rows: Iterable[Row]) -> float:
-    return math.exp(statistics.fmean(math.log(row.ratio) for row in rows))
-
-
 def children(model: Any, threads: int, rounds: int, budget: float) -> dict[str, Report]:
     """What new processes report, process by process in turn."""
     from benchmarks.xnnpack_models import program
@@ -115,9 +109,10 @@ def memory(model: Any, rounds: int) -> list[Row]:
 
 def summary(threads: str, rows: list[Row], models: list[Any]) -> str:
     sequence = [row for row, model in zip(rows, models, strict=True) if model.sequence]
+    every, these = geometric_mean(rows), geometric_mean(sequence)
     worst = min(rows, key=lambda row: row.ratio)
     return (
-        f"Geometric means at {threads}: {mean(rows):.2f} over all, {mean(sequence):.2f} over "
+        f"Geometric means at {threads}: {every:.2f} over all, {these:.2f} over "
         f"transformers and recurrent ones; least {worst.ratio:.2f} ({worst.what})."
     )
 

@@ -10,7 +10,7 @@ import platform
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -43,6 +43,11 @@ class Row:
         return self.official / self.ours
 
 
+def geometric_mean(rows: Iterable[Row]) -> float:
+    """Of the rows' ratios."""
+    return math.exp(statistics.fmean(math.log(row.ratio) for row in rows))
+
+
 @dataclass
 class Table:
     """The rows of one area and a sentence on how they were measured."""
@@ -60,8 +65,7 @@ class Table:
             cells = [row.what, row.show(row.official), row.show(row.ours), f"{row.ratio:.2f}"]
             lines.append("| " + " | ".join([*cells, row.note]) + " |")
         if self.geometric_mean and self.rows:
-            mean = math.exp(statistics.fmean(math.log(row.ratio) for row in self.rows))
-            lines.append(f"| geometric mean | | | {mean:.2f} | |")
+            lines.append(f"| geometric mean | | | {geometric_mean(self.rows):.2f} | |")
         return "\n".join([*lines, *("\n" + note for note in self.notes)])
 
 

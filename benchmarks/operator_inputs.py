@@ -2,7 +2,8 @@
 
 `arguments(name, schema, dtype)` gives them in schema order without outputs. Pointwise operators get
 theirs from the schema; the others from TABLE, where a name stands for all overloads that begin
-with it unless a longer one is there.
+with it unless a longer one is there. `small` ones have one row of 1,024 elements, or 16 planes of
+8 x 8, where TABLE does not name other sizes.
 """
 
 from __future__ import annotations
@@ -12,20 +13,21 @@ from typing import Any
 
 import numpy as np
 
-ROWS, COLUMNS = 256, 1024
+COLUMNS = 1024
 Make = Callable[["Arrays"], list[Any]]
 
 
 class Arrays:
     """Seeded arrays of one dtype, and of those that go with it."""
 
-    def __init__(self, dtype: str) -> None:
+    def __init__(self, dtype: str, small: bool = False) -> None:
         self.dtype, self.rng = dtype, np.random.default_rng(0)
+        self.rows, self.side = (1, 8) if small else (256, 96)
 
     def x(self, *shape: int) -> np.ndarray:
         from eager import np_dtype
 
-        shape = shape or (ROWS, COLUMNS)
+        shape = shape or (self.rows, COLUMNS)
         if self.dtype == "bool":
             return self.rng.random(shape) < 0.5
         if "int" in self.dtype:
@@ -36,11 +38,11 @@ class Arrays:
         return self.rng.integers(0, high, shape)
 
     def mask(self, *shape: int) -> np.ndarray:
-        return self.rng.random(shape or (ROWS, COLUMNS)) < 0.5
+        return self.rng.random(shape or (self.rows, COLUMNS)) < 0.5
 
 
 def image(a: Arrays) -> np.ndarray:
-    return a.x(2, 16, 96, 96)
+    return a.x(2, 16, a.side, a.side)
 
 
 def convolution(a: Arrays) -> list[Any]:
@@ -53,7 +55,14 @@ def batch_norm(a: Arrays) -> list[Any]:
 
 
 def indexed(a: Arrays) -> list[Any]:
-    return [a.x(), [a.index(ROWS, 4096), a.index(COLUMNS, 4096)]]
+    return [a.x(), [a.index(a.rows, 4096), a.index(COLUMNS, 4096)]]
+
+
+def quarters(a: Arrays) -> np.ndarray:
+    """Indices of max pooling: every fourth element of each plane."""
+    half = a.side // 2
+    plane = np.arange(0, a.side**2, 4).reshape(half, half)
+    return np.broadcast_to(plane, (2, 16, half, half)).copy()
 
 
 TABLE: dict[str, Make] = {
@@ -76,8 +85,8 @@ TABLE: dict[str, Make] = {
     "aten::any.all_out": lambda a: [np.zeros_like(a.x())],
     "aten::any.dims_out": lambda a: [np.zeros_like(a.x()), [1], False],
     "aten::any.out": lambda a: [np.zeros_like(a.x()), 1, False],
-    "aten::arange.out": lambda a: [ROWS * COLUMNS // 2],
-    "aten::arange.start_out": lambda a: [0, ROWS * COLUMNS // 2, 1],
+    "aten::arange.out": lambda a: [a.rows * COLUMNS // 2],
+    "aten::arange.start_out": lambda a: [0, a.rows * COLUMNS // 2, 1],
     "aten::argmax": lambda a: [a.x(), 1, False],
     "aten::argmin": lambda a: [a.x(), 1, False],
     "aten::as_strided_copy.out": lambda a: [a.x(), [128, 512], [2048, 2], 1],
@@ -96,19 +105,19 @@ TABLE: dict[str, Make] = {
     "aten::div.Scalar_mode_out": lambda a: [a.x(), 2, "floor"],
     "aten::div.out_mode": lambda a: [a.x(), a.x(), "floor"],
     "aten::embedding.out": lambda a: [a.x(1000, 256), a.index(1000, 512), -1, False, False],
-    "aten::empty.out": lambda a: [[ROWS, COLUMNS], None],
-    "aten::expand_copy.out": lambda a: [a.x(1, COLUMNS), [ROWS, COLUMNS], False],
+    "aten::empty.out": lambda a: [[a.rows, COLUMNS], None],
+    "aten::expand_copy.out": lambda a: [a.x(1, COLUMNS), [a.rows, COLUMNS], False],
     "aten::fill.Tensor_out": lambda a: [a.x(), np.array(2, a.x(1).dtype)],
     "aten::flip.out": lambda a: [a.x(), [0, 1]],
-    "aten::full.out": lambda a: [[ROWS, COLUMNS], 2],
+    "aten::full.out": lambda a: [[a.rows, COLUMNS], 2],
     "aten::full_like.out": lambda a: [a.x(), 2, None],
-    "aten::gather.out": lambda a: [a.x(), 1, a.index(COLUMNS, ROWS, 512), False],
+    "aten::gather.out": lambda a: [a.x(), 1, a.index(COLUMNS, a.rows, 512), False],
     "aten::gelu.out": lambda a: [a.x(), "none"],
     "aten::glu.out": lambda a: [a.x(), 1],
     "aten::grid_sampler_2d.out": lambda a: [image(a), a.x(2, 64, 64, 2), 0, 0, False],
     "aten::index.Tensor_out": indexed,
     "aten::index_put": lambda a: [*indexed(a), a.x(4096), False],
-    "aten::index_select.out": lambda a: [a.x(), 0, a.index(ROWS, 512)],
+    "aten::index_select.out": lambda a: [a.x(), 0, a.index(a.rows, 512)],
     "aten::leaky_relu.out": lambda a: [a.x(), 0.01],
     "aten::linear.out": lambda a: [a.x(64, 256), a.x(256, 256), a.x(256)],
     "aten::masked_scatter.out": lambda a: [a.x(), a.mask(), a.x()],
@@ -118,8 +127,8 @@ TABLE: dict[str, Make] = {
     "aten::max_pool2d_with_indices.out": lambda a: [image(a), [3, 3], [2, 2], [1, 1], [1, 1],
                                                     False],
     "aten::max_pool2d_with_indices_backward.grad_input": lambda a: [
-        a.x(2, 16, 48, 48), image(a), [2, 2], [2, 2], [0, 0], [1, 1], False,
-        np.broadcast_to(np.arange(0, 9216, 4).reshape(48, 48), (2, 16, 48, 48)).copy()],
+        a.x(2, 16, a.side // 2, a.side // 2), image(a), [2, 2], [2, 2], [0, 0], [1, 1], False,
+        quarters(a)],
     "aten::mean.dtype_out": lambda a: [a.x(), None],
     "aten::mean.out": lambda a: [a.x(), [1], False, None],
     "aten::min.dim_min": lambda a: [a.x(), 1, False],
@@ -127,45 +136,46 @@ TABLE: dict[str, Make] = {
     "aten::mm.out": lambda a: [a.x(256, 256), a.x(256, 256)],
     "aten::narrow_copy.out": lambda a: [a.x(), 1, 100, 512],
     "aten::native_dropout.out": lambda a: [a.x(), 0.3, True],
-    "aten::native_group_norm.out": lambda a: [image(a), a.x(16), a.x(16), 2, 16, 96 * 96, 4, 1e-5],
+    "aten::native_group_norm.out": lambda a: [image(a), a.x(16), a.x(16), 2, 16, a.side**2, 4,
+                                              1e-5],
     "aten::native_layer_norm.out": lambda a: [a.x(), [COLUMNS], a.x(COLUMNS), a.x(COLUMNS), 1e-5],
     "aten::nonzero.out": lambda a: [a.x()],
-    "aten::ones.out": lambda a: [[ROWS, COLUMNS]],
+    "aten::ones.out": lambda a: [[a.rows, COLUMNS]],
     "aten::permute_copy.out": lambda a: [image(a), [0, 2, 3, 1]],
     "aten::pixel_shuffle.out": lambda a: [image(a), 2],
     "aten::pixel_unshuffle.out": lambda a: [image(a), 2],
     "aten::prod.int_out": lambda a: [a.x(), 1, False, None],
     "aten::prod.out": lambda a: [a.x(), None],
-    "aten::rand.out": lambda a: [[ROWS, COLUMNS]],
-    "aten::randn.out": lambda a: [[ROWS, COLUMNS]],
+    "aten::rand.out": lambda a: [[a.rows, COLUMNS]],
+    "aten::randn.out": lambda a: [[a.rows, COLUMNS]],
     "aten::reflection_pad1d.out": lambda a: [a.x(16, 128, 128), [3, 3]],
     "aten::reflection_pad2d.out": lambda a: [image(a), [3, 3, 3, 3]],
     "aten::reflection_pad3d.out": lambda a: [a.x(1, 4, 32, 48, 48), [3, 3, 3, 3, 3, 3]],
-    "aten::repeat.out": lambda a: [a.x(64, COLUMNS), [4, 1]],
+    "aten::repeat.out": lambda a: [a.x(a.rows // 4 or 1, COLUMNS), [4, 1]],
     "aten::repeat_interleave.Tensor_out": lambda a: [a.index(4, 65536), None],
     "aten::replication_pad1d.out": lambda a: [a.x(16, 128, 128), [3, 3]],
     "aten::replication_pad2d.out": lambda a: [image(a), [3, 3, 3, 3]],
     "aten::replication_pad3d.out": lambda a: [a.x(1, 4, 32, 48, 48), [3, 3, 3, 3, 3, 3]],
     "aten::roll.out": lambda a: [a.x(), [100], [1]],
     "aten::scalar_tensor.out": lambda a: [2],
-    "aten::scatter.src_out": lambda a: [a.x(), 1, a.index(COLUMNS, ROWS, 512), a.x(ROWS, 512)],
-    "aten::scatter.value_out": lambda a: [a.x(), 1, a.index(COLUMNS, ROWS, 512), 2],
-    "aten::scatter_add.out": lambda a: [a.x(), 1, a.index(COLUMNS, ROWS, 512), a.x(ROWS, 512)],
+    "aten::scatter.src_out": lambda a: [a.x(), 1, a.index(COLUMNS, a.rows, 512), a.x(a.rows, 512)],
+    "aten::scatter.value_out": lambda a: [a.x(), 1, a.index(COLUMNS, a.rows, 512), 2],
+    "aten::scatter_add.out": lambda a: [a.x(), 1, a.index(COLUMNS, a.rows, 512), a.x(a.rows, 512)],
     "aten::select_copy.int_out": lambda a: [a.x(64, 64, 64), 1, 5],
     "aten::select_scatter.out": lambda a: [a.x(64, 64, 64), a.x(64, 64), 1, 5],
     "aten::slice_copy.Tensor_out": lambda a: [a.x(), 1, 10, 900, 2],
-    "aten::slice_scatter.out": lambda a: [a.x(), a.x(ROWS, 500), 1, 10, 510, 1],
+    "aten::slice_scatter.out": lambda a: [a.x(), a.x(a.rows, 500), 1, 10, 510, 1],
     "aten::split_copy.Tensor_out": lambda a: [a.x(), 256, 1],
     "aten::split_with_sizes_copy.out": lambda a: [a.x(), [512, 512], 1],
-    "aten::squeeze_copy.dim_out": lambda a: [a.x(ROWS, 1, COLUMNS), 1],
-    "aten::squeeze_copy.dims_out": lambda a: [a.x(ROWS, 1, COLUMNS), [1]],
+    "aten::squeeze_copy.dim_out": lambda a: [a.x(a.rows, 1, COLUMNS), 1],
+    "aten::squeeze_copy.dims_out": lambda a: [a.x(a.rows, 1, COLUMNS), [1]],
     "aten::stack.out": lambda a: [[a.x(), a.x()], 0],
     "aten::sum.IntList_out": lambda a: [a.x(), [1], False, None],
     "aten::t_copy.out": lambda a: [a.x()],
     "aten::topk.values": lambda a: [a.x(), 10, 1, True, True],
     "aten::transpose_copy.int_out": lambda a: [a.x(), 0, 1],
     "aten::tril.out": lambda a: [a.x(), 0],
-    "aten::unbind_copy.int_out": lambda a: [a.x(4, ROWS, 256), 0],
+    "aten::unbind_copy.int_out": lambda a: [a.x(4, a.rows, 256), 0],
     "aten::unfold_copy.out": lambda a: [a.x(64, COLUMNS), 1, 8, 4],
     "aten::unsqueeze_copy.out": lambda a: [a.x(), 1],
     "aten::upsample_bilinear2d.vec_out": lambda a: [image(a), [144, 144], False, None],
@@ -174,12 +184,12 @@ TABLE: dict[str, Make] = {
     "aten::var.out": lambda a: [a.x(), [1], True, False],
     "aten::var_mean.correction_out": lambda a: [a.x(), [1], 1, False],
     "aten::view_as_real_copy.out": lambda a: [a.x().astype(np.complex64)],
-    "aten::view_copy.out": lambda a: [a.x(), [COLUMNS, ROWS]],
+    "aten::view_copy.out": lambda a: [a.x(), [COLUMNS, a.rows]],
     "aten::where.self_out": lambda a: [a.mask(), a.x(), a.x()],
     "aten::masked_fill.Scalar_out": lambda a: [a.x(), a.mask(), 2],
-    "aten::zeros.out": lambda a: [[ROWS, COLUMNS]],
+    "aten::zeros.out": lambda a: [[a.rows, COLUMNS]],
     "dim_order_ops::_clone_dim_order.out": lambda a: [image(a), False, [0, 1, 2, 3]],
-    "dim_order_ops::_empty_dim_order.out": lambda a: [[ROWS, COLUMNS], None],
+    "dim_order_ops::_empty_dim_order.out": lambda a: [[a.rows, COLUMNS], None],
     "dim_order_ops::_to_dim_order_copy.out": lambda a: [image(a), False, [0, 1, 2, 3]],
 }  # fmt: skip
 
@@ -201,10 +211,10 @@ def of_schema(schema: str, a: Arrays) -> list[Any]:
     return [float(v) if isinstance(v, str) and v.strip("-.").isdigit() else v for v in values]
 
 
-def arguments(name: str, schema: str, dtype: str) -> list[Any] | None:
+def arguments(name: str, schema: str, dtype: str, small: bool = False) -> list[Any] | None:
     """None where the operator has no large arguments here."""
     keys = [key for key in TABLE if name.startswith(key)]
-    arrays = Arrays(dtype)
+    arrays = Arrays(dtype, small)
     if keys:
         return TABLE[max(keys, key=len)](arrays)
     try:
