@@ -96,6 +96,12 @@ static inline void ec_parallel_for(const ec_call *c, size_t count, size_t grain,
   ec_threads_run(c->threads, count, grain, fn, user);
 }
 
+/* Where piece `i` of [0, n) begins when it is cut into equal ones; piece `pieces` begins at n. */
+static inline int64_t ec_share(int64_t n, int64_t i, int64_t pieces) {
+  int64_t rest = n % pieces;
+  return n / pieces * i + (i < rest ? i : rest);
+}
+
 /* Scratch memory for `count` elements of `size` bytes, zeroed. */
 ec_status ec_call_scratch(ec_call *c, size_t count, size_t size, void *out);
 

@@ -3,8 +3,9 @@
 #include <string.h>
 
 #include "core/convert.h"
+#include "core/simd.h"
 #include "core/template.h"
-#include "kernels/cast_f16c.h"
+#include "kernels/cast_half.h"
 
 #define EC_TEMPLATE "kernels/cast.tmpl.h"
 #include "core/foreach/all.h"
@@ -13,6 +14,6 @@
 static const ec_cast_fn *const casts[EC_DTYPE_COUNT] = {EC_ROWS_ALL(casts)};
 
 ec_cast_fn ec_cast(ec_dtype dst, ec_dtype src) {
-  const ec_cast_fn special = ec_cast_f16c(dst, src);
+  const ec_cast_fn special = ec_cast_half(dst, src);
   return special ? special : casts[dst][src];
 }

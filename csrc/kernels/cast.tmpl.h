@@ -1,5 +1,11 @@
 /* Conversions to one dtype from every dtype. Sources' macros, as in core/dtype/: */
 #define EC_FROM_FN(name) EC_PASTE(EC_FN(name), EC_FROM)
+/* The baseline has no good way from comparisons of wide elements to bytes. */
+#if EC_IS_BOOL
+#define EC_CAST_CLONES EC_CLONES
+#else
+#define EC_CAST_CLONES
+#endif
 
 /* Picks by the target's width and sign; all but one branch is folded away. */
 static inline EC_T EC_FN(from_f32)(float x) {
@@ -93,5 +99,6 @@ static inline EC_T EC_FN(from_f64)(double x) {
 
 static const ec_cast_fn EC_FN(casts)[EC_DTYPE_COUNT] = {EC_ROWS_ALL(EC_FN(cast))};
 
+#undef EC_CAST_CLONES
 #undef EC_FROM_COMPLEX
 #undef EC_FROM_FN

@@ -1,5 +1,5 @@
 /* One conversion: EC_FROM_T as stored -> EC_CONVERT -> EC_T as stored. */
-static void EC_FROM_FN(cast)(int64_t n, char *dst, int64_t dst_step, const char *src,
+EC_CAST_CLONES static void EC_FROM_FN(cast)(int64_t n, char *dst, int64_t dst_step, const char *src,
                              int64_t src_step) {
   if (dst_step == (int64_t)sizeof(EC_T) && src_step == (int64_t)sizeof(EC_FROM_T)) {
     EC_T *d = (EC_T *)(void *)dst;

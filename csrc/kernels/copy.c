@@ -18,6 +18,8 @@ ec_view ec_view_of(const ec_tensor *t) {
   return v;
 }
 
+enum { SHORT_ROW = 64 }; /* bytes */
+
 #define EC_TEMPLATE "kernels/move.tmpl.h"
 #include "core/foreach/item_size.h"
 #undef EC_TEMPLATE
@@ -25,8 +27,8 @@ ec_view ec_view_of(const ec_tensor *t) {
 typedef void (*tile_fn)(char *dst, int64_t dst_row, const char *src, int64_t src_row, int64_t rows,
                         int64_t columns);
 
-static void move_n(size_t item, int64_t n, char *dst, int64_t dst_step, const char *src,
-                   int64_t src_step) {
+void ec_move(size_t item, int64_t n, char *dst, int64_t dst_step, const char *src,
+             int64_t src_step) {
   if (dst_step == (int64_t)item && src_step == (int64_t)item) {
     memmove(dst, src, (size_t)n * item);
     return;
@@ -38,6 +40,42 @@ static void move_n(size_t item, int64_t n, char *dst, int64_t dst_step, const ch
   case 8: move_8(n, dst, dst_step, src, src_step); break;
   default: move_16(n, dst, dst_step, src, src_step);
   }
+}
+
+/* `rows` rows of so many bytes; called with constants, so that each is a move or two. */
+static inline __attribute__((always_inline)) void move_rows(const ec_iter *it, int64_t rows,
+                                                            size_t bytes) {
+  char *dst = it->at[0], row[SHORT_ROW];
+  const char *src = it->at[1];
+  const int64_t to = it->strides[0][1], from = it->strides[1][1];
+  for (int64_t r = 0; r < rows; r++, dst += to, src += from) {
+    memcpy(row, src, bytes);
+    memcpy(dst, row, bytes);
+  }
+}
+
+/* Whether the inner loop is contiguous, and so short that a call for each is most of its time. */
+static bool has_short_rows(const ec_iter *it, size_t item) {
+  return it->rank > 1 && it->step[0] == (int64_t)item && it->step[1] == (int64_t)item &&
+         (size_t)it->sizes[0] <= SHORT_ROW / item;
+}
+
+/* Walks the dimensions from 2 on; each step moves all rows of dimension 1. */
+static void move_short_rows(ec_iter *it, size_t item) {
+  const size_t bytes = (size_t)it->sizes[0] * item;
+  const int64_t rows = it->sizes[1];
+  it->sizes[1] = 1;
+  do {
+    switch (bytes) {
+    case 4: move_rows(it, rows, 4); break;
+    case 8: move_rows(it, rows, 8); break;
+    case 12: move_rows(it, rows, 12); break;
+    case 16: move_rows(it, rows, 16); break;
+    case 32: move_rows(it, rows, 32); break;
+    case 64: move_rows(it, rows, 64); break;
+    default: move_rows(it, rows, bytes);
+    }
+  } while (ec_iter_next(it));
 }
 
 /* The dimension in which the source is contiguous while the inner one is not; 0: none. */
@@ -59,47 +97,62 @@ static void move_transposed(ec_iter *it, size_t d, size_t item) {
   int64_t rows = it->sizes[d], columns = it->sizes[0];
   int64_t dst_row = it->strides[0][d], src_column = it->strides[1][0];
   it->sizes[d] = 1;
-  for (bool more = true; more; more = ec_iter_next(it))
-    fn(it->at[0], dst_row, it->at[1], src_column, rows, columns);
+  do fn(it->at[0], dst_row, it->at[1], src_column, rows, columns);
+  while (ec_iter_next(it));
 }
 
-void ec_copy_view(const ec_view *dst, const ec_view *src) {
-  ec_iter it;
-  size_t item = ec_dtype_size(dst->dtype);
-  ec_iter_init(&it, dst->rank, dst->sizes);
-  ec_iter_add(&it, dst->data, item, dst->rank, dst->sizes, dst->strides);
-  ec_iter_add(&it, src->data, ec_dtype_size(src->dtype), src->rank, src->sizes, src->strides);
-  bool more = ec_iter_start(&it);
-  if (!more) return;
-  if (dst->dtype != src->dtype) {
-    ec_cast_fn cast = ec_cast(dst->dtype, src->dtype);
-    for (; more; more = ec_iter_next(&it))
-      cast(it.count, it.at[0], it.step[0], it.at[1], it.step[1]);
-    return;
-  }
-  size_t d = transposed_dim(&it, item);
+/* A copy: operand 0 is the target, 1 the source. */
+typedef struct copy {
+  size_t item;     /* bytes of an element that is moved */
+  ec_cast_fn cast; /* NULL: it is moved */
+} copy;
+
+static void copy_piece(void *user, ec_iter *it, size_t piece) {
+  const copy *w = user;
+  (void)piece;
+  size_t d = w->cast ? 0 : transposed_dim(it, w->item);
   if (d) {
-    move_transposed(&it, d, item);
+    move_transposed(it, d, w->item);
     return;
   }
-  for (; more; more = ec_iter_next(&it))
-    move_n(item, it.count, it.at[0], it.step[0], it.at[1], it.step[1]);
+  if (!w->cast && has_short_rows(it, w->item)) {
+    move_short_rows(it, w->item);
+    return;
+  }
+  do {
+    if (w->cast) w->cast(it->count, it->at[0], it->step[0], it->at[1], it->step[1]);
+    else ec_move(w->item, it->count, it->at[0], it->step[0], it->at[1], it->step[1]);
+  } while (ec_iter_next(it));
 }
 
-void ec_copy_cast(ec_tensor *dst, const ec_tensor *src) {
-  if (dst->dtype == src->dtype && ec_tensor_same_sizes(dst, src) &&
-      ec_tensor_same_layout(dst, src)) {
-    if (dst->numel && dst->data != src->data)
-      memmove(dst->data, src->data, ec_tensor_nbytes(dst));
+void ec_copy_view(const ec_call *c, const ec_view *dst, const ec_view *src) {
+  ec_iter it;
+  copy w = {.item = ec_dtype_size(dst->dtype)};
+  if (dst->dtype != src->dtype) w.cast = ec_cast(dst->dtype, src->dtype);
+  ec_iter_init(&it, dst->rank, dst->sizes);
+  ec_iter_add(&it, dst->data, w.item, dst->rank, dst->sizes, dst->strides);
+  ec_iter_add(&it, src->data, ec_dtype_size(src->dtype), src->rank, src->sizes, src->strides);
+  if (!ec_iter_start(&it)) return;
+  ec_iter_run(c, &it, ec_iter_pieces(c, &it, 1), copy_piece, &w);
+}
+
+void ec_copy_cast(const ec_call *c, ec_tensor *dst, const ec_tensor *src) {
+  if (dst->dtype == src->dtype && dst->data == src->data && ec_tensor_same_sizes(dst, src) &&
+      ec_tensor_same_layout(dst, src))
     return;
-  }
   ec_view to = ec_view_of(dst), from = ec_view_of(src);
-  ec_copy_view(&to, &from);
+  ec_copy_view(c, &to, &from);
 }
 
-void ec_fill_tensor(ec_tensor *t, const void *element) {
-  size_t item = ec_dtype_size(ec_tensor_dtype(t));
-  if (t->numel) move_n(item, t->numel, t->data, (int64_t)item, element, 0);
+void ec_fill_view(const ec_call *c, const ec_view *to, const void *element) {
+  ec_view from = {.data = (char *)(uintptr_t)element, .dtype = to->dtype};
+  ec_copy_view(c, to, &from);
+}
+
+void ec_fill_tensor(const ec_call *c, ec_tensor *t, const void *element) {
+  ec_view to = {.data = t->data, .dtype = ec_tensor_dtype(t), .rank = 1, .sizes = {t->numel},
+                .strides = {1}}; /* dense in any layout */
+  ec_fill_view(c, &to, element);
 }
 
 ec_status ec_call_packed(ec_call *c, const ec_tensor *t, ec_dtype dtype, void **out) {
@@ -112,6 +165,6 @@ ec_status ec_call_packed(ec_call *c, const ec_tensor *t, ec_dtype dtype, void **
   ec_strides(t->sizes, row_major, t->rank, to.strides);
   to.data = *out;
   to.dtype = dtype;
-  if (t->numel) ec_copy_view(&to, &from);
+  if (t->numel) ec_copy_view(c, &to, &from);
   return EC_OK;
 }

@@ -18,6 +18,10 @@ ec_cast_fn ec_cast(ec_dtype dst, ec_dtype src);
  * integers wrap. `element` has room for 16 bytes. */
 void ec_cast_scalar(ec_dtype dtype, ec_scalar s, void *element);
 
+/* Moves n elements of `item` bytes; steps in bytes, a source step of 0 fills. */
+void ec_move(size_t item, int64_t n, char *dst, int64_t dst_step, const char *src,
+             int64_t src_step);
+
 /* Part of a tensor's memory, seen with other sizes and strides (in elements; any, 0 too). */
 typedef struct ec_view {
   char *data;
@@ -29,15 +33,17 @@ typedef struct ec_view {
 
 ec_view ec_view_of(const ec_tensor *t);
 
-/* Copies src, broadcast to dst's sizes, with conversion. The caller has checked that it
- * broadcasts (ec_broadcasts_to) and that both views lie inside their memory. */
-void ec_copy_view(const ec_view *dst, const ec_view *src);
+/* Copies src, broadcast to dst's sizes, with conversion; a large one on the call's threads. The
+ * caller has checked that it broadcasts (ec_broadcasts_to) and that both views lie inside their
+ * memory. They are the same memory or do not overlap. */
+void ec_copy_view(const ec_call *c, const ec_view *dst, const ec_view *src);
 
-/* Tensors: as ec_copy_view; one memmove where dtype and layout agree. */
-void ec_copy_cast(ec_tensor *dst, const ec_tensor *src);
+/* Tensors: as ec_copy_view. */
+void ec_copy_cast(const ec_call *c, ec_tensor *dst, const ec_tensor *src);
 
-/* Writes one element (of the tensor's dtype) everywhere. */
-void ec_fill_tensor(ec_tensor *t, const void *element);
+/* Writes one element (of the target's dtype) everywhere. */
+void ec_fill_view(const ec_call *c, const ec_view *to, const void *element);
+void ec_fill_tensor(const ec_call *c, ec_tensor *t, const void *element);
 
 /* A tensor's elements in row-major order and a dtype: its own memory, or scratch. */
 ec_status ec_call_packed(ec_call *c, const ec_tensor *t, ec_dtype dtype, void **out);

@@ -142,12 +142,13 @@ typedef struct cut {
 
 static void run_pieces(void *user, size_t begin, size_t end) {
   const cut *w = user;
-  const size_t d = w->dim, units = units_of(w->it, d);
+  const size_t d = w->dim;
+  const int64_t units = (int64_t)units_of(w->it, d), pieces = (int64_t)w->pieces;
   const int64_t unit = d ? 1 : w->it->unit;
   for (size_t piece = begin; piece < end; piece++) {
     ec_iter it = *w->it;
-    int64_t from = (int64_t)(units * piece / w->pieces) * unit;
-    int64_t to = ec_min_i64((int64_t)(units * (piece + 1) / w->pieces) * unit, it.sizes[d]);
+    int64_t from = ec_share(units, (int64_t)piece, pieces) * unit;
+    int64_t to = ec_min_i64(ec_share(units, (int64_t)piece + 1, pieces) * unit, it.sizes[d]);
     for (size_t k = 0; k < it.operands; k++) it.at[k] += from * it.strides[k][d];
     it.sizes[d] = to - from;
     it.count = it.sizes[0];

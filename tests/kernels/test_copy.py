@@ -117,3 +117,12 @@ def test_refusals(rng: np.random.Generator) -> None:
         run("aten::copy_", [Out((3, 4)), array(rng, (2, 3, 4), "float32"), False])
     with pytest.raises(OpError, match="'out'.*rank"):
         run("aten::clone.out", [a, None, Out((12,))])
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float32", "float64", "complex128"])
+def test_short_rows(dtype: str, rng: np.random.Generator) -> None:
+    """Every length of rows that are moved without a call for each, and those around."""
+    for width in range(1, 80):
+        a = array(rng, (2, 5, width + 3), dtype)
+        args = [a, 2, 2, 2 + width, 1, Out((2, 5, width), dtype)]
+        compare(run("aten::slice_copy.Tensor_out", args)[0], a[:, :, 2 : 2 + width], True, width)

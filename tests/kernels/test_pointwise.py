@@ -281,3 +281,31 @@ def test_float32_gelu(form: str, rng: np.random.Generator) -> None:
     found = run("aten::gelu.out", [a, form, Out(a.shape)])[0]
     np.testing.assert_allclose(found, exact, rtol=2e-6, atol=2e-7)
     assert np.isnan(run("aten::gelu.out", [np.full(9, np.nan, "f4"), form, Out((9,))])[0]).all()
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("name", ["bitwise_left_shift", "bitwise_right_shift"])
+def test_shifts_of_all_bytes(name: str, dtype: str) -> None:
+    every = np.arange(256).astype(dtype)
+    a, b = np.repeat(every, 256), np.tile(every, 256)
+    found = run(f"aten::{name}.Tensor_out", [a, b, Out(a.shape, dtype)])[0]
+    expected = getattr(torch, name)(torch.from_numpy(a), torch.from_numpy(b)).numpy()
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_absolute_value_of_complex64() -> None:
+    """Infinities beside NaN, and parts whose squares leave float32."""
+    ends = np.asarray([0, -0.0, 1, -1.5, np.inf, -np.inf, np.nan, 1e-45, -2e-42, 1e30, 3e38], "f4")
+    a = (ends[:, None] + np.zeros_like(ends) * 1j).astype(np.complex64)
+    a.imag = ends
+    found = run("aten::abs.out", [a, Out(a.shape, "float32")])[0]
+    np.testing.assert_allclose(found, torch.from_numpy(a).abs().numpy(), rtol=2e-7)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "int32", "int64"])
+def test_powers_of_one_number(dtype: str) -> None:
+    exponents = np.arange(120).astype(dtype)
+    for base in (0, 1, 2, 3, 7, 10):
+        found = run("aten::pow.Scalar_out", [base, exponents, Out(exponents.shape, dtype)])[0]
+        expected = torch.pow(base, torch.from_numpy(exponents)).numpy()
+        np.testing.assert_array_equal(found, expected, err_msg=str(base))

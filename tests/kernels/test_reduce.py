@@ -134,3 +134,24 @@ def test_errors(rng: np.random.Generator) -> None:
     refuses("aten::argmax.out", [z, 0, False, Out((3,), "int64")], "'self'", "complex64")
     refuses("aten::any.out", [a, 0, False, Out((3,))], "'out'", "float32")
     refuses("aten::var.out", [a.astype(np.int32), [0], True, False, Out((3,))], "'self'", "int32")
+
+
+@pytest.mark.parametrize("n", [65_535, 65_536, 200_003])
+def test_one_long_result(n: int, rng: np.random.Generator) -> None:
+    """Folded in chunks: the first of equals and the first NaN stay, whichever chunk they are in."""
+    a = rng.standard_normal(n).astype(np.float32)
+    total, exact = run("aten::mean.dtype_out", [a, None, Out(())])[0], a.astype(np.float64)
+    np.testing.assert_allclose(total, exact.mean(), rtol=1e-6)
+    np.testing.assert_allclose(run("aten::var.out", [a, None, True, False, Out(())])[0],
+                               exact.var(ddof=1), rtol=1e-6)  # fmt: skip
+    for value in (9, np.nan):
+        for first in (0, n // 3, n - 40):
+            b = a.copy()
+            b[[first, first + 20, n - 1]] = value
+            at = run("aten::argmax.out", [b, None, False, Out((), "int64")])[0]
+            assert at == first
+            np.testing.assert_array_equal(run("aten::max.unary_out", [b, Out(())])[0], value)
+    zeros = np.zeros(n)
+    assert not run("aten::any.all_out", [zeros, Out((), "bool")])[0]
+    zeros[n - 1] = np.nan
+    assert run("aten::any.all_out", [zeros, Out((), "bool")])[0]

@@ -66,6 +66,46 @@ CASES: dict[str, Case] = {
     "layer_norm": (lambda x, w, b: F.layer_norm(x, (501,), w, b),
                    (tensor(7, 151, 501), tensor(501), tensor(501))),
     "group_norm": (lambda x: F.group_norm(x, 6), (tensor(4, 18, 67, 65),)),
+    "batch_norm": (lambda x, m: F.batch_norm(x, m, m * m + 1), (tensor(2, 7, 219, 101), tensor(7))),
+    "sum of rows": (lambda x: x.sum(-1), (tensor(701, 503),)),
+    "sum of columns": (lambda x: x.sum(0), (tensor(503, 701),)),
+    "sum of planes": (lambda x: x.sum((1, 3)), (tensor(9, 31, 37, 41),)),
+    "mean of rows, half": (lambda x: x.mean(-1), (tensor(701, 503, dtype=torch.float16),)),
+    "mean of all": (torch.mean, (tensor(701, 1003),)),
+    "var": (lambda x: x.var(0), (tensor(503, 701),)),
+    "var of all": (torch.var, (tensor(701, 1003),)),
+    "amax": (lambda x: x.amax(1), (tensor(99, 501, 17),)),
+    "max of all": (torch.max, (tensor(701, 1003, dtype=torch.int64),)),
+    "argmin": (lambda x: x.argmin(-1), (tensor(701, 503, dtype=torch.int32),)),
+    "argmax of all": (torch.argmax, (tensor(701, 1003, dtype=torch.int32),)),
+    "any of all": (lambda x: x.ne(x).any(), (tensor(701, 1003),)),
+    "prod": (lambda x: (x * 0.01 + 1).prod(0), (tensor(503, 701),)),
+    "permute": (lambda x: x.permute(0, 2, 3, 1).clone(memory_format=torch.contiguous_format),
+                (tensor(3, 17, 101, 103),)),
+    "transpose, half": (lambda x: x.t().contiguous(), (tensor(701, 603, dtype=torch.float16),)),
+    "cast": (lambda x: x.to(torch.int32), (tensor(701, 1003),)),
+    "cat": (lambda x, y: torch.cat([x, y], 1), (tensor(501, 300), tensor(501, 403))),
+    "unfold": (lambda x: x.unfold(1, 8, 4), (tensor(133, 1501),)),
+    "pad": (lambda x: F.pad(x, (1, 2, 3, 4)), (tensor(3, 17, 101, 103),)),
+    "expand": (lambda x: x.expand(701, 503).clone(), (tensor(1, 503),)),
+    "full": (lambda x: torch.full_like(x, 2.5), (tensor(701, 1003),)),
+    "tril": (lambda x: x.tril(-3), (tensor(3, 503, 401),)),
+    "max_pool2d": (lambda x: F.max_pool2d(x, 3, 2, 1), (tensor(2, 17, 101, 103),)),
+    "max_pool2d, channels last": (lambda x: F.max_pool2d(x, 3, 2, 1),
+                                  (channels_last(1, 24, 101, 103),)),
+    "avg_pool2d": (lambda x: F.avg_pool2d(x, 3, 2, 1), (tensor(1, 17, 101, 103),)),
+    "avg_pool2d, channels last": (lambda x: F.avg_pool2d(x, 3, 2, 1),
+                                  (channels_last(1, 24, 101, 103),)),
+    "adaptive_avg_pool2d, half": (lambda x: F.adaptive_avg_pool2d(x, (7, 5)),
+                                  (tensor(2, 17, 101, 103, dtype=torch.float16),)),
+    "embedding": (F.embedding, (tensor(1501).long().abs(), tensor(60, 301))),
+    "index_select": (lambda x, i: x.index_select(1, i),
+                     (tensor(301, 60, 7), tensor(301).long().abs())),
+    "index": (lambda x, i: x[i], (tensor(60, 301), tensor(1501).long().abs())),
+    "index_put": (lambda x, i, y: x.index_put((i,), y),
+                  (tensor(60, 3001), tensor(151).long().abs(), tensor(151, 3001))),
+    "gather": (lambda x, i: x.gather(1, i),
+               (tensor(301, 60), tensor(301, 1003, dtype=torch.int64).abs())),
 }  # fmt: skip
 
 
@@ -97,6 +137,20 @@ def test_small_loops_and_reference_kernels_stay_on_one() -> None:
         before = len(os.listdir("/proc/self/task"))
         method(np.ones(shape, np.float32), np.ones(shape, np.float32))
         assert len(os.listdir("/proc/self/task")) == before
+
+
+def test_bad_index_on_any_thread() -> None:
+    index = torch.zeros(300, 1003, dtype=torch.int64)
+    program = runtime.load_program(export(lambda x, i: x.gather(1, i), tensor(300, 60), index))
+    method = program.load_method("forward", num_threads=3)
+    x = tensor(300, 60).numpy()
+    for bad in ((0, 0), (299, 1002), (100, 7)):
+        i = index.numpy().copy()
+        i[bad] = 60
+        i[-1, -1] = 61 if bad != (299, 1002) else 60
+        with pytest.raises(executorch_c.InvalidArgumentError, match="index 60 is out of range"):
+            method(x, i)
+    np.testing.assert_array_equal(method(x, index.numpy()), x[:, :1].repeat(1003, 1))
 
 
 def test_division_by_zero_on_any_thread() -> None:

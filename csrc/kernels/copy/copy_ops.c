@@ -10,7 +10,7 @@ static ec_status copy_self(ec_call *c, size_t o, bool convert) {
   ec_tensor *out = ec_arg_tensor(c, o);
   if (!convert) EC_TRY(ec_call_check_dtype(c, o, EC_BIT(self->dtype)));
   EC_TRY(ec_call_resize(c, o, self->rank, self->sizes));
-  ec_copy_cast(out, self);
+  ec_copy_cast(c, out, self);
   return EC_OK;
 }
 
@@ -40,12 +40,12 @@ ec_status ec_op_copy_out(ec_call *c) {
   EC_TRY(ec_call_check_dtype(c, 3, EC_BIT(self->dtype)));
   EC_TRY(ec_call_resize(c, 3, self->rank, self->sizes));
   EC_TRY(check_source(c)); /* out may be one of them */
-  ec_copy_cast(ec_arg_tensor(c, 3), src);
+  ec_copy_cast(c, ec_arg_tensor(c, 3), src);
   return EC_OK;
 }
 
 ec_status ec_op_copy_(ec_call *c) {
   EC_TRY(check_source(c));
-  ec_copy_cast(ec_arg_tensor(c, 0), ec_arg_tensor(c, 1));
+  ec_copy_cast(c, ec_arg_tensor(c, 0), ec_arg_tensor(c, 1));
   return EC_OK;
 }

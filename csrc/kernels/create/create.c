@@ -7,7 +7,7 @@ static ec_status fill(ec_call *c, size_t o, ec_scalar s) {
   uint64_t element[2];
   ec_tensor *out = ec_arg_tensor(c, o);
   ec_cast_scalar(ec_tensor_dtype(out), s, element);
-  ec_fill_tensor(out, element);
+  ec_fill_tensor(c, out, element);
   return EC_OK;
 }
 
@@ -73,7 +73,7 @@ ec_status ec_op_fill_tensor_out(ec_call *c) {
   ec_tensor *out = ec_arg_tensor(c, 2);
   ec_cast(ec_tensor_dtype(out), ec_tensor_dtype(value))(1, (char *)element, 0, value->data, 0);
   EC_TRY(resize_like(c, 2));
-  ec_fill_tensor(out, element);
+  ec_fill_tensor(c, out, element);
   return EC_OK;
 }
 

@@ -77,7 +77,7 @@ static ec_status resize(ec_call *c, size_t o) {
       sizes.n == self->rank && memcmp(sizes.v, self->sizes, sizes.n * sizeof *sizes.v) == 0;
   if (same && ec_arg_is_none(c, 2)) { /* no new layout */
     EC_TRY(ec_call_resize(c, o, sizes.n, sizes.v));
-    if (out != self) ec_copy_cast(out, self);
+    if (out != self) ec_copy_cast(c, out, self);
     return EC_OK;
   }
   if (!ec_numel(sizes.v, sizes.n, &numel)) return ec_call_fail(c, 1, "impossible sizes");
@@ -90,7 +90,7 @@ static ec_status resize(ec_call *c, size_t o) {
   kept.rank = sizes.n;
   memcpy(kept.sizes, out->sizes, sizeof kept.sizes);
   const ec_view to = ec_view_of(out);
-  if (numel) ec_copy_view(&to, &kept);
+  if (numel) ec_copy_view(c, &to, &kept);
   return EC_OK;
 }
 

@@ -116,8 +116,8 @@ static void move_item(ec_dec *d, const int64_t *index, bool in) {
     if (t->numel == 0) continue;
     ec_view item, scratch;
     views_of(d, k, t, index, in, &item, &scratch);
-    if (in) ec_copy_view(&scratch, &item);
-    else ec_copy_view(&item, &scratch);
+    if (in) ec_copy_view(d->c, &scratch, &item);
+    else ec_copy_view(d->c, &item, &scratch);
   }
 }
 

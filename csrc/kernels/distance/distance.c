@@ -61,7 +61,7 @@ static ec_status packed(ec_call *c, const ec_tensor *x, ec_view *out) {
     stride *= ec_max_i64(x->sizes[i], 1);
   }
   EC_TRY(ec_call_scratch(c, (size_t)x->numel, ec_dtype_size(from.dtype), &out->data));
-  ec_copy_view(out, &from);
+  ec_copy_view(c, out, &from);
   return EC_OK;
 }
 

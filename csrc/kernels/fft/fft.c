@@ -137,7 +137,7 @@ ec_status ec_op_fft_c2c_out(ec_call *c) {
   if (self->numel) EC_TRY(set_scale(c, self->sizes, &s));
   EC_TRY(ec_call_resize(c, 4, self->rank, self->sizes));
   const ec_view from = ec_view_of(self), to = ec_view_of(out);
-  if (s.n == 0) ec_copy_view(&to, &from);
+  if (s.n == 0) ec_copy_view(c, &to, &from);
   return self->numel ? several(c, &to, &from, &s, s.n, ec_arg_bool(c, 3), s.scale) : EC_OK;
 }
 

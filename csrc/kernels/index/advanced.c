@@ -154,7 +154,8 @@ static ec_status run(ec_call *c, const picks *p, sides s, bool put, bool add) {
     ec_table_dim(&t, p->self.sizes[d], put ? a : b, put ? b : a);
     kept++;
   }
-  ec_table_run(&t, put ? s.indexed : s.other, put ? s.other : s.indexed, add);
+  ec_table_how how = add ? EC_TABLE_ADD : put ? EC_TABLE_MOVE : EC_TABLE_DISTINCT;
+  ec_table_run(c, &t, put ? s.indexed : s.other, put ? s.other : s.indexed, how);
   return EC_OK;
 }
 
@@ -198,7 +199,7 @@ ec_status ec_op_index_put_out(ec_call *c) {
   EC_TRY(ec_call_check_dtype(c, 4, EC_BIT(self->dtype)));
   EC_TRY(read_put(c, &p));
   EC_TRY(ec_call_resize(c, 4, p.self.rank, p.self.sizes));
-  ec_copy_cast(out, self);
+  ec_copy_cast(c, out, self);
   return put(c, &p, out);
 }
 

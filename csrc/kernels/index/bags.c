@@ -37,7 +37,7 @@ static ec_status make(ec_call *c, ec_dtype dtype, size_t rank, const int64_t *si
 
 static ec_status finish(ec_call *c, size_t out, const ec_tensor *t) {
   EC_TRY(ec_call_resize(c, out, t->rank, t->sizes));
-  if (t->numel) ec_copy_cast(ec_arg_tensor(c, out), t);
+  if (t->numel) ec_copy_cast(c, ec_arg_tensor(c, out), t);
   return EC_OK;
 }
 

@@ -1,11 +1,12 @@
 /* One index per element along one dimension: gather, scatter and what combines. */
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "core/checked.h"
 #include "kernels/index/index.h"
 
-enum { GATHER_BLOCK = 512 };
+enum { GATHER_BLOCK = 512, COST = 4 /* of an element, beside that of a copied one */ };
 
 /* A 0-d tensor counts as one of one element. */
 static ec_tensor at_least_1d(const ec_tensor *t) {
@@ -40,13 +41,52 @@ typedef struct walk {
   ec_indexed_fn fn;
 } walk;
 
+/* A run: operand 0 is the other side, 1 the indexed one, 2 the index. */
+typedef struct run_of {
+  ec_call *call;
+  const walk *walk;
+  ec_cast_fn read;
+  int64_t step; /* bytes from one position of `dim` to the next */
+  atomic_bool failed;
+} run_of;
+
+static ec_status run_line(const run_of *r, const ec_iter *it) {
+  const walk *w = r->walk;
+  const size_t dst = w->write, src = !w->write;
+  int64_t block[GATHER_BLOCK];
+  ec_indexed loop = {.at = block, .dst_step = it->step[dst], .src_step = it->step[src]};
+  *(w->write ? &loop.dst_at : &loop.src_at) = r->step;
+  for (int64_t i = 0; i < it->count; i += loop.n) {
+    loop.n = ec_min_i64(it->count - i, GATHER_BLOCK);
+    r->read(loop.n, (char *)block, sizeof *block, it->at[2] + i * it->step[2], it->step[2]);
+    EC_TRY(ec_index_check(r->call, 2, block, loop.n, w->dim, w->indexed.sizes[w->dim], false));
+    loop.dst = it->at[dst] + i * it->step[dst];
+    loop.src = it->at[src] + i * it->step[src];
+    w->fn(&loop);
+  }
+  return EC_OK;
+}
+
+static ec_status run_lines(const run_of *r, ec_iter *it) {
+  do EC_TRY(run_line(r, it));
+  while (ec_iter_next(it));
+  return EC_OK;
+}
+
+static void run_piece(void *user, ec_iter *it, size_t piece) {
+  run_of *r = user;
+  (void)piece;
+  if (run_lines(r, it) != EC_OK) r->failed = true;
+}
+
+/* What is written to the indexed side has an order; what is read from it has none. */
 static ec_status run(ec_call *c, const walk *w) {
-  size_t item = ec_dtype_size(ec_tensor_dtype(&w->indexed)), rank = w->index.rank;
-  int64_t strides[EC_MAX_RANK], block[GATHER_BLOCK];
-  int64_t size = w->indexed.sizes[w->dim];
-  /* wraps around only for a tensor without elements, where no index is in range */
-  int64_t step = (int64_t)((uint64_t)w->indexed.strides[w->dim] * item);
-  ec_cast_fn read = ec_cast(EC_INT64, ec_tensor_dtype(&w->index));
+  const size_t item = ec_dtype_size(ec_tensor_dtype(&w->indexed)), rank = w->index.rank;
+  int64_t strides[EC_MAX_RANK];
+  ec_call silent = *c;
+  /* the step wraps around only for a tensor without elements, where no index is in range */
+  run_of r = {.call = c, .walk = w, .read = ec_cast(EC_INT64, ec_tensor_dtype(&w->index)),
+              .step = (int64_t)((uint64_t)w->indexed.strides[w->dim] * item)};
   ec_iter it;
   memcpy(strides, w->indexed.strides, sizeof strides);
   strides[w->dim] = 0;
@@ -54,24 +94,14 @@ static ec_status run(ec_call *c, const walk *w) {
   ec_iter_add(&it, w->other, item, rank, w->index.sizes, w->other_strides);
   ec_iter_add(&it, w->indexed.data, item, rank, w->index.sizes, strides);
   ec_iter_tensor(&it, &w->index);
-  ec_indexed loop = {.at = block,
-                     .dst_at = w->write ? step : 0,
-                     .src_at = w->write ? 0 : step,
-                     .dst_step = 0};
-  for (bool more = ec_iter_start(&it); more; more = ec_iter_next(&it)) {
-    size_t dst = w->write, src = !w->write;
-    loop.dst_step = it.step[dst];
-    loop.src_step = it.step[src];
-    for (int64_t i = 0; i < it.count; i += loop.n) {
-      loop.n = ec_min_i64(it.count - i, GATHER_BLOCK);
-      read(loop.n, (char *)block, sizeof *block, it.at[2] + i * it.step[2], it.step[2]);
-      EC_TRY(ec_index_check(c, 2, block, loop.n, w->dim, size, false));
-      loop.dst = it.at[dst] + i * it.step[dst];
-      loop.src = it.at[src] + i * it.step[src];
-      w->fn(&loop);
-    }
-  }
-  return EC_OK;
+  if (!ec_iter_start(&it)) return EC_OK;
+  size_t pieces = w->write ? 1 : ec_iter_pieces(c, &it, COST);
+  if (pieces == 1) return run_lines(&r, &it);
+  silent.err = NULL; /* threads share it: a bad index is looked for again, in order */
+  r.call = &silent;
+  ec_iter_run(c, &it, pieces, run_piece, &r);
+  r.call = c;
+  return r.failed ? run_lines(&r, &it) : EC_OK;
 }
 
 static ec_status check_index(ec_call *c, bool empty_too) {
@@ -145,7 +175,7 @@ static ec_status scatter_along(ec_call *c, const scattering *s, const walk *walk
   if (!w.fn && w.index.numel)
     return ec_call_fail(c, 0, "there is no order of %s", ec_dtype_name(dtype));
   EC_TRY(ec_call_resize(c, s->out, self->rank, self->sizes));
-  ec_copy_cast(out, self);
+  ec_copy_cast(c, out, self);
   if (w.index.numel == 0) return EC_OK;
   w.indexed = at_least_1d(out);
   w.index.data = ec_arg_tensor(c, 2)->data;

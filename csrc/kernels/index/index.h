@@ -44,8 +44,11 @@ typedef struct ec_table {
 /* Adds a dimension to the box. */
 void ec_table_dim(ec_table *t, int64_t size, int64_t to_stride, int64_t from_stride);
 
-/* Copies every box in order, so that the last of two at one place stays; or adds them up. */
-void ec_table_run(const ec_table *t, char *to, const char *from, bool add);
+/* Copies every box in order, so that the last of two at one place stays; or adds them up. Large
+ * ones on the call's threads, in parts of the box or, where they are `distinct`, of the places. */
+typedef enum ec_table_how { EC_TABLE_MOVE, EC_TABLE_ADD, EC_TABLE_DISTINCT } ec_table_how;
+void ec_table_run(const ec_call *c, const ec_table *t, char *to, const char *from,
+                  ec_table_how how);
 
 /* `dst[j * dst_step + at[j] * dst_at] = src[j * src_step + at[j] * src_at]`, all in bytes; one of
  * dst_at and src_at is 0. */

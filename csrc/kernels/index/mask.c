@@ -53,7 +53,7 @@ ec_status ec_op_nonzero_static_out(ec_call *c) {
   ec_view rest = ec_view_of(out), one = {.data = (char *)&fill, .dtype = EC_INT64};
   rest.sizes[0] = size - count;
   if (rest.sizes[0] && in.rank) rest.data += (size_t)(count * rest.strides[0]) * sizeof fill;
-  ec_copy_view(&rest, &one);
+  ec_copy_view(c, &rest, &one);
   return EC_OK;
 }
 
@@ -115,7 +115,7 @@ ec_status ec_op_masked_scatter_out(ec_call *c) {
   source.data = ec_arg_tensor(c, 2)->data;
   EC_TRY(ec_call_packed(c, &source, ec_tensor_dtype(&source), &packed));
   from = packed;
-  ec_copy_cast(out, &self);
+  ec_copy_cast(c, out, &self);
   for (bool more = start_masked(&it, mask, rank, sizes, out); more; more = ec_iter_next(&it))
     from += ec_mask_unpack(item, it.count, (const uint8_t *)it.at[0], from, it.at[1], it.step[1]) *
             (int64_t)item;

@@ -31,10 +31,11 @@ ec_status ec_op_put_out(ec_call *c) {
   EC_TRY(ec_index_read(c, 1, index, 0, self->numel, true, &to));
   EC_TRY(ec_index_offsets(c, source->rank, source->sizes, source->strides, &from));
   EC_TRY(ec_call_resize(c, 4, self->rank, self->sizes));
-  ec_copy_cast(out, self);
+  ec_copy_cast(c, out, self);
   to_offsets(out, to, table.n);
   table.to = to;
   table.from = from;
-  ec_table_run(&table, out->data, source->data, ec_arg_bool(c, 3));
+  ec_table_how how = ec_arg_bool(c, 3) ? EC_TABLE_ADD : EC_TABLE_MOVE;
+  ec_table_run(c, &table, out->data, source->data, how);
   return EC_OK;
 }

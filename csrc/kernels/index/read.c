@@ -35,7 +35,7 @@ ec_status ec_index_numbers(ec_call *c, const ec_tensor *t, int64_t **out) {
   ec_strides(t->sizes, row_major, t->rank, to.strides);
   to.data = (char *)*out;
   to.dtype = EC_INT64;
-  ec_copy_view(&to, &from);
+  ec_copy_view(c, &to, &from);
   return EC_OK;
 }
 
@@ -57,7 +57,7 @@ ec_status ec_index_mask(ec_call *c, const ec_tensor *t, size_t rank, const int64
   for (size_t d = 0; d < rank; d++) row_major[d] = (uint8_t)d;
   memcpy(to.sizes, sizes, rank * sizeof *sizes);
   ec_strides(sizes, row_major, rank, to.strides);
-  ec_copy_view(&to, &from);
+  ec_copy_view(c, &to, &from);
   uint8_t *m = *mask;
   for (int64_t i = 0; i < numel; i++) {
     m[i] = m[i] != 0; /* bools of a hostile file may be any byte */

@@ -23,7 +23,7 @@ ec_status ec_op_embedding_renorm_out(ec_call *c) {
   EC_TRY(ec_index_read(c, 1, indices, 0, self->sizes[0], true, &rows));
   EC_TRY(ec_call_scratch(c, (size_t)self->sizes[0], 1, &done));
   EC_TRY(ec_call_resize(c, 4, 2, self->sizes));
-  ec_copy_cast(out, self);
+  ec_copy_cast(c, out, self);
   int64_t item = (int64_t)ec_dtype_size(ec_tensor_dtype(out)), width = out->sizes[1];
   if (out->numel == 0) return EC_OK;
   for (int64_t i = 0; i < n; i++) {

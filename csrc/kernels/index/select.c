@@ -28,7 +28,7 @@ ec_status ec_op_embedding_out(ec_call *c) {
   table.from = from;
   table.to = to;
   ec_table_dim(&table, width, out->strides[rank], column);
-  ec_table_run(&table, out->data, weight->data, false);
+  ec_table_run(c, &table, out->data, weight->data, EC_TABLE_DISTINCT);
   return EC_OK;
 }
 
@@ -55,6 +55,6 @@ ec_status ec_op_index_select_out(ec_call *c) {
   table.to = to;
   for (size_t d = 0; d < in.rank; d++)
     if (d != dim) ec_table_dim(&table, in.sizes[d], out->strides[d], in.strides[d]);
-  ec_table_run(&table, out->data, self->data, false);
+  ec_table_run(c, &table, out->data, self->data, EC_TABLE_DISTINCT);
   return EC_OK;
 }

@@ -114,24 +114,65 @@ static void move_rows(const ec_table *t, char *to, const char *from, size_t item
     memmove(to + t->to[p] * (int64_t)item, from + t->from[p] * (int64_t)item, bytes);
 }
 
-void ec_table_run(const ec_table *t, char *to, const char *from, bool add) {
-  size_t item = ec_dtype_size(t->dtype);
-  int64_t size = (int64_t)item;
-  table_fn fn = add ? add_tables[t->dtype] : move_tables[width(item)];
-  ec_iter it;
-  if (t->n == 0) return;
-  ec_iter_init(&it, t->rank, t->sizes);
-  ec_iter_add(&it, to, item, t->rank, t->sizes, t->to_strides);
-  ec_iter_add(&it, from, item, t->rank, t->sizes, t->from_strides);
-  for (bool more = ec_iter_start(&it); more; more = ec_iter_next(&it)) {
-    bool row = it.count > 1 && it.step[0] == size && it.step[1] == size;
-    if (row && !add) {
-      move_rows(t, it.at[0], it.at[1], item, (size_t)it.count * item);
+/* A table with its memory. */
+typedef struct table_run {
+  const ec_table *table;
+  char *to;
+  const char *from;
+  bool add;
+} table_run;
+
+static void run_box(void *user, ec_iter *it, size_t piece) {
+  const table_run *r = user;
+  const ec_table *t = r->table;
+  const size_t item = ec_dtype_size(t->dtype);
+  const table_fn fn = r->add ? add_tables[t->dtype] : move_tables[width(item)];
+  (void)piece;
+  do {
+    bool row = it->count > 1 && it->step[0] == (int64_t)item && it->step[1] == (int64_t)item;
+    if (row && !r->add) {
+      move_rows(t, it->at[0], it->at[1], item, (size_t)it->count * item);
     } else if (row) {
-      fn(t->n, it.count, it.at[0], t->to, 1, it.at[1], t->from, 1);
+      fn(t->n, it->count, it->at[0], t->to, 1, it->at[1], t->from, 1);
     } else {
-      for (int64_t i = 0; i < it.count; i++)
-        fn(t->n, 1, it.at[0] + i * it.step[0], t->to, 0, it.at[1] + i * it.step[1], t->from, 0);
+      for (int64_t i = 0; i < it->count; i++)
+        fn(t->n, 1, it->at[0] + i * it->step[0], t->to, 0, it->at[1] + i * it->step[1], t->from,
+           0);
     }
+  } while (ec_iter_next(it));
+}
+
+static bool start_box(const table_run *r, ec_iter *it) {
+  const ec_table *t = r->table;
+  const size_t item = ec_dtype_size(t->dtype);
+  ec_iter_init(it, t->rank, t->sizes);
+  ec_iter_add(it, r->to, item, t->rank, t->sizes, t->to_strides);
+  ec_iter_add(it, r->from, item, t->rank, t->sizes, t->from_strides);
+  return ec_iter_start(it);
+}
+
+static void run_places(void *user, size_t begin, size_t end) {
+  table_run r = *(const table_run *)user;
+  ec_table part = *r.table;
+  ec_iter it;
+  part.to += begin;
+  part.from += begin;
+  part.n = (int64_t)(end - begin);
+  r.table = &part;
+  if (start_box(&r, &it)) run_box(&r, &it, 0);
+}
+
+void ec_table_run(const ec_call *c, const ec_table *t, char *to, const char *from,
+                  ec_table_how how) {
+  enum { GRAIN = 1 << 14 }; /* elements that are worth a thread */
+  table_run r = {.table = t, .to = to, .from = from, .add = how == EC_TABLE_ADD};
+  ec_iter it;
+  if (t->n == 0 || !start_box(&r, &it)) return;
+  if (how == EC_TABLE_DISTINCT) {
+    size_t box = 1;
+    for (size_t d = 0; d < it.rank && box < GRAIN; d++) box *= (size_t)it.sizes[d];
+    ec_parallel_for(c, (size_t)t->n, GRAIN / box + 1, run_places, &r);
+  } else {
+    ec_iter_run(c, &it, ec_iter_pieces(c, &it, (size_t)t->n), run_box, &r);
   }
 }

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "core/checked.h"
 #include "core/template.h"
 #include "kernels/index/index.h"
 
@@ -21,29 +22,53 @@ typedef struct topk_row {
 typedef void (*row_fn)(const topk_row *row);
 static const row_fn rows[EC_DTYPE_COUNT] = {EC_ROWS_REAL(topk_row)};
 
-static void run(const ec_tensor *in, const ec_tensor *values, const ec_tensor *indices, size_t dim,
-                topk_row row) {
+/* A run: rows are walked by an iterator of values, indices and the input. */
+typedef struct topk_run {
+  topk_row row; /* heap and positions: of the first piece, the next ones' behind it */
+  row_fn fn;
+} topk_run;
+
+static void run_piece(void *user, ec_iter *it, size_t piece) {
+  const topk_run *r = user;
+  topk_row row = r->row;
+  row.heap = (int64_t *)row.heap + piece * (size_t)row.k; /* room for any EC_C */
+  row.positions += piece * (size_t)row.k;
+  do {
+    for (int64_t i = 0; i < it->count; i++) {
+      row.values = it->at[0] + i * it->step[0];
+      row.indices = it->at[1] + i * it->step[1];
+      row.x = it->at[2] + i * it->step[2];
+      r->fn(&row);
+    }
+  } while (ec_iter_next(it));
+}
+
+static ec_status run(ec_call *c, const ec_tensor *in, const ec_tensor *values,
+                     const ec_tensor *indices, size_t dim, topk_row row) {
   int64_t sizes[EC_MAX_RANK];
-  size_t item = ec_dtype_size(ec_tensor_dtype(in)), rank = in->rank;
+  size_t item = ec_dtype_size(ec_tensor_dtype(in)), rank = in->rank, room;
+  topk_run r = {row, rows[in->dtype]};
   ec_iter it;
   memcpy(sizes, in->sizes, sizeof sizes);
   if (rank) {
     sizes[dim] = 1; /* the iterator walks the rows' starts */
-    row.x_step = in->strides[dim] * (int64_t)item;
-    row.value_step = values->strides[dim] * (int64_t)item;
-    row.index_step = indices->strides[dim] * (int64_t)sizeof(int64_t);
+    r.row.x_step = in->strides[dim] * (int64_t)item;
+    r.row.value_step = values->strides[dim] * (int64_t)item;
+    r.row.index_step = indices->strides[dim] * (int64_t)sizeof(int64_t);
   }
   ec_iter_init(&it, rank, sizes);
   ec_iter_add(&it, values->data, item, rank, sizes, values->strides);
   ec_iter_add(&it, indices->data, sizeof(int64_t), rank, sizes, indices->strides);
   ec_iter_add(&it, in->data, item, rank, sizes, in->strides);
-  for (bool more = ec_iter_start(&it); more; more = ec_iter_next(&it))
-    for (int64_t i = 0; i < it.count; i++) {
-      row.values = it.at[0] + i * it.step[0];
-      row.indices = it.at[1] + i * it.step[1];
-      row.x = it.at[2] + i * it.step[2];
-      rows[in->dtype](&row);
-    }
+  if (!ec_iter_start(&it)) return EC_OK;
+  it.unit = 1;
+  size_t pieces = ec_iter_pieces(c, &it, (size_t)row.n);
+  if (!ec_mul_size((size_t)row.k, pieces, &room))
+    return ec_call_fail(c, 1, "%" PRId64 ", too many for the threads' memory", row.k);
+  EC_TRY(ec_call_scratch(c, room, sizeof(int64_t), &r.row.heap));
+  EC_TRY(ec_call_scratch(c, room, sizeof *row.positions, &r.row.positions));
+  ec_iter_run(c, &it, pieces, run_piece, &r);
+  return EC_OK;
 }
 
 ec_status ec_op_topk_values(ec_call *c) {
@@ -63,9 +88,6 @@ ec_status ec_op_topk_values(ec_call *c) {
   EC_TRY(ec_call_resize(c, 6, in.rank, sizes));
   if (ec_arg_tensor(c, 5)->numel == 0) return EC_OK;
   topk_row row = {.n = n, .k = k, .largest = ec_arg_bool(c, 3)};
-  EC_TRY(ec_call_scratch(c, (size_t)k, sizeof(int64_t), &row.heap)); /* holds any EC_C */
-  EC_TRY(ec_call_scratch(c, (size_t)k, sizeof *row.positions, &row.positions));
   in.data = ec_arg_tensor(c, 0)->data;
-  run(&in, ec_arg_tensor(c, 5), ec_arg_tensor(c, 6), dim, row);
-  return EC_OK;
+  return run(c, &in, ec_arg_tensor(c, 5), ec_arg_tensor(c, 6), dim, row);
 }

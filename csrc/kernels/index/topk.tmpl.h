@@ -6,10 +6,28 @@
 #define EC_NAN(v) false
 #endif
 
+static inline bool EC_FN(topk_beats)(EC_C v, EC_C w, bool largest) {
+  return largest ? v > w || (EC_NAN(v) && !EC_NAN(w)) : v < w || (!EC_NAN(v) && EC_NAN(w));
+}
+
 static inline bool EC_FN(topk_better)(EC_C v, int64_t i, EC_C w, int64_t j, bool largest) {
-  bool above = v > w || (EC_NAN(v) && !EC_NAN(w));
-  bool below = v < w || (!EC_NAN(v) && EC_NAN(w));
-  return above || below ? (largest ? above : below) : i < j;
+  return EC_FN(topk_beats)(v, w, largest) || (i < j && !EC_FN(topk_beats)(w, v, largest));
+}
+
+/* The first position from `i` on whose element beats `worst`; n where there is none. */
+static inline __attribute__((always_inline)) int64_t EC_FN(topk_next)(const topk_row *r, int64_t i,
+                                                                      EC_C worst, int64_t step,
+                                                                      bool largest) {
+  for (const char *x = r->x + i * step; i < r->n; i++, x += step)
+    if (EC_FN(topk_beats)(EC_LOAD(*(const EC_T *)x), worst, largest)) return i;
+  return i;
+}
+
+static int64_t EC_FN(topk_seek)(const topk_row *r, int64_t i, EC_C worst) {
+  const int64_t item = (int64_t)sizeof(EC_T);
+  if (r->x_step != item) return EC_FN(topk_next)(r, i, worst, r->x_step, r->largest);
+  return r->largest ? EC_FN(topk_next)(r, i, worst, item, true)
+                    : EC_FN(topk_next)(r, i, worst, item, false);
 }
 
 /* Lets the entry at `at` sink until both below it are better. */
@@ -31,18 +49,15 @@ static void EC_FN(topk_sink)(EC_C *v, int64_t *p, int64_t at, int64_t n, bool la
 static void EC_FN(topk_row)(const topk_row *r) {
   EC_C *v = r->heap;
   int64_t *p = r->positions, k = r->k;
-  for (int64_t i = 0; i < r->n; i++) {
-    EC_C x = EC_LOAD(*(const EC_T *)(r->x + i * r->x_step));
-    if (i < k) {
-      v[i] = x;
-      p[i] = i;
-      if (i == k - 1)
-        for (int64_t at = k / 2; at-- > 0;) EC_FN(topk_sink)(v, p, at, k, r->largest);
-    } else if (EC_FN(topk_better)(x, i, v[0], p[0], r->largest)) {
-      v[0] = x;
-      p[0] = i;
-      EC_FN(topk_sink)(v, p, 0, k, r->largest);
-    }
+  for (int64_t i = 0; i < k; i++) {
+    v[i] = EC_LOAD(*(const EC_T *)(r->x + i * r->x_step));
+    p[i] = i;
+  }
+  for (int64_t at = k / 2; at-- > 0;) EC_FN(topk_sink)(v, p, at, k, r->largest);
+  for (int64_t i = k; (i = EC_FN(topk_seek)(r, i, v[0])) < r->n; i++) {
+    v[0] = EC_LOAD(*(const EC_T *)(r->x + i * r->x_step));
+    p[0] = i;
+    EC_FN(topk_sink)(v, p, 0, k, r->largest);
   }
   for (int64_t left = k; left-- > 0;) { /* the worst goes to the end each time */
     *(EC_T *)(r->values + left * r->value_step) = EC_STORE(v[0]);

@@ -104,6 +104,6 @@ ec_status ec_op_trilinear_out(ec_call *c) {
                 t.in[i].strides);
   for (bool more = out->numel && ec_iter_start(&it); more; more = ec_iter_next(&it))
     loops[to.dtype](it.count, it.at, it.step, NULL);
-  if (out->numel) ec_copy_view(&to, &sums);
+  if (out->numel) ec_copy_view(c, &to, &sums);
   return EC_OK;
 }

@@ -5,6 +5,8 @@
 #include "core/alloc.h"
 #include "kernels/norm/norm.h"
 
+enum { COST = 2 }; /* of an element, beside that of a copied one */
+
 typedef struct batch {
   const ec_tensor *input, *weight, *bias;
   ec_tensor *mean, *var; /* running ones; NULL: there are none */
@@ -50,17 +52,24 @@ static ec_view vector_of(const double *values, int64_t n) {
 }
 
 /* A parameter's numbers as doubles. */
-static void read_vector(const ec_tensor *t, double *values) {
+static void read_vector(const ec_call *c, const ec_tensor *t, double *values) {
   ec_view from = ec_view_of(t), to = vector_of(values, t->numel);
-  ec_copy_view(&to, &from);
+  ec_copy_view(c, &to, &from);
 }
 
 static double invstd(double var, double eps) { return 1 / sqrt(var + eps); }
 
-static void use_running(batch *b) {
-  read_vector(b->mean, b->means);
-  read_vector(b->var, b->invstds);
+static void use_running(const ec_call *c, batch *b) {
+  read_vector(c, b->mean, b->means);
+  read_vector(c, b->var, b->invstds);
   for (int64_t i = 0; i < b->channels; i++) b->invstds[i] = invstd(b->invstds[i], b->eps);
+}
+
+static void run_piece(void *user, ec_iter *it, size_t piece) {
+  ec_loop loop = *(const ec_loop *)user;
+  (void)piece;
+  do loop(it->count, it->at, it->step, NULL);
+  while (ec_iter_next(it));
 }
 
 /* out = input * (weight * invstd) + (bias - mean * weight * invstd), in the computing type. */
@@ -73,8 +82,8 @@ static ec_status apply(ec_call *c, const batch *b, ec_tensor *out) {
   EC_TRY(ec_call_scratch(c, n, item, &scales));
   EC_TRY(ec_call_scratch(c, n, item, &shifts));
   for (size_t i = 0; i < n; i++) scale[i] = 1;
-  if (b->weight) read_vector(b->weight, scale);
-  if (b->bias) read_vector(b->bias, shift);
+  if (b->weight) read_vector(c, b->weight, scale);
+  if (b->bias) read_vector(c, b->bias, shift);
   for (size_t i = 0; i < n; i++) {
     scale[i] *= b->invstds[i];
     shift[i] -= b->means[i] * scale[i];
@@ -91,8 +100,7 @@ static ec_status apply(ec_call *c, const batch *b, ec_tensor *out) {
   ec_iter_add(&it, scales, item, out->rank, sizes, strides);
   ec_iter_add(&it, shifts, item, out->rank, sizes, strides);
   ec_loop loop = ec_norm_loops_of[b->dtype].channels;
-  for (bool more = ec_iter_start(&it); more; more = ec_iter_next(&it))
-    loop(it.count, it.at, it.step, NULL);
+  if (ec_iter_start(&it)) ec_iter_run(c, &it, ec_iter_pieces(c, &it, COST), run_piece, &loop);
   return EC_OK;
 }
 
@@ -102,12 +110,13 @@ static ec_status run_inference(ec_call *c, batch *b, size_t out) {
   EC_TRY(ec_call_resize(c, out, b->input->rank, b->input->sizes));
   EC_TRY(ec_call_resize(c, out + 1, 1, &none));
   EC_TRY(ec_call_resize(c, out + 2, 1, &none));
-  use_running(b);
+  use_running(c, b);
   return apply(c, b, ec_arg_tensor(c, out));
 }
 
 /* A row-major copy of one channel, then its mean and variance (of the population). */
-static void measure(const batch *b, int64_t channel, char *row, double *mean, double *var) {
+static void measure(const ec_call *c, const batch *b, int64_t channel, char *row, double *mean,
+                    double *var) {
   ec_view from = ec_view_of(b->input), to;
   int64_t size = (int64_t)ec_dtype_size(b->dtype), n = b->input->numel / b->channels;
   from.sizes[1] = 1;
@@ -116,18 +125,19 @@ static void measure(const batch *b, int64_t channel, char *row, double *mean, do
   to.data = row;
   int64_t stride = 1;
   for (size_t d = to.rank; d-- > 0; stride *= to.sizes[d]) to.strides[d] = stride;
-  ec_copy_view(&to, &from);
+  ec_copy_view(c, &to, &from);
   ec_norm_loops_of[b->dtype].moments(row, (size_t)n, mean, var);
   *var /= (double)n;
 }
 
 /* Mixes the statistics of this call into a running one. */
-static void update(ec_tensor *t, const double *values, double momentum, double *scratch) {
+static void update(const ec_call *c, ec_tensor *t, const double *values, double momentum,
+                   double *scratch) {
   if (!t) return;
-  read_vector(t, scratch);
+  read_vector(c, t, scratch);
   for (int64_t i = 0; i < t->numel; i++)
     scratch[i] = momentum * values[i] + (1 - momentum) * scratch[i];
-  ec_norm_store(t, scratch);
+  ec_norm_store(c, t, scratch);
 }
 
 /* Normalises by the statistics of this input, which are saved and mixed into the running ones. */
@@ -144,15 +154,15 @@ static ec_status run_training(ec_call *c, batch *b, double momentum, size_t out)
   EC_TRY(ec_call_scratch(c, (size_t)(b->input->numel / b->channels), ec_dtype_size(b->dtype),
                          &row));
   for (int64_t i = 0; i < b->channels; i++) {
-    measure(b, i, row, &b->means[i], &vars[i]);
+    measure(c, b, i, row, &b->means[i], &vars[i]);
     b->invstds[i] = invstd(vars[i], b->eps);
     vars[i] *= n / (n - 1); /* running variances are unbiased */
   }
   EC_TRY(apply(c, b, ec_arg_tensor(c, out)));
-  update(b->mean, b->means, momentum, scratch);
-  update(b->var, vars, momentum, scratch);
-  ec_norm_store(ec_arg_tensor(c, out + 1), b->means);
-  ec_norm_store(ec_arg_tensor(c, out + 2), b->invstds);
+  update(c, b->mean, b->means, momentum, scratch);
+  update(c, b->var, vars, momentum, scratch);
+  ec_norm_store(c, ec_arg_tensor(c, out + 1), b->means);
+  ec_norm_store(c, ec_arg_tensor(c, out + 2), b->invstds);
   return EC_OK;
 }
 

@@ -162,9 +162,9 @@ static ec_status run(ec_call *c, gradient *s, ec_ints shape) {
   EC_TRY(prepare(c, s, shape));
   for (int64_t row = 0; row < s->rows && ec_arg_tensor(c, INPUT)->numel; row++)
     (s->inner == 1 && s->groups == 1 ? row_of_elements : row_of_channels)(s, row);
-  if (s->to) ec_norm_flush(ec_arg_tensor(c, s->out), s->to);
-  if (is_wanted(c, s, 1)) ec_norm_store(ec_arg_tensor(c, s->out + 1), s->dw);
-  if (is_wanted(c, s, 2)) ec_norm_store(ec_arg_tensor(c, s->out + 2), s->db);
+  if (s->to) ec_norm_flush(c, ec_arg_tensor(c, s->out), s->to);
+  if (is_wanted(c, s, 1)) ec_norm_store(c, ec_arg_tensor(c, s->out + 1), s->dw);
+  if (is_wanted(c, s, 2)) ec_norm_store(c, ec_arg_tensor(c, s->out + 2), s->db);
   return EC_OK;
 }
 

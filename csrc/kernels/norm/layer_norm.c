@@ -28,9 +28,9 @@ static ec_status prepare(ec_call *c, norm *s, size_t weight, size_t out) {
 }
 
 static void finish(ec_call *c, const norm *s, size_t out) {
-  ec_norm_flush(ec_arg_tensor(c, out), s->out);
-  ec_norm_store(ec_arg_tensor(c, out + 1), s->means);
-  ec_norm_store(ec_arg_tensor(c, out + 2), s->rstds);
+  ec_norm_flush(c, ec_arg_tensor(c, out), s->out);
+  ec_norm_store(c, ec_arg_tensor(c, out + 1), s->means);
+  ec_norm_store(c, ec_arg_tensor(c, out + 2), s->rstds);
 }
 
 /* Mean and 1 / standard deviation of a row; those of nothing are 0 and NaN. */

@@ -40,7 +40,7 @@ static ec_status row_major(ec_call *c, const ec_tensor *t, ec_dtype dtype, ec_vi
 static ec_status copied(ec_call *c, const ec_tensor *t, ec_dtype dtype, const void **data) {
   ec_view to, from = ec_view_of(t);
   EC_TRY(row_major(c, t, dtype, &to));
-  ec_copy_view(&to, &from);
+  ec_copy_view(c, &to, &from);
   *data = to.data;
   return EC_OK;
 }
@@ -70,15 +70,15 @@ static ec_view view_of(const ec_tensor *t, const void *data, ec_dtype dtype) {
   return view;
 }
 
-void ec_norm_flush(ec_tensor *out, const void *data) {
+void ec_norm_flush(const ec_call *c, ec_tensor *out, const void *data) {
   if (data == out->data) return;
   ec_view to = ec_view_of(out), from = view_of(out, data, ec_tensor_dtype(out));
-  ec_copy_view(&to, &from);
+  ec_copy_view(c, &to, &from);
 }
 
-void ec_norm_store(ec_tensor *out, const double *values) {
+void ec_norm_store(const ec_call *c, ec_tensor *out, const double *values) {
   ec_view to = ec_view_of(out), from = view_of(out, values, EC_FLOAT64);
-  ec_copy_view(&to, &from);
+  ec_copy_view(c, &to, &from);
 }
 
 ec_status ec_norm_parameter(ec_call *c, const ec_tensor *t, ec_dtype dtype, const void **data) {

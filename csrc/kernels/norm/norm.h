@@ -11,7 +11,7 @@ ec_status ec_norm_contiguous(ec_call *c, const ec_tensor *t, const void **data);
 /* Where results may be written in row-major order: out's memory, or scratch, to be handed to
  * ec_norm_flush afterwards. */
 ec_status ec_norm_target(ec_call *c, ec_tensor *out, void **data);
-void ec_norm_flush(ec_tensor *out, const void *data);
+void ec_norm_flush(const ec_call *c, ec_tensor *out, const void *data);
 
 /* The dtype of sums of `dtype`. */
 static inline ec_dtype ec_norm_computed(ec_dtype dtype) {
@@ -35,7 +35,7 @@ ec_status ec_norm_check_shape(ec_call *c, size_t i, ec_ints shape);
 ec_status ec_norm_check_group(ec_call *c, size_t input, size_t weight, size_t n);
 
 /* Writes `n` doubles to an output of any floating dtype. */
-void ec_norm_store(ec_tensor *out, const double *values);
+void ec_norm_store(const ec_call *c, ec_tensor *out, const double *values);
 
 /* The loops of one dtype. w, b, scale and shift are in the computing type. */
 typedef struct ec_norm_loops {

@@ -35,11 +35,32 @@
 #undef EC_SUB
 #endif
 
+#if EC_IS_COMPLEX
+/* What the compiler's own division gives: of complex64 in double, where nothing needs scaling.
+ * It is asked where infinities are in play. */
+static inline EC_C EC_FN(quotient)(EC_C x, EC_C y) {
+  if (sizeof(EC_C) == sizeof(double _Complex)) return x / y;
+  const double a = (double)creal(x), b = (double)cimag(x);
+  const double c = (double)creal(y), d = (double)cimag(y), square = c * c + d * d;
+  const double real = (a * c + b * d) / square, imag = (b * c - a * d) / square;
+  if (isnan(real) && isnan(imag)) return x / y;
+  EC_C z;
+  __real__ z = (__typeof__(__real__ z))real;
+  __imag__ z = (__typeof__(__imag__ z))imag;
+  return z;
+}
+#define EC_QUOTIENT(x, y) EC_FN(quotient)(x, y)
+#else
+#define EC_QUOTIENT(x, y) ((x) / (y))
+#endif
+
 #if EC_IS_FLOAT || EC_IS_COMPLEX
 #define EC_NAME div
-#define EC_EXPR(x, y) ((x) / (y))
+#define EC_EXPR(x, y) EC_QUOTIENT(x, y)
 #include "kernels/pointwise/loop2.h"
 #endif
+
+#undef EC_QUOTIENT
 
 #if !EC_IS_COMPLEX
 #if EC_IS_BOOL /* as compilers vectorise it */

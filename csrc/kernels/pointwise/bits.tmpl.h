@@ -9,22 +9,28 @@
 #define EC_EXPR(x, y) ((EC_C)((x) ^ (y)))
 #include "kernels/pointwise/loop2.h"
 #if !EC_IS_BOOL
-/* A count that is negative or not below the width shifts all bits out. */
+/* A count that is negative or not below the width shifts all bits out. There are no vectors of
+ * bytes with a count for each: those shift by 1, 2 and 4 where their count has that bit. */
 #define EC_WIDTH (8 * (int)sizeof(EC_T))
 static inline EC_T EC_FN(left_of)(EC_T x, EC_T count) {
   const bool far = (EC_U)count >= EC_WIDTH;
   const EC_U shifted = (EC_U)x << ((EC_U)count & (EC_WIDTH - 1));
-  return far ? 0 : (EC_T)shifted;
+  if (sizeof(EC_T) > 1) return far ? 0 : (EC_T)shifted;
+  for (int k = 0; k < 3; k++) x = count >> k & 1 ? (EC_T)((EC_U)x << (1 << k)) : x;
+  return far ? 0 : x;
 }
 
 static inline EC_T EC_FN(right_of)(EC_T x, EC_T count) {
   const bool far = (EC_U)count >= EC_WIDTH;
   const EC_T shifted = (EC_T)(x >> ((EC_U)count & (EC_WIDTH - 1)));
 #if EC_IS_SIGNED
-  return far ? (EC_T)(x < 0 ? -1 : 0) : shifted;
+  const EC_T none = (EC_T)(x < 0 ? -1 : 0);
 #else
-  return far ? 0 : shifted;
+  const EC_T none = 0;
 #endif
+  if (sizeof(EC_T) > 1) return far ? none : shifted;
+  for (int k = 0; k < 3; k++) x = count >> k & 1 ? (EC_T)(x >> (1 << k)) : x;
+  return far ? none : x;
 }
 
 #define EC_NAME left_shift

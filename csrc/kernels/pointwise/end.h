@@ -7,3 +7,5 @@
 #undef EC_P
 #undef EC_PARAM
 #undef EC_AT
+#undef EC_LOOP
+#undef EC_LOOP_CLONES

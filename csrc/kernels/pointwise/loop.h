@@ -5,6 +5,7 @@
  *   #include "kernels/pointwise/loop2.h"
  *
  * and is itself included once per dtype. In an expression EC_P(k) is the call's k-th number.
+ * EC_LOOP_CLONES compiles it for several instruction sets (core/simd.h), where that pays.
  * EC_OUT and EC_PUT change what is written (bool by default for EC_PREDICATE loops). */
 #define EC_P(k) EC_PARAM(params, k)
 #if EC_IS_FLOAT || EC_IS_COMPLEX
@@ -20,5 +21,10 @@
 #define EC_OUT EC_T
 #define EC_PUT(x) EC_STORE(x)
 #endif
+#endif
+#ifdef EC_LOOP_CLONES
+#define EC_LOOP EC_CLONES static
+#else
+#define EC_LOOP static
 #endif
 #define EC_AT(type, k, i) (*(type *)(void *)(at[k] + (i) * step[k]))

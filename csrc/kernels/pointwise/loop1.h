@@ -1,7 +1,7 @@
 /* A loop of one input: see loop.h. */
 #include "kernels/pointwise/loop.h"
 
-static void EC_FN(EC_NAME)(int64_t n, char *const *at, const int64_t *step, ec_params *params) {
+EC_LOOP void EC_FN(EC_NAME)(int64_t n, char *const *at, const int64_t *step, ec_params *params) {
   (void)params;
   if (step[0] == (int64_t)sizeof(EC_OUT) && step[1] == (int64_t)sizeof(EC_T)) {
     EC_OUT *o = (EC_OUT *)(void *)at[0];

@@ -1,7 +1,7 @@
 /* A loop of three inputs: see loop.h. The last two may stay the same (step 0). */
 #include "kernels/pointwise/loop.h"
 
-static void EC_FN(EC_NAME)(int64_t n, char *const *at, const int64_t *step, ec_params *params) {
+EC_LOOP void EC_FN(EC_NAME)(int64_t n, char *const *at, const int64_t *step, ec_params *params) {
   const int64_t item = (int64_t)sizeof(EC_T);
   (void)params;
   EC_OUT *o = (EC_OUT *)(void *)at[0];

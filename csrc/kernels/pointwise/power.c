@@ -29,7 +29,7 @@ static ec_status ones(ec_call *c, const ec_tensor *like, ec_dtype result) {
   EC_TRY(ec_call_check_cast(c, 2, result));
   EC_TRY(ec_call_resize(c, 2, like->rank, like->sizes));
   ec_cast_scalar(ec_tensor_dtype(out), (ec_scalar){EC_KIND_INT, {.i = 1}}, element);
-  ec_fill_tensor(out, element);
+  ec_fill_tensor(c, out, element);
   return EC_OK;
 }
 
@@ -37,7 +37,7 @@ static ec_status copy_self(ec_call *c, ec_dtype result) {
   const ec_tensor *self = ec_arg_tensor(c, 0);
   EC_TRY(ec_call_check_cast(c, 2, result));
   EC_TRY(ec_call_resize(c, 2, self->rank, self->sizes));
-  ec_copy_cast(ec_arg_tensor(c, 2), self);
+  ec_copy_cast(c, ec_arg_tensor(c, 2), self);
   return EC_OK;
 }
 

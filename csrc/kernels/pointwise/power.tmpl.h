@@ -35,7 +35,24 @@ static inline EC_T EC_FN(int_power)(EC_T x, EC_T y) {
   return (EC_T)result;
 }
 
-#define EC_NAME power
+#define EC_NAME any_power
 #define EC_EXPR(x, y) EC_FN(int_power)(x, y)
 #include "kernels/pointwise/loop2.h"
+
+/* Powers of one number are looked up. */
+static void EC_FN(power)(int64_t n, char *const *at, const int64_t *step, ec_params *params) {
+  enum { POWERS = 64 };
+  EC_T power[POWERS];
+  if (step[1] != 0 || n < POWERS) {
+    EC_FN(any_power)(n, at, step, params);
+    return;
+  }
+  const EC_T x = *(const EC_T *)(const void *)at[1];
+  for (int e = 0; e < POWERS; e++) power[e] = EC_FN(int_power)(x, (EC_T)e);
+  for (int64_t i = 0; i < n; i++) {
+    const EC_T e = *(const EC_T *)(const void *)(at[2] + i * step[2]);
+    EC_T *to = (EC_T *)(void *)(at[0] + i * step[0]);
+    *to = (uint64_t)e < POWERS ? power[e] : EC_FN(int_power)(x, e);
+  }
+}
 #endif

@@ -3,37 +3,59 @@
 
 #include "core/simd.h"
 #include "core/template.h"
+#include "kernels/copy.h"
 #include "kernels/pool/pool.h"
 
 #define EC_TEMPLATE "kernels/pool/avg_pool.tmpl.h"
-#include "core/foreach/floating.h"
+#include "core/dtype/float32.h"
+#include "core/dtype/float64.h"
 #include "core/dtype/int64.h"
 #undef EC_TEMPLATE
 
-typedef void (*avg_fn)(const ec_pool *p, void *scratch);
-
-static const avg_fn planes[EC_DTYPE_COUNT] = {EC_ROWS_FLOATING(avg_planes),
+static const ec_pool_fn planes[EC_DTYPE_COUNT] = {EC_ROWS_WIDE(avg_planes),
                                               [EC_INT64] = avg_planes_int64};
-static const avg_fn channels[EC_DTYPE_COUNT] = {EC_ROWS_FLOATING(avg_channels),
+static const ec_pool_fn channels[EC_DTYPE_COUNT] = {EC_ROWS_WIDE(avg_channels),
                                                 [EC_INT64] = avg_channels_int64};
 
+static ec_status pool(ec_call *c, const ec_pool *p) {
+  bool inner = p->in_stride[1] == 1 && p->channels >= 4 && !c->reference;
+  if (!inner) return ec_pool_run(c, p, planes[p->dtype], false, 0);
+  return ec_pool_run(c, p, channels[p->dtype], true, (size_t)p->channels * sizeof(double));
+}
+
+/* A tensor's elements in memory order; `data` NULL: its own memory. */
+static ec_view line_of(const ec_tensor *t, void *data, ec_dtype dtype) {
+  return (ec_view){data ? data : t->data, dtype, 1, {t->numel}, {1}};
+}
+
+/* Halves are pooled as float32, of which every average is rounded once, at the end. */
+static ec_status pool_halves(ec_call *c, ec_pool *p, const ec_tensor *self, ec_tensor *out) {
+  const ec_dtype half = p->dtype;
+  float *from, *to;
+  EC_TRY(ec_call_scratch(c, (size_t)self->numel, sizeof *from, &from));
+  EC_TRY(ec_call_scratch(c, (size_t)out->numel, sizeof *to, &to));
+  ec_view in = line_of(self, NULL, half), wide = line_of(self, from, EC_FLOAT32);
+  ec_copy_view(c, &wide, &in);
+  p->dtype = EC_FLOAT32;
+  p->from = from;
+  p->to = to;
+  EC_TRY(pool(c, p));
+  ec_view result = line_of(out, NULL, half), sums = line_of(out, to, EC_FLOAT32);
+  ec_copy_view(c, &result, &sums);
+  return EC_OK;
+}
+
 static ec_status run(ec_call *c, const ec_pool_args *args) {
+  const ec_tensor *self = ec_arg_tensor(c, args->self);
+  ec_tensor *out = ec_arg_tensor(c, args->out);
   ec_pool p;
   EC_TRY(ec_pool_input(c, args, &p));
   EC_TRY((args->kernel ? ec_pool_read : ec_pool_read_size)(c, args, &p));
   EC_TRY(ec_pool_resize(c, args, &p, args->out));
-  if (ec_arg_tensor(c, args->out)->numel == 0) return EC_OK;
+  if (out->numel == 0) return EC_OK;
   EC_TRY(ec_pool_windows(c, args, &p));
   ec_pool_take(c, args, &p);
-  bool inner = p.in_stride[1] == 1 && p.channels >= 4 && !c->reference;
-  if (!inner) {
-    planes[p.dtype](&p, NULL);
-    return EC_OK;
-  }
-  void *scratch;
-  EC_TRY(ec_call_scratch(c, (size_t)p.channels, sizeof(double), &scratch));
-  channels[p.dtype](&p, scratch);
-  return EC_OK;
+  return ec_dtype_in(p.dtype, EC_SET_HALF) ? pool_halves(c, &p, self, out) : pool(c, &p);
 }
 
 ec_status ec_op_avg_pool1d_out(ec_call *c) {

@@ -14,14 +14,12 @@
 #include "core/dtype/int64.h"
 #undef EC_TEMPLATE
 
-typedef void (*max_fn)(const ec_pool *p, void *scratch);
-
 #define ROWS(fn)                                                                                   \
   {EC_ROWS_FLOATING(fn),       [EC_UINT8] = fn##_uint8, [EC_INT8] = fn##_int8,                     \
    [EC_INT16] = fn##_int16, [EC_INT32] = fn##_int32, [EC_INT64] = fn##_int64}
 
-static const max_fn planes[EC_DTYPE_COUNT] = ROWS(max_planes);
-static const max_fn channels[EC_DTYPE_COUNT] = ROWS(max_channels);
+static const ec_pool_fn planes[EC_DTYPE_COUNT] = ROWS(max_planes);
+static const ec_pool_fn channels[EC_DTYPE_COUNT] = ROWS(max_channels);
 
 void ec_pool_max_planes(const ec_pool *p) { planes[p->dtype](p, NULL); }
 
@@ -41,14 +39,9 @@ static ec_status run(ec_call *c, const ec_pool_args *args) {
   EC_TRY(ec_pool_windows(c, args, &p));
   ec_pool_take(c, args, &p);
   bool inner = p.in_stride[1] == 1 && p.channels >= 4 && !c->reference;
-  if (!inner || !is_small(&p)) {
-    ec_pool_max_planes(&p);
-    return EC_OK;
-  }
-  void *scratch;
-  EC_TRY(ec_call_scratch(c, (size_t)p.channels + 16, sizeof(int32_t) + sizeof(double), &scratch));
-  channels[p.dtype](&p, scratch);
-  return EC_OK;
+  if (!inner || !is_small(&p)) return ec_pool_run(c, &p, planes[p.dtype], false, 0);
+  size_t room = ((size_t)p.channels + 16) * (sizeof(int32_t) + sizeof(double));
+  return ec_pool_run(c, &p, channels[p.dtype], true, room);
 }
 
 static ec_status max_pool(ec_call *c, size_t axes) {

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+#include "core/alloc.h"
 #include "core/checked.h"
 
 static ec_pool_axis *first_axis(ec_pool *p) { return &p->axis[EC_POOL_AXES - p->axes]; }
@@ -189,5 +190,66 @@ ec_status ec_pool_windows(ec_call *c, const ec_pool_args *args, ec_pool *p) {
     for (int64_t o = 0; args->kernel && o < a->out; o++)
       a->windows[o] = window(a, o, include_padding);
   }
+  return EC_OK;
+}
+
+/* ---- pieces ------------------------------------------------------------------------------ */
+
+/* A run that is cut along one dimension of the outputs: batch, channel, depth, height. */
+typedef struct cut {
+  const ec_pool *pool;
+  ec_pool_fn fn;
+  size_t dim, pieces, room;
+  char *scratch;
+} cut;
+
+enum { BATCH, CHANNEL, DEPTH, CUT_DIMS = DEPTH + 2 };
+
+static int64_t *extent(ec_pool *p, size_t dim) {
+  return dim == BATCH ? &p->batch : dim == CHANNEL ? &p->channels : &p->axis[dim - DEPTH].out;
+}
+
+static void run_pieces(void *user, size_t begin, size_t end) {
+  const cut *w = user;
+  const int64_t item = (int64_t)ec_dtype_size(w->pool->dtype), pieces = (int64_t)w->pieces;
+  for (size_t piece = begin; piece < end; piece++) {
+    ec_pool p = *w->pool;
+    int64_t all = *extent(&p, w->dim), from = ec_share(all, (int64_t)piece, pieces);
+    *extent(&p, w->dim) = ec_share(all, (int64_t)piece + 1, pieces) - from;
+    if (w->dim < DEPTH) p.from = (const char *)p.from + from * p.in_stride[w->dim] * item;
+    else p.axis[w->dim - DEPTH].windows += from;
+    p.to = (char *)p.to + from * p.out_stride[w->dim] * item;
+    if (p.indices) p.indices += from * p.index_stride[w->dim];
+    w->fn(&p, w->scratch + piece * w->room);
+  }
+}
+
+/* What the windows read, as a number of elements; saturates. */
+static double cost_of(const ec_pool *p) {
+  double cost = (double)p->batch * (double)p->channels;
+  for (size_t d = 0; d < EC_POOL_AXES; d++) {
+    double reads = 0;
+    for (int64_t o = 0; o < p->axis[d].out; o++) reads += (double)p->axis[d].windows[o].count;
+    cost *= reads;
+  }
+  return cost;
+}
+
+ec_status ec_pool_run(ec_call *c, const ec_pool *p, ec_pool_fn fn, bool side_by_side,
+                      size_t scratch) {
+  enum { PIECE_COST = 1 << 14, PIECES = 4 /* for each thread */ };
+  cut w = {.pool = p, .fn = fn, .pieces = 1, .room = scratch};
+  ec_pool whole = *p;
+  size_t most = c->threads ? ec_threads_count(c->threads) * PIECES : 1;
+  double worth = most > 1 ? cost_of(p) / PIECE_COST : 1;
+  if (worth < (double)most) most = worth < 1 ? 1 : (size_t)worth;
+  for (size_t d = 0; d < CUT_DIMS && w.pieces < most; d++) { /* the first that is long enough */
+    if (d == CHANNEL && side_by_side) continue;
+    size_t units = (size_t)*extent(&whole, d);
+    if (units > w.pieces) w.dim = d, w.pieces = units < most ? units : most;
+  }
+  w.room = (scratch + EC_ALIGN - 1) / EC_ALIGN * EC_ALIGN; /* threads share no cache line */
+  if (scratch) EC_TRY(ec_call_scratch(c, w.pieces, w.room, &w.scratch));
+  ec_parallel_for(c, w.pieces, 1, run_pieces, &w);
   return EC_OK;
 }

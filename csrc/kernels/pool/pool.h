@@ -68,4 +68,11 @@ void ec_pool_take(ec_call *c, const ec_pool_args *args, ec_pool *p);
 /* Max pooling of every plane, with no channels side by side: for windows of one plane's own. */
 void ec_pool_max_planes(const ec_pool *p);
 
+/* Runs a loop over the whole pool, or on the method's threads over parts of its outputs, each a
+ * pool of its own: `scratch` bytes of memory for each. `side_by_side`: the loop wants all channels
+ * of a position. */
+typedef void (*ec_pool_fn)(const ec_pool *p, void *scratch);
+ec_status ec_pool_run(ec_call *c, const ec_pool *p, ec_pool_fn fn, bool side_by_side,
+                      size_t scratch);
+
 #endif

@@ -162,6 +162,6 @@ ec_status ec_op_et_copy_index(ec_call *c) {
   dst.rank = from->rank;
   memmove(dst.sizes, dst.sizes + 1, from->rank * sizeof *dst.sizes);
   memmove(dst.strides, dst.strides + 1, from->rank * sizeof *dst.strides);
-  ec_copy_view(&dst, &src);
+  ec_copy_view(c, &dst, &src);
   return EC_OK;
 }

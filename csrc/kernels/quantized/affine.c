@@ -172,7 +172,7 @@ static ec_status is_plain(ec_call *c, const ec_affine *a, ec_dtype common, bool 
            value_range(ec_tensor_dtype(&a->x), &least, &most);
   if (!*plain) return EC_OK;
   EC_TRY(scratch_like(c, &a->zero, EC_INT64, &numbers));
-  ec_copy_cast(&numbers, &a->zero);
+  ec_copy_cast(c, &numbers, &a->zero);
   zero = numbers.data;
   for (int64_t i = 0; i < numbers.numel; i++) {
     if (i == 0 || zero[i] < low) low = zero[i];

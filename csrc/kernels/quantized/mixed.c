@@ -73,7 +73,7 @@ static ec_status in_float32(ec_call *c, size_t i, bool read, ec_tensor *t) {
   if (t->dtype == EC_FLOAT32) return EC_OK;
   t->dtype = EC_FLOAT32;
   EC_TRY(ec_call_scratch(c, (size_t)t->numel, sizeof(float), &t->data));
-  if (read) ec_copy_cast(t, ec_arg_tensor(c, i));
+  if (read) ec_copy_cast(c, t, ec_arg_tensor(c, i));
   return EC_OK;
 }
 
@@ -102,7 +102,7 @@ static ec_status mixed(ec_call *c, bool turned, size_t o) {
   EC_TRY(in_float32(c, 0, true, &p.in));
   EC_TRY(in_float32(c, o, false, &p.out));
   EC_TRY(multiply(c, &p));
-  if (p.out.data != out->data) ec_copy_cast(out, &p.out);
+  if (p.out.data != out->data) ec_copy_cast(c, out, &p.out);
   return EC_OK;
 }
 

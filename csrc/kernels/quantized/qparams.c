@@ -76,7 +76,7 @@ static void store_zeros(const ec_call *c, size_t i, const ec_tensor *like, int64
   ec_tensor from = *like;
   from.dtype = EC_INT64;
   from.data = zeros;
-  ec_copy_cast(ec_arg_tensor(c, i), &from);
+  ec_copy_cast(c, ec_arg_tensor(c, i), &from);
 }
 
 ec_status ec_op_choose_qparams_tensor_out(ec_call *c) {

@@ -103,7 +103,7 @@ static ec_status repeat(ec_call *c, const ec_tensor *x, size_t axis, ec_tensor *
   const size_t item = ec_dtype_size(ec_tensor_dtype(t));
   EC_TRY(ec_call_scratch(c, (size_t)all.numel, item, &all.data));
   ec_view to = ec_view_of(&all), from = ec_view_of(t);
-  ec_copy_view(&to, &from);
+  ec_copy_view(c, &to, &from);
   *t = all;
   return EC_OK;
 }

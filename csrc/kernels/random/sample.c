@@ -255,6 +255,6 @@ ec_status ec_op_native_dropout_out(ec_call *c) {
   ec_random_fill(c, 4, EC_DIST_BERNOULLI, &keep.tensor, &keep.tensor);
   const double scale = p == 1 ? 0 : 1 / (1 - p);
   if (train) drop(out, in, ec_arg_tensor(c, 4), narrow ? (double)(float)scale : scale);
-  else ec_copy_cast(out, in);
+  else ec_copy_cast(c, out, in);
   return EC_OK;
 }

@@ -1,6 +1,7 @@
 /* any. */
 #include <string.h>
 
+#include "core/simd.h"
 #include "core/template.h"
 #include "kernels/reduce/reduce.h"
 
@@ -17,6 +18,10 @@ static void any_finish(ec_reduce_acc acc, int64_t k, const ec_reduce_dst *d) {
   for (int64_t i = 0; i < k; i++) d->out[0][i * d->stride[0]] = (char)a[i];
 }
 
+static void any_merge(ec_reduce_acc acc, ec_reduce_acc later) {
+  *(uint8_t *)acc.a |= *(const uint8_t *)later.a;
+}
+
 static ec_status run(ec_call *c, ec_ints dims, bool empty_is_all, bool keepdim, size_t out) {
   const ec_tensor *in = ec_arg_tensor(c, 0);
   ec_reduce_plan plan;
@@ -25,7 +30,8 @@ static ec_status run(ec_call *c, ec_ints dims, bool empty_is_all, bool keepdim, 
   EC_TRY(ec_call_check_dtype(c, out, EC_BIT(EC_BOOL) | EC_BIT(EC_UINT8)));
   ec_reduce_shape(&plan, in, mask, keepdim);
   EC_TRY(ec_reduce_resize(c, &plan, out));
-  ec_reduce_loops loops = {.init = any_init, .step = steps[in->dtype], .finish = any_finish};
+  ec_reduce_loops loops = {.init = any_init, .step = steps[in->dtype], .finish = any_finish,
+                           .merge = any_merge};
   ec_tensor *const outs[2] = {ec_arg_tensor(c, out), NULL};
   ec_reduce_run(&plan, c, in, outs, &loops, 1.0);
   return EC_OK;

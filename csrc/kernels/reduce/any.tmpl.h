@@ -1,12 +1,13 @@
 /* any: whether one element is not zero. NaN is not zero. Accumulators are bytes. */
-static inline uint8_t EC_FN(any_row)(const EC_T *x, int64_t n) {
+EC_CLONES static uint8_t EC_FN(any_row)(const EC_T *x, int64_t n) {
+  typedef EC_REDUCE_MASK(EC_C) mask; /* as wide as what is compared: no narrowing in the loop */
   enum { CHUNK = 256 }; /* looked at whole, so that the loop vectorises */
   int64_t i = 0;
-  uint8_t found = 0;
+  mask found = 0;
   for (; i + CHUNK <= n && !found; i += CHUNK)
-    for (int64_t j = 0; j < CHUNK; j++) found |= (uint8_t)(EC_LOAD(x[i + j]) != 0);
-  for (; i < n; i++) found |= (uint8_t)(EC_LOAD(x[i]) != 0);
-  return found;
+    for (int64_t j = 0; j < CHUNK; j++) found |= (mask)(EC_LOAD(x[i + j]) != 0);
+  for (; i < n; i++) found |= (mask)(EC_LOAD(x[i]) != 0);
+  return found != 0;
 }
 
 static void EC_FN(any_step)(ec_reduce_acc acc, const ec_reduce_block *b) {

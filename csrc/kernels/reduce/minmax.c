@@ -13,13 +13,6 @@ enum {
   MINMAX_CHUNK = 1024
 };
 
-/* An integer type as wide as `type`: what a comparison of vectors of it gives. */
-#define MINMAX_INTEGER(type)                                                                       \
-  __typeof__(__builtin_choose_expr(                                                                \
-      sizeof(type) == 1, (int8_t)0,                                                                \
-      __builtin_choose_expr(sizeof(type) == 2, (int16_t)0,                                         \
-                            __builtin_choose_expr(sizeof(type) == 4, (int32_t)0, (int64_t)0))))
-
 #define EC_TEMPLATE "kernels/reduce/minmax.tmpl.h"
 
 #define EC_MFN(name) EC_FN(EC_PASTE(max, name))
@@ -40,16 +33,19 @@ typedef struct extreme {
   ec_reduce_init init[EC_DTYPE_COUNT];
   ec_reduce_step step[EC_DTYPE_COUNT], arg_step[EC_DTYPE_COUNT];
   ec_reduce_finish finish[EC_DTYPE_COUNT];
+  ec_reduce_merge merge[EC_DTYPE_COUNT];
 } extreme;
 
 static const extreme maximum = {{EC_ROWS_REALB(max_init)},
                                 {EC_ROWS_REALB(max_step)},
                                 {EC_ROWS_REALB(max_arg_step)},
-                                {EC_ROWS_REALB(max_finish)}};
+                                {EC_ROWS_REALB(max_finish)},
+                                {EC_ROWS_REALB(max_merge)}};
 static const extreme minimum = {{EC_ROWS_REALB(min_init)},
                                 {EC_ROWS_REALB(min_step)},
                                 {EC_ROWS_REALB(min_arg_step)},
-                                {EC_ROWS_REALB(min_finish)}};
+                                {EC_ROWS_REALB(min_finish)},
+                                {EC_ROWS_REALB(min_merge)}};
 
 /* Output arguments; NO_OUT where the operator has none of that kind. */
 enum { NO_OUT = EC_MAX_OP_ARGS };
@@ -75,7 +71,8 @@ static ec_status run(ec_call *c, const extreme *e, ec_ints dims, bool keepdim, o
   uint8_t d = plan.in.dtype;
   ec_reduce_loops loops = {.init = e->init[d],
                            .step = plan.ordered ? e->arg_step[d] : e->step[d],
-                           .finish = e->finish[d]};
+                           .finish = e->finish[d],
+                           .merge = e->merge[d]};
   ec_reduce_run(&plan, c, in, outs, &loops, 1.0);
   return EC_OK;
 }
@@ -83,8 +80,8 @@ static ec_status run(ec_call *c, const extreme *e, ec_ints dims, bool keepdim, o
 static void extreme_of(const ec_call *c, const extreme *e, const ec_tensor *in, uint32_t mask,
                        ec_tensor *out) {
   ec_reduce_plan plan;
-  ec_reduce_loops loops = {
-      .init = e->init[in->dtype], .step = e->step[in->dtype], .finish = e->finish[in->dtype]};
+  ec_reduce_loops loops = {.init = e->init[in->dtype], .step = e->step[in->dtype],
+                           .finish = e->finish[in->dtype], .merge = e->merge[in->dtype]};
   ec_reduce_shape(&plan, in, mask, true);
   ec_reduce_run(&plan, c, in, (ec_tensor *const[2]){out, NULL}, &loops, 1.0);
 }

@@ -18,7 +18,7 @@ EC_CLONES static EC_C EC_MFN(row)(const EC_T *x, int64_t n) {
 }
 #else
 typedef EC_C EC_MFN(vector) __attribute__((vector_size(MINMAX_BYTES)));
-typedef MINMAX_INTEGER(EC_C) EC_MFN(mask) __attribute__((vector_size(MINMAX_BYTES)));
+typedef EC_REDUCE_MASK(EC_C) EC_MFN(mask) __attribute__((vector_size(MINMAX_BYTES)));
 
 static inline __attribute__((always_inline)) void EC_MFN(load)(EC_MFN(vector) * v, const EC_T *x) {
   EC_C lane[MINMAX_BYTES / sizeof(EC_C)];
@@ -175,6 +175,14 @@ static void EC_MFN(init)(ec_reduce_acc acc, int64_t k) {
   EC_C *a = acc.a;
   int64_t *at = acc.b;
   for (int64_t i = 0; i < k; i++) a[i] = EC_WORST, at[i] = 0;
+}
+
+static void EC_MFN(merge)(ec_reduce_acc acc, ec_reduce_acc later) {
+  EC_C *a = acc.a;
+  const EC_C v = *(const EC_C *)later.a;
+  if (!EC_TAKES(v, *a)) return;
+  *a = v;
+  *(int64_t *)acc.b = *(const int64_t *)later.b;
 }
 
 static void EC_MFN(finish)(ec_reduce_acc acc, int64_t k, const ec_reduce_dst *d) {

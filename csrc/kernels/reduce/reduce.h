@@ -14,6 +14,13 @@ enum {
   EC_REDUCE_ACC_BYTES = 16 /* of one accumulator: double _Complex */
 };
 
+/* An integer type as wide as `type`, 8 bytes at most: what a comparison of vectors of it gives. */
+#define EC_REDUCE_MASK(type)                                                                       \
+  __typeof__(__builtin_choose_expr(                                                                \
+      sizeof(type) == 1, (int8_t)0,                                                                \
+      __builtin_choose_expr(sizeof(type) == 2, (int16_t)0,                                         \
+                            __builtin_choose_expr(sizeof(type) == 4, (int32_t)0, (int64_t)0))))
+
 /* Accumulators of one block: two arrays, what they hold is the loops' business. */
 typedef struct ec_reduce_acc {
   void *a, *b;
@@ -38,6 +45,7 @@ typedef void (*ec_reduce_init)(ec_reduce_acc acc, int64_t k);
 typedef void (*ec_reduce_step)(ec_reduce_acc acc, const ec_reduce_block *block);
 typedef void (*ec_reduce_turn)(ec_reduce_acc acc, int64_t k, double count);
 typedef void (*ec_reduce_finish)(ec_reduce_acc acc, int64_t k, const ec_reduce_dst *dst);
+typedef void (*ec_reduce_merge)(ec_reduce_acc acc, ec_reduce_acc later);
 
 typedef struct ec_reduce_loops {
   ec_reduce_init init;
@@ -45,6 +53,9 @@ typedef struct ec_reduce_loops {
   ec_reduce_turn turn;  /* NULL, or: between a first pass and a second one */
   ec_reduce_step again; /* the second pass */
   ec_reduce_finish finish;
+  /* NULL, or: takes in what the same pass found in later elements of a single result. Long ones are
+   * then folded in chunks, whose number depends on the length alone. */
+  ec_reduce_merge merge, merge_again;
 } ec_reduce_loops;
 
 typedef struct ec_reduce_plan {
@@ -54,8 +65,7 @@ typedef struct ec_reduce_plan {
   size_t rank_out;
   int64_t sizes_out[EC_MAX_RANK];
   int64_t count;          /* elements that each result stands for */
-  size_t kept, reduced;   /* dimensions after merging, the last one is the loops' */
-  int64_t kept_size[EC_MAX_RANK], kept_in[EC_MAX_RANK], kept_out[2][EC_MAX_RANK];
+  size_t reduced;         /* dimensions after merging, the last one is the loops' */
   int64_t red_size[EC_MAX_RANK], red_in[EC_MAX_RANK];
 } ec_reduce_plan;
 

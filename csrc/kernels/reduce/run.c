@@ -1,8 +1,15 @@
 /* Runs a plan: orders and merges dimensions, then walks blocks of results. */
 #include <string.h>
 
+#include "core/checked.h"
 #include "kernels/copy.h"
 #include "kernels/reduce/reduce.h"
+
+enum {
+  NEIGHBOURS = 64,  /* results that stay together where they are split among threads */
+  CHUNK = 1 << 15,  /* elements of a single result, at least */
+  CHUNKS = 128      /* of it, at most */
+};
 
 /* Strides of one output by input dimension; 0 for reduced ones. */
 static void spread_strides(const ec_reduce_plan *p, const ec_tensor *out, int64_t *strides) {
@@ -14,13 +21,13 @@ static void spread_strides(const ec_reduce_plan *p, const ec_tensor *out, int64_
   }
 }
 
-/* Dimensions of the mask's kind, larger than 1, in memory order unless `ordered`. */
-static size_t pick_dims(const ec_reduce_plan *p, bool reduced, bool ordered, size_t *dims) {
+/* Reduced dimensions larger than 1, in memory order unless the plan is ordered. */
+static size_t pick_dims(const ec_reduce_plan *p, size_t *dims) {
   size_t n = 0;
   for (size_t d = 0; d < p->in.rank; d++) {
-    if ((bool)(p->mask >> d & 1u) != reduced || p->in.sizes[d] == 1) continue;
+    if (!(p->mask >> d & 1u) || p->in.sizes[d] == 1) continue;
     size_t at = n++;
-    for (; !ordered && at > 0 && p->in.strides[dims[at - 1]] < p->in.strides[d]; at--)
+    for (; !p->ordered && at > 0 && p->in.strides[dims[at - 1]] < p->in.strides[d]; at--)
       dims[at] = dims[at - 1];
     dims[at] = d;
   }
@@ -28,7 +35,7 @@ static size_t pick_dims(const ec_reduce_plan *p, bool reduced, bool ordered, siz
 }
 
 static void merge_reduced(ec_reduce_plan *p) {
-  size_t dims[EC_MAX_RANK], n = pick_dims(p, true, p->ordered, dims);
+  size_t dims[EC_MAX_RANK], n = pick_dims(p, dims);
   p->reduced = 0;
   for (size_t i = 0; i < n; i++) {
     int64_t size = p->in.sizes[dims[i]], stride = p->in.strides[dims[i]];
@@ -41,23 +48,6 @@ static void merge_reduced(ec_reduce_plan *p) {
       p->red_in[last] = stride;
       p->reduced++;
     }
-  }
-}
-
-static void merge_kept(ec_reduce_plan *p, const int64_t out0[], const int64_t out1[]) {
-  size_t dims[EC_MAX_RANK], n = pick_dims(p, false, false, dims);
-  p->kept = 0;
-  for (size_t i = 0; i < n; i++) {
-    size_t d = dims[i], last = p->kept;
-    int64_t size = p->in.sizes[d];
-    bool merge = last && p->kept_in[last - 1] == p->in.strides[d] * size &&
-                 p->kept_out[0][last - 1] == out0[d] * size &&
-                 p->kept_out[1][last - 1] == out1[d] * size;
-    size_t at = merge ? last - 1 : p->kept++;
-    p->kept_size[at] = merge ? p->kept_size[at] * size : size;
-    p->kept_in[at] = p->in.strides[d];
-    p->kept_out[0][at] = out0[d];
-    p->kept_out[1][at] = out1[d];
   }
 }
 
@@ -84,74 +74,129 @@ static void fold(const ec_reduce_plan *p, ec_reduce_step step, ec_reduce_acc acc
   }
 }
 
-/* All results of the innermost kept dimension. */
-static void run_line(const ec_reduce_plan *p, const ec_reduce_loops *loops, ec_reduce_block block,
-                     ec_reduce_dst dst, const size_t item_out[2]) {
-  _Alignas(64) char a[EC_REDUCE_BLOCK * EC_REDUCE_ACC_BYTES], b[sizeof a];
-  ec_reduce_acc acc = {a, b};
-  size_t item = ec_dtype_size(ec_tensor_dtype(&p->in));
-  for (int64_t left = block.k; left > 0; left -= block.k) {
-    block.k = left < EC_REDUCE_BLOCK ? left : EC_REDUCE_BLOCK;
+/* A run: the kept dimensions are walked by an iterator. Operand 0 is the input, 1 and 2 outputs. */
+typedef struct run {
+  const ec_reduce_plan *plan;
+  const ec_reduce_loops *loops;
+  ec_reduce_block block;
+  ec_reduce_dst dst;
+  int64_t item[3]; /* bytes of an element of each operand */
+} run;
+
+/* All results of one inner loop of the walk. */
+static void run_line(const run *r, const ec_iter *it, ec_reduce_acc acc) {
+  const ec_reduce_plan *p = r->plan;
+  const ec_reduce_loops *loops = r->loops;
+  ec_reduce_block block = r->block;
+  ec_reduce_dst dst = r->dst;
+  block.ks = it->rank ? it->step[0] / r->item[0] : 0;
+  for (size_t o = 0; o < 2; o++) dst.stride[o] = it->step[1 + o] / r->item[1 + o];
+  for (int64_t i = 0; i < it->count; i += block.k) {
+    block.k = ec_min_i64(it->count - i, EC_REDUCE_BLOCK);
+    block.x = it->at[0] + i * it->step[0];
+    for (size_t o = 0; o < 2; o++)
+      if (dst.out[o]) dst.out[o] = it->at[1 + o] + i * it->step[1 + o];
     loops->init(acc, block.k);
     if (p->count) fold(p, loops->step, acc, block);
     if (loops->turn) loops->turn(acc, block.k, (double)p->count);
     if (loops->turn && p->count) fold(p, loops->again, acc, block);
     loops->finish(acc, block.k, &dst);
-    block.x += block.k * block.ks * (int64_t)item;
-    for (size_t o = 0; o < 2; o++)
-      if (dst.out[o]) dst.out[o] += block.k * dst.stride[o] * (int64_t)item_out[o];
   }
 }
 
-static void run_lines(const ec_reduce_plan *p, const ec_reduce_loops *loops, ec_reduce_block block,
-                      ec_reduce_dst dst, const size_t item_out[2]) {
-  size_t outer = p->kept ? p->kept - 1 : 0;
-  size_t item = ec_dtype_size(ec_tensor_dtype(&p->in));
-  int64_t index[EC_MAX_RANK] = {0}, at = 0, to[2] = {0, 0};
-  for (;;) {
-    ec_reduce_block line = block;
-    ec_reduce_dst line_dst = dst;
-    line.x += at * (int64_t)item;
-    for (size_t o = 0; o < 2; o++)
-      if (dst.out[o]) line_dst.out[o] += to[o] * (int64_t)item_out[o];
-    run_line(p, loops, line, line_dst, item_out);
-    size_t d = outer;
-    for (; d > 0; d--) {
-      int64_t size = p->kept_size[d - 1];
-      bool wrap = ++index[d - 1] == size;
-      int64_t steps = wrap ? 1 - size : 1;
-      at += p->kept_in[d - 1] * steps;
-      for (size_t o = 0; o < 2; o++) to[o] += p->kept_out[o][d - 1] * steps;
-      if (!wrap) break;
-      index[d - 1] = 0;
-    }
-    if (d == 0) return;
+static void run_piece(void *user, ec_iter *it, size_t piece) {
+  _Alignas(64) char a[EC_REDUCE_BLOCK * EC_REDUCE_ACC_BYTES], b[sizeof a];
+  (void)piece;
+  do run_line(user, it, (ec_reduce_acc){a, b});
+  while (ec_iter_next(it));
+}
+
+/* One result in chunks. */
+typedef struct chunks {
+  const run *run;
+  bool again; /* the second pass */
+  int64_t count;
+  _Alignas(64) char a[CHUNKS][EC_REDUCE_ACC_BYTES], b[CHUNKS][EC_REDUCE_ACC_BYTES];
+} chunks;
+
+static ec_reduce_acc acc_of(chunks *w, size_t i) { return (ec_reduce_acc){w->a[i], w->b[i]}; }
+
+static void fold_chunks(void *user, size_t begin, size_t end) {
+  chunks *w = user;
+  const ec_reduce_loops *loops = w->run->loops;
+  for (size_t i = begin; i < end; i++) {
+    ec_reduce_block block = w->run->block;
+    const int64_t all = block.n;
+    block.base = ec_share(all, (int64_t)i, w->count);
+    block.n = ec_share(all, (int64_t)i + 1, w->count) - block.base;
+    block.x += block.base * block.ns * w->run->item[0];
+    if (!w->again) loops->init(acc_of(w, i), 1);
+    (w->again ? loops->again : loops->step)(acc_of(w, i), &block);
+  }
+}
+
+static void run_chunks(const ec_call *c, const run *r, int64_t count) {
+  const ec_reduce_loops *loops = r->loops;
+  chunks w = {.run = r, .count = count};
+  const ec_reduce_acc first = acc_of(&w, 0);
+  ec_parallel_for(c, (size_t)count, 1, fold_chunks, &w);
+  for (int64_t i = 1; i < count; i++) loops->merge(first, acc_of(&w, (size_t)i));
+  if (loops->turn) {
+    loops->turn(first, 1, (double)r->plan->count);
+    for (int64_t i = 1; i < count; i++) memcpy(w.a[i], w.a[0], sizeof w.a[0]);
+    w.again = true;
+    ec_parallel_for(c, (size_t)count, 1, fold_chunks, &w);
+    for (int64_t i = 1; i < count; i++) loops->merge_again(first, acc_of(&w, (size_t)i));
+  }
+  loops->finish(first, 1, &r->dst);
+}
+
+/* 1 where there is more than one result, or no need. */
+static int64_t chunks_of(const run *r, const ec_iter *it) {
+  const bool one = it->rank == 0 && r->plan->reduced == 1;
+  if (!one || !r->loops->merge || r->block.plain) return 1;
+  return ec_max_i64(1, ec_min_i64(r->block.n / CHUNK, CHUNKS));
+}
+
+/* Adds the input and both outputs; in place of one that is not wanted stands memory that nobody
+ * writes to. */
+static void add_operands(const ec_reduce_plan *p, run *r, ec_tensor *const out[2], ec_iter *it) {
+  int64_t sizes[EC_MAX_RANK], strides[EC_MAX_RANK], none[EC_MAX_RANK] = {0};
+  const size_t rank = p->in.rank;
+  for (size_t d = 0; d < rank; d++) sizes[d] = p->mask >> d & 1u ? 1 : p->in.sizes[d];
+  ec_iter_init(it, rank, sizes);
+  r->item[0] = (int64_t)ec_dtype_size(ec_tensor_dtype(&p->in));
+  /* without elements there is nothing to read, and strides mean nothing */
+  ec_iter_add(it, p->in.data, (size_t)r->item[0], rank, sizes, p->count ? p->in.strides : none);
+  for (size_t o = 0; o < 2; o++) {
+    spread_strides(p, out[o], strides);
+    r->item[1 + o] = out[o] ? (int64_t)ec_dtype_size(ec_tensor_dtype(out[o])) : 1;
+    const void *data = out[o] ? out[o]->data : p->in.data;
+    ec_iter_add(it, data, (size_t)r->item[1 + o], rank, sizes, strides);
+    if (out[o]) r->dst.out[o] = out[o]->data;
   }
 }
 
 void ec_reduce_run(ec_reduce_plan *p, const ec_call *c, const ec_tensor *in,
                    ec_tensor *const out[2], const ec_reduce_loops *loops, double divisor) {
-  int64_t strides[2][EC_MAX_RANK];
-  ec_reduce_dst dst = {.divisor = divisor};
-  size_t item_out[2] = {0, 0};
-  for (size_t o = 0; o < 2; o++) {
-    spread_strides(p, out[o], strides[o]);
-    if (!out[o]) continue;
-    dst.out[o] = out[o]->data;
-    item_out[o] = ec_dtype_size(ec_tensor_dtype(out[o]));
-  }
+  run r = {.plan = p, .loops = loops, .block = {.k = 1, .n = 1, .plain = c->reference},
+           .dst = {.divisor = divisor}};
+  ec_iter it;
   p->in.data = in->data; /* an unbound output that is the input too may have moved */
   merge_reduced(p);
-  merge_kept(p, strides[0], strides[1]);
-  for (size_t i = 0; i < p->kept; i++)
-    if (p->kept_size[i] == 0) return;
-  if (!p->count) memset(p->kept_in, 0, sizeof p->kept_in); /* no elements: strides mean nothing */
-  size_t k = p->kept, n = p->reduced;
-  ec_reduce_block block = {.x = p->in.data, .k = 1, .n = 1, .plain = c->reference};
-  if (n) block.n = p->red_size[n - 1], block.ns = p->red_in[n - 1];
-  if (k) block.k = p->kept_size[k - 1], block.ks = p->kept_in[k - 1];
-  for (size_t o = 0; k && o < 2; o++) dst.stride[o] = p->kept_out[o][k - 1];
-  run_lines(p, loops, block, dst, item_out);
+  size_t n = p->reduced;
+  if (n) r.block.n = p->red_size[n - 1], r.block.ns = p->red_in[n - 1];
+  add_operands(p, &r, out, &it);
+  if (!ec_iter_start(&it)) return;
+  int64_t count = chunks_of(&r, &it);
+  if (count > 1) {
+    r.block.x = p->in.data;
+    run_chunks(c, &r, count);
+    return;
+  }
+  /* results side by side share cache lines of the input, rows do not */
+  it.unit = it.step[0] == r.item[0] ? NEIGHBOURS : 1;
+  ec_iter_run(c, &it, ec_iter_pieces(c, &it, (size_t)p->count), run_piece, &r);
 }
 
 ec_status ec_reduce_cast(ec_call *c, ec_reduce_plan *p, ec_dtype dtype, const ec_tensor **in) {

@@ -1,7 +1,7 @@
 /* Sixteen running sums side by side let the compiler use vector registers. */
 #include "kernels/reduce/wide.tmpl.h"
 
-static inline EC_WIDE EC_FN(sum_row)(const EC_T *x, int64_t n) {
+EC_CLONES static EC_WIDE EC_FN(sum_row)(const EC_T *x, int64_t n) {
   EC_WIDE lane[SUM_LANES] = {0}, sum = 0;
   int64_t i = 0;
   for (; i + SUM_LANES <= n; i += SUM_LANES)
@@ -11,7 +11,7 @@ static inline EC_WIDE EC_FN(sum_row)(const EC_T *x, int64_t n) {
   return sum;
 }
 
-static inline void EC_FN(sum_columns)(EC_WIDE *restrict a, const EC_T *restrict x, int64_t k) {
+EC_CLONES static void EC_FN(sum_columns)(EC_WIDE *restrict a, const EC_T *restrict x, int64_t k) {
   int64_t i = 0;
   for (; i + SUM_LANES <= k; i += SUM_LANES)
     for (int64_t j = 0; j < SUM_LANES; j++) a[i + j] += (EC_WIDE)EC_LOAD(x[i + j]);
@@ -36,6 +36,10 @@ static void EC_FN(sum_step)(ec_reduce_acc acc, const ec_reduce_block *b) {
 static void EC_FN(sum_init)(ec_reduce_acc acc, int64_t k) {
   EC_WIDE *a = acc.a;
   for (int64_t i = 0; i < k; i++) a[i] = 0;
+}
+
+static void EC_FN(sum_merge)(ec_reduce_acc acc, ec_reduce_acc later) {
+  *(EC_WIDE *)acc.a += *(const EC_WIDE *)later.a;
 }
 
 /* By the output's dtype: its accumulators are of the same kind as the input's. */

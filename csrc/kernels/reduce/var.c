@@ -16,6 +16,8 @@ static const ec_reduce_step firsts[EC_DTYPE_COUNT] = {EC_ROWS_FLOATC(var_first)}
 static const ec_reduce_turn turns[EC_DTYPE_COUNT] = {EC_ROWS_FLOATC(var_turn)};
 static const ec_reduce_step seconds[EC_DTYPE_COUNT] = {EC_ROWS_FLOATC(var_second)};
 static const ec_reduce_finish finishes[EC_DTYPE_COUNT] = {EC_ROWS_FLOATC(var_finish)};
+static const ec_reduce_merge merges[EC_DTYPE_COUNT] = {EC_ROWS_FLOATC(var_merge)};
+static const ec_reduce_merge merges_again[EC_DTYPE_COUNT] = {EC_ROWS_FLOATC(var_merge_again)};
 
 /* A tensor like the output in shape and layout, with another dtype and its own memory. */
 static ec_status like(ec_call *c, const ec_tensor *out, ec_dtype dtype, ec_tensor **made) {
@@ -51,11 +53,11 @@ static ec_status run(ec_call *c, arguments a) {
   ec_dtype mean_dtype = ec_is_complex(dtype) ? EC_COMPLEX128 : EC_FLOAT64;
   if (a.mean) EC_TRY(like(c, ec_arg_tensor(c, a.mean), mean_dtype, &outs[1]));
   ec_reduce_loops loops = {inits[dtype], firsts[dtype], turns[dtype], seconds[dtype],
-                           finishes[dtype]};
+                           finishes[dtype], merges[dtype], merges_again[dtype]};
   double freedom = (double)plan.count - a.correction;
   ec_reduce_run(&plan, c, in, outs, &loops, freedom > 0 ? freedom : 0);
-  ec_copy_cast(ec_arg_tensor(c, a.var), outs[0]);
-  if (a.mean) ec_copy_cast(ec_arg_tensor(c, a.mean), outs[1]);
+  ec_copy_cast(c, ec_arg_tensor(c, a.var), outs[0]);
+  if (a.mean) ec_copy_cast(c, ec_arg_tensor(c, a.mean), outs[1]);
   return EC_OK;
 }
 

@@ -126,7 +126,7 @@ static ec_status antialiased(ec_call *c, ec_filter filter) {
     return filtered(c, 5, &r, filter, true);
   }
   EC_TRY(ec_resize_output(c, 5, &r));
-  ec_copy_view(&r.to, &r.in);
+  ec_copy_view(c, &r.to, &r.in);
   return EC_OK;
 }
 

@@ -54,7 +54,7 @@ ec_status ec_resize_weigh(ec_call *c, const ec_resize *r) {
   ec_view from = r->in, to = r->to;
   if (half) {
     EC_TRY(new_view(c, &r->to, r->in.sizes, EC_FLOAT32, &from));
-    ec_copy_view(&from, &r->in);
+    ec_copy_view(c, &from, &r->in);
   }
   size_t first = EC_RESIZE_RANK - r->axes;
   for (size_t d = EC_RESIZE_RANK; d-- > first;) {
@@ -66,6 +66,6 @@ ec_status ec_resize_weigh(ec_call *c, const ec_resize *r) {
     pass(&r->axis[d], d, &to, &from);
     from = to;
   }
-  if (half) ec_copy_view(&r->to, &from);
+  if (half) ec_copy_view(c, &r->to, &from);
   return EC_OK;
 }

@@ -164,7 +164,7 @@ static ec_status sum(ec_call *c, grid *g, size_t o) {
   g->count = cells.numel;
   fills[g->dtype](g);
   if (ec_arg_bool(c, o - 1)) densities[g->dtype](g);
-  ec_copy_cast(out, &cells);
+  ec_copy_cast(c, out, &cells);
   return EC_OK;
 }
 

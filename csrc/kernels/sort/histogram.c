@@ -74,6 +74,6 @@ ec_status ec_op_bincount_out(ec_call *c) {
     else if (sums.dtype == EC_FLOAT32) floats[at[i]] += ((const float *)w)[i];
     else doubles[at[i]] += ((const double *)w)[i];
   }
-  ec_copy_cast(out, &sums);
+  ec_copy_cast(c, out, &sums);
   return EC_OK;
 }

@@ -82,7 +82,7 @@ static ec_status find(ec_call *c, const arguments *a, const ec_tensor *values, e
     r.out = (int64_t *)found.data + at;
     searches[dtype](&r);
   }
-  ec_copy_cast(out, &found);
+  ec_copy_cast(c, out, &found);
   return EC_OK;
 }
 

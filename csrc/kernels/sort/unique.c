@@ -99,7 +99,7 @@ static ec_status write_values(ec_call *c, const slices *s, const ec_tensor *out)
   t.from = from;
   for (size_t d = 0, i = 0; d < s->in.rank; d++)
     if (d != s->dim) ec_table_dim(&t, s->sizes[i], out->strides[d], s->strides[i]), i++;
-  ec_table_run(&t, out->data, s->in.data, false);
+  ec_table_run(c, &t, out->data, s->in.data, EC_TABLE_DISTINCT);
   return EC_OK;
 }
 
@@ -114,8 +114,8 @@ static ec_status write_groups(ec_call *c, const slices *s, ec_tensor *inverse, e
   for (size_t d = 0; d < from.rank; d++) row_major[d] = (uint8_t)d;
   ec_strides(from.sizes, row_major, from.rank, from.strides);
   from.data = (char *)group;
-  if (inverse->numel) ec_copy_view(&to, &from);
-  if (counts->numel) ec_fill_tensor(counts, &none);
+  if (inverse->numel) ec_copy_view(c, &to, &from);
+  if (counts->numel) ec_fill_tensor(c, counts, &none);
   int64_t *count = counts->data;
   g = -1;
   for (int64_t i = 0; counts->numel && i < s->n; i++) count[g += s->begins[i]]++;

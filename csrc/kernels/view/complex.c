@@ -9,7 +9,7 @@ static ec_status write_out(ec_call *c, const ec_view *src) {
   EC_TRY(ec_call_check_dtype(c, 1, EC_BIT(src->dtype)));
   EC_TRY(ec_call_resize(c, 1, src->rank, src->sizes));
   const ec_view dst = ec_view_of(ec_arg_tensor(c, 1));
-  ec_copy_view(&dst, src);
+  ec_copy_view(c, &dst, src);
   return EC_OK;
 }
 

@@ -50,15 +50,14 @@ static ec_status wide_view(ec_call *c, const ec_tensor *t, bool zeros, ec_view *
     EC_TRY(ec_call_packed(c, t, EC_FLOAT32, &data));
     v->data = data;
   } else if (zeros) {
-    ec_view from = {.data = (char *)(uintptr_t)zero, .dtype = v->dtype};
-    ec_copy_view(v, &from);
+    ec_fill_view(c, v, zero);
   }
   return EC_OK;
 }
 
-static void narrow(ec_tensor *out, const ec_view *wide) {
+static void narrow(const ec_call *c, ec_tensor *out, const ec_view *wide) {
   ec_view to = ec_view_of(out);
-  if (to.dtype != wide->dtype) ec_copy_view(&to, wide);
+  if (to.dtype != wide->dtype) ec_copy_view(c, &to, wide);
 }
 
 /* The windows of an image along one axis. */
@@ -171,12 +170,12 @@ ec_status ec_op_im2col_out(ec_call *c) {
       !ec_mul_i64(w[0].count, w[1].count, &sizes[lead + 1]))
     return ec_call_fail(c, 1, "too many elements");
   EC_TRY(ec_call_resize(c, 5, lead + 2, sizes));
-  ec_fill_tensor(out, zero);
+  ec_fill_tensor(c, out, zero);
   if (out->numel == 0) return EC_OK;
   for (int64_t y = 0; y < w[0].kernel; y++)
     for (int64_t x = 0; x < w[1].kernel; x++) {
       ec_view image = batched(ec_view_of(self), 4), columns = batched(ec_view_of(out), 3);
-      if (element_views(w, y, x, &image, &columns)) ec_copy_view(&columns, &image);
+      if (element_views(w, y, x, &image, &columns)) ec_copy_view(c, &columns, &image);
     }
   return EC_OK;
 }
@@ -215,7 +214,7 @@ ec_status ec_op_col2im_out(ec_call *c) {
       ec_view image = batched(to, 4), columns = batched(from, 3);
       if (element_views(w, y, x, &image, &columns)) add_view(&image, &columns);
     }
-  narrow(ec_arg_tensor(c, 6), &to);
+  narrow(c, ec_arg_tensor(c, 6), &to);
   return EC_OK;
 }
 
@@ -267,6 +266,6 @@ ec_status ec_op_unfold_backward_out(ec_call *c) {
     }
     add_view(&a, &b);
   }
-  narrow(ec_arg_tensor(c, U_OUT), &to);
+  narrow(c, ec_arg_tensor(c, U_OUT), &to);
   return EC_OK;
 }

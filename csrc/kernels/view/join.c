@@ -66,7 +66,7 @@ ec_status ec_op_cat_out(ec_call *c) {
     ec_region part = whole, item = ec_region_of(&tensors[i]);
     ec_region_slice(&part, dim, start, tensors[i].sizes[dim], 1);
     ec_view to = ec_region_view(&part, out), from = ec_region_view(&item, ec_list_tensor(list, i));
-    ec_copy_view(&to, &from);
+    ec_copy_view(c, &to, &from);
     start += tensors[i].sizes[dim];
   }
   return EC_OK;
@@ -96,13 +96,13 @@ ec_status ec_op_stack_out(ec_call *c) {
     ec_region part = whole, item = ec_region_of(&tensors[i]);
     ec_region_select(&part, dim, (int64_t)i);
     ec_view to = ec_region_view(&part, out), from = ec_region_view(&item, ec_list_tensor(list, i));
-    ec_copy_view(&to, &from);
+    ec_copy_view(c, &to, &from);
   }
   return EC_OK;
 }
 
 /* Doubles what is there along one dimension until it is full. */
-static void repeat_along(const ec_tensor *out, ec_region *done, size_t dim) {
+static void repeat_along(const ec_call *c, const ec_tensor *out, ec_region *done, size_t dim) {
   int64_t size = out->sizes[dim];
   while (done->sizes[dim] < size) {
     int64_t have = done->sizes[dim], more = ec_min_i64(have, size - have);
@@ -110,7 +110,7 @@ static void repeat_along(const ec_tensor *out, ec_region *done, size_t dim) {
     from.sizes[dim] = to.sizes[dim] = more;
     to.offset += have * out->strides[dim];
     ec_view dst = ec_region_view(&to, out), src = ec_region_view(&from, out);
-    ec_copy_view(&dst, &src);
+    ec_copy_view(c, &dst, &src);
     done->sizes[dim] += more;
   }
 }
@@ -135,7 +135,7 @@ ec_status ec_op_repeat_out(ec_call *c) {
   ec_region done = ec_region_of(out);
   for (size_t d = 0; d < done.rank; d++) done.sizes[d] = item.sizes[d];
   ec_view to = ec_region_view(&done, out), from = ec_region_view(&item, self);
-  ec_copy_view(&to, &from);
-  for (size_t d = done.rank; d-- > 0;) repeat_along(out, &done, d);
+  ec_copy_view(c, &to, &from);
+  for (size_t d = done.rank; d-- > 0;) repeat_along(c, out, &done, d);
   return EC_OK;
 }

@@ -51,7 +51,7 @@ ec_view ec_region_view(const ec_region *r, const ec_tensor *t) {
 
 static void copy_to(ec_call *c, const ec_region *r, ec_tensor *out) {
   ec_view from = ec_region_view(r, ec_arg_tensor(c, 0)), to = ec_view_of(out);
-  ec_copy_view(&to, &from);
+  ec_copy_view(c, &to, &from);
 }
 
 ec_status ec_region_to_out(ec_call *c, const ec_region *r, size_t out) {
@@ -75,10 +75,10 @@ ec_status ec_region_to_item(ec_call *c, const ec_region *r, size_t out, size_t k
   return EC_OK;
 }
 
-void ec_region_fill(const ec_region *r, const ec_tensor *t, const void *element) {
+void ec_region_fill(const ec_call *c, const ec_region *r, const ec_tensor *t,
+                    const void *element) {
   ec_view to = ec_region_view(r, t);
-  ec_view from = {.data = (char *)(uintptr_t)element, .dtype = to.dtype};
-  ec_copy_view(&to, &from);
+  ec_fill_view(c, &to, element);
 }
 
 static int64_t clamp_bound(int64_t bound, int64_t size) {

@@ -35,7 +35,7 @@ ec_status ec_region_to_out(ec_call *c, const ec_region *r, size_t out);
 ec_status ec_region_to_item(ec_call *c, const ec_region *r, size_t out, size_t k);
 
 /* Writes one element of the tensor's dtype all over a region of it. */
-void ec_region_fill(const ec_region *r, const ec_tensor *t, const void *element);
+void ec_region_fill(const ec_call *c, const ec_region *r, const ec_tensor *t, const void *element);
 
 /* Bounds of a slice as Python and eager clamp them: start in [0, size], length >= 0. The step is
  * positive, which the caller has checked. */

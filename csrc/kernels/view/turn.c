@@ -44,7 +44,7 @@ static ec_status read_shifts(ec_call *c, const ec_region *r, int64_t shift[EC_MA
 }
 
 /* Each shifted dimension falls in two parts that change places: one copy a combination. */
-static void roll(const ec_tensor *out, const ec_tensor *self, const ec_region *r,
+static void roll(const ec_call *c, const ec_tensor *out, const ec_tensor *self, const ec_region *r,
                  const int64_t *shift) {
   size_t moved[EC_MAX_RANK], n = 0;
   ec_region to_all = ec_region_of(out);
@@ -60,7 +60,7 @@ static void roll(const ec_tensor *out, const ec_tensor *self, const ec_region *r
       ec_region_slice(&to, d, tail ? 0 : shift[d], tail ? shift[d] : front, 1);
     }
     ec_view dst = ec_region_view(&to, out), src = ec_region_view(&from, self);
-    ec_copy_view(&dst, &src);
+    ec_copy_view(c, &dst, &src);
   }
 }
 
@@ -80,11 +80,11 @@ static ec_status roll_flat(ec_call *c, const ec_tensor *self, ec_tensor *out, co
   for (size_t d = 0; d < shaped.rank; d++) shaped.dim_order[d] = (uint8_t)d;
   ec_strides(shaped.sizes, shaped.dim_order, shaped.rank, row_major.strides);
   ec_view to = ec_region_view(&row_major, &flat[0]), from = ec_region_view(r, self);
-  ec_copy_view(&to, &from);
-  roll(&flat[1], &flat[0], &line, &shift);
+  ec_copy_view(c, &to, &from);
+  roll(c, &flat[1], &flat[0], &line, &shift);
   to = ec_view_of(out);
   from = ec_region_view(&row_major, &flat[1]);
-  ec_copy_view(&to, &from);
+  ec_copy_view(c, &to, &from);
   return EC_OK;
 }
 
@@ -98,7 +98,7 @@ ec_status ec_op_roll_out(ec_call *c) {
   EC_TRY(ec_call_check_dtype(c, 3, EC_BIT(self->dtype)));
   EC_TRY(ec_call_resize(c, 3, r.rank, r.sizes));
   if (flat) return roll_flat(c, self, out, &r);
-  roll(out, self, &r, shift);
+  roll(c, out, self, &r, shift);
   return EC_OK;
 }
 
@@ -153,7 +153,7 @@ ec_status ec_op_pixel_shuffle_out(ec_call *c) {
   if (out->numel == 0) return EC_OK;
   ec_region coarse = coarse_pixels(&before, f), fine = fine_pixels(out, f);
   ec_view to = ec_region_view(&fine, out), from = ec_region_view(&coarse, self);
-  ec_copy_view(&to, &from);
+  ec_copy_view(c, &to, &from);
   return EC_OK;
 }
 
@@ -178,6 +178,6 @@ ec_status ec_op_pixel_unshuffle_out(ec_call *c) {
   if (out->numel == 0) return EC_OK;
   ec_region fine = fine_pixels(&before, f), coarse = coarse_pixels(out, f);
   ec_view to = ec_region_view(&coarse, out), from = ec_region_view(&fine, self);
-  ec_copy_view(&to, &from);
+  ec_copy_view(c, &to, &from);
   return EC_OK;
 }

@@ -24,7 +24,7 @@ static ec_status replace(ec_call *c, const ec_region *part, size_t out) {
   EC_TRY(check_part(c, part));
   EC_TRY(ec_region_to_out(c, &whole, out));
   ec_view to = ec_region_view(part, ec_arg_tensor(c, out)), from = ec_region_view(&inner, src);
-  ec_copy_view(&to, &from);
+  ec_copy_view(c, &to, &from);
   return EC_OK;
 }
 
@@ -78,10 +78,10 @@ ec_status ec_op_as_strided_scatter_out(ec_call *c) {
   if (apart)
     EC_TRY(ec_call_scratch(c, (size_t)self->numel, ec_dtype_size(ec_tensor_dtype(self)),
                            &memory.data));
-  ec_copy_cast(&memory, self);
+  ec_copy_cast(c, &memory, self);
   ec_view to = ec_region_view(&part, &memory), from = ec_view_of(src);
-  ec_copy_view(&to, &from);
-  if (apart) ec_copy_cast(out, &memory);
+  ec_copy_view(c, &to, &from);
+  if (apart) ec_copy_cast(c, out, &memory);
   return EC_OK;
 }
 
@@ -110,16 +110,16 @@ static ec_status read_padding(ec_call *c, const ec_region *self, int64_t *front,
 }
 
 /* Fills what self does not reach: slab by slab, each element once. */
-static void fill_around(const ec_tensor *out, const int64_t *start, const int64_t *end,
-                        const void *element) {
+static void fill_around(const ec_call *c, const ec_tensor *out, const int64_t *start,
+                        const int64_t *end, const void *element) {
   ec_region rest = ec_region_of(out);
   for (size_t d = 0; d < out->rank; d++) {
     ec_region slab = rest;
     ec_region_slice(&slab, d, 0, start[d], 1);
-    ec_region_fill(&slab, out, element);
+    ec_region_fill(c, &slab, out, element);
     slab = rest;
     ec_region_slice(&slab, d, end[d], out->sizes[d] - end[d], 1);
-    ec_region_fill(&slab, out, element);
+    ec_region_fill(c, &slab, out, element);
     ec_region_slice(&rest, d, start[d], end[d] - start[d], 1);
   }
 }
@@ -143,29 +143,49 @@ ec_status ec_op_constant_pad_nd_out(ec_call *c) {
     ec_region_slice(&from, d, cut, length, 1);
     ec_region_slice(&to, d, start[d], length, 1);
   }
-  fill_around(out, start, end, element);
+  fill_around(c, out, start, end, element);
   ec_view dst = ec_region_view(&to, out), src = ec_region_view(&from, self);
-  ec_copy_view(&dst, &src);
+  ec_copy_view(c, &dst, &src);
   return EC_OK;
 }
 
-ec_status ec_op_tril_out(ec_call *c) {
-  ec_region r = ec_region_of(ec_arg_tensor(c, 0));
-  int64_t diagonal = ec_arg_int(c, 1);
+/* Matrices whose elements above a diagonal become zero. */
+typedef struct triangle {
+  const ec_tensor *self, *out;
+  int64_t diagonal;
+} triangle;
+
+/* Rows of all matrices, one matrix after the other: what stays is moved, the rest filled. */
+static void lower_rows(void *user, size_t begin, size_t end) {
   static const char zero[16];
-  if (r.rank < 2) return ec_call_fail(c, 0, "%zu dimensions, expected at least 2", r.rank);
-  EC_TRY(ec_region_to_out(c, &r, 2));
-  const ec_tensor *out = ec_arg_tensor(c, 2);
-  size_t row_dim = r.rank - 2, column_dim = r.rank - 1;
-  int64_t rows = r.sizes[row_dim], columns = r.sizes[column_dim];
-  if (diagonal >= columns || out->numel == 0) return EC_OK;
-  for (int64_t row = 0; row < rows; row++) { /* all matrices at once */
-    int64_t keep = diagonal < -row ? 0 : row + diagonal + 1;
-    if (keep >= columns) break;
-    ec_region rest = ec_region_of(out);
-    ec_region_slice(&rest, column_dim, keep, columns - keep, 1);
-    ec_region_slice(&rest, row_dim, row, 1, 1);
-    ec_region_fill(&rest, out, zero);
+  const triangle *t = user;
+  const ec_tensor *out = t->out, *self = t->self;
+  const size_t last = out->rank - 1u, item = ec_dtype_size(ec_tensor_dtype(out));
+  const int64_t columns = out->sizes[last], size = (int64_t)item;
+  const int64_t to_step = out->strides[last] * size, from_step = self->strides[last] * size;
+  for (size_t i = begin; i < end; i++) {
+    int64_t rest = (int64_t)i, to = 0, from = 0, row = rest % out->sizes[last - 1];
+    for (size_t d = last; d-- > 0; rest /= out->sizes[d]) {
+      to += rest % out->sizes[d] * out->strides[d];
+      from += rest % out->sizes[d] * self->strides[d];
+    }
+    int64_t keep = t->diagonal < -row ? 0 : ec_min_i64(columns, row + t->diagonal + 1);
+    char *dst = (char *)out->data + to * size;
+    ec_move(item, keep, dst, to_step, (const char *)self->data + from * size, from_step);
+    ec_move(item, columns - keep, dst + keep * to_step, to_step, zero, 0);
   }
+}
+
+ec_status ec_op_tril_out(ec_call *c) {
+  enum { GRAIN = 1 << 15 }; /* elements that are worth a thread */
+  const ec_tensor *self = ec_arg_tensor(c, 0), *out = ec_arg_tensor(c, 2);
+  if (self->rank < 2) return ec_call_fail(c, 0, "%u dimensions, expected at least 2", self->rank);
+  EC_TRY(ec_call_check_dtype(c, 2, EC_BIT(self->dtype)));
+  EC_TRY(ec_call_resize(c, 2, self->rank, self->sizes));
+  if (out->numel == 0) return EC_OK;
+  int64_t columns = out->sizes[out->rank - 1u];
+  /* no row has more below its diagonal than all columns */
+  triangle t = {self, out, ec_min_i64(ec_arg_int(c, 1), columns)};
+  ec_parallel_for(c, (size_t)(out->numel / columns), (size_t)(GRAIN / columns + 1), lower_rows, &t);
   return EC_OK;
 }
