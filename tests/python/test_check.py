@@ -107,8 +107,8 @@ def test_a_healthy_model_passes(flow: str) -> None:
 
 
 def test_static_quantisation_allows_one_step_and_tells_the_distance_to_float() -> None:
-    model, x = net(), torch.randn(IMAGE)
-    result = check_model(model, (x,), "xnnpack-int8", n_random=1)
+    model = nn.Linear(8, 5).eval()
+    result = check_model(model, torch.randn(4, 8), "xnnpack-int8", n_random=1)
     for case in result:
         assert case.comparison is not None and case.to_float is not None
         [output] = case.comparison
