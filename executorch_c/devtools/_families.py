@@ -15,6 +15,10 @@ COLOURS = {
 """By the folder of csrc/kernels that an operator is from; and of what is no operator."""
 
 
+TINT = 0xAA
+"""How much of a colour boxes with text have, of 255."""
+
+
 @cache
 def _operators() -> dict[str, str]:
     from executorch_c import operators
@@ -33,6 +37,13 @@ def family(operator: str) -> str:
 def colour(name: str) -> str:
     """That of a family."""
     return COLOURS.get(name, COLOURS["other"])
+
+
+def tint(name: str) -> str:
+    """The colour of a family on white, light enough for black text."""
+    full = colour(name)
+    mixed = (255 - (255 - int(full[i : i + 2], 16)) * TINT // 255 for i in (1, 3, 5))
+    return "#" + "".join(f"{part:02x}" for part in mixed)
 
 
 def short(operator: str) -> str:

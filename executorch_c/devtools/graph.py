@@ -171,8 +171,8 @@ def _quoted(text: str) -> str:
 def _dot_attributes(node: Node) -> str:
     lines = [node.label, *node.outputs[:2], *(["..."] if len(node.outputs) > 2 else [])]
     tooltip = "\n".join(f"{name}: {value}" for name, value in node.attributes.items())
-    colour = "#ffffff" if node.family == "output" else _families.colour(node.family)
-    return (f"label={_quoted(chr(10).join(lines))}, fillcolor={_quoted(colour + 'aa')}, "
+    colour = "#ffffff" if node.family == "output" else _families.tint(node.family)
+    return (f"label={_quoted(chr(10).join(lines))}, fillcolor={_quoted(colour)}, "
             f"tooltip={_quoted(tooltip or node.label)}")  # fmt: skip
 
 
@@ -191,7 +191,7 @@ def _model_explorer_node(node: Node) -> dict[str, object]:
         "id": node.id, "label": node.label, "namespace": "/".join(node.groups),
         "attrs": pairs({"family": node.family, **node.attributes}),
         "incomingEdges": edges, "inputsMetadata": inputs, "outputsMetadata": outputs,
-        "style": {"backgroundColor": _families.colour(node.family)},
+        "style": {"backgroundColor": _families.tint(node.family)},
     }  # fmt: skip
 
 

@@ -147,7 +147,7 @@ def test_closed_delegates_are_nodes() -> None:
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_model_explorer(name: str) -> None:
-    """What its loader asks for: a label and graphs; ids that are there."""
+    """What its loader asks for: a label and graphs; ids that are there. Black text is readable."""
     for method in Runtime.get().load_program(pte_of(name)).method_names:
         picture = graph_of(name, method)
         whole = json.loads(picture.model_explorer())
@@ -157,6 +157,9 @@ def test_model_explorer(name: str) -> None:
         assert only["id"] == method and len(nodes) == len(only["nodes"]) == len(picture.nodes)
         for node in nodes.values():
             assert node["label"] and isinstance(node["namespace"], str)
+            colour = node["style"]["backgroundColor"]
+            red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+            assert 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.5
             for edge, meta in zip(node["incomingEdges"], node["inputsMetadata"], strict=True):
                 outputs = [o["id"] for o in nodes[edge["sourceNodeId"]]["outputsMetadata"]]
                 assert edge["sourceNodeOutputId"] in outputs
