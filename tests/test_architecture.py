@@ -31,8 +31,9 @@ PUBLIC = {"executorch_c/backend.h", "executorch_c/operator.h"}
 """What plug-ins may include, beside the C library."""
 
 BACKEND_HEADERS = {
-    "xnnpack": {"format/fb.h", "format/schema.h", "core/checked.h", "xnnpack.h", "pthread.h"},
-}
+    "xnnpack": {"format/fb.h", "format/schema.h", "core/checked.h", "xnnpack.h", "pthread.h",
+                "sys/mman.h", "unistd.h"},
+}  # fmt: skip
 """What one backend needs beside that: its library, and see its README for the rest."""
 
 

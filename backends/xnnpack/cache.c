@@ -15,7 +15,8 @@
 
 enum {
   TEXT = 1024,
-  WORTH_FORGETTING = 1 << 18 /* bytes of a filter: less saves little memory for its time */
+  GAP = 1 << 12,   /* bytes between filters that are packed one after the other */
+  ENOUGH = 1 << 20 /* bytes of packed filters that are given back at once */
 };
 
 /* A block of packed weights. */
@@ -33,8 +34,9 @@ typedef struct pool {
   struct pool *next;
   const void *program;
   size_t users;
-  pthread_mutex_t lock; /* blocks, and making runtimes */
+  pthread_mutex_t lock; /* blocks, their memory, and making runtimes */
   block *blocks;
+  ecx_piece *pieces;
 } pool;
 
 /* What a delegate calls the weights at these addresses. */
@@ -54,6 +56,8 @@ struct ecx_cache {
   block *own;           /* packed for this delegate alone, or just being packed */
   block **used;         /* of the pool */
   size_t used_count, used_room;
+  const char *done; /* a part of the file that has been packed and not yet been given back */
+  size_t done_bytes;
   ecx_cache_figures figures;
 };
 
@@ -125,26 +129,33 @@ static name *find_name(const ecx_cache *cache, const void *filter, const void *b
   return NULL;
 }
 
-static bool name_node(ecx_cache *cache, const ecx_graph *g, const ecx_node *n) {
-  if (n->is_dead || !packs(n) || !ecx_in(g, n, 1)->data.at) return true;
-  const ecx_value *filter = ecx_in(g, n, 1), *bias = n->kind->inputs > 2 ? ecx_in(g, n, 2) : NULL;
-  description t;
-  bool named = describe(g, n, &t);
-  name *known = find_name(cache, filter->data.at, bias ? bias->data.at : NULL);
+static bool add_name(ecx_cache *cache, const ecx_value *filter, const void *bias,
+                     const description *t) {
+  name *known = find_name(cache, filter->data.at, bias);
   if (known) {
-    if (known->text && (!named || strcmp(known->text, t.at) != 0)) {
+    if (known->text && (!t || strcmp(known->text, t->at) != 0)) {
       cache->host->free(known->text);
       known->text = NULL;
     }
     return true;
   }
-  char *copy = named ? cache->host->alloc(t.used + 1) : NULL;
-  if (copy) memcpy(copy, t.at, t.used);
+  char *copy = t ? cache->host->alloc(t->used + 1) : NULL;
+  if (copy) memcpy(copy, t->at, t->used);
   cache->names[cache->name_count++] = (name){.filter = filter->data.at,
-                                             .bias = bias ? bias->data.at : NULL,
+                                             .bias = bias,
                                              .filter_bytes = filter->data.size,
                                              .text = copy};
-  return copy || !named;
+  return copy || !t;
+}
+
+static bool name_node(ecx_cache *cache, const ecx_graph *g, const ecx_node *n) {
+  if (n->is_dead || !packs(n) || !ecx_in(g, n, 1)->data.at) return true;
+  const ecx_value *filter = ecx_in(g, n, 1), *bias = n->kind->inputs > 2 ? ecx_in(g, n, 2) : NULL;
+  description t, *named = describe(g, n, &t) ? &t : NULL;
+  if (!add_name(cache, filter, bias ? bias->data.at : NULL, named)) return false;
+  /* XNNPACK packs it with the bias but asks without one for some kinds of weights. */
+  const bool is_dynamic = ecx_in(g, n, 0)->scheme == ECX_PER_TOKEN;
+  return !bias || !is_dynamic || add_name(cache, filter, NULL, named);
 }
 
 /* ---- what XNNPACK calls ---------------------------------------------------------------------- */
@@ -179,7 +190,8 @@ static size_t look_up(void *context, const struct xnn_weights_cache_look_up_key 
 static void *reserve_space(void *context, size_t size) {
   ecx_cache *cache = context;
   block *b = cache->host->alloc(sizeof *b);
-  void *data = b && size <= SIZE_MAX / 2 ? cache->host->alloc(size + ECX_EXTRA) : NULL;
+  void *data =
+      b && size <= SIZE_MAX / 2 ? ecx_pieces_take(&cache->pool->pieces, size + ECX_EXTRA) : NULL;
   if (!data) {
     if (b) cache->host->free(b);
     return NULL;
@@ -209,13 +221,34 @@ static void share(ecx_cache *cache, block **at, char *text, uint32_t seed) {
   cache->used[cache->used_count++] = b;
 }
 
+/* Gives back the pages of filters that have been packed. */
+static void forget_now(ecx_cache *cache) {
+  if (cache->done_bytes) cache->host->done_with(cache->call->call, cache->done, cache->done_bytes);
+  cache->done_bytes = 0;
+}
+
+/* Neighbours together: a call for each small filter would take longer than packing it. */
+static void forget(ecx_cache *cache, const char *filter, size_t bytes) {
+  const uintptr_t at = (uintptr_t)filter, done = (uintptr_t)cache->done;
+  if (cache->done_bytes && at >= done && at - done - cache->done_bytes <= GAP) {
+    cache->done_bytes = at - done + bytes;
+  } else if (cache->done_bytes && at < done && done - at - bytes <= GAP) {
+    cache->done_bytes += done - at;
+    cache->done = filter;
+  } else {
+    forget_now(cache);
+    cache->done = filter;
+    cache->done_bytes = bytes;
+  }
+  if (cache->done_bytes >= ENOUGH) forget_now(cache);
+}
+
 static size_t look_up_or_insert(void *context, const struct xnn_weights_cache_look_up_key *key,
                                 void *data, size_t size) {
   ecx_cache *cache = context;
   block **at = find_own(cache, data);
   name *known = find_name(cache, key->kernel, key->bias);
-  if (known && known->filter_bytes >= WORTH_FORGETTING)
-    cache->host->done_with(cache->call->call, known->filter, known->filter_bytes);
+  if (known) forget(cache, known->filter, known->filter_bytes);
   block *other = known && known->text ? find_block(cache, known->text, key->seed) : NULL;
   if (!data) return other ? (size_t)(uintptr_t)other->data : SIZE_MAX; /* look_up has found it */
   if (!*at || !known || !known->text) return (size_t)(uintptr_t)data;
@@ -233,7 +266,7 @@ static size_t look_up_or_insert(void *context, const struct xnn_weights_cache_lo
   *at = mine->next;
   cache->figures.packed_bytes -= mine->size;
   cache->figures.misses--;
-  cache->host->free(mine->data);
+  ecx_pieces_give(&cache->pool->pieces, mine->data, mine->size + ECX_EXTRA);
   cache->host->free(mine);
   return (size_t)(uintptr_t)other->data;
 }
@@ -283,13 +316,13 @@ static void pool_close(const ec_host *host, pool *p) {
   host->free(p);
 }
 
-static void free_block(const ec_host *host, block *b) {
-  host->free(b->data);
-  if (b->text) host->free(b->text);
-  host->free(b);
+static void free_block(const ecx_cache *cache, block *b) {
+  ecx_pieces_give(&cache->pool->pieces, b->data, b->size + ECX_EXTRA);
+  if (b->text) cache->host->free(b->text);
+  cache->host->free(b);
 }
 
-/* Gives back what this delegate uses of the pool. */
+/* Gives back what this delegate uses of the pool, and its own. */
 static void release_blocks(ecx_cache *cache) {
   pthread_mutex_lock(&cache->pool->lock);
   for (size_t i = 0; i < cache->used_count; i++) cache->used[i]->users--;
@@ -300,7 +333,12 @@ static void release_blocks(ecx_cache *cache) {
       continue;
     }
     *at = b->next;
-    free_block(cache->host, b);
+    free_block(cache, b);
+  }
+  while (cache->own) {
+    block *b = cache->own;
+    cache->own = b->next;
+    free_block(cache, b);
   }
   pthread_mutex_unlock(&cache->pool->lock);
 }
@@ -311,11 +349,6 @@ void ecx_cache_close(ecx_cache *cache) {
     release_blocks(cache);
     pool_close(host, cache->pool);
   }
-  while (cache->own) {
-    block *b = cache->own;
-    cache->own = b->next;
-    free_block(host, b);
-  }
   for (size_t i = 0; i < cache->name_count; i++)
     if (cache->names[i].text) host->free(cache->names[i].text);
   if (cache->names) host->free(cache->names);
@@ -325,7 +358,7 @@ void ecx_cache_close(ecx_cache *cache) {
 
 static bool fill(ecx_cache *cache, const ecx_graph *graph, const void *program) {
   cache->used_room = 2 * (size_t)graph->node_count;
-  cache->names = cache->host->alloc(graph->node_count * sizeof *cache->names);
+  cache->names = cache->host->alloc(2 * (size_t)graph->node_count * sizeof *cache->names);
   cache->used = cache->host->alloc(cache->used_room * sizeof *cache->used);
   cache->pool = pool_open(cache->host, program);
   if (!cache->names || !cache->used || !cache->pool) return false;
@@ -357,6 +390,15 @@ xnn_weights_cache_t ecx_cache_enter(const ecx_call *c, ecx_cache *cache) {
   return &cache->provider;
 }
 
-void ecx_cache_leave(ecx_cache *cache) { pthread_mutex_unlock(&cache->pool->lock); }
+void ecx_cache_leave(ecx_cache *cache) {
+  forget_now(cache);
+  pthread_mutex_unlock(&cache->pool->lock);
+}
+
+void ecx_cache_trim(ecx_cache *cache) {
+  pthread_mutex_lock(&cache->pool->lock);
+  ecx_pieces_trim(cache->pool->pieces);
+  pthread_mutex_unlock(&cache->pool->lock);
+}
 
 ecx_cache_figures ecx_cache_report(const ecx_cache *cache) { return cache->figures; }

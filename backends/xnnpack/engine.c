@@ -108,6 +108,7 @@ static uint32_t reshape(const ecx_call *c, ecx_delegate *d, ecx_role role) {
   if (grown && role == ECX_PLAIN_RUN) d->workspace->bytes = grown;
   if (status != xnn_status_success) return fail_runtime(c, d, "xnn_reshape_runtime", status);
   ECX_TRY(check_outputs(c, d, e));
+  if (d->cache) ecx_cache_trim(d->cache); /* methods are loaded before they run */
   e->shapes = d->shapes;
   return EC_BACKEND_OK;
 }

@@ -1,7 +1,16 @@
-/* Buffers for what XNNPACK reads and writes; its own memory: the C library's, counted. */
+/* Buffers for what XNNPACK reads and writes; its own memory: the C library's, counted; pieces for
+ * packed weights. */
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "delegate.h"
+
+enum {
+  ALIGN = 64,
+  HUGE_PAGE = 1 << 21,
+  MOST_AHEAD = 1 << 23 /* bytes of a piece that is larger than what is asked for */
+};
 
 bool ecx_buffer_grow(const ec_host *host, ecx_buffer *buffer, size_t bytes) {
   if (buffer->at && buffer->bytes >= bytes) return true;
@@ -14,6 +23,18 @@ bool ecx_buffer_grow(const ec_host *host, ecx_buffer *buffer, size_t bytes) {
 void ecx_buffer_close(const ec_host *host, ecx_buffer *buffer) {
   if (buffer->at) host->free(buffer->at);
   *buffer = (ecx_buffer){0};
+}
+
+/* Of the C library. What fills huge pages gets them where the system gives them on request: fewer
+ * page faults when weights are packed, and fewer misses when they are read. */
+static void *large_alloc(size_t alignment, size_t size) {
+  void *block = NULL;
+  if (size >= HUGE_PAGE && alignment < HUGE_PAGE) alignment = HUGE_PAGE;
+  if (posix_memalign(&block, alignment, size)) return NULL;
+#ifdef MADV_HUGEPAGE
+  if (size >= HUGE_PAGE) (void)madvise(block, size / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
+#endif
+  return block;
 }
 
 static _Thread_local size_t allocated;
@@ -36,9 +57,8 @@ static void deallocate(void *context, void *pointer) {
 /* Packed weights and workspaces come from here. */
 static void *aligned_allocate(void *context, size_t alignment, size_t size) {
   (void)context;
-  void *block = NULL;
-  if (posix_memalign(&block, alignment, size)) return NULL;
-  allocated += size;
+  void *block = large_alloc(alignment, size);
+  if (block) allocated += size;
   return block;
 }
 
@@ -49,4 +69,65 @@ size_t ecx_allocated(void) {
   size_t bytes = allocated;
   allocated = 0;
   return bytes;
+}
+
+/* ---- pieces ---------------------------------------------------------------------------------- */
+
+struct ecx_piece {
+  ecx_piece *next;
+  char *at;
+  size_t size, used, blocks;
+  size_t trimmed; /* `used` when the rest was given back */
+};
+
+/* As large as all before it, so that there are few; what is not used of it is not touched. */
+static ecx_piece *add_piece(ecx_piece **pieces, size_t least) {
+  size_t size = 0;
+  for (const ecx_piece *p = *pieces; p && size < MOST_AHEAD; p = p->next) size += p->size;
+  if (size > MOST_AHEAD) size = MOST_AHEAD;
+  if (size < least) size = least;
+  ecx_piece *piece = calloc(1, sizeof *piece);
+  char *at = piece ? large_alloc(ALIGN, size) : NULL;
+  if (!at) {
+    free(piece);
+    return NULL;
+  }
+  *piece = (ecx_piece){.next = *pieces, .at = at, .size = size};
+  return *pieces = piece;
+}
+
+static size_t taken(size_t size) { return (size + ALIGN - 1) / ALIGN * ALIGN; }
+
+void *ecx_pieces_take(ecx_piece **pieces, size_t size) {
+  if (size > SIZE_MAX / 2) return NULL;
+  size = taken(size);
+  ecx_piece *p = *pieces;
+  if ((!p || p->size - p->used < size) && !(p = add_piece(pieces, size))) return NULL;
+  char *block = p->at + p->used;
+  p->used += size;
+  p->blocks++;
+  return block;
+}
+
+void ecx_pieces_give(ecx_piece **pieces, const void *block, size_t size) {
+  const uintptr_t at = (uintptr_t)block;
+  while (at - (uintptr_t)(*pieces)->at >= (*pieces)->size) pieces = &(*pieces)->next;
+  ecx_piece *p = *pieces;
+  if (at - (uintptr_t)p->at == p->used - taken(size)) p->used -= taken(size);
+  if (--p->blocks) return;
+  *pieces = p->next;
+  free(p->at);
+  free(p);
+}
+
+void ecx_pieces_trim(ecx_piece *pieces) {
+  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+  for (ecx_piece *p = pieces; p; p = p->next) {
+    const uintptr_t at = (uintptr_t)p->at;
+    const uintptr_t first = (at + p->used + page - 1) / page * page;
+    const uintptr_t last = (at + p->size) / page * page;
+    if (p->trimmed != p->used && first < last)
+      (void)madvise((void *)first, last - first, MADV_DONTNEED);
+    p->trimmed = p->used;
+  }
 }

@@ -26,6 +26,13 @@ void ecx_workspace_close(const ec_host *host, ecx_workspace *w);
 void ecx_workspace_enter(ecx_workspace *w);
 void ecx_workspace_leave(ecx_workspace *w);
 
+/* Memory of packed weights, block behind block in pieces that are large enough for huge pages; a
+ * piece goes with the last of its blocks. NULL: there is none yet. */
+typedef struct ecx_piece ecx_piece;
+void *ecx_pieces_take(ecx_piece **pieces, size_t size); /* 64-byte aligned; NULL: no memory */
+void ecx_pieces_give(ecx_piece **pieces, const void *block, size_t size); /* as it was taken */
+void ecx_pieces_trim(ecx_piece *pieces); /* the rests of huge pages go back to the system */
+
 /* Packed weights, as one delegate sees them. */
 typedef struct ecx_cache ecx_cache;
 
@@ -36,6 +43,7 @@ void ecx_cache_close(ecx_cache *cache); /* after the runtime */
 /* For xnn_create_runtime_v4, between enter and leave. What has been packed is done with. */
 xnn_weights_cache_t ecx_cache_enter(const ecx_call *c, ecx_cache *cache);
 void ecx_cache_leave(ecx_cache *cache);
+void ecx_cache_trim(ecx_cache *cache); /* where no more weights are to come for the time being */
 
 typedef struct ecx_cache_figures {
   size_t packed_bytes; /* that this delegate uses, shared or not */

@@ -59,23 +59,55 @@ class Layers(nn.Module):
         return self.down(torch.relu(self.up(x)))
 
 
-WEIGHTS = 2 * 256 * 512 * 4
-"""Bytes of the matrices of `Layers`."""
+WEIGHTS = 2 * 256 * 512
+"""Elements of the matrices of `Layers`."""
 
 
 @torch.no_grad()
-def _two_methods() -> tuple[bytes, dict[str, Any]]:
+def _two_methods(scheme: str) -> tuple[bytes, dict[str, Any]]:
     torch.manual_seed(0)
-    net = Layers().eval()
     inputs = {"prefill": torch.randn(6, 256), "decode": torch.randn(1, 256)}
+    net = xnnpack_flow.SCHEMES[scheme](Layers().eval(), (inputs["prefill"],), None)
     programs = {name: torch.export.export(net, (x,)) for name, x in inputs.items()}
     pte = bytes(xnnpack_flow.lower(programs).buffer)
     return pte, {name: (x.numpy(), net(x).numpy()) for name, x in inputs.items()}
 
 
-def two_methods() -> tuple[bytes, dict[str, Any]]:
+def two_methods(scheme: str = "float32") -> tuple[bytes, dict[str, Any]]:
     """Prefill and decode with the same weights: the program; an input and its output by name."""
-    found: tuple[bytes, dict[str, Any]] = xnnpack_flow.cached("methods", __file__, _two_methods)
+    found: tuple[bytes, dict[str, Any]] = xnnpack_flow.cached(
+        f"methods-{scheme}", __file__, lambda: _two_methods(scheme)
+    )
+    return found
+
+
+class Tied(nn.Module):
+    """The same weights with two biases, and with none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.plain = nn.Linear(64, 64, bias=False)
+        self.first, self.second = nn.Linear(64, 64), nn.Linear(64, 64)
+        self.first.weight = self.second.weight = self.plain.weight
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return self.plain(x), self.first(x), self.second(x)
+
+
+@torch.no_grad()
+def _tied(scheme: str) -> tuple[bytes, Any, list[Any]]:
+    torch.manual_seed(0)
+    x = torch.randn(3, 64)
+    net = xnnpack_flow.SCHEMES[scheme](Tied().eval(), (x,), None)
+    made = xnnpack_flow.lower(torch.export.export(net, (x,)))
+    return bytes(made.buffer), x.numpy(), [y.numpy() for y in net(x)]
+
+
+def tied(scheme: str) -> tuple[bytes, Any, list[Any]]:
+    """A program whose linear layers have the same weights and other biases; input and outputs."""
+    found: tuple[bytes, Any, list[Any]] = xnnpack_flow.cached(
+        f"tied-{scheme}", __file__, lambda: _tied(scheme)
+    )
     return found
 
 
