@@ -101,6 +101,20 @@ static void move_transposed(ec_iter *it, size_t d, size_t item) {
   while (ec_iter_next(it));
 }
 
+/* A few elements are no loop: dimension 1 becomes the inner one where it is longer. */
+static void lengthen_inner(ec_iter *it) {
+  enum { FEW = 8 };
+  if (it->rank < 2 || it->sizes[0] >= FEW || it->sizes[1] <= it->sizes[0]) return;
+  it->count = it->sizes[1];
+  it->sizes[1] = it->sizes[0];
+  it->sizes[0] = it->count;
+  for (size_t k = 0; k < it->operands; k++) {
+    it->step[k] = it->strides[k][1];
+    it->strides[k][1] = it->strides[k][0];
+    it->strides[k][0] = it->step[k];
+  }
+}
+
 /* A copy: operand 0 is the target, 1 the source. */
 typedef struct copy {
   size_t item;     /* bytes of an element that is moved */
@@ -119,6 +133,7 @@ static void copy_piece(void *user, ec_iter *it, size_t piece) {
     move_short_rows(it, w->item);
     return;
   }
+  lengthen_inner(it);
   do {
     if (w->cast) w->cast(it->count, it->at[0], it->step[0], it->at[1], it->step[1]);
     else ec_move(w->item, it->count, it->at[0], it->step[0], it->at[1], it->step[1]);
