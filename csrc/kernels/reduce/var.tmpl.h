@@ -16,7 +16,7 @@ static void EC_FN(var_init)(ec_reduce_acc acc, int64_t k) {
 
 static void EC_FN(var_first)(ec_reduce_acc acc, const ec_reduce_block *b) {
   EC_MEAN *a = acc.a;
-  if (b->ks < b->ns && !b->plain) {
+  if (b->ks && b->ks < b->ns && !b->plain) { /* 0: there is one result */
     for (int64_t r = 0; r < b->n; r++) {
       const EC_T *x = (const EC_T *)b->x + r * b->ns;
       for (int64_t i = 0; i < b->k; i++) a[i] += (EC_MEAN)EC_LOAD(x[i * b->ks]);
@@ -43,7 +43,7 @@ static void EC_FN(var_turn)(ec_reduce_acc acc, int64_t k, double count) {
 static void EC_FN(var_second)(ec_reduce_acc acc, const ec_reduce_block *b) {
   const EC_MEAN *a = acc.a;
   double *m2 = acc.b;
-  if (b->ks < b->ns && !b->plain) {
+  if (b->ks && b->ks < b->ns && !b->plain) { /* 0: there is one result */
     for (int64_t r = 0; r < b->n; r++) {
       const EC_T *x = (const EC_T *)b->x + r * b->ns;
       for (int64_t i = 0; i < b->k; i++) {
