@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def _call(result: CheckResult, inputs: tuple[object, ...]) -> Call:
     """Flat inputs as arguments of the model."""
-    from executorch_c.devtools._walk import as_tensor
+    from executorch_c.devtools._match import as_tensor
     from torch.utils import _pytree
 
     leaves = [as_tensor(leaf) if isinstance(leaf, np.ndarray) else leaf for leaf in inputs]

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from executorch_c._core import Method, Program
-from executorch_c._programs import method_of, title_of
+from executorch_c._programs import method_of, open_program, title_of
+from executorch_c.devtools._match import as_tensor
 from executorch_c.devtools._reference import reference
-from executorch_c.devtools._walk import as_tensor
+from executorch_c.devtools._steps import Steps
+from executorch_c.devtools._structure import View
 
 if TYPE_CHECKING:
     from executorch_c.devtools._reference import Reference
-    from executorch_c.trace import Trace
+    from executorch_c.trace import Event, Trace
 
 MAX_BYTES = 1 << 30
 """Bytes of values that are kept of the program's run, unless given."""
@@ -39,9 +41,17 @@ class Run:
     """What to call the program."""
     method: str
     trace: Trace
+    view: View | None
+    """What is known of the program beside the trace; None of a loaded method."""
     inputs: list[Any]
     outputs: Sequence[Any]
     graph: Reference
+
+    def steps(self, events: Iterable[Event] | None = None) -> Steps:
+        """What the program has computed, by the trace or by events that stand for it."""
+        steps = Steps(self.view, self.inputs)
+        steps.read(self.trace.events if events is None else events)
+        return steps
 
     def dropped(self) -> list[str]:
         """What to say where values did not fit."""
@@ -63,10 +73,14 @@ def run(
     data: Any = program  # an ExecutorchProgramManager has the file as `buffer`
     if not isinstance(program, (Method, Program)):
         data = getattr(program, "buffer", program)
+    if not isinstance(data, Method):
+        data = open_program(data)
     loaded = method_of(data, method, kernels)
     arguments = _as_tensors(inputs)
     flat = tree_leaves(arguments)
     with loaded.tracing(values=True, max_bytes=max_bytes) as trace:
         outputs = loaded.execute(flat)
-    return Run(title_of(program, "program"), loaded.metadata.name(), trace, flat, outputs,
-               reference(model, arguments, method))  # fmt: skip
+    name = loaded.metadata.name()
+    view = View(data, name) if isinstance(data, Program) else None
+    graph = reference(model, arguments, method).unrolled(flat)
+    return Run(title_of(program, "program"), name, trace, view, flat, outputs, graph)

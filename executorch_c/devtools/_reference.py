@@ -10,8 +10,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+from executorch_c.devtools._match import MOVES, operator_of
+from executorch_c.devtools._unroll import has_control_flow, unroll
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -32,11 +36,18 @@ class Reference:
     handles: HandleMap | None = None
     """Debug handles by number of the instruction; None where nobody has written them down."""
     notes: tuple[str, ...] = ()
+    flat: Any = None
+    """A torch.fx.GraphModule that stands for the program's: without control flow."""
+
+    @property
+    def module(self) -> Any:
+        """The torch.fx.GraphModule to run."""
+        return self.program.graph_module if self.flat is None else self.flat
 
     @property
     def nodes(self) -> list[Node]:
         """In order of execution."""
-        return list(self.program.graph_module.graph.nodes)
+        return list(self.module.graph.nodes)
 
     def arguments(self, inputs: Sequence[Any]) -> dict[Node, Any]:
         """Values of placeholders: weights, buffers, constants, and the inputs of the user.
@@ -68,6 +79,51 @@ class Reference:
                 value = program.constants[spec.target]
             values[node] = value
         return values
+
+    @cached_property
+    def parameters(self) -> dict[Node, str]:
+        """Names of the placeholders that stand for parameters."""
+        from torch.export.graph_signature import InputKind
+
+        places = [node for node in self.nodes if node.op == "placeholder"]
+        specs = self.program.graph_signature.input_specs
+        return {n: str(s.target) for n, s in zip(places, specs) if s.kind == InputKind.PARAMETER}
+
+    def parameters_of(self, path: Sequence[Node]) -> tuple[str, ...]:
+        """Of those that nodes read, as they are or moved."""
+        found: dict[str, None] = {}
+        queue = [before for node in path for before in node.all_input_nodes]
+        while queue:
+            node = queue.pop(0)
+            if node in self.parameters:
+                found[self.parameters[node]] = None
+            elif node not in path and operator_of(node) in MOVES and len(node.all_input_nodes) == 1:
+                queue += node.all_input_nodes
+        return tuple(sorted(found))
+
+    @property
+    def inputs(self) -> list[Node]:
+        """Placeholders of what the user gives, in order."""
+        from torch.export.graph_signature import InputKind
+
+        places = [node for node in self.nodes if node.op == "placeholder"]
+        specs = self.program.graph_signature.input_specs
+        return [n for n, s in zip(places, specs) if s.kind == InputKind.USER_INPUT]
+
+    @property
+    def outputs(self) -> list[Any]:
+        """What the user gets, in order: nodes, or constants."""
+        from torch.export.graph_signature import OutputKind
+
+        results: Any = next(node for node in self.nodes if node.op == "output").args[0]
+        specs = self.program.graph_signature.output_specs
+        return [n for n, s in zip(results, specs) if s.kind == OutputKind.USER_OUTPUT]
+
+    def unrolled(self, inputs: Sequence[Any]) -> Reference:
+        """The same without control flow, as it runs on these inputs."""
+        if not has_control_flow(self.module):
+            return self
+        return replace(self, flat=unroll(self.module, self.arguments(inputs)))
 
 
 def handles_of(node: Node) -> frozenset[int]:

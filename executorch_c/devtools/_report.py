@@ -73,6 +73,8 @@ class OperatorGap:
     """Beside another program: the largest relative gap of what this was made from."""
     gain: float | None = None
     """The relative gap, to that; see `compare_programs`."""
+    parameters: tuple[str, ...] = ()
+    """Names of the model's parameters that it reads ("lstm.weight_hh_l0")."""
 
     @property
     def ok(self) -> bool:
@@ -198,6 +200,9 @@ class GapReport:
         if first.verdict == "wrong":
             others = sum(row.verdict == "wrong" for row in self.rows) - 1
             more = f"; {_text.plural(others, 'operator')} after it also wrong" if others else ""
+            usual = {f"{first.module}.weight", f"{first.module}.bias"}
+            if first.parameters and not usual.issuperset(first.parameters):
+                more = f"; it reads {', '.join(first.parameters)}{more}"
             return f"wrong itself: {first}: {_mean(first)}{more}"
         cause = "" if first.own is None else "no operator is wrong on its own inputs; "
         return f"{cause}the first result that is off: {first}: {_mean(first)}"

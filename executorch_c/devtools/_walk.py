@@ -28,6 +28,7 @@ import numpy as np
 from executorch_c._arrays import as_array
 from executorch_c._gap import Gap, check_not_negative, measure, tolerances
 from executorch_c.devtools import _match
+from executorch_c.devtools._fed import attribute, call
 from executorch_c.devtools._match import Match, Matches
 from executorch_c.devtools._reference import Reference, module_of, source_of
 from executorch_c.devtools._report import OperatorGap, Verdict, relative
@@ -60,13 +61,6 @@ class _Value:
         self.value, self.node, self.env = value, node, env or {}
         self.causes: frozenset[int] = frozenset()
         """If the program gave it and it is off: the rows that say so, its own and earlier ones."""
-
-
-def _call(node: Node, lookup: Callable[[Node], Any]) -> Any:
-    from torch.fx.node import map_arg
-
-    target: Any = node.target
-    return target(*map_arg(node.args, lookup), **map_arg(node.kwargs, lookup))
 
 
 def _double(value: Any) -> Any:
@@ -110,7 +104,7 @@ def _exactly(value: _Value, known: dict[int, Any], dynamic: bool) -> Any:
                     return plain  # these take one dtype only
                 return _exactly(env[before], known, dynamic).to(plain.dtype)
 
-            known[id(value)] = _double(_call(node, argument))
+            known[id(value)] = _double(call(node, argument))
     return known[id(value)]
 
 
@@ -177,15 +171,6 @@ class Limits:
             error = max(rounding(), ROUNDINGS * _half_ulp(actual, expected))
             gap = measure(actual, expected, rtol, max(atol, error), True)
         return gap
-
-
-def as_tensor(array: Any) -> Any:
-    """A torch.Tensor of its own with an array's numbers."""
-    import torch
-
-    if array.dtype.name == "bfloat16":
-        return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
-    return torch.from_numpy(np.array(array))
 
 
 def _step(node: Node) -> float:
@@ -259,7 +244,7 @@ class Walk:
                 self.uses[node] += 1
         for node in nodes:
             if node.op == "output":
-                self._outputs(node, outputs)
+                self._outputs(outputs)
                 break
             self._compute(node, arguments)
             done = list(node.all_input_nodes)
@@ -277,10 +262,7 @@ class Walk:
         if node.op == "placeholder":
             self.eager[node] = self.fed[node] = _Value(arguments[node])
         elif node.op == "get_attr":
-            found: Any = self.graph.program.graph_module
-            for name in str(node.target).split("."):
-                found = getattr(found, name)
-            self.eager[node] = self.fed[node] = _Value(found)
+            self.eager[node] = self.fed[node] = _Value(attribute(self.graph.module, node))
         else:
             result = _run(node, self.eager)
             self.eager[node] = self.fed[node] = result
@@ -343,7 +325,7 @@ class Walk:
         ours: list[Any] = [None] * len(results)
         worst: _Candidate | None = None
         for i, (result, array) in enumerate(zip(results, match.outputs)):
-            if array is None or not isinstance(result, torch.Tensor) or not _is_read(node, i):
+            if array is None or not isinstance(result, torch.Tensor) or not _match.is_read(node, i):
                 continue
             gaps = self._gaps(node, array, result, fed, i if several else None, match.inside)
             if gaps is None:
@@ -357,7 +339,7 @@ class Walk:
         self, node: Node, array: Any, eager: Any, fed: _Value, output: int | None, inside: bool
     ) -> tuple[Any, Gap, Gap] | None:
         """The program's value in the shape of a node, its total gap and its own."""
-        value = as_tensor(array)
+        value = _match.as_tensor(array)
         if value.dtype.is_floating_point != eager.dtype.is_floating_point:
             return None
         rounds = (_match.operator_of(node) or "").startswith("quantize_")
@@ -386,12 +368,14 @@ class Walk:
         elif best.own.outside and relative(best.own) > MISMATCH * relative(best.total):
             self._retract(self.fed[best.node])
         at = match.nodes.index(best.node)
-        fused = [_match.operator_of(n) for n in match.nodes[: at + 1] if not _match.is_quantizer(n)]
+        path = match.path or match.nodes[: at + 1]
+        fused = [_match.operator_of(n) for n in path if not _match.is_quantizer(n)]
         names = [name for name in fused if name]
         name = f"{match.name} ({', '.join(names)})" if match.inside and names else match.name
         self.rows.append((match.order, OperatorGap(
             0, match.where, name, best.shape, best.dtype, best.total, best.own, verdict,
             _layer(match.anchor), source_of(match.anchor),
+            parameters=self.graph.parameters_of(path),
         )))  # fmt: skip
 
     def _retract(self, value: _Value) -> None:
@@ -427,7 +411,7 @@ class Walk:
             before = self.fed[node]
             env = {n: self.fed.get(n, value) for n, value in before.env.items()}
             if before.node is not None:
-                self.fed[node] = _Value(_call(node, lambda n: env[n].value), node, env)
+                self.fed[node] = _Value(call(node, lambda n: env[n].value), node, env)
             if best.node in self.tainted:
                 self.tainted.add(node)
 
@@ -436,19 +420,15 @@ class Walk:
         for node, array in zip(match.nodes[:1], match.outputs):
             value = self.eager[node].value
             if array is not None and getattr(value, "shape", None) == array.shape:
-                taken = _Value(as_tensor(array).to(value.dtype))
+                taken = _Value(_match.as_tensor(array).to(value.dtype))
                 self.eager[node] = self.fed[node] = taken
 
-    def _outputs(self, node: Node, outputs: Sequence[object]) -> None:
+    def _outputs(self, outputs: Sequence[object]) -> None:
         """Results of the method that no operator was matched to."""
-        from torch.export.graph_signature import OutputKind
         from torch.fx import Node
 
-        specs = self.graph.program.graph_signature.output_specs
-        results: Any = node.args[0]
-        places = [n for n, spec in zip(results, specs) if spec.kind == OutputKind.USER_OUTPUT]
         seen = {n for match in self.last.values() for n in match.nodes}
-        for i, (place, output) in enumerate(zip(places, outputs)):
+        for i, (place, output) in enumerate(zip(self.graph.outputs, outputs)):
             if not isinstance(place, Node) or not isinstance(output, np.ndarray):
                 continue
             known = {place, *(place.all_input_nodes if place.target is getitem else ())}
@@ -459,7 +439,7 @@ class Walk:
 
 def _run(node: Node, env: dict[Node, _Value]) -> _Value:
     inputs = {n: env[n] for n in node.all_input_nodes}
-    return _Value(_call(node, lambda n: inputs[n].value), node, inputs)
+    return _Value(call(node, lambda n: inputs[n].value), node, inputs)
 
 
 def _size(gap: Gap) -> tuple[bool, float]:
@@ -472,9 +452,3 @@ def _is_random(node: Node) -> bool:
 
     tags = getattr(getattr(node.target, "_op", node.target), "tags", ())
     return torch.Tag.nondeterministic_seeded in tags or _match.operator_of(node) == "empty"
-
-
-def _is_read(node: Node, output: int) -> bool:
-    """Whether anything reads an output of an operator with several."""
-    reads = [user.args[1] for user in node.users if user.target is getitem and user.users]
-    return not reads or output in reads

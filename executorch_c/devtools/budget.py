@@ -30,6 +30,7 @@ from executorch_c.devtools._report import (
     gap_dict,
     relative,
 )
+from executorch_c.devtools._sequence import KINDS, Sequences
 from executorch_c.devtools._walk import Limits, Walk
 
 if TYPE_CHECKING:
@@ -202,7 +203,7 @@ def _constants(graph: Reference) -> set[Node]:
 def _missing(graph: Reference, known: set[Node]) -> list[str]:
     """A sentence about layers of the model that nothing of the program was found for."""
     lost = [node for node in graph.nodes
-            if _match.operator_of(node) in _match.KINDS and node not in known]  # fmt: skip
+            if _match.operator_of(node) in KINDS and node not in known]  # fmt: skip
     if not lost:
         return []
     names = [f"{_match.operator_of(node)} of '{module_of(node) or 'the model'}'" for node in lost]
@@ -237,9 +238,8 @@ def error_budget(
     """
     run = _beside.run(program, model, inputs, method, kernels, max_bytes)
     graph = run.graph
-    matches = _match.Matcher(graph.nodes, None, numbered=False).match(
-        list(_dequantised(run.trace.events))
-    )
+    steps = run.steps(list(_dequantised(run.trace.events)))
+    matches = Sequences(graph.nodes).match(steps.steps)
     constants = _constants(graph)
     matches.found = [match for match in matches.found if match.nodes[-1] not in constants]
     walk = Walk(graph, matches, Limits(None, None))

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from executorch_c.devtools import _beside
 from executorch_c.devtools._beside import MAX_BYTES
-from executorch_c.devtools._match import Matcher
-from executorch_c.devtools._reference import handle_map
+from executorch_c.devtools._pair import pair
 from executorch_c.devtools._report import GapReport
 from executorch_c.devtools._walk import Limits, Walk
 
@@ -66,9 +65,9 @@ def explain(
     limits = Limits(rtol, atol)
     run = _beside.run(program, model, inputs, method, kernels, max_bytes)
     graph = run.graph
-    handles = graph.handles or handle_map(program, method)
-    matches = Matcher(graph.nodes, handles).match(run.trace.events)
-    rows = Walk(graph, matches, limits).run(graph.arguments(run.inputs), run.outputs)
+    arguments = graph.arguments(run.inputs)
+    matches = pair(run.steps(), graph, arguments, run.outputs)
+    rows = Walk(graph, matches, limits).run(arguments, run.outputs)
     head = f"{title or run.title}, method '{run.method}', beside PyTorch"
     notes = (matches.summary(), *matches.notes, *graph.notes, *run.dropped())
     return GapReport(head, tuple(rows), notes)

@@ -1,0 +1,142 @@
+"""Values of a program matched with nodes by what these do, in order: for a program that was
+exported from another graph, as a quantised one beside the float model.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from operator import getitem
+from typing import TYPE_CHECKING, TypeAlias
+
+from executorch_c.devtools._match import (
+    FUSED,
+    Match,
+    Matches,
+    base,
+    elements,
+    fits,
+    is_quantizer,
+    operator_of,
+    shape_of,
+)
+
+if TYPE_CHECKING:
+    from torch.fx import Node
+
+    from executorch_c.devtools._steps import Step
+
+KINDS = {
+    "conv1d": "convolution", "conv2d": "convolution", "Convolution": "convolution",
+    "Deconvolution": "convolution", "DWConv": "convolution",
+    "linear": "linear", "addmm": "linear", "mm": "linear", "Fully Connected": "linear",
+    "bmm": "bmm", "Batch Matrix Multiply": "bmm",
+    "_softmax": "_softmax", "Softmax": "_softmax",
+    "max_pool2d": "max_pool2d", "Max Pooling": "max_pool2d",
+    "avg_pool2d": "avg_pool2d", "Average Pooling": "avg_pool2d",
+}  # fmt: skip
+"""Operators, and nodes of XnnpackBackend as their names begin, that do the same."""
+
+Token: TypeAlias = "tuple[str, Sequence[int] | None]"
+
+
+class Sequences:
+    """Matches the steps of one call with the nodes of a graph."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.nodes = [node for node in nodes if node.op == "call_function"]
+        self.taken: set[Node] = set()
+
+    def match(self, steps: Sequence[Step]) -> Matches:
+        """All that can be found."""
+        kernels = [step for step in steps if not step.inside and _shape(step) is not None]
+        inside = [step for step in steps if step.inside]
+        result = Matches(instructions=len(kernels), nodes=sum(step.counts for step in inside))
+        result.found += self._inside([step for step in inside if _shape(step) is not None])
+        if not inside:
+            result.found += self._instructions(kernels)
+        result.found.sort(key=lambda match: match.order)
+        result.matched = (len(result.found) - sum(m.inside for m in result.found),
+                          sum(match.inside for match in result.found))  # fmt: skip
+        return result
+
+    def _instructions(self, kernels: Sequence[Step]) -> Iterator[Match]:
+        """The longest runs of equal operators with equal shapes, in order."""
+        free = [n for n in self.nodes if operator_of(n) is not None]
+        ours = [(base(step.name), _shape(step)) for step in kernels]
+        theirs = [(operator_of(n) or "", shape_of(n)) for n in free]
+        for i, j in _align(ours, theirs):
+            step, node = kernels[i], free[j]
+            key = (base(step.name), tuple(elements(_shape(step) or ())))
+            yield Match(step.order, step.where, step.name, False, list(step.outputs), [node], node,
+                        key)  # fmt: skip
+
+    def _inside(self, steps: Sequence[Step]) -> Iterator[Match]:
+        """The same for nodes of delegates, as far as their names say what they do."""
+        named = [(step, kind) for step in steps if (kind := _kind(step.name))]
+        free = [n for n in self.nodes if _kind(operator_of(n) or "")]
+        theirs = [(_kind(operator_of(n) or "") or "", shape_of(n)) for n in free]
+        found = _align([(kind, _shape(step)) for step, kind in named], theirs)
+        self.taken.update(free[j] for _, j in found)
+        for i, j in found:
+            step, kind = named[i]
+            chain = self._extend([free[j]])
+            shape = _shape(step) or ()
+            nodes = [n for n in _first_copies(chain) if fits(n, shape) and not _is_tuple(n)]
+            if nodes:
+                self.taken.update(chain)
+                anchor = next((n for n in chain if not is_quantizer(n)), chain[0])
+                key = (kind, tuple(elements(shape)))
+                yield Match(step.order, step.where, step.name, True, list(step.outputs), nodes,
+                            anchor, key)  # fmt: skip
+
+    def _extend(self, chain: list[Node]) -> list[Node]:
+        """With what may be fused into the last of its nodes."""
+        while True:
+            users = [n for n in chain[-1].users if n not in chain and n.users]
+            if len(users) != 1 and not (users and all(map(is_quantizer, users))):
+                return chain
+            user = users[0]
+            fused = user.target is getitem or operator_of(user) in FUSED or is_quantizer(user)
+            if not fused or user in self.taken:
+                return chain
+            chain.append(user)
+
+
+def _shape(step: Step) -> tuple[int, ...] | None:
+    return next((array.shape for array in step.outputs if array is not None), None)
+
+
+def _align(ours: Sequence[Token], theirs: Sequence[Token]) -> list[tuple[int, int]]:
+    """Pairs of equal names with equal shapes (where the graph fixes them), both in order."""
+    static = all(shape is not None for _, shape in theirs)
+
+    def key(token: Token) -> tuple[object, ...]:
+        return token[0], tuple(elements(token[1] or ())) if static else ()
+
+    a, b = [key(token) for token in ours], [key(token) for token in theirs]
+    found = difflib.SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks()
+    return [(i + k, j + k) for i, j, size in found for k in range(size)]
+
+
+def _kind(name: str) -> str | None:
+    """What an operator or a node does, where that is worth aligning."""
+    found = KINDS.get(base(name))
+    if found is None:
+        found = next((kind for text, kind in KINDS.items() if name.startswith(text + " ")), None)
+    return found or ("convolution" if base(name) == "convolution" else None)
+
+
+def _first_copies(chain: Sequence[Node]) -> list[Node]:
+    """Without all but the first of those that dequantise the same."""
+    found: dict[object, Node] = {}
+    for node in chain:
+        copy = (operator_of(node) or "").startswith("dequantize_")
+        found.setdefault((copy, node.all_input_nodes[0] if copy else node), node)
+    kept = set(found.values())
+    return [node for node in chain if node in kept]
+
+
+def _is_tuple(node: Node) -> bool:
+    return isinstance(node.meta.get("val"), (list, tuple))
