@@ -82,6 +82,12 @@ def step_kind(step: Step) -> str:
     return "convert" if step.kind.startswith(("quantize_", "dequantize_")) else step.kind
 
 
+def kinds_of(step: Step) -> set[str | None]:
+    """Kinds of nodes that do the same: a linear layer may be a product of matrices."""
+    kind = step_kind(step)
+    return {kind, "bmm"} if kind == "linear" else {kind}
+
+
 @dataclass
 class _Found:
     """A node that a step may be."""
@@ -171,8 +177,8 @@ class Pairing:
         return [self._match(step, found) for step, found in self.found.items()]
 
     def _match(self, step: Step, found: _Found) -> Match:
-        anchor = next((n for n in found.path if kind_of(n) == step_kind(step)), found.node)
-        if kind_of(found.node) == step_kind(step) and not is_quantizer(found.node):
+        anchor = next((n for n in found.path if kind_of(n) in kinds_of(step)), found.node)
+        if kind_of(found.node) in kinds_of(step) and not is_quantizer(found.node):
             anchor = found.node
         return Match(step.order, step.where, step.name, step.inside, list(step.outputs),
                      [found.node], anchor, (), found.path)  # fmt: skip
@@ -435,9 +441,9 @@ class Pairing:
         else:
             path, used = self._path(node, nodes)
         found = _Found(node, compared[1], compared[0], path, used)
-        mine = step_kind(step)
+        mine = kinds_of(step)
         kinds = [kind_of(n) for n in path] if node not in self.taken else []
-        found.level = 2 if kinds and kind_of(node) == mine else int(mine in kinds)
+        found.level = 2 if kinds and kind_of(node) in mine else int(not mine.isdisjoint(kinds))
         found.exact = all(not one.isdisjoint(used) or one <= self.free for one in front.nodes)
         found.is_sure = array.size > 1 and bool(np.ptp(sample(array)) > 0)
         return found
@@ -524,11 +530,13 @@ class Pairing:
 
     def _is_fused(self, step: Step, found: _Found) -> bool:
         """Whether a delegate would take all behind the operator into one node."""
-        kinds = [kind_of(node) for node in found.path]
-        behind = found.path[kinds.index(step_kind(step)) + 1 :]
-        return all(is_quantizer(n) or n.target is getitem or operator_of(n) in FUSED | MOVES
-                   or kind_of(n) == "clamp" or (kind_of(n) == "add" and i == 0)
-                   for i, n in enumerate(behind))  # fmt: skip
+        mine = kinds_of(step)
+        at = next(i for i, node in enumerate(found.path) if kind_of(node) in mine)
+        behind = found.path[at + 1 :]
+        sums = sum(kind_of(node) == "add" for node in behind)
+        return sums <= (step_kind(step) in PRODUCTS) and all(is_quantizer(n) or n.target is getitem or operator_of(n) in FUSED | MOVES
+                   or kind_of(n) == "clamp" or kind_of(n) == "add"
+                   for n in behind)  # fmt: skip
 
 
 def pair(
