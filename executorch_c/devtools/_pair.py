@@ -272,7 +272,7 @@ class Pairing:
     def _accept(self, step: Step, found: _Found) -> None:
         self.known.add(step)
         if found.is_sure or found.level:
-            for before in [s for n in found.used if (s := self.taken.get(n)) in self.guesses]:
+            for before in [s for n in found.used if (s := self._owner(n)) in self.guesses]:
                 self._confirm(before)
         if self._is_old(step, found):
             self.same[step, 0] = found.same  # what was there before, in another layout
@@ -286,11 +286,16 @@ class Pairing:
         is_source = not found.level and node in self._front(step, frozenset()).all
         return is_source or node in self.taken or node.op != "call_function"
 
+    def _owner(self, node: Node) -> Step | None:
+        """The step that a node is, or an output of."""
+        whole: Any = node.args[0] if node.target is getitem else node
+        return self.taken.get(node) or self.taken.get(whole)
+
     def _confirm(self, step: Step) -> None:
         guess = self.guesses.pop(step)
         self.known.add(step)
         self.found[step] = guess.found
-        for before in [s for n in guess.found.used if (s := self.taken.get(n)) in self.guesses]:
+        for before in [s for n in guess.found.used if (s := self._owner(n)) in self.guesses]:
             self._confirm(before)
 
     def _decide(self) -> None:
@@ -317,7 +322,7 @@ class Pairing:
 
         here = agrees()
         if here is not None:
-            for before in [s for n in here.used if (s := self.taken.get(n)) in self.guesses]:
+            for before in [s for n in here.used if (s := self._owner(n)) in self.guesses]:
                 self._confirm(before)
 
     # ---- where a step comes from ----------------------------------------------------------
@@ -534,9 +539,10 @@ class Pairing:
         at = next(i for i, node in enumerate(found.path) if kind_of(node) in mine)
         behind = found.path[at + 1 :]
         sums = sum(kind_of(node) == "add" for node in behind)
-        return sums <= (step_kind(step) in PRODUCTS) and all(is_quantizer(n) or n.target is getitem or operator_of(n) in FUSED | MOVES
-                   or kind_of(n) == "clamp" or kind_of(n) == "add"
-                   for n in behind)  # fmt: skip
+        return sums <= (step_kind(step) in PRODUCTS) and all(
+            is_quantizer(n) or n.target is getitem or operator_of(n) in FUSED | MOVES
+            or kind_of(n) in ("add", "clamp") for n in behind
+        )  # fmt: skip
 
 
 def pair(
