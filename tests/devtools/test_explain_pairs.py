@@ -1,5 +1,5 @@
-"""explain finds the node of every value: recurrent networks and bare modules in delegates, operators
-that delegates decompose or fuse, branches and loops; and the fault that is planted in them."""
+"""explain finds the node of every value: recurrent networks and bare modules in delegates,
+operators that delegates decompose or fuse, branches and loops; and the fault planted in them."""
 
 from __future__ import annotations
 
