@@ -49,6 +49,11 @@ def test_positions_of_equal_elements(name: str, rng: np.random.Generator) -> Non
     np.testing.assert_array_equal(np.take_along_axis(a, at, 1), values)
 
 
+def test_kthvalue_of_one_bool() -> None:
+    """Eager takes bool where there is nothing to order."""
+    check("aten::kthvalue.values", [np.array(True), 1, 0, False])
+
+
 def test_mode_of_long_rows(rng: np.random.Generator) -> None:
     a = array(rng, (5, 1000), "int32")
     values, at = run("aten::mode.values", [a, 1, False, Out((5,), "int32"), Out((5,), "int64")])
