@@ -121,6 +121,14 @@ def test_dropout(dtype: str) -> None:
     assert np.all(out == np.where(mask, np.asarray(1.25, x.dtype), np.asarray(0, x.dtype)))
 
 
+@pytest.mark.parametrize("dtype", ["bool", "float32"])
+def test_dropout_of_nothing(dtype: str) -> None:
+    """The mask that programs plan is bool, the one that eager returns is like the input."""
+    x = np.zeros((2, 0), np.float32)
+    out, mask = run("aten::native_dropout.out", [x, 0.5, True, Out(x.shape), Out(x.shape, dtype)])
+    assert out.shape == mask.shape == (2, 0)
+
+
 def test_seeds() -> None:
     """Equal seeds give equal numbers, those of the published generator; the stream goes on."""
     u = run("aten::rand.out", [[2], Out((2,), "float64")])[0]

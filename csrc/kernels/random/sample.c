@@ -245,8 +245,8 @@ ec_status ec_op_native_dropout_out(ec_call *c) {
   ec_number keep;
   EC_TRY(ec_call_check_dtype(c, 0, train ? EC_SET_FLOATC : EC_SET_ALL));
   EC_TRY(ec_call_check_same_dtype(c, 3, 0));
-  if (in->numel == 0) EC_TRY(ec_call_check_same_dtype(c, 4, 0)); /* eager's mask of nothing */
-  else EC_TRY(ec_call_check_dtype(c, 4, EC_BIT(EC_BOOL)));
+  /* Eager's mask of nothing has the dtype of the input, the one that programs plan is bool. */
+  EC_TRY(ec_call_check_dtype(c, 4, EC_BIT(EC_BOOL) | (in->numel ? 0 : EC_BIT(dtype))));
   if (train && !(p >= 0 && p <= 1)) return ec_call_fail(c, 1, "%g, expected from 0 to 1", p);
   EC_TRY(ec_call_resize(c, 3, in->rank, in->sizes));
   EC_TRY(ec_call_resize(c, 4, in->rank, in->sizes));
