@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import warnings
 
 import numpy as np
@@ -300,6 +301,33 @@ def test_absolute_value_of_complex64() -> None:
     a.imag = ends
     found = run("aten::abs.out", [a, Out(a.shape, "float32")])[0]
     np.testing.assert_allclose(found, torch.from_numpy(a).abs().numpy(), rtol=2e-7)
+
+
+def same_parts(found: np.ndarray, want: np.ndarray) -> None:
+    """Bit for bit, but for the bits of NaN."""
+    a, b = (np.stack([v.real, v.imag]) for v in (found, want))
+    np.testing.assert_array_equal(a, b)
+    signs = ~np.isnan(b)
+    np.testing.assert_array_equal(np.signbit(a[signs]), np.signbit(b[signs]))
+
+
+@pytest.mark.parametrize("dtype", COMPLEX)
+def test_complex_sums_and_products_of_ends(dtype: str) -> None:
+    """Signed zeros, infinities and NaN, also as a number and as alpha."""
+    ends = np.asarray([0, -0.0, 1, -1.5, np.inf, -np.inf, np.nan])
+    z = (ends[:, None] + np.zeros_like(ends) * 1j).astype(dtype)
+    z.imag = ends
+    z, numbers = z.ravel(), [*ends.tolist(), 0, 2]
+    pairs = [(np.repeat(z, z.size), np.tile(z, z.size)), *((z, number) for number in numbers)]
+    for (x, y), name in itertools.product(pairs, ("add", "sub", "rsub", "mul")):
+        form = "out" if isinstance(y, np.ndarray) else "Scalar_out"
+        if (name, form) == ("rsub", "out"):
+            continue  # no such operator
+        b = torch.from_numpy(y) if isinstance(y, np.ndarray) else y
+        for tail in [{}] if name == "mul" else [{"alpha": number} for number in numbers]:
+            want = getattr(torch, name)(torch.from_numpy(x), b, **tail).numpy()
+            found = run(f"aten::{name}.{form}", [x, y, *tail.values(), Out(x.shape, dtype)])[0]
+            same_parts(found, want)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "int32", "int64"])

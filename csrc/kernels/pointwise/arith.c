@@ -13,8 +13,7 @@
 
 static ec_point_loops add_loops = {NUMERIC(add), EC_ROWS_COMPLEX(add), EC_ROWS_BOOL(add)};
 static ec_point_loops mul_loops = {NUMERIC(mul), EC_ROWS_COMPLEX(mul), EC_ROWS_BOOL(mul)};
-static ec_point_loops sub_loops = {NUMERIC(sub), EC_ROWS_COMPLEX(sub)};
-static ec_point_loops rsub_loops = {NUMERIC(rsub), EC_ROWS_COMPLEX(rsub)};
+static ec_point_loops add_to_loops = {NUMERIC(add_to), EC_ROWS_COMPLEX(add_to)};
 static ec_point_loops div_loops = {EC_ROWS_WIDE(div), EC_ROWS_COMPLEX(div)};
 static ec_point_loops maximum_loops = {NUMERIC(maximum), EC_ROWS_BOOL(maximum)};
 static ec_point_loops minimum_loops = {NUMERIC(minimum), EC_ROWS_BOOL(minimum)};
@@ -32,8 +31,8 @@ static bool is_bool(const ec_call *c, size_t i) {
   return v->kind == EC_KIND_BOOL || (v->kind == EC_KIND_TENSOR && v->as.tensor->dtype == EC_BOOL);
 }
 
-/* alpha multiplies in the common dtype and must be of its kind. */
-static ec_status with_alpha(ec_call *c, size_t o, ec_point_loops loops) {
+/* alpha multiplies in the common dtype and must be of its kind; `minus`: -alpha does. */
+static ec_status with_alpha(ec_call *c, bool minus, ec_point_loops loops) {
   ec_dtype common;
   ec_scalar alpha = ec_arg_scalar(c, 2);
   EC_TRY(ec_call_promote(c, 0, 1, &common));
@@ -44,22 +43,25 @@ static ec_status with_alpha(ec_call *c, size_t o, ec_point_loops loops) {
     return ec_call_fail(c, 2, "floating point, expected an integer for a result of dtype %s",
                         ec_dtype_name(common));
   EC_TRY(ec_call_check_scalar(c, 2, common));
+  if (minus && alpha.kind == EC_KIND_DOUBLE) alpha.as.d = -alpha.as.d;
+  if (minus && alpha.kind == EC_KIND_INT) alpha.as.i = (int64_t)(0 - (uint64_t)alpha.as.i);
   ec_params params = {{{ec_scalar_double(alpha), ec_scalar_int(alpha)}}, false};
-  return ec_binary(c, o, loops, EC_POINT_SAME, &params);
+  return ec_binary(c, 3, loops, EC_POINT_SAME, &params);
 }
 
+/* The sum with -alpha, as in eager: 0 has no sign where it is an integer. */
 static ec_status subtract(ec_call *c, ec_point_loops loops) {
   for (size_t i = 0; i < 2; i++)
     if (is_bool(c, i))
       return ec_call_fail(c, i, "is bool, which cannot be subtracted (use logical_xor)");
-  return with_alpha(c, 3, loops);
+  return with_alpha(c, true, loops);
 }
 
-ec_status ec_op_add_out(ec_call *c) { return with_alpha(c, 3, add_loops); }
-ec_status ec_op_add_scalar_out(ec_call *c) { return with_alpha(c, 3, add_loops); }
-ec_status ec_op_sub_out(ec_call *c) { return subtract(c, sub_loops); }
-ec_status ec_op_sub_scalar_out(ec_call *c) { return subtract(c, sub_loops); }
-ec_status ec_op_rsub_scalar_out(ec_call *c) { return subtract(c, rsub_loops); }
+ec_status ec_op_add_out(ec_call *c) { return with_alpha(c, false, add_loops); }
+ec_status ec_op_add_scalar_out(ec_call *c) { return with_alpha(c, false, add_loops); }
+ec_status ec_op_sub_out(ec_call *c) { return subtract(c, add_loops); }
+ec_status ec_op_sub_scalar_out(ec_call *c) { return subtract(c, add_loops); }
+ec_status ec_op_rsub_scalar_out(ec_call *c) { return subtract(c, add_to_loops); }
 
 static ec_status multiply(ec_call *c) {
   return ec_binary(c, 2, mul_loops, EC_POINT_EXACT_SCALAR, NULL);

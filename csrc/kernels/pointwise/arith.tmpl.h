@@ -2,9 +2,27 @@
 #if EC_IS_BOOL
 #define EC_ADD(x, y) ((x) || ((y) && EC_P(0)))
 #define EC_MUL(x, y) ((x) && (y))
-#elif EC_IS_FLOAT || EC_IS_COMPLEX
+#elif EC_IS_FLOAT
 #define EC_ADD(x, y) ((x) + EC_P(0) * (y))
 #define EC_MUL(x, y) ((x) * (y))
+#elif EC_IS_COMPLEX
+/* As in eager, products are what their definition gives, without C's care for infinities (a call
+ * where a result is NaN): an infinite part often makes the other one NaN. alpha is alpha + 0i. */
+static inline EC_C EC_FN(times)(EC_C x, EC_C y) {
+  EC_C z;
+  __real__ z = __real__ x * __real__ y - __imag__ x * __imag__ y;
+  __imag__ z = __real__ x * __imag__ y + __imag__ x * __real__ y;
+  return z;
+}
+
+static inline EC_C EC_FN(add_times)(EC_C x, __typeof__(__real__ (EC_C)0) alpha, EC_C y) {
+  EC_C z;
+  __real__ z = __real__ x + (alpha * __real__ y + -0.0f * __imag__ y);
+  __imag__ z = __imag__ x + (alpha * __imag__ y + 0.0f * __real__ y);
+  return z;
+}
+#define EC_ADD(x, y) EC_FN(add_times)(x, __real__ EC_P(0), y)
+#define EC_MUL(x, y) EC_FN(times)(x, y)
 #else
 #define EC_ADD(x, y) ((EC_T)((EC_U)(x) + (EC_U)EC_P(0) * (EC_U)(y)))
 #define EC_MUL(x, y) ((EC_T)((EC_U)(x) * (EC_U)(y)))
@@ -13,27 +31,17 @@
 #define EC_NAME add
 #define EC_EXPR(x, y) EC_ADD(x, y)
 #include "kernels/pointwise/loop2.h"
+#if !EC_IS_BOOL
+#define EC_NAME add_to
+#define EC_EXPR(x, y) EC_ADD(y, x)
+#include "kernels/pointwise/loop2.h"
+#endif
 #define EC_NAME mul
 #define EC_EXPR(x, y) EC_MUL(x, y)
 #include "kernels/pointwise/loop2.h"
 
 #undef EC_ADD
 #undef EC_MUL
-
-#if !EC_IS_BOOL
-#if EC_IS_FLOAT || EC_IS_COMPLEX
-#define EC_SUB(x, y) ((x) - EC_P(0) * (y))
-#else
-#define EC_SUB(x, y) ((EC_T)((EC_U)(x) - (EC_U)EC_P(0) * (EC_U)(y)))
-#endif
-#define EC_NAME sub
-#define EC_EXPR(x, y) EC_SUB(x, y)
-#include "kernels/pointwise/loop2.h"
-#define EC_NAME rsub
-#define EC_EXPR(x, y) EC_SUB(y, x)
-#include "kernels/pointwise/loop2.h"
-#undef EC_SUB
-#endif
 
 #if EC_IS_COMPLEX
 /* What the compiler's own division gives: of complex64 in double, where nothing needs scaling.
