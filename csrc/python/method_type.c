@@ -542,6 +542,12 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+/* For tools that look at what is loaded. */
+static PyObject *program(PyObject *object, void *Py_UNUSED(closure)) {
+  ecpy_method *self = (ecpy_method *)object;
+  return ecpy_program_new(self->state, self->shared, 0);
+}
+
 static PyGetSetDef getset[] = {
     {"metadata", metadata, NULL, PyDoc_STR("The MethodMeta: inputs, outputs, attributes."), NULL},
     {"num_threads", num_threads, NULL,
@@ -549,6 +555,7 @@ static PyGetSetDef getset[] = {
                "without pthreadpool, whatever was asked for."), NULL},
     {"attribute_names", attribute_names, NULL,
      PyDoc_STR("The names of the attributes, as a tuple of strings."), NULL},
+    {"_program", program, NULL, PyDoc_STR("The Program that it is of, as a new object."), NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

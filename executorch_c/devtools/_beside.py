@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from executorch_c._core import Method, Program
-from executorch_c._programs import method_of, open_program, title_of
+from executorch_c._programs import method_of, title_of
 from executorch_c.devtools._match import as_tensor
 from executorch_c.devtools._reference import reference
 from executorch_c.devtools._steps import Steps
@@ -41,8 +41,8 @@ class Run:
     """What to call the program."""
     method: str
     trace: Trace
-    view: View | None
-    """What is known of the program beside the trace; None of a loaded method."""
+    view: View
+    """What is known of the program beside the trace."""
     inputs: list[Any]
     outputs: Sequence[Any]
     graph: Reference
@@ -73,14 +73,12 @@ def run(
     data: Any = program  # an ExecutorchProgramManager has the file as `buffer`
     if not isinstance(program, (Method, Program)):
         data = getattr(program, "buffer", program)
-    if not isinstance(data, Method):
-        data = open_program(data)
     loaded = method_of(data, method, kernels)
     arguments = _as_tensors(inputs)
     flat = tree_leaves(arguments)
     with loaded.tracing(values=True, max_bytes=max_bytes) as trace:
         outputs = loaded.execute(flat)
     name = loaded.metadata.name()
-    view = View(data, name) if isinstance(data, Program) else None
+    view = View(loaded._program, name)
     graph = reference(model, arguments, method).unrolled(flat)
     return Run(title_of(program, "program"), name, trace, view, flat, outputs, graph)

@@ -133,10 +133,8 @@ class Steps:
             source = self.source_of(slot)
             if source is not None:
                 found.append(source)
-            elif self.view is None or slot is None:
-                unknown = True
-            else:
-                unknown |= self.view.values[slot].get("where") in ("none", "planned")
+            else:  # what nobody has written in a known program is a constant, or state
+                unknown |= self.view is None or slot is None
         return tuple(dict.fromkeys(found)), unknown
 
     def _add(self, step: Step, slots: Sequence[int | None]) -> None:
