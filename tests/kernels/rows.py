@@ -242,9 +242,12 @@ def check_random(name: str, args: list, found: list[Any]) -> None:
     x = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
     if short == "native_dropout":
         given, p, train = args[0], args[1], args[2] is not False and args[0].size
-        scale = given.dtype.type(0 if p == 1 else 1 / (1 - p)) if train else 1
-        kept = np.where(found[1], given, 0)
-        np.testing.assert_array_equal((kept * scale).astype(given.dtype), np.asarray(found[0]))
+        kept = np.where(found[1], given, np.zeros((), given.dtype))
+        if train:  # rounded once
+            wide = np.result_type(given.dtype, np.float32)
+            scale = wide.type(0 if p == 1 else 1 / (1 - p))
+            kept = (kept.astype(wide) * scale).astype(given.dtype)
+        np.testing.assert_array_equal(kept, np.asarray(found[0]))
         assert train or np.all(found[1])
         return
     assert np.all(np.isfinite(x)), (name, args)

@@ -1,0 +1,222 @@
+"""Operators through the official export flow, in many dtypes and layouts: one program a row.
+
+A case is one call of the operator. All cases of a row are calls of one method, since a method costs
+a hundred times what a call does. Programs are cached on disk like those of the zoo.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import eager
+import numpy as np
+import rows
+import torch
+import zoo
+
+DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8",
+          "bool", "complex64")  # fmt: skip
+# Kind of arguments -> how many cases of it.
+KINDS = {"contiguous": 2, "channels-last": 1, "transposed": 1, "broadcast": 1, "mixed": 2,
+         "0-d": 1, "empty": 1}  # fmt: skip
+
+
+@dataclass
+class Case:
+    """A call: the arguments in schema order without outputs, and what eager returns."""
+
+    dtype: str
+    kind: str
+    args: list
+    results: list[Any] = field(repr=False)
+
+    def __str__(self) -> str:
+        given = [f"{a.dtype.name}{a.shape}{a.strides}" for a in rows.arrays(self.args)]
+        rest = [a for a in self.args if not isinstance(a, np.ndarray | list)]
+        return f"{self.dtype} {self.kind}: {', '.join(given)} {rest}"
+
+
+def makes_dtype(name: str) -> bool:
+    """Whether the dtype of the result is an argument of the functional form only."""
+    return name.split("::")[1] in (*rows.CREATED, *rows.RANDOM_OUTS)
+
+
+def kind_of(name: str, args: list) -> str:
+    given = rows.arrays(args)
+    if any(not a.size for a in given):
+        return "empty"
+    if given and not given[0].ndim and len({a.shape for a in given}) == 1:
+        return "0-d"
+    if not rows.is_contiguous(args):
+        last = [a.ndim > 3 and a.transpose(eager.channels_last(a.ndim)).flags.c_contiguous
+                for a in given if not a.flags.c_contiguous]  # fmt: skip
+        return "channels-last" if all(last) else "transposed"
+    if rows.tables()[name][0] == "pointwise":
+        if len({a.dtype.name for a in given} - {"bool"}) > 1:
+            return "mixed"
+        if len({a.shape for a in given}) > 1:
+            return "broadcast"
+    return "contiguous"
+
+
+def laid_out(value: Any, kind: str) -> Any:
+    """The same elements, arrays with the dimensions in another order in memory."""
+    if isinstance(value, list):
+        return [laid_out(v, kind) for v in value]
+    if not isinstance(value, np.ndarray) or value.ndim < 2:
+        return value
+    order = tuple(range(value.ndim))
+    if kind == "transposed":
+        order = order[::-1]
+    elif kind == "channels-last" and value.ndim == 4:
+        order = eager.channels_last(4)
+    return np.ascontiguousarray(value.transpose(order)).transpose(np.argsort(order))
+
+
+def small(every: list[list]) -> list[list]:
+    """Those with few elements; the smallest of those with any."""
+    given = [[a.size for a in rows.arrays(args)] for args in every]
+    full = [max(sizes) for sizes in given if sizes and min(sizes)]
+    limit = max(rows.SMALL, min(full, default=0))
+    return [args for args, n in zip(every, given, strict=True) if max(n, default=0) <= limit]
+
+
+def accepted(name: str, dtype: str, candidates: list[list], count: int) -> Iterator[tuple]:
+    """Up to `count` that eager takes, with its results; it is asked about some only."""
+    for args in rows.spread(candidates, 2 * count + 2):
+        results = rows.wanted(name, args, dtype) if count else None
+        if results:
+            count -= 1
+            yield args, results
+
+
+def cases_of_dtype(name: str, dtype: str) -> list[Case]:
+    """Each kind of which there are samples; other layouts are made where there are none."""
+    every = small(list(rows.tables()[name][1](np.random.default_rng(0), dtype)))
+    by_kind: dict[str, list] = {kind: [] for kind in KINDS}
+    for args in every:
+        by_kind[kind_of(name, args)].append(args)
+    layouts = ("contiguous", "channels-last", "transposed")
+    given = [args for kind in (*layouts, "broadcast") for args in by_kind[kind]]
+    for kind in layouts:
+        made = [] if by_kind[kind] else [laid_out(args, kind) for args in given]
+        by_kind[kind] += [args for args in made if kind_of(name, args) == kind]
+    found = [Case(dtype, kind, args, results) for kind, count in KINDS.items()
+             for args, results in accepted(name, dtype, by_kind[kind], count)]  # fmt: skip
+    # Eager looks at no dtype where there is nothing to compute.
+    return found if any(case.kind != "empty" for case in found) else []
+
+
+class Calls(torch.nn.Module):
+    """The functional form of an operator, once for each case, tensors as inputs."""
+
+    def __init__(self, name: str, cases: list[Case]) -> None:
+        super().__init__()
+        self.op, self.cases = eager.functional(name), cases
+        self.takes_dtype = makes_dtype(name)
+        # The functional form has a dtype before the others.
+        self.count = 1 if name == "aten::_to_copy.out" else None
+
+    def forward(self, *tensors: torch.Tensor) -> list[Any]:
+        left = iter(tensors)
+        return [self.call(case, left) for case in self.cases]
+
+    def call(self, case: Case, left: Iterator[torch.Tensor]) -> Any:
+        def filled(value: Any) -> Any:
+            if isinstance(value, list):
+                return [filled(v) for v in value]
+            return next(left) if isinstance(value, np.ndarray) else eager.to_torch(value)
+
+        positional, named = [], {}
+        for spec, value in zip(self.op._schema.arguments, case.args[: self.count], strict=False):
+            if spec.kwarg_only:
+                named[spec.name] = filled(value)
+            else:
+                positional.append(filled(value))
+        if self.takes_dtype:
+            named["dtype"] = getattr(torch, case.dtype)
+        return self.op(*positional, **named)
+
+
+@dataclass
+class Exported:
+    """A program, the places of the cases that it calls, how often it calls the operator itself,
+    and why the flow refuses other cases, by place."""
+
+    pte: bytes = b""
+    places: list[int] = field(default_factory=list)
+    uses: int = 0
+    refused: dict[int, str] = field(default_factory=dict)
+
+
+def lower(name: str, cases: list[Case]) -> tuple[bytes, int]:
+    """The bytes of the program, and the number of calls of the operator."""
+    from executorch.exir import EdgeCompileConfig, to_edge
+
+    arrays = [a for case in cases for a in rows.arrays(case.args)]
+    tensors = tuple(eager.to_torch(np.copy(a, "K")) for a in arrays)
+    # NumPy's strides of empty arrays are 0, which the flow refuses.
+    tensors = tuple(t if t.numel() else torch.empty(t.shape, dtype=t.dtype) for t in tensors)
+    traced = torch.export.export(Calls(name, cases), tensors)
+    config = EdgeCompileConfig(_check_ir_validity=False)
+    program = to_edge(traced, compile_config=config).to_executorch()
+    (plan,) = program.executorch_program.execution_plan
+    names = [f"{op.name}.{op.overload}".rstrip(".") for op in plan.operators]
+    calls = [i.instr_args.op_index for chain in plan.chains for i in chain.instructions
+             if hasattr(i.instr_args, "op_index")]  # fmt: skip
+    return bytes(program.buffer), sum(names[i] == name for i in calls)
+
+
+def refused(name: str, cases: dict[int, Case]) -> dict[int, str]:
+    """Which cases the flow refuses, and how."""
+
+    def why(part: dict[int, Case]) -> str:
+        try:
+            lower(name, list(part.values()))
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"[:400]
+        return ""
+
+    error = why(cases)
+    if not error or len(cases) == 1:
+        return dict.fromkeys(cases, error) if error else {}
+    ends = [dict([item]) for item in (*list(cases.items())[:1], *list(cases.items())[-1:])]
+    if {why(part) for part in ends} == {error}:
+        return dict.fromkeys(cases, error)
+    by_dtype: dict[str, dict[int, Case]] = {}
+    for place, case in cases.items():
+        by_dtype.setdefault(case.dtype, {})[place] = case
+    parts = list(by_dtype.values())
+    if len(parts) == 1:
+        parts = [{place: case} for place, case in cases.items()]
+    return {i: why for part in parts for i, why in refused(name, part).items()}
+
+
+def export(name: str, cases: list[Case]) -> Exported:
+    given, found = dict(enumerate(cases)), Exported()
+    try:
+        found.pte, found.uses = lower(name, cases)
+    except Exception:
+        found.refused = refused(name, given)
+        given = {i: case for i, case in given.items() if i not in found.refused}
+        if given:
+            found.pte, found.uses = lower(name, list(given.values()))
+    found.places = list(given)
+    return found
+
+
+def exported(name: str, cases: list[Case]) -> Exported:
+    """The same from the cache where possible."""
+    text = repr((name, version("torch"), version("executorch"), list(map(str, cases)),
+                 [case.args for case in cases], Path(__file__).read_bytes()))  # fmt: skip
+    key = hashlib.sha256(text.encode()).hexdigest()[:12]
+    path = zoo.cache_dir() / f"op-{name.split('::')[1]}-{key}.pickle"
+    if not path.exists():
+        zoo._write(path, pickle.dumps(export(name, cases)))
+    return pickle.loads(path.read_bytes())
