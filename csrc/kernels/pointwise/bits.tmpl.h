@@ -16,7 +16,7 @@ static inline EC_T EC_FN(left_of)(EC_T x, EC_T count) {
   const bool far = (EC_U)count >= EC_WIDTH;
   const EC_U shifted = (EC_U)x << ((EC_U)count & (EC_WIDTH - 1));
   if (sizeof(EC_T) > 1) return far ? 0 : (EC_T)shifted;
-  for (int k = 0; k < 3; k++) x = count >> k & 1 ? (EC_T)((EC_U)x << (1 << k)) : x;
+  for (int k = 0; k < 3; k++) x = (EC_T)(count >> k & 1 ? (EC_U)x << (1 << k) : (EC_U)x);
   return far ? 0 : x;
 }
 
@@ -29,7 +29,7 @@ static inline EC_T EC_FN(right_of)(EC_T x, EC_T count) {
   const EC_T none = 0;
 #endif
   if (sizeof(EC_T) > 1) return far ? none : shifted;
-  for (int k = 0; k < 3; k++) x = count >> k & 1 ? (EC_T)(x >> (1 << k)) : x;
+  for (int k = 0; k < 3; k++) x = (EC_T)(count >> k & 1 ? x >> (1 << k) : x);
   return far ? none : x;
 }
 
