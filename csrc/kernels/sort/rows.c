@@ -151,7 +151,8 @@ ec_status ec_op_kthvalue_values(ec_call *c) {
               .positions = 5};
   if (w.k < 1) return ec_call_fail(c, 1, "%" PRId64 ", expected at least 1", w.k);
   w.k--;
-  return run(c, 2, EC_SET_REALB, w, true);
+  /* Eager has no order of bool, and needs none for a single element. */
+  return run(c, 2, ec_arg_tensor(c, 0)->rank ? EC_SET_REAL : EC_SET_REALB, w, true);
 }
 
 /* median, nanmedian, mode: dimension, keepdim, two outputs. */
