@@ -6,7 +6,7 @@
 #include "core/checked.h"
 
 void ec_iter_init(ec_iter *it, size_t rank, const int64_t *sizes) {
-  it->operands = 0;
+  it->operands = it->item = 0;
   it->rank = rank;
   it->unit = EC_ITER_UNIT;
   for (size_t d = 0; d < rank; d++) it->sizes[d] = sizes[rank - 1 - d];
@@ -15,6 +15,7 @@ void ec_iter_init(ec_iter *it, size_t rank, const int64_t *sizes) {
 void ec_iter_add(ec_iter *it, const void *data, size_t item, size_t rank, const int64_t *sizes,
                  const int64_t *strides) {
   size_t k = it->operands++;
+  if (item > it->item) it->item = item;
   it->at[k] = (char *)data;
   it->step[k] = (int64_t)item;
   for (size_t d = 0; d < it->rank; d++) {
@@ -106,7 +107,9 @@ bool ec_iter_next(ec_iter *it) {
 
 /* ---- pieces ------------------------------------------------------------------------------ */
 
+enum { LANE = 4 };             /* bytes of an element of cost 1; more smaller ones fit a vector */
 enum { PIECE_COST = 1 << 15 }; /* of a piece, at least */
+enum { WHOLE_COST = 1 << 18 }; /* of all, at least: to wake a thread takes some 10 us */
 
 static size_t units_of(const ec_iter *it, size_t d) {
   return d ? (size_t)it->sizes[d] : ((size_t)it->sizes[0] - 1) / (size_t)it->unit + 1;
@@ -124,11 +127,13 @@ static size_t cut_dim(const ec_iter *it, size_t pieces) {
 
 size_t ec_iter_pieces(const ec_call *c, const ec_iter *it, size_t cost) {
   size_t total = cost, most = ec_threads_count(c->threads) * EC_ITER_PIECES;
+  const size_t part = it->item < LANE ? LANE / it->item : 1;
   if (!c->threads || it->rank == 0) return 1;
-  for (size_t d = 0; d < it->rank && total < most * PIECE_COST; d++)
+  for (size_t d = 0; d < it->rank && total < most * WHOLE_COST * part; d++)
     total *= (size_t)it->sizes[d];
+  total /= part;
+  if (total < WHOLE_COST) return 1;
   if (total / PIECE_COST < most) most = total / PIECE_COST;
-  if (most < 2) return 1;
   size_t units = units_of(it, cut_dim(it, most));
   return most < units ? most : units;
 }

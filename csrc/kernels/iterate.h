@@ -21,6 +21,7 @@ typedef void (*ec_loop)(int64_t n, char *const *at, const int64_t *step, const v
 
 typedef struct ec_iter {
   size_t operands, rank;
+  size_t item;                /* bytes of the largest element */
   int64_t sizes[EC_MAX_RANK]; /* after ec_iter_start: innermost first */
   int64_t strides[EC_ITER_OPERANDS][EC_MAX_RANK]; /* bytes, same order */
   int64_t index[EC_MAX_RANK];
@@ -51,8 +52,8 @@ bool ec_iter_next(ec_iter *it);
 
 enum { EC_ITER_UNIT = 256, EC_ITER_PIECES = 4 /* for each thread */ };
 
-/* Into how many pieces: 1 where it is small (`cost` is that of an element; a copied one costs 1)
- * or where there is one thread. */
+/* Into how many pieces: 1 where it is small (`cost` is that of an element of 4 bytes or more; a
+ * copied one costs 1) or where there is one thread. */
 size_t ec_iter_pieces(const ec_call *c, const ec_iter *it, size_t cost);
 
 /* Calls fn for each piece. */

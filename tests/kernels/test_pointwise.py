@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 from eager import (
-    ALL, COMPLEX, HALVES, RTOL, WIDE_UNSIGNED, array, compare, eager, orders, to_numpy, widened,
+    ALL, COMPLEX, HALVES, RTOL, WIDE_UNSIGNED, array, check, compare, eager, orders, to_numpy,
+    widened,
 )  # fmt: skip
 from op_harness import OpError, Out, library, run
 from samples_pointwise import SAMPLES
@@ -337,3 +338,11 @@ def test_powers_of_one_number(dtype: str) -> None:
         found = run("aten::pow.Scalar_out", [base, exponents, Out(exponents.shape, dtype)])[0]
         expected = torch.pow(base, torch.from_numpy(exponents)).numpy()
         np.testing.assert_array_equal(found, expected, err_msg=str(base))
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_relu_of_every_half(dtype: str) -> None:
+    """Its loop looks at bits only."""
+    x = np.arange(1 << 16).astype(np.uint16).view(array(np.random.default_rng(), (), dtype).dtype)
+    for a in (x, np.repeat(x, 2)[::2]):
+        check("aten::relu.out", [a], exact=True)

@@ -82,10 +82,10 @@ void ec_combine_identity(ec_dtype dtype, ec_combine how, char *to);
 void ec_divide_by_counts(ec_tensor *sums, const int64_t *counts);
 
 /* Elements of `strided` (step in bytes) where the mask is 1, packed at `packed`, or the other way
- * round. Returns how many. */
-int64_t ec_mask_pack(size_t item, int64_t n, const uint8_t *mask, char *packed, const char *strided,
-                     int64_t step);
+ * round. Returns how many; there are `most` packed ones, and no more than that in the mask. */
+int64_t ec_mask_pack(size_t item, int64_t n, const uint8_t *mask, char *packed, int64_t most,
+                     const char *strided, int64_t step);
 int64_t ec_mask_unpack(size_t item, int64_t n, const uint8_t *mask, const char *packed,
-                       char *strided, int64_t step);
+                       int64_t most, char *strided, int64_t step);
 
 #endif

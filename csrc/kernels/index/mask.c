@@ -5,7 +5,9 @@
 
 #include "kernels/index/index.h"
 
-/* Writes the positions of up to `most` ones of the mask; the last dimension is the inner loop. */
+/* Writes the positions of up to `most` ones of the mask; the last dimension is the inner loop. It
+ * has no branch on the mask: a position is written over unless the mask has it. Eight that are not
+ * there are left out at once. */
 static void write_positions(const ec_tensor *out, const uint8_t *mask, size_t rank,
                             const int64_t *sizes, int64_t most) {
   int64_t position[EC_MAX_RANK] = {0}, numel, row = 0;
@@ -13,13 +15,18 @@ static void write_positions(const ec_tensor *out, const uint8_t *mask, size_t ra
   int64_t *at = out->data, by_row = out->strides[0], by_column = out->strides[1];
   int64_t inner = sizes[rank - 1];
   for (int64_t i = 0; i < numel; i += inner) {
-    for (int64_t j = 0; j < inner; j++) {
-      if (!mask[i + j]) continue;
-      if (row == most) return;
-      int64_t *to = at + row++ * by_row;
+    for (int64_t j = 0; j < inner && row < most; j++) {
+      static const uint8_t none[8] = {0};
+      if (j % 8 == 0 && j + 8 <= inner && memcmp(mask + i + j, none, 8) == 0) {
+        j += 7;
+        continue;
+      }
+      int64_t *to = at + row * by_row;
       for (size_t d = 0; d + 1 < rank; d++, to += by_column) *to = position[d];
       *to = j;
+      row += mask[i + j];
     }
+    if (row == most) return;
     for (size_t d = rank - 1; d-- > 0;) {
       if (++position[d] < sizes[d]) break;
       position[d] = 0;
@@ -90,9 +97,12 @@ ec_status ec_op_masked_select_out(ec_call *c) {
   EC_TRY(ec_call_resize(c, 2, 1, &count));
   self.data = ec_arg_tensor(c, 0)->data;
   char *to = out->data;
-  for (bool more = start_masked(&it, mask, rank, sizes, &self); more; more = ec_iter_next(&it))
-    to += ec_mask_pack(item, it.count, (const uint8_t *)it.at[0], to, it.at[1], it.step[1]) *
-          (int64_t)item;
+  for (bool more = start_masked(&it, mask, rank, sizes, &self); more; more = ec_iter_next(&it)) {
+    const int64_t n = ec_mask_pack(item, it.count, (const uint8_t *)it.at[0], to, count, it.at[1],
+                                   it.step[1]);
+    to += n * (int64_t)item;
+    count -= n;
+  }
   return EC_OK;
 }
 
@@ -116,8 +126,11 @@ ec_status ec_op_masked_scatter_out(ec_call *c) {
   EC_TRY(ec_call_packed(c, &source, ec_tensor_dtype(&source), &packed));
   from = packed;
   ec_copy_cast(c, out, &self);
-  for (bool more = start_masked(&it, mask, rank, sizes, out); more; more = ec_iter_next(&it))
-    from += ec_mask_unpack(item, it.count, (const uint8_t *)it.at[0], from, it.at[1], it.step[1]) *
-            (int64_t)item;
+  for (bool more = start_masked(&it, mask, rank, sizes, out); more; more = ec_iter_next(&it)) {
+    const int64_t n = ec_mask_unpack(item, it.count, (const uint8_t *)it.at[0], from, count,
+                                     it.at[1], it.step[1]);
+    from += n * (int64_t)item;
+    count -= n;
+  }
   return EC_OK;
 }

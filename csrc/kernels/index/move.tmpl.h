@@ -20,20 +20,28 @@ static void EC_FN(move_indexed)(const ec_indexed *loop) {
   }
 }
 
-static int64_t EC_FN(pack)(int64_t n, const uint8_t *mask, char *packed, const char *strided,
-                           int64_t step) {
+/* Without a branch on the mask, which nobody could predict: every element goes to, or comes from,
+ * the next packed one, and only those of the mask move on. `most` is what is left of the packed. */
+static int64_t EC_FN(pack)(int64_t n, const uint8_t *mask, char *packed, int64_t most,
+                           const char *strided, int64_t step) {
   EC_T *p = (EC_T *)packed;
   int64_t k = 0;
-  for (int64_t i = 0; i < n; i++)
-    if (mask[i]) p[k++] = *(const EC_T *)(strided + i * step);
+  for (int64_t i = 0; i < n && k < most; i++) {
+    p[k] = *(const EC_T *)(strided + i * step);
+    k += mask[i];
+  }
   return k;
 }
 
-static int64_t EC_FN(unpack)(int64_t n, const uint8_t *mask, const char *packed, char *strided,
-                             int64_t step) {
+static int64_t EC_FN(unpack)(int64_t n, const uint8_t *mask, const char *packed, int64_t most,
+                             char *strided, int64_t step) {
   const EC_T *p = (const EC_T *)packed;
   int64_t k = 0;
-  for (int64_t i = 0; i < n; i++)
-    if (mask[i]) *(EC_T *)(strided + i * step) = p[k++];
+  for (int64_t i = 0; i < n && k < most; i++) {
+    EC_T *at = (EC_T *)(strided + i * step);
+    const EC_T both[2] = {*at, p[k]};
+    *at = both[mask[i]];
+    k += mask[i];
+  }
   return k;
 }

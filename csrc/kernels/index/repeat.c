@@ -1,8 +1,15 @@
 /* repeat_interleave: position i as often as the i-th number says. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "core/checked.h"
+#include "core/template.h"
 #include "kernels/index/index.h"
+
+#define EC_TEMPLATE "kernels/index/repeat.tmpl.h"
+#include "core/dtype/int32.h"
+#include "core/dtype/int64.h"
+#undef EC_TEMPLATE
 
 ec_status ec_op_repeat_interleave_Tensor_out(ec_call *c) {
   const ec_tensor *repeats = ec_arg_tensor(c, 0);
@@ -19,13 +26,7 @@ ec_status ec_op_repeat_interleave_Tensor_out(ec_call *c) {
   if (expected != total)
     return ec_call_fail(c, 1, "%" PRId64 ", but the repeats sum to %" PRId64, expected, total);
   EC_TRY(ec_call_resize(c, 2, 1, &total));
-  bool wide = ec_tensor_dtype(out) == EC_INT64;
-  int64_t *to64 = out->data;
-  int32_t *to32 = out->data;
-  for (int64_t i = 0, at = 0; i < n; i++)
-    for (int64_t k = 0; k < times[i]; k++, at++) {
-      if (wide) to64[at] = i;
-      else to32[at] = (int32_t)i;
-    }
+  if (total)
+    (ec_tensor_dtype(out) == EC_INT64 ? repeat_int64 : repeat_int32)(n, times, total, out->data);
   return EC_OK;
 }

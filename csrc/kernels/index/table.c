@@ -53,10 +53,10 @@
 
 typedef void (*table_fn)(int64_t places, int64_t n, char *to, const int64_t *to_at, int64_t to_step,
                          const char *from, const int64_t *from_at, int64_t from_step);
-typedef int64_t (*pack_fn)(int64_t n, const uint8_t *mask, char *packed, const char *strided,
-                           int64_t step);
-typedef int64_t (*unpack_fn)(int64_t n, const uint8_t *mask, const char *packed, char *strided,
-                             int64_t step);
+typedef int64_t (*pack_fn)(int64_t n, const uint8_t *mask, char *packed, int64_t most,
+                           const char *strided, int64_t step);
+typedef int64_t (*unpack_fn)(int64_t n, const uint8_t *mask, const char *packed, int64_t most,
+                             char *strided, int64_t step);
 
 /* By the logarithm of the element size. */
 #define BY_WIDTH(fn) {fn##_uint8, fn##_uint16, fn##_uint32, fn##_uint64, fn##_complex128}
@@ -93,14 +93,14 @@ void ec_divide_by_counts(ec_tensor *sums, const int64_t *counts) {
   divides[sums->dtype](sums->numel, sums->data, counts);
 }
 
-int64_t ec_mask_pack(size_t item, int64_t n, const uint8_t *mask, char *packed, const char *strided,
-                     int64_t step) {
-  return packs[width(item)](n, mask, packed, strided, step);
+int64_t ec_mask_pack(size_t item, int64_t n, const uint8_t *mask, char *packed, int64_t most,
+                     const char *strided, int64_t step) {
+  return packs[width(item)](n, mask, packed, most, strided, step);
 }
 
 int64_t ec_mask_unpack(size_t item, int64_t n, const uint8_t *mask, const char *packed,
-                       char *strided, int64_t step) {
-  return unpacks[width(item)](n, mask, packed, strided, step);
+                       int64_t most, char *strided, int64_t step) {
+  return unpacks[width(item)](n, mask, packed, most, strided, step);
 }
 
 void ec_table_dim(ec_table *t, int64_t size, int64_t to_stride, int64_t from_stride) {
@@ -164,14 +164,15 @@ static void run_places(void *user, size_t begin, size_t end) {
 
 void ec_table_run(const ec_call *c, const ec_table *t, char *to, const char *from,
                   ec_table_how how) {
-  enum { GRAIN = 1 << 14 }; /* elements that are worth a thread */
+  enum { GRAIN = 1 << 16, WHOLE = 1 << 20 }; /* bytes of a piece, and that are worth a thread */
   table_run r = {.table = t, .to = to, .from = from, .add = how == EC_TABLE_ADD};
   ec_iter it;
   if (t->n == 0 || !start_box(&r, &it)) return;
   if (how == EC_TABLE_DISTINCT) {
-    size_t box = 1;
-    for (size_t d = 0; d < it.rank && box < GRAIN; d++) box *= (size_t)it.sizes[d];
-    ec_parallel_for(c, (size_t)t->n, GRAIN / box + 1, run_places, &r);
+    size_t box = it.item;
+    for (size_t d = 0; d < it.rank && box < WHOLE; d++) box *= (size_t)it.sizes[d];
+    const size_t least = box * (size_t)t->n < WHOLE ? (size_t)t->n : GRAIN / box + 1;
+    ec_parallel_for(c, (size_t)t->n, least, run_places, &r);
   } else {
     ec_iter_run(c, &it, ec_iter_pieces(c, &it, (size_t)t->n), run_box, &r);
   }

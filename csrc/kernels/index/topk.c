@@ -62,7 +62,8 @@ static ec_status run(ec_call *c, const ec_tensor *in, const ec_tensor *values,
   ec_iter_add(&it, in->data, item, rank, sizes, in->strides);
   if (!ec_iter_start(&it)) return EC_OK;
   it.unit = 1;
-  size_t pieces = ec_iter_pieces(c, &it, (size_t)row.n);
+  enum { COST = 4 }; /* of an element */
+  size_t pieces = ec_iter_pieces(c, &it, COST * (size_t)row.n);
   if (!ec_mul_size((size_t)row.k, pieces, &room))
     return ec_call_fail(c, 1, "%" PRId64 ", too many for the threads' memory", row.k);
   EC_TRY(ec_call_scratch(c, room, sizeof(int64_t), &r.row.heap));

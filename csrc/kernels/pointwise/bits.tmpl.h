@@ -34,9 +34,11 @@ static inline EC_T EC_FN(right_of)(EC_T x, EC_T count) {
 }
 
 #define EC_NAME left_shift
+#define EC_LOOP_CLONES
 #define EC_EXPR(x, y) EC_FN(left_of)(x, y)
 #include "kernels/pointwise/loop2.h"
 #define EC_NAME right_shift
+#define EC_LOOP_CLONES
 #define EC_EXPR(x, y) EC_FN(right_of)(x, y)
 #include "kernels/pointwise/loop2.h"
 #undef EC_WIDTH

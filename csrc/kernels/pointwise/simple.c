@@ -29,7 +29,29 @@ static ec_point_loops isinf_loops = {EC_ROWS_WIDE(is_inf), EC_ROWS_COMPLEX(is_in
 ec_status ec_op_neg_out(ec_call *c) { return ec_unary(c, 1, neg_loops, 0, NULL); }
 ec_status ec_op_abs_out(ec_call *c) { return ec_unary(c, 1, abs_loops, EC_POINT_TO_REAL, NULL); }
 ec_status ec_op_sign_out(ec_call *c) { return ec_unary(c, 1, sign_loops, 0, NULL); }
-ec_status ec_op_relu_out(ec_call *c) { return ec_unary(c, 1, relu_loops, 0, NULL); }
+
+/* By the bits of a half: 0 for what is below -0, down to -infinity, whose bits are in v[0]. */
+static void relu_bits(int64_t n, char *const *at, const int64_t *step, ec_params *params) {
+  const uint16_t first = 0x8001, range = (uint16_t)(params->v[0].i - first);
+  const bool rows = step[0] == sizeof first && step[1] == sizeof first;
+  uint16_t *o = (uint16_t *)(void *)at[0];
+  const uint16_t *a = (const uint16_t *)(const void *)at[1];
+  for (int64_t i = 0; rows && i < n; i++) o[i] = (uint16_t)(a[i] - first) <= range ? 0 : a[i];
+  for (int64_t i = 0; !rows && i < n; i++) {
+    const uint16_t x = *(const uint16_t *)(const void *)(at[1] + i * step[1]);
+    *(uint16_t *)(void *)(at[0] + i * step[0]) = (uint16_t)(x - first) <= range ? 0 : x;
+  }
+}
+
+ec_status ec_op_relu_out(ec_call *c) {
+  const ec_tensor *self = ec_arg_tensor(c, 0);
+  const ec_dtype dtype = ec_tensor_dtype(self);
+  if (c->reference || !ec_dtype_in(dtype, EC_SET_HALF)) return ec_unary(c, 1, relu_loops, 0, NULL);
+  ec_point p = {.inputs = 1, .in = {{self, dtype, dtype}}, .logical = dtype, .work = dtype,
+                .loop = relu_bits};
+  p.params.v[0].i = dtype == EC_BFLOAT16 ? 0xff80 : 0xfc00;
+  return ec_point_run(c, 1, &p);
+}
 
 static ec_status rounded(ec_call *c, ec_point_loops loops, ec_fast which) {
   return ec_unary_fast(c, 1, loops, which, 0, NULL);

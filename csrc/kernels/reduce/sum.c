@@ -1,10 +1,14 @@
 /* sum and mean. */
 #include "core/simd.h"
 #include "core/template.h"
+#include "kernels/copy.h"
 #include "kernels/reduce/reduce.h"
 
 enum { SUM_LANES = 16, SUM_CHUNK = 4096 };
 
+#define EC_TEMPLATE "kernels/reduce/sum_row.tmpl.h"
+#include "core/foreach/all.h"
+#undef EC_TEMPLATE
 #define EC_TEMPLATE "kernels/reduce/sum.tmpl.h"
 #include "core/foreach/all.h"
 #undef EC_TEMPLATE

@@ -1,21 +1,17 @@
-/* Sixteen running sums side by side let the compiler use vector registers. */
+/* Steps of a sum, by the rows and columns of sum_row.tmpl.h. */
 #include "kernels/reduce/wide.tmpl.h"
 
-EC_CLONES static EC_WIDE EC_FN(sum_row)(const EC_T *x, int64_t n) {
-  EC_WIDE lane[SUM_LANES] = {0}, sum = 0;
-  int64_t i = 0;
-  for (; i + SUM_LANES <= n; i += SUM_LANES)
-    for (int64_t j = 0; j < SUM_LANES; j++) lane[j] += (EC_WIDE)EC_LOAD(x[i + j]);
-  for (; i < n; i++) sum += (EC_WIDE)EC_LOAD(x[i]);
-  for (int64_t j = 0; j < SUM_LANES; j++) sum += lane[j];
-  return sum;
-}
-
-EC_CLONES static void EC_FN(sum_columns)(EC_WIDE *restrict a, const EC_T *restrict x, int64_t k) {
-  int64_t i = 0;
-  for (; i + SUM_LANES <= k; i += SUM_LANES)
-    for (int64_t j = 0; j < SUM_LANES; j++) a[i + j] += (EC_WIDE)EC_LOAD(x[i + j]);
-  for (; i < k; i++) a[i] += (EC_WIDE)EC_LOAD(x[i]);
+/* Up to SUM_CHUNK elements; of float16 by the instructions that convert it. */
+static EC_WIDE EC_FN(sum_chunk)(const EC_T *x, int64_t n) {
+#if EC_IS_FLOAT
+  if (EC_ID == EC_FLOAT16) {
+    float wide[SUM_CHUNK];
+    const int64_t to = sizeof *wide, from = sizeof *x;
+    ec_cast(EC_FLOAT32, EC_FLOAT16)(n, (char *)wide, to, (const char *)x, from);
+    return sum_row_float32(wide, n);
+  }
+#endif
+  return EC_FN(sum_row)(x, n);
 }
 
 static void EC_FN(sum_step)(ec_reduce_acc acc, const ec_reduce_block *b) {
@@ -24,7 +20,7 @@ static void EC_FN(sum_step)(ec_reduce_acc acc, const ec_reduce_block *b) {
   if (b->ns == 1 && b->n >= SUM_LANES && !b->plain) {
     for (int64_t i = 0; i < b->k; i++)
       for (int64_t r = 0; r < b->n; r += SUM_CHUNK) /* chunks keep long sums exact */
-        a[i] += EC_FN(sum_row)(x + i * b->ks + r, b->n - r < SUM_CHUNK ? b->n - r : SUM_CHUNK);
+        a[i] += EC_FN(sum_chunk)(x + i * b->ks + r, b->n - r < SUM_CHUNK ? b->n - r : SUM_CHUNK);
   } else if (b->ks == 1 && !b->plain) {
     for (int64_t r = 0; r < b->n; r++) EC_FN(sum_columns)(a, x + r * b->ns, b->k);
   } else {
