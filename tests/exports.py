@@ -26,6 +26,21 @@ class Fn(torch.nn.Module):
         return self.fn(*args)
 
 
+class Decaying(torch.nn.Module):
+    """The sine of a sum over calls, of three numbers; `decay` is what is left of it at each."""
+
+    total: torch.Tensor
+
+    def __init__(self, decay: float) -> None:
+        super().__init__()
+        self.decay = decay
+        self.register_buffer("total", torch.zeros(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.total.copy_(self.total * self.decay + x)
+        return torch.sin(self.total)
+
+
 Source = torch.nn.Module | Callable[..., Any]
 
 

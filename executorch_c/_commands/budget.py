@@ -27,10 +27,6 @@ def add(commands: _arguments.Commands) -> None:
         commands, "budget", run, "what each layer of a quantised program adds to its error", HELP
     )
     add_reference(parser)
-    _arguments.add_inputs(parser)
-    parser.add_argument("--method", default="forward", help="default: %(default)s")
-    _arguments.add_kernels(parser)
-    _arguments.add_json(parser)
     parser.add_argument("--html", metavar="F.html", help="write a page with bars for all layers")
 
 

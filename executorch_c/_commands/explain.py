@@ -31,22 +31,22 @@ def add(commands: _arguments.Commands) -> None:
         commands, "explain", run, "find the operator that differs from the PyTorch model", HELP
     )
     add_reference(parser)
-    _arguments.add_inputs(parser)
-    parser.add_argument("--method", default="forward", help="default: %(default)s")
     _arguments.add_tolerances(parser)
-    _arguments.add_kernels(parser)
-    _arguments.add_json(parser)
     _arguments.add_html(parser)
 
 
 def add_reference(parser: argparse.ArgumentParser) -> None:
-    """MODEL.pte, and --etrecord or --model, for `opened`."""
+    """What a program beside its model takes: the arguments for `opened`, --kernels and --json."""
     _arguments.add_model(parser)
     reference = parser.add_mutually_exclusive_group(required=True)
     reference.add_argument("--etrecord", metavar="E.bin", help="as the export flow saved it")
     reference.add_argument(
         "--model", dest="make", metavar="MODEL", help="module:function or file.py:function"
     )
+    _arguments.add_inputs(parser)
+    parser.add_argument("--method", default="forward", help="default: %(default)s")
+    _arguments.add_kernels(parser)
+    _arguments.add_json(parser)
 
 
 def opened(args: argparse.Namespace) -> tuple[Program, object, list[object]]:

@@ -175,13 +175,8 @@ def is_number(node: Node) -> bool:
 
 def may_fit(node: Node, array: Array) -> bool:
     """By the number of elements, where the graph fixes it."""
-    value = node.meta.get("val")
-    if isinstance(value, (list, tuple)):
-        value = value[0] if value else None
-    sizes = getattr(value, "shape", None)
-    if sizes is None or not all(isinstance(size, int) for size in sizes):
-        return True
-    return bool(math.prod(sizes) == array.size)
+    known = shape_of(node)
+    return known is None or math.prod(known) == array.size
 
 
 def closest(array: Array, expected: Any) -> tuple[float, Any] | None:
@@ -203,7 +198,7 @@ def closest(array: Array, expected: Any) -> tuple[float, Any] | None:
 def layouts(value: Any, shape: Sequence[int]) -> list[Any]:
     """A tensor in the shape of a node: as it is, and from channels last; [] where it cannot be."""
     shape = tuple(shape)
-    if value.numel() != _product(shape):
+    if value.numel() != math.prod(shape):
         return []
     found = []
     if tuple(value.shape) == shape:
@@ -215,10 +210,3 @@ def layouts(value: Any, shape: Sequence[int]) -> list[Any]:
     if not found or value.ndim != len(shape):
         found.append(value.reshape(shape))
     return found
-
-
-def _product(shape: Iterable[int]) -> int:
-    total = 1
-    for size in shape:
-        total *= size
-    return total

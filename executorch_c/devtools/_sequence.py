@@ -18,6 +18,7 @@ from executorch_c.devtools._match import (
     elements,
     fits,
     is_quantizer,
+    kind_of,
     operator_of,
     shape_of,
 )
@@ -27,16 +28,8 @@ if TYPE_CHECKING:
 
     from executorch_c.devtools._steps import Step
 
-KINDS = {
-    "conv1d": "convolution", "conv2d": "convolution", "Convolution": "convolution",
-    "Deconvolution": "convolution", "DWConv": "convolution",
-    "linear": "linear", "addmm": "linear", "mm": "linear", "Fully Connected": "linear",
-    "bmm": "bmm", "Batch Matrix Multiply": "bmm",
-    "_softmax": "_softmax", "Softmax": "_softmax",
-    "max_pool2d": "max_pool2d", "Max Pooling": "max_pool2d",
-    "avg_pool2d": "avg_pool2d", "Average Pooling": "avg_pool2d",
-}  # fmt: skip
-"""Operators, and nodes of XnnpackBackend as their names begin, that do the same."""
+ALIGNED = {"convolution", "linear", "bmm", "softmax", "max_pool2d", "avg_pool2d"}
+"""What operators and nodes do, as `kind` has it, that are worth aligning."""
 
 Token: TypeAlias = "tuple[str, Sequence[int] | None]"
 
@@ -74,20 +67,20 @@ class Sequences:
 
     def _inside(self, steps: Sequence[Step]) -> Iterator[Match]:
         """The same for nodes of delegates, as far as their names say what they do."""
-        named = [(step, kind) for step in steps if (kind := _kind(step.name))]
-        free = [n for n in self.nodes if _kind(operator_of(n) or "")]
-        theirs = [(_kind(operator_of(n) or "") or "", shape_of(n)) for n in free]
-        found = _align([(kind, _shape(step)) for step, kind in named], theirs)
+        named = [step for step in steps if step.kind in ALIGNED]
+        free = [n for n in self.nodes if kind_of(n) in ALIGNED]
+        theirs = [(kind_of(n) or "", shape_of(n)) for n in free]
+        found = _align([(step.kind, _shape(step)) for step in named], theirs)
         self.taken.update(free[j] for _, j in found)
         for i, j in found:
-            step, kind = named[i]
+            step = named[i]
             chain = self._extend([free[j]])
             shape = _shape(step) or ()
             nodes = [n for n in _first_copies(chain) if fits(n, shape) and not _is_tuple(n)]
             if nodes:
                 self.taken.update(chain)
                 anchor = next((n for n in chain if not is_quantizer(n)), chain[0])
-                key = (kind, tuple(elements(shape)))
+                key = (step.kind, tuple(elements(shape)))
                 yield Match(step.order, step.where, step.name, True, list(step.outputs), nodes,
                             anchor, key)  # fmt: skip
 
@@ -118,14 +111,6 @@ def _align(ours: Sequence[Token], theirs: Sequence[Token]) -> list[tuple[int, in
     a, b = [key(token) for token in ours], [key(token) for token in theirs]
     found = difflib.SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks()
     return [(i + k, j + k) for i, j, size in found for k in range(size)]
-
-
-def _kind(name: str) -> str | None:
-    """What an operator or a node does, where that is worth aligning."""
-    found = KINDS.get(base(name))
-    if found is None:
-        found = next((kind for text, kind in KINDS.items() if name.startswith(text + " ")), None)
-    return found or ("convolution" if base(name) == "convolution" else None)
 
 
 def _first_copies(chain: Sequence[Node]) -> list[Node]:

@@ -8,7 +8,8 @@ step is `open`, and may have been made from anything that was there before it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -233,3 +234,48 @@ def tensors(event: Event) -> Iterator[Array | None]:
     """The tensors that an event gave; None where the trace has no room for one, or for numbers."""
     for value in event.outputs:
         yield value.data if isinstance(value.data, np.ndarray) else None
+
+
+class Origins:
+    """Which of some values were made from which of them.
+
+    A value is one by number, which `numbers` gives by (place of the event, number of the output).
+    What has no number counts as a part of whoever takes it. An open node may have been made from
+    all nodes of its delegate before it.
+    """
+
+    def __init__(self, steps: Iterable[Step], numbers: Mapping[tuple[int, int], int]) -> None:
+        self.numbers = numbers
+        self.of_value: dict[int, frozenset[int]] = {}
+        self._of_step: dict[Step, frozenset[int]] = {}
+        self._first: dict[Step, int] = {}
+        seen: Counter[int] = Counter()
+        """Outputs by event: those of a delegate that shows no nodes are steps of one."""
+        delegate, opened = "", frozenset[int]()
+        for step in steps:
+            self._first[step] = seen[step.order]
+            seen[step.order] += len(step.outputs)
+            made = frozenset[int]().union(*map(self.of, step.sources))
+            own = {n for i in range(len(step.outputs)) if (n := self._number(step, i)) is not None}
+            if step.inside and step.is_open:
+                here = step.where.partition(",")[0]
+                delegate, opened = here, opened if here == delegate else frozenset()
+                made |= opened
+                opened |= own
+            else:
+                delegate = ""
+            self._of_step[step] = made
+            self.of_value.update((number, made) for number in own)
+
+    def _number(self, step: Step, output: int) -> int | None:
+        return self.numbers.get((step.order, self._first.get(step, 0) + output))
+
+    def of(self, source: Source | None) -> frozenset[int]:
+        """A source itself where it has a number, or what it was made from."""
+        step, output = source or (0, 0)
+        if isinstance(step, int):
+            return frozenset()  # an input
+        number = self._number(step, output)
+        if number is not None:
+            return frozenset((number,))
+        return self._of_step.get(step, frozenset())

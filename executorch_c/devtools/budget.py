@@ -30,7 +30,7 @@ from executorch_c.devtools._report import (
     gap_dict,
     relative,
 )
-from executorch_c.devtools._sequence import KINDS, Sequences
+from executorch_c.devtools._sequence import ALIGNED, Sequences
 from executorch_c.devtools._walk import Limits, Walk
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ def _constants(graph: Reference) -> set[Node]:
 def _missing(graph: Reference, known: set[Node]) -> list[str]:
     """A sentence about layers of the model that nothing of the program was found for."""
     lost = [node for node in graph.nodes
-            if _match.operator_of(node) in KINDS and node not in known]  # fmt: skip
+            if _match.kind_of(node) in ALIGNED and node not in known]  # fmt: skip
     if not lost:
         return []
     names = [f"{_match.operator_of(node)} of '{module_of(node) or 'the model'}'" for node in lost]

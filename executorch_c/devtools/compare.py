@@ -24,8 +24,9 @@ from executorch_c._gap import Gap, check_not_negative, measure
 from executorch_c._programs import open_program, title_of
 from executorch_c.devtools._align import Array, Step, align, kind, layouts
 from executorch_c.devtools._events import named
-from executorch_c.devtools._flow import Flow
 from executorch_c.devtools._report import GapReport, OperatorGap, relative
+from executorch_c.devtools._steps import Origins, Steps
+from executorch_c.devtools._structure import View
 
 if TYPE_CHECKING:
     from executorch_c._core import Program
@@ -120,9 +121,9 @@ def _run(
     max_bytes: int,
 ) -> _Run:
     method = program.load_method(name, kernels=kernels, seed=0)
-    values = enumerate(program._structure(name)["values"])
+    view = View(program, name)
     fixed: set[int | None] = {
-        i for i, value in values if value.get("where") in ("constant", "external")
+        i for i, value in enumerate(view.values) if value.get("where") in ("constant", "external")
     }
     with method.tracing(values=True, max_bytes=max_bytes) as trace:
         outputs = method.execute(inputs)
@@ -140,10 +141,10 @@ def _run(
         keys.append((event.kind, event.depth, event.chain, event.instruction, event.name, i,
                      data.shape, data.dtype))  # fmt: skip
     dropped = trace.dropped_events + trace.dropped_values
-    flow = Flow(program, name, trace.events, numbers)
-    ends = {f"output {i}": flow.of(slot)
-            for i, slot in enumerate(program._structure(name)["outputs"])}  # fmt: skip
-    return _Run(title, name, steps, flow.sources, ends, keys, outputs, dropped,
+    reader = Steps(view, inputs)
+    origins = Origins(reader.read(trace.events), numbers)
+    ends = {f"output {i}": origins.of(reader.results.get(i)) for i in range(len(outputs))}
+    return _Run(title, name, steps, origins.of_value, ends, keys, outputs, dropped,
                 (coarsest, quantized))  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from executorch_c._check.flows import FLOWS
 from executorch_c._check.result import worst_elements
 from executorch_c.bundled import BundledProgram
 from executorch_c.testing import CheckError, CheckResult, check_model, compare
+from exports import Decaying, Fn, manager
 from torch import Tensor, nn
 from torch.export import Dim
 
@@ -37,41 +38,12 @@ class Net(nn.Module):
         return self.last(torch.relu(self.conv(x)).mean((2, 3)))
 
 
-class Accumulate(nn.Module):
-    """A sum over calls; `decay` is what is left of it at each."""
-
-    def __init__(self, decay: float) -> None:
-        super().__init__()
-        self.decay = decay
-        self.register_buffer("total", torch.zeros(3))
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.total.copy_(self.total * self.decay + x)
-        return self.total * 2
-
-
-class Fn(nn.Module):
-    """A function as a module."""
-
-    def __init__(self, fn: Callable[..., Any]) -> None:
-        super().__init__()
-        self.fn = fn
-
-    def forward(self, *args: Any) -> Any:
-        return self.fn(*args)
-
-
 def net() -> Net:
     torch.manual_seed(0)
     return Net().eval()
 
 
 IMAGE = (2, 3, 8, 9)
-
-
-def manager(module: nn.Module, *inputs: Any, **options: Any) -> Any:
-    """The official flow without a delegate."""
-    return to_edge(torch.export.export(module.eval(), inputs, **options)).to_executorch()
 
 
 def kinds(result: CheckResult, verdict: str) -> set[str]:
@@ -205,7 +177,7 @@ def test_keyword_arguments_and_structured_outputs() -> None:
 
 
 def test_state_starts_anew_in_each_case_and_lasts_within_one() -> None:
-    model = Accumulate(0.5).eval()
+    model = Decaying(0.5).eval()
     result = check_model(model, (torch.randn(3),))
     assert result and kinds(result, "ok") == {"example", "random", "state"}
     assert not model.total.any()  # the caller's model is left alone
@@ -281,13 +253,13 @@ def test_a_wrong_operator(wrong_tanh: None) -> None:
 
 def test_state_that_is_kept_wrongly() -> None:
     x = torch.randn(3)
-    made = bytes(manager(Accumulate(0.25), x).buffer)
-    result = check_model(Accumulate(0.5).eval(), (x,), made)
+    made = bytes(manager(Decaying(0.25), x).buffer)
+    result = check_model(Decaying(0.5).eval(), (x,), made)
     assert kinds(result, "wrong") == {"state"}
 
 
 def test_initial_state_that_the_exporter_does_not_write_is_explained() -> None:
-    model = Accumulate(0.5).eval()
+    model = Decaying(0.5).eval()
     model.total.fill_(3)
     result = check_model(model, (torch.randn(3),))
     assert not result

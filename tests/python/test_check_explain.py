@@ -14,7 +14,7 @@ pytest.importorskip("executorch")
 from executorch_c import Runtime
 from executorch_c._check import flows
 from executorch_c.testing import CheckResult, check_model
-from exports import manager
+from exports import Decaying, manager
 from torch import Tensor, nn
 
 QUANTISED = [flow.name for flow in flows.FLOWS.values() if flow.quantizer is not None]
@@ -45,19 +45,6 @@ class Named(nn.Module):
     def forward(self, pair: tuple[Tensor, Tensor], *, extra: dict[str, Any]) -> dict[str, Any]:
         both = torch.tanh(self.first(pair[0]) - self.second(pair[1]) * extra["factor"])
         return {"out": self.out(both + extra["shift"]), "both": [both]}
-
-
-class Decaying(nn.Module):
-    """A sum over calls."""
-
-    def __init__(self, decay: float) -> None:
-        super().__init__()
-        self.decay = decay
-        self.register_buffer("total", torch.zeros(3))
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.total.copy_(self.total * self.decay + x)
-        return torch.sin(self.total)
 
 
 IMAGE = torch.linspace(-2, 2, 2 * 3 * 8 * 9).sin().reshape(2, 3, 8, 9)
