@@ -35,6 +35,3 @@ static ec_status logical(ec_call *c, ec_point_loops loops) {
 ec_status ec_op_logical_and_out(ec_call *c) { return logical(c, and_loops); }
 ec_status ec_op_logical_or_out(ec_call *c) { return logical(c, or_loops); }
 ec_status ec_op_logical_xor_out(ec_call *c) { return logical(c, xor_loops); }
-ec_status ec_op_logical_not_out(ec_call *c) {
-  return ec_unary(c, 1, not_loops, EC_POINT_AS_BOOL, NULL);
-}

@@ -1,4 +1,4 @@
-/* eq, ne, lt, le, gt, ge: in the common dtype, with a bool result. */
+/* eq, ne, lt, le, gt, ge: in the common dtype, with a bool result; logical_not: what equals 0. */
 #include "kernels/pointwise/template.h"
 
 #define EC_TEMPLATE "kernels/pointwise/compare.tmpl.h"
@@ -31,3 +31,14 @@ ec_status ec_op_gt_tensor_out(ec_call *c) { return compare(c, gt_loops); }
 ec_status ec_op_gt_scalar_out(ec_call *c) { return compare(c, gt_loops); }
 ec_status ec_op_ge_tensor_out(ec_call *c) { return compare(c, ge_loops); }
 ec_status ec_op_ge_scalar_out(ec_call *c) { return compare(c, ge_loops); }
+
+ec_status ec_op_logical_not_out(ec_call *c) {
+  const ec_tensor *self = ec_arg_tensor(c, 0);
+  const ec_dtype dtype = ec_tensor_dtype(self), work = ec_work_dtype(dtype);
+  ec_number zero;
+  ec_number_init(&zero, dtype, (ec_scalar){.kind = EC_KIND_INT});
+  ec_point p = {.inputs = 2, .in = {{self, dtype, work}, {&zero.tensor, dtype, work}},
+                .logical = EC_BOOL, .work = EC_BOOL};
+  EC_TRY(ec_point_find(c, eq_loops, dtype, &p.loop));
+  return ec_point_run(c, 1, &p);
+}

@@ -110,7 +110,7 @@ static void run_piece(void *user, ec_iter *it, size_t piece) {
 }
 
 static void run_walk(ec_iter *it, walk *w) {
-  enum { COST = 2 }; /* of an element: loops are between a copy and an exponential */
+  enum { COST = 4 }; /* of an element: loops are between a copy and an exponential */
   const ec_call *c = w->point->call;
   if (!ec_iter_start(it)) return;
   size_t pieces = c ? ec_iter_pieces(c, it, COST) : 1;
