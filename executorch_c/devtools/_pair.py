@@ -188,7 +188,7 @@ class Pairing:
     def _place_step(self, step: Step) -> None:
         front = self._front(step, frozenset())
         found = self._agreeing(step, front)
-        if front.guesses or self._depends(step):
+        if front.guesses:
             found = self._with_guesses(step, front, found)
         if found is None:
             found = self._anywhere(step)
@@ -197,9 +197,6 @@ class Pairing:
         elif options := self._options(step, front):
             self.guesses[step] = guess = _Guess(step, options)
             self._assume(guess)
-
-    def _depends(self, step: Step) -> bool:
-        return bool(self._front(step, frozenset()).guesses)
 
     def _with_guesses(self, step: Step, front: _Front, found: _Found | None) -> _Found | None:
         """What is before this step may not be what it was assumed to be."""
@@ -312,18 +309,13 @@ class Pairing:
 
     def _result(self, node: Node, step: Step) -> None:
         """The method's results say what the last assumptions are worth."""
-        def agrees() -> _Found | None:
-            found = self._compare(step, self.fed.value(node))
-            if found is None or not _is_close(found[0], self._limit(step, [])):
-                return None
-            front = self._front(step, frozenset())
-            path, used = self._path(node, front.all | set(self.fed.given))
-            return _Found(node, found[1], found[0], path, used, is_sure=True)
-
-        here = agrees()
-        if here is not None:
-            for before in [s for n in here.used if (s := self._owner(n)) in self.guesses]:
-                self._confirm(before)
+        found = self._compare(step, self.fed.value(node))
+        if found is None or not found[0] <= self._limit(step, []):
+            return
+        front = self._front(step, frozenset())
+        _, used = self._path(node, front.all | set(self.fed.given))
+        for before in [s for n in used if (s := self._owner(n)) in self.guesses]:
+            self._confirm(before)
 
     # ---- where a step comes from ----------------------------------------------------------
 
@@ -472,7 +464,7 @@ class Pairing:
             if found is None:
                 continue
             limit = self._limit(step, found.path)
-            if not _is_close(found.distance, limit):
+            if not found.distance <= limit:
                 continue
             agreeing.append(found)
             following.add(node)
@@ -484,7 +476,7 @@ class Pairing:
         best = max(agreeing, key=lambda found: found.key)
         is_old = best.node in nodes or best.node in self.taken
         if not best.level and not is_old and not (
-            best.is_sure and _is_close(best.distance, self._limit(step, []))
+            best.is_sure and best.distance <= self._limit(step, [])
         ):
             return None
         best.same = [found.node for found in agreeing if not isinstance(
@@ -494,7 +486,7 @@ class Pairing:
     def _preference(self, step: Step, found: _Found, front: set[Node]) -> tuple[Any, ...]:
         node = found.node
         is_old = node in self.taken or (node in front and not found.level)
-        tight = _is_close(found.distance, math.sqrt(2.0**-23) / 2)
+        tight = found.distance <= math.sqrt(2.0**-23) / 2
         rounds = step.quantized and (operator_of(node) or "").startswith("dequantize_")
         known = not step.handles.isdisjoint(handles_of(node))
         return (
@@ -571,7 +563,3 @@ def pair(
     if len(done) < ENOUGH * len(counted):
         result.notes.append("few could be matched: what is called wrong may be something before it")
     return result
-
-
-def _is_close(distance: float, limit: float) -> bool:
-    return distance <= limit
