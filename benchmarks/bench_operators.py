@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +59,7 @@ def has_dtype(args: list[Any], dtype: str) -> bool:
 
 
 def program(
-    name: str, schema: str, dtypes: Iterable[str], small: bool = False
+    name: str, schema: str, dtypes: tuple[str, ...], small: bool = False
 ) -> tuple[Path, list[Any]] | None:
     """A program that calls the operator in the first dtype that eager takes, with its inputs; None
     where eager has no such call."""
@@ -71,7 +71,7 @@ def program(
         results = rows.wanted(name, args, dtype) if args is not None else None
         if args is None or results is None:
             continue
-        if len(list(dtypes)) == 1 and not has_dtype(args, dtype):
+        if len(dtypes) == 1 and not has_dtype(args, dtype):
             continue  # another dtype's sweep has it
         ops = SingleOps()
         method = rows.add(ops, name, args, rows.outs_of(results))

@@ -26,6 +26,15 @@ ec_status ec_call_scratch(ec_call *c, size_t count, size_t size, void *out) {
   return ec_arena_array(c->scratch, count, size, "scratch", out, c->err);
 }
 
+ec_status ec_call_like(ec_call *c, const ec_tensor *like, ec_dtype dtype, ec_tensor *out) {
+  ec_tensor t = *like;
+  t.dtype = (uint8_t)dtype;
+  EC_TRY(ec_call_scratch(c, (size_t)t.numel, ec_dtype_size(dtype), &t.data));
+  t.capacity = ec_tensor_nbytes(&t);
+  *out = t;
+  return EC_OK;
+}
+
 ec_status ec_call_resize(ec_call *c, size_t i, size_t rank, const int64_t *sizes) {
   ec_status status = ec_tensor_resize(ec_arg_tensor(c, i), rank, sizes, c->err);
   if (status == EC_OK) return EC_OK;

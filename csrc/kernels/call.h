@@ -105,6 +105,10 @@ static inline int64_t ec_share(int64_t n, int64_t i, int64_t pieces) {
 /* Scratch memory for `count` elements of `size` bytes, zeroed. */
 ec_status ec_call_scratch(ec_call *c, size_t count, size_t size, void *out);
 
+/* A tensor in scratch memory, of another dtype, with the shape and layout of `like` (which may be
+ * `out`). */
+ec_status ec_call_like(ec_call *c, const ec_tensor *like, ec_dtype dtype, ec_tensor *out);
+
 /* Resizes an output; the sentence names the argument. */
 ec_status ec_call_resize(ec_call *c, size_t i, size_t rank, const int64_t *sizes);
 

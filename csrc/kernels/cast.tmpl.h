@@ -1,7 +1,8 @@
 /* Conversions to one dtype from every dtype. Sources' macros, as in core/dtype/: */
 #define EC_FROM_FN(name) EC_PASTE(EC_FN(name), EC_FROM)
-/* The baseline has no good way from comparisons of wide elements to bytes. */
-#if EC_IS_BOOL
+/* The baseline has no good way from comparisons of wide elements to bytes, and short vectors for
+ * the rounding of halves. */
+#if EC_IS_BOOL || EC_IS_FLOAT
 #define EC_CAST_CLONES EC_CLONES
 #else
 #define EC_CAST_CLONES

@@ -1,12 +1,11 @@
 /* float16 <-> float32 by x86's conversion instructions, in rows; ec_cast asks the machine first.
- * They round as core/half.h does. bfloat16 is rounded in the vectors that there are. */
+ * They round as core/half.h does. */
 #include "kernels/cast_half.h"
 
 #ifdef __x86_64__
 #include <immintrin.h>
 
 #include "core/half.h"
-#include "core/simd.h"
 
 #define EC_F16C __attribute__((target("f16c,avx")))
 
@@ -47,35 +46,7 @@ static void to_f16(int64_t n, char *dst, int64_t dst_step, const char *src, int6
           ec_f32_to_f16(*(const float *)(const void *)(src + i * src_step));
 }
 
-EC_CLONES static void rows_to_bf16(int64_t n, uint16_t *dst, const float *src) {
-  for (int64_t i = 0; i < n; i++) dst[i] = ec_f32_to_bf16(src[i]);
-}
-
-EC_CLONES static void rows_from_bf16(int64_t n, float *dst, const uint16_t *src) {
-  for (int64_t i = 0; i < n; i++) dst[i] = ec_bf16_to_f32(src[i]);
-}
-
-static void from_bf16(int64_t n, char *dst, int64_t dst_step, const char *src, int64_t src_step) {
-  if (dst_step == (int64_t)sizeof(float) && src_step == (int64_t)sizeof(uint16_t))
-    rows_from_bf16(n, (float *)(void *)dst, (const uint16_t *)(const void *)src);
-  else
-    for (int64_t i = 0; i < n; i++)
-      *(float *)(void *)(dst + i * dst_step) =
-          ec_bf16_to_f32(*(const uint16_t *)(const void *)(src + i * src_step));
-}
-
-static void to_bf16(int64_t n, char *dst, int64_t dst_step, const char *src, int64_t src_step) {
-  if (dst_step == (int64_t)sizeof(uint16_t) && src_step == (int64_t)sizeof(float))
-    rows_to_bf16(n, (uint16_t *)(void *)dst, (const float *)(const void *)src);
-  else
-    for (int64_t i = 0; i < n; i++)
-      *(uint16_t *)(void *)(dst + i * dst_step) =
-          ec_f32_to_bf16(*(const float *)(const void *)(src + i * src_step));
-}
-
 ec_cast_fn ec_cast_half(ec_dtype dst, ec_dtype src) {
-  if (dst == EC_BFLOAT16 && src == EC_FLOAT32) return to_bf16;
-  if (dst == EC_FLOAT32 && src == EC_BFLOAT16) return from_bf16;
   if (!__builtin_cpu_supports("f16c") || !__builtin_cpu_supports("avx")) return NULL;
   if (dst == EC_FLOAT32 && src == EC_FLOAT16) return to_f32;
   return dst == EC_FLOAT16 && src == EC_FLOAT32 ? to_f16 : NULL;

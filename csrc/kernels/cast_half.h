@@ -1,5 +1,4 @@
-/* The conversions between halves and float32 that x86 has better instructions for than the table in
- * cast.c is compiled with. */
+/* The conversions of the table in cast.c that x86 has instructions for. */
 #ifndef EC_KERNELS_CAST_HALF_H
 #define EC_KERNELS_CAST_HALF_H
 

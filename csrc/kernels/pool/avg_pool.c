@@ -23,25 +23,17 @@ static ec_status pool(ec_call *c, const ec_pool *p) {
   return ec_pool_run(c, p, channels[p->dtype], true, (size_t)p->channels * sizeof(double));
 }
 
-/* A tensor's elements in memory order; `data` NULL: its own memory. */
-static ec_view line_of(const ec_tensor *t, void *data, ec_dtype dtype) {
-  return (ec_view){data ? data : t->data, dtype, 1, {t->numel}, {1}};
-}
-
 /* Halves are pooled as float32, of which every average is rounded once, at the end. */
 static ec_status pool_halves(ec_call *c, ec_pool *p, const ec_tensor *self, ec_tensor *out) {
-  const ec_dtype half = p->dtype;
-  float *from, *to;
-  EC_TRY(ec_call_scratch(c, (size_t)self->numel, sizeof *from, &from));
-  EC_TRY(ec_call_scratch(c, (size_t)out->numel, sizeof *to, &to));
-  ec_view in = line_of(self, NULL, half), wide = line_of(self, from, EC_FLOAT32);
-  ec_copy_view(c, &wide, &in);
+  ec_tensor from, to;
+  EC_TRY(ec_call_like(c, self, EC_FLOAT32, &from));
+  EC_TRY(ec_call_like(c, out, EC_FLOAT32, &to));
+  ec_copy_cast(c, &from, self);
   p->dtype = EC_FLOAT32;
-  p->from = from;
-  p->to = to;
+  p->from = from.data;
+  p->to = to.data;
   EC_TRY(pool(c, p));
-  ec_view result = line_of(out, NULL, half), sums = line_of(out, to, EC_FLOAT32);
-  ec_copy_view(c, &result, &sums);
+  ec_copy_cast(c, out, &to);
   return EC_OK;
 }
 

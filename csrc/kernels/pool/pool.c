@@ -5,6 +5,7 @@
 
 #include "core/alloc.h"
 #include "core/checked.h"
+#include "kernels/iterate.h"
 
 static ec_pool_axis *first_axis(ec_pool *p) { return &p->axis[EC_POOL_AXES - p->axes]; }
 
@@ -237,10 +238,10 @@ static double cost_of(const ec_pool *p) {
 
 ec_status ec_pool_run(ec_call *c, const ec_pool *p, ec_pool_fn fn, bool side_by_side,
                       size_t scratch) {
-  enum { PIECE_COST = 1 << 14, PIECES = 4 /* for each thread */ };
-  cut w = {.pool = p, .fn = fn, .pieces = 1, .room = scratch};
+  enum { PIECE_COST = 1 << 14 };
+  cut w = {.pool = p, .fn = fn, .pieces = 1};
   ec_pool whole = *p;
-  size_t most = c->threads ? ec_threads_count(c->threads) * PIECES : 1;
+  size_t most = c->threads ? ec_threads_count(c->threads) * EC_ITER_PIECES : 1;
   double worth = most > 1 ? cost_of(p) / PIECE_COST : 1;
   if (worth < (double)most) most = worth < 1 ? 1 : (size_t)worth;
   for (size_t d = 0; d < CUT_DIMS && w.pieces < most; d++) { /* the first that is long enough */

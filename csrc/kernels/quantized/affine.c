@@ -95,16 +95,6 @@ static ec_status promote(ec_call *c, const ec_affine *a, ec_dtype dtype, const e
   return ec_result_dtype(c, &r, out);
 }
 
-/* A tensor of another dtype in scratch memory, with the shape and layout of `like`. */
-static ec_status scratch_like(ec_call *c, const ec_tensor *like, ec_dtype dtype, ec_tensor *out) {
-  ec_tensor t = *like;
-  t.dtype = (uint8_t)dtype;
-  t.capacity = (size_t)t.numel * ec_dtype_size(dtype);
-  EC_TRY(ec_call_scratch(c, (size_t)t.numel, ec_dtype_size(dtype), &t.data));
-  *out = t;
-  return EC_OK;
-}
-
 /* An operand beside a tensor of `dtype`: eager rounds a single number to float32, not to a half. */
 static ec_operand beside(const ec_tensor *t, ec_dtype dtype) {
   const ec_dtype work = ec_work_dtype(dtype);
@@ -128,7 +118,7 @@ static ec_status scaled(ec_call *c, ec_affine *a, ec_dtype dtype) {
   ec_tensor out;
   ec_affine product = *a;
   product.zero = ec_affine_number(&zero, dtype, (ec_scalar){EC_KIND_INT, {.i = 0}});
-  EC_TRY(scratch_like(c, &a->x, dtype, &out));
+  EC_TRY(ec_call_like(c, &a->x, dtype, &out));
   apply(&out, &product, dtype, back_loops, NULL);
   a->x = out;
   return EC_OK;
@@ -137,7 +127,7 @@ static ec_status scaled(ec_call *c, ec_affine *a, ec_dtype dtype) {
 ec_status ec_affine_invert(ec_call *c, ec_affine *a) {
   const ec_dtype dtype = ec_to_float(ec_tensor_dtype(&a->scale));
   ec_tensor out;
-  EC_TRY(scratch_like(c, &a->scale, dtype, &out));
+  EC_TRY(ec_call_like(c, &a->scale, dtype, &out));
   ec_point p = {.inputs = 1, .logical = dtype, .work = ec_work_dtype(dtype)};
   p.in[0] = (ec_operand){&a->scale, dtype, p.work};
   p.loop = invert_loops[dtype];
@@ -171,7 +161,7 @@ static ec_status is_plain(ec_call *c, const ec_affine *a, ec_dtype common, bool 
   *plain = !c->reference && ec_dtype_size(ec_tensor_dtype(&a->x)) < 4 &&
            value_range(ec_tensor_dtype(&a->x), &least, &most);
   if (!*plain) return EC_OK;
-  EC_TRY(scratch_like(c, &a->zero, EC_INT64, &numbers));
+  EC_TRY(ec_call_like(c, &a->zero, EC_INT64, &numbers));
   ec_copy_cast(c, &numbers, &a->zero);
   zero = numbers.data;
   for (int64_t i = 0; i < numbers.numel; i++) {
@@ -218,7 +208,7 @@ ec_status ec_affine_dequantize(ec_call *c, ec_affine *a, size_t out) {
   if (!a->no_zero && common != dtype) {
     ec_affine difference = *a;
     difference.scale = ec_affine_number(&one, common, (ec_scalar){EC_KIND_INT, {.i = 1}});
-    EC_TRY(scratch_like(c, &difference.x, common, &a->x));
+    EC_TRY(ec_call_like(c, &difference.x, common, &a->x));
     apply(&a->x, &difference, common, back_loops, NULL);
   }
   if (a->no_zero || common != dtype)

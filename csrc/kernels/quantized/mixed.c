@@ -71,8 +71,7 @@ static ec_status check_numbers(ec_call *c, size_t i, size_t most) {
 static ec_status in_float32(ec_call *c, size_t i, bool read, ec_tensor *t) {
   *t = *ec_arg_tensor(c, i);
   if (t->dtype == EC_FLOAT32) return EC_OK;
-  t->dtype = EC_FLOAT32;
-  EC_TRY(ec_call_scratch(c, (size_t)t->numel, sizeof(float), &t->data));
+  EC_TRY(ec_call_like(c, t, EC_FLOAT32, t));
   if (read) ec_copy_cast(c, t, ec_arg_tensor(c, i));
   return EC_OK;
 }

@@ -203,14 +203,10 @@ ec_status ec_reduce_cast(ec_call *c, ec_reduce_plan *p, ec_dtype dtype, const ec
   ec_tensor *copy;
   if (ec_tensor_dtype(&p->in) == dtype) return EC_OK;
   EC_TRY(ec_call_scratch(c, 1, sizeof *copy, &copy));
-  *copy = p->in;
-  copy->dtype = (uint8_t)dtype;
-  EC_TRY(ec_call_scratch(c, (size_t)p->in.numel, ec_dtype_size(dtype), &copy->data));
-  copy->capacity = ec_tensor_nbytes(copy);
-  size_t from = ec_dtype_size(ec_tensor_dtype(&p->in)), to = ec_dtype_size(dtype);
-  ec_cast_fn cast = ec_cast(dtype, ec_tensor_dtype(&p->in));
-  if (p->in.numel)
-    cast(p->in.numel, copy->data, (int64_t)to, (*in)->data, (int64_t)from); /* dense: one walk */
+  ec_tensor from = p->in; /* an output that is the input too may have other sizes by now */
+  from.data = (*in)->data;
+  EC_TRY(ec_call_like(c, &from, dtype, copy));
+  ec_copy_cast(c, copy, &from);
   p->in = *copy;
   *in = copy;
   return EC_OK;

@@ -19,16 +19,6 @@ static const ec_reduce_finish finishes[EC_DTYPE_COUNT] = {EC_ROWS_FLOATC(var_fin
 static const ec_reduce_merge merges[EC_DTYPE_COUNT] = {EC_ROWS_FLOATC(var_merge)};
 static const ec_reduce_merge merges_again[EC_DTYPE_COUNT] = {EC_ROWS_FLOATC(var_merge_again)};
 
-/* A tensor like the output in shape and layout, with another dtype and its own memory. */
-static ec_status like(ec_call *c, const ec_tensor *out, ec_dtype dtype, ec_tensor **made) {
-  EC_TRY(ec_call_scratch(c, 1, sizeof **made, made));
-  **made = *out;
-  (*made)->dtype = (uint8_t)dtype;
-  EC_TRY(ec_call_scratch(c, (size_t)out->numel, ec_dtype_size(dtype), &(*made)->data));
-  (*made)->capacity = ec_tensor_nbytes(*made);
-  return EC_OK;
-}
-
 typedef struct arguments {
   ec_ints dims;
   double correction;
@@ -41,7 +31,7 @@ static ec_status run(ec_call *c, arguments a) {
   ec_dtype dtype = ec_tensor_dtype(in);
   ec_reduce_plan plan;
   uint32_t mask;
-  ec_tensor *outs[2] = {NULL, NULL};
+  ec_tensor wide[2], *const outs[2] = {&wide[0], a.mean ? &wide[1] : NULL};
   EC_TRY(ec_call_check_dtype(c, 0, EC_SET_FLOATC));
   EC_TRY(ec_call_check_cast(c, a.var, ec_to_real(dtype)));
   if (a.mean) EC_TRY(ec_call_check_cast(c, a.mean, dtype));
@@ -49,9 +39,9 @@ static ec_status run(ec_call *c, arguments a) {
   ec_reduce_shape(&plan, in, mask, a.keepdim);
   EC_TRY(ec_reduce_resize(c, &plan, a.var));
   if (a.mean) EC_TRY(ec_reduce_resize(c, &plan, a.mean));
-  EC_TRY(like(c, ec_arg_tensor(c, a.var), EC_FLOAT64, &outs[0]));
+  EC_TRY(ec_call_like(c, ec_arg_tensor(c, a.var), EC_FLOAT64, &wide[0]));
   ec_dtype mean_dtype = ec_is_complex(dtype) ? EC_COMPLEX128 : EC_FLOAT64;
-  if (a.mean) EC_TRY(like(c, ec_arg_tensor(c, a.mean), mean_dtype, &outs[1]));
+  if (a.mean) EC_TRY(ec_call_like(c, ec_arg_tensor(c, a.mean), mean_dtype, &wide[1]));
   ec_reduce_loops loops = {inits[dtype], firsts[dtype], turns[dtype], seconds[dtype],
                            finishes[dtype], merges[dtype], merges_again[dtype]};
   double freedom = (double)plan.count - a.correction;

@@ -72,7 +72,6 @@ static void EC_FN(var_second)(ec_reduce_acc acc, const ec_reduce_block *b) {
   }
 }
 
-/* By the input's dtype: doubles, which var.c converts to the outputs' dtypes. */
 static void EC_FN(var_merge)(ec_reduce_acc acc, ec_reduce_acc later) {
   *(EC_MEAN *)acc.a += *(const EC_MEAN *)later.a;
 }
@@ -81,6 +80,7 @@ static void EC_FN(var_merge_again)(ec_reduce_acc acc, ec_reduce_acc later) {
   *(double *)acc.b += *(const double *)later.b;
 }
 
+/* By the input's dtype: doubles, which var.c converts to the outputs' dtypes. */
 static void EC_FN(var_finish)(ec_reduce_acc acc, int64_t k, const ec_reduce_dst *d) {
   EC_MEAN *mean = (EC_MEAN *)d->out[1];
   double *var = (double *)d->out[0];
