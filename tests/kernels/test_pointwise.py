@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 from eager import (
-    ALL, COMPLEX, HALVES, RTOL, WIDE_UNSIGNED, array, check, compare, eager, orders, to_numpy,
-    widened,
+    ALL, COMPLEX, HALVES, INTEGRAL, RTOL, WIDE_UNSIGNED, array, check, compare, eager, orders,
+    to_numpy, widened,
 )  # fmt: skip
 from op_harness import OpError, Out, library, run
 from samples_pointwise import SAMPLES
@@ -257,6 +257,29 @@ def test_integer_division_by_every_sign(dtype: str, rng: np.random.Generator) ->
         np.testing.assert_array_equal(found[safe], expected)
         wrapped = np.asarray(low if name.startswith("floor") else 0, dtype)
         assert (found[~safe] == wrapped).all() and (~safe).any()
+
+
+@pytest.mark.parametrize("reference", [False, True])
+@pytest.mark.parametrize("dtype", INTEGRAL)
+def test_integer_division_near_multiples(dtype: str, reference: bool,
+                                         rng: np.random.Generator) -> None:  # fmt: skip
+    """Where a quotient that is rounded would be one too many, with divisors of every length."""
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    bits = np.iinfo(dtype).bits
+    y = rng.integers(low, high, 20_001, dtype, endpoint=True)
+    y = y >> rng.integers(0, bits, y.size, dtype)
+    y[y == 0] = 1
+    with np.errstate(all="ignore"):
+        q = np.floor_divide(rng.integers(low, high, y.size, dtype, endpoint=True), y)
+        x = (q * y + rng.integers(-1, 2, y.size).astype(dtype)).astype(dtype)
+        for a, b in ((x, y), (x[::2], y[1::2]), (x[:-1], y[7:8]), (x[7:8], y)):
+            for name, want in (("floor_divide.out", np.floor_divide), ("fmod.Tensor_out", np.fmod),
+                               ("remainder.Tensor_out", np.remainder)):  # fmt: skip
+                n = max(a.size, b.size)
+                a, b = (v[:n // 2 * 2] if v.size > 1 else v for v in (a, b))
+                expected = want(a, b)
+                found = run(f"aten::{name}", [a, b, Out(expected.shape, dtype)], reference)[0]
+                np.testing.assert_array_equal(found, expected, f"{name} {a.strides} {b.strides}")
 
 
 def test_float32_atan2(rng: np.random.Generator) -> None:

@@ -1,10 +1,13 @@
 /* Loops (of float32, and a few of float64) that vectorise where libm is called element by element:
- * range reduction and polynomials, within a few units in the last place of libm. The plain loops in
- * math.tmpl.h and arith.tmpl.h are the reference. */
+ * range reduction and polynomials, within a few units in the last place of libm; and of integers,
+ * which divide exactly by floating point. The plain loops in math.tmpl.h and arith.tmpl.h are the
+ * reference. */
 #ifndef EC_KERNELS_POINTWISE_FAST_H
 #define EC_KERNELS_POINTWISE_FAST_H
 
 #include "kernels/pointwise/point.h"
+
+#define EC_INLINE static inline __attribute__((always_inline))
 
 typedef enum ec_fast {
 #define EC_FAST(NAME, loop) EC_FAST_##NAME,
@@ -17,6 +20,9 @@ typedef enum ec_fast {
 extern const ec_point_loop ec_fast_generic[EC_FAST_COUNT];
 extern const ec_point_loop ec_fast_avx2[EC_FAST_COUNT];
 extern const ec_point_loop ec_fast64_avx2[EC_FAST_COUNT]; /* of float64 */
+
+/* Of integers; NULL: there is none. */
+ec_point_loop ec_fast_int(ec_fast which, ec_dtype work);
 
 /* The best loop for this machine in this dtype; NULL: there is none but the plain one. */
 ec_point_loop ec_fast_loop(ec_fast which, ec_dtype work);

@@ -1,7 +1,6 @@
 /* The float32 functions of fast.def. Straight-line code: every branch is a selection between
  * values that are computed anyway, so that loops over them vectorise. EC_FMA(a, b, c) is a * b + c,
  * rounded once where the machine can. Polynomials are minimax fits of the stated functions. */
-#define EC_INLINE static inline __attribute__((always_inline))
 
 #define EC_HALF_PI 0x1.921fb6p+0f /* and what it is too large by */
 #define EC_HALF_PI_LOW -0x1.777a5cp-25f

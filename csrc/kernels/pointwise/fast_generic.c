@@ -25,5 +25,5 @@ ec_point_loop ec_fast_loop(ec_fast which, ec_dtype work) {
     if (work == EC_FLOAT32 && ec_fast_avx2[which]) return ec_fast_avx2[which];
   }
 #endif
-  return work == EC_FLOAT32 ? ec_fast_generic[which] : NULL;
+  return work == EC_FLOAT32 ? ec_fast_generic[which] : ec_fast_int(which, work);
 }

@@ -1,0 +1,83 @@
+/* fmod, remainder and floor division of integers of up to four bytes. Vectors divide floating point
+ * only: a quotient x / y that is no integer is at least 1 / y away from one, and rounding moves it
+ * by less while x has fewer bits than the significand. */
+#define EC_FRACTION __typeof__(__builtin_choose_expr(sizeof(EC_T) < 4, (float)0, (double)0))
+#define EC_WHOLE __typeof__(__builtin_choose_expr(EC_ID == EC_UINT32, (int64_t)0, (int32_t)0))
+
+/* Puts 1 in place of what has no quotient: 0, which is noted, and -1 under the minimum, where the
+ * result wraps and is that of 1 (under 0, if there are no signs). */
+EC_INLINE void EC_FN(mend)(int64_t n, const EC_T *x, EC_T *y, ec_params *params) {
+  EC_T zero = 0;
+  for (int64_t k = 0; k < n; k++) {
+    zero |= y[k] == 0;
+    const bool wraps = (x[k] == EC_LOWEST) & (y[k] == (EC_T)-1);
+    y[k] = (y[k] == 0) | wraps ? 1 : y[k];
+  }
+  if (zero) params->zero_division = true;
+}
+
+EC_INLINE EC_T EC_FN(quotient)(EC_T x, EC_T y) {
+  return (EC_T)(EC_WHOLE)((EC_FRACTION)x / (EC_FRACTION)y);
+}
+
+EC_INLINE EC_T EC_FN(rest)(EC_T x, EC_T y) {
+  return (EC_T)((EC_U)x - (EC_U)EC_FN(quotient)(x, y) * (EC_U)y);
+}
+
+EC_INLINE EC_T EC_FN(modulo)(EC_T x, EC_T y) {
+  const EC_T r = EC_FN(rest)(x, y);
+#if EC_IS_SIGNED
+  return (EC_T)((EC_U)r + ((EC_U)y & (0 - (EC_U)((r != 0) & ((r ^ y) < 0)))));
+#else
+  return r;
+#endif
+}
+
+EC_INLINE EC_T EC_FN(floor_quotient)(EC_T x, EC_T y) {
+  const EC_T q = EC_FN(quotient)(x, y);
+#if EC_IS_SIGNED
+  return (EC_T)((EC_U)q - (EC_U)((EC_FN(rest)(x, y) != 0) & ((x ^ y) < 0)));
+#else
+  return q;
+#endif
+}
+
+EC_INLINE void EC_FN(move)(int64_t n, char *to, int64_t to_step, const char *from, int64_t step) {
+  if (step == (int64_t)sizeof(EC_T) && to_step == step) memcpy(to, from, (size_t)n * sizeof(EC_T));
+  else if (step == 0 && to_step == (int64_t)sizeof(EC_T))
+    for (int64_t k = 0; k < n; k++) ((EC_T *)(void *)to)[k] = *(const EC_T *)(const void *)from;
+  else
+    for (int64_t k = 0; k < n; k++)
+      *(EC_T *)(void *)(to + k * to_step) = *(const EC_T *)(const void *)(from + k * step);
+}
+
+EC_INLINE void EC_FN(divide_loop)(int64_t n, char *const *at, const int64_t *step,
+                                  ec_params *params, EC_T (*form)(EC_T x, EC_T y)) {
+  enum { BLOCK = 256, ITEM = sizeof(EC_T) };
+  EC_T x[BLOCK], y[BLOCK], z[BLOCK];
+  for (int64_t i = 0; i < n; i += BLOCK) {
+    const int64_t m = n - i < BLOCK ? n - i : BLOCK;
+    EC_FN(move)(m, (char *)x, ITEM, at[1] + i * step[1], step[1]);
+    EC_FN(move)(m, (char *)y, ITEM, at[2] + i * step[2], step[2]);
+    EC_FN(mend)(m, x, y, params);
+    for (int64_t k = 0; k < m; k++) z[k] = form(x[k], y[k]);
+    EC_FN(move)(m, at[0] + i * step[0], step[0], (const char *)z, ITEM);
+  }
+}
+
+EC_CLONES static void EC_FN(fast_fmod)(int64_t n, char *const *at, const int64_t *step,
+                                       ec_params *params) {
+  EC_FN(divide_loop)(n, at, step, params, EC_FN(rest));
+}
+
+EC_CLONES static void EC_FN(fast_remainder)(int64_t n, char *const *at, const int64_t *step,
+                                            ec_params *params) {
+  EC_FN(divide_loop)(n, at, step, params, EC_FN(modulo));
+}
+
+EC_CLONES static void EC_FN(fast_div_floor)(int64_t n, char *const *at, const int64_t *step,
+                                            ec_params *params) {
+  EC_FN(divide_loop)(n, at, step, params, EC_FN(floor_quotient));
+}
+#undef EC_FRACTION
+#undef EC_WHOLE
