@@ -100,7 +100,6 @@ REFUSED: dict[str, tuple[str, str]] = {
 # Cases whose program is not what eager computes: row -> pattern of str(Case), and why.
 VIEWED = "its decomposition takes a view of memory of another order (official runtime: wrong, too)"
 READ = "eager reads the positions as if they were contiguous: its results are wrong"
-UNORDERED = "eager takes it where there is nothing to order"
 FLOAT32 = "its decomposition has scales in float32"
 PROMOTED = "its decomposition promotes as another operator does"
 LEFT_OUT: dict[str, tuple[str, str]] = {
@@ -116,10 +115,8 @@ LEFT_OUT: dict[str, tuple[str, str]] = {
     "aten::rsub.Scalar_out": (rf"{INTEGRAL} 0-d", PROMOTED),
     "aten::select_scatter.out": (r"(bool|u?int8|int16) transposed", PROMOTED),
     "aten::masked_select.out": (r".*\(3, 1\)", "its bound forgets that the mask broadcasts"),
-    **{f"aten::{n}.values": ("complex64", UNORDERED) for n in ("kthvalue", "mode")},
     "quantized_decomposed::choose_qparams_per_token_asymmetric.out": (
         r"\w+ 0-d", "it plans a row of results where eager's are 0-d"),
-    "aten::searchsorted.Tensor_out": ("bool empty", UNORDERED),
 }  # fmt: skip
 # Rows that have float32 outputs in programs, and in eager the scales' dtype.
 FLOAT32_ONLY = tuple(f"quantized_decomposed::embedding_{n}bit.out" for n in (2, 4))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -49,9 +51,44 @@ def test_positions_of_equal_elements(name: str, rng: np.random.Generator) -> Non
     np.testing.assert_array_equal(np.take_along_axis(a, at, 1), values)
 
 
-def test_kthvalue_of_one_bool() -> None:
-    """Eager takes bool where there is nothing to order."""
-    check("aten::kthvalue.values", [np.array(True), 1, 0, False])
+ORDERS: dict[str, list] = {
+    "kthvalue.values": [1, -1, False], "mode.values": [-1, False], "median.dim_values": [-1, False],
+    "nanmedian.dim_values": [-1, False], "median.out": [], "nanmedian.out": [],
+    "sort.values": [-1, False], "topk.values": [1, -1, True, True], "cummax.out": [-1],
+    "cummin.out": [-1], "amax.out": [[-1], False], "amin.out": [[-1], False],
+    "max.dim_max": [-1, False], "argmin.out": [-1, False], "max.unary_out": [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["bool", "complex64", "complex128", "float32"])
+@pytest.mark.parametrize("name", ORDERS)
+def test_little_to_order(name: str, dtype: str) -> None:
+    """Of no or of one element eager takes some dtypes that have no order, and refuses others."""
+    for shape in ((), (1,), (0,), (2, 1), (0, 3), (3, 0), (3,)):
+        args = [np.arange(np.prod(shape)).reshape(shape).astype(dtype), *ORDERS[name]]
+        if wanted(f"aten::{name}", args, dtype) is not None:
+            check(f"aten::{name}", args, exact=True)
+            continue
+        alone = name in ("median.out", "nanmedian.out", "amax.out", "amin.out", "max.unary_out")
+        outs = [Out(shape, dtype), Out(shape, "int64")]
+        with pytest.raises(OpError):
+            run(f"aten::{name}", [*args, *(outs[1:] if name[:3] == "arg" else outs[: 2 - alone])])
+            pytest.fail(f"eager refuses {name} of {dtype} {shape}")
+
+
+@pytest.mark.parametrize("dtype", ["bool", "complex64", "float32"])
+def test_searches_for_nothing(dtype: str) -> None:
+    """Eager looks for no element in rows of any dtype, and for others where there is an order."""
+    for rows, values in itertools.product([(0,), (3,), (2, 0), (2, 3)],
+                                          [(), (0,), (3,), (2, 0), (2, 2)]):  # fmt: skip
+        a, v = np.ones(rows, dtype), np.ones(values, dtype)
+        for name, args in (("searchsorted", [a, v, False, False, None, None]),
+                           ("bucketize", [v, a, False, False])):  # fmt: skip
+            if wanted(f"aten::{name}.Tensor_out", args, dtype) is not None:
+                check(f"aten::{name}.Tensor_out", args)
+            else:
+                with pytest.raises(OpError):
+                    run(f"aten::{name}.Tensor_out", [*args, Out(values, "int64")])
 
 
 def test_mode_of_long_rows(rng: np.random.Generator) -> None:

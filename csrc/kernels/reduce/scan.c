@@ -136,16 +136,21 @@ ec_status ec_op_logcumsumexp_out(ec_call *c) {
 }
 
 static ec_status extremes(ec_call *c, const scan_fn *fns) {
+  static const int64_t first = 0;
   ec_tensor in = *ec_arg_tensor(c, 0);
   size_t dim;
-  EC_TRY(ec_call_check_dtype(c, 0, EC_SET_REALB));
+  const bool alone = !in.rank || !in.numel; /* nothing to compare: eager takes any dtype */
+  EC_TRY(ec_call_check_dtype(c, 0, alone ? EC_SET_ALL : EC_SET_REALB));
   EC_TRY(ec_call_wrap_dim(c, ec_arg_int(c, 1), in.rank, &dim));
   EC_TRY(ec_call_check_same_dtype(c, 2, 0));
   EC_TRY(ec_call_check_dtype(c, 3, EC_BIT(EC_INT64)));
   EC_TRY(ec_call_resize(c, 2, in.rank, in.sizes));
   EC_TRY(ec_call_resize(c, 3, in.rank, in.sizes));
   in.data = ec_arg_tensor(c, 0)->data;
-  run(&in, ec_arg_tensor(c, 2), ec_arg_tensor(c, 3), dim, fns[in.dtype], c->reference);
+  ec_tensor *values = ec_arg_tensor(c, 2), *positions = ec_arg_tensor(c, 3);
+  if (alone) ec_copy_cast(c, values, &in);
+  if (alone) ec_fill_tensor(c, positions, &first);
+  else run(&in, values, positions, dim, fns[in.dtype], c->reference);
   return EC_OK;
 }
 

@@ -1,4 +1,5 @@
-/* What a row's order tells, along one dimension: sort, kthvalue, median, mode. */
+/* What a row's order tells, along one dimension: sort, kthvalue, median, mode. Where there is
+ * nothing to order eager takes some dtypes that have no order (see the sets here). */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -83,7 +84,7 @@ static void run_row(const row *r, ec_order *o, const wanted *w) {
                               sizeof *r->at);
 }
 
-/* Every row of `in` along the dimension (0-d: one row of one element). */
+/* Every row of `in` along the dimension. */
 static ec_status run_rows(ec_call *c, const ec_tensor *in, const wanted *w) {
   const ec_tensor *outs[2] = {ec_arg_tensor(c, w->values), ec_arg_tensor(c, w->positions)};
   size_t item = ec_dtype_size(ec_tensor_dtype(in)), rank = in->rank, items[2] = {item, 8};
@@ -91,16 +92,16 @@ static ec_status run_rows(ec_call *c, const ec_tensor *in, const wanted *w) {
   row r = {.dtype = ec_tensor_dtype(in)};
   ec_order o;
   ec_iter it;
-  EC_TRY(ec_order_new(c, rank ? in->sizes[w->dim] : 1, &o));
+  EC_TRY(ec_order_new(c, in->sizes[w->dim], &o));
   EC_TRY(ec_call_scratch(c, (size_t)w->count, sizeof *r.at, &r.at));
   memcpy(sizes, in->sizes, sizeof sizes);
-  if (rank) sizes[w->dim] = 1; /* the iterator walks the rows' starts */
-  if (rank) r.step[2] = in->strides[w->dim] * (int64_t)item;
+  sizes[w->dim] = 1; /* the iterator walks the rows' starts */
+  r.step[2] = in->strides[w->dim] * (int64_t)item;
   ec_iter_init(&it, rank, sizes);
   for (size_t i = 0; i < 2; i++) {
     for (size_t d = 0, to = 0; d < rank; d++)
       strides[d] = d != w->dim || w->keepdim ? outs[i]->strides[to++] : 0;
-    if (rank) r.step[i] = strides[w->dim] * (int64_t)items[i];
+    r.step[i] = strides[w->dim] * (int64_t)items[i];
     ec_iter_add(&it, outs[i]->data, items[i], rank, sizes, strides);
   }
   ec_iter_add(&it, in->data, item, rank, sizes, in->strides);
@@ -134,7 +135,10 @@ static ec_status run(ec_call *c, size_t dim, ec_dtype_set dtypes, wanted w, bool
   EC_TRY(ec_call_resize(c, w.values, rank, sizes));
   EC_TRY(ec_call_resize(c, w.positions, rank, sizes));
   in.data = ec_arg_tensor(c, 0)->data;
-  return in.numel ? run_rows(c, &in, &w) : EC_OK;
+  if (in.rank) return in.numel ? run_rows(c, &in, &w) : EC_OK;
+  ec_copy_cast(c, ec_arg_tensor(c, w.values), &in); /* an order of one element */
+  *(int64_t *)ec_arg_tensor(c, w.positions)->data = 0;
+  return EC_OK;
 }
 
 static ec_status sort(ec_call *c, size_t dim, size_t values) {
@@ -151,8 +155,7 @@ ec_status ec_op_kthvalue_values(ec_call *c) {
               .positions = 5};
   if (w.k < 1) return ec_call_fail(c, 1, "%" PRId64 ", expected at least 1", w.k);
   w.k--;
-  /* Eager has no order of bool, and needs none for a single element. */
-  return run(c, 2, ec_arg_tensor(c, 0)->rank ? EC_SET_REAL : EC_SET_REALB, w, true);
+  return run(c, 2, ec_arg_tensor(c, 0)->rank ? EC_SET_REAL : EC_SET_ALL, w, true);
 }
 
 /* median, nanmedian, mode: dimension, keepdim, two outputs. */
@@ -163,7 +166,11 @@ static ec_status one(ec_call *c, order_fn fn, ec_dtype_set dtypes) {
 
 ec_status ec_op_median_dim_values(ec_call *c) { return one(c, median, EC_SET_REAL); }
 ec_status ec_op_nanmedian_dim_values(ec_call *c) { return one(c, nanmedian, EC_SET_REAL); }
-ec_status ec_op_mode_values(ec_call *c) { return one(c, mode, EC_SET_REALB); }
+
+ec_status ec_op_mode_values(ec_call *c) {
+  const ec_tensor *in = ec_arg_tensor(c, 0);
+  return one(c, mode, in->rank && in->numel ? EC_SET_REALB : EC_SET_ALL);
+}
 
 /* Of all elements, in any order; of none: NaN, converted to the output's dtype. */
 static ec_status of_all(ec_call *c, order_fn fn) {
@@ -173,7 +180,7 @@ static ec_status of_all(ec_call *c, order_fn fn) {
   double nan = NAN;
   int64_t n = in->numel;
   ec_order o;
-  EC_TRY(ec_call_check_dtype(c, 0, EC_SET_REAL));
+  EC_TRY(ec_call_check_dtype(c, 0, n ? EC_SET_REAL : EC_SET_ALL));
   EC_TRY(ec_call_check_dtype(c, 1, EC_BIT(dtype)));
   EC_TRY(ec_call_resize(c, 1, 0, NULL));
   char *out = ec_arg_tensor(c, 1)->data;
