@@ -98,3 +98,17 @@ def test_polynomials(name: str, dtype: str) -> None:
 def test_polygamma_refuses_negative_derivatives() -> None:
     with pytest.raises(OpError, match="'n': a negative derivative"):
         run(POLYGAMMA, [-1, np.ones(2, "float32"), Out((2,))])
+
+
+@pytest.mark.parametrize("name", ["igamma", "igammac"])
+def test_ends_of_incomplete_gamma_functions(name: str) -> None:
+    """Eager's conditions one after the other, also for NaN beside an infinite parameter."""
+    ends = np.asarray([0, 1, 2.5, np.inf, -1, -np.inf, np.nan])
+    assert_close(f"aten::{name}.out", [np.repeat(ends, ends.size), np.tile(ends, ends.size)])
+
+
+def test_incomplete_gamma_functions_of_the_least_parameter() -> None:
+    """They tend to 1 and 0; eager's power series is 0 times infinity there."""
+    a, x = np.full(3, 5e-324), np.asarray([5e-324, 0.5, 8])
+    assert run("aten::igamma.out", [a, x, Out((3,), "float64")])[0].tolist() == [1, 1, 1]
+    assert run("aten::igammac.out", [a, x, Out((3,), "float64")])[0].tolist() == [0, 0, 0]

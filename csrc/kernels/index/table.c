@@ -1,6 +1,7 @@
 /* Boxes of elements at listed places, and the loops that follow indices. */
 #include <string.h>
 
+#include "core/complex.h"
 #include "core/template.h"
 #include "kernels/index/index.h"
 
@@ -30,7 +31,7 @@
 #undef EC_IDENTITY
 
 #define EC_MFN(name) EC_FN(EC_PASTE(mul, name))
-#define EC_JOIN(x, y) ((EC_WRAP)(x) * (EC_WRAP)(y))
+#define EC_JOIN(x, y) ec_times((EC_WRAP)(x), (EC_WRAP)(y))
 #define EC_IDENTITY 1
 #include "core/foreach/all.h"
 #undef EC_MFN

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/complex.h"
 #include "core/simd.h"
 #include "core/template.h"
 

@@ -41,9 +41,9 @@ static void EC_FN(store_scaled)(const ec_gemm_out *out, const ec_gemm_tile *tile
                                : NULL;
     for (int64_t i = 0; i < tile->cols; i++, to += out->col) {
       EC_G x = sums ? sums[(size_t)r * tile->stride + (size_t)i] : (EC_G)0;
-      if (!plain) x = alpha * x;
+      if (!plain) x = ec_times(alpha, x);
       if (add) {
-        x += plain ? EC_FN(get)(*add) : beta * EC_FN(get)(*add);
+        x += plain ? EC_FN(get)(*add) : ec_times(beta, EC_FN(get)(*add));
         add += out->add_col;
       }
       *to = (EC_T)EC_STORE(x);
@@ -88,13 +88,13 @@ EC_CLONES static void EC_FN(axpy)(const ec_gemm *g, const ec_gemm_side *a, const
     EC_G x2 = EC_FN(get)(x[(k + 2) * a->k]), x3 = EC_FN(get)(x[(k + 3) * a->k]);
     const EC_T *y0 = y + k * b->k, *y1 = y0 + b->k, *y2 = y1 + b->k, *y3 = y2 + b->k;
     for (size_t j = 0; j < n; j++)
-      sums[j] += (x0 * EC_FN(get)(y0[j]) + x1 * EC_FN(get)(y1[j])) +
-                 (x2 * EC_FN(get)(y2[j]) + x3 * EC_FN(get)(y3[j]));
+      sums[j] += (ec_times(x0, EC_FN(get)(y0[j])) + ec_times(x1, EC_FN(get)(y1[j]))) +
+                 (ec_times(x2, EC_FN(get)(y2[j])) + ec_times(x3, EC_FN(get)(y3[j])));
   }
   for (; k < g->k; k++) {
     EC_G x0 = EC_FN(get)(x[k * a->k]);
     const EC_T *y0 = y + k * b->k;
-    for (size_t j = 0; j < n; j++) sums[j] += x0 * EC_FN(get)(y0[j]);
+    for (size_t j = 0; j < n; j++) sums[j] += ec_times(x0, EC_FN(get)(y0[j]));
   }
 }
 
@@ -110,8 +110,9 @@ EC_CLONES static void EC_FN(dot)(const ec_gemm *g, const ec_gemm_side *a, const 
     int64_t k = 0;
     for (; k + PARTS <= g->k; k += PARTS)
       for (int i = 0; i < PARTS; i++)
-        part[i] += EC_FN(get)(x[k + i]) * EC_FN(get)(y[k + i]);
-    for (int i = 0; k < g->k; k++, i++) part[i] += EC_FN(get)(x[k]) * EC_FN(get)(y[k]);
+        part[i] += ec_times(EC_FN(get)(x[k + i]), EC_FN(get)(y[k + i]));
+    for (int i = 0; k < g->k; k++, i++)
+      part[i] += ec_times(EC_FN(get)(x[k]), EC_FN(get)(y[k]));
     for (int width = PARTS / 2; width; width /= 2)
       for (int i = 0; i < width; i++) part[i] += part[i + width];
     sums[j] = part[0];
@@ -127,7 +128,7 @@ static void EC_FN(reference)(const ec_gemm *g, const ec_gemm_side *a, const ec_g
       const EC_T *y = (const EC_T *)b->data + j * b->lane;
       EC_R sum = 0;
       for (int64_t k = 0; k < g->k; k++, x += a->k, y += b->k)
-        sum += (EC_R)EC_LOAD(*x) * (EC_R)EC_LOAD(*y);
+        sum += ec_times((EC_R)EC_LOAD(*x), (EC_R)EC_LOAD(*y));
       EC_G rounded = (EC_G)sum;
       ec_gemm_tile tile = {&rounded, 1, i, j, 1, 1};
       EC_FN(store)(out, &tile);

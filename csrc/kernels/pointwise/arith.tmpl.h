@@ -6,15 +6,7 @@
 #define EC_ADD(x, y) ((x) + EC_P(0) * (y))
 #define EC_MUL(x, y) ((x) * (y))
 #elif EC_IS_COMPLEX
-/* As in eager, products are what their definition gives, without C's care for infinities (a call
- * where a result is NaN): an infinite part often makes the other one NaN. alpha is alpha + 0i. */
-static inline EC_C EC_FN(times)(EC_C x, EC_C y) {
-  EC_C z;
-  __real__ z = __real__ x * __real__ y - __imag__ x * __imag__ y;
-  __imag__ z = __real__ x * __imag__ y + __imag__ x * __real__ y;
-  return z;
-}
-
+/* As in eager, alpha is alpha + 0i. */
 static inline EC_C EC_FN(add_times)(EC_C x, __typeof__(__real__ (EC_C)0) alpha, EC_C y) {
   EC_C z;
   __real__ z = __real__ x + (alpha * __real__ y + -0.0f * __imag__ y);
@@ -22,7 +14,7 @@ static inline EC_C EC_FN(add_times)(EC_C x, __typeof__(__real__ (EC_C)0) alpha, 
   return z;
 }
 #define EC_ADD(x, y) EC_FN(add_times)(x, __real__ EC_P(0), y)
-#define EC_MUL(x, y) EC_FN(times)(x, y)
+#define EC_MUL(x, y) ec_times(x, y)
 #else
 #define EC_ADD(x, y) ((EC_T)((EC_U)(x) + (EC_U)EC_P(0) * (EC_U)(y)))
 #define EC_MUL(x, y) ((EC_T)((EC_U)(x) * (EC_U)(y)))
@@ -43,32 +35,14 @@ static inline EC_C EC_FN(add_times)(EC_C x, __typeof__(__real__ (EC_C)0) alpha, 
 #undef EC_ADD
 #undef EC_MUL
 
-#if EC_IS_COMPLEX
-/* What the compiler's own division gives: of complex64 in double, where nothing needs scaling.
- * It is asked where infinities are in play. */
-static inline EC_C EC_FN(quotient)(EC_C x, EC_C y) {
-  if (sizeof(EC_C) == sizeof(double _Complex)) return x / y;
-  const double a = (double)creal(x), b = (double)cimag(x);
-  const double c = (double)creal(y), d = (double)cimag(y), square = c * c + d * d;
-  const double real = (a * c + b * d) / square, imag = (b * c - a * d) / square;
-  if (isnan(real) && isnan(imag)) return x / y;
-  EC_C z;
-  __real__ z = (__typeof__(__real__ z))real;
-  __imag__ z = (__typeof__(__imag__ z))imag;
-  return z;
-}
-#define EC_QUOTIENT(x, y) EC_FN(quotient)(x, y)
-#else
-#define EC_QUOTIENT(x, y) ((x) / (y))
-#endif
-
 #if EC_IS_FLOAT || EC_IS_COMPLEX
 #define EC_NAME div
-#define EC_EXPR(x, y) EC_QUOTIENT(x, y)
+#if EC_IS_COMPLEX
+#define EC_LOOP_CLONES
+#endif
+#define EC_EXPR(x, y) ec_over(x, y)
 #include "kernels/pointwise/loop2.h"
 #endif
-
-#undef EC_QUOTIENT
 
 #if !EC_IS_COMPLEX
 #if EC_IS_BOOL /* as compilers vectorise it */

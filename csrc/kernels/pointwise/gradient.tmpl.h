@@ -1,7 +1,7 @@
 /* Gradients of activations: of a result's gradient and of what the activation was given. */
 static inline EC_C EC_FN(silu_gradient_of)(EC_C grad, EC_C x) {
-  const EC_C s = (EC_C)1 / ((EC_C)1 + exp(-x));
-  return grad * s * ((EC_C)1 + x * ((EC_C)1 - s));
+  const EC_C s = ec_over((EC_C)1, (EC_C)1 + exp(-x));
+  return ec_times(ec_times(grad, s), (EC_C)1 + ec_times(x, (EC_C)1 - s));
 }
 
 #define EC_NAME silu_gradient

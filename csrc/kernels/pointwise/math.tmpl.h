@@ -45,24 +45,34 @@
 #define EC_EXPR(x) atanh(x)
 #include "kernels/pointwise/loop1.h"
 #define EC_NAME point_rsqrt
-#define EC_EXPR(x) (1 / sqrt(x))
+#define EC_EXPR(x) ec_over((EC_C)1, sqrt(x))
 #include "kernels/pointwise/loop1.h"
 #define EC_NAME point_reciprocal
-#define EC_EXPR(x) (1 / (x))
+#define EC_EXPR(x) ec_over((EC_C)1, x)
 #include "kernels/pointwise/loop1.h"
 #define EC_NAME point_sigmoid
-#define EC_EXPR(x) (1 / (1 + exp(-(x))))
+#define EC_EXPR(x) ec_over((EC_C)1, (EC_C)1 + exp(-(x)))
 #include "kernels/pointwise/loop1.h"
 
 #if EC_IS_COMPLEX /* what <complex.h> lacks */
+/* e^a cos b - 1 = (e^a - 1) cos b - 2 sin^2(b/2), by half the angle alone. */
+static inline EC_C EC_FN(expm1_of)(EC_C x) {
+  typedef __typeof__(__real__ x) part;
+  const part a = __real__ x, grown = expm1(a), s = sin(__imag__ x / 2), c = cos(__imag__ x / 2);
+  EC_C z;
+  __real__ z = grown * (1 - 2 * s * s) - 2 * s * s;
+  __imag__ z = (a < -1 ? exp(a) : grown + 1) * (2 * s * c);
+  return z;
+}
+
 #define EC_NAME point_expm1
-#define EC_EXPR(x) (exp(x) - 1)
+#define EC_EXPR(x) EC_FN(expm1_of)(x)
 #include "kernels/pointwise/loop1.h"
 #define EC_NAME point_exp2
 #define EC_EXPR(x) exp((x) * (__typeof__(__real__(x)))0x1.62e42fefa39efp-1)
 #include "kernels/pointwise/loop1.h"
 #define EC_NAME point_log1p
-#define EC_EXPR(x) log(1 + (x))
+#define EC_EXPR(x) ec_log1p(x)
 #include "kernels/pointwise/loop1.h"
 #define EC_NAME point_log2
 #define EC_EXPR(x) (log(x) / (__typeof__(__real__(x)))0x1.62e42fefa39efp-1)

@@ -4,22 +4,22 @@
 #define EC_EXPR(x, y) pow(x, y)
 #include "kernels/pointwise/loop2.h"
 #define EC_NAME square
-#define EC_EXPR(x) ((x) * (x))
+#define EC_EXPR(x) ec_times(x, x)
 #include "kernels/pointwise/loop1.h"
 #define EC_NAME cube
-#define EC_EXPR(x) ((x) * (x) * (x))
+#define EC_EXPR(x) ec_times(ec_times(x, x), x)
 #include "kernels/pointwise/loop1.h"
 #define EC_NAME root
 #define EC_EXPR(x) sqrt(x)
 #include "kernels/pointwise/loop1.h"
 #define EC_NAME inverse_root
-#define EC_EXPR(x) (1 / sqrt(x))
+#define EC_EXPR(x) ec_over((EC_C)1, sqrt(x))
 #include "kernels/pointwise/loop1.h"
 #define EC_NAME inverse
-#define EC_EXPR(x) (1 / (x))
+#define EC_EXPR(x) ec_over((EC_C)1, x)
 #include "kernels/pointwise/loop1.h"
 #define EC_NAME inverse_square
-#define EC_EXPR(x) (1 / ((x) * (x)))
+#define EC_EXPR(x) ec_over((EC_C)1, ec_times(x, x))
 #include "kernels/pointwise/loop1.h"
 #else
 

@@ -2,6 +2,7 @@
 #ifndef EC_KERNELS_POINTWISE_TEMPLATE_H
 #define EC_KERNELS_POINTWISE_TEMPLATE_H
 
+#include "core/complex.h"
 #include "core/simd.h"
 #include "core/template.h"
 

@@ -1,4 +1,5 @@
 /* prod. */
+#include "core/complex.h"
 #include "core/template.h"
 #include "kernels/reduce/reduce.h"
 

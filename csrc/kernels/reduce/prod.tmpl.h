@@ -11,7 +11,8 @@ static void EC_FN(prod_step)(ec_reduce_acc acc, const ec_reduce_block *b) {
   EC_PROD *a = acc.a;
   if (b->ks == 1 && b->ns != 1 && !b->plain) {
     for (int64_t r = 0; r < b->n; r++)
-      for (int64_t i = 0; i < b->k; i++) a[i] *= (EC_PROD)EC_LOAD(x[i + r * b->ns]);
+      for (int64_t i = 0; i < b->k; i++)
+        a[i] = ec_times(a[i], (EC_PROD)EC_LOAD(x[i + r * b->ns]));
     return;
   }
   for (int64_t i = 0; i < b->k; i++) {
@@ -26,7 +27,7 @@ static void EC_FN(prod_step)(ec_reduce_acc acc, const ec_reduce_block *b) {
     }
     p *= q[0] * q[1] * q[2];
 #endif
-    for (; r < b->n; r++) p *= (EC_PROD)EC_LOAD(row[r * b->ns]);
+    for (; r < b->n; r++) p = ec_times(p, (EC_PROD)EC_LOAD(row[r * b->ns]));
     a[i] = p;
   }
 }

@@ -1,6 +1,7 @@
 /* cumsum, cumprod, logcumsumexp, cummax, cummin. */
 #include <string.h>
 
+#include "core/complex.h"
 #include "core/template.h"
 #include "kernels/copy.h"
 #include "kernels/reduce/reduce.h"
@@ -24,13 +25,14 @@ static inline double log_sum(double a, double b) {
   return log1p(exp(least - most)) + most;
 }
 
+/* Of equal real parts the angle is from the second one's on, and the first one's of log(0). */
 static inline double _Complex log_sum_complex(double _Complex a, double _Complex b) {
-  bool first = creal(a) > creal(b);
-  double _Complex most = first ? a : b, least = first ? b : a;
+  const bool falls = creal(b) < creal(a);
+  const double _Complex least = falls ? b : a, most = falls ? a : b;
   if (a != a || b != b) return CMPLX(NAN, NAN);
-  if (creal(most) == -INFINITY) return least;
-  if (isinf(creal(most))) return clog(cexp(least) + cexp(most));
-  return creal(least) == -INFINITY ? most : clog(1 + cexp(least - most)) + most;
+  if (isfinite(creal(least)) || creal(least) != creal(most))
+    return ec_log1p(cexp(least - most)) + most;
+  return creal(least) < 0 ? least : clog(cexp(least) + cexp(most));
 }
 
 #define EC_TEMPLATE "kernels/reduce/scan.tmpl.h"
@@ -45,7 +47,7 @@ static inline double _Complex log_sum_complex(double _Complex a, double _Complex
 
 #define EC_MFN(name) EC_FN(EC_PASTE(prod, name))
 #define EC_START 1
-#define EC_NEXT(a, v) ((a) * (v))
+#define EC_NEXT(a, v) ec_times(a, v)
 #include "core/foreach/all.h"
 #undef EC_MFN
 #undef EC_START

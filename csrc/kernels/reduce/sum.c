@@ -1,4 +1,5 @@
 /* sum and mean. */
+#include "core/complex.h"
 #include "core/simd.h"
 #include "core/template.h"
 #include "kernels/copy.h"
@@ -16,7 +17,7 @@ enum { SUM_LANES = 16, SUM_CHUNK = 4096 };
 static const ec_reduce_init inits[EC_DTYPE_COUNT] = {EC_ROWS_ALL(sum_init)};
 static const ec_reduce_step steps[EC_DTYPE_COUNT] = {EC_ROWS_ALL(sum_step)};
 static const ec_reduce_finish finishes[EC_DTYPE_COUNT] = {EC_ROWS_ALL(sum_finish)};
-
+static const ec_reduce_finish mean_finishes[EC_DTYPE_COUNT] = {EC_ROWS_FLOATC(mean_finish)};
 static const ec_reduce_merge merges[EC_DTYPE_COUNT] = {EC_ROWS_ALL(sum_merge)};
 
 /* `dims` of argument 0 are summed into argument `out`, divided by their number for a mean. */
@@ -37,7 +38,8 @@ static ec_status run(ec_call *c, ec_ints dims, bool keepdim, size_t dtype_arg, s
   if (!ec_reduce_direct(ec_tensor_dtype(in), dtype)) EC_TRY(ec_reduce_cast(c, &plan, dtype, &in));
   ec_dtype computed = ec_tensor_dtype(&plan.in);
   ec_reduce_loops loops = {.init = inits[computed], .step = steps[computed],
-                           .finish = finishes[dtype], .merge = merges[computed]};
+                           .finish = (mean ? mean_finishes : finishes)[dtype],
+                           .merge = merges[computed]};
   ec_tensor *const outs[2] = {ec_arg_tensor(c, out), NULL};
   ec_reduce_run(&plan, c, in, outs, &loops, mean ? (double)plan.count : 1.0);
   return EC_OK;

@@ -42,9 +42,14 @@ static void EC_FN(sum_merge)(ec_reduce_acc acc, ec_reduce_acc later) {
 static void EC_FN(sum_finish)(ec_reduce_acc acc, int64_t k, const ec_reduce_dst *d) {
   EC_T *out = (EC_T *)d->out[0];
   const EC_WIDE *a = acc.a;
-#if EC_IS_FLOAT || EC_IS_COMPLEX
-  for (int64_t i = 0; i < k; i++) out[i * d->stride[0]] = EC_STORE((EC_C)(a[i] / d->divisor));
-#else
   for (int64_t i = 0; i < k; i++) out[i * d->stride[0]] = EC_STORE((EC_C)a[i]);
-#endif
 }
+
+#if EC_IS_FLOAT || EC_IS_COMPLEX
+static void EC_FN(mean_finish)(ec_reduce_acc acc, int64_t k, const ec_reduce_dst *d) {
+  EC_T *out = (EC_T *)d->out[0];
+  const EC_WIDE *a = acc.a;
+  for (int64_t i = 0; i < k; i++)
+    out[i * d->stride[0]] = EC_STORE((EC_C)ec_over(a[i], d->divisor));
+}
+#endif

@@ -5,6 +5,7 @@
  * uniform expansion for large parameters (8.12). */
 #include "kernels/special/special.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "kernels/special/gamma_tables.h"
@@ -115,9 +116,11 @@ static double uniform(double a, double x, bool upper) {
 }
 
 double ec_gamma_ratio(double a, double x, bool upper) {
-  if (!(x >= 0) || !(a >= 0) || (a == 0 && x == 0) || (isinf(a) && isinf(x))) return NAN;
-  if (a == 0 || isinf(x)) return upper ? 0 : 1;
-  if (x == 0 || isinf(a)) return upper ? 1 : 0;
+  if (x < 0 || a < 0 || (a == 0 && !(x > 0)) || (isinf(a) && isinf(x))) return NAN;
+  if (x == 0 || isinf(a)) return upper ? 1 : 0; /* beside NaN, too, as in eager */
+  if (isnan(x)) return NAN;
+  if (a < DBL_MIN || isinf(x)) return upper ? 0 : 1; /* 1 / a may overflow */
+  if (isnan(a)) return NAN;
   if (a > 200 && fabs(x - a) < 0.31 * a) return uniform(a, x, upper);
   if (!upper) return x > 1 && x > a ? 1 - ec_gamma_ratio(a, x, true) : lower_series(a, x);
   if (x > 1.1 && x >= a) return upper_fraction(a, x);

@@ -1,0 +1,189 @@
+"""Pointwise operators, and what multiplies complex numbers, against eager at the ends of every
+dtype: zeros of both signs, subnormal and largest numbers, infinities and NaN in all pairs, also as
+parts of complex numbers; the ends of integers.
+
+What counts is the kind of a result: NaN, or an infinity or a zero and its sign; numbers are close.
+Where eager's vectors differ from what it does with a single element either is right.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+
+import ml_dtypes
+import numpy as np
+import pytest
+from eager import COMPLEX, FLOATING, INTS, RTOL, eager, np_dtype
+from op_harness import OpError, Out, run, schemas
+from samples_pointwise import SAMPLES
+
+REFUSALS = (RuntimeError, TypeError, ZeroDivisionError, NotImplementedError)
+# Which arguments are tensors, by the schema of the row.
+FORMS = {"x": r"\(Tensor self, \*, Tensor\(a!\) out\)",
+         "xy": r"\(Tensor self, Tensor other, \*, (Scalar alpha=1, )?Tensor\(a!\) out\)",
+         "xn": r"\(Tensor self, Scalar (other|exponent), \*, Tensor\(a!\) out\)",
+         "nx": r"\(Scalar self, Tensor (other|exponent), \*, Tensor\(a!\) out\)"}  # fmt: skip
+ROWS = [(schema.split("(")[0], form) for schema in schemas().values()
+        for form, pattern in FORMS.items()
+        if schema.split("(")[0] in SAMPLES and re.search(pattern, schema)]  # fmt: skip
+NUMBERS = [0, 1, 2, 3, -1, -2, 7, 63, 64, 0.5, -0.5, -2.5, -0.0, np.inf, -np.inf, np.nan]
+DIVISIONS = ("div", "floor_divide", "fmod", "remainder")
+# Dtypes for which eager's vectors are wrong or arbitrary, and how.
+LEFT_OUT = {
+    "aten::acos.out": ("complex128", "subtracts from pi / 2, which costs the signs of zeros"),
+    "aten::erf.out": ("bfloat16", "has no results as small as the smallest numbers"),
+    "aten::fmax.out": ("bfloat16", "the second of two zeros, in other dtypes the first"),
+    "aten::fmin.out": ("bfloat16", "the second of two zeros, in other dtypes the first"),
+}
+
+
+def ends(dtype: str) -> np.ndarray:
+    if dtype == "bool":
+        return np.array([False, True])
+    if dtype in INTS:
+        i = np.iinfo(dtype)
+        few = {*range(-9, 10), 15, 16, 31, 32, 63, 64, i.min, i.min + 1, i.max - 1, i.max}
+        return np.asarray([n for n in sorted(few) if i.min <= n <= i.max], dtype)
+    if dtype in COMPLEX:
+        part = np.float32 if dtype == "complex64" else np.float64
+        least, most = (1e-42, 1e38) if dtype == "complex64" else (1e-310, 1e308)
+        parts = np.asarray([0, -0.0, 1, -1, 2.5, np.inf, -np.inf, np.nan, least, most], part)
+        grid = np.empty((parts.size, parts.size), dtype)
+        grid.real, grid.imag = parts[:, None], parts
+        return grid.ravel()
+    f = ml_dtypes.finfo(np_dtype(dtype))
+    least, most = float(f.smallest_subnormal), float(f.max)
+    few = [0, -0.0, least, -least, float(f.tiny), 1, -1, 0.5, -0.5, 2.5, -3, most, -most,
+           np.inf, -np.inf, np.nan]  # fmt: skip
+    return np.asarray(few).astype(np_dtype(dtype))
+
+
+def parts(a: np.ndarray) -> np.ndarray:
+    """In the first dimension real and imaginary parts, as float64."""
+    return np.stack([a.real, a.imag] if a.dtype.kind == "c" else [a]).astype(np.float64)
+
+
+def sizes(z: np.ndarray) -> np.ndarray:
+    """1 of numbers with a large part, -1 of those with a subnormal one, else 0."""
+    magnitude = np.abs(parts(z))
+    large = (np.isfinite(magnitude) & (magnitude > 1e30)).any(0)
+    small = ((magnitude > 0) & (magnitude < 1e-30)).any(0)
+    return np.where(large, 1, np.where(small, -1, 0))
+
+
+def lossy(args: list) -> np.ndarray | bool:
+    """Where two complex numbers both have large or subnormal parts: whether a zero is what is left
+    of these, and so its sign, depends on whether eager rounds products before it adds them."""
+    both = [sizes(a) for a in args if isinstance(a, np.ndarray) and a.dtype.kind == "c"]
+    return both[0] * both[1] != 0 if len(both) == 2 else False
+
+
+def alike(found: np.ndarray, wanted: np.ndarray, lossy: np.ndarray | bool = False) -> np.ndarray:
+    """Where results are of one kind, and close: relative to the number of which they are a part,
+    give or take two of the smallest numbers. Where they are `lossy`, and beside a subnormal part,
+    a zero may have any sign."""
+    name = wanted.dtype.name
+    if name not in RTOL:
+        return found == wanted
+    a, b = parts(found), parts(wanted)
+    info = ml_dtypes.finfo(wanted.real.dtype)
+    known = np.isfinite(b)
+    with np.errstate(invalid="ignore", over="ignore"):
+        whole = np.hypot(*b) if name in COMPLEX else np.abs(b[0])
+        size = np.where(known.all(0), whole, np.abs(b))
+        near = np.abs(a - b) <= 3 * RTOL[name] * size + 2 * float(info.smallest_subnormal)
+    signed = (a == 0) & (b == 0) & ~((0 < size) & (size < float(info.tiny)) | lossy)
+    same = np.where(known, near & (~signed | (np.signbit(a) == np.signbit(b))), a == b)
+    return np.asarray((same | (np.isnan(a) & np.isnan(b))).all(0))
+
+
+def check(name: str, args: list) -> None:
+    """Each element of the arrays, which are of one length, or that the operator refuses them."""
+    n = max(a.size for a in args if isinstance(a, np.ndarray))
+    # So long that each element is in a vector.
+    long = [np.resize(a, n // 64 * 64 + 128) if isinstance(a, np.ndarray) else a for a in args]
+    try:
+        wanted = eager(name, long)[0][:n]
+    except REFUSALS:
+        with pytest.raises(OpError):
+            run(name, [*args, Out((n,), "complex128")])
+            pytest.fail(f"eager refuses {name} {args}")
+        return
+    for reference in (False, True):
+        found = run(name, [*args, Out((n,), wanted.dtype.name)], reference)[0]
+        for i in np.flatnonzero(~alike(found, wanted, lossy(args))):
+            one = [a[i : i + 1] if isinstance(a, np.ndarray) else a for a in args]
+            other = eager(name, one)[0]
+            assert alike(found[i : i + 1], other, lossy(one)), (one, found[i], wanted[i], other)
+
+
+def calls(name: str, form: str, dtype: str) -> Iterator[list]:
+    """Arguments, without the division that ends eager with SIGFPE: of the least integer by -1."""
+    x, integral, stem = ends(dtype), dtype in INTS, name[6:].split(".")[0]
+    least = np.iinfo(dtype).min if integral else None
+    if form == "x":
+        yield [x]
+    elif form == "xy":
+        a, b = np.repeat(x, x.size), np.tile(x, x.size)
+        if integral and stem in (*DIVISIONS, "gcd", "lcm"):
+            kept = (a != least) | (b != -1)
+            if stem in ("gcd", "lcm"):  # by remainders of magnitudes
+                kept = (a != least) & (b != least)
+            a, b = a[kept], b[kept]
+            yield [a[b != 0], b[b != 0]]
+        yield [a, b, *([1] if stem in ("add", "sub") else [])]
+    for number in NUMBERS if "n" in form else ():
+        kept = x if not (integral and stem in DIVISIONS and number == -1) else x[x != least]
+        yield [kept, number] if form == "xn" else [number, kept]
+
+
+@pytest.mark.parametrize("dtype", [*INTS, "bool", *FLOATING, *COMPLEX])
+@pytest.mark.parametrize(("name", "form"), ROWS)
+def test_pointwise(name: str, form: str, dtype: str) -> None:
+    if dtype == LEFT_OUT.get(name, ("", ""))[0]:
+        return
+    for args in calls(name, form, dtype):
+        check(name, args)
+
+
+def pairs(dtype: str) -> np.ndarray:
+    """Of complex numbers, in rows. Without parts whose products leave the range or lose places:
+    there it matters whether eager rounds them before it adds."""
+    z = ends(dtype)
+    z = z[sizes(z) == 0]
+    return np.stack([np.repeat(z, z.size), np.tile(z, z.size)], 1)
+
+
+@pytest.mark.parametrize("dtype", COMPLEX)
+@pytest.mark.parametrize(("name", "several", "tail"), [
+    ("sum.IntList_out", True, [False, None]), ("mean.out", True, [False, None]),
+    ("var.correction_out", True, [1, False]), ("prod.int_out", False, [False, None]),
+    ("cumsum.out", False, [None]), ("cumprod.out", False, [None]), ("logcumsumexp.out", False, []),
+])  # fmt: skip
+def test_complex_reductions(name: str, several: bool, tail: list, dtype: str) -> None:
+    """Of two elements, which are neighbours or rows apart: as eager's of neighbours (in its
+    products of rows each row is multiplied by 1 first, which makes more of them NaN). `several`:
+    dimensions are a list."""
+    rows = pairs(dtype)
+    wanted = eager(f"aten::{name}", [rows, [1] if several else 1, *tail])[0]
+    for dim, reference in itertools.product((0, 1), (False, True)):
+        a, out = (rows, wanted) if dim else (np.ascontiguousarray(rows.T), wanted.T)
+        args = [a, [dim] if several else dim, *tail, Out(out.shape, out.dtype.name)]
+        found = run(f"aten::{name}", args, reference)[0]
+        off = ~alike(found, out)
+        assert not off.any(), (np.nonzero(off), found[off][:5], out[off][:5])
+
+
+@pytest.mark.parametrize("dtype", COMPLEX)
+def test_complex_products(dtype: str) -> None:
+    """Of matrices with one element, and of a gradient."""
+    a, b = np.ascontiguousarray(pairs(dtype).T)
+    check("aten::silu_backward.grad_input", [a, b])
+    args = [a.reshape(-1, 1, 1), b.reshape(-1, 1, 1)]
+    wanted = eager("aten::bmm.out", args)[0]
+    for reference in (False, True):
+        found = run("aten::bmm.out", [*args, Out(wanted.shape, dtype)], reference)[0]
+        off = ~alike(found, wanted).ravel()
+        assert not off.any(), (a[off][:5], b[off][:5], found[off][:5], wanted[off][:5])
