@@ -3,7 +3,8 @@ dtype: zeros of both signs, subnormal and largest numbers, infinities and NaN in
 parts of complex numbers; the ends of integers.
 
 What counts is the kind of a result: NaN, or an infinity or a zero and its sign; numbers are close.
-Where eager's vectors differ from what it does with a single element either is right.
+Where eager's vectors differ from what it does with a single element either is right. Results are
+those of machines with AVX2 or more; without it eager's log2(0j), fmax and fmin of float16 differ.
 """
 
 from __future__ import annotations
