@@ -179,12 +179,18 @@ def test_complex_reductions(name: str, several: bool, tail: list, dtype: str) ->
 
 @pytest.mark.parametrize("dtype", COMPLEX)
 def test_complex_products(dtype: str) -> None:
-    """Of matrices with one element, and of a gradient."""
+    """Of matrices with one element and of numbers at indices; of a gradient."""
     a, b = np.ascontiguousarray(pairs(dtype).T)
     check("aten::silu_backward.grad_input", [a, b])
-    args = [a.reshape(-1, 1, 1), b.reshape(-1, 1, 1)]
-    wanted = eager("aten::bmm.out", args)[0]
-    for reference in (False, True):
-        found = run("aten::bmm.out", [*args, Out(wanted.shape, dtype)], reference)[0]
-        off = ~alike(found, wanted).ravel()
-        assert not off.any(), (a[off][:5], b[off][:5], found[off][:5], wanted[off][:5])
+    at, one = np.arange(a.size), np.ones((a.size, 1), dtype)
+    for name, args in (
+        ("bmm.out", [a.reshape(-1, 1, 1), b.reshape(-1, 1, 1)]),
+        ("_trilinear.out", [a[:, None], b[:, None], one, [], [], [], [1], 1]),
+        ("scatter_reduce.two_out", [a, 0, at, b, "prod", True]),
+        ("scatter_reduce.two_out", [a, 0, at, b, "mean", True]),
+    ):  # fmt: skip
+        wanted = eager(f"aten::{name}", args)[0]
+        for reference in (False, True):
+            found = run(f"aten::{name}", [*args, Out(wanted.shape, dtype)], reference)[0]
+            off = ~alike(found, wanted).ravel()
+            assert not off.any(), (name, args[-1], a[off][:5], b[off][:5], found[off][:5])

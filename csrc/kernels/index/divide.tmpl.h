@@ -4,7 +4,7 @@ static void EC_FN(divide)(int64_t n, char *sums, const int64_t *counts) {
   for (int64_t i = 0; i < n; i++) {
     if (counts[i] == 0) continue;
 #if EC_IS_FLOAT || EC_IS_COMPLEX
-    x[i] = EC_STORE(EC_LOAD(x[i]) / (EC_C)counts[i]);
+    x[i] = EC_STORE(ec_over(EC_LOAD(x[i]), (EC_C)counts[i]));
 #else
     EC_C count = (EC_C)counts[i]; /* as eager, which divides by a tensor of the same dtype */
     if (count == 0) continue;

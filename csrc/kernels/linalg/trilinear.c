@@ -2,6 +2,7 @@
  * of size 1 put in where it is expanded. nn.functional.bilinear is made of it. */
 #include <inttypes.h>
 
+#include "core/complex.h"
 #include "core/template.h"
 #include "kernels/copy.h"
 

@@ -7,7 +7,7 @@ static void EC_FN(multiply_add)(int64_t n, char *const *at, const int64_t *step,
   for (int64_t i = 0; i < n; i++) {
     EC_R a = (EC_R)EC_LOAD(*(const EC_T *)x), b = (EC_R)EC_LOAD(*(const EC_T *)y);
     EC_R c = (EC_R)EC_LOAD(*(const EC_T *)z);
-    *(EC_R *)sum += a * b * c;
+    *(EC_R *)sum += ec_times(ec_times(a, b), c);
     sum += step[0];
     x += step[1];
     y += step[2];
