@@ -269,8 +269,7 @@ class Pairing:
     def _accept(self, step: Step, found: _Found) -> None:
         self.known.add(step)
         if found.is_sure or found.level:
-            for before in [s for n in found.used if (s := self._owner(n)) in self.guesses]:
-                self._confirm(before)
+            self._confirm(found.used)
         if self._is_old(step, found):
             self.same[step, 0] = found.same  # what was there before, in another layout
             return
@@ -288,12 +287,15 @@ class Pairing:
         whole: Any = node.args[0] if node.target is getitem else node
         return self.taken.get(node) or self.taken.get(whole)
 
-    def _confirm(self, step: Step) -> None:
-        guess = self.guesses.pop(step)
-        self.known.add(step)
-        self.found[step] = guess.found
-        for before in [s for n in guess.found.used if (s := self._owner(n)) in self.guesses]:
-            self._confirm(before)
+    def _confirm(self, nodes: Iterable[Node]) -> None:
+        """Assumptions that these nodes are, and those that they were made from."""
+        for node in nodes:
+            step = self._owner(node)
+            guess = self.guesses.pop(step, None) if step is not None else None
+            if step is not None and guess is not None:
+                self.known.add(step)
+                self.found[step] = guess.found
+                self._confirm(guess.found.used)
 
     def _decide(self) -> None:
         """Assumptions that nothing has decided."""
@@ -303,7 +305,7 @@ class Pairing:
             left = [option for option in guess.options
                     if self.taken.get(option.node, step) is step]  # fmt: skip
             if len(left) == 1 and left[0] is guess.found and guess.found.level == 2:
-                self._confirm(step)
+                self._confirm([guess.found.node])
             else:
                 self._withdraw(self.guesses.pop(step))
 
@@ -314,8 +316,7 @@ class Pairing:
             return
         front = self._front(step, frozenset())
         _, used = self._path(node, front.all | set(self.fed.given))
-        for before in [s for n in used if (s := self._owner(n)) in self.guesses]:
-            self._confirm(before)
+        self._confirm(used)
 
     # ---- where a step comes from ----------------------------------------------------------
 

@@ -51,6 +51,27 @@ class Residual(nn.Module):
         return x * nn.functional.hardswish(self.gate(x.mean((2, 3))))[:, :, None, None]
 
 
+class Bottleneck(nn.Module):
+    """A block of MobileNetV2."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(4, 12, 1), nn.BatchNorm2d(12), nn.ReLU6(),
+            nn.Conv2d(12, 12, 3, padding=1, groups=12), nn.BatchNorm2d(12), nn.ReLU6(),
+            nn.Conv2d(12, 4, 1), nn.BatchNorm2d(4),
+        )  # fmt: skip
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.body(x)
+
+
+def bottlenecks() -> nn.Module:
+    """Additions of additions."""
+    return nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), *(Bottleneck() for _ in range(3)),
+                         nn.Conv2d(4, 8, 1), nn.AdaptiveAvgPool2d(1))  # fmt: skip
+
+
 class Branches(nn.Module):
     """`p` or `q`, as the input has it."""
 
@@ -93,13 +114,14 @@ CASES: dict[str, tuple[Make, tuple[Tensor, ...]]] = {
     "encoder": (lambda: nn.TransformerEncoderLayer(16, 2, 32, activation="gelu"),
                 (wave(5, 2, 16),)),
     "residual": (Residual, (wave(1, 4, 6, 6),)),
+    "bottlenecks": (bottlenecks, (wave(1, 3, 8, 8),)),
     "branches": (Branches, (wave(2, 8),)),
     "loop": (Loop, (wave(4, 2, 3), wave(2, 3))),
 }  # fmt: skip
 
 
-def module(name: str) -> nn.Module:
-    torch.manual_seed(0)
+def module(name: str, seed: int = 0) -> nn.Module:
+    torch.manual_seed(seed)
     return CASES[name][0]().eval()
 
 
@@ -179,3 +201,14 @@ def test_wrong_weight(name: str, weight: str, rows: slice, flow: str) -> None:
     assert all(found == count for found, count in counts(report)), str(report)
     assert all(weight in row.parameters for row in wrong), str(report)
     assert all(row.ok for row in report.rows[: report.first.index]), str(report)
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+@pytest.mark.parametrize(("name", "seed"), [*((name, 1) for name in CASES),
+                                            *(("bottlenecks", seed) for seed in range(2, 6))])
+def test_other_weights(name: str, seed: int, flow: str) -> None:
+    """Beside a module of which no weight is the program's, what is found is wrong from its first
+    layer with weights on."""
+    report = explain(program(name, flow), module(name, seed), CASES[name][1])
+    assert report.first is not None and report.first.verdict == "wrong", str(report)
+    assert report.first.parameters, str(report)
