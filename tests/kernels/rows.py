@@ -45,7 +45,8 @@ ROW = "executorch_prim::et_copy_index.tensor"
 CREATED = ("full.out", "zeros.out", "ones.out", "full_like.out", "fill.Scalar_out",
            "fill.Tensor_out", "scalar_tensor.out", "arange.out", "arange.start_out",
            "empty_permuted.out", "empty_strided.out", "new_empty_strided.out",
-           "tril_indices.out", "triu_indices.out")  # fmt: skip
+           "tril_indices.out", "triu_indices.out", "fft_fftfreq.out",
+           "fft_rfftfreq.out")  # fmt: skip
 
 RANDOM_OUTS = ("rand.out", "randn.out", "rand_like.out", "randn_like.out", "randint.out",
                "randint.low_out", "randint_like.out", "randint_like.low_dtype_out",

@@ -70,6 +70,11 @@ def scalar_tensor(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         yield [value]
 
 
+def frequencies(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for n, step in ((7, 1.0), (8, 0.5), (1, -2.0), (0, 1.0), (1000, 1e-3), (5, 3.5)):
+        yield [n, step]
+
+
 def arange(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for end in (0, 1, 5, 300, 4.5):
         yield [end]
@@ -153,6 +158,7 @@ CREATED: dict[str, Samples] = {
     "aten::empty_permuted.out": empty_permuted,
     "aten::empty_strided.out": empty_strided,
     "aten::new_empty_strided.out": new_empty_strided,
+    **{f"aten::fft_{n}freq.out": frequencies for n in ("fft", "rfft")},
     "aten::tril_indices.out": triangles,
     "aten::triu_indices.out": triangles,
     "aten::full_like.out": full_like,

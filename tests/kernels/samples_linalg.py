@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from eager import array
+from eager import array, np_dtype
 
 FACTORS = [(1, 1), (2, 3), (0, 1), (1, 0), (1, 2)]  # beta, alpha
 SIZES = [(1, 5, 40), (3, 20, 37), (40, 9, 2), (2, 0, 3), (0, 2, 3)]  # m, k, n
@@ -63,7 +63,16 @@ def trilinear(rng: np.random.Generator, dtype: str) -> Iterator[list]:
                array(rng, (i,), dtype), [], [], [0, 1], [0, 2], 0]  # fmt: skip
 
 
+def int_mm(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for m, k, n in (*SIZES, (3, 700, 5)):
+        for order in ((0, 1), (1, 0)):
+            yield [array(rng, (m, k), dtype, order), array(rng, (k, n), "int8", order)]
+    full = np.full((2, 300), np.iinfo(dtype).max if dtype in ("int8", "uint8") else 9)
+    yield [full.astype(np_dtype(dtype)), np.full((300, 2), -128, np.int8)]
+
+
 SAMPLES = {
+    "aten::_int_mm.out": int_mm,
     "aten::mm.out": mm,
     "aten::bmm.out": bmm,
     "aten::addmm.out": addmm,

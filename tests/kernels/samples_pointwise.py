@@ -234,6 +234,16 @@ def decimals(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 BOUNDS = ([-1, 1], [0, None], [None, 2.5], [0.5, 0.7], [3, -3], [None, 3], [0, 300], [None, None])
 
+def numbers_first(*numbers: object) -> Samples:
+    """A number, then self."""
+
+    def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+        for self, number in scalar(numbers=numbers)(rng, dtype):
+            yield [number, self]
+
+    return samples
+
+
 SAMPLES: dict[str, Samples] = {
     **{f"aten::{n}.out": unary for n in (
         "abs", "neg", "sign", "floor", "ceil", "round", "trunc", "isnan", "isinf", "relu",
@@ -281,6 +291,9 @@ SAMPLES: dict[str, Samples] = {
     "aten::pow.Tensor_Tensor_out": positive_base,
     "aten::pow.Tensor_Scalar_out": exponents,
     "aten::pow.Scalar_out": bases,
+    "aten::remainder.Scalar_Tensor_out": numbers_first(5, -7, 2.5, True),
+    **{f"aten::bitwise_{n}.Scalar_Tensor_out": numbers_first(5, -7, 2.5, True)
+       for n in ("and", "or", "xor")},
     **{f"aten::{n}.out": divisors for n in ("gcd", "lcm")},
     **{f"aten::bitwise_{n}_shift.Tensor_out": shifts for n in ("left", "right")},
     **{f"aten::__{n}shift__.Tensor_out": shifts for n in ("l", "r")},

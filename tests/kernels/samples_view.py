@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-from eager import COMPLEX, FLOATING, array
+from eager import COMPLEX, FLOATING, DType, array
 
 Samples = Callable[[np.random.Generator, str], Iterator[list]]
 
@@ -204,6 +204,12 @@ SAMPLES: dict[str, Samples] = {
         ((3, 4, 2), None, []), ((3, 4, 2), (1, 0, 2), []), ((2,), None, []), ((0, 2), None, []),
         ((3, 3), None, []), ((3, 2), (1, 0), []), ((), None, []), ((2, 5, 3, 2), (3, 0, 2, 1), []),
     ),
+    "aten::view_copy.dtype_out": of_self(*[
+        (shape, order, [DType(to)])
+        for shape, order in (((3, 8), None), ((8, 3), (1, 0)), ((2, 3, 16), (1, 0, 2)), ((), None),
+                             ((0, 8), None), ((2, 4, 3, 5), NHWC), ((5,), None))
+        for to in ("uint8", "float16", "int32", "float64", "complex64")
+    ]),
     "aten::unfold_copy.out": of_self(
         ((7,), None, [0, 3, 2]), ((4, 5), (1, 0), [1, 2, 1]), ((4, 5), None, [0, 4, 9]),
         ((3,), None, [0, 0, 2]),

@@ -54,9 +54,11 @@ ec_status ec_op_full_like_out(ec_call *c) {
   return fill_argument(c, 3, 1);
 }
 
+/* Eager lets numbers that are too large for a half become infinite here. */
 ec_status ec_op_scalar_tensor_out(ec_call *c) {
+  const bool half = ec_dtype_in(ec_tensor_dtype(ec_arg_tensor(c, 1)), EC_SET_HALF);
   EC_TRY(ec_call_resize(c, 1, 0, NULL));
-  return fill_argument(c, 1, 0);
+  return half ? fill(c, 1, ec_arg_scalar(c, 0)) : fill_argument(c, 1, 0);
 }
 
 ec_status ec_op_fill_scalar_out(ec_call *c) {

@@ -1,7 +1,9 @@
-/* arange: counts as eager does (int64 outputs in integers, all others in float64), computes each
- * element from its index so that no rounding accumulates, and converts blocks to the output. */
+/* arange, fftfreq and rfftfreq. arange counts as eager does (int64 outputs in integers, all others
+ * in float64), computes each element from its index so that no rounding accumulates, and converts
+ * blocks to the output. */
 #include "kernels/create/range.h"
 
+#include <inttypes.h>
 #include <math.h>
 
 #include "kernels/copy.h"
@@ -79,3 +81,34 @@ ec_status ec_arange(ec_call *c, size_t o, ec_scalar start, ec_scalar end, ec_sca
     fill_doubles(out, ec_scalar_double(start), ec_scalar_double(step));
   return EC_OK;
 }
+
+/* Positions 0, 1, ... times 1 / (n d); those behind the first (n + 1) / 2 are n less. As in eager,
+ * positions round to the output's dtype, and all but float64 multiply in float32. */
+static ec_status frequencies(ec_call *c, bool onesided) {
+  const int64_t n = ec_arg_int(c, 0), count = onesided ? n / 2 + 1 : n;
+  const double factor = 1.0 / ((double)n * ec_arg_double(c, 1));
+  ec_tensor *out = ec_arg_tensor(c, 2);
+  const ec_dtype dtype = ec_tensor_dtype(out);
+  const ec_cast_fn to = ec_cast(dtype, EC_FLOAT64), from = ec_cast(EC_FLOAT64, dtype);
+  const int64_t item = (int64_t)ec_dtype_size(dtype), eight = sizeof(double);
+  double block[BLOCK];
+  EC_TRY(ec_call_check_dtype(c, 2, EC_SET_FLOATING));
+  if (count < 0) return ec_call_fail(c, 0, "%" PRId64 ", expected a number from 0", n);
+  EC_TRY(ec_call_resize(c, 2, 1, &count));
+  for (int64_t i = 0; i < count; i += BLOCK) {
+    const int64_t size = count - i < BLOCK ? count - i : BLOCK;
+    char *at = (char *)out->data + i * item;
+    for (int64_t k = 0; k < size; k++)
+      block[k] = (double)(i + k < n - n / 2 || onesided ? i + k : i + k - n);
+    to(size, at, item, (char *)block, eight);
+    from(size, (char *)block, eight, at, item);
+    for (int64_t k = 0; k < size; k++)
+      block[k] = dtype == EC_FLOAT64 ? block[k] * factor
+                                     : (double)((float)block[k] * (float)factor);
+    to(size, at, item, (char *)block, eight);
+  }
+  return EC_OK;
+}
+
+ec_status ec_op_fft_fftfreq_out(ec_call *c) { return frequencies(c, false); }
+ec_status ec_op_fft_rfftfreq_out(ec_call *c) { return frequencies(c, true); }

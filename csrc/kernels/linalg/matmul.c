@@ -1,6 +1,6 @@
-/* mm, bmm, addmm, addmv, addbmm and linear: shapes and strides for the matrix product. */
-#include "kernels/call.h"
+/* mm, _int_mm, bmm, addmm, addmv, addbmm and linear: shapes and strides for the matrix product. */
 #include "kernels/linalg/gemm.h"
+#include "kernels/pointwise/point.h"
 
 #include <inttypes.h>
 
@@ -51,6 +51,39 @@ ec_status ec_op_mm_out(ec_call *c) {
   ec_gemm g;
   EC_TRY(ec_gemm_init(c, ec_tensor_dtype(self), size, &to, &g));
   ec_gemm_side a = rows_of(self), b = columns_of(mat2);
+  ec_gemm_run(&g, &a, &b, &to);
+  return EC_OK;
+}
+
+/* A matrix of bytes as int32, in row-major scratch memory. */
+static ec_status widen(ec_call *c, size_t i, ec_tensor *t) {
+  void *data;
+  EC_TRY(ec_call_check_rank(c, i, 2, 2));
+  EC_TRY(ec_call_packed(c, ec_arg_tensor(c, i), EC_INT32, &data));
+  *t = *ec_arg_tensor(c, i);
+  t->data = data;
+  t->strides[0] = t->sizes[1];
+  t->strides[1] = 1;
+  return EC_OK;
+}
+
+ec_status ec_op_int_mm_out(ec_call *c) {
+  ec_tensor self, mat2;
+  EC_TRY(ec_call_check_dtype(c, 0, c->op->dtypes));
+  EC_TRY(ec_call_check_dtype(c, 1, EC_BIT(EC_INT8)));
+  EC_TRY(ec_call_check_dtype(c, 2, EC_BIT(EC_INT32)));
+  EC_TRY(widen(c, 0, &self));
+  EC_TRY(widen(c, 1, &mat2));
+  if (self.sizes[1] != mat2.sizes[0])
+    return ec_call_fail(c, 1, "%" PRId64 " rows, expected %" PRId64 ", the columns of 'self'",
+                        mat2.sizes[0], self.sizes[1]);
+  ec_gemm_size size = {self.sizes[0], mat2.sizes[1], self.sizes[1]};
+  EC_TRY(ec_call_check_rank(c, 2, 2, 2));
+  EC_TRY(ec_call_resize(c, 2, 2, (int64_t[]){size.m, size.n}));
+  ec_gemm_out to = matrix_of(ec_arg_tensor(c, 2));
+  ec_gemm g;
+  EC_TRY(ec_gemm_init(c, EC_INT32, size, &to, &g));
+  ec_gemm_side a = rows_of(&self), b = columns_of(&mat2);
   ec_gemm_run(&g, &a, &b, &to);
   return EC_OK;
 }
@@ -107,6 +140,7 @@ static ec_status run_added(ec_call *c, ec_gemm_size size, ec_gemm_out to, ec_gem
                            ec_gemm_side b, int64_t batch) {
   const ec_tensor *x = ec_arg_tensor(c, 1), *y = ec_arg_tensor(c, 2);
   ec_dtype dtype = ec_tensor_dtype(x);
+  for (size_t i = 3; i <= 4; i++) EC_TRY(ec_call_check_scalar(c, i, ec_work_dtype(dtype)));
   to.beta = factor(c, 3);
   to.alpha = factor(c, 4);
   bool ignored = to.beta.kind != EC_KIND_NONE &&
