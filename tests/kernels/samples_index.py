@@ -96,9 +96,20 @@ def index_put(accumulate: bool) -> Samples:
     return samples
 
 
+def fills(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    """One number for a mask, which may have another dtype and dimensions of its own."""
+    a = array(rng, (4, 5, 6), dtype, (2, 0, 1))
+    for mask in ([bools(rng, (4, 5))], [None, bools(rng, (5, 6))], [bools(rng, (4, 5, 6))],
+                 [np.asarray(True)], [np.asarray(False)], [bools(rng, (4,)), None]):  # fmt: skip
+        for value in (np.asarray(2.75), np.asarray([[3]]), np.asarray([True]), np.float16([2.5])):
+            yield [a, mask, value, False]
+        yield [a, mask, array(rng, (1,), dtype), False]
+
+
 def both_puts(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     yield from index_put(False)(rng, dtype)
     yield from index_put(True)(rng, dtype)
+    yield from fills(rng, dtype)
 
 
 def gather(rng: np.random.Generator, dtype: str) -> Iterator[list]:

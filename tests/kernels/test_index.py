@@ -6,11 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from eager import (
     ALL, COMPLEX, FLOATING, WIDE_UNSIGNED, array, check, compare, eager, orders, widened,
 )  # fmt: skip
+from executorch_c import Runtime
+from exports import export
 from op_harness import OpError, Out, refuses, run
 from samples_index import SAMPLES, bools, ints
+from torch.nn.functional import embedding_bag
 
 # Moved without a look at the values, so eager's kernels of the signed type of that width will do.
 NO_EAGER = {"aten::index_select.out", "aten::gather.out", "aten::scatter.src_out",
@@ -175,6 +179,12 @@ ERRORS = [
     ("repeat_interleave.Tensor_out", [LOW, None, Out((4,), "int64")], ["'repeats'", "-4"]),
     ("repeat_interleave.Tensor_out", [AT, 4, Out((4,), "int64")], ["'output_size'", "sum to 3"]),
     ("masked_scatter.out", [A, A > 1, A.astype(int), Out((3, 4))], ["'source'", "int64"]),
+    ("scatter.value_out", [A.astype("u1"), 0, AT[None], 300, Out((3, 4), "uint8")],
+     ["'value'", "300 does not fit dtype uint8"]),
+    ("index_put.out", [A.astype("u1"), [A > 1], np.array(300), False, Out((3, 4), "uint8")],
+     ["'values'", "300 does not fit dtype uint8"]),
+    ("index_put.out", [A, [A > 1], np.array([1, 2]), False, Out((3, 4))], ["'values'", "int64"]),
+    ("index_put.out", [A, [A > 1], np.array(1), True, Out((3, 4))], ["'values'", "int64"]),
 ]  # fmt: skip
 
 
@@ -195,6 +205,20 @@ def test_bags_that_do_not_exist(at: list, starts: list, why: str) -> None:
     outs = [Out((bags, 2)), *(Out((n,), "int64") for n in (2, bags, bags))]
     with pytest.raises(OpError, match=why):
         run("aten::_embedding_bag.out", [*args, *outs])
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_with_a_last_offset(mode: str) -> None:
+    """The exporter plans other sizes of the outputs for gradients than eager has."""
+    weight = torch.randn(5, 3)
+    at, starts = torch.tensor([0, 2, 2, 4, 1, 2]), torch.tensor([0, 2, 2, 6])
+
+    def bag(w: torch.Tensor, i: torch.Tensor, o: torch.Tensor) -> torch.Tensor:
+        return embedding_bag(i, w, o, mode=mode, include_last_offset=True)
+
+    program = Runtime.get().load_program(export(bag, weight, at, starts))
+    (found,) = program.load_method("forward").execute([weight, at, starts])
+    np.testing.assert_allclose(found, bag(weight, at, starts).numpy(), rtol=1e-6)
 
 
 @pytest.mark.parametrize(("lengths", "offsets", "why"), [

@@ -4,6 +4,7 @@
 
 #include "core/checked.h"
 #include "kernels/index/index.h"
+#include "kernels/pointwise/point.h"
 
 /* What a list of indices picks from a tensor. */
 typedef struct picks {
@@ -171,6 +172,35 @@ ec_status ec_op_index_Tensor_out(ec_call *c) {
   return run(c, &p, s, false, false);
 }
 
+/* The mask that is the only index, where eager fills: a single number is put, and not added. */
+static const ec_tensor *filling_mask(const ec_call *c) {
+  const ec_tensors list = ec_arg_tensors(c, 1);
+  const ec_tensor *mask = NULL;
+  if (ec_arg_bool(c, 3) || ec_arg_tensor(c, 2)->numel != 1) return NULL;
+  for (size_t i = 0; i < list.n; i++) {
+    const ec_tensor *t = ec_list_tensor(list, i);
+    if (t && (mask || ec_tensor_dtype(t) != EC_BOOL)) return NULL;
+    if (t) mask = t;
+  }
+  return mask;
+}
+
+/* Argument 2, one number of any dtype, as an element of `dtype`, in which it must fit. */
+static ec_status read_number(ec_call *c, ec_dtype dtype, void *element) {
+  const ec_tensor *t = ec_arg_tensor(c, 2);
+  const ec_dtype from = ec_tensor_dtype(t);
+  ec_value number = {.kind = ec_is_floating(from) ? EC_KIND_DOUBLE : EC_KIND_INT};
+  ec_value *args[4] = {NULL, NULL, &number, NULL};
+  ec_call inner = *c;
+  inner.args = args;
+  ec_cast(dtype, from)(1, element, 0, t->data, 0);
+  if (from == dtype || from == EC_BOOL || ec_is_complex(dtype)) return EC_OK;
+  if (ec_is_complex(from)) return ec_call_check_same_dtype(c, 2, 0);
+  ec_cast(number.kind == EC_KIND_INT ? EC_INT64 : EC_FLOAT64, from)(1, (char *)&number.as, 0,
+                                                                    t->data, 0);
+  return ec_call_check_scalar(&inner, 2, dtype);
+}
+
 /* Writes argument 2, broadcast, to what the indices pick from `target`. */
 static ec_status put(ec_call *c, picks *p, const ec_tensor *target) {
   const ec_tensor *values = ec_arg_tensor(c, 2);
@@ -186,25 +216,50 @@ static ec_status put(ec_call *c, picks *p, const ec_tensor *target) {
   return run(c, p, s, true, ec_arg_bool(c, 3));
 }
 
-static ec_status read_put(ec_call *c, picks *p) {
-  EC_TRY(ec_call_check_dtype(c, 2, EC_BIT(p->self.dtype)));
-  EC_TRY(read_list(c, p));
-  return result_sizes(c, p);
+/* What is put: argument 2, or one number where there is a mask. */
+typedef struct putting {
+  picks p;
+  const ec_tensor *mask;
+  bool all; /* what a mask without dimensions says */
+  _Alignas(16) char element[16];
+} putting;
+
+static ec_status read_put(ec_call *c, putting *s) {
+  s->mask = filling_mask(c);
+  if (s->mask) EC_TRY(read_number(c, ec_tensor_dtype(&s->p.self), s->element));
+  else EC_TRY(ec_call_check_dtype(c, 2, EC_BIT(s->p.self.dtype)));
+  if (s->mask && s->mask->rank == 0) {
+    s->all = *(const uint8_t *)s->mask->data != 0;
+    return EC_OK;
+  }
+  EC_TRY(read_list(c, &s->p));
+  return result_sizes(c, &s->p);
+}
+
+static ec_status put_into(ec_call *c, putting *s, ec_tensor *target) {
+  static const int64_t still[EC_MAX_RANK];
+  if (!s->mask) return put(c, &s->p, target);
+  if (s->mask->rank == 0) {
+    if (s->all) ec_fill_tensor(c, target, s->element);
+    return EC_OK;
+  }
+  sides ends = {target->strides, still, target->data, s->element};
+  return run(c, &s->p, ends, true, false);
 }
 
 ec_status ec_op_index_put_out(ec_call *c) {
   const ec_tensor *self = ec_arg_tensor(c, 0);
   ec_tensor *out = ec_arg_tensor(c, 4);
-  picks p = {.self = *self};
+  putting s = {.p.self = *self};
   EC_TRY(ec_call_check_dtype(c, 4, EC_BIT(self->dtype)));
-  EC_TRY(read_put(c, &p));
-  EC_TRY(ec_call_resize(c, 4, p.self.rank, p.self.sizes));
+  EC_TRY(read_put(c, &s));
+  EC_TRY(ec_call_resize(c, 4, s.p.self.rank, s.p.self.sizes));
   ec_copy_cast(c, out, self);
-  return put(c, &p, out);
+  return put_into(c, &s, out);
 }
 
 ec_status ec_op_index_put_(ec_call *c) {
-  picks p = {.self = *ec_arg_tensor(c, 0)};
-  EC_TRY(read_put(c, &p));
-  return put(c, &p, &p.self);
+  putting s = {.p.self = *ec_arg_tensor(c, 0)};
+  EC_TRY(read_put(c, &s));
+  return put_into(c, &s, &s.p.self);
 }

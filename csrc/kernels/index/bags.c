@@ -138,6 +138,16 @@ static ec_status fold_bags(ec_call *c, bags *b) {
   return EC_OK;
 }
 
+/* Outputs for gradients count bags or offsets, eager and the exporter not always the same: a
+ * planned size stays where it is one of the two. */
+static int64_t planned(const ec_call *c, size_t o, int64_t count, int64_t otherwise) {
+  const ec_tensor *out = ec_arg_tensor(c, o);
+  const bool fixed = out->dynamism == EC_STATIC && out->rank == 1;
+  const bool known = fixed && (out->sizes[0] == count ||
+                               out->sizes[0] == ec_arg_tensor(c, 2)->numel);
+  return known ? out->sizes[0] : otherwise;
+}
+
 /* Outputs: the rows; the bag of each index, unless the exporter knows that eager leaves that out;
  * sizes of bags (zeros for sums); positions of maxima, or the sizes again. */
 static ec_status embedding_bag(ec_call *c, bool forward_only) {
@@ -151,8 +161,9 @@ static ec_status embedding_bag(ec_call *c, bool forward_only) {
   bool wanted = (bag_of->dynamism == EC_STATIC ? bag_of->numel : bag_of->numel_bound) > 0;
   EC_TRY(make(c, ec_tensor_dtype(b.weight), 2, sizes, &b.out));
   EC_TRY(make(c, EC_INT64, 1, &b.n, &b.bag_of));
-  EC_TRY(make(c, EC_INT64, 1, &counted, &b.sizes));
-  EC_TRY(make(c, EC_INT64, b.mode == BAG_MAX ? 2 : 1, b.mode == BAG_MAX ? sizes : &counted,
+  int64_t counts[2] = {planned(c, 11, b.bags, counted), planned(c, 12, b.bags, counted)};
+  EC_TRY(make(c, EC_INT64, 1, &counts[0], &b.sizes));
+  EC_TRY(make(c, EC_INT64, b.mode == BAG_MAX ? 2 : 1, b.mode == BAG_MAX ? sizes : &counts[1],
               &b.positions));
   EC_TRY(fold_bags(c, &b));
   EC_TRY(finish(c, 9, &b.out));

@@ -5,6 +5,7 @@
 
 #include "core/checked.h"
 #include "kernels/index/index.h"
+#include "kernels/pointwise/point.h"
 
 enum { GATHER_BLOCK = 512, COST = 4 /* of an element, beside that of a copied one */ };
 
@@ -206,8 +207,10 @@ static ec_status scatter(ec_call *c, scattering s) {
 }
 
 static ec_status scatter_value(ec_call *c, size_t out, ec_combine how) {
+  const ec_dtype dtype = ec_tensor_dtype(ec_arg_tensor(c, 0));
   _Alignas(16) char value[16];
-  ec_cast_scalar(ec_tensor_dtype(ec_arg_tensor(c, 0)), ec_arg_scalar(c, 3), value);
+  if (ec_arg_tensor(c, 2)->numel) EC_TRY(ec_call_check_scalar(c, 3, dtype));
+  ec_cast_scalar(dtype, ec_arg_scalar(c, 3), value);
   return scatter(c, (scattering){.out = out, .value = value, .how = how});
 }
 

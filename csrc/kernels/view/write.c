@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/checked.h"
+#include "kernels/pointwise/point.h"
 #include "kernels/view/region.h"
 
 /* Argument 1 has the sizes of the part that it replaces. */
@@ -132,6 +133,10 @@ ec_status ec_op_constant_pad_nd_out(ec_call *c) {
   _Alignas(16) char element[16];
   EC_TRY(read_padding(c, &from, front, sizes));
   EC_TRY(ec_call_check_dtype(c, 3, EC_BIT(self->dtype)));
+  for (size_t d = 0, grows = false; d < from.rank && !grows; d++) {
+    grows = front[d] > 0 || sizes[d] > from.sizes[d] + front[d];
+    if (grows) EC_TRY(ec_call_check_scalar(c, 2, ec_tensor_dtype(self)));
+  }
   EC_TRY(ec_call_resize(c, 3, from.rank, sizes));
   ec_cast_scalar(ec_tensor_dtype(out), ec_arg_scalar(c, 2), element);
   ec_region to = ec_region_of(out);
