@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import rows
-from eager import array, eager
+from eager import array, check, eager
 from op_harness import Out, refuses, run
 
 F = np.float32
@@ -68,6 +68,11 @@ def test_info_of_what_is_not_checked() -> None:
     wanted = eager("aten::linalg_inv_ex.inverse", [singular, False])
     np.testing.assert_array_equal(found[1], wanted[1])
     np.testing.assert_array_equal(found[0][0], wanted[0][0])
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, 0.0])
+def test_signs_of_what_is_not_finite(value: float) -> None:
+    check("aten::_linalg_slogdet.sign", [np.array([[value, 1], [0, -2]], F)], exact=True)
 
 
 def test_not_finite_eigenvalues() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from eager import ALL, FLOATING, REALB, WIDE_UNSIGNED, array, check, np_dtype, orders
+from eager import (
+    ALL, FLOATING, REALB, WIDE_UNSIGNED, DType, array, check, np_dtype, orders,
+)  # fmt: skip
 from op_harness import Out, dtype_id, refuses, run
 from samples_reduce import SAMPLES
 
@@ -87,6 +89,15 @@ def test_float32_sums_are_exact_to_the_last_bits() -> None:
     a = np.full(1_000_000, 0.1, np.float32)
     found = run("aten::sum.IntList_out", [a, None, False, None, Out((), "float32")])[0]
     assert found == np.float32(a.astype(np.float64).sum())
+
+
+@pytest.mark.parametrize("half", ["float16", "bfloat16"])
+def test_means_round_to_a_half_at_their_end(half: str) -> None:
+    """Eager sums in float32 what a half has no room or no digits for."""
+    for a in (np.array([2049, 2049, 2049, 2051]), np.array([1e5, -1e5, 3]),
+              np.array([1e5, -1e5, 3], np.float32), np.array([300, 0, 513], np.uint16)):
+        check("aten::mean.dtype_out", [a, DType(half)], exact=True)
+        check("aten::mean.out", [a, [0], True, DType(half)], exact=True)
 
 
 def test_nan_and_ties() -> None:

@@ -7,6 +7,16 @@ static ec_status EC_FN(factor)(ec_dec *d) {
   return EC_OK;
 }
 
+/* x / |x|. For real numbers as eager: that of NaN is 0. */
+static inline EC_T EC_FN(sign)(EC_T x) {
+#if EC_IS_COMPLEX
+  const double size = EC_FN(abs)(x);
+  return size != 0 ? x / size : x;
+#else
+  return (x > 0) - (x < 0);
+#endif
+}
+
 /* Operands 2 and 3: the sign (the determinant itself with flag 0), the logarithm of its size. */
 static ec_status EC_FN(determinant)(ec_dec *d) {
   const EC_T *a = d->at[0];
@@ -16,11 +26,9 @@ static ec_status EC_FN(determinant)(ec_dec *d) {
   EC_FN(lu)(d->n, d->n, d->at[0], d->at[1]);
   for (int64_t i = 0; i < d->n; i++) {
     EC_T x = a[i + i * d->n];
-    double size = EC_FN(abs)(x);
-    sum += log(size);
+    sum += log(EC_FN(abs)(x));
     if (pivots[i] != i + 1) product = -product;
-    if (!d->flag[0] && size != 0) x /= size;
-    product *= x;
+    product *= d->flag[0] ? x : EC_FN(sign)(x);
   }
   *(EC_T *)d->at[2] = product;
   if (!d->flag[0]) *(double *)d->at[3] = sum;

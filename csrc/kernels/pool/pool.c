@@ -49,7 +49,7 @@ ec_status ec_pool_input(ec_call *c, const ec_pool_args *args, ec_pool *p) {
     p->axis[d] = (ec_pool_axis){.in = 1, .out = 1, .kernel = 1, .stride = 1, .dilation = 1};
   for (size_t d = 0; d < args->axes; d++) first_axis(p)[d].in = t->sizes[lead + d];
   bool any_channels = !args->kernel && !args->indices && args->axes < 3; /* as in eager */
-  for (size_t d = any_channels ? lead : lead - 1; d < t->rank; d++) {
+  for (size_t d = args->kernel ? lead - 1 : any_channels ? lead : 1; d < t->rank; d++) {
     char text[EC_SHAPE_TEXT];
     if (t->sizes[d] == 0)
       return ec_call_fail(c, args->self, "shape %s, expected no 0 except for the batch",

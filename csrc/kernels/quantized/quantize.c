@@ -38,9 +38,9 @@ static ec_status only_element(ec_call *c, size_t i, ec_scalar *s) {
   return EC_OK;
 }
 
-/* Scale and zero point (arguments 1 and 2) as numbers of `dtype`; either may be a tensor. */
-static ec_status numbers(ec_call *c, ec_affine *a, ec_dtype dtype, bool inverse,
-                         ec_number held[2]) {
+/* Scale and zero point (arguments 1 and 2) as numbers; either may be a tensor. Eager's differences
+ * round their number to a half, its products do not. */
+static ec_status numbers(ec_call *c, ec_affine *a, bool inverse, ec_number held[2]) {
   ec_scalar scale = {.kind = EC_KIND_DOUBLE}, zero = ec_arg_scalar(c, 2);
   if (c->args[1]->kind == EC_KIND_TENSOR) {
     bool whole = !ec_is_floating(ec_tensor_dtype(ec_arg_tensor(c, 2)));
@@ -52,8 +52,8 @@ static ec_status numbers(ec_call *c, ec_affine *a, ec_dtype dtype, bool inverse,
   }
   if (inverse && scale.as.d == 0) return ec_call_fail(c, 1, "a scale of 0");
   if (inverse) scale.as.d = 1.0 / scale.as.d;
-  a->scale = ec_affine_number(&held[0], dtype, scale);
-  a->zero = ec_affine_number(&held[1], dtype, zero);
+  a->scale = ec_affine_number(&held[0], ec_work_dtype(a->as), scale);
+  a->zero = ec_affine_number(&held[1], a->as, zero);
   return EC_OK;
 }
 
@@ -61,7 +61,7 @@ ec_status ec_op_quantize_per_tensor_out(ec_call *c) {
   ec_affine a = {0};
   ec_number held[2];
   EC_TRY(input_as_float32(c, &a));
-  EC_TRY(numbers(c, &a, EC_FLOAT32, true, held));
+  EC_TRY(numbers(c, &a, true, held));
   return ec_affine_quantize(c, &a, 3, false, 6);
 }
 
@@ -73,7 +73,7 @@ ec_status ec_op_dequantize_per_tensor_out(ec_call *c) {
   EC_TRY(check_out_dtype(c, 6, 7));
   EC_TRY(ec_call_check_dtype(c, 7, EC_SET_FLOATING));
   a.as = ec_tensor_dtype(ec_arg_tensor(c, 7));
-  EC_TRY(numbers(c, &a, ec_work_dtype(a.as), false, held));
+  EC_TRY(numbers(c, &a, false, held));
   return ec_affine_dequantize(c, &a, 7);
 }
 

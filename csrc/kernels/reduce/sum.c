@@ -35,7 +35,10 @@ static ec_status run(ec_call *c, ec_ints dims, bool keepdim, size_t dtype_arg, s
   if (mean && ec_arg_is_none(c, dtype_arg)) EC_TRY(ec_call_check_dtype(c, 0, EC_SET_FLOATC));
   ec_reduce_shape(&plan, in, mask, keepdim);
   EC_TRY(ec_reduce_resize(c, &plan, out));
-  if (!ec_reduce_direct(ec_tensor_dtype(in), dtype)) EC_TRY(ec_reduce_cast(c, &plan, dtype, &in));
+  /* As in eager, means round to a half only at their end. */
+  const ec_dtype as = mean && ec_dtype_in(dtype, EC_SET_HALF) ? EC_FLOAT32 : dtype;
+  const bool direct = ec_tensor_dtype(in) == dtype || ec_reduce_direct(ec_tensor_dtype(in), as);
+  if (!direct) EC_TRY(ec_reduce_cast(c, &plan, as, &in));
   ec_dtype computed = ec_tensor_dtype(&plan.in);
   ec_reduce_loops loops = {.init = inits[computed], .step = steps[computed],
                            .finish = (mean ? mean_finishes : finishes)[dtype],

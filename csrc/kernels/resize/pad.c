@@ -24,6 +24,13 @@ static ec_status padded_size(ec_call *c, ec_axis *a, const int64_t *pad, bool re
   return EC_OK;
 }
 
+/* Whether an axis that is padded has anything left. */
+static bool is_something(const ec_resize *r, size_t axes) {
+  int64_t left = 0;
+  for (size_t d = EC_RESIZE_RANK - axes; d < EC_RESIZE_RANK; d++) left |= r->axis[d].out;
+  return left != 0;
+}
+
 static ec_status pad(ec_call *c, size_t axes, bool reflect) {
   static const int64_t none[2];
   const int64_t *by_axis[EC_RESIZE_RANK];
@@ -37,10 +44,9 @@ static ec_status pad(ec_call *c, size_t axes, bool reflect) {
   for (size_t d = 2; d < EC_RESIZE_RANK; d++) {
     size_t i = 2 * (EC_RESIZE_RANK - 1 - d); /* the last axis comes first */
     by_axis[d] = i < given.n ? given.v + i : none;
-    EC_TRY(padded_size(c, &r.axis[d], by_axis[d], reflect, axes < 3));
+    EC_TRY(padded_size(c, &r.axis[d], by_axis[d], reflect, axes == 1));
   }
-  if (axes == 3 && !(r.axis[2].out | r.axis[3].out | r.axis[4].out)) /* eager's rule in 3-d */
-    return ec_call_fail(c, 1, "it leaves nothing");
+  if (!is_something(&r, axes)) return ec_call_fail(c, 1, "it leaves nothing"); /* eager's rule */
   EC_TRY(ec_resize_output(c, 2, &r));
   for (size_t d = 2; d < EC_RESIZE_RANK; d++) {
     ec_axis *a = &r.axis[d];
