@@ -259,7 +259,8 @@ def check_random(name: str, args: list, found: list[Any]) -> None:
                  "randint": (numbers if len(numbers) > 1 else [0, *numbers]),
                  "randint_like": (numbers if len(numbers) > 1 else [0, *numbers]),
                  "geometric": (1, np.inf), "exponential": (0, np.inf),
-                 "log_normal": (0, np.inf), "randperm": (0, np.inf),
+                 "log_normal": (0, np.inf), "randperm": (0, np.inf), "poisson": (0, np.inf),
+                 "binomial": (0, np.inf),
                  "multinomial": (0, args[0].shape[-1] if short == "multinomial" else 0),
                  }.get(short, (-np.inf, np.inf))  # fmt: skip
     for part in (x.real, x.imag) if x.dtype.kind == "c" else (x,):

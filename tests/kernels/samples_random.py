@@ -53,6 +53,26 @@ def normal(mean: Any, std: Any) -> Samples:
     return samples
 
 
+def poisson(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for shape in SHAPES if dtype in FLOATING else ():
+        rate = np.asarray(np.abs(array(rng, shape, dtype)).astype(np.float64) * 9)
+        yield [rate.astype(np_dtype(dtype)), None]
+    yield [np.ones(3, np_dtype(dtype)), None]
+    for wrong in (-1.0, np.nan) if dtype in FLOATING else ():
+        yield [np.asarray([1.0, wrong]).astype(np_dtype(dtype)), None]
+
+
+def binomial(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    """NaN trials are left out: eager never returns."""
+    for shape in SHAPES if dtype in FLOATING else ():
+        count = np.asarray(rng.integers(-1, 200, shape)).astype(np_dtype(dtype))
+        yield [count, np.asarray(rng.random(shape) * 1.2 - 0.1).astype(np_dtype(dtype)), None]
+    if dtype in FLOATING:
+        pairs = np.asarray([[3, 0], [3.5, 1], [7, 2], [7, -1], [0, 0.5]], np.float64)
+        yield [*(v.astype(np_dtype(dtype)) for v in pairs.T.copy()), None]
+    yield [np.ones((3, 4), np_dtype(dtype)), np.zeros((1, 4), np_dtype(dtype)), None]
+
+
 SAMPLES: dict[str, Samples] = {
     "aten::rand.out": sized(),
     "aten::randn.out": sized(),
@@ -72,6 +92,8 @@ SAMPLES: dict[str, Samples] = {
     "aten::normal.Tensor_float_out": normal(None, 0.5),
     "aten::normal.float_Tensor_out": normal(2.0, None),
     "aten::normal.Tensor_Tensor_out": normal(None, None),
+    "aten::poisson.out": poisson,
+    "aten::binomial.out": binomial,
     "aten::bernoulli.out": probabilities,
     "aten::bernoulli.float_out": like([0.3, None], [1.5, None]),
     "aten::multinomial.out": multinomial,

@@ -75,6 +75,51 @@ def test_discrete() -> None:
     assert abs(b.mean() - 0.3) < 5 * math.sqrt(0.21 / N)
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("rate", [0.0, 0.3, 4.0, 9.99, 10.0, 25.0, 190.0])
+def test_poisson(rate: float, dtype: str) -> None:
+    """By the probabilities of single counts, on both sides of where the method changes."""
+    lam = np.full(N, rate).astype(np_dtype(dtype))
+    k = run("aten::poisson.out", [lam, None, Out((N,), dtype)])[0].astype(np.float64)
+    rate = float(lam[0])
+    assert abs(k.mean() - rate) <= 4.5 * math.sqrt(rate / N)
+    assert abs(k.var() - rate) <= 5 * rate * math.sqrt((2 + 1 / max(rate, 0.1)) / N)
+    for i in range(int(rate - 2 * math.sqrt(rate)), int(rate + 3 * math.sqrt(rate)) + 1):
+        if i < 0 or (dtype == "bfloat16" and i > 256):
+            continue
+        p = math.exp(i * math.log(rate) - rate - math.lgamma(i + 1)) if rate else float(i == 0)
+        assert abs(np.mean(k == i) - p) <= 4.5 * math.sqrt(p / N), i
+
+
+@pytest.mark.parametrize("n, p", [(1, 0.5), (7, 0.3), (40, 0.9), (99, 0.1), (101, 0.1), (60, 0.5),
+                                  (1000, 0.02), (1000, 0.7), (5000, 0.0004)])  # fmt: skip
+def test_binomial(n: int, p: float) -> None:
+    """The same, few and many successes, from either side."""
+    trials, chance = np.full(N, float(n)), np.full(N, p)
+    k = run("aten::binomial.out", [trials, chance, None, Out((N,), "float64")])[0]
+    assert k.min() >= 0 and k.max() <= n and np.all(k == np.floor(k))
+    assert abs(k.mean() - n * p) <= 4.5 * math.sqrt(n * p * (1 - p) / N)
+    deviation = math.sqrt(n * p * (1 - p))
+    for i in range(max(0, int(n * p - 2 * deviation)), min(n, int(n * p + 3 * deviation)) + 1):
+        exact = math.comb(n, i) * p**i * (1 - p) ** (n - i)
+        assert abs(np.mean(k == i) - exact) <= 4.5 * math.sqrt(exact / N), i
+
+
+def test_counts_out_of_range() -> None:
+    """Eager does not return for NaN trials and gives a negative count for infinite rates."""
+    for rate in (-1.0, np.nan, np.inf, 1e300):
+        with pytest.raises(OpError, match="rate of .* expected from 0 to 2"):
+            run("aten::poisson.out", [np.asarray([rate]), None, Out((1,), "float64")])
+    for trials in (np.nan, np.inf):
+        with pytest.raises(OpError, match="trials, expected at most 2"):
+            run("aten::binomial.out",
+                [np.asarray([trials]), np.asarray([0.5]), None, Out((1,), "float64")])
+    large = run("aten::poisson.out", [np.asarray([1e15]), None, Out((1,), "float64")])[0]
+    assert abs(large[0] - 1e15) < 6 * math.sqrt(1e15)
+    with pytest.raises(OpError, match="'prob': does not broadcast"):
+        run("aten::binomial.out", [np.ones(3), np.ones((2, 3)), None, Out((3,), "float64")])
+
+
 def test_normal_parameters() -> None:
     mean, std = np.asarray([[0.0], [100.0]]), np.asarray([1.0, 0.0])
     mean, std = np.repeat(mean, N, 1)[..., None], np.broadcast_to(std, (2, N, 2)).copy()
@@ -156,4 +201,4 @@ def test_seeds() -> None:
 
 def test_all_rows_have_a_range() -> None:
     names = [n for n, (family, _) in rows.tables().items() if family == "random"]
-    assert len(names) == 22
+    assert len(names) == 24

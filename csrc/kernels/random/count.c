@@ -1,0 +1,145 @@
+/* Poisson and binomial numbers: counts of rare events one by one, large ones by Hoermann's
+ * transformed rejection (PTRS: Insurance: Mathematics and Economics 12, 1993; BTRS: Journal of
+ * Statistical Computation and Simulation 46, 1993). Each takes as many bits as it needs. */
+#include <math.h>
+
+#include "kernels/copy.h"
+#include "kernels/random/numbers.h"
+#include "kernels/random/random.h"
+
+enum { BLOCK = 256, FEW = 10 /* expected events from which on rejection is valid */ };
+
+static const double most = 0x1p53; /* up to which doubles count */
+
+/* 0 < u <= 1. */
+static double uniform(ec_random *random) {
+  uint64_t bits;
+  ec_random_bits(random, &bits, 1);
+  return 1 - (double)(bits >> 11) * 0x1p-53;
+}
+
+/* log(x!), x >= 0, by Stirling's series from 10 on. */
+static double log_factorial(double x) {
+  double below = 1;
+  for (; x < 10; x++) below *= x + 1;
+  const double z = 1 / (x * x), tail = (1. / 12 - z * (1. / 360 - z / 1260)) / x;
+  return (x + 0.5) * ec_log(x) - x + 0x1.d67f1c864beb4p-1 + tail - ec_log(below);
+}
+
+/* ---- Poisson ----------------------------------------------------------------------------- */
+
+static double poisson_of(ec_random *random, double rate) {
+  double k = 0;
+  if (rate < FEW) {
+    const double limit = ec_exp(-rate);
+    for (double p = uniform(random); p > limit; p *= uniform(random)) k++;
+    return k;
+  }
+  const double b = 0.931 + 2.53 * sqrt(rate), a = -0.059 + 0.02483 * b, log_rate = ec_log(rate);
+  const double scale = ec_log(1.1239 + 1.1328 / (b - 3.4)), sure = 0.9277 - 3.6224 / (b - 2);
+  for (;;) {
+    const double u = uniform(random) - 0.5, v = uniform(random), us = 0.5 - fabs(u);
+    k = floor((2 * a / us + b) * u + rate + 0.43);
+    if (us >= 0.07 && v <= sure) return k;
+    if (!(k >= 0 && k <= 2 * most) || (us < 0.013 && v > us)) continue;
+    if (ec_log(v) + scale - ec_log(a / (us * us) + b) <= k * log_rate - rate - log_factorial(k))
+      return k;
+  }
+}
+
+ec_status ec_op_poisson_out(ec_call *c) {
+  const ec_tensor *self = ec_arg_tensor(c, 0);
+  const ec_dtype dtype = ec_tensor_dtype(self);
+  double x[BLOCK];
+  ec_iter it;
+  EC_TRY(ec_call_check_dtype(c, 0, EC_SET_FLOATING));
+  EC_TRY(ec_call_check_same_dtype(c, 2, 0));
+  EC_TRY(ec_call_resize(c, 2, self->rank, self->sizes));
+  const ec_cast_fn load = ec_cast(EC_FLOAT64, dtype), store = ec_cast(dtype, EC_FLOAT64);
+  ec_iter_init(&it, self->rank, self->sizes);
+  ec_iter_tensor(&it, ec_arg_tensor(c, 2));
+  ec_iter_tensor(&it, self);
+  for (bool more = ec_iter_start(&it); more; more = ec_iter_next(&it)) {
+    for (int64_t i = 0; i < it.count; i += BLOCK) {
+      const int64_t n = it.count - i < BLOCK ? it.count - i : BLOCK;
+      load(n, (char *)x, sizeof *x, it.at[1] + i * it.step[1], it.step[1]);
+      for (int64_t k = 0; k < n; k++) {
+        if (!(x[k] >= 0 && x[k] <= most))
+          return ec_call_fail(c, 0, "a rate of %g, expected from 0 to 2^53", x[k]);
+        x[k] = poisson_of(c->random, x[k]);
+      }
+      store(n, it.at[0] + i * it.step[0], it.step[0], (char *)x, sizeof *x);
+    }
+  }
+  return EC_OK;
+}
+
+/* ---- binomial ---------------------------------------------------------------------------- */
+
+/* Few successes: the trials up to each are geometric. */
+static double few_of(ec_random *random, double count, double p) {
+  const double fail = ec_log_complement(p);
+  double k = 0, trials = 0;
+  for (;; k++) {
+    trials += floor(ec_log(uniform(random)) / fail) + 1;
+    if (trials > count) return k;
+  }
+}
+
+static double many_of(ec_random *random, double count, double p) {
+  const double deviation = sqrt(count * p * (1 - p)), b = 1.15 + 2.53 * deviation;
+  const double a = -0.0873 + 0.0248 * b + 0.01 * p, centre = count * p + 0.5, odds = p / (1 - p);
+  const double scale = (2.83 + 5.1 / b) * deviation, mode = floor((count + 1) * p);
+  const double sure = 0.92 - 4.2 / b, log_odds = ec_log(odds);
+  const double top = log_factorial(mode) + log_factorial(count - mode);
+  for (;;) {
+    const double u = uniform(random) - 0.5, v = uniform(random), us = 0.5 - fabs(u);
+    const double k = floor((2 * a / us + b) * u + centre);
+    if (us >= 0.07 && v <= sure) return k;
+    if (!(k >= 0 && k <= count)) continue;
+    if (ec_log(v * scale / (a / (us * us) + b)) <=
+        top - log_factorial(k) - log_factorial(count - k) + (k - mode) * log_odds)
+      return k;
+  }
+}
+
+/* As eager: 0 without trials or successes, all of them above a probability of 1, NaN for NaN. */
+static double binomial_of(ec_random *random, double count, double p) {
+  if (isnan(p)) return p;
+  if (count <= 0 || p <= 0) return 0;
+  if (p >= 1) return count;
+  if (p > 0.5) return count - binomial_of(random, count, 1 - p);
+  return count * p < FEW ? few_of(random, count, p) : many_of(random, count, p);
+}
+
+ec_status ec_op_binomial_out(ec_call *c) {
+  const ec_tensor *count = ec_arg_tensor(c, 0), *prob = ec_arg_tensor(c, 1);
+  const ec_dtype dtype = ec_tensor_dtype(count);
+  double x[BLOCK], p[BLOCK];
+  ec_iter it;
+  EC_TRY(ec_call_check_dtype(c, 0, EC_BIT(EC_FLOAT32) | EC_BIT(EC_FLOAT64)));
+  EC_TRY(ec_call_check_same_dtype(c, 1, 0));
+  EC_TRY(ec_call_check_same_dtype(c, 3, 0));
+  if (!ec_broadcasts_to(prob->rank, prob->sizes, count->rank, count->sizes))
+    return ec_call_fail(c, 1, "does not broadcast to the shape of 'count'");
+  EC_TRY(ec_call_resize(c, 3, count->rank, count->sizes));
+  const ec_cast_fn load = ec_cast(EC_FLOAT64, dtype), store = ec_cast(dtype, EC_FLOAT64);
+  ec_iter_init(&it, count->rank, count->sizes);
+  ec_iter_tensor(&it, ec_arg_tensor(c, 3));
+  ec_iter_tensor(&it, count);
+  ec_iter_tensor(&it, prob);
+  for (bool more = ec_iter_start(&it); more; more = ec_iter_next(&it)) {
+    for (int64_t i = 0; i < it.count; i += BLOCK) {
+      const int64_t n = it.count - i < BLOCK ? it.count - i : BLOCK;
+      load(n, (char *)x, sizeof *x, it.at[1] + i * it.step[1], it.step[1]);
+      load(n, (char *)p, sizeof *p, it.at[2] + i * it.step[2], it.step[2]);
+      for (int64_t k = 0; k < n; k++) {
+        if (!(x[k] <= most))
+          return ec_call_fail(c, 0, "%g trials, expected at most 2^53", x[k]);
+        x[k] = binomial_of(c->random, x[k], p[k]);
+      }
+      store(n, it.at[0] + i * it.step[0], it.step[0], (char *)x, sizeof *x);
+    }
+  }
+  return EC_OK;
+}
