@@ -80,7 +80,8 @@ def test_errors(args, message):
 PADDING = [
     ("reflection_pad1d", (2, 3, 4), [4, 0], "(4, 0), expected less than the size 4"),
     ("reflection_pad2d", (2, 3, 4), [0, 0, 0, 3], "(0, 3), expected less than the size 3"),
-    ("replication_pad2d", (2, 3, 4), [-2, -2, 0, 0], "(-2, -2) leave too little of size 4"),
+    ("replication_pad1d", (2, 3, 4), [-2, -2], "(-2, -2) leave too little of size 4"),
+    ("replication_pad2d", (2, 3, 4), [-2, -2, -2, -1], "it leaves nothing"),
     ("replication_pad3d", (2, 1, 1, 1), [-1, 0, -1, 0, -1, 0], "it leaves nothing"),
     ("replication_pad1d", (2, 3, 4), [2**63 - 1, 1], "leave too little of size 4"),
     ("replication_pad1d", (2, 3, 4), [2**62, 2**61], "argument 'out'"),
@@ -94,6 +95,13 @@ PADDING = [
 def test_padding_errors(name, shape, pad, message):
     x = np.ones(shape, F)
     refuses(f"aten::{name}.out", [x, pad, Out(shape)], message)
+
+
+@pytest.mark.parametrize("name", ["replication_pad2d", "reflection_pad2d"])
+def test_padding_that_leaves_one_axis_empty(name):
+    """Eager takes it in two dimensions and three, not in one."""
+    (wanted,) = check(f"aten::{name}.out", [np.ones((2, 3, 4), F), [-2, -2, 0, 0]])
+    assert wanted.shape == (2, 3, 0)
 
 
 GRIDS = [
