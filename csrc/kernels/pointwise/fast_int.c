@@ -1,6 +1,4 @@
 /* The fast loops of integers, and their table. */
-#include <string.h>
-
 #include "core/simd.h"
 #include "kernels/pointwise/fast.h"
 #include "kernels/pointwise/template.h"

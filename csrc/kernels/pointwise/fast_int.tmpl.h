@@ -42,26 +42,17 @@ EC_INLINE EC_T EC_FN(floor_quotient)(EC_T x, EC_T y) {
 #endif
 }
 
-EC_INLINE void EC_FN(move)(int64_t n, char *to, int64_t to_step, const char *from, int64_t step) {
-  if (step == (int64_t)sizeof(EC_T) && to_step == step) memcpy(to, from, (size_t)n * sizeof(EC_T));
-  else if (step == 0 && to_step == (int64_t)sizeof(EC_T))
-    for (int64_t k = 0; k < n; k++) ((EC_T *)(void *)to)[k] = *(const EC_T *)(const void *)from;
-  else
-    for (int64_t k = 0; k < n; k++)
-      *(EC_T *)(void *)(to + k * to_step) = *(const EC_T *)(const void *)(from + k * step);
-}
-
 EC_INLINE void EC_FN(divide_loop)(int64_t n, char *const *at, const int64_t *step,
                                   ec_params *params, EC_T (*form)(EC_T x, EC_T y)) {
   enum { BLOCK = 256, ITEM = sizeof(EC_T) };
   EC_T x[BLOCK], y[BLOCK], z[BLOCK];
   for (int64_t i = 0; i < n; i += BLOCK) {
     const int64_t m = n - i < BLOCK ? n - i : BLOCK;
-    EC_FN(move)(m, (char *)x, ITEM, at[1] + i * step[1], step[1]);
-    EC_FN(move)(m, (char *)y, ITEM, at[2] + i * step[2], step[2]);
+    ec_move(ITEM, m, (char *)x, ITEM, at[1] + i * step[1], step[1]);
+    ec_move(ITEM, m, (char *)y, ITEM, at[2] + i * step[2], step[2]);
     EC_FN(mend)(m, x, y, params);
     for (int64_t k = 0; k < m; k++) z[k] = form(x[k], y[k]);
-    EC_FN(move)(m, at[0] + i * step[0], step[0], (const char *)z, ITEM);
+    ec_move(ITEM, m, at[0] + i * step[0], step[0], (const char *)z, ITEM);
   }
 }
 

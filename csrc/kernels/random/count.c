@@ -28,8 +28,9 @@ static double log_factorial(double x) {
 
 /* ---- Poisson ----------------------------------------------------------------------------- */
 
-static double poisson_of(ec_random *random, double rate) {
+static double poisson_of(ec_random *random, double rate, double unused) {
   double k = 0;
+  (void)unused;
   if (rate < FEW) {
     const double limit = ec_exp(-rate);
     for (double p = uniform(random); p > limit; p *= uniform(random)) k++;
@@ -45,33 +46,6 @@ static double poisson_of(ec_random *random, double rate) {
     if (ec_log(v) + scale - ec_log(a / (us * us) + b) <= k * log_rate - rate - log_factorial(k))
       return k;
   }
-}
-
-ec_status ec_op_poisson_out(ec_call *c) {
-  const ec_tensor *self = ec_arg_tensor(c, 0);
-  const ec_dtype dtype = ec_tensor_dtype(self);
-  double x[BLOCK];
-  ec_iter it;
-  EC_TRY(ec_call_check_dtype(c, 0, EC_SET_FLOATING));
-  EC_TRY(ec_call_check_same_dtype(c, 2, 0));
-  EC_TRY(ec_call_resize(c, 2, self->rank, self->sizes));
-  const ec_cast_fn load = ec_cast(EC_FLOAT64, dtype), store = ec_cast(dtype, EC_FLOAT64);
-  ec_iter_init(&it, self->rank, self->sizes);
-  ec_iter_tensor(&it, ec_arg_tensor(c, 2));
-  ec_iter_tensor(&it, self);
-  for (bool more = ec_iter_start(&it); more; more = ec_iter_next(&it)) {
-    for (int64_t i = 0; i < it.count; i += BLOCK) {
-      const int64_t n = it.count - i < BLOCK ? it.count - i : BLOCK;
-      load(n, (char *)x, sizeof *x, it.at[1] + i * it.step[1], it.step[1]);
-      for (int64_t k = 0; k < n; k++) {
-        if (!(x[k] >= 0 && x[k] <= most))
-          return ec_call_fail(c, 0, "a rate of %g, expected from 0 to 2^53", x[k]);
-        x[k] = poisson_of(c->random, x[k]);
-      }
-      store(n, it.at[0] + i * it.step[0], it.step[0], (char *)x, sizeof *x);
-    }
-  }
-  return EC_OK;
 }
 
 /* ---- binomial ---------------------------------------------------------------------------- */
@@ -112,34 +86,60 @@ static double binomial_of(ec_random *random, double count, double p) {
   return count * p < FEW ? few_of(random, count, p) : many_of(random, count, p);
 }
 
-ec_status ec_op_binomial_out(ec_call *c) {
-  const ec_tensor *count = ec_arg_tensor(c, 0), *prob = ec_arg_tensor(c, 1);
-  const ec_dtype dtype = ec_tensor_dtype(count);
-  double x[BLOCK], p[BLOCK];
+/* ---- tensors of them ---------------------------------------------------------------------- */
+
+/* A distribution of one or two parameters; a sentence about the first one's range. */
+typedef struct counts {
+  double (*of)(ec_random *random, double a, double b);
+  size_t inputs, out;
+  double least;
+  const char *before, *after;
+} counts;
+
+static ec_status draw_block(ec_call *c, const counts *d, int64_t n, double *a, const double *b) {
+  for (int64_t k = 0; k < n; k++) {
+    if (!(a[k] >= d->least && a[k] <= most))
+      return ec_call_fail(c, 0, "%s%g%s 2^53", d->before, a[k], d->after);
+    a[k] = d->of(c->random, a[k], b[k]);
+  }
+  return EC_OK;
+}
+
+/* An output of the dtype and shape of argument 0. */
+static ec_status draw(ec_call *c, const counts *d) {
+  const ec_tensor *self = ec_arg_tensor(c, 0);
+  const ec_dtype dtype = ec_tensor_dtype(self);
+  double x[2][BLOCK] = {{0}};
   ec_iter it;
-  EC_TRY(ec_call_check_dtype(c, 0, EC_BIT(EC_FLOAT32) | EC_BIT(EC_FLOAT64)));
-  EC_TRY(ec_call_check_same_dtype(c, 1, 0));
-  EC_TRY(ec_call_check_same_dtype(c, 3, 0));
-  if (!ec_broadcasts_to(prob->rank, prob->sizes, count->rank, count->sizes))
-    return ec_call_fail(c, 1, "does not broadcast to the shape of 'count'");
-  EC_TRY(ec_call_resize(c, 3, count->rank, count->sizes));
+  EC_TRY(ec_call_check_same_dtype(c, d->out, 0));
+  EC_TRY(ec_call_resize(c, d->out, self->rank, self->sizes));
   const ec_cast_fn load = ec_cast(EC_FLOAT64, dtype), store = ec_cast(dtype, EC_FLOAT64);
-  ec_iter_init(&it, count->rank, count->sizes);
-  ec_iter_tensor(&it, ec_arg_tensor(c, 3));
-  ec_iter_tensor(&it, count);
-  ec_iter_tensor(&it, prob);
+  const int64_t item = sizeof(double);
+  ec_iter_init(&it, self->rank, self->sizes);
+  ec_iter_tensor(&it, ec_arg_tensor(c, d->out));
+  for (size_t i = 0; i < d->inputs; i++) ec_iter_tensor(&it, ec_arg_tensor(c, i));
   for (bool more = ec_iter_start(&it); more; more = ec_iter_next(&it)) {
     for (int64_t i = 0; i < it.count; i += BLOCK) {
       const int64_t n = it.count - i < BLOCK ? it.count - i : BLOCK;
-      load(n, (char *)x, sizeof *x, it.at[1] + i * it.step[1], it.step[1]);
-      load(n, (char *)p, sizeof *p, it.at[2] + i * it.step[2], it.step[2]);
-      for (int64_t k = 0; k < n; k++) {
-        if (!(x[k] <= most))
-          return ec_call_fail(c, 0, "%g trials, expected at most 2^53", x[k]);
-        x[k] = binomial_of(c->random, x[k], p[k]);
-      }
-      store(n, it.at[0] + i * it.step[0], it.step[0], (char *)x, sizeof *x);
+      for (size_t k = 0; k < d->inputs; k++)
+        load(n, (char *)x[k], item, it.at[1 + k] + i * it.step[1 + k], it.step[1 + k]);
+      EC_TRY(draw_block(c, d, n, x[0], x[1]));
+      store(n, it.at[0] + i * it.step[0], it.step[0], (char *)x[0], item);
     }
   }
   return EC_OK;
+}
+
+ec_status ec_op_poisson_out(ec_call *c) {
+  EC_TRY(ec_call_check_dtype(c, 0, EC_SET_FLOATING));
+  return draw(c, &(counts){poisson_of, 1, 2, 0, "a rate of ", ", expected from 0 to"});
+}
+
+ec_status ec_op_binomial_out(ec_call *c) {
+  const ec_tensor *count = ec_arg_tensor(c, 0), *prob = ec_arg_tensor(c, 1);
+  EC_TRY(ec_call_check_dtype(c, 0, EC_BIT(EC_FLOAT32) | EC_BIT(EC_FLOAT64)));
+  EC_TRY(ec_call_check_same_dtype(c, 1, 0));
+  if (!ec_broadcasts_to(prob->rank, prob->sizes, count->rank, count->sizes))
+    return ec_call_fail(c, 1, "does not broadcast to the shape of 'count'");
+  return draw(c, &(counts){binomial_of, 2, 3, -(double)INFINITY, "", " trials, expected at most"});
 }

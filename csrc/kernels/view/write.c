@@ -125,6 +125,13 @@ static void fill_around(const ec_call *c, const ec_tensor *out, const int64_t *s
   }
 }
 
+/* Whether the number is written anywhere: eager looks at no other one. */
+static bool grows(const ec_region *from, const int64_t *front, const int64_t *sizes) {
+  for (size_t d = 0; d < from->rank; d++)
+    if (front[d] > 0 || sizes[d] > from->sizes[d] + front[d]) return true;
+  return false;
+}
+
 ec_status ec_op_constant_pad_nd_out(ec_call *c) {
   const ec_tensor *self = ec_arg_tensor(c, 0);
   ec_tensor *out = ec_arg_tensor(c, 3);
@@ -133,10 +140,7 @@ ec_status ec_op_constant_pad_nd_out(ec_call *c) {
   _Alignas(16) char element[16];
   EC_TRY(read_padding(c, &from, front, sizes));
   EC_TRY(ec_call_check_dtype(c, 3, EC_BIT(self->dtype)));
-  for (size_t d = 0, grows = false; d < from.rank && !grows; d++) {
-    grows = front[d] > 0 || sizes[d] > from.sizes[d] + front[d];
-    if (grows) EC_TRY(ec_call_check_scalar(c, 2, ec_tensor_dtype(self)));
-  }
+  if (grows(&from, front, sizes)) EC_TRY(ec_call_check_scalar(c, 2, ec_tensor_dtype(self)));
   EC_TRY(ec_call_resize(c, 3, from.rank, sizes));
   ec_cast_scalar(ec_tensor_dtype(out), ec_arg_scalar(c, 2), element);
   ec_region to = ec_region_of(out);
