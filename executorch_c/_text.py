@@ -2,31 +2,100 @@
 
 from __future__ import annotations
 
+import shutil
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
 
+NARROWEST = 40
+"""Columns of a line that a narrower terminal wraps."""
+LEAST, READABLE = 6, 16
+"""Characters that a cut cell keeps: at least, and while columns can be left out instead."""
 FEW = 6
 """So many values of an array are printed."""
 
 
-def table(rows: Iterable[Sequence[object]], head: Sequence[str] = (), indent: int = 2) -> str:
-    """Rows in aligned columns, numbers to the right; columns without any text are left out."""
+def width() -> int:
+    """Return the columns of the terminal (or of COLUMNS); 80 where there is none."""
+    return max(shutil.get_terminal_size((80, 24)).columns, NARROWEST)
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text of at most `most` characters, cut in the middle."""
+    if len(text) <= most:
+        return text
+    kept = max(most - 2, 1)
+    return text[: (kept + 1) // 2] + ".." + text[len(text) - kept // 2 :]
+
+
+def wrapped(text: str) -> str:
+    """Return a sentence broken into lines of `width()`, the rest of them indented."""
+    return textwrap.fill(
+        text, width(), subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _span(widths: dict[int, int]) -> int:
+    """Characters of a line."""
+    return sum(widths.values()) + 2 * (len(widths) - 1)
+
+
+def _fit(widths: dict[int, int], fixed: set[int], room: int, least: int) -> dict[int, int]:
+    """Widths of columns for a table of `room` characters: the widest is cut first."""
+    widths = dict(widths)
+    while _span(widths) > room:
+        column = max((c for c in widths if c not in fixed), key=lambda c: widths[c], default=None)
+        if column is None or widths[column] <= least:
+            break
+        widths[column] -= 1
+    return widths
+
+
+def table(
+    rows: Iterable[Sequence[object]],
+    head: Sequence[str] = (),
+    indent: int = 2,
+    width: int | None = None,
+    optional: Sequence[str] = (),
+) -> str:
+    """Return rows in aligned columns, numbers to the right; empty columns are left out.
+
+    Args:
+        width: Most characters of a line: columns of `optional` are left out in this order, then
+            the widest cells of text are cut in the middle. Default: any.
+        optional: Names of `head`.
+    """
     body = [list(row) for row in rows]
     cells = [list(head)] if head else []
     cells += [[f"{c:,}" if isinstance(c, int) else str(c) for c in row] for row in body]
     if not cells:
         return ""
-    columns = [c for c in range(len(cells[0])) if any(row[c] for row in cells)]
+    filled = cells[1:] if head and body else cells
+    widths = {c: max(len(row[c]) for row in cells) for c in range(len(cells[0]))
+              if any(row[c] for row in filled)}  # fmt: skip
+    fixed = {c for c in widths if _is_numeric(row[c] for row in cells[1 if head else 0 :])}
+    if width is not None:
+        left_out = [head.index(name) for name in optional if name in head]
+        fitted = _fit(widths, fixed, width - indent, READABLE)
+        while _span(fitted) > width - indent and left_out:
+            widths.pop(left_out.pop(0), None)
+            fitted = _fit(widths, fixed, width - indent, READABLE)
+        widths = _fit(fitted, fixed, width - indent, LEAST)
     lines: list[list[str]] = [[] for _ in cells]
-    for c in columns:
-        width = max(len(row[c]) for row in cells)
+    for c, size in widths.items():
         numbers = bool(body) and all(isinstance(row[c], int) for row in body)
         for line, row in zip(lines, cells):
-            line.append(row[c].rjust(width) if numbers else row[c].ljust(width))
+            text = shortened(row[c], size)
+            line.append(text.rjust(size) if numbers else text.ljust(size))
     return "\n".join(" " * indent + "  ".join(line).rstrip() for line in lines)
+
+
+def _is_numeric(texts: Iterable[str]) -> bool:
+    """Whether a column holds numbers, which are not cut."""
+    return all(not text or text[0] in "0123456789-+<" or text in ("inf", "nan") for text in texts)
 
 
 def plural(count: int, noun: str) -> str:

@@ -158,7 +158,8 @@ def text(trace: Trace) -> str:
         width = max(len(row[column]) for row in rows)
         for row in rows:
             row[column] = row[column].rjust(width)
-    return "\n".join([*_notes(trace), _text.table(rows[1:], rows[0], indent=0)])
+    table = _text.table(rows[1:], rows[0], indent=0, width=_text.width())
+    return "\n".join([*_notes(trace), table])
 
 
 def _caption(trace: Trace) -> str:

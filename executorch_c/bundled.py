@@ -23,7 +23,8 @@ import numpy as np
 from executorch_c import _text
 from executorch_c._arrays import Array, as_array, dtype_of
 from executorch_c._core import Program, Runtime, _read_bundled
-from executorch_c.testing import Comparison, MismatchError, compare
+from executorch_c.compare.arrays import Comparison, MismatchError, compare
+from executorch_c.compare.tolerance import Verdict
 
 if TYPE_CHECKING:
     from executorch_c._types import BundledValue, Output
@@ -52,15 +53,21 @@ class TestCase:
 
 @dataclass(frozen=True)
 class CaseResult:
-    """A test case, the outputs that it gave, and how far they are from what they should be."""
+    """A test case, its outputs, and their comparison with the expected ones."""
 
     case: TestCase
     outputs: tuple[Output, ...]
     comparison: Comparison
 
     @property
+    def verdict(self) -> Verdict:
+        """"match", "differ", or "inconclusive": the case has no expected outputs, or such as cannot
+        tell."""
+        return self.comparison.verdict
+
+    @property
     def ok(self) -> bool:
-        """Whether the outputs are what they should be."""
+        """Whether the outputs match."""
         return self.comparison.ok
 
     def __bool__(self) -> bool:
@@ -164,8 +171,8 @@ class BundledProgram:
             rtol, atol: As for `executorch_c.testing.compare`. (The reference's own default is
                 rtol 1e-5, atol 1e-8 whatever the dtype.)
 
-        State (a KV cache) starts anew with each case. A case without expected outputs is only
-        run. Raises KeyError, IndexError, and what running raises.
+        State (a KV cache) starts anew with each case. A case without expected outputs is run, and
+        its result is inconclusive. Raises KeyError, IndexError, and what running raises.
         """
         if index is not None:
             chosen = [self.case(method or "forward", index)]
@@ -177,14 +184,19 @@ class BundledProgram:
         results = []
         for case in chosen:
             outputs = self._run(case)
-            expected = case.expected or outputs
-            comparison = compare(outputs, list(expected), rtol=rtol, atol=atol)
+            comparison = Comparison((), reason="the test case has no expected outputs")
+            if case.expected:
+                comparison = compare(outputs, list(case.expected), rtol=rtol, atol=atol)
             results.append(CaseResult(case, tuple(outputs), comparison))
         return results
 
     def assert_verified(self, *, rtol: float | None = None, atol: float | None = None) -> None:
-        """Raises MismatchError (an AssertionError) for the first case that differs."""
-        for result in self.verify(rtol=rtol, atol=atol):
+        """Raise MismatchError (an AssertionError) for the first case that does not match, and
+        ValueError where there are no cases."""
+        results = self.verify(rtol=rtol, atol=atol)
+        if not results:
+            raise ValueError("the bundled program has no test cases: nothing can be verified")
+        for result in results:
             if not result:
                 error = MismatchError(result.comparison, result.outputs, result.case.expected)
                 error.args = (str(result),)

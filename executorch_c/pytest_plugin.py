@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from executorch_c.testing import CheckResult, Comparison
 
 OPTIONS = {
-    "flow": (str, "flow or program of pte_check that is given none (portable)"),
+    "flow": (str, "flow of pte_check that is given none (portable)"),
     "rtol": (float, "relative tolerance of pte_check and pte_compare (by dtype)"),
     "atol": (float, "absolute tolerance of pte_check and pte_compare (by dtype)"),
     "n_random": (int, "random calls of pte_check (3)"),
@@ -101,21 +101,18 @@ class PteCheck(_Recorded):
     """The fixture pte_check."""
 
     def __call__(
-        self, model: object, example_inputs: object = None, program_or_flow: object = None,
-        **options: Any,
-    ) -> CheckResult:  # fmt: skip
+        self, model: object, inputs: object = None, flow: Any = None, **options: Any
+    ) -> CheckResult:
         """`executorch_c.testing.check_model`, with the marker's options where none are given.
 
-        Raises CheckError where a case differs, and what check_model raises.
+        Raises CheckError where a case differs or none could tell, and what check_model raises.
         """
         __tracebackhide__ = True
         from executorch_c.testing import check_model
 
         merged = {**_options(self._request), **options}
-        flow = merged.pop("flow", "portable")
-        if program_or_flow is None:
-            program_or_flow = flow
-        result = check_model(model, example_inputs, program_or_flow, **merged)
+        usual = merged.pop("flow", "portable")
+        result = check_model(model, inputs, usual if flow is None else flow, **merged)
         self._record(result.figures())
         return result.raise_if_wrong()
 
@@ -172,7 +169,7 @@ def _page(error: BaseException | None, title: str) -> str | None:
     ours = [one for one in _chain(error) if type(one).__module__.startswith("executorch_c.")]
     if not ours:
         return None
-    from executorch_c._check import report
+    from executorch_c.check import report
     from executorch_c.testing import CheckError, MismatchError
 
     for one in ours:

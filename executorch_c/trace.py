@@ -217,9 +217,9 @@ class Trace:
         """Writes an ETDump for the official Inspector, and the values in a debug buffer.
 
         Without `debug_buffer_path` it has times only. Needs the package flatbuffers (extra
-        `devtools`). `executorch_c.devtools.etdump` says what is in it.
+        `devtools`). `executorch_c.inspect.etdump` says what is in it.
         """
-        from executorch_c.devtools import etdump
+        from executorch_c.inspect import etdump
 
         etdump.write([self], path, debug_buffer_path)
 

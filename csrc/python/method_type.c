@@ -502,7 +502,7 @@ static PyObject *trace_stop(PyObject *self, PyObject *Py_UNUSED(args)) {
   return ecpy_trace_stop((ecpy_method *)self);
 }
 
-PyDoc_STRVAR(trace_take_doc, "_trace_take($self, /)\n--\n\nUsed by executorch_c.devtools.etdump.");
+PyDoc_STRVAR(trace_take_doc, "_trace_take($self, /)\n--\n\nUsed by executorch_c.inspect.etdump.");
 
 static PyObject *trace_take(PyObject *self, PyObject *Py_UNUSED(args)) {
   return ecpy_trace_take((ecpy_method *)self);

@@ -253,7 +253,7 @@ PyDoc_STRVAR(
     "write_etdump_result_to_file($self, /, etdump_path, debug_buffer_path)\n--\n\n"
     "Writes what methods of this program did, loaded with enable_etdump=True, as an ETDump: their\n"
     "loading, and calls since the last such file. Values go to debug_buffer_path (or None) where\n"
-    "debug_buffer_size was given; executorch_c.devtools.etdump says what is in the files.\n\n"
+    "debug_buffer_size was given; executorch_c.inspect.etdump says what is in the files.\n\n"
     "Raises InvalidStateError (a program without enable_etdump), ImportError (no flatbuffers),\n"
     "OSError.");
 
@@ -275,7 +275,7 @@ static PyObject *write_etdump(PyObject *object, PyObject *args, PyObject *kwargs
   if (!recorded) return NULL;
   PyObject *what = PyTuple_Pack(3, recorded, path, self->record_data ? debug_path : Py_None);
   Py_DECREF(recorded);
-  PyObject *done = what ? ecpy_call_python("executorch_c.devtools.etdump", "_write_recorded", what)
+  PyObject *done = what ? ecpy_call_python("executorch_c.inspect.etdump", "_write_recorded", what)
                         : NULL;
   Py_XDECREF(what);
   return done;

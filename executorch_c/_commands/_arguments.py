@@ -8,13 +8,19 @@ from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from executorch_c._core import Program
+    from executorch_c.compare.tolerance import Verdict
+    from executorch_c.debug.report import ErrorReport
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """What `add` of a command gets: where parsers of commands are added."""
 
 
-DIFFERENT = 3
-"""The exit code that says: outputs differ."""
+EXIT_CODES: dict[Verdict, int] = {"match": 0, "differ": 3, "inconclusive": 4}
+"""Exit code of a command by its verdict."""
+EXIT_TEXT = """\
+The exit code is 0 where all match, 3 where something differs, 4 where nothing could be told (no
+outputs, or expected ones that are constant, all zero, all NaN or empty).
+"""
 
 
 def tolerance(text: str) -> float:
@@ -64,10 +70,39 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--inputs", metavar="X.npz", help=".npz or .npy file with the inputs")
 
 
+def add_rows(parser: argparse.ArgumentParser) -> None:
+    """--top, --all and --sort, for a report's table"""
+    count = parser.add_mutually_exclusive_group()
+    count.add_argument("--top", type=positive, metavar="N", default=12,
+                       help="rows of the table, the most important; default: %(default)s")
+    count.add_argument("--all", action="store_const", const=None, dest="top", help="all rows")
+    parser.add_argument("--sort", choices=("order", "error"), default="order",
+                        help="rows by order of execution (default) or by error")
+
+
+def print_report(report: ErrorReport, args: argparse.Namespace) -> None:
+    """Print a report as --json, --top, --all and --sort ask for."""
+    print(report.to_json() if args.json else report.text(args.top, args.sort))
+
+
 def add_tolerances(parser: argparse.ArgumentParser) -> None:
     """--rtol and --atol"""
-    parser.add_argument("--rtol", type=tolerance, help="relative to |expected|; default by dtype")
-    parser.add_argument("--atol", type=tolerance, help="default by dtype")
+    parser.add_argument(
+        "--rtol", type=tolerance,
+        help="with --atol: an element matches where |actual - expected| <= atol + rtol |expected|",
+    )  # fmt: skip
+    parser.add_argument(
+        "--atol", type=tolerance, help="default of both: by dtype, scale and rounding noise"
+    )
+
+
+def add_min_sqnr(parser: argparse.ArgumentParser) -> None:
+    """--min-sqnr"""
+    parser.add_argument(
+        "--min-sqnr", type=float, metavar="DB",
+        help="least signal-to-quantisation-noise ratio of a quantised program against float "
+        "outputs, in decibel; default: 10 (15 for dynamic quantisation)",
+    )  # fmt: skip
 
 
 def add_kernels(parser: argparse.ArgumentParser) -> None:

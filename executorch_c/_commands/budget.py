@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     budget = error_budget(
         *opened(args), method=args.method, kernels=args.kernels, title=os.path.basename(args.model)
     )
-    print(budget.to_json() if args.json else budget)
+    _arguments.print_report(budget, args)
     if args.html:
         budget.to_html(args.html)
     return 0

@@ -12,6 +12,7 @@ from typing import Any
 
 from executorch_c import _json, testing
 from executorch_c._commands import _arguments
+from executorch_c.check.flows import FLOWS
 
 HELP = """\
 Exports a PyTorch model with the official flow, or takes a program that was made from it, and checks
@@ -25,8 +26,8 @@ executorch_c.testing.check_model:
     def make():
         return Net().eval(), (torch.randn(1, 3, 224, 224),), {"real_inputs": load_pictures()}
 
-The exit code is 0 where all cases match, 3 where one differs.
 """
+HELP += _arguments.EXIT_TEXT
 
 
 def add(commands: _arguments.Commands) -> None:
@@ -47,6 +48,7 @@ def add(commands: _arguments.Commands) -> None:
     parser.add_argument("--seed", type=int, help="of random inputs; default: 0")
     parser.add_argument("--method", help="default: forward")
     _arguments.add_tolerances(parser)
+    _arguments.add_min_sqnr(parser)
     _arguments.add_json(parser)
     _arguments.add_html(parser)
 
@@ -98,7 +100,8 @@ def made(text: str) -> tuple[Any, Any, dict[str, Any]]:
 
 
 def as_json(result: testing.CheckResult) -> str:
-    """{"ok", "facts", "notes", "cases": [{"kind", "about", "verdict", "figures", ...}]}."""
+    """Return {"verdict", "ok", "facts", "notes", "cases": [{"kind", "about", "verdict", "figures",
+    ...}]}."""
     cases = [
         {
             "kind": case.kind,
@@ -111,7 +114,8 @@ def as_json(result: testing.CheckResult) -> str:
         for case in result
     ]
     return _json.dumps(
-        {"ok": result.ok, "facts": result.facts, "notes": list(result.notes), "cases": cases}
+        {"verdict": result.verdict, "ok": result.ok, "facts": result.facts,
+         "notes": list(result.notes), "cases": cases}
     )
 
 
@@ -119,10 +123,15 @@ def run(args: argparse.Namespace) -> int:
     """executorch-c check"""
     model, example, options = made(args.model)
     asked = {"n_random": args.random, "seed": args.seed, "method": args.method, "rtol": args.rtol,
-             "atol": args.atol, "data_path": args.data or None}  # fmt: skip
+             "atol": args.atol, "data_path": args.data or None,
+             "min_sqnr_db": args.min_sqnr}  # fmt: skip
     options |= {name: value for name, value in asked.items() if value is not None}
-    result = testing.check_model(model, example, args.flow, **options)
+    if os.path.exists(args.flow) and args.flow not in FLOWS:
+        options["program"] = args.flow
+    result = testing.check_model(
+        model, example, **{"flow": None if "program" in options else args.flow, **options}
+    )
     if args.html:
         result.to_html(args.html, f"{args.model} ({args.flow})")
     print(as_json(result) if args.json else result)
-    return 0 if result else _arguments.DIFFERENT
+    return _arguments.EXIT_CODES[result.verdict]

@@ -1,4 +1,4 @@
-"""`executorch-c compare`: where two programs of one model part."""
+"""`executorch-c compare`: the first divergence of two programs of one model."""
 
 from __future__ import annotations
 
@@ -12,33 +12,34 @@ from executorch_c._commands._calls import find_method, make_inputs
 
 HELP = """\
 Runs two programs of one model (portable and delegated, before and after) on the same inputs and
-compares what their instructions and the nodes of their delegates compute, as far as values of one
-have a partner in the other. With --kernels, one program: fast kernels beside plain loops.
+compares their values: of instructions, and of nodes in delegates, as far as they correspond. With
+--kernels, one program: fast kernels against plain loops.
 
-Inputs are random without --inputs, as for run. The exit code is 3 where the programs part.
-"""
+Inputs are random without --inputs, as for run.
+""" + _arguments.EXIT_TEXT
 
 
 def add(commands: _arguments.Commands) -> None:
     """The parser."""
     parser = _arguments.add_command(
-        commands, "compare", run, "find where two programs of one model part", HELP
+        commands, "compare", run, "find the first divergence of two programs", HELP
     )
-    _arguments.add_model(parser, "the one to go by")
-    parser.add_argument("other", metavar="OTHER.pte", nargs="?", help="the one to judge")
+    _arguments.add_model(parser, "the baseline")
+    parser.add_argument("other", metavar="OTHER.pte", nargs="?", help="the candidate")
     parser.add_argument("--kernels", action="store_true",
                         help="compare fast kernels with plain loops, of one program")  # fmt: skip
     _arguments.add_inputs(parser)
     parser.add_argument("--method", default="forward", help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=0, help="of random inputs")
     _arguments.add_tolerances(parser)
+    _arguments.add_rows(parser)
     parser.add_argument("--html", metavar="FILE", help="write a page with all figures")
     _arguments.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """executorch-c compare"""
-    from executorch_c.devtools.compare import compare_kernels, compare_programs
+    from executorch_c.debug.programs import compare_kernels, compare_programs
 
     if (args.other is None) is not args.kernels:
         raise ValueError("expected two programs, or one and --kernels")
@@ -51,9 +52,9 @@ def run(args: argparse.Namespace) -> int:
     else:
         other = runtime.load_program(args.other, data_path=data)
         report = compare_programs(program, other, inputs, **options)
-        names = f"{basename(args.other)} beside {basename(args.model)}"
+        names = f"{basename(args.other)} compared with {basename(args.model)}"
         report = replace(report, title=f"{names}, method '{args.method}'")
     if args.html:
         report.to_html(args.html)
-    print(report.to_json() if args.json else report)
-    return 0 if report else _arguments.DIFFERENT
+    _arguments.print_report(report, args)
+    return _arguments.EXIT_CODES[report.verdict]

@@ -13,16 +13,14 @@ if TYPE_CHECKING:
     from executorch_c._core import Program
 
 HELP = """\
-Runs a program beside its PyTorch model, operator by operator and inside of delegates, and says
-which operator differs first: itself, on equal inputs, or because of one before it. Names the layer
-and the source line in the model. Needs torch and executorch.
+Compares a program with its PyTorch model, node by node and inside delegates, and names the first
+divergence: its layer, and the source line in the model. Needs torch and executorch.
 
 The model is an ETRecord (generate_etrecord=True in the export flow, then get_etrecord().save), or
-what a function gives that takes nothing: module:function or file.py:function, as for `check`. It
-returns the model in eval mode, or the model and its example inputs.
+the result of a function without arguments: module:function or file.py:function, as for `check`. The
+function returns the model in eval mode, or the model and its example inputs.
 
-The exit code is 0 where nothing differs, 3 where something does.
-"""
+""" + _arguments.EXIT_TEXT
 
 
 def add(commands: _arguments.Commands) -> None:
@@ -45,6 +43,7 @@ def add_reference(parser: argparse.ArgumentParser) -> None:
     )
     _arguments.add_inputs(parser)
     parser.add_argument("--method", default="forward", help="default: %(default)s")
+    _arguments.add_rows(parser)
     _arguments.add_kernels(parser)
     _arguments.add_json(parser)
 
@@ -72,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
         *opened(args), method=args.method, rtol=args.rtol, atol=args.atol,
         kernels=args.kernels, title=os.path.basename(args.model),
     )  # fmt: skip
-    print(report.to_json() if args.json else report)
+    _arguments.print_report(report, args)
     if args.html:
         report.to_html(args.html)
-    return 0 if report else _arguments.DIFFERENT
+    return _arguments.EXIT_CODES[report.verdict]

@@ -41,7 +41,7 @@ def section(title: str, rows: Sequence[Sequence[object]], head: Sequence[str] = 
     """A titled table, left out where it is empty."""
     if rows:
         print(f"  {title}")
-        print(_text.table(rows, head, indent=4))
+        print(_text.table(rows, head, indent=4, width=_text.width()))
 
 
 def operator_state(operator: OperatorUse) -> str:
@@ -77,7 +77,7 @@ def show_list(title: str, rows: Sequence[Sequence[object]], head: Sequence[str])
     """A list of the file; its end is only counted where it is long."""
     if rows:
         print(f"\n{title}")
-        print(_text.table(rows[:LONGEST_LIST], head))
+        print(_text.table(rows[:LONGEST_LIST], head, width=_text.width()))
         if len(rows) > LONGEST_LIST:
             print(f"  ... and {len(rows) - LONGEST_LIST:,} more (--json lists all)")
 

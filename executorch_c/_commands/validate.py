@@ -1,61 +1,78 @@
-"""`executorch-c validate`: a program's outputs beside those that it should give."""
+"""`executorch-c validate`: a program's outputs compared with expected ones."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
-import numpy as np
 
-from executorch_c import _json, testing
+
+from executorch_c import _json
 from executorch_c._commands import _arguments
 from executorch_c._commands._calls import as_input, find_method, make_inputs, read_arrays
 from executorch_c.bundled import BundledProgram
+from executorch_c.compare import tolerance
+from executorch_c.compare.arrays import Comparison, compare_flat, default_rule
+from executorch_c.compare.quantized import with_scales
 
 HELP = """\
-Runs one method once and compares its outputs with those that it should give (of PyTorch eager, or
-of an earlier version): largest absolute and relative difference, ULP, cosine, signal to noise,
-agreement of argmax, and where the first and the worst difference are.
+Runs one method once and compares its outputs with expected ones (of PyTorch eager, or of an earlier
+version): largest absolute and relative error, ULP, cosine similarity, signal-to-noise ratio,
+agreement of argmax, and where the first and the worst mismatch are.
 
-Tolerances are by dtype unless they are given: those of torch.testing.assert_close. The exit code
-is 0 where outputs match, 3 where they differ.
+Tolerances go by dtype and by the scale of the output around each element, unless --rtol or --atol
+are given: then as in torch.testing.assert_close. An output that the program dequantises from 8 bits
+is compared in steps of its scale with outputs of the quantised model, and by its signal-to-
+quantisation-noise ratio with outputs of the float model.
 
 A bundled program (.bpte) brings inputs and outputs with it: all its test cases are run, or those
 of --method.
+
 """
+HELP += _arguments.EXIT_TEXT
 
 
 def add(commands: _arguments.Commands) -> None:
-    """The parser."""
+    """Add the parser."""
     parser = _arguments.add_command(
         commands, "validate", run, "compare the outputs of a program with expected ones", HELP
     )
     _arguments.add_model(parser, "or a .bpte, with its own test cases")
     _arguments.add_inputs(parser)
-    parser.add_argument("--expect", metavar="Y.npz", help="outputs, in order, as arrays")
+    parser.add_argument("--expect", metavar="Y.npz", help="expected outputs, in order, as arrays")
     parser.add_argument("--method", help="default: forward; of a .bpte: all")
     _arguments.add_tolerances(parser)
+    _arguments.add_min_sqnr(parser)
     _arguments.add_kernels(parser)
     _arguments.add_json(parser)
     _arguments.add_html(parser)
 
 
 def write_html(args: argparse.Namespace, *parts: Any) -> None:
-    """The page, if one is asked for; parts as of `report.comparisons_page`."""
+    """Write the page, if one is asked for; parts as of `report.comparisons_page`."""
     if not args.html:
         return
-    from executorch_c._check import report
+    from executorch_c.check import report
 
     with open(args.html, "w", encoding="utf-8") as file:
         file.write(report.comparisons_page(f"Outputs of {args.model}", *parts))
 
 
-def as_json(comparison: testing.Comparison) -> str:
-    """All figures: {"ok", "problems", "outputs": [{"index", "dtype", "gap": {...}, ...}]}."""
-    outputs = [{"ok": output.ok, **asdict(output)} for output in comparison]
-    whole = {"ok": comparison.ok, "problems": comparison.problems(), "outputs": outputs}
+def as_json(comparison: Comparison) -> str:
+    """Return {"verdict", "ok", "problems", "outputs": [{"index", "dtype", "metrics": {...}, ...}]}.
+    """
+    outputs = []
+    for output in comparison:
+        row = asdict(replace(output, tolerance=None))
+        limits = output.tolerance
+        row["tolerance"] = None if limits is None else {
+            "kind": limits.kind, "rtol": limits.rtol, "atol": limits.atol, "about": limits.about(),
+        }  # fmt: skip
+        outputs.append({"ok": output.ok, **row})
+    whole = {"verdict": comparison.verdict, "ok": comparison.ok,
+             "problems": comparison.problems(), "outputs": outputs}  # fmt: skip
     return _json.dumps(whole)
 
 
@@ -65,7 +82,7 @@ def _is_bundled(path: str) -> bool:
 
 
 def validate_bundled(args: argparse.Namespace) -> int:
-    """All test cases of a .bpte."""
+    """Run all test cases of a .bpte."""
     given = [f"--{name}" for name in ("inputs", "expect", "data") if getattr(args, name)]
     if given or args.kernels != "default":
         unfit = ", ".join(given) or "--kernels"
@@ -80,8 +97,9 @@ def validate_bundled(args: argparse.Namespace) -> int:
         rows = {str(result.case): json.loads(as_json(result.comparison)) for result in results}
         print(json.dumps(rows, indent=2))
     else:
-        print("\n".join(map(str, results)) if results else "no test cases")
-    return 0 if all(results) else _arguments.DIFFERENT
+        print("\n".join(map(str, results)) if results
+              else "inconclusive: the file has no test cases")  # fmt: skip
+    return _arguments.EXIT_CODES[tolerance.combined(result.verdict for result in results)]
 
 
 def run(args: argparse.Namespace) -> int:
@@ -99,12 +117,17 @@ def run(args: argparse.Namespace) -> int:
     outputs = method.execute(inputs)
     arrays = read_arrays(args.expect)
     expected: list[object] = list(arrays)
-    tensors = [out for out in outputs if isinstance(out, np.ndarray)]
     if len(expected) == len(outputs):
         expected = [as_input(e, w) for e, w in zip(arrays, about["outputs"])]
-    elif len(expected) == len(tensors):  # `run --output` leaves None out
-        outputs = list(tensors)
-    comparison = testing.compare(outputs, expected, rtol=args.rtol, atol=args.atol)
+    elif len(expected) == sum(out is not None for out in outputs):  # `run --output` writes no None
+        outputs = [out for out in outputs if out is not None]
+    rule = default_rule(args.rtol, args.atol)
+    if args.rtol is None and args.atol is None:
+        rule = with_scales(rule, program, args.method, args.min_sqnr)
+    comparison = compare_flat(outputs, expected, rule)
     write_html(args, (f"method '{args.method}'", comparison, outputs, expected))
     print(as_json(comparison) if args.json else comparison)
-    return 0 if comparison else _arguments.DIFFERENT
+    return _arguments.EXIT_CODES[comparison.verdict]
+
+
+

@@ -30,11 +30,11 @@ def add(commands: _arguments.Commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """executorch-c watch"""
-    from executorch_c.devtools.watch import find_nonfinite
+    from executorch_c.debug.nonfinite import find_nonfinite
 
     program = _arguments.open_program(args)
     about = find_method(program, args.method)
     inputs = make_inputs(about["inputs"], args.inputs, args.seed)
     report = find_nonfinite(program, inputs, method=args.method)
     print(report.to_json() if args.json else report)
-    return 0 if report else _arguments.DIFFERENT
+    return _arguments.EXIT_CODES["match" if report else "differ"]

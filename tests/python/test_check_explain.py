@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("executorch")
 
 from executorch_c import Runtime
-from executorch_c._check import flows
+from executorch_c.check import flows
 from executorch_c.testing import CheckResult, check_model
 from exports import Decaying, manager
 from torch import Tensor, nn
@@ -121,12 +121,12 @@ def plant(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
 
 def assert_named(result: CheckResult, layer: str, flow: str) -> None:
     """The check fails in all cases that have outputs, and the layer alone is wrong itself."""
-    assert not result and {case.verdict for case in result} == {"wrong"}, str(result)
+    assert not result and {case.verdict for case in result} == {"differ"}, str(result)
     report = result.explain()
     assert report.title.startswith(f"{flow}, example, method 'forward'")
-    assert report.first is not None and report.first.verdict == "wrong", str(report)
+    assert report.first is not None and report.first.verdict == "source", str(report)
     assert report.first.module == layer, str(report)
-    assert sum(row.verdict == "wrong" for row in report) == 1, str(report)
+    assert sum(row.verdict == "source" for row in report) == 1, str(report)
     assert any(row.where.startswith("delegate") for row in report) is flow.startswith("xnnpack")
 
 
@@ -151,7 +151,8 @@ def test_nothing_planted(flow: str) -> None:
     with pytest.raises(ValueError, match="every case matches: say which one to explain"):
         result.explain()
     report = result.explain(result.cases[1])
-    assert report and "none is off" in str(report) and "random 0" in report.title, str(report)
+    assert report and "every one is within tolerance" in str(report), str(report)
+    assert "random 0" in report.title
     assert {"stem", "hidden", "last"} <= {row.module for row in report}, str(report)
 
 
@@ -172,7 +173,7 @@ def test_a_ready_program(tmp_path: Any) -> None:
     path.write_bytes(flows._lower(exported, [], "forward").buffer)
     program = Runtime.get().load_program(path)
     for source in (path, program, program.load_method("forward")):
-        report = check_model(model, NAMED, source, n_random=0).explain()
+        report = check_model(model, NAMED, program=source, n_random=0).explain()
         assert report.first is not None and report.first.module == "first", str(report)
         assert report.first.line.startswith("test_check_explain.py:")
 
@@ -180,11 +181,12 @@ def test_a_ready_program(tmp_path: Any) -> None:
 def test_state_of_earlier_calls() -> None:
     """The sum is wrong from the second call on: both sides get there before they are compared."""
     x = torch.tensor([0.5, -1.0, 2.0])
-    result = check_model(Decaying(0.5).eval(), (x,), bytes(manager(Decaying(0.75), x).buffer))
+    pte = bytes(manager(Decaying(0.75), x).buffer)
+    result = check_model(Decaying(0.5).eval(), (x,), program=pte)
     assert [case.kind for case in result.failures] == ["state"]
     report = result.explain()
     assert report.first is not None and report.first.name == "aten::mul.out", str(report)
-    assert report.first.verdict == "wrong" and report[-1].verdict == "carried"
+    assert report.first.verdict == "source" and report[-1].verdict == "propagated"
     assert result.explain(result.cases[0])  # the first call is right
 
 
@@ -192,8 +194,9 @@ def test_a_program_that_fails() -> None:
     """What explains cannot run raises what the program raises; cases that are wrong come first."""
     x = torch.ones(4)
     pte = bytes(manager(lambda x: x * 3, x).buffer)
-    result = check_model(lambda x: x * 2, x, pte, n_random=0, real_inputs=[(torch.ones(5),)])
-    assert [case.verdict for case in result] == ["wrong", "error"]
+    five = [(torch.ones(5),)]
+    result = check_model(lambda x: x * 2, x, program=pte, n_random=0, real_inputs=five)
+    assert [case.verdict for case in result] == ["differ", "error"]
     assert result.explain().first is not None
     with pytest.raises(Exception, match=r"\[5\]|shape"):
         result.explain(result.cases[1])

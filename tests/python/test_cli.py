@@ -293,7 +293,7 @@ def test_validate(tmp_path: Path, capsys: Capture) -> None:
     assert "worst at (2, 5)" in out
     code, out, _ = command(capsys, *args, wrong, "--json", "--kernels", "reference")
     report = json.loads(out)
-    assert (code, report["ok"], report["outputs"][0]["gap"]["worst"]) == (3, False, [2, 5])
+    assert (code, report["ok"], report["outputs"][0]["metrics"]["worst"]) == (3, False, [2, 5])
 
 
 def test_validate_writes_a_page(tmp_path: Path, capsys: Capture) -> None:
@@ -349,7 +349,8 @@ def test_check(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch)
         ("checked_model", "is no module:function"),
     ):
         assert message in failed(capsys, "check", text)
-    assert "no file, and no flow" in failed(capsys, "check", "checked_model:make", "--flow", "x")
+    refused = failed(capsys, "check", "checked_model:make", "--flow", "x")
+    assert "flow is 'x', expected one of" in refused
 
 
 def test_check_of_another_model_differs(

@@ -23,19 +23,27 @@ def test_equal_arrays_match(
     dtype: object, shape: tuple[int, ...], rng: np.random.Generator
 ) -> None:
     x = rng.integers(0, 2, shape).astype(dtype)  # type: ignore[call-overload]
+    x.reshape(-1)[:1] = 1
+    x.reshape(-1)[1:2] = 0
     comparison = compare(x, x.copy())
-    assert comparison
     [one] = comparison
-    assert one.gap is not None and one.gap.outside == 0
-    assert one.gap.max_abs == 0
-    assert "outputs match" in str(comparison)
+    assert one.metrics is not None and one.metrics.mismatched == 0
+    assert one.metrics.max_abs == 0
+    assert comparison.verdict == ("match" if x.size else "inconclusive")
+    assert ("outputs match" in str(comparison)) is bool(comparison) is bool(x.size)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_the_limit_is_that_of_torch(dtype: object, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("given", [{"rtol": 1e-3}, {"atol": 1e-4}, {"rtol": 0, "atol": 1e-6}])
+def test_explicit_tolerances_are_those_of_torch(
+    dtype: object, given: dict[str, float], rng: np.random.Generator
+) -> None:
     torch = pytest.importorskip("torch")
+    both = {"rtol": compare(dtype_ones(dtype), dtype_ones(dtype), **given)[0].tolerance.rtol,
+            "atol": compare(dtype_ones(dtype), dtype_ones(dtype), **given)[0].tolerance.atol}
     expected = rng.standard_normal(2000).astype(dtype)  # type: ignore[call-overload]
-    for scale in (1e-8, 1e-6, 1e-5, 1e-3, 1e-2):
+    expected[:100] = 0
+    for scale in (0, 1e-8, 1e-6, 1e-5, 1e-3, 1e-2):
         actual = (expected.astype("complex128" if expected.dtype.kind == "c" else "float64")
                   + rng.uniform(0, scale, 2000)).astype(expected.dtype)  # fmt: skip
 
@@ -45,12 +53,18 @@ def test_the_limit_is_that_of_torch(dtype: object, rng: np.random.Generator) -> 
             return torch.from_numpy(array)
 
         try:
-            torch.testing.assert_close(tensor(actual), tensor(expected))
+            torch.testing.assert_close(tensor(actual), tensor(expected), **both)
             close = True
         except AssertionError:
             close = False
-        assert compare(actual, expected).ok is close
-        assert compare(tensor(actual), tensor(expected)).ok is close
+        assert compare(actual, expected, **given).ok is close
+        assert compare(tensor(actual), tensor(expected), **given).ok is close
+    zeros = np.zeros(3, expected.dtype)
+    assert compare(zeros, zeros, **given).ok  # as assert_close has it: the numbers decide alone
+
+
+def dtype_ones(dtype: object) -> np.ndarray:
+    return np.ones(2).astype(dtype)  # type: ignore[call-overload]
 
 
 def test_figures() -> None:
@@ -59,9 +73,9 @@ def test_figures() -> None:
     actual[0, 1] = 2.5
     actual[1, 2] = 9
     [one] = compare(actual, expected, rtol=0.1, atol=0)
-    gap = one.gap
+    gap = one.metrics
     assert gap is not None
-    assert (gap.outside, gap.elements) == (2, 6)
+    assert (gap.mismatched, gap.elements) == (2, 6)
     assert (gap.first, gap.worst) == ((0, 1), (1, 2))
     assert (gap.actual_at_worst, gap.expected_at_worst) == (9, 1)
     assert (gap.max_abs, gap.max_rel, gap.argmax) == (8, 8, 0.5)
@@ -77,11 +91,11 @@ def test_ulp_counts_representable_values() -> None:
              (np.nextafter(np.float32(0), -one), np.nextafter(np.float32(0), one), 2)]  # fmt: skip
     for a, e, ulp in cases:
         [result] = compare(np.asarray(a), np.asarray(e))
-        assert result.gap is not None and result.gap.max_ulp == ulp
+        assert result.metrics is not None and result.metrics.max_ulp == ulp
     lowest, highest = np.finfo("f8").min, np.finfo("f8").max
     [result] = compare(np.array([lowest]), np.array([highest]))
-    assert result.gap is not None
-    assert result.gap.max_ulp == pytest.approx(2 * (2047 * 2**52 - 1))
+    assert result.metrics is not None
+    assert result.metrics.max_ulp == pytest.approx(2 * (2047 * 2**52 - 1))
 
 
 @pytest.mark.parametrize(
@@ -116,6 +130,8 @@ def test_huge_integers_are_told_apart() -> None:
     ("actual", "expected", "text"),
     [
         (np.zeros((2, 3), "f4"), np.zeros((3, 2), "f4"), "shape [2, 3], expected [3, 2]"),
+        ([np.ones(2), np.ones(2)], [np.ones(2)], "2 outputs, expected 1"),
+        ([], [np.ones(2)], "0 outputs, expected 1"),
         (np.zeros(2, "f4"), np.zeros(2, "f8"), "dtype float32, expected float64"),
         ([np.zeros(2)], [np.zeros(2), np.zeros(2)], "1 output, expected 2"),
         (None, np.zeros(2), "None, expected an array (ndarray)"),
@@ -132,7 +148,7 @@ def test_what_differs_is_said(actual: object, expected: object, text: str) -> No
 
 
 def test_structures_are_read_in_order() -> None:
-    x, y = np.ones(2, "f4"), np.zeros(3, "f4")
+    x, y = np.arange(2, dtype="f4"), np.arange(3, dtype="f4")
     assert compare([x, y, 3, None], {"a": x, "b": (y, [3, None])})
     assert not compare([x, y], {"b": y, "a": x})
 
@@ -150,14 +166,125 @@ def test_a_program_matches() -> None:
     program = executorch_c.Runtime.get().load_program(DIGITS)
     for source in (DIGITS, DIGITS.read_bytes(), program, program.load_method("forward")):
         comparison = assert_matches(source, [images], expected, atol=1e-4)
-        assert comparison[0].gap is not None and comparison[0].gap.argmax == 1.0
+        assert comparison[0].metrics is not None and comparison[0].metrics.argmax == 1.0
 
 
 def test_a_wrong_answer_is_an_assertion_error() -> None:
     with np.load(EXAMPLES / "digits.npz") as data:
         images, expected = data["inputs"], data["expected"].copy()
     expected[3, 7] += 1
-    with pytest.raises(MismatchError, match=r"output 0: 1 of .* worst at \(3, 7\)") as caught:
+    with pytest.raises(MismatchError, match=r"(?s)output 0: 1 of .* worst at\s+\(3, 7\)") as caught:
         assert_matches(DIGITS, [images], [expected], atol=1e-4)
     assert isinstance(caught.value, AssertionError)
-    assert caught.value.comparison[0].gap.outside == 1  # type: ignore[union-attr]
+    assert caught.value.comparison[0].metrics.mismatched == 1  # type: ignore[union-attr]
+
+
+# ---- verdicts ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("reference", "why"),
+    [
+        (np.zeros((2, 3), "f4"), "all zero"),
+        (np.full(5, 7.0, "f4"), "constant (7.0)"),
+        (np.full(4, np.nan, "f4"), "NaN everywhere"),
+        (np.empty((0, 3), "f4"), "empty"),
+        (np.zeros(3, "i8"), "all zero"),
+        (np.ones(3, bool), "constant (True)"),
+    ],
+)
+def test_a_reference_that_cannot_tell_is_inconclusive(reference: np.ndarray, why: str) -> None:
+    comparison = compare(reference.copy(), reference)
+    assert comparison.verdict == "inconclusive" and not comparison
+    assert "inconclusive" in str(comparison) and why in str(comparison)
+    assert "Inconclusive" in comparison._repr_html_()
+    # Beside an output that can tell, it is a remark; what differs from it differs.
+    told = np.arange(3, dtype="f4")
+    assert compare([told, reference.copy()], [told, reference]).verdict == "match"
+    if reference.size:
+        assert compare((reference == 0).astype(reference.dtype), reference).verdict == "differ"
+
+
+def test_nothing_compared_is_no_match() -> None:
+    assert compare([], []).verdict == "inconclusive" and not compare([], [])
+    assert "nothing was compared" in str(compare([], []))
+    assert compare([None], [None]).verdict == "inconclusive"
+    assert compare(["text"], ["text"]).verdict == "match"
+
+
+SCALES = (1e-30, 1e-12, 1e-6, 1.0, 1e6, 1e12)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_faults_are_seen_whatever_the_scale(scale: float, rng: np.random.Generator) -> None:
+    right = (rng.standard_normal((4, 50)) * scale).astype("f4")
+    rounded = right * (1 + rng.uniform(-1, 1, right.shape) * 2e-7).astype("f4")
+    assert compare(rounded, right).verdict == "match"
+    for name, wrong in wrong_outputs(right).items():
+        assert compare(wrong, right).verdict == "differ", name
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e3])
+@pytest.mark.parametrize("mask", [-1e9, -1e4, float(np.finfo("f4").min), -65504.0])
+@pytest.mark.parametrize("share", [0.02, 0.5, 0.98])
+def test_masks_hide_no_fault(
+    mask: float, share: float, scale: float, rng: np.random.Generator
+) -> None:
+    body = (rng.standard_normal((4, 50)) * scale).astype("f4")
+    masked = np.zeros(200, bool)
+    masked[rng.permutation(200)[: int(200 * share)]] = True
+    masked = masked.reshape(4, 50)
+    masked[0, [3, 7, 11]] = False  # where faults are planted
+    right = np.where(masked, np.float32(mask), body)
+    assert compare(right * np.float32(1 - 1e-7), right).verdict == "match"
+    for name, wrong in wrong_outputs(body).items():
+        verdict = compare(np.where(masked, right, wrong), right).verdict
+        assert verdict == "differ", name
+    zeros = np.where(masked, right, 0)
+    assert compare(zeros.astype("f4"), right).verdict == "differ"
+
+
+def wrong_outputs(right: np.ndarray) -> dict[str, np.ndarray]:
+    """Outputs with a fault that is far above rounding."""
+    size = np.float32(np.sqrt(np.mean(right.astype("f8") ** 2)))
+    one = right.copy()
+    one.flat[7] += size / 100
+    column = right.copy()
+    column[:, 3] += size / 1000
+    nan = right.copy()
+    nan.flat[11] = np.nan
+    return {
+        "zeros": np.zeros_like(right), "scaled": right * np.float32(1.01),
+        "swapped": right[::-1].copy(), "one element": one, "a biased column": column,
+        "NaN": nan, "negated": -right, "transposed": right.T.copy().reshape(right.shape),
+    }  # fmt: skip
+
+
+def test_a_large_slice_hides_no_small_one(rng: np.random.Generator) -> None:
+    boxes = rng.uniform(0, 640, (1, 4, 300)).astype("f4")
+    scores = rng.uniform(0, 0.1, (1, 80, 300)).astype("f4")
+    right = np.concatenate((boxes, scores), 1)
+    wrong = right.copy()
+    wrong[:, 4:] *= 1.01
+    assert compare(right * np.float32(1 + 1e-7), right).verdict == "match"
+    assert compare(wrong, right).verdict == "differ"
+
+
+def test_signal_to_noise_leaves_masks_out() -> None:
+    right = np.array([1.0, -2.0, -1e9, 3.0, -1e9], "f4")
+    wrong = np.array([0.0, 0.0, -1e9, 0.0, -1e9], "f4")
+    metrics = compare(wrong, right)[0].metrics
+    assert metrics is not None
+    assert metrics.snr_db == pytest.approx(0) and math.isnan(metrics.cosine)
+
+
+def test_numbers_that_differ_are_shown_with_digits_that_differ() -> None:
+    right = np.array([1.0, 1234567.0], "f8")
+    text = str(compare(right + [0, 1e-5], right))
+    assert "1234567.00001, expected 1234567" in " ".join(text.split())
+
+
+def test_reports_fit_80_columns(rng: np.random.Generator) -> None:
+    outputs = [rng.standard_normal(shape).astype("f4") for shape in [(2,) * 12, (3, 4), (5,)]]
+    text = str(compare([out + np.float32(1) for out in outputs], outputs))
+    assert max(map(len, text.splitlines())) <= 80

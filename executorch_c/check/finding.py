@@ -1,0 +1,74 @@
+"""Cases of a check, layer by layer: `executorch_c.devtools.explain` for calls in a row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from executorch_c._programs import method_of
+from executorch_c.check import flows
+from executorch_c.check.cases import leaves
+from executorch_c.check.flows import Call
+from executorch_c.check.reference import array
+
+if TYPE_CHECKING:
+    from executorch_c._core import Method
+    from executorch_c.check.result import CheckedCase, CheckResult
+    from executorch_c.debug.report import ErrorReport
+
+
+def _call(structure: Any, inputs: tuple[object, ...]) -> Call:
+    """Flat inputs as arguments of the model."""
+    from executorch_c.debug._graphs.layouts import as_tensor
+    from torch.utils import _pytree
+
+    flat = [as_tensor(leaf) if isinstance(leaf, np.ndarray) else leaf for leaf in inputs]
+    args, kwargs = _pytree.tree_unflatten(flat, structure)
+    return args, kwargs
+
+
+def _reference(model: Any, exported: Any, calls: Sequence[Call]) -> Any:
+    """The ExportedProgram to compare with, with the state that calls before the last one leave."""
+    import torch
+
+    *before, last = calls
+    if not before and exported is not None:
+        return exported
+    module = flows.fresh(model)
+    with torch.no_grad():
+        for args, kwargs in before:
+            module(*args, **kwargs)
+    return flows.export(module, last, None)
+
+
+def compared(
+    method: Method, model: Any, exported: Any, calls: Sequence[Call], structure: Any,
+    **options: Any,
+) -> ErrorReport:  # fmt: skip
+    """Return the report of `explain` for the last of several calls; both sides go through those
+    before it.
+
+    Args:
+        model: The reference, from its initial state.
+        exported: Its ExportedProgram, where there is one.
+        structure: How the arguments are nested (torch's TreeSpec).
+    """
+    from executorch_c import devtools
+
+    method.reset()
+    flat = [[array(leaf) for leaf in leaves(call)] for call in calls]
+    for inputs in flat[:-1]:
+        method.execute(list(inputs))
+    reference = _reference(model, exported, calls)
+    return devtools.explain(method, reference, flat[-1], **{"progress": False, **options})
+
+
+def explain(result: CheckResult, case: CheckedCase, options: dict[str, Any]) -> ErrorReport:
+    """The body of CheckResult.explain."""
+    kernels = options.pop("kernels", result.kernels)
+    method = method_of(result.program, options.pop("method", result.method), kernels)
+    options.setdefault("title", f"{result.label}, {case.name}")
+    calls = [_call(result.structure, inputs) for inputs in case.inputs]
+    return compared(method, result.reference, result.exported, calls, result.structure, **options)

@@ -1,0 +1,265 @@
+"""The official export flows by name, one row each, and what else may stand for a program."""
+
+from __future__ import annotations
+
+import copy
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from executorch_c._core import Method, Program, Runtime
+from executorch_c.bundled import BundledProgram
+from executorch_c.compare import tolerance
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+"""Positional and keyword arguments of the model."""
+
+
+def _portable() -> list[Any]:
+    return []
+
+
+def _xnnpack() -> list[Any]:
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+
+    return [XnnpackPartitioner()]
+
+
+def _symmetric(dynamic: bool) -> Callable[[], Any]:
+    def quantizer() -> Any:
+        from executorch.backends.xnnpack.quantizer import xnnpack_quantizer as xnnpack
+
+        config = xnnpack.get_symmetric_quantization_config(is_per_channel=True, is_dynamic=dynamic)
+        return xnnpack.XNNPACKQuantizer().set_global(config)
+
+    return quantizer
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Quantise (or not), export, delegate (or not)."""
+
+    name: str
+    about: str
+    partitioners: Callable[[], list[Any]]
+    quantizer: Callable[[], Any] | None = None
+    min_sqnr_db: float = tolerance.LEAST_SQNR_DB
+    """Least signal-to-quantisation-noise ratio against the float model, where it quantises."""
+
+
+FLOWS = {
+    flow.name: flow
+    for flow in (
+        Flow("portable", "no delegate", _portable),
+        Flow("xnnpack", "delegated to XNNPACK, as it is", _xnnpack),
+        Flow("xnnpack-int8", "PT2E: int8 by channel, calibrated on the example and real inputs",
+             _xnnpack, _symmetric(dynamic=False)),
+        Flow("xnnpack-dynamic", "PT2E: int8 weights by channel, activations quantised as they come",
+             _xnnpack, _symmetric(dynamic=True), min_sqnr_db=15.0),
+    )
+}  # fmt: skip
+
+
+@dataclass
+class Subject:
+    """A program to check, and what is known of how it was made."""
+
+    label: str
+    """The name of the flow, or what kind of program was given."""
+    program: Program | Method
+    exported: Any = None
+    """The ExportedProgram that has the shapes of inputs; None for a ready file."""
+    source: Any = None
+    """The ExportedProgram that was lowered, as torch.export gives it; None where that is not
+    known."""
+    quantized: Any = None
+    """The quantised eager graph, of flows that quantise: what the program should compute."""
+    quantizes: bool = False
+    min_sqnr_db: float = tolerance.LEAST_SQNR_DB
+    """Least signal-to-quantisation-noise ratio against the float model."""
+    bundled: BundledProgram | None = None
+    size: int | None = None
+    """Bytes of the .pte."""
+    notes: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without the exporter's own warnings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def fresh(module: Any) -> Any:
+    """A copy with a state of its own, that shares parameters."""
+    return copy.deepcopy(module, {id(p): p for p in module.parameters()})
+
+
+def export(model: Any, call: Call, dynamic_shapes: Any) -> Any:
+    """torch.export's program of a model."""
+    import torch
+
+    with torch.no_grad(), quiet():
+        return torch.export.export(fresh(model), *call, dynamic_shapes=dynamic_shapes)
+
+
+def _quantize(flow: Flow, exported: Any, samples: Sequence[Call]) -> Any:
+    """The quantised graph, calibrated on samples."""
+    import torch
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    assert flow.quantizer is not None
+    with torch.no_grad(), quiet():
+        graph = prepare_pt2e(fresh(exported.module()), flow.quantizer())
+        for args, kwargs in samples:
+            graph(*args, **kwargs)
+        return convert_pt2e(graph)
+
+
+def _lower(exported: Any, partitioners: list[Any], method: str) -> Any:
+    """to_executorch of the flow; which operators are core ATen is not asked."""
+    from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
+
+    with quiet():
+        edge = to_edge_transform_and_lower(
+            {method: exported},
+            partitioner={method: partitioners} if partitioners else None,
+            compile_config=EdgeCompileConfig(_check_ir_validity=False),
+        )
+        return edge.to_executorch()
+
+
+def _from_flow(
+    flow: Flow, exported: Any, dynamic_shapes: Any, samples: Sequence[Call], method: str
+) -> Subject:
+    source, graph = exported, None
+    if flow.quantizer is not None:
+        graph = _quantize(flow, exported, samples)
+        shapes = dynamic_shapes if dynamic_shapes is not None else _shapes_of(exported)
+        source = export(graph, samples[0], shapes)
+    made = _from_manager(flow.name, _lower(source, flow.partitioners(), method), exported)
+    made.quantized, made.quantizes = graph, flow.quantizer is not None
+    made.min_sqnr_db = flow.min_sqnr_db
+    made.source = source
+    return made
+
+
+def _shapes_of(exported: Any) -> Any:
+    """dynamic_shapes that say the same as an exported program does; None without dynamic ones."""
+    if not exported.range_constraints:
+        return None
+    raise ValueError(
+        "a quantised flow of an ExportedProgram with dynamic shapes: give the model itself (an "
+        "nn.Module) and dynamic_shapes, with which the quantised graph is exported again"
+    )
+
+
+def _from_manager(label: str, manager: Any, exported: Any) -> Subject:
+    """An ExecutorchProgramManager, with its external weights."""
+    data = bytes(manager.buffer)
+    external = [bytes(one) for one in (getattr(manager, "_tensor_data", None) or {}).values()]
+    program = Runtime.get().load_program(data, data_path=external or None)
+    return Subject(label, program, exported, size=len(data))
+
+
+def _managed(label: str, manager: Any, exported: Any, method: str) -> Subject | None:
+    """A manager of the official flow; None for what is none."""
+    kind = type(manager).__name__
+    if kind == "EdgeProgramManager":
+        with quiet():  # to_executorch changes what it is called on
+            manager = copy.deepcopy(manager).to_executorch()
+    elif kind != "ExecutorchProgramManager":
+        return None
+    if method not in manager.methods:
+        names = ", ".join(sorted(manager.methods)) or "none"
+        raise KeyError(f"the program has no method '{method}'; its methods: {names}")
+    return _from_manager(label, manager, exported or manager.exported_program(method))
+
+
+def is_bundled(data: bytes) -> bool:
+    """Whether the head of a file is that of a .bpte."""
+    return data[4:8] == b"BP08"
+
+
+def _from_file(label: str, source: Any, data_path: Any) -> Subject:
+    """A path, bytes or an open file, of a .pte or a .bpte."""
+    if isinstance(source, (str, os.PathLike)):
+        with open(source, "rb") as file:
+            head, size = file.read(8), os.fstat(file.fileno()).st_size
+    elif isinstance(source, (bytes, bytearray, memoryview)):
+        source = bytes(source)
+        head, size = source[:8], len(source)
+    else:
+        return Subject(label, Runtime.get().load_program(source, data_path=data_path))
+    if is_bundled(head):
+        return _from_bundle(label, BundledProgram.load(source))
+    program = Runtime.get().load_program(source, data_path=data_path)
+    return Subject(label, program, size=size)
+
+
+def _from_bundle(label: str, bundled: BundledProgram) -> Subject:
+    return Subject(label, bundled.program, bundled=bundled, size=len(bundled.program_data))
+
+
+def _label(source: object) -> str:
+    return os.fspath(source) if isinstance(source, (str, os.PathLike)) else type(source).__name__
+
+
+def _ready(label: str, source: Any, exported: Any, method: str, data_path: Any) -> Subject:
+    """A program in any form."""
+    managed = _managed(label, source, exported, method)
+    if managed is not None:
+        return managed
+    if isinstance(source, (Program, Method)):
+        made = Subject(label, source)
+    elif isinstance(source, BundledProgram):
+        made = _from_bundle(label, source)
+    else:
+        made = _from_file(label, source, data_path)
+    made.exported = exported
+    return made
+
+
+def subject(
+    flow: Any,
+    program: Any,
+    exporter: Callable[[], Any],
+    *,
+    dynamic_shapes: Any,
+    samples: Sequence[Call],
+    method: str,
+    data_path: Any,
+    say: Callable[[str], None],
+) -> Subject:
+    """Return the program to check: a ready one, or what a flow makes of the model.
+
+    Args:
+        flow: A name of FLOWS, or a function from ExportedProgram to a program; None for a ready
+            program.
+        exporter: Exports the model.
+
+    Raises ValueError for a name that no flow has, TypeError for another object, and what exporting
+    and loading raise.
+    """
+    if program is not None:
+        exported = exporter() if dynamic_shapes is not None else None
+        return _ready(_label(program), program, exported, method, data_path)
+    if isinstance(flow, str) and flow in FLOWS:
+        say(f"exporting ({flow})")
+        return _from_flow(FLOWS[flow], exporter(), dynamic_shapes, samples, method)
+    if isinstance(flow, str):
+        hint = ": a file goes by program=" if os.path.exists(flow) else ""
+        raise ValueError(f"flow is '{flow}', expected one of {', '.join(FLOWS)}{hint}")
+    if not callable(flow) or isinstance(flow, (Program, Method)):
+        raise TypeError(f"flow is a {type(flow).__name__}, expected a name or a function: a ready "
+                        "program goes by program=")  # fmt: skip
+    label = getattr(flow, "__name__", type(flow).__name__)
+    say(f"exporting ({label})")
+    exported = exporter()
+    made = _ready(label, flow(exported), exported, method, data_path)
+    made.source = exported
+    return made

@@ -1,0 +1,165 @@
+"""Verdicts of a check: one call's outputs against the reference's.
+
+Float flows: within a rounding or two is a match; beyond that, the reference runs with random
+rounding, and its noise is the limit (`compare/tolerance.py`).
+
+Quantised flows: outputs equal to those of the quantised eager graph match. Rounding ties let
+integers differ from the graph's by a step, and such steps grow on the way; whether that is all is
+told by an audit, layer by layer (`debug/layers.py`): every integer must be the nearest one, or the
+other next to a tie, of what the graph computes from the program's own values. Then the outputs may
+be as far from the graph as quantising has put the graph from the float model, and the
+signal-to-quantisation-noise ratio against the float model must have its least value on the inputs
+that the graph was calibrated with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from executorch_c._arrays import Array, as_array
+from executorch_c.compare import tolerance
+from executorch_c.compare.arrays import (
+    Comparison,
+    OutputComparison,
+    Rule,
+    compare_flat,
+    default_rule,
+)
+from executorch_c.compare.metrics import rms
+from executorch_c.compare.scale import mask_values, widened
+from executorch_c.compare.tolerance import Tolerance, Verdict
+
+Outputs = Sequence[Any]
+Noise = Callable[[float], "Sequence[Sequence[Any]] | None"]
+"""Returns outputs of runs of the reference with random rounding of (at least) a machine epsilon."""
+
+FURTHER = 2.0
+"""A quantised program may be this many times further from the quantised graph than quantising has
+put the graph from the float model."""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The finding of a layer-by-layer comparison of a quantised program with its graph."""
+
+    verdict: Verdict
+    summary: str
+
+
+class Judge:
+    """The caller's tolerances, or measured ones where they matter."""
+
+    def __init__(
+        self, rtol: float | None, atol: float | None, *, equal_nan: bool, check_dtype: bool
+    ) -> None:
+        self.rtol, self.atol = rtol, atol
+        self.given = None if rtol is None and atol is None else default_rule(rtol, atol)
+        self.equal_nan, self.check_dtype = equal_nan, check_dtype
+
+    def compare(self, actual: Outputs, expected: Outputs, rule: Rule) -> Comparison:
+        """Return outputs compared by a rule."""
+        return compare_flat(
+            actual, expected, rule, equal_nan=self.equal_nan, check_dtype=self.check_dtype
+        )
+
+    def __call__(self, actual: Outputs, expected: Outputs, noise: Noise) -> Comparison:
+        """Return the outputs of one call compared with the reference's."""
+
+        def rule(index: int, ours: Array, theirs: Array) -> Tolerance:
+            if self.given is not None:
+                return self.given(index, ours, theirs)
+            few = tolerance.rounding(ours, theirs)
+            if not tolerance.outside(ours, theirs, few):
+                return few
+            runs = noise(tolerance.epsilon_of(ours.dtype, theirs.dtype))
+            if runs is None:
+                return tolerance.by_dtype(ours, theirs)
+            samples = [as_array(run[index]) for run in runs]
+            if any(sample.shape != theirs.shape for sample in samples):
+                return tolerance.by_dtype(ours, theirs)
+            return tolerance.measured(ours, theirs, samples)
+
+        return self.compare(actual, expected, rule)
+
+
+class QuantizedJudge(Judge):
+    """The quantised graph as the reference, the float model as the measure of its noise."""
+
+    def __init__(
+        self, *args: Any, min_sqnr_db: float, audit: Callable[[int], Audit], **options: bool
+    ) -> None:
+        """`audit` compares layer by layer in the case with a number; it is asked once."""
+        super().__init__(*args, **options)
+        self.min_sqnr_db = min_sqnr_db
+        self._audit = audit
+        self.finding: Audit | None = None
+
+    def against_graph(
+        self, actual: Outputs, expected: Outputs, floats: Outputs, case: int
+    ) -> Comparison:
+        """Return the outputs of one call compared with the graph's and the float model's."""
+        if self.given is not None:
+            return self.compare(actual, expected, self.given)
+
+        def rule(index: int, ours: Array, theirs: Array) -> Tolerance:
+            return tolerance.within_quantization(ours, theirs, as_array(floats[index]), FURTHER)
+
+        found = self.compare(actual, expected, rule)
+        exact = all(one.metrics is None or one.metrics.relative == 0 for one in found)
+        if exact and found.problem is None:
+            return found
+        if self.finding is None:
+            self.finding = self._audit(case)
+        return replace(found, outputs=tuple(map(self._audited, found.outputs)))
+
+    def _audited(self, output: OutputComparison) -> OutputComparison:
+        """With the finding of the audit, where an output is not equal to the graph's."""
+        assert self.finding is not None
+        metrics, verdict = output.metrics, self.finding.verdict
+        if output.verdict == "differ" or metrics is None or metrics.relative == 0:
+            return output
+        if verdict == "match" or tolerance.is_rounding(metrics, output.dtype):
+            return output
+        return replace(output, verdict=verdict, reason=self.finding.summary)
+
+    def against_float(self, comparison: Comparison, actual: Outputs, floats: Outputs,
+                      expected: Outputs) -> Comparison:  # fmt: skip
+        """Return a comparison with the verdict of the signal-to-quantisation-noise ratio."""
+        if self.given is not None:
+            return comparison
+        rows = []
+        for output, ours, theirs, graph in zip(comparison.outputs, actual, floats, expected):
+            reason = self._too_noisy(ours, theirs, graph) if output.ok else ""
+            rows.append(replace(output, verdict="differ", reason=reason) if reason else output)
+        return replace(comparison, outputs=tuple(rows))
+
+    def _too_noisy(self, actual: Any, floats: Any, graph: Any) -> str:
+        a, f = as_array(actual), as_array(floats)
+        if f.dtype.kind not in "fV" or a.shape != f.shape or tolerance.uninformative(f):
+            return ""
+        found = sqnr_db(a, f)
+        if not found < self.min_sqnr_db:
+            return ""
+        own = sqnr_db(as_array(graph), f)
+        whose = ("quantising costs it: the quantised graph itself has "
+                 if own < self.min_sqnr_db else "the quantised graph has ")  # fmt: skip
+        return (f"SQNR {found:.1f} dB against the float model, at least {self.min_sqnr_db:g} dB "
+                f"expected (min_sqnr_db); {whose}{own:.1f} dB")  # fmt: skip
+
+
+def sqnr_db(actual: Array, expected: Array) -> float:
+    """Return the signal-to-quantisation-noise ratio of finite elements but mask values, in
+    decibel."""
+    a, e = widened(actual), widened(expected)
+    both = np.isfinite(a) & np.isfinite(e)
+    masked = mask_values(expected)
+    both = both if masked is None else both & ~masked
+    signal, noise = rms(e[both]), rms((a - e)[both])
+    if not noise:
+        return float("inf")
+    return float(20 * np.log10(signal / noise)) if signal else float("-inf")
+

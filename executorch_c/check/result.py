@@ -1,0 +1,311 @@
+"""What check_model found: a row for each case, and how to look at it."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from executorch_c import _text
+from executorch_c.compare import tolerance
+from executorch_c.compare.arrays import Comparison, OutputComparison, joined, number
+from executorch_c.compare.tolerance import Verdict
+
+if TYPE_CHECKING:
+    from executorch_c._arrays import Array
+    from executorch_c._core import Method, Program
+    from executorch_c.debug.report import ErrorReport
+
+HEAD = ("case", "", "inputs", "verdict", "mismatched", "max abs", "max rel", "ulp", "cosine",
+        "SNR dB", "argmax", "SQNR dB")  # fmt: skip
+TEXT_COLUMNS = 4
+OPTIONAL = ("ulp", "max rel", "inputs", "cosine", "argmax")
+"""Columns that a narrow table is shown without, in this order."""
+SEVERAL = 3
+"""Cases that str() tells in full, at most; all are in the table and in the page."""
+
+
+@dataclass(frozen=True)
+class CheckedCase:
+    """One case: calls from a fresh state, and what came of them."""
+
+    kind: str
+    """"example", "random", "edge" (a shape at the bounds), "real", "state" (calls in a row) or
+    "bundled" (a test case of a .bpte)."""
+    about: str
+    """Which one: a number, or the sizes of an edge shape."""
+    inputs: tuple[tuple[object, ...], ...]
+    """Of each call, in the program's order."""
+    comparison: Comparison | None
+    """The outputs of all calls; None where there are none."""
+    error: Exception | None = None
+    """The exception of the program, where eager gives an answer."""
+    skipped: str | None = None
+    """Why there is nothing to compare with: eager cannot run these inputs either."""
+    to_float: Comparison | None = None
+    """Of a quantised flow: the outputs against those of the model before quantising, for their
+    SNR. Its verdict is no part of the case's."""
+    actual: tuple[object, ...] = field(default=(), repr=False)
+    """Outputs, kept where they do not match."""
+    expected: tuple[object, ...] = field(default=(), repr=False)
+
+    @property
+    def verdict(self) -> Literal["match", "differ", "inconclusive", "error", "skipped"]:
+        """The verdict on the outputs; "error": the program raised, "skipped": eager did."""
+        if self.skipped is not None:
+            return "skipped"
+        if self.error is not None:
+            return "error"
+        return "inconclusive" if self.comparison is None else self.comparison.verdict
+
+    @property
+    def ok(self) -> bool:
+        """False where the program is wrong or raises; true where nothing could be told."""
+        return self.verdict not in ("differ", "error")
+
+    @property
+    def name(self) -> str:
+        """"random 2", "edge x.shape[0]=1"."""
+        return f"{self.kind} {self.about}".rstrip()
+
+    def worst(self) -> OutputComparison | None:
+        """The output that is furthest from what it should be; of equal ones, the first."""
+        outputs = [o for o in _outputs(self.comparison) if o.metrics is not None or not o.ok]
+        return max(outputs, key=_badness, default=None)
+
+    def problems(self) -> list[str]:
+        """A sentence for each thing that is wrong."""
+        if self.error is not None:
+            return [f"{type(self.error).__name__}: {self.error}"]
+        if self.skipped is not None:
+            return [self.skipped]
+        return [] if self.comparison is None else self.comparison.problems()
+
+    def shapes(self) -> str:
+        """"[1, 3], [4]", of the first call."""
+        found = [getattr(value, "shape", None) for value in self.inputs[0]] if self.inputs else []
+        text = ", ".join(_text.shape(shape) for shape in found if shape is not None)
+        return text + (f" x {len(self.inputs)} calls" if len(self.inputs) > 1 else "")
+
+    def row(self) -> list[str]:
+        """Cells of a table with HEAD: figures of the worst output."""
+        worst = self.worst()
+        figures = worst.row()[3:] if worst is not None else [""] * 7
+        known = [o.metrics.snr_db for o in _outputs(self.to_float) if o.metrics is not None]
+        to_float = number(min(known)) if known else ""
+        return [self.kind, self.about, self.shapes(), self.verdict, *figures, to_float]
+
+
+def _outputs(comparison: Comparison | None) -> tuple[OutputComparison, ...]:
+    return () if comparison is None else comparison.outputs
+
+
+def _badness(output: OutputComparison) -> tuple[bool, float]:
+    differs = output.verdict == "differ"
+    if output.metrics is None:
+        return differs, float("inf")
+    snr = output.metrics.snr_db
+    return differs, -snr if snr == snr else float("inf")
+
+
+class CheckError(AssertionError):
+    """A program does not compute what its model does; `result` has all that was found."""
+
+    def __init__(self, result: CheckResult) -> None:
+        super().__init__(str(result))
+        self.result = result
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """All cases of a check. Prints as a table, in a notebook too; bool() is `ok`."""
+
+    label: str
+    """The name of the flow, or what kind of program was given."""
+    method: str
+    cases: tuple[CheckedCase, ...]
+    notes: tuple[str, ...]
+    """What was left out, and what is worth knowing."""
+    facts: dict[str, str]
+    """What was checked and how, by name: for reports."""
+    program: Program | Method = field(repr=False)
+    reference: Any = field(repr=False)
+    """The PyTorch side: a module, or the quantised graph."""
+    exported: Any = field(default=None, repr=False)
+    """The ExportedProgram that was lowered, where that is known."""
+    structure: Any = field(default=None, repr=False)
+    """How positional and keyword arguments of the model are nested (torch's TreeSpec)."""
+    kernels: Literal["default", "reference"] = "default"
+
+    @property
+    def verdict(self) -> Verdict:
+        """"match", "differ", or "inconclusive" where no case could tell."""
+        if self.failures:
+            return "differ"
+        return tolerance.combined("match" for case in self.cases if case.verdict == "match")
+
+    @property
+    def ok(self) -> bool:
+        """Whether the program matches: no case differs, and at least one could tell."""
+        return self.verdict == "match"
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __iter__(self) -> Iterator[CheckedCase]:
+        return iter(self.cases)
+
+    def __len__(self) -> int:
+        return len(self.cases)
+
+    @property
+    def failures(self) -> tuple[CheckedCase, ...]:
+        """The cases that are wrong or fail."""
+        return tuple(case for case in self.cases if not case.ok)
+
+    def summary(self) -> str:
+        """One line."""
+        counts = Counter(case.verdict for case in self.cases)
+        run = len(self.cases) - counts["skipped"]
+        bad = counts["differ"] + counts["error"]
+        if bad:
+            verdict = f"{bad} of {_text.plural(run, 'case')} differ"
+        elif counts["match"]:
+            verdict = f"{_text.plural(counts['match'], 'case')} match"
+        else:
+            verdict = f"inconclusive: none of {_text.plural(run, 'case')} could tell"
+        for name in ("inconclusive", "skipped"):
+            if counts[name] and not verdict.startswith(name):
+                verdict += f", {counts[name]} {name}"
+        return f"{verdict} ({self.label}, method '{self.method}')"
+
+    def hint(self) -> str:
+        """What to do next; empty where all is well."""
+        if self.ok:
+            return ""
+        return ("The operator where it starts: result.explain(), or executorch_c.debug.layers("
+                "program, model, inputs)")  # fmt: skip
+
+    def head(self) -> tuple[str, ...]:
+        """Names of the columns of `CheckedCase.row`; those that say nothing here are empty."""
+        quantised = any(case.to_float is not None for case in self.cases)
+        return HEAD if quantised else (*HEAD[:-1], "")
+
+    def remarks(self) -> list[str]:
+        """Sentences: what is wrong with the first cases that fail, what was skipped, notes."""
+        bad, lines = self.failures, list[str]()
+        for case in bad[:SEVERAL]:
+            lines += [f"{case.name}: {problem}" for problem in case.problems()]
+        if len(bad) > SEVERAL:
+            lines.append(f"... and {len(bad) - SEVERAL} more: result.failures has them")
+        lines += [f"{case.name} {case.verdict}: {problem}" for case in self.cases
+                  if case.verdict in ("skipped", "inconclusive") for problem in case.problems()]
+        lines += self._blind()
+        lines += [f"note: {note}" for note in self.notes]
+        return [*lines, *filter(None, [self.hint()])]
+
+    def _blind(self) -> list[str]:
+        """Sentences about outputs that no case could tell anything about."""
+        told: dict[int, bool] = {}
+        why: dict[int, str] = {}
+        for case in self.cases:
+            for output in _outputs(case.comparison):
+                told[output.index] = (told.get(output.index, False)
+                                      or output.verdict != "inconclusive")  # fmt: skip
+                why.setdefault(output.index, output.reason)
+        if not any(told.values()):
+            return []  # each case says so
+        return [f"output {index} could not be told in any case: {why[index]}"
+                for index, known in told.items() if not known]  # fmt: skip
+
+    def __str__(self) -> str:
+        rows = [case.row() for case in self.cases]
+        table = _text.table(rows, self.head(), width=_text.width(), optional=OPTIONAL)
+        return "\n".join([self.summary(), table, *map(_text.wrapped, self.remarks())])
+
+    def __repr__(self) -> str:
+        return f"<executorch_c.testing.CheckResult: {self.summary()}>"
+
+    def _repr_html_(self) -> str:
+        from executorch_c.check import report
+
+        return report.fragment(self)
+
+    def to_html(self, path: str | os.PathLike[str], title: str | None = None) -> None:
+        """Writes a page of its own: the table, and for each failing case where it differs."""
+        from executorch_c.check import report
+
+        text = report.page(self, title)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def raise_if_wrong(self) -> CheckResult:
+        """Raise CheckError (an AssertionError with the table) unless the verdict is "match"; return
+        the result itself."""
+        if not self.ok:
+            __tracebackhide__ = True  # pytest shows the line of the test
+            raise CheckError(self)
+        return self
+
+    def figures(self) -> dict[str, float | int | str]:
+        """The worst figures of all cases, for JUnit and other logs: counts, largest absolute
+        and relative difference, ULP, least SNR (dB) and cosine."""
+        found: dict[str, float | int | str] = {
+            "cases": len(self.cases), "failures": len(self.failures), "program": self.label,
+        }  # fmt: skip
+        return found | joined(self._comparisons()).figures()
+
+    def _comparisons(self) -> list[Comparison]:
+        return [case.comparison for case in self.cases if case.comparison is not None]
+
+    def explain(self, case: CheckedCase | None = None, **options: Any) -> ErrorReport:
+        """`executorch_c.debug.layers` of a case, by default the first that is wrong.
+
+        Of several calls in a row the last is looked at: both sides go through those before it.
+        The reference is what the check compared with: in flows that quantise the quantised graph.
+
+        Args:
+            case: One of this result's.
+            options: As for `devtools.explain`, without program, model and inputs.
+
+        Raises ValueError where no case failed and none is given, and what the program raises.
+        """
+        from executorch_c.check import finding
+
+        wrong = [case for case in self.failures if case.error is None]
+        case = case or next(iter(wrong or self.failures), None)
+        if case is None:
+            raise ValueError("every case matches: say which one to explain")
+        return finding.explain(self, case, options)
+
+
+def worst_elements(
+    actual: Array, expected: Array, output: OutputComparison, count: int = 5
+) -> list[tuple[tuple[int, ...], Any, Any]]:
+    """(index, actual, expected) of the first element outside and those furthest outside."""
+    import numpy as np
+
+    metrics, limits = output.metrics, output.tolerance
+    if metrics is None or limits is None or output.verdict != "differ":
+        return []
+    wide = "complex128" if "c" in (actual.dtype.kind, expected.dtype.kind) else "float64"
+    a, e = actual.astype(wide), expected.astype(wide)
+    with np.errstate(all="ignore"):
+        excess = np.abs(a - e) - np.where(np.isfinite(limits.limit), limits.limit, 0)
+    differ = ~((a == e) | (np.isnan(a) & np.isnan(e)))
+    excess = np.where(np.isnan(excess), np.where(differ, np.inf, -np.inf), excess).ravel()
+    count = min(count, metrics.mismatched or excess.size, excess.size)
+    order = np.argpartition(-excess, count - 1)[:count]
+    order = order[np.argsort(-excess[order], kind="stable")]
+    indices: list[tuple[int, ...]] = [metrics.first] if metrics.first is not None else []
+    for flat in order:
+        index = tuple(int(i) for i in np.unravel_index(int(flat), a.shape))
+        if index not in indices:
+            indices.append(index)
+    return [(index, a[index].item(), e[index].item()) for index in indices]
+
+
+for _public in (CheckedCase, CheckError, CheckResult):
+    _public.__module__ = "executorch_c.testing"  # where users find them

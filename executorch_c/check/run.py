@@ -1,0 +1,407 @@
+"""check_model: eager and the program on the same inputs."""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, Literal
+
+from executorch_c._core import Method, MethodMeta, Program, TensorInfo
+from executorch_c.check import cases as making
+from executorch_c.check import flows
+from executorch_c.check.cases import Case, leaves, structure_of
+from executorch_c.check.flows import Call, Subject
+from executorch_c.check.judge import Audit, Judge, QuantizedJudge
+from executorch_c.check.reference import Eager, array
+from executorch_c.check.result import CheckedCase, CheckResult
+from executorch_c.compare.arrays import Comparison, compare, joined
+from executorch_c.compare.tolerance import check_not_negative
+from executorch_c.progress import Progress
+
+CALIBRATED = ("example", "real")
+"""Cases whose inputs a quantised flow was calibrated with: their SQNR has a least value."""
+RANDOM_CALLS = 2
+"""Calls after the example in the case "state" of a model with state."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Arguments of check_model that say how to compare."""
+
+    rtol: float | None
+    atol: float | None
+    min_sqnr_db: float | None
+    equal_nan: bool
+    check_dtype: bool
+    kernels: Literal["default", "reference"]
+
+
+def _inputs(call: Call) -> tuple[Any, ...]:
+    """Inputs of the program: arrays in the tensors' own layouts, and values that are no tensors."""
+    return tuple(array(leaf) for leaf in leaves(call))
+
+
+class Check:
+    """One check_model: a subject, its reference, and the cases one by one."""
+
+    def __init__(self, subject: Subject, eager: Eager, method: str, options: Options,
+                 example: Call) -> None:  # fmt: skip
+        self.subject, self.eager, self.example, self.options = subject, eager, example, options
+        program = subject.program
+        self.loaded = (program if isinstance(program, Method)
+                       else program.load_method(method, kernels=options.kernels))  # fmt: skip
+        self.meta: MethodMeta = self.loaded.metadata
+        self.oracle = Eager(subject.quantized) if subject.quantizes else eager
+        self.structure = structure_of(example)
+        found = len(leaves(example))
+        if self.meta.num_inputs() != found:
+            raise ValueError(
+                f"method '{self.meta.name()}' takes {self.meta.num_inputs()} inputs, the example "
+                f"has {found}"
+            )
+        tolerances = {"equal_nan": options.equal_nan, "check_dtype": options.check_dtype}
+        if subject.quantizes:
+            least = options.min_sqnr_db
+            least = subject.min_sqnr_db if least is None else least
+            self.judge: Judge = QuantizedJudge(
+                options.rtol, options.atol, min_sqnr_db=least, audit=self._audit, **tolerances
+            )
+        else:
+            self.judge = Judge(options.rtol, options.atol, **tolerances)
+        self._case: Case | None = None
+
+    def limits(self) -> list[tuple[int, ...] | None]:
+        """The largest sizes of each input that the program has room for."""
+        return [info.shape if isinstance(info, TensorInfo) and info.is_dynamic else None
+                for _, info in self.meta.inputs]  # fmt: skip
+
+    def ours(self, calls: Sequence[Sequence[Any]]) -> list[list[Any]]:
+        """The program's outputs of each call, from a fresh state."""
+        self.loaded.reset()
+        return [self.loaded.execute(list(inputs)) for inputs in calls]
+
+    def run(self, case: Case) -> CheckedCase:
+        """Run both sides of one case. Raises what eager raises on inputs of the user's."""
+        inputs = tuple(_inputs(call) for call in case.calls)
+        try:
+            expected = self.oracle(case.calls)
+        except Exception as error:
+            if case.kind not in ("edge", "random"):
+                raise
+            why = f"eager raises {type(error).__name__}: {_first_line(error)}"
+            return CheckedCase(case.kind, case.about, inputs, None, skipped=why)
+        floats = self.eager(case.calls) if self.subject.quantizes else None
+        try:
+            actual = self.ours(inputs)
+        except Exception as error:
+            return CheckedCase(case.kind, case.about, inputs, None, error=error)
+        self._case = case
+        return self._compared(case, inputs, actual, expected, floats)
+
+    def _compared(
+        self,
+        case: Case,
+        inputs: tuple[tuple[Any, ...], ...],
+        actual: list[list[Any]],
+        expected: list[list[Any]],
+        floats: list[list[Any]] | None,
+    ) -> CheckedCase:
+        noise: dict[float, Any] = {}
+
+        def runs(epsilon: float) -> Any:
+            if epsilon not in noise:
+                noise[epsilon] = self.oracle.noise(case.calls, epsilon) if case.calls else None
+            return noise[epsilon]
+
+        parts, to_float, kept = [], [], []
+        for i, (ours, theirs) in enumerate(zip(actual, expected)):
+            ours, theirs = _without_none(ours, theirs)
+            if floats is not None and isinstance(self.judge, QuantizedJudge):
+                part = self.judge.against_graph(ours, theirs, floats[i], i)
+                if case.kind in CALIBRATED:
+                    part = self.judge.against_float(part, ours, floats[i], theirs)
+                to_float.append(compare(ours, floats[i], check_dtype=False))
+            else:
+                part = self.judge(ours, theirs, partial(_call_of, runs, i))
+            parts.append(part)
+            kept.append((ours, theirs))
+        comparison = joined(parts)
+        sides = tuple(tuple(v for pair in kept for v in pair[side]) for side in (0, 1))
+        ours_kept, theirs_kept = ((), ()) if comparison.ok else sides
+        return CheckedCase(
+            case.kind, case.about, inputs, comparison,
+            to_float=joined(to_float) if to_float else None,
+            actual=ours_kept, expected=theirs_kept,
+        )  # fmt: skip
+
+    def _audit(self, call: int) -> Audit:
+        """The finding of `explain` for a call of the case that runs: the program's layers against
+        the quantised graph's."""
+        from executorch_c.check import finding
+
+        assert self._case is not None
+        calls = self._case.calls[: call + 1]
+        report = finding.compared(
+            self.loaded, self.oracle.model, self.subject.source, calls, self.structure
+        )
+        self.loaded.reset()
+        return Audit(report.verdict, report.summary())
+
+    def bundled(self, method: str) -> Iterator[CheckedCase]:
+        """The test cases that a .bpte brings, against the outputs that it brings."""
+        if self.subject.bundled is None:
+            return
+        for test in self.subject.bundled.cases:
+            if test.method != method:
+                continue
+            case = Case("bundled", str(test.index), ())
+            try:
+                actual = self.ours([test.inputs])
+            except Exception as error:
+                yield CheckedCase("bundled", str(test.index), (test.inputs,), None, error=error)
+                continue
+            if not test.expected:
+                nothing = Comparison((), reason="the test case has no expected outputs")
+                yield CheckedCase("bundled", str(test.index), (test.inputs,), nothing)
+                continue
+            yield self._compared(case, (test.inputs,), actual, [list(test.expected)], None)
+
+
+def _without_none(ours: list[Any], theirs: list[Any]) -> tuple[list[Any], list[Any]]:
+    """Both without what eager gives as None, where the program leaves that out."""
+    some = [value for value in theirs if value is not None]
+    return (ours, some) if len(ours) == len(some) != len(theirs) else (ours, theirs)
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).strip().splitlines()), "")
+
+
+class Plan:
+    """The cases of a check, made as they are needed."""
+
+    def __init__(self, check: Check, real: Sequence[Call], n_random: int, seed: int) -> None:
+        self.example, self.real, self.n_random, self.seed = check.example, real, n_random, seed
+        self.exported = check.subject.exported
+        count = len(leaves(self.example))
+        self.bounds = making.index_bounds(self.exported, count)
+        self.symbols = making.Symbols(self.exported, self.example, check.limits())
+        self.skipped: list[CheckedCase] = []
+
+    def _draw(self, number: int, shapes: Any = None) -> Call:
+        return making.draw(self.example, shapes, self.bounds, self.seed * 7919 + number)
+
+    @cached_property
+    def _guards(self) -> Any:
+        """What the exported program asserts of its inputs, as a function of them."""
+        return getattr(self.exported.module(), "_guards_fn", None)
+
+    def _refused(self, call: Call) -> str | None:
+        """Why the exported program does not allow a call; None where it does."""
+        try:
+            if self._guards is not None:
+                self._guards(*leaves(call))
+        except AssertionError as error:
+            return f"the exported program does not allow it: {_first_line(error)}"
+        return None
+
+    def __iter__(self) -> Iterator[Case]:
+        yield Case("example", "", (self.example,))
+        for i in range(self.n_random):
+            yield Case("random", str(i), (self._draw(i),))
+        for i, (name, shapes) in enumerate(self.symbols.edges()):
+            call = self._draw(1000 + i, shapes)
+            refused = self._refused(call)
+            if refused is None:
+                yield Case("edge", name, (call,))
+            else:
+                self.skipped.append(
+                    CheckedCase("edge", name, (_inputs(call),), None, skipped=refused)
+                )
+        for i, call in enumerate(self.real):
+            yield Case("real", str(i), (call,))
+
+    def state(self) -> Case:
+        """Several calls in a row: what one leaves in buffers is what the next one starts from."""
+        calls = [self.example, *(self._draw(500 + i) for i in range(RANDOM_CALLS))]
+        return Case("state", f"{len(calls)} calls", tuple(calls))
+
+
+def _call_of(noise: Callable[[float], Any], call: int, epsilon: float) -> Any:
+    """The outputs of one call, of runs of several."""
+    runs = noise(epsilon)
+    return None if runs is None else [run[call] for run in runs]
+
+
+def _require_deterministic(eager: Eager, example: Call) -> None:
+    """Raise ValueError where eager does not agree with itself."""
+    [first], [second] = eager([example]), eager([example])
+    if compare(first, second).verdict == "differ":
+        raise ValueError(
+            "the model gives other outputs each time that it is called with the example (is it in "
+            "training mode, with dropout? random operators?): nothing can be compared with it"
+        )
+
+
+def _module(model: Any) -> tuple[Any, Any]:
+    """(the eager module, the ExportedProgram where that is what was given)."""
+    import torch
+
+    if isinstance(model, torch.export.ExportedProgram):
+        return model.module(), model
+    if isinstance(model, torch.nn.Module):
+        return model, None
+    if callable(model):
+
+        class Function(torch.nn.Module):
+            def forward(self, *args: Any, **kwargs: Any) -> Any:
+                return model(*args, **kwargs)
+
+        return Function(), None
+    raise TypeError(
+        f"model is a {type(model).__name__}, expected a torch.nn.Module, an ExportedProgram or a "
+        "function"
+    )
+
+
+def _example(given: Any, exported: Any) -> Call:
+    if given is None and exported is not None and exported.example_inputs is not None:
+        args, kwargs = exported.example_inputs
+        return tuple(args), dict(kwargs)
+    if given is None:
+        raise ValueError("example_inputs are needed: only an ExportedProgram brings its own")
+    return making.as_call(given)
+
+
+def _notes(check: Check, plan: Plan, model: Any, stateful: bool) -> Iterator[str]:
+    yield from check.subject.notes
+    if getattr(model, "training", False) and not check.subject.exported:
+        yield "the model is in training mode: model.eval() is what is usually exported"
+    dynamic = any(limit is not None for limit in check.limits())
+    if dynamic and not plan.symbols.ranges:
+        yield ("inputs of the program may change their shapes: give dynamic_shapes, and edge "
+               "shapes are tried")  # fmt: skip
+    program = check.subject.program
+    if check.subject.label.startswith("xnnpack") and isinstance(program, Program):
+        if not any(one["delegates"] for one in program.info()["methods"]):
+            yield "nothing of the model was delegated to XNNPACK"
+    if stateful and _starts_nonzero(check.eager):
+        yield ("buffers that the model changes do not start from zero; the official exporter "
+               "writes such values only with InitializedMutableBufferPass")  # fmt: skip
+    if check.subject.quantizes and not plan.real:
+        yield "calibrated on the example only: real_inputs make a better choice of scales"
+
+
+def _starts_nonzero(eager: Eager) -> bool:
+    return any(bool((buffer != 0).any()) for buffer in eager.model.buffers())
+
+
+def _facts(check: Check, seconds: float, seed: int) -> dict[str, str]:
+    import torch
+
+    from executorch_c import __version__
+
+    program = check.subject.program
+    facts = {"program": check.subject.label, "method": check.meta.name()}
+    if check.subject.size is not None:
+        facts["bytes"] = f"{check.subject.size:,}"
+    if isinstance(program, Program):
+        for one in program.info()["methods"]:
+            if one["name"] == check.meta.name():
+                uses = [use["id"] for use in one["delegates"]]
+                facts["instructions"] = f"{one['instructions']:,}"
+                facts["delegates"] = (f"{len(uses)} ({', '.join(sorted(set(uses)))})"
+                                      if uses else "none")  # fmt: skip
+    options = check.options
+    facts["rtol"] = "by rounding noise" if options.rtol is None else f"{options.rtol:g}"
+    default = "by rounding noise"
+    if isinstance(check.judge, QuantizedJudge):
+        default = "by layer, against the quantised graph"
+        facts["least SQNR"] = f"{check.judge.min_sqnr_db:g} dB"
+    facts["atol"] = default if options.atol is None else f"{options.atol:g}"
+    facts["seed"] = str(seed)
+    facts["versions"] = f"executorch_c {__version__}, torch {torch.__version__}"
+    facts["time"] = f"{seconds:.1f} s"
+    return facts
+
+
+def _require_torch() -> None:
+    """Raises ImportError that says what to install."""
+    missing = [name for name in ("torch", "executorch") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ImportError(
+            f"check_model needs {' and '.join(missing)}: pip install executorch torch"
+        )
+
+
+def check_model(
+    model: Any,
+    inputs: Any,
+    flow: Any,
+    *,
+    program: Any,
+    dynamic_shapes: Any,
+    n_random: int,
+    real_inputs: Iterable[Any],
+    method: str,
+    data_path: Any,
+    seed: int,
+    progress: bool | None,
+    options: Options,
+) -> CheckResult:
+    """The body of executorch_c.testing.check_model, whose docstring has the arguments."""
+    check_not_negative(rtol=options.rtol, atol=options.atol, n_random=n_random)
+    _require_torch()
+    start = time.perf_counter()
+    module, exported = _module(model)
+    if exported is not None and dynamic_shapes is not None:
+        raise ValueError("an ExportedProgram has its dynamic shapes: dynamic_shapes is for modules")
+    example = _example(inputs, exported)
+    real = [making.like(making.as_call(one), example, i) for i, one in enumerate(real_inputs)]
+    eager = Eager(module)
+    _require_deterministic(eager, example)
+
+    def exporter() -> Any:
+        return exported if exported is not None else flows.export(module, example, dynamic_shapes)
+
+    with Progress("check", progress) as say:
+        subject = flows.subject(
+            flow, program, exporter, dynamic_shapes=dynamic_shapes, samples=[example, *real],
+            method=method, data_path=data_path, say=say,
+        )  # fmt: skip
+        if subject.exported is None:
+            subject.exported = exported
+        if subject.source is None and not subject.quantizes:
+            subject.source = exported
+        check = Check(subject, eager, method, options, example)
+        return _run(check, Plan(check, real, n_random, seed), say, start, model)
+
+
+def _run(
+    check: Check, plan: Plan, say: Callable[[str], None], start: float, model: Any
+) -> CheckResult:
+    done = []
+    for case in plan:
+        say(f"{case.kind} {case.about}")
+        done.append(check.run(case))
+    stateful = check.eager.changes_state(check.example)
+    if stateful:
+        say("several calls in a row")
+        done.append(check.run(plan.state()))
+    done += [*plan.skipped, *check.bundled(check.meta.name())]
+    subject = check.subject
+    return CheckResult(
+        label=subject.label,
+        method=check.meta.name(),
+        cases=tuple(done),
+        notes=tuple(_notes(check, plan, model, stateful)),
+        facts=_facts(check, time.perf_counter() - start, plan.seed),
+        program=subject.program,
+        reference=check.oracle.model,
+        exported=subject.source,
+        structure=check.structure,
+        kernels=check.options.kernels,
+    )

@@ -1,0 +1,353 @@
+"""Comparisons of outputs with expected ones: `executorch_c.testing.compare`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from executorch_c import _text
+from executorch_c._arrays import Array, as_array
+from executorch_c.compare import tolerance
+from executorch_c.compare.metrics import ErrorMetrics, Index
+from executorch_c.compare.tolerance import Tolerance, Verdict
+
+if TYPE_CHECKING:
+    from executorch_c.compare.tolerance import Judgement
+
+HEAD = ("output", "dtype", "shape", "mismatched", "max abs", "max rel", "ulp", "cosine", "SNR dB",
+        "argmax")  # fmt: skip
+TEXT_COLUMNS = 3
+OPTIONAL = ("ulp", "max rel", "argmax", "cosine")
+"""Columns that a narrow table is shown without, in this order."""
+
+WORST: dict[str, Callable[[list[float]], float]] = {
+    "max_abs": max, "max_rel": max, "max_ulp": max, "snr_db": min, "cosine": min,
+}  # fmt: skip
+"""Which of several values is the worst, by metric."""
+
+Rule: TypeAlias = Callable[[int, Array, Array], Tolerance]
+"""The tolerance of an output, from its index, actual and expected values."""
+
+
+def number(value: float | complex | None) -> str:
+    """Return a metric as text; "-" where it is not defined."""
+    return "-" if value is None or value != value else f"{value:.4g}"
+
+
+def differing(a: float | complex | None, b: float | complex | None) -> tuple[str, str]:
+    """Return two numbers as text, with as many digits as it takes to see that they differ."""
+    if a is None or b is None:
+        return number(a), number(b)
+    for digits in range(7, 18):
+        texts = f"{a:.{digits}g}", f"{b:.{digits}g}"
+        if texts[0] != texts[1] or a == b or (a != a and b != b):
+            break
+    return texts
+
+
+def _at(index: Index | None) -> str:
+    return "(" + ", ".join(map(str, index or ())) + ("," if index and len(index) == 1 else "") + ")"
+
+
+@dataclass(frozen=True)
+class OutputComparison:
+    """One output compared with the expected one."""
+
+    index: int
+    dtype: str
+    """NumPy's name, or that of the Python type of an output that is no array."""
+    shape: tuple[int, ...] | None
+    verdict: Verdict
+    """"match", "differ", or "inconclusive": the expected output cannot tell."""
+    reason: str
+    """Why it is inconclusive, or differs though no element exceeds its limit; or empty."""
+    tolerance: Tolerance | None
+    """The limits; None where there is nothing to measure."""
+    metrics: ErrorMetrics | None
+    """None where the two cannot be measured: `problem` says why (or both are equal objects)."""
+    problem: str | None
+    """Another shape, dtype or type than expected; None where these agree."""
+    name: str | None = None
+    """The output's name, where one is known."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the output matches."""
+        return self.verdict == "match"
+
+    @property
+    def title(self) -> str:
+        """"output 0", "output 0 ('logits')"."""
+        return f"output {self.index}" + (f" ('{self.name}')" if self.name else "")
+
+    def why(self) -> str:
+        """Return what differs and where, or why nothing can be told, in a sentence."""
+        if self.problem is not None:
+            return f"{self.title}: {self.problem}"
+        if self.verdict == "inconclusive" or (self.verdict == "differ" and self.reason):
+            return f"{self.title}: {self.reason}"
+        if self.verdict == "match" or self.metrics is None or self.tolerance is None:
+            return ""
+        return f"{self.title}: {_mismatch(self.metrics, self.tolerance)}"
+
+    def row(self) -> list[str]:
+        """Return the cells of a table with HEAD."""
+        shape = "" if self.shape is None else _text.shape(self.shape)
+        head = [str(self.index), self.dtype, shape]
+        metrics = self.metrics
+        if metrics is None:
+            return [*head, "equal" if self.problem is None else "see below", *[""] * 6]
+        argmax = "" if metrics.argmax is None else f"{metrics.argmax:.2%}"
+        numbers = [metrics.max_abs, metrics.max_rel, metrics.max_ulp, metrics.cosine,
+                   metrics.snr_db]  # fmt: skip
+        return [*head, f"{metrics.mismatched:,}", *map(number, numbers), argmax]
+
+
+def _mismatch(metrics: ErrorMetrics, limits: Tolerance) -> str:
+    """What differs, where and by how much."""
+    actual, expected = differing(metrics.actual_at_worst, metrics.expected_at_worst)
+    text = (
+        f"{metrics.mismatched:,} of {_text.plural(metrics.elements, 'element')} "
+        f"({metrics.mismatched / max(metrics.elements, 1):.2%}) differ by more than "
+        f"{limits.about()}; worst at {_at(metrics.worst)}: {actual}, expected {expected}; "
+        f"first at {_at(metrics.first)}"
+    )
+    for name, (ours, theirs) in (("NaN", metrics.nan), ("infinite", metrics.inf)):
+        if ours != theirs:
+            text += f"; {ours:,} are {name}, expected {theirs:,}"
+    return text
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All outputs of a call compared with the expected ones.
+
+    Prints as a table, in a notebook too; `bool(comparison)` is `comparison.ok`; iterates over its
+    outputs.
+    """
+
+    outputs: tuple[OutputComparison, ...]
+    problem: str | None = None
+    """Another number of outputs than expected; None where it is as expected."""
+    reason: str = "there are no outputs"
+    """Why nothing was compared, where `outputs` is empty."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """"match", "differ", or "inconclusive" where nothing that could tell was compared."""
+        if self.problem is not None:
+            return "differ"
+        return tolerance.combined(output.verdict for output in self.outputs)
+
+    @property
+    def ok(self) -> bool:
+        """Whether the outputs match: something was compared, and nothing differs."""
+        return self.verdict == "match"
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __repr__(self) -> str:
+        count = _text.plural(len(self.outputs), "output")
+        return f"<executorch_c.testing.Comparison: {count}, {self.verdict}>"
+
+    def __len__(self) -> int:
+        return len(self.outputs)
+
+    def __getitem__(self, index: int) -> OutputComparison:
+        return self.outputs[index]
+
+    def __iter__(self) -> Iterator[OutputComparison]:
+        return iter(self.outputs)
+
+    def figures(self) -> dict[str, float]:
+        """Return the worst metrics of all outputs: max_abs, max_rel, max_ulp, snr_db, cosine;
+        without those that no output has."""
+        measured = [output.metrics for output in self.outputs if output.metrics is not None]
+        found = {}
+        for name, worst in WORST.items():
+            known = [value for one in measured if (value := getattr(one, name)) == value]
+            if known:
+                found[name] = worst(known)
+        return found
+
+    def problems(self) -> list[str]:
+        """Return a sentence for each output that differs or cannot tell."""
+        whole = [self.problem] if self.problem else []
+        if not self.outputs and not whole:
+            whole = [f"nothing was compared: {self.reason}"]
+        return whole + [output.why() for output in self.outputs if not output.ok]
+
+    def summary(self) -> str:
+        """Return the verdict in words."""
+        return {"match": "outputs match", "differ": "outputs differ",
+                "inconclusive": "inconclusive: the expected outputs cannot tell right from wrong",
+                }[self.verdict]  # fmt: skip
+
+    def __str__(self) -> str:
+        rows = [output.row() for output in self.outputs]
+        table = [_text.table(rows, HEAD, width=_text.width(), optional=OPTIONAL)] if rows else []
+        return "\n".join([self.summary(), *table, *map(_text.wrapped, self.problems())])
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        from executorch_c import _html
+
+        caption = escape(self.summary().capitalize())
+        caption = caption if self.ok else f"<b>{caption}</b>"
+        rows = [output.row() for output in self.outputs]
+        text = _html.table(caption, HEAD, rows, TEXT_COLUMNS)
+        return text + "".join(f"<p>{escape(problem)}</p>" for problem in self.problems())
+
+
+class MismatchError(AssertionError):
+    """Outputs do not match the expected ones, or these cannot tell; `comparison` has the figures,
+    `actual` and `expected` have the outputs, flat."""
+
+    def __init__(
+        self, comparison: Comparison, actual: object = (), expected: object = ()
+    ) -> None:
+        super().__init__(str(comparison))
+        self.comparison = comparison
+        self.actual, self.expected = tuple(flatten(actual)), tuple(flatten(expected))
+
+
+def is_array(value: object) -> bool:
+    """Return whether a value is an array or tensor of any library."""
+    return hasattr(value, "__array__") or hasattr(value, "__dlpack__")
+
+
+def _is_numeric(value: object) -> bool:
+    return is_array(value) or isinstance(value, (int, float, complex))
+
+
+def _brief(value: object) -> str:
+    return f"an array ({type(value).__name__})" if is_array(value) else repr(value)
+
+
+def flatten(values: object) -> list[object]:
+    """Return outputs in order: of a single value, (nested) lists, tuples and values of dicts."""
+    if isinstance(values, Mapping):
+        return [leaf for value in values.values() for leaf in flatten(value)]
+    if isinstance(values, (list, tuple)):
+        return [leaf for value in values for leaf in flatten(value)]
+    return [values]
+
+
+def compare_output(
+    index: int,
+    actual: object,
+    expected: object,
+    rule: Rule,
+    *,
+    equal_nan: bool = True,
+    check_dtype: bool = True,
+    name: str | None = None,
+) -> OutputComparison:
+    """Return one output compared with the expected one, by the tolerance that `rule` gives."""
+    if not (_is_numeric(actual) and _is_numeric(expected)):
+        same = type(actual) is type(expected) and actual == expected
+        problem = None if same else f"{_brief(actual)}, expected {_brief(expected)}"
+        verdict: Verdict = "match" if same else "differ"
+        if same and expected is None:
+            verdict = "inconclusive"
+        return OutputComparison(index, type(actual).__name__, None, verdict,
+                                "the expected output is None" if expected is None else "",
+                                None, None, problem, name)  # fmt: skip
+    a, e = as_array(actual), as_array(expected)
+    problem = None
+    if a.shape != e.shape:
+        problem = f"shape {_text.shape(a.shape)}, expected {_text.shape(e.shape)}"
+        return OutputComparison(index, a.dtype.name, a.shape, "differ", "", None, None, problem,
+                                name)  # fmt: skip
+    if check_dtype and a.dtype != e.dtype and is_array(actual) and is_array(expected):
+        problem = f"dtype {a.dtype.name}, expected {e.dtype.name}"
+    limits = rule(index, a, e)
+    found: Judgement = tolerance.judge(a, e, limits, equal_nan)
+    verdict = "differ" if problem is not None else found.verdict
+    return OutputComparison(index, a.dtype.name, a.shape, verdict, found.reason, limits,
+                            found.metrics, problem, name)  # fmt: skip
+
+
+def count_problem(found: int, expected: int) -> str | None:
+    """Return what is wrong with the number of outputs; None where it is as expected."""
+    return None if found == expected else f"{_text.plural(found, 'output')}, expected {expected:,}"
+
+
+def default_rule(rtol: float | None, atol: float | None) -> Rule:
+    """Return the rule for arrays and nothing more; explicit numbers are assert_close's.
+
+    Raises ValueError for a negative tolerance.
+    """
+    tolerance.check_not_negative(rtol=rtol, atol=atol)
+    if rtol is None and atol is None:
+        return lambda index, actual, expected: tolerance.by_dtype(actual, expected)
+    return lambda index, actual, expected: tolerance.given(actual, expected, rtol, atol)
+
+
+def compare_flat(
+    actual: Sequence[object],
+    expected: Sequence[object],
+    rule: Rule,
+    *,
+    equal_nan: bool = True,
+    check_dtype: bool = True,
+    names: Sequence[str | None] = (),
+) -> Comparison:
+    """Return flat outputs compared with expected ones, by the tolerances that `rule` gives."""
+    rows = [
+        compare_output(i, a, e, rule, equal_nan=equal_nan, check_dtype=check_dtype,
+                       name=names[i] if i < len(names) else None)
+        for i, (a, e) in enumerate(zip(actual, expected))
+    ]  # fmt: skip
+    return Comparison(tuple(rows), count_problem(len(actual), len(expected)))
+
+
+def compare(
+    actual: object,
+    expected: object,
+    *,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = True,
+    check_dtype: bool = True,
+) -> Comparison:
+    """Compare outputs with expected ones.
+
+    Args:
+        actual: An output, or a list or tuple of them: arrays, torch tensors, numbers, str, None.
+        expected: The same; nested lists, tuples and dicts (a model's own output structure) are
+            read in order.
+        rtol, atol: Where one is given, an element matches if |actual - expected| <= atol +
+            rtol * |expected|, exactly as in torch.testing.assert_close (the other one is that
+            function's default). Default: rtol by dtype (float32 1.3e-6, float16 1e-3, bfloat16
+            1.6e-2, float64 1e-12), atol in units of the output's scale around the element (float32
+            1e-5, float16 8e-3, bfloat16 6e-2, float64 1e-12); integers and bool must be equal. The
+            scale is the RMS of the output's slice, without mask values such as -1e9: a large
+            element does not widen the tolerance of others, and small outputs have a small one.
+        equal_nan: NaN in the same places is equal.
+        check_dtype: Another dtype is a difference, too.
+
+    Returns a `Comparison`: true where the outputs match. Its verdict is "inconclusive", and it is
+    false, where nothing could be told: no outputs, or expected ones that are empty, constant, all
+    zero or all NaN (unless rtol or atol are given: these decide alone). Raises TypeError for what
+    is no array or number, ValueError for a negative tolerance.
+    """
+    rule = default_rule(rtol, atol)
+    return compare_flat(
+        flatten(actual), flatten(expected), rule, equal_nan=equal_nan, check_dtype=check_dtype
+    )
+
+
+def joined(parts: Sequence[Comparison]) -> Comparison:
+    """Return the outputs of several calls as those of one."""
+    problems = [part.problem for part in parts if part.problem]
+    outputs = [output for part in parts for output in part]
+    return Comparison(tuple(outputs), "; ".join(problems) or None)
+
+
+for _public in (OutputComparison, Comparison, MismatchError, compare):
+    _public.__module__ = "executorch_c.testing"  # where users find them
+ErrorMetrics.__module__ = "executorch_c.testing"

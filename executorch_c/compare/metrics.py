@@ -1,0 +1,220 @@
+"""Error metrics of one array against another: the figures that reports show.
+
+No metric decides anything; limits and verdicts are made in `tolerance.py` alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from executorch_c._arrays import Array
+from executorch_c.compare.scale import mask_values, widened
+
+Index = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ErrorMetrics:
+    """Error of `actual` against `expected`, over all elements where both are finite.
+
+    Ratios that no element defines (all of `expected` is zero, no element is finite) are NaN.
+    """
+
+    elements: int
+    mismatched: int
+    """Elements whose error exceeds their limit, and elements that are NaN or infinite in one array
+    only (or infinite with another sign)."""
+    max_abs: float
+    """Largest |actual - expected|."""
+    max_rel: float
+    """Largest |actual - expected| / |expected| where expected is not zero."""
+    max_ulp: float
+    """Largest number of representable values of the coarser dtype between the two; the difference
+    for integers; NaN for complex numbers."""
+    cosine: float
+    """Cosine similarity of the two as vectors, without mask values (such as -1e9)."""
+    snr_db: float
+    """Signal-to-noise ratio, 20 log10(|expected| / |actual - expected|) over all elements but mask
+    values, in decibel; inf where they are equal, -inf where expected is zero and actual is not."""
+    argmax: float | None
+    """Share of rows (all axes but the last) with the same argmax; None where the last axis is
+    shorter than 2."""
+    first: Index | None
+    """Index of the first mismatched element, in C order."""
+    worst: Index | None
+    """Index of the element that exceeds its limit most, or has the largest error where none
+    does."""
+    actual_at_worst: float | complex | None
+    expected_at_worst: float | complex | None
+    nan: tuple[int, int]
+    """Count of NaN in actual and in expected."""
+    inf: tuple[int, int]
+    """Count of infinities in actual and in expected."""
+
+    @property
+    def relative(self) -> float:
+        """|actual - expected| / |expected| of the two as vectors (noise to signal, no unit).
+
+        0 where they are equal; infinite where one alone is finite, or expected is all zero.
+        """
+        if self.nan[0] != self.nan[1] or self.inf[0] != self.inf[1]:
+            return math.inf
+        return 0.0 if math.isnan(self.snr_db) else float(10.0 ** (-self.snr_db / 20))
+
+
+def rms(values: Array) -> float:
+    """Return the root mean square of an array; 0 for an empty one."""
+    if not values.size:
+        return 0.0
+    flat = values.reshape(-1)
+    # Scaled, so that no square overflows or underflows; einsum, because a dot product starts
+    # BLAS threads, which spin.
+    peak = float(np.max(np.abs(flat)))
+    if not peak or not math.isfinite(peak):
+        return peak
+    flat = np.abs(flat) / peak
+    return peak * math.sqrt(float(np.einsum("i,i->", flat, flat)) / flat.size)
+
+
+def _ordered(array: Array) -> Array:
+    """Bits of floating-point numbers as integers in the order of the numbers (-0 is 0)."""
+    size = array.dtype.itemsize
+    bits = np.ascontiguousarray(array).view(f"i{size}").astype(np.int64)
+    lowest = np.int64(-(2 ** (8 * size - 1)))
+    ordered: Array = np.where(bits < 0, lowest - bits, bits)
+    return ordered
+
+
+def _ulp(actual: Array, expected: Array, both: Array) -> float:
+    """Largest distance in representable values of the coarser dtype."""
+    if actual.dtype.kind == "c" or expected.dtype.kind == "c" or not both.any():
+        return math.nan if both.size else 0.0
+    floats = [a.dtype for a in (actual, expected) if a.dtype.kind in "fV"]
+    if not floats:
+        return float(np.abs(widened(actual)[both] - widened(expected)[both]).max())
+    coarse = min(floats, key=lambda dtype: dtype.itemsize)
+    a, e = (_ordered(x[both].astype(coarse)) for x in (actual, expected))
+    # Distances within float64 may pass 2**63: unsigned arithmetic wraps to the right number.
+    wide = np.where(a > e, a.view(np.uint64) - e.view(np.uint64),
+                    e.view(np.uint64) - a.view(np.uint64))  # fmt: skip
+    return float(wide.max())
+
+
+def argmax_agreement(actual: Array, expected: Array) -> float | None:
+    """Return the share of rows with the same argmax; None where rows have one element or none."""
+    if not actual.ndim or actual.shape[-1] < 2 or not actual.size or actual.dtype.kind == "c":
+        return None
+    same = actual.argmax(axis=-1) == expected.argmax(axis=-1)
+    return float(np.mean(same))
+
+
+def _direction(a: Array, e: Array) -> tuple[float, float]:
+    """Cosine and signal-to-noise ratio of two vectors."""
+    count = math.sqrt(max(e.size, 1))
+    signal, noise, other = (rms(v) * count for v in (e, a - e, a))
+    cosine = math.nan
+    if signal and other:
+        product = np.einsum("i,i->", np.conj(a / other), e / signal)
+        cosine = float(abs(product)) if a.dtype.kind == "c" else float(product)
+    if not noise:
+        return cosine, math.inf
+    return cosine, 20 * (math.log10(signal) - math.log10(noise)) if signal else -math.inf
+
+
+def measure(actual: Array, expected: Array, limit: Array | float, equal_nan: bool) -> ErrorMetrics:
+    """Return the metrics of two arrays of one shape.
+
+    Args:
+        actual, expected: Arrays of numbers of one shape; their dtypes may differ.
+        limit: Largest error of an element that is no mismatch; a scalar, or one for each element.
+        equal_nan: NaN in the same place is no mismatch.
+    """
+    a, e = widened(actual), widened(expected)
+    both = np.isfinite(a) & np.isfinite(e)
+    with np.errstate(all="ignore"):
+        same = (a == e) | (np.isnan(a) & np.isnan(e) if equal_nan else False)
+        error = np.where(both, np.abs(a - e), np.where(same, 0.0, np.inf))
+        size = np.where(np.isfinite(e), np.abs(e), 0.0)
+        excess = error - limit
+        if actual.dtype.kind in "iu" and expected.dtype.kind in "iu":
+            same = actual == expected  # float64 does not tell huge integers apart
+        outside = (excess > 0) | (~same & (error == 0))
+        relative = error[both & (size > 0)] / size[both & (size > 0)]
+        masked = mask_values(expected)
+        told = both if masked is None else both & ~masked
+        cosine, snr = _direction(a[told], e[told])
+        ulp = _ulp(actual, expected, both)
+    count = int(np.count_nonzero(outside))
+    worst = first = None
+    if a.size:
+        flat = int(np.argmax(excess if count else error))
+        worst = tuple(int(i) for i in np.unravel_index(flat, a.shape))
+    if count:
+        first = tuple(int(i) for i in np.unravel_index(int(np.argmax(outside)), a.shape))
+    return ErrorMetrics(
+        elements=a.size,
+        mismatched=count,
+        max_abs=float(error[both].max()) if both.any() else 0.0 if not a.size else math.nan,
+        max_rel=float(relative.max()) if relative.size else math.nan,
+        max_ulp=ulp,
+        cosine=cosine,
+        snr_db=snr,
+        argmax=argmax_agreement(a, e),
+        first=first,
+        worst=worst,
+        actual_at_worst=None if worst is None else a[worst].item(),
+        expected_at_worst=None if worst is None else e[worst].item(),
+        nan=(int(np.isnan(a).sum()), int(np.isnan(e).sum())),
+        inf=(int(np.isinf(a).sum()), int(np.isinf(e).sum())),
+    )
+
+
+def as_dict(metrics: ErrorMetrics) -> dict[str, Any]:
+    """Return the fields of metrics, and "relative"."""
+    from dataclasses import asdict
+
+    return {**asdict(metrics), "relative": metrics.relative}
+
+
+@dataclass(frozen=True)
+class ErrorSize:
+    """Error of a value inside a program, by the few metrics that are cheap for all of them."""
+
+    elements: int
+    mismatched: int | None
+    """Elements outside of their limit; None where nothing limits them."""
+    max_abs: float
+    """Largest |actual - expected| of elements that are finite in both."""
+    relative: float
+    """|actual - expected| / |expected| of the two as vectors; infinite where NaN or infinities
+    differ, or expected is all zero and actual is not."""
+    nan: tuple[int, int]
+    """Count of NaN in actual and in expected."""
+    inf: tuple[int, int]
+    """Count of infinities in actual and in expected."""
+
+
+def measure_size(actual: Array, expected: Array, mismatched: int | None = None) -> ErrorSize:
+    """Return the size of the error of two arrays of one shape."""
+    if mismatched == 0 and np.array_equal(actual, expected):
+        return ErrorSize(actual.size, 0, 0.0, 0.0, (0, 0), (0, 0))
+    a, e = (x if x.dtype in (np.float32, np.float64) else widened(x) for x in (actual, expected))
+    with np.errstate(all="ignore"):
+        error = (a - e).reshape(-1)
+        signal, noise = rms(e), rms(error)
+    nan = inf = (0, 0)
+    if not math.isfinite(noise):
+        both = np.isfinite(a) & np.isfinite(e)
+        nan = int(np.isnan(a).sum()), int(np.isnan(e).sum())
+        inf = int(np.isinf(a).sum()), int(np.isinf(e).sum())
+        same = bool(((a == e) | (np.isnan(a) & np.isnan(e)) | both).all())
+        error = error[both.reshape(-1)]
+        signal = rms(np.where(both, e, 0)) * math.sqrt(a.size / max(error.size, 1))
+        noise = rms(error) if same else math.inf
+    most = float(np.abs(error).max()) if error.size else math.nan if a.size else 0.0
+    relative = noise / signal if signal else (0.0 if not noise else math.inf)
+    return ErrorSize(a.size, mismatched, most, relative, nan, inf)

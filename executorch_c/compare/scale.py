@@ -1,0 +1,95 @@
+"""Scales of arrays: the magnitude that an element's error is measured by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+SLICE = 16
+"""Least number of elements of a slice that has a scale of its own."""
+SLICE_FLOOR = 0.01
+"""Least scale of a slice, relative to that of the whole: errors may come from what is large."""
+MASK_RATIO, MASK_SIZE = 100.0, 1e4
+"""Elements this many times larger than all others, and this large (or negative and ten times
+further off), are mask values: they have a scale of their own."""
+
+
+def widened(array: Array) -> Array:
+    """Return an array as float64 or complex128, exact for all but huge integers."""
+    kind = np.complex128 if array.dtype.kind == "c" else np.float64
+    wide: Array = array.astype(kind)
+    return wide
+
+
+def magnitudes_of(values: Array) -> Array:
+    """Return |values| as float64, 0 where not finite."""
+    wide = np.abs(widened(values))
+    magnitudes: Array = np.where(np.isfinite(wide), wide, 0.0)
+    return magnitudes
+
+
+def mask_values(values: Array) -> Array | None:
+    """Return where an array holds mask values (-1e9, finfo.min and the like); None for nowhere.
+
+    A mask value is within a factor of 2 of the extreme value of its sign, and MASK_RATIO times
+    larger than all that are not.
+    """
+    if values.dtype.kind not in "fV" or values.size < 2:
+        return None
+    wide = widened(values)
+    finite = np.isfinite(wide)
+    found: Array = np.zeros(wide.shape, bool)
+    while True:
+        rest = finite & ~found
+        kept = wide[rest]
+        if kept.size < 2:
+            break
+        low, high = float(kept.min()), float(kept.max())
+        extreme = low if -low >= high else high
+        top = rest & (wide <= low / 2 if extreme == low else wide >= high / 2)
+        below = float(np.max(np.abs(wide), where=rest & ~top, initial=0.0))
+        ratio = MASK_RATIO if abs(extreme) >= MASK_SIZE else 10 * MASK_RATIO
+        masks = below and abs(extreme) >= ratio * below
+        if not masks or not (extreme < 0 or abs(extreme) >= MASK_SIZE):
+            break
+        found |= top
+    return found if found.any() else None
+
+
+def scale_of(magnitudes: Array, masked: Array | None) -> Array:
+    """Return the scale around each element: what its error is to be measured by.
+
+    The scale is the RMS of the elements of its slice (all elements with the same index on one
+    axis), in the slice where it is smallest; slices of fewer than SLICE elements do not count, and
+    it is at least SLICE_FLOOR of the RMS of the whole. Mask values count for nobody but
+    themselves.
+
+    Args:
+        magnitudes: Non-negative float64.
+        masked: Result of `mask_values` of the output.
+    """
+    body = magnitudes if masked is None else np.where(masked, 0.0, magnitudes)
+    count = body.size if masked is None else int(body.size - np.count_nonzero(masked))
+    peak = float(body.max(initial=0.0))
+    if not peak or not count:
+        scale: Array = np.zeros(body.shape)
+    else:
+        squares = (body / peak) ** 2
+        whole = float(squares.sum()) / count
+        scale = np.full(body.shape, whole)
+        for axis in range(body.ndim if body.ndim > 1 else 0):
+            others = tuple(i for i in range(body.ndim) if i != axis)
+            size = body.size // max(body.shape[axis], 1)
+            if body.shape[axis] < 2 or size < SLICE:
+                continue
+            kept = size if masked is None else np.count_nonzero(~masked, axis=others, keepdims=True)
+            sums = squares.sum(axis=others, keepdims=True)
+            means = np.where(kept >= SLICE, sums / np.maximum(kept, 1), whole)
+            scale = np.minimum(scale, means)
+        scale = peak * np.sqrt(np.maximum(scale, SLICE_FLOOR**2 * whole))
+    if masked is not None:
+        scale = np.where(masked, magnitudes, scale)
+    return scale

@@ -1,0 +1,111 @@
+"""Values of a graph's nodes, computed when they are asked for, some of them given by a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch.fx import Node
+
+MOST = 1 << 28
+"""Most bytes of computed values that are kept; all of them can be computed again."""
+
+
+class Nothing:
+    """The value of a node that cannot be run here."""
+
+
+NOTHING = Nothing()
+
+
+def call(node: Node, lookup: Callable[[Node], Any]) -> Any:
+    """Runs a node on what `lookup` says of the nodes before it."""
+    from torch.fx.node import map_arg
+
+    target: Any = node.target
+    return target(*map_arg(node.args, lookup), **map_arg(node.kwargs, lookup))
+
+
+def attribute(owner: object, node: Node) -> Any:
+    """What a get_attr node gives."""
+    for name in str(node.target).split("."):
+        owner = getattr(owner, name)
+    return owner
+
+
+def _nbytes(value: object) -> int:
+    if isinstance(value, (list, tuple)):
+        return sum(map(_nbytes, value))
+    return int(getattr(value, "nbytes", 0))
+
+
+class Evaluator:
+    """Values of nodes, computed when they are asked for, from those that are `set`."""
+
+    def __init__(
+        self, owner: object, arguments: Mapping[Node, Any], place: Mapping[Node, int]
+    ) -> None:
+        self.owner, self.arguments, self.place = owner, arguments, place
+        self.given: dict[Node, Any] = {}
+        self.made: dict[Node, Any] = {}
+        self.nbytes = 0
+
+    def set(self, node: Node, value: Any) -> None:
+        """From here on this is what the node gives."""
+        self.given[node] = value
+        self._forget(node)
+
+    def unset(self, node: Node) -> None:
+        """It gives what it computes again."""
+        del self.given[node]
+        self._forget(node)
+
+    def _forget(self, node: Node) -> None:
+        queue = [node]
+        while queue:
+            for user in queue.pop().users:
+                if user in self.made:
+                    self.nbytes -= _nbytes(self.made.pop(user))
+                    queue.append(user)
+
+    def _known(self, node: Node) -> bool:
+        return node in self.given or node in self.made
+
+    def value(self, node: Node) -> Any:
+        """NOTHING where an operator fails, or one before it."""
+        if not self._known(node):
+            if self.nbytes > MOST:
+                self.made.clear()
+                self.nbytes = 0
+            for one in self._missing(node):
+                self._make(one)
+        return self.given[node] if node in self.given else self.made[node]
+
+    def _missing(self, node: Node) -> Sequence[Node]:
+        """It and what it needs, in order of execution."""
+        found, queue = {node}, [node]
+        while queue:
+            for before in queue.pop().all_input_nodes:
+                if before not in found and not self._known(before):
+                    found.add(before)
+                    queue.append(before)
+        return sorted(found, key=self.place.__getitem__)
+
+    def _make(self, node: Node) -> None:
+        def lookup(before: Node) -> Any:
+            return self.given[before] if before in self.given else self.made[before]
+
+        made: Any = NOTHING
+        if node.op == "placeholder":
+            made = self.arguments[node]
+        elif node.op == "get_attr":
+            made = attribute(self.owner, node)
+        elif not any(lookup(before) is NOTHING for before in node.all_input_nodes):
+            try:
+                made = call(node, lookup)
+            except Exception:
+                made = NOTHING  # values of a wrong program may be out of an operator's range
+        self.made[node] = made
+        if node.op == "call_function":
+            self.nbytes += _nbytes(made)

@@ -1,0 +1,100 @@
+"""Tensors of a program in the shapes of a graph's nodes: delegates compute in channels-last."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from executorch_c._arrays import as_array
+from executorch_c.debug._graphs.names import shape_of
+
+if TYPE_CHECKING:
+    from executorch_c._types import Array
+    from torch.fx import Node
+
+Sample: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
+
+SAMPLE = 4096
+"""Elements of a value that matching looks at, at most."""
+
+
+def elements(shape: Iterable[int]) -> list[int]:
+    """Return the sizes but those of 1, sorted: what layouts and added axes do not change."""
+    return sorted(size for size in shape if size != 1)
+
+
+def fits(node: Node, shape: Sequence[int]) -> bool:
+    """Return whether a node may have a shape, in whatever layout."""
+    known = shape_of(node)
+    return known is None or elements(known) == elements(shape)
+
+
+def may_fit(node: Node, array: Array) -> bool:
+    """Return whether a node has as many elements as an array, where the graph fixes that."""
+    known = shape_of(node)
+    return known is None or math.prod(known) == array.size
+
+
+def as_tensor(array: Any) -> Any:
+    """Return a torch.Tensor with a copy of an array's numbers."""
+    import torch
+
+    if array.dtype.name == "bfloat16":
+        return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
+    return torch.from_numpy(np.array(array))
+
+
+def layouts(value: Any, shape: Sequence[int]) -> list[Any]:
+    """Return a tensor in a node's shape: as it is, and from channels-last; [] where none fits."""
+    shape = tuple(shape)
+    if value.numel() != math.prod(shape):
+        return []
+    found = []
+    if tuple(value.shape) == shape:
+        found.append(value)
+    if value.ndim >= 3:
+        first = value.movedim(-1, 1)
+        if tuple(first.shape) == shape or value.ndim != len(shape):
+            found.append(first.reshape(shape))
+    if not found or value.ndim != len(shape):
+        found.append(value.reshape(shape))
+    return found
+
+
+def sample(array: Array) -> Sample:
+    """Return evenly spaced elements in C order as float64; what is not finite as 0."""
+    flat = array.reshape(-1)
+    if flat.size > SAMPLE:
+        flat = flat[np.linspace(0, flat.size - 1, SAMPLE).astype(np.int64)]
+    wide: Sample = (np.abs(flat) if flat.dtype.kind == "c" else flat).astype(np.float64)
+    finite = np.isfinite(wide)
+    kept: Sample = wide if finite.all() else np.where(finite, wide, 0.0)
+    return kept
+
+
+def distance(a: Sample, b: Sample) -> float:
+    """Return |a - b| / (|a| + |b|) of two samples: 0 where they are equal, at most 1."""
+    both = _norm(a) + _norm(b)
+    return _norm(np.subtract(a, b)) / both if both else 0.0
+
+
+def _norm(vector: Sample) -> float:
+    return math.sqrt(float(np.einsum("i,i->", vector, vector)))
+
+
+def closest(array: Array, expected: Any) -> tuple[float, Any] | None:
+    """Return the distance of an array from a tensor, and the array as a tensor, in the layout in
+    which that is smallest; None where no layout fits."""
+    value = as_tensor(array)
+    if value.dtype.is_floating_point != expected.dtype.is_floating_point:
+        return None
+    theirs = sample(as_array(expected))
+    best: tuple[float, Any] | None = None
+    for shaped in layouts(value, expected.shape):
+        apart = distance(sample(as_array(shaped)), theirs)
+        if best is None or apart < best[0]:
+            best = apart, shaped.to(expected.dtype)
+    return best

@@ -1,0 +1,148 @@
+"""Operators by name: what an instruction, a node of a graph, or a node inside a delegate does.
+
+One operator has many names (`aten::linear.out`, `aten::addmm`, "Fully Connected (NC, F32) GEMM").
+`kind` maps all of them to one.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from operator import getitem
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch.fx import Node
+
+ALIASES = {
+    "et_view": "view_copy",
+    "_unsafe_view": "view_copy",
+    "_clone_dim_order": "clone",
+    "max_pool2d_with_indices": "max_pool2d",
+}
+"""Operators that the program calls by another name than the graph."""
+
+MOVES = {
+    "clone", "expand_copy", "permute_copy", "select_copy", "slice_copy", "split_with_sizes_copy",
+    "squeeze_copy", "unsqueeze_copy", "view_copy",
+}  # fmt: skip
+"""Operators that move numbers and compute none."""
+
+FUSED = {"relu", "hardtanh", "clamp", "_native_batch_norm_legit_no_training"}
+"""Operators that a delegate fuses into the node before, beside those that quantise."""
+
+KINDS = {
+    "addmm": "linear", "mm": "linear", "fullyconnected": "linear",
+    "conv1d": "convolution", "conv2d": "convolution", "depthwiseconv2d": "convolution",
+    "dwconv": "convolution", "convtranspose2d": "convolution", "deconvolution": "convolution",
+    "batchmatrixmultiply": "bmm",
+    "multiply": "mul", "subtract": "sub", "divide": "div", "negate": "neg",
+    "squareroot": "sqrt", "reciprocalsquareroot": "rsqrt", "squaring": "square",
+    "maximum": "maximum", "minimum": "minimum",
+    "relu": "clamp", "hardtanh": "clamp", "relu6": "clamp", "clamp_min": "clamp",
+    "leakyrelu": "leaky_relu",
+    "maxpooling": "max_pool2d", "maxpooling2d": "max_pool2d",
+    "max_pool2d_with_indices": "max_pool2d",
+    "averagepooling": "avg_pool2d", "avgpooling2d": "avg_pool2d",
+    "globalaveragepooling": "mean", "globalavgpooling2d": "mean",
+    "transpose": "permute", "permute_copy": "permute", "statictranspose": "permute",
+    "concatenate": "cat", "concatenate2": "cat", "concatenate3": "cat", "concatenate4": "cat",
+    "concatenate5": "cat", "ceiling": "ceil",
+    "safe_softmax": "softmax",
+    "view_copy": "view", "et_view": "view", "reshape": "view", "staticreshape": "view",
+    "clone_dim_order": "clone", "et_copy_index": "stack",
+    "copy": "view", "staticslice": "slice", "slice_copy": "slice",
+    "staticconstantpad": "pad", "constantpad": "pad", "constant_pad_nd": "pad",
+    "resizebilinear": "upsample_bilinear2d", "staticresizebilinear2d": "upsample_bilinear2d",
+}  # fmt: skip
+"""Operators, and nodes as XnnpackBackend calls them, that do the same under another name."""
+
+
+@lru_cache(1024)
+def kind(name: str) -> str:
+    """Return "add" for "aten::add.out", "linear" for "Fully Connected (NC, F32) GEMM"."""
+    text = name.rpartition("::")[2].partition(".")[0] if "::" in name else name.partition(" (")[0]
+    text = text.lower().replace(" ", "").strip("_")
+    return KINDS.get(text, text)
+
+
+@lru_cache(1024)
+def base(name: str) -> str:
+    """Return "add" for "aten::add.out": the name that all overloads of an operator share."""
+    name = name.rpartition("::")[2].partition(".")[0]
+    name = name.rstrip("_") or name
+    return ALIASES.get(name, name)
+
+
+def operator_of(node: Node) -> str | None:
+    """Return the base name of a graph node's operator; None where it calls none."""
+    schema = getattr(node.target, "_schema", None)
+    return base(schema.name) if node.op == "call_function" and schema is not None else None
+
+
+def quantizes(node: Node) -> bool:
+    """Return whether a node is a quantize_... operator."""
+    return (operator_of(node) or "").startswith("quantize_")
+
+
+def dequantizes(node: Node) -> bool:
+    """Return whether a node is a dequantize_... operator."""
+    return (operator_of(node) or "").startswith("dequantize_")
+
+
+def is_quantizer(node: Node) -> bool:
+    """Return whether a node changes only how numbers are stored: quantize_..., dequantize_..."""
+    return quantizes(node) or dequantizes(node)
+
+
+def kind_of(node: Node) -> str | None:
+    """Return the kind of a graph node: that of its operator, "convert" for quantizers."""
+    name = operator_of(node)
+    if name is None:
+        return None
+    return "convert" if is_quantizer(node) else kind(f"::{name}")
+
+
+def has_several(node: Node) -> bool:
+    """Return whether a node's operator has several results."""
+    return isinstance(node.meta.get("val"), (list, tuple))
+
+
+def is_read(node: Node, output: int) -> bool:
+    """Return whether anything reads an output of an operator with several."""
+    reads = [user.args[1] for user in node.users if user.target is getitem and user.users]
+    return not reads or output in reads
+
+
+def twins(node: Node) -> list[Node]:
+    """Return a node, and others that dequantise the same tensor by the same operator."""
+    if not dequantizes(node):
+        return [node]
+    users = node.all_input_nodes[0].users
+    return [node, *(n for n in users if n is not node and n.target == node.target)]
+
+
+def is_number(node: Node) -> bool:
+    """Return whether a node gives a Python number (a size)."""
+    import torch
+
+    value = node.meta.get("val")
+    return isinstance(value, (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
+def is_random(node: Node) -> bool:
+    """Return whether two runs of a node differ: random numbers, uninitialised memory."""
+    import torch
+
+    tags = getattr(getattr(node.target, "_op", node.target), "tags", ())
+    return torch.Tag.nondeterministic_seeded in tags or operator_of(node) == "empty"
+
+
+def shape_of(node: Node) -> tuple[int, ...] | None:
+    """Return the shape of a node's (first) result, where the graph fixes it."""
+    value = node.meta.get("val")
+    if isinstance(value, (list, tuple)):
+        value = value[0] if value else None
+    sizes = getattr(value, "shape", None)
+    if sizes is None or not all(isinstance(size, int) for size in sizes):
+        return None
+    return tuple(sizes)

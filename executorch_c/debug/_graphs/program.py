@@ -1,0 +1,291 @@
+"""A run of a program as a graph: what each instruction, and each node inside of delegates, gave,
+and which values it was made from.
+
+The trace has the values; who wrote an instruction's arguments is told by their slots, and inside
+of delegates by what the backend says of the payload. Nothing else knows: where it is missing, a
+step is `open`, and may have been made from anything that was there before it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from executorch_c.debug._graphs.names import kind
+
+if TYPE_CHECKING:
+    from executorch_c._types import Array, DelegateInside
+    from executorch_c.inspect.structure import View
+    from executorch_c.trace import Event
+
+NO_HANDLE = 0xFFFF
+"""What XnnpackBackend's payloads say of nodes that no operator of the model stands for."""
+
+DEAD = "nobody reads it"
+"""In a backend's note on a node that is not run."""
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """Something that has run, and the tensors that it computed."""
+
+    order: int
+    """Of its event in the trace."""
+    where: str
+    name: str
+    kind: str
+    """What it does, as `names.kind` calls it."""
+    inside: bool
+    """Whether a delegate computed it."""
+    outputs: tuple[Array | None, ...]
+    sources: tuple[Source, ...]
+    is_open: bool = False
+    """Whether it may have other sources than those."""
+    handles: frozenset[int] = frozenset()
+    quantized: bool = False
+    """Whether a delegate has it as integers that stand for other numbers."""
+
+    @property
+    def node_kind(self) -> str:
+        """The kind of a graph node that does the same; instructions that quantise are "convert"."""
+        return "convert" if self.kind.startswith(("quantize_", "dequantize_")) else self.kind
+
+    @property
+    def node_kinds(self) -> set[str | None]:
+        """All such kinds: a linear layer may be a product of matrices."""
+        return {self.node_kind, "bmm"} if self.node_kind == "linear" else {self.node_kind}
+
+    @property
+    def counts(self) -> bool:
+        """Whether a report counts it: an instruction, or a node with a debug handle."""
+        return not self.inside or bool(self.handles)
+
+
+Source: TypeAlias = "tuple[Step | int, int]"
+"""A step and which of its outputs; or an input of the method by its number, and 0."""
+
+
+@dataclass
+class _Delegate:
+    """A call of a delegate while its nodes are read."""
+
+    order: int
+    event: Event
+    inside: DelegateInside | None
+    nodes: list[tuple[int, Event]] = field(default_factory=list)
+
+
+class Steps:
+    """Reads the events of the first call."""
+
+    def __init__(self, view: View | None, inputs: Sequence[object]) -> None:
+        """`view` knows the program, `inputs` are the arguments of the call."""
+        self.view = view
+        self.inputs = inputs
+        self.written: dict[int, Source] = {}
+        self.steps: list[Step] = []
+        self.results: dict[int, Source] = {}
+        """Who made the method's outputs, by number."""
+
+    def read(self, events: Iterable[Event]) -> list[Step]:
+        """All steps, in order."""
+        pending: _Delegate | None = None
+        for order, event in enumerate(events):
+            if event.run or event.depth:
+                continue
+            if event.kind == "node" and pending is not None:
+                pending.nodes.append((order, event))
+                continue
+            if pending is not None:
+                self._delegate(pending)
+                pending = None
+            if event.kind == "execute":
+                self._begin(event)
+            elif event.kind == "delegate":
+                inside = self.view.inside(event.delegate or 0) if self.view else None
+                known = None if isinstance(inside, str) else inside
+                pending = _Delegate(order, event, known)
+            elif event.kind == "kernel":
+                self._kernel(order, event)
+            elif event.kind == "move":
+                self._move(event)
+        if pending is not None:
+            self._delegate(pending)
+        slots = self.view.structure["outputs"] if self.view is not None else []
+        made = {number: self.source_of(slot) for number, slot in enumerate(slots)}
+        self.results = {number: source for number, source in made.items() if source is not None}
+        return self.steps
+
+    def source_of(self, slot: int | None) -> Source | None:
+        """Who has written a value; None: nobody, or nobody knows."""
+        seen = set()
+        while slot is not None and slot not in self.written and self.view and slot not in seen:
+            seen.add(slot)
+            slot = self.view.bases.get(slot)
+        return None if slot is None else self.written.get(slot)
+
+    def _begin(self, event: Event) -> None:
+        slots = [value.slot for value in event.inputs]
+        tensors = [i for i, value in enumerate(self.inputs) if hasattr(value, "shape")]
+        if len(slots) == len(tensors):
+            for number, slot in zip(tensors, slots):
+                if slot is not None:
+                    self.written[slot] = (number, 0)
+
+    def _sources(self, slots: Iterable[int | None]) -> tuple[tuple[Source, ...], bool]:
+        """What is known of who wrote them, and whether something is not."""
+        found: list[Source] = []
+        unknown = False
+        for slot in slots:
+            source = self.source_of(slot)
+            if source is not None:
+                found.append(source)
+            else:  # what nobody has written in a known program is a constant, or state
+                unknown |= self.view is None or slot is None
+        return tuple(dict.fromkeys(found)), unknown
+
+    def _add(self, step: Step, slots: Sequence[int | None]) -> None:
+        self.steps.append(step)
+        for number, slot in enumerate(slots):
+            if slot is not None:
+                self.written[slot] = (step, number)
+
+    def _kernel(self, order: int, event: Event) -> None:
+        sources, unknown = self._sources(value.slot for value in event.inputs)
+        where = f"instruction {event.instruction}"
+        if kind(event.name) == "stack":  # one row after the other, until it is whole
+            before = next((self.source_of(value.slot) for value in event.outputs), None)
+            if before is not None and isinstance(before[0], Step) and before[0].where == where:
+                self.steps.remove(before[0])
+                sources = (*before[0].sources, *sources)
+        step = Step(order, where, event.name, kind(event.name), False, tuple(tensors(event)),
+                    sources, unknown)  # fmt: skip
+        self._add(step, [value.slot for value in event.outputs])
+
+    def _move(self, event: Event) -> None:
+        for taken, given in zip(event.inputs, event.outputs):
+            source = self.source_of(taken.slot)
+            if source is not None and given.slot is not None:
+                self.written[given.slot] = source
+
+    # ---- delegates ------------------------------------------------------------------------
+
+    def _delegate(self, call: _Delegate) -> None:
+        """Its nodes, then what it gives."""
+        slots = [value.slot for value in call.event.values]
+        sources, unknown = self._sources(value.slot for value in call.event.inputs)
+        given = {i for i, value in enumerate(call.event.values) if value.is_output}
+        inner = self._nodes(call, slots, sources)
+        for position in sorted(given):
+            slot, data = slots[position], call.event.values[position].data
+            if position in inner and slot is not None:
+                self.written[slot] = inner[position]
+            elif not inner:
+                where = f"delegate {call.event.delegate}"
+                step = Step(call.order, where, call.event.name, "", True,
+                            (data if isinstance(data, np.ndarray) else None,),
+                            (*sources, *((s, 0) for s in self._own(call))), True)  # fmt: skip
+                self._add(step, [slot])
+
+    def _own(self, call: _Delegate) -> list[Step]:
+        """The steps of its nodes."""
+        first = call.order
+        return [s for s in self.steps[-len(call.nodes) :] if call.nodes and s.order > first]
+
+    def _nodes(
+        self, call: _Delegate, slots: Sequence[int | None], sources: tuple[Source, ...]
+    ) -> dict[int, Source]:
+        """Adds the steps of a delegate; gives who made its outputs, by position of the argument."""
+        events, rows = call.nodes, []
+        if call.inside is not None:
+            rows = [row for row in call.inside["nodes"] if DEAD not in (row["note"] or "")]
+            events = events[len(events) - len(rows) :] if len(events) >= len(rows) else []
+        if not rows or not events:
+            self._unknown(call, sources)
+            return {}
+        assert call.inside is not None
+        made: dict[int, Source] = {}
+        integers = {v["id"] for v in call.inside["values"] if (v["dtype"] or "").startswith("q")}
+        for value in call.inside["values"]:
+            at = value["argument"]
+            source = self.source_of(slots[at]) if at is not None and at < len(slots) else None
+            if source is not None:
+                made[value["id"]] = source
+        for number, ((order, event), row) in enumerate(zip(events, rows)):
+            step = self._node(call, number, order, event, row["name"] or event.name,
+                              tuple(dict.fromkeys(made[i] for i in row["inputs"] if i in made)),
+                              quantized=not integers.isdisjoint(row["outputs"]))  # fmt: skip
+            made.update((value, (step, o)) for o, value in enumerate(row["outputs"]))
+        return {v["argument"]: made[v["id"]] for v in call.inside["values"]
+                if v["argument"] is not None and v["id"] in made}  # fmt: skip
+
+    def _unknown(self, call: _Delegate, sources: tuple[Source, ...]) -> None:
+        for number, (order, event) in enumerate(call.nodes):
+            self._node(call, number, order, event, event.name, sources, is_open=True)
+
+    def _node(
+        self, call: _Delegate, number: int, order: int, event: Event, name: str,
+        sources: tuple[Source, ...], quantized: bool = False, is_open: bool = False,
+    ) -> Step:  # fmt: skip
+        handle = event.debug_handle
+        step = Step(order, f"delegate {call.event.delegate}, node {number}", event.name, kind(name),
+                    True, tuple(tensors(event)), sources, is_open,
+                    frozenset() if handle in (None, NO_HANDLE) else frozenset((handle or 0,)),
+                    quantized)  # fmt: skip
+        self.steps.append(step)
+        return step
+
+
+def tensors(event: Event) -> Iterator[Array | None]:
+    """The tensors that an event gave; None where the trace has no room for one, or for numbers."""
+    for value in event.outputs:
+        yield value.data if isinstance(value.data, np.ndarray) else None
+
+
+class Origins:
+    """Which of some values were made from which of them.
+
+    A value is one by number, which `numbers` gives by (place of the event, number of the output).
+    What has no number counts as a part of whoever takes it. An open node may have been made from
+    all nodes of its delegate before it.
+    """
+
+    def __init__(self, steps: Iterable[Step], numbers: Mapping[tuple[int, int], int]) -> None:
+        self.numbers = numbers
+        self.of_value: dict[int, frozenset[int]] = {}
+        self._of_step: dict[Step, frozenset[int]] = {}
+        self._first: dict[Step, int] = {}
+        seen: Counter[int] = Counter()
+        """Outputs by event: those of a delegate that shows no nodes are steps of one."""
+        delegate, opened = "", frozenset[int]()
+        for step in steps:
+            self._first[step] = seen[step.order]
+            seen[step.order] += len(step.outputs)
+            made = frozenset[int]().union(*map(self.of, step.sources))
+            own = {n for i in range(len(step.outputs)) if (n := self._number(step, i)) is not None}
+            if step.inside and step.is_open:
+                here = step.where.partition(",")[0]
+                delegate, opened = here, opened if here == delegate else frozenset()
+                made |= opened
+                opened |= own
+            else:
+                delegate = ""
+            self._of_step[step] = made
+            self.of_value.update((number, made) for number in own)
+
+    def _number(self, step: Step, output: int) -> int | None:
+        return self.numbers.get((step.order, self._first.get(step, 0) + output))
+
+    def of(self, source: Source | None) -> frozenset[int]:
+        """A source itself where it has a number, or what it was made from."""
+        step, output = source or (0, 0)
+        if isinstance(step, int):
+            return frozenset()  # an input
+        number = self._number(step, output)
+        if number is not None:
+            return frozenset((number,))
+        return self._of_step.get(step, frozenset())

@@ -1,0 +1,265 @@
+"""The PyTorch side of `explain`: a graph to run node by node, and where its nodes come from.
+
+The graph is the edge dialect's, whose operators are the program's instructions and whose debug
+handles are those of ETRecord and of nodes inside of delegates. A module is exported the way the
+official flow does it, so that handles are numbered alike.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from executorch_c.debug._graphs.names import MOVES, operator_of
+from executorch_c.debug._graphs.unroll import has_control_flow, unroll
+
+if TYPE_CHECKING:
+    from torch.fx import Node
+
+    HandleMap = Mapping[int, frozenset[int]]
+
+FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
+WRAPPER = "torch.export"
+"""Types of modules that torch.export puts around a model start like this."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """An exported program in the edge dialect, and what its debug handles say of instructions."""
+
+    program: Any
+    """torch.export.ExportedProgram"""
+    handles: HandleMap | None = None
+    """Debug handles by number of the instruction; None where nobody has written them down."""
+    notes: tuple[str, ...] = ()
+    flat: Any = None
+    """A torch.fx.GraphModule that stands for the program's: without control flow."""
+
+    @property
+    def module(self) -> Any:
+        """The torch.fx.GraphModule to run."""
+        return self.program.graph_module if self.flat is None else self.flat
+
+    @property
+    def nodes(self) -> list[Node]:
+        """In order of execution."""
+        return list(self.module.graph.nodes)
+
+    def arguments(self, inputs: Sequence[Any]) -> dict[Node, Any]:
+        """Values of placeholders: weights, buffers, constants, and the inputs of the user.
+
+        Floating-point inputs take the dtype that the graph wants: the program may have another.
+        Raises ValueError where there are not as many inputs as the model takes.
+        """
+        import torch
+        from torch.export.graph_signature import InputKind
+
+        program, values = self.program, {}
+        places = [n for n in self.nodes if n.op == "placeholder"]
+        specs = program.graph_signature.input_specs
+        wanted = sum(spec.kind == InputKind.USER_INPUT for spec in specs)
+        if wanted != len(inputs):
+            raise ValueError(f"{len(inputs)} inputs (nested ones counted), the reference takes "
+                             f"{wanted}")  # fmt: skip
+        rest = iter(inputs)
+        for node, spec in zip(places, specs, strict=True):
+            if spec.kind == InputKind.USER_INPUT:
+                value = next(rest)
+                meta = node.meta.get("val")
+                if isinstance(value, torch.Tensor) and isinstance(meta, torch.Tensor):
+                    if value.dtype.is_floating_point and meta.dtype.is_floating_point:
+                        value = value.to(meta.dtype)
+            elif spec.target in program.state_dict:
+                value = program.state_dict[spec.target]
+            else:
+                value = program.constants[spec.target]
+            values[node] = value
+        return values
+
+    @cached_property
+    def parameters(self) -> dict[Node, str]:
+        """Names of the placeholders that stand for parameters."""
+        from torch.export.graph_signature import InputKind
+
+        places = [node for node in self.nodes if node.op == "placeholder"]
+        specs = self.program.graph_signature.input_specs
+        return {n: str(s.target) for n, s in zip(places, specs) if s.kind == InputKind.PARAMETER}
+
+    def parameters_of(self, path: Sequence[Node]) -> tuple[str, ...]:
+        """Of those that nodes read, as they are or moved."""
+        found: dict[str, None] = {}
+        queue = [before for node in path for before in node.all_input_nodes]
+        while queue:
+            node = queue.pop(0)
+            if node in self.parameters:
+                found[self.parameters[node]] = None
+            elif node not in path and operator_of(node) in MOVES and len(node.all_input_nodes) == 1:
+                queue += node.all_input_nodes
+        return tuple(sorted(found))
+
+    @property
+    def inputs(self) -> list[Node]:
+        """Placeholders of what the user gives, in order."""
+        from torch.export.graph_signature import InputKind
+
+        places = [node for node in self.nodes if node.op == "placeholder"]
+        specs = self.program.graph_signature.input_specs
+        return [n for n, s in zip(places, specs) if s.kind == InputKind.USER_INPUT]
+
+    @property
+    def outputs(self) -> list[Any]:
+        """What the user gets, in order: nodes, or constants."""
+        from torch.export.graph_signature import OutputKind
+
+        results: Any = next(node for node in self.nodes if node.op == "output").args[0]
+        specs = self.program.graph_signature.output_specs
+        return [n for n, s in zip(results, specs) if s.kind == OutputKind.USER_OUTPUT]
+
+    def unrolled(self, inputs: Sequence[Any]) -> Reference:
+        """The same without control flow, as it runs on these inputs."""
+        if not has_control_flow(self.module):
+            return self
+        return replace(self, flat=unroll(self.module, self.arguments(inputs)))
+
+
+def handles_of(node: Node) -> frozenset[int]:
+    """Debug handles of a node; a fused one may have several."""
+    found = node.meta.get("debug_handle")
+    if found is None:
+        return frozenset()
+    return frozenset(found) if isinstance(found, (list, tuple)) else frozenset((int(found),))
+
+
+def module_of(node: Node) -> str | None:
+    """Path of the innermost layer that a node comes from; None for the model itself."""
+    stack = node.meta.get("nn_module_stack") or {}
+    for path, kind in reversed(list(stack.values())):
+        if path and not str(kind).startswith(WRAPPER):
+            # Some exporters write L['self'].layers[0] and the like.
+            path = re.sub(r"\['?([^'\]]+)'?\]", r".\1", str(path))
+            return path.removeprefix("L.self").strip(".") or None
+    return None
+
+
+def source_of(node: Node) -> str | None:
+    """"file:line" of the line that called it: the innermost one outside of torch."""
+    import torch
+
+    torch_directory = os.path.dirname(torch.__file__) + os.sep
+    frames = FRAME.findall(node.meta.get("stack_trace") or "")
+    own = [f"{file}:{line}" for file, line in frames if not file.startswith(torch_directory)
+           and not file.startswith("<")]  # fmt: skip
+    return own[-1] if own else None
+
+
+def _to_edge(exported: Any) -> Any:
+    from executorch.exir import EdgeCompileConfig, to_edge
+
+    config = EdgeCompileConfig(_check_ir_validity=False)
+    return to_edge(exported, compile_config=config).exported_program()
+
+
+def _is_edge(program: Any) -> bool:
+    return any("EdgeOpOverload" in type(node.target).__name__ for node in program.graph.nodes)
+
+
+def _numbers(found: object, method: str) -> HandleMap | None:
+    """{"forward": {"0": 1, "1": [2, 3]}}, keys also as numbers, or without methods."""
+    if not isinstance(found, Mapping) or not found:
+        return None
+    inner = found.get(method, found)
+    if not isinstance(inner, Mapping):
+        return None
+    return {
+        int(number): frozenset(handles if isinstance(handles, (list, tuple)) else (handles,))
+        for number, handles in inner.items()
+    }
+
+
+def handle_map(manager: object, method: str) -> HandleMap | None:
+    """Handles of instructions as an ExecutorchProgramManager or ETRecord has them."""
+    for name in ("debug_handle_map", "_debug_handle_map"):
+        if (found := getattr(manager, name, None)) is not None:
+            return _numbers(found, method)
+    return None
+
+
+def _record(record: Any, method: str) -> Reference:
+    program = record.edge_dialect_program
+    if isinstance(program, Mapping):
+        program = program.get(method)
+    if program is None:
+        raise ValueError(f"the ETRecord has no edge program of method '{method}'")
+    return Reference(program, handle_map(record, method))
+
+
+def _exported(program: Any, method: str) -> Any:
+    """Edge dialect; refuses what has been lowered."""
+    lowered = [n.name for n in program.graph.nodes if "lowered_module" in str(n.target)]
+    if lowered:
+        raise ValueError(
+            f"method '{method}' of the reference has parts that were handed to a backend "
+            f"({lowered[0]}): give the model, what torch.export.export returned, or an ETRecord"
+        )
+    return program if _is_edge(program) else _to_edge(program)
+
+
+def _cast(model: Any, inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """Inputs in the floating-point dtype of a model's parameters, if they have one."""
+    import torch
+    from torch.utils._pytree import tree_map
+
+    dtypes = {p.dtype for p in model.parameters() if p.dtype.is_floating_point}
+
+    def cast(leaf: Any) -> Any:
+        if len(dtypes) == 1 and isinstance(leaf, torch.Tensor) and leaf.dtype.is_floating_point:
+            return leaf.to(*dtypes)
+        return leaf
+
+    mapped: Sequence[Any] = tree_map(cast, tuple(inputs))
+    return tuple(mapped)
+
+
+def reference(model: Any, inputs: Sequence[Any], method: str) -> Reference:
+    """What `explain` takes as a reference, as a graph. Raises TypeError for anything else.
+
+    Args:
+        model: nn.Module, ExportedProgram, EdgeProgramManager (before a backend took parts of it),
+            ExecutorchProgramManager with an ETRecord, ETRecord or the path of one.
+        inputs: Arguments of the model, to export a module with.
+    """
+    import torch
+
+    if isinstance(model, (str, os.PathLike)):
+        from executorch.devtools.etrecord import parse_etrecord
+
+        return _record(parse_etrecord(os.fspath(model)), method)
+    if isinstance(model, torch.export.ExportedProgram):
+        return Reference(_exported(model, method))
+    if isinstance(model, torch.nn.Module):
+        notes: tuple[str, ...] = ()
+        if model.training and not isinstance(model, torch.fx.GraphModule):
+            notes = ("the reference is in training mode: call .eval() if the program is not",)
+        with torch.no_grad():
+            exported = torch.export.export(model, _cast(model, inputs))
+        return Reference(_to_edge(exported), notes=notes)
+    if hasattr(model, "edge_dialect_program"):
+        return _record(model, method)
+    if hasattr(model, "to_executorch"):  # EdgeProgramManager
+        return Reference(_exported(model.exported_program(method), method))
+    if hasattr(model, "get_etrecord"):  # ExecutorchProgramManager
+        try:
+            return _record(model.get_etrecord(), method)
+        except RuntimeError as error:
+            raise ValueError(
+                "this ExecutorchProgramManager has no ETRecord (to_edge(..., generate_etrecord="
+                "True) makes one): give the model or what torch.export.export returned"
+            ) from error
+    raise TypeError(
+        "expected an nn.Module, ExportedProgram, EdgeProgramManager, ExecutorchProgramManager, "
+        f"ETRecord or the path of one, found {type(model).__name__}"
+    )

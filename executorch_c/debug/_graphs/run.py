@@ -1,0 +1,86 @@
+"""A program run beside the graph of its PyTorch model: where explain and error_budget begin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from executorch_c._core import Method, Program
+from executorch_c._programs import method_of, title_of
+from executorch_c.debug._graphs.layouts import as_tensor
+from executorch_c.debug._graphs.reference import reference
+from executorch_c.debug._graphs.program import Steps
+from executorch_c.debug._graphs.rowwise import quantized_by_row
+from executorch_c.inspect.structure import View
+
+if TYPE_CHECKING:
+    from executorch_c.debug._graphs.reference import Reference
+    from executorch_c.trace import Event, Trace
+
+MAX_BYTES = 1 << 30
+"""Bytes of values that are kept of the program's run, unless given."""
+
+
+def _as_tensors(inputs: Sequence[object]) -> tuple[Any, ...]:
+    """The model's arguments as they are nested, arrays as tensors."""
+    from torch.utils._pytree import tree_map
+
+    mapped: Sequence[Any] = tree_map(
+        lambda leaf: as_tensor(leaf) if isinstance(leaf, np.ndarray) else leaf, inputs
+    )
+    return tuple(mapped)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A call of the program, and the graph that it is compared with."""
+
+    title: str
+    """What to call the program."""
+    method: str
+    trace: Trace
+    view: View
+    """What is known of the program beside the trace."""
+    inputs: list[Any]
+    outputs: Sequence[Any]
+    graph: Reference
+
+    def steps(self, events: Iterable[Event] | None = None) -> Steps:
+        """What the program has computed, by the trace or by events that stand for it."""
+        steps = Steps(self.view, self.inputs)
+        steps.read(self.trace.events if events is None else events)
+        return steps
+
+    def dropped(self) -> list[str]:
+        """What to say where values did not fit."""
+        count = self.trace.dropped_values + self.trace.dropped_events
+        return [f"{count} values did not fit: give a larger max_bytes"] if count else []
+
+
+def run(
+    program: object,
+    model: object,
+    inputs: Sequence[object],
+    method: str,
+    kernels: Literal["default", "reference"],
+    max_bytes: int,
+) -> Run:
+    """Arguments are those of `explain`; raises what loading, running and exporting raise."""
+    from torch.utils._pytree import tree_leaves
+
+    data: Any = program  # an ExecutorchProgramManager has the file as `buffer`
+    if not isinstance(program, (Method, Program)):
+        data = getattr(program, "buffer", program)
+    loaded = method_of(data, method, kernels)
+    arguments = _as_tensors(inputs)
+    flat = tree_leaves(arguments)
+    with loaded.tracing(values=True, max_bytes=max_bytes) as trace:
+        outputs = loaded.execute(flat)
+    name = loaded.metadata.name()
+    view = View(loaded._program, name)
+    operators = [event.name for event in trace.events]
+    graph = quantized_by_row(reference(model, arguments, method).unrolled(flat), operators)
+    return Run(title_of(program, "program"), name, trace, view, flat, outputs, graph)

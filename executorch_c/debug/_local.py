@@ -1,0 +1,191 @@
+"""Local errors of values: a node computed again on the program's own values, and its limits.
+
+A local error is a fault where `compare/tolerance.py` says so: within a rounding or two it is not,
+nor within the noise that random rounding of the same nodes makes, nor within the error of eager
+itself against float64. A value that a delegate holds as integers is compared with the number that
+the reference rounds to one: it must be the nearest integer, or the other one next to a tie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from executorch_c._arrays import Array, as_array
+from executorch_c.compare import tolerance
+from executorch_c.compare.metrics import ErrorSize, measure_size
+from executorch_c.compare.scale import widened
+from executorch_c.compare.tolerance import Tolerance
+from executorch_c.debug._graphs.evaluator import call
+from executorch_c.debug._graphs.names import dequantizes, is_quantizer, quantizes
+
+if TYPE_CHECKING:
+    from torch.fx import Node
+
+
+class Value:
+    """What a node gives, and how to compute it again; values that the program gave have no how."""
+
+    __slots__ = ("causes", "env", "node", "value")
+
+    def __init__(
+        self, value: Any, node: Node | None = None, env: dict[Node, Value] | None = None
+    ) -> None:
+        self.value, self.node, self.env = value, node, env or {}
+        self.causes: frozenset[int] = frozenset()
+        """Rows with a fault that the value carries, if the program gave it."""
+
+
+def run_node(node: Node, env: dict[Node, Value]) -> Value:
+    """Return the value of a node, computed from those before it."""
+    inputs = {n: env[n] for n in node.all_input_nodes}
+    return Value(call(node, lambda n: inputs[n].value), node, inputs)
+
+
+def _double(value: Any) -> Any:
+    import torch
+
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_double, value))
+    if isinstance(value, torch.Tensor) and value.dtype.is_floating_point:
+        return value.double()
+    return value
+
+
+def _again(value: Value, known: dict[int, Any], given: Callable[[Any], Any]) -> Any:
+    """A value computed again, from the last values on that the program gave; `given` changes
+    those."""
+    if id(value) not in known:
+        if value.node is None:
+            known[id(value)] = given(value.value)
+        else:
+            node, env = value.node, value.env
+            known[id(value)] = call(node, lambda n: _again(env[n], known, given))
+    return known[id(value)]
+
+
+def _exactly(value: Value, known: dict[int, Any]) -> Any:
+    """A value in float64, from the last values on that the program gave."""
+    if id(value) not in known:
+        node, env = value.node, value.env
+        if node is None:
+            known[id(value)] = _double(value.value)
+        else:
+
+            def argument(before: Node) -> Any:
+                if not is_quantizer(node):
+                    return _exactly(env[before], known)
+                plain = env[before].value
+                if before is not node.all_input_nodes[0] or not plain.dtype.is_floating_point:
+                    return plain  # quantizers take one dtype only
+                return _exactly(env[before], known).to(plain.dtype)
+
+            known[id(value)] = _double(call(node, argument))
+    return known[id(value)]
+
+
+def picked(result: Any, output: int | None) -> Array:
+    """Return a result, or one of several, as an array."""
+    return as_array(result if output is None else result[output])
+
+
+def random_roundings(value: Value, output: int | None, epsilon: float) -> list[Array]:
+    """Return results of runs of a value's nodes with random rounding; [] where they cannot."""
+    from executorch_c.check.noise import RandomRounding, samples
+
+    def run(mode: RandomRounding) -> Array:
+        with mode:
+            return picked(_again(value, {}, mode.rounded), output)
+
+    return samples(run, tolerance.SAMPLES, epsilon) or []
+
+
+def _exact(value: Value, output: int | None) -> Array | None:
+    """The value in float64; None where an operator does not take that."""
+    try:
+        return picked(_exactly(value, {}), output)
+    except Exception:
+        return None  # operators that take one dtype only say so in many ways
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What is within tolerance: the caller's numbers, or what rounding does."""
+
+    rtol: float | None = None
+    atol: float | None = None
+
+    def __post_init__(self) -> None:
+        tolerance.check_not_negative(rtol=self.rtol, atol=self.atol)
+
+    @property
+    def given(self) -> bool:
+        """Whether the caller gave one."""
+        return self.rtol is not None or self.atol is not None
+
+    def differs(self, actual: Array, expected: Array, rules: Iterator[Tolerance]) -> ErrorSize:
+        """Return the error; mismatched elements are those outside of the most generous rule."""
+        if actual.dtype == expected.dtype and np.array_equal(actual, expected):
+            return measure_size(actual, expected, mismatched=0)
+        if self.given:
+            rules = iter((tolerance.given(actual, expected, self.rtol, self.atol),))
+        found = actual.size
+        for rule in rules:
+            found = min(found, tolerance.outside(actual, expected, rule))
+            if not found:
+                break
+        return measure_size(actual, expected, mismatched=found)
+
+
+def rules_of(actual: Array, expected: Array, fed: Value, output: int | None) -> Iterator[Tolerance]:
+    """From the cheapest to the most generous."""
+    yield tolerance.rounding(actual, expected)
+    runs = random_roundings(fed, output, tolerance.epsilon_of(actual.dtype, expected.dtype))
+    if runs:
+        yield tolerance.measured(actual, expected, runs)
+    exact = _exact(fed, output)
+    if exact is not None:
+        yield tolerance.measured(actual, expected, [*runs, *[exact] * max(len(runs), 1)])
+
+
+def grid_of(node: Node) -> tuple[float, int, int, int] | None:
+    """Scale, zero point, least and largest integer of a node that quantises or dequantises by
+    numbers of the graph; None for any other."""
+    if not is_quantizer(node):
+        return None
+    numbers = node.args[1:5]
+    if len(numbers) < 4 or not all(isinstance(n, (int, float)) for n in numbers):
+        return None
+    scale, zero, low, high = numbers
+    return float(scale), int(zero), int(low), int(high)  # type: ignore[arg-type]
+
+
+def unrounded(fed: Value) -> Value | None:
+    """The value before it is quantised, of what a (de)quantising node gives."""
+    value: Value | None = fed
+    if value is not None and value.node is not None and dequantizes(value.node):
+        value = value.env.get(value.node.all_input_nodes[0])
+    if value is None or value.node is None or not quantizes(value.node):
+        return None
+    return value.env.get(value.node.all_input_nodes[0])
+
+
+def quantized_error(actual: Array, expected: Array, fed: Value) -> ErrorSize | None:
+    """The error of integers (or the numbers that they stand for) against the number before
+    rounding; None for what is no rounding to a grid that the graph has."""
+    node = fed.node
+    grid = None if node is None else grid_of(node)
+    before = unrounded(fed)
+    if grid is None or before is None or node is None:
+        return None
+    scale, zero, low, high = grid
+    ours = widened(actual)
+    ours = ours / scale + zero if dequantizes(node) else ours
+    exact = np.clip(widened(as_array(before.value)) / scale + zero, low, high).reshape(ours.shape)
+    with np.errstate(invalid="ignore"):
+        off = np.abs(np.rint(ours) - exact)
+    outside = int(np.count_nonzero(~(off <= 0.5 + tolerance.TIE)))
+    return measure_size(actual, expected, mismatched=outside)

@@ -1,0 +1,63 @@
+"""Matches: which value of a program is which node of the reference's graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from executorch_c import _text
+
+if TYPE_CHECKING:
+    from executorch_c._types import Array
+    from torch.fx import Node
+
+
+@dataclass
+class Match:
+    """A value that the program computed, and the nodes that may be it."""
+
+    order: int
+    """Of its event in the trace."""
+    where: str
+    name: str
+    inside: bool
+    """Whether a delegate computed it."""
+    outputs: list[Array | None]
+    """One for each output of the operator; of a delegate's node, its only one."""
+    nodes: list[Node]
+    """An instruction's node, or candidates in order of execution, each fed by the one before."""
+    anchor: Node
+    """The node that says which layer this is."""
+    path: Sequence[Node] = ()
+    """Nodes that the operator computes, up to `nodes[-1]`; where unknown, the candidates."""
+
+
+@dataclass
+class Matches:
+    """All matches of a call, and the coverage."""
+
+    found: list[Match] = field(default_factory=list)
+    instructions: int = 0
+    nodes: int = 0
+    matched: tuple[int, int] = (0, 0)
+    """Number of matched instructions, and of matched nodes inside delegates."""
+
+    @property
+    def coverage(self) -> float:
+        """Share of instructions and nodes that are matched; 1 where there are none."""
+        count = self.instructions + self.nodes
+        return sum(self.matched) / count if count else 1.0
+
+    notes: list[str] = field(default_factory=list)
+
+    def summary(self) -> str:
+        """"matched 30 of 32 instructions, 12 of 12 nodes in delegates"."""
+        outside, inside = self.matched
+        parts = []
+        if self.instructions:
+            count = _text.plural(self.instructions, "instruction")
+            parts.append(f"{outside:,} of {count}")
+        if self.nodes:
+            parts.append(f"{inside:,} of {_text.plural(self.nodes, 'node')} in delegates")
+        return "matched " + (", ".join(parts) or "nothing: the program has no operators")

@@ -1,0 +1,120 @@
+"""Values of a program matched with nodes by what these do, in order: for a program that was
+exported from another graph, as a quantised one beside the float model.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from operator import getitem
+from typing import TYPE_CHECKING, TypeAlias
+
+from executorch_c.debug._graphs.layouts import elements, fits
+from executorch_c.debug._graphs.names import (
+    FUSED,
+    base,
+    dequantizes,
+    has_several,
+    is_quantizer,
+    kind_of,
+    operator_of,
+    shape_of,
+)
+from executorch_c.debug._matching.matches import Match, Matches
+
+if TYPE_CHECKING:
+    from torch.fx import Node
+
+    from executorch_c.debug._graphs.program import Step
+
+ALIGNED = {"convolution", "linear", "bmm", "softmax", "max_pool2d", "avg_pool2d"}
+"""What operators and nodes do, as `kind` has it, that are worth aligning."""
+
+Token: TypeAlias = "tuple[str, Sequence[int] | None]"
+
+
+class Sequences:
+    """Matches the steps of one call with the nodes of a graph."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.nodes = [node for node in nodes if node.op == "call_function"]
+        self.taken: set[Node] = set()
+
+    def match(self, steps: Sequence[Step]) -> Matches:
+        """All that can be found."""
+        kernels = [step for step in steps if not step.inside and _shape(step) is not None]
+        inside = [step for step in steps if step.inside]
+        result = Matches(instructions=len(kernels), nodes=sum(step.counts for step in inside))
+        result.found += self._inside([step for step in inside if _shape(step) is not None])
+        if not inside:
+            result.found += self._instructions(kernels)
+        result.found.sort(key=lambda match: match.order)
+        result.matched = (len(result.found) - sum(m.inside for m in result.found),
+                          sum(match.inside for match in result.found))  # fmt: skip
+        return result
+
+    def _instructions(self, kernels: Sequence[Step]) -> Iterator[Match]:
+        """The longest runs of equal operators with equal shapes, in order."""
+        free = [n for n in self.nodes if operator_of(n) is not None]
+        ours = [(base(step.name), _shape(step)) for step in kernels]
+        theirs = [(operator_of(n) or "", shape_of(n)) for n in free]
+        for i, j in _align(ours, theirs):
+            step, node = kernels[i], free[j]
+            yield Match(step.order, step.where, step.name, False, list(step.outputs), [node], node)
+
+    def _inside(self, steps: Sequence[Step]) -> Iterator[Match]:
+        """The same for nodes of delegates, as far as their names say what they do."""
+        named = [step for step in steps if step.kind in ALIGNED]
+        free = [n for n in self.nodes if kind_of(n) in ALIGNED]
+        theirs = [(kind_of(n) or "", shape_of(n)) for n in free]
+        found = _align([(step.kind, _shape(step)) for step in named], theirs)
+        self.taken.update(free[j] for _, j in found)
+        for i, j in found:
+            step = named[i]
+            chain = self._extend([free[j]])
+            shape = _shape(step) or ()
+            nodes = [n for n in _first_copies(chain) if fits(n, shape) and not has_several(n)]
+            if nodes:
+                self.taken.update(chain)
+                anchor = next((n for n in chain if not is_quantizer(n)), chain[0])
+                yield Match(step.order, step.where, step.name, True, list(step.outputs), nodes,
+                            anchor)  # fmt: skip
+
+    def _extend(self, chain: list[Node]) -> list[Node]:
+        """With what may be fused into the last of its nodes."""
+        while True:
+            users = [n for n in chain[-1].users if n not in chain and n.users]
+            if len(users) != 1 and not (users and all(map(is_quantizer, users))):
+                return chain
+            user = users[0]
+            fused = user.target is getitem or operator_of(user) in FUSED or is_quantizer(user)
+            if not fused or user in self.taken:
+                return chain
+            chain.append(user)
+
+
+def _shape(step: Step) -> tuple[int, ...] | None:
+    return next((array.shape for array in step.outputs if array is not None), None)
+
+
+def _align(ours: Sequence[Token], theirs: Sequence[Token]) -> list[tuple[int, int]]:
+    """Pairs of equal names with equal shapes (where the graph fixes them), both in order."""
+    static = all(shape is not None for _, shape in theirs)
+
+    def key(token: Token) -> tuple[object, ...]:
+        return token[0], tuple(elements(token[1] or ())) if static else ()
+
+    a, b = [key(token) for token in ours], [key(token) for token in theirs]
+    found = difflib.SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks()
+    return [(i + k, j + k) for i, j, size in found for k in range(size)]
+
+
+def _first_copies(chain: Sequence[Node]) -> list[Node]:
+    """Without all but the first of those that dequantise the same."""
+    found: dict[object, Node] = {}
+    for node in chain:
+        copy = dequantizes(node)
+        found.setdefault((copy, node.all_input_nodes[0] if copy else node), node)
+    kept = set(found.values())
+    return [node for node in chain if node in kept]

@@ -1,0 +1,316 @@
+"""Which value of one program is which value of another program of the same model.
+
+Two programs of one model differ in what their flow fused, split or moved. Values are matched along
+the data flow: the inputs of both are the same; a value of the candidate program, whose sources are
+known as values of the baseline, is one of the few that follow from these there, and among them the
+one with the same numbers. Where no value has the same numbers, it is the nearest of those of the
+same kind that are computed from all of the same sources, or of what follows from these alone (a
+convolution may be fused with what comes after it). The work grows with the number of values.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from executorch_c._arrays import Array
+from executorch_c.debug._graphs.layouts import distance, sample
+from executorch_c.debug._graphs.names import kind
+
+NEAR = 48
+"""Values after a value's sources that are looked at, at most, in the baseline's order."""
+
+SIMILAR = 0.35
+"""Largest distance of values that are taken for the same though their numbers differ."""
+
+INPUT = -1
+"""The class of the method's inputs."""
+
+MOVES = {"clone", "permute", "view"}
+"""Kinds of operators that leave all numbers as they are."""
+
+CLOSEST = 3.0
+"""Values at most this many times further off than the nearest are as near."""
+
+
+@dataclass(frozen=True, eq=False)
+class Computed:
+    """A value that a program has computed."""
+
+    where: str
+    name: str
+    data: Array
+    precision: float
+    """Machine epsilon of the coarsest dtype of this value and of those before it."""
+    quantized: bool
+    """Whether integers that stand for other numbers are the coarsest."""
+    sources: frozenset[int] | None = frozenset()
+    """Numbers of the values that it was computed from; empty: from inputs and constants alone."""
+
+    @cached_property
+    def views(self) -> list[tuple[tuple[int, ...], Array]]:
+        """Shapes and samples: as it is, and channels-last as channels-first."""
+        found = [self.data]
+        if self.data.ndim >= 3:
+            found.append(np.moveaxis(self.data, -1, 1))
+        return [(view.shape, sample(view)) for view in found]
+
+    @cached_property
+    def kind(self) -> str:
+        """What it does, under one name."""
+        return kind(self.name)
+
+    @cached_property
+    def varies(self) -> bool:
+        """Whether equal numbers say something: they are not all the same."""
+        taken = self.views[0][1]
+        return bool(taken.size > 1 and np.ptp(taken) > 0)
+
+
+def _sizes(shape: Sequence[int]) -> tuple[int, ...]:
+    return tuple(size for size in shape if size != 1)
+
+
+def layouts(value: Array, shape: tuple[int, ...]) -> Iterator[Array]:
+    """Yield a value in the shape of another: as it is, and with channels moved either way."""
+    views = [value]
+    if value.ndim >= 3:
+        views += [np.moveaxis(value, -1, 1), np.moveaxis(value, 1, -1)]
+    for view in views:
+        if _sizes(view.shape) == _sizes(shape):
+            yield view.reshape(shape)
+
+
+def apart(a: Computed, b: Computed) -> float | None:
+    """Return the distance of two values in the layouts in which it is smallest; None where no
+    layout fits."""
+    if a.data.size != b.data.size or (a.data.dtype.kind == "b") != (b.data.dtype.kind == "b"):
+        return None
+    best: float | None = None
+    for i, (shape, x) in enumerate(a.views):
+        for j, (other, y) in enumerate(b.views):
+            if i + j > 1 or _sizes(shape) != _sizes(other):
+                continue
+            error = distance(x, y)
+            best = error if best is None else min(best, error)
+    return best
+
+
+class _Graph:
+    """Values of a program by number, and what follows from them.
+
+    Values with the same numbers (a transposed copy, two dequantised copies of one tensor) are one
+    class: what follows from one of them follows from each. Inputs that were only moved are inputs.
+    """
+
+    def __init__(self, values: Sequence[Computed]) -> None:
+        self.values = values
+        self.classes: list[int] = []
+        """The first value with the same numbers, by number; INPUT for moved inputs."""
+        self.users: dict[int, list[int]] = {}
+        """Values that are computed from a class."""
+        self.sources: list[frozenset[int]] = []
+        """Classes that a value is computed from, but inputs."""
+        same: dict[tuple[object, ...], int] = {}
+        for number, value in enumerate(values):
+            sources = frozenset(self.classes[one] for one in value.sources or ()) - {INPUT}
+            self.sources.append(sources)
+            for one in sources or {INPUT}:
+                self.users.setdefault(one, []).append(number)
+            self.classes.append(self._class(number, sources, same))
+
+    def _class(self, number: int, sources: frozenset[int], same: dict[tuple[object, ...], int]
+               ) -> int:  # fmt: skip
+        value = self.values[number]
+        if value.kind in MOVES:
+            if not sources:
+                return INPUT
+            if len(sources) == 1 and apart(self.values[(only := next(iter(sources)))], value) == 0:
+                return only
+        if not value.varies:
+            return number
+        taken = value.views[0][1]
+        return same.setdefault((sources, value.data.shape, taken.tobytes()), number)
+
+    def near(self, start: frozenset[int]) -> Iterator[int]:
+        """Yield values that follow from others alone, nearest first; with no others, from
+        inputs."""
+        inside = {self.classes[one] for one in start} - {INPUT}
+        queue, queued = list[int](), set[int]()
+
+        def push(one: int) -> None:
+            for number in self.users.get(one, ()):
+                if number not in queued and self.sources[number] <= inside:
+                    queued.add(number)
+                    heapq.heappush(queue, number)
+
+        for one in sorted(inside):
+            push(one)
+        if not inside:
+            push(INPUT)
+        for _ in range(NEAR):
+            if not queue:
+                return
+            number = heapq.heappop(queue)
+            yield number
+            inside.add(self.classes[number])
+            push(self.classes[number])
+
+
+class Matching:
+    """Pairs of values of a baseline and a candidate."""
+
+    def __init__(self, baseline: Sequence[Computed], candidate: Sequence[Computed]) -> None:
+        self.a, self.b = _Graph(baseline), _Graph(candidate)
+        self.same: dict[int, int] = {}
+        """Value of the baseline by number of a value of the candidate; several may have one."""
+        self.taken: dict[int, tuple[int, float]] = {}
+        """Paired values of the baseline: the candidate's number, and the distance."""
+
+    def run(self) -> list[tuple[int, int]]:
+        """Return pairs (baseline, candidate), each value at most once, in the candidate's order."""
+        for number in range(len(self.b.values)):
+            found = self._find(number)
+            if found is None:
+                continue
+            error, one = found
+            self.same[number] = one
+            if one not in self.taken or self._is_better(one, number, error):
+                self.taken[one] = number, error
+        return sorted(((one, number) for one, (number, _) in self.taken.items()),
+                      key=lambda pair: pair[1])  # fmt: skip
+
+    def _is_better(self, one: int, number: int, error: float) -> bool:
+        """Return whether a value is nearer to one of the baseline than the one that it has: the
+        baseline has fused what the candidate computes step by step."""
+        before, known = self.taken[one]
+        return error < known and known > self._limit(one, self.b.values[before])
+
+    def _front(self, number: int) -> frozenset[int]:
+        """The baseline's values that a value of the candidate is computed from."""
+        found, seen = set[int](), {number}
+        queue = list(self.b.values[number].sources or ())
+        while queue:
+            one = queue.pop()
+            if one in self.same:
+                found.add(self.same[one])
+            elif one not in seen:
+                seen.add(one)
+                queue += self.b.values[one].sources or ()
+        return frozenset(found)
+
+    def _find(self, number: int) -> tuple[float, int] | None:
+        """Return the distance and number of the baseline's value that a candidate's value is."""
+        value, front = self.b.values[number], self._front(number)
+        found: list[tuple[float, int]] = []
+        for one in (*sorted(front), *self.a.near(front)):
+            error = apart(self.a.values[one], value)
+            if error is not None:
+                found.append((error, one))
+        if not found:
+            return None
+        if not value.varies:  # zeros equal zeros: only what does the same is meant
+            found = [pair for pair in found if self.a.values[pair[1]].kind == value.kind]
+        near = [pair for pair in found if pair[0] <= self._limit(pair[1], value)]
+        if near:
+            least = CLOSEST * max(min(near)[0], self._precision(min(near)[1], value))
+            return max((pair for pair in near if pair[0] <= least),
+                       key=lambda pair: self._preference(pair, value, front))  # fmt: skip
+        return self._nearest(found, value, front)
+
+    def _precision(self, one: int, value: Computed) -> float:
+        return max(self.a.values[one].precision, value.precision)
+
+    def _limit(self, one: int, value: Computed) -> float:
+        """Half of the digits."""
+        return math.sqrt(self._precision(one, value)) / 2
+
+    def _preference(
+        self, pair: tuple[float, int], value: Computed, front: frozenset[int]
+    ) -> tuple[bool, bool, float, int]:
+        error, one = pair
+        fresh = one not in self.taken and one not in front
+        return self.a.values[one].kind == value.kind, fresh, -round(error, 6), -one
+
+    def _nearest(
+        self, found: list[tuple[float, int]], value: Computed, front: frozenset[int]
+    ) -> tuple[float, int] | None:
+        """Where numbers differ: of the values of the same kind, and those that follow from one of
+        them alone, the nearest; or the one that this value's source was paired with, if nearer."""
+        open_ = [(e, one) for e, one in found if one not in self.taken and one not in front]
+        starts = {one for _, one in open_ if self.a.values[one].kind == value.kind
+                  and (not front or front <= self._behind(one, front))}  # fmt: skip
+        for _, one in sorted(open_, key=lambda pair: pair[1]):
+            sources = self.a.values[one].sources or frozenset()
+            if one not in starts and sources and sources <= starts:
+                starts.add(one)
+
+        def least(pairs: Iterable[tuple[float, int]]) -> tuple[float, int] | None:
+            return min(pairs, default=None, key=lambda pair: (
+                pair[0], self.a.values[pair[1]].kind != value.kind, -pair[1]
+            ))  # fmt: skip
+
+        best = least((e, one) for e, one in open_ if one in starts)
+        best = best or least((e, one) for e, one in found if one in front and one in self.taken
+                             and e < self.taken[one][1])  # fmt: skip
+        best = best or least((e, one) for e, one in open_ if e <= SIMILAR / 4)
+        if best is None or best[0] > SIMILAR:
+            fused = self._fused(value, front, starts)
+            best = least((e, one) for e, one in open_ if one in fused)
+        return best
+
+    def _fused(self, value: Computed, front: frozenset[int], starts: set[int]) -> set[int]:
+        """Return the first value of a kind that is computed from a front and nothing else, and
+        those that follow from it alone up to the next of the kind: whatever their numbers are."""
+        classes = {self.a.classes[one] for one in front} - {INPUT}
+        found = set[int]()
+        for one in sorted(starts):
+            same = self.a.values[one].kind == value.kind
+            if same == bool(found):
+                if same:
+                    break
+                continue
+            if found or self.a.sources[one] == classes:
+                found.add(one)
+        return found
+
+    def _behind(self, one: int, front: frozenset[int]) -> frozenset[int]:
+        """The part of a front that a value of the baseline is computed from."""
+        found, seen = set[int](), {one}
+        queue = list(self.a.values[one].sources or ())
+        while queue:
+            number = queue.pop()
+            if number in front:
+                found.add(number)
+            elif number not in seen:
+                seen.add(number)
+                queue += self.a.values[number].sources or ()
+        return frozenset(found)
+
+
+def match(
+    baseline: Sequence[Computed], candidate: Sequence[Computed]
+) -> list[tuple[int, int]]:
+    """Return pairs of values that correspond, by number, in the candidate's order."""
+    return Matching(baseline, candidate).run()
+
+
+def sources_between(
+    sources: Mapping[int, frozenset[int]], start: frozenset[int], rows: Mapping[int, int]
+) -> set[int]:
+    """Return the rows that a value was computed from: those of its sources, or of theirs."""
+    found, seen, queue = set[int](), set(start), list(start)
+    while queue:
+        one = queue.pop()
+        if one in rows:
+            found.add(rows[one])
+            continue
+        fresh = sources.get(one, frozenset()) - seen
+        seen |= fresh
+        queue += fresh
+    return found

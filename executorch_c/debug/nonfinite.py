@@ -1,0 +1,421 @@
+"""Where NaN and infinity come from, and whether they reach the outputs.
+
+    from executorch_c.devtools import find_nonfinite
+
+    report = find_nonfinite("model.pte", [x])
+    print(report)
+    report.first.name    # "aten::exp.out": the operator that overflowed
+
+Ranges are found by the runtime while it runs (`Method.tracing(ranges=True)`), so nothing is copied.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from html import escape
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from executorch_c import _html, _json, _text
+from executorch_c._programs import method_of
+from executorch_c.inspect.events import named
+
+if TYPE_CHECKING:
+    from executorch_c._core import Method, Program
+    from executorch_c._types import Data
+    from executorch_c.trace import Event, Range, Value
+
+Origin: TypeAlias = Literal["computed", "written", "constant", "input"]
+"""How a value that is not finite comes about:
+
+    computed  an operator made it of finite numbers (an overflow, log of 0), or NaN of infinities
+    written   an operator put it there, as it was told to: full(-inf), masked_fill
+    constant  it is in the file, or in the method's state
+    input     the caller gave it
+"""
+
+WRITERS = {
+    "constant_pad_nd", "empty", "empty_like", "empty_strided", "fill", "full", "full_like",
+    "index_fill", "masked_fill", "new_empty", "new_full", "pad", "scalar_tensor", "where",
+    "Static Constant Pad", "Constant Pad", "StaticConstantPad",
+}  # fmt: skip
+"""Operators, and nodes of delegates, that put numbers of the program into their results."""
+
+LARGEST = {"float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028e38}
+"""Finite numbers end there."""
+
+
+@dataclass
+class Source:
+    """Something that is not finite, where it first is."""
+
+    origin: Origin
+    where: str
+    """"instruction 3", "delegate 0, node 5"; "input 0"; of a constant, who takes it."""
+    name: str
+    """The operator; of constants and inputs the argument."""
+    dtype: str
+    shape: tuple[int, ...]
+    range: Range
+    inputs: tuple[Value, ...] = ()
+    """What the operator took: `value.range.high` and so on."""
+    carriers: int = 0
+    """So many results of other operators have it."""
+    outputs: list[int] = field(default_factory=list)
+    """Outputs of the method that have it."""
+    gone: str | None = None
+    """Where it first went no further: an operator that took it and gave finite numbers."""
+
+    @property
+    def is_fault(self) -> bool:
+        """False of infinity that was put there on purpose, such as in a mask; NaN always is."""
+        return self.origin == "computed" or self.range.nan > 0
+
+    def __str__(self) -> str:
+        """"aten::exp.out, instruction 3"."""
+        return f"{self.name}, {self.where}"
+
+    def what(self) -> str:
+        """"12 infinite of 64 elements of float16, first at [0, 3]"."""
+        total = math.prod(self.shape)
+        return (f"{_counts(self.range)} of {_text.plural(total, 'element')} of {self.dtype}, "
+                f"first at {_text.shape(self.range.first or ())}")  # fmt: skip
+
+    def why(self) -> str:
+        """What it was made of."""
+        if self.origin != "computed":
+            return ""
+        taken = ", ".join(_taken(value) for value in self.inputs if value.range)
+        bad = [value for value in self.inputs if value.range and not value.range.finite]
+        if bad:
+            return f"NaN out of infinities: {taken}"
+        text = f"of finite {taken}" if taken else "of finite numbers"
+        if not self.range.nan and self.dtype in LARGEST:
+            text += f"; {self.dtype} ends at {LARGEST[self.dtype]:g}"
+        return text
+
+    def fate(self) -> str:
+        """Whether it reaches the outputs."""
+        if self.outputs:
+            return "reaches output " + ", ".join(map(str, self.outputs))
+        return "reaches no output" + (f", ends at {self.gone}" if self.gone else "")
+
+
+def _counts(found: Range) -> str:
+    parts = [(found.nan, "NaN"), (found.positive, "infinite"), (found.negative, "-infinite")]
+    return " and ".join(f"{count:,} {text}" for count, text in parts if count)
+
+
+def _taken(value: Value) -> str:
+    """"self float16 in [-3, 7]"."""
+    assert value.range is not None
+    name = f"{value.name} " if value.name else ""
+    if math.isnan(value.range.low):
+        return f"{name}{value.dtype} without finite numbers"
+    text = f"{name}{value.dtype} in [{value.range.low:.4g}, {value.range.high:.4g}]"
+    return text if value.range.finite else f"{text} with {_counts(value.range)}"
+
+
+@dataclass(frozen=True)
+class NonFiniteReport:
+    """What of a call was NaN or infinite. `bool(report)` is `report.ok`."""
+
+    method: str
+    sources: tuple[Source, ...]
+    """In the order in which they came about; those that only carry others are not among them."""
+    outputs: tuple[int, ...]
+    """Outputs of the method that have NaN or infinity, whatever the reason."""
+    events: int
+    """So many instructions and nodes were watched."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether no NaN, and no infinity that was computed, reaches the outputs."""
+        return self.first is None
+
+    @property
+    def first(self) -> Source | None:
+        """The first fault that reaches the outputs."""
+        return next((s for s in self.sources if s.is_fault and s.outputs), None)
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    def __iter__(self) -> Iterator[Source]:
+        return iter(self.sources)
+
+    def summary(self) -> str:
+        """The finding in a sentence or two."""
+        watched = _text.plural(self.events, "result")
+        first = self.first
+        if first is not None:
+            verb = {"computed": "is computed by", "written": "is written by",
+                    "constant": "is in a constant or the state", "input": "is in"}  # fmt: skip
+            kind = "NaN" if first.range.nan else "infinity"
+            why = first.why()
+            return (f"{kind} {verb[first.origin]} {first} and {first.fate()}: {first.what()}"
+                    + (f", {why}" if why else ""))  # fmt: skip
+        if not self.sources:
+            return f"all finite: {watched} of {self.method!r}"
+        faults = [source for source in self.sources if source.is_fault]
+        if faults:
+            more = f" (and {len(faults) - 1:,} more)" if len(faults) > 1 else ""
+            return (f"no output has what comes about at {faults[0]}{more}: {faults[0].what()}; "
+                    "look whether it should end where it does")  # fmt: skip
+        places = _text.plural(len(self.sources), "place")
+        reach = "reaches outputs" if self.outputs else "reaches no output"
+        return f"no fault: infinity is put there in {places} and {reach}"
+
+    def _rows(self) -> list[list[object]]:
+        return [[s.where, s.name, s.origin, s.what(), s.why(), f"{s.carriers:,}", s.fate()]
+                for s in self.sources]  # fmt: skip
+
+    def __str__(self) -> str:
+        lines = [self.summary()]
+        if self.sources:
+            lines.append(_text.table(self._rows(), HEAD, width=_text.width()))
+        return "\n".join([*lines, *self.notes])
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.summary()}>"
+
+    def _repr_html_(self) -> str:
+        style = "good" if self.ok else "bad"
+        caption = "<br>".join([f'<span class="{style}">{escape(self.summary())}</span>',
+                               *map(escape, self.notes)])  # fmt: skip
+        return _html.table(caption, HEAD, self._rows(), 5)
+
+    def as_dict(self) -> dict[str, object]:
+        """All figures: {"method", "ok", "summary", "outputs", "first", "sources": [...]}."""
+        rows: list[dict[str, Any]] = [
+            {**asdict(s), "is_fault": s.is_fault, "what": s.what(), "why": s.why()}
+            for s in self.sources
+        ]
+        for row in rows:
+            row["inputs"] = [
+                {key: value[key] for key in ("name", "dtype", "shape", "range")}
+                for value in row["inputs"]
+            ]
+        first = self.first
+        return {"method": self.method, "ok": self.ok, "summary": self.summary(),
+                "outputs": list(self.outputs), "events": self.events, "notes": list(self.notes),
+                "first": None if first is None else self.sources.index(first),
+                "sources": rows}  # fmt: skip
+
+    def to_json(self) -> str:
+        """`as_dict` as JSON."""
+        return _json.dumps(self.as_dict())
+
+
+HEAD = ("where", "name", "origin", "what", "why", "carried by", "fate")
+
+Causes: TypeAlias = "frozenset[int]"
+"""Numbers of sources."""
+
+Mark: TypeAlias = "tuple[int, int, int, str, str]"
+"""By which a value is known again where it has no slot."""
+
+
+def _mark(found: Range) -> Mark:
+    return found.nan, found.positive, found.negative, repr(found.low), repr(found.high)
+
+
+@dataclass
+class _Scope:
+    """The values of a method, or of what is inside of a delegate."""
+
+    slots: dict[int, Causes] = field(default_factory=dict)
+    marks: dict[Mark, Causes] = field(default_factory=dict)
+    inputs: dict[int, int] = field(default_factory=dict)
+    """Slots of the method's inputs: which ones."""
+
+
+class _Watch:
+    """Follows what is not finite through the events of one call."""
+
+    def __init__(self) -> None:
+        self.sources: list[Source] = []
+        self.known: dict[tuple[str, str], int] = {}
+        self.scopes = [_Scope()]
+        self.open: list[tuple[Event, str, int, int]] = []
+        self.watched = 0
+
+    # ---- where values come from -----------------------------------------------------------
+
+    def _add(self, source: Source) -> Causes:
+        key = (source.origin, source.where + source.name)
+        if key not in self.known:  # once for all rounds of a loop
+            self.known[key] = len(self.sources)
+            self.sources.append(source)
+        return frozenset({self.known[key]})
+
+    def _causes(self, scope: _Scope, value: Value, taker: str) -> Causes:
+        """Of a value that an event takes."""
+        assert value.range is not None
+        if value.range.finite:
+            return frozenset()
+        causes = scope.slots.get(-1 if value.slot is None else value.slot)
+        causes = causes or scope.marks.get(_mark(value.range))
+        if causes:
+            return causes
+        number = scope.inputs.get(-1 if value.slot is None else value.slot)
+        if number is not None:
+            source = Source("input", f"input {number}", "the caller's array", value.dtype,
+                            value.shape, value.range)  # fmt: skip
+        else:
+            name = f"argument '{value.name}'" if value.name else "an argument"
+            source = Source("constant", f"taken by {taker}", name, value.dtype, value.shape,
+                            value.range)  # fmt: skip
+        causes = self._add(source)
+        self._give(scope, value, causes)
+        return causes
+
+    def _give(self, scope: _Scope, value: Value, causes: Causes) -> None:
+        if value.slot is not None:
+            scope.slots[value.slot] = causes
+        if value.range is not None and not value.range.finite:
+            scope.marks[_mark(value.range)] = causes
+
+    # ---- events ---------------------------------------------------------------------------
+
+    def see(self, event: Event, where: str) -> None:
+        """The next event."""
+        if event.kind == "execute":
+            self._end_delegate(event.depth)
+            if event.depth == 0:
+                self.scopes[0].inputs = {
+                    v.slot: i for i, v in enumerate(event.inputs) if v.slot is not None
+                }
+            return
+        if event.kind in ("jump", "free"):
+            return
+        if event.kind != "node":
+            self._end_delegate(event.depth)
+        scope = self.scopes[-1]
+        if event.kind == "delegate":
+            self._begin_delegate(event, where)
+        else:
+            self._step(scope, event, where, event.outputs)
+
+    def _step(self, scope: _Scope, event: Event, where: str, outputs: Sequence[Value]) -> None:
+        inputs = [value for value in event.inputs if value.range is not None]
+        taken = {i: self._causes(scope, v, f"{event.name}, {where}") for i, v in enumerate(inputs)}
+        bad = [i for i, v in enumerate(inputs) if v.range and not v.range.finite]
+        carried = _union(taken.values())
+        for value in outputs:
+            self.watched += 1
+            if value.range is None:
+                continue
+            if value.range.finite:
+                self._give(scope, value, frozenset())
+                continue
+            nans = [i for i in bad if (found := inputs[i].range) and found.nan]
+            if not bad or (value.range.nan and not nans and not _writes(event)):
+                origin: Origin = "written" if _writes(event) else "computed"
+                causes = self._add(Source(origin, where, event.name, value.dtype, value.shape,
+                                          value.range, tuple(inputs)))  # fmt: skip
+                # Of infinity that was a fault by itself, NaN is what became of it.
+                before = frozenset(n for n in carried if self.sources[n].is_fault)
+                causes |= before
+            else:
+                only_nan = not value.range.positive + value.range.negative
+                before = causes = _union(taken[i] for i in nans) if nans and only_nan else carried
+            for number in before:
+                self.sources[number].carriers += 1
+            self._give(scope, value, causes)
+        if bad and all(v.range is None or v.range.finite for v in outputs):
+            for number in carried:
+                self.sources[number].gone = self.sources[number].gone or f"{event.name}, {where}"
+
+    # ---- delegates: nodes and programs inside ---------------------------------------------
+
+    def _begin_delegate(self, event: Event, where: str) -> None:
+        outer, inner = self.scopes[-1], _Scope()
+        for value in event.inputs:
+            if value.range is not None and (causes := self._causes(outer, value, where)):
+                inner.marks[_mark(value.range)] = causes
+        self.scopes.append(inner)
+        self.open.append((event, where, len(self.sources), self.watched))
+
+    def _end_delegate(self, depth: int) -> None:
+        """Leaves delegates that an event of this depth is not inside of."""
+        while self.open and self.open[-1][0].depth >= depth:
+            event, where, first, watched = self.open.pop()
+            inner, outer = self.scopes.pop(), self.scopes[-1]
+            if self.watched == watched:  # it tells nothing of its inside
+                self._step(outer, event, where, event.outputs)
+                continue
+            every = _union([range(first, len(self.sources)), *inner.marks.values()])
+            for value in event.outputs:
+                if value.range is None or value.range.finite:
+                    self._give(outer, value, frozenset())
+                elif causes := inner.marks.get(_mark(value.range)) or every:
+                    self._give(outer, value, causes)
+                else:
+                    self._step(outer, event, where, [value])
+
+    def end(self, call: Event | None) -> tuple[int, ...]:
+        """Which outputs of the call are not finite."""
+        self._end_delegate(0)
+        bad = []
+        for i, value in enumerate(call.outputs if call else ()):
+            if value.range is not None and not value.range.finite:
+                bad.append(i)
+                for number in self._causes(self.scopes[0], value, f"output {i}"):
+                    self.sources[number].outputs.append(i)
+        return tuple(bad)
+
+
+def _union(parts: Iterable[Iterable[int]]) -> Causes:
+    return frozenset(number for part in parts for number in part)
+
+
+def _writes(event: Event) -> bool:
+    base = event.name.rpartition("::")[2].partition(".")[0]
+    return base.rstrip("_") in WRITERS or event.name.partition(" (")[0] in WRITERS
+
+
+def find_nonfinite(
+    program: Program | Method | Data,
+    inputs: Sequence[object],
+    *,
+    method: str = "forward",
+    kernels: Literal["default", "reference"] = "default",
+    max_bytes: int = 1 << 28,
+) -> NonFiniteReport:
+    """Runs a program and finds where NaN and infinity come about.
+
+    Each value that an instruction or a node inside of a delegate takes or gives is looked at while
+    it is in memory; those that are not finite are followed to the outputs. Infinity that a program
+    puts somewhere on purpose (an attention mask: full(-inf), where, a constant) is a source, but no
+    fault; NaN, and infinity that was computed, are faults if they reach an output.
+
+    Args:
+        program: A path, bytes or file of a .pte; a Program; or a loaded Method (whose state is then
+            used and changed).
+        inputs: Of one call: arrays, torch tensors, numbers, strings, None.
+        method: Which one to run, where `program` is no Method.
+        kernels: As for `Program.load_method`.
+        max_bytes: Memory for events (some 500 bytes each), beside that of delegates: nodes of
+            XnnpackBackend are run once more with all their results in memory.
+
+    Returns a `NonFiniteReport`, and raises what loading and running raise.
+    """
+    loaded = method_of(program, method, kernels)
+    with loaded.tracing(ranges=True, max_bytes=max_bytes) as trace:
+        loaded.execute(inputs)
+    watch = _Watch()
+    for event, where in named(trace.events):
+        watch.see(event, where)
+    outputs = watch.end(trace.events[0] if trace.events else None)
+    notes: tuple[str, ...] = ()
+    if trace.dropped_events or trace.dropped_values:
+        notes = (f"{trace.dropped_events:,} events and {trace.dropped_values:,} values did not "
+                 "fit: give a larger max_bytes",)  # fmt: skip
+    return NonFiniteReport(loaded.metadata.name(), tuple(watch.sources), outputs, watch.watched,
+                           notes)  # fmt: skip

@@ -1,0 +1,254 @@
+"""What quantising costs, layer by layer: a quantised program beside its float model.
+
+    from executorch_c.devtools import error_budget
+
+    budget = error_budget("quantized.pte", float_model, [x])
+    print(budget)         # layers, the one that adds most first
+    budget[0].module      # "features.3"
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from html import escape
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from executorch_c import _html, _pictures, _text
+from executorch_c.compare.metrics import ErrorSize
+from executorch_c.debug._graphs import names
+from executorch_c.debug._graphs import run as runs
+from executorch_c.debug._graphs.reference import module_of
+from executorch_c.debug._graphs.run import MAX_BYTES
+from executorch_c.debug._judge import Walk
+from executorch_c.debug._matching.order import ALIGNED, Sequences
+from executorch_c.debug.report import PLACE, SHOWN, Column, ErrorReport, NodeError
+
+if TYPE_CHECKING:
+    from executorch_c._core import Method, Program
+    from executorch_c._types import Data
+    from executorch_c.debug._graphs.reference import Reference
+    from executorch_c.trace import Event
+    from matplotlib.figure import Figure
+    from torch.fx import Node
+
+DRAWN = 40
+"""So many layers are in the picture."""
+
+FEW = 3
+"""So many layers that are not in the program are named."""
+
+
+def _percent(size: float) -> str:
+    """A share that may be very small, or infinite."""
+    if not 1e-4 <= size < math.inf:
+        return f"{size:.1e}" if 0 < size < math.inf else "infinite" if size else "0"
+    return f"{size:.2%}" if size < 0.1 else f"{size:.1%}"
+
+
+def added(row: NodeError) -> float:
+    """What a layer adds, as a share of its result (root mean squares); may be infinite."""
+    return (row.local or row.accumulated).relative
+
+
+@dataclass(frozen=True)
+class ErrorBudget(ErrorReport):
+    """What each layer of a quantised program adds, the largest first; none is right or wrong.
+
+    Prints as a short table, in a notebook with bars; iterates over all rows, whose `index` is
+    their rank. The local error of a row is what the layer adds, the accumulated one what has
+    arrived there.
+    """
+
+    arrives: ErrorSize | None = None
+    """How far the last value is from the float model's: what all layers add up to."""
+
+    SOME: ClassVar[str] = "layers: those that add most"
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Of the table: what a layer adds and what has arrived there, as shares of its result."""
+        top = self._largest()
+        return (
+            *PLACE,
+            Column("adds", lambda row: _percent(added(row)), False),
+            Column("arrived", lambda row: _percent(row.accumulated.relative), False),
+            Column("adds, to the largest", lambda row: _html.bar(0, added(row) / top), False, True),
+        )
+
+    def _largest(self) -> float:
+        """The largest finite figure, to draw by."""
+        sizes = [size for row in self.rows if (size := added(row)) < math.inf]
+        return max(sizes, default=0.0) or 1.0
+
+    def shown(self, count: int = SHOWN) -> list[NodeError]:
+        """The layers that add most."""
+        return list(self.rows[:count])
+
+    def summary(self) -> str:
+        """The layer that adds most, and what arrives at the end."""
+        if not self.rows:
+            return "nothing could be compared"
+        row = self.rows[0]
+        end = "" if self.arrives is None else f"; at the end {_percent(self.arrives.relative)}"
+        return f"adds most: {row}: {_percent(added(row))} of its result{end}"
+
+    def plot(self) -> Figure:
+        """Bars of what layers add, the largest on top, in percent of the layer's result.
+
+        Returns a matplotlib Figure, which a notebook shows. Raises ImportError without matplotlib.
+        """
+        rows, top = self.rows[:DRAWN], self._largest()
+        height = 1.2 + 0.25 * max(len(rows), 1)
+        figure = _pictures.figure(figsize=(8, height), layout="constrained")
+        axes = figure.add_subplot()
+        at = range(len(rows))
+        most = 1.1 * max(top, *(s for r in rows if (s := r.accumulated.relative) < math.inf), 0.0)
+        axes.barh(at, [100 * min(added(row), most) for row in rows], label="adds")
+        axes.plot([100 * min(row.accumulated.relative, most) for row in rows], at, "|",
+                  color="tab:orange", markersize=9, markeredgewidth=2, label="arrived")  # fmt: skip
+        axes.set_yticks(at, [row.module or f"{row.name}, {row.where}" for row in rows])
+        axes.margins(y=0.02)
+        axes.invert_yaxis()
+        more = f" ({len(rows)} of {len(self.rows):,} layers)" if len(rows) < len(self) else ""
+        axes.set(xlabel="% of the layer's result", title=self.title + more)
+        axes.grid(True, axis="x", alpha=0.3)
+        axes.legend(loc="lower right")
+        return figure
+
+    def as_dict(self) -> dict[str, object]:
+        """{"title", "summary", "notes", "arrives", "rows": [...]}; a row has the fields of
+        NodeError without a verdict, errors those of ErrorSize."""
+        found = super().as_dict()
+        rows: Any = found["rows"]
+        for row in rows:
+            del row["verdict"]
+        return {"title": self.title, "summary": self.summary(), "notes": list(self.notes),
+                "arrives": None if self.arrives is None else asdict(self.arrives),
+                "rows": rows}  # fmt: skip
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Writes a page with the summary, the picture (with matplotlib) and all layers."""
+        self._write(path, "what each layer adds", escape(
+            "adds: |program - float| / |float| on the program's own activations; arrived: on those "
+            "of the float model"
+        ))  # fmt: skip
+
+
+# ---- what is compared -------------------------------------------------------------------------
+
+
+def _dequantised(events: Sequence[Event]) -> Iterator[Event]:
+    """Events whose result is only quantised, with what it is after that: as delegates give it.
+
+    So the rounding of an activation, and what is cut off of it, counts where it comes about.
+    """
+    made: dict[int | None, int] = {}
+    read: dict[int, list[int]] = {}
+    for i, event in enumerate(events):
+        for value in event.inputs:
+            if value.slot is not None and value.slot in made:
+                read.setdefault(made[value.slot], []).append(i)
+        for value in event.outputs:
+            if value.slot is not None:
+                made[value.slot] = i
+
+    def only(i: int, begin: str) -> int | None:
+        """Of the events that read a result, the first, if they all are of a kind."""
+        readers = read.get(i, [])
+        fits = all(names.base(events[r].name).startswith(begin) for r in readers)
+        return readers[0] if readers and fits else None
+
+    for i, event in enumerate(events):
+        quantised = only(i, "quantize_") if event.kind == "kernel" else None
+        after = None if quantised is None else only(quantised, "dequantize_")
+        if after is None or len(event.outputs) != 1 or len(events[after].outputs) != 1:
+            yield event
+            continue
+        [mine], [theirs] = event.outputs, events[after].outputs
+        if (mine.shape, mine.dtype) == (theirs.shape, theirs.dtype):
+            kept = tuple(value for value in event.values if value is not mine)
+            event = replace(event, values=(*kept, replace(mine, data=theirs.data)))
+        yield event
+
+
+def _constants(graph: Reference) -> set[Node]:
+    """Nodes that depend on no input and no state: weights, and what is made of them alone."""
+    from torch.export.graph_signature import InputKind
+
+    signature = graph.program.graph_signature
+    places = [node for node in graph.nodes if node.op == "placeholder"]
+    changed = set(signature.buffers_to_mutate.values())
+    found: set[Node] = {
+        node for node, spec in zip(places, signature.input_specs)
+        if spec.kind != InputKind.USER_INPUT and spec.target not in changed
+    }  # fmt: skip
+    for node in graph.nodes:
+        before = node.all_input_nodes
+        if node.op == "get_attr" or (
+            node.op == "call_function" and before and found.issuperset(before)
+        ):
+            found.add(node)
+    return found
+
+
+def _missing(graph: Reference, known: set[Node]) -> list[str]:
+    """A sentence about layers of the model that nothing of the program was found for."""
+    lost = [node for node in graph.nodes
+            if names.kind_of(node) in ALIGNED and node not in known]  # fmt: skip
+    if not lost:
+        return []
+    said = [f"{names.operator_of(node)} of '{module_of(node) or 'the model'}'" for node in lost]
+    more = f", ... {len(said) - FEW} more" if len(said) > FEW else ""
+    return [f"not found in the program: {', '.join(said[:FEW])}{more}"]
+
+
+def error_budget(
+    program: Program | Method | Data | object,
+    model: object,
+    inputs: Sequence[object],
+    *,
+    method: str = "forward",
+    kernels: Literal["default", "reference"] = "default",
+    max_bytes: int = MAX_BYTES,
+    title: str | None = None,
+) -> ErrorBudget:
+    """How far each layer of a quantised program is from the float model, and what it adds.
+
+    Values of the program, as the numbers that they stand for, are compared with the float layer's
+    on the float model's own activations (accumulated error), and on those that the program had
+    before (local error: the cost of quantising this layer's weights and result, and of its
+    arithmetic). Layers are matched by what they do, in order: convolutions, linear layers,
+    products, pools and softmax inside of delegates, all operators outside. Of several operators of
+    a layer the one that adds most is shown; an operator of no submodule is a layer of its own.
+
+    Args:
+        model: The float model, as `explain` takes it. All other arguments are those of `explain`.
+
+    Returns a report with a row for each layer, the one that adds most first; none is judged. Raises
+    what `explain` raises.
+    """
+    run = runs.run(program, model, inputs, method, kernels, max_bytes)
+    graph = run.graph
+    steps = run.steps(list(_dequantised(run.trace.events)))
+    matches = Sequences(graph.nodes).match(steps.steps)
+    constants = _constants(graph)
+    matches.found = [match for match in matches.found if match.nodes[-1] not in constants]
+    walk = Walk(graph, matches, None)
+    found = walk.run(graph.arguments(run.inputs), run.outputs)
+    layers: dict[str, NodeError] = {}
+    for row in found:
+        name = row.module or row.where
+        if name not in layers or added(row) >= added(layers[name]):
+            layers[name] = replace(row, verdict="ok")
+    rows = sorted(layers.values(), key=added, reverse=True)
+    head = f"{title or run.title}, method '{run.method}': error budget beside the float model"
+    known = {node for match in matches.found for node in match.nodes}
+    notes = (f"compared {_text.plural(len(rows), 'layer')}", *_missing(graph, known),
+             *graph.notes, *run.dropped())  # fmt: skip
+    return ErrorBudget(
+        head, tuple(replace(row, index=i) for i, row in enumerate(rows)), notes,
+        arrives=found[-1].accumulated if found else None,
+    )  # fmt: skip

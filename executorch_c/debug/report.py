@@ -1,0 +1,366 @@
+"""Errors node by node: the report of `explain` and `compare_programs`."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from html import escape
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+
+from executorch_c import _html, _json, _pictures, _text
+from executorch_c.compare import tolerance
+from executorch_c.compare.metrics import ErrorSize
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Verdict: TypeAlias = Literal["ok", "source", "propagated", "unexplained", "first", "amplified"]
+"""What there is to say of a node's result:
+
+    ok           it is within tolerance
+    source       the node itself is wrong: on the same inputs the reference computes another result
+    propagated   it is off, and the node is not, as far as can be told: its inputs are off
+    unexplained  it is off by more than rounding explains, and neither the node nor its inputs are
+                 wrong: small errors have added up, or what lies between is not matched
+
+Against another program, which cannot run node by node on other inputs:
+
+    first        the result is off, the node's inputs are not
+    amplified    the result is off by much more than the node's inputs
+"""
+
+SHOWN = 12
+"""Rows that `print(report)` shows."""
+
+
+@dataclass(frozen=True)
+class NodeError:
+    """The error of one node: an instruction, or a node inside a delegate."""
+
+    index: int
+    """Its place in the report, from 0; nodes are in the order in which they ran."""
+    where: str
+    """"instruction 3", "delegate 0, node 5"."""
+    name: str
+    """The operator, or the node as the backend calls it."""
+    shape: tuple[int, ...]
+    dtype: str
+    accumulated: ErrorSize
+    """From the reference's result: the error of this node and of all before it."""
+    local: ErrorSize | None
+    """From what the reference computes on this node's own inputs: the error that it adds. None
+    where the reference is a program, which cannot run node by node."""
+    verdict: Verdict
+    module: str | None = None
+    """Path of the layer in the model ("features.3.conv")."""
+    source: str | None = None
+    """Path of the file, ":" and the line in the model that called it."""
+    inputs_error: float | None = None
+    """Against another program: the largest relative error of the node's inputs."""
+    gain: float | None = None
+    """The node's relative error divided by that; see `compare_programs`."""
+    parameters: tuple[str, ...] = ()
+    """Names of the model's parameters that it reads ("lstm.weight_hh_l0")."""
+    modules: tuple[str, ...] = ()
+    """All layers that it computes, where a delegate has fused several."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the result is within tolerance."""
+        return self.verdict == "ok"
+
+    @property
+    def line(self) -> str:
+        """`source` without directories: "model.py:12", "cell:12" in a notebook, or empty."""
+        folder, name = os.path.split(self.source or "")
+        is_cell = os.path.basename(folder).startswith("ipykernel_")
+        return f"cell:{name.rpartition(':')[2]}" if is_cell else name
+
+    def __str__(self) -> str:
+        """"aten::convolution.out of 'features.3' (model.py:12), instruction 7"."""
+        layer = f" of '{self.module}'" if self.module else ""
+        line = f" ({self.line})" if self.source else ""
+        return f"{self.name}{layer}{line}, {self.where}"
+
+
+def _figure(error: ErrorSize | None) -> str:
+    if error is None:
+        return "-"
+    return f"{error.relative:.1e}" if error.relative else "0"
+
+
+def _times(gain: float | None) -> str:
+    return "" if gain is None else f"{gain:.2g}" if gain < 1000 else f"{gain:.1e}"
+
+
+def _mean(row: NodeError) -> str:
+    """An error in words."""
+    error = row.accumulated if row.local is None or row.verdict != "source" else row.local
+    text = f"relative error {error.relative:.2g}"
+    if error.mismatched:
+        text = (f"{error.mismatched:,} of {_text.plural(error.elements, 'element')} out of "
+                f"tolerance, {text}")  # fmt: skip
+    if not math.isnan(error.max_abs):
+        text += f", largest {error.max_abs:.4g}"
+    for name, (ours, theirs) in (("NaN", error.nan), ("infinite", error.inf)):
+        if ours != theirs:
+            text += f"; {ours:,} {name}, expected {theirs:,}"
+    return text
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a report's table."""
+
+    name: str
+    cell: Callable[[NodeError], object]
+    """Text, or what pages show in its place (_html.Markup)."""
+    is_text: bool = True
+    """Set to the left; numbers come after all such columns."""
+    only_html: bool = False
+
+
+PLACE = (
+    Column("", lambda row: str(row.index)),
+    Column("where", lambda row: row.where),
+    Column("operator", lambda row: row.name),
+    Column("module", lambda row: row.module or ""),
+    Column("source", lambda row: row.line),
+    Column("shape", lambda row: _text.shape(row.shape)),
+)
+"""Where and what a node is."""
+OPTIONAL = ("source", "shape")
+"""Columns that a narrow table is shown without."""
+
+
+@dataclass(frozen=True)
+class ErrorReport:
+    """Errors of a program against a reference, node by node.
+
+    Prints as a short table, in a notebook too; iterates over all rows in order of execution;
+    `bool(report)` is `report.ok`.
+    """
+
+    title: str
+    """What was compared with what."""
+    rows: tuple[NodeError, ...]
+    notes: tuple[str, ...] = field(default=())
+    """Coverage, and what was left out."""
+    reason: str = ""
+    """Why the report is inconclusive, where it is."""
+
+    SOME: ClassVar[str] = "nodes: the first that is off and those with the largest errors"
+    """Which rows `shown` gives."""
+
+    @property
+    def verdict(self) -> tolerance.Verdict:
+        """"match", "differ", or "inconclusive": nothing, or too little, could be compared."""
+        if any(not row.ok for row in self.rows):
+            return "differ"
+        return "match" if self.rows and not self.reason else "inconclusive"
+
+    @property
+    def ok(self) -> bool:
+        """Whether every result is within tolerance."""
+        return self.verdict == "match"
+
+    @property
+    def first(self) -> NodeError | None:
+        """The first divergence: the first node that is wrong itself; without one, the first whose
+        result is off."""
+        bad = [row for row in self.rows if not row.ok]
+        return next((row for row in bad if row.verdict == "source"), bad[0] if bad else None)
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> NodeError:
+        return self.rows[index]
+
+    def __iter__(self) -> Iterator[NodeError]:
+        return iter(self.rows)
+
+    def worst(self, count: int = SHOWN) -> list[NodeError]:
+        """Return the rows with the largest errors (local ones, where known), largest first."""
+
+        def size(row: NodeError) -> tuple[float, float]:
+            return (row.local or row.accumulated).relative, row.accumulated.relative
+
+        return sorted(self.rows, key=size, reverse=True)[:count]
+
+    def summary(self) -> str:
+        """Return the finding in a sentence or two."""
+        first = self.first
+        count = _text.plural(len(self.rows), "node")
+        if first is None:
+            if self.verdict == "inconclusive":
+                return f"inconclusive: {self.reason or 'nothing could be compared'}"
+            return f"{count} compared, every one is within tolerance"
+        if first.verdict == "source":
+            return f"first divergence: {first}: {_mean(first)}{self._more(first)}"
+        if first.verdict == "unexplained":
+            return ("the outputs differ by more than rounding explains, though every node that was "
+                    f"matched is right on its own inputs; first divergence: {first}: "
+                    f"{_mean(first)}")  # fmt: skip
+        return f"first divergence: {first}: {_mean(first)}"
+
+    def _more(self, first: NodeError) -> str:
+        """Other layers that the node computes, parameters that it reads, other sources."""
+        more = ""
+        others = [name for name in first.modules if name != first.module]
+        if others:
+            more += f"; it also computes {', '.join(others)}"
+        usual = {f"{first.module}.weight", f"{first.module}.bias"}
+        if first.parameters and not usual.issuperset(first.parameters):
+            more += f"; it reads {', '.join(first.parameters)}"
+        count = sum(row.verdict == "source" for row in self.rows) - 1
+        if count:
+            more += f"; {_text.plural(count, 'node')} after it wrong as well"
+        return more
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Columns of the table; errors are relative (noise to signal), "gain" is the error of a
+        result divided by those of its inputs."""
+        more = [Column("local", lambda row: _figure(row.local), False)] if self._local() else []
+        if any(row.gain is not None for row in self.rows):
+            more.append(Column("gain", lambda row: _times(row.gain), False))
+        name = "accumulated" if self._local() else "error"
+        return (*PLACE, Column("verdict", lambda row: row.verdict),
+                Column(name, lambda row: _figure(row.accumulated), False), *more)  # fmt: skip
+
+    def _local(self) -> bool:
+        return any(row.local is not None for row in self.rows)
+
+    def head(self) -> list[str]:
+        """Return the names of the columns of `cells`."""
+        return [column.name for column in self.columns if not column.only_html]
+
+    def cells(self, rows: Sequence[NodeError]) -> list[list[str]]:
+        """Return rows as text, a cell for each of `head`."""
+        shown = [column for column in self.columns if not column.only_html]
+        return [[str(column.cell(row)) for column in shown] for row in rows]
+
+    def _table(self, caption: str, rows: Sequence[NodeError]) -> str:
+        """HTML."""
+        columns = self.columns
+        cells: _html.Rows = [[column.cell(row) for column in columns] for row in rows]
+        left = sum(column.is_text for column in columns)
+        head = [column.name for column in columns]
+        return _html.table(caption, *_html.without_empty(head, cells, left))
+
+    def shown(self, count: int = SHOWN) -> list[NodeError]:
+        """Return the first row that is off, the one before it, and the worst ones, in order."""
+        keep = {row.index for row in self.worst(count)}
+        if self.first is not None:
+            near = {self.first.index, max(self.first.index - 1, 0)}
+            keep = near | set(sorted(keep - near)[: max(count - len(near), 0)])
+        return [row for row in self.rows if row.index in keep]
+
+    def table(
+        self, top: int | None = SHOWN, sort: Literal["order", "error"] = "order"
+    ) -> str:
+        """Return rows as a table of text.
+
+        Args:
+            top: Number of rows, those that `shown` gives; None for all.
+            sort: By order of execution, or by error, the largest first.
+        """
+        rows = list(self.rows) if top is None else self.shown(top)
+        if sort == "error":
+            rows = self.worst(len(self.rows) if top is None else top)
+        lines = []
+        if rows:
+            lines.append(_text.table(self.cells(rows), self.head(), width=_text.width(),
+                                     optional=OPTIONAL))  # fmt: skip
+        if len(rows) < len(self.rows):
+            lines.append(f"  ({len(rows)} of {len(self.rows):,} {self.SOME})")
+        return "\n".join(lines)
+
+    def _lines(self) -> list[str]:
+        return [self.title, self.summary(), *self.notes]
+
+    def text(self, top: int | None = SHOWN, sort: Literal["order", "error"] = "order") -> str:
+        """Return the report as text: title, finding, `table(top, sort)`, notes."""
+        lines = [self.title, _text.wrapped(self.summary()), self.table(top, sort)]
+        return "\n".join([*filter(None, lines), *map(_text.wrapped, self.notes)])
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.summary()}>"
+
+    def _caption(self) -> str:
+        style = "" if self.ok else ' class="bad"'
+        title, summary, *notes = map(escape, self._lines())
+        return "<br>".join([f"<b>{title}</b>", f"<span{style}>{summary}</span>", *notes])
+
+    def _repr_html_(self) -> str:
+        return self._table(self._caption(), self.shown())
+
+    def plot(self) -> Figure:
+        """Return a figure of the relative error of each node, logarithmic, accumulated and local.
+
+        A notebook shows the matplotlib Figure. Raises ImportError without matplotlib.
+        """
+        figure = _pictures.figure(figsize=(9, 3.5), layout="constrained")
+        axes = figure.add_subplot()
+        finite = [error.relative for row in self.rows for error in (row.accumulated, row.local)
+                  if error is not None and 0 < error.relative < math.inf]  # fmt: skip
+        low, high = min(finite, default=1e-8) / 3, max(finite, default=1.0) * 3
+        at = [row.index for row in self.rows]
+
+        def line(errors: Sequence[ErrorSize | None], style: str, label: str) -> None:
+            sizes = [math.nan if error is None else min(max(error.relative, low), high)
+                     for error in errors]  # fmt: skip
+            axes.plot(at, sizes, style, label=label, markersize=4, linewidth=1)
+
+        line([row.accumulated for row in self.rows], "o-", "accumulated")
+        if self._local():
+            line([row.local for row in self.rows], "s", "local")
+        if self.first is not None:
+            label = self.first.module or self.first.where
+            axes.axvline(self.first.index, color="tab:red", linestyle="--", label=label)
+        axes.set(yscale="log", ylim=(low / 2, high * 2), xlabel="node",
+                 ylabel="|actual - expected| / |expected|", title=self.title)  # fmt: skip
+        axes.grid(True, axis="y", alpha=0.3)
+        axes.legend(loc="upper left")
+        return figure
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Write a page with the summary, the figure (with matplotlib) and all rows."""
+        caption = "errors are |actual - expected| / |expected|"
+        self._write(path, "error of each node", caption)
+
+    def _write(self, path: str | os.PathLike[str], picture: str, caption: str) -> None:
+        """Write the page; captions of the picture and of the table."""
+        sections = [f"<p>{escape(line)}</p>" for line in self._lines()[1:]]
+        try:
+            sections.append(_pictures.image(self.plot(), picture))
+        except ImportError:
+            pass  # the table has the same figures
+        sections.append(self._table(caption, self.rows))
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(_html.page(self.title, *sections))
+
+    def as_dict(self) -> dict[str, object]:
+        """Return all figures: {"title", "verdict", "ok", "summary", "notes", "first", "rows"}.
+
+        A row has the fields of NodeError, errors those of ErrorSize; "first" is the index of a
+        row.
+        """
+        first = self.first
+        return {"title": self.title, "verdict": self.verdict, "ok": self.ok,
+                "summary": self.summary(), "notes": list(self.notes),
+                "first": None if first is None else first.index,
+                "rows": [asdict(row) for row in self.rows]}  # fmt: skip
+
+    def to_json(self) -> str:
+        """Return `as_dict` as JSON; infinite figures are "inf", NaN is null."""
+        return _json.dumps(self.as_dict())

@@ -1,0 +1,257 @@
+"""A whole program as text or JSON: every value, every instruction, delegates opened."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
+
+from executorch_c import _json, _text
+from executorch_c.inspect import structure
+from executorch_c.inspect.structure import Step, View
+
+if TYPE_CHECKING:
+    from executorch_c._core import Program
+    from executorch_c._types import InnerNode, InnerValue, StructureDelegate
+
+_KEY = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{56}\b")
+"""Named data of XNNPACK: a hash, of which the beginning is enough for people."""
+
+LONGEST_SPEC = 40
+"""So many bytes of a compile spec are shown in text."""
+
+
+def dump(
+    program: Program, format: Literal["text", "json"] = "text", *, method: str | None = None
+) -> str:
+    """A program as readable text, or all of it as JSON; of one `method`, or of all.
+
+    No method is loaded, so programs can be shown that cannot run here. A line of text is an
+    instruction with its number in the chain, its arguments by name and what it computes, and
+    where that is in memory; `>` marks instructions that jumps go to. `%7` is the method's value 7;
+    numbers that never change stand where they are used. What is inside of delegates follows them.
+
+    JSON has the keys of `Program.info()` and `method_structures`: see MethodStructure in
+    executorch_c/_types.py; each delegate has `inside` (its nodes and values, where the backend
+    tells), `error` (why there are none) and `methods` (of a payload that is a program).
+
+    Raises InvalidProgramError and others of loading a method where the file is wrong,
+    NotFoundError where there is no such method, ValueError for another format.
+    """
+    if format not in ("text", "json"):
+        raise ValueError(f"format must be 'text' or 'json', not {format!r}")
+    views = structure.methods(program, method)
+    if format == "json":
+        whole = {**program.info(), "method_structures": [_as_json(view) for view in views]}
+        return _json.dumps(whole)
+    parts = ["\n".join(_header(program))]
+    parts += ["\n".join(_method(view)) for view in views]
+    return "\n\n".join(parts) + "\n"
+
+
+# ---- JSON ------------------------------------------------------------------------------------
+
+
+def _spec(value: bytes) -> dict[str, str]:
+    """Text where it is text; hexadecimal digits in any case."""
+    return {"hex": value.hex(), **({"text": value.decode()} if _is_text(value) else {})}
+
+
+def _is_text(value: bytes) -> bool:
+    return value.isascii() and value.decode("ascii", "replace").isprintable()
+
+
+def _delegate_json(view: View, index: int, row: StructureDelegate) -> dict[str, object]:
+    inside = view.inside(index)
+    return {
+        **row,
+        "specs": [{"key": key, **_spec(value)} for key, value in row["specs"]],
+        "inside": None if isinstance(inside, str) else inside,
+        "error": inside if isinstance(inside, str) else None,
+        "methods": [_as_json(nested) for nested in view.nested(index)],
+    }
+
+
+def _as_json(view: View) -> dict[str, object]:
+    delegates = enumerate(view.structure["delegates"])
+    return {
+        **view.structure,
+        "delegates": [_delegate_json(view, index, row) for index, row in delegates],
+    }
+
+
+# ---- text ------------------------------------------------------------------------------------
+
+
+def _header(program: Program) -> Iterator[str]:
+    info = program.info()
+    yield (f"program: {_text.plural(info['file_size'], 'byte')}, {info['program_size']:,} of them "
+           f"tables, {_text.plural(len(info['methods']), 'method')}")  # fmt: skip
+    if info["segments"]:
+        yield f"segments (after byte {info['segment_base']:,})"
+        rows = [[i, s["offset"], s["size"]] for i, s in enumerate(info["segments"])]
+        yield _text.table(rows, ("", "offset", "bytes"))
+    if info["named_data"]:
+        yield "named data"
+        yield _text.table(
+            [[n["size"], n["key"], "" if n["source"] < 0 else f"data file {n['source']}"]
+             for n in info["named_data"]], ("bytes", "key", ""),
+        )  # fmt: skip
+
+
+def _method(view: View) -> Iterator[str]:
+    structure = view.structure
+    yield (f"method {view.method}: {_text.plural(len(view.steps), 'instruction')}, "
+           f"{_text.plural(len(view.values), 'value')}")  # fmt: skip
+    for title, indices in (("inputs", structure["inputs"]), ("outputs", structure["outputs"])):
+        if indices:
+            yield f"  {title}"
+            yield _text.table([_value_row(view, index) for index in indices], indent=4)
+    if structure["arenas"]:
+        yield "  planned memory"
+        yield _text.table(
+            [[f"arena {i}", size, "bytes"] for i, size in enumerate(structure["arenas"], 1)],
+            indent=4,
+        )
+    homes = ("constant", "external", "state")
+    fixed = [i for i, v in enumerate(view.values) if v.get("where") in homes]
+    if fixed:
+        yield "  constants and state"
+        yield _text.table([_value_row(view, index) for index in fixed], indent=4)
+    opened: set[int] = set()
+    for step in view.steps:
+        if step.number == 0:
+            chains = len(structure["chains"])
+            yield f"  chain {step.chain}" if chains > 1 else "  instructions"
+        yield from _step(view, step, opened)
+
+
+def _value_row(view: View, index: int) -> list[object]:
+    value = view.values[index]
+    if value["kind"] != "Tensor":
+        return [f"%{index}", value["kind"], _constant(view, index), "", ""]
+    return [f"%{index}", structure.tensor(value), structure.home(value), value["nbytes"],
+            value["name"] or ""]  # fmt: skip
+
+
+def _constant(view: View, index: int) -> str:
+    """A value that is no tensor: what it is where it never changes, else its number."""
+    value = view.values[index]
+    if index in view.computed:
+        return f"%{index}"
+    if value["kind"] not in structure.LISTS:
+        return repr(value["value"])
+    items = value["value"]
+    assert isinstance(items, list)
+    texts = ["None" if item is None else _argument(view, int(item)) for item in items]
+    return "[" + ", ".join(texts) + "]"
+
+
+def _argument(view: View, index: int) -> str:
+    value = view.values[index]
+    if value["kind"] != "Tensor":
+        return _constant(view, index)
+    if value["where"] in ("constant", "external"):
+        name = f" {value['name']}" if value["name"] else ""
+        return f"%{index} const{name} {structure.shape(value['shape'])}"
+    base = view.bases.get(index)
+    return f"%{index}" if base is None else f"%{index} (is %{base})"
+
+
+def _results(view: View, step: Step) -> str:
+    texts = []
+    for index in step.writes:
+        value = view.values[index]
+        text = f"%{index}"
+        if value["kind"] == "Tensor":
+            text += f" {structure.tensor(value)} {structure.place(value)}".rstrip()
+        texts.append(text)
+    return " -> " + ", ".join(texts) if texts else ""
+
+
+def _call(view: View, step: Step) -> str:
+    row = step.row
+    given = [(name, index) for index, name, role in row["args"] if role in ("in", "inout")]
+    if row["kind"] == "jump":
+        condition = f" if not {_argument(view, given[0][1])}" if view.goes_on(step) else ""
+        return f"jump to {row['destination']}{condition}"
+    if row["kind"] == "move":
+        return f"move {_argument(view, given[0][1])}{_results(view, step)}"
+    if row["kind"] == "free":
+        return f"free {_argument(view, given[0][1])}"
+    texts = [f"{name}={_argument(view, i)}" if name else _argument(view, i) for name, i in given]
+    number = "" if row["delegate"] is None else f"[{row['delegate']}]"
+    note = "" if row["available"] else "  (no kernel here)"
+    return f"{row['name']}{number}({', '.join(texts)}){_results(view, step)}{note}"
+
+
+def _step(view: View, step: Step, opened: set[int]) -> Iterator[str]:
+    mark = ">" if (step.chain, step.number) in view.targets else " "
+    yield f"   {mark}{step.number:4}  {_call(view, step)}"
+    if step.row["stack"]:
+        file, line, function, context = structure.frame(step)
+        source = f": {context.strip()}" if context else ""
+        yield f"           # {file}:{line} in {function}{source}"
+    delegate = step.row["delegate"]
+    if delegate is not None and delegate not in opened:
+        opened.add(delegate)
+        for line_ in _delegate(view, step, delegate):
+            yield "           | " + line_
+
+
+# ---- delegates -------------------------------------------------------------------------------
+
+
+def _delegate(view: View, step: Step, index: int) -> Iterator[str]:
+    row = view.structure["delegates"][index]
+    where = "in the tables" if row["where"] == "inline" else f"in segment {row['index']}"
+    place = "" if row["at"] is None else f", file @ {row['at']:#x}"
+    yield f"payload of {_text.plural(row['size'], 'byte')} {where}{place}"
+    for key, value in row["specs"]:
+        text = value.decode() if _is_text(value) else value.hex()
+        cut = text if len(text) <= LONGEST_SPEC else text[:LONGEST_SPEC] + "..."
+        yield f"compile spec {key}: {cut!r} ({_text.plural(len(value), 'byte')})"
+    nested = view.nested(index)
+    for inner in nested:
+        yield from ("\n".join(_method(inner))).split("\n")
+    inside = view.inside(index)
+    if isinstance(inside, str):
+        yield f"cannot be opened: {inside}"
+    elif inside is not None:
+        values = {value["id"]: value for value in inside["values"]}
+        outer = [arg[0] for arg in step.row["args"]]
+        for number, node in enumerate(inside["nodes"]):
+            yield f"{number:4}  {_node(node, values, outer)}"
+    elif not nested:
+        yield "its backend is not there, or does not tell what is inside"
+
+
+def inner_name(value: InnerValue, outer: list[int]) -> str:
+    """What a value inside of a delegate is called: as the argument that it is, or by its id."""
+    at = value["argument"]
+    return f"%{outer[at]}" if at is not None and at < len(outer) else f"v{value['id']}"
+
+
+def inner_tensor(value: InnerValue) -> str:
+    """"fp32 (1, 3)", with its quantisation."""
+    note = " [" + _KEY.sub(r"\1...", value["note"]) + "]" if value["note"] else ""
+    return f"{value['dtype'] or '?'} {structure.shape(value['shape'])}{note}"
+
+
+def _node(node: InnerNode, values: dict[int, InnerValue], outer: list[int]) -> str:
+    def read(index: int) -> str:
+        value = values.get(index)
+        if value is None:
+            return f"v{index}"
+        name = inner_name(value, outer)
+        return f"{name} const {inner_tensor(value)}" if value["constant"] else name
+
+    def written(index: int) -> str:
+        value = values.get(index)
+        return f"{inner_name(value, outer)} {inner_tensor(value)}" if value else f"v{index}"
+
+    given = [read(index) for index in node["inputs"]]
+    given += [node["note"]] if node["note"] else []
+    results = ", ".join(written(index) for index in node["outputs"])
+    handle = "" if node["debug_handle"] is None else f"  # debug handle {node['debug_handle']}"
+    return f"{node['name'] or '?'}({', '.join(given)}) -> {results}{handle}"

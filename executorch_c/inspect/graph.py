@@ -1,0 +1,213 @@
+"""A method as a graph: operators, and the tensors between them; delegates opened.
+
+    picture = graph(program, "forward")
+    picture.save("model.svg")   # Graphviz' dot draws it; .dot needs nothing
+    picture.save("model.json")  # for Model Explorer
+
+An edge goes from what has written a value to what reads it; behind the branches of a `torch.cond`
+there is one from each branch. Weights and numbers are attributes of their readers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from executorch_c import _text
+from executorch_c.inspect import families
+from executorch_c.inspect.structure import View
+
+if TYPE_CHECKING:
+    from executorch_c._core import Program
+
+Source: TypeAlias = "tuple[str, int]"
+"""A node, and which of its outputs."""
+
+Sources: TypeAlias = "frozenset[Source]"
+
+
+@dataclass
+class Node:
+    """An operator, a node of a delegate, an input or an output."""
+
+    id: str
+    label: str
+    family: str
+    """Of the operator (see executorch_c.operators()), "delegate", "input", "output", "state"."""
+    groups: tuple[str, ...]
+    """Names of the delegates that it is in, outermost first."""
+    attributes: dict[str, str]
+    """Numbers and weights that it takes, by name of the argument; its place in the program."""
+    outputs: list[str] = field(default_factory=list)
+    """"float32 (1, 8)" for each."""
+    inputs: dict[tuple[Source, str], int] = field(default_factory=dict)
+    """What it reads, with the name of the argument, in order."""
+
+    def read(self, sources: Iterable[Source], name: str) -> None:
+        for source in sorted(sources):
+            self.inputs.setdefault((source, name), len(self.inputs))
+
+
+@dataclass(frozen=True)
+class Graph:
+    """What graph() gives; notebooks show it where Graphviz is installed."""
+
+    method: str
+    nodes: dict[str, Node]
+    """By id, in order of the instructions."""
+
+    @property
+    def edges(self) -> list[tuple[str, str]]:
+        """Pairs of nodes, without repetitions."""
+        pairs = ((source[0], node.id) for node in self.nodes.values() for source, _ in node.inputs)
+        return list(dict.fromkeys(pairs))
+
+    # ---- DOT ----
+
+    def dot(self) -> str:
+        """Text for Graphviz: a box for each node, a cluster for each delegate."""
+        lines = [
+            f"digraph {_quoted(self.method)} {{",
+            '  graph [fontname="Helvetica", fontsize=11, ranksep=0.35, nodesep=0.25];',
+            '  node [shape=box, style="rounded,filled", fontname="Helvetica", fontsize=10,'
+            ' margin="0.12,0.06", color="#555e68", fillcolor="#ffffff"];',
+            '  edge [color="#6b7580", arrowsize=0.6];',
+            *self._clusters((), "  "),
+            *(f"  {_quoted(a)} -> {_quoted(b)};" for a, b in self.edges),
+            "}",
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _clusters(self, groups: tuple[str, ...], indent: str) -> Iterator[str]:
+        """The nodes of a group, then the groups inside of it."""
+        inner: dict[str, None] = {}
+        for node in self.nodes.values():
+            if node.groups == groups:
+                yield f"{indent}{_quoted(node.id)} [{_dot_attributes(node)}];"
+            elif node.groups[: len(groups)] == groups:
+                inner.setdefault(node.groups[len(groups)])
+        for name in inner:
+            path = (*groups, name)
+            yield f"{indent}subgraph {_quoted('cluster_' + '/'.join(path))} {{"
+            yield (f'{indent}  label={_quoted(name)}; labeljust=l; style="rounded,filled"; '
+                   f'color="#c98a00"; fillcolor="#fff6e0";')  # fmt: skip
+            yield from self._clusters(path, indent + "  ")
+            yield f"{indent}}}"
+
+    def svg(self) -> str:
+        """The picture that Graphviz' `dot` makes of it.
+
+        Raises FileNotFoundError where that program is not installed (no Python package lays out
+        graphs without it), RuntimeError with its message where it fails.
+        """
+        program = shutil.which("dot")
+        if program is None:
+            raise FileNotFoundError(
+                "SVG needs the program 'dot' of Graphviz, which is not on the PATH: install "
+                "Graphviz, or write DOT or Model Explorer JSON, which need nothing"
+            )
+        run = subprocess.run([program, "-Tsvg"], input=self.dot(), capture_output=True, text=True)
+        if run.returncode:
+            raise RuntimeError(f"dot failed: {' '.join(run.stderr.split())}")
+        return run.stdout
+
+    # ---- Model Explorer ----
+
+    def model_explorer(self) -> str:
+        """A graph collection as JSON, which Model Explorer (ai-edge-model-explorer) opens."""
+        nodes = [_model_explorer_node(node) for node in self.nodes.values()]
+        graphs = [{"id": self.method, "nodes": nodes}]
+        return json.dumps({"label": self.method, "graphs": graphs}, indent=1)
+
+    # ---- files, notebooks ----
+
+    def save(self, path: str | os.PathLike[str], format: str | None = None) -> None:
+        """Writes one of FORMATS, by default that of the name's ending: .dot or .gv, .svg, .json.
+
+        Raises ValueError for another one, and what svg() raises.
+        """
+        path = Path(path)
+        found = format or ENDINGS.get(path.suffix.lower())
+        if found is None:
+            raise ValueError(f"{path.name!r}: expected a name that ends with "
+                             f"{', '.join(ENDINGS)}, or a format")  # fmt: skip
+        path.write_text(self.render(found), encoding="utf-8")
+
+    def render(self, format: str) -> str:
+        """The text of one of FORMATS; ValueError for another one."""
+        makers = {"dot": self.dot, "svg": self.svg, "model-explorer": self.model_explorer}
+        if format not in makers:
+            raise ValueError(f"format {format!r}, expected one of {', '.join(FORMATS)}")
+        return makers[format]()
+
+    def __repr__(self) -> str:
+        return (f"<executorch_c.devtools.Graph of '{self.method}': "
+                f"{_text.plural(len(self.nodes), 'node')}, "
+                f"{_text.plural(len(self.edges), 'edge')}>")  # fmt: skip
+
+    def _repr_html_(self) -> str:
+        try:
+            svg = self.svg()
+        except (FileNotFoundError, RuntimeError) as error:
+            return f"<p>{escape(repr(self))}</p><p>{escape(str(error))}</p>"
+        return svg[svg.index("<svg") :]
+
+
+FORMATS = ("dot", "svg", "model-explorer")
+ENDINGS = {".dot": "dot", ".gv": "dot", ".svg": "svg", ".json": "model-explorer"}
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+def _dot_attributes(node: Node) -> str:
+    lines = [node.label, *node.outputs[:2], *(["..."] if len(node.outputs) > 2 else [])]
+    tooltip = "\n".join(f"{name}: {value}" for name, value in node.attributes.items())
+    colour = "#ffffff" if node.family == "output" else families.tint(node.family)
+    return (f"label={_quoted(chr(10).join(lines))}, fillcolor={_quoted(colour)}, "
+            f"tooltip={_quoted(tooltip or node.label)}")  # fmt: skip
+
+
+def _model_explorer_node(node: Node) -> dict[str, object]:
+    def pairs(items: dict[str, str]) -> list[dict[str, str]]:
+        return [{"key": key, "value": value} for key, value in items.items()]
+
+    edges, inputs = [], []
+    for (source, name), at in node.inputs.items():
+        edges.append({"sourceNodeId": source[0], "sourceNodeOutputId": str(source[1]),
+                      "targetNodeInputId": str(at)})  # fmt: skip
+        inputs.append({"id": str(at), "attrs": pairs({"__tensor_tag": name})})
+    outputs = [{"id": str(i), "attrs": pairs({"tensor": text})}
+               for i, text in enumerate(node.outputs)]  # fmt: skip
+    return {
+        "id": node.id, "label": node.label, "namespace": "/".join(node.groups),
+        "attrs": pairs({"family": node.family, **node.attributes}),
+        "incomingEdges": edges, "inputsMetadata": inputs, "outputsMetadata": outputs,
+        "style": {"backgroundColor": families.tint(node.family)},
+    }  # fmt: skip
+
+
+def graph(program: Program, method: str = "forward") -> Graph:
+    """The graph of a method, from the file alone: nothing is loaded.
+
+    Delegates are opened where their backend tells what is inside, or their payload is a program.
+    Raises NotFoundError where there is no such method, InvalidProgramError where the file is wrong.
+    """
+    from executorch_c.inspect.graph_build import Builder
+
+    view = View(program, method)
+    nodes: dict[str, Node] = {}
+    builder = Builder(view, nodes, "", ())
+    for number, sources in enumerate(builder.run(None)):
+        title, index = f"output {number}", view.structure["outputs"][number]
+        node = builder.node(title, title, "output", {"value": f"%{index}"})
+        node.read(sources, "")
+    return Graph(method, nodes)

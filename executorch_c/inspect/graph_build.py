@@ -1,0 +1,215 @@
+"""How a graph is made: who has written what an instruction reads, inside of delegates too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from executorch_c.inspect import families, structure
+from executorch_c.inspect.structure import Step, View
+from executorch_c.inspect.graph import Node, Sources
+
+if TYPE_CHECKING:
+    from executorch_c._types import DelegateInside, InnerValue
+
+State: TypeAlias = "dict[int, Sources]"
+"""Who has written each value."""
+
+PASSES = 3
+"""So often instructions are gone through, so that what a loop computes reaches its beginning."""
+
+
+class Builder:
+    """Goes through the instructions of a method, and knows who has written each value."""
+
+    def __init__(self, view: View, nodes: dict[str, Node], prefix: str, groups: tuple[str, ...]):
+        self.view, self.nodes, self.prefix, self.groups = view, nodes, prefix, groups
+        self.waiting: dict[tuple[int, int], State] = {}  # what jumps bring to an instruction
+        self.inside: dict[int, DelegateInside | None] = {}
+        self.nested: dict[int, View | None] = {}
+
+    def node(self, id: str, label: str, family: str, attributes: dict[str, str]) -> Node:
+        """The node of an id, made once."""
+        id = self.prefix + id
+        return self.nodes.setdefault(id, Node(id, label, family, self.groups, attributes))
+
+    def source(self, node: Node, index: int, text: str) -> Sources:
+        """An output of a node."""
+        while len(node.outputs) <= index:
+            node.outputs.append("")
+        node.outputs[index] = text
+        return frozenset({(node.id, index)})
+
+    def text(self, index: int) -> str:
+        value = self.view.values[index]
+        return structure.tensor(value) if value["kind"] == "Tensor" else value["kind"]
+
+    def run(self, given: list[Sources] | None) -> list[Sources]:
+        """Makes all nodes; gives the sources of the outputs. `given` are those of the inputs, of
+        a program in a payload."""
+        state: State = {}
+        for number, index in enumerate(self.view.structure["inputs"]):
+            if given is not None:
+                state[index] = given[number] if number < len(given) else frozenset()
+                continue
+            node = self.node(f"input {number}", f"input {number}", "input", {"value": f"%{index}"})
+            state[index] = self.source(node, 0, self.text(index))
+        end: State = {}
+        for _ in range(PASSES if self._has_loops() else 1):
+            end = self._pass(dict(state))
+        return [self.find(end, index) for index in self.view.structure["outputs"]]
+
+    def _has_loops(self) -> bool:
+        return any((step.row["destination"] or step.number + 1) <= step.number
+                   for step in self.view.steps if step.row["kind"] == "jump")  # fmt: skip
+
+    def _pass(self, state: State) -> State:
+        chain, alive = 0, True
+        for step in self.view.steps:
+            if step.chain != chain:  # a jump may go behind the last instruction
+                chain, alive = step.chain, True
+            arriving = self.waiting.get((step.chain, step.number))
+            if arriving is not None:
+                state = _merged(state, arriving) if alive else dict(arriving)
+                alive = True
+            self._step(step, state)
+            target = step.row["destination"]
+            if target is not None:
+                key = (step.chain, target)
+                self.waiting[key] = _merged(self.waiting.get(key, {}), state)
+                alive = self.view.goes_on(step)
+        behind = [s for (_, number), s in self.waiting.items() if number >= len(self.view.steps)]
+        for arriving in behind:
+            state = _merged(state, arriving) if alive else dict(arriving)
+            alive = True
+        return state
+
+    def find(self, state: State, index: int) -> Sources:
+        """Who has written a value; nobody has written state before the first instruction."""
+        if index in state:
+            return state[index]
+        if index in self.view.bases:
+            return self.find(state, self.view.bases[index])
+        value = self.view.values[index]
+        if value["kind"] != "Tensor" or value["where"] not in ("planned", "state"):
+            return frozenset()
+        label = f"state {value['name'] or f'%{index}'}"
+        node = self.node(f"state {index}", label, "state", {"value": f"%{index}"})
+        return self.source(node, 0, self.text(index))
+
+    def _step(self, step: Step, state: State) -> None:
+        kind = step.row["kind"]
+        if kind == "free" or (kind == "jump" and not self.view.goes_on(step)):
+            return
+        if kind == "delegate" and self._open(step, state):
+            return
+        family = "delegate" if kind == "delegate" else families.family(step.title)
+        label = families.short(step.title) if kind == "kernel" else step.title
+        if kind == "jump":
+            label = f"if false: to {step.row['destination']}"
+        node = self.node(f"{step.chain}:{step.number}", label, family, self._attributes(step))
+        for index, name, role in step.row["args"]:
+            if role in ("in", "inout"):
+                for item in self.view.items(index):
+                    node.read(self.find(state, item), name or "")
+        for number, index in enumerate(step.writes):
+            state[index] = self.source(node, number, self.text(index))
+
+    def _attributes(self, step: Step) -> dict[str, str]:
+        """Numbers and weights that are no values of other instructions."""
+        found = {"instruction": f"{step.chain}:{step.number}", "name": step.title}
+        for index, name, role in step.row["args"]:
+            value = self.view.values[index]
+            if role != "in" or index in self.view.computed or not name:
+                continue
+            if value["kind"] == "Tensor":
+                if value["where"] in ("constant", "external"):
+                    named = f" {value['name']}" if value["name"] else ""
+                    found[name] = f"{structure.tensor(value)}{named}"
+            elif value["kind"] in structure.LISTS:
+                items = [self.view.values[i] for i in self.view.items(index)]
+                if not any(item["kind"] == "Tensor" for item in items):
+                    found[name] = str([item["value"] for item in items])
+            else:
+                found[name] = str(value["value"])
+        if step.row["destination"] is not None:
+            found["to"] = str(step.row["destination"])
+        if step.row["stack"]:
+            file, line, function, _ = structure.frame(step)
+            found["source"] = f"{file}:{line} in {function}"
+        return found
+
+    # ---- delegates ----
+
+    def _open(self, step: Step, state: State) -> bool:
+        """Puts what is inside of a delegate in its place; False where nobody can tell."""
+        number = step.row["delegate"]
+        assert number is not None
+        group = (*self.groups, f"{step.row['name']} {number}")
+        prefix = f"{self.prefix}{step.chain}:{step.number}/"
+        given = [self.find(state, index) for index, _, role in step.row["args"] if role == "in"]
+        if number not in self.inside:
+            inside = self.view.inside(number)
+            self.inside[number] = None if isinstance(inside, str) else inside
+            views = [v for v in self.view.nested(number) if v.method == "forward"]
+            self.nested[number] = views[0] if views else None
+        nested, told = self.nested[number], self.inside[number]
+        if nested is not None:
+            results = Builder(nested, self.nodes, prefix, group).run(given)
+            for index, found in zip(step.writes, results):
+                state[index] = found
+            return True
+        if not told or not told["nodes"]:
+            return False
+        self._wire(step, state, told, prefix, group)
+        return True
+
+    def _wire(self, step: Step, state: State, told: DelegateInside, prefix: str,
+              group: tuple[str, ...]) -> None:  # fmt: skip
+        values = {value["id"]: value for value in told["values"]}
+        outer = [index for index, _, _ in step.row["args"]]
+        known: dict[int, Sources] = {}
+        for value in told["values"]:
+            at = value["argument"]
+            if at is not None and at < len(outer) and step.row["args"][at][2] == "in":
+                known[value["id"]] = self.find(state, outer[at])
+        for number, row in enumerate(told["nodes"]):
+            id = f"{prefix}{number}"
+            attributes = _inner_attributes(row["note"], row["debug_handle"])
+            family = _INNER.get(row["name"] or "", "delegate")
+            node = self.nodes.setdefault(
+                id, Node(id, row["name"] or "?", family, group, attributes)
+            )
+            for at, index in enumerate(row["inputs"]):
+                found = values.get(index)
+                if found is not None and found["constant"]:
+                    node.attributes[f"input {at}"] = _inner_tensor(found)
+                node.read(known.get(index, frozenset()), f"input {at}")
+            for at, index in enumerate(row["outputs"]):
+                text = _inner_tensor(values[index]) if index in values else ""
+                known[index] = self.source(node, at, text)
+        for value in told["values"]:
+            at = value["argument"]
+            if at is not None and at < len(outer) and step.row["args"][at][2] == "out":
+                state[outer[at]] = known.get(value["id"], frozenset())
+
+
+_INNER = {
+    "Conv2d": "conv", "DepthwiseConv2d": "conv", "ConvTranspose2d": "conv",
+    "FullyConnected": "linalg", "BatchMatrixMultiply": "linalg", "Convert": "quantized",
+    "StaticTranspose": "view", "StaticReshape": "view", "Copy": "copy",
+}  # fmt: skip
+"""Families of some nodes of XnnpackBackend; others have the colour of delegates."""
+
+
+def _inner_attributes(note: str | None, handle: int | None) -> dict[str, str]:
+    found = {"parameters": note} if note else {}
+    return {**found, **({} if handle is None else {"debug handle": str(handle)})}
+
+
+def _inner_tensor(value: InnerValue) -> str:
+    note = f", {value['note']}" if value["note"] and not value["constant"] else ""
+    return f"{value['dtype'] or '?'} {structure.shape(value['shape'])}{note}"
+
+
+def _merged(a: State, b: State) -> State:
+    return {index: a.get(index, frozenset()) | b.get(index, frozenset()) for index in {**a, **b}}

@@ -1,0 +1,352 @@
+"""Planned memory over time: who occupies what, from when to when, and what is wasted.
+
+    plan = memory_plan(program, "forward")
+    print(plan)                  # a table
+    plan.save("memory.svg")      # a picture (matplotlib)
+    plan.to_chrome("memory.json")
+
+Times are instructions, counted over all chains from 0: START is before the first of them, where
+inputs and state are, END behind the last. They are the instructions' order in the file: both
+branches of a `torch.cond` are there, one after the other.
+
+Backends' own memory (workspaces, packed weights) is not planned and not here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from executorch_c import _html, _pictures, _text
+from executorch_c.inspect import families, structure
+from executorch_c.inspect.structure import View
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from executorch_c._core import Program
+
+START = -1
+"""The time before the first instruction."""
+
+VIEW_MAKER = "executorch_prim::et_view.default"
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """A tensor's place in planned memory, and how long it is needed there."""
+
+    value: int
+    """Index of the value in the method."""
+    arena: int
+    offset: int
+    nbytes: int
+    """Upper bound where the shape is dynamic."""
+    first: int
+    """The instruction that makes it, or START (inputs, state)."""
+    last: int
+    """The last instruction that needs it, itself or through a view; the number of instructions
+    where it is an output or state."""
+    maker: str
+    """The operator or backend that writes it first; "input", "state", "view of %7"."""
+    family: str
+    """That of the operator ("conv", "pointwise", see executorch_c.operators()), "delegate",
+    "input", "state" or "other"."""
+    base: int | None
+    """The value that it looks at, where it is a view: no bytes of its own."""
+    dtype: str
+    shape: tuple[int, ...]
+    name: str | None
+    """Where the file has one."""
+
+    @property
+    def end(self) -> int:
+        """The offset behind it."""
+        return self.offset + self.nbytes
+
+    def is_live(self, time: int) -> bool:
+        return self.first <= time <= self.last
+
+
+@dataclass(frozen=True)
+class Arena:
+    """A block of planned memory."""
+
+    index: int
+    """From 1."""
+    nbytes: int
+    """As planned."""
+    peak: int
+    """Largest number of bytes that are live at one time, shared bytes counted once."""
+    peak_at: int
+    """The first instruction at which that is so."""
+
+    @property
+    def waste(self) -> int:
+        """Planned bytes above the peak, which no packing of these lifetimes can go below."""
+        return self.nbytes - self.peak
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """What memory_plan() gives. `print(plan)` shows the table; notebooks show the picture, too."""
+
+    method: str
+    arenas: tuple[Arena, ...]
+    allocations: tuple[Allocation, ...]
+    """By arena, time and offset. Views are there too, at the place of what they look at."""
+    instructions: tuple[str, ...]
+    """Operators and backends in order."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arenas."""
+        return sum(arena.nbytes for arena in self.arenas)
+
+    @property
+    def waste(self) -> int:
+        return sum(arena.waste for arena in self.arenas)
+
+    def live(self, arena: int) -> list[int]:
+        """Live bytes of an arena at START, at each instruction, and at the end."""
+        return _live(self._of(arena), len(self.instructions))
+
+    def _of(self, arena: int) -> list[Allocation]:
+        return [a for a in self.allocations if a.arena == arena]
+
+    def time(self, time: int) -> str:
+        """"start", "end", or the number of an instruction."""
+        if time == START:
+            return "start"
+        return "end" if time == len(self.instructions) else str(time)
+
+    # ---- text ----
+
+    def _notes(self) -> list[str]:
+        notes = [f"method '{self.method}': {_text.size(self.nbytes)} planned, "
+                 f"{_text.plural(len(self.instructions), 'instruction')}"]  # fmt: skip
+        for arena in self.arenas:
+            share = f" ({100 * arena.waste / arena.nbytes:.1f} %)" if arena.nbytes else ""
+            notes.append(
+                f"arena {arena.index}: {_text.plural(arena.nbytes, 'byte')}, at most "
+                f"{arena.peak:,} live (at {self._when(arena.peak_at)}), "
+                f"{arena.waste:,} wasted{share}"
+            )
+        return notes
+
+    def _when(self, time: int) -> str:
+        if not 0 <= time < len(self.instructions):
+            return f"the {self.time(time)}"
+        return f"instruction {time}, {self.instructions[time]}"
+
+    _HEAD = ["value", "made by", "tensor", "name", "arena", "offset", "bytes", "from", "to"]
+
+    def _rows(self) -> Iterator[list[object]]:
+        for a in self.allocations:
+            tensor = f"{a.dtype} {structure.shape(a.shape)}"
+            yield [f"%{a.value}", a.maker, tensor, a.name or "", a.arena, a.offset, a.nbytes,
+                   self.time(a.first), self.time(a.last)]  # fmt: skip
+
+    def table(self) -> str:
+        """Totals, then every tensor: place, bytes, lifetime, who makes it."""
+        table = _text.table(self._rows(), self._HEAD, width=_text.width())
+        return "\n".join([*self._notes(), table])
+
+    def __repr__(self) -> str:
+        return f"<executorch_c.devtools.MemoryPlan of {self._notes()[0]}>"
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def as_dict(self) -> dict[str, object]:
+        """All of it, for JSON."""
+        return {**asdict(self), "live": {a.index: self.live(a.index) for a in self.arenas}}
+
+    # ---- pictures ----
+
+    def plot(self) -> Figure:
+        """A matplotlib figure: for each arena live bytes over time, and the place and lifetime of
+        each tensor, coloured by the family of the operator that makes it.
+
+        Raises ImportError without matplotlib (pip install 'executorch_c[view]').
+        """
+        from executorch_c.inspect import memory_figure
+
+        return memory_figure.draw(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the figure; the name's ending says in what format (.png, .svg, .pdf)."""
+        self.plot().savefig(path, bbox_inches="tight", dpi=120)
+
+    def _repr_html_(self) -> str:
+        notes = "<br>".join(escape(note) for note in self._notes())
+        text: _html.Rows = [[f"{cell:,}" if isinstance(cell, int) else cell for cell in row]
+                            for row in self._rows()]  # fmt: skip
+        return self._picture() + _html.table(notes, *_html.without_empty(self._HEAD, text, 4))
+
+    def _picture(self) -> str:
+        try:
+            return _pictures.image(self.plot(), "planned memory")
+        except ImportError:
+            return ""
+
+    # ---- traces ----
+
+    def to_chrome(self, path: str | os.PathLike[str]) -> None:
+        """Writes a JSON file for chrome://tracing and ui.perfetto.dev: a process for each arena, in
+        it a track of live bytes and a thread for each offset. An instruction takes 1 us."""
+        events = [event for arena in self.arenas for event in self._chrome(arena)]
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"traceEvents": events, "displayTimeUnit": "ns"}, file)
+
+    def _chrome(self, arena: Arena) -> Iterator[dict[str, Any]]:
+        pid = arena.index
+        title = f"arena {pid}, {_text.plural(arena.nbytes, 'byte')}"
+        yield {"name": "process_name", "ph": "M", "pid": pid, "args": {"name": title}}
+        for time, live in enumerate(self.live(pid)):
+            yield {"name": "live bytes", "ph": "C", "pid": pid, "ts": time,
+                   "args": {"live": live, "free": arena.nbytes - live}}  # fmt: skip
+        tids: dict[int, int] = {}
+        for a in sorted(self._of(pid), key=lambda a: (a.offset, a.first)):
+            if a.base is not None:
+                continue
+            if a.offset not in tids:
+                tids[a.offset] = tid = len(tids) + 1
+                yield {"name": "thread_name", "ph": "M", "pid": pid, "tid": tid,
+                       "args": {"name": f"@ {a.offset}"}}  # fmt: skip
+            yield {"name": f"%{a.value} {a.maker}", "cat": a.family, "ph": "X", "pid": pid,
+                   "tid": tids[a.offset], "ts": a.first + 1, "dur": a.last - a.first + 1,
+                   "args": {"bytes": a.nbytes, "offset": a.offset, "dtype": a.dtype,
+                            "shape": structure.shape(a.shape),
+                            "from": self.time(a.first), "to": self.time(a.last)}}  # fmt: skip
+
+
+def _live(allocations: list[Allocation], instructions: int) -> list[int]:
+    """Bytes that are covered at each time from START on; only beginnings and ends are looked at."""
+    changes = sorted({START} | {a.first for a in allocations} | {a.last + 1 for a in allocations})
+    levels = []
+    for time in changes:
+        total, reached = 0, 0
+        for a in sorted((a for a in allocations if a.is_live(time)), key=lambda a: a.offset):
+            total += max(a.end - max(a.offset, reached), 0)
+            reached = max(reached, a.end)
+        levels.append(total)
+    times = range(START, instructions + 1)
+    return [levels[bisect_right(changes, time) - 1] for time in times]
+
+
+# ---- lifetimes -------------------------------------------------------------------------------
+
+
+class _Lifetimes:
+    """First and last use of the planned values of a method."""
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self.end = len(view.steps)
+        self.first: dict[int, int] = {}
+        self.last: dict[int, int] = {}
+        self.maker: dict[int, str] = {}
+        self.bases = dict(view.bases)
+        self._scan()
+        self._keep_state()
+        self._extend_over_loops()
+        self._extend_bases()
+
+    def is_planned(self, index: int) -> bool:
+        value = self.view.values[index]
+        return value["kind"] == "Tensor" and value["arena"] is not None
+
+    def use(self, index: int, time: int, maker: str = "") -> None:
+        if not self.is_planned(index):
+            return
+        if index not in self.first:
+            self.first[index], self.maker[index] = time, maker
+        self.last[index] = time
+
+    def _scan(self) -> None:
+        structure = self.view.structure
+        for index in structure["inputs"]:
+            for item in self.view.items(index):
+                self.use(item, START, "input")
+        for step in self.view.steps:
+            for index in step.reads:
+                self.use(index, step.at)
+            for index in step.writes:
+                self.use(index, step.at, step.title)
+            if step.row["name"] == VIEW_MAKER and step.reads and step.writes:
+                self.bases[step.writes[0]] = step.reads[0]
+        for index in structure["outputs"]:
+            for item in self.view.items(index):
+                self.use(item, self.end)
+
+    def _keep_state(self) -> None:
+        """What the file gives a first value, or what is read before anybody has written it, keeps
+        its memory from call to call."""
+        for index in range(len(self.view.values)):
+            state = self.view.values[index].get("where") == "state"
+            if index in self.bases:
+                continue
+            if state or (index in self.maker and not self.maker[index]):
+                self.first[index], self.last[index] = START, self.end
+                self.maker[index] = "state"
+
+    def _extend_over_loops(self) -> None:
+        """What is there when a loop begins and used in it is there until the loop is over."""
+        starts = {(step.chain, step.number): step.at for step in self.view.steps}
+        for step in self.view.steps:
+            target = step.row["destination"]
+            begin = self.end if target is None else starts.get((step.chain, target), self.end)
+            if begin > step.at:
+                continue
+            for index, last in self.last.items():
+                if self.first[index] < begin <= last:
+                    self.last[index] = max(last, step.at)
+
+    def _extend_bases(self) -> None:
+        """A view keeps what it looks at. Views of views come later than what they look at."""
+        for index, base in sorted(self.bases.items(), key=lambda item: -self.first.get(item[0], 0)):
+            if index in self.last and base in self.last:
+                self.last[base] = max(self.last[base], self.last[index])
+
+
+_PLACES = ("input", "state")
+
+
+def _allocations(view: View) -> Iterator[Allocation]:
+    times = _Lifetimes(view)
+    backends = {row["id"] for row in view.structure["delegates"]}
+    for index, first in times.first.items():
+        value = view.values[index]
+        maker, base = times.maker[index], times.bases.get(index)
+        family = "delegate" if maker in backends else families.family(maker)
+        family = maker if maker in _PLACES else family
+        if base is not None:
+            maker, family = f"view of %{base}", "view"
+        assert value["arena"] is not None
+        yield Allocation(index, value["arena"], value["offset"], value["nbytes"], first,
+                         times.last[index], maker, family, base, value["dtype"],
+                         value["shape"], value["name"])  # fmt: skip
+
+
+def memory_plan(program: Program, method: str = "forward") -> MemoryPlan:
+    """How a method uses its planned memory, from the file alone: nothing is loaded.
+
+    Empty tensors, and tensors that no instruction uses, take no part. Raises NotFoundError where
+    there is no such method, InvalidProgramError where the file is wrong.
+    """
+    view = View(program, method)
+    found = [a for a in _allocations(view) if a.nbytes]
+    found.sort(key=lambda a: (a.arena, a.first, a.offset, a.value))
+    arenas = []
+    for index, nbytes in enumerate(view.structure["arenas"], 1):
+        live = _live([a for a in found if a.arena == index], len(view.steps))
+        arenas.append(Arena(index, nbytes, max(live), live.index(max(live)) + START))
+    titles = tuple(step.title for step in view.steps)
+    return MemoryPlan(method, tuple(arenas), tuple(found), titles)

@@ -1,0 +1,82 @@
+"""Scales of quantised outputs, from the program alone.
+
+An output whose last operator dequantises an 8-bit tensor is a multiple of a scale that is in the
+file. Comparisons with such an output count steps of it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from executorch_c.inspect.structure import View
+
+if TYPE_CHECKING:
+    from executorch_c._core import Program
+    from executorch_c._types import DelegateInside
+    from executorch_c.inspect.structure import Step
+
+MOVES = {"view_copy", "et_view", "_clone_dim_order", "clone", "permute_copy", "squeeze_copy",
+         "unsqueeze_copy", "slice_copy", "select_copy", "expand_copy"}  # fmt: skip
+"""Kernels whose result has the numbers of their first argument."""
+INNER_MOVES = {"StaticTranspose", "StaticReshape", "Copy", "StaticSlice"}
+"""The same of XnnpackBackend's nodes."""
+_SCALE = re.compile(r"^scale ([-+0-9.e]+), zero point")
+
+
+def output_scales(program: Program, method: str) -> list[float | None]:
+    """Return the scale of each output of a method; None for outputs that have none."""
+    view = View(program, method)
+    return [_scale_of(view, slot) for slot in view.structure["outputs"]]
+
+
+def _scale_of(view: View, slot: int) -> float | None:
+    """The scale of a value: that of the instruction that writes it last."""
+    seen = set()
+    while slot not in seen:
+        seen.add(slot)
+        writers = [step for step in view.steps if slot in step.writes]
+        if not writers and slot in view.bases:
+            slot = view.bases[slot]
+            continue
+        if len(writers) != 1:
+            return None
+        step = writers[0]
+        if step.row["kind"] == "delegate":
+            return _delegate_scale(view, step, slot)
+        name = (step.row["name"] or "").rpartition("::")[2].partition(".")[0]
+        arguments = {argument: index for index, argument, _ in step.row["args"] if argument}
+        if name == "dequantize_per_tensor" and "scale" in arguments:
+            value = view.values[arguments["scale"]].get("value")
+            return float(value) if isinstance(value, (int, float)) else None
+        if name not in MOVES or not step.reads:
+            return None
+        slot = step.reads[0]
+    return None
+
+
+def _delegate_scale(view: View, step: Step, slot: int) -> float | None:
+    delegate = step.row["delegate"]
+    inside = None if delegate is None else view.inside(delegate)
+    if inside is None or isinstance(inside, str):
+        return None
+    position = next(i for i, (index, _, _) in enumerate(step.row["args"]) if index == slot)
+    found = [value["id"] for value in inside["values"] if value["argument"] == position]
+    return _inner_scale(inside, found[0]) if len(found) == 1 else None
+
+
+def _inner_scale(inside: DelegateInside, value: int) -> float | None:
+    values = {row["id"]: row for row in inside["values"]}
+    for _ in inside["nodes"]:
+        writers = [node for node in inside["nodes"] if value in node["outputs"]]
+        if len(writers) != 1 or not writers[0]["inputs"]:
+            return None
+        source = writers[0]["inputs"][0]
+        if writers[0]["name"] == "Convert":
+            text = _SCALE.match(values[source]["note"] or "")
+            is_integer = (values[source]["dtype"] or "").startswith(("qint8", "quint8"))
+            return float(text.group(1)) if text and is_integer else None
+        if writers[0]["name"] not in INNER_MOVES:
+            return None
+        value = source
+    return None

@@ -1,0 +1,53 @@
+"""Progress of long work: one line on a terminal, rewritten; nothing anywhere else."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from time import monotonic
+
+from executorch_c import _text
+
+INTERVAL = 0.1
+"""Seconds between two updates of a count."""
+
+
+class Progress:
+    """A line on stderr that says what is being done; a context manager that removes it.
+
+    Args:
+        name: Of the work, the beginning of the line.
+        enabled: Whether to show it; None: if stderr is a terminal.
+    """
+
+    def __init__(self, name: str, enabled: bool | None = None) -> None:
+        self._name = name
+        self._on = sys.stderr.isatty() if enabled is None else enabled
+        self._shown = 0
+        self._last = 0.0
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self("")
+
+    def __call__(self, text: str) -> None:
+        """Show what is being done; an empty text removes the line."""
+        if not self._on:
+            return
+        line = _text.shortened(f"{self._name}: {text}", _text.width() - 1) if text else ""
+        sys.stderr.write("\r" + line.ljust(self._shown) + ("" if text else "\r"))
+        sys.stderr.flush()
+        self._shown = len(line)
+
+    def count(self, text: str) -> Callable[[int, int], None]:
+        """Return a function that shows how much of something is done."""
+
+        def show(done: int, total: int) -> None:
+            now = monotonic()
+            if self._on and now - self._last > INTERVAL:
+                self._last = now
+                self(f"{text}, {done:,} of {total:,}")
+
+        return show

@@ -1,0 +1,307 @@
+"""explain: faults planted in programs are found in the layer where they are, delegated or not."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("executorch")
+
+import deep
+import executorch_c
+import xnnpack_flow
+from deep import FLOWS, lower
+from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+from executorch.exir import to_edge, to_edge_transform_and_lower
+from executorch_c import cli
+from executorch_c.devtools import explain
+from torch import Tensor, nn
+
+class Merge(nn.Module):
+    """Two halves of the channels, perhaps the wrong way round."""
+
+    def __init__(self, swap: bool) -> None:
+        super().__init__()
+        self.swap = swap
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return torch.cat([y, x] if self.swap else [x, y], 1)
+
+
+class Net(nn.Module):
+    """Layers as image classifiers have them, with a fused activation and a skip connection."""
+
+    def __init__(self, swap: bool = False) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU())
+        self.blocks = nn.ModuleList(nn.Conv2d(8, 8, 3, padding=1) for _ in range(3))
+        self.side = nn.Conv2d(8, 8, 1)
+        self.merge = Merge(swap)
+        self.norm = nn.LayerNorm(16)
+        self.head = nn.Sequential(nn.Linear(16, 16), nn.GELU(), nn.Linear(16, 5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = nn.functional.max_pool2d(self.stem(x), 2)
+        for block in self.blocks:
+            x = x + nn.functional.relu6(block(x))
+        x = self.merge(x, self.side(x)).mean((2, 3))
+        return torch.softmax(self.head(self.norm(x)), -1)
+
+
+class Attention(nn.Module):
+    """A transformer layer in front of a linear one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True, norm_first=True)
+        self.out = nn.Linear(16, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(self.layer(x))
+
+
+def net(make: Callable[[], nn.Module] = Net) -> nn.Module:
+    torch.manual_seed(0)
+    return make().eval()
+
+
+IMAGE = (torch.linspace(-2, 2, 2 * 3 * 12 * 12).sin().reshape(2, 3, 12, 12) * 1.5,)
+TOKENS = (torch.linspace(-3, 3, 2 * 5 * 16).cos().reshape(2, 5, 16),)
+
+
+# ---- programs that are right ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+@pytest.mark.parametrize(("make", "inputs"), [(Net, IMAGE), (Attention, TOKENS)])
+def test_healthy(flow: str, make: Callable[[], nn.Module], inputs: tuple[Tensor]) -> None:
+    model = net(make)
+    report = explain(lower(model, inputs, flow).buffer, model, inputs)
+    assert report and report.first is None, str(report)
+    assert all(row.local is not None and not row.local.mismatched for row in report)
+    assert any(row.where.startswith("delegate") for row in report) == (flow == "xnnpack")
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+def test_references(flow: str, tmp_path: Path) -> None:
+    """A module, an exported program, an edge program, a manager, an ETRecord, its file."""
+    model = net()
+    manager = lower(model, IMAGE, flow, generate_etrecord=True)
+    record = manager.get_etrecord()
+    record.save(str(tmp_path / "e.bin"))
+    exported = torch.export.export(model, IMAGE)
+    edge = to_edge(torch.export.export(model, IMAGE))
+    (tmp_path / "m.pte").write_bytes(manager.buffer)
+    for reference in (model, exported, edge, manager, record, tmp_path / "e.bin"):
+        report = explain(tmp_path / "m.pte", reference, IMAGE)
+        assert report, str(report)
+        assert any(row.module == "blocks.1" for row in report), str(report)
+        assert str(report).startswith("m.pte, method 'forward', compared with PyTorch")
+    programs = [manager.buffer, executorch_c.Runtime.get().load_program(manager.buffer), manager]
+    for program in programs:
+        assert explain(program, record, [IMAGE[0].numpy()])
+
+
+def test_every_instruction_is_matched() -> None:
+    model = net()
+    report = explain(lower(model, IMAGE, "portable"), model, IMAGE)
+    count = len(report)
+    assert report.notes == (f"matched {count} of {count} instructions",)
+    assert [int(row.where.split()[1]) for row in report] == list(range(count))
+
+
+def test_where_it_is_in_the_model() -> None:
+    model = net()
+    report = explain(lower(model, IMAGE, "portable"), model, IMAGE)
+    row = next(row for row in report if row.module == "side")
+    lines = Path(__file__).read_text().splitlines()
+    path, _, line = str(row.source).rpartition(":")
+    assert path == __file__ and "self.side(x)" in lines[int(line) - 1]
+    assert row.name == "aten::convolution.out" and row.shape == (2, 8, 6, 6)
+    assert row.dtype == "float32"
+
+
+# ---- faults -----------------------------------------------------------------------------------
+
+
+def assert_found(report: Any, module: str) -> None:
+    """One layer is the source; the error is propagated by what follows."""
+    assert not report and report.first is not None, str(report)
+    assert report.first.module == module, str(report)
+    assert report.first.verdict == "source"
+    assert sum(row.verdict == "source" for row in report) == 1, str(report)
+    before, after = report.rows[: report.first.index], report.rows[report.first.index + 1 :]
+    assert all(row.ok for row in before), str(report)
+    assert after[-1].verdict == "propagated", str(report)
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+@pytest.mark.parametrize("layer", ["stem.0", "blocks.2", "side", "head.2"])
+def test_wrong_weight(flow: str, layer: str) -> None:
+    """One filter of a layer is not the model's."""
+    model, damaged = net(), net()
+    with torch.no_grad():
+        damaged.get_submodule(layer).weight[3] *= 1.25
+    report = explain(lower(damaged, IMAGE, flow).buffer, model, IMAGE)
+    if layer == "head.2":  # only the softmax is behind it
+        assert report.first is not None and report.first.module == layer, str(report)
+    else:
+        assert_found(report, layer)
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+def test_swapped_channels(flow: str) -> None:
+    """Colours in another order, and halves of the channels."""
+    model, damaged = net(), net()
+    with torch.no_grad():
+        damaged.stem[0].weight.copy_(model.stem[0].weight.flip(1))
+    assert_found(explain(lower(damaged, IMAGE, flow).buffer, model, IMAGE), "stem.0")
+    damaged = Net(swap=True).eval()
+    damaged.load_state_dict(model.state_dict())
+    assert_found(explain(lower(damaged, IMAGE, flow).buffer, model, IMAGE), "merge")
+
+
+@pytest.fixture
+def wrong_gelu() -> Iterator[None]:
+    schema = str(torch.ops.aten.gelu.out._schema)
+
+    @executorch_c.register_operator(schema, override=True)
+    def gelu(self: Any, *, approximate: str) -> Any:
+        return self * (self > 0)  # a relu
+
+    yield
+    executorch_c.unregister_operator("aten::gelu.out")
+
+
+def test_wrong_operator(wrong_gelu: None) -> None:
+    model = net()
+    report = explain(lower(model, IMAGE, "portable").buffer, model, IMAGE)
+    assert_found(report, "head.1")
+    assert report.first is not None and report.first.name == "aten::gelu.out"
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+def test_overflowing_half(flow: str) -> None:
+    """Fine in float32, infinite in float16 from one layer on."""
+
+    def make() -> nn.Module:
+        return nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8), nn.Linear(8, 8),
+                             nn.LayerNorm(8), nn.Linear(8, 4))  # fmt: skip
+
+    model, x = net(make), (torch.linspace(1, 8, 24).reshape(3, 8),)
+    with torch.no_grad():
+        model[3].weight *= 3e5
+    half = copy.deepcopy(model).half()
+    half[3].weight.data.clamp_(-6e4, 6e4)
+    model[3].weight.data.clamp_(-6e4, 6e4)
+    inputs = (x[0].half(),)
+    report = explain(lower(half, inputs, flow).buffer, model, inputs)
+    assert report.first is not None and report.first.module == "3", str(report)
+    assert report.first.local is not None and report.first.local.inf[0] > 0
+    assert report.first.local.inf[1] == 0 and "infinite, expected 0" in str(report)
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+def test_bad_scale(flow: str) -> None:
+    good, bad = deep.programs(flow)
+    graph, x = deep.quantized()[0], deep.INPUTS
+    report = explain(bad, graph, x)
+    assert report.first is not None, str(report)
+    assert report.first.module == f"{deep.BAD}.0" and report.first.verdict == "source"
+    assert sum(row.verdict == "source" for row in report) == 1, str(report)
+    assert explain(good, graph, x)
+
+
+# ---- arguments --------------------------------------------------------------------------------
+
+
+def test_dynamic_quantisation() -> None:
+    """XNNPACK finds a scale for each row, the graph one for the tensor: no fault; a weight is."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(),
+                          nn.Linear(64, 8)).eval()  # fmt: skip
+    x = (torch.randn(3, 32),)
+    quantized = xnnpack_flow.SCHEMES["dynamic_channel"](model, x, None)
+    program = lower(quantized, x, "xnnpack").buffer
+    report = explain(program, quantized, x)
+    assert report.ok and [row.module for row in report] == ["0", "2", "4"], str(report)
+    other = copy.deepcopy(model)
+    with torch.no_grad():
+        other[2].weight[7] *= 1.5
+    assert_found(explain(program, xnnpack_flow.SCHEMES["dynamic_channel"](other, x, None), x), "2")
+
+
+def test_tolerances() -> None:
+    model, damaged = net(), net()
+    with torch.no_grad():
+        damaged.side.weight[0] *= 1.001
+    pte = lower(damaged, IMAGE, "portable").buffer
+    assert not explain(pte, model, IMAGE)
+    assert explain(pte, model, IMAGE, rtol=1e-2, atol=1e-2)
+    assert not explain(lower(model, IMAGE, "portable"), model, IMAGE, rtol=0, atol=0)
+    with pytest.raises(ValueError, match="rtol is -1, expected 0 or more"):
+        explain(pte, model, IMAGE, rtol=-1)
+
+
+def test_bad_arguments() -> None:
+    model = net()
+    manager = lower(model, IMAGE, "xnnpack")
+    with pytest.raises(ValueError, match="has no ETRecord"):
+        explain(manager.buffer, manager, IMAGE)
+    with pytest.raises(TypeError, match="expected an nn.Module, .* found int"):
+        explain(manager.buffer, 3, IMAGE)
+    with pytest.raises(ValueError, match="2 inputs .* the reference takes 1"):
+        explain(lower(Merge(False), (*IMAGE, *IMAGE), "portable"),
+                torch.export.export(model, IMAGE), (*IMAGE, *IMAGE))  # fmt: skip
+    lowered = to_edge_transform_and_lower(
+        torch.export.export(model, IMAGE), partitioner=[XnnpackPartitioner()]
+    )
+    with pytest.raises(ValueError, match="handed to a backend"):
+        explain(manager.buffer, lowered, IMAGE)
+
+
+def test_values_that_do_not_fit() -> None:
+    model = net()
+    report = explain(lower(model, IMAGE, "portable"), model, IMAGE, max_bytes=20_000)
+    assert any("give a larger max_bytes" in note for note in report.notes)
+
+
+# ---- the command ------------------------------------------------------------------------------
+
+
+def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                 capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+    model, damaged = net(), net()
+    with torch.no_grad():
+        damaged.side.weight[0] *= 2
+    manager = lower(model, IMAGE, "portable", generate_etrecord=True)
+    manager.get_etrecord().save(str(tmp_path / "e.bin"))
+    (tmp_path / "good.pte").write_bytes(manager.buffer)
+    (tmp_path / "bad.pte").write_bytes(lower(damaged, IMAGE, "portable").buffer)
+    np.savez(tmp_path / "x.npz", x=IMAGE[0].numpy())
+    torch.save(model, tmp_path / "model.pt")
+    torch.save(IMAGE, tmp_path / "image.pt")
+    (tmp_path / "my_model.py").write_text(
+        "import torch\ndef load(name):\n    return torch.load(name, weights_only=False)\n"
+        "def make():\n    return load('model.pt'), load('image.pt')\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    given = ["--inputs", "x.npz"]
+    assert cli.main(["explain", "good.pte", "--etrecord", "e.bin", *given]) == 0
+    assert "every one is within tolerance" in capsys.readouterr().out
+    assert cli.main(["explain", "bad.pte", "--model", "my_model:make", "--json",
+                     "--html", "r.html"]) == 3  # fmt: skip
+    figures = json.loads(capsys.readouterr().out)
+    assert figures["rows"][figures["first"]]["module"] == "side"
+    assert "first divergence" in (tmp_path / "r.html").read_text()
+    for name, message in (("my_model", "no module:function"), ("no_such:f", "no module"),
+                          ("my_model:g", "has no function 'g'")):  # fmt: skip
+        assert cli.main(["explain", "bad.pte", "--model", name, *given]) == 1
+        assert message in capsys.readouterr().err

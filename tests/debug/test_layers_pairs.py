@@ -1,0 +1,214 @@
+"""explain finds the node of every value: recurrent networks and bare modules in delegates,
+operators that delegates decompose or fuse, branches and loops; and the fault planted in them."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("executorch")
+
+import exports
+import xnnpack_flow
+from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+from executorch.exir import EdgeCompileConfig, to_edge
+from executorch_c.devtools import explain
+from torch import Tensor, nn
+
+FLOWS = ["portable", "xnnpack"]
+Make = Callable[[], nn.Module]
+
+
+class SelfAttention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(16, 2, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.attention(x, x, x, need_weights=False)[0]  # type: ignore[no-any-return]
+
+
+class Residual(nn.Module):
+    """Batch norm in a convolution, an addition with its activation, a gate."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(4, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(),
+                                  nn.Conv2d(4, 4, 1), nn.BatchNorm2d(4))  # fmt: skip
+        for norm in (self.body[1], self.body[4]):
+            nn.init.uniform_(norm.running_mean, -0.5, 0.5)
+            nn.init.uniform_(norm.running_var, 0.5, 2.0)
+        self.gate = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.relu(x + self.body(x))
+        return x * nn.functional.hardswish(self.gate(x.mean((2, 3))))[:, :, None, None]
+
+
+class Bottleneck(nn.Module):
+    """A block of MobileNetV2."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(4, 12, 1), nn.BatchNorm2d(12), nn.ReLU6(),
+            nn.Conv2d(12, 12, 3, padding=1, groups=12), nn.BatchNorm2d(12), nn.ReLU6(),
+            nn.Conv2d(12, 4, 1), nn.BatchNorm2d(4),
+        )  # fmt: skip
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.body(x)
+
+
+def bottlenecks() -> nn.Module:
+    """Additions of additions."""
+    return nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), *(Bottleneck() for _ in range(3)),
+                         nn.Conv2d(4, 8, 1), nn.AdaptiveAvgPool2d(1))  # fmt: skip
+
+
+class Branches(nn.Module):
+    """`p` or `q`, as the input has it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.p, self.q, self.r = (nn.Linear(8, 8) for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.a(x)
+        x = torch.cond(x.sum() > 0, lambda x: torch.relu(self.p(x)) + 1,
+                       lambda x: torch.tanh(self.q(x)), (x,))  # fmt: skip
+        return self.r(x)
+
+
+class Loop(nn.Module):
+    """The same for each row of the input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(3))
+
+    def forward(self, rows: Tensor, y: Tensor) -> Tensor:
+        from torch._higher_order_ops.map import map as torch_map
+
+        each = torch_map(lambda row, y: torch.sigmoid(row * y).sum(0) + y, rows, y)
+        return each * self.weight  # no view of a loop's result: the exporter refuses that
+
+
+def wave(*shape: int) -> Tensor:
+    return (torch.linspace(-20, 20, torch.Size(shape).numel()).sin() * 1.3).reshape(shape)
+
+
+CASES: dict[str, tuple[Make, tuple[Tensor, ...]]] = {
+    "lstm": (lambda: nn.LSTM(6, 5, num_layers=2, batch_first=True), (wave(2, 3, 6),)),
+    "bidirectional": (lambda: nn.LSTM(6, 5, bidirectional=True), (wave(3, 2, 6),)),
+    "gru": (lambda: nn.GRU(6, 5, batch_first=True), (wave(2, 3, 6),)),
+    "linear": (lambda: nn.Linear(6, 5), (wave(2, 4, 6),)),
+    "conv": (lambda: nn.Conv2d(3, 4, 3), (wave(1, 3, 8, 8),)),
+    "attention": (SelfAttention, (wave(2, 5, 16),)),
+    "encoder": (lambda: nn.TransformerEncoderLayer(16, 2, 32, activation="gelu"),
+                (wave(5, 2, 16),)),
+    "residual": (Residual, (wave(1, 4, 6, 6),)),
+    "bottlenecks": (bottlenecks, (wave(1, 3, 8, 8),)),
+    "branches": (Branches, (wave(2, 8),)),
+    "loop": (Loop, (wave(4, 2, 3), wave(2, 3))),
+}  # fmt: skip
+
+
+def module(name: str, seed: int = 0) -> nn.Module:
+    torch.manual_seed(seed)
+    return CASES[name][0]().eval()
+
+
+CONTROL = ("branches", "loop")
+"""The newer flow to XNNPACK cannot lower linear layers inside of these: the older one does."""
+
+
+def lower(name: str, model: nn.Module, flow: str) -> bytes:
+    inputs = CASES[name][1]
+    if flow == "portable" or name in CONTROL:
+        backend = XnnpackPartitioner() if flow == "xnnpack" else None
+        return exports.export(model, *inputs, partitioner=backend)
+    with torch.no_grad():
+        return bytes(xnnpack_flow.lower(torch.export.export(model, inputs)).buffer)
+
+
+def program(name: str, flow: str) -> bytes:
+    found: bytes = xnnpack_flow.cached(
+        f"pairs-{name}-{flow}", __file__, lambda: lower(name, module(name), flow)
+    )
+    return found
+
+
+@cache
+def reference(name: str) -> Any:
+    """Another export of the module than the program's, in the edge dialect."""
+    with torch.no_grad():
+        exported = torch.export.export(module(name), CASES[name][1])
+        return to_edge(exported, compile_config=EdgeCompileConfig(_check_ir_validity=False))
+
+
+def counts(report: Any) -> list[tuple[int, int]]:
+    """(matched, all) of instructions and of nodes."""
+    return [(int(a), int(b)) for a, b in re.findall(r"([\d]+) of ([\d]+)", report.notes[0])]
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+@pytest.mark.parametrize("name", CASES)
+def test_all_is_matched(name: str, flow: str) -> None:
+    """Beside an export whose debug handles are others."""
+    report = explain(program(name, flow), reference(name), CASES[name][1])
+    assert report.ok and report.rows, str(report)
+    assert all(found == count for found, count in counts(report)), str(report)
+    assert len(report.notes) == 1, str(report)
+    assert any(row.where.startswith("delegate") for row in report) == (flow == "xnnpack")
+
+
+FAULTS = [
+    ("lstm", "weight_hh_l1", slice(5, 10)),
+    ("lstm", "weight_ih_l0", slice(10, 15)),
+    ("bidirectional", "weight_hh_l0_reverse", slice(0, 5)),
+    ("gru", "weight_hh_l0", slice(10, 15)),
+    ("attention", "attention.out_proj.weight", slice(3, 4)),
+    ("encoder", "linear1.weight", slice(3, 4)),
+    ("residual", "body.0.weight", slice(1, 2)),
+    ("residual", "body.4.bias", slice(0, 4)),
+    ("branches", "p.weight", slice(2, 3)),
+]
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+@pytest.mark.parametrize(("name", "weight", "rows"), FAULTS,
+                         ids=[f"{row[0]}-{row[1]}" for row in FAULTS])  # fmt: skip
+def test_wrong_weight(name: str, weight: str, rows: slice, flow: str) -> None:
+    """A gate of a recurrent layer, a projection, a branch: what reads the weight is wrong, and
+    nothing else is."""
+    model = module(name)
+    damaged = copy.deepcopy(model)
+    with torch.no_grad():
+        damaged.get_parameter(weight)[rows] *= 1.5
+        damaged.get_parameter(weight)[rows] += 0.1
+    pte = xnnpack_flow.cached(f"pairs-{name}-{weight}-{flow}", __file__,
+                              lambda: lower(name, damaged, flow))  # fmt: skip
+    report = explain(pte, reference(name), CASES[name][1])
+    wrong = [row for row in report if row.verdict == "source"]
+    assert wrong and report.first is wrong[0], str(report)
+    assert all(found == count for found, count in counts(report)), str(report)
+    assert all(weight in row.parameters for row in wrong), str(report)
+    assert all(row.ok for row in report.rows[: report.first.index]), str(report)
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+@pytest.mark.parametrize(("name", "seed"), [*((name, 1) for name in CASES),
+                                            *(("bottlenecks", seed) for seed in range(2, 6))])
+def test_other_weights(name: str, seed: int, flow: str) -> None:
+    """Beside a module of which no weight is the program's, what is found is wrong from its first
+    layer with weights on."""
+    report = explain(program(name, flow), module(name, seed), CASES[name][1])
+    assert report.first is not None and report.first.verdict == "source", str(report)
+    assert report.first.parameters, str(report)

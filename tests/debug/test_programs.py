@@ -1,0 +1,331 @@
+"""Two programs compared: healthy pairs, and faults planted in one of them."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import executorch.kernels.quantized  # noqa: F401  out variants of quantised operators
+import executorch_c
+import numpy as np
+import pytest
+import torch
+from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
+    XNNPACKQuantizer,
+    get_symmetric_quantization_config,
+)
+from executorch.exir import to_edge_transform_and_lower
+from executorch_c import cli
+from executorch_c.devtools import compare_kernels, compare_programs
+from executorch_c.debug._graphs.names import kind
+from exports import export
+from torch import nn
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+
+class Convs(nn.Module):
+    """Ten convolutions with batch norm (which XNNPACK's flow folds) and a linear layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = nn.ModuleList(nn.Conv2d(4, 4, 3, padding=1) for _ in range(10))
+        self.norms = nn.ModuleList(nn.BatchNorm2d(4) for _ in range(10))
+        for norm in self.norms:
+            norm.running_var.uniform_(0.3, 0.5)
+            norm.running_mean.uniform_(-0.1, 0.1)
+        self.last = nn.Linear(4, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer, norm in zip(self.layers, self.norms):
+            x = x + torch.relu(norm(layer(x)))
+        return self.last(x.mean((2, 3)))
+
+
+class Attention(nn.Module):
+    """Two blocks of a transformer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.qkv = nn.ModuleList(nn.Linear(16, 48) for _ in range(2))
+        self.out = nn.ModuleList(nn.Linear(16, 16) for _ in range(2))
+        self.norm = nn.ModuleList(nn.LayerNorm(16) for _ in range(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for qkv, out, norm in zip(self.qkv, self.out, self.norm):
+            q, k, v = qkv(norm(x)).chunk(3, -1)
+            scores = torch.softmax(q @ k.transpose(-1, -2) / 4, -1)
+            x = x + torch.nn.functional.gelu(out(scores @ v))
+        return x
+
+
+class Quantized(Convs):
+    """Through PT2E, see `program`."""
+
+
+class Halves(Convs):
+    def __init__(self) -> None:
+        super().__init__()
+        self.half()
+
+
+IMAGE = torch.randn(2, 4, 8, 8, generator=torch.Generator().manual_seed(2))
+INPUTS: dict[type[nn.Module], torch.Tensor] = {
+    Convs: IMAGE,
+    Halves: IMAGE.half(),
+    Quantized: IMAGE,
+    Attention: torch.randn(1, 6, 16, generator=torch.Generator().manual_seed(2)),
+}
+
+
+@torch.no_grad()
+def change_nothing(model: Any) -> None:
+    pass
+
+
+@torch.no_grad()
+def change_a_weight(model: Any) -> None:
+    """One number of one layer."""
+    layer = model.layers[6] if hasattr(model, "layers") else model.out[1]
+    layer.weight.view(-1)[3] += 0.5
+
+
+@torch.no_grad()
+def swap_channels(model: Any) -> None:
+    model.layers[4].weight.copy_(model.layers[4].weight.flip(1))
+
+
+Change = Callable[[Any], None]
+
+
+@cache
+def program(make: type[nn.Module], change: Change, delegated: bool) -> bytes:
+    model = make().eval()
+    change(model)
+    exported = torch.export.export(model, (INPUTS[make],))
+    if make is Quantized:
+        quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config())
+        prepared = prepare_pt2e(exported.module(), quantizer)
+        prepared(INPUTS[make])
+        exported = torch.export.export(convert_pt2e(prepared), (INPUTS[make],))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        edge = to_edge_transform_and_lower(
+            exported, partitioner=[XnnpackPartitioner()] if delegated else None
+        )
+    return bytes(edge.to_executorch().buffer)
+
+
+@pytest.mark.parametrize("make", [Convs, Halves, Quantized, Attention])
+def test_a_healthy_pair(make: type[nn.Module]) -> None:
+    a, b = (program(make, change_nothing, delegated) for delegated in (False, True))
+    report = compare_programs(a, b, [INPUTS[make]])
+    assert report and report.first is None and "every one is within tolerance" in str(report)
+    inside = [row for row in report if "node" in row.where]
+    assert len(inside) >= (10 if make is not Attention else 4)
+    assert not any("left out" in note for note in report.notes)
+    assert compare_programs(b, a, [INPUTS[make]])
+    same = compare_programs(b, b, [INPUTS[make]])
+    assert same and all(row.accumulated.max_abs == 0 for row in same)
+
+
+@pytest.mark.parametrize(
+    ("make", "change", "number"),
+    [(Convs, change_a_weight, 6), (Convs, swap_channels, 4), (Halves, swap_channels, 4),
+     (Attention, change_a_weight, 3)],
+)  # fmt: skip
+@pytest.mark.parametrize("sides", [(False, False), (False, True), (True, False), (True, True)])
+def test_a_wrong_layer(
+    make: type[nn.Module], change: Change, number: int, sides: tuple[bool, bool]
+) -> None:
+    """The convolution (or linear layer) of this number is named, however the two are lowered."""
+    a, b = program(make, change_nothing, sides[0]), program(make, change, sides[1])
+    report = compare_programs(a, b, [INPUTS[make]])
+    first = report.first
+    assert not report and first is not None
+    wanted = "convolution" if make is not Attention else "linear"
+    names = first.name.split(" / ")
+    assert any(kind(name) == wanted for name in names), str(report)
+    layers = [row for row in report if any(kind(n) == wanted for n in row.name.split(" / "))]
+    if make is Attention:
+        before = [row for row in report if row.index < first.index]
+        assert all(row.ok for row in before)
+        assert sum(kind(row.name.split(" / ")[0]) == "softmax" for row in before) == 2
+    else:
+        assert layers.index(first) == number, str(report)
+        assert first.shape in ((2, 4, 8, 8), (2, 8, 8, 4))
+    assert not report[len(report) - 1].ok and report[len(report) - 1].name == "result"
+    assert "it is that node" in str(report)
+
+
+@pytest.mark.parametrize("make", [Convs, Attention])
+@pytest.mark.parametrize("sides", [(False, False), (False, True), (True, False), (True, True)])
+def test_the_planted_operator_stands_out(
+    make: type[nn.Module], sides: tuple[bool, bool]
+) -> None:
+    """In the middle of a network: what is behind it is off as much, and only carries that on."""
+    a = program(make, change_nothing, sides[0])
+    report = compare_programs(a, program(make, change_a_weight, sides[1]), [INPUTS[make]])
+    off = [row for row in report if not row.ok]
+    assert off[0] is report.first and off[0].verdict == "first" and len(off) >= 4
+    assert {row.verdict for row in off[1:]} == {"propagated"}, str(report)
+    assert off[0].gain is not None and off[0].gain > 1e5
+    gains = [row.gain for row in off[1:]]
+    assert all(gain is not None and 0.05 < gain < 3 for gain in gains), gains
+    assert "propagated" in str(report) and "gain" in report.head()
+    figures = report.as_dict()["rows"][off[0].index]  # type: ignore[index]
+    assert figures["inputs_error"] < 1e-5 and figures["gain"] == off[0].gain
+
+
+def test_branches_and_a_second_fault() -> None:
+    """What does not come of the first fault starts anew; a larger one behind it grows."""
+
+    def fn(first: float, second: float, other: float) -> Callable[[torch.Tensor], Any]:
+        def run(x: torch.Tensor) -> Any:
+            y = torch.sin(x * first).exp()
+            return torch.cos(y * 1.5) * second, torch.tanh(x - other).abs()
+
+        return run
+
+    good, bad = export(fn(1, 2, 0.5), IMAGE), export(fn(1.01, 4, 0.6), IMAGE)
+    report = compare_programs(good, bad, [IMAGE])
+    # cos of numbers of any size makes errors larger, by less than the wrong factor does
+    verdicts = {row.name.partition("::")[2].partition(".")[0]: [] for row in report}
+    for row in report:
+        verdicts[row.name.partition("::")[2].partition(".")[0]].append(row.verdict)
+    assert verdicts["mul"] == ["first", "propagated", "amplified"], str(report)
+    assert verdicts["sin"] == verdicts["exp"] == verdicts["abs"] == ["propagated"]
+    assert verdicts["sub"] == ["first"] and verdicts["tanh"] == ["propagated"]
+    assert [row.verdict for row in report if row.name == "result"] == ["propagated"] * 2
+
+
+@pytest.mark.parametrize("sides", [(False, False), (False, True), (True, True)])
+def test_a_wrong_layer_of_a_quantized_model(sides: tuple[bool, bool]) -> None:
+    """Quantised values are compared as what they stand for; what follows the layer is named, or
+    the layer."""
+    a = program(Quantized, change_nothing, sides[0])
+    report = compare_programs(a, program(Quantized, swap_channels, sides[1]), [IMAGE])
+    assert not report and report.first is not None, str(report)
+    before = [row for row in report if row.index < report.first.index]
+    assert all(row.ok for row in before)
+    named = [name for row in before for name in row.name.split(" / ")[-1:]]
+    # Four layers before it, and their sums, are well.
+    assert sum(kind(name) in ("convolution", "add", "binaryelementwise") for name in named) >= 8
+    last = report[len(report) - 1]
+    assert last.name == "result"
+
+
+@pytest.fixture
+def wrong_softmax() -> Iterator[None]:
+    schema = ("aten::_softmax.out(Tensor self, int dim, bool half_to_float, *, Tensor(a!) out) -> "
+              "Tensor(a!)")  # fmt: skip
+
+    def softmax(x: Any, dim: int, half_to_float: bool) -> Any:
+        e = np.exp(x - x.max(dim, keepdims=True))
+        return (e / e.sum(dim, keepdims=True) + 0.01).astype(np.float32)
+
+    executorch_c.register_operator(schema, softmax, override=True)
+    yield
+    executorch_c.unregister_operator("aten::_softmax.out")
+
+
+def test_a_wrong_operator(wrong_softmax: None) -> None:
+    """One of the portable program only: the delegated one has XNNPACK's."""
+    a, b = (program(Attention, change_nothing, delegated) for delegated in (True, False))
+    report = compare_programs(a, b, [INPUTS[Attention]])
+    assert report.first is not None and kind(report.first.name.split(" / ")[-1]) == "softmax"
+    off = [row for row in report if not row.ok]
+    assert sum(kind(row.name.split(" / ")[-1]) == "softmax" for row in off) == 2
+
+
+@pytest.mark.parametrize("make", [Convs, Halves, Attention])
+def test_kernels(make: type[nn.Module]) -> None:
+    report = compare_kernels(program(make, change_nothing, False), [INPUTS[make]])
+    assert report and len(report) > 20
+    assert "default kernels compared with reference kernels, method 'forward'" in report.title
+    assert any(row.accumulated.max_abs > 0 for row in report)  # they are other loops
+
+
+def test_outputs_that_agree_anyway() -> None:
+    """What no result shows is no divergence of differently built programs."""
+    a = export(lambda x: (x * 3).argmax(-1) + 0 * x.sum().long(), IMAGE)
+    b = export(lambda x: (x * 5 + 1).argmax(-1), IMAGE)
+    report = compare_programs(a, b, [IMAGE])
+    assert report and any("left out" in note for note in report.notes)
+
+
+def test_tolerances_and_wrong_arguments() -> None:
+    a, b = export(lambda x: x * 2, IMAGE), export(lambda x: x * 2.0001, IMAGE)
+    assert not compare_programs(a, b, [IMAGE])
+    assert compare_programs(a, b, [IMAGE], rtol=1e-4, atol=1e-6)
+    with pytest.raises(ValueError, match="rtol is -1"):
+        compare_programs(a, b, [IMAGE], rtol=-1)
+
+
+def test_outputs_that_cannot_be_measured() -> None:
+    """Another number of outputs, another shape or dtype is a difference."""
+    one = export(lambda x: x * 2, IMAGE)
+    for fn, text in (
+        (lambda x: (x * 2, x + 1), "candidate has 2 outputs, baseline 1"),
+        (lambda x: x.sum((2, 3)), "float32 [2, 4], in baseline float32 [2, 4, 8, 8]"),
+        (lambda x: (x * 2).double(), "float64 [2, 4, 8, 8], in baseline float32"),
+    ):
+        report = compare_programs(one, export(fn, IMAGE), [IMAGE])
+        assert report.verdict == "differ" and text in " ".join(report.summary().split()), report
+
+
+def test_errors_that_grow() -> None:
+    """Rounding that adds up is told from an operator that is wrong."""
+    def slowly(factor: float) -> Callable[[torch.Tensor], torch.Tensor]:
+        def fn(x: torch.Tensor) -> torch.Tensor:
+            for _ in range(30):
+                x = x * factor
+            return x
+
+        return fn
+
+    pair = export(slowly(1.0), IMAGE), export(slowly(1.00003), IMAGE)
+    report = compare_programs(*pair, [IMAGE], rtol=1e-4, atol=1e-6)
+    assert not report and "have grown on the way" in str(report)
+    report = compare_programs(*pair, [IMAGE])  # rounding does not explain the first one either
+    assert report.first is not None and report.first.where == "instruction 0"
+
+
+def test_random_numbers_are_the_same() -> None:
+    a, b = (export(lambda x: torch.rand_like(x) * x + i, IMAGE) for i in (1, 1))
+    assert compare_programs(a, b, [IMAGE])
+
+
+def test_values_that_do_not_fit() -> None:
+    pte = program(Convs, change_nothing, False)
+    report = compare_programs(pte, pte, [IMAGE], max_bytes=20_000)
+    assert report and any("did not fit" in note for note in report.notes)
+    assert report[len(report) - 1].where == "output 0"
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = {}
+    for name, change in (("good", change_nothing), ("bad", change_a_weight)):
+        for flow, delegated in (("portable", False), ("xnnpack", True)):
+            path = paths[name, flow] = str(tmp_path / f"{name}-{flow}.pte")
+            Path(path).write_bytes(program(Convs, change, delegated))
+    good, other = paths["good", "portable"], paths["good", "xnnpack"]
+    assert cli.main(["compare", good, other]) == 0
+    assert "good-xnnpack.pte compared with good-portable.pte" in capsys.readouterr().out
+    page = tmp_path / "report.html"
+    np.savez(tmp_path / "x.npz", x=IMAGE.numpy())
+    arguments = ["--inputs", str(tmp_path / "x.npz"), "--html", str(page), "--json"]
+    assert cli.main(["compare", good, paths["bad", "xnnpack"], *arguments]) == 3
+    figures = json.loads(capsys.readouterr().out)
+    assert "convolution" in figures["rows"][figures["first"]]["name"].lower()
+    assert "bad-xnnpack.pte" in page.read_text()
+    assert cli.main(["compare", good, "--kernels"]) == 0
+    for wrong in ([good], [good, other, "--kernels"]):
+        assert cli.main(["compare", *wrong]) == 1
+    assert "two programs, or one and --kernels" in capsys.readouterr().err

@@ -1,0 +1,136 @@
+"""error_budget: the layer that quantising costs most is first, delegated or not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("executorch")
+
+import deep
+import xnnpack_flow
+from deep import FLOWS, lower
+from executorch_c import cli
+from executorch_c.devtools import ErrorBudget, error_budget
+
+from torch import nn
+
+
+@pytest.fixture(scope="module", params=FLOWS)
+def budgets(request: pytest.FixtureRequest) -> tuple[ErrorBudget, ErrorBudget]:
+    """Of the model of 50 layers, and of the one with a bad scale."""
+    good, bad = deep.programs(request.param)
+    return tuple(error_budget(pte, deep.model(), deep.INPUTS) for pte in (good, bad))
+
+
+def test_a_bad_scale(budgets: tuple[ErrorBudget, ErrorBudget]) -> None:
+    """Its layer is first, with the third that 1.5 times too large weights are off and more."""
+    good, bad = budgets
+    assert bad[0].module == f"{deep.BAD}.0" and bad[0].local is not None
+    assert 0.3 < bad[0].local.relative < 0.5
+    linear = [row for row in bad if str(row.module).endswith(".0")]
+    assert len(linear) == deep.LAYERS
+    assert f"adds most: {bad[0]}" in bad.summary() and f"of '{deep.BAD}.0'" in bad.summary()
+    assert all(row.local.relative < 0.03 for row in good if row.local is not None)
+    for budget in budgets:
+        assert budget and budget.first is None and budget.notes == (
+            f"compared {len(budget)} layers",
+        )
+        sizes = [row.local.relative for row in budget if row.local is not None]
+        assert sizes == sorted(sizes, reverse=True) and len(sizes) == len(budget)
+        assert [row.index for row in budget] == list(range(len(budget)))
+
+
+def test_what_arrives(budgets: tuple[ErrorBudget, ErrorBudget]) -> None:
+    """The last layer's total is that of the model's output."""
+    good, bad = deep.quantized()
+    with torch.no_grad():
+        expected = deep.model()(*deep.INPUTS)
+        for budget, graph in zip(budgets, (good, bad)):
+            error = (graph(*deep.INPUTS) - expected).norm() / expected.norm()
+            assert budget.arrives is not None
+            # The program may round an element to another of the last layer's steps.
+            assert budget.arrives.relative == pytest.approx(error.item(), rel=0.2)
+
+
+def test_flows_agree() -> None:
+    """What is delegated and what is not costs the same: rounding counts where it comes about."""
+    found = {}
+    for flow in FLOWS:
+        budget = error_budget(deep.programs(flow)[1], deep.model(), deep.INPUTS)
+        layers: dict[str, float] = {}
+        for row in budget:
+            name = str(row.module).partition(".")[0]
+            layers[name] = max(layers.get(name, 0.0), row.accumulated.relative)
+        found[flow] = layers
+    assert found["portable"].keys() == found["xnnpack"].keys()
+    ratios = [found["portable"][n] / found["xnnpack"][n] for n in found["portable"]]
+    assert np.median(ratios) == pytest.approx(1, abs=0.2)
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+def test_an_outlier(flow: str) -> None:
+    """The layer whose weights have one, which takes all steps, adds most."""
+    torch.manual_seed(0)
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(8, 8), nn.ReLU()) for _ in range(3))).eval()
+    with torch.no_grad():
+        model[1][0].weight[0, 0] = 60.0
+    graph = xnnpack_flow.SCHEMES["static"](model, deep.INPUTS, None)
+    program = lower(graph, deep.INPUTS, flow)
+    budget = error_budget(program, model, deep.INPUTS)
+    assert budget[0].module in ("1.0", "1.1"), str(budget)
+    assert {f"{i}.0" for i in range(3)} <= {row.module for row in budget}, str(budget)
+    # A layer that the program does not have is said.
+    more = nn.Sequential(*model, nn.Linear(8, 8))
+    text = str(error_budget(program, more, deep.INPUTS))
+    assert "not found in the program: addmm of '3'" in text
+
+
+def test_how_it_is_shown(budgets: tuple[ErrorBudget, ErrorBudget], tmp_path: Path) -> None:
+    _, bad = budgets
+    text = str(bad)
+    assert "verdict" not in text and "adds" in text and "arrived" in text
+    assert f"(12 of {len(bad)} layers: those that add most)" in text
+    shown = bad._repr_html_()
+    assert shown.count("<tr>") == 13 and 'width: 100.00%' in shown  # the bar of the first
+    bad.to_html(tmp_path / "budget.html")
+    page = (tmp_path / "budget.html").read_text()
+    assert "data:image/svg+xml" in page and page.count("<tr>") == len(bad) + 1
+    [axes] = bad.plot().axes
+    bars = [bar.get_width() for bar in axes.patches]
+    assert bars[0] == max(bars) == pytest.approx(100 * bad[0].local.relative)
+    assert axes.get_yticklabels()[0].get_text() == f"{deep.BAD}.0"
+    figures = json.loads(bad.to_json())
+    assert "ok" not in figures and "verdict" not in figures["rows"][0]
+    assert figures["rows"][0]["local"]["relative"] == pytest.approx(bars[0] / 100)
+    assert figures["arrives"]["elements"] == 32
+    assert ErrorBudget("empty", ()).plot() and "nothing" in str(ErrorBudget("empty", ()))
+
+
+def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                 capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+    (tmp_path / "bad.pte").write_bytes(deep.programs("xnnpack")[1])
+    torch.save((deep.model(), deep.INPUTS), tmp_path / "model.pt")
+    (tmp_path / "floats.py").write_text(
+        "import torch\ndef make():\n    return torch.load('model.pt', weights_only=False)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["budget", "bad.pte", "--model", "floats.py:make"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("bad.pte, method 'forward': error budget") and "'31.0'" in out
+    np.save("x.npy", deep.INPUTS[0].numpy())
+    asked = ["--inputs", "x.npy", "--json", "--html", "b.html"]
+    assert cli.main(["budget", "bad.pte", "--model", "floats.py:make", *asked]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"][0]["module"] == "31.0"
+    assert "adds most" in (tmp_path / "b.html").read_text()
+    assert cli.main(["budget", "no.pte", "--model", "floats.py:make"]) == 1
+    with pytest.raises(SystemExit) as usage:
+        cli.main(["budget", "bad.pte"])
+    assert usage.value.code == 2
+    with pytest.raises(SystemExit):
+        cli.main(["budget", "--help"])
+    assert "what each layer" in capsys.readouterr().out

@@ -1,0 +1,100 @@
+"""Reports of errors node by node: which node is named, and how they read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from executorch_c.compare.metrics import ErrorSize, measure, measure_size
+from executorch_c.debug.report import ErrorReport, NodeError, Verdict
+
+EXPECTED = np.linspace(0, 1, 50, dtype=np.float32)
+
+
+def row(index: int, verdict: Verdict, accumulated: float, local: float | None) -> NodeError:
+    def error(by: float) -> ErrorSize:
+        return measure_size(EXPECTED + np.float32(by), EXPECTED, mismatched=50 if by else 0)
+
+    return NodeError(
+        index, f"instruction {index}", "aten::add.out", (50,), "float32", error(accumulated),
+        None if local is None else error(local), verdict, f"layers.{index}",
+        f"/me/model.py:{index}",
+    )  # fmt: skip
+
+
+def report(*verdicts: Verdict, local: bool = True) -> ErrorReport:
+    sizes: dict[Verdict, tuple[float, float]] = {
+        "ok": (0, 0), "source": (0.1, 0.1), "propagated": (0.1, 0), "first": (0.1, 0),
+        "unexplained": (0.1, 0),
+    }  # fmt: skip
+    rows = [row(i, v, sizes[v][0], sizes[v][1] if local else None) for i, v in enumerate(verdicts)]
+    return ErrorReport("a against b", tuple(rows), ("all matched",))
+
+
+def test_the_first_node_that_is_wrong_itself() -> None:
+    found = report("ok", "unexplained", "source", "propagated", "source")
+    assert not found and found.verdict == "differ" and found.first is found[2]
+    assert len(found) == 5 and [one.index for one in found.worst(2)] == [2, 4]
+    text = " ".join(str(found).split())
+    assert "first divergence: aten::add.out of 'layers.2' (model.py:2), instruction 2" in text
+    assert "1 node after it wrong as well" in text and "all matched" in text
+
+
+def test_without_local_errors_the_first_that_differs() -> None:
+    found = report("ok", "first", "first", local=False)
+    assert found.first is found[1] and "local" not in found.head()
+    assert "first divergence: aten::add.out of 'layers.1'" in found.summary()
+
+
+def test_without_a_source_the_first_that_is_unexplained() -> None:
+    found = report("ok", "unexplained")
+    assert found.verdict == "differ" and found.first is found[1]
+    assert "every node that was matched is right on its own inputs" in found.summary()
+
+
+def test_nothing_differs() -> None:
+    found = report("ok", "ok")
+    assert found and found.first is None and "every one is within tolerance" in str(found)
+    nothing = ErrorReport("nothing", ())
+    assert not nothing and nothing.verdict == "inconclusive" and "nothing" in str(nothing)
+    unsure = ErrorReport("few", found.rows, reason="too little could be compared")
+    assert not unsure and unsure.verdict == "inconclusive"
+    assert "inconclusive: too little could be compared" in str(unsure)
+
+
+def test_long_reports_print_short() -> None:
+    found = report(*["ok"] * 200, "source", *["propagated"] * 200)
+    assert len(str(found).splitlines()) < 20 and "(12 of 401 nodes" in str(found)
+    assert "'layers.200'" in str(found) and found.shown()[0].index == 199
+    assert max(map(len, str(found).splitlines())) <= 80
+    assert len(found.text(top=None).splitlines()) > 401
+    assert found.table(1, "error").splitlines()[1].split()[0] == "200"
+
+
+def test_relative_errors() -> None:
+    def of(actual: list[float], expected: list[float]) -> float:
+        arrays = np.array(actual), np.array(expected)
+        size = measure_size(*arrays).relative
+        metrics = measure(*arrays, 0, True).relative
+        assert size == pytest.approx(metrics)
+        return size
+
+    assert of([3, 4.5], [3, 4]) == pytest.approx(0.1)
+    assert of([1, 2], [1, 2]) == 0 and of([0, 0], [0, 0]) == 0
+    assert of([1, np.inf], [1, 2]) == of([np.nan], [1]) == of([1], [0]) == np.inf
+    assert of([1, np.inf], [1, np.inf]) == 0
+
+
+def test_files_and_pictures(tmp_path: Path) -> None:
+    found = report("ok", "source", "propagated")
+    found.to_html(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert "data:image/svg+xml" in page and "layers.1" in page and "first divergence" in page
+    figures = json.loads(found.to_json())
+    assert figures["first"] == 1 and figures["rows"][1]["local"]["relative"] > 0.1
+    assert figures["verdict"] == "differ"
+    assert "<table>" in found._repr_html_()
+    assert len(found.plot().axes[0].lines) == 3  # accumulated, local, first divergence
+    report(local=False).plot()  # nothing to show is no error

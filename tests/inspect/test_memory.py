@@ -1,0 +1,222 @@
+"""Planned memory over time, beside the exporter's own numbers and the official profiler."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("executorch.exir")
+import executorch_c
+from executorch.util.activation_memory_profiler import create_tensor_allocation_info
+from executorch_c import Runtime, cli
+from executorch_c.devtools import MemoryPlan, memory_plan
+from executorch_c.inspect.memory import START
+from plans import Plan, build
+from seen_programs import MAKERS, exported, pte_of
+
+TOP_LEVEL = sorted(MAKERS.keys() - {"branches", "nested", "external", "state"})
+"""The profiler does not look into torch.cond, and counts no state that has a first value."""
+
+
+def plan_of(name: str, method: str = "forward") -> MemoryPlan:
+    return memory_plan(Runtime.get().load_program(pte_of(name)), method)
+
+
+def methods(name: str) -> set[str]:
+    return Runtime.get().load_program(pte_of(name)).method_names
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_arenas_are_the_exporter_s(name: str) -> None:
+    from executorch.exir._serialize._program import deserialize_pte_binary
+
+    for official in deserialize_pte_binary(pte_of(name)).program.execution_plan:
+        plan = plan_of(name, official.name)
+        assert [a.nbytes for a in plan.arenas] == official.non_const_buffer_sizes[1:]
+        for arena in plan.arenas:
+            assert max(a.end for a in plan.allocations) <= arena.nbytes
+            assert 0 < arena.peak <= arena.nbytes and arena.waste == arena.nbytes - arena.peak
+
+
+def timeline(name: str, method: str) -> list[Any]:
+    """What is live at each node of the exported graph, by the official profiler."""
+    steps = create_tensor_allocation_info(exported(name).exported_program(method).graph)
+    return [step.allocations for step in steps if step]
+
+
+@pytest.mark.parametrize("name", TOP_LEVEL)
+def test_as_the_official_profiler_sees_it(name: str) -> None:
+    for method in methods(name):
+        plan, steps = plan_of(name, method), timeline(name, method)
+        official = {(a.memory_id, a.memory_offset, a.size_bytes) for s in steps for a in s}
+        ours = {(a.arena, a.offset, a.nbytes) for a in plan.allocations if a.base is None}
+        assert ours == {place for place in official if place[2]}
+        (arena,) = plan.arenas
+        assert arena.peak == max(sum(a.size_bytes for a in step) for step in steps)
+
+
+@pytest.mark.parametrize("name", TOP_LEVEL)
+def test_neighbours_in_time_are_the_official_profiler_s(name: str) -> None:
+    """Which tensors are live together, whatever the numbers of instructions are."""
+    for method in methods(name):
+        plan, steps = plan_of(name, method), timeline(name, method)
+        together = set()
+        for step in steps:
+            places = sorted({(a.memory_offset, a.size_bytes) for a in step if a.size_bytes})
+            together |= {(a, b) for a in places for b in places if a < b}
+        ours = set()
+        for time in range(START, len(plan.instructions) + 1):
+            places = sorted({(a.offset, a.nbytes) for a in plan.allocations
+                             if a.is_live(time) and a.base is None})  # fmt: skip
+            ours |= {(a, b) for a in places for b in places if a < b}
+        assert ours == together
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_nothing_that_is_live_overlaps(name: str) -> None:
+    """The planner is right, so lifetimes that are too long would overlap."""
+    for method in methods(name):
+        plan = plan_of(name, method)
+        for time in range(START, len(plan.instructions) + 1):
+            live = [a for a in plan.allocations if a.is_live(time) and a.base is None]
+            live.sort(key=lambda a: (a.arena, a.offset))
+            for a, b in zip(live, live[1:]):
+                assert a.arena != b.arena or a.end <= b.offset, (time, a, b)
+            for arena in plan.arenas:
+                covered = sum(a.nbytes for a in live if a.arena == arena.index)
+                assert plan.live(arena.index)[time + 1] == covered
+
+
+def test_lifetimes() -> None:
+    plan = plan_of("cnn")
+    by = {a.maker: a for a in plan.allocations}
+    assert by["input"].first == START and by["input"].last == 0
+    assert by["aten::_softmax.out"].last == len(plan.instructions) == 10
+    assert plan.time(START) == "start" and plan.time(10) == "end" and plan.time(3) == "3"
+    pooled = next(a for a in plan.allocations if a.shape == (1, 8, 7, 7) and a.dtype == "float32")
+    view = next(a for a in plan.allocations if a.base is not None)
+    assert view.base == pooled.value and view.maker == f"view of %{pooled.value}"
+    assert (pooled.first, pooled.last) == (6, 8) == (6, view.last)
+    assert by["aten::convolution.out"].family == "conv"
+
+
+def test_state_stays() -> None:
+    for name in ("counter", "state"):
+        plan = plan_of(name)
+        (state,) = [a for a in plan.allocations if a.maker == "state"]
+        assert (state.first, state.last, state.family) == (START, 4, "state")
+
+
+def test_both_branches_of_a_cond() -> None:
+    plan = plan_of("branches")
+    moved = [a for a in plan.allocations if a.maker == "move"]
+    assert len(moved) == 2
+    first, last = sorted(moved, key=lambda a: a.first)
+    assert plan.instructions[first.first] == "move" and last.last == len(plan.instructions)
+    x = next(a for a in plan.allocations if a.maker == "input")
+    assert plan.instructions[x.last] == "aten::sin.out"
+
+
+def test_loops_keep_what_they_use() -> None:
+    """0: y = x + x; 1: z = y + x; 2: back to 1 where the condition is false; 3: z = z + z."""
+    plan = Plan()
+    x, y, z = plan.input((4,)), plan.tensor((4,)), plan.output((4,))
+    flag, one = plan.value(False), plan.value(1)
+    plan.call("aten::add.out", x, x, one, y)
+    plan.call("aten::add.out", y, x, one, z)
+    plan.jump_false(flag, 1)
+    plan.call("aten::add.out", z, z, one, z)
+    found = memory_plan(Runtime.get().load_program(build(plan)))
+    times = {a.value: (a.first, a.last) for a in found.allocations}
+    assert times == {x: (START, 2), y: (0, 2), z: (1, 4)}
+
+
+def test_table_and_html() -> None:
+    plan = plan_of("cnn")
+    text = str(plan)
+    arena = plan.arenas[0]
+    assert f"{arena.nbytes:,} bytes, at most {arena.peak:,} live" in text
+    assert f"{arena.waste:,} wasted (33.3 %)" in text
+    assert text.count("aten::convolution.out") == 2
+    html = plan._repr_html_()
+    assert html.count("<tr>") == len(plan.allocations) + 1
+    assert "data:image/svg+xml;base64," in html
+
+
+def test_plot(tmp_path: Path) -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    plan = plan_of("cnn")
+    live, places = plan.plot().axes
+    drawn = [p for p in places.patches if isinstance(p, matplotlib.patches.Rectangle)]
+    found = sorted((p.get_x(), p.get_y(), p.get_width(), p.get_height()) for p in drawn)
+    expected = sorted((a.first, a.offset, a.last - a.first + 1, a.nbytes)
+                      for a in plan.allocations if a.base is None)  # fmt: skip
+    assert found == expected
+    assert places.get_ylim() == (0, plan.arenas[0].nbytes)
+    labels = " ".join(text.get_text() for text in places.texts)
+    assert "convolution" in labels and "input" in labels
+    (stairs,) = [p for p in live.patches if hasattr(p, "get_data")]
+    np.testing.assert_array_equal(stairs.get_data().values, plan.live(1))
+    for ending, magic in ((".png", b"\x89PNG"), (".svg", b"<?xml")):
+        plan.save(tmp_path / f"plan{ending}")
+        assert (tmp_path / f"plan{ending}").read_bytes().startswith(magic)
+
+
+def test_plot_needs_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+    plan = plan_of("cnn")
+    with pytest.raises(ImportError, match=r"executorch_c\[view\]"):
+        plan.plot()
+    assert "<table>" in plan._repr_html_() and "<img" not in plan._repr_html_()
+
+
+def test_chrome_trace(tmp_path: Path) -> None:
+    plan = plan_of("splits")
+    plan.to_chrome(tmp_path / "plan.json")
+    events = json.loads((tmp_path / "plan.json").read_text())["traceEvents"]
+    counters = [e["args"]["live"] for e in events if e["ph"] == "C"]
+    assert counters == plan.live(1)
+    slices = [e for e in events if e["ph"] == "X"]
+    assert {(e["args"]["offset"], e["args"]["bytes"], e["dur"]) for e in slices} == {
+        (a.offset, a.nbytes, a.last - a.first + 1) for a in plan.allocations
+    }
+    for a in slices:  # slices of one thread must not overlap
+        for b in slices:
+            if a is not b and a["tid"] == b["tid"]:
+                assert a["ts"] + a["dur"] <= b["ts"] or b["ts"] + b["dur"] <= a["ts"]
+
+
+def test_methods_without_planned_memory() -> None:
+    plan = Plan()
+    plan.give(3)
+    found = memory_plan(Runtime.get().load_program(build(plan)))
+    assert found.nbytes == 0 and not found.allocations
+    assert "0 bytes planned" in str(found)
+    pytest.importorskip("matplotlib")
+    found.plot()
+
+
+def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "cnn.pte"
+    file.write_bytes(pte_of("cnn"))
+    picture, trace = tmp_path / "plan.png", tmp_path / "plan.json"
+    assert cli.main(["memory", str(file), "--plot", str(picture), "--chrome", str(trace)]) == 0
+    assert capsys.readouterr().out == f"{plan_of('cnn')}\n"
+    assert picture.exists() and trace.exists()
+    assert cli.main(["memory", str(file), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["arenas"][0]["nbytes"] == 28224
+    file.write_bytes(pte_of("methods"))
+    assert cli.main(["memory", str(file)]) == 1
+    assert "the program has decode, encode" in capsys.readouterr().err
+    assert cli.main(["memory", str(file), "--method", "decode"]) == 0
+    assert "method 'decode'" in capsys.readouterr().out
+    assert cli.main(["memory", str(file), "--method", "other"]) == 1
+
+
+def test_errors() -> None:
+    with pytest.raises(executorch_c.NotFoundError):
+        plan_of("cnn", "backward")

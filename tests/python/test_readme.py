@@ -1,0 +1,48 @@
+"""README.md: its Python snippets run, one after the other; its commands exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from executorch_c import cli
+
+README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
+SNIPPETS = re.findall(r"```python\n(.*?)```", README, re.S)
+
+
+def test_snippets_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pte_check: Any, capsys: Any
+) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("executorch.exir")
+    from executorch_c.check import flows
+
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for snippet in SNIPPETS:
+        exec(compile(snippet, "README.md", "exec"), names)
+        if "result" in names and not Path("model.pte").exists():
+            exported = flows.export(names["model"], ((names["x"],), {}), None)
+            made = flows._lower(exported, flows.FLOWS["xnnpack"].partitioners(), "forward")
+            Path("model.pte").write_bytes(made.buffer)
+    assert names["result"].verdict == "match" and names["report"].verdict == "match"
+    assert names["report"].first is None and names["y"].shape == (2, 3)
+    names["test_model"](pte_check)
+    out = capsys.readouterr().out
+    assert "4 cases match (xnnpack, method 'forward')" in out and "compared with PyTorch" in out
+
+
+def test_it_is_short() -> None:
+    assert len(README.splitlines()) <= 120 and len(SNIPPETS) >= 4
+
+
+@pytest.mark.parametrize(
+    "command", sorted(set(re.findall(r"\| `([a-z]+)[ `]", README)) | {"demo", "info", "memory"})
+)
+def test_commands_exist(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        cli.main([command, "--help"])
+    assert end.value.code == 0 and command in capsys.readouterr().out

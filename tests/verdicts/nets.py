@@ -1,0 +1,588 @@
+"""Architectures for the proof of verdicts: seeded, small, with fresh or trained-like weights.
+
+Fresh weights are PyTorch's initial ones (batch norm is close to the identity). Trained-like weights
+have the statistics of trained networks: batch norm with means, variances and scales that differ by
+channel, channels of different magnitude, outputs of a few units. Small outputs and fresh batch
+norm hide faults; both kinds are therefore tested.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+Inputs = tuple[Any, ...]
+Build = Callable[[], "tuple[nn.Module, Inputs]"]
+
+NETS: dict[str, Build] = {}
+
+
+def net(build: Build) -> Build:
+    """Registers an architecture under its function's name."""
+    NETS[build.__name__] = build
+    return build
+
+
+def conv_bn(
+    cin: int, cout: int, kernel: int = 3, stride: int = 1, groups: int = 1,
+    act: Callable[[], nn.Module] = nn.ReLU,
+) -> nn.Sequential:  # fmt: skip
+    """Convolution, batch norm, activation."""
+    conv = nn.Conv2d(cin, cout, kernel, stride, kernel // 2, groups=groups, bias=False)
+    return nn.Sequential(conv, nn.BatchNorm2d(cout), act())
+
+
+class Classifier(nn.Module):
+    """Features, global average pool, linear head."""
+
+    def __init__(self, features: nn.Module, channels: int, classes: int) -> None:
+        super().__init__()
+        self.features, self.pool = features, nn.AdaptiveAvgPool2d(1)
+        self.head = nn.Linear(channels, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.pool(self.features(x)).flatten(1))
+
+
+# ---- convolutional ----------------------------------------------------------------------------
+
+
+@net
+def mlp() -> tuple[nn.Module, Inputs]:
+    layers: list[nn.Module] = []
+    for cin, cout, act in ((24, 48, nn.ReLU), (48, 48, nn.GELU), (48, 32, nn.Tanh)):
+        layers += [nn.Linear(cin, cout), act()]
+    return nn.Sequential(*layers, nn.LayerNorm(32), nn.Linear(32, 10)), (torch.randn(4, 24),)
+
+
+class BasicBlock(nn.Module):
+    """Two convolutions and a shortcut."""
+
+    def __init__(self, cin: int, cout: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = conv_bn(cin, cout, 3, stride)
+        self.conv2 = conv_bn(cout, cout, act=nn.Identity)
+        same = stride == 1 and cin == cout
+        self.down = nn.Identity() if same else conv_bn(cin, cout, 1, stride, act=nn.Identity)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.relu(self.conv2(self.conv1(x)) + self.down(x))
+
+
+def resnet(width: int, size: int, classes: int, depths: tuple[int, ...] = (2, 2, 2, 2)) -> Any:
+    """ResNet of basic blocks; 18 layers by default."""
+    layers: list[nn.Module] = [conv_bn(3, width, 7, 2), nn.MaxPool2d(3, 2, 1)]
+    cin = width
+    for stage, depth in enumerate(depths):
+        for i in range(depth):
+            cout = width << stage
+            layers.append(BasicBlock(cin, cout, 2 if stage and not i else 1))
+            cin = cout
+    return Classifier(nn.Sequential(*layers), cin, classes), (torch.randn(1, 3, size, size),)
+
+
+@net
+def resnet18() -> tuple[nn.Module, Inputs]:
+    made: tuple[nn.Module, Inputs] = resnet(8, 48, 10)
+    return made
+
+
+class MBConv(nn.Module):
+    """Inverted residual, with squeeze and excitation where `squeeze` is given."""
+
+    def __init__(self, cin: int, cout: int, stride: int, expand: int, kernel: int,
+                 act: Callable[[], nn.Module], squeeze: bool) -> None:  # fmt: skip
+        super().__init__()
+        mid = cin * expand
+        self.residual = stride == 1 and cin == cout
+        self.expand = conv_bn(cin, mid, 1, act=act) if expand > 1 else nn.Identity()
+        self.depthwise = conv_bn(mid, mid, kernel, stride, mid, act)
+        few = max(2, cin // 4)
+        self.squeeze = nn.Sequential(
+            nn.AdaptiveAvgPool2d(1), nn.Conv2d(mid, few, 1), act(), nn.Conv2d(few, mid, 1),
+            nn.Sigmoid(),
+        ) if squeeze else None  # fmt: skip
+        self.project = conv_bn(mid, cout, 1, act=nn.Identity)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.depthwise(self.expand(x))
+        if self.squeeze is not None:
+            y = y * self.squeeze(y)
+        y = self.project(y)
+        return x + y if self.residual else y
+
+
+MOBILENET = ((1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 32, 3, 2, 3), (6, 64, 4, 2, 3),
+             (6, 96, 3, 1, 3), (6, 160, 3, 2, 3), (6, 320, 1, 1, 3))  # fmt: skip
+EFFICIENTNET = ((1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3, 2, 3),
+                (6, 112, 3, 1, 5), (6, 192, 4, 2, 5), (6, 320, 1, 1, 3))  # fmt: skip
+
+
+def inverted(stages: Any, width: float, size: int, classes: int, act: Callable[[], nn.Module],
+             squeeze: bool) -> tuple[nn.Module, Inputs]:  # fmt: skip
+    """Stem, stages of inverted residuals, head; a stage is (expansion, channels, repeats, first
+    stride, kernel)."""
+
+    def scaled(channels: int) -> int:
+        return max(8, int(channels * width + 4) // 8 * 8)
+
+    cin = scaled(32)
+    layers: list[nn.Module] = [conv_bn(3, cin, 3, 2, act=act)]
+    for expand, channels, repeats, stride, kernel in stages:
+        for i in range(repeats):
+            layers.append(MBConv(cin, scaled(channels), stride if not i else 1, expand, kernel,
+                                 act, squeeze))  # fmt: skip
+            cin = scaled(channels)
+    head = scaled(1280)
+    layers.append(conv_bn(cin, head, 1, act=act))
+    return Classifier(nn.Sequential(*layers), head, classes), (torch.randn(1, 3, size, size),)
+
+
+@net
+def mobilenet_v2() -> tuple[nn.Module, Inputs]:
+    return inverted(MOBILENET, 0.25, 48, 10, nn.ReLU6, False)
+
+
+@net
+def efficientnet_b0() -> tuple[nn.Module, Inputs]:
+    return inverted(EFFICIENTNET, 0.25, 48, 10, nn.SiLU, True)
+
+
+class ShuffleUnit(nn.Module):
+    """Split, two branches, concatenation, shuffle of channels."""
+
+    def __init__(self, cin: int, cout: int, stride: int) -> None:
+        super().__init__()
+        self.stride, half = stride, cout // 2
+        first = cin if stride > 1 else half
+        if stride > 1:
+            self.branch1 = nn.Sequential(
+                *conv_bn(cin, cin, 3, stride, cin, nn.Identity), *conv_bn(cin, half, 1)
+            )
+        self.branch2 = nn.Sequential(
+            *conv_bn(first, half, 1), *conv_bn(half, half, 3, stride, half, nn.Identity),
+            *conv_bn(half, half, 1),
+        )  # fmt: skip
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.stride > 1:
+            y = torch.cat((self.branch1(x), self.branch2(x)), 1)
+        else:
+            kept, rest = x.chunk(2, 1)
+            y = torch.cat((kept, self.branch2(rest)), 1)
+        n, c, h, w = y.shape
+        return y.view(n, 2, c // 2, h, w).transpose(1, 2).reshape(n, c, h, w)
+
+
+def shufflenet(channels: tuple[int, ...], size: int, classes: int) -> tuple[nn.Module, Inputs]:
+    """ShuffleNetV2."""
+    layers: list[nn.Module] = [conv_bn(3, channels[0], 3, 2), nn.MaxPool2d(3, 2, 1)]
+    cin = channels[0]
+    for cout, repeats in zip(channels[1:-1], (4, 8, 4)):
+        layers.append(ShuffleUnit(cin, cout, 2))
+        layers += [ShuffleUnit(cout, cout, 1) for _ in range(repeats - 1)]
+        cin = cout
+    layers.append(conv_bn(cin, channels[-1], 1))
+    features = nn.Sequential(*layers)
+    return Classifier(features, channels[-1], classes), (torch.randn(1, 3, size, size),)
+
+
+@net
+def shufflenet_v2() -> tuple[nn.Module, Inputs]:
+    return shufflenet((8, 16, 32, 64, 96), 64, 10)
+
+
+class DenseBlock(nn.Module):
+    """Each layer takes all channels before it."""
+
+    def __init__(self, cin: int, growth: int, layers: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            nn.Sequential(nn.BatchNorm2d(cin + i * growth), nn.ReLU(),
+                          nn.Conv2d(cin + i * growth, growth, 3, padding=1, bias=False))
+            for i in range(layers)
+        )  # fmt: skip
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = torch.cat((x, layer(x)), 1)
+        return x
+
+
+@net
+def densenet() -> tuple[nn.Module, Inputs]:
+    features = nn.Sequential(
+        conv_bn(3, 8), DenseBlock(8, 6, 4), conv_bn(32, 16, 1), nn.AvgPool2d(2),
+        DenseBlock(16, 6, 4), nn.BatchNorm2d(40), nn.ReLU(),
+    )  # fmt: skip
+    return Classifier(features, 40, 10), (torch.randn(2, 3, 24, 24),)
+
+
+class ConvNextBlock(nn.Module):
+    """Large depthwise kernel, layer norm over channels, two linear layers, layer scale."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.depthwise = nn.Conv2d(channels, channels, 7, padding=3, groups=channels)
+        self.norm = nn.LayerNorm(channels)
+        self.up, self.down = nn.Linear(channels, 4 * channels), nn.Linear(4 * channels, channels)
+        self.scale = nn.Parameter(torch.full((channels,), 0.1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm(self.depthwise(x).permute(0, 2, 3, 1))
+        y = self.scale * self.down(F.gelu(self.up(y)))
+        return x + y.permute(0, 3, 1, 2)
+
+
+@net
+def convnext() -> tuple[nn.Module, Inputs]:
+    features = nn.Sequential(
+        nn.Conv2d(3, 16, 4, 4), ConvNextBlock(16), ConvNextBlock(16), nn.Conv2d(16, 24, 2, 2),
+        ConvNextBlock(24), ConvNextBlock(24),
+    )  # fmt: skip
+    return Classifier(features, 24, 10), (torch.randn(1, 3, 48, 48),)
+
+
+class UNet(nn.Module):
+    """Two levels with transposed convolutions and skip connections."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down1, self.down2 = conv_bn(3, 8), conv_bn(8, 16)
+        self.middle = conv_bn(16, 16)
+        self.up2 = nn.ConvTranspose2d(16, 16, 2, 2)
+        self.merge2, self.up1 = conv_bn(32, 8), nn.ConvTranspose2d(8, 8, 2, 2)
+        self.merge1, self.head = conv_bn(16, 8), nn.Conv2d(8, 4, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        a = self.down1(x)
+        b = self.down2(F.max_pool2d(a, 2))
+        c = self.middle(F.max_pool2d(b, 2))
+        y = self.merge2(torch.cat((self.up2(c), b), 1))
+        return self.head(self.merge1(torch.cat((self.up1(y), a), 1)))
+
+
+@net
+def unet() -> tuple[nn.Module, Inputs]:
+    return UNet(), (torch.randn(1, 3, 32, 32),)
+
+
+@net
+def autoencoder() -> tuple[nn.Module, Inputs]:
+    """Leaky ReLU, upsampling, sigmoid."""
+    return nn.Sequential(
+        nn.Conv2d(1, 8, 3, 2, 1), nn.LeakyReLU(0.1), nn.Conv2d(8, 16, 3, 2, 1), nn.LeakyReLU(0.1),
+        nn.Conv2d(16, 16, 3, padding=1), nn.ELU(), nn.Upsample(scale_factor=2),
+        nn.Conv2d(16, 8, 3, padding=1), nn.Hardswish(), nn.Upsample(scale_factor=2),
+        nn.Conv2d(8, 1, 3, padding=1), nn.Sigmoid(),
+    ), (torch.rand(2, 1, 28, 28),)  # fmt: skip
+
+
+# ---- sequences --------------------------------------------------------------------------------
+
+
+class Recurrent(nn.Module):
+    """A recurrent layer and a head on its last state."""
+
+    def __init__(self, cell: type[nn.LSTM] | type[nn.GRU]) -> None:
+        super().__init__()
+        self.rnn, self.head = cell(12, 16, num_layers=2, batch_first=True), nn.Linear(16, 6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.rnn(x)[0][:, -1])
+
+
+@net
+def lstm() -> tuple[nn.Module, Inputs]:
+    return Recurrent(nn.LSTM), (torch.randn(2, 5, 12),)
+
+
+@net
+def gru() -> tuple[nn.Module, Inputs]:
+    return Recurrent(nn.GRU), (torch.randn(2, 5, 12),)
+
+
+class Attention(nn.Module):
+    """Multi-head attention with an additive mask of -1e9, -1e4 or finfo.min, or none."""
+
+    def __init__(self, dim: int, heads: int, mask: float | None = None) -> None:
+        super().__init__()
+        self.heads, self.mask = heads, mask
+        self.qkv, self.out = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        n, t, d = x.shape
+        qkv = self.qkv(x).view(n, t, 3, self.heads, d // self.heads)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d // self.heads)
+        if self.mask is not None:
+            scores = scores + torch.full((t, t), self.mask).triu(1)
+        y = scores.softmax(-1) @ v
+        return self.out(y.transpose(1, 2).reshape(n, t, d))
+
+
+class EncoderLayer(nn.Module):
+    """Attention and two linear layers, normalised before each."""
+
+    def __init__(self, dim: int, heads: int, mask: float | None = None) -> None:
+        super().__init__()
+        self.norm1, self.attention = nn.LayerNorm(dim), Attention(dim, heads, mask)
+        self.norm2 = nn.LayerNorm(dim)
+        self.fc1, self.fc2 = nn.Linear(dim, 2 * dim), nn.Linear(2 * dim, dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attention(self.norm1(x))
+        return x + self.fc2(F.gelu(self.fc1(self.norm2(x))))
+
+
+class Vit(nn.Module):
+    """Patches, position embedding, encoder, head on the first token."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch = nn.Conv2d(3, 32, 8, 8)
+        self.token = nn.Parameter(torch.randn(1, 1, 32) * 0.1)
+        self.position = nn.Parameter(torch.randn(1, 17, 32) * 0.1)
+        self.layers = nn.Sequential(*(EncoderLayer(32, 4) for _ in range(3)))
+        self.norm, self.head = nn.LayerNorm(32), nn.Linear(32, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.patch(x).flatten(2).transpose(1, 2)
+        x = torch.cat((self.token.expand(x.shape[0], -1, -1), x), 1) + self.position
+        return self.head(self.norm(self.layers(x))[:, 0])
+
+
+@net
+def vit() -> tuple[nn.Module, Inputs]:
+    return Vit(), (torch.randn(1, 3, 32, 32),)
+
+
+class Gpt(nn.Module):
+    """A causal language model; its output has a masked vocabulary entry where `masked`."""
+
+    def __init__(self, mask: float, masked: float | None = None, vocabulary: int = 50) -> None:
+        super().__init__()
+        self.embed, self.place = nn.Embedding(vocabulary, 32), nn.Embedding(16, 32)
+        self.layers = nn.Sequential(*(EncoderLayer(32, 4, mask) for _ in range(2)))
+        self.norm, self.head = nn.LayerNorm(32), nn.Linear(32, vocabulary, bias=False)
+        self.masked = masked
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.embed(ids) + self.place(torch.arange(ids.shape[1]))
+        y = self.head(self.norm(self.layers(x)))
+        if self.masked is not None:
+            keep = torch.ones(y.shape[-1])
+            keep[0] = 0
+            y = y.masked_fill(keep == 0, self.masked)
+        return y
+
+
+@net
+def gpt() -> tuple[nn.Module, Inputs]:
+    return Gpt(float(torch.finfo(torch.float32).min)), (torch.randint(0, 50, (1, 9)),)
+
+
+@net
+def gpt_masked_logit() -> tuple[nn.Module, Inputs]:
+    return Gpt(-1e9, masked=-1e9), (torch.randint(0, 50, (1, 9)),)
+
+
+class RmsNorm(nn.Module):
+    """Root mean square norm."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(dim))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * self.weight
+
+
+class LlamaLayer(nn.Module):
+    """Rotary attention with grouped queries, gated linear unit."""
+
+    def __init__(self, dim: int, heads: int, groups: int) -> None:
+        super().__init__()
+        self.heads, self.groups, self.size = heads, groups, dim // heads
+        self.norm1, self.norm2 = RmsNorm(dim), RmsNorm(dim)
+        self.q, self.o = (nn.Linear(dim, dim, bias=False) for _ in range(2))
+        self.k, self.v = (nn.Linear(dim, groups * self.size, bias=False) for _ in range(2))
+        self.gate, self.up = (nn.Linear(dim, 2 * dim, bias=False) for _ in range(2))
+        self.down = nn.Linear(2 * dim, dim, bias=False)
+
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        n, t, d = x.shape
+        y = self.norm1(x)
+
+        def turned(z: Tensor, heads: int) -> Tensor:
+            z = z.view(n, t, heads, self.size).transpose(1, 2)
+            a, b = z.chunk(2, -1)
+            return z * cos + torch.cat((-b, a), -1) * sin
+
+        q, k = turned(self.q(y), self.heads), turned(self.k(y), self.groups)
+        v = self.v(y).view(n, t, self.groups, self.size).transpose(1, 2)
+        k, v = (z.repeat_interleave(self.heads // self.groups, 1) for z in (k, v))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.o(y.transpose(1, 2).reshape(n, t, d))
+        y = self.norm2(x)
+        return x + self.down(F.silu(self.gate(y)) * self.up(y))
+
+
+class Llama(nn.Module):
+    """Two layers; tied to nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(60, 32)
+        self.layers = nn.ModuleList(LlamaLayer(32, 4, 2) for _ in range(2))
+        self.norm, self.head = RmsNorm(32), nn.Linear(32, 60, bias=False)
+        angles = torch.outer(torch.arange(16.0), 1 / 10000 ** (torch.arange(0, 8, 2) / 8))
+        self.register_buffer("cos", torch.cat((angles, angles), -1).cos())
+        self.register_buffer("sin", torch.cat((angles, angles), -1).sin())
+
+    def forward(self, ids: Tensor) -> Tensor:
+        t = ids.shape[1]
+        x = self.embed(ids)
+        for layer in self.layers:
+            x = layer(x, self.cos[:t], self.sin[:t])
+        return self.head(self.norm(x))
+
+
+@net
+def llama() -> tuple[nn.Module, Inputs]:
+    return Llama(), (torch.randint(0, 60, (1, 7)),)
+
+
+class KvCache(nn.Module):
+    """Attention over a cache that grows by one position a call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.out = nn.Linear(16, 48), nn.Linear(16, 16)
+        self.register_buffer("k", torch.zeros(1, 8, 16))
+        self.register_buffer("v", torch.zeros(1, 8, 16))
+
+    def forward(self, x: Tensor, position: Tensor) -> Tensor:
+        q, k, v = self.qkv(x).chunk(3, -1)
+        self.k.index_copy_(1, position, k)
+        self.v.index_copy_(1, position, v)
+        scores = q @ self.k.transpose(1, 2) / 4
+        seen = torch.arange(8) <= position
+        scores = torch.where(seen, scores, torch.tensor(-1e9))
+        return self.out(scores.softmax(-1) @ self.v)
+
+
+@net
+def kv_cache() -> tuple[nn.Module, Inputs]:
+    return KvCache(), (torch.randn(1, 1, 16), torch.tensor([0]))
+
+
+@net
+def speech() -> tuple[nn.Module, Inputs]:
+    """Strided convolutions over time, encoder layers, two outputs."""
+
+    class Speech(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv1, self.conv2 = nn.Conv1d(20, 32, 3, padding=1), nn.Conv1d(32, 32, 3, 2, 1)
+            self.layers = nn.Sequential(*(EncoderLayer(32, 4) for _ in range(2)))
+            self.head, self.length = nn.Linear(32, 12), nn.Linear(32, 1)
+
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            x = F.gelu(self.conv2(F.gelu(self.conv1(x)))).transpose(1, 2)
+            x = self.layers(x)
+            return self.head(x).log_softmax(-1), self.length(x).squeeze(-1)
+
+    return Speech(), (torch.randn(1, 20, 24),)
+
+
+@net
+def detector() -> tuple[nn.Module, Inputs]:
+    """Boxes, scores and classes (integers) of a shared trunk."""
+
+    class Detector(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.trunk = nn.Sequential(conv_bn(3, 8, 3, 2), conv_bn(8, 16, 3, 2), conv_bn(16, 16))
+            self.boxes, self.scores = nn.Conv2d(16, 4, 1), nn.Conv2d(16, 5, 1)
+
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            y = self.trunk(x)
+            scores = self.scores(y).flatten(2).transpose(1, 2)
+            best, classes = scores.softmax(-1).max(-1)
+            return self.boxes(y).flatten(2).transpose(1, 2).exp(), best, classes
+
+    return Detector(), (torch.randn(1, 3, 32, 32),)
+
+
+# ---- weights ----------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def train_like(model: nn.Module, seed: int = 0) -> None:
+    """Gives a model weights with the statistics of trained ones, in place."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(like: Tensor) -> Tensor:
+        return torch.randn(like.shape, generator=generator)
+
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.running_mean.copy_(normal(module.running_mean) * 0.4)
+            module.running_var.copy_((normal(module.running_var) * 0.6).exp())
+            module.weight.copy_((normal(module.weight) * 0.3).exp())
+            module.bias.copy_(normal(module.bias) * 0.3)
+        elif isinstance(module, (nn.Conv1d, nn.Conv2d, nn.Linear, nn.ConvTranspose2d)):
+            channels = torch.randn(module.weight.shape[0], generator=generator)
+            shape = [-1] + [1] * (module.weight.ndim - 1)
+            fan = module.weight[0].numel()
+            scale = math.sqrt(1.6 / fan) * (channels * 0.4).exp().view(shape)
+            module.weight.copy_(normal(module.weight) * scale)
+            if module.bias is not None:
+                module.bias.copy_(normal(module.bias) * 0.2)
+        elif isinstance(module, (nn.LayerNorm, RmsNorm)):
+            module.weight.copy_((normal(module.weight) * 0.3).exp())
+            if getattr(module, "bias", None) is not None:
+                module.bias.copy_(normal(module.bias) * 0.2)
+
+
+class Scaled(nn.Module):
+    """A model whose (first) output is multiplied by a number: tiny or huge outputs."""
+
+    def __init__(self, model: nn.Module, factor: float) -> None:
+        super().__init__()
+        self.model, self.factor = model, factor
+
+    def forward(self, *args: Any) -> Any:
+        found = self.model(*args)
+        if isinstance(found, tuple):
+            return (found[0] * self.factor, *found[1:])
+        return found * self.factor
+
+
+def build(name: str, weights: str = "trained", factor: float = 1.0, seed: int = 0) -> Any:
+    """(model in eval mode, example inputs) of an architecture; `weights`: "fresh", "trained"."""
+    torch.manual_seed(seed)
+    model, inputs = NETS[name]()
+    if weights == "trained":
+        train_like(model, seed)
+    model.eval()
+    return (model if factor == 1.0 else Scaled(model, factor).eval()), inputs
+
+
+def real(name: str) -> tuple[nn.Module, Inputs]:
+    """An architecture in its real size, with trained-like weights."""
+    torch.manual_seed(0)
+    made: dict[str, Build] = {
+        "resnet18": lambda: resnet(64, 224, 1000),
+        "mobilenet_v2": lambda: inverted(MOBILENET, 1.0, 224, 1000, nn.ReLU6, False),
+        "efficientnet_b0": lambda: inverted(EFFICIENTNET, 1.0, 224, 1000, nn.SiLU, True),
+        "shufflenet_v2": lambda: shufflenet((24, 116, 232, 464, 1024), 224, 1000),
+    }
+    model, inputs = made[name]()
+    return model.eval(), inputs
