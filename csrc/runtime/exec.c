@@ -90,26 +90,36 @@ static ec_status run_delegate(ec_method *m, const ec_instr *in, size_t *next, ec
   }
   const ec_backend *backend = in->delegate->backend;
   ec_host_call call = ec_host_call_of(m, &m->scratch, err);
+  call.instr = in;
   ec_status status = (ec_status)backend->execute(backend, &ec_host_table, &call,
                                                  in->delegate->handle, in->views, in->count);
   ec_arena_reset(&m->scratch);
   return status == EC_OK ? EC_OK : ec_fail_in(err, status, "%s", backend->id);
 }
 
-/* The reference makes the target an alias of the source, whose memory the planner may give to the
- * next branch: results of an earlier torch.cond are then overwritten. A target with memory of its
- * own gets a copy; one without (a placeholder) becomes an alias. */
+/* The reference puts the source into the target's slot: one tensor under two names, whose shape an
+ * instruction may change under one of them while it reads the other, and whose memory the planner
+ * may give to the next branch. Here a slot keeps its tensor. One with memory of its own gets a copy;
+ * one without (a placeholder) is pointed at the source's data, as a view is. */
 static ec_status run_move(ec_method *m, const ec_instr *in, size_t *next, ec_error *err) {
   (void)next;
   (void)m;
   ec_value *from = in->args[0], *to = in->args[1];
-  if (from->kind != EC_KIND_TENSOR || !to->as.tensor->data || from->as.tensor == to->as.tensor) {
+  if (from->kind != EC_KIND_TENSOR) {
     *to = *from;
     return EC_OK;
   }
   ec_tensor *source = from->as.tensor, *target = to->as.tensor;
+  if (source == target) return EC_OK;
   if (!source->data && source->numel)
     return ec_fail(err, EC_INVALID_STATE, "the tensor that is moved has no data yet");
+  if (in->aliases) {
+    EC_TRY(ec_tensor_set_sizes(target, source->rank, source->sizes, err));
+    target->data = source->data;
+    target->capacity = source->capacity;
+    target->flags = source->flags; /* a name of a constant is as constant */
+    return EC_OK;
+  }
   if (target->flags & EC_TENSOR_READONLY)
     return ec_fail(err, EC_INVALID_PROGRAM, "a tensor is moved into a constant");
   EC_TRY(ec_tensor_resize(target, source->rank, source->sizes, err));
@@ -251,12 +261,8 @@ static ec_status deliver(ec_method *m, size_t index, ec_error *err) {
   const ec_tensor *t = slot->value->as.tensor;
   if (!t->data && t->numel)
     return ec_fail(err, EC_INVALID_STATE, "method '%s' never computed output %zu", m->name, index);
-  /* A move may have put a tensor of another shape into the slot of one whose shape is fixed. */
-  if (slot->bound && ec_tensor_nbytes(t) != slot->bound_size)
-    return ec_fail(err, EC_INVALID_PROGRAM, "method '%s': output %zu has %zu bytes, expected %zu",
-                   m->name, index, ec_tensor_nbytes(t), slot->bound_size);
   if (slot->bound && t->data != slot->bound && t->numel)
-    memcpy(slot->bound, t->data, ec_tensor_nbytes(t));
+    memmove(slot->bound, t->data, ec_tensor_nbytes(t)); /* an attribute may be the bound memory */
   return EC_OK;
 }
 

@@ -40,6 +40,13 @@ static uint32_t host_named_data(ec_host_call *call, const char *key, const void 
   return EC_OK;
 }
 
+/* Whether an argument is another one as well, which the backend reads with the shape that it had
+ * when the call began. */
+static bool is_repeated(const ec_host_call *call, const ec_backend_arg *arg) {
+  const ec_instr *in = call->instr;
+  return in && arg >= in->views && arg < in->views + in->count && in->repeated[arg - in->views];
+}
+
 static uint32_t host_resize(ec_host_call *call, ec_backend_arg *arg, size_t rank,
                             const int64_t *sizes) {
   if (arg->kind != EC_BACKEND_TENSOR)
@@ -48,6 +55,9 @@ static uint32_t host_resize(ec_host_call *call, ec_backend_arg *arg, size_t rank
   if (!arg->as.tensor.writable)
     return (uint32_t)ec_fail(call->err, EC_INVALID_PROGRAM, "an output is a constant");
   ec_value *value = arg->slot;
+  if (is_repeated(call, arg) && !ec_tensor_has_sizes(value->as.tensor, rank, sizes))
+    return (uint32_t)ec_fail(call->err, EC_INVALID_PROGRAM,
+                             "an output whose shape changes is another argument, too");
   ec_status status = ec_tensor_resize(value->as.tensor, rank, sizes, call->err);
   ec_view_arg(value, arg);
   return (uint32_t)status;
@@ -136,7 +146,7 @@ static ec_status take_nested_output(const ec_method *m, size_t index, ec_host_ca
                    index, ec_dtype_name(ec_tensor_dtype(t)), t->rank,
                    ec_dtype_name((ec_dtype)arg->as.tensor.dtype), arg->as.tensor.rank);
   EC_TRY((ec_status)host_resize(call, arg, t->rank, t->sizes));
-  if (t->numel) memcpy(arg->as.tensor.data, t->data, ec_tensor_nbytes(t));
+  if (t->numel) memmove(arg->as.tensor.data, t->data, ec_tensor_nbytes(t));
   return EC_OK;
 }
 

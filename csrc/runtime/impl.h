@@ -56,7 +56,9 @@ typedef struct ec_instr {
   const ec_op *op;    /* KernelCall */
   ec_delegate *delegate;
   ec_backend_arg *views; /* DelegateCall: args as the backend sees them */
+  bool *repeated;        /* DelegateCall: args that stand for one tensor, whose shape must stay */
   size_t outputs_from;   /* DelegateCall: args that are its outputs, as far as can be told */
+  bool aliases;       /* MoveCall of a tensor: the target has no memory, it is pointed at the source's */
   size_t destination; /* JumpFalseCall: number of the next instruction; >= count ends the chain */
   ec_value **reads;   /* KernelCall: tensors that must have data, lists flattened */
   ec_value **writes;  /* KernelCall: tensors that are written, lists flattened */
@@ -74,6 +76,7 @@ typedef struct ec_home {
   size_t capacity;
   uint8_t flags;
   bool touched;      /* has a value before, or from, the instructions that are loaded */
+  bool staged;       /* an output that gets memory in each call */
   bool moves;        /* a call may point it elsewhere: put back after each call */
   uint32_t arena;    /* 1-based planned arena; 0: none */
   uint64_t offset;   /* in the arena */
@@ -118,7 +121,6 @@ typedef struct ec_output_slot {
   bool direct;       /* plan: the last writer may write to the caller's memory */
   bool stage;        /* has no memory of its own and nobody points it somewhere */
   void *bound;       /* caller's memory of the present call */
-  size_t bound_size;
   void *staging;
   size_t staging_size;
 } ec_output_slot;
@@ -232,6 +234,7 @@ struct ec_host_call {
   ec_threads *threads;
   ec_trace *trace;
   int depth;
+  const ec_instr *instr; /* DelegateCall that is executed; NULL: none */
 };
 extern const ec_host ec_host_table;
 

@@ -182,6 +182,34 @@ static ec_status load_kernel(ec_method *m, ec_fb_table plan, ec_fb_table body, e
   return status == EC_OK ? EC_OK : ec_fail_in(err, status, "%s", name);
 }
 
+static ec_tensor *resizable(const ec_value *v) {
+  const bool may_change = v->kind == EC_KIND_TENSOR && v->as.tensor->dynamism != EC_STATIC;
+  return may_change ? v->as.tensor : NULL;
+}
+
+static void unmark(const ec_instr *instr) {
+  for (size_t i = 0; i < instr->count; i++)
+    if (resizable(instr->args[i]))
+      instr->args[i]->as.tensor->flags &= (uint8_t)~EC_TENSOR_MARKED;
+}
+
+/* Which arguments of a delegate are a tensor that it has as another argument, too, and whose shape
+ * can change: seen from the first to the last, then from the last to the first. */
+static ec_status find_repeated(ec_method *m, ec_instr *instr, ec_error *err) {
+  EC_TRY(ec_arena_array(&m->arena, instr->count, sizeof *instr->repeated, "arguments",
+                        &instr->repeated, err));
+  for (size_t k = 0; k < 2 * instr->count; k++) {
+    if (k == instr->count) unmark(instr);
+    const size_t i = k < instr->count ? k : 2 * instr->count - 1 - k;
+    ec_tensor *t = resizable(instr->args[i]);
+    if (!t) continue;
+    instr->repeated[i] |= (t->flags & EC_TENSOR_MARKED) != 0;
+    t->flags |= EC_TENSOR_MARKED;
+  }
+  unmark(instr);
+  return EC_OK;
+}
+
 static ec_status load_delegate_call(ec_method *m, ec_fb_table body, ec_instr *instr,
                                     ec_error *err) {
   int32_t index = ec_fb_i32(body, EC_PTE_DelegateCall_delegate_index);
@@ -193,6 +221,7 @@ static ec_status load_delegate_call(ec_method *m, ec_fb_table body, ec_instr *in
     if (instr->args[i]->kind > EC_KIND_BOOL)
       return ec_fail(err, EC_NOT_SUPPORTED, "argument %zu of a delegate is a %s", i,
                      ec_kind_name((ec_kind)instr->args[i]->kind));
+  EC_TRY(find_repeated(m, instr, err));
   return ec_arena_array(&m->arena, instr->count, sizeof *instr->views, "arguments", &instr->views,
                         err);
 }

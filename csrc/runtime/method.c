@@ -8,13 +8,14 @@
 #include "core/alloc.h"
 #include "runtime/impl.h"
 
-/* Runs or moves that change numbers or slots make a snapshot necessary, put back before each call:
- * a call that fails half-way must not change what the next one computes. */
+/* Instructions that change numbers or strings make a snapshot necessary, put back after each call:
+ * one that fails half-way must not change what the next one computes. A slot keeps its tensor. */
 static bool changes_slots(const ec_method *m) {
   for (size_t c = 0; c < m->chain_count; c++)
     for (size_t i = 0; i < m->chains[c].count; i++) {
       const ec_instr *in = &m->chains[c].instrs[i];
-      if (in->kind == EC_INSTR_MoveCall || (in->op && in->op->returns_scalar)) return true;
+      if (in->kind == EC_INSTR_MoveCall && in->args[0]->kind != EC_KIND_TENSOR) return true;
+      if (in->op && in->op->returns_scalar) return true;
     }
   return false;
 }

@@ -177,6 +177,19 @@ static ec_status own_unplanned_state(planner *p, ec_error *err) {
   return EC_OK;
 }
 
+/* Moves into tensors that get no memory of their own in any call. */
+static void find_alias_moves(planner *p, const ec_chain *chain) {
+  for (size_t i = 0; i < chain->count; i++) {
+    ec_instr *in = &chain->instrs[i];
+    if (in->kind != EC_INSTR_MoveCall || in->args[0]->kind != EC_KIND_TENSOR) continue;
+    const size_t row = row_of(p, in->args[1]);
+    ec_home *home = &p->m->homes[row];
+    in->aliases = !home->data && !p->uses[row].inputs && !home->staged &&
+                  p->m->tensors[row].dynamism != EC_DYNAMIC_UNBOUND;
+    home->moves |= in->aliases;
+  }
+}
+
 static ec_status list_movers(planner *p, ec_error *err) {
   ec_method *m = p->m;
   EC_TRY(ec_arena_array(&m->arena, m->tensor_count, sizeof *m->movers, "a plan", &m->movers, err));
@@ -210,7 +223,9 @@ ec_status ec_plan(ec_method *m, ec_error *err) {
     const use *u = &p.uses[row_of(&p, v)];
     m->outputs[i].stage = !v->as.tensor->data && !u->is_view && !u->inputs &&
                           v->as.tensor->dynamism != EC_DYNAMIC_UNBOUND;
+    ec_home_of(m, v->as.tensor)->staged |= m->outputs[i].stage;
   }
+  for (size_t c = 0; c < m->chain_count; c++) find_alias_moves(&p, &m->chains[c]);
   EC_TRY(list_movers(&p, err));
   ec_arena_reset(&m->scratch);
   return EC_OK;
