@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "core/checked.h"
 
@@ -49,6 +51,22 @@ void *ec_alloc_aligned(size_t size, size_t align) {
 void *ec_alloc_array(size_t count, size_t size) {
   size_t total;
   return ec_mul_size(count, size, &total) ? ec_alloc_zeroed(total) : NULL;
+}
+
+/* Whole pages inside a large block go, as all of malloc's are private and anonymous: they come back
+ * as zeros when they are used. */
+void ec_clear(void *block, size_t size) {
+  enum { LARGE = 4 << 20 };
+  char *from = block, *to = from + size;
+  if (size >= LARGE && hook.alloc == libc_alloc) {
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    char *first = from + (~(uintptr_t)from + 1) % page, *last = to - (uintptr_t)to % page;
+    if (madvise(first, (size_t)(last - first), MADV_DONTNEED) == 0) {
+      memset(from, 0, (size_t)(first - from));
+      from = last;
+    }
+  }
+  if (size) memset(from, 0, (size_t)(to - from));
 }
 
 void ec_free(void *block) {

@@ -22,6 +22,8 @@ void *ec_alloc(size_t size);
 void *ec_alloc_zeroed(size_t size); /* large blocks cost nothing until they are touched */
 void *ec_alloc_aligned(size_t size, size_t align); /* align: a power of two, any size */
 void *ec_alloc_array(size_t count, size_t size);   /* zeroed; NULL where count * size overflows */
+/* Zeroes what ec_alloc_zeroed or ec_alloc_aligned gave; a large block costs nothing again. */
+void ec_clear(void *block, size_t size);
 void ec_free(void *block);                         /* NULL is allowed */
 
 #endif

@@ -182,6 +182,22 @@ bool ec_op_is_registered(ec_kernel_fn fn, const void *user) {
   return found;
 }
 
+_Static_assert(EC_MAX_OP_ARGS <= 32, "a bit for each argument");
+
+static uint32_t outs_of(const ec_op *op) {
+  uint32_t outs = 0;
+  for (size_t i = 0; op && i < op->nargs; i++) outs |= (uint32_t)op->args[i].is_out << i;
+  return outs;
+}
+
+uint32_t ec_op_outs(const char *name) {
+  pthread_mutex_lock(&lock);
+  const custom *c = find_locked(name);
+  const uint32_t outs = c ? outs_of(&c->op) : 0;
+  pthread_mutex_unlock(&lock);
+  return c ? outs : outs_of(ec_op_find(name));
+}
+
 bool ec_op_exists(const char *name) {
   pthread_mutex_lock(&lock);
   bool found = find_locked(name) != NULL;

@@ -3,6 +3,7 @@
 #define EC_RUNTIME_IMPL_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "backend/registry.h"
 #include "core/arena.h"
@@ -13,13 +14,29 @@
 #include "runtime/program.h"
 #include "trace/trace.h"
 
-/* Planned memory that methods of one program share (ids 2 and up). */
-typedef struct ec_shared_memory {
-  pthread_mutex_t lock;  /* held while a method that uses it runs, and while it is filled in */
-  uint8_t **blocks;      /* by arena index; NULL: not made yet */
-  size_t *sizes;
-  size_t count;
-} ec_shared_memory;
+/* What the file says of the first contents of a piece of state. */
+typedef struct ec_state_initial {
+  struct ec_state_initial *next;
+  size_t offset; /* in the block */
+  const uint8_t *bytes;
+  size_t size;
+} ec_state_initial;
+
+/* Planned memory with state that methods of one program share: one block for each id and size that
+ * they plan. */
+typedef struct ec_state_block {
+  struct ec_state_block *next;
+  uint32_t id;
+  size_t size;
+  uint8_t *bytes;
+  ec_state_initial *initials; /* in the order in which they are copied */
+  ec_arena arena;             /* of initials */
+} ec_state_block;
+
+/* Memory ids of a method that hold state alone. */
+typedef struct ec_state_ids {
+  bool has[EC_MAX_ARENAS];
+} ec_state_ids;
 
 struct ec_program {
   ec_arena arena; /* all below that is not a source */
@@ -31,7 +48,8 @@ struct ec_program {
   ec_fb_vec plans;
   const char **names;
   ec_program_options options;
-  ec_shared_memory shared;
+  _Atomic(ec_state_block *) state; /* blocks are added, and live as long as the program */
+  pthread_mutex_t state_lock;      /* held while a method that uses any of them runs */
   const ec_program *outer; /* of a program inside a payload: whose data it may use, too */
 };
 
@@ -58,7 +76,7 @@ typedef struct ec_instr {
   ec_backend_arg *views; /* DelegateCall: args as the backend sees them */
   bool *repeated;        /* DelegateCall: args that stand for one tensor, whose shape must stay */
   size_t outputs_from;   /* DelegateCall: args that are its outputs, as far as can be told */
-  bool aliases;       /* MoveCall of a tensor: the target has no memory, it is pointed at the source's */
+  bool aliases; /* MoveCall of a tensor without memory: it is pointed at the data of the source */
   size_t destination; /* JumpFalseCall: number of the next instruction; >= count ends the chain */
   ec_value **reads;   /* KernelCall: tensors that must have data, lists flattened */
   ec_value **writes;  /* KernelCall: tensors that are written, lists flattened */
@@ -89,15 +107,12 @@ typedef struct ec_attribute {
   ec_tensor *tensor;
 } ec_attribute;
 
-/* State that is set at load and at reset. */
+/* State in memory of the method's own, which is set at load and at reset. */
 typedef struct ec_initial {
-  ec_tensor *tensor;
+  void *at;
   const uint8_t *bytes; /* from the file; NULL: zeros */
   size_t size;
 } ec_initial;
-
-/* Whose a block of planned memory is: the program's where it is shared. */
-typedef enum ec_sharing { EC_NOT_SHARED, EC_SHARED_MADE_HERE, EC_SHARED_BY_OTHER } ec_sharing;
 
 typedef enum ec_binding {
   EC_UNBOUND_INPUT,
@@ -138,7 +153,7 @@ struct ec_method {
   pthread_mutex_t lock;
   uint8_t **planned; /* arenas, by index from 1 */
   size_t *planned_sizes;
-  uint8_t *planned_shared; /* an ec_sharing each */
+  const ec_state_block **shared; /* whose the arena is; NULL: the method's own */
   size_t planned_count;
   ec_value *values;
   ec_value *first_values; /* as loaded; NULL where no instruction changes a slot */
@@ -182,9 +197,11 @@ ec_status ec_read_tensor(ec_fb_table table, ec_tensor *t, ec_error *err);
 /* Name of a tensor; NULL where it has none. */
 const char *ec_tensor_fqn(ec_fb_table table);
 
-/* Where a value of the file has its place in planned memory `id`; NULL where it is no tensor, or
- * has none there. */
-ec_fb_table ec_allocation_in(ec_fb_table value, uint32_t id);
+/* Where a value of the file has its place in planned memory; NULL where it is no tensor, or has
+ * none. */
+ec_fb_table ec_allocation(ec_fb_table value);
+/* The id of that memory; 0: none. */
+uint32_t ec_planned_id(ec_fb_table value);
 
 /* describe.c: a value of the file, without its memory or a list's items. */
 ec_status ec_describe_value(ec_fb_table value, ec_value_info *out, ec_error *err);
@@ -194,6 +211,10 @@ ec_status ec_describe_value(ec_fb_table value, ec_value_info *out, ec_error *err
 ec_status ec_check_place(uint32_t id, uint64_t offset, size_t nbytes, const size_t *sizes,
                          size_t count, ec_error *err);
 uint64_t ec_planned_offset(ec_fb_table alloc);
+/* The bytes that the file (or a data file) has for tensor `t`: a constant, or the first value of
+ * one that has a place in planned memory; {NULL, 0} where there are none. */
+ec_status ec_tensor_bytes(const ec_program *program, ec_fb_table table, const ec_tensor *t,
+                          ec_bytes *out, ec_error *err);
 
 /* load.c: compile specs of a delegate, in an arena. */
 ec_status ec_load_specs(ec_arena *arena, ec_fb_table delegate, const ec_backend_spec **out,
@@ -202,16 +223,21 @@ ec_status ec_load_specs(ec_arena *arena, ec_fb_table delegate, const ec_backend_
 /* Kind of a value of the file. */
 ec_status ec_read_kind(ec_fb_table value, ec_kind *kind, ec_error *err);
 
+enum { EC_MAX_OP_NAME = 256 };
+
 /* load_code.c: the joined name ("aten::add.out") of a plan's operator, into `name`; NULL where the
  * index is out of range, the row has no name or it is too long. */
 const char *ec_plan_op_name(ec_fb_table plan, int32_t index, char *name, size_t size);
 
-/* shared.c: whether every tensor of planned memory `id` is state of the method: not an input or
- * output, and no kernel's `out` (activations planned there must stay the method's own). */
-bool ec_is_state(const ec_method *m, ec_fb_table plan, uint32_t id);
-/* Points planned memory `id` to the program's block, made by the first method that asks. A block
- * of another size is left alone: the method then gets memory of its own. */
-ec_status ec_shared_block(ec_method *m, uint32_t id, size_t size, ec_error *err);
+/* state.c: memory of a plan, from id 2, of which every tensor is state: not an input or output, and
+ * no kernel's `out` (activations planned there must stay the method's own). */
+ec_status ec_state_find(ec_fb_table plan, ec_state_ids *out, ec_error *err);
+/* Gives `m->shared` the program's blocks for these ids and the sizes that the method plans. A block
+ * is made, with its first contents, when the first method asks for it. */
+ec_status ec_state_blocks(ec_method *m, const ec_state_ids *ids, ec_error *err);
+/* Puts a block back to its first contents. */
+void ec_state_reset(const ec_state_block *block);
+void ec_state_free(ec_program *program);
 
 /* program.c: named data of a program, then of the ones that it is inside of; NULL where none has
  * the key. */

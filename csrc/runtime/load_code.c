@@ -8,8 +8,6 @@
 
 /* ---- operators --------------------------------------------------------------------------- */
 
-enum { OP_NAME = 256 };
-
 const char *ec_plan_op_name(ec_fb_table plan, int32_t index, char *name, size_t size) {
   ec_fb_vec ops = ec_fb_vector(plan, EC_PTE_ExecutionPlan_operators);
   if (index < 0 || (uint32_t)index >= ops.count) return NULL;
@@ -23,7 +21,7 @@ const char *ec_plan_op_name(ec_fb_table plan, int32_t index, char *name, size_t 
 }
 
 ec_status ec_load_operators(ec_method *m, ec_fb_table plan, ec_error *err) {
-  char name[OP_NAME];
+  char name[EC_MAX_OP_NAME];
   ec_fb_vec ops = ec_fb_vector(plan, EC_PTE_ExecutionPlan_operators);
   EC_TRY(ec_arena_array(&m->arena, ops.count, sizeof *m->ops, "operators", &m->ops, err));
   m->op_count = ops.count;
@@ -34,13 +32,13 @@ ec_status ec_load_operators(ec_method *m, ec_fb_table plan, ec_error *err) {
 
 /* One sentence with every operator of the method that has no kernel. */
 static ec_status check_operators(const ec_method *m, ec_fb_table plan, ec_error *err) {
-  char name[OP_NAME];
+  char name[EC_MAX_OP_NAME];
   ec_fb_vec ops = ec_fb_vector(plan, EC_PTE_ExecutionPlan_operators);
   size_t missing = 0;
   for (uint32_t i = 0; i < ops.count; i++) {
     if (!ec_plan_op_name(plan, (int32_t)i, name, sizeof name))
       return ec_fail(err, EC_INVALID_PROGRAM, "operator %u has no name, or one over %d bytes", i,
-                     OP_NAME - 1);
+                     EC_MAX_OP_NAME - 1);
     if (m->ops[i]) continue;
     if (missing++ == 0) ec_fail(err, EC_OPERATOR_MISSING, "no kernel for %s", name);
     else ec_error_append(err, ", %s", name);
@@ -170,7 +168,7 @@ static ec_status gather(ec_method *m, ec_instr *instr, ec_error *err) {
 
 static ec_status load_kernel(ec_method *m, ec_fb_table plan, ec_fb_table body, ec_instr *instr,
                              ec_error *err) {
-  char name[OP_NAME];
+  char name[EC_MAX_OP_NAME];
   int32_t index = ec_fb_i32(body, EC_PTE_KernelCall_op_index);
   if (!ec_plan_op_name(plan, index, name, sizeof name))
     return ec_fail(err, EC_INVALID_PROGRAM, "operator %d of %u", index,
@@ -311,11 +309,9 @@ static void touch(ec_method *m, const ec_value *v) {
     for (uint32_t i = 0; i < v->count; i++) touch(m, v->as.items[i]);
 }
 
-/* Inputs, constants and state have a value before any instruction runs. */
+/* Inputs, constants and state have a value before any instruction runs; state is known already. */
 static void touch_first(ec_method *m) {
   for (size_t i = 0; i < m->input_count; i++) touch(m, m->inputs[i].value);
-  for (size_t i = 0; i < m->initial_count; i++)
-    ec_home_of(m, m->initials[i].tensor)->touched = true;
   for (size_t i = 0; i < m->tensor_count; i++)
     if (m->homes[i].flags & EC_TENSOR_READONLY) m->homes[i].touched = true;
 }

@@ -28,17 +28,12 @@ static ec_status snapshot(ec_method *m, ec_error *err) {
   return EC_OK;
 }
 
-static void set_initial_state(const ec_method *m, const ec_initial *s) {
-  void *to = ec_home_of(m, s->tensor)->data;
-  if (s->bytes) memcpy(to, s->bytes, s->size);
-  else memset(to, 0, s->size);
-}
-
-/* State in memory that another method made is in use already. */
+/* State that is shared is the program's, and in use perhaps. */
 static void set_first_state(const ec_method *m) {
   for (size_t i = 0; i < m->initial_count; i++) {
-    uint32_t id = ec_home_of(m, m->initials[i].tensor)->arena; /* 0: not planned */
-    if (!id || m->planned_shared[id] != EC_SHARED_BY_OTHER) set_initial_state(m, &m->initials[i]);
+    const ec_initial *s = &m->initials[i];
+    if (s->bytes) memcpy(s->at, s->bytes, s->size);
+    else memset(s->at, 0, s->size);
   }
 }
 
@@ -109,7 +104,7 @@ void ec_method_free(ec_method *m) {
   for (size_t i = 0; i < m->input_count; i++) ec_free(m->inputs[i].staging);
   for (size_t i = 0; i < m->output_count; i++) ec_free(m->outputs[i].staging);
   for (size_t i = 0; i < m->planned_count; i++)
-    if (!m->planned_shared[i]) ec_free(m->planned[i]);
+    if (!m->shared[i]) ec_free(m->planned[i]);
   ec_threads_release(m->threads);
   pthread_mutex_destroy(&m->lock);
   ec_arena_deinit(&m->scratch);
@@ -132,7 +127,7 @@ const ec_value *ec_method_output(const ec_method *m, size_t index) {
 
 /* Methods that share memory exclude each other, too: the program's lock stands in for their own. */
 static pthread_mutex_t *lock_of(ec_method *m) {
-  return m->uses_shared ? &((ec_program *)(uintptr_t)m->program)->shared.lock : &m->lock;
+  return m->uses_shared ? &((ec_program *)(uintptr_t)m->program)->state_lock : &m->lock;
 }
 
 void ec_lock_init(pthread_mutex_t *lock) {
@@ -172,10 +167,11 @@ void ec_method_seed(ec_method *m, uint64_t seed) { m->random = (ec_random){seed,
 
 void ec_method_reset(ec_method *m) {
   for (size_t i = 1; i < m->planned_count; i++)
-    if (m->planned_sizes[i]) memset(m->planned[i], 0, m->planned_sizes[i]);
+    if (m->shared[i]) ec_state_reset(m->shared[i]);
+    else ec_clear(m->planned[i], m->planned_sizes[i]);
   ec_restore_homes(m);
   for (size_t i = 0; i < m->tensor_count; i++) ec_tensor_trim(&m->tensors[i], true);
-  for (size_t i = 0; i < m->initial_count; i++) set_initial_state(m, &m->initials[i]);
+  set_first_state(m);
 }
 
 void ec_method_set_trace(ec_method *m, ec_trace *trace) { m->trace = trace; }
@@ -184,7 +180,7 @@ void ec_method_get_memory(const ec_method *m, ec_method_memory *out) {
   *out = (ec_method_memory){.native = m->arena.total + sizeof *m, .scratch = m->scratch.total};
   for (size_t i = 1; i < m->planned_count; i++) {
     out->planned += m->planned_sizes[i];
-    if (m->planned_shared[i]) out->shared += m->planned_sizes[i];
+    if (m->shared[i]) out->shared += m->planned_sizes[i];
   }
   for (size_t i = 0; i < m->tensor_count; i++) out->heap += ec_tensor_heap(&m->tensors[i]);
   for (size_t i = 0; i < m->input_count; i++) out->heap += m->inputs[i].staging_size;

@@ -172,7 +172,7 @@ static ec_status own_unplanned_state(planner *p, ec_error *err) {
     EC_TRY(ec_arena_array(&m->arena, home->nbytes, 1, "a mutable buffer", &home->data, err));
     t->data = home->data;
     t->capacity = home->capacity = home->nbytes;
-    m->initials[m->initial_count++] = (ec_initial){t, NULL, home->nbytes};
+    m->initials[m->initial_count++] = (ec_initial){home->data, NULL, home->nbytes};
   }
   return EC_OK;
 }

@@ -60,7 +60,7 @@ ec_status ec_program_open(const ec_program_options *options, ec_source *file, ec
   p->data = sources;
   p->data_count = data_count;
   if (data_count) memcpy(sources, data, data_count * sizeof *sources);
-  ec_lock_init(&p->shared.lock);
+  ec_lock_init(&p->state_lock);
   EC_GOTO(status, open_program(p, err));
   *out = p;
   return EC_OK;
@@ -71,10 +71,8 @@ fail:
 
 void ec_program_free(ec_program *p) {
   if (!p) return;
-  for (size_t i = 0; i < p->shared.count; i++) ec_free(p->shared.blocks[i]);
-  ec_free(p->shared.blocks);
-  ec_free(p->shared.sizes);
-  pthread_mutex_destroy(&p->shared.lock);
+  ec_state_free(p);
+  pthread_mutex_destroy(&p->state_lock);
   ec_arena_deinit(&p->arena);
   ec_source_close(&p->file);
   for (size_t i = 0; i < p->data_count; i++) ec_source_close(&p->data[i]);
