@@ -97,10 +97,10 @@ static ec_status run_delegate(ec_method *m, const ec_instr *in, size_t *next, ec
   return status == EC_OK ? EC_OK : ec_fail_in(err, status, "%s", backend->id);
 }
 
-/* The reference puts the source into the target's slot: one tensor under two names, whose shape an
+/* The reference puts the source into the target's slot: one tensor with two names, whose shape an
  * instruction may change under one of them while it reads the other, and whose memory the planner
- * may give to the next branch. Here a slot keeps its tensor. One with memory of its own gets a copy;
- * one without (a placeholder) is pointed at the source's data, as a view is. */
+ * may give to the next branch. Here a slot keeps its tensor. One with memory of its own gets a
+ * copy; one without (a placeholder) is pointed at the source's data, as a view is. */
 static ec_status run_move(ec_method *m, const ec_instr *in, size_t *next, ec_error *err) {
   (void)next;
   (void)m;
