@@ -9,6 +9,7 @@
 typedef struct ec_alloc_hook {
   void *(*alloc)(void *user, size_t size, size_t align, int zeroed);
   void (*free)(void *user, void *block);
+  size_t (*size)(void *user, void *block); /* as it was asked for */
   void *user;
 } ec_alloc_hook;
 

@@ -37,7 +37,7 @@ static uint32_t host_named_data(ec_host_call *call, const char *key, const void 
   if (!entry) return EC_NOT_FOUND;
   *data = entry->bytes.data;
   *size = entry->bytes.size;
-  return EC_OK;
+  return (uint32_t)ec_load_again(entry->bytes.size, call->err);
 }
 
 /* Whether an argument is another one as well, which the backend reads with the shape that it had
@@ -94,13 +94,16 @@ static ec_status open_nested(ec_host_call *call, ec_source *source, const char *
 
 static uint32_t host_program_open(ec_host_call *call, const void *data, size_t size,
                                   const char *method, ec_host_program **out) {
+  enum { NESTED = 16000 }; /* what opening costs, in bytes that are read */
   ec_source source;
   if (call->depth + 1 >= EC_MAX_NESTED_PROGRAMS)
     return (uint32_t)ec_fail(call->err, EC_NOT_SUPPORTED, "programs nested deeper than %d",
                              EC_MAX_NESTED_PROGRAMS);
   ec_host_program *nested = ec_alloc_zeroed(sizeof *nested);
   if (!nested) return (uint32_t)ec_fail(call->err, EC_MEMORY_ALLOCATION_FAILED, "no memory");
-  ec_status status = ec_source_open_buffer(&source, data, size, NULL, NULL, call->err);
+  ec_status status = ec_load_again(size + NESTED, call->err);
+  if (status == EC_OK)
+    status = ec_source_open_buffer(&source, data, size, NULL, NULL, call->err);
   if (status == EC_OK) status = open_nested(call, &source, method, nested);
   if (status != EC_OK) {
     host_program_close(nested);
@@ -169,9 +172,8 @@ static uint32_t host_program_run(ec_host_call *call, ec_host_program *nested, ec
     return (uint32_t)ec_fail(call->err, EC_INVALID_PROGRAM,
                              "%zu arguments, the nested program has %zu inputs and %zu outputs",
                              count, inputs, outputs);
-  ec_status status = EC_OK;
-  if (!ec_method_lock(m))
-    return (uint32_t)ec_fail(call->err, EC_INVALID_STATE, "the nested program runs already");
+  ec_status status = ec_method_lock(m, NULL, call->err);
+  if (status != EC_OK) return (uint32_t)ec_fail_in(call->err, status, "nested program");
   for (size_t i = 0; i < inputs && status == EC_OK; i++)
     status = bind_nested_input(m, i, &args[i], call->err);
   if (status == EC_OK) status = execute_nested(m, call);

@@ -2,11 +2,11 @@
 #ifndef EC_RUNTIME_IMPL_H
 #define EC_RUNTIME_IMPL_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "backend/registry.h"
 #include "core/arena.h"
+#include "core/lock.h"
 #include "core/threads.h"
 #include "format/named_data.h"
 #include "kernels/call.h"
@@ -49,7 +49,7 @@ struct ec_program {
   const char **names;
   ec_program_options options;
   _Atomic(ec_state_block *) state; /* blocks are added, and live as long as the program */
-  pthread_mutex_t state_lock;      /* held while a method that uses any of them runs */
+  ec_lock state_lock;              /* held while a method that uses any of them runs */
   const ec_program *outer; /* of a program inside a payload: whose data it may use, too */
 };
 
@@ -78,8 +78,8 @@ typedef struct ec_instr {
   size_t outputs_from;   /* DelegateCall: args that are its outputs, as far as can be told */
   bool aliases; /* MoveCall of a tensor without memory: it is pointed at the data of the source */
   size_t destination; /* JumpFalseCall: number of the next instruction; >= count ends the chain */
-  ec_value **reads;   /* KernelCall: tensors that must have data, lists flattened */
-  ec_value **writes;  /* KernelCall: tensors that are written, lists flattened */
+  ec_value **reads;   /* KernelCall: tensors that must have data, and lists of them */
+  ec_value **writes;  /* KernelCall: tensors that are written, and lists of them */
   size_t read_count, write_count;
 } ec_instr;
 
@@ -94,6 +94,7 @@ typedef struct ec_home {
   size_t capacity;
   uint8_t flags;
   bool touched;      /* has a value before, or from, the instructions that are loaded */
+  bool named;        /* is an attribute: what is written shows there */
   bool staged;       /* an output that gets memory in each call */
   bool moves;        /* a call may point it elsewhere: put back after each call */
   uint32_t arena;    /* 1-based planned arena; 0: none */
@@ -150,11 +151,14 @@ struct ec_method {
   ec_threads *threads; /* for loops and delegates; NULL: one */
   int depth; /* of nested programs */
   ec_trace *trace; /* NULL: none; of the caller who has it locked */
-  pthread_mutex_t lock;
+  ec_lock lock;
+  ec_budget *budget; /* of the call that runs */
+  uint64_t touched;  /* elements of tensors of the instruction that runs */
   uint8_t **planned; /* arenas, by index from 1 */
   size_t *planned_sizes;
   const ec_state_block **shared; /* whose the arena is; NULL: the method's own */
   size_t planned_count;
+  struct ec_copies *copies; /* of constants at odd addresses; NULL: none yet */
   ec_value *values;
   ec_value *first_values; /* as loaded; NULL where no instruction changes a slot */
   size_t value_count;
@@ -216,6 +220,12 @@ uint64_t ec_planned_offset(ec_fb_table alloc);
 ec_status ec_tensor_bytes(const ec_program *program, ec_fb_table table, const ec_tensor *t,
                           ec_bytes *out, ec_error *err);
 
+/* Takes the work of reading bytes of the file that others may tell to be read, too. */
+static inline ec_status ec_load_again(size_t bytes, ec_error *err) {
+  enum { BYTES = 16 }; /* in a step */
+  return ec_budget_work(ec_budget_now(), (uint64_t)bytes * (EC_STEP / BYTES) + EC_STEP, err);
+}
+
 /* load.c: compile specs of a delegate, in an arena. */
 ec_status ec_load_specs(ec_arena *arena, ec_fb_table delegate, const ec_backend_spec **out,
                         size_t *count, ec_error *err);
@@ -269,10 +279,6 @@ ec_host_call ec_host_call_of(const ec_method *m, ec_arena *scratch, ec_error *er
 
 /* exec.c: an argument as a backend sees it. */
 void ec_view_arg(ec_value *value, ec_backend_arg *view);
-
-/* method.c: a mutex that refuses the thread that has it: kernels may be anybody's code, which may
- * call the method that runs it. */
-void ec_lock_init(pthread_mutex_t *lock);
 
 /* method.c: loads with a nesting depth. */
 ec_status ec_method_load_nested(const ec_program *program, const char *name,

@@ -173,6 +173,7 @@ static ec_status load_value(ec_method *m, ec_fb_table table, ec_value *value, ec
     value->as.tensor = &m->tensors[row];
     const char *name = ec_tensor_fqn(body);
     if (name) m->attributes[m->attribute_count++] = (ec_attribute){name, &m->tensors[row]};
+    m->homes[row].named = name != NULL;
     return ec_load_tensor(m, body, &m->tensors[row], &m->homes[row], err);
   }
   default: return EC_OK;
@@ -186,6 +187,7 @@ static ec_status load_list(ec_method *m, ec_fb_table table, ec_value *value, ec_
   if (!items.items)
     return ec_fail(err, EC_INVALID_PROGRAM, "%s without items", ec_kind_name((ec_kind)value->kind));
   value->count = items.count;
+  EC_TRY(ec_budget_work(ec_budget_now(), EC_STEP * (uint64_t)items.count, err));
   if (value->kind == EC_KIND_BOOL_LIST) return load_bools(m, items, value, err);
   if (value->kind == EC_KIND_DOUBLE_LIST) return load_doubles(m, items, value, err);
   return load_items(m, items, value, err);
@@ -212,6 +214,7 @@ static ec_status make_value_arrays(ec_method *m, ec_fb_vec values, ec_error *err
 ec_status ec_load_values(ec_method *m, ec_fb_table plan, ec_error *err) {
   ec_fb_vec values = ec_fb_vector(plan, EC_PTE_ExecutionPlan_values);
   if (!values.items) return ec_fail(err, EC_INVALID_PROGRAM, "values are missing");
+  EC_TRY(ec_budget_work(ec_budget_now(), EC_STEP * (uint64_t)values.count, err));
   EC_TRY(make_value_arrays(m, values, err));
   for (int lists = 0; lists < 2; lists++)
     for (uint32_t i = 0; i < values.count; i++) {
@@ -291,6 +294,7 @@ static ec_status load_delegate(ec_method *m, ec_fb_table table, ec_delegate *d, 
   d->init.program = m->program;
   d->init.instance = m;
   EC_TRY(ec_delegate_options(m, d, err));
+  EC_TRY(ec_load_again(payload.size, err));
   ec_host_call call = ec_host_call_of(m, &m->scratch, err);
   ec_status status =
       (ec_status)d->backend->init(d->backend, &ec_host_table, &call, &d->init, &d->handle);

@@ -8,6 +8,12 @@
 #include "core/alloc.h"
 #include "runtime/impl.h"
 
+/* Methods that share memory exclude each other, too: the program's lock stands in for their own. */
+static ec_lock *lock_of(const ec_method *m) {
+  return m->uses_shared ? &((ec_program *)(uintptr_t)m->program)->state_lock
+                        : &((ec_method *)(uintptr_t)m)->lock;
+}
+
 /* Instructions that change numbers or strings make a snapshot necessary, put back after each call:
  * one that fails half-way must not change what the next one computes. A slot keeps its tensor. */
 static bool changes_slots(const ec_method *m) {
@@ -84,12 +90,34 @@ ec_status ec_method_load_nested(const ec_program *program, const char *name,
   return EC_OK;
 }
 
-ec_status ec_method_load(const ec_program *program, const char *name,
-                         const ec_method_options *options, ec_method **out, ec_error *err) {
-  return ec_method_load_nested(program, name, options, 0, out, err);
+/* Loading is linear in the files, but for what they tell it to do again and again. */
+static uint64_t load_steps(const ec_program *p) {
+  uint64_t bytes = p->file.size;
+  for (size_t i = 0; i < p->data_count; i++) bytes += p->data[i].size;
+  return EC_LOAD_STEPS + EC_LOAD_STEPS_PER_BYTE * bytes;
 }
 
+ec_status ec_method_load(const ec_program *program, const char *name,
+                         const ec_method_options *options, ec_method **out, ec_error *err) {
+  ec_budget budget;
+  ec_budget_init(&budget, options->max_steps ? options->max_steps : load_steps(program),
+                 options->max_bytes ? options->max_bytes : ec_machine_bytes(), options->interrupt);
+  ec_budget_enter(&budget);
+  ec_status status = ec_method_load_nested(program, name, options, 0, out, err);
+  ec_budget_leave(&budget);
+  if (status == EC_OK) (*out)->options.interrupt = NULL;
+  return ec_budget_explain(&budget, status, err);
+}
+
+void ec_method_budget(const ec_method *m, const ec_interrupt *interrupt, ec_budget *out) {
+  ec_budget_init(out, m->options.max_steps,
+                 m->options.max_bytes ? m->options.max_bytes : ec_machine_bytes() / 2, interrupt);
+  if (!m->options.max_steps) out->instructions = EC_MAX_INSTRUCTIONS;
+}
+
+/* What a thread was running that a fork has left behind is not in a state to be destroyed. */
 static void free_delegates(ec_method *m) {
+  if (ec_lock_is_lost(lock_of(m))) return;
   for (size_t i = 0; i < m->delegate_count; i++) {
     ec_delegate *d = &m->delegates[i];
     if (d->ready && d->backend->destroy) d->backend->destroy(d->backend, &ec_host_table, d->handle);
@@ -106,7 +134,7 @@ void ec_method_free(ec_method *m) {
   for (size_t i = 0; i < m->planned_count; i++)
     if (!m->shared[i]) ec_free(m->planned[i]);
   ec_threads_release(m->threads);
-  pthread_mutex_destroy(&m->lock);
+  ec_lock_deinit(&m->lock);
   ec_arena_deinit(&m->scratch);
   ec_arena_deinit(&m->arena);
   ec_free(m);
@@ -125,30 +153,43 @@ const ec_value *ec_method_output(const ec_method *m, size_t index) {
 
 /* ---- the lock ---------------------------------------------------------------------------- */
 
-/* Methods that share memory exclude each other, too: the program's lock stands in for their own. */
-static pthread_mutex_t *lock_of(ec_method *m) {
-  return m->uses_shared ? &((ec_program *)(uintptr_t)m->program)->state_lock : &m->lock;
+bool ec_method_try_lock(ec_method *m) { return ec_lock_try(lock_of(m)) == EC_LOCKED; }
+
+bool ec_method_is_mine(const ec_method *m) { return ec_lock_is_mine(lock_of(m)); }
+
+typedef struct waiting {
+  const ec_interrupt *interrupt;
+  ec_status status;
+  ec_error *err;
+} waiting;
+
+static bool ask(void *user) {
+  waiting *w = user;
+  w->status = w->interrupt->check(w->interrupt->user, w->err);
+  return w->status != EC_OK;
 }
 
-void ec_lock_init(pthread_mutex_t *lock) {
-  pthread_mutexattr_t attr;
-  pthread_mutexattr_init(&attr);
-  pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ERRORCHECK);
-  pthread_mutex_init(lock, &attr);
-  pthread_mutexattr_destroy(&attr);
+ec_status ec_method_lock(ec_method *m, const ec_interrupt *interrupt, ec_error *err) {
+  waiting w = {interrupt, EC_OK, err};
+  switch (ec_lock_wait(lock_of(m), interrupt && interrupt->check ? ask : NULL, &w)) {
+  case EC_LOCKED: return EC_OK;
+  case EC_LOCK_INTERRUPTED: return w.status;
+  case EC_LOCKED_BY_NOBODY:
+    return ec_fail(err, EC_INVALID_STATE,
+                   "method '%s', or one that shares memory with it, was running in another thread "
+                   "when this process was forked: load its program again", m->name);
+  default:
+    return ec_fail(err, EC_INVALID_STATE,
+                   "method '%s' is running in this thread, or one that shares memory with it",
+                   m->name);
+  }
 }
-
-bool ec_method_try_lock(ec_method *m) {
-  return pthread_mutex_trylock(lock_of(m)) == 0;
-}
-
-bool ec_method_lock(ec_method *m) { return pthread_mutex_lock(lock_of(m)) == 0; }
 
 void ec_method_unlock(ec_method *m) {
   for (size_t i = 0; i < m->input_count; i++) m->inputs[i].binding = EC_UNBOUND_INPUT;
   for (size_t i = 0; i < m->output_count; i++) m->outputs[i].bound = NULL;
   ec_restore_homes(m);
-  pthread_mutex_unlock(lock_of(m));
+  ec_lock_release(lock_of(m));
 }
 
 /* ---- attributes and state ---------------------------------------------------------------- */
@@ -157,7 +198,14 @@ size_t ec_method_attribute_count(const ec_method *m) { return m->attribute_count
 const char *ec_method_attribute_name(const ec_method *m, size_t index) {
   return m->attributes[index].name;
 }
-ec_tensor *ec_method_attribute(ec_method *m, size_t index) { return m->attributes[index].tensor; }
+
+ec_tensor ec_method_attribute(const ec_method *m, size_t index) {
+  ec_tensor t = *m->attributes[index].tensor;
+  const bool fixed = t.dynamism != EC_DYNAMIC_UNBOUND; /* those have memory for a call */
+  t.data = fixed ? ec_home_of(m, m->attributes[index].tensor)->data : NULL;
+  t.storage = NULL;
+  return t;
+}
 
 bool ec_method_attribute_is_mutable(const ec_method *m, size_t index) {
   return !(ec_home_of(m, m->attributes[index].tensor)->flags & EC_TENSOR_READONLY);

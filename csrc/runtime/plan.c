@@ -149,7 +149,8 @@ static bool output_direct(const planner *p, size_t index) {
   size_t row = row_of(p, m->outputs[index].value);
   const use *u = &p->uses[row];
   const ec_home *home = &m->homes[row];
-  if (!u->used || u->is_view || u->inputs || u->outputs > 1 || home->flags & EC_TENSOR_READONLY)
+  if (!u->used || u->is_view || u->inputs || u->outputs > 1 || home->flags & EC_TENSOR_READONLY ||
+      (home->data && home->named))
     return false;
   if (home->data && !u->first_overwrites) return false; /* state, or perhaps a delegate's */
   for (size_t k = 0; k < m->tensor_count; k++)

@@ -106,6 +106,7 @@ static ec_status read_initial(maker *k, uint32_t id, ec_fb_table tensor, ec_erro
   if (ec_check_place(id, offset, nbytes, k->sizes, EC_MAX_ARENAS, NULL) != EC_OK ||
       ec_tensor_bytes(k->program, tensor, &t, &bytes, NULL) != EC_OK || !bytes.data || !nbytes)
     return EC_OK;
+  EC_TRY(ec_load_again(nbytes, err));
   EC_TRY(ec_arena_array(&block->arena, 1, sizeof *row, "initial state", &row, err));
   *row = (ec_state_initial){block->initials, (size_t)offset, bytes.data, nbytes};
   block->initials = row;

@@ -86,6 +86,34 @@ static ec_status place_planned(ec_method *m, ec_fb_table alloc, const ec_tensor 
   return EC_OK;
 }
 
+/* The copies of constants that were made last, by their addresses. */
+enum { COPIES = 64 };
+struct ec_copies {
+  struct {
+    const uint8_t *bytes;
+    size_t size;
+    void *copy;
+  } rows[COPIES];
+};
+
+/* A copy at an aligned address, which tensors of the same bytes share. */
+static ec_status copy_constant(ec_method *m, const uint8_t *bytes, size_t size, void **out,
+                               ec_error *err) {
+  if (!m->copies)
+    EC_TRY(ec_arena_array(&m->arena, 1, sizeof *m->copies, "copies", &m->copies, err));
+  const size_t at = (uintptr_t)bytes / 4 % COPIES;
+  if (m->copies->rows[at].bytes != bytes || m->copies->rows[at].size != size) {
+    EC_TRY(ec_load_again(size, err));
+    EC_TRY(ec_arena_array(&m->arena, size, 1, "an unaligned constant", out, err));
+    memcpy(*out, bytes, size);
+    m->copies->rows[at].bytes = bytes;
+    m->copies->rows[at].size = size;
+    m->copies->rows[at].copy = *out;
+  }
+  *out = m->copies->rows[at].copy;
+  return EC_OK;
+}
+
 /* Constants stay where they are in the file, unless the file has them at an odd address. */
 static ec_status place_constant(ec_method *m, const ec_tensor *t, const uint8_t *bytes,
                                 ec_home *home, ec_error *err) {
@@ -93,9 +121,7 @@ static ec_status place_constant(ec_method *m, const ec_tensor *t, const uint8_t 
   home->capacity = home->nbytes;
   memcpy(&home->data, &bytes, sizeof home->data);
   if ((uintptr_t)bytes % item_align(t) == 0 || home->nbytes == 0) return EC_OK;
-  EC_TRY(ec_arena_array(&m->arena, home->nbytes, 1, "an unaligned constant", &home->data, err));
-  memcpy(home->data, bytes, home->nbytes);
-  return EC_OK;
+  return copy_constant(m, bytes, home->nbytes, &home->data, err);
 }
 
 /* The .ptd entry of an external tensor: its layout must be the tensor's. */
@@ -147,10 +173,11 @@ ec_status ec_tensor_bytes(const ec_program *program, ec_fb_table table, const ec
 }
 
 /* A block that is shared has its first contents from state.c. */
-static void add_initial(ec_method *m, ec_bytes bytes, ec_home *home) {
+static ec_status add_initial(ec_method *m, ec_bytes bytes, ec_home *home, ec_error *err) {
   home->touched = true;
   if (home->nbytes && !m->shared[home->arena])
     m->initials[m->initial_count++] = (ec_initial){home->data, bytes.data, home->nbytes};
+  return ec_load_again(home->nbytes, err);
 }
 
 ec_status ec_load_tensor(ec_method *m, ec_fb_table table, ec_tensor *t, ec_home *home,
@@ -168,7 +195,7 @@ ec_status ec_load_tensor(ec_method *m, ec_fb_table table, ec_tensor *t, ec_home 
     EC_TRY(ec_arena_array(&m->arena, t->rank, sizeof *t->sizes, "sizes", &home->sizes, err));
     memcpy(home->sizes, t->sizes, t->rank * sizeof *t->sizes);
   }
-  if (alloc && bytes.data) add_initial(m, bytes, home);
+  if (alloc && bytes.data) EC_TRY(add_initial(m, bytes, home, err));
   t->data = home->data;
   t->capacity = home->capacity;
   t->flags = home->flags;
