@@ -45,8 +45,11 @@ void ec_budget_give(size_t bytes) {
 }
 
 ec_status ec_budget_explain(const ec_budget *budget, ec_status status, ec_error *err) {
-  if (budget->refused &&
-      (status == EC_MEMORY_ALLOCATION_FAILED || status == EC_DELEGATE_ALLOCATION_FAILED))
+  if (status != EC_MEMORY_ALLOCATION_FAILED && status != EC_DELEGATE_ALLOCATION_FAILED)
+    return status;
+  if (!budget->work)
+    ec_error_append(err, " (after %" PRIu64 " steps: max_steps=)", budget->max_steps);
+  else if (budget->refused)
     ec_error_append(err, " (%" PRIu64 " bytes may be allocated: max_bytes=)", budget->max_bytes);
   return status;
 }

@@ -65,7 +65,7 @@ static inline ec_status ec_budget_work(ec_budget *budget, uint64_t units, ec_err
   return budget->work > budget->pause ? EC_OK : ec_budget_pause(budget, err);
 }
 
-/* Says of an allocation that failed that it was the budget; gives the status. */
+/* Says of an allocation that failed that it was the budget, if so; gives the status. */
 ec_status ec_budget_explain(const ec_budget *budget, ec_status status, ec_error *err);
 
 /* What a machine has: physical memory, or as much of it as this process may use. */

@@ -25,7 +25,12 @@ static uint32_t host_fail(ec_host_call *call, uint32_t status, const char *fmt, 
   return (uint32_t)ec_fail(call->err, (ec_status)status, "%s", text);
 }
 
-static void *host_alloc(size_t size) { return ec_alloc_zeroed(size); }
+/* What a payload has allocated is work as well: it may tell to copy a constant again and again. */
+static void *host_alloc(size_t size) {
+  enum { BYTES = 64 }; /* in a step */
+  const uint64_t work = (uint64_t)size * (EC_STEP / BYTES);
+  return ec_budget_work(ec_budget_now(), work, NULL) == EC_OK ? ec_alloc_zeroed(size) : NULL;
+}
 
 static void *host_scratch(ec_host_call *call, size_t size) {
   return ec_arena_alloc(call->scratch, size, EC_ALIGN);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import resource
 import time
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from alone import alone
 from executorch_c import MemoryAllocationFailedError, OutOfResourcesError, Runtime
+from fake_backend import Fake
 from plans import Constants, Plan, V, adding, build, load, schema
 
 ONES = np.ones(4, np.float32)
@@ -119,6 +121,33 @@ def test_constants_at_odd_addresses(step: int, most: int) -> None:
     """Each tensor had a copy of its own of the bytes that it shares with all the others."""
     seconds, megabytes = cost(unaligned(3000, step), OutOfResourcesError if step else None)
     assert seconds < 20 and megabytes < most
+
+
+class Greedy(Fake):
+    """A backend that is told by each delegate to allocate 2000 MB."""
+
+    def _init(self, _self: int, host: int, _call: int, _init: object, _handle: object) -> int:
+        function = ctypes.c_void_p.from_address(host + 24).value  # ec_host.alloc
+        allocate = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t)(function)
+        return 0 if all(allocate(MB) for _ in range(2000)) else 0x21
+
+
+def test_delegates_that_allocate_without_an_end() -> None:
+    """A payload may tell to copy one of its constants for each of many values."""
+    backend = Greedy("GreedyBackend", {})
+    executorch_c.register_backend(backend.capsule)
+    plan = Plan()
+    plan.take(plan.input((4,)))
+    plan.delegate("GreedyBackend", 0)
+    pte = build(plan, payloads=[b"x"])
+    says = r"after 100\d{5} steps: max_steps="
+
+    def run() -> None:
+        with pytest.raises(MemoryAllocationFailedError, match=says):
+            limited(pte)
+
+    alone(run)
+    alone(lambda: None if limited(pte, max_steps=1 << 40) else None)
 
 
 def test_one_initial_value_for_many_tensors() -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from alone import alone
 from custom_ops import nothing_stays  # noqa: F401  a fixture
-from executorch_c import InvalidStateError, Runtime
+from executorch_c import InvalidStateError, Runtime, _backends
 from plans import Plan, build, load, schema
 
 SLOW = "locks::slow.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)"
@@ -259,6 +259,25 @@ def test_forks_while_operators_come_and_go() -> None:
         assert [exit_code(child) for _ in range(10)] == [0] * 10
     finally:
         stop.set()
+        thread.join()
+
+
+def test_a_search_for_plug_ins_that_another_thread_began() -> None:
+    """Its lock is nobody's in the child, which looks for them itself."""
+    taken, enough = threading.Event(), threading.Event()
+
+    def search() -> None:
+        with _backends._lock:
+            taken.set()
+            enough.wait(30)
+
+    thread = threading.Thread(target=search)
+    thread.start()
+    assert taken.wait(30)
+    try:
+        assert exit_code(lambda: _backends.discover() is None) == 0
+    finally:
+        enough.set()
         thread.join()
 
 
