@@ -7,6 +7,7 @@ returns either. A module is asked for its attribute `backends` or `operators`.
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint, entry_points
@@ -41,6 +42,19 @@ def left_out(entry: EntryPoint, error: Exception) -> bool:
 _lock = RLock()
 _looked: list[str] = []
 """The groups whose entry points are being or have been loaded."""
+
+
+def _after_fork() -> None:
+    """Forgets a search of a thread that the child of a fork does not have."""
+    global _lock
+    if not _lock.acquire(blocking=False):
+        _looked.clear()
+        _lock = RLock()
+        return
+    _lock.release()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def discover() -> None:

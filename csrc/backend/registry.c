@@ -1,10 +1,10 @@
 /* Registered backends: a small table behind a lock; rows are never removed. */
 #include "backend/registry.h"
 
-#include <pthread.h>
 #include <string.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+#include "core/lock.h"
+
 static const ec_backend *backends[EC_MAX_BACKENDS];
 static size_t count;
 
@@ -31,7 +31,7 @@ static const ec_backend *find_locked(const char *id) {
 ec_status ec_backend_register(const ec_backend *backend, ec_error *err) {
   EC_TRY(check(backend, err));
   ec_status status = EC_OK;
-  pthread_mutex_lock(&lock);
+  ec_mutex_lock(EC_MUTEX_BACKENDS);
   const ec_backend *same = find_locked(backend->id);
   if (same && same != backend)
     status = ec_fail(err, EC_REGISTRATION_EXISTS, "another backend is registered as '%s'",
@@ -40,28 +40,28 @@ ec_status ec_backend_register(const ec_backend *backend, ec_error *err) {
     status = ec_fail(err, EC_REGISTRATION_EXCEEDING_MAX, "more than %d backends", EC_MAX_BACKENDS);
   else if (!same)
     backends[count++] = backend;
-  pthread_mutex_unlock(&lock);
+  ec_mutex_unlock(EC_MUTEX_BACKENDS);
   return status;
 }
 
 const ec_backend *ec_backend_find(const char *id) {
-  pthread_mutex_lock(&lock);
+  ec_mutex_lock(EC_MUTEX_BACKENDS);
   const ec_backend *found = find_locked(id);
-  pthread_mutex_unlock(&lock);
+  ec_mutex_unlock(EC_MUTEX_BACKENDS);
   return found;
 }
 
 size_t ec_backend_count(void) {
-  pthread_mutex_lock(&lock);
+  ec_mutex_lock(EC_MUTEX_BACKENDS);
   size_t n = count;
-  pthread_mutex_unlock(&lock);
+  ec_mutex_unlock(EC_MUTEX_BACKENDS);
   return n;
 }
 
 const ec_backend *ec_backend_at(size_t index) {
-  pthread_mutex_lock(&lock);
+  ec_mutex_lock(EC_MUTEX_BACKENDS);
   const ec_backend *backend = index < count ? backends[index] : NULL;
-  pthread_mutex_unlock(&lock);
+  ec_mutex_unlock(EC_MUTEX_BACKENDS);
   return backend;
 }
 

@@ -9,6 +9,7 @@
 typedef struct ec_alloc_hook {
   void *(*alloc)(void *user, size_t size, size_t align, int zeroed);
   void (*free)(void *user, void *block);
+  size_t (*size)(void *user, void *block); /* as it was asked for */
   void *user;
 } ec_alloc_hook;
 
@@ -22,6 +23,8 @@ void *ec_alloc(size_t size);
 void *ec_alloc_zeroed(size_t size); /* large blocks cost nothing until they are touched */
 void *ec_alloc_aligned(size_t size, size_t align); /* align: a power of two, any size */
 void *ec_alloc_array(size_t count, size_t size);   /* zeroed; NULL where count * size overflows */
+/* Zeroes what ec_alloc_zeroed or ec_alloc_aligned gave; a large block costs nothing again. */
+void ec_clear(void *block, size_t size);
 void ec_free(void *block);                         /* NULL is allowed */
 
 #endif

@@ -15,6 +15,8 @@ enum {
   EC_MAX_ARENAS = 256,           /* planned memories of one method: each looks at every value */
   EC_MAX_METHODS = 4096,         /* of one program */
   EC_MAX_NESTED_PROGRAMS = 8,    /* programs inside programs (ExecutorBackend) */
+  EC_LOAD_STEPS = 10000000,      /* of loading a method, and for each byte of its files: ... */
+  EC_LOAD_STEPS_PER_BYTE = 4,
   EC_MAX_INSTRUCTIONS = EC_INSTRUCTION_LIMIT /* executed per call */
 };
 

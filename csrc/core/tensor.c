@@ -148,7 +148,7 @@ static ec_status check_sizes(const ec_tensor *t, size_t rank, const int64_t *siz
   return EC_OK;
 }
 
-static bool has_sizes(const ec_tensor *t, size_t rank, const int64_t *sizes) {
+bool ec_tensor_has_sizes(const ec_tensor *t, size_t rank, const int64_t *sizes) {
   if (rank != t->rank) return false;
   return rank == 0 || memcmp(t->sizes, sizes, rank * sizeof *sizes) == 0; /* NULL for rank 0 */
 }
@@ -161,14 +161,14 @@ static void set_sizes(ec_tensor *t, const int64_t *sizes, int64_t numel) {
 
 ec_status ec_tensor_set_sizes(ec_tensor *t, size_t rank, const int64_t *sizes, ec_error *err) {
   int64_t numel;
-  if (has_sizes(t, rank, sizes)) return EC_OK;
+  if (ec_tensor_has_sizes(t, rank, sizes)) return EC_OK;
   EC_TRY(check_sizes(t, rank, sizes, &numel, err));
   set_sizes(t, sizes, numel);
   return EC_OK;
 }
 
 ec_status ec_tensor_resize(ec_tensor *t, size_t rank, const int64_t *sizes, ec_error *err) {
-  bool same = has_sizes(t, rank, sizes);
+  bool same = ec_tensor_has_sizes(t, rank, sizes);
   int64_t numel = t->numel;
   if (!same) EC_TRY(check_sizes(t, rank, sizes, &numel, err));
   if (t->dynamism == EC_DYNAMIC_UNBOUND) EC_TRY(grow(t, numel, err));

@@ -50,6 +50,9 @@ void ec_strides(const int64_t *sizes, const uint8_t *dim_order, size_t rank, int
 ec_status ec_tensor_init(ec_tensor *t, ec_dtype dtype, size_t rank, const int64_t *sizes,
                          const uint8_t *dim_order, ec_error *err);
 
+/* Whether it has these sizes. */
+bool ec_tensor_has_sizes(const ec_tensor *t, size_t rank, const int64_t *sizes);
+
 /* Gives the tensor new sizes of the same rank as far as its dynamism allows, without a look at its
  * storage. Fails with NotSupported and leaves the tensor as it was. */
 ec_status ec_tensor_set_sizes(ec_tensor *t, size_t rank, const int64_t *sizes, ec_error *err);

@@ -4,11 +4,11 @@
  * holds it: the registry, and each method. These calls may wait for a lock of the owner (the GIL),
  * so they are made without ours; `holds` are takers on their way, which keep the registry's
  * reference until they have their own. */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/lock.h"
 #include "kernels/schema.h"
 
 typedef struct custom {
@@ -22,7 +22,6 @@ typedef struct custom {
   bool released;   /* the registry's reference of `user` */
 } custom;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static custom *newest;
 
 static custom *find_locked(const char *name) {
@@ -32,9 +31,9 @@ static custom *find_locked(const char *name) {
 }
 
 static void unref(custom *c) {
-  pthread_mutex_lock(&lock);
+  ec_mutex_lock(EC_MUTEX_OPERATORS);
   bool last = --c->refs == 0;
-  pthread_mutex_unlock(&lock);
+  ec_mutex_unlock(EC_MUTEX_OPERATORS);
   if (last) ec_free(c);
 }
 
@@ -51,10 +50,10 @@ static void hold_locked(custom *c) {
 }
 
 static void unhold(custom *c) {
-  pthread_mutex_lock(&lock);
+  ec_mutex_lock(EC_MUTEX_OPERATORS);
   c->holds--;
   bool last = gives_up_locked(c);
-  pthread_mutex_unlock(&lock);
+  ec_mutex_unlock(EC_MUTEX_OPERATORS);
   if (last && c->release) c->release(c->op.user);
   unref(c);
 }
@@ -121,13 +120,13 @@ ec_status ec_op_register(const ec_op_def *def, bool override, ec_error *err) {
   custom *c = NULL;
   EC_TRY(make(def, &c, err));
   if (c->retain) c->retain(c->op.user);
-  pthread_mutex_lock(&lock);
+  ec_mutex_lock(EC_MUTEX_OPERATORS);
   ec_status status = check_locked(&c->op, override, err);
   if (status == EC_OK) {
     c->older = newest;
     newest = c;
   }
-  pthread_mutex_unlock(&lock);
+  ec_mutex_unlock(EC_MUTEX_OPERATORS);
   if (status == EC_OK) return EC_OK;
   if (c->release) c->release(c->op.user);
   ec_free(c);
@@ -145,11 +144,11 @@ static custom *remove_locked(custom **at) {
 }
 
 ec_status ec_op_unregister(const char *name, ec_error *err) {
-  pthread_mutex_lock(&lock);
+  ec_mutex_lock(EC_MUTEX_OPERATORS);
   custom **at = &newest;
   while (*at && strcmp((*at)->op.name, name) != 0) at = &(*at)->older;
   custom *c = *at ? remove_locked(at) : NULL;
-  pthread_mutex_unlock(&lock);
+  ec_mutex_unlock(EC_MUTEX_OPERATORS);
   if (c) {
     unhold(c);
     return EC_OK;
@@ -161,11 +160,11 @@ ec_status ec_op_unregister(const char *name, ec_error *err) {
 
 void ec_op_unregister_all(ec_kernel_fn fn, bool (*matches)(void *user, void *arg), void *arg) {
   for (;;) {
-    pthread_mutex_lock(&lock);
+    ec_mutex_lock(EC_MUTEX_OPERATORS);
     custom **at = &newest;
     while (*at && ((*at)->op.fn != fn || !matches((*at)->op.user, arg))) at = &(*at)->older;
     custom *c = *at ? remove_locked(at) : NULL;
-    pthread_mutex_unlock(&lock);
+    ec_mutex_unlock(EC_MUTEX_OPERATORS);
     if (!c) return;
     unhold(c);
   }
@@ -175,28 +174,44 @@ void ec_op_unregister_all(ec_kernel_fn fn, bool (*matches)(void *user, void *arg
 
 bool ec_op_is_registered(ec_kernel_fn fn, const void *user) {
   bool found = false;
-  pthread_mutex_lock(&lock);
+  ec_mutex_lock(EC_MUTEX_OPERATORS);
   for (custom *c = newest; c; c = c->older)
     found = found || (c->op.fn == fn && c->op.user == user);
-  pthread_mutex_unlock(&lock);
+  ec_mutex_unlock(EC_MUTEX_OPERATORS);
   return found;
 }
 
+_Static_assert(EC_MAX_OP_ARGS <= 32, "a bit for each argument");
+
+static uint32_t outs_of(const ec_op *op) {
+  uint32_t outs = 0;
+  for (size_t i = 0; op && i < op->nargs; i++) outs |= (uint32_t)op->args[i].is_out << i;
+  return outs;
+}
+
+uint32_t ec_op_outs(const char *name) {
+  ec_mutex_lock(EC_MUTEX_OPERATORS);
+  const custom *c = find_locked(name);
+  const uint32_t outs = c ? outs_of(&c->op) : 0;
+  ec_mutex_unlock(EC_MUTEX_OPERATORS);
+  return c ? outs : outs_of(ec_op_find(name));
+}
+
 bool ec_op_exists(const char *name) {
-  pthread_mutex_lock(&lock);
+  ec_mutex_lock(EC_MUTEX_OPERATORS);
   bool found = find_locked(name) != NULL;
-  pthread_mutex_unlock(&lock);
+  ec_mutex_unlock(EC_MUTEX_OPERATORS);
   return found || ec_op_find(name);
 }
 
 const ec_op *ec_op_take(const char *name) {
-  pthread_mutex_lock(&lock);
+  ec_mutex_lock(EC_MUTEX_OPERATORS);
   custom *c = find_locked(name);
   if (c) {
     hold_locked(c);
     c->refs++;
   }
-  pthread_mutex_unlock(&lock);
+  ec_mutex_unlock(EC_MUTEX_OPERATORS);
   if (!c) return ec_op_find(name);
   if (c->retain) c->retain(c->op.user);
   unhold(c);
@@ -216,11 +231,11 @@ static int by_name(const void *a, const void *b) {
 
 ec_status ec_op_list_init(ec_op_list *list, ec_error *err) {
   size_t rows = ec_op_count(), most = rows;
-  pthread_mutex_lock(&lock);
+  ec_mutex_lock(EC_MUTEX_OPERATORS);
   for (custom *c = newest; c; c = c->older) most++;
   *list = (ec_op_list){ec_alloc_array(most, sizeof *list->items), 0};
   if (!list->items) {
-    pthread_mutex_unlock(&lock);
+    ec_mutex_unlock(EC_MUTEX_OPERATORS);
     return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED, "no memory for a list of operators");
   }
   for (custom *c = newest; c; c = c->older)
@@ -230,7 +245,7 @@ ec_status ec_op_list_init(ec_op_list *list, ec_error *err) {
     }
   for (size_t i = 0; i < rows; i++)
     if (!find_locked(ec_op_at(i)->name)) list->items[list->count++] = ec_op_at(i);
-  pthread_mutex_unlock(&lock);
+  ec_mutex_unlock(EC_MUTEX_OPERATORS);
   qsort(list->items, list->count, sizeof *list->items, by_name);
   return EC_OK;
 }

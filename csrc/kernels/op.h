@@ -88,6 +88,9 @@ void ec_op_unregister_all(ec_kernel_fn fn, bool (*matches)(void *user, void *arg
 /* Whether one that runs `fn` for this user is registered. */
 bool ec_op_is_registered(ec_kernel_fn fn, const void *user);
 
+/* Which arguments of the operator of that name are `out`s: bit i for argument i. 0 where there is
+ * no such operator. */
+uint32_t ec_op_outs(const char *name);
 /* Whether there is an operator of that name, of whatever origin. */
 bool ec_op_exists(const char *name);
 /* The operator of that name, to be released; NULL where there is none. */

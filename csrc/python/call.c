@@ -4,6 +4,7 @@
 #include "python/method.h"
 
 #include "python/errors.h"
+#include "python/interrupt.h"
 
 /* Calls with few values need no memory for them. */
 enum { FEW = 16 };
@@ -12,79 +13,120 @@ typedef struct call {
   ecpy_method *method;
   ecpy_input *inputs;
   PyArrayObject **outs; /* NULL without out= */
-  PyObject **results;   /* items of the list or tuple that comes back */
+  PyObject **results;   /* strong: what the list or tuple that comes back will have */
   ec_status status;
   PyObject *cause; /* what an operator in Python raised */
+  ecpy_interrupt interrupt;
   ec_error err;
   ecpy_input few_inputs[FEW];
   PyArrayObject *few_outs[FEW];
+  PyObject *few_results[FEW];
 } call;
+
+/* ---- the lock ---------------------------------------------------------------------------- */
 
 typedef struct waiting {
   ec_method *method;
-  bool locked;
+  ecpy_interrupt interrupt;
+  ec_status status;
+  ec_error err;
 } waiting;
 
 static void wait_for_lock(void *arg) {
   waiting *w = arg;
-  w->locked = ec_method_lock(w->method);
+  w->status = ec_method_lock(w->method, &w->interrupt.asked, &w->err);
 }
 
-int ecpy_method_lock(ecpy_method *self) {
-  waiting w = {self->method, ec_method_try_lock(self->method)};
-  if (!w.locked) ecpy_without_gil(wait_for_lock, &w);
-  if (w.locked) return 0;
-  ecpy_raise_format(self->state, EC_INVALID_STATE, "method '%s' is running in this thread, or one "
-                    "that shares memory with it", ec_method_name(self->method));
+static int lock_later(ecpy_method *self) {
+  waiting w = {.method = self->method};
+  ecpy_interrupt_init(&w.interrupt);
+  ecpy_without_gil(wait_for_lock, &w);
+  if (w.status == EC_OK) return 0;
+  if (!ecpy_interrupt_raise(&w.interrupt)) ecpy_raise(self->state, &w.err);
   return -1;
 }
 
+int ecpy_method_lock(ecpy_method *self) {
+  return ec_method_try_lock(self->method) ? 0 : lock_later(self);
+}
+
 void ecpy_method_unlock(ecpy_method *self) { ec_method_unlock(self->method); }
+
+/* ---- the call ---------------------------------------------------------------------------- */
 
 static void execute(void *arg) {
   call *c = arg;
   c->status = ec_method_execute(c->method->method, &c->err);
 }
 
+/* Nothing of Python's is made between binding and the run: it could run any code, which could give
+ * the arrays other memory. */
+static int bind_and_execute(call *c) {
+  ecpy_method *self = c->method;
+  c->status = ecpy_inputs_bind(self, c->inputs, &c->err);
+  if (c->status == EC_OK)
+    c->status = ecpy_outputs_bind(self, c->outs, c->inputs, c->results, &c->err);
+  if (c->status != EC_OK) return -1;
+  ecpy_without_gil(execute, c);
+  if (c->interrupt.exception) c->status = EC_INTERNAL; /* a backend may go on without its program */
+  if (PyErr_Occurred()) {
+    if (c->status == EC_OK) PyErr_Clear();
+    else c->cause = ecpy_take_exception();
+  }
+  return c->status == EC_OK ? 0 : -1;
+}
+
 /* Everything between lock and unlock. -1 with an exception, or with a status in `c`. */
 static int run_locked(call *c) {
   ecpy_method *self = c->method;
-  c->status = ecpy_inputs_bind(self, c->inputs, &c->err);
-  if (c->status != EC_OK) return -1;
-  c->err.status = EC_OK;
-  if (ecpy_outputs_bind(self, c->outs, c->inputs, c->results, &c->err)) {
-    c->status = c->err.status;
-    return -1;
-  }
-  ecpy_without_gil(execute, c);
-  if (PyErr_Occurred()) {
-    if (c->status == EC_OK) PyErr_Clear(); /* a backend went on without its nested program */
-    else c->cause = ecpy_take_exception();
-  }
-  if (c->status != EC_OK) return -1;
-  return ecpy_outputs_read(self, c->results);
+  ec_budget budget;
+  ec_method_budget(self->method, &c->interrupt.asked, &budget);
+  ec_budget_enter(&budget);
+  int rc = ecpy_outputs_make(self, c->outs, c->inputs, c->results);
+  if (rc == 0) rc = bind_and_execute(c);
+  if (rc == 0) rc = ecpy_outputs_read(self, c->results);
+  ec_budget_leave(&budget);
+  ec_budget_explain(&budget, c->status, &c->err);
+  return rc;
 }
 
-/* Inputs are prepared; results are NULL. Exceptions are made after unlocking, because making them
- * may run any code. */
+/* Exceptions are made after unlocking, because making them may run any code. */
+static void raise_failure(call *c) {
+  if (ecpy_interrupt_raise(&c->interrupt)) Py_CLEAR(c->cause);
+  else if (c->status != EC_OK && !PyErr_Occurred())
+    ecpy_raise_from(c->method->state, &c->err, c->cause);
+}
+
+/* Inputs are prepared; results are NULL. */
 static int run(call *c) {
   if (ecpy_method_lock(c->method)) return -1;
   c->status = EC_OK;
   c->cause = NULL;
+  ecpy_interrupt_init(&c->interrupt);
   int rc = run_locked(c);
   ecpy_method_unlock(c->method);
-  if (c->status != EC_OK && !PyErr_Occurred())
-    ecpy_raise_from(c->method->state, &c->err, c->cause);
+  if (rc) raise_failure(c);
   if (rc == 0 && c->outs) rc = ecpy_outs_finish(c->method, c->outs, c->results);
   return rc;
 }
 
-static PyObject *run_into_new(call *c, bool as_tuple) {
-  Py_ssize_t count = (Py_ssize_t)c->method->output_count;
+/* Gives the results, which nobody sees before they are all there. */
+static PyObject *give_results(call *c, bool as_tuple) {
+  const Py_ssize_t count = (Py_ssize_t)c->method->output_count;
   PyObject *all = as_tuple ? PyTuple_New(count) : PyList_New(count);
-  if (!all) return NULL;
-  c->results = PySequence_Fast_ITEMS(all);
-  if (run(c)) Py_CLEAR(all);
+  for (Py_ssize_t i = 0; all && i < count; i++) {
+    if (as_tuple) PyTuple_SET_ITEM(all, i, c->results[i]);
+    else PyList_SET_ITEM(all, i, c->results[i]);
+    c->results[i] = NULL;
+  }
+  return all;
+}
+
+static PyObject *run_into_new(call *c, bool as_tuple) {
+  const size_t count = c->method->output_count;
+  for (size_t i = 0; i < count; i++) c->results[i] = NULL;
+  PyObject *all = run(c) ? NULL : give_results(c, as_tuple);
+  for (size_t i = 0; !all && i < count; i++) Py_CLEAR(c->results[i]);
   return all;
 }
 
@@ -94,6 +136,10 @@ static int reserve(call *c) {
   if (self->input_count > FEW) {
     c->inputs = PyMem_New(ecpy_input, self->input_count);
     if (!c->inputs) return -1;
+  }
+  if (self->output_count > FEW) {
+    c->results = PyMem_New(PyObject *, self->output_count);
+    if (!c->results) return -1;
   }
   if (c->outs && self->output_count > FEW) {
     c->outs = PyMem_New(PyArrayObject *, self->output_count);
@@ -105,6 +151,7 @@ static int reserve(call *c) {
 static void release(call *c) {
   if (c->inputs != c->few_inputs) PyMem_Free(c->inputs);
   if (c->outs != c->few_outs) PyMem_Free(c->outs);
+  if (c->results != c->few_results) PyMem_Free(c->results);
 }
 
 PyObject *ecpy_method_run(ecpy_method *self, PyObject *const *items, size_t count, PyObject *out,
@@ -113,6 +160,7 @@ PyObject *ecpy_method_run(ecpy_method *self, PyObject *const *items, size_t coun
   c.method = self;
   c.inputs = c.few_inputs;
   c.outs = out ? c.few_outs : NULL;
+  c.results = c.few_results;
   PyObject *result = NULL;
   if (reserve(&c)) {
     PyErr_NoMemory();

@@ -75,9 +75,8 @@ static bool byte_strides(const dl_tensor *tensor, size_t itemsize, npy_intp *siz
   return true;
 }
 
-/* An array on a tensor; its base is the capsule, whose destructor calls the deleter when it goes
- * away unconsumed. */
-static PyObject *wrap(ecpy_state *state, const dl_tensor *tensor, PyObject *capsule) {
+/* An array on a tensor, to be given a base that keeps it alive. */
+static PyObject *make_array(ecpy_state *state, const dl_tensor *tensor) {
   ec_dtype dtype;
   if (tensor->device.type != DL_CPU && tensor->device.type != DL_CUDA_HOST)
     return PyErr_Format(PyExc_BufferError, "the array is on device type %d, not in CPU memory",
@@ -90,28 +89,68 @@ static PyObject *wrap(ecpy_state *state, const dl_tensor *tensor, PyObject *caps
       !byte_strides(tensor, ec_dtype_size(dtype), sizes, strides))
     return PyErr_Format(PyExc_ValueError, "DLPack array of %d dimensions cannot be used",
                         (int)tensor->ndim);
+  char *data = tensor->data ? (char *)tensor->data + tensor->byte_offset : NULL;
+  if (!data && PyArray_MultiplyList(sizes, tensor->ndim) != 0)
+    return PyErr_Format(PyExc_ValueError, "DLPack array without data");
   PyArray_Descr *descr = ecpy_descr(state, dtype);
   if (!descr) return NULL;
-  char *data = tensor->data ? (char *)tensor->data + tensor->byte_offset : NULL;
   Py_INCREF(descr);
-  PyObject *array = PyArray_NewFromDescr(&PyArray_Type, descr, tensor->ndim, sizes,
-                                         data ? strides : NULL, data, 0, NULL);
-  if (array && PyArray_SetBaseObject((PyArrayObject *)array, Py_NewRef(capsule)))
-    Py_CLEAR(array);
-  return array;
+  return PyArray_NewFromDescr(&PyArray_Type, descr, tensor->ndim, sizes, data ? strides : NULL,
+                              data, 0, NULL);
+}
+
+/* ---- who owns it --------------------------------------------------------------------------- */
+
+static const char owner_name[] = "executorch_c._dlpack", owner_name_versioned[] =
+    "executorch_c._dlpack_versioned";
+
+/* Deleters may be anybody's code, and run while an exception is on its way. */
+static void free_owner(PyObject *owner) {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  if (PyCapsule_IsValid(owner, owner_name)) {
+    dl_managed *managed = PyCapsule_GetPointer(owner, owner_name);
+    if (managed->deleter) managed->deleter(managed);
+  } else {
+    dl_managed_versioned *managed = PyCapsule_GetPointer(owner, owner_name_versioned);
+    if (managed->deleter) managed->deleter(managed);
+  }
+  PyErr_Restore(type, value, trace);
+}
+
+/* Takes what a capsule holds, as the protocol has it: the capsule is renamed, and an owner of ours,
+ * which becomes the array's base, calls the deleter. Takes the array. */
+static PyObject *consume(PyObject *array, PyObject *capsule, const char *name, const char *used,
+                         const char *as) {
+  PyObject *owner = array ? PyCapsule_New(PyCapsule_GetPointer(capsule, name), as, NULL) : NULL;
+  if (owner && PyCapsule_SetName(capsule, used) == 0) {
+    PyCapsule_SetDestructor(owner, free_owner);
+    if (PyArray_SetBaseObject((PyArrayObject *)array, owner) == 0) return array;
+  } else {
+    Py_XDECREF(owner);
+  }
+  Py_XDECREF(array);
+  return NULL;
 }
 
 static PyObject *wrap_capsule(ecpy_state *state, PyObject *capsule) {
   if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
     dl_managed_versioned *managed = PyCapsule_GetPointer(capsule, "dltensor_versioned");
-    if (managed->version.major == 1) return wrap(state, &managed->tensor, capsule);
-    return PyErr_Format(PyExc_BufferError, "DLPack version %u is not supported (expected 1)",
-                        (unsigned)managed->version.major);
+    if (managed->version.major != 1)
+      return PyErr_Format(PyExc_BufferError, "DLPack version %u is not supported (expected 1)",
+                          (unsigned)managed->version.major);
+    return consume(make_array(state, &managed->tensor), capsule, "dltensor_versioned",
+                   "used_dltensor_versioned", owner_name_versioned);
   }
   if (PyCapsule_IsValid(capsule, "dltensor")) {
     dl_managed *managed = PyCapsule_GetPointer(capsule, "dltensor");
-    return wrap(state, &managed->tensor, capsule);
+    return consume(make_array(state, &managed->tensor), capsule, "dltensor", "used_dltensor",
+                   owner_name);
   }
+  if (PyCapsule_CheckExact(capsule))
+    return PyErr_Format(PyExc_TypeError, "__dlpack__ gave a capsule \"%.100s\", not \"dltensor\" "
+                        "(an array can be taken out of one once)",
+                        PyCapsule_GetName(capsule) ? PyCapsule_GetName(capsule) : "");
   return PyErr_Format(PyExc_TypeError, "__dlpack__ gave %.200s, not a capsule \"dltensor\"",
                       Py_TYPE(capsule)->tp_name);
 }

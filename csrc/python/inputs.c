@@ -91,15 +91,18 @@ void *ecpy_input_error(ecpy_method *self, size_t index, const char *format, ...)
   return NULL;
 }
 
-/* "expected 2 inputs (a float32 array of shape (2, 2), the int 3), got 1" */
+/* "expected 2 inputs (a float32 array of shape (2, 2), the int 3), got 1"; of many the first. */
 static int count_error(ecpy_method *self, size_t count) {
+  enum { MOST = 16 };
   const ec_method_info *info = meta_info(self);
   PyObject *list = info ? PyUnicode_FromString("") : NULL;
-  for (size_t i = 0; list && i < info->input_count; i++) {
+  for (size_t i = 0; list && i < info->input_count && i < MOST; i++) {
     PyObject *one = expected_text(&info->inputs[i]);
     Py_SETREF(list, one ? PyUnicode_FromFormat("%U%s%U", list, i ? ", " : "", one) : NULL);
     Py_XDECREF(one);
   }
+  if (list && info->input_count > MOST)
+    Py_SETREF(list, PyUnicode_FromFormat("%U and %zu more", list, info->input_count - MOST));
   if (!list) return -1;
   size_t n = self->input_count;
   ecpy_raise_format(self->state, EC_INVALID_ARGUMENT,
@@ -195,9 +198,14 @@ void ecpy_inputs_release(ecpy_input *inputs, size_t count) {
 
 /* ---- binding ----------------------------------------------------------------------------- */
 
+/* Foreign code has run since the array was made ready, and other threads: what it is now counts. */
 static ec_status bind_array(ecpy_method *self, size_t index, PyArrayObject *array, ec_error *err) {
-  ec_dtype dtype = EC_UINT8, expected = (ec_dtype)self->inputs[index].dtype;
-  ecpy_dtype_of(self->state, PyArray_DESCR(array), expected, &dtype);
+  ec_dtype dtype, expected = (ec_dtype)self->inputs[index].dtype;
+  if (!PyArray_ISBEHAVED_RO(array) ||
+      !ecpy_dtype_of(self->state, PyArray_DESCR(array), expected, &dtype))
+    return ec_fail(err, EC_INVALID_ARGUMENT,
+                   "method '%s', input %zu: the array was changed while the method was called",
+                   ec_method_name(self->method), index);
   ec_array view = {.data = PyArray_DATA(array),
                    .dtype = dtype,
                    .rank = (size_t)PyArray_NDIM(array),

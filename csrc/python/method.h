@@ -25,6 +25,8 @@ typedef struct ecpy_method {
   ecpy_state *state;
   ecpy_shared *shared;
   ec_method *method;
+  bool fresh;          /* nobody has it yet but who says that it is loaded: its figures need no
+                        * lock, which another method may have for long */
   PyObject *meta;      /* MethodMeta, made when first asked for */
   ec_trace *trace;     /* NULL: is not being traced */
   ec_trace *record;    /* what an ETDump will have, while there is no other trace; NULL */
@@ -35,7 +37,8 @@ typedef struct ecpy_method {
 } ecpy_method;
 
 /* Locks the method, giving up the GIL while another thread has it. -1 with InvalidStateError where
- * this very thread has it (an operator in Python, or a finalizer, that calls what is running). */
+ * this very thread has it (an operator in Python, or a finalizer, that calls what is running), or a
+ * thread that a fork has left behind; with what a signal's handler raises meanwhile. */
 int ecpy_method_lock(ecpy_method *self);
 void ecpy_method_unlock(ecpy_method *self);
 
@@ -46,6 +49,15 @@ PyObject *ecpy_method_get_meta(ecpy_method *self);
  * as a tuple. */
 PyObject *ecpy_method_run(ecpy_method *self, PyObject *const *items, size_t count, PyObject *out,
                           bool as_tuple);
+
+/* Method.get_attribute(), set_attribute() and attribute_names. */
+PyObject *ecpy_attribute_get(ecpy_method *self, const char *name);
+int ecpy_attribute_set(ecpy_method *self, const char *name, PyObject *source);
+PyObject *ecpy_attribute_names(ecpy_method *self);
+
+/* Reads one slot. Shapes are those of the tensor now: bounds where they are dynamic and no call has
+ * been. Holds a reference of the dtype. */
+int ecpy_slot_read(ecpy_state *state, const ec_value *value, bool fixed, ecpy_slot *slot);
 
 /* What Method.backend_report() gives. */
 PyObject *ecpy_method_report(ecpy_method *self);
@@ -85,9 +97,12 @@ int ecpy_outs_parse(ecpy_method *self, PyObject *out, PyArrayObject **outs);
 void ecpy_outs_release(ecpy_method *self, PyArrayObject **outs);
 
 /* Puts a new array for each output of fixed shape into `results`, or the one given by the caller
- * where it can be written directly; binds them. -1 with an exception or with a filled `err`. */
-int ecpy_outputs_bind(ecpy_method *self, PyArrayObject *const *outs, const ecpy_input *inputs,
-                      PyObject **results, ec_error *err);
+ * where it can be written directly. */
+int ecpy_outputs_make(ecpy_method *self, PyArrayObject *const *outs, const ecpy_input *inputs,
+                      PyObject **results);
+/* Binds them. Fails where arrays of the caller are not what they were when they were looked at. */
+ec_status ecpy_outputs_bind(ecpy_method *self, PyArrayObject *const *outs,
+                            const ecpy_input *inputs, PyObject *const *results, ec_error *err);
 
 /* Reads the other outputs into `results`. */
 int ecpy_outputs_read(ecpy_method *self, PyObject **results);

@@ -7,6 +7,7 @@
 #include "python/convert.h"
 #include "python/dtype.h"
 #include "python/errors.h"
+#include "python/interrupt.h"
 #include "python/log.h"
 #include "python/operators.h"
 #include "python/trace.h"
@@ -21,6 +22,7 @@ typedef struct loading {
   const char *name;
   ec_method_options options;
   ec_method *method;
+  ecpy_interrupt interrupt;
   ec_status status;
   ec_error err;
   uint64_t start, end;
@@ -29,6 +31,7 @@ typedef struct loading {
 static void run_load(void *arg) {
   loading *load = arg;
   load->start = ec_trace_now();
+  load->options.interrupt = &load->interrupt.asked;
   load->status = ec_method_load(load->program, load->name, &load->options, &load->method,
                                 &load->err);
   load->end = ec_trace_now();
@@ -36,8 +39,7 @@ static void run_load(void *arg) {
 
 static void run_free(void *method) { ec_method_free(method); }
 
-/* Reads one slot. Shapes are those of the program: bounds where they are dynamic. */
-static int read_slot(ecpy_state *state, const ec_value *value, bool fixed, ecpy_slot *slot) {
+int ecpy_slot_read(ecpy_state *state, const ec_value *value, bool fixed, ecpy_slot *slot) {
   *slot = (ecpy_slot){.kind = (uint8_t)value->kind, .fixed = fixed};
   if (value->kind != EC_KIND_TENSOR) return 0;
   const ec_tensor *tensor = value->as.tensor;
@@ -64,24 +66,25 @@ static int read_slots(ecpy_method *self) {
     return -1;
   }
   for (size_t i = 0; i < self->input_count; i++)
-    if (read_slot(self->state, ec_method_input(self->method, i), false, &self->inputs[i]))
+    if (ecpy_slot_read(self->state, ec_method_input(self->method, i), false, &self->inputs[i]))
       return -1;
   for (size_t i = 0; i < self->output_count; i++)
-    if (read_slot(self->state, ec_method_output(self->method, i),
-                  ec_method_output_is_static(self->method, i), &self->outputs[i]))
+    if (ecpy_slot_read(self->state, ec_method_output(self->method, i),
+                       ec_method_output_is_static(self->method, i), &self->outputs[i]))
       return -1;
   return 0;
 }
 
 /* Loads, and once more where something is missing but installed plug-ins were not looked for. */
 static int load(ecpy_state *state, loading *l) {
+  ecpy_interrupt_init(&l->interrupt);
   ecpy_without_gil(run_load, l);
   if ((l->status == EC_NOT_FOUND || l->status == EC_OPERATOR_MISSING) && !state->discovered) {
     if (ecpy_discover(state)) return -1;
     ecpy_without_gil(run_load, l);
   }
-  if (l->status == EC_OK) return 0;
-  ecpy_raise(state, &l->err);
+  if (l->status == EC_OK && !l->interrupt.exception) return 0;
+  if (!ecpy_interrupt_raise(&l->interrupt)) ecpy_raise(state, &l->err);
   return -1;
 }
 
@@ -94,13 +97,18 @@ PyObject *ecpy_method_new(ecpy_state *state, ecpy_shared *shared, const char *na
   self->vectorcall = method_vectorcall;
   self->state = state;
   self->shared = ecpy_shared_take(shared);
-  if (load(state, &l) == 0) {
-    self->method = l.method;
+  const int rc = load(state, &l);
+  self->method = l.method;
+  if (rc == 0) {
     self->load_start = l.start;
     self->load_ns = l.end - l.start;
-    if (read_slots(self) == 0)
-      return ecpy_log_made("method_loaded", (PyObject *)self,
-                           options->reference_kernels ? Py_True : Py_False, l.start);
+    if (read_slots(self) == 0) {
+      PyObject *reference = options->reference_kernels ? Py_True : Py_False;
+      self->fresh = true;
+      PyObject *made = ecpy_log_made("method_loaded", (PyObject *)self, reference, l.start);
+      if (made) self->fresh = false;
+      return made;
+    }
   }
   Py_DECREF(self);
   return NULL;
@@ -160,9 +168,14 @@ PyDoc_STRVAR(
     "A method has its own memory and state; calls from several threads run one after the other,\n"
     "different methods run at the same time. The GIL is released while a method runs.\n\n"
     "Raises InvalidArgumentError (a ValueError: number, dtype, rank or kind of inputs),\n"
-    "NotSupportedError (a shape that the program does not allow), InvalidStateError, and what\n"
-    "operators and backends raise; messages name the input, or the instruction and operator.\n"
-    "After an error the method can be used as before.");
+    "NotSupportedError (a shape that the program does not allow), InvalidStateError,\n"
+    "OutOfResourcesError and MemoryAllocationFailedError (load_method's max_steps and max_bytes),\n"
+    "and what operators and backends raise; messages name the input, or the instruction and\n"
+    "operator. After an error the method can be used as before.\n\n"
+    "A call in the main thread, and one that waits for another thread's, handles signals: what\n"
+    "their handlers raise (KeyboardInterrupt) ends it, between two instructions at the latest.\n"
+    "In a forked process a method is refused (InvalidStateError) that another thread was running\n"
+    "when the process was forked.");
 
 PyDoc_STRVAR(
     execute_doc,
@@ -278,54 +291,12 @@ static PyObject *metadata(PyObject *self, void *Py_UNUSED(closure)) {
   return Py_XNewRef(ecpy_method_get_meta((ecpy_method *)self));
 }
 
+static PyObject *attribute_names(PyObject *self, void *Py_UNUSED(closure)) {
+  return ecpy_attribute_names((ecpy_method *)self);
+}
+
 static PyObject *num_threads(PyObject *self, void *Py_UNUSED(closure)) {
   return PyLong_FromSize_t(ec_method_threads(((ecpy_method *)self)->method));
-}
-
-static PyObject *attribute_names(PyObject *object, void *Py_UNUSED(closure)) {
-  ec_method *method = ((ecpy_method *)object)->method;
-  size_t count = ec_method_attribute_count(method);
-  PyObject *names = PyTuple_New((Py_ssize_t)count);
-  for (size_t i = 0; names && i < count; i++) {
-    PyObject *name = ecpy_text(ec_method_attribute_name(method, i));
-    if (name)
-      PyTuple_SET_ITEM(names, (Py_ssize_t)i, name);
-    else
-      Py_CLEAR(names);
-  }
-  return names;
-}
-
-/* The index of an attribute, or -1 with NotFoundError that lists the names that there are. */
-static Py_ssize_t find_attribute(ecpy_method *self, const char *name) {
-  size_t count = ec_method_attribute_count(self->method);
-  for (size_t i = 0; i < count; i++)
-    if (strcmp(ec_method_attribute_name(self->method, i), name) == 0) return (Py_ssize_t)i;
-  PyObject *names = attribute_names((PyObject *)self, NULL);
-  if (names)
-    ecpy_raise_format(self->state, EC_NOT_FOUND, "method '%s' has no attribute '%s'; it has %R",
-                      ec_method_name(self->method), name, names);
-  Py_XDECREF(names);
-  return -1;
-}
-
-/* An array on an attribute's memory, which keeps the method alive. */
-static PyArrayObject *attribute_array(ecpy_method *self, size_t index, bool writable) {
-  ec_tensor *tensor = ec_method_attribute(self->method, index);
-  ecpy_slot slot;
-  if (!tensor->data || tensor->dynamism == EC_DYNAMIC_UNBOUND) {
-    ecpy_raise_format(self->state, EC_INVALID_STATE, "attribute '%s' has no memory of its own now",
-                      ec_method_attribute_name(self->method, index));
-    return NULL;
-  }
-  const ec_value value = {.kind = EC_KIND_TENSOR, .as.tensor = tensor};
-  if (read_slot(self->state, &value, true, &slot)) return NULL;
-  PyObject *array = PyArray_NewFromDescr(&PyArray_Type, slot.descr, slot.rank, slot.sizes,
-                                         slot.strides, tensor->data,
-                                         writable ? NPY_ARRAY_WRITEABLE : 0, NULL);
-  if (array && PyArray_SetBaseObject((PyArrayObject *)array, Py_NewRef((PyObject *)self)))
-    Py_CLEAR(array);
-  return (PyArrayObject *)array;
 }
 
 PyDoc_STRVAR(
@@ -333,17 +304,14 @@ PyDoc_STRVAR(
     "get_attribute($self, /, name)\n--\n\n"
     "An attribute (a buffer or parameter with a name) as an array on the method's own memory.\n\n"
     "What the method writes shows in the array, and the other way round; arrays of constants are\n"
-    "read-only. Raises NotFoundError (a KeyError) where there is no such attribute.");
+    "read-only. Waits while another thread runs the method. Raises NotFoundError (a KeyError)\n"
+    "where there is no such attribute, InvalidStateError where it has no memory between calls.");
 
 static PyObject *get_attribute(PyObject *object, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"name", NULL};
-  ecpy_method *self = (ecpy_method *)object;
   const char *name;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s:get_attribute", names, &name)) return NULL;
-  Py_ssize_t index = find_attribute(self, name);
-  if (index < 0) return NULL;
-  bool writable = ec_method_attribute_is_mutable(self->method, (size_t)index);
-  return (PyObject *)attribute_array(self, (size_t)index, writable);
+  return ecpy_attribute_get((ecpy_method *)object, name);
 }
 
 PyDoc_STRVAR(set_attribute_doc,
@@ -352,47 +320,20 @@ PyDoc_STRVAR(set_attribute_doc,
              "Raises NotFoundError (no such attribute), InvalidArgumentError (another dtype or\n"
              "shape), InvalidStateError (a constant).");
 
-static int copy_attribute(ecpy_method *self, size_t index, PyObject *source) {
-  const char *name = ec_method_attribute_name(self->method, index);
-  if (!ec_method_attribute_is_mutable(self->method, index)) {
-    ecpy_raise_format(self->state, EC_INVALID_STATE, "attribute '%s' is a constant", name);
-    return -1;
-  }
-  PyArrayObject *target = attribute_array(self, index, true);
-  if (!target) return -1;
-  PyObject *array = PyArray_FromAny(source, NULL, 0, 0, 0, NULL);
-  int rc = -1;
-  if (array && !PyArray_EquivTypes(PyArray_DESCR((PyArrayObject *)array), PyArray_DESCR(target)))
-    ecpy_raise_format(self->state, EC_INVALID_ARGUMENT,
-                      "attribute '%s': found dtype %S, expected %S", name,
-                      PyArray_DESCR((PyArrayObject *)array), PyArray_DESCR(target));
-  else if (array && !PyArray_SAMESHAPE((PyArrayObject *)array, target))
-    ecpy_raise_format(self->state, EC_INVALID_ARGUMENT, "attribute '%s': another shape",
-                      name);
-  else if (array && ecpy_method_lock(self) == 0) {
-    rc = PyArray_CopyInto(target, (PyArrayObject *)array);
-    ecpy_method_unlock(self);
-  }
-  Py_XDECREF(array);
-  Py_DECREF(target);
-  return rc;
-}
-
 static PyObject *set_attribute(PyObject *object, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"name", "array", NULL};
-  ecpy_method *self = (ecpy_method *)object;
   const char *name;
   PyObject *source;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sO:set_attribute", names, &name, &source))
     return NULL;
-  Py_ssize_t index = find_attribute(self, name);
-  if (index < 0 || copy_attribute(self, (size_t)index, source)) return NULL;
+  if (ecpy_attribute_set((ecpy_method *)object, name, source)) return NULL;
   Py_RETURN_NONE;
 }
 
 PyDoc_STRVAR(reset_doc,
              "reset($self, /)\n--\n\n"
-             "Puts all state (mutable buffers) back to what it was after loading.");
+             "Puts all state (mutable buffers) back to what it was after loading, also what other\n"
+             "methods of the program share.");
 
 static PyObject *reset(PyObject *object, PyObject *Py_UNUSED(args)) {
   ecpy_method *self = (ecpy_method *)object;
@@ -434,9 +375,9 @@ PyDoc_STRVAR(
 static PyObject *memory(PyObject *object, PyObject *Py_UNUSED(args)) {
   ecpy_method *self = (ecpy_method *)object;
   ec_method_memory m;
-  if (ecpy_method_lock(self)) return NULL;
+  if (!self->fresh && ecpy_method_lock(self)) return NULL;
   ec_method_get_memory(self->method, &m);
-  ecpy_method_unlock(self);
+  if (!self->fresh) ecpy_method_unlock(self);
   return Py_BuildValue("{s:n, s:n, s:n, s:n, s:n}", "planned", (Py_ssize_t)m.planned, "shared",
                        (Py_ssize_t)m.shared, "native", (Py_ssize_t)m.native, "scratch",
                        (Py_ssize_t)m.scratch, "heap", (Py_ssize_t)m.heap);
@@ -545,7 +486,7 @@ static PyMethodDef methods[] = {
 /* For tools that look at what is loaded. */
 static PyObject *program(PyObject *object, void *Py_UNUSED(closure)) {
   ecpy_method *self = (ecpy_method *)object;
-  return ecpy_program_new(self->state, self->shared, 0);
+  return ecpy_program_new(self->state, self->shared, EC_NO_RECORD);
 }
 
 static PyGetSetDef getset[] = {

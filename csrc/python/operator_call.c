@@ -226,7 +226,7 @@ static ec_status status_of(ecpy_state *state, PyObject *error) {
   long number = code ? PyLong_AsLong(code) : -1;
   Py_XDECREF(code);
   PyErr_Clear();
-  return number > 0 ? (ec_status)number : EC_INTERNAL;
+  return number > 0 && number <= INT32_MAX ? (ec_status)number : EC_INTERNAL;
 }
 
 /* Makes a sentence of the exception, which stays set: call.c makes it the cause of ours. */
@@ -258,12 +258,15 @@ static ec_status run_function(calling *run) {
   return status;
 }
 
+/* What a function does is not what the program costs: it has no budget. */
 static void run_with_gil(void *arg) {
   calling *run = arg;
+  ec_budget *budget = ec_budget_suspend();
   Py_INCREF(run->self);
   run->status = run_function(run);
   for (size_t i = 0; i < run->c->op->nargs; i++) Py_XDECREF(run->given[i]);
   Py_DECREF(run->self);
+  ec_budget_resume(budget);
 }
 
 ec_status ecpy_operator_kernel(ec_call *c) {

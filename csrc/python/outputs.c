@@ -49,6 +49,17 @@ static bool same_shape(PyArrayObject *array, int rank, const npy_intp *sizes) {
   return PyArray_NDIM(array) == rank && PyArray_CompareLists(PyArray_DIMS(array), sizes, rank);
 }
 
+/* Whether an array of out= is still what it was when it was parsed. Foreign code has run since, and
+ * other threads while the lock was waited for. */
+static bool still_fits(ecpy_method *self, size_t index, PyArrayObject *array) {
+  const ecpy_slot *slot = &self->outputs[index];
+  ec_dtype dtype;
+  return PyArray_ISWRITEABLE(array) &&
+         ecpy_dtype_of(self->state, PyArray_DESCR(array), (ec_dtype)slot->dtype, &dtype) &&
+         dtype == (ec_dtype)slot->dtype &&
+         (!slot->fixed || same_shape(array, slot->rank, slot->sizes));
+}
+
 static int parse_out(ecpy_method *self, size_t index, PyObject *item, PyArrayObject **out) {
   const ecpy_slot *slot = &self->outputs[index];
   ec_dtype dtype;
@@ -113,22 +124,47 @@ static bool is_direct(ecpy_method *self, size_t index, PyArrayObject *const *out
   return true;
 }
 
-int ecpy_outputs_bind(ecpy_method *self, PyArrayObject *const *outs, const ecpy_input *inputs,
-                      PyObject **results, ec_error *err) {
+/* Results are a part of what a call may cost. */
+static int take_bytes(ecpy_state *state, size_t bytes) {
+  if (ec_budget_take(bytes)) return 0;
+  ecpy_raise_format(state, EC_MEMORY_ALLOCATION_FAILED,
+                    "%zu bytes for results, of the %llu that a call may allocate (max_bytes=)",
+                    bytes, (unsigned long long)ec_budget_now()->max_bytes);
+  return -1;
+}
+
+int ecpy_outputs_make(ecpy_method *self, PyArrayObject *const *outs, const ecpy_input *inputs,
+                      PyObject **results) {
   for (size_t i = 0; i < self->output_count; i++) {
     const ecpy_slot *slot = &self->outputs[i];
     if (!slot->fixed) continue;
-    PyArrayObject *array;
-    if (outs && outs[i] && is_direct(self, i, outs, inputs))
-      array = (PyArrayObject *)Py_NewRef((PyObject *)outs[i]);
-    else
-      array = ecpy_new_array(slot->descr, slot->rank, slot->sizes, slot->strides, slot->row_major);
-    results[i] = (PyObject *)array;
-    if (!array) return -1;
-    if (ec_method_bind_output(self->method, i, PyArray_DATA(array), slot->nbytes, err) != EC_OK)
-      return -1;
+    if (outs && outs[i] && still_fits(self, i, outs[i]) && is_direct(self, i, outs, inputs)) {
+      results[i] = Py_NewRef((PyObject *)outs[i]);
+      continue;
+    }
+    if (take_bytes(self->state, slot->nbytes)) return -1;
+    results[i] = (PyObject *)ecpy_new_array(slot->descr, slot->rank, slot->sizes, slot->strides,
+                                            slot->row_major);
+    if (!results[i]) return -1;
   }
   return 0;
+}
+
+ec_status ecpy_outputs_bind(ecpy_method *self, PyArrayObject *const *outs,
+                            const ecpy_input *inputs, PyObject *const *results, ec_error *err) {
+  for (size_t i = 0; i < self->output_count; i++) {
+    const ecpy_slot *slot = &self->outputs[i];
+    const bool given = outs && outs[i];
+    const bool direct = given && results[i] == (PyObject *)outs[i];
+    if (given && (!still_fits(self, i, outs[i]) || (direct && !is_direct(self, i, outs, inputs))))
+      return ec_fail(err, EC_INVALID_ARGUMENT,
+                     "method '%s', out %zu: the array was changed while the method was called",
+                     ec_method_name(self->method), i);
+    if (slot->fixed)
+      EC_TRY(ec_method_bind_output(self->method, i, PyArray_DATA((PyArrayObject *)results[i]),
+                                   slot->nbytes, err));
+  }
+  return EC_OK;
 }
 
 /* ---- after the run ----------------------------------------------------------------------- */
@@ -139,6 +175,7 @@ PyObject *ecpy_tensor_copy(ecpy_state *state, const ec_tensor *tensor) {
   if (!descr) return NULL;
   if (!tensor->data && tensor->numel)
     return ecpy_raise_format(state, EC_INVALID_STATE, "a tensor has no data");
+  if (take_bytes(state, ec_tensor_nbytes(tensor))) return NULL;
   npy_intp sizes[EC_MAX_RANK], strides[EC_MAX_RANK];
   for (size_t i = 0; i < tensor->rank; i++) {
     sizes[i] = (npy_intp)tensor->sizes[i];
@@ -161,6 +198,8 @@ static PyObject *list_item(ecpy_state *state, const ec_value *value, size_t inde
 }
 
 static PyObject *list_object(ecpy_state *state, const ec_value *value) {
+  enum { ITEM = 40 }; /* bytes of an int in a list */
+  if (take_bytes(state, (size_t)value->count * ITEM)) return NULL;
   PyObject *list = PyList_New((Py_ssize_t)value->count);
   for (size_t i = 0; list && i < value->count; i++) {
     PyObject *item = list_item(state, value, i);
@@ -204,6 +243,8 @@ int ecpy_outs_finish(ecpy_method *self, PyArrayObject *const *outs, PyObject **r
   for (size_t i = 0; i < self->output_count; i++) {
     PyArrayObject *out = outs[i], *result = (PyArrayObject *)results[i];
     if (!out || out == result) continue;
+    if (!still_fits(self, i, out))
+      return out_error(self, i, PyUnicode_FromString("an array that was changed during the call"));
     if (!same_shape(out, PyArray_NDIM(result), PyArray_DIMS(result)))
       return shape_error(self, i, out, PyArray_NDIM(result), PyArray_DIMS(result));
     if (PyArray_CopyInto(out, result)) return -1;

@@ -136,14 +136,44 @@ static int lend_buffer(ecpy_state *state, PyObject *data, ec_source *out) {
   return -1;
 }
 
-/* A buffer that can still be written is copied: bytes that changed after they were verified would
- * not be safe to read. */
-static int open_buffer(ecpy_state *state, PyObject *data, ec_source *out) {
+/* Whose memory a view shows; NULL: nobody's that is known. */
+static PyObject *owner_of(PyObject *data) {
+  while (data && PyMemoryView_Check(data)) data = PyMemoryView_GET_BASE(data);
+  return data;
+}
+
+/* Whether it is a mmap.mmap, which is what it is for that module to say, if it was imported. */
+static bool is_mapped_file(PyObject *object) {
+  PyObject *name = PyUnicode_FromString("mmap");
+  PyObject *module = name ? PyImport_GetModule(name) : NULL;
+  PyObject *type = module ? PyObject_GetAttr(module, name) : NULL;
+  const bool is = type == (PyObject *)Py_TYPE(object);
+  Py_XDECREF(type);
+  Py_XDECREF(module);
+  Py_XDECREF(name);
+  PyErr_Clear();
+  return is;
+}
+
+/* Whether nobody here can write to a buffer: that a view is read-only does not say it. */
+static bool is_fixed(PyObject *data) {
   Py_buffer view;
-  if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)) return -1;
-  bool writable = !view.readonly;
+  PyObject *owner = owner_of(data);
+  if (!owner) return false;
+  if (PyBytes_CheckExact(owner)) return true;
+  if (!is_mapped_file(owner) || PyObject_GetBuffer(owner, &view, PyBUF_SIMPLE)) {
+    PyErr_Clear();
+    return false;
+  }
+  const bool readonly = view.readonly;
   PyBuffer_Release(&view);
-  PyObject *bytes = writable ? PyBytes_FromObject(data) : Py_NewRef(data);
+  return readonly;
+}
+
+/* Bytes that changed after they were verified would not be safe to read: what is neither bytes nor
+ * a mapped file is copied. */
+static int open_buffer(ecpy_state *state, PyObject *data, ec_source *out) {
+  PyObject *bytes = is_fixed(data) ? Py_NewRef(data) : PyBytes_FromObject(data);
   int rc = bytes ? lend_buffer(state, bytes, out) : -1;
   Py_XDECREF(bytes);
   return rc;

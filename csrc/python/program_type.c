@@ -74,7 +74,7 @@ static PyObject *method_names(PyObject *self, void *Py_UNUSED(closure)) {
 PyDoc_STRVAR(
     load_method_doc,
     "load_method($self, /, name, *, kernels='default', seed=None, backend_options=None,\n"
-    "            num_threads=None)\n--\n\n"
+    "            num_threads=None, max_bytes=None, max_steps=None)\n--\n\n"
     "Loads a method from the program.\n\n"
     "Args:\n"
     "    name: The name of the method to load.\n"
@@ -88,13 +88,24 @@ PyDoc_STRVAR(
     "        backend_registry.set_option sets for all methods.\n"
     "    num_threads: How many threads large loops and delegates may use, the caller's own\n"
     "        included; None for Runtime.num_threads. Threads are shared by all methods with the\n"
-    "        same number, and start when they are first needed. Results do not depend on it.\n\n"
+    "        same number, and start when they are first needed. Results do not depend on it.\n"
+    "    max_bytes: How many bytes the loading may allocate, and then each call: planned memory,\n"
+    "        values, copies, what delegates ask the runtime for; scratch memory, tensors that\n"
+    "        grow, results. None for the memory of this machine, and half of it for a call.\n"
+    "    max_steps: How many steps the loading may take, and then each call. Loading: a value, an\n"
+    "        instruction, an item of a list, 16 bytes that are copied or given to a delegate, 64\n"
+    "        that it allocates.\n"
+    "        A call: an instruction, and 4096 elements of the tensors that it takes and gives.\n"
+    "        None for what no honest program needs: 10 million and 4 for each byte of the files;\n"
+    "        10 million instructions in a call, whatever their tensors are.\n"
+    "        Programs inside of delegates take from the same bytes and steps.\n\n"
     "Returns the Method. Loading a method again with default arguments returns the same object,\n"
     "which has its own memory and state; one with other arguments is a new one each time.\n\n"
     "Raises NotFoundError (a KeyError: no such method, or a backend that is not registered),\n"
     "OperatorMissingError (lists all missing operators), InvalidProgramError, NotSupportedError,\n"
     "InvalidArgumentError (options for a backend that the method does not use),\n"
-    "MemoryAllocationFailedError, and what backends raise.");
+    "MemoryAllocationFailedError, OutOfResourcesError (max_steps), and what backends raise.\n"
+    "Python handles signals meanwhile: what their handlers raise ends the loading.");
 
 static int parse_kernels(const char *kernels, bool *reference) {
   *reference = strcmp(kernels, "reference") == 0;
@@ -144,26 +155,47 @@ int ecpy_parse_threads(PyObject *object, size_t *threads) {
   return 0;
 }
 
+/* A limit of what loading and calls may cost; None leaves it as it is. */
+static int parse_limit(const char *name, PyObject *object, uint64_t *limit) {
+  if (object == Py_None) return 0;
+  const bool is_bool = PyBool_Check(object);
+  PyObject *number = is_bool ? NULL : PyNumber_Index(object);
+  if (is_bool) PyErr_Format(PyExc_TypeError, "%s must be an int, not bool", name);
+  int overflow = 0;
+  const long long value = number ? PyLong_AsLongLongAndOverflow(number, &overflow) : -1;
+  Py_XDECREF(number);
+  if (PyErr_Occurred()) return -1;
+  if (overflow < 0 || (!overflow && value < 1)) {
+    PyErr_Format(PyExc_ValueError, "%s must be at least 1, not %S", name, object);
+    return -1;
+  }
+  *limit = overflow ? INT64_MAX : (uint64_t)value;
+  return 0;
+}
+
 static PyObject *load_method(PyObject *object, PyObject *args, PyObject *kwargs) {
-  static char *names[] = {"name", "kernels", "seed", "backend_options", "num_threads",
-                          NULL};
+  static char *names[] = {"name",        "kernels",   "seed",      "backend_options",
+                          "num_threads", "max_bytes", "max_steps", NULL};
   ecpy_program *self = (ecpy_program *)object;
   PyObject *name, *seed = Py_None, *backend_options = Py_None, *threads = Py_None;
-  PyObject *method = NULL;
+  PyObject *max_bytes = Py_None, *max_steps = Py_None, *method = NULL;
   const char *kernels = "default";
   ec_method_options options = {0};
   ec_arena arena = {0};
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "U|$sOOO:load_method", names, &name, &kernels,
-                                   &seed, &backend_options, &threads))
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "U|$sOOOOO:load_method", names, &name, &kernels,
+                                   &seed, &backend_options, &threads, &max_bytes, &max_steps))
     return NULL;
-  if (parse_kernels(kernels, &options.reference_kernels)) return NULL;
+  if (parse_kernels(kernels, &options.reference_kernels) ||
+      parse_limit("max_bytes", max_bytes, &options.max_bytes) ||
+      parse_limit("max_steps", max_steps, &options.max_steps))
+    return NULL;
   options.seeded = seed != Py_None;
   if (options.seeded && ecpy_parse_seed(seed, &options.seed)) return NULL;
   if (threads != Py_None && ecpy_parse_threads(threads, &options.threads)) return NULL;
   const char *text = PyUnicode_AsUTF8(name);
   if (text && ecpy_options_parse(backend_options, &arena, &options) == 0) {
     const bool own = options.reference_kernels || options.seeded || options.backend_count ||
-                     options.threads;
+                     options.threads || options.max_bytes || options.max_steps;
     method = own ? ecpy_method_new(ecpy_state_of(object), self->shared, text, &options)
                  : load_shared(self, name, text, &options);
   }

@@ -55,13 +55,14 @@ static PyObject *figures(const ec_method *method, size_t index) {
 }
 
 PyObject *ecpy_method_report(ecpy_method *self) {
-  if (ecpy_method_lock(self)) return NULL;
+  const bool fresh = self->fresh;
+  if (!fresh && ecpy_method_lock(self)) return NULL;
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list && i < ec_method_delegate_count(self->method); i++) {
     const char *id = ec_method_delegate_id(self->method, i);
     ecpy_append(&list, Py_BuildValue("{s:s, s:N}", "backend", id, "figures",
                                      figures(self->method, i)));
   }
-  ecpy_method_unlock(self);
+  if (!fresh) ecpy_method_unlock(self);
   return list;
 }

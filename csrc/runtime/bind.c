@@ -118,6 +118,5 @@ ec_status ec_method_bind_output(ec_method *m, size_t index, void *data, size_t n
     return ec_fail(err, EC_INVALID_ARGUMENT, "method '%s', output %zu: %zu bytes, expected %zu",
                    m->name, index, nbytes, ec_tensor_nbytes(t));
   m->outputs[index].bound = nbytes ? data : NULL;
-  m->outputs[index].bound_size = nbytes;
   return EC_OK;
 }

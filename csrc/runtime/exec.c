@@ -15,40 +15,64 @@ static const char *arg_name(const ec_instr *in, const ec_value *v) {
   return "an item of a list";
 }
 
-static ec_status check_memory(const ec_instr *in, ec_error *err) {
-  for (size_t i = 0; i < in->read_count; i++) {
-    const ec_tensor *t = in->reads[i]->as.tensor;
-    if (!t->data && t->numel)
-      return ec_fail(err, EC_INVALID_STATE, "argument '%s' has no data yet",
-                     arg_name(in, in->reads[i]));
+static ec_status check_read(ec_method *m, const ec_instr *in, const ec_value *v, ec_error *err) {
+  const ec_tensor *t = v->as.tensor;
+  m->touched += (uint64_t)t->numel;
+  if (t->data || !t->numel) return EC_OK;
+  return ec_fail(err, EC_INVALID_STATE, "argument '%s' has no data yet", arg_name(in, v));
+}
+
+static ec_status check_written(ec_method *m, const ec_instr *in, const ec_value *v,
+                               ec_error *err) {
+  const ec_tensor *t = v->as.tensor;
+  m->touched += (uint64_t)t->numel;
+  if (!(t->flags & EC_TENSOR_READONLY)) return EC_OK;
+  return ec_fail(err, EC_INVALID_PROGRAM, "argument '%s' is written, but it is a constant",
+                 arg_name(in, v));
+}
+
+typedef ec_status (*value_check)(ec_method *m, const ec_instr *in, const ec_value *v,
+                                 ec_error *err);
+
+/* Tensors, and those in lists; always inlined, with a check that is known. */
+static inline ec_status check_values(ec_method *m, const ec_instr *in, ec_value *const *values,
+                                     size_t count, value_check check, ec_error *err) {
+  for (size_t i = 0; i < count; i++) {
+    const ec_value *v = values[i];
+    if (v->kind == EC_KIND_TENSOR) {
+      EC_TRY(check(m, in, v, err));
+      continue;
+    }
+    for (uint32_t k = 0; k < v->count; k++)
+      if (v->as.items[k]->kind == EC_KIND_TENSOR) EC_TRY(check(m, in, v->as.items[k], err));
   }
-  for (size_t i = 0; i < in->write_count; i++)
-    if (in->writes[i]->as.tensor->flags & EC_TENSOR_READONLY)
-      return ec_fail(err, EC_INVALID_PROGRAM, "argument '%s' is written, but it is a constant",
-                     arg_name(in, in->writes[i]));
   return EC_OK;
 }
 
-static bool is_read(const ec_instr *in, const ec_tensor *t) {
-  for (size_t i = 0; i < in->read_count; i++)
-    if (in->reads[i]->as.tensor == t) return true;
-  return false;
+static ec_status check_memory(ec_method *m, const ec_instr *in, ec_error *err) {
+  EC_TRY(check_values(m, in, in->reads, in->read_count, check_read, err));
+  return check_values(m, in, in->writes, in->write_count, check_written, err);
+}
+
+static void widen(const ec_method *m, const ec_value *v) {
+  if (v->kind == EC_KIND_TENSOR_LIST)
+    for (uint32_t i = 0; i < v->count; i++) widen(m, v->as.items[i]);
+  if (v->kind != EC_KIND_TENSOR || v->as.tensor->dynamism != EC_DYNAMIC_BOUND) return;
+  ec_tensor *t = v->as.tensor;
+  const ec_home *home = ec_home_of(m, t);
+  if (home->sizes) (void)ec_tensor_set_sizes(t, t->rank, home->sizes, NULL);
 }
 
 /* Outputs of bounded shape are as large as they may get when a registered operator is called, not
  * as the last call left them: its code may take them for its memory. */
 static void widen_outs(const ec_method *m, const ec_instr *in) {
-  for (size_t i = 0; i < in->write_count; i++) {
-    ec_tensor *t = in->writes[i]->as.tensor;
-    const ec_home *home = ec_home_of(m, t);
-    if (t->dynamism == EC_DYNAMIC_BOUND && home->sizes && !is_read(in, t))
-      (void)ec_tensor_set_sizes(t, t->rank, home->sizes, NULL);
-  }
+  for (size_t i = 0; i < in->op->nargs; i++)
+    if (in->op->args[i].is_out) widen(m, in->args[i]);
 }
 
 static ec_status run_kernel(ec_method *m, const ec_instr *in, size_t *next, ec_error *err) {
   (void)next;
-  EC_TRY(check_memory(in, err));
+  EC_TRY(check_memory(m, in, err));
   if (in->op->custom) widen_outs(m, in);
   const bool reference = m->options.reference_kernels;
   ec_call call = {in->args, in->op, &m->scratch, err, reference, m, &m->random,
@@ -84,32 +108,44 @@ static ec_status run_delegate(ec_method *m, const ec_instr *in, size_t *next, ec
   (void)next;
   for (size_t i = 0; i < in->count; i++) {
     ec_view_arg(in->args[i], &in->views[i]);
+    if (in->args[i]->kind == EC_KIND_TENSOR)
+      m->touched += (uint64_t)in->args[i]->as.tensor->numel;
     if (in->views[i].kind == EC_BACKEND_TENSOR && !in->views[i].as.tensor.data &&
         in->views[i].as.tensor.nbytes)
       return ec_fail(err, EC_INVALID_STATE, "argument %zu of the delegate has no data yet", i);
   }
   const ec_backend *backend = in->delegate->backend;
   ec_host_call call = ec_host_call_of(m, &m->scratch, err);
+  call.instr = in;
   ec_status status = (ec_status)backend->execute(backend, &ec_host_table, &call,
                                                  in->delegate->handle, in->views, in->count);
   ec_arena_reset(&m->scratch);
   return status == EC_OK ? EC_OK : ec_fail_in(err, status, "%s", backend->id);
 }
 
-/* The reference makes the target an alias of the source, whose memory the planner may give to the
- * next branch: results of an earlier torch.cond are then overwritten. A target with memory of its
- * own gets a copy; one without (a placeholder) becomes an alias. */
+/* The reference puts the source into the target's slot: one tensor with two names, whose shape an
+ * instruction may change under one of them while it reads the other, and whose memory the planner
+ * may give to the next branch. Here a slot keeps its tensor. One with memory of its own gets a
+ * copy; one without (a placeholder) is pointed at the source's data, as a view is. */
 static ec_status run_move(ec_method *m, const ec_instr *in, size_t *next, ec_error *err) {
   (void)next;
   (void)m;
   ec_value *from = in->args[0], *to = in->args[1];
-  if (from->kind != EC_KIND_TENSOR || !to->as.tensor->data || from->as.tensor == to->as.tensor) {
+  if (from->kind != EC_KIND_TENSOR) {
     *to = *from;
     return EC_OK;
   }
   ec_tensor *source = from->as.tensor, *target = to->as.tensor;
+  if (source == target) return EC_OK;
   if (!source->data && source->numel)
     return ec_fail(err, EC_INVALID_STATE, "the tensor that is moved has no data yet");
+  if (in->aliases) {
+    EC_TRY(ec_tensor_set_sizes(target, source->rank, source->sizes, err));
+    target->data = source->data;
+    target->capacity = source->capacity;
+    target->flags = source->flags; /* a name of a constant is as constant */
+    return EC_OK;
+  }
   if (target->flags & EC_TENSOR_READONLY)
     return ec_fail(err, EC_INVALID_PROGRAM, "a tensor is moved into a constant");
   EC_TRY(ec_tensor_resize(target, source->rank, source->sizes, err));
@@ -156,19 +192,29 @@ static ec_status say_where(const ec_method *m, size_t chain, const ec_instr *in,
   return ec_fail_in(err, status, "method '%s', instruction %u", m->name, in->number);
 }
 
+/* Takes what an instruction has cost. Code that is not of this library is followed by a look at the
+ * clock: it may have taken any time. */
+static ec_status pay(ec_method *m, const ec_instr *in, ec_error *err) {
+  ec_budget *budget = m->budget;
+  const bool foreign = in->delegate || (in->op && in->op->custom);
+  if (foreign) budget->pause = budget->work;
+  return ec_budget_work(budget, EC_STEP + m->touched, err);
+}
+
 static ec_status run_chains(ec_method *m, ec_error *err) {
-  size_t budget = EC_MAX_INSTRUCTIONS;
   for (size_t c = 0; c < m->chain_count; c++) {
     const ec_chain *chain = &m->chains[c];
     for (size_t pc = 0; pc < chain->count;) {
       const ec_instr *in = &chain->instrs[pc++];
-      if (budget-- == 0)
+      if (m->budget->instructions-- == 0)
         return ec_fail(err, EC_INVALID_PROGRAM,
-                       "method '%s' ran %d instructions without an end: it loops for ever", m->name,
-                       EC_MAX_INSTRUCTIONS);
+                       "method '%s' ran %d instructions without an end: it loops for ever "
+                       "(max_steps= allows more)", m->name, EC_MAX_INSTRUCTIONS);
       const ec_handler handler = handlers[in->kind];
+      m->touched = 0;
       ec_status status = m->trace ? ec_traced_instr(m, c, in, handler, &pc, err)
                                   : handler(m, in, &pc, err);
+      if (status == EC_OK) status = pay(m, in, err);
       if (status != EC_OK) return say_where(m, c, in, status, err);
     }
   }
@@ -251,12 +297,8 @@ static ec_status deliver(ec_method *m, size_t index, ec_error *err) {
   const ec_tensor *t = slot->value->as.tensor;
   if (!t->data && t->numel)
     return ec_fail(err, EC_INVALID_STATE, "method '%s' never computed output %zu", m->name, index);
-  /* A move may have put a tensor of another shape into the slot of one whose shape is fixed. */
-  if (slot->bound && ec_tensor_nbytes(t) != slot->bound_size)
-    return ec_fail(err, EC_INVALID_PROGRAM, "method '%s': output %zu has %zu bytes, expected %zu",
-                   m->name, index, ec_tensor_nbytes(t), slot->bound_size);
   if (slot->bound && t->data != slot->bound && t->numel)
-    memcpy(slot->bound, t->data, ec_tensor_nbytes(t));
+    memmove(slot->bound, t->data, ec_tensor_nbytes(t)); /* an attribute may be the bound memory */
   return EC_OK;
 }
 
@@ -285,7 +327,19 @@ static ec_status execute(ec_method *m, ec_error *err) {
   return EC_OK;
 }
 
-ec_status ec_method_execute(ec_method *m, ec_error *err) {
+static ec_status run(ec_method *m, ec_error *err) {
   ec_error_clear(err);
   return m->trace ? ec_traced_call(m, execute, err) : execute(m, err);
+}
+
+ec_status ec_method_execute(ec_method *m, ec_error *err) {
+  ec_budget own;
+  m->budget = ec_budget_now();
+  if (m->budget) return run(m, err);
+  ec_method_budget(m, NULL, &own);
+  ec_budget_enter(&own);
+  m->budget = &own;
+  ec_status status = run(m, err);
+  ec_budget_leave(&own);
+  return ec_budget_explain(&own, status, err);
 }

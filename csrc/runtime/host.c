@@ -25,7 +25,12 @@ static uint32_t host_fail(ec_host_call *call, uint32_t status, const char *fmt, 
   return (uint32_t)ec_fail(call->err, (ec_status)status, "%s", text);
 }
 
-static void *host_alloc(size_t size) { return ec_alloc_zeroed(size); }
+/* What a payload has allocated is work as well: it may tell to copy a constant again and again. */
+static void *host_alloc(size_t size) {
+  enum { BYTES = 64 }; /* in a step */
+  const uint64_t work = (uint64_t)size * (EC_STEP / BYTES);
+  return ec_budget_work(ec_budget_now(), work, NULL) == EC_OK ? ec_alloc_zeroed(size) : NULL;
+}
 
 static void *host_scratch(ec_host_call *call, size_t size) {
   return ec_arena_alloc(call->scratch, size, EC_ALIGN);
@@ -37,7 +42,14 @@ static uint32_t host_named_data(ec_host_call *call, const char *key, const void 
   if (!entry) return EC_NOT_FOUND;
   *data = entry->bytes.data;
   *size = entry->bytes.size;
-  return EC_OK;
+  return (uint32_t)ec_load_again(entry->bytes.size, call->err);
+}
+
+/* Whether an argument is another one as well, which the backend reads with the shape that it had
+ * when the call began. */
+static bool is_repeated(const ec_host_call *call, const ec_backend_arg *arg) {
+  const ec_instr *in = call->instr;
+  return in && arg >= in->views && arg < in->views + in->count && in->repeated[arg - in->views];
 }
 
 static uint32_t host_resize(ec_host_call *call, ec_backend_arg *arg, size_t rank,
@@ -48,6 +60,9 @@ static uint32_t host_resize(ec_host_call *call, ec_backend_arg *arg, size_t rank
   if (!arg->as.tensor.writable)
     return (uint32_t)ec_fail(call->err, EC_INVALID_PROGRAM, "an output is a constant");
   ec_value *value = arg->slot;
+  if (is_repeated(call, arg) && !ec_tensor_has_sizes(value->as.tensor, rank, sizes))
+    return (uint32_t)ec_fail(call->err, EC_INVALID_PROGRAM,
+                             "an output whose shape changes is another argument, too");
   ec_status status = ec_tensor_resize(value->as.tensor, rank, sizes, call->err);
   ec_view_arg(value, arg);
   return (uint32_t)status;
@@ -84,13 +99,16 @@ static ec_status open_nested(ec_host_call *call, ec_source *source, const char *
 
 static uint32_t host_program_open(ec_host_call *call, const void *data, size_t size,
                                   const char *method, ec_host_program **out) {
+  enum { NESTED = 16000 }; /* what opening costs, in bytes that are read */
   ec_source source;
   if (call->depth + 1 >= EC_MAX_NESTED_PROGRAMS)
     return (uint32_t)ec_fail(call->err, EC_NOT_SUPPORTED, "programs nested deeper than %d",
                              EC_MAX_NESTED_PROGRAMS);
   ec_host_program *nested = ec_alloc_zeroed(sizeof *nested);
   if (!nested) return (uint32_t)ec_fail(call->err, EC_MEMORY_ALLOCATION_FAILED, "no memory");
-  ec_status status = ec_source_open_buffer(&source, data, size, NULL, NULL, call->err);
+  ec_status status = ec_load_again(size + NESTED, call->err);
+  if (status == EC_OK)
+    status = ec_source_open_buffer(&source, data, size, NULL, NULL, call->err);
   if (status == EC_OK) status = open_nested(call, &source, method, nested);
   if (status != EC_OK) {
     host_program_close(nested);
@@ -136,7 +154,7 @@ static ec_status take_nested_output(const ec_method *m, size_t index, ec_host_ca
                    index, ec_dtype_name(ec_tensor_dtype(t)), t->rank,
                    ec_dtype_name((ec_dtype)arg->as.tensor.dtype), arg->as.tensor.rank);
   EC_TRY((ec_status)host_resize(call, arg, t->rank, t->sizes));
-  if (t->numel) memcpy(arg->as.tensor.data, t->data, ec_tensor_nbytes(t));
+  if (t->numel) memmove(arg->as.tensor.data, t->data, ec_tensor_nbytes(t));
   return EC_OK;
 }
 
@@ -159,9 +177,8 @@ static uint32_t host_program_run(ec_host_call *call, ec_host_program *nested, ec
     return (uint32_t)ec_fail(call->err, EC_INVALID_PROGRAM,
                              "%zu arguments, the nested program has %zu inputs and %zu outputs",
                              count, inputs, outputs);
-  ec_status status = EC_OK;
-  if (!ec_method_lock(m))
-    return (uint32_t)ec_fail(call->err, EC_INVALID_STATE, "the nested program runs already");
+  ec_status status = ec_method_lock(m, NULL, call->err);
+  if (status != EC_OK) return (uint32_t)ec_fail_in(call->err, status, "nested program");
   for (size_t i = 0; i < inputs && status == EC_OK; i++)
     status = bind_nested_input(m, i, &args[i], call->err);
   if (status == EC_OK) status = execute_nested(m, call);

@@ -2,10 +2,11 @@
 #ifndef EC_RUNTIME_IMPL_H
 #define EC_RUNTIME_IMPL_H
 
-#include <pthread.h>
+#include <stdatomic.h>
 
 #include "backend/registry.h"
 #include "core/arena.h"
+#include "core/lock.h"
 #include "core/threads.h"
 #include "format/named_data.h"
 #include "kernels/call.h"
@@ -13,13 +14,29 @@
 #include "runtime/program.h"
 #include "trace/trace.h"
 
-/* Planned memory that methods of one program share (ids 2 and up). */
-typedef struct ec_shared_memory {
-  pthread_mutex_t lock;  /* held while a method that uses it runs, and while it is filled in */
-  uint8_t **blocks;      /* by arena index; NULL: not made yet */
-  size_t *sizes;
-  size_t count;
-} ec_shared_memory;
+/* What the file says of the first contents of a piece of state. */
+typedef struct ec_state_initial {
+  struct ec_state_initial *next;
+  size_t offset; /* in the block */
+  const uint8_t *bytes;
+  size_t size;
+} ec_state_initial;
+
+/* Planned memory with state that methods of one program share: one block for each id and size that
+ * they plan. */
+typedef struct ec_state_block {
+  struct ec_state_block *next;
+  uint32_t id;
+  size_t size;
+  uint8_t *bytes;
+  ec_state_initial *initials; /* in the order in which they are copied */
+  ec_arena arena;             /* of initials */
+} ec_state_block;
+
+/* Memory ids of a method that hold state alone. */
+typedef struct ec_state_ids {
+  bool has[EC_MAX_ARENAS];
+} ec_state_ids;
 
 struct ec_program {
   ec_arena arena; /* all below that is not a source */
@@ -31,7 +48,8 @@ struct ec_program {
   ec_fb_vec plans;
   const char **names;
   ec_program_options options;
-  ec_shared_memory shared;
+  _Atomic(ec_state_block *) state; /* blocks are added, and live as long as the program */
+  ec_lock state_lock;              /* held while a method that uses any of them runs */
   const ec_program *outer; /* of a program inside a payload: whose data it may use, too */
 };
 
@@ -56,10 +74,12 @@ typedef struct ec_instr {
   const ec_op *op;    /* KernelCall */
   ec_delegate *delegate;
   ec_backend_arg *views; /* DelegateCall: args as the backend sees them */
+  bool *repeated;        /* DelegateCall: args that stand for one tensor, whose shape must stay */
   size_t outputs_from;   /* DelegateCall: args that are its outputs, as far as can be told */
+  bool aliases; /* MoveCall of a tensor without memory: it is pointed at the data of the source */
   size_t destination; /* JumpFalseCall: number of the next instruction; >= count ends the chain */
-  ec_value **reads;   /* KernelCall: tensors that must have data, lists flattened */
-  ec_value **writes;  /* KernelCall: tensors that are written, lists flattened */
+  ec_value **reads;   /* KernelCall: tensors that must have data, and lists of them */
+  ec_value **writes;  /* KernelCall: tensors that are written, and lists of them */
   size_t read_count, write_count;
 } ec_instr;
 
@@ -74,6 +94,8 @@ typedef struct ec_home {
   size_t capacity;
   uint8_t flags;
   bool touched;      /* has a value before, or from, the instructions that are loaded */
+  bool named;        /* is an attribute: what is written shows there */
+  bool staged;       /* an output that gets memory in each call */
   bool moves;        /* a call may point it elsewhere: put back after each call */
   uint32_t arena;    /* 1-based planned arena; 0: none */
   uint64_t offset;   /* in the arena */
@@ -86,15 +108,12 @@ typedef struct ec_attribute {
   ec_tensor *tensor;
 } ec_attribute;
 
-/* State that is set at load and at reset. */
+/* State in memory of the method's own, which is set at load and at reset. */
 typedef struct ec_initial {
-  ec_tensor *tensor;
+  void *at;
   const uint8_t *bytes; /* from the file; NULL: zeros */
   size_t size;
 } ec_initial;
-
-/* Whose a block of planned memory is: the program's where it is shared. */
-typedef enum ec_sharing { EC_NOT_SHARED, EC_SHARED_MADE_HERE, EC_SHARED_BY_OTHER } ec_sharing;
 
 typedef enum ec_binding {
   EC_UNBOUND_INPUT,
@@ -118,7 +137,6 @@ typedef struct ec_output_slot {
   bool direct;       /* plan: the last writer may write to the caller's memory */
   bool stage;        /* has no memory of its own and nobody points it somewhere */
   void *bound;       /* caller's memory of the present call */
-  size_t bound_size;
   void *staging;
   size_t staging_size;
 } ec_output_slot;
@@ -133,11 +151,14 @@ struct ec_method {
   ec_threads *threads; /* for loops and delegates; NULL: one */
   int depth; /* of nested programs */
   ec_trace *trace; /* NULL: none; of the caller who has it locked */
-  pthread_mutex_t lock;
+  ec_lock lock;
+  ec_budget *budget; /* of the call that runs */
+  uint64_t touched;  /* elements of tensors of the instruction that runs */
   uint8_t **planned; /* arenas, by index from 1 */
   size_t *planned_sizes;
-  uint8_t *planned_shared; /* an ec_sharing each */
+  const ec_state_block **shared; /* whose the arena is; NULL: the method's own */
   size_t planned_count;
+  struct ec_copies *copies; /* of constants at odd addresses; NULL: none yet */
   ec_value *values;
   ec_value *first_values; /* as loaded; NULL where no instruction changes a slot */
   size_t value_count;
@@ -180,9 +201,11 @@ ec_status ec_read_tensor(ec_fb_table table, ec_tensor *t, ec_error *err);
 /* Name of a tensor; NULL where it has none. */
 const char *ec_tensor_fqn(ec_fb_table table);
 
-/* Where a value of the file has its place in planned memory `id`; NULL where it is no tensor, or
- * has none there. */
-ec_fb_table ec_allocation_in(ec_fb_table value, uint32_t id);
+/* Where a value of the file has its place in planned memory; NULL where it is no tensor, or has
+ * none. */
+ec_fb_table ec_allocation(ec_fb_table value);
+/* The id of that memory; 0: none. */
+uint32_t ec_planned_id(ec_fb_table value);
 
 /* describe.c: a value of the file, without its memory or a list's items. */
 ec_status ec_describe_value(ec_fb_table value, ec_value_info *out, ec_error *err);
@@ -192,6 +215,16 @@ ec_status ec_describe_value(ec_fb_table value, ec_value_info *out, ec_error *err
 ec_status ec_check_place(uint32_t id, uint64_t offset, size_t nbytes, const size_t *sizes,
                          size_t count, ec_error *err);
 uint64_t ec_planned_offset(ec_fb_table alloc);
+/* The bytes that the file (or a data file) has for tensor `t`: a constant, or the first value of
+ * one that has a place in planned memory; {NULL, 0} where there are none. */
+ec_status ec_tensor_bytes(const ec_program *program, ec_fb_table table, const ec_tensor *t,
+                          ec_bytes *out, ec_error *err);
+
+/* Takes the work of reading bytes of the file that others may tell to be read, too. */
+static inline ec_status ec_load_again(size_t bytes, ec_error *err) {
+  enum { BYTES = 16 }; /* in a step */
+  return ec_budget_work(ec_budget_now(), (uint64_t)bytes * (EC_STEP / BYTES) + EC_STEP, err);
+}
 
 /* load.c: compile specs of a delegate, in an arena. */
 ec_status ec_load_specs(ec_arena *arena, ec_fb_table delegate, const ec_backend_spec **out,
@@ -200,16 +233,21 @@ ec_status ec_load_specs(ec_arena *arena, ec_fb_table delegate, const ec_backend_
 /* Kind of a value of the file. */
 ec_status ec_read_kind(ec_fb_table value, ec_kind *kind, ec_error *err);
 
+enum { EC_MAX_OP_NAME = 256 };
+
 /* load_code.c: the joined name ("aten::add.out") of a plan's operator, into `name`; NULL where the
  * index is out of range, the row has no name or it is too long. */
 const char *ec_plan_op_name(ec_fb_table plan, int32_t index, char *name, size_t size);
 
-/* shared.c: whether every tensor of planned memory `id` is state of the method: not an input or
- * output, and no kernel's `out` (activations planned there must stay the method's own). */
-bool ec_is_state(const ec_method *m, ec_fb_table plan, uint32_t id);
-/* Points planned memory `id` to the program's block, made by the first method that asks. A block
- * of another size is left alone: the method then gets memory of its own. */
-ec_status ec_shared_block(ec_method *m, uint32_t id, size_t size, ec_error *err);
+/* state.c: memory of a plan, from id 2, of which every tensor is state: not an input or output, and
+ * no kernel's `out` (activations planned there must stay the method's own). */
+ec_status ec_state_find(ec_fb_table plan, ec_state_ids *out, ec_error *err);
+/* Gives `m->shared` the program's blocks for these ids and the sizes that the method plans. A block
+ * is made, with its first contents, when the first method asks for it. */
+ec_status ec_state_blocks(ec_method *m, const ec_state_ids *ids, ec_error *err);
+/* Puts a block back to its first contents. */
+void ec_state_reset(const ec_state_block *block);
+void ec_state_free(ec_program *program);
 
 /* program.c: named data of a program, then of the ones that it is inside of; NULL where none has
  * the key. */
@@ -232,6 +270,7 @@ struct ec_host_call {
   ec_threads *threads;
   ec_trace *trace;
   int depth;
+  const ec_instr *instr; /* DelegateCall that is executed; NULL: none */
 };
 extern const ec_host ec_host_table;
 
@@ -240,10 +279,6 @@ ec_host_call ec_host_call_of(const ec_method *m, ec_arena *scratch, ec_error *er
 
 /* exec.c: an argument as a backend sees it. */
 void ec_view_arg(ec_value *value, ec_backend_arg *view);
-
-/* method.c: a mutex that refuses the thread that has it: kernels may be anybody's code, which may
- * call the method that runs it. */
-void ec_lock_init(pthread_mutex_t *lock);
 
 /* method.c: loads with a nesting depth. */
 ec_status ec_method_load_nested(const ec_program *program, const char *name,

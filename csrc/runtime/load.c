@@ -10,29 +10,46 @@
 
 /* Offsets are aligned as the exporter was asked to, relative to the start: the start is aligned to
  * the largest power of two (up to a page) that divides every offset of the arena. */
-static size_t arena_alignment(ec_fb_table plan, uint32_t id) {
+static void read_alignments(ec_fb_table plan, size_t *alignments) {
   enum { PAGE = 4096 };
-  uint64_t bits = PAGE;
   ec_fb_vec values = ec_fb_vector(plan, EC_PTE_ExecutionPlan_values);
+  for (uint32_t id = 0; id < EC_MAX_ARENAS; id++) alignments[id] = PAGE;
   for (uint32_t i = 0; i < values.count; i++) {
-    ec_fb_table alloc = ec_allocation_in(ec_fb_vec_table(values, i), id);
-    if (alloc) bits |= ec_fb_u32(alloc, EC_PTE_AllocationDetails_memory_offset_low);
+    ec_fb_table value = ec_fb_vec_table(values, i);
+    const uint32_t id = ec_planned_id(value);
+    if (id && id < EC_MAX_ARENAS)
+      alignments[id] |=
+          ec_fb_u32(ec_allocation(value), EC_PTE_AllocationDetails_memory_offset_low);
   }
-  return (size_t)(bits & (~bits + 1));
+  for (uint32_t id = 0; id < EC_MAX_ARENAS; id++) alignments[id] &= ~alignments[id] + 1;
 }
 
-static ec_status load_arena(ec_method *m, ec_fb_table plan, uint32_t id, int64_t size,
-                            ec_error *err) {
-  if (size < 0)
-    return ec_fail(err, EC_INVALID_PROGRAM, "planned memory %u has size %" PRId64, id, size);
-  size_t align = arena_alignment(plan, id);
-  m->planned_sizes[id] = (size_t)size;
-  if (id >= 2 && m->program->options.share_mutable_buffers && ec_is_state(m, plan, id))
-    EC_TRY(ec_shared_block(m, id, (size_t)size, err));
-  if (!m->planned[id]) m->planned[id] = ec_alloc_aligned((size_t)size, align);
-  if (!m->planned[id])
-    return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED,
-                   "no memory for %" PRId64 " bytes of planned memory %u", size, id);
+static ec_status check_arenas(ec_method *m, ec_fb_vec sizes, ec_error *err) {
+  for (uint32_t id = 1; id < sizes.count; id++) {
+    const int64_t size = ec_fb_vec_i64(sizes, id);
+    if (size < 0)
+      return ec_fail(err, EC_INVALID_PROGRAM, "planned memory %u has size %" PRId64, id, size);
+    m->planned_sizes[id] = (size_t)size;
+  }
+  return EC_OK;
+}
+
+/* What the program does not have is the method's own. */
+static ec_status make_arenas(ec_method *m, ec_fb_table plan, ec_error *err) {
+  size_t alignments[EC_MAX_ARENAS];
+  ec_state_ids ids;
+  if (m->program->options.share_mutable_buffers && m->planned_count > 2) {
+    EC_TRY(ec_state_find(plan, &ids, err));
+    EC_TRY(ec_state_blocks(m, &ids, err));
+  }
+  read_alignments(plan, alignments);
+  for (uint32_t id = 1; id < m->planned_count; id++) {
+    m->planned[id] = m->shared[id] ? m->shared[id]->bytes
+                                   : ec_alloc_aligned(m->planned_sizes[id], alignments[id]);
+    if (!m->planned[id])
+      return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED,
+                     "no memory for %zu bytes of planned memory %u", m->planned_sizes[id], id);
+  }
   return EC_OK;
 }
 
@@ -55,12 +72,11 @@ ec_status ec_load_memory(ec_method *m, ec_fb_table plan, ec_error *err) {
                         err));
   EC_TRY(ec_arena_array(&m->arena, sizes.count, sizeof *m->planned_sizes, "planned memory",
                         &m->planned_sizes, err));
-  EC_TRY(ec_arena_array(&m->arena, sizes.count, sizeof *m->planned_shared, "planned memory",
-                        &m->planned_shared, err));
+  EC_TRY(ec_arena_array(&m->arena, sizes.count, sizeof *m->shared, "planned memory", &m->shared,
+                        err));
   m->planned_count = sizes.count;
-  for (uint32_t id = 1; id < sizes.count; id++)
-    EC_TRY(load_arena(m, plan, id, ec_fb_vec_i64(sizes, id), err));
-  return EC_OK;
+  EC_TRY(check_arenas(m, sizes, err));
+  return make_arenas(m, plan, err);
 }
 
 /* ---- values ------------------------------------------------------------------------------ */
@@ -157,6 +173,7 @@ static ec_status load_value(ec_method *m, ec_fb_table table, ec_value *value, ec
     value->as.tensor = &m->tensors[row];
     const char *name = ec_tensor_fqn(body);
     if (name) m->attributes[m->attribute_count++] = (ec_attribute){name, &m->tensors[row]};
+    m->homes[row].named = name != NULL;
     return ec_load_tensor(m, body, &m->tensors[row], &m->homes[row], err);
   }
   default: return EC_OK;
@@ -170,6 +187,7 @@ static ec_status load_list(ec_method *m, ec_fb_table table, ec_value *value, ec_
   if (!items.items)
     return ec_fail(err, EC_INVALID_PROGRAM, "%s without items", ec_kind_name((ec_kind)value->kind));
   value->count = items.count;
+  EC_TRY(ec_budget_work(ec_budget_now(), EC_STEP * (uint64_t)items.count, err));
   if (value->kind == EC_KIND_BOOL_LIST) return load_bools(m, items, value, err);
   if (value->kind == EC_KIND_DOUBLE_LIST) return load_doubles(m, items, value, err);
   return load_items(m, items, value, err);
@@ -196,6 +214,7 @@ static ec_status make_value_arrays(ec_method *m, ec_fb_vec values, ec_error *err
 ec_status ec_load_values(ec_method *m, ec_fb_table plan, ec_error *err) {
   ec_fb_vec values = ec_fb_vector(plan, EC_PTE_ExecutionPlan_values);
   if (!values.items) return ec_fail(err, EC_INVALID_PROGRAM, "values are missing");
+  EC_TRY(ec_budget_work(ec_budget_now(), EC_STEP * (uint64_t)values.count, err));
   EC_TRY(make_value_arrays(m, values, err));
   for (int lists = 0; lists < 2; lists++)
     for (uint32_t i = 0; i < values.count; i++) {
@@ -275,6 +294,7 @@ static ec_status load_delegate(ec_method *m, ec_fb_table table, ec_delegate *d, 
   d->init.program = m->program;
   d->init.instance = m;
   EC_TRY(ec_delegate_options(m, d, err));
+  EC_TRY(ec_load_again(payload.size, err));
   ec_host_call call = ec_host_call_of(m, &m->scratch, err);
   ec_status status =
       (ec_status)d->backend->init(d->backend, &ec_host_table, &call, &d->init, &d->handle);

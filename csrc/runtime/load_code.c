@@ -8,8 +8,6 @@
 
 /* ---- operators --------------------------------------------------------------------------- */
 
-enum { OP_NAME = 256 };
-
 const char *ec_plan_op_name(ec_fb_table plan, int32_t index, char *name, size_t size) {
   ec_fb_vec ops = ec_fb_vector(plan, EC_PTE_ExecutionPlan_operators);
   if (index < 0 || (uint32_t)index >= ops.count) return NULL;
@@ -23,7 +21,7 @@ const char *ec_plan_op_name(ec_fb_table plan, int32_t index, char *name, size_t 
 }
 
 ec_status ec_load_operators(ec_method *m, ec_fb_table plan, ec_error *err) {
-  char name[OP_NAME];
+  char name[EC_MAX_OP_NAME];
   ec_fb_vec ops = ec_fb_vector(plan, EC_PTE_ExecutionPlan_operators);
   EC_TRY(ec_arena_array(&m->arena, ops.count, sizeof *m->ops, "operators", &m->ops, err));
   m->op_count = ops.count;
@@ -34,13 +32,13 @@ ec_status ec_load_operators(ec_method *m, ec_fb_table plan, ec_error *err) {
 
 /* One sentence with every operator of the method that has no kernel. */
 static ec_status check_operators(const ec_method *m, ec_fb_table plan, ec_error *err) {
-  char name[OP_NAME];
+  char name[EC_MAX_OP_NAME];
   ec_fb_vec ops = ec_fb_vector(plan, EC_PTE_ExecutionPlan_operators);
   size_t missing = 0;
   for (uint32_t i = 0; i < ops.count; i++) {
     if (!ec_plan_op_name(plan, (int32_t)i, name, sizeof name))
       return ec_fail(err, EC_INVALID_PROGRAM, "operator %u has no name, or one over %d bytes", i,
-                     OP_NAME - 1);
+                     EC_MAX_OP_NAME - 1);
     if (m->ops[i]) continue;
     if (missing++ == 0) ec_fail(err, EC_OPERATOR_MISSING, "no kernel for %s", name);
     else ec_error_append(err, ", %s", name);
@@ -104,20 +102,9 @@ static ec_status check_args(const ec_instr *instr, ec_error *err) {
   return EC_OK;
 }
 
-/* Counts the tensors of an argument, lists flattened, and puts them into `out` (unless NULL). */
-static size_t gather_arg(ec_value *arg, ec_value **out) {
-  if (arg->kind == EC_KIND_TENSOR) {
-    if (out) *out = arg;
-    return 1;
-  }
-  if (arg->kind != EC_KIND_TENSOR_LIST && arg->kind != EC_KIND_OPTIONAL_TENSOR_LIST) return 0;
-  size_t n = 0;
-  for (uint32_t i = 0; i < arg->count; i++)
-    if (arg->as.items[i]->kind == EC_KIND_TENSOR) {
-      if (out) out[n] = arg->as.items[i];
-      n++;
-    }
-  return n;
+static bool has_tensors(const ec_value *v) {
+  return v->kind == EC_KIND_TENSOR || v->kind == EC_KIND_TENSOR_LIST ||
+         v->kind == EC_KIND_OPTIONAL_TENSOR_LIST;
 }
 
 /* et_view points its out elsewhere, maybe at a constant again: it writes no memory. */
@@ -125,52 +112,65 @@ static bool writes_memory(const ec_op *op, size_t i) {
   return op->args[i].written && !op->makes_view;
 }
 
-/* Kernels look at shapes before and after they resize their outputs, the last `outs` of what they
- * write: one whose shape can change must not be another argument as well. */
-static ec_status check_outs(const ec_instr *instr, size_t outs, ec_error *err) {
-  ec_value **first = instr->writes + (instr->write_count - outs);
+typedef enum marking { MARK, LOOK, UNMARK } marking;
+
+/* A tensor whose shape can change, or a list: whether any of it was marked before. */
+static bool go_over(const ec_value *v, marking how) {
   bool again = false;
-  for (size_t i = 0; i < outs; i++) {
-    ec_tensor *t = first[i]->as.tensor;
-    again |= (t->flags & EC_TENSOR_MARKED) != 0;
-    if (t->dynamism != EC_STATIC) t->flags |= EC_TENSOR_MARKED;
-  }
-  for (size_t i = 0; i < instr->read_count; i++)
-    again |= (instr->reads[i]->as.tensor->flags & EC_TENSOR_MARKED) != 0;
-  for (size_t i = 0; i < outs; i++)
-    first[i]->as.tensor->flags &= (uint8_t)~EC_TENSOR_MARKED;
+  if (v->kind == EC_KIND_TENSOR_LIST || v->kind == EC_KIND_OPTIONAL_TENSOR_LIST)
+    for (uint32_t i = 0; i < v->count; i++) again |= go_over(v->as.items[i], how);
+  if (v->kind != EC_KIND_TENSOR || v->as.tensor->dynamism == EC_STATIC) return again;
+  ec_tensor *t = v->as.tensor;
+  again = (t->flags & EC_TENSOR_MARKED) != 0;
+  if (how == MARK) t->flags |= EC_TENSOR_MARKED;
+  if (how == UNMARK) t->flags &= (uint8_t)~EC_TENSOR_MARKED;
+  return again;
+}
+
+/* Kernels look at shapes before and after they resize their outputs: one whose shape can change
+ * must not be another argument as well. As slots keep their tensors this holds in each call. */
+static ec_status check_outs(const ec_instr *instr, ec_error *err) {
+  const ec_op *op = instr->op;
+  bool again = false;
+  for (size_t i = 0; i < op->nargs; i++)
+    if (writes_memory(op, i) && op->args[i].is_out) again |= go_over(instr->args[i], MARK);
+  for (size_t i = 0; i < instr->read_count; i++) again |= go_over(instr->reads[i], LOOK);
+  for (size_t i = 0; i < op->nargs; i++)
+    if (writes_memory(op, i) && op->args[i].is_out) go_over(instr->args[i], UNMARK);
   return !again ? EC_OK
                 : ec_fail(err, EC_INVALID_PROGRAM,
                           "an output whose shape can change is another argument, too");
 }
 
-/* An `out` is only written; a written `self` (copy_, index_put_) is read too. */
+/* An `out` is only written; a written `self` (copy_, index_put_) is read too. Lists are gone over
+ * here and in the plan once for each call that has them: a file may give one to many calls. */
 static ec_status gather(ec_method *m, ec_instr *instr, ec_error *err) {
   const ec_op *op = instr->op;
-  size_t reads = 0, writes = 0, outs = 0;
+  size_t reads = 0, writes = 0;
+  uint64_t items = 0;
   for (size_t i = 0; i < op->nargs; i++) {
-    size_t n = gather_arg(instr->args[i], NULL);
-    if (!op->args[i].is_out) reads += n;
-    if (writes_memory(op, i)) writes += n;
-    if (writes_memory(op, i) && op->args[i].is_out) outs += n;
+    if (!has_tensors(instr->args[i])) continue;
+    reads += !op->args[i].is_out;
+    writes += writes_memory(op, i);
+    items += instr->args[i]->kind == EC_KIND_TENSOR ? 1 : instr->args[i]->count;
   }
-  EC_TRY(ec_arena_array(&m->arena, reads, sizeof *instr->reads, "arguments", &instr->reads, err));
-  EC_TRY(ec_arena_array(&m->arena, writes, sizeof *instr->writes, "arguments", &instr->writes,
-                        err));
+  EC_TRY(ec_budget_work(ec_budget_now(), EC_STEP * items, err));
+  EC_TRY(ec_arena_array(&m->arena, reads + writes, sizeof *instr->reads, "arguments",
+                        &instr->reads, err));
+  instr->writes = instr->reads + reads;
   for (size_t i = 0; i < op->nargs; i++) {
-    if (!op->args[i].is_out)
-      instr->read_count += gather_arg(instr->args[i], instr->reads + instr->read_count);
-    if (writes_memory(op, i))
-      instr->write_count += gather_arg(instr->args[i], instr->writes + instr->write_count);
+    if (!has_tensors(instr->args[i])) continue;
+    if (!op->args[i].is_out) instr->reads[instr->read_count++] = instr->args[i];
+    if (writes_memory(op, i)) instr->writes[instr->write_count++] = instr->args[i];
   }
-  return check_outs(instr, outs, err);
+  return check_outs(instr, err);
 }
 
 /* ---- the five instructions --------------------------------------------------------------- */
 
 static ec_status load_kernel(ec_method *m, ec_fb_table plan, ec_fb_table body, ec_instr *instr,
                              ec_error *err) {
-  char name[OP_NAME];
+  char name[EC_MAX_OP_NAME];
   int32_t index = ec_fb_i32(body, EC_PTE_KernelCall_op_index);
   if (!ec_plan_op_name(plan, index, name, sizeof name))
     return ec_fail(err, EC_INVALID_PROGRAM, "operator %d of %u", index,
@@ -180,6 +180,24 @@ static ec_status load_kernel(ec_method *m, ec_fb_table plan, ec_fb_table body, e
   if (status == EC_OK) status = check_args(instr, err);
   if (status == EC_OK) status = gather(m, instr, err);
   return status == EC_OK ? EC_OK : ec_fail_in(err, status, "%s", name);
+}
+
+static void unmark(const ec_instr *instr) {
+  for (size_t i = 0; i < instr->count; i++) go_over(instr->args[i], UNMARK);
+}
+
+/* Which arguments of a delegate are a tensor that it has as another argument, too, and whose shape
+ * can change: seen from the first to the last, then from the last to the first. */
+static ec_status find_repeated(ec_method *m, ec_instr *instr, ec_error *err) {
+  EC_TRY(ec_arena_array(&m->arena, instr->count, sizeof *instr->repeated, "arguments",
+                        &instr->repeated, err));
+  for (size_t k = 0; k < 2 * instr->count; k++) {
+    if (k == instr->count) unmark(instr);
+    const size_t i = k < instr->count ? k : 2 * instr->count - 1 - k;
+    instr->repeated[i] |= go_over(instr->args[i], MARK);
+  }
+  unmark(instr);
+  return EC_OK;
 }
 
 static ec_status load_delegate_call(ec_method *m, ec_fb_table body, ec_instr *instr,
@@ -193,6 +211,7 @@ static ec_status load_delegate_call(ec_method *m, ec_fb_table body, ec_instr *in
     if (instr->args[i]->kind > EC_KIND_BOOL)
       return ec_fail(err, EC_NOT_SUPPORTED, "argument %zu of a delegate is a %s", i,
                      ec_kind_name((ec_kind)instr->args[i]->kind));
+  EC_TRY(find_repeated(m, instr, err));
   return ec_arena_array(&m->arena, instr->count, sizeof *instr->views, "arguments", &instr->views,
                         err);
 }
@@ -282,11 +301,9 @@ static void touch(ec_method *m, const ec_value *v) {
     for (uint32_t i = 0; i < v->count; i++) touch(m, v->as.items[i]);
 }
 
-/* Inputs, constants and state have a value before any instruction runs. */
+/* Inputs, constants and state have a value before any instruction runs; state is known already. */
 static void touch_first(ec_method *m) {
   for (size_t i = 0; i < m->input_count; i++) touch(m, m->inputs[i].value);
-  for (size_t i = 0; i < m->initial_count; i++)
-    ec_home_of(m, m->initials[i].tensor)->touched = true;
   for (size_t i = 0; i < m->tensor_count; i++)
     if (m->homes[i].flags & EC_TENSOR_READONLY) m->homes[i].touched = true;
 }
@@ -308,6 +325,7 @@ static ec_status load_chain(ec_method *m, ec_fb_table plan, ec_fb_table table, e
   EC_TRY(ec_arena_array(&m->arena, instrs.count, sizeof *chain->instrs, "instructions",
                         &chain->instrs, err));
   chain->count = instrs.count;
+  EC_TRY(ec_budget_work(ec_budget_now(), EC_STEP * (uint64_t)instrs.count, err));
   for (uint32_t i = 0; i < instrs.count; i++) {
     chain->instrs[i].number = i;
     ec_status status = load_instr(m, plan, ec_fb_vec_table(instrs, i), &chain->instrs[i], err);

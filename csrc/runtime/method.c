@@ -8,13 +8,20 @@
 #include "core/alloc.h"
 #include "runtime/impl.h"
 
-/* Runs or moves that change numbers or slots make a snapshot necessary, put back before each call:
- * a call that fails half-way must not change what the next one computes. */
+/* Methods that share memory exclude each other, too: the program's lock stands in for their own. */
+static ec_lock *lock_of(const ec_method *m) {
+  return m->uses_shared ? &((ec_program *)(uintptr_t)m->program)->state_lock
+                        : &((ec_method *)(uintptr_t)m)->lock;
+}
+
+/* Instructions that change numbers or strings make a snapshot necessary, put back after each call:
+ * one that fails half-way must not change what the next one computes. A slot keeps its tensor. */
 static bool changes_slots(const ec_method *m) {
   for (size_t c = 0; c < m->chain_count; c++)
     for (size_t i = 0; i < m->chains[c].count; i++) {
       const ec_instr *in = &m->chains[c].instrs[i];
-      if (in->kind == EC_INSTR_MoveCall || (in->op && in->op->returns_scalar)) return true;
+      if (in->kind == EC_INSTR_MoveCall && in->args[0]->kind != EC_KIND_TENSOR) return true;
+      if (in->op && in->op->returns_scalar) return true;
     }
   return false;
 }
@@ -27,17 +34,12 @@ static ec_status snapshot(ec_method *m, ec_error *err) {
   return EC_OK;
 }
 
-static void set_initial_state(const ec_method *m, const ec_initial *s) {
-  void *to = ec_home_of(m, s->tensor)->data;
-  if (s->bytes) memcpy(to, s->bytes, s->size);
-  else memset(to, 0, s->size);
-}
-
-/* State in memory that another method made is in use already. */
+/* State that is shared is the program's, and in use perhaps. */
 static void set_first_state(const ec_method *m) {
   for (size_t i = 0; i < m->initial_count; i++) {
-    uint32_t id = ec_home_of(m, m->initials[i].tensor)->arena; /* 0: not planned */
-    if (!id || m->planned_shared[id] != EC_SHARED_BY_OTHER) set_initial_state(m, &m->initials[i]);
+    const ec_initial *s = &m->initials[i];
+    if (s->bytes) memcpy(s->at, s->bytes, s->size);
+    else memset(s->at, 0, s->size);
   }
 }
 
@@ -88,12 +90,34 @@ ec_status ec_method_load_nested(const ec_program *program, const char *name,
   return EC_OK;
 }
 
-ec_status ec_method_load(const ec_program *program, const char *name,
-                         const ec_method_options *options, ec_method **out, ec_error *err) {
-  return ec_method_load_nested(program, name, options, 0, out, err);
+/* Loading is linear in the files, but for what they tell it to do again and again. */
+static uint64_t load_steps(const ec_program *p) {
+  uint64_t bytes = p->file.size;
+  for (size_t i = 0; i < p->data_count; i++) bytes += p->data[i].size;
+  return EC_LOAD_STEPS + EC_LOAD_STEPS_PER_BYTE * bytes;
 }
 
+ec_status ec_method_load(const ec_program *program, const char *name,
+                         const ec_method_options *options, ec_method **out, ec_error *err) {
+  ec_budget budget;
+  ec_budget_init(&budget, options->max_steps ? options->max_steps : load_steps(program),
+                 options->max_bytes ? options->max_bytes : ec_machine_bytes(), options->interrupt);
+  ec_budget_enter(&budget);
+  ec_status status = ec_method_load_nested(program, name, options, 0, out, err);
+  ec_budget_leave(&budget);
+  if (status == EC_OK) (*out)->options.interrupt = NULL;
+  return ec_budget_explain(&budget, status, err);
+}
+
+void ec_method_budget(const ec_method *m, const ec_interrupt *interrupt, ec_budget *out) {
+  ec_budget_init(out, m->options.max_steps,
+                 m->options.max_bytes ? m->options.max_bytes : ec_machine_bytes() / 2, interrupt);
+  if (!m->options.max_steps) out->instructions = EC_MAX_INSTRUCTIONS;
+}
+
+/* What a thread was running that a fork has left behind is not in a state to be destroyed. */
 static void free_delegates(ec_method *m) {
+  if (ec_lock_is_lost(lock_of(m))) return;
   for (size_t i = 0; i < m->delegate_count; i++) {
     ec_delegate *d = &m->delegates[i];
     if (d->ready && d->backend->destroy) d->backend->destroy(d->backend, &ec_host_table, d->handle);
@@ -108,9 +132,9 @@ void ec_method_free(ec_method *m) {
   for (size_t i = 0; i < m->input_count; i++) ec_free(m->inputs[i].staging);
   for (size_t i = 0; i < m->output_count; i++) ec_free(m->outputs[i].staging);
   for (size_t i = 0; i < m->planned_count; i++)
-    if (!m->planned_shared[i]) ec_free(m->planned[i]);
+    if (!m->shared[i]) ec_free(m->planned[i]);
   ec_threads_release(m->threads);
-  pthread_mutex_destroy(&m->lock);
+  ec_lock_deinit(&m->lock);
   ec_arena_deinit(&m->scratch);
   ec_arena_deinit(&m->arena);
   ec_free(m);
@@ -129,30 +153,43 @@ const ec_value *ec_method_output(const ec_method *m, size_t index) {
 
 /* ---- the lock ---------------------------------------------------------------------------- */
 
-/* Methods that share memory exclude each other, too: the program's lock stands in for their own. */
-static pthread_mutex_t *lock_of(ec_method *m) {
-  return m->uses_shared ? &((ec_program *)(uintptr_t)m->program)->shared.lock : &m->lock;
+bool ec_method_try_lock(ec_method *m) { return ec_lock_try(lock_of(m)) == EC_LOCKED; }
+
+bool ec_method_is_mine(const ec_method *m) { return ec_lock_is_mine(lock_of(m)); }
+
+typedef struct waiting {
+  const ec_interrupt *interrupt;
+  ec_status status;
+  ec_error *err;
+} waiting;
+
+static bool ask(void *user) {
+  waiting *w = user;
+  w->status = w->interrupt->check(w->interrupt->user, w->err);
+  return w->status != EC_OK;
 }
 
-void ec_lock_init(pthread_mutex_t *lock) {
-  pthread_mutexattr_t attr;
-  pthread_mutexattr_init(&attr);
-  pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ERRORCHECK);
-  pthread_mutex_init(lock, &attr);
-  pthread_mutexattr_destroy(&attr);
+ec_status ec_method_lock(ec_method *m, const ec_interrupt *interrupt, ec_error *err) {
+  waiting w = {interrupt, EC_OK, err};
+  switch (ec_lock_wait(lock_of(m), interrupt && interrupt->check ? ask : NULL, &w)) {
+  case EC_LOCKED: return EC_OK;
+  case EC_LOCK_INTERRUPTED: return w.status;
+  case EC_LOCKED_BY_NOBODY:
+    return ec_fail(err, EC_INVALID_STATE,
+                   "method '%s', or one that shares memory with it, was running in another thread "
+                   "when this process was forked: load its program again", m->name);
+  default:
+    return ec_fail(err, EC_INVALID_STATE,
+                   "method '%s' is running in this thread, or one that shares memory with it",
+                   m->name);
+  }
 }
-
-bool ec_method_try_lock(ec_method *m) {
-  return pthread_mutex_trylock(lock_of(m)) == 0;
-}
-
-bool ec_method_lock(ec_method *m) { return pthread_mutex_lock(lock_of(m)) == 0; }
 
 void ec_method_unlock(ec_method *m) {
   for (size_t i = 0; i < m->input_count; i++) m->inputs[i].binding = EC_UNBOUND_INPUT;
   for (size_t i = 0; i < m->output_count; i++) m->outputs[i].bound = NULL;
   ec_restore_homes(m);
-  pthread_mutex_unlock(lock_of(m));
+  ec_lock_release(lock_of(m));
 }
 
 /* ---- attributes and state ---------------------------------------------------------------- */
@@ -161,7 +198,14 @@ size_t ec_method_attribute_count(const ec_method *m) { return m->attribute_count
 const char *ec_method_attribute_name(const ec_method *m, size_t index) {
   return m->attributes[index].name;
 }
-ec_tensor *ec_method_attribute(ec_method *m, size_t index) { return m->attributes[index].tensor; }
+
+ec_tensor ec_method_attribute(const ec_method *m, size_t index) {
+  ec_tensor t = *m->attributes[index].tensor;
+  const bool fixed = t.dynamism != EC_DYNAMIC_UNBOUND; /* those have memory for a call */
+  t.data = fixed ? ec_home_of(m, m->attributes[index].tensor)->data : NULL;
+  t.storage = NULL;
+  return t;
+}
 
 bool ec_method_attribute_is_mutable(const ec_method *m, size_t index) {
   return !(ec_home_of(m, m->attributes[index].tensor)->flags & EC_TENSOR_READONLY);
@@ -171,10 +215,11 @@ void ec_method_seed(ec_method *m, uint64_t seed) { m->random = (ec_random){seed,
 
 void ec_method_reset(ec_method *m) {
   for (size_t i = 1; i < m->planned_count; i++)
-    if (m->planned_sizes[i]) memset(m->planned[i], 0, m->planned_sizes[i]);
+    if (m->shared[i]) ec_state_reset(m->shared[i]);
+    else ec_clear(m->planned[i], m->planned_sizes[i]);
   ec_restore_homes(m);
   for (size_t i = 0; i < m->tensor_count; i++) ec_tensor_trim(&m->tensors[i], true);
-  for (size_t i = 0; i < m->initial_count; i++) set_initial_state(m, &m->initials[i]);
+  set_first_state(m);
 }
 
 void ec_method_set_trace(ec_method *m, ec_trace *trace) { m->trace = trace; }
@@ -183,7 +228,7 @@ void ec_method_get_memory(const ec_method *m, ec_method_memory *out) {
   *out = (ec_method_memory){.native = m->arena.total + sizeof *m, .scratch = m->scratch.total};
   for (size_t i = 1; i < m->planned_count; i++) {
     out->planned += m->planned_sizes[i];
-    if (m->planned_shared[i]) out->shared += m->planned_sizes[i];
+    if (m->shared[i]) out->shared += m->planned_sizes[i];
   }
   for (size_t i = 0; i < m->tensor_count; i++) out->heap += ec_tensor_heap(&m->tensors[i]);
   for (size_t i = 0; i < m->input_count; i++) out->heap += m->inputs[i].staging_size;

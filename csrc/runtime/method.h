@@ -1,7 +1,7 @@
 /* A loaded method: native values, planned memory, delegates, and the executor.
  *
  * One call is: lock, bind every input and any outputs, execute, read outputs, unlock.
- *   ec_method_lock(m);
+ *   ec_method_lock(m, NULL, &err);
  *   ec_method_bind_input(m, 0, &array, &err); ...
  *   ec_method_bind_output(m, 0, data, nbytes); ...    optional
  *   ec_method_execute(m, &err);
@@ -11,6 +11,7 @@
 #ifndef EC_RUNTIME_METHOD_H
 #define EC_RUNTIME_METHOD_H
 
+#include "core/budget.h"
 #include "core/value.h"
 #include "executorch_c/backend.h"
 #include "runtime/program.h"
@@ -32,6 +33,8 @@ typedef struct ec_method_options {
   size_t threads; /* that loops may use, the caller's among them; 0: ec_threads_default() */
   const ec_backend_options *backends; /* copied; one for each id */
   size_t backend_count;
+  uint64_t max_steps, max_bytes; /* of loading, and of each call; 0: see ec_method_budget */
+  const ec_interrupt *interrupt; /* asked while the method is loaded; NULL: nobody is */
 } ec_method_options;
 
 /* Loads a method. The program must outlive it. Errors: NotFound (name, backend), OperatorMissing
@@ -59,10 +62,19 @@ const ec_value *ec_method_output(const ec_method *method, size_t index);
 
 /* False where a thread has it: ec_method_lock waits, so give up the GIL before. */
 bool ec_method_try_lock(ec_method *method);
-/* False where this very thread has it, or one of a method that shares memory with this one. */
-bool ec_method_lock(ec_method *method);
+/* Waits until no other thread has the method, or one that shares memory with it; `interrupt` (NULL:
+ * nobody) is asked meanwhile. Errors: InvalidState where this very thread has it, or where one had
+ * it that a fork has left in the other process; what the interrupt says. */
+ec_status ec_method_lock(ec_method *method, const ec_interrupt *interrupt, ec_error *err);
+/* Whether this thread has it. */
+bool ec_method_is_mine(const ec_method *method);
 /* Forgets all bindings (arrays are no longer referred to) and unlocks. */
 void ec_method_unlock(ec_method *method);
+
+/* What a call may cost: as the method was loaded with; where nothing was said, half the memory of
+ * the machine, and EC_MAX_INSTRUCTIONS instructions of any size. It is to be the thread's before
+ * inputs are bound, and until outputs are read. */
+void ec_method_budget(const ec_method *method, const ec_interrupt *interrupt, ec_budget *out);
 
 /* An array of the caller's; it must stay valid until unlock. */
 typedef struct ec_array {
@@ -100,15 +112,16 @@ ec_status ec_method_bind_output(ec_method *method, size_t index, void *data, siz
  * owns it. Call it locked. */
 void ec_method_set_trace(ec_method *method, ec_trace *trace);
 
-/* Runs the method: all inputs must be bound. Does not need the GIL. Errors name method,
- * instruction and operator. */
+/* Runs the method on the thread's budget (one of its own where it has none): all inputs must be
+ * bound. Does not need the GIL. Errors name method, instruction and operator. */
 ec_status ec_method_execute(ec_method *method, ec_error *err);
 
 /* Attributes: tensors with a fully qualified name (mutable buffers exported with
- * emit_mutable_buffer_names, external weights). Data aliases the method's memory. */
+ * emit_mutable_buffer_names, external weights). Their data is the method's memory: NULL where they
+ * have none of their own, whatever the present call has made of them. Call it locked. */
 size_t ec_method_attribute_count(const ec_method *method);
 const char *ec_method_attribute_name(const ec_method *method, size_t index);
-ec_tensor *ec_method_attribute(ec_method *method, size_t index);
+ec_tensor ec_method_attribute(const ec_method *method, size_t index);
 /* Whether it may be written: constants of the program may not. */
 bool ec_method_attribute_is_mutable(const ec_method *method, size_t index);
 

@@ -1,6 +1,7 @@
 /* Options of backends, of a method and of the process: on their way to the backend. */
 #include "runtime/options.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #include "core/alloc.h"
@@ -17,13 +18,14 @@ static bool has_delegate(ec_fb_vec delegates, const char *id) {
 }
 
 static ec_status check_used(ec_fb_vec delegates, const char *id, ec_error *err) {
+  enum { MOST = 32 }; /* backends that are named: each is looked for among those before */
   if (has_delegate(delegates, id)) return EC_OK;
   if (!delegates.count)
     return ec_fail(err, EC_INVALID_ARGUMENT,
                    "options for backend '%s', but the method has no delegates", id);
   ec_fail(err, EC_INVALID_ARGUMENT, "options for backend '%s', but the method's delegates are of ",
           id);
-  for (uint32_t i = 0, named = 0; i < delegates.count; i++) {
+  for (uint32_t i = 0, named = 0; i < delegates.count && named < MOST; i++) {
     const char *found = ec_fb_string(ec_fb_vec_table(delegates, i), EC_PTE_BackendDelegate_id);
     ec_fb_vec before = delegates;
     before.count = i;
@@ -84,7 +86,22 @@ ec_status ec_delegate_options(const ec_method *m, ec_delegate *d, ec_error *err)
 /* ---- of the process ---------------------------------------------------------------------- */
 
 /* A string that a backend gives lives until the option is set again: nobody sets one meanwhile. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static ec_lock lock;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void start(void) { ec_lock_init(&lock); }
+
+static ec_status take_lock(ec_error *err) {
+  pthread_once(&once, start);
+  switch (ec_lock_wait(&lock, NULL, NULL)) {
+  case EC_LOCKED: return EC_OK;
+  case EC_LOCKED_BY_NOBODY:
+    return ec_fail(err, EC_INVALID_STATE,
+                   "options were being set in another thread when this process was forked");
+  default:
+    return ec_fail(err, EC_INVALID_STATE, "options are being set or read in this thread");
+  }
+}
 
 static ec_status unknown_key(const ec_backend *backend, const char *key, ec_error *err) {
   const char *const *keys = EC_BACKEND_MEMBER(backend, option_keys);
@@ -114,11 +131,11 @@ static uint32_t call_backend(const ec_backend *backend, ec_backend_option *optio
   ec_arena scratch = {0};
   ec_host_call call = ec_host_call_of(NULL, &scratch, err);
   ec_error_clear(err);
-  pthread_mutex_lock(&lock);
+  EC_TRY(take_lock(err));
   uint32_t status = set ? backend->set_option(backend, &ec_host_table, &call, option)
                         : backend->get_option(backend, &ec_host_table, &call, option);
   if (status == EC_OK && !set) status = (uint32_t)copy_value(option, err);
-  pthread_mutex_unlock(&lock);
+  ec_lock_release(&lock);
   ec_arena_deinit(&scratch);
   return status;
 }

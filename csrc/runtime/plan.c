@@ -149,7 +149,8 @@ static bool output_direct(const planner *p, size_t index) {
   size_t row = row_of(p, m->outputs[index].value);
   const use *u = &p->uses[row];
   const ec_home *home = &m->homes[row];
-  if (!u->used || u->is_view || u->inputs || u->outputs > 1 || home->flags & EC_TENSOR_READONLY)
+  if (!u->used || u->is_view || u->inputs || u->outputs > 1 || home->flags & EC_TENSOR_READONLY ||
+      (home->data && home->named))
     return false;
   if (home->data && !u->first_overwrites) return false; /* state, or perhaps a delegate's */
   for (size_t k = 0; k < m->tensor_count; k++)
@@ -172,9 +173,22 @@ static ec_status own_unplanned_state(planner *p, ec_error *err) {
     EC_TRY(ec_arena_array(&m->arena, home->nbytes, 1, "a mutable buffer", &home->data, err));
     t->data = home->data;
     t->capacity = home->capacity = home->nbytes;
-    m->initials[m->initial_count++] = (ec_initial){t, NULL, home->nbytes};
+    m->initials[m->initial_count++] = (ec_initial){home->data, NULL, home->nbytes};
   }
   return EC_OK;
+}
+
+/* Moves into tensors that get no memory of their own in any call. */
+static void find_alias_moves(planner *p, const ec_chain *chain) {
+  for (size_t i = 0; i < chain->count; i++) {
+    ec_instr *in = &chain->instrs[i];
+    if (in->kind != EC_INSTR_MoveCall || in->args[0]->kind != EC_KIND_TENSOR) continue;
+    const size_t row = row_of(p, in->args[1]);
+    ec_home *home = &p->m->homes[row];
+    in->aliases = !home->data && !p->uses[row].inputs && !home->staged &&
+                  p->m->tensors[row].dynamism != EC_DYNAMIC_UNBOUND;
+    home->moves |= in->aliases;
+  }
 }
 
 static ec_status list_movers(planner *p, ec_error *err) {
@@ -210,7 +224,9 @@ ec_status ec_plan(ec_method *m, ec_error *err) {
     const use *u = &p.uses[row_of(&p, v)];
     m->outputs[i].stage = !v->as.tensor->data && !u->is_view && !u->inputs &&
                           v->as.tensor->dynamism != EC_DYNAMIC_UNBOUND;
+    ec_home_of(m, v->as.tensor)->staged |= m->outputs[i].stage;
   }
+  for (size_t c = 0; c < m->chain_count; c++) find_alias_moves(&p, &m->chains[c]);
   EC_TRY(list_movers(&p, err));
   ec_arena_reset(&m->scratch);
   return EC_OK;

@@ -1,10 +1,26 @@
 /* Programs: opening, and finding methods by name. */
 #include "runtime/program.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/alloc.h"
 #include "runtime/impl.h"
+
+static int by_name(const void *a, const void *b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static ec_status check_unique(const ec_program *p, ec_error *err) {
+  const char **sorted = ec_alloc_array(p->plans.count, sizeof *sorted), *twice = NULL;
+  if (!sorted) return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED, "no memory for method names");
+  if (p->plans.count) memcpy(sorted, p->names, p->plans.count * sizeof *sorted);
+  qsort(sorted, p->plans.count, sizeof *sorted, by_name);
+  for (uint32_t i = 1; i < p->plans.count && !twice; i++)
+    if (strcmp(sorted[i - 1], sorted[i]) == 0) twice = sorted[i];
+  ec_free(sorted);
+  return twice ? ec_fail(err, EC_INVALID_PROGRAM, "two methods are named '%s'", twice) : EC_OK;
+}
 
 /* Names of all methods; each must be there and unique. */
 static ec_status load_names(ec_program *p, ec_error *err) {
@@ -18,11 +34,8 @@ static ec_status load_names(ec_program *p, ec_error *err) {
     p->names[i] = ec_fb_string(ec_fb_vec_table(p->plans, i), EC_PTE_ExecutionPlan_name);
     if (!p->names[i])
       return ec_fail(err, EC_INVALID_PROGRAM, "execution_plan[%u] has no name", i);
-    for (uint32_t k = 0; k < i; k++)
-      if (strcmp(p->names[i], p->names[k]) == 0)
-        return ec_fail(err, EC_INVALID_PROGRAM, "two methods are named '%s'", p->names[i]);
   }
-  return EC_OK;
+  return check_unique(p, err);
 }
 
 static ec_status load_data(ec_program *p, ec_error *err) {
@@ -60,7 +73,7 @@ ec_status ec_program_open(const ec_program_options *options, ec_source *file, ec
   p->data = sources;
   p->data_count = data_count;
   if (data_count) memcpy(sources, data, data_count * sizeof *sources);
-  ec_lock_init(&p->shared.lock);
+  ec_lock_init(&p->state_lock);
   EC_GOTO(status, open_program(p, err));
   *out = p;
   return EC_OK;
@@ -71,10 +84,8 @@ fail:
 
 void ec_program_free(ec_program *p) {
   if (!p) return;
-  for (size_t i = 0; i < p->shared.count; i++) ec_free(p->shared.blocks[i]);
-  ec_free(p->shared.blocks);
-  ec_free(p->shared.sizes);
-  pthread_mutex_destroy(&p->shared.lock);
+  ec_state_free(p);
+  ec_lock_deinit(&p->state_lock);
   ec_arena_deinit(&p->arena);
   ec_source_close(&p->file);
   for (size_t i = 0; i < p->data_count; i++) ec_source_close(&p->data[i]);

@@ -5,8 +5,6 @@
 
 #include "runtime/impl.h"
 
-enum { OP_NAME = 256 };
-
 /* A chain while it is read. */
 typedef struct reader {
   ec_structure *s;
@@ -18,7 +16,7 @@ typedef struct reader {
 /* ---- operators --------------------------------------------------------------------------- */
 
 static ec_status read_operators(reader *r, ec_error *err) {
-  char name[OP_NAME];
+  char name[EC_MAX_OP_NAME];
   ec_structure *s = r->s;
   ec_fb_vec ops = ec_fb_vector(r->plan, EC_PTE_ExecutionPlan_operators);
   EC_TRY(ec_arena_array(&s->arena, ops.count, sizeof *s->ops, "operators", &s->ops, err));
@@ -26,7 +24,7 @@ static ec_status read_operators(reader *r, ec_error *err) {
   for (uint32_t i = 0; i < ops.count; i++) {
     if (!ec_plan_op_name(r->plan, (int32_t)i, name, sizeof name))
       return ec_fail(err, EC_INVALID_PROGRAM, "operator %u has no name, or one over %d bytes", i,
-                     OP_NAME - 1);
+                     EC_MAX_OP_NAME - 1);
     char *copy;
     EC_TRY(ec_arena_array(&s->arena, strlen(name) + 1, 1, "a name", &copy, err));
     memcpy(copy, name, strlen(name) + 1);

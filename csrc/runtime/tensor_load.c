@@ -31,11 +31,13 @@ ec_status ec_read_tensor(ec_fb_table table, ec_tensor *t, ec_error *err) {
   return EC_OK;
 }
 
-ec_fb_table ec_allocation_in(ec_fb_table value, uint32_t id) {
-  if (ec_fb_u8(value, EC_PTE_EValue_val_type) != EC_PTE_TENSOR) return NULL;
-  ec_fb_table tensor = ec_fb_child(value, EC_PTE_EValue_val);
-  ec_fb_table alloc = ec_fb_child(tensor, EC_PTE_Tensor_allocation_info);
-  return alloc && ec_fb_u32(alloc, EC_PTE_AllocationDetails_memory_id) == id ? alloc : NULL;
+ec_fb_table ec_allocation(ec_fb_table value) {
+  ec_fb_table tensor = ec_fb_union(value, EC_PTE_EValue_val, EC_PTE_TENSOR);
+  return ec_fb_child(tensor, EC_PTE_Tensor_allocation_info);
+}
+
+uint32_t ec_planned_id(ec_fb_table value) {
+  return ec_fb_u32(ec_allocation(value), EC_PTE_AllocationDetails_memory_id);
 }
 
 const char *ec_tensor_fqn(ec_fb_table table) {
@@ -84,6 +86,34 @@ static ec_status place_planned(ec_method *m, ec_fb_table alloc, const ec_tensor 
   return EC_OK;
 }
 
+/* The copies of constants that were made last, by their addresses. */
+enum { COPIES = 64 };
+struct ec_copies {
+  struct {
+    const uint8_t *bytes;
+    size_t size;
+    void *copy;
+  } rows[COPIES];
+};
+
+/* A copy at an aligned address, which tensors of the same bytes share. */
+static ec_status copy_constant(ec_method *m, const uint8_t *bytes, size_t size, void **out,
+                               ec_error *err) {
+  if (!m->copies)
+    EC_TRY(ec_arena_array(&m->arena, 1, sizeof *m->copies, "copies", &m->copies, err));
+  const size_t at = (uintptr_t)bytes / 4 % COPIES;
+  if (m->copies->rows[at].bytes != bytes || m->copies->rows[at].size != size) {
+    EC_TRY(ec_load_again(size, err));
+    EC_TRY(ec_arena_array(&m->arena, size, 1, "an unaligned constant", out, err));
+    memcpy(*out, bytes, size);
+    m->copies->rows[at].bytes = bytes;
+    m->copies->rows[at].size = size;
+    m->copies->rows[at].copy = *out;
+  }
+  *out = m->copies->rows[at].copy;
+  return EC_OK;
+}
+
 /* Constants stay where they are in the file, unless the file has them at an odd address. */
 static ec_status place_constant(ec_method *m, const ec_tensor *t, const uint8_t *bytes,
                                 ec_home *home, ec_error *err) {
@@ -91,20 +121,18 @@ static ec_status place_constant(ec_method *m, const ec_tensor *t, const uint8_t 
   home->capacity = home->nbytes;
   memcpy(&home->data, &bytes, sizeof home->data);
   if ((uintptr_t)bytes % item_align(t) == 0 || home->nbytes == 0) return EC_OK;
-  EC_TRY(ec_arena_array(&m->arena, home->nbytes, 1, "an unaligned constant", &home->data, err));
-  memcpy(home->data, bytes, home->nbytes);
-  return EC_OK;
+  return copy_constant(m, bytes, home->nbytes, &home->data, err);
 }
 
 /* The .ptd entry of an external tensor: its layout must be the tensor's. */
-static ec_status find_external(const ec_method *m, const ec_tensor *t, const char *name,
+static ec_status find_external(const ec_program *program, const ec_tensor *t, const char *name,
                                size_t nbytes, ec_bytes *out, ec_error *err) {
-  const ec_named_data *entry = name ? ec_program_data(m->program, name) : NULL;
+  const ec_named_data *entry = name ? ec_program_data(program, name) : NULL;
   if (!entry)
     return ec_fail(err, EC_INVALID_EXTERNAL_DATA,
                    "external tensor '%s' is in none of the %zu data files given; "
                    "load the program with data_path=",
-                   name ? name : "(no name)", m->program->data_count);
+                   name ? name : "(no name)", program->data_count);
   char found[EC_SHAPE_TEXT], want[EC_SHAPE_TEXT];
   if (!entry->has_layout || entry->layout.dtype != t->dtype ||
       !ec_tensor_same_sizes(&entry->layout, t) ||
@@ -130,30 +158,44 @@ static ec_status check_device(ec_fb_table extra, ec_error *err) {
   return EC_OK;
 }
 
+ec_status ec_tensor_bytes(const ec_program *program, ec_fb_table table, const ec_tensor *t,
+                          ec_bytes *out, ec_error *err) {
+  ec_fb_table extra = ec_fb_child(table, EC_PTE_Tensor_extra_tensor_info);
+  const uint32_t buffer = ec_fb_u32(table, EC_PTE_Tensor_data_buffer_idx);
+  const size_t nbytes = ec_tensor_nbytes(t);
+  *out = (ec_bytes){NULL, 0};
+  if (ec_fb_u8(extra, EC_PTE_ExtraTensorInfo_location) == 1)
+    return find_external(program, t, ec_tensor_fqn(table), nbytes, out, err);
+  if (!buffer) return EC_OK;
+  return ec_fb_child(table, EC_PTE_Tensor_allocation_info)
+             ? ec_pte_mutable_data(&program->pte, buffer, nbytes, out, err)
+             : ec_pte_constant(&program->pte, buffer, nbytes, out, err);
+}
+
+/* A block that is shared has its first contents from state.c. */
+static ec_status add_initial(ec_method *m, ec_bytes bytes, ec_home *home, ec_error *err) {
+  home->touched = true;
+  if (home->nbytes && !m->shared[home->arena])
+    m->initials[m->initial_count++] = (ec_initial){home->data, bytes.data, home->nbytes};
+  return ec_load_again(home->nbytes, err);
+}
+
 ec_status ec_load_tensor(ec_method *m, ec_fb_table table, ec_tensor *t, ec_home *home,
                          ec_error *err) {
   EC_TRY(ec_read_tensor(table, t, err));
   ec_fb_table extra = ec_fb_child(table, EC_PTE_Tensor_extra_tensor_info);
   ec_fb_table alloc = ec_fb_child(table, EC_PTE_Tensor_allocation_info);
-  uint32_t buffer = ec_fb_u32(table, EC_PTE_Tensor_data_buffer_idx);
-  bool external = ec_fb_u8(extra, EC_PTE_ExtraTensorInfo_location) == 1;
-  ec_bytes bytes = {NULL, 0};
+  ec_bytes bytes;
   EC_TRY(check_device(extra, err));
   home->nbytes = ec_tensor_nbytes(t);
-  if (external)
-    EC_TRY(find_external(m, t, ec_tensor_fqn(table), home->nbytes, &bytes, err));
-  else if (buffer && alloc)
-    EC_TRY(ec_pte_mutable_data(&m->program->pte, buffer, home->nbytes, &bytes, err));
-  else if (buffer)
-    EC_TRY(ec_pte_constant(&m->program->pte, buffer, home->nbytes, &bytes, err));
+  EC_TRY(ec_tensor_bytes(m->program, table, t, &bytes, err));
   if (alloc) EC_TRY(place_planned(m, alloc, t, home, err));
-  else if (external || buffer) EC_TRY(place_constant(m, t, bytes.data, home, err));
+  else if (bytes.data) EC_TRY(place_constant(m, t, bytes.data, home, err));
   if (t->dynamism != EC_STATIC) {
     EC_TRY(ec_arena_array(&m->arena, t->rank, sizeof *t->sizes, "sizes", &home->sizes, err));
     memcpy(home->sizes, t->sizes, t->rank * sizeof *t->sizes);
   }
-  if (alloc && bytes.data && home->nbytes)
-    m->initials[m->initial_count++] = (ec_initial){t, bytes.data, home->nbytes};
+  if (alloc && bytes.data) EC_TRY(add_initial(m, bytes, home, err));
   t->data = home->data;
   t->capacity = home->capacity;
   t->flags = home->flags;

@@ -39,10 +39,20 @@ static void *counting_alloc(void *user, size_t size, size_t align, int zeroed) {
   return block;
 }
 
+static header front_of(const void *block) {
+  header front;
+  memcpy(&front, (const char *)block - sizeof front, sizeof front);
+  return front;
+}
+
+static size_t counted_size(void *user, void *block) {
+  (void)user;
+  return front_of(block).size;
+}
+
 static void counting_free(void *user, void *block) {
   ec_alloc_fail *state = user;
-  header front;
-  memcpy(&front, (char *)block - sizeof front, sizeof front);
+  const header front = front_of(block);
   state->alive--;
   state->bytes -= front.size;
   free(front.raw);
@@ -50,7 +60,7 @@ static void counting_free(void *user, void *block) {
 
 void ec_alloc_fail_install(ec_alloc_fail *state) {
   *state = (ec_alloc_fail){0};
-  ec_alloc_set_hook(&(ec_alloc_hook){counting_alloc, counting_free, state});
+  ec_alloc_set_hook(&(ec_alloc_hook){counting_alloc, counting_free, counted_size, state});
 }
 
 void ec_alloc_fail_remove(ec_alloc_fail *state) {

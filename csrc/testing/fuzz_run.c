@@ -155,7 +155,7 @@ static void bind_outputs(fuzz *f, ec_method *m, size_t count, arrays *a) {
 static void call(fuzz *f, ec_method *m, const ec_method_info *info) {
   arrays a = {.count = 0};
   int bound = info->input_count <= MAX_IO;
-  ec_method_lock(m);
+  ok(f, ec_method_lock(m, NULL, &f->err), "lock");
   for (size_t i = 0; bound && i < info->input_count; i++)
     bound = bind_input(f, m, i, &info->inputs[i], &a);
   if (!bound) f->counts->skipped++;
@@ -170,10 +170,10 @@ static void call(fuzz *f, ec_method *m, const ec_method_info *info) {
 
 static void read_attributes(fuzz *f, ec_method *m) {
   for (size_t i = 0; i < ec_method_attribute_count(m); i++) {
-    const ec_tensor *t = ec_method_attribute(m, i);
+    const ec_tensor t = ec_method_attribute(m, i);
     read_text(f, ec_method_attribute_name(m, i));
-    if (t->data) read_bytes(f, t->data, ec_tensor_nbytes(t));
-    if (t->data && ec_method_attribute_is_mutable(m, i)) memset(t->data, 0, ec_tensor_nbytes(t));
+    if (t.data) read_bytes(f, t.data, ec_tensor_nbytes(&t));
+    if (t.data && ec_method_attribute_is_mutable(m, i)) memset(t.data, 0, ec_tensor_nbytes(&t));
   }
 }
 
@@ -252,7 +252,7 @@ static void run_method(fuzz *f, const ec_program *program, size_t index) {
       for (int i = 0; i < RUNS; i++) call(f, m, &info);
     }
     read_attributes(f, m);
-    ec_method_lock(m);
+    ok(f, ec_method_lock(m, NULL, &f->err), "lock");
     ec_method_reset(m);
     ec_method_unlock(m);
   }

@@ -59,6 +59,20 @@ void ec_test_alloc(ec_test *t) {
   ec_free(page);
 }
 
+void ec_test_alloc_clear(ec_test *t) {
+  for (size_t size = 1; size < (size_t)20 << 20; size = size * 3 + 1) {
+    unsigned char *block = ec_alloc_aligned(size, EC_ALIGN);
+    if (!block) continue;
+    memset(block, 7, size);
+    ec_clear(block, size);
+    size_t set = 0;
+    for (size_t i = 0; i < size; i++) set += block[i] != 0;
+    EC_CHECK(t, set == 0);
+    memset(block, 9, size); /* all of it is there */
+    ec_free(block);
+  }
+}
+
 void ec_test_error(ec_test *t) {
   ec_error err = {0};
   EC_CHECK(t, ec_fail(NULL, EC_NOT_FOUND, "%d", 1) == EC_NOT_FOUND);

@@ -18,7 +18,7 @@ static ec_status run(const ec_program *program, ec_trace *trace, float *result, 
   ec_method *m = NULL;
   EC_TRY(ec_method_load(program, "forward", &options, &m, err));
   for (int i = 0; i < PIXELS; i++) image[i] = (float)(i % 17) / 16;
-  if (!ec_method_lock(m)) return EC_INVALID_STATE;
+  EC_TRY(ec_method_lock(m, NULL, err));
   ec_method_set_trace(m, trace);
   ec_status status = ec_method_bind_input(m, 0, &array, err);
   if (status == EC_OK) status = ec_method_execute(m, err);

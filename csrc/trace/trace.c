@@ -6,6 +6,7 @@
 
 #include "core/alloc.h"
 #include "core/arena.h"
+#include "core/budget.h"
 
 struct ec_trace {
   ec_arena arena;
@@ -57,10 +58,13 @@ uint64_t ec_trace_now(void) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* NULL where the bound or the memory is used up. */
+/* NULL where the bound or the memory is used up. A trace has a bound of its own: what a call may
+ * cost does not depend on whether somebody looks at it. */
 static void *take(ec_trace *trace, size_t size, size_t align) {
   if (size > trace->max_bytes - trace->used) return NULL;
+  ec_budget *budget = ec_budget_suspend();
   void *block = ec_arena_alloc(&trace->arena, size, align);
+  ec_budget_resume(budget);
   if (block) trace->used += size;
   return block;
 }

@@ -37,6 +37,7 @@ from executorch.exir.backend.test.op_partitioner_demo import (
 )
 from executorch.exir.schema import EValue, Int, Program, ScalarType
 from exports import Fn
+from plans import Plan, build, schema
 from torch import Tensor, nn
 
 
@@ -372,3 +373,31 @@ def test_arguments_that_share_a_tensor(sin_pte: bytes) -> None:
 
     [y] = run(edited(sin_pte, alias), SIN_INPUTS)
     np.testing.assert_array_equal(y, [0])
+
+
+def doubling(count: int) -> bytes:
+    """A program whose output has twice the elements of its input."""
+    plan = Plan()
+    x, y = plan.input((count,), dynamism=1), plan.output((2 * count,), dynamism=1)
+    plan.call("aten::cat.out", [x, x], 0, y)
+    return build(plan)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_output_that_is_an_input_keeps_its_shape(times: int) -> None:
+    """Of arguments that stand for one tensor none is resized while the others are read."""
+    plan = Plan()
+    x = plan.input((8,), dynamism=1)
+    both, other = plan.tensor((8,), dynamism=1), plan.tensor((8,), dynamism=1)
+    plan.call("aten::mul.Scalar_out", x, 1.0, both)
+    number = plan.delegate("ExecutorBackend", 0)
+    (target,) = plan.take(both if times == 2 else other)
+    plan.append(schema.DelegateCall(number, [both, target]))
+    loaded = method(build(plan, payloads=[doubling(8)]))
+    three = np.arange(3, dtype=np.float32)
+    if times == 1:
+        np.testing.assert_array_equal(loaded(three), [*three, *three])
+        return
+    with pytest.raises(executorch_c.InvalidProgramError, match="another argument, too"):
+        loaded(three)
+    assert loaded(three[:0]).shape == (0,)

@@ -237,6 +237,7 @@ def test_programs_record_as_in_the_official_runtime(model: Path, both: tuple[Any
         model / "model.pte", enable_etdump=True, debug_buffer_size=100_000
     )
     assert program.has_etdump
+    assert not program.load_method("forward")._program.has_etdump
     method = program.load_method("forward")
     method.execute([X]), method(X)
     files = model / "program.etdp", model / "program.bin"

@@ -273,6 +273,50 @@ def test_dlpack_releases_its_memory() -> None:
     assert alive() is None
 
 
+class Shared(OldDlpack):
+    """One capsule, given to whoever asks."""
+
+    def __init__(self, x: np.ndarray, **options: Any) -> None:
+        self.capsule = x.__dlpack__(**options)
+
+    def __dlpack__(self) -> Any:
+        return self.capsule
+
+
+@pytest.mark.parametrize("options", [{}, {"max_version": (1, 0)}])
+def test_dlpack_capsules_are_consumed(options: Any) -> None:
+    """What has been taken out of a capsule is the taker's: nobody else may have it."""
+    if options and np.lib.NumpyVersion(np.__version__) < "2.1.0":
+        pytest.skip("NumPy has no versioned capsules before 2.1")
+    x = values((3,), "float32")
+    method = clone((3,), "float32")
+    shared = Shared(x, **options)
+    assert_array_equal(method(shared), x)
+    assert "used_dltensor" in repr(shared.capsule)
+    with pytest.raises(InvalidArgumentError, match='capsule "used_dltensor.*once'):
+        method(shared)
+    alive = weakref.ref(x)
+    del x
+    assert alive() is None, "the deleter is called when the call is over"
+
+
+def test_dlpack_capsules_that_are_refused_stay_whole() -> None:
+    x = values((3,), "float32")
+    shared = Shared(x)
+    with pytest.raises(InvalidArgumentError):
+        clone((2, 2), "float32")(shared)  # consumed: of another shape
+    alive = weakref.ref(x)
+    del x, shared
+    assert alive() is None
+    x = np.array(["2020-01-01"], "datetime64[D]").view(np.int64)
+    shared = Shared(x)
+    with pytest.raises(InvalidArgumentError):
+        clone((1,), "float32")(shared)
+    alive = weakref.ref(x)
+    del x, shared
+    assert alive() is None
+
+
 def test_torch_tensors(add: Method) -> None:
     torch = pytest.importorskip("torch")
     x = torch.arange(4.0).reshape(2, 2)

@@ -298,6 +298,24 @@ def test_kinds_of_exceptions(error: Exception, expected: type[Exception]) -> Non
     assert caught.value.__cause__ is error
 
 
+@pytest.mark.parametrize(
+    "code", [1 << 32, 1 << 31, 1 << 63, 1 << 64, -1, 0, "x", None, 1.5, 0x23 + (1 << 32)]
+)
+def test_codes_that_are_none(code: Any) -> None:
+    """A code that is 0 modulo 2 ** 32 was taken for success."""
+
+    class Wrong(executorch_c.Error):
+        pass
+
+    Wrong.code = code
+
+    def fn(x: np.ndarray) -> Any:
+        raise Wrong("this must not be lost")
+
+    with pytest.raises(executorch_c.InternalError, match="this must not be lost"):
+        unary(fn)(X)
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 def test_interrupts_come_through(error: type[BaseException]) -> None:
     def fn(x: np.ndarray) -> Any:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import sys
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +14,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 import small_programs
+from alone import alone
 from executorch_c import InvalidArgumentError, Method
 from numpy.testing import assert_array_equal
+from single_op import Out, SingleOps
 from small_programs import CHANNELS_LAST, IMAGE, channels_last, clone, values
 
 BF16 = ml_dtypes.bfloat16
@@ -231,3 +235,105 @@ def test_memory_is_reported(add: Method) -> None:
     memory = add.memory()
     assert set(memory) == {"planned", "shared", "native", "scratch", "heap"}
     assert memory["planned"] >= 48 and memory["shared"] == 0
+
+
+# ---- arrays that change meanwhile ----
+
+
+class Foreign:
+    """An input whose conversion runs code of somebody else."""
+
+    def __init__(self, x: np.ndarray, run: Callable[[], object]) -> None:
+        self.x, self.run = x, run
+
+    def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+        self.run()
+        return self.x
+
+
+def with_other_memory(x: np.ndarray) -> None:
+    x.resize((1,), refcheck=False)
+
+
+def with_other_state(x: np.ndarray) -> None:
+    x.__setstate__((1, (1,), np.dtype(np.float32), False, b"abcd"))
+
+
+def read_only(x: np.ndarray) -> None:
+    x.flags.writeable = False
+
+
+def of_other_dtype(x: np.ndarray) -> None:
+    x.dtype = np.int32
+
+
+CHANGES = [with_other_memory, with_other_state, read_only, of_other_dtype]
+SIZE = 1 << 20
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("shape", ["fixed", "dynamic"])
+def test_out_that_foreign_code_changes(change: Callable[[Any], None], shape: str) -> None:
+    """It was looked at before inputs were made ready."""
+    make = small_programs.dynamic_pte if shape == "dynamic" else small_programs.add_pte
+
+    def run() -> None:
+        method = small_programs.load(make((SIZE,)), "forward")
+        x, out = np.ones(SIZE, np.float32), np.empty(SIZE, np.float32)
+        with pytest.raises(InvalidArgumentError, match="out 0: .*(changed|found shape)"):
+            method.execute([x, Foreign(x, lambda: change(out))], out=[out])
+        assert_array_equal(method(x, x), 2 * x)
+
+    alone(run)
+
+
+@pytest.mark.parametrize("change", [with_other_memory, with_other_state])
+def test_input_that_foreign_code_changes(change: Callable[[Any], None]) -> None:
+    """An array is made ready before the one behind it."""
+
+    def run() -> None:
+        method = small_programs.load(small_programs.add_pte((SIZE,)), "forward")
+        x, y = np.ones(SIZE, np.float32), np.ones(SIZE, np.float32)
+        with pytest.raises(executorch_c.Error, match="input 0"):
+            method(x, Foreign(y, lambda: change(x)))
+
+    alone(run)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_out_that_changes_while_the_method_is_waited_for(change: Callable[[Any], None]) -> None:
+    def run() -> None:
+        called, may_return = threading.Event(), threading.Event()
+
+        def slow(x: np.ndarray) -> np.ndarray:
+            called.set()
+            assert may_return.wait(30)
+            return x
+
+        schema = "outputs::slow.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)"
+        executorch_c.register_operator(schema, slow)
+        ops = SingleOps()
+        ops.add("outputs::slow.out", np.ones(SIZE, "f4"), Out((SIZE,)), name="forward")
+        method = small_programs.load(ops.build(), "forward")
+        x, out = np.ones(SIZE, np.float32), np.empty(SIZE, np.float32)
+        first = threading.Thread(target=lambda: method(x))
+        first.start()
+        assert called.wait(30)
+        errors: list[Exception] = []
+
+        def call() -> None:
+            try:
+                method(x, out=out)
+            except InvalidArgumentError as error:
+                errors.append(error)
+
+        second = threading.Thread(target=call)
+        second.start()
+        time.sleep(0.3)  # it waits for the lock
+        change(out)
+        may_return.set()
+        first.join(30)
+        second.join(30)
+        assert "out 0: the array was changed while the method was called" in str(errors[0])
+
+    alone(run)

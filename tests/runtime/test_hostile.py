@@ -248,7 +248,7 @@ def test_moves_that_change_the_kind_of_a_slot() -> None:
 
 
 def test_an_output_that_became_larger_than_its_array() -> None:
-    """The slot of a fixed-shape output is pointed at a larger tensor by a move."""
+    """A larger tensor is moved into the slot of an output of fixed shape."""
     for how in ("free", "view"):
         plan = Plan()
         big = plan.input((4096,))
@@ -260,9 +260,9 @@ def test_an_output_that_became_larger_than_its_array() -> None:
             plan.call("executorch_prim::et_view.default", big, [4], small)
         plan.move(big, small)
         method = load(build(plan))
-        with pytest.raises(executorch_c.Error, match="16384 bytes, expected 16"):
+        with pytest.raises(executorch_c.Error, match=r"\(4096,\), but the program fixes it to"):
             method.execute([np.zeros(4096, np.float32)])
-        with pytest.raises(executorch_c.Error, match="16384 bytes, expected 16"):
+        with pytest.raises(executorch_c.Error, match=r"\(4096,\), but the program fixes it to"):
             method.execute([np.zeros(4096, np.float32)], out=np.zeros(4, np.float32))
 
 

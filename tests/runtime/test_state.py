@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import resource
 import threading
 from typing import Any
 
@@ -12,10 +13,11 @@ import numpy as np
 import pytest
 import torch
 import zoo
+from alone import alone
 from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
 from executorch_c import InvalidArgumentError, InvalidStateError, NotFoundError, Runtime
 from exports import export
-from plans import BOUNDED, Constants, Plan, build, load, reference
+from plans import BOUNDED, Constants, Plan, V, build, load, reference
 from torch import Tensor
 
 ONES = np.ones(4, np.float32)
@@ -334,6 +336,147 @@ def test_shared_initial_values() -> None:
     np.testing.assert_array_equal(right(ONES), 7 * ONES)
     right.reset()
     np.testing.assert_array_equal(left(ONES), 6 * ONES)
+
+
+def reading(name: str, at: int, buffer: int, size: int = 32, more: str | None = None) -> Plan:
+    """A method that gives its input plus the four floats at an offset of shared memory."""
+    plan = Plan(name)
+    state = plan.tensor((4,), at=(2, at), buffer=buffer)
+    x, sum_ = plan.input((4,)), plan.output((4,))
+    plan.call("aten::add.out", state, x, 1, sum_)
+    if more:
+        plan.call(more, sum_, plan.tensor((4,)))
+    plan.plan.non_const_buffer_sizes[2] = size
+    return plan
+
+
+def two_states() -> bytes:
+    """Two methods, each with state of its own in the block that they share."""
+    constants = Constants()
+    ones, twos = constants.add_mutable(ONES), constants.add_mutable(2 * ONES)
+    return build(reading("left", 0, ones), reading("right", 16, twos), constants=constants)
+
+
+@pytest.mark.parametrize("names", [("left", "right"), ("right", "left")])
+def test_initial_values_do_not_depend_on_the_order_of_loading(names: tuple[str, str]) -> None:
+    loaded = Runtime.get().load_program(two_states())
+    methods = {name: loaded.load_method(name) for name in names}
+    np.testing.assert_array_equal(methods["left"](0 * ONES), ONES)
+    np.testing.assert_array_equal(methods["right"](0 * ONES), 2 * ONES)
+
+
+@pytest.mark.parametrize("name", ["left", "right"])
+def test_reset_puts_all_shared_state_back(name: str) -> None:
+    loaded = Runtime.get().load_program(two_states())
+    methods = {name: loaded.load_method(name) for name in ("left", "right")}
+    methods[name].reset()
+    np.testing.assert_array_equal(methods["left"](0 * ONES), ONES)
+    np.testing.assert_array_equal(methods["right"](0 * ONES), 2 * ONES)
+
+
+@pytest.mark.parametrize("first", ["left", "right"])
+def test_different_initial_values_for_one_place(first: str) -> None:
+    """No exporter writes that. The first method of the file says it, whoever is loaded first."""
+    constants = Constants()
+    ones, twos = constants.add_mutable(ONES), constants.add_mutable(2 * ONES)
+    pte = build(reading("left", 0, ones), reading("right", 0, twos), constants=constants)
+    loaded = Runtime.get().load_program(pte)
+    loaded.load_method(first)
+    for name in ("left", "right"):
+        np.testing.assert_array_equal(loaded.load_method(name)(0 * ONES), ONES)
+
+
+def test_initial_values_after_a_load_that_failed() -> None:
+    constants = Constants()
+    buffer = constants.add_mutable(5 * ONES)
+    name = "state::later.out"
+    pte = build(reading("forward", 0, buffer, more=name), constants=constants)
+    loaded = Runtime.get().load_program(pte)
+    with pytest.raises(executorch_c.OperatorMissingError, match=name):
+        loaded.load_method("forward")
+    executorch_c.register_operator(f"{name[:-4]}.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)",
+                                   lambda x: x)  # fmt: skip
+    try:
+        np.testing.assert_array_equal(loaded.load_method("forward")(0 * ONES), 5 * ONES)
+    finally:
+        executorch_c.unregister_operator(name)
+
+
+def test_initial_values_beside_a_method_that_is_wrong() -> None:
+    """A method that cannot be loaded takes nothing from the others."""
+    constants = Constants()
+    ones = constants.add_mutable(ONES)
+    wrong = reading("wrong", 16, 9)
+    pte = build(wrong, reading("right", 0, ones), constants=constants)
+    loaded = Runtime.get().load_program(pte)
+    for _ in range(2):
+        with pytest.raises(executorch_c.InvalidProgramError, match="value 0"):
+            loaded.load_method("wrong")
+        np.testing.assert_array_equal(loaded.load_method("right")(0 * ONES), ONES)
+
+
+def test_loading_methods_that_share_state_at_once() -> None:
+    pte = two_states()
+    for _ in range(20):
+        loaded = Runtime.get().load_program(pte)
+        found: dict[str, np.ndarray] = {}
+
+        def run(name: str, loaded: Any = loaded, found: Any = found) -> None:
+            method = loaded.load_method(name, seed=1)
+            found[f"{name} {threading.get_ident()}"] = method(0 * ONES)
+
+        threads = [threading.Thread(target=run, args=(n,)) for n in ("left", "right") * 4]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for name, value in found.items():
+            np.testing.assert_array_equal(value, ONES if name.startswith("left") else 2 * ONES)
+
+
+def test_methods_of_one_size_share_beside_others() -> None:
+    """Whoever is loaded first: a block is that of an id and a size."""
+    constants = Constants()
+    plans = [reading("small", 0, 0, 16)]
+    for name in ("left", "right"):
+        plan = reading(name, 0, 0)
+        state = V(0)
+        plan.call("aten::copy_", state, V(2), False, returns=[state])
+        plans.append(plan)
+    loaded = Runtime.get().load_program(build(*plans, constants=constants))
+    small, left, right = (loaded.load_method(name) for name in ("small", "left", "right"))
+    np.testing.assert_array_equal(left(ONES), ONES)
+    np.testing.assert_array_equal(right(ONES), 2 * ONES)
+    np.testing.assert_array_equal(small(ONES), ONES)
+
+
+def test_reset_of_large_memory_that_nobody_used() -> None:
+    """Pages that no call has written are not touched."""
+
+    def run() -> int:
+        plan = Plan()
+        plan.take(1)
+        plan.plan.non_const_buffer_sizes = [0, 1 << 30, 1 << 30]
+        method = load(build(plan))
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        method.reset()
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+
+    assert alone(run) < 100_000
+
+
+def test_reset_of_large_memory_that_is_in_use() -> None:
+    plan = Plan()
+    state = plan.tensor((3 << 20,), "uint8", at=7, name="state")
+    x = plan.input((3 << 20,), "uint8")
+    plan.call("aten::copy_", state, x, False, returns=[state])
+    plan.plan.non_const_buffer_sizes[1] += 5 << 20
+    method = load(build(plan))
+    for _ in range(2):
+        method(np.full(3 << 20, 9, np.uint8))
+        assert (method.get_attribute("state") == 9).all()
+        method.reset()
+        assert (method.get_attribute("state") == 0).all()
 
 
 def test_shared_blocks_of_different_sizes() -> None:

@@ -1,0 +1,106 @@
+/* Attributes of a method: arrays on its memory, and copies into it.
+ *
+ * Where a tensor's data is now is known only while nobody runs the method: a call may point it at
+ * arrays of a caller. An operator that runs inside of a call asks for the method's own memory. */
+#include "python/state.h"
+
+#include "python/method.h"
+
+#include "python/errors.h"
+
+PyObject *ecpy_attribute_names(ecpy_method *self) {
+  ec_method *method = self->method;
+  size_t count = ec_method_attribute_count(method);
+  PyObject *names = PyTuple_New((Py_ssize_t)count);
+  for (size_t i = 0; names && i < count; i++) {
+    PyObject *name = ecpy_text(ec_method_attribute_name(method, i));
+    if (name)
+      PyTuple_SET_ITEM(names, (Py_ssize_t)i, name);
+    else
+      Py_CLEAR(names);
+  }
+  return names;
+}
+
+/* The index of an attribute, or -1 with NotFoundError that lists the names that there are. */
+static Py_ssize_t find_attribute(ecpy_method *self, const char *name) {
+  size_t count = ec_method_attribute_count(self->method);
+  for (size_t i = 0; i < count; i++)
+    if (strcmp(ec_method_attribute_name(self->method, i), name) == 0) return (Py_ssize_t)i;
+  PyObject *names = ecpy_attribute_names(self);
+  if (names)
+    ecpy_raise_format(self->state, EC_NOT_FOUND, "method '%s' has no attribute '%s'; it has %R",
+                      ec_method_name(self->method), name, names);
+  Py_XDECREF(names);
+  return -1;
+}
+
+/* An array on an attribute's memory, which keeps the method alive. The method is locked. */
+static PyArrayObject *attribute_array(ecpy_method *self, size_t index, bool writable) {
+  ec_tensor tensor = ec_method_attribute(self->method, index);
+  ecpy_slot slot;
+  if (!tensor.data) {
+    ecpy_raise_format(self->state, EC_INVALID_STATE, "attribute '%s' has no memory of its own now",
+                      ec_method_attribute_name(self->method, index));
+    return NULL;
+  }
+  const ec_value value = {.kind = EC_KIND_TENSOR, .as.tensor = &tensor};
+  if (ecpy_slot_read(self->state, &value, true, &slot)) return NULL;
+  PyObject *array = PyArray_NewFromDescr(&PyArray_Type, slot.descr, slot.rank, slot.sizes,
+                                         slot.strides, tensor.data,
+                                         writable ? NPY_ARRAY_WRITEABLE : 0, NULL);
+  if (array && PyArray_SetBaseObject((PyArrayObject *)array, Py_NewRef((PyObject *)self)))
+    Py_CLEAR(array);
+  return (PyArrayObject *)array;
+}
+
+PyObject *ecpy_attribute_get(ecpy_method *self, const char *name) {
+  const Py_ssize_t index = find_attribute(self, name);
+  if (index < 0) return NULL;
+  const bool mine = ec_method_is_mine(self->method);
+  const bool writable = ec_method_attribute_is_mutable(self->method, (size_t)index);
+  if (!mine && ecpy_method_lock(self)) return NULL;
+  PyArrayObject *array = attribute_array(self, (size_t)index, writable);
+  if (!mine) ecpy_method_unlock(self);
+  return (PyObject *)array;
+}
+
+typedef enum difference { SAME, OTHER_DTYPE, OTHER_SHAPE } difference;
+
+/* Copies an array of the same dtype and shape; -1 with an exception. */
+static int copy_if_same(PyArrayObject *target, PyArrayObject *source, difference *found) {
+  *found = !PyArray_EquivTypes(PyArray_DESCR(source), PyArray_DESCR(target)) ? OTHER_DTYPE
+           : !PyArray_SAMESHAPE(source, target)                              ? OTHER_SHAPE
+                                                                             : SAME;
+  return *found == SAME ? PyArray_CopyInto(target, source) : 0;
+}
+
+static int copy_into(ecpy_method *self, size_t index, PyArrayObject *source) {
+  difference found = SAME;
+  if (ecpy_method_lock(self)) return -1;
+  PyArrayObject *target = attribute_array(self, index, true);
+  int rc = target ? copy_if_same(target, source, &found) : -1;
+  ecpy_method_unlock(self);
+  const char *name = ec_method_attribute_name(self->method, index);
+  if (found == OTHER_DTYPE)
+    ecpy_raise_format(self->state, EC_INVALID_ARGUMENT,
+                      "attribute '%s': found dtype %S, expected %S", name, PyArray_DESCR(source),
+                      PyArray_DESCR(target));
+  if (found == OTHER_SHAPE)
+    ecpy_raise_format(self->state, EC_INVALID_ARGUMENT, "attribute '%s': another shape", name);
+  Py_XDECREF(target);
+  return found == SAME ? rc : -1;
+}
+
+int ecpy_attribute_set(ecpy_method *self, const char *name, PyObject *source) {
+  const Py_ssize_t index = find_attribute(self, name);
+  if (index < 0) return -1;
+  if (!ec_method_attribute_is_mutable(self->method, (size_t)index)) {
+    ecpy_raise_format(self->state, EC_INVALID_STATE, "attribute '%s' is a constant", name);
+    return -1;
+  }
+  PyObject *array = PyArray_FromAny(source, NULL, 0, 0, 0, NULL); /* runs foreign code */
+  const int rc = array ? copy_into(self, (size_t)index, (PyArrayObject *)array) : -1;
+  Py_XDECREF(array);
+  return rc;
+}

@@ -1,0 +1,63 @@
+"""Runs of what may crash, hang or take all memory: in a forked process with limits."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import pickle
+import resource
+import select
+import signal
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+Result = TypeVar("Result")
+
+
+def address_space() -> int:
+    """Return the bytes of address space that this process has now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    return pages * resource.getpagesize()
+
+
+def child(run: Callable[[], object], memory: int, writer: int) -> None:
+    """Run a function and leave its result, or a traceback, in a pipe; end the process."""
+    answer: tuple[bool, object] = (False, "no answer")
+    with contextlib.suppress(BaseException):
+        faulthandler.disable()
+        limit = address_space() + memory
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        try:
+            answer = (True, run())
+        except BaseException:  # noqa: BLE001  told to the parent
+            answer = (False, traceback.format_exc())
+        with os.fdopen(writer, "wb") as pipe:
+            pickle.dump(answer, pipe)
+    os._exit(0)
+
+
+def alone(run: Callable[[], Result], *, seconds: float = 60, memory: int = 4 << 30) -> Result:
+    """Return what a function gives in a forked process, whose end by a signal is a failure.
+
+    `seconds` is the longest that it may run, `memory` the bytes of address space that it may add.
+    """
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reader)
+        child(run, memory, writer)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        in_time = bool(select.select([pipe], [], [], seconds)[0])
+        if not in_time:
+            os.kill(pid, signal.SIGKILL)
+        data = pipe.read()
+    _, status = os.waitpid(pid, 0)
+    assert in_time, f"ran for more than {seconds} seconds"
+    assert not os.WIFSIGNALED(status), f"ended by {signal.Signals(os.WTERMSIG(status)).name}"
+    done, result = pickle.loads(data)
+    assert done, result
+    return result
