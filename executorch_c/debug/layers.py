@@ -96,7 +96,7 @@ def _report(
     head = f"{title or run.title}, method '{run.method}', compared with PyTorch"
     notes = [matches.summary(), *matches.notes, *run.graph.notes, *run.dropped()]
     reason = ""
-    if walk.interrupted:
+    if walk.interrupted or matches.interrupted:
         reason = "interrupted: the nodes so far are within tolerance"
         notes.insert(0, f"interrupted after {len(rows)} nodes")
     elif matches.coverage < LEAST_COVERAGE and not walk.ends:

@@ -21,6 +21,8 @@ from deep import FLOWS, lower
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir import to_edge, to_edge_transform_and_lower
 from executorch_c import cli
+from executorch_c.debug import _judge
+from executorch_c.debug._matching import values
 from executorch_c.devtools import explain
 from torch import Tensor, nn
 
@@ -217,6 +219,27 @@ def test_bad_scale(flow: str) -> None:
     assert report.first.module == f"{deep.BAD}.0" and report.first.verdict == "source"
     assert sum(row.verdict == "source" for row in report) == 1, str(report)
     assert explain(good, graph, x)
+
+
+@pytest.mark.parametrize("where", [(values.Pairing, "_place_step"), (_judge.Walk, "_judge")],
+                         ids=["matching", "comparing"])  # fmt: skip
+def test_an_interrupt_gives_the_report_so_far(
+    where: tuple[type, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner, name = where
+    original, calls = getattr(owner, name), []
+
+    def interrupted(self: Any, step: Any) -> Any:
+        calls.append(step)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return original(self, step)
+
+    monkeypatch.setattr(owner, name, interrupted)
+    model, x = net(), (torch.randn(1, 3, 8, 8),)
+    report = explain(lower(model, x, "portable").buffer, model, x)
+    assert report.verdict == "inconclusive" and "interrupted" in str(report), str(report)
+    assert 1 <= len(report) <= 4 and all(row.ok for row in report)
 
 
 # ---- arguments --------------------------------------------------------------------------------

@@ -50,6 +50,8 @@ class Matches:
         return sum(self.matched) / count if count else 1.0
 
     notes: list[str] = field(default_factory=list)
+    interrupted: bool = False
+    """Whether Ctrl-C ended the matching before the last value."""
 
     def summary(self) -> str:
         """"matched 30 of 32 instructions, 12 of 12 nodes in delegates"."""

@@ -149,6 +149,7 @@ class Pairing:
         self.guesses: dict[Step, _Guess] = {}
         self.known: set[Step] = set()
         self.reached = 0
+        self.interrupted = False
 
     def _constants(self) -> set[Node]:
         """Nodes that no input of the user goes into."""
@@ -166,11 +167,14 @@ class Pairing:
         progress: Callable[[int, int], None] | None = None,
     ) -> list[Match]:
         """Matches of steps; `outputs` are the method's results as steps, with their nodes."""
-        for number, step in enumerate(steps):
-            if progress is not None:
-                progress(number, len(steps))
-            if any(array is not None for array in step.outputs):
-                self._place_step(step)
+        try:
+            for number, step in enumerate(steps):
+                if progress is not None:
+                    progress(number, len(steps))
+                if any(array is not None for array in step.outputs):
+                    self._place_step(step)
+        except KeyboardInterrupt:
+            self.interrupted = True
         for node, step in outputs:
             self._result(node, step)
         self._decide()
@@ -585,6 +589,7 @@ def pair(
         sorted(found, key=lambda match: match.order), sum(not step.inside for step in counted),
         sum(step.counts for step in steps.steps if step.inside), (len(done) - inside, inside),
     )  # fmt: skip
+    result.interrupted = pairing.interrupted
     if len(done) < ENOUGH * len(counted):
         result.notes.append("few could be matched: what is called wrong may be something before it")
     return result
