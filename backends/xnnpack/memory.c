@@ -41,12 +41,12 @@ static _Thread_local size_t allocated;
 
 static void *allocate(void *context, size_t size) {
   (void)context;
-  return malloc(size);
+  return size < HUGE_PAGE ? malloc(size) : large_alloc(ALIGN, size);
 }
 
+/* The addresses of a large image's elements come from here, the first time. */
 static void *reallocate(void *context, void *pointer, size_t size) {
-  (void)context;
-  return realloc(pointer, size);
+  return pointer ? realloc(pointer, size) : allocate(context, size);
 }
 
 static void deallocate(void *context, void *pointer) {
