@@ -3,26 +3,30 @@ two runtimes, which run in turn, each process loading, calling once, then many t
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-from benchmarks.common import OFFICIAL, OURS, Report, Row, Table, run_child, seconds
+from benchmarks import IN_PLACE, ROOT
+from benchmarks.common import CACHE, OFFICIAL, OURS, Report, Row, Table, seconds
 
 NAMES = ("mobilenet_v2", "densenet121", "resnet18")
 CALLS, EACH = 30, 2  # calls of a process; busy processes for each CPU
 
 CHILD = """
-import numpy as np, statistics, time
-calls = int(sys.argv[3])
+import json, statistics, sys, time
+import numpy as np
+calls, report = int(sys.argv[3]), {{}}
 with np.load(sys.argv[2]) as file:
     inputs = [file[name] for name in file.files]
 {imports}
+print("ready", flush=True)
+sys.stdin.readline()  # the machine is busy now
 start = time.perf_counter()
 method = Runtime.get().load_program(sys.argv[1]).load_method("forward")
 loaded = time.perf_counter()
@@ -38,6 +42,7 @@ report["first"] = first - loaded
 report["both"] = first - start
 report["call"] = statistics.median(times)
 report["worst"] = max(times)
+print(json.dumps(report), flush=True)
 """
 CHILDREN = {
     OFFICIAL: CHILD.format(
@@ -71,6 +76,24 @@ def busy(each: int) -> Iterator[None]:
             hog.wait()
 
 
+def child(code: str, args: list[str], each: int) -> Report:
+    """What a process reports that imports first, and measures when the machine is busy."""
+    environ = os.environ | {"PYTHONWARNINGS": "ignore"}
+    if IN_PLACE:
+        environ["PYTHONPATH"] = str(ROOT)
+    command = [sys.executable, "-c", code, *args]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                          stderr=subprocess.DEVNULL, cwd=CACHE, env=environ) as process:  # fmt: skip
+        assert process.stdin and process.stdout
+        said = process.stdout.readline()
+        assert said == "ready\n", said
+        with busy(each):
+            process.stdin.write("go\n")
+            process.stdin.flush()
+            report: Report = json.loads(process.stdout.readline())
+    return report
+
+
 def rivals(model: Any, each: int, rounds: int) -> dict[str, list[Report]]:
     """What the processes of both runtimes report, in turn; their first round is not counted."""
     from benchmarks.xnnpack_models import program
@@ -78,12 +101,11 @@ def rivals(model: Any, each: int, rounds: int) -> dict[str, list[Report]]:
     path, _ = program(model)
     args = [str(path), str(path.with_suffix(".npz")), str(CALLS)]
     found: dict[str, list[Report]] = {OFFICIAL: [], OURS: []}
-    with busy(each):
-        for turn in range(rounds + 1):
-            for name, code in CHILDREN.items():
-                report = run_child(code, *args)
-                if turn:
-                    found[name].append(report)
+    for turn in range(rounds + 1):
+        for name, code in CHILDREN.items():
+            report = child(code, args, each)
+            if turn:
+                found[name].append(report)
     return found
 
 
