@@ -1,6 +1,6 @@
 """What is changed in the sources that are built, each with the fault that it corrects.
 
-Tests: tests/backends/test_xnnpack_shapes.py, _windows.py, _memory.py; load: benchmarks/bench_busy.
+Tests: tests/backends/test_xnnpack_shapes.py, _windows.py, _memory.py; load: bench_busy.py.
 """
 
 from __future__ import annotations
@@ -116,8 +116,7 @@ SHAPES = (
 )
 
 ZERO_BUFFERS = """\
-// The paddings of a batch, one for each image's zero point: all in one block, \
-behind their addresses.
+// The paddings of a batch, one for each image's zero point: in one block, after their addresses.
 static bool ecx_zero_buffers(xnn_operator_t op, size_t batch_size) {
   const size_t addresses = round_up_po2(batch_size * sizeof(void*), XNN_ALLOCATION_ALIGNMENT);
   const size_t each = round_up_po2(op->zero_size, XNN_ALLOCATION_ALIGNMENT);

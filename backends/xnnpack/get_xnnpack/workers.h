@@ -5,6 +5,9 @@
  * a CPU. Here a loop is open while something is left of it: a worker that comes may join, the
  * caller takes what nobody else has taken, closes the loop, and waits only for workers that have
  * joined. Threads with nothing to do spin for the time between two loops of a model, and sleep.
+ *
+ * A worker that loses its CPU in the midst of a task holds up the caller for the time slices of
+ * others. Whoever has waited so for longer than it worked lets fewer workers in for a while.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* syscall */
@@ -33,17 +36,23 @@
 #endif
 
 /* What members of struct pthreadpool are used for:
- *   has_active_threads  the state of the loop: workers that have joined, its number, flags
+ *   has_active_threads  the state of the loop: workers that have joined, how many more may, the
+ *                       number of the loop, flags
  *   command             twice the number of the last loop, on which workers sleep; odd: the end
  *   active_threads      workers that are asleep or about to be, or more
  * A number has few bits: a worker that takes a loop for one that it has seen only misses it. */
 enum {
-  JOINED = 0xffff, /* bits of the state */
-  NUMBER_SHIFT = 16,
-  NUMBER = 0x3fff,
+  JOINED = 0x3ff, /* bits of the state */
+  ROOM_SHIFT = 10,
+  ROOM = 0x3ff,
+  NUMBER_SHIFT = 20,
+  NUMBER = 0x3ff,
   WAITED = 1 << 30, /* the caller sleeps until nobody is inside */
   SPIN_NANOSECONDS = 50000,
-  PAUSES = 16 /* between looks at the clock */
+  PAUSES = 16, /* between looks at the clock */
+  LONG_WAIT = 200000, /* nanoseconds beyond what tasks of different sizes explain */
+  SHORTEST_BUSY = 20000000,
+  LONGEST_BUSY = 320000000
 };
 #define CLOSED (UINT32_C(1) << 31) /* to those who have not joined */
 
@@ -73,6 +82,7 @@ static bool spin(int64_t* until) {
 /* ---- workers --------------------------------------------------------------------------------- */
 
 static uint32_t number_of(uint32_t state) { return state >> NUMBER_SHIFT & NUMBER; }
+static uint32_t room_of(uint32_t state) { return state >> ROOM_SHIFT & ROOM; }
 
 /* Waits for another loop than `last`, a number, or for the end. */
 static uint32_t next_command(struct pthreadpool* pool, uint32_t last) {
@@ -102,8 +112,9 @@ static bool is_work_left(struct pthreadpool* pool) {
  * present one in any case. From then on the loop's arguments stay as they are. */
 static bool join(struct pthreadpool* pool, uint32_t* last) {
   uint32_t state = atomic_load_explicit(&pool->has_active_threads, memory_order_acquire);
-  while (!(state & CLOSED) && number_of(state) != *last && is_work_left(pool))
-    if (atomic_compare_exchange_weak_explicit(&pool->has_active_threads, &state, state + 1,
+  while (!(state & CLOSED) && room_of(state) && number_of(state) != *last && is_work_left(pool))
+    if (atomic_compare_exchange_weak_explicit(&pool->has_active_threads, &state,
+                                              state + 1 - (1 << ROOM_SHIFT),
                                               memory_order_acq_rel, memory_order_acquire)) {
       *last = number_of(state);
       return true;
@@ -166,26 +177,53 @@ static void share_out(struct pthreadpool* pool, size_t range) {
   }
 }
 
-/* Lets workers in: whoever sees that the loop is open sees all that was set before. */
-static void open_loop(struct pthreadpool* pool, size_t range) {
-  const uint32_t command = atomic_load_explicit(&pool->command, memory_order_relaxed) + 2;
-  atomic_store_explicit(&pool->has_active_threads, (command >> 1 & NUMBER) << NUMBER_SHIFT,
-                        memory_order_release);
-  atomic_store(&pool->command, command);
-  wake(pool, range - 1);
+/* How long the machine is taken to be busy, and how many workers may come in meanwhile. */
+static _Atomic int64_t busy_until, busy_for;
+static _Atomic size_t most_when_busy;
+
+/* The number of workers that a loop has use for. */
+static size_t workers_for(const struct pthreadpool* pool, size_t range, int64_t time) {
+  const size_t most = min(pool->threads_count.value, range) - 1;
+  if (time >= atomic_load_explicit(&busy_until, memory_order_relaxed)) return most;
+  return min(most, atomic_load_explicit(&most_when_busy, memory_order_relaxed));
 }
 
-/* All is taken: waits for those who are still at it. */
-static void close_loop(struct pthreadpool* pool) {
+/* After a loop that took the caller `ran` nanoseconds, and then `waited` for some of `workers`. A
+ * worker that has its CPU is at one task yet, no longer than one of the caller's. */
+static void learn(size_t workers, int64_t ran, int64_t waited, int64_t time) {
+  if (waited < 2 * ran + LONG_WAIT) return;
+  const int64_t last = atomic_load_explicit(&busy_for, memory_order_relaxed);
+  const bool is_still = time - atomic_load_explicit(&busy_until, memory_order_relaxed) < 4 * last;
+  const int64_t twice = 2 * last < LONGEST_BUSY ? 2 * last : LONGEST_BUSY;
+  const int64_t now_for = is_still ? twice : SHORTEST_BUSY;
+  atomic_store_explicit(&most_when_busy, workers < 8 ? workers / 2 : workers * 3 / 4,
+                        memory_order_relaxed);
+  atomic_store_explicit(&busy_for, now_for, memory_order_relaxed);
+  atomic_store_explicit(&busy_until, time + now_for, memory_order_relaxed);
+}
+
+/* Lets workers in: whoever sees that the loop is open sees all that was set before. */
+static void open_loop(struct pthreadpool* pool, size_t workers) {
+  const uint32_t command = atomic_load_explicit(&pool->command, memory_order_relaxed) + 2;
+  const uint32_t state = (command >> 1 & NUMBER) << NUMBER_SHIFT | (uint32_t) workers << ROOM_SHIFT;
+  atomic_store_explicit(&pool->has_active_threads, state, memory_order_release);
+  atomic_store(&pool->command, command);
+  wake(pool, workers);
+}
+
+/* All is taken: waits for those who are still at it; whether that was long. */
+static bool close_loop(struct pthreadpool* pool) {
   pthreadpool_atomic_uint32_t* at = &pool->has_active_threads;
   uint32_t state = atomic_fetch_or_explicit(at, CLOSED, memory_order_acq_rel) | CLOSED;
   for (int64_t until = 0; state & JOINED && spin(&until);)
     state = atomic_load_explicit(at, memory_order_acquire);
+  const bool is_long = state & JOINED;
   while (state & JOINED) {
     state = atomic_fetch_or_explicit(at, WAITED, memory_order_acq_rel) | WAITED;
     if (state & JOINED) futex_wait(at, state);
     state = atomic_load_explicit(at, memory_order_acquire);
   }
+  return is_long;
 }
 
 PTHREADPOOL_INTERNAL void pthreadpool_parallelize(struct pthreadpool* pool,
@@ -200,9 +238,17 @@ PTHREADPOOL_INTERNAL void pthreadpool_parallelize(struct pthreadpool* pool,
   pthreadpool_store_relaxed_uint32_t(&pool->flags, flags);
   if (params_size) memcpy(&pool->params, params, params_size);
   share_out(pool, range);
-  open_loop(pool, range);
+  const int64_t start = now();
+  const size_t workers = workers_for(pool, range, start);
+  if (workers) open_loop(pool, workers);
   run(pool, &pool->threads[0]);
-  close_loop(pool);
+  if (workers) {
+    const int64_t done = now();
+    if (close_loop(pool)) {
+      const int64_t end = now();
+      learn(workers, done - start, end - done, end);
+    }
+  }
   pthread_mutex_unlock(&pool->execution_mutex);
 }
 
