@@ -82,8 +82,10 @@ def child(code: str, args: list[str], each: int) -> Report:
     if IN_PLACE:
         environ["PYTHONPATH"] = str(ROOT)
     command = [sys.executable, "-c", code, *args]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                          stderr=subprocess.DEVNULL, cwd=CACHE, env=environ) as process:  # fmt: skip
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        text=True, cwd=CACHE, env=environ,
+    ) as process:  # fmt: skip
         assert process.stdin and process.stdout
         said = process.stdout.readline()
         assert said == "ready\n", said
