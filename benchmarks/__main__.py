@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks import common
 
-AREAS = ("startup", "load", "overhead", "trace", "models", "operators", "xnnpack")
+AREAS = ("startup", "load", "overhead", "trace", "models", "operators", "xnnpack", "busy")
 RESULTS = Path(__file__).parent / "results.md"
 
 

@@ -49,6 +49,37 @@ def resnet() -> Made:
     return spec.module, spec.calls[0]
 
 
+class DenseLayer(nn.Module):
+    """Appends 32 channels to those that it gets."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.BatchNorm2d(channels), nn.ReLU(), nn.Conv2d(channels, 128, 1, bias=False),
+            nn.BatchNorm2d(128), nn.ReLU(), nn.Conv2d(128, 32, 3, padding=1, bias=False),
+        )  # fmt: skip
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([x, self.layers(x)], 1)
+
+
+def densenet() -> Made:
+    """DenseNet-121."""
+    layers: list[nn.Module] = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64),
+                               nn.ReLU(), nn.MaxPool2d(3, 2, 1)]  # fmt: skip
+    channels = 64
+    for block, count in enumerate((6, 12, 24, 16)):
+        if block:
+            layers += [nn.BatchNorm2d(channels), nn.ReLU(), nn.Conv2d(channels, channels // 2, 1),
+                       nn.AvgPool2d(2)]  # fmt: skip
+            channels //= 2
+        for _ in range(count):
+            layers.append(DenseLayer(channels))
+            channels += 32
+    layers += [nn.BatchNorm2d(channels), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+    return nn.Sequential(*layers, nn.Linear(channels, 1000)), image()
+
+
 def deit_tiny() -> Made:
     from transformers import ViTConfig, ViTModel
 
@@ -148,6 +179,7 @@ MODELS = (
     Model("efficientnet_b0", efficientnet),
     Model("resnet18", resnet),
     Model("resnet18", resnet, "int8"),
+    Model("densenet121", densenet),
     Model("deit_tiny", deit_tiny, sequence=True),
     Model("deit_tiny", deit_tiny, "8da8w", sequence=True),
     Model("bert_mini", bert_mini, sequence=True),

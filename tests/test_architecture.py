@@ -116,8 +116,11 @@ def test_public_headers_need_only_libc() -> None:
 
 
 def test_backends_need_only_the_public_headers() -> None:
+    """The texts that get_xnnpack puts into the sources of others have the headers of those."""
     wrong = []
     for path in files("*.c", "*.h", "*.def", under=ROOT / "backends"):
+        if "get_xnnpack" in path.parts:
+            continue
         folder = ROOT / "backends" / path.relative_to(ROOT / "backends").parts[0]
         for kind, header in includes(path):
             own = (path.parent / header).is_file() or (folder / header).is_file()

@@ -34,13 +34,6 @@ static uint32_t list_externals(const ecx_call *c, ecx_delegate *d) {
   return EC_BACKEND_OK;
 }
 
-/* XNNPACK does not reshape the indices of a pooling. */
-static bool is_rigid(const ecx_graph *g) {
-  for (uint32_t i = 0; i < g->node_count; i++)
-    if (g->nodes[i].kind->types == ECX_ARGMAX) return true;
-  return false;
-}
-
 static uint32_t open_delegate(const ecx_call *c, const ec_backend_init *what, ecx_delegate *d) {
   ecx_payload payload;
   ecx_options options;
@@ -54,7 +47,6 @@ static uint32_t open_delegate(const ecx_call *c, const ec_backend_init *what, ec
   ECX_TRY(list_externals(c, d));
   ECX_TRY(ecx_workspace_open(c, options.sharing, what, &d->workspace));
   if (options.cache) ECX_TRY(ecx_cache_open(c, &d->graph, what->program, &d->cache));
-  d->is_rigid = is_rigid(&d->graph);
   ecx_workspace_enter(d->workspace);
   uint32_t made = ecx_engine_build(c, d, ECX_PLAIN_RUN);
   ecx_workspace_leave(d->workspace);

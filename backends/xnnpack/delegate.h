@@ -54,7 +54,6 @@ typedef struct ecx_delegate {
   void **pointers;          /* of the externals in the present call */
   ecx_buffer *shown;        /* by value: what the shown run computes; NULL before the first */
   uint64_t shapes, changes; /* number of the present shapes (0: none are known), and the last one */
-  bool is_rigid;     /* other shapes need another runtime */
   size_t own_packed; /* bytes of weights that XNNPACK itself has packed */
 } ecx_delegate;
 

@@ -39,15 +39,22 @@ static uint32_t list_pointers(const ecx_call *c, ecx_delegate *d, ecx_role role)
   return EC_BACKEND_OK;
 }
 
+/* Lets go of the runtime: the next call makes another. After a failure XNNPACK's operators and
+ * memory do not fit each other. */
+static void discard(ecx_engine *e) {
+  if (e->runtime) xnn_delete_runtime(e->runtime);
+  e->runtime = NULL;
+  e->shapes = 0;
+  e->is_set_up = false;
+}
+
 uint32_t ecx_engine_build(const ecx_call *c, ecx_delegate *d, ecx_role role) {
   ecx_engine *e = &d->engines[role];
   bool alone = ecx_graph_is_small(&d->graph);
   ecx_plan plan = {.threads = alone ? NULL : c->host->threadpool(c->call),
                    .flags = role == ECX_TIMED_RUN ? XNN_FLAG_BASIC_PROFILING : 0,
                    .show_all = role == ECX_SHOWN_RUN};
-  if (e->runtime) xnn_delete_runtime(e->runtime);
-  e->runtime = NULL;
-  e->shapes = 0;
+  discard(e);
   e->threads = plan.threads;
   ECX_TRY(list_pointers(c, d, role));
   if (role != ECX_PLAIN_RUN && !e->workspace)
@@ -91,13 +98,20 @@ static uint32_t check_outputs(const ecx_call *c, const ecx_delegate *d, const ec
   return EC_BACKEND_OK;
 }
 
+/* An XNNPACK that get_xnnpack/patches.py has not corrected runs other shapes in the memory that the
+ * first ones needed. */
+#ifdef EXECUTORCH_C_CORRECTIONS
+enum { IS_RIGID = 0 };
+#else
+enum { IS_RIGID = 1 };
+#endif
+
 static uint32_t reshape(const ecx_call *c, ecx_delegate *d, ecx_role role) {
   ecx_engine *e = &d->engines[role];
   enum xnn_status status = xnn_status_success;
-  if (!e->runtime || (d->is_rigid && e->shapes)) ECX_TRY(ecx_engine_build(c, d, role));
+  if (!e->runtime || (IS_RIGID && e->shapes)) ECX_TRY(ecx_engine_build(c, d, role));
   e->is_set_up = false;
   e->shapes = 0;
-  ECX_TRY(ecx_graph_check_empty(c, &d->graph));
   ecx_allocated();
   for (uint32_t i = 0; i < d->input_count && status == xnn_status_success; i++) {
     const ecx_shape *shape = &value_of(d, i)->shape;
@@ -135,8 +149,10 @@ static uint32_t run(const ecx_call *c, ecx_delegate *d, ecx_role role, void *con
 }
 
 uint32_t ecx_engine_run(const ecx_call *c, ecx_delegate *d, ecx_role role, void *const *pointers) {
+  if (d->engines[role].shapes != d->shapes) ECX_TRY(ecx_graph_check_empty(c, &d->graph));
   ecx_workspace_enter(d->workspace);
   uint32_t status = run(c, d, role, pointers);
+  if (status) discard(&d->engines[role]);
   ecx_workspace_leave(d->workspace);
   return status;
 }

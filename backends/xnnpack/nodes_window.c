@@ -38,14 +38,37 @@ uint32_t ecx_define_deconv(ecx_builder *b, const ecx_node *n) {
                   n->flags));
 }
 
+/* The input of a pooling with the least of all numbers around it. */
+static uint32_t define_padded(const ecx_builder *b, const ecx_node *n, uint32_t *id) {
+  const ecx_value *in = ecx_in(b->graph, n, 0);
+  const size_t before[] = {0, POOL(padding_top), POOL(padding_left), 0};
+  const size_t after[] = {0, POOL(padding_bottom), POOL(padding_right), 0};
+  enum xnn_datatype as = ecx_dtypes[in->dtype].as;
+  ecx_shape s = in->shape;
+  for (size_t d = 0; d < s.rank; d++) s.dims[d] += before[d] + after[d];
+  enum xnn_status status =
+      in->scheme == ECX_PER_TENSOR
+          ? xnn_define_quantized_tensor_value(b->subgraph, as, in->zero_point, in->scale, s.rank,
+                                              s.dims, NULL, XNN_INVALID_VALUE_ID, 0, id)
+          : xnn_define_tensor_value(b->subgraph, as, s.rank, s.dims, NULL, XNN_INVALID_VALUE_ID, 0,
+                                    id);
+  if (!status)
+    status = xnn_define_static_constant_pad(b->subgraph, before, after, -__builtin_inff(),
+                                            ecx_in_id(b, n, 0), *id, 0);
+  return DONE(b, n, "xnn_define_static_constant_pad", status);
+}
+
 uint32_t ecx_define_max_pooling(ecx_builder *b, const ecx_node *n) {
+  bool apart = ecx_pads_apart(n);
+  uint32_t id = ecx_in_id(b, n, 0);
+  if (apart) ECX_TRY(define_padded(b, n, &id));
   return DONE(b, n, "xnn_define_max_pooling_2d",
               xnn_define_max_pooling_2d(
-                  b->subgraph, POOL(padding_top), POOL(padding_right), POOL(padding_bottom),
-                  POOL(padding_left), POOL(pooling_height), POOL(pooling_width),
-                  POOL(stride_height), POOL(stride_width), POOL(dilation_height),
-                  POOL(dilation_width), n->min, n->max, ecx_in_id(b, n, 0), ecx_out_id(b, n, 0),
-                  n->flags));
+                  b->subgraph, apart ? 0 : POOL(padding_top), apart ? 0 : POOL(padding_right),
+                  apart ? 0 : POOL(padding_bottom), apart ? 0 : POOL(padding_left),
+                  POOL(pooling_height), POOL(pooling_width), POOL(stride_height),
+                  POOL(stride_width), POOL(dilation_height), POOL(dilation_width), n->min, n->max,
+                  id, ecx_out_id(b, n, 0), n->flags));
 }
 
 uint32_t ecx_define_average_pooling(ecx_builder *b, const ecx_node *n) {

@@ -8,6 +8,13 @@ static const char *text_of(const ecx_shape *shape, char text[ECX_TEXT / 2]) {
   return ecx_shape_text(shape, text, ECX_TEXT / 2);
 }
 
+uint32_t ecx_check_per_token(const ecx_call *c, const ecx_node *n, const ecx_value *v,
+                             uint32_t nonbatch_dims) {
+  if (v->scheme != ECX_PER_TOKEN || v->nonbatch_dims == nonbatch_dims) return EC_BACKEND_OK;
+  return REFUSE(c, n, "an input with dynamic quantisation over %u dimensions, expected %u",
+                (unsigned)v->nonbatch_dims, (unsigned)nonbatch_dims);
+}
+
 static uint32_t check_linear_filter(const ecx_call *c, const ecx_graph *g, const ecx_node *n,
                                     size_t *rows, size_t *columns) {
   const ecx_value *filter = ecx_in(g, n, 1);
@@ -17,14 +24,25 @@ static uint32_t check_linear_filter(const ecx_call *c, const ecx_graph *g, const
     return REFUSE(c, n, "a filter of shape %s, expected a matrix", text_of(&filter->shape, text));
   *rows = filter->shape.dims[transposed];
   *columns = filter->shape.dims[!transposed];
-  if (!filter->data.at && filter->scheme != ECX_PLAIN)
-    return REFUSE(c, n, "its filter is not constant");
   if (filter->scheme == ECX_PER_CHANNEL && filter->channel_dim != (transposed ? 1 : 0))
     return REFUSE(c, n, "scales along dimension %u of its filter, expected %d",
                   (unsigned)filter->channel_dim, transposed);
-  if (filter->scheme == ECX_PER_GROUP && transposed)
-    return REFUSE(c, n, "a transposed filter with scales per group");
-  return EC_BACKEND_OK;
+  if (ecx_dtypes[filter->dtype].bits < 8 && transposed)
+    return REFUSE(c, n, "a transposed filter of %s", ecx_dtypes[filter->dtype].name);
+  return ecx_check_per_token(c, n, ecx_in(g, n, 0), 1);
+}
+
+/* A filter or bias that is computed is packed at run time, which is for floats of one width. */
+static uint32_t check_computed(const ecx_call *c, const ecx_graph *g, const ecx_node *n) {
+  const ecx_value *in = ecx_in(g, n, 0), *filter = ecx_in(g, n, 1), *bias = ecx_in(g, n, 2);
+  const unsigned dtype = ecx_dtypes[in->dtype].as;
+  if (filter->data.at && (!bias || bias->data.at)) return EC_BACKEND_OK;
+  if (filter->scheme != ECX_PLAIN || (bias && bias->scheme != ECX_PLAIN))
+    return REFUSE(c, n, "its %s is not constant", filter->data.at ? "bias" : "filter");
+  if (ecx_dtypes[filter->dtype].as == dtype && (!bias || ecx_dtypes[bias->dtype].as == dtype))
+    return EC_BACKEND_OK;
+  return REFUSE(c, n, "an input of %s with a filter of %s, not all of which is constant",
+                ecx_dtypes[in->dtype].name, ecx_dtypes[filter->dtype].name);
 }
 
 uint32_t ecx_shape_linear(const ecx_call *c, const ecx_graph *g, const ecx_node *n,
@@ -38,11 +56,9 @@ uint32_t ecx_shape_linear(const ecx_call *c, const ecx_graph *g, const ecx_node 
     return REFUSE(c, n, "an input of shape %s, expected rows of %zu", text_of(in, text), columns);
   if (bias && (!ecx_shape_count(&bias->shape, &count) || count != rows))
     return REFUSE(c, n, "a bias of shape %s for %zu columns", text_of(&bias->shape, text), rows);
-  if (bias && !bias->data.at && bias->scheme != ECX_PLAIN)
-    return REFUSE(c, n, "its bias is not constant");
   *out = *in;
   out->dims[in->rank - 1] = rows;
-  return EC_BACKEND_OK;
+  return check_computed(c, g, n);
 }
 
 /* XNNPACK reads scales for every matrix of a batch. */
@@ -77,6 +93,7 @@ uint32_t ecx_shape_matmul(const ecx_call *c, const ecx_graph *g, const ecx_node 
     return REFUSE(c, n, "matrices of shapes %s and %s%s", text_of(a, left_text),
                   text_of(b, right_text), transposed ? " (transposed)" : "");
   if (right->scheme == ECX_PER_CHANNEL) ECX_TRY(check_matmul_scales(c, n, right, transposed));
+  ECX_TRY(ecx_check_per_token(c, n, ecx_in(g, n, 0), 1));
   out->dims[out->rank - 2] = a->dims[a->rank - 2];
   out->dims[out->rank - 1] = b->dims[transposed ? b->rank - 2 : b->rank - 1];
   return EC_BACKEND_OK;

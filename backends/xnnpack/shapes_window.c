@@ -5,10 +5,19 @@
 
 #define REFUSE(c, n, ...) ecx_fail_node((c), (n), EC_BACKEND_INVALID_ARGUMENT, __VA_ARGS__)
 
-/* More than any model has; keeps every sum and product, here and in XNNPACK, within 64 bits. */
-enum { LARGEST = 1 << 24, LARGEST_WINDOW = 1 << 16 };
+/* More than any model has. They keep every sum and product, here and in XNNPACK, within 64 bits;
+ * packed filters of a group, whose size it computes in 32; and, where it resizes, places that it
+ * computes in float32 inside of the image. */
+enum {
+  LARGEST = 1 << 24,
+  LARGEST_WINDOW = 1 << 16,
+  LARGEST_RESIZED = 1 << 22,
+  PACKED_CHANNELS = 64, /* of an input, at most, to whose multiple it is packed */
+  PACKED_ELEMENT = 4    /* bytes, at most */
+};
+#define MOST_PACKED ((size_t)1 << 31)
 /* Elements under all positions of a window: XNNPACK keeps an address for each. */
-#define MOST_POSITIONS ((size_t)1 << 31)
+#define MOST_POSITIONS ((size_t)1 << 29)
 
 /* A window along height or width. */
 typedef struct window {
@@ -46,6 +55,9 @@ static uint32_t slide(const ecx_call *c, const ecx_node *n, const window *w, siz
   if (n->flags & XNN_FLAG_TENSORFLOW_SAME_PADDING) {
     if (w->before || w->after)
       return REFUSE(c, n, "explicit padding together with padding to the same size");
+    if (w->stride > extent)
+      return REFUSE(c, n, "padding to the same size along its %s, which stride %zu leaves out",
+                    w->name, w->stride);
     *out = (in + w->stride - 1) / w->stride;
     return EC_BACKEND_OK;
   }
@@ -97,6 +109,17 @@ static uint32_t check_bias(const ecx_call *c, const ecx_graph *g, const ecx_node
   return REFUSE(c, n, "a bias of shape %s for %zu channels", text_of(&bias->shape, text), channels);
 }
 
+/* XNNPACK reads quantisation parameters for each image; and a filter must be packable. */
+static uint32_t check_parameters(const ecx_call *c, const ecx_graph *g, const ecx_node *n,
+                                 size_t channels) {
+  const size_t height = ECX_PARAM(n, Conv, kernel_height), width = ECX_PARAM(n, Conv, kernel_width);
+  size_t packed = (channels + PACKED_CHANNELS - 1) / PACKED_CHANNELS * PACKED_CHANNELS;
+  if (!ec_mul_size(packed, height, &packed) || !ec_mul_size(packed, width, &packed) ||
+      packed > MOST_PACKED / PACKED_ELEMENT)
+    return REFUSE(c, n, "a filter of %zu x %zu x %zu for each result", height, width, channels);
+  return ecx_check_per_token(c, n, ecx_in(g, n, 0), 3);
+}
+
 /* The filter has exactly the shape that the node's numbers say. Depthwise filters (argument 1) are
  * [1, height, width, channels], others [channels, height, width, channels of a group]. */
 static uint32_t check_filter(const ecx_call *c, const ecx_graph *g, const ecx_node *n,
@@ -109,6 +132,7 @@ static uint32_t check_filter(const ecx_call *c, const ecx_graph *g, const ecx_no
   if (!groups || !each_in || !each_out || groups > LARGEST || each_in > LARGEST ||
       each_out > LARGEST || (depthwise && each_in != 1))
     return REFUSE(c, n, "%zu groups of %zu channels, to %zu each", groups, each_in, each_out);
+  ECX_TRY(check_parameters(c, g, n, each_in));
   if (!filter->data.at) return REFUSE(c, n, "its filter is not constant");
   const size_t expected[4] = {depthwise ? 1 : groups * each_out, ECX_PARAM(n, Conv, kernel_height),
                               ECX_PARAM(n, Conv, kernel_width),
@@ -168,16 +192,49 @@ uint32_t ecx_shape_deconv(const ecx_call *c, const ecx_graph *g, const ecx_node 
 
 /* ---- pooling and resizing -------------------------------------------------------------------- */
 
+static bool is_padded_apart(const window *w) {
+  return (w->before || w->after) &&
+         (w->dilation > 1 || w->before >= w->size || w->after >= w->size);
+}
+
+static void pooling_windows(const ecx_node *n, window w[2]) {
+  bool dilated = n->kind->argument == 1;
+  w[0] = (window){"height", ECX_PARAM(n, Pooling, pooling_height),
+                  ECX_PARAM(n, Pooling, stride_height),
+                  dilated ? ECX_PARAM(n, Pooling, dilation_height) : 1,
+                  ECX_PARAM(n, Pooling, padding_top), ECX_PARAM(n, Pooling, padding_bottom)};
+  w[1] = (window){"width", ECX_PARAM(n, Pooling, pooling_width),
+                  ECX_PARAM(n, Pooling, stride_width),
+                  dilated ? ECX_PARAM(n, Pooling, dilation_width) : 1,
+                  ECX_PARAM(n, Pooling, padding_left), ECX_PARAM(n, Pooling, padding_right)};
+}
+
+bool ecx_pads_apart(const ecx_node *n) {
+  window w[2];
+  pooling_windows(n, w);
+  return is_padded_apart(&w[0]) || is_padded_apart(&w[1]);
+}
+
+uint32_t ecx_shape_max_pooling(const ecx_call *c, const ecx_graph *g, const ecx_node *n,
+                               ecx_shape *out) {
+  ecx_value padded = *ecx_in(g, n, 0);
+  window w[2];
+  size_t bytes;
+  ECX_TRY(ecx_shape_pooling(c, g, n, out));
+  pooling_windows(n, w);
+  if (n->flags & XNN_FLAG_TENSORFLOW_SAME_PADDING && (w[0].dilation > 1 || w[1].dilation > 1))
+    return REFUSE(c, n, "padding to the same size of windows with dilation");
+  if (!ecx_pads_apart(n)) return EC_BACKEND_OK;
+  for (unsigned d = 0; d < 2; d++) padded.shape.dims[d + 1] += w[d].before + w[d].after;
+  if (ecx_value_bytes(&padded, &bytes) && bytes <= ECX_MAX_VALUE_BYTES) return EC_BACKEND_OK;
+  char text[ECX_TEXT / 2];
+  return REFUSE(c, n, "a padded input of shape %s is too large", text_of(&padded.shape, text));
+}
+
 uint32_t ecx_shape_pooling(const ecx_call *c, const ecx_graph *g, const ecx_node *n,
                            ecx_shape *out) {
-  bool dilated = n->kind->argument == 1;
-  const window w[2] = {
-    {"height", ECX_PARAM(n, Pooling, pooling_height), ECX_PARAM(n, Pooling, stride_height),
-     dilated ? ECX_PARAM(n, Pooling, dilation_height) : 1, ECX_PARAM(n, Pooling, padding_top),
-     ECX_PARAM(n, Pooling, padding_bottom)},
-    {"width", ECX_PARAM(n, Pooling, pooling_width), ECX_PARAM(n, Pooling, stride_width),
-     dilated ? ECX_PARAM(n, Pooling, dilation_width) : 1, ECX_PARAM(n, Pooling, padding_left),
-     ECX_PARAM(n, Pooling, padding_right)}};
+  window w[2];
+  pooling_windows(n, w);
   const ecx_shape *in;
   ECX_TRY(check_rank(c, g, n, &in));
   return slide_both(c, n, w, in, out);
@@ -220,7 +277,8 @@ uint32_t ecx_shape_resize(const ecx_call *c, const ecx_graph *g, const ecx_node 
   char text[ECX_TEXT / 2];
   ECX_TRY(check_rank(c, g, n, &in));
   *out = *in;
-  if (!height || !width || height > LARGEST || width > LARGEST || !in->dims[1] || !in->dims[2])
+  if (!height || !width || height > LARGEST_RESIZED || width > LARGEST_RESIZED || !in->dims[1] ||
+      !in->dims[2] || in->dims[1] > LARGEST_RESIZED || in->dims[2] > LARGEST_RESIZED)
     return REFUSE(c, n, "from %s to %u x %u", text_of(in, text), (unsigned)height, (unsigned)width);
   out->dims[1] = height;
   out->dims[2] = width;

@@ -54,6 +54,7 @@ static bool has_weights(const ecx_graph *g, const ecx_node *n) {
   static const uint8_t kinds[ECX_KINDS] = {[2] = FC, [7] = CONV, [13] = DW, [39] = DECONV};
   const ecx_value *in = ecx_in(g, n, 0), *filter = ecx_in(g, n, 1), *bias = ecx_in(g, n, 2);
   ecx_dtype input = in->quantize_here ? ECX_qdint8 : widened(in->dtype);
+  if (in->quantize_here && kinds[n->kind - ecx_kinds] != FC) return false; /* it is by tokens */
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
     if (rows[i].input == input && rows[i].filter == widened(filter->dtype) &&
         rows[i].output == widened(ecx_out(g, n, 0)->dtype) &&

@@ -2,12 +2,12 @@
 #include "core/threads.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <unistd.h>
+
+#include "core/cpus.h"
 
 #ifdef EC_HAVE_PTHREADPOOL
 #include <pthreadpool.h>
@@ -33,12 +33,7 @@ static size_t at_most(size_t threads) {
   return threads < EC_MAX_THREADS ? threads : EC_MAX_THREADS;
 }
 
-size_t ec_threads_cpus(void) {
-  cpu_set_t set;
-  long online = sysconf(_SC_NPROCESSORS_ONLN);
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return at_most((size_t)CPU_COUNT(&set));
-  return online > 0 ? at_most((size_t)online) : 1;
-}
+size_t ec_threads_cpus(void) { return at_most(ec_cpus_count()); }
 
 size_t ec_threads_default(void) {
   size_t set = default_threads;
@@ -112,7 +107,8 @@ static void run_piece(void *context, size_t begin, size_t size) {
   call->fn(call->user, begin, begin + size);
 }
 
-/* Workers sleep between loops: the machine has other work than waiting for the next one. */
+/* Workers sleep between loops: the machine has other work than waiting for the next one. (The flag
+ * is for a pthreadpool whose workers, unlike ours, would spin for milliseconds.) */
 void ec_threads_run(ec_threads *pool, size_t count, size_t grain, ec_range_fn fn, void *user) {
   enum { PIECES = 4 }; /* for each thread: they need not be equally fast */
   if (!count) return;

@@ -34,7 +34,7 @@ void *ec_threads_native(ec_threads *pool);
  * what, and where pieces end, is not determined: results must not depend on it. */
 void ec_threads_run(ec_threads *pool, size_t count, size_t grain, ec_range_fn fn, void *user);
 
-/* CPUs that this process may run on; 1 where there are no pools. */
+/* CPUs that this process may keep busy (core/cpus.h); 1 where there are no pools. */
 size_t ec_threads_cpus(void);
 
 /* What 0 stands for in ec_threads_take: ec_threads_cpus() unless it was set, 0 unsets it. Between

@@ -238,9 +238,9 @@ static PyMethodDef methods[] = {
 static PyGetSetDef getset[] = {
     {"num_threads", get_num_threads, set_num_threads,
      PyDoc_STR("How many threads methods may use that are loaded from now on, unless load_method\n"
-               "says otherwise: by default the number of CPUs that this process may run on; `del`\n"
-               "restores that. Of the process, like the runtime. 1 where the package was built\n"
-               "without pthreadpool."), NULL},
+               "says otherwise: by default the number of CPUs of its affinity, at most its CPU\n"
+               "quota; `del` restores that. Of the process, like the runtime. 1 where the package\n"
+               "was built without pthreadpool."), NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -12,6 +12,7 @@ import sysconfig
 import tempfile
 from pathlib import Path
 
+from get_xnnpack import patches
 from get_xnnpack.debian import PACKAGES, fetch
 from get_xnnpack.log import Log, XnnpackError
 
@@ -34,28 +35,6 @@ XNNPACK = (
     "-DXNNPACK_BUILD_ALL_MICROKERNELS=OFF",
     "-DXNNPACK_ENABLE_KLEIDIAI=OFF",
 )
-PATCHES = (
-    # Kernels of 14 and 16 rows read that many entries; behind 2 rows, 10 copies are too few, and
-    # the last row is wrong. Fixed so in XNNPACK in 2025.
-    (
-        "include/xnnpack.h",
-        "#define XNN_EXTRA_QUANTIZATION_PARAMS 10\n",
-        "#define XNN_EXTRA_QUANTIZATION_PARAMS 15\n",
-    ),
-    # Weights larger than a cache: resnet18 5 to 8 % faster, and nothing slower (see tiles.h).
-    (
-        "src/operator-run.c",
-        '#include "pthreadpool.h"\n',
-        '#include "pthreadpool.h"\n\n' + (Path(__file__).parent / "tiles.h").read_text(),
-    ),
-    (
-        "src/operator-run.c",
-        "        pthreadpool_parallelize_2d_tile_2d(\n",
-        "        ecx_parallelize_2d_tile_2d(\n",
-    ),
-)
-"""What is changed in XNNPACK's source: file, text that is there once, text in its place."""
-
 CPUINFO = (b"libcpuinfo.so.0\0", b"libcpuinfoec.so\0")
 """The name of Debian's shared library, and one that no other module of the process asks for."""
 
@@ -81,7 +60,7 @@ def cached() -> Path:
     except OSError:
         version = ""
     flags = [os.environ.get(name, "") for name in ("CFLAGS", "CXXFLAGS")]
-    options = (COMMON, PTHREADPOOL, XNNPACK, PATCHES, CPUINFO)
+    options = (COMMON, PTHREADPOOL, XNNPACK, patches.XNNPACK, patches.WORKERS, CPUINFO)
     recipe = (PACKAGES, *options, os.uname().machine, version, flags)
     digest = hashlib.sha256(repr(recipe).encode()).hexdigest()[:12]
     return cache() / f"xnnpack-{PACKAGES[0].version.partition('git')[2][:8]}-{digest}"
@@ -124,21 +103,13 @@ def build(prefix: Path, log: Log) -> None:
             log.run(*base, *options, "-S", source[name], "-B", work / f"b-{name}", cwd=work)
             log.run(ninja, "-C", work / f"b-{name}", "-j", jobs, "install", cwd=work)
 
+        (source["pthreadpool"] / "src" / "pthreads.c").write_text(patches.WORKERS)
+        patches.apply(source["xnnpack"])
         compile_in("pthreadpool", *PTHREADPOOL, f"-DFXDIV_SOURCE_DIR={source['fxdiv']}")
-        patch(source["xnnpack"])
         compile_in("xnnpack", *XNNPACK, *places(stage))
         settle(stage, prefix)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-
-
-def patch(source: Path) -> None:
-    """Applies PATCHES; a text that is not there means that the source is another one."""
-    for name, old, new in PATCHES:
-        text = (source / name).read_text()
-        if text.count(old) != 1:
-            raise XnnpackError(f"{name} of XNNPACK's source does not have {old.strip()!r} once")
-        (source / name).write_text(text.replace(old, new))
 
 
 def places(stage: Path) -> list[str]:

@@ -1,0 +1,331 @@
+"""What is changed in the sources that are built, each with the fault that it corrects.
+
+Tests: tests/backends/test_xnnpack_shapes.py, _windows.py, _memory.py; load: bench_busy.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from get_xnnpack.log import XnnpackError
+
+FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Patch:
+    """A text that is in a file so many times, and another one in its place."""
+
+    file: str
+    old: str
+    new: str
+    times: int = 1
+
+
+ROWS = (
+    # Kernels of 14 and 16 rows read that many entries; behind 2 rows, 10 copies are too few, and
+    # the last row is wrong. Fixed so in XNNPACK in 2025. The second line is for the probe.
+    Patch(
+        "include/xnnpack.h",
+        "#define XNN_EXTRA_QUANTIZATION_PARAMS 10\n",
+        "#define XNN_EXTRA_QUANTIZATION_PARAMS 15\n#define EXECUTORCH_C_CORRECTIONS 1\n",
+    ),
+)
+
+TILES = (
+    # Weights larger than a cache: resnet18 5 to 8 % faster, and nothing slower (see tiles.h).
+    Patch(
+        "src/operator-run.c",
+        '#include "pthreadpool.h"\n',
+        '#include "pthreadpool.h"\n\n' + (FOLDER / "tiles.h").read_text(),
+    ),
+    Patch(
+        "src/operator-run.c",
+        "        pthreadpool_parallelize_2d_tile_2d(\n",
+        "        ecx_parallelize_2d_tile_2d(\n",
+    ),
+)
+
+SHAPES = (
+    # Memory is planned anew only where a node's result is larger than ever. Workspaces of nodes
+    # (global pooling of halves and bytes) may grow alone; and a result that shares the memory of
+    # an input, because they were of the same size then, may be larger now.
+    Patch(
+        "src/runtime.c",
+        "  if (reallocation_required || !runtime->memory_planned) {\n"
+        "    runtime->memory_planned = true;\n"
+        "    return xnn_plan_memory(runtime);\n"
+        "  }\n"
+        "  return xnn_status_success;\n",
+        "  (void) reallocation_required;\n"
+        "  const enum xnn_status planned = xnn_plan_memory(runtime);\n"
+        "  runtime->memory_planned = planned == xnn_status_success;\n"
+        "  return planned;\n",
+    ),
+    # Parameters of dynamic quantisation: more images of fewer elements have more of them.
+    Patch(
+        "src/subgraph/reshape-helpers.c",
+        "  const size_t new_size = xnn_tensor_get_size(output);\n"
+        "  if (new_size > output->size || opdata->workspace_size > old_workspace_size) {\n"
+        "    output->size = new_size;\n"
+        "    if (output->datatype == xnn_datatype_qdint8) {\n",
+        "  if (output->datatype == xnn_datatype_qdint8) {\n"
+        "    output->quantization.dynamic_params_size ="
+        " xnn_tensor_get_dynamic_quant_param_size(output);\n"
+        "  }\n"
+        "  const size_t new_size = xnn_tensor_get_size(output);\n"
+        "  if (new_size > output->size || opdata->workspace_size > old_workspace_size) {\n"
+        "    output->size = new_size;\n"
+        "    if (output->datatype == xnn_datatype_qdint8) {\n",
+    ),
+    # Indices of a pooling keep the shape that they were declared with.
+    Patch(
+        "src/subgraph/argmax-pooling-2d.c",
+        "  output_value->shape.num_dims = 4;\n",
+        "  output_value->shape.num_dims = 4;\n"
+        "  struct xnn_value* index_value = values + opdata->outputs[1];\n"
+        "  index_value->shape = output_value->shape;\n"
+        "  index_value->size = xnn_tensor_get_size(index_value);\n",
+    ),
+    # Addresses of an image's elements depend on the number of its channels, too.
+    Patch(
+        "src/operators/max-pooling-nhwc.c",
+        "  if (input_height != max_pooling_op->last_input_height ||\n",
+        "  if (channels != max_pooling_op->last_input_channels ||\n"
+        "      input_height != max_pooling_op->last_input_height ||\n",
+    ),
+    Patch(
+        "src/operators/max-pooling-nhwc.c",
+        "    max_pooling_op->last_input_height = input_height;\n",
+        "    max_pooling_op->last_input_channels = channels;\n"
+        "    max_pooling_op->last_input_height = input_height;\n",
+    ),
+    Patch(
+        "src/operators/resize-bilinear-nhwc.c",
+        "    if (input_height != resize_op->last_input_height ||\n",
+        "    if (channels != resize_op->last_input_channels ||\n"
+        "        input_height != resize_op->last_input_height ||\n",
+    ),
+    Patch(
+        "src/operators/resize-bilinear-nhwc.c",
+        "      resize_op->last_input_height = input_height;\n",
+        "      resize_op->last_input_channels = channels;\n"
+        "      resize_op->last_input_height = input_height;\n",
+    ),
+)
+
+ZERO_BUFFERS = """\
+// The paddings of a batch, one for each image's zero point: in one block, after their addresses.
+static bool ecx_zero_buffers(xnn_operator_t op, size_t batch_size) {
+  const size_t addresses = round_up_po2(batch_size * sizeof(void*), XNN_ALLOCATION_ALIGNMENT);
+  const size_t each = round_up_po2(op->zero_size, XNN_ALLOCATION_ALIGNMENT);
+  if (batch_size == 0) return true;
+  xnn_release_simd_memory(op->zero_buffers);
+  op->zero_buffers = xnn_allocate_simd_memory(addresses + batch_size * each);
+  if (op->zero_buffers == NULL) return false;
+  op->zero_buffers[0] = op->zero_buffer;
+  for (size_t i = 1; i < batch_size; i++)
+    op->zero_buffers[i] = (void*) ((uintptr_t) op->zero_buffers + addresses + i * each);
+  return true;
+}
+
+"""
+
+PADDINGS = (
+    # They were as many as there were images when height or width last changed; as many as there
+    # are now were freed; and memory was taken for granted.
+    Patch(
+        "src/operators/convolution-nhwc.c",
+        "  convolution_op->last_input_height = convolution_op->input_height;\n"
+        "  convolution_op->last_input_width = convolution_op->input_width;\n"
+        "  convolution_op->input_height = input_height;\n"
+        "  convolution_op->input_width = input_width;\n"
+        "  if (input_size_changed(convolution_op)) {\n"
+        "    if (convolution_op->zero_buffers) {\n"
+        "      for (size_t i = 1; i < batch_size; ++i) {\n"
+        "        xnn_release_simd_memory(convolution_op->zero_buffers[i]);\n"
+        "      }\n"
+        "    }\n"
+        "    convolution_op->zero_buffers ="
+        " xnn_reallocate_memory(convolution_op->zero_buffers, batch_size * sizeof(void*));\n"
+        "    convolution_op->zero_buffers[0] = convolution_op->zero_buffer;\n"
+        "    for (size_t i = 1; i < batch_size; ++i) {\n"
+        "      convolution_op->zero_buffers[i] ="
+        " xnn_allocate_simd_memory(convolution_op->zero_size);\n"
+        "    }\n"
+        "  }\n",
+        "  if (!ecx_zero_buffers(convolution_op, batch_size)) return xnn_status_out_of_memory;\n",
+        times=2,
+    ),
+    Patch(
+        "src/operators/convolution-nhwc.c",
+        "static inline bool input_size_changed(",
+        ZERO_BUFFERS + "static inline bool input_size_changed(",
+    ),
+    Patch(
+        "src/operators/deconvolution-nhwc.c",
+        "  if (deconvolution_op->zero_buffers) {\n"
+        "    for (size_t i = 1; i < batch_size; ++i) {\n"
+        "      xnn_release_simd_memory(deconvolution_op->zero_buffers[i]);\n"
+        "    }\n"
+        "  }\n"
+        "\n"
+        "  deconvolution_op->zero_buffers ="
+        " xnn_reallocate_memory(deconvolution_op->zero_buffers, batch_size * sizeof(void*));\n"
+        "  deconvolution_op->zero_buffers[0] = deconvolution_op->zero_buffer;\n"
+        "  for (size_t i = 1; i < batch_size; ++i) {\n"
+        "    deconvolution_op->zero_buffers[i] ="
+        " xnn_allocate_simd_memory(deconvolution_op->zero_size);\n"
+        "  }\n",
+        "  if (!ecx_zero_buffers(deconvolution_op, batch_size)) return xnn_status_out_of_memory;\n",
+    ),
+    Patch(
+        "src/operators/deconvolution-nhwc.c",
+        "static enum xnn_status reshape_conv_path(\n",
+        ZERO_BUFFERS + "static enum xnn_status reshape_conv_path(\n",
+    ),
+    Patch(
+        "src/operator-utils.c",
+        "  if (op->zero_buffers) {\n"
+        "    for (size_t i = 1; i < op->batch_size; ++i) {\n"
+        "      xnn_release_simd_memory(op->zero_buffers[i]);\n"
+        "    }\n"
+        "    xnn_release_memory(op->zero_buffers);\n"
+        "  }\n",
+        "  xnn_release_simd_memory(op->zero_buffers);\n",
+    ),
+)
+
+WINDOWS = (
+    # Rows of windows that reach into the paddings at both ends were taken for others; and those
+    # that lie in the padding below had the addresses of an image's rows.
+    Patch(
+        "src/operators/average-pooling-nhwc.c",
+        "  const size_t indirect_top_height ="
+        " divide_round_up(average_pooling_op->padding_top, average_pooling_op->stride_height);\n"
+        "  const size_t indirect_bot_height ="
+        " divide_round_up(average_pooling_op->padding_bottom,"
+        " average_pooling_op->stride_height);\n",
+        "  size_t indirect_top_height = min(output_height,\n"
+        "    divide_round_up(average_pooling_op->padding_top,"
+        " average_pooling_op->stride_height));\n"
+        "  size_t indirect_bot_height = min(output_height,\n"
+        "    divide_round_up(average_pooling_op->padding_bottom,"
+        " average_pooling_op->stride_height));\n"
+        "  if (indirect_top_height + indirect_bot_height > output_height) {\n"
+        "    indirect_top_height = output_height;\n"
+        "    indirect_bot_height = 0;\n"
+        "  }\n",
+    ),
+    # Strides larger than a result: no places for some parts of the filter, not 2**64 / stride.
+    Patch(
+        "src/indirection.c",
+        "divide_round_up(output_width - output_x_start, stride_width)",
+        "divide_round_up(doz(output_width, output_x_start), stride_width)",
+    ),
+    Patch(
+        "src/operators/deconvolution-nhwc.c",
+        "divide_round_up(output_width - output_x_start, stride_width)",
+        "divide_round_up(doz(output_width, output_x_start), stride_width)",
+    ),
+    Patch(
+        "src/operators/deconvolution-nhwc.c",
+        "divide_round_up(output_height - output_y_start, stride_height)",
+        "divide_round_up(doz(output_height, output_y_start), stride_height)",
+    ),
+)
+
+WEIGHTS = (
+    # Transposed weights are packed by a function that some datatypes do not have.
+    Patch(
+        "src/operators/fully-connected-nc.c",
+        "      if (flags & XNN_FLAG_TRANSPOSE_WEIGHTS) {\n"
+        "        pack_gemm_gio_w(\n",
+        "      if (flags & XNN_FLAG_TRANSPOSE_WEIGHTS) {\n"
+        "        status = xnn_status_unsupported_parameter;\n"
+        "        if (pack_gemm_gio_w == NULL) goto error;\n"
+        "        pack_gemm_gio_w(\n",
+    ),
+)
+
+MEMORY = (
+    # A plan needs memory itself. SIZE_MAX stands for: there was none.
+    Patch(
+        "src/memory-planner.c",
+        "#if XNN_ENABLE_MEMOPT\n  populate_value_lifecycle(runtime, tracker->usage);\n",
+        "  if (tracker->usage == NULL) return;\n"
+        "#if XNN_ENABLE_MEMOPT\n  populate_value_lifecycle(runtime, tracker->usage);\n",
+    ),
+    Patch(
+        "src/memory-planner.c",
+        "  size_t num_values_to_alloc = 0;\n",
+        "  tracker->mem_arena_size = SIZE_MAX;\n"
+        "  if (sorted_usage == NULL) return;\n"
+        "  size_t num_values_to_alloc = 0;\n",
+    ),
+    Patch(
+        "src/memory-planner.c",
+        "      sizeof(struct memory_block) * num_values_to_alloc);\n",
+        "      sizeof(struct memory_block) * (num_values_to_alloc + 1));\n"
+        "  if (current_live_mem_blocks == NULL) {\n"
+        "    xnn_release_memory(sorted_usage);\n"
+        "    return;\n"
+        "  }\n",
+    ),
+    Patch(
+        "src/runtime.c",
+        "  xnn_init_value_allocation_tracker(&mem_alloc_tracker, runtime);\n"
+        "\n"
+        "  size_t persistent_size = 0;\n",
+        "  xnn_init_value_allocation_tracker(&mem_alloc_tracker, runtime);\n"
+        "  if (mem_alloc_tracker.usage == NULL) return xnn_status_out_of_memory;\n"
+        "\n"
+        "  size_t persistent_size = 0;\n",
+    ),
+    Patch(
+        "src/runtime.c",
+        "  xnn_plan_value_allocation_tracker(&mem_alloc_tracker);\n",
+        "  xnn_plan_value_allocation_tracker(&mem_alloc_tracker);\n"
+        "  status = xnn_status_out_of_memory;\n"
+        "  if (mem_alloc_tracker.mem_arena_size == SIZE_MAX) goto error;\n",
+    ),
+    # What a shared workspace keeps for ever is copied when it grows: as much as it has.
+    Patch(
+        "src/runtime.c",
+        "error:\n  xnn_release_value_allocation_tracker(&mem_alloc_tracker);\n",
+        "error:\n"
+        "  runtime->workspace->persistent_size = old_persistent_size;\n"
+        "  xnn_release_value_allocation_tracker(&mem_alloc_tracker);\n",
+    ),
+    # Nothing relies on zeros there, and writing them takes a good part of the first call.
+    Patch(
+        "src/runtime.c",
+        "    void* new_workspace_data = xnn_allocate_zero_simd_memory(mem_arena_size);\n",
+        "    void* new_workspace_data = xnn_allocate_simd_memory(mem_arena_size);\n",
+    ),
+    # Freed before its successor is there, and once more with the operator.
+    Patch(
+        "src/operators/average-pooling-nhwc.c",
+        "    xnn_release_simd_memory(zero_buffer);\n",
+        "    xnn_release_simd_memory(zero_buffer);\n"
+        "    average_pooling_op->zero_buffer = NULL;\n",
+    ),
+)
+
+XNNPACK = (*ROWS, *TILES, *SHAPES, *PADDINGS, *WINDOWS, *WEIGHTS, *MEMORY)
+"""Of XNNPACK."""
+
+WORKERS = (FOLDER / "workers.h").read_text()
+"""In place of src/pthreads.c of pthreadpool."""
+
+
+def apply(source: Path, patches: tuple[Patch, ...] = XNNPACK) -> None:
+    """Changes a source; a text that is not there as often as expected means another version."""
+    for patch in patches:
+        text = (source / patch.file).read_text()
+        found = text.count(patch.old)
+        if found != patch.times:
+            raise XnnpackError(f"{patch.file} of XNNPACK's source has {patch.old.strip()!r} "
+                               f"{found} times, expected {patch.times}")  # fmt: skip
+        (source / patch.file).write_text(text.replace(patch.old, patch.new))

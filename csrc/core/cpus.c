@@ -1,0 +1,108 @@
+/* Threads beyond a quota cost more than they give: when it is used up all of them stand still until
+ * the period ends, in the midst of a loop that the others wait for. */
+#include "core/cpus.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LONGEST = 4096 }; /* bytes of a path, with its end */
+
+/* ---- the quota ------------------------------------------------------------------------------- */
+
+/* The first words of a file; false: there is none. */
+static bool read_words(const char *folder, const char *group, const char *name, char word[2][32]) {
+  char path[LONGEST];
+  const int length = snprintf(path, sizeof path, "%s%s/%s", folder, group, name);
+  FILE *file = length > 0 && length < LONGEST ? fopen(path, "re") : NULL;
+  if (!file) return false;
+  word[1][0] = 0;
+  const int found = fscanf(file, "%31s %31s", word[0], word[1]);
+  fclose(file);
+  return found >= 1;
+}
+
+/* A number above 0, or 0. */
+static uint64_t number(const char *word) {
+  if (word[0] < '0' || word[0] > '9') return 0; /* "max", -1 */
+  return strtoull(word, NULL, 10);
+}
+
+/* What one group allows. */
+static size_t quota_of(const char *folder, const char *group, bool is_first_version) {
+  char word[2][32], period[2][32] = {"", ""};
+  if (is_first_version) {
+    if (!read_words(folder, group, "cpu.cfs_quota_us", word)) return 0;
+    if (!read_words(folder, group, "cpu.cfs_period_us", period)) return 0;
+  } else {
+    if (!read_words(folder, group, "cpu.max", word)) return 0;
+    memcpy(period[0], word[1], sizeof period[0]);
+  }
+  const uint64_t quota = number(word[0]), each = number(period[0]);
+  if (!quota || !each) return 0;
+  return (size_t)(quota / each + (quota % each != 0));
+}
+
+static size_t least(size_t a, size_t b) { return !a || (b && b < a) ? b : a; }
+
+/* What a group and those around it allow. In a container the names may be those outside of it: what
+ * is not there limits nothing, and the outermost folder is the container's own. */
+static size_t quota_up(const char *mounted, const char *below, char *group, bool is_first_version) {
+  char folder[LONGEST];
+  const int length = snprintf(folder, sizeof folder, "%s%s", mounted, below);
+  if (length < 0 || length >= LONGEST) return 0;
+  size_t found = 0;
+  if (strstr(group, "/..")) group[0] = 0;
+  for (char *end = group + strlen(group); end; end = strrchr(group, '/')) {
+    *end = 0;
+    found = least(found, quota_of(folder, group, is_first_version));
+  }
+  return found;
+}
+
+static bool names_cpu(const char *controllers) {
+  char list[LONGEST], *rest = list;
+  snprintf(list, sizeof list, "%s", controllers);
+  for (char *one; (one = strsep(&rest, ","));)
+    if (!strcmp(one, "cpu")) return true;
+  return false;
+}
+
+size_t ec_cpus_quota(const char *groups, const char *mounted) {
+  FILE *file = fopen(groups, "re");
+  char line[LONGEST];
+  size_t found = 0;
+  if (!file) return 0;
+  while (fgets(line, sizeof line, file)) { /* number:controllers:/group */
+    char *rest = line;
+    line[strcspn(line, "\n")] = 0;
+    const char *version = strsep(&rest, ":"), *controllers = rest ? strsep(&rest, ":") : NULL;
+    if (!rest) continue;
+    if (!strcmp(version, "0") && !controllers[0])
+      found = least(found, quota_up(mounted, "", rest, false));
+    else if (names_cpu(controllers)) found = least(found, quota_up(mounted, "/cpu", rest, true));
+  }
+  fclose(file);
+  return found;
+}
+
+/* ---- CPUs ------------------------------------------------------------------------------------ */
+
+static size_t quota;
+
+static void read_quota(void) { quota = ec_cpus_quota("/proc/self/cgroup", "/sys/fs/cgroup"); }
+
+size_t ec_cpus_count(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  cpu_set_t set;
+  const long online = sysconf(_SC_NPROCESSORS_ONLN);
+  size_t cpus = online > 0 ? (size_t)online : 1;
+  pthread_once(&once, read_quota);
+  if (sched_getaffinity(0, sizeof set, &set) == 0) cpus = (size_t)CPU_COUNT(&set);
+  return quota && quota < cpus ? quota : cpus;
+}

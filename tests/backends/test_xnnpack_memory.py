@@ -1,0 +1,109 @@
+"""Memory that is not there: a call fails, the next one computes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("executorch")
+
+import executorch_c
+from xnnpack_graphs import Graph, Shape
+from xnnpack_kinds import conv
+
+WITHOUT = os.environ.get("EXECUTORCH_C_XNNPACK") == "0"
+pytestmark = [
+    pytest.mark.skipif(WITHOUT, reason="built without XNNPACK: EXECUTORCH_C_XNNPACK=0"),
+    pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS is a limit on Linux alone"),
+]
+
+CODE = """
+import resource, sys
+import numpy as np, executorch_c
+executorch_c.register_backend(__import__("executorch_c._backend_xnnpack")
+                              ._backend_xnnpack.backends()[0])
+program = executorch_c.Runtime.get().load_program(sys.argv[1])
+method = program.load_method("forward", num_threads=1)
+small, large, expected = (np.load(path) for path in sys.argv[3:6])
+pages = int(open("/proc/self/statm").read().split()[0])
+limit = pages * resource.getpagesize() + int(sys.argv[2])
+free = resource.getrlimit(resource.RLIMIT_AS)
+def call(x):
+    return method.execute([x])[0]
+calls = failed = 0
+if small.size:
+    call(small)
+resource.setrlimit(resource.RLIMIT_AS, (limit, free[1]))
+for x in (large, large):
+    try:
+        call(x)
+    except MemoryError as error:
+        failed += "xnn_" in str(error)  # the others: arrays
+resource.setrlimit(resource.RLIMIT_AS, free)
+for x in (large, large):
+    np.testing.assert_array_equal(call(x), expected)
+print(failed)
+"""
+
+
+def chain(shape: Shape) -> Graph:
+    """A large result between nodes, one number in the end."""
+    graph = Graph()
+    x = graph.input(shape)
+    for kind in ("Exp", "Negate"):
+        y = graph.value(shape)
+        graph.unary(kind, x, y)
+        x = y
+    graph.unary("GlobalAvgPooling2d", x, graph.output((1, 1)))
+    return graph
+
+
+MB = 1 << 20
+LARGE: Shape = (1, 2048, 2048, 1)
+
+
+def failures(folder: Path, graph: Graph, large: Graph, first: np.ndarray, room: int) -> int:
+    """The number of calls that fail with `room` bytes, of two; those after them are right."""
+    x = np.linspace(-1, 1, int(np.prod(large.tensor(large.inputs[0])["dims"])), dtype=np.float32)
+    x = x.reshape(large.tensor(large.inputs[0])["dims"])
+    runtime = executorch_c.Runtime.get()
+    alone = runtime.load_program(large.program()).load_method("forward", num_threads=1)
+    (expected,) = alone.execute([x])
+    bounds = {
+        index: large.tensor(other)["dims"]
+        for index, other in zip([*graph.inputs, *graph.outputs], [*large.inputs, *large.outputs],
+                                strict=True)
+    }  # fmt: skip
+    (folder / "model.pte").write_bytes(graph.program(bounds))
+    for name, array in (("first", first), ("large", x), ("expected", expected)):
+        np.save(folder / name, array)
+    files = [folder / f"{name}.npy" for name in ("first", "large", "expected")]
+    env = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, folder / "model.pte", str(room), *files],
+        env=env, cwd=folder, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return int(done.stdout)
+
+
+@pytest.mark.parametrize("warm", [False, True], ids=["first", "later"])
+def test_the_call_after_a_failed_allocation(tmp_path: Path, warm: bool) -> None:
+    """The workspace is not there; XNNPACK computed in it all the same, in the next call."""
+    graph, large = chain((1, 2, 2, 1)), chain(LARGE)
+    small = np.ones((1, 2, 2, 1) if warm else 0, np.float32)
+    assert failures(tmp_path, graph, large, small, 8 * MB) == 2
+    assert failures(tmp_path, graph, large, small, 2000 * MB) == 0
+
+
+@pytest.mark.parametrize("room", [1, 2, 4, 8, 16])
+def test_any_room(tmp_path: Path, room: int) -> None:
+    """Addresses of elements, paddings, plans: one after the other is what is not there."""
+    make = conv("ConvTranspose2d", "fp32", (3, 4), (2, 3), (1, 0, 0, 1))
+    failures(tmp_path, make((2, 5, 6, 8)), make((3, 200, 200, 8)),
+             np.ones((2, 5, 6, 8), np.float32), room * MB)  # fmt: skip

@@ -1,0 +1,124 @@
+"""Windows that lie in the paddings, altogether or at both ends: as NumPy has them.
+
+XNNPACK takes elements inside the image for those outside, and had addresses outside of it where
+there are none.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+pytest.importorskip("executorch")
+
+import executorch_c as et
+from xnnpack_graphs import Graph, Shape, Tensor
+from xnnpack_kinds import conv, numbers
+
+WITHOUT = os.environ.get("EXECUTORCH_C_XNNPACK") == "0"
+pytestmark = pytest.mark.skipif(WITHOUT, reason="built without XNNPACK: EXECUTORCH_C_XNNPACK=0")
+
+SIZE = (2, 6, 7, 5)
+
+
+def run(graph: Graph, x: np.ndarray) -> np.ndarray:
+    method = et.Runtime.get().load_program(graph.program()).load_method("forward")
+    (found,) = method.execute([x])
+    assert isinstance(found, np.ndarray)
+    return found
+
+
+def windows(x: np.ndarray, fill: float, window: Shape, stride: Shape, padding: Shape,
+            dilation: Shape) -> np.ndarray:  # fmt: skip
+    """The elements under each position: [batch, height, width, channels, window]."""
+    top, right, bottom, left = padding
+    around = [(0, 0), (top, bottom), (left, right), (0, 0)]
+    padded = np.pad(x, around, constant_values=x.dtype.type(fill))
+    spans = [(k - 1) * d + 1 for k, d in zip(window, dilation, strict=True)]
+    views = np.lib.stride_tricks.sliding_window_view(padded, spans, axis=(1, 2))
+    views = views[:, :: stride[0], :: stride[1], :, :: dilation[0], :: dilation[1]]
+    return views.reshape(*views.shape[:4], -1)
+
+
+def pool(kind: str, dtype: str, shape: Shape, window: Shape, stride: Shape, padding: Shape,
+         dilation: Shape) -> Graph:  # fmt: skip
+    graph = Graph()
+    scheme = Tensor(0.5, 3) if dtype == "qint8" else None
+    x, y = graph.input(SIZE, dtype, scheme), graph.output(shape, dtype, scheme)
+    graph.pool(kind, x, y, window, stride, padding, dilation)
+    return graph
+
+
+CASES: list[tuple[Shape, Shape, Shape, Shape]] = [
+    ((3, 3), (1, 1), (5, 0, 5, 0), (1, 1)),
+    ((3, 3), (1, 1), (0, 4, 0, 4), (1, 1)),
+    ((2, 3), (2, 1), (3, 5, 4, 3), (1, 1)),
+    ((3, 2), (1, 2), (40, 1, 0, 1), (2, 3)),
+    ((2, 2), (1, 1), (1, 1, 1, 1), (4, 5)),
+    ((6, 7), (1, 1), (5, 6, 5, 6), (1, 1)),
+    ((9, 9), (4, 2), (8, 8, 8, 8), (1, 1)),
+]
+"""Window, stride, padding (top, right, bottom, left), dilation."""
+AVERAGES = [case[:3] for case in CASES if case[3] == (1, 1)]
+AVERAGES += [((2, 2), (3, 3), (1, 1, 1, 1)), ((1, 1), (2, 3), (1, 2, 1, 2))]
+
+
+def names(cases: Sequence[Sequence[Shape]]) -> list[str]:
+    return ["-".join("x".join(map(str, part)) for part in case) for case in cases]
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "fp16", "qint8"])
+@pytest.mark.parametrize(("window", "stride", "padding", "dilation"), CASES, ids=names(CASES))
+def test_max_pooling(dtype: str, window: Shape, stride: Shape, padding: Shape,
+                     dilation: Shape) -> None:  # fmt: skip
+    """The largest element of those inside; the least number of the dtype if there are none."""
+    numpy = {"fp32": "float32", "fp16": "float16", "qint8": "int8"}[dtype]
+    x = (10 * numbers(*SIZE)).astype(numpy) - np.asarray(20, numpy)
+    least = -128 if dtype == "qint8" else -np.inf
+    expected = windows(x, least, window, stride, padding, dilation).max(-1)
+    graph = pool("MaxPooling2d", dtype, expected.shape, window, stride, padding, dilation)
+    np.testing.assert_array_equal(run(graph, x), expected)
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "fp16"])
+@pytest.mark.parametrize(("window", "stride", "padding"), AVERAGES, ids=names(AVERAGES))
+def test_average_pooling(dtype: str, window: Shape, stride: Shape, padding: Shape) -> None:
+    """The mean over the elements inside."""
+    x = numbers(*SIZE).astype({"fp32": "float32", "fp16": "float16"}[dtype])
+    under = windows(x, 0, window, stride, padding, (1, 1)).astype(np.float64)
+    inside = windows(np.ones_like(x), 0, window, stride, padding, (1, 1)).sum(-1, dtype=np.float64)
+    expected = under.sum(-1) / np.maximum(inside, 1)
+    graph = pool("AvgPooling2d", dtype, expected.shape, window, stride, padding, (1, 1))
+    found = run(graph, x)
+    close = 1e-6 if dtype == "fp32" else 4e-3
+    np.testing.assert_allclose(found[inside > 0], expected[inside > 0], rtol=close, atol=close)
+
+
+SPREAD: list[Callable[[Shape], Graph]] = [
+    conv("ConvTranspose2d", "fp32", (2, 2), (3, 3), (0, 0, 0, 0)),
+    conv("ConvTranspose2d", "fp32", (1, 1), (5, 5), (0, 0, 0, 0)),
+    conv("ConvTranspose2d", "fp32", (3, 1), (4, 6), (1, 0, 1, 0)),
+]
+
+
+@pytest.mark.parametrize("make", SPREAD, ids=["2x2-3x3", "1x1-5x5", "3x1-4x6"])
+@pytest.mark.parametrize("size", [(1, 1, 1, 8), (2, 1, 1, 8), (1, 1, 3, 8), (1, 4, 4, 8)])
+def test_strides_larger_than_a_result(make: Callable[[Shape], Graph], size: Shape) -> None:
+    """Elements that no element of the input reaches are the bias."""
+    torch = pytest.importorskip("torch")
+    graph = make(size)
+    (node,) = (entry["xnode_union"] for entry in graph.nodes)
+    weight, bias = numbers(6, node["kernel_height"], node["kernel_width"], 8), numbers(6, seed=2)
+    x = numbers(*size)
+    expected = torch.nn.functional.conv_transpose2d(
+        torch.from_numpy(x).permute(0, 3, 1, 2),
+        torch.from_numpy(weight).permute(3, 0, 1, 2),
+        torch.from_numpy(bias),
+        (node["subsampling_height"], node["subsampling_width"]),
+        (node["padding_top"], node["padding_left"]),
+    )
+    expected = expected.permute(0, 2, 3, 1).numpy()
+    np.testing.assert_allclose(run(graph, x), expected, rtol=1e-5, atol=1e-5)

@@ -1,0 +1,208 @@
+"""Delegates and programs around them, written node by node: what no exporter writes, too.
+
+    graph = Graph()
+    x, y = graph.input((1, 4, 4, 8)), graph.output((1, 2, 2, 8))
+    graph.pool("MaxPooling2d", x, y, window=(2, 2), stride=(2, 2))
+    pte = graph.program()
+
+Values have XNNPACK's order of dimensions (images: batch, height, width, channels). Quantisation:
+`Tensor(scale, zero_point)`, `Channel(scales, dim)`, `Token(dims)` or `Group(scales, size)`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import plans
+from xnnpack_payload import BACKEND, Payload, datatypes
+
+Shape = Sequence[int]
+ABSENT = (1 << 32) - 1
+NUMPY = {
+    "fp32": "float32", "fp16": "float16", "qint8": "int8", "quint8": "uint8", "int32": "int32",
+    "bf16": "bfloat16", "qint32": "int32", "qcint8": "int8", "qcint32": "int32",
+    "qcint4": "uint8", "qbint4": "uint8",
+}  # fmt: skip
+"""The dtype of a value's bytes; those of four bits are two in one byte."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    scale: float
+    zero_point: int = 0
+
+
+@dataclass(frozen=True)
+class Channel:
+    scales: Sequence[float]
+    dim: int = 0
+
+
+@dataclass(frozen=True)
+class Token:
+    dims: int = 1
+
+
+@dataclass(frozen=True)
+class Group:
+    scales: Sequence[float]
+    size: int
+    dim: int = 0
+
+
+Quantisation = Tensor | Channel | Token | Group | None
+
+
+def bfloat16(numbers: Sequence[float]) -> bytes:
+    """Their upper halves."""
+    return b"".join(struct.pack("<f", number)[2:] for number in numbers)
+
+
+class Graph:
+    """A delegate in the making; values are numbers."""
+
+    def __init__(self) -> None:
+        self.values: list[dict[str, Any]] = []
+        self.nodes: list[dict[str, Any]] = []
+        self.entries: list[dict[str, Any]] = [{"offset": 0, "size": 0}]
+        self.constants = b""
+        self.inputs: list[int] = []
+        self.outputs: list[int] = []
+
+    # ---- values ----
+
+    def data(self, content: bytes) -> int:
+        """The number of a constant."""
+        self.constants += b"\0" * (-len(self.constants) % 16)
+        self.entries.append({"offset": len(self.constants), "size": len(content)})
+        self.constants += content
+        return len(self.entries) - 1
+
+    def value(self, dims: Shape, dtype: str = "fp32", how: Quantisation = None,
+              **fields: Any) -> int:  # fmt: skip
+        """A value that a node computes."""
+        index = len(self.values)
+        tensor = {"datatype": datatypes().index(dtype), "num_dims": len(dims), "dims": list(dims),
+                  "id_out": index, "external_id": ABSENT, **fields}  # fmt: skip
+        if how is None:
+            self.values.append({"xvalue_union_type": "XNNTensorValue", "xvalue_union": tensor})
+            return index
+        kind, params = self.quantisation(how)
+        union = {"tensor_value": tensor, "quant_params_type": kind, "quant_params": params}
+        self.values.append({"xvalue_union_type": "XNNQuantizedTensorValue", "xvalue_union": union})
+        return index
+
+    def quantisation(self, how: Quantisation) -> tuple[str, dict[str, Any]]:
+        if isinstance(how, Tensor):
+            return "PerTensorQuant", {"scale": how.scale, "zero_point": how.zero_point}
+        if isinstance(how, Token):
+            return "PerTokenDynamicQuant", {"num_nonbatch_dims": how.dims}
+        if isinstance(how, Channel):
+            return "PerChannelQuant", {"scale": list(how.scales), "channel_dim": how.dim}
+        assert isinstance(how, Group)
+        buffer = self.data(bfloat16(how.scales))
+        return "PerChannelGroupQuant", {
+            "channel_dim": how.dim, "group_size": how.size, "scale_buffer_idx": buffer,
+            "num_scales": len(how.scales),
+        }  # fmt: skip
+
+    def tensor(self, index: int) -> dict[str, Any]:
+        union = self.values[index]["xvalue_union"]
+        found: dict[str, Any] = union.get("tensor_value", union)
+        return found
+
+    def input(self, dims: Shape, dtype: str = "fp32", how: Quantisation = None) -> int:
+        self.inputs.append(self.value(dims, dtype, how, flags=1))
+        return self.inputs[-1]
+
+    def output(self, dims: Shape, dtype: str = "fp32", how: Quantisation = None) -> int:
+        self.outputs.append(self.value(dims, dtype, how, flags=2))
+        return self.outputs[-1]
+
+    def constant(self, array: np.ndarray, dtype: str = "fp32", how: Quantisation = None,
+                 dims: Shape | None = None) -> int:  # fmt: skip
+        content = np.ascontiguousarray(array.astype(NUMPY[dtype])).tobytes()
+        shape = array.shape if dims is None else dims
+        return self.value(shape, dtype, how, constant_buffer_idx=self.data(content))
+
+    # ---- nodes ----
+
+    def node(self, kind: str, bounds: tuple[float, float] | None = None, **fields: Any) -> None:
+        """A node by the names of the schema."""
+        entry: dict[str, Any] = {
+            "xnode_union_type": "XNN" + kind, "xnode_union": fields,
+            "debug_handle": len(self.nodes) + 1,
+        }  # fmt: skip
+        if bounds is not None:
+            entry["output_min_max"] = {"output_min": bounds[0], "output_max": bounds[1]}
+        self.nodes.append(entry)
+
+    def unary(self, kind: str, x: int, y: int, **fields: Any) -> None:
+        bounds = fields.pop("bounds", None)
+        self.node(kind, bounds, input_id=x, output_id=y, **fields)
+
+    def binary(self, kind: str, a: int, b: int, y: int, **fields: Any) -> None:
+        self.node(kind, input1_id=a, input2_id=b, output_id=y, **fields)
+
+    def concatenate(self, parts: Sequence[int], y: int, axis: int) -> None:
+        ids = {f"input{i + 1}_id": part for i, part in enumerate(parts)}
+        self.node(f"Concatenate{len(parts)}", axis=axis, output_id=y, **ids)
+
+    def linear(self, x: int, weight: int, bias: int, y: int, **fields: Any) -> None:
+        self.node("FullyConnected", input1_id=x, filter_id=weight, bias_id=bias, output_id=y,
+                  **fields)  # fmt: skip
+
+    def pool(self, kind: str, x: int, y: int, window: Shape, stride: Shape = (1, 1),
+             padding: Shape = (0, 0, 0, 0), dilation: Shape = (1, 1),
+             **fields: Any) -> None:  # fmt: skip
+        """Paddings: top, right, bottom, left."""
+        self.node(kind, input_id=x, output_id=y, pooling_height=window[0], pooling_width=window[1],
+                  stride_height=stride[0], stride_width=stride[1], dilation_height=dilation[0],
+                  dilation_width=dilation[1], **dict(zip(PADDINGS, padding, strict=True)),
+                  **fields)  # fmt: skip
+
+    def conv(self, kind: str, x: int, weight: int, bias: int, y: int, *, window: Shape,
+             channels: tuple[int, int], groups: int = 1, stride: Shape = (1, 1),
+             padding: Shape = (0, 0, 0, 0), dilation: Shape = (1, 1),
+             adjustment: Shape = (0, 0), **fields: Any) -> None:  # fmt: skip
+        """`channels`: of a group, in and out."""
+        self.node(kind, input1_id=x, filter_id=weight, bias_id=bias, output_id=y,
+                  kernel_height=window[0], kernel_width=window[1], subsampling_height=stride[0],
+                  subsampling_width=stride[1], dilation_height=dilation[0],
+                  dilation_width=dilation[1], groups=groups, group_input_channels=channels[0],
+                  group_output_channels=channels[1], adjustment_height=adjustment[0],
+                  adjustment_width=adjustment[1],
+                  **dict(zip(PADDINGS, padding, strict=True)), **fields)  # fmt: skip
+
+    # ---- bytes ----
+
+    def payload(self) -> bytes:
+        """With arguments at their places: inputs, then outputs."""
+        for place, index in enumerate([*self.inputs, *self.outputs]):
+            self.tensor(index)["external_id"] = place
+        graph = {
+            "version": "0", "xnodes": self.nodes, "xvalues": self.values,
+            "num_externs": len(self.inputs) + len(self.outputs), "input_ids": self.inputs,
+            "output_ids": self.outputs, "constant_data": self.entries,
+        }  # fmt: skip
+        return Payload(graph, self.constants).pack()
+
+    def program(self, bounds: Mapping[int, Shape] | None = None) -> bytes:
+        """A .pte whose arguments may have any shape up to that of `bounds` or of the value."""
+        plan = plans.Plan()
+        args = []
+        for index in [*self.inputs, *self.outputs]:
+            tensor = self.tensor(index)
+            add = plan.input if index in self.inputs else plan.output
+            dtype = NUMPY[datatypes()[tensor["datatype"]]]
+            shape = (bounds or {}).get(index, tensor["dims"])
+            args.append(int(add(shape, dtype, dynamism=plans.BOUNDED)))
+        plan.append(plans.schema.DelegateCall(plan.delegate(BACKEND, 0), args))
+        return plans.build(plan, payloads=[self.payload()])
+
+
+PADDINGS = ("padding_top", "padding_right", "padding_bottom", "padding_left")
