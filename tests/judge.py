@@ -215,3 +215,14 @@ def assert_right(found: Any, wanted: Any, where: object = "", limit: Limit = ROU
     """Fails where `difference` has something to say."""
     message = difference(found, wanted, limit, exact, terms)
     assert message is None, f"{message}; of {where}"
+
+
+def assert_within(found: Any, wanted: np.ndarray, room: Any, where: object = "") -> None:
+    """Fails where elements are farther than `room` from the wanted ones; with None where they are
+    not the same, as with infinities and NaN."""
+    message = difference(found, wanted, EXACT)
+    if message and room is not None and getattr(found, "dtype", None) == wanted.dtype:
+        if found.shape == wanted.shape:
+            off = ~same(found, wanted) & ~(distance(found, wanted, wanted.dtype.name) <= room)
+            message = describe(found, wanted, off) if off.any() else None
+    assert message is None, f"{message}; of {where}"
