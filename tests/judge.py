@@ -172,7 +172,8 @@ def describe(found: np.ndarray, wanted: np.ndarray, off: np.ndarray, exact: Any 
     error = np.asarray(off, dtype=np.float64)
     if is_inexact(wanted.dtype.name):
         unit = ulp(reference, wanted.dtype.name)
-        error = np.where(off, distance(found, reference, wanted.dtype.name) / unit, 0.0)
+        with np.errstate(over="ignore"):
+            error = np.where(off, distance(found, reference, wanted.dtype.name) / unit, 0.0)
     at = np.unravel_index(int(np.argmax(np.where(off, error, -1))), off.shape)
     place = tuple(int(i) for i in at)
     value = "" if exact is None else f", exact {reference[at]!r}"
@@ -218,8 +219,8 @@ def assert_right(found: Any, wanted: Any, where: object = "", limit: Limit = ROU
 
 
 def assert_within(found: Any, wanted: np.ndarray, room: Any, where: object = "") -> None:
-    """Fails where elements are farther than `room` from the wanted ones; with None where they are
-    not the same, as with infinities and NaN."""
+    """Fails where elements are farther than `room` from the wanted ones, with None where they are
+    not the same; so do NaN and infinities that are not wanted."""
     message = difference(found, wanted, EXACT)
     if message and room is not None and getattr(found, "dtype", None) == wanted.dtype:
         if found.shape == wanted.shape:
