@@ -7,8 +7,12 @@ from typing import Any
 import judge
 import ml_dtypes
 import numpy as np
+import opdb_judge
 import pytest
 import rows
+import torch
+import variation
+import xnnpack_judge
 from judge import EXACT, Limit, assert_equal, difference, ulp
 
 F = np.float32
@@ -249,3 +253,115 @@ def test_every_output_of_an_operator_can_be_wrong(name: str) -> None:
     dtypes = ("float32", "int64", "complex64", "bfloat16", "bool", "uint8", "int8")
     left = [unseen(name, d) for d in dtypes if d in rows.dtypes_of(name)]
     assert not set.intersection(*left)
+
+
+# ---- models (variation.py), functions (tests/op_db), delegates (tests/backends) ---------------
+
+
+class Layers(torch.nn.Module):
+    """Sums of products, with results of all sizes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = torch.nn.Linear(40, 60), torch.nn.Linear(60, 50)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.gelu(self.last(torch.tanh(self.first(x))))
+
+
+@pytest.fixture(scope="module")
+def layers() -> tuple[torch.nn.Module, torch.Tensor, np.ndarray]:
+    torch.manual_seed(0)
+    net, x = Layers().eval(), torch.randn(7, 40)
+    with torch.no_grad():
+        return net, x, net(x).numpy()
+
+
+def faults(wanted: np.ndarray) -> dict[str, np.ndarray]:
+    """Results that are wrong, of the dtype and shape of the right ones."""
+    unit = judge.ulp(wanted, wanted.dtype.name)
+    found = {"zeros": wanted * 0, "1 % more": wanted * 1.01, "negative": -wanted,
+             "last places": wanted + 1000 * unit, "in another order": wanted[::-1],
+             "NaN": np.where(np.arange(wanted.size).reshape(wanted.shape), wanted, np.nan),
+             "half of them": wanted + np.where(wanted > np.median(wanted), 1000 * unit, 0),
+             "in half precision": wanted.astype(np.float16)}  # fmt: skip
+    for at in (wanted.argmin(), np.abs(wanted).argmin(), wanted.argmax()):
+        found[f"element {at}"] = wanted.copy()
+        found[f"element {at}"].flat[at] += 1e-5
+    return {name: fault.astype(wanted.dtype) for name, fault in found.items()}
+
+
+def test_models_may_round_as_eager_does(layers: Any) -> None:
+    net, x, wanted = layers
+    fine = [wanted, np.nextafter(wanted, F(9))]
+    with torch.no_grad():
+        fine.append(net.double()(x.double()).float().numpy())
+        net.float()
+        fine.append(np.stack([net(row).numpy() for row in x]))
+    for found in fine:
+        variation.assert_eager([found], net, x)
+    for fault, found in faults(wanted).items():
+        with pytest.raises(AssertionError, match="units in the last place"):
+            variation.assert_eager([found], net, x)
+            pytest.fail(f"{fault} is not seen")
+
+
+def test_rooms_are_of_each_element(layers: Any) -> None:
+    net, x, wanted = layers
+    (room,) = variation.rooms(lambda: [net(x).numpy()], variation.LAST_PLACES["float32"])
+    assert room.max() < 1e-5 * np.abs(wanted).max() and np.median(room) < 1e-6
+    xnnpack_judge.assert_close([np.nextafter(wanted, F(9))], [wanted], [room])
+    for fault, found in faults(wanted).items():
+        for rooms in ([room], []):
+            with pytest.raises(AssertionError, match="units in the last place"):
+                xnnpack_judge.assert_close([found], [wanted], rooms)
+                pytest.fail(f"{fault} is not seen")
+
+
+def test_integers_have_no_room() -> None:
+    whole = np.arange(4)
+    xnnpack_judge.assert_close([whole], [whole])
+    for fault in (whole + 1, whole.astype(np.int32), whole.reshape(2, 2), whole * 1.0):
+        with pytest.raises(AssertionError):
+            xnnpack_judge.assert_close([fault], [whole])
+    with pytest.raises(AssertionError):
+        judge.assert_within(np.array([np.inf], F), np.ones(1, F), np.full(1, 1e30))
+
+
+def test_functions_beside_their_terms(layers: Any) -> None:
+    net, x, wanted = layers
+    exact, terms = judge.wide(wanted), np.abs(judge.wide(wanted)) + 1e-3
+    for given in ({}, {"exact": exact}, {"exact": exact, "terms": terms}):
+        assert opdb_judge.difference(wanted.copy(), wanted, **given) is None
+        for fault, found in faults(wanted).items():
+            assert opdb_judge.difference(found, wanted, **given), fault
+    assert opdb_judge.difference(wanted.astype(np.float64), wanted)
+    assert opdb_judge.difference(wanted * 2, wanted, filled=False) is None
+    assert opdb_judge.difference(wanted[1:], wanted, filled=False)
+
+
+def test_functions_take_what_is_as_exact_as_eager() -> None:
+    exact, wanted = np.array([1.0, 2.0]), np.array([1.0, 2.01], F)
+    assert opdb_judge.difference(np.array([1.0, 2.001], F), wanted) is not None
+    assert opdb_judge.difference(np.array([1.0, 2.001], F), wanted, exact) is None
+    assert opdb_judge.difference(np.array([1.0, 1.985], F), wanted, exact) is not None
+    assert opdb_judge.difference(np.array([np.nan, 2.0], F), wanted, exact) is not None
+
+
+def test_other_positions_of_equal_values() -> None:
+    values = np.array([[3.0, 1.0, 3.0], [2.0, 2.0, 5.0]])
+    wanted = np.array([[1, 0, 2], [0, 1, 2]])
+    assert opdb_judge.point_alike(np.array([[1, 2, 0], [1, 0, 2]]), wanted, values)
+    assert not opdb_judge.point_alike(np.array([[0, 1, 2], [1, 0, 2]]), wanted, values)
+    assert not opdb_judge.point_alike(np.array([[1, 0, 0], [0, 1, 2]]), wanted, values)
+    assert opdb_judge.point_alike(np.array([2, 2]), np.array([0, 2]), values)
+
+
+def test_vectors_of_another_phase() -> None:
+    rng = np.random.default_rng(0)
+    wanted = rng.standard_normal((5, 3)) + 1j * rng.standard_normal((5, 3))
+    phases = np.exp(1j * np.array([0.3, 2, -1]))
+    assert np.allclose(opdb_judge.turned(wanted * phases, wanted, -2), wanted, 1e-13)
+    assert not np.allclose(opdb_judge.turned(wanted * phases, wanted, -1), wanted, 1e-2)
+    for fault in (wanted.conj(), np.abs(wanted), wanted * 1.01, wanted * 0, wanted[::-1]):
+        assert not np.allclose(opdb_judge.turned(fault, wanted, -2), wanted, 1e-3)

@@ -66,7 +66,18 @@ class Noise(TorchDispatchMode):
         if not moves and self.step:
             args = pytree.tree_map(self.moved, args)
         results = func(*args, **kwargs)
-        return results if moves or not self.step else pytree.tree_map(self.moved, results)
+        if moves or not self.step:
+            return results
+        if func._schema.name.startswith("aten::upsample"):
+            results = self.moved_positions(results)
+        return pytree.tree_map(self.moved, results)
+
+    def moved_positions(self, x: torch.Tensor) -> torch.Tensor:
+        """Positions are rounded, and neighbours weighted by what is left of them: off by as much of
+        the elements around as the position is large."""
+        pool = getattr(torch.nn.functional, f"max_pool{x.dim() - 2}d")
+        around = pool(x.abs(), 3, 1, 1) * max(x.shape[2:])
+        return x + (self.moved(around) - around)
 
 
 def arrays(outputs: Any) -> list[Any]:
