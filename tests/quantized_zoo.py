@@ -1,6 +1,6 @@
 """Small quantized models through the official flow, without a delegate: PT2E quantisation, static
 and dynamic, by tensor and by channel, and what QuantFusionPass makes of patterns. Cached on disk
-like the models of the zoo, keyed by this file."""
+like the models of the zoo, keyed by this file and by variation.py."""
 
 from __future__ import annotations
 
@@ -13,18 +13,27 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import variation
 import zoo
 from torch import Tensor, nn
 
 
 @dataclass(frozen=True)
 class Quantized:
-    """A program with one call, eager's answer, and the scale of the answer where it has one."""
+    """A program with one call, eager's answer, and how far each element of it may be off."""
 
     pte: bytes
     inputs: list[Any]
     wanted: Any
-    step: float
+    room: Any
+
+
+def answered(pte: bytes, model: nn.Module, inputs: tuple[Tensor, ...]) -> Quantized:
+    def run() -> list[Any]:
+        return [model(*inputs).numpy()]
+
+    (wanted,), step = run(), variation.LAST_PLACES["float32"]
+    return Quantized(pte, [i.numpy() for i in inputs], wanted, variation.rooms(run, step)[0])
 
 
 class Conv(nn.Module):
@@ -91,12 +100,6 @@ class Tables(nn.Module):
         return self.bytes(at) + self.fours(at) * self.twos(at) - self.halves(at).float()
 
 
-def static_step(graph: torch.fx.GraphModule) -> float:
-    """The scale of a result that was dequantised last."""
-    (last,) = graph.graph.output_node().args[0]
-    return float(last.args[1]) if "dequantize" in str(last.target) else 0.0
-
-
 def pt2e(model: nn.Module, inputs: tuple[Tensor, ...], **config: bool) -> Quantized:
     from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
         XNNPACKQuantizer,
@@ -112,11 +115,10 @@ def pt2e(model: nn.Module, inputs: tuple[Tensor, ...], **config: bool) -> Quanti
     graph = convert_pt2e(graph)
     config_of_edge = EdgeCompileConfig(_check_ir_validity=False)
     edge = to_edge(torch.export.export(graph, inputs), compile_config=config_of_edge)
-    return Quantized(bytes(edge.to_executorch().buffer), [i.numpy() for i in inputs],
-                     graph(*inputs).numpy(), static_step(graph))  # fmt: skip
+    return answered(bytes(edge.to_executorch().buffer), graph, inputs)
 
 
-def fused(model: nn.Module, inputs: tuple[Tensor, ...], step: float) -> Quantized:
+def fused(model: nn.Module, inputs: tuple[Tensor, ...]) -> Quantized:
     from executorch.exir import EdgeCompileConfig, to_edge
     from executorch.exir.passes.quant_fusion_pass import quant_fusion_and_const_prop_pass
 
@@ -125,8 +127,7 @@ def fused(model: nn.Module, inputs: tuple[Tensor, ...], step: float) -> Quantize
     edge._edge_programs["forward"] = quant_fusion_and_const_prop_pass(
         edge._edge_programs["forward"]
     )
-    return Quantized(bytes(edge.to_executorch().buffer), [i.numpy() for i in inputs],
-                     model(*inputs).numpy(), step)  # fmt: skip
+    return answered(bytes(edge.to_executorch().buffer), model, inputs)
 
 
 def tables() -> Quantized:
@@ -140,7 +141,7 @@ def tables() -> Quantized:
     ):  # fmt: skip
         config = IntxWeightOnlyConfig(weight_dtype=dtype, granularity=granularity)
         quantize_(model, config, lambda _, at, name=name: at == name)
-    return fused(model, (torch.tensor([[1, 5, 9], [0, 0, 3]]),), 0.0)
+    return fused(model, (torch.tensor([[1, 5, 9], [0, 0, 3]]),))
 
 
 MODELS: dict[str, Callable[[], Quantized]] = {
@@ -150,7 +151,7 @@ MODELS: dict[str, Callable[[], Quantized]] = {
                                 is_dynamic=True),
     "mlp_dynamic_by_tensor": lambda: pt2e(Mlp(), (torch.randn(3, 20),), is_dynamic=True),
     "attention": lambda: pt2e(Attention(), (torch.randn(2, 5, 16),), is_per_channel=True),
-    "sum": lambda: fused(Sum(), (torch.randn(3, 4), torch.randn(3, 4)), 0.06),
+    "sum": lambda: fused(Sum(), (torch.randn(3, 4), torch.randn(3, 4))),
     "tables": tables,
 }  # fmt: skip
 
@@ -159,7 +160,8 @@ MODELS: dict[str, Callable[[], Quantized]] = {
 def load(name: str) -> Quantized:
     """The model of that name, from the cache where possible."""
     packages = [version(p) for p in ("torch", "executorch", "torchao")]
-    key = hashlib.sha256(Path(__file__).read_bytes() + repr(packages).encode()).hexdigest()[:12]
+    sources = Path(__file__).read_bytes() + Path(variation.__file__).read_bytes()
+    key = hashlib.sha256(sources + repr(packages).encode()).hexdigest()[:12]
     path = zoo.cache_dir() / f"quantized-{name}-{key}.pickle"
     if not path.exists():
         import quantized_forms  # noqa: F401  (torch's operators and their out forms)

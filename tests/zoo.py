@@ -11,14 +11,17 @@ from __future__ import annotations
 import copy
 import hashlib
 import os
-from collections.abc import Mapping
+import pickle
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import judge
 import numpy as np
 import torch
+import variation
 import zoo_models
 from torch import Tensor
 from zoo_models import MODELS, Zoo
@@ -47,6 +50,14 @@ class Exported:
     name: str
     pte: bytes
     calls: dict[str, list[Call]]
+
+
+@dataclass(frozen=True)
+class Exact:
+    """Eager's outputs of one execution in float64, and how much they vary (variation.py)."""
+
+    outputs: list[Any]
+    terms: list[Any]
 
 
 def cache_dir() -> Path:
@@ -87,6 +98,52 @@ def load(name: str, flow: str = "edge") -> Exported:
     if not path.exists():
         _save_calls(path, _run_eager(MODELS[name].build()))
     return Exported(name, export(name, flow), _load_calls(path))
+
+
+def exactly(name: str) -> dict[str, list[Exact]]:
+    """The exact outputs of the calls of each method."""
+    key = hashlib.sha256(_key().encode() + Path(variation.__file__).read_bytes()).hexdigest()[:12]
+    path = cache_dir() / f"{name}-exact-{key}.pickle"
+    if not path.exists():
+        _write(path, pickle.dumps(_run_exactly(name)))
+    found: dict[str, list[Exact]] = pickle.loads(path.read_bytes())
+    return found
+
+
+def assert_right(name: str, method: str, index: int, found: Sequence[Any],
+                 wanted: Sequence[Any], limit: judge.Limit = variation.LIMIT) -> None:  # fmt: skip
+    """Judges the outputs of call `index` beside eager's."""
+    call = exactly(name)[method][index]
+    assert len(found) == len(wanted) == len(call.outputs)
+    for i, (f, w) in enumerate(zip(found, wanted, strict=True)):
+        terms = call.terms[i]
+        exact = None if terms is None else call.outputs[i]
+        room = judge.EXACT if terms is None else limit
+        judge.assert_right(f, w, f"{name}.{method}, call {index}, output {i}", room, exact, terms)
+
+
+@torch.no_grad()
+def _run_exactly(name: str) -> dict[str, list[Exact]]:
+    def run() -> list[list[list[Any]]]:
+        """All calls of all methods, of models of their own: what a model is made of may be in a
+        closure."""
+        made = MODELS[name].build()
+        outputs = []
+        for method in made.methods:
+            module = (made if made.shares_state else MODELS[name].build()).methods[method].module
+            module.double()
+            outputs.append([variation.arrays(module(*_doubled(inputs)))
+                            for inputs in made.methods[method].calls])  # fmt: skip
+        return outputs
+
+    exact = variation.exactly(run)
+    terms = iter(variation.terms(run, variation.arrays(exact)))
+    return {method: [Exact(call, [next(terms) for _ in call]) for call in calls]
+            for method, calls in zip(MODELS[name].build().methods, exact, strict=True)}  # fmt: skip
+
+
+def _doubled(inputs: Any) -> Any:
+    return torch.utils._pytree.tree_map(variation.doubled, inputs)
 
 
 @torch.no_grad()

@@ -48,13 +48,11 @@ class Zoo:
 
 @dataclass(frozen=True)
 class Entry:
-    """A registered model. `large` ones are for benchmarks; `rtol` and `atol` for eager."""
+    """A registered model. `large` ones are for benchmarks."""
 
     name: str
     make: Callable[[], Spec | Zoo]
     large: bool = False
-    rtol: float = 1e-4
-    atol: float = 1e-5
 
     def build(self) -> Zoo:
         """The seeded model, its inputs and options, in float32 and eval mode."""

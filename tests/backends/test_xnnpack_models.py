@@ -37,13 +37,12 @@ def test_matches_eager(row: Row, ours: Opener) -> None:
     lowered = xnnpack_models.load(row)
     run = ours(lowered.pte)
     for call in lowered.calls * 2:
-        assert_close(run("forward", call.inputs), call.outputs, lowered.steps)
+        assert_close(run("forward", call.inputs), call.outputs, call.rooms)
 
 
 @each_model
-def test_matches_official(row: Row, ours: Opener, official: Opener) -> None:
+def test_official_matches_eager(row: Row, official: Opener) -> None:
     lowered = xnnpack_models.load(row)
-    run, reference = ours(lowered.pte), official(lowered.pte)
+    run = official(lowered.pte)
     for call in lowered.calls:
-        found = run("forward", call.inputs)
-        assert_close(found, reference("forward", call.inputs), lowered.steps)
+        assert_close(run("forward", call.inputs), call.outputs, call.rooms)

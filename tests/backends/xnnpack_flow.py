@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import variation
 import xnnpack_payload
 import zoo
 from torch import Tensor, nn
@@ -97,17 +98,19 @@ class Rows:
 
 @dataclass(frozen=True)
 class Call:
-    """Inputs as arrays, eager's outputs; the orders of dimensions in memory survive pickling."""
+    """Inputs as arrays, eager's outputs, and how far elements of each may be off (variation.py);
+    the orders of dimensions in memory survive pickling."""
 
     inputs: list[Any]
     outputs: list[np.ndarray]
+    rooms: list[Any]
 
     def __getstate__(self) -> Any:
-        return [[_in_order(x) for x in self.inputs], self.outputs]
+        return [[_in_order(x) for x in self.inputs], self.outputs, self.rooms]
 
     def __setstate__(self, state: Any) -> None:
         inputs = [x.transpose(np.argsort(order)) for x, order in state[0]]
-        self.__dict__.update(inputs=inputs, outputs=state[1])
+        self.__dict__.update(inputs=inputs, outputs=state[1], rooms=state[2])
 
 
 def _in_order(array: np.ndarray) -> tuple[np.ndarray, list[int]]:
@@ -118,11 +121,10 @@ def _in_order(array: np.ndarray) -> tuple[np.ndarray, list[int]]:
 
 @dataclass(frozen=True)
 class Lowered:
-    """A program with its calls; `steps` are the scales of its outputs, 0 where they have none."""
+    """A program with its calls."""
 
     pte: bytes
     calls: list[Call]
-    steps: list[float]
 
 
 # ---- schemes: (module, inputs) -> the module to export, which is also the oracle --------------
@@ -150,9 +152,26 @@ def pt2e(*, channel: bool = False, dynamic: bool = False, bits: int = 8) -> Any:
         graph = prepare_pt2e(graph, XNNPACKQuantizer().set_global(config))
         for sample in calibration(inputs):
             graph(*sample)
-        return convert_pt2e(graph)
+        graph = convert_pt2e(graph)
+        if not dynamic:
+            round_biases(graph)
+        return graph
 
     return quantize
+
+
+def round_biases(graph: torch.fx.GraphModule) -> None:
+    """Payloads keep biases as integers, of the scale of products: so does this oracle."""
+    tensors = dict(graph.named_parameters()) | dict(graph.named_buffers())
+    for node in graph.graph.nodes:
+        given = [a for a in node.args[:3] if isinstance(a, torch.fx.Node)]
+        if len(given) < 3 or not str(node.target).startswith(("aten.conv", "aten.linear")):
+            continue
+        scales = [a.args[1] for a in given[:2] if "dequantize" in str(a.target)]
+        if len(scales) == 2:
+            each = [tensors[x.target] if isinstance(x, torch.fx.Node) else x for x in scales]
+            bias, step = tensors[given[2].target], each[0] * torch.as_tensor(each[1])
+            bias.copy_(torch.round(bias / step) * step)
 
 
 def torchao(weight: str, group: int | None, dtype: torch.dtype = torch.float32) -> Any:
@@ -252,6 +271,13 @@ def eager(row: Row, module: nn.Module, inputs: Inputs) -> list[np.ndarray]:
     return [np.concatenate(parts) for parts in zip(*each, strict=True)]
 
 
+def called(row: Row, module: nn.Module, inputs: Inputs) -> Call:
+    """XNNPACK's operators of float16 round at each step, those of bfloat16 in float32."""
+    dtype = "float16" if DTYPES.get(row.scheme) == torch.float16 else "float32"
+    rooms = variation.rooms(lambda: eager(row, module, inputs), variation.LAST_PLACES[dtype])
+    return Call(arrays(inputs), eager(row, module, inputs), rooms)
+
+
 @torch.no_grad()
 def export(row: Row) -> Lowered:
     torch.manual_seed(0)
@@ -267,15 +293,14 @@ def export(row: Row) -> Lowered:
             (dims,) = dims  # it takes its inputs one by one
         program = torch.export.export(module, calls[0], dynamic_shapes=dims)
         pte = bytes(lower(program, **row.partitioner).buffer)
-    found = [d.payload for d in xnnpack_payload.delegates(pte)]
-    steps = found[-1].output_steps()
-    return Lowered(pte, [Call(arrays(c), eager(row, module, c)) for c in calls], steps)
+    return Lowered(pte, [called(row, module, c) for c in calls])
 
 
 def cached(name: str, file: str, make: Callable[[], Any]) -> Any:
     """What `make` gives, from the cache where `file` and versions are those of before."""
     packages = [version(p) for p in ("torch", "executorch", "torchao", "transformers", "numpy")]
-    sources = [Path(path).read_bytes() for path in (__file__, xnnpack_payload.__file__, file)]
+    sources = [Path(path).read_bytes() for path in
+               (__file__, xnnpack_payload.__file__, variation.__file__, file)]  # fmt: skip
     key = hashlib.sha256(b"".join(sources) + repr(packages).encode()).hexdigest()[:12]
     path = zoo.cache_dir() / f"xnnpack-{name}-{key}.pickle"
     if not path.exists():
@@ -309,6 +334,6 @@ if __name__ == "__main__":  # a look at rows: python xnnpack_flow.py FILE [NAME]
                 made = export(one)
                 payloads = [d.payload for d in xnnpack_payload.delegates(made.pte)]
                 print(one.id, [p.kinds for p in payloads], [p.datatypes for p in payloads],
-                      xnnpack_payload.operators(made.pte), made.steps)  # fmt: skip
+                      xnnpack_payload.operators(made.pte))  # fmt: skip
             except Exception as error:
                 print(one.id, "FAILED", repr(error)[:300])

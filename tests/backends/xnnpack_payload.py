@@ -173,27 +173,6 @@ class Payload:
     def datatypes(self) -> list[str]:
         return [datatypes()[tensor["datatype"]] for tensor in self.tensors]
 
-    def quantisation(self, value: int) -> Graph:
-        """The parameters of a value, empty where it has none."""
-        found: Graph = self.graph["xvalues"][value]["xvalue_union"].get("quant_params", {})
-        return found
-
-    def output_steps(self) -> list[float]:
-        """The scale of each external output: that which it is stored in, or converted from, if
-        need be through nodes that only move elements; 0 where it was never quantised."""
-        moves = {"XNNConvert", "XNNStaticTranspose", "XNNStaticReshape", "XNNCopy"}
-        sources = {node.get("output_id", 0): node.get("input_id", 0)
-                   for kind, node in zip(self.kinds, self.nodes, strict=True)
-                   if kind in moves}  # fmt: skip
-        steps = []
-        outputs = [t for t in self.tensors if t.get("flags", 0) & 2]
-        for tensor in sorted(outputs, key=lambda tensor: tensor.get("external_id", 0)):
-            at = tensor.get("id_out", 0)
-            while "scale" not in self.quantisation(at) and at in sources:
-                at = sources[at]
-            steps.append(float(self.quantisation(at).get("scale", 0.0)))
-        return steps
-
 
 @dataclass
 class Delegate:

@@ -1,4 +1,4 @@
-"""torch eager as the oracle of single operators: runs a sample with all loops and compares.
+"""torch eager as the oracle of single operators.
 
 A sample is the list of an operator's arguments in schema order without its outputs. Arrays stand
 for tensors (their strides are their layout), `DType` for a ScalarType.
@@ -13,13 +13,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import torch
-from op_harness import Out, dtype_id, run
+from op_harness import dtype_id
 
-RTOL = {"float16": 1e-3, "bfloat16": 8e-3, "float32": 1e-5, "float64": 1e-12,
-        "complex64": 1e-5, "complex128": 1e-12}  # fmt: skip
-# One unit in the last place at 1.
-EPSILON = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52,
-           "complex64": 2.0**-23, "complex128": 2.0**-52}  # fmt: skip
 INTS = ["uint8", "int8", "int16", "int32", "int64"]  # what eager's heavier operators take
 INTEGRAL = [*INTS, "uint16", "uint32", "uint64"]
 HALVES = ["float16", "bfloat16"]
@@ -78,7 +73,8 @@ FUNCTIONAL = {
     "any.out": "any.dim", "any.all_out": "any.default", "any.dims_out": "any.dims",
     "max.dim_max": "max.dim", "min.dim_min": "min.dim", "max.unary_out": "max.default",
     "min.unary_out": "min.default", "prod.int_out": "prod.dim_int", "var.out": "var.dim",
-    "prod.out": "prod.default", "topk.values": "topk.default", "index_put_": "index_put.default",
+    "prod.out": "prod.default", "empty.out": "empty.memory_format",
+    "topk.values": "topk.default", "index_put_": "index_put.default",
     "index.Tensor_out": "index.Tensor", "scatter.src_out": "scatter.src",
     "sort.values": "sort.default", "sort.values_stable": "sort.stable",
     "kthvalue.values": "kthvalue.default", "mode.values": "mode.default",
@@ -148,27 +144,6 @@ def widened(a: Any) -> Any:
     return np.asarray(a.astype(np.float32)) if half else a
 
 
-def compare(found: np.ndarray, wanted: np.ndarray, where: object, exact: bool = False,
-            ulps: float | None = None) -> None:  # fmt: skip
-    """Shape, dtype and elements are the same, NaN equal to NaN. Unless `exact`, floating-point
-    elements are within RTOL, absolute and relative, or within `ulps` units of the type, relative
-    to themselves and to the largest magnitude."""
-    assert found.shape == wanted.shape, where
-    assert found.dtype == wanted.dtype, where
-    name = wanted.dtype.name
-    if exact or name not in RTOL:
-        if found.tobytes() != wanted.tobytes():  # NumPy knows no NaN of bfloat16
-            np.testing.assert_array_equal(widened(found), widened(wanted), err_msg=str(where))
-        return
-    wide = np.complex128 if name in COMPLEX else np.float64
-    found, wanted = found.astype(wide), wanted.astype(wide)
-    scale, tolerance = 1.0, RTOL[name]
-    if ulps is not None:
-        tolerance = ulps * EPSILON[name]
-        scale = np.abs(wanted[np.isfinite(wanted)]).max(initial=1.0)
-    np.testing.assert_allclose(found, wanted, tolerance, tolerance * scale, err_msg=str(where))
-
-
 def channels_last(rank: int) -> tuple[int, ...]:
     return (0, *range(2, rank), 1)
 
@@ -178,25 +153,3 @@ def orders(rank: int) -> list:
     if rank <= 3:
         return list(itertools.permutations(range(rank)))
     return [tuple(range(rank)), channels_last(rank), tuple(reversed(range(rank)))]
-
-
-def check(name: str, args: list, *, exact: bool = False, ulps: float | None = None,
-          orders: Any = (), wanted: list | None = None, list_out: bool = False,
-          widen: bool = False) -> list[np.ndarray]:  # fmt: skip
-    """Runs the sample by the plain and by the fast loops, compares both with `wanted` or eager's
-    results, which it returns. `orders`: dim orders of the outputs, left out for those of another
-    rank. `list_out`: they are one list. `widen`: eager rounds float16 and bfloat16 after each
-    step, so it computes in float32 here and rounds once."""
-    if wanted is None:
-        wanted = eager(name, [widened(a) for a in args] if widen else args)
-    if widen:
-        wanted = [w.astype(args[0].dtype) if w.dtype == np.float32 else w for w in wanted]
-    shaped = list(itertools.zip_longest(wanted, itertools.islice(orders, len(wanted))))
-    for reference in (True, False):
-        outs = [Out(w.shape, w.dtype.name, order if w.ndim == len(order or ()) else None)
-                for w, order in shaped]  # fmt: skip
-        found = run(name, [*ours(args), *([outs] if list_out else outs)], reference)
-        for i, (f, w) in enumerate(zip(found, wanted, strict=True)):
-            where = (name, args, f"output {i}", "reference" if reference else "fast")
-            compare(f, w, where, exact, ulps)
-    return wanted

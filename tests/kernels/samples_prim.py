@@ -37,6 +37,7 @@ def choices(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 def sizes(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for dim in range(-4, 4):
         yield [array(rng, (2, 0, 3, 4), dtype, (0, 2, 3, 1)), dim]
+    yield [array(rng, (5, 3), dtype), 1]
 
 
 def strides(rng: np.random.Generator, dtype: str) -> Iterator[list]:

@@ -25,6 +25,7 @@ DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int16"
 # Kind of arguments -> how many cases of it.
 KINDS = {"contiguous": 2, "channels-last": 1, "transposed": 1, "broadcast": 1, "mixed": 2,
          "0-d": 1, "empty": 1}  # fmt: skip
+LONGEST = 400  # characters of a reason
 
 
 @dataclass
@@ -44,7 +45,8 @@ class Case:
 
 def makes_dtype(name: str) -> bool:
     """Whether the dtype of the result is an argument of the functional form only."""
-    return name.split("::")[1] in (*rows.CREATED, *rows.RANDOM_OUTS)
+    created = name.split("::")[1] in (*rows.CREATED, *rows.RANDOM_OUTS) or name in rows.UNFILLED
+    return created and any(a.name == "dtype" for a in eager.functional(name)._schema.arguments)
 
 
 def kind_of(name: str, args: list) -> str:
@@ -147,30 +149,54 @@ class Calls(torch.nn.Module):
 @dataclass
 class Exported:
     """A program, the places of the cases that it calls, how often it calls the operator itself,
-    and why the flow refuses other cases, by place."""
+    what eager computes of its graph (or why it does not), and why the flow refuses other cases, by
+    place."""
 
     pte: bytes = b""
     places: list[int] = field(default_factory=list)
     uses: int = 0
+    graph: list[Any] | str = field(default_factory=list)
     refused: dict[int, str] = field(default_factory=dict)
 
 
-def lower(name: str, cases: list[Case]) -> tuple[bytes, int]:
-    """The bytes of the program, and the number of calls of the operator."""
-    from executorch.exir import EdgeCompileConfig, to_edge
-
-    arrays = [a for case in cases for a in rows.arrays(case.args)]
-    tensors = tuple(eager.to_torch(np.copy(a, "K")) for a in arrays)
+def inputs(cases: list[Case]) -> tuple[torch.Tensor, ...]:
+    tensors = [eager.to_torch(np.copy(a, "K")) for c in cases for a in rows.arrays(c.args)]
     # NumPy's strides of empty arrays are 0, which the flow refuses.
-    tensors = tuple(t if t.numel() else torch.empty(t.shape, dtype=t.dtype) for t in tensors)
-    traced = torch.export.export(Calls(name, cases), tensors)
-    config = EdgeCompileConfig(_check_ir_validity=False)
-    program = to_edge(traced, compile_config=config).to_executorch()
+    return tuple(t if t.numel() else torch.empty(t.shape, dtype=t.dtype) for t in tensors)
+
+
+def by_eager(program: Any, cases: list[Case]) -> list[Any] | str:
+    """What eager computes of a graph, flat as a method's outputs; the error where it refuses."""
+    try:
+        outputs = program.module()(*inputs(cases))
+    except RuntimeError as error:
+        return f"{type(error).__name__}: {error}"[:LONGEST]
+    return [arrayed(o) for o in torch.utils._pytree.tree_leaves(
+        list(outputs) if isinstance(outputs, list | tuple) else [outputs],
+        is_leaf=lambda x: x is None)]  # fmt: skip
+
+
+def arrayed(value: Any) -> Any:
+    """As in eager.py, where the exporter writes an empty byte tensor for None."""
+    if isinstance(value, torch.Tensor):
+        return eager.to_numpy(value.detach().resolve_conj().contiguous())
+    return np.zeros(0, np.uint8) if value is None else value
+
+
+def lower(name: str, cases: list[Case], **config: Any) -> Exported:
+    """The program of all cases; `config` of the backend."""
+    from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge
+
+    traced = torch.export.export(Calls(name, cases), inputs(cases))
+    edge = to_edge(traced, compile_config=EdgeCompileConfig(_check_ir_validity=False))
+    graph = by_eager(edge.exported_program(), cases)
+    program = edge.to_executorch(ExecutorchBackendConfig(**config))
     (plan,) = program.executorch_program.execution_plan
     names = [f"{op.name}.{op.overload}".rstrip(".") for op in plan.operators]
     calls = [i.instr_args.op_index for chain in plan.chains for i in chain.instructions
              if hasattr(i.instr_args, "op_index")]  # fmt: skip
-    return bytes(program.buffer), sum(names[i] == name for i in calls)
+    uses = sum(names[i] == name for i in calls)
+    return Exported(bytes(program.buffer), list(range(len(cases))), uses, graph)
 
 
 def refused(name: str, cases: dict[int, Case]) -> dict[int, str]:
@@ -180,7 +206,7 @@ def refused(name: str, cases: dict[int, Case]) -> dict[int, str]:
         try:
             lower(name, list(part.values()))
         except Exception as error:
-            return f"{type(error).__name__}: {error}"[:400]
+            return f"{type(error).__name__}: {error}"[:LONGEST]
         return ""
 
     error = why(cases)
@@ -198,25 +224,23 @@ def refused(name: str, cases: dict[int, Case]) -> dict[int, str]:
     return {i: why for part in parts for i, why in refused(name, part).items()}
 
 
-def export(name: str, cases: list[Case]) -> Exported:
-    given, found = dict(enumerate(cases)), Exported()
+def export(name: str, cases: list[Case], **config: Any) -> Exported:
     try:
-        found.pte, found.uses = lower(name, cases)
+        return lower(name, cases, **config)
     except Exception:
-        found.refused = refused(name, given)
-        given = {i: case for i, case in given.items() if i not in found.refused}
-        if given:
-            found.pte, found.uses = lower(name, list(given.values()))
-    found.places = list(given)
+        reasons = refused(name, dict(enumerate(cases)))
+    left = {i: case for i, case in enumerate(cases) if i not in reasons}
+    found = lower(name, list(left.values()), **config) if left else Exported()
+    found.places, found.refused = list(left), reasons
     return found
 
 
-def exported(name: str, cases: list[Case]) -> Exported:
+def exported(name: str, cases: list[Case], **config: Any) -> Exported:
     """The same from the cache where possible."""
-    text = repr((name, version("torch"), version("executorch"), list(map(str, cases)),
+    text = repr((name, version("torch"), version("executorch"), list(map(str, cases)), config,
                  [case.args for case in cases], Path(__file__).read_bytes()))  # fmt: skip
     key = hashlib.sha256(text.encode()).hexdigest()[:12]
     path = zoo.cache_dir() / f"op-{name.split('::')[1]}-{key}.pickle"
     if not path.exists():
-        zoo._write(path, pickle.dumps(export(name, cases)))
+        zoo._write(path, pickle.dumps(export(name, cases, **config)))
     return pickle.loads(path.read_bytes())

@@ -7,11 +7,11 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from eager import FLOATING, INTS, array, channels_last, check, eager, to_numpy
+from accuracy import check
+from eager import FLOATING, INTS, array, channels_last, eager, to_numpy
 from op_harness import Out, refuses, run
 
 NAME = "aten::convolution.out"
-ULPS = 60  # sums of some hundred products
 F = np.float32
 
 
@@ -40,7 +40,7 @@ def arguments(rng, dtype, x, w, bias=True, stride=1, padding=0, dilation=1, tran
 
 
 def compare(args, order=None):
-    check(NAME, args, ulps=ULPS, orders=[order], wanted=convolve(args))
+    check(NAME, args, orders=[order], wanted=convolve(args))
 
 
 # input, weight, options
@@ -213,7 +213,7 @@ def test_backward_layouts(rng, axes, transposed):
         given = [np.ascontiguousarray(grad), *plain, [b], *rest, mask]
         wanted = eager("aten::convolution_backward.out", given)
         args = [grad, x, w, [b], *rest, mask]
-        check("aten::convolution_backward.out", args, ulps=60,
+        check("aten::convolution_backward.out", args,
               orders=[orders[3], orders[4], None], wanted=wanted)  # fmt: skip
 
 

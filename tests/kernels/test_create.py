@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from eager import ALL, REALB, WIDE_UNSIGNED, array, compare, to_numpy, to_torch
+from accuracy import compare
+from eager import ALL, REALB, WIDE_UNSIGNED, array, to_numpy, to_torch
+from judge import assert_equal
 from op_harness import OpError, Out, run
 from rows import UNFILLED
 from samples_copy import CREATED
@@ -35,7 +37,7 @@ def test_samples(name: str, dtype: str, rng: np.random.Generator) -> None:
         want = expected(name, args, dtype)
         if want is not None:
             found = run(name, [*args, Out(want.shape, dtype)])[0]
-            compare(found, want, (name, args), exact="arange" not in name)
+            compare(name, args, [found], [want])
         elif dtype not in WIDE_UNSIGNED:
             with pytest.raises(OpError):
                 out = (2, 9) if name in INDICES else (int(abs(args[-1])) + 1,)
@@ -62,7 +64,7 @@ def test_indices_of_any_layout(name: str, order: tuple, rng: np.random.Generator
         want = expected(name, args, "int64")
         if want is not None:
             out = Out(want.shape, "int64", order)
-            compare(run(name, [*args, out])[0], want, args, exact=True)
+            assert_equal(run(name, [*args, out])[0], want, args)
 
 
 def test_indices_that_are_too_many() -> None:
@@ -80,7 +82,7 @@ def test_resize_larger(rng: np.random.Generator) -> None:
     want = np.zeros(24, "int32")
     want[:15] = a.T.ravel()
     found = run("aten::resize.out", [a, [4, 6], None, Out((4, 6), "int32")])[0]
-    compare(found, want.reshape(4, 6), "resize", exact=True)
+    assert_equal(found, want.reshape(4, 6), "resize")
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)])
@@ -90,7 +92,7 @@ def test_resize_in_place(order: tuple, rng: np.random.Generator) -> None:
         a = array(rng, (2, 3, 4), "float32", order)
         self = Out(a.shape, "float32", order, initial=a)
         want = to_numpy(torch.ops.aten.resize(torch.from_numpy(a), size))
-        compare(run("aten::resize_", [self, size, None, None])[0], want, size, exact=True)
+        assert_equal(run("aten::resize_", [self, size, None, None])[0], want, size)
     with pytest.raises(OpError, match="upper bound"):
         run("aten::resize_", [Out((2, 3), initial=np.ones((2, 3))), [3, 3], None, None])
     with pytest.raises(OpError, match="another rank"):
@@ -121,7 +123,7 @@ def test_numbers_that_do_not_fit(value: float, dtype: str) -> None:
 ])  # fmt: skip
 def test_numbers_that_just_fit(value: float, dtype: str) -> None:
     want = expected("aten::full.out", [[2], value], dtype)
-    compare(run("aten::full.out", [[2], value, Out((2,), dtype)])[0], want, value, exact=True)
+    assert_equal(run("aten::full.out", [[2], value, Out((2,), dtype)])[0], want, value)
 
 
 def test_refusals(rng: np.random.Generator) -> None:

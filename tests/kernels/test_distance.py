@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from eager import check
+from accuracy import check
 from op_harness import OpError, Out, run
 from samples_distance import NORMS, SAMPLES
 

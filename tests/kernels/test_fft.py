@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from eager import check, eager
+from accuracy import check
+from eager import eager
 from op_harness import OpError, Out, run
 from samples_fft import SAMPLES
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from eager import ALL, check
+from accuracy import check
+from eager import ALL
 from op_harness import OpError, Out, run
 from rows import REFUSALS, eager
 

@@ -7,7 +7,8 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from eager import FLOATING, HALVES, array, channels_last, check, to_numpy, to_torch
+from accuracy import check
+from eager import FLOATING, HALVES, array, channels_last, to_numpy, to_torch
 from op_harness import Out, np_dtype, refuses, run
 
 F = np.float32
@@ -22,7 +23,7 @@ NO_TRAINING = "aten::_native_batch_norm_legit_no_training.out"
 def test_softmax(rng, name, dtype, shape):
     x = np.asarray(array(rng, shape, dtype) * np_dtype(dtype).type(4))
     for dim in range(-max(len(shape), 1), max(len(shape), 1)):
-        check(name, [x, dim, False], ulps=6)
+        check(name, [x, dim, False])
 
 
 @pytest.mark.parametrize("name", SOFTMAX)
@@ -31,7 +32,7 @@ def test_softmax_layouts(rng, name, order):
     x = array(rng, (3, 20, 5, 18), "float32", order)
     for dim in range(4):
         for out in ((0, 1, 2, 3), order):
-            check(name, [x, dim, False], ulps=6, orders=[out])
+            check(name, [x, dim, False], orders=[out])
 
 
 @pytest.mark.parametrize("name", SOFTMAX)
@@ -44,7 +45,7 @@ def test_softmax_not_finite(name, dtype):
     wide = np.repeat(x, 7, axis=1)
     for a, dim in ((x, 1), (wide, 1), (np.ascontiguousarray(x.T), 0),
                    (np.ascontiguousarray(np.tile(x, (3, 1)).T), 0)):  # fmt: skip
-        check(name, [a, dim, False], ulps=6)
+        check(name, [a, dim, False])
 
 
 def test_softmax_small_results(rng):
@@ -70,7 +71,7 @@ def test_layer_norm(rng, dtype, shape, inner, parameters):
         w = w if parameters in ("both", "weight") else None
         b = b if parameters in ("both", "bias") else None
         args = [array(rng, shape, dtype) + np_dtype(dtype).type(3), list(sizes), w, b, 1e-5]
-        check("aten::native_layer_norm.out", args, ulps=16)
+        check("aten::native_layer_norm.out", args)
 
 
 def test_layer_norm_far_from_zero(rng):
@@ -88,15 +89,15 @@ def test_layer_norm_far_from_zero(rng):
 def test_layer_norm_layouts(rng, order):
     w = array(rng, (4, 5), "float32", (1, 0))
     args = [array(rng, (2, 3, 4, 5), "float32", order), [4, 5], w, w + 1, 1e-5]
-    check("aten::native_layer_norm.out", args, ulps=16, orders=[order])
+    check("aten::native_layer_norm.out", args, orders=[order])
 
 
 def test_norm_of_nothing():
     x = np.zeros((2, 0), F)
-    check("aten::native_layer_norm.out", [x, [0], None, None, 1e-5], ulps=4)
+    check("aten::native_layer_norm.out", [x, [0], None, None, 1e-5])
     x = np.zeros((1, 2, 0), F)
-    check("aten::native_group_norm.out", [x, None, None, 1, 2, 0, 1, 1e-5], ulps=4)
-    check("aten::native_layer_norm.out", [np.zeros(5, F), [5], None, None, -1.0], ulps=4)
+    check("aten::native_group_norm.out", [x, None, None, 1, 2, 0, 1, 1e-5])
+    check("aten::native_layer_norm.out", [np.zeros(5, F), [5], None, None, -1.0])
 
 
 @pytest.mark.parametrize("dtype", FLOATING)
@@ -109,7 +110,7 @@ def test_group_norm(rng, dtype, shape, groups, affine):
     for kind in {dtype, "float32"} if dtype in HALVES else {dtype}:
         w, b = (array(rng, (c,), kind), array(rng, (c,), kind)) if affine else (None, None)
         args = [array(rng, shape, dtype), w, b, n, c, inner, groups, 0.1]
-        check("aten::native_group_norm.out", args, ulps=16)
+        check("aten::native_group_norm.out", args)
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
@@ -117,7 +118,7 @@ def test_group_norm_layouts(rng, order):
     x = array(rng, (2, 6, 4, 5), "float32", order)
     args = [x, array(rng, (6,), "float32"), None, 2, 6, 20, 2, 1e-5]
     wanted = torch.native_group_norm(to_torch(x).contiguous(), to_torch(args[1]), *args[2:])
-    check("aten::native_group_norm.out", args, ulps=16, orders=[order[::-1]],
+    check("aten::native_group_norm.out", args, orders=[order[::-1]],
           wanted=[to_numpy(t) for t in wanted])  # fmt: skip
 
 
@@ -133,7 +134,7 @@ def test_batch_norm_inference(rng, dtype, shape, affine):
     for kind in {dtype, "float32"} if dtype in HALVES else {dtype}:
         w, b = (array(rng, (c,), kind), array(rng, (c,), kind)) if affine else (None, None)
         args = [array(rng, shape, dtype), w, b, *statistics(rng, kind, c), 0.1, 1e-3]
-        check(NO_TRAINING, args, ulps=8)
+        check(NO_TRAINING, args)
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
@@ -145,7 +146,7 @@ def test_batch_norm_layouts(rng, dtype, order):
     plain = [np.ascontiguousarray(x), *args[1:]]
     wanted = torch.ops.aten._native_batch_norm_legit_no_training(*map(to_torch, plain))
     for out in ((0, 1, 2, 3), channels_last(4), order):
-        check(NO_TRAINING, args, ulps=8, orders=[out],
+        check(NO_TRAINING, args, orders=[out],
               wanted=[to_numpy(t) for t in wanted])  # fmt: skip
 
 
@@ -156,10 +157,10 @@ def test_batch_norm_training(rng, dtype, shape, order):
     c = shape[1]
     x = array(rng, shape, dtype, channels_last(len(shape)) if order else None)
     w, b = array(rng, (c,), dtype), array(rng, (c,), dtype)
-    check("aten::_native_batch_norm_legit.no_stats_out", [x, w, b, True, 0.1, 1e-3], ulps=30)
+    check("aten::_native_batch_norm_legit.no_stats_out", [x, w, b, True, 0.1, 1e-3])
     for training in (True, False):
         check("aten::_native_batch_norm_legit.out",
-              [x, w, b, *statistics(rng, dtype, c), training, 0.1, 1e-3], ulps=30)  # fmt: skip
+              [x, w, b, *statistics(rng, dtype, c), training, 0.1, 1e-3])  # fmt: skip
 
 
 def test_batch_norm_updates_running_statistics(rng):

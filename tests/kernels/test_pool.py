@@ -6,7 +6,8 @@ import itertools
 
 import numpy as np
 import pytest
-from eager import FLOATING, INTS, array, channels_last, check, eager
+from accuracy import check
+from eager import FLOATING, INTS, array, channels_last, eager
 from op_harness import OpError, Out, refuses, run
 
 MAX, AVG = "aten::max_pool2d_with_indices.out", "aten::avg_pool2d.out"
@@ -30,7 +31,7 @@ SHAPES = [(2, 3, 8, 9), (6, 8, 9), (1, 20, 8, 11), (0, 3, 8, 9)]
 @pytest.mark.parametrize("case", MAX_CASES)
 def test_max_pool(rng, dtype, case):
     for shape in SHAPES:
-        check(MAX, [array(rng, shape, dtype), *case], ulps=0)
+        check(MAX, [array(rng, shape, dtype), *case])
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
@@ -39,8 +40,8 @@ def test_max_pool_layouts(rng, order, case):
     for dtype in ("float32", "bfloat16", "int64"):
         x = array(rng, (2, 20, 8, 9), dtype, order)
         wanted = eager(MAX, [np.ascontiguousarray(x), *case])
-        check(MAX, [x, *case], ulps=0, orders=[order, channels_last(4)], wanted=wanted)
-        check(MAX, [x, *case], ulps=0, orders=[channels_last(4)], wanted=wanted)
+        check(MAX, [x, *case], orders=[order, channels_last(4)], wanted=wanted)
+        check(MAX, [x, *case], orders=[channels_last(4)], wanted=wanted)
 
 
 @pytest.mark.parametrize("last", [False, True])
@@ -50,7 +51,7 @@ def test_max_pool_not_finite(last):
     x = np.tile(x, (1, 20, 1, 1))
     if last:
         x = np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
-    check(MAX, [x, [2, 2], [1, 1], [1, 1], [1, 1], False], ulps=4)
+    check(MAX, [x, [2, 2], [1, 1], [1, 1], [1, 1], False])
 
 
 # kernel, stride, padding, ceil_mode, count_include_pad, divisor_override
@@ -69,7 +70,7 @@ AVG_CASES = [
 @pytest.mark.parametrize("case", AVG_CASES)
 def test_avg_pool(rng, dtype, case):
     for shape in SHAPES:
-        check(AVG, [array(rng, shape, dtype), *case], ulps=4)
+        check(AVG, [array(rng, shape, dtype), *case])
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
@@ -78,8 +79,8 @@ def test_avg_pool_layouts(rng, order, case):
     for dtype in ("float32", "bfloat16", "int64"):
         x = array(rng, (2, 20, 8, 9), dtype, order)
         wanted = eager(AVG, [np.ascontiguousarray(x), *case])
-        check(AVG, [x, *case], ulps=4, orders=[order], wanted=wanted)
-        check(AVG, [x, *case], ulps=4, orders=[channels_last(4)], wanted=wanted)
+        check(AVG, [x, *case], orders=[order], wanted=wanted)
+        check(AVG, [x, *case], orders=[channels_last(4)], wanted=wanted)
 
 
 def test_avg_pool_of_the_least_integer():
@@ -92,11 +93,11 @@ def test_avg_pool_of_the_least_integer():
 @pytest.mark.parametrize("size", [[1, 1], [2, 3], [8, 9], [13, 20], [0, 2], [7, 1]])
 def test_adaptive(rng, dtype, size):
     for shape in SHAPES:
-        check(ADAPTIVE, [array(rng, shape, dtype), size], ulps=8)
+        check(ADAPTIVE, [array(rng, shape, dtype), size])
     x = array(rng, (2, 20, 8, 9), dtype, channels_last(4))
     wanted = eager(ADAPTIVE, [np.ascontiguousarray(x), size])
     for order in (None, channels_last(4), (3, 1, 0, 2)):
-        check(ADAPTIVE, [x, size], ulps=8, orders=[order], wanted=wanted)
+        check(ADAPTIVE, [x, size], orders=[order], wanted=wanted)
 
 
 def test_adaptive_large_windows(rng):
@@ -114,7 +115,7 @@ def test_fractional_windows(rng, axes, dtype):
         samples = rng.random((2, 3, axes)).astype(x.dtype)
         size = [11 + n, 5 + n, 20 + n][:axes]
         args = [x, [3, 4, 2][:axes], size, samples]
-        check(f"aten::fractional_max_pool{axes}d.output", args, ulps=4)
+        check(f"aten::fractional_max_pool{axes}d.output", args)
 
 
 def test_fractional_errors(rng):
@@ -174,10 +175,10 @@ def test_pool3d_layouts(rng):
             case = [[2, 3, 2], [1, 2, 2], [1, 1, 0], [2, 1, 3], True]
             plain = np.ascontiguousarray(x)
             name = "aten::max_pool3d_with_indices.out"
-            check(name, [x, *case], ulps=0, orders=[order], wanted=eager(name, [plain, *case]))
+            check(name, [x, *case], orders=[order], wanted=eager(name, [plain, *case]))
             if dtype != "bfloat16":
                 name, rest = "aten::avg_pool3d.out", [*case[:3], True, False, None]
-                check(name, [x, *rest], ulps=4, orders=[order], wanted=eager(name, [plain, *rest]))
+                check(name, [x, *rest], orders=[order], wanted=eager(name, [plain, *rest]))
 
 
 X = np.ones((1, 2, 5, 5), F)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from eager import ALL, WIDE_UNSIGNED, array, check, orders
+from accuracy import check
+from eager import ALL, WIDE_UNSIGNED, array, orders
 from op_harness import OpError, Out, refuses, run
 from samples_view import SAMPLES
 
@@ -22,9 +23,9 @@ def test_samples(name: str, dtype: str, rng: np.random.Generator) -> None:
     signed = dtype[1:] if name in NO_EAGER and dtype in WIDE_UNSIGNED else dtype
     for args in SAMPLES[name](rng, dtype):
         if signed == dtype:
-            check(name, args, exact=True, list_out=name in LISTS)
+            check(name, args, list_out=name in LISTS)
             continue
-        wanted = check(name, [args[0].astype(signed), *args[1:]], exact=True)[0]
+        wanted = check(name, [args[0].astype(signed), *args[1:]])[0]
         found = run(name, [*args, Out(wanted.shape, dtype)])[0]
         assert np.array_equal(found, wanted.astype(dtype))
 
@@ -49,7 +50,7 @@ def test_output_dim_orders(order: tuple, rng: np.random.Generator) -> None:
             ("tril.out", [a, 1]),
             ("pixel_shuffle.out", [a, 2]),
         ):
-            check("aten::" + name, args, exact=True, orders=[order])
+            check("aten::" + name, args, orders=[order])
 
 
 def test_fully_cat_to_a_wider_output(rng: np.random.Generator) -> None:
@@ -60,9 +61,9 @@ def test_fully_cat_to_a_wider_output(rng: np.random.Generator) -> None:
 
 def test_sixteen_dimensions(rng: np.random.Generator) -> None:
     a = array(rng, (2, 1) * 8, "float32")
-    check("aten::permute_copy.out", [a, list(range(15, -1, -1))], exact=True)
-    check("aten::repeat.out", [a, [1, 2] * 8], exact=True)
-    check("aten::flip.out", [a, list(range(16))], exact=True)
+    check("aten::permute_copy.out", [a, list(range(15, -1, -1))])
+    check("aten::repeat.out", [a, [1, 2] * 8])
+    check("aten::flip.out", [a, list(range(16))])
     more = {"unsqueeze_copy.out": [a, 0], "stack.out": [[a], 0], "unfold_copy.out": [a, 0, 1, 1]}
     for name, args in more.items():
         with pytest.raises(OpError, match="16 dimensions"):

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import variation
 from eager import to_numpy
 from opdb_samples import UNFILLED, Entry, Sample, plain, spread
 from torch.utils import _pytree as pytree
@@ -35,8 +36,10 @@ class Record:
     inputs: tuple[Any, ...] = ()  # arrays
     wanted: tuple[Any, ...] = ()  # eager's results: arrays and numbers
     exact: tuple[Any, ...] | None = None  # the same in float64
+    terms: tuple[Any, ...] | None = None  # how much these vary (variation.py)
     refused: str | None = None  # by eager
     unexported: str | None = None  # by the flow
+    unasked: str | None = None  # by what is around both here
     filled: bool = True  # false: values are random or undefined
     operators: tuple[str, ...] = ()
 
@@ -63,15 +66,22 @@ def is_random(module: Sample, wanted: tuple[Any, ...]) -> bool:
                else a.shape != b.shape or not torch.equal(a, b) for a, b in tensors)  # fmt: skip
 
 
-def in_wider(module: Sample) -> tuple[Any, ...] | None:
-    """Eager's results in float64; None where it has none."""
+def in_wider(module: Sample) -> Any:
+    """Eager's results in float64."""
     leaves = [x.to(WIDER.get(x.dtype, x.dtype)) if isinstance(x, torch.Tensor)
               else WIDER.get(x, x) if isinstance(x, torch.dtype) else x
               for x in module.leaves]  # fmt: skip
+    return call(Sample(module.function, pytree.tree_unflatten(leaves, module.spec)), 0)
+
+
+def exactly(module: Sample) -> tuple[Any, Any]:
+    """Eager's results in float64 and how much they vary; None where it has none."""
     try:
-        return call(Sample(module.function, pytree.tree_unflatten(leaves, module.spec)), 0)
+        exact = variation.exactly(lambda: in_wider(module))
+        terms = variation.terms(lambda: in_wider(module), variation.arrays(exact))
     except Exception:
-        return None
+        return None, None
+    return arrays(exact), tuple(terms)
 
 
 def edge(module: Sample) -> Any:
@@ -101,15 +111,22 @@ def record(entry: Entry, sample: Any, index: int) -> Record:
     found = Record(index)
     try:
         module = entry.module(sample)
+    except Exception as error:  # tensors of a kind that there are no arrays of
+        found.unasked = reason(error)
+        return found
+    try:
         wanted = call(module, 0)
-        found.filled = not entry.name.startswith(UNFILLED) and not is_random(module, wanted)
     except Exception as error:
         found.refused = reason(error)
         return found
     try:
+        found.filled = not entry.name.startswith(UNFILLED) and not is_random(module, wanted)
         found.inputs, found.wanted = arrays(module.tensors), arrays(wanted)
-        exact = in_wider(module)
-        found.exact = exact and arrays(exact)
+        found.exact, found.terms = exactly(module)
+    except Exception as error:
+        found.unasked = reason(error)
+        return found
+    try:
         found.pte, found.operators = export(module)
     except Exception as error:
         found.unexported = reason(error)
@@ -119,7 +136,7 @@ def record(entry: Entry, sample: Any, index: int) -> Record:
 
 
 def path_of(folder: Path, entry: Entry, dtype: str) -> Path:
-    made_by = repr((entry.name, dtype, version("torch"), version("executorch"), 1))
+    made_by = repr((entry.name, dtype, version("torch"), version("executorch"), 2))
     return folder / f"{entry.name}-{dtype}-{hashlib.sha256(made_by.encode()).hexdigest()[:8]}"
 
 

@@ -8,36 +8,100 @@ from __future__ import annotations
 import re
 
 import opdb_export
-import opdb_judge
 import opdb_run
 import opdb_samples
 import pytest
-import torch
 import zoo
 
-NAMES = [name for name, entry in opdb_samples.entries().items() if entry.dtypes()]
+NAMES = list(opdb_samples.entries())
+# Functions whose sample is not run, and why: eager has no dtype of them on CPU, ...
+NO_DTYPE = {
+    "torch._scaled_mm_v2", "torch._scaled_mm", "torch.ops.aten._flash_attention_forward",
+    "torch.ops.aten._efficient_attention_forward", "nn.functional.batch_norm.without_cudnn",
+}  # fmt: skip
+# ... or refuses the sample, or the harness has no arrays of its tensors (sparse, complex32), ...
+NO_GPU = "AssertionError: Jiterator is only supported on CUDA and ROCm GPUs"
+NO_ARRAYS = {
+    "sparse.sampled_addmm": "RuntimeError: Sparse CSR tensors",
+    "sparse.mm.reduce": "RuntimeError: Sparse CSR tensors",
+    "chalf": "NotImplementedError: .* not implemented for 'ComplexHalf'",
+    "to_sparse": "NotImplementedError: .* 'SparseCPU' backend",
+    **{f"jiterator_{n}": NO_GPU for n in (
+        "unary", "binary", "4inputs_with_extra_args", "binary_return_by_ref", "2inputs_2outputs",
+    )},
+}  # fmt: skip
+# ... or the flow does not export it. One that it does export by now, and one that it no longer
+# exports, fail the test.
+NO_OUT = "RuntimeError: Missing out variants: "
+EFFECTS = "AttributeError: 'WithEffects' object has no attribute '_schema'"
+DEPENDENT = "(DataDependentOutput|DynamicOutputShape)Exception: aten."
+GUARD = "GuardOnDataDependentSymNode: Could not (guard|extract)"
+NOT_EXPORTED = {
+    **{n: "AssertionError: graph_output_allocated not set" for n in ("item", "broadcast_shapes")},
+    **{n: f"{NO_OUT}.*_functional" for n in (
+        "normal.in_place", "native_batch_norm", "_native_batch_norm_legit",
+        "_batch_norm_with_update", "nn.functional.instance_norm", "nn.functional.rrelu",
+        "nn.functional.batch_norm",
+    )},
+    **{f"nn.functional.linear_cross_entropy.{n}": f"{NO_OUT}.*torch_nn::_linear_cross_entropy"
+       for n in ("chunked", "chunked_none")},
+    **{n: DEPENDENT for n in (
+        "allclose", "corrcoef", "cov", "equal", "nn.functional.ctc_loss", "linalg.lstsq",
+        "linalg.lstsq.grad_oriented",
+    )},
+    **{n: GUARD for n in (
+        "tensor_split", "nn.functional.one_hot", "nn.functional.gaussian_nll_loss",
+    )},
+    **{f"linalg.{n}": EFFECTS for n in (
+        "cholesky", "ldl_factor", "lu_factor", "inv", "solve", "tensorinv", "tensorsolve",
+    )},
+    "bincount": "RuntimeError: Cannot evaluate a finite upper bound",
+    "combinations": "InternalError: Failed with error: mem_offset",
+    "hash_tensor": "InternalError: Failed with error: torch.uint64",
+}  # fmt: skip
+
+
+def check_reason(kind: str, known: dict[str, str], name: str, said: str | None) -> None:
+    """A sample is not run if it is known not to be, and for the reason that is known."""
+    if name in known:
+        assert said is not None, f"{name} is {kind} by now"
+        assert re.match(known[name], said, re.DOTALL), said
+    else:
+        assert said is None, f"{name} is no longer {kind}: {said}"
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_function(name: str) -> None:
     entry = opdb_samples.entries()[name]
-    found = opdb_export.records(zoo.cache_dir() / "op_db", entry, entry.dtypes()[0], 1)
-    for record in found:
-        if record.pte is None:
-            assert record.refused or record.unexported
-            continue
-        wrong = [opdb_run.verdict(record, kernels, name) for kernels in ("ours", "reference")]
-        assert wrong == [None, None]
+    assert (not entry.dtypes()) == (name in NO_DTYPE)
+    if name in NO_DTYPE:
+        pytest.skip("eager has no dtype of it on CPU")
+    (record,) = opdb_export.records(zoo.cache_dir() / "op_db", entry, entry.dtypes()[0], 1)
+    check_reason("taken", NO_ARRAYS, name, record.refused or record.unasked)
+    if name in NO_ARRAYS:
+        pytest.skip(f"not run: {record.refused or record.unasked}")
+    check_reason("exported", NOT_EXPORTED, name, record.unexported)
+    if name in NOT_EXPORTED:
+        pytest.skip(f"not exported: {record.unexported}")
+    assert record.pte
+    wrong = [opdb_run.verdict(record, kernels, name) for kernels in ("ours", "reference")]
+    assert wrong == [None, None]
+
+
+def test_tables_name_functions() -> None:
+    """Each one once; the rest are run."""
+    tables = (NO_DTYPE, NO_ARRAYS, NOT_EXPORTED)
+    assert set().union(*tables) <= set(NAMES)
+    assert len(set().union(*tables)) == sum(map(len, tables)) == 45
 
 
 @pytest.mark.parametrize(("name", "dtype", "says"), [
     ("index_add", "int32", "eager refuses the program: .*dtypes match, got Int .* and Long"),
-    ("masked.std", "float16", "by eager, the program gives: torch.float32, eager torch.float16"),
-    ("matrix_exp", "bfloat16", "eager's results are not finite"),
+    ("masked.std", "float16", "by eager, the program gives: found dtype float32, wanted"),
     ("nn.functional.interpolate.bicubic", "uint8", "by eager, the program gives: 432 of"),
 ])  # fmt: skip
 def test_what_no_runtime_could_mend(name: str, dtype: str, says: str) -> None:
-    """The report's causes: what fails here, fails by eager's own operators, or only in eager."""
+    """The report's causes: what fails here, fails by eager's own operators, too."""
     folder = zoo.cache_dir() / "op_db"
     record = opdb_export.records(folder, opdb_samples.entries()[name], dtype, 1)[0]
     wrong = opdb_run.verdict(record, "ours", name)
@@ -47,33 +111,6 @@ def test_what_no_runtime_could_mend(name: str, dtype: str, says: str) -> None:
         assert cause.endswith(wrong.removeprefix("output 0: "))
 
 
-def test_judge_takes_what_is_as_exact_as_eager() -> None:
-    exact = torch.tensor([1.0, 2.0], dtype=torch.float64)
-    wanted = torch.tensor([1.0, 2.01])
-    assert opdb_judge.difference(torch.tensor([1.0, 2.001]), wanted) is not None
-    assert opdb_judge.difference(torch.tensor([1.0, 2.001]), wanted, exact) is None
-    assert opdb_judge.difference(torch.tensor([1.0, 1.97]), wanted, exact) is not None
-    assert opdb_judge.difference(torch.tensor([torch.nan, 2.0]), wanted, exact) is not None
-
-
-def test_judge_looks_at_dtype_shape_and_integers() -> None:
-    whole = torch.tensor([1, 2])
-    assert opdb_judge.difference(whole, whole) is None
-    assert opdb_judge.difference(whole.int(), whole) is not None
-    assert opdb_judge.difference(whole[:1], whole) is not None
-    assert opdb_judge.difference(torch.tensor([1, 3]), whole) is not None
-    assert opdb_judge.difference(torch.tensor([1, 3]), whole, filled=False) is None
-
-
 def test_spread_takes_even_distances() -> None:
     assert sorted(opdb_samples.spread(7)) == list(range(7))
     assert list(opdb_samples.spread(8))[:4] == [0, 4, 2, 6]
-
-
-def test_judge_takes_other_positions_of_equal_values() -> None:
-    values = torch.tensor([[3.0, 1.0, 3.0], [2.0, 2.0, 5.0]])
-    wanted = torch.tensor([[1, 0, 2], [0, 1, 2]])
-    assert opdb_judge.point_alike(torch.tensor([[1, 2, 0], [1, 0, 2]]), wanted, values)
-    assert not opdb_judge.point_alike(torch.tensor([[0, 1, 2], [1, 0, 2]]), wanted, values)
-    assert not opdb_judge.point_alike(torch.tensor([[1, 0, 0], [0, 1, 2]]), wanted, values)
-    assert opdb_judge.point_alike(torch.tensor([2, 2]), torch.tensor([0, 2]), values)

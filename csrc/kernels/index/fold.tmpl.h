@@ -21,8 +21,13 @@ static void EC_FN(fold)(const fold *f) {
   for (int64_t j = 0; j < f->width; j++) out[j] = EC_STORE(a[j] / (EC_C)f->divisor);
 }
 
+/* As in eager, halves round after each step. */
 static void EC_FN(add_row)(void *to, const void *from, int64_t width, double scale) {
   EC_T *d = to;
   const EC_T *s = from;
-  for (int64_t j = 0; j < width; j++) d[j] = EC_STORE(EC_LOAD(d[j]) + (EC_C)scale * EC_LOAD(s[j]));
+  const EC_C by = EC_LOAD(EC_STORE((EC_C)scale));
+  for (int64_t j = 0; j < width; j++) {
+    const EC_T term = EC_STORE(by * EC_LOAD(s[j]));
+    d[j] = EC_STORE(EC_LOAD(d[j]) + EC_LOAD(term));
+  }
 }

@@ -136,6 +136,7 @@ typedef struct scattering {
   char *value;
   ec_combine how;
   bool mean, without_self; /* what was there does not count */
+  bool once;               /* halves are summed up and multiplied in float32, and rounded once */
 } scattering;
 
 static const int64_t still[EC_MAX_RANK];
@@ -163,30 +164,60 @@ static ec_status divide(ec_call *c, const walk *w, ec_tensor *out, bool without_
   return EC_OK;
 }
 
+/* Where elements are combined: `out` itself, or its numbers in float32. */
+static ec_status accumulate_in(ec_call *c, const scattering *s, const ec_tensor *out,
+                               ec_tensor *sums) {
+  const bool combines = s->how == EC_COMBINE_ADD || s->how == EC_COMBINE_MUL;
+  *sums = *out;
+  if (!s->once || !combines || !ec_dtype_in(ec_tensor_dtype(out), EC_SET_HALF)) return EC_OK;
+  return ec_call_like(c, out, EC_FLOAT32, sums);
+}
+
+/* What is scattered, in the dtype of `sums`. */
+static ec_status read_source(ec_call *c, const scattering *s, const ec_tensor *sums, walk *w,
+                             char *value) {
+  const ec_dtype from = ec_tensor_dtype(ec_arg_tensor(c, 0)), to = ec_tensor_dtype(sums);
+  ec_tensor source;
+  w->other = s->src ? s->src->data : s->value;
+  if (from == to) return EC_OK;
+  if (s->src) {
+    EC_TRY(ec_call_like(c, s->src, to, &source));
+    ec_copy_cast(c, &source, s->src);
+  } else {
+    ec_cast(to, from)(1, value, 0, s->value, 0);
+  }
+  w->other = s->src ? source.data : value;
+  return EC_OK;
+}
+
 static ec_status scatter_along(ec_call *c, const scattering *s, const walk *walked,
                                const int64_t *strides) {
   const ec_tensor *self = ec_arg_tensor(c, 0);
-  ec_tensor *out = ec_arg_tensor(c, s->out);
+  ec_tensor *out = ec_arg_tensor(c, s->out), sums;
   ec_dtype dtype = ec_tensor_dtype(out);
-  _Alignas(16) char identity[16];
+  _Alignas(16) char identity[16], value[16];
   walk w = *walked;
-  w.write = true;
-  w.fn = ec_indexed_combine(dtype, s->how);
   if (s->mean && dtype == EC_BOOL) return ec_call_fail(c, 0, "there is no mean of bool");
-  if (!w.fn && w.index.numel)
+  if (!ec_indexed_combine(dtype, s->how) && w.index.numel)
     return ec_call_fail(c, 0, "there is no order of %s", ec_dtype_name(dtype));
   EC_TRY(ec_call_resize(c, s->out, self->rank, self->sizes));
-  ec_copy_cast(c, out, self);
+  EC_TRY(accumulate_in(c, s, out, &sums));
+  ec_copy_cast(c, &sums, self);
+  if (w.index.numel == 0 && sums.data != out->data) ec_copy_cast(c, out, self);
   if (w.index.numel == 0) return EC_OK;
-  w.indexed = at_least_1d(out);
+  dtype = ec_tensor_dtype(&sums);
+  w.write = true;
+  w.fn = ec_indexed_combine(dtype, s->how);
+  w.indexed = at_least_1d(&sums);
   w.index.data = ec_arg_tensor(c, 2)->data;
   if (s->without_self) {
     ec_combine_identity(dtype, s->how, identity);
     EC_TRY(run_element(c, &w, identity, ec_indexed_move(dtype)));
   }
-  w.other = s->src ? s->src->data : s->value;
+  EC_TRY(read_source(c, s, &sums, &w, value));
   w.other_strides = strides;
   EC_TRY(run(c, &w));
+  if (sums.data != out->data) ec_copy_cast(c, out, &sums);
   return s->mean ? divide(c, &w, out, s->without_self) : EC_OK;
 }
 
@@ -194,6 +225,7 @@ static ec_status scatter(ec_call *c, scattering s) {
   const ec_tensor *self = ec_arg_tensor(c, 0), *index = ec_arg_tensor(c, 2);
   ec_tensor source = {0};
   walk w = {.indexed = at_least_1d(self), .index = at_least_1d(index)};
+  s.once = true;
   EC_TRY(check_index(c, false));
   EC_TRY(ec_call_wrap_dim(c, ec_arg_int(c, 1), self->rank, &w.dim));
   EC_TRY(ec_call_check_dtype(c, s.out, EC_BIT(self->dtype)));

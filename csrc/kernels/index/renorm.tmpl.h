@@ -22,13 +22,14 @@ static double EC_FN(norm)(int64_t n, const char *row, int64_t step, double p) {
 }
 
 static void EC_FN(scale)(int64_t n, char *row, int64_t step, double by) {
+#if EC_IS_FLOAT
+  const EC_C factor = EC_LOAD((EC_T)EC_STORE((EC_C)by)); /* of the dtype, as in eager */
+#else
+  const EC_C factor = (EC_C)by;
+#endif
   for (int64_t i = 0; i < n; i++) {
     EC_T *x = (EC_T *)(void *)(row + i * step);
-#if EC_IS_FLOAT
-    *x = (EC_T)EC_STORE(EC_LOAD(*x) * (EC_C)by);
-#else
-    *x = EC_STORE(EC_LOAD(*x) * (EC_C)by);
-#endif
+    *x = (EC_T)EC_STORE(EC_LOAD(*x) * factor);
   }
 }
 

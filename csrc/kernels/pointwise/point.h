@@ -73,7 +73,7 @@ typedef enum ec_point_flags {
   EC_POINT_SAME = 0,
   EC_POINT_TO_FLOAT = 1,     /* integers and bool compute in float32 */
   EC_POINT_TO_BOOL = 2,      /* the loop writes bool */
-  EC_POINT_EXACT_SCALAR = 4, /* a number keeps float32's precision beside a half tensor */
+  EC_POINT_EXACT_SCALAR = 4, /* a second number keeps float32's precision beside halves */
   EC_POINT_AS_BOOL = 8,      /* operands are only asked whether they are non-zero */
   EC_POINT_TO_REAL = 16      /* the loop writes real numbers for complex ones */
 } ec_point_flags;

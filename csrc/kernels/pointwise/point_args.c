@@ -42,15 +42,15 @@ ec_status ec_call_check_scalar(ec_call *c, size_t i, ec_dtype dtype) {
 
 static bool is_tensor(const ec_call *c, size_t i) { return c->args[i]->kind == EC_KIND_TENSOR; }
 
-/* An operand from argument `i`; a number lives in `number`. */
+/* An operand from argument `i`; a number lives in `number`. As in eager, a second tensor of one
+ * element is a number, too. */
 static ec_operand operand(ec_call *c, size_t i, ec_dtype logical, unsigned flags,
                           ec_number *number) {
   ec_operand o = {NULL, logical, ec_work_dtype(logical)};
-  if (is_tensor(c, i)) {
-    o.tensor = ec_arg_tensor(c, i);
-    return o;
-  }
-  if (flags & EC_POINT_EXACT_SCALAR) o.logical = o.work;
+  if (is_tensor(c, i)) o.tensor = ec_arg_tensor(c, i);
+  if ((flags & EC_POINT_EXACT_SCALAR) && (!o.tensor || (i == 1 && o.tensor->numel == 1)))
+    o.logical = o.work;
+  if (o.tensor) return o;
   ec_number_init(number, o.logical, ec_arg_scalar(c, i));
   o.tensor = &number->tensor;
   return o;

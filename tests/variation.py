@@ -1,0 +1,172 @@
+"""How much eager's own results vary: runs of a module in which every operator is a little off.
+
+`Noise` moves the operands and the results of each operator by a relative step, up or down at
+random, as rounding does (of operands, because a sum is off by parts of its terms, whatever is left
+of them). What comes out differently is what another order of the same arithmetic, fused products or
+another library may change, too: the judge allows units of it. In float64 and with a small step it
+is the sensitivity of each element of each result (`terms`); in the dtypes of the model, and with a
+step of a last place, it is how far each element may be off (`rooms`). Of quantised models that is
+nothing where no number lies so near the middle between two integers that its rounding is anyone's
+guess.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import judge
+import numpy as np
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+STEP = 2.0**-28  # far above the last places of float64
+DRAWS = 8
+NARROW = (torch.float32, torch.float16, torch.bfloat16)
+# Operators that only move numbers, or compare them.
+MOVES = frozenset("""
+    _to_copy arange argmax argmin as_strided bitwise_and bitwise_not bitwise_or cat clamp clone
+    constant_pad_nd copy copy_ detach embedding empty eq expand fill flip full full_like gather ge
+    gt hardtanh index index_put index_select le lift_fresh logical_and logical_not logical_or lt
+    masked_fill max_pool2d_with_indices ne neg ones ones_like pad permute reflection_pad2d relu
+    repeat reshape roll scalar_tensor scatter select slice sort split split_with_sizes squeeze
+    stack t topk transpose unsqueeze view where zeros zeros_like
+""".split())  # fmt: skip
+
+
+class Noise(TorchDispatchMode):
+    """Moves operands and results. `wide`: what a model converts to float32, as some do in the
+    middle, goes to float64."""
+
+    supports_higher_order_operators = True
+
+    def __init__(self, step: float, seed: int = 0, wide: bool = False) -> None:
+        super().__init__()
+        self.step, self.wide = step, wide
+        self.random = torch.Generator().manual_seed(seed)
+
+    def moved(self, x: Any) -> Any:
+        if not isinstance(x, torch.Tensor) or not (x.is_floating_point() or x.is_complex()):
+            return x
+        moves = (torch.randint(0, 2, x.shape, generator=self.random) * 2 - 1).to(x.dtype)
+        if x.is_complex():
+            moves = moves * (1j ** torch.randint(0, 2, x.shape, generator=self.random)).to(x.dtype)
+        return x * (1 + self.step * moves)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if not isinstance(func, torch._ops.OpOverload):  # control flow
+            return func(*args, **kwargs)
+        if self.wide and kwargs.get("dtype") in NARROW:
+            kwargs = {**kwargs, "dtype": torch.float64}
+        moves = func._schema.name.split("::")[1] in MOVES or func._schema.is_mutable
+        moves = moves or any(r.alias_info for r in func._schema.returns)
+        if not moves and self.step:
+            args = pytree.tree_map(self.moved, args)
+        results = func(*args, **kwargs)
+        if moves or not self.step:
+            return results
+        if func._schema.name.startswith("aten::upsample"):
+            results = self.moved_positions(results)
+        return pytree.tree_map(self.moved, results)
+
+    def moved_positions(self, x: torch.Tensor) -> torch.Tensor:
+        """Positions are rounded, and neighbours weighted by what is left of them: off by as much of
+        the elements around as the position is large."""
+        pool = getattr(torch.nn.functional, f"max_pool{x.dim() - 2}d")
+        around = pool(x.abs(), 3, 1, 1) * max(x.shape[2:])
+        return x + (self.moved(around) - around)
+
+
+def arrays(outputs: Any) -> list[Any]:
+    """Flat, tensors as arrays."""
+    return [x.detach().resolve_conj().resolve_neg().numpy() if isinstance(x, torch.Tensor) else x
+            for x in pytree.tree_leaves(outputs)]  # fmt: skip
+
+
+def is_wide(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype in (np.float64, np.complex128)
+
+
+def exactly(run: Callable[[], Any], step: float = 0.0, seed: int = 0) -> Any:
+    """What a run in float64 gives, whatever it converts to float32."""
+    with torch.no_grad(), torch.compiler.set_stance("force_eager"), Noise(step, seed, wide=True):
+        return run()
+
+
+@torch.no_grad()
+def terms(run: Callable[[], Any], exact: list[Any], draws: int = DRAWS) -> list[Any]:
+    """How much the results of a run in float64 change, relative to the step: None for those that
+    are no fractions, 0 where they jump (by another amount for a smaller step)."""
+    most = [np.zeros(x.shape) if is_wide(x) else None for x in exact]
+    for seed in range(draws):
+        gaps = []
+        for step in (STEP, STEP / 16):
+            outputs = arrays(exactly(run, step, seed))
+            with np.errstate(all="ignore"):
+                gaps.append([np.abs(o - x) / step if is_wide(x) and np.shape(o) == x.shape
+                             else None for o, x in zip(outputs, exact, strict=True)])  # fmt: skip
+        for m, far, near in zip(most, *gaps, strict=True):
+            if m is not None and far is not None and near is not None:
+                with np.errstate(invalid="ignore"):
+                    smooth = np.isfinite(far) & (np.abs(far - near) <= 0.5 * np.maximum(far, near))
+                np.maximum(m, np.where(smooth, far, 0), out=m)
+    return most
+
+
+LAST_PLACES = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23}
+
+
+@torch.no_grad()
+def rooms(run: Callable[[], list[np.ndarray]], step: float, ulps: float = 2,
+          draws: int = 16) -> list[Any]:  # fmt: skip
+    """How far elements of the results of a run, which are arrays, may be off: twice as far as they
+    move when each operator is a step off, and units in the last place. None for integers."""
+    wanted = run()
+    found = [np.zeros(w.shape) if judge.is_inexact(w.dtype.name) else None for w in wanted]
+    for seed in range(draws):
+        with Noise(step, seed):
+            others = run()
+        for room, other, w in zip(found, others, wanted, strict=True):
+            if room is not None:
+                gap = judge.distance(other, w, w.dtype.name)
+                np.maximum(room, np.where(np.isfinite(gap), 2 * gap, 0), out=room)
+    return [None if room is None else room + ulps * judge.ulp(w, w.dtype.name)
+            for room, w in zip(found, wanted, strict=True)]  # fmt: skip
+
+
+LIMIT = judge.Limit(2, 4, stepwise=True)
+"""What results of several operators may be off: units in their own last place, and of how much they
+vary."""
+
+
+def doubled(value: Any) -> Any:
+    """Modules and tensors in float64, as copies."""
+    if isinstance(value, torch.nn.Module):
+        return copy.deepcopy(value).double()
+    if isinstance(value, torch.Tensor):
+        return value.detach().double() if value.is_floating_point() else value.detach().clone()
+    return value
+
+
+@torch.no_grad()
+def assert_eager(found: Sequence[Any], function: Callable[..., Any], *inputs: Any,
+                 limit: judge.Limit = LIMIT) -> None:  # fmt: skip
+    """Outputs, flat, are what eager computes: a module, or a function of its inputs alone."""
+    wanted = arrays(copy.deepcopy(function)(*copy.deepcopy(inputs)))
+    wide = doubled(function)
+
+    def run() -> Any:
+        return wide(*map(doubled, inputs))
+
+    exact = arrays(exactly(run))
+    assert len(found) == len(wanted)
+    for i, (f, w, e, t) in enumerate(zip(found, wanted, exact, terms(run, exact), strict=True)):
+        f = f if isinstance(f, np.ndarray) or not isinstance(f, torch.Tensor) else f.numpy()
+        where = f"output {i}"
+        if t is None:
+            judge.assert_right(f, w, where, judge.EXACT)
+        else:
+            judge.assert_right(f, w, where, limit, e, t)
