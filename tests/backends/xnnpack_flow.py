@@ -171,7 +171,8 @@ def round_biases(graph: torch.fx.GraphModule) -> None:
         if len(scales) == 2:
             each = [tensors[x.target] if isinstance(x, torch.fx.Node) else x for x in scales]
             bias, step = tensors[given[2].target], each[0] * torch.as_tensor(each[1])
-            bias.copy_(torch.round(bias / step) * step)
+            with torch.no_grad():
+                bias.copy_(torch.round(bias / step) * step)
 
 
 def torchao(weight: str, group: int | None, dtype: torch.dtype = torch.float32) -> Any:

@@ -105,7 +105,8 @@ def attention(x: torch.Tensor) -> torch.Tensor:
     return torch.softmax(scores, -1) @ x
 
 
-def test_a_mask_is_no_fault() -> None:
+def test_a_mask_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     found = watch(attention, X)
     assert found and found.first is None and found.outputs == ()
     [mask] = found.sources

@@ -135,13 +135,16 @@ def test_loops_keep_what_they_use() -> None:
     assert times == {x: (START, 2), y: (0, 2), z: (1, 4)}
 
 
-def test_table_and_html() -> None:
+def test_table_and_html(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     plan = plan_of("cnn")
     text = str(plan)
     arena = plan.arenas[0]
     assert f"{arena.nbytes:,} bytes, at most {arena.peak:,} live" in text
     assert f"{arena.waste:,} wasted (33.3 %)" in text
     assert text.count("aten::convolution.out") == 2
+    monkeypatch.setenv("COLUMNS", "80")
+    assert max(map(len, str(plan).splitlines()[2:])) <= 80
     html = plan._repr_html_()
     assert html.count("<tr>") == len(plan.allocations) + 1
     assert "data:image/svg+xml;base64," in html

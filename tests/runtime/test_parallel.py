@@ -133,7 +133,8 @@ def test_the_same_bits(name: str) -> None:
         before = thread_count()
         for _ in range(3):
             np.testing.assert_array_equal(method(*arrays), alone)
-        assert thread_count() == before + threads - 1, "ran on one thread"
+        if threads != runtime.num_threads:  # whose pool others may have started
+            assert thread_count() == before + threads - 1, "ran on one thread"
         del method
 
 
