@@ -1,0 +1,54 @@
+"""`python -m tests.verdicts`: the proof of verdicts, as a table (about an hour on two cores)."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import warnings
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parent)]
+
+import nets
+import proof
+
+
+def main() -> int:
+    """Print the table; the exit code is 1 where a fault was accepted or a right program refused."""
+    parser = argparse.ArgumentParser(prog="python -m tests.verdicts", description=__doc__)
+    parser.add_argument("nets", nargs="*", default=list(nets.NETS), help="architectures")
+    parser.add_argument("--weights", nargs="*", default=list(proof.WEIGHTS))
+    parser.add_argument("--flows", nargs="*", default=list(proof.FLOWS))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--graphs", type=int, default=4, help="faults in graphs, by flow")
+    parser.add_argument("--layers", type=int, default=3, help="layers with faults in weights")
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    rows: list[proof.Row] = []
+    for net in args.nets:
+        for weights in args.weights:
+            start = time.monotonic()
+            subject = proof.Subject(net, weights)
+            new: list[proof.Row] = []
+            for flow in args.flows:
+                new += proof.right_programs(subject, flow, 8)
+                new += proof.output_faults(subject, flow, args.seed)
+                new += proof.weight_faults(subject, flow, args.seed, args.layers)
+                new += proof.graph_faults(subject, flow, args.seed, args.graphs)
+            for row in new:
+                if (row.counts and row.verdict == "match") or row.named is False or (
+                    row.kind == "right" and row.verdict != "match"
+                ):  # fmt: skip
+                    print(row, file=sys.stderr)
+            rows += new
+            print(f"{net}, {weights}: {len(new)} rows, {time.monotonic() - start:.0f} s",
+                  file=sys.stderr, flush=True)  # fmt: skip
+    print(proof.table(rows))
+    return any(row.counts and row.verdict == "match" for row in rows) or any(
+        row.kind == "right" and row.verdict == "differ" for row in rows
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

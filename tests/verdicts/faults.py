@@ -1,0 +1,352 @@
+"""Faults to plant: in outputs, in the weights of a `.pte`, in an exported graph."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from executorch_c.debug._graphs.reference import module_of
+from torch import nn
+
+Arrays = list[Any]
+
+
+# ---- outputs ----------------------------------------------------------------------------------
+
+
+def _channel_axis(array: np.ndarray) -> int:
+    return array.ndim - 1 if array.ndim < 3 else 1
+
+
+def _channel(array: np.ndarray, index: int) -> tuple[Any, ...]:
+    return (slice(None),) * _channel_axis(array) + (index,)
+
+
+def _edit(change: Callable[[np.ndarray, np.random.Generator], None]) -> Any:
+    def plant(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        out = array.copy()
+        change(out, rng)
+        return out
+
+    return plant
+
+
+def _one(array: np.ndarray, rng: np.random.Generator) -> tuple[int, ...]:
+    return tuple(int(rng.integers(size)) for size in array.shape)
+
+
+def _zero_all(x: np.ndarray, rng: np.random.Generator) -> None:
+    x[...] = 0
+
+
+def _zero_channel(x: np.ndarray, rng: np.random.Generator) -> None:
+    x[_channel(x, int(rng.integers(x.shape[_channel_axis(x)])))] = 0
+
+
+def _swap_channels(x: np.ndarray, rng: np.random.Generator) -> None:
+    a, b = rng.choice(x.shape[_channel_axis(x)], 2, replace=False)
+    kept = x[_channel(x, a)].copy()
+    x[_channel(x, a)] = x[_channel(x, b)]
+    x[_channel(x, b)] = kept
+
+
+def _scale_channel(x: np.ndarray, rng: np.random.Generator) -> None:
+    x[_channel(x, int(rng.integers(x.shape[_channel_axis(x)])))] *= np.float32(1.01)
+
+
+def _bias_channel(x: np.ndarray, rng: np.random.Generator) -> None:
+    index = _channel(x, int(rng.integers(x.shape[_channel_axis(x)])))
+    x[index] += np.float32(0.01 * np.sqrt(np.mean(np.square(x[index], dtype=np.float64))))
+
+
+def _scale_all(x: np.ndarray, rng: np.random.Generator) -> None:
+    x *= np.float32(1.001)
+
+
+def _nan(x: np.ndarray, rng: np.random.Generator) -> None:
+    x[_one(x, rng)] = np.nan
+
+
+def _infinity(x: np.ndarray, rng: np.random.Generator) -> None:
+    x[_one(x, rng)] = np.inf
+
+
+def _sign(x: np.ndarray, rng: np.random.Generator) -> None:
+    at = np.unravel_index(np.argsort(np.abs(x), axis=None)[x.size // 2], x.shape)
+    x[at] = -x[at]
+
+
+def _element(x: np.ndarray, rng: np.random.Generator) -> None:
+    at = np.unravel_index(np.argsort(np.abs(x), axis=None)[x.size // 2], x.shape)
+    x[at] *= np.float32(1.01)
+
+
+def _transposed(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    return np.ascontiguousarray(array.swapaxes(-1, -2)).reshape(array.shape)
+
+
+def _rolled(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    return np.roll(array, 1, 0)
+
+
+ELEMENTWISE: dict[str, Any] = {
+    "zeroed": _edit(_zero_all), "channel zeroed": _edit(_zero_channel),
+    "channels swapped": _edit(_swap_channels), "channel scaled 1 %": _edit(_scale_channel),
+    "channel biased 1 %": _edit(_bias_channel), "scaled 0.1 %": _edit(_scale_all),
+    "NaN in one element": _edit(_nan), "infinity in one element": _edit(_infinity),
+    "sign of one element": _edit(_sign), "one element off 1 %": _edit(_element),
+    "transposed": _transposed, "rows rolled": _rolled,
+}  # fmt: skip
+
+
+def in_outputs(
+    right: Sequence[Any], stale: Sequence[Any], rng: np.random.Generator
+) -> Iterator[tuple[str, Arrays]]:
+    """Yield wrong outputs with the name of the fault; what changes nothing is left out.
+
+    Args:
+        right: The outputs, of which float arrays are damaged one by one.
+        stale: Outputs of a call with other inputs.
+    """
+    for index, output in enumerate(right):
+        if output.dtype.kind != "f" or output.size < 2:
+            continue
+        for name, plant in ELEMENTWISE.items():
+            if output.shape[_channel_axis(output)] < 2 or output.ndim < 2:
+                continue
+            wrong = plant(output, rng)
+            if not np.array_equal(wrong, output, equal_nan=True):
+                yield name, [*right[:index], wrong, *right[index + 1 :]]
+    yield "stale outputs", list(stale)
+    yield "an output missing", list(right[:-1])
+    yield "an output too many", [*right, right[0]]
+    yield "dtype changed", [right[0].astype(np.float16), *right[1:]]
+    if len(right) > 1:
+        yield "outputs swapped", [right[1], right[0], *right[2:]]
+
+
+# ---- weights in a file --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A weight in the bytes of a program."""
+
+    layer: str
+    offset: int
+    value: np.ndarray
+    """As the file has it."""
+    axes: tuple[int, ...]
+    """Axes of the file's array in the order of the weight's."""
+
+    def changed(self, data: bytes, change: Callable[[np.ndarray], None]) -> bytes:
+        """Return the program with the weight changed in place."""
+        array = self.value.copy()
+        change(array.transpose(self.axes))
+        return data[: self.offset] + array.tobytes() + data[self.offset + array.nbytes :]
+
+
+LAYOUTS = {2: [(0, 1), (1, 0)], 4: [(0, 1, 2, 3), (0, 2, 3, 1), (1, 2, 3, 0)]}
+"""Orders of the weight's axes in files: of the kernels', and of XNNPACK's."""
+
+
+def _folded(model: nn.Module) -> dict[str, torch.Tensor]:
+    """Weights of convolutions with the batch norm after them folded in, by the layer's name."""
+    found = {}
+    for path, module in model.named_modules():
+        children = list(module.named_children())
+        for (name, conv), (_, norm) in zip(children, children[1:]):
+            if isinstance(conv, nn.Conv2d) and isinstance(norm, nn.BatchNorm2d):
+                fused = torch.nn.utils.fuse_conv_bn_eval(copy.deepcopy(conv), norm)
+                found[f"{path}.{name}" if path else name] = fused.weight.detach()
+    return found
+
+
+def weights_in(data: bytes, model: nn.Module, rng: np.random.Generator, count: int) -> list[Placed]:
+    """Return some weights of linear layers and convolutions that a file has exactly once."""
+    folded = _folded(model)
+    layers = [(name, module) for name, module in model.named_modules()
+              if isinstance(module, (nn.Linear, nn.Conv2d))]  # fmt: skip
+    found: list[Placed] = []
+    for at in rng.permutation(len(layers)):
+        name, module = layers[at]
+        for weight in filter(lambda w: w is not None, (module.weight.detach(), folded.get(name))):
+            for order in LAYOUTS[weight.ndim]:
+                value = np.ascontiguousarray(weight.numpy().transpose(order))
+                place = data.find(value.tobytes())
+                if place >= 0 and data.find(value.tobytes(), place + 1) < 0:
+                    axes = tuple(int(i) for i in np.argsort(order))
+                    found.append(Placed(name, place, value, axes))
+                    break
+            if found and found[-1].layer == name:
+                break
+        if len(found) == count:
+            break
+    return found
+
+
+def _largest(weight: np.ndarray) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.unravel_index(np.argmax(np.abs(weight)), weight.shape))
+
+
+def _flip_sign(weight: np.ndarray) -> None:
+    weight[_largest(weight)] *= -1
+
+
+def _zero_filter(weight: np.ndarray) -> None:
+    weight[_largest(weight)[0]] = 0
+
+
+def _swap_filters(weight: np.ndarray) -> None:
+    a = _largest(weight)[0]
+    b = (a + 1) % weight.shape[0]
+    weight[[a, b]] = weight[[b, a]]
+
+
+def _scale_filter(weight: np.ndarray) -> None:
+    weight[_largest(weight)[0]] *= np.float32(1.01)
+
+
+def _transpose(weight: np.ndarray) -> None:
+    if weight.ndim == 2 and weight.shape[0] == weight.shape[1]:
+        weight[...] = weight.T.copy()
+    else:
+        weight[...] = weight[..., ::-1].copy()
+
+
+IN_WEIGHTS: dict[str, Callable[[np.ndarray], None]] = {
+    "sign of one weight": _flip_sign, "filter zeroed": _zero_filter,
+    "filters swapped": _swap_filters, "filter scaled 1 %": _scale_filter,
+    "weight transposed": _transpose,
+}  # fmt: skip
+
+
+# ---- graphs -----------------------------------------------------------------------------------
+
+
+def _operator(node: Any) -> str:
+    """Return "add" for aten.add.Tensor."""
+    return (*str(node.target).split("."), "")[1]
+
+
+def _nodes(exported: Any, *names: str) -> list[Any]:
+    calls = [node for node in exported.graph.nodes if node.op == "call_function"]
+    return [node for node in calls if _operator(node) in names]
+
+
+def _residual(node: Any) -> bool:
+    """Return whether a sum is one of two tensors of one shape, neither of them constant."""
+    tensors = [arg for arg in node.args[:2] if hasattr(arg, "meta")]
+    if len(tensors) < 2 or any(one.op != "call_function" for one in tensors):
+        return False
+    return len({tuple(one.meta["val"].shape) for one in (*tensors, node)}) == 1
+
+
+def _drop_residual(exported: Any, rng: np.random.Generator) -> Any:
+    sums = [node for node in _nodes(exported, "add", "add_") if _residual(node)]
+    if not sums:
+        return None
+    node = sums[int(rng.integers(len(sums)))]
+    node.meta["readers"] = [module_of(user) for user in node.users]
+    node.replace_all_uses_with(node.args[int(rng.integers(2))])
+    return node
+
+
+EPS_AT = {"batch_norm": 7, "layer_norm": 4, "group_norm": 4}
+
+
+def _wrong_eps(exported: Any, rng: np.random.Generator) -> Any:
+    norms = [node for node in _nodes(exported, *EPS_AT) if "aten" in str(node.target)]
+    if not norms:
+        return None
+    node = norms[int(rng.integers(len(norms)))]
+    at = EPS_AT[_operator(node)]
+    args = list(node.args) + [1e-5] * max(at + 1 - len(node.args), 0)
+    node.args = (*args[:at], 1e-2, *args[at + 1 :])
+    return node
+
+
+ACTIVATIONS = {
+    "relu": torch.ops.aten.sigmoid.default, "relu_": torch.ops.aten.sigmoid.default,
+    "gelu": torch.ops.aten.relu.default, "silu": torch.ops.aten.relu.default,
+    "silu_": torch.ops.aten.relu.default, "hardtanh": torch.ops.aten.relu.default,
+    "hardtanh_": torch.ops.aten.relu.default, "tanh": torch.ops.aten.sigmoid.default,
+    "sigmoid": torch.ops.aten.tanh.default,
+}  # fmt: skip
+
+
+def _wrong_activation(exported: Any, rng: np.random.Generator) -> Any:
+    found = _nodes(exported, *ACTIVATIONS)
+    if not found:
+        return None
+    node = found[int(rng.integers(len(found)))]
+    node.target = ACTIVATIONS[_operator(node)]
+    node.args, node.kwargs = node.args[:1], {}
+    return node
+
+
+def _wrong_pooling(exported: Any, rng: np.random.Generator) -> Any:
+    found = _nodes(exported, "max_pool2d")
+    if not found:
+        return None
+    node = found[int(rng.integers(len(found)))]
+    node.target = torch.ops.aten.avg_pool2d.default
+    node.args = node.args[:4]
+    return node
+
+
+def _wrong_softmax(exported: Any, rng: np.random.Generator) -> Any:
+    found = [n for n in _nodes(exported, "softmax") if n.args[0].meta["val"].ndim >= 2]
+    if not found:
+        return None
+    node = found[int(rng.integers(len(found)))]
+    last = node.args[1] in (-1, node.args[0].meta["val"].ndim - 1)
+    node.args = (node.args[0], -2 if last else -1, *node.args[2:])
+    return node
+
+
+def _wrong_scale(exported: Any, rng: np.random.Generator) -> Any:
+    found = _nodes(exported, "scaled_dot_product_attention")
+    if not found:
+        return None
+    node = found[int(rng.integers(len(found)))]
+    width = node.args[0].meta["val"].shape[-1]
+    node.kwargs = {**node.kwargs, "scale": 1.1 / width**0.5}
+    return node
+
+
+def _wrong_padding(exported: Any, rng: np.random.Generator) -> Any:
+    """Another dilation where it leaves the shape alone: of convolutions of 3 with padding 1."""
+    found = [n for n in _nodes(exported, "conv2d", "conv1d") if len(n.args) > 4
+             and list(n.args[3]) == [1] * len(n.args[3]) and set(n.args[4]) == {1}
+             and set(n.args[1].meta["val"].shape[2:]) == {3}]  # fmt: skip
+    if not found:
+        return None
+    node = found[int(rng.integers(len(found)))]
+    rest = list(node.args[5:])
+    twos = [2] * len(node.args[4])
+    node.args = (*node.args[:4], twos, twos, *rest[1:])
+    return node
+
+
+IN_GRAPHS: dict[str, Callable[[Any, np.random.Generator], Any]] = {
+    "residual dropped": _drop_residual, "wrong eps": _wrong_eps,
+    "wrong activation": _wrong_activation, "wrong pooling": _wrong_pooling,
+    "wrong softmax axis": _wrong_softmax, "wrong attention scale": _wrong_scale,
+    "wrong padding and dilation": _wrong_padding,
+}  # fmt: skip
+
+
+def in_graph(exported: Any, name: str, rng: np.random.Generator) -> tuple[Any, Any] | None:
+    """Return an exported program with a fault and the node that has it; None where it has no such
+    operator. The program is changed."""
+    node = IN_GRAPHS[name](exported, rng)
+    if node is None:
+        return None
+    exported.graph_module.graph.eliminate_dead_code()
+    exported.graph_module.recompile()
+    return exported, node

@@ -1,0 +1,287 @@
+"""Verdicts on right programs and on planted faults, over the architectures of `nets.py`.
+
+A fault counts where it is larger than ten times the rounding noise: of a smaller one nobody can
+say that it is none. The noise is that of eager with random rounding of its own, with other seeds
+than the judge's.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import faults
+import nets
+import numpy as np
+import torch
+from executorch.exir import EdgeCompileConfig, to_edge
+from executorch_c import Runtime
+from executorch_c.check import flows
+from executorch_c.check.cases import draw
+from executorch_c.check.judge import Judge
+from executorch_c.check.noise import RandomRounding
+from executorch_c.check.reference import Eager
+from executorch_c.compare import tolerance
+from executorch_c.compare.scale import scale_of
+from executorch_c.debug._graphs.reference import module_of
+from executorch_c.devtools import explain
+
+FLOWS = ("portable", "xnnpack")
+WEIGHTS = ("fresh", "trained")
+TEN = 10.0
+"""A fault is this many times larger than the rounding noise, or does not count."""
+FACTORS = {"tiny": 2.0**-30, "huge": 2.0**30}
+"""Scaled outputs: by powers of two, so that right outputs stay right."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A verdict."""
+
+    net: str
+    weights: str
+    flow: str
+    kind: str
+    """"right", "output", "weight", "graph"."""
+    fault: str
+    size: float
+    """Of the fault, in units of rounding noise; infinite for wrong shapes and the like."""
+    verdict: str
+    layer: str = ""
+    named: bool | None = None
+    """Whether `explain` names the layer; None where there is none."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is a fault that must be found."""
+        return self.kind != "right" and self.size > TEN
+
+
+def lowered(exported: Any, flow: str) -> bytes:
+    """Return the .pte of an exported program."""
+    return bytes(flows._lower(exported, flows.FLOWS[flow].partitioners(), "forward").buffer)
+
+
+def _cached(key: str, make: Any) -> bytes:
+    folder = os.environ.get("EXECUTORCH_C_TEST_CACHE")
+    root = Path(folder) if folder else Path(__file__).parents[1] / ".cache"
+    source = hash_of(Path(nets.__file__).read_bytes() + torch.__version__.encode())
+    path = root / "verdicts" / source / f"{key}.pte"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(f".{os.getpid()}")
+        part.write_bytes(make())
+        part.replace(path)
+    return path.read_bytes()
+
+
+def hash_of(data: bytes) -> str:
+    """Return a short digest."""
+    import hashlib
+
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+class Subject:
+    """An architecture with its weights: eager's outputs, noise, programs and the judge."""
+
+    def __init__(self, net: str, weights: str) -> None:
+        self.net, self.weights = net, weights
+        self.model, self.inputs = nets.build(net, weights)
+        self.exported = flows.export(self.model, (self.inputs, {}), None)
+        self.eager = Eager(self.model)
+        self.judge = Judge(None, None, equal_nan=True, check_dtype=True)
+        config = EdgeCompileConfig(_check_ir_validity=False)
+        with flows.quiet():
+            self.edge = to_edge(flows.export(self.model, (self.inputs, {}), None),
+                                compile_config=config)  # fmt: skip
+        self._samples: dict[int, Any] = {}
+        self._others: dict[int, Any] = {}
+
+    def program(self, flow: str) -> bytes:
+        """Return the right program."""
+        key = f"{self.net}-{self.weights}-{flow}"
+        return _cached(key, lambda: lowered(copy.deepcopy(self.exported), flow))
+
+    def call(self, number: int) -> tuple[Any, ...]:
+        """Return inputs: the example is number 0."""
+        if not number:
+            return self.inputs
+        return draw((self.inputs, {}), None, [None] * len(self.inputs), number)[0]
+
+    def expected(self, number: int) -> list[Any]:
+        """Return eager's outputs of a call."""
+        return self.eager([(self.call(number), {})])[0]
+
+    def noise(self, number: int, epsilon: float) -> Any:
+        """Return the judge's samples of a call."""
+        if number not in self._samples:
+            found = self.eager.noise([(self.call(number), {})], epsilon)
+            self._samples[number] = None if found is None else [run[0] for run in found]
+        return self._samples[number]
+
+    def spread(self, number: int) -> list[np.ndarray]:
+        """Return the standard deviation of each output's noise, by seeds of its own."""
+        if number not in self._others:
+            call = [(self.call(number), {})]
+            right = self.expected(number)
+            runs = [self.eager(call, RandomRounding(100 + seed))[0] for seed in range(4)]
+            self._others[number] = [
+                np.sqrt(np.mean([(np.asarray(run[i], np.float64) - right[i]) ** 2 for run in runs],
+                                axis=0)) if right[i].dtype.kind == "f" else None
+                for i in range(len(right))
+            ]  # fmt: skip
+        return self._others[number]
+
+    def size(self, actual: Sequence[Any], number: int, factor: float = 1.0) -> float:
+        """Return the largest error of outputs in units of rounding noise."""
+        right, spread = self.expected(number), self.spread(number)
+        if len(actual) != len(right):
+            return np.inf
+        found = 0.0
+        for ours, theirs, noise in zip(actual, right, spread):
+            if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+                return np.inf
+            if noise is None:
+                found = max(found, np.inf if not np.array_equal(ours, theirs) else 0.0)
+                continue
+            error = np.abs(ours.astype(np.float64) / factor - theirs.astype(np.float64))
+            if not np.isfinite(error).all():
+                return np.inf
+            epsilon = tolerance.epsilon_of(theirs.dtype)
+            unit = noise + scale_of(noise, None) + epsilon * np.abs(theirs)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                found = max(found, float(np.nanmax(np.where(error > 0, error / unit, 0.0))))
+        return found
+
+    def verdict(self, actual: Sequence[Any], number: int, factor: float = 1.0) -> str:
+        """Return the judge's verdict on outputs (times a power of two)."""
+        def times(values: Sequence[Any]) -> list[Any]:
+            return [v * v.dtype.type(factor) if v.dtype.kind == "f" else v for v in values]
+
+        def noise(epsilon: float) -> Any:
+            runs = self.noise(number, epsilon)
+            return None if runs is None else [times(run) for run in runs]
+
+        expected = self.expected(number)
+        return self.judge(actual, expected if factor == 1 else times(expected), noise).verdict
+
+
+def run_program(data: bytes, inputs: Sequence[Any]) -> list[np.ndarray]:
+    """Return the outputs of a program from a fresh state."""
+    return [np.array(v) for v in Runtime.get().load_program(data).load_method("forward").execute(
+        [x.numpy() if hasattr(x, "numpy") else x for x in inputs])]  # fmt: skip
+
+
+# ---- rows -------------------------------------------------------------------------------------
+
+
+def right_programs(subject: Subject, flow: str, calls: int) -> Iterator[Row]:
+    """Yield the verdicts on right outputs, plain, tiny and huge."""
+    data = subject.program(flow)
+    for number in range(calls):
+        found = run_program(data, subject.call(number))
+        for name, factor in {"": 1.0, **(FACTORS if number == 0 else {})}.items():
+            scaled = [v * v.dtype.type(factor) if v.dtype.kind == "f" else v for v in found]
+            verdict = subject.verdict(scaled, number, factor)
+            yield Row(subject.net, subject.weights, flow, "right", name, 0.0, verdict)
+
+
+def output_faults(subject: Subject, flow: str, seed: int) -> Iterator[Row]:
+    """Yield the verdicts on damaged outputs, plain, tiny and huge."""
+    rng = np.random.default_rng(seed)
+    data = subject.program(flow)
+    right, stale = (run_program(data, subject.call(number)) for number in (0, 1))
+    for size, factor in (("", 1.0), *FACTORS.items()):
+        for name, wrong in faults.in_outputs(right, stale, rng):
+            wrong = [v * v.dtype.type(factor) if v.dtype.kind == "f" and v.dtype != np.float16
+                     else v for v in wrong]  # fmt: skip
+            verdict = subject.verdict(wrong, 0, factor)
+            yield Row(subject.net, subject.weights, flow, "output", f"{name} {size}".strip(),
+                      subject.size(wrong, 0, factor), verdict)  # fmt: skip
+
+
+def _named(subject: Subject, data: bytes, layers: Sequence[str]) -> bool:
+    """Return whether `explain` names one of some layers, or a layer inside of one: a block whose
+    sum is dropped loses the branch that leads there."""
+    first = explain(data, subject.edge, list(subject.inputs), progress=False).first
+    names = () if first is None else tuple(filter(None, (first.module, *first.modules)))
+    return any(name == layer or name.startswith(f"{layer}.") for name in names for layer in layers)
+
+
+def weight_faults(subject: Subject, flow: str, seed: int, layers: int) -> Iterator[Row]:
+    """Yield the verdicts on programs with a damaged weight."""
+    rng = np.random.default_rng(seed)
+    data = subject.program(flow)
+    for placed in faults.weights_in(data, subject.model, rng, layers):
+        for name, change in faults.IN_WEIGHTS.items():
+            wrong = placed.changed(data, change)
+            if wrong != data:
+                yield _program_row(subject, flow, "weight", name, wrong, [placed.layer])
+
+
+def graph_faults(subject: Subject, flow: str, seed: int, most: int) -> Iterator[Row]:
+    """Yield the verdicts on programs of a damaged graph."""
+    rng = np.random.default_rng(seed)
+    done = 0
+    for name in rng.permutation(list(faults.IN_GRAPHS)):
+        planted = faults.in_graph(copy.deepcopy(subject.exported), str(name), rng)
+        if planted is None or done == most:
+            continue
+        done += 1
+        exported, node = planted
+        try:
+            data = lowered(exported, flow)
+        except Exception as error:  # the exporter refuses what was planted
+            warnings.warn(f"{subject.net}, {name}: {error}", stacklevel=1)
+            continue
+        # A sum that is not there shows where its result is read.
+        layers = [layer for layer in (module_of(node), *node.meta.get("readers", ())) if layer]
+        yield _program_row(subject, flow, "graph", str(name), data, layers)
+
+
+def _program_row(
+    subject: Subject, flow: str, kind: str, name: str, data: bytes, layers: Sequence[str]
+) -> Row:
+    outputs = run_program(data, subject.inputs)
+    size = subject.size(outputs, 0)
+    verdict = subject.verdict(outputs, 0)
+    named = _named(subject, data, layers) if size > TEN and layers else None
+    return Row(subject.net, subject.weights, flow, kind, name, size, verdict, ", ".join(layers),
+               named)  # fmt: skip
+
+
+# ---- the table --------------------------------------------------------------------------------
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Return the table of the documentation, in Markdown."""
+    lines = ["| fault | planted | above 10 x noise | found | accepted | layer named |",
+             "|---|---|---|---|---|---|"]  # fmt: skip
+    wrong = [row for row in rows if row.kind != "right"]
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in wrong:
+        plain = row.fault.removesuffix(" tiny").removesuffix(" huge")
+        groups.setdefault((row.kind, plain), []).append(row)
+    for (kind, name), found in sorted(groups.items()):
+        lines.append(f"| {kind}: {name} | " + " | ".join(_figures(found)) + " |")
+    lines.append("| **all** | " + " | ".join(_figures(wrong)) + " |")
+    right = [row for row in rows if row.kind == "right"]
+    alarms = sum(row.verdict == "differ" for row in right)
+    told = sum(row.verdict == "match" for row in right)
+    lines += ["", f"Right outputs: {len(right):,}; match {told:,}, differ {alarms:,}, "
+                  f"inconclusive {len(right) - told - alarms:,}."]  # fmt: skip
+    return "\n".join(lines)
+
+
+def _figures(rows: Sequence[Row]) -> list[str]:
+    counted = [row for row in rows if row.counts]
+    accepted = sum(row.verdict == "match" for row in counted)
+    named = [row.named for row in rows if row.named is not None]
+    return [f"{len(rows):,}", f"{len(counted):,}", f"{len(counted) - accepted:,}", f"{accepted:,}",
+            f"{sum(named):,} of {len(named):,}" if named else ""]  # fmt: skip

@@ -1,0 +1,64 @@
+"""A sample of the proof (`python -m tests.verdicts` has all): no false alarm, no fault accepted,
+layers named; and the proof itself can fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("executorch")
+
+import proof
+from executorch_c.compare import tolerance
+
+SAMPLE = [("mlp", "fresh"), ("unet", "trained"), ("gpt_masked_logit", "trained")]
+
+
+@pytest.fixture(scope="module", params=SAMPLE, ids=lambda pair: "-".join(pair))
+def subject(request: pytest.FixtureRequest) -> proof.Subject:
+    return proof.Subject(*request.param)
+
+
+@pytest.mark.parametrize("flow", proof.FLOWS)
+def test_right_outputs_match(subject: proof.Subject, flow: str) -> None:
+    rows = list(proof.right_programs(subject, flow, 3))
+    assert [row.verdict for row in rows] == ["match"] * 5
+
+
+@pytest.mark.parametrize("flow", proof.FLOWS)
+def test_faults_in_outputs_are_found(subject: proof.Subject, flow: str) -> None:
+    counted = [row for row in proof.output_faults(subject, flow, 1) if row.counts]
+    assert len(counted) > 20
+    assert not [row for row in counted if row.verdict == "match"]
+
+
+@pytest.mark.parametrize("flow", proof.FLOWS)
+def test_faults_in_programs_are_found_and_named(subject: proof.Subject, flow: str) -> None:
+    rows = [*proof.weight_faults(subject, flow, 1, 1), *proof.graph_faults(subject, flow, 1, 1)]
+    counted = [row for row in rows if row.counts]
+    assert counted and not [row for row in counted if row.verdict == "match"]
+    assert not [row for row in rows if row.named is False]
+
+
+def test_the_proof_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A judge that is too generous, or too strict, shows in the table."""
+    subject = proof.Subject("mlp", "fresh")
+
+    def generous(actual: Any, expected: Any, *rest: Any) -> tolerance.Tolerance:
+        return tolerance.given(actual, expected, 1.0, 1.0)
+
+    monkeypatch.setattr(tolerance, "measured", generous)
+    monkeypatch.setattr(tolerance, "rounding", generous)
+    rows = list(proof.output_faults(subject, "portable", 1))
+    assert any(row.counts and row.verdict == "match" for row in rows)
+    last = proof.table(rows).splitlines()[-3]
+    assert last.startswith("| **all** |") and "| 0 |" not in last
+
+    def strict(actual: Any, expected: Any, *rest: Any) -> tolerance.Tolerance:
+        return tolerance.given(actual, expected, 0.0, 0.0)
+
+    monkeypatch.setattr(tolerance, "measured", strict)
+    monkeypatch.setattr(tolerance, "rounding", strict)
+    assert any(row.verdict == "differ" for row in proof.right_programs(subject, "portable", 3))
