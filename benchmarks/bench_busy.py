@@ -8,12 +8,11 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from benchmarks import IN_PLACE, ROOT
 from benchmarks.common import CACHE, OFFICIAL, OURS, Report, Row, Table, seconds
+from busy import busy
 
 NAMES = ("mobilenet_v2", "densenet121", "resnet18")
 CALLS, EACH = 30, 2  # calls of a process; busy processes for each CPU
@@ -61,23 +60,8 @@ SHOWN = (
 )  # fmt: skip
 
 
-@contextmanager
-def busy(each: int) -> Iterator[None]:
-    """Keeps `each` processes for each CPU at work."""
-    count = each * len(os.sched_getaffinity(0))
-    code = "while True: pass"
-    hogs = [subprocess.Popen([sys.executable, "-S", "-c", code]) for _ in range(count)]
-    try:
-        yield
-    finally:
-        for hog in hogs:
-            hog.kill()
-        for hog in hogs:
-            hog.wait()
-
-
 def child(code: str, args: list[str], each: int) -> Report:
-    """What a process reports that imports first, and measures when the machine is busy."""
+    """Return the report of a process that imports first, and measures once the machine is busy."""
     environ = os.environ | {"PYTHONWARNINGS": "ignore"}
     if IN_PLACE:
         environ["PYTHONPATH"] = str(ROOT)
@@ -89,7 +73,7 @@ def child(code: str, args: list[str], each: int) -> Report:
         assert process.stdin and process.stdout
         said = process.stdout.readline()
         assert said == "ready\n", said
-        with busy(each):
+        with busy(each * len(os.sched_getaffinity(0))):
             process.stdin.write("go\n")
             process.stdin.flush()
             report: Report = json.loads(process.stdout.readline())
@@ -97,7 +81,7 @@ def child(code: str, args: list[str], each: int) -> Report:
 
 
 def rivals(model: Any, each: int, rounds: int) -> dict[str, list[Report]]:
-    """What the processes of both runtimes report, in turn; their first round is not counted."""
+    """Return the reports of both runtimes' processes, in turn, without the first round."""
     from benchmarks.xnnpack_models import program
 
     path, _ = program(model)

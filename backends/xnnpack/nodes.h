@@ -65,13 +65,13 @@ uint32_t ecx_check_types(const ecx_call *c, const ecx_graph *g, const ecx_node *
 /* The exporter calls indices of a pooling fp32: makes them, and what moves them, int32. */
 void ecx_mark_indices(ecx_graph *g, const ecx_node *n);
 
-/* shapes_window.c: whether the paddings of a MaxPooling2d are a node of XNNPACK's of their own. It
- * has none: it takes an element inside the image in place of one outside, which is an address
- * behind the image where no element under the window is inside. */
+/* shapes_window.c: true where the paddings of a MaxPooling2d become a separate node. XNNPACK's
+ * pooling pads nothing: it takes an element inside the image in place of one outside, which is an
+ * address after the image where no element under the window is inside. */
 bool ecx_pads_apart(const ecx_node *n);
 
 /* shapes_matrix.c: a node reads the parameters of a dynamically quantised value (any other is
- * fine) as if each had been made from so many of its last dimensions. */
+ * fine) as parameters over its last `nonbatch_dims` dimensions. */
 uint32_t ecx_check_per_token(const ecx_call *c, const ecx_node *n, const ecx_value *v,
                              uint32_t nonbatch_dims);
 

@@ -7,7 +7,7 @@
 
 /* More than any model has. They keep every sum and product, here and in XNNPACK, within 64 bits;
  * packed filters of a group, whose size it computes in 32; and, where it resizes, places that it
- * computes in float32 inside of the image. */
+ * computes in float32 inside the image. */
 enum {
   LARGEST = 1 << 24,
   LARGEST_WINDOW = 1 << 16,

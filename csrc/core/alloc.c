@@ -15,7 +15,7 @@ static void *libc_alloc(void *user, size_t size, size_t align, int zeroed);
 static void libc_free(void *user, void *block);
 static size_t libc_size(void *user, void *block);
 
-static const ec_alloc_hook libc_hook = {libc_alloc, libc_free, libc_size, NULL};
+const ec_alloc_hook ec_alloc_libc = {libc_alloc, libc_free, libc_size, NULL};
 static ec_alloc_hook hook = {libc_alloc, libc_free, libc_size, NULL};
 
 /* In front of each block. */
@@ -56,7 +56,7 @@ static size_t libc_size(void *user, void *block) {
   return front_of(block).size;
 }
 
-void ec_alloc_set_hook(const ec_alloc_hook *with) { hook = with ? *with : libc_hook; }
+void ec_alloc_set_hook(const ec_alloc_hook *with) { hook = with ? *with : ec_alloc_libc; }
 
 static void *request(size_t size, size_t align, int zeroed) {
   if (!ec_budget_take(size)) return NULL;

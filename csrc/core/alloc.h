@@ -13,7 +13,10 @@ typedef struct ec_alloc_hook {
   void *user;
 } ec_alloc_hook;
 
-/* Installs a hook (NULL: the C library). Only while no block is alive and no other thread runs. */
+/* The hook that is installed by default: the C library. */
+extern const ec_alloc_hook ec_alloc_libc;
+
+/* Installs a hook (NULL: ec_alloc_libc). Only while no block is alive and no other thread runs. */
 void ec_alloc_set_hook(const ec_alloc_hook *hook);
 
 enum { EC_ALIGN = 64 }; /* of every heap block: one cache line, one AVX-512 register */

@@ -1,4 +1,4 @@
-/* What one load or one call may cost, nested programs included, and who may end it.
+/* The budget of one load or one call, nested programs included, and its interruption.
  *
  * It is the budget of a thread while it loads or runs a method: every allocation of that thread is
  * taken from its bytes (core/alloc.c), and what walks through a file or runs instructions takes
@@ -68,7 +68,7 @@ static inline ec_status ec_budget_work(ec_budget *budget, uint64_t units, ec_err
 /* Says of an allocation that failed that it was the budget, if so; gives the status. */
 ec_status ec_budget_explain(const ec_budget *budget, ec_status status, ec_error *err);
 
-/* What a machine has: physical memory, or as much of it as this process may use. */
+/* Physical memory of the machine, or the limit of this process's cgroup. */
 uint64_t ec_machine_bytes(void);
 
 #endif

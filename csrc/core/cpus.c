@@ -33,7 +33,7 @@ static uint64_t number(const char *word) {
   return strtoull(word, NULL, 10);
 }
 
-/* What one group allows. */
+/* The quota of one group. */
 static size_t quota_of(const char *folder, const char *group, bool is_first_version) {
   char word[2][32], period[2][32] = {"", ""};
   if (is_first_version) {
@@ -50,8 +50,8 @@ static size_t quota_of(const char *folder, const char *group, bool is_first_vers
 
 static size_t least(size_t a, size_t b) { return !a || (b && b < a) ? b : a; }
 
-/* What a group and those around it allow. In a container the names may be those outside of it: what
- * is not there limits nothing, and the outermost folder is the container's own. */
+/* The smallest quota of a group and its ancestors. In a container, names may be those outside it: a
+ * missing folder limits nothing, and the outermost one is the container's own. */
 static size_t quota_up(const char *mounted, const char *below, char *group, bool is_first_version) {
   char folder[LONGEST];
   const int length = snprintf(folder, sizeof folder, "%s%s", mounted, below);

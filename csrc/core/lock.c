@@ -121,8 +121,8 @@ ec_locked ec_lock_wait(ec_lock *lock, bool (*stop)(void *user), void *user) {
   return locked;
 }
 
-/* Who waits looks at the owner after it has said so, who releases at `waiting` after the owner has
- * gone: one of them sees the other. */
+/* A waiter counts itself in `waiting` before it reads the owner; a release clears the owner before
+ * it reads `waiting`: one of the two sees the other. */
 void ec_lock_release(ec_lock *lock) {
   atomic_store(&lock->owner, 0);
   if (atomic_load(&lock->waiting)) wake_one(lock);

@@ -39,7 +39,7 @@ ec_locked ec_lock_wait(ec_lock *lock, bool (*stop)(void *user), void *user);
 void ec_lock_release(ec_lock *lock);
 
 bool ec_lock_is_mine(const ec_lock *lock);
-/* Whether nobody can ever have it again: see EC_LOCKED_BY_NOBODY. */
+/* True where no thread can acquire the lock again: see EC_LOCKED_BY_NOBODY. */
 bool ec_lock_is_lost(const ec_lock *lock);
 
 typedef enum ec_mutex { EC_MUTEX_OPERATORS, EC_MUTEX_BACKENDS, EC_MUTEX_COUNT } ec_mutex;

@@ -1,7 +1,7 @@
 /* Attributes of a method: arrays on its memory, and copies into it.
  *
  * Where a tensor's data is now is known only while nobody runs the method: a call may point it at
- * arrays of a caller. An operator that runs inside of a call asks for the method's own memory. */
+ * arrays of a caller. An operator inside a call asks for the method's own memory. */
 #include "python/state.h"
 
 #include "python/method.h"

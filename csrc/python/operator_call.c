@@ -258,7 +258,7 @@ static ec_status run_function(calling *run) {
   return status;
 }
 
-/* What a function does is not what the program costs: it has no budget. */
+/* The budget of the program does not apply inside the function. */
 static void run_with_gil(void *arg) {
   calling *run = arg;
   ec_budget *budget = ec_budget_suspend();

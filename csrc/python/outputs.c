@@ -49,8 +49,8 @@ static bool same_shape(PyArrayObject *array, int rank, const npy_intp *sizes) {
   return PyArray_NDIM(array) == rank && PyArray_CompareLists(PyArray_DIMS(array), sizes, rank);
 }
 
-/* Whether an array of out= is still what it was when it was parsed. Foreign code has run since, and
- * other threads while the lock was waited for. */
+/* True where an array of out= has the writability, dtype and shape that it was parsed with: foreign
+ * code has run since, and other threads while the lock was waited for. */
 static bool still_fits(ecpy_method *self, size_t index, PyArrayObject *array) {
   const ecpy_slot *slot = &self->outputs[index];
   ec_dtype dtype;

@@ -142,7 +142,7 @@ static PyObject *owner_of(PyObject *data) {
   return data;
 }
 
-/* Whether it is a mmap.mmap, which is what it is for that module to say, if it was imported. */
+/* True for a mmap.mmap, by the module's own type, if the module was imported. */
 static bool is_mapped_file(PyObject *object) {
   PyObject *name = PyUnicode_FromString("mmap");
   PyObject *module = name ? PyImport_GetModule(name) : NULL;
@@ -155,7 +155,7 @@ static bool is_mapped_file(PyObject *object) {
   return is;
 }
 
-/* Whether nobody here can write to a buffer: that a view is read-only does not say it. */
+/* True for a buffer that this process cannot write to; a read-only view is not enough. */
 static bool is_fixed(PyObject *data) {
   Py_buffer view;
   PyObject *owner = owner_of(data);

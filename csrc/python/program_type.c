@@ -98,7 +98,7 @@ PyDoc_STRVAR(
     "        A call: an instruction, and 4096 elements of the tensors that it takes and gives.\n"
     "        None for what no honest program needs: 10 million and 4 for each byte of the files;\n"
     "        10 million instructions in a call, whatever their tensors are.\n"
-    "        Programs inside of delegates take from the same bytes and steps.\n\n"
+    "        Programs inside delegates count towards the same bytes and steps.\n\n"
     "Returns the Method. Loading a method again with default arguments returns the same object,\n"
     "which has its own memory and state; one with other arguments is a new one each time.\n\n"
     "Raises NotFoundError (a KeyError: no such method, or a backend that is not registered),\n"

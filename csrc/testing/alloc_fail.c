@@ -1,19 +1,7 @@
-/* The counting and refusing allocator. Each block is a malloc of its own with the exact size at
- * its end, so that AddressSanitizer sees the first byte beyond it. */
+/* The counting and refusing allocator, in front of the C library's. */
 #include "testing/alloc_fail.h"
 
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/alloc.h"
-#include "core/checked.h"
-
-/* In front of each block. */
-typedef struct header {
-  void *raw;
-  size_t size;
-} header;
 
 static int refused(ec_alloc_fail *state, size_t size) {
   state->requests++;
@@ -23,39 +11,24 @@ static int refused(ec_alloc_fail *state, size_t size) {
 
 static void *counting_alloc(void *user, size_t size, size_t align, int zeroed) {
   ec_alloc_fail *state = user;
-  size_t total;
-  if (refused(state, size) || !ec_add_size(size, align + sizeof(header), &total) ||
-      total > PTRDIFF_MAX)
-    return NULL;
-  char *raw = zeroed ? calloc(1, total) : malloc(total);
-  if (!raw) return NULL;
-  size_t shift = (align - ((uintptr_t)raw + sizeof(header)) % align) % align;
-  char *block = raw + sizeof(header) + shift;
-  header front = {raw, size};
-  memcpy(block - sizeof front, &front, sizeof front);
+  void *block = refused(state, size) ? NULL : ec_alloc_libc.alloc(NULL, size, align, zeroed);
+  if (!block) return NULL;
   state->alive++;
   state->bytes += size;
   if (state->bytes > state->peak) state->peak = state->bytes;
   return block;
 }
 
-static header front_of(const void *block) {
-  header front;
-  memcpy(&front, (const char *)block - sizeof front, sizeof front);
-  return front;
-}
-
 static size_t counted_size(void *user, void *block) {
   (void)user;
-  return front_of(block).size;
+  return ec_alloc_libc.size(NULL, block);
 }
 
 static void counting_free(void *user, void *block) {
   ec_alloc_fail *state = user;
-  const header front = front_of(block);
   state->alive--;
-  state->bytes -= front.size;
-  free(front.raw);
+  state->bytes -= ec_alloc_libc.size(NULL, block);
+  ec_alloc_libc.free(NULL, block);
 }
 
 void ec_alloc_fail_install(ec_alloc_fail *state) {

@@ -209,6 +209,13 @@ def measured(actual: Array, expected: Array, samples: Sequence[Array]) -> Tolera
     )  # fmt: skip
 
 
+def _by_rms(expected: Array, most: float, rtol: float, atol: float) -> Tolerance:
+    """Return the tolerance of a quantised output: an RMS error of `most`, and no limit of any
+    element; `rtol` and `atol` are for reports."""
+    noise = max(most / RMS_LIMIT, float(np.finfo(np.float64).tiny))
+    return Tolerance("quantized", math.inf, rtol, atol, np.full(expected.shape, noise))
+
+
 def within_quantization(
     actual: Array, expected: Array, floats: Array, times: float
 ) -> Tolerance:
@@ -226,9 +233,7 @@ def within_quantization(
     signal = rms(magnitudes_of(expected))
     if noise <= EPSILON.get(expected.dtype.name, 0.0) * signal:
         return few
-    flat = np.full(expected.shape, times * noise / RMS_LIMIT)
-    limit = np.full(expected.shape, np.inf)
-    return Tolerance("quantized", limit, noise / signal if signal else 0.0, noise, flat)
+    return _by_rms(expected, times * noise, noise / signal if signal else 0.0, noise)
 
 
 def on_grid(expected: Array, step: float, min_sqnr_db: float | None) -> Tolerance:
@@ -244,9 +249,7 @@ def on_grid(expected: Array, step: float, min_sqnr_db: float | None) -> Toleranc
     if np.all(np.abs(steps - np.rint(steps)) <= GRID_ERROR * np.maximum(steps, 1)):
         return Tolerance("grid", 1.01 * step, share, step, step=step)
     signal = rms(magnitudes_of(expected))
-    flat = np.full(expected.shape, max(signal * share / RMS_LIMIT, np.finfo(np.float64).tiny))
-    limit = np.full(expected.shape, np.inf)
-    return Tolerance("quantized", limit, share, share * signal, flat)
+    return _by_rms(expected, share * signal, share, share * signal)
 
 
 def _judge_grid(actual: Array, expected: Array, tolerance: Tolerance, equal_nan: bool) -> Judgement:
@@ -305,9 +308,8 @@ def between(
     magnitudes = magnitudes_of(expected)
     if quantized == 1:
         signal = rms(magnitudes)
-        share = 10 ** (-LEAST_SQNR_DB / 20) / RMS_LIMIT
-        flat = np.full(expected.shape, max(signal, np.finfo(np.float64).tiny) * share)
-        return Tolerance("quantized", np.inf, share, share * signal, flat)
+        share = 10 ** (-LEAST_SQNR_DB / 20)
+        return _by_rms(expected, share * signal, share, share * signal)
     if quantized:
         finite = widened(expected)[np.isfinite(widened(expected))]
         step = float(np.ptp(finite)) / 256 if finite.size else 0.0

@@ -24,7 +24,6 @@ import numpy as np
 from executorch_c._arrays import Array, as_array
 from executorch_c.compare import tolerance
 from executorch_c.compare.metrics import ErrorSize, measure_size
-from executorch_c.compare.scale import widened
 from executorch_c.debug._graphs.evaluator import attribute, call
 from executorch_c.debug._graphs.layouts import as_tensor, distance, layouts, sample
 from executorch_c.debug._graphs.names import (
@@ -38,7 +37,6 @@ from executorch_c.debug._graphs.reference import Reference, module_of, source_of
 from executorch_c.debug._local import (
     Limits,
     Value,
-    grid_of,
     picked,
     quantized_error,
     random_roundings,
@@ -239,22 +237,15 @@ class Walk:
         return self.limits.differs(actual, expected, rules)
 
     def _requantized(self, actual: Array, expected: Array, fed: Value) -> ErrorSize | None:
-        """Where integers are off: whether rounding of the reference explains it."""
+        """Return the error of integers beyond what rounding of the reference explains."""
         before = unrounded(fed)
-        if before is None or before.node is None or fed.node is None:
+        if before is None or before.node is None:
             return None
-        grid = grid_of(fed.node)
         runs = random_roundings(before, None, 0.0)
-        if grid is None or not runs:
+        if not runs:
             return None
-        limits = tolerance.measured(as_array(before.value), as_array(before.value), runs)
-        scale, zero, low, high = grid
-        ours = widened(actual)
-        ours = ours / scale + zero if dequantizes(fed.node) else ours
-        exact = np.clip(widened(as_array(before.value)) / scale + zero, low, high)
-        room = 0.5 + tolerance.TIE + np.asarray(limits.limit) / scale
-        outside = int(np.count_nonzero(~(np.abs(np.rint(ours) - exact) <= room)))
-        return measure_size(actual, expected, mismatched=outside)
+        exact = as_array(before.value)
+        return quantized_error(actual, expected, fed, tolerance.measured(exact, exact, runs).limit)
 
     def _row(self, match: Match, best: _Candidate) -> None:
         tainted = not self.tainted.isdisjoint(match.nodes)

@@ -173,9 +173,15 @@ def unrounded(fed: Value) -> Value | None:
     return value.env.get(value.node.all_input_nodes[0])
 
 
-def quantized_error(actual: Array, expected: Array, fed: Value) -> ErrorSize | None:
-    """The error of integers (or the numbers that they stand for) against the number before
-    rounding; None for what is no rounding to a grid that the graph has."""
+def quantized_error(
+    actual: Array, expected: Array, fed: Value, noise: Array | float = 0.0
+) -> ErrorSize | None:
+    """Return the error of integers (or the numbers that they stand for) against the number before
+    rounding; None for what is no rounding to a grid that the graph has.
+
+    Args:
+        noise: Error that the number before rounding may have.
+    """
     node = fed.node
     grid = None if node is None else grid_of(node)
     before = unrounded(fed)
@@ -184,8 +190,10 @@ def quantized_error(actual: Array, expected: Array, fed: Value) -> ErrorSize | N
     scale, zero, low, high = grid
     ours = widened(actual)
     ours = ours / scale + zero if dequantizes(node) else ours
-    exact = np.clip(widened(as_array(before.value)) / scale + zero, low, high).reshape(ours.shape)
+    plain = widened(as_array(before.value))
+    exact = np.clip(plain / scale + zero, low, high).reshape(ours.shape)
+    room = 0.5 + tolerance.TIE + np.broadcast_to(noise, plain.shape).reshape(ours.shape) / scale
     with np.errstate(invalid="ignore"):
         off = np.abs(np.rint(ours) - exact)
-    outside = int(np.count_nonzero(~(off <= 0.5 + tolerance.TIE)))
+    outside = int(np.count_nonzero(~(off <= room)))
     return measure_size(actual, expected, mismatched=outside)

@@ -4,11 +4,7 @@ not depend on which of them had a CPU."""
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -16,6 +12,7 @@ import pytest
 pytest.importorskip("executorch")
 
 import executorch_c as et
+from busy import busy
 from xnnpack_graphs import Graph, Shape
 from xnnpack_kinds import conv
 
@@ -33,18 +30,6 @@ def method(graph: Graph, threads: int) -> et.Method:
 def image() -> tuple[Graph, np.ndarray]:
     graph = conv("Conv2d", "fp32", (3, 3), (1, 1), (1, 1, 1, 1))(SHAPE)
     return graph, np.random.default_rng(0).normal(size=SHAPE).astype(np.float32)
-
-
-@contextmanager
-def busy(count: int) -> Iterator[None]:
-    code = "while True: pass"
-    hogs = [subprocess.Popen([sys.executable, "-S", "-c", code]) for _ in range(count)]
-    try:
-        yield
-    finally:
-        for hog in hogs:
-            hog.kill()
-            hog.wait()
 
 
 def test_they_sleep_after_a_call() -> None:

@@ -233,41 +233,36 @@ def _operator(node: Any) -> str:
     return (*str(node.target).split("."), "")[1]
 
 
-def _nodes(exported: Any, *names: str) -> list[Any]:
-    calls = [node for node in exported.graph.nodes if node.op == "call_function"]
-    return [node for node in calls if _operator(node) in names]
+Finder = Callable[[Any], bool]
+Editor = Callable[[Any, np.random.Generator], None]
 
 
-def _residual(node: Any) -> bool:
+def _calls(*names: str) -> Finder:
+    """Return whether a node calls one of some operators, as a function."""
+    return lambda node: _operator(node) in names
+
+
+def _is_residual(node: Any) -> bool:
     """Return whether a sum is one of two tensors of one shape, neither of them constant."""
     tensors = [arg for arg in node.args[:2] if hasattr(arg, "meta")]
-    if len(tensors) < 2 or any(one.op != "call_function" for one in tensors):
+    if _operator(node) not in ("add", "add_") or len(tensors) < 2:
         return False
-    return len({tuple(one.meta["val"].shape) for one in (*tensors, node)}) == 1
+    shapes = {tuple(one.meta["val"].shape) for one in (*tensors, node)}
+    return len(shapes) == 1 and all(one.op == "call_function" for one in tensors)
 
 
-def _drop_residual(exported: Any, rng: np.random.Generator) -> Any:
-    sums = [node for node in _nodes(exported, "add", "add_") if _residual(node)]
-    if not sums:
-        return None
-    node = sums[int(rng.integers(len(sums)))]
+def _drop(node: Any, rng: np.random.Generator) -> None:
     node.meta["readers"] = [module_of(user) for user in node.users]
     node.replace_all_uses_with(node.args[int(rng.integers(2))])
-    return node
 
 
 EPS_AT = {"batch_norm": 7, "layer_norm": 4, "group_norm": 4}
 
 
-def _wrong_eps(exported: Any, rng: np.random.Generator) -> Any:
-    norms = [node for node in _nodes(exported, *EPS_AT) if "aten" in str(node.target)]
-    if not norms:
-        return None
-    node = norms[int(rng.integers(len(norms)))]
+def _change_eps(node: Any, rng: np.random.Generator) -> None:
     at = EPS_AT[_operator(node)]
     args = list(node.args) + [1e-5] * max(at + 1 - len(node.args), 0)
     node.args = (*args[:at], 1e-2, *args[at + 1 :])
-    return node
 
 
 ACTIVATIONS = {
@@ -279,74 +274,66 @@ ACTIVATIONS = {
 }  # fmt: skip
 
 
-def _wrong_activation(exported: Any, rng: np.random.Generator) -> Any:
-    found = _nodes(exported, *ACTIVATIONS)
-    if not found:
-        return None
-    node = found[int(rng.integers(len(found)))]
+def _change_activation(node: Any, rng: np.random.Generator) -> None:
     node.target = ACTIVATIONS[_operator(node)]
     node.args, node.kwargs = node.args[:1], {}
-    return node
 
 
-def _wrong_pooling(exported: Any, rng: np.random.Generator) -> Any:
-    found = _nodes(exported, "max_pool2d")
-    if not found:
-        return None
-    node = found[int(rng.integers(len(found)))]
+def _average(node: Any, rng: np.random.Generator) -> None:
     node.target = torch.ops.aten.avg_pool2d.default
     node.args = node.args[:4]
-    return node
 
 
-def _wrong_softmax(exported: Any, rng: np.random.Generator) -> Any:
-    found = [n for n in _nodes(exported, "softmax") if n.args[0].meta["val"].ndim >= 2]
-    if not found:
-        return None
-    node = found[int(rng.integers(len(found)))]
+def _is_softmax(node: Any) -> bool:
+    return _operator(node) == "softmax" and node.args[0].meta["val"].ndim >= 2
+
+
+def _change_axis(node: Any, rng: np.random.Generator) -> None:
     last = node.args[1] in (-1, node.args[0].meta["val"].ndim - 1)
     node.args = (node.args[0], -2 if last else -1, *node.args[2:])
-    return node
 
 
-def _wrong_scale(exported: Any, rng: np.random.Generator) -> Any:
-    found = _nodes(exported, "scaled_dot_product_attention")
-    if not found:
-        return None
-    node = found[int(rng.integers(len(found)))]
+def _change_scale(node: Any, rng: np.random.Generator) -> None:
     width = node.args[0].meta["val"].shape[-1]
     node.kwargs = {**node.kwargs, "scale": 1.1 / width**0.5}
-    return node
 
 
-def _wrong_padding(exported: Any, rng: np.random.Generator) -> Any:
-    """Another dilation where it leaves the shape alone: of convolutions of 3 with padding 1."""
-    found = [n for n in _nodes(exported, "conv2d", "conv1d") if len(n.args) > 4
-             and list(n.args[3]) == [1] * len(n.args[3]) and set(n.args[4]) == {1}
-             and set(n.args[1].meta["val"].shape[2:]) == {3}]  # fmt: skip
-    if not found:
-        return None
-    node = found[int(rng.integers(len(found)))]
-    rest = list(node.args[5:])
+def _is_padded(node: Any) -> bool:
+    """Return whether a node is a convolution of 3 with stride and padding 1."""
+    return (
+        _operator(node) in ("conv2d", "conv1d") and len(node.args) > 4
+        and set(node.args[3]) == set(node.args[4]) == {1}
+        and set(node.args[1].meta["val"].shape[2:]) == {3}
+    )  # fmt: skip
+
+
+def _dilate(node: Any, rng: np.random.Generator) -> None:
+    """Another dilation and padding, with which the shape stays."""
     twos = [2] * len(node.args[4])
-    node.args = (*node.args[:4], twos, twos, *rest[1:])
-    return node
+    node.args = (*node.args[:4], twos, twos, *node.args[6:])
 
 
-IN_GRAPHS: dict[str, Callable[[Any, np.random.Generator], Any]] = {
-    "residual dropped": _drop_residual, "wrong eps": _wrong_eps,
-    "wrong activation": _wrong_activation, "wrong pooling": _wrong_pooling,
-    "wrong softmax axis": _wrong_softmax, "wrong attention scale": _wrong_scale,
-    "wrong padding and dilation": _wrong_padding,
-}  # fmt: skip
+IN_GRAPHS: dict[str, tuple[Finder, Editor]] = {
+    "residual dropped": (_is_residual, _drop),
+    "wrong eps": (_calls(*EPS_AT), _change_eps),
+    "wrong activation": (_calls(*ACTIVATIONS), _change_activation),
+    "wrong pooling": (_calls("max_pool2d"), _average),
+    "wrong softmax axis": (_is_softmax, _change_axis),
+    "wrong attention scale": (_calls("scaled_dot_product_attention"), _change_scale),
+    "wrong padding and dilation": (_is_padded, _dilate),
+}
+"""Nodes that may have a fault, and how it is planted."""
 
 
 def in_graph(exported: Any, name: str, rng: np.random.Generator) -> tuple[Any, Any] | None:
     """Return an exported program with a fault and the node that has it; None where it has no such
     operator. The program is changed."""
-    node = IN_GRAPHS[name](exported, rng)
-    if node is None:
+    find, edit = IN_GRAPHS[name]
+    found = [node for node in exported.graph.nodes if node.op == "call_function" and find(node)]
+    if not found:
         return None
+    node = found[int(rng.integers(len(found)))]
+    edit(node, rng)
     exported.graph_module.graph.eliminate_dead_code()
     exported.graph_module.recompile()
     return exported, node

@@ -8,17 +8,16 @@ than the judge's.
 from __future__ import annotations
 
 import copy
-import os
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 import faults
 import nets
 import numpy as np
-import torch
+import xnnpack_flow
 from executorch.exir import EdgeCompileConfig, to_edge
 from executorch_c import Runtime
 from executorch_c.check import flows
@@ -61,30 +60,26 @@ class Row:
         """Whether it is a fault that must be found."""
         return self.kind != "right" and self.size > TEN
 
+    @property
+    def is_accepted(self) -> bool:
+        """Whether it is a fault that was not found."""
+        return self.counts and self.verdict == "match"
+
+    @property
+    def is_alarm(self) -> bool:
+        """Whether right outputs were refused."""
+        return self.kind == "right" and self.verdict == "differ"
+
 
 def lowered(exported: Any, flow: str) -> bytes:
     """Return the .pte of an exported program."""
     return bytes(flows._lower(exported, flows.FLOWS[flow].partitioners(), "forward").buffer)
 
 
-def _cached(key: str, make: Any) -> bytes:
-    folder = os.environ.get("EXECUTORCH_C_TEST_CACHE")
-    root = Path(folder) if folder else Path(__file__).parents[1] / ".cache"
-    source = hash_of(Path(nets.__file__).read_bytes() + torch.__version__.encode())
-    path = root / "verdicts" / source / f"{key}.pte"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(f".{os.getpid()}")
-        part.write_bytes(make())
-        part.replace(path)
-    return path.read_bytes()
-
-
-def hash_of(data: bytes) -> str:
-    """Return a short digest."""
-    import hashlib
-
-    return hashlib.sha256(data).hexdigest()[:16]
+def scaled(values: Sequence[Any], factor: float) -> list[Any]:
+    """Return outputs times a factor: those of float32 and float64."""
+    wide = (np.float32, np.float64)
+    return [v * v.dtype.type(factor) if v.dtype in wide else v for v in values]
 
 
 class Subject:
@@ -98,15 +93,14 @@ class Subject:
         self.judge = Judge(None, None, equal_nan=True, check_dtype=True)
         config = EdgeCompileConfig(_check_ir_validity=False)
         with flows.quiet():
-            self.edge = to_edge(flows.export(self.model, (self.inputs, {}), None),
-                                compile_config=config)  # fmt: skip
-        self._samples: dict[int, Any] = {}
-        self._others: dict[int, Any] = {}
+            self.edge = to_edge(copy.deepcopy(self.exported), compile_config=config)
 
     def program(self, flow: str) -> bytes:
         """Return the right program."""
-        key = f"{self.net}-{self.weights}-{flow}"
-        return _cached(key, lambda: lowered(copy.deepcopy(self.exported), flow))
+        key = f"verdicts-{self.net}-{self.weights}-{flow}"
+        make = lambda: lowered(copy.deepcopy(self.exported), flow)  # noqa: E731
+        found: bytes = xnnpack_flow.cached(key, nets.__file__, make)
+        return found
 
     def call(self, number: int) -> tuple[Any, ...]:
         """Return inputs: the example is number 0."""
@@ -114,29 +108,28 @@ class Subject:
             return self.inputs
         return draw((self.inputs, {}), None, [None] * len(self.inputs), number)[0]
 
+    @cache
     def expected(self, number: int) -> list[Any]:
         """Return eager's outputs of a call."""
         return self.eager([(self.call(number), {})])[0]
 
+    @cache
     def noise(self, number: int, epsilon: float) -> Any:
         """Return the judge's samples of a call."""
-        if number not in self._samples:
-            found = self.eager.noise([(self.call(number), {})], epsilon)
-            self._samples[number] = None if found is None else [run[0] for run in found]
-        return self._samples[number]
+        found = self.eager.noise([(self.call(number), {})], epsilon)
+        return None if found is None else [run[0] for run in found]
 
-    def spread(self, number: int) -> list[np.ndarray]:
-        """Return the standard deviation of each output's noise, by seeds of its own."""
-        if number not in self._others:
-            call = [(self.call(number), {})]
-            right = self.expected(number)
-            runs = [self.eager(call, RandomRounding(100 + seed))[0] for seed in range(4)]
-            self._others[number] = [
-                np.sqrt(np.mean([(np.asarray(run[i], np.float64) - right[i]) ** 2 for run in runs],
-                                axis=0)) if right[i].dtype.kind == "f" else None
-                for i in range(len(right))
-            ]  # fmt: skip
-        return self._others[number]
+    @cache
+    def spread(self, number: int) -> list[Any]:
+        """Return the standard deviation of each output's noise, by seeds of its own; None for
+        outputs of integers."""
+        call = [(self.call(number), {})]
+        runs = [self.eager(call, RandomRounding(100 + seed))[0] for seed in range(4)]
+        found = []
+        for i, right in enumerate(self.expected(number)):
+            errors = [(np.asarray(run[i], np.float64) - right) ** 2 for run in runs]
+            found.append(np.sqrt(np.mean(errors, axis=0)) if right.dtype.kind == "f" else None)
+        return found
 
     def size(self, actual: Sequence[Any], number: int, factor: float = 1.0) -> float:
         """Return the largest error of outputs in units of rounding noise."""
@@ -161,15 +154,11 @@ class Subject:
 
     def verdict(self, actual: Sequence[Any], number: int, factor: float = 1.0) -> str:
         """Return the judge's verdict on outputs (times a power of two)."""
-        def times(values: Sequence[Any]) -> list[Any]:
-            return [v * v.dtype.type(factor) if v.dtype.kind == "f" else v for v in values]
-
         def noise(epsilon: float) -> Any:
             runs = self.noise(number, epsilon)
-            return None if runs is None else [times(run) for run in runs]
+            return None if runs is None else [scaled(run, factor) for run in runs]
 
-        expected = self.expected(number)
-        return self.judge(actual, expected if factor == 1 else times(expected), noise).verdict
+        return self.judge(actual, scaled(self.expected(number), factor), noise).verdict
 
 
 def run_program(data: bytes, inputs: Sequence[Any]) -> list[np.ndarray]:
@@ -187,8 +176,7 @@ def right_programs(subject: Subject, flow: str, calls: int) -> Iterator[Row]:
     for number in range(calls):
         found = run_program(data, subject.call(number))
         for name, factor in {"": 1.0, **(FACTORS if number == 0 else {})}.items():
-            scaled = [v * v.dtype.type(factor) if v.dtype.kind == "f" else v for v in found]
-            verdict = subject.verdict(scaled, number, factor)
+            verdict = subject.verdict(scaled(found, factor), number, factor)
             yield Row(subject.net, subject.weights, flow, "right", name, 0.0, verdict)
 
 
@@ -199,8 +187,7 @@ def output_faults(subject: Subject, flow: str, seed: int) -> Iterator[Row]:
     right, stale = (run_program(data, subject.call(number)) for number in (0, 1))
     for size, factor in (("", 1.0), *FACTORS.items()):
         for name, wrong in faults.in_outputs(right, stale, rng):
-            wrong = [v * v.dtype.type(factor) if v.dtype.kind == "f" and v.dtype != np.float16
-                     else v for v in wrong]  # fmt: skip
+            wrong = scaled(wrong, factor)
             verdict = subject.verdict(wrong, 0, factor)
             yield Row(subject.net, subject.weights, flow, "output", f"{name} {size}".strip(),
                       subject.size(wrong, 0, factor), verdict)  # fmt: skip
@@ -272,7 +259,7 @@ def table(rows: Sequence[Row]) -> str:
         lines.append(f"| {kind}: {name} | " + " | ".join(_figures(found)) + " |")
     lines.append("| **all** | " + " | ".join(_figures(wrong)) + " |")
     right = [row for row in rows if row.kind == "right"]
-    alarms = sum(row.verdict == "differ" for row in right)
+    alarms = sum(row.is_alarm for row in right)
     told = sum(row.verdict == "match" for row in right)
     lines += ["", f"Right outputs: {len(right):,}; match {told:,}, differ {alarms:,}, "
                   f"inconclusive {len(right) - told - alarms:,}."]  # fmt: skip
@@ -281,7 +268,7 @@ def table(rows: Sequence[Row]) -> str:
 
 def _figures(rows: Sequence[Row]) -> list[str]:
     counted = [row for row in rows if row.counts]
-    accepted = sum(row.verdict == "match" for row in counted)
+    accepted = sum(row.is_accepted for row in counted)
     named = [row.named for row in rows if row.named is not None]
     return [f"{len(rows):,}", f"{len(counted):,}", f"{len(counted) - accepted:,}", f"{accepted:,}",
             f"{sum(named):,} of {len(named):,}" if named else ""]  # fmt: skip

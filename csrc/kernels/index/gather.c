@@ -164,7 +164,7 @@ static ec_status divide(ec_call *c, const walk *w, ec_tensor *out, bool without_
   return EC_OK;
 }
 
-/* Where elements are combined: `out` itself, or its numbers in float32. */
+/* The sums: `out` itself, or its numbers in float32. */
 static ec_status accumulate_in(ec_call *c, const scattering *s, const ec_tensor *out,
                                ec_tensor *sums) {
   const bool combines = s->how == EC_COMBINE_ADD || s->how == EC_COMBINE_MUL;
@@ -173,7 +173,7 @@ static ec_status accumulate_in(ec_call *c, const scattering *s, const ec_tensor 
   return ec_call_like(c, out, EC_FLOAT32, sums);
 }
 
-/* What is scattered, in the dtype of `sums`. */
+/* The source elements, in the dtype of `sums`. */
 static ec_status read_source(ec_call *c, const scattering *s, const ec_tensor *sums, walk *w,
                              char *value) {
   const ec_dtype from = ec_tensor_dtype(ec_arg_tensor(c, 0)), to = ec_tensor_dtype(sums);

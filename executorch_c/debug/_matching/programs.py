@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -162,6 +162,22 @@ class _Graph:
             push(self.classes[number])
 
 
+def _ancestors(
+    sources: Callable[[int], Iterable[int]], start: Iterable[int], known: Container[int]
+) -> set[int]:
+    """Return the nearest known values among some values and those that they are computed from."""
+    found, seen, queue = set[int](), set(start), list(start)
+    while queue:
+        one = queue.pop()
+        if one in known:
+            found.add(one)
+            continue
+        fresh = set(sources(one)) - seen
+        seen |= fresh
+        queue += fresh
+    return found
+
+
 class Matching:
     """Pairs of values of a baseline and a candidate."""
 
@@ -193,16 +209,10 @@ class Matching:
 
     def _front(self, number: int) -> frozenset[int]:
         """The baseline's values that a value of the candidate is computed from."""
-        found, seen = set[int](), {number}
-        queue = list(self.b.values[number].sources or ())
-        while queue:
-            one = queue.pop()
-            if one in self.same:
-                found.add(self.same[one])
-            elif one not in seen:
-                seen.add(one)
-                queue += self.b.values[one].sources or ()
-        return frozenset(found)
+        values = self.b.values
+        start = values[number].sources or ()
+        known = _ancestors(lambda one: values[one].sources or (), start, self.same)
+        return frozenset(self.same[one] for one in known)
 
     def _find(self, number: int) -> tuple[float, int] | None:
         """Return the distance and number of the baseline's value that a candidate's value is."""
@@ -281,16 +291,9 @@ class Matching:
 
     def _behind(self, one: int, front: frozenset[int]) -> frozenset[int]:
         """The part of a front that a value of the baseline is computed from."""
-        found, seen = set[int](), {one}
-        queue = list(self.a.values[one].sources or ())
-        while queue:
-            number = queue.pop()
-            if number in front:
-                found.add(number)
-            elif number not in seen:
-                seen.add(number)
-                queue += self.a.values[number].sources or ()
-        return frozenset(found)
+        values = self.a.values
+        start = values[one].sources or ()
+        return frozenset(_ancestors(lambda number: values[number].sources or (), start, front))
 
 
 def match(
@@ -304,13 +307,4 @@ def sources_between(
     sources: Mapping[int, frozenset[int]], start: frozenset[int], rows: Mapping[int, int]
 ) -> set[int]:
     """Return the rows that a value was computed from: those of its sources, or of theirs."""
-    found, seen, queue = set[int](), set(start), list(start)
-    while queue:
-        one = queue.pop()
-        if one in rows:
-            found.add(rows[one])
-            continue
-        fresh = sources.get(one, frozenset()) - seen
-        seen |= fresh
-        queue += fresh
-    return found
+    return {rows[one] for one in _ancestors(lambda one: sources.get(one, ()), start, rows)}

@@ -1,0 +1,22 @@
+"""A busy machine: processes that compete for its CPUs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def busy(count: int) -> Iterator[None]:
+    """Keep some processes at work, each one on a CPU."""
+    code = "while True: pass"
+    hogs = [subprocess.Popen([sys.executable, "-S", "-c", code]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for hog in hogs:
+            hog.kill()
+        for hog in hogs:
+            hog.wait()
