@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 import warnings
+from dataclasses import asdict
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
@@ -24,8 +26,22 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--graphs", type=int, default=4, help="faults in graphs, by flow")
     parser.add_argument("--layers", type=int, default=3, help="layers with faults in weights")
+    parser.add_argument("--save", type=Path, metavar="FILE", help="append the rows, as JSON lines")
+    parser.add_argument("--saved", type=Path, nargs="*", default=[], metavar="FILE",
+                        help="print the table of rows saved before; nothing is run")  # fmt: skip
     args = parser.parse_args()
     warnings.simplefilter("ignore")
+    if args.saved:
+        lines = [line for path in args.saved for line in path.read_text().splitlines()]
+        rows = [proof.Row(**json.loads(line)) for line in lines]
+    else:
+        rows = run(args)
+    print(proof.table(rows))
+    return any(row.is_accepted or row.is_alarm for row in rows)
+
+
+def run(args: argparse.Namespace) -> list[proof.Row]:
+    """Return the rows of some architectures; those that are not as they should be are printed."""
     rows: list[proof.Row] = []
     for net in args.nets:
         for weights in args.weights:
@@ -42,10 +58,12 @@ def main() -> int:
                 if row.is_accepted or refused or row.named is False:
                     print(row, file=sys.stderr)
             rows += new
+            if args.save:
+                with args.save.open("a") as file:
+                    file.writelines(json.dumps(asdict(row)) + "\n" for row in new)
             print(f"{net}, {weights}: {len(new)} rows, {time.monotonic() - start:.0f} s",
                   file=sys.stderr, flush=True)  # fmt: skip
-    print(proof.table(rows))
-    return any(row.is_accepted or row.is_alarm for row in rows)
+    return rows
 
 
 if __name__ == "__main__":

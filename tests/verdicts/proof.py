@@ -34,8 +34,38 @@ FLOWS = ("portable", "xnnpack")
 WEIGHTS = ("fresh", "trained")
 TEN = 10.0
 """A fault is this many times larger than the rounding noise, or does not count."""
-FACTORS = {"tiny": 2.0**-30, "huge": 2.0**30}
-"""Scaled outputs: by powers of two, so that right outputs stay right."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A change of actual and expected outputs alike, of float32 and float64: what is right stays
+    right, and what is wrong stays wrong by as many units of noise."""
+
+    name: str
+    factor: float = 1.0
+    """A power of two."""
+    mask: float | None = None
+    """A value of masked elements."""
+    every: int = 0
+    """Distance of masked elements; 0 for the first one alone."""
+
+    def __call__(self, values: Sequence[Any]) -> list[Any]:
+        """Return outputs, changed."""
+        return [self._changed(v) if v.dtype in (np.float32, np.float64) else v for v in values]
+
+    def _changed(self, array: np.ndarray) -> np.ndarray:
+        found = array * array.dtype.type(self.factor)
+        if self.mask is not None:
+            found.reshape(-1)[: None if self.every else 1 : self.every or 1] = self.mask
+        return found
+
+
+PLAIN = Variant("")
+VARIANTS = (
+    PLAIN, Variant("tiny", 2.0**-30), Variant("huge", 2.0**30),
+    Variant("one masked, -1e4", mask=-1e4), Variant("half masked, -1e9", mask=-1e9, every=2),
+    Variant("one masked, finfo.min", mask=float(np.finfo(np.float32).min)),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -54,6 +84,8 @@ class Row:
     layer: str = ""
     named: bool | None = None
     """Whether `explain` names the layer; None where there is none."""
+    variant: str = ""
+    """Of the outputs."""
 
     @property
     def counts(self) -> bool:
@@ -74,12 +106,6 @@ class Row:
 def lowered(exported: Any, flow: str) -> bytes:
     """Return the .pte of an exported program."""
     return bytes(flows._lower(exported, flows.FLOWS[flow].partitioners(), "forward").buffer)
-
-
-def scaled(values: Sequence[Any], factor: float) -> list[Any]:
-    """Return outputs times a factor: those of float32 and float64."""
-    wide = (np.float32, np.float64)
-    return [v * v.dtype.type(factor) if v.dtype in wide else v for v in values]
 
 
 class Subject:
@@ -131,9 +157,9 @@ class Subject:
             found.append(np.sqrt(np.mean(errors, axis=0)) if right.dtype.kind == "f" else None)
         return found
 
-    def size(self, actual: Sequence[Any], number: int, factor: float = 1.0) -> float:
-        """Return the largest error of outputs in units of rounding noise."""
-        right, spread = self.expected(number), self.spread(number)
+    def size(self, actual: Sequence[Any], number: int, variant: Variant = PLAIN) -> float:
+        """Return the largest error of outputs (of a variant) in units of rounding noise."""
+        right, spread = variant(self.expected(number)), self.spread(number)
         if len(actual) != len(right):
             return np.inf
         found = 0.0
@@ -143,22 +169,23 @@ class Subject:
             if noise is None:
                 found = max(found, np.inf if not np.array_equal(ours, theirs) else 0.0)
                 continue
-            error = np.abs(ours.astype(np.float64) / factor - theirs.astype(np.float64))
+            wide = theirs.astype(np.float64)
+            error = np.abs(ours.astype(np.float64) - wide) / variant.factor
             if not np.isfinite(error).all():
                 return np.inf
             epsilon = tolerance.epsilon_of(theirs.dtype)
-            unit = noise + scale_of(noise, None) + epsilon * np.abs(theirs)
+            unit = noise + scale_of(noise, None) + epsilon * np.abs(wide / variant.factor)
             with np.errstate(divide="ignore", invalid="ignore"):
                 found = max(found, float(np.nanmax(np.where(error > 0, error / unit, 0.0))))
         return found
 
-    def verdict(self, actual: Sequence[Any], number: int, factor: float = 1.0) -> str:
-        """Return the judge's verdict on outputs (times a power of two)."""
+    def verdict(self, actual: Sequence[Any], number: int, variant: Variant = PLAIN) -> str:
+        """Return the judge's verdict on outputs (of a variant)."""
         def noise(epsilon: float) -> Any:
             runs = self.noise(number, epsilon)
-            return None if runs is None else [scaled(run, factor) for run in runs]
+            return None if runs is None else [variant(run) for run in runs]
 
-        return self.judge(actual, scaled(self.expected(number), factor), noise).verdict
+        return self.judge(actual, variant(self.expected(number)), noise).verdict
 
 
 def run_program(data: bytes, inputs: Sequence[Any]) -> list[np.ndarray]:
@@ -171,26 +198,27 @@ def run_program(data: bytes, inputs: Sequence[Any]) -> list[np.ndarray]:
 
 
 def right_programs(subject: Subject, flow: str, calls: int) -> Iterator[Row]:
-    """Yield the verdicts on right outputs, plain, tiny and huge."""
+    """Yield the verdicts on right outputs: of the example in all variants, of other calls plain."""
     data = subject.program(flow)
     for number in range(calls):
         found = run_program(data, subject.call(number))
-        for name, factor in {"": 1.0, **(FACTORS if number == 0 else {})}.items():
-            verdict = subject.verdict(scaled(found, factor), number, factor)
-            yield Row(subject.net, subject.weights, flow, "right", name, 0.0, verdict)
+        for variant in VARIANTS if number == 0 else (PLAIN,):
+            verdict = subject.verdict(variant(found), number, variant)
+            yield Row(subject.net, subject.weights, flow, "right", "", 0.0, verdict,
+                      variant=variant.name)  # fmt: skip
 
 
 def output_faults(subject: Subject, flow: str, seed: int) -> Iterator[Row]:
-    """Yield the verdicts on damaged outputs, plain, tiny and huge."""
+    """Yield the verdicts on damaged outputs, in all variants."""
     rng = np.random.default_rng(seed)
     data = subject.program(flow)
     right, stale = (run_program(data, subject.call(number)) for number in (0, 1))
-    for size, factor in (("", 1.0), *FACTORS.items()):
-        for name, wrong in faults.in_outputs(right, stale, rng):
-            wrong = scaled(wrong, factor)
-            verdict = subject.verdict(wrong, 0, factor)
-            yield Row(subject.net, subject.weights, flow, "output", f"{name} {size}".strip(),
-                      subject.size(wrong, 0, factor), verdict)  # fmt: skip
+    for variant in VARIANTS:
+        for name, planted in faults.in_outputs(right, stale, rng):
+            wrong = variant(planted)
+            verdict = subject.verdict(wrong, 0, variant)
+            yield Row(subject.net, subject.weights, flow, "output", name,
+                      subject.size(wrong, 0, variant), verdict, variant=variant.name)  # fmt: skip
 
 
 def _named(subject: Subject, data: bytes, layers: Sequence[str]) -> bool:
@@ -253,8 +281,7 @@ def table(rows: Sequence[Row]) -> str:
     wrong = [row for row in rows if row.kind != "right"]
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in wrong:
-        plain = row.fault.removesuffix(" tiny").removesuffix(" huge")
-        groups.setdefault((row.kind, plain), []).append(row)
+        groups.setdefault((row.kind, row.fault), []).append(row)
     for (kind, name), found in sorted(groups.items()):
         lines.append(f"| {kind}: {name} | " + " | ".join(_figures(found)) + " |")
     lines.append("| **all** | " + " | ".join(_figures(wrong)) + " |")
