@@ -124,7 +124,7 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _near_ties(self, values: Any, scale: Any, *rest: Any) -> Any:
         """Arguments of a quantising operator, with values that may round the other way near a
         tie: integer arithmetic does."""
-        step = scale if isinstance(scale, (int, float)) or scale.numel() == 1 else scale.mean()
+        step = float(scale if isinstance(scale, (int, float)) else scale.mean())
         random = self._random(values.numel()).view(values.shape)
         return values + random * (tolerance.TIE * step), scale, *rest
 

@@ -24,6 +24,7 @@ import numpy as np
 from executorch_c._arrays import Array, as_array
 from executorch_c.compare import tolerance
 from executorch_c.compare.metrics import ErrorSize, measure_size
+from executorch_c.compare.scale import widened
 from executorch_c.debug._graphs.evaluator import attribute, call
 from executorch_c.debug._graphs.layouts import as_tensor, distance, layouts, sample
 from executorch_c.debug._graphs.names import (
@@ -317,7 +318,8 @@ class Walk:
     # ---- outputs --------------------------------------------------------------------------
 
     def _outputs(self, outputs: Sequence[object]) -> None:
-        """Judge the method's results that no operator was matched to."""
+        """Judge the method's results that are not the value of a matched operator: none was
+        matched to them, or the program goes on after the one that was."""
         from torch.fx import Node
 
         seen = {n for match in self.last.values() for n in match.nodes}
@@ -325,11 +327,19 @@ class Walk:
             if not isinstance(place, Node) or not isinstance(output, np.ndarray):
                 continue
             known = {place, *(place.all_input_nodes if place.target is getitem else ())}
-            if seen.isdisjoint(known):
+            if seen.isdisjoint(known) or not self._is_value(place, output):
                 self._judge(Match(LAST, f"output {i}", "result", False, [output], [place], place))
             shaped = _shaped(output, self.eager[place].value, as_array(self.eager[place].value))
             if shaped is not None:
                 self.ends.append((i, as_array(shaped), as_array(self.eager[place].value)))
+
+    def _is_value(self, place: Node, output: Array) -> bool:
+        """Return whether an output is what the program was found to compute for a node."""
+        value = self.fed[place].value
+        shaped = _shaped(output, value, as_array(value))
+        return shaped is not None and np.array_equal(
+            widened(as_array(shaped)), widened(as_array(value)), equal_nan=True
+        )
 
     def _unexplained(
         self, rows: list[_Row], arguments: dict[Node, Any], limits: Limits

@@ -212,3 +212,36 @@ def test_other_weights(name: str, seed: int, flow: str) -> None:
     report = explain(program(name, flow), module(name, seed), CASES[name][1])
     assert report.first is not None and report.first.verdict == "source", str(report)
     assert report.first.parameters, str(report)
+
+
+class Blocks(nn.Module):
+    """Two blocks of a branch and a sum each; of the last one, the sum may be missing."""
+
+    def __init__(self, is_whole: bool) -> None:
+        super().__init__()
+        self.is_whole = is_whole
+        self.norms = nn.ModuleList(nn.LayerNorm(8) for _ in range(3))
+        self.layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(2))
+        self.head = nn.Linear(8, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for i, (norm, layer) in enumerate(zip(self.norms, self.layers)):
+            branch = torch.tanh(layer(norm(x)))
+            x = branch if i and not self.is_whole else x + branch
+        return self.head(torch.relu(self.norms[2](x)))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+def test_missing_sum(flow: str) -> None:
+    """The operator that reads a value without the sum before it is wrong, and nothing else is."""
+    torch.manual_seed(0)
+    whole, missing = Blocks(True).eval(), Blocks(False).eval()
+    missing.load_state_dict(whole.state_dict())
+    x = torch.linspace(-2, 3, 40).cos().reshape(1, 5, 8)
+    partitioner = XnnpackPartitioner() if flow == "xnnpack" else None
+    data = exports.export(missing, x, partitioner=partitioner)
+    report = explain(data, torch.export.export(whole, (x,)), [x])
+    assert report.first is not None and report.first.verdict == "source", str(report)
+    assert report.first.module == "norms.2", str(report)
+    assert sum(row.verdict == "source" for row in report) == 1, str(report)
+    assert report.rows[-1].verdict == "propagated", str(report)

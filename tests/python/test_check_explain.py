@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -13,6 +14,7 @@ pytest.importorskip("executorch")
 
 from executorch_c import Runtime
 from executorch_c.check import flows
+from executorch_c.check.reference import Eager
 from executorch_c.testing import CheckResult, check_model
 from exports import Decaying, manager
 from torch import Tensor, nn
@@ -154,6 +156,46 @@ def test_nothing_planted(flow: str) -> None:
     assert report and "every one is within tolerance" in str(report), str(report)
     assert "random 0" in report.title
     assert {"stem", "hidden", "last"} <= {row.module for row in report}, str(report)
+
+
+class Shifted(nn.Module):
+    """A module whose output is off by a constant."""
+
+    def __init__(self, module: nn.Module, by: float) -> None:
+        super().__init__()
+        self.module, self.by = module, by
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.module(x) + self.by  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("flow", QUANTISED)
+def test_an_operator_after_the_last_layer(flow: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All layers are right, and every element of the output is a step off."""
+    lower = flows._lower
+
+    def lower_wrongly(exported: Any, *args: Any) -> Any:
+        output = exported.graph.find_nodes(op="output")[0].args[0][0]
+        step = output.args[1] if "dequantize" in str(output.target) else 1e-3
+        return lower(flows.export(Shifted(exported.module(), step), ((IMAGE,), {}), None), *args)
+
+    monkeypatch.setattr(flows, "_lower", lower_wrongly)
+    result = check_model(Net().eval(), IMAGE, flow, n_random=1)
+    assert {case.verdict for case in result} == {"differ"}, str(result)
+    report = result.explain()
+    assert report.first is not None and report.first.where == "output 0", str(report)
+
+
+@pytest.mark.parametrize("flow", QUANTISED)
+def test_noise_of_a_quantised_graph(flow: str) -> None:
+    """Quantised graphs run with random rounding, which moves some integers by a step."""
+    exported = flows.export(Net().eval(), ((IMAGE,), {}), None)
+    graph = flows._quantize(flows.FLOWS[flow], exported, [((IMAGE,), {})])
+    call = ((IMAGE,), {})
+    runs, right = Eager(graph).noise([call]), Eager(graph)([call])[0][0]
+    assert runs is not None
+    spread = np.mean([np.abs(run[0][0] - right) for run in runs])
+    assert 0 < spread < 0.05 * np.abs(right).mean()
 
 
 @pytest.mark.parametrize("flow", ["portable", "xnnpack"])

@@ -11,6 +11,7 @@ import executorch_c
 import numpy as np
 import pytest
 import torch
+from executorch_c.testing import assert_matches
 from exports import export
 from torch.nn import functional as F
 
@@ -126,8 +127,7 @@ def test_the_same_bits(name: str) -> None:
     arrays = [x.numpy() for x in inputs]
     alone = program.load_method("forward", num_threads=1)(*arrays)
     expected = fn(*inputs)
-    half = expected.dtype == torch.float16
-    np.testing.assert_allclose(alone, expected, rtol=1e-2 if half else 1e-3, atol=1e-3)
+    assert_matches(alone, expected)
     for threads in (2, 3, 6):
         method = program.load_method("forward", num_threads=threads)
         before = thread_count()

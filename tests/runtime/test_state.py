@@ -16,6 +16,7 @@ import zoo
 from alone import alone
 from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
 from executorch_c import InvalidArgumentError, InvalidStateError, NotFoundError, Runtime
+from executorch_c.testing import assert_matches
 from exports import export
 from plans import BOUNDED, Constants, Plan, V, build, load, reference
 from torch import Tensor
@@ -555,5 +556,5 @@ def test_caches_after_reset(name: str) -> None:
     for _ in range(2):
         for call in exported.calls["forward"]:
             (found,) = method.execute(call.inputs)
-            np.testing.assert_allclose(found, call.outputs[0], rtol=1e-4, atol=1e-5)
+            assert_matches(found, call.outputs[0])
         method.reset()

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 from executorch_c import InvalidArgumentError, InvalidProgramError, Runtime
+from executorch_c.testing import assert_matches
 from exports import export
 from plans import Plan, adding, build, load, reference
 
@@ -99,7 +100,7 @@ def test_convolution_on_both_layouts(transposed: bool) -> None:
         wanted = net(x).numpy()
     method = load(export(net, x))
     for value in (x.contiguous(), x.contiguous(memory_format=torch.channels_last)):
-        np.testing.assert_allclose(method(value.numpy()), wanted, rtol=1e-4, atol=1e-5)
+        assert_matches(method(value.numpy()), wanted)
 
 
 # ---- state and memory ------------------------------------------------------------------------

@@ -15,6 +15,7 @@ sys.path[:0] = [str(TESTS / name) for name in ("verdicts", "backends", "")]
 
 import nets
 import proof
+import quantized
 
 
 def main() -> int:
@@ -22,7 +23,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.verdicts", description=__doc__)
     parser.add_argument("nets", nargs="*", default=list(nets.NETS), help="architectures")
     parser.add_argument("--weights", nargs="*", default=list(proof.WEIGHTS))
-    parser.add_argument("--flows", nargs="*", default=list(proof.FLOWS))
+    parser.add_argument("--flows", nargs="*", default=[*proof.FLOWS, *quantized.FLOWS])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--graphs", type=int, default=4, help="faults in graphs, by flow")
     parser.add_argument("--layers", type=int, default=3, help="layers with faults in weights")
@@ -46,9 +47,14 @@ def run(args: argparse.Namespace) -> list[proof.Row]:
     for net in args.nets:
         for weights in args.weights:
             start = time.monotonic()
-            subject = proof.Subject(net, weights)
             new: list[proof.Row] = []
-            for flow in args.flows:
+            for flow in filter(quantized.FLOWS.__contains__, args.flows):
+                with_scales = quantized.Subject(net, weights, flow)
+                new += quantized.right_programs(with_scales, 8)
+                new += quantized.weight_faults(with_scales, args.seed, args.layers)
+                new += quantized.graph_faults(with_scales, args.seed, args.graphs)
+            for flow in filter(proof.FLOWS.__contains__, args.flows):
+                subject = proof.Subject(net, weights)
                 new += proof.right_programs(subject, flow, 8)
                 new += proof.output_faults(subject, flow, args.seed)
                 new += proof.weight_faults(subject, flow, args.seed, args.layers)

@@ -150,8 +150,8 @@ class Placed:
         return data[: self.offset] + array.tobytes() + data[self.offset + array.nbytes :]
 
 
-LAYOUTS = {2: [(0, 1), (1, 0)], 4: [(0, 1, 2, 3), (0, 2, 3, 1), (1, 2, 3, 0)]}
-"""Orders of the weight's axes in files: of the kernels', and of XNNPACK's."""
+LAYOUTS = {1: [(0,)], 2: [(0, 1), (1, 0)], 4: [(0, 1, 2, 3), (0, 2, 3, 1), (1, 2, 3, 0)]}
+"""Orders of the axes of scales and weights in files: of the kernels', and of XNNPACK's."""
 
 
 def _folded(model: nn.Module) -> dict[str, torch.Tensor]:
@@ -166,6 +166,16 @@ def _folded(model: nn.Module) -> dict[str, torch.Tensor]:
     return found
 
 
+def placed(data: bytes, layer: str, weight: np.ndarray) -> Placed | None:
+    """Return where a file has a weight; None where it has it not at all, or more than once."""
+    for order in LAYOUTS[weight.ndim]:
+        value = np.ascontiguousarray(weight.transpose(order))
+        at = data.find(value.tobytes())
+        if at >= 0 and data.find(value.tobytes(), at + 1) < 0:
+            return Placed(layer, at, value, tuple(int(i) for i in np.argsort(order)))
+    return None
+
+
 def weights_in(data: bytes, model: nn.Module, rng: np.random.Generator, count: int) -> list[Placed]:
     """Return some weights of linear layers and convolutions that a file has exactly once."""
     folded = _folded(model)
@@ -175,14 +185,8 @@ def weights_in(data: bytes, model: nn.Module, rng: np.random.Generator, count: i
     for at in rng.permutation(len(layers)):
         name, module = layers[at]
         for weight in filter(lambda w: w is not None, (module.weight.detach(), folded.get(name))):
-            for order in LAYOUTS[weight.ndim]:
-                value = np.ascontiguousarray(weight.numpy().transpose(order))
-                place = data.find(value.tobytes())
-                if place >= 0 and data.find(value.tobytes(), place + 1) < 0:
-                    axes = tuple(int(i) for i in np.argsort(order))
-                    found.append(Placed(name, place, value, axes))
-                    break
-            if found and found[-1].layer == name:
+            if (place := placed(data, name, weight.numpy())) is not None:
+                found.append(place)
                 break
         if len(found) == count:
             break
@@ -207,6 +211,11 @@ def _swap_filters(weight: np.ndarray) -> None:
     weight[[a, b]] = weight[[b, a]]
 
 
+def _step_filter(weight: np.ndarray) -> None:
+    rows = weight[_largest(weight)[0]]
+    rows += np.where(rows == 127, -1, 1).astype(rows.dtype)
+
+
 def _scale_filter(weight: np.ndarray) -> None:
     weight[_largest(weight)[0]] *= np.float32(1.01)
 
@@ -223,12 +232,18 @@ IN_WEIGHTS: dict[str, Callable[[np.ndarray], None]] = {
     "filters swapped": _swap_filters, "filter scaled 1 %": _scale_filter,
     "weight transposed": _transpose,
 }  # fmt: skip
+IN_INTEGERS: dict[str, Callable[[np.ndarray], None]] = {
+    "sign of one weight": _flip_sign, "filter zeroed": _zero_filter,
+    "filters swapped": _swap_filters, "filter one step off": _step_filter,
+}  # fmt: skip
+IN_SCALES: dict[str, Callable[[np.ndarray], None]] = {"scale of a filter off 1 %": _scale_filter}
+"""Weights of int8, with a scale for each filter."""
 
 
 # ---- graphs -----------------------------------------------------------------------------------
 
 
-def _operator(node: Any) -> str:
+def operator(node: Any) -> str:
     """Return "add" for aten.add.Tensor."""
     return (*str(node.target).split("."), "")[1]
 
@@ -239,13 +254,13 @@ Editor = Callable[[Any, np.random.Generator], None]
 
 def _calls(*names: str) -> Finder:
     """Return whether a node calls one of some operators, as a function."""
-    return lambda node: _operator(node) in names
+    return lambda node: operator(node) in names
 
 
 def _is_residual(node: Any) -> bool:
     """Return whether a sum is one of two tensors of one shape, neither of them constant."""
     tensors = [arg for arg in node.args[:2] if hasattr(arg, "meta")]
-    if _operator(node) not in ("add", "add_") or len(tensors) < 2:
+    if operator(node) not in ("add", "add_") or len(tensors) < 2:
         return False
     shapes = {tuple(one.meta["val"].shape) for one in (*tensors, node)}
     return len(shapes) == 1 and all(one.op == "call_function" for one in tensors)
@@ -260,7 +275,7 @@ EPS_AT = {"batch_norm": 7, "layer_norm": 4, "group_norm": 4}
 
 
 def _change_eps(node: Any, rng: np.random.Generator) -> None:
-    at = EPS_AT[_operator(node)]
+    at = EPS_AT[operator(node)]
     args = list(node.args) + [1e-5] * max(at + 1 - len(node.args), 0)
     node.args = (*args[:at], 1e-2, *args[at + 1 :])
 
@@ -275,7 +290,7 @@ ACTIVATIONS = {
 
 
 def _change_activation(node: Any, rng: np.random.Generator) -> None:
-    node.target = ACTIVATIONS[_operator(node)]
+    node.target = ACTIVATIONS[operator(node)]
     node.args, node.kwargs = node.args[:1], {}
 
 
@@ -285,7 +300,7 @@ def _average(node: Any, rng: np.random.Generator) -> None:
 
 
 def _is_softmax(node: Any) -> bool:
-    return _operator(node) == "softmax" and node.args[0].meta["val"].ndim >= 2
+    return operator(node) == "softmax" and node.args[0].meta["val"].ndim >= 2
 
 
 def _change_axis(node: Any, rng: np.random.Generator) -> None:
@@ -301,7 +316,7 @@ def _change_scale(node: Any, rng: np.random.Generator) -> None:
 def _is_padded(node: Any) -> bool:
     """Return whether a node is a convolution of 3 with stride and padding 1."""
     return (
-        _operator(node) in ("conv2d", "conv1d") and len(node.args) > 4
+        operator(node) in ("conv2d", "conv1d") and len(node.args) > 4
         and set(node.args[3]) == set(node.args[4]) == {1}
         and set(node.args[1].meta["val"].shape[2:]) == {3}
     )  # fmt: skip

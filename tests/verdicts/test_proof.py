@@ -11,6 +11,7 @@ pytest.importorskip("torch")
 pytest.importorskip("executorch")
 
 import proof
+import quantized
 from executorch_c.compare import tolerance
 
 SAMPLE = [("mlp", "fresh"), ("unet", "trained"), ("gpt_masked_logit", "trained")]
@@ -40,6 +41,16 @@ def test_faults_in_programs_are_found_and_named(subject: proof.Subject, flow: st
     counted = [row for row in rows if row.counts]
     assert counted and not [row for row in counted if row.verdict == "match"]
     assert not [row for row in rows if row.named is False]
+
+
+@pytest.mark.parametrize("flow", quantized.FLOWS)
+def test_faults_in_quantised_programs_are_found(flow: str) -> None:
+    subject = quantized.Subject("mlp", "trained", flow)
+    assert [row.verdict for row in quantized.right_programs(subject, 3)] == ["match"] * 3
+    rows = [*quantized.weight_faults(subject, 0, 2), *quantized.graph_faults(subject, 0, 3)]
+    counted = [row for row in rows if row.counts]
+    assert len(counted) > 2 and not [row for row in counted if row.verdict == "match"]
+    assert any(row.named for row in rows) and not [row for row in rows if row.named is False]
 
 
 def test_the_proof_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,6 +78,8 @@ ANY = {"", "scaleddotproductattention"}
 ENOUGH = 0.25
 """A smaller share of matches is worth a warning."""
 
+NONE: frozenset[Any] = frozenset()
+
 Parts: TypeAlias = "list[Any]"
 """A step's outputs as tensors in the shapes of a node's; None for what was not compared."""
 
@@ -110,6 +112,8 @@ class _Guess:
     step: Step
     options: list[_Found]
     at: int = 0
+    is_sure: bool = True
+    """Whether it holds where no later step decides."""
 
     @property
     def found(self) -> _Found:
@@ -198,9 +202,17 @@ class Pairing:
             found = self._anywhere(step)
         if found is not None:
             self._accept(step, found)
-        elif options := self._options(step, front):
-            self.guesses[step] = guess = _Guess(step, options)
-            self._assume(guess)
+        elif not front.is_open:
+            self._guess(step, front)
+
+    def _guess(self, step: Step, front: _Front) -> None:
+        """Assume that a step is wrong: computed from the values that its node has, or without one
+        of them, as where a sum is missing. The latter holds only where a later step follows."""
+        for sources in (front.all, front.all | self._around()):
+            if options := self._options(step, front, sources):
+                self.guesses[step] = guess = _Guess(step, options, is_sure=sources == front.all)
+                self._assume(guess)
+                return
 
     def _with_guesses(self, step: Step, front: _Front, found: _Found | None) -> _Found | None:
         """What is before this step may not be what it was assumed to be."""
@@ -309,7 +321,8 @@ class Pairing:
                 continue
             left = [option for option in guess.options
                     if self.taken.get(option.node, step) is step]  # fmt: skip
-            if len(left) == 1 and left[0] is guess.found and guess.found.level == 2:
+            decided = len(left) == 1 and left[0] is guess.found and guess.found.level == 2
+            if decided and guess.is_sure:
                 self._confirm([guess.found.node])
             else:
                 self._withdraw(self.guesses.pop(step))
@@ -420,7 +433,10 @@ class Pairing:
             worst, parts[i] = max(worst, best[0]), best[1]
         return (worst, parts) if worst >= 0 else None
 
-    def _candidate(self, step: Step, node: Node, front: _Front) -> _Found | None:
+    def _candidate(
+        self, step: Step, node: Node, front: _Front, others: set[Node] | frozenset[Node] = NONE
+    ) -> _Found | None:
+        """A node that the step may be, made from its sources (and other nodes)."""
         array = next((one for one in step.outputs if one is not None), None)
         if array is None or not may_fit(node, array):
             return None
@@ -442,7 +458,7 @@ class Pairing:
         if node in nodes:  # it gives what another source gives
             path, used = [node], nodes if len(front.nodes) == 1 else {node}
         else:
-            path, used = self._path(node, nodes)
+            path, used = self._path(node, nodes | others)
         found = _Found(node, compared[1], compared[0], path, used)
         mine = step.node_kinds
         kinds = [kind_of(n) for n in path] if node not in self.taken else []
@@ -526,16 +542,14 @@ class Pairing:
         found = self._agreeing(step, _Front([], is_open=True))
         return found if found is not None and found.is_sure and found.level == 2 else None
 
-    def _options(self, step: Step, front: _Front) -> list[_Found]:
-        """What it could be if it is wrong: nodes of its kind, made from all that it is made from,
-        and what can be fused into them."""
-        if front.is_open:
-            return []
+    def _options(self, step: Step, front: _Front, sources: set[Node]) -> list[_Found]:
+        """What it could be if it is wrong: nodes of its kind, made from all that it is made from
+        (and no nodes but `sources`), and what can be fused into them."""
         options = []
-        for node in self._near(front.all, step, front.through, free=not front.nodes):
+        for node in self._near(sources, step, front.through, free=not front.nodes):
             if node in self.taken:
                 continue
-            found = self._candidate(step, node, front)
+            found = self._candidate(step, node, front, sources)
             if found is not None and found.level and found.exact and self._is_fused(step, found):
                 options.append(found)
         close = CLOSER * min((found.distance for found in options), default=0.0)

@@ -1,0 +1,266 @@
+"""Verdicts on quantised programs: right ones, and ones lowered from a damaged quantised graph.
+
+The reference is the quantised graph as it was before the damage; `check_model`'s own judge decides.
+The signal-to-quantisation-noise ratio is left out: it is a limit for what quantising costs, which
+a right program may exceed.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import faults
+import nets
+import numpy as np
+import proof
+import torch
+from executorch_c import Error, Runtime
+from executorch_c.check import flows
+from executorch_c.check.cases import Case, draw
+from executorch_c.check.noise import RandomRounding
+from executorch_c.check.reference import Eager
+from executorch_c.check.run import Check, Options
+from executorch_c.compare.metrics import rms
+from executorch_c.debug._graphs.reference import module_of
+
+FLOWS = ("xnnpack-int8", "xnnpack-dynamic")
+OPTIONS = Options(rtol=None, atol=None, min_sqnr_db=None, equal_nan=True, check_dtype=True,
+                  kernels="default")  # fmt: skip
+CALIBRATION = 900
+"""Seeds of the inputs for calibration, from here on: no call of the proof has them."""
+
+
+class Subject:
+    """An architecture with its weights, quantised."""
+
+    def __init__(self, net: str, weights: str, flow: str) -> None:
+        self.net, self.weights, self.flow = net, weights, flows.FLOWS[flow]
+        model, self.inputs = nets.build(net, weights)
+        self.eager = Eager(model)
+        samples = [(self.call(number), {}) for number in (0, *range(CALIBRATION, CALIBRATION + 3))]
+        self.exported = flows.export(model, samples[0], None)
+        self.graph = flows._quantize(self.flow, self.exported, samples)
+        self.source = flows.export(self.graph, samples[0], None)
+        self.edge = proof.edge_of(self.source)
+        self.data = proof.lowered(copy.deepcopy(self.source), flow)
+
+    def call(self, number: int) -> tuple[Any, ...]:
+        """Return inputs: the example is number 0."""
+        if not number:
+            return self.inputs
+        return draw((self.inputs, {}), None, [None] * len(self.inputs), number)[0]
+
+    @cache
+    def spread(self) -> list[float]:
+        """Return the RMS of each output's rounding noise: ties that fall to the other side."""
+        call, oracle = [(self.inputs, {})], Eager(self.graph)
+        right = oracle(call)[0]
+        runs = [oracle(call, RandomRounding(100 + seed))[0] for seed in range(4)]
+        found = []
+        for i, value in enumerate(right):
+            errors = [np.asarray(run[i], np.float64) - value for run in runs]
+            least = np.finfo(np.float32).eps * rms(np.asarray(value, np.float64))
+            found.append(max(rms(np.stack(errors)), least))
+        return found
+
+    def check(self, data: bytes, number: int = 0) -> tuple[str, float]:
+        """Return the verdict on a program, and its error in units of rounding noise."""
+        program = Runtime.get().load_program(data)
+        made = flows.Subject(self.flow.name, program, self.exported, source=self.edge,
+                             quantized=self.graph, quantizes=True)  # fmt: skip
+        try:
+            check = Check(made, self.eager, "forward", OPTIONS, (self.inputs, {}))
+        except Error:  # XNNPACK refuses pooling and the like that change a scale
+            return "refused", np.inf
+        case = check.run(Case("random", str(number), ((self.call(number), {}),)))
+        if case.comparison is None:
+            return "differ", np.inf
+        actual = check.ours([self.call(number)])[0]
+        size = 0.0
+        for ours, theirs, noise in zip(actual, check.oracle([(self.call(number), {})])[0],
+                                       self.spread()):  # fmt: skip
+            error = np.asarray(ours, np.float64) - theirs
+            size = max(size, rms(error) / noise if np.isfinite(error).all() else np.inf)
+        return case.comparison.verdict, size
+
+
+# ---- faults -----------------------------------------------------------------------------------
+
+Editor = Callable[[Any, np.random.Generator], "list[str] | None"]
+"""Damages an ExportedProgram; returns the layers where it shows, None where there is no place."""
+
+PER_TENSOR, PER_CHANNEL = "dequantize_per_tensor", "dequantize_per_channel"
+
+
+def _around(node: Any) -> list[str]:
+    """Return the layers that compute a value and those that read it."""
+    found, queue = [], [(node, step) for step in ("all_input_nodes", "users")]
+    while queue:
+        at, step = queue.pop()
+        for other in getattr(at, step):
+            layer = module_of(other) if other.op == "call_function" else None
+            if layer:
+                found.append(layer)
+            else:
+                queue.append((other, step))
+    return found
+
+
+def _pick(program: Any, rng: np.random.Generator, name: str) -> Any:
+    """Return a node that calls an operator, with a scale known at export where it has one; None
+    where there is none."""
+    named = [n for n in program.graph.nodes if n.op == "call_function"
+             and faults.operator(n) == name
+             and (name != PER_TENSOR or isinstance(n.args[1], float))]  # fmt: skip
+    return named[int(rng.integers(len(named)))] if named else None
+
+
+def _activation(change: Callable[[float, int], tuple[float, int]], whole: bool) -> Editor:
+    """Change the scale and zero point where a value is read (and where it is written)."""
+
+    def edit(program: Any, rng: np.random.Generator) -> list[str] | None:
+        node = _pick(program, rng, PER_TENSOR)
+        if node is None:
+            return None
+        writer = node.args[0]
+        for one in (writer, *writer.users) if whole else (node,):
+            value, scale, zero, *rest = one.args
+            one.args = (value, *change(scale, zero), *rest)
+        return _around(node)
+
+    return edit
+
+
+def _bias(program: Any, rng: np.random.Generator) -> list[str] | None:
+    """Move a bias by a tenth of the RMS of all of its layer."""
+    for name in rng.permutation(["conv2d", "linear"]):
+        node = _pick(program, rng, str(name))
+        if node is not None and len(node.args) > 2 and node.args[2] is not None:
+            name = program.graph_signature.inputs_to_parameters[node.args[2].name]
+            values = program.state_dict[name] = program.state_dict[name].detach().clone()
+            values[int(rng.integers(len(values)))] += 0.1 * (float(values.std()) or 1.0)
+            return [layer for layer in (module_of(node),) if layer]
+    return None
+
+
+def _appended(change: Callable[[Any, Any, float], Any]) -> Editor:
+    """Append operators to the first output of floats."""
+
+    def edit(program: Any, rng: np.random.Generator) -> list[str]:
+        graph = program.graph
+        outputs = graph.find_nodes(op="output")[0]
+        flat = list(outputs.args[0])
+        names = [spec.arg.name for spec in program.graph_signature.output_specs]
+        at = next(i for i, spec in enumerate(program.graph_signature.output_specs)
+                  if spec.kind.name == "USER_OUTPUT")  # fmt: skip
+        value = flat[at]
+        dequantizer = PER_TENSOR in str(value.target)
+        with graph.inserting_before(outputs):
+            wrong = change(graph, value, value.args[1] if dequantizer else 0.01)
+        wrong.meta = {**value.meta, "nn_module_stack": {}}
+        flat[at] = wrong
+        outputs.args = (tuple(flat),)
+        program.graph_signature.replace_all_uses(names[at], wrong.name)
+        return []
+
+    return edit
+
+
+def _call(target: Any, *rest: Any) -> Callable[[Any, Any, float], Any]:
+    return lambda graph, value, step: graph.call_function(target, (value, *rest))
+
+
+FAULTS: dict[str, Editor] = {
+    "zero point off by one where it is read": _activation(
+        lambda scale, zero: (scale, zero + (1 if zero < 127 else -1)), whole=False),
+    "zero point off by one": _activation(
+        lambda scale, zero: (scale, zero + (1 if zero < 127 else -1)), whole=True),
+    "scale off 1 % where it is read": _activation(
+        lambda scale, zero: (scale * 1.01, zero), whole=False),
+    "scale off 1 %": _activation(lambda scale, zero: (scale * 1.01, zero), whole=True),
+    "biased channel": _bias,
+    "output one step off": _appended(
+        lambda graph, value, step: graph.call_function(torch.ops.aten.add.Tensor, (value, step))),
+    "output scaled 1 %": _appended(_call(torch.ops.aten.mul.Tensor, 1.01)),
+    "output zeroed": _appended(_call(torch.ops.aten.mul.Tensor, 0.0)),
+    "output rolled": _appended(_call(torch.ops.aten.roll.default, [1], [-1])),
+}  # fmt: skip
+"""What is damaged in the graph of a quantised model."""
+
+
+def _in_graph(name: str) -> Editor:
+    def edit(program: Any, rng: np.random.Generator) -> list[str] | None:
+        planted = faults.in_graph(program, name, rng)
+        if planted is None:
+            return None
+        node = planted[1]
+        return [layer for layer in (module_of(node), *node.meta.get("readers", ())) if layer]
+
+    return edit
+
+
+FAULTS |= {name: _in_graph(name) for name in faults.IN_GRAPHS}
+
+
+# ---- rows -------------------------------------------------------------------------------------
+
+
+def right_programs(subject: Subject, calls: int) -> Iterator[proof.Row]:
+    """Yield the verdicts on a right program, of several calls."""
+    for number in range(calls):
+        verdict, size = subject.check(subject.data, number)
+        yield proof.Row(subject.net, subject.weights, subject.flow.name, "right", "", size, verdict)
+
+
+def _row(subject: Subject, name: str, data: bytes, layers: list[str]) -> proof.Row:
+    verdict, size = subject.check(data)
+    asked = size > proof.TEN and layers and verdict != "refused"
+    named = proof.is_named(subject, data, layers) if asked else None
+    return proof.Row(subject.net, subject.weights, subject.flow.name, "quantised", name, size,
+                     verdict, ", ".join(layers), named)  # fmt: skip
+
+
+def weight_faults(subject: Subject, seed: int, count: int) -> Iterator[proof.Row]:
+    """Yield the verdicts on programs with damaged weights of int8, or scales of them."""
+    rng = np.random.default_rng(seed)
+    weights = [node for node in subject.source.graph.nodes if faults.operator(node) == PER_CHANNEL]
+    constants = subject.source.state_dict
+    names = subject.source.graph_signature.inputs_to_buffers
+    done = 0
+    for at in rng.permutation(len(weights)):
+        node = weights[at]
+        tables = (faults.IN_INTEGERS, faults.IN_SCALES)
+        places = [faults.placed(subject.data, "", constants[names[arg.name]].numpy())
+                  for arg in node.args[:2]]  # fmt: skip
+        if done == count or node.args[3] != 0 or None in places:
+            continue
+        done += 1
+        for place, table in zip(places, tables):
+            assert place is not None
+            for name, change in table.items():
+                yield _row(subject, name, place.changed(subject.data, change), _around(node))
+
+
+def graph_faults(subject: Subject, seed: int, most: int) -> Iterator[proof.Row]:
+    """Yield the verdicts on programs lowered from damaged graphs."""
+    rng, done = np.random.default_rng(seed), 0
+    for name in rng.permutation(list(FAULTS)):
+        if done == most:
+            return
+        edit = FAULTS[str(name)]
+        program = copy.deepcopy(subject.source)
+        layers = edit(program, rng)
+        if layers is None:
+            continue
+        program.graph_module.recompile()
+        try:
+            data = proof.lowered(program, subject.flow.name)
+        except Exception as error:  # the exporter refuses what was planted
+            warnings.warn(f"{subject.net}, {name}: {error}", stacklevel=1)
+            continue
+        done += 1
+        yield _row(subject, str(name), data, layers)
