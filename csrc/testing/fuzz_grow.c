@@ -1,5 +1,5 @@
 /* A vector is written anew behind the last byte of its FlatBuffer, since offsets go forward only:
- * its tables are copied with everything below them, and the field that held it gets a new offset. */
+ * its tables are copied with everything below them; the field that held it gets a new offset. */
 #include "testing/fuzz_grow.h"
 
 #include <string.h>

@@ -44,7 +44,8 @@ static size_t change_bytes(uint8_t *data, size_t size, size_t room, const ec_reg
     return size ? ec_mutate(data, size, size, r) : 0;
   }
   uint8_t *tables = data + region->at;
-  if (LLVMFuzzerMutate && ec_random_below(r, 2)) LLVMFuzzerMutate(tables, region->size, region->size);
+  if (LLVMFuzzerMutate && ec_random_below(r, 2))
+    LLVMFuzzerMutate(tables, region->size, region->size);
   else ec_mutate(tables, region->size, region->size, r);
   return size;
 }

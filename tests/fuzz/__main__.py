@@ -25,8 +25,7 @@ BATCH = 5000
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     add = parser.add_argument
     add("--cases", type=int, default=20000, help="damaged copies (default: 20000)")
     add("--seconds", type=float, default=360, help="time for all cases or targets (default: 360)")

@@ -14,7 +14,7 @@ from pathlib import Path
 from driver import DEFINES, SANITIZE, build, with_xnnpack
 from seeds import CORPUS, PROGRAM, TARGETS, write_seeds
 
-FLAGS = ["-timeout=10", "-rss_limit_mb=2048", "-max_len=65536", "-print_final_stats=1", "-verbosity=1"]
+FLAGS = ["-timeout=10", "-rss_limit_mb=2048", "-max_len=65536", "-print_final_stats=1"]
 KEPT = 240_000
 """Bytes of the corpus that the tree keeps for a target."""
 
@@ -31,21 +31,24 @@ def find_clang() -> str:
     """Returns the first clang that links a libFuzzer program."""
     names = [f"clang-{version}" for version in range(22, 11, -1)]
     given = os.environ.get("EXECUTORCH_C_CLANG")
-    source = "int LLVMFuzzerTestOneInput(const char *d, unsigned long n) { return d && n > 9 ? 0 : 0; }"
+    source = "int LLVMFuzzerTestOneInput(const char *d, unsigned long n) { return d && 0 * n; }"
     for name in [given] if given else ["clang", *names]:
         if not shutil.which(name):
             continue
         with tempfile.TemporaryDirectory() as folder:
             command = [name, "-x", "c", "-", "-fsanitize=fuzzer,address", "-o", f"{folder}/probe"]
-            if subprocess.run(command, input=source, capture_output=True, text=True).returncode == 0:
+            made = subprocess.run(command, input=source, capture_output=True, text=True)
+            if made.returncode == 0:
                 return name
     raise NoClang(HELP)
 
 
 def build_guided(folder: Path) -> Path:
     """Builds the harness of all targets; XnnpackBackend is in it unless EXECUTORCH_C_XNNPACK=0."""
-    flags = f"{SANITIZE} -fsanitize=fuzzer-no-link {DEFINES}"
-    return build(folder, "guided", "fuzz_guided", CC=find_clang(), CFLAGS=flags, **with_xnnpack(folder))
+    # Not pointer-overflow: clang reports NULL + 0, of empty tensors; gcc's sees the rest.
+    flags = f"{SANITIZE} -fsanitize=fuzzer-no-link -fno-sanitize=pointer-overflow {DEFINES}"
+    clang = find_clang()
+    return build(folder, "guided", "fuzz_guided", CC=clang, CFLAGS=flags, **with_xnnpack(folder))
 
 
 def fuzz(fuzzer: Path, target: str, corpus: list[Path], options: argparse.Namespace,
