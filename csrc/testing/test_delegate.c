@@ -1,11 +1,14 @@
 /* runtime/: what a delegate is lent, and options on their way to it. The backend is made here; its
  * program is the hand-made one of sample.c, cut down to two instructions: an addition, and a call
  * of the delegate on its result. */
+#include <pthread.h>
+
 #include "core/alloc.h"
 #include "backend/registry.h"
 #include "format/pte.h"
 #include "runtime/method.h"
 #include "runtime/options.h"
+#include "runtime/structure.h"
 #include "testing/sample.h"
 #include "testing/test.h"
 
@@ -18,6 +21,7 @@ typedef struct probe {
   int64_t level;  /* an option of the process */
   char name[16];
   uint32_t odd_kind; /* that reading "odd" gives */
+  uint32_t kind;     /* of the last argument */
 } probe;
 
 static probe seen;
@@ -36,6 +40,7 @@ static uint32_t execute(const ec_backend *self, const ec_host *host, ec_host_cal
                         void *handle, ec_backend_arg *args, size_t count) {
   (void)self, (void)handle;
   if (count != 1) return host->fail(call, EC_BACKEND_INVALID_PROGRAM, "%zu arguments", count);
+  seen.kind = args[0].kind;
   return seen.work ? seen.work(host, call, args) : EC_BACKEND_OK;
 }
 
@@ -88,31 +93,49 @@ static const ec_backend old = {
     .abi_version = EC_BACKEND_ABI_VERSION, .struct_size = offsetof(ec_backend, set_option),
     .id = "OldTest", .init = open_delegate, .execute = execute, .destroy = destroy};
 
+static ec_fb_vec instructions_of(const ec_build *b, ec_fb_table *plan) {
+  *plan = ec_fb_vec_table(ec_fb_vector(ec_fb_root(b->data), EC_PTE_Program_execution_plan), 0);
+  ec_fb_table chain = ec_fb_vec_table(ec_fb_vector(*plan, EC_PTE_ExecutionPlan_chains), 0);
+  return ec_fb_vector(chain, EC_PTE_Chain_instructions);
+}
+
 /* The sample's delegate gets an id of as many letters. */
 static void make_program(ec_build *b, const char *id) {
+  ec_fb_table plan;
   ec_sample_pte(b);
-  ec_fb_table plan = ec_fb_vec_table(
-      ec_fb_vector(ec_fb_root(b->data), EC_PTE_Program_execution_plan), 0);
-  ec_fb_table chain = ec_fb_vec_table(ec_fb_vector(plan, EC_PTE_ExecutionPlan_chains), 0);
-  ec_fb_vec instructions = ec_fb_vector(chain, EC_PTE_Chain_instructions);
+  ec_fb_vec instructions = instructions_of(b, &plan);
   ec_fb_table delegate = ec_fb_vec_table(ec_fb_vector(plan, EC_PTE_ExecutionPlan_delegates), 0);
   const char *name = ec_fb_string(delegate, EC_PTE_BackendDelegate_id);
   ec_sample_poke(b, (size_t)(instructions.items - b->data) - 4, ADD_AND_CALL, 4);
   memcpy(b->data + ((const uint8_t *)name - b->data), id, strlen(name));
 }
 
-static ec_status load(ec_build *b, const char *id, const ec_backend_options *options,
-                      ec_program **program, ec_method **m, ec_error *err) {
+/* Gives the delegate's call another value of the program. */
+static void set_argument(ec_build *b, uint32_t value) {
+  ec_fb_table plan, call;
+  call = ec_fb_child(ec_fb_vec_table(instructions_of(b, &plan), 1),
+                     EC_PTE_Instruction_instr_args);
+  ec_sample_poke(b, (size_t)(ec_fb_vector(call, EC_PTE_DelegateCall_args).items - b->data), value,
+                 4);
+}
+
+static ec_status load_made(ec_build *b, const ec_backend_options *options, ec_program **program,
+                           ec_method **m, ec_error *err) {
   const ec_program_options strict = {EC_VERIFY_INTERNAL_CONSISTENCY, false};
   const ec_method_options with = {.backends = options, .backend_count = options != NULL};
   ec_source file;
-  make_program(b, id);
   *program = NULL;
   EC_TRY(ec_backend_register(&testing, err));
   EC_TRY(ec_backend_register(&old, err));
   EC_TRY(ec_source_open_buffer(&file, b->data, b->size, NULL, NULL, err));
   EC_TRY(ec_program_open(&strict, &file, NULL, 0, program, err));
   return ec_method_load(*program, "forward", &with, m, err);
+}
+
+static ec_status load(ec_build *b, const char *id, const ec_backend_options *options,
+                      ec_program **program, ec_method **m, ec_error *err) {
+  make_program(b, id);
+  return load_made(b, options, program, m, err);
 }
 
 static ec_status call(ec_method *m, ec_trace *trace, ec_error *err) {
@@ -364,6 +387,90 @@ void ec_test_bind_refuses(ec_test *t) {
                  "has no fixed shape");
   EC_CHECK_FAILS(t, ec_method_lock(m, NULL, &err), &err, EC_INVALID_STATE, "in this thread");
   ec_method_unlock(m);
+  ec_method_free(m);
+  ec_program_free(program);
+}
+
+/* ---- arguments of every kind, locks, stack traces ------------------------------------------ */
+
+static ec_status call_with(uint32_t value, ec_error *err) {
+  ec_build b;
+  ec_program *program = NULL;
+  ec_method *m = NULL;
+  make_program(&b, "Testing");
+  set_argument(&b, value);
+  seen.work = NULL;
+  ec_status status = load_made(&b, NULL, &program, &m, err);
+  if (status == EC_OK) status = call(m, NULL, err);
+  ec_method_free(m);
+  ec_program_free(program);
+  return status;
+}
+
+void ec_test_delegate_arguments(ec_test *t) {
+  static const uint32_t kinds[] = {EC_BACKEND_TENSOR, EC_BACKEND_TENSOR, EC_BACKEND_NONE,
+                                   EC_BACKEND_INT,    EC_BACKEND_BOOL,   EC_BACKEND_STRING};
+  ec_error err = {0};
+  for (uint32_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+    EC_CHECK_OK(t, call_with(i, &err), &err);
+    EC_CHECK(t, seen.kind == kinds[i]);
+  }
+  EC_CHECK_FAILS(t, call_with(6, &err), &err, EC_NOT_SUPPORTED, "argument 0 of a delegate is a");
+  EC_CHECK_FAILS(t, call_with(99, &err), &err, EC_INVALID_PROGRAM, "99");
+}
+
+static ec_status give_up(void *user, ec_error *err) {
+  ++*(int *)user;
+  return ec_fail(err, EC_INVALID_STATE, "given up");
+}
+
+typedef struct visitor {
+  ec_method *m;
+  bool locked;
+  int asked;
+  ec_status status;
+  ec_error err;
+} visitor;
+
+static void *visit(void *user) {
+  visitor *v = user;
+  const ec_interrupt interrupt = {give_up, &v->asked};
+  v->locked = ec_method_try_lock(v->m);
+  v->status = ec_method_lock(v->m, &interrupt, &v->err);
+  return NULL;
+}
+
+/* Another thread does not get a method that is in use, and may stop waiting for it. */
+void ec_test_method_locks(ec_test *t) {
+  ec_build b;
+  ec_error err = {0};
+  ec_program *program = NULL;
+  visitor v = {0};
+  pthread_t thread;
+  EC_CHECK_OK(t, load(&b, "Testing", NULL, &program, &v.m, &err), &err);
+  EC_CHECK(t, ec_method_try_lock(v.m) && ec_method_is_mine(v.m));
+  EC_CHECK(t, pthread_create(&thread, NULL, visit, &v) == 0 && pthread_join(thread, NULL) == 0);
+  EC_CHECK(t, !v.locked && v.asked == 1);
+  EC_CHECK_FAILS(t, v.status, &v.err, EC_INVALID_STATE, "given up");
+  ec_method_unlock(v.m);
+  EC_CHECK(t, !ec_method_is_mine(v.m));
+  ec_method_free(v.m);
+  ec_program_free(program);
+}
+
+void ec_test_structure_frames(ec_test *t) {
+  ec_build b;
+  ec_error err = {0};
+  ec_program *program = NULL;
+  ec_method *m = NULL;
+  ec_structure s;
+  EC_CHECK_OK(t, load(&b, "Testing", NULL, &program, &m, &err), &err);
+  EC_CHECK_OK(t, ec_structure_init(program, 0, &s, &err), &err);
+  const ec_instr_row *row = &s.chains[0].instrs[0];
+  EC_CHECK(t, s.chain_count == 1 && s.chains[0].count == ADD_AND_CALL && row->frame_count == 1);
+  EC_CHECK(t, strcmp(row->frames[0].file, "model.py") == 0);
+  EC_CHECK(t, strcmp(row->frames[0].context, "x + y") == 0);
+  ec_structure_deinit(&s);
   ec_method_free(m);
   ec_program_free(program);
 }
