@@ -19,8 +19,9 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "fuzz"))
+sys.path[:0] = [str(ROOT / "tests" / "fuzz"), str(ROOT / "tests")]
 
+import in_place
 from driver import REGRESSION, build, with_xnnpack
 from seeds import CORPUS, PROGRAM, TARGETS, write_seeds
 
@@ -121,6 +122,7 @@ def main() -> None:
         help="also the numbers of lines that have not run, such as csrc/format")  # fmt: skip
     options = parser.parse_args()
     lines: Lines = defaultdict(dict)
+    in_place.hide_sources()
     with tempfile.TemporaryDirectory() as work:
         folder = (options.build or Path(work)).resolve()
         run_core(folder, not options.no_seeds, options.mutations)

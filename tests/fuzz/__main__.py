@@ -17,6 +17,7 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
 import guided
+import in_place
 from driver import REGRESSION, build, run
 from make_programs import write_all
 from seeds import TARGETS
@@ -42,6 +43,7 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> int:
+    in_place.hide_sources()
     options = parse()
     if options.coverage_guided:
         return guided.run(options)

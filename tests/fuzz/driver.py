@@ -16,9 +16,14 @@ DEFINES = "-DEC_INSTRUCTION_LIMIT=2000 -DEC_ARENA_EXACT"
 SANITIZERS = {"ASAN_OPTIONS": "allocator_may_return_null=1:detect_leaks=1"}
 
 
+def build_folder(folder: Path) -> Path:
+    """Returns the folder that EXECUTORCH_C_FUZZ_BUILD names, which keeps objects, or `folder`."""
+    return Path(os.environ.get("EXECUTORCH_C_FUZZ_BUILD", folder))
+
+
 def build(folder: Path, goal: str = "fuzz", program: str = "fuzz_pte", **variables: str) -> Path:
-    """Builds a program of csrc/testing into a folder, or the one named EXECUTORCH_C_FUZZ_BUILD."""
-    folder = Path(os.environ.get("EXECUTORCH_C_FUZZ_BUILD", folder))
+    """Builds a program of csrc/testing; objects go to `build_folder`."""
+    folder = build_folder(folder)
     given = {"CFLAGS": f"{SANITIZE} {DEFINES}", **variables}
     command = ["make", "-C", str(ROOT / "csrc"), f"BUILD={folder}", f"-j{os.cpu_count() or 1}",
                *(f"{name}={value}" for name, value in given.items()), goal]  # fmt: skip
@@ -35,11 +40,12 @@ def with_xnnpack(folder: Path) -> dict[str, str]:
     sys.path.insert(0, str(ROOT / "backends/xnnpack"))
     from get_xnnpack import find
 
-    library = find()
+    library, folder = find(), build_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for name, path in library.shared.items():
         shutil.copy(path, folder / name)
-    return {"XNNPACK": str(library.root)}
+    files = " ".join(map(str, library.libraries))
+    return {"XNNPACK": str(library.root), "XNNPACK_FILES": files}
 
 
 def run(fuzzer: Path, files: list[Path], cases: int, seed: int, out: Path) -> tuple[bool, str]:

@@ -15,7 +15,7 @@ from driver import DEFINES, SANITIZE, build, with_xnnpack
 from seeds import CORPUS, PROGRAM, TARGETS, write_seeds
 
 FLAGS = ["-timeout=10", "-rss_limit_mb=2048", "-max_len=65536", "-print_final_stats=1"]
-KEPT = 240_000
+KEPT = 200_000
 """Bytes of the corpus that the tree keeps for a target."""
 
 HELP = """coverage-guided fuzzing needs clang with its runtime libraries (libFuzzer):
@@ -108,8 +108,8 @@ def run_in(work: Path, options: argparse.Namespace) -> int:
         print(f"{target}: {write_seeds(target, seeds)} seeds", flush=True)
         corpus = (options.corpus or work / "corpus") / target
         corpus.mkdir(parents=True, exist_ok=True)
-        passed, inputs = fuzz(fuzzer, target, [corpus, seeds], options,
-                              options.seconds / len(targets))  # fmt: skip
+        seconds = options.seconds / len(targets)
+        passed, inputs = fuzz(fuzzer, target, [corpus, seeds], options, seconds)
         print(f"{target}: {inputs} inputs, {'no failure' if passed else 'FAILED'}", flush=True)
         fine = fine and passed
         if options.keep and passed:
