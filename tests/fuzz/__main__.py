@@ -37,8 +37,8 @@ def parse() -> argparse.Namespace:
         help="only this kind of file, with --coverage-guided (default: each)")  # fmt: skip
     add("--corpus", type=Path, help="folder that keeps what was found, with --coverage-guided")
     add("--keep", action="store_true",
-        help="with --coverage-guided: write the smallest inputs with the same coverage to "
-             "tests/fuzz/corpus")  # fmt: skip
+        help="with --coverage-guided: write a sample of the smallest inputs with the same "
+             "coverage to tests/fuzz/corpus")  # fmt: skip
     return parser.parse_args()
 
 

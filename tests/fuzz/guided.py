@@ -73,19 +73,21 @@ def fuzz(fuzzer: Path, target: str, corpus: list[Path], options: argparse.Namesp
 
 
 def keep(fuzzer: Path, target: str, corpus: list[Path]) -> None:
-    """Writes the smallest files that have the coverage of a corpus into tests/fuzz/corpus."""
+    """Writes a sample of the smallest files with a corpus's coverage into tests/fuzz/corpus.
+
+    Files of all sizes, evenly, at most KEPT bytes.
+    """
     with tempfile.TemporaryDirectory() as work:
         command = [str(fuzzer), f"--target={target}", f"--program={PROGRAM}", "-merge=1", *FLAGS,
                    work, *map(str, corpus)]  # fmt: skip
         subprocess.run(command, stderr=subprocess.DEVNULL, check=True)
         files = sorted(Path(work).iterdir(), key=lambda path: (path.stat().st_size, path.name))
-        room, folder = KEPT, CORPUS / target
+        step = -(-sum(path.stat().st_size for path in files) // KEPT)
+        folder = CORPUS / target
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        for path in files:
-            room -= path.stat().st_size
-            if room >= 0:
-                shutil.copy(path, folder / path.name[:12])
+        for path in files[:: max(step, 1)]:
+            shutil.copy(path, folder / path.name[:12])
     print(f"{target}: kept {sum(1 for _ in folder.iterdir())} of {len(files)} files")
 
 
