@@ -1,6 +1,6 @@
-/* Blocks that end at a page nobody may touch, in place of posix_memalign's: XNNPACK's packed weights
- * and workspaces (backends/xnnpack/memory.c) are written by code without a sanitizer. Linked with
- * --wrap, so that no source knows of it. A block's end is exact up to its alignment. */
+/* Blocks that end at a page nobody may touch, in place of posix_memalign's: XNNPACK, which has no
+ * sanitizer, writes packed weights and workspaces (backends/xnnpack/memory.c). Linked with --wrap,
+ * so that no source knows of it. A block's end is exact up to its alignment. */
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
