@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import guided
 import pytest
-from driver import REGRESSION, ROOT, SANITIZERS, build, count, with_xnnpack
+from driver import REGRESSION, ROOT, SANITIZERS, count
 from seeds import CORPUS, PROGRAM, TARGETS
 
 MUTATIONS = int(os.environ.get("EXECUTORCH_C_FUZZ_MUTATIONS", "8"))
@@ -18,12 +19,6 @@ SEED = int(os.environ.get("EXECUTORCH_C_FUZZ_SEED", "1"))
 LARGEST = 1 << 20
 
 pytestmark = pytest.mark.skipif(not shutil.which("make"), reason="builds the C core with make")
-
-
-@pytest.fixture(scope="session")
-def replay(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("replay")
-    return build(folder, "fuzz", "fuzz_replay", **with_xnnpack(folder))
 
 
 def run(replay: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
@@ -67,6 +62,31 @@ def test_unknown_options_are_refused(replay: Path, tmp_path: Path) -> None:
 
 def test_the_corpus_is_small() -> None:
     assert sum(path.stat().st_size for path in CORPUS.rglob("*") if path.is_file()) < LARGEST
+
+
+OVERRUN = """
+#include <stdlib.h>
+int main(int argc, char **argv) {
+  (void)argv;
+  void *at;
+  if (posix_memalign(&at, 64, 4096)) return 2;
+  ((volatile char *)at)[4094 + argc] = 1;
+  free(at);
+  return 0;
+}
+"""
+
+
+def test_guard_pages(tmp_path: Path) -> None:
+    """A byte behind a block ends the program, the last byte of it does not."""
+    source, program = tmp_path / "overrun.c", tmp_path / "overrun"
+    source.write_text(OVERRUN)
+    guard = ROOT / "csrc/testing/fuzz_guard.c"
+    wrap = "-Wl,--wrap=posix_memalign,--wrap=free"
+    command = ["gcc", str(source), str(guard), wrap, "-lpthread", "-o", str(program)]
+    subprocess.run(command, check=True)
+    assert subprocess.run([str(program)], check=False).returncode == 0
+    assert subprocess.run([str(program), "x"], check=False).returncode == -signal.SIGSEGV
 
 
 def test_without_clang(monkeypatch: pytest.MonkeyPatch) -> None:
