@@ -107,6 +107,7 @@ def run_in(work: Path, options: argparse.Namespace) -> int:
     fine = True
     for target in targets:
         seeds = work / "seeds" / target
+        print(f"{target}: exporting seeds (cached, the first time takes minutes)", flush=True)
         print(f"{target}: {write_seeds(target, seeds)} seeds", flush=True)
         corpus = (options.corpus or work / "corpus") / target
         corpus.mkdir(parents=True, exist_ok=True)
