@@ -5,6 +5,7 @@
 #include "core/checked.h"
 #include "graph.h"
 #include "nodes.h"
+#include "xnnpack_backend.h"
 /* Last: it gives the words of payload.def another meaning. */
 #include "format/schema.h"
 
@@ -29,6 +30,8 @@ static const ec_fb_schema *const union_Nodes[ECX_KINDS] = {
 #include "nodes.def"
 #undef ECX_NODE
 };
+
+const ec_fb_schema *ecx_payload_schema(void) { return &schema_Graph; }
 
 const ec_fb_schema *ecx_node_schema(const ecx_kind *kind) { return union_Nodes[kind - ecx_kinds]; }
 

@@ -75,7 +75,7 @@ static int run_case(const options *o, size_t number, ec_fuzz_counts *counts) {
   size_t size;
   uint8_t *data = make_case(o, number, &r, &size);
   alarm(o->seconds);
-  int bad = ec_fuzz_run(data, size, r, counts);
+  int bad = ec_fuzz_run((ec_bytes){data, size}, (ec_bytes){NULL, 0}, r, counts);
   alarm(0);
   free(data);
   return bad;

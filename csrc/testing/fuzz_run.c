@@ -7,6 +7,9 @@
 #include <string.h>
 
 #include "../../backends/demo/demo.h"
+#ifdef EC_FUZZ_XNNPACK
+#include "../../backends/xnnpack/xnnpack_backend.h"
+#endif
 #include "backend/registry.h"
 #include "runtime/method.h"
 #include "runtime/program.h"
@@ -20,12 +23,16 @@ typedef struct fuzz {
   ec_fuzz_counts *counts;
   ec_error err;
   int bad;
+  int vary; /* the present call gives dynamic inputs other shapes */
   volatile uint64_t sink; /* sums of everything read */
 } fuzz;
 
 void ec_fuzz_init(void) {
   ec_backend_register(&demo_compiler_backend, NULL);
   ec_backend_register(&demo_executor_backend, NULL);
+#ifdef EC_FUZZ_XNNPACK
+  ec_backend_register(&ecx_backend, NULL);
+#endif
 }
 
 /* Counts a status; a failure must come with a sentence. */
@@ -109,7 +116,7 @@ static int bind_tensor(fuzz *f, ec_method *m, size_t index, const ec_tensor_info
   size_t nbytes = ec_dtype_size(info->dtype);
   for (size_t d = 0; d < info->rank; d++) {
     sizes[d] = info->sizes[d];
-    if (info->dynamism && sizes[d] > 1 && ec_random_below(&f->r, 2))
+    if (f->vary && info->dynamism && sizes[d] > 1 && ec_random_below(&f->r, 2))
       sizes[d] = (int64_t)ec_random_below(&f->r, (size_t)sizes[d] < 64 ? (size_t)sizes[d] : 64);
     if (sizes[d] < 0 || (sizes[d] && nbytes > INPUT_LIMIT / (size_t)sizes[d])) return 0;
     nbytes *= (size_t)sizes[d];
@@ -155,6 +162,7 @@ static void bind_outputs(fuzz *f, ec_method *m, size_t count, arrays *a) {
 static void call(fuzz *f, ec_method *m, const ec_method_info *info) {
   arrays a = {.count = 0};
   int bound = info->input_count <= MAX_IO;
+  f->vary = ec_random_below(&f->r, 2) != 0;
   ok(f, ec_method_lock(m, NULL, &f->err), "lock");
   for (size_t i = 0; bound && i < info->input_count; i++)
     bound = bind_input(f, m, i, &info->inputs[i], &a);
@@ -270,18 +278,35 @@ static void run_program(fuzz *f, const ec_program *program) {
   for (size_t i = 0; i < ec_program_method_count(program); i++) run_method(f, program, i);
 }
 
-int ec_fuzz_run(const uint8_t *data, size_t size, ec_random r, ec_fuzz_counts *counts) {
+static int open_source(fuzz *f, ec_source *out, ec_bytes bytes) {
+  return ok(f, ec_source_open_buffer(out, bytes.data, bytes.size, NULL, NULL, &f->err), "source");
+}
+
+/* The sources are the program's from ec_program_open on. */
+static ec_program *open_program(fuzz *f, ec_bytes file, ec_bytes data) {
+  ec_source sources[2] = {{0}, {0}};
+  ec_program *program = NULL;
+  const ec_program_options options = {(ec_verification)ec_random_below(&f->r, 2),
+                                      ec_random_below(&f->r, 2) != 0};
+  const size_t count = data.data != NULL;
+  if (!open_source(f, &sources[0], file)) return NULL;
+  if (count && !open_source(f, &sources[1], data)) {
+    ec_source_close(&sources[0]);
+    return NULL;
+  }
+  ok(f, ec_program_open(&options, &sources[0], &sources[1], count, &program, &f->err),
+     "program_open");
+  return program;
+}
+
+int ec_fuzz_run(ec_bytes file, ec_bytes data, ec_random r, ec_fuzz_counts *counts) {
   fuzz f = {.r = r, .counts = counts};
   ec_alloc_fail memory;
-  ec_source file = {0};
-  ec_program *program = NULL;
-  ec_program_options options = {(ec_verification)ec_random_below(&f.r, 2),
-                                ec_random_below(&f.r, 2) != 0};
   ec_alloc_fail_install(&memory);
   memory.limit = MEMORY_LIMIT;
   counts->cases++;
-  if (ok(&f, ec_source_open_buffer(&file, data, size, NULL, NULL, &f.err), "source") &&
-      ok(&f, ec_program_open(&options, &file, NULL, 0, &program, &f.err), "program_open")) {
+  ec_program *program = open_program(&f, file, data);
+  if (program) {
     counts->opened++;
     run_program(&f, program);
     ec_program_free(program);

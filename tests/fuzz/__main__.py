@@ -1,7 +1,9 @@
-"""python -m tests.fuzz [--cases N] [--seconds S] [--seed K] [--out DIR]: the fuzzer, for CI.
+"""python -m tests.fuzz: the fuzzers.
 
 Runs every program and regression file as it is, then damaged copies; new seeds until the cases are
 done or the time is over. Fails when a case fails, or when the time was not enough for all cases.
+With --coverage-guided: libFuzzer (clang) on each target in turn, from the seeds and the corpus of
+tests/fuzz/corpus; fails when an input fails, which is then in --out.
 """
 
 from __future__ import annotations
@@ -14,19 +16,37 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
+import guided
+import in_place
 from driver import REGRESSION, build, run
 from make_programs import write_all
+from seeds import TARGETS
 
 BATCH = 5000
 
 
-def main() -> int:
+def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
-    parser.add_argument("--cases", type=int, default=20000)
-    parser.add_argument("--seconds", type=float, default=360)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=Path("fuzz-failures"))
-    options = parser.parse_args()
+    add = parser.add_argument
+    add("--cases", type=int, default=20000, help="damaged copies (default: 20000)")
+    add("--seconds", type=float, default=360, help="time for all cases or targets (default: 360)")
+    add("--seed", type=int, default=1, help="of random numbers (default: 1)")
+    add("--out", type=Path, default=Path("fuzz-failures"), help="folder for failing files")
+    add("--coverage-guided", action="store_true", help="use libFuzzer; needs clang")
+    add("--target", choices=TARGETS, action="append",
+        help="only this kind of file, with --coverage-guided (default: each)")  # fmt: skip
+    add("--corpus", type=Path, help="folder that keeps what was found, with --coverage-guided")
+    add("--keep", action="store_true",
+        help="with --coverage-guided: write a sample of the smallest inputs with the same "
+             "coverage to tests/fuzz/corpus")  # fmt: skip
+    return parser.parse_args()
+
+
+def main() -> int:
+    in_place.hide_sources()
+    options = parse()
+    if options.coverage_guided:
+        return guided.run(options)
     with tempfile.TemporaryDirectory() as work:
         programs = Path(work) / "programs"
         fuzzer = build(Path(work) / "build")

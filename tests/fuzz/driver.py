@@ -4,25 +4,49 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 REGRESSION = ROOT / "tests/regression"
-CFLAGS = ("-O1 -g -fsanitize=address,undefined -fno-sanitize-recover "
-          "-DEC_INSTRUCTION_LIMIT=2000 -DEC_ARENA_EXACT")  # fmt: skip
+SANITIZE = "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all"
+DEFINES = "-DEC_INSTRUCTION_LIMIT=2000 -DEC_ARENA_EXACT"
 SANITIZERS = {"ASAN_OPTIONS": "allocator_may_return_null=1:detect_leaks=1"}
 
 
-def build(folder: Path) -> Path:
-    """Builds csrc/testing/fuzz_pte.c into a folder, or the one named EXECUTORCH_C_FUZZ_BUILD."""
-    folder = Path(os.environ.get("EXECUTORCH_C_FUZZ_BUILD", folder))
-    command = ["make", "-C", str(ROOT / "csrc"), f"BUILD={folder}", f"CFLAGS={CFLAGS}",
-               f"-j{os.cpu_count() or 1}", "fuzz"]  # fmt: skip
+def build_folder(folder: Path) -> Path:
+    """Returns the folder that EXECUTORCH_C_FUZZ_BUILD names, which keeps objects, or `folder`."""
+    return Path(os.environ.get("EXECUTORCH_C_FUZZ_BUILD", folder))
+
+
+def build(folder: Path, goal: str = "fuzz", program: str = "fuzz_pte", **variables: str) -> Path:
+    """Builds a program of csrc/testing; objects go to `build_folder`."""
+    folder = build_folder(folder)
+    given = {"CFLAGS": f"{SANITIZE} {DEFINES}", **variables}
+    command = ["make", "-C", str(ROOT / "csrc"), f"BUILD={folder}", f"-j{os.cpu_count() or 1}",
+               *(f"{name}={value}" for name, value in given.items()), goal]  # fmt: skip
     made = subprocess.run(command, capture_output=True, text=True)
     if made.returncode:
         raise RuntimeError(f"the fuzzer does not build:\n{made.stderr[-3000:]}")
-    return folder / "fuzz_pte"
+    return folder / program
+
+
+def with_xnnpack(folder: Path) -> dict[str, str]:
+    """Variables of `build` that link XnnpackBackend; its shared libraries go into the folder."""
+    if os.environ.get("EXECUTORCH_C_XNNPACK") == "0":
+        return {}
+    sys.path.insert(0, str(ROOT / "backends/xnnpack"))
+    from get_xnnpack import find
+
+    library, folder = find(), build_folder(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, path in library.shared.items():
+        if not (folder / name).exists():  # a fuzzer that runs may have it mapped
+            shutil.copy(path, folder / name)
+    files = " ".join(map(str, library.libraries))
+    return {"XNNPACK": str(library.root), "XNNPACK_FILES": files}
 
 
 def run(fuzzer: Path, files: list[Path], cases: int, seed: int, out: Path) -> tuple[bool, str]:

@@ -1,8 +1,9 @@
 """Writes the programs that the fuzzer starts from: python make_programs.py DIRECTORY [SEED].
 
-Ten small models of the zoo, programs of the demo backends, two programs per operator (with calls
-that work and with random ones), and all of these with hostile values that the official serializer
-wrote. Damage to bytes is the fuzzer's own.
+Small models of the zoo, programs of the demo backends, random ones of many instructions
+(random_plans.py), two programs per operator (with calls that work and with random ones), and all of
+these but random ones with hostile values that the official serializer wrote. Damage to bytes is the
+fuzzer's own.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "backends")]
 
 MODELS = ["mlp", "accumulator", "cond", "cond_twice", "map_loop", "symbolic", "kv_cache_slice",
-          "channels_last", "scalar_inputs", "dynamic_batch"]  # fmt: skip
+          "channels_last", "scalar_inputs", "shared_state", "io_unplanned",
+          "dynamic_batch"]  # fmt: skip
 BASE = "dynamic_batch"  # of the named cases
 
 
@@ -24,6 +26,7 @@ def write_all(folder: Path, seed: int = 1, variants: int = 20) -> int:
     """Writes everything; gives the number of files."""
     import demo_programs
     import random_calls
+    import random_plans
     import sample_calls
     from hostile import CASES, hostile, random_damage
     from zoo import export
@@ -39,6 +42,7 @@ def write_all(folder: Path, seed: int = 1, variants: int = 20) -> int:
                 files[f"value_{name}_{i}"] = damaged
     for name, (change, _) in CASES.items():
         files[f"case_{name}"] = hostile(export(BASE), change)
+    files |= dict(random_plans.programs(seed))
     for name, data in random_calls.programs(seed):
         files[f"op_{name}"] = data
         damaged = random_damage(data, rng)

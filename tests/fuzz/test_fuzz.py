@@ -7,18 +7,13 @@ import shutil
 from pathlib import Path
 
 import pytest
-from driver import REGRESSION, build, count, run
+from driver import REGRESSION, count, run
 from make_programs import write_all
 
 CASES = int(os.environ.get("EXECUTORCH_C_FUZZ_CASES", "3000"))
 SEED = int(os.environ.get("EXECUTORCH_C_FUZZ_SEED", "1"))
 
 pytestmark = pytest.mark.skipif(not shutil.which("make"), reason="builds the C core with make")
-
-
-@pytest.fixture(scope="session")
-def fuzzer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("build"))
 
 
 @pytest.fixture(scope="session")

@@ -29,7 +29,7 @@ static inline double log_sum(double a, double b) {
 static inline double _Complex log_sum_complex(double _Complex a, double _Complex b) {
   const bool falls = creal(b) < creal(a);
   const double _Complex least = falls ? b : a, most = falls ? a : b;
-  if (a != a || b != b) return CMPLX(NAN, NAN);
+  if (a != a || b != b) return __builtin_complex((double)NAN, (double)NAN);
   if (isfinite(creal(least)) || creal(least) != creal(most))
     return ec_log1p(cexp(least - most)) + most;
   return creal(least) < 0 ? least : clog(cexp(least) + cexp(most));

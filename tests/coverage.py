@@ -1,0 +1,139 @@
+"""python -m tests.coverage: line coverage of the C code by its own tests, as a table by folder.
+
+Builds csrc with gcc --coverage and runs the C tests, the fuzzers' corpus, the programs that fuzzing
+starts from and mutations of them (each a fixed number, so that a rerun gives the same lines).
+--kernels adds tests/kernels on the same library, --python the whole of pytest on an extension that
+is built with coverage into a folder of its own. A line counts once, in however many objects it is:
+templates are compiled by dtype.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "tests" / "fuzz"), str(ROOT / "tests")]
+
+import in_place
+from driver import REGRESSION, build, with_xnnpack
+from seeds import CORPUS, PROGRAM, TARGETS, write_seeds
+
+FLAGS = "-O0 -g1 --coverage -DEC_INSTRUCTION_LIMIT=2000"
+FOLDERS = ("csrc/core", "csrc/format", "csrc/trace", "csrc/kernels", "csrc/backend",
+           "csrc/runtime", "csrc/python", "backends/xnnpack", "backends/demo")  # fmt: skip
+Lines = dict[str, dict[int, bool]]
+"""By file: the lines with code, and whether each has run."""
+
+
+def replay(program: Path, target: str, files: list[Path], mutations: int) -> None:
+    """Runs files and mutations of them; a failure is an error."""
+    command = [str(program), f"--target={target}", f"--program={PROGRAM}", f"--mutate={mutations}",
+               *map(str, files)]  # fmt: skip
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+
+
+def run_core(folder: Path, seeds: bool, mutations: int) -> None:
+    """Runs the C tests, and the fuzzer's targets."""
+    targets = with_xnnpack(folder)
+    program = build(folder, "fuzz", "fuzz_replay", CFLAGS=FLAGS, **targets)
+    tests = build(folder, "all", "test_core", CFLAGS=FLAGS, **targets)
+    subprocess.run([str(tests)], cwd=ROOT / "csrc", stdout=subprocess.DEVNULL, check=True)
+    for target in TARGETS:
+        if target == "xnnpack" and not targets:
+            continue
+        files = [*sorted((CORPUS / target).glob("*")), *sorted(REGRESSION.glob(f"*.{target}"))]
+        if seeds:
+            made = folder / "seeds" / target
+            print(f"{target}: {write_seeds(target, made)} seeds", flush=True)
+            files = sorted(made.iterdir())
+        if files:
+            replay(program, target, files, mutations)
+
+
+def run_kernels(folder: Path) -> None:
+    """Runs tests/kernels on a library of the same objects."""
+    targets = with_xnnpack(folder)
+    library = build(folder, "shared", "libexecutorch_c.so", CFLAGS=FLAGS, **targets)
+    environment = {**os.environ, "EXECUTORCH_C_CORE_LIB": str(library)}
+    subprocess.run([sys.executable, "-m", "pytest", "-q", "tests/kernels"], cwd=ROOT, check=False,
+                   env=environment)  # fmt: skip
+
+
+def run_python(folder: Path) -> None:
+    """Runs pytest on an extension that is built with coverage."""
+    site = folder / "site"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation",
+           "--target", str(site), str(ROOT)]  # fmt: skip
+    build_here = {**os.environ, "CFLAGS": "--coverage -O0 -g1", "LDFLAGS": "--coverage"}
+    subprocess.run(pip, check=True, env=build_here)
+    subprocess.run([sys.executable, "-m", "pytest", "-q", "tests"], cwd=ROOT, check=False,
+                   env={**os.environ, "PYTHONPATH": str(site)})  # fmt: skip
+
+
+def read_lines(folder: Path, lines: Lines) -> None:
+    """Adds what the counters below a folder say."""
+    for data in sorted(folder.rglob("*.gcda")):
+        made = subprocess.run(["gcov", "--json-format", "--stdout", str(data)], cwd=ROOT / "csrc",
+                              capture_output=True, check=True)  # fmt: skip
+        for document in made.stdout.splitlines():
+            found = json.loads(document)
+            for file in found["files"]:
+                path = Path(found["current_working_directory"], file["file"]).resolve()
+                if path.is_relative_to(ROOT):
+                    seen = lines[path.relative_to(ROOT).as_posix()]
+                    for line in file["lines"]:
+                        number = line["line_number"]
+                        seen[number] = seen.get(number, False) or line["count"] > 0
+
+
+def report(lines: Lines, missing: list[str]) -> None:
+    """Prints the table, and the lines that have not run of files that are asked for."""
+    total = [0, 0]
+    print(f"{'folder':<20}{'lines':>8}{'run':>8}{'':>9}")
+    for folder in FOLDERS:
+        files = [seen for name, seen in lines.items() if name.startswith(folder + "/")]
+        count, ran = sum(map(len, files)), sum(sum(seen.values()) for seen in files)
+        if count:
+            print(f"{folder:<20}{count:>8}{ran:>8}{100 * ran / count:>8.1f}%")
+            total = [total[0] + count, total[1] + ran]
+    print(f"{'all':<20}{total[0]:>8}{total[1]:>8}{100 * total[1] / max(total[0], 1):>8.1f}%")
+    for name, seen in sorted(lines.items()):
+        without = sorted(number for number, ran in seen.items() if not ran)
+        if without and any(name.startswith(part) for part in missing):
+            print(f"{name}: {len(without)} of {len(seen)}: {' '.join(map(str, without))}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.coverage", description=__doc__)
+    add = parser.add_argument
+    add("--build", type=Path, help="folder for objects and counters, kept (default: none)")
+    add("--no-seeds", action="store_true", help="only the corpus, not the programs that are made")
+    add("--mutations", type=int, default=4, help="of each file (default: 4)")
+    add("--kernels", action="store_true", help="also tests/kernels")
+    add("--python", action="store_true", help="also all of pytest, on an instrumented extension")
+    add("--missing", action="append", default=[], metavar="FOLDER",
+        help="also the numbers of lines that have not run, such as csrc/format")  # fmt: skip
+    options = parser.parse_args()
+    lines: Lines = defaultdict(dict)
+    in_place.hide_sources()
+    with tempfile.TemporaryDirectory() as work:
+        folder = (options.build or Path(work)).resolve()
+        run_core(folder, not options.no_seeds, options.mutations)
+        if options.kernels:
+            run_kernels(folder)
+        if options.python:
+            run_python(folder)
+            read_lines(ROOT / "build", lines)
+        read_lines(folder, lines)
+    report(lines, options.missing)
+
+
+if __name__ == "__main__":
+    main()

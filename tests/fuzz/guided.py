@@ -1,0 +1,120 @@
+"""Coverage-guided fuzzing: builds csrc/testing/fuzz_guided.c with clang and runs libFuzzer."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from driver import DEFINES, SANITIZE, build, with_xnnpack
+from seeds import CORPUS, PROGRAM, TARGETS, write_seeds
+
+FLAGS = ["-timeout=10", "-rss_limit_mb=2048", "-max_len=65536", "-print_final_stats=1"]
+KEPT = 200_000
+"""Bytes of the corpus that the tree keeps for a target."""
+
+HELP = """coverage-guided fuzzing needs clang with its runtime libraries (libFuzzer):
+on Debian, clang-14 and libclang-rt-14-dev. EXECUTORCH_C_CLANG names another one.
+Without it: python -m tests.fuzz"""
+
+
+class NoClang(RuntimeError):
+    """There is no clang that can link libFuzzer."""
+
+
+def find_clang() -> str:
+    """Returns the first clang that links a libFuzzer program."""
+    names = [f"clang-{version}" for version in range(22, 11, -1)]
+    given = os.environ.get("EXECUTORCH_C_CLANG")
+    source = "int LLVMFuzzerTestOneInput(const char *d, unsigned long n) { return d && 0 * n; }"
+    for name in [given] if given else ["clang", *names]:
+        if not shutil.which(name):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            command = [name, "-x", "c", "-", "-fsanitize=fuzzer,address", "-o", f"{folder}/probe"]
+            made = subprocess.run(command, input=source, capture_output=True, text=True)
+            if made.returncode == 0:
+                return name
+    raise NoClang(HELP)
+
+
+def build_guided(folder: Path) -> Path:
+    """Builds the harness of all targets; XnnpackBackend is in it unless EXECUTORCH_C_XNNPACK=0."""
+    # Not pointer-overflow: clang reports NULL + 0, of empty tensors; gcc's sees the rest.
+    flags = f"{SANITIZE} -fsanitize=fuzzer-no-link -fno-sanitize=pointer-overflow {DEFINES}"
+    clang = find_clang()
+    return build(folder, "guided", "fuzz_guided", CC=clang, CFLAGS=flags, **with_xnnpack(folder))
+
+
+def fuzz(fuzzer: Path, target: str, corpus: list[Path], options: argparse.Namespace,
+         seconds: float) -> tuple[bool, int]:  # fmt: skip
+    """Runs libFuzzer on a target; returns whether no input failed, and how many were run."""
+    options.out.mkdir(parents=True, exist_ok=True)
+    command = [str(fuzzer), f"--target={target}", f"--program={PROGRAM}", *FLAGS,
+               f"-seed={options.seed}", f"-max_total_time={max(int(seconds), 1)}",
+               f"-artifact_prefix={options.out}/{target}-", *map(str, corpus)]  # fmt: skip
+    tail: list[str] = []
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, errors="replace") as child:
+        assert child.stderr is not None
+        for line in child.stderr:
+            tail = [*tail[-200:], line]
+            if re.match(r"#\d+\s+(pulse|INITED)", line):
+                print(f"{target}: {line.strip()}", flush=True)
+    text = "".join(tail)
+    found = re.search(r"number_of_executed_units: (\d+)", text)
+    if child.returncode:
+        print(text[-8000:])
+    return child.returncode == 0, int(found[1]) if found else 0
+
+
+def keep(fuzzer: Path, target: str, corpus: list[Path]) -> None:
+    """Writes a sample of the smallest files with a corpus's coverage into tests/fuzz/corpus.
+
+    Files of all sizes, evenly, at most KEPT bytes.
+    """
+    with tempfile.TemporaryDirectory() as work:
+        command = [str(fuzzer), f"--target={target}", f"--program={PROGRAM}", "-merge=1", *FLAGS,
+                   work, *map(str, corpus)]  # fmt: skip
+        subprocess.run(command, stderr=subprocess.DEVNULL, check=True)
+        files = sorted(Path(work).iterdir(), key=lambda path: (path.stat().st_size, path.name))
+        step = -(-sum(path.stat().st_size for path in files) // KEPT)
+        folder = CORPUS / target
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        for path in files[:: max(step, 1)]:
+            shutil.copy(path, folder / path.name[:12])
+    print(f"{target}: kept {sum(1 for _ in folder.iterdir())} of {len(files)} files")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Fuzzes each target for its part of the time; returns the exit code."""
+    try:
+        with tempfile.TemporaryDirectory() as work:
+            return run_in(Path(work), options)
+    except NoClang as error:
+        print(error, file=sys.stderr)
+        return 2
+
+
+def run_in(work: Path, options: argparse.Namespace) -> int:
+    fuzzer = build_guided(work / "build")
+    targets = options.target or [t for t in TARGETS if t != "xnnpack" or with_xnnpack(work)]
+    fine = True
+    for target in targets:
+        seeds = work / "seeds" / target
+        print(f"{target}: exporting seeds (cached, the first time takes minutes)", flush=True)
+        print(f"{target}: {write_seeds(target, seeds)} seeds", flush=True)
+        corpus = (options.corpus or work / "corpus") / target
+        corpus.mkdir(parents=True, exist_ok=True)
+        seconds = options.seconds / len(targets)
+        passed, inputs = fuzz(fuzzer, target, [corpus, seeds], options, seconds)
+        print(f"{target}: {inputs} inputs, {'no failure' if passed else 'FAILED'}", flush=True)
+        fine = fine and passed
+        if options.keep and passed:
+            keep(fuzzer, target, [corpus, seeds])
+    return 0 if fine else 1

@@ -1,0 +1,95 @@
+"""Random programs of many instructions that are whole: the grammar that mutations start from.
+
+Kernels, views, moves, frees and jumps in any order over tensors whose planned memory may overlap,
+with inputs of every kind, state, lists and constants. What they compute does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from plans import Constants, Plan, V, build
+from single_op import BOUNDED, STATIC, UNBOUND
+
+SHAPE = (2, 3)
+BYTES = 24
+UNARY = ["aten::relu.out", "aten::neg.out", "aten::sigmoid.out", "aten::abs.out"]
+BINARY = ["aten::mul.out", "aten::maximum.out", "aten::div.out"]
+SINGLE = [None, True, 7, 0.5, "nearest"]
+
+
+class RandomPlan:
+    """One method in the making."""
+
+    def __init__(self, rng: np.random.Generator, name: str, constants: Constants) -> None:
+        self.rng, self.plan = rng, Plan(name)
+        self.tensors = [self.plan.input(SHAPE, **self.place()) for _ in range(2)]
+        self.tensors += [self.plan.output(SHAPE, **self.place()) for _ in range(2)]
+        for _ in range(4):
+            self.tensors.append(self.plan.tensor(SHAPE, **self.place()))
+        weight = rng.standard_normal(SHAPE).astype(np.float32)
+        self.sources = [*self.tensors, self.plan.constant(constants, weight)]
+        state = constants.add_mutable(weight)
+        self.tensors.append(self.plan.tensor(SHAPE, buffer=state, name="state", at=(2, 0)))
+        self.numbers = [self.plan.value(i) for i in range(3)]
+        self.flags = [self.plan.value(flag) for flag in (True, False)]
+        self.plan.give(*(value for value in SINGLE if rng.random() < 0.5))
+
+    def place(self) -> dict[str, Any]:
+        """Somewhere in memory 1, perhaps where another tensor is; or on the heap."""
+        if self.rng.random() < 0.04:
+            return {"at": None, "dynamism": UNBOUND}
+        dynamism = int(self.rng.choice([STATIC, STATIC, BOUNDED]))
+        return {"at": 8 * int(self.rng.integers(12)), "dynamism": dynamism}
+
+    def tensors_of(self, count: int) -> list[V]:
+        """Sources, and a target that is none of them."""
+        target = self.tensors[self.rng.integers(len(self.tensors))]
+        others = [source for source in self.sources if source != target]
+        return [*(others[self.rng.integers(len(others))] for _ in range(count)), target]
+
+    def number(self) -> V:
+        return self.numbers[self.rng.integers(len(self.numbers))]
+
+    def instruction(self, length: int) -> None:
+        """Appends one; jumps go forward as a rule, and back once in a while."""
+        plan, rng, kind = self.plan, self.rng, self.rng.integers(10)
+        if kind < 2:
+            plan.call(str(rng.choice(UNARY)), *self.tensors_of(1))
+        elif kind < 4:
+            plan.call(str(rng.choice(BINARY)), *self.tensors_of(2))
+        elif kind == 4:
+            source, target = self.tensors_of(1)
+            plan.call("aten::view_copy.out", source, [-1, 3], target)
+        elif kind == 5:
+            *sources, target = self.tensors_of(1)
+            plan.call("aten::cat.out", sources, 0, target)
+        elif kind == 6:
+            plan.move(*self.tensors_of(1))
+        elif kind == 7 and rng.random() < 0.2:
+            plan.free(self.tensors_of(0)[0])
+        elif kind <= 8:
+            plan.call("executorch_prim::add.Scalar", *(self.number() for _ in range(3)))
+        else:
+            back = rng.random() < 0.03
+            to = int(rng.integers(length)) if back else len(plan.code) + int(rng.integers(1, 4))
+            plan.jump_false(self.flags[rng.integers(2)], min(to, length))
+
+    def fill(self) -> Plan:
+        length = int(self.rng.integers(4, 24))
+        for _ in range(length):
+            self.instruction(length)
+        self.plan.call("aten::neg.out", *self.tensors_of(1))
+        self.plan.take(*(self.number() for _ in range(self.rng.integers(2))))
+        return self.plan
+
+
+def programs(seed: int, count: int = 60) -> Iterator[tuple[str, bytes]]:
+    """Yields names and programs, some of them of two methods."""
+    for i in range(count):
+        rng, constants = np.random.default_rng([seed, i]), Constants()
+        names = ["forward", "other"][: 1 + i % 2]
+        plans = [RandomPlan(rng, name, constants).fill() for name in names]
+        yield f"plan_{i}", build(*plans, constants=constants)

@@ -1,0 +1,104 @@
+"""Writes the files that coverage-guided fuzzing starts from, by target.
+
+`PROGRAM` is the program that the data files of `ptd` belong to: the example of a weight outside of
+the program, small enough to be in the tree.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "backends"),
+                str(HERE.parents[1] / "backends" / "xnnpack")]  # fmt: skip
+
+CORPUS = HERE / "corpus"
+PROGRAM = CORPUS / "ptd_program.pte"
+LARGEST = 1 << 16
+"""Bytes of a seed: larger ones are slow, and say the same."""
+
+
+def pte(folder: Path) -> None:
+    """All that make_programs.py makes: models, each operator, hostile values."""
+    from make_programs import write_all
+
+    write_all(folder)
+
+
+def external() -> tuple[bytes, bytes]:
+    """A program with two linear layers and a state, and the .ptd with their weights."""
+    import torch
+    from exports import manager
+
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = torch.nn.Linear(4, 5), torch.nn.Linear(5, 3)
+            self.register_buffer("total", torch.ones(3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = self.second(self.first(x).relu())
+            self.total.add_(y.sum(0))
+            return y + self.total
+
+    torch.manual_seed(0)
+    rows = torch.export.Dim("rows", min=1, max=8)
+    made = manager(Net(), torch.ones(2, 4), external_constants=True,
+                   dynamic_shapes={"x": {0: rows}})  # fmt: skip
+    [data] = made._tensor_data.values()
+    return bytes(made.buffer), bytes(data)
+
+
+def ptd(folder: Path) -> None:
+    """The weights of PROGRAM, and the same without alignment or layouts."""
+    from executorch.exir._serialize.data_serializer import DataEntry, DataPayload
+    from executorch.extension.flat_tensor.serialize.serialize import FlatTensorSerializer
+
+    (folder / "weights.ptd").write_bytes(external()[1])
+    rows = {"a": DataEntry(0, 1, None), "first.weight": DataEntry(1, 16, None)}
+    made = FlatTensorSerializer().serialize(DataPayload([b"abc", bytes(80)], rows))
+    (folder / "blobs.ptd").write_bytes(bytes(made))
+
+
+def bpte(folder: Path) -> None:
+    """Bundled programs of the models that have recorded calls."""
+    import contextlib
+
+    from executorch_c.bundled import BundledProgram
+    from make_programs import MODELS
+    from zoo import load
+
+    for name in MODELS:
+        model = load(name)
+        cases = {m: [(c.inputs, c.outputs) for c in calls] for m, calls in model.calls.items()}
+        with contextlib.suppress(TypeError):  # None and strings have no place in the format
+            (folder / f"{name}.bpte").write_bytes(BundledProgram(model.pte, cases).to_bytes())
+
+
+def xnnpack(folder: Path) -> None:
+    """Each node of the delegate in each of its datatypes."""
+    import xnnpack_flow
+    import xnnpack_quantized_zoo
+    import xnnpack_zoo
+
+    for row in [*xnnpack_zoo.TABLE.rows, *xnnpack_quantized_zoo.TABLE.rows]:
+        (folder / f"{row.id}.pte").write_bytes(xnnpack_flow.load(row).pte)
+
+
+TARGETS: dict[str, Callable[[Path], None]] = {"pte": pte, "ptd": ptd, "bpte": bpte,
+                                              "xnnpack": xnnpack}  # fmt: skip
+
+
+def write_seeds(target: str, folder: Path) -> int:
+    """Writes the seeds of a target and its files of the corpus; returns their number."""
+    folder.mkdir(parents=True, exist_ok=True)
+    TARGETS[target](folder)
+    kept = [*(CORPUS / target).glob("*"), *(HERE.parent / "regression").glob(f"*.{target}")]
+    for path in kept:
+        (folder / f"kept_{path.name}").write_bytes(path.read_bytes())
+    for path in folder.iterdir():
+        if path.stat().st_size > LARGEST:
+            path.unlink()
+    return sum(1 for _ in folder.iterdir())
