@@ -6,6 +6,7 @@
 static int refused(ec_alloc_fail *state, size_t size) {
   state->requests++;
   if (state->fail_at && state->requests == state->fail_at) return 1;
+  if (state->fail_at && state->onwards && state->requests > state->fail_at) return 1;
   return state->limit && (size > state->limit || state->bytes > state->limit - size);
 }
 

@@ -7,6 +7,7 @@
 
 typedef struct ec_alloc_fail {
   size_t fail_at;  /* refuse this allocation, counted from 1; 0: none */
+  int onwards;     /* and all after it */
   size_t limit;    /* refuse what would exceed this many bytes alive; 0: none */
   size_t requests; /* allocations asked for so far */
   size_t alive, bytes, peak;
