@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 
 def run_all(*functions: Callable[[], object], seconds: float = 60) -> None:
@@ -30,4 +31,4 @@ def run_all(*functions: Callable[[], object], seconds: float = 60) -> None:
 
 def run_each(count: int, run: Callable[[int], object], seconds: float = 60) -> None:
     """Run a function with each of the first integers at once; raise as `run_all` does."""
-    run_all(*(lambda index=index: run(index) for index in range(count)), seconds=seconds)  # type: ignore[misc]
+    run_all(*(partial(run, index) for index in range(count)), seconds=seconds)

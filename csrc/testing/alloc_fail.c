@@ -4,9 +4,9 @@
 #include "core/alloc.h"
 
 static int refused(ec_alloc_fail *state, size_t size) {
-  state->requests++;
-  if (state->fail_at && state->requests == state->fail_at) return 1;
-  if (state->fail_at && state->onwards && state->requests > state->fail_at) return 1;
+  const size_t number = ++state->requests;
+  if (state->fail_at && number == state->fail_at) return 1;
+  if (state->fail_at && state->onwards && number > state->fail_at) return 1;
   return state->limit && (size > state->limit || state->bytes > state->limit - size);
 }
 
@@ -15,8 +15,8 @@ static void *counting_alloc(void *user, size_t size, size_t align, int zeroed) {
   void *block = refused(state, size) ? NULL : ec_alloc_libc.alloc(NULL, size, align, zeroed);
   if (!block) return NULL;
   state->alive++;
-  state->bytes += size;
-  if (state->bytes > state->peak) state->peak = state->bytes;
+  const size_t bytes = state->bytes += size;
+  if (bytes > state->peak) state->peak = bytes;
   return block;
 }
 
@@ -33,7 +33,7 @@ static void counting_free(void *user, void *block) {
 }
 
 void ec_alloc_fail_install(ec_alloc_fail *state) {
-  *state = (ec_alloc_fail){0};
+  *state = (ec_alloc_fail){.fail_at = 0};
   ec_alloc_set_hook(&(ec_alloc_hook){counting_alloc, counting_free, counted_size, state});
 }
 

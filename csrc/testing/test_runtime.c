@@ -1,5 +1,7 @@
 /* runtime/: a whole program from file to result, and the same with each allocation refused. The
  * example of the package is found relative to csrc/, where `make check` runs. */
+#include <pthread.h>
+
 #include "format/source.h"
 #include "runtime/method.h"
 #include "testing/alloc_fail.h"
@@ -75,7 +77,7 @@ static ec_status load_method(session *s, ec_error *err) {
 
 /* Images whose columns lie one after the other, so that they have to be copied. */
 static ec_status call(session *s, int64_t rows, float *result, ec_error *err) {
-  static float images[MANY * PIXELS];
+  float images[MANY * PIXELS];
   const int64_t sizes[] = {rows, 1, 8, 8}, strides[] = {256, 256, 4, 32};
   const ec_array array = {images, EC_FLOAT32, 4, sizes, strides};
   for (int i = 0; i < MANY * PIXELS; i++) images[i] = (float)(i % 17) / 16;
@@ -156,11 +158,55 @@ static void refuse_each(ec_test *t, const session *whole, int onwards) {
 }
 
 void ec_test_runtime_without_memory(ec_test *t) {
-  ec_alloc_fail plenty = {0};
+  ec_alloc_fail plenty = {.fail_at = 0};
   session whole;
   EC_CHECK(t, run_session(t, &whole, &plenty) == 0);
   refuse_each(t, &whole, 0);
   refuse_each(t, &whole, 1);
+}
+
+/* ---- threads --------------------------------------------------------------------------------- */
+
+enum { THREADS = 4, TURNS = 8 };
+
+typedef struct thread_work {
+  pthread_t thread;
+  session s; /* of one program; half the threads share a method */
+  bool own;  /* a method of its own, which comes and goes */
+  int failures;
+} thread_work;
+
+static void *load_and_call(void *user) {
+  thread_work *w = user;
+  ec_error err = {0};
+  for (int i = 0; i < TURNS; i++) {
+    w->failures += w->own && load_method(&w->s, &err) != EC_OK;
+    w->failures += call(&w->s, i % 2 ? FEW : MANY, i % 2 ? w->s.few : w->s.many, &err) != EC_OK;
+    if (w->own) ec_method_free(w->s.method);
+  }
+  return NULL;
+}
+
+/* One program, methods of threads' own, and one that threads share; for ThreadSanitizer, too. */
+void ec_test_runtime_many_threads(ec_test *t) {
+  ec_error err = {0};
+  session s = {0};
+  thread_work work[THREADS];
+  EC_CHECK_OK(t, open_program(&s, &err), &err);
+  EC_CHECK_OK(t, load_method(&s, &err), &err);
+  for (size_t i = 0; i < THREADS; i++) {
+    work[i] = (thread_work){.s = s, .own = i % 2};
+    pthread_create(&work[i].thread, NULL, load_and_call, &work[i]);
+  }
+  for (size_t i = 0; i < THREADS; i++) pthread_join(work[i].thread, NULL);
+  for (size_t i = 0; i < THREADS; i++) {
+    EC_CHECK(t, work[i].failures == 0);
+    EC_CHECK(t, memcmp(&work[i].s.few, &work[0].s.few, sizeof s.few) == 0);
+    EC_CHECK(t, memcmp(&work[i].s.many, &work[0].s.many, sizeof s.many) == 0);
+  }
+  EC_CHECK(t, work[0].s.many[0] != 0 || work[0].s.many[1] != 0);
+  ec_method_free(s.method);
+  ec_program_free(s.program);
 }
 
 /* Counts events, and reads all data that they have. */
