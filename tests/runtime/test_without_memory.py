@@ -97,4 +97,4 @@ def test_each_allocation_is_refused(tmp_path: Path, library: Path, model: str, h
     sessions, failed, blocks, objects = refuse(tmp_path, library, how)
     assert sessions > 15 and failed > 30
     assert blocks == 0, f"{blocks} blocks of the extensions stay"
-    assert objects < failed, f"{objects} blocks of Python's stay"
+    assert objects < failed / 2, f"{objects} blocks of Python's stay"
