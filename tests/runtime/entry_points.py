@@ -1,7 +1,7 @@
 """Every entry point of Runtime, Program, Method and portable_lib, called well and badly.
 
 A row is a name and a function without arguments that leaves nothing behind; those of BAD raise.
-`test_entry_points.py` calls each many times and looks at the process's size and objects.
+test_entry_points.py calls each many times and looks at the process's size and objects.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ BAD: dict[str, Call] = {
     "Method.execute(out= count)": lambda: METHOD.execute([ROWS[3], 3], out=OUTS[:1]),
     "Method.execute(out= shape)": lambda: METHOD.execute([ROWS[1], 3], out=OUTS),
     "Method.execute(out= dtype)": lambda: METHOD.execute([ROWS[3], 3], out=[STATE, 3]),
-    "Method.execute(keyword)": lambda: METHOD.execute([ROWS[3], 3], nothing=1),  # type: ignore[call-arg]
+    "Method.execute(keyword)": lambda: METHOD.execute([ROWS[3], 3], **{"nothing": 1}),
     "Method.__call__": lambda: METHOD(ROWS[3]),
     "Method.get_attribute": lambda: METHOD.get_attribute("none"),
     "Method.set_attribute": lambda: METHOD.set_attribute("none", STATE),
