@@ -18,7 +18,17 @@ import numpy as np
 import torch
 
 from executorch_c import Verification
-from executorch_c._core import Method, MethodMeta, NotSupportedError, Program, Runtime, TensorInfo
+from executorch_c._core import (
+    AccessFailedError,
+    Error,
+    InvalidArgumentError,
+    Method,
+    MethodMeta,
+    NotSupportedError,
+    Program,
+    Runtime,
+    TensorInfo,
+)
 from executorch_c.bundled import BundledProgram
 
 if TYPE_CHECKING:
@@ -37,11 +47,20 @@ __all__ = [
 Inputs = Sequence[object]
 
 
-def _as_input(value: object) -> object:
-    """Tensors without their history: gradients and lazy conjugation have no place in an array."""
-    if isinstance(value, torch.Tensor):
-        return value.detach().resolve_conj().resolve_neg()
-    return value
+def _as_input(index: int, value: object) -> object:
+    """Return a tensor without its history, on the CPU: an array has no gradients."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    if value.device.type not in ("cpu", "cuda"):
+        raise InvalidArgumentError(
+            f"input {index} is on device {value.device}, and only CPU and CUDA tensors can be "
+            "passed to a method"
+        )
+    return value.detach().cpu().resolve_conj().resolve_neg()
+
+
+def _as_inputs(values: Inputs) -> tuple[object, ...]:
+    return tuple(_as_input(index, value) for index, value in enumerate(values))
 
 
 def _as_tensor(array: np.ndarray[Any, np.dtype[Any]]) -> torch.Tensor:
@@ -58,7 +77,13 @@ def _as_output(value: object) -> Any:
 
 
 def _run(method: Method, inputs: Inputs) -> list[Any]:
-    return [_as_output(out) for out in method.execute([_as_input(value) for value in inputs])]
+    """Run a method; tensors of the caller that it changes in place are changed, as officially."""
+    outputs, mutated = method._execute_mutating(_as_inputs(inputs))
+    for index, array in mutated:
+        tensor = inputs[index]
+        if isinstance(tensor, torch.Tensor):
+            tensor.detach().copy_(_as_tensor(array))
+    return [_as_output(out) for out in outputs]
 
 
 def _one_or_many(inputs: object) -> Inputs:
@@ -89,12 +114,21 @@ class _Loaded:
 
 
 class ExecuTorchModule(_Loaded):
-    """A program whose methods are loaded when they are first run, and keep their state."""
+    """A program whose methods are loaded when they are first run, and keep their state.
+
+    `data_error` is what is wrong with its data file: officially, methods fail to load for it.
+    """
+
+    def __init__(self, program: Program, data_error: Error | None = None) -> None:
+        super().__init__(program)
+        self._data_error = data_error
 
     def run_method(
         self, method_name: str, inputs: Inputs = (), clone_outputs: bool = True
     ) -> list[Any]:
         """Runs a method on tensors and numbers; gives a list of its outputs."""
+        if self._data_error is not None:
+            raise self._data_error.with_traceback(None)
         return _run(self._program.load_method(method_name), inputs)
 
     def forward(self, inputs: Inputs = (), clone_outputs: bool = True) -> list[Any]:
@@ -123,6 +157,7 @@ class ExecuTorchMethod:
 
     def set_inputs(self, inputs: Inputs) -> None:
         """Inputs of the next execute()."""
+        _as_inputs(inputs)  # what cannot be an input is refused here
         self._inputs = list(inputs)
 
     def execute(self) -> None:
@@ -159,7 +194,11 @@ class ExecuTorchProgram(_Loaded):
         return len(self._names)
 
     def get_method_name(self, method_index: int) -> str:
-        """Name of a method. Raises IndexError."""
+        """Return the name of a method. Raises RuntimeError where there is none."""
+        if not 0 <= method_index < len(self._names):
+            raise InvalidArgumentError(
+                f"method index {method_index}: the program has {len(self._names)} methods"
+            )
         return self._names[method_index]
 
     def load_method(self, method_name: str) -> ExecuTorchMethod:
@@ -199,6 +238,25 @@ def _open(
     )
 
 
+def _open_module(
+    source: Data,
+    data: Data | None,
+    enable_etdump: bool,
+    debug_buffer_size: int,
+    verification: Verification,
+) -> ExecuTorchModule:
+    """Open a program; with wrong data, its metadata can be read and its methods do not load."""
+    rest = (enable_etdump, debug_buffer_size, verification)
+    try:
+        return ExecuTorchModule(_open(source, data, *rest))
+    except AccessFailedError:
+        raise
+    except Error as error:
+        if data is None:
+            raise
+        return ExecuTorchModule(_open(source, None, *rest), error)
+
+
 def _load_for_executorch(
     program_path: str,
     data_path: str | None = None,
@@ -207,8 +265,8 @@ def _load_for_executorch(
     program_verification: Verification = Verification.InternalConsistency,
 ) -> ExecuTorchModule:
     """A program from a file, and its .ptd where it has one."""
-    return ExecuTorchModule(
-        _open(program_path, data_path, enable_etdump, debug_buffer_size, program_verification)
+    return _open_module(
+        program_path, data_path, enable_etdump, debug_buffer_size, program_verification
     )
 
 
@@ -220,8 +278,8 @@ def _load_for_executorch_from_buffer(
     program_verification: Verification = Verification.InternalConsistency,
 ) -> ExecuTorchModule:
     """A program from bytes, and the bytes of its .ptd where it has one."""
-    return ExecuTorchModule(
-        _open(buffer, data_map_buffer, enable_etdump, debug_buffer_size, program_verification)
+    return _open_module(
+        buffer, data_map_buffer, enable_etdump, debug_buffer_size, program_verification
     )
 
 
@@ -241,11 +299,10 @@ def _load_for_executorch_from_bundled_program(
 ) -> ExecuTorchModule:
     """The program in a bundled program."""
     data = data_map_buffer if data_map_buffer is not None else data_path
-    program = _open(
+    return _open_module(
         module._bundled.program_data, data, enable_etdump, debug_buffer_size,
         Verification.InternalConsistency,
     )  # fmt: skip
-    return ExecuTorchModule(program)
 
 
 def _load_program(

@@ -244,8 +244,8 @@ class Tracing:
         self._trace: Trace | None = None
 
     def __enter__(self) -> Trace:
+        self._trace = Trace(self._method.metadata.name())  # an error here comes before the start
         self._method._trace_start(self._values, self._max_bytes, self._ranges)
-        self._trace = Trace(self._method.metadata.name())
         return self._trace
 
     def __exit__(

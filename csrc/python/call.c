@@ -14,6 +14,7 @@ typedef struct call {
   ecpy_input *inputs;
   PyArrayObject **outs; /* NULL without out= */
   PyObject **results;   /* strong: what the list or tuple that comes back will have */
+  PyObject *mutated;    /* borrowed: a list for inputs that are changed in place; NULL: no use */
   ec_status status;
   PyObject *cause; /* what an operator in Python raised */
   ecpy_interrupt interrupt;
@@ -85,6 +86,7 @@ static int run_locked(call *c) {
   int rc = ecpy_outputs_make(self, c->outs, c->inputs, c->results);
   if (rc == 0) rc = bind_and_execute(c);
   if (rc == 0) rc = ecpy_outputs_read(self, c->results);
+  if (rc == 0 && c->mutated) rc = ecpy_mutated_read(self, c->mutated);
   ec_budget_leave(&budget);
   ec_budget_explain(&budget, c->status, &c->err);
   return rc;
@@ -154,16 +156,17 @@ static void release(call *c) {
   if (c->results != c->few_results) PyMem_Free(c->results);
 }
 
-PyObject *ecpy_method_run(ecpy_method *self, PyObject *const *items, size_t count, PyObject *out,
-                          bool as_tuple) {
+static PyObject *run_all(ecpy_method *self, PyObject *const *items, size_t count, PyObject *out,
+                         bool as_tuple, PyObject *mutated) {
   call c; /* not zeroed: a call is to cost little */
   c.method = self;
   c.inputs = c.few_inputs;
   c.outs = out ? c.few_outs : NULL;
   c.results = c.few_results;
+  c.mutated = mutated;
   PyObject *result = NULL;
   if (reserve(&c)) {
-    PyErr_NoMemory();
+    ecpy_no_memory("the values of a call");
   } else {
     int rc = out ? ecpy_outs_parse(self, out, c.outs) : 0;
     if (rc == 0) {
@@ -175,4 +178,18 @@ PyObject *ecpy_method_run(ecpy_method *self, PyObject *const *items, size_t coun
   }
   release(&c);
   return result;
+}
+
+PyObject *ecpy_method_run(ecpy_method *self, PyObject *const *items, size_t count, PyObject *out,
+                          bool as_tuple) {
+  return run_all(self, items, count, out, as_tuple, NULL);
+}
+
+PyObject *ecpy_method_run_mutating(ecpy_method *self, PyObject *const *items, size_t count) {
+  PyObject *mutated = PyList_New(0);
+  PyObject *results = mutated ? run_all(self, items, count, NULL, false, mutated) : NULL;
+  PyObject *both = results ? PyTuple_Pack(2, results, mutated) : NULL;
+  Py_XDECREF(results);
+  Py_XDECREF(mutated);
+  return both;
 }

@@ -162,3 +162,7 @@ PyObject *ecpy_raise_format(ecpy_state *state, ec_status status, const char *for
   va_end(args);
   return raise_sentence(state, status, sentence);
 }
+
+PyObject *ecpy_no_memory(const char *what) {
+  return PyErr_Format(PyExc_MemoryError, "no memory for %s", what);
+}

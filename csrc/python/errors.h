@@ -21,4 +21,7 @@ PyObject *ecpy_take_exception(void);
 /* The same from a status and a PyUnicode_FromFormat format. */
 PyObject *ecpy_raise_format(ecpy_state *state, ec_status status, const char *format, ...);
 
+/* Raises MemoryError: "no memory for <what>". Gives NULL. */
+PyObject *ecpy_no_memory(const char *what);
+
 #endif

@@ -50,6 +50,10 @@ PyObject *ecpy_method_get_meta(ecpy_method *self);
 PyObject *ecpy_method_run(ecpy_method *self, PyObject *const *items, size_t count, PyObject *out,
                           bool as_tuple);
 
+/* A new tuple: the list of results, and a list of (index, array) of the inputs that the program has
+ * changed in place; arrays of the caller stay as they were. */
+PyObject *ecpy_method_run_mutating(ecpy_method *self, PyObject *const *items, size_t count);
+
 /* Method.get_attribute(), set_attribute() and attribute_names. */
 PyObject *ecpy_attribute_get(ecpy_method *self, const char *name);
 int ecpy_attribute_set(ecpy_method *self, const char *name, PyObject *source);
@@ -106,6 +110,8 @@ ec_status ecpy_outputs_bind(ecpy_method *self, PyArrayObject *const *outs,
 
 /* Reads the other outputs into `results`. */
 int ecpy_outputs_read(ecpy_method *self, PyObject **results);
+/* Appends (index, array) for each input that the program has changed in place. */
+int ecpy_mutated_read(ecpy_method *self, PyObject *list);
 
 /* Copies results into the arrays of out= that could not be written directly. */
 int ecpy_outs_finish(ecpy_method *self, PyArrayObject *const *outs, PyObject **results);

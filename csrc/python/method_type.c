@@ -62,7 +62,7 @@ static int read_slots(ecpy_method *self) {
   self->inputs = PyMem_Calloc(self->input_count + 1, sizeof *self->inputs);
   self->outputs = PyMem_Calloc(self->output_count + 1, sizeof *self->outputs);
   if (!self->inputs || !self->outputs) {
-    PyErr_NoMemory();
+    ecpy_no_memory("the inputs and outputs of a method");
     return -1;
   }
   for (size_t i = 0; i < self->input_count; i++)
@@ -254,6 +254,16 @@ static PyObject *method_execute(PyObject *object, PyObject *const *args, Py_ssiz
   if (inputs) return execute_inputs((ecpy_method *)object, inputs, out);
   PyErr_SetString(PyExc_TypeError, "execute() missing 1 required argument: 'inputs'");
   return NULL;
+}
+
+PyDoc_STRVAR(mutating_doc, "_execute_mutating($self, inputs, /)\n--\n\n"
+                           "Used by executorch_c.portable_lib: the outputs, and what the program\n"
+                           "has made of inputs that it changes in place.");
+
+static PyObject *method_mutating(PyObject *object, PyObject *inputs) {
+  if (!PyTuple_Check(inputs)) return PyErr_Format(PyExc_TypeError, "inputs must be a tuple");
+  return ecpy_method_run_mutating((ecpy_method *)object, PySequence_Fast_ITEMS(inputs),
+                                  (size_t)PyTuple_GET_SIZE(inputs));
 }
 
 static PyObject *method_vectorcall(PyObject *object, PyObject *const *args, size_t nargsf,
@@ -476,6 +486,7 @@ static PyMethodDef methods[] = {
     {"memory", memory, METH_NOARGS, memory_doc},
     {"backend_report", backend_report, METH_NOARGS, backend_report_doc},
     {"tracing", FUNCTION(tracing), METH_VARARGS | METH_KEYWORDS, tracing_doc},
+    {"_execute_mutating", method_mutating, METH_O, mutating_doc},
     {"_trace_start", trace_start, METH_VARARGS, trace_start_doc},
     {"_trace_stop", trace_stop, METH_NOARGS, trace_stop_doc},
     {"_trace_take", trace_take, METH_NOARGS, trace_take_doc},

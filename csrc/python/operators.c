@@ -75,7 +75,7 @@ static int parse(ecpy_state *state, PyObject *schema, parsed *out) {
   }
   out->names = PyMem_Malloc((size_t)size + 1);
   if (!out->names) {
-    PyErr_NoMemory();
+    ecpy_no_memory("the schema of an operator");
     return -1;
   }
   ec_status status = ec_schema_parse(out->text, out->names, &out->op, &err);

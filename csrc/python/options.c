@@ -5,6 +5,7 @@
 #include "python/options.h"
 
 #include "core/alloc.h"
+#include "python/errors.h"
 
 /* A str without NUL, copied. */
 static int copy_text(PyObject *object, const char *where, ec_arena *arena, const char **out) {
@@ -17,7 +18,7 @@ static int copy_text(PyObject *object, const char *where, ec_arena *arena, const
   }
   char *copy = ec_arena_alloc(arena, (size_t)size + 1, 1);
   if (!copy) {
-    PyErr_NoMemory();
+    ecpy_no_memory("an option");
     return -1;
   }
   *out = memcpy(copy, text, (size_t)size + 1);
@@ -102,7 +103,7 @@ static int parse_backend(PyObject *id, PyObject *mapping, ec_arena *arena,
   ec_backend_option *options =
       ec_arena_alloc(arena, (size_t)(count + 1) * sizeof *options, EC_ALIGN);
   if (!options) {
-    PyErr_NoMemory();
+    ecpy_no_memory("the options of a backend");
     rc = -1;
   }
   for (Py_ssize_t i = 0; rc == 0 && i < count; i++) {
@@ -124,7 +125,7 @@ int ecpy_options_parse(PyObject *object, ec_arena *arena, ec_method_options *out
   ec_backend_options *backends =
       ec_arena_alloc(arena, (size_t)(count + 1) * sizeof *backends, EC_ALIGN);
   if (!backends) {
-    PyErr_NoMemory();
+    ecpy_no_memory("backend_options");
     rc = -1;
   }
   for (Py_ssize_t i = 0; rc == 0 && i < count; i++) {

@@ -230,6 +230,20 @@ static PyObject *value_object(ecpy_state *state, const ec_value *value) {
   }
 }
 
+int ecpy_mutated_read(ecpy_method *self, PyObject *list) {
+  for (size_t i = 0; i < self->input_count; i++) {
+    if (!ec_method_input_is_mutated(self->method, i)) continue;
+    const ec_tensor *tensor = ec_method_input(self->method, i)->as.tensor;
+    if (!tensor->data && tensor->numel) continue; /* freed by the program */
+    PyObject *array = ecpy_tensor_copy(self->state, tensor);
+    PyObject *pair = array ? Py_BuildValue("nN", (Py_ssize_t)i, array) : NULL;
+    int rc = pair ? PyList_Append(list, pair) : -1;
+    Py_XDECREF(pair);
+    if (rc) return -1;
+  }
+  return 0;
+}
+
 int ecpy_outputs_read(ecpy_method *self, PyObject **results) {
   for (size_t i = 0; i < self->output_count; i++) {
     if (results[i]) continue;

@@ -14,7 +14,7 @@ ecpy_shared *ecpy_shared_new(ec_program *program) {
   ecpy_shared *shared = PyMem_Malloc(sizeof *shared);
   if (!shared) {
     ecpy_without_gil(free_program, program);
-    PyErr_NoMemory();
+    ecpy_no_memory("a program");
     return NULL;
   }
   *shared = (ecpy_shared){1, program};
@@ -119,7 +119,7 @@ static void release_buffer(void *owner) {
 static int lend_buffer(ecpy_state *state, PyObject *data, ec_source *out) {
   Py_buffer *view = PyMem_Malloc(sizeof *view);
   if (!view) {
-    PyErr_NoMemory();
+    ecpy_no_memory("a buffer that is lent");
     return -1;
   }
   if (PyObject_GetBuffer(data, view, PyBUF_SIMPLE)) {

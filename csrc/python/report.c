@@ -6,6 +6,7 @@
 
 #include "core/alloc.h"
 #include "core/arena.h"
+#include "python/errors.h"
 
 typedef struct figure {
   struct figure *next;
@@ -44,7 +45,7 @@ static PyObject *figures(const ec_method *method, size_t index) {
   collecting c = {.method = method, .index = index};
   c.end = &c.first;
   ecpy_without_gil(run_report, &c);
-  PyObject *dict = c.failed ? PyErr_NoMemory() : PyDict_New();
+  PyObject *dict = c.failed ? ecpy_no_memory("the report of a backend") : PyDict_New();
   for (const figure *one = c.first; dict && one; one = one->next) {
     PyObject *value = PyLong_FromLongLong(one->value);
     if (!value || PyDict_SetItemString(dict, one->name, value)) Py_CLEAR(dict);

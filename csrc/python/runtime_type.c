@@ -199,7 +199,7 @@ static PyObject *load_program(PyObject *self, PyObject *args, PyObject *kwargs) 
   if (parse_mlock(mlock_value, &mlock) || parse_verification(verification, &level)) return NULL;
   if (debug_buffer_size < 0) return PyErr_Format(PyExc_ValueError, "debug_buffer_size is negative");
   program_load *load = PyMem_Calloc(1, sizeof *load);
-  if (!load) return PyErr_NoMemory();
+  if (!load) return ecpy_no_memory("a program");
   load->options = (ec_program_options){.verification = level, .share_mutable_buffers = share != 0};
   load->record_data = etdump ? (size_t)debug_buffer_size : EC_NO_RECORD;
   const uint64_t start = ec_trace_now();

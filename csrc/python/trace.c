@@ -12,7 +12,7 @@ static const char capsule_name[] = "executorch_c._trace";
 int ecpy_trace_start(ecpy_method *self, unsigned keeps, size_t max_bytes) {
   ec_trace *trace = ec_trace_new(keeps, max_bytes);
   if (!trace) {
-    PyErr_NoMemory();
+    ecpy_no_memory("a trace");
     return -1;
   }
   if (ecpy_method_lock(self)) {
@@ -168,7 +168,7 @@ static int renew(ecpy_method *self, size_t max_data, ec_trace **last) {
   ec_trace *record = ec_trace_new(max_data ? EC_TRACE_VALUES : 0,
                                   RECORD_BYTES + (max_data < room ? max_data : room));
   if (!record) {
-    PyErr_NoMemory();
+    ecpy_no_memory("the record of a method");
     return -1;
   }
   ec_trace_bound_data(record, max_data);

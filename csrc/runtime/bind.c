@@ -103,6 +103,10 @@ ec_status ec_method_bind_none(ec_method *m, size_t index, ec_error *err) {
   return EC_OK;
 }
 
+bool ec_method_input_is_mutated(const ec_method *m, size_t index) {
+  return index < m->input_count && m->inputs[index].mutated;
+}
+
 bool ec_method_output_is_static(const ec_method *m, size_t index) {
   const ec_value *v = index < m->output_count ? m->outputs[index].value : NULL;
   return v && v->kind == EC_KIND_TENSOR && v->as.tensor->dynamism == EC_STATIC;

@@ -125,6 +125,7 @@ typedef enum ec_binding {
 typedef struct ec_input_slot {
   ec_value *value;
   bool in_place;     /* plan: a caller's array of the right layout may be used as it is */
+  bool mutated;      /* plan: its memory is the caller's, and some instruction writes to it */
   uint8_t binding;   /* an ec_binding */
   ec_array array;    /* of the present call */
   int64_t sizes[EC_MAX_RANK], strides[EC_MAX_RANK]; /* what `array` points to */

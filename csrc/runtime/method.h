@@ -116,6 +116,11 @@ void ec_method_set_trace(ec_method *method, ec_trace *trace);
  * bound. Does not need the GIL. Errors name method, instruction and operator. */
 ec_status ec_method_execute(ec_method *method, ec_error *err);
 
+/* Whether the program means input `index` to be changed in place: it has no planned memory, and an
+ * instruction writes to it. The caller's array stays as it was; until unlock, ec_method_input is
+ * the changed tensor. */
+bool ec_method_input_is_mutated(const ec_method *method, size_t index);
+
 /* Attributes: tensors with a fully qualified name (mutable buffers exported with
  * emit_mutable_buffer_names, external weights). Their data is the method's memory: NULL where they
  * have none of their own, whatever the present call has made of them. Call it locked. */

@@ -132,6 +132,12 @@ static bool shows_input(const planner *p, size_t row, size_t k) {
   return !u->first_overwrites;
 }
 
+/* An input without planned memory is the caller's memory in the reference: it may be an output. */
+static bool input_mutated(const planner *p, const ec_value *value) {
+  return value->kind == EC_KIND_TENSOR && p->uses[row_of(p, value)].written &&
+         ec_home_of(p->m, value->as.tensor)->arena == 0;
+}
+
 static bool input_in_place(const planner *p, const ec_value *value) {
   if (value->kind != EC_KIND_TENSOR) return false;
   size_t row = row_of(p, value);
@@ -215,8 +221,10 @@ ec_status ec_plan(ec_method *m, ec_error *err) {
   EC_TRY(gather_uses(&p, err));
   EC_TRY(own_unplanned_state(&p, err));
   bool compare = worth_comparing(m);
-  for (size_t i = 0; i < m->input_count; i++)
+  for (size_t i = 0; i < m->input_count; i++) {
     m->inputs[i].in_place = compare && input_in_place(&p, m->inputs[i].value);
+    m->inputs[i].mutated = input_mutated(&p, m->inputs[i].value);
+  }
   for (size_t i = 0; i < m->output_count; i++) {
     const ec_value *v = m->outputs[i].value;
     m->outputs[i].direct = compare && output_direct(&p, i);

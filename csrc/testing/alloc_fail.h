@@ -3,16 +3,18 @@
 #ifndef EC_TESTING_ALLOC_FAIL_H
 #define EC_TESTING_ALLOC_FAIL_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 
 typedef struct ec_alloc_fail {
   size_t fail_at;  /* refuse this allocation, counted from 1; 0: none */
+  int onwards;     /* and all after it */
   size_t limit;    /* refuse what would exceed this many bytes alive; 0: none */
-  size_t requests; /* allocations asked for so far */
-  size_t alive, bytes, peak;
+  atomic_size_t requests; /* allocations asked for so far */
+  atomic_size_t alive, bytes, peak;
 } ec_alloc_fail;
 
-/* Zeroes the counters and installs the hook: while no block is alive. Not for several threads. */
+/* Zeroes the counters and installs the hook: while no block is alive. Any thread may allocate. */
 void ec_alloc_fail_install(ec_alloc_fail *state);
 
 /* Back to the C library. Blocks that are still alive are lost (and found by a leak checker). */

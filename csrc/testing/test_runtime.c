@@ -1,5 +1,7 @@
 /* runtime/: a whole program from file to result, and the same with each allocation refused. The
  * example of the package is found relative to csrc/, where `make check` runs. */
+#include <pthread.h>
+
 #include "format/source.h"
 #include "runtime/method.h"
 #include "testing/alloc_fail.h"
@@ -39,24 +41,172 @@ static ec_status load_and_run(ec_trace *trace, float *result, ec_error *err) {
   return status;
 }
 
-void ec_test_runtime_without_memory(ec_test *t) {
-  ec_alloc_fail state;
+/* ---- each allocation refused in turn ------------------------------------------------------- */
+
+enum { FEW = 2, MANY = 5 };
+
+/* A program from its file to its end. */
+typedef struct session {
+  ec_program *program;
+  ec_method *method;
+  ec_trace *trace;
+  float few[FEW * DIGITS], many[MANY * DIGITS];
+} session;
+
+static ec_status open_program(session *s, ec_error *err) {
+  ec_program_options options = {EC_VERIFY_INTERNAL_CONSISTENCY, false};
+  ec_source file;
+  EC_TRY(ec_source_open_file(&file, example, EC_MLOCK_NONE, err));
+  return ec_program_open(&options, &file, NULL, 0, &s->program, err);
+}
+
+static ec_status describe(session *s, ec_error *err) {
+  ec_program_info program;
+  ec_method_info method;
+  EC_TRY(ec_program_info_init(s->program, &program, err));
+  ec_program_info_deinit(&program);
+  EC_TRY(ec_program_describe(s->program, 0, &method, err));
+  ec_method_info_deinit(&method);
+  return EC_OK;
+}
+
+static ec_status load_method(session *s, ec_error *err) {
+  ec_method_options options = {false};
+  return ec_method_load(s->program, "forward", &options, &s->method, err);
+}
+
+/* Images whose columns lie one after the other, so that they have to be copied. */
+static ec_status call(session *s, int64_t rows, float *result, ec_error *err) {
+  float images[MANY * PIXELS];
+  const int64_t sizes[] = {rows, 1, 8, 8}, strides[] = {256, 256, 4, 32};
+  const ec_array array = {images, EC_FLOAT32, 4, sizes, strides};
+  for (int i = 0; i < MANY * PIXELS; i++) images[i] = (float)(i % 17) / 16;
+  EC_TRY(ec_method_lock(s->method, NULL, err));
+  ec_status status = ec_method_bind_input(s->method, 0, &array, err);
+  if (status == EC_OK) status = ec_method_execute(s->method, err);
+  if (status == EC_OK) {
+    const ec_tensor *found = ec_method_output(s->method, 0)->as.tensor;
+    memcpy(result, found->data, ec_tensor_nbytes(found));
+  }
+  ec_method_unlock(s->method);
+  return status;
+}
+
+static ec_status call_few(session *s, ec_error *err) { return call(s, FEW, s->few, err); }
+static ec_status call_many(session *s, ec_error *err) { return call(s, MANY, s->many, err); }
+
+static ec_status reset(session *s, ec_error *err) {
+  EC_TRY(ec_method_lock(s->method, NULL, err));
+  ec_method_reset(s->method);
+  ec_method_unlock(s->method);
+  return EC_OK;
+}
+
+static ec_status begin_trace(session *s, ec_error *err) {
+  s->trace = ec_trace_new(EC_TRACE_VALUES | EC_TRACE_RANGES, 1 << 20);
+  if (!s->trace) return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED, "no memory for a trace");
+  EC_TRY(ec_method_lock(s->method, NULL, err));
+  ec_method_set_trace(s->method, s->trace);
+  ec_method_unlock(s->method);
+  return EC_OK;
+}
+
+static ec_status (*const steps[])(session *s, ec_error *err) = {
+    open_program, describe, load_method, call_few, call_many, reset, call_many, begin_trace,
+    call_few, call_many,
+};
+
+/* All steps; one that fails for memory says so and succeeds when memory is there again. Gives the
+ * number of those that failed. */
+static int run_session(ec_test *t, session *s, ec_alloc_fail *memory) {
   ec_error err = {0};
-  float whole[DIGITS] = {0}, result[DIGITS] = {0};
-  EC_CHECK_OK(t, load_and_run(NULL, whole, &err), &err);
-  size_t n = 0;
-  ec_status status = EC_MEMORY_ALLOCATION_FAILED;
-  while (status != EC_OK && n < 10000) {
+  int failed = 0;
+  memset(s, 0, sizeof *s);
+  for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+    ec_status status = steps[i](s, &err);
+    if (status != EC_OK) {
+      failed++;
+      EC_CHECK_FAILS(t, status, &err, EC_MEMORY_ALLOCATION_FAILED, "no memory");
+      memory->fail_at = 0;
+      status = steps[i](s, &err);
+    }
+    EC_CHECK_OK(t, status, &err);
+    if (status != EC_OK) break;
+  }
+  ec_method_free(s->method);
+  ec_trace_free(s->trace);
+  ec_program_free(s->program);
+  return failed;
+}
+
+/* With one allocation refused, or all from one on, until none is asked for that is. */
+static void refuse_each(ec_test *t, const session *whole, int onwards) {
+  size_t n = 0, failed = 0;
+  ec_alloc_fail state;
+  do {
+    session s;
     ec_alloc_fail_install(&state);
     state.fail_at = ++n;
-    status = load_and_run(NULL, result, &err);
+    state.onwards = onwards;
+    failed += (size_t)run_session(t, &s, &state);
     if (state.alive)
       ec_test_fail(t, __FILE__, __LINE__, "allocation %zu: %zu left", n, state.alive);
-    if (status == EC_OK) break;
-    EC_CHECK_FAILS(t, status, &err, EC_MEMORY_ALLOCATION_FAILED, "no memory");
+    EC_CHECK(t, memcmp(s.few, whole->few, sizeof s.few) == 0);
+    EC_CHECK(t, memcmp(s.many, whole->many, sizeof s.many) == 0);
+  } while (state.requests >= n && n < 10000);
+  EC_CHECK(t, failed > 10 && n < 10000);
+}
+
+void ec_test_runtime_without_memory(ec_test *t) {
+  ec_alloc_fail plenty = {.fail_at = 0};
+  session whole;
+  EC_CHECK(t, run_session(t, &whole, &plenty) == 0);
+  refuse_each(t, &whole, 0);
+  refuse_each(t, &whole, 1);
+}
+
+/* ---- threads --------------------------------------------------------------------------------- */
+
+enum { THREADS = 4, TURNS = 8 };
+
+typedef struct thread_work {
+  pthread_t thread;
+  session s; /* of one program; half the threads share a method */
+  bool own;  /* a method of its own, which comes and goes */
+  int failures;
+} thread_work;
+
+static void *load_and_call(void *user) {
+  thread_work *w = user;
+  ec_error err = {0};
+  for (int i = 0; i < TURNS; i++) {
+    w->failures += w->own && load_method(&w->s, &err) != EC_OK;
+    w->failures += call(&w->s, i % 2 ? FEW : MANY, i % 2 ? w->s.few : w->s.many, &err) != EC_OK;
+    if (w->own) ec_method_free(w->s.method);
   }
-  EC_CHECK(t, n > 10 && n < 10000); /* some were refused, and it ended by itself */
-  EC_CHECK(t, memcmp(whole, result, sizeof whole) == 0);
+  return NULL;
+}
+
+/* One program, methods of threads' own, and one that threads share; for ThreadSanitizer, too. */
+void ec_test_runtime_many_threads(ec_test *t) {
+  ec_error err = {0};
+  session s = {0};
+  thread_work work[THREADS];
+  EC_CHECK_OK(t, open_program(&s, &err), &err);
+  EC_CHECK_OK(t, load_method(&s, &err), &err);
+  for (size_t i = 0; i < THREADS; i++) {
+    work[i] = (thread_work){.s = s, .own = i % 2};
+    pthread_create(&work[i].thread, NULL, load_and_call, &work[i]);
+  }
+  for (size_t i = 0; i < THREADS; i++) pthread_join(work[i].thread, NULL);
+  for (size_t i = 0; i < THREADS; i++) {
+    EC_CHECK(t, work[i].failures == 0);
+    EC_CHECK(t, memcmp(&work[i].s.few, &work[0].s.few, sizeof s.few) == 0);
+    EC_CHECK(t, memcmp(&work[i].s.many, &work[0].s.many, sizeof s.many) == 0);
+  }
+  EC_CHECK(t, work[0].s.many[0] != 0 || work[0].s.many[1] != 0);
+  ec_method_free(s.method);
+  ec_program_free(s.program);
 }
 
 /* Counts events, and reads all data that they have. */

@@ -84,7 +84,11 @@ void ec_test_threads_loops_in_loops(ec_test *t) {
 
 static void *loop_often(void *user) {
   marks *m = user;
-  for (int i = 0; i < 50; i++) ec_threads_run(m->pool, COUNT, 64, mark, m);
+  for (int i = 0; i < 50; i++) {
+    ec_threads *pool = ec_threads_take(2);
+    ec_threads_run(pool, COUNT, 64, mark, m);
+    ec_threads_release(pool);
+  }
   return NULL;
 }
 

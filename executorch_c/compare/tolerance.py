@@ -76,6 +76,8 @@ GRID_STEPS = 4
 """Steps of 256 of their range by which values of two quantised programs may differ."""
 LEAST_SQNR_DB = 10.0
 """Signal-to-quantisation-noise ratio of a quantised program against its float model, at least."""
+FEW = 4.0
+"""The RMS of n elements may be 1 + FEW / sqrt(n) times that of another sample by chance."""
 GRID_ERROR = 1e-4
 """Relative distance from a multiple of the scale at which an expected output still is one."""
 TIE_SHARE, FEW_TIES, BIAS = 0.02, 8, 3.0
@@ -220,20 +222,24 @@ def within_quantization(
     actual: Array, expected: Array, floats: Array, times: float
 ) -> Tolerance:
     """Return the tolerance of a quantised program's output against its quantised graph: `times`
-    the RMS of what quantising has put the graph away from the float model.
+    the RMS of what quantising has put the graph away from the float model, which a few elements
+    tell only roughly: of n it may be 1 + 4 / sqrt(n) times that, up to half of the output's RMS.
 
     Where that is nothing (an index, an output before any quantised operator), it is a rounding.
     """
-    few = rounding(actual, expected)
+    rounded = rounding(actual, expected)
     if floats.shape != expected.shape or expected.dtype.kind not in "fV":
-        return few
+        return rounded
     with np.errstate(all="ignore"):
         error = np.abs(widened(expected) - widened(floats))
     noise = rms(error[np.isfinite(error)])
     signal = rms(magnitudes_of(expected))
     if noise <= EPSILON.get(expected.dtype.name, 0.0) * signal:
-        return few
-    return _by_rms(expected, times * noise, noise / signal if signal else 0.0, noise)
+        return rounded
+    most = times * noise
+    few = most * (1 + FEW / math.sqrt(max(expected.size, 1)))
+    most = max(most, min(few, signal / 2))
+    return _by_rms(expected, most, noise / signal if signal else 0.0, noise)
 
 
 def on_grid(expected: Array, step: float, min_sqnr_db: float | None) -> Tolerance:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import executorch_c
 import numpy as np
 import pytest
 import torch
+from at_once import run_each
 from demo_programs import lowered, seeded
 
 runtime = executorch_c.Runtime.get()
@@ -90,12 +90,8 @@ def test_eight_threads_run_eight_methods(mm_pte: bytes) -> None:
             if not np.array_equal(methods[number](*inputs), expected):
                 wrong.append(number)
 
-    threads = [threading.Thread(target=run, args=[number]) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert not wrong and not any(thread.is_alive() for thread in threads)
+    run_each(8, run)
+    assert not wrong
 
 
 # ---- in a process of its own ---------------------------------------------------------------

@@ -5,8 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ import xnnpack_flow
 import xnnpack_payload
 import xnnpack_programs
 import xnnpack_zoo
+from at_once import run_all
 from executorch_c import Method, Runtime
 from xnnpack_flow import Lowered
 from xnnpack_judge import assert_close
@@ -196,25 +196,6 @@ def test_loading_in_vain_does_not_grow_memory() -> None:
 # ---- threads ----------------------------------------------------------------------------------
 
 
-def run_all(actions: Sequence[Callable[[], None]]) -> None:
-    """Runs all at once; the first failure is raised."""
-    failures: list[BaseException] = []
-
-    def guarded(action: Callable[[], None]) -> None:
-        try:
-            action()
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(action,)) for action in actions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
-
-
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("shared", [True, False], ids=["one_program", "eight_programs"])
 def test_eight_threads_are_as_good_as_one(mode: int, shared: bool) -> None:
@@ -231,7 +212,7 @@ def test_eight_threads_are_as_good_as_one(mode: int, shared: bool) -> None:
             for call, each in zip(lowered.calls, wanted, strict=True):
                 np.testing.assert_array_equal(method.execute(call.inputs)[0], each)
 
-    run_all([work] * 8)
+    run_all(*[work] * 8)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from threading import Thread
 from typing import Any
 
 import executorch_c
 import numpy as np
 import pytest
 import torch
+from at_once import run_each
 from torch import nn
 
 NONE, PROGRAM, GLOBAL, METHOD = range(4)
@@ -87,11 +87,7 @@ def test_methods_of_one_program_run_at_once(made: Any) -> None:
             if not np.allclose(methods[at](x), expected, rtol=1e-5, atol=1e-6):
                 wrong.append(at)
 
-    threads = [Thread(target=run, args=(at,)) for at in range(len(methods))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_each(len(methods), run)
     assert not wrong
 
 

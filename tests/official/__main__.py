@@ -1,10 +1,11 @@
-"""Runs the official flow's own tests of XNNPACK on this runtime, and prints how many pass.
+"""Runs the official flow's own tests on this runtime, and prints how many pass.
 
-    python -m tests.official            # all operators: some minutes
+    python -m tests.official            # all operators of XNNPACK: some minutes
     python -m tests.official test_add.py test_linear.py
+    python -m tests.official runtime    # bindings, runtime, emitter, inspector, bundled programs
 
-They come with the executorch wheel (backends/xnnpack/test/ops) and compare with eager; only the
-module that runs programs is exchanged, by official_swap.py.
+They come with the executorch wheel (backends/xnnpack/test/ops, and the files of RUNTIME) and
+compare with eager; only the module that runs programs is exchanged, by official_swap.py.
 """
 
 from __future__ import annotations
@@ -20,19 +21,42 @@ sys.path.insert(0, str(HERE.parent))
 
 import in_place
 
+RUNTIME = {
+    "extension/pybindings/test/test_pybindings.py": 41,
+    "extension/pybindings/test/test_backend_pybinding.py": 2,
+    "runtime/test/test_runtime.py": 5,
+    "runtime/test/test_runtime_etdump_gen.py": 2,
+    "runtime/test/test_runtime_xnnpack.py": 7,
+    "exir/emit/test/test_emit.py": 69,
+    "devtools/inspector/tests/inspector_test.py": 78,
+    "devtools/bundled_program/test/test_bundle_data.py": 6,
+    "devtools/bundled_program/test/test_end2end.py": 1,
+}
+"""Files of the wheel that run programs, and how many of their tests pass; the others are skipped
+by themselves: they need CUDA or a package that is not installed."""
 
-def folder() -> Path:
-    """Where the official tests are."""
+
+def package() -> Path:
+    """Where the official package is."""
     spec = find_spec("executorch")
     assert spec is not None and spec.submodule_search_locations, "executorch is not installed"
-    return Path(spec.submodule_search_locations[0], "backends", "xnnpack", "test", "ops")
+    return Path(spec.submodule_search_locations[0])
+
+
+def files(names: list[str]) -> list[Path]:
+    """The files of some names: operators of XNNPACK, or paths inside the package."""
+    operators = package() / "backends" / "xnnpack" / "test" / "ops"
+    if names == ["runtime"]:
+        names = list(RUNTIME)
+    found = [package() / name if "/" in name else operators / name for name in names]
+    return found or [operators]
 
 
 def command(names: list[str]) -> list[str]:
-    """pytest on some of the official files, or on all of them."""
-    chosen = [str(folder() / name) for name in names] or [str(folder())]
+    """pytest on some of the official files, or on all of the operators."""
+    chosen = [str(path) for path in files(names)]
     options = ["-q", "-p", "official_swap", "-p", "no:cacheprovider", "--import-mode=importlib"]
-    return [sys.executable, "-m", "pytest", *options, f"--rootdir={folder()}", *chosen]
+    return [sys.executable, "-m", "pytest", *options, f"--rootdir={package()}", *chosen]
 
 
 def environment() -> dict[str, str]:

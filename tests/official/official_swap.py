@@ -3,6 +3,7 @@
 import sys
 
 import executorch.extension.pybindings as package
+import executorch.kernels.quantized  # noqa: F401  out-variants that test_pybindings exports with
 
 import executorch_c.portable_lib as ours
 

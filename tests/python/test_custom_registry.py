@@ -15,6 +15,7 @@ import executorch_c
 import numpy as np
 import pytest
 import zoo
+from at_once import run_each
 from custom_ops import TWO, UNARY, X, load, nothing_stays, pte, unary
 from executorch_c import Runtime, register_operator, unregister_operator
 from numpy.testing import assert_array_equal
@@ -290,25 +291,6 @@ def test_registering_leaves_nothing_behind() -> None:
 # ---- threads ---------------------------------------------------------------------------------
 
 
-def in_threads(count: int, run: Callable[[int], None]) -> None:
-    errors: list[BaseException] = []
-
-    def guarded(i: int) -> None:
-        try:
-            run(i)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(i,)) for i in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert not any(thread.is_alive() for thread in threads)
-    if errors:
-        raise errors[0]
-
-
 def test_eight_threads() -> None:
     """Their own methods and a common one, functions that fail, others that come and go."""
     common = unary(lambda x: x + 1)
@@ -324,7 +306,7 @@ def test_eight_threads() -> None:
             with pytest.raises(executorch_c.InternalError, match="TypeError|gave float|Zero"):
                 mine(X + 1)
 
-    in_threads(8, run)
+    run_each(8, run)
 
 
 def test_registering_while_others_load() -> None:
@@ -342,7 +324,7 @@ def test_registering_while_others_load() -> None:
                     continue
                 assert_array_equal(method(X), X * 2)
 
-    in_threads(8, run)
+    run_each(8, run)
 
 
 def test_the_gil_is_free_in_other_methods() -> None:
@@ -362,7 +344,7 @@ def test_the_gil_is_free_in_other_methods() -> None:
             assert_array_equal(inner(X), X * 3)
             done.set()
 
-    in_threads(2, run)
+    run_each(2, run)
 
 
 # ---- the interpreter -------------------------------------------------------------------------

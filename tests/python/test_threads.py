@@ -12,27 +12,8 @@ import executorch_c
 import numpy as np
 import pytest
 import small_programs
+from at_once import run_all
 from numpy.testing import assert_array_equal
-
-
-def run_all(*functions: Callable[[], None]) -> None:
-    """Runs functions at once and raises the first exception that one of them raised."""
-    errors: list[BaseException] = []
-
-    def guarded(function: Callable[[], None]) -> None:
-        try:
-            function()
-        except BaseException as error:  # noqa: BLE001  raised again below
-            errors.append(error)
-
-    threads = [threading.Thread(target=guarded, args=[one]) for one in functions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-        assert not thread.is_alive(), "a thread hangs"
-    if errors:
-        raise errors[0]
 
 
 def long_running(seconds: float = 0.3) -> tuple[executorch_c.Method, np.ndarray]:

@@ -6,7 +6,6 @@ import gc
 import itertools
 import os
 import sys
-import threading
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import executorch_c
 import numpy as np
 import pytest
+from at_once import run_all
 from executorch_c import Runtime
 from plans import BOUNDED, UNBOUND, Constants, Plan, V, adding, build, load, schema
 
@@ -246,10 +246,8 @@ def test_the_last_reference_goes_in_another_thread() -> None:
         box = [load(bytes(bytearray(everything())))]
         method = box.pop()
         box.append(method)
-        thread = threading.Thread(target=lambda box=box: box.pop().execute(INPUTS[0]))
         del method
-        thread.start()
-        thread.join()
+        run_all(lambda box=box: box.pop().execute(INPUTS[0]))  # type: ignore[misc]
 
 
 def test_a_running_call_holds_its_method() -> None:
@@ -257,16 +255,9 @@ def test_a_running_call_holds_its_method() -> None:
     plan, _ = adding()
     plan.jump_false(False, 0)
     box = [load(build(plan))]
-    sentences: list[str] = []
 
     def run() -> None:
-        try:
+        with pytest.raises(executorch_c.InvalidProgramError, match="without an end"):
             box.pop().execute([ONES])
-        except executorch_c.InvalidProgramError as error:
-            sentences.append(str(error))
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    assert len(sentences) == 1
-    assert "without an end" in sentences[0]
+    run_all(run)

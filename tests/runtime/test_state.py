@@ -6,6 +6,7 @@ import copy
 import gc
 import resource
 import threading
+from functools import partial
 from typing import Any
 
 import executorch_c
@@ -14,6 +15,7 @@ import pytest
 import torch
 import zoo
 from alone import alone
+from at_once import run_all
 from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
 from executorch_c import InvalidArgumentError, InvalidStateError, NotFoundError, Runtime
 from executorch_c.testing import assert_matches
@@ -310,11 +312,7 @@ def test_threads_on_shared_buffers() -> None:
         for _ in range(250):
             method(ONES)
 
-    threads = [threading.Thread(target=run, args=(method,)) for method in methods * 2]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_all(*(partial(run, method) for method in methods * 2))
     np.testing.assert_array_equal(methods[0](0 * ONES), 1000 * ONES)
 
 
@@ -426,11 +424,8 @@ def test_loading_methods_that_share_state_at_once() -> None:
             method = loaded.load_method(name, seed=1)
             found[f"{name} {threading.get_ident()}"] = method(0 * ONES)
 
-        threads = [threading.Thread(target=run, args=(n,)) for n in ("left", "right") * 4]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_all(*(partial(run, name) for name in ("left", "right") * 4))
+        assert len(found) == 8
         for name, value in found.items():
             np.testing.assert_array_equal(value, ONES if name.startswith("left") else 2 * ONES)
 

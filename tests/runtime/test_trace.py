@@ -6,7 +6,6 @@ import gc
 import json
 import re
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ import executorch_c
 import numpy as np
 import pytest
 import torch
+from at_once import run_all
 from executorch_c import Method, _trace_view
 from executorch_c.trace import Trace
 from exports import export
@@ -224,11 +224,7 @@ def test_calls_of_other_threads(method: Method) -> None:
             method(X.numpy())
 
     with method.tracing() as trace:
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(30)
+        run_all(*[work] * 4)
     assert trace.runs == 80 and len(trace.events) % 80 == 0
 
 

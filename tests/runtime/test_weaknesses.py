@@ -16,6 +16,7 @@ import executorch_c
 import numpy as np
 import pytest
 import torch
+from at_once import run_each
 from executorch_c import InvalidArgumentError, InvalidProgramError, Runtime
 from executorch_c.testing import assert_matches
 from exports import export
@@ -237,11 +238,7 @@ def test_two_threads_on_one_method() -> None:
             if (method(value * ONES) != 21 * value * ONES).any():
                 failures.append(value)
 
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_each(4, run)
     assert not failures
 
 
@@ -255,10 +252,7 @@ def test_threads_on_methods_of_one_program() -> None:
         for _ in range(200):
             sums[value] = method(value * ONES)
 
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_each(4, run)
+    assert len(sums) == 4
     for value, total in sums.items():
         np.testing.assert_array_equal(total, 200 * value * ONES)

@@ -1,0 +1,223 @@
+"""Run one program with each allocation refused in turn; a script for a process of its own.
+
+    LD_PRELOAD=preload_alloc.so python refuse_allocations.py FOLDER c|c-onwards|python
+
+FOLDER has model.pte and inputs `small.npz`, `large.npz`. "c": requests of the package's extensions
+to the C library, "python": requests to Python's allocators. Each step of a session may fail with a
+MemoryError that says something, and gives the right result when it is repeated. Printed are the
+number of sessions, of failed steps, and of blocks that stay: the extensions', and Python's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import executorch_c
+import numpy as np
+
+FOLDER, HOW = Path(sys.argv[1]), sys.argv[2]
+PACKAGE = Path(executorch_c.__file__).parent
+
+
+def arrays(name: str) -> list[np.ndarray]:
+    with np.load(FOLDER / f"{name}.npz") as file:
+        return [file[key] for key in file.files]
+
+
+SMALL, LARGE = arrays("small"), arrays("large")
+PTE = (FOLDER / "model.pte").read_bytes()
+FILE = str(FOLDER / "model.pte")
+DUMP = str(FOLDER / "dump.etdp")
+
+
+class Session:
+    """One program from its file to its end; steps give what is to be equal each time."""
+
+    def __init__(self) -> None:
+        self.outs = [np.empty_like(o) if isinstance(o, np.ndarray) else None for o in OUTPUTS]
+
+    def load_program(self) -> Any:
+        self.program = executorch_c.Runtime.get().load_program(PTE)
+        return self.program.method_names
+
+    def load_file(self) -> Any:
+        return executorch_c.Runtime.get().load_program(FILE, enable_etdump=True).has_etdump
+
+    def describe(self) -> Any:
+        meta = self.program.metadata("forward")
+        return [repr(meta), self.program.info(), self.program.requirements()]
+
+    def load_method(self) -> Any:
+        self.method = self.program.load_method("forward", num_threads=2)
+        return self.method.attribute_names
+
+    def small(self) -> Any:
+        return self.method.execute(SMALL)
+
+    def large(self) -> Any:
+        return self.method.execute(LARGE)
+
+    def strided(self) -> Any:
+        return self.method.execute([np.asfortranarray(array) for array in SMALL])
+
+    def out(self) -> Any:
+        self.method.execute(LARGE, out=self.outs)
+        return [None if out is None else out.copy() for out in self.outs]
+
+    def attributes(self) -> Any:
+        found = []
+        for name in self.method.attribute_names:
+            self.method.set_attribute(name, np.full_like(self.method.get_attribute(name), 3))
+            found.append(self.method.get_attribute(name).copy())
+        return found
+
+    def reset(self) -> Any:
+        self.method.reset()
+        self.method.manual_seed(1)
+        return [self.method.get_attribute(name).copy() for name in self.method.attribute_names]
+
+    def figures(self) -> Any:
+        self.method.memory()
+        self.method.backend_report()
+        return None
+
+    def trace(self) -> Any:
+        with self.method.tracing(values=True, ranges=True) as trace:
+            found = self.method.execute(LARGE)
+        assert trace.dropped_events or trace.events
+        return found
+
+    def etdump(self) -> Any:
+        program = executorch_c.Runtime.get().load_program(
+            PTE, enable_etdump=True, debug_buffer_size=1 << 20
+        )
+        found = program.load_method("forward", num_threads=1).execute(SMALL)
+        if HOW.startswith("c"):  # Python code and files: not for Python's allocators
+            program.write_etdump_result_to_file(DUMP, None)
+        return found
+
+
+STEPS = [Session.load_program, Session.load_file, Session.describe, Session.load_method,
+         Session.small, Session.large, Session.strided, Session.out, Session.attributes,
+         Session.reset, Session.large, Session.figures, Session.trace, Session.small,
+         Session.etdump]  # fmt: skip
+
+
+def equal(found: Any, wanted: Any) -> None:
+    if isinstance(wanted, (list, tuple)):
+        assert type(found) is type(wanted) and len(found) == len(wanted)
+        for one, other in zip(found, wanted, strict=True):
+            equal(one, other)
+    elif isinstance(wanted, np.ndarray):
+        np.testing.assert_array_equal(found, wanted)
+    else:
+        assert found == wanted, (found, wanted)
+
+
+class Library:
+    """The preloaded library: refuses what the extensions ask the C library for."""
+
+    says = True
+    """Whether each MemoryError comes with a sentence."""
+    spare = 0
+    """How many sessions without an error end the search."""
+
+    def __init__(self) -> None:
+        self.here = ctypes.CDLL(None)
+        for name in ("refused", "alive"):
+            getattr(self.here, f"preload_{name}").restype = ctypes.c_size_t
+        for line in Path("/proc/self/maps").read_text().splitlines():
+            fields = line.split()
+            if len(fields) > 5 and "x" in fields[1] and Path(fields[5]).parent == PACKAGE:
+                begin, end = (ctypes.c_size_t(int(part, 16)) for part in fields[0].split("-"))
+                self.here.preload_choose(begin, end)
+        self.disarm()
+
+    def arm(self, n: int) -> None:
+        self.here.preload_arm(ctypes.c_size_t(n), HOW == "c-onwards")
+
+    def disarm(self) -> bool:
+        """Return whether something was refused."""
+        refused = bool(self.here.preload_refused())
+        self.here.preload_arm(ctypes.c_size_t(0), 0)
+        return refused
+
+    def alive(self) -> int:
+        """Return the number of blocks of the extensions."""
+        return int(self.here.preload_alive())
+
+
+class Python(Library):
+    """Python's own allocators, whose MemoryError has no sentence. Nobody counts refusals."""
+
+    says = False
+    spare = 30
+
+    def __init__(self) -> None:
+        self.hooks = importlib.import_module("_testcapi")
+        super().__init__()
+
+    def arm(self, n: int) -> None:
+        if n:
+            self.hooks.set_nomemory(n, n + 1)
+
+    def disarm(self) -> bool:
+        self.hooks.remove_mem_hooks()
+        return False
+
+
+def one_session(refuser: Library, n: int, wanted: list[Any]) -> tuple[bool, int]:
+    """Refuse the n-th request of each step; return whether one was refused, and failed steps."""
+    session, failed, refused = Session(), 0, False
+    for number, step in enumerate(STEPS):
+        found, error = None, None
+        refuser.arm(n)
+        try:
+            found = step(session)
+        except MemoryError as raised:
+            error = raised
+        refused = refuser.disarm() or error is not None or refused
+        if error is not None:
+            failed += 1
+            assert not refuser.says or len(str(error)) > 10, f"{step.__name__}: {error!r}"
+            del error
+            found = step(session)
+        if number < len(wanted):
+            equal(found, wanted[number])
+        else:
+            wanted.append(found)
+    return refused, failed
+
+
+def sessions(refuser: Library, wanted: list[Any]) -> Iterator[int]:
+    """The number of failed steps of each session, until nothing is refused."""
+    n, spare = 0, refuser.spare
+    while spare >= 0:
+        n += 1
+        refused, failed = one_session(refuser, n, wanted)
+        spare = refuser.spare if refused else spare - 1
+        yield failed
+
+
+OUTPUTS = executorch_c.Runtime.get().load_program(PTE).load_method("forward").execute(LARGE)
+
+if __name__ == "__main__":
+    refuser = Python() if HOW == "python" else Library()
+    wanted: list[Any] = []
+    for _ in range(2):
+        one_session(refuser, 0, wanted)
+    for _ in range(8):  # what is new to Python leaves things in its caches, what leaks does always
+        gc.collect()
+        before, objects = refuser.alive(), sys.getallocatedblocks()
+        failures = list(sessions(refuser, wanted))
+        gc.collect()
+        more = refuser.alive() - before, sys.getallocatedblocks() - objects
+        if more[1] < sum(failures) / 2:
+            break
+    print(len(failures), sum(failures), *more)

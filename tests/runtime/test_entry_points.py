@@ -1,0 +1,90 @@
+"""Each entry point, called well and badly, keeps the process as small as it was.
+
+In CI a few thousand calls of each; 100,000 with
+`EXECUTORCH_C_CALLS=100000 pytest tests/runtime/test_entry_points.py`.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import entry_points
+import pytest
+from entry_points import BAD, GOOD, Call, failing
+from executorch_c import Method, MethodMeta, Program, Runtime
+from test_memory_leaks import resident
+
+CALLS = int(os.environ.get("EXECUTORCH_C_CALLS", "3000"))
+SECONDS = float("inf") if CALLS > 3000 else 0.4
+"""In CI, how long the calls of one entry point may take: slow ones are called less often."""
+BINDINGS = entry_points.bindings()
+ROWS = [
+    *((f"good {name}", call) for table in (GOOD, BINDINGS[0]) for name, call in table.items()),
+    *((f"bad {name}", failing(call)) for table in (BAD, BINDINGS[1])
+      for name, call in table.items()),
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_heap() -> Iterator[None]:
+    """What is there already needs no look at each collection."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+def repeat(call: Call, times: int, seconds: float) -> int:
+    """The number of calls that were made."""
+    end = time.monotonic() + seconds
+    for done in range(times):
+        call()
+        if done % 16 == 15 and time.monotonic() > end:
+            return done + 1
+    return times
+
+
+def growth(call: Call, times: int, seconds: float) -> tuple[int, int, int]:
+    """Calls, bytes of the process and objects that they have added."""
+    gc.collect()
+    before, blocks = resident(), sys.getallocatedblocks()
+    done = repeat(call, times, seconds)
+    gc.collect()
+    return done, resident() - before, sys.getallocatedblocks() - blocks
+
+
+@pytest.mark.parametrize("name, call", ROWS, ids=[name for name, _ in ROWS])
+def test_calls_leave_nothing(name: str, call: Call) -> None:
+    """A leak shows in each part of the calls; what is kept once shows in one of them."""
+    repeat(call, CALLS // 10, SECONDS / 4)
+    parts = [growth(call, CALLS // 3, SECONDS / 4) for _ in range(3)]
+    assert min(done for done, _, _ in parts) >= 16
+    assert min(blocks - done // 8 for done, _, blocks in parts) < 20, parts
+    assert min(size - done * 16 for done, size, _ in parts) < 256 << 10, parts
+
+
+@pytest.mark.parametrize("kind", [Runtime, Program, Method, MethodMeta])
+def test_every_name_has_a_row(kind: type) -> None:
+    """A new method of these types needs a row."""
+    rows = " ".join([*GOOD, *BAD])
+    read = {"inputs", "outputs", "name"}  # in read_meta
+    names = {name for name in vars(kind) if not name.startswith("_")}
+    if kind is MethodMeta:
+        text: Any = entry_points.read_meta.__code__.co_names
+        rows += " ".join(text) + " input_tensor_meta num_inputs num_outputs"
+        names -= read
+    assert {name for name in names if name not in rows} == set()
+
+
+def test_a_leak_is_seen() -> None:
+    kept: list[object] = []
+    with pytest.raises(AssertionError):
+        test_calls_leave_nothing("planted", lambda: kept.append(object()))
+    lost: list[bytes] = []
+    with pytest.raises(AssertionError):
+        test_calls_leave_nothing("planted", lambda: lost.append(bytes(100_000)))

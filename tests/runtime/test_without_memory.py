@@ -1,0 +1,100 @@
+"""Allocations that are refused, each in turn: one MemoryError, nothing lost, the next call works.
+
+The C core alone, under AddressSanitizer: csrc/testing/test_runtime.c. Here the whole package, with
+XNNPACK's allocator among others, in processes of their own (refuse_allocations.py).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from plans import BOUNDED, UNBOUND, Constants, Plan, build, schema
+
+ROOT = Path(__file__).resolve().parents[2]
+SINE = b"1version:0#op:demo::aten.sin.default, numel:1, dtype:torch.float32<debug_handle>1#"
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    source = ROOT / "csrc" / "testing" / "preload_alloc.c"
+    made = tmp_path_factory.mktemp("preload") / "preload_alloc.so"
+    flags = ["-std=c11", "-D_GNU_SOURCE", "-O1", "-fPIC", "-shared"]
+    compiler = os.environ.get("CC", "gcc")
+    subprocess.run([compiler, *flags, "-o", made, source, "-lpthread"], check=True)
+    return made
+
+
+def stateful() -> bytes:
+    """State, scratch memory, an unplanned result of any shape, a list, a string, a delegate."""
+    constants, plan = Constants(), Plan()
+    x, s = plan.input((64, 8), dynamism=BOUNDED), plan.input((1,))
+    weight = plan.constant(constants, np.full((8, 8), 0.5, np.float32))
+    state, sum_ = plan.tensor((1,), name="state"), plan.tensor((1,))
+    y, z = plan.output((64, 8), dynamism=BOUNDED), plan.output((64, 8), dynamism=UNBOUND, at=None)
+    plan.call("aten::mm.out", x, weight, y)
+    plan.call("aten::cat.out", [x, y], 0, z)
+    plan.call("aten::sort.values", y, 0, False, plan.output((64, 8), dynamism=BOUNDED),
+              plan.output((64, 8), "int64", dynamism=BOUNDED))  # fmt: skip
+    sine = plan.output((1,))
+    delegate = plan.delegate("BackendWithCompilerDemo", 0)
+    plan.append(schema.DelegateCall(delegate, [s, sine]))
+    plan.call("aten::mul.out", state, s, sum_)
+    plan.call("aten::copy_", state, sum_, False, returns=[state])
+    plan.take("text", 0.5, [x, y])
+    return build(plan, constants=constants, payloads=[SINE])
+
+
+def delegated() -> tuple[bytes, list[np.ndarray], list[np.ndarray]]:
+    """A convolution in XNNPACK, with a small and a large image."""
+    pytest.importorskip("executorch_c._backend_xnnpack")
+    from xnnpack_kinds import conv
+
+    make = conv("ConvTranspose2d", "fp32", (3, 4), (2, 3), (1, 0, 0, 1))
+    small, large = make((2, 5, 6, 8)), make((3, 20, 20, 8))
+    bounds = {
+        index: large.tensor(other)["dims"]
+        for index, other in zip([*small.inputs, *small.outputs], [*large.inputs, *large.outputs],
+                                strict=True)
+    }  # fmt: skip
+    shapes = (2, 5, 6, 8), tuple(large.tensor(large.inputs[0])["dims"])
+    inputs = [np.linspace(-1, 1, int(np.prod(s)), dtype=np.float32).reshape(s) for s in shapes]
+    return small.program(bounds), [inputs[0]], [inputs[1]]
+
+
+def refuse(folder: Path, library: Path, how: str) -> list[int]:
+    """Sessions, steps that failed, and blocks that stay: the extensions', and Python's."""
+    script = Path(__file__).with_name("refuse_allocations.py")
+    env = {
+        **os.environ, "LD_PRELOAD": str(library), "MALLOC_PERTURB_": "165",
+        "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": "",
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, script, folder, how], env=env, cwd=folder, capture_output=True, text=True,
+        timeout=500,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
+    return [int(number) for number in done.stdout.split()]
+
+
+@pytest.mark.parametrize("how", ["c", "c-onwards", "python"])
+@pytest.mark.parametrize("model", ["stateful", "delegated"])
+def test_each_allocation_is_refused(tmp_path: Path, library: Path, model: str, how: str) -> None:
+    if model == "stateful":
+        two = np.full(1, 2, np.float32)
+        rng = np.random.default_rng(0)
+        small, large = ([rng.random((n, 8), np.float32), two] for n in (3, 64))
+        pte = stateful()
+    else:
+        pte, small, large = delegated()
+    (tmp_path / "model.pte").write_bytes(pte)
+    np.savez(tmp_path / "small", *small)
+    np.savez(tmp_path / "large", *large)
+    sessions, failed, blocks, objects = refuse(tmp_path, library, how)
+    assert sessions > 15 and failed > 30
+    assert blocks == 0, f"{blocks} blocks of the extensions stay"
+    assert objects < failed / 2, f"{objects} blocks of Python's stay"
