@@ -19,9 +19,8 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from operator import getitem
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,12 +40,11 @@ from executorch_c.debug._graphs.names import (
 )
 from executorch_c.debug._graphs.program import Step, Steps
 from executorch_c.debug._graphs.reference import Reference, handles_of
+from executorch_c.debug._matching.candidates import Found, Front, Guess, Parts
 from executorch_c.debug._matching.matches import Match, Matches
 
 if TYPE_CHECKING:
     from torch.fx import Node
-
-    from executorch_c._types import Array
 
 NEAR = 64
 """So many nodes that follow from a step's sources are looked at, in the graph's order."""
@@ -78,64 +76,6 @@ ANY = {"", "scaleddotproductattention"}
 ENOUGH = 0.25
 """A smaller share of matches is worth a warning."""
 
-NONE: frozenset[Any] = frozenset()
-
-Parts: TypeAlias = "list[Any]"
-"""A step's outputs as tensors in the shapes of a node's; None for what was not compared."""
-
-
-@dataclass
-class _Found:
-    """A node that a step may be."""
-
-    node: Node
-    parts: Parts
-    distance: float
-    path: list[Node]
-    """What lies between the step's sources and the node, which is the last."""
-    used: set[Node]
-    """The nodes of the sources that it is made from."""
-    level: int = 0
-    """2: it does what the step does; 1: something on the path does."""
-    exact: bool = False
-    """Whether it is made from all sources."""
-    same: list[Node] = field(default_factory=list)
-    """All nodes that give these numbers."""
-    is_sure: bool = False
-    """Whether equal numbers say something: they are not all the same."""
-
-
-@dataclass
-class _Guess:
-    """A step that no node agrees with, and the node that it is assumed to be."""
-
-    step: Step
-    options: list[_Found]
-    at: int = 0
-    is_sure: bool = True
-    """Whether it holds where no later step decides."""
-
-    @property
-    def found(self) -> _Found:
-        return self.options[self.at]
-
-
-@dataclass
-class _Front:
-    """Where a step comes from."""
-
-    nodes: list[set[Node]]
-    """For each source the nodes that are it."""
-    through: set[str] = field(default_factory=set)
-    """Kinds of steps on the way that are no node."""
-    guesses: list[Step] = field(default_factory=list)
-    """Those of the sources that are assumptions."""
-    is_open: bool = False
-
-    @property
-    def all(self) -> set[Node]:
-        return set().union(*self.nodes)
-
 
 class Pairing:
     """Finds the nodes of steps."""
@@ -149,8 +89,8 @@ class Pairing:
         self.same: dict[tuple[Step, int], list[Node]] = {}
         """The nodes of each output of a step that is one."""
         self.taken: dict[Node, Step] = {}
-        self.found: dict[Step, _Found] = {}
-        self.guesses: dict[Step, _Guess] = {}
+        self.found: dict[Step, Found] = {}
+        self.guesses: dict[Step, Guess] = {}
         self.known: set[Step] = set()
         self.reached = 0
         self.interrupted = False
@@ -184,7 +124,7 @@ class Pairing:
         self._decide()
         return [self._match(step, found) for step, found in self.found.items()]
 
-    def _match(self, step: Step, found: _Found) -> Match:
+    def _match(self, step: Step, found: Found) -> Match:
         anchor = next((n for n in found.path if kind_of(n) in step.node_kinds), found.node)
         if kind_of(found.node) in step.node_kinds and not is_quantizer(found.node):
             anchor = found.node
@@ -198,23 +138,22 @@ class Pairing:
         found = self._agreeing(step, front)
         if front.guesses:
             found = self._with_guesses(step, front, found)
-        if found is None:
-            found = self._anywhere(step)
+        found = found or self._anywhere(step)
         if found is not None:
             self._accept(step, found)
         elif not front.is_open:
             self._guess(step, front)
 
-    def _guess(self, step: Step, front: _Front) -> None:
-        """Assume that a step is wrong: computed from the values that its node has, or without one
-        of them, as where a sum is missing. The latter holds only where a later step follows."""
+    def _guess(self, step: Step, front: Front) -> None:
+        """Assume that a step is wrong: computed from its node's values, or without one of them, as
+        where a sum is missing, which holds only where a later step follows."""
         for sources in (front.all, front.all | self._around()):
             if options := self._options(step, front, sources):
-                self.guesses[step] = guess = _Guess(step, options, is_sure=sources == front.all)
+                self.guesses[step] = guess = Guess(step, options, is_sure=sources == front.all)
                 self._assume(guess)
                 return
 
-    def _with_guesses(self, step: Step, front: _Front, found: _Found | None) -> _Found | None:
+    def _with_guesses(self, step: Step, front: Front, found: Found | None) -> Found | None:
         """What is before this step may not be what it was assumed to be."""
         skipped = frozenset(self.guesses)
         without = self._agreeing(step, self._front(step, skipped))
@@ -248,7 +187,7 @@ class Pairing:
                 if source not in self.known:
                     queue.append(source)
 
-    def _withdraw(self, guess: _Guess) -> None:
+    def _withdraw(self, guess: Guess) -> None:
         for node in twins(guess.found.node):
             if node in self.fed.given and self.taken.get(guess.found.node) is guess.step:
                 self.fed.unset(node)
@@ -257,12 +196,12 @@ class Pairing:
         for number in range(len(guess.step.outputs)):
             self.same.pop((guess.step, number), None)
 
-    def _assume(self, guess: _Guess, at: int = 0) -> None:
+    def _assume(self, guess: Guess, at: int = 0) -> None:
         self._withdraw(guess)
         guess.at = at
         self._put(guess.step, guess.found)
 
-    def _put(self, step: Step, found: _Found) -> None:
+    def _put(self, step: Step, found: Found) -> None:
         """From here on the node gives what the program computed."""
         node = found.node
         self.taken[node] = step
@@ -282,7 +221,7 @@ class Pairing:
             self.fed.set(one, value)
         self.reached = self.place[node]
 
-    def _accept(self, step: Step, found: _Found) -> None:
+    def _accept(self, step: Step, found: Found) -> None:
         self.known.add(step)
         if self._is_old(step, found):
             if self._owner(found.node) not in self.guesses:
@@ -293,7 +232,7 @@ class Pairing:
         self._put(step, found)
         self.found[step] = found
 
-    def _is_old(self, step: Step, found: _Found) -> bool:
+    def _is_old(self, step: Step, found: Found) -> bool:
         """Whether it is what was there before, perhaps in another layout."""
         node = found.node
         is_source = not found.level and node in self._front(step, frozenset()).all
@@ -338,9 +277,9 @@ class Pairing:
 
     # ---- where a step comes from ----------------------------------------------------------
 
-    def _front(self, step: Step, skipped: frozenset[Step]) -> _Front:
+    def _front(self, step: Step, skipped: frozenset[Step]) -> Front:
         """The nodes of its sources; where a source is none, those of its sources."""
-        front = _Front([], is_open=step.is_open)
+        front = Front([], is_open=step.is_open)
         queue, seen = list(step.sources), set(step.sources)
         while queue:
             source, number = queue.pop()
@@ -433,9 +372,8 @@ class Pairing:
             worst, parts[i] = max(worst, best[0]), best[1]
         return (worst, parts) if worst >= 0 else None
 
-    def _candidate(
-        self, step: Step, node: Node, front: _Front, others: set[Node] | frozenset[Node] = NONE
-    ) -> _Found | None:
+    def _candidate(self, step: Step, node: Node, front: Front,
+                   others: Iterable[Node] = ()) -> Found | None:  # fmt: skip
         """A node that the step may be, made from its sources (and other nodes)."""
         array = next((one for one in step.outputs if one is not None), None)
         if array is None or not may_fit(node, array):
@@ -458,8 +396,8 @@ class Pairing:
         if node in nodes:  # it gives what another source gives
             path, used = [node], nodes if len(front.nodes) == 1 else {node}
         else:
-            path, used = self._path(node, nodes | others)
-        found = _Found(node, compared[1], compared[0], path, used)
+            path, used = self._path(node, nodes.union(others))
+        found = Found(node, compared[1], compared[0], path, used)
         mine = step.node_kinds
         kinds = [kind_of(n) for n in path] if node not in self.taken else []
         found.level = 2 if kinds and kind_of(node) in mine else int(not mine.isdisjoint(kinds))
@@ -469,13 +407,13 @@ class Pairing:
         found.is_sure = array.size > 1 and float(np.ptp(sample(array))) > 0
         return found
 
-    def _agreeing(self, step: Step, front: _Front) -> _Found | None:
+    def _agreeing(self, step: Step, front: Front) -> Found | None:
         """The best of the nodes that give the step's numbers."""
         nodes = front.all
         if front.is_open:
             nodes |= self._around()
-            front = _Front([nodes], front.through, front.guesses)
-        agreeing: list[_Found] = []
+            front = Front([nodes], front.through, front.guesses)
+        agreeing: list[Found] = []
         candidates = sorted(nodes, key=self.place.__getitem__)
         done = False
         following: set[Node] = set()
@@ -508,7 +446,7 @@ class Pairing:
         ]  # fmt: skip
         return best
 
-    def _nearest(self, step: Step, agreeing: list[_Found]) -> list[_Found]:
+    def _nearest(self, step: Step, agreeing: list[Found]) -> list[Found]:
         """Without nodes that are further off than others by more than rounding: a convolution
         alone, where batch norm that is nearly the identity is fused into it."""
         rounding = max(PRECISION.get(array.dtype.name, 2.0**-23)
@@ -518,7 +456,7 @@ class Pairing:
         least = CLOSEST * max(min(found.distance for found in agreeing), rounding)
         return [found for found in agreeing if found.distance <= least]
 
-    def _preference(self, step: Step, found: _Found, front: set[Node]) -> tuple[Any, ...]:
+    def _preference(self, step: Step, found: Found, front: set[Node]) -> tuple[Any, ...]:
         node = found.node
         is_old = node in self.taken or (node in front and not found.level)
         tight = found.distance <= math.sqrt(2.0**-23) / 2
@@ -534,15 +472,15 @@ class Pairing:
         near = range(max(self.reached - NEAR, 0), min(self.reached + NEAR, len(self.nodes)))
         return {*self.inputs, *(self.nodes[i] for i in near if self.nodes[i] in self.fed.given)}
 
-    def _anywhere(self, step: Step) -> _Found | None:
+    def _anywhere(self, step: Step) -> Found | None:
         """A node that the sources do not lead to, as where equal ones have been made one: its
         numbers must say it, and its kind."""
         if step.is_open:
             return None
-        found = self._agreeing(step, _Front([], is_open=True))
+        found = self._agreeing(step, Front([], is_open=True))
         return found if found is not None and found.is_sure and found.level == 2 else None
 
-    def _options(self, step: Step, front: _Front, sources: set[Node]) -> list[_Found]:
+    def _options(self, step: Step, front: Front, sources: set[Node]) -> list[Found]:
         """What it could be if it is wrong: nodes of its kind, made from all that it is made from
         (and no nodes but `sources`), and what can be fused into them."""
         options = []
@@ -559,7 +497,7 @@ class Pairing:
         ))  # fmt: skip
         return options[:OPTIONS]
 
-    def _is_fused(self, step: Step, found: _Found) -> bool:
+    def _is_fused(self, step: Step, found: Found) -> bool:
         """Whether a delegate would take all behind the operator into one node."""
         mine = step.node_kinds
         at = next(i for i, node in enumerate(found.path) if kind_of(node) in mine)
