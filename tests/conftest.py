@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-
-Outputs = Sequence[Any]
-Runner = Callable[[str, Outputs], list[Any]]
-Opener = Callable[[bytes], Runner]
-"""Opens a program, gives a function of a method name and inputs that returns the outputs."""
+from openers import Opener, Outputs, Runner
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

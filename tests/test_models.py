@@ -17,7 +17,7 @@ import judge
 import torch
 import variation
 import zoo
-from conftest import Opener
+from openers import Opener
 from torch import Tensor
 from zoo_models import MODELS
 

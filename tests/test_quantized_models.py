@@ -14,7 +14,7 @@ pytest.importorskip("torchao")
 
 import judge
 import quantized_zoo
-from conftest import Opener
+from openers import Opener
 from executorch_c import Runtime
 
 # Operators that show that a model is what its name says.

@@ -14,7 +14,7 @@ pytest.importorskip("transformers")
 
 import xnnpack_models
 import xnnpack_payload
-from conftest import Opener
+from openers import Opener
 from xnnpack_flow import Row
 from xnnpack_judge import assert_close
 

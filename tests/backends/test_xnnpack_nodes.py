@@ -17,7 +17,7 @@ import xnnpack_flow
 import xnnpack_payload
 import xnnpack_quantized_zoo
 import xnnpack_zoo
-from conftest import Opener
+from openers import Opener
 from xnnpack_flow import Row
 from xnnpack_judge import assert_close
 

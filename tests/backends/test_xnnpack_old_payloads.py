@@ -15,7 +15,7 @@ pytest.importorskip("torchao")
 
 import xnnpack_flow
 import xnnpack_quantized_zoo
-from conftest import Opener
+from openers import Opener
 from xnnpack_flow import Lowered
 from xnnpack_payload import Graph, Payload, datatypes, edited
 

@@ -13,7 +13,7 @@ import pytest
 import executorch_c
 from executorch_c import cli
 from executorch_c.bundled import BundledProgram
-from executorch_c.testing import assert_matches
+from executorch_c.testing import compare
 
 Capture = pytest.CaptureFixture[str]
 EXAMPLES = Path(executorch_c.__file__).parent / "examples"
@@ -152,7 +152,7 @@ def test_run_with_inputs_and_output(tmp_path: Path, capsys: Capture) -> None:
     assert "[5, 1, 8, 8]" in out and "[5, 10]" in out and "median of 2 repeats" in out
     with np.load(output) as data:
         assert data.files == ["output_0"]
-        assert_matches(data["output_0"], expected)
+        assert compare(data["output_0"], expected), compare(data["output_0"], expected)
 
 
 def test_run_npy(tmp_path: Path, capsys: Capture) -> None:

@@ -212,7 +212,7 @@ if __name__ == "__main__":
     wanted: list[Any] = []
     for _ in range(2):
         one_session(refuser, 0, wanted)
-    for _ in range(8):  # what is new to Python leaves things in its caches, what leaks does always
+    for _ in range(30):  # Python fills its caches for a while; a leak is in every round
         gc.collect()
         before, objects = refuser.alive(), sys.getallocatedblocks()
         failures = list(sessions(refuser, wanted))

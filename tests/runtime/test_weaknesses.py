@@ -18,7 +18,7 @@ import pytest
 import torch
 from at_once import run_each
 from executorch_c import InvalidArgumentError, InvalidProgramError, Runtime
-from executorch_c.testing import assert_matches
+from executorch_c.testing import compare
 from exports import export
 from plans import Plan, adding, build, load, reference
 
@@ -101,7 +101,7 @@ def test_convolution_on_both_layouts(transposed: bool) -> None:
         wanted = net(x).numpy()
     method = load(export(net, x))
     for value in (x.contiguous(), x.contiguous(memory_format=torch.channels_last)):
-        assert_matches(method(value.numpy()), wanted)
+        assert compare(method(value.numpy()), wanted), compare(method(value.numpy()), wanted)
 
 
 # ---- state and memory ------------------------------------------------------------------------
