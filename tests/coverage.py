@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tests" / "fuzz"), str(ROOT / "tests")]
 
 import in_place
-from driver import REGRESSION, build, with_xnnpack
-from seeds import CORPUS, PROGRAM, TARGETS, write_seeds
+from driver import build, with_xnnpack
+from seeds import PROGRAM, TARGETS, kept_files, write_seeds
 
 FLAGS = "-O0 -g1 --coverage -DEC_INSTRUCTION_LIMIT=2000"
 FOLDERS = ("csrc/core", "csrc/format", "csrc/trace", "csrc/kernels", "csrc/backend",
@@ -48,7 +48,7 @@ def run_core(folder: Path, seeds: bool, mutations: int) -> None:
     for target in TARGETS:
         if target == "xnnpack" and not targets:
             continue
-        files = [*sorted((CORPUS / target).glob("*")), *sorted(REGRESSION.glob(f"*.{target}"))]
+        files = kept_files(target)
         if seeds:
             made = folder / "seeds" / target
             print(f"{target}: {write_seeds(target, made)} seeds", flush=True)

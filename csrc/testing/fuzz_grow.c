@@ -17,7 +17,7 @@ typedef struct finder {
   size_t count;
 } finder;
 
-/* Bytes that will stand behind the FlatBuffer. */
+/* Bytes to append to the FlatBuffer. */
 typedef struct writer {
   uint8_t data[NEW_BYTES];
   size_t size;

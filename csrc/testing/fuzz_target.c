@@ -19,7 +19,7 @@ static void add_u64(uint8_t *at, uint64_t by) {
   memcpy(at, &value, sizeof value);
 }
 
-/* program_size and segment_base, which stands behind it. */
+/* program_size, and segment_base in the next eight bytes. */
 static void grow_pte(uint8_t *data, const ec_region *region, size_t by) {
   if (region->sizes_at == SIZE_MAX) return;
   add_u64(data + region->sizes_at, by);

@@ -77,7 +77,7 @@ GRID_STEPS = 4
 LEAST_SQNR_DB = 10.0
 """Signal-to-quantisation-noise ratio of a quantised program against its float model, at least."""
 FEW = 4.0
-"""The RMS of n elements may be 1 + FEW / sqrt(n) times that of another sample by chance."""
+"""Two samples of n elements may differ in RMS by a factor of 1 + FEW / sqrt(n) by chance."""
 GRID_ERROR = 1e-4
 """Relative distance from a multiple of the scale at which an expected output still is one."""
 TIE_SHARE, FEW_TIES, BIAS = 0.02, 8, 3.0

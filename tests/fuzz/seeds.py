@@ -91,12 +91,17 @@ TARGETS: dict[str, Callable[[Path], None]] = {"pte": pte, "ptd": ptd, "bpte": bp
                                               "xnnpack": xnnpack}  # fmt: skip
 
 
+def kept_files(target: str) -> list[Path]:
+    """Return the files of a target that the tree keeps: its corpus, and what was once found."""
+    regression = HERE.parent / "regression"
+    return [*sorted((CORPUS / target).glob("*")), *sorted(regression.glob(f"*.{target}"))]
+
+
 def write_seeds(target: str, folder: Path) -> int:
     """Writes the seeds of a target and its files of the corpus; returns their number."""
     folder.mkdir(parents=True, exist_ok=True)
     TARGETS[target](folder)
-    kept = [*(CORPUS / target).glob("*"), *(HERE.parent / "regression").glob(f"*.{target}")]
-    for path in kept:
+    for path in kept_files(target):
         (folder / f"kept_{path.name}").write_bytes(path.read_bytes())
     for path in folder.iterdir():
         if path.stat().st_size > LARGEST:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import guided
 import pytest
-from driver import REGRESSION, ROOT, SANITIZERS, count
-from seeds import CORPUS, PROGRAM, TARGETS
+from driver import ROOT, SANITIZERS, count
+from seeds import CORPUS, PROGRAM, TARGETS, kept_files
 
 MUTATIONS = int(os.environ.get("EXECUTORCH_C_FUZZ_MUTATIONS", "8"))
 SEED = int(os.environ.get("EXECUTORCH_C_FUZZ_SEED", "1"))
@@ -32,7 +32,7 @@ def run(replay: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
 def test_corpus(replay: Path, target: str) -> None:
     if target == "xnnpack" and os.environ.get("EXECUTORCH_C_XNNPACK") == "0":
         pytest.skip("built without XNNPACK: EXECUTORCH_C_XNNPACK=0")
-    files = [*sorted((CORPUS / target).glob("*")), *sorted(REGRESSION.glob(f"*.{target}"))]
+    files = kept_files(target)
     assert len(files) >= 10
     done = run(replay, f"--target={target}", f"--program={PROGRAM}", f"--mutate={MUTATIONS}",
                f"--seed={SEED}", *files)  # fmt: skip

@@ -75,7 +75,7 @@ def test_layer_norm(rng, dtype, shape, inner, parameters):
 
 
 def test_layer_norm_far_from_zero(rng):
-    """A mean that is large beside the deviation costs the digits of its own rounding alone."""
+    """A mean far above the deviation costs no more digits than rounding the mean does."""
     x = (array(rng, (3, 3000), "float64") + 1000).astype(F)
     outs = [Out(x.shape), Out((3, 1)), Out((3, 1))]
     results = run("aten::native_layer_norm.out", [x, [3000], None, None, 1e-5, *outs])

@@ -37,7 +37,7 @@ by themselves: they need CUDA or a package that is not installed."""
 
 
 def package() -> Path:
-    """Where the official package is."""
+    """Return the folder of the official package."""
     spec = find_spec("executorch")
     assert spec is not None and spec.submodule_search_locations, "executorch is not installed"
     return Path(spec.submodule_search_locations[0])

@@ -32,7 +32,7 @@ ROWS = [
 
 @pytest.fixture(autouse=True, scope="module")
 def small_heap() -> Iterator[None]:
-    """What is there already needs no look at each collection."""
+    """Exempt objects that exist before the tests from collections."""
     gc.collect()
     gc.freeze()
     yield

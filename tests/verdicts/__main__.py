@@ -7,6 +7,7 @@ import json
 import sys
 import time
 import warnings
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -41,24 +42,33 @@ def main() -> int:
     return any(row.is_accepted or row.is_alarm for row in rows)
 
 
+def _floats(net: str, weights: str, args: argparse.Namespace) -> Iterator[proof.Row]:
+    flows = [flow for flow in args.flows if flow in proof.FLOWS]
+    subject = proof.Subject(net, weights) if flows else None
+    for flow in flows:
+        assert subject is not None
+        yield from proof.right_programs(subject, flow, 8)
+        yield from proof.output_faults(subject, flow, args.seed)
+        yield from proof.weight_faults(subject, flow, args.seed, args.layers)
+        yield from proof.graph_faults(subject, flow, args.seed, args.graphs)
+
+
+def _quantized(net: str, weights: str, args: argparse.Namespace) -> Iterator[proof.Row]:
+    for flow in args.flows:
+        if flow in quantized.FLOWS:
+            subject = quantized.Subject(net, weights, flow)
+            yield from quantized.right_programs(subject, 8)
+            yield from quantized.weight_faults(subject, args.seed, args.layers)
+            yield from quantized.graph_faults(subject, args.seed, args.graphs)
+
+
 def run(args: argparse.Namespace) -> list[proof.Row]:
     """Return the rows of some architectures; those that are not as they should be are printed."""
     rows: list[proof.Row] = []
     for net in args.nets:
         for weights in args.weights:
             start = time.monotonic()
-            new: list[proof.Row] = []
-            for flow in filter(quantized.FLOWS.__contains__, args.flows):
-                with_scales = quantized.Subject(net, weights, flow)
-                new += quantized.right_programs(with_scales, 8)
-                new += quantized.weight_faults(with_scales, args.seed, args.layers)
-                new += quantized.graph_faults(with_scales, args.seed, args.graphs)
-            for flow in filter(proof.FLOWS.__contains__, args.flows):
-                subject = proof.Subject(net, weights)
-                new += proof.right_programs(subject, flow, 8)
-                new += proof.output_faults(subject, flow, args.seed)
-                new += proof.weight_faults(subject, flow, args.seed, args.layers)
-                new += proof.graph_faults(subject, flow, args.seed, args.graphs)
+            new = [*_floats(net, weights, args), *_quantized(net, weights, args)]
             for row in new:
                 refused = row.kind == "right" and row.verdict != "match"
                 if row.is_accepted or refused or row.named is False:

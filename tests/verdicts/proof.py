@@ -118,6 +118,13 @@ def edge_of(exported: Any) -> Any:
         return to_edge(copy.deepcopy(exported), compile_config=config)
 
 
+def inputs_of(example: tuple[Any, ...], number: int) -> tuple[Any, ...]:
+    """Return the inputs of a call: the example is number 0, others are drawn."""
+    if not number:
+        return example
+    return draw((example, {}), None, [None] * len(example), number)[0]
+
+
 class Subject:
     """An architecture with its weights: eager's outputs, noise, programs and the judge."""
 
@@ -138,9 +145,7 @@ class Subject:
 
     def call(self, number: int) -> tuple[Any, ...]:
         """Return inputs: the example is number 0."""
-        if not number:
-            return self.inputs
-        return draw((self.inputs, {}), None, [None] * len(self.inputs), number)[0]
+        return inputs_of(self.inputs, number)
 
     @cache
     def expected(self, number: int) -> list[Any]:

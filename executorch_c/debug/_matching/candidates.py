@@ -22,17 +22,17 @@ class Found:
     parts: Parts
     distance: float
     path: list[Node]
-    """What lies between the step's sources and the node, which is the last."""
+    """Nodes from the step's sources to the node, which is the last."""
     used: set[Node]
     """The nodes of the sources that it is made from."""
     level: int = 0
     """2: it does what the step does; 1: something on the path does."""
     exact: bool = False
-    """Whether it is made from all sources."""
+    """True where the node depends on all sources."""
     same: list[Node] = field(default_factory=list)
     """All nodes that give these numbers."""
     is_sure: bool = False
-    """Whether equal numbers say something: they are not all the same."""
+    """True where the step's elements are not all equal."""
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Guess:
     options: list[Found]
     at: int = 0
     is_sure: bool = True
-    """Whether it holds where no later step decides."""
+    """True where the assumption holds without a later step that confirms it."""
 
     @property
     def found(self) -> Found:
@@ -52,7 +52,7 @@ class Guess:
 
 @dataclass
 class Front:
-    """Where a step comes from."""
+    """Sources of a step, as nodes of the graph."""
 
     nodes: list[set[Node]]
     """For each source the nodes that are it."""

@@ -481,8 +481,8 @@ class Pairing:
         return found if found is not None and found.is_sure and found.level == 2 else None
 
     def _options(self, step: Step, front: Front, sources: set[Node]) -> list[Found]:
-        """What it could be if it is wrong: nodes of its kind, made from all that it is made from
-        (and no nodes but `sources`), and what can be fused into them."""
+        """Return the nodes that a wrong step may be: of its kind, computed from all of its sources
+        (and no nodes but `sources`), with what can be fused into them."""
         options = []
         for node in self._near(sources, step, front.through, free=not front.nodes):
             if node in self.taken:
