@@ -155,9 +155,9 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if leaf.dtype in (torch.float16, torch.bfloat16):
             wide = leaf.float()
             found = torch.addcmul(wide, wide, random, value=error).to(leaf.dtype)
-            return torch.where(found.isinf(), leaf, found)
-        found = torch.addcmul(leaf, leaf, random.to(leaf.dtype), value=error)
-        return torch.where(found.isinf(), leaf, found)  # finfo.min, as in masks, does not overflow
+        else:
+            found = torch.addcmul(leaf, leaf, random.to(leaf.dtype), value=error)
+        return torch.where(found.isfinite(), found, leaf)  # masks: finfo.min or -inf stays
 
 
 def samples(

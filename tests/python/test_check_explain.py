@@ -3,6 +3,7 @@ result names the layer."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ pytest.importorskip("executorch")
 
 from executorch_c import Runtime
 from executorch_c.check import flows
+from executorch_c.check.noise import RandomRounding
 from executorch_c.check.reference import Eager
 from executorch_c.testing import CheckResult, check_model
 from exports import Decaying, manager
@@ -196,6 +198,20 @@ def test_noise_of_a_quantised_graph(flow: str) -> None:
     assert runs is not None
     spread = np.mean([np.abs(run[0][0] - right) for run in runs])
     assert 0 < spread < 0.05 * np.abs(right).mean()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.complex64])
+def test_noise_of_infinities(dtype: torch.dtype) -> None:
+    """Infinities and the largest numbers, as in masks, stay what they are under random rounding."""
+    least = torch.finfo(dtype).min
+    values = torch.tensor([-math.inf, math.inf, math.nan, least, -least, 1.0], dtype=dtype)
+    values = values.repeat(50)
+    for seed in range(4):
+        with RandomRounding(seed):
+            found = values + torch.zeros((), dtype=dtype)
+        kept = values != 1
+        torch.testing.assert_close(found[kept], values[kept], rtol=1e-2, atol=0, equal_nan=True)
+        assert (found[~kept] != 1).any()
 
 
 @pytest.mark.parametrize("flow", ["portable", "xnnpack"])
