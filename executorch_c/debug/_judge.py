@@ -14,6 +14,7 @@ noise is "unexplained": the program differs, and no operator is wrong on its own
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from operator import getitem
@@ -33,6 +34,7 @@ from executorch_c.debug._graphs.names import (
     is_random,
     is_read,
     operator_of,
+    shape_of,
 )
 from executorch_c.debug._graphs.reference import Reference, module_of, source_of
 from executorch_c.debug._local import (
@@ -104,6 +106,7 @@ class Walk:
         self.tainted: set[Node] = set()
         self.rows: list[_Row] = []
         self.last = {match.nodes[-1]: match for match in matches.found}
+        self.misshapen = matches.misshapen
         self.uses: dict[Node, int] = {}
         self.settled: dict[Node, Value] = {}
         self.retracted: set[int] = set()
@@ -122,7 +125,10 @@ class Walk:
                 self.interrupted = True
             rows = [row for i, row in enumerate(self.rows) if i not in self.retracted]
             rows.sort(key=lambda row: row.order)
-            if not any(row.error.verdict == "source" for row in rows):
+            sources = [row for row in rows if row.error.verdict == "source"]
+            if sources and self.misshapen is not None and self.misshapen.order < sources[0].order:
+                rows = sorted([*rows, _misshapen_row(self.misshapen)], key=lambda row: row.order)
+            elif not sources:
                 rows = [replace(row, error=replace(row.error, verdict="ok")) for row in rows]
                 if self.limits is not None and not self.interrupted:
                     rows = self._unexplained(rows, arguments, self.limits)
@@ -382,6 +388,19 @@ def _shaped(array: Any, like: Any, near: Array) -> Any:
         return made[0] if made else None
     wanted = sample(near)
     return min(made, key=lambda one: distance(sample(as_array(one)), wanted))
+
+
+def _misshapen_row(match: Match) -> _Row:
+    """Return the row of a value whose shape is not that of its node: all of it is wrong."""
+    node = match.nodes[0]
+    actual = next(as_array(array) for array in match.outputs if array is not None)
+    size = ErrorSize(actual.size, actual.size, math.nan, math.inf, (0, 0), (0, 0))
+    layer = layer_of(node)
+    error = NodeError(
+        0, match.where, match.name, actual.shape, actual.dtype.name, size, size, "source", layer,
+        source_of(node), modules=(layer,) if layer else (), expected_shape=shape_of(node),
+    )  # fmt: skip
+    return _Row(match.order, error, match, node, actual, actual)
 
 
 @dataclass

@@ -65,6 +65,8 @@ class NodeError:
     """Names of the model's parameters that it reads ("lstm.weight_hh_l0")."""
     modules: tuple[str, ...] = ()
     """All layers that it computes, where a delegate has fused several."""
+    expected_shape: tuple[int, ...] | None = None
+    """The reference's shape, where it is another one."""
 
     @property
     def ok(self) -> bool:
@@ -97,6 +99,8 @@ def _times(gain: float | None) -> str:
 
 def _mean(row: NodeError) -> str:
     """An error in words."""
+    if row.expected_shape is not None:
+        return f"shape {_text.shape(row.shape)}, expected {_text.shape(row.expected_shape)}"
     error = row.accumulated if row.local is None or row.verdict != "source" else row.local
     text = f"relative error {error.relative:.2g}"
     if error.mismatched:

@@ -245,3 +245,35 @@ def test_missing_sum(flow: str) -> None:
     assert report.first.module == "norms.2", str(report)
     assert sum(row.verdict == "source" for row in report) == 1, str(report)
     assert report.rows[-1].verdict == "propagated", str(report)
+
+
+class Strides(nn.Sequential):
+    """Convolutions and pooling, and a mean that makes one shape of all strides."""
+
+    def __init__(self, **strides: int) -> None:
+        self.names = ("conv1", "norm1", "act1", "pool", "conv2", "act2", "mean", "flat", "head")
+        super().__init__(
+            nn.Conv2d(3, 8, 3, strides.get("conv1", 1), 1), nn.BatchNorm2d(8), nn.ReLU(),
+            nn.MaxPool2d(3, strides.get("pool", 2), 1),
+            nn.Conv2d(8, 8, 3, strides.get("conv2", 2), 1), nn.ReLU(),
+            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 4),
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+@pytest.mark.parametrize(("layer", "stride"), [("conv1", 2), ("pool", 1), ("conv2", 1)])
+def test_wrong_stride(flow: str, layer: str, stride: int) -> None:
+    """The first result of another shape is named, with both shapes, though nothing after it can be
+    compared but the output."""
+    torch.manual_seed(0)
+    right, wrong = Strides().eval(), Strides(**{layer: stride}).eval()
+    wrong.load_state_dict(right.state_dict())
+    x = torch.linspace(-2, 3, 2 * 3 * 16 * 16).cos().reshape(2, 3, 16, 16)
+    partitioner = XnnpackPartitioner() if flow == "xnnpack" else None
+    data = exports.export(wrong, x, partitioner=partitioner)
+    report = explain(data, torch.export.export(right, (x,)), [x])
+    first = report.first
+    assert first is not None and first.module == str(right.names.index(layer)), str(report)
+    assert first.expected_shape is not None and "], expected [" in report.summary(), str(report)
+    assert all(row.verdict == "ok" for row in report.rows[: first.index]), str(report)
+    assert explain(data, torch.export.export(wrong, (x,)), [x]).ok

@@ -51,6 +51,8 @@ def _floats(net: str, weights: str, args: argparse.Namespace) -> Iterator[proof.
         yield from proof.output_faults(subject, flow, args.seed)
         yield from proof.weight_faults(subject, flow, args.seed, args.layers)
         yield from proof.graph_faults(subject, flow, args.seed, args.graphs)
+        yield from proof.stride_faults(subject, flow, args.seed)
+        yield from proof.state_faults(subject, flow)
 
 
 def _quantized(net: str, weights: str, args: argparse.Namespace) -> Iterator[proof.Row]:

@@ -1,4 +1,4 @@
-"""Faults to plant: in outputs, in the weights of a `.pte`, in an exported graph."""
+"""Faults to plant: in outputs, the weights of a `.pte`, exported graphs, modules."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from executorch_c.debug._graphs.reference import module_of
 from torch import nn
+from torch.utils._pytree import tree_leaves
 
 Arrays = list[Any]
 
@@ -352,3 +353,33 @@ def in_graph(exported: Any, name: str, rng: np.random.Generator) -> tuple[Any, A
     exported.graph_module.graph.eliminate_dead_code()
     exported.graph_module.recompile()
     return exported, node
+
+
+# ---- modules ----------------------------------------------------------------------------------
+
+
+def _shapes(model: nn.Module, inputs: tuple[Any, ...]) -> list[torch.Size] | None:
+    """Return the shapes of a model's outputs; None where it cannot run."""
+    try:
+        with torch.no_grad():
+            return [leaf.shape for leaf in tree_leaves(model(*inputs))]
+    except RuntimeError:
+        return None
+
+
+def with_stride(
+    model: nn.Module, inputs: tuple[Any, ...], rng: np.random.Generator
+) -> tuple[nn.Module, str] | None:
+    """Return a copy of a model with another stride of one window, and the window's layer; None
+    where each changes the shapes of the outputs."""
+    names = [name for name, one in model.named_modules()
+             if isinstance(one, (nn.Conv1d, nn.Conv2d, nn.MaxPool2d, nn.AvgPool2d))]  # fmt: skip
+    right = _shapes(model, inputs)
+    for name in rng.permutation(names):
+        wrong = copy.deepcopy(model)
+        window = wrong.get_submodule(str(name))
+        strides = window.stride if isinstance(window.stride, tuple) else (window.stride,) * 2
+        window.stride = tuple(2 if stride == 1 else 1 for stride in strides)
+        if _shapes(wrong, inputs) == right:
+            return wrong, str(name)
+    return None

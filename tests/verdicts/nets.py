@@ -479,7 +479,7 @@ class KvCache(nn.Module):
 
 @net
 def kv_cache() -> tuple[nn.Module, Inputs]:
-    return KvCache(), (torch.randn(1, 1, 16), torch.tensor([0]))
+    return KvCache(), (torch.randn(1, 1, 16), torch.tensor([3]))
 
 
 @net

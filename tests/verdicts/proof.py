@@ -79,7 +79,7 @@ class Row:
     weights: str
     flow: str
     kind: str
-    """"right", "output", "weight", "graph"."""
+    """"right", "output", "weight", "graph", "state", "quantised"."""
     fault: str
     size: float
     """Of the fault, in units of rounding noise; infinite for wrong shapes and the like."""
@@ -271,6 +271,28 @@ def graph_faults(subject: Subject, flow: str, seed: int, most: int) -> Iterator[
         # A sum that is not there shows where its result is read.
         layers = [layer for layer in (module_of(node), *node.meta.get("readers", ())) if layer]
         yield _program_row(subject, flow, "graph", str(name), data, layers)
+
+
+def stride_faults(subject: Subject, flow: str, seed: int) -> Iterator[Row]:
+    """Yield the verdict on a program of a model in which a window has another stride."""
+    rng = np.random.default_rng(seed)
+    planted = faults.with_stride(subject.model, subject.inputs, rng)
+    if planted is not None:
+        model, layer = planted
+        data = lowered(flows.export(model, (subject.inputs, {}), None), flow)
+        yield _program_row(subject, flow, "graph", "wrong stride", data, [layer])
+
+
+def state_faults(subject: Subject, flow: str) -> Iterator[Row]:
+    """Yield the verdict on a call that starts from the state that another one left."""
+    if not subject.eager.changes_state((subject.inputs, {})):
+        return
+    method = Runtime.get().load_program(subject.program(flow)).load_method("forward")
+    before = [x if x.is_floating_point() else (x - 1).clamp(min=0) for x in subject.call(1)]
+    method.execute([np.asarray(x) for x in before])  # at the position before, if it has one
+    wrong = [np.array(v) for v in method.execute([np.asarray(x) for x in subject.call(0)])]
+    yield Row(subject.net, subject.weights, flow, "state", "not reset", subject.size(wrong, 0),
+              subject.verdict(wrong, 0))  # fmt: skip
 
 
 def _program_row(

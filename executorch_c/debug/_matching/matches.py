@@ -50,6 +50,8 @@ class Matches:
         return sum(self.matched) / count if count else 1.0
 
     notes: list[str] = field(default_factory=list)
+    misshapen: Match | None = None
+    """The first step whose result has another shape than its node."""
     interrupted: bool = False
     """Whether Ctrl-C ended the matching before the last value."""
 

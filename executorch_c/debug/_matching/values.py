@@ -40,6 +40,7 @@ from executorch_c.debug._graphs.names import (
 )
 from executorch_c.debug._graphs.program import Step, Steps
 from executorch_c.debug._graphs.reference import Reference, handles_of
+from executorch_c.debug._matching import misshapen
 from executorch_c.debug._matching.candidates import Found, Front, Guess, Parts
 from executorch_c.debug._matching.matches import Match, Matches
 
@@ -92,6 +93,8 @@ class Pairing:
         self.found: dict[Step, Found] = {}
         self.guesses: dict[Step, Guess] = {}
         self.known: set[Step] = set()
+        self.wrong: set[Step] = set()
+        """Those of them that are assumptions which held."""
         self.reached = 0
         self.interrupted = False
 
@@ -134,7 +137,7 @@ class Pairing:
     # ---- one step -------------------------------------------------------------------------
 
     def _place_step(self, step: Step) -> None:
-        front = self._front(step, frozenset())
+        front = self.front(step)
         found = self._agreeing(step, front)
         if front.guesses:
             found = self._with_guesses(step, front, found)
@@ -156,7 +159,7 @@ class Pairing:
     def _with_guesses(self, step: Step, front: Front, found: Found | None) -> Found | None:
         """What is before this step may not be what it was assumed to be."""
         skipped = frozenset(self.guesses)
-        without = self._agreeing(step, self._front(step, skipped))
+        without = self._agreeing(step, self.front(step, skipped))
         if without is not None and (found is None or without.distance < found.distance):
             self._drop(step)
             return without
@@ -166,7 +169,7 @@ class Pairing:
             for at in range(len(guess.options)):
                 if at != guess.at and guess.options[at].node not in self.taken:
                     self._assume(guess, at)
-                    other = self._agreeing(step, self._front(step, frozenset()))
+                    other = self._agreeing(step, self.front(step))
                     if other is None or guess.found.node not in other.used:
                         continue
                     if found is None or CLOSER * other.distance < found.distance:
@@ -235,7 +238,7 @@ class Pairing:
     def _is_old(self, step: Step, found: Found) -> bool:
         """Whether it is what was there before, perhaps in another layout."""
         node = found.node
-        is_source = not found.level and node in self._front(step, frozenset()).all
+        is_source = not found.level and node in self.front(step).all
         return is_source or node in self.taken or node.op != "call_function"
 
     def _owner(self, node: Node) -> Step | None:
@@ -250,6 +253,7 @@ class Pairing:
             guess = self.guesses.pop(step, None) if step is not None else None
             if step is not None and guess is not None:
                 self.known.add(step)
+                self.wrong.add(step)
                 self.found[step] = guess.found
                 self._confirm(guess.found.used)
 
@@ -271,13 +275,13 @@ class Pairing:
         found = self._compare(step, self.fed.value(node))
         if found is None or not found[0] <= self._limit(step, []):
             return
-        front = self._front(step, frozenset())
-        _, used = self._path(node, front.all | set(self.fed.given))
+        front = self.front(step)
+        _, used = self.path(node, front.all | set(self.fed.given))
         self._confirm(used)
 
     # ---- where a step comes from ----------------------------------------------------------
 
-    def _front(self, step: Step, skipped: frozenset[Step]) -> Front:
+    def front(self, step: Step, skipped: frozenset[Step] = frozenset()) -> Front:
         """The nodes of its sources; where a source is none, those of its sources."""
         front = Front([], is_open=step.is_open)
         queue, seen = list(step.sources), set(step.sources)
@@ -299,8 +303,8 @@ class Pairing:
             queue += fresh
         return front
 
-    def _near(self, start: Iterable[Node], step: Step, through: set[str],
-              free: bool) -> Iterator[Node]:  # fmt: skip
+    def near(self, start: Iterable[Node], step: Step, through: set[str],
+             free: bool) -> Iterator[Node]:  # fmt: skip
         """Nodes that follow from others and from constants alone, nearest first; the same again
         as far as they only move what is there."""
         inside = set(start)
@@ -333,7 +337,7 @@ class Pairing:
             elif node in self.free:
                 continue
 
-    def _path(self, node: Node, front: set[Node]) -> tuple[list[Node], set[Node]]:
+    def path(self, node: Node, front: set[Node]) -> tuple[list[Node], set[Node]]:
         """What lies between a node and its sources, in order, and which sources it has."""
         path, used, queue = {node}, set(), [node]
         while queue:
@@ -396,7 +400,7 @@ class Pairing:
         if node in nodes:  # it gives what another source gives
             path, used = [node], nodes if len(front.nodes) == 1 else {node}
         else:
-            path, used = self._path(node, nodes.union(others))
+            path, used = self.path(node, nodes.union(others))
         found = Found(node, compared[1], compared[0], path, used)
         mine = step.node_kinds
         kinds = [kind_of(n) for n in path] if node not in self.taken else []
@@ -417,7 +421,7 @@ class Pairing:
         candidates = sorted(nodes, key=self.place.__getitem__)
         done = False
         following: set[Node] = set()
-        for node in (*candidates, *self._near(nodes, step, front.through, free=not front.nodes)):
+        for node in (*candidates, *self.near(nodes, step, front.through, free=not front.nodes)):
             if done and following.isdisjoint(node.all_input_nodes):
                 continue
             if is_quantizer(node) or has_several(node):
@@ -484,7 +488,7 @@ class Pairing:
         """Return the nodes that a wrong step may be: of its kind, computed from all of its sources
         (and no nodes but `sources`), with what can be fused into them."""
         options = []
-        for node in self._near(sources, step, front.through, free=not front.nodes):
+        for node in self.near(sources, step, front.through, free=not front.nodes):
             if node in self.taken:
                 continue
             found = self._candidate(step, node, front, sources)
@@ -542,6 +546,7 @@ def pair(
         sum(step.counts for step in steps.steps if step.inside), (len(done) - inside, inside),
     )  # fmt: skip
     result.interrupted = pairing.interrupted
+    result.misshapen = misshapen.find(pairing, steps.steps)
     if len(done) < ENOUGH * len(counted):
         result.notes.append("few could be matched: what is called wrong may be something before it")
     return result
