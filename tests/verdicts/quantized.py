@@ -62,7 +62,7 @@ class Subject:
         for i, value in enumerate(right):
             errors = [np.asarray(run[i], np.float64) - value for run in runs]
             least = np.finfo(np.float32).eps * rms(np.asarray(value, np.float64))
-            found.append(max(rms(np.stack(errors)), least))
+            found.append(float(max(rms(np.stack(errors)), least)))
         return found
 
     def check(self, data: bytes, number: int = 0) -> tuple[str, float]:
@@ -82,8 +82,9 @@ class Subject:
         for ours, theirs, noise in zip(actual, check.oracle([(self.call(number), {})])[0],
                                        self.spread()):  # fmt: skip
             error = np.asarray(ours, np.float64) - theirs
-            size = max(size, rms(error) / noise if np.isfinite(error).all() else np.inf)
-        return case.comparison.verdict, size
+            finite = bool(np.isfinite(error).all())
+            size = max(size, float(rms(error) / noise) if finite else np.inf)
+        return case.comparison.verdict, float(size)
 
 
 # ---- faults -----------------------------------------------------------------------------------
