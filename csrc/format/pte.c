@@ -126,7 +126,7 @@ ec_status ec_pte_open(ec_pte *out, const uint8_t *data, size_t size, ec_verifica
   EC_TRY(ec_fb_verify(data, (size_t)pte.program_size, &schema_Program, "program", err));
   pte.root = ec_fb_root(data);
   EC_TRY(check_constants(&pte, err));
-  if (level == EC_VERIFY_INTERNAL_CONSISTENCY) EC_TRY(ec_pte_check_program(&pte, err));
+  if (level == EC_VERIFY_INTERNAL_CONSISTENCY) EC_TRY(ec_pte_check_program(pte.root, err));
   *out = pte;
   return EC_OK;
 }

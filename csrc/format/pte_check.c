@@ -7,6 +7,7 @@
 #include "core/checked.h"
 #include "core/dtype.h"
 #include "core/limits.h"
+#include "format/pte_fields.h"
 
 /* Largest element of a dtype, for those whose size this runtime does not know. */
 enum { WIDEST_ELEMENT = 16, DTYPE_IDS = 30 };
@@ -81,7 +82,7 @@ static ec_status check_tensor_list(ec_fb_vec values, ec_fb_table list, ec_error 
 }
 
 /* As in the reference, a dynamic input may have any sizes here: they are upper bounds that nobody
- * has to reach. runtime/load.c refuses them where it needs memory for them. */
+ * has to reach. Loading refuses them where it needs memory for them. */
 static ec_status check_value(input_set *inputs, ec_fb_vec values, uint32_t index, ec_error *err) {
   ec_fb_table value = ec_fb_vec_table(values, index);
   uint8_t type = ec_fb_u8(value, EC_PTE_EValue_val_type);
@@ -111,8 +112,8 @@ static ec_status check_plan(ec_fb_table plan, ec_error *err) {
   return status;
 }
 
-ec_status ec_pte_check_program(const ec_pte *pte, ec_error *err) {
-  ec_fb_vec plans = ec_fb_vector(pte->root, EC_PTE_Program_execution_plan);
+ec_status ec_pte_check_program(ec_fb_table program, ec_error *err) {
+  ec_fb_vec plans = ec_fb_vector(program, EC_PTE_Program_execution_plan);
   if (!plans.items) return ec_fail(err, EC_INVALID_PROGRAM, "the program has no execution_plan");
   for (uint32_t i = 0; i < plans.count; i++) {
     ec_status status = check_plan(ec_fb_vec_table(plans, i), err);

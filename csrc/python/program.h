@@ -5,6 +5,7 @@
 #define EC_PYTHON_PROGRAM_H
 
 #include "python/state.h"
+#include "runtime/describe.h"
 #include "runtime/method.h"
 #include "runtime/program.h"
 

@@ -1,10 +1,12 @@
-/* Binding: what a caller gives to one call, checked against the program before anything runs. */
+/* Binding: inputs and outputs of one call, checked against the program. */
+#include "runtime/bind.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 #include "core/checked.h"
-#include "runtime/impl.h"
+#include "runtime/native.h"
 
 static ec_status find_input(ec_method *m, size_t index, ec_input_slot **out, ec_error *err) {
   if (index >= m->input_count)

@@ -1,10 +1,13 @@
 /* The executor: a loop over native instructions. It never sees the file, and what load checked it
  * does not check again; what can only be known now (memory, shapes) it does. */
+#include "runtime/exec.h"
+
 #include <inttypes.h>
 #include <string.h>
 
 #include "core/alloc.h"
-#include "runtime/impl.h"
+#include "runtime/arg.h"
+#include "runtime/host_call.h"
 #include "runtime/trace.h"
 
 /* ---- instructions ------------------------------------------------------------------------ */
@@ -17,7 +20,7 @@ static const char *arg_name(const ec_instr *in, const ec_value *v) {
 
 static ec_status check_read(ec_method *m, const ec_instr *in, const ec_value *v, ec_error *err) {
   const ec_tensor *t = v->as.tensor;
-  m->touched += (uint64_t)t->numel;
+  m->elements += (uint64_t)t->numel;
   if (t->data || !t->numel) return EC_OK;
   return ec_fail(err, EC_INVALID_STATE, "argument '%s' has no data yet", arg_name(in, v));
 }
@@ -25,7 +28,7 @@ static ec_status check_read(ec_method *m, const ec_instr *in, const ec_value *v,
 static ec_status check_written(ec_method *m, const ec_instr *in, const ec_value *v,
                                ec_error *err) {
   const ec_tensor *t = v->as.tensor;
-  m->touched += (uint64_t)t->numel;
+  m->elements += (uint64_t)t->numel;
   if (!(t->flags & EC_TENSOR_READONLY)) return EC_OK;
   return ec_fail(err, EC_INVALID_PROGRAM, "argument '%s' is written, but it is a constant",
                  arg_name(in, v));
@@ -59,8 +62,8 @@ static void widen(const ec_method *m, const ec_value *v) {
     for (uint32_t i = 0; i < v->count; i++) widen(m, v->as.items[i]);
   if (v->kind != EC_KIND_TENSOR || v->as.tensor->dynamism != EC_DYNAMIC_BOUND) return;
   ec_tensor *t = v->as.tensor;
-  const ec_home *home = ec_home_of(m, t);
-  if (home->sizes) (void)ec_tensor_set_sizes(t, t->rank, home->sizes, NULL);
+  const ec_placement *p = ec_placement_of(m, t);
+  if (p->sizes) (void)ec_tensor_set_sizes(t, t->rank, p->sizes, NULL);
 }
 
 /* Outputs of bounded shape are as large as they may get when a registered operator is called, not
@@ -82,34 +85,12 @@ static ec_status run_kernel(ec_method *m, const ec_instr *in, size_t *next, ec_e
   return status;
 }
 
-void ec_view_arg(ec_value *value, ec_backend_arg *view) {
-  view->kind = value->kind;
-  view->slot = value;
-  switch ((ec_kind)value->kind) {
-  case EC_KIND_TENSOR: {
-    const ec_tensor *t = value->as.tensor;
-    view->as.tensor = (ec_backend_tensor){t->data, ec_tensor_nbytes(t), t->capacity, t->dtype,
-                                          t->rank, !(t->flags & EC_TENSOR_READONLY), t->sizes,
-                                          t->strides, t->dim_order};
-    return;
-  }
-  case EC_KIND_INT: view->as.i = value->as.i; return;
-  case EC_KIND_DOUBLE: view->as.d = value->as.d; return;
-  case EC_KIND_BOOL: view->as.b = value->as.b; return;
-  case EC_KIND_STRING:
-    view->as.string.data = value->as.string;
-    view->as.string.size = value->count;
-    return;
-  default: view->kind = EC_BACKEND_NONE;
-  }
-}
-
 static ec_status run_delegate(ec_method *m, const ec_instr *in, size_t *next, ec_error *err) {
   (void)next;
   for (size_t i = 0; i < in->count; i++) {
-    ec_view_arg(in->args[i], &in->views[i]);
+    ec_arg_view(in->args[i], &in->views[i]);
     if (in->args[i]->kind == EC_KIND_TENSOR)
-      m->touched += (uint64_t)in->args[i]->as.tensor->numel;
+      m->elements += (uint64_t)in->args[i]->as.tensor->numel;
     if (in->views[i].kind == EC_BACKEND_TENSOR && !in->views[i].as.tensor.data &&
         in->views[i].as.tensor.nbytes)
       return ec_fail(err, EC_INVALID_STATE, "argument %zu of the delegate has no data yet", i);
@@ -198,7 +179,7 @@ static ec_status pay(ec_method *m, const ec_instr *in, ec_error *err) {
   ec_budget *budget = m->budget;
   const bool foreign = in->delegate || (in->op && in->op->custom);
   if (foreign) budget->pause = budget->work;
-  return ec_budget_work(budget, EC_STEP + m->touched, err);
+  return ec_budget_work(budget, EC_STEP + m->elements, err);
 }
 
 static ec_status run_chains(ec_method *m, ec_error *err) {
@@ -211,7 +192,7 @@ static ec_status run_chains(ec_method *m, ec_error *err) {
                        "method '%s' ran %d instructions without an end: it loops for ever "
                        "(max_steps= allows more)", m->name, EC_MAX_INSTRUCTIONS);
       const ec_handler handler = handlers[in->kind];
-      m->touched = 0;
+      m->elements = 0;
       ec_status status = m->trace ? ec_traced_instr(m, c, in, handler, &pc, err)
                                   : handler(m, in, &pc, err);
       if (status == EC_OK) status = pay(m, in, err);
@@ -272,7 +253,7 @@ static ec_status place_input(ec_method *m, ec_input_slot *slot, ec_error *err) {
     return EC_OK;
   }
   EC_TRY(ec_tensor_set_sizes(t, t->rank, slot->sizes, err)); /* one value may be two inputs */
-  if (ec_home_of(m, t)->arena == 0 || ec_tensor_nbytes(t) > t->capacity)
+  if (ec_placement_of(m, t)->arena == 0 || ec_tensor_nbytes(t) > t->capacity)
     EC_TRY(stage(t, ec_tensor_nbytes(t), &slot->staging, &slot->staging_size, err));
   copy_input(slot, t);
   return EC_OK;
@@ -302,16 +283,16 @@ static ec_status deliver(ec_method *m, size_t index, ec_error *err) {
   return EC_OK;
 }
 
-void ec_restore_homes(ec_method *m) {
-  for (size_t i = 0; i < m->mover_count; i++) {
-    ec_tensor *t = m->movers[i];
-    const ec_home *home = ec_home_of(m, t);
-    t->data = home->data;
-    t->capacity = home->capacity;
-    t->flags = home->flags;
+void ec_restore_placements(ec_method *m) {
+  for (size_t i = 0; i < m->rebindable_count; i++) {
+    ec_tensor *t = m->rebindable[i];
+    const ec_placement *p = ec_placement_of(m, t);
+    t->data = p->data;
+    t->capacity = p->capacity;
+    t->flags = p->flags;
     if (t->storage) ec_tensor_trim(t, false);
-    if (t->dynamism == EC_DYNAMIC_UNBOUND && home->sizes && ec_tensor_nbytes(t) > t->capacity)
-      (void)ec_tensor_set_sizes(t, t->rank, home->sizes, NULL);
+    if (t->dynamism == EC_DYNAMIC_UNBOUND && p->sizes && ec_tensor_nbytes(t) > t->capacity)
+      (void)ec_tensor_set_sizes(t, t->rank, p->sizes, NULL);
   }
   if (m->first_values) memcpy(m->values, m->first_values, m->value_count * sizeof *m->values);
 }
@@ -330,6 +311,12 @@ static ec_status execute(ec_method *m, ec_error *err) {
 static ec_status run(ec_method *m, ec_error *err) {
   ec_error_clear(err);
   return m->trace ? ec_traced_call(m, execute, err) : execute(m, err);
+}
+
+void ec_method_budget(const ec_method *m, const ec_interrupt *interrupt, ec_budget *out) {
+  ec_budget_init(out, m->options.max_steps,
+                 m->options.max_bytes ? m->options.max_bytes : ec_machine_bytes() / 2, interrupt);
+  if (!m->options.max_steps) out->instructions = EC_MAX_INSTRUCTIONS;
 }
 
 ec_status ec_method_execute(ec_method *m, ec_error *err) {

@@ -1,44 +1,27 @@
 /* Instructions: operators resolved, arguments turned into pointers, every call checked against the
  * schema of its operator, so that kernels read arguments without a check. */
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
+#include "runtime/load_code.h"
 
-#include "runtime/impl.h"
+#include <string.h>
 
 /* ---- operators --------------------------------------------------------------------------- */
 
-const char *ec_plan_op_name(ec_fb_table plan, int32_t index, char *name, size_t size) {
-  ec_fb_vec ops = ec_fb_vector(plan, EC_PTE_ExecutionPlan_operators);
-  if (index < 0 || (uint32_t)index >= ops.count) return NULL;
-  ec_fb_table op = ec_fb_vec_table(ops, (uint32_t)index);
-  const char *base = ec_fb_string(op, EC_PTE_Operator_name);
-  const char *overload = ec_fb_string(op, EC_PTE_Operator_overload);
-  if (!base) return NULL;
-  bool dot = overload && overload[0];
-  int n = snprintf(name, size, "%s%s%s", base, dot ? "." : "", dot ? overload : "");
-  return n >= 0 && (size_t)n < size ? name : NULL;
-}
-
-ec_status ec_load_operators(ec_method *m, ec_fb_table plan, ec_error *err) {
-  char name[EC_MAX_OP_NAME];
-  ec_fb_vec ops = ec_fb_vector(plan, EC_PTE_ExecutionPlan_operators);
-  EC_TRY(ec_arena_array(&m->arena, ops.count, sizeof *m->ops, "operators", &m->ops, err));
-  m->op_count = ops.count;
-  for (uint32_t i = 0; i < ops.count; i++)
-    if (ec_plan_op_name(plan, (int32_t)i, name, sizeof name)) m->ops[i] = ec_op_take(name);
+ec_status ec_load_operators(ec_method *m, const ec_plan *plan, ec_error *err) {
+  char name[EC_OP_NAME_BYTES];
+  const uint32_t count = plan->operators.count;
+  EC_TRY(ec_arena_array(&m->arena, count, sizeof *m->ops, "operators", &m->ops, err));
+  m->op_count = count;
+  for (uint32_t i = 0; i < count; i++)
+    if (ec_decode_op_name(plan, (int32_t)i, name)) m->ops[i] = ec_op_take(name);
   return EC_OK;
 }
 
 /* One sentence with every operator of the method that has no kernel. */
-static ec_status check_operators(const ec_method *m, ec_fb_table plan, ec_error *err) {
-  char name[EC_MAX_OP_NAME];
-  ec_fb_vec ops = ec_fb_vector(plan, EC_PTE_ExecutionPlan_operators);
+static ec_status check_operators(const ec_method *m, const ec_plan *plan, ec_error *err) {
+  char name[EC_OP_NAME_BYTES];
   size_t missing = 0;
-  for (uint32_t i = 0; i < ops.count; i++) {
-    if (!ec_plan_op_name(plan, (int32_t)i, name, sizeof name))
-      return ec_fail(err, EC_INVALID_PROGRAM, "operator %u has no name, or one over %d bytes", i,
-                     EC_MAX_OP_NAME - 1);
+  for (uint32_t i = 0; i < plan->operators.count; i++) {
+    EC_TRY(ec_require_op_name(plan, i, name, err));
     if (m->ops[i]) continue;
     if (missing++ == 0) ec_fail(err, EC_OPERATOR_MISSING, "no kernel for %s", name);
     else ec_error_append(err, ", %s", name);
@@ -48,17 +31,11 @@ static ec_status check_operators(const ec_method *m, ec_fb_table plan, ec_error 
 
 /* ---- arguments --------------------------------------------------------------------------- */
 
-static ec_status load_args(ec_method *m, ec_fb_vec indices, ec_instr *instr, ec_error *err) {
-  EC_TRY(ec_arena_array(&m->arena, indices.count, sizeof *instr->args, "arguments", &instr->args,
+static ec_status load_args(ec_method *m, const ec_instr_row *row, ec_instr *instr, ec_error *err) {
+  EC_TRY(ec_arena_array(&m->arena, row->arg_count, sizeof *instr->args, "arguments", &instr->args,
                         err));
-  instr->count = indices.count;
-  for (uint32_t i = 0; i < indices.count; i++) {
-    int32_t at = ec_fb_vec_i32(indices, i);
-    if (at < 0 || (size_t)at >= m->value_count)
-      return ec_fail(err, EC_INVALID_PROGRAM, "argument %u is value %d of %zu", i, at,
-                     m->value_count);
-    instr->args[i] = &m->values[at];
-  }
+  instr->count = row->arg_count;
+  for (size_t i = 0; i < row->arg_count; i++) instr->args[i] = &m->values[ec_row_arg(row, i)];
   return EC_OK;
 }
 
@@ -144,7 +121,7 @@ static ec_status check_outs(const ec_instr *instr, ec_error *err) {
 
 /* An `out` is only written; a written `self` (copy_, index_put_) is read too. Lists are gone over
  * here and in the plan once for each call that has them: a file may give one to many calls. */
-static ec_status gather(ec_method *m, ec_instr *instr, ec_error *err) {
+static ec_status gather_tensors(ec_method *m, ec_instr *instr, ec_error *err) {
   const ec_op *op = instr->op;
   size_t reads = 0, writes = 0;
   uint64_t items = 0;
@@ -168,18 +145,12 @@ static ec_status gather(ec_method *m, ec_instr *instr, ec_error *err) {
 
 /* ---- the five instructions --------------------------------------------------------------- */
 
-static ec_status load_kernel(ec_method *m, ec_fb_table plan, ec_fb_table body, ec_instr *instr,
-                             ec_error *err) {
-  char name[EC_MAX_OP_NAME];
-  int32_t index = ec_fb_i32(body, EC_PTE_KernelCall_op_index);
-  if (!ec_plan_op_name(plan, index, name, sizeof name))
-    return ec_fail(err, EC_INVALID_PROGRAM, "operator %d of %u", index,
-                   ec_fb_vector(plan, EC_PTE_ExecutionPlan_operators).count);
-  instr->op = m->ops[index];
-  ec_status status = load_args(m, ec_fb_vector(body, EC_PTE_KernelCall_args), instr, err);
-  if (status == EC_OK) status = check_args(instr, err);
-  if (status == EC_OK) status = gather(m, instr, err);
-  return status == EC_OK ? EC_OK : ec_fail_in(err, status, "%s", name);
+static ec_status load_kernel_call(ec_method *m, const ec_instr_row *row, ec_instr *instr,
+                                  ec_error *err) {
+  instr->op = m->ops[row->op];
+  ec_status status = check_args(instr, err);
+  if (status == EC_OK) status = gather_tensors(m, instr, err);
+  return status == EC_OK ? EC_OK : ec_fail_in(err, status, "%s", instr->op->name);
 }
 
 static void unmark(const ec_instr *instr) {
@@ -200,13 +171,9 @@ static ec_status find_repeated(ec_method *m, ec_instr *instr, ec_error *err) {
   return EC_OK;
 }
 
-static ec_status load_delegate_call(ec_method *m, ec_fb_table body, ec_instr *instr,
+static ec_status load_delegate_call(ec_method *m, const ec_instr_row *row, ec_instr *instr,
                                     ec_error *err) {
-  int32_t index = ec_fb_i32(body, EC_PTE_DelegateCall_delegate_index);
-  if (index < 0 || (size_t)index >= m->delegate_count)
-    return ec_fail(err, EC_INVALID_PROGRAM, "delegate %d of %zu", index, m->delegate_count);
-  instr->delegate = &m->delegates[index];
-  EC_TRY(load_args(m, ec_fb_vector(body, EC_PTE_DelegateCall_args), instr, err));
+  instr->delegate = &m->delegates[row->delegate];
   for (size_t i = 0; i < instr->count; i++)
     if (instr->args[i]->kind > EC_KIND_BOOL)
       return ec_fail(err, EC_NOT_SUPPORTED, "argument %zu of a delegate is a %s", i,
@@ -216,24 +183,9 @@ static ec_status load_delegate_call(ec_method *m, ec_fb_table body, ec_instr *in
                         err);
 }
 
-static ec_status load_slots(ec_method *m, const int32_t *at, size_t count, ec_instr *instr,
-                            ec_error *err) {
-  EC_TRY(ec_arena_array(&m->arena, count, sizeof *instr->args, "arguments", &instr->args, err));
-  instr->count = count;
-  for (size_t i = 0; i < count; i++) {
-    if (at[i] < 0 || (size_t)at[i] >= m->value_count)
-      return ec_fail(err, EC_INVALID_PROGRAM, "value %d of %zu", at[i], m->value_count);
-    instr->args[i] = &m->values[at[i]];
-  }
-  return EC_OK;
-}
-
 /* A move keeps the kind of its target: a list item that became something else would deceive the
  * kernels that read the list. */
-static ec_status load_move(ec_method *m, ec_fb_table body, ec_instr *instr, ec_error *err) {
-  const int32_t at[] = {ec_fb_i32(body, EC_PTE_MoveCall_move_from),
-                        ec_fb_i32(body, EC_PTE_MoveCall_move_to)};
-  EC_TRY(load_slots(m, at, 2, instr, err));
+static ec_status check_move(const ec_instr *instr, ec_error *err) {
   const ec_value *from = instr->args[0], *to = instr->args[1];
   if (from->kind != to->kind && !(ec_is_number(from) && ec_is_number(to)))
     return ec_fail(err, EC_INVALID_PROGRAM, "a %s is moved into a %s",
@@ -250,75 +202,68 @@ static ec_status load_move(ec_method *m, ec_fb_table body, ec_instr *instr, ec_e
   return EC_OK;
 }
 
-static ec_status load_jump(ec_method *m, ec_fb_table body, ec_instr *instr, ec_error *err) {
-  const int32_t at = ec_fb_i32(body, EC_PTE_JumpFalseCall_cond_value_index);
-  int32_t destination = ec_fb_i32(body, EC_PTE_JumpFalseCall_destination_instruction);
-  EC_TRY(load_slots(m, &at, 1, instr, err));
+static ec_status load_jump(ec_method *m, const ec_instr_row *row, ec_instr *instr, ec_error *err) {
   const ec_value *cond = instr->args[0];
   if (!ec_is_number(cond) &&
       !(cond->kind == EC_KIND_TENSOR && ec_tensor_dtype(cond->as.tensor) == EC_BOOL))
     return ec_fail(err, EC_INVALID_PROGRAM, "the condition is a %s%s, expected Bool",
                    ec_kind_name((ec_kind)cond->kind),
                    cond->kind == EC_KIND_TENSOR ? " of another dtype than bool" : "");
-  if (destination < 0)
-    return ec_fail(err, EC_INVALID_PROGRAM, "a jump to instruction %d", destination);
-  instr->destination = (size_t)destination;
+  instr->destination = (size_t)row->destination;
   m->has_jumps = true;
   return EC_OK;
 }
 
-static ec_status load_free(ec_method *m, ec_fb_table body, ec_instr *instr, ec_error *err) {
-  const int32_t at = ec_fb_i32(body, EC_PTE_FreeCall_value_index);
-  EC_TRY(load_slots(m, &at, 1, instr, err));
+static ec_status check_free(const ec_instr *instr, ec_error *err) {
   if (instr->args[0]->kind != EC_KIND_TENSOR)
     return ec_fail(err, EC_INVALID_PROGRAM, "a %s is freed, expected a tensor",
                    ec_kind_name((ec_kind)instr->args[0]->kind));
   return EC_OK;
 }
 
-static ec_status load_instr(ec_method *m, ec_fb_table plan, ec_fb_table table, ec_instr *instr,
+static ec_status load_instr(ec_method *m, const ec_plan *plan, ec_fb_table table, ec_instr *instr,
                             ec_error *err) {
-  uint8_t type = ec_fb_u8(table, EC_PTE_Instruction_instr_args_type);
-  ec_fb_table body = ec_fb_child(table, EC_PTE_Instruction_instr_args);
-  if (type < EC_PTE_KERNEL_CALL || type > EC_PTE_FREE_CALL || !body)
-    return ec_fail(err, EC_INVALID_PROGRAM, "unknown kind %u, or no arguments", type);
-  instr->kind = (uint8_t)(type - EC_PTE_KERNEL_CALL);
-  switch ((ec_instr_kind)instr->kind) {
-  case EC_INSTR_KernelCall: return load_kernel(m, plan, body, instr, err);
-  case EC_INSTR_DelegateCall: return load_delegate_call(m, body, instr, err);
-  case EC_INSTR_MoveCall: return load_move(m, body, instr, err);
-  case EC_INSTR_JumpFalseCall: return load_jump(m, body, instr, err);
-  case EC_INSTR_FreeCall: return load_free(m, body, instr, err);
+  ec_instr_row row;
+  EC_TRY(ec_decode_instr(plan, table, &row, err));
+  EC_TRY(load_args(m, &row, instr, err));
+  instr->kind = row.kind;
+  switch ((ec_instr_kind)row.kind) {
+  case EC_INSTR_KernelCall: return load_kernel_call(m, &row, instr, err);
+  case EC_INSTR_DelegateCall: return load_delegate_call(m, &row, instr, err);
+  case EC_INSTR_MoveCall: return check_move(instr, err);
+  case EC_INSTR_JumpFalseCall: return load_jump(m, &row, instr, err);
+  case EC_INSTR_FreeCall: return check_free(instr, err);
+  case EC_INSTR_KINDS: break;
   }
   return EC_OK;
 }
 
 /* ---- outputs of delegates ---------------------------------------------------------------- */
 
-static void touch(ec_method *m, const ec_value *v) {
-  if (v->kind == EC_KIND_TENSOR) ec_home_of(m, v->as.tensor)->touched = true;
+static void define(ec_method *m, const ec_value *v) {
+  if (v->kind == EC_KIND_TENSOR) ec_placement_of(m, v->as.tensor)->defined = true;
   if (v->kind == EC_KIND_TENSOR_LIST || v->kind == EC_KIND_OPTIONAL_TENSOR_LIST)
-    for (uint32_t i = 0; i < v->count; i++) touch(m, v->as.items[i]);
+    for (uint32_t i = 0; i < v->count; i++) define(m, v->as.items[i]);
 }
 
 /* Inputs, constants and state have a value before any instruction runs; state is known already. */
-static void touch_first(ec_method *m) {
-  for (size_t i = 0; i < m->input_count; i++) touch(m, m->inputs[i].value);
+static void define_initial(ec_method *m) {
+  for (size_t i = 0; i < m->input_count; i++) define(m, m->inputs[i].value);
   for (size_t i = 0; i < m->tensor_count; i++)
-    if (m->homes[i].flags & EC_TENSOR_READONLY) m->homes[i].touched = true;
+    if (m->placements[i].flags & EC_TENSOR_READONLY) m->placements[i].defined = true;
 }
 
 /* The file does not say it: the last arguments, as far as nobody has written them before. */
 static void find_outputs(ec_method *m, ec_instr *in) {
   size_t n = in->count;
   while (in->delegate && n && in->args[n - 1]->kind == EC_KIND_TENSOR &&
-         !ec_home_of(m, in->args[n - 1]->as.tensor)->touched)
+         !ec_placement_of(m, in->args[n - 1]->as.tensor)->defined)
     n--;
   in->outputs_from = n;
-  for (size_t i = 0; i < in->count; i++) touch(m, in->args[i]);
+  for (size_t i = 0; i < in->count; i++) define(m, in->args[i]);
 }
 
-static ec_status load_chain(ec_method *m, ec_fb_table plan, ec_fb_table table, ec_chain *chain,
+static ec_status load_chain(ec_method *m, const ec_plan *plan, ec_fb_table table, ec_chain *chain,
                             ec_error *err) {
   ec_fb_vec instrs = ec_fb_vector(table, EC_PTE_Chain_instructions);
   if (!instrs.items) return ec_fail(err, EC_INVALID_PROGRAM, "instructions are missing");
@@ -335,13 +280,13 @@ static ec_status load_chain(ec_method *m, ec_fb_table plan, ec_fb_table table, e
   return EC_OK;
 }
 
-ec_status ec_load_chains(ec_method *m, ec_fb_table plan, ec_error *err) {
-  ec_fb_vec chains = ec_fb_vector(plan, EC_PTE_ExecutionPlan_chains);
+ec_status ec_load_chains(ec_method *m, const ec_plan *plan, ec_error *err) {
+  ec_fb_vec chains = plan->chains;
   if (!chains.count) return ec_fail(err, EC_INVALID_PROGRAM, "chains are missing");
   EC_TRY(check_operators(m, plan, err));
   EC_TRY(ec_arena_array(&m->arena, chains.count, sizeof *m->chains, "chains", &m->chains, err));
   m->chain_count = chains.count;
-  touch_first(m);
+  define_initial(m);
   for (uint32_t i = 0; i < chains.count; i++) {
     ec_status status = load_chain(m, plan, ec_fb_vec_table(chains, i), &m->chains[i], err);
     if (status != EC_OK) return chains.count == 1 ? status : ec_fail_in(err, status, "chain %u", i);

@@ -5,8 +5,16 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backend/registry.h"
 #include "core/alloc.h"
-#include "runtime/impl.h"
+#include "runtime/exec.h"
+#include "runtime/host_call.h"
+#include "runtime/load_code.h"
+#include "runtime/load_delegates.h"
+#include "runtime/load_memory.h"
+#include "runtime/load_values.h"
+#include "runtime/placement.h"
+#include "runtime/program_internal.h"
 
 /* Methods that share memory exclude each other, too: the program's lock stands in for their own. */
 static ec_lock *lock_of(const ec_method *m) {
@@ -37,21 +45,28 @@ static ec_status snapshot(ec_method *m, ec_error *err) {
 /* State that is shared is the program's, and in use perhaps. */
 static void set_first_state(const ec_method *m) {
   for (size_t i = 0; i < m->initial_count; i++) {
-    const ec_initial *s = &m->initials[i];
-    if (s->bytes) memcpy(s->at, s->bytes, s->size);
-    else memset(s->at, 0, s->size);
+    const ec_placement *p = m->initials[i].placement;
+    if (p->arena && m->shared[p->arena]) continue;
+    if (m->initials[i].bytes) memcpy(p->data, m->initials[i].bytes, p->nbytes);
+    else memset(p->data, 0, p->nbytes);
   }
 }
 
+/* In the order of the data: each stage needs those before it. */
 static ec_status load(ec_method *m, size_t index, ec_error *err) {
-  ec_fb_table plan = ec_fb_vec_table(m->program->plans, (uint32_t)index);
-  EC_TRY(ec_load_operators(m, plan, err));
-  EC_TRY(ec_load_memory(m, plan, err));
-  EC_TRY(ec_load_values(m, plan, err));
-  EC_TRY(ec_load_io(m, plan, err));
-  EC_TRY(ec_load_delegates(m, plan, err));
-  EC_TRY(ec_load_chains(m, plan, err));
-  EC_TRY(ec_plan(m, err));
+  ec_plan plan;
+  ec_uses uses;
+  ec_plan_init(&plan, m->program, index);
+  EC_TRY(ec_load_operators(m, &plan, err));
+  EC_TRY(ec_load_memory_sizes(m, &plan, err));
+  EC_TRY(ec_load_values(m, &plan, err));
+  EC_TRY(ec_load_io(m, &plan, err));
+  EC_TRY(ec_load_delegates(m, &plan, err));
+  EC_TRY(ec_load_chains(m, &plan, err));
+  EC_TRY(ec_collect_uses(m, &uses, err));
+  EC_TRY(ec_load_memory(m, &plan, err));
+  EC_TRY(ec_place_tensors(m, &uses, err));
+  ec_arena_reset(&m->scratch);
   EC_TRY(snapshot(m, err));
   set_first_state(m);
   return EC_OK;
@@ -107,12 +122,6 @@ ec_status ec_method_load(const ec_program *program, const char *name,
   ec_budget_leave(&budget);
   if (status == EC_OK) (*out)->options.interrupt = NULL;
   return ec_budget_explain(&budget, status, err);
-}
-
-void ec_method_budget(const ec_method *m, const ec_interrupt *interrupt, ec_budget *out) {
-  ec_budget_init(out, m->options.max_steps,
-                 m->options.max_bytes ? m->options.max_bytes : ec_machine_bytes() / 2, interrupt);
-  if (!m->options.max_steps) out->instructions = EC_MAX_INSTRUCTIONS;
 }
 
 /* What a thread was running that a fork has left behind is not in a state to be destroyed. */
@@ -188,7 +197,7 @@ ec_status ec_method_lock(ec_method *m, const ec_interrupt *interrupt, ec_error *
 void ec_method_unlock(ec_method *m) {
   for (size_t i = 0; i < m->input_count; i++) m->inputs[i].binding = EC_UNBOUND_INPUT;
   for (size_t i = 0; i < m->output_count; i++) m->outputs[i].bound = NULL;
-  ec_restore_homes(m);
+  ec_restore_placements(m);
   ec_lock_release(lock_of(m));
 }
 
@@ -202,22 +211,22 @@ const char *ec_method_attribute_name(const ec_method *m, size_t index) {
 ec_tensor ec_method_attribute(const ec_method *m, size_t index) {
   ec_tensor t = *m->attributes[index].tensor;
   const bool fixed = t.dynamism != EC_DYNAMIC_UNBOUND; /* those have memory for a call */
-  t.data = fixed ? ec_home_of(m, m->attributes[index].tensor)->data : NULL;
+  t.data = fixed ? ec_placement_of(m, m->attributes[index].tensor)->data : NULL;
   t.storage = NULL;
   return t;
 }
 
 bool ec_method_attribute_is_mutable(const ec_method *m, size_t index) {
-  return !(ec_home_of(m, m->attributes[index].tensor)->flags & EC_TENSOR_READONLY);
+  return !(ec_placement_of(m, m->attributes[index].tensor)->flags & EC_TENSOR_READONLY);
 }
 
 void ec_method_seed(ec_method *m, uint64_t seed) { m->random = (ec_random){seed, 0}; }
 
 void ec_method_reset(ec_method *m) {
   for (size_t i = 1; i < m->planned_count; i++)
-    if (m->shared[i]) ec_state_reset(m->shared[i]);
+    if (m->shared[i]) ec_state_block_reset(m->shared[i]);
     else ec_clear(m->planned[i], m->planned_sizes[i]);
-  ec_restore_homes(m);
+  ec_restore_placements(m);
   for (size_t i = 0; i < m->tensor_count; i++) ec_tensor_trim(&m->tensors[i], true);
   set_first_state(m);
 }

@@ -1,7 +1,8 @@
 /* A plug-in's operator as a kernel: arguments as backend.h has them, made in scratch memory. */
 #include "runtime/operator.h"
 
-#include "runtime/impl.h"
+#include "runtime/arg.h"
+#include "runtime/host_call.h"
 
 /* ---- calls ------------------------------------------------------------------------------- */
 
@@ -16,7 +17,7 @@ static ec_status view_list(ec_call *c, const ec_value *v, ec_backend_arg *view) 
     else if (v->kind == EC_KIND_INT_LIST)
       items[i] = (ec_backend_arg){.kind = EC_BACKEND_INT, .as.i = ec_value_int(v->as.items[i])};
     else
-      ec_view_arg(v->as.items[i], &items[i]);
+      ec_arg_view(v->as.items[i], &items[i]);
   }
   *view = (ec_backend_arg){.kind = v->kind == EC_KIND_OPTIONAL_TENSOR_LIST ? EC_KIND_TENSOR_LIST
                                                                            : v->kind,
@@ -28,7 +29,7 @@ static ec_status view_list(ec_call *c, const ec_value *v, ec_backend_arg *view) 
 static ec_status view_arg(ec_call *c, size_t i, ec_backend_arg *view) {
   ec_value *v = c->args[i];
   if (v->kind > EC_KIND_BOOL) return view_list(c, v, view);
-  ec_view_arg(v, view);
+  ec_arg_view(v, view);
   if (!ec_is_number(v)) return EC_OK;
   switch ((ec_arg_type)c->op->args[i].type) {
   case EC_ARG_INT:

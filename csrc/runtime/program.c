@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "runtime/impl.h"
+#include "kernels/op.h"
+#include "runtime/program_internal.h"
 
 static int by_name(const void *a, const void *b) {
   return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -84,7 +85,7 @@ fail:
 
 void ec_program_free(ec_program *p) {
   if (!p) return;
-  ec_state_free(p);
+  ec_state_blocks_deinit(&p->state);
   ec_lock_deinit(&p->state_lock);
   ec_arena_deinit(&p->arena);
   ec_source_close(&p->file);

@@ -4,52 +4,56 @@
  *
  * A block of it and its first contents are the program's. They come from the file, from all methods
  * that plan the block, whichever of them is loaded first, or fails to load. */
-#include <string.h>
+#include "runtime/state.h"
 
 #include "core/alloc.h"
-#include "runtime/impl.h"
+#include "runtime/decode_values.h"
+#include "runtime/load_cost.h"
+#include "runtime/program_internal.h"
 
 /* ---- which memory is state --------------------------------------------------------------- */
 
-/* Marks a value, of whatever kind, by its index in the file. */
-static void mark(ec_fb_vec values, int64_t index, bool *marked) {
-  if (index >= 0 && (uint64_t)index < values.count) marked[index] = true;
-}
+/* Memory ids of a plan that hold state alone. */
+typedef struct state_ids {
+  bool has[EC_MAX_ARENAS];
+} state_ids;
 
-static void mark_all(ec_fb_vec values, ec_fb_vec indices, bool *marked) {
-  for (uint32_t i = 0; i < indices.count; i++) mark(values, ec_fb_vec_i32(indices, i), marked);
-}
-
-static void mark_outs(ec_fb_vec values, ec_fb_vec instrs, const uint32_t *outs, size_t op_count,
-                      bool *marked) {
-  for (uint32_t i = 0; i < instrs.count; i++) {
-    ec_fb_table call = ec_fb_union(ec_fb_vec_table(instrs, i), EC_PTE_Instruction_instr_args,
-                                   EC_PTE_KERNEL_CALL);
-    const int32_t op = ec_fb_i32(call, EC_PTE_KernelCall_op_index);
-    if (!call || op < 0 || (size_t)op >= op_count) continue;
-    ec_fb_vec args = ec_fb_vector(call, EC_PTE_KernelCall_args);
-    for (uint32_t a = 0; a < EC_MAX_OP_ARGS && a < args.count; a++)
-      if (outs[op] >> a & 1u) mark(values, ec_fb_vec_i32(args, a), marked);
+/* Marks values, of whatever kind, by their indices in the file. */
+static void mark_all(const ec_plan *plan, ec_fb_vec indices, bool *marked) {
+  for (uint32_t i = 0; i < indices.count; i++) {
+    const int32_t index = ec_fb_vec_i32(indices, i);
+    if (index >= 0 && (uint32_t)index < plan->values.count) marked[index] = true;
   }
 }
 
-/* What is in a marked list is marked, each list once. */
-static void mark_items(ec_fb_vec values, bool *marked) {
-  for (uint32_t i = 0; i < values.count; i++) {
-    ec_fb_table value = ec_fb_vec_table(values, i);
+/* What is wrong with an instruction is said when its own method is loaded. */
+static void mark_outs(const ec_plan *plan, ec_fb_vec instrs, const uint32_t *outs, bool *marked) {
+  for (uint32_t i = 0; i < instrs.count; i++) {
+    ec_instr_row row;
+    if (ec_decode_instr(plan, ec_fb_vec_table(instrs, i), &row, NULL) != EC_OK || row.op < 0)
+      continue;
+    for (size_t a = 0; a < EC_MAX_OP_ARGS && a < row.arg_count; a++)
+      if (outs[row.op] >> a & 1u) marked[ec_row_arg(&row, a)] = true;
+  }
+}
+
+/* Items of a marked list are marked, each list once. */
+static void mark_items(const ec_plan *plan, bool *marked) {
+  for (uint32_t i = 0; i < plan->values.count; i++) {
+    ec_fb_table value = ec_fb_vec_table(plan->values, i);
     const uint8_t type = ec_fb_u8(value, EC_PTE_EValue_val_type);
     if (!marked[i] || (type != EC_PTE_TENSOR_LIST && type != EC_PTE_OPTIONAL_TENSOR_LIST)) continue;
-    mark_all(values, ec_fb_vector(ec_fb_child(value, EC_PTE_EValue_val), EC_PTE_TensorList_items),
+    mark_all(plan, ec_fb_vector(ec_fb_child(value, EC_PTE_EValue_val), EC_PTE_TensorList_items),
              marked);
   }
 }
 
-/* Memory that has tensors, none of which is marked. */
-static void read_ids(ec_fb_vec values, const bool *marked, ec_state_ids *out) {
-  ec_state_ids others = {{false}};
+/* Memory, from id 2, that has tensors, none of which is marked. */
+static void read_ids(const ec_plan *plan, const bool *marked, state_ids *out) {
+  state_ids others = {{false}};
   *out = others;
-  for (uint32_t i = 0; i < values.count; i++) {
-    const uint32_t id = ec_planned_id(ec_fb_vec_table(values, i));
+  for (uint32_t i = 0; i < plan->values.count; i++) {
+    const uint32_t id = ec_planned_id(ec_fb_vec_table(plan->values, i));
     if (id < 2 || id >= EC_MAX_ARENAS) continue;
     out->has[id] = true;
     others.has[id] |= marked[i];
@@ -57,25 +61,24 @@ static void read_ids(ec_fb_vec values, const bool *marked, ec_state_ids *out) {
   for (uint32_t id = 0; id < EC_MAX_ARENAS; id++) out->has[id] &= !others.has[id];
 }
 
-ec_status ec_state_find(ec_fb_table plan, ec_state_ids *out, ec_error *err) {
-  char name[EC_MAX_OP_NAME];
-  ec_fb_vec values = ec_fb_vector(plan, EC_PTE_ExecutionPlan_values);
-  ec_fb_vec ops = ec_fb_vector(plan, EC_PTE_ExecutionPlan_operators);
-  ec_fb_vec chains = ec_fb_vector(plan, EC_PTE_ExecutionPlan_chains);
-  bool *marked = ec_alloc_array(values.count, sizeof *marked);
-  uint32_t *outs = ec_alloc_array(ops.count, sizeof *outs);
+/* Memory of which every tensor is state: not an input or output, and no kernel's `out` (activations
+ * planned there must stay the method's own). */
+static ec_status find_state(const ec_plan *plan, state_ids *out, ec_error *err) {
+  char name[EC_OP_NAME_BYTES];
+  bool *marked = ec_alloc_array(plan->values.count, sizeof *marked);
+  uint32_t *outs = ec_alloc_array(plan->operators.count, sizeof *outs);
   ec_status status = EC_OK;
   if (!marked || !outs)
     EC_GOTO(status, ec_fail(err, EC_MEMORY_ALLOCATION_FAILED, "no memory to look for state"));
-  for (uint32_t i = 0; i < ops.count; i++)
-    if (ec_plan_op_name(plan, (int32_t)i, name, sizeof name)) outs[i] = ec_op_outs(name);
-  mark_all(values, ec_fb_vector(plan, EC_PTE_ExecutionPlan_inputs), marked);
-  mark_all(values, ec_fb_vector(plan, EC_PTE_ExecutionPlan_outputs), marked);
-  for (uint32_t c = 0; c < chains.count; c++)
-    mark_outs(values, ec_fb_vector(ec_fb_vec_table(chains, c), EC_PTE_Chain_instructions), outs,
-              ops.count, marked);
-  mark_items(values, marked);
-  read_ids(values, marked, out);
+  for (uint32_t i = 0; i < plan->operators.count; i++)
+    if (ec_decode_op_name(plan, (int32_t)i, name)) outs[i] = ec_op_outs(name);
+  mark_all(plan, plan->inputs, marked);
+  mark_all(plan, plan->outputs, marked);
+  for (uint32_t c = 0; c < plan->chains.count; c++)
+    mark_outs(plan, ec_fb_vector(ec_fb_vec_table(plan->chains, c), EC_PTE_Chain_instructions), outs,
+              marked);
+  mark_items(plan, marked);
+  read_ids(plan, marked, out);
 fail:
   ec_free(marked);
   ec_free(outs);
@@ -85,133 +88,89 @@ fail:
 /* ---- first contents ---------------------------------------------------------------------- */
 
 /* Blocks that are made for a method, by memory id; NULL where one is there, or none is wanted. */
-typedef struct maker {
-  const ec_program *program;
-  ec_state_block *made[EC_MAX_ARENAS];
-  ec_state_ids ids; /* of the plan that is read */
-  size_t sizes[EC_MAX_ARENAS];
-} maker;
+typedef ec_state_block *new_blocks[EC_MAX_ARENAS];
 
 /* One tensor's first value goes in front of those that were found before. What is wrong with the
  * tensor is said when its own method is loaded. */
-static ec_status read_initial(maker *k, uint32_t id, ec_fb_table tensor, ec_error *err) {
-  ec_tensor t;
+static ec_status read_initial(const ec_plan *plan, uint32_t index, ec_state_block *block,
+                              ec_error *err) {
+  ec_value_row row;
   ec_bytes bytes;
-  ec_state_initial *row;
-  ec_state_block *block = k->made[id];
-  if (ec_read_tensor(tensor, &t, NULL) != EC_OK) return EC_OK;
-  const uint64_t offset =
-      ec_planned_offset(ec_fb_child(tensor, EC_PTE_Tensor_allocation_info));
-  const size_t nbytes = ec_tensor_nbytes(&t);
-  if (ec_check_place(id, offset, nbytes, k->sizes, EC_MAX_ARENAS, NULL) != EC_OK ||
-      ec_tensor_bytes(k->program, tensor, &t, &bytes, NULL) != EC_OK || !bytes.data || !nbytes)
+  ec_state_initial *initial;
+  if (ec_decode_value(plan, index, &row, NULL) != EC_OK) return EC_OK;
+  const size_t nbytes = row.info.tensor.nbytes;
+  if (ec_tensor_bytes(plan->program, &row, &bytes, NULL) != EC_OK || !bytes.data || !nbytes)
     return EC_OK;
-  EC_TRY(ec_load_again(nbytes, err));
-  EC_TRY(ec_arena_array(&block->arena, 1, sizeof *row, "initial state", &row, err));
-  *row = (ec_state_initial){block->initials, (size_t)offset, bytes.data, nbytes};
-  block->initials = row;
+  EC_TRY(ec_charge_reading(nbytes, err));
+  EC_TRY(ec_arena_array(&block->arena, 1, sizeof *initial, "initial state", &initial, err));
+  *initial = (ec_state_initial){block->initials, (size_t)row.offset, bytes.data, nbytes};
+  block->initials = initial;
   return EC_OK;
 }
 
-static ec_status read_plan(maker *k, ec_fb_table plan, ec_error *err) {
-  ec_fb_vec values = ec_fb_vector(plan, EC_PTE_ExecutionPlan_values);
-  ec_fb_vec sizes = ec_fb_vector(plan, EC_PTE_ExecutionPlan_non_const_buffer_sizes);
+/* The block that a plan's memory `id` is, if it is one of them. */
+static ec_state_block *block_of(const new_blocks blocks, const ec_plan *plan, uint32_t id) {
+  size_t size;
+  if (id >= EC_MAX_ARENAS || id >= plan->memory.count || !blocks[id]) return NULL;
+  if (ec_decode_memory(plan, id, &size, NULL) != EC_OK) return NULL;
+  return blocks[id]->size == size ? blocks[id] : NULL;
+}
+
+static ec_status read_initials(const new_blocks blocks, const ec_plan *plan, ec_error *err) {
+  state_ids ids;
   bool any = false;
-  for (uint32_t id = 0; id < EC_MAX_ARENAS; id++) {
-    const int64_t size = id < sizes.count ? ec_fb_vec_i64(sizes, id) : -1;
-    k->sizes[id] = size > 0 && k->made[id] && k->made[id]->size == (size_t)size ? (size_t)size : 0;
-    any |= k->sizes[id] != 0;
-  }
+  for (uint32_t id = 0; id < EC_MAX_ARENAS; id++) any |= block_of(blocks, plan, id) != NULL;
   if (!any) return EC_OK;
-  EC_TRY(ec_state_find(plan, &k->ids, err));
-  for (uint32_t i = 0; i < values.count; i++) {
-    ec_fb_table value = ec_fb_vec_table(values, i);
-    const uint32_t id = ec_planned_id(value);
-    if (id < EC_MAX_ARENAS && k->sizes[id] && k->ids.has[id])
-      EC_TRY(read_initial(k, id, ec_fb_child(value, EC_PTE_EValue_val), err));
+  EC_TRY(find_state(plan, &ids, err));
+  for (uint32_t i = 0; i < plan->values.count; i++) {
+    const uint32_t id = ec_planned_id(ec_fb_vec_table(plan->values, i));
+    ec_state_block *block = block_of(blocks, plan, id);
+    if (block && ids.has[id]) EC_TRY(read_initial(plan, i, block, err));
   }
   return EC_OK;
-}
-
-void ec_state_reset(const ec_state_block *block) {
-  ec_clear(block->bytes, block->size);
-  for (const ec_state_initial *i = block->initials; i; i = i->next)
-    memcpy(block->bytes + i->offset, i->bytes, i->size);
 }
 
 /* ---- blocks ------------------------------------------------------------------------------ */
 
-static void free_block(ec_state_block *block) {
-  if (!block) return;
-  ec_arena_deinit(&block->arena);
-  ec_free(block->bytes);
-  ec_free(block);
-}
-
-void ec_state_free(ec_program *program) {
-  ec_state_block *block = atomic_load(&program->state);
-  while (block) {
-    ec_state_block *next = block->next;
-    free_block(block);
-    block = next;
-  }
-}
-
-static ec_state_block *find_block(ec_state_block *first, uint32_t id, size_t size) {
-  while (first && (first->id != id || first->size != size)) first = first->next;
-  return first;
-}
-
-static ec_status make_block(uint32_t id, size_t size, ec_state_block **out, ec_error *err) {
-  enum { PAGE = 4096 }; /* the strictest alignment that any method asks for */
-  ec_state_block *block = ec_alloc_zeroed(sizeof *block);
-  *out = block;
-  if (block) block->bytes = ec_alloc_aligned(size, PAGE);
-  if (!block || !block->bytes)
-    return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED,
-                   "no memory for %zu bytes of shared memory %u", size, id);
-  block->id = id;
-  block->size = size;
-  return EC_OK;
-}
-
-/* Gives a block to the program; where another thread was faster, its block is the one. */
-static const ec_state_block *publish(ec_program *program, ec_state_block *block) {
-  ec_state_block *first = atomic_load(&program->state);
-  for (;;) {
-    ec_state_block *there = find_block(first, block->id, block->size);
-    if (there) {
-      free_block(block);
-      return there;
-    }
-    block->next = first;
-    if (atomic_compare_exchange_strong(&program->state, &first, block)) return block;
-  }
-}
-
-ec_status ec_state_blocks(ec_method *m, const ec_state_ids *ids, ec_error *err) {
-  ec_program *program = (ec_program *)(uintptr_t)m->program; /* its list of blocks may grow */
-  maker k = {.program = m->program};
-  ec_status status = EC_OK;
-  bool missing = false;
+static ec_status find_blocks(ec_method *m, const state_ids *ids, ec_state_blocks *blocks,
+                             new_blocks made, bool *missing, ec_error *err) {
   for (uint32_t id = 2; id < m->planned_count; id++) {
     const size_t size = m->planned_sizes[id];
     if (!size || !ids->has[id]) continue;
     m->uses_shared = true;
-    m->shared[id] = find_block(atomic_load(&program->state), id, size);
+    m->shared[id] = ec_state_blocks_find(blocks, id, size);
     if (m->shared[id]) continue;
-    EC_GOTO(status, make_block(id, size, &k.made[id], err));
-    missing = true;
+    EC_TRY(ec_state_block_new(id, size, &made[id], err));
+    *missing = true;
   }
-  for (uint32_t p = 0; missing && p < program->plans.count; p++)
-    EC_GOTO(status, read_plan(&k, ec_fb_vec_table(program->plans, p), err));
+  return EC_OK;
+}
+
+static ec_status fill_blocks(const ec_program *program, const new_blocks made, ec_error *err) {
+  ec_plan plan;
+  for (uint32_t i = 0; i < program->plans.count; i++) {
+    ec_plan_init(&plan, program, i);
+    EC_TRY(read_initials(made, &plan, err));
+  }
+  return EC_OK;
+}
+
+ec_status ec_share_state(ec_method *m, const ec_plan *plan, ec_error *err) {
+  ec_program *program = (ec_program *)(uintptr_t)m->program; /* its list of blocks may grow */
+  state_ids ids;
+  new_blocks made = {NULL};
+  ec_status status = EC_OK;
+  bool missing = false;
+  EC_TRY(find_state(plan, &ids, err));
+  EC_GOTO(status, find_blocks(m, &ids, &program->state, made, &missing, err));
+  if (missing) EC_GOTO(status, fill_blocks(program, made, err));
   for (uint32_t id = 2; id < m->planned_count; id++) {
-    if (!k.made[id]) continue;
-    ec_state_reset(k.made[id]);
-    m->shared[id] = publish(program, k.made[id]);
-    k.made[id] = NULL;
+    if (!made[id]) continue;
+    ec_state_block_reset(made[id]);
+    m->shared[id] = ec_state_blocks_add(&program->state, made[id]);
+    made[id] = NULL;
   }
 fail:
-  for (uint32_t id = 2; id < EC_MAX_ARENAS; id++) free_block(k.made[id]);
+  for (uint32_t id = 2; id < EC_MAX_ARENAS; id++) ec_state_block_free(made[id]);
   return status;
 }

@@ -6,9 +6,11 @@
 #include "core/alloc.h"
 #include "backend/registry.h"
 #include "format/pte.h"
+#include "runtime/bind.h"
+#include "runtime/exec.h"
+#include "runtime/inspect.h"
 #include "runtime/method.h"
 #include "runtime/options.h"
-#include "runtime/structure.h"
 #include "testing/sample.h"
 #include "testing/test.h"
 
@@ -463,14 +465,14 @@ void ec_test_structure_frames(ec_test *t) {
   ec_error err = {0};
   ec_program *program = NULL;
   ec_method *m = NULL;
-  ec_structure s;
+  ec_inspection s;
   EC_CHECK_OK(t, load(&b, "Testing", NULL, &program, &m, &err), &err);
-  EC_CHECK_OK(t, ec_structure_init(program, 0, &s, &err), &err);
-  const ec_instr_row *row = &s.chains[0].instrs[0];
+  EC_CHECK_OK(t, ec_inspection_init(program, 0, &s, &err), &err);
+  const ec_inspect_instr *row = &s.chains[0].instrs[0];
   EC_CHECK(t, s.chain_count == 1 && s.chains[0].count == ADD_AND_CALL && row->frame_count == 1);
   EC_CHECK(t, strcmp(row->frames[0].file, "model.py") == 0);
   EC_CHECK(t, strcmp(row->frames[0].context, "x + y") == 0);
-  ec_structure_deinit(&s);
+  ec_inspection_deinit(&s);
   ec_method_free(m);
   ec_program_free(program);
 }

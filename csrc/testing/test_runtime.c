@@ -3,6 +3,9 @@
 #include <pthread.h>
 
 #include "format/source.h"
+#include "runtime/bind.h"
+#include "runtime/describe.h"
+#include "runtime/exec.h"
 #include "runtime/method.h"
 #include "testing/alloc_fail.h"
 #include "testing/sample.h"
