@@ -223,7 +223,8 @@ static void share(ecx_cache *cache, block **at, char *text, uint32_t seed) {
 
 /* Gives back the pages of filters that have been packed. */
 static void forget_now(ecx_cache *cache) {
-  if (cache->done_bytes) cache->host->done_with(cache->call->call, cache->done, cache->done_bytes);
+  if (cache->done_bytes)
+    cache->host->release_pages(cache->call->call, cache->done, cache->done_bytes);
   cache->done_bytes = 0;
 }
 

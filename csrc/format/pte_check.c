@@ -12,7 +12,7 @@
 /* Largest element of a dtype, for those whose size this runtime does not know. */
 enum { WIDEST_ELEMENT = 16, DTYPE_IDS = 30 };
 
-/* Which values of a method are inputs; one bit each, made when first asked for. */
+/* The set of values of a method that are inputs: one bit each, made at first use. */
 typedef struct input_set {
   ec_fb_table plan;
   size_t values;
@@ -35,8 +35,8 @@ static ec_status is_input(input_set *set, uint32_t value, bool *out, ec_error *e
   return EC_OK;
 }
 
-/* Whether the product of sizes, in bytes, can be the size of anything. */
-static bool fits(ec_fb_vec sizes, size_t element) {
+/* True for sizes whose product, in bytes, is possible. */
+static bool is_possible_size(ec_fb_vec sizes, size_t element) {
   size_t total = element;
   bool zero = false, ok = true;
   for (uint32_t d = 0; d < sizes.count; d++) {
@@ -59,7 +59,7 @@ static ec_status check_tensor(ec_fb_table tensor, ec_error *err) {
   if (dtype < 0 || dtype >= DTYPE_IDS)
     return ec_fail(err, EC_INVALID_PROGRAM, "scalar type %d is unknown", dtype);
   size_t element = ec_dtype_size((ec_dtype)dtype);
-  if (!fits(sizes, element ? element : WIDEST_ELEMENT))
+  if (!is_possible_size(sizes, element ? element : WIDEST_ELEMENT))
     return ec_fail(err, EC_INVALID_PROGRAM, "the tensor's bytes overflow");
   return EC_OK;
 }

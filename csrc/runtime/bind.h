@@ -18,7 +18,7 @@ ec_status ec_method_bind_scalar(ec_method *method, size_t index, ec_scalar scala
 ec_status ec_method_bind_string(ec_method *method, size_t index, const char *text, ec_error *err);
 ec_status ec_method_bind_none(ec_method *method, size_t index, ec_error *err);
 
-/* Whether output `index` is a tensor of fixed shape, so that its memory can be given beforehand. */
+/* True for an output that is a tensor of fixed shape: its memory can be bound before the call. */
 bool ec_method_output_is_static(const ec_method *method, size_t index);
 
 /* Lends memory for such an output: dense in the output's own dim order, `nbytes` long, aligned to
@@ -27,7 +27,7 @@ bool ec_method_output_is_static(const ec_method *method, size_t index);
 ec_status ec_method_bind_output(ec_method *method, size_t index, void *data, size_t nbytes,
                                 ec_error *err);
 
-/* Whether the program means input `index` to be changed in place: it has no planned memory, and an
+/* True for an input that the program changes in place: it has no planned memory, and an
  * instruction writes to it. The caller's array stays as it was; until unlock, ec_method_input is
  * the changed tensor. */
 bool ec_method_input_is_mutated(const ec_method *method, size_t index);

@@ -23,7 +23,7 @@ typedef struct ec_value_info {
   const char *string;    /* where it is a string: the traced value */
 } ec_value_info;
 
-/* Where a value's data is. */
+/* The location of a value's data. */
 typedef enum ec_location {
   EC_LOCATION_NONE,     /* nowhere: it is not a tensor, or gets its memory when it runs */
   EC_LOCATION_PLANNED,  /* planned memory */

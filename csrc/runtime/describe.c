@@ -135,7 +135,7 @@ ec_status ec_program_describe(const ec_program *program, size_t index, ec_method
 
 void ec_method_info_deinit(ec_method_info *info) { ec_arena_deinit(&info->arena); }
 
-static ec_status fill_program(const ec_program *p, ec_program_info *out, ec_error *err) {
+static ec_status describe_program(const ec_program *p, ec_program_info *out, ec_error *err) {
   ec_fb_vec segments = ec_fb_vector(p->pte.root, EC_PTE_Program_segments);
   EC_TRY(ec_arena_array(&out->arena, segments.count, sizeof *out->segments, "segments",
                         &out->segments, err));
@@ -163,7 +163,7 @@ ec_status ec_program_info_init(const ec_program *program, ec_program_info *out, 
       .header_length = program->pte.header_length,
       .version = ec_fb_u32(program->pte.root, EC_PTE_Program_version),
   };
-  ec_status status = fill_program(program, out, err);
+  ec_status status = describe_program(program, out, err);
   if (status != EC_OK) ec_program_info_deinit(out);
   return status;
 }

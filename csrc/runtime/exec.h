@@ -4,7 +4,7 @@
 
 #include "runtime/method_types.h"
 
-/* What a call may cost: as the method was loaded with; where nothing was said, half the memory of
+/* Fills in the budget of a call: from the method's options; by default, half the memory of
  * the machine, and EC_MAX_INSTRUCTIONS instructions of any size. It is to be the thread's before
  * inputs are bound, and until outputs are read. */
 void ec_method_budget(const ec_method *method, const ec_interrupt *interrupt, ec_budget *out);

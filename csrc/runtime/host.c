@@ -18,7 +18,7 @@ static uint32_t host_fail(ec_host_call *call, uint32_t status, const char *fmt, 
   return (uint32_t)ec_fail(call->err, (ec_status)status, "%s", text);
 }
 
-/* What a payload has allocated is work as well: it may tell to copy a constant again and again. */
+/* Allocating is charged as work, too: a payload may ask for copies of one constant in a loop. */
 static void *host_alloc(size_t size) {
   enum { BYTES = 64 }; /* in a step */
   const uint64_t work = (uint64_t)size * (EC_STEP / BYTES);
@@ -47,8 +47,8 @@ static void host_parallel_for(ec_host_call *call, size_t count, size_t grain,
 
 static void host_release_pages(ec_host_call *call, const void *data, size_t size) {
   for (const ec_program *p = call->program; p; p = p->outer) {
-    ec_source_forget(&p->file, data, size);
-    for (size_t i = 0; i < p->data_count; i++) ec_source_forget(&p->data[i], data, size);
+    ec_source_release_pages(&p->file, data, size);
+    for (size_t i = 0; i < p->data_count; i++) ec_source_release_pages(&p->data[i], data, size);
   }
 }
 
@@ -105,7 +105,7 @@ const ec_host ec_host_table = {
     .program_run = ec_nested_run,
     .program_close = ec_nested_close,
     .threadpool = host_threadpool,
-    .done_with = host_release_pages,
+    .release_pages = host_release_pages,
     .trace_wants = host_trace_wants,
     .trace_node = host_trace_node,
     .trace_value = host_trace_value,

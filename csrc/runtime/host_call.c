@@ -13,8 +13,8 @@ ec_host_call ec_host_call_of(const ec_method *m, ec_arena *scratch, ec_error *er
   return call;
 }
 
-/* Whether an argument is another one as well, which the backend reads with the shape that it had
- * when the call began. */
+/* True for a tensor that is another argument as well: the backend reads that one with the shape
+ * that it had when the call began. */
 static bool is_repeated(const ec_host_call *call, const ec_backend_arg *arg) {
   const ec_instr *in = call->instr;
   return in && arg >= in->views && arg < in->views + in->count && in->repeated[arg - in->views];

@@ -20,8 +20,8 @@ ec_host_call ec_host_call_of(const ec_method *m, ec_arena *scratch, ec_error *er
 /* resize of ec_host: gives an output of the call new sizes, and its view what follows from them. */
 uint32_t ec_host_resize(ec_host_call *call, ec_backend_arg *arg, size_t rank, const int64_t *sizes);
 
-/* What backends are lent. Defined in host.c, at the upper end of this folder: delegates, which
- * methods run, may run programs of their own through it. */
+/* The functions that backends are lent. Defined in host.c, the last file of this folder in order:
+ * delegates, which methods run, may run programs of their own through it. */
 extern const ec_host ec_host_table;
 
 #endif

@@ -122,7 +122,7 @@ static void name_args(const ec_op *op, ec_inspect_instr *instr) {
   }
 }
 
-/* Whether an argument is what the last one repeats: the same value, a list of the same tensors, or
+/* True for an argument that the last one repeats: the same value, a list of the same tensors, or
  * one of the tensors that it lists. */
 static bool is_result(const ec_inspection *s, uint32_t arg, uint32_t last) {
   const ec_value_row *a = &s->values[arg], *b = &s->values[last];
@@ -136,7 +136,7 @@ static bool is_result(const ec_inspection *s, uint32_t arg, uint32_t last) {
   return false;
 }
 
-/* Of an operator that has no schema here: exporters repeat its results after the arguments, as a
+/* For an operator without a schema here: exporters repeat its results after the arguments, as a
  * list where there are several. */
 static void guess_outputs(const ec_inspection *s, ec_inspect_instr *instr) {
   const size_t count = instr->row.arg_count;

@@ -8,7 +8,7 @@
 #include "kernels/op.h"
 #include "runtime/decode_values.h"
 
-/* What an instruction does with an argument. */
+/* The access of an instruction to an argument. */
 typedef enum ec_role {
   EC_ROLE_IN,
   EC_ROLE_OUT,    /* written, whatever it held */
@@ -23,7 +23,7 @@ typedef struct ec_inspect_arg {
   const char *name; /* of the operator's schema; NULL where there is none */
 } ec_inspect_arg;
 
-/* Where in a user's model an instruction comes from, if the exporter was asked to write it. */
+/* A line of the user's model that an instruction comes from, if the exporter has written it. */
 typedef struct ec_inspect_frame {
   const char *file, *function, *context; /* NULL where absent */
   int32_t line;

@@ -39,8 +39,8 @@ static ec_status load_args(ec_method *m, const ec_instr_row *row, ec_instr *inst
   return EC_OK;
 }
 
-/* Whether a value may be given for an argument. Numbers are one kind: see core/value.h. */
-static bool fits(const ec_arg_spec *spec, const ec_value *v) {
+/* True for a value of an argument's kind. Numbers are one kind: see core/value.h. */
+static bool accepts_value(const ec_arg_spec *spec, const ec_value *v) {
   if (v->kind == EC_KIND_NONE) return spec->optional;
   switch ((ec_arg_type)spec->type) {
   case EC_ARG_TENSOR:
@@ -68,7 +68,7 @@ static ec_status check_args(const ec_instr *instr, ec_error *err) {
     return ec_fail(err, EC_INVALID_PROGRAM, "%zu arguments, expected %zu (%s)", instr->count, need,
                    op->schema);
   for (size_t i = 0; i < op->nargs; i++)
-    if (!fits(&op->args[i], instr->args[i]))
+    if (!accepts_value(&op->args[i], instr->args[i]))
       return ec_fail(err, EC_INVALID_PROGRAM, "argument '%s' is a %s, expected %s%s%s",
                      op->args[i].name, ec_kind_name((ec_kind)instr->args[i]->kind),
                      type_names[op->args[i].type], op->args[i].is_list ? " list" : "",
@@ -79,7 +79,7 @@ static ec_status check_args(const ec_instr *instr, ec_error *err) {
   return EC_OK;
 }
 
-static bool has_tensors(const ec_value *v) {
+static bool holds_tensors(const ec_value *v) {
   return v->kind == EC_KIND_TENSOR || v->kind == EC_KIND_TENSOR_LIST ||
          v->kind == EC_KIND_OPTIONAL_TENSOR_LIST;
 }
@@ -89,44 +89,44 @@ static bool writes_memory(const ec_op *op, size_t i) {
   return op->args[i].written && !op->makes_view;
 }
 
-typedef enum marking { MARK, LOOK, UNMARK } marking;
+typedef enum marking { MARK, TEST, CLEAR } marking;
 
 /* A tensor whose shape can change, or a list: whether any of it was marked before. */
-static bool go_over(const ec_value *v, marking how) {
-  bool again = false;
+static bool mark_resizable(const ec_value *v, marking how) {
+  bool marked = false;
   if (v->kind == EC_KIND_TENSOR_LIST || v->kind == EC_KIND_OPTIONAL_TENSOR_LIST)
-    for (uint32_t i = 0; i < v->count; i++) again |= go_over(v->as.items[i], how);
-  if (v->kind != EC_KIND_TENSOR || v->as.tensor->dynamism == EC_STATIC) return again;
+    for (uint32_t i = 0; i < v->count; i++) marked |= mark_resizable(v->as.items[i], how);
+  if (v->kind != EC_KIND_TENSOR || v->as.tensor->dynamism == EC_STATIC) return marked;
   ec_tensor *t = v->as.tensor;
-  again = (t->flags & EC_TENSOR_MARKED) != 0;
+  marked = (t->flags & EC_TENSOR_MARKED) != 0;
   if (how == MARK) t->flags |= EC_TENSOR_MARKED;
-  if (how == UNMARK) t->flags &= (uint8_t)~EC_TENSOR_MARKED;
-  return again;
+  if (how == CLEAR) t->flags &= (uint8_t)~EC_TENSOR_MARKED;
+  return marked;
 }
 
 /* Kernels look at shapes before and after they resize their outputs: one whose shape can change
  * must not be another argument as well. As slots keep their tensors this holds in each call. */
-static ec_status check_outs(const ec_instr *instr, ec_error *err) {
+static ec_status check_outs_distinct(const ec_instr *instr, ec_error *err) {
   const ec_op *op = instr->op;
-  bool again = false;
+  bool marked = false;
   for (size_t i = 0; i < op->nargs; i++)
-    if (writes_memory(op, i) && op->args[i].is_out) again |= go_over(instr->args[i], MARK);
-  for (size_t i = 0; i < instr->read_count; i++) again |= go_over(instr->reads[i], LOOK);
+    if (writes_memory(op, i) && op->args[i].is_out) marked |= mark_resizable(instr->args[i], MARK);
+  for (size_t i = 0; i < instr->read_count; i++) marked |= mark_resizable(instr->reads[i], TEST);
   for (size_t i = 0; i < op->nargs; i++)
-    if (writes_memory(op, i) && op->args[i].is_out) go_over(instr->args[i], UNMARK);
-  return !again ? EC_OK
+    if (writes_memory(op, i) && op->args[i].is_out) mark_resizable(instr->args[i], CLEAR);
+  return !marked ? EC_OK
                 : ec_fail(err, EC_INVALID_PROGRAM,
                           "an output whose shape can change is another argument, too");
 }
 
 /* An `out` is only written; a written `self` (copy_, index_put_) is read too. Lists are gone over
  * here and in the plan once for each call that has them: a file may give one to many calls. */
-static ec_status gather_tensors(ec_method *m, ec_instr *instr, ec_error *err) {
+static ec_status collect_tensor_args(ec_method *m, ec_instr *instr, ec_error *err) {
   const ec_op *op = instr->op;
   size_t reads = 0, writes = 0;
   uint64_t items = 0;
   for (size_t i = 0; i < op->nargs; i++) {
-    if (!has_tensors(instr->args[i])) continue;
+    if (!holds_tensors(instr->args[i])) continue;
     reads += !op->args[i].is_out;
     writes += writes_memory(op, i);
     items += instr->args[i]->kind == EC_KIND_TENSOR ? 1 : instr->args[i]->count;
@@ -136,11 +136,11 @@ static ec_status gather_tensors(ec_method *m, ec_instr *instr, ec_error *err) {
                         &instr->reads, err));
   instr->writes = instr->reads + reads;
   for (size_t i = 0; i < op->nargs; i++) {
-    if (!has_tensors(instr->args[i])) continue;
+    if (!holds_tensors(instr->args[i])) continue;
     if (!op->args[i].is_out) instr->reads[instr->read_count++] = instr->args[i];
     if (writes_memory(op, i)) instr->writes[instr->write_count++] = instr->args[i];
   }
-  return check_outs(instr, err);
+  return check_outs_distinct(instr, err);
 }
 
 /* ---- the five instructions --------------------------------------------------------------- */
@@ -149,25 +149,25 @@ static ec_status load_kernel_call(ec_method *m, const ec_instr_row *row, ec_inst
                                   ec_error *err) {
   instr->op = m->ops[row->op];
   ec_status status = check_args(instr, err);
-  if (status == EC_OK) status = gather_tensors(m, instr, err);
+  if (status == EC_OK) status = collect_tensor_args(m, instr, err);
   return status == EC_OK ? EC_OK : ec_fail_in(err, status, "%s", instr->op->name);
 }
 
-static void unmark(const ec_instr *instr) {
-  for (size_t i = 0; i < instr->count; i++) go_over(instr->args[i], UNMARK);
+static void clear_marks(const ec_instr *instr) {
+  for (size_t i = 0; i < instr->count; i++) mark_resizable(instr->args[i], CLEAR);
 }
 
-/* Which arguments of a delegate are a tensor that it has as another argument, too, and whose shape
- * can change: seen from the first to the last, then from the last to the first. */
-static ec_status find_repeated(ec_method *m, ec_instr *instr, ec_error *err) {
+/* Arguments of a delegate that share a tensor with another argument, and whose shape can change:
+ * seen from the first to the last, then from the last to the first. */
+static ec_status find_repeated_args(ec_method *m, ec_instr *instr, ec_error *err) {
   EC_TRY(ec_arena_array(&m->arena, instr->count, sizeof *instr->repeated, "arguments",
                         &instr->repeated, err));
   for (size_t k = 0; k < 2 * instr->count; k++) {
-    if (k == instr->count) unmark(instr);
+    if (k == instr->count) clear_marks(instr);
     const size_t i = k < instr->count ? k : 2 * instr->count - 1 - k;
-    instr->repeated[i] |= go_over(instr->args[i], MARK);
+    instr->repeated[i] |= mark_resizable(instr->args[i], MARK);
   }
-  unmark(instr);
+  clear_marks(instr);
   return EC_OK;
 }
 
@@ -178,7 +178,7 @@ static ec_status load_delegate_call(ec_method *m, const ec_instr_row *row, ec_in
     if (instr->args[i]->kind > EC_KIND_BOOL)
       return ec_fail(err, EC_NOT_SUPPORTED, "argument %zu of a delegate is a %s", i,
                      ec_kind_name((ec_kind)instr->args[i]->kind));
-  EC_TRY(find_repeated(m, instr, err));
+  EC_TRY(find_repeated_args(m, instr, err));
   return ec_arena_array(&m->arena, instr->count, sizeof *instr->views, "arguments", &instr->views,
                         err);
 }
@@ -240,27 +240,27 @@ static ec_status load_instr(ec_method *m, const ec_plan *plan, ec_fb_table table
 
 /* ---- outputs of delegates ---------------------------------------------------------------- */
 
-static void define(ec_method *m, const ec_value *v) {
+static void define_value(ec_method *m, const ec_value *v) {
   if (v->kind == EC_KIND_TENSOR) ec_placement_of(m, v->as.tensor)->defined = true;
   if (v->kind == EC_KIND_TENSOR_LIST || v->kind == EC_KIND_OPTIONAL_TENSOR_LIST)
-    for (uint32_t i = 0; i < v->count; i++) define(m, v->as.items[i]);
+    for (uint32_t i = 0; i < v->count; i++) define_value(m, v->as.items[i]);
 }
 
 /* Inputs, constants and state have a value before any instruction runs; state is known already. */
-static void define_initial(ec_method *m) {
-  for (size_t i = 0; i < m->input_count; i++) define(m, m->inputs[i].value);
+static void define_initial_values(ec_method *m) {
+  for (size_t i = 0; i < m->input_count; i++) define_value(m, m->inputs[i].value);
   for (size_t i = 0; i < m->tensor_count; i++)
     if (m->placements[i].flags & EC_TENSOR_READONLY) m->placements[i].defined = true;
 }
 
 /* The file does not say it: the last arguments, as far as nobody has written them before. */
-static void find_outputs(ec_method *m, ec_instr *in) {
+static void find_delegate_outputs(ec_method *m, ec_instr *in) {
   size_t n = in->count;
   while (in->delegate && n && in->args[n - 1]->kind == EC_KIND_TENSOR &&
          !ec_placement_of(m, in->args[n - 1]->as.tensor)->defined)
     n--;
   in->outputs_from = n;
-  for (size_t i = 0; i < in->count; i++) define(m, in->args[i]);
+  for (size_t i = 0; i < in->count; i++) define_value(m, in->args[i]);
 }
 
 static ec_status load_chain(ec_method *m, const ec_plan *plan, ec_fb_table table, ec_chain *chain,
@@ -275,7 +275,7 @@ static ec_status load_chain(ec_method *m, const ec_plan *plan, ec_fb_table table
     chain->instrs[i].number = i;
     ec_status status = load_instr(m, plan, ec_fb_vec_table(instrs, i), &chain->instrs[i], err);
     if (status != EC_OK) return ec_fail_in(err, status, "instruction %u", i);
-    find_outputs(m, &chain->instrs[i]);
+    find_delegate_outputs(m, &chain->instrs[i]);
   }
   return EC_OK;
 }
@@ -286,7 +286,7 @@ ec_status ec_load_chains(ec_method *m, const ec_plan *plan, ec_error *err) {
   EC_TRY(check_operators(m, plan, err));
   EC_TRY(ec_arena_array(&m->arena, chains.count, sizeof *m->chains, "chains", &m->chains, err));
   m->chain_count = chains.count;
-  define_initial(m);
+  define_initial_values(m);
   for (uint32_t i = 0; i < chains.count; i++) {
     ec_status status = load_chain(m, plan, ec_fb_vec_table(chains, i), &m->chains[i], err);
     if (status != EC_OK) return chains.count == 1 ? status : ec_fail_in(err, status, "chain %u", i);

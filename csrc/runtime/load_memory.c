@@ -3,7 +3,7 @@
 
 #include "core/alloc.h"
 #include "runtime/program_internal.h"
-#include "runtime/state.h"
+#include "runtime/shared_state.h"
 
 static ec_status check_devices(const ec_plan *plan, ec_error *err) {
   ec_fb_vec devices = ec_fb_vector(plan->table, EC_PTE_ExecutionPlan_non_const_buffer_device);
@@ -46,7 +46,7 @@ static void find_alignments(const ec_method *m, size_t *alignments) {
   for (uint32_t id = 0; id < EC_MAX_ARENAS; id++) alignments[id] &= ~alignments[id] + 1;
 }
 
-/* What the program does not have is the method's own. */
+/* Memory that is not shared state of the program is the method's own. */
 static ec_status allocate_arenas(ec_method *m, ec_error *err) {
   size_t alignments[EC_MAX_ARENAS];
   find_alignments(m, alignments);

@@ -28,13 +28,13 @@ static ec_status place_planned(const ec_value_row *row, const ec_tensor *t, ec_p
 }
 
 /* The latest copies of constants, by their addresses. */
-enum { COPIES = 64 };
+enum { KEPT_COPIES = 64 };
 struct ec_copies {
   struct {
     const uint8_t *bytes;
     size_t size;
     void *copy;
-  } rows[COPIES];
+  } rows[KEPT_COPIES];
 };
 
 /* A copy at an aligned address, which tensors of the same bytes share. */
@@ -42,7 +42,7 @@ static ec_status copy_constant(ec_method *m, const uint8_t *bytes, size_t size, 
                                ec_error *err) {
   if (!m->copies)
     EC_TRY(ec_arena_array(&m->arena, 1, sizeof *m->copies, "copies", &m->copies, err));
-  const size_t at = (uintptr_t)bytes / 4 % COPIES;
+  const size_t at = (uintptr_t)bytes / 4 % KEPT_COPIES;
   if (m->copies->rows[at].bytes != bytes || m->copies->rows[at].size != size) {
     EC_TRY(ec_charge_reading(size, err));
     EC_TRY(ec_arena_array(&m->arena, size, 1, "an unaligned constant", out, err));

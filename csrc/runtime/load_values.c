@@ -103,7 +103,7 @@ static size_t count_tensors(ec_fb_vec values) {
   return n;
 }
 
-static ec_status make_value_arrays(ec_method *m, ec_fb_vec values, ec_error *err) {
+static ec_status allocate_values(ec_method *m, ec_fb_vec values, ec_error *err) {
   size_t n = count_tensors(values);
   ec_arena *a = &m->arena;
   m->value_count = values.count;
@@ -118,7 +118,7 @@ ec_status ec_load_values(ec_method *m, const ec_plan *plan, ec_error *err) {
   const uint32_t count = plan->values.count;
   if (!plan->values.items) return ec_fail(err, EC_INVALID_PROGRAM, "values are missing");
   EC_TRY(ec_budget_work(ec_budget_now(), EC_STEP * (uint64_t)count, err));
-  EC_TRY(make_value_arrays(m, plan->values, err));
+  EC_TRY(allocate_values(m, plan->values, err));
   ec_status status = EC_OK;
   uint32_t i = 0;
   for (; status == EC_OK && i < count; i++) status = load_value(m, plan, i, err);

@@ -17,14 +17,15 @@
 #include "runtime/program_internal.h"
 
 /* Methods that share memory exclude each other, too: the program's lock stands in for their own. */
-static ec_lock *lock_of(const ec_method *m) {
+static ec_lock *find_lock(const ec_method *m) {
   return m->uses_shared ? &((ec_program *)(uintptr_t)m->program)->state_lock
                         : &((ec_method *)(uintptr_t)m)->lock;
 }
 
-/* Instructions that change numbers or strings make a snapshot necessary, put back after each call:
- * one that fails half-way must not change what the next one computes. A slot keeps its tensor. */
-static bool changes_slots(const ec_method *m) {
+/* Instructions that change numbers or strings make a snapshot of values necessary, restored after
+ * each call: one that fails half-way must not change what the next one computes. A slot keeps its
+ * tensor. */
+static bool changes_values(const ec_method *m) {
   for (size_t c = 0; c < m->chain_count; c++)
     for (size_t i = 0; i < m->chains[c].count; i++) {
       const ec_instr *in = &m->chains[c].instrs[i];
@@ -34,8 +35,8 @@ static bool changes_slots(const ec_method *m) {
   return false;
 }
 
-static ec_status snapshot(ec_method *m, ec_error *err) {
-  if (!changes_slots(m)) return EC_OK;
+static ec_status save_first_values(ec_method *m, ec_error *err) {
+  if (!changes_values(m)) return EC_OK;
   EC_TRY(ec_arena_array(&m->arena, m->value_count, sizeof *m->values, "values", &m->first_values,
                         err));
   memcpy(m->first_values, m->values, m->value_count * sizeof *m->values);
@@ -53,7 +54,7 @@ static void set_first_state(const ec_method *m) {
 }
 
 /* In the order of the data: each stage needs those before it. */
-static ec_status load(ec_method *m, size_t index, ec_error *err) {
+static ec_status load_stages(ec_method *m, size_t index, ec_error *err) {
   ec_plan plan;
   ec_uses uses;
   ec_plan_init(&plan, m->program, index);
@@ -67,13 +68,13 @@ static ec_status load(ec_method *m, size_t index, ec_error *err) {
   EC_TRY(ec_load_memory(m, &plan, err));
   EC_TRY(ec_place_tensors(m, &uses, err));
   ec_arena_reset(&m->scratch);
-  EC_TRY(snapshot(m, err));
+  EC_TRY(save_first_values(m, err));
   set_first_state(m);
   return EC_OK;
 }
 
 /* A seed of the system's; of the clock and an address where it has none. */
-static uint64_t entropy(const ec_method *m) {
+static uint64_t make_seed(const ec_method *m) {
   uint64_t seed;
   struct timespec now;
   if (getentropy(&seed, sizeof seed) == 0) return seed;
@@ -93,10 +94,10 @@ ec_status ec_method_load_nested(const ec_program *program, const char *name,
   m->program = program;
   m->name = program->names[index];
   m->options = *options;
-  ec_method_seed(m, options->seeded ? options->seed : entropy(m));
+  ec_method_seed(m, options->seeded ? options->seed : make_seed(m));
   m->depth = depth;
   m->threads = ec_threads_take(options->threads);
-  ec_status status = load(m, index, err);
+  ec_status status = load_stages(m, index, err);
   if (status != EC_OK) {
     ec_method_free(m);
     return ec_fail_in(err, status, "method '%s'", program->names[index]);
@@ -106,7 +107,7 @@ ec_status ec_method_load_nested(const ec_program *program, const char *name,
 }
 
 /* Loading is linear in the files, but for what they tell it to do again and again. */
-static uint64_t load_steps(const ec_program *p) {
+static uint64_t count_load_steps(const ec_program *p) {
   uint64_t bytes = p->file.size;
   for (size_t i = 0; i < p->data_count; i++) bytes += p->data[i].size;
   return EC_LOAD_STEPS + EC_LOAD_STEPS_PER_BYTE * bytes;
@@ -115,7 +116,7 @@ static uint64_t load_steps(const ec_program *p) {
 ec_status ec_method_load(const ec_program *program, const char *name,
                          const ec_method_options *options, ec_method **out, ec_error *err) {
   ec_budget budget;
-  ec_budget_init(&budget, options->max_steps ? options->max_steps : load_steps(program),
+  ec_budget_init(&budget, options->max_steps ? options->max_steps : count_load_steps(program),
                  options->max_bytes ? options->max_bytes : ec_machine_bytes(), options->interrupt);
   ec_budget_enter(&budget);
   ec_status status = ec_method_load_nested(program, name, options, 0, out, err);
@@ -124,9 +125,9 @@ ec_status ec_method_load(const ec_program *program, const char *name,
   return ec_budget_explain(&budget, status, err);
 }
 
-/* What a thread was running that a fork has left behind is not in a state to be destroyed. */
+/* A delegate that another thread was running at a fork is in no state to be destroyed. */
 static void free_delegates(ec_method *m) {
-  if (ec_lock_is_lost(lock_of(m))) return;
+  if (ec_lock_is_lost(find_lock(m))) return;
   for (size_t i = 0; i < m->delegate_count; i++) {
     ec_delegate *d = &m->delegates[i];
     if (d->ready && d->backend->destroy) d->backend->destroy(d->backend, &ec_host_table, d->handle);
@@ -162,9 +163,9 @@ const ec_value *ec_method_output(const ec_method *m, size_t index) {
 
 /* ---- the lock ---------------------------------------------------------------------------- */
 
-bool ec_method_try_lock(ec_method *m) { return ec_lock_try(lock_of(m)) == EC_LOCKED; }
+bool ec_method_try_lock(ec_method *m) { return ec_lock_try(find_lock(m)) == EC_LOCKED; }
 
-bool ec_method_is_mine(const ec_method *m) { return ec_lock_is_mine(lock_of(m)); }
+bool ec_method_is_mine(const ec_method *m) { return ec_lock_is_mine(find_lock(m)); }
 
 typedef struct waiting {
   const ec_interrupt *interrupt;
@@ -172,7 +173,7 @@ typedef struct waiting {
   ec_error *err;
 } waiting;
 
-static bool ask(void *user) {
+static bool check_interrupt(void *user) {
   waiting *w = user;
   w->status = w->interrupt->check(w->interrupt->user, w->err);
   return w->status != EC_OK;
@@ -180,7 +181,7 @@ static bool ask(void *user) {
 
 ec_status ec_method_lock(ec_method *m, const ec_interrupt *interrupt, ec_error *err) {
   waiting w = {interrupt, EC_OK, err};
-  switch (ec_lock_wait(lock_of(m), interrupt && interrupt->check ? ask : NULL, &w)) {
+  switch (ec_lock_wait(find_lock(m), interrupt && interrupt->check ? check_interrupt : NULL, &w)) {
   case EC_LOCKED: return EC_OK;
   case EC_LOCK_INTERRUPTED: return w.status;
   case EC_LOCKED_BY_NOBODY:
@@ -198,7 +199,7 @@ void ec_method_unlock(ec_method *m) {
   for (size_t i = 0; i < m->input_count; i++) m->inputs[i].binding = EC_UNBOUND_INPUT;
   for (size_t i = 0; i < m->output_count; i++) m->outputs[i].bound = NULL;
   ec_restore_placements(m);
-  ec_lock_release(lock_of(m));
+  ec_lock_release(find_lock(m));
 }
 
 /* ---- attributes and state ---------------------------------------------------------------- */

@@ -27,7 +27,7 @@ ec_status ec_method_load_nested(const ec_program *program, const char *name,
                                 ec_error *err);
 void ec_method_free(ec_method *method); /* NULL is allowed */
 
-/* How many threads its loops may use: 1 where pools are not built in, whatever was asked for. */
+/* The number of threads that its loops may use: always 1 where pools are not built in. */
 size_t ec_method_threads(const ec_method *method);
 
 const char *ec_method_name(const ec_method *method);
@@ -49,7 +49,7 @@ bool ec_method_try_lock(ec_method *method);
  * nobody) is asked meanwhile. Errors: InvalidState where this very thread has it, or where one had
  * it that a fork has left in the other process; what the interrupt says. */
 ec_status ec_method_lock(ec_method *method, const ec_interrupt *interrupt, ec_error *err);
-/* Whether this thread has it. */
+/* True while this thread has it. */
 bool ec_method_is_mine(const ec_method *method);
 /* Forgets all bindings (arrays are no longer referred to) and unlocks. */
 void ec_method_unlock(ec_method *method);
@@ -64,7 +64,7 @@ void ec_method_set_trace(ec_method *method, ec_trace *trace);
 size_t ec_method_attribute_count(const ec_method *method);
 const char *ec_method_attribute_name(const ec_method *method, size_t index);
 ec_tensor ec_method_attribute(const ec_method *method, size_t index);
-/* Whether it may be written: constants of the program may not. */
+/* False for constants of the program, which may not be written. */
 bool ec_method_attribute_is_mutable(const ec_method *method, size_t index);
 
 /* Puts all state back to what it was after loading: planned memory zeroed, initialised buffers from

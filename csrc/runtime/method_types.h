@@ -1,4 +1,4 @@
-/* What callers of a method hand over: options when it is loaded, arrays when it is called. */
+/* Types for callers of a method: options to load it with, arrays to call it with. */
 #ifndef EC_RUNTIME_METHOD_TYPES_H
 #define EC_RUNTIME_METHOD_TYPES_H
 

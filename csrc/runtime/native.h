@@ -42,7 +42,7 @@ typedef struct ec_chain {
   size_t count;
 } ec_chain;
 
-/* Where a tensor's data is when no call has moved it, and what the file says of its memory. */
+/* The data of a tensor between calls, and its memory in the plan of the file. */
 typedef struct ec_placement {
   void *data;
   size_t capacity;
@@ -89,7 +89,7 @@ typedef struct ec_input_slot {
 typedef struct ec_output_slot {
   ec_value *value;
   bool direct;       /* plan: the last writer may write to the caller's memory */
-  bool stage;        /* has no memory of its own and nobody points it somewhere */
+  bool needs_staging; /* has no memory of its own, and no instruction points it at any */
   void *bound;       /* caller's memory of the present call */
   void *staging;
   size_t staging_size;

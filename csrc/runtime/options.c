@@ -10,14 +10,14 @@
 #include "runtime/host_call.h"
 
 /* A string that a backend gives lives until the option is set again: nobody sets one meanwhile. */
-static ec_lock lock;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static ec_lock process_lock;
+static pthread_once_t process_lock_once = PTHREAD_ONCE_INIT;
 
-static void start(void) { ec_lock_init(&lock); }
+static void init_lock(void) { ec_lock_init(&process_lock); }
 
-static ec_status take_lock(ec_error *err) {
-  pthread_once(&once, start);
-  switch (ec_lock_wait(&lock, NULL, NULL)) {
+static ec_status acquire_lock(ec_error *err) {
+  pthread_once(&process_lock_once, init_lock);
+  switch (ec_lock_wait(&process_lock, NULL, NULL)) {
   case EC_LOCKED: return EC_OK;
   case EC_LOCKED_BY_NOBODY:
     return ec_fail(err, EC_INVALID_STATE,
@@ -27,7 +27,7 @@ static ec_status take_lock(ec_error *err) {
   }
 }
 
-static ec_status unknown_key(const ec_backend *backend, const char *key, ec_error *err) {
+static ec_status fail_unknown_key(const ec_backend *backend, const char *key, ec_error *err) {
   const char *const *keys = EC_BACKEND_MEMBER(backend, option_keys);
   ec_fail(err, EC_NOT_FOUND, "backend '%s' has no option '%s'; it has ", backend->id, key);
   for (size_t i = 0; keys && keys[i]; i++)
@@ -36,7 +36,7 @@ static ec_status unknown_key(const ec_backend *backend, const char *key, ec_erro
   return EC_NOT_FOUND;
 }
 
-static ec_status copy_value(ec_backend_option *option, ec_error *err) {
+static ec_status copy_option_value(ec_backend_option *option, ec_error *err) {
   if (option->kind == EC_BACKEND_BOOL || option->kind == EC_BACKEND_INT ||
       option->kind == EC_BACKEND_DOUBLE)
     return EC_OK;
@@ -55,11 +55,11 @@ static uint32_t call_backend(const ec_backend *backend, ec_backend_option *optio
   ec_arena scratch = {0};
   ec_host_call call = ec_host_call_of(NULL, &scratch, err);
   ec_error_clear(err);
-  EC_TRY(take_lock(err));
+  EC_TRY(acquire_lock(err));
   uint32_t status = set ? backend->set_option(backend, &ec_host_table, &call, option)
                         : backend->get_option(backend, &ec_host_table, &call, option);
-  if (status == EC_OK && !set) status = (uint32_t)copy_value(option, err);
-  ec_lock_release(&lock);
+  if (status == EC_OK && !set) status = (uint32_t)copy_option_value(option, err);
+  ec_lock_release(&process_lock);
   ec_arena_deinit(&scratch);
   return status;
 }
@@ -74,7 +74,8 @@ static ec_status access_option(const char *id, ec_backend_option *option, bool s
                    "%s", id, set ? "set" : "read");
   uint32_t status = call_backend(backend, option, set, err);
   if (status == EC_OK) return EC_OK;
-  if (status == EC_NOT_FOUND && !err->message[0]) return unknown_key(backend, option->key, err);
+  if (status == EC_NOT_FOUND && !err->message[0]) return fail_unknown_key(backend, option->key,
+                                                                          err);
   if (err->message[0]) return ec_fail_in(err, (ec_status)status, "%s", id);
   return ec_fail_in(err, (ec_status)status, "%s: option '%s'", id, option->key);
 }

@@ -8,17 +8,17 @@
 
 /* ---- memory in common -------------------------------------------------------------------- */
 
-static bool overlaps(const ec_placement *a, const ec_placement *b) {
+static bool placements_overlap(const ec_placement *a, const ec_placement *b) {
   return a->arena && a->arena == b->arena && a->nbytes && b->nbytes &&
          a->offset < b->offset + b->nbytes && b->offset < a->offset + a->nbytes;
 }
 
-/* Whether tensor `k` can be seen through the memory of input `row`: an elided view of it, or
- * something that is read before it is written. */
-static bool shows_input(const ec_uses *uses, size_t row, size_t k) {
+/* True for a tensor `k` that is visible through the memory of input `row`: an elided view of it, or
+ * a tensor that is read before it is written. */
+static bool is_input_visible_in(const ec_uses *uses, size_t row, size_t k) {
   const ec_placement *input = &uses->m->placements[row], *other = &uses->m->placements[k];
   const ec_use *u = &uses->rows[k];
-  if (k == row || !overlaps(input, other)) return false;
+  if (k == row || !placements_overlap(input, other)) return false;
   if (uses->m->has_jumps || u->inputs) return true;
   if (!u->used) return u->outputs != 0;
   if (u->first_by_delegate) return input->offset == other->offset && input->nbytes == other->nbytes;
@@ -26,17 +26,17 @@ static bool shows_input(const ec_uses *uses, size_t row, size_t k) {
 }
 
 /* An input without planned memory is the caller's memory in the reference: it may be an output. */
-static bool input_mutated(const ec_uses *uses, const ec_value *value) {
+static bool is_input_mutated(const ec_uses *uses, const ec_value *value) {
   return value->kind == EC_KIND_TENSOR && uses->rows[ec_use_index(uses, value)].written &&
          ec_placement_of(uses->m, value->as.tensor)->arena == 0;
 }
 
-static bool input_in_place(const ec_uses *uses, const ec_value *value) {
+static bool can_use_in_place(const ec_uses *uses, const ec_value *value) {
   if (value->kind != EC_KIND_TENSOR) return false;
   size_t row = ec_use_index(uses, value);
   if (uses->rows[row].written || uses->rows[row].inputs > 1) return false;
   for (size_t k = 0; k < uses->m->tensor_count; k++)
-    if (shows_input(uses, row, k)) return false;
+    if (is_input_visible_in(uses, row, k)) return false;
   return true;
 }
 
@@ -44,9 +44,9 @@ static bool has_fixed_shape(const ec_value *v) {
   return v->kind == EC_KIND_TENSOR && v->as.tensor->dynamism == EC_STATIC;
 }
 
-/* Whether an output's memory may be elsewhere: from its first write on, nothing but the output
- * itself may be seen through its planned memory. */
-static bool output_direct(const ec_uses *uses, size_t index) {
+/* True for an output whose memory may be the caller's: from its first write on, nothing but the
+ * output itself may be visible through its planned memory. */
+static bool can_write_directly(const ec_uses *uses, size_t index) {
   const ec_method *m = uses->m;
   if (!has_fixed_shape(m->outputs[index].value) || m->has_jumps) return false;
   size_t row = ec_use_index(uses, m->outputs[index].value);
@@ -57,7 +57,7 @@ static bool output_direct(const ec_uses *uses, size_t index) {
     return false;
   if (p->data && !u->first_overwrites) return false; /* state, or perhaps a delegate's */
   for (size_t k = 0; k < m->tensor_count; k++)
-    if (k != row && overlaps(p, &m->placements[k]) &&
+    if (k != row && placements_overlap(p, &m->placements[k]) &&
         (uses->rows[k].outputs || (uses->rows[k].used && uses->rows[k].last > u->first)))
       return false;
   return true;
@@ -66,7 +66,7 @@ static bool output_direct(const ec_uses *uses, size_t index) {
 /* ---- memory that nobody planned ---------------------------------------------------------- */
 
 /* A named tensor without memory is a mutable buffer exported with alloc_mutable_buffers=False. */
-static ec_status own_unplanned_state(const ec_uses *uses, ec_error *err) {
+static ec_status allocate_unplanned_state(const ec_uses *uses, ec_error *err) {
   ec_method *m = uses->m;
   for (size_t i = 0; i < m->attribute_count; i++) {
     ec_tensor *t = m->attributes[i].tensor;
@@ -118,20 +118,20 @@ static bool worth_comparing(const ec_method *m) {
 static void place_output(const ec_uses *uses, size_t index, bool compare) {
   ec_output_slot *slot = &uses->m->outputs[index];
   const ec_value *v = slot->value;
-  slot->direct = compare && output_direct(uses, index);
+  slot->direct = compare && can_write_directly(uses, index);
   if (v->kind != EC_KIND_TENSOR) return;
   const ec_use *u = &uses->rows[ec_use_index(uses, v)];
-  slot->stage = !v->as.tensor->data && !u->is_view && !u->inputs &&
+  slot->needs_staging = !v->as.tensor->data && !u->is_view && !u->inputs &&
                 v->as.tensor->dynamism != EC_DYNAMIC_UNBOUND;
-  ec_placement_of(uses->m, v->as.tensor)->staged |= slot->stage;
+  ec_placement_of(uses->m, v->as.tensor)->staged |= slot->needs_staging;
 }
 
 ec_status ec_place_tensors(ec_method *m, const ec_uses *uses, ec_error *err) {
-  EC_TRY(own_unplanned_state(uses, err));
+  EC_TRY(allocate_unplanned_state(uses, err));
   const bool compare = worth_comparing(m);
   for (size_t i = 0; i < m->input_count; i++) {
-    m->inputs[i].in_place = compare && input_in_place(uses, m->inputs[i].value);
-    m->inputs[i].mutated = input_mutated(uses, m->inputs[i].value);
+    m->inputs[i].in_place = compare && can_use_in_place(uses, m->inputs[i].value);
+    m->inputs[i].mutated = is_input_mutated(uses, m->inputs[i].value);
   }
   for (size_t i = 0; i < m->output_count; i++) place_output(uses, i, compare);
   for (size_t c = 0; c < m->chain_count; c++) find_alias_moves(uses, &m->chains[c]);

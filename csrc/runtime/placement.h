@@ -1,4 +1,4 @@
-/* Where the memory of a call is. */
+/* The memory that a call uses: planned, or the caller's. */
 #ifndef EC_RUNTIME_PLACEMENT_H
 #define EC_RUNTIME_PLACEMENT_H
 

@@ -1,10 +1,10 @@
-/* What instructions, inputs and outputs do with each tensor of a method. */
+/* Uses of each tensor of a method by instructions, inputs and outputs. */
 #ifndef EC_RUNTIME_USES_H
 #define EC_RUNTIME_USES_H
 
 #include "runtime/native.h"
 
-/* What the method, and its instructions in file order, do with one tensor. */
+/* The uses of one tensor, by instructions in the order of the file. */
 typedef struct ec_use {
   bool used;                 /* is an argument of some instruction */
   bool first_overwrites;     /* ... and the first of them writes all of it */

@@ -1,6 +1,6 @@
 /* State that the methods of a program share. */
-#ifndef EC_RUNTIME_STATE_H
-#define EC_RUNTIME_STATE_H
+#ifndef EC_RUNTIME_SHARED_STATE_H
+#define EC_RUNTIME_SHARED_STATE_H
 
 #include "runtime/native.h"
 

@@ -4,7 +4,7 @@
  *
  * A block of it and its first contents are the program's. They come from the file, from all methods
  * that plan the block, whichever of them is loaded first, or fails to load. */
-#include "runtime/state.h"
+#include "runtime/shared_state.h"
 
 #include "core/alloc.h"
 #include "runtime/decode_values.h"
@@ -19,14 +19,14 @@ typedef struct state_ids {
 } state_ids;
 
 /* Marks values, of whatever kind, by their indices in the file. */
-static void mark_all(const ec_plan *plan, ec_fb_vec indices, bool *marked) {
+static void mark_indices(const ec_plan *plan, ec_fb_vec indices, bool *marked) {
   for (uint32_t i = 0; i < indices.count; i++) {
     const int32_t index = ec_fb_vec_i32(indices, i);
     if (index >= 0 && (uint32_t)index < plan->values.count) marked[index] = true;
   }
 }
 
-/* What is wrong with an instruction is said when its own method is loaded. */
+/* Errors in an instruction are reported when its own method is loaded. */
 static void mark_outs(const ec_plan *plan, ec_fb_vec instrs, const uint32_t *outs, bool *marked) {
   for (uint32_t i = 0; i < instrs.count; i++) {
     ec_instr_row row;
@@ -43,13 +43,13 @@ static void mark_items(const ec_plan *plan, bool *marked) {
     ec_fb_table value = ec_fb_vec_table(plan->values, i);
     const uint8_t type = ec_fb_u8(value, EC_PTE_EValue_val_type);
     if (!marked[i] || (type != EC_PTE_TENSOR_LIST && type != EC_PTE_OPTIONAL_TENSOR_LIST)) continue;
-    mark_all(plan, ec_fb_vector(ec_fb_child(value, EC_PTE_EValue_val), EC_PTE_TensorList_items),
-             marked);
+    mark_indices(plan, ec_fb_vector(ec_fb_child(value, EC_PTE_EValue_val), EC_PTE_TensorList_items),
+                 marked);
   }
 }
 
 /* Memory, from id 2, that has tensors, none of which is marked. */
-static void read_ids(const ec_plan *plan, const bool *marked, state_ids *out) {
+static void find_unmarked_memory(const ec_plan *plan, const bool *marked, state_ids *out) {
   state_ids others = {{false}};
   *out = others;
   for (uint32_t i = 0; i < plan->values.count; i++) {
@@ -72,13 +72,13 @@ static ec_status find_state(const ec_plan *plan, state_ids *out, ec_error *err) 
     EC_GOTO(status, ec_fail(err, EC_MEMORY_ALLOCATION_FAILED, "no memory to look for state"));
   for (uint32_t i = 0; i < plan->operators.count; i++)
     if (ec_decode_op_name(plan, (int32_t)i, name)) outs[i] = ec_op_outs(name);
-  mark_all(plan, plan->inputs, marked);
-  mark_all(plan, plan->outputs, marked);
+  mark_indices(plan, plan->inputs, marked);
+  mark_indices(plan, plan->outputs, marked);
   for (uint32_t c = 0; c < plan->chains.count; c++)
     mark_outs(plan, ec_fb_vector(ec_fb_vec_table(plan->chains, c), EC_PTE_Chain_instructions), outs,
               marked);
   mark_items(plan, marked);
-  read_ids(plan, marked, out);
+  find_unmarked_memory(plan, marked, out);
 fail:
   ec_free(marked);
   ec_free(outs);
@@ -90,8 +90,8 @@ fail:
 /* Blocks that are made for a method, by memory id; NULL where one is there, or none is wanted. */
 typedef ec_state_block *new_blocks[EC_MAX_ARENAS];
 
-/* One tensor's first value goes in front of those that were found before. What is wrong with the
- * tensor is said when its own method is loaded. */
+/* One tensor's first value goes in front of those that were found before. Errors in the tensor
+ * are reported when its own method is loaded. */
 static ec_status read_initial(const ec_plan *plan, uint32_t index, ec_state_block *block,
                               ec_error *err) {
   ec_value_row row;
@@ -109,7 +109,7 @@ static ec_status read_initial(const ec_plan *plan, uint32_t index, ec_state_bloc
 }
 
 /* The block that a plan's memory `id` is, if it is one of them. */
-static ec_state_block *block_of(const new_blocks blocks, const ec_plan *plan, uint32_t id) {
+static ec_state_block *find_made_block(const new_blocks blocks, const ec_plan *plan, uint32_t id) {
   size_t size;
   if (id >= EC_MAX_ARENAS || id >= plan->memory.count || !blocks[id]) return NULL;
   if (ec_decode_memory(plan, id, &size, NULL) != EC_OK) return NULL;
@@ -119,12 +119,12 @@ static ec_state_block *block_of(const new_blocks blocks, const ec_plan *plan, ui
 static ec_status read_initials(const new_blocks blocks, const ec_plan *plan, ec_error *err) {
   state_ids ids;
   bool any = false;
-  for (uint32_t id = 0; id < EC_MAX_ARENAS; id++) any |= block_of(blocks, plan, id) != NULL;
+  for (uint32_t id = 0; id < EC_MAX_ARENAS; id++) any |= find_made_block(blocks, plan, id) != NULL;
   if (!any) return EC_OK;
   EC_TRY(find_state(plan, &ids, err));
   for (uint32_t i = 0; i < plan->values.count; i++) {
     const uint32_t id = ec_planned_id(ec_fb_vec_table(plan->values, i));
-    ec_state_block *block = block_of(blocks, plan, id);
+    ec_state_block *block = find_made_block(blocks, plan, id);
     if (block && ids.has[id]) EC_TRY(read_initial(plan, i, block, err));
   }
   return EC_OK;
