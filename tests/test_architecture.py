@@ -144,6 +144,20 @@ def test_files_of_a_folder_depend_one_way(folder: str) -> None:
     assert bool(found) == (folder in CIRCLES), found
 
 
+def test_runtime_follows_the_order_of_its_readme() -> None:
+    """A file of csrc/runtime includes files of its own row of the table, or of rows above it."""
+    readme = (CSRC / "runtime" / "README.md").read_text()
+    table = readme.split("| files | purpose |")[1].split("\n\n")[0]
+    cells = [line.split("|")[1] for line in table.splitlines()[2:]]
+    rows = [{m.split(".")[0] for m in re.findall(r"`([^`]+)`", cell)} for cell in cells]
+    row_of = {module: i for i, row in enumerate(rows) for module in row}
+    graph = modules(CSRC / "runtime")
+    assert set(graph) - {"instr"} == set(row_of)
+    includes_ = {(a, b) for a, found in graph.items() for b in found - {"instr"}}
+    wrong = sorted(f"{a}: {b}" for a, b in includes_ if row_of[b] > row_of[a])
+    assert not wrong
+
+
 def test_python_headers_only_where_python_is() -> None:
     """csrc/python, csrc/testing and the module.c of a backend; all else builds without Python."""
     wrong = []

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "runtime/program_internal.h"
 
@@ -81,11 +82,16 @@ const char *ec_decode_op_name(const ec_plan *plan, int32_t index, char name[EC_O
   return n >= 0 && n < EC_OP_NAME_BYTES ? name : NULL;
 }
 
-ec_status ec_require_op_name(const ec_plan *plan, uint32_t index, char name[EC_OP_NAME_BYTES],
-                             ec_error *err) {
-  if (ec_decode_op_name(plan, (int32_t)index, name)) return EC_OK;
-  return ec_fail(err, EC_INVALID_PROGRAM, "operator %u has no name, or one over %d bytes", index,
-                 EC_OP_NAME_BYTES - 1);
+ec_status ec_copy_op_name(const ec_plan *plan, uint32_t index, ec_arena *arena, const char **out,
+                          ec_error *err) {
+  char name[EC_OP_NAME_BYTES], *copy;
+  if (!ec_decode_op_name(plan, (int32_t)index, name))
+    return ec_fail(err, EC_INVALID_PROGRAM, "operator %u has no name, or one over %d bytes", index,
+                   EC_OP_NAME_BYTES - 1);
+  const size_t size = strlen(name) + 1;
+  EC_TRY(ec_arena_array(arena, size, 1, "a name", &copy, err));
+  *out = memcpy(copy, name, size);
+  return EC_OK;
 }
 
 /* ---- instructions ------------------------------------------------------------------------ */

@@ -34,9 +34,9 @@ enum { EC_OP_NAME_BYTES = 256 };
 /* The joined name ("aten::add.out") of an operator, into `name`; NULL where the index is out of
  * range, the row has no name or it is too long. */
 const char *ec_decode_op_name(const ec_plan *plan, int32_t index, char name[EC_OP_NAME_BYTES]);
-/* The same; InvalidProgram instead of NULL. */
-ec_status ec_require_op_name(const ec_plan *plan, uint32_t index, char name[EC_OP_NAME_BYTES],
-                             ec_error *err);
+/* The same, copied to an arena. InvalidProgram where there is no usable name. */
+ec_status ec_copy_op_name(const ec_plan *plan, uint32_t index, ec_arena *arena, const char **out,
+                          ec_error *err);
 
 /* ---- instructions ------------------------------------------------------------------------ */
 

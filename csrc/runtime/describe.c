@@ -2,8 +2,6 @@
  * planned, no backend asked for more than whether it is there. */
 #include "runtime/describe.h"
 
-#include <string.h>
-
 #include "backend/registry.h"
 #include "kernels/op.h"
 #include "runtime/program_internal.h"
@@ -52,18 +50,14 @@ static ec_status describe_arenas(ec_method_info *info, const ec_plan *plan, ec_e
 }
 
 static ec_status describe_operators(ec_method_info *info, const ec_plan *plan, ec_error *err) {
-  char name[EC_OP_NAME_BYTES];
   const uint32_t count = plan->operators.count;
   EC_TRY(ec_arena_array(&info->arena, count, sizeof *info->operators, "operators",
                         &info->operators, err));
   info->operator_count = count;
   for (uint32_t i = 0; i < count; i++) {
-    char *copy;
-    EC_TRY(ec_require_op_name(plan, i, name, err));
-    EC_TRY(ec_arena_array(&info->arena, strlen(name) + 1, 1, "a name", &copy, err));
-    memcpy(copy, name, strlen(name) + 1);
-    info->operators[i].name = copy;
-    info->operators[i].available = ec_op_exists(name);
+    ec_op_use *use = &info->operators[i];
+    EC_TRY(ec_copy_op_name(plan, i, &info->arena, &use->name, err));
+    use->available = ec_op_exists(use->name);
   }
   return EC_OK;
 }

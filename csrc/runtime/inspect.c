@@ -87,18 +87,13 @@ ec_status ec_inspect_delegate(const ec_program *p, const ec_inspection *s, size_
 /* ---- operators --------------------------------------------------------------------------- */
 
 static ec_status read_operators(reader *r, ec_error *err) {
-  char name[EC_OP_NAME_BYTES];
   ec_inspection *s = r->s;
   const uint32_t count = r->plan.operators.count;
   EC_TRY(ec_arena_array(&s->arena, count, sizeof *s->ops, "operators", &s->ops, err));
   EC_TRY(ec_arena_array(&s->arena, count, sizeof *r->op_names, "names", &r->op_names, err));
   for (uint32_t i = 0; i < count; i++) {
-    char *copy;
-    EC_TRY(ec_require_op_name(&r->plan, i, name, err));
-    EC_TRY(ec_arena_array(&s->arena, strlen(name) + 1, 1, "a name", &copy, err));
-    memcpy(copy, name, strlen(name) + 1);
-    r->op_names[i] = copy;
-    s->ops[i] = ec_op_take(name);
+    EC_TRY(ec_copy_op_name(&r->plan, i, &s->arena, &r->op_names[i], err));
+    s->ops[i] = ec_op_take(r->op_names[i]);
     s->op_count = i + 1;
   }
   return EC_OK;

@@ -17,12 +17,12 @@ ec_status ec_load_operators(ec_method *m, const ec_plan *plan, ec_error *err) {
 }
 
 /* One sentence with every operator of the method that has no kernel. */
-static ec_status check_operators(const ec_method *m, const ec_plan *plan, ec_error *err) {
-  char name[EC_OP_NAME_BYTES];
+static ec_status check_operators(ec_method *m, const ec_plan *plan, ec_error *err) {
+  const char *name;
   size_t missing = 0;
   for (uint32_t i = 0; i < plan->operators.count; i++) {
-    EC_TRY(ec_require_op_name(plan, i, name, err));
     if (m->ops[i]) continue;
+    EC_TRY(ec_copy_op_name(plan, i, &m->scratch, &name, err));
     if (missing++ == 0) ec_fail(err, EC_OPERATOR_MISSING, "no kernel for %s", name);
     else ec_error_append(err, ", %s", name);
   }
@@ -80,8 +80,7 @@ static ec_status check_args(const ec_instr *instr, ec_error *err) {
 }
 
 static bool holds_tensors(const ec_value *v) {
-  return v->kind == EC_KIND_TENSOR || v->kind == EC_KIND_TENSOR_LIST ||
-         v->kind == EC_KIND_OPTIONAL_TENSOR_LIST;
+  return v->kind == EC_KIND_TENSOR || ec_is_tensor_list(v);
 }
 
 /* et_view points its out elsewhere, maybe at a constant again: it writes no memory. */
@@ -94,7 +93,7 @@ typedef enum marking { MARK, TEST, CLEAR } marking;
 /* A tensor whose shape can change, or a list: whether any of it was marked before. */
 static bool mark_resizable(const ec_value *v, marking how) {
   bool marked = false;
-  if (v->kind == EC_KIND_TENSOR_LIST || v->kind == EC_KIND_OPTIONAL_TENSOR_LIST)
+  if (ec_is_tensor_list(v))
     for (uint32_t i = 0; i < v->count; i++) marked |= mark_resizable(v->as.items[i], how);
   if (v->kind != EC_KIND_TENSOR || v->as.tensor->dynamism == EC_STATIC) return marked;
   ec_tensor *t = v->as.tensor;
@@ -242,7 +241,7 @@ static ec_status load_instr(ec_method *m, const ec_plan *plan, ec_fb_table table
 
 static void define_value(ec_method *m, const ec_value *v) {
   if (v->kind == EC_KIND_TENSOR) ec_placement_of(m, v->as.tensor)->defined = true;
-  if (v->kind == EC_KIND_TENSOR_LIST || v->kind == EC_KIND_OPTIONAL_TENSOR_LIST)
+  if (ec_is_tensor_list(v))
     for (uint32_t i = 0; i < v->count; i++) define_value(m, v->as.items[i]);
 }
 

@@ -137,6 +137,10 @@ struct ec_method {
   bool uses_shared, has_jumps;
 };
 
+static inline bool ec_is_tensor_list(const ec_value *v) {
+  return v->kind == EC_KIND_TENSOR_LIST || v->kind == EC_KIND_OPTIONAL_TENSOR_LIST;
+}
+
 static inline ec_placement *ec_placement_of(const ec_method *m, const ec_tensor *t) {
   return &m->placements[t - m->tensors];
 }

@@ -27,7 +27,7 @@ static void add_value(const ec_method *m, ec_event *event, const char *name, boo
   if (v->kind == EC_KIND_TENSOR) ec_trace_tensor(m->trace, event, &head, v->as.tensor);
   else if (is_output && ec_is_number(v))
     ec_trace_scalar(m->trace, event, name, ec_value_scalar(v));
-  if (v->kind != EC_KIND_TENSOR_LIST && v->kind != EC_KIND_OPTIONAL_TENSOR_LIST) return;
+  if (!ec_is_tensor_list(v)) return;
   for (uint32_t i = 0; i < v->count; i++) {
     const ec_value *item = v->as.items[i];
     if (item->kind != EC_KIND_TENSOR) continue;

@@ -36,7 +36,7 @@ static void spread_writes(const ec_uses *uses) {
 typedef enum access { READS, WRITES_SOME, OVERWRITES, BY_DELEGATE } access;
 
 static void note_access(const ec_uses *uses, const ec_value *v, size_t at, access how) {
-  if (v->kind == EC_KIND_TENSOR_LIST || v->kind == EC_KIND_OPTIONAL_TENSOR_LIST) {
+  if (ec_is_tensor_list(v)) {
     for (uint32_t i = 0; i < v->count; i++) note_access(uses, v->as.items[i], at, how);
     return;
   }
@@ -80,7 +80,7 @@ static void note_instr(const ec_uses *uses, const ec_instr *in, size_t at) {
 
 /* The tensors of a list are outputs, too. */
 static void count_output(const ec_uses *uses, const ec_value *v) {
-  if (v->kind == EC_KIND_TENSOR_LIST || v->kind == EC_KIND_OPTIONAL_TENSOR_LIST)
+  if (ec_is_tensor_list(v))
     for (uint32_t i = 0; i < v->count; i++) count_output(uses, v->as.items[i]);
   else if (v->kind == EC_KIND_TENSOR) use_of(uses, v)->outputs++;
 }
