@@ -57,6 +57,11 @@ typedef struct ec_instr_row {
   int32_t slots[2]; /* the others': move: from, to; jump, free: one value */
 } ec_instr_row;
 
+/* The instructions of a chain; items NULL where they are missing. */
+static inline ec_fb_vec ec_decode_chain(const ec_plan *plan, uint32_t index) {
+  return ec_fb_vector(ec_fb_vec_table(plan->chains, index), EC_PTE_Chain_instructions);
+}
+
 /* An instruction of one of plan->chains. Every argument is the index of a value. */
 ec_status ec_decode_instr(const ec_plan *plan, ec_fb_table instr, ec_instr_row *row, ec_error *err);
 

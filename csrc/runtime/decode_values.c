@@ -80,12 +80,6 @@ static ec_status decode_tensor(ec_fb_table table, ec_tensor_info *info, ec_error
 
 /* ---- where a tensor's bytes are ---------------------------------------------------------- */
 
-uint32_t ec_planned_id(ec_fb_table value) {
-  ec_fb_table tensor = ec_fb_union(value, EC_PTE_EValue_val, EC_PTE_TENSOR);
-  ec_fb_table alloc = ec_fb_child(tensor, EC_PTE_Tensor_allocation_info);
-  return ec_fb_u32(alloc, EC_PTE_AllocationDetails_memory_id);
-}
-
 static ec_status check_extent(const ec_plan *plan, const ec_value_row *row, ec_error *err) {
   const size_t nbytes = row->info.tensor.nbytes;
   size_t size;

@@ -61,7 +61,4 @@ static inline int64_t ec_row_item(const ec_value_row *row, uint32_t i) {
 ec_status ec_tensor_bytes(const ec_program *program, const ec_value_row *row, ec_bytes *out,
                           ec_error *err);
 
-/* The id of a value's planned memory; 0: none. */
-uint32_t ec_planned_id(ec_fb_table value);
-
 #endif

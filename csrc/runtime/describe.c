@@ -81,19 +81,13 @@ static ec_status describe_delegates(ec_method_info *info, const ec_plan *plan, e
   return EC_OK;
 }
 
-static void count_calls(ec_method_info *info, ec_fb_vec instrs) {
+static void count_calls(ec_method_info *info, const ec_plan *plan, ec_fb_vec instrs) {
   info->instruction_count += instrs.count;
   for (uint32_t i = 0; i < instrs.count; i++) {
-    ec_fb_table instr = ec_fb_vec_table(instrs, i);
-    ec_fb_table body = ec_fb_child(instr, EC_PTE_Instruction_instr_args);
-    uint8_t type = ec_fb_u8(instr, EC_PTE_Instruction_instr_args_type);
-    if (type == EC_PTE_KERNEL_CALL) {
-      int32_t at = ec_fb_i32(body, EC_PTE_KernelCall_op_index);
-      if (at >= 0 && (size_t)at < info->operator_count) info->operators[at].calls++;
-    } else if (type == EC_PTE_DELEGATE_CALL) {
-      int32_t at = ec_fb_i32(body, EC_PTE_DelegateCall_delegate_index);
-      if (at >= 0 && (size_t)at < info->delegate_count) info->delegates[at].calls++;
-    }
+    ec_instr_row row;
+    if (ec_decode_instr(plan, ec_fb_vec_table(instrs, i), &row, NULL) != EC_OK) continue;
+    if (row.op >= 0) info->operators[row.op].calls++;
+    if (row.delegate >= 0) info->delegates[row.delegate].calls++;
   }
 }
 
@@ -111,7 +105,7 @@ static ec_status describe_method(const ec_program *p, size_t index, ec_method_in
   EC_TRY(describe_delegates(info, &plan, err));
   info->chain_count = plan.chains.count;
   for (uint32_t c = 0; c < plan.chains.count; c++)
-    count_calls(info, ec_fb_vector(ec_fb_vec_table(plan.chains, c), EC_PTE_Chain_instructions));
+    count_calls(info, &plan, ec_decode_chain(&plan, c));
   ec_fb_table container = ec_fb_child(plan.table, EC_PTE_ExecutionPlan_container_meta_type);
   info->encoded_inputs = ec_fb_string(container, EC_PTE_ContainerMetadata_encoded_inp_str);
   info->encoded_outputs = ec_fb_string(container, EC_PTE_ContainerMetadata_encoded_out_str);

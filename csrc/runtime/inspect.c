@@ -235,10 +235,11 @@ static ec_status read_frames(const reader *r, ec_fb_table list, ec_inspect_instr
   return EC_OK;
 }
 
-static ec_status read_chain(const reader *r, ec_fb_table table, ec_inspect_chain *chain,
+static ec_status read_chain(const reader *r, uint32_t index, ec_inspect_chain *chain,
                             ec_error *err) {
-  ec_fb_vec instrs = ec_fb_vector(table, EC_PTE_Chain_instructions);
-  ec_fb_vec traces = ec_fb_vector(table, EC_PTE_Chain_stacktrace);
+  ec_fb_vec instrs = ec_decode_chain(&r->plan, index);
+  ec_fb_vec traces =
+      ec_fb_vector(ec_fb_vec_table(r->plan.chains, index), EC_PTE_Chain_stacktrace);
   EC_TRY(ec_arena_array(&r->s->arena, instrs.count, sizeof *chain->instrs, "instructions",
                         &chain->instrs, err));
   chain->count = instrs.count;
@@ -261,7 +262,7 @@ static ec_status read_chains(reader *r, ec_error *err) {
   EC_TRY(ec_arena_array(&s->arena, count, sizeof *s->chains, "chains", &s->chains, err));
   s->chain_count = count;
   for (uint32_t i = 0; i < count; i++) {
-    ec_status status = read_chain(r, ec_fb_vec_table(r->plan.chains, i), &s->chains[i], err);
+    ec_status status = read_chain(r, i, &s->chains[i], err);
     if (status != EC_OK) return count == 1 ? status : ec_fail_in(err, status, "chain %u", i);
   }
   return EC_OK;

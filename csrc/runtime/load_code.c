@@ -262,9 +262,9 @@ static void find_delegate_outputs(ec_method *m, ec_instr *in) {
   for (size_t i = 0; i < in->count; i++) define_value(m, in->args[i]);
 }
 
-static ec_status load_chain(ec_method *m, const ec_plan *plan, ec_fb_table table, ec_chain *chain,
-                            ec_error *err) {
-  ec_fb_vec instrs = ec_fb_vector(table, EC_PTE_Chain_instructions);
+static ec_status load_chain(ec_method *m, const ec_plan *plan, uint32_t index, ec_error *err) {
+  ec_chain *chain = &m->chains[index];
+  ec_fb_vec instrs = ec_decode_chain(plan, index);
   if (!instrs.items) return ec_fail(err, EC_INVALID_PROGRAM, "instructions are missing");
   EC_TRY(ec_arena_array(&m->arena, instrs.count, sizeof *chain->instrs, "instructions",
                         &chain->instrs, err));
@@ -280,15 +280,15 @@ static ec_status load_chain(ec_method *m, const ec_plan *plan, ec_fb_table table
 }
 
 ec_status ec_load_chains(ec_method *m, const ec_plan *plan, ec_error *err) {
-  ec_fb_vec chains = plan->chains;
-  if (!chains.count) return ec_fail(err, EC_INVALID_PROGRAM, "chains are missing");
+  const uint32_t count = plan->chains.count;
+  if (!count) return ec_fail(err, EC_INVALID_PROGRAM, "chains are missing");
   EC_TRY(check_operators(m, plan, err));
-  EC_TRY(ec_arena_array(&m->arena, chains.count, sizeof *m->chains, "chains", &m->chains, err));
-  m->chain_count = chains.count;
+  EC_TRY(ec_arena_array(&m->arena, count, sizeof *m->chains, "chains", &m->chains, err));
+  m->chain_count = count;
   define_initial_values(m);
-  for (uint32_t i = 0; i < chains.count; i++) {
-    ec_status status = load_chain(m, plan, ec_fb_vec_table(chains, i), &m->chains[i], err);
-    if (status != EC_OK) return chains.count == 1 ? status : ec_fail_in(err, status, "chain %u", i);
+  for (uint32_t i = 0; i < count; i++) {
+    ec_status status = load_chain(m, plan, i, err);
+    if (status != EC_OK) return count == 1 ? status : ec_fail_in(err, status, "chain %u", i);
   }
   return EC_OK;
 }

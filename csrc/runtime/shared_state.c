@@ -26,7 +26,7 @@ static void mark_indices(const ec_plan *plan, ec_fb_vec indices, bool *marked) {
   }
 }
 
-/* Errors in an instruction are reported when its own method is loaded. */
+/* Errors in a row are reported when its own method is loaded. */
 static void mark_outs(const ec_plan *plan, ec_fb_vec instrs, const uint32_t *outs, bool *marked) {
   for (uint32_t i = 0; i < instrs.count; i++) {
     ec_instr_row row;
@@ -39,24 +39,23 @@ static void mark_outs(const ec_plan *plan, ec_fb_vec instrs, const uint32_t *out
 
 /* Items of a marked list are marked, each list once. */
 static void mark_items(const ec_plan *plan, bool *marked) {
-  for (uint32_t i = 0; i < plan->values.count; i++) {
-    ec_fb_table value = ec_fb_vec_table(plan->values, i);
-    const uint8_t type = ec_fb_u8(value, EC_PTE_EValue_val_type);
-    if (!marked[i] || (type != EC_PTE_TENSOR_LIST && type != EC_PTE_OPTIONAL_TENSOR_LIST)) continue;
-    mark_indices(plan, ec_fb_vector(ec_fb_child(value, EC_PTE_EValue_val), EC_PTE_TensorList_items),
-                 marked);
-  }
+  ec_value_row row;
+  for (uint32_t i = 0; i < plan->values.count; i++)
+    if (marked[i] && ec_decode_value(plan, i, &row, NULL) == EC_OK &&
+        row.info.kind >= EC_KIND_TENSOR_LIST)
+      mark_indices(plan, row.items, marked);
 }
 
 /* Memory, from id 2, that has tensors, none of which is marked. */
 static void find_unmarked_memory(const ec_plan *plan, const bool *marked, state_ids *out) {
+  ec_value_row row;
   state_ids others = {{false}};
   *out = others;
   for (uint32_t i = 0; i < plan->values.count; i++) {
-    const uint32_t id = ec_planned_id(ec_fb_vec_table(plan->values, i));
-    if (id < 2 || id >= EC_MAX_ARENAS) continue;
-    out->has[id] = true;
-    others.has[id] |= marked[i];
+    if (ec_decode_value(plan, i, &row, NULL) != EC_OK) continue;
+    if (row.arena < 2 || row.arena >= EC_MAX_ARENAS) continue;
+    out->has[row.arena] = true;
+    others.has[row.arena] |= marked[i];
   }
   for (uint32_t id = 0; id < EC_MAX_ARENAS; id++) out->has[id] &= !others.has[id];
 }
@@ -75,8 +74,7 @@ static ec_status find_state(const ec_plan *plan, state_ids *out, ec_error *err) 
   mark_indices(plan, plan->inputs, marked);
   mark_indices(plan, plan->outputs, marked);
   for (uint32_t c = 0; c < plan->chains.count; c++)
-    mark_outs(plan, ec_fb_vector(ec_fb_vec_table(plan->chains, c), EC_PTE_Chain_instructions), outs,
-              marked);
+    mark_outs(plan, ec_decode_chain(plan, c), outs, marked);
   mark_items(plan, marked);
   find_unmarked_memory(plan, marked, out);
 fail:
@@ -90,20 +88,17 @@ fail:
 /* Blocks that are made for a method, by memory id; NULL where one is there, or none is wanted. */
 typedef ec_state_block *new_blocks[EC_MAX_ARENAS];
 
-/* One tensor's first value goes in front of those that were found before. Errors in the tensor
- * are reported when its own method is loaded. */
-static ec_status read_initial(const ec_plan *plan, uint32_t index, ec_state_block *block,
-                              ec_error *err) {
-  ec_value_row row;
+/* One tensor's first value goes in front of those that were found before. */
+static ec_status add_initial(const ec_plan *plan, const ec_value_row *row, ec_state_block *block,
+                             ec_error *err) {
   ec_bytes bytes;
   ec_state_initial *initial;
-  if (ec_decode_value(plan, index, &row, NULL) != EC_OK) return EC_OK;
-  const size_t nbytes = row.info.tensor.nbytes;
-  if (ec_tensor_bytes(plan->program, &row, &bytes, NULL) != EC_OK || !bytes.data || !nbytes)
+  const size_t nbytes = row->info.tensor.nbytes;
+  if (ec_tensor_bytes(plan->program, row, &bytes, NULL) != EC_OK || !bytes.data || !nbytes)
     return EC_OK;
   EC_TRY(ec_charge_reading(nbytes, err));
   EC_TRY(ec_arena_array(&block->arena, 1, sizeof *initial, "initial state", &initial, err));
-  *initial = (ec_state_initial){block->initials, (size_t)row.offset, bytes.data, nbytes};
+  *initial = (ec_state_initial){block->initials, (size_t)row->offset, bytes.data, nbytes};
   block->initials = initial;
   return EC_OK;
 }
@@ -123,9 +118,10 @@ static ec_status read_initials(const new_blocks blocks, const ec_plan *plan, ec_
   if (!any) return EC_OK;
   EC_TRY(find_state(plan, &ids, err));
   for (uint32_t i = 0; i < plan->values.count; i++) {
-    const uint32_t id = ec_planned_id(ec_fb_vec_table(plan->values, i));
-    ec_state_block *block = find_made_block(blocks, plan, id);
-    if (block && ids.has[id]) EC_TRY(read_initial(plan, i, block, err));
+    ec_value_row row;
+    if (ec_decode_value(plan, i, &row, NULL) != EC_OK) continue;
+    ec_state_block *block = find_made_block(blocks, plan, row.arena);
+    if (block && ids.has[row.arena]) EC_TRY(add_initial(plan, &row, block, err));
   }
   return EC_OK;
 }

@@ -221,7 +221,7 @@ static void read_instr(fuzz *f, const ec_inspection *s, const ec_inspect_instr *
   for (size_t i = 0; i < instr->frame_count; i++) read_text(f, instr->frames[i].file);
 }
 
-static void read_value(fuzz *f, const ec_value_row *row) {
+static void read_row(fuzz *f, const ec_value_row *row) {
   const ec_kind kind = row->info.kind;
   for (uint32_t i = 0; i < row->items.count; i++)
     f->sink += kind == EC_KIND_BOOL_LIST     ? row->items.items[i]
@@ -232,7 +232,7 @@ static void read_value(fuzz *f, const ec_value_row *row) {
 static void read_inspection(fuzz *f, const ec_program *program, const ec_inspection *s) {
   bool supported;
   const ec_backend_visitor visitor = {sizeof visitor, f, see_value, see_node};
-  for (size_t i = 0; i < s->value_count; i++) read_value(f, &s->values[i]);
+  for (size_t i = 0; i < s->value_count; i++) read_row(f, &s->values[i]);
   for (size_t c = 0; c < s->chain_count; c++)
     for (size_t i = 0; i < s->chains[c].count; i++) read_instr(f, s, &s->chains[c].instrs[i]);
   for (size_t i = 0; i < s->delegate_count; i++)

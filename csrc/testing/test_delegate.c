@@ -460,7 +460,7 @@ void ec_test_method_locks(ec_test *t) {
   ec_program_free(program);
 }
 
-void ec_test_structure_frames(ec_test *t) {
+void ec_test_inspect_frames(ec_test *t) {
   ec_build b;
   ec_error err = {0};
   ec_program *program = NULL;
