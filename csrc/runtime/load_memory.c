@@ -29,7 +29,8 @@ ec_status ec_load_memory_sizes(ec_method *m, const ec_plan *plan, ec_error *err)
   EC_TRY(ec_arena_array(a, count, sizeof *m->planned, "planned memory", &m->planned, err));
   EC_TRY(ec_arena_array(a, count, sizeof *m->planned_sizes, "planned memory", &m->planned_sizes,
                         err));
-  EC_TRY(ec_arena_array(a, count, sizeof *m->shared, "planned memory", &m->shared, err));
+  EC_TRY(ec_arena_array(a, count, sizeof *m->shared_blocks, "planned memory", &m->shared_blocks,
+                        err));
   m->planned_count = count;
   for (uint32_t id = 1; id < count; id++)
     EC_TRY(ec_decode_memory(plan, id, &m->planned_sizes[id], err));
@@ -51,8 +52,9 @@ static ec_status allocate_arenas(ec_method *m, ec_error *err) {
   size_t alignments[EC_MAX_ARENAS];
   find_alignments(m, alignments);
   for (uint32_t id = 1; id < m->planned_count; id++) {
-    m->planned[id] = m->shared[id] ? m->shared[id]->bytes
-                                   : ec_alloc_aligned(m->planned_sizes[id], alignments[id]);
+    const ec_state_block *shared = m->shared_blocks[id];
+    m->planned[id] =
+        shared ? shared->bytes : ec_alloc_aligned(m->planned_sizes[id], alignments[id]);
     if (!m->planned[id])
       return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED,
                      "no memory for %zu bytes of planned memory %u", m->planned_sizes[id], id);
@@ -60,7 +62,7 @@ static ec_status allocate_arenas(ec_method *m, ec_error *err) {
   return EC_OK;
 }
 
-static void point_tensors(ec_method *m) {
+static void set_addresses(ec_method *m) {
   for (size_t i = 0; i < m->tensor_count; i++) {
     ec_placement *p = &m->placements[i];
     if (p->arena) m->tensors[i].data = p->data = m->planned[p->arena] + p->offset;
@@ -71,6 +73,6 @@ ec_status ec_load_memory(ec_method *m, const ec_plan *plan, ec_error *err) {
   if (m->program->options.share_mutable_buffers && m->planned_count > 2)
     EC_TRY(ec_share_state(m, plan, err));
   EC_TRY(allocate_arenas(m, err));
-  point_tensors(m);
+  set_addresses(m);
   return EC_OK;
 }

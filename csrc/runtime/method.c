@@ -18,8 +18,8 @@
 
 /* Methods that share memory exclude each other, too: the program's lock stands in for their own. */
 static ec_lock *find_lock(const ec_method *m) {
-  return m->uses_shared ? &((ec_program *)(uintptr_t)m->program)->state_lock
-                        : &((ec_method *)(uintptr_t)m)->lock;
+  return m->uses_shared_state ? &((ec_program *)(uintptr_t)m->program)->state_lock
+                              : &((ec_method *)(uintptr_t)m)->lock;
 }
 
 /* Instructions that change numbers or strings make a snapshot of values necessary, restored after
@@ -47,7 +47,7 @@ static ec_status save_first_values(ec_method *m, ec_error *err) {
 static void set_first_state(const ec_method *m) {
   for (size_t i = 0; i < m->initial_count; i++) {
     const ec_placement *p = m->initials[i].placement;
-    if (p->arena && m->shared[p->arena]) continue;
+    if (p->arena && m->shared_blocks[p->arena]) continue;
     if (m->initials[i].bytes) memcpy(p->data, m->initials[i].bytes, p->nbytes);
     else memset(p->data, 0, p->nbytes);
   }
@@ -142,7 +142,7 @@ void ec_method_free(ec_method *m) {
   for (size_t i = 0; i < m->input_count; i++) ec_free(m->inputs[i].staging);
   for (size_t i = 0; i < m->output_count; i++) ec_free(m->outputs[i].staging);
   for (size_t i = 0; i < m->planned_count; i++)
-    if (!m->shared[i]) ec_free(m->planned[i]);
+    if (!m->shared_blocks[i]) ec_free(m->planned[i]);
   ec_threads_release(m->threads);
   ec_lock_deinit(&m->lock);
   ec_arena_deinit(&m->scratch);
@@ -225,7 +225,7 @@ void ec_method_seed(ec_method *m, uint64_t seed) { m->random = (ec_random){seed,
 
 void ec_method_reset(ec_method *m) {
   for (size_t i = 1; i < m->planned_count; i++)
-    if (m->shared[i]) ec_state_block_reset(m->shared[i]);
+    if (m->shared_blocks[i]) ec_state_block_reset(m->shared_blocks[i]);
     else ec_clear(m->planned[i], m->planned_sizes[i]);
   ec_restore_placements(m);
   for (size_t i = 0; i < m->tensor_count; i++) ec_tensor_trim(&m->tensors[i], true);
@@ -238,7 +238,7 @@ void ec_method_get_memory(const ec_method *m, ec_method_memory *out) {
   *out = (ec_method_memory){.native = m->arena.total + sizeof *m, .scratch = m->scratch.total};
   for (size_t i = 1; i < m->planned_count; i++) {
     out->planned += m->planned_sizes[i];
-    if (m->shared[i]) out->shared += m->planned_sizes[i];
+    if (m->shared_blocks[i]) out->shared += m->planned_sizes[i];
   }
   for (size_t i = 0; i < m->tensor_count; i++) out->heap += ec_tensor_heap(&m->tensors[i]);
   for (size_t i = 0; i < m->input_count; i++) out->heap += m->inputs[i].staging_size;

@@ -77,8 +77,8 @@ typedef enum ec_binding {
 
 typedef struct ec_input_slot {
   ec_value *value;
-  bool in_place;     /* plan: a caller's array of the right layout may be used as it is */
-  bool mutated;      /* plan: its memory is the caller's, and some instruction writes to it */
+  bool in_place;     /* a caller's array of the right layout may be used as it is */
+  bool mutated;      /* its memory is the caller's, and some instruction writes to it */
   uint8_t binding;   /* an ec_binding */
   ec_array array;    /* of the present call */
   int64_t sizes[EC_MAX_RANK], strides[EC_MAX_RANK]; /* what `array` points to */
@@ -88,7 +88,7 @@ typedef struct ec_input_slot {
 
 typedef struct ec_output_slot {
   ec_value *value;
-  bool direct;       /* plan: the last writer may write to the caller's memory */
+  bool direct;       /* the last writer may write to the caller's memory */
   bool needs_staging; /* has no memory of its own, and no instruction points it at any */
   void *bound;       /* caller's memory of the present call */
   void *staging;
@@ -110,7 +110,7 @@ struct ec_method {
   uint64_t elements; /* of tensors of the instruction that runs */
   uint8_t **planned; /* arenas, by index from 1 */
   size_t *planned_sizes;
-  const ec_state_block **shared; /* whose the arena is; NULL: the method's own */
+  const ec_state_block **shared_blocks; /* whose the arena is; NULL: the method's own */
   size_t planned_count;
   struct ec_copies *copies; /* of constants at unaligned addresses; NULL: none yet */
   ec_value *values;
@@ -134,7 +134,7 @@ struct ec_method {
   size_t attribute_count;
   ec_initial *initials;
   size_t initial_count;
-  bool uses_shared, has_jumps;
+  bool uses_shared_state, has_jumps;
 };
 
 static inline bool ec_is_tensor_list(const ec_value *v) {

@@ -13,12 +13,12 @@ static bool placements_overlap(const ec_placement *a, const ec_placement *b) {
          a->offset < b->offset + b->nbytes && b->offset < a->offset + a->nbytes;
 }
 
-/* True for a tensor `k` that is visible through the memory of input `row`: an elided view of it, or
- * a tensor that is read before it is written. */
-static bool is_input_visible_in(const ec_uses *uses, size_t row, size_t k) {
-  const ec_placement *input = &uses->m->placements[row], *other = &uses->m->placements[k];
+/* True for a tensor `k` that is visible through the memory of input `index`: an elided view of it,
+ * or a tensor that is read before it is written. */
+static bool is_input_visible_in(const ec_uses *uses, size_t index, size_t k) {
+  const ec_placement *input = &uses->m->placements[index], *other = &uses->m->placements[k];
   const ec_use *u = &uses->rows[k];
-  if (k == row || !placements_overlap(input, other)) return false;
+  if (k == index || !placements_overlap(input, other)) return false;
   if (uses->m->has_jumps || u->inputs) return true;
   if (!u->used) return u->outputs != 0;
   if (u->first_by_delegate) return input->offset == other->offset && input->nbytes == other->nbytes;
@@ -33,10 +33,10 @@ static bool is_input_mutated(const ec_uses *uses, const ec_value *value) {
 
 static bool can_use_in_place(const ec_uses *uses, const ec_value *value) {
   if (value->kind != EC_KIND_TENSOR) return false;
-  size_t row = ec_use_index(uses, value);
-  if (uses->rows[row].written || uses->rows[row].inputs > 1) return false;
+  size_t index = ec_use_index(uses, value);
+  if (uses->rows[index].written || uses->rows[index].inputs > 1) return false;
   for (size_t k = 0; k < uses->m->tensor_count; k++)
-    if (is_input_visible_in(uses, row, k)) return false;
+    if (is_input_visible_in(uses, index, k)) return false;
   return true;
 }
 
@@ -46,18 +46,18 @@ static bool has_fixed_shape(const ec_value *v) {
 
 /* True for an output whose memory may be the caller's: from its first write on, nothing but the
  * output itself may be visible through its planned memory. */
-static bool can_write_directly(const ec_uses *uses, size_t index) {
+static bool can_write_directly(const ec_uses *uses, const ec_value *v) {
   const ec_method *m = uses->m;
-  if (!has_fixed_shape(m->outputs[index].value) || m->has_jumps) return false;
-  size_t row = ec_use_index(uses, m->outputs[index].value);
-  const ec_use *u = &uses->rows[row];
-  const ec_placement *p = &m->placements[row];
+  if (!has_fixed_shape(v) || m->has_jumps) return false;
+  size_t index = ec_use_index(uses, v);
+  const ec_use *u = &uses->rows[index];
+  const ec_placement *p = &m->placements[index];
   if (!u->used || u->is_view || u->inputs || u->outputs > 1 || p->flags & EC_TENSOR_READONLY ||
       (p->data && p->named))
     return false;
   if (p->data && !u->first_overwrites) return false; /* state, or perhaps a delegate's */
   for (size_t k = 0; k < m->tensor_count; k++)
-    if (k != row && placements_overlap(p, &m->placements[k]) &&
+    if (k != index && placements_overlap(p, &m->placements[k]) &&
         (uses->rows[k].outputs || (uses->rows[k].used && uses->rows[k].last > u->first)))
       return false;
   return true;
@@ -86,10 +86,10 @@ static void find_alias_moves(const ec_uses *uses, const ec_chain *chain) {
   for (size_t i = 0; i < chain->count; i++) {
     ec_instr *in = &chain->instrs[i];
     if (in->kind != EC_INSTR_MoveCall || in->args[0]->kind != EC_KIND_TENSOR) continue;
-    const size_t row = ec_use_index(uses, in->args[1]);
-    ec_placement *p = &uses->m->placements[row];
-    in->aliases = !p->data && !uses->rows[row].inputs && !p->staged &&
-                  uses->m->tensors[row].dynamism != EC_DYNAMIC_UNBOUND;
+    const size_t index = ec_use_index(uses, in->args[1]);
+    ec_placement *p = &uses->m->placements[index];
+    in->aliases = !p->data && !uses->rows[index].inputs && !p->staged &&
+                  uses->m->tensors[index].dynamism != EC_DYNAMIC_UNBOUND;
     p->rebindable |= in->aliases;
   }
 }
@@ -118,7 +118,7 @@ static bool worth_comparing(const ec_method *m) {
 static void place_output(const ec_uses *uses, size_t index, bool compare) {
   ec_output_slot *slot = &uses->m->outputs[index];
   const ec_value *v = slot->value;
-  slot->direct = compare && can_write_directly(uses, index);
+  slot->direct = compare && can_write_directly(uses, v);
   if (v->kind != EC_KIND_TENSOR) return;
   const ec_use *u = &uses->rows[ec_use_index(uses, v)];
   slot->needs_staging = !v->as.tensor->data && !u->is_view && !u->inputs &&

@@ -133,9 +133,9 @@ static ec_status find_blocks(ec_method *m, const state_ids *ids, ec_state_blocks
   for (uint32_t id = 2; id < m->planned_count; id++) {
     const size_t size = m->planned_sizes[id];
     if (!size || !ids->has[id]) continue;
-    m->uses_shared = true;
-    m->shared[id] = ec_state_blocks_find(blocks, id, size);
-    if (m->shared[id]) continue;
+    m->uses_shared_state = true;
+    m->shared_blocks[id] = ec_state_blocks_find(blocks, id, size);
+    if (m->shared_blocks[id]) continue;
     EC_TRY(ec_state_block_new(id, size, &made[id], err));
     *missing = true;
   }
@@ -163,7 +163,7 @@ ec_status ec_share_state(ec_method *m, const ec_plan *plan, ec_error *err) {
   for (uint32_t id = 2; id < m->planned_count; id++) {
     if (!made[id]) continue;
     ec_state_block_reset(made[id]);
-    m->shared[id] = ec_state_blocks_add(&program->state, made[id]);
+    m->shared_blocks[id] = ec_state_blocks_add(&program->state, made[id]);
     made[id] = NULL;
   }
 fail:

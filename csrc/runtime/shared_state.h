@@ -4,8 +4,8 @@
 
 #include "runtime/native.h"
 
-/* Gives `m->shared` the program's blocks for the memory of a method that is state alone. A block is
- * made, with its first contents, when the first method asks for it. */
+/* Fills `m->shared_blocks` with the program's blocks for memory of a method that is state alone. A
+ * block is made, with its first contents, when the first method asks for it. */
 ec_status ec_share_state(ec_method *m, const ec_plan *plan, ec_error *err);
 
 #endif
