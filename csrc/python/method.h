@@ -5,8 +5,6 @@
 
 #include "python/program.h"
 #include "python/state.h"
-#include "runtime/bind.h"
-#include "runtime/exec.h"
 #include "runtime/method.h"
 
 /* What a call needs to know of an input or output, read once when the method is loaded. */

@@ -12,6 +12,8 @@
 #ifndef EC_RUNTIME_METHOD_H
 #define EC_RUNTIME_METHOD_H
 
+#include "runtime/bind.h"
+#include "runtime/exec.h"
 #include "runtime/method_types.h"
 #include "runtime/program.h"
 #include "trace/trace.h"

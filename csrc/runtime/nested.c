@@ -4,8 +4,6 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "runtime/bind.h"
-#include "runtime/exec.h"
 #include "runtime/load_cost.h"
 #include "runtime/method.h"
 #include "runtime/program_internal.h"

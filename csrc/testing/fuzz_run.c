@@ -11,9 +11,7 @@
 #include "../../backends/xnnpack/xnnpack_backend.h"
 #endif
 #include "backend/registry.h"
-#include "runtime/bind.h"
 #include "runtime/describe.h"
-#include "runtime/exec.h"
 #include "runtime/inspect.h"
 #include "runtime/method.h"
 #include "testing/alloc_fail.h"

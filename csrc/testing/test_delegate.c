@@ -6,8 +6,6 @@
 #include "core/alloc.h"
 #include "backend/registry.h"
 #include "format/pte.h"
-#include "runtime/bind.h"
-#include "runtime/exec.h"
 #include "runtime/inspect.h"
 #include "runtime/method.h"
 #include "runtime/options.h"
