@@ -30,7 +30,7 @@ void ec_budget_resume(ec_budget *budget) { present = budget; }
 
 /* ---- bytes ------------------------------------------------------------------------------- */
 
-bool ec_budget_take(size_t bytes) {
+bool ec_budget_charge(size_t bytes) {
   ec_budget *b = present;
   if (!b) return true;
   b->refused |= bytes > b->bytes;
@@ -102,7 +102,7 @@ void ec_budget_init(ec_budget *budget, uint64_t max_steps, uint64_t max_bytes,
 }
 
 /* To some milliseconds, which costs less than to nanoseconds. */
-static uint64_t now(void) {
+static uint64_t budget_clock(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
   return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
@@ -115,7 +115,7 @@ ec_status ec_budget_pause(ec_budget *b, ec_error *err) {
     return ec_fail(err, EC_OUT_OF_RESOURCES, "more than %" PRIu64 " steps (max_steps=)",
                    b->max_steps);
   set_pause(b);
-  const uint64_t present_time = now();
+  const uint64_t present_time = budget_clock();
   if (b->asked && present_time - b->asked >= MILLISECONDS && b->interrupt.check)
     b->ended = b->interrupt.check(b->interrupt.user, err);
   if (!b->asked || present_time - b->asked >= MILLISECONDS) b->asked = present_time;

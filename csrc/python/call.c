@@ -72,7 +72,7 @@ static int bind_and_execute(call *c) {
   if (c->interrupt.exception) c->status = EC_INTERNAL; /* a backend may go on without its program */
   if (PyErr_Occurred()) {
     if (c->status == EC_OK) PyErr_Clear();
-    else c->cause = ecpy_take_exception();
+    else c->cause = ecpy_fetch_exception();
   }
   return c->status == EC_OK ? 0 : -1;
 }

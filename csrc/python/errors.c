@@ -126,7 +126,7 @@ PyObject *ecpy_raise(ecpy_state *state, const ec_error *err) {
   return raise_sentence(state, err->status, PyUnicode_DecodeUTF8(err->message, size, "replace"));
 }
 
-PyObject *ecpy_take_exception(void) {
+PyObject *ecpy_fetch_exception(void) {
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
   if (!type) return NULL;
@@ -144,7 +144,7 @@ void ecpy_raise_from(ecpy_state *state, const ec_error *err, PyObject *cause) {
     return;
   }
   ecpy_raise(state, err);
-  PyObject *error = cause ? ecpy_take_exception() : NULL;
+  PyObject *error = cause ? ecpy_fetch_exception() : NULL;
   if (!error) {
     Py_XDECREF(cause);
     return;

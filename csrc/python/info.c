@@ -96,7 +96,7 @@ static PyObject *method_dict(const ec_method_info *info) {
       ecpy_text(info->encoded_inputs), "encoded_outputs", ecpy_text(info->encoded_outputs));
 }
 
-static PyObject *method_list(ecpy_state *state, ecpy_shared *shared) {
+static PyObject *method_list(ecpy_state *state, ecpy_program_ref *shared) {
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list && i < ec_program_method_count(shared->program); i++) {
     ec_method_info info = {0};
@@ -128,7 +128,7 @@ static PyObject *named_list(const ec_program_info *info) {
   return list;
 }
 
-PyObject *ecpy_program_info(ecpy_state *state, ecpy_shared *shared) {
+PyObject *ecpy_program_info(ecpy_state *state, ecpy_program_ref *shared) {
   ec_error err;
   ec_error_clear(&err);
   ec_program_info info = {0};
@@ -184,7 +184,7 @@ static int add_method(needs *n, const ec_method_info *info) {
   return 0;
 }
 
-static int add_methods(ecpy_state *state, ecpy_shared *shared, needs *n) {
+static int add_methods(ecpy_state *state, ecpy_program_ref *shared, needs *n) {
   if (!n->operators || !n->backends || !n->missing_operators || !n->missing_backends) return -1;
   for (size_t i = 0; i < ec_program_method_count(shared->program); i++) {
     ec_method_info info = {0};
@@ -203,7 +203,7 @@ static PyObject *sorted_list(PyObject *set) {
   return list;
 }
 
-PyObject *ecpy_program_requirements(ecpy_state *state, ecpy_shared *shared) {
+PyObject *ecpy_program_requirements(ecpy_state *state, ecpy_program_ref *shared) {
   needs n = {PyDict_New(), PyDict_New(), PySet_New(NULL), PySet_New(NULL)};
   PyObject *dict = NULL;
   if (add_methods(state, shared, &n) == 0)

@@ -11,7 +11,7 @@ static void handle_signals(void *user) {
   ecpy_interrupt *interrupt = user;
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace); /* of an operator whose failure a backend has swallowed */
-  if (PyErr_CheckSignals()) interrupt->exception = ecpy_take_exception();
+  if (PyErr_CheckSignals()) interrupt->exception = ecpy_fetch_exception();
   PyErr_Restore(type, value, trace);
 }
 

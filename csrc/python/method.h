@@ -23,7 +23,7 @@ typedef struct ecpy_method {
   PyObject_HEAD
   vectorcallfunc vectorcall;
   ecpy_state *state;
-  ecpy_shared *shared;
+  ecpy_program_ref *shared;
   ec_method *method;
   bool fresh;          /* nobody has it yet but who says that it is loaded: its figures need no
                         * lock, which another method may have for long */

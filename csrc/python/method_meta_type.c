@@ -6,7 +6,7 @@
 
 typedef struct ecpy_method_meta {
   PyObject_HEAD
-  ecpy_shared *shared;
+  ecpy_program_ref *shared;
   ec_method_info info;
 } ecpy_method_meta;
 
@@ -16,7 +16,7 @@ const ec_method_info *ecpy_method_meta_info(PyObject *meta) {
 
 /* ---- lifecycle ---- */
 
-PyObject *ecpy_method_meta_new(ecpy_state *state, ecpy_shared *shared, size_t index) {
+PyObject *ecpy_method_meta_new(ecpy_state *state, ecpy_program_ref *shared, size_t index) {
   PyTypeObject *type = state->method_meta_type;
   ecpy_method_meta *self = (ecpy_method_meta *)type->tp_alloc(type, 0);
   if (!self) return NULL;
@@ -24,7 +24,7 @@ PyObject *ecpy_method_meta_new(ecpy_state *state, ecpy_shared *shared, size_t in
     Py_DECREF(self);
     return NULL;
   }
-  self->shared = ecpy_shared_take(shared);
+  self->shared = ecpy_program_ref_retain(shared);
   return (PyObject *)self;
 }
 
@@ -32,7 +32,7 @@ static void method_meta_dealloc(PyObject *object) {
   ecpy_method_meta *self = (ecpy_method_meta *)object;
   PyTypeObject *type = Py_TYPE(object);
   if (self->shared) ec_method_info_deinit(&self->info);
-  ecpy_shared_release(self->shared);
+  ecpy_program_ref_release(self->shared);
   type->tp_free(object);
   Py_DECREF(type);
 }

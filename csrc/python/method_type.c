@@ -88,7 +88,7 @@ static int load(ecpy_state *state, loading *l) {
   return -1;
 }
 
-PyObject *ecpy_method_new(ecpy_state *state, ecpy_shared *shared, const char *name,
+PyObject *ecpy_method_new(ecpy_state *state, ecpy_program_ref *shared, const char *name,
                           const ec_method_options *options) {
   loading l = {.program = shared->program, .name = name, .options = *options};
   PyTypeObject *type = state->method_type;
@@ -96,7 +96,7 @@ PyObject *ecpy_method_new(ecpy_state *state, ecpy_shared *shared, const char *na
   if (!self) return NULL;
   self->vectorcall = method_vectorcall;
   self->state = state;
-  self->shared = ecpy_shared_take(shared);
+  self->shared = ecpy_program_ref_retain(shared);
   const int rc = load(state, &l);
   self->method = l.method;
   if (rc == 0) {
@@ -137,7 +137,7 @@ static void method_dealloc(PyObject *object) {
   if (self->method) ecpy_without_gil(run_free, self->method);
   ec_trace_free(self->trace);
   ec_trace_free(self->record);
-  ecpy_shared_release(self->shared);
+  ecpy_program_ref_release(self->shared);
   free_slots(self->inputs, self->input_count);
   free_slots(self->outputs, self->output_count);
   Py_CLEAR(self->meta);
@@ -456,7 +456,7 @@ static PyObject *trace_stop(PyObject *self, PyObject *Py_UNUSED(args)) {
 PyDoc_STRVAR(trace_take_doc, "_trace_take($self, /)\n--\n\nUsed by executorch_c.inspect.etdump.");
 
 static PyObject *trace_take(PyObject *self, PyObject *Py_UNUSED(args)) {
-  return ecpy_trace_take((ecpy_method *)self);
+  return ecpy_trace_drain((ecpy_method *)self);
 }
 
 static PyObject *method_repr(PyObject *object) {

@@ -126,7 +126,7 @@ static bool is_direct(ecpy_method *self, size_t index, PyArrayObject *const *out
 
 /* Results are a part of what a call may cost. */
 static int take_bytes(ecpy_state *state, size_t bytes) {
-  if (ec_budget_take(bytes)) return 0;
+  if (ec_budget_charge(bytes)) return 0;
   ecpy_raise_format(state, EC_MEMORY_ALLOCATION_FAILED,
                     "%zu bytes for results, of the %llu that a call may allocate (max_bytes=)",
                     bytes, (unsigned long long)ec_budget_now()->max_bytes);

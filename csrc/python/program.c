@@ -10,23 +10,23 @@
 
 static void free_program(void *program) { ec_program_free(program); }
 
-ecpy_shared *ecpy_shared_new(ec_program *program) {
-  ecpy_shared *shared = PyMem_Malloc(sizeof *shared);
+ecpy_program_ref *ecpy_program_ref_new(ec_program *program) {
+  ecpy_program_ref *shared = PyMem_Malloc(sizeof *shared);
   if (!shared) {
     ecpy_without_gil(free_program, program);
     ecpy_no_memory("a program");
     return NULL;
   }
-  *shared = (ecpy_shared){1, program};
+  *shared = (ecpy_program_ref){1, program};
   return shared;
 }
 
-ecpy_shared *ecpy_shared_take(ecpy_shared *shared) {
+ecpy_program_ref *ecpy_program_ref_retain(ecpy_program_ref *shared) {
   shared->refs++;
   return shared;
 }
 
-void ecpy_shared_release(ecpy_shared *shared) {
+void ecpy_program_ref_release(ecpy_program_ref *shared) {
   if (!shared || --shared->refs) return;
   ecpy_without_gil(free_program, shared->program);
   PyMem_Free(shared);
@@ -68,7 +68,7 @@ static bool lacks_something(const ec_method_info *info) {
   return false;
 }
 
-int ecpy_describe(ecpy_state *state, ecpy_shared *shared, size_t index, ec_method_info *info) {
+int ecpy_describe(ecpy_state *state, ecpy_program_ref *shared, size_t index, ec_method_info *info) {
   ec_error err;
   ec_error_clear(&err);
   ec_status status = ec_program_describe(shared->program, index, info, &err);

@@ -9,7 +9,7 @@
 
 typedef struct ecpy_program {
   PyObject_HEAD
-  ecpy_shared *shared;
+  ecpy_program_ref *shared;
   PyObject *methods; /* dict: name -> Method, for load_method(name) */
   size_t record_data;
   PyObject *recorded; /* list: all methods, where they are recorded */
@@ -17,11 +17,11 @@ typedef struct ecpy_program {
 
 /* ---- lifecycle ---- */
 
-PyObject *ecpy_program_new(ecpy_state *state, ecpy_shared *shared, size_t record_data) {
+PyObject *ecpy_program_new(ecpy_state *state, ecpy_program_ref *shared, size_t record_data) {
   PyTypeObject *type = state->program_type;
   ecpy_program *self = (ecpy_program *)type->tp_alloc(type, 0);
   if (!self) return NULL;
-  self->shared = ecpy_shared_take(shared);
+  self->shared = ecpy_program_ref_retain(shared);
   self->methods = PyDict_New();
   self->record_data = record_data;
   self->recorded = PyList_New(0);
@@ -46,7 +46,7 @@ static void program_dealloc(PyObject *self) {
   PyTypeObject *type = Py_TYPE(self);
   PyObject_GC_UnTrack(self);
   program_clear(self); /* before the program: methods refer to it */
-  ecpy_shared_release(((ecpy_program *)self)->shared);
+  ecpy_program_ref_release(((ecpy_program *)self)->shared);
   type->tp_free(self);
   Py_DECREF(type);
 }

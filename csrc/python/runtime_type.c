@@ -177,9 +177,9 @@ static PyObject *load_sources(ecpy_state *state, program_load *load, PyObject *d
   }
   ecpy_without_gil(run_open, load);
   if (load->status != EC_OK) return ecpy_raise(state, &load->err);
-  ecpy_shared *shared = ecpy_shared_new(load->program);
+  ecpy_program_ref *shared = ecpy_program_ref_new(load->program);
   PyObject *program = shared ? ecpy_program_new(state, shared, load->record_data) : NULL;
-  ecpy_shared_release(shared);
+  ecpy_program_ref_release(shared);
   return program;
 }
 

@@ -205,7 +205,7 @@ static PyObject *look_inside(ecpy_state *state, const ec_program *program, const
 /* ---- functions --------------------------------------------------------------------------- */
 
 /* Reads a method; installed backends and operators are looked for where one is missing. */
-static int open_structure(ecpy_state *state, ecpy_shared *shared, const char *name,
+static int open_structure(ecpy_state *state, ecpy_program_ref *shared, const char *name,
                           ec_structure *out) {
   size_t index;
   ec_error err;
@@ -220,7 +220,7 @@ static int open_structure(ecpy_state *state, ecpy_shared *shared, const char *na
   return -1;
 }
 
-static int open_delegate(ecpy_state *state, ecpy_shared *shared, const char *name,
+static int open_delegate(ecpy_state *state, ecpy_program_ref *shared, const char *name,
                          Py_ssize_t delegate, ec_structure *out) {
   if (open_structure(state, shared, name, out)) return -1;
   if (delegate >= 0 && (size_t)delegate < out->delegate_count) return 0;
@@ -230,7 +230,7 @@ static int open_delegate(ecpy_state *state, ecpy_shared *shared, const char *nam
   return -1;
 }
 
-PyObject *ecpy_program_structure(ecpy_state *state, ecpy_shared *shared, const char *name) {
+PyObject *ecpy_program_structure(ecpy_state *state, ecpy_program_ref *shared, const char *name) {
   ec_structure s = {0};
   if (open_structure(state, shared, name, &s)) return NULL;
   PyObject *dict = Py_BuildValue(
@@ -242,7 +242,7 @@ PyObject *ecpy_program_structure(ecpy_state *state, ecpy_shared *shared, const c
   return dict;
 }
 
-PyObject *ecpy_program_delegate(ecpy_state *state, ecpy_shared *shared, const char *name,
+PyObject *ecpy_program_delegate(ecpy_state *state, ecpy_program_ref *shared, const char *name,
                                 Py_ssize_t delegate) {
   ec_structure s = {0};
   if (open_delegate(state, shared, name, delegate, &s)) return NULL;
@@ -251,7 +251,7 @@ PyObject *ecpy_program_delegate(ecpy_state *state, ecpy_shared *shared, const ch
   return dict;
 }
 
-PyObject *ecpy_program_payload(ecpy_state *state, ecpy_shared *shared, const char *name,
+PyObject *ecpy_program_payload(ecpy_state *state, ecpy_program_ref *shared, const char *name,
                                Py_ssize_t delegate) {
   ec_structure s = {0};
   if (open_delegate(state, shared, name, delegate, &s)) return NULL;

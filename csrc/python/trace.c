@@ -192,7 +192,7 @@ int ecpy_trace_record(ecpy_method *self, size_t max_data) {
   return 0;
 }
 
-PyObject *ecpy_trace_take(ecpy_method *self) {
+PyObject *ecpy_trace_drain(ecpy_method *self) {
   ec_trace *last = NULL;
   if (!self->record)
     return ecpy_raise_format(self->state, EC_INVALID_STATE, "method '%s' is not being recorded",

@@ -26,7 +26,7 @@ ec_status ec_load_operators(ec_method *m, ec_fb_table plan, ec_error *err) {
   EC_TRY(ec_arena_array(&m->arena, ops.count, sizeof *m->ops, "operators", &m->ops, err));
   m->op_count = ops.count;
   for (uint32_t i = 0; i < ops.count; i++)
-    if (ec_plan_op_name(plan, (int32_t)i, name, sizeof name)) m->ops[i] = ec_op_take(name);
+    if (ec_plan_op_name(plan, (int32_t)i, name, sizeof name)) m->ops[i] = ec_op_acquire(name);
   return EC_OK;
 }
 

@@ -29,7 +29,7 @@ static ec_status read_operators(reader *r, ec_error *err) {
     EC_TRY(ec_arena_array(&s->arena, strlen(name) + 1, 1, "a name", &copy, err));
     memcpy(copy, name, strlen(name) + 1);
     r->op_names[i] = copy;
-    s->ops[i] = ec_op_take(name);
+    s->ops[i] = ec_op_acquire(name);
     s->op_count = i + 1;
   }
   return EC_OK;

@@ -13,7 +13,7 @@ typedef void (*row_fn)(const int64_t *at, int64_t n, char *to, int64_t to_step, 
                        int64_t from_step);
 
 /* The tensor's memory in EC_RESIZE_RANK dimensions. */
-static ec_view spread(const ec_tensor *t, size_t axes) {
+static ec_view spread_dims(const ec_tensor *t, size_t axes) {
   ec_view flat = ec_view_of(t), v = {.data = t->data, .dtype = flat.dtype};
   size_t lead = t->rank - axes, gap = EC_RESIZE_AXES - axes;
   v.rank = EC_RESIZE_RANK;
@@ -38,7 +38,7 @@ ec_status ec_resize_input(ec_call *c, size_t out, size_t axes, bool batched, ec_
                           ec_shape_text(input->sizes, input->rank, text, sizeof text));
     }
   r->axes = axes;
-  r->in = spread(input, axes);
+  r->in = spread_dims(input, axes);
   for (size_t d = 2; d < EC_RESIZE_RANK; d++) r->axis[d].in = r->axis[d].out = r->in.sizes[d];
   return EC_OK;
 }
@@ -49,7 +49,7 @@ ec_status ec_resize_output(ec_call *c, size_t out, ec_resize *r) {
   for (size_t d = r->batched ? 0 : 1; d < 2; d++) sizes[rank++] = r->in.sizes[d];
   for (size_t d = EC_RESIZE_RANK - r->axes; d < EC_RESIZE_RANK; d++) sizes[rank++] = r->axis[d].out;
   EC_TRY(ec_call_resize(c, out, rank, sizes));
-  r->to = spread(ec_arg_tensor(c, out), r->axes);
+  r->to = spread_dims(ec_arg_tensor(c, out), r->axes);
   return EC_OK;
 }
 
