@@ -1,12 +1,15 @@
 /* BackendRegistry: the backends that delegated parts of programs can run on. */
 #include "python/state.h"
 
+#include "python/backend_registry_type.h"
+
 #include "backend/registry.h"
 #include "core/alloc.h"
 #include "python/backends.h"
 #include "python/errors.h"
+#include "python/gil.h"
+#include "python/objects.h"
 #include "python/options.h"
-#include "python/program.h"
 #include "runtime/options.h"
 
 /* ---- documented methods ---- */
@@ -61,7 +64,7 @@ static void run_get(void *arg) {
 }
 
 /* Finds plug-ins first where the backend is not there yet. */
-static int ask(ecpy_state *state, asked *a, void (*fn)(void *arg)) {
+static int call_option(ecpy_state *state, asked *a, void (*fn)(void *arg)) {
   ec_error_clear(&a->err);
   if (ecpy_discover_for(state, a->id)) return -1;
   ecpy_without_gil(fn, a);
@@ -88,7 +91,7 @@ static PyObject *set_option(PyObject *self, PyObject *args, PyObject *kwargs) {
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sUO:set_option", names, &a.id, &key, &value))
     return NULL;
   int rc = ecpy_option_parse(key, value, a.id, &arena, &a.option);
-  if (rc == 0) rc = ask(ecpy_state_of(self), &a, run_set);
+  if (rc == 0) rc = call_option(ecpy_state_of(self), &a, run_set);
   ec_arena_deinit(&arena);
   return rc ? NULL : Py_NewRef(Py_None);
 }
@@ -102,7 +105,7 @@ static PyObject *get_option(PyObject *self, PyObject *args, PyObject *kwargs) {
   asked a = {0};
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "ss:get_option", names, &a.id, &a.option.key))
     return NULL;
-  if (ask(ecpy_state_of(self), &a, run_get)) return NULL;
+  if (call_option(ecpy_state_of(self), &a, run_get)) return NULL;
   PyObject *value = ecpy_option_value(&a.option);
   if (a.option.kind == EC_BACKEND_STRING) ec_free((void *)(uintptr_t)a.option.as.string);
   return value;
@@ -133,13 +136,11 @@ static PyObject *option_keys(PyObject *self, PyObject *args, PyObject *kwargs) {
 
 /* ---- tables and spec ---- */
 
-#define WITH_KEYWORDS(fn) (PyCFunction)(void (*)(void))(fn), METH_VARARGS | METH_KEYWORDS
-
 static PyMethodDef methods[] = {
-    {"is_available", WITH_KEYWORDS(is_available), is_available_doc},
-    {"set_option", WITH_KEYWORDS(set_option), set_option_doc},
-    {"get_option", WITH_KEYWORDS(get_option), get_option_doc},
-    {"option_keys", WITH_KEYWORDS(option_keys), option_keys_doc},
+    {"is_available", ECPY_KEYWORDS(is_available), is_available_doc},
+    {"set_option", ECPY_KEYWORDS(set_option), set_option_doc},
+    {"get_option", ECPY_KEYWORDS(get_option), get_option_doc},
+    {"option_keys", ECPY_KEYWORDS(option_keys), option_keys_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,12 +1,16 @@
 /* MethodMeta: what a program says about a method's inputs, outputs and attributes. */
 #include "python/state.h"
 
-#include "python/errors.h"
-#include "python/program.h"
+#include "python/method_meta_type.h"
+
+#include "python/objects.h"
+#include "python/program_ref.h"
+#include "python/tensor_info_type.h"
+#include "python/values.h"
 
 typedef struct ecpy_method_meta {
   PyObject_HEAD
-  ecpy_program_ref *shared;
+  ecpy_program_ref *ref;
   ec_method_info info;
 } ecpy_method_meta;
 
@@ -16,23 +20,23 @@ const ec_method_info *ecpy_method_meta_info(PyObject *meta) {
 
 /* ---- lifecycle ---- */
 
-PyObject *ecpy_method_meta_new(ecpy_state *state, ecpy_program_ref *shared, size_t index) {
+PyObject *ecpy_method_meta_new(ecpy_state *state, ecpy_program_ref *ref, size_t index) {
   PyTypeObject *type = state->method_meta_type;
   ecpy_method_meta *self = (ecpy_method_meta *)type->tp_alloc(type, 0);
   if (!self) return NULL;
-  if (ecpy_describe(state, shared, index, &self->info)) {
+  if (ecpy_describe(state, ref, index, &self->info)) {
     Py_DECREF(self);
     return NULL;
   }
-  self->shared = ecpy_program_ref_retain(shared);
+  self->ref = ecpy_program_ref_retain(ref);
   return (PyObject *)self;
 }
 
 static void method_meta_dealloc(PyObject *object) {
   ecpy_method_meta *self = (ecpy_method_meta *)object;
   PyTypeObject *type = Py_TYPE(object);
-  if (self->shared) ec_method_info_deinit(&self->info);
-  ecpy_program_ref_release(self->shared);
+  if (self->ref) ec_method_info_deinit(&self->info);
+  ecpy_program_ref_release(self->ref);
   type->tp_free(object);
   Py_DECREF(type);
 }
@@ -122,17 +126,12 @@ static PyObject *attribute_tensor_meta(PyObject *self, PyObject *args, PyObject 
 
 /* A TensorInfo, or the traced value of another kind; None for lists and None. */
 static PyObject *value_object(PyObject *self, const ec_value_info *value) {
-  switch (value->kind) {
-  case EC_KIND_TENSOR: return ecpy_tensor_info_new(ecpy_state_of(self), self, &value->tensor);
-  case EC_KIND_INT: return PyLong_FromLongLong(value->scalar.as.i);
-  case EC_KIND_DOUBLE: return PyFloat_FromDouble(value->scalar.as.d);
-  case EC_KIND_BOOL: return PyBool_FromLong(value->scalar.as.b);
-  case EC_KIND_STRING: return ecpy_text(value->string);
-  default: Py_RETURN_NONE;
-  }
+  if (value->kind == EC_KIND_TENSOR)
+    return ecpy_tensor_info_new(ecpy_state_of(self), self, &value->tensor);
+  return ecpy_described_object(value);
 }
 
-static PyObject *values(PyObject *self, const ec_value_info *items, size_t count) {
+static PyObject *value_tuple(PyObject *self, const ec_value_info *items, size_t count) {
   PyObject *tuple = PyTuple_New((Py_ssize_t)count);
   for (size_t i = 0; tuple && i < count; i++) {
     PyObject *pair =
@@ -147,16 +146,16 @@ static PyObject *values(PyObject *self, const ec_value_info *items, size_t count
 
 static PyObject *inputs(PyObject *self, void *Py_UNUSED(closure)) {
   const ec_method_info *info = ecpy_method_meta_info(self);
-  return values(self, info->inputs, info->input_count);
+  return value_tuple(self, info->inputs, info->input_count);
 }
 
 static PyObject *outputs(PyObject *self, void *Py_UNUSED(closure)) {
   const ec_method_info *info = ecpy_method_meta_info(self);
-  return values(self, info->outputs, info->output_count);
+  return value_tuple(self, info->outputs, info->output_count);
 }
 
 /* The list of texts that the official repr shows. */
-static PyObject *texts(PyObject *self, const ec_value_info *items, size_t count) {
+static PyObject *value_texts(PyObject *self, const ec_value_info *items, size_t count) {
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list && i < count; i++) {
     PyObject *text = NULL;
@@ -175,8 +174,8 @@ static PyObject *texts(PyObject *self, const ec_value_info *items, size_t count)
 static PyObject *method_meta_repr(PyObject *self) {
   const ec_method_info *info = ecpy_method_meta_info(self);
   PyObject *method = ecpy_text(info->name);
-  PyObject *in = texts(self, info->inputs, info->input_count);
-  PyObject *out = texts(self, info->outputs, info->output_count);
+  PyObject *in = value_texts(self, info->inputs, info->input_count);
+  PyObject *out = value_texts(self, info->outputs, info->output_count);
   PyObject *text = NULL;
   if (method && in && out)
     text = PyUnicode_FromFormat("MethodMeta(name='%U', num_inputs=%zu, input_tensor_meta=%R, "
@@ -196,16 +195,14 @@ static PyObject *method_meta_html(PyObject *self, PyObject *Py_UNUSED(args)) {
 
 /* ---- tables and spec ---- */
 
-#define WITH_KEYWORDS(fn) (PyCFunction)(void (*)(void))(fn), METH_VARARGS | METH_KEYWORDS
-
 static PyMethodDef methods[] = {
     {"name", name, METH_NOARGS, name_doc},
     {"num_inputs", num_inputs, METH_NOARGS, num_inputs_doc},
     {"num_outputs", num_outputs, METH_NOARGS, num_outputs_doc},
     {"num_attributes", num_attributes, METH_NOARGS, num_attributes_doc},
-    {"input_tensor_meta", WITH_KEYWORDS(input_tensor_meta), input_doc},
-    {"output_tensor_meta", WITH_KEYWORDS(output_tensor_meta), output_doc},
-    {"attribute_tensor_meta", WITH_KEYWORDS(attribute_tensor_meta), attribute_doc},
+    {"input_tensor_meta", ECPY_KEYWORDS(input_tensor_meta), input_doc},
+    {"output_tensor_meta", ECPY_KEYWORDS(output_tensor_meta), output_doc},
+    {"attribute_tensor_meta", ECPY_KEYWORDS(attribute_tensor_meta), attribute_doc},
     {"_repr_html_", method_meta_html, METH_NOARGS, html_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -2,49 +2,20 @@
 #define ECPY_IMPORT_ARRAY
 #include "python/state.h"
 
+#include "python/backend_registry_type.h"
 #include "python/backends.h"
 #include "python/bundled.h"
 #include "python/dtype.h"
 #include "python/errors.h"
+#include "python/method_meta_type.h"
+#include "python/method_type.h"
+#include "python/objects.h"
+#include "python/operator_call.h"
+#include "python/operator_registry_type.h"
 #include "python/operators.h"
-
-_Thread_local PyThreadState *ecpy_parked;
-
-static void call_parked(PyThreadState *parked, void (*fn)(void *arg), void *arg) {
-  ecpy_parked = NULL;
-  PyEval_RestoreThread(parked);
-  fn(arg);
-  ecpy_parked = PyEval_SaveThread();
-}
-
-void ecpy_with_gil(void (*fn)(void *arg), void *arg) {
-  if (ecpy_parked) {
-    call_parked(ecpy_parked, fn, arg);
-    return;
-  }
-  PyObject *type, *value, *trace;
-  PyGILState_STATE gil = PyGILState_Ensure();
-  PyErr_Fetch(&type, &value, &trace); /* what was pending before, if this thread has the GIL */
-  fn(arg);
-  PyErr_Restore(type, value, trace);
-  PyGILState_Release(gil);
-}
-
-PyObject *ecpy_call_python(const char *module, const char *name, PyObject *argument) {
-  PyObject *imported = PyImport_ImportModule(module);
-  PyObject *function = imported ? PyObject_GetAttrString(imported, name) : NULL;
-  Py_XDECREF(imported);
-  if (!function) return NULL;
-  PyObject *result = argument ? PyObject_CallOneArg(function, argument)
-                              : PyObject_CallNoArgs(function);
-  Py_DECREF(function);
-  return result;
-}
-
-int ecpy_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **slot) {
-  *slot = (PyTypeObject *)PyType_FromModuleAndSpec(module, spec, NULL);
-  return *slot ? PyModule_AddType(module, *slot) : -1;
-}
+#include "python/program_type.h"
+#include "python/runtime_type.h"
+#include "python/tensor_info_type.h"
 
 /* ---- functions --------------------------------------------------------------------------- */
 

@@ -1,6 +1,8 @@
 /* OperatorRegistry: the operators that this runtime has kernels for. */
 #include "python/state.h"
 
+#include "python/operator_registry_type.h"
+
 #include "python/operators.h"
 
 /* ---- documented methods ---- */

@@ -1,10 +1,17 @@
 /* Runtime: the singleton that loads programs. */
 #include "python/state.h"
 
+#include "python/runtime_type.h"
+
 #include "core/threads.h"
+#include "python/arguments.h"
 #include "python/errors.h"
+#include "python/gil.h"
 #include "python/log.h"
-#include "python/program.h"
+#include "python/objects.h"
+#include "python/program_object.h"
+#include "python/program_ref.h"
+#include "python/sources.h"
 #include "trace/trace.h"
 
 typedef struct ecpy_runtime {
@@ -177,9 +184,9 @@ static PyObject *load_sources(ecpy_state *state, program_load *load, PyObject *d
   }
   ecpy_without_gil(run_open, load);
   if (load->status != EC_OK) return ecpy_raise(state, &load->err);
-  ecpy_program_ref *shared = ecpy_program_ref_new(load->program);
-  PyObject *program = shared ? ecpy_program_new(state, shared, load->record_data) : NULL;
-  ecpy_program_ref_release(shared);
+  ecpy_program_ref *ref = ecpy_program_ref_new(load->program);
+  PyObject *program = ref ? ecpy_program_new(state, ref, load->record_data) : NULL;
+  ecpy_program_ref_release(ref);
   return program;
 }
 

@@ -1,8 +1,10 @@
 /* TensorInfo: dtype, shape and layout of a method's tensor, without its data. */
 #include "python/state.h"
 
+#include "python/tensor_info_type.h"
+
 #include "python/dtype.h"
-#include "python/program.h"
+#include "python/objects.h"
 
 typedef struct ecpy_tensor_info {
   PyObject_HEAD
