@@ -190,7 +190,7 @@ static uint32_t host_program_run(ec_host_call *call, ec_host_program *nested, ec
 
 /* ---- threads and tracing ----------------------------------------------------------------- */
 
-static void host_done_with(ec_host_call *call, const void *data, size_t size) {
+static void host_release_pages(ec_host_call *call, const void *data, size_t size) {
   for (const ec_program *p = call->program; p; p = p->outer) {
     ec_source_forget(&p->file, data, size);
     for (size_t i = 0; i < p->data_count; i++) ec_source_forget(&p->data[i], data, size);
@@ -250,7 +250,7 @@ const ec_host ec_host_table = {
     .program_run = host_program_run,
     .program_close = host_program_close,
     .threadpool = host_threadpool,
-    .done_with = host_done_with,
+    .release_pages = host_release_pages,
     .trace_wants = host_trace_wants,
     .trace_node = host_trace_node,
     .trace_value = host_trace_value,

@@ -234,7 +234,7 @@ static uint32_t use_memory(const ec_host *host, ec_host_call *call, ec_backend_a
   host->free(block);
   if (host->named_data(call, "weights", &data, &size) != EC_BACKEND_OK || size != 16)
     return host->fail(call, EC_BACKEND_NOT_FOUND, "no data named weights");
-  host->done_with(call, data, size);
+  host->release_pages(call, data, size);
   if (host->named_data(call, "nothing", &data, &size) != EC_BACKEND_NOT_FOUND)
     return host->fail(call, EC_BACKEND_INTERNAL, "there is no data named nothing");
   return host->threadpool(call) || true ? EC_BACKEND_OK : EC_BACKEND_INTERNAL;
