@@ -14,7 +14,7 @@ static const uint32_t kinds[OPTIONS] = {[SHARING] = EC_BACKEND_INT, [CACHE] = EC
 static const int highest[OPTIONS] = {[SHARING] = ECX_SHARE_METHOD, [CACHE] = 1};
 static const char *const expected[OPTIONS] = {
   [SHARING] = "0 (none), 1 (each program), 2 (all) or 3 (each method)",
-  [CACHE] = "True or False"};
+  [CACHE] = "a bool"};
 static const char *const refused[] = {"packed_cache_path", "save_weight_cache_on_disk"};
 
 static atomic_int of_process[OPTIONS] = {[SHARING] = ECX_SHARE_METHOD, [CACHE] = 1};

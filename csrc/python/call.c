@@ -77,6 +77,7 @@ static int run_call(call *c) {
   if (ecpy_method_lock(c->method)) return -1;
   c->status = EC_OK;
   c->cause = NULL;
+  ec_error_clear(&c->err);
   ecpy_interrupt_init(&c->interrupt);
   int rc = run_locked(c);
   ecpy_method_unlock(c->method);

@@ -51,26 +51,26 @@ PyDoc_STRVAR(
 
 PyDoc_STRVAR(name_doc, "name($self, /)\n--\n\nThe name of the method.");
 
-static PyObject *name(PyObject *self, PyObject *Py_UNUSED(args)) {
+static PyObject *method_meta_name(PyObject *self, PyObject *Py_UNUSED(args)) {
   return ecpy_text(ecpy_method_meta_info(self)->name);
 }
 
 PyDoc_STRVAR(num_inputs_doc, "num_inputs($self, /)\n--\n\nThe number of inputs.");
 
-static PyObject *num_inputs(PyObject *self, PyObject *Py_UNUSED(args)) {
+static PyObject *method_meta_num_inputs(PyObject *self, PyObject *Py_UNUSED(args)) {
   return PyLong_FromSize_t(ecpy_method_meta_info(self)->input_count);
 }
 
 PyDoc_STRVAR(num_outputs_doc, "num_outputs($self, /)\n--\n\nThe number of outputs.");
 
-static PyObject *num_outputs(PyObject *self, PyObject *Py_UNUSED(args)) {
+static PyObject *method_meta_num_outputs(PyObject *self, PyObject *Py_UNUSED(args)) {
   return PyLong_FromSize_t(ecpy_method_meta_info(self)->output_count);
 }
 
 PyDoc_STRVAR(num_attributes_doc,
              "num_attributes($self, /)\n--\n\nThe number of attributes: tensors with a name.");
 
-static PyObject *num_attributes(PyObject *self, PyObject *Py_UNUSED(args)) {
+static PyObject *method_meta_num_attributes(PyObject *self, PyObject *Py_UNUSED(args)) {
   return PyLong_FromSize_t(ecpy_method_meta_info(self)->attribute_count);
 }
 
@@ -85,8 +85,9 @@ static Py_ssize_t parse_index(PyObject *args, PyObject *kwargs, const char *what
   return -1;
 }
 
-static PyObject *value_meta(PyObject *self, PyObject *args, PyObject *kwargs, const char *what,
-                            const ec_value_info *values, size_t count) {
+static PyObject *method_meta_value_meta(PyObject *self, PyObject *args, PyObject *kwargs,
+                                        const char *what,
+                                        const ec_value_info *values, size_t count) {
   Py_ssize_t index = parse_index(args, kwargs, what, count);
   if (index < 0) return NULL;
   if (values[index].kind == EC_KIND_TENSOR)
@@ -99,25 +100,26 @@ PyDoc_STRVAR(input_doc,
              "input_tensor_meta($self, /, index)\n--\n\n"
              "The TensorInfo of an input. Raises IndexError where there is no such tensor.");
 
-static PyObject *input_tensor_meta(PyObject *self, PyObject *args, PyObject *kwargs) {
+static PyObject *method_meta_input_tensor_meta(PyObject *self, PyObject *args, PyObject *kwargs) {
   const ec_method_info *info = ecpy_method_meta_info(self);
-  return value_meta(self, args, kwargs, "input", info->inputs, info->input_count);
+  return method_meta_value_meta(self, args, kwargs, "input", info->inputs, info->input_count);
 }
 
 PyDoc_STRVAR(output_doc,
              "output_tensor_meta($self, /, index)\n--\n\n"
              "The TensorInfo of an output. Raises IndexError where there is no such tensor.");
 
-static PyObject *output_tensor_meta(PyObject *self, PyObject *args, PyObject *kwargs) {
+static PyObject *method_meta_output_tensor_meta(PyObject *self, PyObject *args, PyObject *kwargs) {
   const ec_method_info *info = ecpy_method_meta_info(self);
-  return value_meta(self, args, kwargs, "output", info->outputs, info->output_count);
+  return method_meta_value_meta(self, args, kwargs, "output", info->outputs, info->output_count);
 }
 
 PyDoc_STRVAR(attribute_doc,
              "attribute_tensor_meta($self, /, index)\n--\n\n"
              "The TensorInfo of an attribute. Raises IndexError where there is no such tensor.");
 
-static PyObject *attribute_tensor_meta(PyObject *self, PyObject *args, PyObject *kwargs) {
+static PyObject *method_meta_attribute_tensor_meta(PyObject *self, PyObject *args,
+                                                   PyObject *kwargs) {
   const ec_method_info *info = ecpy_method_meta_info(self);
   Py_ssize_t index = parse_index(args, kwargs, "attribute", info->attribute_count);
   if (index < 0) return NULL;
@@ -144,12 +146,12 @@ static PyObject *value_tuple(PyObject *self, const ec_value_info *items, size_t 
   return tuple;
 }
 
-static PyObject *inputs(PyObject *self, void *Py_UNUSED(closure)) {
+static PyObject *method_meta_inputs(PyObject *self, void *Py_UNUSED(closure)) {
   const ec_method_info *info = ecpy_method_meta_info(self);
   return value_tuple(self, info->inputs, info->input_count);
 }
 
-static PyObject *outputs(PyObject *self, void *Py_UNUSED(closure)) {
+static PyObject *method_meta_outputs(PyObject *self, void *Py_UNUSED(closure)) {
   const ec_method_info *info = ecpy_method_meta_info(self);
   return value_tuple(self, info->outputs, info->output_count);
 }
@@ -196,23 +198,23 @@ static PyObject *method_meta_html(PyObject *self, PyObject *Py_UNUSED(args)) {
 /* ---- tables and spec ---- */
 
 static PyMethodDef methods[] = {
-    {"name", name, METH_NOARGS, name_doc},
-    {"num_inputs", num_inputs, METH_NOARGS, num_inputs_doc},
-    {"num_outputs", num_outputs, METH_NOARGS, num_outputs_doc},
-    {"num_attributes", num_attributes, METH_NOARGS, num_attributes_doc},
-    {"input_tensor_meta", ECPY_KEYWORDS(input_tensor_meta), input_doc},
-    {"output_tensor_meta", ECPY_KEYWORDS(output_tensor_meta), output_doc},
-    {"attribute_tensor_meta", ECPY_KEYWORDS(attribute_tensor_meta), attribute_doc},
+    {"name", method_meta_name, METH_NOARGS, name_doc},
+    {"num_inputs", method_meta_num_inputs, METH_NOARGS, num_inputs_doc},
+    {"num_outputs", method_meta_num_outputs, METH_NOARGS, num_outputs_doc},
+    {"num_attributes", method_meta_num_attributes, METH_NOARGS, num_attributes_doc},
+    {"input_tensor_meta", ECPY_KEYWORDS(method_meta_input_tensor_meta), input_doc},
+    {"output_tensor_meta", ECPY_KEYWORDS(method_meta_output_tensor_meta), output_doc},
+    {"attribute_tensor_meta", ECPY_KEYWORDS(method_meta_attribute_tensor_meta), attribute_doc},
     {"_repr_html_", method_meta_html, METH_NOARGS, html_doc},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef getset[] = {
-    {"inputs", inputs, NULL,
+    {"inputs", method_meta_inputs, NULL,
      PyDoc_STR("A tuple of (kind, value) for each input: (\"Tensor\", TensorInfo), or\n"
                "(\"Int\", 3) with the value that the method was traced with, which it needs."),
      NULL},
-    {"outputs", outputs, NULL,
+    {"outputs", method_meta_outputs, NULL,
      PyDoc_STR("A tuple of (kind, value) for each output, like `inputs`."), NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

@@ -246,15 +246,15 @@ static PyObject *method_vectorcall(PyObject *object, PyObject *const *args, size
 
 /* ---- documented methods ---- */
 
-static PyObject *metadata(PyObject *self, void *Py_UNUSED(closure)) {
+static PyObject *method_metadata(PyObject *self, void *Py_UNUSED(closure)) {
   return Py_XNewRef(ecpy_method_get_meta((ecpy_method *)self));
 }
 
-static PyObject *attribute_names(PyObject *self, void *Py_UNUSED(closure)) {
+static PyObject *method_attribute_names(PyObject *self, void *Py_UNUSED(closure)) {
   return ecpy_attribute_names((ecpy_method *)self);
 }
 
-static PyObject *num_threads(PyObject *self, void *Py_UNUSED(closure)) {
+static PyObject *method_num_threads(PyObject *self, void *Py_UNUSED(closure)) {
   return PyLong_FromSize_t(ec_method_threads(((ecpy_method *)self)->method));
 }
 
@@ -266,7 +266,7 @@ PyDoc_STRVAR(
     "read-only. Waits while another thread runs the method. Raises NotFoundError (a KeyError)\n"
     "where there is no such attribute, InvalidStateError where it has no memory between calls.");
 
-static PyObject *get_attribute(PyObject *object, PyObject *args, PyObject *kwargs) {
+static PyObject *method_get_attribute(PyObject *object, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"name", NULL};
   const char *name;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s:get_attribute", names, &name)) return NULL;
@@ -279,7 +279,7 @@ PyDoc_STRVAR(set_attribute_doc,
              "Raises NotFoundError (no such attribute), InvalidArgumentError (another dtype or\n"
              "shape), InvalidStateError (a constant).");
 
-static PyObject *set_attribute(PyObject *object, PyObject *args, PyObject *kwargs) {
+static PyObject *method_set_attribute(PyObject *object, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"name", "array", NULL};
   const char *name;
   PyObject *source;
@@ -294,7 +294,7 @@ PyDoc_STRVAR(reset_doc,
              "Puts all state (mutable buffers) back to what it was after loading, also what other\n"
              "methods of the program share.");
 
-static PyObject *reset(PyObject *object, PyObject *Py_UNUSED(args)) {
+static PyObject *method_reset(PyObject *object, PyObject *Py_UNUSED(args)) {
   ecpy_method *self = (ecpy_method *)object;
   if (ecpy_method_lock(self)) return NULL;
   ec_method_reset(self->method);
@@ -308,7 +308,7 @@ PyDoc_STRVAR(manual_seed_doc,
              "Equal seeds give equal numbers on every machine; they are not torch's numbers.\n"
              "reset() leaves the generator alone.");
 
-static PyObject *manual_seed(PyObject *object, PyObject *arg) {
+static PyObject *method_manual_seed(PyObject *object, PyObject *arg) {
   ecpy_method *self = (ecpy_method *)object;
   uint64_t seed;
   if (ecpy_parse_seed(arg, &seed) || ecpy_method_lock(self)) return NULL;
@@ -324,7 +324,7 @@ PyDoc_STRVAR(
     "other methods), `native` (values and instructions), `scratch` (largest need of a kernel so\n"
     "far), `heap` (unbound tensors, copied inputs). Memory of backends is not counted.");
 
-static PyObject *memory(PyObject *object, PyObject *Py_UNUSED(args)) {
+static PyObject *method_memory(PyObject *object, PyObject *Py_UNUSED(args)) {
   ecpy_method *self = (ecpy_method *)object;
   ec_method_memory m;
   if (!self->fresh && ecpy_method_lock(self)) return NULL;
@@ -342,7 +342,7 @@ PyDoc_STRVAR(
     "in the file's order: `backend` (its name) and `figures` (a dictionary of ints, whose names\n"
     "are the backend's: bytes of packed weights, nodes, ...; empty where it reports nothing).");
 
-static PyObject *backend_report(PyObject *object, PyObject *Py_UNUSED(args)) {
+static PyObject *method_backend_report(PyObject *object, PyObject *Py_UNUSED(args)) {
   return ecpy_method_report((ecpy_method *)object);
 }
 
@@ -362,7 +362,7 @@ PyDoc_STRVAR(
     "    max_bytes: Memory for the trace; what does not fit is counted and left out.\n\n"
     "Entering raises InvalidStateError where the method is being traced already.");
 
-static PyObject *tracing(PyObject *self, PyObject *args, PyObject *kwargs) {
+static PyObject *method_tracing(PyObject *self, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"values", "ranges", "max_bytes", NULL};
   int values = 0, ranges = 0;
   Py_ssize_t max_bytes = 256 * 1024 * 1024;
@@ -380,7 +380,7 @@ static PyObject *tracing(PyObject *self, PyObject *args, PyObject *kwargs) {
 PyDoc_STRVAR(trace_start_doc, "_trace_start($self, values, max_bytes, ranges=False, /)\n--\n\n"
                               "Used by executorch_c.trace.");
 
-static PyObject *trace_start(PyObject *self, PyObject *args) {
+static PyObject *method_trace_start(PyObject *self, PyObject *args) {
   int values, ranges = 0;
   Py_ssize_t max_bytes;
   if (!PyArg_ParseTuple(args, "pn|p:_trace_start", &values, &max_bytes, &ranges)) return NULL;
@@ -391,13 +391,13 @@ static PyObject *trace_start(PyObject *self, PyObject *args) {
 
 PyDoc_STRVAR(trace_stop_doc, "_trace_stop($self, /)\n--\n\nUsed by executorch_c.trace.");
 
-static PyObject *trace_stop(PyObject *self, PyObject *Py_UNUSED(args)) {
+static PyObject *method_trace_stop(PyObject *self, PyObject *Py_UNUSED(args)) {
   return ecpy_trace_stop((ecpy_method *)self);
 }
 
 PyDoc_STRVAR(trace_take_doc, "_trace_take($self, /)\n--\n\nUsed by executorch_c.inspect.etdump.");
 
-static PyObject *trace_take(PyObject *self, PyObject *Py_UNUSED(args)) {
+static PyObject *method_trace_take(PyObject *self, PyObject *Py_UNUSED(args)) {
   return ecpy_trace_drain((ecpy_method *)self);
 }
 
@@ -421,35 +421,39 @@ static PyObject *method_html(PyObject *self, PyObject *Py_UNUSED(args)) {
 
 static PyMethodDef methods[] = {
     {"execute", FUNCTION(method_execute), METH_FASTCALL | METH_KEYWORDS, execute_doc},
-    {"get_attribute", FUNCTION(get_attribute), METH_VARARGS | METH_KEYWORDS, get_attribute_doc},
-    {"set_attribute", FUNCTION(set_attribute), METH_VARARGS | METH_KEYWORDS, set_attribute_doc},
-    {"manual_seed", manual_seed, METH_O, manual_seed_doc},
-    {"reset", reset, METH_NOARGS, reset_doc},
-    {"memory", memory, METH_NOARGS, memory_doc},
-    {"backend_report", backend_report, METH_NOARGS, backend_report_doc},
-    {"tracing", FUNCTION(tracing), METH_VARARGS | METH_KEYWORDS, tracing_doc},
+    {"get_attribute", FUNCTION(method_get_attribute), METH_VARARGS | METH_KEYWORDS,
+     get_attribute_doc},
+    {"set_attribute", FUNCTION(method_set_attribute), METH_VARARGS | METH_KEYWORDS,
+     set_attribute_doc},
+    {"manual_seed", method_manual_seed, METH_O, manual_seed_doc},
+    {"reset", method_reset, METH_NOARGS, reset_doc},
+    {"memory", method_memory, METH_NOARGS, memory_doc},
+    {"backend_report", method_backend_report, METH_NOARGS, backend_report_doc},
+    {"tracing", FUNCTION(method_tracing), METH_VARARGS | METH_KEYWORDS, tracing_doc},
     {"_execute_mutating", method_mutating, METH_O, mutating_doc},
-    {"_trace_start", trace_start, METH_VARARGS, trace_start_doc},
-    {"_trace_stop", trace_stop, METH_NOARGS, trace_stop_doc},
-    {"_trace_take", trace_take, METH_NOARGS, trace_take_doc},
+    {"_trace_start", method_trace_start, METH_VARARGS, trace_start_doc},
+    {"_trace_stop", method_trace_stop, METH_NOARGS, trace_stop_doc},
+    {"_trace_take", method_trace_take, METH_NOARGS, trace_take_doc},
     {"_repr_html_", method_html, METH_NOARGS, html_doc},
     {NULL, NULL, 0, NULL},
 };
 
 /* For tools that look at what is loaded. */
-static PyObject *program(PyObject *object, void *Py_UNUSED(closure)) {
+static PyObject *method_program(PyObject *object, void *Py_UNUSED(closure)) {
   ecpy_method *self = (ecpy_method *)object;
   return ecpy_program_new(self->state, self->ref, EC_NO_RECORD);
 }
 
 static PyGetSetDef getset[] = {
-    {"metadata", metadata, NULL, PyDoc_STR("The MethodMeta: inputs, outputs, attributes."), NULL},
-    {"num_threads", num_threads, NULL,
+    {"metadata", method_metadata, NULL, PyDoc_STR("The MethodMeta: inputs, outputs, attributes."),
+     NULL},
+    {"num_threads", method_num_threads, NULL,
      PyDoc_STR("How many threads loops and delegates may use. 1 where the package was built\n"
                "without pthreadpool, whatever was asked for."), NULL},
-    {"attribute_names", attribute_names, NULL,
+    {"attribute_names", method_attribute_names, NULL,
      PyDoc_STR("The names of the attributes, as a tuple of strings."), NULL},
-    {"_program", program, NULL, PyDoc_STR("The Program that it is of, as a new object."), NULL},
+    {"_program", method_program, NULL, PyDoc_STR("The Program that it is of, as a new object."),
+     NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

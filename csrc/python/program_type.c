@@ -50,7 +50,7 @@ PyDoc_STRVAR(
     "threads and methods may use it at once. Methods do not share state, apart from mutable\n"
     "buffers that were exported with share_mutable_buffers=True.");
 
-static PyObject *method_names(PyObject *self, void *Py_UNUSED(closure)) {
+static PyObject *program_method_names(PyObject *self, void *Py_UNUSED(closure)) {
   ec_program *program = ((ecpy_program *)self)->ref->program;
   PyObject *names = PySet_New(NULL);
   for (size_t i = 0; names && i < ec_program_method_count(program); i++) {
@@ -128,7 +128,7 @@ static PyObject *record_method(ecpy_program *self, PyObject *method) {
   return method;
 }
 
-static PyObject *load_method(PyObject *object, PyObject *args, PyObject *kwargs) {
+static PyObject *program_load_method(PyObject *object, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"name",        "kernels",   "seed",      "backend_options",
                           "num_threads", "max_bytes", "max_steps", NULL};
   ecpy_program *self = (ecpy_program *)object;
@@ -163,7 +163,7 @@ PyDoc_STRVAR(metadata_doc,
              "Gets the MethodMeta of a method without loading it.\n\n"
              "Raises NotFoundError (a KeyError) where there is no such method.");
 
-static PyObject *metadata(PyObject *object, PyObject *args, PyObject *kwargs) {
+static PyObject *program_metadata(PyObject *object, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"method_name", NULL};
   ecpy_program *self = (ecpy_program *)object;
   const char *name;
@@ -185,7 +185,7 @@ PyDoc_STRVAR(
     "`backends` (id -> bytes of payload), `missing_operators` and `missing_backends` (sorted\n"
     "lists of those that are not available here; both empty means that all methods can load).");
 
-static PyObject *requirements(PyObject *self, PyObject *Py_UNUSED(args)) {
+static PyObject *program_requirements(PyObject *self, PyObject *Py_UNUSED(args)) {
   return ecpy_program_requirements(ecpy_state_of(self), ((ecpy_program *)self)->ref);
 }
 
@@ -196,7 +196,7 @@ PyDoc_STRVAR(
     "sizes, segments, named data, and for each method inputs, outputs, attributes, planned\n"
     "arenas, operators and delegates. `executorch-c info --json` prints it.");
 
-static PyObject *info(PyObject *self, PyObject *Py_UNUSED(args)) {
+static PyObject *program_info(PyObject *self, PyObject *Py_UNUSED(args)) {
   return ecpy_program_info(ecpy_state_of(self), ((ecpy_program *)self)->ref);
 }
 
@@ -206,7 +206,7 @@ PyDoc_STRVAR(structure_doc,
              "executorch_c._types. Raises what loading the method would raise where the file is\n"
              "wrong, NotFoundError where there is no such method.");
 
-static PyObject *structure(PyObject *self, PyObject *name) {
+static PyObject *program_structure(PyObject *self, PyObject *name) {
   const char *text = PyUnicode_AsUTF8(name);
   if (!text) return NULL;
   return ecpy_program_structure(ecpy_state_of(self), ((ecpy_program *)self)->ref, text);
@@ -217,7 +217,7 @@ PyDoc_STRVAR(delegate_doc,
              "Nodes and values inside of a delegate; None where its backend is not there or does\n"
              "not tell. Raises what making the delegate would raise where the payload is wrong.");
 
-static PyObject *delegate(PyObject *self, PyObject *args) {
+static PyObject *program_delegate(PyObject *self, PyObject *args) {
   const char *name;
   Py_ssize_t index;
   if (!PyArg_ParseTuple(args, "sn:_delegate", &name, &index)) return NULL;
@@ -228,7 +228,7 @@ PyDoc_STRVAR(payload_doc,
              "_payload($self, method_name, index, /)\n--\n\n"
              "The bytes that a delegate is made from.");
 
-static PyObject *payload(PyObject *self, PyObject *args) {
+static PyObject *program_payload(PyObject *self, PyObject *args) {
   const char *name;
   Py_ssize_t index;
   if (!PyArg_ParseTuple(args, "sn:_payload", &name, &index)) return NULL;
@@ -244,11 +244,11 @@ PyDoc_STRVAR(
     "Raises InvalidStateError (a program without enable_etdump), ImportError (no flatbuffers),\n"
     "OSError.");
 
-static PyObject *has_etdump(PyObject *self, void *Py_UNUSED(closure)) {
+static PyObject *program_has_etdump(PyObject *self, void *Py_UNUSED(closure)) {
   return PyBool_FromLong(((ecpy_program *)self)->record_data != EC_NO_RECORD);
 }
 
-static PyObject *write_etdump(PyObject *object, PyObject *args, PyObject *kwargs) {
+static PyObject *program_write_etdump(PyObject *object, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"etdump_path", "debug_buffer_path", NULL};
   ecpy_program *self = (ecpy_program *)object;
   PyObject *path, *debug_path;
@@ -275,7 +275,7 @@ static PyObject *program_html(PyObject *self, PyObject *Py_UNUSED(args)) {
 }
 
 static PyObject *program_repr(PyObject *self) {
-  PyObject *names = method_names(self, NULL);
+  PyObject *names = program_method_names(self, NULL);
   PyObject *list = names ? PySequence_List(names) : NULL;
   PyObject *text = NULL;
   if (list && PyList_Sort(list) == 0)
@@ -288,22 +288,22 @@ static PyObject *program_repr(PyObject *self) {
 /* ---- tables and spec ---- */
 
 static PyMethodDef methods[] = {
-    {"load_method", ECPY_KEYWORDS(load_method), load_method_doc},
-    {"metadata", ECPY_KEYWORDS(metadata), metadata_doc},
-    {"requirements", requirements, METH_NOARGS, requirements_doc},
-    {"info", info, METH_NOARGS, info_doc},
-    {"_structure", structure, METH_O, structure_doc},
-    {"_delegate", delegate, METH_VARARGS, delegate_doc},
-    {"_payload", payload, METH_VARARGS, payload_doc},
-    {"write_etdump_result_to_file", ECPY_KEYWORDS(write_etdump), etdump_doc},
+    {"load_method", ECPY_KEYWORDS(program_load_method), load_method_doc},
+    {"metadata", ECPY_KEYWORDS(program_metadata), metadata_doc},
+    {"requirements", program_requirements, METH_NOARGS, requirements_doc},
+    {"info", program_info, METH_NOARGS, info_doc},
+    {"_structure", program_structure, METH_O, structure_doc},
+    {"_delegate", program_delegate, METH_VARARGS, delegate_doc},
+    {"_payload", program_payload, METH_VARARGS, payload_doc},
+    {"write_etdump_result_to_file", ECPY_KEYWORDS(program_write_etdump), etdump_doc},
     {"_repr_html_", program_html, METH_NOARGS, html_doc},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef getset[] = {
-    {"method_names", method_names, NULL,
+    {"method_names", program_method_names, NULL,
      PyDoc_STR("The names of the program's methods, as a new set of strings."), NULL},
-    {"has_etdump", has_etdump, NULL,
+    {"has_etdump", program_has_etdump, NULL,
      PyDoc_STR("Whether it was loaded with enable_etdump=True."), NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

@@ -129,10 +129,9 @@ static ec_status find_external(const ec_program *program, const ec_tensor *t, co
                                size_t nbytes, ec_bytes *out, ec_error *err) {
   const ec_named_data *entry = name ? ec_program_data(program, name) : NULL;
   if (!entry)
-    return ec_fail(err, EC_INVALID_EXTERNAL_DATA,
-                   "external tensor '%s' is in none of the %zu data files given; "
-                   "load the program with data_path=",
-                   name ? name : "(no name)", program->data_count);
+    return ec_fail_hint(err, EC_INVALID_EXTERNAL_DATA, EC_HINT_DATA_FILES,
+                        "external tensor '%s' is in none of the %zu data files given",
+                        name ? name : "(no name)", program->data_count);
   char found[EC_SHAPE_TEXT], want[EC_SHAPE_TEXT];
   if (!entry->has_layout || entry->layout.dtype != t->dtype ||
       !ec_tensor_same_sizes(&entry->layout, t) ||

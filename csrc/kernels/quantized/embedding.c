@@ -121,10 +121,10 @@ static ec_status run_packed_embedding(ec_call *c, int bits, ec_dtype dtype, size
 static ec_dtype scale_dtype(const ec_call *c) { return ec_tensor_dtype(ec_arg_tensor(c, 1)); }
 
 /* The dtype argument; without it, that of the scales. */
-static ec_status told_dtype(ec_call *c, ec_dtype *dtype) {
-  const int64_t told = ec_arg_opt_int(c, 6, scale_dtype(c));
-  if (!ec_dtype_valid(told)) return ec_call_fail(c, 6, "%" PRId64 " is no dtype", told);
-  *dtype = (ec_dtype)told;
+static ec_status output_dtype(ec_call *c, ec_dtype *dtype) {
+  const int64_t requested = ec_arg_opt_int(c, 6, scale_dtype(c));
+  if (!ec_dtype_valid(requested)) return ec_call_fail(c, 6, "%" PRId64 " is no dtype", requested);
+  *dtype = (ec_dtype)requested;
   return EC_OK;
 }
 
@@ -136,18 +136,18 @@ ec_status ec_op_embedding_2bit_out(ec_call *c) { return run_packed_embedding(c, 
 
 ec_status ec_op_embedding_byte_dtype_out(ec_call *c) {
   ec_dtype dtype = EC_FLOAT32;
-  EC_TRY(told_dtype(c, &dtype));
+  EC_TRY(output_dtype(c, &dtype));
   return run_embedding(c, 8, dtype, 7);
 }
 
 ec_status ec_op_embedding_4bit_dtype_out(ec_call *c) {
   ec_dtype dtype = EC_FLOAT32;
-  EC_TRY(told_dtype(c, &dtype));
+  EC_TRY(output_dtype(c, &dtype));
   return run_packed_embedding(c, 4, dtype, 7);
 }
 
 ec_status ec_op_embedding_2bit_dtype_out(ec_call *c) {
   ec_dtype dtype = EC_FLOAT32;
-  EC_TRY(told_dtype(c, &dtype));
+  EC_TRY(output_dtype(c, &dtype));
   return run_packed_embedding(c, 2, dtype, 7);
 }

@@ -7,7 +7,7 @@
 #include "kernels/random/numbers.h"
 #include "kernels/random/random.h"
 
-enum { BLOCK = 256, FEW = 10 /* expected events from which on rejection is valid */ };
+enum { BLOCK = 256, REJECTION_MIN = 10 /* expected events from which on rejection is valid */ };
 
 static const double most = 0x1p53; /* up to which doubles count */
 
@@ -31,7 +31,7 @@ static double log_factorial(double x) {
 static double poisson_of(ec_random *random, double rate, double unused) {
   double k = 0;
   (void)unused;
-  if (rate < FEW) {
+  if (rate < REJECTION_MIN) {
     const double limit = ec_exp(-rate);
     for (double p = next_uniform(random); p > limit; p *= next_uniform(random)) k++;
     return k;
@@ -83,7 +83,7 @@ static double binomial_of(ec_random *random, double count, double p) {
   if (count <= 0 || p <= 0) return 0;
   if (p >= 1) return count;
   if (p > 0.5) return count - binomial_of(random, count, 1 - p);
-  return count * p < FEW ? few_of(random, count, p) : many_of(random, count, p);
+  return count * p < REJECTION_MIN ? few_of(random, count, p) : many_of(random, count, p);
 }
 
 /* ---- tensors of them ---------------------------------------------------------------------- */
