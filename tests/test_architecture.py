@@ -27,7 +27,7 @@ LIBC = {
 }  # fmt: skip
 
 
-PUBLIC = {"executorch_c/backend.h", "executorch_c/operator.h"}
+PUBLIC = {"executorch_c/backend.h", "executorch_c/operator.h", "executorch_c/module.h"}
 """What plug-ins may include, beside the C library."""
 
 BACKEND_HEADERS = {
@@ -191,6 +191,54 @@ def test_backends_need_only_the_public_headers() -> None:
                 wrong.append(f"{name(path)}: {header}")
             if kind == "<" and header not in LIBC and not own and not python:
                 wrong.append(f"{name(path)}: {header}")
+    assert not wrong
+
+
+def uses(folder: Path) -> dict[str, set[str]]:
+    """The files of a folder, without their suffixes, whose headers each of them includes."""
+    found: dict[str, set[str]] = {}
+    headers = {path.stem for path in folder.glob("*.h")}
+    for path in sorted([*folder.glob("*.c"), *folder.glob("*.h")]):
+        for _, header in includes(path):
+            target = folder / header if "/" not in header else CSRC / header
+            near = target.parent == folder and target.suffix == ".h" and target.stem in headers
+            if near and target.stem != path.stem:
+                found.setdefault(path.stem, set()).add(target.stem)
+    return found
+
+
+def on_circles(graph: dict[str, set[str]]) -> list[str]:
+    """The nodes of a graph that can be reached from themselves."""
+
+    def reached(start: str) -> set[str]:
+        seen: set[str] = set()
+        left = [start]
+        while left:
+            new = graph.get(left.pop(), set()) - seen
+            seen |= new
+            left += new
+        return seen
+
+    return sorted(node for node in graph if node in reached(node))
+
+
+@pytest.mark.parametrize("folder", ["csrc/python", "backends/xnnpack"])
+def test_files_of_a_folder_do_not_need_one_another_in_a_circle(folder: str) -> None:
+    graph = uses(ROOT / folder)
+    assert graph
+    assert on_circles(graph | {"a": {"b"}, "b": {"a"}}) == ["a", "b"]
+
+
+@pytest.mark.parametrize("folder", ["csrc/python", "backends/xnnpack"])
+def test_each_header_of_a_folder_declares_one_file(folder: str) -> None:
+    """Apart from headers without a file: they define types or inline functions only."""
+    pattern = re.compile(r"^(?!static|typedef|extern|#| |/|\})[\w *]*?\b(\w+)\(", re.M)
+    wrong = []
+    for path in sorted((ROOT / folder).glob("*.h")):
+        source = path.with_suffix(".c")
+        text = source.read_text() if source.exists() else ""
+        names = [n for n in pattern.findall(path.read_text()) if f"{n}(" not in text]
+        wrong += [f"{name(path)}: {n}" for n in names]
     assert not wrong
 
 

@@ -40,9 +40,9 @@ ec_status ec_method_bind_input(ec_method *m, size_t index, const ec_array *array
   if (slot->value->kind != EC_KIND_TENSOR) return fail_kind(m, index, "an array", err);
   ec_tensor *t = slot->value->as.tensor;
   if (array->dtype != ec_tensor_dtype(t))
-    return ec_fail(err, EC_INVALID_ARGUMENT,
-                   "method '%s', input %zu: dtype %s, expected %s (convert it with .astype)",
-                   m->name, index, ec_dtype_name(array->dtype), ec_dtype_name(ec_tensor_dtype(t)));
+    return ec_fail_hint(err, EC_INVALID_ARGUMENT, EC_HINT_CONVERT,
+                        "method '%s', input %zu: dtype %s, expected %s", m->name, index,
+                        ec_dtype_name(array->dtype), ec_dtype_name(ec_tensor_dtype(t)));
   if (array->rank != t->rank)
     return ec_fail(err, EC_INVALID_ARGUMENT,
                    "method '%s', input %zu: shape %s has %zu dimensions, expected %u", m->name,

@@ -130,10 +130,9 @@ static ec_status find_external(const ec_program *program, const ec_tensor_info *
                                ec_error *err) {
   const ec_named_data *entry = t->name ? ec_program_data(program, t->name) : NULL;
   if (!entry)
-    return ec_fail(err, EC_INVALID_EXTERNAL_DATA,
-                   "external tensor '%s' is in none of the %zu data files given; "
-                   "load the program with data_path=",
-                   t->name ? t->name : "(no name)", program->data_count);
+    return ec_fail_hint(err, EC_INVALID_EXTERNAL_DATA, EC_HINT_DATA_FILES,
+                        "external tensor '%s' is in none of the %zu data files given",
+                        t->name ? t->name : "(no name)", program->data_count);
   const ec_tensor *layout = &entry->layout;
   char found[EC_SHAPE_TEXT], want[EC_SHAPE_TEXT];
   if (!entry->has_layout || ec_tensor_dtype(layout) != t->dtype ||

@@ -192,9 +192,9 @@ static ec_status execute_chains(ec_method *m, ec_error *err) {
     for (size_t pc = 0; pc < chain->count;) {
       const ec_instr *in = &chain->instrs[pc++];
       if (m->budget->instructions-- == 0)
-        return ec_fail(err, EC_INVALID_PROGRAM,
-                       "method '%s' ran %d instructions without an end: it loops for ever "
-                       "(max_steps= allows more)", m->name, EC_MAX_INSTRUCTIONS);
+        return ec_fail_hint(err, EC_INVALID_PROGRAM, EC_HINT_MAX_STEPS,
+                            "method '%s' ran %d instructions without an end: it loops for ever",
+                            m->name, EC_MAX_INSTRUCTIONS);
       const ec_handler handler = handlers[in->kind];
       m->elements = 0;
       ec_status status = m->trace ? ec_traced_instr(m, c, in, handler, &pc, err)

@@ -93,7 +93,7 @@ static ec_status read_operators(reader *r, ec_error *err) {
   EC_TRY(ec_arena_array(&s->arena, count, sizeof *r->op_names, "names", &r->op_names, err));
   for (uint32_t i = 0; i < count; i++) {
     EC_TRY(ec_copy_op_name(&r->plan, i, &s->arena, &r->op_names[i], err));
-    s->ops[i] = ec_op_take(r->op_names[i]);
+    s->ops[i] = ec_op_acquire(r->op_names[i]);
     s->op_count = i + 1;
   }
   return EC_OK;

@@ -12,7 +12,7 @@ ec_status ec_load_operators(ec_method *m, const ec_plan *plan, ec_error *err) {
   EC_TRY(ec_arena_array(&m->arena, count, sizeof *m->ops, "operators", &m->ops, err));
   m->op_count = count;
   for (uint32_t i = 0; i < count; i++)
-    if (ec_decode_op_name(plan, (int32_t)i, name)) m->ops[i] = ec_op_take(name);
+    if (ec_decode_op_name(plan, (int32_t)i, name)) m->ops[i] = ec_op_acquire(name);
   return EC_OK;
 }
 

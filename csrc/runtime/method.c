@@ -96,7 +96,7 @@ ec_status ec_method_load_nested(const ec_program *program, const char *name,
   m->options = *options;
   ec_method_seed(m, options->seeded ? options->seed : make_seed(m));
   m->depth = depth;
-  m->threads = ec_threads_take(options->threads);
+  m->threads = ec_threads_acquire(options->threads);
   ec_status status = load_stages(m, index, err);
   if (status != EC_OK) {
     ec_method_free(m);

@@ -1,88 +1,10 @@
-/* The shared program, and where its bytes come from. */
+/* Bytes of programs and data files: of a path, a buffer, or a file object. */
 #include "python/state.h"
 
-#include "python/program.h"
+#include "python/sources.h"
 
-#include "python/backends.h"
 #include "python/errors.h"
-
-/* ---- shared programs --------------------------------------------------------------------- */
-
-static void free_program(void *program) { ec_program_free(program); }
-
-ecpy_shared *ecpy_shared_new(ec_program *program) {
-  ecpy_shared *shared = PyMem_Malloc(sizeof *shared);
-  if (!shared) {
-    ecpy_without_gil(free_program, program);
-    ecpy_no_memory("a program");
-    return NULL;
-  }
-  *shared = (ecpy_shared){1, program};
-  return shared;
-}
-
-ecpy_shared *ecpy_shared_take(ecpy_shared *shared) {
-  shared->refs++;
-  return shared;
-}
-
-void ecpy_shared_release(ecpy_shared *shared) {
-  if (!shared || --shared->refs) return;
-  ecpy_without_gil(free_program, shared->program);
-  PyMem_Free(shared);
-}
-
-PyObject *ecpy_text(const char *text) {
-  if (!text) Py_RETURN_NONE;
-  return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
-}
-
-PyObject *ecpy_int_tuple(const int64_t *items, size_t count) {
-  PyObject *tuple = PyTuple_New((Py_ssize_t)count);
-  for (size_t i = 0; tuple && i < count; i++) {
-    PyObject *item = PyLong_FromLongLong(items[i]);
-    if (item)
-      PyTuple_SET_ITEM(tuple, (Py_ssize_t)i, item);
-    else
-      Py_CLEAR(tuple);
-  }
-  return tuple;
-}
-
-PyObject *ecpy_dim_order(const uint8_t *order, size_t rank) {
-  int64_t items[EC_MAX_RANK];
-  for (size_t d = 0; d < rank; d++) items[d] = order[d];
-  return ecpy_int_tuple(items, rank);
-}
-
-void ecpy_append(PyObject **list, PyObject *item) {
-  if (!item || (*list && PyList_Append(*list, item))) Py_CLEAR(*list);
-  Py_XDECREF(item);
-}
-
-static bool lacks_something(const ec_method_info *info) {
-  for (size_t i = 0; i < info->operator_count; i++)
-    if (!info->operators[i].available) return true;
-  for (size_t i = 0; i < info->delegate_count; i++)
-    if (!info->delegates[i].registered) return true;
-  return false;
-}
-
-int ecpy_describe(ecpy_state *state, ecpy_shared *shared, size_t index, ec_method_info *info) {
-  ec_error err;
-  ec_error_clear(&err);
-  ec_status status = ec_program_describe(shared->program, index, info, &err);
-  if (status == EC_OK && lacks_something(info) && !state->discovered) {
-    ec_method_info_deinit(info);
-    if (ecpy_discover(state)) return -1;
-    status = ec_program_describe(shared->program, index, info, &err);
-  }
-  if (status == EC_OK) return 0;
-  ecpy_raise(state, &err);
-  return -1;
-}
-
-/* ---- sources ----------------------------------------------------------------------------- */
+#include "python/gil.h"
 
 typedef struct open_file {
   ec_source *out;

@@ -44,12 +44,12 @@ static bool is_tensor(const ec_call *c, size_t i) { return c->args[i]->kind == E
 
 /* An operand from argument `i`; a number lives in `number`. As in eager, a second tensor of one
  * element is a number, too. */
-static ec_operand operand(ec_call *c, size_t i, ec_dtype logical, unsigned flags,
-                          ec_number *number) {
-  ec_operand o = {NULL, logical, ec_work_dtype(logical)};
+static ec_operand read_operand(ec_call *c, size_t i, ec_dtype logical, unsigned flags,
+                               ec_number *number) {
+  ec_operand o = {NULL, logical, ec_compute_dtype(logical)};
   if (is_tensor(c, i)) o.tensor = ec_arg_tensor(c, i);
-  if ((flags & EC_POINT_EXACT_SCALAR) && (!o.tensor || (i == 1 && o.tensor->numel == 1)))
-    o.logical = o.work;
+  if ((flags & EC_ELEMENTWISE_EXACT_SCALAR) && (!o.tensor || (i == 1 && o.tensor->numel == 1)))
+    o.logical = o.compute;
   if (o.tensor) return o;
   ec_number_init(number, o.logical, ec_arg_scalar(c, i));
   o.tensor = &number->tensor;
@@ -57,69 +57,70 @@ static ec_operand operand(ec_call *c, size_t i, ec_dtype logical, unsigned flags
 }
 
 static ec_dtype result_dtype(ec_dtype computed, unsigned flags) {
-  if (flags & (EC_POINT_TO_BOOL | EC_POINT_AS_BOOL)) return EC_BOOL;
-  return flags & EC_POINT_TO_REAL ? ec_to_real(computed) : computed;
+  if (flags & (EC_ELEMENTWISE_TO_BOOL | EC_ELEMENTWISE_AS_BOOL)) return EC_BOOL;
+  return flags & EC_ELEMENTWISE_TO_REAL ? ec_to_real(computed) : computed;
 }
 
-static ec_status start(ec_call *c, ec_point_loops loops, ec_dtype common, unsigned flags,
-                       const ec_params *params, ec_dtype *computed, ec_point *p) {
-  *computed = flags & EC_POINT_AS_BOOL    ? EC_BOOL
-              : flags & EC_POINT_TO_FLOAT ? ec_to_float(common)
+static ec_status start_elementwise(ec_call *c, ec_elementwise_loops loops, ec_dtype common,
+                                   unsigned flags,
+                                   const ec_params *params, ec_dtype *computed, ec_elementwise *p) {
+  *computed = flags & EC_ELEMENTWISE_AS_BOOL    ? EC_BOOL
+              : flags & EC_ELEMENTWISE_TO_FLOAT ? ec_to_float(common)
                                           : common;
-  *p = (ec_point){.logical = result_dtype(*computed, flags)};
-  p->work = ec_work_dtype(p->logical);
+  *p = (ec_elementwise){.logical = result_dtype(*computed, flags)};
+  p->compute = ec_compute_dtype(p->logical);
   if (params) p->params = *params;
-  return ec_point_find(c, loops, *computed, &p->loop);
+  return ec_elementwise_find(c, loops, *computed, &p->loop);
 }
 
 /* The fast loop in place of the plain one. EC_FAST_COUNT: there is none. */
-static void prefer(const ec_call *c, ec_fast which, ec_dtype work, ec_point *p) {
+static void prefer_fast_loop(const ec_call *c, ec_fast which, ec_dtype compute, ec_elementwise *p) {
   if (which == EC_FAST_COUNT || c->reference) return;
-  ec_point_loop fast = ec_fast_loop(which, work);
+  ec_elementwise_loop fast = ec_fast_loop(which, compute);
   if (fast) p->loop = fast;
 }
 
-static ec_status unary(ec_call *c, size_t o, ec_point_loops loops, unsigned flags,
-                       const ec_params *params, ec_fast which) {
-  ec_point p;
+static ec_status run_unary(ec_call *c, size_t o, ec_elementwise_loops loops, unsigned flags,
+                           const ec_params *params, ec_fast which) {
+  ec_elementwise p;
   ec_dtype computed;
   const ec_tensor *self = ec_arg_tensor(c, 0);
-  EC_TRY(start(c, loops, ec_tensor_dtype(self), flags, params, &computed, &p));
+  EC_TRY(start_elementwise(c, loops, ec_tensor_dtype(self), flags, params, &computed, &p));
   p.inputs = 1;
-  p.in[0] = (ec_operand){self, computed, ec_work_dtype(computed)};
-  prefer(c, which, p.in[0].work, &p);
-  return ec_point_run(c, o, &p);
+  p.in[0] = (ec_operand){self, computed, ec_compute_dtype(computed)};
+  prefer_fast_loop(c, which, p.in[0].compute, &p);
+  return ec_elementwise_run(c, o, &p);
 }
 
-ec_status ec_unary(ec_call *c, size_t o, ec_point_loops loops, unsigned flags,
+ec_status ec_unary(ec_call *c, size_t o, ec_elementwise_loops loops, unsigned flags,
                    const ec_params *params) {
-  return unary(c, o, loops, flags, params, EC_FAST_COUNT);
+  return run_unary(c, o, loops, flags, params, EC_FAST_COUNT);
 }
 
-ec_status ec_unary_fast(ec_call *c, size_t o, ec_point_loops loops, ec_fast which, unsigned flags,
-                        const ec_params *params) {
-  return unary(c, o, loops, flags, params, which);
+ec_status ec_unary_fast(ec_call *c, size_t o, ec_elementwise_loops loops, ec_fast which,
+                        unsigned flags, const ec_params *params) {
+  return run_unary(c, o, loops, flags, params, which);
 }
 
-static ec_status binary(ec_call *c, size_t o, ec_point_loops loops, unsigned flags,
-                        const ec_params *params, ec_fast which) {
-  ec_point p;
+static ec_status run_binary(ec_call *c, size_t o, ec_elementwise_loops loops, unsigned flags,
+                            const ec_params *params, ec_fast which) {
+  ec_elementwise p;
   ec_number numbers[2];
   ec_dtype common = EC_BOOL, computed;
-  if (!(flags & EC_POINT_AS_BOOL)) EC_TRY(ec_call_promote(c, 0, 1, &common));
-  EC_TRY(start(c, loops, common, flags, params, &computed, &p));
+  if (!(flags & EC_ELEMENTWISE_AS_BOOL)) EC_TRY(ec_call_promote(c, 0, 1, &common));
+  EC_TRY(start_elementwise(c, loops, common, flags, params, &computed, &p));
   p.inputs = 2;
-  for (size_t k = 0; k < 2; k++) p.in[k] = operand(c, k, computed, flags, &numbers[k]);
-  prefer(c, which, ec_work_dtype(computed), &p);
-  return ec_point_run(c, o, &p);
+  for (size_t k = 0; k < 2; k++) p.in[k] = read_operand(c, k, computed, flags, &numbers[k]);
+  prefer_fast_loop(c, which, ec_compute_dtype(computed), &p);
+  return ec_elementwise_run(c, o, &p);
 }
 
-ec_status ec_binary(ec_call *c, size_t o, ec_point_loops loops, unsigned flags,
+ec_status ec_binary(ec_call *c, size_t o, ec_elementwise_loops loops, unsigned flags,
                     const ec_params *params) {
-  return binary(c, o, loops, flags, params, EC_FAST_COUNT);
+  return run_binary(c, o, loops, flags, params, EC_FAST_COUNT);
 }
 
-ec_status ec_binary_fast(ec_call *c, size_t o, ec_point_loops loops, ec_fast which,
+ec_status ec_binary_fast(ec_call *c, size_t o, ec_elementwise_loops loops, ec_fast which,
                          unsigned flags) {
-  return binary(c, o, loops, flags, NULL, which);
+  return run_binary(c, o, loops, flags, NULL, which);
 }

@@ -1,5 +1,5 @@
 /* fmod, remainder and floor division in EC_T, for loops that vectorise. Whoever includes this has
- * EC_FN(rest_of)(x, y, &rare): fmod(x, y), or `rare` set where libm has to be asked. */
+ * EC_FN(fmod_of)(x, y, &rare): fmod(x, y), or `rare` set where libm has to be asked. */
 
 /* As EC_FN(modulo) of arith.tmpl.h, and floor_quotient. */
 EC_INLINE EC_T EC_FN(modulo_of)(EC_T mod, EC_T y) {
@@ -16,22 +16,22 @@ EC_INLINE EC_T EC_FN(floor_quotient_of)(EC_T x, EC_T y, EC_T mod) {
   return y == 0 ? ratio : result;
 }
 
-enum { EC_FN(REST), EC_FN(MODULO), EC_FN(FLOOR_QUOTIENT) };
+enum { EC_FN(FMOD), EC_FN(MODULO), EC_FN(FLOOR_QUOTIENT) };
 
 /* Blocks as in sin_loop; the few large quotients, infinities and NaN are done again by libm. */
-EC_INLINE void EC_FN(rest_loop)(int64_t n, char *const *at, const int64_t *step, int form) {
+EC_INLINE void EC_FN(fmod_loop)(int64_t n, char *const *at, const int64_t *step, int form) {
   enum { BLOCK = 128 };
   EC_T x[BLOCK], y[BLOCK], z[BLOCK];
-  EC_REST_FLAG rare[BLOCK];
+  EC_FMOD_FLAG rare[BLOCK];
   for (int64_t i = 0; i < n; i += BLOCK) {
     const int64_t m = n - i < BLOCK ? n - i : BLOCK;
-    EC_REST_FLAG any = 0;
+    EC_FMOD_FLAG any = 0;
     for (int64_t k = 0; k < m; k++) {
       x[k] = *(const EC_T *)(const void *)(at[1] + (i + k) * step[1]);
       y[k] = *(const EC_T *)(const void *)(at[2] + (i + k) * step[2]);
     }
     for (int64_t k = 0; k < m; k++) {
-      z[k] = EC_FN(rest_of)(x[k], y[k], &rare[k]);
+      z[k] = EC_FN(fmod_of)(x[k], y[k], &rare[k]);
       any |= rare[k];
     }
     for (int64_t k = 0; any && k < m; k++)
@@ -45,17 +45,17 @@ EC_INLINE void EC_FN(rest_loop)(int64_t n, char *const *at, const int64_t *step,
 
 static void EC_FN(fast_fmod)(int64_t n, char *const *at, const int64_t *step, ec_params *params) {
   (void)params;
-  EC_FN(rest_loop)(n, at, step, EC_FN(REST));
+  EC_FN(fmod_loop)(n, at, step, EC_FN(FMOD));
 }
 
 static void EC_FN(fast_remainder)(int64_t n, char *const *at, const int64_t *step,
                                   ec_params *params) {
   (void)params;
-  EC_FN(rest_loop)(n, at, step, EC_FN(MODULO));
+  EC_FN(fmod_loop)(n, at, step, EC_FN(MODULO));
 }
 
 static void EC_FN(fast_div_floor)(int64_t n, char *const *at, const int64_t *step,
                                   ec_params *params) {
   (void)params;
-  EC_FN(rest_loop)(n, at, step, EC_FN(FLOOR_QUOTIENT));
+  EC_FN(fmod_loop)(n, at, step, EC_FN(FLOOR_QUOTIENT));
 }
