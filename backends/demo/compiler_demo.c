@@ -125,7 +125,7 @@ typedef struct product {
 } product;
 
 /* Elements [begin, end) of a matrix product, in row-major order. */
-static void multiply(void *user, size_t begin, size_t end) {
+static void multiply_rows(void *user, size_t begin, size_t end) {
   const product *p = user;
   for (size_t i = begin; i < end; i++) {
     const float *row = p->a->data + (int64_t)i / p->b->sizes[1] * p->a->strides[0];
@@ -154,7 +154,7 @@ static uint32_t run_mm(const run *r, const demo_op *op, const view *a, const vie
   if (status) return status;
   product p = {a, b, out};
   const size_t grain = 1 + LARGE / ((size_t)a->sizes[1] + 1);
-  r->host->parallel_for(r->call, (size_t)op->numel, grain, multiply, &p);
+  r->host->parallel_for(r->call, (size_t)op->numel, grain, multiply_rows, &p);
   return EC_BACKEND_OK;
 }
 
@@ -224,8 +224,8 @@ static uint32_t check_args(const run *r, const demo_program *program, size_t cou
 
 /* The output is given its shape only when all inputs have been read, so that nothing here depends
  * on a program that passes one tensor as input and output. */
-static uint32_t execute(const ec_backend *self, const ec_host *host, ec_host_call *call,
-                        void *handle, ec_backend_arg *args, size_t count) {
+static uint32_t compiler_execute(const ec_backend *self, const ec_host *host, ec_host_call *call,
+                                 void *handle, ec_backend_arg *args, size_t count) {
   (void)self;
   demo_program *program = handle;
   run r = {host, call, args, program->sine_terms};
@@ -307,8 +307,8 @@ static uint32_t read_options(const ec_host *host, ec_host_call *call, const ec_b
   return EC_BACKEND_OK;
 }
 
-static uint32_t init(const ec_backend *self, const ec_host *host, ec_host_call *call,
-                     const ec_backend_init *what, void **handle) {
+static uint32_t compiler_init(const ec_backend *self, const ec_host *host, ec_host_call *call,
+                              const ec_backend_init *what, void **handle) {
   (void)self;
   demo_program *program = NULL;
   int64_t terms = 0;
@@ -320,13 +320,13 @@ static uint32_t init(const ec_backend *self, const ec_host *host, ec_host_call *
   return status;
 }
 
-static void destroy(const ec_backend *self, const ec_host *host, void *handle) {
+static void compiler_destroy(const ec_backend *self, const ec_host *host, void *handle) {
   (void)self;
   host->free(handle);
 }
 
-static void report(const ec_backend *self, void *handle,
-                   void (*add)(void *user, const char *name, int64_t value), void *user) {
+static void compiler_report(const ec_backend *self, void *handle,
+                            void (*add)(void *user, const char *name, int64_t value), void *user) {
   (void)self;
   const demo_program *program = handle;
   add(user, "operators", (int64_t)program->count);
@@ -336,8 +336,8 @@ static void report(const ec_backend *self, void *handle,
 
 /* Nodes as payload.c wires them: ids are those of the inputs, then of results. The payload has no
  * shapes. */
-static uint32_t describe(const ec_backend *self, const ec_host *host, ec_host_call *call,
-                         const ec_backend_init *init, const ec_backend_visitor *visitor) {
+static uint32_t compiler_describe(const ec_backend *self, const ec_host *host, ec_host_call *call,
+                                  const ec_backend_init *init, const ec_backend_visitor *visitor) {
   (void)self;
   demo_program *p = NULL;
   uint32_t status = demo_payload_parse(host, call, init, &p), last = 0, next = 1;
@@ -370,12 +370,12 @@ const ec_backend demo_compiler_backend = {
   .struct_size = sizeof(ec_backend),
   .id = "BackendWithCompilerDemo",
   .version = "0",
-  .init = init,
-  .execute = execute,
-  .destroy = destroy,
+  .init = compiler_init,
+  .execute = compiler_execute,
+  .destroy = compiler_destroy,
   .set_option = set_option,
   .get_option = get_option,
   .option_keys = keys,
-  .report = report,
-  .describe = describe,
+  .report = compiler_report,
+  .describe = compiler_describe,
 };

@@ -5,8 +5,8 @@
 
 #include "demo.h"
 
-static uint32_t init(const ec_backend *self, const ec_host *host, ec_host_call *call,
-                     const ec_backend_init *what, void **handle) {
+static uint32_t executor_init(const ec_backend *self, const ec_host *host, ec_host_call *call,
+                              const ec_backend_init *what, void **handle) {
   (void)self;
   ec_host_program *program = NULL;
   const char *method = "forward";
@@ -26,13 +26,13 @@ static uint32_t init(const ec_backend *self, const ec_host *host, ec_host_call *
   return status;
 }
 
-static uint32_t execute(const ec_backend *self, const ec_host *host, ec_host_call *call,
-                        void *handle, ec_backend_arg *args, size_t count) {
+static uint32_t executor_execute(const ec_backend *self, const ec_host *host, ec_host_call *call,
+                                 void *handle, ec_backend_arg *args, size_t count) {
   (void)self;
   return host->program_run(call, handle, args, count);
 }
 
-static void destroy(const ec_backend *self, const ec_host *host, void *handle) {
+static void executor_destroy(const ec_backend *self, const ec_host *host, void *handle) {
   (void)self;
   host->program_close(handle);
 }
@@ -42,7 +42,7 @@ const ec_backend demo_executor_backend = {
   .struct_size = sizeof(ec_backend),
   .id = "ExecutorBackend",
   .version = "0",
-  .init = init,
-  .execute = execute,
-  .destroy = destroy,
+  .init = executor_init,
+  .execute = executor_execute,
+  .destroy = executor_destroy,
 };

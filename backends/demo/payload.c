@@ -20,13 +20,13 @@ const char *demo_kind_name(demo_kind kind) {
   return names[kind];
 }
 
-static uint32_t unexpected(const reader *r, const char *expected) {
+static uint32_t fail_unexpected(const reader *r, const char *expected) {
   return r->host->fail(r->call, EC_BACKEND_INVALID_PROGRAM,
                        "payload byte %zu: expected %s, found '%.*s'", (size_t)(r->at - r->begin),
                        expected, (int)(r->end - r->at < 16 ? r->end - r->at : 16), r->at);
 }
 
-static bool skip(reader *r, const char *text) {
+static bool skip_text(reader *r, const char *text) {
   size_t size = strlen(text);
   if ((size_t)(r->end - r->at) < size || memcmp(r->at, text, size) != 0) return false;
   r->at += size;
@@ -34,8 +34,8 @@ static bool skip(reader *r, const char *text) {
 }
 
 /* A decimal number of up to 18 digits, so that it fits whatever it is. */
-static bool number(reader *r, int64_t *out) {
-  bool negative = skip(r, "-");
+static bool parse_number(reader *r, int64_t *out) {
+  bool negative = skip_text(r, "-");
   const char *first = r->at;
   int64_t value = 0;
   for (; r->at < r->end && *r->at >= '0' && *r->at <= '9' && r->at - first < 18; r->at++)
@@ -45,7 +45,7 @@ static bool number(reader *r, int64_t *out) {
 }
 
 /* The text up to `stop`, which is skipped. */
-static bool word(reader *r, char stop, const char **text, size_t *size) {
+static bool parse_word(reader *r, char stop, const char **text, size_t *size) {
   const char *found = r->at < r->end ? memchr(r->at, stop, (size_t)(r->end - r->at)) : NULL;
   if (!found) return false;
   *text = r->at;
@@ -54,30 +54,30 @@ static bool word(reader *r, char stop, const char **text, size_t *size) {
   return true;
 }
 
-static bool same(const char *text, size_t size, const char *other) {
+static bool text_equals(const char *text, size_t size, const char *other) {
   return size == strlen(other) && memcmp(text, other, size) == 0;
 }
 
 static uint32_t parse_op(reader *r, demo_op *op) {
   const char *name, *dtype;
   size_t name_size, dtype_size;
-  if (!skip(r, "op:demo::") || !word(r, ',', &name, &name_size))
-    return unexpected(r, "'op:demo::<operator>,'");
-  if (!skip(r, " numel:") || !number(r, &op->numel) || op->numel < 0)
-    return unexpected(r, "' numel:<count>'");
-  if (!skip(r, ", dtype:") || !word(r, '<', &dtype, &dtype_size))
-    return unexpected(r, "', dtype:<dtype><'");
-  if (!skip(r, "debug_handle>") || !number(r, &op->debug_handle) || !skip(r, "#"))
-    return unexpected(r, "'debug_handle><number>#'");
+  if (!skip_text(r, "op:demo::") || !parse_word(r, ',', &name, &name_size))
+    return fail_unexpected(r, "'op:demo::<operator>,'");
+  if (!skip_text(r, " numel:") || !parse_number(r, &op->numel) || op->numel < 0)
+    return fail_unexpected(r, "' numel:<count>'");
+  if (!skip_text(r, ", dtype:") || !parse_word(r, '<', &dtype, &dtype_size))
+    return fail_unexpected(r, "', dtype:<dtype><'");
+  if (!skip_text(r, "debug_handle>") || !parse_number(r, &op->debug_handle) || !skip_text(r, "#"))
+    return fail_unexpected(r, "'debug_handle><number>#'");
   size_t kind = 0;
-  while (kind < sizeof names / sizeof *names && !same(name, name_size, names[kind])) kind++;
+  while (kind < sizeof names / sizeof *names && !text_equals(name, name_size, names[kind])) kind++;
   if (kind == sizeof names / sizeof *names)
     return r->host->fail(r->call, EC_BACKEND_NOT_SUPPORTED,
                          "operator '%.*s' (debug handle %lld) cannot be run: this backend knows "
                          "aten.add.Tensor, aten.mm.default and aten.sin.default",
                          (int)(name_size < 100 ? name_size : 100), name,
                          (long long)op->debug_handle);
-  if (!same(dtype, dtype_size, "torch.float32"))
+  if (!text_equals(dtype, dtype_size, "torch.float32"))
     return r->host->fail(r->call, EC_BACKEND_NOT_SUPPORTED,
                          "%s (debug handle %lld) is compiled for %.*s, expected torch.float32",
                          names[kind], (long long)op->debug_handle,
@@ -89,20 +89,21 @@ static uint32_t parse_op(reader *r, demo_op *op) {
 /* The operator count, the version, and the '#' behind them. */
 static uint32_t parse_head(reader *r, int64_t *count) {
   int64_t version = VERSION;
-  if (!number(r, count) || *count < 1) return unexpected(r, "a number of operators");
-  if (skip(r, "version:") && !number(r, &version)) return unexpected(r, "a version");
+  if (!parse_number(r, count) || *count < 1) return fail_unexpected(r, "a number of operators");
+  if (skip_text(r, "version:") && !parse_number(r, &version))
+    return fail_unexpected(r, "a version");
   if (version != VERSION)
     return r->host->fail(r->call, EC_BACKEND_INCOMPATIBLE,
                          "the payload has version %lld, this backend reads version %d",
                          (long long)version, VERSION);
-  return skip(r, "#") ? EC_BACKEND_OK : unexpected(r, "'#'");
+  return skip_text(r, "#") ? EC_BACKEND_OK : fail_unexpected(r, "'#'");
 }
 
 /* The payload does not say which values an operator reads. What can be told from the order alone:
  * the first operator reads the first inputs; each later one reads the result before it and, if it
  * is an add, the next input. An mm that is not the first (left or right operand?) or a sin between
  * adds (of the result or of an input?) could mean two things, so it is refused, not guessed. */
-static uint32_t wire(reader *r, demo_program *program) {
+static uint32_t wire_operators(reader *r, demo_program *program) {
   program->inputs = operands[program->ops[0].kind];
   for (size_t i = 1; i < program->count; i++) {
     const demo_op *op = &program->ops[i];
@@ -125,15 +126,15 @@ uint32_t demo_payload_parse(const ec_host *host, ec_host_call *call, const ec_ba
   uint32_t status = parse_head(&r, &count);
   if (status) return status;
   /* An operator takes more than 32 characters: a larger count is a lie, not an allocation. */
-  if (count > (r.end - r.at) / 32) return unexpected(&r, "as many operators as announced");
+  if (count > (r.end - r.at) / 32) return fail_unexpected(&r, "as many operators as announced");
   demo_program *program = host->alloc(sizeof *program + (size_t)count * sizeof *program->ops);
   if (!program)
     return host->fail(call, EC_BACKEND_ALLOCATION_FAILED, "no memory for %lld operators",
                       (long long)count);
   for (program->count = 0; program->count < (size_t)count && !status; program->count++)
     status = parse_op(&r, &program->ops[program->count]);
-  if (!status && r.at != r.end) status = unexpected(&r, "the end of the payload");
-  if (!status) status = wire(&r, program);
+  if (!status && r.at != r.end) status = fail_unexpected(&r, "the end of the payload");
+  if (!status) status = wire_operators(&r, program);
   if (status)
     host->free(program);
   else

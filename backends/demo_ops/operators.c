@@ -13,8 +13,8 @@ static bool same_order(const ec_backend_tensor *a, const ec_backend_tensor *b) {
 static bool is_float32(const ec_backend_arg *arg) { return arg->as.tensor.dtype == FLOAT32; }
 
 /* demo::scale.out(Tensor x, float alpha=1, *, Tensor(a!) out): x * alpha */
-static uint32_t scale(const ec_operator *self, const ec_host *host, ec_host_call *call,
-                      ec_backend_arg *args, size_t count) {
+static uint32_t run_scale(const ec_operator *self, const ec_host *host, ec_host_call *call,
+                          ec_backend_arg *args, size_t count) {
   (void)self;
   (void)count;
   const ec_backend_tensor *x = &args[0].as.tensor;
@@ -33,8 +33,8 @@ static uint32_t scale(const ec_operator *self, const ec_host *host, ec_host_call
 }
 
 /* demo::positive.out(Tensor x, *, Tensor(a!) out): the elements of a vector that are > 0 */
-static uint32_t positive(const ec_operator *self, const ec_host *host, ec_host_call *call,
-                         ec_backend_arg *args, size_t count) {
+static uint32_t run_positive(const ec_operator *self, const ec_host *host, ec_host_call *call,
+                             ec_backend_arg *args, size_t count) {
   (void)self;
   (void)count;
   const ec_backend_tensor *x = &args[0].as.tensor;
@@ -57,8 +57,9 @@ static uint32_t positive(const ec_operator *self, const ec_host *host, ec_host_c
 
 static const ec_operator rows[] = {
     {.schema = "demo::scale.out(Tensor x, float alpha=1, *, Tensor(a!) out) -> Tensor(a!)",
-     .run = scale},
-    {.schema = "demo::positive.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)", .run = positive},
+     .run = run_scale},
+    {.schema = "demo::positive.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)",
+     .run = run_positive},
 };
 
 const ec_operators demo_operators = {

@@ -1,6 +1,18 @@
 /* XnnpackBackend: the interface of backend.h. */
+#include "cache.h"
+#include "call.h"
 #include "delegate.h"
-#include "nodes.h"
+#include "describe.h"
+#include "engine.h"
+#include "execute.h"
+#include "graph.h"
+#include "memory.h"
+#include "options.h"
+#include "payload.h"
+#include "read_graph.h"
+#include "status.h"
+#include "trace.h"
+#include "workspace.h"
 #include "xnnpack_backend.h"
 
 static void close_delegate(const ec_host *host, ecx_delegate *d) {
@@ -53,7 +65,7 @@ static uint32_t open_delegate(const ecx_call *c, const ec_backend_init *what, ec
   return made;
 }
 
-static uint32_t init(const ec_backend *self, const ec_host *host, ec_host_call *call,
+static uint32_t xnnpack_init(const ec_backend *self, const ec_host *host, ec_host_call *call,
                      const ec_backend_init *what, void **handle) {
   (void)self;
   const ecx_call c = {host, call};
@@ -67,14 +79,14 @@ static uint32_t init(const ec_backend *self, const ec_host *host, ec_host_call *
   return status;
 }
 
-static uint32_t execute(const ec_backend *self, const ec_host *host, ec_host_call *call,
+static uint32_t xnnpack_execute(const ec_backend *self, const ec_host *host, ec_host_call *call,
                         void *handle, ec_backend_arg *args, size_t count) {
   (void)self;
   const ecx_call c = {host, call};
   return ecx_execute(&c, handle, args, count);
 }
 
-static void destroy(const ec_backend *self, const ec_host *host, void *handle) {
+static void xnnpack_destroy(const ec_backend *self, const ec_host *host, void *handle) {
   (void)self;
   close_delegate(host, handle);
 }
@@ -94,7 +106,7 @@ static uint32_t get_option(const ec_backend *self, const ec_host *host, ec_host_
   return ecx_options_get(option);
 }
 
-static void report(const ec_backend *self, void *handle,
+static void xnnpack_report(const ec_backend *self, void *handle,
                    void (*add)(void *user, const char *name, int64_t value), void *user) {
   (void)self;
   const ecx_delegate *d = handle;
@@ -111,7 +123,7 @@ static void report(const ec_backend *self, void *handle,
   add(user, "cache_misses", (int64_t)figures.misses);
 }
 
-static uint32_t describe(const ec_backend *self, const ec_host *host, ec_host_call *call,
+static uint32_t xnnpack_describe(const ec_backend *self, const ec_host *host, ec_host_call *call,
                          const ec_backend_init *what, const ec_backend_visitor *visitor) {
   (void)self;
   const ecx_call c = {host, call};
@@ -123,12 +135,12 @@ const ec_backend ecx_backend = {
   .struct_size = sizeof(ec_backend),
   .id = "XnnpackBackend",
   .version = "XNNPACK 2024-11-08",
-  .init = init,
-  .execute = execute,
-  .destroy = destroy,
+  .init = xnnpack_init,
+  .execute = xnnpack_execute,
+  .destroy = xnnpack_destroy,
   .set_option = set_option,
   .get_option = get_option,
   .option_keys = ecx_option_keys,
-  .report = report,
-  .describe = describe,
+  .report = xnnpack_report,
+  .describe = xnnpack_describe,
 };

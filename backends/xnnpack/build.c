@@ -1,58 +1,22 @@
 /* From a checked graph to an XNNPACK runtime. */
+#include "build.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "delegate.h"
-#include "nodes.h"
+#include "call.h"
+#include "define.h"
+#include "graph.h"
+#include "status.h"
+#include "values.h"
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-
-static const char *const status_names[] = {
-  [xnn_status_success] = "success",
-  [xnn_status_uninitialized] = "uninitialized",
-  [xnn_status_invalid_parameter] = "invalid parameter",
-  [xnn_status_invalid_state] = "invalid state",
-  [xnn_status_unsupported_parameter] = "unsupported parameter",
-  [xnn_status_unsupported_hardware] = "unsupported hardware",
-  [xnn_status_out_of_memory] = "out of memory",
-  [xnn_status_reallocation_required] = "reallocation required",
-  [xnn_status_deprecated] = "deprecated",
-};
-
-const char *ecx_status_name(enum xnn_status status) {
-  bool known = (size_t)status < sizeof status_names / sizeof status_names[0];
-  return known ? status_names[status] : "unknown status";
-}
-
-uint32_t ecx_status_code(enum xnn_status status) {
-  if (status == xnn_status_out_of_memory) return EC_BACKEND_ALLOCATION_FAILED;
-  if (status == xnn_status_unsupported_parameter) return EC_BACKEND_NOT_SUPPORTED;
-  if (status == xnn_status_invalid_parameter) return EC_BACKEND_INVALID_PROGRAM; /* the payload's */
-  return EC_BACKEND_INTERNAL;
-}
-
-uint32_t ecx_node_status(const ecx_builder *b, const ecx_node *n, const char *what,
-                         enum xnn_status status) {
-  char text[ECX_TEXT] = "", shape[ECX_TEXT / 4];
-  if (status == xnn_status_success) return EC_BACKEND_OK;
-  for (unsigned i = 0; i < n->kind->inputs; i++) {
-    const ecx_value *v = ecx_in(b->graph, n, i);
-    size_t used = strlen(text);
-    if (v)
-      snprintf(text + used, sizeof text - used, "%s%s %s", i ? ", " : "",
-               ecx_dtypes[v->dtype].name, ecx_shape_text(&v->shape, shape, sizeof shape));
-  }
-  const ecx_value *out = ecx_out(b->graph, n, 0);
-  return ecx_fail_node(b->c, n, ecx_status_code(status), "%s says '%s' for %s -> %s %s", what,
-                       ecx_status_name(status), text, ecx_dtypes[out->dtype].name,
-                       ecx_shape_text(&out->shape, shape, sizeof shape));
-}
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
 /* A value whose id and flags are decided. */
-static enum xnn_status define(const ecx_builder *b, const ecx_value *v, uint32_t external,
-                              uint32_t flags, uint32_t *id) {
+static enum xnn_status define_tensor(const ecx_builder *b, const ecx_value *v, uint32_t external,
+                                     uint32_t flags, uint32_t *id) {
   enum xnn_datatype as = ecx_dtypes[v->dtype].as;
   const ecx_shape *s = &v->shape;
   switch (v->scheme) {
@@ -79,7 +43,8 @@ static enum xnn_status define(const ecx_builder *b, const ecx_value *v, uint32_t
 }
 
 /* Old files ask for the dynamic quantisation of an input by a field of the input itself. */
-static enum xnn_status quantize(const ecx_builder *b, const ecx_value *v, uint32_t *id) {
+static enum xnn_status define_quantized_input(const ecx_builder *b, const ecx_value *v,
+                                              uint32_t *id) {
   uint32_t input = *id;
   enum xnn_status status = xnn_define_dynamically_quantized_tensor_value(
       b->subgraph, xnn_datatype_qdint8, v->shape.rank, v->shape.rank ? 1 : 0, v->shape.dims,
@@ -102,8 +67,9 @@ static uint32_t define_value(const ecx_builder *b, const ecx_plan *plan, uint32_
   } else if (v->readers == 0) { /* of two results one is not read: without this it has no memory */
     flags = XNN_VALUE_FLAG_PERSISTENT;
   }
-  enum xnn_status status = define(b, v, external, flags, &b->ids[index]);
-  if (status == xnn_status_success && v->quantize_here) status = quantize(b, v, &b->ids[index]);
+  enum xnn_status status = define_tensor(b, v, external, flags, &b->ids[index]);
+  if (status == xnn_status_success && v->quantize_here)
+    status = define_quantized_input(b, v, &b->ids[index]);
   if (status == xnn_status_success) return EC_BACKEND_OK;
   return ecx_fail(b->c, ecx_status_code(status),
                   "XNNPACK does not take value %u, %s of shape %s: '%s'", (unsigned)index,
@@ -126,7 +92,7 @@ static uint32_t define_all(ecx_builder *b, const ecx_plan *plan) {
   return EC_BACKEND_OK;
 }
 
-static uint32_t create(const ecx_builder *b, const ecx_plan *plan, xnn_runtime_t *out) {
+static uint32_t create_runtime(const ecx_builder *b, const ecx_plan *plan, xnn_runtime_t *out) {
   enum xnn_status status = xnn_create_runtime_v4(b->subgraph, plan->cache, plan->workspace,
                                                  plan->threads, plan->flags, out);
   if (status == xnn_status_success) return EC_BACKEND_OK;
@@ -143,7 +109,7 @@ uint32_t ecx_build(const ecx_call *c, const ecx_graph *g, const ecx_plan *plan,
   if (!ids) return ecx_fail(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for ids");
   memset(ids, 0xff, g->value_count * sizeof *ids);
   uint32_t status = define_all(&b, plan);
-  if (!status) status = create(&b, plan, out);
+  if (!status) status = create_runtime(&b, plan, out);
   if (b.subgraph) xnn_delete_subgraph(b.subgraph);
   return status;
 }

@@ -6,12 +6,17 @@
  * that two nodes of a delegate use in different ways, are packed for the delegate alone.
  *
  * What XNNPACK calls an offset is the address itself, so that reading needs no lock. */
-#include "shared.h"
+#include "cache.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "nodes.h"
+#include "call.h"
+#include "graph.h"
+#include "kind.h"
+#include "memory.h"
+#include "values.h"
 
 enum {
   TEXT = 1024,
@@ -36,7 +41,7 @@ typedef struct pool {
   size_t users;
   pthread_mutex_t lock; /* blocks, their memory, and making runtimes */
   block *blocks;
-  ecx_piece *pieces;
+  ecx_slab *slabs;
 } pool;
 
 /* What a delegate calls the weights at these addresses. */
@@ -106,21 +111,16 @@ static bool add_constant(description *t, const ecx_value *v) {
 }
 
 /* All that the packed weights of a node depend on. */
-static bool describe(const ecx_graph *g, const ecx_node *n, description *t) {
+static bool describe_packing(const ecx_graph *g, const ecx_node *n, description *t) {
   const ecx_value *bias = n->kind->inputs > 2 ? ecx_in(g, n, 2) : NULL;
   t->used = 0;
   add_string(t, n->kind->name);
   add_bits(t, "flags", n->flags);
-  if (n->kind->layout->flags == ECX_Conv_flags) /* all that stand before its operands */
-    for (unsigned field = 0; field < ECX_Conv_input; field++)
-      add_bits(t, "", ec_fb_u32(n->params, field));
+  for (unsigned field = 0; field < n->kind->layout->in[0]; field++) /* all before its operands */
+    add_bits(t, "", ec_fb_u32(n->params, field));
   add_quantization(t, ecx_in(g, n, 0));
   add_quantization(t, ecx_out(g, n, 0));
   return add_constant(t, ecx_in(g, n, 1)) && (!bias || add_constant(t, bias)) && t->used < TEXT;
-}
-
-static bool packs(const ecx_node *n) {
-  return n->kind->types == ECX_WEIGHTS || n->kind->types == ECX_MATMUL;
 }
 
 static name *find_name(const ecx_cache *cache, const void *filter, const void *bias) {
@@ -149,9 +149,9 @@ static bool add_name(ecx_cache *cache, const ecx_value *filter, const void *bias
 }
 
 static bool name_node(ecx_cache *cache, const ecx_graph *g, const ecx_node *n) {
-  if (n->is_dead || !packs(n) || !ecx_in(g, n, 1)->data.at) return true;
+  if (n->is_dead || n->kind->product == ECX_PRODUCT_NONE || !ecx_in(g, n, 1)->data.at) return true;
   const ecx_value *filter = ecx_in(g, n, 1), *bias = n->kind->inputs > 2 ? ecx_in(g, n, 2) : NULL;
-  description t, *named = describe(g, n, &t) ? &t : NULL;
+  description t, *named = describe_packing(g, n, &t) ? &t : NULL;
   if (!add_name(cache, filter, bias ? bias->data.at : NULL, named)) return false;
   /* XNNPACK packs it with the bias but asks without one for some kinds of weights. */
   const bool is_dynamic = ecx_in(g, n, 0)->scheme == ECX_PER_TOKEN;
@@ -168,7 +168,7 @@ static block *find_block(const ecx_cache *cache, const char *text, uint32_t seed
 
 /* Makes a block of the pool this delegate's too. One that it has already (it packed it itself, or
  * has a second runtime) counts once. */
-static bool use(ecx_cache *cache, block *b) {
+static bool use_block(ecx_cache *cache, block *b) {
   for (size_t i = 0; i < cache->used_count; i++)
     if (cache->used[i] == b) return true;
   if (cache->used_count == cache->used_room) return false;
@@ -184,14 +184,14 @@ static size_t look_up(void *context, const struct xnn_weights_cache_look_up_key 
   ecx_cache *cache = context;
   const name *known = find_name(cache, key->kernel, key->bias);
   block *b = known && known->text ? find_block(cache, known->text, key->seed) : NULL;
-  return b && use(cache, b) ? (size_t)(uintptr_t)b->data : SIZE_MAX;
+  return b && use_block(cache, b) ? (size_t)(uintptr_t)b->data : SIZE_MAX;
 }
 
 static void *reserve_space(void *context, size_t size) {
   ecx_cache *cache = context;
   block *b = cache->host->alloc(sizeof *b);
   void *data =
-      b && size <= SIZE_MAX / 2 ? ecx_pieces_take(&cache->pool->pieces, size + ECX_EXTRA) : NULL;
+      b && size <= SIZE_MAX / 2 ? ecx_slab_alloc(&cache->pool->slabs, size + ECX_EXTRA) : NULL;
   if (!data) {
     if (b) cache->host->free(b);
     return NULL;
@@ -210,7 +210,7 @@ static block **find_own(ecx_cache *cache, const void *data) {
 }
 
 /* Moves a block that has just been packed to the pool. */
-static void share(ecx_cache *cache, block **at, char *text, uint32_t seed) {
+static void share_block(ecx_cache *cache, block **at, char *text, uint32_t seed) {
   block *b = *at;
   if (cache->used_count == cache->used_room) return;
   *at = b->next;
@@ -222,13 +222,14 @@ static void share(ecx_cache *cache, block **at, char *text, uint32_t seed) {
 }
 
 /* Gives back the pages of filters that have been packed. */
-static void forget_now(ecx_cache *cache) {
-  if (cache->done_bytes) cache->host->done_with(cache->call->call, cache->done, cache->done_bytes);
+static void release_done(ecx_cache *cache) {
+  if (cache->done_bytes) cache->host->release_pages(cache->call->call, cache->done,
+                                                    cache->done_bytes);
   cache->done_bytes = 0;
 }
 
 /* Neighbours together: a call for each small filter would take longer than packing it. */
-static void forget(ecx_cache *cache, const char *filter, size_t bytes) {
+static void release_filter(ecx_cache *cache, const char *filter, size_t bytes) {
   const uintptr_t at = (uintptr_t)filter, done = (uintptr_t)cache->done;
   if (cache->done_bytes && at >= done && at - done - cache->done_bytes <= GAP) {
     cache->done_bytes = at - done + bytes;
@@ -236,11 +237,11 @@ static void forget(ecx_cache *cache, const char *filter, size_t bytes) {
     cache->done_bytes += done - at;
     cache->done = filter;
   } else {
-    forget_now(cache);
+    release_done(cache);
     cache->done = filter;
     cache->done_bytes = bytes;
   }
-  if (cache->done_bytes >= ENOUGH) forget_now(cache);
+  if (cache->done_bytes >= ENOUGH) release_done(cache);
 }
 
 static size_t look_up_or_insert(void *context, const struct xnn_weights_cache_look_up_key *key,
@@ -248,7 +249,7 @@ static size_t look_up_or_insert(void *context, const struct xnn_weights_cache_lo
   ecx_cache *cache = context;
   block **at = find_own(cache, data);
   name *known = find_name(cache, key->kernel, key->bias);
-  if (known) forget(cache, known->filter, known->filter_bytes);
+  if (known) release_filter(cache, known->filter, known->filter_bytes);
   block *other = known && known->text ? find_block(cache, known->text, key->seed) : NULL;
   if (!data) return other ? (size_t)(uintptr_t)other->data : SIZE_MAX; /* look_up has found it */
   if (!*at || !known || !known->text) return (size_t)(uintptr_t)data;
@@ -257,16 +258,16 @@ static size_t look_up_or_insert(void *context, const struct xnn_weights_cache_lo
     char *text = cache->host->alloc(length);
     if (!text) return (size_t)(uintptr_t)data;
     memcpy(text, known->text, length);
-    share(cache, at, text, key->seed);
+    share_block(cache, at, text, key->seed);
     return (size_t)(uintptr_t)data;
   }
-  if (other->size != size || memcmp(other->data, data, size) != 0 || !use(cache, other))
+  if (other->size != size || memcmp(other->data, data, size) != 0 || !use_block(cache, other))
     return (size_t)(uintptr_t)data;
   block *mine = *at; /* packed in vain: some operators look only afterwards */
   *at = mine->next;
   cache->figures.packed_bytes -= mine->size;
   cache->figures.misses--;
-  ecx_pieces_give(&cache->pool->pieces, mine->data, mine->size + ECX_EXTRA);
+  ecx_slab_free(&cache->pool->slabs, mine->data, mine->size + ECX_EXTRA);
   cache->host->free(mine);
   return (size_t)(uintptr_t)other->data;
 }
@@ -317,7 +318,7 @@ static void pool_close(const ec_host *host, pool *p) {
 }
 
 static void free_block(const ecx_cache *cache, block *b) {
-  ecx_pieces_give(&cache->pool->pieces, b->data, b->size + ECX_EXTRA);
+  ecx_slab_free(&cache->pool->slabs, b->data, b->size + ECX_EXTRA);
   if (b->text) cache->host->free(b->text);
   cache->host->free(b);
 }
@@ -356,7 +357,7 @@ void ecx_cache_close(ecx_cache *cache) {
   host->free(cache);
 }
 
-static bool fill(ecx_cache *cache, const ecx_graph *graph, const void *program) {
+static bool fill_cache(ecx_cache *cache, const ecx_graph *graph, const void *program) {
   cache->used_room = 2 * (size_t)graph->node_count;
   cache->names = cache->host->alloc(2 * (size_t)graph->node_count * sizeof *cache->names);
   cache->used = cache->host->alloc(cache->used_room * sizeof *cache->used);
@@ -375,7 +376,7 @@ uint32_t ecx_cache_open(const ecx_call *c, const ecx_graph *graph, const void *p
     cache->provider = (struct xnn_weights_cache_provider){
       cache,        look_up,        reserve_space, look_up_or_insert,
       is_finalized, offset_to_addr, delete_cache};
-    if (fill(cache, graph, program)) {
+    if (fill_cache(cache, graph, program)) {
       *out = cache;
       return EC_BACKEND_OK;
     }
@@ -391,13 +392,13 @@ xnn_weights_cache_t ecx_cache_enter(const ecx_call *c, ecx_cache *cache) {
 }
 
 void ecx_cache_leave(ecx_cache *cache) {
-  forget_now(cache);
+  release_done(cache);
   pthread_mutex_unlock(&cache->pool->lock);
 }
 
 void ecx_cache_trim(ecx_cache *cache) {
   pthread_mutex_lock(&cache->pool->lock);
-  ecx_pieces_trim(cache->pool->pieces);
+  ecx_slabs_trim(cache->pool->slabs);
   pthread_mutex_unlock(&cache->pool->lock);
 }
 

@@ -3,10 +3,13 @@
  * XNNPACK may read XNN_EXTRA_BYTES beyond the end of what it is given. That is harmless within a
  * page; data that ends where a page ends (a mapped file's tail) is copied. So is data that is not
  * aligned to 16 bytes, which only strange files have. */
+#include "constants.h"
+
 #include <string.h>
 
+#include "call.h"
 #include "core/checked.h"
-#include "graph.h"
+#include "payload.h"
 
 enum { ALIGNMENT = 16, PAGE = 4096 };
 
@@ -28,7 +31,7 @@ static uint32_t make_readable(const ecx_call *c, ecx_data *data) {
   return EC_BACKEND_OK;
 }
 
-static uint32_t named(const ecx_call *c, const char *key, const char *what, ecx_data *out) {
+static uint32_t find_named(const ecx_call *c, const char *key, const char *what, ecx_data *out) {
   out->key = key;
   uint32_t status = c->host->named_data(c->call, key, &out->at, &out->size);
   if (status == EC_BACKEND_NOT_FOUND)
@@ -40,12 +43,12 @@ static uint32_t named(const ecx_call *c, const char *key, const char *what, ecx_
 }
 
 /* An entry of constant_data: a key, or a place behind the FlatBuffer. */
-static uint32_t entry(const ecx_call *c, const ecx_payload *payload, ec_fb_table table,
-                      const char *what, ecx_data *out) {
+static uint32_t find_entry(const ecx_call *c, const ecx_payload *payload, ec_fb_table table,
+                           const char *what, ecx_data *out) {
   const char *key = ec_fb_string(table, ECX_ConstantData_named_key);
   uint64_t offset = ec_fb_u64(table, ECX_ConstantData_offset);
   uint64_t size = ec_fb_u64(table, ECX_ConstantData_size);
-  if (key && key[0]) return named(c, key, what, out);
+  if (key && key[0]) return find_named(c, key, what, out);
   if (!ec_in_range(offset, size, payload->constants_size))
     return ecx_fail(c, EC_BACKEND_INVALID_PROGRAM,
                     "%s: %llu bytes at offset %llu lie outside the %zu bytes of constants", what,
@@ -70,7 +73,7 @@ uint32_t ecx_constant(const ecx_call *c, const ecx_payload *payload, uint32_t in
     out->at = bytes.items;
     out->size = bytes.count;
   } else {
-    ECX_TRY(entry(c, payload, table, what, out));
+    ECX_TRY(find_entry(c, payload, table, what, out));
   }
   if (!out->at) out->size = 0;
   return make_readable(c, out);

@@ -1,10 +1,16 @@
 /* What is in a payload, for people: the checked graph, as text. Nothing is compiled. */
+#include "describe.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "delegate.h"
-#include "nodes.h"
+#include "call.h"
+#include "graph.h"
+#include "kind.h"
+#include "payload.h"
+#include "read_graph.h"
+#include "values.h"
 
 typedef struct text {
   char at[ECX_TEXT];
@@ -12,8 +18,8 @@ typedef struct text {
 } text;
 
 /* Appends after a comma; what does not fit is left out. */
-static void add(text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void add(text *t, const char *fmt, ...) {
+static void append_note(text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void append_note(text *t, const char *fmt, ...) {
   char piece[ECX_TEXT];
   va_list args;
   va_start(args, fmt);
@@ -31,10 +37,12 @@ static void add(text *t, const char *fmt, ...) {
 static void add_scheme(text *t, const ecx_value *v) {
   switch (v->scheme) {
   case ECX_PLAIN: break;
-  case ECX_PER_TENSOR: add(t, "scale %g, zero point %d", v->scale, (int)v->zero_point); break;
-  case ECX_PER_CHANNEL: add(t, "scales along dimension %u", (unsigned)v->channel_dim); break;
-  case ECX_PER_GROUP: add(t, "scales of groups of %u", (unsigned)v->group_size); break;
-  case ECX_PER_TOKEN: add(t, "scales made at run time"); break;
+  case ECX_PER_TENSOR: append_note(t, "scale %g, zero point %d", v->scale,
+                                   (int)v->zero_point); break;
+  case ECX_PER_CHANNEL: append_note(t, "scales along dimension %u",
+                                    (unsigned)v->channel_dim); break;
+  case ECX_PER_GROUP: append_note(t, "scales of groups of %u", (unsigned)v->group_size); break;
+  case ECX_PER_TOKEN: append_note(t, "scales made at run time"); break;
   }
 }
 
@@ -43,7 +51,7 @@ static void show_value(const ecx_value *v, const ec_backend_visitor *visitor) {
   size_t bytes = 0;
   text note = {{0}, 0};
   add_scheme(&note, v);
-  if (v->data.key) add(&note, "named data %.80s", v->data.key);
+  if (v->data.key) append_note(&note, "named data %.80s", v->data.key);
   for (size_t d = 0; d < v->shape.rank; d++) sizes[d] = (int64_t)v->shape.dims[d];
   ecx_value_bytes(v, &bytes);
   const ec_backend_inner_value shown = {
@@ -63,9 +71,30 @@ static bool is_operand(const ecx_kind *kind, uint16_t field) {
   return found;
 }
 
-static bool is_float(const char *field) {
-  return strcmp(field, "alpha") == 0 || strcmp(field, "negative_slope") == 0 ||
-         strcmp(field, "value") == 0;
+/* How a field of a node's table is shown: a number or list, float32 bits, or not at all. */
+typedef enum format { NUMBER, FLOAT32, RANK } format;
+
+static format format_of(const ecx_kind *kind, uint16_t field) {
+  static const struct {
+    uint8_t table;
+    uint16_t id;
+    format format;
+  } rows[] = {
+#define EC_FB_TABLE_BEGIN(table)
+#define EC_FB_FIELD(table, id, name, kind, arg)
+#define ECX_FIELD_F32(table, id, name) {ECX_TABLE_##table, (id), FLOAT32},
+#define ECX_FIELD_RANK(table, id, name) {ECX_TABLE_##table, (id), RANK},
+#define EC_FB_TABLE_END(table)
+#include "payload.def"
+#undef EC_FB_TABLE_BEGIN
+#undef EC_FB_FIELD
+#undef ECX_FIELD_F32
+#undef ECX_FIELD_RANK
+#undef EC_FB_TABLE_END
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    if (rows[i].table == kind->table && rows[i].id == field) return rows[i].format;
+  return NUMBER;
 }
 
 static void add_list(text *t, const char *name, ec_fb_vec items) {
@@ -76,26 +105,27 @@ static void add_list(text *t, const char *name, ec_fb_vec items) {
                      (unsigned)ec_fb_vec_i32(items, i));
     used += n > 0 ? (size_t)n : 0;
   }
-  if (items.count && used < sizeof list) add(t, "%s=[%s]", name, list);
+  if (items.count && used < sizeof list) append_note(t, "%s=[%s]", name, list);
 }
 
 /* Parameters of a node that are not 0, by the names of payload.def. */
 static void add_params(text *t, const ecx_node *n) {
-  const ec_fb_schema *schema = ecx_node_schema(n->kind);
+  const ec_fb_schema *schema = ecx_node_schema(n->kind->number);
   for (size_t i = 0; i < schema->field_count; i++) {
     const ec_fb_field *f = &schema->fields[i];
-    if (is_operand(n->kind, f->id) || strcmp(f->name, "num_dims") == 0) continue;
+    const format shown = format_of(n->kind, f->id);
+    if (is_operand(n->kind, f->id) || shown == RANK) continue;
     if (f->type == EC_FB_VECTOR && f->size == 4)
       add_list(t, f->name, ec_fb_vector(n->params, f->id));
     if (f->type != EC_FB_SCALAR || f->size != 4 || !ec_fb_u32(n->params, f->id)) continue;
-    if (is_float(f->name))
-      add(t, "%s=%g", f->name, ec_fb_f32(n->params, f->id));
+    if (shown == FLOAT32)
+      append_note(t, "%s=%g", f->name, ec_fb_f32(n->params, f->id));
     else
-      add(t, "%s=%u", f->name, (unsigned)ec_fb_u32(n->params, f->id));
+      append_note(t, "%s=%u", f->name, (unsigned)ec_fb_u32(n->params, f->id));
   }
-  if (n->min > -__builtin_inff()) add(t, "min=%g", n->min);
-  if (n->max < __builtin_inff()) add(t, "max=%g", n->max);
-  if (n->is_dead) add(t, "nobody reads it");
+  if (n->min > -__builtin_inff()) append_note(t, "min=%g", n->min);
+  if (n->max < __builtin_inff()) append_note(t, "max=%g", n->max);
+  if (n->is_dead) append_note(t, "nobody reads it");
 }
 
 static void show_node(const ecx_graph *g, const ecx_node *n, const ec_backend_visitor *visitor) {

@@ -1,9 +1,20 @@
 /* XNNPACK runtimes of a delegate: made, told shapes and pointers when these have changed, run. */
+#include "engine.h"
+
 #include <stdio.h>
 #include <string.h>
 
+#include "build.h"
+#include "cache.h"
+#include "call.h"
+#include "cost.h"
 #include "delegate.h"
-#include "nodes.h"
+#include "graph.h"
+#include "infer.h"
+#include "memory.h"
+#include "status.h"
+#include "values.h"
+#include "workspace.h"
 
 static const ecx_value *value_of(const ecx_delegate *d, uint32_t external) {
   return &d->graph.values[d->externals[external].value];
@@ -41,7 +52,7 @@ static uint32_t list_pointers(const ecx_call *c, ecx_delegate *d, ecx_role role)
 
 /* Lets go of the runtime: the next call makes another. After a failure XNNPACK's operators and
  * memory do not fit each other. */
-static void discard(ecx_engine *e) {
+static void discard_runtime(ecx_engine *e) {
   if (e->runtime) xnn_delete_runtime(e->runtime);
   e->runtime = NULL;
   e->shapes = 0;
@@ -54,7 +65,7 @@ uint32_t ecx_engine_build(const ecx_call *c, ecx_delegate *d, ecx_role role) {
   ecx_plan plan = {.threads = alone ? NULL : c->host->threadpool(c->call),
                    .flags = role == ECX_TIMED_RUN ? XNN_FLAG_BASIC_PROFILING : 0,
                    .show_all = role == ECX_SHOWN_RUN};
-  discard(e);
+  discard_runtime(e);
   e->threads = plan.threads;
   ECX_TRY(list_pointers(c, d, role));
   if (role != ECX_PLAIN_RUN && !e->workspace)
@@ -106,7 +117,7 @@ enum { IS_RIGID = 0 };
 enum { IS_RIGID = 1 };
 #endif
 
-static uint32_t reshape(const ecx_call *c, ecx_delegate *d, ecx_role role) {
+static uint32_t reshape_runtime(const ecx_call *c, ecx_delegate *d, ecx_role role) {
   ecx_engine *e = &d->engines[role];
   enum xnn_status status = xnn_status_success;
   if (!e->runtime || (IS_RIGID && e->shapes)) ECX_TRY(ecx_engine_build(c, d, role));
@@ -127,13 +138,14 @@ static uint32_t reshape(const ecx_call *c, ecx_delegate *d, ecx_role role) {
   return EC_BACKEND_OK;
 }
 
-static uint32_t run(const ecx_call *c, ecx_delegate *d, ecx_role role, void *const *pointers) {
+static uint32_t run_runtime(const ecx_call *c, ecx_delegate *d, ecx_role role,
+                            void *const *pointers) {
   ecx_engine *e = &d->engines[role];
   enum xnn_status status;
   /* After a fork there are other threads: the runtime would wait for the old ones for ever. */
   if (e->threads && e->threads != c->host->threadpool(c->call))
     ECX_TRY(ecx_engine_build(c, d, role));
-  if (e->shapes != d->shapes) ECX_TRY(reshape(c, d, role));
+  if (e->shapes != d->shapes) ECX_TRY(reshape_runtime(c, d, role));
   for (uint32_t i = 0; i < e->pointer_count; i++) {
     if (e->pointers[i].data != pointers[i]) e->is_set_up = false;
     e->pointers[i].data = pointers[i];
@@ -151,8 +163,8 @@ static uint32_t run(const ecx_call *c, ecx_delegate *d, ecx_role role, void *con
 uint32_t ecx_engine_run(const ecx_call *c, ecx_delegate *d, ecx_role role, void *const *pointers) {
   if (d->engines[role].shapes != d->shapes) ECX_TRY(ecx_graph_check_empty(c, &d->graph));
   ecx_workspace_enter(d->workspace);
-  uint32_t status = run(c, d, role, pointers);
-  if (status) discard(&d->engines[role]);
+  uint32_t status = run_runtime(c, d, role, pointers);
+  if (status) discard_runtime(&d->engines[role]);
   ecx_workspace_leave(d->workspace);
   return status;
 }

@@ -1,9 +1,17 @@
 /* One call: shapes, then memory, then XNNPACK. What has not changed since the last call is not done
  * again: a call with the shapes and arrays of the last one goes straight to XNNPACK. */
+#include "execute.h"
+
 #include <string.h>
 
+#include "call.h"
+#include "constants.h"
 #include "delegate.h"
-#include "nodes.h"
+#include "engine.h"
+#include "infer.h"
+#include "memory.h"
+#include "trace.h"
+#include "values.h"
 
 enum { FLOAT32 = 6, INT64 = 4, BFLOAT16 = 15 };
 
@@ -149,14 +157,15 @@ static uint32_t resize_outputs(const run *r, bool *any) {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static bool overlap(const ec_backend_tensor *a, const ec_backend_tensor *b) {
+static bool args_overlap(const ec_backend_tensor *a, const ec_backend_tensor *b) {
   uintptr_t x = (uintptr_t)a->data, y = (uintptr_t)b->data;
   return x < y + b->nbytes && y < x + a->nbytes;
 }
 
 static bool overlaps_another(const run *r, const ecx_external *e) {
   for (uint32_t i = 0; i < r->d->external_count; i++)
-    if (&r->d->externals[i] != e && overlap(tensor_of(r, e), tensor_of(r, &r->d->externals[i])))
+    if (&r->d->externals[i] != e &&
+        args_overlap(tensor_of(r, e), tensor_of(r, &r->d->externals[i])))
       return true;
   return false;
 }

@@ -1,15 +1,17 @@
-/* Buffers for what XNNPACK reads and writes; its own memory: the C library's, counted; pieces for
+/* Buffers for what XNNPACK reads and writes; its own memory: the C library's, counted; slabs for
  * packed weights. */
+#include "memory.h"
+
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "delegate.h"
+#include "call.h"
 
 enum {
   ALIGN = 64,
   LARGE = 1 << 16, /* bytes from which it is worth a call of the system */
-  MOST_AHEAD = 1 << 23 /* bytes of a piece that is larger than what is asked for */
+  MOST_AHEAD = 1 << 23 /* bytes of a slab that is larger than what is asked for */
 };
 
 bool ecx_buffer_grow(const ec_host *host, ecx_buffer *buffer, size_t bytes) {
@@ -26,9 +28,9 @@ void ecx_buffer_close(const ec_host *host, ecx_buffer *buffer) {
 }
 
 /* Asks for all pages of a block at once, which takes half the time of one by one, as they are
- * written to. Not for huge ones: where memory is in pieces or the machine is a virtual one, the
+ * written to. Not for huge ones: where memory is in slabs or the machine is a virtual one, the
  * first access to one of them takes milliseconds, and loads and first calls are made of those. */
-static void *populated(void *block, size_t size) {
+static void *populate(void *block, size_t size) {
 #ifdef MADV_POPULATE_WRITE
   const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)block;
   const uintptr_t first = (at + page - 1) / page * page, end = (at + size) / page * page;
@@ -48,17 +50,17 @@ static void *alloc_aligned(size_t alignment, size_t size) {
 
 static _Thread_local size_t allocated;
 
-static void *allocate(void *context, size_t size) {
+static void *c_malloc(void *context, size_t size) {
   (void)context;
-  return populated(malloc(size), size);
+  return populate(malloc(size), size);
 }
 
-static void *reallocate(void *context, void *pointer, size_t size) {
+static void *c_realloc(void *context, void *pointer, size_t size) {
   (void)context;
-  return populated(realloc(pointer, size), size);
+  return populate(realloc(pointer, size), size);
 }
 
-static void deallocate(void *context, void *pointer) {
+static void c_free(void *context, void *pointer) {
   (void)context;
   free(pointer);
 }
@@ -66,13 +68,13 @@ static void deallocate(void *context, void *pointer) {
 /* Packed weights and workspaces come from here. */
 static void *aligned_allocate(void *context, size_t alignment, size_t size) {
   (void)context;
-  void *block = populated(alloc_aligned(alignment, size), size);
+  void *block = populate(alloc_aligned(alignment, size), size);
   if (block) allocated += size;
   return block;
 }
 
-const struct xnn_allocator ecx_allocator = {NULL,       allocate,         reallocate,
-                                            deallocate, aligned_allocate, deallocate};
+const struct xnn_allocator ecx_allocator = {NULL,   c_malloc,         c_realloc,
+                                            c_free, aligned_allocate, c_free};
 
 size_t ecx_allocated(void) {
   size_t bytes = allocated;
@@ -80,58 +82,58 @@ size_t ecx_allocated(void) {
   return bytes;
 }
 
-/* ---- pieces ---------------------------------------------------------------------------------- */
+/* ---- slabs ----------------------------------------------------------------------------------- */
 
-struct ecx_piece {
-  ecx_piece *next;
+struct ecx_slab {
+  ecx_slab *next;
   char *at;
   size_t size, used, blocks;
   size_t trimmed; /* `used` when the rest was given back */
 };
 
 /* As large as all before it, so that there are few; what is not used of it is not touched. */
-static ecx_piece *add_piece(ecx_piece **pieces, size_t least) {
+static ecx_slab *add_slab(ecx_slab **slabs, size_t least) {
   size_t size = 0;
-  for (const ecx_piece *p = *pieces; p && size < MOST_AHEAD; p = p->next) size += p->size;
+  for (const ecx_slab *p = *slabs; p && size < MOST_AHEAD; p = p->next) size += p->size;
   if (size > MOST_AHEAD) size = MOST_AHEAD;
   if (size < least) size = least;
-  ecx_piece *piece = calloc(1, sizeof *piece);
-  char *at = piece ? alloc_aligned(ALIGN, size) : NULL;
+  ecx_slab *slab = calloc(1, sizeof *slab);
+  char *at = slab ? alloc_aligned(ALIGN, size) : NULL;
   if (!at) {
-    free(piece);
+    free(slab);
     return NULL;
   }
-  *piece = (ecx_piece){.next = *pieces, .at = at, .size = size};
-  return *pieces = piece;
+  *slab = (ecx_slab){.next = *slabs, .at = at, .size = size};
+  return *slabs = slab;
 }
 
-static size_t taken(size_t size) { return (size + ALIGN - 1) / ALIGN * ALIGN; }
+static size_t round_up(size_t size) { return (size + ALIGN - 1) / ALIGN * ALIGN; }
 
-void *ecx_pieces_take(ecx_piece **pieces, size_t size) {
+void *ecx_slab_alloc(ecx_slab **slabs, size_t size) {
   if (size > SIZE_MAX / 2) return NULL;
-  size = taken(size);
-  ecx_piece *p = *pieces;
-  if ((!p || p->size - p->used < size) && !(p = add_piece(pieces, size))) return NULL;
+  size = round_up(size);
+  ecx_slab *p = *slabs;
+  if ((!p || p->size - p->used < size) && !(p = add_slab(slabs, size))) return NULL;
   char *block = p->at + p->used;
   p->used += size;
   p->blocks++;
-  return populated(block, size);
+  return populate(block, size);
 }
 
-void ecx_pieces_give(ecx_piece **pieces, const void *block, size_t size) {
+void ecx_slab_free(ecx_slab **slabs, const void *block, size_t size) {
   const uintptr_t at = (uintptr_t)block;
-  while (at - (uintptr_t)(*pieces)->at >= (*pieces)->size) pieces = &(*pieces)->next;
-  ecx_piece *p = *pieces;
-  if (at - (uintptr_t)p->at == p->used - taken(size)) p->used -= taken(size);
+  while (at - (uintptr_t)(*slabs)->at >= (*slabs)->size) slabs = &(*slabs)->next;
+  ecx_slab *p = *slabs;
+  if (at - (uintptr_t)p->at == p->used - round_up(size)) p->used -= round_up(size);
   if (--p->blocks) return;
-  *pieces = p->next;
+  *slabs = p->next;
   free(p->at);
   free(p);
 }
 
-void ecx_pieces_trim(ecx_piece *pieces) {
+void ecx_slabs_trim(ecx_slab *slabs) {
   const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-  for (ecx_piece *p = pieces; p; p = p->next) {
+  for (ecx_slab *p = slabs; p; p = p->next) {
     const uintptr_t at = (uintptr_t)p->at;
     const uintptr_t first = (at + p->used + page - 1) / page * page;
     const uintptr_t last = (at + p->size) / page * page;

@@ -1,5 +1,7 @@
 /* Linear layers and matrix products. */
-#include "nodes.h"
+#include "define.h"
+#include "graph.h"
+#include "values.h"
 
 uint32_t ecx_define_linear(ecx_builder *b, const ecx_node *n) {
   return DONE(b, n, "xnn_define_fully_connected",
@@ -15,8 +17,8 @@ uint32_t ecx_define_matmul(ecx_builder *b, const ecx_node *n) {
 }
 
 /* A value between the steps of a node. */
-static enum xnn_status between(const ecx_builder *b, const ecx_value *like, const ecx_shape *shape,
-                               uint32_t *id) {
+static enum xnn_status define_intermediate(const ecx_builder *b, const ecx_value *like,
+                                           const ecx_shape *shape, uint32_t *id) {
   return xnn_define_tensor_value(b->subgraph, ecx_dtypes[like->dtype].as, shape->rank, shape->dims,
                                  NULL, XNN_INVALID_VALUE_ID, 0, id);
 }
@@ -28,10 +30,10 @@ uint32_t ecx_define_attention(ecx_builder *b, const ecx_node *n) {
   ecx_shape scores = query->shape;
   uint32_t scaled, products, masked, weights;
   scores.dims[scores.rank - 1] = ecx_in(b->graph, n, 1)->shape.dims[scores.rank - 2];
-  enum xnn_status status = between(b, query, &query->shape, &scaled);
-  if (!status) status = between(b, query, &scores, &products);
-  if (!status) status = between(b, query, &scores, &masked);
-  if (!status) status = between(b, query, &scores, &weights);
+  enum xnn_status status = define_intermediate(b, query, &query->shape, &scaled);
+  if (!status) status = define_intermediate(b, query, &scores, &products);
+  if (!status) status = define_intermediate(b, query, &scores, &masked);
+  if (!status) status = define_intermediate(b, query, &scores, &weights);
   if (!status)
     status = xnn_define_binary(b->subgraph, xnn_binary_multiply, &unbounded, ecx_in_id(b, n, 0),
                                ecx_in_id(b, n, 3), scaled, 0);

@@ -1,7 +1,9 @@
 /* Nodes that compute element by element, or only move elements. */
 #include <string.h>
 
-#include "nodes.h"
+#include "call.h"
+#include "define.h"
+#include "graph.h"
 
 /* XNNPACK calls these deprecated in one revision, and keeps them in the next. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"

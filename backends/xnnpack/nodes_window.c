@@ -1,5 +1,9 @@
 /* Convolutions, pooling and resizing. */
-#include "nodes.h"
+#include "call.h"
+#include "define.h"
+#include "graph.h"
+#include "shapes_window.h"
+#include "values.h"
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 

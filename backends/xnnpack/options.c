@@ -4,6 +4,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "call.h"
+
 enum { SHARING, CACHE, OPTIONS };
 
 const char *const ecx_option_keys[] = {
@@ -12,12 +14,12 @@ static const uint32_t kinds[OPTIONS] = {[SHARING] = EC_BACKEND_INT, [CACHE] = EC
 static const int highest[OPTIONS] = {[SHARING] = ECX_SHARE_METHOD, [CACHE] = 1};
 static const char *const expected[OPTIONS] = {
   [SHARING] = "0 (none), 1 (each program), 2 (all) or 3 (each method)",
-  [CACHE] = "True or False"};
+  [CACHE] = "a bool"};
 static const char *const refused[] = {"packed_cache_path", "save_weight_cache_on_disk"};
 
 static atomic_int of_process[OPTIONS] = {[SHARING] = ECX_SHARE_METHOD, [CACHE] = 1};
 
-static uint32_t unknown(const ecx_call *c, const char *key) {
+static uint32_t refuse_key(const ecx_call *c, const char *key) {
   for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
     if (strcmp(key, refused[i]) == 0)
       return ecx_fail(c, EC_BACKEND_NOT_SUPPORTED,
@@ -31,7 +33,7 @@ static uint32_t read_one(const ecx_call *c, const ec_backend_option *option, int
                          int *value) {
   for (*which = 0; *which < OPTIONS; ++*which)
     if (strcmp(option->key, ecx_option_keys[*which]) == 0) break;
-  if (*which == OPTIONS) return unknown(c, option->key);
+  if (*which == OPTIONS) return refuse_key(c, option->key);
   int64_t found = option->kind == EC_BACKEND_BOOL ? option->as.b : option->as.i;
   if (option->kind != kinds[*which] || found < 0 || found > highest[*which])
     return ecx_fail(c, EC_BACKEND_INVALID_ARGUMENT, "option '%s': expected %s", option->key,

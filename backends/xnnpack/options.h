@@ -2,7 +2,7 @@
 #ifndef ECX_OPTIONS_H
 #define ECX_OPTIONS_H
 
-#include "graph.h"
+#include "call.h"
 
 /* Whose delegates share one workspace; those that do run one after the other. */
 typedef enum ecx_sharing {

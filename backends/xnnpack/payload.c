@@ -1,11 +1,10 @@
-/* The delegate's bytes: a header, a FlatBuffer and constants behind it; or, in old files, only the
+/* The delegate's bytes: a header, a FlatBuffer and constants after it; or, in old files, only the
  * FlatBuffer. */
+#include "payload.h"
+
 #include <string.h>
 
 #include "core/checked.h"
-#include "graph.h"
-#include "nodes.h"
-#include "xnnpack_backend.h"
 /* Last: it gives the words of payload.def another meaning. */
 #include "format/schema.h"
 
@@ -13,7 +12,11 @@ static const ec_fb_schema *const union_Quantization[ECX_QUANT_PER_GROUP + 1];
 static const ec_fb_schema *const union_Values[ECX_VALUE_QUANTIZED + 1];
 static const ec_fb_schema *const union_Nodes[ECX_KINDS];
 
+#define ECX_FIELD_F32(table, id, name) EC_FB_FIELD(table, id, name, SCALAR, 4)
+#define ECX_FIELD_RANK(table, id, name) EC_FB_FIELD(table, id, name, SCALAR, 4)
 #include "payload.def"
+#undef ECX_FIELD_F32
+#undef ECX_FIELD_RANK
 
 static const ec_fb_schema *const union_Quantization[ECX_QUANT_PER_GROUP + 1] = {
   [ECX_QUANT_PER_CHANNEL] = &schema_PerChannel,
@@ -33,7 +36,9 @@ static const ec_fb_schema *const union_Nodes[ECX_KINDS] = {
 
 const ec_fb_schema *ecx_payload_schema(void) { return &schema_Graph; }
 
-const ec_fb_schema *ecx_node_schema(const ecx_kind *kind) { return union_Nodes[kind - ecx_kinds]; }
+const ec_fb_schema *ecx_node_schema(uint8_t type) {
+  return type < ECX_KINDS ? union_Nodes[type] : NULL;
+}
 
 /* The header: four zero bytes, "XH00", u16 length, then the numbers below. */
 enum {
@@ -47,12 +52,12 @@ enum {
   SMALLEST_FLATBUFFER = 8
 };
 
-typedef struct pieces {
-  const uint8_t *flatbuffer;
-  size_t flatbuffer_size;
-} pieces;
+typedef struct flatbuffer {
+  const uint8_t *data;
+  size_t size;
+} flatbuffer;
 
-static uint32_t read_header(const ecx_call *c, const uint8_t *data, size_t size, pieces *found,
+static uint32_t read_header(const ecx_call *c, const uint8_t *data, size_t size, flatbuffer *found,
                             ecx_payload *out) {
   uint32_t at = ec_read_u32(data + FLATBUFFER_OFFSET_AT);
   uint32_t bytes = ec_read_u32(data + FLATBUFFER_SIZE_AT);
@@ -69,28 +74,28 @@ static uint32_t read_header(const ecx_call *c, const uint8_t *data, size_t size,
                     "payload of %zu bytes whose FlatBuffer ends at %llu",
                     (unsigned long long)constants_size, (unsigned)constants, size,
                     (unsigned long long)at + bytes);
-  *found = (pieces){data + at, bytes};
+  *found = (flatbuffer){data + at, bytes};
   out->constants = data + constants;
   out->constants_size = (size_t)constants_size;
   return EC_BACKEND_OK;
 }
 
-static uint32_t check_identifier(const ecx_call *c, const pieces *p) {
-  const char *found = (const char *)p->flatbuffer + IDENTIFIER_AT;
-  if (p->flatbuffer_size >= SMALLEST_FLATBUFFER &&
+static uint32_t check_identifier(const ecx_call *c, const flatbuffer *p) {
+  const char *found = (const char *)p->data + IDENTIFIER_AT;
+  if (p->size >= SMALLEST_FLATBUFFER &&
       (memcmp(found, "XN00", 4) == 0 || memcmp(found, "XN01", 4) == 0))
     return EC_BACKEND_OK;
-  if (p->flatbuffer_size >= SMALLEST_FLATBUFFER && memcmp(found, "XN", 2) == 0)
+  if (p->size >= SMALLEST_FLATBUFFER && memcmp(found, "XN", 2) == 0)
     return ecx_fail(c, EC_BACKEND_INCOMPATIBLE,
                     "payload: format '%.4s', this backend reads XN00 and XN01", found);
   return ecx_fail(c, EC_BACKEND_INCOMPATIBLE,
                   "payload: no XNNPACK delegate: neither the header 'XH00' nor the identifier XN00 "
                   "or XN01 of a FlatBuffer is there (%zu bytes)",
-                  p->flatbuffer_size);
+                  p->size);
 }
 
 uint32_t ecx_payload_open(const ecx_call *c, const void *data, size_t size, ecx_payload *out) {
-  pieces found = {data, size};
+  flatbuffer found = {data, size};
   *out = (ecx_payload){0};
   if (size >= MAGIC_AT + 4 && memcmp((const char *)data + MAGIC_AT, "XH00", 4) == 0) {
     if (size < HEADER_BYTES)
@@ -102,8 +107,8 @@ uint32_t ecx_payload_open(const ecx_call *c, const void *data, size_t size, ecx_
   ECX_TRY(check_identifier(c, &found));
   ec_error err;
   ec_error_clear(&err);
-  if (ec_fb_verify(found.flatbuffer, found.flatbuffer_size, &schema_Graph, "payload", &err))
+  if (ec_fb_verify(found.data, found.size, &schema_Graph, "payload", &err))
     return ecx_fail(c, EC_BACKEND_INVALID_PROGRAM, "%s", err.message);
-  out->root = ec_fb_root(found.flatbuffer);
+  out->root = ec_fb_root(found.data);
   return EC_BACKEND_OK;
 }

@@ -1,18 +1,12 @@
 /* Shapes of linear layers and matrix products, and their checks. */
+#include "call.h"
 #include "core/checked.h"
-#include "nodes.h"
-
-#define REFUSE(c, n, ...) ecx_fail_node((c), (n), EC_BACKEND_INVALID_ARGUMENT, __VA_ARGS__)
+#include "graph.h"
+#include "shapes.h"
+#include "values.h"
 
 static const char *text_of(const ecx_shape *shape, char text[ECX_TEXT / 2]) {
   return ecx_shape_text(shape, text, ECX_TEXT / 2);
-}
-
-uint32_t ecx_check_per_token(const ecx_call *c, const ecx_node *n, const ecx_value *v,
-                             uint32_t nonbatch_dims) {
-  if (v->scheme != ECX_PER_TOKEN || v->nonbatch_dims == nonbatch_dims) return EC_BACKEND_OK;
-  return REFUSE(c, n, "an input with dynamic quantisation over %u dimensions, expected %u",
-                (unsigned)v->nonbatch_dims, (unsigned)nonbatch_dims);
 }
 
 static uint32_t check_linear_filter(const ecx_call *c, const ecx_graph *g, const ecx_node *n,

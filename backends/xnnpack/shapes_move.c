@@ -2,10 +2,11 @@
  * run when a delegate is made, and again whenever an input changes its shape. */
 #include <string.h>
 
+#include "call.h"
 #include "core/checked.h"
-#include "nodes.h"
-
-#define REFUSE(c, n, ...) ecx_fail_node((c), (n), EC_BACKEND_INVALID_ARGUMENT, __VA_ARGS__)
+#include "graph.h"
+#include "shapes.h"
+#include "values.h"
 
 static const char *text_of(const ecx_shape *shape, char text[ECX_TEXT / 2]) {
   return ecx_shape_text(shape, text, ECX_TEXT / 2);

@@ -1,9 +1,12 @@
 /* Shapes of convolutions, pooling and resizing (inputs are batch, height, width, channels), and
  * their checks: XNNPACK itself does not look at the number of an input's channels. */
-#include "core/checked.h"
-#include "nodes.h"
+#include "shapes_window.h"
 
-#define REFUSE(c, n, ...) ecx_fail_node((c), (n), EC_BACKEND_INVALID_ARGUMENT, __VA_ARGS__)
+#include "call.h"
+#include "core/checked.h"
+#include "graph.h"
+#include "shapes.h"
+#include "values.h"
 
 /* More than any model has. They keep every sum and product, here and in XNNPACK, within 64 bits;
  * packed filters of a group, whose size it computes in 32; and, where it resizes, places that it

@@ -3,10 +3,18 @@
  * XNNPACK fuses nodes and keeps no values, so both come from runtimes of their own, made when a
  * trace first asks: one with XNNPACK's profile, one in which every computed value is an output.
  * Calls that are not traced pay nothing. */
+#include "trace.h"
+
 #include <string.h>
 
+#include "build.h"
+#include "call.h"
 #include "delegate.h"
-#include "nodes.h"
+#include "engine.h"
+#include "graph.h"
+#include "kind.h"
+#include "memory.h"
+#include "values.h"
 
 enum { FLOAT32 = 6, NANOSECONDS = 1000 };
 
@@ -44,16 +52,9 @@ static uint32_t read_profile(const ecx_call *c, xnn_runtime_t runtime, profile *
 /* Whether XNNPACK makes the node part of another: a clamp of the one before it, zero padding of the
  * convolution behind it, a copy of either. Only the number of those left is relied on. */
 static bool is_fused(const ecx_graph *g, const ecx_node *n) {
-  static const char *const clamped[] = {"Conv2d",          "DepthwiseConv2d", "ConvTranspose2d",
-                                        "FullyConnected",  "AvgPooling2d",    "MaxPooling2d",
-                                        "Clamp"};
   const ecx_value *in = ecx_in(g, n, 0);
-  if (strcmp(n->kind->name, "Clamp") != 0 || in->producer == ECX_NONE || in->readers != 1 ||
-      in->is_output)
-    return false;
-  for (size_t i = 0; i < sizeof clamped / sizeof clamped[0]; i++)
-    if (strcmp(g->nodes[in->producer].kind->name, clamped[i]) == 0) return true;
-  return false;
+  return n->kind->fusion == ECX_FUSION_CLAMP && in->producer != ECX_NONE && in->readers == 1 &&
+         !in->is_output && g->nodes[in->producer].kind->fusion != ECX_FUSION_ALONE;
 }
 
 static bool is_run(const ecx_graph *g, const ecx_node *n) { return !n->is_dead && !is_fused(g, n); }
@@ -148,7 +149,7 @@ static uint32_t report_value(const ecx_call *c, const ecx_value *v, void *data, 
 }
 
 /* What a node reads: NULL where that is a weight in another form than plain numbers. */
-static void *operand(const ecx_delegate *d, uint32_t index, void *const *pointers) {
+static void *read_operand(const ecx_delegate *d, uint32_t index, void *const *pointers) {
   const ecx_value *v = &d->graph.values[index];
   size_t bytes;
   if (is_computed(d, v)) return d->shown[index].at;
@@ -162,7 +163,7 @@ static void *operand(const ecx_delegate *d, uint32_t index, void *const *pointer
 static uint32_t report_inputs(const ecx_call *c, const ecx_delegate *d, const ecx_node *n,
                               void *const *pointers) {
   for (size_t i = 0; i < ECX_MAX_INPUTS; i++) {
-    void *data = n->in[i] == ECX_NONE || n->is_dead ? NULL : operand(d, n->in[i], pointers);
+    void *data = n->in[i] == ECX_NONE || n->is_dead ? NULL : read_operand(d, n->in[i], pointers);
     if (data)
       ECX_TRY(report_value(c, &d->graph.values[n->in[i]], data, n->debug_handle,
                            c->host->trace_input));
@@ -197,8 +198,8 @@ void ecx_shown_close(const ec_host *host, ecx_delegate *d) {
 /* Nodes in order, each with its values behind it: debug handles need not tell them apart. Where the
  * numbers of operators and nodes differ nobody knows which is which. Nodes that XNNPACK does not
  * run take no time; they are told where they have values to show. */
-static uint32_t report(const ecx_call *c, const ecx_delegate *d, uint32_t wants, profile *p,
-                       void *const *pointers) {
+static uint32_t report_nodes(const ecx_call *c, const ecx_delegate *d, uint32_t wants, profile *p,
+                             void *const *pointers) {
   const ecx_graph *g = &d->graph;
   const bool known = count_nodes(g) == p->count, values = wants & EC_BACKEND_TRACE_VALUES;
   for (size_t i = 0; i < p->count && !known; i++) report_time(c, p, i, NULL);
@@ -220,5 +221,5 @@ uint32_t ecx_trace_run(const ecx_call *c, ecx_delegate *d, uint32_t wants, void 
   ECX_TRY(ecx_engine_run(c, d, timed ? ECX_TIMED_RUN : ECX_PLAIN_RUN, pointers));
   if (timed) ECX_TRY(read_profile(c, d->engines[ECX_TIMED_RUN].runtime, &p));
   if (wants & EC_BACKEND_TRACE_VALUES) ECX_TRY(run_shown(c, d, pointers));
-  return report(c, d, wants, &p, pointers);
+  return report_nodes(c, d, wants, &p, pointers);
 }

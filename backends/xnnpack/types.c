@@ -1,12 +1,17 @@
 /* Which datatypes the operands of a node may have with the XNNPACK at hand. Its own checks are not
  * relied on: some combinations that it does not expect are undefined behaviour there. */
+#include "types.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "nodes.h"
+#include "call.h"
+#include "graph.h"
+#include "kind.h"
+#include "values.h"
 
 #define BIT(name) (1u << ECX_##name)
-enum { FC = 1, CONV = 2, DW = 4, DECONV = 8 };
+enum { FC = ECX_BIT_FC, CONV = ECX_BIT_CONV, DW = ECX_BIT_DW, DECONV = ECX_BIT_DECONV };
 
 /* bf16 is computed with as fp32. */
 static ecx_dtype widened(ecx_dtype dtype) {
@@ -17,7 +22,7 @@ static const char *dtype_name(const ecx_value *v) {
   return v ? ecx_dtypes[v->dtype].name : "none";
 }
 
-static uint32_t refuse(const ecx_call *c, const ecx_graph *g, const ecx_node *n) {
+static uint32_t refuse_types(const ecx_call *c, const ecx_graph *g, const ecx_node *n) {
   char text[ECX_TEXT] = "";
   size_t used = 0;
   for (unsigned i = 0; i < n->kind->inputs && used < sizeof text; i++)
@@ -51,15 +56,14 @@ static bool has_weights(const ecx_graph *g, const ecx_node *n) {
 #include "weights.def"
 #undef ECX_WEIGHTS_ROW
   };
-  static const uint8_t kinds[ECX_KINDS] = {[2] = FC, [7] = CONV, [13] = DW, [39] = DECONV};
   const ecx_value *in = ecx_in(g, n, 0), *filter = ecx_in(g, n, 1), *bias = ecx_in(g, n, 2);
   ecx_dtype input = in->quantize_here ? ECX_qdint8 : widened(in->dtype);
-  if (in->quantize_here && kinds[n->kind - ecx_kinds] != FC) return false; /* it is by tokens */
+  if (in->quantize_here && n->kind->weights != FC) return false; /* it is by tokens */
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
     if (rows[i].input == input && rows[i].filter == widened(filter->dtype) &&
         rows[i].output == widened(ecx_out(g, n, 0)->dtype) &&
         (!bias || rows[i].bias == widened(bias->dtype)) &&
-        rows[i].nodes & kinds[n->kind - ecx_kinds])
+        rows[i].nodes & n->kind->weights)
       return true;
   return false;
 }
@@ -107,5 +111,5 @@ uint32_t ecx_check_types(const ecx_call *c, const ecx_graph *g, const ecx_node *
   case ECX_CONVERSION: fits = is_conversion(g, n); break;
   case ECX_ARGMAX: fits = is_argmax(g, n); break;
   }
-  return fits ? EC_BACKEND_OK : refuse(c, g, n);
+  return fits ? EC_BACKEND_OK : refuse_types(c, g, n);
 }

@@ -1,12 +1,17 @@
 /* Values of a payload: shapes, datatypes, constants and quantisation, each checked on its own. What
  * a value must be for the node that reads it is checked in shapes_*.c. */
+#include "values.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "call.h"
+#include "constants.h"
 #include "core/checked.h"
-#include "graph.h"
+#include "payload.h"
+#include "schema.h"
 
 const ecx_dtype_info ecx_dtypes[ECX_DTYPES] = {
 #define ECX_DTYPE(number, name, bits, scalar, as) [number] = {#name, bits, scalar, as},
@@ -41,8 +46,9 @@ typedef struct reader {
   ecx_value *value;
 } reader;
 
-static uint32_t fail(const reader *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static uint32_t fail(const reader *r, const char *fmt, ...) {
+static uint32_t fail_value(const reader *r, const char *fmt, ...) __attribute__((format(printf, 2,
+                                                                                        3)));
+static uint32_t fail_value(const reader *r, const char *fmt, ...) {
   char text[ECX_TEXT];
   va_list args;
   va_start(args, fmt);
@@ -86,15 +92,15 @@ static uint32_t read_shape(const reader *r, ec_fb_table table) {
   ec_fb_vec dims = ec_fb_vector(table, ECX_Tensor_dims);
   ecx_value *v = r->value;
   if (dims.count > XNN_MAX_TENSOR_DIMS)
-    return fail(r, "%u dimensions, XNNPACK takes at most %d", (unsigned)dims.count,
-                XNN_MAX_TENSOR_DIMS);
+    return fail_value(r, "%u dimensions, XNNPACK takes at most %d", (unsigned)dims.count,
+                      XNN_MAX_TENSOR_DIMS);
   v->shape.rank = dims.count;
   for (uint32_t d = 0; d < dims.count; d++)
     v->shape.dims[d] = (uint32_t)ec_fb_vec_i32(dims, d);
   size_t bytes;
   if (!ecx_value_bytes(v, &bytes) || bytes > ECX_MAX_VALUE_BYTES) {
     char text[ECX_TEXT];
-    return fail(r, "shape %s is too large", ecx_shape_text(&v->shape, text, sizeof text));
+    return fail_value(r, "shape %s is too large", ecx_shape_text(&v->shape, text, sizeof text));
   }
   return EC_BACKEND_OK;
 }
@@ -110,11 +116,11 @@ static uint32_t read_tensor(const reader *r, ec_fb_table table) {
   uint64_t dynamic = ec_fb_get(table, ECX_Tensor_dynamic_datatype, 2, 0);
   uint32_t flags = ec_fb_u32(table, ECX_Tensor_flags);
   if (!is_known(dtype))
-    return fail(r, "datatype number %llu is none that this backend knows",
-                (unsigned long long)dtype);
+    return fail_value(r, "datatype number %llu is none that this backend knows",
+                      (unsigned long long)dtype);
   if (flags & ~(uint32_t)(XNN_VALUE_FLAG_EXTERNAL_INPUT | XNN_VALUE_FLAG_EXTERNAL_OUTPUT))
-    return fail(r, "flags 0x%x, expected those of an input (1) or an output (2)",
-                (unsigned)flags);
+    return fail_value(r, "flags 0x%x, expected those of an input (1) or an output (2)",
+                      (unsigned)flags);
   v->dtype = (ecx_dtype)dtype;
   v->id = ec_fb_u32(table, ECX_Tensor_id);
   v->is_input = flags & XNN_VALUE_FLAG_EXTERNAL_INPUT;
@@ -122,12 +128,12 @@ static uint32_t read_tensor(const reader *r, ec_fb_table table) {
   v->external = v->is_input || v->is_output ? ec_fb_u32(table, ECX_Tensor_external_id) : ECX_NONE;
   v->producer = ECX_NONE;
   v->quantize_here = dynamic != 0;
-  if (v->is_input && v->is_output) return fail(r, "is an input and an output at once");
+  if (v->is_input && v->is_output) return fail_value(r, "is an input and an output at once");
   if (dynamic && (dynamic != ECX_qint8 || !v->is_input))
-    return fail(r, "dynamic quantisation to datatype number %llu, expected qint8 (%d) of an "
-                "input", (unsigned long long)dynamic, ECX_qint8);
+    return fail_value(r, "dynamic quantisation to datatype number %llu, expected qint8 (%d) of an "
+                      "input", (unsigned long long)dynamic, ECX_qint8);
   if ((v->is_input || v->is_output) && ecx_dtypes[dtype].scalar < 0)
-    return fail(r, "%s cannot be an argument", ecx_dtypes[dtype].name);
+    return fail_value(r, "%s cannot be an argument", ecx_dtypes[dtype].name);
   return read_shape(r, table);
 }
 
@@ -138,13 +144,13 @@ static uint32_t read_data(const reader *r, ec_fb_table table) {
   size_t bytes;
   if (!buffer) return EC_BACKEND_OK;
   if (v->is_input || v->is_output || v->dtype == ECX_qdint8)
-    return fail(r, "has data, but is computed or passed at run time");
+    return fail_value(r, "has data, but is computed or passed at run time");
   snprintf(what, sizeof what, "payload: value %u", (unsigned)r->index);
   ECX_TRY(ecx_constant(r->c, r->payload, buffer, what, &v->data));
   if (!bytes_of(&v->shape, ecx_dtypes[v->dtype].bits, &bytes) || bytes > v->data.size)
-    return fail(r, "%s of %s takes %zu bytes, its data has %zu",
-                ecx_shape_text(&v->shape, shape, sizeof shape), ecx_dtypes[v->dtype].name,
-                bytes, v->data.size);
+    return fail_value(r, "%s of %s takes %zu bytes, its data has %zu",
+                      ecx_shape_text(&v->shape, shape, sizeof shape), ecx_dtypes[v->dtype].name,
+                      bytes, v->data.size);
   v->data.size = bytes;
   return v->dtype == ECX_bf16 ? ecx_widen(r->c, &v->data) : EC_BACKEND_OK;
 }
@@ -162,11 +168,11 @@ static uint32_t read_per_tensor(const reader *r, ec_fb_table table) {
   ecx_value *v = r->value;
   v->scale = ec_fb_f32(table, ECX_PerTensor_scale);
   v->zero_point = ec_fb_i32(table, ECX_PerTensor_zero_point);
-  if (!is_scale(v->scale)) return fail(r, "scale %g, expected a positive number", v->scale);
+  if (!is_scale(v->scale)) return fail_value(r, "scale %g, expected a positive number", v->scale);
   if (v->zero_point < ranges[v->dtype].low || v->zero_point > ranges[v->dtype].high)
-    return fail(r, "zero point %d of %s, expected %d to %d", (int)v->zero_point,
-                ecx_dtypes[v->dtype].name, (int)ranges[v->dtype].low,
-                (int)ranges[v->dtype].high);
+    return fail_value(r, "zero point %d of %s, expected %d to %d", (int)v->zero_point,
+                      ecx_dtypes[v->dtype].name, (int)ranges[v->dtype].low,
+                      (int)ranges[v->dtype].high);
   return EC_BACKEND_OK;
 }
 
@@ -181,7 +187,7 @@ static uint32_t read_scales(const reader *r, uint32_t buffer, ec_fb_vec list, si
   else
     ECX_TRY(ecx_constant_inline(r->c, list.items, (size_t)list.count * item, &v->scales));
   if (v->scales.size / item < expected)
-    return fail(r, "%zu scales, expected %zu", v->scales.size / item, expected);
+    return fail_value(r, "%zu scales, expected %zu", v->scales.size / item, expected);
   return EC_BACKEND_OK;
 }
 
@@ -189,21 +195,21 @@ static uint32_t read_per_channel(const reader *r, ec_fb_table table) {
   ecx_value *v = r->value;
   v->channel_dim = ec_fb_u32(table, ECX_PerChannel_channel_dim);
   if (v->channel_dim >= v->shape.rank)
-    return fail(r, "channels are dimension %u of %zu", (unsigned)v->channel_dim,
-                v->shape.rank);
+    return fail_value(r, "channels are dimension %u of %zu", (unsigned)v->channel_dim,
+                      v->shape.rank);
   size_t count = v->shape.dims[v->channel_dim];
   ECX_TRY(read_scales(r, ec_fb_u32(table, ECX_PerChannel_scale_buffer),
                       ec_fb_vector(table, ECX_PerChannel_scale), sizeof(float), count));
   const float *scales = v->scales.at;
   for (size_t i = 0; i < count; i++)
     if (!is_scale(scales[i]))
-      return fail(r, "scale %g of channel %zu, expected a positive number", scales[i], i);
+      return fail_value(r, "scale %g of channel %zu, expected a positive number", scales[i], i);
   v->zero_point = v->dtype == ECX_qcint4 ? ZERO_POINT_4BIT : 0;
   return EC_BACKEND_OK;
 }
 
 /* The nearest bfloat16 not below, as the exporter's own list would have had it. */
-static uint16_t narrow(float scale) {
+static uint16_t round_up_to_bf16(float scale) {
   uint32_t bits;
   float nearest = scale * 1.00389105f;
   memcpy(&bits, &nearest, sizeof bits);
@@ -215,7 +221,7 @@ static uint32_t narrow_scales(const reader *r, size_t count) {
   ecx_data wide = r->value->scales;
   uint16_t *scales = r->c->host->alloc(count * sizeof *scales + ECX_EXTRA);
   if (scales)
-    for (size_t i = 0; i < count; i++) scales[i] = narrow(((const float *)wide.at)[i]);
+    for (size_t i = 0; i < count; i++) scales[i] = round_up_to_bf16(((const float *)wide.at)[i]);
   ecx_data_close(r->c->host, &wide);
   r->value->scales = (ecx_data){scales, count * sizeof *scales, NULL, scales};
   return scales ? EC_BACKEND_OK
@@ -229,12 +235,12 @@ static uint32_t read_per_group(const reader *r, ec_fb_table table) {
   v->group_size = ec_fb_u32(table, ECX_PerGroup_group_size);
   v->zero_point = ZERO_POINT_4BIT;
   if (v->shape.rank != 2 || v->channel_dim != 0)
-    return fail(r, "quantisation per group of %zu dimensions along dimension %u, expected "
-                "a matrix along 0", v->shape.rank, (unsigned)v->channel_dim);
+    return fail_value(r, "quantisation per group of %zu dimensions along dimension %u, expected "
+                      "a matrix along 0", v->shape.rank, (unsigned)v->channel_dim);
   if (v->group_size == 0 || v->group_size % SMALLEST_GROUP ||
       v->shape.dims[1] % v->group_size)
-    return fail(r, "groups of %u in rows of %zu, expected a multiple of %d that divides them",
-                (unsigned)v->group_size, v->shape.dims[1], SMALLEST_GROUP);
+    return fail_value(r, "groups of %u in rows of %zu, expected a multiple of %d that divides them",
+                      (unsigned)v->group_size, v->shape.dims[1], SMALLEST_GROUP);
   size_t count = v->shape.dims[0] * (v->shape.dims[1] / v->group_size);
   ec_fb_vec wide = ec_fb_vector(table, ECX_PerGroup_scale);
   bool is_wide = !buffer && wide.count;
@@ -249,7 +255,7 @@ static uint32_t read_per_group(const reader *r, ec_fb_table table) {
     float scale;
     memcpy(&scale, &bits, sizeof scale);
     if (!is_scale(scale))
-      return fail(r, "scale %g of group %zu, expected a positive number", scale, i);
+      return fail_value(r, "scale %g of group %zu, expected a positive number", scale, i);
   }
   return EC_BACKEND_OK;
 }
@@ -258,8 +264,8 @@ static uint32_t read_per_token(const reader *r, ec_fb_table table) {
   ecx_value *v = r->value;
   v->nonbatch_dims = ec_fb_u32(table, ECX_PerToken_nonbatch_dims);
   if (v->nonbatch_dims == 0 || v->nonbatch_dims > v->shape.rank)
-    return fail(r, "quantisation over %u of %zu dimensions", (unsigned)v->nonbatch_dims,
-                v->shape.rank);
+    return fail_value(r, "quantisation over %u of %zu dimensions", (unsigned)v->nonbatch_dims,
+                      v->shape.rank);
   return EC_BACKEND_OK;
 }
 
@@ -297,15 +303,15 @@ uint32_t ecx_value_read(const ecx_call *c, const ecx_payload *payload, uint32_t 
     how = type && type <= ECX_QUANT_PER_GROUP
               ? ec_fb_union(quantized, ECX_QuantizedTensor_quantization, type)
               : NULL;
-    if (!how) return fail(&r, "quantisation of type %u", (unsigned)type);
+    if (!how) return fail_value(&r, "quantisation of type %u", (unsigned)type);
     out->scheme = scheme_of_type[type];
   }
   if (!tensor)
-    return fail(&r, "type %u of a value, expected a tensor",
+    return fail_value(&r, "type %u of a value, expected a tensor",
                       (unsigned)ec_fb_u8(value, ECX_Value_value_type));
   ECX_TRY(read_tensor(&r, tensor));
   if (!(scheme_dtypes[out->scheme] >> out->dtype & 1))
-    return fail(&r, "%s with %s", ecx_dtypes[out->dtype].name, scheme_names[out->scheme]);
+    return fail_value(&r, "%s with %s", ecx_dtypes[out->dtype].name, scheme_names[out->scheme]);
   ECX_TRY(read_scheme[out->scheme](&r, how));
   return read_data(&r, tensor);
 }

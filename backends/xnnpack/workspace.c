@@ -1,7 +1,9 @@
 /* Workspaces, by owner. */
-#include "shared.h"
+#include "workspace.h"
 
-#include "nodes.h"
+#include "call.h"
+#include "options.h"
+#include "status.h"
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static ecx_workspace *list;
@@ -14,7 +16,7 @@ uint32_t ecx_workspace_create(const ecx_call *c, xnn_workspace_t *out) {
                   ecx_status_name(status));
 }
 
-static uint32_t create(const ecx_call *c, const void *owner, ecx_workspace **out) {
+static uint32_t create_workspace(const ecx_call *c, const void *owner, ecx_workspace **out) {
   ecx_workspace *w = c->host->alloc(sizeof *w);
   if (!w) return ecx_fail(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a workspace");
   uint32_t status = ecx_workspace_create(c, &w->workspace);
@@ -35,7 +37,7 @@ uint32_t ecx_workspace_open(const ecx_call *c, ecx_sharing sharing,
                       : sharing == ECX_SHARE_PROGRAM ? what->program
                       : sharing == ECX_SHARE_METHOD  ? what->instance
                                                      : NULL;
-  if (!owner) return create(c, NULL, out);
+  if (!owner) return create_workspace(c, NULL, out);
   uint32_t status = EC_BACKEND_OK;
   pthread_mutex_lock(&list_lock);
   ecx_workspace *w = list;
@@ -43,7 +45,7 @@ uint32_t ecx_workspace_open(const ecx_call *c, ecx_sharing sharing,
   if (w) {
     w->users++;
     *out = w;
-  } else if (!(status = create(c, owner, out))) {
+  } else if (!(status = create_workspace(c, owner, out))) {
     (*out)->next = list;
     list = *out;
   }

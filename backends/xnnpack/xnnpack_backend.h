@@ -6,7 +6,4 @@
 
 extern const ec_backend ecx_backend;
 
-/* The table Graph of payload.def: for fuzzers, which change numbers and vectors of a payload. */
-const struct ec_fb_schema *ecx_payload_schema(void);
-
 #endif

@@ -8,7 +8,7 @@
 static const ec_backend *backends[EC_MAX_BACKENDS];
 static size_t count;
 
-static ec_status check(const ec_backend *b, ec_error *err) {
+static ec_status check_backend(const ec_backend *b, ec_error *err) {
   if (!b || b->abi_version != EC_BACKEND_ABI_VERSION)
     return ec_fail(err, EC_INVALID_ARGUMENT, "backend has ABI version %u, expected %u",
                    b ? b->abi_version : 0, EC_BACKEND_ABI_VERSION);
@@ -29,7 +29,7 @@ static const ec_backend *find_locked(const char *id) {
 }
 
 ec_status ec_backend_register(const ec_backend *backend, ec_error *err) {
-  EC_TRY(check(backend, err));
+  EC_TRY(check_backend(backend, err));
   ec_status status = EC_OK;
   ec_mutex_lock(EC_MUTEX_BACKENDS);
   const ec_backend *same = find_locked(backend->id);

@@ -58,19 +58,19 @@ static size_t libc_size(void *user, void *block) {
 
 void ec_alloc_set_hook(const ec_alloc_hook *with) { hook = with ? *with : ec_alloc_libc; }
 
-static void *request(size_t size, size_t align, int zeroed) {
-  if (!ec_budget_take(size)) return NULL;
+static void *request_block(size_t size, size_t align, int zeroed) {
+  if (!ec_budget_charge(size)) return NULL;
   void *block = hook.alloc(hook.user, size, align, zeroed);
   if (!block) ec_budget_give(size);
   return block;
 }
 
-void *ec_alloc(size_t size) { return request(size, EC_ALIGN, 0); }
+void *ec_alloc(size_t size) { return request_block(size, EC_ALIGN, 0); }
 
-void *ec_alloc_zeroed(size_t size) { return request(size, EC_ALIGN, 1); }
+void *ec_alloc_zeroed(size_t size) { return request_block(size, EC_ALIGN, 1); }
 
 void *ec_alloc_aligned(size_t size, size_t align) {
-  return request(size, align > EC_ALIGN ? align : EC_ALIGN, 1);
+  return request_block(size, align > EC_ALIGN ? align : EC_ALIGN, 1);
 }
 
 void *ec_alloc_array(size_t count, size_t size) {

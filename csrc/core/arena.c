@@ -23,7 +23,7 @@ enum { EXACT = 1 };
 enum { EXACT = 0 };
 #endif
 
-static ec_arena_block *grow(ec_arena *arena, size_t need) {
+static ec_arena_block *add_block(ec_arena *arena, size_t need) {
   size_t size = arena->blocks ? arena->blocks->size : FIRST_BLOCK / 2;
   if (size > SIZE_MAX / 4) return NULL;
   size = size * 2 > need && !EXACT ? size * 2 : need;
@@ -42,7 +42,7 @@ static ec_arena_block *grow(ec_arena *arena, size_t need) {
 void *ec_arena_alloc(ec_arena *arena, size_t size, size_t align) {
   size_t at = (arena->used + align - 1) & ~(align - 1);
   if (EXACT || !arena->blocks || !ec_in_range(at, size, arena->blocks->size)) {
-    if (!grow(arena, size)) return NULL;
+    if (!add_block(arena, size)) return NULL;
     at = 0;
   }
   arena->used = at + size;

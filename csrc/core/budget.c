@@ -30,7 +30,7 @@ void ec_budget_resume(ec_budget *budget) { present = budget; }
 
 /* ---- bytes ------------------------------------------------------------------------------- */
 
-bool ec_budget_take(size_t bytes) {
+bool ec_budget_charge(size_t bytes) {
   ec_budget *b = present;
   if (!b) return true;
   b->refused |= bytes > b->bytes;
@@ -47,10 +47,13 @@ void ec_budget_give(size_t bytes) {
 ec_status ec_budget_explain(const ec_budget *budget, ec_status status, ec_error *err) {
   if (status != EC_MEMORY_ALLOCATION_FAILED && status != EC_DELEGATE_ALLOCATION_FAILED)
     return status;
-  if (!budget->work)
-    ec_error_append(err, " (after %" PRIu64 " steps: max_steps=)", budget->max_steps);
-  else if (budget->refused)
-    ec_error_append(err, " (%" PRIu64 " bytes may be allocated: max_bytes=)", budget->max_bytes);
+  if (!budget->work) {
+    ec_error_append(err, " (after %" PRIu64 " steps)", budget->max_steps);
+    if (err) err->hint = EC_HINT_MAX_STEPS;
+  } else if (budget->refused) {
+    ec_error_append(err, " (%" PRIu64 " bytes may be allocated)", budget->max_bytes);
+    if (err) err->hint = EC_HINT_MAX_BYTES;
+  }
   return status;
 }
 
@@ -102,7 +105,7 @@ void ec_budget_init(ec_budget *budget, uint64_t max_steps, uint64_t max_bytes,
 }
 
 /* To some milliseconds, which costs less than to nanoseconds. */
-static uint64_t now(void) {
+static uint64_t budget_clock(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
   return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
@@ -112,10 +115,10 @@ ec_status ec_budget_pause(ec_budget *b, ec_error *err) {
   enum { MILLISECONDS = 100 };
   if (b->ended != EC_OK) return ec_fail(err, b->ended, "interrupted");
   if (!b->work)
-    return ec_fail(err, EC_OUT_OF_RESOURCES, "more than %" PRIu64 " steps (max_steps=)",
-                   b->max_steps);
+    return ec_fail_hint(err, EC_OUT_OF_RESOURCES, EC_HINT_MAX_STEPS, "more than %" PRIu64 " steps",
+                        b->max_steps);
   set_pause(b);
-  const uint64_t present_time = now();
+  const uint64_t present_time = budget_clock();
   if (b->asked && present_time - b->asked >= MILLISECONDS && b->interrupt.check)
     b->ended = b->interrupt.check(b->interrupt.user, err);
   if (!b->asked || present_time - b->asked >= MILLISECONDS) b->asked = present_time;

@@ -47,7 +47,7 @@ void ec_budget_leave(ec_budget *budget);
 /* This thread's; NULL: none. */
 ec_budget *ec_budget_now(void);
 /* Takes bytes of this thread's; false: there are not as many left. */
-bool ec_budget_take(size_t bytes);
+bool ec_budget_charge(size_t bytes);
 /* Gives bytes back that have been freed; there are never more than at the beginning. */
 void ec_budget_give(size_t bytes);
 

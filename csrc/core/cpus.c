@@ -28,7 +28,7 @@ static bool read_words(const char *folder, const char *group, const char *name, 
 }
 
 /* A number above 0, or 0. */
-static uint64_t number(const char *word) {
+static uint64_t parse_number(const char *word) {
   if (word[0] < '0' || word[0] > '9') return 0; /* "max", -1 */
   return strtoull(word, NULL, 10);
 }
@@ -43,7 +43,7 @@ static size_t quota_of(const char *folder, const char *group, bool is_first_vers
     if (!read_words(folder, group, "cpu.max", word)) return 0;
     memcpy(period[0], word[1], sizeof period[0]);
   }
-  const uint64_t quota = number(word[0]), each = number(period[0]);
+  const uint64_t quota = parse_number(word[0]), each = parse_number(period[0]);
   if (!quota || !each) return 0;
   return (size_t)(quota / each + (quota % each != 0));
 }

@@ -18,6 +18,7 @@ const char *ec_status_sentence(ec_status status) {
 void ec_error_clear(ec_error *err) {
   if (!err) return;
   err->status = EC_OK;
+  err->hint = EC_HINT_NONE;
   err->message[0] = '\0';
 }
 
@@ -35,6 +36,18 @@ ec_status ec_fail(ec_error *err, ec_status status, const char *fmt, ...) {
   format_at(err, 0, fmt, args);
   va_end(args);
   err->status = status;
+  err->hint = EC_HINT_NONE;
+  return status;
+}
+
+ec_status ec_fail_hint(ec_error *err, ec_status status, ec_hint hint, const char *fmt, ...) {
+  if (!err) return status;
+  va_list args;
+  va_start(args, fmt);
+  format_at(err, 0, fmt, args);
+  va_end(args);
+  err->status = status;
+  err->hint = hint;
   return status;
 }
 

@@ -10,8 +10,19 @@
 
 enum { EC_ERROR_SIZE = 1536 };
 
+/* The remedy of an error. The words for it are the interface's: Python's are in python/errors.c. */
+typedef enum ec_hint {
+  EC_HINT_NONE,
+  EC_HINT_CONVERT,    /* an input has another dtype */
+  EC_HINT_DATA_FILES, /* data is in none of the files given */
+  EC_HINT_MAX_STEPS,  /* that limit was reached */
+  EC_HINT_MAX_BYTES,
+  EC_HINTS
+} ec_hint;
+
 typedef struct ec_error {
   ec_status status;
+  ec_hint hint;
   char message[EC_ERROR_SIZE]; /* NUL-terminated; cut with "..." where it would not fit */
 } ec_error;
 
@@ -26,10 +37,14 @@ void ec_error_clear(ec_error *err);
 /* Sets the sentence and returns the status, so that `return ec_fail(...)` is one line. */
 ec_status ec_fail(ec_error *err, ec_status status, const char *fmt, ...) EC_PRINTF(3, 4);
 
+/* The same with a hint. */
+ec_status ec_fail_hint(ec_error *err, ec_status status, ec_hint hint, const char *fmt, ...)
+    EC_PRINTF(4, 5);
+
 /* Puts "where: " in front of the sentence and returns the error's own status. */
 ec_status ec_fail_in(ec_error *err, ec_status status, const char *fmt, ...) EC_PRINTF(3, 4);
 
-/* Appends to the sentence (lists of missing operators, hints). */
+/* Appends to the sentence (lists of missing operators). */
 void ec_error_append(ec_error *err, const char *fmt, ...) EC_PRINTF(2, 3);
 
 /* `EC_TRY(call);` returns the status of a failed call. Only while nothing is owned. */

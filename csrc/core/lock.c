@@ -35,7 +35,7 @@ static void in_child(void) {
   atomic_store(&survivor, this_thread);
 }
 
-static void start(void) {
+static void init_mutexes(void) {
   for (int i = 0; i < EC_MUTEX_COUNT; i++) pthread_mutex_init(&mutexes[i], NULL);
   pthread_atfork(before_fork, after_fork, in_child);
 }
@@ -46,14 +46,14 @@ static uint64_t number_of_this_thread(void) {
   return this_thread;
 }
 
-static bool exists(uint64_t thread) {
+static bool thread_exists(uint64_t thread) {
   return thread >> FORKS_FROM == atomic_load(&forks) || thread == atomic_load(&survivor);
 }
 
 /* ---- locks ------------------------------------------------------------------------------- */
 
 void ec_lock_init(ec_lock *lock) {
-  pthread_once(&once, start);
+  pthread_once(&once, init_mutexes);
   atomic_init(&lock->owner, 0);
   atomic_init(&lock->waiting, 0);
   sem_init(&lock->released, 0, 0);
@@ -67,7 +67,7 @@ bool ec_lock_is_mine(const ec_lock *lock) {
 
 bool ec_lock_is_lost(const ec_lock *lock) {
   const uint64_t owner = atomic_load(&lock->owner);
-  return owner && !exists(owner);
+  return owner && !thread_exists(owner);
 }
 
 ec_locked ec_lock_try(ec_lock *lock) {
@@ -75,10 +75,10 @@ ec_locked ec_lock_try(ec_lock *lock) {
   const uint64_t mine = number_of_this_thread();
   if (atomic_compare_exchange_strong(&lock->owner, &owner, mine)) return EC_LOCKED;
   if (owner == mine) return EC_LOCKED_BY_THIS;
-  return exists(owner) ? EC_LOCKED_BY_OTHER : EC_LOCKED_BY_NOBODY;
+  return thread_exists(owner) ? EC_LOCKED_BY_OTHER : EC_LOCKED_BY_NOBODY;
 }
 
-static uint64_t now(void) {
+static uint64_t lock_clock(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec;
@@ -105,17 +105,17 @@ static void wake_one(ec_lock *lock) {
 ec_locked ec_lock_wait(ec_lock *lock, bool (*stop)(void *user), void *user) {
   ec_locked locked = ec_lock_try(lock);
   if (locked != EC_LOCKED_BY_OTHER) return locked;
-  uint64_t asked = now();
+  uint64_t asked = lock_clock();
   atomic_fetch_add(&lock->waiting, 1);
   while ((locked = ec_lock_try(lock)) == EC_LOCKED_BY_OTHER) {
     const bool undisturbed = sleep_while_locked(lock);
-    if (!stop || (undisturbed && now() - asked < WHILE)) continue;
+    if (!stop || (undisturbed && lock_clock() - asked < WHILE)) continue;
     if (stop(user)) {
       locked = EC_LOCK_INTERRUPTED;
       wake_one(lock); /* instead of this thread, if it was woken */
       break;
     }
-    asked = now();
+    asked = lock_clock();
   }
   atomic_fetch_sub(&lock->waiting, 1);
   return locked;
@@ -131,7 +131,7 @@ void ec_lock_release(ec_lock *lock) {
 /* ---- mutexes ----------------------------------------------------------------------------- */
 
 void ec_mutex_lock(ec_mutex mutex) {
-  pthread_once(&once, start);
+  pthread_once(&once, init_mutexes);
   pthread_mutex_lock(&mutexes[mutex]);
 }
 

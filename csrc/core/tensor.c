@@ -74,7 +74,7 @@ struct ec_storage {
 static void *storage_bytes(struct ec_storage *storage) { return (char *)storage + EC_ALIGN; }
 
 /* Grown by half so that appending loops stay linear. */
-static ec_status grow(ec_tensor *t, int64_t numel, ec_error *err) {
+static ec_status grow_data(ec_tensor *t, int64_t numel, ec_error *err) {
   size_t nbytes, total;
   if (!ec_mul_size((size_t)numel, ec_dtype_size((ec_dtype)t->dtype), &nbytes))
     return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED, "%" PRId64 " elements overflow", numel);
@@ -119,8 +119,8 @@ size_t ec_tensor_heap(const ec_tensor *t) {
 }
 
 /* Says why `sizes` are refused; apart from check_sizes so that only failures pay for the texts. */
-static ec_status refuse(const ec_tensor *t, size_t rank, const int64_t *sizes, int64_t numel,
-                        ec_error *err) {
+static ec_status refuse_sizes(const ec_tensor *t, size_t rank, const int64_t *sizes, int64_t numel,
+                              ec_error *err) {
   char now[EC_SHAPE_TEXT], want[EC_SHAPE_TEXT];
   ec_shape_text(t->sizes, t->rank, now, sizeof now);
   ec_shape_text(sizes, rank < EC_MAX_RANK ? rank : EC_MAX_RANK, want, sizeof want);
@@ -138,13 +138,13 @@ static ec_status refuse(const ec_tensor *t, size_t rank, const int64_t *sizes, i
 static ec_status check_sizes(const ec_tensor *t, size_t rank, const int64_t *sizes, int64_t *numel,
                              ec_error *err) {
   size_t nbytes;
-  if (rank != t->rank) return refuse(t, rank, sizes, 0, err);
+  if (rank != t->rank) return refuse_sizes(t, rank, sizes, 0, err);
   if (!ec_numel(sizes, rank, numel) ||
       !ec_mul_size((size_t)*numel, ec_dtype_size((ec_dtype)t->dtype), &nbytes) ||
       nbytes > EC_MAX_BYTES)
-    return refuse(t, rank, sizes, -1, err);
+    return refuse_sizes(t, rank, sizes, -1, err);
   if (t->dynamism == EC_STATIC || (t->dynamism == EC_DYNAMIC_BOUND && *numel > t->numel_bound))
-    return refuse(t, rank, sizes, *numel, err);
+    return refuse_sizes(t, rank, sizes, *numel, err);
   return EC_OK;
 }
 
@@ -171,7 +171,7 @@ ec_status ec_tensor_resize(ec_tensor *t, size_t rank, const int64_t *sizes, ec_e
   bool same = ec_tensor_has_sizes(t, rank, sizes);
   int64_t numel = t->numel;
   if (!same) EC_TRY(check_sizes(t, rank, sizes, &numel, err));
-  if (t->dynamism == EC_DYNAMIC_UNBOUND) EC_TRY(grow(t, numel, err));
+  if (t->dynamism == EC_DYNAMIC_UNBOUND) EC_TRY(grow_data(t, numel, err));
   if ((size_t)numel > t->capacity / ec_dtype_size((ec_dtype)t->dtype))
     return ec_fail(err, EC_INVALID_STATE, "no storage: %zu bytes for %" PRId64 " elements of %s",
                    t->capacity, numel, ec_dtype_name((ec_dtype)t->dtype));

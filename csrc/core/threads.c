@@ -54,7 +54,7 @@ static void forget_threads(void) {
 
 static void watch_forks(void) { pthread_atfork(NULL, NULL, forget_threads); }
 
-ec_threads *ec_threads_take(size_t threads) {
+ec_threads *ec_threads_acquire(size_t threads) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   threads = at_most(threads ? threads : ec_threads_default());
   if (threads == 1) return NULL;
@@ -134,7 +134,7 @@ size_t ec_threads_default(void) { return 1; }
 void ec_threads_set_default(size_t threads) { (void)threads; }
 
 
-ec_threads *ec_threads_take(size_t threads) {
+ec_threads *ec_threads_acquire(size_t threads) {
   (void)threads;
   return NULL;
 }

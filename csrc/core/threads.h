@@ -17,7 +17,7 @@ typedef void (*ec_range_fn)(void *user, size_t begin, size_t end);
 
 /* The pool of so many threads, the caller's own among them; 0: the default of the process. NULL,
  * which all functions here take for one thread, where one is wanted or no more can be had. */
-ec_threads *ec_threads_take(size_t threads);
+ec_threads *ec_threads_acquire(size_t threads);
 void ec_threads_release(ec_threads *pool);
 
 size_t ec_threads_count(const ec_threads *pool);
@@ -37,8 +37,8 @@ void ec_threads_run(ec_threads *pool, size_t count, size_t grain, ec_range_fn fn
 /* CPUs that this process may keep busy (core/cpus.h); 1 where there are no pools. */
 size_t ec_threads_cpus(void);
 
-/* What 0 stands for in ec_threads_take: ec_threads_cpus() unless it was set, 0 unsets it. Between
- * 1 and EC_MAX_THREADS. */
+/* The number that 0 stands for in ec_threads_acquire, between 1 and EC_MAX_THREADS:
+ * ec_threads_cpus() unless it was set. Setting 0 unsets it. */
 size_t ec_threads_default(void);
 void ec_threads_set_default(size_t threads);
 

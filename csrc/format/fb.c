@@ -22,18 +22,12 @@ static uint16_t read_u16(const uint8_t *at) {
   return value;
 }
 
-static uint32_t read_u32(const uint8_t *at) {
-  uint32_t value;
-  memcpy(&value, at, sizeof value);
-  return value;
-}
-
-/* A field on the way from the root to the table being verified. */
-typedef struct place {
-  const struct place *up;
+/* A field on the path from the root to the table being verified. */
+typedef struct field_path {
+  const struct field_path *parent;
   const char *name;
   int64_t index; /* into a vector; -1: the field itself */
-} place;
+} field_path;
 
 typedef struct verifier {
   const uint8_t *data;
@@ -51,54 +45,54 @@ typedef struct checked_table {
 } checked_table;
 
 static ec_status verify_table(verifier *v, size_t at, const ec_fb_schema *schema, unsigned depth,
-                              const place *here);
+                              const field_path *path);
 
-static void path_text(const place *here, char *text, size_t size) {
-  const place *way[EC_MAX_FB_DEPTH + 2];
+static void format_path(const field_path *path, char *text, size_t size) {
+  const field_path *links[EC_MAX_FB_DEPTH + 2];
   size_t steps = 0, used = 0;
-  for (; here && steps < sizeof way / sizeof way[0]; here = here->up) way[steps++] = here;
+  for (; path && steps < sizeof links / sizeof links[0]; path = path->parent) links[steps++] = path;
   text[0] = '\0';
   while (steps-- > 0 && used < size) {
-    int n = snprintf(text + used, size - used, way[steps]->index < 0 ? "%s%s" : "%s%s[%lld]",
-                     used ? "." : "", way[steps]->name, (long long)way[steps]->index);
+    int n = snprintf(text + used, size - used, links[steps]->index < 0 ? "%s%s" : "%s%s[%lld]",
+                     used ? "." : "", links[steps]->name, (long long)links[steps]->index);
     if (n < 0) return;
     used += (size_t)n;
   }
 }
 
-static ec_status fail_at(const verifier *v, const place *here, const char *fmt, ...)
+static ec_status fail_at(const verifier *v, const field_path *path, const char *fmt, ...)
     EC_PRINTF(3, 4);
 
-static ec_status fail_at(const verifier *v, const place *here, const char *fmt, ...) {
-  char path[PATH_BYTES], text[PATH_BYTES];
+static ec_status fail_at(const verifier *v, const field_path *path, const char *fmt, ...) {
+  char where[PATH_BYTES], text[PATH_BYTES];
   va_list args;
   va_start(args, fmt);
   vsnprintf(text, sizeof text, fmt, args);
   va_end(args);
-  path_text(here, path, sizeof path);
-  return ec_fail(v->err, EC_INVALID_PROGRAM, "%s: %s%s%s", v->what, path, here ? ": " : "", text);
+  format_path(path, where, sizeof where);
+  return ec_fail(v->err, EC_INVALID_PROGRAM, "%s: %s%s%s", v->what, where, path ? ": " : "", text);
 }
 
 /* Counts a visited table, vector or string with the offset that led to it. */
-static ec_status spend(verifier *v, size_t bytes, const place *here) {
+static ec_status charge_bytes(verifier *v, size_t bytes, const field_path *path) {
   if (bytes > v->budget)
-    return fail_at(v, here, "what the tables refer to adds up to more than %d times the %zu bytes",
+    return fail_at(v, path, "what the tables refer to adds up to more than %d times the %zu bytes",
                    SHARING, v->size);
   v->budget -= bytes;
   return EC_OK;
 }
 
 /* Checks that the header and the fields of the table at `at` lie inside the buffer. */
-static ec_status check_table(verifier *v, size_t at, const ec_fb_schema *schema, const place *here,
-                             checked_table *out) {
-  if (v->tables == 0) return fail_at(v, here, "more than %d tables", EC_MAX_FB_TABLES);
+static ec_status check_table(verifier *v, size_t at, const ec_fb_schema *schema,
+                             const field_path *path, checked_table *out) {
+  if (v->tables == 0) return fail_at(v, path, "more than %d tables", EC_MAX_FB_TABLES);
   v->tables--;
   if (!ec_in_range(at, OFFSET_BYTES, v->size))
-    return fail_at(v, here, "table %s at offset %zu lies outside the %zu bytes", schema->name, at,
+    return fail_at(v, path, "table %s at offset %zu lies outside the %zu bytes", schema->name, at,
                    v->size);
-  int64_t vtable = (int64_t)at - (int32_t)read_u32(v->data + at);
+  int64_t vtable = (int64_t)at - (int32_t)ec_read_u32(v->data + at);
   if (vtable < 0 || !ec_in_range((uint64_t)vtable, 4, v->size))
-    return fail_at(v, here, "vtable of %s at offset %lld lies outside the %zu bytes", schema->name,
+    return fail_at(v, path, "vtable of %s at offset %lld lies outside the %zu bytes", schema->name,
                    (long long)vtable, v->size);
   out->at = at;
   out->vtable = (size_t)vtable;
@@ -106,112 +100,112 @@ static ec_status check_table(verifier *v, size_t at, const ec_fb_schema *schema,
   out->bytes = read_u16(v->data + out->vtable + 2);
   if (out->vtable_bytes < 4 || out->vtable_bytes % 2 ||
       !ec_in_range(out->vtable, out->vtable_bytes, v->size))
-    return fail_at(v, here, "vtable of %s at offset %zu has an impossible size of %u bytes",
+    return fail_at(v, path, "vtable of %s at offset %zu has an impossible size of %u bytes",
                    schema->name, out->vtable, (unsigned)out->vtable_bytes);
   if (out->bytes < OFFSET_BYTES || !ec_in_range(at, out->bytes, v->size))
-    return fail_at(v, here, "table %s of %u bytes at offset %zu does not fit into %zu bytes",
+    return fail_at(v, path, "table %s of %u bytes at offset %zu does not fit into %zu bytes",
                    schema->name, (unsigned)out->bytes, at, v->size);
-  return spend(v, OFFSET_BYTES + (size_t)out->bytes, here);
+  return charge_bytes(v, OFFSET_BYTES + (size_t)out->bytes, path);
 }
 
-/* Where field `id` of `width` bytes is; 0 where it is absent. */
+/* Finds field `id` of `width` bytes; 0 where it is absent. */
 static ec_status check_field(verifier *v, const checked_table *table, unsigned id, size_t width,
-                             const place *here, size_t *out) {
+                             const field_path *path, size_t *out) {
   size_t slot = 4 + 2 * (size_t)id;
   uint16_t offset = 0;
   if (slot + 2 <= table->vtable_bytes) offset = read_u16(v->data + table->vtable + slot);
   *out = offset ? table->at + offset : 0;
   if (offset && (offset < OFFSET_BYTES || !ec_in_range(offset, width, table->bytes)))
-    return fail_at(v, here, "%zu bytes at offset %u do not fit into a table of %u bytes", width,
+    return fail_at(v, path, "%zu bytes at offset %u do not fit into a table of %u bytes", width,
                    (unsigned)offset, (unsigned)table->bytes);
   return EC_OK;
 }
 
 /* Follows the offset at `slot`: forward, to at least four bytes inside the buffer. */
-static ec_status follow(verifier *v, size_t slot, const place *here, size_t *out) {
-  uint32_t offset = read_u32(v->data + slot);
+static ec_status follow_offset(verifier *v, size_t slot, const field_path *path, size_t *out) {
+  uint32_t offset = ec_read_u32(v->data + slot);
   *out = 0;
   if (offset < OFFSET_BYTES)
-    return fail_at(v, here, "offset %u points to itself", (unsigned)offset);
+    return fail_at(v, path, "offset %u points to itself", (unsigned)offset);
   if (!ec_add_size(slot, offset, out) || !ec_in_range(*out, OFFSET_BYTES, v->size))
-    return fail_at(v, here, "offset %u at %zu points outside the %zu bytes", (unsigned)offset, slot,
+    return fail_at(v, path, "offset %u at %zu points outside the %zu bytes", (unsigned)offset, slot,
                    v->size);
   return EC_OK;
 }
 
 /* The vector at `at` with items of `width` bytes. */
-static ec_status check_vector(verifier *v, size_t at, size_t width, const place *here,
+static ec_status check_vector(verifier *v, size_t at, size_t width, const field_path *path,
                               uint32_t *count) {
-  *count = read_u32(v->data + at);
+  *count = ec_read_u32(v->data + at);
   size_t room = v->size - at - OFFSET_BYTES;
   if (*count > room / width)
-    return fail_at(v, here, "vector of %u items of %zu bytes does not fit into %zu bytes",
+    return fail_at(v, path, "vector of %u items of %zu bytes does not fit into %zu bytes",
                    (unsigned)*count, width, room);
-  return spend(v, 2 * OFFSET_BYTES + *count * width, here);
+  return charge_bytes(v, 2 * OFFSET_BYTES + *count * width, path);
 }
 
-static ec_status check_string(verifier *v, size_t at, const place *here) {
+static ec_status check_string(verifier *v, size_t at, const field_path *path) {
   uint32_t bytes;
-  EC_TRY(check_vector(v, at, 1, here, &bytes));
+  EC_TRY(check_vector(v, at, 1, path, &bytes));
   size_t end = at + OFFSET_BYTES + bytes;
   if (end >= v->size || v->data[end] != 0)
-    return fail_at(v, here, "string of %u bytes at offset %zu is not NUL-terminated",
+    return fail_at(v, path, "string of %u bytes at offset %zu is not NUL-terminated",
                    (unsigned)bytes, at);
   return EC_OK;
 }
 
-static ec_status verify_strings(verifier *v, size_t at, place *here) {
+static ec_status verify_strings(verifier *v, size_t at, field_path *path) {
   uint32_t count;
   size_t item;
-  EC_TRY(check_vector(v, at, OFFSET_BYTES, here, &count));
+  EC_TRY(check_vector(v, at, OFFSET_BYTES, path, &count));
   for (uint32_t i = 0; i < count; i++) {
-    here->index = i;
-    EC_TRY(follow(v, at + OFFSET_BYTES + (size_t)i * OFFSET_BYTES, here, &item));
-    EC_TRY(check_string(v, item, here));
+    path->index = i;
+    EC_TRY(follow_offset(v, at + OFFSET_BYTES + (size_t)i * OFFSET_BYTES, path, &item));
+    EC_TRY(check_string(v, item, path));
   }
   return EC_OK;
 }
 
 static ec_status verify_tables(verifier *v, size_t at, const ec_fb_schema *schema, unsigned depth,
-                               place *here) {
+                               field_path *path) {
   uint32_t count;
   size_t item;
-  EC_TRY(check_vector(v, at, OFFSET_BYTES, here, &count));
+  EC_TRY(check_vector(v, at, OFFSET_BYTES, path, &count));
   for (uint32_t i = 0; i < count; i++) {
-    here->index = i;
-    EC_TRY(follow(v, at + OFFSET_BYTES + (size_t)i * OFFSET_BYTES, here, &item));
-    EC_TRY(verify_table(v, item, schema, depth, here));
+    path->index = i;
+    EC_TRY(follow_offset(v, at + OFFSET_BYTES + (size_t)i * OFFSET_BYTES, path, &item));
+    EC_TRY(verify_table(v, item, schema, depth, path));
   }
   return EC_OK;
 }
 
 /* A union's value is verified where its type byte is known, and never looked at where not. */
 static ec_status verify_union(verifier *v, const checked_table *table, const ec_fb_field *field,
-                              size_t at, unsigned depth, const place *here) {
+                              size_t at, unsigned depth, const field_path *path) {
   size_t type_at, value;
-  EC_TRY(check_field(v, table, field->id - 1u, 1, here, &type_at));
+  EC_TRY(check_field(v, table, field->id - 1u, 1, path, &type_at));
   size_t type = type_at ? v->data[type_at] : 0;
   if (type == 0 || type >= field->table_count) return EC_OK;
-  EC_TRY(follow(v, at, here, &value));
-  return verify_table(v, value, field->tables[type], depth, here);
+  EC_TRY(follow_offset(v, at, path, &value));
+  return verify_table(v, value, field->tables[type], depth, path);
 }
 
 static ec_status verify_field(verifier *v, const checked_table *table, const ec_fb_field *field,
-                              unsigned depth, const place *up) {
-  place here = {up, field->name, -1};
+                              unsigned depth, const field_path *parent) {
+  field_path path = {parent, field->name, -1};
   size_t at, target;
   uint32_t count;
   size_t width = field->type == EC_FB_SCALAR ? field->size : OFFSET_BYTES;
-  EC_TRY(check_field(v, table, field->id, width, &here, &at));
+  EC_TRY(check_field(v, table, field->id, width, &path, &at));
   if (!at || field->type == EC_FB_SCALAR) return EC_OK;
-  if (field->type == EC_FB_UNION) return verify_union(v, table, field, at, depth, &here);
-  EC_TRY(follow(v, at, &here, &target));
+  if (field->type == EC_FB_UNION) return verify_union(v, table, field, at, depth, &path);
+  EC_TRY(follow_offset(v, at, &path, &target));
   switch ((ec_fb_type)field->type) {
-  case EC_FB_STRING: return check_string(v, target, &here);
-  case EC_FB_VECTOR: return check_vector(v, target, field->size, &here, &count);
-  case EC_FB_TABLE: return verify_table(v, target, field->tables[0], depth, &here);
-  case EC_FB_TABLES: return verify_tables(v, target, field->tables[0], depth, &here);
-  case EC_FB_STRINGS: return verify_strings(v, target, &here);
+  case EC_FB_STRING: return check_string(v, target, &path);
+  case EC_FB_VECTOR: return check_vector(v, target, field->size, &path, &count);
+  case EC_FB_TABLE: return verify_table(v, target, field->tables[0], depth, &path);
+  case EC_FB_TABLES: return verify_tables(v, target, field->tables[0], depth, &path);
+  case EC_FB_STRINGS: return verify_strings(v, target, &path);
   case EC_FB_SCALAR:
   case EC_FB_UNION: break;
   }
@@ -219,13 +213,13 @@ static ec_status verify_field(verifier *v, const checked_table *table, const ec_
 }
 
 static ec_status verify_table(verifier *v, size_t at, const ec_fb_schema *schema, unsigned depth,
-                              const place *here) {
+                              const field_path *path) {
   checked_table table = {0};
   if (depth == 0)
-    return fail_at(v, here, "tables are nested more than %d deep", EC_MAX_FB_DEPTH);
-  EC_TRY(check_table(v, at, schema, here, &table));
+    return fail_at(v, path, "tables are nested more than %d deep", EC_MAX_FB_DEPTH);
+  EC_TRY(check_table(v, at, schema, path, &table));
   for (size_t i = 0; i < schema->field_count; i++)
-    EC_TRY(verify_field(v, &table, &schema->fields[i], depth - 1, here));
+    EC_TRY(verify_field(v, &table, &schema->fields[i], depth - 1, path));
   return EC_OK;
 }
 
@@ -240,26 +234,26 @@ ec_status ec_fb_verify(const uint8_t *data, size_t size, const ec_fb_schema *roo
   if (size < 8 || size > EC_MAX_BYTES)
     return fail_at(&v, NULL, "a FlatBuffer cannot have %zu bytes", size);
   v.budget = size > SIZE_MAX / SHARING ? SIZE_MAX : size * SHARING;
-  EC_TRY(follow(&v, 0, NULL, &at));
+  EC_TRY(follow_offset(&v, 0, NULL, &at));
   return verify_table(&v, at, root, EC_MAX_FB_DEPTH, NULL);
 }
 
-static const uint8_t *target_of(const uint8_t *slot) { return slot + read_u32(slot); }
+static const uint8_t *offset_target(const uint8_t *slot) { return slot + ec_read_u32(slot); }
 
-ec_fb_table ec_fb_root(const uint8_t *data) { return target_of(data); }
+ec_fb_table ec_fb_root(const uint8_t *data) { return offset_target(data); }
 
 const uint8_t *ec_fb_field_at(ec_fb_table table, unsigned id) {
-  const uint8_t *vtable = table - (int32_t)read_u32(table);
+  const uint8_t *vtable = table - (int32_t)ec_read_u32(table);
   size_t slot = 4 + 2 * (size_t)id;
   if (slot + 2 > read_u16(vtable)) return NULL;
   uint16_t offset = read_u16(vtable + slot);
   return offset ? table + offset : NULL;
 }
 
-/* What the offset in field `id` points to; NULL where it (or the table) is absent. */
+/* The target of the offset in field `id`; NULL where it (or the table) is absent. */
 static const uint8_t *field_target(ec_fb_table table, unsigned id) {
   const uint8_t *slot = table ? ec_fb_field_at(table, id) : NULL;
-  return slot ? target_of(slot) : NULL;
+  return slot ? offset_target(slot) : NULL;
 }
 
 double ec_fb_f64(ec_fb_table table, unsigned id) {
@@ -283,7 +277,7 @@ const char *ec_fb_string(ec_fb_table table, unsigned id) {
 
 uint32_t ec_fb_string_size(ec_fb_table table, unsigned id) {
   const uint8_t *at = field_target(table, id);
-  return at ? read_u32(at) : 0;
+  return at ? ec_read_u32(at) : 0;
 }
 
 ec_fb_table ec_fb_child(ec_fb_table table, unsigned id) { return field_target(table, id); }
@@ -294,13 +288,13 @@ ec_fb_table ec_fb_union(ec_fb_table table, unsigned id, uint8_t type) {
 
 ec_fb_vec ec_fb_vector(ec_fb_table table, unsigned id) {
   const uint8_t *at = field_target(table, id);
-  return at ? (ec_fb_vec){at + OFFSET_BYTES, read_u32(at)} : (ec_fb_vec){NULL, 0};
+  return at ? (ec_fb_vec){at + OFFSET_BYTES, ec_read_u32(at)} : (ec_fb_vec){NULL, 0};
 }
 
 ec_fb_table ec_fb_vec_table(ec_fb_vec vec, uint32_t index) {
-  return target_of(vec.items + (size_t)index * OFFSET_BYTES);
+  return offset_target(vec.items + (size_t)index * OFFSET_BYTES);
 }
 
 const char *ec_fb_vec_string(ec_fb_vec vec, uint32_t index) {
-  return (const char *)target_of(vec.items + (size_t)index * OFFSET_BYTES) + OFFSET_BYTES;
+  return (const char *)offset_target(vec.items + (size_t)index * OFFSET_BYTES) + OFFSET_BYTES;
 }

@@ -81,7 +81,7 @@ ec_fb_table ec_fb_root(const uint8_t *data);
 ec_status ec_fb_fail_kind(const uint8_t *data, size_t size, ec_status status, const char *expected,
                           ec_error *err);
 
-/* Where field `id` of a table is; NULL where it is absent. */
+/* The address of field `id` of a table; NULL where it is absent. */
 const uint8_t *ec_fb_field_at(ec_fb_table table, unsigned id);
 
 /* Scalars of a table, `otherwise` where absent (or where the table is NULL). */

@@ -1,4 +1,4 @@
-/* What a file is that somebody took for another: the word that saves a search. */
+/* The kind of a file that was given in place of another, for messages. */
 #include <ctype.h>
 
 #include "format/fb.h"
@@ -22,7 +22,7 @@ static const kind_row kinds[] = {
     {0, "<html", "an HTML page"},
 };
 
-static const char *kind_of(const uint8_t *data, size_t size) {
+static const char *detect_kind(const uint8_t *data, size_t size) {
   for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
     size_t n = strlen(kinds[i].magic);
     if (size >= kinds[i].offset + n && !memcmp(data + kinds[i].offset, kinds[i].magic, n))
@@ -33,7 +33,7 @@ static const char *kind_of(const uint8_t *data, size_t size) {
 
 ec_status ec_fb_fail_kind(const uint8_t *data, size_t size, ec_status status, const char *expected,
                           ec_error *err) {
-  const char *kind = kind_of(data, size);
+  const char *kind = detect_kind(data, size);
   if (kind) return ec_fail(err, status, "this is not %s but %s", expected, kind);
   if (size < 8)
     return ec_fail(err, status, "this is not %s: %zu bytes are too few", expected, size);

@@ -8,7 +8,7 @@
 #include "core/checked.h"
 #include "core/limits.h"
 
-static int compare_items(const void *a, const void *b) {
+static int compare_item_keys(const void *a, const void *b) {
   const char *left = ((const ec_named_data *)a)->key, *right = ((const ec_named_data *)b)->key;
   return left == right ? 0 : strcmp(left, right); /* tables may share a string */
 }
@@ -62,7 +62,7 @@ static ec_status read_file_item(const ec_ptd *ptd, size_t source, ec_fb_table ta
   return layout ? read_layout(layout, item, err) : EC_OK;
 }
 
-static const char *source_text(int source, char *text, size_t size) {
+static const char *format_source(int source, char *text, size_t size) {
   if (source < 0) snprintf(text, size, "the program");
   else snprintf(text, size, "data file %d", source);
   return text;
@@ -71,26 +71,26 @@ static const char *source_text(int source, char *text, size_t size) {
 static ec_status check_duplicates(const ec_named_map *map, ec_error *err) {
   char a[32], b[32];
   for (size_t i = 1; i < map->count; i++)
-    if (compare_items(&map->items[i - 1], &map->items[i]) == 0)
+    if (compare_item_keys(&map->items[i - 1], &map->items[i]) == 0)
       return ec_fail(err, EC_INVALID_ARGUMENT, "named data '%.64s' is in %s and in %s",
-                     map->items[i].key, source_text(map->items[i - 1].source, a, sizeof a),
-                     source_text(map->items[i].source, b, sizeof b));
+                     map->items[i].key, format_source(map->items[i - 1].source, a, sizeof a),
+                     format_source(map->items[i].source, b, sizeof b));
   return EC_OK;
 }
 
-static ec_status read_all(ec_named_map *map, const ec_pte *pte, const ec_ptd *ptds, size_t count,
-                          ec_error *err) {
+static ec_status read_items(ec_named_map *map, const ec_pte *pte, const ec_ptd *ptds, size_t count,
+                            ec_error *err) {
   ec_fb_vec rows = pte ? ec_fb_vector(pte->root, EC_PTE_Program_named_data) : (ec_fb_vec){NULL, 0};
-  size_t at = 0;
+  size_t next = 0;
   for (uint32_t i = 0; i < rows.count; i++) {
-    ec_status status = read_program_item(pte, ec_fb_vec_table(rows, i), &map->items[at++], err);
+    ec_status status = read_program_item(pte, ec_fb_vec_table(rows, i), &map->items[next++], err);
     if (status != EC_OK) return ec_fail_in(err, status, "program: named_data[%" PRIu32 "]", i);
   }
   for (size_t source = 0; source < count; source++) {
     rows = ec_fb_vector(ptds[source].root, EC_PTD_FlatTensor_named_data);
     for (uint32_t i = 0; i < rows.count; i++) {
       ec_status status = read_file_item(&ptds[source], source, ec_fb_vec_table(rows, i),
-                                        &map->items[at++], err);
+                                        &map->items[next++], err);
       if (status != EC_OK)
         return ec_fail_in(err, EC_INVALID_EXTERNAL_DATA, "data file %zu: named_data[%" PRIu32 "]",
                           source, i);
@@ -108,8 +108,8 @@ ec_status ec_named_map_init(ec_named_map *map, const ec_pte *pte, const ec_ptd *
   if (total == 0) return EC_OK;
   ec_named_map all = {.count = total};
   EC_TRY(ec_arena_array(arena, total, sizeof *all.items, "named data", &all.items, err));
-  EC_TRY(read_all(&all, pte, ptds, count, err));
-  qsort(all.items, all.count, sizeof *all.items, compare_items);
+  EC_TRY(read_items(&all, pte, ptds, count, err));
+  qsort(all.items, all.count, sizeof *all.items, compare_item_keys);
   EC_TRY(check_duplicates(&all, err));
   *map = all;
   return EC_OK;

@@ -126,7 +126,7 @@ ec_status ec_pte_open(ec_pte *out, const uint8_t *data, size_t size, ec_verifica
   EC_TRY(ec_fb_verify(data, (size_t)pte.program_size, &schema_Program, "program", err));
   pte.root = ec_fb_root(data);
   EC_TRY(check_constants(&pte, err));
-  if (level == EC_VERIFY_INTERNAL_CONSISTENCY) EC_TRY(ec_pte_check_program(&pte, err));
+  if (level == EC_VERIFY_INTERNAL_CONSISTENCY) EC_TRY(ec_pte_check_program(pte.root, err));
   *out = pte;
   return EC_OK;
 }
@@ -159,8 +159,8 @@ ec_status ec_pte_segment(const ec_pte *pte, uint64_t index, ec_bytes *out, ec_er
 }
 
 /* Piece `index` of a segment that is cut by offsets; sizes are not stored, so the reader knows. */
-static ec_status subsegment(const ec_pte *pte, ec_fb_table table, uint32_t index, size_t nbytes,
-                            ec_bytes *out, ec_error *err) {
+static ec_status find_subsegment(const ec_pte *pte, ec_fb_table table, uint32_t index,
+                                 size_t nbytes, ec_bytes *out, ec_error *err) {
   ec_fb_vec offsets = ec_fb_vector(table, EC_PTE_SubsegmentOffsets_offsets);
   ec_bytes segment;
   if (index >= offsets.count)
@@ -178,8 +178,8 @@ static ec_status subsegment(const ec_pte *pte, ec_fb_table table, uint32_t index
   return EC_OK;
 }
 
-static ec_status legacy_constant(const ec_pte *pte, uint32_t index, size_t nbytes, ec_bytes *out,
-                                 ec_error *err) {
+static ec_status find_legacy_constant(const ec_pte *pte, uint32_t index, size_t nbytes,
+                                      ec_bytes *out, ec_error *err) {
   ec_fb_vec buffers = ec_fb_vector(pte->root, EC_PTE_Program_constant_buffer);
   if (index >= buffers.count)
     return ec_fail(err, EC_INVALID_PROGRAM,
@@ -198,8 +198,8 @@ ec_status ec_pte_constant(const ec_pte *pte, uint32_t buffer_idx, size_t nbytes,
                           ec_error *err) {
   ec_fb_table segment = ec_fb_child(pte->root, EC_PTE_Program_constant_segment);
   if (ec_fb_vector(segment, EC_PTE_SubsegmentOffsets_offsets).count != 0)
-    return subsegment(pte, segment, buffer_idx, nbytes, out, err);
-  return legacy_constant(pte, buffer_idx, nbytes, out, err);
+    return find_subsegment(pte, segment, buffer_idx, nbytes, out, err);
+  return find_legacy_constant(pte, buffer_idx, nbytes, out, err);
 }
 
 ec_status ec_pte_mutable_data(const ec_pte *pte, uint32_t buffer_idx, size_t nbytes, ec_bytes *out,
@@ -207,10 +207,10 @@ ec_status ec_pte_mutable_data(const ec_pte *pte, uint32_t buffer_idx, size_t nby
   ec_fb_vec all = ec_fb_vector(pte->root, EC_PTE_Program_mutable_data_segments);
   if (all.count == 0)
     return ec_fail(err, EC_INVALID_PROGRAM, "the program has no mutable_data_segments");
-  return subsegment(pte, ec_fb_vec_table(all, 0), buffer_idx, nbytes, out, err);
+  return find_subsegment(pte, ec_fb_vec_table(all, 0), buffer_idx, nbytes, out, err);
 }
 
-static ec_status inline_data(const ec_pte *pte, uint32_t index, ec_bytes *out, ec_error *err) {
+static ec_status find_inline_data(const ec_pte *pte, uint32_t index, ec_bytes *out, ec_error *err) {
   ec_fb_vec all = ec_fb_vector(pte->root, EC_PTE_Program_backend_delegate_data);
   if (index >= all.count)
     return ec_fail(err, EC_INVALID_PROGRAM,
@@ -225,7 +225,7 @@ ec_status ec_pte_delegate_data(const ec_pte *pte, ec_fb_table ref, ec_bytes *out
   if (!ref) return ec_fail(err, EC_INVALID_PROGRAM, "the delegate has no processed data");
   uint32_t index = ec_fb_u32(ref, EC_PTE_BackendDelegateDataReference_index);
   int location = ec_fb_i8(ref, EC_PTE_BackendDelegateDataReference_location);
-  if (location == EC_PTE_DATA_INLINE) return inline_data(pte, index, out, err);
+  if (location == EC_PTE_DATA_INLINE) return find_inline_data(pte, index, out, err);
   if (location == EC_PTE_DATA_SEGMENT) return ec_pte_segment(pte, index, out, err);
   return ec_fail(err, EC_INVALID_PROGRAM, "unknown data location %d", location);
 }

@@ -7,11 +7,12 @@
 #include "core/checked.h"
 #include "core/dtype.h"
 #include "core/limits.h"
+#include "format/pte_fields.h"
 
 /* Largest element of a dtype, for those whose size this runtime does not know. */
 enum { WIDEST_ELEMENT = 16, DTYPE_IDS = 30 };
 
-/* Which values of a method are inputs; one bit each, made when first asked for. */
+/* The set of values of a method that are inputs: one bit each, made at first use. */
 typedef struct input_set {
   ec_fb_table plan;
   size_t values;
@@ -34,8 +35,8 @@ static ec_status is_input(input_set *set, uint32_t value, bool *out, ec_error *e
   return EC_OK;
 }
 
-/* Whether the product of sizes, in bytes, can be the size of anything. */
-static bool fits(ec_fb_vec sizes, size_t element) {
+/* True for sizes whose product, in bytes, is possible. */
+static bool is_possible_size(ec_fb_vec sizes, size_t element) {
   size_t total = element;
   bool zero = false, ok = true;
   for (uint32_t d = 0; d < sizes.count; d++) {
@@ -58,7 +59,7 @@ static ec_status check_tensor(ec_fb_table tensor, ec_error *err) {
   if (dtype < 0 || dtype >= DTYPE_IDS)
     return ec_fail(err, EC_INVALID_PROGRAM, "scalar type %d is unknown", dtype);
   size_t element = ec_dtype_size((ec_dtype)dtype);
-  if (!fits(sizes, element ? element : WIDEST_ELEMENT))
+  if (!is_possible_size(sizes, element ? element : WIDEST_ELEMENT))
     return ec_fail(err, EC_INVALID_PROGRAM, "the tensor's bytes overflow");
   return EC_OK;
 }
@@ -81,7 +82,7 @@ static ec_status check_tensor_list(ec_fb_vec values, ec_fb_table list, ec_error 
 }
 
 /* As in the reference, a dynamic input may have any sizes here: they are upper bounds that nobody
- * has to reach. runtime/load.c refuses them where it needs memory for them. */
+ * has to reach. Loading refuses them where it needs memory for them. */
 static ec_status check_value(input_set *inputs, ec_fb_vec values, uint32_t index, ec_error *err) {
   ec_fb_table value = ec_fb_vec_table(values, index);
   uint8_t type = ec_fb_u8(value, EC_PTE_EValue_val_type);
@@ -111,8 +112,8 @@ static ec_status check_plan(ec_fb_table plan, ec_error *err) {
   return status;
 }
 
-ec_status ec_pte_check_program(const ec_pte *pte, ec_error *err) {
-  ec_fb_vec plans = ec_fb_vector(pte->root, EC_PTE_Program_execution_plan);
+ec_status ec_pte_check_program(ec_fb_table program, ec_error *err) {
+  ec_fb_vec plans = ec_fb_vector(program, EC_PTE_Program_execution_plan);
   if (!plans.items) return ec_fail(err, EC_INVALID_PROGRAM, "the program has no execution_plan");
   for (uint32_t i = 0; i < plans.count; i++) {
     ec_status status = check_plan(ec_fb_vec_table(plans, i), err);

@@ -2,11 +2,11 @@
 #ifndef EC_FORMAT_PTE_CHECK_H
 #define EC_FORMAT_PTE_CHECK_H
 
-#include "format/pte.h"
+#include "format/fb.h"
 
 /* The reference's validate_program: methods and their values exist, tensors have possible sizes
- * and known dtypes, tensor lists refer to tensors. Safety never depends on it: runtime/load.c
- * checks what it uses by itself. */
-ec_status ec_pte_check_program(const ec_pte *pte, ec_error *err);
+ * and known dtypes, tensor lists refer to tensors. Safety never depends on it: runtime/
+ * checks what it uses by itself. `program` is the table Program. */
+ec_status ec_pte_check_program(ec_fb_table program, ec_error *err);
 
 #endif

@@ -72,7 +72,7 @@ ec_status ec_source_open_buffer(ec_source *out, const void *data, size_t size,
   return EC_OK;
 }
 
-void ec_source_forget(const ec_source *source, const void *data, size_t size) {
+void ec_source_release_pages(const ec_source *source, const void *data, size_t size) {
   const uintptr_t base = (uintptr_t)source->data, at = (uintptr_t)data;
   if (!source->mapped || at < base || !ec_in_range(at - base, size, source->mapped)) return;
   const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);

@@ -1,4 +1,4 @@
-/* Where a file's bytes come from: a mapped file, or somebody's buffer. Bytes are read in place. */
+/* The bytes of a file: mapped, or in a buffer of the caller's. They are read in place. */
 #ifndef EC_FORMAT_SOURCE_H
 #define EC_FORMAT_SOURCE_H
 
@@ -7,9 +7,9 @@
 
 #include "core/error.h"
 
-/* What to do about page faults of a mapped file. */
+/* Locking of a mapped file's pages. */
 typedef enum ec_mlock {
-  EC_MLOCK_NONE,    /* pages are read when touched (default) */
+  EC_MLOCK_NONE,    /* pages are read at the first access (default) */
   EC_MLOCK_TRY,     /* mlock; a refusal is ignored */
   EC_MLOCK_REQUIRE  /* mlock; a refusal is AccessFailed */
 } ec_mlock;
@@ -33,9 +33,9 @@ ec_status ec_source_open_file(ec_source *out, const char *path, ec_mlock mlock, 
 ec_status ec_source_open_buffer(ec_source *out, const void *data, size_t size,
                                 void (*release)(void *owner), void *owner, ec_error *err);
 
-/* Lets the pages of [data, data + size) go, where that is a part of a mapped file: they are read
- * again when they are touched. Bytes of a buffer, and pages shared with others, stay. */
-void ec_source_forget(const ec_source *source, const void *data, size_t size);
+/* Releases the pages of [data, data + size), where that is a part of a mapped file: they are read
+ * again at the next access. Bytes of a buffer, and pages shared with others, stay. */
+void ec_source_release_pages(const ec_source *source, const void *data, size_t size);
 
 void ec_source_close(ec_source *source);
 

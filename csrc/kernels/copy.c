@@ -103,8 +103,8 @@ static void move_transposed(ec_iter *it, size_t d, size_t item) {
 
 /* A few elements are no loop: dimension 1 becomes the inner one where it is longer. */
 static void lengthen_inner(ec_iter *it) {
-  enum { FEW = 8 };
-  if (it->rank < 2 || it->sizes[0] >= FEW || it->sizes[1] <= it->sizes[0]) return;
+  enum { SHORT_DIM = 8 };
+  if (it->rank < 2 || it->sizes[0] >= SHORT_DIM || it->sizes[1] <= it->sizes[0]) return;
   it->count = it->sizes[1];
   it->sizes[1] = it->sizes[0];
   it->sizes[0] = it->count;

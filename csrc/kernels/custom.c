@@ -30,7 +30,7 @@ static custom *find_locked(const char *name) {
   return NULL;
 }
 
-static void unref(custom *c) {
+static void unref_custom(custom *c) {
   ec_mutex_lock(EC_MUTEX_OPERATORS);
   bool last = --c->refs == 0;
   ec_mutex_unlock(EC_MUTEX_OPERATORS);
@@ -49,18 +49,18 @@ static void hold_locked(custom *c) {
   c->holds++;
 }
 
-static void unhold(custom *c) {
+static void unhold_custom(custom *c) {
   ec_mutex_lock(EC_MUTEX_OPERATORS);
   c->holds--;
   bool last = gives_up_locked(c);
   ec_mutex_unlock(EC_MUTEX_OPERATORS);
   if (last && c->release) c->release(c->op.user);
-  unref(c);
+  unref_custom(c);
 }
 
 /* ---- registering ------------------------------------------------------------------------- */
 
-static ec_status make(const ec_op_def *def, custom **out, ec_error *err) {
+static ec_status make_custom(const ec_op_def *def, custom **out, ec_error *err) {
   size_t schema = strnlen(def->schema, EC_MAX_SCHEMA + 1) + 1, origin = strlen(def->origin) + 1;
   custom *c = ec_alloc_zeroed(sizeof *c + 2 * schema + origin);
   if (!c) return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED, "no memory for an operator");
@@ -118,7 +118,7 @@ static ec_status check_locked(const ec_op *op, bool override, ec_error *err) {
 
 ec_status ec_op_register(const ec_op_def *def, bool override, ec_error *err) {
   custom *c = NULL;
-  EC_TRY(make(def, &c, err));
+  EC_TRY(make_custom(def, &c, err));
   if (c->retain) c->retain(c->op.user);
   ec_mutex_lock(EC_MUTEX_OPERATORS);
   ec_status status = check_locked(&c->op, override, err);
@@ -150,7 +150,7 @@ ec_status ec_op_unregister(const char *name, ec_error *err) {
   custom *c = *at ? remove_locked(at) : NULL;
   ec_mutex_unlock(EC_MUTEX_OPERATORS);
   if (c) {
-    unhold(c);
+    unhold_custom(c);
     return EC_OK;
   }
   if (ec_op_find(name))
@@ -166,7 +166,7 @@ void ec_op_unregister_all(ec_kernel_fn fn, bool (*matches)(void *user, void *arg
     custom *c = *at ? remove_locked(at) : NULL;
     ec_mutex_unlock(EC_MUTEX_OPERATORS);
     if (!c) return;
-    unhold(c);
+    unhold_custom(c);
   }
 }
 
@@ -204,7 +204,7 @@ bool ec_op_exists(const char *name) {
   return found || ec_op_find(name);
 }
 
-const ec_op *ec_op_take(const char *name) {
+const ec_op *ec_op_acquire(const char *name) {
   ec_mutex_lock(EC_MUTEX_OPERATORS);
   custom *c = find_locked(name);
   if (c) {
@@ -214,7 +214,7 @@ const ec_op *ec_op_take(const char *name) {
   ec_mutex_unlock(EC_MUTEX_OPERATORS);
   if (!c) return ec_op_find(name);
   if (c->retain) c->retain(c->op.user);
-  unhold(c);
+  unhold_custom(c);
   return &c->op;
 }
 
@@ -222,7 +222,7 @@ void ec_op_release(const ec_op *op) {
   if (!op || !op->custom) return;
   custom *c = (custom *)(uintptr_t)op;
   if (c->release) c->release(op->user);
-  unref(c);
+  unref_custom(c);
 }
 
 static int by_name(const void *a, const void *b) {
@@ -252,7 +252,7 @@ ec_status ec_op_list_init(ec_op_list *list, ec_error *err) {
 
 void ec_op_list_deinit(ec_op_list *list) {
   for (size_t i = 0; i < list->count; i++)
-    if (list->items[i]->custom) unhold((custom *)(uintptr_t)list->items[i]);
+    if (list->items[i]->custom) unhold_custom((custom *)(uintptr_t)list->items[i]);
   ec_free(list->items);
   *list = (ec_op_list){NULL, 0};
 }

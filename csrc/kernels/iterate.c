@@ -57,14 +57,14 @@ static void swap_dims(ec_iter *it, size_t a, size_t b) {
   }
 }
 
-static bool mergeable(const ec_iter *it, size_t inner, size_t outer) {
+static bool can_merge_dims(const ec_iter *it, size_t inner, size_t outer) {
   for (size_t k = 0; k < it->operands; k++)
     if (it->strides[k][outer] != it->strides[k][inner] * it->sizes[inner]) return false;
   return true;
 }
 
 /* Drops ones, sorts innermost first, merges. */
-static void simplify(ec_iter *it) {
+static void merge_dims(ec_iter *it) {
   size_t n = 0;
   for (size_t d = 0; d < it->rank; d++)
     if (it->sizes[d] != 1) move_dim(it, n++, d);
@@ -72,7 +72,7 @@ static void simplify(ec_iter *it) {
     for (size_t j = i; j > 0 && is_inner(it, j, j - 1); j--) swap_dims(it, j, j - 1);
   size_t last = 0;
   for (size_t d = 1; d < n; d++) {
-    if (mergeable(it, last, d)) it->sizes[last] *= it->sizes[d];
+    if (can_merge_dims(it, last, d)) it->sizes[last] *= it->sizes[d];
     else move_dim(it, ++last, d);
   }
   it->rank = n ? last + 1 : 0;
@@ -81,7 +81,7 @@ static void simplify(ec_iter *it) {
 bool ec_iter_start(ec_iter *it) {
   for (size_t d = 0; d < it->rank; d++)
     if (it->sizes[d] == 0) return false;
-  simplify(it);
+  merge_dims(it);
   if (it->rank == 0) { /* one element: steps stay the item sizes, so that it looks contiguous */
     it->count = 1;
     return true;

@@ -45,7 +45,7 @@ typedef struct ec_op {
   size_t nargs;        /* arguments of the schema, `out`s included */
   size_t returns;      /* return values of the schema */
   size_t returned_outs; /* of these, written ones: Tensor(a!) */
-  bool custom;         /* registered: counted by ec_op_take and ec_op_release */
+  bool custom;         /* registered: counted by ec_op_acquire and ec_op_release */
   bool returns_scalar; /* one more value behind the arguments receives a number */
   bool makes_view;     /* et_view: the `out` is pointed into `self`, not written */
   ec_arg_spec args[EC_MAX_OP_ARGS];
@@ -94,7 +94,7 @@ uint32_t ec_op_outs(const char *name);
 /* Whether there is an operator of that name, of whatever origin. */
 bool ec_op_exists(const char *name);
 /* The operator of that name, to be released; NULL where there is none. */
-const ec_op *ec_op_take(const char *name);
+const ec_op *ec_op_acquire(const char *name);
 void ec_op_release(const ec_op *op); /* NULL is allowed */
 
 /* All operators that would be found now, sorted by name; they live until deinit. */

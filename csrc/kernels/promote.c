@@ -1,7 +1,7 @@
 /* torch's result-type rules, from categories and widths instead of a 15 x 15 table. */
 #include "kernels/promote.h"
 
-static int category(ec_dtype d) {
+static int dtype_category(ec_dtype d) {
   return ec_is_complex(d) ? 3 : ec_is_floating(d) ? 2 : ec_is_integral(d) ? 1 : 0;
 }
 
@@ -27,19 +27,19 @@ static ec_dtype promote_floats(ec_dtype a, ec_dtype b) {
 bool ec_promote_types(ec_dtype a, ec_dtype b, ec_dtype *out) {
   *out = a;
   if (a == b) return true;
-  ec_dtype high = category(a) >= category(b) ? a : b, low = high == a ? b : a;
+  ec_dtype high = dtype_category(a) >= dtype_category(b) ? a : b, low = high == a ? b : a;
   *out = high;
-  if ((is_barebones(a) || is_barebones(b)) && category(high) != 2) return false;
-  if (category(high) == 3) {
+  if ((is_barebones(a) || is_barebones(b)) && dtype_category(high) != 2) return false;
+  if (dtype_category(high) == 3) {
     if (low == EC_FLOAT64 || low == EC_COMPLEX128) *out = EC_COMPLEX128;
-  } else if (category(high) == category(low)) {
-    *out = category(high) == 2 ? promote_floats(a, b) : promote_integers(a, b);
+  } else if (dtype_category(high) == dtype_category(low)) {
+    *out = dtype_category(high) == 2 ? promote_floats(a, b) : promote_integers(a, b);
   }
   return true;
 }
 
 bool ec_can_cast(ec_dtype from, ec_dtype to) {
-  int f = category(from), t = category(to);
+  int f = dtype_category(from), t = dtype_category(to);
   return f <= t || (f == 0) || (f == 1 && t == 1);
 }
 
@@ -47,32 +47,32 @@ ec_dtype ec_scalar_dtype(ec_scalar s) {
   return s.kind == EC_KIND_DOUBLE ? EC_FLOAT32 : s.kind == EC_KIND_BOOL ? EC_BOOL : EC_INT64;
 }
 
-static void add(ec_result_type *r, uint8_t *slot, ec_dtype d) {
+static void add_dtype(ec_result_type *r, uint8_t *slot, ec_dtype d) {
   ec_dtype both = d;
   if (*slot && !ec_promote_types((ec_dtype)(*slot - 1), d, &both)) r->impossible = true;
   *slot = (uint8_t)(both + 1);
 }
 
 void ec_result_add_tensor(ec_result_type *r, const ec_tensor *t) {
-  add(r, t->rank ? &r->dim : &r->zero, ec_tensor_dtype(t));
+  add_dtype(r, t->rank ? &r->dim : &r->zero, ec_tensor_dtype(t));
 }
 
 void ec_result_add_scalar(ec_result_type *r, ec_scalar s) {
-  add(r, &r->number, ec_scalar_dtype(s));
+  add_dtype(r, &r->number, ec_scalar_dtype(s));
 }
 
 static ec_dtype to_complex(ec_dtype d) { return d == EC_FLOAT64 ? EC_COMPLEX128 : EC_COMPLEX64; }
 
 /* The lower class counts only where its category is higher. */
-static uint8_t combine(uint8_t higher, uint8_t lower) {
+static uint8_t combine_categories(uint8_t higher, uint8_t lower) {
   if (!higher || !lower) return higher ? higher : lower;
   ec_dtype h = (ec_dtype)(higher - 1), l = (ec_dtype)(lower - 1);
-  if (category(l) <= category(h)) return higher;
-  return category(h) == 2 ? (uint8_t)(to_complex(h) + 1) : lower;
+  if (dtype_category(l) <= dtype_category(h)) return higher;
+  return dtype_category(h) == 2 ? (uint8_t)(to_complex(h) + 1) : lower;
 }
 
 ec_status ec_result_dtype(ec_call *c, const ec_result_type *r, ec_dtype *out) {
-  uint8_t id = combine(r->dim, combine(r->zero, r->number));
+  uint8_t id = combine_categories(r->dim, combine_categories(r->zero, r->number));
   if (r->impossible || !id)
     return ec_fail(c->err, EC_INVALID_ARGUMENT,
                    "the operands have no common dtype (uint16, uint32 and uint64 promote to "

@@ -53,7 +53,7 @@ static void skip_spaces(parser *p) {
   while (*p->at == ' ' || *p->at == '\t' || *p->at == '\n') p->at++;
 }
 
-static bool take(parser *p, const char *text) {
+static bool accept_token(parser *p, const char *text) {
   size_t n = strlen(text);
   if (strncmp(p->at, text, n) != 0) return false;
   p->at += n;
@@ -61,7 +61,7 @@ static bool take(parser *p, const char *text) {
 }
 
 /* Copies the next n characters as a string of their own. */
-static const char *keep(parser *p, size_t n) {
+static const char *copy_text(parser *p, size_t n) {
   char *name = p->names;
   memcpy(name, p->at, n);
   name[n] = '\0';
@@ -79,22 +79,22 @@ static ec_status parse_alias(parser *p, ec_arg_spec *arg) {
   p->at++;
   size_t n = name_length(p->at);
   p->at += n;
-  arg->written = take(p, "!");
-  if (n == 0 || !take(p, ")")) return fail(&start, "expected an alias such as (a!)");
+  arg->written = accept_token(p, "!");
+  if (n == 0 || !accept_token(p, ")")) return fail(&start, "expected an alias such as (a!)");
   return EC_OK;
 }
 
 /* "?", "[]", "[2]", "[]?", "?[]" */
 static ec_status parse_suffix(parser *p, ec_arg_spec *arg) {
-  bool optional = take(p, "?");
+  bool optional = accept_token(p, "?");
   if (*p->at == '[') {
     parser start = *p;
     p->at++;
     while (isdigit((unsigned char)*p->at)) p->at++;
-    if (!take(p, "]")) return fail(&start, "expected [] or [number]");
+    if (!accept_token(p, "]")) return fail(&start, "expected [] or [number]");
     arg->is_list = true;
     arg->item_optional = optional;
-    optional = take(p, "?");
+    optional = accept_token(p, "?");
   }
   arg->optional = optional;
   return EC_OK;
@@ -119,7 +119,7 @@ static ec_status parse_type(parser *p, ec_arg_spec *arg) {
 static ec_status parse_default(parser *p) {
   int depth = 0;
   skip_spaces(p);
-  if (!take(p, "=")) return EC_OK;
+  if (!accept_token(p, "=")) return EC_OK;
   skip_spaces(p);
   parser start = *p;
   for (; *p->at; p->at++) {
@@ -148,7 +148,7 @@ static ec_status parse_arg(parser *p, ec_op *op, bool keyword) {
   for (size_t i = 0; i < op->nargs; i++)
     if (strlen(op->args[i].name) == n && !strncmp(op->args[i].name, p->at, n))
       return fail(p, "two arguments are named '%s'", op->args[i].name);
-  arg->name = keep(p, n);
+  arg->name = copy_text(p, n);
   arg->keyword = keyword;
   arg->is_out = keyword && arg->written;
   op->nargs++;
@@ -158,7 +158,7 @@ static ec_status parse_arg(parser *p, ec_op *op, bool keyword) {
 static ec_status parse_args(parser *p, ec_op *op) {
   bool keyword = false;
   skip_spaces(p);
-  if (take(p, ")")) return EC_OK;
+  if (accept_token(p, ")")) return EC_OK;
   for (;;) {
     skip_spaces(p);
     if (*p->at == '*') {
@@ -169,8 +169,8 @@ static ec_status parse_args(parser *p, ec_op *op) {
       EC_TRY(parse_arg(p, op, keyword));
     }
     skip_spaces(p);
-    if (take(p, ")")) return EC_OK;
-    if (!take(p, ",")) return fail(p, "expected ',' or ')'");
+    if (accept_token(p, ")")) return EC_OK;
+    if (!accept_token(p, ",")) return fail(p, "expected ',' or ')'");
   }
 }
 
@@ -190,17 +190,17 @@ static ec_status parse_return(parser *p, ec_op *op, bool *scalar) {
 static ec_status parse_returns(parser *p, ec_op *op) {
   bool scalar;
   skip_spaces(p);
-  if (!take(p, "->")) return fail(p, "expected '->'");
+  if (!accept_token(p, "->")) return fail(p, "expected '->'");
   skip_spaces(p);
-  if (!take(p, "(")) return parse_return(p, op, &op->returns_scalar);
+  if (!accept_token(p, "(")) return parse_return(p, op, &op->returns_scalar);
   skip_spaces(p);
-  if (take(p, ")")) return EC_OK;
+  if (accept_token(p, ")")) return EC_OK;
   for (;;) {
     skip_spaces(p);
     EC_TRY(parse_return(p, op, &scalar));
     skip_spaces(p);
-    if (take(p, ")")) return EC_OK;
-    if (!take(p, ",")) return fail(p, "expected ',' or ')'");
+    if (accept_token(p, ")")) return EC_OK;
+    if (!accept_token(p, ",")) return fail(p, "expected ',' or ')'");
   }
 }
 
@@ -217,7 +217,7 @@ static ec_status parse_name(parser *p, ec_op *op) {
   }
   if (n > EC_MAX_OP_NAME)
     return fail(p, "the name has %zu characters, at most %d are supported", n, EC_MAX_OP_NAME);
-  op->name = keep(p, n);
+  op->name = copy_text(p, n);
   p->at++;
   return EC_OK;
 }

@@ -4,9 +4,13 @@
  * arrays of a caller. An operator inside a call asks for the method's own memory. */
 #include "python/state.h"
 
-#include "python/method.h"
+#include "python/attributes.h"
 
+#include "python/arrays.h"
+#include "python/dtype.h"
 #include "python/errors.h"
+#include "python/method.h"
+#include "python/objects.h"
 
 PyObject *ecpy_attribute_names(ecpy_method *self) {
   ec_method *method = self->method;
@@ -38,20 +42,17 @@ static Py_ssize_t find_attribute(ecpy_method *self, const char *name) {
 /* An array on an attribute's memory, which keeps the method alive. The method is locked. */
 static PyArrayObject *attribute_array(ecpy_method *self, size_t index, bool writable) {
   ec_tensor tensor = ec_method_attribute(self->method, index);
-  ecpy_slot slot;
+  npy_intp sizes[EC_MAX_RANK], strides[EC_MAX_RANK];
   if (!tensor.data) {
     ecpy_raise_format(self->state, EC_INVALID_STATE, "attribute '%s' has no memory of its own now",
                       ec_method_attribute_name(self->method, index));
     return NULL;
   }
-  const ec_value value = {.kind = EC_KIND_TENSOR, .as.tensor = &tensor};
-  if (ecpy_slot_read(self->state, &value, true, &slot)) return NULL;
-  PyObject *array = PyArray_NewFromDescr(&PyArray_Type, slot.descr, slot.rank, slot.sizes,
-                                         slot.strides, tensor.data,
-                                         writable ? NPY_ARRAY_WRITEABLE : 0, NULL);
-  if (array && PyArray_SetBaseObject((PyArrayObject *)array, Py_NewRef((PyObject *)self)))
-    Py_CLEAR(array);
-  return (PyArrayObject *)array;
+  PyArray_Descr *descr = ecpy_descr(self->state, ec_tensor_dtype(&tensor));
+  if (!descr) return NULL;
+  ecpy_tensor_layout(&tensor, sizes, strides);
+  return ecpy_array_view(descr, tensor.rank, sizes, strides, tensor.data, writable,
+                         (PyObject *)self);
 }
 
 PyObject *ecpy_attribute_get(ecpy_method *self, const char *name) {

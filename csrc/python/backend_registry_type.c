@@ -1,12 +1,15 @@
 /* BackendRegistry: the backends that delegated parts of programs can run on. */
 #include "python/state.h"
 
+#include "python/backend_registry_type.h"
+
 #include "backend/registry.h"
 #include "core/alloc.h"
 #include "python/backends.h"
 #include "python/errors.h"
+#include "python/gil.h"
+#include "python/objects.h"
 #include "python/options.h"
-#include "python/program.h"
 #include "runtime/options.h"
 
 /* ---- documented methods ---- */
@@ -20,7 +23,7 @@ PyDoc_STRVAR(backend_registry_doc,
 PyDoc_STRVAR(registered_backend_names_doc,
              "The names of all registered backends, as a list of strings.");
 
-static PyObject *registered_backend_names(PyObject *self, void *Py_UNUSED(closure)) {
+static PyObject *backend_registry_names(PyObject *self, void *Py_UNUSED(closure)) {
   if (ecpy_discover(ecpy_state_of(self))) return NULL;
   PyObject *names = PyList_New(0);
   for (size_t i = 0; names && i < ec_backend_count(); i++) {
@@ -33,7 +36,7 @@ PyDoc_STRVAR(is_available_doc,
              "is_available($self, /, backend_name)\n--\n\n"
              "Whether a backend (\"XnnpackBackend\") is registered and can run on this machine.");
 
-static PyObject *is_available(PyObject *self, PyObject *args, PyObject *kwargs) {
+static PyObject *backend_registry_is_available(PyObject *self, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"backend_name", NULL};
   const char *id;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s:is_available", names, &id)) return NULL;
@@ -61,7 +64,7 @@ static void run_get(void *arg) {
 }
 
 /* Finds plug-ins first where the backend is not there yet. */
-static int ask(ecpy_state *state, asked *a, void (*fn)(void *arg)) {
+static int call_option(ecpy_state *state, asked *a, void (*fn)(void *arg)) {
   ec_error_clear(&a->err);
   if (ecpy_discover_for(state, a->id)) return -1;
   ecpy_without_gil(fn, a);
@@ -80,7 +83,7 @@ PyDoc_STRVAR(
     "Raises NotFoundError (a KeyError: no such backend or option), TypeError, NotSupportedError\n"
     "(a backend without options), and what the backend raises.");
 
-static PyObject *set_option(PyObject *self, PyObject *args, PyObject *kwargs) {
+static PyObject *backend_registry_set_option(PyObject *self, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"backend_name", "key", "value", NULL};
   asked a = {0};
   ec_arena arena = {0};
@@ -88,7 +91,7 @@ static PyObject *set_option(PyObject *self, PyObject *args, PyObject *kwargs) {
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sUO:set_option", names, &a.id, &key, &value))
     return NULL;
   int rc = ecpy_option_parse(key, value, a.id, &arena, &a.option);
-  if (rc == 0) rc = ask(ecpy_state_of(self), &a, run_set);
+  if (rc == 0) rc = call_option(ecpy_state_of(self), &a, run_set);
   ec_arena_deinit(&arena);
   return rc ? NULL : Py_NewRef(Py_None);
 }
@@ -97,12 +100,12 @@ PyDoc_STRVAR(get_option_doc,
              "get_option($self, /, backend_name, key)\n--\n\n"
              "The value of an option of the process. Raises like set_option.");
 
-static PyObject *get_option(PyObject *self, PyObject *args, PyObject *kwargs) {
+static PyObject *backend_registry_get_option(PyObject *self, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"backend_name", "key", NULL};
   asked a = {0};
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "ss:get_option", names, &a.id, &a.option.key))
     return NULL;
-  if (ask(ecpy_state_of(self), &a, run_get)) return NULL;
+  if (call_option(ecpy_state_of(self), &a, run_get)) return NULL;
   PyObject *value = ecpy_option_value(&a.option);
   if (a.option.kind == EC_BACKEND_STRING) ec_free((void *)(uintptr_t)a.option.as.string);
   return value;
@@ -113,7 +116,7 @@ PyDoc_STRVAR(option_keys_doc,
              "The names of a backend's options of the process, as a list of strings.\n\n"
              "Raises NotFoundError (a KeyError) where there is no such backend.");
 
-static PyObject *option_keys(PyObject *self, PyObject *args, PyObject *kwargs) {
+static PyObject *backend_registry_option_keys(PyObject *self, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"backend_name", NULL};
   const char *id;
   const ec_backend *backend;
@@ -133,19 +136,16 @@ static PyObject *option_keys(PyObject *self, PyObject *args, PyObject *kwargs) {
 
 /* ---- tables and spec ---- */
 
-#define WITH_KEYWORDS(fn) (PyCFunction)(void (*)(void))(fn), METH_VARARGS | METH_KEYWORDS
-
 static PyMethodDef methods[] = {
-    {"is_available", WITH_KEYWORDS(is_available), is_available_doc},
-    {"set_option", WITH_KEYWORDS(set_option), set_option_doc},
-    {"get_option", WITH_KEYWORDS(get_option), get_option_doc},
-    {"option_keys", WITH_KEYWORDS(option_keys), option_keys_doc},
+    {"is_available", ECPY_KEYWORDS(backend_registry_is_available), is_available_doc},
+    {"set_option", ECPY_KEYWORDS(backend_registry_set_option), set_option_doc},
+    {"get_option", ECPY_KEYWORDS(backend_registry_get_option), get_option_doc},
+    {"option_keys", ECPY_KEYWORDS(backend_registry_option_keys), option_keys_doc},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef getset[] = {
-    {"registered_backend_names", registered_backend_names, NULL, registered_backend_names_doc,
-     NULL},
+    {"registered_backend_names", backend_registry_names, NULL, registered_backend_names_doc, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

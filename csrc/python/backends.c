@@ -6,6 +6,7 @@
 
 #include "backend/registry.h"
 #include "python/errors.h"
+#include "python/objects.h"
 
 int ecpy_register_backend(ecpy_state *state, PyObject *capsule) {
   if (!PyCapsule_IsValid(capsule, EC_BACKEND_CAPSULE)) {

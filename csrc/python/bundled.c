@@ -1,10 +1,11 @@
 /* Bundled programs: the tables of a .bpte as plain objects. Arrays are made in Python. */
 #include "python/state.h"
 
-#include "format/bpte.h"
 #include "python/bundled.h"
+
+#include "format/bpte.h"
 #include "python/errors.h"
-#include "python/program.h"
+#include "python/objects.h"
 
 /* What is being read; a failure of the file goes into `err`, one of Python stays pending. */
 typedef struct reader {

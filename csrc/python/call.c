@@ -1,13 +1,17 @@
 /* One call of a method: prepare inputs, lock, bind, execute without the GIL, read, unlock. */
 #include "python/state.h"
 
-#include "python/method.h"
+#include "python/call.h"
 
 #include "python/errors.h"
+#include "python/gil.h"
+#include "python/inputs.h"
 #include "python/interrupt.h"
+#include "python/method.h"
+#include "python/outputs.h"
 
 /* Calls with few values need no memory for them. */
-enum { FEW = 16 };
+enum { INLINE_VALUES = 16 };
 
 typedef struct call {
   ecpy_method *method;
@@ -19,43 +23,12 @@ typedef struct call {
   PyObject *cause; /* what an operator in Python raised */
   ecpy_interrupt interrupt;
   ec_error err;
-  ecpy_input few_inputs[FEW];
-  PyArrayObject *few_outs[FEW];
-  PyObject *few_results[FEW];
+  ecpy_input inline_inputs[INLINE_VALUES];
+  PyArrayObject *inline_outs[INLINE_VALUES];
+  PyObject *inline_results[INLINE_VALUES];
 } call;
 
-/* ---- the lock ---------------------------------------------------------------------------- */
-
-typedef struct waiting {
-  ec_method *method;
-  ecpy_interrupt interrupt;
-  ec_status status;
-  ec_error err;
-} waiting;
-
-static void wait_for_lock(void *arg) {
-  waiting *w = arg;
-  w->status = ec_method_lock(w->method, &w->interrupt.asked, &w->err);
-}
-
-static int lock_later(ecpy_method *self) {
-  waiting w = {.method = self->method};
-  ecpy_interrupt_init(&w.interrupt);
-  ecpy_without_gil(wait_for_lock, &w);
-  if (w.status == EC_OK) return 0;
-  if (!ecpy_interrupt_raise(&w.interrupt)) ecpy_raise(self->state, &w.err);
-  return -1;
-}
-
-int ecpy_method_lock(ecpy_method *self) {
-  return ec_method_try_lock(self->method) ? 0 : lock_later(self);
-}
-
-void ecpy_method_unlock(ecpy_method *self) { ec_method_unlock(self->method); }
-
-/* ---- the call ---------------------------------------------------------------------------- */
-
-static void execute(void *arg) {
+static void execute_call(void *arg) {
   call *c = arg;
   c->status = ec_method_execute(c->method->method, &c->err);
 }
@@ -68,11 +41,11 @@ static int bind_and_execute(call *c) {
   if (c->status == EC_OK)
     c->status = ecpy_outputs_bind(self, c->outs, c->inputs, c->results, &c->err);
   if (c->status != EC_OK) return -1;
-  ecpy_without_gil(execute, c);
+  ecpy_without_gil(execute_call, c);
   if (c->interrupt.exception) c->status = EC_INTERNAL; /* a backend may go on without its program */
   if (PyErr_Occurred()) {
     if (c->status == EC_OK) PyErr_Clear();
-    else c->cause = ecpy_take_exception();
+    else c->cause = ecpy_fetch_exception();
   }
   return c->status == EC_OK ? 0 : -1;
 }
@@ -100,10 +73,11 @@ static void raise_failure(call *c) {
 }
 
 /* Inputs are prepared; results are NULL. */
-static int run(call *c) {
+static int run_call(call *c) {
   if (ecpy_method_lock(c->method)) return -1;
   c->status = EC_OK;
   c->cause = NULL;
+  ec_error_clear(&c->err);
   ecpy_interrupt_init(&c->interrupt);
   int rc = run_locked(c);
   ecpy_method_unlock(c->method);
@@ -113,7 +87,7 @@ static int run(call *c) {
 }
 
 /* Gives the results, which nobody sees before they are all there. */
-static PyObject *give_results(call *c, bool as_tuple) {
+static PyObject *release_results(call *c, bool as_tuple) {
   const Py_ssize_t count = (Py_ssize_t)c->method->output_count;
   PyObject *all = as_tuple ? PyTuple_New(count) : PyList_New(count);
   for (Py_ssize_t i = 0; all && i < count; i++) {
@@ -127,45 +101,45 @@ static PyObject *give_results(call *c, bool as_tuple) {
 static PyObject *run_into_new(call *c, bool as_tuple) {
   const size_t count = c->method->output_count;
   for (size_t i = 0; i < count; i++) c->results[i] = NULL;
-  PyObject *all = run(c) ? NULL : give_results(c, as_tuple);
+  PyObject *all = run_call(c) ? NULL : release_results(c, as_tuple);
   for (size_t i = 0; !all && i < count; i++) Py_CLEAR(c->results[i]);
   return all;
 }
 
-/* Memory for the values of a call; what FEW can hold is already there. */
-static int reserve(call *c) {
+/* Memory for the values of a call; up to INLINE_VALUES are inside of the call. */
+static int alloc_call(call *c) {
   ecpy_method *self = c->method;
-  if (self->input_count > FEW) {
+  if (self->input_count > INLINE_VALUES) {
     c->inputs = PyMem_New(ecpy_input, self->input_count);
     if (!c->inputs) return -1;
   }
-  if (self->output_count > FEW) {
+  if (self->output_count > INLINE_VALUES) {
     c->results = PyMem_New(PyObject *, self->output_count);
     if (!c->results) return -1;
   }
-  if (c->outs && self->output_count > FEW) {
+  if (c->outs && self->output_count > INLINE_VALUES) {
     c->outs = PyMem_New(PyArrayObject *, self->output_count);
     if (!c->outs) return -1;
   }
   return 0;
 }
 
-static void release(call *c) {
-  if (c->inputs != c->few_inputs) PyMem_Free(c->inputs);
-  if (c->outs != c->few_outs) PyMem_Free(c->outs);
-  if (c->results != c->few_results) PyMem_Free(c->results);
+static void free_call(call *c) {
+  if (c->inputs != c->inline_inputs) PyMem_Free(c->inputs);
+  if (c->outs != c->inline_outs) PyMem_Free(c->outs);
+  if (c->results != c->inline_results) PyMem_Free(c->results);
 }
 
 static PyObject *run_all(ecpy_method *self, PyObject *const *items, size_t count, PyObject *out,
                          bool as_tuple, PyObject *mutated) {
   call c; /* not zeroed: a call is to cost little */
   c.method = self;
-  c.inputs = c.few_inputs;
-  c.outs = out ? c.few_outs : NULL;
-  c.results = c.few_results;
+  c.inputs = c.inline_inputs;
+  c.outs = out ? c.inline_outs : NULL;
+  c.results = c.inline_results;
   c.mutated = mutated;
   PyObject *result = NULL;
-  if (reserve(&c)) {
+  if (alloc_call(&c)) {
     ecpy_no_memory("the values of a call");
   } else {
     int rc = out ? ecpy_outs_parse(self, out, c.outs) : 0;
@@ -176,7 +150,7 @@ static PyObject *run_all(ecpy_method *self, PyObject *const *items, size_t count
     }
     if (out) ecpy_outs_release(self, c.outs);
   }
-  release(&c);
+  free_call(&c);
   return result;
 }
 

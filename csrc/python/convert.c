@@ -11,9 +11,12 @@
 #include "core/half.h"
 #include "python/dlpack.h"
 #include "python/dtype.h"
+#include "python/input_errors.h"
+#include "python/method.h"
 
 /* Puts "method 'forward', input 0" in front of an exception that conversion raised. */
-static PyObject *explain(ecpy_method *self, size_t index, PyObject *object, const char *how) {
+static PyObject *explain_failure(ecpy_method *self, size_t index, PyObject *object,
+                                 const char *how) {
   PyObject *type, *value, *trace;
   if (PyErr_ExceptionMatches(PyExc_MemoryError) || !PyErr_ExceptionMatches(PyExc_Exception))
     return NULL;
@@ -117,7 +120,7 @@ static PyObject *cast_numbers(ecpy_method *self, size_t index, PyArrayObject *ar
 
 static PyObject *from_numbers(ecpy_method *self, size_t index, PyObject *object) {
   PyObject *array = PyArray_FromAny(object, NULL, 0, 0, 0, NULL);
-  if (!array) return explain(self, index, object, "numpy.array");
+  if (!array) return explain_failure(self, index, object, "numpy.array");
   PyObject *cast = cast_numbers(self, index, (PyArrayObject *)array);
   Py_DECREF(array);
   return cast;
@@ -151,20 +154,20 @@ static PyObject *from_buffer(ecpy_method *self, size_t index, PyObject *object) 
   PyObject *array = memory ? PyArray_FromAny(memory, NULL, 0, 0, 0, NULL) : NULL;
   Py_XDECREF(memory);
   return array ? bytes_as_bfloat16(self, index, array)
-               : explain(self, index, object, "the buffer protocol");
+               : explain_failure(self, index, object, "the buffer protocol");
 }
 
 static PyObject *from_protocols(ecpy_method *self, size_t index, PyObject *object) {
   ecpy_state *state = self->state;
   if (PyObject_HasAttr(object, state->name_dlpack)) {
     PyObject *array = ecpy_from_dlpack(state, object);
-    return array ? array : explain(self, index, object, "__dlpack__");
+    return array ? array : explain_failure(self, index, object, "__dlpack__");
   }
   if (PyObject_CheckBuffer(object)) return from_buffer(self, index, object);
   if (PyObject_HasAttr(object, state->name_array_interface) ||
       PyObject_HasAttr(object, state->name_array)) {
     PyObject *array = PyArray_FromAny(object, NULL, 0, 0, 0, NULL);
-    return array ? array : explain(self, index, object, "__array__");
+    return array ? array : explain_failure(self, index, object, "__array__");
   }
   return ecpy_input_error(self, index, "found %.200s", Py_TYPE(object)->tp_name);
 }

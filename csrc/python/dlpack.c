@@ -5,6 +5,7 @@
 #include "python/dlpack.h"
 
 #include "core/limits.h"
+#include "python/arrays.h"
 #include "python/dtype.h"
 
 enum { DL_CPU = 1, DL_CUDA_HOST = 3 }; /* both are memory that the CPU reads */
@@ -60,19 +61,17 @@ static bool find_dtype(const dl_tensor *tensor, ec_dtype *dtype) {
   return false;
 }
 
-/* Byte strides; false where they do not fit. */
-static bool byte_strides(const dl_tensor *tensor, size_t itemsize, npy_intp *sizes,
-                         npy_intp *strides) {
-  int64_t dense = (int64_t)itemsize;
+/* Sizes and strides in bytes; false where they do not fit. */
+static bool read_layout(const dl_tensor *tensor, size_t itemsize, npy_intp *sizes,
+                        npy_intp *strides) {
+  int64_t elements[EC_MAX_RANK], dense = (int64_t)itemsize;
   for (int32_t i = tensor->ndim - 1; i >= 0; i--) {
-    int64_t stride = dense, size = tensor->shape[i];
-    if (tensor->strides && __builtin_mul_overflow(tensor->strides[i], (int64_t)itemsize, &stride))
-      return false;
+    const int64_t size = tensor->shape[i];
+    elements[i] = tensor->strides ? tensor->strides[i] : dense / (int64_t)itemsize;
     if (size < 0 || __builtin_mul_overflow(dense, size > 1 ? size : 1, &dense)) return false;
     sizes[i] = (npy_intp)size;
-    strides[i] = (npy_intp)stride;
   }
-  return true;
+  return ecpy_byte_strides((size_t)tensor->ndim, elements, itemsize, strides);
 }
 
 /* An array on a tensor, to be given a base that keeps it alive. */
@@ -86,7 +85,7 @@ static PyObject *make_array(ecpy_state *state, const dl_tensor *tensor) {
                         tensor->dtype.code, tensor->dtype.bits, tensor->dtype.lanes);
   npy_intp sizes[EC_MAX_RANK], strides[EC_MAX_RANK];
   if (tensor->ndim < 0 || tensor->ndim > EC_MAX_RANK ||
-      !byte_strides(tensor, ec_dtype_size(dtype), sizes, strides))
+      !read_layout(tensor, ec_dtype_size(dtype), sizes, strides))
     return PyErr_Format(PyExc_ValueError, "DLPack array of %d dimensions cannot be used",
                         (int)tensor->ndim);
   char *data = tensor->data ? (char *)tensor->data + tensor->byte_offset : NULL;
@@ -94,9 +93,9 @@ static PyObject *make_array(ecpy_state *state, const dl_tensor *tensor) {
     return PyErr_Format(PyExc_ValueError, "DLPack array without data");
   PyArray_Descr *descr = ecpy_descr(state, dtype);
   if (!descr) return NULL;
-  Py_INCREF(descr);
-  return PyArray_NewFromDescr(&PyArray_Type, descr, tensor->ndim, sizes, data ? strides : NULL,
-                              data, 0, NULL);
+  return (PyObject *)ecpy_array_view(descr, (size_t)tensor->ndim, sizes, data ? strides : NULL,
+                                     data,
+                                     false, NULL);
 }
 
 /* ---- who owns it --------------------------------------------------------------------------- */
@@ -120,8 +119,9 @@ static void free_owner(PyObject *owner) {
 
 /* Takes what a capsule holds, as the protocol has it: the capsule is renamed, and an owner of ours,
  * which becomes the array's base, calls the deleter. Takes the array. */
-static PyObject *consume(PyObject *array, PyObject *capsule, const char *name, const char *used,
-                         const char *as) {
+static PyObject *consume_capsule(PyObject *array, PyObject *capsule, const char *name,
+                                 const char *used,
+                                 const char *as) {
   PyObject *owner = array ? PyCapsule_New(PyCapsule_GetPointer(capsule, name), as, NULL) : NULL;
   if (owner && PyCapsule_SetName(capsule, used) == 0) {
     PyCapsule_SetDestructor(owner, free_owner);
@@ -139,13 +139,14 @@ static PyObject *wrap_capsule(ecpy_state *state, PyObject *capsule) {
     if (managed->version.major != 1)
       return PyErr_Format(PyExc_BufferError, "DLPack version %u is not supported (expected 1)",
                           (unsigned)managed->version.major);
-    return consume(make_array(state, &managed->tensor), capsule, "dltensor_versioned",
-                   "used_dltensor_versioned", owner_name_versioned);
+    return consume_capsule(make_array(state, &managed->tensor), capsule, "dltensor_versioned",
+                           "used_dltensor_versioned", owner_name_versioned);
   }
   if (PyCapsule_IsValid(capsule, "dltensor")) {
     dl_managed *managed = PyCapsule_GetPointer(capsule, "dltensor");
-    return consume(make_array(state, &managed->tensor), capsule, "dltensor", "used_dltensor",
-                   owner_name);
+    return consume_capsule(make_array(state, &managed->tensor), capsule, "dltensor",
+                           "used_dltensor",
+                           owner_name);
   }
   if (PyCapsule_CheckExact(capsule))
     return PyErr_Format(PyExc_TypeError, "__dlpack__ gave a capsule \"%.100s\", not \"dltensor\" "

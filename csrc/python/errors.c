@@ -121,12 +121,22 @@ static PyObject *raise_sentence(ecpy_state *state, ec_status status, PyObject *s
   return NULL;
 }
 
+static const char *const hints[EC_HINTS] = {
+    [EC_HINT_NONE] = "",
+    [EC_HINT_CONVERT] = " (convert it with .astype)",
+    [EC_HINT_DATA_FILES] = "; load the program with data_path=",
+    [EC_HINT_MAX_STEPS] = " (max_steps=)",
+    [EC_HINT_MAX_BYTES] = " (max_bytes=)",
+};
+
 PyObject *ecpy_raise(ecpy_state *state, const ec_error *err) {
   Py_ssize_t size = (Py_ssize_t)strlen(err->message);
-  return raise_sentence(state, err->status, PyUnicode_DecodeUTF8(err->message, size, "replace"));
+  PyObject *sentence = PyUnicode_DecodeUTF8(err->message, size, "replace");
+  if (sentence) Py_SETREF(sentence, PyUnicode_FromFormat("%U%s", sentence, hints[err->hint]));
+  return raise_sentence(state, err->status, sentence);
 }
 
-PyObject *ecpy_take_exception(void) {
+PyObject *ecpy_fetch_exception(void) {
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
   if (!type) return NULL;
@@ -144,7 +154,7 @@ void ecpy_raise_from(ecpy_state *state, const ec_error *err, PyObject *cause) {
     return;
   }
   ecpy_raise(state, err);
-  PyObject *error = cause ? ecpy_take_exception() : NULL;
+  PyObject *error = cause ? ecpy_fetch_exception() : NULL;
   if (!error) {
     Py_XDECREF(cause);
     return;

@@ -16,7 +16,7 @@ PyObject *ecpy_raise(ecpy_state *state, const ec_error *err);
 void ecpy_raise_from(ecpy_state *state, const ec_error *err, PyObject *cause);
 
 /* The pending exception with its traceback as an object, no longer pending; NULL for none. */
-PyObject *ecpy_take_exception(void);
+PyObject *ecpy_fetch_exception(void);
 
 /* The same from a status and a PyUnicode_FromFormat format. */
 PyObject *ecpy_raise_format(ecpy_state *state, ec_status status, const char *format, ...);

@@ -1,20 +1,17 @@
 /* Plain dictionaries of what a program's file says: Program.info() and Program.requirements(). */
 #include "python/state.h"
 
+#include "python/info.h"
+
 #include "python/errors.h"
-#include "python/program.h"
+#include "python/objects.h"
+#include "python/program_ref.h"
+#include "python/values.h"
 
 static PyObject *bool_object(bool value) { return Py_NewRef(value ? Py_True : Py_False); }
 
 static PyObject *dim_order(const ec_tensor_info *info) {
   PyObject *tuple = ecpy_dim_order(info->dim_order, info->rank);
-  PyObject *list = tuple ? PySequence_List(tuple) : NULL;
-  Py_XDECREF(tuple);
-  return list;
-}
-
-static PyObject *int_list(const int64_t *items, size_t count) {
-  PyObject *tuple = ecpy_int_tuple(items, count);
   PyObject *list = tuple ? PySequence_List(tuple) : NULL;
   Py_XDECREF(tuple);
   return list;
@@ -27,24 +24,17 @@ static const char *dynamism_name(ec_dynamism dynamism) {
 static PyObject *tensor_dict(const ec_tensor_info *info) {
   return Py_BuildValue("{s:s, s:N, s:s, s:N, s:N, s:s, s:N, s:n}", "kind", "Tensor", "name",
                        ecpy_text(info->name), "dtype", ec_dtype_name(info->dtype), "shape",
-                       int_list(info->sizes, info->rank), "dim_order", dim_order(info), "dynamism",
-                       dynamism_name(info->dynamism), "is_memory_planned",
+                       ecpy_int_list(info->sizes, info->rank), "dim_order", dim_order(info),
+                       "dynamism", dynamism_name(info->dynamism), "is_memory_planned",
                        bool_object(info->is_memory_planned), "nbytes", (Py_ssize_t)info->nbytes);
 }
 
 static PyObject *value_dict(const ec_value_info *info) {
   const char *kind = ec_kind_name(info->kind);
-  switch (info->kind) {
-  case EC_KIND_TENSOR: return tensor_dict(&info->tensor);
-  case EC_KIND_INT:
-    return Py_BuildValue("{s:s, s:L}", "kind", kind, "value", (long long)info->scalar.as.i);
-  case EC_KIND_DOUBLE: return Py_BuildValue("{s:s, s:d}", "kind", kind, "value", info->scalar.as.d);
-  case EC_KIND_BOOL:
-    return Py_BuildValue("{s:s, s:N}", "kind", kind, "value", bool_object(info->scalar.as.b));
-  case EC_KIND_STRING:
-    return Py_BuildValue("{s:s, s:N}", "kind", kind, "value", ecpy_text(info->string));
-  default: return Py_BuildValue("{s:s}", "kind", kind);
-  }
+  if (info->kind == EC_KIND_TENSOR) return tensor_dict(&info->tensor);
+  if (info->kind == EC_KIND_NONE || info->kind > EC_KIND_BOOL)
+    return Py_BuildValue("{s:s}", "kind", kind);
+  return Py_BuildValue("{s:s, s:N}", "kind", kind, "value", ecpy_described_object(info));
 }
 
 static PyObject *value_list(const ec_value_info *values, size_t count) {
@@ -89,18 +79,18 @@ static PyObject *method_dict(const ec_method_info *info) {
       "{s:N, s:N, s:N, s:N, s:N, s:N, s:N, s:n, s:n, s:n, s:K, s:N, s:N}", "name",
       ecpy_text(info->name), "inputs", value_list(info->inputs, info->input_count), "outputs",
       value_list(info->outputs, info->output_count), "attributes", attribute_list(info), "arenas",
-      int_list(info->arenas, info->arena_count), "operators", operator_list(info), "delegates",
+      ecpy_int_list(info->arenas, info->arena_count), "operators", operator_list(info), "delegates",
       delegate_list(info), "values", (Py_ssize_t)info->value_count, "instructions",
       (Py_ssize_t)info->instruction_count, "chains", (Py_ssize_t)info->chain_count,
       "constant_bytes", (unsigned long long)info->constant_bytes, "encoded_inputs",
       ecpy_text(info->encoded_inputs), "encoded_outputs", ecpy_text(info->encoded_outputs));
 }
 
-static PyObject *method_list(ecpy_state *state, ecpy_shared *shared) {
+static PyObject *method_list(ecpy_state *state, ecpy_program_ref *ref) {
   PyObject *list = PyList_New(0);
-  for (size_t i = 0; list && i < ec_program_method_count(shared->program); i++) {
+  for (size_t i = 0; list && i < ec_program_method_count(ref->program); i++) {
     ec_method_info info = {0};
-    if (ecpy_describe(state, shared, i, &info)) {
+    if (ecpy_describe(state, ref, i, &info)) {
       Py_CLEAR(list);
       break;
     }
@@ -128,17 +118,17 @@ static PyObject *named_list(const ec_program_info *info) {
   return list;
 }
 
-PyObject *ecpy_program_info(ecpy_state *state, ecpy_shared *shared) {
+PyObject *ecpy_program_info(ecpy_state *state, ecpy_program_ref *ref) {
   ec_error err;
   ec_error_clear(&err);
   ec_program_info info = {0};
-  if (ec_program_info_init(shared->program, &info, &err) != EC_OK) return ecpy_raise(state, &err);
+  if (ec_program_info_init(ref->program, &info, &err) != EC_OK) return ecpy_raise(state, &err);
   PyObject *dict = Py_BuildValue(
       "{s:K, s:K, s:K, s:I, s:I, s:N, s:N, s:N}", "file_size", (unsigned long long)info.file_size,
       "program_size", (unsigned long long)info.program_size, "segment_base",
       (unsigned long long)info.segment_base, "header_length", (unsigned)info.header_length,
       "version", (unsigned)info.version, "segments", segment_list(&info), "named_data",
-      named_list(&info), "methods", method_list(state, shared));
+      named_list(&info), "methods", method_list(state, ref));
   ec_program_info_deinit(&info);
   return dict;
 }
@@ -184,11 +174,11 @@ static int add_method(needs *n, const ec_method_info *info) {
   return 0;
 }
 
-static int add_methods(ecpy_state *state, ecpy_shared *shared, needs *n) {
+static int add_methods(ecpy_state *state, ecpy_program_ref *ref, needs *n) {
   if (!n->operators || !n->backends || !n->missing_operators || !n->missing_backends) return -1;
-  for (size_t i = 0; i < ec_program_method_count(shared->program); i++) {
+  for (size_t i = 0; i < ec_program_method_count(ref->program); i++) {
     ec_method_info info = {0};
-    if (ecpy_describe(state, shared, i, &info)) return -1;
+    if (ecpy_describe(state, ref, i, &info)) return -1;
     int rc = add_method(n, &info);
     ec_method_info_deinit(&info);
     if (rc) return rc;
@@ -203,10 +193,10 @@ static PyObject *sorted_list(PyObject *set) {
   return list;
 }
 
-PyObject *ecpy_program_requirements(ecpy_state *state, ecpy_shared *shared) {
+PyObject *ecpy_program_requirements(ecpy_state *state, ecpy_program_ref *ref) {
   needs n = {PyDict_New(), PyDict_New(), PySet_New(NULL), PySet_New(NULL)};
   PyObject *dict = NULL;
-  if (add_methods(state, shared, &n) == 0)
+  if (add_methods(state, ref, &n) == 0)
     dict = Py_BuildValue("{s:O, s:O, s:N, s:N}", "operators", n.operators, "backends", n.backends,
                          "missing_operators", sorted_list(n.missing_operators), "missing_backends",
                          sorted_list(n.missing_backends));

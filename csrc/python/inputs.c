@@ -1,116 +1,13 @@
 /* Inputs of a call: made ready while foreign code may run, bound when the method is locked. */
 #include "python/state.h"
 
-#include "python/method.h"
+#include "python/inputs.h"
 
 #include "python/convert.h"
 #include "python/dtype.h"
 #include "python/errors.h"
-
-#include <stdarg.h>
-
-/* ---- messages ---------------------------------------------------------------------------- */
-
-/* "(<=8, 4)" */
-static PyObject *shape_text(const ec_tensor_info *info) {
-  const char *bound = info->dynamism == EC_STATIC ? "" : "<=";
-  PyObject *text = PyUnicode_FromString("(");
-  for (size_t i = 0; text && i < info->rank; i++) {
-    PyObject *longer = PyUnicode_FromFormat("%U%s%s%lld", text, i ? ", " : "", bound,
-                                            (long long)info->sizes[i]);
-    Py_SETREF(text, longer);
-  }
-  if (text) Py_SETREF(text, PyUnicode_FromFormat("%U%s)", text, info->rank == 1 ? "," : ""));
-  return text;
-}
-
-/* "a float32 array of shape (2, 2)", "the int 3", "None" */
-static PyObject *expected_text(const ec_value_info *info) {
-  PyObject *part = NULL, *text = NULL;
-  switch (info->kind) {
-  case EC_KIND_TENSOR:
-    part = shape_text(&info->tensor);
-    if (part)
-      text = PyUnicode_FromFormat("a %s array of shape %U", ec_dtype_name(info->tensor.dtype),
-                                  part);
-    break;
-  case EC_KIND_INT:
-    text = PyUnicode_FromFormat("the int %lld", (long long)info->scalar.as.i);
-    break;
-  case EC_KIND_DOUBLE:
-    part = PyFloat_FromDouble(info->scalar.as.d);
-    if (part) text = PyUnicode_FromFormat("the float %R", part);
-    break;
-  case EC_KIND_BOOL:
-    text = PyUnicode_FromFormat("the bool %s", info->scalar.as.b ? "True" : "False");
-    break;
-  case EC_KIND_STRING:
-    part = ecpy_text(info->string);
-    if (part) text = PyUnicode_FromFormat("the str %R", part);
-    break;
-  default: text = PyUnicode_FromString(ec_kind_name(info->kind));
-  }
-  Py_XDECREF(part);
-  return text;
-}
-
-static const ec_method_info *meta_info(ecpy_method *self) {
-  PyObject *meta = ecpy_method_get_meta(self);
-  return meta ? ecpy_method_meta_info(meta) : NULL;
-}
-
-/* " ('weight')" where the input has a name */
-static PyObject *name_text(const ec_value_info *info) {
-  PyObject *name = ecpy_text(info->kind == EC_KIND_TENSOR ? info->tensor.name : NULL);
-  if (!name || name == Py_None) {
-    Py_XSETREF(name, PyUnicode_FromString(""));
-    return name;
-  }
-  Py_SETREF(name, PyUnicode_FromFormat(" ('%U')", name));
-  return name;
-}
-
-void *ecpy_input_error(ecpy_method *self, size_t index, const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  PyObject *sentence = PyUnicode_FromFormatV(format, args);
-  va_end(args);
-  const ec_method_info *info = sentence ? meta_info(self) : NULL;
-  if (!info || index >= info->input_count) {
-    Py_XDECREF(sentence);
-    return NULL;
-  }
-  PyObject *expected = expected_text(&info->inputs[index]);
-  PyObject *name = expected ? name_text(&info->inputs[index]) : NULL;
-  if (name)
-    ecpy_raise_format(self->state, EC_INVALID_ARGUMENT, "method '%s', input %zu%U: %U; expected %U",
-                      info->name, index, name, sentence, expected);
-  Py_XDECREF(name);
-  Py_XDECREF(expected);
-  Py_DECREF(sentence);
-  return NULL;
-}
-
-/* "expected 2 inputs (a float32 array of shape (2, 2), the int 3), got 1"; of many the first. */
-static int count_error(ecpy_method *self, size_t count) {
-  enum { MOST = 16 };
-  const ec_method_info *info = meta_info(self);
-  PyObject *list = info ? PyUnicode_FromString("") : NULL;
-  for (size_t i = 0; list && i < info->input_count && i < MOST; i++) {
-    PyObject *one = expected_text(&info->inputs[i]);
-    Py_SETREF(list, one ? PyUnicode_FromFormat("%U%s%U", list, i ? ", " : "", one) : NULL);
-    Py_XDECREF(one);
-  }
-  if (list && info->input_count > MOST)
-    Py_SETREF(list, PyUnicode_FromFormat("%U and %zu more", list, info->input_count - MOST));
-  if (!list) return -1;
-  size_t n = self->input_count;
-  ecpy_raise_format(self->state, EC_INVALID_ARGUMENT,
-                    "method '%s' takes %zu input%s%s%U, but got %zu", info->name, n,
-                    n == 1 ? "" : "s", n ? ": " : "", list, count);
-  Py_DECREF(list);
-  return -1;
-}
+#include "python/input_errors.h"
+#include "python/method.h"
 
 /* ---- making ready ------------------------------------------------------------------------ */
 
@@ -157,7 +54,7 @@ static inline bool is_plain(ecpy_method *self, size_t index, PyObject *object) {
   return ecpy_dtype_of(self->state, PyArray_DESCR((PyArrayObject *)object), expected, &dtype);
 }
 
-static int prepare(ecpy_method *self, size_t index, PyObject *object, ecpy_input *input) {
+static int prepare_input(ecpy_method *self, size_t index, PyObject *object, ecpy_input *input) {
   switch (self->inputs[index].kind) {
   case EC_KIND_TENSOR:
     input->keep = is_plain(self, index, object) ? Py_NewRef(object)
@@ -186,9 +83,12 @@ static int prepare(ecpy_method *self, size_t index, PyObject *object, ecpy_input
 int ecpy_inputs_prepare(ecpy_method *self, PyObject *const *items, size_t count,
                         ecpy_input *inputs) {
   for (size_t i = 0; i < self->input_count; i++) inputs[i].keep = NULL;
-  if (count != self->input_count) return count_error(self, count);
+  if (count != self->input_count) {
+    ecpy_input_count_error(self, count);
+    return -1;
+  }
   for (size_t i = 0; i < count; i++)
-    if (prepare(self, i, items[i], &inputs[i])) return -1;
+    if (prepare_input(self, i, items[i], &inputs[i])) return -1;
   return 0;
 }
 
@@ -228,25 +128,4 @@ ec_status ecpy_inputs_bind(ecpy_method *self, const ecpy_input *inputs, ec_error
     }
   }
   return EC_OK;
-}
-
-/* The bytes that an array spans: [low, high). */
-static void extent(PyArrayObject *array, uintptr_t *low, uintptr_t *high) {
-  *low = *high = (uintptr_t)PyArray_DATA(array);
-  if (PyArray_SIZE(array) == 0) return;
-  for (int i = 0; i < PyArray_NDIM(array); i++) {
-    npy_intp span = PyArray_STRIDE(array, i) * (PyArray_DIM(array, i) - 1);
-    if (span < 0)
-      *low -= (uintptr_t)-span;
-    else
-      *high += (uintptr_t)span;
-  }
-  *high += (uintptr_t)PyArray_ITEMSIZE(array);
-}
-
-bool ecpy_overlaps(PyArrayObject *array, PyArrayObject *other) {
-  uintptr_t low, high, other_low, other_high;
-  extent(array, &low, &high);
-  extent(other, &other_low, &other_high);
-  return low < other_high && other_low < high;
 }

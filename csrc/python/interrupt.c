@@ -1,21 +1,24 @@
 /* Python handles signals in its main thread, which is the first one of the process (and the only
  * one of a forked process): other threads need not ask for the GIL. */
+#include "python/state.h"
+
 #include "python/interrupt.h"
 
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "python/errors.h"
+#include "python/gil.h"
 
 static void handle_signals(void *user) {
   ecpy_interrupt *interrupt = user;
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace); /* of an operator whose failure a backend has swallowed */
-  if (PyErr_CheckSignals()) interrupt->exception = ecpy_take_exception();
+  if (PyErr_CheckSignals()) interrupt->exception = ecpy_fetch_exception();
   PyErr_Restore(type, value, trace);
 }
 
-static ec_status check(void *user, ec_error *err) {
+static ec_status check_signals(void *user, ec_error *err) {
   ecpy_interrupt *interrupt = user;
   if (syscall(SYS_gettid) != getpid()) return EC_OK;
   ecpy_with_gil(handle_signals, interrupt);
@@ -23,7 +26,7 @@ static ec_status check(void *user, ec_error *err) {
 }
 
 void ecpy_interrupt_init(ecpy_interrupt *interrupt) {
-  *interrupt = (ecpy_interrupt){{check, interrupt}, NULL};
+  *interrupt = (ecpy_interrupt){{check_signals, interrupt}, NULL};
 }
 
 bool ecpy_interrupt_raise(ecpy_interrupt *interrupt) {

@@ -3,6 +3,7 @@
 
 #include "python/log.h"
 
+#include "python/objects.h"
 #include "trace/trace.h"
 
 PyObject *ecpy_log_made(const char *function, PyObject *made, PyObject *detail, uint64_t start) {

@@ -1,12 +1,16 @@
 /* MethodMeta: what a program says about a method's inputs, outputs and attributes. */
 #include "python/state.h"
 
-#include "python/errors.h"
-#include "python/program.h"
+#include "python/method_meta_type.h"
+
+#include "python/objects.h"
+#include "python/program_ref.h"
+#include "python/tensor_info_type.h"
+#include "python/values.h"
 
 typedef struct ecpy_method_meta {
   PyObject_HEAD
-  ecpy_shared *shared;
+  ecpy_program_ref *ref;
   ec_method_info info;
 } ecpy_method_meta;
 
@@ -16,23 +20,23 @@ const ec_method_info *ecpy_method_meta_info(PyObject *meta) {
 
 /* ---- lifecycle ---- */
 
-PyObject *ecpy_method_meta_new(ecpy_state *state, ecpy_shared *shared, size_t index) {
+PyObject *ecpy_method_meta_new(ecpy_state *state, ecpy_program_ref *ref, size_t index) {
   PyTypeObject *type = state->method_meta_type;
   ecpy_method_meta *self = (ecpy_method_meta *)type->tp_alloc(type, 0);
   if (!self) return NULL;
-  if (ecpy_describe(state, shared, index, &self->info)) {
+  if (ecpy_describe(state, ref, index, &self->info)) {
     Py_DECREF(self);
     return NULL;
   }
-  self->shared = ecpy_shared_take(shared);
+  self->ref = ecpy_program_ref_retain(ref);
   return (PyObject *)self;
 }
 
 static void method_meta_dealloc(PyObject *object) {
   ecpy_method_meta *self = (ecpy_method_meta *)object;
   PyTypeObject *type = Py_TYPE(object);
-  if (self->shared) ec_method_info_deinit(&self->info);
-  ecpy_shared_release(self->shared);
+  if (self->ref) ec_method_info_deinit(&self->info);
+  ecpy_program_ref_release(self->ref);
   type->tp_free(object);
   Py_DECREF(type);
 }
@@ -47,26 +51,26 @@ PyDoc_STRVAR(
 
 PyDoc_STRVAR(name_doc, "name($self, /)\n--\n\nThe name of the method.");
 
-static PyObject *name(PyObject *self, PyObject *Py_UNUSED(args)) {
+static PyObject *method_meta_name(PyObject *self, PyObject *Py_UNUSED(args)) {
   return ecpy_text(ecpy_method_meta_info(self)->name);
 }
 
 PyDoc_STRVAR(num_inputs_doc, "num_inputs($self, /)\n--\n\nThe number of inputs.");
 
-static PyObject *num_inputs(PyObject *self, PyObject *Py_UNUSED(args)) {
+static PyObject *method_meta_num_inputs(PyObject *self, PyObject *Py_UNUSED(args)) {
   return PyLong_FromSize_t(ecpy_method_meta_info(self)->input_count);
 }
 
 PyDoc_STRVAR(num_outputs_doc, "num_outputs($self, /)\n--\n\nThe number of outputs.");
 
-static PyObject *num_outputs(PyObject *self, PyObject *Py_UNUSED(args)) {
+static PyObject *method_meta_num_outputs(PyObject *self, PyObject *Py_UNUSED(args)) {
   return PyLong_FromSize_t(ecpy_method_meta_info(self)->output_count);
 }
 
 PyDoc_STRVAR(num_attributes_doc,
              "num_attributes($self, /)\n--\n\nThe number of attributes: tensors with a name.");
 
-static PyObject *num_attributes(PyObject *self, PyObject *Py_UNUSED(args)) {
+static PyObject *method_meta_num_attributes(PyObject *self, PyObject *Py_UNUSED(args)) {
   return PyLong_FromSize_t(ecpy_method_meta_info(self)->attribute_count);
 }
 
@@ -81,8 +85,9 @@ static Py_ssize_t parse_index(PyObject *args, PyObject *kwargs, const char *what
   return -1;
 }
 
-static PyObject *value_meta(PyObject *self, PyObject *args, PyObject *kwargs, const char *what,
-                            const ec_value_info *values, size_t count) {
+static PyObject *method_meta_value_meta(PyObject *self, PyObject *args, PyObject *kwargs,
+                                        const char *what,
+                                        const ec_value_info *values, size_t count) {
   Py_ssize_t index = parse_index(args, kwargs, what, count);
   if (index < 0) return NULL;
   if (values[index].kind == EC_KIND_TENSOR)
@@ -95,25 +100,26 @@ PyDoc_STRVAR(input_doc,
              "input_tensor_meta($self, /, index)\n--\n\n"
              "The TensorInfo of an input. Raises IndexError where there is no such tensor.");
 
-static PyObject *input_tensor_meta(PyObject *self, PyObject *args, PyObject *kwargs) {
+static PyObject *method_meta_input_tensor_meta(PyObject *self, PyObject *args, PyObject *kwargs) {
   const ec_method_info *info = ecpy_method_meta_info(self);
-  return value_meta(self, args, kwargs, "input", info->inputs, info->input_count);
+  return method_meta_value_meta(self, args, kwargs, "input", info->inputs, info->input_count);
 }
 
 PyDoc_STRVAR(output_doc,
              "output_tensor_meta($self, /, index)\n--\n\n"
              "The TensorInfo of an output. Raises IndexError where there is no such tensor.");
 
-static PyObject *output_tensor_meta(PyObject *self, PyObject *args, PyObject *kwargs) {
+static PyObject *method_meta_output_tensor_meta(PyObject *self, PyObject *args, PyObject *kwargs) {
   const ec_method_info *info = ecpy_method_meta_info(self);
-  return value_meta(self, args, kwargs, "output", info->outputs, info->output_count);
+  return method_meta_value_meta(self, args, kwargs, "output", info->outputs, info->output_count);
 }
 
 PyDoc_STRVAR(attribute_doc,
              "attribute_tensor_meta($self, /, index)\n--\n\n"
              "The TensorInfo of an attribute. Raises IndexError where there is no such tensor.");
 
-static PyObject *attribute_tensor_meta(PyObject *self, PyObject *args, PyObject *kwargs) {
+static PyObject *method_meta_attribute_tensor_meta(PyObject *self, PyObject *args,
+                                                   PyObject *kwargs) {
   const ec_method_info *info = ecpy_method_meta_info(self);
   Py_ssize_t index = parse_index(args, kwargs, "attribute", info->attribute_count);
   if (index < 0) return NULL;
@@ -122,17 +128,12 @@ static PyObject *attribute_tensor_meta(PyObject *self, PyObject *args, PyObject 
 
 /* A TensorInfo, or the traced value of another kind; None for lists and None. */
 static PyObject *value_object(PyObject *self, const ec_value_info *value) {
-  switch (value->kind) {
-  case EC_KIND_TENSOR: return ecpy_tensor_info_new(ecpy_state_of(self), self, &value->tensor);
-  case EC_KIND_INT: return PyLong_FromLongLong(value->scalar.as.i);
-  case EC_KIND_DOUBLE: return PyFloat_FromDouble(value->scalar.as.d);
-  case EC_KIND_BOOL: return PyBool_FromLong(value->scalar.as.b);
-  case EC_KIND_STRING: return ecpy_text(value->string);
-  default: Py_RETURN_NONE;
-  }
+  if (value->kind == EC_KIND_TENSOR)
+    return ecpy_tensor_info_new(ecpy_state_of(self), self, &value->tensor);
+  return ecpy_described_object(value);
 }
 
-static PyObject *values(PyObject *self, const ec_value_info *items, size_t count) {
+static PyObject *value_tuple(PyObject *self, const ec_value_info *items, size_t count) {
   PyObject *tuple = PyTuple_New((Py_ssize_t)count);
   for (size_t i = 0; tuple && i < count; i++) {
     PyObject *pair =
@@ -145,18 +146,18 @@ static PyObject *values(PyObject *self, const ec_value_info *items, size_t count
   return tuple;
 }
 
-static PyObject *inputs(PyObject *self, void *Py_UNUSED(closure)) {
+static PyObject *method_meta_inputs(PyObject *self, void *Py_UNUSED(closure)) {
   const ec_method_info *info = ecpy_method_meta_info(self);
-  return values(self, info->inputs, info->input_count);
+  return value_tuple(self, info->inputs, info->input_count);
 }
 
-static PyObject *outputs(PyObject *self, void *Py_UNUSED(closure)) {
+static PyObject *method_meta_outputs(PyObject *self, void *Py_UNUSED(closure)) {
   const ec_method_info *info = ecpy_method_meta_info(self);
-  return values(self, info->outputs, info->output_count);
+  return value_tuple(self, info->outputs, info->output_count);
 }
 
 /* The list of texts that the official repr shows. */
-static PyObject *texts(PyObject *self, const ec_value_info *items, size_t count) {
+static PyObject *value_texts(PyObject *self, const ec_value_info *items, size_t count) {
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list && i < count; i++) {
     PyObject *text = NULL;
@@ -175,8 +176,8 @@ static PyObject *texts(PyObject *self, const ec_value_info *items, size_t count)
 static PyObject *method_meta_repr(PyObject *self) {
   const ec_method_info *info = ecpy_method_meta_info(self);
   PyObject *method = ecpy_text(info->name);
-  PyObject *in = texts(self, info->inputs, info->input_count);
-  PyObject *out = texts(self, info->outputs, info->output_count);
+  PyObject *in = value_texts(self, info->inputs, info->input_count);
+  PyObject *out = value_texts(self, info->outputs, info->output_count);
   PyObject *text = NULL;
   if (method && in && out)
     text = PyUnicode_FromFormat("MethodMeta(name='%U', num_inputs=%zu, input_tensor_meta=%R, "
@@ -196,26 +197,24 @@ static PyObject *method_meta_html(PyObject *self, PyObject *Py_UNUSED(args)) {
 
 /* ---- tables and spec ---- */
 
-#define WITH_KEYWORDS(fn) (PyCFunction)(void (*)(void))(fn), METH_VARARGS | METH_KEYWORDS
-
 static PyMethodDef methods[] = {
-    {"name", name, METH_NOARGS, name_doc},
-    {"num_inputs", num_inputs, METH_NOARGS, num_inputs_doc},
-    {"num_outputs", num_outputs, METH_NOARGS, num_outputs_doc},
-    {"num_attributes", num_attributes, METH_NOARGS, num_attributes_doc},
-    {"input_tensor_meta", WITH_KEYWORDS(input_tensor_meta), input_doc},
-    {"output_tensor_meta", WITH_KEYWORDS(output_tensor_meta), output_doc},
-    {"attribute_tensor_meta", WITH_KEYWORDS(attribute_tensor_meta), attribute_doc},
+    {"name", method_meta_name, METH_NOARGS, name_doc},
+    {"num_inputs", method_meta_num_inputs, METH_NOARGS, num_inputs_doc},
+    {"num_outputs", method_meta_num_outputs, METH_NOARGS, num_outputs_doc},
+    {"num_attributes", method_meta_num_attributes, METH_NOARGS, num_attributes_doc},
+    {"input_tensor_meta", ECPY_KEYWORDS(method_meta_input_tensor_meta), input_doc},
+    {"output_tensor_meta", ECPY_KEYWORDS(method_meta_output_tensor_meta), output_doc},
+    {"attribute_tensor_meta", ECPY_KEYWORDS(method_meta_attribute_tensor_meta), attribute_doc},
     {"_repr_html_", method_meta_html, METH_NOARGS, html_doc},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef getset[] = {
-    {"inputs", inputs, NULL,
+    {"inputs", method_meta_inputs, NULL,
      PyDoc_STR("A tuple of (kind, value) for each input: (\"Tensor\", TensorInfo), or\n"
                "(\"Int\", 3) with the value that the method was traced with, which it needs."),
      NULL},
-    {"outputs", outputs, NULL,
+    {"outputs", method_meta_outputs, NULL,
      PyDoc_STR("A tuple of (kind, value) for each output, like `inputs`."), NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

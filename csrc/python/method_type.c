@@ -1,15 +1,22 @@
 /* Method: a loaded method that runs on arrays. */
 #include "python/state.h"
 
-#include "python/method.h"
+#include "python/method_type.h"
 
+#include "python/arguments.h"
+#include "python/attributes.h"
 #include "python/backends.h"
-#include "python/convert.h"
-#include "python/dtype.h"
+#include "python/call.h"
 #include "python/errors.h"
+#include "python/gil.h"
 #include "python/interrupt.h"
 #include "python/log.h"
-#include "python/operators.h"
+#include "python/method.h"
+#include "python/objects.h"
+#include "python/operator_call.h"
+#include "python/program_object.h"
+#include "python/program_ref.h"
+#include "python/report.h"
 #include "python/trace.h"
 
 /* ---- lifecycle ---- */
@@ -39,44 +46,8 @@ static void run_load(void *arg) {
 
 static void run_free(void *method) { ec_method_free(method); }
 
-int ecpy_slot_read(ecpy_state *state, const ec_value *value, bool fixed, ecpy_slot *slot) {
-  *slot = (ecpy_slot){.kind = (uint8_t)value->kind, .fixed = fixed};
-  if (value->kind != EC_KIND_TENSOR) return 0;
-  const ec_tensor *tensor = value->as.tensor;
-  size_t itemsize = ec_dtype_size(ec_tensor_dtype(tensor));
-  slot->dtype = tensor->dtype;
-  slot->rank = tensor->rank;
-  slot->row_major = ec_tensor_is_contiguous(tensor);
-  slot->nbytes = ec_tensor_nbytes(tensor);
-  for (size_t i = 0; i < tensor->rank; i++) {
-    slot->sizes[i] = (npy_intp)tensor->sizes[i];
-    slot->strides[i] = (npy_intp)tensor->strides[i] * (npy_intp)itemsize;
-  }
-  slot->descr = (PyArray_Descr *)Py_XNewRef(ecpy_descr(state, ec_tensor_dtype(tensor)));
-  return slot->descr ? 0 : -1;
-}
-
-static int read_slots(ecpy_method *self) {
-  self->input_count = ec_method_input_count(self->method);
-  self->output_count = ec_method_output_count(self->method);
-  self->inputs = PyMem_Calloc(self->input_count + 1, sizeof *self->inputs);
-  self->outputs = PyMem_Calloc(self->output_count + 1, sizeof *self->outputs);
-  if (!self->inputs || !self->outputs) {
-    ecpy_no_memory("the inputs and outputs of a method");
-    return -1;
-  }
-  for (size_t i = 0; i < self->input_count; i++)
-    if (ecpy_slot_read(self->state, ec_method_input(self->method, i), false, &self->inputs[i]))
-      return -1;
-  for (size_t i = 0; i < self->output_count; i++)
-    if (ecpy_slot_read(self->state, ec_method_output(self->method, i),
-                       ec_method_output_is_static(self->method, i), &self->outputs[i]))
-      return -1;
-  return 0;
-}
-
 /* Loads, and once more where something is missing but installed plug-ins were not looked for. */
-static int load(ecpy_state *state, loading *l) {
+static int load_or_discover(ecpy_state *state, loading *l) {
   ecpy_interrupt_init(&l->interrupt);
   ecpy_without_gil(run_load, l);
   if ((l->status == EC_NOT_FOUND || l->status == EC_OPERATOR_MISSING) && !state->discovered) {
@@ -88,21 +59,21 @@ static int load(ecpy_state *state, loading *l) {
   return -1;
 }
 
-PyObject *ecpy_method_new(ecpy_state *state, ecpy_shared *shared, const char *name,
+PyObject *ecpy_method_new(ecpy_state *state, ecpy_program_ref *ref, const char *name,
                           const ec_method_options *options) {
-  loading l = {.program = shared->program, .name = name, .options = *options};
+  loading l = {.program = ref->program, .name = name, .options = *options};
   PyTypeObject *type = state->method_type;
   ecpy_method *self = (ecpy_method *)type->tp_alloc(type, 0);
   if (!self) return NULL;
   self->vectorcall = method_vectorcall;
   self->state = state;
-  self->shared = ecpy_shared_take(shared);
-  const int rc = load(state, &l);
+  self->ref = ecpy_program_ref_retain(ref);
+  const int rc = load_or_discover(state, &l);
   self->method = l.method;
   if (rc == 0) {
     self->load_start = l.start;
     self->load_ns = l.end - l.start;
-    if (read_slots(self) == 0) {
+    if (ecpy_method_read_slots(self) == 0) {
       PyObject *reference = options->reference_kernels ? Py_True : Py_False;
       self->fresh = true;
       PyObject *made = ecpy_log_made("method_loaded", (PyObject *)self, reference, l.start);
@@ -125,11 +96,6 @@ static int method_traverse(PyObject *object, visitproc visit, void *arg) {
   return 0;
 }
 
-static void free_slots(ecpy_slot *slots, size_t count) {
-  for (size_t i = 0; slots && i < count; i++) Py_XDECREF((PyObject *)slots[i].descr);
-  PyMem_Free(slots);
-}
-
 static void method_dealloc(PyObject *object) {
   ecpy_method *self = (ecpy_method *)object;
   PyTypeObject *type = Py_TYPE(object);
@@ -137,9 +103,8 @@ static void method_dealloc(PyObject *object) {
   if (self->method) ecpy_without_gil(run_free, self->method);
   ec_trace_free(self->trace);
   ec_trace_free(self->record);
-  ecpy_shared_release(self->shared);
-  free_slots(self->inputs, self->input_count);
-  free_slots(self->outputs, self->output_count);
+  ecpy_program_ref_release(self->ref);
+  ecpy_method_free_slots(self);
   Py_CLEAR(self->meta);
   type->tp_free(object);
   Py_DECREF(type);
@@ -189,7 +154,7 @@ PyDoc_STRVAR(
     "        used; after an error what they hold is undefined.\n\n"
     "Returns a list of output values.");
 
-enum { MANY = 16 }; /* items of a list that are held without a tuple for them */
+enum { INLINE_ITEMS = 16 }; /* items of a list that are held without a tuple */
 
 /* Whether an object that is no list and no tuple is one input, and no sequence of inputs. */
 static bool is_single(ecpy_method *self, PyObject *object) {
@@ -202,7 +167,7 @@ static bool is_single(ecpy_method *self, PyObject *object) {
 
 /* A list may change while foreign code runs, so its items are held here. */
 static PyObject *execute_list(ecpy_method *self, PyObject *list, PyObject *out) {
-  PyObject *items[MANY] = {NULL};
+  PyObject *items[INLINE_ITEMS] = {NULL};
   Py_ssize_t count = PyList_GET_SIZE(list);
   for (Py_ssize_t i = 0; i < count; i++) items[i] = Py_NewRef(PyList_GET_ITEM(list, i));
   PyObject *result = ecpy_method_run(self, items, (size_t)count, out, false);
@@ -211,7 +176,7 @@ static PyObject *execute_list(ecpy_method *self, PyObject *list, PyObject *out) 
 }
 
 static PyObject *execute_inputs(ecpy_method *self, PyObject *inputs, PyObject *out) {
-  if (PyList_Check(inputs) && PyList_GET_SIZE(inputs) <= MANY)
+  if (PyList_Check(inputs) && PyList_GET_SIZE(inputs) <= INLINE_ITEMS)
     return execute_list(self, inputs, out);
   if (PyTuple_Check(inputs))
     return ecpy_method_run(self, PySequence_Fast_ITEMS(inputs), (size_t)PyTuple_GET_SIZE(inputs),
@@ -281,31 +246,15 @@ static PyObject *method_vectorcall(PyObject *object, PyObject *const *args, size
 
 /* ---- documented methods ---- */
 
-PyObject *ecpy_method_get_meta(ecpy_method *self) {
-  size_t index;
-  ec_error err;
-  ec_error_clear(&err);
-  if (self->meta) return self->meta;
-  const char *name = ec_method_name(self->method);
-  if (ec_program_find_method(self->shared->program, name, &index, &err) != EC_OK)
-    return ecpy_raise(self->state, &err);
-  PyObject *meta = ecpy_method_meta_new(self->state, self->shared, index);
-  if (meta && self->meta) /* another thread was faster */
-    Py_DECREF(meta);
-  else
-    self->meta = meta;
-  return self->meta;
-}
-
-static PyObject *metadata(PyObject *self, void *Py_UNUSED(closure)) {
+static PyObject *method_metadata(PyObject *self, void *Py_UNUSED(closure)) {
   return Py_XNewRef(ecpy_method_get_meta((ecpy_method *)self));
 }
 
-static PyObject *attribute_names(PyObject *self, void *Py_UNUSED(closure)) {
+static PyObject *method_attribute_names(PyObject *self, void *Py_UNUSED(closure)) {
   return ecpy_attribute_names((ecpy_method *)self);
 }
 
-static PyObject *num_threads(PyObject *self, void *Py_UNUSED(closure)) {
+static PyObject *method_num_threads(PyObject *self, void *Py_UNUSED(closure)) {
   return PyLong_FromSize_t(ec_method_threads(((ecpy_method *)self)->method));
 }
 
@@ -317,7 +266,7 @@ PyDoc_STRVAR(
     "read-only. Waits while another thread runs the method. Raises NotFoundError (a KeyError)\n"
     "where there is no such attribute, InvalidStateError where it has no memory between calls.");
 
-static PyObject *get_attribute(PyObject *object, PyObject *args, PyObject *kwargs) {
+static PyObject *method_get_attribute(PyObject *object, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"name", NULL};
   const char *name;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s:get_attribute", names, &name)) return NULL;
@@ -330,7 +279,7 @@ PyDoc_STRVAR(set_attribute_doc,
              "Raises NotFoundError (no such attribute), InvalidArgumentError (another dtype or\n"
              "shape), InvalidStateError (a constant).");
 
-static PyObject *set_attribute(PyObject *object, PyObject *args, PyObject *kwargs) {
+static PyObject *method_set_attribute(PyObject *object, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"name", "array", NULL};
   const char *name;
   PyObject *source;
@@ -345,19 +294,12 @@ PyDoc_STRVAR(reset_doc,
              "Puts all state (mutable buffers) back to what it was after loading, also what other\n"
              "methods of the program share.");
 
-static PyObject *reset(PyObject *object, PyObject *Py_UNUSED(args)) {
+static PyObject *method_reset(PyObject *object, PyObject *Py_UNUSED(args)) {
   ecpy_method *self = (ecpy_method *)object;
   if (ecpy_method_lock(self)) return NULL;
   ec_method_reset(self->method);
   ecpy_method_unlock(self);
   Py_RETURN_NONE;
-}
-
-int ecpy_parse_seed(PyObject *object, uint64_t *seed) {
-  PyObject *number = PyNumber_Index(object);
-  *seed = number ? PyLong_AsUnsignedLongLongMask(number) : 0;
-  Py_XDECREF(number);
-  return PyErr_Occurred() ? -1 : 0;
 }
 
 PyDoc_STRVAR(manual_seed_doc,
@@ -366,7 +308,7 @@ PyDoc_STRVAR(manual_seed_doc,
              "Equal seeds give equal numbers on every machine; they are not torch's numbers.\n"
              "reset() leaves the generator alone.");
 
-static PyObject *manual_seed(PyObject *object, PyObject *arg) {
+static PyObject *method_manual_seed(PyObject *object, PyObject *arg) {
   ecpy_method *self = (ecpy_method *)object;
   uint64_t seed;
   if (ecpy_parse_seed(arg, &seed) || ecpy_method_lock(self)) return NULL;
@@ -382,7 +324,7 @@ PyDoc_STRVAR(
     "other methods), `native` (values and instructions), `scratch` (largest need of a kernel so\n"
     "far), `heap` (unbound tensors, copied inputs). Memory of backends is not counted.");
 
-static PyObject *memory(PyObject *object, PyObject *Py_UNUSED(args)) {
+static PyObject *method_memory(PyObject *object, PyObject *Py_UNUSED(args)) {
   ecpy_method *self = (ecpy_method *)object;
   ec_method_memory m;
   if (!self->fresh && ecpy_method_lock(self)) return NULL;
@@ -400,7 +342,7 @@ PyDoc_STRVAR(
     "in the file's order: `backend` (its name) and `figures` (a dictionary of ints, whose names\n"
     "are the backend's: bytes of packed weights, nodes, ...; empty where it reports nothing).");
 
-static PyObject *backend_report(PyObject *object, PyObject *Py_UNUSED(args)) {
+static PyObject *method_backend_report(PyObject *object, PyObject *Py_UNUSED(args)) {
   return ecpy_method_report((ecpy_method *)object);
 }
 
@@ -420,7 +362,7 @@ PyDoc_STRVAR(
     "    max_bytes: Memory for the trace; what does not fit is counted and left out.\n\n"
     "Entering raises InvalidStateError where the method is being traced already.");
 
-static PyObject *tracing(PyObject *self, PyObject *args, PyObject *kwargs) {
+static PyObject *method_tracing(PyObject *self, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"values", "ranges", "max_bytes", NULL};
   int values = 0, ranges = 0;
   Py_ssize_t max_bytes = 256 * 1024 * 1024;
@@ -438,7 +380,7 @@ static PyObject *tracing(PyObject *self, PyObject *args, PyObject *kwargs) {
 PyDoc_STRVAR(trace_start_doc, "_trace_start($self, values, max_bytes, ranges=False, /)\n--\n\n"
                               "Used by executorch_c.trace.");
 
-static PyObject *trace_start(PyObject *self, PyObject *args) {
+static PyObject *method_trace_start(PyObject *self, PyObject *args) {
   int values, ranges = 0;
   Py_ssize_t max_bytes;
   if (!PyArg_ParseTuple(args, "pn|p:_trace_start", &values, &max_bytes, &ranges)) return NULL;
@@ -449,14 +391,14 @@ static PyObject *trace_start(PyObject *self, PyObject *args) {
 
 PyDoc_STRVAR(trace_stop_doc, "_trace_stop($self, /)\n--\n\nUsed by executorch_c.trace.");
 
-static PyObject *trace_stop(PyObject *self, PyObject *Py_UNUSED(args)) {
+static PyObject *method_trace_stop(PyObject *self, PyObject *Py_UNUSED(args)) {
   return ecpy_trace_stop((ecpy_method *)self);
 }
 
 PyDoc_STRVAR(trace_take_doc, "_trace_take($self, /)\n--\n\nUsed by executorch_c.inspect.etdump.");
 
-static PyObject *trace_take(PyObject *self, PyObject *Py_UNUSED(args)) {
-  return ecpy_trace_take((ecpy_method *)self);
+static PyObject *method_trace_take(PyObject *self, PyObject *Py_UNUSED(args)) {
+  return ecpy_trace_drain((ecpy_method *)self);
 }
 
 static PyObject *method_repr(PyObject *object) {
@@ -479,35 +421,39 @@ static PyObject *method_html(PyObject *self, PyObject *Py_UNUSED(args)) {
 
 static PyMethodDef methods[] = {
     {"execute", FUNCTION(method_execute), METH_FASTCALL | METH_KEYWORDS, execute_doc},
-    {"get_attribute", FUNCTION(get_attribute), METH_VARARGS | METH_KEYWORDS, get_attribute_doc},
-    {"set_attribute", FUNCTION(set_attribute), METH_VARARGS | METH_KEYWORDS, set_attribute_doc},
-    {"manual_seed", manual_seed, METH_O, manual_seed_doc},
-    {"reset", reset, METH_NOARGS, reset_doc},
-    {"memory", memory, METH_NOARGS, memory_doc},
-    {"backend_report", backend_report, METH_NOARGS, backend_report_doc},
-    {"tracing", FUNCTION(tracing), METH_VARARGS | METH_KEYWORDS, tracing_doc},
+    {"get_attribute", FUNCTION(method_get_attribute), METH_VARARGS | METH_KEYWORDS,
+     get_attribute_doc},
+    {"set_attribute", FUNCTION(method_set_attribute), METH_VARARGS | METH_KEYWORDS,
+     set_attribute_doc},
+    {"manual_seed", method_manual_seed, METH_O, manual_seed_doc},
+    {"reset", method_reset, METH_NOARGS, reset_doc},
+    {"memory", method_memory, METH_NOARGS, memory_doc},
+    {"backend_report", method_backend_report, METH_NOARGS, backend_report_doc},
+    {"tracing", FUNCTION(method_tracing), METH_VARARGS | METH_KEYWORDS, tracing_doc},
     {"_execute_mutating", method_mutating, METH_O, mutating_doc},
-    {"_trace_start", trace_start, METH_VARARGS, trace_start_doc},
-    {"_trace_stop", trace_stop, METH_NOARGS, trace_stop_doc},
-    {"_trace_take", trace_take, METH_NOARGS, trace_take_doc},
+    {"_trace_start", method_trace_start, METH_VARARGS, trace_start_doc},
+    {"_trace_stop", method_trace_stop, METH_NOARGS, trace_stop_doc},
+    {"_trace_take", method_trace_take, METH_NOARGS, trace_take_doc},
     {"_repr_html_", method_html, METH_NOARGS, html_doc},
     {NULL, NULL, 0, NULL},
 };
 
 /* For tools that look at what is loaded. */
-static PyObject *program(PyObject *object, void *Py_UNUSED(closure)) {
+static PyObject *method_program(PyObject *object, void *Py_UNUSED(closure)) {
   ecpy_method *self = (ecpy_method *)object;
-  return ecpy_program_new(self->state, self->shared, EC_NO_RECORD);
+  return ecpy_program_new(self->state, self->ref, EC_NO_RECORD);
 }
 
 static PyGetSetDef getset[] = {
-    {"metadata", metadata, NULL, PyDoc_STR("The MethodMeta: inputs, outputs, attributes."), NULL},
-    {"num_threads", num_threads, NULL,
+    {"metadata", method_metadata, NULL, PyDoc_STR("The MethodMeta: inputs, outputs, attributes."),
+     NULL},
+    {"num_threads", method_num_threads, NULL,
      PyDoc_STR("How many threads loops and delegates may use. 1 where the package was built\n"
                "without pthreadpool, whatever was asked for."), NULL},
-    {"attribute_names", attribute_names, NULL,
+    {"attribute_names", method_attribute_names, NULL,
      PyDoc_STR("The names of the attributes, as a tuple of strings."), NULL},
-    {"_program", program, NULL, PyDoc_STR("The Program that it is of, as a new object."), NULL},
+    {"_program", method_program, NULL, PyDoc_STR("The Program that it is of, as a new object."),
+     NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

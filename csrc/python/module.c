@@ -2,49 +2,20 @@
 #define ECPY_IMPORT_ARRAY
 #include "python/state.h"
 
+#include "python/backend_registry_type.h"
 #include "python/backends.h"
 #include "python/bundled.h"
 #include "python/dtype.h"
 #include "python/errors.h"
+#include "python/method_meta_type.h"
+#include "python/method_type.h"
+#include "python/objects.h"
+#include "python/operator_call.h"
+#include "python/operator_registry_type.h"
 #include "python/operators.h"
-
-_Thread_local PyThreadState *ecpy_parked;
-
-static void call_parked(PyThreadState *parked, void (*fn)(void *arg), void *arg) {
-  ecpy_parked = NULL;
-  PyEval_RestoreThread(parked);
-  fn(arg);
-  ecpy_parked = PyEval_SaveThread();
-}
-
-void ecpy_with_gil(void (*fn)(void *arg), void *arg) {
-  if (ecpy_parked) {
-    call_parked(ecpy_parked, fn, arg);
-    return;
-  }
-  PyObject *type, *value, *trace;
-  PyGILState_STATE gil = PyGILState_Ensure();
-  PyErr_Fetch(&type, &value, &trace); /* what was pending before, if this thread has the GIL */
-  fn(arg);
-  PyErr_Restore(type, value, trace);
-  PyGILState_Release(gil);
-}
-
-PyObject *ecpy_call_python(const char *module, const char *name, PyObject *argument) {
-  PyObject *imported = PyImport_ImportModule(module);
-  PyObject *function = imported ? PyObject_GetAttrString(imported, name) : NULL;
-  Py_XDECREF(imported);
-  if (!function) return NULL;
-  PyObject *result = argument ? PyObject_CallOneArg(function, argument)
-                              : PyObject_CallNoArgs(function);
-  Py_DECREF(function);
-  return result;
-}
-
-int ecpy_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **slot) {
-  *slot = (PyTypeObject *)PyType_FromModuleAndSpec(module, spec, NULL);
-  return *slot ? PyModule_AddType(module, *slot) : -1;
-}
+#include "python/program_type.h"
+#include "python/runtime_type.h"
+#include "python/tensor_info_type.h"
 
 /* ---- functions --------------------------------------------------------------------------- */
 
@@ -55,7 +26,7 @@ PyDoc_STRVAR(register_backend_doc,
              "another backend has its name, InvalidArgumentError where it was built for another\n"
              "version of executorch_c/backend.h.");
 
-static PyObject *register_backend(PyObject *module, PyObject *capsule) {
+static PyObject *module_register_backend(PyObject *module, PyObject *capsule) {
   if (ecpy_register_backend(PyModule_GetState(module), capsule)) return NULL;
   Py_RETURN_NONE;
 }
@@ -67,7 +38,7 @@ PyDoc_STRVAR(operators_doc,
              "of NumPy's names: what the main argument may have), `family` and `origin`:\n"
              "\"builtin\", \"python\" (register_operator), or the name that a plug-in has.");
 
-static PyObject *operators(PyObject *module, PyObject *Py_UNUSED(args)) {
+static PyObject *module_operators(PyObject *module, PyObject *Py_UNUSED(args)) {
   return ecpy_operator_rows(PyModule_GetState(module));
 }
 
@@ -77,7 +48,7 @@ PyDoc_STRVAR(unregister_operator_doc,
              "back. Methods that are loaded keep it. Raises NotFoundError (a KeyError) where none\n"
              "has that name, InvalidStateError for a built-in one.");
 
-static PyObject *unregister_operator(PyObject *module, PyObject *name) {
+static PyObject *module_unregister_operator(PyObject *module, PyObject *name) {
   if (ecpy_unregister_operator(PyModule_GetState(module), name)) return NULL;
   Py_RETURN_NONE;
 }
@@ -90,7 +61,7 @@ PyDoc_STRVAR(register_operators_doc,
              "AlreadyRegisteredError where there is another operator of the same name,\n"
              "InvalidArgumentError for a wrong schema or another version of the header.");
 
-static PyObject *register_operators(PyObject *module, PyObject *capsule) {
+static PyObject *module_register_operators(PyObject *module, PyObject *capsule) {
   if (ecpy_register_operators(PyModule_GetState(module), capsule)) return NULL;
   Py_RETURN_NONE;
 }
@@ -104,7 +75,7 @@ PyDoc_STRVAR(read_bundled_doc,
              "number, or for a tensor (dtype, sizes, dim_order, offset, size).\n\n"
              "Raises InvalidProgramError, NotSupportedError (a dtype, more than 16 dimensions).");
 
-static PyObject *read_bundled(PyObject *module, PyObject *data) {
+static PyObject *module_read_bundled(PyObject *module, PyObject *data) {
   return ecpy_read_bundled(PyModule_GetState(module), data);
 }
 
@@ -112,7 +83,7 @@ PyDoc_STRVAR(scalar_types_doc,
              "_scalar_types($module, /)\n--\n\n"
              "Numbers of dtypes in files (c10::ScalarType) by NumPy's names.");
 
-static PyObject *scalar_types(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(args)) {
+static PyObject *module_scalar_types(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(args)) {
   return ecpy_scalar_types();
 }
 
@@ -122,7 +93,7 @@ PyDoc_STRVAR(parse_schema_doc,
              "_parse_schema($module, schema, /)\n--\n\n"
              "Name, and names of positional, keyword-only and out arguments, of an out variant.");
 
-static PyObject *parse_schema(PyObject *module, PyObject *schema) {
+static PyObject *module_parse_schema(PyObject *module, PyObject *schema) {
   return ecpy_parse_schema(PyModule_GetState(module), schema);
 }
 
@@ -130,7 +101,7 @@ PyDoc_STRVAR(register_operator_doc,
              "_register_operator($module, schema, fn, takes_outs, override, /)\n--\n\n"
              "Registers a function whose parameters are known to fit.");
 
-static PyObject *register_operator(PyObject *module, PyObject *args) {
+static PyObject *module_register_operator(PyObject *module, PyObject *args) {
   if (ecpy_register_operator(PyModule_GetState(module), args)) return NULL;
   Py_RETURN_NONE;
 }
@@ -139,21 +110,21 @@ PyDoc_STRVAR(unregister_all_doc,
              "_unregister_all($module, /)\n--\n\n"
              "Takes all operators written in Python away: the interpreter ends.");
 
-static PyObject *unregister_all(PyObject *module, PyObject *Py_UNUSED(args)) {
+static PyObject *module_unregister_all(PyObject *module, PyObject *Py_UNUSED(args)) {
   ecpy_unregister_all(PyModule_GetState(module));
   Py_RETURN_NONE;
 }
 
 static PyMethodDef functions[] = {
-    {"register_backend", register_backend, METH_O, register_backend_doc},
-    {"operators", operators, METH_NOARGS, operators_doc},
-    {"register_operators", register_operators, METH_O, register_operators_doc},
-    {"unregister_operator", unregister_operator, METH_O, unregister_operator_doc},
-    {"_read_bundled", read_bundled, METH_O, read_bundled_doc},
-    {"_scalar_types", scalar_types, METH_NOARGS, scalar_types_doc},
-    {"_parse_schema", parse_schema, METH_O, parse_schema_doc},
-    {"_register_operator", register_operator, METH_VARARGS, register_operator_doc},
-    {"_unregister_all", unregister_all, METH_NOARGS, unregister_all_doc},
+    {"register_backend", module_register_backend, METH_O, register_backend_doc},
+    {"operators", module_operators, METH_NOARGS, operators_doc},
+    {"register_operators", module_register_operators, METH_O, register_operators_doc},
+    {"unregister_operator", module_unregister_operator, METH_O, unregister_operator_doc},
+    {"_read_bundled", module_read_bundled, METH_O, read_bundled_doc},
+    {"_scalar_types", module_scalar_types, METH_NOARGS, scalar_types_doc},
+    {"_parse_schema", module_parse_schema, METH_O, parse_schema_doc},
+    {"_register_operator", module_register_operator, METH_VARARGS, register_operator_doc},
+    {"_unregister_all", module_unregister_all, METH_NOARGS, unregister_all_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -5,13 +5,52 @@
  * what it got, and no view of it can dangle. */
 #include "python/state.h"
 
-#include "python/operators.h"
+#include "python/operator_call.h"
 
+#include "core/budget.h"
+#include "python/arrays.h"
 #include "python/dlpack.h"
 #include "python/dtype.h"
-#include "python/errors.h"
-#include "python/method.h"
-#include "python/program.h"
+#include "python/gil.h"
+#include "python/objects.h"
+#include "python/values.h"
+
+/* ---- the object --------------------------------------------------------------------------- */
+
+static int operator_traverse(PyObject *object, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE(object));
+  Py_VISIT(((ecpy_operator *)object)->fn);
+  return 0;
+}
+
+static int operator_clear(PyObject *object) {
+  Py_CLEAR(((ecpy_operator *)object)->fn);
+  return 0;
+}
+
+static void operator_dealloc(PyObject *object) {
+  PyTypeObject *type = Py_TYPE(object);
+  PyObject_GC_UnTrack(object);
+  Py_CLEAR(((ecpy_operator *)object)->fn);
+  Py_CLEAR(((ecpy_operator *)object)->kwnames);
+  type->tp_free(object);
+  Py_DECREF(type);
+}
+
+static PyType_Slot slots[] = {
+    {Py_tp_dealloc, operator_dealloc},
+    {Py_tp_traverse, operator_traverse},
+    {Py_tp_clear, operator_clear},
+    {0, NULL},
+};
+
+PyType_Spec ecpy_operator_spec = {
+    .name = "executorch_c._core._Operator",
+    .basicsize = sizeof(ecpy_operator),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION |
+             Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = slots,
+};
 
 typedef struct calling {
   ec_call *c;
@@ -29,36 +68,21 @@ static PyObject *tensor_object(ecpy_state *state, const ec_tensor *t, const ec_a
     if (array && !spec->written) PyArray_CLEARFLAGS((PyArrayObject *)array, NPY_ARRAY_WRITEABLE);
     return array;
   }
-  npy_intp sizes[EC_MAX_RANK], strides[EC_MAX_RANK];
-  PyArray_Descr *descr = ecpy_descr(state, ec_tensor_dtype(t));
-  if (!descr) return NULL;
-  for (size_t d = 0; d < t->rank; d++) {
-    sizes[d] = (npy_intp)t->sizes[d];
-    strides[d] = (npy_intp)t->strides[d] * (npy_intp)ec_dtype_size(ec_tensor_dtype(t));
-  }
-  PyArrayObject *array = ecpy_new_array(descr, t->rank, sizes, strides, ec_tensor_is_contiguous(t));
+  PyArrayObject *array = ecpy_array_like(state, t);
   if (array) memset(PyArray_DATA(array), 0, ec_tensor_nbytes(t));
   return (PyObject *)array;
 }
 
-static PyObject *item_object(ecpy_state *state, const ec_value *v, size_t i,
-                             const ec_arg_spec *spec) {
-  if (v->kind == EC_KIND_BOOL_LIST) return PyBool_FromLong(v->as.bools[i]);
-  if (v->kind == EC_KIND_DOUBLE_LIST) return PyFloat_FromDouble(v->as.doubles[i]);
-  const ec_value *item = v->as.items[i];
-  if (item->kind == EC_KIND_NONE) Py_RETURN_NONE;
-  if (item->kind == EC_KIND_TENSOR) return tensor_object(state, item->as.tensor, spec);
-  return PyLong_FromLongLong(ec_value_int(item));
-}
+typedef struct item_maker {
+  ecpy_state *state;
+  const ec_arg_spec *spec;
+} item_maker;
 
-static PyObject *list_object(ecpy_state *state, const ec_value *v, const ec_arg_spec *spec) {
-  PyObject *list = PyList_New((Py_ssize_t)v->count);
-  for (size_t i = 0; list && i < v->count; i++) {
-    PyObject *item = item_object(state, v, i, spec);
-    if (item) PyList_SET_ITEM(list, (Py_ssize_t)i, item);
-    else Py_CLEAR(list);
-  }
-  return list;
+static PyObject *item_object(void *user, const ec_value *item) {
+  const item_maker *m = user;
+  if (item->kind == EC_KIND_NONE) Py_RETURN_NONE;
+  if (item->kind == EC_KIND_TENSOR) return tensor_object(m->state, item->as.tensor, m->spec);
+  return PyLong_FromLongLong(ec_value_int(item));
 }
 
 static PyObject *dtype_object(ecpy_state *state, int64_t id) {
@@ -69,25 +93,25 @@ static PyObject *dtype_object(ecpy_state *state, int64_t id) {
   return Py_XNewRef((PyObject *)ecpy_descr(state, (ec_dtype)id));
 }
 
-static PyObject *number_object(const ec_value *v) {
-  if (v->kind == EC_KIND_BOOL) return PyBool_FromLong(v->as.b);
-  return v->kind == EC_KIND_DOUBLE ? PyFloat_FromDouble(v->as.d) : PyLong_FromLongLong(v->as.i);
+/* The number of a slot as the schema has it: slots change kind at run time. */
+static ec_scalar number_of(const ec_value *v, ec_arg_type type) {
+  switch (type) {
+  case EC_ARG_INT: return (ec_scalar){.kind = EC_KIND_INT, .as.i = ec_value_int(v)};
+  case EC_ARG_DOUBLE: return (ec_scalar){.kind = EC_KIND_DOUBLE, .as.d = ec_value_double(v)};
+  case EC_ARG_BOOL: return (ec_scalar){.kind = EC_KIND_BOOL, .as.b = ec_value_bool(v)};
+  default: return ec_value_scalar(v);
+  }
 }
 
 static PyObject *argument_object(ecpy_state *state, const ec_value *v, const ec_arg_spec *spec) {
+  const ec_arg_type type = (ec_arg_type)spec->type;
+  item_maker maker = {state, spec};
   if (v->kind == EC_KIND_NONE) Py_RETURN_NONE;
-  if (spec->is_list) return list_object(state, v, spec);
-  switch ((ec_arg_type)spec->type) {
-  case EC_ARG_TENSOR: return tensor_object(state, v->as.tensor, spec);
-  case EC_ARG_INT:
-    return spec->is_dtype ? dtype_object(state, ec_value_int(v))
-                          : PyLong_FromLongLong(ec_value_int(v));
-  case EC_ARG_DOUBLE: return PyFloat_FromDouble(ec_value_double(v));
-  case EC_ARG_BOOL: return PyBool_FromLong(ec_value_bool(v));
-  case EC_ARG_STRING: return ecpy_text(v->as.string);
-  case EC_ARG_SCALAR: break;
-  }
-  return number_object(v);
+  if (spec->is_list) return ecpy_list_object(state, v, item_object, &maker);
+  if (type == EC_ARG_TENSOR) return tensor_object(state, v->as.tensor, spec);
+  if (type == EC_ARG_STRING) return ecpy_text(v->as.string);
+  if (type == EC_ARG_INT && spec->is_dtype) return dtype_object(state, ec_value_int(v));
+  return ecpy_scalar_object(number_of(v, type));
 }
 
 static PyObject *call_function(calling *run) {
@@ -127,18 +151,10 @@ static PyArrayObject *result_array(calling *run, size_t i, PyObject *object) {
   return NULL;
 }
 
-/* The tensor's own memory as an array, for one copy. */
-static int copy_into(ecpy_state *state, ec_tensor *t, PyArrayObject *array) {
-  npy_intp strides[EC_MAX_RANK];
-  PyArray_Descr *descr = ecpy_descr(state, ec_tensor_dtype(t));
-  if (!descr) return -1;
-  for (size_t d = 0; d < t->rank; d++)
-    strides[d] = (npy_intp)t->strides[d] * (npy_intp)ec_dtype_size(ec_tensor_dtype(t));
-  Py_INCREF(descr);
-  PyObject *to = PyArray_NewFromDescr(&PyArray_Type, descr, t->rank, (const npy_intp *)t->sizes,
-                                      strides, t->data, NPY_ARRAY_WRITEABLE, NULL);
-  int rc = to ? PyArray_CopyInto((PyArrayObject *)to, array) : -1;
-  Py_XDECREF(to);
+static int copy_into(ecpy_state *state, const ec_tensor *t, PyArrayObject *array) {
+  PyArrayObject *to = ecpy_tensor_view(state, t);
+  const int rc = to ? PyArray_CopyInto(to, array) : -1;
+  Py_XDECREF((PyObject *)to);
   return rc;
 }
 
@@ -160,7 +176,7 @@ static ec_status store_array(calling *run, size_t i, ec_tensor *t, PyArrayObject
   return t->numel && copy_into(run->self->state, t, array) ? EC_INTERNAL : EC_OK;
 }
 
-static ec_status store(calling *run, size_t i, ec_value *v, PyObject *object) {
+static ec_status store_tensor(calling *run, size_t i, ec_value *v, PyObject *object) {
   run->status = EC_INTERNAL; /* with an exception, unless it is said otherwise */
   PyArrayObject *array = result_array(run, i, object);
   if (!array) return run->status;
@@ -172,7 +188,7 @@ static ec_status store(calling *run, size_t i, ec_value *v, PyObject *object) {
 /* What a function gave for an argument: an array, or one for each item of a list. */
 static ec_status store_argument(calling *run, size_t i, PyObject *object) {
   ec_value *v = run->c->args[i];
-  if (v->kind == EC_KIND_TENSOR) return store(run, i, v, object);
+  if (v->kind == EC_KIND_TENSOR) return store_tensor(run, i, v, object);
   if ((!PyTuple_Check(object) && !PyList_Check(object)) ||
       PySequence_Fast_GET_SIZE(object) != (Py_ssize_t)v->count)
     return ec_fail(run->c->err, EC_INVALID_TYPE,
@@ -181,7 +197,7 @@ static ec_status store_argument(calling *run, size_t i, PyObject *object) {
   for (uint32_t k = 0; k < v->count; k++) {
     if ((Py_ssize_t)k >= PySequence_Fast_GET_SIZE(object)) break; /* a list may change */
     PyObject *item = Py_NewRef(PySequence_Fast_GET_ITEM(object, k));
-    ec_status status = store(run, i, v->as.items[k], item);
+    ec_status status = store_tensor(run, i, v->as.items[k], item);
     Py_DECREF(item);
     EC_TRY(status);
   }
@@ -230,7 +246,7 @@ static ec_status status_of(ecpy_state *state, PyObject *error) {
 }
 
 /* Makes a sentence of the exception, which stays set: call.c makes it the cause of ours. */
-static ec_status explain(calling *run) {
+static ec_status explain_exception(calling *run) {
   PyObject *type, *error, *trace;
   PyErr_Fetch(&type, &error, &trace);
   PyErr_NormalizeException(&type, &error, &trace);
@@ -253,7 +269,7 @@ static ec_status run_function(calling *run) {
   PyErr_Clear(); /* of a call whose failure a backend has swallowed */
   PyObject *result = call_function(run);
   ec_status status = result ? store_results(run, result) : EC_INTERNAL;
-  if (PyErr_Occurred()) status = explain(run);
+  if (PyErr_Occurred()) status = explain_exception(run);
   Py_XDECREF(result);
   return status;
 }

@@ -1,6 +1,8 @@
 /* OperatorRegistry: the operators that this runtime has kernels for. */
 #include "python/state.h"
 
+#include "python/operator_registry_type.h"
+
 #include "python/operators.h"
 
 /* ---- documented methods ---- */
@@ -13,7 +15,7 @@ PyDoc_STRVAR(operator_registry_doc,
 PyDoc_STRVAR(operator_names_doc,
              "The names of all operators (\"aten::add.out\"), as a new set of strings.");
 
-static PyObject *operator_names(PyObject *self, void *Py_UNUSED(closure)) {
+static PyObject *operator_registry_operator_names(PyObject *self, void *Py_UNUSED(closure)) {
   ec_op_list list;
   if (ecpy_operator_list(ecpy_state_of(self), &list)) return NULL;
   PyObject *names = PySet_New(NULL);
@@ -37,7 +39,7 @@ static PyObject *operator_registry_repr(PyObject *self) {
 /* ---- tables and spec ---- */
 
 static PyGetSetDef getset[] = {
-    {"operator_names", operator_names, NULL, operator_names_doc, NULL},
+    {"operator_names", operator_registry_operator_names, NULL, operator_names_doc, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -7,50 +7,15 @@
 #include "kernels/schema.h"
 #include "python/backends.h"
 #include "python/errors.h"
-#include "python/program.h"
+#include "python/gil.h"
+#include "python/objects.h"
+#include "python/operator_call.h"
 #include "runtime/operator.h"
 
-/* ---- the function of an operator --------------------------------------------------------- */
-
-static int operator_traverse(PyObject *object, visitproc visit, void *arg) {
-  Py_VISIT(Py_TYPE(object));
-  Py_VISIT(((ecpy_operator *)object)->fn);
-  return 0;
-}
-
-static int operator_clear(PyObject *object) {
-  Py_CLEAR(((ecpy_operator *)object)->fn);
-  return 0;
-}
-
-static void operator_dealloc(PyObject *object) {
-  PyTypeObject *type = Py_TYPE(object);
-  PyObject_GC_UnTrack(object);
-  Py_CLEAR(((ecpy_operator *)object)->fn);
-  Py_CLEAR(((ecpy_operator *)object)->kwnames);
-  type->tp_free(object);
-  Py_DECREF(type);
-}
-
-static PyType_Slot slots[] = {
-    {Py_tp_dealloc, operator_dealloc},
-    {Py_tp_traverse, operator_traverse},
-    {Py_tp_clear, operator_clear},
-    {0, NULL},
-};
-
-PyType_Spec ecpy_operator_spec = {
-    .name = "executorch_c._core._Operator",
-    .basicsize = sizeof(ecpy_operator),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION |
-             Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = slots,
-};
-
-static void take_reference(void *user) { Py_INCREF((PyObject *)user); }
+static void add_reference(void *user) { Py_INCREF((PyObject *)user); }
 static void drop_reference(void *user) { Py_DECREF((PyObject *)user); }
-static void retain(void *user) { ecpy_with_gil(take_reference, user); }
-static void release(void *user) { ecpy_with_gil(drop_reference, user); }
+static void retain_operator(void *user) { ecpy_with_gil(add_reference, user); }
+static void release_operator(void *user) { ecpy_with_gil(drop_reference, user); }
 
 /* ---- schemas ----------------------------------------------------------------------------- */
 
@@ -62,7 +27,7 @@ typedef struct parsed {
 } parsed;
 
 /* -1 with an exception; names must be freed otherwise. */
-static int parse(ecpy_state *state, PyObject *schema, parsed *out) {
+static int parse_schema_object(ecpy_state *state, PyObject *schema, parsed *out) {
   ec_error err;
   Py_ssize_t size;
   ec_error_clear(&err);
@@ -110,7 +75,7 @@ PyObject *ecpy_parse_schema(ecpy_state *state, PyObject *schema) {
   if (!PyUnicode_Check(schema))
     return PyErr_Format(PyExc_TypeError, "schema must be a str, not %.200s",
                         Py_TYPE(schema)->tp_name);
-  if (parse(state, schema, &p)) return NULL;
+  if (parse_schema_object(state, schema, &p)) return NULL;
   PyObject *result = Py_BuildValue("(s, N, N, N)", p.op.name, names_of(&p.op, POSITIONAL, false),
                                    names_of(&p.op, KEYWORD, false), names_of(&p.op, OUT, false));
   PyMem_Free(p.names);
@@ -144,11 +109,12 @@ int ecpy_register_operator(ecpy_state *state, PyObject *args) {
   ec_error err;
   ec_error_clear(&err);
   if (!PyArg_ParseTuple(args, "UOpp", &schema, &fn, &takes_outs, &override)) return -1;
-  if (parse(state, schema, &p)) return -1;
+  if (parse_schema_object(state, schema, &p)) return -1;
   ecpy_operator *self = new_operator(state, fn, &p.op, takes_outs != 0);
   PyMem_Free(p.names);
   if (!self) return -1;
-  const ec_op_def def = {p.text, "python", ecpy_operator_kernel, self, retain, release};
+  const ec_op_def def = {p.text, "python", ecpy_operator_kernel, self, retain_operator,
+                         release_operator};
   ec_status status = ec_op_register(&def, override != 0, &err);
   Py_DECREF(self);
   if (status == EC_OK) return 0;

@@ -5,20 +5,6 @@
 #include "kernels/call.h"
 #include "python/state.h"
 
-/* The `user` of a registered operator: a function, and how it wants to be called. Each method that
- * uses it owns a reference, which Method shows to the garbage collector. */
-typedef struct ecpy_operator {
-  PyObject_HEAD
-  ecpy_state *state;
-  PyInterpreterState *interpreter;
-  PyObject *fn;      /* NULL once the collector has cleared it */
-  PyObject *kwnames; /* tuple: names of arguments passed by keyword; NULL where there are none */
-  bool takes_outs;   /* has parameters for the `out` arguments */
-} ecpy_operator;
-
-/* The kernel of all operators written in Python (operator_call.c). */
-ec_status ecpy_operator_kernel(ec_call *call);
-
 /* For module.c: what the functions of these names do. */
 PyObject *ecpy_operator_rows(ecpy_state *state);
 PyObject *ecpy_parse_schema(ecpy_state *state, PyObject *schema);

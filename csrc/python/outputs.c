@@ -1,17 +1,14 @@
 /* Outputs of a call: fresh arrays that own their memory, or the caller's. */
 #include "python/state.h"
 
-#include "python/method.h"
+#include "python/outputs.h"
 
+#include "python/arrays.h"
 #include "python/dtype.h"
 #include "python/errors.h"
-
-PyArrayObject *ecpy_new_array(PyArray_Descr *descr, size_t rank, const npy_intp *sizes,
-                              const npy_intp *strides, bool row_major) {
-  Py_INCREF(descr);
-  return (PyArrayObject *)PyArray_NewFromDescr(&PyArray_Type, descr, (int)rank, sizes,
-                                               row_major ? NULL : strides, NULL, 0, NULL);
-}
+#include "python/inputs.h"
+#include "python/method.h"
+#include "python/values.h"
 
 /* ---- out= -------------------------------------------------------------------------------- */
 
@@ -124,15 +121,6 @@ static bool is_direct(ecpy_method *self, size_t index, PyArrayObject *const *out
   return true;
 }
 
-/* Results are a part of what a call may cost. */
-static int take_bytes(ecpy_state *state, size_t bytes) {
-  if (ec_budget_take(bytes)) return 0;
-  ecpy_raise_format(state, EC_MEMORY_ALLOCATION_FAILED,
-                    "%zu bytes for results, of the %llu that a call may allocate (max_bytes=)",
-                    bytes, (unsigned long long)ec_budget_now()->max_bytes);
-  return -1;
-}
-
 int ecpy_outputs_make(ecpy_method *self, PyArrayObject *const *outs, const ecpy_input *inputs,
                       PyObject **results) {
   for (size_t i = 0; i < self->output_count; i++) {
@@ -142,7 +130,7 @@ int ecpy_outputs_make(ecpy_method *self, PyArrayObject *const *outs, const ecpy_
       results[i] = Py_NewRef((PyObject *)outs[i]);
       continue;
     }
-    if (take_bytes(self->state, slot->nbytes)) return -1;
+    if (ecpy_charge_results(self->state, slot->nbytes)) return -1;
     results[i] = (PyObject *)ecpy_new_array(slot->descr, slot->rank, slot->sizes, slot->strides,
                                             slot->row_major);
     if (!results[i]) return -1;
@@ -169,67 +157,6 @@ ec_status ecpy_outputs_bind(ecpy_method *self, PyArrayObject *const *outs,
 
 /* ---- after the run ----------------------------------------------------------------------- */
 
-PyObject *ecpy_tensor_copy(ecpy_state *state, const ec_tensor *tensor) {
-  ec_dtype dtype = ec_tensor_dtype(tensor);
-  PyArray_Descr *descr = ecpy_descr(state, dtype);
-  if (!descr) return NULL;
-  if (!tensor->data && tensor->numel)
-    return ecpy_raise_format(state, EC_INVALID_STATE, "a tensor has no data");
-  if (take_bytes(state, ec_tensor_nbytes(tensor))) return NULL;
-  npy_intp sizes[EC_MAX_RANK], strides[EC_MAX_RANK];
-  for (size_t i = 0; i < tensor->rank; i++) {
-    sizes[i] = (npy_intp)tensor->sizes[i];
-    strides[i] = (npy_intp)tensor->strides[i] * (npy_intp)ec_dtype_size(dtype);
-  }
-  PyArrayObject *array =
-      ecpy_new_array(descr, tensor->rank, sizes, strides, ec_tensor_is_contiguous(tensor));
-  if (array && tensor->numel) memcpy(PyArray_DATA(array), tensor->data, ec_tensor_nbytes(tensor));
-  return (PyObject *)array;
-}
-
-static PyObject *value_object(ecpy_state *state, const ec_value *value);
-
-static PyObject *list_item(ecpy_state *state, const ec_value *value, size_t index) {
-  switch (value->kind) {
-  case EC_KIND_BOOL_LIST: return PyBool_FromLong(value->as.bools[index]);
-  case EC_KIND_DOUBLE_LIST: return PyFloat_FromDouble(value->as.doubles[index]);
-  default: return value_object(state, value->as.items[index]); /* ints, tensors, None */
-  }
-}
-
-static PyObject *list_object(ecpy_state *state, const ec_value *value) {
-  enum { ITEM = 40 }; /* bytes of an int in a list */
-  if (take_bytes(state, (size_t)value->count * ITEM)) return NULL;
-  PyObject *list = PyList_New((Py_ssize_t)value->count);
-  for (size_t i = 0; list && i < value->count; i++) {
-    PyObject *item = list_item(state, value, i);
-    if (item)
-      PyList_SET_ITEM(list, (Py_ssize_t)i, item);
-    else
-      Py_CLEAR(list);
-  }
-  return list;
-}
-
-static PyObject *value_object(ecpy_state *state, const ec_value *value) {
-  switch (value->kind) {
-  case EC_KIND_NONE: Py_RETURN_NONE;
-  case EC_KIND_TENSOR: return ecpy_tensor_copy(state, value->as.tensor);
-  case EC_KIND_INT: return PyLong_FromLongLong(value->as.i);
-  case EC_KIND_DOUBLE: return PyFloat_FromDouble(value->as.d);
-  case EC_KIND_BOOL: return PyBool_FromLong(value->as.b);
-  case EC_KIND_STRING: return ecpy_text(value->as.string);
-  case EC_KIND_BOOL_LIST:
-  case EC_KIND_DOUBLE_LIST:
-  case EC_KIND_INT_LIST:
-  case EC_KIND_TENSOR_LIST:
-  case EC_KIND_OPTIONAL_TENSOR_LIST: return list_object(state, value);
-  default:
-    return ecpy_raise_format(state, EC_NOT_SUPPORTED, "outputs of kind %s",
-                             ec_kind_name((ec_kind)value->kind));
-  }
-}
-
 int ecpy_mutated_read(ecpy_method *self, PyObject *list) {
   for (size_t i = 0; i < self->input_count; i++) {
     if (!ec_method_input_is_mutated(self->method, i)) continue;
@@ -247,7 +174,7 @@ int ecpy_mutated_read(ecpy_method *self, PyObject *list) {
 int ecpy_outputs_read(ecpy_method *self, PyObject **results) {
   for (size_t i = 0; i < self->output_count; i++) {
     if (results[i]) continue;
-    results[i] = value_object(self->state, ec_method_output(self->method, i));
+    results[i] = ecpy_value_object(self->state, ec_method_output(self->method, i));
     if (!results[i]) return -1;
   }
   return 0;

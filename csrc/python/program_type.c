@@ -1,33 +1,23 @@
 /* Program: a loaded .pte and the methods that were loaded from it. */
 #include "python/state.h"
 
+#include "python/program_type.h"
+
 #include "core/threads.h"
+#include "python/arguments.h"
 #include "python/errors.h"
+#include "python/info.h"
+#include "python/method.h"
+#include "python/method_meta_type.h"
+#include "python/method_type.h"
+#include "python/objects.h"
 #include "python/options.h"
-#include "python/program.h"
+#include "python/program_object.h"
+#include "python/program_ref.h"
+#include "python/structure.h"
 #include "python/trace.h"
 
-typedef struct ecpy_program {
-  PyObject_HEAD
-  ecpy_shared *shared;
-  PyObject *methods; /* dict: name -> Method, for load_method(name) */
-  size_t record_data;
-  PyObject *recorded; /* list: all methods, where they are recorded */
-} ecpy_program;
-
 /* ---- lifecycle ---- */
-
-PyObject *ecpy_program_new(ecpy_state *state, ecpy_shared *shared, size_t record_data) {
-  PyTypeObject *type = state->program_type;
-  ecpy_program *self = (ecpy_program *)type->tp_alloc(type, 0);
-  if (!self) return NULL;
-  self->shared = ecpy_shared_take(shared);
-  self->methods = PyDict_New();
-  self->record_data = record_data;
-  self->recorded = PyList_New(0);
-  if (!self->methods || !self->recorded) Py_CLEAR(self);
-  return (PyObject *)self;
-}
 
 static int program_traverse(PyObject *self, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE(self));
@@ -46,7 +36,7 @@ static void program_dealloc(PyObject *self) {
   PyTypeObject *type = Py_TYPE(self);
   PyObject_GC_UnTrack(self);
   program_clear(self); /* before the program: methods refer to it */
-  ecpy_shared_release(((ecpy_program *)self)->shared);
+  ecpy_program_ref_release(((ecpy_program *)self)->ref);
   type->tp_free(self);
   Py_DECREF(type);
 }
@@ -60,8 +50,8 @@ PyDoc_STRVAR(
     "threads and methods may use it at once. Methods do not share state, apart from mutable\n"
     "buffers that were exported with share_mutable_buffers=True.");
 
-static PyObject *method_names(PyObject *self, void *Py_UNUSED(closure)) {
-  ec_program *program = ((ecpy_program *)self)->shared->program;
+static PyObject *program_method_names(PyObject *self, void *Py_UNUSED(closure)) {
+  ec_program *program = ((ecpy_program *)self)->ref->program;
   PyObject *names = PySet_New(NULL);
   for (size_t i = 0; names && i < ec_program_method_count(program); i++) {
     PyObject *name = ecpy_text(ec_program_method_name(program, i));
@@ -119,7 +109,7 @@ static PyObject *load_shared(ecpy_program *self, PyObject *name, const char *tex
                              const ec_method_options *options) {
   PyObject *found = PyDict_GetItemWithError(self->methods, name);
   if (found || PyErr_Occurred()) return Py_XNewRef(found);
-  PyObject *method = ecpy_method_new(ecpy_state_of((PyObject *)self), self->shared, text, options);
+  PyObject *method = ecpy_method_new(ecpy_state_of((PyObject *)self), self->ref, text, options);
   if (!method) return NULL;
   /* Another thread may have loaded it meanwhile: the first one counts. */
   found = PyDict_SetDefault(self->methods, name, method);
@@ -129,7 +119,7 @@ static PyObject *load_shared(ecpy_program *self, PyObject *name, const char *tex
 }
 
 /* Takes a method and gives it: recorded where those of the program are. */
-static PyObject *record(ecpy_program *self, PyObject *method) {
+static PyObject *record_method(ecpy_program *self, PyObject *method) {
   if (!method || self->record_data == EC_NO_RECORD) return method;
   const int known = PySequence_Contains(self->recorded, method);
   if (known < 0 || ecpy_trace_record((ecpy_method *)method, self->record_data) ||
@@ -138,42 +128,7 @@ static PyObject *record(ecpy_program *self, PyObject *method) {
   return method;
 }
 
-int ecpy_parse_threads(PyObject *object, size_t *threads) {
-  const bool is_bool = PyBool_Check(object);
-  PyObject *number = is_bool ? NULL : PyNumber_Index(object);
-  if (is_bool) PyErr_SetString(PyExc_TypeError, "num_threads must be an int, not bool");
-  int overflow = 0;
-  long value = number ? PyLong_AsLongAndOverflow(number, &overflow) : -1;
-  Py_XDECREF(number);
-  if (PyErr_Occurred()) return -1;
-  if (overflow || value < 1 || value > EC_MAX_THREADS) {
-    PyErr_Format(PyExc_ValueError, "num_threads must be between 1 and %d, not %S", EC_MAX_THREADS,
-                 object);
-    return -1;
-  }
-  *threads = (size_t)value;
-  return 0;
-}
-
-/* A limit of what loading and calls may cost; None leaves it as it is. */
-static int parse_limit(const char *name, PyObject *object, uint64_t *limit) {
-  if (object == Py_None) return 0;
-  const bool is_bool = PyBool_Check(object);
-  PyObject *number = is_bool ? NULL : PyNumber_Index(object);
-  if (is_bool) PyErr_Format(PyExc_TypeError, "%s must be an int, not bool", name);
-  int overflow = 0;
-  const long long value = number ? PyLong_AsLongLongAndOverflow(number, &overflow) : -1;
-  Py_XDECREF(number);
-  if (PyErr_Occurred()) return -1;
-  if (overflow < 0 || (!overflow && value < 1)) {
-    PyErr_Format(PyExc_ValueError, "%s must be at least 1, not %S", name, object);
-    return -1;
-  }
-  *limit = overflow ? INT64_MAX : (uint64_t)value;
-  return 0;
-}
-
-static PyObject *load_method(PyObject *object, PyObject *args, PyObject *kwargs) {
+static PyObject *program_load_method(PyObject *object, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"name",        "kernels",   "seed",      "backend_options",
                           "num_threads", "max_bytes", "max_steps", NULL};
   ecpy_program *self = (ecpy_program *)object;
@@ -186,8 +141,8 @@ static PyObject *load_method(PyObject *object, PyObject *args, PyObject *kwargs)
                                    &seed, &backend_options, &threads, &max_bytes, &max_steps))
     return NULL;
   if (parse_kernels(kernels, &options.reference_kernels) ||
-      parse_limit("max_bytes", max_bytes, &options.max_bytes) ||
-      parse_limit("max_steps", max_steps, &options.max_steps))
+      ecpy_parse_limit("max_bytes", max_bytes, &options.max_bytes) ||
+      ecpy_parse_limit("max_steps", max_steps, &options.max_steps))
     return NULL;
   options.seeded = seed != Py_None;
   if (options.seeded && ecpy_parse_seed(seed, &options.seed)) return NULL;
@@ -196,11 +151,11 @@ static PyObject *load_method(PyObject *object, PyObject *args, PyObject *kwargs)
   if (text && ecpy_options_parse(backend_options, &arena, &options) == 0) {
     const bool own = options.reference_kernels || options.seeded || options.backend_count ||
                      options.threads || options.max_bytes || options.max_steps;
-    method = own ? ecpy_method_new(ecpy_state_of(object), self->shared, text, &options)
+    method = own ? ecpy_method_new(ecpy_state_of(object), self->ref, text, &options)
                  : load_shared(self, name, text, &options);
   }
   ec_arena_deinit(&arena);
-  return record(self, method);
+  return record_method(self, method);
 }
 
 PyDoc_STRVAR(metadata_doc,
@@ -208,7 +163,7 @@ PyDoc_STRVAR(metadata_doc,
              "Gets the MethodMeta of a method without loading it.\n\n"
              "Raises NotFoundError (a KeyError) where there is no such method.");
 
-static PyObject *metadata(PyObject *object, PyObject *args, PyObject *kwargs) {
+static PyObject *program_metadata(PyObject *object, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"method_name", NULL};
   ecpy_program *self = (ecpy_program *)object;
   const char *name;
@@ -217,9 +172,9 @@ static PyObject *metadata(PyObject *object, PyObject *args, PyObject *kwargs) {
   ec_error_clear(&err);
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s:metadata", names, &name)) return NULL;
   ecpy_state *state = ecpy_state_of(object);
-  if (ec_program_find_method(self->shared->program, name, &index, &err) != EC_OK)
+  if (ec_program_find_method(self->ref->program, name, &index, &err) != EC_OK)
     return ecpy_raise(state, &err);
-  return ecpy_method_meta_new(state, self->shared, index);
+  return ecpy_method_meta_new(state, self->ref, index);
 }
 
 PyDoc_STRVAR(
@@ -230,8 +185,8 @@ PyDoc_STRVAR(
     "`backends` (id -> bytes of payload), `missing_operators` and `missing_backends` (sorted\n"
     "lists of those that are not available here; both empty means that all methods can load).");
 
-static PyObject *requirements(PyObject *self, PyObject *Py_UNUSED(args)) {
-  return ecpy_program_requirements(ecpy_state_of(self), ((ecpy_program *)self)->shared);
+static PyObject *program_requirements(PyObject *self, PyObject *Py_UNUSED(args)) {
+  return ecpy_program_requirements(ecpy_state_of(self), ((ecpy_program *)self)->ref);
 }
 
 PyDoc_STRVAR(
@@ -241,8 +196,8 @@ PyDoc_STRVAR(
     "sizes, segments, named data, and for each method inputs, outputs, attributes, planned\n"
     "arenas, operators and delegates. `executorch-c info --json` prints it.");
 
-static PyObject *info(PyObject *self, PyObject *Py_UNUSED(args)) {
-  return ecpy_program_info(ecpy_state_of(self), ((ecpy_program *)self)->shared);
+static PyObject *program_info(PyObject *self, PyObject *Py_UNUSED(args)) {
+  return ecpy_program_info(ecpy_state_of(self), ((ecpy_program *)self)->ref);
 }
 
 PyDoc_STRVAR(structure_doc,
@@ -251,10 +206,10 @@ PyDoc_STRVAR(structure_doc,
              "executorch_c._types. Raises what loading the method would raise where the file is\n"
              "wrong, NotFoundError where there is no such method.");
 
-static PyObject *structure(PyObject *self, PyObject *name) {
+static PyObject *program_structure(PyObject *self, PyObject *name) {
   const char *text = PyUnicode_AsUTF8(name);
   if (!text) return NULL;
-  return ecpy_program_structure(ecpy_state_of(self), ((ecpy_program *)self)->shared, text);
+  return ecpy_program_structure(ecpy_state_of(self), ((ecpy_program *)self)->ref, text);
 }
 
 PyDoc_STRVAR(delegate_doc,
@@ -262,22 +217,22 @@ PyDoc_STRVAR(delegate_doc,
              "Nodes and values inside of a delegate; None where its backend is not there or does\n"
              "not tell. Raises what making the delegate would raise where the payload is wrong.");
 
-static PyObject *delegate(PyObject *self, PyObject *args) {
+static PyObject *program_delegate(PyObject *self, PyObject *args) {
   const char *name;
   Py_ssize_t index;
   if (!PyArg_ParseTuple(args, "sn:_delegate", &name, &index)) return NULL;
-  return ecpy_program_delegate(ecpy_state_of(self), ((ecpy_program *)self)->shared, name, index);
+  return ecpy_program_delegate(ecpy_state_of(self), ((ecpy_program *)self)->ref, name, index);
 }
 
 PyDoc_STRVAR(payload_doc,
              "_payload($self, method_name, index, /)\n--\n\n"
              "The bytes that a delegate is made from.");
 
-static PyObject *payload(PyObject *self, PyObject *args) {
+static PyObject *program_payload(PyObject *self, PyObject *args) {
   const char *name;
   Py_ssize_t index;
   if (!PyArg_ParseTuple(args, "sn:_payload", &name, &index)) return NULL;
-  return ecpy_program_payload(ecpy_state_of(self), ((ecpy_program *)self)->shared, name, index);
+  return ecpy_program_payload(ecpy_state_of(self), ((ecpy_program *)self)->ref, name, index);
 }
 
 PyDoc_STRVAR(
@@ -289,11 +244,11 @@ PyDoc_STRVAR(
     "Raises InvalidStateError (a program without enable_etdump), ImportError (no flatbuffers),\n"
     "OSError.");
 
-static PyObject *has_etdump(PyObject *self, void *Py_UNUSED(closure)) {
+static PyObject *program_has_etdump(PyObject *self, void *Py_UNUSED(closure)) {
   return PyBool_FromLong(((ecpy_program *)self)->record_data != EC_NO_RECORD);
 }
 
-static PyObject *write_etdump(PyObject *object, PyObject *args, PyObject *kwargs) {
+static PyObject *program_write_etdump(PyObject *object, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"etdump_path", "debug_buffer_path", NULL};
   ecpy_program *self = (ecpy_program *)object;
   PyObject *path, *debug_path;
@@ -320,7 +275,7 @@ static PyObject *program_html(PyObject *self, PyObject *Py_UNUSED(args)) {
 }
 
 static PyObject *program_repr(PyObject *self) {
-  PyObject *names = method_names(self, NULL);
+  PyObject *names = program_method_names(self, NULL);
   PyObject *list = names ? PySequence_List(names) : NULL;
   PyObject *text = NULL;
   if (list && PyList_Sort(list) == 0)
@@ -332,25 +287,23 @@ static PyObject *program_repr(PyObject *self) {
 
 /* ---- tables and spec ---- */
 
-#define WITH_KEYWORDS(fn) (PyCFunction)(void (*)(void))(fn), METH_VARARGS | METH_KEYWORDS
-
 static PyMethodDef methods[] = {
-    {"load_method", WITH_KEYWORDS(load_method), load_method_doc},
-    {"metadata", WITH_KEYWORDS(metadata), metadata_doc},
-    {"requirements", requirements, METH_NOARGS, requirements_doc},
-    {"info", info, METH_NOARGS, info_doc},
-    {"_structure", structure, METH_O, structure_doc},
-    {"_delegate", delegate, METH_VARARGS, delegate_doc},
-    {"_payload", payload, METH_VARARGS, payload_doc},
-    {"write_etdump_result_to_file", WITH_KEYWORDS(write_etdump), etdump_doc},
+    {"load_method", ECPY_KEYWORDS(program_load_method), load_method_doc},
+    {"metadata", ECPY_KEYWORDS(program_metadata), metadata_doc},
+    {"requirements", program_requirements, METH_NOARGS, requirements_doc},
+    {"info", program_info, METH_NOARGS, info_doc},
+    {"_structure", program_structure, METH_O, structure_doc},
+    {"_delegate", program_delegate, METH_VARARGS, delegate_doc},
+    {"_payload", program_payload, METH_VARARGS, payload_doc},
+    {"write_etdump_result_to_file", ECPY_KEYWORDS(program_write_etdump), etdump_doc},
     {"_repr_html_", program_html, METH_NOARGS, html_doc},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef getset[] = {
-    {"method_names", method_names, NULL,
+    {"method_names", program_method_names, NULL,
      PyDoc_STR("The names of the program's methods, as a new set of strings."), NULL},
-    {"has_etdump", has_etdump, NULL,
+    {"has_etdump", program_has_etdump, NULL,
      PyDoc_STR("Whether it was loaded with enable_etdump=True."), NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

@@ -2,11 +2,14 @@
  * wait for a lock. */
 #include "python/state.h"
 
-#include "python/method.h"
+#include "python/report.h"
 
 #include "core/alloc.h"
 #include "core/arena.h"
 #include "python/errors.h"
+#include "python/gil.h"
+#include "python/method.h"
+#include "python/objects.h"
 
 typedef struct figure {
   struct figure *next;
@@ -22,7 +25,7 @@ typedef struct collecting {
   bool failed;
 } collecting;
 
-static void add(void *user, const char *name, int64_t value) {
+static void add_figure(void *user, const char *name, int64_t value) {
   collecting *c = user;
   const size_t size = strlen(name) + 1;
   figure *one = ec_arena_alloc(&c->arena, sizeof *one + size, EC_ALIGN);
@@ -38,10 +41,10 @@ static void add(void *user, const char *name, int64_t value) {
 
 static void run_report(void *arg) {
   collecting *c = arg;
-  ec_method_report(c->method, c->index, add, c);
+  ec_method_report(c->method, c->index, add_figure, c);
 }
 
-static PyObject *figures(const ec_method *method, size_t index) {
+static PyObject *figure_dict(const ec_method *method, size_t index) {
   collecting c = {.method = method, .index = index};
   c.end = &c.first;
   ecpy_without_gil(run_report, &c);
@@ -62,7 +65,7 @@ PyObject *ecpy_method_report(ecpy_method *self) {
   for (size_t i = 0; list && i < ec_method_delegate_count(self->method); i++) {
     const char *id = ec_method_delegate_id(self->method, i);
     ecpy_append(&list, Py_BuildValue("{s:s, s:N}", "backend", id, "figures",
-                                     figures(self->method, i)));
+                                     figure_dict(self->method, i)));
   }
   if (!fresh) ecpy_method_unlock(self);
   return list;

@@ -1,10 +1,17 @@
 /* Runtime: the singleton that loads programs. */
 #include "python/state.h"
 
+#include "python/runtime_type.h"
+
 #include "core/threads.h"
+#include "python/arguments.h"
 #include "python/errors.h"
+#include "python/gil.h"
 #include "python/log.h"
-#include "python/program.h"
+#include "python/objects.h"
+#include "python/program_object.h"
+#include "python/program_ref.h"
+#include "python/sources.h"
 #include "trace/trace.h"
 
 typedef struct ecpy_runtime {
@@ -177,13 +184,13 @@ static PyObject *load_sources(ecpy_state *state, program_load *load, PyObject *d
   }
   ecpy_without_gil(run_open, load);
   if (load->status != EC_OK) return ecpy_raise(state, &load->err);
-  ecpy_shared *shared = ecpy_shared_new(load->program);
-  PyObject *program = shared ? ecpy_program_new(state, shared, load->record_data) : NULL;
-  ecpy_shared_release(shared);
+  ecpy_program_ref *ref = ecpy_program_ref_new(load->program);
+  PyObject *program = ref ? ecpy_program_new(state, ref, load->record_data) : NULL;
+  ecpy_program_ref_release(ref);
   return program;
 }
 
-static PyObject *load_program(PyObject *self, PyObject *args, PyObject *kwargs) {
+static PyObject *runtime_load_program(PyObject *self, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"data",  "verification",          "data_path", "enable_etdump",
                           "debug_buffer_size", "mlock", "share_mutable_buffers", NULL};
   PyObject *data, *verification = NULL, *data_path = Py_None, *mlock_value = Py_False;
@@ -208,11 +215,12 @@ static PyObject *load_program(PyObject *self, PyObject *args, PyObject *kwargs) 
   return ecpy_log_made("program_loaded", program, data, start);
 }
 
-static PyObject *get_num_threads(PyObject *Py_UNUSED(self), void *Py_UNUSED(closure)) {
+static PyObject *runtime_get_num_threads(PyObject *Py_UNUSED(self), void *Py_UNUSED(closure)) {
   return PyLong_FromSize_t(ec_threads_default());
 }
 
-static int set_num_threads(PyObject *Py_UNUSED(self), PyObject *value, void *Py_UNUSED(closure)) {
+static int runtime_set_num_threads(PyObject *Py_UNUSED(self), PyObject *value,
+                                   void *Py_UNUSED(closure)) {
   size_t threads = 0; /* del: unset */
   if (value && ecpy_parse_threads(value, &threads)) return -1;
   ec_threads_set_default(threads);
@@ -229,14 +237,14 @@ PyDoc_STRVAR(html_doc, "_repr_html_($self, /)\n--\n\nA table for notebooks.");
 
 static PyMethodDef methods[] = {
     {"get", runtime_get, METH_CLASS | METH_NOARGS, get_doc},
-    {"load_program", (PyCFunction)(void (*)(void))load_program, METH_VARARGS | METH_KEYWORDS,
+    {"load_program", ECPY_KEYWORDS(runtime_load_program),
      load_program_doc},
     {"_repr_html_", runtime_html, METH_NOARGS, html_doc},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef getset[] = {
-    {"num_threads", get_num_threads, set_num_threads,
+    {"num_threads", runtime_get_num_threads, runtime_set_num_threads,
      PyDoc_STR("How many threads methods may use that are loaded from now on, unless load_method\n"
                "says otherwise: by default the number of CPUs of its affinity, at most its CPU\n"
                "quota; `del` restores that. Of the process, like the runtime. 1 where the package\n"

@@ -1,5 +1,4 @@
-/* What every file of this layer needs: Python, NumPy's C API, the module's state, and the one way
- * to run C code without the GIL. */
+/* Python, NumPy's C API and the module's state: every file of this layer includes it first. */
 #ifndef EC_PYTHON_STATE_H
 #define EC_PYTHON_STATE_H
 
@@ -34,10 +33,10 @@ typedef struct ecpy_state {
   PyTypeObject *tensor_info_type;
   PyTypeObject *backend_registry_type;
   PyTypeObject *operator_registry_type;
-  PyTypeObject *operator_type;               /* what is behind an operator written in Python */
+  PyTypeObject *operator_type;               /* of the functions of operators written in Python */
   PyObject *error_type;                      /* executorch_c.Error */
   PyObject *status_types[ECPY_STATUS_COUNT]; /* one subclass for each row of status.def */
-  PyObject *runtime;                         /* what Runtime.get() gives; NULL before */
+  PyObject *runtime;                         /* the one of Runtime.get(); NULL before */
   PyObject *capsules;                        /* list: capsules of plug-ins stay alive */
   PyObject *descrs[EC_DTYPE_COUNT];          /* numpy.dtype objects; bfloat16's made when met */
   PyObject *bfloat16;                        /* ml_dtypes.bfloat16; NULL where not importable */
@@ -50,36 +49,5 @@ typedef struct ecpy_state {
 static inline ecpy_state *ecpy_state_of(PyObject *self) {
   return (ecpy_state *)PyType_GetModuleState(Py_TYPE(self));
 }
-
-/* The state of this thread while it has given up the GIL in ecpy_without_gil; NULL while not. */
-extern _Thread_local PyThreadState *ecpy_parked;
-
-/* Calls fn(arg) without the GIL. The only place of this layer where it is given up. */
-static inline void ecpy_without_gil(void (*fn)(void *arg), void *arg) {
-  ecpy_parked = PyEval_SaveThread();
-  fn(arg);
-  PyEval_RestoreThread(ecpy_parked);
-  ecpy_parked = NULL;
-}
-
-/* Calls fn(arg) with the GIL, from inside ecpy_without_gil or from anywhere else. An exception that
- * fn leaves is the thread's when it comes out of ecpy_without_gil. */
-void ecpy_with_gil(void (*fn)(void *arg), void *arg);
-
-/* New reference to module.name(argument); argument NULL: no argument. For what is written in
- * Python: notebook tables, discovery of backends. */
-PyObject *ecpy_call_python(const char *module, const char *name, PyObject *argument);
-
-/* Makes a type of this module from a spec and adds it to the module under its name. */
-int ecpy_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **slot);
-
-extern PyType_Spec ecpy_runtime_spec;
-extern PyType_Spec ecpy_program_spec;
-extern PyType_Spec ecpy_method_spec;
-extern PyType_Spec ecpy_method_meta_spec;
-extern PyType_Spec ecpy_tensor_info_spec;
-extern PyType_Spec ecpy_backend_registry_spec;
-extern PyType_Spec ecpy_operator_registry_spec;
-extern PyType_Spec ecpy_operator_spec; /* not in the module: nobody sees one */
 
 #endif

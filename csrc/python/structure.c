@@ -2,30 +2,28 @@
  * instructions, delegates, and what is inside of those. */
 #include "python/state.h"
 
-#include "runtime/structure.h"
+#include "python/structure.h"
 
 #include "python/errors.h"
-#include "python/program.h"
+#include "python/objects.h"
+#include "python/program_ref.h"
+#include "python/values.h"
+#include "runtime/inspect.h"
 
-static const char *const place_names[EC_PLACES] = {
-    [EC_PLACE_NONE] = "none",         [EC_PLACE_PLANNED] = "planned",
-    [EC_PLACE_STATE] = "state",       [EC_PLACE_CONSTANT] = "constant",
-    [EC_PLACE_EXTERNAL] = "external",
+static const char *const location_names[EC_LOCATIONS] = {
+    [EC_LOCATION_NONE] = "none",         [EC_LOCATION_PLANNED] = "planned",
+    [EC_LOCATION_STATE] = "state",       [EC_LOCATION_CONSTANT] = "constant",
+    [EC_LOCATION_EXTERNAL] = "external",
 };
 static const char *const dynamism_names[] = {
     [EC_STATIC] = "static", [EC_DYNAMIC_BOUND] = "bound", [EC_DYNAMIC_UNBOUND] = "unbound"};
 static const char *const role_names[EC_ROLES] = {
     [EC_ROLE_IN] = "in", [EC_ROLE_OUT] = "out", [EC_ROLE_INOUT] = "inout",
     [EC_ROLE_RETURN] = "return"};
-static const char *const type_names[] = {
-    [EC_PTE_KERNEL_CALL] = "kernel",   [EC_PTE_DELEGATE_CALL] = "delegate",
-    [EC_PTE_MOVE_CALL] = "move",       [EC_PTE_JUMP_FALSE_CALL] = "jump",
-    [EC_PTE_FREE_CALL] = "free"};
-
-/* A number, or None for -1. */
-static PyObject *index_or_none(int64_t index) {
-  return index < 0 ? Py_NewRef(Py_None) : PyLong_FromLongLong(index);
-}
+static const char *const kind_names[] = {
+    [EC_INSTR_KernelCall] = "kernel", [EC_INSTR_DelegateCall] = "delegate",
+    [EC_INSTR_MoveCall] = "move",     [EC_INSTR_JumpFalseCall] = "jump",
+    [EC_INSTR_FreeCall] = "free"};
 
 /* ---- values ------------------------------------------------------------------------------ */
 
@@ -36,29 +34,24 @@ static PyObject *tensor_dict(const ec_value_row *row) {
       ecpy_text(t->name), "dtype", ec_dtype_name(t->dtype), "shape",
       ecpy_int_tuple(t->sizes, t->rank), "dim_order", ecpy_dim_order(t->dim_order, t->rank),
       "dynamism", dynamism_names[t->dynamism], "nbytes", (Py_ssize_t)t->nbytes, "where",
-      place_names[row->place], "arena", index_or_none(row->arena ? (int64_t)row->arena : -1),
-      "offset", (unsigned long long)row->offset, "buffer", (unsigned)row->buffer, "at",
-      index_or_none(row->at));
+      location_names[row->location], "arena",
+      ecpy_index_or_none(row->arena ? (int64_t)row->arena : -1), "offset",
+      (unsigned long long)row->offset, "buffer", (unsigned)row->buffer, "at",
+      ecpy_index_or_none(row->file_offset));
 }
 
-static PyObject *list_item(const ec_value_row *row, size_t i) {
-  if (row->info.kind == EC_KIND_DOUBLE_LIST) return PyFloat_FromDouble(row->doubles[i]);
-  if (row->info.kind == EC_KIND_BOOL_LIST) return PyBool_FromLong(row->items[i] != 0);
-  return index_or_none(row->items[i]);
+static PyObject *list_item(const ec_value_row *row, uint32_t i) {
+  if (row->info.kind == EC_KIND_DOUBLE_LIST)
+    return PyFloat_FromDouble(ec_fb_vec_f64(row->items, i));
+  if (row->info.kind == EC_KIND_BOOL_LIST) return PyBool_FromLong(row->items.items[i] != 0);
+  return ecpy_index_or_none(ec_row_item(row, i));
 }
 
 static PyObject *scalar_or_list(const ec_value_row *row) {
-  const ec_scalar *scalar = &row->info.scalar;
-  switch (row->info.kind) {
-  case EC_KIND_NONE: Py_RETURN_NONE;
-  case EC_KIND_INT: return PyLong_FromLongLong(scalar->as.i);
-  case EC_KIND_DOUBLE: return PyFloat_FromDouble(scalar->as.d);
-  case EC_KIND_BOOL: return PyBool_FromLong(scalar->as.b);
-  case EC_KIND_STRING: return ecpy_text(row->info.string);
-  default: break;
-  }
+  const ec_kind kind = row->info.kind;
+  if (kind <= EC_KIND_BOOL) return ecpy_described_object(&row->info);
   PyObject *list = PyList_New(0);
-  for (size_t i = 0; list && i < row->item_count; i++) ecpy_append(&list, list_item(row, i));
+  for (uint32_t i = 0; list && i < row->items.count; i++) ecpy_append(&list, list_item(row, i));
   return list;
 }
 
@@ -68,7 +61,7 @@ static PyObject *value_dict(const ec_value_row *row) {
                        scalar_or_list(row));
 }
 
-static PyObject *value_list(const ec_structure *s) {
+static PyObject *value_list(const ec_inspection *s) {
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list && i < s->value_count; i++)
     ecpy_append(&list, value_dict(&s->values[i]));
@@ -81,44 +74,38 @@ static PyObject *id_list(const uint32_t *ids, size_t count) {
   return list;
 }
 
-static PyObject *size_list(const int64_t *sizes, size_t count) {
-  PyObject *list = PyList_New(0);
-  for (size_t i = 0; list && i < count; i++) ecpy_append(&list, PyLong_FromLongLong(sizes[i]));
-  return list;
-}
-
 /* ---- instructions ------------------------------------------------------------------------ */
 
-static PyObject *arg_list(const ec_instr_row *row) {
+static PyObject *arg_list(const ec_inspect_instr *instr) {
   PyObject *list = PyList_New(0);
-  for (size_t i = 0; list && i < row->arg_count; i++) {
-    const ec_arg_row *arg = &row->args[i];
+  for (size_t i = 0; list && i < instr->row.arg_count; i++) {
+    const ec_inspect_arg *arg = &instr->args[i];
     ecpy_append(&list, Py_BuildValue("INs", (unsigned)arg->value, ecpy_text(arg->name),
                                      role_names[arg->role]));
   }
   return list;
 }
 
-static PyObject *frame_list(const ec_instr_row *row) {
+static PyObject *frame_list(const ec_inspect_instr *instr) {
   PyObject *list = PyList_New(0);
-  for (size_t i = 0; list && i < row->frame_count; i++) {
-    const ec_frame_row *f = &row->frames[i];
+  for (size_t i = 0; list && i < instr->frame_count; i++) {
+    const ec_inspect_frame *f = &instr->frames[i];
     ecpy_append(&list, Py_BuildValue("NiNN", ecpy_text(f->file), (int)f->line,
                                      ecpy_text(f->function), ecpy_text(f->context)));
   }
   return list;
 }
 
-static PyObject *instr_dict(const ec_instr_row *row) {
-  return Py_BuildValue("{s:s, s:N, s:N, s:N, s:N, s:N, s:N}", "kind", type_names[row->type],
-                       "name", ecpy_text(row->name), "available",
-                       PyBool_FromLong(row->type != EC_PTE_KERNEL_CALL || row->available),
-                       "delegate", index_or_none(row->delegate), "destination",
-                       index_or_none(row->destination), "args", arg_list(row), "stack",
-                       frame_list(row));
+static PyObject *instr_dict(const ec_inspect_instr *instr) {
+  return Py_BuildValue("{s:s, s:N, s:N, s:N, s:N, s:N, s:N}", "kind", kind_names[instr->row.kind],
+                       "name", ecpy_text(instr->name), "available",
+                       PyBool_FromLong(instr->row.op < 0 || instr->available),
+                       "delegate", ecpy_index_or_none(instr->row.delegate), "destination",
+                       ecpy_index_or_none(instr->row.destination), "args", arg_list(instr),
+                       "stack", frame_list(instr));
 }
 
-static PyObject *chain_list(const ec_structure *s) {
+static PyObject *chain_list(const ec_inspection *s) {
   PyObject *chains = PyList_New(0);
   for (size_t c = 0; chains && c < s->chain_count; c++) {
     PyObject *instrs = PyList_New(0);
@@ -139,13 +126,14 @@ static PyObject *spec_list(const ec_delegate_row *row) {
   return list;
 }
 
-static PyObject *delegate_list(const ec_structure *s) {
+static PyObject *delegate_list(const ec_inspection *s) {
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list && i < s->delegate_count; i++) {
     const ec_delegate_row *row = &s->delegates[i];
     ecpy_append(&list, Py_BuildValue("{s:N, s:s, s:I, s:N, s:n, s:N}", "id", ecpy_text(row->id),
                                      "where", row->in_segment ? "segment" : "inline", "index",
-                                     (unsigned)row->index, "at", index_or_none(row->at), "size",
+                                     (unsigned)row->index, "at",
+                                     ecpy_index_or_none(row->file_offset), "size",
                                      (Py_ssize_t)row->payload.size, "specs", spec_list(row)));
   }
   return list;
@@ -163,7 +151,7 @@ static void add_value(void *user, const ec_backend_inner_value *v) {
   ecpy_append(
       &in->values,
       Py_BuildValue("{s:I, s:N, s:N, s:N, s:N, s:N, s:n}", "id", (unsigned)v->id, "argument",
-                    index_or_none(v->argument == UINT32_MAX ? -1 : (int64_t)v->argument),
+                    ecpy_index_or_none(v->argument == UINT32_MAX ? -1 : (int64_t)v->argument),
                     "constant", PyBool_FromLong(v->constant), "dtype", ecpy_text(v->dtype), "note",
                     ecpy_text(v->note), "shape",
                     v->sizes ? ecpy_int_tuple(v->sizes, v->rank) : Py_NewRef(Py_None), "nbytes",
@@ -175,27 +163,27 @@ static void add_node(void *user, const ec_backend_inner_node *n) {
   const bool handled = n->debug_handle != UINT32_MAX;
   if (!in->nodes) return;
   ecpy_append(&in->nodes, Py_BuildValue("{s:N, s:N, s:N, s:N, s:N}", "debug_handle",
-                                        index_or_none(handled ? (int64_t)n->debug_handle : -1),
+                                        ecpy_index_or_none(handled ? (int64_t)n->debug_handle : -1),
                                         "name", ecpy_text(n->name), "note", ecpy_text(n->note),
                                         "inputs", id_list(n->inputs, n->input_count), "outputs",
                                         id_list(n->outputs, n->output_count)));
 }
 
-static PyObject *look_inside(ecpy_state *state, const ec_program *program, const ec_structure *s,
+static PyObject *look_inside(ecpy_state *state, const ec_program *program, const ec_inspection *s,
                              size_t delegate) {
   ec_error err;
   ec_error_clear(&err);
-  bool told = false;
+  bool supported = false;
   inside in = {PyList_New(0), PyList_New(0)};
   const ec_backend_visitor visitor = {sizeof visitor, &in, add_value, add_node};
   PyObject *dict = NULL;
-  ec_status status = ec_structure_visit(program, s, delegate, &visitor, &told, &err);
+  ec_status status = ec_inspect_delegate(program, s, delegate, &visitor, &supported, &err);
   if (!PyErr_Occurred()) {
     if (status != EC_OK)
       ecpy_raise(state, &err);
     else
-      dict = told ? Py_BuildValue("{s:O, s:O}", "values", in.values, "nodes", in.nodes)
-                  : Py_NewRef(Py_None);
+      dict = supported ? Py_BuildValue("{s:O, s:O}", "values", in.values, "nodes", in.nodes)
+                       : Py_NewRef(Py_None);
   }
   Py_XDECREF(in.values);
   Py_XDECREF(in.nodes);
@@ -205,59 +193,59 @@ static PyObject *look_inside(ecpy_state *state, const ec_program *program, const
 /* ---- functions --------------------------------------------------------------------------- */
 
 /* Reads a method; installed backends and operators are looked for where one is missing. */
-static int open_structure(ecpy_state *state, ecpy_shared *shared, const char *name,
-                          ec_structure *out) {
+static int open_structure(ecpy_state *state, ecpy_program_ref *ref, const char *name,
+                          ec_inspection *out) {
   size_t index;
   ec_error err;
   ec_error_clear(&err);
   ec_method_info info = {0};
-  ec_status status = ec_program_find_method(shared->program, name, &index, &err);
-  if (status == EC_OK && ecpy_describe(state, shared, index, &info)) return -1;
+  ec_status status = ec_program_find_method(ref->program, name, &index, &err);
+  if (status == EC_OK && ecpy_describe(state, ref, index, &info)) return -1;
   ec_method_info_deinit(&info);
-  if (status == EC_OK) status = ec_structure_init(shared->program, index, out, &err);
+  if (status == EC_OK) status = ec_inspection_init(ref->program, index, out, &err);
   if (status == EC_OK) return 0;
   ecpy_raise(state, &err);
   return -1;
 }
 
-static int open_delegate(ecpy_state *state, ecpy_shared *shared, const char *name,
-                         Py_ssize_t delegate, ec_structure *out) {
-  if (open_structure(state, shared, name, out)) return -1;
+static int open_delegate(ecpy_state *state, ecpy_program_ref *ref, const char *name,
+                         Py_ssize_t delegate, ec_inspection *out) {
+  if (open_structure(state, ref, name, out)) return -1;
   if (delegate >= 0 && (size_t)delegate < out->delegate_count) return 0;
   PyErr_Format(PyExc_IndexError, "delegate %zd of %zu of method '%s'", delegate,
                out->delegate_count, name);
-  ec_structure_deinit(out);
+  ec_inspection_deinit(out);
   return -1;
 }
 
-PyObject *ecpy_program_structure(ecpy_state *state, ecpy_shared *shared, const char *name) {
-  ec_structure s = {0};
-  if (open_structure(state, shared, name, &s)) return NULL;
+PyObject *ecpy_program_structure(ecpy_state *state, ecpy_program_ref *ref, const char *name) {
+  ec_inspection s = {0};
+  if (open_structure(state, ref, name, &s)) return NULL;
   PyObject *dict = Py_BuildValue(
       "{s:N, s:N, s:N, s:N, s:N, s:N, s:N}", "name", ecpy_text(s.name), "inputs",
       id_list(s.inputs, s.input_count), "outputs", id_list(s.outputs, s.output_count), "arenas",
-      size_list(s.arenas, s.arena_count), "values", value_list(&s), "chains", chain_list(&s),
+      ecpy_int_list(s.arenas, s.arena_count), "values", value_list(&s), "chains", chain_list(&s),
       "delegates", delegate_list(&s));
-  ec_structure_deinit(&s);
+  ec_inspection_deinit(&s);
   return dict;
 }
 
-PyObject *ecpy_program_delegate(ecpy_state *state, ecpy_shared *shared, const char *name,
+PyObject *ecpy_program_delegate(ecpy_state *state, ecpy_program_ref *ref, const char *name,
                                 Py_ssize_t delegate) {
-  ec_structure s = {0};
-  if (open_delegate(state, shared, name, delegate, &s)) return NULL;
-  PyObject *dict = look_inside(state, shared->program, &s, (size_t)delegate);
-  ec_structure_deinit(&s);
+  ec_inspection s = {0};
+  if (open_delegate(state, ref, name, delegate, &s)) return NULL;
+  PyObject *dict = look_inside(state, ref->program, &s, (size_t)delegate);
+  ec_inspection_deinit(&s);
   return dict;
 }
 
-PyObject *ecpy_program_payload(ecpy_state *state, ecpy_shared *shared, const char *name,
+PyObject *ecpy_program_payload(ecpy_state *state, ecpy_program_ref *ref, const char *name,
                                Py_ssize_t delegate) {
-  ec_structure s = {0};
-  if (open_delegate(state, shared, name, delegate, &s)) return NULL;
+  ec_inspection s = {0};
+  if (open_delegate(state, ref, name, delegate, &s)) return NULL;
   const ec_bytes payload = s.delegates[delegate].payload;
   PyObject *bytes =
       PyBytes_FromStringAndSize((const char *)payload.data, (Py_ssize_t)payload.size);
-  ec_structure_deinit(&s);
+  ec_inspection_deinit(&s);
   return bytes;
 }

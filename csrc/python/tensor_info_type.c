@@ -1,8 +1,10 @@
 /* TensorInfo: dtype, shape and layout of a method's tensor, without its data. */
 #include "python/state.h"
 
+#include "python/tensor_info_type.h"
+
 #include "python/dtype.h"
-#include "python/program.h"
+#include "python/objects.h"
 
 typedef struct ecpy_tensor_info {
   PyObject_HEAD
@@ -47,45 +49,47 @@ PyDoc_STRVAR(tensor_info_doc,
 PyDoc_STRVAR(sizes_doc,
              "sizes($self, /)\n--\n\nThe shape as a tuple; upper bounds where sizes are dynamic.");
 
-static PyObject *sizes(PyObject *self, PyObject *Py_UNUSED(args)) {
+static PyObject *tensor_info_sizes(PyObject *self, PyObject *Py_UNUSED(args)) {
   return ecpy_int_tuple(info_of(self)->sizes, info_of(self)->rank);
 }
 
 PyDoc_STRVAR(dtype_doc,
              "dtype($self, /)\n--\n\nThe dtype as PyTorch's number for it (6 is float32).");
 
-static PyObject *dtype(PyObject *self, PyObject *Py_UNUSED(args)) {
+static PyObject *tensor_info_dtype(PyObject *self, PyObject *Py_UNUSED(args)) {
   return PyLong_FromLong((long)info_of(self)->dtype);
 }
 
 PyDoc_STRVAR(planned_doc, "is_memory_planned($self, /)\n--\n\n"
                           "Whether the program has planned memory for the tensor.");
 
-static PyObject *is_memory_planned(PyObject *self, PyObject *Py_UNUSED(args)) {
+static PyObject *tensor_info_is_memory_planned(PyObject *self, PyObject *Py_UNUSED(args)) {
   return PyBool_FromLong(info_of(self)->is_memory_planned);
 }
 
 PyDoc_STRVAR(nbytes_doc, "nbytes($self, /)\n--\n\nThe size of the tensor's data in bytes.");
 
-static PyObject *nbytes(PyObject *self, PyObject *Py_UNUSED(args)) {
+static PyObject *tensor_info_nbytes(PyObject *self, PyObject *Py_UNUSED(args)) {
   return PyLong_FromSize_t(info_of(self)->nbytes);
 }
 
-static PyObject *shape(PyObject *self, void *Py_UNUSED(closure)) { return sizes(self, NULL); }
+static PyObject *tensor_info_shape(PyObject *self,
+                                   void *Py_UNUSED(closure)) { return tensor_info_sizes(self,
+                                                                                        NULL); }
 
-static PyObject *numpy_dtype(PyObject *self, void *Py_UNUSED(closure)) {
+static PyObject *tensor_info_numpy_dtype(PyObject *self, void *Py_UNUSED(closure)) {
   return Py_XNewRef((PyObject *)ecpy_descr(ecpy_state_of(self), info_of(self)->dtype));
 }
 
-static PyObject *dim_order(PyObject *self, void *Py_UNUSED(closure)) {
+static PyObject *tensor_info_dim_order(PyObject *self, void *Py_UNUSED(closure)) {
   return ecpy_dim_order(info_of(self)->dim_order, info_of(self)->rank);
 }
 
-static PyObject *name(PyObject *self, void *Py_UNUSED(closure)) {
+static PyObject *tensor_info_name(PyObject *self, void *Py_UNUSED(closure)) {
   return ecpy_text(info_of(self)->name);
 }
 
-static PyObject *is_dynamic(PyObject *self, void *Py_UNUSED(closure)) {
+static PyObject *tensor_info_is_dynamic(PyObject *self, void *Py_UNUSED(closure)) {
   return PyBool_FromLong(info_of(self)->dynamism != EC_STATIC);
 }
 
@@ -106,26 +110,27 @@ static PyObject *tensor_info_repr(PyObject *self) { return ecpy_tensor_info_text
 /* ---- tables and spec ---- */
 
 static PyMethodDef methods[] = {
-    {"sizes", sizes, METH_NOARGS, sizes_doc},
-    {"dtype", dtype, METH_NOARGS, dtype_doc},
-    {"is_memory_planned", is_memory_planned, METH_NOARGS, planned_doc},
-    {"nbytes", nbytes, METH_NOARGS, nbytes_doc},
+    {"sizes", tensor_info_sizes, METH_NOARGS, sizes_doc},
+    {"dtype", tensor_info_dtype, METH_NOARGS, dtype_doc},
+    {"is_memory_planned", tensor_info_is_memory_planned, METH_NOARGS, planned_doc},
+    {"nbytes", tensor_info_nbytes, METH_NOARGS, nbytes_doc},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef getset[] = {
-    {"shape", shape, NULL, PyDoc_STR("The same as sizes()."), NULL},
-    {"numpy_dtype", numpy_dtype, NULL,
+    {"shape", tensor_info_shape, NULL, PyDoc_STR("The same as sizes()."), NULL},
+    {"numpy_dtype", tensor_info_numpy_dtype, NULL,
      PyDoc_STR("The numpy.dtype of arrays for this tensor. bfloat16 is ml_dtypes.bfloat16 where\n"
                "that package is installed, else uint16 (raw bits)."),
      NULL},
-    {"dim_order", dim_order, NULL,
+    {"dim_order", tensor_info_dim_order, NULL,
      PyDoc_STR("The dimensions, outermost in memory first: (0, 1, 2, 3) is row-major,\n"
                "(0, 2, 3, 1) channels-last."),
      NULL},
-    {"name", name, NULL, PyDoc_STR("The fully qualified name, or None where the file has none."),
+    {"name", tensor_info_name, NULL,
+     PyDoc_STR("The fully qualified name, or None where the file has none."),
      NULL},
-    {"is_dynamic", is_dynamic, NULL,
+    {"is_dynamic", tensor_info_is_dynamic, NULL,
      PyDoc_STR("Whether the shape may change from call to call."), NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

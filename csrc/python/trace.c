@@ -4,8 +4,12 @@
 
 #include "python/trace.h"
 
+#include "python/arrays.h"
 #include "python/dtype.h"
 #include "python/errors.h"
+#include "python/method.h"
+#include "python/objects.h"
+#include "python/values.h"
 
 static const char capsule_name[] = "executorch_c._trace";
 
@@ -38,37 +42,27 @@ static void free_capsule(PyObject *capsule) {
 
 /* ---- values ------------------------------------------------------------------------------ */
 
-static PyObject *number(uint32_t n) {
+static PyObject *number_or_none(uint32_t n) {
   return n == EC_TRACE_NONE ? Py_NewRef(Py_None) : PyLong_FromUnsignedLong(n);
 }
 
-static PyObject *scalar_object(ec_scalar scalar) {
-  if (scalar.kind == EC_KIND_BOOL) return PyBool_FromLong(scalar.as.b);
-  if (scalar.kind == EC_KIND_DOUBLE) return PyFloat_FromDouble(scalar.as.d);
-  return PyLong_FromLongLong(scalar.as.i);
-}
-
 /* A read-only array on the copied data. */
-static PyObject *array(ecpy_state *state, PyObject *capsule, const ec_event_value *v) {
-  PyArray_Descr *descr = ecpy_descr(state, (ec_dtype)v->dtype);
+static PyObject *array_object(ecpy_state *state, PyObject *capsule, const ec_event_value *v) {
+  const ec_dtype dtype = (ec_dtype)v->dtype;
+  PyArray_Descr *descr = ecpy_descr(state, dtype);
   npy_intp sizes[EC_MAX_RANK], strides[EC_MAX_RANK];
   int64_t elements[EC_MAX_RANK];
   if (!descr) return NULL;
+  for (size_t d = 0; d < v->rank; d++) sizes[d] = (npy_intp)v->sizes[d];
   ec_strides(v->sizes, v->dim_order, v->rank, elements);
-  for (size_t d = 0; d < v->rank; d++) {
-    sizes[d] = (npy_intp)v->sizes[d];
-    strides[d] = (npy_intp)(elements[d] * (int64_t)ec_dtype_size((ec_dtype)v->dtype));
-  }
-  Py_INCREF(descr);
-  PyObject *out = PyArray_NewFromDescr(&PyArray_Type, descr, v->rank, sizes, strides,
-                                       (void *)(uintptr_t)v->data, 0, NULL);
-  if (out && PyArray_SetBaseObject((PyArrayObject *)out, Py_NewRef(capsule))) Py_CLEAR(out);
-  return out;
+  ecpy_byte_strides(v->rank, elements, ec_dtype_size(dtype), strides);
+  return (PyObject *)ecpy_array_view(descr, v->rank, sizes, strides, (void *)(uintptr_t)v->data,
+                                     false, capsule);
 }
 
 static PyObject *data_object(ecpy_state *state, PyObject *capsule, const ec_event_value *v) {
-  if (v->scalar.kind != EC_KIND_TENSOR) return scalar_object(v->scalar);
-  return v->data ? array(state, capsule, v) : Py_NewRef(Py_None);
+  if (v->scalar.kind != EC_KIND_TENSOR) return ecpy_scalar_object(v->scalar);
+  return v->data ? array_object(state, capsule, v) : Py_NewRef(Py_None);
 }
 
 static PyObject *name_object(const ec_event_value *v) {
@@ -88,7 +82,7 @@ static PyObject *value_object(ecpy_state *state, PyObject *capsule, const ec_eve
   PyObject *name = name_object(v), *shape = ecpy_int_tuple(v->sizes, v->rank);
   PyObject *order = ecpy_dim_order(v->dim_order, v->rank);
   PyObject *data = data_object(state, capsule, v), *out = NULL;
-  PyObject *slot = number(v->slot), *range = range_object(v->range);
+  PyObject *slot = number_or_none(v->slot), *range = range_object(v->range);
   if (name && shape && order && data && slot && range)
     out = Py_BuildValue("OOzOOnOOO", name, v->is_output ? Py_True : Py_False,
                         tensor ? ec_dtype_name((ec_dtype)v->dtype) : NULL, shape, order,
@@ -116,8 +110,9 @@ static PyObject *values_list(ecpy_state *state, PyObject *capsule, const ec_even
 static PyObject *event_object(const ec_event *e, PyObject *values) {
   if (!values) return NULL;
   return Py_BuildValue("sNiNNNNKKON", ec_event_kind_name((ec_event_kind)e->kind),
-                       ecpy_text(e->name), (int)e->depth, number(e->chain),
-                       number(e->instruction), number(e->delegate), number(e->debug_handle),
+                       ecpy_text(e->name), (int)e->depth, number_or_none(e->chain),
+                       number_or_none(e->instruction), number_or_none(e->delegate),
+                       number_or_none(e->debug_handle),
                        (unsigned long long)e->start, (unsigned long long)e->duration,
                        e->failed ? Py_True : Py_False, values);
 }
@@ -131,7 +126,7 @@ static PyObject *events_list(ecpy_state *state, PyObject *capsule, const ec_trac
 }
 
 /* Takes the trace. */
-static PyObject *give(ecpy_state *state, ec_trace *trace) {
+static PyObject *trace_result(ecpy_state *state, ec_trace *trace) {
   PyObject *capsule = PyCapsule_New(trace, capsule_name, free_capsule);
   if (!capsule) {
     ec_trace_free(trace);
@@ -153,7 +148,7 @@ PyObject *ecpy_trace_stop(ecpy_method *self) {
   self->trace = NULL;
   ec_method_set_trace(self->method, self->record);
   ecpy_method_unlock(self);
-  if (trace) return give(self->state, trace);
+  if (trace) return trace_result(self->state, trace);
   return ecpy_raise_format(self->state, EC_INVALID_STATE, "method '%s' is not being traced",
                            ec_method_name(self->method));
 }
@@ -162,8 +157,8 @@ PyObject *ecpy_trace_stop(ecpy_method *self) {
 
 enum { RECORD_BYTES = 64 << 20 }; /* without values, which have a bound of their own */
 
-/* Puts a new record in the place of the present one, which it gives in `last`. */
-static int renew(ecpy_method *self, size_t max_data, ec_trace **last) {
+/* Replaces the present record by a new one and returns it in `last`. */
+static int replace_record(ecpy_method *self, size_t max_data, ec_trace **last) {
   const size_t room = SIZE_MAX - RECORD_BYTES;
   ec_trace *record = ec_trace_new(max_data ? EC_TRACE_VALUES : 0,
                                   RECORD_BYTES + (max_data < room ? max_data : room));
@@ -187,15 +182,15 @@ static int renew(ecpy_method *self, size_t max_data, ec_trace **last) {
 int ecpy_trace_record(ecpy_method *self, size_t max_data) {
   ec_trace *last = NULL;
   if (self->record) return 0;
-  if (renew(self, max_data, &last)) return -1;
+  if (replace_record(self, max_data, &last)) return -1;
   ec_trace_free(last); /* of another thread that was as fast */
   return 0;
 }
 
-PyObject *ecpy_trace_take(ecpy_method *self) {
+PyObject *ecpy_trace_drain(ecpy_method *self) {
   ec_trace *last = NULL;
   if (!self->record)
     return ecpy_raise_format(self->state, EC_INVALID_STATE, "method '%s' is not being recorded",
                              ec_method_name(self->method));
-  return renew(self, self->record_data, &last) ? NULL : give(self->state, last);
+  return replace_record(self, self->record_data, &last) ? NULL : trace_result(self->state, last);
 }

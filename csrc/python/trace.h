@@ -19,6 +19,6 @@ PyObject *ecpy_trace_stop(ecpy_method *self);
 int ecpy_trace_record(ecpy_method *self, size_t max_data);
 
 /* What was recorded so far, as above; later calls are in the next one. */
-PyObject *ecpy_trace_take(ecpy_method *self);
+PyObject *ecpy_trace_drain(ecpy_method *self);
 
 #endif

@@ -1,10 +1,12 @@
-/* Binding: what a caller gives to one call, checked against the program before anything runs. */
+/* Binding: inputs and outputs of one call, checked against the program. */
+#include "runtime/bind.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 #include "core/checked.h"
-#include "runtime/impl.h"
+#include "runtime/native.h"
 
 static ec_status find_input(ec_method *m, size_t index, ec_input_slot **out, ec_error *err) {
   if (index >= m->input_count)
@@ -14,7 +16,7 @@ static ec_status find_input(ec_method *m, size_t index, ec_input_slot **out, ec_
   return EC_OK;
 }
 
-static ec_status wrong_kind(const ec_method *m, size_t index, const char *found, ec_error *err) {
+static ec_status fail_kind(const ec_method *m, size_t index, const char *found, ec_error *err) {
   const ec_value *v = m->inputs[index].value;
   return ec_fail(err, EC_INVALID_ARGUMENT, "method '%s', input %zu: found %s, expected %s%s%s",
                  m->name, index, found, ec_kind_name((ec_kind)v->kind),
@@ -22,7 +24,7 @@ static ec_status wrong_kind(const ec_method *m, size_t index, const char *found,
                  v->kind == EC_KIND_TENSOR ? ec_dtype_name(ec_tensor_dtype(v->as.tensor)) : "");
 }
 
-/* Whether an array of the tensor's shape lies in memory exactly as the program lays it out. */
+/* True for an array of the tensor's shape with the strides and alignment that the program uses. */
 static bool has_layout(const ec_tensor *t, const ec_array *a) {
   int64_t item = (int64_t)ec_dtype_size(a->dtype);
   for (size_t d = 0; d < t->rank; d++)
@@ -35,12 +37,12 @@ ec_status ec_method_bind_input(ec_method *m, size_t index, const ec_array *array
   char text[EC_SHAPE_TEXT];
   size_t shown = array->rank < EC_MAX_RANK ? array->rank : EC_MAX_RANK;
   EC_TRY(find_input(m, index, &slot, err));
-  if (slot->value->kind != EC_KIND_TENSOR) return wrong_kind(m, index, "an array", err);
+  if (slot->value->kind != EC_KIND_TENSOR) return fail_kind(m, index, "an array", err);
   ec_tensor *t = slot->value->as.tensor;
   if (array->dtype != ec_tensor_dtype(t))
-    return ec_fail(err, EC_INVALID_ARGUMENT,
-                   "method '%s', input %zu: dtype %s, expected %s (convert it with .astype)",
-                   m->name, index, ec_dtype_name(array->dtype), ec_dtype_name(ec_tensor_dtype(t)));
+    return ec_fail_hint(err, EC_INVALID_ARGUMENT, EC_HINT_CONVERT,
+                        "method '%s', input %zu: dtype %s, expected %s", m->name, index,
+                        ec_dtype_name(array->dtype), ec_dtype_name(ec_tensor_dtype(t)));
   if (array->rank != t->rank)
     return ec_fail(err, EC_INVALID_ARGUMENT,
                    "method '%s', input %zu: shape %s has %zu dimensions, expected %u", m->name,
@@ -58,7 +60,7 @@ ec_status ec_method_bind_input(ec_method *m, size_t index, const ec_array *array
   return EC_OK;
 }
 
-static bool same_number(const ec_value *traced, ec_scalar given) {
+static bool equals_traced(const ec_value *traced, ec_scalar given) {
   double want = ec_value_double(traced), got = ec_scalar_double(given);
   if (traced->kind != EC_KIND_DOUBLE)
     return given.kind != EC_KIND_DOUBLE && ec_scalar_int(given) == ec_value_int(traced);
@@ -74,8 +76,8 @@ ec_status ec_method_bind_scalar(ec_method *m, size_t index, ec_scalar scalar, ec
       m->first_values ? &m->first_values[slot->value - m->values] : slot->value;
   if (!ec_is_number(traced) ||
       (traced->kind == EC_KIND_BOOL) != (scalar.kind == EC_KIND_BOOL))
-    return wrong_kind(m, index, ec_kind_name(scalar.kind), err);
-  if (!same_number(traced, scalar))
+    return fail_kind(m, index, ec_kind_name(scalar.kind), err);
+  if (!equals_traced(traced, scalar))
     return ec_fail(err, EC_INVALID_ARGUMENT,
                    "method '%s', input %zu: %.17g, but the program was exported for %.17g only",
                    m->name, index, ec_scalar_double(scalar), ec_value_double(traced));
@@ -86,7 +88,7 @@ ec_status ec_method_bind_scalar(ec_method *m, size_t index, ec_scalar scalar, ec
 ec_status ec_method_bind_string(ec_method *m, size_t index, const char *text, ec_error *err) {
   ec_input_slot *slot = NULL;
   EC_TRY(find_input(m, index, &slot, err));
-  if (slot->value->kind != EC_KIND_STRING) return wrong_kind(m, index, "a string", err);
+  if (slot->value->kind != EC_KIND_STRING) return fail_kind(m, index, "a string", err);
   if (strcmp(slot->value->as.string, text) != 0)
     return ec_fail(err, EC_INVALID_ARGUMENT,
                    "method '%s', input %zu: '%.100s', but the program was exported for '%.100s'",
@@ -98,7 +100,7 @@ ec_status ec_method_bind_string(ec_method *m, size_t index, const char *text, ec
 ec_status ec_method_bind_none(ec_method *m, size_t index, ec_error *err) {
   ec_input_slot *slot = NULL;
   EC_TRY(find_input(m, index, &slot, err));
-  if (slot->value->kind != EC_KIND_NONE) return wrong_kind(m, index, "None", err);
+  if (slot->value->kind != EC_KIND_NONE) return fail_kind(m, index, "None", err);
   slot->binding = EC_BOUND_VALUE;
   return EC_OK;
 }

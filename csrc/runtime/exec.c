@@ -1,34 +1,38 @@
 /* The executor: a loop over native instructions. It never sees the file, and what load checked it
  * does not check again; what can only be known now (memory, shapes) it does. */
+#include "runtime/exec.h"
+
 #include <inttypes.h>
 #include <string.h>
 
 #include "core/alloc.h"
-#include "runtime/impl.h"
+#include "runtime/arg.h"
+#include "runtime/host_call.h"
 #include "runtime/trace.h"
 
 /* ---- instructions ------------------------------------------------------------------------ */
 
-static const char *arg_name(const ec_instr *in, const ec_value *v) {
+static const char *find_arg_name(const ec_instr *in, const ec_value *v) {
   for (size_t i = 0; i < in->op->nargs; i++)
     if (in->args[i] == v) return in->op->args[i].name;
   return "an item of a list";
 }
 
-static ec_status check_read(ec_method *m, const ec_instr *in, const ec_value *v, ec_error *err) {
+static ec_status check_readable(ec_method *m, const ec_instr *in, const ec_value *v,
+                                ec_error *err) {
   const ec_tensor *t = v->as.tensor;
-  m->touched += (uint64_t)t->numel;
+  m->elements += (uint64_t)t->numel;
   if (t->data || !t->numel) return EC_OK;
-  return ec_fail(err, EC_INVALID_STATE, "argument '%s' has no data yet", arg_name(in, v));
+  return ec_fail(err, EC_INVALID_STATE, "argument '%s' has no data yet", find_arg_name(in, v));
 }
 
-static ec_status check_written(ec_method *m, const ec_instr *in, const ec_value *v,
-                               ec_error *err) {
+static ec_status check_writable(ec_method *m, const ec_instr *in, const ec_value *v,
+                                ec_error *err) {
   const ec_tensor *t = v->as.tensor;
-  m->touched += (uint64_t)t->numel;
+  m->elements += (uint64_t)t->numel;
   if (!(t->flags & EC_TENSOR_READONLY)) return EC_OK;
   return ec_fail(err, EC_INVALID_PROGRAM, "argument '%s' is written, but it is a constant",
-                 arg_name(in, v));
+                 find_arg_name(in, v));
 }
 
 typedef ec_status (*value_check)(ec_method *m, const ec_instr *in, const ec_value *v,
@@ -50,30 +54,31 @@ static inline ec_status check_values(ec_method *m, const ec_instr *in, ec_value 
 }
 
 static ec_status check_memory(ec_method *m, const ec_instr *in, ec_error *err) {
-  EC_TRY(check_values(m, in, in->reads, in->read_count, check_read, err));
-  return check_values(m, in, in->writes, in->write_count, check_written, err);
+  EC_TRY(check_values(m, in, in->reads, in->read_count, check_readable, err));
+  return check_values(m, in, in->writes, in->write_count, check_writable, err);
 }
 
-static void widen(const ec_method *m, const ec_value *v) {
+static void resize_to_bound(const ec_method *m, const ec_value *v) {
   if (v->kind == EC_KIND_TENSOR_LIST)
-    for (uint32_t i = 0; i < v->count; i++) widen(m, v->as.items[i]);
+    for (uint32_t i = 0; i < v->count; i++) resize_to_bound(m, v->as.items[i]);
   if (v->kind != EC_KIND_TENSOR || v->as.tensor->dynamism != EC_DYNAMIC_BOUND) return;
   ec_tensor *t = v->as.tensor;
-  const ec_home *home = ec_home_of(m, t);
-  if (home->sizes) (void)ec_tensor_set_sizes(t, t->rank, home->sizes, NULL);
+  const ec_placement *p = ec_placement_of(m, t);
+  if (p->sizes) (void)ec_tensor_set_sizes(t, t->rank, p->sizes, NULL);
 }
 
 /* Outputs of bounded shape are as large as they may get when a registered operator is called, not
  * as the last call left them: its code may take them for its memory. */
-static void widen_outs(const ec_method *m, const ec_instr *in) {
+static void resize_outs_to_bounds(const ec_method *m, const ec_instr *in) {
   for (size_t i = 0; i < in->op->nargs; i++)
-    if (in->op->args[i].is_out) widen(m, in->args[i]);
+    if (in->op->args[i].is_out) resize_to_bound(m, in->args[i]);
 }
 
-static ec_status run_kernel(ec_method *m, const ec_instr *in, size_t *next, ec_error *err) {
+static ec_status execute_kernel_call(ec_method *m, const ec_instr *in, size_t *next,
+                                     ec_error *err) {
   (void)next;
   EC_TRY(check_memory(m, in, err));
-  if (in->op->custom) widen_outs(m, in);
+  if (in->op->custom) resize_outs_to_bounds(m, in);
   const bool reference = m->options.reference_kernels;
   ec_call call = {in->args, in->op, &m->scratch, err, reference, m, &m->random,
                   reference ? NULL : m->threads};
@@ -82,34 +87,13 @@ static ec_status run_kernel(ec_method *m, const ec_instr *in, size_t *next, ec_e
   return status;
 }
 
-void ec_view_arg(ec_value *value, ec_backend_arg *view) {
-  view->kind = value->kind;
-  view->slot = value;
-  switch ((ec_kind)value->kind) {
-  case EC_KIND_TENSOR: {
-    const ec_tensor *t = value->as.tensor;
-    view->as.tensor = (ec_backend_tensor){t->data, ec_tensor_nbytes(t), t->capacity, t->dtype,
-                                          t->rank, !(t->flags & EC_TENSOR_READONLY), t->sizes,
-                                          t->strides, t->dim_order};
-    return;
-  }
-  case EC_KIND_INT: view->as.i = value->as.i; return;
-  case EC_KIND_DOUBLE: view->as.d = value->as.d; return;
-  case EC_KIND_BOOL: view->as.b = value->as.b; return;
-  case EC_KIND_STRING:
-    view->as.string.data = value->as.string;
-    view->as.string.size = value->count;
-    return;
-  default: view->kind = EC_BACKEND_NONE;
-  }
-}
-
-static ec_status run_delegate(ec_method *m, const ec_instr *in, size_t *next, ec_error *err) {
+static ec_status execute_delegate_call(ec_method *m, const ec_instr *in, size_t *next,
+                                       ec_error *err) {
   (void)next;
   for (size_t i = 0; i < in->count; i++) {
-    ec_view_arg(in->args[i], &in->views[i]);
+    ec_arg_view(in->args[i], &in->views[i]);
     if (in->args[i]->kind == EC_KIND_TENSOR)
-      m->touched += (uint64_t)in->args[i]->as.tensor->numel;
+      m->elements += (uint64_t)in->args[i]->as.tensor->numel;
     if (in->views[i].kind == EC_BACKEND_TENSOR && !in->views[i].as.tensor.data &&
         in->views[i].as.tensor.nbytes)
       return ec_fail(err, EC_INVALID_STATE, "argument %zu of the delegate has no data yet", i);
@@ -127,7 +111,7 @@ static ec_status run_delegate(ec_method *m, const ec_instr *in, size_t *next, ec
  * instruction may change under one of them while it reads the other, and whose memory the planner
  * may give to the next branch. Here a slot keeps its tensor. One with memory of its own gets a
  * copy; one without (a placeholder) is pointed at the source's data, as a view is. */
-static ec_status run_move(ec_method *m, const ec_instr *in, size_t *next, ec_error *err) {
+static ec_status execute_move_call(ec_method *m, const ec_instr *in, size_t *next, ec_error *err) {
   (void)next;
   (void)m;
   ec_value *from = in->args[0], *to = in->args[1];
@@ -153,7 +137,8 @@ static ec_status run_move(ec_method *m, const ec_instr *in, size_t *next, ec_err
   return EC_OK;
 }
 
-static ec_status run_jump_false(ec_method *m, const ec_instr *in, size_t *next, ec_error *err) {
+static ec_status execute_jump_false_call(ec_method *m, const ec_instr *in, size_t *next,
+                                         ec_error *err) {
   (void)m;
   const ec_value *cond = in->args[0];
   bool all = true;
@@ -169,7 +154,7 @@ static ec_status run_jump_false(ec_method *m, const ec_instr *in, size_t *next, 
   return EC_OK;
 }
 
-static ec_status run_free(ec_method *m, const ec_instr *in, size_t *next, ec_error *err) {
+static ec_status execute_free_call(ec_method *m, const ec_instr *in, size_t *next, ec_error *err) {
   (void)m;
   (void)next;
   (void)err;
@@ -185,8 +170,8 @@ static const ec_handler handlers[] = {
 
 /* ---- chains ------------------------------------------------------------------------------ */
 
-static ec_status say_where(const ec_method *m, size_t chain, const ec_instr *in, ec_status status,
-                           ec_error *err) {
+static ec_status fail_in_instr(const ec_method *m, size_t chain, const ec_instr *in,
+                               ec_status status, ec_error *err) {
   if (in->op) ec_fail_in(err, status, "%s", in->op->name);
   if (m->chain_count > 1) ec_fail_in(err, status, "chain %zu", chain);
   return ec_fail_in(err, status, "method '%s', instruction %u", m->name, in->number);
@@ -194,28 +179,28 @@ static ec_status say_where(const ec_method *m, size_t chain, const ec_instr *in,
 
 /* Takes what an instruction has cost. Code that is not of this library is followed by a look at the
  * clock: it may have taken any time. */
-static ec_status pay(ec_method *m, const ec_instr *in, ec_error *err) {
+static ec_status charge_instr(ec_method *m, const ec_instr *in, ec_error *err) {
   ec_budget *budget = m->budget;
   const bool foreign = in->delegate || (in->op && in->op->custom);
   if (foreign) budget->pause = budget->work;
-  return ec_budget_work(budget, EC_STEP + m->touched, err);
+  return ec_budget_work(budget, EC_STEP + m->elements, err);
 }
 
-static ec_status run_chains(ec_method *m, ec_error *err) {
+static ec_status execute_chains(ec_method *m, ec_error *err) {
   for (size_t c = 0; c < m->chain_count; c++) {
     const ec_chain *chain = &m->chains[c];
     for (size_t pc = 0; pc < chain->count;) {
       const ec_instr *in = &chain->instrs[pc++];
       if (m->budget->instructions-- == 0)
-        return ec_fail(err, EC_INVALID_PROGRAM,
-                       "method '%s' ran %d instructions without an end: it loops for ever "
-                       "(max_steps= allows more)", m->name, EC_MAX_INSTRUCTIONS);
+        return ec_fail_hint(err, EC_INVALID_PROGRAM, EC_HINT_MAX_STEPS,
+                            "method '%s' ran %d instructions without an end: it loops for ever",
+                            m->name, EC_MAX_INSTRUCTIONS);
       const ec_handler handler = handlers[in->kind];
-      m->touched = 0;
+      m->elements = 0;
       ec_status status = m->trace ? ec_traced_instr(m, c, in, handler, &pc, err)
                                   : handler(m, in, &pc, err);
-      if (status == EC_OK) status = pay(m, in, err);
-      if (status != EC_OK) return say_where(m, c, in, status, err);
+      if (status == EC_OK) status = charge_instr(m, in, err);
+      if (status != EC_OK) return fail_in_instr(m, c, in, status, err);
     }
   }
   return EC_OK;
@@ -224,7 +209,8 @@ static ec_status run_chains(ec_method *m, ec_error *err) {
 /* ---- inputs and outputs around it -------------------------------------------------------- */
 
 /* Heap memory for a tensor that has no planned memory; kept for the next call. */
-static ec_status stage(ec_tensor *t, size_t nbytes, void **staging, size_t *size, ec_error *err) {
+static ec_status allocate_staging(ec_tensor *t, size_t nbytes, void **staging, size_t *size,
+                                  ec_error *err) {
   if (!*staging || *size < nbytes) {
     ec_free(*staging);
     *staging = ec_alloc_zeroed(nbytes);
@@ -262,7 +248,7 @@ static void copy_input(const ec_input_slot *slot, ec_tensor *t) {
                  ec_dtype_size(a->dtype));
 }
 
-static ec_status place_input(ec_method *m, ec_input_slot *slot, ec_error *err) {
+static ec_status set_input_data(ec_method *m, ec_input_slot *slot, ec_error *err) {
   if (slot->value->kind != EC_KIND_TENSOR) return EC_OK;
   ec_tensor *t = slot->value->as.tensor;
   if (slot->binding == EC_BOUND_IN_PLACE) {
@@ -272,13 +258,13 @@ static ec_status place_input(ec_method *m, ec_input_slot *slot, ec_error *err) {
     return EC_OK;
   }
   EC_TRY(ec_tensor_set_sizes(t, t->rank, slot->sizes, err)); /* one value may be two inputs */
-  if (ec_home_of(m, t)->arena == 0 || ec_tensor_nbytes(t) > t->capacity)
-    EC_TRY(stage(t, ec_tensor_nbytes(t), &slot->staging, &slot->staging_size, err));
+  if (ec_placement_of(m, t)->arena == 0 || ec_tensor_nbytes(t) > t->capacity)
+    EC_TRY(allocate_staging(t, ec_tensor_nbytes(t), &slot->staging, &slot->staging_size, err));
   copy_input(slot, t);
   return EC_OK;
 }
 
-static ec_status place_output(ec_output_slot *slot, ec_error *err) {
+static ec_status set_output_data(ec_output_slot *slot, ec_error *err) {
   if (slot->value->kind != EC_KIND_TENSOR) return EC_OK;
   ec_tensor *t = slot->value->as.tensor;
   if (slot->bound && slot->direct) {
@@ -286,12 +272,12 @@ static ec_status place_output(ec_output_slot *slot, ec_error *err) {
     t->capacity = ec_tensor_nbytes(t);
     return EC_OK;
   }
-  if (!slot->stage) return EC_OK;
-  return stage(t, (size_t)t->numel_bound * ec_dtype_size(ec_tensor_dtype(t)), &slot->staging,
-               &slot->staging_size, err);
+  if (!slot->needs_staging) return EC_OK;
+  return allocate_staging(t, (size_t)t->numel_bound * ec_dtype_size(ec_tensor_dtype(t)),
+                          &slot->staging, &slot->staging_size, err);
 }
 
-static ec_status deliver(ec_method *m, size_t index, ec_error *err) {
+static ec_status copy_out_output(ec_method *m, size_t index, ec_error *err) {
   const ec_output_slot *slot = &m->outputs[index];
   if (slot->value->kind != EC_KIND_TENSOR) return EC_OK;
   const ec_tensor *t = slot->value->as.tensor;
@@ -302,44 +288,50 @@ static ec_status deliver(ec_method *m, size_t index, ec_error *err) {
   return EC_OK;
 }
 
-void ec_restore_homes(ec_method *m) {
-  for (size_t i = 0; i < m->mover_count; i++) {
-    ec_tensor *t = m->movers[i];
-    const ec_home *home = ec_home_of(m, t);
-    t->data = home->data;
-    t->capacity = home->capacity;
-    t->flags = home->flags;
+void ec_restore_placements(ec_method *m) {
+  for (size_t i = 0; i < m->rebindable_count; i++) {
+    ec_tensor *t = m->rebindable[i];
+    const ec_placement *p = ec_placement_of(m, t);
+    t->data = p->data;
+    t->capacity = p->capacity;
+    t->flags = p->flags;
     if (t->storage) ec_tensor_trim(t, false);
-    if (t->dynamism == EC_DYNAMIC_UNBOUND && home->sizes && ec_tensor_nbytes(t) > t->capacity)
-      (void)ec_tensor_set_sizes(t, t->rank, home->sizes, NULL);
+    if (t->dynamism == EC_DYNAMIC_UNBOUND && p->sizes && ec_tensor_nbytes(t) > t->capacity)
+      (void)ec_tensor_set_sizes(t, t->rank, p->sizes, NULL);
   }
   if (m->first_values) memcpy(m->values, m->first_values, m->value_count * sizeof *m->values);
 }
 
-static ec_status execute(ec_method *m, ec_error *err) {
+static ec_status execute_bound(ec_method *m, ec_error *err) {
   for (size_t i = 0; i < m->input_count; i++)
     if (m->inputs[i].binding == EC_UNBOUND_INPUT)
       return ec_fail(err, EC_INVALID_ARGUMENT, "method '%s': input %zu is not set", m->name, i);
-  for (size_t i = 0; i < m->input_count; i++) EC_TRY(place_input(m, &m->inputs[i], err));
-  for (size_t i = 0; i < m->output_count; i++) EC_TRY(place_output(&m->outputs[i], err));
-  EC_TRY(run_chains(m, err));
-  for (size_t i = 0; i < m->output_count; i++) EC_TRY(deliver(m, i, err));
+  for (size_t i = 0; i < m->input_count; i++) EC_TRY(set_input_data(m, &m->inputs[i], err));
+  for (size_t i = 0; i < m->output_count; i++) EC_TRY(set_output_data(&m->outputs[i], err));
+  EC_TRY(execute_chains(m, err));
+  for (size_t i = 0; i < m->output_count; i++) EC_TRY(copy_out_output(m, i, err));
   return EC_OK;
 }
 
-static ec_status run(ec_method *m, ec_error *err) {
+static ec_status execute_call(ec_method *m, ec_error *err) {
   ec_error_clear(err);
-  return m->trace ? ec_traced_call(m, execute, err) : execute(m, err);
+  return m->trace ? ec_traced_call(m, execute_bound, err) : execute_bound(m, err);
+}
+
+void ec_method_budget(const ec_method *m, const ec_interrupt *interrupt, ec_budget *out) {
+  ec_budget_init(out, m->options.max_steps,
+                 m->options.max_bytes ? m->options.max_bytes : ec_machine_bytes() / 2, interrupt);
+  if (!m->options.max_steps) out->instructions = EC_MAX_INSTRUCTIONS;
 }
 
 ec_status ec_method_execute(ec_method *m, ec_error *err) {
   ec_budget own;
   m->budget = ec_budget_now();
-  if (m->budget) return run(m, err);
+  if (m->budget) return execute_call(m, err);
   ec_method_budget(m, NULL, &own);
   ec_budget_enter(&own);
   m->budget = &own;
-  ec_status status = run(m, err);
+  ec_status status = execute_call(m, err);
   ec_budget_leave(&own);
   return ec_budget_explain(&own, status, err);
 }

@@ -5,18 +5,27 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backend/registry.h"
 #include "core/alloc.h"
-#include "runtime/impl.h"
+#include "runtime/exec.h"
+#include "runtime/host_call.h"
+#include "runtime/load_code.h"
+#include "runtime/load_delegates.h"
+#include "runtime/load_memory.h"
+#include "runtime/load_values.h"
+#include "runtime/placement.h"
+#include "runtime/program_internal.h"
 
 /* Methods that share memory exclude each other, too: the program's lock stands in for their own. */
-static ec_lock *lock_of(const ec_method *m) {
-  return m->uses_shared ? &((ec_program *)(uintptr_t)m->program)->state_lock
-                        : &((ec_method *)(uintptr_t)m)->lock;
+static ec_lock *find_lock(const ec_method *m) {
+  return m->uses_shared_state ? &((ec_program *)(uintptr_t)m->program)->state_lock
+                              : &((ec_method *)(uintptr_t)m)->lock;
 }
 
-/* Instructions that change numbers or strings make a snapshot necessary, put back after each call:
- * one that fails half-way must not change what the next one computes. A slot keeps its tensor. */
-static bool changes_slots(const ec_method *m) {
+/* Instructions that change numbers or strings make a snapshot of values necessary, restored after
+ * each call: one that fails half-way must not change what the next one computes. A slot keeps its
+ * tensor. */
+static bool changes_values(const ec_method *m) {
   for (size_t c = 0; c < m->chain_count; c++)
     for (size_t i = 0; i < m->chains[c].count; i++) {
       const ec_instr *in = &m->chains[c].instrs[i];
@@ -26,8 +35,8 @@ static bool changes_slots(const ec_method *m) {
   return false;
 }
 
-static ec_status snapshot(ec_method *m, ec_error *err) {
-  if (!changes_slots(m)) return EC_OK;
+static ec_status save_first_values(ec_method *m, ec_error *err) {
+  if (!changes_values(m)) return EC_OK;
   EC_TRY(ec_arena_array(&m->arena, m->value_count, sizeof *m->values, "values", &m->first_values,
                         err));
   memcpy(m->first_values, m->values, m->value_count * sizeof *m->values);
@@ -37,28 +46,35 @@ static ec_status snapshot(ec_method *m, ec_error *err) {
 /* State that is shared is the program's, and in use perhaps. */
 static void set_first_state(const ec_method *m) {
   for (size_t i = 0; i < m->initial_count; i++) {
-    const ec_initial *s = &m->initials[i];
-    if (s->bytes) memcpy(s->at, s->bytes, s->size);
-    else memset(s->at, 0, s->size);
+    const ec_placement *p = m->initials[i].placement;
+    if (p->arena && m->shared_blocks[p->arena]) continue;
+    if (m->initials[i].bytes) memcpy(p->data, m->initials[i].bytes, p->nbytes);
+    else memset(p->data, 0, p->nbytes);
   }
 }
 
-static ec_status load(ec_method *m, size_t index, ec_error *err) {
-  ec_fb_table plan = ec_fb_vec_table(m->program->plans, (uint32_t)index);
-  EC_TRY(ec_load_operators(m, plan, err));
-  EC_TRY(ec_load_memory(m, plan, err));
-  EC_TRY(ec_load_values(m, plan, err));
-  EC_TRY(ec_load_io(m, plan, err));
-  EC_TRY(ec_load_delegates(m, plan, err));
-  EC_TRY(ec_load_chains(m, plan, err));
-  EC_TRY(ec_plan(m, err));
-  EC_TRY(snapshot(m, err));
+/* In the order of the data: each stage needs those before it. */
+static ec_status load_stages(ec_method *m, size_t index, ec_error *err) {
+  ec_plan plan;
+  ec_uses uses;
+  ec_plan_init(&plan, m->program, index);
+  EC_TRY(ec_load_operators(m, &plan, err));
+  EC_TRY(ec_load_memory_sizes(m, &plan, err));
+  EC_TRY(ec_load_values(m, &plan, err));
+  EC_TRY(ec_load_io(m, &plan, err));
+  EC_TRY(ec_load_delegates(m, &plan, err));
+  EC_TRY(ec_load_chains(m, &plan, err));
+  EC_TRY(ec_collect_uses(m, &uses, err));
+  EC_TRY(ec_load_memory(m, &plan, err));
+  EC_TRY(ec_place_tensors(m, &uses, err));
+  ec_arena_reset(&m->scratch);
+  EC_TRY(save_first_values(m, err));
   set_first_state(m);
   return EC_OK;
 }
 
 /* A seed of the system's; of the clock and an address where it has none. */
-static uint64_t entropy(const ec_method *m) {
+static uint64_t make_seed(const ec_method *m) {
   uint64_t seed;
   struct timespec now;
   if (getentropy(&seed, sizeof seed) == 0) return seed;
@@ -78,10 +94,10 @@ ec_status ec_method_load_nested(const ec_program *program, const char *name,
   m->program = program;
   m->name = program->names[index];
   m->options = *options;
-  ec_method_seed(m, options->seeded ? options->seed : entropy(m));
+  ec_method_seed(m, options->seeded ? options->seed : make_seed(m));
   m->depth = depth;
-  m->threads = ec_threads_take(options->threads);
-  ec_status status = load(m, index, err);
+  m->threads = ec_threads_acquire(options->threads);
+  ec_status status = load_stages(m, index, err);
   if (status != EC_OK) {
     ec_method_free(m);
     return ec_fail_in(err, status, "method '%s'", program->names[index]);
@@ -91,7 +107,7 @@ ec_status ec_method_load_nested(const ec_program *program, const char *name,
 }
 
 /* Loading is linear in the files, but for what they tell it to do again and again. */
-static uint64_t load_steps(const ec_program *p) {
+static uint64_t count_load_steps(const ec_program *p) {
   uint64_t bytes = p->file.size;
   for (size_t i = 0; i < p->data_count; i++) bytes += p->data[i].size;
   return EC_LOAD_STEPS + EC_LOAD_STEPS_PER_BYTE * bytes;
@@ -100,7 +116,7 @@ static uint64_t load_steps(const ec_program *p) {
 ec_status ec_method_load(const ec_program *program, const char *name,
                          const ec_method_options *options, ec_method **out, ec_error *err) {
   ec_budget budget;
-  ec_budget_init(&budget, options->max_steps ? options->max_steps : load_steps(program),
+  ec_budget_init(&budget, options->max_steps ? options->max_steps : count_load_steps(program),
                  options->max_bytes ? options->max_bytes : ec_machine_bytes(), options->interrupt);
   ec_budget_enter(&budget);
   ec_status status = ec_method_load_nested(program, name, options, 0, out, err);
@@ -109,15 +125,9 @@ ec_status ec_method_load(const ec_program *program, const char *name,
   return ec_budget_explain(&budget, status, err);
 }
 
-void ec_method_budget(const ec_method *m, const ec_interrupt *interrupt, ec_budget *out) {
-  ec_budget_init(out, m->options.max_steps,
-                 m->options.max_bytes ? m->options.max_bytes : ec_machine_bytes() / 2, interrupt);
-  if (!m->options.max_steps) out->instructions = EC_MAX_INSTRUCTIONS;
-}
-
-/* What a thread was running that a fork has left behind is not in a state to be destroyed. */
+/* A delegate that another thread was running at a fork is in no state to be destroyed. */
 static void free_delegates(ec_method *m) {
-  if (ec_lock_is_lost(lock_of(m))) return;
+  if (ec_lock_is_lost(find_lock(m))) return;
   for (size_t i = 0; i < m->delegate_count; i++) {
     ec_delegate *d = &m->delegates[i];
     if (d->ready && d->backend->destroy) d->backend->destroy(d->backend, &ec_host_table, d->handle);
@@ -132,7 +142,7 @@ void ec_method_free(ec_method *m) {
   for (size_t i = 0; i < m->input_count; i++) ec_free(m->inputs[i].staging);
   for (size_t i = 0; i < m->output_count; i++) ec_free(m->outputs[i].staging);
   for (size_t i = 0; i < m->planned_count; i++)
-    if (!m->shared[i]) ec_free(m->planned[i]);
+    if (!m->shared_blocks[i]) ec_free(m->planned[i]);
   ec_threads_release(m->threads);
   ec_lock_deinit(&m->lock);
   ec_arena_deinit(&m->scratch);
@@ -153,9 +163,9 @@ const ec_value *ec_method_output(const ec_method *m, size_t index) {
 
 /* ---- the lock ---------------------------------------------------------------------------- */
 
-bool ec_method_try_lock(ec_method *m) { return ec_lock_try(lock_of(m)) == EC_LOCKED; }
+bool ec_method_try_lock(ec_method *m) { return ec_lock_try(find_lock(m)) == EC_LOCKED; }
 
-bool ec_method_is_mine(const ec_method *m) { return ec_lock_is_mine(lock_of(m)); }
+bool ec_method_is_mine(const ec_method *m) { return ec_lock_is_mine(find_lock(m)); }
 
 typedef struct waiting {
   const ec_interrupt *interrupt;
@@ -163,7 +173,7 @@ typedef struct waiting {
   ec_error *err;
 } waiting;
 
-static bool ask(void *user) {
+static bool check_interrupt(void *user) {
   waiting *w = user;
   w->status = w->interrupt->check(w->interrupt->user, w->err);
   return w->status != EC_OK;
@@ -171,7 +181,7 @@ static bool ask(void *user) {
 
 ec_status ec_method_lock(ec_method *m, const ec_interrupt *interrupt, ec_error *err) {
   waiting w = {interrupt, EC_OK, err};
-  switch (ec_lock_wait(lock_of(m), interrupt && interrupt->check ? ask : NULL, &w)) {
+  switch (ec_lock_wait(find_lock(m), interrupt && interrupt->check ? check_interrupt : NULL, &w)) {
   case EC_LOCKED: return EC_OK;
   case EC_LOCK_INTERRUPTED: return w.status;
   case EC_LOCKED_BY_NOBODY:
@@ -188,8 +198,8 @@ ec_status ec_method_lock(ec_method *m, const ec_interrupt *interrupt, ec_error *
 void ec_method_unlock(ec_method *m) {
   for (size_t i = 0; i < m->input_count; i++) m->inputs[i].binding = EC_UNBOUND_INPUT;
   for (size_t i = 0; i < m->output_count; i++) m->outputs[i].bound = NULL;
-  ec_restore_homes(m);
-  ec_lock_release(lock_of(m));
+  ec_restore_placements(m);
+  ec_lock_release(find_lock(m));
 }
 
 /* ---- attributes and state ---------------------------------------------------------------- */
@@ -202,22 +212,22 @@ const char *ec_method_attribute_name(const ec_method *m, size_t index) {
 ec_tensor ec_method_attribute(const ec_method *m, size_t index) {
   ec_tensor t = *m->attributes[index].tensor;
   const bool fixed = t.dynamism != EC_DYNAMIC_UNBOUND; /* those have memory for a call */
-  t.data = fixed ? ec_home_of(m, m->attributes[index].tensor)->data : NULL;
+  t.data = fixed ? ec_placement_of(m, m->attributes[index].tensor)->data : NULL;
   t.storage = NULL;
   return t;
 }
 
 bool ec_method_attribute_is_mutable(const ec_method *m, size_t index) {
-  return !(ec_home_of(m, m->attributes[index].tensor)->flags & EC_TENSOR_READONLY);
+  return !(ec_placement_of(m, m->attributes[index].tensor)->flags & EC_TENSOR_READONLY);
 }
 
 void ec_method_seed(ec_method *m, uint64_t seed) { m->random = (ec_random){seed, 0}; }
 
 void ec_method_reset(ec_method *m) {
   for (size_t i = 1; i < m->planned_count; i++)
-    if (m->shared[i]) ec_state_reset(m->shared[i]);
+    if (m->shared_blocks[i]) ec_state_block_reset(m->shared_blocks[i]);
     else ec_clear(m->planned[i], m->planned_sizes[i]);
-  ec_restore_homes(m);
+  ec_restore_placements(m);
   for (size_t i = 0; i < m->tensor_count; i++) ec_tensor_trim(&m->tensors[i], true);
   set_first_state(m);
 }
@@ -228,7 +238,7 @@ void ec_method_get_memory(const ec_method *m, ec_method_memory *out) {
   *out = (ec_method_memory){.native = m->arena.total + sizeof *m, .scratch = m->scratch.total};
   for (size_t i = 1; i < m->planned_count; i++) {
     out->planned += m->planned_sizes[i];
-    if (m->shared[i]) out->shared += m->planned_sizes[i];
+    if (m->shared_blocks[i]) out->shared += m->planned_sizes[i];
   }
   for (size_t i = 0; i < m->tensor_count; i++) out->heap += ec_tensor_heap(&m->tensors[i]);
   for (size_t i = 0; i < m->input_count; i++) out->heap += m->inputs[i].staging_size;

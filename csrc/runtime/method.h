@@ -1,6 +1,7 @@
-/* A loaded method: native values, planned memory, delegates, and the executor.
+/* A loaded method: native values, planned memory, delegates.
  *
- * One call is: lock, bind every input and any outputs, execute, read outputs, unlock.
+ * One call is: lock, bind every input and any outputs (bind.h), execute (exec.h), read outputs,
+ * unlock.
  *   ec_method_lock(m, NULL, &err);
  *   ec_method_bind_input(m, 0, &array, &err); ...
  *   ec_method_bind_output(m, 0, data, nbytes); ...    optional
@@ -11,40 +12,24 @@
 #ifndef EC_RUNTIME_METHOD_H
 #define EC_RUNTIME_METHOD_H
 
-#include "core/budget.h"
-#include "core/value.h"
-#include "executorch_c/backend.h"
+#include "runtime/bind.h"
+#include "runtime/exec.h"
+#include "runtime/method_types.h"
 #include "runtime/program.h"
 #include "trace/trace.h"
-
-typedef struct ec_method ec_method;
-
-/* Options for the delegates of one backend. */
-typedef struct ec_backend_options {
-  const char *id;
-  const ec_backend_option *items;
-  size_t count;
-} ec_backend_options;
-
-typedef struct ec_method_options {
-  bool reference_kernels; /* plain loops only */
-  bool seeded;            /* random operators start from `seed`, else from the system's entropy */
-  uint64_t seed;
-  size_t threads; /* that loops may use, the caller's among them; 0: ec_threads_default() */
-  const ec_backend_options *backends; /* copied; one for each id */
-  size_t backend_count;
-  uint64_t max_steps, max_bytes; /* of loading, and of each call; 0: see ec_method_budget */
-  const ec_interrupt *interrupt; /* asked while the method is loaded; NULL: nobody is */
-} ec_method_options;
 
 /* Loads a method. The program must outlive it. Errors: NotFound (name, backend), OperatorMissing
  * (one sentence that lists all of them), InvalidProgram, InvalidArgument (options for a backend
  * that the method does not use), NotSupported, MemoryAllocationFailed, and what backends say. */
 ec_status ec_method_load(const ec_program *program, const char *name,
                          const ec_method_options *options, ec_method **out, ec_error *err);
+/* The same without a budget of its own, for a program inside a payload at a nesting depth. */
+ec_status ec_method_load_nested(const ec_program *program, const char *name,
+                                const ec_method_options *options, int depth, ec_method **out,
+                                ec_error *err);
 void ec_method_free(ec_method *method); /* NULL is allowed */
 
-/* How many threads its loops may use: 1 where pools are not built in, whatever was asked for. */
+/* The number of threads that its loops may use: always 1 where pools are not built in. */
 size_t ec_method_threads(const ec_method *method);
 
 const char *ec_method_name(const ec_method *method);
@@ -66,60 +51,14 @@ bool ec_method_try_lock(ec_method *method);
  * nobody) is asked meanwhile. Errors: InvalidState where this very thread has it, or where one had
  * it that a fork has left in the other process; what the interrupt says. */
 ec_status ec_method_lock(ec_method *method, const ec_interrupt *interrupt, ec_error *err);
-/* Whether this thread has it. */
+/* True while this thread has it. */
 bool ec_method_is_mine(const ec_method *method);
 /* Forgets all bindings (arrays are no longer referred to) and unlocks. */
 void ec_method_unlock(ec_method *method);
 
-/* What a call may cost: as the method was loaded with; where nothing was said, half the memory of
- * the machine, and EC_MAX_INSTRUCTIONS instructions of any size. It is to be the thread's before
- * inputs are bound, and until outputs are read. */
-void ec_method_budget(const ec_method *method, const ec_interrupt *interrupt, ec_budget *out);
-
-/* An array of the caller's; it must stay valid until unlock. */
-typedef struct ec_array {
-  void *data; /* of element (0, 0, ...) */
-  ec_dtype dtype;
-  size_t rank;
-  const int64_t *sizes;
-  const int64_t *strides; /* in BYTES; any, negative and zero too */
-} ec_array;
-
-/* Binds input `index`: kind must be a tensor, dtype and rank equal, sizes allowed by the program.
- * Memory of the program's own layout is used in place unless the program writes to this input or
- * shares its memory; any other layout is copied by index when executing (a channels-last array is
- * never misread). Errors: InvalidArgument (naming the input, found, expected), NotSupported
- * (sizes: the reference's code). */
-ec_status ec_method_bind_input(ec_method *method, size_t index, const ec_array *array,
-                               ec_error *err);
-
-/* Binds an input that is not a tensor. A number or string must equal the traced value (doubles
- * within atol 1e-4, rtol 1e-5, as in the reference); None fits a None slot. */
-ec_status ec_method_bind_scalar(ec_method *method, size_t index, ec_scalar scalar, ec_error *err);
-ec_status ec_method_bind_string(ec_method *method, size_t index, const char *text, ec_error *err);
-ec_status ec_method_bind_none(ec_method *method, size_t index, ec_error *err);
-
-/* Whether output `index` is a tensor of fixed shape, so that its memory can be given beforehand. */
-bool ec_method_output_is_static(const ec_method *method, size_t index);
-
-/* Lends memory for such an output: dense in the output's own dim order, `nbytes` long, aligned to
- * its item size, not overlapping any input. Execution writes the result there, directly where the
- * plan allows it. */
-ec_status ec_method_bind_output(ec_method *method, size_t index, void *data, size_t nbytes,
-                                ec_error *err);
-
 /* Has the calls of the method leave events in a trace, until another one or NULL is set. The caller
  * owns it. Call it locked. */
 void ec_method_set_trace(ec_method *method, ec_trace *trace);
-
-/* Runs the method on the thread's budget (one of its own where it has none): all inputs must be
- * bound. Does not need the GIL. Errors name method, instruction and operator. */
-ec_status ec_method_execute(ec_method *method, ec_error *err);
-
-/* Whether the program means input `index` to be changed in place: it has no planned memory, and an
- * instruction writes to it. The caller's array stays as it was; until unlock, ec_method_input is
- * the changed tensor. */
-bool ec_method_input_is_mutated(const ec_method *method, size_t index);
 
 /* Attributes: tensors with a fully qualified name (mutable buffers exported with
  * emit_mutable_buffer_names, external weights). Their data is the method's memory: NULL where they
@@ -127,7 +66,7 @@ bool ec_method_input_is_mutated(const ec_method *method, size_t index);
 size_t ec_method_attribute_count(const ec_method *method);
 const char *ec_method_attribute_name(const ec_method *method, size_t index);
 ec_tensor ec_method_attribute(const ec_method *method, size_t index);
-/* Whether it may be written: constants of the program may not. */
+/* False for constants of the program, which may not be written. */
 bool ec_method_attribute_is_mutable(const ec_method *method, size_t index);
 
 /* Puts all state back to what it was after loading: planned memory zeroed, initialised buffers from

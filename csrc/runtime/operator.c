@@ -1,7 +1,8 @@
 /* A plug-in's operator as a kernel: arguments as backend.h has them, made in scratch memory. */
 #include "runtime/operator.h"
 
-#include "runtime/impl.h"
+#include "runtime/arg.h"
+#include "runtime/host_call.h"
 
 /* ---- calls ------------------------------------------------------------------------------- */
 
@@ -16,7 +17,7 @@ static ec_status view_list(ec_call *c, const ec_value *v, ec_backend_arg *view) 
     else if (v->kind == EC_KIND_INT_LIST)
       items[i] = (ec_backend_arg){.kind = EC_BACKEND_INT, .as.i = ec_value_int(v->as.items[i])};
     else
-      ec_view_arg(v->as.items[i], &items[i]);
+      ec_arg_view(v->as.items[i], &items[i]);
   }
   *view = (ec_backend_arg){.kind = v->kind == EC_KIND_OPTIONAL_TENSOR_LIST ? EC_KIND_TENSOR_LIST
                                                                            : v->kind,
@@ -28,7 +29,7 @@ static ec_status view_list(ec_call *c, const ec_value *v, ec_backend_arg *view) 
 static ec_status view_arg(ec_call *c, size_t i, ec_backend_arg *view) {
   ec_value *v = c->args[i];
   if (v->kind > EC_KIND_BOOL) return view_list(c, v, view);
-  ec_view_arg(v, view);
+  ec_arg_view(v, view);
   if (!ec_is_number(v)) return EC_OK;
   switch ((ec_arg_type)c->op->args[i].type) {
   case EC_ARG_INT:
@@ -48,7 +49,7 @@ static ec_status view_arg(ec_call *c, size_t i, ec_backend_arg *view) {
   return EC_OK;
 }
 
-static ec_status run_operator(ec_call *c) {
+static ec_status call_operator(ec_call *c) {
   const ec_operator *self = c->op->user;
   ec_backend_arg views[EC_MAX_OP_ARGS];
   for (size_t i = 0; i < c->op->nargs; i++) EC_TRY(view_arg(c, i, &views[i]));
@@ -62,7 +63,7 @@ static ec_status run_operator(ec_call *c) {
 
 /* ---- registering ------------------------------------------------------------------------- */
 
-static ec_status check(const ec_operators *o, ec_error *err) {
+static ec_status check_table(const ec_operators *o, ec_error *err) {
   if (!o || o->abi_version != EC_OPERATOR_ABI_VERSION)
     return ec_fail(err, EC_INVALID_ARGUMENT, "operators have ABI version %u, expected %u",
                    o ? o->abi_version : 0, EC_OPERATOR_ABI_VERSION);
@@ -79,29 +80,29 @@ static const ec_operator *row_at(const ec_operators *o, size_t i) {
   return (const ec_operator *)(const void *)((const char *)o->rows + i * o->row_size);
 }
 
-static bool is_row(void *user, void *arg) { return user == arg; }
+static bool is_same_row(void *user, void *arg) { return user == arg; }
 
 static ec_status register_row(const ec_operators *o, const ec_operator *row, ec_error *err) {
   if (!row->schema || !row->run)
     return ec_fail(err, EC_INVALID_ARGUMENT, "%s: an operator without %s", o->origin,
                    row->schema ? "run" : "schema");
-  const ec_op_def def = {row->schema, o->origin, run_operator, (void *)(uintptr_t)row, NULL, NULL};
+  const ec_op_def def = {row->schema, o->origin, call_operator, (void *)(uintptr_t)row, NULL, NULL};
   ec_status status = ec_op_register(&def, false, err);
   return status == EC_OK ? EC_OK : ec_fail_in(err, status, "%s", o->origin);
 }
 
 ec_status ec_operators_register(const ec_operators *o, ec_error *err) {
-  EC_TRY(check(o, err));
+  EC_TRY(check_table(o, err));
   EC_TRY(ec_ops_init(err));
-  bool here_before = false; /* some of them: then what is there stays, whatever happens */
+  bool registered_before = false; /* some of them: then what is there stays, whatever happens */
   for (size_t i = 0; i < o->count; i++) {
     const ec_operator *row = row_at(o, i);
-    bool here = ec_op_is_registered(run_operator, row);
-    here_before = here_before || here;
+    bool here = ec_op_is_registered(call_operator, row);
+    registered_before = registered_before || here;
     ec_status status = here ? EC_OK : register_row(o, row, err);
     if (status == EC_OK) continue;
-    while (!here_before && i-- > 0)
-      ec_op_unregister_all(run_operator, is_row, (void *)(uintptr_t)row_at(o, i));
+    while (!registered_before && i-- > 0)
+      ec_op_unregister_all(call_operator, is_same_row, (void *)(uintptr_t)row_at(o, i));
     return status;
   }
   return EC_OK;

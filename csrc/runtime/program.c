@@ -5,17 +5,18 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "runtime/impl.h"
+#include "kernels/op.h"
+#include "runtime/program_internal.h"
 
-static int by_name(const void *a, const void *b) {
+static int compare_names(const void *a, const void *b) {
   return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static ec_status check_unique(const ec_program *p, ec_error *err) {
+static ec_status check_names_unique(const ec_program *p, ec_error *err) {
   const char **sorted = ec_alloc_array(p->plans.count, sizeof *sorted), *twice = NULL;
   if (!sorted) return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED, "no memory for method names");
   if (p->plans.count) memcpy(sorted, p->names, p->plans.count * sizeof *sorted);
-  qsort(sorted, p->plans.count, sizeof *sorted, by_name);
+  qsort(sorted, p->plans.count, sizeof *sorted, compare_names);
   for (uint32_t i = 1; i < p->plans.count && !twice; i++)
     if (strcmp(sorted[i - 1], sorted[i]) == 0) twice = sorted[i];
   ec_free(sorted);
@@ -35,10 +36,10 @@ static ec_status load_names(ec_program *p, ec_error *err) {
     if (!p->names[i])
       return ec_fail(err, EC_INVALID_PROGRAM, "execution_plan[%u] has no name", i);
   }
-  return check_unique(p, err);
+  return check_names_unique(p, err);
 }
 
-static ec_status load_data(ec_program *p, ec_error *err) {
+static ec_status open_data_files(ec_program *p, ec_error *err) {
   ec_ptd *ptds;
   EC_TRY(ec_arena_array(&p->arena, p->data_count, sizeof *ptds, "data files", &ptds, err));
   for (size_t i = 0; i < p->data_count; i++) {
@@ -52,7 +53,7 @@ static ec_status open_program(ec_program *p, ec_error *err) {
   EC_TRY(ec_ops_init(err));
   EC_TRY(ec_pte_open(&p->pte, p->file.data, p->file.size, p->options.verification, err));
   EC_TRY(load_names(p, err));
-  return load_data(p, err);
+  return open_data_files(p, err);
 }
 
 ec_status ec_program_open(const ec_program_options *options, ec_source *file, ec_source *data,
@@ -84,7 +85,7 @@ fail:
 
 void ec_program_free(ec_program *p) {
   if (!p) return;
-  ec_state_free(p);
+  ec_state_blocks_deinit(&p->state);
   ec_lock_deinit(&p->state_lock);
   ec_arena_deinit(&p->arena);
   ec_source_close(&p->file);

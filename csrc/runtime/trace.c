@@ -1,20 +1,20 @@
-/* What the executor tells a trace: an event for each instruction, with shapes of what it takes and
+/* Events of the executor: one for each instruction, with shapes of what it takes and
  * shapes or data of what it gives; one for the whole call. */
 #include "runtime/trace.h"
 
-static const uint8_t kinds[] = {
+static const uint8_t event_kinds[] = {
     [EC_INSTR_KernelCall] = EC_EVENT_KERNEL,     [EC_INSTR_DelegateCall] = EC_EVENT_DELEGATE,
     [EC_INSTR_MoveCall] = EC_EVENT_MOVE,         [EC_INSTR_JumpFalseCall] = EC_EVENT_JUMP,
     [EC_INSTR_FreeCall] = EC_EVENT_FREE,
 };
 
-static const char *name_of(const ec_instr *in) {
+static const char *event_name(const ec_instr *in) {
   if (in->op) return in->op->name;
   return in->delegate ? in->delegate->backend->id
-                      : ec_event_kind_name((ec_event_kind)kinds[in->kind]);
+                      : ec_event_kind_name((ec_event_kind)event_kinds[in->kind]);
 }
 
-static uint32_t slot_of(const ec_method *m, const ec_value *v) {
+static uint32_t find_slot(const ec_method *m, const ec_value *v) {
   const bool own = v >= m->values && v < m->values + m->value_count;
   return own ? (uint32_t)(v - m->values) : EC_TRACE_NONE;
 }
@@ -23,21 +23,21 @@ static uint32_t slot_of(const ec_method *m, const ec_value *v) {
 static void add_value(const ec_method *m, ec_event *event, const char *name, bool is_output,
                       const ec_value *v) {
   ec_event_value head = {
-      .name = name, .item = EC_TRACE_NONE, .slot = slot_of(m, v), .is_output = is_output};
+      .name = name, .item = EC_TRACE_NONE, .slot = find_slot(m, v), .is_output = is_output};
   if (v->kind == EC_KIND_TENSOR) ec_trace_tensor(m->trace, event, &head, v->as.tensor);
   else if (is_output && ec_is_number(v))
     ec_trace_scalar(m->trace, event, name, ec_value_scalar(v));
-  if (v->kind != EC_KIND_TENSOR_LIST && v->kind != EC_KIND_OPTIONAL_TENSOR_LIST) return;
+  if (!ec_is_tensor_list(v)) return;
   for (uint32_t i = 0; i < v->count; i++) {
     const ec_value *item = v->as.items[i];
     if (item->kind != EC_KIND_TENSOR) continue;
     head.item = i;
-    head.slot = slot_of(m, item);
+    head.slot = find_slot(m, item);
     ec_trace_tensor(m->trace, event, &head, item->as.tensor);
   }
 }
 
-/* Whether argument `i` is a result; of a delegate: see ec_instr.outputs_from. */
+/* True for an argument that is a result; of a delegate: see ec_instr.outputs_from. */
 static bool is_output(const ec_instr *in, size_t i) {
   switch ((ec_instr_kind)in->kind) {
   case EC_INSTR_KernelCall: return i >= in->op->nargs || in->op->args[i].written;
@@ -47,7 +47,7 @@ static bool is_output(const ec_instr *in, size_t i) {
   }
 }
 
-/* Behind a kernel's arguments its outs come again, unless it returns a number there. */
+/* After a kernel's arguments its outs are repeated, unless it returns a number there. */
 static void add_values(const ec_method *m, ec_event *event, const ec_instr *in, bool outputs) {
   const size_t count = in->op ? in->op->nargs + in->op->returns_scalar : in->count;
   for (size_t i = 0; i < count; i++) {
@@ -61,12 +61,12 @@ ec_status ec_traced_instr(ec_method *m, size_t chain, const ec_instr *in, ec_han
                           size_t *next, ec_error *err) {
   ec_trace *trace = m->trace;
   const ec_event head = {
-      .kind = kinds[in->kind],
+      .kind = event_kinds[in->kind],
       .chain = (uint32_t)chain,
       .instruction = in->number,
       .delegate = in->delegate ? (uint32_t)(in->delegate - m->delegates) : EC_TRACE_NONE,
       .debug_handle = EC_TRACE_NONE,
-      .name = name_of(in),
+      .name = event_name(in),
   };
   ec_event *event = ec_trace_begin(trace, &head);
   add_values(m, event, in, false);
@@ -79,18 +79,18 @@ ec_status ec_traced_instr(ec_method *m, size_t chain, const ec_instr *in, ec_han
   return status;
 }
 
-/* Where values come from and go to. Inputs may be overwritten by now: their ranges are the caller's
+/* Inputs and outputs of the call. Inputs may be overwritten by now: their ranges are the caller's
  * to find. */
-static void add_ends(const ec_method *m, ec_event *event) {
+static void add_io(const ec_method *m, ec_event *event) {
   for (size_t i = 0; i < m->input_count; i++) {
     const ec_value *v = m->inputs[i].value;
-    ec_tensor nothing = {0};
+    ec_tensor shape = {0};
     const ec_event_value head = {
-        .name = "", .item = EC_TRACE_NONE, .slot = slot_of(m, v), .is_output = false};
+        .name = "", .item = EC_TRACE_NONE, .slot = find_slot(m, v), .is_output = false};
     if (v->kind != EC_KIND_TENSOR) continue;
-    nothing = *v->as.tensor;
-    nothing.data = NULL;
-    ec_trace_tensor(m->trace, event, &head, &nothing);
+    shape = *v->as.tensor;
+    shape.data = NULL;
+    ec_trace_tensor(m->trace, event, &head, &shape);
   }
   for (size_t i = 0; i < m->output_count; i++) add_value(m, event, "", true, m->outputs[i].value);
 }
@@ -107,6 +107,6 @@ ec_status ec_traced_call(ec_method *m, ec_status (*run)(ec_method *m, ec_error *
   ec_trace_start(event);
   ec_status status = run(m, err);
   ec_trace_end(event, status != EC_OK);
-  if (status == EC_OK) add_ends(m, event);
+  if (status == EC_OK) add_io(m, event);
   return status;
 }

@@ -2,7 +2,7 @@
 #ifndef EC_RUNTIME_TRACE_H
 #define EC_RUNTIME_TRACE_H
 
-#include "runtime/impl.h"
+#include "runtime/native.h"
 
 typedef ec_status (*ec_handler)(ec_method *m, const ec_instr *in, size_t *next, ec_error *err);
 

@@ -4,16 +4,16 @@
 
 #include <string.h>
 
-enum { NEW_BYTES = 1 << 14, MAX_PLACES = 1 << 12, ALIGN = 128, MAX_DEPTH = 64 };
+enum { NEW_BYTES = 1 << 14, MAX_GROWABLES = 1 << 12, ALIGN = 128, MAX_DEPTH = 64 };
 
 /* A field that holds a vector, a string or strings. */
-typedef struct place {
+typedef struct growable {
   const uint8_t *slot;
   const ec_fb_field *field;
-} place;
+} growable;
 
 typedef struct finder {
-  place places[MAX_PLACES];
+  growable growables[MAX_GROWABLES];
   size_t count;
 } finder;
 
@@ -39,14 +39,14 @@ static void find_in_field(finder *f, ec_fb_table table, const ec_fb_field *field
       find_in_table(f, ec_fb_child(table, field->id), field->tables[type]);
     return;
   }
-  if (f->count < MAX_PLACES) f->places[f->count++] = (place){slot, field};
+  if (f->count < MAX_GROWABLES) f->growables[f->count++] = (growable){slot, field};
   ec_fb_vec items = ec_fb_vector(table, field->id);
   for (uint32_t i = 0; field->type == EC_FB_TABLES && i < items.count; i++)
     find_in_table(f, ec_fb_vec_table(items, i), field->tables[0]);
 }
 
 static void find_in_table(finder *f, ec_fb_table table, const ec_fb_schema *schema) {
-  for (size_t i = 0; table && f->count < MAX_PLACES && i < schema->field_count; i++)
+  for (size_t i = 0; table && f->count < MAX_GROWABLES && i < schema->field_count; i++)
     find_in_field(f, table, &schema->fields[i]);
 }
 
@@ -160,7 +160,7 @@ static uint32_t choose_order(uint32_t *order, uint32_t count, ec_random *r) {
   return n;
 }
 
-static size_t change_vector(writer *w, const place *p, ec_random *r) {
+static size_t change_vector(writer *w, const growable *p, ec_random *r) {
   uint32_t order[MAX_ITEMS + 16];
   const uint32_t count = ec_read_u32(p->slot + ec_read_u32(p->slot));
   if (count == 0 || count > MAX_ITEMS) {
@@ -171,7 +171,7 @@ static size_t change_vector(writer *w, const place *p, ec_random *r) {
 }
 
 /* Cut off, or doubled. */
-static size_t change_string(writer *w, const place *p, ec_random *r) {
+static size_t change_string(writer *w, const growable *p, ec_random *r) {
   uint8_t text[1024];
   const uint8_t *at = p->slot + ec_read_u32(p->slot);
   const uint32_t size = ec_read_u32(at);
@@ -190,7 +190,7 @@ size_t ec_fuzz_grow(uint8_t *data, size_t size, size_t room, const ec_region *re
   w.full = 0;
   find_in_table(&f, ec_fb_root(data + region->at), region->schema);
   if (!f.count) return size;
-  const place *p = &f.places[ec_random_below(r, f.count)];
+  const growable *p = &f.growables[ec_random_below(r, f.count)];
   const size_t slot = (size_t)(p->slot - data);
   const size_t made = p->field->type == EC_FB_STRING ? change_string(&w, p, r)
                                                      : change_vector(&w, p, r);

@@ -11,9 +11,9 @@
 #include "../../backends/xnnpack/xnnpack_backend.h"
 #endif
 #include "backend/registry.h"
+#include "runtime/describe.h"
+#include "runtime/inspect.h"
 #include "runtime/method.h"
-#include "runtime/program.h"
-#include "runtime/structure.h"
 #include "testing/alloc_fail.h"
 
 enum { MEMORY_LIMIT = 32 << 20, INPUT_LIMIT = 4 << 20, RUNS = 2, MAX_IO = 64 };
@@ -210,33 +210,39 @@ static void see_node(void *user, const ec_backend_inner_node *node) {
   for (size_t i = 0; i < node->output_count; i++) f->sink += node->outputs[i];
 }
 
-static void read_instr(fuzz *f, const ec_structure *s, const ec_instr_row *row) {
-  read_text(f, row->name);
-  for (size_t i = 0; i < row->arg_count; i++) {
-    read_text(f, row->args[i].name);
-    f->sink += s->values[row->args[i].value].info.tensor.nbytes;
+static void read_instr(fuzz *f, const ec_inspection *s, const ec_inspect_instr *instr) {
+  read_text(f, instr->name);
+  for (size_t i = 0; i < instr->row.arg_count; i++) {
+    read_text(f, instr->args[i].name);
+    f->sink += s->values[instr->args[i].value].info.tensor.nbytes;
   }
-  for (size_t i = 0; i < row->frame_count; i++) read_text(f, row->frames[i].file);
+  for (size_t i = 0; i < instr->frame_count; i++) read_text(f, instr->frames[i].file);
 }
 
-static void read_structure(fuzz *f, const ec_program *program, const ec_structure *s) {
-  bool told;
+static void read_row(fuzz *f, const ec_value_row *row) {
+  const ec_kind kind = row->info.kind;
+  for (uint32_t i = 0; i < row->items.count; i++)
+    f->sink += kind == EC_KIND_BOOL_LIST     ? row->items.items[i]
+               : kind == EC_KIND_DOUBLE_LIST ? ec_fb_vec_u64(row->items, i)
+                                             : (uint64_t)ec_row_item(row, i);
+}
+
+static void read_inspection(fuzz *f, const ec_program *program, const ec_inspection *s) {
+  bool supported;
   const ec_backend_visitor visitor = {sizeof visitor, f, see_value, see_node};
-  for (size_t i = 0; i < s->value_count; i++)
-    for (size_t k = 0; s->values[i].items && k < s->values[i].item_count; k++)
-      f->sink += (uint64_t)s->values[i].items[k];
+  for (size_t i = 0; i < s->value_count; i++) read_row(f, &s->values[i]);
   for (size_t c = 0; c < s->chain_count; c++)
     for (size_t i = 0; i < s->chains[c].count; i++) read_instr(f, s, &s->chains[c].instrs[i]);
   for (size_t i = 0; i < s->delegate_count; i++)
-    ok(f, ec_structure_visit(program, s, i, &visitor, &told, &f->err), "structure_visit");
+    ok(f, ec_inspect_delegate(program, s, i, &visitor, &supported, &f->err), "inspect_delegate");
 }
 
 /* Whether all of the method could be read. */
-static int run_structure(fuzz *f, const ec_program *program, size_t index) {
-  ec_structure s;
-  if (!ok(f, ec_structure_init(program, index, &s, &f->err), "structure")) return 0;
-  read_structure(f, program, &s);
-  ec_structure_deinit(&s);
+static int run_inspection(fuzz *f, const ec_program *program, size_t index) {
+  ec_inspection s;
+  if (!ok(f, ec_inspection_init(program, index, &s, &f->err), "inspection")) return 0;
+  read_inspection(f, program, &s);
+  ec_inspection_deinit(&s);
   return 1;
 }
 
@@ -247,7 +253,7 @@ static void run_method(fuzz *f, const ec_program *program, size_t index) {
   f->counts->methods++;
   int described = ok(f, ec_program_describe(program, index, &info, &f->err), "describe");
   if (described) read_info(f, &info);
-  const int seen = run_structure(f, program, index);
+  const int seen = run_inspection(f, program, index);
   const char *name = ec_program_method_name(program, index);
   if (ok(f, ec_method_load(program, name, &options, &m, &f->err), "method_load")) {
     ec_method_memory memory;

@@ -9,7 +9,7 @@
 #include "format/ptd.h"
 #include "format/pte.h"
 #ifdef EC_FUZZ_XNNPACK
-#include "../../backends/xnnpack/xnnpack_backend.h"
+#include "../../backends/xnnpack/payload.h"
 #endif
 
 /* ---- sizes in headers -------------------------------------------------------------------- */

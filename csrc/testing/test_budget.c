@@ -21,7 +21,8 @@ void ec_test_budget_work(ec_test *t) {
   ec_budget_init(&b, 10, 1000, NULL);
   for (int i = 0; i < 9; i++) EC_CHECK_OK(t, ec_budget_work(&b, EC_STEP, &err), &err);
   EC_CHECK_FAILS(t, ec_budget_work(&b, EC_STEP, &err), &err, EC_OUT_OF_RESOURCES, "10 steps");
-  EC_CHECK_FAILS(t, ec_budget_work(&b, 0, &err), &err, EC_OUT_OF_RESOURCES, "max_steps");
+  EC_CHECK_FAILS(t, ec_budget_work(&b, 0, &err), &err, EC_OUT_OF_RESOURCES, "steps");
+  EC_CHECK(t, err.hint == EC_HINT_MAX_STEPS);
   ec_budget_init(&b, 0, 0, NULL);
   for (int i = 0; i < 100; i++)
     EC_CHECK_OK(t, ec_budget_work(&b, (uint64_t)1 << 50, &err), &err);

@@ -148,20 +148,20 @@ void ec_test_custom_lives(ec_test *t) {
   ec_op_def one = def("ns::x.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)", &user);
   ec_op_def two = def(one.schema, &second);
   EC_CHECK_OK(t, ec_ops_init(&err), &err);
-  EC_CHECK(t, !ec_op_exists("ns::x.out") && !ec_op_take("ns::x.out"));
+  EC_CHECK(t, !ec_op_exists("ns::x.out") && !ec_op_acquire("ns::x.out"));
   EC_CHECK_OK(t, ec_op_register(&one, false, &err), &err);
   EC_CHECK_FAILS(t, ec_op_register(&one, false, &err), &err, EC_REGISTRATION_EXISTS,
                  "operator ns::x.out is there already (test)");
   EC_CHECK(t, user == 100 && ec_op_exists("ns::x.out"));
-  const ec_op *op = ec_op_take("ns::x.out");
+  const ec_op *op = ec_op_acquire("ns::x.out");
   EC_CHECK(t, user == 200 && op->custom && op->user == &user && !strcmp(op->origin, "test"));
   EC_CHECK_OK(t, ec_op_register(&two, true, &err), &err);
-  const ec_op *newer = ec_op_take("ns::x.out");
+  const ec_op *newer = ec_op_acquire("ns::x.out");
   EC_CHECK(t, newer != op && newer->user == &second && second == 200);
   ec_op_release(newer);
   EC_CHECK_OK(t, ec_op_unregister("ns::x.out", &err), &err); /* the older one comes back */
   EC_CHECK(t, second == 0);
-  newer = ec_op_take("ns::x.out");
+  newer = ec_op_acquire("ns::x.out");
   EC_CHECK(t, newer == op && user == 300);
   EC_CHECK_OK(t, ec_op_unregister("ns::x.out", &err), &err);
   EC_CHECK(t, user == 200 && !ec_op_exists("ns::x.out"));
@@ -187,7 +187,7 @@ void ec_test_custom_overrides(ec_test *t) {
   EC_CHECK_FAILS(t, ec_op_register(&view, true, &err), &err, EC_NOT_SUPPORTED, "stays");
   EC_CHECK(t, user == 0);
   EC_CHECK_FAILS(t, ec_op_unregister("aten::relu.out", &err), &err, EC_INVALID_STATE, "built-in");
-  const ec_op *builtin = ec_op_take("aten::relu.out");
+  const ec_op *builtin = ec_op_acquire("aten::relu.out");
   EC_CHECK_OK(t, ec_op_register(&add, true, &err), &err);
   ec_op_list list;
   EC_CHECK_OK(t, ec_op_list_init(&list, &err), &err);
@@ -200,6 +200,6 @@ void ec_test_custom_overrides(ec_test *t) {
   ec_op_unregister_all(kernel, is_user, &user);
   EC_CHECK(t, user == 100 && found->nargs == 2); /* held by the list */
   ec_op_list_deinit(&list);
-  EC_CHECK(t, user == 0 && ec_op_take("aten::relu.out") == builtin);
+  EC_CHECK(t, user == 0 && ec_op_acquire("aten::relu.out") == builtin);
   ec_op_release(builtin);
 }

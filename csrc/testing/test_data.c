@@ -161,8 +161,8 @@ void ec_test_source_file(ec_test *t) {
   EC_CHECK(t, s.size == 10 && !memcmp(s.data, "0123456789", 10));
   unlink(path);
   EC_CHECK(t, s.data && s.data[9] == '9'); /* the mapping holds the file */
-  ec_source_forget(&s, s.data, s.size);    /* less than a page: nothing happens */
-  ec_source_forget(&s, s.data, 1 << 20);   /* not a part of it */
+  ec_source_release_pages(&s, s.data, s.size);    /* less than a page: nothing happens */
+  ec_source_release_pages(&s, s.data, 1 << 20);   /* not a part of it */
   EC_CHECK(t, s.data[9] == '9');
   ec_source_close(&s);
   EC_CHECK(t, !s.data && !s.size);

@@ -6,9 +6,9 @@
 #include "core/alloc.h"
 #include "backend/registry.h"
 #include "format/pte.h"
+#include "runtime/inspect.h"
 #include "runtime/method.h"
 #include "runtime/options.h"
-#include "runtime/structure.h"
 #include "testing/sample.h"
 #include "testing/test.h"
 
@@ -234,7 +234,7 @@ static uint32_t use_memory(const ec_host *host, ec_host_call *call, ec_backend_a
   host->free(block);
   if (host->named_data(call, "weights", &data, &size) != EC_BACKEND_OK || size != 16)
     return host->fail(call, EC_BACKEND_NOT_FOUND, "no data named weights");
-  host->done_with(call, data, size);
+  host->release_pages(call, data, size);
   if (host->named_data(call, "nothing", &data, &size) != EC_BACKEND_NOT_FOUND)
     return host->fail(call, EC_BACKEND_INTERNAL, "there is no data named nothing");
   return host->threadpool(call) || true ? EC_BACKEND_OK : EC_BACKEND_INTERNAL;
@@ -458,19 +458,19 @@ void ec_test_method_locks(ec_test *t) {
   ec_program_free(program);
 }
 
-void ec_test_structure_frames(ec_test *t) {
+void ec_test_inspect_frames(ec_test *t) {
   ec_build b;
   ec_error err = {0};
   ec_program *program = NULL;
   ec_method *m = NULL;
-  ec_structure s;
+  ec_inspection s;
   EC_CHECK_OK(t, load(&b, "Testing", NULL, &program, &m, &err), &err);
-  EC_CHECK_OK(t, ec_structure_init(program, 0, &s, &err), &err);
-  const ec_instr_row *row = &s.chains[0].instrs[0];
+  EC_CHECK_OK(t, ec_inspection_init(program, 0, &s, &err), &err);
+  const ec_inspect_instr *row = &s.chains[0].instrs[0];
   EC_CHECK(t, s.chain_count == 1 && s.chains[0].count == ADD_AND_CALL && row->frame_count == 1);
   EC_CHECK(t, strcmp(row->frames[0].file, "model.py") == 0);
   EC_CHECK(t, strcmp(row->frames[0].context, "x + y") == 0);
-  ec_structure_deinit(&s);
+  ec_inspection_deinit(&s);
   ec_method_free(m);
   ec_program_free(program);
 }

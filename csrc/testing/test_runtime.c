@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "format/source.h"
+#include "runtime/describe.h"
 #include "runtime/method.h"
 #include "testing/alloc_fail.h"
 #include "testing/sample.h"

@@ -38,7 +38,7 @@ void ec_test_threads_every_index_once(ec_test *t) {
       static marks m;
       memset(&m, 0, sizeof m);
       m.grain = grains[g];
-      ec_threads *pool = ec_threads_take(threads);
+      ec_threads *pool = ec_threads_acquire(threads);
       ec_threads_run(pool, COUNT, m.grain, mark, &m);
       ec_threads_run(pool, 0, m.grain, mark, &m);
       check_marks(t, &m, 1);
@@ -49,7 +49,8 @@ void ec_test_threads_every_index_once(ec_test *t) {
 void ec_test_threads_pools_are_shared(ec_test *t) {
   static marks m;
   memset(&m, 0, sizeof m);
-  ec_threads *two = ec_threads_take(2), *again = ec_threads_take(2), *three = ec_threads_take(3);
+  ec_threads *two = ec_threads_acquire(2), *again = ec_threads_acquire(2);
+  ec_threads *three = ec_threads_acquire(3);
   EC_CHECK(t, two == again);
   EC_CHECK(t, !ec_threads_is_started(two) && !ec_threads_is_started(three));
   ec_threads_run(two, COUNT, COUNT, mark, &m); /* one piece */
@@ -62,7 +63,7 @@ void ec_test_threads_pools_are_shared(ec_test *t) {
 #else
   EC_CHECK(t, !two && ec_threads_count(two) == 1 && !ec_threads_native(two));
 #endif
-  EC_CHECK(t, !ec_threads_take(1) && ec_threads_count(NULL) == 1);
+  EC_CHECK(t, !ec_threads_acquire(1) && ec_threads_count(NULL) == 1);
   ec_threads_release(two);
   ec_threads_release(again);
   ec_threads_release(three);
@@ -76,7 +77,7 @@ static void mark_inside(void *user, size_t begin, size_t end) {
 void ec_test_threads_loops_in_loops(ec_test *t) {
   static marks m;
   memset(&m, 0, sizeof m);
-  m.pool = ec_threads_take(3);
+  m.pool = ec_threads_acquire(3);
   ec_threads_run(m.pool, 8, 1, mark_inside, &m);
   check_marks(t, &m, 8);
   ec_threads_release(m.pool);
@@ -85,7 +86,7 @@ void ec_test_threads_loops_in_loops(ec_test *t) {
 static void *loop_often(void *user) {
   marks *m = user;
   for (int i = 0; i < 50; i++) {
-    ec_threads *pool = ec_threads_take(2);
+    ec_threads *pool = ec_threads_acquire(2);
     ec_threads_run(pool, COUNT, 64, mark, m);
     ec_threads_release(pool);
   }
@@ -96,7 +97,7 @@ void ec_test_threads_from_many_threads(ec_test *t) {
   static marks m;
   pthread_t threads[4];
   memset(&m, 0, sizeof m);
-  m.pool = ec_threads_take(2);
+  m.pool = ec_threads_acquire(2);
   for (size_t i = 0; i < 4; i++) pthread_create(&threads[i], NULL, loop_often, &m);
   for (size_t i = 0; i < 4; i++) pthread_join(threads[i], NULL);
   check_marks(t, &m, 200);
@@ -107,7 +108,7 @@ void ec_test_threads_from_many_threads(ec_test *t) {
 void ec_test_threads_after_fork(ec_test *t) {
   static marks m;
   memset(&m, 0, sizeof m);
-  ec_threads *pool = ec_threads_take(3);
+  ec_threads *pool = ec_threads_acquire(3);
   ec_threads_run(pool, COUNT, 1, mark, &m);
   pid_t child = fork();
   if (child == 0) {
@@ -130,7 +131,7 @@ void ec_test_threads_after_fork(ec_test *t) {
 void ec_test_threads_default(ec_test *t) {
   EC_CHECK(t, ec_threads_default() == ec_threads_cpus() && ec_threads_cpus() >= 1);
   ec_threads_set_default(3);
-  ec_threads *pool = ec_threads_take(0), *same = ec_threads_take(3);
+  ec_threads *pool = ec_threads_acquire(0), *same = ec_threads_acquire(3);
   EC_CHECK(t, pool == same && ec_threads_default() == ec_threads_count(pool));
   ec_threads_release(pool);
   ec_threads_release(same);

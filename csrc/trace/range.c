@@ -3,7 +3,7 @@
 
 #include "core/template.h"
 
-static void note(ec_range *r, size_t at, double v) {
+static void range_add(ec_range *r, size_t at, double v) {
   if (r->first == UINT64_MAX) r->first = at;
   r->nan += isnan(v) ? 1 : 0;
   r->above += v > 0 ? 1 : 0;

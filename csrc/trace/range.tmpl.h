@@ -8,7 +8,7 @@ static void EC_FN(range)(const void *data, size_t count, ec_range *r) {
       low = v < low ? v : low;
       high = v > high ? v : high;
     } else {
-      note(r, i, v);
+      range_add(r, i, v);
     }
   }
   r->low = low;

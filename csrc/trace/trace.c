@@ -60,7 +60,7 @@ uint64_t ec_trace_now(void) {
 
 /* NULL where the bound or the memory is used up. A trace has a bound of its own: what a call may
  * cost does not depend on whether somebody looks at it. */
-static void *take(ec_trace *trace, size_t size, size_t align) {
+static void *trace_alloc(ec_trace *trace, size_t size, size_t align) {
   if (size > trace->max_bytes - trace->used) return NULL;
   ec_budget *budget = ec_budget_suspend();
   void *block = ec_arena_alloc(&trace->arena, size, align);
@@ -71,14 +71,14 @@ static void *take(ec_trace *trace, size_t size, size_t align) {
 
 static const char *copy_name(ec_trace *trace, const char *name) {
   const size_t size = strlen(name) + 1;
-  char *copy = take(trace, size, 1);
+  char *copy = trace_alloc(trace, size, 1);
   return copy ? memcpy(copy, name, size) : "";
 }
 
 /* ---- events ------------------------------------------------------------------------------ */
 
 ec_event *ec_trace_begin(ec_trace *trace, const ec_event *head) {
-  ec_event *event = take(trace, sizeof *event, _Alignof(ec_event));
+  ec_event *event = trace_alloc(trace, sizeof *event, _Alignof(ec_event));
   if (!event) {
     trace->dropped_events++;
     return &trace->nowhere;
@@ -111,7 +111,7 @@ static const void *copy_data(ec_trace *trace, const ec_tensor *t) {
   const size_t nbytes = ec_tensor_nbytes(t);
   if (!t->data && nbytes) return NULL;
   const bool fits = nbytes <= trace->max_data - trace->data;
-  void *copy = fits ? take(trace, nbytes ? nbytes : 1, EC_ALIGN) : NULL;
+  void *copy = fits ? trace_alloc(trace, nbytes ? nbytes : 1, EC_ALIGN) : NULL;
   if (!copy) {
     trace->dropped_values++;
     return NULL;
@@ -125,7 +125,7 @@ static const void *copy_data(ec_trace *trace, const ec_tensor *t) {
 static ec_event_value *add_value(ec_trace *trace, ec_event *event, const char *name, size_t rank) {
   if (event == &trace->nowhere) return NULL;
   const size_t size = sizeof(ec_event_value) + rank * sizeof(int64_t);
-  ec_event_value *value = take(trace, size, _Alignof(ec_event_value));
+  ec_event_value *value = trace_alloc(trace, size, _Alignof(ec_event_value));
   if (!value) {
     trace->dropped_values++;
     return NULL;
@@ -141,7 +141,7 @@ static ec_event_value *add_value(ec_trace *trace, ec_event *event, const char *n
 /* Without one where that would not fit, or there is no data to read. */
 static const ec_range *find_range(ec_trace *trace, const ec_tensor *t) {
   if (!t->data && t->numel) return NULL;
-  ec_range *range = take(trace, sizeof *range, _Alignof(ec_range));
+  ec_range *range = trace_alloc(trace, sizeof *range, _Alignof(ec_range));
   if (range) ec_range_of(t, range);
   else trace->dropped_values++;
   return range;
@@ -151,7 +151,7 @@ void ec_trace_tensor(ec_trace *trace, ec_event *event, const ec_event_value *hea
                      const ec_tensor *tensor) {
   ec_event_value *value = add_value(trace, event, head->name, tensor->rank);
   if (!value) return;
-  uint8_t *order = take(trace, tensor->rank ? tensor->rank : 1u, 1);
+  uint8_t *order = trace_alloc(trace, tensor->rank ? tensor->rank : 1u, 1);
   value->item = head->item;
   value->slot = head->slot;
   value->is_output = head->is_output;

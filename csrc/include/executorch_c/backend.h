@@ -161,7 +161,7 @@ typedef struct ec_host {
 
   /* Says that named data or a part of a payload will hardly be read again, because it has been
    * packed. Where it is a mapped file its pages leave memory (and come back when they are read). */
-  void (*done_with)(ec_host_call *call, const void *data, size_t size);
+  void (*release_pages)(ec_host_call *call, const void *data, size_t size);
 
   /* Tracing. What the present call is asked to report (0 as a rule); then, in order of execution,
    * a node that has run, and a value that the (last) node of this handle has computed (copied). */

@@ -50,8 +50,8 @@ typedef struct ec_conv_run {
   int64_t lane, count, at[EC_CONV_AXES]; /* input position of the first one, without taps */
 } ec_conv_run;
 
-/* Splits a box's lanes into runs; there is room for EC_MICRO_LANES of them. */
-size_t ec_conv_runs(const ec_conv_phase *phase, const ec_gemm_box *box, ec_conv_run *runs);
+/* Splits a panel's lanes into runs; there is room for EC_MICRO_LANES of them. */
+size_t ec_conv_runs(const ec_conv_phase *phase, const ec_gemm_panel *panel, ec_conv_run *runs);
 
 /* The loops by dtype: input and weight as sides of the matrix product, depthwise convolution of
  * one phase of one image, and the plain convolution. */
@@ -78,7 +78,7 @@ ec_status ec_conv_read(ec_call *c, const ec_conv_args *args, ec_conv *conv);
 size_t ec_conv_sizes(const ec_conv *conv, int64_t *sizes);
 
 /* Takes memory and strides of a tensor of the output's shape. */
-void ec_conv_take_out(ec_conv *conv, const ec_tensor *out);
+void ec_conv_set_output(ec_conv *conv, const ec_tensor *out);
 
 /* Runs a checked convolution with a non-empty output. */
 ec_status ec_conv_compute(ec_call *c, const ec_conv *conv);

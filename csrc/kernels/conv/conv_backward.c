@@ -35,7 +35,7 @@ static ec_status input_gradient(ec_call *c, const ec_conv *f) {
     g.axis[d].out = f->axis[d].in;
     g.axis[d].in_stride = f->axis[d].out_stride;
   }
-  ec_conv_take_out(&g, out);
+  ec_conv_set_output(&g, out);
   return ec_conv_compute(c, &g);
 }
 
@@ -56,7 +56,7 @@ static ec_status weight_gradient(ec_call *c, const ec_conv *f) {
                .in_batch = large.channel, .in_group = large.channels * large.channel,
                .in_channel = large.batch, .weight = small.data, .weight_in = small.batch,
                .weight_out = small.channel, .weight_group = small.channels * small.channel};
-  ec_conv_take_out(&g, out);
+  ec_conv_set_output(&g, out);
   g.out_batch = out->strides[1];
   g.out_channel = out->strides[0];
   for (size_t d = 0; d < EC_CONV_AXES; d++) {
@@ -122,7 +122,7 @@ ec_status ec_op_convolution_backward_out(ec_call *c) {
     EC_TRY(ec_call_check_same_dtype(c, GRAD_BIAS, INPUT));
     EC_TRY(ec_call_resize(c, GRAD_BIAS, 1, &channels));
   }
-  ec_conv_take_out(&conv, ec_arg_tensor(c, GRAD));
+  ec_conv_set_output(&conv, ec_arg_tensor(c, GRAD));
   for (size_t i = 0; i < 3; i++)
     if (mask->as.bools[i]) EC_TRY(gradients[i](c, &conv));
   return EC_OK;

@@ -5,22 +5,22 @@
 
 #include "core/checked.h"
 
-static int64_t positions(const ec_conv_phase *p) {
+static int64_t count_positions(const ec_conv_phase *p) {
   return p->line[0].out * p->line[1].out * p->line[2].out;
 }
 
-static const void *offset(const ec_conv *conv, const void *data, int64_t elements) {
+static const void *element_at(const ec_conv *conv, const void *data, int64_t elements) {
   return (const char *)data + elements * (int64_t)ec_dtype_size(conv->dtype);
 }
 
-size_t ec_conv_runs(const ec_conv_phase *phase, const ec_gemm_box *box, ec_conv_run *runs) {
+size_t ec_conv_runs(const ec_conv_phase *phase, const ec_gemm_panel *panel, ec_conv_run *runs) {
   const ec_conv_line *line = phase->line;
-  int64_t width = line[2].out, row = box->lane0 / width, column = box->lane0 % width;
+  int64_t width = line[2].out, row = panel->lane0 / width, column = panel->lane0 % width;
   size_t n = 0;
-  for (int64_t lane = 0; lane < box->lanes; row++, column = 0) {
+  for (int64_t lane = 0; lane < panel->lanes; row++, column = 0) {
     ec_conv_run *run = &runs[n++];
     run->lane = lane;
-    run->count = ec_min_i64(box->lanes - lane, width - column);
+    run->count = ec_min_i64(panel->lanes - lane, width - column);
     run->at[0] = row / line[1].out * line[0].step + line[0].first;
     run->at[1] = row % line[1].out * line[1].step + line[1].first;
     run->at[2] = column * line[2].step + line[2].first;
@@ -61,7 +61,7 @@ static void init_weights(const ec_conv *conv, const ec_conv_phase *p, int64_t *w
 }
 
 /* The stride that all elements of a table follow, or 0. */
-static int64_t regular(const int64_t *table, int64_t n) {
+static int64_t find_step(const int64_t *table, int64_t n) {
   int64_t stride = n > 1 ? table[1] - table[0] : 1;
   for (int64_t i = 0; i < n; i++)
     if (table[i] != table[0] + i * stride) return 0;
@@ -96,7 +96,7 @@ static bool is_pointwise(const ec_conv_phase *p, int64_t *stride) {
 static void init_sides(const ec_conv *conv, const ec_conv_phase *p, ec_gemm_side *a,
                        ec_gemm_side *b) {
   const ec_conv_loops *loops = &ec_conv_loops_of[conv->dtype];
-  int64_t k = p->channels * p->taps, stride = regular(p->weights, k);
+  int64_t k = p->channels * p->taps, stride = find_step(p->weights, k);
   *a = (ec_gemm_side){loops->weights, NULL, conv->weight_out, 0, p->weights};
   if (stride && k && p->weights[0] == 0)
     *a = (ec_gemm_side){NULL, NULL, conv->weight_out, stride, NULL};
@@ -109,16 +109,16 @@ static void init_sides(const ec_conv *conv, const ec_conv_phase *p, ec_gemm_side
 static void run_products(const ec_conv *conv, const ec_conv_phase *p, ec_gemm *g, ec_gemm_out to) {
   ec_gemm_side a, b;
   init_sides(conv, p, &a, &b);
-  ec_gemm_resize(g, (ec_gemm_size){conv->out_channels, positions(p), p->channels * p->taps});
+  ec_gemm_resize(g, (ec_gemm_size){conv->out_channels, count_positions(p), p->channels * p->taps});
   for (int64_t n = 0; n < conv->batch; n++)
     for (int64_t i = 0; i < conv->groups; i++) {
       int64_t first = i * conv->out_channels;
-      a.data = offset(conv, conv->weight, i * conv->weight_group);
-      b.data = offset(conv, conv->input, n * conv->in_batch + i * conv->in_group);
+      a.data = element_at(conv, conv->weight, i * conv->weight_group);
+      b.data = element_at(conv, conv->input, n * conv->in_batch + i * conv->in_group);
       to.data = (char *)conv->out +
                 (n * conv->out_batch + first * conv->out_channel + p->out_offset) *
                     (int64_t)ec_dtype_size(conv->dtype);
-      if (conv->bias) to.add = offset(conv, conv->bias, first);
+      if (conv->bias) to.add = element_at(conv, conv->bias, first);
       ec_gemm_run(g, &a, &b, &to);
     }
 }

@@ -2,22 +2,22 @@
 
 static inline EC_G EC_FN(get)(EC_T x) { return (EC_G)EC_LOAD(x); }
 
-static void EC_FN(pad_lanes)(const ec_gemm_box *box, size_t width, EC_G *to) {
-  size_t lanes = (size_t)box->lanes;
-  for (int64_t i = 0; i < box->depth && lanes < width; i++, to += width)
+static void EC_FN(pad_lanes)(const ec_gemm_panel *panel, size_t width, EC_G *to) {
+  size_t lanes = (size_t)panel->lanes;
+  for (int64_t i = 0; i < panel->depth && lanes < width; i++, to += width)
     memset(to + lanes, 0, (width - lanes) * sizeof *to);
 }
 
 /* The weight, its elements of each k through a table. */
-static void EC_FN(pack_weights)(const ec_gemm_side *side, const ec_gemm_box *box, size_t width,
-                                void *panel) {
-  const EC_T *from = (const EC_T *)side->data + box->lane0 * side->lane;
-  const int64_t *table = (const int64_t *)side->geometry + box->k0;
-  EC_G *to = panel;
-  for (size_t l = 0; l < (size_t)box->lanes; l++, from += side->lane)
-    for (size_t i = 0; i < (size_t)box->depth; i++)
+static void EC_FN(pack_weights)(const ec_gemm_side *side, const ec_gemm_panel *panel, size_t width,
+                                void *packed) {
+  const EC_T *from = (const EC_T *)side->data + panel->lane0 * side->lane;
+  const int64_t *table = (const int64_t *)side->geometry + panel->k0;
+  EC_G *to = packed;
+  for (size_t l = 0; l < (size_t)panel->lanes; l++, from += side->lane)
+    for (size_t i = 0; i < (size_t)panel->depth; i++)
       to[i * width + l] = EC_FN(get)(from[table[i]]);
-  EC_FN(pad_lanes)(box, width, to);
+  EC_FN(pad_lanes)(panel, width, to);
 }
 
 /* `count` positions of one input row from position x on; what lies outside is zero. */
@@ -53,16 +53,16 @@ static inline void EC_FN(next_tap)(const ec_conv_phase *p, EC_FN(tap) * t) {
 }
 
 /* The input for k = (channel, tap): row after row of positions. */
-static void EC_FN(pack_rows)(const ec_gemm_side *side, const ec_gemm_box *box, size_t width,
-                             void *panel) {
+static void EC_FN(pack_rows)(const ec_gemm_side *side, const ec_gemm_panel *panel, size_t width,
+                             void *packed) {
   const ec_conv_phase *p = side->geometry;
   const ec_conv_line *line = p->line;
   ec_conv_run runs[EC_MICRO_LANES];
-  size_t n = ec_conv_runs(p, box, runs);
-  int64_t tap = box->k0 % p->taps, plane = line[1].taps * line[2].taps;
-  EC_FN(tap) t = {box->k0 / p->taps, tap / plane, tap % plane / line[2].taps, tap % line[2].taps};
-  EC_G *to = panel;
-  for (int64_t i = 0; i < box->depth; i++, to += width, EC_FN(next_tap)(p, &t)) {
+  size_t n = ec_conv_runs(p, panel, runs);
+  int64_t tap = panel->k0 % p->taps, plane = line[1].taps * line[2].taps;
+  EC_FN(tap) t = {panel->k0 / p->taps, tap / plane, tap % plane / line[2].taps, tap % line[2].taps};
+  EC_G *to = packed;
+  for (int64_t i = 0; i < panel->depth; i++, to += width, EC_FN(next_tap)(p, &t)) {
     const EC_T *from = (const EC_T *)side->data + t.channel * p->channel_stride;
     for (size_t r = 0; r < n; r++) {
       const ec_conv_run *run = &runs[r];
@@ -74,7 +74,7 @@ static void EC_FN(pack_rows)(const ec_gemm_side *side, const ec_gemm_box *box, s
                         &line[2], run->at[2] + line[2].shift[t.w], run->count);
     }
   }
-  EC_FN(pad_lanes)(box, width, panel);
+  EC_FN(pad_lanes)(panel, width, packed);
 }
 
 /* Where the channels of every lane start for one tap; zeros outside the input. */
@@ -97,15 +97,15 @@ static void EC_FN(find_lanes)(const ec_gemm_side *side, const ec_conv_run *runs,
 }
 
 /* The input for k = (tap, channel), where channels are contiguous. */
-static void EC_FN(pack_channels)(const ec_gemm_side *side, const ec_gemm_box *box, size_t width,
-                                 void *panel) {
+static void EC_FN(pack_channels)(const ec_gemm_side *side, const ec_gemm_panel *panel, size_t width,
+                                 void *packed) {
   const ec_conv_phase *p = side->geometry;
   ec_conv_run runs[EC_MICRO_LANES];
   const EC_T *lanes[EC_MICRO_LANES];
-  size_t n = ec_conv_runs(p, box, runs), count = (size_t)box->lanes;
-  int64_t tap = box->k0 / p->channels, channel = box->k0 % p->channels;
-  EC_G *to = panel;
-  for (int64_t left = box->depth; left; tap++, channel = 0) {
+  size_t n = ec_conv_runs(p, panel, runs), count = (size_t)panel->lanes;
+  int64_t tap = panel->k0 / p->channels, channel = panel->k0 % p->channels;
+  EC_G *to = packed;
+  for (int64_t left = panel->depth; left; tap++, channel = 0) {
     int64_t channels = p->channels - channel < left ? p->channels - channel : left;
     EC_FN(find_lanes)(side, runs, n, tap, lanes);
     for (size_t l = 0; l < count; l++) {
@@ -115,5 +115,5 @@ static void EC_FN(pack_channels)(const ec_gemm_side *side, const ec_gemm_box *bo
     to += (size_t)channels * width;
     left -= channels;
   }
-  EC_FN(pad_lanes)(box, width, panel);
+  EC_FN(pad_lanes)(panel, width, packed);
 }

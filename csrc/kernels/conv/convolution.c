@@ -143,7 +143,7 @@ size_t ec_conv_sizes(const ec_conv *conv, int64_t *sizes) {
   return conv->axes + 2;
 }
 
-void ec_conv_take_out(ec_conv *conv, const ec_tensor *out) {
+void ec_conv_set_output(ec_conv *conv, const ec_tensor *out) {
   conv->out = out->data;
   conv->out_batch = out->strides[0];
   conv->out_channel = out->strides[1];
@@ -183,6 +183,6 @@ ec_status ec_op_convolution_out(ec_call *c) {
   EC_TRY(ec_call_check_same_dtype(c, OUT, INPUT));
   EC_TRY(ec_call_resize(c, OUT, rank, sizes));
   if (ec_arg_tensor(c, OUT)->numel == 0) return EC_OK;
-  ec_conv_take_out(&conv, ec_arg_tensor(c, OUT));
+  ec_conv_set_output(&conv, ec_arg_tensor(c, OUT));
   return ec_conv_compute(c, &conv);
 }

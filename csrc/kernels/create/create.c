@@ -1,9 +1,9 @@
 /* Operators that fill an output from numbers: full, zeros, ones, arange, ... A number must fit the
  * output's dtype as eager demands. */
 #include "kernels/create/range.h"
-#include "kernels/pointwise/point.h"
+#include "kernels/pointwise/elementwise.h"
 
-static ec_status fill(ec_call *c, size_t o, ec_scalar s) {
+static ec_status fill_output(ec_call *c, size_t o, ec_scalar s) {
   uint64_t element[2];
   ec_tensor *out = ec_arg_tensor(c, o);
   ec_cast_scalar(ec_tensor_dtype(out), s, element);
@@ -12,7 +12,7 @@ static ec_status fill(ec_call *c, size_t o, ec_scalar s) {
 }
 
 /* The int list `sizes` as the output's shape. */
-static ec_status resize(ec_call *c, size_t sizes, size_t o) {
+static ec_status resize_output(ec_call *c, size_t sizes, size_t o) {
   ec_ints list;
   EC_TRY(ec_arg_ints(c, sizes, &list));
   return ec_call_resize(c, o, list.n, list.v);
@@ -21,27 +21,27 @@ static ec_status resize(ec_call *c, size_t sizes, size_t o) {
 /* Fills the output with the number given as argument `i`. */
 static ec_status fill_argument(ec_call *c, size_t o, size_t i) {
   EC_TRY(ec_call_check_scalar(c, i, ec_tensor_dtype(ec_arg_tensor(c, o))));
-  return fill(c, o, ec_arg_scalar(c, i));
+  return fill_output(c, o, ec_arg_scalar(c, i));
 }
 
 ec_status ec_op_full_out(ec_call *c) {
-  EC_TRY(resize(c, 0, 2));
+  EC_TRY(resize_output(c, 0, 2));
   return fill_argument(c, 2, 1);
 }
 
 ec_status ec_op_zeros_out(ec_call *c) {
-  EC_TRY(resize(c, 0, 1));
-  return fill(c, 1, (ec_scalar){EC_KIND_INT, {.i = 0}});
+  EC_TRY(resize_output(c, 0, 1));
+  return fill_output(c, 1, (ec_scalar){EC_KIND_INT, {.i = 0}});
 }
 
 ec_status ec_op_ones_out(ec_call *c) {
-  EC_TRY(resize(c, 0, 1));
-  return fill(c, 1, (ec_scalar){EC_KIND_INT, {.i = 1}});
+  EC_TRY(resize_output(c, 0, 1));
+  return fill_output(c, 1, (ec_scalar){EC_KIND_INT, {.i = 1}});
 }
 
 /* What the memory holds stays: nothing may depend on it. */
-ec_status ec_op_empty_out(ec_call *c) { return resize(c, 0, 2); }
-ec_status ec_op_empty_dim_order_out(ec_call *c) { return resize(c, 0, 2); }
+ec_status ec_op_empty_out(ec_call *c) { return resize_output(c, 0, 2); }
+ec_status ec_op_empty_dim_order_out(ec_call *c) { return resize_output(c, 0, 2); }
 
 /* The output has self's sizes. */
 static ec_status resize_like(ec_call *c, size_t o) {
@@ -58,7 +58,7 @@ ec_status ec_op_full_like_out(ec_call *c) {
 ec_status ec_op_scalar_tensor_out(ec_call *c) {
   const bool half = ec_dtype_in(ec_tensor_dtype(ec_arg_tensor(c, 1)), EC_SET_HALF);
   EC_TRY(ec_call_resize(c, 1, 0, NULL));
-  return half ? fill(c, 1, ec_arg_scalar(c, 0)) : fill_argument(c, 1, 0);
+  return half ? fill_output(c, 1, ec_arg_scalar(c, 0)) : fill_argument(c, 1, 0);
 }
 
 ec_status ec_op_fill_scalar_out(ec_call *c) {

@@ -30,7 +30,7 @@ static int64_t count_lower(int64_t rows, int64_t cols, int64_t offset) {
   return growing * least + (int64_t)steps + (lines - growing) * cols;
 }
 
-static void fill(ec_tensor *out, const triangle *t, int64_t n) {
+static void fill_indices(ec_tensor *out, const triangle *t, int64_t n) {
   const ec_cast_fn cast = ec_cast(ec_tensor_dtype(out), EC_INT64);
   const int64_t item = (int64_t)ec_dtype_size(ec_tensor_dtype(out));
   const int64_t step = out->strides[1] * item;
@@ -49,7 +49,7 @@ static void fill(ec_tensor *out, const triangle *t, int64_t n) {
   }
 }
 
-static ec_status indices(ec_call *c, bool upper) {
+static ec_status triangle_indices(ec_call *c, bool upper) {
   triangle t = {ec_arg_int(c, 0), ec_arg_int(c, 1), ec_arg_int(c, 2), upper};
   int64_t all;
   EC_TRY(ec_call_check_dtype(c, 3, EC_BIT(EC_INT32) | EC_BIT(EC_INT64)));
@@ -62,9 +62,9 @@ static ec_status indices(ec_call *c, bool upper) {
   const int64_t lower = count_lower(t.rows, t.cols, upper ? t.offset - 1 : t.offset);
   const int64_t sizes[] = {2, upper ? all - lower : lower};
   EC_TRY(ec_call_resize(c, 3, 2, sizes));
-  fill(ec_arg_tensor(c, 3), &t, sizes[1]);
+  fill_indices(ec_arg_tensor(c, 3), &t, sizes[1]);
   return EC_OK;
 }
 
-ec_status ec_op_tril_indices_out(ec_call *c) { return indices(c, false); }
-ec_status ec_op_triu_indices_out(ec_call *c) { return indices(c, true); }
+ec_status ec_op_tril_indices_out(ec_call *c) { return triangle_indices(c, false); }
+ec_status ec_op_triu_indices_out(ec_call *c) { return triangle_indices(c, true); }

@@ -19,8 +19,8 @@ static uint64_t count_int(int64_t start, int64_t end, int64_t step) {
   return (distance - 1) / stride + 1;
 }
 
-static ec_status count(ec_call *c, size_t o, ec_scalar start, ec_scalar end, ec_scalar step,
-                       int64_t *n) {
+static ec_status count_range(ec_call *c, size_t o, ec_scalar start, ec_scalar end, ec_scalar step,
+                             int64_t *n) {
   const double a = ec_scalar_double(start), b = ec_scalar_double(end), s = ec_scalar_double(step);
   const bool whole = ec_arg_tensor(c, o)->dtype == EC_INT64;
   if (!isfinite(a) || !isfinite(b))
@@ -73,7 +73,7 @@ ec_status ec_arange(ec_call *c, size_t o, ec_scalar start, ec_scalar end, ec_sca
   int64_t n;
   ec_tensor *out = ec_arg_tensor(c, o);
   EC_TRY(ec_call_check_dtype(c, o, EC_SET_REAL));
-  EC_TRY(count(c, o, start, end, step, &n));
+  EC_TRY(count_range(c, o, start, end, step, &n));
   EC_TRY(ec_call_resize(c, o, 1, &n));
   if (ec_is_integral(ec_tensor_dtype(out)))
     fill_ints(out, ec_scalar_int(start), ec_scalar_int(step));
@@ -84,7 +84,7 @@ ec_status ec_arange(ec_call *c, size_t o, ec_scalar start, ec_scalar end, ec_sca
 
 /* Positions 0, 1, ... times 1 / (n d); those behind the first (n + 1) / 2 are n less. As in eager,
  * positions round to the output's dtype, and all but float64 multiply in float32. */
-static ec_status frequencies(ec_call *c, bool onesided) {
+static ec_status fft_frequencies(ec_call *c, bool onesided) {
   const int64_t n = ec_arg_int(c, 0), count = onesided ? n / 2 + 1 : n;
   const double factor = 1.0 / ((double)n * ec_arg_double(c, 1));
   ec_tensor *out = ec_arg_tensor(c, 2);
@@ -110,5 +110,5 @@ static ec_status frequencies(ec_call *c, bool onesided) {
   return EC_OK;
 }
 
-ec_status ec_op_fft_fftfreq_out(ec_call *c) { return frequencies(c, false); }
-ec_status ec_op_fft_rfftfreq_out(ec_call *c) { return frequencies(c, true); }
+ec_status ec_op_fft_fftfreq_out(ec_call *c) { return fft_frequencies(c, false); }
+ec_status ec_op_fft_rfftfreq_out(ec_call *c) { return fft_frequencies(c, true); }

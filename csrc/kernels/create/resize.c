@@ -63,7 +63,7 @@ static ec_status format_strides(ec_call *c, size_t arg, ec_ints sizes, int64_t *
 
 /* The output becomes self's elements in memory order with other sizes, zeros behind them (eager
  * leaves those open). In place they are set aside first: the output's dim order stays. */
-static ec_status resize(ec_call *c, size_t o) {
+static ec_status resize_output(ec_call *c, size_t o) {
   const ec_tensor *self = ec_arg_tensor(c, 0);
   ec_tensor *out = ec_arg_tensor(c, o);
   const size_t item = ec_dtype_size(ec_tensor_dtype(self));
@@ -94,5 +94,5 @@ static ec_status resize(ec_call *c, size_t o) {
   return EC_OK;
 }
 
-ec_status ec_op_resize_out(ec_call *c) { return resize(c, 3); }
-ec_status ec_op_resize_(ec_call *c) { return resize(c, 0); }
+ec_status ec_op_resize_out(ec_call *c) { return resize_output(c, 3); }
+ec_status ec_op_resize_(ec_call *c) { return resize_output(c, 0); }

@@ -10,7 +10,7 @@ ec_status ec_dec_init(ec_call *c, size_t i, ec_dec *d) {
   const ec_tensor *t = ec_arg_tensor(c, i);
   ec_dtype dtype = ec_tensor_dtype(t);
   *d = (ec_dec){.c = c, .dtype = dtype, .is_complex = ec_is_complex(dtype)};
-  d->work = d->is_complex ? EC_COMPLEX128 : EC_FLOAT64;
+  d->compute = d->is_complex ? EC_COMPLEX128 : EC_FLOAT64;
   d->real = dtype == EC_COMPLEX64 ? EC_FLOAT32 : dtype == EC_COMPLEX128 ? EC_FLOAT64 : dtype;
   EC_TRY(ec_call_check_dtype(c, i, c->op->dtypes));
   EC_TRY(ec_call_check_rank(c, i, 2, EC_MAX_RANK));
@@ -69,7 +69,7 @@ ec_status ec_dec_output_none(ec_dec *d, size_t i) {
   return ec_call_resize(d->c, i, 1, (int64_t[]){0});
 }
 
-static ec_status take(ec_dec *d, int64_t count, int64_t count2, size_t size, void *out) {
+static ec_status alloc_scratch(ec_dec *d, int64_t count, int64_t count2, size_t size, void *out) {
   int64_t total;
   if (!ec_mul_i64(count, count2, &total) || total < 0)
     return ec_fail(d->c->err, EC_MEMORY_ALLOCATION_FAILED, "no memory for a matrix");
@@ -77,13 +77,13 @@ static ec_status take(ec_dec *d, int64_t count, int64_t count2, size_t size, voi
 }
 
 ec_status ec_dec_room(ec_dec *d, int64_t count, int64_t count2, void *out) {
-  return take(d, count, count2, ec_dtype_size(d->work), out);
+  return alloc_scratch(d, count, count2, ec_dtype_size(d->compute), out);
 }
 
 ec_status ec_dec_add(ec_dec *d, ec_dec_operand operand) {
   size_t k = d->operands++;
   d->operand[k] = operand;
-  return take(d, operand.rows, operand.cols, ec_dtype_size(operand.dtype), &d->at[k]);
+  return alloc_scratch(d, operand.rows, operand.cols, ec_dtype_size(operand.dtype), &d->at[k]);
 }
 
 /* The item of a tensor at `index` of the batch, and scratch memory in its shape. */
@@ -92,7 +92,7 @@ static void views_of(const ec_dec *d, size_t k, const ec_tensor *t, const int64_
   const ec_dec_operand *o = &d->operand[k];
   size_t batch = t->rank - o->rank;
   int64_t at = 0;
-  bool turned = o->turned & (in ? EC_TURN_IN : EC_TURN_OUT);
+  bool transposed = o->transposed & (in ? EC_TRANSPOSE_IN : EC_TRANSPOSE_OUT);
   for (size_t b = 0; b < batch; b++)
     if (t->sizes[b] != 1) at += index[d->rank - batch + b] * t->strides[b];
   *item = (ec_view){.dtype = ec_tensor_dtype(t), .rank = o->rank};
@@ -101,7 +101,7 @@ static void views_of(const ec_dec *d, size_t k, const ec_tensor *t, const int64_
   for (size_t i = 0; i < o->rank; i++) {
     item->sizes[i] = scratch->sizes[i] = t->sizes[batch + i];
     item->strides[i] = t->strides[batch + i];
-    scratch->strides[i] = (i == 1) != turned ? o->rows : 1;
+    scratch->strides[i] = (i == 1) != transposed ? o->rows : 1;
   }
 }
 

@@ -11,7 +11,7 @@
 #include "kernels/copy.h"
 
 enum { EC_DEC_OPERANDS = 7, EC_DEC_NONE = -1 };
-enum { EC_TURN_IN = 1, EC_TURN_OUT = 2, EC_TURN = 3 };
+enum { EC_TRANSPOSE_IN = 1, EC_TRANSPOSE_OUT = 2, EC_TRANSPOSE = 3 };
 
 /* The last `rank` dimensions of argument `in` are copied to scratch memory before the function, to
  * argument `out` after it. The tensor's part may be smaller than the scratch memory. */
@@ -20,13 +20,13 @@ typedef struct ec_dec_operand {
   size_t rank;        /* 0, 1 or 2 */
   int64_t rows, cols; /* of the scratch memory */
   ec_dtype dtype;     /* of the scratch memory */
-  int turned;         /* EC_TURN_*: the matrix is copied in or out transposed */
+  int transposed;     /* EC_TRANSPOSE_*: the matrix is copied in or out transposed */
 } ec_dec_operand;
 
 typedef struct ec_dec {
   ec_call *c;
   ec_dtype dtype, real; /* of the first argument; the real one as precise */
-  ec_dtype work;        /* float64 or complex128 */
+  ec_dtype compute;     /* float64 or complex128 */
   bool is_complex;
   size_t rank; /* of the batch */
   int64_t sizes[EC_MAX_RANK];

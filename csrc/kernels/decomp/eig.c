@@ -11,7 +11,7 @@ enum { EIG_STEPS = 300 }; /* for one eigenvalue: three are usual */
 typedef double _Complex complex128;
 
 /* The eigenvalue from i on that is nearest to the conjugate of the one at i. */
-static int64_t partner(int64_t n, const complex128 *values, int64_t i) {
+static int64_t conjugate_partner(int64_t n, const complex128 *values, int64_t i) {
   int64_t best = i;
   for (int64_t j = i + 1; j < n; j++)
     if (cabs(values[j] - conj(values[i])) < cabs(values[best] - conj(values[i]))) best = j;
@@ -21,7 +21,7 @@ static int64_t partner(int64_t n, const complex128 *values, int64_t i) {
 /* Of a real matrix: each eigenvalue is real, with a real vector, or has its conjugate behind it. */
 static void make_pairs(int64_t n, complex128 *values, complex128 *vectors) {
   for (int64_t i = 0; i < n; i++) {
-    int64_t j = partner(n, values, i);
+    int64_t j = conjugate_partner(n, values, i);
     complex128 *x = vectors + i * n;
     if (j == i) {
       values[i] = creal(values[i]);
@@ -44,7 +44,7 @@ static void make_pairs(int64_t n, complex128 *values, complex128 *vectors) {
 }
 
 /* Operands: A, eigenvalues, eigenvectors. */
-static ec_status eig(ec_dec *d) {
+static ec_status run_eig(ec_dec *d) {
   int64_t n = d->n;
   complex128 *a = d->at[0], *values = d->at[1], *vectors = d->at[2], *room = d->room;
   complex128 *z = room, *turns = room + n * n;
@@ -71,12 +71,12 @@ ec_status ec_op_linalg_eig_out(ec_call *c) {
   EC_TRY(ec_dec_init(c, 0, &d));
   EC_TRY(ec_dec_square(&d, 0));
   ec_dtype to = d.real == EC_FLOAT32 ? EC_COMPLEX64 : EC_COMPLEX128;
-  d.work = EC_COMPLEX128;
+  d.compute = EC_COMPLEX128;
   EC_TRY(ec_dec_output(&d, 1, to, 1, d.n, 0));
   EC_TRY(ec_dec_output(&d, 2, to, 2, d.n, d.n));
-  EC_TRY(ec_dec_add(&d, (ec_dec_operand){0, EC_DEC_NONE, 2, d.n, d.n, d.work, 0}));
-  EC_TRY(ec_dec_add(&d, (ec_dec_operand){EC_DEC_NONE, 1, 1, d.n, 1, d.work, 0}));
-  EC_TRY(ec_dec_add(&d, (ec_dec_operand){EC_DEC_NONE, 2, 2, d.n, d.n, d.work, 0}));
+  EC_TRY(ec_dec_add(&d, (ec_dec_operand){0, EC_DEC_NONE, 2, d.n, d.n, d.compute, 0}));
+  EC_TRY(ec_dec_add(&d, (ec_dec_operand){EC_DEC_NONE, 1, 1, d.n, 1, d.compute, 0}));
+  EC_TRY(ec_dec_add(&d, (ec_dec_operand){EC_DEC_NONE, 2, 2, d.n, d.n, d.compute, 0}));
   EC_TRY(ec_dec_room(&d, d.n, d.n + 2, &d.room));
-  return ec_dec_run(&d, eig);
+  return ec_dec_run(&d, run_eig);
 }

@@ -21,10 +21,10 @@ ec_status ec_op_linalg_eigh_eigenvalues(ec_call *c) {
   d.flag[1] = !ec_arg_bool(c, 2);
   EC_TRY(ec_dec_output(&d, 3, d.real, 1, d.n, 0));
   EC_TRY(d.flag[1] ? ec_dec_output_none(&d, 4) : ec_dec_output(&d, 4, d.dtype, 2, d.n, d.n));
-  EC_TRY(ec_dec_add(&d, (ec_dec_operand){0, EC_DEC_NONE, 2, d.n, d.n, d.work, 0}));
+  EC_TRY(ec_dec_add(&d, (ec_dec_operand){0, EC_DEC_NONE, 2, d.n, d.n, d.compute, 0}));
   EC_TRY(ec_dec_add(&d, (ec_dec_operand){EC_DEC_NONE, 3, 1, d.n, 1, EC_FLOAT64, 0}));
   if (!d.flag[1])
-    EC_TRY(ec_dec_add(&d, (ec_dec_operand){EC_DEC_NONE, 4, 2, d.n, d.n, d.work, 0}));
+    EC_TRY(ec_dec_add(&d, (ec_dec_operand){EC_DEC_NONE, 4, 2, d.n, d.n, d.compute, 0}));
   EC_TRY(ec_dec_room(&d, d.n, 3, &d.room));
   return ec_dec_run(&d, EC_DEC(&d, eigh));
 }

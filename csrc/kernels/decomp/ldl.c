@@ -24,7 +24,7 @@ static ec_status check_pivots(ec_dec *d, const int32_t *pivots) {
 static ec_status add_ldl(ec_dec *d, int out, int pivots_in, int pivots_out, int info) {
   int64_t n = d->n;
   d->flag[0] = d->is_complex && ec_arg_bool(d->c, out == EC_DEC_NONE ? 3 : 1);
-  EC_TRY(ec_dec_add(d, (ec_dec_operand){0, out, 2, n, n, d->work, 0}));
+  EC_TRY(ec_dec_add(d, (ec_dec_operand){0, out, 2, n, n, d->compute, 0}));
   EC_TRY(ec_dec_add(d, (ec_dec_operand){pivots_in, pivots_out, 1, n, 1, EC_INT32, 0}));
   return ec_dec_add(d, (ec_dec_operand){EC_DEC_NONE, info, 0, 1, 1, EC_INT32, 0});
 }
@@ -54,6 +54,6 @@ ec_status ec_op_linalg_ldl_solve_out(ec_call *c) {
   EC_TRY(ec_dec_expect(&d, 2, 2, d.n, d.k));
   EC_TRY(ec_dec_output(&d, 4, d.dtype, 2, d.n, d.k));
   EC_TRY(add_ldl(&d, EC_DEC_NONE, 1, EC_DEC_NONE, EC_DEC_NONE));
-  EC_TRY(ec_dec_add(&d, (ec_dec_operand){2, 4, 2, d.n, d.k, d.work, 0}));
+  EC_TRY(ec_dec_add(&d, (ec_dec_operand){2, 4, 2, d.n, d.k, d.compute, 0}));
   return ec_dec_run(&d, EC_DEC(&d, solve_factored));
 }

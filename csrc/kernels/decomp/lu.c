@@ -19,12 +19,13 @@ static ec_status check_pivots(ec_dec *d, const int32_t *pivots) {
 #include "kernels/decomp/foreach.h"
 #undef EC_TEMPLATE
 
-/* Operands 0 and 1: A, which becomes LU, and pivots. With `turned` LU is of A's transpose. */
-static ec_status add_lu(ec_dec *d, int a, int lu, int pivots, bool turned) {
+/* Operands 0 and 1: A, which becomes LU, and pivots. With `transposed` LU is of A's transpose. */
+static ec_status add_lu(ec_dec *d, int a, int lu, int pivots, bool transposed) {
   int64_t k = ec_min_i64(d->m, d->n);
   if (lu != EC_DEC_NONE) EC_TRY(ec_dec_output(d, (size_t)lu, d->dtype, 2, d->m, d->n));
   if (pivots != EC_DEC_NONE) EC_TRY(ec_dec_output(d, (size_t)pivots, EC_INT32, 1, k, 0));
-  EC_TRY(ec_dec_add(d, (ec_dec_operand){a, lu, 2, d->m, d->n, d->work, turned ? EC_TURN_IN : 0}));
+  EC_TRY(ec_dec_add(d, (ec_dec_operand){a, lu, 2, d->m, d->n, d->compute,
+                                        transposed ? EC_TRANSPOSE_IN : 0}));
   return ec_dec_add(d, (ec_dec_operand){EC_DEC_NONE, pivots, 1, k, 1, EC_INT32, 0});
 }
 
@@ -60,7 +61,7 @@ ec_status ec_op_linalg_det_result(ec_call *c) {
   EC_TRY(ec_dec_square(&d, 0));
   EC_TRY(add_lu(&d, 0, 2, 3, is_turned(&d)));
   EC_TRY(ec_dec_output(&d, 1, d.dtype, 0, 0, 0));
-  EC_TRY(ec_dec_add(&d, (ec_dec_operand){EC_DEC_NONE, 1, 0, 1, 1, d.work, 0}));
+  EC_TRY(ec_dec_add(&d, (ec_dec_operand){EC_DEC_NONE, 1, 0, 1, 1, d.compute, 0}));
   d.flag[0] = true;
   return ec_dec_run(&d, EC_DEC(&d, determinant));
 }
@@ -72,7 +73,7 @@ ec_status ec_op_linalg_slogdet_sign(ec_call *c) {
   EC_TRY(add_lu(&d, 0, 3, 4, is_turned(&d)));
   EC_TRY(ec_dec_output(&d, 1, d.dtype, 0, 0, 0));
   EC_TRY(ec_dec_output(&d, 2, d.real, 0, 0, 0));
-  EC_TRY(ec_dec_add(&d, (ec_dec_operand){EC_DEC_NONE, 1, 0, 1, 1, d.work, 0}));
+  EC_TRY(ec_dec_add(&d, (ec_dec_operand){EC_DEC_NONE, 1, 0, 1, 1, d.compute, 0}));
   EC_TRY(ec_dec_add(&d, (ec_dec_operand){EC_DEC_NONE, 2, 0, 1, 1, EC_FLOAT64, 0}));
   return ec_dec_run(&d, EC_DEC(&d, determinant));
 }
@@ -86,7 +87,7 @@ ec_status ec_op_linalg_inv_ex_inverse(ec_call *c) {
   EC_TRY(add_lu(&d, 0, EC_DEC_NONE, EC_DEC_NONE, false));
   EC_TRY(add_info(&d, 3));
   EC_TRY(ec_dec_output(&d, 2, d.dtype, 2, d.n, d.n));
-  EC_TRY(ec_dec_add(&d, (ec_dec_operand){EC_DEC_NONE, 2, 2, d.n, d.n, d.work, 0}));
+  EC_TRY(ec_dec_add(&d, (ec_dec_operand){EC_DEC_NONE, 2, 2, d.n, d.n, d.compute, 0}));
   EC_TRY(ec_dec_run(&d, EC_DEC(&d, factor_solve)));
   return ec_arg_bool(c, 1) ? ec_dec_check(&d, "the matrix is singular, a zero on the diagonal of U")
                            : EC_OK;
@@ -101,7 +102,7 @@ static bool is_vector(const ec_tensor *a, const ec_tensor *b) {
   return true;
 }
 
-/* The right-hand side (argument `b`, solved into `out`), turned where it stands on the left. */
+/* The right-hand side (argument `b`, solved into `out`), transposed where it stands on the left. */
 static ec_status add_rhs(ec_dec *d, size_t b, size_t out, size_t rank, bool left) {
   const ec_tensor *t = ec_arg_tensor(d->c, b);
   EC_TRY(ec_dec_input(d, b, rank));
@@ -109,8 +110,8 @@ static ec_status add_rhs(ec_dec *d, size_t b, size_t out, size_t rank, bool left
   int64_t rows = left ? d->n : d->k, cols = left ? d->k : d->n;
   EC_TRY(ec_dec_expect(d, b, rank, rows, cols));
   EC_TRY(ec_dec_output(d, out, d->dtype, rank, rows, cols));
-  return ec_dec_add(d, (ec_dec_operand){(int)b, (int)out, rank, d->n, d->k, d->work,
-                                        left ? 0 : EC_TURN});
+  return ec_dec_add(d, (ec_dec_operand){(int)b, (int)out, rank, d->n, d->k, d->compute,
+                                        left ? 0 : EC_TRANSPOSE});
 }
 
 ec_status ec_op_linalg_solve_ex_result(ec_call *c) {
@@ -136,7 +137,7 @@ static ec_status add_factored(ec_dec *d) {
   EC_TRY(ec_call_check_dtype(c, 1, EC_BIT(EC_INT32)));
   EC_TRY(ec_dec_batch(d, 1, 1));
   EC_TRY(ec_dec_expect(d, 1, 1, d->k, 0));
-  EC_TRY(ec_dec_add(d, (ec_dec_operand){0, EC_DEC_NONE, 2, d->m, d->n, d->work, 0}));
+  EC_TRY(ec_dec_add(d, (ec_dec_operand){0, EC_DEC_NONE, 2, d->m, d->n, d->compute, 0}));
   return ec_dec_add(d, (ec_dec_operand){1, EC_DEC_NONE, 1, d->k, 1, EC_INT32, 0});
 }
 
@@ -161,7 +162,7 @@ static ec_status add_unpacked(ec_dec *d, size_t p, bool pivots, bool data) {
     EC_TRY(wanted ? ec_dec_output(d, p + i, d->dtype, 2, sizes[i][0], sizes[i][1])
                   : ec_dec_output_none(d, p + i));
     EC_TRY(ec_dec_add(d, (ec_dec_operand){EC_DEC_NONE, out, 2, wanted ? sizes[i][0] : 0,
-                                          sizes[i][1], d->work, 0}));
+                                          sizes[i][1], d->compute, 0}));
   }
   d->flag[0] = !pivots;
   d->flag[1] = !data;

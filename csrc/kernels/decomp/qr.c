@@ -10,8 +10,8 @@
 
 static ec_status add_qr(ec_dec *d, int out, int tau) {
   int64_t k = ec_min_i64(d->m, d->n);
-  EC_TRY(ec_dec_add(d, (ec_dec_operand){0, out, 2, d->m, d->n, d->work, 0}));
-  return ec_dec_add(d, (ec_dec_operand){EC_DEC_NONE, tau, 1, k, 1, d->work, 0});
+  EC_TRY(ec_dec_add(d, (ec_dec_operand){0, out, 2, d->m, d->n, d->compute, 0}));
+  return ec_dec_add(d, (ec_dec_operand){EC_DEC_NONE, tau, 1, k, 1, d->compute, 0});
 }
 
 ec_status ec_op_geqrf_a(ec_call *c) {
@@ -36,8 +36,8 @@ ec_status ec_op_linalg_qr_out(ec_call *c) {
   EC_TRY(ec_dec_output(&d, 3, d.dtype, 2, d.k, d.n));
   EC_TRY(add_qr(&d, EC_DEC_NONE, EC_DEC_NONE));
   EC_TRY(ec_dec_add(&d, (ec_dec_operand){EC_DEC_NONE, r_only ? EC_DEC_NONE : 2, 2, d.m,
-                                         r_only ? 0 : d.k, d.work, 0}));
-  EC_TRY(ec_dec_add(&d, (ec_dec_operand){EC_DEC_NONE, 3, 2, d.k, d.n, d.work, 0}));
+                                         r_only ? 0 : d.k, d.compute, 0}));
+  EC_TRY(ec_dec_add(&d, (ec_dec_operand){EC_DEC_NONE, 3, 2, d.k, d.n, d.compute, 0}));
   return ec_dec_run(&d, EC_DEC(&d, factors));
 }
 
@@ -53,8 +53,8 @@ static ec_status add_reflections(ec_dec *d) {
   d->k = tau->sizes[tau->rank - 1];
   if (d->k > ec_min_i64(d->m, d->n))
     return ec_call_fail(c, 1, "more numbers than rows or columns of '%s'", c->op->args[0].name);
-  EC_TRY(ec_dec_add(d, (ec_dec_operand){0, EC_DEC_NONE, 2, d->m, d->n, d->work, 0}));
-  return ec_dec_add(d, (ec_dec_operand){1, EC_DEC_NONE, 1, d->k, 1, d->work, 0});
+  EC_TRY(ec_dec_add(d, (ec_dec_operand){0, EC_DEC_NONE, 2, d->m, d->n, d->compute, 0}));
+  return ec_dec_add(d, (ec_dec_operand){1, EC_DEC_NONE, 1, d->k, 1, d->compute, 0});
 }
 
 ec_status ec_op_linalg_householder_product_out(ec_call *c) {
@@ -63,7 +63,7 @@ ec_status ec_op_linalg_householder_product_out(ec_call *c) {
   if (d.m < d.n) return ec_call_fail(c, 0, "more columns than rows");
   EC_TRY(add_reflections(&d));
   EC_TRY(ec_dec_output(&d, 2, d.dtype, 2, d.m, d.n));
-  EC_TRY(ec_dec_add(&d, (ec_dec_operand){EC_DEC_NONE, 2, 2, d.m, d.n, d.work, 0}));
+  EC_TRY(ec_dec_add(&d, (ec_dec_operand){EC_DEC_NONE, 2, 2, d.m, d.n, d.compute, 0}));
   return ec_dec_run(&d, EC_DEC(&d, orthogonal));
 }
 
@@ -80,7 +80,7 @@ ec_status ec_op_ormqr_out(ec_call *c) {
   int64_t rows = d.flag[0] ? d.m : d.count, cols = d.flag[0] ? d.count : d.m;
   EC_TRY(ec_dec_expect(&d, 2, 2, rows, cols));
   EC_TRY(ec_dec_output(&d, 5, d.dtype, 2, rows, cols));
-  EC_TRY(ec_dec_add(&d, (ec_dec_operand){2, 5, 2, d.m, d.count, d.work,
-                                         d.flag[0] ? 0 : EC_TURN}));
+  EC_TRY(ec_dec_add(&d, (ec_dec_operand){2, 5, 2, d.m, d.count, d.compute,
+                                         d.flag[0] ? 0 : EC_TRANSPOSE}));
   return ec_dec_run(&d, EC_DEC(&d, multiplied));
 }

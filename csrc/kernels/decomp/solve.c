@@ -15,9 +15,9 @@ static ec_status add_system(ec_dec *d, int a, int b, int out, bool left) {
   int64_t rows = left ? d->n : d->k, cols = left ? d->k : d->n;
   EC_TRY(ec_dec_expect(d, (size_t)b, 2, rows, cols));
   EC_TRY(ec_dec_output(d, (size_t)out, d->dtype, 2, rows, cols));
-  int turned = left ? 0 : EC_TURN;
-  EC_TRY(ec_dec_add(d, (ec_dec_operand){a, EC_DEC_NONE, 2, d->n, d->n, d->work, turned}));
-  return ec_dec_add(d, (ec_dec_operand){b, out, 2, d->n, d->k, d->work, turned});
+  int transposed = left ? 0 : EC_TRANSPOSE;
+  EC_TRY(ec_dec_add(d, (ec_dec_operand){a, EC_DEC_NONE, 2, d->n, d->n, d->compute, transposed}));
+  return ec_dec_add(d, (ec_dec_operand){b, out, 2, d->n, d->k, d->compute, transposed});
 }
 
 ec_status ec_op_linalg_solve_triangular_out(ec_call *c) {
@@ -35,7 +35,7 @@ ec_status ec_op_triangular_solve_X(ec_call *c) {
   EC_TRY(ec_dec_init(c, 1, &d));
   EC_TRY(add_system(&d, 1, 0, 5, true));
   EC_TRY(ec_dec_output(&d, 6, d.dtype, 2, d.n, d.n));
-  EC_TRY(ec_dec_add(&d, (ec_dec_operand){1, 6, 2, d.n, d.n, d.work, 0}));
+  EC_TRY(ec_dec_add(&d, (ec_dec_operand){1, 6, 2, d.n, d.n, d.compute, 0}));
   d.flag[0] = ec_arg_bool(c, 2);
   d.flag[2] = ec_arg_bool(c, 3);
   d.flag[1] = ec_arg_bool(c, 4);
@@ -48,8 +48,8 @@ static ec_status run_cholesky(ec_call *c, int out, int info, bool check) {
   EC_TRY(ec_dec_square(&d, 0));
   EC_TRY(ec_dec_output(&d, (size_t)out, d.dtype, 2, d.n, d.n));
   if (info != EC_DEC_NONE) EC_TRY(ec_dec_output(&d, (size_t)info, EC_INT32, 0, 0, 0));
-  int turned = ec_arg_bool(c, 1) ? EC_TURN : 0;
-  EC_TRY(ec_dec_add(&d, (ec_dec_operand){0, out, 2, d.n, d.n, d.work, turned}));
+  int transposed = ec_arg_bool(c, 1) ? EC_TRANSPOSE : 0;
+  EC_TRY(ec_dec_add(&d, (ec_dec_operand){0, out, 2, d.n, d.n, d.compute, transposed}));
   EC_TRY(ec_dec_add(&d, (ec_dec_operand){EC_DEC_NONE, info, 0, 1, 1, EC_INT32, 0}));
   EC_TRY(ec_dec_run(&d, EC_DEC(&d, factor)));
   return check ? ec_dec_check(&d, "the leading minor is not positive-definite") : EC_OK;

@@ -23,7 +23,7 @@ static int32_t EC_FN(cholesky)(int64_t n, EC_T *a) {
   return 0;
 }
 
-/* Operands: A, which is turned where the upper triangle counts, and info. */
+/* Operands: A, which is transposed where the upper triangle counts, and info. */
 static ec_status EC_FN(factor)(ec_dec *d) {
   EC_T *a = d->at[0];
   int32_t *info = d->at[1];

@@ -20,8 +20,8 @@ static bool make_tall(ec_dec *d) {
 
 /* Operand 0: A, which has room for the transpose of its shape; 1: singular values. */
 static ec_status add_svd(ec_dec *d, int s, bool wide) {
-  int turned = wide ? EC_TURN_IN : 0;
-  EC_TRY(ec_dec_add(d, (ec_dec_operand){0, EC_DEC_NONE, 2, d->m, d->n, d->work, turned}));
+  int transposed = wide ? EC_TRANSPOSE_IN : 0;
+  EC_TRY(ec_dec_add(d, (ec_dec_operand){0, EC_DEC_NONE, 2, d->m, d->n, d->compute, transposed}));
   EC_TRY(ec_dec_add(d, (ec_dec_operand){EC_DEC_NONE, s, 1, d->n, 1, EC_FLOAT64, 0}));
   return ec_dec_room(d, d->n, d->n + 2, &d->room);
 }
@@ -40,10 +40,10 @@ ec_status ec_op_linalg_svd_U(ec_call *c) {
   d.flag[0] = !vectors;
   d.count = !vectors ? 0 : full ? d.m : d.n;
   EC_TRY(add_svd(&d, 5, wide));
-  EC_TRY(ec_dec_add(&d, (ec_dec_operand){EC_DEC_NONE, wide ? u : v, 2, d.n, d.n, d.work,
-                                         wide ? 0 : EC_TURN_OUT}));
-  EC_TRY(ec_dec_add(&d, (ec_dec_operand){EC_DEC_NONE, wide ? v : u, 2, d.m, d.count, d.work,
-                                         wide ? EC_TURN_OUT : 0}));
+  EC_TRY(ec_dec_add(&d, (ec_dec_operand){EC_DEC_NONE, wide ? u : v, 2, d.n, d.n, d.compute,
+                                         wide ? 0 : EC_TRANSPOSE_OUT}));
+  EC_TRY(ec_dec_add(&d, (ec_dec_operand){EC_DEC_NONE, wide ? v : u, 2, d.m, d.count, d.compute,
+                                         wide ? EC_TRANSPOSE_OUT : 0}));
   return ec_dec_run(&d, EC_DEC(&d, singular));
 }
 
@@ -70,11 +70,11 @@ ec_status ec_op_linalg_pinv_atol_rtol_tensor_out(ec_call *c) {
   int64_t rows = d.n, cols = d.m;
   bool wide = make_tall(&d);
   EC_TRY(add_svd(&d, EC_DEC_NONE, wide));
-  EC_TRY(ec_dec_add(&d, (ec_dec_operand){EC_DEC_NONE, EC_DEC_NONE, 2, d.n, d.n, d.work, 0}));
-  EC_TRY(ec_dec_add(&d, (ec_dec_operand){EC_DEC_NONE, EC_DEC_NONE, 2, d.m, d.n, d.work, 0}));
+  EC_TRY(ec_dec_add(&d, (ec_dec_operand){EC_DEC_NONE, EC_DEC_NONE, 2, d.n, d.n, d.compute, 0}));
+  EC_TRY(ec_dec_add(&d, (ec_dec_operand){EC_DEC_NONE, EC_DEC_NONE, 2, d.m, d.n, d.compute, 0}));
   EC_TRY(add_tolerances(&d));
   EC_TRY(ec_dec_output(&d, 4, d.dtype, 2, rows, cols));
-  EC_TRY(ec_dec_add(&d, (ec_dec_operand){EC_DEC_NONE, 4, 2, d.n, d.m, d.work,
-                                         wide ? EC_TURN_OUT : 0}));
+  EC_TRY(ec_dec_add(&d, (ec_dec_operand){EC_DEC_NONE, 4, 2, d.n, d.m, d.compute,
+                                         wide ? EC_TRANSPOSE_OUT : 0}));
   return ec_dec_run(&d, EC_DEC(&d, pseudoinverse));
 }

@@ -34,7 +34,8 @@ typedef void (*distance_fn)(const ec_distance *d, char *out, int64_t step, const
                             const char *others, int64_t count);
 static const distance_fn loops[EC_DTYPE_COUNT] = {EC_ROWS_WIDE(distances)};
 
-static ec_status start(ec_call *c, size_t p, norm_kind most, const ec_tensor *x, ec_distance *d) {
+static ec_status start_distance(ec_call *c, size_t p, norm_kind most, const ec_tensor *x,
+                                ec_distance *d) {
   d->p = ec_arg_double(c, p);
   d->n = x->sizes[x->rank - 1];
   if (!(d->p >= 0)) return ec_call_fail(c, p, "%g, expected 0 or more", d->p);
@@ -47,7 +48,7 @@ static ec_status start(ec_call *c, size_t p, norm_kind most, const ec_tensor *x,
 }
 
 /* A view of x whose rows lie behind one another: of x itself or of a copy. */
-static ec_status packed(ec_call *c, const ec_tensor *x, ec_view *out) {
+static ec_status pack_rows(ec_call *c, const ec_tensor *x, ec_view *out) {
   const size_t last = x->rank - 1;
   const int64_t columns = ec_max_i64(x->sizes[last], 1);
   const ec_view from = ec_view_of(x);
@@ -94,7 +95,7 @@ ec_status ec_op_cdist_forward_out(ec_call *c) {
   EC_TRY(ec_call_check_same_dtype(c, 4, 0));
   EC_TRY(ec_call_check_rank(c, 0, 2, EC_MAX_RANK));
   EC_TRY(ec_call_check_rank(c, 1, 2, EC_MAX_RANK));
-  EC_TRY(start(c, 2, NORM_MAX, x1, &d));
+  EC_TRY(start_distance(c, 2, NORM_MAX, x1, &d));
   if (x2->sizes[x2->rank - 1] != d.n)
     return ec_call_fail(c, 1, "%" PRId64 " columns, expected %" PRId64, x2->sizes[x2->rank - 1],
                         d.n);
@@ -109,8 +110,8 @@ ec_status ec_op_cdist_forward_out(ec_call *c) {
   EC_TRY(ec_call_resize(c, 4, rank, sizes));
   ec_view a, b;
   if (!ec_arg_tensor(c, 4)->numel) return EC_OK;
-  EC_TRY(packed(c, x1, &a));
-  EC_TRY(packed(c, x2, &b));
+  EC_TRY(pack_rows(c, x1, &a));
+  EC_TRY(pack_rows(c, x2, &b));
   all_pairs(&d, ec_arg_tensor(c, 4), &a, &b);
   return EC_OK;
 }
@@ -122,14 +123,14 @@ ec_status ec_op_pdist_forward_out(ec_call *c) {
   EC_TRY(ec_call_check_dtype(c, 0, EC_BIT(EC_FLOAT32) | EC_BIT(EC_FLOAT64)));
   EC_TRY(ec_call_check_same_dtype(c, 2, 0));
   EC_TRY(ec_call_check_rank(c, 0, 2, 2));
-  EC_TRY(start(c, 1, NORM_MAX_NAN, self, &d));
+  EC_TRY(start_distance(c, 1, NORM_MAX_NAN, self, &d));
   const int64_t n = self->sizes[0];
   int64_t pairs = 0;
   if (n > 1 && !ec_mul_i64(n % 2 ? n : n - 1, n / 2, &pairs)) /* n (n - 1) / 2 */
     return ec_call_fail(c, 0, "%" PRId64 " rows have too many pairs", n);
   EC_TRY(ec_call_resize(c, 2, 1, &pairs));
   if (!pairs) return EC_OK;
-  EC_TRY(packed(c, self, &x));
+  EC_TRY(pack_rows(c, self, &x));
   const int64_t item = (int64_t)ec_dtype_size(x.dtype);
   char *out = ec_arg_tensor(c, 2)->data;
   for (int64_t i = 0; i + 1 < n; out += (n - 1 - i) * item, i++) {

@@ -52,8 +52,8 @@ static ec_status ec_fft_plan(ec_call *c, size_t n, const void *roots, size_t roo
 #undef EC_TEMPLATE
 
 /* Transforms `in` along `dim` to `out`, which may be the same memory for c2c. */
-static ec_status along(ec_call *c, const ec_view *out, const ec_view *in, size_t dim,
-                       ec_fft_kind kind, bool forward, double scale) {
+static ec_status transform_dim(ec_call *c, const ec_view *out, const ec_view *in, size_t dim,
+                               ec_fft_kind kind, bool forward, double scale) {
   const bool real_in = kind == EC_FFT_R2C;
   int64_t sizes[EC_MAX_RANK];
   ec_iter it;
@@ -88,7 +88,7 @@ typedef struct spectrum {
   double scale;
 } spectrum;
 
-static ec_status start(ec_call *c, ec_dtype_set set, spectrum *s) {
+static ec_status start_spectrum(ec_call *c, ec_dtype_set set, spectrum *s) {
   const ec_tensor *self = ec_arg_tensor(c, 0);
   ec_ints dims;
   bool seen[EC_MAX_RANK] = {0};
@@ -121,10 +121,11 @@ static ec_status set_scale(ec_call *c, const int64_t *sizes, spectrum *s) {
 }
 
 /* c2c along dims[0 .. n): the first from `in` to `out`, the others in place. */
-static ec_status several(ec_call *c, const ec_view *out, const ec_view *in, const spectrum *s,
-                         size_t n, bool forward, double scale) {
+static ec_status transform_dims(ec_call *c, const ec_view *out, const ec_view *in,
+                                const spectrum *s, size_t n, bool forward, double scale) {
   for (size_t i = n; i--;)
-    EC_TRY(along(c, out, i == n - 1 ? in : out, s->dims[i], EC_FFT_C2C, forward, i ? 1 : scale));
+    EC_TRY(transform_dim(c, out, i == n - 1 ? in : out, s->dims[i], EC_FFT_C2C, forward,
+                         i ? 1 : scale));
   return EC_OK;
 }
 
@@ -132,20 +133,20 @@ ec_status ec_op_fft_c2c_out(ec_call *c) {
   const ec_tensor *self = ec_arg_tensor(c, 0);
   ec_tensor *out = ec_arg_tensor(c, 4);
   spectrum s;
-  EC_TRY(start(c, EC_SET_COMPLEX, &s));
+  EC_TRY(start_spectrum(c, EC_SET_COMPLEX, &s));
   EC_TRY(ec_call_check_same_dtype(c, 4, 0));
   if (self->numel) EC_TRY(set_scale(c, self->sizes, &s));
   EC_TRY(ec_call_resize(c, 4, self->rank, self->sizes));
   const ec_view from = ec_view_of(self), to = ec_view_of(out);
   if (s.n == 0) ec_copy_view(c, &to, &from);
-  return self->numel ? several(c, &to, &from, &s, s.n, ec_arg_bool(c, 3), s.scale) : EC_OK;
+  return self->numel ? transform_dims(c, &to, &from, &s, s.n, ec_arg_bool(c, 3), s.scale) : EC_OK;
 }
 
 ec_status ec_op_fft_r2c_out(ec_call *c) {
   const ec_tensor *self = ec_arg_tensor(c, 0);
   ec_tensor *out = ec_arg_tensor(c, 4);
   spectrum s;
-  EC_TRY(start(c, EC_BIT(EC_FLOAT32) | EC_BIT(EC_FLOAT64), &s));
+  EC_TRY(start_spectrum(c, EC_BIT(EC_FLOAT32) | EC_BIT(EC_FLOAT64), &s));
   const bool wide = ec_tensor_dtype(self) == EC_FLOAT64;
   EC_TRY(ec_call_check_dtype(c, 4, EC_BIT(wide ? EC_COMPLEX128 : EC_COMPLEX64)));
   if (s.n == 0) return ec_call_fail(c, 1, "no dimension to transform");
@@ -156,8 +157,8 @@ ec_status ec_op_fft_r2c_out(ec_call *c) {
   if (ec_arg_bool(c, 3)) sizes[last] = sizes[last] / 2 + 1;
   EC_TRY(ec_call_resize(c, 4, self->rank, sizes));
   const ec_view from = ec_view_of(self), to = ec_view_of(out);
-  EC_TRY(along(c, &to, &from, last, EC_FFT_R2C, true, s.n == 1 ? s.scale : 1));
-  return several(c, &to, &to, &s, s.n - 1, true, s.scale);
+  EC_TRY(transform_dim(c, &to, &from, last, EC_FFT_R2C, true, s.n == 1 ? s.scale : 1));
+  return transform_dims(c, &to, &to, &s, s.n - 1, true, s.scale);
 }
 
 ec_status ec_op_fft_c2r_out(ec_call *c) {
@@ -166,7 +167,7 @@ ec_status ec_op_fft_c2r_out(ec_call *c) {
   const int64_t n = ec_arg_int(c, 3);
   spectrum s;
   int64_t sizes[EC_MAX_RANK];
-  EC_TRY(start(c, EC_SET_COMPLEX, &s));
+  EC_TRY(start_spectrum(c, EC_SET_COMPLEX, &s));
   EC_TRY(ec_call_check_dtype(c, 4, EC_BIT(ec_to_real(ec_tensor_dtype(self)))));
   if (s.n == 0) return ec_call_fail(c, 1, "no dimension to transform");
   const size_t last = s.dims[s.n - 1];
@@ -182,8 +183,8 @@ ec_status ec_op_fft_c2r_out(ec_call *c) {
   if (s.n > 1) { /* the complex part, in memory of its own with the same strides */
     ec_view between = from;
     EC_TRY(ec_call_scratch(c, (size_t)self->numel, ec_dtype_size(from.dtype), &between.data));
-    EC_TRY(several(c, &between, &from, &s, s.n - 1, false, 1));
+    EC_TRY(transform_dims(c, &between, &from, &s, s.n - 1, false, 1));
     from = between;
   }
-  return along(c, &to, &from, last, EC_FFT_C2R, false, s.scale);
+  return transform_dim(c, &to, &from, last, EC_FFT_C2R, false, s.scale);
 }

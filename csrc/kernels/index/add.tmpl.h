@@ -7,10 +7,10 @@
 #define EC_PLUS(x, y) ((EC_T)((uint64_t)(x) + (uint64_t)(y)))
 #endif
 
-static void EC_FN(add_table)(int64_t places, int64_t n, char *to, const int64_t *to_at,
+static void EC_FN(add_table)(int64_t positions, int64_t n, char *to, const int64_t *to_at,
                              int64_t to_step, const char *from, const int64_t *from_at,
                              int64_t from_step) {
-  for (int64_t p = 0; p < places; p++) {
+  for (int64_t p = 0; p < positions; p++) {
     EC_T *d = (EC_T *)to + to_at[p];
     const EC_T *s = (const EC_T *)from + from_at[p];
     for (int64_t i = 0; i < n; i++)

@@ -4,7 +4,7 @@
 
 #include "core/checked.h"
 #include "kernels/index/index.h"
-#include "kernels/pointwise/point.h"
+#include "kernels/pointwise/elementwise.h"
 
 /* What a list of indices picks from a tensor. */
 typedef struct picks {
@@ -140,7 +140,7 @@ typedef struct sides {
   char *indexed, *other;
 } sides;
 
-static ec_status run(ec_call *c, const picks *p, sides s, bool put, bool add) {
+static ec_status run_table(ec_call *c, const picks *p, sides s, bool put, bool add) {
   int64_t *indexed, *other;
   size_t kept = 0;
   ec_table t = {.dtype = ec_tensor_dtype(&p->self)};
@@ -169,7 +169,7 @@ ec_status ec_op_index_Tensor_out(ec_call *c) {
   EC_TRY(result_sizes(c, &p));
   EC_TRY(ec_call_resize(c, 2, p.rank, p.sizes));
   sides s = {p.self.strides, out->strides, self->data, out->data};
-  return run(c, &p, s, false, false);
+  return run_table(c, &p, s, false, false);
 }
 
 /* The mask that is the only index, where eager fills: a single number is put, and not added. */
@@ -202,7 +202,7 @@ static ec_status read_number(ec_call *c, ec_dtype dtype, void *element) {
 }
 
 /* Writes argument 2, broadcast, to what the indices pick from `target`. */
-static ec_status put(ec_call *c, picks *p, const ec_tensor *target) {
+static ec_status put_values(ec_call *c, picks *p, const ec_tensor *target) {
   const ec_tensor *values = ec_arg_tensor(c, 2);
   char found[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
   int64_t strides[EC_MAX_RANK] = {0};
@@ -213,7 +213,7 @@ static ec_status put(ec_call *c, picks *p, const ec_tensor *target) {
   for (size_t d = 0, added = p->rank - values->rank; d < values->rank; d++)
     strides[d + added] = values->sizes[d] == 1 ? 0 : values->strides[d];
   sides s = {target->strides, strides, target->data, values->data};
-  return run(c, p, s, true, ec_arg_bool(c, 3));
+  return run_table(c, p, s, true, ec_arg_bool(c, 3));
 }
 
 /* What is put: argument 2, or one number where there is a mask. */
@@ -238,13 +238,13 @@ static ec_status read_put(ec_call *c, putting *s) {
 
 static ec_status put_into(ec_call *c, putting *s, ec_tensor *target) {
   static const int64_t still[EC_MAX_RANK];
-  if (!s->mask) return put(c, &s->p, target);
+  if (!s->mask) return put_values(c, &s->p, target);
   if (s->mask->rank == 0) {
     if (s->all) ec_fill_tensor(c, target, s->element);
     return EC_OK;
   }
   sides ends = {target->strides, still, target->data, s->element};
-  return run(c, &s->p, ends, true, false);
+  return run_table(c, &s->p, ends, true, false);
 }
 
 ec_status ec_op_index_put_out(ec_call *c) {

@@ -30,12 +30,13 @@ static const fold_fn folds[EC_DTYPE_COUNT] = {EC_ROWS_FLOATING(fold)};
 static const add_fn add_rows[EC_DTYPE_COUNT] = {EC_ROWS_FLOATING(add_row)};
 
 /* A row-major tensor in scratch, to be copied to an output when it is complete. */
-static ec_status make(ec_call *c, ec_dtype dtype, size_t rank, const int64_t *sizes, ec_tensor *t) {
+static ec_status make_scratch(ec_call *c, ec_dtype dtype, size_t rank, const int64_t *sizes,
+                              ec_tensor *t) {
   EC_TRY(ec_tensor_init(t, dtype, rank, sizes, NULL, c->err));
   return ec_call_scratch(c, (size_t)t->numel, ec_dtype_size(dtype), &t->data);
 }
 
-static ec_status finish(ec_call *c, size_t out, const ec_tensor *t) {
+static ec_status copy_to_output(ec_call *c, size_t out, const ec_tensor *t) {
   EC_TRY(ec_call_resize(c, out, t->rank, t->sizes));
   if (t->numel) ec_copy_cast(c, ec_arg_tensor(c, out), t);
   return EC_OK;
@@ -140,7 +141,7 @@ static ec_status fold_bags(ec_call *c, bags *b) {
 
 /* Outputs for gradients count bags or offsets, eager and the exporter not always the same: a
  * planned size stays where it is one of the two. */
-static int64_t planned(const ec_call *c, size_t o, int64_t count, int64_t otherwise) {
+static int64_t planned_size(const ec_call *c, size_t o, int64_t count, int64_t otherwise) {
   const ec_tensor *out = ec_arg_tensor(c, o);
   const bool fixed = out->dynamism == EC_STATIC && out->rank == 1;
   const bool known = fixed && (out->sizes[0] == count ||
@@ -159,18 +160,19 @@ static ec_status embedding_bag(ec_call *c, bool forward_only) {
   int64_t sizes[2] = {b.bags, b.width}, none = 0;
   int64_t counted = b.mode == BAG_SUM && forward_only ? ec_arg_tensor(c, 2)->numel : b.bags;
   bool wanted = (bag_of->dynamism == EC_STATIC ? bag_of->numel : bag_of->numel_bound) > 0;
-  EC_TRY(make(c, ec_tensor_dtype(b.weight), 2, sizes, &b.out));
-  EC_TRY(make(c, EC_INT64, 1, &b.n, &b.bag_of));
-  int64_t counts[2] = {planned(c, 11, b.bags, counted), planned(c, 12, b.bags, counted)};
-  EC_TRY(make(c, EC_INT64, 1, &counts[0], &b.sizes));
-  EC_TRY(make(c, EC_INT64, b.mode == BAG_MAX ? 2 : 1, b.mode == BAG_MAX ? sizes : &counts[1],
-              &b.positions));
+  EC_TRY(make_scratch(c, ec_tensor_dtype(b.weight), 2, sizes, &b.out));
+  EC_TRY(make_scratch(c, EC_INT64, 1, &b.n, &b.bag_of));
+  int64_t counts[2] = {planned_size(c, 11, b.bags, counted), planned_size(c, 12, b.bags, counted)};
+  EC_TRY(make_scratch(c, EC_INT64, 1, &counts[0], &b.sizes));
+  EC_TRY(make_scratch(c, EC_INT64, b.mode == BAG_MAX ? 2 : 1,
+                      b.mode == BAG_MAX ? sizes : &counts[1],
+                      &b.positions));
   EC_TRY(fold_bags(c, &b));
-  EC_TRY(finish(c, 9, &b.out));
-  if (wanted) EC_TRY(finish(c, 10, &b.bag_of));
+  EC_TRY(copy_to_output(c, 9, &b.out));
+  if (wanted) EC_TRY(copy_to_output(c, 10, &b.bag_of));
   else EC_TRY(ec_call_resize(c, 10, 1, &none));
-  EC_TRY(finish(c, 11, &b.sizes));
-  return finish(c, 12, &b.positions);
+  EC_TRY(copy_to_output(c, 11, &b.sizes));
+  return copy_to_output(c, 12, &b.positions);
 }
 
 ec_status ec_op_embedding_bag_out(ec_call *c) { return embedding_bag(c, false); }
@@ -195,7 +197,7 @@ ec_status ec_op_embedding_dense_backward_out(ec_call *c) {
   EC_TRY(ec_index_read(c, 1, indices, 0, rows, false, &index));
   EC_TRY(ec_call_packed(c, grad, dtype, &from));
   EC_TRY(ec_call_resize(c, 5, 2, sizes));
-  EC_TRY(make(c, dtype, 2, sizes, &sum));
+  EC_TRY(make_scratch(c, dtype, 2, sizes, &sum));
   EC_TRY(ec_call_scratch(c, (size_t)rows, sizeof *count, &count));
   for (int64_t i = 0; i < n; i++) count[index[i]]++;
   bool scale = ec_arg_bool(c, 4);
@@ -205,7 +207,7 @@ ec_status ec_op_embedding_dense_backward_out(ec_call *c) {
     const char *row = (const char *)from + (size_t)(i * sizes[1]) * item;
     add_rows[dtype](to, row, sizes[1], scale ? 1.0 / (double)count[index[i]] : 1.0);
   }
-  return finish(c, 5, &sum);
+  return copy_to_output(c, 5, &sum);
 }
 
 typedef struct segments {
@@ -307,7 +309,7 @@ ec_status ec_op_segment_reduce_out(ec_call *c) {
   else if (data->numel) return ec_call_fail(c, arg, "no segments for %" PRId64 " rows", s.n);
   EC_TRY(ec_call_packed(c, data, dtype, &x));
   EC_TRY(ec_call_resize(c, 8, data->rank, sizes));
-  EC_TRY(make(c, dtype, data->rank, sizes, &out));
+  EC_TRY(make_scratch(c, dtype, data->rank, sizes, &out));
   if (out.numel) EC_TRY(fold_segments(c, &s, dtype, x, out.data));
-  return finish(c, 8, &out);
+  return copy_to_output(c, 8, &out);
 }

@@ -1,9 +1,9 @@
 /* Loops that combine what comes with what is there: EC_JOIN(x, y), starting at EC_IDENTITY. */
 #if EC_IS_FLOAT || EC_IS_COMPLEX
-#define EC_ODD(v) ((v) != (v))
+#define IS_NAN(v) ((v) != (v))
 #define EC_WRAP EC_C
 #else
-#define EC_ODD(v) false
+#define IS_NAN(v) false
 #define EC_WRAP uint64_t /* integers wrap around; bools add up to "any", multiply to "all" */
 #endif
 
@@ -19,5 +19,5 @@ static void EC_MFN(indexed)(const ec_indexed *loop) {
 
 static void EC_MFN(identity)(char *to) { *(EC_T *)to = EC_STORE((EC_C)EC_IDENTITY); }
 
-#undef EC_ODD
+#undef IS_NAN
 #undef EC_WRAP

@@ -5,7 +5,7 @@
 
 #include "core/checked.h"
 #include "kernels/index/index.h"
-#include "kernels/pointwise/point.h"
+#include "kernels/pointwise/elementwise.h"
 
 enum { GATHER_BLOCK = 512, COST = 4 /* of an element, beside that of a copied one */ };
 
@@ -81,7 +81,7 @@ static void run_piece(void *user, ec_iter *it, size_t piece) {
 }
 
 /* What is written to the indexed side has an order; what is read from it has none. */
-static ec_status run(ec_call *c, const walk *w) {
+static ec_status run_walk(ec_call *c, const walk *w) {
   const size_t item = ec_dtype_size(ec_tensor_dtype(&w->indexed)), rank = w->index.rank;
   int64_t strides[EC_MAX_RANK];
   ec_call silent = *c;
@@ -126,7 +126,7 @@ ec_status ec_op_gather_out(ec_call *c) {
   w.other = to.data;
   w.other_strides = to.strides;
   w.fn = ec_indexed_move(ec_tensor_dtype(self));
-  return run(c, &w);
+  return run_walk(c, &w);
 }
 
 /* What is scattered, and how. */
@@ -147,11 +147,11 @@ static ec_status run_element(ec_call *c, const walk *w, char *element, ec_indexe
   one.other = element;
   one.other_strides = still;
   one.fn = fn;
-  return run(c, &one);
+  return run_walk(c, &one);
 }
 
 /* Divides by how many elements came to each place. */
-static ec_status divide(ec_call *c, const walk *w, ec_tensor *out, bool without_self) {
+static ec_status divide_by_counts(ec_call *c, const walk *w, ec_tensor *out, bool without_self) {
   walk counted = *w;
   int64_t one = 1, *counts, n = out->numel;
   EC_TRY(ec_call_scratch(c, (size_t)n, sizeof *counts, &counts));
@@ -216,12 +216,12 @@ static ec_status scatter_along(ec_call *c, const scattering *s, const walk *walk
   }
   EC_TRY(read_source(c, s, &sums, &w, value));
   w.other_strides = strides;
-  EC_TRY(run(c, &w));
+  EC_TRY(run_walk(c, &w));
   if (sums.data != out->data) ec_copy_cast(c, out, &sums);
-  return s->mean ? divide(c, &w, out, s->without_self) : EC_OK;
+  return s->mean ? divide_by_counts(c, &w, out, s->without_self) : EC_OK;
 }
 
-static ec_status scatter(ec_call *c, scattering s) {
+static ec_status run_scatter(ec_call *c, scattering s) {
   const ec_tensor *self = ec_arg_tensor(c, 0), *index = ec_arg_tensor(c, 2);
   ec_tensor source = {0};
   walk w = {.indexed = at_least_1d(self), .index = at_least_1d(index)};
@@ -243,11 +243,11 @@ static ec_status scatter_value(ec_call *c, size_t out, ec_combine how) {
   _Alignas(16) char value[16];
   if (ec_arg_tensor(c, 2)->numel) EC_TRY(ec_call_check_scalar(c, 3, dtype));
   ec_cast_scalar(dtype, ec_arg_scalar(c, 3), value);
-  return scatter(c, (scattering){.out = out, .value = value, .how = how});
+  return run_scatter(c, (scattering){.out = out, .value = value, .how = how});
 }
 
 static ec_status scatter_source(ec_call *c, size_t out, ec_combine how) {
-  return scatter(c, (scattering){.out = out, .src = ec_arg_tensor(c, 3), .how = how});
+  return run_scatter(c, (scattering){.out = out, .src = ec_arg_tensor(c, 3), .how = how});
 }
 
 ec_status ec_op_scatter_src_out(ec_call *c) { return scatter_source(c, 4, EC_COMBINE_MOVE); }
@@ -290,7 +290,7 @@ ec_status ec_op_scatter_value_reduce_out(ec_call *c) {
 ec_status ec_op_scatter_reduce_two_out(ec_call *c) {
   scattering s = {.out = 6, .src = ec_arg_tensor(c, 3), .without_self = !ec_arg_bool(c, 5)};
   EC_TRY(read_reduction(c, 4, REDUCE, REDUCTIONS, &s));
-  return scatter(c, s);
+  return run_scatter(c, s);
 }
 
 /* One index for a whole slice: an index tensor that repeats in the other dimensions. */

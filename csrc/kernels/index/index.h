@@ -32,20 +32,21 @@ ec_status ec_index_mask(ec_call *c, const ec_tensor *t, size_t rank, const int64
 ec_status ec_index_offsets(ec_call *c, size_t rank, const int64_t *sizes, const int64_t *strides,
                            int64_t **offsets);
 
-/* `n` places in two tensors, and around each of them the same box of elements. */
+/* `n` positions in two tensors, and at each of them a block of elements of the same sizes. */
 typedef struct ec_table {
   ec_dtype dtype;
   int64_t n;
-  const int64_t *to, *from; /* offsets of the places */
-  size_t rank;              /* of the box */
+  const int64_t *to, *from; /* offsets of the positions */
+  size_t rank;              /* of a block */
   int64_t sizes[EC_MAX_RANK], to_strides[EC_MAX_RANK], from_strides[EC_MAX_RANK];
 } ec_table;
 
-/* Adds a dimension to the box. */
+/* Adds a dimension to the blocks. */
 void ec_table_dim(ec_table *t, int64_t size, int64_t to_stride, int64_t from_stride);
 
-/* Copies every box in order, so that the last of two at one place stays; or adds them up. Large
- * ones on the call's threads, in parts of the box or, where they are `distinct`, of the places. */
+/* Copies every block in order, so that the last of two at one position stays; or adds them up.
+ * Large tables on the call's threads, in parts of the block or, where positions are distinct, of
+ * the positions. */
 typedef enum ec_table_how { EC_TABLE_MOVE, EC_TABLE_ADD, EC_TABLE_DISTINCT } ec_table_how;
 void ec_table_run(const ec_call *c, const ec_table *t, char *to, const char *from,
                   ec_table_how how);

@@ -1,10 +1,10 @@
 /* Loops that only move elements: included once per element size. */
-static void EC_FN(move_table)(int64_t places, int64_t n, char *to, const int64_t *to_at,
+static void EC_FN(move_table)(int64_t positions, int64_t n, char *to, const int64_t *to_at,
                               int64_t to_step, const char *from, const int64_t *from_at,
                               int64_t from_step) {
   EC_T *d = (EC_T *)to;
   const EC_T *s = (const EC_T *)from;
-  for (int64_t p = 0; p < places; p++)
+  for (int64_t p = 0; p < positions; p++)
     for (int64_t i = 0; i < n; i++) d[to_at[p] + i * to_step] = s[from_at[p] + i * from_step];
 }
 

@@ -3,7 +3,7 @@
 
 #include "kernels/index/index.h"
 
-static void scale(int64_t *at, int64_t n, int64_t stride) {
+static void scale_offsets(int64_t *at, int64_t n, int64_t stride) {
   for (int64_t i = 0; i < n; i++) at[i] *= stride;
 }
 
@@ -23,7 +23,7 @@ ec_status ec_op_embedding_out(ec_call *c) {
   memcpy(sizes, indices->sizes, rank * sizeof *sizes);
   sizes[rank] = width;
   EC_TRY(ec_call_resize(c, 5, rank + 1, sizes));
-  scale(from, table.n, row);
+  scale_offsets(from, table.n, row);
   EC_TRY(ec_index_offsets(c, rank, sizes, out->strides, &to));
   table.from = from;
   table.to = to;
@@ -49,7 +49,7 @@ ec_status ec_op_index_select_out(ec_call *c) {
   memcpy(sizes, in.sizes, sizeof sizes);
   if (in.rank) sizes[dim] = table.n;
   EC_TRY(ec_call_resize(c, 3, in.rank, sizes));
-  scale(from, table.n, in.rank ? in.strides[dim] : 1);
+  scale_offsets(from, table.n, in.rank ? in.strides[dim] : 1);
   EC_TRY(ec_index_offsets(c, 1, &table.n, in.rank ? &out->strides[dim] : &zero, &to));
   table.from = from;
   table.to = to;

@@ -1,4 +1,4 @@
-/* Boxes of elements at listed places, and the loops that follow indices. */
+/* Blocks of elements at listed positions, and the loops that follow indices. */
 #include <string.h>
 
 #include "core/complex.h"
@@ -39,7 +39,7 @@
 #undef EC_IDENTITY
 
 #define EC_MFN(name) EC_FN(EC_PASTE(max, name))
-#define EC_JOIN(x, y) ((x) > (y) || EC_ODD(x) ? (x) : (y))
+#define EC_JOIN(x, y) ((x) > (y) || IS_NAN(x) ? (x) : (y))
 #define EC_IDENTITY EC_LOWEST
 #include "core/foreach/realb.h"
 #undef EC_MFN
@@ -47,13 +47,14 @@
 #undef EC_IDENTITY
 
 #define EC_MFN(name) EC_FN(EC_PASTE(min, name))
-#define EC_JOIN(x, y) ((x) < (y) || EC_ODD(x) ? (x) : (y))
+#define EC_JOIN(x, y) ((x) < (y) || IS_NAN(x) ? (x) : (y))
 #define EC_IDENTITY EC_HIGHEST
 #include "core/foreach/realb.h"
 #undef EC_TEMPLATE
 
-typedef void (*table_fn)(int64_t places, int64_t n, char *to, const int64_t *to_at, int64_t to_step,
-                         const char *from, const int64_t *from_at, int64_t from_step);
+typedef void (*table_fn)(int64_t positions, int64_t n, char *to, const int64_t *to_at,
+                         int64_t to_step, const char *from, const int64_t *from_at,
+                         int64_t from_step);
 typedef int64_t (*pack_fn)(int64_t n, const uint8_t *mask, char *packed, int64_t most,
                            const char *strided, int64_t step);
 typedef int64_t (*unpack_fn)(int64_t n, const uint8_t *mask, const char *packed, int64_t most,
@@ -80,9 +81,11 @@ static const struct {
 };
 static const divide_fn divides[EC_DTYPE_COUNT] = {EC_ROWS_REAL(divide), EC_ROWS_COMPLEX(divide)};
 
-static size_t width(size_t item) { return (size_t)__builtin_ctzl(item); }
+static size_t log2_size(size_t item) { return (size_t)__builtin_ctzl(item); }
 
-ec_indexed_fn ec_indexed_move(ec_dtype dtype) { return move_indexed[width(ec_dtype_size(dtype))]; }
+ec_indexed_fn ec_indexed_move(ec_dtype dtype) {
+  return move_indexed[log2_size(ec_dtype_size(dtype))];
+}
 ec_indexed_fn ec_indexed_combine(ec_dtype dtype, ec_combine how) {
   return how == EC_COMBINE_MOVE ? ec_indexed_move(dtype) : combines[how].indexed[dtype];
 }
@@ -96,12 +99,12 @@ void ec_divide_by_counts(ec_tensor *sums, const int64_t *counts) {
 
 int64_t ec_mask_pack(size_t item, int64_t n, const uint8_t *mask, char *packed, int64_t most,
                      const char *strided, int64_t step) {
-  return packs[width(item)](n, mask, packed, most, strided, step);
+  return packs[log2_size(item)](n, mask, packed, most, strided, step);
 }
 
 int64_t ec_mask_unpack(size_t item, int64_t n, const uint8_t *mask, const char *packed,
                        int64_t most, char *strided, int64_t step) {
-  return unpacks[width(item)](n, mask, packed, most, strided, step);
+  return unpacks[log2_size(item)](n, mask, packed, most, strided, step);
 }
 
 void ec_table_dim(ec_table *t, int64_t size, int64_t to_stride, int64_t from_stride) {
@@ -123,11 +126,11 @@ typedef struct table_run {
   bool add;
 } table_run;
 
-static void run_box(void *user, ec_iter *it, size_t piece) {
+static void run_block(void *user, ec_iter *it, size_t piece) {
   const table_run *r = user;
   const ec_table *t = r->table;
   const size_t item = ec_dtype_size(t->dtype);
-  const table_fn fn = r->add ? add_tables[t->dtype] : move_tables[width(item)];
+  const table_fn fn = r->add ? add_tables[t->dtype] : move_tables[log2_size(item)];
   (void)piece;
   do {
     bool row = it->count > 1 && it->step[0] == (int64_t)item && it->step[1] == (int64_t)item;
@@ -143,7 +146,7 @@ static void run_box(void *user, ec_iter *it, size_t piece) {
   } while (ec_iter_next(it));
 }
 
-static bool start_box(const table_run *r, ec_iter *it) {
+static bool start_block(const table_run *r, ec_iter *it) {
   const ec_table *t = r->table;
   const size_t item = ec_dtype_size(t->dtype);
   ec_iter_init(it, t->rank, t->sizes);
@@ -152,7 +155,7 @@ static bool start_box(const table_run *r, ec_iter *it) {
   return ec_iter_start(it);
 }
 
-static void run_places(void *user, size_t begin, size_t end) {
+static void run_positions(void *user, size_t begin, size_t end) {
   table_run r = *(const table_run *)user;
   ec_table part = *r.table;
   ec_iter it;
@@ -160,7 +163,7 @@ static void run_places(void *user, size_t begin, size_t end) {
   part.from += begin;
   part.n = (int64_t)(end - begin);
   r.table = &part;
-  if (start_box(&r, &it)) run_box(&r, &it, 0);
+  if (start_block(&r, &it)) run_block(&r, &it, 0);
 }
 
 void ec_table_run(const ec_call *c, const ec_table *t, char *to, const char *from,
@@ -168,13 +171,13 @@ void ec_table_run(const ec_call *c, const ec_table *t, char *to, const char *fro
   enum { GRAIN = 1 << 16, WHOLE = 1 << 20 }; /* bytes of a piece, and that are worth a thread */
   table_run r = {.table = t, .to = to, .from = from, .add = how == EC_TABLE_ADD};
   ec_iter it;
-  if (t->n == 0 || !start_box(&r, &it)) return;
+  if (t->n == 0 || !start_block(&r, &it)) return;
   if (how == EC_TABLE_DISTINCT) {
-    size_t box = it.item;
-    for (size_t d = 0; d < it.rank && box < WHOLE; d++) box *= (size_t)it.sizes[d];
-    const size_t least = box * (size_t)t->n < WHOLE ? (size_t)t->n : GRAIN / box + 1;
-    ec_parallel_for(c, (size_t)t->n, least, run_places, &r);
+    size_t block = it.item;
+    for (size_t d = 0; d < it.rank && block < WHOLE; d++) block *= (size_t)it.sizes[d];
+    const size_t least = block * (size_t)t->n < WHOLE ? (size_t)t->n : GRAIN / block + 1;
+    ec_parallel_for(c, (size_t)t->n, least, run_positions, &r);
   } else {
-    ec_iter_run(c, &it, ec_iter_pieces(c, &it, (size_t)t->n), run_box, &r);
+    ec_iter_run(c, &it, ec_iter_pieces(c, &it, (size_t)t->n), run_block, &r);
   }
 }

@@ -43,8 +43,8 @@ static void run_piece(void *user, ec_iter *it, size_t piece) {
   } while (ec_iter_next(it));
 }
 
-static ec_status run(ec_call *c, const ec_tensor *in, const ec_tensor *values,
-                     const ec_tensor *indices, size_t dim, topk_row row) {
+static ec_status run_topk(ec_call *c, const ec_tensor *in, const ec_tensor *values,
+                          const ec_tensor *indices, size_t dim, topk_row row) {
   int64_t sizes[EC_MAX_RANK];
   size_t item = ec_dtype_size(ec_tensor_dtype(in)), rank = in->rank, room;
   topk_run r = {row, rows[in->dtype]};
@@ -90,5 +90,5 @@ ec_status ec_op_topk_values(ec_call *c) {
   if (ec_arg_tensor(c, 5)->numel == 0) return EC_OK;
   topk_row row = {.n = n, .k = k, .largest = ec_arg_bool(c, 3)};
   in.data = ec_arg_tensor(c, 0)->data;
-  return run(c, &in, ec_arg_tensor(c, 5), ec_arg_tensor(c, 6), dim, row);
+  return run_topk(c, &in, ec_arg_tensor(c, 5), ec_arg_tensor(c, 6), dim, row);
 }

@@ -32,7 +32,7 @@ static int64_t round_up(int64_t value, size_t step) {
 }
 
 /* Uninitialised, unlike ec_call_scratch: every element is written before it is read. */
-static ec_status scratch(ec_call *c, int64_t count, size_t size, void *out) {
+static ec_status alloc_scratch(ec_call *c, int64_t count, size_t size, void *out) {
   size_t bytes;
   void *memory = NULL;
   if (ec_mul_size((size_t)count, size, &bytes))
@@ -61,10 +61,10 @@ ec_status ec_gemm_init(ec_call *c, ec_dtype dtype, ec_gemm_size size, const ec_g
   g->cols = round_up(ec_min_i64(g->n, BLOCK_COLS), micro->cols);
   int64_t sums = g->k > g->depth ? g->rows * g->cols : (int64_t)(micro->rows * micro->cols);
   if (g->m <= VECTOR_ROWS) sums = ec_max_i64(sums, g->n);
-  EC_TRY(scratch(c, g->rows * g->depth, micro->size, &g->a));
-  EC_TRY(scratch(c, g->cols * g->depth, micro->size, &g->b));
+  EC_TRY(alloc_scratch(c, g->rows * g->depth, micro->size, &g->a));
+  EC_TRY(alloc_scratch(c, g->cols * g->depth, micro->size, &g->b));
   g->room = sums;
-  return scratch(c, sums, micro->size, &g->sums);
+  return alloc_scratch(c, sums, micro->size, &g->sums);
 }
 
 void ec_gemm_resize(ec_gemm *g, ec_gemm_size size) {
@@ -75,7 +75,7 @@ void ec_gemm_resize(ec_gemm *g, ec_gemm_size size) {
 
 ec_gemm_pack ec_gemm_pack_strided(ec_dtype dtype) { return ec_gemm_loops_of[dtype].pack; }
 
-static void *at(void *base, int64_t index, const ec_micro *micro) {
+static void *packed_at(void *base, int64_t index, const ec_micro *micro) {
   return (char *)base + (size_t)index * micro->size;
 }
 
@@ -93,14 +93,15 @@ static void pack_panels(void *user, size_t begin, size_t end) {
   ec_gemm_pack fn = p->side->pack ? p->side->pack : w->loops->pack;
   for (int64_t l = (int64_t)(begin * p->width); l < (int64_t)(end * p->width) && l < p->lanes;
        l += (int64_t)p->width) {
-    ec_gemm_box box = {p->first + l, ec_min_i64((int64_t)p->width, p->lanes - l), w->k, w->depth};
-    fn(p->side, &box, p->width, at(p->to, l * w->depth, w->g->micro));
+    ec_gemm_panel panel = {p->first + l, ec_min_i64((int64_t)p->width, p->lanes - l), w->k,
+                           w->depth};
+    fn(p->side, &panel, p->width, packed_at(p->to, l * w->depth, w->g->micro));
   }
 }
 
 /* Packs a block of one side, panel after panel. */
-static void pack(const block *w, const ec_gemm_side *side, int64_t first, int64_t lanes,
-                 size_t width, void *to) {
+static void pack_side(const block *w, const ec_gemm_side *side, int64_t first, int64_t lanes,
+                      size_t width, void *to) {
   packing p = {w, side, first, lanes, width, to};
   size_t panels = ((size_t)lanes + width - 1) / width;
   ec_threads_run(w->g->threads, panels, 1 + PIECE_ELEMENTS / (width * (size_t)w->depth),
@@ -108,8 +109,8 @@ static void pack(const block *w, const ec_gemm_side *side, int64_t first, int64_
 }
 
 /* Stores a tile, line after line where C's columns (rows of the transposed product) form lines. */
-static void store(const ec_gemm *g, const ec_gemm_loops *loops, const ec_gemm_out *out,
-                  const ec_gemm_tile *tile) {
+static void store_tile(const ec_gemm *g, const ec_gemm_loops *loops, const ec_gemm_out *out,
+                       const ec_gemm_tile *tile) {
   if (!out->line) {
     loops->store(out, tile);
     return;
@@ -143,14 +144,14 @@ static void multiply_panel(const block *w, int64_t col, const void *b, size_t ld
   size_t stride = one_pass ? micro->cols : (size_t)g->cols;
   for (int64_t r = 0; r < w->rows; r += height) {
     int64_t rows = ec_min_i64(height, w->rows - r);
-    void *sums = one_pass ? one_tile : at(g->sums, r * g->cols + col, micro);
+    void *sums = one_pass ? one_tile : packed_at(g->sums, r * g->cols + col, micro);
     size_t step = (size_t)((rows - 1) * EC_MICRO_STEPS / height);
-    micro->fn[step]((size_t)w->depth, at(g->a, r * w->depth, micro), b, ldb, sums, stride,
+    micro->fn[step]((size_t)w->depth, packed_at(g->a, r * w->depth, micro), b, ldb, sums, stride,
                     w->k > 0);
     if (!last) continue;
     ec_gemm_tile tile = {sums, stride, w->row + r, w->col + col, rows,
                          ec_min_i64((int64_t)micro->cols, w->cols - col)};
-    store(g, w->loops, w->out, &tile);
+    store_tile(g, w->loops, w->out, &tile);
   }
 }
 
@@ -164,12 +165,12 @@ static void multiply_panels(void *user, size_t begin, size_t end) {
       b += (size_t)(w->k * w->b->k + w->col + col) * micro->size;
       multiply_panel(w, col, b, (size_t)w->b->k);
     } else {
-      multiply_panel(w, col, at(w->g->b, col * w->depth, micro), micro->cols);
+      multiply_panel(w, col, packed_at(w->g->b, col * w->depth, micro), micro->cols);
     }
   }
 }
 
-static void multiply(block *w) {
+static void multiply_block(block *w) {
   const size_t width = w->g->micro->cols;
   const size_t products = (size_t)w->rows * (size_t)w->depth * width; /* of one panel */
   ec_threads_run(w->g->threads, ((size_t)w->cols + width - 1) / width,
@@ -181,10 +182,10 @@ static void run_block(block *w) {
   for (w->k = 0; w->k < g->k; w->k += w->depth) {
     w->depth = ec_min_i64(g->depth, g->k - w->k);
     int64_t packed = w->in_place ? w->cols / (int64_t)g->micro->cols * (int64_t)g->micro->cols : 0;
-    pack(w, w->b, w->col + packed, w->cols - packed, g->micro->cols,
-         at(g->b, packed * w->depth, g->micro));
-    pack(w, w->a, w->row, w->rows, g->micro->rows, g->a);
-    multiply(w);
+    pack_side(w, w->b, w->col + packed, w->cols - packed, g->micro->cols,
+              packed_at(g->b, packed * w->depth, g->micro));
+    pack_side(w, w->a, w->row, w->rows, g->micro->rows, g->a);
+    multiply_block(w);
     if (w->k + w->depth >= g->k) break;
   }
 }
@@ -205,10 +206,10 @@ static void run_columns(void *user, size_t begin, size_t end) {
   ec_gemm_side b = *v->b;
   part.n = (int64_t)(end - begin);
   b.data = (const char *)b.data + (int64_t)begin * b.lane * (int64_t)ec_dtype_size(part.dtype);
-  void *sums = at(part.sums, (int64_t)begin, part.micro);
+  void *sums = packed_at(part.sums, (int64_t)begin, part.micro);
   v->fn(&part, v->a, &b, v->row, sums);
   ec_gemm_tile tile = {sums, (size_t)part.n, v->row, (int64_t)begin, 1, part.n};
-  store(v->g, v->loops, v->out, &tile);
+  store_tile(v->g, v->loops, v->out, &tile);
 }
 
 /* One or two rows; false where neither A and B nor their strides allow it. */
@@ -237,27 +238,27 @@ void ec_gemm_run(const ec_gemm *g, const ec_gemm_side *a, const ec_gemm_side *b,
                  const ec_gemm_out *out) {
   const ec_gemm_loops *loops = &ec_gemm_loops_of[g->dtype];
   if (g->m == 0 || g->n == 0) return;
-  ec_gemm_out turned = *out;
+  ec_gemm_out transposed = *out;
   if (g->swapped) {
     const ec_gemm_side *side = a;
     a = b;
     b = side;
-    turned.row = out->col;
-    turned.col = out->row;
-    turned.add_row = out->add_col;
-    turned.add_col = out->add_row;
+    transposed.row = out->col;
+    transposed.col = out->row;
+    transposed.add_row = out->add_col;
+    transposed.add_col = out->add_row;
   }
   if (is_zero(g, out)) {
     ec_gemm_tile all = {NULL, 0, 0, 0, g->m, g->n};
-    store(g, loops, &turned, &all);
+    store_tile(g, loops, &transposed, &all);
     return;
   }
   if (g->reference) {
-    loops->reference(g, a, b, &turned);
+    loops->reference(g, a, b, &transposed);
     return;
   }
-  if (run_vector(g, loops, a, b, &turned)) return;
-  block w = {.g = g, .loops = loops, .a = a, .b = b, .out = &turned};
+  if (run_vector(g, loops, a, b, &transposed)) return;
+  block w = {.g = g, .loops = loops, .a = a, .b = b, .out = &transposed};
   w.in_place = loops->in_place && !b->pack && b->lane == 1 && g->m <= 2 * (int64_t)g->micro->rows;
   for (w.col = 0; w.col < g->n; w.col += g->cols) {
     w.cols = ec_min_i64(g->cols, g->n - w.col);

@@ -10,15 +10,16 @@
 #include "kernels/call.h"
 #include "kernels/linalg/micro.h"
 
-/* A part of one side: `lanes` rows of A (columns of B) from lane0, `depth` steps of k from k0. */
-typedef struct ec_gemm_box {
+/* The part of a side that a packed panel holds: `lanes` rows of A (columns of B) from lane0,
+ * `depth` steps of k from k0. */
+typedef struct ec_gemm_panel {
   int64_t lane0, lanes, k0, depth;
-} ec_gemm_box;
+} ec_gemm_panel;
 
 typedef struct ec_gemm_side ec_gemm_side;
 
-/* Writes dst[i * width + lane] in the computing type, with zeros from box->lanes up to width. */
-typedef void (*ec_gemm_pack)(const ec_gemm_side *side, const ec_gemm_box *box, size_t width,
+/* Writes dst[i * width + lane] in the computing type, with zeros from panel->lanes up to width. */
+typedef void (*ec_gemm_pack)(const ec_gemm_side *side, const ec_gemm_panel *panel, size_t width,
                              void *dst);
 
 /* A (lanes are its rows) or B (lanes are its columns). */

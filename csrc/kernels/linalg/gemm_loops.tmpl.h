@@ -2,12 +2,12 @@
 
 static inline EC_G EC_FN(get)(EC_T x) { return (EC_G)EC_LOAD(x); }
 
-/* The box of a strided matrix whose k (or whose lanes) are contiguous or anything else. */
-static void EC_FN(pack)(const ec_gemm_side *side, const ec_gemm_box *box, size_t width,
-                        void *panel) {
-  const EC_T *from = (const EC_T *)side->data + box->lane0 * side->lane + box->k0 * side->k;
-  EC_G *to = panel;
-  size_t lanes = (size_t)box->lanes, depth = (size_t)box->depth;
+/* The panel of a strided matrix whose k (or whose lanes) are contiguous or anything else. */
+static void EC_FN(pack)(const ec_gemm_side *side, const ec_gemm_panel *panel, size_t width,
+                        void *packed) {
+  const EC_T *from = (const EC_T *)side->data + panel->lane0 * side->lane + panel->k0 * side->k;
+  EC_G *to = packed;
+  size_t lanes = (size_t)panel->lanes, depth = (size_t)panel->depth;
   if (side->lane == 1 && lanes == width) {
     for (size_t i = 0; i < depth; i++, from += side->k, to += width)
       for (size_t l = 0; l < width; l++) to[l] = EC_FN(get)(from[l]);

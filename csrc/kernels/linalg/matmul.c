@@ -1,6 +1,6 @@
 /* mm, _int_mm, bmm, addmm, addmv, addbmm and linear: shapes and strides for the matrix product. */
 #include "kernels/linalg/gemm.h"
-#include "kernels/pointwise/point.h"
+#include "kernels/pointwise/elementwise.h"
 
 #include <inttypes.h>
 
@@ -19,7 +19,7 @@ static ec_gemm_out matrix_of(const ec_tensor *t) {
                        .col = t->strides[t->rank - 1]};
 }
 
-static const void *offset(const void *data, int64_t elements, ec_dtype dtype) {
+static const void *element_at(const void *data, int64_t elements, ec_dtype dtype) {
   return (const char *)data + elements * (int64_t)ec_dtype_size(dtype);
 }
 
@@ -56,7 +56,7 @@ ec_status ec_op_mm_out(ec_call *c) {
 }
 
 /* A matrix of bytes as int32, in row-major scratch memory. */
-static ec_status widen(ec_call *c, size_t i, ec_tensor *t) {
+static ec_status widen_to_int32(ec_call *c, size_t i, ec_tensor *t) {
   void *data;
   EC_TRY(ec_call_check_rank(c, i, 2, 2));
   EC_TRY(ec_call_packed(c, ec_arg_tensor(c, i), EC_INT32, &data));
@@ -72,8 +72,8 @@ ec_status ec_op_int_mm_out(ec_call *c) {
   EC_TRY(ec_call_check_dtype(c, 0, c->op->dtypes));
   EC_TRY(ec_call_check_dtype(c, 1, EC_BIT(EC_INT8)));
   EC_TRY(ec_call_check_dtype(c, 2, EC_BIT(EC_INT32)));
-  EC_TRY(widen(c, 0, &self));
-  EC_TRY(widen(c, 1, &mat2));
+  EC_TRY(widen_to_int32(c, 0, &self));
+  EC_TRY(widen_to_int32(c, 1, &mat2));
   if (self.sizes[1] != mat2.sizes[0])
     return ec_call_fail(c, 1, "%" PRId64 " rows, expected %" PRId64 ", the columns of 'self'",
                         mat2.sizes[0], self.sizes[1]);
@@ -102,8 +102,8 @@ ec_status ec_op_bmm_out(ec_call *c) {
   EC_TRY(ec_gemm_init(c, dtype, size, &to, &g));
   for (int64_t i = 0; i < self->sizes[0]; i++) {
     ec_gemm_side a = rows_of(self), b = columns_of(mat2);
-    a.data = offset(self->data, i * self->strides[0], dtype);
-    b.data = offset(mat2->data, i * mat2->strides[0], dtype);
+    a.data = element_at(self->data, i * self->strides[0], dtype);
+    b.data = element_at(mat2->data, i * mat2->strides[0], dtype);
     to.data = (char *)out->data + i * out->strides[0] * (int64_t)ec_dtype_size(dtype);
     ec_gemm_run(&g, &a, &b, &to);
   }
@@ -128,7 +128,7 @@ static ec_status broadcast_added(ec_call *c, size_t i, int64_t m, int64_t n, ec_
 }
 
 /* A factor of 1 is none: the plain way out is the fast one. */
-static ec_scalar factor(const ec_call *c, size_t i) {
+static ec_scalar factor_or_none(const ec_call *c, size_t i) {
   ec_scalar s = ec_arg_scalar(c, i);
   if (ec_scalar_double(s) == 1.0) s.kind = EC_KIND_NONE;
   return s;
@@ -140,9 +140,9 @@ static ec_status run_added(ec_call *c, ec_gemm_size size, ec_gemm_out to, ec_gem
                            ec_gemm_side b, int64_t batch) {
   const ec_tensor *x = ec_arg_tensor(c, 1), *y = ec_arg_tensor(c, 2);
   ec_dtype dtype = ec_tensor_dtype(x);
-  for (size_t i = 3; i <= 4; i++) EC_TRY(ec_call_check_scalar(c, i, ec_work_dtype(dtype)));
-  to.beta = factor(c, 3);
-  to.alpha = factor(c, 4);
+  for (size_t i = 3; i <= 4; i++) EC_TRY(ec_call_check_scalar(c, i, ec_compute_dtype(dtype)));
+  to.beta = factor_or_none(c, 3);
+  to.alpha = factor_or_none(c, 4);
   bool ignored = to.beta.kind != EC_KIND_NONE &&
                  (ec_is_integral(dtype) ? ec_scalar_int(to.beta) == 0
                                         : ec_scalar_double(to.beta) == 0);
@@ -156,8 +156,8 @@ static ec_status run_added(ec_call *c, ec_gemm_size size, ec_gemm_out to, ec_gem
   to.add_col = to.col;
   to.beta.kind = EC_KIND_NONE;
   for (int64_t i = 1; i < batch && size.m && size.n; i++) {
-    a.data = offset(x->data, i * x->strides[0], dtype);
-    b.data = offset(y->data, i * y->strides[0], dtype);
+    a.data = element_at(x->data, i * x->strides[0], dtype);
+    b.data = element_at(y->data, i * y->strides[0], dtype);
     ec_gemm_run(&g, &a, &b, &to);
   }
   return EC_OK;
@@ -205,7 +205,7 @@ ec_status ec_op_addmv_out(ec_call *c) {
 }
 
 /* Leading dimensions [from, to) of a tensor as one row index; false where they have no stride. */
-static bool collapse(const ec_tensor *t, size_t from, size_t to, int64_t *stride) {
+static bool collapse_dims(const ec_tensor *t, size_t from, size_t to, int64_t *stride) {
   int64_t expected = -1;
   *stride = 1;
   for (size_t d = to; d-- > from;) {
@@ -284,7 +284,8 @@ ec_status ec_op_linear_out(ec_call *c) {
   ec_gemm_out to = {.data = l.out->data, .col = 1};
   if (l.weight->rank == 2) to.col = l.out->strides[l.lead];
   size_t batch = 0;
-  while (!collapse(l.input, batch, l.lead, &a.lane) || !collapse(l.out, batch, l.lead, &to.row))
+  while (!collapse_dims(l.input, batch, l.lead, &a.lane) || !collapse_dims(l.out, batch, l.lead,
+                                                                           &to.row))
     batch++;
   int64_t m = 1;
   for (size_t d = batch; d < l.lead; d++) m *= sizes[d];

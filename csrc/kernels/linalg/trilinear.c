@@ -46,7 +46,7 @@ static ec_status read_dims(ec_call *c, size_t arg, size_t rank, uint32_t *mask, 
   return EC_OK;
 }
 
-static ec_status expand(ec_call *c, size_t i, trilinear *t) {
+static ec_status expand_factor(ec_call *c, size_t i, trilinear *t) {
   ec_tensor *in = ec_arg_tensor(c, i);
   uint32_t mask;
   size_t count, from = 0;
@@ -80,7 +80,7 @@ ec_status ec_op_trilinear_out(ec_call *c) {
     return ec_call_fail(c, EXPAND1, "%zu dimensions, too many", dims.n);
   t.rank = ec_arg_tensor(c, I1)->rank + dims.n;
   for (size_t i = 0; i < t.rank; i++) t.sizes[i] = 1;
-  for (size_t i = 0; i < 3; i++) EC_TRY(expand(c, i, &t));
+  for (size_t i = 0; i < 3; i++) EC_TRY(expand_factor(c, i, &t));
   EC_TRY(read_dims(c, SUMDIM, t.rank, &t.summed, &count));
   EC_TRY(ec_call_wrap_dim(c, ec_arg_int(c, UNROLL_DIM), t.rank, &d));
   int64_t sizes[EC_MAX_RANK], strides[EC_MAX_RANK] = {0}, row[EC_MAX_RANK];

@@ -27,7 +27,7 @@ static ec_status check_vector(ec_call *c, size_t i, int64_t channels, size_t *pa
 }
 
 /* Arguments 0 to 2 and, where `running`, 3 and 4; outputs from `out` on. */
-static ec_status prepare(ec_call *c, batch *b, bool running, size_t out) {
+static ec_status prepare_batch(ec_call *c, batch *b, bool running, size_t out) {
   EC_TRY(ec_call_check_dtype(c, 0, EC_SET_FLOATING));
   EC_TRY(ec_call_check_rank(c, 0, 2, EC_MAX_RANK));
   EC_TRY(ec_call_check_same_dtype(c, out, 0));
@@ -73,7 +73,7 @@ static void run_piece(void *user, ec_iter *it, size_t piece) {
 }
 
 /* out = input * (weight * invstd) + (bias - mean * weight * invstd), in the computing type. */
-static ec_status apply(ec_call *c, const batch *b, ec_tensor *out) {
+static ec_status apply_batch_norm(ec_call *c, const batch *b, ec_tensor *out) {
   size_t n = (size_t)b->channels, item = ec_dtype_size(ec_norm_computed(b->dtype));
   double *scale, *shift;
   char *scales, *shifts;
@@ -111,12 +111,12 @@ static ec_status run_inference(ec_call *c, batch *b, size_t out) {
   EC_TRY(ec_call_resize(c, out + 1, 1, &none));
   EC_TRY(ec_call_resize(c, out + 2, 1, &none));
   use_running(c, b);
-  return apply(c, b, ec_arg_tensor(c, out));
+  return apply_batch_norm(c, b, ec_arg_tensor(c, out));
 }
 
 /* A row-major copy of one channel, then its mean and variance (of the population). */
-static void measure(const ec_call *c, const batch *b, int64_t channel, char *row, double *mean,
-                    double *var) {
+static void measure_channel(const ec_call *c, const batch *b, int64_t channel, char *row,
+                            double *mean, double *var) {
   ec_view from = ec_view_of(b->input), to;
   int64_t size = (int64_t)ec_dtype_size(b->dtype), n = b->input->numel / b->channels;
   from.sizes[1] = 1;
@@ -131,8 +131,8 @@ static void measure(const ec_call *c, const batch *b, int64_t channel, char *row
 }
 
 /* Mixes the statistics of this call into a running one. */
-static void update(const ec_call *c, ec_tensor *t, const double *values, double momentum,
-                   double *scratch) {
+static void update_running(const ec_call *c, ec_tensor *t, const double *values, double momentum,
+                           double *scratch) {
   if (!t) return;
   read_vector(c, t, scratch);
   for (int64_t i = 0; i < t->numel; i++)
@@ -154,13 +154,13 @@ static ec_status run_training(ec_call *c, batch *b, double momentum, size_t out)
   EC_TRY(ec_call_scratch(c, (size_t)(b->input->numel / b->channels), ec_dtype_size(b->dtype),
                          &row));
   for (int64_t i = 0; i < b->channels; i++) {
-    measure(c, b, i, row, &b->means[i], &vars[i]);
+    measure_channel(c, b, i, row, &b->means[i], &vars[i]);
     b->invstds[i] = invstd(vars[i], b->eps);
     vars[i] *= n / (n - 1); /* running variances are unbiased */
   }
-  EC_TRY(apply(c, b, ec_arg_tensor(c, out)));
-  update(c, b->mean, b->means, momentum, scratch);
-  update(c, b->var, vars, momentum, scratch);
+  EC_TRY(apply_batch_norm(c, b, ec_arg_tensor(c, out)));
+  update_running(c, b->mean, b->means, momentum, scratch);
+  update_running(c, b->var, vars, momentum, scratch);
   ec_norm_store(c, ec_arg_tensor(c, out + 1), b->means);
   ec_norm_store(c, ec_arg_tensor(c, out + 2), b->invstds);
   return EC_OK;
@@ -168,19 +168,19 @@ static ec_status run_training(ec_call *c, batch *b, double momentum, size_t out)
 
 ec_status ec_op_native_batch_norm_legit_no_training_out(ec_call *c) {
   batch b = {.eps = ec_arg_double(c, 6)};
-  EC_TRY(prepare(c, &b, true, 7));
+  EC_TRY(prepare_batch(c, &b, true, 7));
   return run_inference(c, &b, 7);
 }
 
 ec_status ec_op_native_batch_norm_legit_out(ec_call *c) {
   batch b = {.eps = ec_arg_double(c, 7)};
-  EC_TRY(prepare(c, &b, true, 8));
+  EC_TRY(prepare_batch(c, &b, true, 8));
   if (!ec_arg_bool(c, 5)) return run_inference(c, &b, 8);
   return run_training(c, &b, ec_arg_double(c, 6), 8);
 }
 
 ec_status ec_op_native_batch_norm_legit_no_stats_out(ec_call *c) {
   batch b = {.eps = ec_arg_double(c, 5)};
-  EC_TRY(prepare(c, &b, false, 6));
+  EC_TRY(prepare_batch(c, &b, false, 6));
   return run_training(c, &b, 0, 6);
 }

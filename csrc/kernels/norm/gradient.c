@@ -49,7 +49,7 @@ static bool is_wanted(const ec_call *c, const gradient *s, size_t i) {
 }
 
 /* Doubles in row-major order, in scratch. */
-static ec_status doubles(ec_call *c, size_t arg, int64_t n, double **out) {
+static ec_status read_doubles(ec_call *c, size_t arg, int64_t n, double **out) {
   const ec_tensor *t = ec_arg_opt_tensor(c, arg);
   void *data;
   EC_TRY(ec_call_scratch(c, (size_t)n, sizeof(double), out));
@@ -60,7 +60,7 @@ static ec_status doubles(ec_call *c, size_t arg, int64_t n, double **out) {
   return EC_OK;
 }
 
-static ec_status check(ec_call *c, const gradient *s) {
+static ec_status check_gradient(ec_call *c, const gradient *s) {
   const ec_tensor *input = ec_arg_tensor(c, INPUT);
   size_t parameter = 0;
   EC_TRY(ec_call_check_dtype(c, GRAD, EC_SET_FLOATING));
@@ -87,13 +87,13 @@ static ec_status check(ec_call *c, const gradient *s) {
 }
 
 /* Resizes what is wanted (the weights' gradients: to `shape`) and takes all operands. */
-static ec_status prepare(ec_call *c, gradient *s, ec_ints shape) {
+static ec_status prepare_gradient(ec_call *c, gradient *s, ec_ints shape) {
   const ec_tensor *input = ec_arg_tensor(c, INPUT);
   ec_dtype dtype = ec_tensor_dtype(input);
   const void *data;
   void *to, *packed;
   int64_t all = s->groups * s->channels;
-  EC_TRY(check(c, s));
+  EC_TRY(check_gradient(c, s));
   if (is_wanted(c, s, 0)) EC_TRY(ec_call_resize(c, s->out, input->rank, input->sizes));
   for (size_t i = 1; i < 3; i++)
     if (is_wanted(c, s, i)) EC_TRY(ec_call_resize(c, s->out + i, shape.n, shape.v));
@@ -105,9 +105,9 @@ static ec_status prepare(ec_call *c, gradient *s, ec_ints shape) {
   EC_TRY(ec_norm_contiguous(c, input, &data));
   s->x = data;
   EC_TRY(ec_norm_parameter(c, ec_arg_opt_tensor(c, s->weight), dtype, &s->w));
-  EC_TRY(doubles(c, s->mean, s->rows, &s->means));
-  EC_TRY(doubles(c, s->mean + 1, s->rows, &s->rstds));
-  EC_TRY(doubles(c, s->weight, all, &s->weights));
+  EC_TRY(read_doubles(c, s->mean, s->rows, &s->means));
+  EC_TRY(read_doubles(c, s->mean + 1, s->rows, &s->rstds));
+  EC_TRY(read_doubles(c, s->weight, all, &s->weights));
   EC_TRY(ec_call_scratch(c, (size_t)all, sizeof(double), &s->dw));
   EC_TRY(ec_call_scratch(c, (size_t)all, sizeof(double), &s->db));
   if (!is_wanted(c, s, 0)) return EC_OK;
@@ -158,8 +158,8 @@ static void row_of_channels(const gradient *s, int64_t row) {
   }
 }
 
-static ec_status run(ec_call *c, gradient *s, ec_ints shape) {
-  EC_TRY(prepare(c, s, shape));
+static ec_status run_gradient(ec_call *c, gradient *s, ec_ints shape) {
+  EC_TRY(prepare_gradient(c, s, shape));
   for (int64_t row = 0; row < s->rows && ec_arg_tensor(c, INPUT)->numel; row++)
     (s->inner == 1 && s->groups == 1 ? row_of_elements : row_of_channels)(s, row);
   if (s->to) ec_norm_flush(c, ec_arg_tensor(c, s->out), s->to);
@@ -181,7 +181,7 @@ ec_status ec_op_native_layer_norm_backward_out(ec_call *c) {
   EC_TRY(ec_norm_check_shape(c, BIAS, shape));
   if (!ec_numel(input->sizes, lead, &s.rows) || !ec_numel(shape.v, shape.n, &s.channels))
     return ec_call_fail(c, INPUT, "too many elements");
-  return run(c, &s, shape);
+  return run_gradient(c, &s, shape);
 }
 
 ec_status ec_op_native_group_norm_backward_out(ec_call *c) {
@@ -194,5 +194,5 @@ ec_status ec_op_native_group_norm_backward_out(ec_call *c) {
   s.inner = ec_arg_int(c, N + 2);
   if (!ec_mul_i64(ec_arg_int(c, N), s.groups, &s.rows))
     return ec_call_fail(c, N, "too many rows");
-  return run(c, &s, (ec_ints){&channels, 1});
+  return run_gradient(c, &s, (ec_ints){&channels, 1});
 }

@@ -17,7 +17,7 @@ typedef struct norm {
 } norm;
 
 /* Operands in row-major order; the first output has its size. */
-static ec_status prepare(ec_call *c, norm *s, size_t weight, size_t out) {
+static ec_status prepare_norm(ec_call *c, norm *s, size_t weight, size_t out) {
   s->dtype = ec_tensor_dtype(s->input);
   EC_TRY(ec_norm_contiguous(c, s->input, &s->x));
   EC_TRY(ec_norm_parameter(c, ec_arg_opt_tensor(c, weight), s->dtype, &s->w));
@@ -27,20 +27,20 @@ static ec_status prepare(ec_call *c, norm *s, size_t weight, size_t out) {
   return ec_call_scratch(c, (size_t)s->rows, sizeof(double), &s->rstds);
 }
 
-static void finish(ec_call *c, const norm *s, size_t out) {
+static void resize_moments(ec_call *c, const norm *s, size_t out) {
   ec_norm_flush(c, ec_arg_tensor(c, out), s->out);
   ec_norm_store(c, ec_arg_tensor(c, out + 1), s->means);
   ec_norm_store(c, ec_arg_tensor(c, out + 2), s->rstds);
 }
 
 /* Mean and 1 / standard deviation of a row; those of nothing are 0 and NaN. */
-static void measure(norm *s, int64_t row, const void *x) {
+static void measure_row(norm *s, int64_t row, const void *x) {
   double squares;
   ec_norm_loops_of[s->dtype].moments(x, (size_t)s->n, &s->means[row], &squares);
   s->rstds[row] = 1 / sqrt(squares / (double)s->n + s->eps);
 }
 
-static void *element(const void *data, int64_t index, ec_dtype dtype) {
+static void *element_at(const void *data, int64_t index, ec_dtype dtype) {
   return (char *)data + index * (int64_t)ec_dtype_size(dtype);
 }
 
@@ -50,9 +50,9 @@ static size_t rows_grain(const norm *s) { return 1 + (1 << 15) / ((size_t)s->n +
 static void normalize_rows(void *user, size_t begin, size_t end) {
   norm *s = user;
   for (int64_t i = (int64_t)begin; i < (int64_t)end; i++) {
-    const void *x = element(s->x, i * s->n, s->dtype);
-    measure(s, i, x);
-    ec_norm_loops_of[s->dtype].normalize(x, s->w, s->b, element(s->out, i * s->n, s->dtype),
+    const void *x = element_at(s->x, i * s->n, s->dtype);
+    measure_row(s, i, x);
+    ec_norm_loops_of[s->dtype].normalize(x, s->w, s->b, element_at(s->out, i * s->n, s->dtype),
                                          (size_t)s->n, s->means[i], s->rstds[i]);
   }
 }
@@ -115,9 +115,9 @@ ec_status ec_op_native_layer_norm_out(ec_call *c) {
   EC_TRY(ec_call_resize(c, L_OUT, s.input->rank, s.input->sizes));
   EC_TRY(ec_call_resize(c, L_OUT + 1, s.input->rank, sizes));
   EC_TRY(ec_call_resize(c, L_OUT + 2, s.input->rank, sizes));
-  EC_TRY(prepare(c, &s, L_WEIGHT, L_OUT));
+  EC_TRY(prepare_norm(c, &s, L_WEIGHT, L_OUT));
   ec_parallel_for(c, (size_t)s.rows, rows_grain(&s), normalize_rows, &s);
-  finish(c, &s, L_OUT);
+  resize_moments(c, &s, L_OUT);
   return EC_OK;
 }
 
@@ -153,7 +153,7 @@ static ec_status check_group(ec_call *c) {
 }
 
 /* One number of a parameter in the computing type. */
-static double number(const norm *s, const void *data, int64_t i, double otherwise) {
+static double number_at(const norm *s, const void *data, int64_t i, double otherwise) {
   if (!data) return otherwise;
   return s->dtype == EC_FLOAT64 ? ((const double *)data)[i] : (double)((const float *)data)[i];
 }
@@ -163,10 +163,11 @@ static void apply_group(const norm *s, int64_t row, int64_t group, int64_t chann
   int64_t inner = s->n / channels;
   for (int64_t i = 0; i < channels; i++) {
     int64_t at = row * s->n + i * inner, channel = group * channels + i;
-    double scale = s->rstds[row] * number(s, s->w, channel, 1);
-    ec_norm_loops_of[s->dtype].affine(element(s->x, at, s->dtype), element(s->out, at, s->dtype),
+    double scale = s->rstds[row] * number_at(s, s->w, channel, 1);
+    ec_norm_loops_of[s->dtype].affine(element_at(s->x, at, s->dtype), element_at(s->out, at,
+                                                                                 s->dtype),
                                       (size_t)inner, s->means[row], scale,
-                                      number(s, s->b, channel, 0));
+                                      number_at(s, s->b, channel, 0));
   }
 }
 
@@ -179,7 +180,7 @@ static void normalize_groups(void *user, size_t begin, size_t end) {
   const group_norm *g = user;
   norm *s = g->norm;
   for (int64_t i = (int64_t)begin; i < (int64_t)end; i++) {
-    measure(s, i, element(s->x, i * s->n, s->dtype));
+    measure_row(s, i, element_at(s->x, i * s->n, s->dtype));
     if (s->n) apply_group(s, i, i % g->groups, g->channels);
   }
 }
@@ -194,9 +195,9 @@ ec_status ec_op_native_group_norm_out(ec_call *c) {
   EC_TRY(ec_call_resize(c, G_OUT + 2, 2, (int64_t[]){n, groups}));
   s.rows = ec_arg_tensor(c, G_OUT + 1)->numel;
   s.n = s.rows ? s.input->numel / s.rows : 0;
-  EC_TRY(prepare(c, &s, G_WEIGHT, G_OUT));
+  EC_TRY(prepare_norm(c, &s, G_WEIGHT, G_OUT));
   group_norm g = {&s, groups, channels};
   ec_parallel_for(c, (size_t)s.rows, rows_grain(&s), normalize_groups, &g);
-  finish(c, &s, G_OUT);
+  resize_moments(c, &s, G_OUT);
   return EC_OK;
 }

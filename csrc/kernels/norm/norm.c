@@ -37,7 +37,7 @@ static ec_status row_major(ec_call *c, const ec_tensor *t, ec_dtype dtype, ec_vi
   return EC_OK;
 }
 
-static ec_status copied(ec_call *c, const ec_tensor *t, ec_dtype dtype, const void **data) {
+static ec_status copy_packed(ec_call *c, const ec_tensor *t, ec_dtype dtype, const void **data) {
   ec_view to, from = ec_view_of(t);
   EC_TRY(row_major(c, t, dtype, &to));
   ec_copy_view(c, &to, &from);
@@ -47,7 +47,7 @@ static ec_status copied(ec_call *c, const ec_tensor *t, ec_dtype dtype, const vo
 
 ec_status ec_norm_contiguous(ec_call *c, const ec_tensor *t, const void **data) {
   *data = t->data;
-  return ec_tensor_is_contiguous(t) ? EC_OK : copied(c, t, ec_tensor_dtype(t), data);
+  return ec_tensor_is_contiguous(t) ? EC_OK : copy_packed(c, t, ec_tensor_dtype(t), data);
 }
 
 ec_status ec_norm_target(ec_call *c, ec_tensor *out, void **data) {
@@ -85,7 +85,7 @@ ec_status ec_norm_parameter(ec_call *c, const ec_tensor *t, ec_dtype dtype, cons
   ec_dtype computed = ec_norm_computed(dtype);
   *data = t ? t->data : NULL;
   if (!t || (ec_tensor_dtype(t) == computed && ec_tensor_is_contiguous(t))) return EC_OK;
-  return copied(c, t, computed, data);
+  return copy_packed(c, t, computed, data);
 }
 
 ec_status ec_norm_check_parameter(ec_call *c, size_t i, size_t *found) {

@@ -61,7 +61,7 @@ static void run_piece(void *user, ec_iter *it, size_t piece) {
   while (ec_iter_next(it));
 }
 
-static ec_status run(ec_call *c, bool log_of) {
+static ec_status run_softmax(ec_call *c, bool log_of) {
   const ec_tensor *self = ec_arg_tensor(c, SELF);
   ec_tensor *out = ec_arg_tensor(c, OUT);
   size_t dim, bytes;
@@ -97,6 +97,6 @@ static ec_status run(ec_call *c, bool log_of) {
   return EC_OK;
 }
 
-ec_status ec_op_softmax_out(ec_call *c) { return run(c, false); }
+ec_status ec_op_softmax_out(ec_call *c) { return run_softmax(c, false); }
 
-ec_status ec_op_log_softmax_out(ec_call *c) { return run(c, true); }
+ec_status ec_op_log_softmax_out(ec_call *c) { return run_softmax(c, true); }

@@ -127,7 +127,7 @@ static inline EC_T EC_FN(quotient)(EC_T x, EC_T y, ec_params *params) {
   return (EC_T)(x / y);
 }
 
-static inline EC_T EC_FN(rest)(EC_T x, EC_T y, ec_params *params) {
+static inline EC_T EC_FN(fmod_of)(EC_T x, EC_T y, ec_params *params) {
   if (y == 0) params->zero_division = true;
   if (y == 0) return 0;
 #if EC_IS_SIGNED
@@ -144,13 +144,13 @@ static inline EC_T EC_FN(floor_quotient)(EC_T x, EC_T y, ec_params *params) {
 }
 
 static inline EC_T EC_FN(modulo)(EC_T x, EC_T y, ec_params *params) {
-  const EC_T r = EC_FN(rest)(x, y, params);
+  const EC_T r = EC_FN(fmod_of)(x, y, params);
   const EC_U other_side = (EC_U)((r != 0) & ((r ^ y) < 0));
   return (EC_T)((EC_U)r + ((EC_U)y & (0 - other_side)));
 }
 #else
 #define floor_quotient quotient
-#define modulo rest
+#define modulo fmod_of
 #endif
 
 #define EC_NAME div_floor
@@ -163,7 +163,7 @@ static inline EC_T EC_FN(modulo)(EC_T x, EC_T y, ec_params *params) {
 #define EC_EXPR(x, y) EC_FN(modulo)(x, y, params)
 #include "kernels/pointwise/loop2.h"
 #define EC_NAME fmod
-#define EC_EXPR(x, y) EC_FN(rest)(x, y, params)
+#define EC_EXPR(x, y) EC_FN(fmod_of)(x, y, params)
 #include "kernels/pointwise/loop2.h"
 
 /* As eager: magnitudes wrap, so that the least number's stays negative. */
@@ -178,7 +178,7 @@ static inline EC_T EC_FN(magnitude)(EC_T x) {
 static inline EC_T EC_FN(gcd_of)(EC_T x, EC_T y, ec_params *params) {
   EC_T a = EC_FN(magnitude)(x), b = EC_FN(magnitude)(y);
   while (a != 0) {
-    const EC_T r = EC_FN(rest)(b, a, params);
+    const EC_T r = EC_FN(fmod_of)(b, a, params);
     b = a;
     a = r;
   }

@@ -8,20 +8,21 @@
 
 #define NUMERIC(fn) EC_ROWS_INTEGRAL(fn), EC_ROWS_WIDE(fn)
 
-static ec_point_loops low_loops = {NUMERIC(clamp_low), EC_ROWS_BOOL(clamp_low)};
-static ec_point_loops high_loops = {NUMERIC(clamp_high), EC_ROWS_BOOL(clamp_high)};
-static ec_point_loops both_loops = {NUMERIC(clamp)};
+static ec_elementwise_loops low_loops = {NUMERIC(clamp_low), EC_ROWS_BOOL(clamp_low)};
+static ec_elementwise_loops high_loops = {NUMERIC(clamp_high), EC_ROWS_BOOL(clamp_high)};
+static ec_elementwise_loops both_loops = {NUMERIC(clamp)};
 
 /* Self and the bounds that are there (NULL: none), all converted to `common`. */
-static ec_status clamp(ec_call *c, ec_dtype common, const ec_tensor *low, const ec_tensor *high) {
-  const ec_dtype work = ec_work_dtype(common);
-  ec_point p = {.logical = common, .work = work, .inputs = 1};
-  p.in[0] = (ec_operand){ec_arg_tensor(c, 0), common, work};
-  if (low) p.in[p.inputs++] = (ec_operand){low, common, work};
-  if (high) p.in[p.inputs++] = (ec_operand){high, common, work};
-  ec_point_loops *loops = low && high ? &both_loops : low ? &low_loops : &high_loops;
-  EC_TRY(ec_point_find(c, *loops, common, &p.loop));
-  return ec_point_run(c, 3, &p);
+static ec_status run_clamp(ec_call *c, ec_dtype common, const ec_tensor *low,
+                           const ec_tensor *high) {
+  const ec_dtype compute = ec_compute_dtype(common);
+  ec_elementwise p = {.logical = common, .compute = compute, .inputs = 1};
+  p.in[0] = (ec_operand){ec_arg_tensor(c, 0), common, compute};
+  if (low) p.in[p.inputs++] = (ec_operand){low, common, compute};
+  if (high) p.in[p.inputs++] = (ec_operand){high, common, compute};
+  ec_elementwise_loops *loops = low && high ? &both_loops : low ? &low_loops : &high_loops;
+  EC_TRY(ec_elementwise_find(c, *loops, common, &p.loop));
+  return ec_elementwise_run(c, 3, &p);
 }
 
 static ec_status check_bounds(ec_call *c) {
@@ -43,8 +44,8 @@ ec_status ec_op_clamp_out(ec_call *c) {
     EC_TRY(ec_call_check_scalar(c, i, common));
     ec_number_init(&bounds[i - 1], common, ec_arg_scalar(c, i));
   }
-  return clamp(c, common, ec_arg_is_none(c, 1) ? NULL : &bounds[0].tensor,
-               ec_arg_is_none(c, 2) ? NULL : &bounds[1].tensor);
+  return run_clamp(c, common, ec_arg_is_none(c, 1) ? NULL : &bounds[0].tensor,
+                   ec_arg_is_none(c, 2) ? NULL : &bounds[1].tensor);
 }
 
 ec_status ec_op_clamp_tensor_out(ec_call *c) {
@@ -54,7 +55,7 @@ ec_status ec_op_clamp_tensor_out(ec_call *c) {
   for (size_t i = 0; i < 3; i++)
     if (!ec_arg_is_none(c, i)) ec_result_add_tensor(&r, ec_arg_tensor(c, i));
   EC_TRY(ec_result_dtype(c, &r, &common));
-  return clamp(c, common, ec_arg_opt_tensor(c, 1), ec_arg_opt_tensor(c, 2));
+  return run_clamp(c, common, ec_arg_opt_tensor(c, 1), ec_arg_opt_tensor(c, 2));
 }
 
 /* The bounds become numbers of self's kind: hardtanh never promotes. */
@@ -70,5 +71,5 @@ ec_status ec_op_hardtanh_out(ec_call *c) {
     EC_TRY(ec_call_check_scalar(c, i, dtype));
     ec_number_init(&bounds[i - 1], dtype, s);
   }
-  return clamp(c, dtype, &bounds[0].tensor, &bounds[1].tensor);
+  return run_clamp(c, dtype, &bounds[0].tensor, &bounds[1].tensor);
 }

@@ -8,22 +8,22 @@
 #include "core/foreach/floating.h"
 #undef EC_TEMPLATE
 
-static ec_point_loops fraction_loops = {EC_ROWS_WIDE(fraction)};
-static ec_point_loops exponent_loops = {EC_ROWS_WIDE(exponent)};
-static ec_point_loops scale_loops = {EC_ROWS_WIDE(scale)};
-static ec_point_loops decimals_loops = {EC_ROWS_WIDE(to_decimals)};
-static ec_point_loops tens_loops = {EC_ROWS_WIDE(to_tens)};
-static ec_point_loops next_loops = {EC_ROWS_FLOATING(next)};
+static ec_elementwise_loops fraction_loops = {EC_ROWS_WIDE(fraction)};
+static ec_elementwise_loops exponent_loops = {EC_ROWS_WIDE(exponent)};
+static ec_elementwise_loops scale_loops = {EC_ROWS_WIDE(scale)};
+static ec_elementwise_loops decimals_loops = {EC_ROWS_WIDE(to_decimals)};
+static ec_elementwise_loops tens_loops = {EC_ROWS_WIDE(to_tens)};
+static ec_elementwise_loops next_loops = {EC_ROWS_FLOATING(next)};
 
 ec_status ec_op_frexp_tensor_out(ec_call *c) {
   const ec_tensor *self = ec_arg_tensor(c, 0);
   const ec_dtype dtype = ec_tensor_dtype(self);
-  ec_point p = {.inputs = 1, .logical = EC_INT32, .work = EC_INT32};
-  p.in[0] = (ec_operand){self, dtype, ec_work_dtype(dtype)};
+  ec_elementwise p = {.inputs = 1, .logical = EC_INT32, .compute = EC_INT32};
+  p.in[0] = (ec_operand){self, dtype, ec_compute_dtype(dtype)};
   EC_TRY(ec_call_check_same_dtype(c, 1, 0));
   EC_TRY(ec_call_check_dtype(c, 2, EC_BIT(EC_INT32)));
-  EC_TRY(ec_point_find(c, exponent_loops, dtype, &p.loop));
-  EC_TRY(ec_point_run(c, 2, &p));
+  EC_TRY(ec_elementwise_find(c, exponent_loops, dtype, &p.loop));
+  EC_TRY(ec_elementwise_run(c, 2, &p));
   return ec_unary(c, 1, fraction_loops, 0, NULL);
 }
 
@@ -37,11 +37,11 @@ ec_status ec_op_round_decimals_out(ec_call *c) {
 ec_status ec_op_nextafter_out(ec_call *c) {
   ec_dtype dtype;
   EC_TRY(ec_call_promote(c, 0, 1, &dtype));
-  ec_point p = {.inputs = 2, .logical = dtype, .work = dtype};
+  ec_elementwise p = {.inputs = 2, .logical = dtype, .compute = dtype};
   for (size_t k = 0; k < 2; k++) p.in[k] = (ec_operand){ec_arg_tensor(c, k), dtype, dtype};
   p.loop = next_loops[dtype];
-  if (!p.loop) EC_TRY(ec_point_find(c, next_loops, dtype, &p.loop));
-  return ec_point_run(c, 2, &p);
+  if (!p.loop) EC_TRY(ec_elementwise_find(c, next_loops, dtype, &p.loop));
+  return ec_elementwise_run(c, 2, &p);
 }
 
 /* self * pow(2, other), the 2 being a 0-d tensor of self's dtype. */
@@ -70,12 +70,12 @@ static ec_status scale_by_power(ec_call *c) {
 /* Integers scale floating-point numbers exactly, in self's dtype whatever other's sizes are. */
 ec_status ec_op_ldexp_out(ec_call *c) {
   const ec_tensor *self = ec_arg_tensor(c, 0), *other = ec_arg_tensor(c, 1);
-  const ec_dtype dtype = ec_tensor_dtype(self), work = ec_work_dtype(dtype);
-  ec_point p = {.inputs = 2, .logical = dtype, .work = work};
+  const ec_dtype dtype = ec_tensor_dtype(self), compute = ec_compute_dtype(dtype);
+  ec_elementwise p = {.inputs = 2, .logical = dtype, .compute = compute};
   if (!ec_dtype_in(ec_tensor_dtype(other), EC_SET_INTB) || !ec_is_floating(dtype))
     return scale_by_power(c);
-  p.in[0] = (ec_operand){self, dtype, work};
-  p.in[1] = (ec_operand){other, work, work};
-  EC_TRY(ec_point_find(c, scale_loops, dtype, &p.loop));
-  return ec_point_run(c, 2, &p);
+  p.in[0] = (ec_operand){self, dtype, compute};
+  p.in[1] = (ec_operand){other, compute, compute};
+  EC_TRY(ec_elementwise_find(c, scale_loops, dtype, &p.loop));
+  return ec_elementwise_run(c, 2, &p);
 }

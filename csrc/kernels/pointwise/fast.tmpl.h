@@ -325,7 +325,7 @@ EC_INLINE float atanh_of(float x) {
 
 /* fmod(x, y). Below 2^29 the quotient of two floats, rounded to double, does not reach an integer
  * that it is not, and the product with its whole part is exact; `rare` is set for the others. */
-EC_INLINE float rest_of_float32(float x, float y, uint32_t *rare) {
+EC_INLINE float fmod_of_float32(float x, float y, uint32_t *rare) {
   const double a = fabs((double)x), b = fabs((double)y), q = a / b;
   const double nearest = (q + 0x1p52) - 0x1p52;
   const double whole = nearest - (nearest > q ? 1.0 : 0.0);
@@ -333,9 +333,9 @@ EC_INLINE float rest_of_float32(float x, float y, uint32_t *rare) {
   return with_sign((float)(a - whole * b), x);
 }
 
-#define EC_REST_FLAG uint32_t
-#include "kernels/pointwise/rest.tmpl.h"
-#undef EC_REST_FLAG
+#define EC_FMOD_FLAG uint32_t
+#include "kernels/pointwise/fmod.tmpl.h"
+#undef EC_FMOD_FLAG
 
 #define EC_NAME fast_asin
 #define EC_EXPR(x) asin_of(x)

@@ -16,7 +16,7 @@
 #pragma GCC pop_options
 #endif
 
-const ec_point_loop ec_fast_avx2[EC_FAST_COUNT] = {
+const ec_elementwise_loop ec_fast_avx2[EC_FAST_COUNT] = {
 #ifdef __x86_64__
 #define EC_FAST(NAME, loop) [EC_FAST_##NAME] = loop##_float32,
 #include "kernels/pointwise/fast.def"
@@ -26,7 +26,7 @@ const ec_point_loop ec_fast_avx2[EC_FAST_COUNT] = {
 #endif
 };
 
-const ec_point_loop ec_fast64_avx2[EC_FAST_COUNT] = {
+const ec_elementwise_loop ec_fast64_avx2[EC_FAST_COUNT] = {
 #ifdef __x86_64__
     [EC_FAST_FMOD] = fast_fmod_float64,
     [EC_FAST_REMAINDER] = fast_remainder_float64,

@@ -12,18 +12,18 @@
 #include "core/dtype/float32.h"
 #undef EC_TEMPLATE
 
-const ec_point_loop ec_fast_generic[EC_FAST_COUNT] = {
+const ec_elementwise_loop ec_fast_generic[EC_FAST_COUNT] = {
 #define EC_FAST(NAME, loop) [EC_FAST_##NAME] = loop##_float32,
 #include "kernels/pointwise/fast.def"
 #undef EC_FAST
 };
 
-ec_point_loop ec_fast_loop(ec_fast which, ec_dtype work) {
+ec_elementwise_loop ec_fast_loop(ec_fast which, ec_dtype compute) {
 #ifdef __x86_64__
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    if (work == EC_FLOAT64) return ec_fast64_avx2[which];
-    if (work == EC_FLOAT32 && ec_fast_avx2[which]) return ec_fast_avx2[which];
+    if (compute == EC_FLOAT64) return ec_fast64_avx2[which];
+    if (compute == EC_FLOAT32 && ec_fast_avx2[which]) return ec_fast_avx2[which];
   }
 #endif
-  return work == EC_FLOAT32 ? ec_fast_generic[which] : ec_fast_int(which, work);
+  return compute == EC_FLOAT32 ? ec_fast_generic[which] : ec_fast_int(which, compute);
 }

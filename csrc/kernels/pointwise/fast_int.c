@@ -16,10 +16,10 @@
   {[EC_UINT8] = fn##_uint8,   [EC_INT8] = fn##_int8,   [EC_UINT16] = fn##_uint16,                  \
    [EC_INT16] = fn##_int16,   [EC_UINT32] = fn##_uint32, [EC_INT32] = fn##_int32}
 
-static const ec_point_loop loops[EC_FAST_COUNT][EC_DTYPE_COUNT] = {
+static const ec_elementwise_loop loops[EC_FAST_COUNT][EC_DTYPE_COUNT] = {
     [EC_FAST_FMOD] = ROWS(fast_fmod),
     [EC_FAST_REMAINDER] = ROWS(fast_remainder),
     [EC_FAST_DIV_FLOOR] = ROWS(fast_div_floor),
 };
 
-ec_point_loop ec_fast_int(ec_fast which, ec_dtype work) { return loops[which][work]; }
+ec_elementwise_loop ec_fast_int(ec_fast which, ec_dtype compute) { return loops[which][compute]; }

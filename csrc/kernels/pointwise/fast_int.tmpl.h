@@ -20,12 +20,12 @@ EC_INLINE EC_T EC_FN(quotient)(EC_T x, EC_T y) {
   return (EC_T)(EC_WHOLE)((EC_FRACTION)x / (EC_FRACTION)y);
 }
 
-EC_INLINE EC_T EC_FN(rest)(EC_T x, EC_T y) {
+EC_INLINE EC_T EC_FN(fmod_of)(EC_T x, EC_T y) {
   return (EC_T)((EC_U)x - (EC_U)EC_FN(quotient)(x, y) * (EC_U)y);
 }
 
 EC_INLINE EC_T EC_FN(modulo)(EC_T x, EC_T y) {
-  const EC_T r = EC_FN(rest)(x, y);
+  const EC_T r = EC_FN(fmod_of)(x, y);
 #if EC_IS_SIGNED
   return (EC_T)((EC_U)r + ((EC_U)y & (0 - (EC_U)((r != 0) & ((r ^ y) < 0)))));
 #else
@@ -36,7 +36,7 @@ EC_INLINE EC_T EC_FN(modulo)(EC_T x, EC_T y) {
 EC_INLINE EC_T EC_FN(floor_quotient)(EC_T x, EC_T y) {
   const EC_T q = EC_FN(quotient)(x, y);
 #if EC_IS_SIGNED
-  return (EC_T)((EC_U)q - (EC_U)((EC_FN(rest)(x, y) != 0) & ((x ^ y) < 0)));
+  return (EC_T)((EC_U)q - (EC_U)((EC_FN(fmod_of)(x, y) != 0) & ((x ^ y) < 0)));
 #else
   return q;
 #endif
@@ -58,7 +58,7 @@ EC_INLINE void EC_FN(divide_loop)(int64_t n, char *const *at, const int64_t *ste
 
 EC_CLONES static void EC_FN(fast_fmod)(int64_t n, char *const *at, const int64_t *step,
                                        ec_params *params) {
-  EC_FN(divide_loop)(n, at, step, params, EC_FN(rest));
+  EC_FN(divide_loop)(n, at, step, params, EC_FN(fmod_of));
 }
 
 EC_CLONES static void EC_FN(fast_remainder)(int64_t n, char *const *at, const int64_t *step,

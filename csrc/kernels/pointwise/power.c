@@ -9,11 +9,11 @@
 
 #define FLOATING(fn) EC_ROWS_WIDE(fn), EC_ROWS_COMPLEX(fn)
 
-static ec_point_loops power_loops = {EC_ROWS_INTEGRAL(power), FLOATING(power)};
+static ec_elementwise_loops power_loops = {EC_ROWS_INTEGRAL(power), FLOATING(power)};
 
 typedef struct shortcut {
   double exponent;
-  ec_point_loop loops[EC_DTYPE_COUNT];
+  ec_elementwise_loop loops[EC_DTYPE_COUNT];
 } shortcut;
 
 static const shortcut shortcuts[] = {
@@ -23,7 +23,7 @@ static const shortcut shortcuts[] = {
 };
 
 /* x ** 0 and 1 ** x: ones of the result's dtype and the tensor's sizes. */
-static ec_status ones(ec_call *c, const ec_tensor *like, ec_dtype result) {
+static ec_status fill_ones(ec_call *c, const ec_tensor *like, ec_dtype result) {
   uint64_t element[2];
   ec_tensor *out = ec_arg_tensor(c, 2);
   EC_TRY(ec_call_check_cast(c, 2, result));
@@ -49,19 +49,19 @@ ec_status ec_op_pow_tensor_scalar_out(ec_call *c) {
   if (ec_dtype_in(result, EC_SET_INTB) && exponent < 0)
     return ec_call_fail(c, 1, "%g: integers have no negative integer powers", exponent);
   EC_TRY(ec_call_check_scalar(c, 1, result));
-  if (exponent == 0) return ones(c, ec_arg_tensor(c, 0), result);
+  if (exponent == 0) return fill_ones(c, ec_arg_tensor(c, 0), result);
   if (exponent == 1) return copy_self(c, result);
   /* Eager takes pow() for roots of float16. */
   const bool has_roots = ec_tensor_dtype(ec_arg_tensor(c, 0)) != EC_FLOAT16;
   for (size_t i = 0; i < sizeof shortcuts / sizeof shortcuts[0]; i++) {
-    ec_point_loop loop = shortcuts[i].loops[ec_work_dtype(result)];
+    ec_elementwise_loop loop = shortcuts[i].loops[ec_compute_dtype(result)];
     if (!loop || shortcuts[i].exponent != exponent) continue;
     if (!has_roots && fabs(exponent) == 0.5) break;
-    const ec_operand self = {ec_arg_tensor(c, 0), result, ec_work_dtype(result)};
-    ec_point p = {.inputs = 1, .in = {self}, .loop = loop};
+    const ec_operand self = {ec_arg_tensor(c, 0), result, ec_compute_dtype(result)};
+    ec_elementwise p = {.inputs = 1, .in = {self}, .loop = loop};
     p.logical = result;
-    p.work = ec_work_dtype(result);
-    return ec_point_run(c, 2, &p);
+    p.compute = ec_compute_dtype(result);
+    return ec_elementwise_run(c, 2, &p);
   }
   return ec_binary(c, 2, power_loops, 0, NULL);
 }
@@ -70,11 +70,11 @@ ec_status ec_op_pow_tensor_tensor_out(ec_call *c) { return ec_binary(c, 2, power
 
 ec_status ec_op_pow_scalar_out(ec_call *c) {
   ec_dtype result;
-  ec_point_loop loop;
+  ec_elementwise_loop loop;
   if (ec_scalar_double(ec_arg_scalar(c, 0)) == 1) {
     EC_TRY(ec_call_promote(c, 0, 1, &result));
-    EC_TRY(ec_point_find(c, power_loops, result, &loop)); /* refuses bool, as eager does */
-    return ones(c, ec_arg_tensor(c, 1), result);
+    EC_TRY(ec_elementwise_find(c, power_loops, result, &loop)); /* refuses bool, as eager does */
+    return fill_ones(c, ec_arg_tensor(c, 1), result);
   }
   return ec_binary(c, 2, power_loops, 0, NULL);
 }

@@ -1,13 +1,13 @@
 /* where and masked_fill: elements move unchanged, so loops go by element size. */
-#include "kernels/pointwise/point.h"
+#include "kernels/pointwise/elementwise.h"
 
 #define EC_TEMPLATE "kernels/pointwise/select.tmpl.h"
 #include "core/foreach/item_size.h"
 #undef EC_TEMPLATE
 
-static ec_status choose(ec_call *c, size_t o, ec_dtype result, const ec_tensor *condition,
-                        const ec_tensor *yes, const ec_tensor *no) {
-  ec_point p = {.inputs = 3, .logical = result, .work = result};
+static ec_status run_where(ec_call *c, size_t o, ec_dtype result, const ec_tensor *condition,
+                           const ec_tensor *yes, const ec_tensor *no) {
+  ec_elementwise p = {.inputs = 3, .logical = result, .compute = result};
   p.in[0] = (ec_operand){condition, EC_BOOL, EC_BOOL};
   p.in[1] = (ec_operand){yes, result, result};
   p.in[2] = (ec_operand){no, result, result};
@@ -18,14 +18,14 @@ static ec_status choose(ec_call *c, size_t o, ec_dtype result, const ec_tensor *
   case 8: p.loop = choose_8; break;
   default: p.loop = choose_16;
   }
-  return ec_point_run(c, o, &p);
+  return ec_elementwise_run(c, o, &p);
 }
 
 ec_status ec_op_where_self_out(ec_call *c) {
   ec_dtype result;
   EC_TRY(ec_call_check_dtype(c, 0, EC_BIT(EC_BOOL) | EC_BIT(EC_UINT8)));
   EC_TRY(ec_call_promote(c, 1, 2, &result));
-  return choose(c, 3, result, ec_arg_tensor(c, 0), ec_arg_tensor(c, 1), ec_arg_tensor(c, 2));
+  return run_where(c, 3, result, ec_arg_tensor(c, 0), ec_arg_tensor(c, 1), ec_arg_tensor(c, 2));
 }
 
 ec_status ec_op_masked_fill_scalar_out(ec_call *c) {
@@ -35,5 +35,5 @@ ec_status ec_op_masked_fill_scalar_out(ec_call *c) {
   EC_TRY(ec_call_check_dtype(c, 1, EC_BIT(EC_BOOL)));
   EC_TRY(ec_call_check_scalar(c, 2, dtype));
   ec_number_init(&value, dtype, ec_arg_scalar(c, 2));
-  return choose(c, 3, dtype, ec_arg_tensor(c, 1), &value.tensor, self);
+  return run_where(c, 3, dtype, ec_arg_tensor(c, 1), &value.tensor, self);
 }

@@ -9,6 +9,6 @@
 #include <tgmath.h>
 #undef I
 
-#include "kernels/pointwise/point.h"
+#include "kernels/pointwise/elementwise.h"
 
 #endif

@@ -43,8 +43,8 @@ static ec_status check_samples(ec_call *c, const ec_pool_args *args, const ec_po
 
 /* The windows of one plane. Samples stand in the order of the axes, in two dimensions the other
  * way round. */
-static ec_status draw(ec_call *c, const ec_pool_args *args, const ec_pool *p, int64_t n,
-                      int64_t channel) {
+static ec_status draw_windows(ec_call *c, const ec_pool_args *args, const ec_pool *p, int64_t n,
+                              int64_t channel) {
   const ec_tensor *t = ec_arg_tensor(c, args->samples);
   for (size_t d = 0; d < args->axes; d++) {
     size_t s = args->axes == 2 ? 1 - d : d;
@@ -58,7 +58,7 @@ static ec_status draw(ec_call *c, const ec_pool_args *args, const ec_pool *p, in
   return EC_OK;
 }
 
-static ec_status run(ec_call *c, const ec_pool_args *args) {
+static ec_status run_fractional_pool(ec_call *c, const ec_pool_args *args) {
   ec_pool p;
   EC_TRY(ec_pool_input(c, args, &p));
   EC_TRY(ec_pool_read_size(c, args, &p));
@@ -68,13 +68,13 @@ static ec_status run(ec_call *c, const ec_pool_args *args) {
   EC_TRY(ec_pool_resize(c, args, &p, args->indices));
   if (ec_arg_tensor(c, args->out)->numel == 0) return EC_OK;
   EC_TRY(ec_pool_windows(c, &(ec_pool_args){.axes = args->axes}, &p));
-  ec_pool_take(c, args, &p);
+  ec_pool_bind(c, args, &p);
   ec_pool plane = p;
   plane.batch = plane.channels = 1;
   int64_t size = (int64_t)ec_dtype_size(p.dtype);
   for (int64_t n = 0; n < p.batch; n++)
     for (int64_t i = 0; i < p.channels; i++) {
-      EC_TRY(draw(c, args, &p, n, i));
+      EC_TRY(draw_windows(c, args, &p, n, i));
       plane.from = (const char *)p.from + (n * p.in_stride[0] + i * p.in_stride[1]) * size;
       plane.to = (char *)p.to + (n * p.out_stride[0] + i * p.out_stride[1]) * size;
       plane.indices = p.indices + n * p.index_stride[0] + i * p.index_stride[1];
@@ -83,11 +83,12 @@ static ec_status run(ec_call *c, const ec_pool_args *args) {
   return EC_OK;
 }
 
-static ec_status fractional(ec_call *c, size_t axes) {
-  return run(c, &(ec_pool_args){.axes = axes, .kernel = 1, .size = 2, .samples = 3, .out = 4,
-                                .indices = 5});
+static ec_status fractional_max_pool(ec_call *c, size_t axes) {
+  return run_fractional_pool(c, &(ec_pool_args){.axes = axes, .kernel = 1, .size = 2, .samples = 3,
+                                                .out = 4,
+                                                .indices = 5});
 }
 
-ec_status ec_op_fractional_max_pool2d_output(ec_call *c) { return fractional(c, 2); }
+ec_status ec_op_fractional_max_pool2d_output(ec_call *c) { return fractional_max_pool(c, 2); }
 
-ec_status ec_op_fractional_max_pool3d_output(ec_call *c) { return fractional(c, 3); }
+ec_status ec_op_fractional_max_pool3d_output(ec_call *c) { return fractional_max_pool(c, 3); }

@@ -29,7 +29,7 @@ static bool is_small(const ec_pool *p) {
   return a[0].in <= INT32_MAX / a[1].in && a[0].in * a[1].in <= INT32_MAX / a[2].in;
 }
 
-static ec_status run(ec_call *c, const ec_pool_args *args) {
+static ec_status run_max_pool(ec_call *c, const ec_pool_args *args) {
   ec_pool p;
   EC_TRY(ec_pool_input(c, args, &p));
   EC_TRY((args->kernel ? ec_pool_read : ec_pool_read_size)(c, args, &p));
@@ -37,7 +37,7 @@ static ec_status run(ec_call *c, const ec_pool_args *args) {
   EC_TRY(ec_pool_resize(c, args, &p, args->indices));
   if (ec_arg_tensor(c, args->out)->numel == 0) return EC_OK;
   EC_TRY(ec_pool_windows(c, args, &p));
-  ec_pool_take(c, args, &p);
+  ec_pool_bind(c, args, &p);
   bool inner = p.in_stride[1] == 1 && p.channels >= 4 && !c->reference;
   if (!inner || !is_small(&p)) return ec_pool_run(c, &p, planes[p.dtype], false, 0);
   size_t room = ((size_t)p.channels + 16) * (sizeof(int32_t) + sizeof(double));
@@ -45,18 +45,18 @@ static ec_status run(ec_call *c, const ec_pool_args *args) {
 }
 
 static ec_status max_pool(ec_call *c, size_t axes) {
-  return run(c, &(ec_pool_args){.axes = axes, .kernel = 1, .stride = 2, .padding = 3,
-                                .dilation = 4, .ceil_mode = 5, .out = 6, .indices = 7});
+  return run_max_pool(c, &(ec_pool_args){.axes = axes, .kernel = 1, .stride = 2, .padding = 3,
+                                         .dilation = 4, .ceil_mode = 5, .out = 6, .indices = 7});
 }
 
 ec_status ec_op_max_pool2d_with_indices_out(ec_call *c) { return max_pool(c, 2); }
 
 ec_status ec_op_max_pool3d_with_indices_out(ec_call *c) { return max_pool(c, 3); }
 
-static ec_status adaptive(ec_call *c, size_t axes) {
-  return run(c, &(ec_pool_args){.axes = axes, .size = 1, .out = 2, .indices = 3});
+static ec_status adaptive_max_pool(ec_call *c, size_t axes) {
+  return run_max_pool(c, &(ec_pool_args){.axes = axes, .size = 1, .out = 2, .indices = 3});
 }
 
-ec_status ec_op_adaptive_max_pool2d_out(ec_call *c) { return adaptive(c, 2); }
+ec_status ec_op_adaptive_max_pool2d_out(ec_call *c) { return adaptive_max_pool(c, 2); }
 
-ec_status ec_op_adaptive_max_pool3d_out(ec_call *c) { return adaptive(c, 3); }
+ec_status ec_op_adaptive_max_pool3d_out(ec_call *c) { return adaptive_max_pool(c, 3); }

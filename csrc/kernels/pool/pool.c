@@ -67,7 +67,7 @@ void ec_pool_strides(const ec_pool *p, const ec_tensor *t, int64_t strides[EC_PO
     strides[EC_POOL_RANK - p->axes + d] = t->strides[lead + d];
 }
 
-void ec_pool_take(ec_call *c, const ec_pool_args *args, ec_pool *p) {
+void ec_pool_bind(ec_call *c, const ec_pool_args *args, ec_pool *p) {
   p->from = ec_arg_tensor(c, args->self)->data;
   p->to = ec_arg_tensor(c, args->out)->data;
   ec_pool_strides(p, ec_arg_tensor(c, args->self), p->in_stride);
@@ -206,7 +206,7 @@ typedef struct cut {
 
 enum { BATCH, CHANNEL, DEPTH, CUT_DIMS = DEPTH + 2 };
 
-static int64_t *extent(ec_pool *p, size_t dim) {
+static int64_t *dim_extent(ec_pool *p, size_t dim) {
   return dim == BATCH ? &p->batch : dim == CHANNEL ? &p->channels : &p->axis[dim - DEPTH].out;
 }
 
@@ -215,8 +215,8 @@ static void run_pieces(void *user, size_t begin, size_t end) {
   const int64_t item = (int64_t)ec_dtype_size(w->pool->dtype), pieces = (int64_t)w->pieces;
   for (size_t piece = begin; piece < end; piece++) {
     ec_pool p = *w->pool;
-    int64_t all = *extent(&p, w->dim), from = ec_share(all, (int64_t)piece, pieces);
-    *extent(&p, w->dim) = ec_share(all, (int64_t)piece + 1, pieces) - from;
+    int64_t all = *dim_extent(&p, w->dim), from = ec_share(all, (int64_t)piece, pieces);
+    *dim_extent(&p, w->dim) = ec_share(all, (int64_t)piece + 1, pieces) - from;
     if (w->dim < DEPTH) p.from = (const char *)p.from + from * p.in_stride[w->dim] * item;
     else p.axis[w->dim - DEPTH].windows += from;
     p.to = (char *)p.to + from * p.out_stride[w->dim] * item;
@@ -246,7 +246,7 @@ ec_status ec_pool_run(ec_call *c, const ec_pool *p, ec_pool_fn fn, bool side_by_
   if (worth < (double)most) most = worth < 1 ? 1 : (size_t)worth;
   for (size_t d = 0; d < CUT_DIMS && w.pieces < most; d++) { /* the first that is long enough */
     if (d == CHANNEL && side_by_side) continue;
-    size_t units = (size_t)*extent(&whole, d);
+    size_t units = (size_t)*dim_extent(&whole, d);
     if (units > w.pieces) w.dim = d, w.pieces = units < most ? units : most;
   }
   w.room = (scratch + EC_ALIGN - 1) / EC_ALIGN * EC_ALIGN; /* threads share no cache line */

@@ -63,7 +63,7 @@ ec_status ec_pool_windows(ec_call *c, const ec_pool_args *args, ec_pool *p);
 void ec_pool_strides(const ec_pool *p, const ec_tensor *t, int64_t strides[EC_POOL_RANK]);
 
 /* Takes the memory of the results, resized before, and the input's. */
-void ec_pool_take(ec_call *c, const ec_pool_args *args, ec_pool *p);
+void ec_pool_bind(ec_call *c, const ec_pool_args *args, ec_pool *p);
 
 /* Max pooling of every plane, with no channels side by side: for windows of one plane's own. */
 void ec_pool_max_planes(const ec_pool *p);

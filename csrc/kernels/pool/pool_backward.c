@@ -44,7 +44,7 @@ static ec_status check_pooled(ec_call *c, const ec_pool_args *args, const ec_poo
                       ec_shape_text(sizes, rank, expected, sizeof expected));
 }
 
-static ec_status run(ec_call *c, const ec_pool_args *args) {
+static ec_status run_pool_backward(ec_call *c, const ec_pool_args *args) {
   ec_pool p;
   int64_t plane = 1;
   void *sums;
@@ -75,8 +75,10 @@ static ec_status run(ec_call *c, const ec_pool_args *args) {
 }
 
 static ec_status max_pool(ec_call *c, size_t axes) {
-  return run(c, &(ec_pool_args){.axes = axes, .self = 1, .kernel = 2, .stride = 3, .padding = 4,
-                                .dilation = 5, .ceil_mode = 6, .indices = 7, .out = 8});
+  return run_pool_backward(c, &(ec_pool_args){.axes = axes, .self = 1, .kernel = 2, .stride = 3,
+                                              .padding = 4,
+                                              .dilation = 5, .ceil_mode = 6, .indices = 7,
+                                              .out = 8});
 }
 
 ec_status ec_op_max_pool2d_with_indices_backward_grad_input(ec_call *c) { return max_pool(c, 2); }
@@ -84,8 +86,10 @@ ec_status ec_op_max_pool2d_with_indices_backward_grad_input(ec_call *c) { return
 ec_status ec_op_max_pool3d_with_indices_backward_grad_input(ec_call *c) { return max_pool(c, 3); }
 
 static ec_status avg_pool(ec_call *c, size_t axes) {
-  return run(c, &(ec_pool_args){.axes = axes, .self = 1, .kernel = 2, .stride = 3, .padding = 4,
-                                .ceil_mode = 5, .include_pad = 6, .divisor = 7, .out = 8});
+  return run_pool_backward(c, &(ec_pool_args){.axes = axes, .self = 1, .kernel = 2, .stride = 3,
+                                              .padding = 4,
+                                              .ceil_mode = 5, .include_pad = 6, .divisor = 7,
+                                              .out = 8});
 }
 
 ec_status ec_op_avg_pool2d_backward_grad_input(ec_call *c) { return avg_pool(c, 2); }
@@ -93,7 +97,7 @@ ec_status ec_op_avg_pool2d_backward_grad_input(ec_call *c) { return avg_pool(c, 
 ec_status ec_op_avg_pool3d_backward_grad_input(ec_call *c) { return avg_pool(c, 3); }
 
 static ec_status adaptive_avg(ec_call *c, size_t axes) {
-  return run(c, &(ec_pool_args){.axes = axes, .self = 1, .out = 2});
+  return run_pool_backward(c, &(ec_pool_args){.axes = axes, .self = 1, .out = 2});
 }
 
 ec_status ec_op_adaptive_avg_pool2d_backward_out(ec_call *c) { return adaptive_avg(c, 2); }
@@ -101,7 +105,7 @@ ec_status ec_op_adaptive_avg_pool2d_backward_out(ec_call *c) { return adaptive_a
 ec_status ec_op_adaptive_avg_pool3d_backward_out(ec_call *c) { return adaptive_avg(c, 3); }
 
 static ec_status adaptive_max(ec_call *c, size_t axes) {
-  return run(c, &(ec_pool_args){.axes = axes, .self = 1, .indices = 2, .out = 3});
+  return run_pool_backward(c, &(ec_pool_args){.axes = axes, .self = 1, .indices = 2, .out = 3});
 }
 
 ec_status ec_op_adaptive_max_pool2d_backward_grad_input(ec_call *c) { return adaptive_max(c, 2); }
@@ -109,10 +113,15 @@ ec_status ec_op_adaptive_max_pool2d_backward_grad_input(ec_call *c) { return ada
 ec_status ec_op_adaptive_max_pool3d_backward_grad_input(ec_call *c) { return adaptive_max(c, 3); }
 
 /* The kernel sizes tell nothing that the indices do not. */
-static ec_status fractional(ec_call *c, size_t axes) {
-  return run(c, &(ec_pool_args){.axes = axes, .self = 1, .size = 3, .indices = 4, .out = 5});
+static ec_status fractional_pool_backward(ec_call *c, size_t axes) {
+  return run_pool_backward(c, &(ec_pool_args){.axes = axes, .self = 1, .size = 3, .indices = 4,
+                                              .out = 5});
 }
 
-ec_status ec_op_fractional_max_pool2d_backward_grad_input(ec_call *c) { return fractional(c, 2); }
+ec_status ec_op_fractional_max_pool2d_backward_grad_input(ec_call *c) {
+  return fractional_pool_backward(c, 2);
+}
 
-ec_status ec_op_fractional_max_pool3d_backward_grad_input(ec_call *c) { return fractional(c, 3); }
+ec_status ec_op_fractional_max_pool3d_backward_grad_input(ec_call *c) {
+  return fractional_pool_backward(c, 3);
+}

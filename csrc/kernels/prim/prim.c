@@ -12,7 +12,7 @@ typedef struct pair {
   int64_t i, j;
 } pair;
 
-static pair operands(const ec_call *c) {
+static pair int_operands(const ec_call *c) {
   const ec_scalar x = ec_arg_scalar(c, 0), y = ec_arg_scalar(c, 1);
   return (pair){x.kind == EC_KIND_DOUBLE || y.kind == EC_KIND_DOUBLE, ec_scalar_double(x),
                 ec_scalar_double(y), ec_scalar_int(x), ec_scalar_int(y)};
@@ -33,25 +33,25 @@ static ec_status give_bool(ec_call *c, bool b) {
 /* ---- arithmetic -------------------------------------------------------------------------- */
 
 ec_status ec_op_prim_add(ec_call *c) {
-  const pair p = operands(c);
+  const pair p = int_operands(c);
   if (p.floating) return give_double(c, p.a + p.b);
   return give_int(c, (int64_t)((uint64_t)p.i + (uint64_t)p.j));
 }
 
 ec_status ec_op_prim_sub(ec_call *c) {
-  const pair p = operands(c);
+  const pair p = int_operands(c);
   if (p.floating) return give_double(c, p.a - p.b);
   return give_int(c, (int64_t)((uint64_t)p.i - (uint64_t)p.j));
 }
 
 ec_status ec_op_prim_mul(ec_call *c) {
-  const pair p = operands(c);
+  const pair p = int_operands(c);
   if (p.floating) return give_double(c, p.a * p.b);
   return give_int(c, (int64_t)((uint64_t)p.i * (uint64_t)p.j));
 }
 
 ec_status ec_op_prim_truediv(ec_call *c) {
-  const pair p = operands(c);
+  const pair p = int_operands(c);
   return give_double(c, p.a / p.b);
 }
 
@@ -61,25 +61,25 @@ static ec_status check_divisor(ec_call *c, int64_t a, int64_t b) {
 }
 
 /* Rounded towards zero; the minimum by -1 wraps. */
-static int64_t quotient(int64_t a, int64_t b) {
+static int64_t int_quotient(int64_t a, int64_t b) {
   return b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b;
 }
 
-static int64_t rest(int64_t a, int64_t b) { return b == -1 ? 0 : a % b; }
+static int64_t int_remainder(int64_t a, int64_t b) { return b == -1 ? 0 : a % b; }
 
 static ec_status floor_int(ec_call *c, int64_t a, int64_t b) {
   EC_TRY(check_divisor(c, a, b));
-  return give_int(c, quotient(a, b) - (rest(a, b) != 0 && (a < 0) != (b < 0)));
+  return give_int(c, int_quotient(a, b) - (int_remainder(a, b) != 0 && (a < 0) != (b < 0)));
 }
 
 static ec_status modulo_int(ec_call *c, int64_t a, int64_t b) {
   EC_TRY(check_divisor(c, a, b));
-  const int64_t r = rest(a, b);
+  const int64_t r = int_remainder(a, b);
   return give_int(c, r != 0 && (r < 0) != (b < 0) ? r + b : r);
 }
 
 ec_status ec_op_prim_floordiv(ec_call *c) {
-  const pair p = operands(c);
+  const pair p = int_operands(c);
   if (!p.floating) return floor_int(c, p.i, p.j);
   if (p.b == 0) return give_double(c, p.a == 0 ? (double)NAN : copysign((double)INFINITY, p.a));
   const double mod = fmod(p.a, p.b);
@@ -94,7 +94,7 @@ ec_status ec_op_prim_floordiv_int(ec_call *c) {
 }
 
 ec_status ec_op_prim_mod(ec_call *c) {
-  const pair p = operands(c);
+  const pair p = int_operands(c);
   if (!p.floating) return modulo_int(c, p.i, p.j);
   const double mod = fmod(p.a, p.b);
   return give_double(c, mod != 0 && (p.b < 0) != (mod < 0) ? mod + p.b : mod);
@@ -113,40 +113,40 @@ ec_status ec_op_prim_neg(ec_call *c) {
 /* ---- comparisons ------------------------------------------------------------------------- */
 
 ec_status ec_op_prim_eq(ec_call *c) {
-  const pair p = operands(c);
+  const pair p = int_operands(c);
   return give_bool(c, p.floating ? p.a == p.b : p.i == p.j);
 }
 
 ec_status ec_op_prim_gt(ec_call *c) {
-  const pair p = operands(c);
+  const pair p = int_operands(c);
   return give_bool(c, p.floating ? p.a > p.b : p.i > p.j);
 }
 
 ec_status ec_op_prim_ge(ec_call *c) {
-  const pair p = operands(c);
+  const pair p = int_operands(c);
   return give_bool(c, p.floating ? p.a >= p.b : p.i >= p.j);
 }
 
 ec_status ec_op_prim_lt(ec_call *c) {
-  const pair p = operands(c);
+  const pair p = int_operands(c);
   return give_bool(c, p.floating ? p.a < p.b : p.i < p.j);
 }
 
 ec_status ec_op_prim_le(ec_call *c) {
-  const pair p = operands(c);
+  const pair p = int_operands(c);
   return give_bool(c, p.floating ? p.a <= p.b : p.i <= p.j);
 }
 
 /* ---- the others -------------------------------------------------------------------------- */
 
 ec_status ec_op_prim_sym_max(ec_call *c) {
-  const pair p = operands(c);
+  const pair p = int_operands(c);
   if (p.floating) return give_double(c, p.a >= p.b || p.a != p.a ? p.a : p.b);
   return give_int(c, p.i > p.j ? p.i : p.j);
 }
 
 ec_status ec_op_prim_sym_min(ec_call *c) {
-  const pair p = operands(c);
+  const pair p = int_operands(c);
   if (p.floating) return give_double(c, p.a <= p.b || p.a != p.a ? p.a : p.b);
   return give_int(c, p.i < p.j ? p.i : p.j);
 }

@@ -26,11 +26,11 @@ static void sum_float32(int64_t n, char *const *at, const int64_t *step, ec_para
   }
 }
 
-static ec_point_loops early_loops = {EC_ROWS_FLOATING(quantize_early)};
-static ec_point_loops late_loops = {EC_ROWS_FLOATING(quantize_late)};
-static ec_point_loops back_loops = {EC_ROWS_FLOATING(dequantize)};
-static ec_point_loops whole_loops = {EC_ROWS_FLOATING(dequantize_whole)};
-static ec_point_loops invert_loops = {EC_ROWS_FLOATING(invert)};
+static ec_elementwise_loops early_loops = {EC_ROWS_FLOATING(quantize_early)};
+static ec_elementwise_loops late_loops = {EC_ROWS_FLOATING(quantize_late)};
+static ec_elementwise_loops back_loops = {EC_ROWS_FLOATING(dequantize)};
+static ec_elementwise_loops whole_loops = {EC_ROWS_FLOATING(dequantize_whole)};
+static ec_elementwise_loops invert_loops = {EC_ROWS_FLOATING(invert)};
 
 ec_tensor ec_affine_number(ec_number *number, ec_dtype dtype, ec_scalar s) {
   ec_number_init(number, dtype, s);
@@ -85,8 +85,8 @@ ec_status ec_affine_check_range(ec_call *c, size_t i) {
 }
 
 /* The dtype of an operation between what came of the input so far, a `dtype`, and a tensor. */
-static ec_status promote(ec_call *c, const ec_affine *a, ec_dtype dtype, const ec_tensor *t,
-                         ec_dtype *out) {
+static ec_status promote_affine(ec_call *c, const ec_affine *a, ec_dtype dtype, const ec_tensor *t,
+                                ec_dtype *out) {
   ec_result_type r = {0};
   ec_tensor x = a->x;
   x.dtype = (uint8_t)dtype;
@@ -96,30 +96,30 @@ static ec_status promote(ec_call *c, const ec_affine *a, ec_dtype dtype, const e
 }
 
 /* An operand beside a tensor of `dtype`: eager rounds a single number to float32, not to a half. */
-static ec_operand beside(const ec_tensor *t, ec_dtype dtype) {
-  const ec_dtype work = ec_work_dtype(dtype);
-  return (ec_operand){t, t->numel == 1 ? work : dtype, work};
+static ec_operand broadcast_operand(const ec_tensor *t, ec_dtype dtype) {
+  const ec_dtype compute = ec_compute_dtype(dtype);
+  return (ec_operand){t, t->numel == 1 ? compute : dtype, compute};
 }
 
-static void apply(ec_tensor *out, const ec_affine *a, ec_dtype dtype, ec_point_loops loops,
-                  const ec_params *params) {
-  ec_point p = {.inputs = 3, .logical = dtype, .work = ec_work_dtype(dtype)};
-  p.in[0] = (ec_operand){&a->x, dtype, p.work};
-  p.in[1] = beside(&a->scale, dtype);
-  p.in[2] = beside(&a->zero, dtype);
+static void apply_loops(ec_tensor *out, const ec_affine *a, ec_dtype dtype,
+                        ec_elementwise_loops loops, const ec_params *params) {
+  ec_elementwise p = {.inputs = 3, .logical = dtype, .compute = ec_compute_dtype(dtype)};
+  p.in[0] = (ec_operand){&a->x, dtype, p.compute};
+  p.in[1] = broadcast_operand(&a->scale, dtype);
+  p.in[2] = broadcast_operand(&a->zero, dtype);
   p.loop = loops[dtype];
   if (params) p.params = *params;
-  ec_point_apply(out, &p);
+  ec_elementwise_apply(out, &p);
 }
 
 /* x * scale alone, where the zero point makes the dtype that follows a wider one. */
-static ec_status scaled(ec_call *c, ec_affine *a, ec_dtype dtype) {
+static ec_status multiply_by_scale(ec_call *c, ec_affine *a, ec_dtype dtype) {
   ec_number zero;
   ec_tensor out;
   ec_affine product = *a;
   product.zero = ec_affine_number(&zero, dtype, (ec_scalar){EC_KIND_INT, {.i = 0}});
   EC_TRY(ec_call_like(c, &a->x, dtype, &out));
-  apply(&out, &product, dtype, back_loops, NULL);
+  apply_loops(&out, &product, dtype, back_loops, NULL);
   a->x = out;
   return EC_OK;
 }
@@ -128,10 +128,10 @@ ec_status ec_affine_invert(ec_call *c, ec_affine *a) {
   const ec_dtype dtype = ec_to_float(ec_tensor_dtype(&a->scale));
   ec_tensor out;
   EC_TRY(ec_call_like(c, &a->scale, dtype, &out));
-  ec_point p = {.inputs = 1, .logical = dtype, .work = ec_work_dtype(dtype)};
-  p.in[0] = (ec_operand){&a->scale, dtype, p.work};
+  ec_elementwise p = {.inputs = 1, .logical = dtype, .compute = ec_compute_dtype(dtype)};
+  p.in[0] = (ec_operand){&a->scale, dtype, p.compute};
   p.loop = invert_loops[dtype];
-  ec_point_apply(&out, &p);
+  ec_elementwise_apply(&out, &p);
   a->scale = out;
   return EC_OK;
 }
@@ -141,16 +141,16 @@ ec_status ec_affine_quantize(ec_call *c, ec_affine *a, size_t range, bool late, 
   ec_number one;
   EC_TRY(ec_affine_check_range(c, range));
   EC_TRY(ec_call_check_dtype(c, out, EC_BIT(ec_arg_int(c, range + 2))));
-  EC_TRY(promote(c, a, a->as, &a->scale, &product));
-  EC_TRY(promote(c, a, product, &a->zero, &sum));
+  EC_TRY(promote_affine(c, a, a->as, &a->scale, &product));
+  EC_TRY(promote_affine(c, a, product, &a->zero, &sum));
   for (size_t i = range; i < range + 2; i++) EC_TRY(ec_call_check_scalar(c, i, sum));
   EC_TRY(ec_call_resize(c, out, a->x.rank, a->x.sizes));
   if (product != sum) {
-    EC_TRY(scaled(c, a, product));
+    EC_TRY(multiply_by_scale(c, a, product));
     a->scale = ec_affine_number(&one, sum, (ec_scalar){EC_KIND_INT, {.i = 1}});
   }
   ec_params params = {{{0, ec_arg_int(c, range)}, {0, ec_arg_int(c, range + 1)}}, false};
-  apply(ec_arg_tensor(c, out), a, sum, late ? late_loops : early_loops, &params);
+  apply_loops(ec_arg_tensor(c, out), a, sum, late ? late_loops : early_loops, &params);
   return EC_OK;
 }
 
@@ -182,23 +182,23 @@ static ec_status dequantize_whole(ec_call *c, const ec_affine *a, ec_dtype commo
                                   ec_tensor *out) {
   bool plain;
   EC_TRY(is_plain(c, a, common, &plain));
-  ec_point p = {.inputs = 3, .logical = dtype, .work = ec_work_dtype(dtype)};
-  const ec_dtype exact = plain ? p.work : EC_INT64;
+  ec_elementwise p = {.inputs = 3, .logical = dtype, .compute = ec_compute_dtype(dtype)};
+  const ec_dtype exact = plain ? p.compute : EC_INT64;
   p.in[0] = (ec_operand){&a->x, exact, exact};
-  p.in[1] = beside(&a->scale, dtype);
+  p.in[1] = broadcast_operand(&a->scale, dtype);
   p.in[2] = (ec_operand){&a->zero, exact, exact};
   p.loop = plain ? back_loops[dtype] : whole_loops[dtype];
   p.params.v[0].i = 64 - 8 * (int64_t)ec_dtype_size(common);
   p.params.v[1].i = common == EC_UINT8 || common == EC_UINT16 || common == EC_UINT32;
-  ec_point_apply(out, &p);
+  ec_elementwise_apply(out, &p);
   return EC_OK;
 }
 
 ec_status ec_affine_dequantize(ec_call *c, ec_affine *a, size_t out) {
   ec_dtype common = a->as, dtype;
   ec_number none, one;
-  if (!a->no_zero) EC_TRY(promote(c, a, common, &a->zero, &common));
-  EC_TRY(promote(c, a, common, &a->scale, &dtype));
+  if (!a->no_zero) EC_TRY(promote_affine(c, a, common, &a->zero, &common));
+  EC_TRY(promote_affine(c, a, common, &a->scale, &dtype));
   if (!ec_is_floating(dtype))
     return ec_call_fail(c, 1, "dtype %s, expected a floating one",
                         ec_dtype_name(ec_tensor_dtype(&a->scale)));
@@ -209,11 +209,11 @@ ec_status ec_affine_dequantize(ec_call *c, ec_affine *a, size_t out) {
     ec_affine difference = *a;
     difference.scale = ec_affine_number(&one, common, (ec_scalar){EC_KIND_INT, {.i = 1}});
     EC_TRY(ec_call_like(c, &difference.x, common, &a->x));
-    apply(&a->x, &difference, common, back_loops, NULL);
+    apply_loops(&a->x, &difference, common, back_loops, NULL);
   }
   if (a->no_zero || common != dtype)
     a->zero = ec_affine_number(&none, dtype, (ec_scalar){EC_KIND_INT, {.i = 0}});
-  apply(ec_arg_tensor(c, out), a, dtype, back_loops, NULL);
+  apply_loops(ec_arg_tensor(c, out), a, dtype, back_loops, NULL);
   return EC_OK;
 }
 
@@ -239,7 +239,8 @@ void ec_affine_row(const ec_affine_rows *r, int64_t row, int64_t n, const float 
 
 ec_status ec_op_quantized_add_out(ec_call *c) {
   enum { A, B = 5, OUT_SCALE = 10, OUT = 14 };
-  ec_point p = {.inputs = 2, .logical = EC_FLOAT32, .work = EC_FLOAT32, .loop = sum_float32};
+  ec_elementwise p = {.inputs = 2, .logical = EC_FLOAT32, .compute = EC_FLOAT32,
+                      .loop = sum_float32};
   size_t rank = 0;
   int64_t sizes[EC_MAX_RANK];
   for (size_t i = 0; i < 2; i++) {
@@ -258,6 +259,6 @@ ec_status ec_op_quantized_add_out(ec_call *c) {
   for (size_t i = 0; i < 2; i++) p.params.v[i].i = ec_arg_int(c, OUT_SCALE + 2 + i);
   EC_TRY(ec_call_check_dtype(c, OUT, EC_BIT(EC_UINT8)));
   EC_TRY(ec_call_resize(c, OUT, rank, sizes));
-  ec_point_apply(ec_arg_tensor(c, OUT), &p);
+  ec_elementwise_apply(ec_arg_tensor(c, OUT), &p);
   return EC_OK;
 }

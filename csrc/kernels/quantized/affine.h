@@ -7,7 +7,7 @@
 #ifndef EC_KERNELS_QUANTIZED_AFFINE_H
 #define EC_KERNELS_QUANTIZED_AFFINE_H
 
-#include "kernels/pointwise/point.h"
+#include "kernels/pointwise/elementwise.h"
 
 /* An input with its scales and zero points, as seen beside it: they broadcast to it. */
 typedef struct ec_affine {

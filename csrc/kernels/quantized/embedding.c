@@ -85,7 +85,7 @@ static void look_up(const table *t, int64_t row, ec_dtype dtype, char *out, int6
   if (!direct) ec_cast(dtype, EC_FLOAT32)(t->columns, out, step, (const char *)plain, 4);
 }
 
-static ec_status embedding(ec_call *c, int bits, ec_dtype dtype, size_t o) {
+static ec_status run_embedding(ec_call *c, int bits, ec_dtype dtype, size_t o) {
   const ec_tensor *indices = ec_arg_tensor(c, 5);
   ec_tensor *out = ec_arg_tensor(c, o);
   int64_t sizes[EC_MAX_RANK], *index, *offsets;
@@ -110,10 +110,10 @@ static ec_status embedding(ec_call *c, int bits, ec_dtype dtype, size_t o) {
 }
 
 /* Packed values are those of signed integers of so many bits. */
-static ec_status packed(ec_call *c, int bits, ec_dtype dtype, size_t o) {
+static ec_status run_packed_embedding(ec_call *c, int bits, ec_dtype dtype, size_t o) {
   const int64_t half = 1 << (bits - 1);
   if (ec_arg_int(c, 3) == -half && ec_arg_int(c, 4) == half - 1)
-    return embedding(c, bits, dtype, o);
+    return run_embedding(c, bits, dtype, o);
   return ec_call_fail(c, 3, "values %" PRId64 " to %" PRId64 ", expected %" PRId64 " to %" PRId64,
                       ec_arg_int(c, 3), ec_arg_int(c, 4), -half, half - 1);
 }
@@ -121,31 +121,33 @@ static ec_status packed(ec_call *c, int bits, ec_dtype dtype, size_t o) {
 static ec_dtype scale_dtype(const ec_call *c) { return ec_tensor_dtype(ec_arg_tensor(c, 1)); }
 
 /* The dtype argument; without it, that of the scales. */
-static ec_status told_dtype(ec_call *c, ec_dtype *dtype) {
-  const int64_t told = ec_arg_opt_int(c, 6, scale_dtype(c));
-  if (!ec_dtype_valid(told)) return ec_call_fail(c, 6, "%" PRId64 " is no dtype", told);
-  *dtype = (ec_dtype)told;
+static ec_status output_dtype(ec_call *c, ec_dtype *dtype) {
+  const int64_t requested = ec_arg_opt_int(c, 6, scale_dtype(c));
+  if (!ec_dtype_valid(requested)) return ec_call_fail(c, 6, "%" PRId64 " is no dtype", requested);
+  *dtype = (ec_dtype)requested;
   return EC_OK;
 }
 
-ec_status ec_op_embedding_byte_out(ec_call *c) { return embedding(c, 8, scale_dtype(c), 6); }
-ec_status ec_op_embedding_4bit_out(ec_call *c) { return packed(c, 4, scale_dtype(c), 6); }
-ec_status ec_op_embedding_2bit_out(ec_call *c) { return packed(c, 2, scale_dtype(c), 6); }
+ec_status ec_op_embedding_byte_out(ec_call *c) { return run_embedding(c, 8, scale_dtype(c), 6); }
+ec_status ec_op_embedding_4bit_out(ec_call *c) { return run_packed_embedding(c, 4, scale_dtype(c),
+                                                                             6); }
+ec_status ec_op_embedding_2bit_out(ec_call *c) { return run_packed_embedding(c, 2, scale_dtype(c),
+                                                                             6); }
 
 ec_status ec_op_embedding_byte_dtype_out(ec_call *c) {
   ec_dtype dtype = EC_FLOAT32;
-  EC_TRY(told_dtype(c, &dtype));
-  return embedding(c, 8, dtype, 7);
+  EC_TRY(output_dtype(c, &dtype));
+  return run_embedding(c, 8, dtype, 7);
 }
 
 ec_status ec_op_embedding_4bit_dtype_out(ec_call *c) {
   ec_dtype dtype = EC_FLOAT32;
-  EC_TRY(told_dtype(c, &dtype));
-  return packed(c, 4, dtype, 7);
+  EC_TRY(output_dtype(c, &dtype));
+  return run_packed_embedding(c, 4, dtype, 7);
 }
 
 ec_status ec_op_embedding_2bit_dtype_out(ec_call *c) {
   ec_dtype dtype = EC_FLOAT32;
-  EC_TRY(told_dtype(c, &dtype));
-  return packed(c, 2, dtype, 7);
+  EC_TRY(output_dtype(c, &dtype));
+  return run_packed_embedding(c, 2, dtype, 7);
 }

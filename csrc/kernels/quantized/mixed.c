@@ -11,7 +11,7 @@ enum { BLOCK_FLOATS = 65536 }; /* of the weight at one time */
 typedef struct product {
   const ec_tensor *weight;
   ec_affine_rows rows;
-  bool turned; /* linear: the weight's rows are columns of the product */
+  bool transposed; /* linear: the weight's rows are columns of the product */
   ec_gemm_size size;
   ec_tensor in, out;   /* float32 */
   float *packed, *block; /* one row before, and some after */
@@ -21,17 +21,17 @@ typedef struct product {
 static ec_gemm_side right_side(const product *p, int64_t first, int64_t count) {
   const ec_tensor *w = p->weight;
   const ec_cast_fn cast = ec_cast(EC_FLOAT32, EC_INT8);
-  const int64_t rows = p->turned ? count : p->size.k, n = p->turned ? p->size.k : count;
+  const int64_t rows = p->transposed ? count : p->size.k, n = p->transposed ? p->size.k : count;
   for (int64_t r = 0; r < rows; r++) {
-    const int64_t row = p->turned ? first + r : r, column = p->turned ? 0 : first;
+    const int64_t row = p->transposed ? first + r : r, column = p->transposed ? 0 : first;
     const char *from = (const char *)w->data + row * w->strides[0] + column * w->strides[1];
     cast(n, (char *)p->packed, 4, from, w->strides[1]);
     ec_affine_row(&p->rows, row, n, p->packed, p->block + r * n);
   }
-  return (ec_gemm_side){NULL, p->block, p->turned ? n : 1, p->turned ? 1 : n, NULL};
+  return (ec_gemm_side){NULL, p->block, p->transposed ? n : 1, p->transposed ? 1 : n, NULL};
 }
 
-static ec_status multiply(ec_call *c, product *p) {
+static ec_status multiply_blocks(ec_call *c, product *p) {
   const ec_gemm_size size = p->size;
   int64_t columns = ec_max_i64(1, BLOCK_FLOATS / ec_max_i64(1, size.k));
   columns = ec_min_i64(columns, size.n);
@@ -40,7 +40,7 @@ static ec_status multiply(ec_call *c, product *p) {
   const ec_gemm_side a = {NULL, p->in.data, p->in.strides[0], p->in.strides[1], NULL};
   ec_gemm g;
   EC_TRY(ec_gemm_init(c, EC_FLOAT32, part, &to, &g));
-  const int64_t row = p->turned ? size.k : columns;
+  const int64_t row = p->transposed ? size.k : columns;
   EC_TRY(ec_call_scratch(c, (size_t)row, sizeof(float), &p->packed));
   EC_TRY(ec_call_scratch(c, (size_t)columns * (size_t)size.k, sizeof(float), &p->block));
   for (int64_t at = 0; at < size.n; at += columns) {
@@ -77,22 +77,22 @@ static ec_status in_float32(ec_call *c, size_t i, bool read, ec_tensor *t) {
 }
 
 /* Argument 0 times the weight (1), into argument `o`. */
-static ec_status mixed(ec_call *c, bool turned, size_t o) {
+static ec_status run_mixed(ec_call *c, bool transposed, size_t o) {
   const ec_tensor *in = ec_arg_tensor(c, 0), *w = ec_arg_tensor(c, 1);
   const ec_tensor *scale = ec_arg_tensor(c, 2);
-  product p = {.weight = w, .turned = turned};
+  product p = {.weight = w, .transposed = transposed};
   EC_TRY(ec_call_check_dtype(c, 0, EC_SET_SINGLE));
   EC_TRY(ec_call_check_dtype(c, 1, EC_BIT(EC_INT8)));
   for (size_t i = 0; i < 2; i++) EC_TRY(ec_call_check_rank(c, i, 2, 2));
   EC_TRY(ec_call_check_rank(c, o, 2, 2));
-  EC_TRY(check_numbers(c, 2, turned ? 2 : 1));
-  if (!ec_arg_is_none(c, 3)) EC_TRY(check_numbers(c, 3, turned ? 2 : 1));
-  if (in->sizes[1] != w->sizes[turned])
+  EC_TRY(check_numbers(c, 2, transposed ? 2 : 1));
+  if (!ec_arg_is_none(c, 3)) EC_TRY(check_numbers(c, 3, transposed ? 2 : 1));
+  if (in->sizes[1] != w->sizes[transposed])
     return ec_call_fail(c, 1, "%" PRId64 " %s, expected %" PRId64 ", the columns of 'input'",
-                        w->sizes[turned], turned ? "columns" : "rows", in->sizes[1]);
-  p.size = (ec_gemm_size){in->sizes[0], w->sizes[!turned], in->sizes[1]};
+                        w->sizes[transposed], transposed ? "columns" : "rows", in->sizes[1]);
+  p.size = (ec_gemm_size){in->sizes[0], w->sizes[!transposed], in->sizes[1]};
   const int64_t groups = scale->rank == 2 ? scale->sizes[1] : 1;
-  const int64_t row = turned ? p.size.k : p.size.n; /* the last group may be shorter */
+  const int64_t row = transposed ? p.size.k : p.size.n; /* the last group may be shorter */
   p.rows = (ec_affine_rows){scale, ec_arg_opt_tensor(c, 3), row / groups + (row % groups != 0),
                             EC_FLOAT32};
   EC_TRY(ec_call_resize(c, o, 2, (int64_t[]){p.size.m, p.size.n}));
@@ -100,14 +100,14 @@ static ec_status mixed(ec_call *c, bool turned, size_t o) {
   if (out->numel == 0) return EC_OK;
   EC_TRY(in_float32(c, 0, true, &p.in));
   EC_TRY(in_float32(c, o, false, &p.out));
-  EC_TRY(multiply(c, &p));
+  EC_TRY(multiply_blocks(c, &p));
   if (p.out.data != out->data) ec_copy_cast(c, out, &p.out);
   return EC_OK;
 }
 
 ec_status ec_op_mixed_mm_out(ec_call *c) {
   EC_TRY(ec_call_check_same_dtype(c, 4, 0));
-  return mixed(c, false, 4);
+  return run_mixed(c, false, 4);
 }
 
 ec_status ec_op_mixed_linear_out(ec_call *c) {
@@ -115,5 +115,5 @@ ec_status ec_op_mixed_linear_out(ec_call *c) {
   if (dtype < 0 || dtype >= EC_DTYPE_COUNT || !ec_dtype_in((ec_dtype)dtype, EC_SET_SINGLE))
     return ec_call_fail(c, 4, "dtype %" PRId64 ", expected float32, float16 or bfloat16", dtype);
   EC_TRY(ec_call_check_dtype(c, 5, EC_BIT(dtype)));
-  return mixed(c, true, 5);
+  return run_mixed(c, true, 5);
 }

@@ -16,7 +16,7 @@ typedef struct extremes {
 
 /* Rounds to a floating dtype; a double holds sums, products and quotients of float32 exactly
  * enough that they round as in float32. */
-static double fit(ec_dtype dtype, double x) {
+static double round_to_dtype(ec_dtype dtype, double x) {
   const float f = (float)x;
   switch (dtype) {
   case EC_FLOAT16: return (double)ec_f16_to_f32(ec_f32_to_f16(f));
@@ -27,8 +27,8 @@ static double fit(ec_dtype dtype, double x) {
 }
 
 /* Both NaN where an element is. */
-static double lesser(double x, double y) { return x < y || x != x ? x : y; }
-static double greater(double x, double y) { return x > y || x != x ? x : y; }
+static double min_or_nan(double x, double y) { return x < y || x != x ? x : y; }
+static double max_or_nan(double x, double y) { return x > y || x != x ? x : y; }
 
 /* Resizes argument `out` to the reduced shape, and finds the extremes for it in its layout. */
 static ec_status find_extremes(ec_call *c, uint32_t mask, size_t out, size_t rank,
@@ -54,7 +54,7 @@ static ec_status find_extremes(ec_call *c, uint32_t mask, size_t out, size_t ran
   return EC_OK;
 }
 
-static double element(const ec_tensor *t, int64_t i) {
+static double element_at(const ec_tensor *t, int64_t i) {
   const ec_dtype dtype = ec_tensor_dtype(t);
   double x;
   ec_cast(EC_FLOAT64, dtype)(1, (char *)&x, 0,
@@ -88,10 +88,12 @@ ec_status ec_op_choose_qparams_tensor_out(ec_call *c) {
   EC_TRY(ec_affine_check_dtype(c, 4));
   EC_TRY(check_range(c, 1));
   EC_TRY(find_extremes(c, (1u << x->rank) - 1u, 5, 1, (int64_t[]){1}, &e));
-  const double low = lesser(element(&e.low, 0), 0), high = greater(element(&e.high, 0), 0);
-  const double steps = (double)(float)(most - least), eps = fit(EC_FLOAT32, ec_arg_double(c, 3));
-  double scale = fit(dtype, fit(dtype, high - low) / steps);
-  if (scale == scale) scale = greater(eps, scale);
+  const double low = min_or_nan(element_at(&e.low, 0), 0), high = max_or_nan(element_at(&e.high, 0),
+                                                                             0);
+  const double steps = (double)(float)(most - least), eps = round_to_dtype(EC_FLOAT32,
+                                                                           ec_arg_double(c, 3));
+  double scale = round_to_dtype(dtype, round_to_dtype(dtype, high - low) / steps);
+  if (scale == scale) scale = max_or_nan(eps, scale);
   const float offset = nearbyintf((float)(low / scale));
   /* int32 arithmetic, which wraps where a NaN or an infinity has become its least number */
   int64_t zero = (int32_t)((uint32_t)least - (uint32_t)ec_f32_to_i32(offset));
@@ -104,11 +106,11 @@ ec_status ec_op_choose_qparams_tensor_out(ec_call *c) {
 /* The formula of XNNPACK for int8, whatever the dtype argument says. */
 static double token_scale(ec_dtype dtype, double low, double high, int64_t *zero) {
   const double least = -128, most = 127, eps = 0x1p-23;
-  double scale = fit(dtype, fit(dtype, high - low) / (most - least));
+  double scale = round_to_dtype(dtype, round_to_dtype(dtype, high - low) / (most - least));
   if (scale < eps) scale = eps;
-  const double down = fit(dtype, low / scale), up = fit(dtype, high / scale);
-  const double error = fit(dtype, least + down) + fit(dtype, most + up);
-  double z = fit(dtype, error) > 0 ? fit(dtype, least - down) : fit(dtype, most - up);
+  const double down = round_to_dtype(dtype, low / scale), up = round_to_dtype(dtype, high / scale);
+  const double error = round_to_dtype(dtype, least + down) + round_to_dtype(dtype, most + up);
+  double z = round_to_dtype(dtype, round_to_dtype(dtype, error) > 0 ? least - down : most - up);
   z = z < least ? least : z > most ? most : z; /* NaN stays */
   *zero = ec_f64_to_i64(nearbyint(z));
   return scale;
@@ -124,8 +126,8 @@ ec_status ec_op_choose_qparams_per_token_asymmetric_out(ec_call *c) {
   double *scales = ec_arg_tensor(c, 2)->data;
   EC_TRY(ec_call_scratch(c, (size_t)e.low.numel, sizeof *zeros, &zeros));
   for (int64_t i = 0; i < e.low.numel; i++)
-    scales[i] = token_scale(ec_tensor_dtype(x), lesser(element(&e.low, i), 0),
-                            greater(element(&e.high, i), 0), &zeros[i]);
+    scales[i] = token_scale(ec_tensor_dtype(x), min_or_nan(element_at(&e.low, i), 0),
+                            max_or_nan(element_at(&e.high, i), 0), &zeros[i]);
   store_zeros(c, 3, &e.low, zeros);
   return EC_OK;
 }

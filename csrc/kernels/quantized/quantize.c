@@ -40,7 +40,7 @@ static ec_status only_element(ec_call *c, size_t i, ec_scalar *s) {
 
 /* Scale and zero point (arguments 1 and 2) as numbers; either may be a tensor. Eager's differences
  * round their number to a half, its products do not. */
-static ec_status numbers(ec_call *c, ec_affine *a, bool inverse, ec_number held[2]) {
+static ec_status read_per_tensor(ec_call *c, ec_affine *a, bool inverse, ec_number held[2]) {
   ec_scalar scale = {.kind = EC_KIND_DOUBLE}, zero = ec_arg_scalar(c, 2);
   if (c->args[1]->kind == EC_KIND_TENSOR) {
     bool whole = !ec_is_floating(ec_tensor_dtype(ec_arg_tensor(c, 2)));
@@ -52,7 +52,7 @@ static ec_status numbers(ec_call *c, ec_affine *a, bool inverse, ec_number held[
   }
   if (inverse && scale.as.d == 0) return ec_call_fail(c, 1, "a scale of 0");
   if (inverse) scale.as.d = 1.0 / scale.as.d;
-  a->scale = ec_affine_number(&held[0], ec_work_dtype(a->as), scale);
+  a->scale = ec_affine_number(&held[0], ec_compute_dtype(a->as), scale);
   a->zero = ec_affine_number(&held[1], a->as, zero);
   return EC_OK;
 }
@@ -61,7 +61,7 @@ ec_status ec_op_quantize_per_tensor_out(ec_call *c) {
   ec_affine a = {0};
   ec_number held[2];
   EC_TRY(input_as_float32(c, &a));
-  EC_TRY(numbers(c, &a, true, held));
+  EC_TRY(read_per_tensor(c, &a, true, held));
   return ec_affine_quantize(c, &a, 3, false, 6);
 }
 
@@ -73,14 +73,15 @@ ec_status ec_op_dequantize_per_tensor_out(ec_call *c) {
   EC_TRY(check_out_dtype(c, 6, 7));
   EC_TRY(ec_call_check_dtype(c, 7, EC_SET_FLOATING));
   a.as = ec_tensor_dtype(ec_arg_tensor(c, 7));
-  EC_TRY(numbers(c, &a, false, held));
+  EC_TRY(read_per_tensor(c, &a, false, held));
   return ec_affine_dequantize(c, &a, 7);
 }
 
 /* ---- by channel ----------------------------------------------------------------------------- */
 
 /* Argument `i`, one number for each index of the axis or one for all, beside the input. */
-static ec_status along(ec_call *c, size_t i, const ec_tensor *x, size_t axis, ec_tensor *out) {
+static ec_status read_along_axis(ec_call *c, size_t i, const ec_tensor *x, size_t axis,
+                                 ec_tensor *out) {
   const ec_tensor *t = ec_arg_tensor(c, i);
   EC_TRY(ec_call_check_dtype(c, i, EC_SET_REAL));
   *out = ec_affine_along(t, x->rank, axis);
@@ -91,7 +92,7 @@ static ec_status along(ec_call *c, size_t i, const ec_tensor *x, size_t axis, ec
 
 /* Where few elements lie behind each index of the axis, one number for each of them: the inner
  * loop then runs through all indices. */
-static ec_status repeat(ec_call *c, const ec_tensor *x, size_t axis, ec_tensor *t) {
+static ec_status repeat_along_axis(ec_call *c, const ec_tensor *x, size_t axis, ec_tensor *t) {
   const int64_t inside = x->strides[axis];
   if (c->reference || x->numel == 0 || t->numel == 1 || inside == 1 || inside > 64) return EC_OK;
   ec_tensor all = *t;
@@ -109,29 +110,29 @@ static ec_status repeat(ec_call *c, const ec_tensor *x, size_t axis, ec_tensor *
 }
 
 /* Scales and zero points (arguments 1 and 2) along the axis (argument 3). */
-static ec_status channels(ec_call *c, ec_affine *a) {
+static ec_status read_per_channel(ec_call *c, ec_affine *a) {
   size_t axis;
   EC_TRY(ec_call_check_rank(c, 0, 1, EC_MAX_RANK));
   EC_TRY(ec_call_wrap_dim(c, ec_arg_int(c, 3), a->x.rank, &axis));
   EC_TRY(ec_call_check_rank(c, 1, 1, EC_MAX_RANK));
-  EC_TRY(along(c, 1, &a->x, axis, &a->scale));
+  EC_TRY(read_along_axis(c, 1, &a->x, axis, &a->scale));
   const ec_tensor *scale = ec_arg_tensor(c, 1), *zero = ec_arg_opt_tensor(c, 2);
   if (scale->sizes[0] != scale->numel)
     return ec_call_fail(c, 1, "several dimensions, expected a vector");
   a->no_zero = !zero;
-  EC_TRY(repeat(c, &a->x, axis, &a->scale));
+  EC_TRY(repeat_along_axis(c, &a->x, axis, &a->scale));
   if (!zero) return EC_OK;
   if (zero->numel != scale->numel)
     return ec_call_fail(c, 2, "%" PRId64 " elements, expected %" PRId64 " as of '%s'", zero->numel,
                         scale->numel, c->op->args[1].name);
-  EC_TRY(along(c, 2, &a->x, axis, &a->zero));
-  return repeat(c, &a->x, axis, &a->zero);
+  EC_TRY(read_along_axis(c, 2, &a->x, axis, &a->zero));
+  return repeat_along_axis(c, &a->x, axis, &a->zero);
 }
 
 ec_status ec_op_quantize_per_channel_out(ec_call *c) {
   ec_affine a = {0};
   EC_TRY(input_as_float32(c, &a));
-  EC_TRY(channels(c, &a));
+  EC_TRY(read_per_channel(c, &a));
   EC_TRY(ec_affine_invert(c, &a));
   return ec_affine_quantize(c, &a, 4, false, 7);
 }
@@ -141,14 +142,14 @@ ec_status ec_op_dequantize_per_channel_out(ec_call *c) {
   EC_TRY(input_as_told(c, &a, 6));
   EC_TRY(ec_affine_check_range(c, 4));
   EC_TRY(check_out_dtype(c, 7, 8));
-  EC_TRY(channels(c, &a));
+  EC_TRY(read_per_channel(c, &a));
   return ec_affine_dequantize(c, &a, 8);
 }
 
 /* ---- by token ------------------------------------------------------------------------------- */
 
 /* Argument `i`, which broadcasts to the input. */
-static ec_status spread(ec_call *c, size_t i, const ec_tensor *x, ec_tensor *out) {
+static ec_status broadcast_to_input(ec_call *c, size_t i, const ec_tensor *x, ec_tensor *out) {
   const ec_tensor *t = ec_arg_tensor(c, i);
   char text[EC_SHAPE_TEXT], of[EC_SHAPE_TEXT];
   EC_TRY(ec_call_check_dtype(c, i, EC_SET_REALB));
@@ -159,17 +160,17 @@ static ec_status spread(ec_call *c, size_t i, const ec_tensor *x, ec_tensor *out
                       ec_shape_text(x->sizes, x->rank, of, sizeof of));
 }
 
-static ec_status tokens(ec_call *c, ec_affine *a) {
+static ec_status read_per_token(ec_call *c, ec_affine *a) {
   a->x = *ec_arg_tensor(c, 0);
   a->as = ec_tensor_dtype(&a->x);
   EC_TRY(ec_call_check_dtype(c, 0, EC_SET_REALB));
-  EC_TRY(spread(c, 1, &a->x, &a->scale));
-  return spread(c, 2, &a->x, &a->zero);
+  EC_TRY(broadcast_to_input(c, 1, &a->x, &a->scale));
+  return broadcast_to_input(c, 2, &a->x, &a->zero);
 }
 
 ec_status ec_op_quantize_per_token_out(ec_call *c) {
   ec_affine a = {0};
-  EC_TRY(tokens(c, &a));
+  EC_TRY(read_per_token(c, &a));
   int64_t count = 1;
   for (size_t d = 0; d + 1 < a.x.rank; d++) count *= a.x.sizes[d]; /* ec_numel checked a product */
   for (size_t i = 1; i <= 2; i++)
@@ -182,7 +183,7 @@ ec_status ec_op_quantize_per_token_out(ec_call *c) {
 
 ec_status ec_op_dequantize_per_token_out(ec_call *c) {
   ec_affine a = {0};
-  EC_TRY(tokens(c, &a));
+  EC_TRY(read_per_token(c, &a));
   for (size_t i = 0; i < 3; i++) EC_TRY(ec_call_check_dtype(c, i, EC_SET_REAL));
   EC_TRY(check_out_dtype(c, 6, 7));
   return ec_affine_dequantize(c, &a, 7);

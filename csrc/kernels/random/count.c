@@ -7,12 +7,12 @@
 #include "kernels/random/numbers.h"
 #include "kernels/random/random.h"
 
-enum { BLOCK = 256, FEW = 10 /* expected events from which on rejection is valid */ };
+enum { BLOCK = 256, REJECTION_MIN = 10 /* expected events from which on rejection is valid */ };
 
 static const double most = 0x1p53; /* up to which doubles count */
 
 /* 0 < u <= 1. */
-static double uniform(ec_random *random) {
+static double next_uniform(ec_random *random) {
   uint64_t bits;
   ec_random_bits(random, &bits, 1);
   return 1 - (double)(bits >> 11) * 0x1p-53;
@@ -31,15 +31,15 @@ static double log_factorial(double x) {
 static double poisson_of(ec_random *random, double rate, double unused) {
   double k = 0;
   (void)unused;
-  if (rate < FEW) {
+  if (rate < REJECTION_MIN) {
     const double limit = ec_exp(-rate);
-    for (double p = uniform(random); p > limit; p *= uniform(random)) k++;
+    for (double p = next_uniform(random); p > limit; p *= next_uniform(random)) k++;
     return k;
   }
   const double b = 0.931 + 2.53 * sqrt(rate), a = -0.059 + 0.02483 * b, log_rate = ec_log(rate);
   const double scale = ec_log(1.1239 + 1.1328 / (b - 3.4)), sure = 0.9277 - 3.6224 / (b - 2);
   for (;;) {
-    const double u = uniform(random) - 0.5, v = uniform(random), us = 0.5 - fabs(u);
+    const double u = next_uniform(random) - 0.5, v = next_uniform(random), us = 0.5 - fabs(u);
     k = floor((2 * a / us + b) * u + rate + 0.43);
     if (us >= 0.07 && v <= sure) return k;
     if (!(k >= 0 && k <= 2 * most) || (us < 0.013 && v > us)) continue;
@@ -55,7 +55,7 @@ static double few_of(ec_random *random, double count, double p) {
   const double fail = ec_log_complement(p);
   double k = 0, trials = 0;
   for (;; k++) {
-    trials += floor(ec_log(uniform(random)) / fail) + 1;
+    trials += floor(ec_log(next_uniform(random)) / fail) + 1;
     if (trials > count) return k;
   }
 }
@@ -67,7 +67,7 @@ static double many_of(ec_random *random, double count, double p) {
   const double sure = 0.92 - 4.2 / b, log_odds = ec_log(odds);
   const double top = log_factorial(mode) + log_factorial(count - mode);
   for (;;) {
-    const double u = uniform(random) - 0.5, v = uniform(random), us = 0.5 - fabs(u);
+    const double u = next_uniform(random) - 0.5, v = next_uniform(random), us = 0.5 - fabs(u);
     const double k = floor((2 * a / us + b) * u + centre);
     if (us >= 0.07 && v <= sure) return k;
     if (!(k >= 0 && k <= count)) continue;
@@ -83,7 +83,7 @@ static double binomial_of(ec_random *random, double count, double p) {
   if (count <= 0 || p <= 0) return 0;
   if (p >= 1) return count;
   if (p > 0.5) return count - binomial_of(random, count, 1 - p);
-  return count * p < FEW ? few_of(random, count, p) : many_of(random, count, p);
+  return count * p < REJECTION_MIN ? few_of(random, count, p) : many_of(random, count, p);
 }
 
 /* ---- tensors of them ---------------------------------------------------------------------- */
@@ -106,7 +106,7 @@ static ec_status draw_block(ec_call *c, const counts *d, int64_t n, double *a, c
 }
 
 /* An output of the dtype and shape of argument 0. */
-static ec_status draw(ec_call *c, const counts *d) {
+static ec_status draw_counts(ec_call *c, const counts *d) {
   const ec_tensor *self = ec_arg_tensor(c, 0);
   const ec_dtype dtype = ec_tensor_dtype(self);
   double x[2][BLOCK] = {{0}};
@@ -132,7 +132,7 @@ static ec_status draw(ec_call *c, const counts *d) {
 
 ec_status ec_op_poisson_out(ec_call *c) {
   EC_TRY(ec_call_check_dtype(c, 0, EC_SET_FLOATING));
-  return draw(c, &(counts){poisson_of, 1, 2, 0, "a rate of ", ", expected from 0 to"});
+  return draw_counts(c, &(counts){poisson_of, 1, 2, 0, "a rate of ", ", expected from 0 to"});
 }
 
 ec_status ec_op_binomial_out(ec_call *c) {
@@ -141,5 +141,6 @@ ec_status ec_op_binomial_out(ec_call *c) {
   EC_TRY(ec_call_check_same_dtype(c, 1, 0));
   if (!ec_broadcasts_to(prob->rank, prob->sizes, count->rank, count->sizes))
     return ec_call_fail(c, 1, "does not broadcast to the shape of 'count'");
-  return draw(c, &(counts){binomial_of, 2, 3, -(double)INFINITY, "", " trials, expected at most"});
+  return draw_counts(c, &(counts){binomial_of, 2, 3, -(double)INFINITY, "",
+                                  " trials, expected at most"});
 }

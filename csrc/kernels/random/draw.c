@@ -1,24 +1,24 @@
 /* Tensors of random numbers: sizes, dtypes and parameters as eager checks them. */
 #include <math.h>
 
-#include "kernels/pointwise/point.h"
+#include "kernels/pointwise/elementwise.h"
 #include "kernels/random/random.h"
 
 /* A parameter as a 0-d tensor. */
-static void number(ec_number *n, double x) {
+static void init_number(ec_number *n, double x) {
   ec_number_init(n, EC_FLOAT64, (ec_scalar){EC_KIND_DOUBLE, {.d = x}});
 }
 
-static ec_status draw(ec_call *c, size_t o, ec_dist dist, double a, double b) {
+static ec_status draw_dist(ec_call *c, size_t o, ec_dist dist, double a, double b) {
   ec_number first, second;
-  number(&first, a);
-  number(&second, b);
+  init_number(&first, a);
+  init_number(&second, b);
   ec_random_fill(c, o, dist, &first.tensor, &second.tensor);
   return EC_OK;
 }
 
 /* The output takes the sizes in argument 0: a list, or a tensor's. */
-static ec_status resize(ec_call *c, size_t o) {
+static ec_status resize_output(ec_call *c, size_t o) {
   ec_ints list;
   if (c->args[0]->kind == EC_KIND_TENSOR) {
     const ec_tensor *self = ec_arg_tensor(c, 0);
@@ -30,18 +30,18 @@ static ec_status resize(ec_call *c, size_t o) {
 
 /* ---- rand, randn and *_like --------------------------------------------------------------- */
 
-static ec_status standard(ec_call *c, size_t o, ec_dist dist) {
+static ec_status draw_standard(ec_call *c, size_t o, ec_dist dist) {
   EC_TRY(ec_call_check_dtype(c, o, EC_SET_FLOATC));
-  EC_TRY(resize(c, o));
+  EC_TRY(resize_output(c, o));
   const bool pairs = ec_is_complex(ec_tensor_dtype(ec_arg_tensor(c, o)));
-  if (dist == EC_DIST_UNIFORM) return draw(c, o, dist, 0, 1);
-  return draw(c, o, dist, 0, pairs ? 0x1.6a09e667f3bcdp-1 : 1); /* both parts: variance 1 */
+  if (dist == EC_DIST_UNIFORM) return draw_dist(c, o, dist, 0, 1);
+  return draw_dist(c, o, dist, 0, pairs ? 0x1.6a09e667f3bcdp-1 : 1); /* both parts: variance 1 */
 }
 
-ec_status ec_op_rand_out(ec_call *c) { return standard(c, 1, EC_DIST_UNIFORM); }
-ec_status ec_op_randn_out(ec_call *c) { return standard(c, 1, EC_DIST_NORMAL); }
-ec_status ec_op_rand_like_out(ec_call *c) { return standard(c, 2, EC_DIST_UNIFORM); }
-ec_status ec_op_randn_like_out(ec_call *c) { return standard(c, 2, EC_DIST_NORMAL); }
+ec_status ec_op_rand_out(ec_call *c) { return draw_standard(c, 1, EC_DIST_UNIFORM); }
+ec_status ec_op_randn_out(ec_call *c) { return draw_standard(c, 1, EC_DIST_NORMAL); }
+ec_status ec_op_rand_like_out(ec_call *c) { return draw_standard(c, 2, EC_DIST_UNIFORM); }
+ec_status ec_op_randn_like_out(ec_call *c) { return draw_standard(c, 2, EC_DIST_NORMAL); }
 
 /* ---- self's sizes and dtype, parameters as numbers ---------------------------------------- */
 
@@ -49,8 +49,8 @@ ec_status ec_op_randn_like_out(ec_call *c) { return standard(c, 2, EC_DIST_NORMA
 static ec_status draw_like(ec_call *c, size_t o, ec_dtype_set dtypes, ec_dist dist) {
   EC_TRY(ec_call_check_dtype(c, 0, dtypes));
   EC_TRY(ec_call_check_same_dtype(c, o, 0));
-  EC_TRY(resize(c, o));
-  return draw(c, o, dist, ec_arg_double(c, 1), o == 4 ? ec_arg_double(c, 2) : 0);
+  EC_TRY(resize_output(c, o));
+  return draw_dist(c, o, dist, ec_arg_double(c, 1), o == 4 ? ec_arg_double(c, 2) : 0);
 }
 
 /* Fails where the number at argument `i` is not above (or at, if `equal`) zero. */
@@ -104,10 +104,10 @@ static ec_status check_range(ec_call *c, size_t i, double low, double high) {
   return EC_OK;
 }
 
-static ec_status chosen(ec_call *c, size_t o, const ec_tensor *p) {
+static ec_status draw_bernoulli(ec_call *c, size_t o, const ec_tensor *p) {
   ec_number none;
-  number(&none, 0);
-  EC_TRY(resize(c, o));
+  init_number(&none, 0);
+  EC_TRY(resize_output(c, o));
   ec_random_fill(c, o, EC_DIST_BERNOULLI, p, &none.tensor);
   return EC_OK;
 }
@@ -115,7 +115,7 @@ static ec_status chosen(ec_call *c, size_t o, const ec_tensor *p) {
 ec_status ec_op_bernoulli_out(ec_call *c) {
   EC_TRY(ec_call_check_dtype(c, 0, EC_SET_FLOATING));
   EC_TRY(check_range(c, 0, 0, 1));
-  return chosen(c, 2, ec_arg_tensor(c, 0));
+  return draw_bernoulli(c, 2, ec_arg_tensor(c, 0));
 }
 
 ec_status ec_op_bernoulli_float_out(ec_call *c) {
@@ -124,14 +124,14 @@ ec_status ec_op_bernoulli_float_out(ec_call *c) {
   if (!(p >= 0 && p <= 1)) return ec_call_fail(c, 1, "%g, expected from 0 to 1", p);
   EC_TRY(ec_call_check_dtype(c, 0, EC_SET_REALB));
   EC_TRY(ec_call_check_same_dtype(c, 3, 0));
-  number(&n, p);
-  return chosen(c, 3, &n.tensor);
+  init_number(&n, p);
+  return draw_bernoulli(c, 3, &n.tensor);
 }
 
 /* ---- normal with tensors ----------------------------------------------------------------- */
 
 /* Mean and deviation are arguments 0 and 1, each a tensor or a number. */
-static ec_status normal(ec_call *c) {
+static ec_status draw_normal(ec_call *c) {
   size_t rank = 0;
   int64_t sizes[EC_MAX_RANK];
   ec_number numbers[2];
@@ -142,7 +142,7 @@ static ec_status normal(ec_call *c) {
       EC_TRY(ec_call_check_dtype(c, i, EC_SET_FLOATING));
       t[i] = ec_arg_tensor(c, i);
     } else {
-      number(&numbers[i], ec_arg_double(c, i));
+      init_number(&numbers[i], ec_arg_double(c, i));
       t[i] = &numbers[i].tensor;
     }
     EC_TRY(ec_call_broadcast(c, i, t[i], &rank, sizes));
@@ -154,9 +154,9 @@ static ec_status normal(ec_call *c) {
   return EC_OK;
 }
 
-ec_status ec_op_normal_tensor_float_out(ec_call *c) { return normal(c); }
-ec_status ec_op_normal_float_tensor_out(ec_call *c) { return normal(c); }
-ec_status ec_op_normal_tensor_tensor_out(ec_call *c) { return normal(c); }
+ec_status ec_op_normal_tensor_float_out(ec_call *c) { return draw_normal(c); }
+ec_status ec_op_normal_float_tensor_out(ec_call *c) { return draw_normal(c); }
+ec_status ec_op_normal_tensor_tensor_out(ec_call *c) { return draw_normal(c); }
 
 ec_status ec_op_normal_float_float_out(ec_call *c) {
   ec_ints list;
@@ -164,5 +164,5 @@ ec_status ec_op_normal_float_float_out(ec_call *c) {
   EC_TRY(above_zero(c, 1, true));
   EC_TRY(ec_arg_ints(c, 2, &list));
   EC_TRY(ec_call_resize(c, 4, list.n, list.v));
-  return draw(c, 4, EC_DIST_NORMAL, ec_arg_double(c, 0), ec_arg_double(c, 1));
+  return draw_dist(c, 4, EC_DIST_NORMAL, ec_arg_double(c, 0), ec_arg_double(c, 1));
 }

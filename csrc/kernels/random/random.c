@@ -9,7 +9,7 @@ enum { BLOCK = 256 };
 /* ---- Philox4x32-10 ----------------------------------------------------------------------- */
 
 /* Two words from each of `n` counters: lanes of a vector, their ten rounds in registers. */
-EC_CLONES static void philox(uint64_t seed, uint64_t counter, uint64_t *out, size_t n) {
+EC_CLONES static void fill_philox(uint64_t seed, uint64_t counter, uint64_t *out, size_t n) {
   for (size_t i = 0; i < n; i++) {
     uint32_t x0 = (uint32_t)(counter + i), x1 = (uint32_t)((counter + i) >> 32), x2 = 0, x3 = 0;
     uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
@@ -29,61 +29,62 @@ EC_CLONES static void philox(uint64_t seed, uint64_t counter, uint64_t *out, siz
 
 void ec_random_bits(ec_random *random, uint64_t *out, size_t n) {
   uint64_t last[2];
-  philox(random->seed, random->next, out, n / 2);
+  fill_philox(random->seed, random->next, out, n / 2);
   random->next += n / 2;
   if (n % 2 == 0) return;
-  philox(random->seed, random->next++, last, 1);
+  fill_philox(random->seed, random->next++, last, 1);
   out[n - 1] = last[0];
 }
 
 /* ---- distributions ----------------------------------------------------------------------- */
 
 /* Digits of a dtype's significand: uniform numbers have no more, or they would round up to 1. */
-static int digits(ec_dtype d) {
+static int significand_bits(ec_dtype d) {
   return d == EC_FLOAT64 ? 53 : d == EC_BFLOAT16 ? 8 : d == EC_FLOAT16 ? 11 : 24;
 }
 
 /* [0, 1) from the upper 53 bits, in halves that are int32: vectors convert no longer integers. */
-static inline double unit(uint64_t bits) {
+static inline double unit_double(uint64_t bits) {
   return (int32_t)(bits >> 38) * 0x1p-26 + (int32_t)(bits >> 11 & 0x7FFFFFF) * 0x1p-53;
 }
 
 /* (0, 1), for logarithms: the last bit is set. */
-static inline double open_unit(uint64_t bits) { return unit(bits | 1 << 11); }
+static inline double open_unit(uint64_t bits) { return unit_double(bits | 1 << 11); }
 
 /* Box and Muller: two normal numbers from two uniform ones. In steps, for vectors. */
-EC_CLONES static void normals(const uint64_t *bits, double *z, size_t n) {
+EC_CLONES static void fill_normals(const uint64_t *bits, double *z, size_t n) {
   double radius[BLOCK / 2];
   for (size_t i = 0; i < n / 2; i++) radius[i] = -2 * ec_log(open_unit(bits[2 * i]));
   for (size_t i = 0; i < n / 2; i++) radius[i] = sqrt(radius[i]);
   for (size_t i = 0; i < n / 2; i++) {
     double cosine, sine;
-    ec_turn(unit(bits[2 * i + 1]), &cosine, &sine);
+    ec_turn(unit_double(bits[2 * i + 1]), &cosine, &sine);
     z[2 * i] = radius[i] * cosine;
     z[2 * i + 1] = radius[i] * sine;
   }
 }
 
 /* Below `to` in a dtype of so many digits, wherever the sum rounds to. */
-static inline double between(double from, double to, double u, double step) {
+static inline double uniform_between(double from, double to, double u, double step) {
   const double x = from + (to - from) * u, last = to - fabs(to) * step;
   return x > last && last >= from && from < to ? last : x;
 }
 
-static inline double cauchy(double u, double median, double width) {
+static inline double cauchy_quantile(double u, double median, double width) {
   double cosine, sine;
   ec_turn(u * 0.5, &cosine, &sine); /* tan of u half turns, less a quarter turn: -cos / sin */
   return median - width * (cosine / sine);
 }
 
 /* Words, or the normal numbers that are in z already, to n numbers z: a loop for each. */
-EC_CLONES static void shape(ec_dist dist, int count, const uint64_t *bits, const double *a,
-                            const double *b, double *z, int64_t n) {
+EC_CLONES static void fill_dist(ec_dist dist, int count, const uint64_t *bits, const double *a,
+                                const double *b, double *z, int64_t n) {
   const uint64_t kept = ~UINT64_C(0) << (64 - count);
   const double step = ldexp(1, -count);
   switch (dist) {
   case EC_DIST_UNIFORM:
-    for (int64_t i = 0; i < n; i++) z[i] = between(a[i], b[i], unit(bits[i] & kept), step);
+    for (int64_t i = 0; i < n; i++) z[i] = uniform_between(a[i], b[i], unit_double(bits[i] & kept),
+                                                           step);
     break;
   case EC_DIST_NORMAL:
     for (int64_t i = 0; i < n; i++) z[i] = a[i] + b[i] * z[i];
@@ -99,10 +100,10 @@ EC_CLONES static void shape(ec_dist dist, int count, const uint64_t *bits, const
       z[i] = fmax(1, ceil(ec_log(open_unit(bits[i])) / ec_log_complement(a[i])));
     break;
   case EC_DIST_CAUCHY:
-    for (int64_t i = 0; i < n; i++) z[i] = cauchy(open_unit(bits[i]), a[i], b[i]);
+    for (int64_t i = 0; i < n; i++) z[i] = cauchy_quantile(open_unit(bits[i]), a[i], b[i]);
     break;
   default:
-    for (int64_t i = 0; i < n; i++) z[i] = unit(bits[i]) < a[i];
+    for (int64_t i = 0; i < n; i++) z[i] = unit_double(bits[i]) < a[i];
   }
 }
 
@@ -119,12 +120,12 @@ static void fill_block(filling *f, ec_random *random, const ec_iter *it, int64_t
   const int64_t item = sizeof(double);
   const size_t even = (size_t)(n + n % 2);
   ec_random_bits(random, bits, even);
-  if (f->dist == EC_DIST_NORMAL || f->dist == EC_DIST_LOG_NORMAL) normals(bits, z, even);
+  if (f->dist == EC_DIST_NORMAL || f->dist == EC_DIST_LOG_NORMAL) fill_normals(bits, z, even);
   if (!from || it->step[1]) /* else the first block's stay */
     f->to_a(n, (char *)f->a, item, it->at[1] + from * it->step[1], it->step[1]);
   if (!from || it->step[2])
     f->to_b(n, (char *)f->b, item, it->at[2] + from * it->step[2], it->step[2]);
-  shape(f->dist, digits(f->out), bits, f->a, f->b, z, n);
+  fill_dist(f->dist, significand_bits(f->out), bits, f->a, f->b, z, n);
   f->to_out(n, it->at[0] + from * it->step[0], it->step[0], (char *)z, item);
 }
 

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/pointwise/point.h"
+#include "kernels/pointwise/elementwise.h"
 #include "kernels/random/random.h"
 
 enum { BLOCK = 256 };
@@ -29,7 +29,7 @@ static int64_t whole_limit(ec_dtype d) {
 }
 
 /* Whether an integer has a place in the dtype's range, rounded or not. */
-static bool fits(ec_dtype d, int64_t x) {
+static bool int_fits(ec_dtype d, int64_t x) {
   const bool is_unsigned = d == EC_BOOL || d == EC_UINT8 || d == EC_UINT16 || d == EC_UINT32 ||
                            d == EC_UINT64;
   if (d == EC_FLOAT16) return x >= -65504 && x <= 65504;
@@ -38,7 +38,7 @@ static bool fits(ec_dtype d, int64_t x) {
 }
 
 /* Fills an output, which is dense, with integers of [low, high). */
-static ec_status integers(ec_call *c, size_t o, int64_t low, int64_t high) {
+static ec_status fill_integers(ec_call *c, size_t o, int64_t low, int64_t high) {
   const ec_tensor *out = ec_arg_tensor(c, o);
   const ec_dtype dtype = ec_tensor_dtype(out);
   const ec_cast_fn cast = ec_cast(dtype, EC_INT64);
@@ -55,13 +55,13 @@ static ec_status integers(ec_call *c, size_t o, int64_t low, int64_t high) {
 }
 
 /* Sizes from the list or tensor that is argument `like`. */
-static ec_status randint(ec_call *c, size_t o, size_t like, int64_t low, int64_t high) {
+static ec_status draw_randint(ec_call *c, size_t o, size_t like, int64_t low, int64_t high) {
   const ec_dtype dtype = ec_tensor_dtype(ec_arg_tensor(c, o));
   EC_TRY(ec_call_check_dtype(c, o, EC_SET_REALB));
   if (low >= high)
     return ec_fail(c->err, EC_INVALID_ARGUMENT,
                    "no integers from %" PRId64 " to below %" PRId64, low, high);
-  if (!fits(dtype, low) || !fits(dtype, high - 1))
+  if (!int_fits(dtype, low) || !int_fits(dtype, high - 1))
     return ec_fail(c->err, EC_INVALID_ARGUMENT,
                    "integers from %" PRId64 " to below %" PRId64 " do not fit dtype %s", low, high,
                    ec_dtype_name(dtype));
@@ -73,22 +73,22 @@ static ec_status randint(ec_call *c, size_t o, size_t like, int64_t low, int64_t
     EC_TRY(ec_arg_ints(c, like, &list));
     EC_TRY(ec_call_resize(c, o, list.n, list.v));
   }
-  return integers(c, o, low, high);
+  return fill_integers(c, o, low, high);
 }
 
-ec_status ec_op_randint_out(ec_call *c) { return randint(c, 2, 1, 0, ec_arg_int(c, 0)); }
+ec_status ec_op_randint_out(ec_call *c) { return draw_randint(c, 2, 1, 0, ec_arg_int(c, 0)); }
 ec_status ec_op_randint_low_out(ec_call *c) {
-  return randint(c, 3, 2, ec_arg_int(c, 0), ec_arg_int(c, 1));
+  return draw_randint(c, 3, 2, ec_arg_int(c, 0), ec_arg_int(c, 1));
 }
-ec_status ec_op_randint_like_out(ec_call *c) { return randint(c, 3, 0, 0, ec_arg_int(c, 1)); }
+ec_status ec_op_randint_like_out(ec_call *c) { return draw_randint(c, 3, 0, 0, ec_arg_int(c, 1)); }
 ec_status ec_op_randint_like_low_dtype_out(ec_call *c) {
-  return randint(c, 4, 0, ec_arg_int(c, 1), ec_arg_int(c, 2));
+  return draw_randint(c, 4, 0, ec_arg_int(c, 1), ec_arg_int(c, 2));
 }
 
 /* ---- permutations ------------------------------------------------------------------------ */
 
 /* Fisher and Yates: swaps each element with one that is not behind it. */
-static void shuffle(ec_random *random, int64_t *x, int64_t n) {
+static void shuffle_values(ec_random *random, int64_t *x, int64_t n) {
   for (int64_t i = n - 1; i > 0; i--) {
     uint64_t bits;
     ec_random_bits(random, &bits, 1);
@@ -110,7 +110,7 @@ ec_status ec_op_randperm_out(ec_call *c) {
   EC_TRY(ec_call_resize(c, 1, 1, &n));
   EC_TRY(ec_call_scratch(c, (size_t)n, sizeof *x, &x));
   for (int64_t i = 0; i < n; i++) x[i] = i;
-  shuffle(c->random, x, n);
+  shuffle_values(c->random, x, n);
   ec_cast(dtype, EC_INT64)(n, out->data, (int64_t)ec_dtype_size(dtype), (char *)x, sizeof *x);
   return EC_OK;
 }
@@ -130,7 +130,7 @@ static bool sum_up(double *sums, int64_t n, int64_t *positive) {
 }
 
 /* The first place whose sum is above x: binary search. */
-static int64_t place(const double *sums, int64_t n, double x) {
+static int64_t find_interval(const double *sums, int64_t n, double x) {
   int64_t low = 0, high = n - 1;
   while (low < high) {
     const int64_t middle = low + (high - low) / 2;
@@ -141,19 +141,20 @@ static int64_t place(const double *sums, int64_t n, double x) {
 }
 
 /* Draws one place, and without replacement takes its weight off all sums from there on. */
-static int64_t draw(ec_random *random, double *sums, double *weights, int64_t n, bool again) {
+static int64_t draw_index(ec_random *random, double *sums, double *weights, int64_t n,
+                          bool replacement) {
   uint64_t bits;
   ec_random_bits(random, &bits, 1);
-  int64_t k = place(sums, n, (double)(bits >> 11) * 0x1p-53 * sums[n - 1]);
+  int64_t k = find_interval(sums, n, (double)(bits >> 11) * 0x1p-53 * sums[n - 1]);
   while (k > 0 && weights[k] == 0) k--; /* x rounded up to the total */
-  if (again) return k;
+  if (replacement) return k;
   weights[k] = 0;
   double sum = k ? sums[k - 1] : 0;
   for (int64_t i = k; i < n; i++) sums[i] = sum += weights[i];
   return k;
 }
 
-static ec_status draw_rows(ec_call *c, int64_t rows, int64_t n, bool again) {
+static ec_status draw_rows(ec_call *c, int64_t rows, int64_t n, bool replacement) {
   const ec_view self = ec_view_of(ec_arg_tensor(c, 0)), out = ec_view_of(ec_arg_tensor(c, 4));
   const size_t last = self.rank - 1;
   const int64_t count = out.sizes[last], item = (int64_t)ec_dtype_size(self.dtype);
@@ -168,11 +169,11 @@ static ec_status draw_rows(ec_call *c, int64_t rows, int64_t n, bool again) {
     memcpy(sums, weights, (size_t)n * sizeof *sums);
     if (!sum_up(sums, n, &positive))
       return ec_call_fail(c, 0, "row %" PRId64 ": expected finite weights from 0 with a sum", r);
-    if (!again && positive < count)
+    if (!replacement && positive < count)
       return ec_call_fail(c, 0, "row %" PRId64 ": %" PRId64 " weights above 0, expected %" PRId64,
                           r, positive, count);
     for (int64_t i = 0; i < count; i++)
-      to[i * out.strides[last]] = draw(c->random, sums, weights, n, again);
+      to[i * out.strides[last]] = draw_index(c->random, sums, weights, n, replacement);
   }
   return EC_OK;
 }
@@ -180,18 +181,18 @@ static ec_status draw_rows(ec_call *c, int64_t rows, int64_t n, bool again) {
 ec_status ec_op_multinomial_out(ec_call *c) {
   const ec_tensor *self = ec_arg_tensor(c, 0);
   const int64_t count = ec_arg_int(c, 1);
-  const bool again = ec_arg_bool(c, 2);
+  const bool replacement = ec_arg_bool(c, 2);
   EC_TRY(ec_call_check_dtype(c, 0, EC_SET_FLOATING));
   EC_TRY(ec_call_check_dtype(c, 4, EC_BIT(EC_INT64)));
   EC_TRY(ec_call_check_rank(c, 0, 1, 2));
   const int64_t n = self->sizes[self->rank - 1], rows = self->rank == 2 ? self->sizes[0] : 1;
   const int64_t sizes[2] = {self->rank == 2 ? rows : count, count};
-  if (count <= 0 || (!again && count > n))
+  if (count <= 0 || (!replacement && count > n))
     return ec_call_fail(c, 1, "%" PRId64 ", expected from 1%s of %" PRId64 " categories", count,
-                        again ? ", any number" : " up to the number", n);
+                        replacement ? ", any number" : " up to the number", n);
   if (n == 0) return ec_call_fail(c, 0, "has no categories");
   EC_TRY(ec_call_resize(c, 4, self->rank, sizes));
-  return draw_rows(c, rows, n, again);
+  return draw_rows(c, rows, n, replacement);
 }
 
 /* ---- dropout ----------------------------------------------------------------------------- */
@@ -212,7 +213,8 @@ static void drop_block(double *x, int64_t n, const char *mask, int64_t step, dou
   }
 }
 
-static void drop(const ec_tensor *out, const ec_tensor *in, const ec_tensor *mask, double scale) {
+static void drop_elements(const ec_tensor *out, const ec_tensor *in, const ec_tensor *mask,
+                          double scale) {
   const ec_dtype dtype = ec_tensor_dtype(in);
   const bool pairs = ec_is_complex(dtype);
   const ec_dtype wide = pairs ? EC_COMPLEX128 : EC_FLOAT64;
@@ -254,7 +256,7 @@ ec_status ec_op_native_dropout_out(ec_call *c) {
   ec_number_init(&keep, EC_FLOAT64, (ec_scalar){EC_KIND_DOUBLE, {.d = train ? 1 - p : 1}});
   ec_random_fill(c, 4, EC_DIST_BERNOULLI, &keep.tensor, &keep.tensor);
   const double scale = p == 1 ? 0 : 1 / (1 - p);
-  if (train) drop(out, in, ec_arg_tensor(c, 4), narrow ? (double)(float)scale : scale);
+  if (train) drop_elements(out, in, ec_arg_tensor(c, 4), narrow ? (double)(float)scale : scale);
   else ec_copy_cast(c, out, in);
   return EC_OK;
 }

@@ -22,7 +22,7 @@ static void any_merge(ec_reduce_acc acc, ec_reduce_acc later) {
   *(uint8_t *)acc.a |= *(const uint8_t *)later.a;
 }
 
-static ec_status run(ec_call *c, ec_ints dims, bool empty_is_all, bool keepdim, size_t out) {
+static ec_status reduce_any(ec_call *c, ec_ints dims, bool empty_is_all, bool keepdim, size_t out) {
   const ec_tensor *in = ec_arg_tensor(c, 0);
   ec_reduce_plan plan;
   uint32_t mask;
@@ -37,16 +37,17 @@ static ec_status run(ec_call *c, ec_ints dims, bool empty_is_all, bool keepdim, 
   return EC_OK;
 }
 
-ec_status ec_op_any_all_out(ec_call *c) { return run(c, (ec_ints){NULL, 0}, true, false, 1); }
+ec_status ec_op_any_all_out(ec_call *c) { return reduce_any(c, (ec_ints){NULL, 0}, true, false,
+                                                            1); }
 
 ec_status ec_op_any_out(ec_call *c) {
   int64_t dim = ec_arg_int(c, 1);
-  return run(c, (ec_ints){&dim, 1}, false, ec_arg_bool(c, 2), 3);
+  return reduce_any(c, (ec_ints){&dim, 1}, false, ec_arg_bool(c, 2), 3);
 }
 
 /* None means all dimensions, an empty list none of them. */
 ec_status ec_op_any_dims_out(ec_call *c) {
   ec_ints dims;
   EC_TRY(ec_arg_ints(c, 1, &dims));
-  return run(c, dims, ec_arg_is_none(c, 1), ec_arg_bool(c, 2), 3);
+  return reduce_any(c, dims, ec_arg_is_none(c, 1), ec_arg_bool(c, 2), 3);
 }

@@ -20,7 +20,7 @@ static double add_block(const double *size, int64_t n, double p, double sum) {
   return sum;
 }
 
-static double norm(ec_iter *it, const ec_tensor *a, const ec_tensor *b, double p) {
+static double distance_norm(ec_iter *it, const ec_tensor *a, const ec_tensor *b, double p) {
   double _Complex x[DIST_BLOCK], y[DIST_BLOCK];
   double size[DIST_BLOCK], sum = p == -INFINITY ? INFINITY : 0;
   ec_cast_fn read_a = ec_cast(EC_COMPLEX128, ec_tensor_dtype(a));
@@ -61,7 +61,7 @@ ec_status ec_op_dist_out(ec_call *c) {
   ec_iter_init(&it, rank, sizes);
   ec_iter_tensor(&it, a);
   ec_iter_tensor(&it, b);
-  double result = norm(&it, a, b, p);
+  double result = distance_norm(&it, a, b, p);
   ec_cast(ec_tensor_dtype(out), EC_FLOAT64)(1, out->data, 0, (const char *)&result, 0);
   return EC_OK;
 }

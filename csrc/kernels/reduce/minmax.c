@@ -53,7 +53,8 @@ typedef struct outputs {
   size_t values, positions;
 } outputs;
 
-static ec_status run(ec_call *c, const extreme *e, ec_ints dims, bool keepdim, outputs o) {
+static ec_status reduce_extreme(ec_call *c, const extreme *e, ec_ints dims, bool keepdim,
+                                outputs o) {
   const ec_tensor *in = ec_arg_tensor(c, 0);
   ec_reduce_plan plan;
   uint32_t mask;
@@ -96,27 +97,28 @@ void ec_reduce_extremes(const ec_call *c, const ec_tensor *in, uint32_t mask, ec
 static ec_status over_dims(ec_call *c, const extreme *e) {
   ec_ints dims;
   EC_TRY(ec_arg_ints(c, 1, &dims));
-  return run(c, e, dims, ec_arg_bool(c, 2), (outputs){3, NO_OUT});
+  return reduce_extreme(c, e, dims, ec_arg_bool(c, 2), (outputs){3, NO_OUT});
 }
 
 static ec_status over_dim(ec_call *c, const extreme *e) {
   int64_t dim = ec_arg_int(c, 1);
-  return run(c, e, (ec_ints){&dim, 1}, ec_arg_bool(c, 2), (outputs){3, 4});
+  return reduce_extreme(c, e, (ec_ints){&dim, 1}, ec_arg_bool(c, 2), (outputs){3, 4});
 }
 
 /* Not of bools, as in eager. */
-static ec_status position(ec_call *c, const extreme *e) {
+static ec_status reduce_arg_extreme(ec_call *c, const extreme *e) {
   EC_TRY(ec_call_check_dtype(c, 0, EC_SET_REAL));
   int64_t dim = ec_arg_opt_int(c, 1, 0);
   ec_ints dims = {&dim, ec_arg_is_none(c, 1) ? 0 : 1};
-  return run(c, e, dims, ec_arg_bool(c, 2), (outputs){NO_OUT, 3});
+  return reduce_extreme(c, e, dims, ec_arg_bool(c, 2), (outputs){NO_OUT, 3});
 }
 
 /* The only ones whose output may have another dtype: the value is converted at the end. */
 static ec_status of_all(ec_call *c, const extreme *e) {
   ec_tensor *out = ec_arg_tensor(c, 1);
   ec_dtype dtype = ec_tensor_dtype(ec_arg_tensor(c, 0)), out_dtype = ec_tensor_dtype(out);
-  if (dtype == out_dtype) return run(c, e, (ec_ints){NULL, 0}, false, (outputs){1, NO_OUT});
+  if (dtype == out_dtype) return reduce_extreme(c, e, (ec_ints){NULL, 0}, false, (outputs){1,
+                                                                                           NO_OUT});
   EC_TRY(ec_call_check_dtype(c, 0, EC_SET_REALB));
   EC_TRY(ec_call_check_cast(c, 1, dtype));
   EC_TRY(ec_call_resize(c, 1, 0, NULL));
@@ -126,7 +128,7 @@ static ec_status of_all(ec_call *c, const extreme *e) {
   ec_value *args[2] = {c->args[0], &slot};
   ec_call inner = *c;
   inner.args = args;
-  EC_TRY(run(&inner, e, (ec_ints){NULL, 0}, false, (outputs){1, NO_OUT}));
+  EC_TRY(reduce_extreme(&inner, e, (ec_ints){NULL, 0}, false, (outputs){1, NO_OUT}));
   ec_cast(out_dtype, dtype)(1, out->data, 0, value, 0);
   return EC_OK;
 }
@@ -135,7 +137,7 @@ ec_status ec_op_amax_out(ec_call *c) { return over_dims(c, &maximum); }
 ec_status ec_op_amin_out(ec_call *c) { return over_dims(c, &minimum); }
 ec_status ec_op_max_dim_max(ec_call *c) { return over_dim(c, &maximum); }
 ec_status ec_op_min_dim_min(ec_call *c) { return over_dim(c, &minimum); }
-ec_status ec_op_argmax_out(ec_call *c) { return position(c, &maximum); }
-ec_status ec_op_argmin_out(ec_call *c) { return position(c, &minimum); }
+ec_status ec_op_argmax_out(ec_call *c) { return reduce_arg_extreme(c, &maximum); }
+ec_status ec_op_argmin_out(ec_call *c) { return reduce_arg_extreme(c, &minimum); }
 ec_status ec_op_max_unary_out(ec_call *c) { return of_all(c, &maximum); }
 ec_status ec_op_min_unary_out(ec_call *c) { return of_all(c, &minimum); }

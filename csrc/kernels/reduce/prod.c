@@ -11,7 +11,7 @@ static const ec_reduce_init inits[EC_DTYPE_COUNT] = {EC_ROWS_ALL(prod_init)};
 static const ec_reduce_step steps[EC_DTYPE_COUNT] = {EC_ROWS_ALL(prod_step)};
 static const ec_reduce_finish finishes[EC_DTYPE_COUNT] = {EC_ROWS_ALL(prod_finish)};
 
-static ec_status run(ec_call *c, ec_ints dims, bool keepdim, size_t dtype_arg, size_t out) {
+static ec_status reduce_prod(ec_call *c, ec_ints dims, bool keepdim, size_t dtype_arg, size_t out) {
   const ec_tensor *in = ec_arg_tensor(c, 0);
   ec_reduce_plan plan;
   uint32_t mask;
@@ -33,7 +33,7 @@ static ec_status run(ec_call *c, ec_ints dims, bool keepdim, size_t dtype_arg, s
 
 ec_status ec_op_prod_int_out(ec_call *c) {
   int64_t dim = ec_arg_int(c, 1);
-  return run(c, (ec_ints){&dim, 1}, ec_arg_bool(c, 2), 3, 4);
+  return reduce_prod(c, (ec_ints){&dim, 1}, ec_arg_bool(c, 2), 3, 4);
 }
 
-ec_status ec_op_prod_out(ec_call *c) { return run(c, (ec_ints){NULL, 0}, false, 1, 2); }
+ec_status ec_op_prod_out(ec_call *c) { return reduce_prod(c, (ec_ints){NULL, 0}, false, 1, 2); }

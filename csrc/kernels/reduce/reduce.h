@@ -51,11 +51,11 @@ typedef struct ec_reduce_loops {
   ec_reduce_init init;
   ec_reduce_step step;
   ec_reduce_turn turn;  /* NULL, or: between a first pass and a second one */
-  ec_reduce_step again; /* the second pass */
+  ec_reduce_step second_pass;
   ec_reduce_finish finish;
   /* NULL, or: takes in what the same pass found in later elements of a single result. Long ones are
    * then folded in chunks, whose number depends on the length alone. */
-  ec_reduce_merge merge, merge_again;
+  ec_reduce_merge merge, merge_second_pass;
 } ec_reduce_loops;
 
 typedef struct ec_reduce_plan {

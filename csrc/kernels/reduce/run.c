@@ -52,8 +52,8 @@ static void merge_reduced(ec_reduce_plan *p) {
 }
 
 /* Folds every reduced element into the block's accumulators. */
-static void fold(const ec_reduce_plan *p, ec_reduce_step step, ec_reduce_acc acc,
-                 ec_reduce_block block) {
+static void fold_block(const ec_reduce_plan *p, ec_reduce_step step, ec_reduce_acc acc,
+                       ec_reduce_block block) {
   size_t outer = p->reduced ? p->reduced - 1 : 0;
   size_t item = ec_dtype_size(ec_tensor_dtype(&p->in));
   int64_t index[EC_MAX_RANK] = {0};
@@ -97,9 +97,9 @@ static void run_line(const run *r, const ec_iter *it, ec_reduce_acc acc) {
     for (size_t o = 0; o < 2; o++)
       if (dst.out[o]) dst.out[o] = it->at[1 + o] + i * it->step[1 + o];
     loops->init(acc, block.k);
-    if (p->count) fold(p, loops->step, acc, block);
+    if (p->count) fold_block(p, loops->step, acc, block);
     if (loops->turn) loops->turn(acc, block.k, (double)p->count);
-    if (loops->turn && p->count) fold(p, loops->again, acc, block);
+    if (loops->turn && p->count) fold_block(p, loops->second_pass, acc, block);
     loops->finish(acc, block.k, &dst);
   }
 }
@@ -114,7 +114,7 @@ static void run_piece(void *user, ec_iter *it, size_t piece) {
 /* One result in chunks. */
 typedef struct chunks {
   const run *run;
-  bool again; /* the second pass */
+  bool second_pass;
   int64_t count;
   _Alignas(64) char a[CHUNKS][EC_REDUCE_ACC_BYTES], b[CHUNKS][EC_REDUCE_ACC_BYTES];
 } chunks;
@@ -130,8 +130,8 @@ static void fold_chunks(void *user, size_t begin, size_t end) {
     block.base = ec_share(all, (int64_t)i, w->count);
     block.n = ec_share(all, (int64_t)i + 1, w->count) - block.base;
     block.x += block.base * block.ns * w->run->item[0];
-    if (!w->again) loops->init(acc_of(w, i), 1);
-    (w->again ? loops->again : loops->step)(acc_of(w, i), &block);
+    if (!w->second_pass) loops->init(acc_of(w, i), 1);
+    (w->second_pass ? loops->second_pass : loops->step)(acc_of(w, i), &block);
   }
 }
 
@@ -144,9 +144,9 @@ static void run_chunks(const ec_call *c, const run *r, int64_t count) {
   if (loops->turn) {
     loops->turn(first, 1, (double)r->plan->count);
     for (int64_t i = 1; i < count; i++) memcpy(w.a[i], w.a[0], sizeof w.a[0]);
-    w.again = true;
+    w.second_pass = true;
     ec_parallel_for(c, (size_t)count, 1, fold_chunks, &w);
-    for (int64_t i = 1; i < count; i++) loops->merge_again(first, acc_of(&w, (size_t)i));
+    for (int64_t i = 1; i < count; i++) loops->merge_second_pass(first, acc_of(&w, (size_t)i));
   }
   loops->finish(first, 1, &r->dst);
 }

@@ -82,8 +82,8 @@ static const scan_fn maxima[EC_DTYPE_COUNT] = {EC_ROWS_REALB(max_scan)};
 static const scan_fn minima[EC_DTYPE_COUNT] = {EC_ROWS_REALB(min_scan)};
 
 /* Along dimension `dim` of `in`, which has the dtype and sizes of `out`; `at` may be NULL. */
-static void run(const ec_tensor *in, const ec_tensor *out, const ec_tensor *at, size_t dim,
-                scan_fn fn, bool plain) {
+static void scan_dim(const ec_tensor *in, const ec_tensor *out, const ec_tensor *at, size_t dim,
+                     scan_fn fn, bool plain) {
   int64_t sizes[EC_MAX_RANK], item = (int64_t)ec_dtype_size(ec_tensor_dtype(out)), beside = 8;
   scan_line l = {.n = 1};
   ec_iter it;
@@ -112,7 +112,7 @@ static void run(const ec_tensor *in, const ec_tensor *out, const ec_tensor *at, 
 }
 
 /* The input is converted to the output's dtype first, as eager does. */
-static ec_status scan(ec_call *c, const scan_fn *fns, size_t dtype_arg, size_t o) {
+static ec_status run_scan(ec_call *c, const scan_fn *fns, size_t dtype_arg, size_t o) {
   const ec_tensor *in = ec_arg_tensor(c, 0);
   ec_tensor *out = ec_arg_tensor(c, o);
   ec_dtype dtype = ec_tensor_dtype(in);
@@ -125,19 +125,19 @@ static ec_status scan(ec_call *c, const scan_fn *fns, size_t dtype_arg, size_t o
   EC_TRY(ec_reduce_resize(c, &plan, o));
   EC_TRY(ec_reduce_cast(c, &plan, dtype, &in));
   plan.in.data = in->data;
-  run(&plan.in, out, NULL, dim, fns[dtype], c->reference);
+  scan_dim(&plan.in, out, NULL, dim, fns[dtype], c->reference);
   return EC_OK;
 }
 
-ec_status ec_op_cumsum_out(ec_call *c) { return scan(c, sums, 2, 3); }
-ec_status ec_op_cumprod_out(ec_call *c) { return scan(c, prods, 2, 3); }
+ec_status ec_op_cumsum_out(ec_call *c) { return run_scan(c, sums, 2, 3); }
+ec_status ec_op_cumprod_out(ec_call *c) { return run_scan(c, prods, 2, 3); }
 
 ec_status ec_op_logcumsumexp_out(ec_call *c) {
   EC_TRY(ec_call_check_dtype(c, 0, EC_SET_FLOATC));
-  return scan(c, logs, 0, 2);
+  return run_scan(c, logs, 0, 2);
 }
 
-static ec_status extremes(ec_call *c, const scan_fn *fns) {
+static ec_status run_extreme_scan(ec_call *c, const scan_fn *fns) {
   static const int64_t first = 0;
   ec_tensor in = *ec_arg_tensor(c, 0);
   size_t dim;
@@ -152,9 +152,9 @@ static ec_status extremes(ec_call *c, const scan_fn *fns) {
   ec_tensor *values = ec_arg_tensor(c, 2), *positions = ec_arg_tensor(c, 3);
   if (alone) ec_copy_cast(c, values, &in);
   if (alone) ec_fill_tensor(c, positions, &first);
-  else run(&in, values, positions, dim, fns[in.dtype], c->reference);
+  else scan_dim(&in, values, positions, dim, fns[in.dtype], c->reference);
   return EC_OK;
 }
 
-ec_status ec_op_cummax_out(ec_call *c) { return extremes(c, maxima); }
-ec_status ec_op_cummin_out(ec_call *c) { return extremes(c, minima); }
+ec_status ec_op_cummax_out(ec_call *c) { return run_extreme_scan(c, maxima); }
+ec_status ec_op_cummin_out(ec_call *c) { return run_extreme_scan(c, minima); }

@@ -21,8 +21,8 @@ static const ec_reduce_finish mean_finishes[EC_DTYPE_COUNT] = {EC_ROWS_FLOATC(me
 static const ec_reduce_merge merges[EC_DTYPE_COUNT] = {EC_ROWS_ALL(sum_merge)};
 
 /* `dims` of argument 0 are summed into argument `out`, divided by their number for a mean. */
-static ec_status run(ec_call *c, ec_ints dims, bool keepdim, size_t dtype_arg, size_t out,
-                     bool mean) {
+static ec_status reduce_sum(ec_call *c, ec_ints dims, bool keepdim, size_t dtype_arg, size_t out,
+                            bool mean) {
   const ec_tensor *in = ec_arg_tensor(c, 0);
   ec_reduce_plan plan;
   uint32_t mask;
@@ -51,15 +51,15 @@ static ec_status run(ec_call *c, ec_ints dims, bool keepdim, size_t dtype_arg, s
 ec_status ec_op_sum_IntList_out(ec_call *c) {
   ec_ints dims;
   EC_TRY(ec_arg_ints(c, 1, &dims));
-  return run(c, dims, ec_arg_bool(c, 2), 3, 4, false);
+  return reduce_sum(c, dims, ec_arg_bool(c, 2), 3, 4, false);
 }
 
 ec_status ec_op_mean_out(ec_call *c) {
   ec_ints dims;
   EC_TRY(ec_arg_ints(c, 1, &dims));
-  return run(c, dims, ec_arg_bool(c, 2), 3, 4, true);
+  return reduce_sum(c, dims, ec_arg_bool(c, 2), 3, 4, true);
 }
 
 ec_status ec_op_mean_dtype_out(ec_call *c) {
-  return run(c, (ec_ints){NULL, 0}, false, 1, 2, true);
+  return reduce_sum(c, (ec_ints){NULL, 0}, false, 1, 2, true);
 }

@@ -26,7 +26,7 @@ typedef struct arguments {
   size_t var, mean; /* output arguments; mean 0: none */
 } arguments;
 
-static ec_status run(ec_call *c, arguments a) {
+static ec_status reduce_var(ec_call *c, arguments a) {
   const ec_tensor *in = ec_arg_tensor(c, 0);
   ec_dtype dtype = ec_tensor_dtype(in);
   ec_reduce_plan plan;
@@ -54,7 +54,7 @@ static ec_status run(ec_call *c, arguments a) {
 ec_status ec_op_var_out(ec_call *c) {
   arguments a = {.correction = ec_arg_bool(c, 2), .keepdim = ec_arg_bool(c, 3), .var = 4};
   EC_TRY(ec_arg_ints(c, 1, &a.dims));
-  return run(c, a);
+  return reduce_var(c, a);
 }
 
 /* Arguments 1 to 3 of the two operators with a correction. */
@@ -62,7 +62,7 @@ static ec_status with_correction(ec_call *c, size_t mean) {
   arguments a = {.correction = 1, .keepdim = ec_arg_bool(c, 3), .var = 4, .mean = mean};
   if (!ec_arg_is_none(c, 2)) a.correction = ec_scalar_double(ec_arg_scalar(c, 2));
   EC_TRY(ec_arg_ints(c, 1, &a.dims));
-  return run(c, a);
+  return reduce_var(c, a);
 }
 
 ec_status ec_op_var_correction_out(ec_call *c) { return with_correction(c, 0); }

@@ -13,7 +13,7 @@ typedef void (*row_fn)(const int64_t *at, int64_t n, char *to, int64_t to_step, 
                        int64_t from_step);
 
 /* The tensor's memory in EC_RESIZE_RANK dimensions. */
-static ec_view spread(const ec_tensor *t, size_t axes) {
+static ec_view spread_dims(const ec_tensor *t, size_t axes) {
   ec_view flat = ec_view_of(t), v = {.data = t->data, .dtype = flat.dtype};
   size_t lead = t->rank - axes, gap = EC_RESIZE_AXES - axes;
   v.rank = EC_RESIZE_RANK;
@@ -38,7 +38,7 @@ ec_status ec_resize_input(ec_call *c, size_t out, size_t axes, bool batched, ec_
                           ec_shape_text(input->sizes, input->rank, text, sizeof text));
     }
   r->axes = axes;
-  r->in = spread(input, axes);
+  r->in = spread_dims(input, axes);
   for (size_t d = 2; d < EC_RESIZE_RANK; d++) r->axis[d].in = r->axis[d].out = r->in.sizes[d];
   return EC_OK;
 }
@@ -49,7 +49,7 @@ ec_status ec_resize_output(ec_call *c, size_t out, ec_resize *r) {
   for (size_t d = r->batched ? 0 : 1; d < 2; d++) sizes[rank++] = r->in.sizes[d];
   for (size_t d = EC_RESIZE_RANK - r->axes; d < EC_RESIZE_RANK; d++) sizes[rank++] = r->axis[d].out;
   EC_TRY(ec_call_resize(c, out, rank, sizes));
-  r->to = spread(ec_arg_tensor(c, out), r->axes);
+  r->to = spread_dims(ec_arg_tensor(c, out), r->axes);
   return EC_OK;
 }
 
@@ -58,26 +58,26 @@ ec_status ec_resize_positions(ec_call *c, ec_axis *a) {
   return ec_call_scratch(c, (size_t)a->out, sizeof *a->at, &a->at);
 }
 
-/* A box of the two tensors: what differs between rows is added to the pointers. */
+/* A part of the two tensors: offsets of its rows are added to the pointers. */
 typedef struct rows {
   row_fn fn;
   int64_t item, inner; /* bytes of an element; channels side by side, else 1 */
 } rows;
 
-static void move_plane(const ec_resize *r, const rows *box, char *to, const char *from) {
+static void move_plane(const ec_resize *r, const rows *part, char *to, const char *from) {
   const ec_axis *h = &r->axis[3], *w = &r->axis[4];
   const int64_t *is = r->in.strides, *os = r->to.strides;
   for (int64_t y = 0; y < h->out; y++) {
-    char *d = to + y * os[3] * box->item;
-    const char *s = from + h->at[y] * is[3] * box->item;
-    if (y && h->at[y] == h->at[y - 1] && os[4] == box->inner) { /* the row before once more */
-      memmove(d, d - os[3] * box->item, (size_t)(w->out * box->inner * box->item));
-    } else if (box->inner == 1) {
-      box->fn(w->at, w->out, d, os[4], s, is[4]);
+    char *d = to + y * os[3] * part->item;
+    const char *s = from + h->at[y] * is[3] * part->item;
+    if (y && h->at[y] == h->at[y - 1] && os[4] == part->inner) { /* the row before once more */
+      memmove(d, d - os[3] * part->item, (size_t)(w->out * part->inner * part->item));
+    } else if (part->inner == 1) {
+      part->fn(w->at, w->out, d, os[4], s, is[4]);
     } else {
       for (int64_t x = 0; x < w->out; x++)
-        memmove(d + x * os[4] * box->item, s + w->at[x] * is[4] * box->item,
-               (size_t)(box->inner * box->item));
+        memmove(d + x * os[4] * part->item, s + w->at[x] * is[4] * part->item,
+               (size_t)(part->inner * part->item));
     }
   }
 }
@@ -88,10 +88,10 @@ void ec_resize_move(const ec_resize *r) {
   size_t item = ec_dtype_size(r->in.dtype);
   int64_t channels = r->in.sizes[1], bytes = (int64_t)item;
   bool side_by_side = channels > 1 && is[1] == 1 && os[1] == 1;
-  rows box = {fns[__builtin_ctzl(item)], bytes, side_by_side ? channels : 1};
+  rows part = {fns[__builtin_ctzl(item)], bytes, side_by_side ? channels : 1};
   for (int64_t n = 0; n < r->in.sizes[0]; n++)
-    for (int64_t k = 0; k < channels; k += box.inner)
+    for (int64_t k = 0; k < channels; k += part.inner)
       for (int64_t z = 0; z < r->axis[2].out; z++)
-        move_plane(r, &box, r->to.data + (n * os[0] + k * os[1] + z * os[2]) * bytes,
+        move_plane(r, &part, r->to.data + (n * os[0] + k * os[1] + z * os[2]) * bytes,
                    r->in.data + (n * is[0] + k * is[1] + r->axis[2].at[z] * is[2]) * bytes);
 }

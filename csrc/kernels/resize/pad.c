@@ -4,11 +4,11 @@
 #include "core/checked.h"
 #include "kernels/resize/resize.h"
 
-static int64_t reflected(int64_t at, int64_t size) {
+static int64_t reflect_index(int64_t at, int64_t size) {
   return at < 0 ? -at : at < size ? at : 2 * (size - 1) - at;
 }
 
-static int64_t clamped(int64_t at, int64_t size) {
+static int64_t clamp_index(int64_t at, int64_t size) {
   return ec_max_i64(0, ec_min_i64(at, size - 1));
 }
 
@@ -31,7 +31,7 @@ static bool is_something(const ec_resize *r, size_t axes) {
   return left != 0;
 }
 
-static ec_status pad(ec_call *c, size_t axes, bool reflect) {
+static ec_status run_pad(ec_call *c, size_t axes, bool reflect) {
   static const int64_t none[2];
   const int64_t *by_axis[EC_RESIZE_RANK];
   ec_resize r = {0};
@@ -52,15 +52,16 @@ static ec_status pad(ec_call *c, size_t axes, bool reflect) {
     ec_axis *a = &r.axis[d];
     EC_TRY(ec_resize_positions(c, a));
     for (int64_t o = 0; o < a->out; o++)
-      a->at[o] = reflect ? reflected(o - by_axis[d][0], a->in) : clamped(o - by_axis[d][0], a->in);
+      a->at[o] = reflect ? reflect_index(o - by_axis[d][0], a->in) : clamp_index(o - by_axis[d][0],
+                                                                                 a->in);
   }
   ec_resize_move(&r);
   return EC_OK;
 }
 
-ec_status ec_op_reflection_pad1d_out(ec_call *c) { return pad(c, 1, true); }
-ec_status ec_op_reflection_pad2d_out(ec_call *c) { return pad(c, 2, true); }
-ec_status ec_op_reflection_pad3d_out(ec_call *c) { return pad(c, 3, true); }
-ec_status ec_op_replication_pad1d_out(ec_call *c) { return pad(c, 1, false); }
-ec_status ec_op_replication_pad2d_out(ec_call *c) { return pad(c, 2, false); }
-ec_status ec_op_replication_pad3d_out(ec_call *c) { return pad(c, 3, false); }
+ec_status ec_op_reflection_pad1d_out(ec_call *c) { return run_pad(c, 1, true); }
+ec_status ec_op_reflection_pad2d_out(ec_call *c) { return run_pad(c, 2, true); }
+ec_status ec_op_reflection_pad3d_out(ec_call *c) { return run_pad(c, 3, true); }
+ec_status ec_op_replication_pad1d_out(ec_call *c) { return run_pad(c, 1, false); }
+ec_status ec_op_replication_pad2d_out(ec_call *c) { return run_pad(c, 2, false); }
+ec_status ec_op_replication_pad3d_out(ec_call *c) { return run_pad(c, 3, false); }

@@ -67,7 +67,7 @@ static void nearest_positions(ec_axis *a, bool exact, bool even) {
   }
 }
 
-static ec_status nearest(ec_call *c, size_t out, ec_resize *r, bool exact) {
+static ec_status upsample_nearest(ec_call *c, size_t out, ec_resize *r, bool exact) {
   EC_TRY(ec_resize_output(c, out, r));
   for (size_t d = 2; d < EC_RESIZE_RANK; d++) {
     EC_TRY(ec_resize_positions(c, &r->axis[d]));
@@ -82,7 +82,7 @@ static ec_status nearest_by_size(ec_call *c, size_t axes, bool exact) {
   EC_TRY(ec_call_check_dtype(c, 0, EC_SET_FLOATING_UINT8));
   EC_TRY(ec_resize_input(c, 2 + axes, axes, true, &r));
   EC_TRY(sizes_and_factors(c, 2, &r));
-  return nearest(c, 2 + axes, &r, exact);
+  return upsample_nearest(c, 2 + axes, &r, exact);
 }
 
 ec_status ec_op_upsample_nearest2d_vec_out(ec_call *c) {
@@ -90,7 +90,7 @@ ec_status ec_op_upsample_nearest2d_vec_out(ec_call *c) {
   EC_TRY(ec_call_check_dtype(c, 0, EC_SET_FLOATING_UINT8));
   EC_TRY(ec_resize_input(c, 3, 2, true, &r));
   EC_TRY(sizes_or_factors(c, 1, 2, &r));
-  return nearest(c, 3, &r, false);
+  return upsample_nearest(c, 3, &r, false);
 }
 
 ec_status ec_op_upsample_nearest1d_out(ec_call *c) { return nearest_by_size(c, 1, false); }
@@ -100,7 +100,8 @@ ec_status ec_op_upsample_nearest_exact1d_out(ec_call *c) { return nearest_by_siz
 ec_status ec_op_upsample_nearest_exact2d_out(ec_call *c) { return nearest_by_size(c, 2, true); }
 ec_status ec_op_upsample_nearest_exact3d_out(ec_call *c) { return nearest_by_size(c, 3, true); }
 
-static ec_status filtered(ec_call *c, size_t out, ec_resize *r, ec_filter filter, bool antialias) {
+static ec_status upsample_filtered(ec_call *c, size_t out, ec_resize *r, ec_filter filter,
+                                   bool antialias) {
   bool align = ec_arg_bool(c, 2);
   EC_TRY(ec_resize_output(c, out, r));
   for (size_t i = 0; i < r->axes; i++)
@@ -113,17 +114,17 @@ static ec_status filtered_by_size(ec_call *c, size_t axes, ec_dtype_set dtypes, 
   EC_TRY(ec_call_check_dtype(c, 0, dtypes));
   EC_TRY(ec_resize_input(c, 3 + axes, axes, true, &r));
   EC_TRY(sizes_and_factors(c, 3, &r));
-  return filtered(c, 3 + axes, &r, filter, false);
+  return upsample_filtered(c, 3 + axes, &r, filter, false);
 }
 
 /* Equal sizes are a copy in eager, of any dtype. */
-static ec_status antialiased(ec_call *c, ec_filter filter) {
+static ec_status upsample_antialiased(ec_call *c, ec_filter filter) {
   ec_resize r = {0};
   EC_TRY(ec_resize_input(c, 5, 2, true, &r));
   EC_TRY(sizes_and_factors(c, 3, &r));
   if (r.axis[3].in != r.axis[3].out || r.axis[4].in != r.axis[4].out) {
     EC_TRY(ec_call_check_dtype(c, 0, EC_SET_WIDE_UINT8));
-    return filtered(c, 5, &r, filter, true);
+    return upsample_filtered(c, 5, &r, filter, true);
   }
   EC_TRY(ec_resize_output(c, 5, &r));
   ec_copy_view(c, &r.to, &r.in);
@@ -135,7 +136,7 @@ ec_status ec_op_upsample_bilinear2d_vec_out(ec_call *c) {
   EC_TRY(ec_call_check_dtype(c, 0, EC_SET_FLOATING_UINT8));
   EC_TRY(ec_resize_input(c, 4, 2, true, &r));
   EC_TRY(sizes_or_factors(c, 1, 3, &r));
-  return filtered(c, 4, &r, EC_LINEAR, false);
+  return upsample_filtered(c, 4, &r, EC_LINEAR, false);
 }
 
 ec_status ec_op_upsample_linear1d_out(ec_call *c) {
@@ -154,9 +155,11 @@ ec_status ec_op_upsample_bicubic2d_out(ec_call *c) {
   return filtered_by_size(c, 2, EC_SET_FLOATING_UINT8, EC_CUBIC);
 }
 
-ec_status ec_op_upsample_bilinear2d_aa_out(ec_call *c) { return antialiased(c, EC_LINEAR); }
-ec_status ec_op_upsample_bicubic2d_aa_out(ec_call *c) { return antialiased(c, EC_CUBIC); }
-ec_status ec_op_upsample_lanczos2d_aa_out(ec_call *c) { return antialiased(c, EC_LANCZOS); }
+ec_status ec_op_upsample_bilinear2d_aa_out(ec_call *c) { return upsample_antialiased(c,
+                                                                                     EC_LINEAR); }
+ec_status ec_op_upsample_bicubic2d_aa_out(ec_call *c) { return upsample_antialiased(c, EC_CUBIC); }
+ec_status ec_op_upsample_lanczos2d_aa_out(ec_call *c) { return upsample_antialiased(c,
+                                                                                    EC_LANCZOS); }
 
 /* Gradients: argument 0 has the upsampled size (1); the input's size (2) is that of the output.
  * Every axis is set up as it was upsampled, then turned around. */
@@ -181,7 +184,7 @@ static ec_status read_backward(ec_call *c, size_t factors, size_t out, ec_resize
                       ec_shape_text(grad->sizes, grad->rank, text, sizeof text));
 }
 
-static ec_status backward(ec_call *c, size_t out, ec_resize *r) {
+static ec_status upsample_backward(ec_call *c, size_t out, ec_resize *r) {
   if (ec_arg_tensor(c, out)->numel == 0) return EC_OK;
   for (size_t i = 0; i < r->axes; i++) EC_TRY(ec_resize_transpose(c, axis_of(r, i)));
   EC_TRY(ec_resize_output(c, out, r));
@@ -199,7 +202,7 @@ ec_status ec_op_upsample_nearest2d_backward_grad_input(ec_call *c) {
     nearest_positions(a, false, true);
     for (int64_t o = 0; o < a->out; o++) a->weights[o] = (double)(a->counts[o] = 1);
   }
-  return backward(c, 5, &r);
+  return upsample_backward(c, 5, &r);
 }
 
 ec_status ec_op_upsample_bilinear2d_backward_grad_input(ec_call *c) {
@@ -207,5 +210,5 @@ ec_status ec_op_upsample_bilinear2d_backward_grad_input(ec_call *c) {
   EC_TRY(read_backward(c, 4, 6, &r));
   for (size_t i = 0; i < r.axes; i++)
     EC_TRY(ec_resize_weights(c, axis_of(&r, i), r.in.dtype, ec_arg_bool(c, 3), EC_LINEAR, false));
-  return backward(c, 6, &r);
+  return upsample_backward(c, 6, &r);
 }

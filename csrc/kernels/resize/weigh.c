@@ -36,7 +36,7 @@ static ec_status new_view(ec_call *c, const ec_view *like, const int64_t *sizes,
   return ec_call_scratch(c, (size_t)numel, ec_dtype_size(dtype), &out->data);
 }
 
-static void pass(const ec_axis *a, size_t dim, const ec_view *to, const ec_view *from) {
+static void weigh_dim(const ec_axis *a, size_t dim, const ec_view *to, const ec_view *from) {
   int64_t item = (int64_t)ec_dtype_size(to->dtype), sizes[EC_RESIZE_RANK];
   ec_iter it;
   memcpy(sizes, from->sizes, sizeof sizes);
@@ -63,7 +63,7 @@ ec_status ec_resize_weigh(ec_call *c, const ec_resize *r) {
     sizes[d] = r->axis[d].out;
     if (d > first || half) EC_TRY(new_view(c, &r->to, sizes, from.dtype, &to));
     else to = r->to;
-    pass(&r->axis[d], d, &to, &from);
+    weigh_dim(&r->axis[d], d, &to, &from);
     from = to;
   }
   if (half) ec_copy_view(c, &r->to, &from);

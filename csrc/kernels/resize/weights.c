@@ -6,7 +6,7 @@
 #include "kernels/resize/resize.h"
 
 /* Truncated, in [0, most]. */
-static int64_t within(double x, int64_t most) {
+static int64_t clamp_index(double x, int64_t most) {
   return x >= (double)most ? most : x > 0 ? (int64_t)x : 0;
 }
 

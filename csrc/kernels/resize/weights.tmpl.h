@@ -33,8 +33,8 @@ static void EC_FN(wide_taps)(ec_axis *a, EC_T scale, EC_T reach, ec_filter filte
   const EC_T stretch = scale >= 1 ? 1 / scale : 1, support = scale >= 1 ? reach * scale : reach;
   for (int64_t o = 0; o < a->out; o++) {
     const EC_T center = scale * ((EC_T)o + (EC_T)0.5);
-    int64_t first = within((double)(center - support + (EC_T)0.5), a->in);
-    int64_t end = within((double)(center + support + (EC_T)0.5), a->in);
+    int64_t first = clamp_index((double)(center - support + (EC_T)0.5), a->in);
+    int64_t end = clamp_index((double)(center + support + (EC_T)0.5), a->in);
     int64_t n = ec_max_i64(0, ec_min_i64(end - first, a->width)), *at = a->at + o * a->width;
     a->counts[o] = n;
     double *w = a->weights + o * a->width;
@@ -57,7 +57,7 @@ static void EC_FN(near_taps)(ec_axis *a, EC_T scale, bool align, bool cubic) {
     if (!cubic && !(at > 0)) at = 0;
     if (!cubic && a->in == a->out) at = (EC_T)o;
     const double whole = floor((double)at);
-    const int64_t first = whole < 0 && cubic ? -1 : within(whole, a->in - 1);
+    const int64_t first = whole < 0 && cubic ? -1 : clamp_index(whole, a->in - 1);
     EC_T t = at - (EC_T)first;
     t = t > 1 ? 1 : t > 0 ? t : 0;
     int64_t *to = a->at + o * a->width;

@@ -156,7 +156,7 @@ static ec_status shape_cells(ec_call *c, const grid *g, size_t o) {
 }
 
 /* Sums into the output argument `o`; `density` stands in front of it. */
-static ec_status sum(ec_call *c, grid *g, size_t o) {
+static ec_status sum_grid(ec_call *c, grid *g, size_t o) {
   ec_tensor *out = ec_arg_tensor(c, o), cells;
   EC_TRY(ec_tensor_init(&cells, g->dtype, (size_t)g->dims, g->bins, NULL, c->err));
   EC_TRY(ec_call_scratch(c, (size_t)cells.numel, ec_dtype_size(g->dtype), &cells.data));
@@ -169,7 +169,7 @@ static ec_status sum(ec_call *c, grid *g, size_t o) {
 }
 
 /* Of all elements of argument 0: the sums into argument `o`, the edges behind it. */
-static ec_status histogram(ec_call *c, size_t o, bool even) {
+static ec_status run_histogram(ec_call *c, size_t o, bool even) {
   ec_tensor *out = ec_arg_tensor(c, o + 1);
   grid g;
   EC_TRY(read_points(c, true, &g));
@@ -183,13 +183,13 @@ static ec_status histogram(ec_call *c, size_t o, bool even) {
   EC_TRY(shape_cells(c, &g, o));
   EC_TRY(shape_edges(c, &g, 0, o + 1, out));
   if (even) EC_TRY(make_edges(c, &g));
-  EC_TRY(sum(c, &g, o));
+  EC_TRY(sum_grid(c, &g, o));
   write_edges(&g, 0, out);
   return EC_OK;
 }
 
-ec_status ec_op_histogram_bin_ct_out(ec_call *c) { return histogram(c, 5, true); }
-ec_status ec_op_histogram_bins_tensor_out(ec_call *c) { return histogram(c, 4, false); }
+ec_status ec_op_histogram_bin_ct_out(ec_call *c) { return run_histogram(c, 5, true); }
+ec_status ec_op_histogram_bins_tensor_out(ec_call *c) { return run_histogram(c, 4, false); }
 
 ec_status ec_op_histogramdd_bin_edges_out(ec_call *c) {
   ec_tensors outs = ec_arg_tensors(c, 5);
@@ -216,7 +216,7 @@ ec_status ec_op_histogramdd_from_bin_cts_out(ec_call *c) {
   EC_TRY(read_bins(c, bins, 1, &g));
   EC_TRY(shape_cells(c, &g, 5));
   EC_TRY(make_edges(c, &g));
-  return sum(c, &g, 5);
+  return sum_grid(c, &g, 5);
 }
 
 ec_status ec_op_histogramdd_from_bin_tensors_out(ec_call *c) {
@@ -230,5 +230,5 @@ ec_status ec_op_histogramdd_from_bin_tensors_out(ec_call *c) {
   for (size_t d = 0; d < bins.n; d++)
     EC_TRY(read_edges(c, ec_list_tensor(bins, d), (int64_t)d, &g));
   EC_TRY(shape_cells(c, &g, 4));
-  return sum(c, &g, 4);
+  return sum_grid(c, &g, 4);
 }

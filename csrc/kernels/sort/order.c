@@ -5,7 +5,7 @@
 
 #include "core/template.h"
 
-enum { DIGIT_BITS = 8, DIGITS = 64 / DIGIT_BITS, RADIX = 1 << DIGIT_BITS, FEW = 48 };
+enum { DIGIT_BITS = 8, DIGITS = 64 / DIGIT_BITS, RADIX = 1 << DIGIT_BITS, INSERTION_MAX = 48 };
 
 #define EC_TEMPLATE "kernels/sort/keys.tmpl.h"
 #include "core/foreach/realb.h"
@@ -44,7 +44,7 @@ static void insert_each(ec_entry *e, int64_t n) {
 
 void ec_order_sort(ec_order *o) {
   int64_t count[DIGITS][RADIX] = {0};
-  if (o->n <= FEW && !o->plain) {
+  if (o->n <= INSERTION_MAX && !o->plain) {
     insert_each(o->e, o->n);
     return;
   }

@@ -10,13 +10,13 @@
 /* Orders the entries as far as needed; returns where the wanted ones begin. */
 typedef int64_t (*order_fn)(ec_order *o, ec_dtype dtype, int64_t k);
 
-static int64_t all(ec_order *o, ec_dtype dtype, int64_t k) {
+static int64_t order_all(ec_order *o, ec_dtype dtype, int64_t k) {
   (void)dtype;
   ec_order_sort(o);
   return k;
 }
 
-static int64_t kth(ec_order *o, ec_dtype dtype, int64_t k) {
+static int64_t order_kth(ec_order *o, ec_dtype dtype, int64_t k) {
   (void)dtype;
   ec_order_select(o, k);
   return 0;
@@ -31,27 +31,27 @@ static int64_t count_nan(const ec_order *o, ec_dtype dtype) {
 }
 
 /* The lower of two middle elements, or the first NaN. */
-static int64_t median(ec_order *o, ec_dtype dtype, int64_t k) {
+static int64_t order_median(ec_order *o, ec_dtype dtype, int64_t k) {
   int64_t nans = count_nan(o, dtype);
   (void)k;
-  return kth(o, dtype, nans ? o->n - nans : (o->n - 1) / 2);
+  return order_kth(o, dtype, nans ? o->n - nans : (o->n - 1) / 2);
 }
 
-static int64_t nanmedian(ec_order *o, ec_dtype dtype, int64_t k) {
+static int64_t order_nanmedian(ec_order *o, ec_dtype dtype, int64_t k) {
   (void)k;
   int64_t numbers = o->n - count_nan(o, dtype);
-  return kth(o, dtype, numbers ? (numbers - 1) / 2 : 0);
+  return order_kth(o, dtype, numbers ? (numbers - 1) / 2 : 0);
 }
 
 /* The last position of the most frequent value, of several the smallest. No NaN equals another. */
-static int64_t mode(ec_order *o, ec_dtype dtype, int64_t k) {
+static int64_t order_mode(ec_order *o, ec_dtype dtype, int64_t k) {
   uint64_t nan;
   bool has_nan = ec_order_nan(dtype, &nan);
   int64_t most = 0;
   ec_order_sort(o);
   for (int64_t i = 0, run = 0; i < o->n; i++) {
-    bool again = run && o->e[i].key == o->e[i - 1].key && !(has_nan && o->e[i].key == nan);
-    run = again ? run + 1 : 1;
+    bool repeats = run && o->e[i].key == o->e[i - 1].key && !(has_nan && o->e[i].key == nan);
+    run = repeats ? run + 1 : 1;
     if (run > most) most = run, k = i;
   }
   return k;
@@ -116,7 +116,7 @@ static ec_status run_rows(ec_call *c, const ec_tensor *in, const wanted *w) {
 }
 
 /* Argument `dim` is the dimension; `w` knows the rest but the number of entries. */
-static ec_status run(ec_call *c, size_t dim, ec_dtype_set dtypes, wanted w, bool one) {
+static ec_status run_selection(ec_call *c, size_t dim, ec_dtype_set dtypes, wanted w, bool one) {
   ec_tensor in = *ec_arg_tensor(c, 0);
   int64_t sizes[EC_MAX_RANK], n;
   size_t rank = 0;
@@ -141,35 +141,37 @@ static ec_status run(ec_call *c, size_t dim, ec_dtype_set dtypes, wanted w, bool
   return EC_OK;
 }
 
-static ec_status sort(ec_call *c, size_t dim, size_t values) {
-  wanted w = {.fn = all, .descending = ec_arg_bool(c, dim + 1), .keepdim = true,
+static ec_status run_sort(ec_call *c, size_t dim, size_t values) {
+  wanted w = {.fn = order_all, .descending = ec_arg_bool(c, dim + 1), .keepdim = true,
               .values = values, .positions = values + 1};
-  return run(c, dim, EC_SET_REALB, w, false);
+  return run_selection(c, dim, EC_SET_REALB, w, false);
 }
 
-ec_status ec_op_sort_values(ec_call *c) { return sort(c, 1, 3); }
-ec_status ec_op_sort_values_stable(ec_call *c) { return sort(c, 2, 4); }
+ec_status ec_op_sort_values(ec_call *c) { return run_sort(c, 1, 3); }
+ec_status ec_op_sort_values_stable(ec_call *c) { return run_sort(c, 2, 4); }
 
 ec_status ec_op_kthvalue_values(ec_call *c) {
-  wanted w = {.fn = kth, .k = ec_arg_int(c, 1), .keepdim = ec_arg_bool(c, 3), .values = 4,
+  wanted w = {.fn = order_kth, .k = ec_arg_int(c, 1), .keepdim = ec_arg_bool(c, 3), .values = 4,
               .positions = 5};
   if (w.k < 1) return ec_call_fail(c, 1, "%" PRId64 ", expected at least 1", w.k);
   w.k--;
-  return run(c, 2, ec_arg_tensor(c, 0)->rank ? EC_SET_REAL : EC_SET_ALL, w, true);
+  return run_selection(c, 2, ec_arg_tensor(c, 0)->rank ? EC_SET_REAL : EC_SET_ALL, w, true);
 }
 
 /* median, nanmedian, mode: dimension, keepdim, two outputs. */
-static ec_status one(ec_call *c, order_fn fn, ec_dtype_set dtypes) {
+static ec_status select_one(ec_call *c, order_fn fn, ec_dtype_set dtypes) {
   wanted w = {.fn = fn, .keepdim = ec_arg_bool(c, 2), .values = 3, .positions = 4};
-  return run(c, 1, dtypes, w, true);
+  return run_selection(c, 1, dtypes, w, true);
 }
 
-ec_status ec_op_median_dim_values(ec_call *c) { return one(c, median, EC_SET_REAL); }
-ec_status ec_op_nanmedian_dim_values(ec_call *c) { return one(c, nanmedian, EC_SET_REAL); }
+ec_status ec_op_median_dim_values(ec_call *c) { return select_one(c, order_median, EC_SET_REAL); }
+ec_status ec_op_nanmedian_dim_values(ec_call *c) {
+  return select_one(c, order_nanmedian, EC_SET_REAL);
+}
 
 ec_status ec_op_mode_values(ec_call *c) {
   const ec_tensor *in = ec_arg_tensor(c, 0);
-  return one(c, mode, in->rank && in->numel ? EC_SET_REALB : EC_SET_ALL);
+  return select_one(c, order_mode, in->rank && in->numel ? EC_SET_REALB : EC_SET_ALL);
 }
 
 /* Of all elements, in any order; of none: NaN, converted to the output's dtype. */
@@ -195,5 +197,5 @@ static ec_status of_all(ec_call *c, order_fn fn) {
   return EC_OK;
 }
 
-ec_status ec_op_median_out(ec_call *c) { return of_all(c, median); }
-ec_status ec_op_nanmedian_out(ec_call *c) { return of_all(c, nanmedian); }
+ec_status ec_op_median_out(ec_call *c) { return of_all(c, order_median); }
+ec_status ec_op_nanmedian_out(ec_call *c) { return of_all(c, order_nanmedian); }

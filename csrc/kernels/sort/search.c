@@ -53,13 +53,14 @@ static ec_status read_sorter(ec_call *c, const arguments *a, const ec_tensor *bo
 }
 
 /* A number as a 0-d tensor. */
-static void number(ec_scalar s, ec_tensor *t, void *element) {
+static void init_number(ec_scalar s, ec_tensor *t, void *element) {
   *t = (ec_tensor){.data = element, .capacity = 16, .numel = 1};
   t->dtype = (uint8_t)ec_scalar_dtype(s);
   ec_cast_scalar(ec_tensor_dtype(t), s, element);
 }
 
-static ec_status find(ec_call *c, const arguments *a, const ec_tensor *values, ec_dtype dtype) {
+static ec_status find_bounds(ec_call *c, const arguments *a, const ec_tensor *values,
+                             ec_dtype dtype) {
   const ec_tensor *bounds = ec_arg_tensor(c, a->bounds);
   ec_tensor *out = ec_arg_tensor(c, a->out), found;
   int64_t *sorter, n = values->numel;
@@ -86,7 +87,7 @@ static ec_status find(ec_call *c, const arguments *a, const ec_tensor *values, e
   return EC_OK;
 }
 
-static ec_status run(ec_call *c, const arguments *a, bool is_number) {
+static ec_status run_search(ec_call *c, const arguments *a, bool is_number) {
   const ec_tensor *bounds = ec_arg_tensor(c, a->bounds), *values;
   _Alignas(16) char element[16];
   ec_tensor one;
@@ -94,7 +95,7 @@ static ec_status run(ec_call *c, const arguments *a, bool is_number) {
   ec_dtype dtype;
   ec_result_add_tensor(&type, bounds);
   if (is_number) {
-    number(ec_arg_scalar(c, a->values), &one, element);
+    init_number(ec_arg_scalar(c, a->values), &one, element);
     ec_result_add_scalar(&type, ec_arg_scalar(c, a->values));
     values = &one;
   } else {
@@ -105,10 +106,10 @@ static ec_status run(ec_call *c, const arguments *a, bool is_number) {
   if (!ec_dtype_in(dtype, EC_SET_REAL) && values->numel) /* eager looks no closer at nothing */
     return ec_call_fail(c, a->bounds, "there is no order of %s", ec_dtype_name(dtype));
   EC_TRY(ec_call_check_dtype(c, a->out, EC_BIT(a->int32 ? EC_INT32 : EC_INT64)));
-  return find(c, a, values, dtype);
+  return find_bounds(c, a, values, dtype);
 }
 
-static ec_status searchsorted(ec_call *c, bool is_number) {
+static ec_status run_searchsorted(ec_call *c, bool is_number) {
   arguments a = {.bounds = 0, .values = 1, .out = 6, .int32 = ec_arg_bool(c, 2),
                  .right = ec_arg_bool(c, 3), .sorter = ec_arg_opt_tensor(c, 5)};
   const char *side = ec_arg_string(c, 4);
@@ -118,18 +119,18 @@ static ec_status searchsorted(ec_call *c, bool is_number) {
   if (side && a.right && !is_right)
     return ec_call_fail(c, 4, "\"left\", but argument 'right' is true");
   a.right |= is_right;
-  return run(c, &a, is_number);
+  return run_search(c, &a, is_number);
 }
 
-static ec_status bucketize(ec_call *c, bool is_number) {
+static ec_status run_bucketize(ec_call *c, bool is_number) {
   arguments a = {.bounds = 1, .values = 0, .out = 4, .int32 = ec_arg_bool(c, 2),
                  .right = ec_arg_bool(c, 3)};
   if (ec_arg_tensor(c, 1)->rank != 1)
     return ec_call_fail(c, 1, "%u dimensions, expected 1", (unsigned)ec_arg_tensor(c, 1)->rank);
-  return run(c, &a, is_number);
+  return run_search(c, &a, is_number);
 }
 
-ec_status ec_op_searchsorted_Tensor_out(ec_call *c) { return searchsorted(c, false); }
-ec_status ec_op_searchsorted_Scalar_out(ec_call *c) { return searchsorted(c, true); }
-ec_status ec_op_bucketize_Tensor_out(ec_call *c) { return bucketize(c, false); }
-ec_status ec_op_bucketize_Scalar_out(ec_call *c) { return bucketize(c, true); }
+ec_status ec_op_searchsorted_Tensor_out(ec_call *c) { return run_searchsorted(c, false); }
+ec_status ec_op_searchsorted_Scalar_out(ec_call *c) { return run_searchsorted(c, true); }
+ec_status ec_op_bucketize_Tensor_out(ec_call *c) { return run_bucketize(c, false); }
+ec_status ec_op_bucketize_Scalar_out(ec_call *c) { return run_bucketize(c, true); }

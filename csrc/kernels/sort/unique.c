@@ -18,7 +18,7 @@ typedef struct slices {
 } slices;
 
 /* Elements in row-major order, for positions in the flattened tensor. */
-static ec_status flatten(ec_call *c, ec_tensor *t) {
+static ec_status flatten_input(ec_call *c, ec_tensor *t) {
   ec_tensor flat = *t;
   EC_TRY(ec_call_packed(c, t, ec_tensor_dtype(t), &flat.data));
   flat.rank = 1;
@@ -30,14 +30,14 @@ static ec_status flatten(ec_call *c, ec_tensor *t) {
 }
 
 /* The columns of slices; `dim` NULL: every element is a slice. */
-static ec_status open(ec_call *c, const int64_t *dim, slices *s) {
+static ec_status open_slices(ec_call *c, const int64_t *dim, slices *s) {
   s->in = *ec_arg_tensor(c, 0);
   s->columns = 1;
   s->flat = dim == NULL;
   EC_TRY(ec_call_check_dtype(c, 0, EC_SET_REALB));
   if (dim && s->in.rank == 0) return ec_call_fail(c, 0, "a 0-d tensor has no dimensions");
   if (dim) EC_TRY(ec_call_wrap_dim(c, *dim, s->in.rank, &s->dim));
-  else EC_TRY(flatten(c, &s->in));
+  else EC_TRY(flatten_input(c, &s->in));
   s->n = s->in.sizes[s->dim];
   for (size_t d = 0; d < s->in.rank; d++) {
     if (d == s->dim) continue;
@@ -54,16 +54,16 @@ static ec_status open(ec_call *c, const int64_t *dim, slices *s) {
   return s->n ? ec_index_offsets(c, s->rank, s->sizes, s->strides, &s->offsets) : EC_OK;
 }
 
-static void load(slices *s, int64_t column) {
+static void load_column(slices *s, int64_t column) {
   int64_t item = (int64_t)ec_dtype_size(ec_tensor_dtype(&s->in));
   const char *x = (const char *)s->in.data + s->offsets[column] * item;
   ec_order_load(&s->o, ec_tensor_dtype(&s->in), x, s->in.strides[s->dim] * item, false);
 }
 
 /* Orders the slices: by the last column first, the sort being stable. */
-static void order(slices *s) {
+static void order_slices(slices *s) {
   for (int64_t column = s->columns; column-- > 0;) {
-    load(s, column);
+    load_column(s, column);
     for (int64_t i = 0; i < s->n; i++) s->o.spare[i] = s->o.e[s->at[i]];
     memcpy(s->o.e, s->o.spare, (size_t)s->n * sizeof *s->o.e);
     ec_order_sort(&s->o);
@@ -72,11 +72,11 @@ static void order(slices *s) {
 }
 
 /* Where a slice differs from the one before it; a NaN differs from everything. */
-static void compare(slices *s) {
+static void compare_slices(slices *s) {
   uint64_t nan;
   bool has_nan = ec_order_nan(ec_tensor_dtype(&s->in), &nan);
   for (int64_t column = 0; column < s->columns; column++) {
-    load(s, column);
+    load_column(s, column);
     for (int64_t i = 1; i < s->n; i++) {
       uint64_t key = s->o.e[s->at[i]].key;
       if (key != s->o.e[s->at[i - 1]].key || (has_nan && key == nan)) s->begins[i] = 1;
@@ -122,7 +122,7 @@ static ec_status write_groups(ec_call *c, const slices *s, ec_tensor *inverse, e
   return EC_OK;
 }
 
-static ec_status finish(ec_call *c, slices *s, size_t out, bool inverse, bool counts) {
+static ec_status write_outputs(ec_call *c, slices *s, size_t out, bool inverse, bool counts) {
   const ec_tensor self = *ec_arg_tensor(c, 0);
   int64_t sizes[EC_MAX_RANK], none = 0;
   bool own = s->in.data == self.data;
@@ -145,27 +145,27 @@ typedef struct wanted {
   bool inverse, counts;
 } wanted;
 
-static ec_status run(ec_call *c, const int64_t *dim, bool sorted, wanted w, size_t out) {
+static ec_status run_unique(ec_call *c, const int64_t *dim, bool sorted, wanted w, size_t out) {
   slices s = {.rank = 0};
-  EC_TRY(open(c, dim, &s));
+  EC_TRY(open_slices(c, dim, &s));
   for (int64_t i = 0; i < s.n; i++) s.at[i] = i;
-  if (sorted) order(&s);
-  compare(&s);
-  return finish(c, &s, out, w.inverse, w.counts);
+  if (sorted) order_slices(&s);
+  compare_slices(&s);
+  return write_outputs(c, &s, out, w.inverse, w.counts);
 }
 
 /* Sorted whether that is asked for or not, as eager. */
 ec_status ec_op_unique2_out(ec_call *c) {
-  return run(c, NULL, true, (wanted){ec_arg_bool(c, 2), ec_arg_bool(c, 3)}, 4);
+  return run_unique(c, NULL, true, (wanted){ec_arg_bool(c, 2), ec_arg_bool(c, 3)}, 4);
 }
 
 /* Slices come with both, whatever the flags say, as in eager. */
-static ec_status along(ec_call *c, size_t dim_arg, bool sorted, size_t out) {
+static ec_status unique_dim(ec_call *c, size_t dim_arg, bool sorted, size_t out) {
   int64_t dim = ec_arg_int(c, dim_arg);
-  return run(c, &dim, sorted, (wanted){true, true}, out);
+  return run_unique(c, &dim, sorted, (wanted){true, true}, out);
 }
 
-ec_status ec_op_unique_dim_out(ec_call *c) { return along(c, 1, true, 5); }
+ec_status ec_op_unique_dim_out(ec_call *c) { return unique_dim(c, 1, true, 5); }
 
 static bool has_room(const ec_tensor *t) {
   return t->dynamism == EC_STATIC ? t->numel > 0 : t->numel_bound > 0;
@@ -175,9 +175,9 @@ static bool has_room(const ec_tensor *t) {
  * outputs as large as those of slices: where there is room they are written. */
 ec_status ec_op_unique_consecutive_out(ec_call *c) {
   wanted w = {ec_arg_bool(c, 1), ec_arg_bool(c, 2)};
-  if (ec_arg_is_none(c, 3)) return run(c, NULL, false, w, 4);
-  if (ec_arg_tensor(c, 0)->rank != 1 || ec_arg_int(c, 3) != 0) return along(c, 3, false, 4);
+  if (ec_arg_is_none(c, 3)) return run_unique(c, NULL, false, w, 4);
+  if (ec_arg_tensor(c, 0)->rank != 1 || ec_arg_int(c, 3) != 0) return unique_dim(c, 3, false, 4);
   w.inverse |= has_room(ec_arg_tensor(c, 5));
   w.counts |= has_room(ec_arg_tensor(c, 6));
-  return run(c, NULL, false, w, 4);
+  return run_unique(c, NULL, false, w, 4);
 }

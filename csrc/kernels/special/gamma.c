@@ -55,7 +55,7 @@ static double log_gamma(double a) {
 }
 
 /* x^a exp(-x) / gamma(a): by Stirling's series where the parts are large. */
-static double prefactor(double a, double x) {
+static double gamma_prefactor(double a, double x) {
   if (a < 10) return exp(a * log(x) - x - log_gamma(a));
   const double u = (x - a) / a, z = 1 / (a * a);
   const double far = u < -0.5 || u > 1 ? u - log(x / a) : u - log1p(u);
@@ -70,7 +70,7 @@ static double lower_series(double a, double x) {
     term *= x / (a + n);
     sum += term;
   }
-  return sum * prefactor(a, x) / a;
+  return sum * gamma_prefactor(a, x) / a;
 }
 
 /* For small x, without the cancellation of 1 - P. */
@@ -99,10 +99,10 @@ static double upper_fraction(double a, double x) {
     value *= c * d;
     if (fabs(c * d - 1) <= epsilon) break;
   }
-  return value * prefactor(a, x);
+  return value * gamma_prefactor(a, x);
 }
 
-static double uniform(double a, double x, bool upper) {
+static double gamma_uniform(double a, double x, bool upper) {
   const double u = (x - a) / a, sign = upper ? 1 : -1;
   const double eta = copysign(sqrt(-2 * (log1p(u) - u)), u);
   double sum = 0, scale = 1;
@@ -121,7 +121,7 @@ double ec_gamma_ratio(double a, double x, bool upper) {
   if (isnan(x)) return NAN;
   if (a < DBL_MIN || isinf(x)) return upper ? 0 : 1; /* 1 / a may overflow */
   if (isnan(a)) return NAN;
-  if (a > 200 && fabs(x - a) < 0.31 * a) return uniform(a, x, upper);
+  if (a > 200 && fabs(x - a) < 0.31 * a) return gamma_uniform(a, x, upper);
   if (!upper) return x > 1 && x > a ? 1 - ec_gamma_ratio(a, x, true) : lower_series(a, x);
   if (x > 1.1 && x >= a) return upper_fraction(a, x);
   const bool falls = x > 1.1 || (x > 0.5 ? x * 1.1 < a : -0.4 / log(x) < a);

@@ -17,34 +17,35 @@ typedef enum polynomial_kind { KIND_T, KIND_U, KIND_V, KIND_W } polynomial_kind;
 typedef enum halves { HALVES, NO_HALVES } halves;
 
 /* Eager computes the halves for some of them only. */
-static ec_status check(ec_call *c, ec_dtype dtype, halves which) {
+static ec_status check_halves(ec_call *c, ec_dtype dtype, halves which) {
   if (which == HALVES || !ec_dtype_in(dtype, EC_SET_HALF)) return EC_OK;
   return ec_fail(c->err, EC_INVALID_ARGUMENT, "does not compute in dtype %s", ec_dtype_name(dtype));
 }
 
-static ec_status unary(ec_call *c, ec_point_loops loops, halves which) {
-  EC_TRY(check(c, ec_tensor_dtype(ec_arg_tensor(c, 0)), which));
-  return ec_unary(c, 1, loops, EC_POINT_TO_FLOAT, NULL);
+static ec_status unary_special(ec_call *c, ec_elementwise_loops loops, halves which) {
+  EC_TRY(check_halves(c, ec_tensor_dtype(ec_arg_tensor(c, 0)), which));
+  return ec_unary(c, 1, loops, EC_ELEMENTWISE_TO_FLOAT, NULL);
 }
 
-static ec_status binary(ec_call *c, ec_point_loops loops, unsigned flags, halves which) {
+static ec_status binary_special(ec_call *c, ec_elementwise_loops loops, unsigned flags,
+                                halves which) {
   ec_dtype dtype;
   EC_TRY(ec_call_promote(c, 0, 1, &dtype));
-  EC_TRY(check(c, dtype, which));
+  EC_TRY(check_halves(c, dtype, which));
   return ec_binary(c, 2, loops, flags, NULL);
 }
 
 #define UNARY(operator, loop, which)                                                               \
   ec_status ec_op_##operator(ec_call *c) {                                                         \
-    static ec_point_loops loops = {EC_ROWS_WIDE(loop)};                                            \
-    return unary(c, loops, which);                                                                 \
+    static ec_elementwise_loops loops = {EC_ROWS_WIDE(loop)};                                      \
+    return unary_special(c, loops, which);                                                         \
   }
 #define BINARY(operator, loop, flags, which)                                                       \
   ec_status ec_op_##operator(ec_call *c) {                                                         \
-    static ec_point_loops loops = {EC_ROWS_WIDE(loop)};                                            \
-    return binary(c, loops, flags, which);                                                         \
+    static ec_elementwise_loops loops = {EC_ROWS_WIDE(loop)};                                      \
+    return binary_special(c, loops, flags, which);                                                 \
   }
-#define POLYNOMIAL(name, loop) BINARY(special_##name, loop, EC_POINT_TO_FLOAT, NO_HALVES)
+#define POLYNOMIAL(name, loop) BINARY(special_##name, loop, EC_ELEMENTWISE_TO_FLOAT, NO_HALVES)
 
 UNARY(lgamma_out, lgamma_loop, HALVES)
 UNARY(digamma_out, digamma, HALVES)
@@ -68,9 +69,9 @@ UNARY(special_scaled_modified_bessel_k0_out, bessel_k0e, NO_HALVES)
 UNARY(special_scaled_modified_bessel_k1_out, bessel_k1e, NO_HALVES)
 UNARY(special_spherical_bessel_j0_out, spherical_j0, NO_HALVES)
 
-BINARY(igamma_out, igamma, EC_POINT_SAME, HALVES)
-BINARY(igammac_out, igammac, EC_POINT_SAME, HALVES)
-BINARY(special_zeta, zeta, EC_POINT_TO_FLOAT, NO_HALVES)
+BINARY(igamma_out, igamma, EC_ELEMENTWISE_SAME, HALVES)
+BINARY(igammac_out, igammac, EC_ELEMENTWISE_SAME, HALVES)
+BINARY(special_zeta, zeta, EC_ELEMENTWISE_TO_FLOAT, NO_HALVES)
 
 /* Each with a tensor or a number in either place. */
 POLYNOMIAL(chebyshev_polynomial_t, chebyshev_t)
@@ -86,7 +87,7 @@ POLYNOMIAL(hermite_polynomial_he, hermite_he)
 POLYNOMIAL(laguerre_polynomial_l, laguerre)
 POLYNOMIAL(legendre_polynomial_p, legendre)
 
-static double rounded(ec_dtype dtype, double x) {
+static double round_to_dtype(ec_dtype dtype, double x) {
   ec_number number;
   ec_number_init(&number, dtype, (ec_scalar){EC_KIND_DOUBLE, {.d = x}});
   ec_cast(EC_FLOAT64, dtype)(1, (char *)&x, 0, number.tensor.data, 0);
@@ -94,23 +95,23 @@ static double rounded(ec_dtype dtype, double x) {
 }
 
 /* n! as eager computes it: in the dtype, step by step. */
-static double factorial(ec_dtype dtype, int64_t n) {
+static double rounded_factorial(ec_dtype dtype, int64_t n) {
   int sign;
-  return rounded(dtype, exp(rounded(dtype, lgamma_r((double)n + 1, &sign))));
+  return round_to_dtype(dtype, exp(round_to_dtype(dtype, lgamma_r((double)n + 1, &sign))));
 }
 
 /* Argument 0 is n, 1 the tensor: 0 and 1 have loops of their own, as in eager. */
 ec_status ec_op_polygamma_out(ec_call *c) {
-  static ec_point_loops loops[] = {
+  static ec_elementwise_loops loops[] = {
       {EC_ROWS_WIDE(digamma)}, {EC_ROWS_WIDE(trigamma)}, {EC_ROWS_WIDE(polygamma)}};
   const int64_t n = ec_arg_int(c, 0);
   const ec_tensor *self = ec_arg_tensor(c, 1);
   const ec_dtype computed = ec_to_float(ec_tensor_dtype(self));
   if (n < 0) return ec_call_fail(c, 0, "a negative derivative");
-  ec_point p = {.inputs = 1, .logical = computed, .work = ec_work_dtype(computed)};
-  EC_TRY(ec_point_find(c, loops[n > 1 ? 2 : n], computed, &p.loop));
-  p.in[0] = (ec_operand){self, computed, p.work};
+  ec_elementwise p = {.inputs = 1, .logical = computed, .compute = ec_compute_dtype(computed)};
+  EC_TRY(ec_elementwise_find(c, loops[n > 1 ? 2 : n], computed, &p.loop));
+  p.in[0] = (ec_operand){self, computed, p.compute};
   p.params.v[0].d = (double)n;
-  p.params.v[1].d = n % 2 ? factorial(computed, n) : -factorial(computed, n);
-  return ec_point_run(c, 2, &p);
+  p.params.v[1].d = n % 2 ? rounded_factorial(computed, n) : -rounded_factorial(computed, n);
+  return ec_elementwise_run(c, 2, &p);
 }

@@ -45,13 +45,13 @@ ec_status ec_op_view_as_complex_copy_out(ec_call *c) {
 }
 
 /* `ratio` elements of the new dtype where there was one. */
-static void split(ec_view *v, int64_t ratio) {
+static void split_parts(ec_view *v, int64_t ratio) {
   for (size_t d = 0; d + 1 < v->rank; d++) v->strides[d] *= ratio;
   v->sizes[v->rank - 1] *= ratio;
 }
 
 /* One element of the new dtype where there were `ratio`. */
-static ec_status join(ec_call *c, ec_view *v, int64_t ratio) {
+static ec_status join_parts(ec_call *c, ec_view *v, int64_t ratio) {
   const int64_t last = v->sizes[v->rank - 1];
   if (last % ratio)
     return ec_call_fail(c, 0, "its last dimension has %" PRId64 " elements, no multiple of %"
@@ -75,7 +75,7 @@ ec_status ec_op_view_copy_dtype_out(ec_call *c) {
   if (src.rank == 0) return ec_call_fail(c, 0, "is 0-d, expected dimensions for other sizes");
   if (src.strides[src.rank - 1] != 1)
     return ec_call_fail(c, 0, "its last dimension has a stride other than 1");
-  if (to < from) split(&src, (int64_t)(from / to));
-  else EC_TRY(join(c, &src, (int64_t)(to / from)));
+  if (to < from) split_parts(&src, (int64_t)(from / to));
+  else EC_TRY(join_parts(c, &src, (int64_t)(to / from)));
   return write_out(c, &src, 2);
 }

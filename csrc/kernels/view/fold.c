@@ -55,7 +55,7 @@ static ec_status wide_view(ec_call *c, const ec_tensor *t, bool zeros, ec_view *
   return EC_OK;
 }
 
-static void narrow(const ec_call *c, ec_tensor *out, const ec_view *wide) {
+static void cast_to_output(const ec_call *c, ec_tensor *out, const ec_view *wide) {
   ec_view to = ec_view_of(out);
   if (to.dtype != wide->dtype) ec_copy_view(c, &to, wide);
 }
@@ -113,7 +113,7 @@ static ec_status check_input(ec_call *c, size_t rank, size_t out) {
 }
 
 /* The windows whose element `k` lies inside the image, from *first on; where the first has it. */
-static int64_t inside(const windows *w, int64_t k, int64_t *first, int64_t *at) {
+static int64_t clip_window(const windows *w, int64_t k, int64_t *first, int64_t *at) {
   int64_t start = k * w->dilation - w->padding, end = w->size - 1 - start;
   *first = start < 0 ? (-start - 1) / w->stride + 1 : 0;
   int64_t n = ec_min_i64(end < 0 ? 0 : end / w->stride + 1, w->count) - *first;
@@ -125,8 +125,8 @@ static int64_t inside(const windows *w, int64_t k, int64_t *first, int64_t *at) 
  * nothing. Both come with a batch. */
 static bool element_views(const windows w[2], int64_t y, int64_t x, ec_view *image,
                           ec_view *columns) {
-  int64_t first[2], at[2], n[2] = {inside(&w[0], y, &first[0], &at[0]),
-                                   inside(&w[1], x, &first[1], &at[1])};
+  int64_t first[2], at[2], n[2] = {clip_window(&w[0], y, &first[0], &at[0]),
+                                   clip_window(&w[1], x, &first[1], &at[1])};
   if (n[0] <= 0 || n[1] <= 0) return false;
   int64_t item = (int64_t)ec_dtype_size(image->dtype), *is = image->strides;
   int64_t channel = columns->strides[1], block = columns->strides[2];
@@ -145,7 +145,7 @@ static bool element_views(const windows w[2], int64_t y, int64_t x, ec_view *ima
 }
 
 /* Puts a batch of one in front where there is none. */
-static ec_view batched(ec_view v, size_t rank) {
+static ec_view add_batch_dim(ec_view v, size_t rank) {
   if (v.rank == rank) return v;
   memmove(v.sizes + 1, v.sizes, v.rank * sizeof *v.sizes);
   memmove(v.strides + 1, v.strides, v.rank * sizeof *v.strides);
@@ -174,7 +174,8 @@ ec_status ec_op_im2col_out(ec_call *c) {
   if (out->numel == 0) return EC_OK;
   for (int64_t y = 0; y < w[0].kernel; y++)
     for (int64_t x = 0; x < w[1].kernel; x++) {
-      ec_view image = batched(ec_view_of(self), 4), columns = batched(ec_view_of(out), 3);
+      ec_view image = add_batch_dim(ec_view_of(self), 4), columns = add_batch_dim(ec_view_of(out),
+                                                                                  3);
       if (element_views(w, y, x, &image, &columns)) ec_copy_view(c, &columns, &image);
     }
   return EC_OK;
@@ -211,10 +212,10 @@ ec_status ec_op_col2im_out(ec_call *c) {
   if (self->numel == 0) return EC_OK;
   for (int64_t y = 0; y < w[0].kernel; y++)
     for (int64_t x = 0; x < w[1].kernel; x++) {
-      ec_view image = batched(to, 4), columns = batched(from, 3);
+      ec_view image = add_batch_dim(to, 4), columns = add_batch_dim(from, 3);
       if (element_views(w, y, x, &image, &columns)) add_view(&image, &columns);
     }
-  narrow(c, ec_arg_tensor(c, 6), &to);
+  cast_to_output(c, ec_arg_tensor(c, 6), &to);
   return EC_OK;
 }
 
@@ -266,6 +267,6 @@ ec_status ec_op_unfold_backward_out(ec_call *c) {
     }
     add_view(&a, &b);
   }
-  narrow(c, ec_arg_tensor(c, U_OUT), &to);
+  cast_to_output(c, ec_arg_tensor(c, U_OUT), &to);
   return EC_OK;
 }

@@ -6,7 +6,7 @@
 #include "kernels/view/region.h"
 
 /* Moves dimension dims[i] of the region to place i. */
-static void reorder(ec_region *r, const size_t *dims) {
+static void reorder_dims(ec_region *r, const size_t *dims) {
   ec_region old = *r;
   for (size_t i = 0; i < r->rank; i++) {
     r->sizes[i] = old.sizes[dims[i]];
@@ -28,28 +28,28 @@ ec_status ec_op_permute_copy_out(ec_call *c) {
       return ec_call_fail(c, 1, "dimension %zu appears more than once", dims[i]);
     seen |= 1u << dims[i];
   }
-  reorder(&r, dims);
+  reorder_dims(&r, dims);
   return ec_region_to_out(c, &r, 2);
 }
 
-static ec_status transposed(ec_call *c, int64_t dim0, int64_t dim1, size_t out) {
+static ec_status transpose_dims(ec_call *c, int64_t dim0, int64_t dim1, size_t out) {
   ec_region r = ec_region_of(ec_arg_tensor(c, 0));
   size_t dims[EC_MAX_RANK], a, b;
   EC_TRY(ec_call_wrap_dim(c, dim0, r.rank, &a));
   EC_TRY(ec_call_wrap_dim(c, dim1, r.rank, &b));
   for (size_t i = 0; i < r.rank; i++) dims[i] = i == a ? b : i == b ? a : i;
-  reorder(&r, dims);
+  reorder_dims(&r, dims);
   return ec_region_to_out(c, &r, out);
 }
 
 ec_status ec_op_transpose_copy_int_out(ec_call *c) {
-  return transposed(c, ec_arg_int(c, 1), ec_arg_int(c, 2), 3);
+  return transpose_dims(c, ec_arg_int(c, 1), ec_arg_int(c, 2), 3);
 }
 
 ec_status ec_op_t_copy_out(ec_call *c) {
   size_t rank = ec_arg_tensor(c, 0)->rank;
   if (rank > 2) return ec_call_fail(c, 0, "%zu dimensions, expected at most 2", rank);
-  return transposed(c, 0, rank == 2 ? 1 : 0, 1);
+  return transpose_dims(c, 0, rank == 2 ? 1 : 0, 1);
 }
 
 /* The shape that view_copy asks for, its -1 filled in. */
@@ -151,7 +151,7 @@ ec_status ec_op_unsqueeze_copy_out(ec_call *c) {
   return ec_region_to_out(c, &r, 2);
 }
 
-static ec_status squeezed(ec_call *c, ec_ints dims) {
+static ec_status squeeze_dims(ec_call *c, ec_ints dims) {
   ec_region r = ec_region_of(ec_arg_tensor(c, 0));
   unsigned wanted = 0;
   for (size_t i = 0; i < dims.n; i++) {
@@ -167,11 +167,11 @@ static ec_status squeezed(ec_call *c, ec_ints dims) {
 
 ec_status ec_op_squeeze_copy_dim_out(ec_call *c) {
   int64_t dim = ec_arg_int(c, 1);
-  return squeezed(c, (ec_ints){&dim, 1});
+  return squeeze_dims(c, (ec_ints){&dim, 1});
 }
 
 ec_status ec_op_squeeze_copy_dims_out(ec_call *c) {
   ec_ints dims;
   EC_TRY(ec_arg_ints(c, 1, &dims));
-  return squeezed(c, dims);
+  return squeeze_dims(c, dims);
 }

@@ -44,8 +44,8 @@ static ec_status read_shifts(ec_call *c, const ec_region *r, int64_t shift[EC_MA
 }
 
 /* Each shifted dimension falls in two parts that change places: one copy a combination. */
-static void roll(const ec_call *c, const ec_tensor *out, const ec_tensor *self, const ec_region *r,
-                 const int64_t *shift) {
+static void copy_rolled(const ec_call *c, const ec_tensor *out, const ec_tensor *self,
+                        const ec_region *r, const int64_t *shift) {
   size_t moved[EC_MAX_RANK], n = 0;
   ec_region to_all = ec_region_of(out);
   for (size_t d = 0; d < r->rank; d++)
@@ -81,7 +81,7 @@ static ec_status roll_flat(ec_call *c, const ec_tensor *self, ec_tensor *out, co
   ec_strides(shaped.sizes, shaped.dim_order, shaped.rank, row_major.strides);
   ec_view to = ec_region_view(&row_major, &flat[0]), from = ec_region_view(r, self);
   ec_copy_view(c, &to, &from);
-  roll(c, &flat[1], &flat[0], &line, &shift);
+  copy_rolled(c, &flat[1], &flat[0], &line, &shift);
   to = ec_view_of(out);
   from = ec_region_view(&row_major, &flat[1]);
   ec_copy_view(c, &to, &from);
@@ -98,7 +98,7 @@ ec_status ec_op_roll_out(ec_call *c) {
   EC_TRY(ec_call_check_dtype(c, 3, EC_BIT(self->dtype)));
   EC_TRY(ec_call_resize(c, 3, r.rank, r.sizes));
   if (flat) return roll_flat(c, self, out, &r);
-  roll(c, out, self, &r, shift);
+  copy_rolled(c, out, self, &r, shift);
   return EC_OK;
 }
 

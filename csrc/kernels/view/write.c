@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/checked.h"
-#include "kernels/pointwise/point.h"
+#include "kernels/pointwise/elementwise.h"
 #include "kernels/view/region.h"
 
 /* Argument 1 has the sizes of the part that it replaces. */
@@ -19,7 +19,7 @@ static ec_status check_part(ec_call *c, const ec_region *part) {
 }
 
 /* The output at `out` becomes self with `part` of it replaced by argument 1. */
-static ec_status replace(ec_call *c, const ec_region *part, size_t out) {
+static ec_status write_region(ec_call *c, const ec_region *part, size_t out) {
   const ec_tensor *src = ec_arg_tensor(c, 1);
   ec_region whole = ec_region_of(ec_arg_tensor(c, 0)), inner = ec_region_of(src);
   EC_TRY(check_part(c, part));
@@ -47,7 +47,7 @@ ec_status ec_op_slice_scatter_out(ec_call *c) {
   if (step <= 0) return ec_call_fail(c, 5, "%" PRId64 ", expected a positive step", step);
   ec_slice_bounds(r.sizes[dim], &start, end, step, &length);
   ec_region_slice(&r, dim, start, length, step);
-  return replace(c, &r, 6);
+  return write_region(c, &r, 6);
 }
 
 ec_status ec_op_select_scatter_out(ec_call *c) {
@@ -56,13 +56,13 @@ ec_status ec_op_select_scatter_out(ec_call *c) {
   EC_TRY(ec_check_has_dims(c, 0));
   EC_TRY(ec_call_wrap_dim(c, ec_arg_int(c, 2), r.rank, &dim));
   EC_TRY(ec_region_select_arg(c, 3, &r, dim));
-  return replace(c, &r, 4);
+  return write_region(c, &r, 4);
 }
 
 ec_status ec_op_diagonal_scatter_out(ec_call *c) {
   ec_region r = like_out(c, 5);
   EC_TRY(ec_region_diagonal(c, 2, &r));
-  return replace(c, &r, 5);
+  return write_region(c, &r, 5);
 }
 
 /* The part is looked up in the memory of self: in scratch where the output's is laid out apart. */
@@ -126,7 +126,7 @@ static void fill_around(const ec_call *c, const ec_tensor *out, const int64_t *s
 }
 
 /* Whether the number is written anywhere: eager looks at no other one. */
-static bool grows(const ec_region *from, const int64_t *front, const int64_t *sizes) {
+static bool padded_sizes(const ec_region *from, const int64_t *front, const int64_t *sizes) {
   for (size_t d = 0; d < from->rank; d++)
     if (front[d] > 0 || sizes[d] > from->sizes[d] + front[d]) return true;
   return false;
@@ -140,7 +140,7 @@ ec_status ec_op_constant_pad_nd_out(ec_call *c) {
   _Alignas(16) char element[16];
   EC_TRY(read_padding(c, &from, front, sizes));
   EC_TRY(ec_call_check_dtype(c, 3, EC_BIT(self->dtype)));
-  if (grows(&from, front, sizes)) EC_TRY(ec_call_check_scalar(c, 2, ec_tensor_dtype(self)));
+  if (padded_sizes(&from, front, sizes)) EC_TRY(ec_call_check_scalar(c, 2, ec_tensor_dtype(self)));
   EC_TRY(ec_call_resize(c, 3, from.rank, sizes));
   ec_cast_scalar(ec_tensor_dtype(out), ec_arg_scalar(c, 2), element);
   ec_region to = ec_region_of(out);

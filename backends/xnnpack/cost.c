@@ -1,0 +1,38 @@
+/* How much a delegate computes: whether threads are worth waking for it. */
+#include "cost.h"
+
+#include "graph.h"
+#include "kind.h"
+#include "values.h"
+
+/* Multiplications that one thread does in the time that it takes to give another one a part of a
+ * node and to wait for it, some microseconds; and what an element costs that is only moved. */
+enum { WORTH_A_THREAD = 200000, ELEMENT = 8 };
+
+static double count_elements(const ecx_value *v) {
+  double n = 1;
+  for (size_t d = 0; d < v->shape.rank; d++) n *= (double)v->shape.dims[d];
+  return n;
+}
+
+/* Each element of a result is a row or window of the filter times as much of the input. */
+static double node_cost(const ecx_graph *g, const ecx_node *n) {
+  const ecx_value *out = ecx_out(g, n, 0), *in = ecx_in(g, n, 0);
+  double results = count_elements(out), channels = 1;
+  if (out->shape.rank) channels = (double)out->shape.dims[out->shape.rank - 1];
+  if (n->kind->product == ECX_PRODUCT_FILTER && channels > 0)
+    return results * count_elements(ecx_in(g, n, 1)) / channels;
+  if (n->kind->product == ECX_PRODUCT_MATRIX)
+    return results * (double)in->shape.dims[in->shape.rank - 1];
+  return results * ELEMENT;
+}
+
+bool ecx_graph_is_small(const ecx_graph *g) {
+  double cost = 0, nodes = 0;
+  for (uint32_t i = 0; i < g->node_count; i++) {
+    if (g->nodes[i].is_dead) continue;
+    cost += node_cost(g, &g->nodes[i]);
+    nodes++;
+  }
+  return cost < WORTH_A_THREAD * nodes;
+}

@@ -1,0 +1,9 @@
+/* One call of a delegate. */
+#ifndef ECX_EXECUTE_H
+#define ECX_EXECUTE_H
+
+#include "delegate.h"
+
+uint32_t ecx_execute(const ecx_call *c, ecx_delegate *d, ec_backend_arg *args, size_t count);
+
+#endif

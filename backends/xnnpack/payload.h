@@ -1,0 +1,25 @@
+/* The delegate's bytes, verified: where its FlatBuffer and its constants are. */
+#ifndef ECX_PAYLOAD_H
+#define ECX_PAYLOAD_H
+
+#include "call.h"
+#include "format/fb.h"
+#include "schema.h"
+
+/* A payload whose FlatBuffer has been verified. */
+typedef struct ecx_payload {
+  ec_fb_table root;
+  const uint8_t *constants; /* behind the FlatBuffer; NULL: a bare FlatBuffer */
+  size_t constants_size;
+} ecx_payload;
+
+uint32_t ecx_payload_open(const ecx_call *c, const void *data, size_t size, ecx_payload *out);
+
+
+/* The table of a node's parameters, by the type byte of the node; NULL: unknown. */
+const ec_fb_schema *ecx_node_schema(uint8_t type);
+
+/* The table Graph of payload.def: for fuzzers, which change numbers and vectors of a payload. */
+const ec_fb_schema *ecx_payload_schema(void);
+
+#endif

@@ -1,0 +1,166 @@
+/* The pointwise engine: dtypes, shapes, block conversion. */
+#include "kernels/pointwise/elementwise.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+enum { BLOCK = 256, OPERANDS = EC_ELEMENTWISE_INPUTS + 1, ITEM_MAX = 16 };
+
+/* How one operand gets from memory to the loop or back; all NULL: directly. */
+typedef struct route {
+  ec_cast_fn first, second; /* second where a rounding step lies between */
+  int64_t conversion, compute; /* element sizes after each */
+} route;
+
+void ec_number_init(ec_number *number, ec_dtype dtype, ec_scalar s) {
+  *number = (ec_number){0};
+  number->tensor.dtype = (uint8_t)dtype;
+  number->tensor.numel = number->tensor.numel_bound = 1;
+  ec_cast_scalar(dtype, s, number->element);
+  number->tensor.data = number->element;
+  number->tensor.capacity = sizeof number->element;
+}
+
+ec_status ec_elementwise_find(ec_call *c, ec_elementwise_loops loops, ec_dtype logical,
+                              ec_elementwise_loop *loop) {
+  *loop = loops[ec_compute_dtype(logical)];
+  if (*loop) return EC_OK;
+  ec_dtype_set set = 0;
+  for (unsigned d = 0; d < EC_DTYPE_COUNT; d++)
+    if (ec_dtype_size((ec_dtype)d) && loops[ec_compute_dtype((ec_dtype)d)]) set |= EC_BIT(d);
+  char names[256];
+  return ec_fail(c->err, EC_INVALID_ARGUMENT, "computes in dtype %s, expected one of %s",
+                 ec_dtype_name(logical), ec_dtype_set_names(set, names, sizeof names));
+}
+
+static int64_t size_of(ec_dtype d) { return (int64_t)ec_dtype_size(d); }
+
+static route route_between(ec_dtype from, ec_dtype via, ec_dtype to) {
+  route r = {NULL, NULL, size_of(via), size_of(to)};
+  if (from != via && via != to) {
+    r.first = ec_cast(via, from);
+    r.second = ec_cast(to, via);
+  } else if (from != to) {
+    r.first = ec_cast(to, from);
+    r.conversion = r.compute;
+  }
+  return r;
+}
+
+/* Room for one block of every operand; 8-byte units give alignment. */
+typedef struct blocks {
+  uint64_t data[OPERANDS][BLOCK * ITEM_MAX / 8];
+  uint64_t conversion[BLOCK * ITEM_MAX / 8];
+} blocks;
+
+static void convert_block(const route *r, blocks *b, int64_t n, char *dst, int64_t dst_step,
+                          const char *src, int64_t src_step) {
+  if (!r->second) {
+    r->first(n, dst, dst_step, src, src_step);
+    return;
+  }
+  r->first(n, (char *)b->conversion, r->conversion, src, src_step);
+  r->second(n, dst, dst_step, (char *)b->conversion, r->conversion);
+}
+
+static void run_block(const ec_iter *it, const route *routes, ec_elementwise *p, blocks *b,
+                      int64_t from, int64_t n) {
+  char *at[OPERANDS];
+  int64_t step[OPERANDS];
+  for (size_t k = 0; k < it->operands; k++) {
+    at[k] = it->at[k] + from * it->step[k];
+    step[k] = it->step[k];
+    if (!routes[k].first) continue;
+    char *memory = at[k];
+    at[k] = (char *)b->data[k];
+    step[k] = k && it->step[k] == 0 ? 0 : k ? routes[k].compute : size_of(p->compute);
+    if (k) convert_block(&routes[k], b, step[k] ? n : 1, at[k], routes[k].compute, memory,
+                         it->step[k]);
+  }
+  p->loop(n, at, step, &p->params);
+  if (routes[0].first)
+    convert_block(&routes[0], b, n, it->at[0] + from * it->step[0], it->step[0], at[0], step[0]);
+}
+
+typedef struct walk {
+  ec_elementwise *point;
+  const route *routes;
+  bool direct;
+  atomic_bool zero_division;
+} walk;
+
+static void run_blocks(ec_iter *it, const route *routes, ec_elementwise *p) {
+  blocks b;
+  do {
+    for (int64_t i = 0; i < it->count; i += BLOCK)
+      run_block(it, routes, p, &b, i, it->count - i < BLOCK ? it->count - i : BLOCK);
+  } while (ec_iter_next(it));
+}
+
+/* Loops leave a mark in their parameters, so that each piece has its own. */
+static void run_piece(void *user, ec_iter *it, size_t piece) {
+  walk *w = user;
+  ec_elementwise p = *w->point;
+  (void)piece;
+  if (w->direct) {
+    do p.loop(it->count, it->at, it->step, &p.params);
+    while (ec_iter_next(it));
+  } else {
+    run_blocks(it, w->routes, &p);
+  }
+  if (p.params.zero_division) w->zero_division = true;
+}
+
+static void run_walk(ec_iter *it, walk *w) {
+  enum { COST = 4 }; /* of an element: loops are between a copy and an exponential */
+  const ec_call *c = w->point->call;
+  if (!ec_iter_start(it)) return;
+  size_t pieces = c ? ec_iter_pieces(c, it, COST) : 1;
+  if (pieces > 1) ec_iter_run(c, it, pieces, run_piece, w);
+  else run_piece(w, it, 0);
+  if (w->zero_division) w->point->params.zero_division = true;
+}
+
+void ec_elementwise_apply(ec_tensor *out, ec_elementwise *p) {
+  ec_iter it;
+  route routes[OPERANDS] = {
+      route_between(p->compute, p->logical == p->compute ? p->compute : p->logical,
+                    ec_tensor_dtype(out))};
+  bool direct = !routes[0].first;
+  uint64_t single[OPERANDS][2];
+  ec_iter_init(&it, out->rank, out->sizes);
+  ec_iter_tensor(&it, out);
+  for (size_t k = 1; k <= p->inputs; k++) {
+    const ec_operand *in = &p->in[k - 1];
+    const ec_tensor *t = in->tensor;
+    route r = route_between(ec_tensor_dtype(t), in->logical, in->compute);
+    if (r.first && t->numel == 1) { /* converted once, not once a row */
+      char conversion[ITEM_MAX];
+      r.first(1, r.second ? conversion : (char *)single[k], 0, t->data, 0);
+      if (r.second) r.second(1, (char *)single[k], 0, conversion, 0);
+      r.first = NULL;
+      ec_iter_add(&it, single[k], ec_dtype_size(in->compute), 0, NULL, NULL);
+    } else {
+      ec_iter_tensor(&it, t);
+    }
+    routes[k] = r;
+    direct = direct && !r.first;
+  }
+  walk w = {.point = p, .routes = routes, .direct = direct};
+  run_walk(&it, &w);
+}
+
+ec_status ec_elementwise_run(ec_call *c, size_t o, ec_elementwise *p) {
+  ec_tensor *out = ec_arg_tensor(c, o);
+  size_t rank = 0;
+  int64_t sizes[EC_MAX_RANK];
+  EC_TRY(ec_call_check_cast(c, o, p->logical));
+  for (size_t k = 0; k < p->inputs; k++)
+    EC_TRY(ec_call_broadcast(c, k, p->in[k].tensor, &rank, sizes));
+  EC_TRY(ec_call_resize(c, o, rank, sizes));
+  p->call = c;
+  ec_elementwise_apply(out, p);
+  if (p->params.zero_division)
+    return ec_fail(c->err, EC_INVALID_ARGUMENT, "integer division by zero");
+  return EC_OK;
+}

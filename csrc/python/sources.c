@@ -1,0 +1,128 @@
+/* Bytes of programs and data files: of a path, a buffer, or a file object. */
+#include "python/state.h"
+
+#include "python/sources.h"
+
+#include "python/errors.h"
+#include "python/gil.h"
+
+typedef struct open_file {
+  ec_source *out;
+  const char *path;
+  ec_mlock mlock;
+  ec_status status;
+  ec_error err;
+} open_file;
+
+static void run_open_file(void *arg) {
+  open_file *open = arg;
+  open->status = ec_source_open_file(open->out, open->path, open->mlock, &open->err);
+}
+
+static int open_path(ecpy_state *state, PyObject *data, ec_mlock mlock, ec_source *out) {
+  PyObject *path;
+  if (!PyUnicode_FSConverter(data, &path)) return -1;
+  open_file open = {.out = out, .path = PyBytes_AS_STRING(path), .mlock = mlock};
+  ecpy_without_gil(run_open_file, &open); /* mlock reads the file */
+  Py_DECREF(path);
+  if (open.status == EC_OK) return 0;
+  ecpy_raise(state, &open.err);
+  return -1;
+}
+
+/* Programs may be freed by threads that do not hold the GIL. */
+static void release_buffer(void *owner) {
+  PyGILState_STATE gil = PyGILState_Ensure();
+  PyBuffer_Release(owner);
+  PyMem_Free(owner);
+  PyGILState_Release(gil);
+}
+
+static int lend_buffer(ecpy_state *state, PyObject *data, ec_source *out) {
+  Py_buffer *view = PyMem_Malloc(sizeof *view);
+  if (!view) {
+    ecpy_no_memory("a buffer that is lent");
+    return -1;
+  }
+  if (PyObject_GetBuffer(data, view, PyBUF_SIMPLE)) {
+    PyMem_Free(view);
+    return -1;
+  }
+  ec_error err;
+  ec_error_clear(&err);
+  ec_status status =
+      ec_source_open_buffer(out, view->buf, (size_t)view->len, release_buffer, view, &err);
+  if (status == EC_OK) return 0;
+  release_buffer(view);
+  ecpy_raise(state, &err);
+  return -1;
+}
+
+/* Whose memory a view shows; NULL: nobody's that is known. */
+static PyObject *owner_of(PyObject *data) {
+  while (data && PyMemoryView_Check(data)) data = PyMemoryView_GET_BASE(data);
+  return data;
+}
+
+/* True for a mmap.mmap, by the module's own type, if the module was imported. */
+static bool is_mapped_file(PyObject *object) {
+  PyObject *name = PyUnicode_FromString("mmap");
+  PyObject *module = name ? PyImport_GetModule(name) : NULL;
+  PyObject *type = module ? PyObject_GetAttr(module, name) : NULL;
+  const bool is = type == (PyObject *)Py_TYPE(object);
+  Py_XDECREF(type);
+  Py_XDECREF(module);
+  Py_XDECREF(name);
+  PyErr_Clear();
+  return is;
+}
+
+/* True for a buffer that this process cannot write to; a read-only view is not enough. */
+static bool is_fixed(PyObject *data) {
+  Py_buffer view;
+  PyObject *owner = owner_of(data);
+  if (!owner) return false;
+  if (PyBytes_CheckExact(owner)) return true;
+  if (!is_mapped_file(owner) || PyObject_GetBuffer(owner, &view, PyBUF_SIMPLE)) {
+    PyErr_Clear();
+    return false;
+  }
+  const bool readonly = view.readonly;
+  PyBuffer_Release(&view);
+  return readonly;
+}
+
+/* Bytes that changed after they were verified would not be safe to read: what is neither bytes nor
+ * a mapped file is copied. */
+static int open_buffer(ecpy_state *state, PyObject *data, ec_source *out) {
+  PyObject *bytes = is_fixed(data) ? Py_NewRef(data) : PyBytes_FromObject(data);
+  int rc = bytes ? lend_buffer(state, bytes, out) : -1;
+  Py_XDECREF(bytes);
+  return rc;
+}
+
+static int open_read(ecpy_state *state, PyObject *file, ec_source *out) {
+  PyObject *bytes = PyObject_CallMethod(file, "read", NULL);
+  if (!bytes) return -1;
+  int rc = -1;
+  if (PyObject_CheckBuffer(bytes))
+    rc = open_buffer(state, bytes, out);
+  else
+    PyErr_Format(PyExc_TypeError,
+                 "Expected a binary file: read() gave %.200s, not bytes (open it with mode 'rb').",
+                 Py_TYPE(bytes)->tp_name);
+  Py_DECREF(bytes);
+  return rc;
+}
+
+int ecpy_source_open(ecpy_state *state, PyObject *data, ec_mlock mlock, ec_source *out) {
+  if (PyUnicode_Check(data) || PyObject_HasAttrString(data, "__fspath__"))
+    return open_path(state, data, mlock, out);
+  if (PyObject_CheckBuffer(data)) return open_buffer(state, data, out);
+  if (PyObject_HasAttrString(data, "read")) return open_read(state, data, out);
+  PyErr_Format(PyExc_TypeError,
+               "Expected data to be bytes, bytearray, another buffer, a path to a file, or a "
+               "file-like object, but got %.200s.",
+               Py_TYPE(data)->tp_name);
+  return -1;
+}

@@ -1,0 +1,13 @@
+/* Operators and instructions of a method. */
+#ifndef EC_RUNTIME_LOAD_CODE_H
+#define EC_RUNTIME_LOAD_CODE_H
+
+#include "runtime/native.h"
+
+/* Acquires the operators that there are; ec_load_chains fails where one is missing. */
+ec_status ec_load_operators(ec_method *m, const ec_plan *plan, ec_error *err);
+
+/* Loads the instructions. Values, inputs and delegates are there. */
+ec_status ec_load_chains(ec_method *m, const ec_plan *plan, ec_error *err);
+
+#endif

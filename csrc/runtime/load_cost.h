@@ -1,0 +1,13 @@
+/* The cost of loading that a file can cause again and again. */
+#ifndef EC_RUNTIME_LOAD_COST_H
+#define EC_RUNTIME_LOAD_COST_H
+
+#include "core/budget.h"
+
+/* Charges the thread's budget for reading bytes of the file that other rows may refer to, too. */
+static inline ec_status ec_charge_reading(size_t bytes, ec_error *err) {
+  enum { BYTES = 16 }; /* in a step */
+  return ec_budget_work(ec_budget_now(), (uint64_t)bytes * (EC_STEP / BYTES) + EC_STEP, err);
+}
+
+#endif

@@ -1,0 +1,43 @@
+/* Delegates: backends looked up and given their payloads, compile specs and options. */
+#include "runtime/load_delegates.h"
+
+#include "backend/registry.h"
+#include "runtime/host_call.h"
+#include "runtime/load_cost.h"
+#include "runtime/load_options.h"
+
+static ec_status load_delegate(ec_method *m, const ec_plan *plan, uint32_t index, ec_delegate *d,
+                               ec_error *err) {
+  ec_delegate_row row;
+  EC_TRY(ec_decode_delegate(plan, index, &m->arena, &row, err));
+  EC_TRY(ec_backend_require(row.id, &d->backend, err));
+  d->init = (ec_backend_init){.method = m->name,
+                              .payload = row.payload.data,
+                              .payload_size = row.payload.size,
+                              .specs = row.specs,
+                              .spec_count = row.spec_count,
+                              .program = m->program,
+                              .instance = m};
+  EC_TRY(ec_delegate_options(m, d, err));
+  EC_TRY(ec_charge_reading(row.payload.size, err));
+  ec_host_call call = ec_host_call_of(m, &m->scratch, err);
+  ec_status status =
+      (ec_status)d->backend->init(d->backend, &ec_host_table, &call, &d->init, &d->handle);
+  ec_arena_reset(&m->scratch);
+  if (status != EC_OK) return ec_fail_in(err, status, "%s", row.id);
+  d->ready = true;
+  return EC_OK;
+}
+
+ec_status ec_load_delegates(ec_method *m, const ec_plan *plan, ec_error *err) {
+  const uint32_t count = plan->delegates.count;
+  EC_TRY(ec_arena_array(&m->arena, count, sizeof *m->delegates, "delegates", &m->delegates, err));
+  m->delegate_count = count;
+  EC_TRY(ec_load_options(m, plan, err));
+  for (uint32_t i = 0; i < count; i++) {
+    ec_error_clear(err);
+    ec_status status = load_delegate(m, plan, i, &m->delegates[i], err);
+    if (status != EC_OK) return ec_fail_in(err, status, "delegate %u", i);
+  }
+  return EC_OK;
+}

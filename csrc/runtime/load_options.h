@@ -1,0 +1,14 @@
+/* Options of a method for the backends of its delegates. */
+#ifndef EC_RUNTIME_LOAD_OPTIONS_H
+#define EC_RUNTIME_LOAD_OPTIONS_H
+
+#include "runtime/native.h"
+
+/* Copies the options of the method's backends to its arena; InvalidArgument where one is for a
+ * backend that no delegate has. */
+ec_status ec_load_options(ec_method *m, const ec_plan *plan, ec_error *err);
+
+/* Gives a delegate those of its backend; NotSupported where that is from before there were any. */
+ec_status ec_delegate_options(const ec_method *m, ec_delegate *d, ec_error *err);
+
+#endif

@@ -1,0 +1,38 @@
+/* Types for callers of a method: options to load it with, arrays to call it with. */
+#ifndef EC_RUNTIME_METHOD_TYPES_H
+#define EC_RUNTIME_METHOD_TYPES_H
+
+#include "core/budget.h"
+#include "core/value.h"
+#include "executorch_c/backend.h"
+
+typedef struct ec_method ec_method;
+
+/* Options for the delegates of one backend. */
+typedef struct ec_backend_options {
+  const char *id;
+  const ec_backend_option *items;
+  size_t count;
+} ec_backend_options;
+
+typedef struct ec_method_options {
+  bool reference_kernels; /* plain loops only */
+  bool seeded;            /* random operators start from `seed`, else from the system's entropy */
+  uint64_t seed;
+  size_t threads; /* that loops may use, the caller's among them; 0: ec_threads_default() */
+  const ec_backend_options *backends; /* copied; one for each id */
+  size_t backend_count;
+  uint64_t max_steps, max_bytes; /* of loading, and of each call; 0: see ec_method_budget */
+  const ec_interrupt *interrupt; /* asked while the method is loaded; NULL: nobody is */
+} ec_method_options;
+
+/* An array of the caller's; it must stay valid until unlock. */
+typedef struct ec_array {
+  void *data; /* of element (0, 0, ...) */
+  ec_dtype dtype;
+  size_t rank;
+  const int64_t *sizes;
+  const int64_t *strides; /* in BYTES; any, negative and zero too */
+} ec_array;
+
+#endif
