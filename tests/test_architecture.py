@@ -123,10 +123,6 @@ def circle(graph: dict[str, set[str]]) -> list[str]:
         left = {m: includes_ - ends for m, includes_ in left.items() if m not in ends}
 
 
-CIRCLES = {"backends/xnnpack", "csrc/kernels/linalg"}
-"""Folders that still have circles: temporary, to be emptied."""
-
-
 def source_folders() -> list[str]:
     folders = {p.parent for p in files("*.c", "*.h", under=CSRC)}
     folders |= {p.parent for p in files("*.c", "*.h", under=ROOT / "backends")}
@@ -141,7 +137,7 @@ def test_circles_are_seen() -> None:
 @pytest.mark.parametrize("folder", source_folders())
 def test_files_of_a_folder_depend_one_way(folder: str) -> None:
     found = circle(modules(ROOT / folder))
-    assert bool(found) == (folder in CIRCLES), found
+    assert not found
 
 
 def test_runtime_follows_the_order_of_its_readme() -> None:
@@ -192,41 +188,6 @@ def test_backends_need_only_the_public_headers() -> None:
             if kind == "<" and header not in LIBC and not own and not python:
                 wrong.append(f"{name(path)}: {header}")
     assert not wrong
-
-
-def uses(folder: Path) -> dict[str, set[str]]:
-    """The files of a folder, without their suffixes, whose headers each of them includes."""
-    found: dict[str, set[str]] = {}
-    headers = {path.stem for path in folder.glob("*.h")}
-    for path in sorted([*folder.glob("*.c"), *folder.glob("*.h")]):
-        for _, header in includes(path):
-            target = folder / header if "/" not in header else CSRC / header
-            near = target.parent == folder and target.suffix == ".h" and target.stem in headers
-            if near and target.stem != path.stem:
-                found.setdefault(path.stem, set()).add(target.stem)
-    return found
-
-
-def on_circles(graph: dict[str, set[str]]) -> list[str]:
-    """The nodes of a graph that can be reached from themselves."""
-
-    def reached(start: str) -> set[str]:
-        seen: set[str] = set()
-        left = [start]
-        while left:
-            new = graph.get(left.pop(), set()) - seen
-            seen |= new
-            left += new
-        return seen
-
-    return sorted(node for node in graph if node in reached(node))
-
-
-@pytest.mark.parametrize("folder", ["csrc/python", "backends/xnnpack"])
-def test_files_of_a_folder_do_not_need_one_another_in_a_circle(folder: str) -> None:
-    graph = uses(ROOT / folder)
-    assert graph
-    assert on_circles(graph | {"a": {"b"}, "b": {"a"}}) == ["a", "b"]
 
 
 @pytest.mark.parametrize("folder", ["csrc/python", "backends/xnnpack"])

@@ -223,8 +223,8 @@ static void share_block(ecx_cache *cache, block **at, char *text, uint32_t seed)
 
 /* Gives back the pages of filters that have been packed. */
 static void release_done(ecx_cache *cache) {
-  if (cache->done_bytes) cache->host->release_pages(cache->call->call, cache->done,
-                                                    cache->done_bytes);
+  if (cache->done_bytes)
+    cache->host->release_pages(cache->call->call, cache->done, cache->done_bytes);
   cache->done_bytes = 0;
 }
 

@@ -85,7 +85,7 @@ static format format_of(const ecx_kind *kind, uint16_t field) {
 #define ECX_FIELD_F32(table, id, name) {ECX_TABLE_##table, (id), FLOAT32},
 #define ECX_FIELD_RANK(table, id, name) {ECX_TABLE_##table, (id), RANK},
 #define EC_FB_TABLE_END(table)
-#include "payload.def"
+#include "tables.def"
 #undef EC_FB_TABLE_BEGIN
 #undef EC_FB_FIELD
 #undef ECX_FIELD_F32
@@ -108,7 +108,7 @@ static void add_list(text *t, const char *name, ec_fb_vec items) {
   if (items.count && used < sizeof list) append_note(t, "%s=[%s]", name, list);
 }
 
-/* Parameters of a node that are not 0, by the names of payload.def. */
+/* Parameters of a node that are not 0, by the names of tables.def. */
 static void add_params(text *t, const ecx_node *n) {
   const ec_fb_schema *schema = ecx_node_schema(n->kind->number);
   for (size_t i = 0; i < schema->field_count; i++) {

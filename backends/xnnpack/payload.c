@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/checked.h"
-/* Last: it gives the words of payload.def another meaning. */
+/* Last: it gives the words of tables.def another meaning. */
 #include "format/schema.h"
 
 static const ec_fb_schema *const union_Quantization[ECX_QUANT_PER_GROUP + 1];
@@ -14,7 +14,7 @@ static const ec_fb_schema *const union_Nodes[ECX_KINDS];
 
 #define ECX_FIELD_F32(table, id, name) EC_FB_FIELD(table, id, name, SCALAR, 4)
 #define ECX_FIELD_RANK(table, id, name) EC_FB_FIELD(table, id, name, SCALAR, 4)
-#include "payload.def"
+#include "tables.def"
 #undef ECX_FIELD_F32
 #undef ECX_FIELD_RANK
 

@@ -19,7 +19,7 @@ uint32_t ecx_payload_open(const ecx_call *c, const void *data, size_t size, ecx_
 /* The table of a node's parameters, by the type byte of the node; NULL: unknown. */
 const ec_fb_schema *ecx_node_schema(uint8_t type);
 
-/* The table Graph of payload.def: for fuzzers, which change numbers and vectors of a payload. */
+/* The table Graph of tables.def: for fuzzers, which change numbers and vectors of a payload. */
 const ec_fb_schema *ecx_payload_schema(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* Field numbers of payload.def: ECX_<Table>_<field>. */
+/* Field numbers of tables.def: ECX_<Table>_<field>. */
 #ifndef ECX_SCHEMA_H
 #define ECX_SCHEMA_H
 
@@ -7,7 +7,7 @@
 #define EC_FB_TABLE_END(table) ECX_##table##_fields };
 #define ECX_FIELD_F32(table, id, name) EC_FB_FIELD(table, id, name, SCALAR, 4)
 #define ECX_FIELD_RANK(table, id, name) EC_FB_FIELD(table, id, name, SCALAR, 4)
-#include "payload.def"
+#include "tables.def"
 #undef EC_FB_TABLE_BEGIN
 #undef EC_FB_FIELD
 #undef EC_FB_TABLE_END
@@ -21,7 +21,7 @@ enum {
 #define EC_FB_TABLE_END(table)
 #define ECX_FIELD_F32(table, id, name)
 #define ECX_FIELD_RANK(table, id, name)
-#include "payload.def"
+#include "tables.def"
 #undef EC_FB_TABLE_BEGIN
 #undef EC_FB_FIELD
 #undef EC_FB_TABLE_END

@@ -46,8 +46,8 @@ typedef struct reader {
   ecx_value *value;
 } reader;
 
-static uint32_t fail_value(const reader *r, const char *fmt, ...) __attribute__((format(printf, 2,
-                                                                                        3)));
+static uint32_t fail_value(const reader *r, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 static uint32_t fail_value(const reader *r, const char *fmt, ...) {
   char text[ECX_TEXT];
   va_list args;

@@ -122,18 +122,28 @@ static PyObject *raise_sentence(ecpy_state *state, ec_status status, PyObject *s
 }
 
 static const char *const hints[EC_HINTS] = {
-    [EC_HINT_NONE] = "",
-    [EC_HINT_CONVERT] = " (convert it with .astype)",
-    [EC_HINT_DATA_FILES] = "; load the program with data_path=",
-    [EC_HINT_MAX_STEPS] = " (max_steps=)",
-    [EC_HINT_MAX_BYTES] = " (max_bytes=)",
+    [EC_HINT_CONVERT] = "convert it with .astype",
+    [EC_HINT_DATA_FILES] = "load the program with data_path=",
+    [EC_HINT_MAX_STEPS] = "max_steps=",
+    [EC_HINT_MAX_BYTES] = "max_bytes=",
 };
+
+/* Puts the words of a hint in parentheses after a sentence, or into those at its end. Takes it. */
+static PyObject *add_hint(PyObject *sentence, ec_hint hint) {
+  if (!sentence || !hints[hint]) return sentence;
+  const Py_ssize_t length = PyUnicode_GET_LENGTH(sentence);
+  const bool open = length && PyUnicode_READ_CHAR(sentence, length - 1) == ')';
+  PyObject *start = PyUnicode_Substring(sentence, 0, length - open);
+  Py_SETREF(sentence, start ? PyUnicode_FromFormat(open ? "%U: %s)" : "%U (%s)", start, hints[hint])
+                            : NULL);
+  Py_XDECREF(start);
+  return sentence;
+}
 
 PyObject *ecpy_raise(ecpy_state *state, const ec_error *err) {
   Py_ssize_t size = (Py_ssize_t)strlen(err->message);
   PyObject *sentence = PyUnicode_DecodeUTF8(err->message, size, "replace");
-  if (sentence) Py_SETREF(sentence, PyUnicode_FromFormat("%U%s", sentence, hints[err->hint]));
-  return raise_sentence(state, err->status, sentence);
+  return raise_sentence(state, err->status, add_hint(sentence, err->hint));
 }
 
 PyObject *ecpy_fetch_exception(void) {

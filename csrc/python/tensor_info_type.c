@@ -73,9 +73,9 @@ static PyObject *tensor_info_nbytes(PyObject *self, PyObject *Py_UNUSED(args)) {
   return PyLong_FromSize_t(info_of(self)->nbytes);
 }
 
-static PyObject *tensor_info_shape(PyObject *self,
-                                   void *Py_UNUSED(closure)) { return tensor_info_sizes(self,
-                                                                                        NULL); }
+static PyObject *tensor_info_shape(PyObject *self, void *Py_UNUSED(closure)) {
+  return tensor_info_sizes(self, NULL);
+}
 
 static PyObject *tensor_info_numpy_dtype(PyObject *self, void *Py_UNUSED(closure)) {
   return Py_XNewRef((PyObject *)ecpy_descr(ecpy_state_of(self), info_of(self)->dtype));

@@ -2,7 +2,7 @@
 #ifndef EC_KERNELS_LINALG_GEMM_LOOPS_H
 #define EC_KERNELS_LINALG_GEMM_LOOPS_H
 
-#include "kernels/linalg/gemm.h"
+#include "kernels/linalg/gemm_types.h"
 
 /* A tile of sums (NULL: zeros) of `rows` x `cols` goes to C at (row, col). */
 typedef struct ec_gemm_tile {

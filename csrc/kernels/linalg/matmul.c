@@ -284,8 +284,8 @@ ec_status ec_op_linear_out(ec_call *c) {
   ec_gemm_out to = {.data = l.out->data, .col = 1};
   if (l.weight->rank == 2) to.col = l.out->strides[l.lead];
   size_t batch = 0;
-  while (!collapse_dims(l.input, batch, l.lead, &a.lane) || !collapse_dims(l.out, batch, l.lead,
-                                                                           &to.row))
+  while (!collapse_dims(l.input, batch, l.lead, &a.lane) ||
+         !collapse_dims(l.out, batch, l.lead, &to.row))
     batch++;
   int64_t m = 1;
   for (size_t d = batch; d < l.lead; d++) m *= sizes[d];

@@ -164,8 +164,8 @@ static void apply_group(const norm *s, int64_t row, int64_t group, int64_t chann
   for (int64_t i = 0; i < channels; i++) {
     int64_t at = row * s->n + i * inner, channel = group * channels + i;
     double scale = s->rstds[row] * number_at(s, s->w, channel, 1);
-    ec_norm_loops_of[s->dtype].affine(element_at(s->x, at, s->dtype), element_at(s->out, at,
-                                                                                 s->dtype),
+    ec_norm_loops_of[s->dtype].affine(element_at(s->x, at, s->dtype),
+                                      element_at(s->out, at, s->dtype),
                                       (size_t)inner, s->means[row], scale,
                                       number_at(s, s->b, channel, 0));
   }

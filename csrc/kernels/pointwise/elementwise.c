@@ -74,8 +74,8 @@ static void run_block(const ec_iter *it, const route *routes, ec_elementwise *p,
     char *memory = at[k];
     at[k] = (char *)b->data[k];
     step[k] = k && it->step[k] == 0 ? 0 : k ? routes[k].compute : size_of(p->compute);
-    if (k) convert_block(&routes[k], b, step[k] ? n : 1, at[k], routes[k].compute, memory,
-                         it->step[k]);
+    if (k)
+      convert_block(&routes[k], b, step[k] ? n : 1, at[k], routes[k].compute, memory, it->step[k]);
   }
   p->loop(n, at, step, &p->params);
   if (routes[0].first)

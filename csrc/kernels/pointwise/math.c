@@ -64,8 +64,9 @@ ec_status ec_op_acosh_out(ec_call *c) { return unary_math_fast(c, acosh_loops, E
 ec_status ec_op_atanh_out(ec_call *c) { return unary_math_fast(c, atanh_loops, EC_FAST_ATANH); }
 ec_status ec_op_rsqrt_out(ec_call *c) { return unary_math_fast(c, rsqrt_loops, EC_FAST_RSQRT); }
 ec_status ec_op_reciprocal_out(ec_call *c) { return unary_math(c, reciprocal_loops); }
-ec_status ec_op_sigmoid_out(ec_call *c) { return unary_math_fast(c, sigmoid_loops,
-                                                                 EC_FAST_SIGMOID); }
+ec_status ec_op_sigmoid_out(ec_call *c) {
+  return unary_math_fast(c, sigmoid_loops, EC_FAST_SIGMOID);
+}
 ec_status ec_op_expm1_out(ec_call *c) { return unary_math_fast(c, expm1_loops, EC_FAST_EXPM1); }
 ec_status ec_op_log1p_out(ec_call *c) { return unary_math_fast(c, log1p_loops, EC_FAST_LOG1P); }
 ec_status ec_op_log2_out(ec_call *c) { return unary_math_fast(c, log2_loops, EC_FAST_LOG2); }

@@ -27,8 +27,9 @@ static ec_elementwise_loops isnan_loops = {EC_ROWS_WIDE(is_nan), EC_ROWS_COMPLEX
 static ec_elementwise_loops isinf_loops = {EC_ROWS_WIDE(is_inf), EC_ROWS_COMPLEX(is_inf)};
 
 ec_status ec_op_neg_out(ec_call *c) { return ec_unary(c, 1, neg_loops, 0, NULL); }
-ec_status ec_op_abs_out(ec_call *c) { return ec_unary(c, 1, abs_loops, EC_ELEMENTWISE_TO_REAL,
-                                                      NULL); }
+ec_status ec_op_abs_out(ec_call *c) {
+  return ec_unary(c, 1, abs_loops, EC_ELEMENTWISE_TO_REAL, NULL);
+}
 ec_status ec_op_sign_out(ec_call *c) { return ec_unary(c, 1, sign_loops, 0, NULL); }
 
 /* By the bits of a half: 0 for what is below -0, down to -infinity, whose bits are in v[0]. */

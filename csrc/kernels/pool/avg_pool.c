@@ -47,8 +47,8 @@ static ec_status run_avg_pool(ec_call *c, const ec_pool_args *args) {
   if (out->numel == 0) return EC_OK;
   EC_TRY(ec_pool_windows(c, args, &p));
   ec_pool_bind(c, args, &p);
-  return ec_dtype_in(p.dtype, EC_SET_HALF) ? pool_halves(c, &p, self, out) : compute_avg_pool(c,
-                                                                                              &p);
+  return ec_dtype_in(p.dtype, EC_SET_HALF) ? pool_halves(c, &p, self, out)
+                                           : compute_avg_pool(c, &p);
 }
 
 ec_status ec_op_avg_pool1d_out(ec_call *c) {

@@ -129,10 +129,12 @@ static ec_status output_dtype(ec_call *c, ec_dtype *dtype) {
 }
 
 ec_status ec_op_embedding_byte_out(ec_call *c) { return run_embedding(c, 8, scale_dtype(c), 6); }
-ec_status ec_op_embedding_4bit_out(ec_call *c) { return run_packed_embedding(c, 4, scale_dtype(c),
-                                                                             6); }
-ec_status ec_op_embedding_2bit_out(ec_call *c) { return run_packed_embedding(c, 2, scale_dtype(c),
-                                                                             6); }
+ec_status ec_op_embedding_4bit_out(ec_call *c) {
+  return run_packed_embedding(c, 4, scale_dtype(c), 6);
+}
+ec_status ec_op_embedding_2bit_out(ec_call *c) {
+  return run_packed_embedding(c, 2, scale_dtype(c), 6);
+}
 
 ec_status ec_op_embedding_byte_dtype_out(ec_call *c) {
   ec_dtype dtype = EC_FLOAT32;

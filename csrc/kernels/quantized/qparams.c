@@ -88,10 +88,10 @@ ec_status ec_op_choose_qparams_tensor_out(ec_call *c) {
   EC_TRY(ec_affine_check_dtype(c, 4));
   EC_TRY(check_range(c, 1));
   EC_TRY(find_extremes(c, (1u << x->rank) - 1u, 5, 1, (int64_t[]){1}, &e));
-  const double low = min_or_nan(element_at(&e.low, 0), 0), high = max_or_nan(element_at(&e.high, 0),
-                                                                             0);
-  const double steps = (double)(float)(most - least), eps = round_to_dtype(EC_FLOAT32,
-                                                                           ec_arg_double(c, 3));
+  const double low = min_or_nan(element_at(&e.low, 0), 0);
+  const double high = max_or_nan(element_at(&e.high, 0), 0);
+  const double steps = (double)(float)(most - least);
+  const double eps = round_to_dtype(EC_FLOAT32, ec_arg_double(c, 3));
   double scale = round_to_dtype(dtype, round_to_dtype(dtype, high - low) / steps);
   if (scale == scale) scale = max_or_nan(eps, scale);
   const float offset = nearbyintf((float)(low / scale));

@@ -83,8 +83,8 @@ EC_CLONES static void fill_dist(ec_dist dist, int count, const uint64_t *bits, c
   const double step = ldexp(1, -count);
   switch (dist) {
   case EC_DIST_UNIFORM:
-    for (int64_t i = 0; i < n; i++) z[i] = uniform_between(a[i], b[i], unit_double(bits[i] & kept),
-                                                           step);
+    for (int64_t i = 0; i < n; i++)
+      z[i] = uniform_between(a[i], b[i], unit_double(bits[i] & kept), step);
     break;
   case EC_DIST_NORMAL:
     for (int64_t i = 0; i < n; i++) z[i] = a[i] + b[i] * z[i];

@@ -37,8 +37,9 @@ static ec_status reduce_any(ec_call *c, ec_ints dims, bool empty_is_all, bool ke
   return EC_OK;
 }
 
-ec_status ec_op_any_all_out(ec_call *c) { return reduce_any(c, (ec_ints){NULL, 0}, true, false,
-                                                            1); }
+ec_status ec_op_any_all_out(ec_call *c) {
+  return reduce_any(c, (ec_ints){NULL, 0}, true, false, 1);
+}
 
 ec_status ec_op_any_out(ec_call *c) {
   int64_t dim = ec_arg_int(c, 1);

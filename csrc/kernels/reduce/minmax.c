@@ -117,8 +117,8 @@ static ec_status reduce_arg_extreme(ec_call *c, const extreme *e) {
 static ec_status of_all(ec_call *c, const extreme *e) {
   ec_tensor *out = ec_arg_tensor(c, 1);
   ec_dtype dtype = ec_tensor_dtype(ec_arg_tensor(c, 0)), out_dtype = ec_tensor_dtype(out);
-  if (dtype == out_dtype) return reduce_extreme(c, e, (ec_ints){NULL, 0}, false, (outputs){1,
-                                                                                           NO_OUT});
+  if (dtype == out_dtype)
+    return reduce_extreme(c, e, (ec_ints){NULL, 0}, false, (outputs){1, NO_OUT});
   EC_TRY(ec_call_check_dtype(c, 0, EC_SET_REALB));
   EC_TRY(ec_call_check_cast(c, 1, dtype));
   EC_TRY(ec_call_resize(c, 1, 0, NULL));

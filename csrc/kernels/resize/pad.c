@@ -52,8 +52,8 @@ static ec_status run_pad(ec_call *c, size_t axes, bool reflect) {
     ec_axis *a = &r.axis[d];
     EC_TRY(ec_resize_positions(c, a));
     for (int64_t o = 0; o < a->out; o++)
-      a->at[o] = reflect ? reflect_index(o - by_axis[d][0], a->in) : clamp_index(o - by_axis[d][0],
-                                                                                 a->in);
+      a->at[o] = reflect ? reflect_index(o - by_axis[d][0], a->in)
+                         : clamp_index(o - by_axis[d][0], a->in);
   }
   ec_resize_move(&r);
   return EC_OK;

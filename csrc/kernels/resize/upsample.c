@@ -155,11 +155,13 @@ ec_status ec_op_upsample_bicubic2d_out(ec_call *c) {
   return filtered_by_size(c, 2, EC_SET_FLOATING_UINT8, EC_CUBIC);
 }
 
-ec_status ec_op_upsample_bilinear2d_aa_out(ec_call *c) { return upsample_antialiased(c,
-                                                                                     EC_LINEAR); }
+ec_status ec_op_upsample_bilinear2d_aa_out(ec_call *c) {
+  return upsample_antialiased(c, EC_LINEAR);
+}
 ec_status ec_op_upsample_bicubic2d_aa_out(ec_call *c) { return upsample_antialiased(c, EC_CUBIC); }
-ec_status ec_op_upsample_lanczos2d_aa_out(ec_call *c) { return upsample_antialiased(c,
-                                                                                    EC_LANCZOS); }
+ec_status ec_op_upsample_lanczos2d_aa_out(ec_call *c) {
+  return upsample_antialiased(c, EC_LANCZOS);
+}
 
 /* Gradients: argument 0 has the upsampled size (1); the input's size (2) is that of the output.
  * Every axis is set up as it was upsampled, then turned around. */

@@ -174,8 +174,8 @@ ec_status ec_op_im2col_out(ec_call *c) {
   if (out->numel == 0) return EC_OK;
   for (int64_t y = 0; y < w[0].kernel; y++)
     for (int64_t x = 0; x < w[1].kernel; x++) {
-      ec_view image = add_batch_dim(ec_view_of(self), 4), columns = add_batch_dim(ec_view_of(out),
-                                                                                  3);
+      ec_view image = add_batch_dim(ec_view_of(self), 4);
+      ec_view columns = add_batch_dim(ec_view_of(out), 3);
       if (element_views(w, y, x, &image, &columns)) ec_copy_view(c, &columns, &image);
     }
   return EC_OK;
