@@ -10,11 +10,12 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from types import ModuleType
 
 from executorch_c import __version__
 from executorch_c._commands import (
-    budget,
     check,
+    check_nan,
     compare,
     demo,
     dump,
@@ -22,16 +23,25 @@ from executorch_c._commands import (
     graph,
     info,
     memory,
-    ops,
+    operators,
+    quantization_error,
     run,
     trace,
     validate,
-    watch,
 )
 
 COMMANDS = (run, info, dump, graph, memory, validate, check, compare, explain,
-            budget, watch, trace, ops, demo)  # fmt: skip
+            quantization_error, check_nan, trace, operators, demo)  # fmt: skip
 """In the order of --help."""
+
+ALIASES = {
+    "check-model": "check",
+    "compare-programs": "compare",
+    "memory-plan": "memory",
+}
+"""Commands that are shorter than the functions that do the same, by these functions' names."""
+RENAMED = {"budget": "quantization-error", "ops": "operators", "watch": "check-nan"}
+"""Commands by their names of 0.1.0 and before, which work until the next version."""
 
 REPORTED = (RuntimeError, OSError, ValueError, TypeError, LookupError, MemoryError, ImportError)
 """Errors that are one line for the user; any other is a fault of ours, with its traceback."""
@@ -51,12 +61,12 @@ examples:
   executorch-c run model.pte --data weights.ptd
   executorch-c validate model.pte --inputs x.npz --expect y.npz
   executorch-c check model.py:make --flow xnnpack    export it, and compare with PyTorch
-  executorch-c compare portable.pte delegated.pte    where two programs of one model part
+  executorch-c compare portable.pte delegated.pte    where two programs of one model diverge
   executorch-c explain model.pte --etrecord e.bin    which operator differs from PyTorch
-  executorch-c budget int8.pte --model model.py:make what each layer's quantising costs
-  executorch-c watch model.pte --inputs x.npz        where NaN and infinity come from
+  executorch-c quantization-error int8.pte --model model.py:make
+  executorch-c check-nan model.pte --inputs x.npz    where NaN and infinity come from
   executorch-c trace model.pte --repeat 20 --html t.html
-  executorch-c ops --json
+  executorch-c operators --json
 
 exit codes: 0 all is well, 1 an error of the program or its inputs, 2 wrong usage, 3 outputs differ
 """
@@ -77,6 +87,20 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def name_of(command: ModuleType) -> str:
+    """Return what the user calls a module of _commands: "check-nan"."""
+    return command.__name__.rpartition(".")[2].replace("_", "-")
+
+
+def _canonical(argv: Sequence[str]) -> list[str]:
+    """Return the arguments with the present name of the command."""
+    words = list(argv)
+    if words and words[0] in RENAMED:
+        print(f"executorch-c: '{words[0]}' is now '{RENAMED[words[0]]}'", file=sys.stderr)
+    words[:1] = [{**ALIASES, **RENAMED}.get(word, word) for word in words[:1]]
+    return words
+
+
 def _error(error: BaseException) -> int:
     """One line on stderr: what a user of the command needs, without a traceback."""
     text = str(error.args[0]) if len(error.args) == 1 else str(error)  # KeyError quotes itself
@@ -88,14 +112,17 @@ def _error(error: BaseException) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command line and returns its exit code; usage errors exit with 2."""
+    """Run the command line and return its exit code; usage errors exit with 2."""
     top = parser()
-    args = top.parse_args(argv)
+    args, unknown = top.parse_known_args(_canonical(sys.argv[1:] if argv is None else argv))
+    if unknown:
+        usage: argparse.ArgumentParser = getattr(args, "parser", top)
+        usage.error(f"unrecognized arguments: {' '.join(unknown)}")
     if args.version:
         print(f"executorch_c {__version__}")
         return 0
     if not hasattr(args, "command"):
-        names = ", ".join(command.__name__.rpartition(".")[2] for command in COMMANDS)
+        names = ", ".join(map(name_of, COMMANDS))
         top.error(f"a command is needed: {names} (see --help)")
     try:
         code: int = args.command(args)

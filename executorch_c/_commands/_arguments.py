@@ -53,7 +53,7 @@ def add_command(
         description=description or summary[0].upper() + summary[1:] + ".",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.set_defaults(command=run)
+    parser.set_defaults(command=run, parser=parser)
     return parser
 
 

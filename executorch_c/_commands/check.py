@@ -33,7 +33,7 @@ HELP += _arguments.EXIT_TEXT
 def add(commands: _arguments.Commands) -> None:
     """The parser."""
     parser = _arguments.add_command(
-        commands, "check", run, "export a PyTorch model and compare the program with it", HELP
+        commands, "check", main, "export a PyTorch model and compare the program with it", HELP
     )
     parser.add_argument("model", metavar="MODEL", help="module:function or file.py:function")
     parser.add_argument(
@@ -119,7 +119,7 @@ def as_json(result: testing.CheckResult) -> str:
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace) -> int:
     """executorch-c check"""
     model, example, options = made(args.model)
     asked = {"n_random": args.random, "seed": args.seed, "method": args.method, "rtol": args.rtol,

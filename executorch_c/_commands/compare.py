@@ -22,7 +22,7 @@ Inputs are random without --inputs, as for run.
 def add(commands: _arguments.Commands) -> None:
     """The parser."""
     parser = _arguments.add_command(
-        commands, "compare", run, "find the first divergence of two programs", HELP
+        commands, "compare", main, "find the first divergence of two programs", HELP
     )
     _arguments.add_model(parser, "the baseline")
     parser.add_argument("other", metavar="OTHER.pte", nargs="?", help="the candidate")
@@ -37,7 +37,7 @@ def add(commands: _arguments.Commands) -> None:
     _arguments.add_json(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace) -> int:
     """executorch-c compare"""
     from executorch_c.debug.programs import compare_kernels, compare_programs
 

@@ -19,10 +19,10 @@ LIMIT = 1e-4
 
 def add(commands: _arguments.Commands) -> None:
     """The parser."""
-    _arguments.add_command(commands, "demo", run, "classify digits and compare with eager PyTorch")
+    _arguments.add_command(commands, "demo", main, "classify digits and compare with eager PyTorch")
 
 
-def run(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace) -> int:
     """executorch-c demo"""
     folder = Path(executorch_c.__file__).parent / "examples"
     with np.load(folder / "digits.npz") as data:

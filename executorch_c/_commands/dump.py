@@ -17,14 +17,14 @@ No method is loaded: programs can be shown that cannot run here.
 def add(commands: _arguments.Commands) -> None:
     """The parser."""
     parser = _arguments.add_command(
-        commands, "dump", run, "print every instruction of a program", DESCRIPTION
+        commands, "dump", main, "print every instruction of a program", DESCRIPTION
     )
     _arguments.add_model(parser)
     parser.add_argument("--method", help="default: all")
     _arguments.add_json(parser, "all that is known, as JSON")
 
 
-def run(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace) -> int:
     """executorch-c dump"""
     from executorch_c.devtools import dump
 

@@ -26,7 +26,7 @@ function returns the model in eval mode, or the model and its example inputs.
 def add(commands: _arguments.Commands) -> None:
     """The parser."""
     parser = _arguments.add_command(
-        commands, "explain", run, "find the operator that differs from the PyTorch model", HELP
+        commands, "explain", main, "find the operator that differs from the PyTorch model", HELP
     )
     add_reference(parser)
     _arguments.add_tolerances(parser)
@@ -63,7 +63,7 @@ def opened(args: argparse.Namespace) -> tuple[Program, object, list[object]]:
     return program, reference, inputs
 
 
-def run(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace) -> int:
     """executorch-c explain"""
     from executorch_c.devtools import explain
 

@@ -18,7 +18,7 @@ output's ending (.dot, .gv, .svg, .json) unless it is given. Nothing is loaded.
 def add(commands: _arguments.Commands) -> None:
     """The parser."""
     parser = _arguments.add_command(
-        commands, "graph", run, "draw a method, delegates opened", DESCRIPTION
+        commands, "graph", main, "draw a method, delegates opened", DESCRIPTION
     )
     _arguments.add_model(parser)
     _arguments.add_method(parser)
@@ -26,7 +26,7 @@ def add(commands: _arguments.Commands) -> None:
     parser.add_argument("-o", "--output", metavar="F", help="file to write; default: stdout")
 
 
-def run(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace) -> int:
     """executorch-c graph"""
     from executorch_c.devtools import graph
 

@@ -20,7 +20,7 @@ LONGEST_LIST = 12
 def add(commands: _arguments.Commands) -> None:
     """The parser."""
     parser = _arguments.add_command(
-        commands, "info", run, "describe a program without loading its methods"
+        commands, "info", main, "describe a program without loading its methods"
     )
     _arguments.add_model(parser)
     _arguments.add_json(parser, "all that is known, as JSON")
@@ -96,7 +96,7 @@ def show_verdict(methods: Sequence[MethodInfo]) -> None:
     print(f"\ncannot run here, missing: {text}" if text else "\ncan run here: nothing is missing")
 
 
-def run(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace) -> int:
     """executorch-c info"""
     program = _arguments.open_program(args)
     what = program.info()

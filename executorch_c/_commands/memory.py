@@ -16,7 +16,7 @@ the most bytes that are live at one time, and how many are planned in vain. Noth
 def add(commands: _arguments.Commands) -> None:
     """The parser."""
     parser = _arguments.add_command(
-        commands, "memory", run, "show planned memory over time", DESCRIPTION
+        commands, "memory", main, "show planned memory over time", DESCRIPTION
     )
     _arguments.add_model(parser)
     _arguments.add_method(parser)
@@ -27,7 +27,7 @@ def add(commands: _arguments.Commands) -> None:
     _arguments.add_json(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace) -> int:
     """executorch-c memory"""
     from executorch_c.devtools import memory_plan
 

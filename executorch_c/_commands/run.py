@@ -25,7 +25,7 @@ upper bounds of dynamic sizes. State (a KV cache) is kept between repeats.
 
 def add(commands: _arguments.Commands) -> None:
     """The parser."""
-    parser = _arguments.add_command(commands, "run", run, "run a method of a program", HELP)
+    parser = _arguments.add_command(commands, "run", main, "run a method of a program", HELP)
     _arguments.add_model(parser)
     _arguments.add_inputs(parser)
     parser.add_argument("--method", default="forward", help="default: %(default)s")
@@ -53,7 +53,7 @@ def show_values(title: str, names: Sequence[str], values: Sequence[Any]) -> None
     print(_text.table(rows) if rows else "  none")
 
 
-def run(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace) -> int:
     """executorch-c run"""
     start = perf_counter()
     program = _arguments.open_program(args)

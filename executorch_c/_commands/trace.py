@@ -21,8 +21,7 @@ The official executorch.devtools.Inspector reads what --etdump and --debug-buffe
 
 def add(commands: _arguments.Commands) -> None:
     """The parser."""
-    parser = _arguments.add_command(commands, "trace", run, "show where the time goes", HELP)
-    parser.set_defaults(usage_error=parser.error)
+    parser = _arguments.add_command(commands, "trace", main, "show where the time goes", HELP)
     _arguments.add_model(parser)
     _arguments.add_inputs(parser)
     parser.add_argument("--method", default="forward", help="default: %(default)s")
@@ -61,10 +60,10 @@ def _show(trace: Trace, args: argparse.Namespace) -> None:
         trace.to_etdump(args.etdump, args.debug_buffer)
 
 
-def run(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace) -> int:
     """executorch-c trace"""
     if args.debug_buffer and not args.etdump:
-        args.usage_error("--debug-buffer belongs to --etdump")
+        args.parser.error("--debug-buffer belongs to --etdump")
     program = _arguments.open_program(args)
     inputs = make_inputs(find_method(program, args.method)["inputs"], args.inputs, args.seed)
     method = program.load_method(args.method, seed=args.seed, num_threads=args.threads)

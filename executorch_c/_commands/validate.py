@@ -37,7 +37,7 @@ HELP += _arguments.EXIT_TEXT
 def add(commands: _arguments.Commands) -> None:
     """Add the parser."""
     parser = _arguments.add_command(
-        commands, "validate", run, "compare the outputs of a program with expected ones", HELP
+        commands, "validate", main, "compare the outputs of a program with expected ones", HELP
     )
     _arguments.add_model(parser, "or a .bpte, with its own test cases")
     _arguments.add_inputs(parser)
@@ -102,7 +102,7 @@ def validate_bundled(args: argparse.Namespace) -> int:
     return _arguments.EXIT_CODES[tolerance.combined(result.verdict for result in results)]
 
 
-def run(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace) -> int:
     """executorch-c validate"""
     if _is_bundled(args.model):
         return validate_bundled(args)

@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from executorch_c.debug._graphs import run as runs
-from executorch_c.debug._graphs.run import MAX_BYTES, Run
+from executorch_c.debug._graphs.run import MAX_BYTES, Run, run_beside
 from executorch_c.debug._judge import Walk
 from executorch_c.debug._local import Limits
 from executorch_c.debug._matching.matches import Matches
@@ -58,7 +57,7 @@ def explain(
         model: The nn.Module in eval mode; what torch.export.export returned; an EdgeProgramManager
             that no backend has taken parts of; an ETRecord or its path; an
             ExecutorchProgramManager that has one. For a quantised program this is the converted
-            module (for a comparison with the float model see `error_budget`).
+            module (for a comparison with the float model see `quantization_error`).
         inputs: The positional arguments of the model: tensors or arrays, as the program takes them
             (a reference of another float dtype gets them cast).
         method: Which one to run. A module's `forward` stands for any.
@@ -80,7 +79,7 @@ def explain(
     limits = Limits(rtol, atol)
     with Progress("explain", progress) as say:
         say("exporting the model, running the program")
-        run = runs.run(program, model, inputs, method, kernels, max_bytes)
+        run = run_beside(program, model, inputs, method, kernels, max_bytes)
         graph = run.graph
         arguments = graph.arguments(run.inputs)
         say("matching")

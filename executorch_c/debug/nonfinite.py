@@ -1,8 +1,8 @@
 """Where NaN and infinity come from, and whether they reach the outputs.
 
-    from executorch_c.devtools import find_nonfinite
+    from executorch_c.devtools import check_nan
 
-    report = find_nonfinite("model.pte", [x])
+    report = check_nan("model.pte", [x])
     print(report)
     report.first.name    # "aten::exp.out": the operator that overflowed
 
@@ -380,7 +380,7 @@ def _writes(event: Event) -> bool:
     return base.rstrip("_") in WRITERS or event.name.partition(" (")[0] in WRITERS
 
 
-def find_nonfinite(
+def check_nan(
     program: Program | Method | Data,
     inputs: Sequence[object],
     *,

@@ -27,9 +27,10 @@ from executorch_c._programs import open_program, title_of
 from executorch_c.compare import tolerance
 from executorch_c.compare.metrics import ErrorSize, measure_size
 from executorch_c.compare.tolerance import Tolerance
+from executorch_c.debug._graphs.layouts import in_either_order
 from executorch_c.debug._graphs.names import kind
 from executorch_c.debug._graphs.program import Origins, Steps
-from executorch_c.debug._matching.programs import Computed, layouts, match, sources_between
+from executorch_c.debug._matching.programs import Computed, match, sources_between
 from executorch_c.debug.report import ErrorReport, NodeError, Verdict
 from executorch_c.inspect.events import named
 from executorch_c.inspect.structure import View
@@ -226,7 +227,7 @@ class _Limits:
 
     def values(self, actual: Computed, expected: Computed, noise: Array | None) -> ErrorSize:
         """Return the error of a value in the layout that fits best."""
-        views = list(layouts(actual.data, expected.data.shape))
+        views = list(in_either_order(actual.data, expected.data.shape))
         sizes = [measure_size(view, expected.data).relative for view in views]
         view = views[int(np.argmin(sizes))]
         return self.error(view, expected.data, actual.quantized + expected.quantized, noise)

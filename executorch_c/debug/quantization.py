@@ -1,8 +1,8 @@
 """What quantising costs, layer by layer: a quantised program beside its float model.
 
-    from executorch_c.devtools import error_budget
+    from executorch_c.devtools import quantization_error
 
-    budget = error_budget("quantized.pte", float_model, [x])
+    budget = quantization_error("quantized.pte", float_model, [x])
     print(budget)         # layers, the one that adds most first
     budget[0].module      # "features.3"
 """
@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from executorch_c import _html, _pictures, _text
 from executorch_c.compare.metrics import ErrorSize
 from executorch_c.debug._graphs import names
-from executorch_c.debug._graphs import run as runs
 from executorch_c.debug._graphs.reference import module_of
-from executorch_c.debug._graphs.run import MAX_BYTES
+from executorch_c.debug._graphs.run import MAX_BYTES, run_beside
 from executorch_c.debug._judge import Walk
 from executorch_c.debug._matching.order import ALIGNED, Sequences
 from executorch_c.debug.report import PLACE, SHOWN, Column, ErrorReport, NodeError
@@ -54,7 +53,7 @@ def added(row: NodeError) -> float:
 
 
 @dataclass(frozen=True)
-class ErrorBudget(ErrorReport):
+class QuantizationReport(ErrorReport):
     """What each layer of a quantised program adds, the largest first; none is right or wrong.
 
     Prints as a short table, in a notebook with bars; iterates over all rows, whose `index` is
@@ -205,7 +204,7 @@ def _missing(graph: Reference, known: set[Node]) -> list[str]:
     return [f"not found in the program: {', '.join(said[:FEW])}{more}"]
 
 
-def error_budget(
+def quantization_error(
     program: Program | Method | Data | object,
     model: object,
     inputs: Sequence[object],
@@ -214,7 +213,7 @@ def error_budget(
     kernels: Literal["default", "reference"] = "default",
     max_bytes: int = MAX_BYTES,
     title: str | None = None,
-) -> ErrorBudget:
+) -> QuantizationReport:
     """How far each layer of a quantised program is from the float model, and what it adds.
 
     Values of the program, as the numbers that they stand for, are compared with the float layer's
@@ -230,7 +229,7 @@ def error_budget(
     Returns a report with a row for each layer, the one that adds most first; none is judged. Raises
     what `explain` raises.
     """
-    run = runs.run(program, model, inputs, method, kernels, max_bytes)
+    run = run_beside(program, model, inputs, method, kernels, max_bytes)
     graph = run.graph
     steps = run.steps(list(_dequantised(run.trace.events)))
     matches = Sequences(graph.nodes).match(steps.steps)
@@ -248,7 +247,7 @@ def error_budget(
     known = {node for match in matches.found for node in match.nodes}
     notes = (f"compared {_text.plural(len(rows), 'layer')}", *_missing(graph, known),
              *graph.notes, *run.dropped())  # fmt: skip
-    return ErrorBudget(
+    return QuantizationReport(
         head, tuple(replace(row, index=i) for i, row in enumerate(rows)), notes,
         arrives=found[-1].accumulated if found else None,
     )  # fmt: skip

@@ -97,7 +97,7 @@ assert not {"torch", "executorch", "ml_dtypes"} & set(sys.modules)
     assert done.returncode == 0, done.stderr
 
 
-COMMANDS = ["", "run", "info", "validate", "check", "trace", "ops", "demo"]
+COMMANDS = ["", "run", "info", "validate", "check", "trace", "operators", "demo"]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -259,17 +259,17 @@ def test_info_names_what_is_missing(tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_ops(capsys: Capture) -> None:
-    code, out, _ = command(capsys, "ops")
+    code, out, _ = command(capsys, "operators")
     assert code == 0
     assert len(out.splitlines()) == len(executorch_c.operators()) + 2
-    assert command(capsys, "ops", "--json")[1:] == (
+    assert command(capsys, "operators", "--json")[1:] == (
         json.dumps(executorch_c.operators(), indent=2) + "\n",
         "",
     )
 
 
 def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
-    line = f"{sys.executable} -m executorch_c ops --json | head -1"
+    line = f"{sys.executable} -m executorch_c operators --json | head -1"
     done = subprocess.run(line, shell=True, capture_output=True, text=True, cwd=tmp_path)
     assert (done.stdout, done.stderr) == ("[\n", "")
 

@@ -1,4 +1,4 @@
-"""A program run beside the graph of its PyTorch model: where explain and error_budget begin."""
+"""A program run beside the graph of its PyTorch model: where explain and quantization_error begin."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from executorch_c._core import Method, Program
 from executorch_c._programs import method_of, title_of
 from executorch_c.debug._graphs.layouts import as_tensor
-from executorch_c.debug._graphs.reference import reference
+from executorch_c.debug._graphs.reference import reference_of
 from executorch_c.debug._graphs.program import Steps
 from executorch_c.debug._graphs.rowwise import quantized_by_row
 from executorch_c.inspect.structure import View
@@ -60,7 +60,7 @@ class Run:
         return [f"{count} values did not fit: give a larger max_bytes"] if count else []
 
 
-def run(
+def run_beside(
     program: object,
     model: object,
     inputs: Sequence[object],
@@ -82,5 +82,5 @@ def run(
     name = loaded.metadata.name()
     view = View(loaded._program, name)
     operators = [event.name for event in trace.events]
-    graph = quantized_by_row(reference(model, arguments, method).unrolled(flat), operators)
+    graph = quantized_by_row(reference_of(model, arguments, method).unrolled(flat), operators)
     return Run(title_of(program, "program"), name, trace, view, flat, outputs, graph)

@@ -1,4 +1,4 @@
-"""`executorch-c budget`: what each layer of a quantised program adds to its error."""
+"""`executorch-c quantization-error`: what each layer of a quantised program adds to its error."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ The exit code is 0 whatever the figures are: nothing is right or wrong here.
 def add(commands: _arguments.Commands) -> None:
     """The parser."""
     parser = _arguments.add_command(
-        commands, "budget", run, "what each layer of a quantised program adds to its error", HELP
+        commands, "quantization-error", main, "what each layer of a quantised program adds to its error", HELP
     )
     add_reference(parser)
     parser.add_argument("--html", metavar="F.html", help="write a page with bars for all layers")
 
 
-def run(args: argparse.Namespace) -> int:
-    """executorch-c budget"""
-    from executorch_c.devtools import error_budget
+def main(args: argparse.Namespace) -> int:
+    """executorch-c quantization-error"""
+    from executorch_c.devtools import quantization_error
 
-    budget = error_budget(
+    budget = quantization_error(
         *opened(args), method=args.method, kernels=args.kernels, title=os.path.basename(args.model)
     )
     _arguments.print_report(budget, args)

@@ -1,4 +1,4 @@
-"""`executorch-c ops`: what operators there are."""
+"""`executorch-c operators`: what operators there are."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from executorch_c._commands import _arguments
 def add(commands: _arguments.Commands) -> None:
     """The parser."""
     parser = _arguments.add_command(
-        commands, "ops", run, "list the operators that this runtime has"
+        commands, "operators", main, "list the operators that this runtime has"
     )
     _arguments.add_json(parser, "with schemas and dtypes, as JSON")
 
 
-def run(args: argparse.Namespace) -> int:
-    """executorch-c ops"""
+def main(args: argparse.Namespace) -> int:
+    """executorch-c operators"""
     every = operators()
     if args.json:
         print(json.dumps(every, indent=2))

@@ -1,4 +1,4 @@
-"""`executorch-c watch`: where NaN and infinity come from."""
+"""`executorch-c check-nan`: where NaN and infinity come from."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ The exit code is 3 where NaN, or infinity that was computed, reaches an output.
 def add(commands: _arguments.Commands) -> None:
     """The parser."""
     parser = _arguments.add_command(
-        commands, "watch", run, "find where NaN and infinity come from", HELP
+        commands, "check-nan", main, "find where NaN and infinity come from", HELP
     )
     _arguments.add_model(parser)
     _arguments.add_inputs(parser)
@@ -28,13 +28,13 @@ def add(commands: _arguments.Commands) -> None:
     _arguments.add_json(parser)
 
 
-def run(args: argparse.Namespace) -> int:
-    """executorch-c watch"""
-    from executorch_c.debug.nonfinite import find_nonfinite
+def main(args: argparse.Namespace) -> int:
+    """executorch-c check-nan"""
+    from executorch_c.debug.nonfinite import check_nan
 
     program = _arguments.open_program(args)
     about = find_method(program, args.method)
     inputs = make_inputs(about["inputs"], args.inputs, args.seed)
-    report = find_nonfinite(program, inputs, method=args.method)
+    report = check_nan(program, inputs, method=args.method)
     print(report.to_json() if args.json else report)
     return _arguments.EXIT_CODES["match" if report else "differ"]

@@ -201,7 +201,7 @@ def graph(program: Program, method: str = "forward") -> Graph:
     Delegates are opened where their backend tells what is inside, or their payload is a program.
     Raises NotFoundError where there is no such method, InvalidProgramError where the file is wrong.
     """
-    from executorch_c.inspect.graph_build import Builder
+    from executorch_c.inspect.diagram_build import Builder
 
     view = View(program, method)
     nodes: dict[str, Node] = {}
