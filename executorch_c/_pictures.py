@@ -6,6 +6,8 @@ import base64
 import io
 from typing import TYPE_CHECKING, Any
 
+from executorch_c import _extras
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -15,20 +17,16 @@ def figure(**options: Any) -> Figure:
 
     Raises ImportError where matplotlib is not installed.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError(
-            "pictures need matplotlib: pip install 'executorch_c[view]'", name="matplotlib"
-        ) from error
+    module = _extras.load("a picture", "matplotlib.figure")
 
-    class Shown(Figure):
+    class Shown(module.Figure):  # type: ignore[misc, name-defined]
         """What notebooks ask for."""
 
         def _repr_html_(self) -> str:
             return image(self, "picture")
 
-    return Shown(**options)
+    made: Figure = Shown(**options)
+    return made
 
 
 def image(drawn: Figure, about: str, kind: str = "svg") -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, TypeAlias
 
-from executorch_c import _text
+from executorch_c import _extras, _text
 
 if TYPE_CHECKING:
     import pandas
@@ -238,12 +238,7 @@ def columns(trace: Trace) -> dict[str, list[object]]:
 
 def dataframe(trace: Trace) -> pandas.DataFrame:
     """See Trace.to_dataframe."""
-    try:
-        import pandas
-    except ImportError as error:
-        raise ImportError("data frames need the package pandas: "
-                          "pip install 'executorch_c[view]'") from error  # fmt: skip
-    found = pandas.DataFrame(columns(trace))
+    found = _extras.data_frame(columns(trace))
     numbers = ("chain", "instruction", "delegate", "debug_handle")
     return found.astype(dict.fromkeys(numbers, "Int64"))  # which may be missing
 

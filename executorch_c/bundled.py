@@ -23,11 +23,12 @@ import numpy as np
 from executorch_c import _text
 from executorch_c._arrays import Array, as_array, dtype_of
 from executorch_c._core import Program, Runtime, _read_bundled
+from executorch_c._programs import named_after
 from executorch_c.compare.arrays import Comparison, MismatchError, compare
 from executorch_c.compare.tolerance import Verdict
 
 if TYPE_CHECKING:
-    from executorch_c._types import BundledValue, Output
+    from executorch_c._types import BundledValue, Data, Output
 
 __all__ = ["BundledProgram", "CaseResult", "TestCase"]
 
@@ -105,16 +106,16 @@ class BundledProgram:
         self._program: Program | None = None
 
     @classmethod
-    def load(cls, source: str | PathLike[str] | bytes) -> BundledProgram:
-        """Reads a .bpte: a path, or its bytes.
+    def load(cls, source: Data) -> BundledProgram:
+        """Read a .bpte: a path, its bytes or an open file.
 
         Raises InvalidProgramError (a ValueError: another kind of file, a damaged one, tensors
         whose data do not fit their sizes), NotSupportedError (a dtype), OSError.
         """
-        if not isinstance(source, bytes):
-            with open(fspath(source), "rb") as file:
-                source = file.read()
-        offset, size, suites = _read_bundled(source)
+        data = _bytes_of(source)
+        with named_after(source):
+            offset, size, suites = _read_bundled(data)
+        source = data
         loaded = cls(source[offset : offset + size], {})
         for name, rows in suites:
             cases = loaded._cases.setdefault(name, [])
@@ -221,6 +222,15 @@ class BundledProgram:
     def __repr__(self) -> str:
         counts = [_text.plural(len(rows), "case") + f" of '{n}'" for n, rows in self._cases.items()]
         return f"<executorch_c.BundledProgram: {', '.join(counts) or 'no test cases'}>"
+
+
+def _bytes_of(source: Data) -> bytes:
+    """All of a file or buffer."""
+    if isinstance(source, (str, PathLike)):
+        with open(fspath(source), "rb") as file:
+            return file.read()
+    data = source.read() if hasattr(source, "read") else source
+    return data if isinstance(data, bytes) else bytes(memoryview(data))
 
 
 def _value(value: object) -> Value:

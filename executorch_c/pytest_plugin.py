@@ -112,7 +112,9 @@ class PteCheck(_Recorded):
 
         merged = {**_options(self._request), **options}
         usual = merged.pop("flow", "portable")
-        result = check_model(model, inputs, usual if flow is None else flow, **merged)
+        result = check_model(
+            model, inputs, flow=usual if flow is None else flow, **merged
+        )
         self._record(result.figures())
         return result.raise_if_wrong()
 

@@ -125,9 +125,9 @@ def add_html(parser: argparse.ArgumentParser) -> None:
 
 def open_program(args: argparse.Namespace) -> Program:
     """The program of `add_model`."""
-    from executorch_c import Runtime
+    from executorch_c._programs import opened
 
-    return Runtime.get().load_program(args.model, data_path=args.data or None)
+    return opened(args.model, args.data).program
 
 
 def add_method(parser: argparse.ArgumentParser) -> None:

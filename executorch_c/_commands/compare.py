@@ -6,9 +6,9 @@ import argparse
 from dataclasses import replace
 from os.path import basename
 
-from executorch_c import Runtime
 from executorch_c._commands import _arguments
 from executorch_c._commands._calls import find_method, make_inputs
+from executorch_c._programs import opened
 
 HELP = """\
 Runs two programs of one model (portable and delegated, before and after) on the same inputs and
@@ -43,14 +43,13 @@ def main(args: argparse.Namespace) -> int:
 
     if (args.other is None) is not args.kernels:
         raise ValueError("expected two programs, or one and --kernels")
-    runtime, data = Runtime.get(), args.data or None
-    program = runtime.load_program(args.model, data_path=data)
+    program = opened(args.model, args.data).program
     inputs = make_inputs(find_method(program, args.method)["inputs"], args.inputs, args.seed)
     options = {"method": args.method, "rtol": args.rtol, "atol": args.atol}
     if args.kernels:
         report = compare_kernels(program, inputs, **options)
     else:
-        other = runtime.load_program(args.other, data_path=data)
+        other = opened(args.other, args.data).program
         report = compare_programs(program, other, inputs, **options)
         names = f"{basename(args.other)} compared with {basename(args.model)}"
         report = replace(report, title=f"{names}, method '{args.method}'")

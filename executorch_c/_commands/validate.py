@@ -7,11 +7,10 @@ import json
 from dataclasses import asdict, replace
 from typing import Any
 
-
-
 from executorch_c import _json
 from executorch_c._commands import _arguments
 from executorch_c._commands._calls import as_input, find_method, make_inputs, read_arrays
+from executorch_c._programs import is_bundled
 from executorch_c.bundled import BundledProgram
 from executorch_c.compare import tolerance
 from executorch_c.compare.arrays import Comparison, compare_flat, default_rule
@@ -76,11 +75,6 @@ def as_json(comparison: Comparison) -> str:
     return _json.dumps(whole)
 
 
-def _is_bundled(path: str) -> bool:
-    with open(path, "rb") as file:
-        return file.read(8)[4:] == b"BP08"
-
-
 def validate_bundled(args: argparse.Namespace) -> int:
     """Run all test cases of a .bpte."""
     given = [f"--{name}" for name in ("inputs", "expect", "data") if getattr(args, name)]
@@ -104,7 +98,7 @@ def validate_bundled(args: argparse.Namespace) -> int:
 
 def main(args: argparse.Namespace) -> int:
     """executorch-c validate"""
-    if _is_bundled(args.model):
+    if is_bundled(args.model):
         return validate_bundled(args)
     for name in ("inputs", "expect"):
         if not getattr(args, name):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Literal
 
+from executorch_c import _extras
 from executorch_c._core import Method, MethodMeta, Program, TensorInfo
 from executorch_c.check import cases as making
 from executorch_c.check import flows
@@ -306,9 +306,8 @@ def _facts(check: Check, seconds: float, seed: int) -> dict[str, str]:
 
     program = check.subject.program
     facts = {"program": check.subject.label, "method": check.meta.name()}
-    if check.subject.size is not None:
-        facts["bytes"] = f"{check.subject.size:,}"
     if isinstance(program, Program):
+        facts["bytes"] = f"{program.info()['file_size']:,}"
         for one in program.info()["methods"]:
             if one["name"] == check.meta.name():
                 uses = [use["id"] for use in one["delegates"]]
@@ -328,15 +327,6 @@ def _facts(check: Check, seconds: float, seed: int) -> dict[str, str]:
     return facts
 
 
-def _require_torch() -> None:
-    """Raises ImportError that says what to install."""
-    missing = [name for name in ("torch", "executorch") if importlib.util.find_spec(name) is None]
-    if missing:
-        raise ImportError(
-            f"check_model needs {' and '.join(missing)}: pip install executorch torch"
-        )
-
-
 def check_model(
     model: Any,
     inputs: Any,
@@ -354,7 +344,7 @@ def check_model(
 ) -> CheckResult:
     """The body of executorch_c.testing.check_model, whose docstring has the arguments."""
     check_not_negative(rtol=options.rtol, atol=options.atol, n_random=n_random)
-    _require_torch()
+    _extras.require("check_model", "torch", "executorch")
     start = time.perf_counter()
     module, exported = _module(model)
     if exported is not None and dynamic_shapes is not None:

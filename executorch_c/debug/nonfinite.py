@@ -18,12 +18,10 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from executorch_c import _html, _json, _text
-from executorch_c._programs import method_of
+from executorch_c._programs import ProgramSource, method_of
 from executorch_c.inspect.events import named
 
 if TYPE_CHECKING:
-    from executorch_c._core import Method, Program
-    from executorch_c._types import Data
     from executorch_c.trace import Event, Range, Value
 
 Origin: TypeAlias = Literal["computed", "written", "constant", "input"]
@@ -381,7 +379,7 @@ def _writes(event: Event) -> bool:
 
 
 def check_nan(
-    program: Program | Method | Data,
+    program: ProgramSource,
     inputs: Sequence[object],
     *,
     method: str = "forward",
@@ -396,8 +394,8 @@ def check_nan(
     fault; NaN, and infinity that was computed, are faults if they reach an output.
 
     Args:
-        program: A path, bytes or file of a .pte; a Program; or a loaded Method (whose state is then
-            used and changed).
+        program: A path, bytes or file of a .pte or .bpte, a Program, a loaded Method (whose state
+            is then used and changed), a BundledProgram, or a manager of the official flow.
         inputs: Of one call: arrays, torch tensors, numbers, strings, None.
         method: Which one to run, where `program` is no Method.
         kernels: As for `Program.load_method`.

@@ -23,7 +23,7 @@ import numpy as np
 
 from executorch_c import _text
 from executorch_c._arrays import Array, as_array
-from executorch_c._programs import open_program, title_of
+from executorch_c._programs import ProgramSource, open_program, program_and_name, title_of
 from executorch_c.compare import tolerance
 from executorch_c.compare.metrics import ErrorSize, measure_size
 from executorch_c.compare.tolerance import Tolerance
@@ -38,7 +38,7 @@ from executorch_c.progress import Progress
 
 if TYPE_CHECKING:
     from executorch_c._core import Program
-    from executorch_c._types import Data, Output
+    from executorch_c._types import Output
     from executorch_c.trace import Event, Trace
 
 MAX_BYTES = 1 << 30
@@ -381,8 +381,8 @@ def _report(a: _Run, b: _Run, limits: _Limits) -> ErrorReport:
 
 
 def compare_programs(
-    baseline: Program | Data,
-    candidate: Program | Data,
+    baseline: ProgramSource,
+    candidate: ProgramSource,
     inputs: Sequence[object],
     *,
     method: str = "forward",
@@ -398,8 +398,9 @@ def compare_programs(
     values correspond, within delegates too. Outputs are compared in any case.
 
     Args:
-        baseline: A path, bytes or file of a .pte, or a Program: the one that is right.
-        candidate: The one to judge.
+        baseline: The program that is right: a path, bytes or file of a .pte or .bpte, a Program, a
+            Method (of which only the name is used), or a manager of the official flow.
+        candidate: The program to judge.
         inputs: Inputs of one call of either: arrays, torch tensors, numbers, strings, None.
         method: Name of the method to run.
         rtol, atol: A value differs where |actual - expected| > atol + rtol * |expected|. Default:
@@ -425,7 +426,7 @@ def compare_programs(
     names = ("baseline", "candidate") if names[0] == names[1] else names
     with Progress("compare", progress) as say:
         say(f"running {names[0]}")
-        loaded = open_program(baseline)
+        loaded, method = program_and_name(baseline, method)
 
         def run(values: Sequence[object]) -> _Run:
             return _run(loaded, method, kernels, names[0], values, max_bytes)
@@ -441,7 +442,7 @@ def compare_programs(
 
 
 def compare_kernels(
-    program: Program | Data,
+    program: ProgramSource,
     inputs: Sequence[object],
     *,
     method: str = "forward",
@@ -455,7 +456,7 @@ def compare_kernels(
     Arguments and result are those of `compare_programs`. Delegates are the same in both.
     """
     limits = _Limits(rtol, atol)
-    loaded = open_program(program)
+    loaded, method = program_and_name(program, method)
 
     def run(values: Sequence[object]) -> _Run:
         return _run(loaded, method, "reference", "reference kernels", values, max_bytes)

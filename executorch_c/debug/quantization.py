@@ -17,6 +17,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from executorch_c import _html, _pictures, _text
+from executorch_c._programs import ProgramSource
 from executorch_c.compare.metrics import ErrorSize
 from executorch_c.debug._graphs import names
 from executorch_c.debug._graphs.reference import module_of
@@ -26,8 +27,6 @@ from executorch_c.debug._matching.order import ALIGNED, Sequences
 from executorch_c.debug.report import PLACE, SHOWN, Column, ErrorReport, NodeError
 
 if TYPE_CHECKING:
-    from executorch_c._core import Method, Program
-    from executorch_c._types import Data
     from executorch_c.debug._graphs.reference import Reference
     from executorch_c.trace import Event
     from matplotlib.figure import Figure
@@ -205,7 +204,7 @@ def _missing(graph: Reference, known: set[Node]) -> list[str]:
 
 
 def quantization_error(
-    program: Program | Method | Data | object,
+    program: ProgramSource,
     model: object,
     inputs: Sequence[object],
     *,

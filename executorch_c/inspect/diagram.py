@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from executorch_c import _text
+from executorch_c._programs import ProgramSource, program_and_name
 from executorch_c.inspect import families
 from executorch_c.inspect.structure import View
 
@@ -195,7 +196,7 @@ def _model_explorer_node(node: Node) -> dict[str, object]:
     }  # fmt: skip
 
 
-def graph(program: Program, method: str = "forward") -> Graph:
+def graph(program: ProgramSource, method: str = "forward") -> Graph:
     """The graph of a method, from the file alone: nothing is loaded.
 
     Delegates are opened where their backend tells what is inside, or their payload is a program.
@@ -203,7 +204,8 @@ def graph(program: Program, method: str = "forward") -> Graph:
     """
     from executorch_c.inspect.diagram_build import Builder
 
-    view = View(program, method)
+    view = View(*program_and_name(program, method))
+    method = view.method
     nodes: dict[str, Node] = {}
     builder = Builder(view, nodes, "", ())
     for number, sources in enumerate(builder.run(None)):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 from executorch_c import _json, _text
+from executorch_c._programs import ProgramSource, opened
 from executorch_c.inspect import structure
 from executorch_c.inspect.structure import Step, View
 
@@ -22,7 +23,7 @@ LONGEST_SPEC = 40
 
 
 def dump(
-    program: Program, format: Literal["text", "json"] = "text", *, method: str | None = None
+    program: ProgramSource, format: Literal["text", "json"] = "text", *, method: str | None = None
 ) -> str:
     """A program as readable text, or all of it as JSON; of one `method`, or of all.
 
@@ -40,6 +41,10 @@ def dump(
     """
     if format not in ("text", "json"):
         raise ValueError(f"format must be 'text' or 'json', not {format!r}")
+    found = opened(program)
+    if found.method is not None and method is None:
+        method = found.method.metadata.name()
+    program = found.program
     views = structure.methods(program, method)
     if format == "json":
         whole = {**program.info(), "method_structures": [_as_json(view) for view in views]}

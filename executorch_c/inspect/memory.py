@@ -24,6 +24,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from executorch_c import _html, _pictures, _text
+from executorch_c._programs import ProgramSource, program_and_name
 from executorch_c.inspect import families, structure
 from executorch_c.inspect.structure import View
 
@@ -335,13 +336,14 @@ def _allocations(view: View) -> Iterator[Allocation]:
                          value["shape"], value["name"])  # fmt: skip
 
 
-def memory_plan(program: Program, method: str = "forward") -> MemoryPlan:
+def memory_plan(program: ProgramSource, method: str = "forward") -> MemoryPlan:
     """How a method uses its planned memory, from the file alone: nothing is loaded.
 
     Empty tensors, and tensors that no instruction uses, take no part. Raises NotFoundError where
     there is no such method, InvalidProgramError where the file is wrong.
     """
-    view = View(program, method)
+    view = View(*program_and_name(program, method))
+    method = view.method
     found = [a for a in _allocations(view) if a.nbytes]
     found.sort(key=lambda a: (a.arena, a.first, a.offset, a.value))
     arenas = []

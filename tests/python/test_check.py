@@ -65,7 +65,7 @@ def pte() -> bytes:
 def test_a_healthy_model_passes(flow: str) -> None:
     x = torch.randn(IMAGE)
     result = check_model(
-        net(), (x,), flow, dynamic_shapes={"x": {0: Dim("n", max=7)}}, real_inputs=[(x[:1],), [x]]
+        net(), (x,), flow=flow, dynamic_shapes={"x": {0: Dim("n", max=7)}}, real_inputs=[(x[:1],), [x]]
     )
     assert result.ok and bool(result) and result.raise_if_wrong() is result
     found = [case.kind for case in result]
@@ -80,7 +80,7 @@ def test_a_healthy_model_passes(flow: str) -> None:
 
 def test_static_quantisation_reports_the_sqnr_to_float() -> None:
     model = nn.Linear(8, 5).eval()
-    result = check_model(model, torch.randn(4, 8), "xnnpack-int8", n_random=1)
+    result = check_model(model, torch.randn(4, 8), flow="xnnpack-int8", n_random=1)
     for case in result:
         assert case.comparison is not None and case.to_float is not None
         [output] = case.comparison
@@ -119,7 +119,7 @@ def test_a_program_in_any_form(form: str, pte: bytes, tmp_path: Path) -> None:
 
 
 def test_a_function_is_a_flow() -> None:
-    assert check_model(net(), torch.randn(IMAGE), lambda exported: to_edge(exported), n_random=1)
+    assert check_model(net(), torch.randn(IMAGE), flow=lambda exported: to_edge(exported), n_random=1)
 
 
 def test_managers_bring_their_dynamic_shapes() -> None:
@@ -225,7 +225,7 @@ def test_a_size_that_became_a_constant() -> None:
         return to_edge(torch.export.export(wrong, (torch.randn(4, 3),), dynamic_shapes=shapes))
 
     result = check_model(
-        Fn(lambda x: x.mean(0)), (torch.randn(4, 3),), exported_wrongly,
+        Fn(lambda x: x.mean(0)), (torch.randn(4, 3),), flow=exported_wrongly,
         dynamic_shapes=(({0: Dim("n", max=9)},),),
     )  # fmt: skip
     assert kinds(result, "differ") == {"edge"}
@@ -355,7 +355,7 @@ def test_shapes_that_eager_or_the_exporter_refuses_are_skipped() -> None:
 def test_wrong_arguments() -> None:
     x = torch.randn(3)
     with pytest.raises(ValueError, match="flow is 'portabel', expected one of portable, xnnpack"):
-        check_model(torch.tanh, (x,), "portabel")
+        check_model(torch.tanh, (x,), flow="portabel")
     with pytest.raises(ValueError, match="other outputs each time"):
         check_model(nn.Dropout(), (x,))
     with pytest.raises(ValueError, match=r"real_inputs\[0\] has 2 positional arguments"):

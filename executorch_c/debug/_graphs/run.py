@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from executorch_c._core import Method, Program
-from executorch_c._programs import method_of, title_of
+from executorch_c._programs import ProgramSource, method_of, title_of
 from executorch_c.debug._graphs.layouts import as_tensor
 from executorch_c.debug._graphs.reference import reference_of
 from executorch_c.debug._graphs.program import Steps
@@ -61,7 +60,7 @@ class Run:
 
 
 def run_beside(
-    program: object,
+    program: ProgramSource,
     model: object,
     inputs: Sequence[object],
     method: str,
@@ -71,10 +70,7 @@ def run_beside(
     """Arguments are those of `explain`; raises what loading, running and exporting raise."""
     from torch.utils._pytree import tree_leaves
 
-    data: Any = program  # an ExecutorchProgramManager has the file as `buffer`
-    if not isinstance(program, (Method, Program)):
-        data = getattr(program, "buffer", program)
-    loaded = method_of(data, method, kernels)
+    loaded = method_of(program, method, kernels)
     arguments = _as_tensors(inputs)
     flat = tree_leaves(arguments)
     with loaded.tracing(values=True, max_bytes=max_bytes) as trace:
