@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from executorch_c._programs import ProgramSource, method_of
 from executorch_c.compare.arrays import Comparison, MismatchError, OutputComparison, compare
+from executorch_c.compare.limits import Limit
 from executorch_c.compare.metrics import ErrorMetrics
 
 if TYPE_CHECKING:
-    from executorch_c._core import Method, Program
     from executorch_c._types import Data
     from executorch_c.check.result import CheckedCase, CheckError, CheckResult
 
@@ -51,8 +51,8 @@ def assert_matches(
     expected: object,
     *,
     method: str = "forward",
-    rtol: float | None = None,
-    atol: float | None = None,
+    rtol: Limit = None,
+    atol: Limit = None,
     equal_nan: bool = True,
     check_dtype: bool = True,
     kernels: Literal["default", "reference"] = "default",
@@ -91,8 +91,8 @@ def check_model(
     dynamic_shapes: object = None,
     n_random: int = 3,
     real_inputs: Iterable[object] = (),
-    rtol: float | None = None,
-    atol: float | None = None,
+    rtol: Limit = None,
+    atol: Limit = None,
     min_sqnr_db: float | None = None,
     equal_nan: bool = True,
     check_dtype: bool = True,
@@ -123,7 +123,8 @@ def check_model(
         n_random: Number of random calls.
         real_inputs: Calls, each like `inputs`, of NumPy arrays or tensors.
         rtol, atol: An element matches where |actual - expected| <= atol + rtol * |expected|, for
-            all outputs. Default: the rounding noise of the model, see below.
+            all outputs, or for some by index or name: {"logits": 1e-3}. Default: the rounding
+            noise of the model, see below.
         min_sqnr_db: Least signal-to-quantisation-noise ratio, in decibel, of a quantised program
             against the float model. Default: 10 (static int8), 15 (dynamic int8).
         equal_nan, check_dtype: As for `compare`.

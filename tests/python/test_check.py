@@ -419,3 +419,38 @@ def test_progress_goes_to_stderr_on_request(
     assert out == "" and "check: random 0" in err and err.endswith("\r")
     check_model(net(), torch.randn(IMAGE), program=pte, n_random=1)
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("flow", ["portable", "xnnpack-int8"])
+def test_tolerances_by_output(flow: str) -> None:
+    class Two(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(8, 8)
+
+        def forward(self, x: Tensor) -> dict[str, Tensor]:
+            return {"wrong": self.linear(x), "right": torch.relu(self.linear(x))}
+
+    class Off(Two):
+        def forward(self, x: Tensor) -> dict[str, Tensor]:
+            found = super().forward(x)
+            return {"wrong": found["wrong"] + 0.5, "right": found["right"]}
+
+    torch.manual_seed(0)
+    model, x = Two().eval(), torch.randn(4, 8)
+    off = Off().eval()
+    off.load_state_dict(model.state_dict())
+
+    def made(exported: Any) -> Any:
+        return to_edge(torch.export.export(off, (x,))).to_executorch()
+
+    way: Any = made if flow == "portable" else flow
+    loose = check_model(model, (x,), flow=way, n_random=1, atol={"wrong": 1.0})
+    assert loose.ok and [o.name for o in loose.cases[0].comparison or ()] == ["wrong", "right"]
+    assert "wrong: 1, others" in loose.facts["atol"]
+    tight = check_model(model, (x,), flow=way, n_random=1, atol={"wrong": 0.0, "right": 1.0})
+    if flow == "portable":  # that of int8 has the quantised graph's own numbers
+        assert tight.verdict == "differ" and "('wrong')" in str(tight)
+    assert "('right')" not in str(tight)
+    with pytest.raises(ValueError, match="'left'"):
+        check_model(model, (x,), flow=way, n_random=0, atol={"left": 1.0})
