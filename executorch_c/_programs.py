@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, Union, cast
 
 from executorch_c._core import Error, Method, Program, Runtime
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from executorch_c._types import Data
     from executorch_c.bundled import BundledProgram
+    from executorch_c.report import Origin
 
 
 class ExecutorchManager(Protocol):
@@ -34,7 +36,7 @@ class EdgeManager(Protocol):
 
 
 ProgramSource: TypeAlias = Union[
-    "Data", Program, Method, "BundledProgram", ExecutorchManager, EdgeManager
+    "Data", Program, Method, "BundledProgram", ExecutorchManager, EdgeManager, "Opened"
 ]
 """A program: the path, bytes or open file of a .pte or a .bpte; a Program; a Method; a
 BundledProgram; an ExecutorchProgramManager or EdgeProgramManager."""
@@ -54,6 +56,15 @@ class Opened:
     """The test cases that came with it."""
     manager: Any = None
     """The ExecutorchProgramManager that it is from."""
+    source: object = None
+    """The path or bytes that it was read from."""
+
+    @cached_property
+    def origin(self) -> Origin:
+        """The file, for reports."""
+        from executorch_c.report import Origin
+
+        return Origin(self.source, self.program.info()["file_size"])
 
 
 def _head(source: object) -> bytes:
@@ -88,7 +99,7 @@ def _executorch_manager(source: object) -> Any:
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the exporter's own
-        return copy.deepcopy(cast(Any, source)).to_executorch()  # which changes what it is called on
+        return copy.deepcopy(cast(Any, source)).to_executorch()  # it changes its object
 
 
 def _load(source: Data, data_path: object, verification: int) -> Program:
@@ -118,6 +129,8 @@ def opened(source: ProgramSource, data_path: object = None, verification: int = 
     """
     from executorch_c.bundled import BundledProgram
 
+    if isinstance(source, Opened):
+        return source
     if isinstance(source, Program):
         return Opened(source)
     if isinstance(source, Method):
@@ -126,13 +139,15 @@ def opened(source: ProgramSource, data_path: object = None, verification: int = 
     if manager is not None:
         weights = getattr(manager, "_tensor_data", None) or {}
         external = [bytes(one) for one in weights.values()]
-        program = _load(bytes(manager.buffer), data_path or external, verification)
-        return Opened(program, manager=manager)
+        data = bytes(manager.buffer)
+        program = _load(data, data_path or external, verification)
+        return Opened(program, manager=manager, source=data)
+    given = source
     if not isinstance(source, BundledProgram) and _is_readable(source) and is_bundled(source):
         source = BundledProgram.load(cast("Data", source))
     if isinstance(source, BundledProgram):
-        return Opened(source.program, bundled=source)
-    return Opened(_load(cast("Data", source), data_path, verification))
+        return Opened(source.program, bundled=source, source=given)
+    return Opened(_load(cast("Data", source), data_path, verification), source=given)
 
 
 def _is_readable(source: object) -> bool:
@@ -155,14 +170,14 @@ def method_of(
     return found.method or found.program.load_method(name, kernels=kernels)
 
 
-def program_and_name(source: ProgramSource, name: str) -> tuple[Program, str]:
-    """Return the program, and the name of the method: that of a Method where one was given."""
-    found = opened(source)
-    return found.program, name if found.method is None else found.method.metadata.name()
+def name_in(found: Opened, name: str) -> str:
+    """Return the name of the method: that of a Method where one was given."""
+    return name if found.method is None else found.method.metadata.name()
 
 
 def title_of(program: object, otherwise: str) -> str:
     """Return what to call a program: the name of its file, where that is known."""
+    program = program.source if isinstance(program, Opened) else program
     if isinstance(program, (str, os.PathLike)):
         return os.path.basename(os.fspath(program))
     return otherwise

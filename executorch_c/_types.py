@@ -39,6 +39,7 @@ class Buffer(Protocol):
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 
+FilePath: TypeAlias = "str | PathLike[str]"
 Data: TypeAlias = "str | PathLike[str] | bytes | bytearray | memoryview | Buffer | BinaryIO"
 
 

@@ -13,19 +13,20 @@ The format is ExecuTorch's bundled_program_schema.fbs (identifier "BP08"), as
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
-from executorch_c import _text
+from executorch_c._render import text as _text
 from executorch_c._arrays import Array, as_array, dtype_of
 from executorch_c._core import Program, Runtime, _read_bundled
 from executorch_c._programs import named_after
 from executorch_c.compare.arrays import Comparison, MismatchError, compare
 from executorch_c.compare.tolerance import Verdict
+from executorch_c.report import Report
 
 if TYPE_CHECKING:
     from executorch_c._types import BundledValue, Data, Output
@@ -53,7 +54,7 @@ class TestCase:
 
 
 @dataclass(frozen=True)
-class CaseResult:
+class CaseResult(Report):
     """A test case, its outputs, and their comparison with the expected ones."""
 
     case: TestCase
@@ -73,6 +74,30 @@ class CaseResult:
 
     def __bool__(self) -> bool:
         return self.ok
+
+    def summary(self) -> str:
+        """Return the case and its verdict."""
+        return f"{self.case}: {self.comparison.summary()}"
+
+    def problems(self) -> list[str]:
+        """Return a sentence for each output that differs or cannot tell."""
+        return self.comparison.problems()
+
+    def table(self) -> str:
+        """Return a row for each output as text."""
+        return self.comparison.table()
+
+    def rows_as_dicts(self) -> list[dict[str, object]]:
+        """Return a row for each output."""
+        return self.comparison.rows_as_dicts()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return those of the comparison, and the case."""
+        return {"case": str(self.case), **self.comparison.as_dict()}
+
+    def sections(self) -> Iterator[object]:
+        """Yield the parts of its page after the finding."""
+        return self.comparison.sections()
 
     def __str__(self) -> str:
         return f"{self.case}: {self.comparison}"

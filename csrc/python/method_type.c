@@ -470,7 +470,7 @@ static PyObject *method_repr(PyObject *object) {
 PyDoc_STRVAR(html_doc, "_repr_html_($self, /)\n--\n\nA table for notebooks.");
 
 static PyObject *method_html(PyObject *self, PyObject *Py_UNUSED(args)) {
-  return ecpy_call_python("executorch_c._html", "method", self);
+  return ecpy_call_python("executorch_c._render.objects", "method", self);
 }
 
 /* ---- tables and spec ---- */

@@ -220,7 +220,7 @@ static int set_num_threads(PyObject *Py_UNUSED(self), PyObject *value, void *Py_
 }
 
 static PyObject *runtime_html(PyObject *self, PyObject *Py_UNUSED(args)) {
-  return ecpy_call_python("executorch_c._html", "runtime", self);
+  return ecpy_call_python("executorch_c._render.objects", "runtime", self);
 }
 
 /* ---- tables and spec ---- */

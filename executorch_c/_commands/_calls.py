@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from executorch_c import Program, _text
+from executorch_c import Program
+from executorch_c._render import text as _text
 from executorch_c._arrays import dtype_of
 
 if TYPE_CHECKING:

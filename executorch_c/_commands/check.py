@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from executorch_c import _json, testing
+from executorch_c import testing
 from executorch_c._commands import _arguments
 from executorch_c.check.flows import FLOWS
 
@@ -99,26 +99,6 @@ def made(text: str) -> tuple[Any, Any, dict[str, Any]]:
     return model, example, dict(more[0]) if more else {}
 
 
-def as_json(result: testing.CheckResult) -> str:
-    """Return {"verdict", "ok", "facts", "notes", "cases": [{"kind", "about", "verdict", "figures",
-    ...}]}."""
-    cases = [
-        {
-            "kind": case.kind,
-            "about": case.about,
-            "inputs": case.shapes(),
-            "verdict": case.verdict,
-            "problems": case.problems(),
-            "figures": {} if case.comparison is None else case.comparison.figures(),
-        }
-        for case in result
-    ]
-    return _json.dumps(
-        {"verdict": result.verdict, "ok": result.ok, "facts": result.facts,
-         "notes": list(result.notes), "cases": cases}
-    )
-
-
 def main(args: argparse.Namespace) -> int:
     """executorch-c check"""
     model, example, options = made(args.model)
@@ -133,5 +113,5 @@ def main(args: argparse.Namespace) -> int:
     )
     if args.html:
         result.to_html(args.html, f"{args.model} ({args.flow})")
-    print(as_json(result) if args.json else result)
+    print(result.to_json() if args.json else result)
     return _arguments.EXIT_CODES[result.verdict]

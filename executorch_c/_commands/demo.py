@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import executorch_c
-from executorch_c import _text
+from executorch_c._render import text as _text
 from executorch_c._commands import _arguments
 from executorch_c._commands._calls import call_times, describe_times
 

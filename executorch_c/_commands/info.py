@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from executorch_c import _text
+from executorch_c._render import text as _text
 from executorch_c._commands import _arguments
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from executorch_c import _json
 from executorch_c._commands import _arguments
 
 DESCRIPTION = """\
@@ -37,5 +36,5 @@ def main(args: argparse.Namespace) -> int:
         plan.save(args.plot)
     if args.chrome:
         plan.to_chrome(args.chrome)
-    print(_json.dumps(plan.as_dict()) if args.json else plan)
+    print(plan.to_json() if args.json else plan)
     return 0

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 
-from executorch_c import _text, operators
+from executorch_c import operators
+from executorch_c._render import text as _text
 from executorch_c._commands import _arguments
 
 

@@ -24,8 +24,9 @@ The exit code is 0 whatever the figures are: nothing is right or wrong here.
 def add(commands: _arguments.Commands) -> None:
     """The parser."""
     parser = _arguments.add_command(
-        commands, "quantization-error", main, "what each layer of a quantised program adds to its error", HELP
-    )
+        commands, "quantization-error", main,
+        "find the error that each layer of a quantised program adds", HELP,
+    )  # fmt: skip
     add_reference(parser)
     parser.add_argument("--html", metavar="F.html", help="write a page with bars for all layers")
 
@@ -34,10 +35,10 @@ def main(args: argparse.Namespace) -> int:
     """executorch-c quantization-error"""
     from executorch_c.devtools import quantization_error
 
-    budget = quantization_error(
+    report = quantization_error(
         *opened(args), method=args.method, kernels=args.kernels, title=os.path.basename(args.model)
     )
-    _arguments.print_report(budget, args)
+    _arguments.print_report(report, args)
     if args.html:
-        budget.to_html(args.html)
+        report.to_html(args.html)
     return 0

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from executorch_c import _text
+from executorch_c._render import text as _text
 from executorch_c._commands import _arguments
 from executorch_c._commands._calls import call_times, describe_times, find_method, make_inputs
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from executorch_c import Method, Runtime, _trace_view
+from executorch_c import Method
 from executorch_c._commands import _arguments
 from executorch_c._commands._calls import find_method, make_inputs
 from executorch_c.trace import Trace
@@ -55,7 +55,7 @@ def _show(trace: Trace, args: argparse.Namespace) -> None:
     if args.chrome:
         trace.to_chrome(args.chrome)
     if args.csv:
-        _trace_view.write_csv(trace, args.csv)
+        trace.to_csv(args.csv)
     if args.etdump:
         trace.to_etdump(args.etdump, args.debug_buffer)
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
-from dataclasses import asdict, replace
 from typing import Any
 
-from executorch_c import _json
+from executorch_c._render import json as _json
 from executorch_c._commands import _arguments
 from executorch_c._commands._calls import as_input, find_method, make_inputs, read_arrays
 from executorch_c._programs import is_bundled
 from executorch_c.bundled import BundledProgram
 from executorch_c.compare import tolerance
-from executorch_c.compare.arrays import Comparison, compare_flat, default_rule
+from executorch_c.compare.arrays import compare_flat, default_rule
 from executorch_c.compare.quantized import with_scales
 
 HELP = """\
@@ -59,22 +57,6 @@ def write_html(args: argparse.Namespace, *parts: Any) -> None:
         file.write(report.comparisons_page(f"Outputs of {args.model}", *parts))
 
 
-def as_json(comparison: Comparison) -> str:
-    """Return {"verdict", "ok", "problems", "outputs": [{"index", "dtype", "metrics": {...}, ...}]}.
-    """
-    outputs = []
-    for output in comparison:
-        row = asdict(replace(output, tolerance=None))
-        limits = output.tolerance
-        row["tolerance"] = None if limits is None else {
-            "kind": limits.kind, "rtol": limits.rtol, "atol": limits.atol, "about": limits.about(),
-        }  # fmt: skip
-        outputs.append({"ok": output.ok, **row})
-    whole = {"verdict": comparison.verdict, "ok": comparison.ok,
-             "problems": comparison.problems(), "outputs": outputs}  # fmt: skip
-    return _json.dumps(whole)
-
-
 def validate_bundled(args: argparse.Namespace) -> int:
     """Run all test cases of a .bpte."""
     given = [f"--{name}" for name in ("inputs", "expect", "data") if getattr(args, name)]
@@ -88,8 +70,8 @@ def validate_bundled(args: argparse.Namespace) -> int:
         for result in results
     ))  # fmt: skip
     if args.json:
-        rows = {str(result.case): json.loads(as_json(result.comparison)) for result in results}
-        print(json.dumps(rows, indent=2))
+        rows = {str(result.case): result.comparison.as_dict() for result in results}
+        print(_json.dumps(rows))
     else:
         print("\n".join(map(str, results)) if results
               else "inconclusive: the file has no test cases")  # fmt: skip
@@ -120,7 +102,7 @@ def main(args: argparse.Namespace) -> int:
         rule = with_scales(rule, program, args.method, args.min_sqnr)
     comparison = compare_flat(outputs, expected, rule)
     write_html(args, (f"method '{args.method}'", comparison, outputs, expected))
-    print(as_json(comparison) if args.json else comparison)
+    print(comparison.to_json() if args.json else comparison)
     return _arguments.EXIT_CODES[comparison.verdict]
 
 

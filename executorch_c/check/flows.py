@@ -14,6 +14,7 @@ from executorch_c._core import Method, Program
 from executorch_c._programs import opened
 from executorch_c.bundled import BundledProgram
 from executorch_c.compare import tolerance
+from executorch_c.report import Origin
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and keyword arguments of the model."""
@@ -82,6 +83,8 @@ class Subject:
     min_sqnr_db: float = tolerance.LEAST_SQNR_DB
     """Least signal-to-quantisation-noise ratio against the float model."""
     bundled: BundledProgram | None = None
+    origin: Origin | None = None
+    """The program's file."""
     notes: list[str] = field(default_factory=list)
 
 
@@ -171,7 +174,8 @@ def _ready(label: str, source: Any, exported: Any, method: str, data_path: Any) 
             names = ", ".join(sorted(methods))
             raise KeyError(f"the program has no method '{method}'; its methods: {names}")
         exported = found.manager.exported_program(method)
-    return Subject(label, found.method or found.program, exported, bundled=found.bundled)
+    return Subject(label, found.method or found.program, exported, bundled=found.bundled,
+                   origin=found.origin)  # fmt: skip
 
 
 def subject(

@@ -391,7 +391,7 @@ def _run(
         done.append(check.run(plan.state()))
     done += [*plan.skipped, *check.bundled(check.meta.name())]
     subject = check.subject
-    return CheckResult(
+    result = CheckResult(
         label=subject.label,
         method=check.meta.name(),
         cases=tuple(done),
@@ -403,3 +403,5 @@ def _run(
         structure=check.structure,
         kernels=check.options.kernels,
     )
+    result.made_from(program=subject.origin)
+    return result

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from executorch_c import _text
+from executorch_c._render import html as _html
+from executorch_c._render import text as _text
 from executorch_c._arrays import Array, as_array
 from executorch_c.compare import tolerance
 from executorch_c.compare.limits import Limit, Limits
 from executorch_c.compare.metrics import ErrorMetrics, Index
 from executorch_c.compare.tolerance import Tolerance, Verdict
+from executorch_c.report import Report
 
 if TYPE_CHECKING:
     from executorch_c.compare.tolerance import Judgement
@@ -121,7 +123,7 @@ def _mismatch(metrics: ErrorMetrics, limits: Tolerance) -> str:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Report):
     """All outputs of a call compared with the expected ones.
 
     Prints as a table, in a notebook too; `bool(comparison)` is `comparison.ok`; iterates over its
@@ -186,21 +188,59 @@ class Comparison:
                 "inconclusive": "inconclusive: the expected outputs cannot tell right from wrong",
                 }[self.verdict]  # fmt: skip
 
-    def __str__(self) -> str:
+    def table(self) -> str:
+        """Return a row for each output as text."""
         rows = [output.row() for output in self.outputs]
-        table = [_text.table(rows, HEAD, width=_text.width(), optional=OPTIONAL)] if rows else []
-        return "\n".join([self.summary(), *table, *map(_text.wrapped, self.problems())])
+        return _text.table(rows, HEAD, width=_text.width(), optional=OPTIONAL)
+
+    def __str__(self) -> str:
+        lines = [self.summary(), self.table(), *map(_text.wrapped, self.problems())]
+        return "\n".join(filter(None, lines))
+
+    def heading(self) -> str:
+        """Return the heading of its page."""
+        return "Comparison of outputs"
+
+    def html_table(self, caption: object) -> _html.Markup:
+        """Return a row for each output as HTML."""
+        rows = [output.row() for output in self.outputs]
+        return _html.table(caption, HEAD, rows, TEXT_COLUMNS)
+
+    def sections(self) -> Iterator[_html.Markup]:
+        """Yield the parts of its page after the finding."""
+        yield self.html_table("outputs")
 
     def _repr_html_(self) -> str:
-        from html import escape
+        caption = _html.verdict(self.verdict, self.summary().capitalize())
+        problems = (_html.tag("p", problem) for problem in self.problems())
+        return _html.together(self.html_table(caption), *problems)
 
-        from executorch_c import _html
+    def as_dict(self) -> dict[str, Any]:
+        """Return {"verdict", "ok", "problems", "outputs": [{"index", "dtype", "metrics": {...},
+        ...}]}."""
+        outputs = []
+        for output in self:
+            row = asdict(replace(output, tolerance=None))
+            limits = output.tolerance
+            row["tolerance"] = None if limits is None else {
+                "kind": limits.kind, "rtol": limits.rtol, "atol": limits.atol,
+                "about": limits.about(),
+            }  # fmt: skip
+            outputs.append({"ok": output.ok, **row})
+        return {"verdict": self.verdict, "ok": self.ok, "problems": self.problems(),
+                "outputs": outputs}  # fmt: skip
 
-        caption = escape(self.summary().capitalize())
-        caption = caption if self.ok else f"<b>{caption}</b>"
-        rows = [output.row() for output in self.outputs]
-        text = _html.table(caption, HEAD, rows, TEXT_COLUMNS)
-        return text + "".join(f"<p>{escape(problem)}</p>" for problem in self.problems())
+    def rows_as_dicts(self) -> list[dict[str, object]]:
+        """Return a row for each output: index, name, dtype, shape, verdict, its metrics."""
+        rows = []
+        for one in self:
+            metrics = {} if one.metrics is None else {
+                name: getattr(one.metrics, name) for name in ("elements", "mismatched", *WORST)
+            }  # fmt: skip
+            rows.append({"output": one.index, "name": one.name, "dtype": one.dtype,
+                         "shape": one.shape, "verdict": one.verdict, "why": one.why(),
+                         **metrics})  # fmt: skip
+        return rows
 
 
 class MismatchError(AssertionError):

@@ -99,4 +99,6 @@ def _report(
         notes.insert(0, f"interrupted after {len(rows)} nodes")
     elif matches.coverage < LEAST_COVERAGE and not walk.ends:
         reason = f"too little could be compared ({matches.summary()})"
-    return ErrorReport(head, tuple(rows), tuple(notes), reason)
+    report = ErrorReport(head, tuple(rows), tuple(notes), reason)
+    report.made_from(program=run.origin)
+    return report

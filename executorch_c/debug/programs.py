@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from executorch_c import _text
+from executorch_c._render import text as _text
 from executorch_c._arrays import Array, as_array
-from executorch_c._programs import ProgramSource, open_program, program_and_name, title_of
+from executorch_c._programs import ProgramSource, name_in, opened, title_of
 from executorch_c.compare import tolerance
 from executorch_c.compare.metrics import ErrorSize, measure_size
-from executorch_c.compare.tolerance import Tolerance
 from executorch_c.debug._graphs.layouts import in_either_order
 from executorch_c.debug._graphs.names import kind
 from executorch_c.debug._graphs.program import Origins, Steps
@@ -426,19 +425,23 @@ def compare_programs(
     names = ("baseline", "candidate") if names[0] == names[1] else names
     with Progress("compare", progress) as say:
         say(f"running {names[0]}")
-        loaded, method = program_and_name(baseline, method)
+        sources = opened(baseline), opened(candidate)
+        method = name_in(sources[0], method)
+        loaded = sources[0].program
 
         def run(values: Sequence[object]) -> _Run:
             return _run(loaded, method, kernels, names[0], values, max_bytes)
 
         first = run(inputs)
         say(f"running {names[1]}")
-        second = _run(open_program(candidate), method, kernels, names[1], inputs, max_bytes)
+        second = _run(sources[1].program, method, kernels, names[1], inputs, max_bytes)
         if rtol is None and atol is None and first.is_quantized + second.is_quantized == 0:
             say(f"running {names[0]} with rounded inputs")
             first.noise = _noise(first, run, inputs)
         say("comparing values")
-        return _report(first, second, limits)
+        report = _report(first, second, limits)
+        report.made_from(baseline=sources[0].origin, candidate=sources[1].origin)
+        return report
 
 
 def compare_kernels(
@@ -456,7 +459,8 @@ def compare_kernels(
     Arguments and result are those of `compare_programs`. Delegates are the same in both.
     """
     limits = _Limits(rtol, atol)
-    loaded, method = program_and_name(program, method)
+    source = opened(program)
+    loaded, method = source.program, name_in(source, method)
 
     def run(values: Sequence[object]) -> _Run:
         return _run(loaded, method, "reference", "reference kernels", values, max_bytes)
@@ -465,4 +469,6 @@ def compare_kernels(
     if rtol is None and atol is None and not plain.is_quantized:
         plain.noise = _noise(plain, run, inputs)
     fast = _run(loaded, method, "default", "default kernels", inputs, max_bytes)
-    return _report(plain, fast, limits)
+    report = _report(plain, fast, limits)
+    report.made_from(program=source.origin)
+    return report

@@ -10,13 +10,13 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from executorch_c import _html, _pictures, _text
+from executorch_c._render import figures as _figures
+from executorch_c._render import html as _html
+from executorch_c._render import text as _text
 from executorch_c._programs import ProgramSource
 from executorch_c.compare.metrics import ErrorSize
 from executorch_c.debug._graphs import names
@@ -64,6 +64,11 @@ class QuantizationReport(ErrorReport):
     """How far the last value is from the float model's: what all layers add up to."""
 
     SOME: ClassVar[str] = "layers: those that add most"
+    PICTURE: ClassVar[str] = "error that each layer adds"
+    CAPTION: ClassVar[str] = (
+        "adds: |program - float| / |float| on the program's own activations; arrived: on those of "
+        "the float model"
+    )
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -100,7 +105,7 @@ class QuantizationReport(ErrorReport):
         """
         rows, top = self.rows[:DRAWN], self._largest()
         height = 1.2 + 0.25 * max(len(rows), 1)
-        figure = _pictures.figure(figsize=(8, height), layout="constrained")
+        figure = _figures.figure(figsize=(8, height), layout="constrained")
         axes = figure.add_subplot()
         at = range(len(rows))
         most = 1.1 * max(top, *(s for r in rows if (s := r.accumulated.relative) < math.inf), 0.0)
@@ -116,7 +121,7 @@ class QuantizationReport(ErrorReport):
         axes.legend(loc="lower right")
         return figure
 
-    def as_dict(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, Any]:
         """{"title", "summary", "notes", "arrives", "rows": [...]}; a row has the fields of
         NodeError without a verdict, errors those of ErrorSize."""
         found = super().as_dict()
@@ -126,13 +131,6 @@ class QuantizationReport(ErrorReport):
         return {"title": self.title, "summary": self.summary(), "notes": list(self.notes),
                 "arrives": None if self.arrives is None else asdict(self.arrives),
                 "rows": rows}  # fmt: skip
-
-    def to_html(self, path: str | os.PathLike[str]) -> None:
-        """Writes a page with the summary, the picture (with matplotlib) and all layers."""
-        self._write(path, "what each layer adds", escape(
-            "adds: |program - float| / |float| on the program's own activations; arrived: on those "
-            "of the float model"
-        ))  # fmt: skip
 
 
 # ---- what is compared -------------------------------------------------------------------------
@@ -246,7 +244,9 @@ def quantization_error(
     known = {node for match in matches.found for node in match.nodes}
     notes = (f"compared {_text.plural(len(rows), 'layer')}", *_missing(graph, known),
              *graph.notes, *run.dropped())  # fmt: skip
-    return QuantizationReport(
+    report = QuantizationReport(
         head, tuple(replace(row, index=i) for i, row in enumerate(rows)), notes,
         arrives=found[-1].accumulated if found else None,
     )  # fmt: skip
+    report.made_from(program=run.origin)
+    return report

@@ -19,15 +19,17 @@ from executorch_c.devtools import QuantizationReport, quantization_error
 
 from torch import nn
 
+Both = tuple[QuantizationReport, QuantizationReport]
+"""Of the model of 50 layers, and of the one with a bad scale."""
+
 
 @pytest.fixture(scope="module", params=FLOWS)
-def budgets(request: pytest.FixtureRequest) -> tuple[QuantizationReport, QuantizationReport]:
-    """Of the model of 50 layers, and of the one with a bad scale."""
+def budgets(request: pytest.FixtureRequest) -> Both:
     good, bad = deep.programs(request.param)
     return tuple(quantization_error(pte, deep.model(), deep.INPUTS) for pte in (good, bad))
 
 
-def test_a_bad_scale(budgets: tuple[QuantizationReport, QuantizationReport]) -> None:
+def test_a_bad_scale(budgets: Both) -> None:
     """Its layer is first, with the third that 1.5 times too large weights are off and more."""
     good, bad = budgets
     assert bad[0].module == f"{deep.BAD}.0" and bad[0].local is not None
@@ -45,7 +47,7 @@ def test_a_bad_scale(budgets: tuple[QuantizationReport, QuantizationReport]) -> 
         assert [row.index for row in budget] == list(range(len(budget)))
 
 
-def test_what_arrives(budgets: tuple[QuantizationReport, QuantizationReport]) -> None:
+def test_what_arrives(budgets: Both) -> None:
     """The last layer's total is that of the model's output."""
     good, bad = deep.quantized()
     with torch.no_grad():
@@ -90,7 +92,7 @@ def test_an_outlier(flow: str) -> None:
     assert "not found in the program: addmm of '3'" in text
 
 
-def test_how_it_is_shown(budgets: tuple[QuantizationReport, QuantizationReport], tmp_path: Path) -> None:
+def test_how_it_is_shown(budgets: Both, tmp_path: Path) -> None:
     _, bad = budgets
     text = str(bad)
     assert "verdict" not in text and "adds" in text and "arrived" in text
@@ -108,7 +110,8 @@ def test_how_it_is_shown(budgets: tuple[QuantizationReport, QuantizationReport],
     assert "ok" not in figures and "verdict" not in figures["rows"][0]
     assert figures["rows"][0]["local"]["relative"] == pytest.approx(bars[0] / 100)
     assert figures["arrives"]["elements"] == 32
-    assert QuantizationReport("empty", ()).plot() and "nothing" in str(QuantizationReport("empty", ()))
+    empty = QuantizationReport("empty", ())
+    assert empty.plot() and "nothing" in str(empty)
 
 
 def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,

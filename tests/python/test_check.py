@@ -65,8 +65,9 @@ def pte() -> bytes:
 def test_a_healthy_model_passes(flow: str) -> None:
     x = torch.randn(IMAGE)
     result = check_model(
-        net(), (x,), flow=flow, dynamic_shapes={"x": {0: Dim("n", max=7)}}, real_inputs=[(x[:1],), [x]]
-    )
+        net(), (x,), flow=flow, dynamic_shapes={"x": {0: Dim("n", max=7)}},
+        real_inputs=[(x[:1],), [x]],
+    )  # fmt: skip
     assert result.ok and bool(result) and result.raise_if_wrong() is result
     found = [case.kind for case in result]
     assert found == ["example", *["random"] * 3, *["edge"] * 3, *["real"] * 2]
@@ -119,7 +120,7 @@ def test_a_program_in_any_form(form: str, pte: bytes, tmp_path: Path) -> None:
 
 
 def test_a_function_is_a_flow() -> None:
-    assert check_model(net(), torch.randn(IMAGE), flow=lambda exported: to_edge(exported), n_random=1)
+    assert check_model(net(), torch.randn(IMAGE), flow=lambda one: to_edge(one), n_random=1)
 
 
 def test_managers_bring_their_dynamic_shapes() -> None:
