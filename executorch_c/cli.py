@@ -54,13 +54,15 @@ examples:
   executorch-c info model.pte                        what is in it, and whether it can run here
   executorch-c dump model.pte                        every instruction, delegates opened
   executorch-c graph model.pte -o model.svg          a picture of it
-  executorch-c memory model.pte --plot plan.svg      who occupies planned memory, when
+  executorch-c memory model.pte --plot plan.svg      tensors in planned memory over time
   executorch-c run model.pte                         random inputs that fit the program
+  executorch-c run model.pte --save-inputs x.npz     and keep them
   executorch-c run model.pte --inputs x.npz --output y.npz
   executorch-c run model.pte --method encode --repeat 100
   executorch-c run model.pte --data weights.ptd
   executorch-c validate model.pte --inputs x.npz --expect y.npz
   executorch-c check model.py:make --flow xnnpack    export it, and compare with PyTorch
+  executorch-c check model.pte --model model.py:make compare a program with PyTorch
   executorch-c compare portable.pte delegated.pte    where two programs of one model diverge
   executorch-c explain model.pte --etrecord e.bin    which operator differs from PyTorch
   executorch-c quantization-error int8.pte --model model.py:make
@@ -68,7 +70,7 @@ examples:
   executorch-c trace model.pte --repeat 20 --html t.html
   executorch-c operators --json
 
-exit codes: 0 all is well, 1 an error of the program or its inputs, 2 wrong usage, 3 outputs differ
+exit codes: 0 match, 1 an error of the program or its inputs, 2 wrong usage, 3 differ, 4 inconclusive
 """
 
 
@@ -101,12 +103,16 @@ def _canonical(argv: Sequence[str]) -> list[str]:
     return words
 
 
-def _error(error: BaseException) -> int:
-    """One line on stderr: what a user of the command needs, without a traceback."""
+def _error(error: BaseException, args: argparse.Namespace) -> int:
+    """Print one line on stderr, which names a file, without a traceback."""
     text = str(error.args[0]) if len(error.args) == 1 else str(error)  # KeyError quotes itself
     text = text or type(error).__name__
     if isinstance(error, OSError) and error.strerror:
         text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    named = [value for value in vars(args).values() if isinstance(value, str)]
+    model = getattr(args, "model", None)
+    if model and not any(os.path.basename(name) in text for name in named if "." in name):
+        text = f"{model}: {text}"
     print("executorch-c: error: " + " ".join(text.split()), file=sys.stderr)
     return RUNTIME_ERROR
 
@@ -134,4 +140,4 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except REPORTED as error:
-        return _error(error)
+        return _error(error, args)

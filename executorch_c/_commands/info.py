@@ -23,7 +23,7 @@ def add(commands: _arguments.Commands) -> None:
         commands, "info", main, "describe a program without loading its methods"
     )
     _arguments.add_model(parser)
-    _arguments.add_json(parser, "all that is known, as JSON")
+    _arguments.add_json(parser, "print all that is known as JSON")
 
 
 def value_row(index: int, value: ValueInfo) -> list[object]:
@@ -97,8 +97,8 @@ def show_verdict(methods: Sequence[MethodInfo]) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """executorch-c info"""
-    program = _arguments.open_program(args)
+    """Run `executorch-c info`."""
+    program = _arguments.open_program(args).program
     what = program.info()
     if args.json:
         print(json.dumps(what, indent=2, default=str))

@@ -7,12 +7,12 @@ from typing import Any
 
 from executorch_c._render import json as _json
 from executorch_c._commands import _arguments
-from executorch_c._commands._calls import as_input, find_method, make_inputs, read_arrays
-from executorch_c._programs import is_bundled
-from executorch_c.bundled import BundledProgram
+from executorch_c._commands._calls import as_input, find_method, inputs_of, ordered
+from executorch_c._programs import is_bundled, opened
 from executorch_c.compare import tolerance
-from executorch_c.compare.arrays import compare_flat, default_rule
+from executorch_c.compare.arrays import compare_flat, default_rule, joined
 from executorch_c.compare.quantized import with_scales
+from executorch_c.report import Origin
 
 HELP = """\
 Runs one method once and compares its outputs with expected ones (of PyTorch eager, or of an earlier
@@ -36,36 +36,41 @@ def add(commands: _arguments.Commands) -> None:
     parser = _arguments.add_command(
         commands, "validate", main, "compare the outputs of a program with expected ones", HELP
     )
-    _arguments.add_model(parser, "or a .bpte, with its own test cases")
-    _arguments.add_inputs(parser)
-    parser.add_argument("--expect", metavar="Y.npz", help="expected outputs, in order, as arrays")
-    parser.add_argument("--method", help="default: forward; of a .bpte: all")
+    _arguments.add_model(parser, "the program; or a .bpte, with its own test cases")
+    _arguments.add_inputs(parser, "none: they are needed, but for a .bpte")
+    parser.add_argument("--expect", metavar="Y.npz",
+                        help=".npz or .npy file with the expected outputs")  # fmt: skip
+    _arguments.add_method(parser, "forward, or the only one; of a .bpte: all")
     _arguments.add_tolerances(parser)
     _arguments.add_min_sqnr(parser)
     _arguments.add_kernels(parser)
-    _arguments.add_json(parser)
-    _arguments.add_html(parser)
+    _arguments.add_results(parser)
 
 
-def write_html(args: argparse.Namespace, *parts: Any) -> None:
-    """Write the page, if one is asked for; parts as of `report.comparisons_page`."""
-    if not args.html:
-        return
-    from executorch_c.check import report
+def write(args: argparse.Namespace, origin: Origin, *parts: Any) -> None:
+    """Write the files of --html and --output; parts as of `report.comparisons_page`."""
+    if args.html:
+        from executorch_c.check import report
 
-    with open(args.html, "w", encoding="utf-8") as file:
-        file.write(report.comparisons_page(f"Outputs of {args.model}", *parts))
+        with open(args.html, "w", encoding="utf-8") as file:
+            file.write(report.comparisons_page(f"Outputs of {args.model}", *parts, origin=origin))
+    if args.output:
+        whole = joined([comparison for _, comparison, _, _ in parts])
+        whole.made_from(program=origin)
+        whole.save(args.output)
 
 
 def validate_bundled(args: argparse.Namespace) -> int:
     """Run all test cases of a .bpte."""
     given = [f"--{name}" for name in ("inputs", "expect", "data") if getattr(args, name)]
-    if given or args.kernels != "default":
-        unfit = ", ".join(given) or "--kernels"
-        raise ValueError(f"{args.model} is a bundled program: {unfit} cannot be used with one")
-    bundled = BundledProgram.load(args.model)
-    results = bundled.verify(args.method, rtol=args.rtol, atol=args.atol)
-    write_html(args, *(
+    given += ["--kernels"] if args.kernels != "default" else []
+    if given:
+        args.parser.error(f"{args.model} is a bundled program: {', '.join(given)} cannot be used "
+                          "with one")  # fmt: skip
+    source = opened(args.model)
+    assert source.bundled is not None
+    results = source.bundled.verify(args.method, rtol=args.rtol, atol=args.atol)
+    write(args, source.origin, *(
         (str(result.case), result.comparison, result.outputs, result.case.expected)
         for result in results
     ))  # fmt: skip
@@ -79,19 +84,19 @@ def validate_bundled(args: argparse.Namespace) -> int:
 
 
 def main(args: argparse.Namespace) -> int:
-    """executorch-c validate"""
+    """Run `executorch-c validate`."""
     if is_bundled(args.model):
         return validate_bundled(args)
     for name in ("inputs", "expect"):
         if not getattr(args, name):
-            raise ValueError(f"--{name} is needed: only a .bpte has test cases of its own")
-    args.method = args.method or "forward"
-    program = _arguments.open_program(args)
+            args.parser.error(f"--{name} is needed: only a .bpte has test cases of its own")
+    source = _arguments.open_program(args)
+    program = source.program
+    inputs = inputs_of(program, args)
     about = find_method(program, args.method)
-    inputs = make_inputs(about["inputs"], args.inputs, seed=0)
-    method = program.load_method(args.method, kernels=args.kernels)
+    arrays = ordered(args.expect, about["outputs"], "output")
+    method = program.load_method(args.method, kernels=args.kernels, seed=args.seed)
     outputs = method.execute(inputs)
-    arrays = read_arrays(args.expect)
     expected: list[object] = list(arrays)
     if len(expected) == len(outputs):
         expected = [as_input(e, w) for e, w in zip(arrays, about["outputs"])]
@@ -101,9 +106,6 @@ def main(args: argparse.Namespace) -> int:
     if args.rtol is None and args.atol is None:
         rule = with_scales(rule, program, args.method, args.min_sqnr)
     comparison = compare_flat(outputs, expected, rule)
-    write_html(args, (f"method '{args.method}'", comparison, outputs, expected))
+    write(args, source.origin, (f"method '{args.method}'", comparison, outputs, expected))
     print(comparison.to_json() if args.json else comparison)
     return _arguments.EXIT_CODES[comparison.verdict]
-
-
-

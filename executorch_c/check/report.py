@@ -20,9 +20,11 @@ from executorch_c.check.result import (
 )
 from executorch_c.compare import tolerance
 from executorch_c.compare.arrays import Comparison, OutputComparison, differing
+from executorch_c.report import about_table
 
 if TYPE_CHECKING:
     from executorch_c._arrays import Array
+    from executorch_c.report import Origin
 
 STRIP = (48, 320)
 """Largest rows and columns of the picture of an output's error."""
@@ -48,13 +50,14 @@ def sections(result: CheckResult) -> Iterator[Markup]:
 
 
 Part = tuple[str, Comparison, Sequence[object], Sequence[object]]
-"""A heading (may be empty), and outputs beside what they should be."""
+"""A heading (may be empty), outputs, and the expected ones."""
 
 
-def comparisons_page(title: str, *parts: Part) -> str:
-    """Return a page of outputs beside what they should be, call by call."""
+def comparisons_page(title: str, *parts: Part, origin: Origin | None = None) -> str:
+    """Return a page of outputs compared with expected ones, call by call."""
     found = tolerance.combined(comparison.verdict for _, comparison, _, _ in parts)
-    return page(title, tag("p", verdict(found)), *map(_compared, parts))
+    about = [about_table("program", origin)] if origin is not None else []
+    return page(title, tag("p", verdict(found)), *map(_compared, parts), *about)
 
 
 def _compared(part: Part) -> Markup:

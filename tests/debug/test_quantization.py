@@ -124,7 +124,7 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     monkeypatch.chdir(tmp_path)
     assert cli.main(["quantization-error", "bad.pte", "--model", "floats.py:make"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("bad.pte, method 'forward': error budget") and "'31.0'" in out
+    assert out.startswith("bad.pte, method 'forward': quantization error") and "'31.0'" in out
     np.save("x.npy", deep.INPUTS[0].numpy())
     asked = ["--inputs", "x.npy", "--json", "--html", "b.html"]
     assert cli.main(["quantization-error", "bad.pte", "--model", "floats.py:make", *asked]) == 0
@@ -136,4 +136,4 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert usage.value.code == 2
     with pytest.raises(SystemExit):
         cli.main(["quantization-error", "--help"])
-    assert "what each layer" in capsys.readouterr().out
+    assert "error that each layer" in capsys.readouterr().out
