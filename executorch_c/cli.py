@@ -70,7 +70,8 @@ examples:
   executorch-c trace model.pte --repeat 20 --html t.html
   executorch-c operators --json
 
-exit codes: 0 match, 1 an error of the program or its inputs, 2 wrong usage, 3 differ, 4 inconclusive
+exit codes: 0 match, 1 an error of the program or its inputs, 2 wrong usage, 3 differ,
+4 inconclusive
 """
 
 

@@ -63,7 +63,8 @@ def _program(args: argparse.Namespace) -> str | None:
     flow = args.flow
     if flow is None or flow in FLOWS:
         if os.path.isfile(args.model):
-            args.parser.error(f"{args.model} is a program: its PyTorch model is needed, --model M.py:F")
+            args.parser.error(f"{args.model} is a program: its PyTorch model is needed, "
+                              "--model M.py:F")  # fmt: skip
         return None
     if not os.path.isfile(flow):
         args.parser.error(f"argument --flow: flow is '{flow}', expected one of {', '.join(FLOWS)}")

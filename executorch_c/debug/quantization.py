@@ -240,7 +240,8 @@ def quantization_error(
         if name not in layers or added(row) >= added(layers[name]):
             layers[name] = replace(row, verdict="ok")
     rows = sorted(layers.values(), key=added, reverse=True)
-    head = f"{title or run.title}, method '{run.method}': quantization error, compared with the float model"
+    head = f"{title or run.title}, method '{run.method}': quantization error"
+    head += ", compared with the float model"
     known = {node for match in matches.found for node in match.nodes}
     notes = (f"compared {_text.plural(len(rows), 'layer')}", *_missing(graph, known),
              *graph.notes, *run.dropped())  # fmt: skip

@@ -1,4 +1,4 @@
-"""Planned memory over time: who occupies what, from when to when, and what is wasted.
+"""Planned memory over time: places and lifetimes of tensors, and unused memory.
 
     plan = memory_plan(program, "forward")
     print(plan)                  # a table

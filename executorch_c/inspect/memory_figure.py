@@ -30,7 +30,7 @@ def draw(plan: MemoryPlan) -> Figure:
     size = (width, 1.6 + 5.2 * max(len(arenas), 1))
     figure = _figures.figure(figsize=size, facecolor=PAPER, layout="constrained")
     figure.suptitle(f"Planned memory of '{plan.method}': {_text.size(plan.nbytes)}, "
-                    f"{_text.size(plan.waste)} of it wasted",
+                    f"{_text.size(plan.waste)} of it unused",
                     color=INK, fontsize=11)  # fmt: skip
     if not arenas:
         return figure
@@ -78,7 +78,7 @@ def _draw_live(plan: MemoryPlan, arena: Arena, axes: Axes) -> None:
     share = 100 * arena.waste / arena.nbytes
     axes.set_title(
         f"arena {arena.index}: {arena.nbytes:,} bytes planned (dashed), at most {arena.peak:,} "
-        f"live (dotted) at {plan.time(arena.peak_at)}, {share:.1f} % wasted",
+        f"live (dotted) at {plan.time(arena.peak_at)}, {share:.1f} % unused",
         fontsize=8.5, loc="left", color=INK,
     )  # fmt: skip
 
