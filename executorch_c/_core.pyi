@@ -6,8 +6,8 @@ from typing import ClassVar, Literal, final
 
 import numpy as np
 
+from executorch_c._arrays import Array
 from executorch_c._types import (
-    Array,
     BundledValue,
     BackendOptions,
     Data,

@@ -7,16 +7,14 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Protocol, TypeAlias, TypedDict
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
+    from executorch_c._arrays import Array
     from executorch_c._core import TensorInfo
     from executorch_c.trace import Kind
 
-Array: TypeAlias = "NDArray[np.generic]"
 Output: TypeAlias = "Array | Any"
-"""An output: nearly always an array, so that `y.shape` type-checks; or a bool, int, float, str, None,
-or a list of these, which is the Any."""
+"""An output: nearly always an array, so that `y.shape` type-checks; or a bool, int, float, str,
+None, or a list of these, which is the Any."""
 Out: TypeAlias = "Array | Sequence[Array | None] | None"
 OptionValue: TypeAlias = "bool | int | float | str"
 BackendOptions: TypeAlias = "Mapping[str, Mapping[str, OptionValue]]"

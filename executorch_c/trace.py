@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from executorch_c._core import Method
-    from executorch_c._types import Array, RawEvent, RawValue
+    from executorch_c._arrays import Array
+    from executorch_c._types import RawEvent, RawValue
 
 Kind: TypeAlias = Literal["execute", "kernel", "delegate", "move", "jump", "free", "node"]
 

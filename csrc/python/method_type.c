@@ -192,10 +192,6 @@ PyDoc_STRVAR(
     "        used; after an error what they hold is undefined.\n\n"
     "Returns a list of output values.");
 
-PyDoc_STRVAR(run_doc,
-             "run($self, /, inputs, *, out=None)\n--\n\n"
-             "Executes the method: `execute`, which is the official name, under a short one.");
-
 enum { MANY = 16 }; /* items of a list that are held without a tuple for them */
 
 /* Whether an object that is no list and no tuple is one input, and no sequence of inputs. */
@@ -245,6 +241,10 @@ static PyObject *execute_inputs(ecpy_method *self, PyObject *inputs, PyObject *o
   Py_XDECREF(tuple);
   return result;
 }
+
+PyDoc_STRVAR(run_doc,
+             "run($self, /, inputs, *, out=None)\n--\n\n"
+             "Executes the method: `execute`, which is the official name, under a short one.");
 
 /* Puts keyword arguments into `inputs` and `out`; inputs NULL: the function has none. */
 static int parse_keywords(const char *function, PyObject *const *values, PyObject *kwnames,

@@ -18,7 +18,8 @@ from executorch_c._arrays import dtype_of
 from executorch_c._commands._arguments import method_of
 
 if TYPE_CHECKING:
-    from executorch_c._types import Array, MethodInfo, ValueInfo
+    from executorch_c._arrays import Array
+    from executorch_c._types import MethodInfo, ValueInfo
 
 
 def call_times(call: Callable[[], Any], repeat: int) -> tuple[Any, list[float]]:

@@ -19,8 +19,7 @@ def _line(*caption: object) -> Markup:
 
 
 def _shape(sizes: Sequence[int], is_dynamic: bool) -> str:
-    text = ", ".join(f"≤{size}" if is_dynamic else str(size) for size in sizes)
-    return f"({text},)" if len(sizes) == 1 else f"({text})"
+    return _text.sizes(sizes, "≤" if is_dynamic else "")
 
 
 def _value(role: str, index: int, kind: str, value: object) -> list[object]:

@@ -50,7 +50,7 @@ def differing(a: float | complex | None, b: float | complex | None) -> tuple[str
 
 
 def _at(index: Index | None) -> str:
-    return "(" + ", ".join(map(str, index or ())) + ("," if index and len(index) == 1 else "") + ")"
+    return _text.sizes(index or ())
 
 
 @dataclass(frozen=True)

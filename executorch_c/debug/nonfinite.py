@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from executorch_c._render import html as _html
 from executorch_c._render import text as _text
 from executorch_c._programs import ProgramSource, method_of, opened
+from executorch_c.inspect import families
 from executorch_c.inspect.events import named
 from executorch_c.report import Report
 
@@ -386,8 +387,8 @@ def _union(parts: Iterable[Iterable[int]]) -> Causes:
 
 
 def _writes(event: Event) -> bool:
-    base = event.name.rpartition("::")[2].partition(".")[0]
-    return base.rstrip("_") in WRITERS or event.name.partition(" (")[0] in WRITERS
+    node = event.name.partition(" (")[0]
+    return families.short(event.name).rstrip("_") in WRITERS or node in WRITERS
 
 
 def check_nan(

@@ -11,7 +11,7 @@ from executorch_c._render import json as _json
 from executorch_c._render import text as _text
 from executorch_c._programs import ProgramSource, opened
 from executorch_c.inspect import structure
-from executorch_c.inspect.structure import Step, View
+from executorch_c.inspect.structure import Instruction, View
 from executorch_c.report import Report
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def dump(
     return text
 
 
-def _row(view: View, step: Step) -> dict[str, object]:
+def _row(view: View, step: Instruction) -> dict[str, object]:
     return {"method": view.method, "chain": step.chain, "instruction": step.number,
             "kind": step.row["kind"], "name": step.title, "call": _call(view, step),
             "available": step.row["available"]}  # fmt: skip
@@ -241,7 +241,7 @@ def _argument(view: View, index: int) -> str:
     return f"%{index}" if base is None else f"%{index} (is %{base})"
 
 
-def _results(view: View, step: Step) -> str:
+def _results(view: View, step: Instruction) -> str:
     texts = []
     for index in step.writes:
         value = view.values[index]
@@ -252,7 +252,7 @@ def _results(view: View, step: Step) -> str:
     return " -> " + ", ".join(texts) if texts else ""
 
 
-def _call(view: View, step: Step) -> str:
+def _call(view: View, step: Instruction) -> str:
     row = step.row
     given = [(name, index) for index, name, role in row["args"] if role in ("in", "inout")]
     if row["kind"] == "jump":
@@ -268,7 +268,7 @@ def _call(view: View, step: Step) -> str:
     return f"{row['name']}{number}({', '.join(texts)}){_results(view, step)}{note}"
 
 
-def _step(view: View, step: Step, opened: set[int]) -> Iterator[str]:
+def _step(view: View, step: Instruction, opened: set[int]) -> Iterator[str]:
     mark = ">" if (step.chain, step.number) in view.targets else " "
     yield f"   {mark}{step.number:4}  {_call(view, step)}"
     if step.row["stack"]:
@@ -285,7 +285,7 @@ def _step(view: View, step: Step, opened: set[int]) -> Iterator[str]:
 # ---- delegates -------------------------------------------------------------------------------
 
 
-def _delegate(view: View, step: Step, index: int) -> Iterator[str]:
+def _delegate(view: View, step: Instruction, index: int) -> Iterator[str]:
     row = view.structure["delegates"][index]
     where = "in the tables" if row["where"] == "inline" else f"in segment {row['index']}"
     place = "" if row["at"] is None else f", file @ {row['at']:#x}"

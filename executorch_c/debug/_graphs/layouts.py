@@ -12,7 +12,7 @@ from executorch_c._arrays import as_array
 from executorch_c.debug._graphs.names import shape_of
 
 if TYPE_CHECKING:
-    from executorch_c._types import Array
+    from executorch_c._arrays import Array
     from torch.fx import Node
 
 Sample: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from executorch_c._render import text as _text
 
 if TYPE_CHECKING:
-    from executorch_c._types import Array
+    from executorch_c._arrays import Array
     from torch.fx import Node
 
 
