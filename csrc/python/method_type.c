@@ -178,20 +178,6 @@ PyDoc_STRVAR(
     "In a forked process a method is refused (InvalidStateError) that another thread was running\n"
     "when the process was forked.");
 
-PyDoc_STRVAR(
-    execute_doc,
-    "execute($self, /, inputs, *, out=None)\n--\n\n"
-    "Executes the method with the given inputs.\n\n"
-    "Args:\n"
-    "    inputs: A sequence of input values (see the class), or a dict of them by name:\n"
-    "        {'x': x}, where the program has names, else 'input_0' and so on. A single array\n"
-    "        counts as one input.\n"
-    "    out: Arrays to write to: one array for a method with one output, or a list or tuple\n"
-    "        with an array or None for each output. dtype and shape must be the output's; any\n"
-    "        strides are allowed. They are the results that come back. Memory of inputs may be\n"
-    "        used; after an error what they hold is undefined.\n\n"
-    "Returns a list of output values.");
-
 enum { MANY = 16 }; /* items of a list that are held without a tuple for them */
 
 /* Whether an object that is no list and no tuple is one input, and no sequence of inputs. */
@@ -241,6 +227,20 @@ static PyObject *execute_inputs(ecpy_method *self, PyObject *inputs, PyObject *o
   Py_XDECREF(tuple);
   return result;
 }
+
+PyDoc_STRVAR(
+    execute_doc,
+    "execute($self, /, inputs, *, out=None)\n--\n\n"
+    "Executes the method with the given inputs.\n\n"
+    "Args:\n"
+    "    inputs: A sequence of input values (see the class), or a dict of them by name:\n"
+    "        {'x': x}, where the program has names, else 'input_0' and so on. A single array\n"
+    "        counts as one input.\n"
+    "    out: Arrays to write to: one array for a method with one output, or a list or tuple\n"
+    "        with an array or None for each output. dtype and shape must be the output's; any\n"
+    "        strides are allowed. They are the results that come back. Memory of inputs may be\n"
+    "        used; after an error what they hold is undefined.\n\n"
+    "Returns a list of output values.");
 
 PyDoc_STRVAR(run_doc,
              "run($self, /, inputs, *, out=None)\n--\n\n"
