@@ -31,8 +31,9 @@ of the convolution are wrong.
 The functions, in this order: `Pairing._front` (sources of a step, as nodes), `_near` (nodes that
 follow from them), `_candidate` and `_compare` (a node's value from the program's own values, and
 its distance), `_agreeing` (the nodes with the same numbers; `_nearest` and `_preference` choose
-one), `_options` and `_guess` (none has: nodes of its kind are assumed), `_put` (the program's value takes
-the node's place), `_confirm`, `_drop` and `_decide` (later steps keep a guess or withdraw it).
+one), `_options` and `_guess` (none has: nodes of its kind are assumed), `_put` (the program's
+value takes the node's place), `_confirm`, `_drop` and `_decide` (later steps keep a guess or
+withdraw it).
 """
 
 from __future__ import annotations
