@@ -74,8 +74,19 @@ class Graph(Report):
 
     # ---- DOT ----
 
+    @property
+    def drawn(self) -> Graph:
+        """The graph that pictures show: itself, or where it is large one with layers for nodes."""
+        from executorch_c.inspect import fold
+
+        return self if len(self.nodes) <= fold.LARGE else Graph(self.method, fold.folded(self.nodes))
+
     def dot(self) -> str:
-        """Text for Graphviz: a box for each node, a cluster for each delegate."""
+        """Return text for Graphviz: a box for each node, a cluster for each delegate; of large
+        graphs a box for each layer. `model_explorer` and `table` have every node."""
+        return self.drawn._dot()
+
+    def _dot(self) -> str:
         lines = [
             f"digraph {_quoted(self.method)} {{",
             '  graph [fontname="Helvetica", fontsize=11, ranksep=0.35, nodesep=0.25];',
