@@ -79,7 +79,8 @@ class Graph(Report):
         """The graph that pictures show: itself, or where it is large one with layers for nodes."""
         from executorch_c.inspect import fold
 
-        return self if len(self.nodes) <= fold.LARGE else Graph(self.method, fold.folded(self.nodes))
+        is_large = len(self.nodes) > fold.LARGE
+        return Graph(self.method, fold.folded(self.nodes)) if is_large else self
 
     def dot(self) -> str:
         """Return text for Graphviz: a box for each node, a cluster for each delegate; of large
