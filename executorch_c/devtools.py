@@ -14,16 +14,19 @@ from executorch_c.debug.quantization import QuantizationReport, quantization_err
 from executorch_c.debug.report import ErrorReport, NodeError
 from executorch_c.inspect.diagram import Graph, graph
 from executorch_c.inspect.etdump import write as write_etdump
-from executorch_c.inspect.listing import dump
+from executorch_c.inspect.listing import Dump, dump
 from executorch_c.inspect.memory import MemoryPlan, memory_plan
+from executorch_c.report import Report
 
 __all__ = [
+    "Dump",
     "ErrorReport",
     "Graph",
     "MemoryPlan",
     "NodeError",
     "NonFiniteReport",
     "QuantizationReport",
+    "Report",
     "check_nan",
     "compare_kernels",
     "compare_programs",
