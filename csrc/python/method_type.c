@@ -116,6 +116,7 @@ PyDoc_STRVAR(
     method_doc,
     "A method of a program, loaded by Program.load_method: it runs on NumPy arrays.\n\n"
     "    method.execute([x, y])    a list of outputs (the official call)\n"
+    "    method.execute({'x': x})  the same, inputs by name\n"
     "    method(x, y)              one output as it is, several as a tuple\n\n"
     "Inputs are given in the program's order, one for each:\n\n"
     "- for a tensor: a NumPy array or scalar of the program's dtype and shape, any strides; a\n"
@@ -142,18 +143,6 @@ PyDoc_STRVAR(
     "In a forked process a method is refused (InvalidStateError) that another thread was running\n"
     "when the process was forked.");
 
-PyDoc_STRVAR(
-    execute_doc,
-    "execute($self, /, inputs, *, out=None)\n--\n\n"
-    "Executes the method with the given inputs.\n\n"
-    "Args:\n"
-    "    inputs: A sequence of input values (see the class). A single array counts as one input.\n"
-    "    out: Arrays to write to: one array for a method with one output, or a list or tuple\n"
-    "        with an array or None for each output. dtype and shape must be the output's; any\n"
-    "        strides are allowed. They are the results that come back. Memory of inputs may be\n"
-    "        used; after an error what they hold is undefined.\n\n"
-    "Returns a list of output values.");
-
 enum { INLINE_ITEMS = 16 }; /* items of a list that are held without a tuple */
 
 /* Whether an object that is no list and no tuple is one input, and no sequence of inputs. */
@@ -175,6 +164,17 @@ static PyObject *execute_list(ecpy_method *self, PyObject *list, PyObject *out) 
   return result;
 }
 
+static PyObject *execute_inputs(ecpy_method *self, PyObject *inputs, PyObject *out);
+
+static PyObject *execute_named(ecpy_method *self, PyObject *inputs, PyObject *out) {
+  PyObject *what = PyTuple_Pack(2, self, inputs);
+  PyObject *ordered = what ? ecpy_call_python("executorch_c._inputs", "by_name", what) : NULL;
+  PyObject *result = ordered ? execute_inputs(self, ordered, out) : NULL;
+  Py_XDECREF(ordered);
+  Py_XDECREF(what);
+  return result;
+}
+
 static PyObject *execute_inputs(ecpy_method *self, PyObject *inputs, PyObject *out) {
   if (PyList_Check(inputs) && PyList_GET_SIZE(inputs) <= INLINE_ITEMS)
     return execute_list(self, inputs, out);
@@ -183,14 +183,33 @@ static PyObject *execute_inputs(ecpy_method *self, PyObject *inputs, PyObject *o
                            out, false);
   if (!PyList_Check(inputs) && is_single(self, inputs))
     return ecpy_method_run(self, &inputs, 1, out, false);
-  if (PyDict_Check(inputs) || PyAnySet_Check(inputs))
-    return PyErr_Format(PyExc_TypeError, "inputs must be a sequence, not %.200s",
+  if (PyDict_Check(inputs)) return execute_named(self, inputs, out);
+  if (PyAnySet_Check(inputs))
+    return PyErr_Format(PyExc_TypeError, "inputs must be a sequence or a dict, not %.200s",
                         Py_TYPE(inputs)->tp_name);
   PyObject *tuple = PySequence_Tuple(inputs);
   PyObject *result = tuple ? execute_inputs(self, tuple, out) : NULL;
   Py_XDECREF(tuple);
   return result;
 }
+
+PyDoc_STRVAR(
+    execute_doc,
+    "execute($self, /, inputs, *, out=None)\n--\n\n"
+    "Executes the method with the given inputs.\n\n"
+    "Args:\n"
+    "    inputs: A sequence of input values (see the class), or a dict of them by name:\n"
+    "        {'x': x}, where the program has names, else 'input_0' and so on. A single array\n"
+    "        counts as one input.\n"
+    "    out: Arrays to write to: one array for a method with one output, or a list or tuple\n"
+    "        with an array or None for each output. dtype and shape must be the output's; any\n"
+    "        strides are allowed. They are the results that come back. Memory of inputs may be\n"
+    "        used; after an error what they hold is undefined.\n\n"
+    "Returns a list of output values.");
+
+PyDoc_STRVAR(run_doc,
+             "run($self, /, inputs, *, out=None)\n--\n\n"
+             "Executes the method: `execute`, which is the official name, under a short one.");
 
 /* Puts keyword arguments into `inputs` and `out`; inputs NULL: the function has none. */
 static int parse_keywords(const char *function, PyObject *const *values, PyObject *kwnames,
@@ -412,7 +431,7 @@ static PyObject *method_repr(PyObject *object) {
 PyDoc_STRVAR(html_doc, "_repr_html_($self, /)\n--\n\nA table for notebooks.");
 
 static PyObject *method_html(PyObject *self, PyObject *Py_UNUSED(args)) {
-  return ecpy_call_python("executorch_c._html", "method", self);
+  return ecpy_call_python("executorch_c._render.objects", "method", self);
 }
 
 /* ---- tables and spec ---- */
@@ -421,6 +440,7 @@ static PyObject *method_html(PyObject *self, PyObject *Py_UNUSED(args)) {
 
 static PyMethodDef methods[] = {
     {"execute", FUNCTION(method_execute), METH_FASTCALL | METH_KEYWORDS, execute_doc},
+    {"run", FUNCTION(method_execute), METH_FASTCALL | METH_KEYWORDS, run_doc},
     {"get_attribute", FUNCTION(method_get_attribute), METH_VARARGS | METH_KEYWORDS,
      get_attribute_doc},
     {"set_attribute", FUNCTION(method_set_attribute), METH_VARARGS | METH_KEYWORDS,

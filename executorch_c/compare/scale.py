@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, np.dtype[Any]]
+from executorch_c._arrays import Array
 
 SLICE = 16
 """Least number of elements of a slice that has a scale of its own."""

@@ -47,5 +47,5 @@ def tint(name: str) -> str:
 
 
 def short(operator: str) -> str:
-    """"convolution" of "aten::convolution.out"."""
+    """Return "convolution" of "aten::convolution.out": the only place that takes names apart."""
     return operator.rpartition("::")[2].split(".")[0]

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from executorch_c import Error, Runtime
+from executorch_c._render import text as _text
 
 if TYPE_CHECKING:
     from executorch_c._core import Program
@@ -26,7 +27,7 @@ DEEPEST = 8
 
 
 @dataclass(frozen=True)
-class Step:
+class Instruction:
     """An instruction, at its place in the method."""
 
     at: int
@@ -55,7 +56,7 @@ class View:
         self.values = self.structure["values"]
         self.steps = tuple(self._steps())
 
-    def _steps(self) -> Iterator[Step]:
+    def _steps(self) -> Iterator[Instruction]:
         at = 0
         for chain, rows in enumerate(self.structure["chains"]):
             for number, row in enumerate(rows):
@@ -65,7 +66,7 @@ class View:
                         reads += self.items(index)
                     if role in ("out", "inout"):
                         writes += self.items(index)
-                yield Step(at, chain, number, row, tuple(reads), tuple(writes))
+                yield Instruction(at, chain, number, row, tuple(reads), tuple(writes))
                 at += 1
 
     def items(self, index: int) -> list[int]:
@@ -92,7 +93,7 @@ class View:
         jumps = ((step.chain, step.row["destination"]) for step in self.steps)
         return frozenset((chain, number) for chain, number in jumps if number is not None)
 
-    def goes_on(self, step: Step) -> bool:
+    def goes_on(self, step: Instruction) -> bool:
         """Whether the next instruction may run after this one: a jump on a constant false is one
         that is always taken."""
         if step.row["kind"] != "jump":
@@ -165,7 +166,7 @@ def methods(program: Program, method: str | None) -> list[View]:
 Frame: TypeAlias = "tuple[str | None, int, str | None, str | None]"
 
 
-def frame(step: Step) -> Frame:
+def frame(step: Instruction) -> Frame:
     """Where an instruction with a stack trace comes from: the innermost frame outside of torch."""
     stack = step.row["stack"]
     own = [f for f in stack if f[0] and "/torch/" not in f[0].replace("\\", "/")]
@@ -179,9 +180,7 @@ def shape(sizes: tuple[int, ...] | None, dynamism: str = "static") -> str:
     """"(1, 3)"; "(<=1, <=3)" where sizes are upper bounds; "(?)" where they are not known."""
     if sizes is None:
         return "(?)"
-    bound = "" if dynamism == "static" else "<="
-    comma = "," if len(sizes) == 1 else ""
-    return "(" + ", ".join(f"{bound}{size}" for size in sizes) + comma + ")"
+    return _text.sizes(sizes, "" if dynamism == "static" else "<=")
 
 
 def place(value: StructureValue) -> str:

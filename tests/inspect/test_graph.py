@@ -6,6 +6,7 @@ import json
 import os
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import executorch_c
 import torch
 from executorch_c import Runtime, cli
 from executorch_c.devtools import Graph, graph
+from executorch_c.inspect.diagram import Node
 from plans import Plan, build
 from seen_programs import MAKERS, exported, pte_of
 
@@ -234,10 +236,15 @@ def test_files_and_command(tmp_path: Path, capsys: pytest.CaptureFixture[str],
     assert capsys.readouterr().out == picture.dot()
     assert cli.main(["graph", str(model), "--format", "model-explorer"]) == 0
     assert capsys.readouterr().out == picture.model_explorer()
-    assert cli.main(["graph", str(model), "--format", "png"]) == 1
-    assert "'png', expected one of dot, svg, model-explorer" in capsys.readouterr().err
-    assert cli.main(["graph", str(model), "-o", str(tmp_path / "a.txt")]) == 1
-    assert "'a.txt': expected a name that ends with .dot" in capsys.readouterr().err
+    for wrong, message in ((["--format", "png"], "'png' (choose from"),
+                           (["-o", str(tmp_path / "a.xyz")], "a.xyz': expected a name that ends")):
+        with pytest.raises(SystemExit) as stop:
+            cli.main(["graph", str(model), *wrong])
+        assert stop.value.code == 2 and message in capsys.readouterr().err
+    with pytest.raises(ValueError, match="'png', expected one of dot, svg, model-explorer"):
+        picture.save(tmp_path / "a.png", "png")
+    with pytest.raises(ValueError, match=r"a\.xyz': expected a name that ends with \.dot"):
+        picture.save(tmp_path / "a.xyz")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert cli.main(["graph", str(model), "--format", "svg"]) == 1
     assert "Graphviz" in capsys.readouterr().err
@@ -246,3 +253,25 @@ def test_files_and_command(tmp_path: Path, capsys: pytest.CaptureFixture[str],
 def test_errors() -> None:
     with pytest.raises(executorch_c.NotFoundError):
         graph_of("mixed", "backward")
+
+
+def test_large_graphs_fold() -> None:
+    layers = [f"body.{i}" for i in range(50)]
+    nodes: dict[str, Node] = {"input 0": Node("input 0", "input 0", "input", (), {})}
+    before = "input 0"
+    for i in range(1000):
+        weight = {"weight": f"float32 (8, 8) {layers[i // 20]}.weight"} if i % 20 == 0 else {}
+        nodes[f"0:{i}"] = Node(f"0:{i}", "linear" if weight else "relu", "linalg", (), weight)
+        nodes[f"0:{i}"].read({(before, 0)}, "self")
+        before = f"0:{i}"
+    nodes["output 0"] = Node("output 0", "output 0", "output", (), {})
+    nodes["output 0"].read({(before, 0)}, "")
+    named = Graph("forward", nodes)
+    assert len(named.drawn.nodes) == 52 and len(named.drawn.edges) == 51
+    assert all(f'label="{layer}\\nrelu ×19, linear"' in named.dot() for layer in layers)
+    assert len(json.loads(named.model_explorer())["graphs"][0]["nodes"]) == 1002
+    plain = {name: replace(node, attributes={}) for name, node in nodes.items()}
+    drawn = Graph("forward", plain).drawn
+    assert 50 < len(drawn.nodes) < 150 and len(drawn.edges) == len(drawn.nodes) - 1
+    small = Graph("forward", {"input 0": nodes["input 0"]})
+    assert small.drawn is small

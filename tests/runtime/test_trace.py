@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 from at_once import run_all
-from executorch_c import Method, _trace_view
+from executorch_c import Method
 from executorch_c.trace import Trace
 from exports import export
 
@@ -281,7 +281,7 @@ def test_data_frame(method: Method, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert (product["chain"], product["depth"], product["failed"]) == (0, 0, False)
     times = frame[frame["run"] == 1].groupby("kind")["duration_us"].sum()
     assert 0 < times["kernel"] < times["execute"]
-    _trace_view.write_csv(trace, str(tmp_path / "run.csv"))
+    trace.to_csv(tmp_path / "run.csv")
     read = pandas.read_csv(tmp_path / "run.csv", dtype={"debug_handle": "Int64"})
     assert list(read.columns) == list(frame.columns) and len(read) == len(frame)
     assert list(read["shapes"]) == list(frame["shapes"])

@@ -10,6 +10,8 @@ from functools import lru_cache
 from operator import getitem
 from typing import TYPE_CHECKING
 
+from executorch_c.inspect.families import short
+
 if TYPE_CHECKING:
     from torch.fx import Node
 
@@ -60,7 +62,7 @@ KINDS = {
 @lru_cache(1024)
 def kind(name: str) -> str:
     """Return "add" for "aten::add.out", "linear" for "Fully Connected (NC, F32) GEMM"."""
-    text = name.rpartition("::")[2].partition(".")[0] if "::" in name else name.partition(" (")[0]
+    text = short(name) if "::" in name else name.partition(" (")[0]
     text = text.lower().replace(" ", "").strip("_")
     return KINDS.get(text, text)
 
@@ -68,7 +70,7 @@ def kind(name: str) -> str:
 @lru_cache(1024)
 def base(name: str) -> str:
     """Return "add" for "aten::add.out": the name that all overloads of an operator share."""
-    name = name.rpartition("::")[2].partition(".")[0]
+    name = short(name)
     name = name.rstrip("_") or name
     return ALIASES.get(name, name)
 

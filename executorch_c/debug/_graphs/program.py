@@ -18,7 +18,8 @@ import numpy as np
 from executorch_c.debug._graphs.names import kind
 
 if TYPE_CHECKING:
-    from executorch_c._types import Array, DelegateInside
+    from executorch_c._arrays import Array
+    from executorch_c._types import DelegateInside
     from executorch_c.inspect.structure import View
     from executorch_c.trace import Event
 

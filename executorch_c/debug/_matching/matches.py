@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from executorch_c import _text
+from executorch_c._render import text as _text
 
 if TYPE_CHECKING:
-    from executorch_c._types import Array
+    from executorch_c._arrays import Array
     from torch.fx import Node
 
 

@@ -12,6 +12,28 @@ is put in its place. What comes next tells: if a later step follows from that va
 node; if one follows without it, the step had no counterpart. An assumption that nothing decides
 is kept where no other node is left that it could be. So a step that is wrong is found by what
 the program makes of it, and a right program is never made wrong by an assumption.
+
+A worked example: the graph has nodes conv, add, relu, linear; the program has three steps, a
+delegate's "Convolution" (which has fused add and relu), "clone" and "Fully Connected"; the weights
+of the convolution are wrong.
+
+    step           sources      nodes near      agrees              so
+    Convolution    the input    conv, add, relu none                guess: relu, of the path conv,
+                                                                    add, relu (kind "convolution",
+                                                                    all sources used); the program's
+                                                                    value is put in relu's place
+    clone          relu         relu (moved)    relu: same numbers  a second copy of a known value:
+                                                                    it confirms nothing
+    Fully Connected clone       linear          linear, computed    matched; it follows from relu's
+                                                from the program's  new value, so the guess is right
+                                                own relu
+
+The functions, in this order: `Pairing._front` (sources of a step, as nodes), `_near` (nodes that
+follow from them), `_candidate` and `_compare` (a node's value from the program's own values, and
+its distance), `_agreeing` (the nodes with the same numbers; `_nearest` and `_preference` choose
+one), `_options` and `_guess` (none has: nodes of its kind are assumed), `_put` (the program's
+value takes the node's place), `_confirm`, `_drop` and `_decide` (later steps keep a guess or
+withdraw it).
 """
 
 from __future__ import annotations
@@ -24,6 +46,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from executorch_c.compare.tolerance import epsilon_of
 from executorch_c.debug._graphs.evaluator import NOTHING, Evaluator
 from executorch_c.debug._graphs.layouts import closest, may_fit, sample
 from executorch_c.debug._graphs.names import (
@@ -53,17 +76,17 @@ NEAR = 64
 OPTIONS = 8
 """So many nodes are tried as one that is wrong."""
 
-PRECISION = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float64": 2.0**-23}
-"""How far apart numbers around 1 are; of all others, as for float32."""
-
 CLOSER = 8
 """A step after an assumption is this many times closer where another one is right."""
 
 CLOSEST = 3
 """Nodes at most this many times further off than the nearest (or than rounding) are as near."""
 
+FINEST = 2.0**-23
+"""Distance of numbers around 1 that may round differently, at least: that of float32."""
+
 QUANTIZED = 2.0**-7
-"""... of what 8 bits stand for."""
+"""The same of numbers that 8 bits stand for."""
 
 TIES = 2.0**-9
 """Distance of integers that stand for equal numbers but for a few that are rounded otherwise."""
@@ -353,8 +376,7 @@ class Pairing:
 
     def _limit(self, step: Step, path: Sequence[Node]) -> float:
         """How far equal values may be from each other: |a - b| / (|a| + |b|)."""
-        coarsest = max((PRECISION.get(array.dtype.name, 2.0**-23)
-                        for array in step.outputs if array is not None), default=2.0**-23)
+        coarsest = _rounding(step)
         if step.quantized or any(map(is_quantizer, path)):
             coarsest = QUANTIZED
         return math.sqrt(coarsest) / 2
@@ -453,8 +475,7 @@ class Pairing:
     def _nearest(self, step: Step, agreeing: list[Found]) -> list[Found]:
         """Without nodes that are further off than others by more than rounding: a convolution
         alone, where batch norm that is nearly the identity is fused into it."""
-        rounding = max(PRECISION.get(array.dtype.name, 2.0**-23)
-                       for array in step.outputs if array is not None)  # fmt: skip
+        rounding = _rounding(step)
         if step.quantized or any(is_quantizer(n) for found in agreeing for n in found.path):
             rounding = TIES
         least = CLOSEST * max(min(found.distance for found in agreeing), rounding)
@@ -463,7 +484,7 @@ class Pairing:
     def _preference(self, step: Step, found: Found, front: set[Node]) -> tuple[Any, ...]:
         node = found.node
         is_old = node in self.taken or (node in front and not found.level)
-        tight = found.distance <= math.sqrt(2.0**-23) / 2
+        tight = found.distance <= math.sqrt(FINEST) / 2
         rounds = step.quantized and dequantizes(node)
         known = not step.handles.isdisjoint(handles_of(node))
         return (
@@ -511,6 +532,12 @@ class Pairing:
             is_quantizer(n) or n.target is getitem or operator_of(n) in FUSED | MOVES
             or kind_of(n) in ("add", "clamp") for n in behind
         )  # fmt: skip
+
+
+def _rounding(step: Step) -> float:
+    """Return the machine epsilon of a step's coarsest result, that of float32 at least."""
+    dtypes = [array.dtype for array in step.outputs if array is not None]
+    return max([FINEST, *map(epsilon_of, dtypes)])
 
 
 def pair(

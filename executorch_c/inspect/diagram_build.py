@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from executorch_c.inspect import families, structure
-from executorch_c.inspect.structure import Step, View
-from executorch_c.inspect.graph import Node, Sources
+from executorch_c.inspect.structure import Instruction, View
+from executorch_c.inspect.diagram import Node, Sources
 
 if TYPE_CHECKING:
     from executorch_c._types import DelegateInside, InnerValue
@@ -96,7 +96,7 @@ class Builder:
         node = self.node(f"state {index}", label, "state", {"value": f"%{index}"})
         return self.source(node, 0, self.text(index))
 
-    def _step(self, step: Step, state: State) -> None:
+    def _step(self, step: Instruction, state: State) -> None:
         kind = step.row["kind"]
         if kind == "free" or (kind == "jump" and not self.view.goes_on(step)):
             return
@@ -114,7 +114,7 @@ class Builder:
         for number, index in enumerate(step.writes):
             state[index] = self.source(node, number, self.text(index))
 
-    def _attributes(self, step: Step) -> dict[str, str]:
+    def _attributes(self, step: Instruction) -> dict[str, str]:
         """Numbers and weights that are no values of other instructions."""
         found = {"instruction": f"{step.chain}:{step.number}", "name": step.title}
         for index, name, role in step.row["args"]:
@@ -140,7 +140,7 @@ class Builder:
 
     # ---- delegates ----
 
-    def _open(self, step: Step, state: State) -> bool:
+    def _open(self, step: Instruction, state: State) -> bool:
         """Puts what is inside of a delegate in its place; False where nobody can tell."""
         number = step.row["delegate"]
         assert number is not None
@@ -163,7 +163,7 @@ class Builder:
         self._wire(step, state, told, prefix, group)
         return True
 
-    def _wire(self, step: Step, state: State, told: DelegateInside, prefix: str,
+    def _wire(self, step: Instruction, state: State, told: DelegateInside, prefix: str,
               group: tuple[str, ...]) -> None:  # fmt: skip
         values = {value["id"]: value for value in told["values"]}
         outer = [index for index, _, _ in step.row["args"]]

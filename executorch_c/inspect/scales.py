@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from executorch_c.inspect.families import short
 from executorch_c.inspect.structure import View
 
 if TYPE_CHECKING:
     from executorch_c._core import Program
     from executorch_c._types import DelegateInside
-    from executorch_c.inspect.structure import Step
+    from executorch_c.inspect.structure import Instruction
 
 MOVES = {"view_copy", "et_view", "_clone_dim_order", "clone", "permute_copy", "squeeze_copy",
          "unsqueeze_copy", "slice_copy", "select_copy", "expand_copy"}  # fmt: skip
@@ -24,7 +25,7 @@ INNER_MOVES = {"StaticTranspose", "StaticReshape", "Copy", "StaticSlice"}
 _SCALE = re.compile(r"^scale ([-+0-9.e]+), zero point")
 
 
-def output_scales(program: Program, method: str) -> list[float | None]:
+def scales_of_outputs(program: Program, method: str) -> list[float | None]:
     """Return the scale of each output of a method; None for outputs that have none."""
     view = View(program, method)
     return [_scale_of(view, slot) for slot in view.structure["outputs"]]
@@ -44,7 +45,7 @@ def _scale_of(view: View, slot: int) -> float | None:
         step = writers[0]
         if step.row["kind"] == "delegate":
             return _delegate_scale(view, step, slot)
-        name = (step.row["name"] or "").rpartition("::")[2].partition(".")[0]
+        name = short(step.row["name"] or "")
         arguments = {argument: index for index, argument, _ in step.row["args"] if argument}
         if name == "dequantize_per_tensor" and "scale" in arguments:
             value = view.values[arguments["scale"]].get("value")
@@ -55,7 +56,7 @@ def _scale_of(view: View, slot: int) -> float | None:
     return None
 
 
-def _delegate_scale(view: View, step: Step, slot: int) -> float | None:
+def _delegate_scale(view: View, step: Instruction, slot: int) -> float | None:
     delegate = step.row["delegate"]
     inside = None if delegate is None else view.inside(delegate)
     if inside is None or isinstance(inside, str):

@@ -143,6 +143,12 @@ def shape(sizes: Sequence[int], dynamism: str = "static") -> str:
     return {"static": text, "bound": f"up to {text}"}.get(dynamism, f"any, for example {text}")
 
 
+def sizes(shape: Sequence[int], bound: str = "") -> str:
+    """Return "(1, 3)", "(4,)"; `bound` stands before sizes that are upper bounds: "(<=1, <=3)"."""
+    comma = "," if len(shape) == 1 else ""
+    return "(" + ", ".join(f"{bound}{size}" for size in shape) + comma + ")"
+
+
 def value_line(index: int, name: str, value: object) -> list[object]:
     """A table row for an input or output of a call: index, name, type, shape, values."""
     import numpy as np

@@ -1,0 +1,82 @@
+"""Large graphs for drawing: nodes of one layer become one.
+
+A program seldom has names of layers. Where its weights have names, a node belongs to the layer of
+the last weight that was read before it; elsewhere a layer is a run of nodes in order of execution.
+Delegates stay apart.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from executorch_c.inspect.diagram import Node
+
+LARGE = 300
+"""Nodes of a graph that is drawn as it is, at most: `dot` lays out more in minutes."""
+FOLDS = 120
+"""Nodes of a folded graph, about."""
+ENDS = ("input", "output", "state")
+"""Families of nodes that stay as they are."""
+NAMED = 3
+"""Operators that the label of a layer names."""
+
+
+def _layer(node: Node) -> str | None:
+    """The layer of a node, by the name of a weight: "body.0" of "float32 (8, 3) body.0.weight"."""
+    for text in node.attributes.values():
+        name = text.rpartition(") ")[2]
+        if ") " in text and "." in name:
+            return name.rpartition(".")[0]
+    return None
+
+
+def _runs(nodes: Mapping[str, Node]) -> Iterator[tuple[str, list[Node]]]:
+    """Layers with their nodes, in order."""
+    inner = [node for node in nodes.values() if node.family not in ENDS]
+    size = max(-(-len(inner) // FOLDS), 2)
+    run: list[Node] = []
+    layer: str | None = None
+    for node in inner:
+        found = _layer(node)
+        is_other = found is not None and layer is not None and found != layer
+        is_full = found is None and layer is None and len(run) >= size
+        if run and (run[-1].groups != node.groups or is_other or is_full):
+            yield layer or "", run
+            run, layer = [], None
+        layer = layer or found
+        run.append(node)
+    if run:
+        yield layer or "", run
+
+
+def _label(layer: str, run: list[Node]) -> str:
+    kinds = Counter(node.label for node in run).most_common()
+    said = [f"{kind} \u00d7{count}" if count > 1 else kind for kind, count in kinds[:NAMED]]
+    more = f", {len(kinds) - NAMED} more" if len(kinds) > NAMED else ""
+    title = layer or (f"{len(run)} nodes" if len(run) > 1 else "")
+    return "\n".join(filter(None, [title, ", ".join(said) + more]))
+
+
+def folded(nodes: Mapping[str, Node]) -> dict[str, Node]:
+    """Return the nodes of a graph with layers in place of their nodes; inputs and outputs stay."""
+    place = {node.id: node.id for node in nodes.values()}
+    made: dict[str, Node] = {}
+    layers = {}
+    for layer, run in _runs(nodes):
+        name = run[0].id
+        family = Counter(node.family for node in run).most_common(1)[0][0]
+        where = {"nodes": f"{run[0].id} to {run[-1].id}"}
+        layers[name] = Node(name, _label(layer, run), family, run[0].groups, where)
+        place.update((node.id, name) for node in run)
+    for node in nodes.values():
+        name = place[node.id]
+        if name not in made:
+            made[name] = layers.get(name) or Node(name, node.label, node.family, node.groups,
+                                                  node.attributes, node.outputs)  # fmt: skip
+    for node in nodes.values():
+        target = made[place[node.id]]
+        for source, _ in node.inputs:
+            if place[source[0]] != target.id:
+                target.read({(place[source[0]], 0)}, "")
+    return made
