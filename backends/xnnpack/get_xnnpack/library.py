@@ -93,11 +93,6 @@ class Library:
         """Shared libraries by the name under which a program asks for them."""
         return {soname(path): path for path in self.libraries if path.suffix != ".a"}
 
-    @property
-    def licenses(self) -> list[Path]:
-        """The licence texts of what is linked, where the prefix has them."""
-        return sorted((self.root / "licenses").glob("*.txt"))
-
 
 def part(path: Path) -> str:
     """'XNNPACK' of libXNNPACK.a."""
