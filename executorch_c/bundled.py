@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BundledProgram", "CaseResult", "TestCase"]
 
-Value = Union[Array, int, float, bool]
+Value = Array | int | float | bool
 
 
 @dataclass(frozen=True)

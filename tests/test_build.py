@@ -28,7 +28,7 @@ class Project:
         self.target = self.folder / "libsum$.so"
         self.library = self.folder / "library"
         self.flags = ["-fPIC", "-DGIVEN=1"]
-        self.write("one.c", '#include "one.h"\nint two(void);\nint sum(void) { return ONE + two(); }')
+        self.write("one.c", '#include "one.h"\nint two(void);\nint sum(void){return ONE + two();}')
         self.write("two.c", "int two(void) { return GIVEN + 1; }")
         self.write("one.h", "#define ONE 1")
         self.write("library", "")

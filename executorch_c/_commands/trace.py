@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from executorch_c import Method, Runtime, _trace_view
+from executorch_c import Method, _trace_view
 from executorch_c._commands import _arguments
 from executorch_c._commands._calls import find_method, make_inputs
 from executorch_c.trace import Trace

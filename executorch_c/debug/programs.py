@@ -26,7 +26,6 @@ from executorch_c._arrays import Array, as_array
 from executorch_c._programs import open_program, title_of
 from executorch_c.compare import tolerance
 from executorch_c.compare.metrics import ErrorSize, measure_size
-from executorch_c.compare.tolerance import Tolerance
 from executorch_c.debug._graphs.names import kind
 from executorch_c.debug._graphs.program import Origins, Steps
 from executorch_c.debug._matching.programs import Computed, layouts, match, sources_between

@@ -19,7 +19,6 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any
 

@@ -54,14 +54,14 @@ PROBE = """
 #error "XNNPACK with a wrong last row of dynamically quantized linears (fixed in 2025)"
 #endif
 typedef void (*function)(void);
-function const executorch_c_functions[] = {%s};
+function const executorch_c_functions[] = {FUNCTIONS};
 int executorch_c_probe(void)
 {
     pthreadpool_t pool = pthreadpool_create(1);
     pthreadpool_destroy(pool);
     return xnn_initialize(0) == xnn_status_success ? 0 : 1;
 }
-""" % ", ".join(f"(function){name}" for name in FUNCTIONS)
+""".replace("{FUNCTIONS}", f"{{{', '.join(f'(function){name}' for name in FUNCTIONS)}}}")
 
 RUN = "import ctypes, sys; sys.exit(ctypes.CDLL(sys.argv[1]).executorch_c_probe())"
 
