@@ -1,9 +1,8 @@
 """Builds the C core and the backends: one extension for csrc/, one for each folder of backends/.
 
-Environment: EXECUTORCH_C_WERROR=1 makes warnings errors; EXECUTORCH_C_SANITIZE=address,undefined
-builds with sanitizers; EXECUTORCH_C_JOBS is the number of compilers at once;
-EXECUTORCH_C_XNNPACK=0 leaves XnnpackBackend out, XNNPACK_ROOT and EXECUTORCH_C_CACHE say where
-XNNPACK is (backends/xnnpack/get_xnnpack). CC, CFLAGS and LDFLAGS as usual.
+Environment: EXECUTORCH_C_WERROR=1 makes warnings errors, EXECUTORCH_C_SANITIZE=address,undefined
+adds sanitizers, EXECUTORCH_C_JOBS is the number of compilers at once, EXECUTORCH_C_XNNPACK=0 leaves
+XnnpackBackend out; XNNPACK_ROOT, EXECUTORCH_C_CACHE: backends/xnnpack/get_xnnpack. CC, CFLAGS, ...
 """
 
 from __future__ import annotations
@@ -16,7 +15,8 @@ from pathlib import Path
 import numpy
 from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
-from setuptools.errors import CompileError, PlatformError
+from setuptools.command.build_py import build_py
+from setuptools.errors import CompileError
 
 ROOT = Path(__file__).resolve().parent
 sys.path[:0] = [str(ROOT / "csrc"), str(ROOT / "backends" / "xnnpack")]
@@ -55,6 +55,14 @@ def includes_python(source: Path) -> bool:
     return source.is_relative_to(ROOT / "csrc/python") or source.name == "module.c"
 
 
+class BuildPy(build_py):
+    """build_py that begins with an empty folder: a wheel has no files of an earlier build."""
+
+    def run(self) -> None:
+        shutil.rmtree(Path(self.build_lib, "executorch_c"), ignore_errors=True)
+        super().run()
+
+
 class BuildExt(build_ext):
     """build_ext by ninja, which also gets XNNPACK."""
 
@@ -63,19 +71,11 @@ class BuildExt(build_ext):
     def build_extensions(self) -> None:
         try:
             self.library = find() if XNNPACK else None
-        except XnnpackError as error:
-            raise PlatformError(str(error)) from None
-        targets = [self.target(extension) for extension in self.extensions]
-        package = targets[0].target.parent
-        shared = self.library.shared if self.library else {}
-        for stale in {*package.glob("*.so"), *package.glob("*.so.*")}:
-            if stale.name not in shared and stale not in [target.target for target in targets]:
-                stale.unlink()  # of a build with other backends
-        try:
+            targets = [self.target(extension) for extension in self.extensions]
             ninja_build.build(targets, Path(self.build_temp).parent / "ninja")
-        except ninja_build.BuildError as error:
+        except (XnnpackError, ninja_build.BuildError) as error:
             raise CompileError(str(error)) from None
-        self.copy_shared(package)
+        self.copy_shared(targets[0].target.parent)
 
     def target(self, extension: Extension) -> ninja_build.SharedObject:
         """Returns what ninja builds; objects without Python.h are the same for every Python."""
@@ -83,8 +83,7 @@ class BuildExt(build_ext):
         link_args = [f"-fsanitize={SANITIZE}"] if SANITIZE else ["-Wl,-s"]
         name = extension.name.rpartition(".")[2]
         if self.library and name in ("_core", "_backend_xnnpack"):
-            # The core shares XNNPACK's thread pool.
-            core = name == "_core"
+            core = name == "_core"  # shares XNNPACK's thread pool
             args += ["-DEC_HAVE_PTHREADPOOL=1", *self.library.compile_args]
             link_args += self.library.pthreadpool_args if core else self.library.link_args
         folders = [f"-I{folder}" for folder in self.compiler.include_dirs]
@@ -111,9 +110,9 @@ class BuildExt(build_ext):
             shutil.copyfile(path, package / name)
 
 
-headers = ["executorch_c.include", "executorch_c.include.executorch_c"]
+HEADERS = ["executorch_c.include", "executorch_c.include.executorch_c"]
 setup(
-    packages=[*find_packages(include=["executorch_c*"]), *headers],
+    packages=[*find_packages(include=["executorch_c*"]), *HEADERS],
     ext_modules=extensions(),
-    cmdclass={"build_ext": BuildExt},
+    cmdclass={"build_py": BuildPy, "build_ext": BuildExt},
 )
