@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BundledProgram", "CaseResult", "TestCase"]
 
-Value = Union[Array, int, float, bool]
+Value = Array | int | float | bool
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Builds the C core as a shared library for op_harness.py, once for each state of the sources.
 
-`make -C csrc shared` does the same; this needs only the C compiler that installed the package.
+`make -C csrc shared` does the same; this needs no make.
 """
 
 from __future__ import annotations
@@ -9,52 +9,42 @@ import hashlib
 import os
 import pathlib
 import shutil
-import subprocess
+import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-CSRC = ROOT / "csrc"
-FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off",
-         "-fno-math-errno", "-O2", "-I", str(CSRC), "-I", str(CSRC / "include")]  # fmt: skip
+CSRC = pathlib.Path(__file__).resolve().parent.parent / "csrc"
+sys.path.insert(0, str(CSRC))
+import ninja_build
 
 
-def sources() -> list[pathlib.Path]:
-    """All of csrc but the Python layer, and of testing/ the doors for ctypes."""
-    skipped = {CSRC / "python", CSRC / "testing", CSRC / "build"}
-    found = [p for p in CSRC.rglob("*.c") if not skipped & set(p.parents)]
-    doors = [CSRC / "testing" / name for name in ("run_op.c", "time_verify.c")]
-    return sorted([*found, *doors])
+def library(target: pathlib.Path) -> ninja_build.SharedObject:
+    """Returns what ninja builds: all of csrc but the Python layer, and entry points for ctypes."""
+    entries = [CSRC / name for name in ninja_build.variables()["HARNESS"]]
+    flags = [*ninja_build.language(), *ninja_build.includes(), "-O2"]
+    sources = [*ninja_build.core_sources(), *entries]
+    objects = ninja_build.Objects("core", sources, flags)
+    return ninja_build.SharedObject(target, [objects], ["-lm", "-lpthread"])
 
 
 def fingerprint() -> str:
-    digest = hashlib.sha256(" ".join(FLAGS).encode())
+    """Returns a digest of all that the library is built from."""
+    digest = hashlib.sha256(" ".join(ninja_build.compiler()).encode())
     for path in sorted(CSRC.rglob("*")):
-        if path.suffix in {".c", ".h", ".def"}:
+        if path.suffix in {".c", ".h", ".def", ".mk"}:
             digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 
 def build() -> pathlib.Path:
     """Path of the library, compiled if the sources changed since the last time."""
-    cache = os.environ.get("EXECUTORCH_C_TEST_CACHE") or ROOT / "tests" / ".cache"
+    cache = os.environ.get("EXECUTORCH_C_TEST_CACHE") or CSRC.parent / "tests" / ".cache"
     folder = pathlib.Path(cache) / "core"
-    library = folder / f"libexecutorch_c-{fingerprint()}.so"
-    if library.exists():
-        return library
+    built = folder / f"libexecutorch_c-{fingerprint()}.so"
+    if built.exists():
+        return built
     folder.mkdir(parents=True, exist_ok=True)
-    compiler = os.environ.get("CC", "gcc")
     with tempfile.TemporaryDirectory(dir=folder) as work:
-
-        def compile_one(numbered: tuple[int, pathlib.Path]) -> str:
-            number, source = numbered
-            target = f"{work}/{number}.o"
-            subprocess.run([compiler, *FLAGS, "-c", str(source), "-o", target], check=True)
-            return target
-
-        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            objects = list(pool.map(compile_one, enumerate(sources())))
-        made = f"{work}/{library.name}"
-        subprocess.run([compiler, "-shared", "-o", made, *objects, "-lm", "-lpthread"], check=True)
-        shutil.move(made, library)
-    return library
+        target = pathlib.Path(work, built.name)
+        ninja_build.build([library(target)], target.parent / "objects")
+        shutil.move(target, built)
+    return built

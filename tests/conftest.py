@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--large", action="store_true", help="also run the models of real size")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest itself looks at -m
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not any("::" in argument for argument in config.args):  # a test that is named is run
+        mark_full(items)
     if not config.getoption("--large"):
         skip = pytest.mark.skip(reason="a model of real size: needs --large")
         for item in items:
@@ -23,8 +27,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(skip)
 
 
+def mark_full(items: list[pytest.Item]) -> None:
+    """Marks as full what is not in the sample of its sweep: `-m "not full"` is the default."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        sweep = item.get_closest_marker("sweep")
+        if sweep:
+            function = item.nodeid.partition("[")[0]
+            if seen[function] % sweep.args[0]:
+                item.add_marker("full")
+            seen[function] += 1
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "large: a model of real size, only with --large")
+    config.addinivalue_line("markers", "sweep(n): by default, one row of n is run; all by -m ''")
+    config.addinivalue_line("markers", "full: a row of a sweep that is run by -m '' only")
 
 
 @pytest.fixture(autouse=True)

@@ -73,7 +73,7 @@ def run_python(folder: Path) -> None:
            "--target", str(site), str(ROOT)]  # fmt: skip
     build_here = {**os.environ, "CFLAGS": "--coverage -O0 -g1", "LDFLAGS": "--coverage"}
     subprocess.run(pip, check=True, env=build_here)
-    subprocess.run([sys.executable, "-m", "pytest", "-q", "tests"], cwd=ROOT, check=False,
+    subprocess.run([sys.executable, "-m", "pytest", "-q", "-m", "", "tests"], cwd=ROOT, check=False,
                    env={**os.environ, "PYTHONPATH": str(site)})  # fmt: skip
 
 

@@ -25,6 +25,7 @@ each_model = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.sweep(3)
 @each_model
 def test_is_delegated(row: Row) -> None:
     payloads = [d.payload for d in xnnpack_payload.delegates(xnnpack_models.load(row).pte)]

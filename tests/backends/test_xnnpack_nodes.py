@@ -4,7 +4,6 @@ eager where the model is quantised) and beside the official runtime."""
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import numpy as np
 import pytest

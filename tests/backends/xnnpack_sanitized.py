@@ -13,29 +13,27 @@ import sys
 import sysconfig
 from pathlib import Path
 
+import get_xnnpack
+
 ROOT = Path(__file__).resolve().parents[2]
-FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-fvisibility=hidden", "-fPIC", "-shared", "-O1", "-g",
-         "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]  # fmt: skip
+sys.path.insert(0, str(ROOT / "csrc"))
+import ninja_build
+
+SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 
 def build(folder: Path) -> Path:
     """The extension, in a folder."""
-    sys.path.insert(0, str(ROOT / "backends" / "xnnpack"))
-    try:
-        import get_xnnpack
-    finally:
-        sys.path.pop(0)
     library = get_xnnpack.find()
     for name, path in library.shared.items():
         shutil.copy(path, folder / name)
-    sources = sorted((ROOT / "backends" / "xnnpack").glob("*.c"))
-    sources += [ROOT / "csrc" / "core" / "error.c", ROOT / "csrc" / "format" / "fb.c"]
-    places = [f"-I{ROOT / 'csrc'}", f"-I{ROOT / 'csrc' / 'include'}"]
-    places += [f"-I{sysconfig.get_path('include')}", *library.compile_args]
     target = folder / f"_backend_xnnpack{sysconfig.get_config_var('EXT_SUFFIX')}"
-    compiler = os.environ.get("CC", "gcc")
-    command = [compiler, *FLAGS, *places, *map(str, sources), *library.link_args]
-    subprocess.run([*command, "-o", str(target)], check=True)
+    flags = [*ninja_build.language(), "-O1", "-g", *SANITIZE, *ninja_build.includes()]
+    flags += [f"-I{sysconfig.get_path('include')}", *library.compile_args]
+    sources = ninja_build.backend_sources(ROOT / "backends" / "xnnpack")
+    objects = ninja_build.Objects("xnnpack", sources, flags)
+    link_args = [*SANITIZE, *library.link_args]
+    ninja_build.build([ninja_build.SharedObject(target, [objects], link_args)], folder / "objects")
     return target
 
 

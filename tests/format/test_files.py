@@ -508,8 +508,8 @@ def test_file_descriptors_are_closed(path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     programs = [Runtime.get().load_program(path) for _ in range(50)]
     assert len(os.listdir("/proc/self/fd")) == before
-    for program in programs:
-        program.load_method("forward")(ONES)
+    for opened in programs:
+        opened.load_method("forward")(ONES)
     bad = path.with_name("bad.pte")
     bad.write_bytes(b"\0" * 100)
     for _ in range(50):
@@ -569,8 +569,8 @@ def test_mlock(tmp_path: Path) -> None:
     del loaded
     gc.collect()
     if enough:
-        loaded = Runtime.get().load_program(file, mlock=True)
-        assert mapping(file)["Locked"] >= 1 << 10
+        again = Runtime.get().load_program(file, mlock=True)
+        assert again and mapping(file)["Locked"] >= 1 << 10
     for wrong in ("yes", 1, None):
         with pytest.raises(TypeError, match="mlock"):
             Runtime.get().load_program(file, mlock=wrong)

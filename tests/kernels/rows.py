@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from accuracy import compare
 from eager import (
-    ALL, COMPLEX, HALVES, WIDE_UNSIGNED, DType, dtype_id, eager, np_dtype, to_numpy, to_torch,
+    ALL, COMPLEX, WIDE_UNSIGNED, DType, dtype_id, eager, np_dtype, to_numpy, to_torch,
 )  # fmt: skip
 from judge import assert_equal
 from single_op import BOUNDED, Optionals, Out, SingleOps, Slot

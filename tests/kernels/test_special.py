@@ -7,7 +7,6 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-import torch
 from accuracy import check
 from eager import eager
 from judge import Limit, changes, describe, wrong

@@ -54,14 +54,14 @@ PROBE = """
 #error "XNNPACK with a wrong last row of dynamically quantized linears (fixed in 2025)"
 #endif
 typedef void (*function)(void);
-function const executorch_c_functions[] = {%s};
+function const executorch_c_functions[] = {FUNCTIONS};
 int executorch_c_probe(void)
 {
     pthreadpool_t pool = pthreadpool_create(1);
     pthreadpool_destroy(pool);
     return xnn_initialize(0) == xnn_status_success ? 0 : 1;
 }
-""" % ", ".join(f"(function){name}" for name in FUNCTIONS)
+""".replace("{FUNCTIONS}", f"{{{', '.join(f'(function){name}' for name in FUNCTIONS)}}}")
 
 RUN = "import ctypes, sys; sys.exit(ctypes.CDLL(sys.argv[1]).executorch_c_probe())"
 
@@ -92,11 +92,6 @@ class Library:
     def shared(self) -> dict[str, Path]:
         """Shared libraries by the name under which a program asks for them."""
         return {soname(path): path for path in self.libraries if path.suffix != ".a"}
-
-    @property
-    def licenses(self) -> list[Path]:
-        """The licence texts of what is linked, where the prefix has them."""
-        return sorted((self.root / "licenses").glob("*.txt"))
 
 
 def part(path: Path) -> str:

@@ -93,7 +93,6 @@ def build(prefix: Path, log: Log) -> None:
         stage = work / "prefix"
         copy_cpuinfo(source, stage)
         shutil.copytree(source["fp16"] / "include", stage / "include", dirs_exist_ok=True)
-        copy_licenses(source, stage)
         base = [cmake, "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}", *COMMON]
         base.append(f"-DCMAKE_INSTALL_PREFIX={stage}")
         jobs = os.environ.get("EXECUTORCH_C_JOBS") or str(os.cpu_count() or 1)
@@ -139,15 +138,6 @@ def copy_cpuinfo(source: dict[str, Path], stage: Path) -> None:
     if binary.count(CPUINFO[0]) == 1:
         binary = binary.replace(*CPUINFO)
     (stage / "lib" / "libcpuinfo.so").write_bytes(binary)
-
-
-def copy_licenses(source: dict[str, Path], stage: Path) -> None:
-    """The licences of what becomes part of the wheel."""
-    (stage / "licenses").mkdir()
-    for name in ("xnnpack", "pthreadpool", "fxdiv", "fp16"):
-        shutil.copy(source[name] / "LICENSE", stage / "licenses" / f"{name}.txt")
-    text = source["libcpuinfo0"] / "usr/share/doc/libcpuinfo0/copyright"
-    shutil.copy(text, stage / "licenses" / "cpuinfo.txt")
 
 
 def settle(stage: Path, prefix: Path) -> None:

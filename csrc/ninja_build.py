@@ -1,0 +1,149 @@
+"""Compiles the C code with ninja: files in parallel, and only those that a change concerns.
+
+setup.py builds the extensions with it, tests/ libraries for ctypes and for sanitizers. Folders,
+sources and flags stand in build.mk, which csrc/Makefile reads, too. Ninja follows the headers of a
+source, the command lines and the libraries that are linked in.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+CSRC = ROOT / "csrc"
+RULES = """\
+builddir = {folder}
+rule compile
+  command = $tool -MMD -MF $out.d -c $in -o $out
+  depfile = $out.d
+  deps = gcc
+  description = compile $in
+rule link
+  command = $tool -o $out $in $libraries
+  description = link $out
+"""
+
+
+class BuildError(Exception):
+    """A compiler, the linker or ninja failed, or there is no ninja."""
+
+
+def variables() -> dict[str, list[str]]:
+    """Returns the variables of build.mk, each as words."""
+    text = (CSRC / "build.mk").read_text().replace("\\\n", " ")
+    rows = re.findall(r"^(\w+) = (.*)$", text, re.MULTILINE)
+    return {name: words.split() for name, words in rows}
+
+
+def compiler() -> list[str]:
+    """Returns the C compiler's command: CC, or the one that Python was built with."""
+    return shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
+
+
+def from_environment(name: str) -> list[str]:
+    """Returns the words of an environment variable such as CFLAGS."""
+    return shlex.split(os.environ.get(name, ""))
+
+
+def sources(*folders: Path) -> list[Path]:
+    """Returns the C files below folders, in an order that does not depend on the file system."""
+    return [path for folder in folders for path in sorted(folder.rglob("*.c"))]
+
+
+def core_sources() -> list[Path]:
+    """Returns the sources of the C library."""
+    return sources(*(CSRC / layer for layer in variables()["LAYERS"]))
+
+
+def backend_sources(folder: Path) -> list[Path]:
+    """Returns the sources of a backend's extension, those that it shares with the core too."""
+    shared = variables().get(f"SHARED_{folder.name}", [])
+    return [*sources(folder), *(CSRC / name for name in shared)]
+
+
+def language() -> list[str]:
+    """Returns the flags that every object is compiled with."""
+    return [*variables()["LANGUAGE"], *variables()["WARNINGS"]]
+
+
+def includes(*folders: Path) -> list[str]:
+    """Returns compiler arguments for folders of headers, by default those of the C library."""
+    return [f"-I{relative(folder)}" for folder in folders or (CSRC, CSRC / "include")]
+
+
+def relative(path: Path) -> str:
+    """Returns a path below ROOT without it, so that no binary names the folder of its build."""
+    return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.as_posix()
+
+
+@dataclass(frozen=True)
+class Objects:
+    """Sources that are compiled with the same arguments, into a folder of their own."""
+
+    folder: str
+    sources: Sequence[Path]
+    compile_args: Sequence[str]
+
+
+@dataclass(frozen=True)
+class SharedObject:
+    """An extension module or another shared library, and all that it is built from."""
+
+    target: Path
+    objects: Sequence[Objects]
+    link_args: Sequence[str] = ()
+    libraries: Sequence[Path] = ()
+    """Files among link_args: a change of one links again."""
+
+    def edges(self, folder: Path) -> Iterable[str]:
+        """Yields the lines of build.ninja."""
+        inputs = []
+        for objects in self.objects:
+            tool = quoted([*compiler(), *objects.compile_args])
+            for source in objects.sources:
+                inputs.append(escaped(folder / objects.folder / f"{relative(source)}.o"))
+                yield f"build {inputs[-1]}: compile {escaped(source)}\n  tool = {tool}"
+        libraries = " ".join(map(escaped, self.libraries))
+        yield f"build {escaped(self.target)}: link {' '.join(inputs)} | {libraries}"
+        # Not sysconfig's LDSHARED: it may have run paths of the machine that built Python.
+        given = [*from_environment("CFLAGS"), *from_environment("LDFLAGS")]
+        yield f"  tool = {quoted([*compiler(), '-shared', *given])}"
+        yield f"  libraries = {quoted(self.link_args)}"
+
+
+def escaped(path: Path) -> str:
+    """Returns a path as build.ninja has it."""
+    return re.sub(r"([$ :])", r"$\1", relative(path))
+
+
+def quoted(words: Sequence[str]) -> str:
+    """Returns words of a shell's command line as build.ninja has them."""
+    return shlex.join(words).replace("$", "$$")
+
+
+def build(targets: Sequence[SharedObject], folder: Path) -> None:
+    """Builds shared objects; `folder` keeps build.ninja and the objects."""
+    places = [str(Path(sys.executable).parent), sysconfig.get_path("scripts")]
+    path = os.pathsep.join([*places, os.environ.get("PATH", os.defpath)])
+    ninja = shutil.which("ninja", path=path)
+    if not ninja:
+        raise BuildError("ninja is not on PATH (pip install ninja)")
+    folder = folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [line for target in targets for line in target.edges(folder)]
+    text = RULES.format(folder=escaped(folder)) + "\n".join(lines) + "\n"
+    file = folder / "build.ninja"
+    file.write_text(text)
+    jobs = os.environ.get("EXECUTORCH_C_JOBS") or str(os.cpu_count() or 1)
+    sys.stdout.flush()
+    if subprocess.run([ninja, "-f", file, "-j", jobs], cwd=ROOT, check=False).returncode:
+        raise BuildError("the C code does not compile: see the output above")

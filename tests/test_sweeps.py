@@ -1,0 +1,36 @@
+"""Large sweeps: a sample by default, every row by -m "" or by its name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = ["pytester"]
+CONFTEST = (Path(__file__).parent / "conftest.py").read_text()
+TEST = """
+import pytest
+
+@pytest.mark.sweep(4)
+@pytest.mark.parametrize("row", range(10))
+def test_rows(row):
+    pass
+
+def test_other():
+    pass
+"""
+
+
+@pytest.mark.parametrize(("arguments", "expected"), [
+    ([], {"passed": 4, "deselected": 7}),
+    (["-m", ""], {"passed": 11}),
+    (["test_it.py::test_rows[5]"], {"passed": 1}),
+])  # fmt: skip
+def test_which_rows_run(
+    pytester: pytest.Pytester, arguments: list[str], expected: dict[str, int]
+) -> None:
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(openers=(Path(__file__).parent / "openers.py").read_text(), test_it=TEST)
+    pytester.makeini('[pytest]\naddopts = -m "not full"\npythonpath = .\n')
+    ran = pytester.runpytest_subprocess(*arguments)
+    ran.assert_outcomes(**expected)
