@@ -11,7 +11,8 @@
 enum {
   ALIGN = 64,
   LARGE = 1 << 16, /* bytes from which it is worth a call of the system */
-  MOST_AHEAD = 1 << 23 /* bytes of a slab that is larger than what is asked for */
+  MOST_AHEAD = 1 << 23, /* bytes of a slab that is larger than what is asked for */
+  POPULATED = 1 << 28 /* largest block to ask for at once: payloads may declare more than they use */
 };
 
 bool ecx_buffer_grow(const ec_host *host, ecx_buffer *buffer, size_t bytes) {
@@ -34,7 +35,7 @@ static void *populate(void *block, size_t size) {
 #ifdef MADV_POPULATE_WRITE
   const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)block;
   const uintptr_t first = (at + page - 1) / page * page, end = (at + size) / page * page;
-  if (block && size >= LARGE && first < end)
+  if (block && size >= LARGE && size <= POPULATED && first < end)
     (void)madvise((void *)first, end - first, MADV_POPULATE_WRITE);
 #else
   (void)size;

@@ -107,3 +107,27 @@ def test_any_room(tmp_path: Path, room: int) -> None:
     make = conv("ConvTranspose2d", "fp32", (3, 4), (2, 3), (1, 0, 0, 1))
     failures(tmp_path, make((2, 5, 6, 8)), make((3, 200, 200, 8)),
              np.ones((2, 5, 6, 8), np.float32), room * MB)  # fmt: skip
+
+
+DECLARED = """
+import resource, sys
+import numpy as np, executorch_c
+executorch_c.register_backend(__import__("executorch_c._backend_xnnpack")
+                              ._backend_xnnpack.backends()[0])
+method = executorch_c.Runtime.get().load_program(sys.argv[1]).load_method("forward")
+(y,) = method.execute([np.ones((1, 1, 5, 1), np.float32)])
+print(y.reshape(-1)[0], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def test_declared_shapes_take_no_memory(tmp_path: Path) -> None:
+    """A payload of 1 KB declares tensors of 4 GB each; its program uses five elements."""
+    graph = chain((1, 1 << 15, 1 << 15, 1))
+    bounds = {graph.inputs[0]: (1, 1, 5, 1), graph.outputs[0]: (1, 1)}
+    (tmp_path / "model.pte").write_bytes(graph.program(bounds))
+    done = subprocess.run([sys.executable, "-c", DECLARED, tmp_path / "model.pte"], cwd=tmp_path,
+                          capture_output=True, text=True, timeout=120)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    value, kilobytes = done.stdout.split()
+    np.testing.assert_allclose(float(value), -np.exp(1), rtol=1e-6)
+    assert int(kilobytes) < 1_000_000
