@@ -12,7 +12,7 @@ enum {
   ALIGN = 64,
   LARGE = 1 << 16, /* bytes from which it is worth a call of the system */
   MOST_AHEAD = 1 << 23, /* bytes of a slab that is larger than what is asked for */
-  POPULATED = 1 << 28 /* largest block to ask for at once: payloads may declare more than they use */
+  POPULATED = 1 << 28 /* largest block to ask for at once: payloads may declare more than is used */
 };
 
 bool ecx_buffer_grow(const ec_host *host, ecx_buffer *buffer, size_t bytes) {
