@@ -57,6 +57,14 @@ def _pool() -> Any:
     return torch.rand(POOL, generator=generator).mul_(2).sub_(1)
 
 
+def _is_whole(leaf: Any) -> bool:
+    """Return whether all numbers of a real tensor are whole."""
+    if leaf.is_complex():
+        return False
+    few = leaf.reshape(-1)[:16]
+    return torch.equal(few, few.round()) and torch.equal(leaf, leaf.round())
+
+
 def _terms(name: str, args: Any, result: Any) -> tuple[int, int | None]:
     """Number of terms of an operator's sums, and which argument holds them."""
     tensors = [i for i, arg in enumerate(args) if isinstance(arg, torch.Tensor)]
@@ -89,13 +97,18 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         seed: Of the random errors.
         epsilon: Least relative error; by default that of each result's dtype. Larger where the
             program computes in a coarser dtype than the model.
+        dynamic_tie: Distance from a tie, in steps, within which numbers may be quantised the other
+            way whose scale is computed at run time.
     """
 
-    def __init__(self, seed: int, epsilon: float = 0.0) -> None:
+    def __init__(
+        self, seed: int, epsilon: float = 0.0, dynamic_tie: float = tolerance.TIE
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._pool = _pool()
         self._at = seed * 104_729 % POOL
         self._epsilon = epsilon
+        self._dynamic_tie = dynamic_tie
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -124,9 +137,11 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _near_ties(self, values: Any, scale: Any, *rest: Any) -> Any:
         """Arguments of a quantising operator, with values that may round the other way near a
         tie: integer arithmetic does."""
-        step = float(scale if isinstance(scale, (int, float)) else scale.mean())
+        is_static = isinstance(scale, (int, float))
+        step = float(scale if is_static else scale.mean())
+        tie = tolerance.TIE if is_static else self._dynamic_tie
         random = self._random(values.numel()).view(values.shape)
-        return values + random * (tolerance.TIE * step), scale, *rest
+        return values + random * (tie * step), scale, *rest
 
     @staticmethod
     def _rounds(leaf: Any) -> bool:
@@ -144,8 +159,8 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def rounded(self, leaf: Any, growth: float = 1.0) -> Any:
         """Return a tensor with random relative errors of up to `growth` epsilons; anything else as
-        it is."""
-        if not self._rounds(leaf) or not leaf.numel():
+        it is, and so whole numbers: they are exact, and quantising goes by way of them."""
+        if not self._rounds(leaf) or not leaf.numel() or _is_whole(leaf):
             return leaf
         if leaf.is_complex():
             parts = [self.rounded(part, growth) for part in (leaf.real, leaf.imag)]
@@ -161,14 +176,15 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def samples(
-    run: Callable[[RandomRounding], Any], count: int, epsilon: float = 0.0
+    run: Callable[[RandomRounding], Any], count: int, epsilon: float = 0.0,
+    dynamic_tie: float = tolerance.TIE,
 ) -> list[Any] | None:
     """Return the results of runs of a model with random rounding; None where it cannot run so.
 
     Args:
         run: Calls the model under a mode, from the same state each time.
         count: Number of runs.
-        epsilon: As for RandomRounding.
+        epsilon, dynamic_tie: As for RandomRounding.
 
     A model with operators that no dispatch mode can see (torch.cond and the like) raises under
     one; it has no measured noise.
@@ -178,7 +194,7 @@ def samples(
         try:
             with warnings.catch_warnings(), torch.no_grad():
                 warnings.simplefilter("ignore")
-                found.append(run(RandomRounding(seed, epsilon)))
+                found.append(run(RandomRounding(seed, epsilon, dynamic_tie)))
         except (RuntimeError, NotImplementedError, AssertionError, TypeError):
             return None
     return found

@@ -69,6 +69,9 @@ ROUNDINGS = 4.0
 TIE = 0.03
 """Distance from a tie, in steps, within which integer arithmetic may round the other way: bias and
 scale of a layer are rounded themselves. The largest seen in XNNPACK: 0.024."""
+DYNAMIC_TIE = 2.0**-12
+"""The same where the scale is computed at run time, in the reference too: float32 rounds a number
+of 255 steps, and its scale, by 2^-15 steps each."""
 INPUT_LIMIT = 8.0
 """Limit of an error between two programs, in standard deviations of what a rounding of the inputs
 does to the value."""
@@ -225,11 +228,14 @@ def within_quantization(
     the RMS of what quantising has put the graph away from the float model, which a few elements
     tell only roughly: of n it may be 1 + 4 / sqrt(n) times that, up to half of the output's RMS.
 
-    Where that is nothing (an index, an output before any quantised operator), it is a rounding.
+    Where that is nothing (an output before any quantised operator), it is a rounding. Integers (an
+    argmax, say) may differ in `times` as many elements as quantising changes, and in a few more.
     """
     rounded = rounding(actual, expected)
-    if floats.shape != expected.shape or expected.dtype.kind not in "fV":
+    if floats.shape != expected.shape:
         return rounded
+    if expected.dtype.kind not in "fV":
+        return _decided_by_steps(actual, expected, floats, times)
     with np.errstate(all="ignore"):
         error = np.abs(widened(expected) - widened(floats))
     noise = rms(error[np.isfinite(error)])
@@ -239,6 +245,36 @@ def within_quantization(
     most = times * noise
     few = most * (1 + FEW / math.sqrt(max(expected.size, 1)))
     most = max(most, min(few, signal / 2))
+    return _by_rms(expected, most, noise / signal if signal else 0.0, noise)
+
+
+def _decided_by_steps(actual: Array, expected: Array, floats: Array, times: float) -> Tolerance:
+    """Return the tolerance of integers: those that differ are undecided where they are few."""
+    wrong = actual != expected
+    most = times * np.count_nonzero(floats != expected) + math.sqrt(max(expected.size, 1)) / FEW
+    undecided = wrong if np.count_nonzero(wrong) <= most else None
+    return Tolerance("measured", 0.0, 0.0, 0.0, undecided=undecided)
+
+
+def of_steps(expected: Array, samples: Sequence[Array]) -> Tolerance:
+    """Return the tolerance of a value of a quantised graph whose operators are all right: the RMS
+    of its noise, as ties that round the other way make it.
+
+    Args:
+        samples: Values of runs with random rounding.
+
+    One such tie moves a single element by a step, and all that follows from it by any amount; so
+    there is no limit of elements. A step of 256 in one element is noise in any case.
+    """
+    exact = widened(expected)
+    finite = np.isfinite(exact)
+    with np.errstate(all="ignore"):
+        errors = [(widened(sample) - exact)[finite & np.isfinite(sample)] for sample in samples]
+    size = max(int(np.count_nonzero(finite)), 1)
+    step = float(np.ptp(exact[finite])) / 256 if finite.any() else 0.0
+    noise = max(rms(np.concatenate(errors)) if errors else 0.0, step / math.sqrt(size))
+    signal = rms(magnitudes_of(expected))
+    most = RMS_LIMIT * (1 + FEW / math.sqrt(size)) * noise
     return _by_rms(expected, most, noise / signal if signal else 0.0, noise)
 
 

@@ -40,6 +40,7 @@ from executorch_c.debug._graphs.reference import Reference, module_of, source_of
 from executorch_c.debug._local import (
     Limits,
     Value,
+    bias_rounding,
     picked,
     quantized_error,
     random_roundings,
@@ -113,6 +114,7 @@ class Walk:
         self.ends: list[tuple[int, Array, Array]] = []
         """Outputs: number, the program's, eager's."""
         self.interrupted = False
+        self.quantizes = any(is_quantizer(node) for node in graph.nodes)
 
     def run(self, arguments: dict[Node, Any], outputs: Sequence[object]) -> list[NodeError]:
         """Return all rows, in the order in which the program computed them."""
@@ -252,7 +254,8 @@ class Walk:
         if not runs:
             return None
         exact = as_array(before.value)
-        return quantized_error(actual, expected, fed, tolerance.measured(exact, exact, runs).limit)
+        noise = tolerance.measured(exact, exact, runs).limit + bias_rounding(before)
+        return quantized_error(actual, expected, fed, noise)
 
     def _row(self, match: Match, best: _Candidate) -> None:
         tainted = not self.tainted.isdisjoint(match.nodes)
@@ -357,12 +360,10 @@ class Walk:
         noise = _GraphNoise(self.graph, arguments, [row.node for row in rows])
         if not noise.measured:
             return rows
-        if not any(self._is_outside(a, e, noise.ends(i)) for i, a, e in self.ends):
+        if not any(self._outside(a, e, noise.ends(i)) for i, a, e in self.ends):
             return rows
         for i, row in enumerate(rows):
-            if self._is_outside(row.actual, row.eager, noise.samples(row.node)):
-                rule = tolerance.measured(row.actual, row.eager, noise.samples(row.node))
-                count = tolerance.outside(row.actual, row.eager, rule)
+            if count := self._outside(row.actual, row.eager, noise.samples(row.node)):
                 size = replace(row.error.accumulated, mismatched=count)
                 rows[i] = replace(
                     row, error=replace(row.error, verdict="unexplained", accumulated=size)
@@ -370,11 +371,14 @@ class Walk:
                 break
         return rows
 
-    @staticmethod
-    def _is_outside(actual: Array, eager: Array, runs: Sequence[Array]) -> bool:
+    def _outside(self, actual: Array, eager: Array, runs: Sequence[Array]) -> int:
+        """Return how many elements are outside of the graph's noise."""
         if any(run.shape != eager.shape for run in runs):
-            return False
-        return tolerance.outside(actual, eager, tolerance.measured(actual, eager, runs)) > 0
+            return 0
+        by_steps = self.quantizes and eager.dtype.kind in "fV"
+        rule = (tolerance.of_steps(eager, runs) if by_steps
+                else tolerance.measured(actual, eager, runs))  # fmt: skip
+        return tolerance.outside(actual, eager, rule)
 
 
 def _shaped(array: Any, like: Any, near: Array) -> Any:

@@ -20,7 +20,15 @@ from executorch_c.compare.metrics import ErrorSize, measure_size
 from executorch_c.compare.scale import widened
 from executorch_c.compare.tolerance import Tolerance
 from executorch_c.debug._graphs.evaluator import call
-from executorch_c.debug._graphs.names import dequantizes, is_quantizer, quantizes
+from executorch_c.debug._graphs.names import (
+    FUSED,
+    MOVES,
+    dequantizes,
+    is_quantizer,
+    kind_of,
+    operator_of,
+    quantizes,
+)
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -100,7 +108,7 @@ def random_roundings(value: Value, output: int | None, epsilon: float) -> list[A
         with mode:
             return picked(_again(value, {}, mode.rounded), output)
 
-    return samples(run, tolerance.SAMPLES, epsilon) or []
+    return samples(run, tolerance.SAMPLES, epsilon, tolerance.DYNAMIC_TIE) or []
 
 
 def _exact(value: Value, output: int | None) -> Array | None:
@@ -171,6 +179,36 @@ def unrounded(fed: Value) -> Value | None:
     if value is None or value.node is None or not quantizes(value.node):
         return None
     return value.env.get(value.node.all_input_nodes[0])
+
+
+def bias_rounding(before: Value) -> Array | float:
+    """Return the largest error of a product before its result is quantised, by its bias: the graph
+    has it as float, a delegate as integers, in steps of the input's scale times the weight's."""
+    from torch.fx import Node
+
+    while before.node is not None and operator_of(before.node) in FUSED:
+        before = before.env[before.node.all_input_nodes[0]]
+    node = before.node
+    if node is None or kind_of(node) not in ("convolution", "linear"):
+        return 0.0
+    x, weight, bias = (*node.args[:3], None)[:3]
+    if operator_of(node) == "addmm":
+        x, weight, bias = node.args[1], node.args[2], node.args[0]
+    if not isinstance(x, Node) or not isinstance(weight, Node) or bias is None:
+        return 0.0
+    grid, value = grid_of(x), before.env[weight]
+    while value.node is not None and operator_of(value.node) in MOVES:
+        value = value.env[value.node.all_input_nodes[0]]
+    if grid is None or value.node is None or not dequantizes(value.node):
+        return 0.0
+    scale = value.node.args[1]
+    steps = np.asarray(as_array(value.env[scale].value) if isinstance(scale, Node) else scale)
+    result = as_array(before.value)
+    axis = 1 if kind_of(node) == "convolution" else result.ndim - 1
+    if steps.size not in (1, result.shape[axis]):
+        return 0.0
+    shape = [-1 if at == axis and steps.size > 1 else 1 for at in range(result.ndim)]
+    return grid[0] / 2 * steps.astype(np.float64).reshape(shape)
 
 
 def quantized_error(

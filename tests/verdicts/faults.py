@@ -151,7 +151,8 @@ class Placed:
         return data[: self.offset] + array.tobytes() + data[self.offset + array.nbytes :]
 
 
-LAYOUTS = {1: [(0,)], 2: [(0, 1), (1, 0)], 4: [(0, 1, 2, 3), (0, 2, 3, 1), (1, 2, 3, 0)]}
+LAYOUTS = {1: [(0,)], 2: [(0, 1), (1, 0)], 3: [(0, 1, 2), (0, 2, 1)],
+           4: [(0, 1, 2, 3), (0, 2, 3, 1), (1, 2, 3, 0)]}
 """Orders of the axes of scales and weights in files: of the kernels', and of XNNPACK's."""
 
 
