@@ -1,17 +1,18 @@
 """ExecuTorch programs on NumPy arrays: load a .pte and run its methods, without torch.
 
-    >>> from executorch_c import Runtime
-    >>> program = Runtime.get().load_program("model.pte")
-    >>> method = program.load_method("forward")
+    >>> import executorch_c
+    >>> method = executorch_c.load("model.pte").load_method("forward")
     >>> outputs = method.execute([x])  # a list of NumPy arrays
     >>> y = method(x)
 
-The names are those of `executorch.runtime`, so that a script moves over by changing its import.
+The other names are those of `executorch.runtime`, so that a script moves over by changing its
+import: `load` is `Runtime.get().load_program`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable as _Callable
+from collections.abc import Sequence as _Sequence
 from enum import IntEnum
 from functools import partial as _partial
 from os import path as _path
@@ -54,6 +55,8 @@ if _TYPE_CHECKING:
         register_operators,
         unregister_operator,
     )
+    from executorch_c._programs import ProgramSource
+    from executorch_c._types import Data
 
 __version__ = "0.1.0"
 __all__ = [
@@ -87,6 +90,7 @@ __all__ = [
     "TensorInfo",
     "Verification",
     "get_include",
+    "load",
     "operators",
     "register_backend",
     "register_operator",
@@ -130,6 +134,28 @@ def get_include() -> str:
     installed = _path.join(here, "include")
     in_tree = _path.join(_path.dirname(here), "csrc", "include")
     return installed if _path.isdir(installed) else in_tree
+
+
+def load(
+    source: ProgramSource,
+    *,
+    data_path: Data | _Sequence[Data] | None = None,
+    verification: int = Verification.InternalConsistency,
+) -> Program:
+    """Return a program, ready to load its methods: `load("model.pte").load_method("forward")`.
+
+    Args:
+        source: The path, bytes or open file of a .pte or a .bpte; a Program (which is returned), a
+            Method (its program), a BundledProgram; an ExecutorchProgramManager or
+            EdgeProgramManager of the official flow. All functions of this package take these.
+        data_path: The .ptd file or files with weights.
+        verification: As for `Runtime.load_program`, which has further options.
+
+    Raises what `Runtime.load_program` raises, with the name of the file in front.
+    """
+    from executorch_c import _programs
+
+    return _programs.opened(source, data_path, verification).program
 
 
 @_overload

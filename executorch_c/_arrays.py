@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from executorch_c import _extras
+
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def dtype_of(name: str) -> np.dtype[Any]:
     """NumPy's dtype of a name; bfloat16 is that of ml_dtypes."""
     if name == "bfloat16":
-        import ml_dtypes
-
+        ml_dtypes = _extras.load("an array of bfloat16", "ml_dtypes")
         bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
         return bfloat16
     return np.dtype(name)

@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from executorch_c import _extras
+
 
 def builder(size: int, what: str) -> Any:
     """A flatbuffers.Builder that has room for `size` bytes at first.
 
     Raises ImportError where the package is missing; `what` is what needs it.
     """
-    try:
-        import flatbuffers
-    except ImportError as error:
-        raise ImportError(
-            f"writing {what} needs the package flatbuffers: pip install 'executorch_c[devtools]'"
-        ) from error
-    return flatbuffers.Builder(size)
+    return _extras.load(f"writing {what}", "flatbuffers").Builder(size)
 
 
 def offsets(builder: Any, items: Sequence[int]) -> int:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from executorch_c import _text
+from executorch_c._render import text as _text
 
 if TYPE_CHECKING:
     from logging import Logger

@@ -1,34 +1,183 @@
-"""What functions take as a program: the file, what is loaded of it, a method of it."""
+"""The program argument of all functions: a file, what was loaded of it, or what the official flow
+has made; and the run of one of its methods."""
 
 from __future__ import annotations
 
+import copy
 import os
-from typing import TYPE_CHECKING, Literal
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, Union, cast
 
-from executorch_c._core import Method, Program, Runtime
+from executorch_c._core import Error, Method, Program, Runtime
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from executorch_c._types import Data
+    from executorch_c.bundled import BundledProgram
+    from executorch_c.report import Origin
 
 
-def open_program(program: Program | Data) -> Program:
-    """A program, of a file or itself."""
-    return program if isinstance(program, Program) else Runtime.get().load_program(program)
+class ExecutorchManager(Protocol):
+    """ExecuTorch's ExecutorchProgramManager."""
+
+    @property
+    def buffer(self) -> bytes: ...
+
+
+class EdgeManager(Protocol):
+    """ExecuTorch's EdgeProgramManager."""
+
+    def to_executorch(self) -> Any: ...
+
+
+ProgramSource: TypeAlias = Union[
+    "Data", Program, Method, "BundledProgram", ExecutorchManager, EdgeManager, "Opened"
+]
+"""A program: the path, bytes or open file of a .pte or a .bpte; a Program; a Method; a
+BundledProgram; an ExecutorchProgramManager or EdgeProgramManager."""
+
+BUNDLED = b"BP08"
+"""Identifier of a .bpte, at byte 4."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A program, and what its source says of it."""
+
+    program: Program
+    method: Method | None = None
+    """The method that was given in place of a program."""
+    bundled: BundledProgram | None = None
+    """The test cases that came with it."""
+    manager: Any = None
+    """The ExecutorchProgramManager that it is from."""
+    source: object = None
+    """The path or bytes that it was read from."""
+
+    @cached_property
+    def origin(self) -> Origin:
+        """The file, for reports."""
+        from executorch_c.report import Origin
+
+        return Origin(self.source, self.program.info()["file_size"])
+
+
+def _head(source: object) -> bytes:
+    """The first 8 bytes of a file or buffer; none where they cannot be read twice."""
+    if isinstance(source, (str, os.PathLike)):
+        with open(source, "rb") as file:
+            return file.read(8)
+    if hasattr(source, "read"):
+        stream = cast(Any, source)
+        if not stream.seekable():
+            return b""
+        start = stream.tell()
+        head = stream.read(8)
+        stream.seek(start)
+        return bytes(head)
+    try:
+        return bytes(memoryview(cast(bytes, source)).cast("B")[:8])
+    except TypeError:
+        return b""
+
+
+def is_bundled(source: object) -> bool:
+    """Return whether a path, buffer or open file is that of a .bpte."""
+    return _head(source)[4:8] == BUNDLED
+
+
+def _executorch_manager(source: object) -> Any:
+    """The ExecutorchProgramManager of a manager; None for what is none."""
+    if hasattr(source, "buffer"):
+        return source
+    if not hasattr(source, "to_executorch"):
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the exporter's own
+        return copy.deepcopy(cast(Any, source)).to_executorch()  # it changes its object
+
+
+def _load(source: Data, data_path: object, verification: int) -> Program:
+    """Runtime.load_program, with the name of the file in front of what it raises."""
+    given = cast("Data | Sequence[Data] | None", data_path or None)
+    with named_after(source):
+        return Runtime.get().load_program(source, data_path=given, verification=verification)
+
+
+@contextmanager
+def named_after(source: object) -> Iterator[None]:
+    """Put the path of a source in front of errors of the runtime that do not have it."""
+    try:
+        yield
+    except Error as error:
+        if isinstance(source, (str, os.PathLike)):
+            name, message = os.fspath(source), str(error.args[0])
+            if str(name) not in message:
+                error.args = (f"{name}: {message}", *error.args[1:])
+        raise
+
+
+def opened(source: ProgramSource, data_path: object = None, verification: int = 1) -> Opened:
+    """Return the program of a source, and what else is known of it.
+
+    Raises what reading and loading raise, errors of the program with the name of its file.
+    """
+    from executorch_c.bundled import BundledProgram
+
+    if isinstance(source, Opened):
+        return source
+    if isinstance(source, Program):
+        return Opened(source)
+    if isinstance(source, Method):
+        return Opened(source._program, method=source)
+    manager = _executorch_manager(source)
+    if manager is not None:
+        weights = getattr(manager, "_tensor_data", None) or {}
+        external = [bytes(one) for one in weights.values()]
+        data = bytes(manager.buffer)
+        program = _load(data, data_path or external, verification)
+        return Opened(program, manager=manager, source=data)
+    given = source
+    if not isinstance(source, BundledProgram) and _is_readable(source) and is_bundled(source):
+        source = BundledProgram.load(cast("Data", source))
+    if isinstance(source, BundledProgram):
+        return Opened(source.program, bundled=source, source=given)
+    return Opened(_load(cast("Data", source), data_path, verification), source=given)
+
+
+def _is_readable(source: object) -> bool:
+    """Whether a head can be read: a path that cannot be opened is told by the loader."""
+    return not isinstance(source, (str, os.PathLike)) or os.path.isfile(source)
+
+
+def open_program(source: ProgramSource) -> Program:
+    """Return the program of a source."""
+    return opened(source).program
 
 
 def method_of(
-    program: Program | Method | Data,
-    name: str,
+    source: ProgramSource,
+    name: str = "forward",
     kernels: Literal["default", "reference"] = "default",
 ) -> Method:
-    """A method to run: of a program, of a file, or itself."""
-    if isinstance(program, Method):
-        return program
-    return open_program(program).load_method(name, kernels=kernels)
+    """Return a method to run: of a program, or the one that was given."""
+    found = opened(source)
+    return found.method or found.program.load_method(name, kernels=kernels)
+
+
+def name_in(found: Opened, name: str) -> str:
+    """Return the name of the method: that of a Method where one was given."""
+    return name if found.method is None else found.method.metadata.name()
 
 
 def title_of(program: object, otherwise: str) -> str:
-    """What to call a program: the name of its file, where that is known."""
+    """Return what to call a program: the name of its file, where that is known."""
+    program = program.source if isinstance(program, Opened) else program
     if isinstance(program, (str, os.PathLike)):
         return os.path.basename(os.fspath(program))
     return otherwise

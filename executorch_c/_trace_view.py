@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import csv
+from collections.abc import Iterator
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, TypeAlias
 
-from executorch_c import _text
+from executorch_c import _extras
+from executorch_c._render import text as _text
+from executorch_c._render.html import Markup, bar, tag
+from executorch_c._render.html import lines as lines_of
+from executorch_c._render.html import table as html_table
 
 if TYPE_CHECKING:
     import pandas
@@ -135,35 +138,34 @@ def _table(trace: Trace, found: list[Line]) -> tuple[list[str], list[list[str]]]
     return [HEAD[c] for c in kept], [[row[c] for c in kept] for row in rows]
 
 
-def _notes(trace: Trace) -> list[str]:
+def notes(trace: Trace) -> list[str]:
     times = f"{_text.plural(trace.runs, 'call')} of '{trace.method}'"
     if trace.runs > 1:
         times += ", times are means of a call"
     if trace.load_ns:
         times += f"; loading took {_text.seconds(trace.load_ns / 1e9)}"
-    notes = [times]
+    said = [times]
     if trace.dropped_events or trace.dropped_values:
-        notes.append(
+        said.append(
             f"{trace.dropped_events} events and the data of {trace.dropped_values} values did "
             "not fit: give tracing() a larger max_bytes"
         )
-    return notes
+    return said
 
 
-def text(trace: Trace) -> str:
-    """The table for a terminal."""
+def table(trace: Trace) -> str:
+    """Return the table for a terminal."""
     head, body = _table(trace, lines(trace))
     rows = [head, *body]
     for column in range(TEXT_COLUMNS, len(head)):
         width = max(len(row[column]) for row in rows)
         for row in rows:
             row[column] = row[column].rjust(width)
-    table = _text.table(rows[1:], rows[0], indent=0, width=_text.width())
-    return "\n".join([*_notes(trace), table])
+    return _text.table(rows[1:], rows[0], indent=0, width=_text.width())
 
 
-def _caption(trace: Trace) -> str:
-    return "<br>".join(escape(note) for note in _notes(trace))
+def _caption(trace: Trace) -> Markup:
+    return lines_of(*notes(trace))
 
 
 def _unbroken(head: list[str], rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:
@@ -171,11 +173,9 @@ def _unbroken(head: list[str], rows: list[list[str]]) -> tuple[list[str], list[l
     return head, [[cell.replace(" %", "\u00a0%") for cell in row] for row in rows]
 
 
-def html(trace: Trace) -> str:
-    """The table for a notebook."""
-    from executorch_c import _html
-
-    return _html.table(_caption(trace), *_unbroken(*_table(trace, lines(trace))), TEXT_COLUMNS)
+def notebook(trace: Trace) -> Markup:
+    """Return the table for a notebook."""
+    return html_table(_caption(trace), *_unbroken(*_table(trace, lines(trace))), TEXT_COLUMNS)
 
 
 # ---- a page -----------------------------------------------------------------------------------
@@ -197,25 +197,20 @@ def _by_name(trace: Trace, found: list[Line]) -> list[list[str]]:
     ]  # fmt: skip
 
 
-def page(trace: Trace) -> str:
-    """A page of its own: instructions with bars for when they ran, and sums by operator."""
-    from executorch_c import _html
-
+def sections(trace: Trace) -> Iterator[Markup]:
+    """Yield the parts of its page: instructions with bars for when they ran, sums by operator."""
     found = lines(trace)
     call = max(found[-1].nanoseconds / max(trace.runs, 1), 1)
-    bars = [_html.bar(line.offsets_ns / line.runs / call, line.nanoseconds / line.calls / call,
+    bars = [bar(line.offsets_ns / line.runs / call, line.nanoseconds / line.calls / call,
                       bool(line.level)) for line in found[:-2]]  # fmt: skip
     head, body = _unbroken(*_table(trace, found))
     rows: list[list[object]] = [
         [*cells, bar] for cells, bar in zip(body, [*bars, "", ""], strict=True)
     ]
     sums = _unbroken(["name", "calls", "us", "share"], _by_name(trace, found))
-    return _html.page(
-        f"Trace of '{trace.method}'",
-        _html.table(_caption(trace), [*head, "when"], rows, TEXT_COLUMNS),
-        "<h2>By operator</h2>",
-        _html.table("delegates as a whole", *sums, 1),
-    )
+    yield html_table(_caption(trace), [*head, "when"], rows, TEXT_COLUMNS)
+    yield tag("h2", "By operator")
+    yield html_table("delegates as a whole", *sums, 1)
 
 
 # ---- rows -------------------------------------------------------------------------------------
@@ -238,20 +233,6 @@ def columns(trace: Trace) -> dict[str, list[object]]:
 
 def dataframe(trace: Trace) -> pandas.DataFrame:
     """See Trace.to_dataframe."""
-    try:
-        import pandas
-    except ImportError as error:
-        raise ImportError("data frames need the package pandas: "
-                          "pip install 'executorch_c[view]'") from error  # fmt: skip
-    found = pandas.DataFrame(columns(trace))
+    found = _extras.data_frame(columns(trace))
     numbers = ("chain", "instruction", "delegate", "debug_handle")
     return found.astype(dict.fromkeys(numbers, "Int64"))  # which may be missing
-
-
-def write_csv(trace: Trace, path: str) -> None:
-    """The same rows as a file, without pandas."""
-    found = columns(trace)
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(found)
-        writer.writerows(zip(*found.values()))

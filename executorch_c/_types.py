@@ -1,10 +1,10 @@
-"""Names for type annotations: what the functions of executorch_c take and give."""
+"""Types of arguments and results, for annotations."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, BinaryIO, Literal, Protocol, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Protocol, TypeAlias, TypedDict
 
 if TYPE_CHECKING:
     import numpy as np
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from executorch_c.trace import Kind
 
 Array: TypeAlias = "NDArray[np.generic]"
-Output: TypeAlias = "Array | bool | int | float | str | list[Output] | None"
+Output: TypeAlias = "Array | Any"
+"""An output: nearly always an array, so that `y.shape` type-checks; or a bool, int, float, str, None,
+or a list of these, which is the Any."""
 Out: TypeAlias = "Array | Sequence[Array | None] | None"
 OptionValue: TypeAlias = "bool | int | float | str"
 BackendOptions: TypeAlias = "Mapping[str, Mapping[str, OptionValue]]"
@@ -39,6 +41,7 @@ class Buffer(Protocol):
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 
+FilePath: TypeAlias = "str | PathLike[str]"
 Data: TypeAlias = "str | PathLike[str] | bytes | bytearray | memoryview | Buffer | BinaryIO"
 
 

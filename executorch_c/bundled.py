@@ -13,21 +13,23 @@ The format is ExecuTorch's bundled_program_schema.fbs (identifier "BP08"), as
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
-from executorch_c import _text
+from executorch_c._render import text as _text
 from executorch_c._arrays import Array, as_array, dtype_of
 from executorch_c._core import Program, Runtime, _read_bundled
+from executorch_c._programs import named_after
 from executorch_c.compare.arrays import Comparison, MismatchError, compare
 from executorch_c.compare.tolerance import Verdict
+from executorch_c.report import Report
 
 if TYPE_CHECKING:
-    from executorch_c._types import BundledValue, Output
+    from executorch_c._types import BundledValue, Data, Output
 
 __all__ = ["BundledProgram", "CaseResult", "TestCase"]
 
@@ -52,7 +54,7 @@ class TestCase:
 
 
 @dataclass(frozen=True)
-class CaseResult:
+class CaseResult(Report):
     """A test case, its outputs, and their comparison with the expected ones."""
 
     case: TestCase
@@ -72,6 +74,30 @@ class CaseResult:
 
     def __bool__(self) -> bool:
         return self.ok
+
+    def summary(self) -> str:
+        """Return the case and its verdict."""
+        return f"{self.case}: {self.comparison.summary()}"
+
+    def problems(self) -> list[str]:
+        """Return a sentence for each output that differs or cannot tell."""
+        return self.comparison.problems()
+
+    def table(self) -> str:
+        """Return a row for each output as text."""
+        return self.comparison.table()
+
+    def rows_as_dicts(self) -> list[dict[str, object]]:
+        """Return a row for each output."""
+        return self.comparison.rows_as_dicts()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return those of the comparison, and the case."""
+        return {"case": str(self.case), **self.comparison.as_dict()}
+
+    def sections(self) -> Iterator[object]:
+        """Yield the parts of its page after the finding."""
+        return self.comparison.sections()
 
     def __str__(self) -> str:
         return f"{self.case}: {self.comparison}"
@@ -105,16 +131,16 @@ class BundledProgram:
         self._program: Program | None = None
 
     @classmethod
-    def load(cls, source: str | PathLike[str] | bytes) -> BundledProgram:
-        """Reads a .bpte: a path, or its bytes.
+    def load(cls, source: Data) -> BundledProgram:
+        """Read a .bpte: a path, its bytes or an open file.
 
         Raises InvalidProgramError (a ValueError: another kind of file, a damaged one, tensors
         whose data do not fit their sizes), NotSupportedError (a dtype), OSError.
         """
-        if not isinstance(source, bytes):
-            with open(fspath(source), "rb") as file:
-                source = file.read()
-        offset, size, suites = _read_bundled(source)
+        data = _bytes_of(source)
+        with named_after(source):
+            offset, size, suites = _read_bundled(data)
+        source = data
         loaded = cls(source[offset : offset + size], {})
         for name, rows in suites:
             cases = loaded._cases.setdefault(name, [])
@@ -221,6 +247,15 @@ class BundledProgram:
     def __repr__(self) -> str:
         counts = [_text.plural(len(rows), "case") + f" of '{n}'" for n, rows in self._cases.items()]
         return f"<executorch_c.BundledProgram: {', '.join(counts) or 'no test cases'}>"
+
+
+def _bytes_of(source: Data) -> bytes:
+    """All of a file or buffer."""
+    if isinstance(source, (str, PathLike)):
+        with open(fspath(source), "rb") as file:
+            return file.read()
+    data = source.read() if hasattr(source, "read") else source
+    return data if isinstance(data, bytes) else bytes(memoryview(data))
 
 
 def _value(value: object) -> Value:

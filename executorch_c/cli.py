@@ -10,11 +10,12 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from types import ModuleType
 
 from executorch_c import __version__
 from executorch_c._commands import (
-    budget,
     check,
+    check_nan,
     compare,
     demo,
     dump,
@@ -22,16 +23,25 @@ from executorch_c._commands import (
     graph,
     info,
     memory,
-    ops,
+    operators,
+    quantization_error,
     run,
     trace,
     validate,
-    watch,
 )
 
 COMMANDS = (run, info, dump, graph, memory, validate, check, compare, explain,
-            budget, watch, trace, ops, demo)  # fmt: skip
+            quantization_error, check_nan, trace, operators, demo)  # fmt: skip
 """In the order of --help."""
+
+ALIASES = {
+    "check-model": "check",
+    "compare-programs": "compare",
+    "memory-plan": "memory",
+}
+"""Commands that are shorter than the functions that do the same, by these functions' names."""
+RENAMED = {"budget": "quantization-error", "ops": "operators", "watch": "check-nan"}
+"""Commands by their names of 0.1.0 and before, which work until the next version."""
 
 REPORTED = (RuntimeError, OSError, ValueError, TypeError, LookupError, MemoryError, ImportError)
 """Errors that are one line for the user; any other is a fault of ours, with its traceback."""
@@ -44,21 +54,24 @@ examples:
   executorch-c info model.pte                        what is in it, and whether it can run here
   executorch-c dump model.pte                        every instruction, delegates opened
   executorch-c graph model.pte -o model.svg          a picture of it
-  executorch-c memory model.pte --plot plan.svg      who occupies planned memory, when
+  executorch-c memory model.pte --plot plan.svg      tensors in planned memory over time
   executorch-c run model.pte                         random inputs that fit the program
+  executorch-c run model.pte --save-inputs x.npz     and keep them
   executorch-c run model.pte --inputs x.npz --output y.npz
   executorch-c run model.pte --method encode --repeat 100
   executorch-c run model.pte --data weights.ptd
   executorch-c validate model.pte --inputs x.npz --expect y.npz
   executorch-c check model.py:make --flow xnnpack    export it, and compare with PyTorch
-  executorch-c compare portable.pte delegated.pte    where two programs of one model part
+  executorch-c check model.pte --model model.py:make compare a program with PyTorch
+  executorch-c compare portable.pte delegated.pte    where two programs of one model diverge
   executorch-c explain model.pte --etrecord e.bin    which operator differs from PyTorch
-  executorch-c budget int8.pte --model model.py:make what each layer's quantising costs
-  executorch-c watch model.pte --inputs x.npz        where NaN and infinity come from
+  executorch-c quantization-error int8.pte --model model.py:make
+  executorch-c check-nan model.pte --inputs x.npz    where NaN and infinity come from
   executorch-c trace model.pte --repeat 20 --html t.html
-  executorch-c ops --json
+  executorch-c operators --json
 
-exit codes: 0 all is well, 1 an error of the program or its inputs, 2 wrong usage, 3 outputs differ
+exit codes: 0 match, 1 an error of the program or its inputs, 2 wrong usage, 3 differ,
+4 inconclusive
 """
 
 
@@ -77,25 +90,46 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def _error(error: BaseException) -> int:
-    """One line on stderr: what a user of the command needs, without a traceback."""
+def name_of(command: ModuleType) -> str:
+    """Return what the user calls a module of _commands: "check-nan"."""
+    return command.__name__.rpartition(".")[2].replace("_", "-")
+
+
+def _canonical(argv: Sequence[str]) -> list[str]:
+    """Return the arguments with the present name of the command."""
+    words = list(argv)
+    if words and words[0] in RENAMED:
+        print(f"executorch-c: '{words[0]}' is now '{RENAMED[words[0]]}'", file=sys.stderr)
+    words[:1] = [{**ALIASES, **RENAMED}.get(word, word) for word in words[:1]]
+    return words
+
+
+def _error(error: BaseException, args: argparse.Namespace) -> int:
+    """Print one line on stderr, which names a file, without a traceback."""
     text = str(error.args[0]) if len(error.args) == 1 else str(error)  # KeyError quotes itself
     text = text or type(error).__name__
     if isinstance(error, OSError) and error.strerror:
         text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    named = [value for value in vars(args).values() if isinstance(value, str)]
+    model = getattr(args, "model", None)
+    if model and not any(os.path.basename(name) in text for name in named if "." in name):
+        text = f"{model}: {text}"
     print("executorch-c: error: " + " ".join(text.split()), file=sys.stderr)
     return RUNTIME_ERROR
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command line and returns its exit code; usage errors exit with 2."""
+    """Run the command line and return its exit code; usage errors exit with 2."""
     top = parser()
-    args = top.parse_args(argv)
+    args, unknown = top.parse_known_args(_canonical(sys.argv[1:] if argv is None else argv))
+    if unknown:
+        usage: argparse.ArgumentParser = getattr(args, "parser", top)
+        usage.error(f"unrecognized arguments: {' '.join(unknown)}")
     if args.version:
         print(f"executorch_c {__version__}")
         return 0
     if not hasattr(args, "command"):
-        names = ", ".join(command.__name__.rpartition(".")[2] for command in COMMANDS)
+        names = ", ".join(map(name_of, COMMANDS))
         top.error(f"a command is needed: {names} (see --help)")
     try:
         code: int = args.command(args)
@@ -107,4 +141,4 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except REPORTED as error:
-        return _error(error)
+        return _error(error, args)

@@ -3,27 +3,50 @@
 Torch is imported only by what compares with a PyTorch model, when it is called.
 """
 
+from __future__ import annotations
+
+import warnings
+
 from executorch_c.debug.layers import explain
-from executorch_c.debug.nonfinite import NonFiniteReport, find_nonfinite
+from executorch_c.debug.nonfinite import NonFiniteReport, check_nan
 from executorch_c.debug.programs import compare_kernels, compare_programs
-from executorch_c.debug.quantization import ErrorBudget, error_budget
-from executorch_c.inspect.dump import dump
+from executorch_c.debug.quantization import QuantizationReport, quantization_error
+from executorch_c.debug.report import ErrorReport, NodeError
+from executorch_c.inspect.diagram import Graph, graph
 from executorch_c.inspect.etdump import write as write_etdump
-from executorch_c.inspect.graph import Graph, graph
+from executorch_c.inspect.listing import dump
 from executorch_c.inspect.memory import MemoryPlan, memory_plan
 
 __all__ = [
-    "ErrorBudget",
+    "ErrorReport",
     "Graph",
     "MemoryPlan",
+    "NodeError",
     "NonFiniteReport",
+    "QuantizationReport",
+    "check_nan",
     "compare_kernels",
     "compare_programs",
     "dump",
-    "error_budget",
     "explain",
-    "find_nonfinite",
     "graph",
     "memory_plan",
+    "quantization_error",
     "write_etdump",
 ]
+
+RENAMED = {
+    "ErrorBudget": "QuantizationReport",
+    "error_budget": "quantization_error",
+    "find_nonfinite": "check_nan",
+}
+"""Names of 0.1.0 and before, which work until the next version."""
+
+
+def __getattr__(name: str) -> object:
+    """Return what a renamed function or class is called now."""
+    if name not in RENAMED:
+        raise AttributeError(f"module 'executorch_c.devtools' has no attribute '{name}'")
+    message = f"executorch_c.devtools.{name} is now {RENAMED[name]}"
+    warnings.warn(message, DeprecationWarning, stacklevel=2)
+    return globals()[RENAMED[name]]

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from time import monotonic
 
-from executorch_c import _text
+from executorch_c._render import text as _text
 
 INTERVAL = 0.1
 """Seconds between two updates of a count."""

@@ -112,7 +112,9 @@ class PteCheck(_Recorded):
 
         merged = {**_options(self._request), **options}
         usual = merged.pop("flow", "portable")
-        result = check_model(model, inputs, usual if flow is None else flow, **merged)
+        result = check_model(
+            model, inputs, flow=usual if flow is None else flow, **merged
+        )
         self._record(result.figures())
         return result.raise_if_wrong()
 
@@ -174,7 +176,7 @@ def _page(error: BaseException | None, title: str) -> str | None:
 
     for one in ours:
         if isinstance(one, CheckError):
-            return report.page(one.result, title)
+            return one.result.to_html(title=title)
         if isinstance(one, MismatchError):
             part = ("", one.comparison, one.actual, one.expected)
             return report.comparisons_page(title, part)
@@ -233,28 +235,20 @@ class _Reports:
 
 def _index(rows: dict[str, tuple[str, dict[str, Any]]]) -> str:
     """A page with a row for each test, failing ones first."""
-    from html import escape
-
-    from executorch_c import _html
+    from executorch_c._render.html import page, table, tag, verdict
 
     def text(value: Any) -> str:
         return f"{value:.4g}" if isinstance(value, float) else str(value)
 
-    table = []
+    lines = []
     for test, (outcome, found) in sorted(rows.items(), key=lambda row: row[1][0] != "failed"):
-        cells = "".join(f"<td>{escape(text(found.get(f'pte_{name}', '')))}</td>"
-                        for name in FIGURES)  # fmt: skip
-        name = escape(test)
-        if "pte_report" in found:
-            name = f'<a href="{escape(found["pte_report"])}">{name}</a>'
-        kind = "bad" if outcome == "failed" else "good"
-        table.append(f'<tr><td style="text-align: left">{name}</td>'
-                     f'<td class="{kind}">{escape(outcome)}</td>{cells}</tr>')  # fmt: skip
-    head = "".join(f"<th>{label}</th>" for label in FIGURES.values())
+        report = found.get("pte_report")
+        name = tag("a", test, href=report) if report else test
+        colour = verdict("error" if outcome == "failed" else "ok", outcome)
+        lines.append([name, colour, *(text(found.get(f"pte_{figure}", "")) for figure in FIGURES)])
     failed = sum(outcome == "failed" for outcome, _ in rows.values())
-    return _html.page(
-        "Checks of ExecuTorch programs",
-        f"<p>{len(rows)} tests, {failed} failed</p>",
-        f'<table><tr><th style="text-align: left">test</th><th></th>{head}</tr>'
-        f"{''.join(table)}</table>",
-    )
+    summary = verdict("error" if failed else "ok", f"{len(rows)} tests, {failed} failed")
+    return page(
+        "Checks of ExecuTorch programs", tag("p", summary),
+        table("", ["test", "", *FIGURES.values()], lines, 1),
+    )  # fmt: skip

@@ -9,7 +9,7 @@
 Needs NumPy only; torch tensors are read where they appear. With torch and executorch installed,
 `check_model` exports a model and checks it on inputs of its own:
 
-    check_model(model, (x,), "xnnpack").raise_if_wrong()
+    check_model(model, (x,), flow="xnnpack").raise_if_wrong()
 
 A verdict is "match", "differ" or "inconclusive": `executorch_c/compare/tolerance.py` has the rules.
 
@@ -18,15 +18,16 @@ long: the docstring of check_model says all that it does
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from executorch_c._programs import method_of
+from executorch_c._programs import ProgramSource, method_of
 from executorch_c.compare.arrays import Comparison, MismatchError, OutputComparison, compare
+from executorch_c.compare.limits import Limit
 from executorch_c.compare.metrics import ErrorMetrics
 
 if TYPE_CHECKING:
-    from executorch_c._core import Method, Program
     from executorch_c._types import Data
     from executorch_c.check.result import CheckedCase, CheckError, CheckResult
 
@@ -45,13 +46,13 @@ __all__ = [
 
 
 def assert_matches(
-    program: Program | Method | Data,
+    program: ProgramSource,
     inputs: Sequence[object],
     expected: object,
     *,
     method: str = "forward",
-    rtol: float | None = None,
-    atol: float | None = None,
+    rtol: Limit = None,
+    atol: Limit = None,
     equal_nan: bool = True,
     check_dtype: bool = True,
     kernels: Literal["default", "reference"] = "default",
@@ -59,8 +60,8 @@ def assert_matches(
     """Run a program and assert that its outputs match the expected ones.
 
     Args:
-        program: A path, bytes or file of a .pte; a Program; or a loaded Method (whose state is
-            then used and changed).
+        program: A path, bytes or file of a .pte or .bpte, a Program, a loaded Method (whose state
+            is then used and changed), a BundledProgram, or a manager of the official flow.
         inputs: Inputs of one call: arrays, torch tensors, numbers, strings, None.
         expected: Expected outputs, as for `compare`.
         method: Name of the method to run, unless `program` is a Method.
@@ -84,14 +85,14 @@ def assert_matches(
 def check_model(
     model: object,
     inputs: object = None,
-    flow: str | Callable[[Any], object] = "portable",
-    *,
-    program: object = None,
+    *positional: str | Callable[[Any], object] | None,
+    flow: str | Callable[[Any], object] | None = "portable",
+    program: ProgramSource | None = None,
     dynamic_shapes: object = None,
     n_random: int = 3,
     real_inputs: Iterable[object] = (),
-    rtol: float | None = None,
-    atol: float | None = None,
+    rtol: Limit = None,
+    atol: Limit = None,
     min_sqnr_db: float | None = None,
     equal_nan: bool = True,
     check_dtype: bool = True,
@@ -122,7 +123,8 @@ def check_model(
         n_random: Number of random calls.
         real_inputs: Calls, each like `inputs`, of NumPy arrays or tensors.
         rtol, atol: An element matches where |actual - expected| <= atol + rtol * |expected|, for
-            all outputs. Default: the rounding noise of the model, see below.
+            all outputs, or for some by index or name: {"logits": 1e-3}. Default: the rounding
+            noise of the model, see below.
         min_sqnr_db: Least signal-to-quantisation-noise ratio, in decibel, of a quantised program
             against the float model. Default: 10 (static int8), 15 (dynamic int8).
         equal_nan, check_dtype: As for `compare`.
@@ -165,6 +167,12 @@ def check_model(
     """
     from executorch_c.check import run
 
+    if positional:
+        if len(positional) > 1:
+            raise TypeError("check_model takes model and inputs, all else by name")
+        warnings.warn("give the flow by name: check_model(model, inputs, flow=...)",
+                      DeprecationWarning, stacklevel=2)  # fmt: skip
+        [flow] = positional
     options = run.Options(rtol, atol, min_sqnr_db, equal_nan, check_dtype, kernels)
     return run.check_model(
         model, inputs, flow, program=program, dynamic_shapes=dynamic_shapes, n_random=n_random,

@@ -20,7 +20,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from executorch_c import _text, _trace_view
+from executorch_c import _trace_view
+from executorch_c._render import text as _text
+from executorch_c.report import Report
 
 if TYPE_CHECKING:
     import pandas
@@ -141,7 +143,7 @@ def _events(rows: list[RawEvent]) -> Iterator[Event]:
                     failed, tuple(map(_value, values)))  # fmt: skip
 
 
-class Trace:
+class Trace(Report):
     """What the calls inside of a `with method.tracing() as trace` block did.
 
     It is empty until the block ends. `print(trace)` shows the table.
@@ -170,13 +172,22 @@ class Trace:
         """How many calls it has."""
         return self.events[-1].run + 1 if self.events else 0
 
+    @property
+    def ok(self) -> bool:
+        """Whether no instruction failed."""
+        return not any(event.failed for event in self.events)
+
+    def summary(self) -> str:
+        """Return the number of calls and their time."""
+        return "; ".join(_trace_view.notes(self))
+
     def table(self) -> str:
         """Instructions and nodes with shapes, bytes, microseconds and share of the call, as text.
 
         Several calls are one table of means; `calls` says how often in a call, where not once.
         Bytes are those of the tensors that are taken and given.
         """
-        return _trace_view.text(self)
+        return _trace_view.table(self)
 
     def to_dataframe(self) -> pandas.DataFrame:
         """A pandas.DataFrame with a row for each event.
@@ -187,10 +198,19 @@ class Trace:
         """
         return _trace_view.dataframe(self)
 
-    def to_html(self, path: str | os.PathLike[str]) -> None:
-        """Writes a page of its own: the table with bars for when each ran, sums by operator."""
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(_trace_view.page(self))
+    def heading(self) -> str:
+        """Return the heading of its page."""
+        return f"Trace of '{self.method}'"
+
+    def sections(self) -> Iterator[object]:
+        """Yield the parts of its page after the finding: the table with bars for when each
+        instruction ran, sums by operator."""
+        return _trace_view.sections(self)
+
+    def rows_as_dicts(self) -> list[dict[str, object]]:
+        """Return a row for each event, with the columns of `to_dataframe`."""
+        columns = _trace_view.columns(self)
+        return [dict(zip(columns, row)) for row in zip(*columns.values())]
 
     def to_chrome(self, path: str | os.PathLike[str]) -> None:
         """Writes a JSON file that chrome://tracing and ui.perfetto.dev show."""
@@ -224,7 +244,7 @@ class Trace:
         etdump.write([self], path, debug_buffer_path)
 
     def __str__(self) -> str:
-        return self.table()
+        return "\n".join([*_trace_view.notes(self), self.table()])
 
     def __repr__(self) -> str:
         events = _text.plural(len(self.events), "event")
@@ -232,7 +252,7 @@ class Trace:
         return f"<executorch_c.trace.Trace of '{self.method}': {calls}, {events}>"
 
     def _repr_html_(self) -> str:
-        return _trace_view.html(self)
+        return _trace_view.notebook(self)
 
 
 class Tracing:

@@ -131,6 +131,13 @@ static PyObject *option_keys(PyObject *self, PyObject *args, PyObject *kwargs) {
   return list;
 }
 
+static PyObject *backend_registry_repr(PyObject *self) {
+  PyObject *names = PyObject_GetAttrString(self, "registered_backend_names");
+  PyObject *text = names ? PyUnicode_FromFormat("<executorch_c.BackendRegistry: %R>", names) : NULL;
+  Py_XDECREF(names);
+  return text;
+}
+
 /* ---- tables and spec ---- */
 
 #define WITH_KEYWORDS(fn) (PyCFunction)(void (*)(void))(fn), METH_VARARGS | METH_KEYWORDS
@@ -151,6 +158,7 @@ static PyGetSetDef getset[] = {
 
 static PyType_Slot slots[] = {
     {Py_tp_doc, (void *)backend_registry_doc},
+    {Py_tp_repr, backend_registry_repr},
     {Py_tp_methods, methods},
     {Py_tp_getset, getset},
     {0, NULL},

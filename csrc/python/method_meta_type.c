@@ -191,7 +191,7 @@ static PyObject *method_meta_repr(PyObject *self) {
 PyDoc_STRVAR(html_doc, "_repr_html_($self, /)\n--\n\nA table for notebooks.");
 
 static PyObject *method_meta_html(PyObject *self, PyObject *Py_UNUSED(args)) {
-  return ecpy_call_python("executorch_c._html", "method_meta", self);
+  return ecpy_call_python("executorch_c._render.objects", "method_meta", self);
 }
 
 /* ---- tables and spec ---- */

@@ -151,6 +151,7 @@ PyDoc_STRVAR(
     method_doc,
     "A method of a program, loaded by Program.load_method: it runs on NumPy arrays.\n\n"
     "    method.execute([x, y])    a list of outputs (the official call)\n"
+    "    method.execute({'x': x})  the same, inputs by name\n"
     "    method(x, y)              one output as it is, several as a tuple\n\n"
     "Inputs are given in the program's order, one for each:\n\n"
     "- for a tensor: a NumPy array or scalar of the program's dtype and shape, any strides; a\n"
@@ -182,12 +183,18 @@ PyDoc_STRVAR(
     "execute($self, /, inputs, *, out=None)\n--\n\n"
     "Executes the method with the given inputs.\n\n"
     "Args:\n"
-    "    inputs: A sequence of input values (see the class). A single array counts as one input.\n"
+    "    inputs: A sequence of input values (see the class), or a dict of them by name:\n"
+    "        {'x': x}, where the program has names, else 'input_0' and so on. A single array\n"
+    "        counts as one input.\n"
     "    out: Arrays to write to: one array for a method with one output, or a list or tuple\n"
     "        with an array or None for each output. dtype and shape must be the output's; any\n"
     "        strides are allowed. They are the results that come back. Memory of inputs may be\n"
     "        used; after an error what they hold is undefined.\n\n"
     "Returns a list of output values.");
+
+PyDoc_STRVAR(run_doc,
+             "run($self, /, inputs, *, out=None)\n--\n\n"
+             "Executes the method: `execute`, which is the official name, under a short one.");
 
 enum { MANY = 16 }; /* items of a list that are held without a tuple for them */
 
@@ -210,6 +217,17 @@ static PyObject *execute_list(ecpy_method *self, PyObject *list, PyObject *out) 
   return result;
 }
 
+static PyObject *execute_inputs(ecpy_method *self, PyObject *inputs, PyObject *out);
+
+static PyObject *execute_named(ecpy_method *self, PyObject *inputs, PyObject *out) {
+  PyObject *what = PyTuple_Pack(2, self, inputs);
+  PyObject *ordered = what ? ecpy_call_python("executorch_c._inputs", "by_name", what) : NULL;
+  PyObject *result = ordered ? execute_inputs(self, ordered, out) : NULL;
+  Py_XDECREF(ordered);
+  Py_XDECREF(what);
+  return result;
+}
+
 static PyObject *execute_inputs(ecpy_method *self, PyObject *inputs, PyObject *out) {
   if (PyList_Check(inputs) && PyList_GET_SIZE(inputs) <= MANY)
     return execute_list(self, inputs, out);
@@ -218,8 +236,9 @@ static PyObject *execute_inputs(ecpy_method *self, PyObject *inputs, PyObject *o
                            out, false);
   if (!PyList_Check(inputs) && is_single(self, inputs))
     return ecpy_method_run(self, &inputs, 1, out, false);
-  if (PyDict_Check(inputs) || PyAnySet_Check(inputs))
-    return PyErr_Format(PyExc_TypeError, "inputs must be a sequence, not %.200s",
+  if (PyDict_Check(inputs)) return execute_named(self, inputs, out);
+  if (PyAnySet_Check(inputs))
+    return PyErr_Format(PyExc_TypeError, "inputs must be a sequence or a dict, not %.200s",
                         Py_TYPE(inputs)->tp_name);
   PyObject *tuple = PySequence_Tuple(inputs);
   PyObject *result = tuple ? execute_inputs(self, tuple, out) : NULL;
@@ -470,7 +489,7 @@ static PyObject *method_repr(PyObject *object) {
 PyDoc_STRVAR(html_doc, "_repr_html_($self, /)\n--\n\nA table for notebooks.");
 
 static PyObject *method_html(PyObject *self, PyObject *Py_UNUSED(args)) {
-  return ecpy_call_python("executorch_c._html", "method", self);
+  return ecpy_call_python("executorch_c._render.objects", "method", self);
 }
 
 /* ---- tables and spec ---- */
@@ -479,6 +498,7 @@ static PyObject *method_html(PyObject *self, PyObject *Py_UNUSED(args)) {
 
 static PyMethodDef methods[] = {
     {"execute", FUNCTION(method_execute), METH_FASTCALL | METH_KEYWORDS, execute_doc},
+    {"run", FUNCTION(method_execute), METH_FASTCALL | METH_KEYWORDS, run_doc},
     {"get_attribute", FUNCTION(get_attribute), METH_VARARGS | METH_KEYWORDS, get_attribute_doc},
     {"set_attribute", FUNCTION(set_attribute), METH_VARARGS | METH_KEYWORDS, set_attribute_doc},
     {"manual_seed", manual_seed, METH_O, manual_seed_doc},

@@ -316,7 +316,7 @@ static PyObject *write_etdump(PyObject *object, PyObject *args, PyObject *kwargs
 PyDoc_STRVAR(html_doc, "_repr_html_($self, /)\n--\n\nA table for notebooks.");
 
 static PyObject *program_html(PyObject *self, PyObject *Py_UNUSED(args)) {
-  return ecpy_call_python("executorch_c._html", "program", self);
+  return ecpy_call_python("executorch_c._render.objects", "program", self);
 }
 
 static PyObject *program_repr(PyObject *self) {

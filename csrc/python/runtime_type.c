@@ -219,8 +219,23 @@ static int set_num_threads(PyObject *Py_UNUSED(self), PyObject *value, void *Py_
   return 0;
 }
 
+/* "<executorch_c.Runtime: 496 operators, backends [...], 2 threads>" */
+static PyObject *runtime_repr(PyObject *object) {
+  ecpy_runtime *self = (ecpy_runtime *)object;
+  PyObject *operators = PyObject_GetAttrString(self->operator_registry, "operator_names");
+  PyObject *backends = PyObject_GetAttrString(self->backend_registry, "registered_backend_names");
+  const Py_ssize_t count = operators ? PyObject_Size(operators) : -1;
+  PyObject *text = NULL;
+  if (backends && count >= 0)
+    text = PyUnicode_FromFormat("<executorch_c.Runtime: %zd operators, backends %R, %zu threads>",
+                                count, backends, ec_threads_default());
+  Py_XDECREF(operators);
+  Py_XDECREF(backends);
+  return text;
+}
+
 static PyObject *runtime_html(PyObject *self, PyObject *Py_UNUSED(args)) {
-  return ecpy_call_python("executorch_c._html", "runtime", self);
+  return ecpy_call_python("executorch_c._render.objects", "runtime", self);
 }
 
 /* ---- tables and spec ---- */
@@ -254,6 +269,7 @@ static PyMemberDef members[] = {
 
 static PyType_Slot slots[] = {
     {Py_tp_doc, (void *)runtime_doc},
+    {Py_tp_repr, runtime_repr},
     {Py_tp_dealloc, runtime_dealloc},
     {Py_tp_traverse, runtime_traverse},
     {Py_tp_clear, runtime_clear},

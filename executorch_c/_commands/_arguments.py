@@ -1,18 +1,24 @@
-"""Arguments that several commands have."""
+"""Arguments of several commands: one function for each, so that they are the same everywhere.
+
+What can be told from an argument alone fails here, before any work is done.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from executorch_c._core import Program
+    from executorch_c._programs import Opened
     from executorch_c.compare.tolerance import Verdict
-    from executorch_c.debug.report import ErrorReport
+    from executorch_c.report import Report
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-"""What `add` of a command gets: where parsers of commands are added."""
+"""The argument of a command's `add`: where parsers of commands are added."""
 
 
 EXIT_CODES: dict[Verdict, int] = {"match": 0, "differ": 3, "inconclusive": 4}
@@ -22,9 +28,16 @@ The exit code is 0 where all match, 3 where something differs, 4 where nothing c
 outputs, or expected ones that are constant, all zero, all NaN or empty).
 """
 
+FORMATS = (".html", ".json", ".csv", ".txt")
+PICTURES = (".svg", ".png", ".pdf")
+"""Endings of files that reports are written to."""
+
+
+# ---- types ------------------------------------------------------------------------------------
+
 
 def tolerance(text: str) -> float:
-    """An argument that is a number of at least 0."""
+    """Return a number of at least 0."""
     value = float(text)
     if not value >= 0:
         raise argparse.ArgumentTypeError(f"expected 0 or more, got {text}")
@@ -32,11 +45,41 @@ def tolerance(text: str) -> float:
 
 
 def positive(text: str) -> int:
-    """An argument of type int that is at least 1."""
+    """Return an int of at least 1."""
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"expected 1 or more, got {value}")
     return value
+
+
+def count(text: str) -> int:
+    """Return an int of at least 0."""
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"expected 0 or more, got {value}")
+    return value
+
+
+def output_file(*endings: str) -> Callable[[str], str]:
+    """Return the type of a file to write: its folder must be there, its ending one of these."""
+
+    def check(text: str) -> str:
+        folder = os.path.dirname(text) or "."
+        if not os.path.isdir(folder):
+            raise argparse.ArgumentTypeError(f"{text}: there is no folder {folder}")
+        if os.path.isdir(text):
+            raise argparse.ArgumentTypeError(f"{text} is a folder, expected a file")
+        if endings and Path(text).suffix.lower() not in endings:
+            known = ", ".join(endings)
+            raise argparse.ArgumentTypeError(
+                f"{text!r}: expected a name that ends with {known}"
+            )
+        return text
+
+    return check
+
+
+# ---- parsers ----------------------------------------------------------------------------------
 
 
 def add_command(
@@ -46,28 +89,60 @@ def add_command(
     summary: str,
     description: str = "",
 ) -> argparse.ArgumentParser:
-    """The parser of a command; its description keeps its lines."""
+    """Return the parser of a command; its description keeps its lines."""
     parser = commands.add_parser(
         name,
         help=summary,
         description=description or summary[0].upper() + summary[1:] + ".",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.set_defaults(command=run)
+    parser.set_defaults(command=run, parser=parser)
     return parser
 
 
-def add_model(parser: argparse.ArgumentParser, text: str | None = None) -> None:
-    """MODEL.pte and --data."""
+def add_model(parser: argparse.ArgumentParser, text: str = "the program; or a .bpte") -> None:
+    """MODEL.pte and --data"""
     parser.add_argument("model", metavar="MODEL.pte", help=text)
+    add_data(parser)
+
+
+def add_data(parser: argparse.ArgumentParser) -> None:
+    """--data"""
     parser.add_argument(
         "--data", action="append", default=[], metavar="X.ptd", help="weights; may be repeated"
     )
 
 
-def add_inputs(parser: argparse.ArgumentParser) -> None:
-    """--inputs"""
-    parser.add_argument("--inputs", metavar="X.npz", help=".npz or .npy file with the inputs")
+def add_method(parser: argparse.ArgumentParser, default: str = "forward, or the only one") -> None:
+    """--method, for `method_of`"""
+    parser.add_argument("--method", metavar="NAME", help=f"default: {default}")
+
+
+def add_inputs(parser: argparse.ArgumentParser, otherwise: str = "random") -> None:
+    """--inputs and --seed"""
+    parser.add_argument(
+        "--inputs", metavar="X.npz", help=f".npz or .npy file with the inputs; default: {otherwise}"
+    )
+    add_seed(parser)
+
+
+def add_seed(parser: argparse.ArgumentParser) -> None:
+    """--seed"""
+    parser.add_argument("--seed", type=int, default=0, metavar="N",
+                        help="of random inputs and random operators; default: %(default)s"
+                        )  # fmt: skip
+
+
+def add_threads(parser: argparse.ArgumentParser) -> None:
+    """--threads"""
+    parser.add_argument("--threads", type=positive, metavar="N",
+                        help="default: all CPUs that the process may use")  # fmt: skip
+
+
+def add_repeat(parser: argparse.ArgumentParser) -> None:
+    """--repeat"""
+    parser.add_argument("--repeat", type=positive, default=1, metavar="N",
+                        help="number of calls; default: %(default)s")  # fmt: skip
 
 
 def add_rows(parser: argparse.ArgumentParser) -> None:
@@ -80,20 +155,16 @@ def add_rows(parser: argparse.ArgumentParser) -> None:
                         help="rows by order of execution (default) or by error")
 
 
-def print_report(report: ErrorReport, args: argparse.Namespace) -> None:
-    """Print a report as --json, --top, --all and --sort ask for."""
-    print(report.to_json() if args.json else report.text(args.top, args.sort))
-
-
 def add_tolerances(parser: argparse.ArgumentParser) -> None:
     """--rtol and --atol"""
     parser.add_argument(
-        "--rtol", type=tolerance,
+        "--rtol", type=tolerance, metavar="R",
         help="with --atol: an element matches where |actual - expected| <= atol + rtol |expected|",
     )  # fmt: skip
     parser.add_argument(
-        "--atol", type=tolerance, help="default of both: by dtype, scale and rounding noise"
-    )
+        "--atol", type=tolerance, metavar="A",
+        help="default of both: by dtype, scale and rounding noise",
+    )  # fmt: skip
 
 
 def add_min_sqnr(parser: argparse.ArgumentParser) -> None:
@@ -113,30 +184,54 @@ def add_kernels(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def add_json(parser: argparse.ArgumentParser, text: str = "all figures, as JSON") -> None:
+def add_json(parser: argparse.ArgumentParser, text: str = "print all figures as JSON") -> None:
     """--json"""
     parser.add_argument("--json", action="store_true", help=text)
 
 
-def add_html(parser: argparse.ArgumentParser) -> None:
-    """--html"""
-    parser.add_argument("--html", metavar="F.html", help="write a page with where they differ")
+def add_results(parser: argparse.ArgumentParser, picture: bool = False) -> None:
+    """--json, --html and --output, for a report; `picture`: it has a plot"""
+    add_json(parser)
+    parser.add_argument("--html", metavar="F.html", type=output_file(),
+                        help="write a page: the finding, tables, what it is about")  # fmt: skip
+    endings = FORMATS + PICTURES if picture else FORMATS
+    add_output(parser, f"write the result, by the ending: {', '.join(endings)}", endings)
 
 
-def open_program(args: argparse.Namespace) -> Program:
-    """The program of `add_model`."""
-    from executorch_c import Runtime
-
-    return Runtime.get().load_program(args.model, data_path=args.data or None)
+def add_output(parser: argparse.ArgumentParser, text: str, endings: Sequence[str] = ()) -> None:
+    """--output"""
+    parser.add_argument("-o", "--output", metavar="F", type=output_file(*endings), help=text)
 
 
-def add_method(parser: argparse.ArgumentParser) -> None:
-    """--method, for `method_of`"""
-    parser.add_argument("--method", help="default: forward, or the only one")
+# ---- what they mean ---------------------------------------------------------------------------
+
+
+def write_results(report: Report, args: argparse.Namespace, title: str | None = None) -> None:
+    """Write the files of --html and --output."""
+    if args.html:
+        report.to_html(args.html, title)
+    if args.output:
+        report.save(args.output)
+
+
+def show(report: Report, args: argparse.Namespace, text: str | None = None) -> None:
+    """Print a report (or a text of it), or its JSON; write the files that are asked for."""
+    print(report.to_json() if args.json else report if text is None else text)
+    write_results(report, args)
+
+
+def open_program(args: argparse.Namespace) -> Opened:
+    """Return the program of `add_model`."""
+    from executorch_c._programs import opened
+
+    return opened(args.model, args.data)
 
 
 def method_of(program: Program, name: str | None) -> str:
-    """The method that is meant where none is named."""
+    """Return the name of the method where none is given.
+
+    Raises ValueError where several come into question.
+    """
     names = sorted(program.method_names)
     if name is not None:
         return name

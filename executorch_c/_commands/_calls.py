@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import statistics
+import sys
 import zipfile
 from collections.abc import Callable, Sequence
 from time import perf_counter
@@ -10,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from executorch_c import Program, _text
+from executorch_c import Program
+from executorch_c._render import text as _text
 from executorch_c._arrays import dtype_of
+from executorch_c._commands._arguments import method_of
 
 if TYPE_CHECKING:
     from executorch_c._types import Array, MethodInfo, ValueInfo
@@ -36,16 +40,47 @@ def describe_times(times: Sequence[float]) -> str:
     return text
 
 
-def read_arrays(path: str) -> list[Array]:
-    """The arrays of an .npz file in its order, or the one of an .npy file."""
+def read_arrays(path: str) -> dict[str, Array]:
+    """Return the arrays of an .npz file by name, or the one of an .npy file as ""."""
     try:
         loaded = np.load(path)
         if isinstance(loaded, np.ndarray):
-            return [loaded]
+            return {"": loaded}
         with loaded:
-            return [loaded[name] for name in loaded.files]
+            return {name: loaded[name] for name in loaded.files}
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path}: not an .npz or .npy file of arrays ({error})") from error
+
+
+def write_arrays(path: str, kind: str, values: Sequence[Any]) -> None:
+    """Write an .npz with input_0, input_1, ... (of a kind "input"); None is left out."""
+    named = {f"{kind}_{i}": np.asarray(v) for i, v in enumerate(values) if v is not None}
+    with open(path, "wb") as file:  # savez would append a suffix to a name
+        np.savez(file, **named)  # type: ignore[arg-type]
+
+
+def ordered(
+    path: str, wanted: Sequence[ValueInfo], kind: str = "input"
+) -> list[Array]:
+    """Return the arrays of a file in the order of the program's values: by name, where the file's
+    names are the program's or "input_0", "input_1", ..., else in the order of the file, with a
+    warning on stderr."""
+    arrays = read_arrays(path)
+    for known in (
+        [w.get("name") for w in wanted],
+        [w.get("name") for w in wanted if w["kind"] == "Tensor"],
+        [f"{kind}_{i}" for i in range(len(wanted))],
+        [f"{kind}_{i}" for i, w in enumerate(wanted) if w["kind"] == "Tensor"],
+    ):
+        names = [name for name in known if name is not None]
+        if len(names) == len(known) and set(names) == set(arrays) and len(names) == len(arrays):
+            return [arrays[name] for name in names]
+    positional = [f"arr_{i}" for i in range(len(arrays))]  # np.savez of arrays without names
+    if len(arrays) > 1 and list(arrays) != positional:
+        said = ", ".join(str(w.get("name")) for w in wanted if w.get("name"))
+        print(f"executorch-c: warning: {path}: {', '.join(arrays)} are taken by order, the "
+              f"program's {kind}s are called {said or 'nothing'}", file=sys.stderr)  # fmt: skip
+    return list(arrays.values())
 
 
 def as_input(array: Array, wanted: ValueInfo) -> object:
@@ -70,11 +105,12 @@ def random_array(wanted: ValueInfo, rng: np.random.Generator) -> Array:
 
 
 def make_inputs(wanted: Sequence[ValueInfo], path: str | None, seed: int) -> list[object]:
-    """The inputs of a call: from a file, or random; numbers and strings are the program's own."""
+    """Return the inputs of a call: from a file, or random; numbers and strings are those of the
+    program."""
     if path is None:
         rng = np.random.default_rng(seed)
         return [random_array(w, rng) if w["kind"] == "Tensor" else w.get("value") for w in wanted]
-    arrays = read_arrays(path)
+    arrays = ordered(path, wanted)
     tensors = sum(w["kind"] == "Tensor" for w in wanted)
     if len(arrays) == len(wanted):
         return [as_input(array, w) for array, w in zip(arrays, wanted, strict=True)]
@@ -87,10 +123,17 @@ def make_inputs(wanted: Sequence[ValueInfo], path: str | None, seed: int) -> lis
 
 
 def find_method(program: Program, name: str) -> MethodInfo:
-    """What info() says about a method."""
+    """Return a method as Program.info() has it. Raises ValueError."""
     methods = program.info()["methods"]
     found = [m for m in methods if m["name"] == name]
     if not found:
         names = ", ".join(m["name"] for m in methods)
         raise ValueError(f"no method '{name}' in this program, which has: {names}")
     return found[0]
+
+
+def inputs_of(program: Program, args: argparse.Namespace) -> list[object]:
+    """Return the inputs of --method, from --inputs or at random by --seed; `args.method` is then
+    the name of the method."""
+    args.method = method_of(program, args.method)
+    return make_inputs(find_method(program, args.method)["inputs"], args.inputs, args.seed)

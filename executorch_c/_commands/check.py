@@ -1,27 +1,26 @@
-"""`executorch-c check`: a PyTorch model beside the program that is exported from it."""
+"""`executorch-c check`: a PyTorch model, and the program that is exported from it."""
 
 from __future__ import annotations
 
 import argparse
-import importlib
-import importlib.util
 import os
-import sys
-from collections.abc import Callable
 from typing import Any
 
-from executorch_c import _json, testing
-from executorch_c._commands import _arguments
+from executorch_c import testing
+from executorch_c._commands import _arguments, _models
+from executorch_c._commands._calls import read_arrays
 from executorch_c.check.flows import FLOWS
 
 HELP = """\
-Exports a PyTorch model with the official flow, or takes a program that was made from it, and checks
-it against eager on the example, on random inputs, at the bounds of dynamic shapes, and on inputs
-that are given. Needs torch and executorch.
+Exports a PyTorch model with the official flow, or takes a program that was exported from it, and
+checks it against eager on the example, on random inputs, at the bounds of dynamic shapes, and on
+inputs that are given. Needs torch and executorch.
 
-MODEL is module:function or file.py:function. The function takes nothing and returns the model and
-its example inputs, and perhaps a dictionary of further arguments of
-executorch_c.testing.check_model:
+    executorch-c check model.py:make --flow xnnpack
+    executorch-c check model.pte --model model.py:make
+
+The function (module:function or file.py:function) has no arguments and returns the model and its
+example inputs, and perhaps a dictionary of further arguments of executorch_c.testing.check_model:
 
     def make():
         return Net().eval(), (torch.randn(1, 3, 224, 224),), {"real_inputs": load_pictures()}
@@ -31,107 +30,62 @@ HELP += _arguments.EXIT_TEXT
 
 
 def add(commands: _arguments.Commands) -> None:
-    """The parser."""
+    """Add the parser."""
     parser = _arguments.add_command(
-        commands, "check", run, "export a PyTorch model and compare the program with it", HELP
+        commands, "check", main, "export a PyTorch model and compare the program with it", HELP
     )
-    parser.add_argument("model", metavar="MODEL", help="module:function or file.py:function")
     parser.add_argument(
-        "--flow", default="portable", metavar="FLOW",
-        help="portable, xnnpack, xnnpack-int8, xnnpack-dynamic, or a .pte or .bpte file; "
-        "default: %(default)s",
+        "model", metavar="MODEL",
+        help="module:function or file.py:function; with --model the program, a .pte or .bpte",
     )  # fmt: skip
-    parser.add_argument(
-        "--data", action="append", default=[], metavar="X.ptd", help="weights of a .pte file"
-    )
-    parser.add_argument("--random", type=int, metavar="N", help="random calls; default: 3")
-    parser.add_argument("--seed", type=int, help="of random inputs; default: 0")
-    parser.add_argument("--method", help="default: forward")
+    _models.add_model_function(parser)
+    _arguments.add_data(parser)
+    parser.add_argument("--flow", metavar="FLOW",
+                        help=f"{', '.join(FLOWS)}; default: portable")  # fmt: skip
+    _arguments.add_inputs(parser, "the model's example")
+    parser.add_argument("--random", type=_arguments.count, metavar="N",
+                        help="random calls; default: 3")  # fmt: skip
+    _arguments.add_method(parser, "forward")
+    _arguments.add_kernels(parser)
     _arguments.add_tolerances(parser)
     _arguments.add_min_sqnr(parser)
-    _arguments.add_json(parser)
-    _arguments.add_html(parser)
+    _arguments.add_results(parser)
+    parser.set_defaults(seed=None)
 
 
-def _load(path: str) -> Any:
-    """A file as a module."""
-    spec = importlib.util.spec_from_file_location("executorch_c_checked", path)
-    if spec is None or spec.loader is None:
-        raise ValueError(f"{path} is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
-    spec.loader.exec_module(module)
-    return module
+def _program(args: argparse.Namespace) -> str | None:
+    """The file of the program, where there is one. A wrong combination is a usage error."""
+    if args.make:
+        if args.flow:
+            args.parser.error("--flow exports the model: with --model the program is there already")
+        path: str = args.model
+        return path
+    flow = args.flow
+    if flow is None or flow in FLOWS:
+        if os.path.isfile(args.model):
+            args.parser.error(f"{args.model} is a program: its PyTorch model is needed, "
+                              "--model M.py:F")  # fmt: skip
+        return None
+    if not os.path.isfile(flow):
+        args.parser.error(f"argument --flow: flow is '{flow}', expected one of {', '.join(FLOWS)}")
+    return str(flow)  # of 0.1.0 and before: check M.py:F --flow MODEL.pte
 
 
-def find(text: str) -> Callable[[], Any]:
-    """The function that "module:function" names. Raises ValueError."""
-    place, _, name = text.rpartition(":")
-    if not place or not name:
-        raise ValueError(f"'{text}' is no module:function")
-    if place.endswith(".py"):
-        module = _load(place)
-    else:
-        sys.path.insert(0, os.getcwd())
-        try:
-            module = importlib.import_module(place)
-        except ModuleNotFoundError as error:
-            if error.name and place.startswith(error.name):
-                raise ValueError(f"there is no module '{place}'") from None
-            raise
-    found = getattr(module, name, None)
-    if not callable(found):
-        raise ValueError(f"{place} has no function '{name}'")
-    function: Callable[[], Any] = found
-    return function
-
-
-def made(text: str) -> tuple[Any, Any, dict[str, Any]]:
-    """Model, example and further arguments. Raises ValueError."""
-    parts = find(text)()
-    if not isinstance(parts, tuple) or len(parts) not in (2, 3):
-        raise ValueError(
-            f"{text} returns a {type(parts).__name__}, expected (model, example_inputs) or (model, "
-            "example_inputs, arguments of check_model)"
-        )
-    model, example, *more = parts
-    return model, example, dict(more[0]) if more else {}
-
-
-def as_json(result: testing.CheckResult) -> str:
-    """Return {"verdict", "ok", "facts", "notes", "cases": [{"kind", "about", "verdict", "figures",
-    ...}]}."""
-    cases = [
-        {
-            "kind": case.kind,
-            "about": case.about,
-            "inputs": case.shapes(),
-            "verdict": case.verdict,
-            "problems": case.problems(),
-            "figures": {} if case.comparison is None else case.comparison.figures(),
-        }
-        for case in result
-    ]
-    return _json.dumps(
-        {"verdict": result.verdict, "ok": result.ok, "facts": result.facts,
-         "notes": list(result.notes), "cases": cases}
-    )
-
-
-def run(args: argparse.Namespace) -> int:
-    """executorch-c check"""
-    model, example, options = made(args.model)
-    asked = {"n_random": args.random, "seed": args.seed, "method": args.method, "rtol": args.rtol,
-             "atol": args.atol, "data_path": args.data or None,
-             "min_sqnr_db": args.min_sqnr}  # fmt: skip
+def main(args: argparse.Namespace) -> int:
+    """Run `executorch-c check`."""
+    program = _program(args)
+    model, example, options = _models.made(args.make or args.model)
+    if args.inputs:
+        example = tuple(read_arrays(args.inputs).values())
+    asked: dict[str, Any] = {
+        "n_random": args.random, "seed": args.seed, "method": args.method, "rtol": args.rtol,
+        "atol": args.atol, "data_path": args.data or None, "min_sqnr_db": args.min_sqnr,
+        "program": program, "flow": args.flow if program is None else None,
+        "kernels": None if args.kernels == "default" else args.kernels,
+    }  # fmt: skip
     options |= {name: value for name, value in asked.items() if value is not None}
-    if os.path.exists(args.flow) and args.flow not in FLOWS:
-        options["program"] = args.flow
-    result = testing.check_model(
-        model, example, **{"flow": None if "program" in options else args.flow, **options}
-    )
-    if args.html:
-        result.to_html(args.html, f"{args.model} ({args.flow})")
-    print(as_json(result) if args.json else result)
+    result = testing.check_model(model, example, **options)
+    title = f"{args.model} ({args.make or args.flow or 'portable'})"
+    print(result.to_json() if args.json else result)
+    _arguments.write_results(result, args, title)
     return _arguments.EXIT_CODES[result.verdict]

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 import executorch_c
-from executorch_c import _text
+from executorch_c._render import json as _json
+from executorch_c._render import text as _text
 from executorch_c._commands import _arguments
 from executorch_c._commands._calls import call_times, describe_times
 
@@ -19,10 +20,13 @@ LIMIT = 1e-4
 
 def add(commands: _arguments.Commands) -> None:
     """The parser."""
-    _arguments.add_command(commands, "demo", run, "classify digits and compare with eager PyTorch")
+    parser = _arguments.add_command(
+        commands, "demo", main, "classify digits and compare with eager PyTorch"
+    )
+    _arguments.add_json(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace) -> int:
     """executorch-c demo"""
     folder = Path(executorch_c.__file__).parent / "examples"
     with np.load(folder / "digits.npz") as data:
@@ -31,6 +35,12 @@ def run(args: argparse.Namespace) -> int:
     [outputs], times = call_times(lambda: method.execute([images]), 20)
     predicted = outputs.argmax(axis=1)
     difference = float(np.abs(outputs - expected).max())
+    if args.json:
+        print(_json.dumps({
+            "ok": difference <= LIMIT, "predicted": predicted.tolist(), "label": labels.tolist(),
+            "difference": difference, "seconds": times,
+        }))  # fmt: skip
+        return 0 if difference <= LIMIT else 1
     shown = 20
     print(f"digits.pte on {len(labels)} images of handwritten digits, the first {shown}:")
     print(_text.table([["predicted", *map(str, predicted[:shown])],

@@ -6,29 +6,28 @@ import argparse
 
 from executorch_c._commands import _arguments
 
-DESCRIPTION = """\
+HELP = """\
 Prints a whole program: inputs and outputs, constants and where they are, each instruction with its
-arguments by name and what it computes, and what is inside of delegates.
+arguments by name and its results, and the nodes inside delegates.
 
 No method is loaded: programs can be shown that cannot run here.
 """
 
 
 def add(commands: _arguments.Commands) -> None:
-    """The parser."""
+    """Add the parser."""
     parser = _arguments.add_command(
-        commands, "dump", run, "print every instruction of a program", DESCRIPTION
+        commands, "dump", main, "print every instruction of a program", HELP
     )
     _arguments.add_model(parser)
-    parser.add_argument("--method", help="default: all")
-    _arguments.add_json(parser, "all that is known, as JSON")
+    _arguments.add_method(parser, "all")
+    _arguments.add_results(parser)
 
 
-def run(args: argparse.Namespace) -> int:
-    """executorch-c dump"""
+def main(args: argparse.Namespace) -> int:
+    """Run `executorch-c dump`."""
     from executorch_c.devtools import dump
 
-    program = _arguments.open_program(args)
-    text = dump(program, "json" if args.json else "text", method=args.method)
-    print(text, end="" if text.endswith("\n") else "\n")
+    text = dump(_arguments.open_program(args), method=args.method)
+    _arguments.show(text, args, text.rstrip("\n"))
     return 0

@@ -6,11 +6,11 @@ import argparse
 import os
 from typing import TYPE_CHECKING
 
-from executorch_c._commands import _arguments, check
-from executorch_c._commands._calls import find_method, make_inputs
+from executorch_c._commands import _arguments, _models
+from executorch_c._commands._calls import inputs_of
 
 if TYPE_CHECKING:
-    from executorch_c._core import Program
+    from executorch_c._programs import Opened
 
 HELP = """\
 Compares a program with its PyTorch model, node by node and inside delegates, and names the first
@@ -24,54 +24,49 @@ function returns the model in eval mode, or the model and its example inputs.
 
 
 def add(commands: _arguments.Commands) -> None:
-    """The parser."""
+    """Add the parser."""
     parser = _arguments.add_command(
-        commands, "explain", run, "find the operator that differs from the PyTorch model", HELP
+        commands, "explain", main, "find the operator that differs from the PyTorch model", HELP
     )
     add_reference(parser)
     _arguments.add_tolerances(parser)
-    _arguments.add_html(parser)
 
 
 def add_reference(parser: argparse.ArgumentParser) -> None:
-    """What a program beside its model takes: the arguments for `opened`, --kernels and --json."""
+    """Add the arguments of a program and its model, for `opened`."""
     _arguments.add_model(parser)
     reference = parser.add_mutually_exclusive_group(required=True)
     reference.add_argument("--etrecord", metavar="E.bin", help="as the export flow saved it")
-    reference.add_argument(
-        "--model", dest="make", metavar="MODEL", help="module:function or file.py:function"
-    )
-    _arguments.add_inputs(parser)
-    parser.add_argument("--method", default="forward", help="default: %(default)s")
+    _models.add_model_function(reference)
+    _arguments.add_inputs(parser, "the model's example, or random")
+    _arguments.add_method(parser)
     _arguments.add_rows(parser)
     _arguments.add_kernels(parser)
-    _arguments.add_json(parser)
+    _arguments.add_results(parser, picture=True)
 
 
-def opened(args: argparse.Namespace) -> tuple[Program, object, list[object]]:
-    """The program, the model (an ETRecord's path, too) and the inputs of a call.
-
-    These are those of --inputs, else the model's example, else random ones.
-    """
+def opened(args: argparse.Namespace) -> tuple[Opened, object, list[object]]:
+    """Return the program, the model (an ETRecord's path, too) and the inputs of a call: those of
+    --inputs, else the model's example, else random ones."""
+    if args.etrecord and not os.path.isfile(args.etrecord):
+        raise FileNotFoundError(2, "No such file or directory", args.etrecord)
     program = _arguments.open_program(args)
-    inputs = make_inputs(find_method(program, args.method)["inputs"], args.inputs, seed=0)
+    inputs = inputs_of(program.program, args)
     reference: object = args.etrecord
     if args.make:
-        given = check.find(args.make)()
-        reference, *example = given if isinstance(given, tuple) else (given,)
-        inputs = list(example[0]) if example and not args.inputs else inputs
+        reference, example, _ = _models.made(args.make)
+        inputs = list(example) if example is not None and not args.inputs else inputs
     return program, reference, inputs
 
 
-def run(args: argparse.Namespace) -> int:
-    """executorch-c explain"""
+def main(args: argparse.Namespace) -> int:
+    """Run `executorch-c explain`."""
     from executorch_c.devtools import explain
 
+    program, model, inputs = opened(args)
     report = explain(
-        *opened(args), method=args.method, rtol=args.rtol, atol=args.atol,
+        program, model, inputs, method=args.method, rtol=args.rtol, atol=args.atol,
         kernels=args.kernels, title=os.path.basename(args.model),
     )  # fmt: skip
-    _arguments.print_report(report, args)
-    if args.html:
-        report.to_html(args.html)
+    _arguments.show(report, args, report.text(args.top, args.sort))
     return _arguments.EXIT_CODES[report.verdict]

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from executorch_c import _text
+from executorch_c._render import text as _text
 from executorch_c._commands import _arguments
 
 if TYPE_CHECKING:
@@ -20,10 +20,10 @@ LONGEST_LIST = 12
 def add(commands: _arguments.Commands) -> None:
     """The parser."""
     parser = _arguments.add_command(
-        commands, "info", run, "describe a program without loading its methods"
+        commands, "info", main, "describe a program without loading its methods"
     )
     _arguments.add_model(parser)
-    _arguments.add_json(parser, "all that is known, as JSON")
+    _arguments.add_json(parser, "print all that is known as JSON")
 
 
 def value_row(index: int, value: ValueInfo) -> list[object]:
@@ -96,9 +96,9 @@ def show_verdict(methods: Sequence[MethodInfo]) -> None:
     print(f"\ncannot run here, missing: {text}" if text else "\ncan run here: nothing is missing")
 
 
-def run(args: argparse.Namespace) -> int:
-    """executorch-c info"""
-    program = _arguments.open_program(args)
+def main(args: argparse.Namespace) -> int:
+    """Run `executorch-c info`."""
+    program = _arguments.open_program(args).program
     what = program.info()
     if args.json:
         print(json.dumps(what, indent=2, default=str))

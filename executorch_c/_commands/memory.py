@@ -1,41 +1,40 @@
-"""`executorch-c memory`: who occupies planned memory, when."""
+"""`executorch-c memory`: the tensors in planned memory, over time."""
 
 from __future__ import annotations
 
 import argparse
 
-from executorch_c import _json
 from executorch_c._commands import _arguments
 
-DESCRIPTION = """\
-Prints how a method uses its planned memory: each tensor's place, bytes and lifetime, who makes it;
-the most bytes that are live at one time, and how many are planned in vain. Nothing is loaded.
+HELP = """\
+Prints how a method uses its planned memory: place, bytes and lifetime of each tensor, the operator
+that makes it; the most bytes that are live at one time, and unused memory. Nothing is loaded.
 """
 
 
 def add(commands: _arguments.Commands) -> None:
-    """The parser."""
+    """Add the parser."""
     parser = _arguments.add_command(
-        commands, "memory", run, "show planned memory over time", DESCRIPTION
+        commands, "memory", main, "show planned memory over time", HELP
     )
     _arguments.add_model(parser)
     _arguments.add_method(parser)
-    parser.add_argument("--plot", metavar="F.svg", help="picture to write (.png, .svg, .pdf)")
-    parser.add_argument(
-        "--chrome", metavar="F.json", help="trace to write, for chrome://tracing and Perfetto"
-    )
-    _arguments.add_json(parser)
+    _arguments.add_results(parser, picture=True)
+    parser.add_argument("--plot", metavar="F.svg", help="write the picture: .png, .svg or .pdf",
+                        type=_arguments.output_file(*_arguments.PICTURES))  # fmt: skip
+    parser.add_argument("--chrome", metavar="F", type=_arguments.output_file(),
+                        help="write JSON for chrome://tracing and Perfetto")  # fmt: skip
 
 
-def run(args: argparse.Namespace) -> int:
-    """executorch-c memory"""
+def main(args: argparse.Namespace) -> int:
+    """Run `executorch-c memory`."""
     from executorch_c.devtools import memory_plan
 
-    program = _arguments.open_program(args)
-    plan = memory_plan(program, _arguments.method_of(program, args.method))
+    source = _arguments.open_program(args)
+    plan = memory_plan(source, _arguments.method_of(source.program, args.method))
     if args.plot:
         plan.save(args.plot)
     if args.chrome:
         plan.to_chrome(args.chrome)
-    print(_json.dumps(plan.as_dict()) if args.json else plan)
+    _arguments.show(plan, args)
     return 0

@@ -1,4 +1,4 @@
-"""`executorch-c run`: calls a method and shows what comes out."""
+"""`executorch-c run`: calls a method and shows its outputs."""
 
 from __future__ import annotations
 
@@ -9,64 +9,93 @@ from typing import Any
 
 import numpy as np
 
-from executorch_c import _text
 from executorch_c._commands import _arguments
-from executorch_c._commands._calls import call_times, describe_times, find_method, make_inputs
+from executorch_c._commands._calls import (
+    call_times,
+    describe_times,
+    find_method,
+    inputs_of,
+    write_arrays,
+)
+from executorch_c._render import json as _json
+from executorch_c._render import text as _text
 
 HELP = """\
 Runs one method once, or several times with --repeat, and prints inputs, outputs and times.
 
-Inputs come from an .npz file (in the order of the file: one array for each input, or one for each
-tensor input; numbers and strings are then the ones of the program) or an .npy file (one input).
+Inputs come from an .npz file or an .npy file (one input): one array for each input, or one for each
+tensor input; numbers and strings are then those of the program. Arrays go by name where the names
+of the file are those of the program's inputs, or input_0, input_1, ...; else by order.
 Without --inputs they are random and seeded: normally distributed floats, integers 0 and 1, and
-upper bounds of dynamic sizes. State (a KV cache) is kept between repeats.
+upper bounds of dynamic sizes; --save-inputs keeps them. State (a KV cache) is kept between repeats.
 """
 
 
 def add(commands: _arguments.Commands) -> None:
-    """The parser."""
-    parser = _arguments.add_command(commands, "run", run, "run a method of a program", HELP)
+    """Add the parser."""
+    parser = _arguments.add_command(commands, "run", main, "run a method of a program", HELP)
     _arguments.add_model(parser)
     _arguments.add_inputs(parser)
-    parser.add_argument("--method", default="forward", help="default: %(default)s")
-    parser.add_argument("--repeat", type=_arguments.positive, default=1, metavar="N",
-                        help="calls to make")  # fmt: skip
-    parser.add_argument("--output", metavar="Y.npz",
-                        help="file to write the last call's outputs to")  # fmt: skip
-    parser.add_argument("--seed", type=int, default=0,
-                        help="of random inputs and random operators; default: %(default)s")
+    parser.add_argument("--save-inputs", metavar="X.npz", type=_arguments.output_file(),
+                        help="write the inputs, random ones too")  # fmt: skip
+    _arguments.add_method(parser)
+    _arguments.add_kernels(parser)
+    _arguments.add_repeat(parser)
+    _arguments.add_threads(parser)
+    _arguments.add_output(parser, "write the last call's outputs, as .npz")
+    _arguments.add_json(parser)
 
 
-def write_outputs(path: str, outputs: Sequence[Any]) -> None:
-    """An .npz with output_0, output_1, ...; None is left out."""
-    named: dict[str, Any] = {}
-    for i, out in enumerate(outputs):
-        if out is not None:
-            named[f"output_{i}"] = np.asarray(out)
-    with open(path, "wb") as file:  # savez would append a suffix to a name
-        np.savez(file, **named)
+def lines(names: Sequence[str], values: Sequence[Any]) -> list[list[object]]:
+    """Return a row for each value: index, name, dtype, shape, the first numbers."""
+    return [_text.value_line(i, name, v) for i, (name, v) in enumerate(zip(names, values))]
 
 
 def show_values(title: str, names: Sequence[str], values: Sequence[Any]) -> None:
+    """Print inputs or outputs."""
     print(title)
-    rows = [_text.value_line(i, name, v) for i, (name, v) in enumerate(zip(names, values))]
-    print(_text.table(rows) if rows else "  none")
+    print(_text.table(lines(names, values)) if values else "  none")
 
 
-def run(args: argparse.Namespace) -> int:
-    """executorch-c run"""
+def as_json(names: Sequence[str], values: Sequence[Any]) -> list[dict[str, object]]:
+    """Return inputs or outputs as JSON has them: arrays with all their numbers."""
+    return [
+        {"name": name or None, "dtype": line[2], "shape": list(np.shape(value)),
+         "values": value.tolist() if isinstance(value, np.ndarray) else value}
+        for name, value, line in zip(names, values, lines(names, values))
+    ]  # fmt: skip
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run `executorch-c run`."""
     start = perf_counter()
-    program = _arguments.open_program(args)
+    program = _arguments.open_program(args).program
     load_time = perf_counter() - start
-    wanted = find_method(program, args.method)
-    inputs = make_inputs(wanted["inputs"], args.inputs, args.seed)
+    inputs = inputs_of(program, args)
+    if args.save_inputs:
+        write_arrays(args.save_inputs, "input", inputs)
     start = perf_counter()
-    method = program.load_method(args.method, seed=args.seed)
+    method = program.load_method(
+        args.method, kernels=args.kernels, seed=args.seed, num_threads=args.threads
+    )
     load_time += perf_counter() - start
-    show_values("inputs", [w.get("name") or "" for w in wanted["inputs"]], inputs)
+    wanted = find_method(program, args.method)
     outputs, times = call_times(lambda: method.execute(inputs), args.repeat)
-    show_values("outputs", [""] * len(outputs), outputs)
-    print(f"time\n  load {_text.seconds(load_time)}, {describe_times(times)}")
     if args.output:
-        write_outputs(args.output, outputs)
+        write_arrays(args.output, "output", outputs)
+    sides = [([w.get("name") or "" for w in rows], values)
+             for rows, values in ((wanted["inputs"], inputs), (wanted["outputs"], outputs))]
+    is_random = args.inputs is None and any(w["kind"] == "Tensor" for w in wanted["inputs"])
+    if args.json:
+        found = [as_json(*side) for side in sides]
+        print(_json.dumps({
+            "method": args.method, "inputs": found[0], "outputs": found[1],
+            "random_inputs": is_random, "seed": args.seed, "load_seconds": load_time,
+            "seconds": times,
+        }))  # fmt: skip
+        return 0
+    note = f" (random, seed {args.seed}; --inputs gives others)" if is_random else ""
+    show_values(f"inputs{note}", *sides[0])
+    show_values("outputs", *sides[1])
+    print(f"time\n  load {_text.seconds(load_time)}, {describe_times(times)}")
     return 0

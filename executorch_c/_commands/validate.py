@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
-from dataclasses import asdict, replace
 from typing import Any
 
-
-
-from executorch_c import _json
+from executorch_c._render import json as _json
 from executorch_c._commands import _arguments
-from executorch_c._commands._calls import as_input, find_method, make_inputs, read_arrays
-from executorch_c.bundled import BundledProgram
+from executorch_c._commands._calls import as_input, find_method, inputs_of, ordered
+from executorch_c._programs import is_bundled, opened
 from executorch_c.compare import tolerance
-from executorch_c.compare.arrays import Comparison, compare_flat, default_rule
+from executorch_c.compare.arrays import compare_flat, default_rule, joined
 from executorch_c.compare.quantized import with_scales
+from executorch_c.report import Origin
 
 HELP = """\
 Runs one method once and compares its outputs with expected ones (of PyTorch eager, or of an earlier
@@ -37,85 +34,69 @@ HELP += _arguments.EXIT_TEXT
 def add(commands: _arguments.Commands) -> None:
     """Add the parser."""
     parser = _arguments.add_command(
-        commands, "validate", run, "compare the outputs of a program with expected ones", HELP
+        commands, "validate", main, "compare the outputs of a program with expected ones", HELP
     )
-    _arguments.add_model(parser, "or a .bpte, with its own test cases")
-    _arguments.add_inputs(parser)
-    parser.add_argument("--expect", metavar="Y.npz", help="expected outputs, in order, as arrays")
-    parser.add_argument("--method", help="default: forward; of a .bpte: all")
+    _arguments.add_model(parser, "the program; or a .bpte, with its own test cases")
+    _arguments.add_inputs(parser, "none: they are needed, but for a .bpte")
+    parser.add_argument("--expect", metavar="Y.npz",
+                        help=".npz or .npy file with the expected outputs")  # fmt: skip
+    _arguments.add_method(parser, "forward, or the only one; of a .bpte: all")
     _arguments.add_tolerances(parser)
     _arguments.add_min_sqnr(parser)
     _arguments.add_kernels(parser)
-    _arguments.add_json(parser)
-    _arguments.add_html(parser)
+    _arguments.add_results(parser)
 
 
-def write_html(args: argparse.Namespace, *parts: Any) -> None:
-    """Write the page, if one is asked for; parts as of `report.comparisons_page`."""
-    if not args.html:
-        return
-    from executorch_c.check import report
+def write(args: argparse.Namespace, origin: Origin, *parts: Any) -> None:
+    """Write the files of --html and --output; parts as of `report.comparisons_page`."""
+    if args.html:
+        from executorch_c.check import report
 
-    with open(args.html, "w", encoding="utf-8") as file:
-        file.write(report.comparisons_page(f"Outputs of {args.model}", *parts))
-
-
-def as_json(comparison: Comparison) -> str:
-    """Return {"verdict", "ok", "problems", "outputs": [{"index", "dtype", "metrics": {...}, ...}]}.
-    """
-    outputs = []
-    for output in comparison:
-        row = asdict(replace(output, tolerance=None))
-        limits = output.tolerance
-        row["tolerance"] = None if limits is None else {
-            "kind": limits.kind, "rtol": limits.rtol, "atol": limits.atol, "about": limits.about(),
-        }  # fmt: skip
-        outputs.append({"ok": output.ok, **row})
-    whole = {"verdict": comparison.verdict, "ok": comparison.ok,
-             "problems": comparison.problems(), "outputs": outputs}  # fmt: skip
-    return _json.dumps(whole)
-
-
-def _is_bundled(path: str) -> bool:
-    with open(path, "rb") as file:
-        return file.read(8)[4:] == b"BP08"
+        with open(args.html, "w", encoding="utf-8") as file:
+            file.write(report.comparisons_page(f"Outputs of {args.model}", *parts, origin=origin))
+    if args.output:
+        whole = joined([comparison for _, comparison, _, _ in parts])
+        whole.made_from(program=origin)
+        whole.save(args.output)
 
 
 def validate_bundled(args: argparse.Namespace) -> int:
     """Run all test cases of a .bpte."""
     given = [f"--{name}" for name in ("inputs", "expect", "data") if getattr(args, name)]
-    if given or args.kernels != "default":
-        unfit = ", ".join(given) or "--kernels"
-        raise ValueError(f"{args.model} is a bundled program: {unfit} cannot be used with one")
-    bundled = BundledProgram.load(args.model)
-    results = bundled.verify(args.method, rtol=args.rtol, atol=args.atol)
-    write_html(args, *(
+    given += ["--kernels"] if args.kernels != "default" else []
+    if given:
+        args.parser.error(f"{args.model} is a bundled program: {', '.join(given)} cannot be used "
+                          "with one")  # fmt: skip
+    source = opened(args.model)
+    assert source.bundled is not None
+    results = source.bundled.verify(args.method, rtol=args.rtol, atol=args.atol)
+    write(args, source.origin, *(
         (str(result.case), result.comparison, result.outputs, result.case.expected)
         for result in results
     ))  # fmt: skip
     if args.json:
-        rows = {str(result.case): json.loads(as_json(result.comparison)) for result in results}
-        print(json.dumps(rows, indent=2))
+        rows = {str(result.case): result.comparison.as_dict() for result in results}
+        print(_json.dumps(rows))
     else:
         print("\n".join(map(str, results)) if results
               else "inconclusive: the file has no test cases")  # fmt: skip
     return _arguments.EXIT_CODES[tolerance.combined(result.verdict for result in results)]
 
 
-def run(args: argparse.Namespace) -> int:
-    """executorch-c validate"""
-    if _is_bundled(args.model):
+def main(args: argparse.Namespace) -> int:
+    """Run `executorch-c validate`."""
+    if is_bundled(args.model):
         return validate_bundled(args)
     for name in ("inputs", "expect"):
         if not getattr(args, name):
-            raise ValueError(f"--{name} is needed: only a .bpte has test cases of its own")
-    args.method = args.method or "forward"
-    program = _arguments.open_program(args)
+            args.parser.error(f"--{name} is needed: only a .bpte has test cases of its own")
+    source = _arguments.open_program(args)
+    program = source.program
+    inputs = inputs_of(program, args)
     about = find_method(program, args.method)
-    inputs = make_inputs(about["inputs"], args.inputs, seed=0)
-    method = program.load_method(args.method, kernels=args.kernels)
+    arrays = ordered(args.expect, about["outputs"], "output")
+    method = program.load_method(args.method, kernels=args.kernels, seed=args.seed)
     outputs = method.execute(inputs)
-    arrays = read_arrays(args.expect)
     expected: list[object] = list(arrays)
     if len(expected) == len(outputs):
         expected = [as_input(e, w) for e, w in zip(arrays, about["outputs"])]
@@ -125,9 +106,6 @@ def run(args: argparse.Namespace) -> int:
     if args.rtol is None and args.atol is None:
         rule = with_scales(rule, program, args.method, args.min_sqnr)
     comparison = compare_flat(outputs, expected, rule)
-    write_html(args, (f"method '{args.method}'", comparison, outputs, expected))
-    print(as_json(comparison) if args.json else comparison)
+    write(args, source.origin, (f"method '{args.method}'", comparison, outputs, expected))
+    print(comparison.to_json() if args.json else comparison)
     return _arguments.EXIT_CODES[comparison.verdict]
-
-
-

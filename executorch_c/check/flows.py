@@ -1,4 +1,4 @@
-"""The official export flows by name, one row each, and what else may stand for a program."""
+"""The official export flows by name, one row each, and the program of a check."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from executorch_c._core import Method, Program, Runtime
+from executorch_c._core import Method, Program
+from executorch_c._programs import opened
 from executorch_c.bundled import BundledProgram
 from executorch_c.compare import tolerance
+from executorch_c.report import Origin
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and keyword arguments of the model."""
@@ -81,8 +83,8 @@ class Subject:
     min_sqnr_db: float = tolerance.LEAST_SQNR_DB
     """Least signal-to-quantisation-noise ratio against the float model."""
     bundled: BundledProgram | None = None
-    size: int | None = None
-    """Bytes of the .pte."""
+    origin: Origin | None = None
+    """The program's file."""
     notes: list[str] = field(default_factory=list)
 
 
@@ -141,7 +143,8 @@ def _from_flow(
         graph = _quantize(flow, exported, samples)
         shapes = dynamic_shapes if dynamic_shapes is not None else _shapes_of(exported)
         source = export(graph, samples[0], shapes)
-    made = _from_manager(flow.name, _lower(source, flow.partitioners(), method), exported)
+    lowered = _lower(source, flow.partitioners(), method)
+    made = _ready(flow.name, lowered, exported, method, None)
     made.quantized, made.quantizes = graph, flow.quantizer is not None
     made.min_sqnr_db = flow.min_sqnr_db
     made.source = source
@@ -158,70 +161,21 @@ def _shapes_of(exported: Any) -> Any:
     )
 
 
-def _from_manager(label: str, manager: Any, exported: Any) -> Subject:
-    """An ExecutorchProgramManager, with its external weights."""
-    data = bytes(manager.buffer)
-    external = [bytes(one) for one in (getattr(manager, "_tensor_data", None) or {}).values()]
-    program = Runtime.get().load_program(data, data_path=external or None)
-    return Subject(label, program, exported, size=len(data))
-
-
-def _managed(label: str, manager: Any, exported: Any, method: str) -> Subject | None:
-    """A manager of the official flow; None for what is none."""
-    kind = type(manager).__name__
-    if kind == "EdgeProgramManager":
-        with quiet():  # to_executorch changes what it is called on
-            manager = copy.deepcopy(manager).to_executorch()
-    elif kind != "ExecutorchProgramManager":
-        return None
-    if method not in manager.methods:
-        names = ", ".join(sorted(manager.methods)) or "none"
-        raise KeyError(f"the program has no method '{method}'; its methods: {names}")
-    return _from_manager(label, manager, exported or manager.exported_program(method))
-
-
-def is_bundled(data: bytes) -> bool:
-    """Whether the head of a file is that of a .bpte."""
-    return data[4:8] == b"BP08"
-
-
-def _from_file(label: str, source: Any, data_path: Any) -> Subject:
-    """A path, bytes or an open file, of a .pte or a .bpte."""
-    if isinstance(source, (str, os.PathLike)):
-        with open(source, "rb") as file:
-            head, size = file.read(8), os.fstat(file.fileno()).st_size
-    elif isinstance(source, (bytes, bytearray, memoryview)):
-        source = bytes(source)
-        head, size = source[:8], len(source)
-    else:
-        return Subject(label, Runtime.get().load_program(source, data_path=data_path))
-    if is_bundled(head):
-        return _from_bundle(label, BundledProgram.load(source))
-    program = Runtime.get().load_program(source, data_path=data_path)
-    return Subject(label, program, size=size)
-
-
-def _from_bundle(label: str, bundled: BundledProgram) -> Subject:
-    return Subject(label, bundled.program, bundled=bundled, size=len(bundled.program_data))
-
-
 def _label(source: object) -> str:
     return os.fspath(source) if isinstance(source, (str, os.PathLike)) else type(source).__name__
 
 
 def _ready(label: str, source: Any, exported: Any, method: str, data_path: Any) -> Subject:
     """A program in any form."""
-    managed = _managed(label, source, exported, method)
-    if managed is not None:
-        return managed
-    if isinstance(source, (Program, Method)):
-        made = Subject(label, source)
-    elif isinstance(source, BundledProgram):
-        made = _from_bundle(label, source)
-    else:
-        made = _from_file(label, source, data_path)
-    made.exported = exported
-    return made
+    found = opened(source, data_path)
+    if found.manager is not None and exported is None:
+        methods = getattr(found.manager, "methods", ())
+        if methods and method not in methods:
+            names = ", ".join(sorted(methods))
+            raise KeyError(f"the program has no method '{method}'; its methods: {names}")
+        exported = found.manager.exported_program(method)
+    return Subject(label, found.method or found.program, exported, bundled=found.bundled,
+                   origin=found.origin)  # fmt: skip
 
 
 def subject(

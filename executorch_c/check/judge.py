@@ -29,6 +29,7 @@ from executorch_c.compare.arrays import (
     compare_flat,
     default_rule,
 )
+from executorch_c.compare.limits import Limits
 from executorch_c.compare.metrics import rms
 from executorch_c.compare.scale import mask_values, widened
 from executorch_c.compare.tolerance import Tolerance, Verdict
@@ -53,25 +54,32 @@ class Audit:
 class Judge:
     """The caller's tolerances, or measured ones where they matter."""
 
-    def __init__(
-        self, rtol: float | None, atol: float | None, *, equal_nan: bool, check_dtype: bool
-    ) -> None:
-        self.rtol, self.atol = rtol, atol
-        self.given = None if rtol is None and atol is None else default_rule(rtol, atol)
+    def __init__(self, limits: Limits, *, equal_nan: bool, check_dtype: bool) -> None:
+        self.limits = limits
+        self.names: Sequence[str | None] = ()
+        """Names of the outputs, where they are known."""
         self.equal_nan, self.check_dtype = equal_nan, check_dtype
+
+    def given(self, index: int) -> Rule | None:
+        """Return the caller's rule for an output; None where there is none."""
+        name = self.names[index] if index < len(self.names) else None
+        if not self.limits.are_given(index, name):
+            return None
+        return default_rule(self.limits.rtol, self.limits.atol, self.names)
 
     def compare(self, actual: Outputs, expected: Outputs, rule: Rule) -> Comparison:
         """Return outputs compared by a rule."""
         return compare_flat(
-            actual, expected, rule, equal_nan=self.equal_nan, check_dtype=self.check_dtype
-        )
+            actual, expected, rule, equal_nan=self.equal_nan, check_dtype=self.check_dtype,
+            names=self.names,
+        )  # fmt: skip
 
     def __call__(self, actual: Outputs, expected: Outputs, noise: Noise) -> Comparison:
         """Return the outputs of one call compared with the reference's."""
 
         def rule(index: int, ours: Array, theirs: Array) -> Tolerance:
-            if self.given is not None:
-                return self.given(index, ours, theirs)
+            if (given := self.given(index)) is not None:
+                return given(index, ours, theirs)
             few = tolerance.rounding(ours, theirs)
             if not tolerance.outside(ours, theirs, few):
                 return few
@@ -90,10 +98,10 @@ class QuantizedJudge(Judge):
     """The quantised graph as the reference, the float model as the measure of its noise."""
 
     def __init__(
-        self, *args: Any, min_sqnr_db: float, audit: Callable[[int], Audit], **options: bool
+        self, limits: Limits, *, min_sqnr_db: float, audit: Callable[[int], Audit], **options: bool
     ) -> None:
         """`audit` compares layer by layer in the case with a number; it is asked once."""
-        super().__init__(*args, **options)
+        super().__init__(limits, **options)
         self.min_sqnr_db = min_sqnr_db
         self._audit = audit
         self.finding: Audit | None = None
@@ -102,14 +110,18 @@ class QuantizedJudge(Judge):
         self, actual: Outputs, expected: Outputs, floats: Outputs, case: int
     ) -> Comparison:
         """Return the outputs of one call compared with the graph's and the float model's."""
-        if self.given is not None:
-            return self.compare(actual, expected, self.given)
+        if self.limits.decide_alone:
+            rule = default_rule(self.limits.rtol, self.limits.atol, self.names)
+            return self.compare(actual, expected, rule)
 
-        def rule(index: int, ours: Array, theirs: Array) -> Tolerance:
+        def measured(index: int, ours: Array, theirs: Array) -> Tolerance:
+            if (given := self.given(index)) is not None:
+                return given(index, ours, theirs)
             return tolerance.within_quantization(ours, theirs, as_array(floats[index]), FURTHER)
 
-        found = self.compare(actual, expected, rule)
-        exact = all(one.metrics is None or one.metrics.relative == 0 for one in found)
+        found = self.compare(actual, expected, measured)
+        exact = all(one.metrics is None or one.metrics.relative == 0 for one in found
+                    if self.given(one.index) is None)  # fmt: skip
         if exact and found.problem is None:
             return found
         if self.finding is None:
@@ -120,6 +132,8 @@ class QuantizedJudge(Judge):
         """With the finding of the audit, where an output is not equal to the graph's."""
         assert self.finding is not None
         metrics, verdict = output.metrics, self.finding.verdict
+        if self.given(output.index) is not None:
+            return output
         if output.verdict == "differ" or metrics is None or metrics.relative == 0:
             return output
         if verdict == "match" or tolerance.is_rounding(metrics, output.dtype):
@@ -129,11 +143,10 @@ class QuantizedJudge(Judge):
     def against_float(self, comparison: Comparison, actual: Outputs, floats: Outputs,
                       expected: Outputs) -> Comparison:  # fmt: skip
         """Return a comparison with the verdict of the signal-to-quantisation-noise ratio."""
-        if self.given is not None:
-            return comparison
         rows = []
         for output, ours, theirs, graph in zip(comparison.outputs, actual, floats, expected):
-            reason = self._too_noisy(ours, theirs, graph) if output.ok else ""
+            judged = output.ok and self.given(output.index) is None
+            reason = self._too_noisy(ours, theirs, graph) if judged else ""
             rows.append(replace(output, verdict="differ", reason=reason) if reason else output)
         return replace(comparison, outputs=tuple(rows))
 

@@ -10,7 +10,7 @@ import numpy as np
 from executorch_c._arrays import as_array
 from executorch_c.check.flows import Call, fresh
 from executorch_c.compare import tolerance
-from executorch_c.compare.arrays import flatten
+from executorch_c.compare.arrays import flatten, names_of
 
 if TYPE_CHECKING:
     from executorch_c.check.noise import RandomRounding
@@ -21,6 +21,8 @@ class Eager:
 
     def __init__(self, model: Any) -> None:
         self.model = model
+        self.names: list[str | None] = []
+        """Names of the outputs of the last call: keys, where the model returns dicts."""
 
     def __call__(
         self, calls: Sequence[Call], mode: RandomRounding | None = None
@@ -42,6 +44,7 @@ class Eager:
                         tree = module(*args, **kwargs)
                 flat = [v for leaf in _pytree.tree_leaves(tree) for v in flatten(leaf)]
                 outputs.append([array(value) for value in flat])
+                self.names = names_of(tree)
         return outputs
 
     def noise(self, calls: Sequence[Call], epsilon: float = 0.0) -> list[list[list[Any]]] | None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from executorch_c import _html, _pictures, _text
+from executorch_c._render import figures as _figures
+from executorch_c._render import text as _text
 from executorch_c._arrays import as_array
+from executorch_c._render.html import Markup, page, table, tag, together, verdict
 from executorch_c.check.result import (
     SEVERAL,
     TEXT_COLUMNS,
@@ -17,76 +18,73 @@ from executorch_c.check.result import (
     CheckResult,
     worst_elements,
 )
-from executorch_c.compare.arrays import HEAD as OUTPUT_HEAD
+from executorch_c.compare import tolerance
 from executorch_c.compare.arrays import Comparison, OutputComparison, differing
+from executorch_c.report import about_table
 
 if TYPE_CHECKING:
     from executorch_c._arrays import Array
+    from executorch_c.report import Origin
 
 STRIP = (48, 320)
 """Largest rows and columns of the picture of an output's error."""
 
 
-STYLES = {"match": "good", "differ": "bad", "error": "bad"}
-"""Class of a verdict's text; others have none."""
+def fragment(result: CheckResult) -> Markup:
+    """Return the summary, the table of cases, and what is wrong."""
+    remarks = (tag("p", line) for line in result.remarks())
+    return together(_cases(result, verdict(result.verdict, result.summary())), *remarks)
 
 
-def _verdict(verdict: str, text: str) -> str:
-    return f'<span class="{STYLES.get(verdict, "")}">{escape(text)}</span>'
+def _cases(result: CheckResult, caption: object) -> Markup:
+    return table(caption, result.head(), [case.row() for case in result.cases], TEXT_COLUMNS)
 
 
-def fragment(result: CheckResult) -> str:
-    """The summary, the table of cases, and what is wrong."""
-    rows = [case.row() for case in result.cases]
-    head = _verdict(result.verdict, result.summary())
-    text = _html.table(head, result.head(), rows, TEXT_COLUMNS)
-    return text + "".join(f"<p>{escape(line)}</p>" for line in result.remarks())
-
-
-def page(result: CheckResult, title: str | None = None) -> str:
-    """A page of its own: the fragment, facts, and each case with its outputs."""
-    facts = _html.table("What was checked", ("", ""), result.facts.items(), 2)
-    sections = [fragment(result), facts]
+def sections(result: CheckResult) -> Iterator[Markup]:
+    """Yield the parts of its page: cases, each case with its outputs, facts."""
     shown = result.failures[:SEVERAL]
-    sections += [_case(case, case in shown) for case in sorted(result.cases, key=_order)]
-    return _html.page(title or f"Check of {result.label}", *sections)
+    yield _cases(result, "cases")
+    for case in sorted(result.cases, key=_order):
+        yield _case(case, case in shown)
+    yield together(tag("h2", "What was checked"), table("", ("", ""), result.facts.items(), 2))
 
 
 Part = tuple[str, Comparison, Sequence[object], Sequence[object]]
-"""A heading (may be empty), and outputs beside what they should be."""
+"""A heading (may be empty), outputs, and the expected ones."""
 
 
-def comparisons_page(title: str, *parts: Part) -> str:
-    """A page of outputs beside what they should be, call by call."""
-    return _html.page(title, *map(_compared, parts))
+def comparisons_page(title: str, *parts: Part, origin: Origin | None = None) -> str:
+    """Return a page of outputs compared with expected ones, call by call."""
+    found = tolerance.combined(comparison.verdict for _, comparison, _, _ in parts)
+    about = [about_table("program", origin)] if origin is not None else []
+    return page(title, tag("p", verdict(found)), *map(_compared, parts), *about)
 
 
-def _compared(part: Part) -> str:
+def _compared(part: Part) -> Markup:
     name, comparison, actual, expected = part
-    text = (f"<h2>{escape(name)}</h2>" if name else "") + outputs(comparison)
-    text += "".join(f"<p>{escape(problem)}</p>" for problem in comparison.problems())
-    return text + "".join(where(*one) for one in _wrong(comparison, actual, expected))
+    problems = (tag("p", problem) for problem in comparison.problems())
+    places = (where(*one) for one in _wrong(comparison, actual, expected))
+    return together(tag("h2", name) if name else "", outputs(comparison), *problems, *places)
 
 
 def _order(case: CheckedCase) -> bool:
     return case.ok
 
 
-def _case(case: CheckedCase, opened: bool) -> str:
+def _case(case: CheckedCase, is_open: bool) -> Markup:
     """One case, open or folded."""
-    head = f"{escape(case.name)} &nbsp; {_verdict(case.verdict, case.verdict)} &nbsp; "
-    inside = "".join(f"<p>{escape(problem)}</p>" for problem in case.problems())
-    inside += _html.table("Inputs", ("", "name", "dtype", "shape", "values"), _inputs(case), 5)
+    inside = [tag("p", problem) for problem in case.problems()]
+    inside.append(table("Inputs", ("", "name", "dtype", "shape", "values"), _inputs(case), 5))
     if case.comparison is not None:
-        inside += outputs(case.comparison)
-        for one in _wrong(case.comparison, case.actual, case.expected):
-            inside += where(*one)
+        inside.append(outputs(case.comparison))
+        inside += [where(*one) for one in _wrong(case.comparison, case.actual, case.expected)]
     if case.to_float is not None:
-        caption = "against the model before quantising"
-        inside += _table(caption, case.to_float)
-    state = " open" if opened else ""
-    summary = f"<summary><b>{head}</b>{escape(case.shapes())}</summary>"
-    return f"<details{state}>{summary}{inside}</details>"
+        inside.append(case.to_float.html_table("Outputs: against the model before quantising"))
+    head = tag("b", case.name, NARROW, verdict(case.verdict), NARROW)
+    return tag("details", tag("summary", head, case.shapes()), *inside, open=is_open)
+
+
+NARROW = Markup(" &nbsp; ")
 
 
 def _inputs(case: CheckedCase) -> Iterator[list[object]]:
@@ -96,13 +94,9 @@ def _inputs(case: CheckedCase) -> Iterator[list[object]]:
             yield _text.value_line(i, name, value)
 
 
-def outputs(comparison: Comparison) -> str:
+def outputs(comparison: Comparison) -> Markup:
     """Return the table of a call's outputs."""
-    return _table(_verdict(comparison.verdict, comparison.verdict), comparison)
-
-
-def _table(caption: str, comparison: Comparison) -> str:
-    return _html.table(f"Outputs: {caption}", OUTPUT_HEAD, [one.row() for one in comparison], 3)
+    return comparison.html_table(together("Outputs: ", verdict(comparison.verdict)))
 
 
 def _wrong(
@@ -114,30 +108,30 @@ def _wrong(
             yield output, as_array(ours), as_array(theirs)
 
 
-def where(output: OutputComparison, actual: Array, expected: Array) -> str:
-    """Where an output differs: elements, and a picture of the error where there is matplotlib."""
+def where(output: OutputComparison, actual: Array, expected: Array) -> Markup:
+    """Return where an output differs: elements, and a picture of the error (with matplotlib)."""
     rows = []
     for at, (index, ours, theirs) in enumerate(worst_elements(actual, expected, output)):
         metrics = output.metrics
         place = "first" if metrics and index == metrics.first and at == 0 else ""
         error = abs(ours - theirs)
         rows.append([place, str(index), *differing(ours, theirs), f"{error:.7g}"])
-    found = _html.table(f"Output {output.index}: the first difference and the largest ones",
+    found = table(f"Output {output.index}: the first difference and the largest ones",
                         ("", "index", "program", "expected", "|difference|"), rows, 2)  # fmt: skip
-    return found + picture(output, actual, expected)
+    return together(found, picture(output, actual, expected))
 
 
-def picture(output: OutputComparison, actual: Array, expected: Array) -> str:
-    """Where the error is (the output as rows of its last axis) and how large, as a PNG inside of
+def picture(output: OutputComparison, actual: Array, expected: Array) -> Markup:
+    """Return where the error is (the output as rows of its last axis) and how large, as a PNG in
     HTML; empty without matplotlib or without numbers."""
     errors = _errors(actual, expected)
     shown = errors[np.isfinite(errors) & (errors > 0)]
     if not shown.size or not errors.ndim:
-        return ""
+        return Markup()
     try:
-        figure = _pictures.figure(figsize=(9.5, 2.6), layout="constrained", dpi=110)
+        figure = _figures.figure(figsize=(9.5, 2.6), layout="constrained", dpi=110)
     except ImportError:
-        return ""
+        return Markup()
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
     _draw_strip(figure, left, errors, float(shown.max()))
     logs = np.log10(shown)
@@ -152,7 +146,7 @@ def picture(output: OutputComparison, actual: Array, expected: Array) -> str:
     right.yaxis.get_major_locator().set_params(integer=True)
     for axes in (left, right):
         axes.tick_params(labelsize=7)
-    return _pictures.image(figure, f"error of output {output.index}", "png")
+    return _figures.image(figure, f"error of output {output.index}", "png")
 
 
 def _errors(actual: Array, expected: Array) -> Array:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from executorch_c import _text
+from executorch_c._render import text as _text
 from executorch_c.compare import tolerance
 from executorch_c.compare.arrays import Comparison, OutputComparison, joined, number
 from executorch_c.compare.tolerance import Verdict
+from executorch_c.report import Report
 
 if TYPE_CHECKING:
     from executorch_c._arrays import Array
     from executorch_c._core import Method, Program
+    from executorch_c._render.html import Markup
     from executorch_c.debug.report import ErrorReport
 
 HEAD = ("case", "", "inputs", "verdict", "mismatched", "max abs", "max rel", "ulp", "cosine",
@@ -119,7 +120,7 @@ class CheckError(AssertionError):
 
 
 @dataclass(frozen=True)
-class CheckResult:
+class CheckResult(Report):
     """All cases of a check. Prints as a table, in a notebook too; bool() is `ok`."""
 
     label: str
@@ -185,7 +186,7 @@ class CheckResult:
         """What to do next; empty where all is well."""
         if self.ok:
             return ""
-        return ("The operator where it starts: result.explain(), or executorch_c.debug.layers("
+        return ("The first divergence: result.explain(), or executorch_c.devtools.explain("
                 "program, model, inputs)")  # fmt: skip
 
     def head(self) -> tuple[str, ...]:
@@ -220,10 +221,13 @@ class CheckResult:
         return [f"output {index} could not be told in any case: {why[index]}"
                 for index, known in told.items() if not known]  # fmt: skip
 
-    def __str__(self) -> str:
+    def table(self) -> str:
+        """Return a row for each case as text: figures of its worst output."""
         rows = [case.row() for case in self.cases]
-        table = _text.table(rows, self.head(), width=_text.width(), optional=OPTIONAL)
-        return "\n".join([self.summary(), table, *map(_text.wrapped, self.remarks())])
+        return _text.table(rows, self.head(), width=_text.width(), optional=OPTIONAL)
+
+    def __str__(self) -> str:
+        return "\n".join([self.summary(), self.table(), *map(_text.wrapped, self.remarks())])
 
     def __repr__(self) -> str:
         return f"<executorch_c.testing.CheckResult: {self.summary()}>"
@@ -233,13 +237,44 @@ class CheckResult:
 
         return report.fragment(self)
 
-    def to_html(self, path: str | os.PathLike[str], title: str | None = None) -> None:
-        """Writes a page of its own: the table, and for each failing case where it differs."""
+    def heading(self) -> str:
+        """Return the heading of its page."""
+        return f"Check of {self.label}"
+
+    def problems(self) -> list[str]:
+        """Return a sentence for each thing that is wrong, and notes."""
+        return self.remarks()
+
+    def sections(self) -> Iterator[Markup]:
+        """Yield the parts of its page after the finding: the cases, what was checked, and each
+        case, those that differ first."""
         from executorch_c.check import report
 
-        text = report.page(self, title)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
+        return report.sections(self)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return {"verdict", "ok", "facts", "notes", "cases": [{"kind", "about", "verdict",
+        "figures", ...}]}."""
+        cases = [
+            {
+                "kind": case.kind,
+                "about": case.about,
+                "inputs": case.shapes(),
+                "verdict": case.verdict,
+                "problems": case.problems(),
+                "figures": {} if case.comparison is None else case.comparison.figures(),
+            }
+            for case in self
+        ]
+        return {"verdict": self.verdict, "ok": self.ok, "facts": self.facts,
+                "notes": list(self.notes), "cases": cases}  # fmt: skip
+
+    def rows_as_dicts(self) -> list[dict[str, object]]:
+        """Return a row for each case: kind, inputs, verdict, the worst figures of its outputs."""
+        return [{"case": case.kind, "about": case.about, "inputs": case.shapes(),
+                 "verdict": case.verdict, "why": "; ".join(case.problems()),
+                 **({} if case.comparison is None else case.comparison.figures())}
+                for case in self]  # fmt: skip
 
     def raise_if_wrong(self) -> CheckResult:
         """Raise CheckError (an AssertionError with the table) unless the verdict is "match"; return

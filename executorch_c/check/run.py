@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Literal
 
+from executorch_c import _extras
 from executorch_c._core import Method, MethodMeta, Program, TensorInfo
 from executorch_c.check import cases as making
 from executorch_c.check import flows
@@ -18,6 +18,7 @@ from executorch_c.check.judge import Audit, Judge, QuantizedJudge
 from executorch_c.check.reference import Eager, array
 from executorch_c.check.result import CheckedCase, CheckResult
 from executorch_c.compare.arrays import Comparison, compare, joined
+from executorch_c.compare.limits import Limit, Limits, about
 from executorch_c.compare.tolerance import check_not_negative
 from executorch_c.progress import Progress
 
@@ -31,8 +32,8 @@ RANDOM_CALLS = 2
 class Options:
     """Arguments of check_model that say how to compare."""
 
-    rtol: float | None
-    atol: float | None
+    rtol: Limit
+    atol: Limit
     min_sqnr_db: float | None
     equal_nan: bool
     check_dtype: bool
@@ -62,15 +63,16 @@ class Check:
                 f"method '{self.meta.name()}' takes {self.meta.num_inputs()} inputs, the example "
                 f"has {found}"
             )
+        limits = Limits(options.rtol, options.atol)
         tolerances = {"equal_nan": options.equal_nan, "check_dtype": options.check_dtype}
         if subject.quantizes:
             least = options.min_sqnr_db
             least = subject.min_sqnr_db if least is None else least
             self.judge: Judge = QuantizedJudge(
-                options.rtol, options.atol, min_sqnr_db=least, audit=self._audit, **tolerances
+                limits, min_sqnr_db=least, audit=self._audit, **tolerances
             )
         else:
-            self.judge = Judge(options.rtol, options.atol, **tolerances)
+            self.judge = Judge(limits, **tolerances)
         self._case: Case | None = None
 
     def limits(self) -> list[tuple[int, ...] | None]:
@@ -118,7 +120,12 @@ class Check:
 
         parts, to_float, kept = [], [], []
         for i, (ours, theirs) in enumerate(zip(actual, expected)):
+            names = self.oracle.names if len(self.oracle.names) == len(theirs) else []
+            self.judge.names = [n for n, v in zip(names, theirs) if v is not None] or names
             ours, theirs = _without_none(ours, theirs)
+            if not self.judge.names or len(self.judge.names) != len(theirs):
+                self.judge.names = [None] * len(theirs)
+            self.judge.limits.check_names(self.judge.names)
             if floats is not None and isinstance(self.judge, QuantizedJudge):
                 part = self.judge.against_graph(ours, theirs, floats[i], i)
                 if case.kind in CALIBRATED:
@@ -306,9 +313,8 @@ def _facts(check: Check, seconds: float, seed: int) -> dict[str, str]:
 
     program = check.subject.program
     facts = {"program": check.subject.label, "method": check.meta.name()}
-    if check.subject.size is not None:
-        facts["bytes"] = f"{check.subject.size:,}"
     if isinstance(program, Program):
+        facts["bytes"] = f"{program.info()['file_size']:,}"
         for one in program.info()["methods"]:
             if one["name"] == check.meta.name():
                 uses = [use["id"] for use in one["delegates"]]
@@ -316,25 +322,16 @@ def _facts(check: Check, seconds: float, seed: int) -> dict[str, str]:
                 facts["delegates"] = (f"{len(uses)} ({', '.join(sorted(set(uses)))})"
                                       if uses else "none")  # fmt: skip
     options = check.options
-    facts["rtol"] = "by rounding noise" if options.rtol is None else f"{options.rtol:g}"
+    facts["rtol"] = about(options.rtol, "by rounding noise")
     default = "by rounding noise"
     if isinstance(check.judge, QuantizedJudge):
         default = "by layer, against the quantised graph"
         facts["least SQNR"] = f"{check.judge.min_sqnr_db:g} dB"
-    facts["atol"] = default if options.atol is None else f"{options.atol:g}"
+    facts["atol"] = about(options.atol, default)
     facts["seed"] = str(seed)
     facts["versions"] = f"executorch_c {__version__}, torch {torch.__version__}"
     facts["time"] = f"{seconds:.1f} s"
     return facts
-
-
-def _require_torch() -> None:
-    """Raises ImportError that says what to install."""
-    missing = [name for name in ("torch", "executorch") if importlib.util.find_spec(name) is None]
-    if missing:
-        raise ImportError(
-            f"check_model needs {' and '.join(missing)}: pip install executorch torch"
-        )
 
 
 def check_model(
@@ -353,8 +350,9 @@ def check_model(
     options: Options,
 ) -> CheckResult:
     """The body of executorch_c.testing.check_model, whose docstring has the arguments."""
-    check_not_negative(rtol=options.rtol, atol=options.atol, n_random=n_random)
-    _require_torch()
+    Limits(options.rtol, options.atol)  # before anything is exported
+    check_not_negative(n_random=n_random)
+    _extras.require("check_model", "torch", "executorch")
     start = time.perf_counter()
     module, exported = _module(model)
     if exported is not None and dynamic_shapes is not None:
@@ -393,7 +391,7 @@ def _run(
         done.append(check.run(plan.state()))
     done += [*plan.skipped, *check.bundled(check.meta.name())]
     subject = check.subject
-    return CheckResult(
+    result = CheckResult(
         label=subject.label,
         method=check.meta.name(),
         cases=tuple(done),
@@ -405,3 +403,5 @@ def _run(
         structure=check.structure,
         kernels=check.options.kernels,
     )
+    result.made_from(program=subject.origin)
+    return result

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from executorch_c import _text
+from executorch_c._render import html as _html
+from executorch_c._render import text as _text
 from executorch_c._arrays import Array, as_array
 from executorch_c.compare import tolerance
+from executorch_c.compare.limits import Limit, Limits
 from executorch_c.compare.metrics import ErrorMetrics, Index
 from executorch_c.compare.tolerance import Tolerance, Verdict
+from executorch_c.report import Report
 
 if TYPE_CHECKING:
     from executorch_c.compare.tolerance import Judgement
@@ -94,7 +97,7 @@ class OutputComparison:
     def row(self) -> list[str]:
         """Return the cells of a table with HEAD."""
         shape = "" if self.shape is None else _text.shape(self.shape)
-        head = [str(self.index), self.dtype, shape]
+        head = [f"{self.index} {self.name or ''}".strip(), self.dtype, shape]
         metrics = self.metrics
         if metrics is None:
             return [*head, "equal" if self.problem is None else "see below", *[""] * 6]
@@ -120,7 +123,7 @@ def _mismatch(metrics: ErrorMetrics, limits: Tolerance) -> str:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Report):
     """All outputs of a call compared with the expected ones.
 
     Prints as a table, in a notebook too; `bool(comparison)` is `comparison.ok`; iterates over its
@@ -185,21 +188,59 @@ class Comparison:
                 "inconclusive": "inconclusive: the expected outputs cannot tell right from wrong",
                 }[self.verdict]  # fmt: skip
 
-    def __str__(self) -> str:
+    def table(self) -> str:
+        """Return a row for each output as text."""
         rows = [output.row() for output in self.outputs]
-        table = [_text.table(rows, HEAD, width=_text.width(), optional=OPTIONAL)] if rows else []
-        return "\n".join([self.summary(), *table, *map(_text.wrapped, self.problems())])
+        return _text.table(rows, HEAD, width=_text.width(), optional=OPTIONAL)
+
+    def __str__(self) -> str:
+        lines = [self.summary(), self.table(), *map(_text.wrapped, self.problems())]
+        return "\n".join(filter(None, lines))
+
+    def heading(self) -> str:
+        """Return the heading of its page."""
+        return "Comparison of outputs"
+
+    def html_table(self, caption: object) -> _html.Markup:
+        """Return a row for each output as HTML."""
+        rows = [output.row() for output in self.outputs]
+        return _html.table(caption, HEAD, rows, TEXT_COLUMNS)
+
+    def sections(self) -> Iterator[_html.Markup]:
+        """Yield the parts of its page after the finding."""
+        yield self.html_table("outputs")
 
     def _repr_html_(self) -> str:
-        from html import escape
+        caption = _html.verdict(self.verdict, self.summary().capitalize())
+        problems = (_html.tag("p", problem) for problem in self.problems())
+        return _html.together(self.html_table(caption), *problems)
 
-        from executorch_c import _html
+    def as_dict(self) -> dict[str, Any]:
+        """Return {"verdict", "ok", "problems", "outputs": [{"index", "dtype", "metrics": {...},
+        ...}]}."""
+        outputs = []
+        for output in self:
+            row = asdict(replace(output, tolerance=None))
+            limits = output.tolerance
+            row["tolerance"] = None if limits is None else {
+                "kind": limits.kind, "rtol": limits.rtol, "atol": limits.atol,
+                "about": limits.about(),
+            }  # fmt: skip
+            outputs.append({"ok": output.ok, **row})
+        return {"verdict": self.verdict, "ok": self.ok, "problems": self.problems(),
+                "outputs": outputs}  # fmt: skip
 
-        caption = escape(self.summary().capitalize())
-        caption = caption if self.ok else f"<b>{caption}</b>"
-        rows = [output.row() for output in self.outputs]
-        text = _html.table(caption, HEAD, rows, TEXT_COLUMNS)
-        return text + "".join(f"<p>{escape(problem)}</p>" for problem in self.problems())
+    def rows_as_dicts(self) -> list[dict[str, object]]:
+        """Return a row for each output: index, name, dtype, shape, verdict, its metrics."""
+        rows = []
+        for one in self:
+            metrics = {} if one.metrics is None else {
+                name: getattr(one.metrics, name) for name in ("elements", "mismatched", *WORST)
+            }  # fmt: skip
+            rows.append({"output": one.index, "name": one.name, "dtype": one.dtype,
+                         "shape": one.shape, "verdict": one.verdict, "why": one.why(),
+                         **metrics})  # fmt: skip
+        return rows
 
 
 class MismatchError(AssertionError):
@@ -276,15 +317,32 @@ def count_problem(found: int, expected: int) -> str | None:
     return None if found == expected else f"{_text.plural(found, 'output')}, expected {expected:,}"
 
 
-def default_rule(rtol: float | None, atol: float | None) -> Rule:
+def names_of(values: object, path: str = "") -> list[str | None]:
+    """Return the names of outputs in the order of `flatten`: keys of dicts ("logits", "cache.0");
+    None for outputs that have none."""
+    if isinstance(values, Mapping):
+        return [name for key, value in values.items()
+                for name in names_of(value, f"{path}.{key}" if path else str(key))]  # fmt: skip
+    if isinstance(values, (list, tuple)):
+        return [name for i, value in enumerate(values)
+                for name in names_of(value, f"{path}.{i}" if path else "")]  # fmt: skip
+    return [path or None]
+
+
+def default_rule(rtol: Limit, atol: Limit, names: Sequence[str | None] = ()) -> Rule:
     """Return the rule for arrays and nothing more; explicit numbers are assert_close's.
 
     Raises ValueError for a negative tolerance.
     """
-    tolerance.check_not_negative(rtol=rtol, atol=atol)
-    if rtol is None and atol is None:
-        return lambda index, actual, expected: tolerance.by_dtype(actual, expected)
-    return lambda index, actual, expected: tolerance.given(actual, expected, rtol, atol)
+    limits = Limits(rtol, atol)
+
+    def rule(index: int, actual: Array, expected: Array) -> Tolerance:
+        mine = limits.of(index, names[index] if index < len(names) else None)
+        if mine == (None, None):
+            return tolerance.by_dtype(actual, expected)
+        return tolerance.given(actual, expected, *mine)
+
+    return rule
 
 
 def compare_flat(
@@ -309,10 +367,11 @@ def compare(
     actual: object,
     expected: object,
     *,
-    rtol: float | None = None,
-    atol: float | None = None,
+    rtol: Limit = None,
+    atol: Limit = None,
     equal_nan: bool = True,
     check_dtype: bool = True,
+    names: Sequence[str | None] | None = None,
 ) -> Comparison:
     """Compare outputs with expected ones.
 
@@ -327,18 +386,24 @@ def compare(
             1e-5, float16 8e-3, bfloat16 6e-2, float64 1e-12); integers and bool must be equal. The
             scale is the RMS of the output's slice, without mask values such as -1e9: a large
             element does not widen the tolerance of others, and small outputs have a small one.
+            A dict gives tolerances by index or name of the output: {"logits": 1e-3}.
         equal_nan: NaN in the same places is equal.
         check_dtype: Another dtype is a difference, too.
+        names: Names of the outputs, for reports and tolerances. Default: keys of dicts in
+            `expected`.
 
     Returns a `Comparison`: true where the outputs match. Its verdict is "inconclusive", and it is
     false, where nothing could be told: no outputs, or expected ones that are empty, constant, all
     zero or all NaN (unless rtol or atol are given: these decide alone). Raises TypeError for what
     is no array or number, ValueError for a negative tolerance.
     """
-    rule = default_rule(rtol, atol)
+    flat = flatten(expected)
+    known = names_of(expected) if names is None else names
+    Limits(rtol, atol).check_names([*known, *[None] * (len(flat) - len(known))])
     return compare_flat(
-        flatten(actual), flatten(expected), rule, equal_nan=equal_nan, check_dtype=check_dtype
-    )
+        flatten(actual), flat, default_rule(rtol, atol, known), equal_nan=equal_nan,
+        check_dtype=check_dtype, names=known,
+    )  # fmt: skip
 
 
 def joined(parts: Sequence[Comparison]) -> Comparison:

@@ -8,7 +8,7 @@ from executorch_c._arrays import Array
 from executorch_c.compare import tolerance
 from executorch_c.compare.arrays import Rule
 from executorch_c.compare.tolerance import Tolerance
-from executorch_c.inspect.output_scales import output_scales
+from executorch_c.inspect.scales import scales_of_outputs
 
 if TYPE_CHECKING:
     from executorch_c._core import Program
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def with_scales(rule: Rule, program: Program, method: str, min_sqnr_db: float | None) -> Rule:
     """Return a rule that compares outputs with a scale in steps of it, and others by `rule`."""
-    scales = output_scales(program, method)
+    scales = scales_of_outputs(program, method)
 
     def found(index: int, actual: Array, expected: Array) -> Tolerance:
         scale = scales[index] if index < len(scales) else None

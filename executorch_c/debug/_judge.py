@@ -27,7 +27,7 @@ from executorch_c.compare import tolerance
 from executorch_c.compare.metrics import ErrorSize, measure_size
 from executorch_c.compare.scale import widened
 from executorch_c.debug._graphs.evaluator import attribute, call
-from executorch_c.debug._graphs.layouts import as_tensor, distance, layouts, sample
+from executorch_c.debug._graphs.layouts import as_tensor, distance, in_shape, sample
 from executorch_c.debug._graphs.names import (
     dequantizes,
     is_quantizer,
@@ -383,7 +383,7 @@ def _shaped(array: Any, like: Any, near: Array) -> Any:
     value = as_tensor(array)
     if value.dtype.is_floating_point != like.dtype.is_floating_point:
         return None
-    made = layouts(value, like.shape)
+    made = in_shape(value, like.shape)
     if len(made) < 2:
         return made[0] if made else None
     wanted = sample(near)

@@ -12,10 +12,11 @@ long: the docstring of explain says all that it does
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from executorch_c.debug._graphs import run as runs
-from executorch_c.debug._graphs.run import MAX_BYTES, Run
+from executorch_c import _extras
+from executorch_c._programs import ProgramSource
+from executorch_c.debug._graphs.run import MAX_BYTES, Run, run_beside
 from executorch_c.debug._judge import Walk
 from executorch_c.debug._local import Limits
 from executorch_c.debug._matching.matches import Matches
@@ -23,16 +24,12 @@ from executorch_c.debug._matching.values import pair
 from executorch_c.debug.report import ErrorReport, NodeError
 from executorch_c.progress import Progress
 
-if TYPE_CHECKING:
-    from executorch_c._core import Method, Program
-    from executorch_c._types import Data
-
 LEAST_COVERAGE = 0.25
 """Share of matched nodes below which a report without a fault is inconclusive."""
 
 
 def explain(
-    program: Program | Method | Data | object,
+    program: ProgramSource,
     model: object,
     inputs: Sequence[object],
     *,
@@ -53,12 +50,12 @@ def explain(
     program's operators on eager's inputs, and works inside delegates, too.
 
     Args:
-        program: A path, bytes or file of a .pte, a Program, a loaded Method (whose state is used
-            and changed), or an ExecutorchProgramManager.
+        program: A path, bytes or file of a .pte or .bpte, a Program, a loaded Method (whose state
+            is used and changed), a BundledProgram, or a manager of the official flow.
         model: The nn.Module in eval mode; what torch.export.export returned; an EdgeProgramManager
             that no backend has taken parts of; an ETRecord or its path; an
             ExecutorchProgramManager that has one. For a quantised program this is the converted
-            module (for a comparison with the float model see `error_budget`).
+            module (for a comparison with the float model see `quantization_error`).
         inputs: The positional arguments of the model: tensors or arrays, as the program takes them
             (a reference of another float dtype gets them cast).
         method: Which one to run. A module's `forward` stands for any.
@@ -77,10 +74,11 @@ def explain(
     comparison ends it with the report so far. Raises ImportError without torch and executorch,
     TypeError and ValueError for a reference that cannot be used.
     """
+    _extras.require("explain", "torch", "executorch")
     limits = Limits(rtol, atol)
     with Progress("explain", progress) as say:
         say("exporting the model, running the program")
-        run = runs.run(program, model, inputs, method, kernels, max_bytes)
+        run = run_beside(program, model, inputs, method, kernels, max_bytes)
         graph = run.graph
         arguments = graph.arguments(run.inputs)
         say("matching")
@@ -101,4 +99,6 @@ def _report(
         notes.insert(0, f"interrupted after {len(rows)} nodes")
     elif matches.coverage < LEAST_COVERAGE and not walk.ends:
         reason = f"too little could be compared ({matches.summary()})"
-    return ErrorReport(head, tuple(rows), tuple(notes), reason)
+    report = ErrorReport(head, tuple(rows), tuple(notes), reason)
+    report.made_from(program=run.origin)
+    return report

@@ -1,8 +1,8 @@
 """Where NaN and infinity come from, and whether they reach the outputs.
 
-    from executorch_c.devtools import find_nonfinite
+    from executorch_c.devtools import check_nan
 
-    report = find_nonfinite("model.pte", [x])
+    report = check_nan("model.pte", [x])
     print(report)
     report.first.name    # "aten::exp.out": the operator that overflowed
 
@@ -14,16 +14,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from html import escape
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from executorch_c import _html, _json, _text
-from executorch_c._programs import method_of
+from executorch_c._render import html as _html
+from executorch_c._render import text as _text
+from executorch_c._programs import ProgramSource, method_of, opened
 from executorch_c.inspect.events import named
+from executorch_c.report import Report
 
 if TYPE_CHECKING:
-    from executorch_c._core import Method, Program
-    from executorch_c._types import Data
     from executorch_c.trace import Event, Range, Value
 
 Origin: TypeAlias = Literal["computed", "written", "constant", "input"]
@@ -118,7 +117,7 @@ def _taken(value: Value) -> str:
 
 
 @dataclass(frozen=True)
-class NonFiniteReport:
+class NonFiniteReport(Report):
     """What of a call was NaN or infinite. `bool(report)` is `report.ok`."""
 
     method: str
@@ -175,22 +174,37 @@ class NonFiniteReport:
         return [[s.where, s.name, s.origin, s.what(), s.why(), f"{s.carriers:,}", s.fate()]
                 for s in self.sources]  # fmt: skip
 
+    def table(self) -> str:
+        """Return a row for each source as text."""
+        return _text.table(self._rows(), HEAD, width=_text.width()) if self.sources else ""
+
     def __str__(self) -> str:
-        lines = [self.summary()]
-        if self.sources:
-            lines.append(_text.table(self._rows(), HEAD, width=_text.width()))
-        return "\n".join([*lines, *self.notes])
+        return "\n".join([*filter(None, [self.summary(), self.table()]), *self.notes])
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.summary()}>"
 
     def _repr_html_(self) -> str:
-        style = "good" if self.ok else "bad"
-        caption = "<br>".join([f'<span class="{style}">{escape(self.summary())}</span>',
-                               *map(escape, self.notes)])  # fmt: skip
-        return _html.table(caption, HEAD, self._rows(), 5)
+        finding = _html.verdict("match" if self.ok else "differ", self.summary())
+        return _html.table(_html.lines(finding, *self.notes), HEAD, self._rows(), 5)
 
-    def as_dict(self) -> dict[str, object]:
+    def heading(self) -> str:
+        """Return the heading of its page."""
+        return f"NaN and infinity in '{self.method}'"
+
+    def sections(self) -> Iterator[object]:
+        """Yield the parts of its page after the finding."""
+        yield _html.table("sources, in order of execution", HEAD, self._rows(), 5)
+        yield from self.notes
+
+    def rows_as_dicts(self) -> list[dict[str, object]]:
+        """Return a row for each source."""
+        return [{"where": s.where, "name": s.name, "origin": s.origin, "dtype": s.dtype,
+                 "shape": s.shape, "what": s.what(), "why": s.why(), "is_fault": s.is_fault,
+                 "carriers": s.carriers, "outputs": tuple(s.outputs)}
+                for s in self.sources]  # fmt: skip
+
+    def as_dict(self) -> dict[str, Any]:
         """All figures: {"method", "ok", "summary", "outputs", "first", "sources": [...]}."""
         rows: list[dict[str, Any]] = [
             {**asdict(s), "is_fault": s.is_fault, "what": s.what(), "why": s.why()}
@@ -206,10 +220,6 @@ class NonFiniteReport:
                 "outputs": list(self.outputs), "events": self.events, "notes": list(self.notes),
                 "first": None if first is None else self.sources.index(first),
                 "sources": rows}  # fmt: skip
-
-    def to_json(self) -> str:
-        """`as_dict` as JSON."""
-        return _json.dumps(self.as_dict())
 
 
 HEAD = ("where", "name", "origin", "what", "why", "carried by", "fate")
@@ -380,8 +390,8 @@ def _writes(event: Event) -> bool:
     return base.rstrip("_") in WRITERS or event.name.partition(" (")[0] in WRITERS
 
 
-def find_nonfinite(
-    program: Program | Method | Data,
+def check_nan(
+    program: ProgramSource,
     inputs: Sequence[object],
     *,
     method: str = "forward",
@@ -396,8 +406,8 @@ def find_nonfinite(
     fault; NaN, and infinity that was computed, are faults if they reach an output.
 
     Args:
-        program: A path, bytes or file of a .pte; a Program; or a loaded Method (whose state is then
-            used and changed).
+        program: A path, bytes or file of a .pte or .bpte, a Program, a loaded Method (whose state
+            is then used and changed), a BundledProgram, or a manager of the official flow.
         inputs: Of one call: arrays, torch tensors, numbers, strings, None.
         method: Which one to run, where `program` is no Method.
         kernels: As for `Program.load_method`.
@@ -406,7 +416,8 @@ def find_nonfinite(
 
     Returns a `NonFiniteReport`, and raises what loading and running raise.
     """
-    loaded = method_of(program, method, kernels)
+    source = opened(program)
+    loaded = method_of(source, method, kernels)
     with loaded.tracing(ranges=True, max_bytes=max_bytes) as trace:
         loaded.execute(inputs)
     watch = _Watch()
@@ -417,5 +428,7 @@ def find_nonfinite(
     if trace.dropped_events or trace.dropped_values:
         notes = (f"{trace.dropped_events:,} events and {trace.dropped_values:,} values did not "
                  "fit: give a larger max_bytes",)  # fmt: skip
-    return NonFiniteReport(loaded.metadata.name(), tuple(watch.sources), outputs, watch.watched,
-                           notes)  # fmt: skip
+    report = NonFiniteReport(loaded.metadata.name(), tuple(watch.sources), outputs, watch.watched,
+                             notes)  # fmt: skip
+    report.made_from(program=source.origin)
+    return report

@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from executorch_c import _text
+from executorch_c._render import text as _text
 from executorch_c._arrays import Array, as_array
-from executorch_c._programs import open_program, title_of
+from executorch_c._programs import ProgramSource, name_in, opened, title_of
 from executorch_c.compare import tolerance
 from executorch_c.compare.metrics import ErrorSize, measure_size
-from executorch_c.compare.tolerance import Tolerance
+from executorch_c.debug._graphs.layouts import in_either_order
 from executorch_c.debug._graphs.names import kind
 from executorch_c.debug._graphs.program import Origins, Steps
-from executorch_c.debug._matching.programs import Computed, layouts, match, sources_between
+from executorch_c.debug._matching.programs import Computed, match, sources_between
 from executorch_c.debug.report import ErrorReport, NodeError, Verdict
 from executorch_c.inspect.events import named
 from executorch_c.inspect.structure import View
@@ -37,7 +37,7 @@ from executorch_c.progress import Progress
 
 if TYPE_CHECKING:
     from executorch_c._core import Program
-    from executorch_c._types import Data, Output
+    from executorch_c._types import Output
     from executorch_c.trace import Event, Trace
 
 MAX_BYTES = 1 << 30
@@ -226,7 +226,7 @@ class _Limits:
 
     def values(self, actual: Computed, expected: Computed, noise: Array | None) -> ErrorSize:
         """Return the error of a value in the layout that fits best."""
-        views = list(layouts(actual.data, expected.data.shape))
+        views = list(in_either_order(actual.data, expected.data.shape))
         sizes = [measure_size(view, expected.data).relative for view in views]
         view = views[int(np.argmin(sizes))]
         return self.error(view, expected.data, actual.quantized + expected.quantized, noise)
@@ -380,8 +380,8 @@ def _report(a: _Run, b: _Run, limits: _Limits) -> ErrorReport:
 
 
 def compare_programs(
-    baseline: Program | Data,
-    candidate: Program | Data,
+    baseline: ProgramSource,
+    candidate: ProgramSource,
     inputs: Sequence[object],
     *,
     method: str = "forward",
@@ -397,8 +397,9 @@ def compare_programs(
     values correspond, within delegates too. Outputs are compared in any case.
 
     Args:
-        baseline: A path, bytes or file of a .pte, or a Program: the one that is right.
-        candidate: The one to judge.
+        baseline: The program that is right: a path, bytes or file of a .pte or .bpte, a Program, a
+            Method (of which only the name is used), or a manager of the official flow.
+        candidate: The program to judge.
         inputs: Inputs of one call of either: arrays, torch tensors, numbers, strings, None.
         method: Name of the method to run.
         rtol, atol: A value differs where |actual - expected| > atol + rtol * |expected|. Default:
@@ -424,23 +425,27 @@ def compare_programs(
     names = ("baseline", "candidate") if names[0] == names[1] else names
     with Progress("compare", progress) as say:
         say(f"running {names[0]}")
-        loaded = open_program(baseline)
+        sources = opened(baseline), opened(candidate)
+        method = name_in(sources[0], method)
+        loaded = sources[0].program
 
         def run(values: Sequence[object]) -> _Run:
             return _run(loaded, method, kernels, names[0], values, max_bytes)
 
         first = run(inputs)
         say(f"running {names[1]}")
-        second = _run(open_program(candidate), method, kernels, names[1], inputs, max_bytes)
+        second = _run(sources[1].program, method, kernels, names[1], inputs, max_bytes)
         if rtol is None and atol is None and first.is_quantized + second.is_quantized == 0:
             say(f"running {names[0]} with rounded inputs")
             first.noise = _noise(first, run, inputs)
         say("comparing values")
-        return _report(first, second, limits)
+        report = _report(first, second, limits)
+        report.made_from(baseline=sources[0].origin, candidate=sources[1].origin)
+        return report
 
 
 def compare_kernels(
-    program: Program | Data,
+    program: ProgramSource,
     inputs: Sequence[object],
     *,
     method: str = "forward",
@@ -454,7 +459,8 @@ def compare_kernels(
     Arguments and result are those of `compare_programs`. Delegates are the same in both.
     """
     limits = _Limits(rtol, atol)
-    loaded = open_program(program)
+    source = opened(program)
+    loaded, method = source.program, name_in(source, method)
 
     def run(values: Sequence[object]) -> _Run:
         return _run(loaded, method, "reference", "reference kernels", values, max_bytes)
@@ -463,4 +469,6 @@ def compare_kernels(
     if rtol is None and atol is None and not plain.is_quantized:
         plain.noise = _noise(plain, run, inputs)
     fast = _run(loaded, method, "default", "default kernels", inputs, max_bytes)
-    return _report(plain, fast, limits)
+    report = _report(plain, fast, limits)
+    report.made_from(program=source.origin)
+    return report

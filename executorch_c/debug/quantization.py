@@ -1,8 +1,8 @@
 """What quantising costs, layer by layer: a quantised program beside its float model.
 
-    from executorch_c.devtools import error_budget
+    from executorch_c.devtools import quantization_error
 
-    budget = error_budget("quantized.pte", float_model, [x])
+    budget = quantization_error("quantized.pte", float_model, [x])
     print(budget)         # layers, the one that adds most first
     budget[0].module      # "features.3"
 """
@@ -10,25 +10,23 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from executorch_c import _html, _pictures, _text
+from executorch_c._render import figures as _figures
+from executorch_c._render import html as _html
+from executorch_c._render import text as _text
+from executorch_c._programs import ProgramSource
 from executorch_c.compare.metrics import ErrorSize
 from executorch_c.debug._graphs import names
-from executorch_c.debug._graphs import run as runs
 from executorch_c.debug._graphs.reference import module_of
-from executorch_c.debug._graphs.run import MAX_BYTES
+from executorch_c.debug._graphs.run import MAX_BYTES, run_beside
 from executorch_c.debug._judge import Walk
 from executorch_c.debug._matching.order import ALIGNED, Sequences
 from executorch_c.debug.report import PLACE, SHOWN, Column, ErrorReport, NodeError
 
 if TYPE_CHECKING:
-    from executorch_c._core import Method, Program
-    from executorch_c._types import Data
     from executorch_c.debug._graphs.reference import Reference
     from executorch_c.trace import Event
     from matplotlib.figure import Figure
@@ -54,7 +52,7 @@ def added(row: NodeError) -> float:
 
 
 @dataclass(frozen=True)
-class ErrorBudget(ErrorReport):
+class QuantizationReport(ErrorReport):
     """What each layer of a quantised program adds, the largest first; none is right or wrong.
 
     Prints as a short table, in a notebook with bars; iterates over all rows, whose `index` is
@@ -66,6 +64,11 @@ class ErrorBudget(ErrorReport):
     """How far the last value is from the float model's: what all layers add up to."""
 
     SOME: ClassVar[str] = "layers: those that add most"
+    PICTURE: ClassVar[str] = "error that each layer adds"
+    CAPTION: ClassVar[str] = (
+        "adds: |program - float| / |float| on the program's own activations; arrived: on those of "
+        "the float model"
+    )
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -102,7 +105,7 @@ class ErrorBudget(ErrorReport):
         """
         rows, top = self.rows[:DRAWN], self._largest()
         height = 1.2 + 0.25 * max(len(rows), 1)
-        figure = _pictures.figure(figsize=(8, height), layout="constrained")
+        figure = _figures.figure(figsize=(8, height), layout="constrained")
         axes = figure.add_subplot()
         at = range(len(rows))
         most = 1.1 * max(top, *(s for r in rows if (s := r.accumulated.relative) < math.inf), 0.0)
@@ -118,7 +121,7 @@ class ErrorBudget(ErrorReport):
         axes.legend(loc="lower right")
         return figure
 
-    def as_dict(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, Any]:
         """{"title", "summary", "notes", "arrives", "rows": [...]}; a row has the fields of
         NodeError without a verdict, errors those of ErrorSize."""
         found = super().as_dict()
@@ -128,13 +131,6 @@ class ErrorBudget(ErrorReport):
         return {"title": self.title, "summary": self.summary(), "notes": list(self.notes),
                 "arrives": None if self.arrives is None else asdict(self.arrives),
                 "rows": rows}  # fmt: skip
-
-    def to_html(self, path: str | os.PathLike[str]) -> None:
-        """Writes a page with the summary, the picture (with matplotlib) and all layers."""
-        self._write(path, "what each layer adds", escape(
-            "adds: |program - float| / |float| on the program's own activations; arrived: on those "
-            "of the float model"
-        ))  # fmt: skip
 
 
 # ---- what is compared -------------------------------------------------------------------------
@@ -205,8 +201,8 @@ def _missing(graph: Reference, known: set[Node]) -> list[str]:
     return [f"not found in the program: {', '.join(said[:FEW])}{more}"]
 
 
-def error_budget(
-    program: Program | Method | Data | object,
+def quantization_error(
+    program: ProgramSource,
     model: object,
     inputs: Sequence[object],
     *,
@@ -214,7 +210,7 @@ def error_budget(
     kernels: Literal["default", "reference"] = "default",
     max_bytes: int = MAX_BYTES,
     title: str | None = None,
-) -> ErrorBudget:
+) -> QuantizationReport:
     """How far each layer of a quantised program is from the float model, and what it adds.
 
     Values of the program, as the numbers that they stand for, are compared with the float layer's
@@ -230,7 +226,7 @@ def error_budget(
     Returns a report with a row for each layer, the one that adds most first; none is judged. Raises
     what `explain` raises.
     """
-    run = runs.run(program, model, inputs, method, kernels, max_bytes)
+    run = run_beside(program, model, inputs, method, kernels, max_bytes)
     graph = run.graph
     steps = run.steps(list(_dequantised(run.trace.events)))
     matches = Sequences(graph.nodes).match(steps.steps)
@@ -244,11 +240,14 @@ def error_budget(
         if name not in layers or added(row) >= added(layers[name]):
             layers[name] = replace(row, verdict="ok")
     rows = sorted(layers.values(), key=added, reverse=True)
-    head = f"{title or run.title}, method '{run.method}': error budget beside the float model"
+    head = f"{title or run.title}, method '{run.method}': quantization error"
+    head += ", compared with the float model"
     known = {node for match in matches.found for node in match.nodes}
     notes = (f"compared {_text.plural(len(rows), 'layer')}", *_missing(graph, known),
              *graph.notes, *run.dropped())  # fmt: skip
-    return ErrorBudget(
+    report = QuantizationReport(
         head, tuple(replace(row, index=i) for i, row in enumerate(rows)), notes,
         arrives=found[-1].accumulated if found else None,
     )  # fmt: skip
+    report.made_from(program=run.origin)
+    return report

@@ -6,12 +6,14 @@ import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from html import escape
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
-from executorch_c import _html, _json, _pictures, _text
+from executorch_c._render import figures as _figures
+from executorch_c._render import html as _html
+from executorch_c._render import text as _text
 from executorch_c.compare import tolerance
 from executorch_c.compare.metrics import ErrorSize
+from executorch_c.report import Report
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -140,7 +142,7 @@ OPTIONAL = ("source", "shape")
 
 
 @dataclass(frozen=True)
-class ErrorReport:
+class ErrorReport(Report):
     """Errors of a program against a reference, node by node.
 
     Prints as a short table, in a notebook too; iterates over all rows in order of execution;
@@ -250,8 +252,7 @@ class ErrorReport:
         shown = [column for column in self.columns if not column.only_html]
         return [[str(column.cell(row)) for column in shown] for row in rows]
 
-    def _table(self, caption: str, rows: Sequence[NodeError]) -> str:
-        """HTML."""
+    def _table(self, caption: object, rows: Sequence[NodeError]) -> _html.Markup:
         columns = self.columns
         cells: _html.Rows = [[column.cell(row) for column in columns] for row in rows]
         left = sum(column.is_text for column in columns)
@@ -300,10 +301,10 @@ class ErrorReport:
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.summary()}>"
 
-    def _caption(self) -> str:
-        style = "" if self.ok else ' class="bad"'
-        title, summary, *notes = map(escape, self._lines())
-        return "<br>".join([f"<b>{title}</b>", f"<span{style}>{summary}</span>", *notes])
+    def _caption(self) -> _html.Markup:
+        title, summary, *notes = self._lines()
+        finding = _html.verdict(self.verdict, summary)
+        return _html.lines(_html.tag("b", title), finding, *notes)
 
     def _repr_html_(self) -> str:
         return self._table(self._caption(), self.shown())
@@ -313,7 +314,7 @@ class ErrorReport:
 
         A notebook shows the matplotlib Figure. Raises ImportError without matplotlib.
         """
-        figure = _pictures.figure(figsize=(9, 3.5), layout="constrained")
+        figure = _figures.figure(figsize=(9, 3.5), layout="constrained")
         axes = figure.add_subplot()
         finite = [error.relative for row in self.rows for error in (row.accumulated, row.local)
                   if error is not None and 0 < error.relative < math.inf]  # fmt: skip
@@ -337,23 +338,40 @@ class ErrorReport:
         axes.legend(loc="upper left")
         return figure
 
-    def to_html(self, path: str | os.PathLike[str]) -> None:
-        """Write a page with the summary, the figure (with matplotlib) and all rows."""
-        caption = "errors are |actual - expected| / |expected|"
-        self._write(path, "error of each node", caption)
+    PICTURE: ClassVar[str] = "error of each node"
+    CAPTION: ClassVar[str] = "all nodes; errors are |actual - expected| / |expected|"
+    """Captions of the picture and of the table of a page."""
 
-    def _write(self, path: str | os.PathLike[str], picture: str, caption: str) -> None:
-        """Write the page; captions of the picture and of the table."""
-        sections = [f"<p>{escape(line)}</p>" for line in self._lines()[1:]]
+    def heading(self) -> str:
+        """Return the heading of its page."""
+        return self.title
+
+    def sections(self) -> Iterator[object]:
+        """Yield the parts of its page after the finding: the nodes that are wrong, the figure
+        (with matplotlib), all nodes, notes."""
+        wrong = [row for row in self.rows if not row.ok]
+        if wrong and len(wrong) < len(self.rows):
+            yield self._table("nodes out of tolerance", wrong)
         try:
-            sections.append(_pictures.image(self.plot(), picture))
+            yield _figures.image(self.plot(), self.PICTURE)
         except ImportError:
             pass  # the table has the same figures
-        sections.append(self._table(caption, self.rows))
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(_html.page(self.title, *sections))
+        yield self._table(self.CAPTION, self.rows)
+        yield from self.notes
 
-    def as_dict(self) -> dict[str, object]:
+    def rows_as_dicts(self) -> list[dict[str, object]]:
+        """Return a row for each node: where, operator, layer, verdict, errors (relative ones
+        and the largest)."""
+        return [
+            {"index": row.index, "where": row.where, "name": row.name, "module": row.module,
+             "source": row.source, "shape": row.shape, "dtype": row.dtype, "verdict": row.verdict,
+             "accumulated": row.accumulated.relative,
+             "local": None if row.local is None else row.local.relative, "gain": row.gain,
+             "mismatched": row.accumulated.mismatched, "max_abs": row.accumulated.max_abs}
+            for row in self.rows
+        ]  # fmt: skip
+
+    def as_dict(self) -> dict[str, Any]:
         """Return all figures: {"title", "verdict", "ok", "summary", "notes", "first", "rows"}.
 
         A row has the fields of NodeError, errors those of ErrorSize; "first" is the index of a
@@ -364,7 +382,3 @@ class ErrorReport:
                 "summary": self.summary(), "notes": list(self.notes),
                 "first": None if first is None else first.index,
                 "rows": [asdict(row) for row in self.rows]}  # fmt: skip
-
-    def to_json(self) -> str:
-        """Return `as_dict` as JSON; infinite figures are "inf", NaN is null."""
-        return _json.dumps(self.as_dict())

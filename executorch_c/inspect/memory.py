@@ -1,4 +1,4 @@
-"""Planned memory over time: who occupies what, from when to when, and what is wasted.
+"""Planned memory over time: places and lifetimes of tensors, and unused memory.
 
     plan = memory_plan(program, "forward")
     print(plan)                  # a table
@@ -19,18 +19,19 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from functools import cached_property
-from html import escape
 from typing import TYPE_CHECKING, Any
 
-from executorch_c import _html, _pictures, _text
+from executorch_c._render import figures as _figures
+from executorch_c._render import html as _html
+from executorch_c._render import text as _text
+from executorch_c._programs import ProgramSource, name_in, opened
 from executorch_c.inspect import families, structure
 from executorch_c.inspect.structure import View
+from executorch_c.report import Report
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from executorch_c._core import Program
 
 START = -1
 """The time before the first instruction."""
@@ -94,7 +95,7 @@ class Arena:
 
 
 @dataclass(frozen=True)
-class MemoryPlan:
+class MemoryPlan(Report):
     """What memory_plan() gives. `print(plan)` shows the table; notebooks show the picture, too."""
 
     method: str
@@ -136,7 +137,7 @@ class MemoryPlan:
             notes.append(
                 f"arena {arena.index}: {_text.plural(arena.nbytes, 'byte')}, at most "
                 f"{arena.peak:,} live (at {self._when(arena.peak_at)}), "
-                f"{arena.waste:,} wasted{share}"
+                f"{arena.waste:,} unused{share}"
             )
         return notes
 
@@ -153,19 +154,41 @@ class MemoryPlan:
             yield [f"%{a.value}", a.maker, tensor, a.name or "", a.arena, a.offset, a.nbytes,
                    self.time(a.first), self.time(a.last)]  # fmt: skip
 
+    @property
+    def ok(self) -> bool:
+        """True: a plan is neither right nor wrong."""
+        return True
+
+    def summary(self) -> str:
+        """Return planned bytes, the most that are live at one time, and how many are unused."""
+        return "; ".join(self._notes())
+
     def table(self) -> str:
-        """Totals, then every tensor: place, bytes, lifetime, who makes it."""
-        table = _text.table(self._rows(), self._HEAD, width=_text.width())
-        return "\n".join([*self._notes(), table])
+        """Return a row for each tensor as text: place, bytes, lifetime, the operator that makes
+        it."""
+        return _text.table(self._rows(), self._HEAD, width=_text.width())
+
+    def rows_as_dicts(self) -> list[dict[str, object]]:
+        """Return a row for each tensor."""
+        return [{**asdict(one), "end": one.end} for one in self.allocations]
+
+    def heading(self) -> str:
+        """Return the heading of its page."""
+        return f"Planned memory of '{self.method}'"
+
+    def sections(self) -> Iterator[object]:
+        """Yield the parts of its page after the finding: the picture, all tensors."""
+        yield self._picture()
+        yield self._html_table("tensors")
 
     def __repr__(self) -> str:
         return f"<executorch_c.devtools.MemoryPlan of {self._notes()[0]}>"
 
     def __str__(self) -> str:
-        return self.table()
+        return "\n".join(filter(None, [*self._notes(), self.table()]))
 
-    def as_dict(self) -> dict[str, object]:
-        """All of it, for JSON."""
+    def as_dict(self) -> dict[str, Any]:
+        """Return all of it, for JSON."""
         return {**asdict(self), "live": {a.index: self.live(a.index) for a in self.arenas}}
 
     # ---- pictures ----
@@ -180,21 +203,20 @@ class MemoryPlan:
 
         return memory_figure.draw(self)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the figure; the name's ending says in what format (.png, .svg, .pdf)."""
-        self.plot().savefig(path, bbox_inches="tight", dpi=120)
-
     def _repr_html_(self) -> str:
-        notes = "<br>".join(escape(note) for note in self._notes())
+        notes = self._html_table(_html.lines(*self._notes()))
+        return _html.together(self._picture(), notes)
+
+    def _html_table(self, caption: object) -> _html.Markup:
         text: _html.Rows = [[f"{cell:,}" if isinstance(cell, int) else cell for cell in row]
                             for row in self._rows()]  # fmt: skip
-        return self._picture() + _html.table(notes, *_html.without_empty(self._HEAD, text, 4))
+        return _html.table(caption, *_html.without_empty(self._HEAD, text, 4))
 
-    def _picture(self) -> str:
+    def _picture(self) -> _html.Markup:
         try:
-            return _pictures.image(self.plot(), "planned memory")
+            return _figures.image(self.plot(), "planned memory")
         except ImportError:
-            return ""
+            return _html.Markup()
 
     # ---- traces ----
 
@@ -335,13 +357,15 @@ def _allocations(view: View) -> Iterator[Allocation]:
                          value["shape"], value["name"])  # fmt: skip
 
 
-def memory_plan(program: Program, method: str = "forward") -> MemoryPlan:
+def memory_plan(program: ProgramSource, method: str = "forward") -> MemoryPlan:
     """How a method uses its planned memory, from the file alone: nothing is loaded.
 
     Empty tensors, and tensors that no instruction uses, take no part. Raises NotFoundError where
     there is no such method, InvalidProgramError where the file is wrong.
     """
-    view = View(program, method)
+    source = opened(program)
+    method = name_in(source, method)
+    view = View(source.program, method)
     found = [a for a in _allocations(view) if a.nbytes]
     found.sort(key=lambda a: (a.arena, a.first, a.offset, a.value))
     arenas = []
@@ -349,4 +373,6 @@ def memory_plan(program: Program, method: str = "forward") -> MemoryPlan:
         live = _live([a for a in found if a.arena == index], len(view.steps))
         arenas.append(Arena(index, nbytes, max(live), live.index(max(live)) + START))
     titles = tuple(step.title for step in view.steps)
-    return MemoryPlan(method, tuple(arenas), tuple(found), titles)
+    made = MemoryPlan(method, tuple(arenas), tuple(found), titles)
+    made.made_from(program=source.origin)
+    return made

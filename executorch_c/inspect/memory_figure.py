@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from executorch_c import _pictures, _text
+from executorch_c._render import figures as _figures
+from executorch_c._render import text as _text
 from executorch_c.inspect import families, structure
 
 if TYPE_CHECKING:
@@ -27,9 +28,9 @@ def draw(plan: MemoryPlan) -> Figure:
     columns = len(plan.instructions) + 2
     width = min(max(7.5, 2.5 + 0.42 * columns), 26.0)
     size = (width, 1.6 + 5.2 * max(len(arenas), 1))
-    figure = _pictures.figure(figsize=size, facecolor=PAPER, layout="constrained")
+    figure = _figures.figure(figsize=size, facecolor=PAPER, layout="constrained")
     figure.suptitle(f"Planned memory of '{plan.method}': {_text.size(plan.nbytes)}, "
-                    f"{_text.size(plan.waste)} of it wasted",
+                    f"{_text.size(plan.waste)} of it unused",
                     color=INK, fontsize=11)  # fmt: skip
     if not arenas:
         return figure
@@ -77,7 +78,7 @@ def _draw_live(plan: MemoryPlan, arena: Arena, axes: Axes) -> None:
     share = 100 * arena.waste / arena.nbytes
     axes.set_title(
         f"arena {arena.index}: {arena.nbytes:,} bytes planned (dashed), at most {arena.peak:,} "
-        f"live (dotted) at {plan.time(arena.peak_at)}, {share:.1f} % wasted",
+        f"live (dotted) at {plan.time(arena.peak_at)}, {share:.1f} % unused",
         fontsize=8.5, loc="left", color=INK,
     )  # fmt: skip
 

@@ -324,7 +324,9 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     figures = json.loads(capsys.readouterr().out)
     assert figures["rows"][figures["first"]]["module"] == "side"
     assert "first divergence" in (tmp_path / "r.html").read_text()
-    for name, message in (("my_model", "no module:function"), ("no_such:f", "no module"),
-                          ("my_model:g", "has no function 'g'")):  # fmt: skip
+    with pytest.raises(SystemExit):
+        cli.main(["explain", "bad.pte", "--model", "my_model", *given])
+    assert "no module:function" in capsys.readouterr().err
+    for name, message in (("no_such:f", "no module"), ("my_model:g", "has no function 'g'")):
         assert cli.main(["explain", "bad.pte", "--model", name, *given]) == 1
         assert message in capsys.readouterr().err

@@ -13,7 +13,7 @@ import pytest
 import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch_c import cli
-from executorch_c.devtools import NonFiniteReport, find_nonfinite
+from executorch_c.devtools import NonFiniteReport, check_nan
 from exports import export
 from torch import nn
 
@@ -22,7 +22,7 @@ X = torch.linspace(-2, 2, 12).reshape(3, 4)
 
 def watch(fn: Any, *inputs: torch.Tensor, like: Any = None, **options: Any) -> NonFiniteReport:
     """What is found when a function runs on `inputs`; `like`: others to export it with."""
-    return find_nonfinite(export(fn, *(like or inputs), **options), list(inputs))
+    return check_nan(export(fn, *(like or inputs), **options), list(inputs))
 
 
 class Deep(nn.Module):
@@ -212,9 +212,9 @@ def test_a_long_program_in_little_memory() -> None:
     big = torch.rand(256, 256)
     pte = export(fn, big)
     method = executorch_c.Runtime.get().load_program(pte).load_method("forward")
-    found = find_nonfinite(method, [big], max_bytes=150_000)  # less than one of its values
+    found = check_nan(method, [big], max_bytes=150_000)  # less than one of its values
     assert found.first is not None and found.first.name == "aten::div.out" and not found.notes
-    assert find_nonfinite(method, [big], max_bytes=2000).notes
+    assert check_nan(method, [big], max_bytes=2000).notes
 
 
 def test_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -222,14 +222,14 @@ def test_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.savez(tmp_path / "good.npz", x=X.numpy())
     np.savez(tmp_path / "bad.npz", x=X.numpy() * 1000)
     model = str(tmp_path / "m.pte")
-    assert cli.main(["watch", model, "--inputs", str(tmp_path / "good.npz")]) == 0
+    assert cli.main(["check-nan", model, "--inputs", str(tmp_path / "good.npz")]) == 0
     assert "all finite" in capsys.readouterr().out
-    assert cli.main(["watch", model]) == 0
+    assert cli.main(["check-nan", model]) == 0
     capsys.readouterr()
-    assert cli.main(["watch", model, "--inputs", str(tmp_path / "bad.npz"), "--json"]) == 3
+    assert cli.main(["check-nan", model, "--inputs", str(tmp_path / "bad.npz"), "--json"]) == 3
     figures = json.loads(capsys.readouterr().out)
     source = figures["sources"][figures["first"]]
     assert source["name"] == "aten::exp.out" and source["range"]["positive"] == 6
     assert source["inputs"][0]["range"]["high"] == 2000
-    html = find_nonfinite(model, [X * 1000])._repr_html_()
+    html = check_nan(model, [X * 1000])._repr_html_()
     assert 'class="bad"' in html and "aten::exp.out" in html

@@ -325,7 +325,9 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     figures = json.loads(capsys.readouterr().out)
     assert "convolution" in figures["rows"][figures["first"]]["name"].lower()
     assert "bad-xnnpack.pte" in page.read_text()
-    assert cli.main(["compare", good, "--kernels"]) == 0
-    for wrong in ([good], [good, other, "--kernels"]):
-        assert cli.main(["compare", *wrong]) == 1
+    assert cli.main(["compare", good, "--kernels", "reference"]) == 0
+    for wrong in ([good], [good, "--kernels", "default"]):
+        with pytest.raises(SystemExit) as stop:
+            cli.main(["compare", *wrong])
+        assert stop.value.code == 2
     assert "two programs, or one and --kernels" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""error_budget: the layer that quantising costs most is first, delegated or not."""
+"""quantization_error: the layer that quantising costs most is first, delegated or not."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ import deep
 import xnnpack_flow
 from deep import FLOWS, lower
 from executorch_c import cli
-from executorch_c.devtools import ErrorBudget, error_budget
+from executorch_c.devtools import QuantizationReport, quantization_error
 
 from torch import nn
 
+Both = tuple[QuantizationReport, QuantizationReport]
+"""Of the model of 50 layers, and of the one with a bad scale."""
+
 
 @pytest.fixture(scope="module", params=FLOWS)
-def budgets(request: pytest.FixtureRequest) -> tuple[ErrorBudget, ErrorBudget]:
-    """Of the model of 50 layers, and of the one with a bad scale."""
+def budgets(request: pytest.FixtureRequest) -> Both:
     good, bad = deep.programs(request.param)
-    return tuple(error_budget(pte, deep.model(), deep.INPUTS) for pte in (good, bad))
+    return tuple(quantization_error(pte, deep.model(), deep.INPUTS) for pte in (good, bad))
 
 
-def test_a_bad_scale(budgets: tuple[ErrorBudget, ErrorBudget]) -> None:
+def test_a_bad_scale(budgets: Both) -> None:
     """Its layer is first, with the third that 1.5 times too large weights are off and more."""
     good, bad = budgets
     assert bad[0].module == f"{deep.BAD}.0" and bad[0].local is not None
@@ -45,7 +47,7 @@ def test_a_bad_scale(budgets: tuple[ErrorBudget, ErrorBudget]) -> None:
         assert [row.index for row in budget] == list(range(len(budget)))
 
 
-def test_what_arrives(budgets: tuple[ErrorBudget, ErrorBudget]) -> None:
+def test_what_arrives(budgets: Both) -> None:
     """The last layer's total is that of the model's output."""
     good, bad = deep.quantized()
     with torch.no_grad():
@@ -61,7 +63,7 @@ def test_flows_agree() -> None:
     """What is delegated and what is not costs the same: rounding counts where it comes about."""
     found = {}
     for flow in FLOWS:
-        budget = error_budget(deep.programs(flow)[1], deep.model(), deep.INPUTS)
+        budget = quantization_error(deep.programs(flow)[1], deep.model(), deep.INPUTS)
         layers: dict[str, float] = {}
         for row in budget:
             name = str(row.module).partition(".")[0]
@@ -81,16 +83,16 @@ def test_an_outlier(flow: str) -> None:
         model[1][0].weight[0, 0] = 60.0
     graph = xnnpack_flow.SCHEMES["static"](model, deep.INPUTS, None)
     program = lower(graph, deep.INPUTS, flow)
-    budget = error_budget(program, model, deep.INPUTS)
+    budget = quantization_error(program, model, deep.INPUTS)
     assert budget[0].module in ("1.0", "1.1"), str(budget)
     assert {f"{i}.0" for i in range(3)} <= {row.module for row in budget}, str(budget)
     # A layer that the program does not have is said.
     more = nn.Sequential(*model, nn.Linear(8, 8))
-    text = str(error_budget(program, more, deep.INPUTS))
+    text = str(quantization_error(program, more, deep.INPUTS))
     assert "not found in the program: addmm of '3'" in text
 
 
-def test_how_it_is_shown(budgets: tuple[ErrorBudget, ErrorBudget], tmp_path: Path) -> None:
+def test_how_it_is_shown(budgets: Both, tmp_path: Path) -> None:
     _, bad = budgets
     text = str(bad)
     assert "verdict" not in text and "adds" in text and "arrived" in text
@@ -99,7 +101,8 @@ def test_how_it_is_shown(budgets: tuple[ErrorBudget, ErrorBudget], tmp_path: Pat
     assert shown.count("<tr>") == 13 and 'width: 100.00%' in shown  # the bar of the first
     bad.to_html(tmp_path / "budget.html")
     page = (tmp_path / "budget.html").read_text()
-    assert "data:image/svg+xml" in page and page.count("<tr>") == len(bad) + 1
+    layers = page.partition("About this")[0]
+    assert "data:image/svg+xml" in page and layers.count("<tr>") == len(bad) + 1
     [axes] = bad.plot().axes
     bars = [bar.get_width() for bar in axes.patches]
     assert bars[0] == max(bars) == pytest.approx(100 * bad[0].local.relative)
@@ -108,7 +111,8 @@ def test_how_it_is_shown(budgets: tuple[ErrorBudget, ErrorBudget], tmp_path: Pat
     assert "ok" not in figures and "verdict" not in figures["rows"][0]
     assert figures["rows"][0]["local"]["relative"] == pytest.approx(bars[0] / 100)
     assert figures["arrives"]["elements"] == 32
-    assert ErrorBudget("empty", ()).plot() and "nothing" in str(ErrorBudget("empty", ()))
+    empty = QuantizationReport("empty", ())
+    assert empty.plot() and "nothing" in str(empty)
 
 
 def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
@@ -119,18 +123,18 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
         "import torch\ndef make():\n    return torch.load('model.pt', weights_only=False)\n"
     )
     monkeypatch.chdir(tmp_path)
-    assert cli.main(["budget", "bad.pte", "--model", "floats.py:make"]) == 0
+    assert cli.main(["quantization-error", "bad.pte", "--model", "floats.py:make"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("bad.pte, method 'forward': error budget") and "'31.0'" in out
+    assert out.startswith("bad.pte, method 'forward': quantization error") and "'31.0'" in out
     np.save("x.npy", deep.INPUTS[0].numpy())
     asked = ["--inputs", "x.npy", "--json", "--html", "b.html"]
-    assert cli.main(["budget", "bad.pte", "--model", "floats.py:make", *asked]) == 0
+    assert cli.main(["quantization-error", "bad.pte", "--model", "floats.py:make", *asked]) == 0
     assert json.loads(capsys.readouterr().out)["rows"][0]["module"] == "31.0"
     assert "adds most" in (tmp_path / "b.html").read_text()
-    assert cli.main(["budget", "no.pte", "--model", "floats.py:make"]) == 1
+    assert cli.main(["quantization-error", "no.pte", "--model", "floats.py:make"]) == 1
     with pytest.raises(SystemExit) as usage:
-        cli.main(["budget", "bad.pte"])
+        cli.main(["quantization-error", "bad.pte"])
     assert usage.value.code == 2
     with pytest.raises(SystemExit):
-        cli.main(["budget", "--help"])
-    assert "what each layer" in capsys.readouterr().out
+        cli.main(["quantization-error", "--help"])
+    assert "activations that the program itself had" in capsys.readouterr().out

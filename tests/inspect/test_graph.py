@@ -234,10 +234,15 @@ def test_files_and_command(tmp_path: Path, capsys: pytest.CaptureFixture[str],
     assert capsys.readouterr().out == picture.dot()
     assert cli.main(["graph", str(model), "--format", "model-explorer"]) == 0
     assert capsys.readouterr().out == picture.model_explorer()
-    assert cli.main(["graph", str(model), "--format", "png"]) == 1
-    assert "'png', expected one of dot, svg, model-explorer" in capsys.readouterr().err
-    assert cli.main(["graph", str(model), "-o", str(tmp_path / "a.txt")]) == 1
-    assert "'a.txt': expected a name that ends with .dot" in capsys.readouterr().err
+    for wrong, message in ((["--format", "png"], "'png' (choose from"),
+                           (["-o", str(tmp_path / "a.xyz")], "a.xyz': expected a name that ends")):
+        with pytest.raises(SystemExit) as stop:
+            cli.main(["graph", str(model), *wrong])
+        assert stop.value.code == 2 and message in capsys.readouterr().err
+    with pytest.raises(ValueError, match="'png', expected one of dot, svg, model-explorer"):
+        picture.save(tmp_path / "a.png", "png")
+    with pytest.raises(ValueError, match=r"a\.xyz': expected a name that ends with \.dot"):
+        picture.save(tmp_path / "a.xyz")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert cli.main(["graph", str(model), "--format", "svg"]) == 1
     assert "Graphviz" in capsys.readouterr().err

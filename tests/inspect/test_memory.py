@@ -141,7 +141,7 @@ def test_table_and_html(monkeypatch: pytest.MonkeyPatch) -> None:
     text = str(plan)
     arena = plan.arenas[0]
     assert f"{arena.nbytes:,} bytes, at most {arena.peak:,} live" in text
-    assert f"{arena.waste:,} wasted (33.3 %)" in text
+    assert f"{arena.waste:,} unused (33.3 %)" in text
     assert text.count("aten::convolution.out") == 2
     monkeypatch.setenv("COLUMNS", "80")
     assert max(map(len, str(plan).splitlines()[2:])) <= 80

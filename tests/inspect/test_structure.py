@@ -13,7 +13,7 @@ pytest.importorskip("executorch.exir")
 import executorch_c
 from executorch.exir import schema
 from executorch.exir._serialize._program import PTEFile, deserialize_pte_binary
-from executorch.exir.schema import DataLocation, ScalarType, TensorShapeDynamism
+from executorch.exir.schema import ScalarType, TensorShapeDynamism
 from executorch_c import Error, Runtime
 from executorch_c._types import MethodStructure, StructureInstruction, StructureValue
 from executorch_c.devtools import dump, graph, memory_plan

@@ -23,6 +23,7 @@ from executorch_c import (
     TensorInfo,
     Verification,
 )
+from executorch_c._inputs import names as names_of_inputs
 from numpy.testing import assert_array_equal
 from small_programs import CHANNELS_LAST
 
@@ -395,3 +396,25 @@ def test_import_loads_little_but_numpy() -> None:
 
 def test_get_include() -> None:
     assert Path(executorch_c.get_include(), "executorch_c/backend.h").exists()
+
+
+def test_the_runtime_and_registries_say_what_they_have() -> None:
+    runtime = Runtime.get()
+    names = runtime.backend_registry.registered_backend_names
+    assert repr(runtime.backend_registry) == f"<executorch_c.BackendRegistry: {names!r}>"
+    assert f"{len(runtime.operator_registry.operator_names)} operators" in repr(runtime)
+    assert f"{runtime.num_threads} threads" in repr(runtime) and repr(names) in repr(runtime)
+
+
+def test_inputs_by_name() -> None:
+    digits = Path(executorch_c.__file__).parent / "examples" / "digits.pte"
+    method = executorch_c.load(digits).load_method("forward")
+    [name] = names_of_inputs(method)
+    x = np.ones((2, 1, 8, 8), np.float32)
+    expected = method(x)
+    for call in (method.execute, method.run):
+        np.testing.assert_array_equal(call({name: x})[0], expected)
+        with pytest.raises(TypeError, match=f"no input 'nothing'; its inputs: '{name}'"):
+            call({"nothing": x})
+        with pytest.raises(TypeError, match=f"input '{name}' is missing"):
+            call({})

@@ -65,8 +65,9 @@ def pte() -> bytes:
 def test_a_healthy_model_passes(flow: str) -> None:
     x = torch.randn(IMAGE)
     result = check_model(
-        net(), (x,), flow, dynamic_shapes={"x": {0: Dim("n", max=7)}}, real_inputs=[(x[:1],), [x]]
-    )
+        net(), (x,), flow=flow, dynamic_shapes={"x": {0: Dim("n", max=7)}},
+        real_inputs=[(x[:1],), [x]],
+    )  # fmt: skip
     assert result.ok and bool(result) and result.raise_if_wrong() is result
     found = [case.kind for case in result]
     assert found == ["example", *["random"] * 3, *["edge"] * 3, *["real"] * 2]
@@ -80,7 +81,7 @@ def test_a_healthy_model_passes(flow: str) -> None:
 
 def test_static_quantisation_reports_the_sqnr_to_float() -> None:
     model = nn.Linear(8, 5).eval()
-    result = check_model(model, torch.randn(4, 8), "xnnpack-int8", n_random=1)
+    result = check_model(model, torch.randn(4, 8), flow="xnnpack-int8", n_random=1)
     for case in result:
         assert case.comparison is not None and case.to_float is not None
         [output] = case.comparison
@@ -119,7 +120,7 @@ def test_a_program_in_any_form(form: str, pte: bytes, tmp_path: Path) -> None:
 
 
 def test_a_function_is_a_flow() -> None:
-    assert check_model(net(), torch.randn(IMAGE), lambda exported: to_edge(exported), n_random=1)
+    assert check_model(net(), torch.randn(IMAGE), flow=lambda one: to_edge(one), n_random=1)
 
 
 def test_managers_bring_their_dynamic_shapes() -> None:
@@ -225,7 +226,7 @@ def test_a_size_that_became_a_constant() -> None:
         return to_edge(torch.export.export(wrong, (torch.randn(4, 3),), dynamic_shapes=shapes))
 
     result = check_model(
-        Fn(lambda x: x.mean(0)), (torch.randn(4, 3),), exported_wrongly,
+        Fn(lambda x: x.mean(0)), (torch.randn(4, 3),), flow=exported_wrongly,
         dynamic_shapes=(({0: Dim("n", max=9)},),),
     )  # fmt: skip
     assert kinds(result, "differ") == {"edge"}
@@ -355,7 +356,7 @@ def test_shapes_that_eager_or_the_exporter_refuses_are_skipped() -> None:
 def test_wrong_arguments() -> None:
     x = torch.randn(3)
     with pytest.raises(ValueError, match="flow is 'portabel', expected one of portable, xnnpack"):
-        check_model(torch.tanh, (x,), "portabel")
+        check_model(torch.tanh, (x,), flow="portabel")
     with pytest.raises(ValueError, match="other outputs each time"):
         check_model(nn.Dropout(), (x,))
     with pytest.raises(ValueError, match=r"real_inputs\[0\] has 2 positional arguments"):
@@ -419,3 +420,38 @@ def test_progress_goes_to_stderr_on_request(
     assert out == "" and "check: random 0" in err and err.endswith("\r")
     check_model(net(), torch.randn(IMAGE), program=pte, n_random=1)
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("flow", ["portable", "xnnpack-int8"])
+def test_tolerances_by_output(flow: str) -> None:
+    class Two(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(8, 8)
+
+        def forward(self, x: Tensor) -> dict[str, Tensor]:
+            return {"wrong": self.linear(x), "right": torch.relu(self.linear(x))}
+
+    class Off(Two):
+        def forward(self, x: Tensor) -> dict[str, Tensor]:
+            found = super().forward(x)
+            return {"wrong": found["wrong"] + 0.5, "right": found["right"]}
+
+    torch.manual_seed(0)
+    model, x = Two().eval(), torch.randn(4, 8)
+    off = Off().eval()
+    off.load_state_dict(model.state_dict())
+
+    def made(exported: Any) -> Any:
+        return to_edge(torch.export.export(off, (x,))).to_executorch()
+
+    way: Any = made if flow == "portable" else flow
+    loose = check_model(model, (x,), flow=way, n_random=1, atol={"wrong": 1.0})
+    assert loose.ok and [o.name for o in loose.cases[0].comparison or ()] == ["wrong", "right"]
+    assert "wrong: 1, others" in loose.facts["atol"]
+    tight = check_model(model, (x,), flow=way, n_random=1, atol={"wrong": 0.0, "right": 1.0})
+    if flow == "portable":  # that of int8 has the quantised graph's own numbers
+        assert tight.verdict == "differ" and "('wrong')" in str(tight)
+    assert "('right')" not in str(tight)
+    with pytest.raises(ValueError, match="'left'"):
+        check_model(model, (x,), flow=way, n_random=0, atol={"left": 1.0})

@@ -145,12 +145,12 @@ def test_one_layer(
     plant: Callable[[str, str], None], flow: str, fault: str, layer: str
 ) -> None:
     plant(fault, layer)
-    assert_named(check_model(Net().eval(), IMAGE, flow, n_random=1), layer, flow)
+    assert_named(check_model(Net().eval(), IMAGE, flow=flow, n_random=1), layer, flow)
 
 
 @pytest.mark.parametrize("flow", QUANTISED)
 def test_nothing_planted(flow: str) -> None:
-    result = check_model(Net().eval(), IMAGE, flow, n_random=1)
+    result = check_model(Net().eval(), IMAGE, flow=flow, n_random=1)
     assert result, str(result)
     with pytest.raises(ValueError, match="every case matches: say which one to explain"):
         result.explain()
@@ -182,7 +182,7 @@ def test_an_operator_after_the_last_layer(flow: str, monkeypatch: pytest.MonkeyP
         return lower(flows.export(Shifted(exported.module(), step), ((IMAGE,), {}), None), *args)
 
     monkeypatch.setattr(flows, "_lower", lower_wrongly)
-    result = check_model(Net().eval(), IMAGE, flow, n_random=1)
+    result = check_model(Net().eval(), IMAGE, flow=flow, n_random=1)
     assert {case.verdict for case in result} == {"differ"}, str(result)
     report = result.explain()
     assert report.first is not None and report.first.where == "output 0", str(report)
@@ -217,7 +217,7 @@ def test_noise_of_infinities(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("flow", ["portable", "xnnpack"])
 def test_keyword_and_nested_arguments(plant: Callable[[str, str], None], flow: str) -> None:
     plant("weight", "second")
-    assert_named(check_model(Named().eval(), NAMED, flow, n_random=1), "second", flow)
+    assert_named(check_model(Named().eval(), NAMED, flow=flow, n_random=1), "second", flow)
 
 
 def test_a_ready_program(tmp_path: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -73,6 +74,13 @@ def failed(capsys: Capture, *args: str) -> str:
     return err
 
 
+def misused(capsys: Capture, *args: str) -> str:
+    """The usage of the command and the error of wrong options."""
+    code, out, err = command(capsys, *args)
+    assert (code, out) == (2, "") and err.startswith(f"usage: executorch-c {args[0]} ")
+    return err
+
+
 def python(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
     """A new interpreter, in a folder where nothing shadows the installed package."""
     return subprocess.run([sys.executable, *args], capture_output=True, text=True, cwd=folder)
@@ -97,7 +105,7 @@ assert not {"torch", "executorch", "ml_dtypes"} & set(sys.modules)
     assert done.returncode == 0, done.stderr
 
 
-COMMANDS = ["", "run", "info", "validate", "check", "trace", "ops", "demo"]
+COMMANDS = ["", "run", "info", "validate", "check", "trace", "operators", "demo"]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -259,17 +267,17 @@ def test_info_names_what_is_missing(tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_ops(capsys: Capture) -> None:
-    code, out, _ = command(capsys, "ops")
+    code, out, _ = command(capsys, "operators")
     assert code == 0
     assert len(out.splitlines()) == len(executorch_c.operators()) + 2
-    assert command(capsys, "ops", "--json")[1:] == (
+    assert command(capsys, "operators", "--json")[1:] == (
         json.dumps(executorch_c.operators(), indent=2) + "\n",
         "",
     )
 
 
 def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
-    line = f"{sys.executable} -m executorch_c ops --json | head -1"
+    line = f"{sys.executable} -m executorch_c operators --json | head -1"
     done = subprocess.run(line, shell=True, capture_output=True, text=True, cwd=tmp_path)
     assert (done.stdout, done.stderr) == ("[\n", "")
 
@@ -350,7 +358,7 @@ def test_check(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch)
         ("checked_model", "is no module:function"),
     ):
         assert message in failed(capsys, "check", text)
-    refused = failed(capsys, "check", "checked_model:make", "--flow", "x")
+    refused = misused(capsys, "check", "checked_model:make", "--flow", "x")
     assert "flow is 'x', expected one of" in refused
 
 
@@ -387,11 +395,11 @@ def test_validate_a_bundled_program(tmp_path: Path, capsys: Capture) -> None:
     BundledProgram(pte, {"forward": [([images], [expected])]}).save(model)
     code, out, _ = command(capsys, "validate", model, "--atol", "1e-4")
     assert (code, out.splitlines()[0]) == (0, "forward[0]: outputs match")
-    assert "--inputs cannot be used" in failed(capsys, "validate", model, "--inputs", "x.npz")
+    assert "--inputs cannot be used" in misused(capsys, "validate", model, "--inputs", "x.npz")
     BundledProgram(pte, {"forward": [([images], [expected + 1])]}).save(model)
     code, out, _ = command(capsys, "validate", model, "--json")
     assert (code, json.loads(out)["forward[0]"]["ok"]) == (3, False)
-    assert "--inputs is needed" in failed(capsys, "validate", DIGITS)
+    assert "--inputs is needed" in misused(capsys, "validate", DIGITS)
 
 
 def test_trace(tmp_path: Path, capsys: Capture) -> None:
@@ -421,3 +429,78 @@ def test_trace_of_a_call_that_fails(files: Path, tmp_path: Path, capsys: Capture
 def test_a_debug_buffer_needs_an_etdump(capsys: Capture) -> None:
     code, _, err = command(capsys, "trace", DIGITS, "--debug-buffer", "x.bin")
     assert code == 2 and "--debug-buffer belongs to --etdump" in err
+
+
+def options(name: str) -> dict[str, argparse.Action]:
+    """The options of a command by name."""
+    (commands,) = (action for action in cli.parser()._actions
+                   if isinstance(action, argparse._SubParsersAction))  # fmt: skip
+    return {option: action for action in commands.choices[name]._actions
+            for option in action.option_strings}  # fmt: skip
+
+
+def test_an_option_is_the_same_in_every_command() -> None:
+    kinds: dict[str, set[tuple[object, ...]]] = {}
+    for name in map(cli.name_of, cli.COMMANDS):
+        assert "--json" in options(name), name
+        for option, action in options(name).items():
+            kind = (type(action).__name__, action.nargs, str(action.choices), action.metavar)
+            kinds.setdefault(option, set()).add(kind)
+    assert {option: found for option, found in kinds.items() if len(found) > 1} == {}
+
+
+@pytest.mark.parametrize("option", ["--html", "--output", "--chrome", "--etdump"])
+def test_files_that_cannot_be_written_fail_before_the_run(option: str, capsys: Capture) -> None:
+    err = misused(capsys, "trace", DIGITS, option, "no/such/folder/t.html")
+    assert "there is no folder no/such/folder" in err
+
+
+def test_run_says_that_inputs_are_random_and_keeps_them(tmp_path: Path, capsys: Capture) -> None:
+    kept = str(tmp_path / "x.npz")
+    code, out, _ = command(capsys, "run", DIGITS, "--seed", "3", "--save-inputs", kept)
+    assert code == 0 and "random, seed 3" in out
+    first = json.loads(command(capsys, "run", DIGITS, "--seed", "3", "--json")[1])
+    again = json.loads(command(capsys, "run", DIGITS, "--inputs", kept, "--json")[1])
+    assert first["random_inputs"] and not again["random_inputs"]
+    assert first["outputs"] == again["outputs"]
+
+
+def test_arrays_go_by_name_and_warn_by_order(
+    files: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    model, data = str(files / "linear.pte"), str(next(files.glob("*.ptd")))
+    (method,) = executorch_c.load(model, data_path=data).info()["methods"]
+    names = [row["name"] for row in method["inputs"]]
+    tokens, x = np.array([3, 4]), np.ones((2, 3), np.float32)
+
+    def run(**arrays: np.ndarray) -> tuple[str, str]:
+        path = arrays_file(tmp_path / "x.npz", **arrays)
+        code, out, err = command(capsys, "run", model, "--data", data, "--inputs", path)
+        assert code == 0, err
+        return out.partition("time")[0], err
+
+    right, err = run(input_0=tokens, input_1=x)
+    assert err == "" and run(input_1=x, input_0=tokens) == (right, "")
+    out, err = run(a=tokens, b=x)
+    assert out == right and "x.npz: a, b are taken by order" in err
+    if None not in names:
+        assert run(**{names[1]: x, names[0]: tokens}) == (right, "")
+
+
+def test_check_a_program_with_its_model(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
+    from executorch.exir import to_edge
+
+    (tmp_path / "pair.py").write_text(MODEL)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    exported = torch.export.export(torch.nn.Linear(3, 2).eval(), (torch.ones(4, 3),))
+    (tmp_path / "pair.pte").write_bytes(to_edge(exported).to_executorch().buffer)
+    args = ["check", "pair.pte", "--model", "pair.py:other", "--random", "1"]
+    code, out, _ = command(capsys, *args, "--output", "found.json")
+    assert code == 3 and "2 of 2 cases differ" in out
+    assert json.loads((tmp_path / "found.json").read_text())["verdict"] == "differ"
+    assert "PyTorch model is needed" in misused(capsys, "check", "pair.pte")
+    assert "--flow" in misused(capsys, *args, "--flow", "xnnpack")

@@ -184,7 +184,7 @@ def test_models_by_ini_and_marker(pytester: pytest.Pytester, run) -> None:
         ">*pte_check(torch.tanh, torch.randn(3))",
         "E *CheckError: 2 of 2 cases differ (portable, method 'forward')",
         "E *example: output 0: 3 of 3 elements*",
-        "E *The operator where it starts: *",
+        "E *The first divergence: *",
     ])  # fmt: skip
     pages = {p.name.partition("-")[0]: p.read_text()
              for p in (pytester.path / "reports").iterdir()}  # fmt: skip

@@ -40,7 +40,7 @@ def test_it_is_short() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", sorted(set(re.findall(r"\| `([a-z]+)[ `]", README)) | {"demo", "info", "memory"})
+    "command", sorted(set(re.findall(r"\| `([a-z-]+)[ `]", README)) | {"demo", "info", "memory"})
 )
 def test_commands_exist(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:

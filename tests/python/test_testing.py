@@ -288,3 +288,19 @@ def test_reports_fit_80_columns(rng: np.random.Generator) -> None:
     outputs = [rng.standard_normal(shape).astype("f4") for shape in [(2,) * 12, (3, 4), (5,)]]
     text = str(compare([out + np.float32(1) for out in outputs], outputs))
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_outputs_have_names_and_tolerances_of_their_own() -> None:
+    expected = {"logits": np.arange(4.0), "cache": [np.arange(3.0), np.arange(2.0)]}
+    actual = [np.arange(4.0) + 0.01, np.arange(3.0), np.arange(2.0)]
+    found = compare(actual, expected)
+    assert [output.name for output in found] == ["logits", "cache.0", "cache.1"]
+    assert found.verdict == "differ" and "output 0 ('logits')" in str(found)
+    for key in ("logits", 0):
+        assert compare(actual, expected, atol={key: 0.1}).ok
+        assert not compare([*actual[:2], actual[2] + 0.01], expected, atol={key: 0.1})
+    assert compare(actual, list(expected.values()), names=["a", "b", "c"], atol={"a": 0.1})
+    with pytest.raises(ValueError, match="'logit'.*'cache.0'"):
+        compare(actual, expected, atol={"logit": 0.1})
+    with pytest.raises(ValueError, match=r"atol\['logits'\] is -1"):
+        compare(actual, expected, atol={"logits": -1})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -23,7 +23,7 @@ SAMPLE = 4096
 
 def elements(shape: Iterable[int]) -> list[int]:
     """Return the sizes but those of 1, sorted: what layouts and added axes do not change."""
-    return sorted(size for size in shape if size != 1)
+    return sorted(without_ones(shape))
 
 
 def fits(node: Node, shape: Sequence[int]) -> bool:
@@ -47,7 +47,7 @@ def as_tensor(array: Any) -> Any:
     return torch.from_numpy(np.array(array))
 
 
-def layouts(value: Any, shape: Sequence[int]) -> list[Any]:
+def in_shape(value: Any, shape: Sequence[int]) -> list[Any]:
     """Return a tensor in a node's shape: as it is, and from channels-last; [] where none fits."""
     shape = tuple(shape)
     if value.numel() != math.prod(shape):
@@ -62,6 +62,21 @@ def layouts(value: Any, shape: Sequence[int]) -> list[Any]:
     if not found or value.ndim != len(shape):
         found.append(value.reshape(shape))
     return found
+
+
+def without_ones(shape: Iterable[int]) -> tuple[int, ...]:
+    """Return the sizes but those of 1, in order."""
+    return tuple(size for size in shape if size != 1)
+
+
+def in_either_order(value: Array, shape: tuple[int, ...]) -> Iterator[Array]:
+    """Yield an array in the shape of another: as it is, and with channels moved either way."""
+    views = [value]
+    if value.ndim >= 3:
+        views += [np.moveaxis(value, -1, 1), np.moveaxis(value, 1, -1)]
+    for view in views:
+        if without_ones(view.shape) == without_ones(shape):
+            yield view.reshape(shape)
 
 
 def sample(array: Array) -> Sample:
@@ -93,7 +108,7 @@ def closest(array: Array, expected: Any) -> tuple[float, Any] | None:
         return None
     theirs = sample(as_array(expected))
     best: tuple[float, Any] | None = None
-    for shaped in layouts(value, expected.shape):
+    for shaped in in_shape(value, expected.shape):
         apart = distance(sample(as_array(shaped)), theirs)
         if best is None or apart < best[0]:
             best = apart, shaped.to(expected.dtype)

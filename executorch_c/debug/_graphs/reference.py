@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from executorch_c.debug._graphs.names import MOVES, operator_of
-from executorch_c.debug._graphs.unroll import has_control_flow, unroll
+from executorch_c.debug._graphs.unroll import has_control_flow, unrolled_graph
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -123,7 +123,7 @@ class Reference:
         """The same without control flow, as it runs on these inputs."""
         if not has_control_flow(self.module):
             return self
-        return replace(self, flat=unroll(self.module, self.arguments(inputs)))
+        return replace(self, flat=unrolled_graph(self.module, self.arguments(inputs)))
 
 
 def handles_of(node: Node) -> frozenset[int]:
@@ -224,7 +224,7 @@ def _cast(model: Any, inputs: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(mapped)
 
 
-def reference(model: Any, inputs: Sequence[Any], method: str) -> Reference:
+def reference_of(model: Any, inputs: Sequence[Any], method: str) -> Reference:
     """What `explain` takes as a reference, as a graph. Raises TypeError for anything else.
 
     Args:

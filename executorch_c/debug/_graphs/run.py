@@ -1,4 +1,5 @@
-"""A program run beside the graph of its PyTorch model: where explain and error_budget begin."""
+"""A run of a program, and the graph of its PyTorch model: the start of explain and
+quantization_error."""
 
 from __future__ import annotations
 
@@ -8,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from executorch_c._core import Method, Program
-from executorch_c._programs import method_of, title_of
+from executorch_c._programs import ProgramSource, method_of, opened, title_of
 from executorch_c.debug._graphs.layouts import as_tensor
-from executorch_c.debug._graphs.reference import reference
+from executorch_c.debug._graphs.reference import reference_of
 from executorch_c.debug._graphs.program import Steps
 from executorch_c.debug._graphs.rowwise import quantized_by_row
 from executorch_c.inspect.structure import View
 
 if TYPE_CHECKING:
     from executorch_c.debug._graphs.reference import Reference
+    from executorch_c.report import Origin
     from executorch_c.trace import Event, Trace
 
 MAX_BYTES = 1 << 30
@@ -47,6 +48,8 @@ class Run:
     inputs: list[Any]
     outputs: Sequence[Any]
     graph: Reference
+    origin: Origin
+    """The program's file."""
 
     def steps(self, events: Iterable[Event] | None = None) -> Steps:
         """What the program has computed, by the trace or by events that stand for it."""
@@ -60,8 +63,8 @@ class Run:
         return [f"{count} values did not fit: give a larger max_bytes"] if count else []
 
 
-def run(
-    program: object,
+def run_beside(
+    program: ProgramSource,
     model: object,
     inputs: Sequence[object],
     method: str,
@@ -71,10 +74,8 @@ def run(
     """Arguments are those of `explain`; raises what loading, running and exporting raise."""
     from torch.utils._pytree import tree_leaves
 
-    data: Any = program  # an ExecutorchProgramManager has the file as `buffer`
-    if not isinstance(program, (Method, Program)):
-        data = getattr(program, "buffer", program)
-    loaded = method_of(data, method, kernels)
+    source = opened(program)
+    loaded = method_of(source, method, kernels)
     arguments = _as_tensors(inputs)
     flat = tree_leaves(arguments)
     with loaded.tracing(values=True, max_bytes=max_bytes) as trace:
@@ -82,5 +83,5 @@ def run(
     name = loaded.metadata.name()
     view = View(loaded._program, name)
     operators = [event.name for event in trace.events]
-    graph = quantized_by_row(reference(model, arguments, method).unrolled(flat), operators)
-    return Run(title_of(program, "program"), name, trace, view, flat, outputs, graph)
+    graph = quantized_by_row(reference_of(model, arguments, method).unrolled(flat), operators)
+    return Run(title_of(program, "program"), name, trace, view, flat, outputs, graph, source.origin)

@@ -167,7 +167,7 @@ def _replaced(item: Any, places: Mapping[Node, Any]) -> Any:
     return item
 
 
-def unroll(module: Any, arguments: Mapping[Node, Any]) -> Any:
+def unrolled_graph(module: Any, arguments: Mapping[Node, Any]) -> Any:
     """A graph without control flow, for these arguments (by placeholder), as a
     torch.fx.GraphModule with the attributes that it has."""
     import torch

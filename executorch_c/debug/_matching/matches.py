@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from executorch_c import _text
+from executorch_c._render import text as _text
 
 if TYPE_CHECKING:
     from executorch_c._types import Array

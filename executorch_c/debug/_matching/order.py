@@ -5,7 +5,6 @@ exported from another graph, as a quantised one beside the float model.
 from __future__ import annotations
 
 import difflib
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from operator import getitem
 from typing import TYPE_CHECKING, TypeAlias

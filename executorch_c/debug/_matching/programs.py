@@ -19,7 +19,7 @@ from functools import cached_property
 import numpy as np
 
 from executorch_c._arrays import Array
-from executorch_c.debug._graphs.layouts import distance, sample
+from executorch_c.debug._graphs.layouts import distance, sample, without_ones
 from executorch_c.debug._graphs.names import kind
 
 NEAR = 48
@@ -72,20 +72,6 @@ class Computed:
         return bool(taken.size > 1 and np.ptp(taken) > 0)
 
 
-def _sizes(shape: Sequence[int]) -> tuple[int, ...]:
-    return tuple(size for size in shape if size != 1)
-
-
-def layouts(value: Array, shape: tuple[int, ...]) -> Iterator[Array]:
-    """Yield a value in the shape of another: as it is, and with channels moved either way."""
-    views = [value]
-    if value.ndim >= 3:
-        views += [np.moveaxis(value, -1, 1), np.moveaxis(value, 1, -1)]
-    for view in views:
-        if _sizes(view.shape) == _sizes(shape):
-            yield view.reshape(shape)
-
-
 def apart(a: Computed, b: Computed) -> float | None:
     """Return the distance of two values in the layouts in which it is smallest; None where no
     layout fits."""
@@ -94,7 +80,7 @@ def apart(a: Computed, b: Computed) -> float | None:
     best: float | None = None
     for i, (shape, x) in enumerate(a.views):
         for j, (other, y) in enumerate(b.views):
-            if i + j > 1 or _sizes(shape) != _sizes(other):
+            if i + j > 1 or without_ones(shape) != without_ones(other):
                 continue
             error = distance(x, y)
             best = error if best is None else min(best, error)

@@ -16,16 +16,19 @@ import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from executorch_c import _text
+from executorch_c._render import text as _text
+from executorch_c._render.html import Markup, tag, together, without_empty
+from executorch_c._render.html import table as html_table
+from executorch_c._programs import ProgramSource, name_in, opened
 from executorch_c.inspect import families
 from executorch_c.inspect.structure import View
+from executorch_c.report import Report
 
 if TYPE_CHECKING:
-    from executorch_c._core import Program
+    from executorch_c._types import FilePath
 
 Source: TypeAlias = "tuple[str, int]"
 """A node, and which of its outputs."""
@@ -56,7 +59,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Graph:
+class Graph(Report):
     """What graph() gives; notebooks show it where Graphviz is installed."""
 
     method: str
@@ -126,19 +129,71 @@ class Graph:
         graphs = [{"id": self.method, "nodes": nodes}]
         return json.dumps({"label": self.method, "graphs": graphs}, indent=1)
 
+    # ---- report ----
+
+    @property
+    def ok(self) -> bool:
+        """True: a graph is neither right nor wrong."""
+        return True
+
+    def summary(self) -> str:
+        """Return the number of nodes and edges."""
+        return (f"method '{self.method}': {_text.plural(len(self.nodes), 'node')}, "
+                f"{_text.plural(len(self.edges), 'edge')}")  # fmt: skip
+
+    def heading(self) -> str:
+        """Return the heading of its page."""
+        return f"Graph of '{self.method}'"
+
+    def _rows(self) -> list[list[str]]:
+        return [[node.id, node.label, node.family, " / ".join(node.groups),
+                 ", ".join(node.outputs),
+                 ", ".join(dict.fromkeys(source[0] for source, _ in node.inputs))]
+                for node in self.nodes.values()]  # fmt: skip
+
+    def table(self) -> str:
+        """Return a row for each node as text."""
+        return _text.table(self._rows(), HEAD, width=_text.width(), optional=("family", "reads"))
+
+    def rows_as_dicts(self) -> list[dict[str, object]]:
+        """Return a row for each node."""
+        return [dict(zip(HEAD, row)) for row in self._rows()]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return {"method", "summary", "nodes", "edges"}."""
+        return {"method": self.method, "summary": self.summary(), "nodes": self.rows_as_dicts(),
+                "edges": self.edges}  # fmt: skip
+
+    def sections(self) -> Iterator[object]:
+        """Yield the parts of its page after the finding: the picture (with Graphviz), all nodes."""
+        try:
+            yield Markup(self._svg_element())
+        except (FileNotFoundError, RuntimeError) as error:
+            yield str(error)
+        yield html_table("nodes", *without_empty(HEAD, [[*row] for row in self._rows()], len(HEAD)))
+
+    def __str__(self) -> str:
+        return "\n".join(filter(None, [self.summary(), self.table()]))
+
     # ---- files, notebooks ----
 
-    def save(self, path: str | os.PathLike[str], format: str | None = None) -> None:
-        """Writes one of FORMATS, by default that of the name's ending: .dot or .gv, .svg, .json.
+    def save(self, path: FilePath, format: str | None = None) -> None:
+        """Write a file by the name's ending, or one of FORMATS: .dot or .gv, .svg, .json (for
+        Model Explorer), .html, .csv, .txt.
 
         Raises ValueError for another one, and what svg() raises.
         """
-        path = Path(path)
-        found = format or ENDINGS.get(path.suffix.lower())
-        if found is None:
-            raise ValueError(f"{path.name!r}: expected a name that ends with "
-                             f"{', '.join(ENDINGS)}, or a format")  # fmt: skip
-        path.write_text(self.render(found), encoding="utf-8")
+        found = format or ENDINGS.get(Path(path).suffix.lower())
+        if found is None or found not in FORMATS:
+            if format is not None:
+                self.render(format)  # which says what there is
+            if Path(path).suffix.lower() not in (".html", ".csv", ".txt"):
+                endings = ", ".join([*ENDINGS, ".html", ".csv", ".txt"])
+                raise ValueError(f"{os.fspath(path)!r}: expected a name that ends with {endings}, "
+                                 "or a format")  # fmt: skip
+            super().save(path)
+            return
+        Path(path).write_text(self.render(found), encoding="utf-8")
 
     def render(self, format: str) -> str:
         """The text of one of FORMATS; ValueError for another one."""
@@ -152,14 +207,18 @@ class Graph:
                 f"{_text.plural(len(self.nodes), 'node')}, "
                 f"{_text.plural(len(self.edges), 'edge')}>")  # fmt: skip
 
-    def _repr_html_(self) -> str:
-        try:
-            svg = self.svg()
-        except (FileNotFoundError, RuntimeError) as error:
-            return f"<p>{escape(repr(self))}</p><p>{escape(str(error))}</p>"
+    def _svg_element(self) -> str:
+        svg = self.svg()
         return svg[svg.index("<svg") :]
 
+    def _repr_html_(self) -> str:
+        try:
+            return self._svg_element()
+        except (FileNotFoundError, RuntimeError) as error:
+            return together(tag("p", repr(self)), tag("p", error))
 
+
+HEAD = ("id", "operator", "family", "delegate", "outputs", "reads")
 FORMATS = ("dot", "svg", "model-explorer")
 ENDINGS = {".dot": "dot", ".gv": "dot", ".svg": "svg", ".json": "model-explorer"}
 
@@ -195,19 +254,23 @@ def _model_explorer_node(node: Node) -> dict[str, object]:
     }  # fmt: skip
 
 
-def graph(program: Program, method: str = "forward") -> Graph:
+def graph(program: ProgramSource, method: str = "forward") -> Graph:
     """The graph of a method, from the file alone: nothing is loaded.
 
     Delegates are opened where their backend tells what is inside, or their payload is a program.
     Raises NotFoundError where there is no such method, InvalidProgramError where the file is wrong.
     """
-    from executorch_c.inspect.graph_build import Builder
+    from executorch_c.inspect.diagram_build import Builder
 
-    view = View(program, method)
+    source = opened(program)
+    method = name_in(source, method)
+    view = View(source.program, method)
     nodes: dict[str, Node] = {}
     builder = Builder(view, nodes, "", ())
     for number, sources in enumerate(builder.run(None)):
         title, index = f"output {number}", view.structure["outputs"][number]
         node = builder.node(title, title, "output", {"value": f"%{index}"})
         node.read(sources, "")
-    return Graph(method, nodes)
+    made = Graph(method, nodes)
+    made.made_from(program=source.origin)
+    return made

@@ -24,7 +24,7 @@ INNER_MOVES = {"StaticTranspose", "StaticReshape", "Copy", "StaticSlice"}
 _SCALE = re.compile(r"^scale ([-+0-9.e]+), zero point")
 
 
-def output_scales(program: Program, method: str) -> list[float | None]:
+def scales_of_outputs(program: Program, method: str) -> list[float | None]:
     """Return the scale of each output of a method; None for outputs that have none."""
     view = View(program, method)
     return [_scale_of(view, slot) for slot in view.structure["outputs"]]

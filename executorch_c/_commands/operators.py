@@ -1,27 +1,28 @@
-"""`executorch-c ops`: what operators there are."""
+"""`executorch-c operators`: the operators of this runtime."""
 
 from __future__ import annotations
 
 import argparse
-import json
 
-from executorch_c import _text, operators
+from executorch_c import operators
 from executorch_c._commands import _arguments
+from executorch_c._render import json as _json
+from executorch_c._render import text as _text
 
 
 def add(commands: _arguments.Commands) -> None:
-    """The parser."""
+    """Add the parser."""
     parser = _arguments.add_command(
-        commands, "ops", run, "list the operators that this runtime has"
+        commands, "operators", main, "list the operators that this runtime has"
     )
-    _arguments.add_json(parser, "with schemas and dtypes, as JSON")
+    _arguments.add_json(parser, "print schemas and dtypes as JSON")
 
 
-def run(args: argparse.Namespace) -> int:
-    """executorch-c ops"""
+def main(args: argparse.Namespace) -> int:
+    """Run `executorch-c operators`."""
     every = operators()
     if args.json:
-        print(json.dumps(every, indent=2))
+        print(_json.dumps(every))
         return 0
     head = ("operator", "family", "dtypes")
     rows = []

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-from executorch_c import _json, _text
+from executorch_c._render import html as _html
+from executorch_c._render import json as _json
+from executorch_c._render import text as _text
+from executorch_c._programs import ProgramSource, opened
 from executorch_c.inspect import structure
 from executorch_c.inspect.structure import Step, View
+from executorch_c.report import Report
 
 if TYPE_CHECKING:
     from executorch_c._core import Program
@@ -21,10 +25,76 @@ LONGEST_SPEC = 40
 """So many bytes of a compile spec are shown in text."""
 
 
+class Dump(str, Report):
+    """A program as text: `print(dump)` shows it. It is a str, and a Report of its instructions."""
+
+    def __new__(cls, text: str, whole: dict[str, Any], rows: list[dict[str, object]]) -> Dump:
+        found = super().__new__(cls, text)
+        found._whole, found._rows = whole, rows
+        return found
+
+    _whole: dict[str, Any]
+    _rows: list[dict[str, object]]
+
+    @property
+    def ok(self) -> bool:
+        """Whether all operators and backends that the program needs are there."""
+        return not self.problems()
+
+    def summary(self) -> str:
+        """Return size and methods of the program."""
+        return self.partition("\n")[0]
+
+    def problems(self) -> list[str]:
+        """Return a sentence for each operator and backend that is not there."""
+        found: dict[str, None] = {}
+        for method in self._whole["methods"]:
+            found |= {f"operator {one['name']} is missing": None
+                      for one in method["operators"] if not one["available"]}  # fmt: skip
+            found |= {f"backend {one['id']} is missing": None
+                      for one in method["delegates"] if not one["available"]}  # fmt: skip
+        return list(found)
+
+    def table(self) -> str:
+        """Return a row for each instruction as text."""
+        head = list(self._rows[0]) if self._rows else []
+        rows = [[str(row[name]) for name in head] for row in self._rows]
+        return _text.table(rows, head, width=_text.width())
+
+    def rows_as_dicts(self) -> list[dict[str, object]]:
+        """Return a row for each instruction."""
+        return self._rows
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all of it: see `dump`."""
+        return self._whole
+
+    def heading(self) -> str:
+        """Return the heading of its page."""
+        return "Program"
+
+    def sections(self) -> Iterator[object]:
+        """Yield the parts of its page after the finding: instructions, and the text."""
+        if self._rows:
+            rows = [[*row.values()] for row in self._rows]
+            yield _html.table("instructions", list(self._rows[0]), rows, len(self._rows[0]))
+        yield _html.tag("pre", str(self))
+
+
+@overload
 def dump(
-    program: Program, format: Literal["text", "json"] = "text", *, method: str | None = None
-) -> str:
-    """A program as readable text, or all of it as JSON; of one `method`, or of all.
+    program: ProgramSource, format: Literal["text"] = "text", *, method: str | None = None
+) -> Dump: ...
+
+
+@overload
+def dump(program: ProgramSource, format: Literal["json"], *, method: str | None = None) -> str: ...
+
+
+def dump(
+    program: ProgramSource, format: Literal["text", "json"] = "text", *, method: str | None = None
+) -> Dump | str:
+    """Return a program as readable text, or all of it as JSON; of one `method`, or of all.
 
     No method is loaded, so programs can be shown that cannot run here. A line of text is an
     instruction with its number in the chain, its arguments by name and what it computes, and
@@ -33,20 +103,33 @@ def dump(
 
     JSON has the keys of `Program.info()` and `method_structures`: see MethodStructure in
     executorch_c/_types.py; each delegate has `inside` (its nodes and values, where the backend
-    tells), `error` (why there are none) and `methods` (of a payload that is a program).
+    tells), `error` (why there are none) and `methods` (of a payload that is a program). The text
+    has it too, as `to_json()`.
 
     Raises InvalidProgramError and others of loading a method where the file is wrong,
     NotFoundError where there is no such method, ValueError for another format.
     """
     if format not in ("text", "json"):
         raise ValueError(f"format must be 'text' or 'json', not {format!r}")
-    views = structure.methods(program, method)
+    found = opened(program)
+    if found.method is not None and method is None:
+        method = found.method.metadata.name()
+    views = structure.methods(found.program, method)
+    whole = {**found.program.info(), "method_structures": [_as_json(view) for view in views]}
     if format == "json":
-        whole = {**program.info(), "method_structures": [_as_json(view) for view in views]}
         return _json.dumps(whole)
-    parts = ["\n".join(_header(program))]
+    parts = ["\n".join(_header(found.program))]
     parts += ["\n".join(_method(view)) for view in views]
-    return "\n\n".join(parts) + "\n"
+    rows = [_row(view, step) for view in views for step in view.steps]
+    text = Dump("\n\n".join(parts) + "\n", whole, rows)
+    text.made_from(program=found.origin)
+    return text
+
+
+def _row(view: View, step: Step) -> dict[str, object]:
+    return {"method": view.method, "chain": step.chain, "instruction": step.number,
+            "kind": step.row["kind"], "name": step.title, "call": _call(view, step),
+            "available": step.row["available"]}  # fmt: skip
 
 
 # ---- JSON ------------------------------------------------------------------------------------

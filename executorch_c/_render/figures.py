@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import base64
 import io
+from html import escape
 from typing import TYPE_CHECKING, Any
+
+from executorch_c import _extras
+from executorch_c._render.html import Markup
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -15,26 +19,22 @@ def figure(**options: Any) -> Figure:
 
     Raises ImportError where matplotlib is not installed.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError(
-            "pictures need matplotlib: pip install 'executorch_c[view]'", name="matplotlib"
-        ) from error
+    module = _extras.load("a picture", "matplotlib.figure")
 
-    class Shown(Figure):
+    class Shown(module.Figure):  # type: ignore[misc, name-defined]
         """What notebooks ask for."""
 
         def _repr_html_(self) -> str:
             return image(self, "picture")
 
-    return Shown(**options)
+    made: Figure = Shown(**options)
+    return made
 
 
-def image(drawn: Figure, about: str, kind: str = "svg") -> str:
-    """An <img> with the picture inside; kind "png" for pictures with very many elements."""
+def image(drawn: Figure, about: str, kind: str = "svg") -> Markup:
+    """Return an <img> with the picture inside; kind "png" for pictures with very many elements."""
     file = io.BytesIO()
     drawn.savefig(file, format=kind, bbox_inches="tight")
     data = base64.b64encode(file.getvalue()).decode()
     mime = {"svg": "svg+xml", "png": "png"}[kind]
-    return f'<img alt="{about}" src="data:image/{mime};base64,{data}">'
+    return Markup(f'<img alt="{escape(about)}" src="data:image/{mime};base64,{data}">')

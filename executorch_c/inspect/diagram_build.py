@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from executorch_c.inspect import families, structure
 from executorch_c.inspect.structure import Step, View
-from executorch_c.inspect.graph import Node, Sources
+from executorch_c.inspect.diagram import Node, Sources
 
 if TYPE_CHECKING:
     from executorch_c._types import DelegateInside, InnerValue

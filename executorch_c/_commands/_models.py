@@ -1,0 +1,81 @@
+"""PyTorch models of commands: the result of a function that is named on the command line."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+
+class Parser(Protocol):
+    """A parser, or a group of one."""
+
+    def add_argument(self, *names: str, **options: Any) -> argparse.Action: ...
+
+
+def add_model_function(parser: Parser) -> None:
+    """--model, as `args.make`"""
+    parser.add_argument("--model", dest="make", metavar="M.py:F", type=function_name,
+                        help="module:function or file.py:function")  # fmt: skip
+
+
+def function_name(text: str) -> str:
+    """Return a name that may be one of a function: argparse's type."""
+    place, _, name = text.rpartition(":")
+    if not place or not name:
+        raise argparse.ArgumentTypeError(f"'{text}' is no module:function")
+    return text
+
+
+def _load(path: str) -> Any:
+    """A file as a module."""
+    spec = importlib.util.spec_from_file_location("executorch_c_checked", path)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+    spec.loader.exec_module(module)
+    return module
+
+
+def find(text: str) -> Callable[[], Any]:
+    """Return the function that "module:function" names. Raises ValueError."""
+    place, _, name = text.rpartition(":")
+    if not place or not name:
+        raise ValueError(f"'{text}' is no module:function")
+    if place.endswith(".py"):
+        module = _load(place)
+    else:
+        sys.path.insert(0, os.getcwd())
+        try:
+            module = importlib.import_module(place)
+        except ModuleNotFoundError as error:
+            if error.name and place.startswith(error.name):
+                raise ValueError(f"there is no module '{place}'") from None
+            raise
+    found = getattr(module, name, None)
+    if not callable(found):
+        raise ValueError(f"{place} has no function '{name}'")
+    function: Callable[[], Any] = found
+    return function
+
+
+def made(text: str) -> tuple[Any, Sequence[Any] | Any | None, dict[str, Any]]:
+    """Return the model, its example inputs (or None), and further arguments of check_model.
+
+    Raises ValueError for a function that returns something else.
+    """
+    found = find(text)()
+    parts = found if isinstance(found, tuple) else (found,)
+    if len(parts) not in (1, 2, 3) or parts[0] is None:
+        raise ValueError(
+            f"{text} returns a {type(found).__name__}, expected (model, example_inputs), (model, "
+            "example_inputs, arguments of check_model) or the model"
+        )
+    model, example, more = (*parts, None, None)[:3]
+    return model, example, dict(more) if more else {}

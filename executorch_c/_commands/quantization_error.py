@@ -1,0 +1,43 @@
+"""`executorch-c quantization-error`: the error that each layer of a quantised program adds."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from executorch_c._commands import _arguments
+from executorch_c._commands.explain import add_reference, opened
+
+HELP = """\
+Runs a quantised program and its float model, and says what each layer adds to the error, on the
+activations that the program itself had there, and the error that has accumulated: the layers that
+add most come first. Needs torch and executorch.
+
+The float model is the result of a function without arguments: module:function or file.py:function,
+which returns the model in eval mode, or the model and its example inputs, as for `check`; or an
+ETRecord of an export of it.
+
+The exit code is 0 whatever the figures are: nothing is right or wrong here.
+"""
+
+
+def add(commands: _arguments.Commands) -> None:
+    """Add the parser."""
+    parser = _arguments.add_command(
+        commands, "quantization-error", main,
+        "find the error that each layer of a quantised program adds", HELP,
+    )  # fmt: skip
+    add_reference(parser)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run `executorch-c quantization-error`."""
+    from executorch_c.devtools import quantization_error
+
+    program, model, inputs = opened(args)
+    report = quantization_error(
+        program, model, inputs, method=args.method, kernels=args.kernels,
+        title=os.path.basename(args.model),
+    )  # fmt: skip
+    _arguments.show(report, args, report.text(args.top, args.sort))
+    return 0

@@ -1,0 +1,60 @@
+"""Packages that only some functions need: what is missing is named with the extra that has it."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pandas
+
+EXTRAS = {
+    "executorch": "check",
+    "flatbuffers": "devtools",
+    "matplotlib": "view",
+    "ml_dtypes": "bfloat16",
+    "pandas": "view",
+    "torch": "check",
+}
+"""The extra of pyproject.toml that installs a package."""
+
+
+def _is_installed(name: str) -> bool:
+    if name in sys.modules:
+        return sys.modules[name] is not None
+    return importlib.util.find_spec(name) is not None
+
+
+def require(what: str, *packages: str) -> None:
+    """Raise ImportError where a package is not installed: "check_model needs torch: ..."."""
+    missing = [name for name in packages if not _is_installed(name)]
+    if missing:
+        raise missing_error(what, *missing)
+
+
+def missing_error(what: str, *packages: str) -> ImportError:
+    """Return the error that says what to install."""
+    extras = ",".join(dict.fromkeys(EXTRAS[name] for name in packages))
+    many = "packages" if len(packages) > 1 else "package"
+    return ImportError(
+        f"{what} needs the {many} {' and '.join(packages)}: pip install 'executorch_c[{extras}]'",
+        name=packages[0],
+    )
+
+
+def load(what: str, name: str) -> ModuleType:
+    """Return a module, or raise the error that says what to install."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise missing_error(what, name.partition(".")[0]) from error
+
+
+def data_frame(columns: Mapping[str, Sequence[object]]) -> pandas.DataFrame:
+    """Return a pandas.DataFrame of columns."""
+    return load("a data frame", "pandas").DataFrame(columns)

@@ -1,0 +1,41 @@
+"""Inputs by name: `method.execute({"x": x})` comes here from C."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from executorch_c._core import TensorInfo
+
+if TYPE_CHECKING:
+    from executorch_c._core import Method
+
+
+def names(method: Method) -> list[str]:
+    """Return the names of a method's inputs: those of the program, "input_0" where it has none."""
+    found = []
+    for index, (_, info) in enumerate(method.metadata.inputs):
+        name = info.name if isinstance(info, TensorInfo) else None
+        found.append(name or f"input_{index}")
+    return found
+
+
+def by_name(what: tuple[Method, Mapping[str, object]]) -> list[object]:
+    """Return inputs in the program's order. Numbers and strings that are left out are those that
+    the method was traced with.
+
+    Raises TypeError for a name that no input has, and for a tensor that is missing.
+    """
+    method, given = what
+    known = names(method)
+    said = ", ".join(map(repr, known)) or "none"
+    where = f"method '{method.metadata.name()}'"
+    for name in given:
+        if name not in known:
+            raise TypeError(f"{where} has no input {name!r}; its inputs: {said}")
+    inputs: list[object] = []
+    for name, (_, info) in zip(known, method.metadata.inputs):
+        if name not in given and isinstance(info, TensorInfo):
+            raise TypeError(f"{where}: input {name!r} is missing; its inputs: {said}")
+        inputs.append(given.get(name, info))
+    return inputs

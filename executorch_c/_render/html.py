@@ -1,0 +1,183 @@
+"""HTML: elements that escape their text, tables, pages that sort and filter.
+
+    tag("p", "a < b", class_="bad")  # <p class="bad">a &lt; b</p>
+
+Text is escaped wherever it is put; `Markup` is text that is HTML already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import TypeAlias
+
+Rows: TypeAlias = "list[list[object]]"
+
+
+class Markup(str):
+    """Text that is HTML."""
+
+    __slots__ = ()
+
+
+VERDICTS = {
+    "match": "good", "ok": "good",
+    "differ": "bad", "error": "bad", "source": "bad", "first": "bad", "amplified": "bad",
+    "inconclusive": "unsure", "skipped": "unsure", "propagated": "unsure", "unexplained": "bad",
+}  # fmt: skip
+"""Class of a verdict's text."""
+
+
+def escaped(item: object) -> Markup:
+    """Return Markup as it is, anything else as escaped text."""
+    return item if isinstance(item, Markup) else Markup(escape(str(item)))
+
+
+def tag(name: str, *children: object, **attributes: object) -> Markup:
+    """Return an element. Children that are None are left out, as are attributes that are None or
+    False; `class_` and `for_` are class and for."""
+    said = "".join(
+        f" {key.rstrip('_').replace('_', '-')}"
+        + ("" if value is True else f'="{escape(str(value))}"')
+        for key, value in attributes.items() if value is not None and value is not False
+    )  # fmt: skip
+    inside = "".join(escaped(child) for child in children if child is not None)
+    return Markup(f"<{name}{said}>{inside}</{name}>")
+
+
+def together(*items: object, between: str = "") -> Markup:
+    """Return items one after the other."""
+    return Markup(Markup(between).join(map(escaped, items)))
+
+
+def lines(*items: object) -> Markup:
+    """Return items as lines."""
+    return together(*items, between="<br>")
+
+
+def verdict(name: str, text: object = None) -> Markup:
+    """Return a text (by default the verdict itself) in the colour of a verdict."""
+    return tag("span", name if text is None else text, class_=VERDICTS.get(name))
+
+
+LEFT = "text-align: left; white-space: pre-wrap"
+
+
+def _cell(item: object, is_text: bool, column: str) -> Markup:
+    if column == "verdict" and not isinstance(item, Markup) and item in VERDICTS:
+        item = verdict(str(item))
+    return tag("td", item, style=LEFT if is_text else None)
+
+
+def table(
+    caption: object,
+    head: Iterable[str],
+    rows: Iterable[Iterable[object]],
+    text_columns: int = 0,
+) -> Markup:
+    """Return a table. The first `text_columns` columns are set to the left and keep their spaces;
+    figures stay in one line; cells of a column "verdict" have its colour."""
+    names = list(head)
+    heads = [tag("th", name, style=LEFT if i < text_columns else None)
+             for i, name in enumerate(names)]  # fmt: skip
+    body = [
+        tag("tr", *(_cell(item, i < text_columns, names[i] if i < len(names) else "")
+                    for i, item in enumerate(row)))
+        for row in rows
+    ]  # fmt: skip
+    return tag("table", tag("caption", caption), tag("thead", tag("tr", *heads)),
+               tag("tbody", *body, style="white-space: nowrap"))  # fmt: skip
+
+
+def without_empty(
+    head: Sequence[str], rows: Rows, text_columns: int
+) -> tuple[list[str], Rows, int]:
+    """Return head, rows and text columns for `table`, without columns that have nothing in them."""
+    keep = [c for c in range(len(head)) if not rows or any(str(row[c]) for row in rows)]
+    kept = [[row[c] for c in keep] for row in rows]
+    return [head[c] for c in keep], kept, sum(c < text_columns for c in keep)
+
+
+def bar(offset: float, width: float, second: bool = False) -> Markup:
+    """Return a bar in a strip, both as shares of it; `second` is for those in another colour."""
+    width = min(max(width, 0.002), 1)
+    offset = min(max(offset, 0), 1 - width)
+    color = "#8250df" if second else "#1f6feb"
+    inner = f"margin-left: {100 * offset:.2f}%; width: {100 * width:.2f}%; height: 100%; "
+    return tag("div", tag("div", style=inner + f"background: {color}"),
+               style="width: 16em; height: .8em; background: rgba(128,128,128,.15)")  # fmt: skip
+
+
+_STYLE = Markup("""
+body { font: 14px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 75em; padding: 0 1em;
+       color: #1b1f24; background: #fff }
+h1 { font-size: 1.5em } h2 { font-size: 1.15em; margin-top: 2em }
+table { border-collapse: collapse; margin: 1em 0; font-variant-numeric: tabular-nums }
+caption { text-align: left; padding: .3em 0; color: #57606a }
+th, td { padding: .2em .7em; border-bottom: 1px solid #d8dee4; text-align: right }
+th { border-bottom-width: 2px; font-weight: 600; cursor: pointer; user-select: none }
+th[aria-sort=ascending]::after { content: " \\25b2" }
+th[aria-sort=descending]::after { content: " \\25bc" }
+tr:hover td { background: #f3f6f9 }
+pre, code { font: 13px/1.4 ui-monospace, monospace } pre { overflow-x: auto }
+img, svg { max-width: 100%; height: auto }
+input[type=search] { font: inherit; padding: .2em .5em; width: 20em }
+.bad { color: #b3261e; font-weight: 600 } .good { color: #1a7f37; font-weight: 600 }
+.unsure { color: #9a6700; font-weight: 600 }
+@media (prefers-color-scheme: dark) {
+  body { color: #d6dbe1; background: #16191d } caption { color: #9aa4af }
+  th, td { border-color: #333a42 } tr:hover td { background: #20252b }
+  .bad { color: #ff8078 } .good { color: #57c26d } .unsure { color: #e3b341 }
+  img { background: #fff } }
+""")
+
+_SCRIPT = Markup("""
+"use strict";
+const units = {KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40,
+               s: 1, ms: 1e-3, us: 1e-6, ns: 1e-9};
+function value(cell) {
+  const text = cell ? cell.textContent.trim() : "";
+  const found = /^([-+]?(?:[\\d,]*\\.?\\d+(?:e[-+]?\\d+)?|inf))\\s*([A-Za-z%]*)/i.exec(text);
+  if (!found) return text.toLowerCase();
+  const number = /inf/i.test(found[1]) ? Infinity : Number(found[1].replaceAll(",", ""));
+  return number * (units[found[2]] || 1) * (found[1].startsWith("-inf") ? -1 : 1);
+}
+function compare(a, b) {
+  if (typeof a === typeof b) return a < b ? -1 : a > b ? 1 : 0;
+  return typeof a === "number" ? -1 : 1;
+}
+for (const table of document.querySelectorAll("table")) {
+  const body = table.tBodies[0], head = table.tHead ? [...table.tHead.rows[0].cells] : [];
+  if (!body || body.rows.length < 2) continue;
+  head.forEach((th, column) => th.addEventListener("click", () => {
+    const down = th.getAttribute("aria-sort") === "ascending";
+    head.forEach(other => other.removeAttribute("aria-sort"));
+    th.setAttribute("aria-sort", down ? "descending" : "ascending");
+    const rows = [...body.rows].map(row => [value(row.cells[column]), row]);
+    rows.sort((a, b) => compare(a[0], b[0]) * (down ? -1 : 1));
+    body.append(...rows.map(pair => pair[1]));
+  }));
+  if (body.rows.length < 8) continue;
+  const search = document.createElement("input");
+  search.type = "search";
+  search.placeholder = "filter " + body.rows.length + " rows";
+  search.addEventListener("input", () => {
+    const wanted = search.value.toLowerCase();
+    for (const row of body.rows)
+      row.hidden = !row.textContent.toLowerCase().includes(wanted);
+  });
+  table.before(search);
+}
+""")
+
+
+def page(title: str, *sections: object) -> str:
+    """Return a page that needs nothing else: tables sort by a click on their head, long ones have
+    a field that filters. Sections that are text are paragraphs."""
+    shown = [one if isinstance(one, Markup) else tag("p", one) for one in sections if one]
+    head = tag("head", Markup('<meta charset="utf-8"><meta name="viewport" '
+               'content="width=device-width">'), tag("title", title),
+               tag("style", _STYLE))  # fmt: skip
+    body = tag("body", tag("h1", title), "\n", together(*shown, between="\n"), "\n",
+               tag("script", _SCRIPT))  # fmt: skip
+    return "<!DOCTYPE html>\n" + tag("html", head, "\n", body, lang="en") + "\n"

@@ -1,0 +1,211 @@
+"""Reports: what all results of this package can do.
+
+    result = check_model(model, (x,), flow="xnnpack")
+    result.ok, result.summary()   # whether it is right, the finding in words
+    print(result.table())         # rows as text
+    result.save("check.html")     # also .json, .csv, .txt, and .svg or .png where it has a plot
+
+Every result is a `Report`: of check_model, compare, explain, compare_programs, quantization_error,
+check_nan, memory_plan, graph, dump, traces, test cases of a .bpte.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import os
+import platform
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timezone
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from executorch_c import __version__, _extras
+from executorch_c._render import html, json
+
+if TYPE_CHECKING:
+    import pandas
+
+    from executorch_c._types import FilePath
+
+__all__ = ["Origin", "Report"]
+
+PICTURES = (".svg", ".png", ".pdf")
+
+
+class Origin:
+    """The file that a report is about, and where and when the report was made."""
+
+    def __init__(self, source: object, size: int) -> None:
+        self.source, self.size = source, size
+        self.date = datetime.now(timezone.utc).astimezone()
+
+    @property
+    def name(self) -> str | None:
+        """Path of the file, where that is known."""
+        source = self.source
+        return str(os.fspath(source)) if isinstance(source, (str, os.PathLike)) else None
+
+    @cached_property
+    def sha256(self) -> str | None:
+        """Hash of the file; None of a program that was loaded before, and of a file that is no
+        longer there."""
+        if isinstance(self.source, (bytes, bytearray)):
+            return hashlib.sha256(self.source).hexdigest()
+        if self.name is None:
+            return None
+        found = hashlib.sha256()
+        try:
+            with open(self.name, "rb") as file:
+                while block := file.read(1 << 20):
+                    found.update(block)
+        except OSError:
+            return None
+        return found.hexdigest()
+
+    def facts(self) -> dict[str, str]:
+        """Return file, hash, size, versions, host and date, as text."""
+        found = {"file": self.name, "sha256": self.sha256, "size": f"{self.size:,} bytes",
+                 "versions": versions(), "host": host(),
+                 "date": self.date.isoformat(" ", "seconds")}  # fmt: skip
+        return {name: text for name, text in found.items() if text}
+
+    def __deepcopy__(self, memo: object) -> Origin:
+        return self
+
+
+def versions() -> str:
+    """Return the versions that results depend on: "executorch_c 0.1.0, NumPy 2.1, Python 3.11"."""
+    known = {"executorch_c": __version__}
+    for module, name in (("numpy", "NumPy"), ("torch", "torch")):
+        if module in sys.modules:
+            known[name] = str(getattr(sys.modules[module], "__version__", "?"))
+    known["Python"] = platform.python_version()
+    return ", ".join(f"{name} {version}" for name, version in known.items())
+
+
+def host() -> str:
+    """Return the name and kind of this machine."""
+    return f"{platform.node()} ({platform.system()} {platform.machine()})"
+
+
+class Report:
+    """A result: whether it is right, in words, as rows, as files.
+
+    Subclasses say `ok`, `summary`, `rows` and `table`; some have `plot` as well, which returns a
+    matplotlib Figure.
+    """
+
+    _origins: Mapping[str, Origin] = {}
+    """Of the programs that it is about, by what they are called."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        raise NotImplementedError
+
+    def summary(self) -> str:
+        """Return the finding in a sentence or two."""
+        raise NotImplementedError
+
+    def problems(self) -> list[str]:
+        """Return a sentence for each thing that is wrong; pages begin with these."""
+        return []
+
+    def table(self) -> str:
+        """Return rows as a table of text."""
+        raise NotImplementedError
+
+    def rows_as_dicts(self) -> list[dict[str, object]]:
+        """Return rows with the names of their columns, for data frames and CSV."""
+        raise NotImplementedError
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all figures, for JSON."""
+        return {"ok": self.ok, "summary": self.summary(), "rows": self.rows_as_dicts()}
+
+    def heading(self) -> str:
+        """Return the heading of its page."""
+        return type(self).__name__
+
+    def sections(self) -> Iterable[object]:
+        """Yield the parts of its page after the finding: `executorch_c._render.html.Markup`."""
+        raise NotImplementedError
+
+    def to_json(self, path: FilePath | None = None) -> str:
+        """Return all figures as JSON, and write them to `path`; infinite ones are "inf", NaN is
+        null."""
+        return _written(json.dumps(self.as_dict()), path)
+
+    def to_csv(self, path: FilePath | None = None) -> str:
+        """Return rows as CSV, and write them to `path`."""
+        file = io.StringIO(newline="")
+        rows = self.rows_as_dicts()
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        writer = csv.DictWriter(file, names)
+        writer.writeheader()
+        writer.writerows(rows)
+        return _written(file.getvalue(), path)
+
+    def to_html(self, path: FilePath | None = None, title: str | None = None) -> str:
+        """Return a page of its own, and write it to `path`.
+
+        The page begins with the finding and what is wrong; tables sort and filter; at its end are
+        the file's hash, versions, host and date.
+        """
+        finding = html.verdict("match" if self.ok else "differ", self.summary())
+        problems = self.problems()
+        listed = html.tag("ul", *(html.tag("li", one) for one in problems)) if problems else None
+        about = (about_table(name, origin) for name, origin in self._origins.items())
+        text = html.page(title or self.heading(), html.tag("p", finding), listed,
+                         *self.sections(), *about)  # fmt: skip
+        return _written(text, path)
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """Return a pandas.DataFrame of the rows. Needs pandas (extra `view`)."""
+        rows = self.rows_as_dicts()
+        names = dict.fromkeys(name for row in rows for name in row)
+        return _extras.data_frame({name: [row.get(name) for row in rows] for name in names})
+
+    def save(self, path: FilePath, format: str | None = None) -> None:
+        """Write a file, by the name's ending or by `format`: .html, .json, .csv, .txt, and a
+        picture (.svg, .png, .pdf) where it has a plot.
+
+        Raises ValueError for another ending, ImportError where a picture needs matplotlib.
+        """
+        ending = f".{format.lstrip('.')}" if format else Path(path).suffix.lower()
+        if ending in PICTURES and hasattr(self, "plot"):
+            self.plot().savefig(path, format=ending[1:], bbox_inches="tight", dpi=120)
+        elif ending == ".html":
+            self.to_html(path)
+        elif ending == ".json":
+            self.to_json(path)
+        elif ending == ".csv":
+            self.to_csv(path)
+        elif ending == ".txt":
+            _written(f"{self}\n", path)
+        else:
+            known = (".html", ".json", ".csv", ".txt", *(PICTURES if hasattr(self, "plot") else ()))
+            raise ValueError(f"{os.fspath(path)!r}: expected a name that ends with "
+                             f"{', '.join(known)}")  # fmt: skip
+
+    def made_from(self, **origins: Origin | None) -> None:
+        """Note the programs that it is about."""
+        known = {name: origin for name, origin in origins.items() if origin is not None}
+        object.__setattr__(self, "_origins", known)  # of frozen classes, too
+
+
+def about_table(name: str, origin: Origin) -> html.Markup:
+    """Return file, hash, versions, host and date as a table."""
+    facts: Sequence[tuple[str, str]] = list(origin.facts().items())
+    return html.together(html.tag("h2", f"About this {name}"), html.table("", ("", ""), facts, 2))
+
+
+def _written(text: str, path: FilePath | None) -> str:
+    if path is not None:
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+    return text

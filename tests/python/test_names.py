@@ -1,0 +1,65 @@
+"""Names: commands are called as the functions that do the same, modules as nothing else."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import executorch_c
+import pytest
+from executorch_c import cli, devtools, testing
+
+PACKAGE = Path(executorch_c.__file__).parent
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+FUNCTIONS = {
+    "check": "check_model", "compare": "compare_programs", "memory": "memory_plan",
+    "operators": "operators", "dump": "dump", "graph": "graph", "explain": "explain",
+    "check-nan": "check_nan", "quantization-error": "quantization_error",
+}  # fmt: skip
+"""Commands, and the public functions that do the same."""
+
+
+@pytest.mark.parametrize("command", FUNCTIONS)
+def test_a_command_is_called_as_its_function(command: str) -> None:
+    function = FUNCTIONS[command]
+    assert any(hasattr(place, function) for place in (devtools, testing, executorch_c))
+    long = function.replace("_", "-")
+    assert cli.ALIASES.get(long, long) == command
+    assert command in map(cli.name_of, cli.COMMANDS)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_no_function_is_called_as_its_module(path: Path) -> None:
+    names = {path.stem} | {p.stem for p in path.parent.glob("*.py") if path.stem == "__init__"}
+    body = ast.parse(path.read_text()).body
+    made = [node.name for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
+    assert not names & set(made)
+
+
+@pytest.mark.parametrize("name", devtools.RENAMED)
+def test_old_functions_work_for_a_version(name: str) -> None:
+    with pytest.deprecated_call():
+        assert getattr(devtools, name) is getattr(devtools, devtools.RENAMED[name])
+
+
+@pytest.mark.parametrize("name", [*cli.RENAMED, *cli.ALIASES])
+def test_old_commands_work_for_a_version(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        cli.main([name, "--help"])
+    out, err = capsys.readouterr()
+    now = {**cli.RENAMED, **cli.ALIASES}[name]
+    assert stop.value.code == 0 and out.startswith(f"usage: executorch-c {now}")
+    assert bool(err) == (name in cli.RENAMED)
+
+
+def test_wrong_options_print_the_usage_of_their_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name in map(cli.name_of, cli.COMMANDS):
+        with pytest.raises(SystemExit) as stop:
+            cli.main([name, "--no-such-option"])
+        assert stop.value.code == 2
+        assert capsys.readouterr().err.startswith(f"usage: executorch-c {name}")

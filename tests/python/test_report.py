@@ -1,0 +1,149 @@
+"""Reports: the same spelling on every result, pages that escape, begin with the finding and say
+what they are about."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import html.parser
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import executorch_c
+import numpy as np
+import pytest
+from executorch_c import Error, devtools
+from executorch_c._render.html import Markup, page, table, tag
+from executorch_c.bundled import BundledProgram
+from executorch_c.compare.metrics import ErrorSize
+from executorch_c.debug.report import ErrorReport, NodeError
+from executorch_c.report import Report
+from executorch_c.testing import compare
+
+EXAMPLES = Path(executorch_c.__file__).parent / "examples"
+DIGITS = EXAMPLES / "digits.pte"
+
+
+def arrays() -> tuple[Any, Any]:
+    with np.load(EXAMPLES / "digits.npz") as data:
+        return data["inputs"][:2], data["expected"][:2]
+
+
+def traced() -> Report:
+    method = executorch_c.load(DIGITS).load_method("forward")
+    with method.tracing() as trace:
+        method.execute([arrays()[0]])
+    return trace
+
+
+def bundled() -> Report:
+    cases = {"forward": [([arrays()[0]], [arrays()[1]])]}
+    return BundledProgram(DIGITS.read_bytes(), cases).verify()[0]
+
+
+def checked() -> Report:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("executorch.exir")
+    from executorch_c.testing import check_model
+
+    return check_model(torch.tanh, torch.randn(8), n_random=1)
+
+
+def node(name: str, error: float) -> NodeError:
+    size = ErrorSize(8, int(error > 0), error, error, (0, 0), (0, 0))
+    verdict: Any = "source" if error else "ok"
+    return NodeError(0, "instruction 0", name, (8,), "float32", size, size, verdict)
+
+
+REPORTS: dict[str, Callable[[], Report]] = {
+    "compare": lambda: compare(arrays()[1], arrays()[1]),
+    "a difference": lambda: compare(arrays()[1] + 1, arrays()[1]),
+    "check": checked,
+    "explain": lambda: ErrorReport("<title>", (node("<good>", 0.0), node("<bad>", 1.0))),
+    "programs": lambda: devtools.compare_programs(DIGITS, DIGITS, [arrays()[0]]),
+    "quantization": lambda: devtools.QuantizationReport("title", (node("layer", 0.0),)),
+    "nonfinite": lambda: devtools.check_nan(DIGITS, [arrays()[0] * np.inf]),
+    "memory": lambda: devtools.memory_plan(DIGITS),
+    "graph": lambda: devtools.graph(DIGITS),
+    "dump": lambda: devtools.dump(DIGITS),
+    "trace": traced,
+    "bundled": bundled,
+}
+
+
+class Reader(html.parser.HTMLParser):
+    """Fails where an element is not closed in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        if tag not in ("meta", "br", "img", "path", "polygon", "polyline", "ellipse"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self.open:
+            assert self.open.pop() == tag
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_every_result_is_a_report(name: str, tmp_path: Path) -> None:
+    report = REPORTS[name]()
+    assert isinstance(report, Report) and isinstance(report.ok, bool)
+    assert report.summary() and isinstance(report.table(), str)
+    assert report.ok is (name not in ("a difference", "explain", "nonfinite"))
+    assert isinstance(json.loads(report.to_json()), dict)
+    rows = report.rows_as_dicts()
+    assert rows and len(pytest.importorskip("pandas").DataFrame(rows)) == len(rows)
+    assert len(report.to_dataframe()) == len(rows)
+    for ending in (".html", ".csv", ".txt"):
+        report.save(tmp_path / f"report{ending}")
+    assert len(list(csv.reader((tmp_path / "report.csv").open(newline="")))) == len(rows) + 1
+    if name != "graph":  # whose .json is for Model Explorer
+        report.save(tmp_path / "report.json")
+        assert (tmp_path / "report.json").read_text() == report.to_json()
+    assert (tmp_path / "report.txt").read_text() == f"{report}\n"
+    text = (tmp_path / "report.html").read_text()
+    reader = Reader()
+    reader.feed(text)
+    assert not reader.open
+    finding = text.index("</h1>")
+    assert text[finding + 5 :].lstrip().startswith('<p><span class="')
+    with pytest.raises(ValueError, match=r"\.html"):
+        report.save(tmp_path / "report.xyz")
+
+
+def test_pages_say_what_they_are_about() -> None:
+    digest = hashlib.sha256(DIGITS.read_bytes()).hexdigest()
+    for source, name in ((DIGITS, str(DIGITS)), (DIGITS.read_bytes(), "")):
+        text = devtools.memory_plan(source).to_html()
+        assert digest in text and name in text and "host" in text and "date" in text
+        assert f"executorch_c {executorch_c.__version__}" in text
+    text = devtools.compare_programs(DIGITS, DIGITS.read_bytes(), [arrays()[0]]).to_html()
+    assert text.count(digest) == 2 and "About this baseline" in text
+
+
+def test_text_is_escaped_wherever_it_is_put() -> None:
+    assert tag("p", "a < b", Markup("<br>"), title='"') == '<p title="&quot;">a &lt; b<br></p>'
+    text = table("<c>", ["<h>", "verdict"], [["<x>", "differ"]], 1)
+    assert "<c>" not in text and "<h>" not in text and "<x>" not in text
+    assert '<span class="bad">differ</span>' in text
+    assert "&lt;t&gt;" in page("<t>", "<s>") and "<s>" not in page("<t>", "<s>")
+    report = REPORTS["explain"]()
+    assert "<bad>" not in report.to_html() and "<title></title>" not in report.to_html()
+
+
+def test_pages_begin_with_what_is_wrong() -> None:
+    text = REPORTS["explain"]().to_html()
+    assert text.index("first divergence") < text.index("nodes out of tolerance")
+    assert text.index("nodes out of tolerance") < text.index("all nodes")
+    assert "addEventListener" in text and "search" in text
+
+
+def test_a_dump_of_what_is_missing_is_not_ok() -> None:
+    assert not devtools.dump(DIGITS).problems()
+    with pytest.raises(Error):
+        devtools.dump(b"\0" * 64)
