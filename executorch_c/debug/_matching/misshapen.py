@@ -1,7 +1,8 @@
 """The first step of a program whose result has another shape than its node: a wrong stride, say.
 
 Nothing after it can be matched up to the next value of the right shape, which would be called wrong
-for all that lies between. The step's sources are matched, and one node of its kind follows from all of them: that is the one.
+for all that lies between. The step's sources are matched, and one node of its kind follows from
+all of them: that is the one.
 """
 
 from __future__ import annotations

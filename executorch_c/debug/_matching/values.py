@@ -1,17 +1,32 @@
-"""Which step of a program is which node of the reference's graph.
+"""Match the steps of a program's run with nodes of the reference's graph, by value.
 
-Steps are taken in the order in which the program ran them. What a step was made from is known, as
-nodes of the graph, from the steps before; so it is one of the few nodes that follow from these.
-It is the one that gives the same numbers on the program's own values: debug handles, which differ
-from export to export, only decide between equals, and layers that a delegate fuses, splits or
-moves need no rules.
+A step is an instruction, or a node inside a delegate. Steps are taken in order of execution. The
+sources of a step are known as nodes of the graph, from the steps before; so the step is one of the
+few nodes that follow from these. It is the one that computes the same numbers from the program's
+own values. Debug handles differ from export to export, so they only decide between equals. Layers
+that a delegate fuses, splits or moves need no rules.
 
-Where nothing gives the same numbers, either the step has no counterpart or it is wrong. Then the
-node of the same kind, made from all of the same nodes, is assumed to be it, and the program's value
-is put in its place. What comes next tells: if a later step follows from that value, it was the
-node; if one follows without it, the step had no counterpart. An assumption that nothing decides
-is kept where no other node is left that it could be. So a step that is wrong is found by what
-the program makes of it, and a right program is never made wrong by an assumption.
+Worked example. The graph is x -> convolution -> batch_norm -> relu -> mean -> addmm; the program
+has three steps:
+
+    step  operator         reads    candidates (distance from the step's value)
+    0     Convolution      input 0  convolution 0.53, batch_norm 0.68, relu 7e-8
+    1     aten::mean.out   step 0   mean 6e-8
+    2     Fully Connected  step 1   addmm 4e-8
+
+The only source of step 0 is x. Three nodes follow from x; relu has the same numbers (`_agreeing`:
+the limit is 1.7e-4 in float32), so the delegate has fused batch_norm and relu into the convolution.
+From here on relu has the program's value (`_put`), and step 1 is compared with mean of *that*.
+
+Where no node has the same numbers, the step is wrong, or has no counterpart. Say that batch_norm's
+bias is wrong in the program: step 0 is 0.53, 0.68 and 0.03 from the three nodes. It is assumed to
+be the node of its kind that is computed from all of its sources (`_guess`): each of the three
+contains the convolution. The options are tried when step 1 comes (`_with_guesses`): if the value
+of step 0 stands for convolution, mean is 0.11 off; if it stands for relu, mean agrees. So step 0 is
+relu, and wrong (`_confirm`). If a later step agrees without the assumption, the step had no
+counterpart (`_drop`). An assumption that no step decides is kept only where no other node is
+left (`_decide`). So a wrong step is found by what the program computes from it, and a right
+program is never made wrong by an assumption.
 """
 
 from __future__ import annotations
