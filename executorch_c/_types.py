@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "NDArray[np.generic]"
 Output: TypeAlias = "Array | Any"
-"""An output: nearly always an array, so that `y.shape` type-checks; or a bool, int, float, str, None,
-or a list of these, which is the Any."""
+"""An output: nearly always an array, so that `y.shape` type-checks; or a bool, int, float, str,
+None, or a list of these, which is the Any."""
 Out: TypeAlias = "Array | Sequence[Array | None] | None"
 OptionValue: TypeAlias = "bool | int | float | str"
 BackendOptions: TypeAlias = "Mapping[str, Mapping[str, OptionValue]]"
