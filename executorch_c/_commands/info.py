@@ -23,7 +23,7 @@ def add(commands: _arguments.Commands) -> None:
         commands, "info", main, "describe a program without loading its methods"
     )
     _arguments.add_model(parser)
-    _arguments.add_json(parser, "print all that is known as JSON")
+    _arguments.add_json(parser, "print all figures as JSON")
 
 
 def value_row(index: int, value: ValueInfo) -> list[object]:
