@@ -1,4 +1,4 @@
-"""Where NaN and infinity come from, and whether they reach the outputs.
+"""The origin of NaN and infinity, and the outputs that they reach.
 
     from executorch_c.devtools import check_nan
 
@@ -6,7 +6,7 @@
     print(report)
     report.first.name    # "aten::exp.out": the operator that overflowed
 
-Ranges are found by the runtime while it runs (`Method.tracing(ranges=True)`), so nothing is copied.
+The runtime records ranges during the run (`Method.tracing(ranges=True)`), without copies.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ LARGEST = {"float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028e38}
 
 @dataclass
 class Source:
-    """Something that is not finite, where it first is."""
+    """The first value of a data flow that is not finite."""
 
     origin: Origin
     where: str
@@ -68,7 +68,7 @@ class Source:
 
     @property
     def is_fault(self) -> bool:
-        """False of infinity that was put there on purpose, such as in a mask; NaN always is."""
+        """False for infinity that is a constant of the program, as in a mask; True for NaN."""
         return self.origin == "computed" or self.range.nan > 0
 
     def __str__(self) -> str:
@@ -82,7 +82,7 @@ class Source:
                 f"first at {_text.shape(self.range.first or ())}")  # fmt: skip
 
     def why(self) -> str:
-        """What it was made of."""
+        """Return its inputs and their ranges, in words."""
         if self.origin != "computed":
             return ""
         taken = ", ".join(_taken(value) for value in self.inputs if value.range)
@@ -95,7 +95,7 @@ class Source:
         return text
 
     def fate(self) -> str:
-        """Whether it reaches the outputs."""
+        """Return the outputs that it reaches, in words."""
         if self.outputs:
             return "reaches output " + ", ".join(map(str, self.outputs))
         return "reaches no output" + (f", ends at {self.gone}" if self.gone else "")
@@ -118,7 +118,7 @@ def _taken(value: Value) -> str:
 
 @dataclass(frozen=True)
 class NonFiniteReport(Report):
-    """What of a call was NaN or infinite. `bool(report)` is `report.ok`."""
+    """Values of a call that are NaN or infinite. `bool(report)` is `report.ok`."""
 
     method: str
     sources: tuple[Source, ...]
@@ -131,7 +131,7 @@ class NonFiniteReport(Report):
 
     @property
     def ok(self) -> bool:
-        """Whether no NaN, and no infinity that was computed, reaches the outputs."""
+        """True if no NaN, and no computed infinity, reaches the outputs."""
         return self.first is None
 
     @property
@@ -149,7 +149,7 @@ class NonFiniteReport(Report):
         return iter(self.sources)
 
     def summary(self) -> str:
-        """The finding in a sentence or two."""
+        """Return the finding in a sentence or two."""
         watched = _text.plural(self.events, "result")
         first = self.first
         if first is not None:
@@ -205,7 +205,7 @@ class NonFiniteReport(Report):
                 for s in self.sources]  # fmt: skip
 
     def as_dict(self) -> dict[str, Any]:
-        """All figures: {"method", "ok", "summary", "outputs", "first", "sources": [...]}."""
+        """Return all figures: {"method", "ok", "summary", "outputs", "first", "sources": [...]}."""
         rows: list[dict[str, Any]] = [
             {**asdict(s), "is_fault": s.is_fault, "what": s.what(), "why": s.why()}
             for s in self.sources
@@ -398,23 +398,23 @@ def check_nan(
     kernels: Literal["default", "reference"] = "default",
     max_bytes: int = 1 << 28,
 ) -> NonFiniteReport:
-    """Runs a program and finds where NaN and infinity come about.
+    """Return the origin of NaN and infinity in a run of a program, and the outputs they reach.
 
-    Each value that an instruction or a node inside of a delegate takes or gives is looked at while
-    it is in memory; those that are not finite are followed to the outputs. Infinity that a program
-    puts somewhere on purpose (an attention mask: full(-inf), where, a constant) is a source, but no
-    fault; NaN, and infinity that was computed, are faults if they reach an output.
+    Inputs and outputs of every instruction, and of every node inside delegates, are examined in
+    memory; values that are not finite are followed to the outputs. Infinity that is a constant
+    (an attention mask: full(-inf), where) is a source, but not a fault. NaN and computed infinity
+    are faults if they reach an output.
 
     Args:
         program: A path, bytes or file of a .pte or .bpte, a Program, a loaded Method (whose state
             is then used and changed), a BundledProgram, or a manager of the official flow.
-        inputs: Of one call: arrays, torch tensors, numbers, strings, None.
-        method: Which one to run, where `program` is no Method.
+        inputs: Inputs of one call: arrays, torch tensors, numbers, strings, None.
+        method: Name of the method, unless `program` is a Method.
         kernels: As for `Program.load_method`.
         max_bytes: Memory for events (some 500 bytes each), beside that of delegates: nodes of
             XnnpackBackend are run once more with all their results in memory.
 
-    Returns a `NonFiniteReport`, and raises what loading and running raise.
+    Returns a `NonFiniteReport`. Raises exceptions of loading and running.
     """
     source = opened(program)
     loaded = method_of(source, method, kernels)
