@@ -63,8 +63,8 @@ class CaseResult(Report):
 
     @property
     def verdict(self) -> Verdict:
-        """"match", "differ", or "inconclusive": expected outputs are missing, or accept any
-        output."""
+        """"match", "differ", or "inconclusive": expected outputs are missing, or cannot
+        show an error."""
         return self.comparison.verdict
 
     @property

@@ -87,14 +87,14 @@ def _run(method: Method, inputs: Inputs) -> list[Any]:
 
 
 def _one_or_many(inputs: object) -> Inputs:
-    """What __call__ takes: a sequence, or the only input itself."""
+    """Arguments of __call__: a sequence, or the single input."""
     if isinstance(inputs, (list, tuple)):
         return inputs
     return [inputs]
 
 
 class _Loaded:
-    """What the official module and program objects have in common."""
+    """Base of the official module and program objects."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -348,7 +348,7 @@ def _get_registered_backend_names() -> list[str]:
 
 
 def _is_available(backend_name: str) -> bool:
-    """Whether a backend can run here."""
+    """Return whether a backend can run here."""
     return Runtime.get().backend_registry.is_available(backend_name)
 
 
@@ -357,7 +357,7 @@ def _create_profile_block(name: str) -> None:
 
 
 def _dump_profile_results() -> bytes:
-    """What the old profiler has recorded: nothing."""
+    """Return the records of the old profiler: none."""
     return b""
 
 

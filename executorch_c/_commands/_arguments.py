@@ -1,6 +1,6 @@
 """Arguments of several commands: one function for each, so that they are the same everywhere.
 
-What can be told from an argument alone fails here, before any work is done.
+Arguments that are wrong by themselves fail here, before any work.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def add_output(parser: argparse.ArgumentParser, text: str, endings: Sequence[str
     parser.add_argument("-o", "--output", metavar="F", type=output_file(*endings), help=text)
 
 
-# ---- what they mean ---------------------------------------------------------------------------
+# ---- meaning ----------------------------------------------------------------------------------
 
 
 def write_results(report: Report, args: argparse.Namespace, title: str | None = None) -> None:

@@ -39,7 +39,7 @@ def add(commands: _arguments.Commands) -> None:
 
 
 def _warm(method: Method, inputs: Sequence[object]) -> None:
-    """A first call; where it fails, the traced one tells."""
+    """Make a first call, and ignore its error: the traced call raises it again."""
     try:
         method.execute(inputs)
     except RuntimeError:

@@ -59,14 +59,14 @@ class OutputComparison:
 
     index: int
     dtype: str
-    """NumPy's name, or that of the Python type of an output that is no array."""
+    """NumPy's name of the dtype, or the Python type of an output other than an array."""
     shape: tuple[int, ...] | None
     verdict: Verdict
-    """"match", "differ", or "inconclusive": the expected output cannot tell."""
+    """"match", "differ", or "inconclusive": the expected output cannot show an error."""
     reason: str
     """Why it is inconclusive, or differs though no element exceeds its limit; or empty."""
     tolerance: Tolerance | None
-    """The limits; None where there is nothing to measure."""
+    """The limits; None if no metric applies."""
     metrics: ErrorMetrics | None
     """None where the two cannot be measured: `problem` says why (or both are equal objects)."""
     problem: str | None
@@ -108,7 +108,7 @@ class OutputComparison:
 
 
 def _mismatch(metrics: ErrorMetrics, limits: Tolerance) -> str:
-    """What differs, where and by how much."""
+    """The difference, with its place and size, as a sentence."""
     actual, expected = differing(metrics.actual_at_worst, metrics.expected_at_worst)
     text = (
         f"{metrics.mismatched:,} of {_text.plural(metrics.elements, 'element')} "
@@ -134,7 +134,7 @@ class Comparison(Report):
     problem: str | None = None
     """Another number of outputs than expected; None where it is as expected."""
     reason: str = "there are no outputs"
-    """Why nothing was compared, where `outputs` is empty."""
+    """Reason of empty `outputs`."""
 
     @property
     def verdict(self) -> Verdict:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from executorch_c.trace import Event, Range, Value
 
 Origin: TypeAlias = Literal["computed", "written", "constant", "input"]
-"""How a value that is not finite comes about:
+"""Origin of a value that is not finite:
 
     computed  an operator made it of finite numbers (an overflow, log of 0), or NaN of infinities
     written   an operator put it there, as it was told to: full(-inf), masked_fill
@@ -58,13 +58,13 @@ class Source:
     shape: tuple[int, ...]
     range: Range
     inputs: tuple[Value, ...] = ()
-    """What the operator took: `value.range.high` and so on."""
+    """Inputs of the operator: `value.range.high` and so on."""
     carriers: int = 0
-    """So many results of other operators have it."""
+    """Number of results of other operators that are not finite because of it."""
     outputs: list[int] = field(default_factory=list)
     """Outputs of the method that have it."""
     gone: str | None = None
-    """Where it first went no further: an operator that took it and gave finite numbers."""
+    """First operator that reads it and has finite results."""
 
     @property
     def is_fault(self) -> bool:
@@ -126,7 +126,7 @@ class NonFiniteReport(Report):
     outputs: tuple[int, ...]
     """Outputs of the method that have NaN or infinity, whatever the reason."""
     events: int
-    """So many instructions and nodes were watched."""
+    """Number of examined instructions and nodes."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -237,7 +237,7 @@ def _mark(found: Range) -> Mark:
 
 @dataclass
 class _Scope:
-    """The values of a method, or of what is inside of a delegate."""
+    """Values of a method, or inside a delegate."""
 
     slots: dict[int, Causes] = field(default_factory=dict)
     marks: dict[Mark, Causes] = field(default_factory=dict)
@@ -246,7 +246,7 @@ class _Scope:
 
 
 class _Watch:
-    """Follows what is not finite through the events of one call."""
+    """Follow values that are not finite through the events of one call."""
 
     def __init__(self) -> None:
         self.sources: list[Source] = []
@@ -411,7 +411,7 @@ def check_nan(
         inputs: Inputs of one call: arrays, torch tensors, numbers, strings, None.
         method: Name of the method, unless `program` is a Method.
         kernels: As for `Program.load_method`.
-        max_bytes: Memory for events (some 500 bytes each), beside that of delegates: nodes of
+        max_bytes: Memory of events (some 500 bytes each), without that of delegates: nodes of
             XnnpackBackend are run once more with all their results in memory.
 
     Returns a `NonFiniteReport`. Raises exceptions of loading and running.

@@ -67,7 +67,7 @@ class _Run:
     ends: dict[str, frozenset[int]]
     """The same of outputs, "output 0"."""
     keys: list[tuple[object, ...]]
-    """What two runs of the same instructions have in common."""
+    """Keys of the events; runs with equal keys have the same instructions."""
     outputs: list[Output]
     dropped: int
     noise: list[Array] | None = None
@@ -80,7 +80,7 @@ class _Run:
 
     @property
     def is_quantized(self) -> bool:
-        """Whether any value is held as 8-bit integers."""
+        """Return whether any value is held as 8-bit integers."""
         return any(value.quantized for value in self.values)
 
 
@@ -292,7 +292,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _judged(row: NodeError, before: Sequence[NodeError], finest: float) -> NodeError:
-    """With its error divided by those of its inputs, and the verdict that this gives."""
+    """Return a row with its gain and verdict."""
     size = row.accumulated.relative
     taken = max((one.accumulated.relative for one in before), default=0.0)
     gain = 1.0 if math.isinf(taken) else size / max(taken, finest or sys.float_info.epsilon)
@@ -353,7 +353,7 @@ def _without_mispaired(
 
 
 def _growth(rows: Sequence[NodeError]) -> str | None:
-    """Whether the first divergence came about there."""
+    """Return a note if errors before the first divergence are of its size; else None."""
     bad = next((i for i, row in enumerate(rows) if not row.ok), None)
     if bad is None:
         return None

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from torch.fx import Node
 
 DRAWN = 40
-"""So many layers are in the picture."""
+"""Maximum number of layers in the figure."""
 
 FEW = 3
-"""So many layers that are not in the program are named."""
+"""Maximum number of named layers that are not in the program."""
 
 
 def _percent(size: float) -> str:
@@ -60,7 +60,7 @@ class QuantizationReport(ErrorReport):
     """
 
     arrives: ErrorSize | None = None
-    """How far the last value is from the float model's: what all layers add up to."""
+    """Error of the last value against the float model: of all layers together."""
 
     SOME: ClassVar[str] = "layers: those that add most"
     PICTURE: ClassVar[str] = "error that each layer adds"
@@ -170,7 +170,7 @@ def _dequantised(events: Sequence[Event]) -> Iterator[Event]:
 
 
 def _constants(graph: Reference) -> set[Node]:
-    """Nodes that depend on no input and no state: weights, and what is made of them alone."""
+    """Return the nodes that depend on no input or state: weights, and values computed from them."""
     from torch.export.graph_signature import InputKind
 
     signature = graph.program.graph_signature
@@ -190,7 +190,7 @@ def _constants(graph: Reference) -> set[Node]:
 
 
 def _missing(graph: Reference, known: set[Node]) -> list[str]:
-    """A sentence about layers of the model that nothing of the program was found for."""
+    """Return a sentence about layers of the model without a match in the program."""
     lost = [node for node in graph.nodes
             if names.kind_of(node) in ALIGNED and node not in known]  # fmt: skip
     if not lost:

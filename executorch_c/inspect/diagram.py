@@ -51,7 +51,7 @@ class Node:
     outputs: list[str] = field(default_factory=list)
     """"float32 (1, 8)" for each."""
     inputs: dict[tuple[Source, str], int] = field(default_factory=dict)
-    """What it reads, with the name of the argument, in order."""
+    """Inputs, with the name of the argument, in order."""
 
     def read(self, sources: Iterable[Source], name: str) -> None:
         for source in sorted(sources):

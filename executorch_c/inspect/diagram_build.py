@@ -1,4 +1,4 @@
-"""How a graph is made: who has written what an instruction reads, inside of delegates too."""
+"""Construction of a graph from the writers of each instruction's inputs, inside delegates too."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from executorch_c._types import DelegateInside, InnerValue
 
 State: TypeAlias = "dict[int, Sources]"
-"""Who has written each value."""
+"""Writers of each value."""
 
 PASSES = 3
 """So often instructions are gone through, so that what a loop computes reaches its beginning."""
 
 
 class Builder:
-    """Goes through the instructions of a method, and knows who has written each value."""
+    """Walk through the instructions of a method, with the writers of each value."""
 
     def __init__(self, view: View, nodes: dict[str, Node], prefix: str, groups: tuple[str, ...]):
         self.view, self.nodes, self.prefix, self.groups = view, nodes, prefix, groups
@@ -84,7 +84,7 @@ class Builder:
         return state
 
     def find(self, state: State, index: int) -> Sources:
-        """Who has written a value; nobody has written state before the first instruction."""
+        """Return the writers of a value; state has none before the first instruction."""
         if index in state:
             return state[index]
         if index in self.view.bases:
@@ -115,7 +115,7 @@ class Builder:
             state[index] = self.source(node, number, self.text(index))
 
     def _attributes(self, step: Step) -> dict[str, str]:
-        """Numbers and weights that are no values of other instructions."""
+        """Return numbers and weights that no instruction has written."""
         found = {"instruction": f"{step.chain}:{step.number}", "name": step.title}
         for index, name, role in step.row["args"]:
             value = self.view.values[index]
@@ -141,7 +141,7 @@ class Builder:
     # ---- delegates ----
 
     def _open(self, step: Step, state: State) -> bool:
-        """Puts what is inside of a delegate in its place; False where nobody can tell."""
+        """Add the nodes of a delegate in its place; return False without a description."""
         number = step.row["delegate"]
         assert number is not None
         group = (*self.groups, f"{step.row['name']} {number}")

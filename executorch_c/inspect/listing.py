@@ -22,7 +22,7 @@ _KEY = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{56}\b")
 """Named data of XNNPACK: a hash, of which the beginning is enough for people."""
 
 LONGEST_SPEC = 40
-"""So many bytes of a compile spec are shown in text."""
+"""Maximum number of bytes of a compile spec in text."""
 
 
 class Dump(str, Report):
@@ -218,7 +218,7 @@ def _value_row(view: View, index: int) -> list[object]:
 
 
 def _constant(view: View, index: int) -> str:
-    """A value that is no tensor: what it is where it never changes, else its number."""
+    """Return a value other than a tensor: a constant itself, or the number of the value."""
     value = view.values[index]
     if index in view.computed:
         return f"%{index}"
@@ -310,7 +310,7 @@ def _delegate(view: View, step: Step, index: int) -> Iterator[str]:
 
 
 def inner_name(value: InnerValue, outer: list[int]) -> str:
-    """What a value inside of a delegate is called: as the argument that it is, or by its id."""
+    """Return the name of a value inside a delegate: that of the argument, or its id."""
     at = value["argument"]
     return f"%{outer[at]}" if at is not None and at < len(outer) else f"v{value['id']}"
 

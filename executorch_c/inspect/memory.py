@@ -64,7 +64,7 @@ class Allocation:
     dtype: str
     shape: tuple[int, ...]
     name: str | None
-    """Where the file has one."""
+    """Name, if the file has one."""
 
     @property
     def end(self) -> int:
@@ -101,7 +101,7 @@ class MemoryPlan(Report):
     method: str
     arenas: tuple[Arena, ...]
     allocations: tuple[Allocation, ...]
-    """By arena, time and offset. Views are there too, at the place of what they look at."""
+    """Tensors by arena, time and offset; views have the place of their base."""
     instructions: tuple[str, ...]
     """Operators and backends in order."""
 

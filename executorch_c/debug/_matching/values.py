@@ -63,38 +63,38 @@ if TYPE_CHECKING:
     from torch.fx import Node
 
 NEAR = 64
-"""So many nodes that follow from a step's sources are looked at, in the graph's order."""
+"""Maximum number of candidates after a step's sources, in the graph's order."""
 
 OPTIONS = 8
-"""So many nodes are tried as one that is wrong."""
+"""Maximum number of nodes that a wrong step is assumed to be."""
 
 PRECISION = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float64": 2.0**-23}
-"""How far apart numbers around 1 are; of all others, as for float32."""
+"""Machine epsilon by dtype, with that of float32 as default."""
 
 CLOSER = 8
-"""A step after an assumption is this many times closer where another one is right."""
+"""Ratio of distances at which a later step chooses another option of an assumption."""
 
 CLOSEST = 3
-"""Nodes at most this many times further off than the nearest (or than rounding) are as near."""
+"""Ratio to the nearest distance (or to rounding) within which nodes are equally near."""
 
 QUANTIZED = 2.0**-7
-"""... of what 8 bits stand for."""
+"""Machine epsilon of 8-bit quantised values."""
 
 TIES = 2.0**-9
-"""Distance of integers that stand for equal numbers but for a few that are rounded otherwise."""
+"""Distance of quantised integers that differ in rounding ties only."""
 
 PRODUCTS = {"linear", "convolution", "bmm"}
-"""Kinds that no step of another kind computes on its way."""
+"""Kinds that are not on the path to a step of another kind."""
 
 ANY = {"", "scaleddotproductattention"}
-"""Kinds of steps that may be several products."""
+"""Kinds of steps that may contain several products."""
 
 ENOUGH = 0.25
-"""A smaller share of matches is worth a warning."""
+"""Minimum share of matches without a warning."""
 
 
 class Pairing:
-    """Finds the nodes of steps."""
+    """The matching of steps with nodes."""
 
     def __init__(self, graph: Reference, arguments: Mapping[Node, Any]) -> None:
         self.nodes = graph.nodes
@@ -103,18 +103,18 @@ class Pairing:
         self.inputs = graph.inputs
         self.free = self._constants()
         self.same: dict[tuple[Step, int], list[Node]] = {}
-        """The nodes of each output of a step that is one."""
+        """Nodes of each output of a matched step."""
         self.taken: dict[Node, Step] = {}
         self.found: dict[Step, Found] = {}
         self.guesses: dict[Step, Guess] = {}
         self.known: set[Step] = set()
         self.wrong: set[Step] = set()
-        """Those of them that are assumptions which held."""
+        """Steps whose assumption held."""
         self.reached = 0
         self.interrupted = False
 
     def _constants(self) -> set[Node]:
-        """Nodes that no input of the user goes into."""
+        """Return the nodes that depend on no user input."""
         found: set[Node] = set()
         given = set(self.inputs)
         for node in self.nodes:
@@ -172,7 +172,7 @@ class Pairing:
                 return
 
     def _with_guesses(self, step: Step, front: Front, found: Found | None) -> Found | None:
-        """What is before this step may not be what it was assumed to be."""
+        """Return the match of a step after trying other options of the assumptions before it."""
         skipped = frozenset(self.guesses)
         without = self._agreeing(step, self.front(step, skipped))
         if without is not None and (found is None or without.distance < found.distance):
@@ -193,7 +193,7 @@ class Pairing:
         return found
 
     def _drop(self, step: Step) -> None:
-        """All assumptions that this step may have been made from."""
+        """Withdraw all assumptions among the sources of a step."""
         queue, seen = [step], {step}
         while queue:
             for source, _ in queue.pop().sources:
@@ -220,7 +220,7 @@ class Pairing:
         self._put(guess.step, guess.found)
 
     def _put(self, step: Step, found: Found) -> None:
-        """From here on the node gives what the program computed."""
+        """Set the value of the node to the program's."""
         node = found.node
         self.taken[node] = step
         value = found.parts[0]
@@ -251,18 +251,18 @@ class Pairing:
         self.found[step] = found
 
     def _is_old(self, step: Step, found: Found) -> bool:
-        """Whether it is what was there before, perhaps in another layout."""
+        """Return whether the match is an earlier value, possibly in another layout."""
         node = found.node
         is_source = not found.level and node in self.front(step).all
         return is_source or node in self.taken or node.op != "call_function"
 
     def _owner(self, node: Node) -> Step | None:
-        """The step that a node is, or an output of."""
+        """Return the step of a node, or of its tuple."""
         whole: Any = node.args[0] if node.target is getitem else node
         return self.taken.get(node) or self.taken.get(whole)
 
     def _confirm(self, nodes: Iterable[Node]) -> None:
-        """Assumptions that these nodes are, and those that they were made from."""
+        """Confirm the assumptions of these nodes, and of their sources."""
         for node in nodes:
             step = self._owner(node)
             guess = self.guesses.pop(step, None) if step is not None else None
@@ -273,7 +273,7 @@ class Pairing:
                 self._confirm(guess.found.used)
 
     def _decide(self) -> None:
-        """Assumptions that nothing has decided."""
+        """Keep or withdraw the assumptions that no step has decided."""
         for step, guess in list(self.guesses.items()):
             if step not in self.guesses:
                 continue
@@ -286,7 +286,7 @@ class Pairing:
                 self._withdraw(self.guesses.pop(step))
 
     def _result(self, node: Node, step: Step) -> None:
-        """The method's results say what the last assumptions are worth."""
+        """Confirm the assumptions that lead to a right result of the method."""
         found = self._compare(step, self.fed.value(node))
         if found is None or not found[0] <= self._limit(step, []):
             return
@@ -297,7 +297,7 @@ class Pairing:
     # ---- where a step comes from ----------------------------------------------------------
 
     def front(self, step: Step, skipped: frozenset[Step] = frozenset()) -> Front:
-        """The nodes of its sources; where a source is none, those of its sources."""
+        """Return the nodes of its sources; for a source without a node, those of its sources."""
         front = Front([], is_open=step.is_open)
         queue, seen = list(step.sources), set(step.sources)
         while queue:
@@ -353,7 +353,7 @@ class Pairing:
                 continue
 
     def path(self, node: Node, front: set[Node]) -> tuple[list[Node], set[Node]]:
-        """What lies between a node and its sources, in order, and which sources it has."""
+        """Return the nodes between a node and its sources, in order, and the used sources."""
         path, used, queue = {node}, set(), [node]
         while queue:
             for before in queue.pop().all_input_nodes:
@@ -367,7 +367,7 @@ class Pairing:
     # ---- what agrees ----------------------------------------------------------------------
 
     def _limit(self, step: Step, path: Sequence[Node]) -> float:
-        """How far equal values may be from each other: |a - b| / (|a| + |b|)."""
+        """Return the limit of the distance of equal values: |a - b| / (|a| + |b|)."""
         coarsest = max((PRECISION.get(array.dtype.name, 2.0**-23)
                         for array in step.outputs if array is not None), default=2.0**-23)
         if step.quantized or any(map(is_quantizer, path)):
@@ -375,7 +375,7 @@ class Pairing:
         return math.sqrt(coarsest) / 2
 
     def _compare(self, step: Step, value: Any) -> tuple[float, Parts] | None:
-        """How far a step is from a value, and its outputs in the shapes of that."""
+        """Return the distance of a step from a value, and its outputs in the value's shapes."""
         import torch
 
         several = isinstance(value, (list, tuple))
@@ -393,7 +393,7 @@ class Pairing:
 
     def _candidate(self, step: Step, node: Node, front: Front,
                    others: Iterable[Node] = ()) -> Found | None:  # fmt: skip
-        """A node that the step may be, made from its sources (and other nodes)."""
+        """Return a node as the candidate of a step, from its sources (and other nodes)."""
         array = next((one for one in step.outputs if one is not None), None)
         if array is None or not may_fit(node, array):
             return None
@@ -412,7 +412,7 @@ class Pairing:
         if compared is None:
             return None
         nodes = front.all
-        if node in nodes:  # it gives what another source gives
+        if node in nodes:  # equal to another source
             path, used = [node], nodes if len(front.nodes) == 1 else {node}
         else:
             path, used = self.path(node, nodes.union(others))
@@ -427,7 +427,7 @@ class Pairing:
         return found
 
     def _agreeing(self, step: Step, front: Front) -> Found | None:
-        """The best of the nodes that give the step's numbers."""
+        """Return the best candidate with the step's numbers."""
         nodes = front.all
         if front.is_open:
             nodes |= self._around()
@@ -466,8 +466,8 @@ class Pairing:
         return best
 
     def _nearest(self, step: Step, agreeing: list[Found]) -> list[Found]:
-        """Without nodes that are further off than others by more than rounding: a convolution
-        alone, where batch norm that is nearly the identity is fused into it."""
+        """Return the candidates that are as near as the nearest within rounding: not a convolution
+        alone, if a batch norm that is nearly the identity is fused into it."""
         rounding = max(PRECISION.get(array.dtype.name, 2.0**-23)
                        for array in step.outputs if array is not None)  # fmt: skip
         if step.quantized or any(is_quantizer(n) for found in agreeing for n in found.path):
@@ -487,7 +487,7 @@ class Pairing:
         )  # fmt: skip
 
     def _around(self) -> set[Node]:
-        """All that has been found near the last step, for steps of which nobody knows more."""
+        """Return the matched nodes near the last step, for steps with unknown sources."""
         near = range(max(self.reached - NEAR, 0), min(self.reached + NEAR, len(self.nodes)))
         return {*self.inputs, *(self.nodes[i] for i in near if self.nodes[i] in self.fed.given)}
 
@@ -517,7 +517,7 @@ class Pairing:
         return options[:OPTIONS]
 
     def _is_fused(self, step: Step, found: Found) -> bool:
-        """Whether a delegate would take all behind the operator into one node."""
+        """Return whether a delegate fuses all nodes after the operator into one."""
         mine = step.node_kinds
         at = next(i for i, node in enumerate(found.path) if kind_of(node) in mine)
         behind = found.path[at + 1 :]
