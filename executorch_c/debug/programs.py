@@ -67,7 +67,7 @@ class _Run:
     ends: dict[str, frozenset[int]]
     """The same of outputs, "output 0"."""
     keys: list[tuple[object, ...]]
-    """Keys of the events; runs with equal keys have the same instructions."""
+    """Keys of the values; runs with equal keys have the same instructions."""
     outputs: list[Output]
     dropped: int
     noise: list[Array] | None = None
@@ -353,7 +353,7 @@ def _without_mispaired(
 
 
 def _growth(rows: Sequence[NodeError]) -> str | None:
-    """Return a note if errors before the first divergence are of its size; else None."""
+    """Return a note about the growth of errors before the first divergence; None without one."""
     bad = next((i for i, row in enumerate(rows) if not row.ok), None)
     if bad is None:
         return None
