@@ -5,8 +5,8 @@
     >>> outputs = method.execute([x])  # a list of NumPy arrays
     >>> y = method(x)
 
-The other names are those of `executorch.runtime`, so that a script moves over by changing its
-import: `load` is `Runtime.get().load_program`.
+Names are those of `executorch.runtime`, so a script moves over by changing its import. `load` is
+`Runtime.get().load_program`, for more sources.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ __all__ = [
 if not _TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """The extension module, and NumPy with it, are imported when they are first needed: not
-        by a session of pytest that only finds the plugin, or by `executorch-c --help`."""
+        """Import the extension module, and NumPy with it, at the first use: a session of pytest
+        that only finds the plugin does without."""
         if name not in __all__:
             raise AttributeError(f"module 'executorch_c' has no attribute '{name}'")
         from executorch_c import _core
@@ -118,10 +118,10 @@ _F = _TypeVar("_F", bound=_Callable[..., object])
 
 
 class Verification(IntEnum):
-    """How thoroughly a program is verified when it is loaded.
+    """Levels of verification of a program.
 
-    What makes reading the file safe is checked at both levels; InternalConsistency adds the
-    checks that the reference runtime has under this name.
+    Both levels check the structure of the file, so that reading it is safe; InternalConsistency
+    adds the checks of the reference runtime's level of this name.
     """
 
     Minimal = 0
@@ -129,7 +129,7 @@ class Verification(IntEnum):
 
 
 def get_include() -> str:
-    """The directory to give to a compiler for `#include "executorch_c/backend.h"`, operator.h."""
+    """Return the include directory of `executorch_c/backend.h` and `executorch_c/operator.h`."""
     here = _path.dirname(_path.abspath(__file__))
     installed = _path.join(here, "include")
     in_tree = _path.join(_path.dirname(here), "csrc", "include")
@@ -151,7 +151,7 @@ def load(
         data_path: The .ptd file or files with weights.
         verification: As for `Runtime.load_program`, which has further options.
 
-    Raises what `Runtime.load_program` raises, with the name of the file in front.
+    Raises the exceptions of `Runtime.load_program`; messages begin with the name of the file.
     """
     from executorch_c import _programs
 
@@ -171,42 +171,41 @@ def register_operator(
 def register_operator(
     schema: str, fn: _F | None = None, *, override: bool = False
 ) -> _F | _Callable[[_F], _F]:
-    """Makes a function on NumPy arrays an operator that programs can call.
+    """Register a function on NumPy arrays as an operator of programs.
 
         @register_operator("ns::scale.out(Tensor x, float alpha, *, Tensor(a!) out) -> Tensor(a!)")
         def scale(x, alpha):
             return x * np.float32(alpha)
 
     Args:
-        schema: That of the out variant, as `torch.ops.ns.scale.out._schema` prints it.
-        fn: The function; it is returned. Left out: a decorator.
-        override: Take the place of an operator of the same name and arguments, a built-in one
-            (but for `executorch_prim::`) or one that was registered before, until this one is
-            unregistered. Without it that is an AlreadyRegisteredError.
+        schema: Schema of the out variant, as `torch.ops.ns.scale.out._schema` prints it.
+        fn: The function, which is returned. Default: return a decorator.
+        override: Replace an operator of the same name and arguments, built-in (except
+            `executorch_prim::`) or registered before, until this one is unregistered. Without
+            `override` such an operator is an AlreadyRegisteredError.
 
     The function is called with the arguments of the schema in order, keyword-only ones by name.
-    A Tensor is an array, read-only unless the schema says that it is written (`Tensor(a!) x`); a
-    list is a list; int, float, bool, str and None are themselves, a Scalar is what the program
-    has; a ScalarType is a numpy.dtype, a MemoryFormat or Layout torch's number.
+    A Tensor is an array, read-only unless it is mutable in the schema (`Tensor(a!) x`); a list is a
+    list; int, float, bool, str and None are themselves, a Scalar is the program's number; a
+    ScalarType is a numpy.dtype, a MemoryFormat or Layout torch's number.
 
     Results: the function returns an array for each `out` argument, several as a tuple. Each must
-    have the planned dtype and shape, or a shape within the bound where the program lets shapes
-    change; NumPy scalars and what has __dlpack__ are arrays, too. A function with parameters named
-    as the `out` arguments gets these as writable arrays (zeros, as large as the output may be) and
-    may return None for what it has written there.
+    have the planned dtype and shape, or a shape within the bound if the output is dynamic; NumPy
+    scalars and objects with __dlpack__ count as arrays. A function with parameters named as the
+    `out` arguments receives these as writable arrays (zeros, of the maximum size) and may return
+    None for an output that it has written.
 
-    Arrays are the function's own: arguments and results are copied, so it may keep them. For large
-    data, write the operator in C (executorch_c/operator.h).
+    Arguments and results are copied, so the function may keep them. For large data, write the
+    operator in C (executorch_c/operator.h).
 
-    A method uses the operators that are registered when it is loaded, and keeps them whatever
-    happens afterwards; load the program again to have others. The function is called with the GIL,
-    perhaps by several threads at once; it may run other methods, not the one that calls it. What
-    it raises is the `__cause__` of the Error of the call (of the same code, if it is an Error
-    itself, else INTERNAL); what is no Exception (KeyboardInterrupt) comes through as it is.
+    A method keeps the operators that are registered when it is loaded. The function runs with the
+    GIL, possibly on several threads at once; it may run other methods, but not the calling one. An
+    exception is the `__cause__` of the call's Error (of the same code if it is an Error, else
+    INTERNAL); KeyboardInterrupt and other BaseExceptions are raised unchanged.
 
-    Raises InvalidArgumentError (a ValueError: the schema, with the character where it is not
-    understood; no out variant; another schema than that of what is overridden),
-    AlreadyRegisteredError, TypeError (a function with other parameters).
+    Raises InvalidArgumentError (a ValueError: a wrong schema, with the position of the character;
+    no out variant; another schema than that of the overridden operator), AlreadyRegisteredError,
+    TypeError (a function with other parameters).
     """
     from executorch_c import _operators  # only here: what it needs takes longer than all else
 

@@ -18,7 +18,7 @@ from executorch_c import _log
 from executorch_c._core import register_backend, register_operators
 
 GROUPS = {"backends": register_backend, "operators": register_operators}
-"""What is registered with what; a group is "executorch_c." and its name."""
+"""Functions that register plug-ins, by group: "executorch_c." and the name."""
 
 
 def capsules(found: object, name: str) -> Iterator[object]:
@@ -34,7 +34,7 @@ def capsules(found: object, name: str) -> Iterator[object]:
 
 
 def left_out(entry: EntryPoint, error: Exception) -> bool:
-    """Whether an entry point is that of an extension of ours that was not built, on request."""
+    """Return whether an entry point is of an extension that the build left out on request."""
     ours = entry.module.startswith("executorch_c._")
     return ours and isinstance(error, ModuleNotFoundError) and error.name == entry.module
 

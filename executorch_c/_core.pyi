@@ -260,6 +260,8 @@ class Runtime:
     def _repr_html_(self) -> str: ...
 
 class Error(RuntimeError):
+    """An error of the runtime, with ExecuTorch's number as `code`; base of all below."""
+
     code: ClassVar[int]
     status: ClassVar[str]
 

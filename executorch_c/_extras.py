@@ -1,4 +1,4 @@
-"""Packages that only some functions need: what is missing is named with the extra that has it."""
+"""Optional packages: an error names a missing package and its extra."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What writing FlatBuffers takes, by the package `flatbuffers` (the extra `devtools`)."""
+"""Helpers to write FlatBuffers with the package `flatbuffers` (extra `devtools`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def builder(size: int, what: str) -> Any:
 
 
 def offsets(builder: Any, items: Sequence[int]) -> int:
-    """A vector of what is at these offsets."""
+    """Return a vector of these offsets."""
     builder.StartVector(4, len(items), 4)
     for offset in reversed(items):
         builder.PrependUOffsetTRelative(offset)

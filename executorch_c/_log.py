@@ -23,7 +23,7 @@ NAME = "executorch_c"
 
 
 def logger(child: str = "") -> Logger | None:
-    """The package's logger or one below it; None where nobody uses logging."""
+    """Return the package's logger or a child of it; None if logging is not imported."""
     logging = sys.modules.get("logging")
     if logging is None:
         return None
@@ -34,19 +34,19 @@ def logger(child: str = "") -> Logger | None:
 
 
 def debug(message: str, *args: object, child: str = "") -> None:
-    """What helps to see what happened: programs, methods, delegates, plug-ins."""
+    """Log a step at DEBUG: programs, methods, delegates, plug-ins."""
     if (log := logger(child)) is not None:
         log.debug(message, *args)
 
 
 def info(message: str, *args: object) -> None:
-    """What changes results."""
+    """Log a change of results at INFO."""
     if (log := logger()) is not None:
         log.info(message, *args)
 
 
 def error(message: str, *args: object) -> None:
-    """What does not work, and is no exception."""
+    """Log an error at ERROR that does not raise."""
     if (log := logger()) is not None:
         log.error(message, *args)
 

@@ -1,4 +1,4 @@
-"""What executorch_c.register_operator does before C does the rest."""
+"""The Python part of executorch_c.register_operator: checks of schema and function."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def check_parameters(
     keywords: Sequence[str],
     outs: Sequence[str],
 ) -> bool:
-    """Whether the function takes the `out` arguments; TypeError where it cannot be called."""
+    """Return whether the function takes the `out` arguments; TypeError for other parameters."""
     try:
         parameters = signature(fn)
     except (TypeError, ValueError):  # some functions written in C have none

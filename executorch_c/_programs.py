@@ -92,7 +92,7 @@ def is_bundled(source: object) -> bool:
 
 
 def _executorch_manager(source: object) -> Any:
-    """The ExecutorchProgramManager of a manager; None for what is none."""
+    """Return the ExecutorchProgramManager of a manager; None for other objects."""
     if hasattr(source, "buffer"):
         return source
     if not hasattr(source, "to_executorch"):
@@ -103,7 +103,7 @@ def _executorch_manager(source: object) -> Any:
 
 
 def _load(source: Data, data_path: object, verification: int) -> Program:
-    """Runtime.load_program, with the name of the file in front of what it raises."""
+    """Return a loaded program; messages of exceptions begin with the name of the file."""
     given = cast("Data | Sequence[Data] | None", data_path or None)
     with named_after(source):
         return Runtime.get().load_program(source, data_path=given, verification=verification)
@@ -151,7 +151,7 @@ def opened(source: ProgramSource, data_path: object = None, verification: int = 
 
 
 def _is_readable(source: object) -> bool:
-    """Whether a head can be read: a path that cannot be opened is told by the loader."""
+    """Return whether a head can be read; the loader raises for a path that cannot be opened."""
     return not isinstance(source, (str, os.PathLike)) or os.path.isfile(source)
 
 
@@ -165,7 +165,7 @@ def method_of(
     name: str = "forward",
     kernels: Literal["default", "reference"] = "default",
 ) -> Method:
-    """Return a method to run: of a program, or the one that was given."""
+    """Return a Method: of a program, or the argument itself."""
     found = opened(source)
     return found.method or found.program.load_method(name, kernels=kernels)
 

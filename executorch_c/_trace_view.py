@@ -1,4 +1,4 @@
-"""How traces are shown: lines of a table, as text, for notebooks, as a page, as a data frame."""
+"""Views of traces: lines of a table, as text, for notebooks, as a page, as a data frame."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class Line:
     where: str
     name: str
     level: int = 0
-    """How deep inside of delegates."""
+    """Nesting depth in delegates."""
     shapes: str = ""
     nbytes: int = 0
-    """Of the tensors that it takes and gives, in one call."""
+    """Bytes of input and output tensors, in one call."""
     calls: int = 0
     nanoseconds: int = 0
     """Of all its calls."""
     runs: int = 0
-    """So many calls of the method had it."""
+    """Number of calls of the method that executed it."""
     offsets_ns: int = 0
     """Of these, the sum of when it first began."""
     last_run: int = -1
@@ -71,7 +71,7 @@ def dtypes(event: Event) -> str:
 
 
 def nbytes(event: Event) -> int:
-    """Bytes of the tensors that an event takes and gives."""
+    """Return the bytes of an event's input and output tensors."""
     return sum(value.nbytes for value in event.values)
 
 
@@ -110,7 +110,7 @@ def _merged(trace: Trace) -> tuple[list[Line], Line]:
 
 
 def lines(trace: Trace) -> list[Line]:
-    """All lines: instructions and nodes, what is between them, and the whole call."""
+    """Return all lines: instructions and nodes, the time between them, and the whole call."""
     inner, whole = _merged(trace)
     known = sum(line.nanoseconds for line in inner if not line.level)
     rest = Line("", "inputs, outputs, the rest", calls=whole.calls,

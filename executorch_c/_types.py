@@ -54,7 +54,7 @@ class OperatorRow(TypedDict):
 
 
 class Requirements(TypedDict):
-    """What Program.requirements() gives."""
+    """The result of Program.requirements()."""
 
     operators: dict[str, int]
     backends: dict[str, int]
@@ -63,7 +63,7 @@ class Requirements(TypedDict):
 
 
 class MemoryUse(TypedDict):
-    """What Method.memory() gives: bytes."""
+    """The result of Method.memory(), in bytes."""
 
     planned: int
     shared: int
@@ -73,7 +73,7 @@ class MemoryUse(TypedDict):
 
 
 class DelegateReport(TypedDict):
-    """What Method.backend_report() gives for each delegate."""
+    """An item of Method.backend_report(): a delegate."""
 
     backend: str
     figures: dict[str, int]
@@ -153,7 +153,7 @@ class StructureValue(TypedDict, total=False):
 
 
 Role: TypeAlias = Literal["in", "out", "inout", "return"]
-"""What an instruction does with an argument; "return" repeats an output behind all others."""
+"""Use of an argument by an instruction; "return" repeats an output after all others."""
 
 
 class StructureInstruction(TypedDict):
@@ -184,7 +184,7 @@ class StructureDelegate(TypedDict):
 
 
 class MethodStructure(TypedDict):
-    """What Program._structure() gives."""
+    """The result of Program._structure()."""
 
     name: str
     inputs: list[int]
@@ -196,7 +196,7 @@ class MethodStructure(TypedDict):
 
 
 class InnerValue(TypedDict):
-    """A value inside of a delegate, as its backend tells it."""
+    """A value inside a delegate, as its backend describes it."""
 
     id: int
     argument: int | None
@@ -218,7 +218,7 @@ class InnerNode(TypedDict):
 
 
 class DelegateInside(TypedDict):
-    """What Program._delegate() gives."""
+    """The result of Program._delegate()."""
 
     values: list[InnerValue]
     nodes: list[InnerNode]
@@ -240,7 +240,7 @@ class NamedData(TypedDict):
 
 
 class ProgramInfo(TypedDict):
-    """What Program.info() gives."""
+    """The result of Program.info()."""
 
     file_size: int
     program_size: int

@@ -1,4 +1,4 @@
-"""Bundled programs (.bpte): a program together with inputs and the outputs that they should give.
+"""Bundled programs (.bpte): a program with inputs and expected outputs.
 
     from executorch_c.bundled import BundledProgram
 
@@ -38,7 +38,7 @@ Value = Array | int | float | bool
 
 @dataclass(frozen=True)
 class TestCase:
-    """One call of a method, and what it should give."""
+    """One call of a method, with its expected outputs."""
 
     __test__ = False  # not a test class of pytest's
 
@@ -63,13 +63,13 @@ class CaseResult(Report):
 
     @property
     def verdict(self) -> Verdict:
-        """"match", "differ", or "inconclusive": the case has no expected outputs, or such as cannot
-        tell."""
+        """"match", "differ", or "inconclusive": expected outputs are missing, or cannot
+        show an error."""
         return self.comparison.verdict
 
     @property
     def ok(self) -> bool:
-        """Whether the outputs match."""
+        """True if the outputs match."""
         return self.comparison.ok
 
     def __bool__(self) -> bool:
@@ -80,7 +80,7 @@ class CaseResult(Report):
         return f"{self.case}: {self.comparison.summary()}"
 
     def problems(self) -> list[str]:
-        """Return a sentence for each output that differs or cannot tell."""
+        """Return a sentence for each output that differs or is inconclusive."""
         return self.comparison.problems()
 
     def table(self) -> str:
@@ -109,8 +109,8 @@ class BundledProgram:
     Args:
         program: The bytes of a .pte.
         cases: Test cases by method name: for each method a list of pairs of inputs and expected
-            outputs. Inputs and outputs are arrays (or torch tensors) and numbers; what a program
-            takes or gives beside them (None, strings) has no place in this format.
+            outputs. Inputs and outputs are arrays (or torch tensors) and numbers; the
+            format has no other values (None, strings).
 
     Raises TypeError for a value of another kind.
     """
@@ -132,7 +132,7 @@ class BundledProgram:
 
     @classmethod
     def load(cls, source: Data) -> BundledProgram:
-        """Read a .bpte: a path, its bytes or an open file.
+        """Return the BundledProgram of a .bpte: a path, bytes or an open file.
 
         Raises InvalidProgramError (a ValueError: another kind of file, a damaged one, tensors
         whose data do not fit their sizes), NotSupportedError (a dtype), OSError.
@@ -151,7 +151,7 @@ class BundledProgram:
 
     @property
     def program(self) -> Program:
-        """The program, loaded when it is first asked for."""
+        """The program, loaded at the first access."""
         if self._program is None:
             self._program = Runtime.get().load_program(self.program_data)
         return self._program
@@ -162,7 +162,7 @@ class BundledProgram:
         return [case for cases in self._cases.values() for case in cases]
 
     def case(self, method: str = "forward", index: int = 0) -> TestCase:
-        """One test case. Raises KeyError (a method without any), IndexError."""
+        """Return a test case. Raises KeyError (a method without cases), IndexError."""
         if method not in self._cases:
             names = ", ".join(self._cases) or "none"
             raise KeyError(f"no test cases of method '{method}'; methods that have some: {names}")
@@ -173,7 +173,7 @@ class BundledProgram:
         return rows[index]
 
     def run(self, method: str = "forward", index: int = 0) -> list[Output]:
-        """The outputs of one test case, whose method starts from its initial state."""
+        """Return the outputs of a test case, run from the initial state of its method."""
         return self._run(self.case(method, index))
 
     def _run(self, case: TestCase) -> list[Output]:
@@ -189,16 +189,16 @@ class BundledProgram:
         rtol: float | None = None,
         atol: float | None = None,
     ) -> list[CaseResult]:
-        """Runs test cases and compares their outputs with what they should be.
+        """Run test cases and return their comparisons with the expected outputs.
 
         Args:
-            method: Only of this method. Default: of all.
-            index: Only this case of the method (default "forward").
+            method: Name of a method. Default: all methods.
+            index: Index of one case of the method (default "forward").
             rtol, atol: As for `executorch_c.testing.compare`. (The reference's own default is
                 rtol 1e-5, atol 1e-8 whatever the dtype.)
 
-        State (a KV cache) starts anew with each case. A case without expected outputs is run, and
-        its result is inconclusive. Raises KeyError, IndexError, and what running raises.
+        State (a KV cache) starts anew with each case. A case without expected outputs runs, and
+        is inconclusive. Raises KeyError, IndexError, and exceptions of the program.
         """
         if index is not None:
             chosen = [self.case(method or "forward", index)]
@@ -229,17 +229,17 @@ class BundledProgram:
                 raise error
 
     def to_bytes(self) -> bytes:
-        """The .bpte file.
+        """Return the bytes of the .bpte file.
 
-        Raises ImportError where the package `flatbuffers` is missing, NotSupportedError for a
-        dtype that the format has no number for.
+        Raises ImportError without the package `flatbuffers`, NotSupportedError for a dtype that
+        the format lacks.
         """
         from executorch_c._bundled_write import write
 
         return write(self.program_data, self._cases)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Writes the .bpte file. Raises like to_bytes."""
+        """Write the .bpte file. Raises like to_bytes."""
         data = self.to_bytes()
         with open(fspath(path), "wb") as file:
             file.write(data)

@@ -39,44 +39,43 @@ ALIASES = {
     "compare-programs": "compare",
     "memory-plan": "memory",
 }
-"""Commands that are shorter than the functions that do the same, by these functions' names."""
+"""Names of functions as commands, where the command is shorter."""
 RENAMED = {"budget": "quantization-error", "ops": "operators", "watch": "check-nan"}
-"""Commands by their names of 0.1.0 and before, which work until the next version."""
+"""Old names of commands, which work until the next version."""
 
 REPORTED = (RuntimeError, OSError, ValueError, TypeError, LookupError, MemoryError, ImportError)
-"""Errors that are one line for the user; any other is a fault of ours, with its traceback."""
+"""Errors printed as one line; any other is a bug, and keeps its traceback."""
 RUNTIME_ERROR = 1
 INTERRUPTED = 130
 
 EXAMPLES = """\
 examples:
   executorch-c demo                                  the classifier that ships with the package
-  executorch-c info model.pte                        what is in it, and whether it can run here
-  executorch-c dump model.pte                        every instruction, delegates opened
-  executorch-c graph model.pte -o model.svg          a picture of it
+  executorch-c info model.pte                        contents; missing operators and backends
+  executorch-c dump model.pte                        every instruction and node
+  executorch-c graph model.pte -o model.svg          a picture
   executorch-c memory model.pte --plot plan.svg      tensors in planned memory over time
   executorch-c run model.pte                         random inputs that fit the program
-  executorch-c run model.pte --save-inputs x.npz     and keep them
+  executorch-c run model.pte --save-inputs x.npz     and write them
   executorch-c run model.pte --inputs x.npz --output y.npz
   executorch-c run model.pte --method encode --repeat 100
   executorch-c run model.pte --data weights.ptd
   executorch-c validate model.pte --inputs x.npz --expect y.npz
-  executorch-c check model.py:make --flow xnnpack    export it, and compare with PyTorch
+  executorch-c check model.py:make --flow xnnpack    export a model and compare with PyTorch
   executorch-c check model.pte --model model.py:make compare a program with PyTorch
-  executorch-c compare portable.pte delegated.pte    where two programs of one model diverge
-  executorch-c explain model.pte --etrecord e.bin    which operator differs from PyTorch
+  executorch-c compare portable.pte delegated.pte    first divergence of two programs
+  executorch-c explain model.pte --etrecord e.bin    first node that differs from PyTorch
   executorch-c quantization-error int8.pte --model model.py:make
-  executorch-c check-nan model.pte --inputs x.npz    where NaN and infinity come from
+  executorch-c check-nan model.pte --inputs x.npz    origin of NaN and infinity
   executorch-c trace model.pte --repeat 20 --html t.html
   executorch-c operators --json
 
-exit codes: 0 match, 1 an error of the program or its inputs, 2 wrong usage, 3 differ,
-4 inconclusive
+exit codes: 0 match, 1 error, 2 wrong usage, 3 differ, 4 inconclusive
 """
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of all commands."""
+    """Return the parser of all commands."""
     top = argparse.ArgumentParser(
         "executorch-c",
         description="Run and inspect ExecuTorch programs (.pte) on NumPy arrays, without torch.",
@@ -91,12 +90,12 @@ def parser() -> argparse.ArgumentParser:
 
 
 def name_of(command: ModuleType) -> str:
-    """Return what the user calls a module of _commands: "check-nan"."""
+    """Return the name of a command: "check-nan"."""
     return command.__name__.rpartition(".")[2].replace("_", "-")
 
 
 def _canonical(argv: Sequence[str]) -> list[str]:
-    """Return the arguments with the present name of the command."""
+    """Return the arguments with the current name of the command."""
     words = list(argv)
     if words and words[0] in RENAMED:
         print(f"executorch-c: '{words[0]}' is now '{RENAMED[words[0]]}'", file=sys.stderr)

@@ -1,6 +1,6 @@
-"""Tools that show what a program does: where it differs, what it takes, what is in it.
+"""Tools for one or two programs: divergence, quantisation error, NaN, contents, memory.
 
-Torch is imported only by what compares with a PyTorch model, when it is called.
+Only functions that compare with a PyTorch model import torch, when they are called.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ RENAMED = {
 
 
 def __getattr__(name: str) -> object:
-    """Return what a renamed function or class is called now."""
+    """Return a renamed function or class, with a warning."""
     if name not in RENAMED:
         raise AttributeError(f"module 'executorch_c.devtools' has no attribute '{name}'")
     message = f"executorch_c.devtools.{name} is now {RENAMED[name]}"

@@ -4,9 +4,9 @@ A test suite of the export flow runs here with one import changed:
 
     from executorch_c.portable_lib import _load_for_executorch_from_buffer
 
-Takes and gives torch tensors, as the official module does, so it needs torch (which nothing else
-here does). Differences: errors are the exceptions of executorch_c (RuntimeErrors, too), methods of
-a program do not share memory, and outputs are always the caller's own, whatever `clone_outputs` is.
+Inputs and outputs are torch tensors, as of the official module, so it needs torch. Differences:
+errors are exceptions of executorch_c (RuntimeErrors, too), methods of a program do not share
+memory, and outputs always own their memory, whatever `clone_outputs` is.
 """
 
 from __future__ import annotations
@@ -87,36 +87,36 @@ def _run(method: Method, inputs: Inputs) -> list[Any]:
 
 
 def _one_or_many(inputs: object) -> Inputs:
-    """What __call__ takes: a sequence, or the only input itself."""
+    """Arguments of __call__: a sequence, or the single input."""
     if isinstance(inputs, (list, tuple)):
         return inputs
     return [inputs]
 
 
 class _Loaded:
-    """What the official module and program objects have in common."""
+    """Base of the official module and program objects."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
         self._names = sorted(program.method_names)
 
     def method_meta(self, method_name: str) -> MethodMeta:
-        """What the file says of a method."""
+        """Return the metadata of a method, without loading it."""
         return self._program.metadata(method_name)
 
     def has_etdump(self) -> bool:
-        """Whether calls are recorded as an ETDump."""
+        """Return whether calls are recorded as an ETDump."""
         return self._program.has_etdump
 
     def write_etdump_result_to_file(self, path: str, debug_buffer_path: str | None = None) -> None:
-        """Writes the recorded ETDump."""
+        """Write the recorded ETDump."""
         self._program.write_etdump_result_to_file(path, debug_buffer_path)
 
 
 class ExecuTorchModule(_Loaded):
-    """A program whose methods are loaded when they are first run, and keep their state.
+    """A program whose methods are loaded at their first call, and keep their state.
 
-    `data_error` is what is wrong with its data file: officially, methods fail to load for it.
+    `data_error` is the error of its data file, raised when a method is loaded.
     """
 
     def __init__(self, program: Program, data_error: Error | None = None) -> None:
@@ -126,24 +126,24 @@ class ExecuTorchModule(_Loaded):
     def run_method(
         self, method_name: str, inputs: Inputs = (), clone_outputs: bool = True
     ) -> list[Any]:
-        """Runs a method on tensors and numbers; gives a list of its outputs."""
+        """Run a method on tensors and numbers; return a list of its outputs."""
         if self._data_error is not None:
             raise self._data_error.with_traceback(None)
         return _run(self._program.load_method(method_name), inputs)
 
     def forward(self, inputs: Inputs = (), clone_outputs: bool = True) -> list[Any]:
-        """run_method("forward", inputs)"""
+        """Return run_method("forward", inputs)."""
         return self.run_method("forward", inputs)
 
     def __call__(self, inputs: object = (), clone_outputs: bool = True) -> list[Any]:
         return self.run_method("forward", _one_or_many(inputs))
 
     def plan_execute(self, method_name: str, clone_outputs: bool = True) -> list[Any]:
-        """Runs a method that takes no inputs."""
+        """Run a method without inputs."""
         return self.run_method(method_name)
 
     def method_names(self) -> list[str]:
-        """Names of the methods, sorted."""
+        """Return the names of the methods, sorted."""
         return list(self._names)
 
 
@@ -156,20 +156,20 @@ class ExecuTorchMethod:
         self._outputs: list[Any] = []
 
     def set_inputs(self, inputs: Inputs) -> None:
-        """Inputs of the next execute()."""
+        """Set the inputs of the next execute()."""
         _as_inputs(inputs)  # what cannot be an input is refused here
         self._inputs = list(inputs)
 
     def execute(self) -> None:
-        """Runs the method on the inputs that were set."""
+        """Run the method on the inputs of set_inputs()."""
         self._outputs = _run(self._method, self._inputs)
 
     def get_outputs(self, clone_outputs: bool = True) -> list[Any]:
-        """Outputs of the last execute()."""
+        """Return the outputs of the last execute()."""
         return list(self._outputs)
 
     def call(self, inputs: object = (), clone_outputs: bool = True) -> list[Any]:
-        """set_inputs, execute and get_outputs in one."""
+        """Return the outputs of set_inputs() and execute()."""
         self.set_inputs(_one_or_many(inputs))
         self.execute()
         return self.get_outputs()
@@ -177,11 +177,11 @@ class ExecuTorchMethod:
     __call__ = call
 
     def method_meta(self) -> MethodMeta:
-        """What the file says of this method."""
+        """Return the metadata of this method."""
         return self._method.metadata
 
     def get_attribute(self, name: str) -> torch.Tensor:
-        """A buffer or parameter by name: of a mutable one the method's own memory, else a copy."""
+        """Return a buffer or parameter by name: the method's memory if mutable, else a copy."""
         array = self._method.get_attribute(name)
         return _as_tensor(array if array.flags.writeable else array.copy())
 
@@ -190,7 +190,7 @@ class ExecuTorchProgram(_Loaded):
     """A program whose methods are loaded by the caller."""
 
     def num_methods(self) -> int:
-        """How many methods there are."""
+        """Return the number of methods."""
         return len(self._names)
 
     def get_method_name(self, method_index: int) -> str:
@@ -202,7 +202,7 @@ class ExecuTorchProgram(_Loaded):
         return self._names[method_index]
 
     def load_method(self, method_name: str) -> ExecuTorchMethod:
-        """A method, with its state: a program has one of each name."""
+        """Return a method, with its state: a program has one of each name."""
         return ExecuTorchMethod(self._program.load_method(method_name))
 
 
@@ -215,7 +215,7 @@ class BundledModule:
     def verify_result_with_bundled_expected_output(
         self, method_name: str, testset_idx: int, rtol: float = 1e-5, atol: float = 1e-8
     ) -> list[Any]:
-        """Runs a test case; gives the outputs. Raises RuntimeError where they differ."""
+        """Run a test case and return the outputs. Raises RuntimeError if they differ."""
         [result] = self._bundled.verify(method_name, testset_idx, rtol=rtol, atol=atol)
         if not result:
             raise RuntimeError(str(result))
@@ -348,7 +348,7 @@ def _get_registered_backend_names() -> list[str]:
 
 
 def _is_available(backend_name: str) -> bool:
-    """Whether a backend can run here."""
+    """Return whether a backend can run here."""
     return Runtime.get().backend_registry.is_available(backend_name)
 
 
@@ -357,7 +357,7 @@ def _create_profile_block(name: str) -> None:
 
 
 def _dump_profile_results() -> bytes:
-    """What the old profiler has recorded: nothing."""
+    """Return the records of the old profiler: none."""
     return b""
 
 

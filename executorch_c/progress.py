@@ -13,7 +13,7 @@ INTERVAL = 0.1
 
 
 class Progress:
-    """A line on stderr that says what is being done; a context manager that removes it.
+    """A line on stderr with the current step; a context manager that removes it.
 
     Args:
         name: Of the work, the beginning of the line.
@@ -33,7 +33,7 @@ class Progress:
         self("")
 
     def __call__(self, text: str) -> None:
-        """Show what is being done; an empty text removes the line."""
+        """Show the current step; an empty text removes the line."""
         if not self._on:
             return
         line = _text.shortened(f"{self._name}: {text}", _text.width() - 1) if text else ""
@@ -42,7 +42,7 @@ class Progress:
         self._shown = len(line)
 
     def count(self, text: str) -> Callable[[int, int], None]:
-        """Return a function that shows how much of something is done."""
+        """Return a function that shows a count."""
 
         def show(done: int, total: int) -> None:
             now = monotonic()

@@ -1,12 +1,12 @@
-"""The pytest plugin: fixtures and a marker for checks of programs, reports of what failed.
+"""The pytest plugin: fixtures and a marker for checks of programs, reports of failures.
 
     @pytest.mark.pte(flow="xnnpack", atol=1e-4)
     def test_model(pte_check):
-        pte_check(model, (x,), real_inputs=batches)
+        pte_check(model, (x,))
 
 Installed with the package (entry point of group pytest11); from a source tree it is
-`-p executorch_c.pytest_plugin`. It is loaded by every session of pytest, so it imports nothing but
-pytest until a fixture or a report needs more.
+`-p executorch_c.pytest_plugin`. Every session of pytest loads it, so it imports nothing but pytest
+before a fixture or a report is used.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ OPTIONS = {
     "n_random": (int, "random calls of pte_check (3)"),
     "seed": (int, "of the random inputs of pte_check (0)"),
 }
-"""What the marker and, as pte_<name>, the ini file may say."""
+"""Options of the marker and, as pte_<name>, of the ini file."""
 SHARED = ("rtol", "atol")
-"""The ones that pte_compare has."""
+"""Options of pte_compare."""
 FIGURES = {"program": "program", "cases": "cases", "failures": "failures", "max_abs": "max abs",
            "max_rel": "max rel", "snr_db": "SNR dB"}  # fmt: skip
-"""Columns of the index: names of properties, and what stands above them."""
+"""Columns of the index: names of properties, and titles."""
 _CHECKS = pytest.StashKey[int]()
-"""Of a test: how many checks it has made. Properties of the second are pte_1_max_abs, and so on."""
+"""Number of checks of a test. Properties of the second are pte_1_max_abs, and so on."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """--pte-report and the ini options."""
+    """Add --pte-report and the ini options."""
     group = parser.getgroup("executorch_c", "ExecuTorch programs")
     group.addoption(
         "--pte-report", metavar="DIR",
@@ -52,7 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker; where reports are asked for, what writes them."""
+    """Add the marker and, with --pte-report, the writer of reports."""
     names = ", ".join(f"{name}=" for name in OPTIONS)
     config.addinivalue_line("markers", f"pte({names}): options of pte_check and pte_compare")
     folder = config.getoption("pte_report")
@@ -63,7 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _options(request: pytest.FixtureRequest, names: Any = OPTIONS) -> dict[str, Any]:
-    """What the ini file, then markers from the module to the test say."""
+    """Return the options of the ini file, overridden by markers from the module to the test."""
     found: dict[str, Any] = {}
     for name, (kind, _) in OPTIONS.items():
         text = request.config.getini(f"pte_{name}")
@@ -84,7 +84,7 @@ def _options(request: pytest.FixtureRequest, names: Any = OPTIONS) -> dict[str, 
 
 
 class _Recorded:
-    """A fixture's function: leaves figures in the properties of the test (JUnit, the index)."""
+    """A fixture's function, which adds figures to the properties of the test (JUnit, the index)."""
 
     def __init__(self, request: pytest.FixtureRequest) -> None:
         self._request = request
@@ -103,9 +103,9 @@ class PteCheck(_Recorded):
     def __call__(
         self, model: object, inputs: object = None, flow: Any = None, **options: Any
     ) -> CheckResult:
-        """`executorch_c.testing.check_model`, with the marker's options where none are given.
+        """Return the result of `check_model`, with the marker's options as defaults.
 
-        Raises CheckError where a case differs or none could tell, and what check_model raises.
+        Raises CheckError unless the verdict is "match", and exceptions of check_model.
         """
         __tracebackhide__ = True
         from executorch_c.testing import check_model
@@ -123,9 +123,9 @@ class PteCompare(_Recorded):
     """The fixture pte_compare."""
 
     def __call__(self, actual: object, expected: object, **options: Any) -> Comparison:
-        """`executorch_c.testing.compare`, with the marker's tolerances where none are given.
+        """Return the result of `compare`, with the marker's tolerances as defaults.
 
-        Raises MismatchError where an output differs, and what compare raises.
+        Raises MismatchError unless the verdict is "match", and exceptions of compare.
         """
         __tracebackhide__ = True
         from executorch_c.testing import MismatchError, compare
@@ -139,13 +139,13 @@ class PteCompare(_Recorded):
 
 @pytest.fixture
 def pte_check(request: pytest.FixtureRequest) -> PteCheck:
-    """Checks a model: `pte_check(model, example_inputs, program_or_flow, **options)`."""
+    """Check a model: `pte_check(model, example_inputs, flow=..., **options)`."""
     return PteCheck(request)
 
 
 @pytest.fixture
 def pte_compare(request: pytest.FixtureRequest) -> PteCompare:
-    """Compares outputs: `pte_compare(actual, expected, **options)`."""
+    """Compare outputs: `pte_compare(actual, expected, **options)`."""
     return PteCompare(request)
 
 
@@ -153,7 +153,7 @@ def pte_compare(request: pytest.FixtureRequest) -> PteCompare:
 
 
 def file_name(nodeid: str) -> str:
-    """A file name that says which test it is, and is no other test's."""
+    """Return a file name that is unique for a test."""
     text = re.sub(r"[^A-Za-z0-9.]+", "_", nodeid).strip("_.")[-100:]
     return f"{text}-{hashlib.sha256(nodeid.encode()).hexdigest()[:8]}.html"
 
@@ -192,7 +192,7 @@ class _Reports:
         """(outcome, properties) by test."""
 
     def pytest_exception_interact(self, node: Any, call: Any, report: Any) -> None:
-        """Writes the report of a check that failed."""
+        """Write the report of a check that failed."""
         if not isinstance(node, pytest.Item) or call.excinfo is None:
             return
         name = file_name(node.nodeid)
@@ -213,20 +213,20 @@ class _Reports:
             file.write(text)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Collects what tests have recorded; of workers' tests, in the main process."""
+        """Collect the figures of a test; of workers' tests, in the main process."""
         found = {name: value for name, value in report.user_properties if name.startswith("pte_")}
         before = self.rows.get(report.nodeid, ("", {}))[0]
         outcome = before if before == "failed" or report.when == "teardown" else report.outcome
         self.rows[report.nodeid] = (outcome, found)
 
     def pytest_sessionfinish(self) -> None:
-        """Writes the index."""
+        """Write the index."""
         rows = {test: row for test, row in self.rows.items() if row[1]}
         if rows and not self.is_worker:
             self._write("index.html", _index(rows))
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Says where the reports are."""
+        """Print the place of the reports."""
         made = sum("pte_report" in found for _, found in self.rows.values())
         if any(found for _, found in self.rows.values()):
             index = os.path.join(self.folder, "index.html")

@@ -1,7 +1,7 @@
-"""Reports: what all results of this package can do.
+"""Reports: the interface of all results of this package.
 
     result = check_model(model, (x,), flow="xnnpack")
-    result.ok, result.summary()   # whether it is right, the finding in words
+    result.ok, result.summary()   # the verdict, the finding in words
     print(result.table())         # rows as text
     result.save("check.html")     # also .json, .csv, .txt, and .svg or .png where it has a plot
 
@@ -37,7 +37,7 @@ PICTURES = (".svg", ".png", ".pdf")
 
 
 class Origin:
-    """The file that a report is about, and where and when the report was made."""
+    """The program of a report, with host and date of the report."""
 
     def __init__(self, source: object, size: int) -> None:
         self.source, self.size = source, size
@@ -45,14 +45,13 @@ class Origin:
 
     @property
     def name(self) -> str | None:
-        """Path of the file, where that is known."""
+        """Path of the file, if known."""
         source = self.source
         return str(os.fspath(source)) if isinstance(source, (str, os.PathLike)) else None
 
     @cached_property
     def sha256(self) -> str | None:
-        """Hash of the file; None of a program that was loaded before, and of a file that is no
-        longer there."""
+        """Hash of the file; None for a program that was loaded before, or a file that is gone."""
         if isinstance(self.source, (bytes, bytearray)):
             return hashlib.sha256(self.source).hexdigest()
         if self.name is None:
@@ -93,18 +92,18 @@ def host() -> str:
 
 
 class Report:
-    """A result: whether it is right, in words, as rows, as files.
+    """A result: its verdict, a summary, rows, and files.
 
-    Subclasses say `ok`, `summary`, `rows` and `table`; some have `plot` as well, which returns a
-    matplotlib Figure.
+    Subclasses define `ok`, `summary`, `table` and `rows_as_dicts`; some also `plot`, which returns
+    a matplotlib Figure.
     """
 
     _origins: Mapping[str, Origin] = {}
-    """Of the programs that it is about, by what they are called."""
+    """Programs of the report, by name."""
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """True if nothing is wrong."""
         raise NotImplementedError
 
     def summary(self) -> str:
@@ -112,7 +111,7 @@ class Report:
         raise NotImplementedError
 
     def problems(self) -> list[str]:
-        """Return a sentence for each thing that is wrong; pages begin with these."""
+        """Return a sentence for each error; pages begin with these."""
         return []
 
     def table(self) -> str:
@@ -136,8 +135,7 @@ class Report:
         raise NotImplementedError
 
     def to_json(self, path: FilePath | None = None) -> str:
-        """Return all figures as JSON, and write them to `path`; infinite ones are "inf", NaN is
-        null."""
+        """Return all figures as JSON, and write them to `path`; infinity is "inf", NaN is null."""
         return _written(json.dumps(self.as_dict()), path)
 
     def to_csv(self, path: FilePath | None = None) -> str:
@@ -151,10 +149,10 @@ class Report:
         return _written(file.getvalue(), path)
 
     def to_html(self, path: FilePath | None = None, title: str | None = None) -> str:
-        """Return a page of its own, and write it to `path`.
+        """Return an HTML page, and write it to `path`.
 
-        The page begins with the finding and what is wrong; tables sort and filter; at its end are
-        the file's hash, versions, host and date.
+        The page begins with the finding and the errors; tables sort and filter; the file's hash,
+        versions, host and date are at its end.
         """
         finding = html.verdict("match" if self.ok else "differ", self.summary())
         problems = self.problems()
@@ -171,8 +169,8 @@ class Report:
         return _extras.data_frame({name: [row.get(name) for row in rows] for name in names})
 
     def save(self, path: FilePath, format: str | None = None) -> None:
-        """Write a file, by the name's ending or by `format`: .html, .json, .csv, .txt, and a
-        picture (.svg, .png, .pdf) where it has a plot.
+        """Write a file; `format`, or else the ending, is .html, .json, .csv, .txt, or that of a
+        picture (.svg, .png, .pdf) of a report with a plot.
 
         Raises ValueError for another ending, ImportError where a picture needs matplotlib.
         """
@@ -193,7 +191,7 @@ class Report:
                              f"{', '.join(known)}")  # fmt: skip
 
     def made_from(self, **origins: Origin | None) -> None:
-        """Note the programs that it is about."""
+        """Set the programs of the report."""
         known = {name: origin for name, origin in origins.items() if origin is not None}
         object.__setattr__(self, "_origins", known)  # of frozen classes, too
 

@@ -1,4 +1,4 @@
-"""Comparisons for tests, notebooks and scripts: does a program compute what it should?
+"""Comparisons of programs with expected outputs and PyTorch models, for tests and notebooks.
 
     from executorch_c.testing import assert_matches, compare
 
@@ -6,14 +6,14 @@
         expected = model(x)  # PyTorch eager, or saved arrays
         assert_matches("model.pte", [x], expected)
 
-Needs NumPy only; torch tensors are read where they appear. With torch and executorch installed,
-`check_model` exports a model and checks it on inputs of its own:
+Needs NumPy only; torch tensors are accepted, too. With torch and executorch installed,
+`check_model` exports a model and checks the program on several inputs:
 
     check_model(model, (x,), flow="xnnpack").raise_if_wrong()
 
-A verdict is "match", "differ" or "inconclusive": `executorch_c/compare/tolerance.py` has the rules.
+A verdict is "match", "differ" or "inconclusive"; `executorch_c/compare/tolerance.py` has the rules.
 
-long: the docstring of check_model says all that it does
+long: the docstring of check_model is its reference
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ def assert_matches(
             is then used and changed), a BundledProgram, or a manager of the official flow.
         inputs: Inputs of one call: arrays, torch tensors, numbers, strings, None.
         expected: Expected outputs, as for `compare`.
-        method: Name of the method to run, unless `program` is a Method.
+        method: Name of the method, unless `program` is a Method.
         rtol, atol, equal_nan, check_dtype: As for `compare`.
         kernels: As for `Program.load_method`.
 
-    Returns the `Comparison`, whose metrics say how close the outputs are. Raises MismatchError (an
-    AssertionError with the table of metrics and where the outputs differ) where they differ, or
-    where the comparison is inconclusive; and what loading and running raise.
+    Returns the `Comparison` with the metrics of all outputs. Raises MismatchError (an
+    AssertionError with the table of metrics and the mismatches) unless the verdict is "match", and
+    exceptions of loading and running.
     """
     outputs = method_of(program, method, kernels).execute(inputs)
     comparison = compare(
@@ -102,16 +102,16 @@ def check_model(
     seed: int = 0,
     progress: bool | None = None,
 ) -> CheckResult:
-    """Check a program against its PyTorch model. Needs torch and executorch.
+    """Return the comparison of a program with its PyTorch model. Needs torch and executorch.
 
-    Both are called with the example, with random inputs like it, with shapes at the edges of what
-    dynamic shapes allow, and with real inputs. Faults that only some inputs show (channels in
-    another order) need these: random ones may not tell.
+    Both run on the example, on random inputs like it, on shapes at the bounds of dynamic
+    dimensions, and on real inputs. Random inputs may miss faults such as channels in another
+    order: pass real inputs, too.
 
     Args:
         model: A torch.nn.Module in eval mode, a torch.export.ExportedProgram, or a function.
-        inputs: Example inputs, to export the model with: a tuple of positional arguments, a dict of
-            keyword arguments, or one tensor. An ExportedProgram brings its own.
+        inputs: Example inputs of the export: a tuple of positional arguments, a dict of keyword
+            arguments, or one tensor. Default: those of an ExportedProgram.
         flow: Name of the flow that exports the model: "portable" (no delegate), "xnnpack",
             "xnnpack-int8" (PT2E: static, weights by channel, calibrated on the example and the
             real inputs) or "xnnpack-dynamic" (activations quantised at run time); or a function
@@ -122,48 +122,49 @@ def check_model(
         dynamic_shapes: As for torch.export.export.
         n_random: Number of random calls.
         real_inputs: Calls, each like `inputs`, of NumPy arrays or tensors.
-        rtol, atol: An element matches where |actual - expected| <= atol + rtol * |expected|, for
-            all outputs, or for some by index or name: {"logits": 1e-3}. Default: the rounding
-            noise of the model, see below.
-        min_sqnr_db: Least signal-to-quantisation-noise ratio, in decibel, of a quantised program
+        rtol, atol: An element matches if |actual - expected| <= atol + rtol * |expected|, for all
+            outputs, or for some by index or name: {"logits": 1e-3}. Default: the rounding noise of
+            the model, see below.
+        min_sqnr_db: Minimum signal-to-quantisation-noise ratio, in dB, of a quantised program
             against the float model. Default: 10 (static int8), 15 (dynamic int8).
         equal_nan, check_dtype: As for `compare`.
         method: Name of the program's method.
         kernels: As for `Program.load_method`.
-        data_path: The .ptd file or files of a program that is given as a .pte.
-        seed: Seed of the random inputs, which are then the same everywhere.
+        data_path: The .ptd file or files of a .pte.
+        seed: Seed of the random inputs, which are equal on all machines.
         progress: Whether to show progress on stderr. Default: on a terminal.
 
-    Tolerance: outputs within a rounding or two match. Beyond that the model runs four times with
-    random rounding of each operator (Monte Carlo arithmetic), and an element may be off by four
-    standard deviations of that noise, its own and that around it; the RMS error by three. Integers
-    must be equal unless rounding decides them. `executorch_c/compare/tolerance.py` has the rule.
+    Tolerance: outputs within a rounding or two match. Otherwise the model runs four times with
+    random rounding of each operator (Monte Carlo arithmetic); the error of an element is at most
+    four standard deviations of that noise (its own plus that of its slice), the RMS error at most
+    three. Integers must be equal unless rounding decides them. `executorch_c/compare/tolerance.py`
+    has the rule.
 
     Random inputs: floats are normal with the example's mean and deviation, keep its sign, and are
-    uniform in [0, 1] where the example lies in it; examples of few values (flags) are drawn from
-    these, those with infinities (masks) stay as they are. Integers stay within the example's least
-    and largest value, or are all indices of an embedding if that is all that they are used for.
-    bools are as often true as the example's. Inputs that are no tensors stay as they are.
+    uniform in [0, 1] if the example is; examples of few values (flags) are drawn from these values,
+    examples with infinities (masks) are kept. Integers are between the example's minimum and
+    maximum, or indices of an embedding if they have no other use. bools are true as often as the
+    example's. Inputs other than tensors are kept.
 
-    Edge shapes: least, most, one more than the least, a prime, for all symbolic sizes at once and
-    for each alone; sizes of one symbol change together. Where eager itself refuses edge or random
-    inputs, the case is skipped and says so.
+    Edge shapes: minimum, maximum, minimum plus one, a prime; for all symbolic sizes at once and for
+    each alone; sizes of one symbol change together. A case with edge or random inputs for which
+    eager raises is skipped, with a remark.
 
-    State: each case starts from the model's initial buffers on both sides. If a call changes
-    them, there is a case "state" of three calls in a row.
+    State: each case starts from the model's initial buffers on both sides. If a call changes them,
+    a case "state" makes three calls in a row.
 
-    Quantised flows: the reference is the quantised eager graph (PT2E's converted module). Outputs
-    that are not equal to its outputs are audited once, layer by layer: every integer must be the
-    nearest to what the graph computes from the program's own values, or the other one next to a
-    tie. The error against the graph may be twice that of the graph against the float model, and
-    the program must have `min_sqnr_db` against the float model on the example and real inputs.
+    Quantised flows: the reference is the quantised eager graph (PT2E's converted module). Other
+    outputs are audited once, layer by layer: every integer must be the nearest to the value that
+    the graph computes from the program's own values, or the other neighbour of a tie. The error
+    against the graph is at most twice that of the graph against the float model, and the SQNR
+    against the float model, on the example and real inputs, at least `min_sqnr_db`.
 
-    Returns a `CheckResult` with the verdict "match", "differ" or "inconclusive" (no case could
-    tell: constant or empty outputs, cases that eager refuses); `raise_if_wrong()` makes any but
-    the first an AssertionError, `to_html(path)` a page. Raises ValueError for a model that does
-    not give the same outputs twice, for wrong arguments and inputs of another structure, and what
-    eager (on the example and real inputs), the exporter and loading raise. An exception of the
-    program while it runs is a failed case.
+    Returns a `CheckResult` with the verdict "match", "differ" or "inconclusive" (outputs are
+    constant or empty in all cases, or all cases are skipped); its `raise_if_wrong()` raises an
+    AssertionError unless the verdict is "match", `to_html(path)` writes a page. Raises ValueError
+    for a model whose outputs differ between two equal calls, for wrong arguments and for inputs of
+    another structure, and exceptions of eager (on the example and real inputs), of the exporter and
+    of loading. An exception of the running program is a failed case.
     """
     from executorch_c.check import run
 
@@ -182,7 +183,7 @@ def check_model(
 
 
 def __getattr__(name: str) -> Any:
-    """Import the classes of check_model when they are asked for."""
+    """Import the classes of check_model at their first use."""
     if name in ("CheckError", "CheckResult", "CheckedCase"):
         from executorch_c.check import result
 

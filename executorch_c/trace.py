@@ -1,4 +1,4 @@
-"""Traces: what a method's calls did, instruction by instruction.
+"""Traces: the calls of a method, instruction by instruction.
 
     with method.tracing() as trace:
         method.execute([x])
@@ -7,8 +7,8 @@
     trace.to_chrome("run.json")  # for chrome://tracing or ui.perfetto.dev
     trace.to_dataframe()         # a row for each event, for pandas
 
-With `method.tracing(values=True)` every event has what was computed, as NumPy arrays; with
-`ranges=True` the range of whatever it took and gave, and how much of that was NaN or infinite.
+With `method.tracing(values=True)` every event has its outputs as NumPy arrays; with `ranges=True`
+the ranges of its inputs and outputs, and their counts of NaN and infinity.
 """
 
 from __future__ import annotations
@@ -37,81 +37,81 @@ Kind: TypeAlias = Literal["execute", "kernel", "delegate", "move", "jump", "free
 
 @dataclass(frozen=True)
 class Range:
-    """What numbers a tensor holds; the real and imaginary parts of complex ones."""
+    """The range of a tensor's elements; of a complex tensor, of real and imaginary parts."""
 
     nan: int
-    """So many are NaN."""
+    """Number of NaN."""
     positive: int
-    """So many are infinite."""
+    """Number of positive infinities."""
     negative: int
-    """So many are negative infinite."""
+    """Number of negative infinities."""
     first: tuple[int, ...] | None
-    """Index of the first in memory that is not finite."""
+    """Index in memory of the first element that is not finite."""
     low: float
-    """The smallest finite one; NaN where there is none."""
+    """Smallest finite element; NaN without one."""
     high: float
-    """The largest finite one; NaN where there is none."""
+    """Largest finite element; NaN without one."""
 
     @property
     def finite(self) -> bool:
-        """Whether no number is NaN or infinite."""
+        """True if no element is NaN or infinite."""
         return not self.nan + self.positive + self.negative
 
 
 @dataclass(frozen=True)
 class Value:
-    """An argument or a result of an event: a tensor, or a number that was computed."""
+    """An input or output of an event: a tensor, or a computed number."""
 
     name: str
-    """Of the operator's argument ("self", "tensors[1]"); empty for delegates and nodes."""
+    """Name of the operator's argument ("self", "tensors[1]"); empty for delegates and nodes."""
     is_output: bool
     dtype: str
-    """That of the program ("float32", "bfloat16"); "int", "float" or "bool" for numbers."""
+    """Dtype of the program ("float32", "bfloat16"); "int", "float" or "bool" for numbers."""
     shape: tuple[int, ...]
     dim_order: tuple[int, ...]
     nbytes: int
     data: Array | bool | int | float | None = field(repr=False)
-    """A read-only array, with tracing(values=True) and for outputs only; a number."""
+    """A number; or a read-only array, of outputs and with tracing(values=True) only."""
     slot: int | None = None
-    """Its number among the values of the method in the file; None inside of delegates, where
-    programs in payloads count their own."""
+    """Index of the value in the file's method; None inside delegates, because programs in payloads
+    count their own values."""
     range: Range | None = None
-    """With tracing(ranges=True)."""
+    """Range, with tracing(ranges=True)."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """An instruction that ran, a node inside of a delegate, or a whole call ("execute")."""
+    """An executed instruction, a node inside a delegate, or a whole call ("execute")."""
 
     run: int
-    """Which call of the method in this trace, from 0."""
+    """Number of the call in this trace, from 0."""
     kind: Kind
     name: str
-    """The operator, the backend, the node as the backend calls it, or the method."""
+    """Name of the operator, the backend, the backend's node, or the method."""
     depth: int
-    """0, or how deep in programs inside of payloads: such events follow that of their delegate."""
+    """Nesting depth in programs inside payloads, from 0: such events follow their delegate's."""
     chain: int | None
     instruction: int | None
-    """Its number in the chain, which is what debug handles of an ETRecord go by. None for calls."""
+    """Number in the chain, the key of debug handles in an ETRecord; None for calls."""
     delegate: int | None
-    """The delegate's number in the method."""
+    """Index of the delegate in the method."""
     debug_handle: int | None
-    """Of a node: what the exporter gave it."""
+    """Debug handle of a node, from the exporter."""
     start_ns: int
-    """As time.monotonic_ns(). Nodes tell how long they took: here they follow one another."""
+    """Start, as time.monotonic_ns(); of nodes computed, because backends report durations only."""
     duration_ns: int
     failed: bool
     values: tuple[Value, ...]
 
     @property
     def inputs(self) -> tuple[Value, ...]:
-        """The tensors that it took."""
+        """Input tensors."""
         return tuple(value for value in self.values if not value.is_output)
 
     @property
     def outputs(self) -> tuple[Value, ...]:
-        """The tensors and numbers that it computed. A file does not say which arguments of a
-        delegate are outputs: these are the last ones that nothing before has written."""
+        """Computed tensors and numbers. A file does not mark the outputs of a delegate: they are
+        the last arguments that no earlier instruction has written."""
         return tuple(value for value in self.values if value.is_output)
 
 
@@ -145,7 +145,7 @@ def _events(rows: list[RawEvent]) -> Iterator[Event]:
 
 
 class Trace(Report):
-    """What the calls inside of a `with method.tracing() as trace` block did.
+    """The events of all calls in a `with method.tracing() as trace` block.
 
     It is empty until the block ends. `print(trace)` shows the table.
     """
@@ -153,15 +153,15 @@ class Trace(Report):
     def __init__(self, method: str) -> None:
         self.method = method
         self.events: tuple[Event, ...] = ()
-        """In the order in which they began."""
+        """Events in the order of their starts."""
         self.dropped_events = 0
-        """So many events did not fit into max_bytes."""
+        """Number of events that did not fit into max_bytes."""
         self.dropped_values = 0
-        """So many outputs have no data, or are missing, for the same reason."""
+        """Number of outputs without data, or missing, for the same reason."""
         self.load_start_ns: int | None = None
-        """When loading the method began, as time.monotonic_ns()."""
+        """Start of loading the method, as time.monotonic_ns()."""
         self.load_ns = 0
-        """How long loading took."""
+        """Duration of loading, in nanoseconds."""
 
     def _fill(self, method: Method, raw: tuple[list[RawEvent], int, int]) -> None:
         rows, self.dropped_events, self.dropped_values = raw
@@ -170,12 +170,12 @@ class Trace(Report):
 
     @property
     def runs(self) -> int:
-        """How many calls it has."""
+        """Number of calls."""
         return self.events[-1].run + 1 if self.events else 0
 
     @property
     def ok(self) -> bool:
-        """Whether no instruction failed."""
+        """True if no instruction failed."""
         return not any(event.failed for event in self.events)
 
     def summary(self) -> str:
@@ -183,19 +183,19 @@ class Trace(Report):
         return "; ".join(_trace_view.notes(self))
 
     def table(self) -> str:
-        """Instructions and nodes with shapes, bytes, microseconds and share of the call, as text.
+        """Return instructions and nodes as text: shapes, bytes, microseconds, share of the call.
 
-        Several calls are one table of means; `calls` says how often in a call, where not once.
-        Bytes are those of the tensors that are taken and given.
+        Several calls are one table of means; `calls` is the number of executions per call.
+        Bytes are those of input and output tensors.
         """
         return _trace_view.table(self)
 
     def to_dataframe(self) -> pandas.DataFrame:
-        """A pandas.DataFrame with a row for each event.
+        """Return a pandas.DataFrame with a row for each event.
 
         Columns are run, kind, name, depth, chain, instruction, delegate, debug_handle (as those of
-        Event), start_us (since the first event), duration_us, shapes, dtypes, bytes (of the
-        tensors that are taken and given) and failed. Needs pandas (extra `view`).
+        Event), start_us (since the first event), duration_us, shapes, dtypes, bytes (of input and
+        output tensors) and failed. Needs pandas (extra `view`).
         """
         return _trace_view.dataframe(self)
 
@@ -214,7 +214,7 @@ class Trace(Report):
         return [dict(zip(columns, row)) for row in zip(*columns.values())]
 
     def to_chrome(self, path: str | os.PathLike[str]) -> None:
-        """Writes a JSON file that chrome://tracing and ui.perfetto.dev show."""
+        """Write a JSON file for chrome://tracing and ui.perfetto.dev."""
         events = []
         for event in self.events:
             arguments = {
@@ -235,10 +235,10 @@ class Trace(Report):
         path: str | os.PathLike[str],
         debug_buffer_path: str | os.PathLike[str] | None = None,
     ) -> None:
-        """Writes an ETDump for the official Inspector, and the values in a debug buffer.
+        """Write an ETDump for the official Inspector, and a debug buffer with the values.
 
-        Without `debug_buffer_path` it has times only. Needs the package flatbuffers (extra
-        `devtools`). `executorch_c.inspect.etdump` says what is in it.
+        Without `debug_buffer_path` the ETDump has times only. Needs the package flatbuffers (extra
+        `devtools`). `executorch_c.inspect.etdump` describes its contents.
         """
         from executorch_c.inspect import etdump
 
@@ -257,7 +257,7 @@ class Trace(Report):
 
 
 class Tracing:
-    """What Method.tracing() gives: a context manager."""
+    """The context manager of Method.tracing()."""
 
     def __init__(self, method: Method, values: bool, ranges: bool, max_bytes: int) -> None:
         self._method, self._values, self._ranges = method, values, ranges

@@ -1,6 +1,6 @@
 """Arguments of several commands: one function for each, so that they are the same everywhere.
 
-What can be told from an argument alone fails here, before any work is done.
+Arguments that are wrong by themselves fail here, before any work.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 EXIT_CODES: dict[Verdict, int] = {"match": 0, "differ": 3, "inconclusive": 4}
 """Exit code of a command by its verdict."""
 EXIT_TEXT = """\
-The exit code is 0 where all match, 3 where something differs, 4 where nothing could be told (no
-outputs, or expected ones that are constant, all zero, all NaN or empty).
+Exit code: 0 match, 3 differ, 4 inconclusive (no outputs; or expected outputs that are empty,
+constant, all zero or all NaN).
 """
 
 FORMATS = (".html", ".json", ".csv", ".txt")
@@ -100,7 +100,7 @@ def add_command(
     return parser
 
 
-def add_model(parser: argparse.ArgumentParser, text: str = "the program; or a .bpte") -> None:
+def add_model(parser: argparse.ArgumentParser, text: str = "program, a .pte or .bpte") -> None:
     """MODEL.pte and --data"""
     parser.add_argument("model", metavar="MODEL.pte", help=text)
     add_data(parser)
@@ -109,19 +109,20 @@ def add_model(parser: argparse.ArgumentParser, text: str = "the program; or a .b
 def add_data(parser: argparse.ArgumentParser) -> None:
     """--data"""
     parser.add_argument(
-        "--data", action="append", default=[], metavar="X.ptd", help="weights; may be repeated"
+        "--data", action="append", default=[], metavar="X.ptd",
+        help="weights of the program; repeatable"
     )
 
 
 def add_method(parser: argparse.ArgumentParser, default: str = "forward, or the only one") -> None:
     """--method, for `method_of`"""
-    parser.add_argument("--method", metavar="NAME", help=f"default: {default}")
+    parser.add_argument("--method", metavar="NAME", help=f"name of the method; default: {default}")
 
 
 def add_inputs(parser: argparse.ArgumentParser, otherwise: str = "random") -> None:
     """--inputs and --seed"""
     parser.add_argument(
-        "--inputs", metavar="X.npz", help=f".npz or .npy file with the inputs; default: {otherwise}"
+        "--inputs", metavar="X.npz", help=f"inputs, an .npz or .npy file; default: {otherwise}"
     )
     add_seed(parser)
 
@@ -129,14 +130,14 @@ def add_inputs(parser: argparse.ArgumentParser, otherwise: str = "random") -> No
 def add_seed(parser: argparse.ArgumentParser) -> None:
     """--seed"""
     parser.add_argument("--seed", type=int, default=0, metavar="N",
-                        help="of random inputs and random operators; default: %(default)s"
+                        help="seed of random inputs and random operators; default: 0"
                         )  # fmt: skip
 
 
 def add_threads(parser: argparse.ArgumentParser) -> None:
     """--threads"""
     parser.add_argument("--threads", type=positive, metavar="N",
-                        help="default: all CPUs that the process may use")  # fmt: skip
+                        help="number of threads; default: CPUs of the process")  # fmt: skip
 
 
 def add_repeat(parser: argparse.ArgumentParser) -> None:
@@ -149,21 +150,22 @@ def add_rows(parser: argparse.ArgumentParser) -> None:
     """--top, --all and --sort, for a report's table"""
     count = parser.add_mutually_exclusive_group()
     count.add_argument("--top", type=positive, metavar="N", default=12,
-                       help="rows of the table, the most important; default: %(default)s")
-    count.add_argument("--all", action="store_const", const=None, dest="top", help="all rows")
+                       help="maximum number of rows; default: %(default)s")
+    count.add_argument("--all", action="store_const", const=None, dest="top", help="show all rows")
     parser.add_argument("--sort", choices=("order", "error"), default="order",
-                        help="rows by order of execution (default) or by error")
+                        help="order of rows: of execution (default), or by error")
 
 
 def add_tolerances(parser: argparse.ArgumentParser) -> None:
     """--rtol and --atol"""
     parser.add_argument(
         "--rtol", type=tolerance, metavar="R",
-        help="with --atol: an element matches where |actual - expected| <= atol + rtol |expected|",
+        help="relative tolerance: an element matches if "
+        "|actual - expected| <= atol + rtol |expected|",
     )  # fmt: skip
     parser.add_argument(
         "--atol", type=tolerance, metavar="A",
-        help="default of both: by dtype, scale and rounding noise",
+        help="absolute tolerance; default of both: by dtype, scale and rounding noise",
     )  # fmt: skip
 
 
@@ -171,8 +173,8 @@ def add_min_sqnr(parser: argparse.ArgumentParser) -> None:
     """--min-sqnr"""
     parser.add_argument(
         "--min-sqnr", type=float, metavar="DB",
-        help="least signal-to-quantisation-noise ratio of a quantised program against float "
-        "outputs, in decibel; default: 10 (15 for dynamic quantisation)",
+        help="minimum signal-to-quantisation-noise ratio (SQNR) of a quantised program against "
+        "float outputs, in dB; default: 10, with dynamic quantisation 15",
     )  # fmt: skip
 
 
@@ -180,7 +182,7 @@ def add_kernels(parser: argparse.ArgumentParser) -> None:
     """--kernels"""
     parser.add_argument(
         "--kernels", choices=("default", "reference"), default="default",
-        help="reference: plain loops only",
+        help="kernels of operators; reference: plain loops only",
     )  # fmt: skip
 
 
@@ -193,9 +195,9 @@ def add_results(parser: argparse.ArgumentParser, picture: bool = False) -> None:
     """--json, --html and --output, for a report; `picture`: it has a plot"""
     add_json(parser)
     parser.add_argument("--html", metavar="F.html", type=output_file(),
-                        help="write a page: the finding, tables, what it is about")  # fmt: skip
+                        help="write a page with the finding, tables and the program")  # fmt: skip
     endings = FORMATS + PICTURES if picture else FORMATS
-    add_output(parser, f"write the result, by the ending: {', '.join(endings)}", endings)
+    add_output(parser, f"write the result; format by ending: {', '.join(endings)}", endings)
 
 
 def add_output(parser: argparse.ArgumentParser, text: str, endings: Sequence[str] = ()) -> None:
@@ -203,7 +205,7 @@ def add_output(parser: argparse.ArgumentParser, text: str, endings: Sequence[str
     parser.add_argument("-o", "--output", metavar="F", type=output_file(*endings), help=text)
 
 
-# ---- what they mean ---------------------------------------------------------------------------
+# ---- meaning ----------------------------------------------------------------------------------
 
 
 def write_results(report: Report, args: argparse.Namespace, title: str | None = None) -> None:

@@ -20,14 +20,15 @@ class Parser(Protocol):
 def add_model_function(parser: Parser) -> None:
     """--model, as `args.make`"""
     parser.add_argument("--model", dest="make", metavar="M.py:F", type=function_name,
-                        help="module:function or file.py:function")  # fmt: skip
+                        help="function that returns the model: module:function or file.py:function"
+                        )  # fmt: skip
 
 
 def function_name(text: str) -> str:
     """Return a name that may be one of a function: argparse's type."""
     place, _, name = text.rpartition(":")
     if not place or not name:
-        raise argparse.ArgumentTypeError(f"'{text}' is no module:function")
+        raise argparse.ArgumentTypeError(f"'{text}' is not module:function")
     return text
 
 
@@ -35,7 +36,7 @@ def _load(path: str) -> Any:
     """A file as a module."""
     spec = importlib.util.spec_from_file_location("executorch_c_checked", path)
     if spec is None or spec.loader is None:
-        raise ValueError(f"{path} is no Python file")
+        raise ValueError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
@@ -47,7 +48,7 @@ def find(text: str) -> Callable[[], Any]:
     """Return the function that "module:function" names. Raises ValueError."""
     place, _, name = text.rpartition(":")
     if not place or not name:
-        raise ValueError(f"'{text}' is no module:function")
+        raise ValueError(f"'{text}' is not module:function")
     if place.endswith(".py"):
         module = _load(place)
     else:

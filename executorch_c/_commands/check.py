@@ -12,15 +12,15 @@ from executorch_c._commands._calls import read_arrays
 from executorch_c.check.flows import FLOWS
 
 HELP = """\
-Exports a PyTorch model with the official flow, or takes a program that was exported from it, and
-checks it against eager on the example, on random inputs, at the bounds of dynamic shapes, and on
-inputs that are given. Needs torch and executorch.
+Check a program against its PyTorch model: export the model by the official flow, or take a ready
+program, and compare its outputs with eager. Inputs are the example, random inputs, shapes at the
+bounds of dynamic dimensions, and --inputs. Needs torch and executorch.
 
     executorch-c check model.py:make --flow xnnpack
     executorch-c check model.pte --model model.py:make
 
-The function (module:function or file.py:function) has no arguments and returns the model and its
-example inputs, and perhaps a dictionary of further arguments of executorch_c.testing.check_model:
+The function takes no arguments. It returns the model, its example inputs and, optionally, a
+dictionary of further arguments of executorch_c.testing.check_model:
 
     def make():
         return Net().eval(), (torch.randn(1, 3, 224, 224),), {"real_inputs": load_pictures()}
@@ -36,15 +36,17 @@ def add(commands: _arguments.Commands) -> None:
     )
     parser.add_argument(
         "model", metavar="MODEL",
-        help="module:function or file.py:function; with --model the program, a .pte or .bpte",
+        help="function that returns the model, module:function or file.py:function; with --model: "
+        "program, a .pte or .bpte",
     )  # fmt: skip
     _models.add_model_function(parser)
     _arguments.add_data(parser)
     parser.add_argument("--flow", metavar="FLOW",
-                        help=f"{', '.join(FLOWS)}; default: portable")  # fmt: skip
+                        help=f"flow of the export: {', '.join(FLOWS)}; default: portable"
+                        )  # fmt: skip
     _arguments.add_inputs(parser, "the model's example")
     parser.add_argument("--random", type=_arguments.count, metavar="N",
-                        help="random calls; default: 3")  # fmt: skip
+                        help="number of random calls; default: 3")  # fmt: skip
     _arguments.add_method(parser, "forward")
     _arguments.add_kernels(parser)
     _arguments.add_tolerances(parser)

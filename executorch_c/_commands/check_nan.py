@@ -8,11 +8,11 @@ from executorch_c._commands import _arguments
 from executorch_c._commands._calls import inputs_of
 
 HELP = """\
-Runs one method once, looks at the values of all instructions and of the nodes inside delegates, and
-says where NaN and infinity come about, from which ranges of inputs, and whether they reach the
-outputs. Infinity that the program itself puts somewhere (attention masks) is no fault.
+Run a method once and find the nodes that compute NaN or infinity, inside delegates too: the ranges
+of their inputs, and the outputs that are reached. Infinity that is a constant of the program (an
+attention mask) is not reported.
 
-The exit code is 3 where NaN, or infinity that was computed, reaches an output.
+Exit code: 3 if NaN, or infinity that was computed, reaches an output.
 """
 
 

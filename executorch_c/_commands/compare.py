@@ -9,11 +9,12 @@ from executorch_c._commands._calls import inputs_of
 from executorch_c._programs import opened
 
 HELP = """\
-Runs two programs of one model (portable and delegated, before and after) on the same inputs and
-compares their values: of instructions, and of nodes in delegates, as far as they correspond. With
-one program and --kernels reference: its fast kernels compared with plain loops.
+Compare two programs of one model (portable and delegated, before and after) on the same inputs,
+value by value: of instructions, and of nodes in delegates, as far as they can be matched. With one
+program and --kernels reference: its fast kernels against plain loops.
 
-Inputs are random without --inputs, as for run.
+Inputs are random without --inputs, as for `run`.
+
 """ + _arguments.EXIT_TEXT
 
 
@@ -22,8 +23,8 @@ def add(commands: _arguments.Commands) -> None:
     parser = _arguments.add_command(
         commands, "compare", main, "find the first divergence of two programs", HELP
     )
-    _arguments.add_model(parser, "the baseline")
-    parser.add_argument("other", metavar="OTHER.pte", nargs="?", help="the candidate")
+    _arguments.add_model(parser, "baseline")
+    parser.add_argument("other", metavar="OTHER.pte", nargs="?", help="candidate")
     _arguments.add_inputs(parser)
     _arguments.add_method(parser)
     _arguments.add_kernels(parser)

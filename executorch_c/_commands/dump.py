@@ -7,10 +7,9 @@ import argparse
 from executorch_c._commands import _arguments
 
 HELP = """\
-Prints a whole program: inputs and outputs, constants and where they are, each instruction with its
-arguments by name and its results, and the nodes inside delegates.
-
-No method is loaded: programs can be shown that cannot run here.
+Print a program: inputs and outputs, constants and their places, each instruction with its arguments
+by name and its results, and the nodes of delegates. No method is loaded, so programs that cannot
+run here can be printed.
 """
 
 

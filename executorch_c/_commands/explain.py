@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from executorch_c._programs import Opened
 
 HELP = """\
-Compares a program with its PyTorch model, node by node and inside delegates, and names the first
-divergence: its layer, and the source line in the model. Needs torch and executorch.
+Name the first node of a program that differs from its PyTorch model: its layer, and the source line
+in the model. Nodes inside delegates are compared, too. Needs torch and executorch.
 
 The model is an ETRecord (generate_etrecord=True in the export flow, then get_etrecord().save), or
-the result of a function without arguments: module:function or file.py:function, as for `check`. The
-function returns the model in eval mode, or the model and its example inputs.
+the result of a function without arguments, as for `check`. The function returns the model in eval
+mode, or the model and its example inputs.
 
 """ + _arguments.EXIT_TEXT
 
@@ -26,7 +26,7 @@ function returns the model in eval mode, or the model and its example inputs.
 def add(commands: _arguments.Commands) -> None:
     """Add the parser."""
     parser = _arguments.add_command(
-        commands, "explain", main, "find the operator that differs from the PyTorch model", HELP
+        commands, "explain", main, "find the first node that differs from the PyTorch model", HELP
     )
     add_reference(parser)
     _arguments.add_tolerances(parser)
@@ -36,7 +36,7 @@ def add_reference(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of a program and its model, for `opened`."""
     _arguments.add_model(parser)
     reference = parser.add_mutually_exclusive_group(required=True)
-    reference.add_argument("--etrecord", metavar="E.bin", help="as the export flow saved it")
+    reference.add_argument("--etrecord", metavar="E.bin", help="ETRecord of the export")
     _models.add_model_function(reference)
     _arguments.add_inputs(parser, "the model's example, or random")
     _arguments.add_method(parser)

@@ -10,12 +10,12 @@ FORMATS = ("dot", "svg", "model-explorer")
 ENDINGS = (".dot", ".gv", ".svg", ".json", ".html", ".csv", ".txt")
 
 HELP = """\
-Writes the graph of a method: operators and the tensors between them, delegates opened.
+Draw the graph of a method: operators and the tensors between them, with the nodes of delegates. No
+method is loaded.
 
-dot is text for Graphviz; svg is a picture, which Graphviz' program `dot` makes; model-explorer is
-JSON that Model Explorer (pip install ai-edge-model-explorer) opens. The format is that of the
-output's ending (.dot, .gv, .svg, .json; also .html, .csv, .txt with a row for each node) unless it
-is given. Nothing is loaded.
+Formats: dot, text for Graphviz; svg, a picture that Graphviz' program `dot` makes; model-explorer,
+JSON for Model Explorer (pip install ai-edge-model-explorer). The ending of the output selects one
+(.dot, .gv, .svg, .json), or a table of nodes (.html, .csv, .txt).
 """
 
 
@@ -26,7 +26,7 @@ def add(commands: _arguments.Commands) -> None:
     )
     _arguments.add_model(parser)
     _arguments.add_method(parser)
-    parser.add_argument("--format", choices=FORMATS, help="default: by the output's ending, or dot")
+    parser.add_argument("--format", choices=FORMATS, help="default: by ending, or dot")
     _arguments.add_output(parser, "file to write; default: stdout")
     _arguments.add_json(parser, "print nodes and edges as JSON")
 

@@ -1,4 +1,4 @@
-"""`executorch-c info`: what is in a program, and whether it can run here."""
+"""`executorch-c info`: contents of a program, missing operators and backends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from executorch_c._types import DelegateUse, MethodInfo, NamedData, OperatorUse, ValueInfo
 
 LONGEST_LIST = 12
-"""Segments and named data beyond so many are counted, not listed."""
+"""Maximum number of segments and named data in a list; others are counted."""
 
 
 def add(commands: _arguments.Commands) -> None:
@@ -23,7 +23,7 @@ def add(commands: _arguments.Commands) -> None:
         commands, "info", main, "describe a program without loading its methods"
     )
     _arguments.add_model(parser)
-    _arguments.add_json(parser, "print all that is known as JSON")
+    _arguments.add_json(parser, "print all figures as JSON")
 
 
 def value_row(index: int, value: ValueInfo) -> list[object]:
@@ -83,12 +83,12 @@ def show_list(title: str, rows: Sequence[Sequence[object]], head: Sequence[str])
 
 
 def named_source(args: argparse.Namespace, named: NamedData) -> str:
-    """The data file that named data come from; nothing where it is the program itself."""
+    """Return the data file of named data; empty for the program itself."""
     return "" if named["source"] < 0 else str(args.data[named["source"]])
 
 
 def show_verdict(methods: Sequence[MethodInfo]) -> None:
-    """Whether the program can run here; what is missing is listed once."""
+    """Return a sentence about missing operators and backends, each once."""
     operators = {o["name"] for m in methods for o in m["operators"] if not o["available"]}
     backends = {d["id"] for m in methods for d in m["delegates"] if not d["available"]}
     missing = [("operators", sorted(operators)), ("backends", sorted(backends))]

@@ -7,8 +7,8 @@ import argparse
 from executorch_c._commands import _arguments
 
 HELP = """\
-Prints how a method uses its planned memory: place, bytes and lifetime of each tensor, the operator
-that makes it; the most bytes that are live at one time, and unused memory. Nothing is loaded.
+Print the planned memory of a method: address, bytes, lifetime and operator of each tensor, the peak
+of live bytes, and unused memory. No method is loaded.
 """
 
 

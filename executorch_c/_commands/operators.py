@@ -13,7 +13,7 @@ from executorch_c._render import text as _text
 def add(commands: _arguments.Commands) -> None:
     """Add the parser."""
     parser = _arguments.add_command(
-        commands, "operators", main, "list the operators that this runtime has"
+        commands, "operators", main, "list the operators of this runtime"
     )
     _arguments.add_json(parser, "print schemas and dtypes as JSON")
 

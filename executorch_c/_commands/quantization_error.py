@@ -9,15 +9,15 @@ from executorch_c._commands import _arguments
 from executorch_c._commands.explain import add_reference, opened
 
 HELP = """\
-Runs a quantised program and its float model, and says what each layer adds to the error, on the
-activations that the program itself had there, and the error that has accumulated: the layers that
-add most come first. Needs torch and executorch.
+Print the error that each layer of a quantised program adds, on the activations of the program, and
+the accumulated error, against the float model. The layers that add most come first. Needs torch and
+executorch.
 
-The float model is the result of a function without arguments: module:function or file.py:function,
-which returns the model in eval mode, or the model and its example inputs, as for `check`; or an
+The float model is the result of a function without arguments, module:function or file.py:function,
+as for `check`, which returns the model in eval mode, or the model and its example inputs; or an
 ETRecord of an export of it.
 
-The exit code is 0 whatever the figures are: nothing is right or wrong here.
+Exit code: 0 for all figures, because this command has no verdict.
 """
 
 

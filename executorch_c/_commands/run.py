@@ -21,13 +21,13 @@ from executorch_c._render import json as _json
 from executorch_c._render import text as _text
 
 HELP = """\
-Runs one method once, or several times with --repeat, and prints inputs, outputs and times.
+Run a method once, or --repeat times, and print inputs, outputs and times.
 
-Inputs come from an .npz file or an .npy file (one input): one array for each input, or one for each
-tensor input; numbers and strings are then those of the program. Arrays go by name where the names
-of the file are those of the program's inputs, or input_0, input_1, ...; else by order.
-Without --inputs they are random and seeded: normally distributed floats, integers 0 and 1, and
-upper bounds of dynamic sizes; --save-inputs keeps them. State (a KV cache) is kept between repeats.
+Inputs come from an .npz file, or an .npy file for one input: an array for each input, or for each
+tensor input; numbers and strings are then those of the program. Arrays are matched by name (names
+of the program's inputs, or input_0, input_1, ...), otherwise by order. Without --inputs they are
+random and seeded: floats are normally distributed, integers 0 or 1, dynamic sizes at their upper
+bounds. State (a KV cache) is kept between repeats.
 """
 
 
@@ -37,7 +37,7 @@ def add(commands: _arguments.Commands) -> None:
     _arguments.add_model(parser)
     _arguments.add_inputs(parser)
     parser.add_argument("--save-inputs", metavar="X.npz", type=_arguments.output_file(),
-                        help="write the inputs, random ones too")  # fmt: skip
+                        help="write the inputs")  # fmt: skip
     _arguments.add_method(parser)
     _arguments.add_kernels(parser)
     _arguments.add_repeat(parser)

@@ -11,9 +11,9 @@ from executorch_c._commands._calls import inputs_of
 from executorch_c.trace import Trace
 
 HELP = """\
-Runs one method and prints time, shapes and bytes of each instruction, and of each node inside
-delegates. With --repeat these are means of the calls, which follow one that is not traced.
-State (a KV cache) starts anew after that one, and is then kept from call to call.
+Run a method and print time, shapes and bytes of each instruction and of each node inside delegates.
+With --repeat these are means over the calls, after one call that is not traced. State (a KV cache)
+is reset after that call, and kept between the others.
 
 The official executorch.devtools.Inspector reads the files of --etdump and --debug-buffer.
 """
@@ -33,13 +33,13 @@ def add(commands: _arguments.Commands) -> None:
         ("--chrome", "write JSON for chrome://tracing and Perfetto"),
         ("--csv", "write a row for each event"),
         ("--etdump", "write an ETDump (needs flatbuffers)"),
-        ("--debug-buffer", "write the computed values that belong to the ETDump"),
+        ("--debug-buffer", "write the values of the ETDump"),
     ):
         parser.add_argument(name, metavar="F", type=_arguments.output_file(), help=text)
 
 
 def _warm(method: Method, inputs: Sequence[object]) -> None:
-    """A first call; where it fails, the traced one tells."""
+    """Make a first call, and ignore its error: the traced call raises it again."""
     try:
         method.execute(inputs)
     except RuntimeError:

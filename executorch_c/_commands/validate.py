@@ -15,17 +15,17 @@ from executorch_c.compare.quantized import with_scales
 from executorch_c.report import Origin
 
 HELP = """\
-Runs one method once and compares its outputs with expected ones (of PyTorch eager, or of an earlier
-version): largest absolute and relative error, ULP, cosine similarity, signal-to-noise ratio,
-agreement of argmax, and where the first and the worst mismatch are.
+Run a method once and compare its outputs with expected ones, of PyTorch eager or of an earlier
+version. Prints maximum absolute and relative error, ULP, cosine similarity, signal-to-noise ratio,
+agreement of argmax, and the first and the worst mismatch.
 
-Tolerances go by dtype and by the scale of the output around each element, unless --rtol or --atol
-are given: then as in torch.testing.assert_close. An output that the program dequantises from 8 bits
-is compared in steps of its scale with outputs of the quantised model, and by its signal-to-
-quantisation-noise ratio with outputs of the float model.
+By default the tolerance of an element depends on dtype and on the scale of the output around it.
+With --rtol or --atol it is that of torch.testing.assert_close. An output that the program
+dequantises from 8 bits is compared in steps of its scale if the expected output is of the
+quantised model, and by its signal-to-quantisation-noise ratio if it is of the float model.
 
-A bundled program (.bpte) brings inputs and outputs with it: all its test cases are run, or those
-of --method.
+A bundled program (.bpte) has inputs and expected outputs: all its test cases run, or those of
+--method.
 
 """
 HELP += _arguments.EXIT_TEXT
@@ -36,10 +36,10 @@ def add(commands: _arguments.Commands) -> None:
     parser = _arguments.add_command(
         commands, "validate", main, "compare the outputs of a program with expected ones", HELP
     )
-    _arguments.add_model(parser, "the program; or a .bpte, with its own test cases")
-    _arguments.add_inputs(parser, "none: they are needed, but for a .bpte")
+    _arguments.add_model(parser, "program, a .pte, or a .bpte with test cases")
+    _arguments.add_inputs(parser, "those of the .bpte; required with a .pte")
     parser.add_argument("--expect", metavar="Y.npz",
-                        help=".npz or .npy file with the expected outputs")  # fmt: skip
+                        help="expected outputs, an .npz or .npy file")  # fmt: skip
     _arguments.add_method(parser, "forward, or the only one; of a .bpte: all")
     _arguments.add_tolerances(parser)
     _arguments.add_min_sqnr(parser)

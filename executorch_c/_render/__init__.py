@@ -1,1 +1,1 @@
-"""How results are shown: text tables, HTML with escaping, figures, JSON."""
+"""Rendering of results: text tables, HTML with escaping, figures, JSON."""

@@ -45,7 +45,7 @@ def _meta_table(meta: MethodMeta, caption: Markup) -> Markup:
 
 
 def method_meta(meta: MethodMeta) -> str:
-    """Inputs, outputs and attributes of a method."""
+    """Return inputs, outputs and attributes of a method."""
     return _meta_table(meta, _caption(meta))
 
 
@@ -53,7 +53,7 @@ MEMORY = {
     "planned": "planned", "shared": "shared with other methods", "native": "instructions",
     "scratch": "scratch", "heap": "unplanned tensors",
 }  # fmt: skip
-"""What the figures of Method.memory() are called."""
+"""Titles of the figures of Method.memory()."""
 
 
 def method(loaded: Method) -> str:
@@ -82,7 +82,7 @@ def _signature(values: list[ValueInfo]) -> str:
 
 
 MOST = 4
-"""So many inputs or outputs of a method, and missing operators, are listed."""
+"""Maximum number of listed inputs, outputs and missing operators."""
 
 
 def _delegates(uses: list[DelegateUse]) -> str:
@@ -93,7 +93,7 @@ def _delegates(uses: list[DelegateUse]) -> str:
 
 
 def _verdict(needs: Requirements) -> Markup:
-    """Whether a program can run here; what is missing is red."""
+    """Return missing operators and backends in red, or that none is missing."""
     parts = []
     for noun, names in (("operator", needs["missing_operators"]),
                         ("backend", needs["missing_backends"])):  # fmt: skip
@@ -107,7 +107,7 @@ def _verdict(needs: Requirements) -> Markup:
 
 
 def program(loaded: Program) -> str:
-    """The methods of a program, and what it needs that is missing."""
+    """Return the methods of a program, and missing operators and backends."""
     info = loaded.info()
     rows: Rows = [
         [
@@ -127,7 +127,7 @@ def program(loaded: Program) -> str:
 
 
 def runtime(instance: Runtime) -> str:
-    """What the runtime can run."""
+    """Return the operators and backends of the runtime."""
     backends = instance.backend_registry
     rows: Rows = [
         [name, "available" if backends.is_available(name) else "not available on this machine",

@@ -15,7 +15,7 @@ NARROWEST = 40
 LEAST, READABLE = 6, 16
 """Characters that a cut cell keeps: at least, and while columns can be left out instead."""
 FEW = 6
-"""So many values of an array are printed."""
+"""Maximum number of printed elements of an array."""
 
 
 def width() -> int:
@@ -94,7 +94,7 @@ def table(
 
 
 def _is_numeric(texts: Iterable[str]) -> bool:
-    """Whether a column holds numbers, which are not cut."""
+    """Return whether a column has numbers, which are never shortened."""
     return all(not text or text[0] in "0123456789-+<" or text in ("inf", "nan") for text in texts)
 
 

@@ -9,9 +9,9 @@ from typing import Any
 from executorch_c.check.flows import Call
 
 MOST_EDGES = 16
-"""So many edge shapes are tried."""
+"""Maximum number of edge shapes."""
 FEW_VALUES = 4
-"""An example of floats that has so many different values, or fewer, is one of flags, a mask."""
+"""Maximum number of different floats in an example of flags or a mask."""
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ def _placeholders(exported: Any) -> list[Any]:
 
 
 def index_bounds(exported: Any, count: int) -> list[tuple[int, int] | None]:
-    """By input: the range of indices, where it is used for nothing but looking up embeddings."""
+    """Return by input the range of indices, if its only use is the lookup of embeddings."""
     bounds: list[tuple[int, int] | None] = [None] * count
     if exported is None:
         return bounds
@@ -280,7 +280,7 @@ class Symbols:
         self.ranges[symbol] = (max(low, 1), top if before is None else min(top, before[1]))
 
     def _assignments(self) -> Iterator[dict[Any, int]]:
-        """Sizes of all symbols: least, most, beside the least, a prime; then one by one."""
+        """Sizes of all symbols: minimum, maximum, minimum plus one, a prime; then one by one."""
         corners = {symbol: _corners(low, high) for symbol, (low, high) in self.ranges.items()}
         for pick in range(max(map(len, corners.values()), default=0)):
             yield {symbol: row[min(pick, len(row) - 1)] for symbol, row in corners.items()}
@@ -299,7 +299,7 @@ class Symbols:
         return True
 
     def edges(self) -> Iterator[tuple[str, list[Any]]]:
-        """Names and shapes of inputs at edges of what is allowed, without the example's own."""
+        """Names and shapes of inputs at the bounds of dynamic shapes, without the example's."""
         seen = {tuple(self.here.values())}
         for sizes in self._assignments():
             key = tuple(sizes[symbol] for symbol in self.here)

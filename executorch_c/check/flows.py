@@ -42,7 +42,7 @@ def _symmetric(dynamic: bool) -> Callable[[], Any]:
 
 @dataclass(frozen=True)
 class Flow:
-    """Quantise (or not), export, delegate (or not)."""
+    """A flow: optional quantisation, export, optional delegation."""
 
     name: str
     about: str
@@ -67,7 +67,7 @@ FLOWS = {
 
 @dataclass
 class Subject:
-    """A program to check, and what is known of how it was made."""
+    """A program to check, and its export."""
 
     label: str
     """The name of the flow, or what kind of program was given."""

@@ -1,4 +1,4 @@
-"""What check_model found: a row for each case, and how to look at it."""
+"""The result of check_model: a row for each case."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ SEVERAL = 3
 
 @dataclass(frozen=True)
 class CheckedCase:
-    """One case: calls from a fresh state, and what came of them."""
+    """One case: calls from the initial state, and their comparison."""
 
     kind: str
     """"example", "random", "edge" (a shape at the bounds), "real", "state" (calls in a row) or
     "bundled" (a test case of a .bpte)."""
     about: str
-    """Which one: a number, or the sizes of an edge shape."""
+    """Number of the case, or the sizes of an edge shape."""
     inputs: tuple[tuple[object, ...], ...]
-    """Of each call, in the program's order."""
+    """Inputs of each call, in the program's order."""
     comparison: Comparison | None
-    """The outputs of all calls; None where there are none."""
+    """Comparison of the outputs of all calls; None without outputs."""
     error: Exception | None = None
-    """The exception of the program, where eager gives an answer."""
+    """Exception of the program, where eager raises none."""
     skipped: str | None = None
-    """Why there is nothing to compare with: eager cannot run these inputs either."""
+    """Reason of a skipped case: eager raises for these inputs."""
     to_float: Comparison | None = None
-    """Of a quantised flow: the outputs against those of the model before quantising, for their
-    SNR. Its verdict is no part of the case's."""
+    """Comparison with the float model, for the SQNR; quantised flows only. The case's verdict
+    does not depend on it."""
     actual: tuple[object, ...] = field(default=(), repr=False)
     """Outputs, kept where they do not match."""
     expected: tuple[object, ...] = field(default=(), repr=False)
@@ -63,7 +63,7 @@ class CheckedCase:
 
     @property
     def ok(self) -> bool:
-        """False where the program is wrong or raises; true where nothing could be told."""
+        """False if the program is wrong or raises; True for an inconclusive case."""
         return self.verdict not in ("differ", "error")
 
     @property
@@ -72,12 +72,12 @@ class CheckedCase:
         return f"{self.kind} {self.about}".rstrip()
 
     def worst(self) -> OutputComparison | None:
-        """The output that is furthest from what it should be; of equal ones, the first."""
+        """Return the output with the largest error; of equal ones, the first."""
         outputs = [o for o in _outputs(self.comparison) if o.metrics is not None or not o.ok]
         return max(outputs, key=_badness, default=None)
 
     def problems(self) -> list[str]:
-        """A sentence for each thing that is wrong."""
+        """Return a sentence for each error."""
         if self.error is not None:
             return [f"{type(self.error).__name__}: {self.error}"]
         if self.skipped is not None:
@@ -91,7 +91,7 @@ class CheckedCase:
         return text + (f" x {len(self.inputs)} calls" if len(self.inputs) > 1 else "")
 
     def row(self) -> list[str]:
-        """Cells of a table with HEAD: figures of the worst output."""
+        """Return the cells of a row under HEAD: figures of the worst output."""
         worst = self.worst()
         figures = worst.row()[3:] if worst is not None else [""] * 7
         known = [o.metrics.snr_db for o in _outputs(self.to_float) if o.metrics is not None]
@@ -112,7 +112,7 @@ def _badness(output: OutputComparison) -> tuple[bool, float]:
 
 
 class CheckError(AssertionError):
-    """A program does not compute what its model does; `result` has all that was found."""
+    """The program differs from its model; `result` is the CheckResult."""
 
     def __init__(self, result: CheckResult) -> None:
         super().__init__(str(result))
@@ -124,20 +124,20 @@ class CheckResult(Report):
     """All cases of a check. Prints as a table, in a notebook too; bool() is `ok`."""
 
     label: str
-    """The name of the flow, or what kind of program was given."""
+    """Name of the flow, or kind of the program."""
     method: str
     cases: tuple[CheckedCase, ...]
     notes: tuple[str, ...]
-    """What was left out, and what is worth knowing."""
+    """Remarks: cases that were left out, warnings."""
     facts: dict[str, str]
-    """What was checked and how, by name: for reports."""
+    """Facts about the check by name: for reports."""
     program: Program | Method = field(repr=False)
     reference: Any = field(repr=False)
-    """The PyTorch side: a module, or the quantised graph."""
+    """The reference: a module, or the quantised graph."""
     exported: Any = field(default=None, repr=False)
-    """The ExportedProgram that was lowered, where that is known."""
+    """The ExportedProgram that was lowered, if known."""
     structure: Any = field(default=None, repr=False)
-    """How positional and keyword arguments of the model are nested (torch's TreeSpec)."""
+    """Structure of the model's positional and keyword arguments (torch's TreeSpec)."""
     kernels: Literal["default", "reference"] = "default"
 
     @property
@@ -149,7 +149,7 @@ class CheckResult(Report):
 
     @property
     def ok(self) -> bool:
-        """Whether the program matches: no case differs, and at least one could tell."""
+        """True if the program matches: no case differs or fails, and at least one matches."""
         return self.verdict == "match"
 
     def __bool__(self) -> bool:
@@ -163,11 +163,11 @@ class CheckResult(Report):
 
     @property
     def failures(self) -> tuple[CheckedCase, ...]:
-        """The cases that are wrong or fail."""
+        """Cases that differ or fail."""
         return tuple(case for case in self.cases if not case.ok)
 
     def summary(self) -> str:
-        """One line."""
+        """Return the finding in one line."""
         counts = Counter(case.verdict for case in self.cases)
         run = len(self.cases) - counts["skipped"]
         bad = counts["differ"] + counts["error"]
@@ -183,19 +183,19 @@ class CheckResult(Report):
         return f"{verdict} ({self.label}, method '{self.method}')"
 
     def hint(self) -> str:
-        """What to do next; empty where all is well."""
+        """Return the next step for the user; empty if all cases match."""
         if self.ok:
             return ""
         return ("The first divergence: result.explain(), or executorch_c.devtools.explain("
                 "program, model, inputs)")  # fmt: skip
 
     def head(self) -> tuple[str, ...]:
-        """Names of the columns of `CheckedCase.row`; those that say nothing here are empty."""
+        """Return the column names of `CheckedCase.row`; empty for columns without figures."""
         quantised = any(case.to_float is not None for case in self.cases)
         return HEAD if quantised else (*HEAD[:-1], "")
 
     def remarks(self) -> list[str]:
-        """Sentences: what is wrong with the first cases that fail, what was skipped, notes."""
+        """Return sentences: errors of the first cases that fail, skipped cases, notes."""
         bad, lines = self.failures, list[str]()
         for case in bad[:SEVERAL]:
             lines += [f"{case.name}: {problem}" for problem in case.problems()]
@@ -208,7 +208,7 @@ class CheckResult(Report):
         return [*lines, *filter(None, [self.hint()])]
 
     def _blind(self) -> list[str]:
-        """Sentences about outputs that no case could tell anything about."""
+        """Return sentences about outputs that are inconclusive in every case."""
         told: dict[int, bool] = {}
         why: dict[int, str] = {}
         for case in self.cases:
@@ -242,7 +242,7 @@ class CheckResult(Report):
         return f"Check of {self.label}"
 
     def problems(self) -> list[str]:
-        """Return a sentence for each thing that is wrong, and notes."""
+        """Return a sentence for each error, and notes."""
         return self.remarks()
 
     def sections(self) -> Iterator[Markup]:
@@ -285,7 +285,7 @@ class CheckResult(Report):
         return self
 
     def figures(self) -> dict[str, float | int | str]:
-        """The worst figures of all cases, for JUnit and other logs: counts, largest absolute
+        """Return the worst figures of all cases, for JUnit and other logs: counts, largest absolute
         and relative difference, ULP, least SNR (dB) and cosine."""
         found: dict[str, float | int | str] = {
             "cases": len(self.cases), "failures": len(self.failures), "program": self.label,
@@ -296,16 +296,16 @@ class CheckResult(Report):
         return [case.comparison for case in self.cases if case.comparison is not None]
 
     def explain(self, case: CheckedCase | None = None, **options: Any) -> ErrorReport:
-        """`executorch_c.debug.layers` of a case, by default the first that is wrong.
+        """Return the report of `devtools.explain` for a case, by default the first that is wrong.
 
-        Of several calls in a row the last is looked at: both sides go through those before it.
-        The reference is what the check compared with: in flows that quantise the quantised graph.
+        Of several calls in a row the last is explained, after both sides have run the others.
+        The reference is that of the check: of quantised flows the quantised graph.
 
         Args:
-            case: One of this result's.
+            case: A case of this result.
             options: As for `devtools.explain`, without program, model and inputs.
 
-        Raises ValueError where no case failed and none is given, and what the program raises.
+        Raises ValueError without a case if none failed, and exceptions of the program.
         """
         from executorch_c.check import finding
 
@@ -319,7 +319,7 @@ class CheckResult(Report):
 def worst_elements(
     actual: Array, expected: Array, output: OutputComparison, count: int = 5
 ) -> list[tuple[tuple[int, ...], Any, Any]]:
-    """(index, actual, expected) of the first element outside and those furthest outside."""
+    """Return (index, actual, expected) of the first and the worst elements out of tolerance."""
     import numpy as np
 
     metrics, limits = output.metrics, output.tolerance

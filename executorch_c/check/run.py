@@ -30,7 +30,7 @@ RANDOM_CALLS = 2
 
 @dataclass(frozen=True)
 class Options:
-    """Arguments of check_model that say how to compare."""
+    """Arguments of check_model about the comparison."""
 
     rtol: Limit
     atol: Limit
@@ -178,7 +178,7 @@ class Check:
 
 
 def _without_none(ours: list[Any], theirs: list[Any]) -> tuple[list[Any], list[Any]]:
-    """Both without what eager gives as None, where the program leaves that out."""
+    """Return both without eager's None outputs, if the program omits them."""
     some = [value for value in theirs if value is not None]
     return (ours, some) if len(ours) == len(some) != len(theirs) else (ours, theirs)
 
@@ -203,7 +203,7 @@ class Plan:
 
     @cached_property
     def _guards(self) -> Any:
-        """What the exported program asserts of its inputs, as a function of them."""
+        """Return the exported program's assertions about inputs, as a function."""
         return getattr(self.exported.module(), "_guards_fn", None)
 
     def _refused(self, call: Call) -> str | None:
@@ -254,7 +254,7 @@ def _require_deterministic(eager: Eager, example: Call) -> None:
 
 
 def _module(model: Any) -> tuple[Any, Any]:
-    """(the eager module, the ExportedProgram where that is what was given)."""
+    """Return (the eager module, the ExportedProgram or None)."""
     import torch
 
     if isinstance(model, torch.export.ExportedProgram):

@@ -59,14 +59,14 @@ class OutputComparison:
 
     index: int
     dtype: str
-    """NumPy's name, or that of the Python type of an output that is no array."""
+    """NumPy's name of the dtype, or the Python type of an output other than an array."""
     shape: tuple[int, ...] | None
     verdict: Verdict
-    """"match", "differ", or "inconclusive": the expected output cannot tell."""
+    """"match", "differ", or "inconclusive": the expected output cannot show an error."""
     reason: str
     """Why it is inconclusive, or differs though no element exceeds its limit; or empty."""
     tolerance: Tolerance | None
-    """The limits; None where there is nothing to measure."""
+    """The limits; None if no metric applies."""
     metrics: ErrorMetrics | None
     """None where the two cannot be measured: `problem` says why (or both are equal objects)."""
     problem: str | None
@@ -76,7 +76,7 @@ class OutputComparison:
 
     @property
     def ok(self) -> bool:
-        """Whether the output matches."""
+        """True if the output matches."""
         return self.verdict == "match"
 
     @property
@@ -85,7 +85,7 @@ class OutputComparison:
         return f"output {self.index}" + (f" ('{self.name}')" if self.name else "")
 
     def why(self) -> str:
-        """Return what differs and where, or why nothing can be told, in a sentence."""
+        """Return a sentence: the difference and its place, or why the verdict is inconclusive."""
         if self.problem is not None:
             return f"{self.title}: {self.problem}"
         if self.verdict == "inconclusive" or (self.verdict == "differ" and self.reason):
@@ -108,7 +108,7 @@ class OutputComparison:
 
 
 def _mismatch(metrics: ErrorMetrics, limits: Tolerance) -> str:
-    """What differs, where and by how much."""
+    """The difference, with its place and size, as a sentence."""
     actual, expected = differing(metrics.actual_at_worst, metrics.expected_at_worst)
     text = (
         f"{metrics.mismatched:,} of {_text.plural(metrics.elements, 'element')} "
@@ -134,18 +134,18 @@ class Comparison(Report):
     problem: str | None = None
     """Another number of outputs than expected; None where it is as expected."""
     reason: str = "there are no outputs"
-    """Why nothing was compared, where `outputs` is empty."""
+    """Reason of empty `outputs`."""
 
     @property
     def verdict(self) -> Verdict:
-        """"match", "differ", or "inconclusive" where nothing that could tell was compared."""
+        """"match", "differ", or "inconclusive" if no output is conclusive."""
         if self.problem is not None:
             return "differ"
         return tolerance.combined(output.verdict for output in self.outputs)
 
     @property
     def ok(self) -> bool:
-        """Whether the outputs match: something was compared, and nothing differs."""
+        """True if the outputs match: at least one is conclusive, and none differs."""
         return self.verdict == "match"
 
     def __bool__(self) -> bool:
@@ -176,7 +176,7 @@ class Comparison(Report):
         return found
 
     def problems(self) -> list[str]:
-        """Return a sentence for each output that differs or cannot tell."""
+        """Return a sentence for each output that differs or is inconclusive."""
         whole = [self.problem] if self.problem else []
         if not self.outputs and not whole:
             whole = [f"nothing was compared: {self.reason}"]
@@ -244,7 +244,7 @@ class Comparison(Report):
 
 
 class MismatchError(AssertionError):
-    """Outputs do not match the expected ones, or these cannot tell; `comparison` has the figures,
+    """Outputs differ from the expected ones, or are inconclusive; `comparison` has the figures,
     `actual` and `expected` have the outputs, flat."""
 
     def __init__(
@@ -287,7 +287,7 @@ def compare_output(
     check_dtype: bool = True,
     name: str | None = None,
 ) -> OutputComparison:
-    """Return one output compared with the expected one, by the tolerance that `rule` gives."""
+    """Return one output compared with the expected one, by the tolerance of `rule`."""
     if not (_is_numeric(actual) and _is_numeric(expected)):
         same = type(actual) is type(expected) and actual == expected
         problem = None if same else f"{_brief(actual)}, expected {_brief(expected)}"
@@ -313,7 +313,7 @@ def compare_output(
 
 
 def count_problem(found: int, expected: int) -> str | None:
-    """Return what is wrong with the number of outputs; None where it is as expected."""
+    """Return a sentence if the number of outputs is wrong, else None."""
     return None if found == expected else f"{_text.plural(found, 'output')}, expected {expected:,}"
 
 
@@ -354,7 +354,7 @@ def compare_flat(
     check_dtype: bool = True,
     names: Sequence[str | None] = (),
 ) -> Comparison:
-    """Return flat outputs compared with expected ones, by the tolerances that `rule` gives."""
+    """Return flat outputs compared with expected ones, by the tolerances of `rule`."""
     rows = [
         compare_output(i, a, e, rule, equal_nan=equal_nan, check_dtype=check_dtype,
                        name=names[i] if i < len(names) else None)
@@ -379,23 +379,23 @@ def compare(
         actual: An output, or a list or tuple of them: arrays, torch tensors, numbers, str, None.
         expected: The same; nested lists, tuples and dicts (a model's own output structure) are
             read in order.
-        rtol, atol: Where one is given, an element matches if |actual - expected| <= atol +
-            rtol * |expected|, exactly as in torch.testing.assert_close (the other one is that
+        rtol, atol: If one is set, an element matches if |actual - expected| <= atol +
+            rtol * |expected|, exactly as in torch.testing.assert_close (the other one has that
             function's default). Default: rtol by dtype (float32 1.3e-6, float16 1e-3, bfloat16
             1.6e-2, float64 1e-12), atol in units of the output's scale around the element (float32
             1e-5, float16 8e-3, bfloat16 6e-2, float64 1e-12); integers and bool must be equal. The
             scale is the RMS of the output's slice, without mask values such as -1e9: a large
             element does not widen the tolerance of others, and small outputs have a small one.
-            A dict gives tolerances by index or name of the output: {"logits": 1e-3}.
-        equal_nan: NaN in the same places is equal.
-        check_dtype: Another dtype is a difference, too.
+            A dict sets tolerances by index or name of the output: {"logits": 1e-3}.
+        equal_nan: NaN equals NaN in the same place.
+        check_dtype: Outputs of another dtype differ.
         names: Names of the outputs, for reports and tolerances. Default: keys of dicts in
             `expected`.
 
-    Returns a `Comparison`: true where the outputs match. Its verdict is "inconclusive", and it is
-    false, where nothing could be told: no outputs, or expected ones that are empty, constant, all
-    zero or all NaN (unless rtol or atol are given: these decide alone). Raises TypeError for what
-    is no array or number, ValueError for a negative tolerance.
+    Returns a `Comparison`, true if the outputs match. Its verdict is "inconclusive", and it is
+    false, without outputs, or if the expected outputs are empty, constant, all zero or all NaN
+    (unless rtol or atol are set: then these decide alone). Raises TypeError for a value that is
+    neither array nor number, ValueError for a negative tolerance.
     """
     flat = flatten(expected)
     known = names_of(expected) if names is None else names

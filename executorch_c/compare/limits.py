@@ -1,4 +1,4 @@
-"""Tolerances as callers give them: one for all outputs, or some by index or name."""
+"""Tolerances of the caller: one for all outputs, or by index or name."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Limits:
         return _of(self.rtol, index, name), _of(self.atol, index, name)
 
     def are_given(self, index: int, name: str | None = None) -> bool:
-        """Return whether the caller says how near an output must be."""
+        """Return whether the caller has set a tolerance of an output."""
         return self.of(index, name) != (None, None)
 
     @property
@@ -48,7 +48,7 @@ class Limits:
         return any(not isinstance(limit, Mapping) for limit in given)
 
     def check_names(self, names: Sequence[str | None]) -> None:
-        """Raise ValueError for a tolerance of an output that there is not."""
+        """Raise ValueError for a tolerance of an unknown output."""
         known: set[object] = {*range(len(names)), *names}
         for limit in (self.rtol, self.atol):
             for key in limit if isinstance(limit, Mapping) else ():

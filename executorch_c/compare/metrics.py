@@ -1,6 +1,6 @@
 """Error metrics of one array against another: the figures that reports show.
 
-No metric decides anything; limits and verdicts are made in `tolerance.py` alone.
+Metrics do not decide: limits and verdicts are made in `tolerance.py` alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Index = tuple[int, ...]
 class ErrorMetrics:
     """Error of `actual` against `expected`, over all elements where both are finite.
 
-    Ratios that no element defines (all of `expected` is zero, no element is finite) are NaN.
+    Ratios are NaN if undefined (all of `expected` is zero, or no element is finite).
     """
 
     elements: int
@@ -59,7 +59,7 @@ class ErrorMetrics:
     def relative(self) -> float:
         """|actual - expected| / |expected| of the two as vectors (noise to signal, no unit).
 
-        0 where they are equal; infinite where one alone is finite, or expected is all zero.
+        0 if they are equal; infinite if only one of them is finite, or expected is all zero.
         """
         if self.nan[0] != self.nan[1] or self.inf[0] != self.inf[1]:
             return math.inf
@@ -130,8 +130,8 @@ def measure(actual: Array, expected: Array, limit: Array | float, equal_nan: boo
 
     Args:
         actual, expected: Arrays of numbers of one shape; their dtypes may differ.
-        limit: Largest error of an element that is no mismatch; a scalar, or one for each element.
-        equal_nan: NaN in the same place is no mismatch.
+        limit: Maximum error of a matching element: a scalar, or an array of one per element.
+        equal_nan: NaN matches NaN in the same place.
     """
     a, e = widened(actual), widened(expected)
     both = np.isfinite(a) & np.isfinite(e)

@@ -79,7 +79,7 @@ class _Candidate:
 
 @dataclass
 class _Row:
-    """A row in the making, and what it was judged by."""
+    """A row of the report, with its limits."""
 
     order: int
     error: NodeError
@@ -353,7 +353,7 @@ class Walk:
     def _unexplained(
         self, rows: list[_Row], arguments: dict[Node, Any], limits: Limits
     ) -> list[_Row]:
-        """Where no operator is wrong: rows with the first error that rounding does not explain."""
+        """Return rows with the first unexplained error, if no operator is wrong."""
         if limits.given or not any(tolerance.outside(a, e, tolerance.rounding(a, e))
                                    for _, a, e in self.ends):  # fmt: skip
             return rows
@@ -423,7 +423,7 @@ class _GraphNoise:
 
     @property
     def measured(self) -> bool:
-        """Whether the graph could be run so."""
+        """True if the graph ran."""
         return bool(self.runs)
 
     def _run(self, mode: Any) -> tuple[dict[Node, Array], list[Array | None]]:
@@ -461,7 +461,7 @@ class _GraphNoise:
 
 
 def layer_of(node: Node) -> str | None:
-    """Return the layer of a node; nodes that quantise belong to what they quantise, or feed."""
+    """Return the layer of a node; a quantising node has the layer of its input or user."""
     while is_quantizer(node) and node.all_input_nodes:
         before = node.all_input_nodes[0]
         if before.op != "call_function":

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Value:
-    """What a node gives, and how to compute it again; values that the program gave have no how."""
+    """Value of a node, and a function to compute it again; None for values of the program."""
 
     __slots__ = ("causes", "env", "node", "value")
 
@@ -121,7 +121,7 @@ def _exact(value: Value, output: int | None) -> Array | None:
 
 @dataclass(frozen=True)
 class Limits:
-    """What is within tolerance: the caller's numbers, or what rounding does."""
+    """Tolerances: the caller's, or the rounding noise."""
 
     rtol: float | None = None
     atol: float | None = None
@@ -131,7 +131,7 @@ class Limits:
 
     @property
     def given(self) -> bool:
-        """Whether the caller gave one."""
+        """True if the caller has set one."""
         return self.rtol is not None or self.atol is not None
 
     def differs(self, actual: Array, expected: Array, rules: Iterator[Tolerance]) -> ErrorSize:
@@ -172,7 +172,7 @@ def grid_of(node: Node) -> tuple[float, int, int, int] | None:
 
 
 def unrounded(fed: Value) -> Value | None:
-    """The value before it is quantised, of what a (de)quantising node gives."""
+    """Return the value before quantisation, of a (de)quantising node."""
     value: Value | None = fed
     if value is not None and value.node is not None and dequantizes(value.node):
         value = value.env.get(value.node.all_input_nodes[0])

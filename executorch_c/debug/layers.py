@@ -1,12 +1,12 @@
-"""Where a program starts to differ from its PyTorch model, and which layer is the source.
+"""The first divergence of a program from its PyTorch model, and its layer.
 
     from executorch_c.devtools import explain
 
     report = explain("model.pte", model, [x])
     print(report)         # the finding, and a table of the nodes around it
-    report.first.module   # "features.3": the layer that is wrong itself
+    report.first.module   # "features.3": the layer that is wrong on its own inputs
 
-long: the docstring of explain says all that it does
+long: the docstring of explain is its reference
 """
 
 from __future__ import annotations
@@ -41,38 +41,37 @@ def explain(
     title: str | None = None,
     progress: bool | None = None,
 ) -> ErrorReport:
-    """Run a program and its PyTorch model side by side, and find the first divergence.
+    """Return the errors of a program against its PyTorch model, node by node.
 
-    Every value that the program computes, inside delegates too, is compared twice: with eager's
-    value (the accumulated error), and with what eager computes from the values that the *program*
-    had before (the local error). A node with a local error is a "source"; a node after it whose
-    result is off only because its inputs are is "propagated". That says the same as running the
-    program's operators on eager's inputs, and works inside delegates, too.
+    Every value of the program, inside delegates too, has two errors: against eager's value (the
+    accumulated error), and against the value that eager computes from the *program's* inputs of
+    that node (the local error). A node with a local error is a "source"; a later node whose error
+    comes from its inputs alone is "propagated".
 
     Args:
         program: A path, bytes or file of a .pte or .bpte, a Program, a loaded Method (whose state
             is used and changed), a BundledProgram, or a manager of the official flow.
-        model: The nn.Module in eval mode; what torch.export.export returned; an EdgeProgramManager
-            that no backend has taken parts of; an ETRecord or its path; an
-            ExecutorchProgramManager that has one. For a quantised program this is the converted
-            module (for a comparison with the float model see `quantization_error`).
-        inputs: The positional arguments of the model: tensors or arrays, as the program takes them
-            (a reference of another float dtype gets them cast).
-        method: Which one to run. A module's `forward` stands for any.
-        rtol, atol: A node is off where |actual - expected| > atol + rtol * |expected|. Default:
-            by what rounding does to the node (`executorch_c/compare/tolerance.py` has the rule):
-            another order of accumulation stays within it, another formula does not.
+        model: The nn.Module in eval mode; an ExportedProgram; an EdgeProgramManager without
+            delegates; an ETRecord or its path; an ExecutorchProgramManager with an ETRecord. For a
+            quantised program: the converted module (`quantization_error` compares with the float
+            model).
+        inputs: The positional arguments of the model: tensors or arrays of the program's dtypes
+            (they are cast for a reference of another float dtype).
+        method: Name of the method. A module's `forward` is the reference of any method.
+        rtol, atol: A node is out of tolerance if |actual - expected| > atol + rtol * |expected|.
+            Default: the rounding noise of the node (`executorch_c/compare/tolerance.py` has the
+            rule): another order of accumulation is within it, another formula is not.
         kernels: As for `Program.load_method`.
-        max_bytes: Most bytes of the program's values that are kept; a report says when more were
-            needed.
+        max_bytes: Maximum bytes of the program's values in memory; a note of the report says if
+            values were dropped.
         title: Name of the program in the report; default: its file's name.
         progress: Whether to show progress on stderr. Default: on a terminal.
 
-    Returns an `ErrorReport`; its notes say how many instructions were matched. Its verdict is
-    "differ" where a node is a source, or the outputs are off by more than rounding explains;
-    "inconclusive" where too little could be matched to tell. An interrupt (Ctrl-C) during the
-    comparison ends it with the report so far. Raises ImportError without torch and executorch,
-    TypeError and ValueError for a reference that cannot be used.
+    Returns an `ErrorReport`; its notes have the number of matched instructions. Its verdict is
+    "differ" if a node is a source, or the outputs are out of the noise of the whole graph;
+    "inconclusive" if too few nodes are matched. An interrupt (Ctrl-C) during the comparison
+    returns the report so far. Raises ImportError without torch and executorch, TypeError and
+    ValueError for a reference that cannot be used.
     """
     _extras.require("explain", "torch", "executorch")
     limits = Limits(rtol, atol)

@@ -1,4 +1,4 @@
-"""Where NaN and infinity come from, and whether they reach the outputs.
+"""The origin of NaN and infinity, and the outputs that they reach.
 
     from executorch_c.devtools import check_nan
 
@@ -6,7 +6,7 @@
     print(report)
     report.first.name    # "aten::exp.out": the operator that overflowed
 
-Ranges are found by the runtime while it runs (`Method.tracing(ranges=True)`), so nothing is copied.
+The runtime records ranges during the run (`Method.tracing(ranges=True)`), without copies.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from executorch_c.trace import Event, Range, Value
 
 Origin: TypeAlias = Literal["computed", "written", "constant", "input"]
-"""How a value that is not finite comes about:
+"""Origin of a value that is not finite:
 
     computed  an operator made it of finite numbers (an overflow, log of 0), or NaN of infinities
     written   an operator put it there, as it was told to: full(-inf), masked_fill
@@ -48,7 +48,7 @@ LARGEST = {"float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028e38}
 
 @dataclass
 class Source:
-    """Something that is not finite, where it first is."""
+    """The first value of a data flow that is not finite."""
 
     origin: Origin
     where: str
@@ -59,17 +59,17 @@ class Source:
     shape: tuple[int, ...]
     range: Range
     inputs: tuple[Value, ...] = ()
-    """What the operator took: `value.range.high` and so on."""
+    """Inputs of the operator: `value.range.high` and so on."""
     carriers: int = 0
-    """So many results of other operators have it."""
+    """Number of results of other operators that are not finite because of it."""
     outputs: list[int] = field(default_factory=list)
     """Outputs of the method that have it."""
     gone: str | None = None
-    """Where it first went no further: an operator that took it and gave finite numbers."""
+    """First operator that reads it and has finite results."""
 
     @property
     def is_fault(self) -> bool:
-        """False of infinity that was put there on purpose, such as in a mask; NaN always is."""
+        """False for infinity that is a constant of the program, as in a mask; True for NaN."""
         return self.origin == "computed" or self.range.nan > 0
 
     def __str__(self) -> str:
@@ -83,7 +83,7 @@ class Source:
                 f"first at {_text.shape(self.range.first or ())}")  # fmt: skip
 
     def why(self) -> str:
-        """What it was made of."""
+        """Return its inputs and their ranges, in words."""
         if self.origin != "computed":
             return ""
         taken = ", ".join(_taken(value) for value in self.inputs if value.range)
@@ -96,7 +96,7 @@ class Source:
         return text
 
     def fate(self) -> str:
-        """Whether it reaches the outputs."""
+        """Return the outputs that it reaches, in words."""
         if self.outputs:
             return "reaches output " + ", ".join(map(str, self.outputs))
         return "reaches no output" + (f", ends at {self.gone}" if self.gone else "")
@@ -119,7 +119,7 @@ def _taken(value: Value) -> str:
 
 @dataclass(frozen=True)
 class NonFiniteReport(Report):
-    """What of a call was NaN or infinite. `bool(report)` is `report.ok`."""
+    """Values of a call that are NaN or infinite. `bool(report)` is `report.ok`."""
 
     method: str
     sources: tuple[Source, ...]
@@ -127,12 +127,12 @@ class NonFiniteReport(Report):
     outputs: tuple[int, ...]
     """Outputs of the method that have NaN or infinity, whatever the reason."""
     events: int
-    """So many instructions and nodes were watched."""
+    """Number of examined instructions and nodes."""
     notes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether no NaN, and no infinity that was computed, reaches the outputs."""
+        """True if no NaN, and no computed infinity, reaches the outputs."""
         return self.first is None
 
     @property
@@ -150,7 +150,7 @@ class NonFiniteReport(Report):
         return iter(self.sources)
 
     def summary(self) -> str:
-        """The finding in a sentence or two."""
+        """Return the finding in a sentence or two."""
         watched = _text.plural(self.events, "result")
         first = self.first
         if first is not None:
@@ -206,7 +206,7 @@ class NonFiniteReport(Report):
                 for s in self.sources]  # fmt: skip
 
     def as_dict(self) -> dict[str, Any]:
-        """All figures: {"method", "ok", "summary", "outputs", "first", "sources": [...]}."""
+        """Return all figures: {"method", "ok", "summary", "outputs", "first", "sources": [...]}."""
         rows: list[dict[str, Any]] = [
             {**asdict(s), "is_fault": s.is_fault, "what": s.what(), "why": s.why()}
             for s in self.sources
@@ -238,7 +238,7 @@ def _mark(found: Range) -> Mark:
 
 @dataclass
 class _Scope:
-    """The values of a method, or of what is inside of a delegate."""
+    """Values of a method, or inside a delegate."""
 
     slots: dict[int, Causes] = field(default_factory=dict)
     marks: dict[Mark, Causes] = field(default_factory=dict)
@@ -247,7 +247,7 @@ class _Scope:
 
 
 class _Watch:
-    """Follows what is not finite through the events of one call."""
+    """Follow values that are not finite through the events of one call."""
 
     def __init__(self) -> None:
         self.sources: list[Source] = []
@@ -399,23 +399,23 @@ def check_nan(
     kernels: Literal["default", "reference"] = "default",
     max_bytes: int = 1 << 28,
 ) -> NonFiniteReport:
-    """Runs a program and finds where NaN and infinity come about.
+    """Return the origin of NaN and infinity in a run of a program, and the outputs they reach.
 
-    Each value that an instruction or a node inside of a delegate takes or gives is looked at while
-    it is in memory; those that are not finite are followed to the outputs. Infinity that a program
-    puts somewhere on purpose (an attention mask: full(-inf), where, a constant) is a source, but no
-    fault; NaN, and infinity that was computed, are faults if they reach an output.
+    Inputs and outputs of every instruction, and of every node inside delegates, are examined in
+    memory; values that are not finite are followed to the outputs. Infinity that is a constant
+    (an attention mask: full(-inf), where) is a source, but not a fault. NaN and computed infinity
+    are faults if they reach an output.
 
     Args:
         program: A path, bytes or file of a .pte or .bpte, a Program, a loaded Method (whose state
             is then used and changed), a BundledProgram, or a manager of the official flow.
-        inputs: Of one call: arrays, torch tensors, numbers, strings, None.
-        method: Which one to run, where `program` is no Method.
+        inputs: Inputs of one call: arrays, torch tensors, numbers, strings, None.
+        method: Name of the method, unless `program` is a Method.
         kernels: As for `Program.load_method`.
-        max_bytes: Memory for events (some 500 bytes each), beside that of delegates: nodes of
+        max_bytes: Memory of events (some 500 bytes each), without that of delegates: nodes of
             XnnpackBackend are run once more with all their results in memory.
 
-    Returns a `NonFiniteReport`, and raises what loading and running raise.
+    Returns a `NonFiniteReport`. Raises exceptions of loading and running.
     """
     source = opened(program)
     loaded = method_of(source, method, kernels)

@@ -7,7 +7,7 @@ before against after a change.
     print(report)     # the finding, and a table of the nodes around it
     report.first      # the first node whose result differs
 
-long: the docstring of compare_programs says all that it does
+long: the docstring of compare_programs is its reference
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class _Run:
     ends: dict[str, frozenset[int]]
     """The same of outputs, "output 0"."""
     keys: list[tuple[object, ...]]
-    """What two runs of the same instructions have in common."""
+    """Keys of the values; runs with equal keys have the same instructions."""
     outputs: list[Output]
     dropped: int
     noise: list[Array] | None = None
@@ -80,7 +80,7 @@ class _Run:
 
     @property
     def is_quantized(self) -> bool:
-        """Whether any value is held as 8-bit integers."""
+        """Return whether any value is held as 8-bit integers."""
         return any(value.quantized for value in self.values)
 
 
@@ -292,7 +292,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _judged(row: NodeError, before: Sequence[NodeError], finest: float) -> NodeError:
-    """With its error divided by those of its inputs, and the verdict that this gives."""
+    """Return a row with its gain and verdict."""
     size = row.accumulated.relative
     taken = max((one.accumulated.relative for one in before), default=0.0)
     gain = 1.0 if math.isinf(taken) else size / max(taken, finest or sys.float_info.epsilon)
@@ -353,7 +353,7 @@ def _without_mispaired(
 
 
 def _growth(rows: Sequence[NodeError]) -> str | None:
-    """Whether the first divergence came about there."""
+    """Return a note about the growth of errors before the first divergence; None without one."""
     bad = next((i for i, row in enumerate(rows) if not row.ok), None)
     if bad is None:
         return None
@@ -391,34 +391,34 @@ def compare_programs(
     max_bytes: int = MAX_BYTES,
     progress: bool | None = None,
 ) -> ErrorReport:
-    """Run two programs of one model on the same inputs, and find their first divergence.
+    """Return the differences of two programs of one model on the same inputs, node by node.
 
-    Programs with the same instructions are compared one by one, others value by value as far as
-    values correspond, within delegates too. Outputs are compared in any case.
+    Programs with the same instructions are compared instruction by instruction, others by matched
+    values, inside delegates too. Outputs are always compared.
 
     Args:
-        baseline: The program that is right: a path, bytes or file of a .pte or .bpte, a Program, a
-            Method (of which only the name is used), or a manager of the official flow.
-        candidate: The program to judge.
-        inputs: Inputs of one call of either: arrays, torch tensors, numbers, strings, None.
-        method: Name of the method to run.
-        rtol, atol: A value differs where |actual - expected| > atol + rtol * |expected|. Default:
-            those of `executorch_c.testing.compare`, and what a rounding of the inputs does to the
-            value in the baseline; where one program computes in 8-bit integers and the other does
-            not, a signal-to-noise ratio of 10 dB (see `tolerance.between`).
+        baseline: The reference: a path, bytes or file of a .pte or .bpte, a Program, a Method
+            (only its name is used), or a manager of the official flow.
+        candidate: The program under test.
+        inputs: Inputs of one call: arrays, torch tensors, numbers, strings, None.
+        method: Name of the method.
+        rtol, atol: A value differs if |actual - expected| > atol + rtol * |expected|. Default:
+            those of `executorch_c.testing.compare`, plus the effect of rounding the inputs on the
+            value in the baseline; if only one program computes in 8-bit integers, a
+            signal-to-noise ratio of 10 dB (see `tolerance.between`).
         kernels: As for `Program.load_method`.
-        max_bytes: Most bytes of the values that are kept of each program.
+        max_bytes: Maximum bytes of the values of each program in memory.
         progress: Whether to show progress on stderr. Default: on a terminal.
 
-    Programs cannot run node by node on other values, so errors are accumulated ones. What a node
-    of the candidate adds is estimated: `gain` is the relative error of its result divided by the
-    largest relative error of its inputs (at least the machine epsilon of the coarsest dtype so
-    far). Where all inputs are within tolerance, the verdict is "first"; else "amplified" if the
-    gain is more than 10, as it is of a wrong node, and of differences of nearly equal numbers; else
-    "propagated". A second fault that is smaller than the error that arrives looks propagated.
+    Programs cannot run node by node on other values, so errors are accumulated. The error that a
+    node of the candidate adds is estimated by its `gain`: the relative error of its result divided
+    by the largest relative error of its inputs (at least the machine epsilon of the coarsest dtype
+    so far). The verdict is "first" if all inputs are within tolerance; else "amplified" if the gain
+    is more than 10 (of a wrong node, or of a difference of nearly equal numbers); else
+    "propagated". A second fault that is smaller than the accumulated error is "propagated", too.
 
-    Returns an `ErrorReport` whose nodes are named "of baseline / of candidate" where names differ.
-    Where too few values correspond, it names no place. Raises what loading and running raise.
+    Returns an `ErrorReport`; names of nodes are "baseline's / candidate's" if they differ. Without
+    enough matches it has no place. Raises exceptions of loading and running.
     """
     limits = _Limits(rtol, atol)
     names = title_of(baseline, "baseline"), title_of(candidate, "candidate")
@@ -453,8 +453,7 @@ def compare_kernels(
     atol: float | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> ErrorReport:
-    """Run a program with the fast kernels and with the plain loops, and find their first
-    divergence.
+    """Return the differences of a program's fast kernels from plain loops, node by node.
 
     Arguments and result are those of `compare_programs`. Delegates are the same in both.
     """

@@ -1,4 +1,4 @@
-"""What quantising costs, layer by layer: a quantised program beside its float model.
+"""The quantisation error of each layer: a quantised program against its float model.
 
     from executorch_c.devtools import quantization_error
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from torch.fx import Node
 
 DRAWN = 40
-"""So many layers are in the picture."""
+"""Maximum number of layers in the figure."""
 
 FEW = 3
-"""So many layers that are not in the program are named."""
+"""Maximum number of named layers that are not in the program."""
 
 
 def _percent(size: float) -> str:
@@ -47,21 +47,20 @@ def _percent(size: float) -> str:
 
 
 def added(row: NodeError) -> float:
-    """What a layer adds, as a share of its result (root mean squares); may be infinite."""
+    """Return the error that a layer adds, relative to its result (RMS); may be infinite."""
     return (row.local or row.accumulated).relative
 
 
 @dataclass(frozen=True)
 class QuantizationReport(ErrorReport):
-    """What each layer of a quantised program adds, the largest first; none is right or wrong.
+    """The error that each layer of a quantised program adds, the largest first; no verdict.
 
     Prints as a short table, in a notebook with bars; iterates over all rows, whose `index` is
-    their rank. The local error of a row is what the layer adds, the accumulated one what has
-    arrived there.
+    their rank. The local error of a row is the error that the layer adds.
     """
 
     arrives: ErrorSize | None = None
-    """How far the last value is from the float model's: what all layers add up to."""
+    """Error of the last value against the float model: of all layers together."""
 
     SOME: ClassVar[str] = "layers: those that add most"
     PICTURE: ClassVar[str] = "error that each layer adds"
@@ -72,7 +71,7 @@ class QuantizationReport(ErrorReport):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Of the table: what a layer adds and what has arrived there, as shares of its result."""
+        """Columns of the table: added and accumulated error, relative to the layer's result."""
         top = self._largest()
         return (
             *PLACE,
@@ -87,11 +86,11 @@ class QuantizationReport(ErrorReport):
         return max(sizes, default=0.0) or 1.0
 
     def shown(self, count: int = SHOWN) -> list[NodeError]:
-        """The layers that add most."""
+        """Return the layers with the largest added error."""
         return list(self.rows[:count])
 
     def summary(self) -> str:
-        """The layer that adds most, and what arrives at the end."""
+        """Return the layer with the largest added error, and the error of the outputs."""
         if not self.rows:
             return "nothing could be compared"
         row = self.rows[0]
@@ -99,7 +98,7 @@ class QuantizationReport(ErrorReport):
         return f"adds most: {row}: {_percent(added(row))} of its result{end}"
 
     def plot(self) -> Figure:
-        """Bars of what layers add, the largest on top, in percent of the layer's result.
+        """Return a figure of added errors, the largest on top, in percent of the layer's result.
 
         Returns a matplotlib Figure, which a notebook shows. Raises ImportError without matplotlib.
         """
@@ -171,7 +170,7 @@ def _dequantised(events: Sequence[Event]) -> Iterator[Event]:
 
 
 def _constants(graph: Reference) -> set[Node]:
-    """Nodes that depend on no input and no state: weights, and what is made of them alone."""
+    """Return the nodes that depend on no input or state: weights, and values computed from them."""
     from torch.export.graph_signature import InputKind
 
     signature = graph.program.graph_signature
@@ -191,7 +190,7 @@ def _constants(graph: Reference) -> set[Node]:
 
 
 def _missing(graph: Reference, known: set[Node]) -> list[str]:
-    """A sentence about layers of the model that nothing of the program was found for."""
+    """Return a sentence about layers of the model without a match in the program."""
     lost = [node for node in graph.nodes
             if names.kind_of(node) in ALIGNED and node not in known]  # fmt: skip
     if not lost:
@@ -211,20 +210,20 @@ def quantization_error(
     max_bytes: int = MAX_BYTES,
     title: str | None = None,
 ) -> QuantizationReport:
-    """How far each layer of a quantised program is from the float model, and what it adds.
+    """Return the error of each layer of a quantised program against the float model.
 
-    Values of the program, as the numbers that they stand for, are compared with the float layer's
-    on the float model's own activations (accumulated error), and on those that the program had
-    before (local error: the cost of quantising this layer's weights and result, and of its
-    arithmetic). Layers are matched by what they do, in order: convolutions, linear layers,
-    products, pools and softmax inside of delegates, all operators outside. Of several operators of
-    a layer the one that adds most is shown; an operator of no submodule is a layer of its own.
+    Dequantised values of the program are compared with the float layer's results: on the float
+    model's activations (accumulated error), and on the program's activations (local error: the
+    error of quantising this layer's weights and result, and of its arithmetic). Layers are matched
+    by operator, in order: convolutions, linear layers, products, pools and softmax inside
+    delegates, all operators outside. A layer of several operators has a row for the one with the
+    largest local error; an operator outside of submodules is a layer.
 
     Args:
-        model: The float model, as `explain` takes it. All other arguments are those of `explain`.
+        model: The float model, as for `explain`, like all other arguments.
 
-    Returns a report with a row for each layer, the one that adds most first; none is judged. Raises
-    what `explain` raises.
+    Returns a report with a row for each layer, the largest local error first, without a verdict.
+    Raises the exceptions of `explain`.
     """
     run = run_beside(program, model, inputs, method, kernels, max_bytes)
     graph = run.graph

@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Verdict: TypeAlias = Literal["ok", "source", "propagated", "unexplained", "first", "amplified"]
-"""What there is to say of a node's result:
+"""Verdict on a node's result:
 
-    ok           it is within tolerance
-    source       the node itself is wrong: on the same inputs the reference computes another result
-    propagated   it is off, and the node is not, as far as can be told: its inputs are off
-    unexplained  it is off by more than rounding explains, and neither the node nor its inputs are
-                 wrong: small errors have added up, or what lies between is not matched
+    ok           within tolerance
+    source       wrong on its own inputs: the reference computes another result from them
+    propagated   out of tolerance because of its inputs; no local error is known
+    unexplained  out of tolerance, though neither the node nor its inputs are wrong: rounding
+                 errors have added up, or nodes in between are not matched
 
 Against another program, which cannot run node by node on other inputs:
 
-    first        the result is off, the node's inputs are not
-    amplified    the result is off by much more than the node's inputs
+    first        out of tolerance, with inputs within tolerance
+    amplified    the error is much larger than that of the inputs
 """
 
 SHOWN = 12
-"""Rows that `print(report)` shows."""
+"""Number of rows of `print(report)`."""
 
 
 @dataclass(frozen=True)
@@ -42,37 +42,37 @@ class NodeError:
     """The error of one node: an instruction, or a node inside a delegate."""
 
     index: int
-    """Its place in the report, from 0; nodes are in the order in which they ran."""
+    """Index in the report, from 0, in order of execution."""
     where: str
     """"instruction 3", "delegate 0, node 5"."""
     name: str
-    """The operator, or the node as the backend calls it."""
+    """Name of the operator, or the backend's name of the node."""
     shape: tuple[int, ...]
     dtype: str
     accumulated: ErrorSize
-    """From the reference's result: the error of this node and of all before it."""
+    """Error against the reference's result: of this node and of all before it."""
     local: ErrorSize | None
-    """From what the reference computes on this node's own inputs: the error that it adds. None
-    where the reference is a program, which cannot run node by node."""
+    """Error against the reference's result on this node's own inputs: the error that the node adds.
+    None if the reference is a program, which cannot run node by node."""
     verdict: Verdict
     module: str | None = None
     """Path of the layer in the model ("features.3.conv")."""
     source: str | None = None
-    """Path of the file, ":" and the line in the model that called it."""
+    """Path and line of the model's source, "model.py:12"."""
     inputs_error: float | None = None
     """Against another program: the largest relative error of the node's inputs."""
     gain: float | None = None
     """The node's relative error divided by that; see `compare_programs`."""
     parameters: tuple[str, ...] = ()
-    """Names of the model's parameters that it reads ("lstm.weight_hh_l0")."""
+    """Names of the model's parameters among its inputs ("lstm.weight_hh_l0")."""
     modules: tuple[str, ...] = ()
-    """All layers that it computes, where a delegate has fused several."""
+    """All layers of a fused node."""
     expected_shape: tuple[int, ...] | None = None
-    """The reference's shape, where it is another one."""
+    """Shape of the reference's result, if it differs."""
 
     @property
     def ok(self) -> bool:
-        """Whether the result is within tolerance."""
+        """True if the result is within tolerance."""
         return self.verdict == "ok"
 
     @property
@@ -124,7 +124,7 @@ class Column:
     cell: Callable[[NodeError], object]
     """Text, or what pages show in its place (_html.Markup)."""
     is_text: bool = True
-    """Set to the left; numbers come after all such columns."""
+    """Left-aligned; columns of numbers follow."""
     only_html: bool = False
 
 
@@ -136,9 +136,9 @@ PLACE = (
     Column("source", lambda row: row.line),
     Column("shape", lambda row: _text.shape(row.shape)),
 )
-"""Where and what a node is."""
+"""Place and operator of a node."""
 OPTIONAL = ("source", "shape")
-"""Columns that a narrow table is shown without."""
+"""Columns that narrow tables omit."""
 
 
 @dataclass(frozen=True)
@@ -150,15 +150,15 @@ class ErrorReport(Report):
     """
 
     title: str
-    """What was compared with what."""
+    """Name of the program and of its reference."""
     rows: tuple[NodeError, ...]
     notes: tuple[str, ...] = field(default=())
-    """Coverage, and what was left out."""
+    """Coverage, and values that were left out."""
     reason: str = ""
-    """Why the report is inconclusive, where it is."""
+    """Reason of an inconclusive verdict."""
 
     SOME: ClassVar[str] = "nodes: the first that is off and those with the largest errors"
-    """Which rows `shown` gives."""
+    """Description of the rows of `shown`."""
 
     @property
     def verdict(self) -> tolerance.Verdict:
@@ -169,13 +169,13 @@ class ErrorReport(Report):
 
     @property
     def ok(self) -> bool:
-        """Whether every result is within tolerance."""
+        """True if every result is within tolerance."""
         return self.verdict == "match"
 
     @property
     def first(self) -> NodeError | None:
-        """The first divergence: the first node that is wrong itself; without one, the first whose
-        result is off."""
+        """The first divergence: the first source; without one, the first result out of
+        tolerance."""
         bad = [row for row in self.rows if not row.ok]
         return next((row for row in bad if row.verdict == "source"), bad[0] if bad else None)
 
@@ -273,7 +273,7 @@ class ErrorReport(Report):
         """Return rows as a table of text.
 
         Args:
-            top: Number of rows, those that `shown` gives; None for all.
+            top: Maximum number of rows, by `shown`; None for all.
             sort: By order of execution, or by error, the largest first.
         """
         rows = list(self.rows) if top is None else self.shown(top)

@@ -1,11 +1,11 @@
-"""A method as a graph: operators, and the tensors between them; delegates opened.
+"""A method as a graph of operators, tensors and nodes of delegates.
 
     picture = graph(program, "forward")
     picture.save("model.svg")   # Graphviz' dot draws it; .dot needs nothing
     picture.save("model.json")  # for Model Explorer
 
-An edge goes from what has written a value to what reads it; behind the branches of a `torch.cond`
-there is one from each branch. Weights and numbers are attributes of their readers.
+An edge goes from the writer of a value to its reader; after the branches of a `torch.cond` there is
+an edge from each branch. Weights and numbers are attributes of their readers.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Node:
     outputs: list[str] = field(default_factory=list)
     """"float32 (1, 8)" for each."""
     inputs: dict[tuple[Source, str], int] = field(default_factory=dict)
-    """What it reads, with the name of the argument, in order."""
+    """Inputs, with the name of the argument, in order."""
 
     def read(self, sources: Iterable[Source], name: str) -> None:
         for source in sorted(sources):
@@ -60,7 +60,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph(Report):
-    """What graph() gives; notebooks show it where Graphviz is installed."""
+    """The result of graph(); notebooks draw it if Graphviz is installed."""
 
     method: str
     nodes: dict[str, Node]
@@ -117,10 +117,10 @@ class Graph(Report):
             yield f"{indent}}}"
 
     def svg(self) -> str:
-        """The picture that Graphviz' `dot` makes of it.
+        """Return the picture that Graphviz' `dot` draws.
 
-        Raises FileNotFoundError where that program is not installed (no Python package lays out
-        graphs without it), RuntimeError with its message where it fails.
+        Raises FileNotFoundError if that program is not installed (Python packages need it, too),
+        RuntimeError with its message if it fails.
         """
         program = shutil.which("dot")
         if program is None:
@@ -136,7 +136,7 @@ class Graph(Report):
     # ---- Model Explorer ----
 
     def model_explorer(self) -> str:
-        """A graph collection as JSON, which Model Explorer (ai-edge-model-explorer) opens."""
+        """Return a graph collection as JSON for Model Explorer (ai-edge-model-explorer)."""
         nodes = [_model_explorer_node(node) for node in self.nodes.values()]
         graphs = [{"id": self.method, "nodes": nodes}]
         return json.dumps({"label": self.method, "graphs": graphs}, indent=1)
@@ -193,7 +193,7 @@ class Graph(Report):
         """Write a file by the name's ending, or one of FORMATS: .dot or .gv, .svg, .json (for
         Model Explorer), .html, .csv, .txt.
 
-        Raises ValueError for another one, and what svg() raises.
+        Raises ValueError for another format, and the exceptions of svg().
         """
         found = format or ENDINGS.get(Path(path).suffix.lower())
         if found is None or found not in FORMATS:
@@ -208,7 +208,7 @@ class Graph(Report):
         Path(path).write_text(self.render(found), encoding="utf-8")
 
     def render(self, format: str) -> str:
-        """The text of one of FORMATS; ValueError for another one."""
+        """Return the text of one of FORMATS; raise ValueError for another."""
         makers = {"dot": self.dot, "svg": self.svg, "model-explorer": self.model_explorer}
         if format not in makers:
             raise ValueError(f"format {format!r}, expected one of {', '.join(FORMATS)}")
@@ -267,10 +267,10 @@ def _model_explorer_node(node: Node) -> dict[str, object]:
 
 
 def graph(program: ProgramSource, method: str = "forward") -> Graph:
-    """The graph of a method, from the file alone: nothing is loaded.
+    """Return the graph of a method. No method is loaded.
 
-    Delegates are opened where their backend tells what is inside, or their payload is a program.
-    Raises NotFoundError where there is no such method, InvalidProgramError where the file is wrong.
+    Delegates have nodes if their backend describes payloads, or if their payload is a program.
+    Raises NotFoundError for an unknown method, InvalidProgramError for a wrong file.
     """
     from executorch_c.inspect.diagram_build import Builder
 

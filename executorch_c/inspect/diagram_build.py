@@ -1,4 +1,4 @@
-"""How a graph is made: who has written what an instruction reads, inside of delegates too."""
+"""Construction of a graph from the writers of each instruction's inputs, inside delegates too."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from executorch_c._types import DelegateInside, InnerValue
 
 State: TypeAlias = "dict[int, Sources]"
-"""Who has written each value."""
+"""Writers of each value."""
 
 PASSES = 3
 """So often instructions are gone through, so that what a loop computes reaches its beginning."""
 
 
 class Builder:
-    """Goes through the instructions of a method, and knows who has written each value."""
+    """Walk through the instructions of a method, with the writers of each value."""
 
     def __init__(self, view: View, nodes: dict[str, Node], prefix: str, groups: tuple[str, ...]):
         self.view, self.nodes, self.prefix, self.groups = view, nodes, prefix, groups
@@ -84,7 +84,7 @@ class Builder:
         return state
 
     def find(self, state: State, index: int) -> Sources:
-        """Who has written a value; nobody has written state before the first instruction."""
+        """Return the writers of a value; state has none before the first instruction."""
         if index in state:
             return state[index]
         if index in self.view.bases:

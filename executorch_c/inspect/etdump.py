@@ -74,10 +74,10 @@ CALLS = {
     "jump": "JF_CALL",
     "free": "FREE_CALL",
 }
-"""What the official runtime calls instructions."""
+"""Names of instructions in the official runtime."""
 
 PRIMS = re.compile(r"executorch_prim::|aten::(sym_\w+|_local_scalar_dense)\b")
-"""Operators that the official runtime does not name, and whose results it does not tell."""
+"""Operators without name and results in ETDumps of the official runtime."""
 
 READABLE = {
     "uint8", "int8", "int16", "int32", "int64", "uint16", "float16", "float32", "float64", "bool",
@@ -85,7 +85,7 @@ READABLE = {
 """Dtypes that the Inspector reads."""
 
 NAMED_NODES = {"XnnpackBackend"}
-"""Backends whose official delegates tell names of nodes and no numbers."""
+"""Backends whose official delegates write names of nodes, not numbers."""
 
 RUN = "Execute"
 LOADING = "Default"
@@ -94,12 +94,12 @@ ALIGNMENT = 16
 """Of values in the debug buffer."""
 
 Entry: TypeAlias = "Array | bool | int | float | list[Array]"
-"""What a debug event holds."""
+"""Content of a debug event."""
 
 
 @dataclass
 class _Record:
-    """An event in the file: how long something took, and what it gave."""
+    """An event of the file: its duration and results."""
 
     names: tuple[str, ...]
     """A profile event each, from the inner to the outer one."""
@@ -110,7 +110,7 @@ class _Record:
     handle: int | None = None
     """The debug handle of a node."""
     identifier: str | None = None
-    """What a node goes by instead."""
+    """Name of a node, in place of the handle."""
     entries: list[Entry] = field(default_factory=list)
     is_output: bool = False
     """Of the run."""
@@ -144,7 +144,7 @@ def _readable(value: Value) -> Array | bool | int | float | None:
 
 
 def _entries(event: Event) -> list[Entry]:
-    """What an event gave, lists of tensors as one entry; empty where anything is missing."""
+    """Return the results of an event, lists of tensors as one entry; empty if one is missing."""
     entries: list[Entry] = []
     last = ""
     for value in event.outputs:
@@ -173,7 +173,7 @@ def _instruction(event: Event) -> _Record:
 
 
 def _node(event: Event, backend: str, delegate: _Record, counts: Counter[str]) -> _Record:
-    """Something inside of a delegate, which goes by the number of the delegate's instruction."""
+    """An event inside a delegate, with the number of the delegate's instruction."""
     identifier = None
     if event.name and (backend in NAMED_NODES or event.debug_handle is None):
         counts[event.name] += 1

@@ -12,11 +12,11 @@ COLOURS = {
     "special": "#9dd9c5", "decomp": "#a08a6e", "random": "#cbb4e3", "prim": "#b0b0b0",
     "fft": "#6a8fd9", "distance": "#8f6fd9", "other": "#d0d0d0",
 }  # fmt: skip
-"""By the folder of csrc/kernels that an operator is from; and of what is no operator."""
+"""Colour by family: the folder of csrc/kernels; "other" for all but operators."""
 
 
 TINT = 0xAA
-"""How much of a colour boxes with text have, of 255."""
+"""Opacity of the colour of boxes with text, of 255."""
 
 
 @cache

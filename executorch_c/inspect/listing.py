@@ -1,4 +1,4 @@
-"""A whole program as text or JSON: every value, every instruction, delegates opened."""
+"""A program as text or JSON: values, instructions, nodes of delegates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KEY = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{56}\b")
 """Named data of XNNPACK: a hash, of which the beginning is enough for people."""
 
 LONGEST_SPEC = 40
-"""So many bytes of a compile spec are shown in text."""
+"""Maximum number of bytes of a compile spec in text."""
 
 
 class Dump(str, Report):
@@ -38,7 +38,7 @@ class Dump(str, Report):
 
     @property
     def ok(self) -> bool:
-        """Whether all operators and backends that the program needs are there."""
+        """True if no operator or backend of the program is missing."""
         return not self.problems()
 
     def summary(self) -> str:
@@ -46,7 +46,7 @@ class Dump(str, Report):
         return self.partition("\n")[0]
 
     def problems(self) -> list[str]:
-        """Return a sentence for each operator and backend that is not there."""
+        """Return a sentence for each missing operator and backend."""
         found: dict[str, None] = {}
         for method in self._whole["methods"]:
             found |= {f"operator {one['name']} is missing": None
@@ -94,20 +94,20 @@ def dump(program: ProgramSource, format: Literal["json"], *, method: str | None 
 def dump(
     program: ProgramSource, format: Literal["text", "json"] = "text", *, method: str | None = None
 ) -> Dump | str:
-    """Return a program as readable text, or all of it as JSON; of one `method`, or of all.
+    """Return a program as text, or as JSON; one `method`, or all.
 
-    No method is loaded, so programs can be shown that cannot run here. A line of text is an
-    instruction with its number in the chain, its arguments by name and what it computes, and
-    where that is in memory; `>` marks instructions that jumps go to. `%7` is the method's value 7;
-    numbers that never change stand where they are used. What is inside of delegates follows them.
+    No method is loaded, so programs that cannot run here can be printed. A line of text is an
+    instruction: its number in the chain, its arguments by name, its results and their memory; `>`
+    marks targets of jumps. `%7` is the method's value 7; constant numbers are printed in place.
+    Nodes of a delegate follow its instruction.
 
     JSON has the keys of `Program.info()` and `method_structures`: see MethodStructure in
-    executorch_c/_types.py; each delegate has `inside` (its nodes and values, where the backend
-    tells), `error` (why there are none) and `methods` (of a payload that is a program). The text
-    has it too, as `to_json()`.
+    executorch_c/_types.py; each delegate has `inside` (nodes and values, if the backend describes
+    payloads), `error` (the reason if not) and `methods` (of a payload that is a program). The text
+    has the same JSON as `to_json()`.
 
-    Raises InvalidProgramError and others of loading a method where the file is wrong,
-    NotFoundError where there is no such method, ValueError for another format.
+    Raises InvalidProgramError and other exceptions of loading for a wrong file, NotFoundError for
+    an unknown method, ValueError for another format.
     """
     if format not in ("text", "json"):
         raise ValueError(f"format must be 'text' or 'json', not {format!r}")
@@ -218,7 +218,7 @@ def _value_row(view: View, index: int) -> list[object]:
 
 
 def _constant(view: View, index: int) -> str:
-    """A value that is no tensor: what it is where it never changes, else its number."""
+    """Return a value other than a tensor: a constant itself, or the number of the value."""
     value = view.values[index]
     if index in view.computed:
         return f"%{index}"
@@ -310,7 +310,7 @@ def _delegate(view: View, step: Instruction, index: int) -> Iterator[str]:
 
 
 def inner_name(value: InnerValue, outer: list[int]) -> str:
-    """What a value inside of a delegate is called: as the argument that it is, or by its id."""
+    """Return the name of a value inside a delegate: that of the argument, or its id."""
     at = value["argument"]
     return f"%{outer[at]}" if at is not None and at < len(outer) else f"v{value['id']}"
 

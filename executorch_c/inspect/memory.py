@@ -5,11 +5,11 @@
     plan.save("memory.svg")      # a picture (matplotlib)
     plan.to_chrome("memory.json")
 
-Times are instructions, counted over all chains from 0: START is before the first of them, where
-inputs and state are, END behind the last. They are the instructions' order in the file: both
-branches of a `torch.cond` are there, one after the other.
+Times are instructions, counted over all chains from 0: START is before the first of them (inputs
+and state), END after the last. The order is that of the file: both branches of a `torch.cond`
+follow each other.
 
-Backends' own memory (workspaces, packed weights) is not planned and not here.
+Memory of backends (workspaces, packed weights) is not planned and not included.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ VIEW_MAKER = "executorch_prim::et_view.default"
 
 @dataclass(frozen=True)
 class Allocation:
-    """A tensor's place in planned memory, and how long it is needed there."""
+    """Place and lifetime of a tensor in planned memory."""
 
     value: int
     """Index of the value in the method."""
@@ -64,11 +64,11 @@ class Allocation:
     dtype: str
     shape: tuple[int, ...]
     name: str | None
-    """Where the file has one."""
+    """Name, if the file has one."""
 
     @property
     def end(self) -> int:
-        """The offset behind it."""
+        """Offset of its end."""
         return self.offset + self.nbytes
 
     def is_live(self, time: int) -> bool:
@@ -90,18 +90,18 @@ class Arena:
 
     @property
     def waste(self) -> int:
-        """Planned bytes above the peak, which no packing of these lifetimes can go below."""
+        """Unused bytes: planned minus the peak, the lower bound of any plan."""
         return self.nbytes - self.peak
 
 
 @dataclass(frozen=True)
 class MemoryPlan(Report):
-    """What memory_plan() gives. `print(plan)` shows the table; notebooks show the picture, too."""
+    """The result of memory_plan(). `print(plan)` prints the table; notebooks add the picture."""
 
     method: str
     arenas: tuple[Arena, ...]
     allocations: tuple[Allocation, ...]
-    """By arena, time and offset. Views are there too, at the place of what they look at."""
+    """Tensors by arena, time and offset; views have the place of their base."""
     instructions: tuple[str, ...]
     """Operators and backends in order."""
 
@@ -115,7 +115,7 @@ class MemoryPlan(Report):
         return sum(arena.waste for arena in self.arenas)
 
     def live(self, arena: int) -> list[int]:
-        """Live bytes of an arena at START, at each instruction, and at the end."""
+        """Return live bytes of an arena at START, at each instruction, and at the end."""
         return _live(self._of(arena), len(self.instructions))
 
     def _of(self, arena: int) -> list[Allocation]:
@@ -160,12 +160,11 @@ class MemoryPlan(Report):
         return True
 
     def summary(self) -> str:
-        """Return planned bytes, the most that are live at one time, and how many are unused."""
+        """Return planned bytes, the peak of live bytes, and unused bytes."""
         return "; ".join(self._notes())
 
     def table(self) -> str:
-        """Return a row for each tensor as text: place, bytes, lifetime, the operator that makes
-        it."""
+        """Return a row for each tensor as text: place, bytes, lifetime, operator."""
         return _text.table(self._rows(), self._HEAD, width=_text.width())
 
     def rows_as_dicts(self) -> list[dict[str, object]]:
@@ -194,8 +193,8 @@ class MemoryPlan(Report):
     # ---- pictures ----
 
     def plot(self) -> Figure:
-        """A matplotlib figure: for each arena live bytes over time, and the place and lifetime of
-        each tensor, coloured by the family of the operator that makes it.
+        """Return a figure: for each arena live bytes over time, and place and lifetime of each
+        tensor, coloured by the family of its operator.
 
         Raises ImportError without matplotlib (pip install 'executorch_c[view]').
         """
@@ -221,7 +220,7 @@ class MemoryPlan(Report):
     # ---- traces ----
 
     def to_chrome(self, path: str | os.PathLike[str]) -> None:
-        """Writes a JSON file for chrome://tracing and ui.perfetto.dev: a process for each arena, in
+        """Write a JSON file for chrome://tracing and ui.perfetto.dev: a process for each arena, in
         it a track of live bytes and a thread for each offset. An instruction takes 1 us."""
         events = [event for arena in self.arenas for event in self._chrome(arena)]
         with open(path, "w", encoding="utf-8") as file:
@@ -358,10 +357,10 @@ def _allocations(view: View) -> Iterator[Allocation]:
 
 
 def memory_plan(program: ProgramSource, method: str = "forward") -> MemoryPlan:
-    """How a method uses its planned memory, from the file alone: nothing is loaded.
+    """Return the tensors in planned memory of a method over time. No method is loaded.
 
-    Empty tensors, and tensors that no instruction uses, take no part. Raises NotFoundError where
-    there is no such method, InvalidProgramError where the file is wrong.
+    Empty and unused tensors are omitted. Raises NotFoundError for an unknown method,
+    InvalidProgramError for a wrong file.
     """
     source = opened(program)
     method = name_in(source, method)

@@ -117,12 +117,12 @@ def _label_places(plan: MemoryPlan, arena: Arena, axes: Axes) -> None:
 
 
 def _darker(colour: str) -> str:
-    """For an edge: what is only a few bytes high is still seen."""
+    """An edge, so that tensors of a few bytes are visible."""
     return "#" + "".join(f"{int(colour[i : i + 2], 16) * 3 // 5:02x}" for i in (1, 3, 5))
 
 
 def _fit(a: Allocation, width: float, height: float) -> tuple[str, bool]:
-    """The longest label that fits into so many inches, and whether it stands upright."""
+    """Return the longest label that fits into a box in inches, and whether it is vertical."""
     name, size = a.name or families.short(a.maker), _text.size(a.nbytes)
     shape = f"{a.dtype} {structure.shape(a.shape)}"
     full = f"%{a.value} {name}"

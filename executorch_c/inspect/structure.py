@@ -1,4 +1,4 @@
-"""A method as the tools for looking at programs see it: who reads and writes what, and when."""
+"""A method for the tools of this folder: readers and writers of each value, in order."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Instruction:
 
     @property
     def title(self) -> str:
-        """The operator, the backend, or what kind of instruction it is."""
+        """The operator, the backend, or the kind of instruction."""
         return self.row["name"] or self.row["kind"]
 
 
@@ -139,7 +139,7 @@ class View:
             here[place] = index
 
     def inside(self, delegate: int) -> DelegateInside | str | None:
-        """Nodes of a delegate; a sentence where its payload is wrong; None where nobody tells."""
+        """Return a delegate's nodes; a sentence for a wrong payload; None without a description."""
         try:
             return self.program._delegate(self.method, delegate)
         except Error as error:

@@ -355,7 +355,7 @@ def test_check(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch)
         ("checked_model:missing", "checked_model has no function 'missing'"),
         ("no_such_module:f", "there is no module 'no_such_module'"),
         ("checked_model:nothing", "returns a NoneType, expected (model, example_inputs)"),
-        ("checked_model", "is no module:function"),
+        ("checked_model", "is not module:function"),
     ):
         assert message in failed(capsys, "check", text)
     refused = misused(capsys, "check", "checked_model:make", "--flow", "x")

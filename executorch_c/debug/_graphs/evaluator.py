@@ -1,4 +1,4 @@
-"""Values of a graph's nodes, computed when they are asked for, some of them given by a program."""
+"""Values of a graph's nodes, computed at the first access, or set by a program."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def call(node: Node, lookup: Callable[[Node], Any]) -> Any:
 
 
 def attribute(owner: object, node: Node) -> Any:
-    """What a get_attr node gives."""
+    """Return the value of a get_attr node."""
     for name in str(node.target).split("."):
         owner = getattr(owner, name)
     return owner
@@ -52,12 +52,12 @@ class Evaluator:
         self.nbytes = 0
 
     def set(self, node: Node, value: Any) -> None:
-        """From here on this is what the node gives."""
+        """Set the value of a node."""
         self.given[node] = value
         self._forget(node)
 
     def unset(self, node: Node) -> None:
-        """It gives what it computes again."""
+        """Remove the value that was set: the node is computed again."""
         del self.given[node]
         self._forget(node)
 
@@ -73,7 +73,7 @@ class Evaluator:
         return node in self.given or node in self.made
 
     def value(self, node: Node) -> Any:
-        """NOTHING where an operator fails, or one before it."""
+        """Return the value of a node; NOTHING if its operator, or one before it, fails."""
         if not self._known(node):
             if self.nbytes > MOST:
                 self.made.clear()
@@ -83,7 +83,7 @@ class Evaluator:
         return self.given[node] if node in self.given else self.made[node]
 
     def _missing(self, node: Node) -> Sequence[Node]:
-        """It and what it needs, in order of execution."""
+        """Return the node and the nodes that it depends on, in order of execution."""
         found, queue = {node}, [node]
         while queue:
             for before in queue.pop().all_input_nodes:

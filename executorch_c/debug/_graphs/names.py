@@ -30,7 +30,7 @@ MOVES = {
 """Operators that move numbers and compute none."""
 
 FUSED = {"relu", "hardtanh", "clamp", "_native_batch_norm_legit_no_training"}
-"""Operators that a delegate fuses into the node before, beside those that quantise."""
+"""Operators that a delegate fuses into the node before, except quantisation."""
 
 KINDS = {
     "addmm": "linear", "mm": "linear", "fullyconnected": "linear",
@@ -124,7 +124,7 @@ def twins(node: Node) -> list[Node]:
 
 
 def is_number(node: Node) -> bool:
-    """Return whether a node gives a Python number (a size)."""
+    """Return whether the value of a node is a Python number (a size)."""
     import torch
 
     value = node.meta.get("val")

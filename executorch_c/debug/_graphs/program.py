@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from executorch_c.trace import Event
 
 NO_HANDLE = 0xFFFF
-"""What XnnpackBackend's payloads say of nodes that no operator of the model stands for."""
+"""Debug handle of XnnpackBackend's nodes without an operator of the model."""
 
 DEAD = "nobody reads it"
 """In a backend's note on a node that is not run."""
@@ -39,16 +39,16 @@ class Step:
     where: str
     name: str
     kind: str
-    """What it does, as `names.kind` calls it."""
+    """Kind of the operator, by `names.kind`."""
     inside: bool
-    """Whether a delegate computed it."""
+    """True inside a delegate."""
     outputs: tuple[Array | None, ...]
     sources: tuple[Source, ...]
     is_open: bool = False
-    """Whether it may have other sources than those."""
+    """True if it may have further sources."""
     handles: frozenset[int] = frozenset()
     quantized: bool = False
-    """Whether a delegate has it as integers that stand for other numbers."""
+    """True if a delegate holds it as quantised integers."""
 
     @property
     def node_kind(self) -> str:
@@ -62,7 +62,7 @@ class Step:
 
     @property
     def counts(self) -> bool:
-        """Whether a report counts it: an instruction, or a node with a debug handle."""
+        """True if a report counts it: an instruction, or a node with a debug handle."""
         return not self.inside or bool(self.handles)
 
 
@@ -90,7 +90,7 @@ class Steps:
         self.written: dict[int, Source] = {}
         self.steps: list[Step] = []
         self.results: dict[int, Source] = {}
-        """Who made the method's outputs, by number."""
+        """Sources of the method's outputs, by index."""
 
     def read(self, events: Iterable[Event]) -> list[Step]:
         """All steps, in order."""
@@ -122,7 +122,7 @@ class Steps:
         return self.steps
 
     def source_of(self, slot: int | None) -> Source | None:
-        """Who has written a value; None: nobody, or nobody knows."""
+        """The writer of a value; None if there is none, or it is unknown."""
         seen = set()
         while slot is not None and slot not in self.written and self.view and slot not in seen:
             seen.add(slot)

@@ -34,7 +34,7 @@ class Reference:
     program: Any
     """torch.export.ExportedProgram"""
     handles: HandleMap | None = None
-    """Debug handles by number of the instruction; None where nobody has written them down."""
+    """Debug handles by number of the instruction; None without a debug map."""
     notes: tuple[str, ...] = ()
     flat: Any = None
     """A torch.fx.GraphModule that stands for the program's: without control flow."""
@@ -103,7 +103,7 @@ class Reference:
 
     @property
     def inputs(self) -> list[Node]:
-        """Placeholders of what the user gives, in order."""
+        """Placeholders of user inputs, in order."""
         from torch.export.graph_signature import InputKind
 
         places = [node for node in self.nodes if node.op == "placeholder"]
@@ -112,7 +112,7 @@ class Reference:
 
     @property
     def outputs(self) -> list[Any]:
-        """What the user gets, in order: nodes, or constants."""
+        """User outputs, in order: nodes, or constants."""
         from torch.export.graph_signature import OutputKind
 
         results: Any = next(node for node in self.nodes if node.op == "output").args[0]

@@ -40,11 +40,11 @@ class Run:
     """A call of the program, and the graph that it is compared with."""
 
     title: str
-    """What to call the program."""
+    """Name of the program in reports."""
     method: str
     trace: Trace
     view: View
-    """What is known of the program beside the trace."""
+    """Structure of the program."""
     inputs: list[Any]
     outputs: Sequence[Any]
     graph: Reference
@@ -52,13 +52,13 @@ class Run:
     """The program's file."""
 
     def steps(self, events: Iterable[Event] | None = None) -> Steps:
-        """What the program has computed, by the trace or by events that stand for it."""
+        """Events of the trace, or events in their place."""
         steps = Steps(self.view, self.inputs)
         steps.read(self.trace.events if events is None else events)
         return steps
 
     def dropped(self) -> list[str]:
-        """What to say where values did not fit."""
+        """Return a note about values that did not fit."""
         count = self.trace.dropped_values + self.trace.dropped_events
         return [f"{count} values did not fit: give a larger max_bytes"] if count else []
 

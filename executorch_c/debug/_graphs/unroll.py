@@ -30,7 +30,7 @@ def _name(node: Node) -> str:
 
 
 def has_control_flow(module: Any) -> bool:
-    """Whether there is anything to unroll."""
+    """Return whether a graph has control flow to unroll."""
     return any(map(_is_control_flow, module.graph.nodes))
 
 
@@ -46,7 +46,7 @@ class _Flow:
         self.count = 0
 
     def value(self, item: Any) -> Any:
-        """What a node (or lists of them) gives; all else as it is."""
+        """Return the values of a node (or of lists of nodes); other objects unchanged."""
         import torch
 
         if isinstance(item, torch.fx.Node):
@@ -56,7 +56,7 @@ class _Flow:
         return item
 
     def constant(self, value: Any) -> Node:
-        """A node that gives an attribute."""
+        """Add a node for an attribute."""
         name = f"constant_{self.count}"
         self.count += 1
         setattr(self.owner, name, value)
@@ -110,7 +110,7 @@ class _Flow:
         return self.inline(self.values[branch], operands)
 
     def _rows(self, node: Node, lists: Sequence[Any]) -> Iterator[list[Node]]:
-        """What each round takes of lists of tensors."""
+        """Return the arguments of each iteration, from lists of tensors."""
         import torch
 
         for i in range(len(self.value(lists[0]))):

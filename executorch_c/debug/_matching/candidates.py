@@ -11,33 +11,33 @@ if TYPE_CHECKING:
     from torch.fx import Node
 
 Parts: TypeAlias = "list[Any]"
-"""A step's outputs as tensors in the shapes of a node's; None for what was not compared."""
+"""A step's outputs as tensors in the shapes of a node's; None for outputs not compared."""
 
 
 @dataclass
 class Found:
-    """A node that a step may be."""
+    """A candidate: a node that may be the match of a step."""
 
     node: Node
     parts: Parts
     distance: float
     path: list[Node]
-    """Nodes from the step's sources to the node, which is the last."""
+    """Nodes from the step's sources to the node, inclusive."""
     used: set[Node]
-    """The nodes of the sources that it is made from."""
+    """Nodes of the sources that it depends on."""
     level: int = 0
-    """2: it does what the step does; 1: something on the path does."""
+    """2: its kind is the step's; 1: a node on the path has the step's kind."""
     exact: bool = False
     """True where the node depends on all sources."""
     same: list[Node] = field(default_factory=list)
-    """All nodes that give these numbers."""
+    """All nodes with these numbers."""
     is_sure: bool = False
     """True where the step's elements are not all equal."""
 
 
 @dataclass
 class Guess:
-    """A step that no node agrees with, and the node that it is assumed to be."""
+    """An assumption: a step without an agreeing node, and the nodes that it may be."""
 
     step: Step
     options: list[Found]
@@ -55,11 +55,11 @@ class Front:
     """Sources of a step, as nodes of the graph."""
 
     nodes: list[set[Node]]
-    """For each source the nodes that are it."""
+    """For each source its matched nodes."""
     through: set[str] = field(default_factory=set)
-    """Kinds of steps on the way that are no node."""
+    """Kinds of steps on the path without a node."""
     guesses: list[Step] = field(default_factory=list)
-    """Those of the sources that are assumptions."""
+    """Sources that are assumptions."""
     is_open: bool = False
 
     @property

@@ -22,7 +22,7 @@ class Match:
     where: str
     name: str
     inside: bool
-    """Whether a delegate computed it."""
+    """True inside a delegate."""
     outputs: list[Array | None]
     """One for each output of the operator; of a delegate's node, its only one."""
     nodes: list[Node]
@@ -53,7 +53,7 @@ class Matches:
     misshapen: Match | None = None
     """The first step whose result has another shape than its node."""
     interrupted: bool = False
-    """Whether Ctrl-C ended the matching before the last value."""
+    """True if Ctrl-C ended the matching before the last value."""
 
     def summary(self) -> str:
         """"matched 30 of 32 instructions, 12 of 12 nodes in delegates"."""

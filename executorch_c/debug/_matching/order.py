@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from executorch_c.debug._graphs.program import Step
 
 ALIGNED = {"convolution", "linear", "bmm", "softmax", "max_pool2d", "avg_pool2d"}
-"""What operators and nodes do, as `kind` has it, that are worth aligning."""
+"""Kinds of operators and nodes that are aligned."""
 
 Token: TypeAlias = "tuple[str, Sequence[int] | None]"
 
@@ -63,7 +63,7 @@ class Sequences:
             yield Match(step.order, step.where, step.name, False, list(step.outputs), [node], node)
 
     def _inside(self, steps: Sequence[Step]) -> Iterator[Match]:
-        """The same for nodes of delegates, as far as their names say what they do."""
+        """Return matches of nodes in delegates, by the kinds in their names."""
         named = [step for step in steps if step.kind in ALIGNED]
         free = [n for n in self.nodes if kind_of(n) in ALIGNED]
         theirs = [(kind_of(n) or "", shape_of(n)) for n in free]

@@ -48,7 +48,7 @@ class Computed:
     precision: float
     """Machine epsilon of the coarsest dtype of this value and of those before it."""
     quantized: bool
-    """Whether integers that stand for other numbers are the coarsest."""
+    """True if the coarsest values are quantised integers."""
     sources: frozenset[int] | None = frozenset()
     """Numbers of the values that it was computed from; empty: from inputs and constants alone."""
 
@@ -62,12 +62,12 @@ class Computed:
 
     @cached_property
     def kind(self) -> str:
-        """What it does, under one name."""
+        """Kind of the operator, by one name."""
         return kind(self.name)
 
     @cached_property
     def varies(self) -> bool:
-        """Whether equal numbers say something: they are not all the same."""
+        """True if its elements are not all equal, so that equal numbers identify it."""
         taken = self.views[0][1]
         return bool(taken.size > 1 and np.ptp(taken) > 0)
 

@@ -1,39 +1,32 @@
-"""Which step of a program is which node of the reference's graph.
+"""Match the steps of a program's run with nodes of the reference's graph, by value.
 
-Steps are taken in the order in which the program ran them. What a step was made from is known, as
-nodes of the graph, from the steps before; so it is one of the few nodes that follow from these.
-It is the one that gives the same numbers on the program's own values: debug handles, which differ
-from export to export, only decide between equals, and layers that a delegate fuses, splits or
-moves need no rules.
+A step is an instruction, or a node inside a delegate. Steps are taken in order of execution. The
+sources of a step are known as nodes of the graph, from the steps before; so the step is one of the
+few nodes that follow from these. It is the one that computes the same numbers from the program's
+own values. Debug handles differ from export to export, so they only decide between equals. Layers
+that a delegate fuses, splits or moves need no rules.
 
-Where nothing gives the same numbers, either the step has no counterpart or it is wrong. Then the
-node of the same kind, made from all of the same nodes, is assumed to be it, and the program's value
-is put in its place. What comes next tells: if a later step follows from that value, it was the
-node; if one follows without it, the step had no counterpart. An assumption that nothing decides
-is kept where no other node is left that it could be. So a step that is wrong is found by what
-the program makes of it, and a right program is never made wrong by an assumption.
+Worked example. The graph is x -> convolution -> batch_norm -> relu -> mean -> addmm; the program
+has three steps:
 
-A worked example: the graph has nodes conv, add, relu, linear; the program has three steps, a
-delegate's "Convolution" (which has fused add and relu), "clone" and "Fully Connected"; the weights
-of the convolution are wrong.
+    step  operator         reads    candidates (distance from the step's value)
+    0     Convolution      input 0  convolution 0.53, batch_norm 0.68, relu 7e-8
+    1     aten::mean.out   step 0   mean 6e-8
+    2     Fully Connected  step 1   addmm 4e-8
 
-    step           sources      nodes near      agrees              so
-    Convolution    the input    conv, add, relu none                guess: relu, of the path conv,
-                                                                    add, relu (kind "convolution",
-                                                                    all sources used); the program's
-                                                                    value is put in relu's place
-    clone          relu         relu (moved)    relu: same numbers  a second copy of a known value:
-                                                                    it confirms nothing
-    Fully Connected clone       linear          linear, computed    matched; it follows from relu's
-                                                from the program's  new value, so the guess is right
-                                                own relu
+The only source of step 0 is x. Three nodes follow from x; relu has the same numbers (`_agreeing`:
+the limit is 1.7e-4 in float32), so the delegate has fused batch_norm and relu into the convolution.
+From here on relu has the program's value (`_put`), and step 1 is compared with mean of *that*.
 
-The functions, in this order: `Pairing._front` (sources of a step, as nodes), `_near` (nodes that
-follow from them), `_candidate` and `_compare` (a node's value from the program's own values, and
-its distance), `_agreeing` (the nodes with the same numbers; `_nearest` and `_preference` choose
-one), `_options` and `_guess` (none has: nodes of its kind are assumed), `_put` (the program's
-value takes the node's place), `_confirm`, `_drop` and `_decide` (later steps keep a guess or
-withdraw it).
+Where no node has the same numbers, the step is wrong, or has no counterpart. Say that batch_norm's
+bias is wrong in the program: step 0 is 0.53, 0.68 and 0.03 from the three nodes. It is assumed to
+be the node of its kind that is computed from all of its sources (`_guess`): each of the three
+contains the convolution. The options are tried when step 1 comes (`_with_guesses`): if the value
+of step 0 stands for convolution, mean is 0.11 off; if it stands for relu, mean agrees. So step 0 is
+relu, and wrong (`_confirm`). If a later step agrees without the assumption, the step had no
+counterpart (`_drop`). An assumption that no step decides is kept only where no other node is
+left (`_decide`). So a wrong step is found by what the program computes from it, and a right
+program is never made wrong by an assumption.
 """
 
 from __future__ import annotations
@@ -71,38 +64,38 @@ if TYPE_CHECKING:
     from torch.fx import Node
 
 NEAR = 64
-"""So many nodes that follow from a step's sources are looked at, in the graph's order."""
+"""Maximum number of candidates after a step's sources, in the graph's order."""
 
 OPTIONS = 8
-"""So many nodes are tried as one that is wrong."""
+"""Maximum number of nodes that a wrong step is assumed to be."""
 
 CLOSER = 8
-"""A step after an assumption is this many times closer where another one is right."""
+"""Ratio of distances at which a later step chooses another option of an assumption."""
 
 CLOSEST = 3
-"""Nodes at most this many times further off than the nearest (or than rounding) are as near."""
+"""Ratio to the nearest distance (or to rounding) within which nodes are equally near."""
 
 FINEST = 2.0**-23
 """Distance of numbers around 1 that may round differently, at least: that of float32."""
 
 QUANTIZED = 2.0**-7
-"""The same of numbers that 8 bits stand for."""
+"""Machine epsilon of 8-bit quantised values."""
 
 TIES = 2.0**-9
-"""Distance of integers that stand for equal numbers but for a few that are rounded otherwise."""
+"""Distance of quantised integers that differ in rounding ties only."""
 
 PRODUCTS = {"linear", "convolution", "bmm"}
-"""Kinds that no step of another kind computes on its way."""
+"""Kinds that are not on the path to a step of another kind."""
 
 ANY = {"", "scaleddotproductattention"}
-"""Kinds of steps that may be several products."""
+"""Kinds of steps that may contain several products."""
 
 ENOUGH = 0.25
-"""A smaller share of matches is worth a warning."""
+"""Minimum share of matches without a warning."""
 
 
 class Pairing:
-    """Finds the nodes of steps."""
+    """The matching of steps with nodes."""
 
     def __init__(self, graph: Reference, arguments: Mapping[Node, Any]) -> None:
         self.nodes = graph.nodes
@@ -111,18 +104,18 @@ class Pairing:
         self.inputs = graph.inputs
         self.free = self._constants()
         self.same: dict[tuple[Step, int], list[Node]] = {}
-        """The nodes of each output of a step that is one."""
+        """Nodes of each output of a matched step."""
         self.taken: dict[Node, Step] = {}
         self.found: dict[Step, Found] = {}
         self.guesses: dict[Step, Guess] = {}
         self.known: set[Step] = set()
         self.wrong: set[Step] = set()
-        """Those of them that are assumptions which held."""
+        """Steps whose assumption held."""
         self.reached = 0
         self.interrupted = False
 
     def _constants(self) -> set[Node]:
-        """Nodes that no input of the user goes into."""
+        """Return the nodes that depend on no user input."""
         found: set[Node] = set()
         given = set(self.inputs)
         for node in self.nodes:
@@ -180,7 +173,7 @@ class Pairing:
                 return
 
     def _with_guesses(self, step: Step, front: Front, found: Found | None) -> Found | None:
-        """What is before this step may not be what it was assumed to be."""
+        """Return the match of a step after trying other options of the assumptions before it."""
         skipped = frozenset(self.guesses)
         without = self._agreeing(step, self.front(step, skipped))
         if without is not None and (found is None or without.distance < found.distance):
@@ -201,7 +194,7 @@ class Pairing:
         return found
 
     def _drop(self, step: Step) -> None:
-        """All assumptions that this step may have been made from."""
+        """Withdraw all assumptions among the sources of a step."""
         queue, seen = [step], {step}
         while queue:
             for source, _ in queue.pop().sources:
@@ -228,7 +221,7 @@ class Pairing:
         self._put(guess.step, guess.found)
 
     def _put(self, step: Step, found: Found) -> None:
-        """From here on the node gives what the program computed."""
+        """Set the value of the node to the program's."""
         node = found.node
         self.taken[node] = step
         value = found.parts[0]
@@ -259,18 +252,18 @@ class Pairing:
         self.found[step] = found
 
     def _is_old(self, step: Step, found: Found) -> bool:
-        """Whether it is what was there before, perhaps in another layout."""
+        """Return whether the match is an earlier value, possibly in another layout."""
         node = found.node
         is_source = not found.level and node in self.front(step).all
         return is_source or node in self.taken or node.op != "call_function"
 
     def _owner(self, node: Node) -> Step | None:
-        """The step that a node is, or an output of."""
+        """Return the step of a node, or of its tuple."""
         whole: Any = node.args[0] if node.target is getitem else node
         return self.taken.get(node) or self.taken.get(whole)
 
     def _confirm(self, nodes: Iterable[Node]) -> None:
-        """Assumptions that these nodes are, and those that they were made from."""
+        """Confirm the assumptions of these nodes, and of their sources."""
         for node in nodes:
             step = self._owner(node)
             guess = self.guesses.pop(step, None) if step is not None else None
@@ -281,7 +274,7 @@ class Pairing:
                 self._confirm(guess.found.used)
 
     def _decide(self) -> None:
-        """Assumptions that nothing has decided."""
+        """Keep or withdraw the assumptions that no step has decided."""
         for step, guess in list(self.guesses.items()):
             if step not in self.guesses:
                 continue
@@ -294,7 +287,7 @@ class Pairing:
                 self._withdraw(self.guesses.pop(step))
 
     def _result(self, node: Node, step: Step) -> None:
-        """The method's results say what the last assumptions are worth."""
+        """Confirm the assumptions that lead to a right result of the method."""
         found = self._compare(step, self.fed.value(node))
         if found is None or not found[0] <= self._limit(step, []):
             return
@@ -305,7 +298,7 @@ class Pairing:
     # ---- where a step comes from ----------------------------------------------------------
 
     def front(self, step: Step, skipped: frozenset[Step] = frozenset()) -> Front:
-        """The nodes of its sources; where a source is none, those of its sources."""
+        """Return the nodes of its sources; for a source without a node, those of its sources."""
         front = Front([], is_open=step.is_open)
         queue, seen = list(step.sources), set(step.sources)
         while queue:
@@ -361,7 +354,7 @@ class Pairing:
                 continue
 
     def path(self, node: Node, front: set[Node]) -> tuple[list[Node], set[Node]]:
-        """What lies between a node and its sources, in order, and which sources it has."""
+        """Return the nodes between a node and its sources, in order, and the used sources."""
         path, used, queue = {node}, set(), [node]
         while queue:
             for before in queue.pop().all_input_nodes:
@@ -382,7 +375,7 @@ class Pairing:
         return math.sqrt(coarsest) / 2
 
     def _compare(self, step: Step, value: Any) -> tuple[float, Parts] | None:
-        """How far a step is from a value, and its outputs in the shapes of that."""
+        """Return the distance of a step from a value, and its outputs in the value's shapes."""
         import torch
 
         several = isinstance(value, (list, tuple))
@@ -400,7 +393,7 @@ class Pairing:
 
     def _candidate(self, step: Step, node: Node, front: Front,
                    others: Iterable[Node] = ()) -> Found | None:  # fmt: skip
-        """A node that the step may be, made from its sources (and other nodes)."""
+        """Return a node as the candidate of a step, from its sources (and other nodes)."""
         array = next((one for one in step.outputs if one is not None), None)
         if array is None or not may_fit(node, array):
             return None
@@ -419,7 +412,7 @@ class Pairing:
         if compared is None:
             return None
         nodes = front.all
-        if node in nodes:  # it gives what another source gives
+        if node in nodes:  # equal to another source
             path, used = [node], nodes if len(front.nodes) == 1 else {node}
         else:
             path, used = self.path(node, nodes.union(others))
@@ -434,7 +427,7 @@ class Pairing:
         return found
 
     def _agreeing(self, step: Step, front: Front) -> Found | None:
-        """The best of the nodes that give the step's numbers."""
+        """Return the best candidate with the step's numbers."""
         nodes = front.all
         if front.is_open:
             nodes |= self._around()
@@ -493,7 +486,7 @@ class Pairing:
         )  # fmt: skip
 
     def _around(self) -> set[Node]:
-        """All that has been found near the last step, for steps of which nobody knows more."""
+        """Return the matched nodes near the last step, for steps with unknown sources."""
         near = range(max(self.reached - NEAR, 0), min(self.reached + NEAR, len(self.nodes)))
         return {*self.inputs, *(self.nodes[i] for i in near if self.nodes[i] in self.fed.given)}
 
@@ -523,7 +516,7 @@ class Pairing:
         return options[:OPTIONS]
 
     def _is_fused(self, step: Step, found: Found) -> bool:
-        """Whether a delegate would take all behind the operator into one node."""
+        """Return whether a delegate fuses all nodes after the operator into one."""
         mine = step.node_kinds
         at = next(i for i, node in enumerate(found.path) if kind_of(node) in mine)
         behind = found.path[at + 1 :]

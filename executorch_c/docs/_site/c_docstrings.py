@@ -1,0 +1,29 @@
+"""A griffe extension: objects of the extension module get their docstrings from C.
+
+The stub `_core.pyi` has the types, and the first lines of docstrings alone.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import griffe
+
+CORE = "executorch_c._core."
+
+
+class CDocstrings(griffe.Extension):
+    """Replaces docstrings of the stub."""
+
+    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
+        """Take the docstring of the object itself, where it has one."""
+        if not obj.path.startswith(CORE) or obj.docstring is None:
+            return
+        from executorch_c import _core
+
+        found: Any = _core
+        for name in obj.path[len(CORE) :].split("."):
+            found = getattr(found, name, None)
+        if text := inspect.getdoc(found):
+            obj.docstring.value = text

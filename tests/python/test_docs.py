@@ -1,0 +1,75 @@
+"""executorch_c/docs: its Python snippets run; files and links that it names exist."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "executorch_c" / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+PYTHON = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
+BLOCK = re.compile(r"^```.*?^```$", re.M | re.S)
+LINK = re.compile(r"\[[^\]\n]+\]\((?!\w+://)([^)#\s]+)(?:#[^)\s]*)?\)")
+CHANGES = DOCS / "where_to_change_what.md"
+TYPICAL = 10
+
+
+def name(path: Path) -> str:
+    return path.relative_to(DOCS).as_posix()
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if PYTHON.search(p.read_text())], ids=name)
+def test_snippets_run(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """One after the other; functions named test_* are called with their fixtures."""
+    pytest.importorskip("torch")
+    pytest.importorskip("executorch.exir")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for snippet in PYTHON.findall(page.read_text()):
+        exec(compile(snippet, name(page), "exec"), names)
+    for title, test in list(names.items()):
+        if title.startswith("test_"):
+            test(*map(request.getfixturevalue, inspect.signature(test).parameters))
+
+
+def test_the_files_to_change_exist() -> None:
+    """Every path of the tables, and a table with the ten typical changes."""
+    tables = [line for line in CHANGES.read_text().splitlines() if line.startswith("| ")]
+    rows = [line.split("|")[1:-1] for line in tables]
+    typical = [row for row in rows if len(row) == 3 and row[0].strip() != "change"]
+    assert len(typical) == TYPICAL
+    missing = []
+    for row in rows:
+        paths = re.findall(r"`([^`]+)`", row[1])
+        steps = re.findall(r"`((?:csrc|backends|tests|executorch_c)/[^`*<]+)`", row[-1])
+        assert paths or row[0].strip() == "change"
+        missing += [path for path in {*paths, *steps} if not (ROOT / path).exists()]
+    assert not missing
+
+
+def test_links_of_all_pages_lead_somewhere() -> None:
+    broken = []
+    folders = [path for path in ROOT.iterdir() if path.name not in ("build", "dist")]
+    pages = [*ROOT.glob("*.md"), *(p for folder in folders for p in folder.rglob("*.md"))]
+    for page in pages:
+        if not {".venv", ".cache", "node_modules"} & set(page.parts):
+            links = LINK.findall(BLOCK.sub("", page.read_text()))
+            broken += [f"{page.relative_to(ROOT)}: {link}" for link in links
+                       if not (page.parent / link).exists()]  # fmt: skip
+    assert not broken
+
+
+def test_every_public_module_is_in_the_reference() -> None:
+    """Modules without an underscore that are there to be imported by users."""
+    text = "".join(page.read_text() for page in (DOCS / "reference").glob("*.md"))
+    shown = set(re.findall(r"^::: (\S+)", text, re.M))
+    inner = {"cli", "pytest_plugin", "progress"}  # the first two have pages of their own
+    modules = {path.stem for path in (ROOT / "executorch_c").glob("[a-z]*.py")} - inner
+    assert {f"executorch_c.{module}" for module in modules} | {"executorch_c"} == shown
