@@ -214,6 +214,14 @@ def test_noise_of_infinities(dtype: torch.dtype) -> None:
         assert (found[~kept] != 1.5).any()
 
 
+def test_noise_of_whole_numbers() -> None:
+    """Whole numbers are exact: zero points and quantised integers, which are cut to integers."""
+    whole, other = torch.arange(-128.0, 128.0), torch.arange(-128.0, 128.0) + 0.5
+    with RandomRounding(0):
+        found, changed = whole + 1, other + 1
+    assert torch.equal(found, whole + 1) and not torch.equal(changed, other + 1)
+
+
 @pytest.mark.parametrize("flow", ["portable", "xnnpack"])
 def test_keyword_and_nested_arguments(plant: Callable[[str, str], None], flow: str) -> None:
     plant("weight", "second")

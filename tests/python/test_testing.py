@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import executorch_c
+from executorch_c.compare import tolerance
 from executorch_c.testing import MismatchError, assert_matches, compare
 
 EXAMPLES = Path(executorch_c.__file__).parent / "examples"
@@ -304,3 +305,30 @@ def test_outputs_have_names_and_tolerances_of_their_own() -> None:
         compare(actual, expected, atol={"logit": 0.1})
     with pytest.raises(ValueError, match=r"atol\['logits'\] is -1"):
         compare(actual, expected, atol={"logits": -1})
+
+
+def test_ties_of_a_quantised_graph(rng: np.random.Generator) -> None:
+    """An element moved by a few steps is a tie; all moved by ten times the noise are no ties."""
+    expected = rng.normal(size=400).astype(np.float32)
+    step = float(np.ptp(expected)) / 256
+    runs = [expected + step * (rng.random(400) < 0.02).astype(np.float32) for _ in range(4)]
+    noise = np.sqrt(np.mean([(run - expected) ** 2 for run in runs]))
+    tie, wrong = expected.copy(), expected + np.float32(10 * noise)
+    tie[7] += np.float32(4 * step)
+    rule = tolerance.of_steps(expected, runs)
+    assert tolerance.outside(tie, expected, rule) == 0
+    assert tolerance.outside(wrong, expected, rule) == 400
+    still = tolerance.of_steps(expected, [expected] * 4)  # no run had a tie
+    assert tolerance.outside(tie, expected, still) == 0
+    assert tolerance.outside(expected + np.float32(step), expected, still) == 400
+
+
+@pytest.mark.parametrize(("count", "outside"), [(1, 0), (5, 0), (20, 20)])
+def test_classes_of_a_quantised_program(count: int, outside: int) -> None:
+    """A few classes may differ, where quantising changes some; more may not."""
+    expected = np.arange(64) % 5
+    floats, actual = expected.copy(), expected.copy()
+    floats[:2] += 1
+    actual[10 : 10 + count] += 1
+    rule = tolerance.within_quantization(actual, expected, floats, 2.0)
+    assert tolerance.outside(actual, expected, rule) == outside

@@ -53,6 +53,27 @@ def test_faults_in_quantised_programs_are_found(flow: str) -> None:
     assert any(row.named for row in rows) and not [row for row in rows if row.named is False]
 
 
+ONCE_REFUSED = [
+    ("llama", "xnnpack-dynamic"), ("mobilenet_v2", "xnnpack-int8"), ("unet", "xnnpack-int8"),
+    ("detector", "xnnpack-int8"),
+]  # fmt: skip
+"""A mask of -inf; biases that are integers in a delegate; one tie; classes of nearly equal score."""
+
+
+@pytest.mark.parametrize(("net", "flow"), ONCE_REFUSED)
+def test_right_quantised_programs_match(net: str, flow: str) -> None:
+    subject = quantized.Subject(net, "trained", flow)
+    assert [row.verdict for row in quantized.right_programs(subject, 6)] == ["match"] * 6
+
+
+def test_a_filter_of_a_dynamically_quantised_layer() -> None:
+    """One filter's scale is off by 1 %, or its integers by a step: little beside what ties do."""
+    subject = quantized.Subject("detector", "trained", "xnnpack-dynamic")
+    rows = list(quantized.weight_faults(subject, 0, 1))
+    assert len(rows) == 5 and all(row.verdict == "differ" for row in rows)
+    assert not [row for row in rows if row.named is False]
+
+
 def test_the_proof_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     """A judge that is too generous, or too strict, shows in the table."""
     subject = proof.Subject("mlp", "fresh")
