@@ -308,13 +308,13 @@ def test_outputs_have_names_and_tolerances_of_their_own() -> None:
 
 
 def test_ties_of_a_quantised_graph(rng: np.random.Generator) -> None:
-    """An element moved by a few steps is a tie; all moved by ten times the noise are no ties."""
+    """An element moved by two steps is a tie; all moved by ten times the noise are no ties."""
     expected = rng.normal(size=400).astype(np.float32)
     step = float(np.ptp(expected)) / 256
     runs = [expected + step * (rng.random(400) < 0.02).astype(np.float32) for _ in range(4)]
     noise = np.sqrt(np.mean([(run - expected) ** 2 for run in runs]))
     tie, wrong = expected.copy(), expected + np.float32(10 * noise)
-    tie[7] += np.float32(4 * step)
+    tie[7] += np.float32(2 * step)
     rule = tolerance.of_steps(expected, runs)
     assert tolerance.outside(tie, expected, rule) == 0
     assert tolerance.outside(wrong, expected, rule) == 400
