@@ -57,7 +57,7 @@ ONCE_REFUSED = [
     ("llama", "xnnpack-dynamic"), ("mobilenet_v2", "xnnpack-int8"), ("unet", "xnnpack-int8"),
     ("detector", "xnnpack-int8"),
 ]  # fmt: skip
-"""A mask of -inf; biases that delegates have as integers; one tie; nearly equal scores of classes."""
+"""A mask of -inf; biases as integers in a delegate; one tie; nearly equal scores of classes."""
 
 
 @pytest.mark.parametrize(("net", "flow"), ONCE_REFUSED)
