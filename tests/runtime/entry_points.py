@@ -13,7 +13,7 @@ from typing import Any
 
 import executorch_c
 import numpy as np
-from executorch_c import Runtime
+from executorch_c import Runtime, _inputs
 from plans import BOUNDED, Plan, build
 
 Call = Callable[[], Any]
@@ -43,6 +43,7 @@ WRONG.write_bytes(PTE[:100])
 RUNTIME = Runtime.get()
 LOADED = RUNTIME.load_program(PTE)
 METHOD = LOADED.load_method("forward")
+NAMES = _inputs.names(METHOD)
 META = METHOD.metadata
 RECORDED = RUNTIME.load_program(PTE, enable_etdump=True)
 ROWS = {n: np.ones((n, 4), np.float32) for n in (1, 3, 64, 65)}
@@ -110,6 +111,8 @@ GOOD: dict[str, Call] = {
     "Method.execute(strided)": lambda: METHOD.execute([np.asfortranarray(ROWS[3]), 3]),
     "Method.execute(out=)": lambda: METHOD.execute([ROWS[3], 3], out=OUTS),
     "Method.execute(out= with holes)": lambda: METHOD.execute([ROWS[3], 3], out=HOLES),
+    "Method.run": lambda: METHOD.run([ROWS[3], 3]),
+    "Method.run(by name)": lambda: METHOD.run(dict(zip(NAMES, (ROWS[3], 3)))),
     "Method.__call__": lambda: METHOD(ROWS[3], 3),
     "Method.metadata": lambda: METHOD.metadata,
     "Method.get_attribute": lambda: METHOD.get_attribute("state"),
@@ -125,6 +128,8 @@ GOOD: dict[str, Call] = {
     "operators": lambda: executorch_c.operators(),
 }
 BAD: dict[str, Call] = {
+    "Method.run(other name)": lambda: METHOD.run({"no such input": ROWS[3]}),
+    "Method.run(without a tensor)": lambda: METHOD.run({}),
     "Runtime.load_program(bytes)": lambda: RUNTIME.load_program(PTE[:200]),
     "Runtime.load_program(empty)": lambda: RUNTIME.load_program(b""),
     "Runtime.load_program(path)": lambda: RUNTIME.load_program(WRONG),
