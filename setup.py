@@ -72,7 +72,8 @@ class BuildExt(build_ext):
         try:
             self.library = find() if XNNPACK else None
             targets = [self.target(extension) for extension in self.extensions]
-            ninja_build.build(targets, Path(self.build_temp).parent / "ninja")
+            build = self.get_finalized_command("build")  # build_temp is /tmp/... if editable
+            ninja_build.build(targets, Path(build.build_base) / "ninja")
         except (XnnpackError, ninja_build.BuildError) as error:
             raise CompileError(str(error)) from None
         self.copy_shared(targets[0].target.parent)

@@ -326,7 +326,7 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert "first divergence" in (tmp_path / "r.html").read_text()
     with pytest.raises(SystemExit):
         cli.main(["explain", "bad.pte", "--model", "my_model", *given])
-    assert "no module:function" in capsys.readouterr().err
+    assert "is not module:function" in capsys.readouterr().err
     for name, message in (("no_such:f", "no module"), ("my_model:g", "has no function 'g'")):
         assert cli.main(["explain", "bad.pte", "--model", name, *given]) == 1
         assert message in capsys.readouterr().err

@@ -137,4 +137,4 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert usage.value.code == 2
     with pytest.raises(SystemExit):
         cli.main(["quantization-error", "--help"])
-    assert "activations that the program itself had" in capsys.readouterr().out
+    assert "on the activations of the program" in capsys.readouterr().out
