@@ -216,9 +216,20 @@ def measured(actual: Array, expected: Array, samples: Sequence[Array]) -> Tolera
 
 def _by_rms(expected: Array, most: float, rtol: float, atol: float) -> Tolerance:
     """Return the tolerance of a quantised output: an RMS error of `most`, and no limit of any
-    element; `rtol` and `atol` are for reports."""
-    noise = max(most / RMS_LIMIT, float(np.finfo(np.float64).tiny))
-    return Tolerance("quantized", math.inf, rtol, atol, np.full(expected.shape, noise))
+    element but mask values, which are copied; `rtol` and `atol` are for reports."""
+    least = max(most / RMS_LIMIT, float(np.finfo(np.float64).tiny))
+    noise, masked = np.full(expected.shape, least), mask_values(expected)
+    if masked is None:
+        return Tolerance("quantized", math.inf, rtol, atol, noise)
+    rounded = ROUNDINGS * EPSILON.get(expected.dtype.name, 0.0) * magnitudes_of(expected)
+    noise = np.where(masked, np.maximum(noise, rounded), noise)
+    return Tolerance("quantized", np.where(masked, rounded, math.inf), rtol, atol, noise)
+
+
+def _unmasked(expected: Array) -> Array:
+    """Return which elements are finite, and no mask values."""
+    finite, masked = np.isfinite(widened(expected)), mask_values(expected)
+    return finite if masked is None else finite & ~masked
 
 
 def within_quantization(
@@ -238,8 +249,9 @@ def within_quantization(
         return _decided_by_steps(actual, expected, floats, times)
     with np.errstate(all="ignore"):
         error = np.abs(widened(expected) - widened(floats))
-    noise = rms(error[np.isfinite(error)])
-    signal = rms(magnitudes_of(expected))
+    body = _unmasked(expected)
+    noise = rms(error[np.isfinite(error) & body])
+    signal = rms(magnitudes_of(expected)[body])
     if noise <= EPSILON.get(expected.dtype.name, 0.0) * signal:
         return rounded
     most = times * noise
@@ -267,13 +279,13 @@ def of_steps(expected: Array, samples: Sequence[Array]) -> Tolerance:
     there is no limit of elements. A step of 256 in one element is noise in any case.
     """
     exact = widened(expected)
-    finite = np.isfinite(exact)
+    body = _unmasked(expected)
     with np.errstate(all="ignore"):
-        errors = [(widened(sample) - exact)[finite & np.isfinite(sample)] for sample in samples]
-    size = max(int(np.count_nonzero(finite)), 1)
-    step = float(np.ptp(exact[finite])) / 256 if finite.any() else 0.0
+        errors = [(widened(sample) - exact)[body & np.isfinite(sample)] for sample in samples]
+    size = max(int(np.count_nonzero(body)), 1)
+    step = float(np.ptp(exact[body])) / 256 if body.any() else 0.0
     noise = max(rms(np.concatenate(errors)) if errors else 0.0, step / math.sqrt(size))
-    signal = rms(magnitudes_of(expected))
+    signal = rms(magnitudes_of(expected)[body])
     most = RMS_LIMIT * (1 + FEW / math.sqrt(size)) * noise
     return _by_rms(expected, most, noise / signal if signal else 0.0, noise)
 
@@ -290,7 +302,7 @@ def on_grid(expected: Array, step: float, min_sqnr_db: float | None) -> Toleranc
         steps = magnitudes_of(expected) / step
     if np.all(np.abs(steps - np.rint(steps)) <= GRID_ERROR * np.maximum(steps, 1)):
         return Tolerance("grid", 1.01 * step, share, step, step=step)
-    signal = rms(magnitudes_of(expected))
+    signal = rms(magnitudes_of(expected)[_unmasked(expected)])
     return _by_rms(expected, share * signal, share, share * signal)
 
 
@@ -349,7 +361,7 @@ def between(
     """
     magnitudes = magnitudes_of(expected)
     if quantized == 1:
-        signal = rms(magnitudes)
+        signal = rms(magnitudes[_unmasked(expected)])
         share = 10 ** (-LEAST_SQNR_DB / 20)
         return _by_rms(expected, share * signal, share, share * signal)
     if quantized:

@@ -332,3 +332,24 @@ def test_classes_of_a_quantised_program(count: int, outside: int) -> None:
     actual[10 : 10 + count] += 1
     rule = tolerance.within_quantization(actual, expected, floats, 2.0)
     assert tolerance.outside(actual, expected, rule) == outside
+
+
+@pytest.mark.parametrize("mask", [-1e9, -1e4, float(np.finfo(np.float32).min)])
+def test_masks_of_a_quantised_output(mask: float, rng: np.random.Generator) -> None:
+    """A mask value is neither the scale of what quantising does to the others, nor free itself."""
+    expected = rng.normal(size=(9, 50)).astype(np.float32)
+    floats = expected + rng.normal(size=(9, 50)).astype(np.float32) * np.float32(0.05)
+    right = expected + rng.normal(size=(9, 50)).astype(np.float32) * np.float32(0.05)
+    for array in (expected, floats, right):
+        array[:, 0] = mask
+    unmasked, zeroed, shifted = right.copy(), right.copy(), right.copy()
+    unmasked[3, 0] = 0
+    zeroed[:, 1:] = 0
+    shifted[:, 1:] += 0.3
+    outside = [tolerance.outside(one, expected, tolerance.within_quantization(one, expected, floats,
+                                                                              2.0))
+               for one in (right, unmasked, zeroed, shifted)]  # fmt: skip
+    assert outside[0] == 0 and all(outside[1:]), outside
+    runs = [expected] * 4
+    assert tolerance.outside(expected, expected, tolerance.of_steps(expected, runs)) == 0
+    assert tolerance.outside(zeroed, expected, tolerance.of_steps(expected, runs))
