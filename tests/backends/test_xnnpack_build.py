@@ -1,6 +1,6 @@
-"""How XNNPACK is found: sources of apt, hashes, environment variables, messages; no network.
+"""Discovery and build of XNNPACK: apt sources, hashes, environment variables, messages; no network.
 
-The real build is what installs the package that the other tests use.
+The installation of the package under test covers the real build.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Signed-By:
 
 
 def mirror(tmp_path: Path, **files: str) -> debian.Mirror:
-    """The mirror that an apt folder with these files has; '__' stands for '.' in their names."""
+    """Return the mirror in an apt folder with these files; '__' in their names stands for '.'."""
     parts = tmp_path / "sources.list.d"
     parts.mkdir()
     for name, text in files.items():
@@ -57,7 +57,7 @@ def mirror(tmp_path: Path, **files: str) -> debian.Mirror:
 # ---- sources of apt --------------------------------------------------------------------------
 
 
-def test_deb822_takes_debian_not_third_parties_nor_what_is_disabled(tmp_path: Path) -> None:
+def test_deb822_accepts_only_enabled_debian_sources(tmp_path: Path) -> None:
     found = mirror(tmp_path, debian__sources=DEB822)
     assert found.uri == "http://archive.example.org/debian"
     assert found.signed_by.splitlines()[1] == " -----BEGIN PGP PUBLIC KEY BLOCK-----"
@@ -107,7 +107,7 @@ def test_no_debian_mirror_means_the_public_one_and_pinned_hashes(tmp_path: Path)
         debian.check_pinned("riscv64", tmp_path)
 
 
-def test_files_that_cannot_be_read_are_passed_over(tmp_path: Path) -> None:
+def test_unreadable_files_are_skipped(tmp_path: Path) -> None:
     (tmp_path / "sources.list").mkdir()
     assert mirror(tmp_path, note__txt="deb http://x.example/debian sid main").trusted
 
@@ -151,7 +151,12 @@ def test_without_apt_the_message_says_what_to_set(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(XnnpackError) as error:
         get_xnnpack.find()
-    for words in ("apt-get", "does not have", "XNNPACK_ROOT=", "EXECUTORCH_C_XNNPACK=0"):
+    for words in (
+        "apt-get",
+        "is missing on this machine",
+        "XNNPACK_ROOT=",
+        "EXECUTORCH_C_XNNPACK=0",
+    ):
         assert words in str(error.value)
     left = [path.name for path in tmp_path.iterdir()]
     assert left == [recipe.cached().name + ".log"], "no half-built prefix stays behind"
@@ -177,7 +182,7 @@ def test_a_root_that_is_set_must_be_usable(tmp_path: Path, monkeypatch: pytest.M
 
 
 def prefix(root: Path, *names: str) -> Path:
-    """A prefix with an old header and empty libraries."""
+    """Return a prefix with an old header and empty libraries."""
     for folder in ("include", "lib"):
         (root / folder).mkdir(parents=True)
     (root / "include" / "xnnpack.h").write_text("enum xnn_status { xnn_status_success };\n")
@@ -227,7 +232,7 @@ def test_what_is_shared_is_looked_for_beside_the_extension(tmp_path: Path) -> No
     assert not any("rpath" in word for word in made.pthreadpool_args)
 
 
-def test_the_cache_is_where_the_environment_says(
+def test_the_cache_folder_is_from_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EXECUTORCH_C_CACHE", str(tmp_path / "own"))
@@ -251,9 +256,7 @@ def test_the_second_of_two_builds_leaves_the_first(tmp_path: Path) -> None:
     assert (target / "made-by").read_text() == "one"
 
 
-def test_a_cache_that_cannot_be_written_to_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_read_only_cache_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setattr(recipe, "tool", lambda name: name)
     with pytest.raises(XnnpackError, match="EXECUTORCH_C_CACHE=<folder> names another one"):
@@ -274,11 +277,9 @@ def test_a_failed_command_is_quoted_and_the_log_named(tmp_path: Path) -> None:
     assert "line 3\n" in (tmp_path / "build.log").read_text()
 
 
-def test_progress_is_said_at_each_tenth(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_progress_is_said_at_each_tenth(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     shell = shutil.which("sh") or "/bin/sh"
-    script = "for i in $(seq 40); do echo \"[$i/40] Building\"; done"
+    script = 'for i in $(seq 40); do echo "[$i/40] Building"; done'
     Log().run(shell, "-c", script, cwd=tmp_path)
     assert len(capfd.readouterr().err.splitlines()) == 10
 

@@ -1,14 +1,14 @@
-"""Gets the XNNPACK that the backend is linked with: finds one, or builds one from Debian's source.
+"""Find the XNNPACK to link the backend with, or build it from Debian's source.
 
-`find()` is what setup.py calls; `python -m get_xnnpack` prints the prefix. In this order:
+setup.py calls `find()`; `python -m get_xnnpack` prints the prefix. The candidates, in order:
 
 1. XNNPACK_ROOT, a prefix (include/xnnpack.h, lib/libXNNPACK.a or .so, and its dependencies): if it
-   is set it must be usable;
-2. /usr/local and /usr, if what is there is new enough;
+   is set, it must be usable;
+2. /usr/local and /usr, if the version is new enough;
 3. the cache: EXECUTORCH_C_CACHE, or ~/.cache/executorch_c;
-4. a build: sources by apt-get, compiled with cmake and ninja, kept in the cache.
+4. a build: sources from apt-get, compiled with cmake and ninja, kept in the cache.
 
-Usable means: a probe that names the functions that the backend needs compiles, links and runs.
+An XNNPACK is usable if a probe with the backend's functions compiles, links and runs.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ __all__ = ["Library", "Log", "XnnpackError", "find"]
 SYSTEM = (Path("/usr/local"), Path("/usr"))
 HELP = """XnnpackBackend cannot be built: {why}
 Either set XNNPACK_ROOT=<prefix> to an XNNPACK of your own (include/xnnpack.h, lib/libXNNPACK.a,
-pthreadpool and cpuinfo beside it; November 2024 or later),
+with pthreadpool and cpuinfo; November 2024 or later),
 or set EXECUTORCH_C_XNNPACK=0 to install without XnnpackBackend."""
 
 
 def find(log: Log | None = None) -> Library:
-    """An XNNPACK that works, built if there is none; XnnpackError says what to do otherwise."""
+    """Return a usable XNNPACK, built if necessary; XnnpackError explains the alternatives."""
     log = log or Log()
     try:
         given = os.environ.get("XNNPACK_ROOT")
@@ -42,7 +42,7 @@ def find(log: Log | None = None) -> Library:
 
 
 def installed(log: Log) -> Library | None:
-    """The system's XNNPACK, unless it is too old or there is none."""
+    """Return the system's XNNPACK; None if it is missing or too old."""
     for root in SYSTEM:
         if not (root / "include" / "xnnpack.h").exists():
             continue
@@ -54,7 +54,7 @@ def installed(log: Log) -> Library | None:
 
 
 def built(log: Log) -> Library:
-    """The cached XNNPACK, made now if it is not there."""
+    """Return the cached XNNPACK, built first if it is missing."""
     prefix = cached()
     if not prefix.exists():
         build(prefix, log)

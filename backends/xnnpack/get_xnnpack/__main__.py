@@ -1,4 +1,4 @@
-"""Prints the prefix of the XNNPACK that would be linked with, and builds it if need be."""
+"""Print the prefix of the XNNPACK to link with; build it if necessary."""
 
 import sys
 

@@ -1,9 +1,9 @@
-"""The sources of XNNPACK from a Debian mirror, without root and without the system's apt state.
+"""Fetch the sources of XNNPACK from a Debian mirror, without root and the system's apt state.
 
-apt-get gets a configuration of its own: the Debian mirror that the machine is configured with, for
-the release that has the packages, in a folder that is thrown away. The machine's `Acquire` options
-(proxies and the like) are kept, its hooks and preferences are not. Whatever arrives must have the
-hash that is written here; so where no Debian mirror is configured (Ubuntu) the public one will do.
+apt-get runs with a separate configuration in a temporary folder: the machine's Debian mirror, for
+the release with the packages. The machine's `Acquire` options (proxies and the like) are kept, its
+hooks and preferences are not. Each file must have the hash in this file, so the public mirror is
+safe if no Debian mirror is configured (Ubuntu).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PUBLIC = "http://deb.debian.org/debian"
 
 @dataclass(frozen=True)
 class Package:
-    """A source package's tarball, or a binary package (for the architectures that have a hash)."""
+    """A source package's tarball, or a binary package (for architectures with a hash)."""
 
     name: str
     version: str
@@ -85,7 +85,7 @@ PACKAGES = (
 
 @dataclass(frozen=True)
 class Mirror:
-    """A Debian archive; `signed_by` as apt's option has it, empty for apt's own keyrings."""
+    """A Debian archive; `signed_by` is apt's option, empty for apt's own keyrings."""
 
     uri: str
     signed_by: str = ""
@@ -93,7 +93,7 @@ class Mirror:
 
 
 def stanza(mirror: Mirror) -> str:
-    """The mirror as a .sources file, for the release that has the packages."""
+    """Return the mirror as a .sources file, for the release with the packages."""
     lines = ["Types: deb deb-src", f"URIs: {mirror.uri}", f"Suites: {RELEASE}", "Components: main"]
     if mirror.trusted:
         lines.append("Trusted: yes")
@@ -103,7 +103,7 @@ def stanza(mirror: Mirror) -> str:
 
 
 def one_line(text: str) -> Iterator[dict[str, str]]:
-    """The entries of a sources.list, with the field names of a .sources file."""
+    """Yield the entries of a sources.list, with the field names of a .sources file."""
     for line in text.splitlines():
         rest = line.partition("#")[0].strip()
         kind, _, rest = rest.partition(" ")
@@ -123,7 +123,7 @@ def one_line(text: str) -> Iterator[dict[str, str]]:
 
 
 def deb822(text: str) -> Iterator[dict[str, str]]:
-    """The stanzas of a .sources file that are enabled; a value keeps its continuation lines."""
+    """Yield the enabled stanzas of a .sources file; values keep their continuation lines."""
     entry: dict[str, str] = {}
     field = ""
     for line in [*text.splitlines(), ""]:
@@ -142,7 +142,7 @@ def deb822(text: str) -> Iterator[dict[str, str]]:
 
 
 def configured(etc: Path) -> Iterator[dict[str, str]]:
-    """All sources of an apt configuration folder."""
+    """Yield all sources of an apt configuration folder."""
     parts = sorted((etc / "sources.list.d").glob("*"))
     for path in [etc / "sources.list", *parts]:
         read = {".list": one_line, ".sources": deb822}.get(path.suffix)
@@ -154,7 +154,7 @@ def configured(etc: Path) -> Iterator[dict[str, str]]:
 
 
 def mirror_of(entries: Iterator[dict[str, str]]) -> Mirror:
-    """The entry that is Debian itself, not a third party that uses Debian's suite names."""
+    """Return the entry for Debian itself, not a third party with Debian's suite names."""
     for entry in entries:
         uris = [uri.rstrip("/") for uri in entry.get("uris", "").split()]
         signed_by = entry.get("signed-by", "")
@@ -174,12 +174,12 @@ def mirror_of(entries: Iterator[dict[str, str]]) -> Mirror:
 
 
 def fetch(into: Path, log: Log) -> dict[str, Path]:
-    """Downloads, checks and unpacks all packages; the folder of each by name."""
+    """Download, check and unpack all packages; return their folders by name."""
     for tool in ("apt-get", "apt-config", "dpkg-deb"):
         if not shutil.which(tool):
             raise XnnpackError(
-                f"no XNNPACK is installed, and its source comes from Debian by {tool}, "
-                "which this machine does not have"
+                f"no XNNPACK is installed, and fetching its source from Debian needs {tool}, "
+                "which is missing on this machine"
             )
     apt = into / "apt"
     env = configure(apt)
@@ -197,7 +197,9 @@ def fetch(into: Path, log: Log) -> dict[str, Path]:
         log.run("apt-get", "-q", *verb, wanted, cwd=downloads, env=env)
         files = set(downloads.iterdir()) - before
         if len(files) != 1:
-            raise log.failure(f"apt-get {verb[0]} {wanted} brought {len(files)} files, not 1", "")
+            raise log.failure(
+                f"apt-get {verb[0]} {wanted} fetched {len(files)} files, expected 1", ""
+            )
         file = files.pop()
         check_hash(file, package.sha256.get("source") or package.sha256.get(architecture))
         out[package.name] = unpack(file, into / package.name, log)
@@ -205,13 +207,13 @@ def fetch(into: Path, log: Log) -> dict[str, Path]:
 
 
 def configure(apt: Path) -> dict[str, str]:
-    """An environment in which apt-get works in a folder of its own."""
+    """Return an environment in which apt-get uses a separate folder."""
     for name in ("lists/partial", "archives/partial", "empty"):
         (apt / name).mkdir(parents=True)
     (apt / "status").touch()
     sources = apt / "debian.sources"
     sources.write_text(stanza(mirror_of(configured(Path("/etc/apt")))))
-    # Not through the log: a proxy's address may have a password in it.
+    # The log is bypassed: a proxy's address may contain a password.
     dump = subprocess.run(["apt-config", "dump"], capture_output=True, text=True).stdout
     config = [line for line in dump.splitlines() if line.startswith("Acquire::")]
     options = {
@@ -230,7 +232,7 @@ def configure(apt: Path) -> dict[str, str]:
         "Acquire::Retries": "2",
         "Acquire::http::Timeout": "30",
         "Acquire::https::Timeout": "30",
-        "APT::Sandbox::User": "root",  # as root, apt would drop to a user who cannot write here
+        "APT::Sandbox::User": "root",  # as root, apt would switch to a user without access
         "APT::Update::Error-Mode": "any",
     }
     config += [f'{name} "{value}";' for name, value in options.items()]
@@ -239,7 +241,7 @@ def configure(apt: Path) -> dict[str, str]:
 
 
 def check_pinned(architecture: str, apt: Path) -> None:
-    """An unsigned mirror is fine where every file has a hash here, and only there."""
+    """Refuse an unsigned mirror unless every file has a hash here."""
     unsigned = "Trusted: yes" in (apt / "debian.sources").read_text()
     if unsigned and not all({"source", architecture} & set(p.sha256) for p in PACKAGES):
         raise XnnpackError(
@@ -249,14 +251,14 @@ def check_pinned(architecture: str, apt: Path) -> None:
 
 
 def check_hash(file: Path, expected: str | None) -> None:
-    """Refuses a file that is not the known one (architectures without hash: apt has checked)."""
+    """Refuse a file with a wrong hash (architectures without one: apt has checked)."""
     found = hashlib.sha256(file.read_bytes()).hexdigest()
     if expected and found != expected:
         raise XnnpackError(f"{file.name} has SHA-256 {found}, expected {expected}")
 
 
 def unpack(file: Path, into: Path, log: Log) -> Path:
-    """Unpacks a .deb or a tarball; gives the folder that has the files."""
+    """Unpack a .deb or a tarball; return the folder with the files."""
     into.mkdir()
     if file.suffix == ".deb":
         log.run("dpkg-deb", "-x", file, into, cwd=into)

@@ -1,4 +1,4 @@
-"""A prefix with XNNPACK in it: which files to link with, and whether they are usable."""
+"""A prefix with XNNPACK: the files to link with, and the test that they are usable."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PARTS = (
     "cpuinfo",
     "clog",
 )
-"""Libraries that XNNPACK is made of, dependents first; not every build has all."""
+"""The libraries of XNNPACK, dependents first; not every build has all of them."""
 
 FUNCTIONS = (
     "xnn_create_runtime_v4",
@@ -45,7 +45,7 @@ FUNCTIONS = (
     "xnn_reshape_runtime",
     "xnn_setup_runtime_v2",
 )
-"""Functions that the backend calls and that old versions lack; the probe names them."""
+"""Functions of the backend that old versions lack; the probe refers to them."""
 
 PROBE = """
 #include <pthreadpool.h>
@@ -68,66 +68,66 @@ RUN = "import ctypes, sys; sys.exit(ctypes.CDLL(sys.argv[1]).executorch_c_probe(
 
 @dataclass(frozen=True)
 class Library:
-    """An XNNPACK that was seen to work."""
+    """An XNNPACK that passed the probe."""
 
     root: Path
     libraries: tuple[Path, ...]
 
     @property
     def compile_args(self) -> list[str]:
-        """Where the headers are; they are not ours to keep free of warnings."""
+        """The compiler arguments for the headers, as system headers to suppress warnings."""
         return ["-isystem", str(self.root / "include")]
 
     @property
     def link_args(self) -> list[str]:
-        """All libraries; static ones hidden, so that torch may bring an XNNPACK of its own."""
+        """The linker arguments; static libraries are hidden: torch may load its own XNNPACK."""
         return link(self.libraries)
 
     @property
     def pthreadpool_args(self) -> list[str]:
-        """The thread pool alone, for the core."""
+        """The linker arguments for the thread pool alone, for the core."""
         return link([path for path in self.libraries if part(path) == "pthreadpool"])
 
     @property
     def shared(self) -> dict[str, Path]:
-        """Shared libraries by the name under which a program asks for them."""
+        """The shared libraries by soname."""
         return {soname(path): path for path in self.libraries if path.suffix != ".a"}
 
 
 def part(path: Path) -> str:
-    """'XNNPACK' of libXNNPACK.a."""
+    """Return the name of a library: 'XNNPACK' for libXNNPACK.a."""
     return path.name.removeprefix("lib").partition(".")[0]
 
 
 def link(libraries: list[Path] | tuple[Path, ...]) -> list[str]:
-    """Linker arguments; what is shared is looked for beside the extension."""
+    """Return linker arguments; shared libraries are searched in the extension's folder."""
     out = ["-Wl,--exclude-libs,ALL"]
     if any(path.suffix != ".a" for path in libraries):
-        # RPATH, unlike RUNPATH, holds for what these libraries need in turn.
+        # RPATH, unlike RUNPATH, also applies to the dependencies of these libraries.
         out += ["-Wl,--disable-new-dtags", "-Wl,-rpath,$ORIGIN"]
     return [*out, "-Wl,--start-group", *map(str, libraries), "-Wl,--end-group", "-lm", "-lpthread"]
 
 
 def soname(path: Path) -> str:
-    """The name that a shared library gives itself."""
+    """Return the soname of a shared library."""
     try:
         text = subprocess.run(
             ["readelf", "-d", str(path)], capture_output=True, text=True, check=True
         ).stdout
     except (OSError, subprocess.CalledProcessError) as error:
-        raise XnnpackError(f"the name of {path} cannot be read with readelf: {error}") from None
+        raise XnnpackError(f"the soname of {path} cannot be read with readelf: {error}") from None
     found = re.search(r"\(SONAME\).*\[(.+)\]", text)
     return found[1] if found else path.name
 
 
 def folders(root: Path) -> list[Path]:
-    """Where libraries are, below a prefix."""
+    """Return the library folders of a prefix."""
     multiarch = sysconfig.get_config_var("MULTIARCH") or f"{os.uname().machine}-linux-gnu"
     return [root / "lib", root / "lib" / multiarch, root / "lib64"]
 
 
 def libraries(root: Path, kinds: tuple[str, ...]) -> tuple[Path, ...]:
-    """The files of PARTS below a prefix, of the first kind ('.a', '.so') that there is."""
+    """Return the files of PARTS below a prefix, each of the first existing kind ('.a', '.so')."""
     out = []
     for name in PARTS:
         paths = (at / f"lib{name}{kind}" for kind in kinds for at in folders(root))
@@ -140,7 +140,7 @@ def libraries(root: Path, kinds: tuple[str, ...]) -> tuple[Path, ...]:
 
 
 def load(root: Path) -> Library:
-    """The library of a prefix, static where that works; XnnpackError says what is wrong."""
+    """Return the library of a prefix, static if possible; XnnpackError names the fault."""
     if not (root / "include" / "xnnpack.h").is_file():
         raise XnnpackError(f"{root} has no include/xnnpack.h")
     static = Library(root, libraries(root, (".a", ".so")))
@@ -154,7 +154,7 @@ def load(root: Path) -> Library:
 
 
 def probe(library: Library) -> str | None:
-    """What is wrong with a library: None if a module that is linked with it runs."""
+    """Return the fault of a library, or None if a module linked with it runs."""
     compiler = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
     with tempfile.TemporaryDirectory() as folder:
         source, module = Path(folder, "probe.c"), Path(folder, "probe.so")
@@ -175,7 +175,7 @@ def probe(library: Library) -> str | None:
 
 
 def reason(output: str) -> str:
-    """The line of a compiler's, linker's or Python's complaint that says most."""
+    """Return the most informative line of an error output."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     telling = [line for line in lines if re.search(r"error|undefined|GLIBC|recompile", line)]
     return (telling or lines or ["it does not initialise on this processor"])[0]

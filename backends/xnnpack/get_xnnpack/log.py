@@ -1,4 +1,4 @@
-"""Runs the commands of the build: what they print goes to a file that error messages name."""
+"""Run the commands of the build, with their output in a file named by error messages."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 
 NINJA = re.compile(r"\[(\d+)/(\d+)\]")
 TAIL = 12
-"""Lines of a failed command's output that its error message repeats."""
+"""Number of lines of a failed command's output in its error message."""
 
 
 class XnnpackError(Exception):
-    """XNNPACK is not there and cannot be built; the text says why."""
+    """XNNPACK is missing and cannot be built; the message says why."""
 
 
 class Log:
-    """Steps for the terminal (stderr, as far as pip shows it), everything else for the file."""
+    """Progress on the terminal (stderr, if pip shows it), complete output in the file."""
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path
@@ -26,18 +26,18 @@ class Log:
             path.write_text("")
 
     def say(self, text: str) -> None:
-        """Tells the user what happens."""
+        """Report a step to the user and to the file."""
         print(text, file=sys.stderr, flush=True)
         self.write(text + "\n")
 
     def write(self, text: str) -> None:
-        """Adds to the file."""
+        """Append to the file."""
         if self.path:
             with self.path.open("a") as file:
                 file.write(text)
 
     def run(self, *command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> str:
-        """Runs a command and gives its output; progress of ninja is said at each tenth."""
+        """Run a command and return its output; ninja's progress is reported in tenths."""
         words = [str(word) for word in command]
         self.write(f"\n$ {' '.join(words)}\n")
         lines: list[str] = []
@@ -68,7 +68,7 @@ class Log:
         return "".join(lines)
 
     def failure(self, what: str, output: str) -> XnnpackError:
-        """An error with the end of a command's output, and where the rest is."""
+        """Return an error with the end of a command's output and the path of the log."""
         tail = "".join(f"\n  | {line}" for line in output.splitlines()[-TAIL:])
-        where = f"\n(all of it: {self.path})" if self.path else ""
+        where = f"\n(complete output: {self.path})" if self.path else ""
         return XnnpackError(f"{what}{':' if tail else ''}{tail}{where}")

@@ -1,4 +1,4 @@
-"""Builds XNNPACK, pthreadpool and what they need into a prefix that is kept in a cache."""
+"""Build XNNPACK, pthreadpool and their dependencies into a cached prefix."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ XNNPACK = (
     "-DXNNPACK_ENABLE_KLEIDIAI=OFF",
 )
 CPUINFO = (b"libcpuinfo.so.0\0", b"libcpuinfoec.so\0")
-"""The name of Debian's shared library, and one that no other module of the process asks for."""
+"""The soname of Debian's shared library, and one unique in the process."""
 
 
 def cache() -> Path:
-    """The folder where prefixes are kept."""
+    """Return the folder of cached prefixes."""
     given = os.environ.get("EXECUTORCH_C_CACHE")
     if given:
         return Path(given).expanduser().resolve()
@@ -48,12 +48,12 @@ def cache() -> Path:
 
 
 def compiler() -> str:
-    """The C compiler, as Python's extensions use it."""
+    """Return the C compiler for Python extensions."""
     return os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
 
 
 def cached() -> Path:
-    """Where the prefix of this recipe, on this machine, with this compiler, is or would be."""
+    """Return the path of the prefix for this recipe, machine and compiler."""
     try:
         command = [*shlex.split(compiler()), "--version"]
         version = subprocess.run(command, capture_output=True, text=True).stdout
@@ -67,7 +67,7 @@ def cached() -> Path:
 
 
 def tool(name: str) -> str:
-    """A program of PATH, or one that pip put beside this Python."""
+    """Return the path of a program in PATH or in the folder of this Python."""
     places = [os.environ.get("PATH", ""), str(Path(sys.executable).parent)]
     found = shutil.which(name, path=os.pathsep.join(places))
     if not found:
@@ -76,7 +76,7 @@ def tool(name: str) -> str:
 
 
 def build(prefix: Path, log: Log) -> None:
-    """Makes the prefix, all of it or nothing: it is moved into place when it is complete."""
+    """Build the prefix atomically: it is moved into place when complete."""
     cmake, ninja = tool("cmake"), tool("ninja")
     try:
         prefix.parent.mkdir(parents=True, exist_ok=True)
@@ -112,7 +112,7 @@ def build(prefix: Path, log: Log) -> None:
 
 
 def places(stage: Path) -> list[str]:
-    """Where XNNPACK finds what it needs."""
+    """Return the cmake options with the locations of XNNPACK's dependencies."""
     include = f"-isystem {stage / 'include'}"
     return [
         f"-DCPUINFO_SOURCE_DIR={stage}",
@@ -125,10 +125,10 @@ def places(stage: Path) -> list[str]:
 
 
 def copy_cpuinfo(source: dict[str, Path], stage: Path) -> None:
-    """Debian has cpuinfo as a shared library only: it travels beside the extension.
+    """Copy cpuinfo, which Debian has only as a shared library, to ship it with the extension.
 
-    Under a name of our own, because a process has one library of a name: a Debian torch may bring
-    an older libcpuinfo.so.0, whose tables differ.
+    It gets a unique name, because a process loads one library per name: a Debian torch may load an
+    older libcpuinfo.so.0, whose tables differ.
     """
     for name in ("include", "lib"):
         (stage / name).mkdir(parents=True)
@@ -141,7 +141,7 @@ def copy_cpuinfo(source: dict[str, Path], stage: Path) -> None:
 
 
 def settle(stage: Path, prefix: Path) -> None:
-    """Moves the complete prefix into place; if another build was first, its prefix stays."""
+    """Move the complete prefix into place, unless another build was first."""
     try:
         stage.rename(prefix)
     except OSError:

@@ -1,20 +1,19 @@
-/* How products and convolutions are split into tasks: put into XNNPACK's operator-run.c.
+/* The split of products and convolutions into tasks, inserted into XNNPACK's operator-run.c.
  *
- * XNNPACK of 2024-11 takes a few rows at a time and goes through all weights with them, so weights
- * that do not fit the second-level cache are fetched again for every few rows; and it makes a task
- * of every few rows, so that threads spend a part of their time on taking tasks. Here as many
- * columns as fit stay in the cache while all rows go by, and a task is a fair part of the work.
- * Which microkernel computes what, and in which order it adds, stays as it is. Later versions of
- * XNNPACK look for good tiles as well. */
+ * XNNPACK of 2024-11 processes a few rows at a time with all weights, so weights that do not fit
+ * the second-level cache are fetched again for every few rows. It also creates a task for every few
+ * rows, so threads spend much time on fetching tasks. Here a panel of columns that fits stays in
+ * the cache for all rows, and a task is a fair part of the work. Microkernels and their order of
+ * additions are unchanged. Later versions of XNNPACK choose tiles in a similar way. */
 enum {
-  ECX_PANEL = 1 << 19, /* bytes of packed weights that stay while rows go by */
-  ECX_TASKS = 10       /* for each thread, so that none waits long for the last */
+  ECX_PANEL = 1 << 19, /* bytes of packed weights that stay in the cache for all rows */
+  ECX_TASKS = 10       /* per thread, so that none waits long for the last one */
 };
 
 struct ecx_rows {
   pthreadpool_task_2d_tile_2d_t task;
   void* context;
-  size_t mr; /* rows that a microkernel takes */
+  size_t mr; /* rows of the microkernel */
 };
 
 static void ecx_run_rows(struct ecx_rows* rows, size_t column, size_t row, size_t columns,
@@ -23,8 +22,8 @@ static void ecx_run_rows(struct ecx_rows* rows, size_t column, size_t row, size_
     rows->task(rows->context, row, column, min(rows->mr, end - row), columns);
 }
 
-/* Bytes of packed weights for `nr` columns, the least that a microkernel takes; 0: `task` is no
- * product. */
+/* Returns the bytes of packed weights for `nr` columns, the microkernel's minimum; 0 if `task` is
+ * not a product. */
 static size_t ecx_least_panel(pthreadpool_task_2d_tile_2d_t task, const void* context, size_t* nr) {
   if (task == (pthreadpool_task_2d_tile_2d_t) xnn_compute_gemm ||
       task == (pthreadpool_task_2d_tile_2d_t) xnn_compute_dqgemm) {
@@ -41,7 +40,7 @@ static size_t ecx_least_panel(pthreadpool_task_2d_tile_2d_t task, const void* co
   return 0;
 }
 
-/* In place of pthreadpool_parallelize_2d_tile_2d: m rows of n columns, mr and nc at once. */
+/* Replaces pthreadpool_parallelize_2d_tile_2d: m rows of n columns, mr and nc at once. */
 static void ecx_parallelize_2d_tile_2d(pthreadpool_t pool, pthreadpool_task_2d_tile_2d_t task,
                                        void* context, size_t m, size_t n, size_t mr, size_t nc,
                                        uint32_t flags) {

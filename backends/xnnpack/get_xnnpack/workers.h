@@ -1,14 +1,13 @@
-/* The workers of pthreadpool: in place of its pthreads.c.
+/* The workers of pthreadpool, replacing its pthreads.c.
  *
- * pthreadpool waits until each of its threads has taken part in a loop, and all of them spin for
- * some 20 ms first. On a busy machine that is, for every loop, the time of the last thread to get
- * a CPU. Here a loop is open while something is left of it: a worker that comes may join, the
- * caller takes what nobody else has taken, closes the loop, and waits only for workers that have
- * joined. Threads with nothing to do spin for the time between two loops of a model, and sleep.
+ * pthreadpool waits until each of its threads has joined a loop, and all of them spin for some 20
+ * ms first. On a busy machine every loop therefore waits for the last thread to get a CPU. Here a
+ * loop is open as long as it has work left: a worker may join; the caller processes the remaining
+ * work, closes the loop, and waits only for workers that have joined. Idle threads spin for the
+ * time between two loops of a model, then sleep.
  *
- * A worker that loses its CPU in the midst of a task holds up the caller for the time slices of
- * others. Whoever has waited so for longer than it worked lets fewer workers in for a while.
- */
+ * A worker that is preempted in the middle of a task delays the caller by the time slices of
+ * others. A caller that has waited longer than it worked admits fewer workers for a while. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* syscall */
 #endif
@@ -35,26 +34,26 @@
 #error "workers sleep on futexes"
 #endif
 
-/* What members of struct pthreadpool are used for:
+/* The use of members of struct pthreadpool:
  *   has_active_threads  the state of the loop: workers that have joined, how many more may, the
  *                       number of the loop, flags
  *   command             twice the number of the last loop, on which workers sleep; odd: the end
- *   active_threads      workers that are asleep or about to be, or more
- * A number has few bits: a worker that takes a loop for one that it has seen only misses it. */
+ *   active_threads      at least the number of workers that are asleep or about to be
+ * Numbers have few bits: a worker that mistakes a loop for a previous one only misses it. */
 enum {
   JOINED = 0x3ff, /* bits of the state */
   ROOM_SHIFT = 10,
   ROOM = 0x3ff,
   NUMBER_SHIFT = 20,
   NUMBER = 0x3ff,
-  WAITED = 1 << 30, /* the caller sleeps until nobody is inside */
+  WAITED = 1 << 30, /* the caller sleeps until all workers have left */
   SPIN_NANOSECONDS = 50000,
-  PAUSES = 16, /* between looks at the clock */
-  LONG_WAIT = 200000, /* nanoseconds beyond what tasks of different sizes explain */
+  PAUSES = 16, /* between reads of the clock */
+  LONG_WAIT = 200000, /* nanoseconds beyond the differences between sizes of tasks */
   SHORTEST_BUSY = 20000000,
   LONGEST_BUSY = 320000000
 };
-#define CLOSED (UINT32_C(1) << 31) /* to those who have not joined */
+#define CLOSED (UINT32_C(1) << 31) /* to workers that have not joined */
 
 static void futex_wait(pthreadpool_atomic_uint32_t* at, uint32_t value) {
   (void) syscall(SYS_futex, at, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, value, NULL);
@@ -71,7 +70,7 @@ static int64_t now(void) {
   return (int64_t) t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Passes a little time; false when it is better to sleep. *until is 0 at first. */
+/* Waits briefly. Returns false when it is time to sleep. *until is 0 at first. */
 static bool spin(int64_t* until) {
   for (int i = 0; i < PAUSES; i++) pthreadpool_yield();
   const int64_t time = now();
@@ -84,7 +83,7 @@ static bool spin(int64_t* until) {
 static uint32_t number_of(uint32_t state) { return state >> NUMBER_SHIFT & NUMBER; }
 static uint32_t room_of(uint32_t state) { return state >> ROOM_SHIFT & ROOM; }
 
-/* Waits for another loop than `last`, a number, or for the end. */
+/* Waits for a loop other than number `last`, or for the end. */
 static uint32_t next_command(struct pthreadpool* pool, uint32_t last) {
   int64_t until = 0;
   uint32_t command;
@@ -108,8 +107,8 @@ static bool is_work_left(struct pthreadpool* pool) {
   return false;
 }
 
-/* Joins the present loop, each at most once: `last` is that of the last time, and becomes the
- * present one in any case. From then on the loop's arguments stay as they are. */
+/* Joins the current loop, at most once per worker. `last` is the number of the previous loop and
+ * becomes that of the current one in any case. After joining, the loop's arguments are stable. */
 static bool join(struct pthreadpool* pool, uint32_t* last) {
   uint32_t state = atomic_load_explicit(&pool->has_active_threads, memory_order_acquire);
   while (!(state & CLOSED) && room_of(state) && number_of(state) != *last && is_work_left(pool))
@@ -177,19 +176,20 @@ static void share_out(struct pthreadpool* pool, size_t range) {
   }
 }
 
-/* How long the machine is taken to be busy, and how many workers may come in meanwhile. */
+/* The end and the duration of the busy state, and the maximum number of workers in it. */
 static _Atomic int64_t busy_until, busy_for;
 static _Atomic size_t most_when_busy;
 
-/* The number of workers that a loop has use for. */
+/* Returns the number of workers that a loop can use. */
 static size_t workers_for(const struct pthreadpool* pool, size_t range, int64_t time) {
   const size_t most = min(pool->threads_count.value, range) - 1;
   if (time >= atomic_load_explicit(&busy_until, memory_order_relaxed)) return most;
   return min(most, atomic_load_explicit(&most_when_busy, memory_order_relaxed));
 }
 
-/* After a loop that took the caller `ran` nanoseconds, and then `waited` for some of `workers`. A
- * worker that has its CPU is at one task yet, no longer than one of the caller's. */
+/* Updates the busy state after a loop that took the caller `ran` nanoseconds, and then `waited` for
+ * some of `workers`. A worker with a CPU is still running at most one task, as long as one of the
+ * caller's. */
 static void learn(size_t workers, int64_t ran, int64_t waited, int64_t time) {
   if (waited < 2 * ran + LONG_WAIT) return;
   const int64_t last = atomic_load_explicit(&busy_for, memory_order_relaxed);
@@ -202,7 +202,7 @@ static void learn(size_t workers, int64_t ran, int64_t waited, int64_t time) {
   atomic_store_explicit(&busy_until, time + now_for, memory_order_relaxed);
 }
 
-/* Lets workers in: whoever sees that the loop is open sees all that was set before. */
+/* Admits workers. A worker that sees the open loop sees all earlier writes. */
 static void open_loop(struct pthreadpool* pool, size_t workers) {
   const uint32_t command = atomic_load_explicit(&pool->command, memory_order_relaxed) + 2;
   const uint32_t state = (command >> 1 & NUMBER) << NUMBER_SHIFT | (uint32_t) workers << ROOM_SHIFT;
@@ -211,7 +211,8 @@ static void open_loop(struct pthreadpool* pool, size_t workers) {
   wake(pool, workers);
 }
 
-/* All is taken: waits for those who are still at it; whether that was long. */
+/* Waits for the workers that are still running, after all work has been taken. Returns true if the
+ * wait was long. */
 static bool close_loop(struct pthreadpool* pool) {
   pthreadpool_atomic_uint32_t* at = &pool->has_active_threads;
   uint32_t state = atomic_fetch_or_explicit(at, CLOSED, memory_order_acq_rel) | CLOSED;
@@ -254,7 +255,7 @@ PTHREADPOOL_INTERNAL void pthreadpool_parallelize(struct pthreadpool* pool,
 
 /* ---- pools ----------------------------------------------------------------------------------- */
 
-/* With as many workers as the system lets start: loops need none of them. */
+/* Creates a pool with as many workers as the system can start; loops do not depend on them. */
 struct pthreadpool* pthreadpool_create(size_t threads_count) {
   if (!threads_count) threads_count = (size_t) sysconf(_SC_NPROCESSORS_ONLN);
   if (threads_count > JOINED) return NULL;
@@ -267,7 +268,7 @@ struct pthreadpool* pthreadpool_create(size_t threads_count) {
   for (size_t i = 1; i < threads_count; i++) {
     pool->threads[i].threadpool = pool;
     if (!pthread_create(&pool->threads[i].thread_object, NULL, work, &pool->threads[i])) continue;
-    pool->threads[i].threadpool = NULL; /* it was not started */
+    pool->threads[i].threadpool = NULL; /* not started */
     break;
   }
   return pool;
