@@ -1,4 +1,4 @@
-"""`python -m benchmarks [AREA ...]`: runs the benchmarks and writes results.md."""
+"""`python -m benchmarks [AREA ...]`: run the benchmarks and write results.md."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Delegated models on a machine that is busy: two processes for each CPU compete with each of the
-two runtimes, which run in turn, each process loading, calling once, then many times."""
+"""Delegated models on a busy machine: two processes per CPU compete with the two runtimes, which
+run in turn. Each process loads, calls once, then many times."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import statistics
 import subprocess
 import sys
+import time
 from typing import Any
 
 from benchmarks import IN_PLACE, ROOT
@@ -15,7 +16,8 @@ from benchmarks.common import CACHE, OFFICIAL, OURS, Report, Row, Table, seconds
 from busy import busy
 
 NAMES = ("mobilenet_v2", "densenet121", "resnet18")
-CALLS, EACH = 30, 2  # calls of a process; busy processes for each CPU
+CALLS, EACH = 30, 2  # calls of a process; busy processes per CPU
+SETTLING = 0.5  # seconds after the imports: the BLAS threads of NumPy spin for the first 0.1
 
 CHILD = """
 import json, statistics, sys, time
@@ -49,7 +51,7 @@ CHILDREN = {
         "inputs = [torch.from_numpy(x) for x in inputs]\nRuntime.get()"
     ),
     OURS: CHILD.format(
-        # Names of backends are what loads them; the official ones come with the import.
+        # The name of a backend loads it; the official ones come with the import.
         imports="from executorch_c import Runtime\n"
         "assert 'XnnpackBackend' in Runtime.get().backend_registry.registered_backend_names"
     ),
@@ -61,7 +63,7 @@ SHOWN = (
 
 
 def child(code: str, args: list[str], each: int) -> Report:
-    """Return the report of a process that imports first, and measures once the machine is busy."""
+    """Return the report of a process that imports first, and measures on the busy machine."""
     environ = os.environ | {"PYTHONWARNINGS": "ignore"}
     if IN_PLACE:
         environ["PYTHONPATH"] = str(ROOT)
@@ -73,6 +75,7 @@ def child(code: str, args: list[str], each: int) -> Report:
         assert process.stdin and process.stdout
         said = process.stdout.readline()
         assert said == "ready\n", said
+        time.sleep(SETTLING)
         with busy(each * len(os.sched_getaffinity(0))):
             process.stdin.write("go\n")
             process.stdin.flush()
@@ -111,8 +114,10 @@ def rows(model: Any, each: int, rounds: int) -> list[Row]:
 def measure(quick: bool) -> Table:
     from benchmarks.xnnpack_models import MODELS
 
-    how = (f"Each runtime with its default number of threads. Every process loads, then calls "
-           f"{CALLS + 1} times; medians over processes, of \"a call\" of the medians of each.")
+    how = (
+        f"Each runtime with its default number of threads. Every process loads, then calls "
+        f'{CALLS + 1} times; medians over processes, of "a call" of the medians of each.'
+    )
     table = Table("Delegated models on a busy machine", how)
     for model in MODELS:
         if model.name in NAMES and model.scheme == "fp32":
@@ -135,5 +140,8 @@ if __name__ == "__main__":
         if model.name in options.names and model.scheme == "fp32":
             for each in options.each:
                 for row in rows(model, each, options.rounds):
-                    print(f"{row.what:60} {row.show(row.official):>9} {row.show(row.ours):>9} "
-                          f"{row.ratio:5.2f}", flush=True)
+                    print(
+                        f"{row.what:60} {row.show(row.official):>9} {row.show(row.ours):>9} "
+                        f"{row.ratio:5.2f}",
+                        flush=True,
+                    )

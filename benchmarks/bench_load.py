@@ -1,4 +1,4 @@
-"""Loading: opening a program and one of its methods, small ones and one of 100 MB."""
+"""Loading: small programs and one of 100 MB, with one of their methods."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def resident():
 
 
 def large_program() -> Path:
-    """A program with 100 MB of weights, exported by the official flow."""
+    """Return a program with 100 MB of weights, exported by the official flow."""
     import torch
     from executorch.exir import to_edge
 
@@ -69,7 +69,7 @@ def load_row(what: str, path: Path, budget: float) -> Row:
 
 
 def verify_share(path: Path, load: float) -> str:
-    """What the structural checks, which are always on, take of the time to load a program."""
+    """Return the share of load time that the structural checks take, which are always on."""
     import build_core  # of tests/
 
     library = os.environ.get("EXECUTORCH_C_CORE_LIB") or str(build_core.build())
@@ -97,5 +97,5 @@ def measure(quick: bool) -> Table:
     codes = {who: RESIDENT + code for who, code in LOAD.items()}
     found = alternate_children(codes, 1 if quick else 3, str(large))
     growth = [max(found[who]["growth"], 4096) for who in (OFFICIAL, OURS)]
-    table.rows.append(Row(f"{what}: resident memory that loading adds", *growth, megabytes))
+    table.rows.append(Row(f"{what}: growth of resident memory by loading", *growth, megabytes))
     return table

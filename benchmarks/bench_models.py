@@ -1,4 +1,4 @@
-"""Latency of the models of the zoo, as exported without any delegate."""
+"""Latency of the models of the zoo, exported without a delegate."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from benchmarks.common import OFFICIAL, OURS, Row, Table, alternate, open_offici
 from benchmarks.common import rounds_for, seconds, to_torch, zoo_program
 
 OFFICIAL_CANNOT = {"channels_last"}
-"""Models that the official runtime fails to run (tests/test_models.py says why)."""
+"""Models that the official runtime cannot run (tests/test_models.py has the reasons)."""
 
 
 def model_row(name: str, budget: float) -> Row:

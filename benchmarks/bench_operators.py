@@ -1,8 +1,8 @@
 """Every operator that both runtimes have, on some hundred thousand elements.
 
-Programs of one instruction each, put together without an exporter (tests/single_op.py).
-`python -m benchmarks.bench_operators --help`: by dtype, number of threads and size, for whoever
-works on a kernel.
+Each program has one instruction and is built without an exporter (tests/single_op.py).
+`python -m benchmarks.bench_operators --help` lists options for work on a kernel: dtype, number of
+threads, size.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from benchmarks.operator_workers import Workers
 sys.path.insert(0, str(ROOT / "tests" / "kernels"))
 
 HOW = """\
-One instruction on arrays of about 262,144 elements (products: 256 x 256), float32 or what the
-operator takes; a process for each runtime, in turn, one thread each. The least of the medians of
-five turns. Programs written without an exporter, no delegates."""
+One instruction on arrays of about 262,144 elements (products: 256 x 256), in float32 or another
+dtype of the operator. One process per runtime, in turn, with one thread each. Minimum of five
+medians. Programs without exporter and delegates."""
 DTYPES = ("float32", "int64", "bool", "complex64")
 SWEEP = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "uint8", "bool",
          "complex64")  # fmt: skip
-DOUBTFUL = 1.1  # ratios below are measured again
-# No arrays, or nothing that takes time.
+DOUBTFUL = 1.1  # lower ratios are measured again
+# No arrays, or no measurable time.
 LEFT_OUT = ("executorch_prim::", "aten::sym_", "aten::_local_scalar_dense", "et_copy::",
             "aten::scalar_tensor.out", "aten::empty.out",
             "dim_order_ops::_empty_dim_order.out")  # fmt: skip
@@ -42,7 +42,7 @@ def official_names() -> list[str]:
 
 
 def schemas() -> dict[str, str]:
-    """Of the operators that both have, by name."""
+    """Return the schemas of the common operators, by name."""
     from executorch_c import operators
 
     both = set(official_names())
@@ -51,7 +51,7 @@ def schemas() -> dict[str, str]:
 
 
 def has_dtype(args: list[Any], dtype: str) -> bool:
-    """Whether one of the arrays, also of those in lists, is of the dtype."""
+    """Return True if one of the arrays, including those in lists, has the dtype."""
     return any(
         has_dtype(a, dtype) if isinstance(a, list) else str(getattr(a, "dtype", "")) == dtype
         for a in args
@@ -61,8 +61,8 @@ def has_dtype(args: list[Any], dtype: str) -> bool:
 def program(
     name: str, schema: str, dtypes: tuple[str, ...], small: bool = False
 ) -> tuple[Path, list[Any]] | None:
-    """A program that calls the operator in the first dtype that eager takes, with its inputs; None
-    where eager has no such call."""
+    """Return a program that calls the operator in the first dtype that eager supports, with its
+    inputs; None without such a call."""
     import rows
     from single_op import SingleOps
 
@@ -72,7 +72,7 @@ def program(
         if args is None or results is None:
             continue
         if len(dtypes) == 1 and not has_dtype(args, dtype):
-            continue  # another dtype's sweep has it
+            continue  # the sweep of another dtype covers it
         ops = SingleOps()
         method = rows.add(ops, name, args, rows.outs_of(results))
         path = CACHE / f"op_{name.replace(':', '_')}.pte"
@@ -82,11 +82,15 @@ def program(
 
 
 def rows_of(
-    workers: Workers, wanted: dict[str, str], dtypes: tuple[str, ...], budget: float,
-    small: bool = False, repeat: int = 0,
+    workers: Workers,
+    wanted: dict[str, str],
+    dtypes: tuple[str, ...],
+    budget: float,
+    small: bool = False,
+    repeat: int = 0,
 ) -> Iterator[tuple[str, Row | None]]:
-    """A row for each operator, None where there is nothing to compare. Rows below DOUBTFUL are
-    measured up to `repeat` times more, and the least times of each runtime count."""
+    """Yield a row for each operator, None without a comparison. Rows below DOUBTFUL are measured
+    up to `repeat` more times; the minimum of each runtime counts."""
     CACHE.mkdir(exist_ok=True)
     for name, schema in wanted.items():
         made = program(name, schema, dtypes, small)
@@ -129,11 +133,11 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="parts of names; default: all")
     parser.add_argument("--dtypes", nargs="+", choices=SWEEP, default=SWEEP, metavar="DTYPE",
                         help=f"of {', '.join(SWEEP)} (default: all)")  # fmt: skip
-    parser.add_argument("--threads", type=int, default=1, help="of each runtime's pool")
+    parser.add_argument("--threads", type=int, default=1, help="threads of each runtime's pool")
     parser.add_argument("--small", action="store_true", help="about 1,000 elements")
-    parser.add_argument("--budget", type=float, default=0.06, help="seconds for an operator")
+    parser.add_argument("--budget", type=float, default=0.06, help="seconds per operator")
     parser.add_argument("--repeat", type=int, default=3, metavar="N",
-                        help=f"measure up to N times more what is below {DOUBTFUL}")  # fmt: skip
+                        help=f"measure ratios below {DOUBTFUL} up to N more times")  # fmt: skip
     args = parser.parse_args()
     parts = args.names or [""]
     wanted = {n: s for n, s in schemas().items() if any(part in n for part in parts)}

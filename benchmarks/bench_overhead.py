@@ -11,7 +11,7 @@ from benchmarks.common import seconds, to_torch
 
 
 def add_program() -> Path:
-    """x + y of two 2x2 arrays, exported by the official flow."""
+    """Return x + y of two 2x2 arrays, exported by the official flow."""
     import torch
     from executorch.exir import to_edge
 

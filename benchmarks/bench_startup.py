@@ -1,4 +1,4 @@
-"""Cold start: from starting the process to the first output, imports alone, and memory."""
+"""Cold start: process start to first output, imports alone, and memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ report["import"] = perf_counter() - start
 
 
 def first_output(name: str, rounds: int) -> list[Row]:
-    """Rows on process start to first output of one model."""
+    """Return rows on process start to first output of one model."""
     path, _, inputs = zoo_program(name)
     shape = inputs[0].shape
     codes = {who: code.format(shape=shape) for who, code in FIRST_OUTPUT.items()}

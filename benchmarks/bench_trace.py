@@ -1,4 +1,4 @@
-"""Traces: what a call costs with one, and that it costs nothing without."""
+"""Traces: the cost of a traced call, and of a call after tracing has ended."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHAPE = (2, 2)
 
 
 def chain_program() -> Path:
-    """Many instructions of next to no work, exported by the official flow."""
+    """Return a chain of many cheap instructions, exported by the official flow."""
     import torch
     from executorch.exir import to_edge
 
@@ -36,7 +36,7 @@ def chain_program() -> Path:
 
 
 def paired(calls: Calls, rounds: int, batch: int) -> dict[str, float]:
-    """Like alternate, but the least of each: noise of a machine only ever adds."""
+    """Measure like alternate, but return the minimum of each: noise only adds time."""
     best = dict.fromkeys(calls, float("inf"))
     for i in range(rounds):
         names = list(calls) if i % 2 else list(reversed(calls))
@@ -49,7 +49,8 @@ def paired(calls: Calls, rounds: int, batch: int) -> dict[str, float]:
 
 
 def cost_when_off(path: Path, inputs: list[Any], quick: bool) -> str:
-    """A method whose trace has ended beside one that never had any, and two of the latter."""
+    """Return the time of a method after tracing compared with one that was never traced, and of two
+    of the latter."""
     never, also_never, ended = (open_ours(path) for _ in range(3))
     with ended.tracing(values=True):
         ended.execute(inputs)
@@ -99,12 +100,12 @@ def measure(quick: bool) -> Table:
     off, on = (found[OFFICIAL], found[OURS]), (found["official traced"], found["traced"])
     adds = [(b - a) / INSTRUCTIONS for a, b in zip(off, on, strict=True)]
     return Table(
-        f"A call of {INSTRUCTIONS} instructions on 2x2 arrays, traced and not",
+        f"A call of {INSTRUCTIONS} instructions on 2x2 arrays, with and without a trace",
         "Best of batches, in turn, one process; times only, no values; official: enable_etdump.",
         [
             Row("not traced", *off, seconds),
             Row("traced", *on, seconds),
-            Row("what that adds to an instruction", *adds, seconds),
+            Row("cost of tracing per instruction", *adds, seconds),
         ],
         notes=[cost_when_off(path, inputs, quick)],
     )

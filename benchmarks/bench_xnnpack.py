@@ -1,4 +1,4 @@
-"""Models that are delegated to XNNPACK: latency, load time and memory, threads alike."""
+"""Models delegated to XNNPACK: latency, load time and memory, with equal threads."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CHILDREN = {
         options="",
     ),
     OURS: CHILD.format(
-        # Names of backends are what loads them; the official ones come with the import.
+        # The name of a backend loads it; the official ones come with the import.
         imports="from executorch_c import Runtime\n"
         "assert 'XnnpackBackend' in Runtime.get().backend_registry.registered_backend_names",
         options=", num_threads=threads",
@@ -55,7 +55,7 @@ def open_ours(path: Path) -> Any:
 
 
 def check(official: list[Any], ours: list[Any]) -> None:
-    """Both have computed the same; how well, the tests say."""
+    """Check that both computed the same; the tests check the accuracy."""
     import numpy as np
 
     for a, b in zip(official, ours, strict=True):
@@ -65,7 +65,7 @@ def check(official: list[Any], ours: list[Any]) -> None:
 
 
 def latency(model: Any, budget: float) -> Row:
-    """At one thread, call by call in this process."""
+    """Measure at one thread, call by call in this process."""
     from executorch.extension.pybindings import portable_lib
 
     from benchmarks.xnnpack_models import program
@@ -81,7 +81,7 @@ def latency(model: Any, budget: float) -> Row:
 
 
 def children(model: Any, threads: int, rounds: int, budget: float) -> dict[str, Report]:
-    """What new processes report, process by process in turn."""
+    """Return the reports of new processes, in turn."""
     from benchmarks.xnnpack_models import program
 
     path, _ = program(model)
@@ -90,8 +90,8 @@ def children(model: Any, threads: int, rounds: int, budget: float) -> dict[str, 
 
 
 def two_threads(model: Any, rounds: int, budget: float) -> Row:
-    """In processes of their own: after a call the pools of both runtimes spin for a while, so that
-    in one process each would take the other's cores."""
+    """Measure in separate processes: after a call, the pools of both runtimes spin for a while, so
+    that in one process each would take the other's cores."""
     found = children(model, 2, rounds, budget)
     return Row(f"{model.title}, 2 threads", found[OFFICIAL]["call"], found[OURS]["call"], seconds)
 
@@ -102,7 +102,7 @@ def memory(model: Any, rounds: int) -> list[Row]:
         Row(f"{model.title}: {what}", found[OFFICIAL][key], found[OURS][key], show)
         for what, key, show in (
             ("load, in a new process", "load", seconds),
-            ("peak memory that loading and a call add", "growth", megabytes),
+            ("growth of peak memory by loading and a call", "growth", megabytes),
         )
     ]
 
@@ -113,15 +113,17 @@ def summary(threads: str, rows: list[Row], models: list[Any]) -> str:
     worst = min(rows, key=lambda row: row.ratio)
     return (
         f"Geometric means at {threads}: {every:.2f} over all, {these:.2f} over "
-        f"transformers and recurrent ones; least {worst.ratio:.2f} ({worst.what})."
+        f"transformers and recurrent nets; minimum {worst.ratio:.2f} ({worst.what})."
     )
 
 
 def measure(quick: bool) -> Table:
     from benchmarks.xnnpack_models import MODELS
 
-    how = ("The same number of threads; programs from the official `XnnpackPartitioner`, random "
-           "weights. At one thread calls in turn in one process, at two processes in turn.")
+    how = (
+        "Equal numbers of threads. Programs from the official `XnnpackPartitioner`, random "
+        "weights. With one thread, calls in turn in one process; with two, processes in turn."
+    )
     table = Table("Models delegated to XNNPACK", how)
     one = [latency(model, 0.5 if quick else 5.0) for model in MODELS]
     two = [two_threads(model, 1 if quick else 3, 0.2 if quick else 1.0) for model in MODELS]

@@ -1,4 +1,4 @@
-"""What all benchmarks share: programs, alternating timers, child processes, tables."""
+"""Common parts of the benchmarks: programs, alternating timers, child processes, tables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Report = dict[str, float]
 
 @dataclass
 class Row:
-    """One comparison; smaller is better. `note` says what the reader must know."""
+    """A comparison; smaller is better. `note` is a remark for the reader."""
 
     what: str
     official: float
@@ -44,13 +44,13 @@ class Row:
 
 
 def geometric_mean(rows: Iterable[Row]) -> float:
-    """Of the rows' ratios."""
+    """Return the geometric mean of the rows' ratios."""
     return math.exp(statistics.fmean(math.log(row.ratio) for row in rows))
 
 
 @dataclass
 class Table:
-    """The rows of one area and a sentence on how they were measured."""
+    """The rows of one area and a sentence about the measurement."""
 
     title: str
     how: str
@@ -70,7 +70,7 @@ class Table:
 
 
 def seconds(value: float) -> str:
-    """A time in the unit that reads best."""
+    """Return a time with a suitable unit."""
     for unit, scale in (("s", 1.0), ("ms", 1e-3)):
         if value >= scale:
             return f"{value / scale:.3g} {unit}"
@@ -82,7 +82,7 @@ def megabytes(value: float) -> str:
 
 
 def environment() -> str:
-    """What the numbers depend on, as one paragraph."""
+    """Return a paragraph about the machine and the versions."""
     cpu = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
@@ -96,7 +96,7 @@ def environment() -> str:
             packages.append(f"no {name}")
     load = ", ".join(f"{x:.1f}" for x in os.getloadavg())
     machine = f"{cpu}, {os.cpu_count()} cores, Python {platform.python_version()}"
-    legend = "Medians; ratio = official / executorch_c, so above 1 executorch_c is better."
+    legend = "Medians; ratio = official / executorch_c: executorch_c is better above 1."
     return f"{machine}, {', '.join(packages)}; load average before the run {load}. {legend}"
 
 
@@ -104,7 +104,8 @@ def environment() -> str:
 
 
 def alternate(calls: Calls, rounds: int, batch: int = 1) -> dict[str, float]:
-    """Median seconds of one call of each, measured in turn so that noise hits all alike."""
+    """Return the median seconds of one call of each, measured in turn so that noise affects all
+    equally."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for call in calls.values():
         call()  # first calls allocate and page in
@@ -123,7 +124,7 @@ def alternate(calls: Calls, rounds: int, batch: int = 1) -> dict[str, float]:
 
 
 def rounds_for(calls: Calls, budget: float, least: int, most: int) -> int:
-    """How many rounds of all calls fit into `budget` seconds."""
+    """Return the number of rounds of all calls that fit into `budget` seconds."""
     start = perf_counter()
     for call in calls.values():
         call()
@@ -134,7 +135,7 @@ def rounds_for(calls: Calls, budget: float, least: int, most: int) -> int:
 
 
 def open_official(path: Path, method: str = "forward") -> Any:
-    """A loaded method of the official runtime."""
+    """Return a loaded method of the official runtime."""
     import torch
     from executorch.runtime import Runtime
 
@@ -146,14 +147,14 @@ def open_official(path: Path, method: str = "forward") -> Any:
 
 
 def open_ours(path: Path, method: str = "forward") -> Any:
-    """A loaded method of executorch_c."""
+    """Return a loaded method of executorch_c."""
     from executorch_c import Runtime
 
     return Runtime.get().load_program(path).load_method(method)
 
 
 def to_torch(values: Sequence[Any]) -> list[Any]:
-    """Arrays as tensors that share their memory; everything else as it is."""
+    """Return arrays as tensors that share their memory, and everything else unchanged."""
     import numpy as np
     import torch
 
@@ -164,7 +165,8 @@ def to_torch(values: Sequence[Any]) -> list[Any]:
 
 
 def zoo_program(name: str) -> tuple[Path, str, list[Any]]:
-    """A model of the zoo as a file, its first method, and the inputs of that one's first call."""
+    """Return a model of the zoo as a file, its first method, and the inputs of that method's first
+    call."""
     import zoo
 
     CACHE.mkdir(exist_ok=True)
@@ -189,7 +191,7 @@ print(json.dumps(report))
 
 
 def run_child(code: str, *args: str) -> Report:
-    """Runs `code` (which fills the dict `report`) in a new interpreter; adds "wall" and "rss"."""
+    """Run `code` (which fills the dict `report`) in a new interpreter; add "wall" and "rss"."""
     source = f"import sys\nreport = {{}}\n{code}\n{REPORT}"
     environ = os.environ | {"PYTHONWARNINGS": "ignore"}
     if IN_PLACE:
@@ -206,7 +208,8 @@ def run_child(code: str, *args: str) -> Report:
 
 
 def alternate_children(codes: dict[str, str], rounds: int, *args: str) -> dict[str, Report]:
-    """Medians of what each code reports, run in turn; the first round only warms the disk cache."""
+    """Return medians of the reports of each code, run in turn; the first round only warms the disk
+    cache."""
     reports: dict[str, list[Report]] = {name: [] for name in codes}
     for i in range(rounds + 1):
         for name, code in codes.items():

@@ -1,9 +1,9 @@
 """Arguments of some hundred thousand elements for every operator of the official runtime.
 
-`arguments(name, schema, dtype)` gives them in schema order without outputs. Pointwise operators get
-theirs from the schema; the others from TABLE, where a name stands for all overloads that begin
-with it unless a longer one is there. `small` ones have one row of 1,024 elements, or 16 planes of
-8 x 8, where TABLE does not name other sizes.
+`arguments(name, schema, dtype)` returns them in schema order without outputs. Arguments of
+pointwise operators follow from the schema, others from TABLE. A name in TABLE applies to all
+overloads with that prefix, unless a longer name matches. `small` arguments have one row of 1,024
+elements, or 16 planes of 8 x 8, unless TABLE has other sizes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Make = Callable[["Arrays"], list[Any]]
 
 
 class Arrays:
-    """Seeded arrays of one dtype, and of those that go with it."""
+    """Seeded arrays of one dtype, and of related dtypes."""
 
     def __init__(self, dtype: str, small: bool = False) -> None:
         self.dtype, self.rng = dtype, np.random.default_rng(0)
@@ -59,7 +59,7 @@ def indexed(a: Arrays) -> list[Any]:
 
 
 def quarters(a: Arrays) -> np.ndarray:
-    """Indices of max pooling: every fourth element of each plane."""
+    """Return indices of max pooling: every fourth element of each plane."""
     half = a.side // 2
     plane = np.arange(0, a.side**2, 4).reshape(half, half)
     return np.broadcast_to(plane, (2, 16, half, half)).copy()
@@ -195,7 +195,7 @@ TABLE: dict[str, Make] = {
 
 
 def of_schema(schema: str, a: Arrays) -> list[Any]:
-    """Arguments of a pointwise operator, by their types."""
+    """Return the arguments of a pointwise operator, by their types."""
     values: list[Any] = []
     for part in schema[schema.index("(") + 1 : schema.index(") ->")].split(", "):
         kind, _, name = part.partition(" ")
@@ -212,7 +212,7 @@ def of_schema(schema: str, a: Arrays) -> list[Any]:
 
 
 def arguments(name: str, schema: str, dtype: str, small: bool = False) -> list[Any] | None:
-    """None where the operator has no large arguments here."""
+    """Return the arguments; None if the operator has no large arguments here."""
     keys = [key for key in TABLE if name.startswith(key)]
     arrays = Arrays(dtype, small)
     if keys:

@@ -1,7 +1,7 @@
-"""A process for each runtime that times programs of one instruction when it is asked to.
+"""Worker processes, one per runtime, that time programs of one instruction on request.
 
 After a call, threads of the official runtime's pool spin for a while and would take the other
-runtime's core; and it ends its process where it does not know a dtype.
+runtime's core; and the official runtime ends its process for an unsupported dtype.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.common import OFFICIAL, OURS, open_official
 
-LEAST = 20e-6  # seconds between two looks at the clock
+LEAST = 20e-6  # seconds between two reads of the clock
 REST = 2e-3  # seconds for a pool to fall asleep
 _calls: dict[Path, tuple[Any, list[Any]]] = {}
 
@@ -46,7 +46,7 @@ def _time(call: Any, inputs: list[Any], count: int) -> float:
 
 
 def _turn(runtime: str, path: Path, inputs: list[Any] | None, threads: int, budget: float) -> float:
-    """Median seconds of a call, over `budget` seconds; NaN where the runtime refuses."""
+    """Return the median seconds of a call, over `budget` seconds; NaN if the runtime rejects it."""
     if inputs is not None:
         _calls.clear()
         _calls[path] = _open(runtime, path, inputs, threads)
@@ -77,8 +77,8 @@ class Workers:
     def time(
         self, path: Path, inputs: list[Any], budget: float, turns: int
     ) -> dict[str, float] | None:
-        """The least disturbed of some turns of each, in turn: seconds of a call; None where one of
-        them refuses the arguments, or the official runtime ends its process."""
+        """Return the minimum of several turns of each, in turn, in seconds per call; None if one
+        rejects the arguments, or the official runtime ends its process."""
         found = {OFFICIAL: float("inf"), OURS: float("inf")}
         for i in range(turns):
             for runtime in (OFFICIAL, OURS):

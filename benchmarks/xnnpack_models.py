@@ -50,7 +50,7 @@ def resnet() -> Made:
 
 
 class DenseLayer(nn.Module):
-    """Appends 32 channels to those that it gets."""
+    """A layer that appends 32 channels to its input."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class DenseLayer(nn.Module):
 
 
 def densenet() -> Made:
-    """DenseNet-121."""
+    """Build DenseNet-121."""
     layers: list[nn.Module] = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64),
                                nn.ReLU(), nn.MaxPool2d(3, 2, 1)]  # fmt: skip
     channels = 64
@@ -122,7 +122,7 @@ def float32(module: nn.Module, inputs: tuple[Tensor, ...]) -> nn.Module:
 
 
 def static_int8(module: nn.Module, inputs: tuple[Tensor, ...]) -> nn.Module:
-    """XNNPACKQuantizer: activations by calibration, weights per channel."""
+    """Quantise with XNNPACKQuantizer: activations by calibration, weights per channel."""
     from executorch.backends.xnnpack.quantizer import xnnpack_quantizer
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
@@ -134,7 +134,8 @@ def static_int8(module: nn.Module, inputs: tuple[Tensor, ...]) -> nn.Module:
 
 
 def dynamic(bits: int) -> Callable[[nn.Module, tuple[Tensor, ...]], nn.Module]:
-    """torchao: activations of linear layers to int8 token by token; 4-bit weights by groups."""
+    """Quantise with torchao: activations of linear layers to int8 per token; 4-bit weights by
+    groups."""
 
     def quantize(module: nn.Module, inputs: tuple[Tensor, ...]) -> nn.Module:
         from torchao.quantization import Int8DynamicActivationIntxWeightConfig, quantize_
@@ -160,7 +161,7 @@ SCHEMES = {
 
 @dataclass(frozen=True)
 class Model:
-    """A model under a scheme; `sequence` marks transformers and recurrent ones."""
+    """A model under a scheme; `sequence` marks transformers and recurrent models."""
 
     name: str
     make: Callable[[], Made]
@@ -194,7 +195,7 @@ MODELS = (
 
 @torch.no_grad()
 def export(model: Model, path: Path) -> None:
-    """The program, beside its inputs."""
+    """Write the program and its inputs."""
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
     from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 
@@ -216,7 +217,7 @@ def export(model: Model, path: Path) -> None:
 
 
 def program(model: Model) -> tuple[Path, list[Any]]:
-    """A model's file and inputs, exported if this file or the packages have changed."""
+    """Return a model's file and inputs; export it if this file or the packages have changed."""
     packages = [version(name) for name in ("torch", "executorch", "torchao", "transformers")]
     key = hashlib.sha256(Path(__file__).read_bytes() + repr(packages).encode()).hexdigest()[:8]
     title = model.title.replace(", ", "-").replace(" ", "_")

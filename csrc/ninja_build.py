@@ -1,8 +1,8 @@
-"""Compiles the C code with ninja: files in parallel, and only those that a change concerns.
+"""Compile the C code with ninja, in parallel and incrementally.
 
-setup.py builds the extensions with it, tests/ libraries for ctypes and for sanitizers. Folders,
-sources and flags stand in build.mk, which csrc/Makefile reads, too. Ninja follows the headers of a
-source, the command lines and the libraries that are linked in.
+setup.py uses it for the extensions, tests/ for libraries for ctypes and for sanitizers. build.mk
+lists folders, sources and flags, also for csrc/Makefile. Ninja tracks the headers of a source, the
+command lines and the linked libraries.
 """
 
 from __future__ import annotations
@@ -34,60 +34,60 @@ rule link
 
 
 class BuildError(Exception):
-    """A compiler, the linker or ninja failed, or there is no ninja."""
+    """The compiler, the linker or ninja failed, or ninja is missing."""
 
 
 def variables() -> dict[str, list[str]]:
-    """Returns the variables of build.mk, each as words."""
+    """Return the variables of build.mk, each as words."""
     text = (CSRC / "build.mk").read_text().replace("\\\n", " ")
     rows = re.findall(r"^(\w+) = (.*)$", text, re.MULTILINE)
     return {name: words.split() for name, words in rows}
 
 
 def compiler() -> list[str]:
-    """Returns the C compiler's command: CC, or the one that Python was built with."""
+    """Return the C compiler's command: CC, or the one that Python was built with."""
     return shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
 
 
 def from_environment(name: str) -> list[str]:
-    """Returns the words of an environment variable such as CFLAGS."""
+    """Return the words of an environment variable such as CFLAGS."""
     return shlex.split(os.environ.get(name, ""))
 
 
 def sources(*folders: Path) -> list[Path]:
-    """Returns the C files below folders, in an order that does not depend on the file system."""
+    """Return the C files below folders, in an order independent of the file system."""
     return [path for folder in folders for path in sorted(folder.rglob("*.c"))]
 
 
 def core_sources() -> list[Path]:
-    """Returns the sources of the C library."""
+    """Return the sources of the C library."""
     return sources(*(CSRC / layer for layer in variables()["LAYERS"]))
 
 
 def backend_sources(folder: Path) -> list[Path]:
-    """Returns the sources of a backend's extension, those that it shares with the core too."""
+    """Return the sources of a backend's extension, including those shared with the core."""
     shared = variables().get(f"SHARED_{folder.name}", [])
     return [*sources(folder), *(CSRC / name for name in shared)]
 
 
 def language() -> list[str]:
-    """Returns the flags that every object is compiled with."""
+    """Return the compiler flags of all objects."""
     return [*variables()["LANGUAGE"], *variables()["WARNINGS"]]
 
 
 def includes(*folders: Path) -> list[str]:
-    """Returns compiler arguments for folders of headers, by default those of the C library."""
+    """Return compiler arguments for folders of headers, by default those of the C library."""
     return [f"-I{relative(folder)}" for folder in folders or (CSRC, CSRC / "include")]
 
 
 def relative(path: Path) -> str:
-    """Returns a path below ROOT without it, so that no binary names the folder of its build."""
+    """Return a path relative to ROOT, so that no binary contains the path of its build."""
     return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.as_posix()
 
 
 @dataclass(frozen=True)
 class Objects:
-    """Sources that are compiled with the same arguments, into a folder of their own."""
+    """Sources compiled with the same arguments into a separate folder."""
 
     folder: str
     sources: Sequence[Path]
@@ -96,16 +96,16 @@ class Objects:
 
 @dataclass(frozen=True)
 class SharedObject:
-    """An extension module or another shared library, and all that it is built from."""
+    """An extension module or another shared library, with its objects and libraries."""
 
     target: Path
     objects: Sequence[Objects]
     link_args: Sequence[str] = ()
     libraries: Sequence[Path] = ()
-    """Files among link_args: a change of one links again."""
+    """Files among link_args; a change of one relinks."""
 
     def edges(self, folder: Path) -> Iterable[str]:
-        """Yields the lines of build.ninja."""
+        """Yield the lines of build.ninja."""
         inputs = []
         for objects in self.objects:
             tool = quoted([*compiler(), *objects.compile_args])
@@ -114,24 +114,24 @@ class SharedObject:
                 yield f"build {inputs[-1]}: compile {escaped(source)}\n  tool = {tool}"
         libraries = " ".join(map(escaped, self.libraries))
         yield f"build {escaped(self.target)}: link {' '.join(inputs)} | {libraries}"
-        # Not sysconfig's LDSHARED: it may have run paths of the machine that built Python.
+        # sysconfig's LDSHARED may contain run paths of the machine that built Python.
         given = [*from_environment("CFLAGS"), *from_environment("LDFLAGS")]
         yield f"  tool = {quoted([*compiler(), '-shared', *given])}"
         yield f"  libraries = {quoted(self.link_args)}"
 
 
 def escaped(path: Path) -> str:
-    """Returns a path as build.ninja has it."""
+    """Return a path, escaped for build.ninja."""
     return re.sub(r"([$ :])", r"$\1", relative(path))
 
 
 def quoted(words: Sequence[str]) -> str:
-    """Returns words of a shell's command line as build.ninja has them."""
+    """Return the words of a command line, quoted for build.ninja."""
     return shlex.join(words).replace("$", "$$")
 
 
 def build(targets: Sequence[SharedObject], folder: Path) -> None:
-    """Builds shared objects; `folder` keeps build.ninja and the objects."""
+    """Build shared objects; `folder` keeps build.ninja and the objects."""
     places = [str(Path(sys.executable).parent), sysconfig.get_path("scripts")]
     path = os.pathsep.join([*places, os.environ.get("PATH", os.defpath)])
     ninja = shutil.which("ninja", path=path)

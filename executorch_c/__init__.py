@@ -5,7 +5,7 @@
     >>> outputs = method.execute([x])  # a list of NumPy arrays
     >>> y = method(x)
 
-Names are those of `executorch.runtime`, so a script moves over by changing its import. `load` is
+Names are those of `executorch.runtime`, so porting a script means changing its import. `load` is
 `Runtime.get().load_program`, for more sources.
 """
 
@@ -102,8 +102,8 @@ __all__ = [
 if not _TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Import the extension module, and NumPy with it, at the first use: a session of pytest
-        that only finds the plugin does without."""
+        """Import the extension module and NumPy on first use, so that a pytest session that only
+        loads the plugin does not import them."""
         if name not in __all__:
             raise AttributeError(f"module 'executorch_c' has no attribute '{name}'")
         from executorch_c import _core
@@ -142,10 +142,10 @@ def load(
     data_path: Data | _Sequence[Data] | None = None,
     verification: int = Verification.InternalConsistency,
 ) -> Program:
-    """Return a program, ready to load its methods: `load("model.pte").load_method("forward")`.
+    """Return a program whose methods can be loaded: `load("model.pte").load_method("forward")`.
 
     Args:
-        source: The path, bytes or open file of a .pte or a .bpte; a Program (which is returned), a
+        source: The path, bytes or open file of a .pte or a .bpte; a Program (returned as is), a
             Method (its program), a BundledProgram; an ExecutorchProgramManager or
             EdgeProgramManager of the official flow. All functions of this package take these.
         data_path: The .ptd file or files with weights.
@@ -207,7 +207,7 @@ def register_operator(
     no out variant; another schema than that of the overridden operator), AlreadyRegisteredError,
     TypeError (a function with other parameters).
     """
-    from executorch_c import _operators  # only here: what it needs takes longer than all else
+    from executorch_c import _operators  # imported here because its dependencies import slowly
 
     if fn is None:
         return _partial(_operators.register, schema, override=override)

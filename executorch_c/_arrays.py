@@ -1,4 +1,4 @@
-"""Arrays from what people have, and dtypes by their names."""
+"""Conversion of array-like objects to NumPy arrays, and dtypes by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def dtype_of(name: str) -> np.dtype[Any]:
-    """NumPy's dtype of a name; bfloat16 is that of ml_dtypes."""
+    """Return the NumPy dtype of a name; bfloat16 is ml_dtypes.bfloat16."""
     if name == "bfloat16":
         ml_dtypes = _extras.load("an array of bfloat16", "ml_dtypes")
         bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
@@ -22,9 +22,10 @@ def dtype_of(name: str) -> np.dtype[Any]:
 
 
 def as_array(value: object) -> Array:
-    """Anything array-like as a NumPy array; a torch.Tensor may have a gradient or be bfloat16.
+    """Return an array-like object as a NumPy array. A torch.Tensor may require a gradient or be
+    bfloat16.
 
-    Raises TypeError for what is no array of numbers.
+    Raises TypeError for an object that is not an array of numbers.
     """
     if type(value).__module__.startswith("torch"):
         value = _from_torch(value)

@@ -1,4 +1,4 @@
-"""Finds installed plug-ins: entry points of the groups of backends and of operators.
+"""Discovery of installed plug-ins: entry points of the groups of backends and of operators.
 
 An entry point names an extension module, or an object of one: a capsule (named
 "executorch_c.backend" or "executorch_c.operators"), a sequence of capsules, or a function that
@@ -22,7 +22,7 @@ GROUPS = {"backends": register_backend, "operators": register_operators}
 
 
 def capsules(found: object, name: str) -> Iterator[object]:
-    """The capsules that what an entry point names stands for."""
+    """Yield the capsules of the object that an entry point names."""
     if isinstance(found, ModuleType):
         found = getattr(found, name)
     if callable(found):
@@ -34,18 +34,19 @@ def capsules(found: object, name: str) -> Iterator[object]:
 
 
 def left_out(entry: EntryPoint, error: Exception) -> bool:
-    """Return whether an entry point is of an extension that the build left out on request."""
+    """Return True if an entry point belongs to an extension that the build skipped on request."""
     ours = entry.module.startswith("executorch_c._")
     return ours and isinstance(error, ModuleNotFoundError) and error.name == entry.module
 
 
 _lock = RLock()
 _looked: list[str] = []
-"""The groups whose entry points are being or have been loaded."""
+"""Groups whose entry points are being loaded or have been loaded."""
 
 
 def _after_fork() -> None:
-    """Forgets a search of a thread that the child of a fork does not have."""
+    """Reset a search that another thread was running at the fork: the child does not have that
+    thread."""
     global _lock
     if not _lock.acquire(blocking=False):
         _looked.clear()
@@ -58,7 +59,8 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def discover() -> None:
-    """Registers what all entry points bring, once; a broken one is a warning, no error."""
+    """Register the plug-ins of all entry points, once. A broken plug-in is a warning, not an
+    error."""
     with _lock:
         if _looked:
             return
@@ -72,7 +74,7 @@ def discover() -> None:
                                entry.value)  # fmt: skip
                 except Exception as error:
                     if left_out(entry, error):
-                        _log.debug("'%s' was left out of the install", entry.name)
+                        _log.debug("'%s' was excluded from the build", entry.name)
                         continue
                     text = f"{name[:-1]} '{entry.name}' ({entry.value}) cannot be used: {error}"
                     _log.error("%s", text)

@@ -27,19 +27,24 @@ from executorch_c._types import (
 from executorch_c.trace import Tracing
 
 def register_backend(capsule: object, /) -> None:
-    """Registers a backend, given as a capsule named "executorch_c.backend"."""
+    """Register a backend from a capsule named "executorch_c.backend"."""
+
 def operators() -> list[OperatorRow]:
-    """All operators that programs can call here, sorted by name."""
+    """Return all operators available to programs, sorted by name."""
+
 def register_operators(capsule: object, /) -> None:
-    """Registers the operators of a plug-in, given as a capsule named "executorch_c.operators"
-    (executorch_c/operator.h says what is in it)."""
+    """Register the operators of a plug-in from a capsule named "executorch_c.operators" (see
+    executorch_c/operator.h)."""
+
 def unregister_operator(name: str, /) -> None:
-    """Takes an operator ("ns::name.out") away again; what it was put in the place of is back.
-    Methods that are loaded keep it. Raises NotFoundError (a KeyError) where none has that name,
-    InvalidStateError for a built-in one."""
+    """Unregister an operator ("ns::name.out"). The operator that it replaced is restored. Loaded
+    methods keep it. Raises NotFoundError (a KeyError: no operator of this name),
+    InvalidStateError (a built-in one)."""
+
 def _read_bundled(
     data: bytes, /
 ) -> tuple[int, int, list[tuple[str, list[tuple[list[BundledValue], list[BundledValue]]]]]]: ...
+def _file_tables(kind: str, /) -> dict[str, dict[str, str]]: ...
 def _scalar_types() -> dict[str, int]: ...
 def _parse_schema(
     schema: str, /
@@ -51,21 +56,21 @@ def _unregister_all() -> None: ...
 
 @final
 class TensorInfo:
-    """What a program says about a tensor: an input, output or attribute of a method."""
+    """A program's description of a tensor: an input, output or attribute of a method."""
     def sizes(self) -> tuple[int, ...]:
-        """The shape as a tuple; upper bounds where sizes are dynamic."""
+        """Return the shape as a tuple; upper bounds for dynamic sizes."""
     def dtype(self) -> int:
-        """The dtype as PyTorch's number for it (6 is float32)."""
+        """Return the dtype as PyTorch's number (6 is float32)."""
     def is_memory_planned(self) -> bool:
-        """Whether the program has planned memory for the tensor."""
+        """Return whether the program plans memory for the tensor."""
     def nbytes(self) -> int:
-        """The size of the tensor's data in bytes."""
+        """Return the size of the tensor's data in bytes."""
     @property
     def shape(self) -> tuple[int, ...]:
         """The same as sizes()."""
     @property
     def numpy_dtype(self) -> np.dtype[np.generic]:
-        """The numpy.dtype of arrays for this tensor. bfloat16 is ml_dtypes.bfloat16 where that
+        """The numpy.dtype of arrays for this tensor. bfloat16 is ml_dtypes.bfloat16 if that
         package is installed, else uint16 (raw bits)."""
     @property
     def dim_order(self) -> tuple[int, ...]:
@@ -73,32 +78,32 @@ class TensorInfo:
         channels-last."""
     @property
     def name(self) -> str | None:
-        """The fully qualified name, or None where the file has none."""
+        """The fully qualified name, or None if the file has none."""
     @property
     def is_dynamic(self) -> bool:
-        """Whether the shape may change from call to call."""
+        """True if the shape may change from call to call."""
 
 @final
 class MethodMeta:
-    """What a program says about a method, without loading it."""
+    """A program's description of a method, which need not be loaded."""
     def name(self) -> str:
-        """The name of the method."""
+        """Return the name of the method."""
     def num_inputs(self) -> int:
-        """The number of inputs."""
+        """Return the number of inputs."""
     def num_outputs(self) -> int:
-        """The number of outputs."""
+        """Return the number of outputs."""
     def num_attributes(self) -> int:
-        """The number of attributes: tensors with a name."""
+        """Return the number of attributes (named tensors)."""
     def input_tensor_meta(self, index: int) -> TensorInfo:
-        """The TensorInfo of an input. Raises IndexError where there is no such tensor."""
+        """Return the TensorInfo of an input. Raises IndexError if it is not a tensor."""
     def output_tensor_meta(self, index: int) -> TensorInfo:
-        """The TensorInfo of an output. Raises IndexError where there is no such tensor."""
+        """Return the TensorInfo of an output. Raises IndexError if it is not a tensor."""
     def attribute_tensor_meta(self, index: int) -> TensorInfo:
-        """The TensorInfo of an attribute. Raises IndexError where there is no such tensor."""
+        """Return the TensorInfo of an attribute. Raises IndexError for an invalid index."""
     @property
     def inputs(self) -> tuple[tuple[str, TracedValue], ...]:
-        """A tuple of (kind, value) for each input: ("Tensor", TensorInfo), or ("Int", 3) with the
-        value that the method was traced with, which it needs."""
+        """A tuple of (kind, value) for each input: ("Tensor", TensorInfo), or ("Int", 3) with
+        the traced value, which each call must repeat."""
     @property
     def outputs(self) -> tuple[tuple[str, TracedValue], ...]:
         """A tuple of (kind, value) for each output, like `inputs`."""
@@ -107,14 +112,15 @@ class MethodMeta:
 @final
 class Method:
     """A method of a program, loaded by Program.load_method: it runs on NumPy arrays."""
+
     _load_start_ns: int
     _load_ns: int
     @property
     def _program(self) -> Program: ...
     def execute(self, inputs: object, *, out: Out = None) -> list[Output]:
-        """Executes the method with the given inputs."""
+        """Execute the method with the given inputs."""
     def run(self, inputs: object, *, out: Out = None) -> list[Output]:
-        """Executes the method: `execute`, which is the official name, under a short one."""
+        """Execute the method: a short name for `execute`, the official one."""
     def __call__(self, *args: object, out: Out = None) -> Output:
         """Run the method on inputs in the program's order: one output as it is, several as a
         tuple."""
@@ -126,37 +132,37 @@ class Method:
         """The MethodMeta: inputs, outputs, attributes."""
     @property
     def num_threads(self) -> int:
-        """How many threads loops and delegates may use. 1 where the package was built without
-        pthreadpool, whatever was asked for."""
+        """The number of threads for loops and delegates. Always 1 if the package was built
+        without pthreadpool."""
     @property
     def attribute_names(self) -> tuple[str, ...]:
         """The names of the attributes, as a tuple of strings."""
     def get_attribute(self, name: str) -> Array:
-        """An attribute (a buffer or parameter with a name) as an array on the method's own memory.
-        """
+        """Return a named buffer or parameter as an array on the method's memory."""
     def set_attribute(self, name: str, array: object) -> None:
-        """Copies an array of the attribute's dtype and shape into the attribute."""
+        """Copy an array of the attribute's dtype and shape into the attribute."""
     def manual_seed(self, seed: int, /) -> None:
-        """Starts the random numbers of the method's operators (rand, dropout, ...) anew."""
+        """Reseed the random generator of the method's operators (rand, dropout, ...)."""
     def reset(self) -> None:
-        """Puts all state (mutable buffers) back to what it was after loading, also what other
-        methods of the program share."""
+        """Reset all state (mutable buffers) to that after loading, including state shared with
+        other methods of the program."""
     def memory(self) -> MemoryUse:
-        """Bytes that the method holds, as a dictionary: `planned` (arenas), `shared` (of these,
-        with other methods), `native` (values and instructions), `scratch` (largest need of a kernel
-        so far), `heap` (unbound tensors, copied inputs). Memory of backends is not counted."""
+        """Return the bytes held by the method as a dictionary: `planned` (arenas), `shared` (the
+        part shared with other methods), `native` (values and instructions), `folded` (constants
+        computed at load), `scratch` (the largest scratch memory of a kernel so far), `heap`
+        (unbound tensors, copied inputs). Memory of backends is not included."""
     def tracing(
         self, *, values: bool = False, ranges: bool = False, max_bytes: int = 268435456
     ) -> Tracing:
-        """Records what calls of this method do, in a with statement:"""
+        """Record the calls of this method, in a with statement:"""
     def _trace_start(self, values: bool, max_bytes: int, ranges: bool = False, /) -> None: ...
     def _trace_stop(self) -> tuple[list[RawEvent], int, int]: ...
     def _trace_take(self) -> tuple[list[RawEvent], int, int]: ...
     def backend_report(self) -> list[DelegateReport]:
-        """What the backends say of the delegates of this method, as a list of a dictionary for
-        each, in the file's order: `backend` (its name) and `figures` (a dictionary of ints, whose
-        names are the backend's: bytes of packed weights, nodes, ...; empty where it reports
-        nothing)."""
+        """Return statistics of this method's delegates, reported by their backends: a list of
+        dictionaries in the file's order, with `backend` (its name) and `figures` (a dictionary
+        of ints with names defined by the backend: bytes of packed weights, nodes, ...; empty if
+        it reports none)."""
     def _repr_html_(self) -> str: ...
 
 @final
@@ -167,7 +173,7 @@ class Program:
         """The names of the program's methods, as a new set of strings."""
     @property
     def has_etdump(self) -> bool:
-        """Whether it was loaded with enable_etdump=True."""
+        """True if the program was loaded with enable_etdump=True."""
     def load_method(
         self,
         name: str,
@@ -179,15 +185,16 @@ class Program:
         max_bytes: int | None = None,
         max_steps: int | None = None,
     ) -> Method:
-        """Loads a method from the program."""
+        """Load a method from the program."""
     def metadata(self, method_name: str) -> MethodMeta:
-        """Gets the MethodMeta of a method without loading it."""
+        """Return the MethodMeta of a method without loading it."""
     def requirements(self) -> Requirements:
-        """What the program needs, before anything is loaded."""
+        """Return the operators and backends that the program needs, without loading it."""
     def info(self) -> ProgramInfo:
-        """All that the file says, as a dictionary of numbers, strings, lists and dictionaries:
-        sizes, segments, named data, and for each method inputs, outputs, attributes, planned
-        arenas, operators and delegates. `executorch-c info --json` prints it."""
+        """Return the contents of the file as a dictionary of numbers, strings, lists and
+        dictionaries: sizes, segments, named data, and for each method inputs, outputs,
+        attributes, planned arenas, operators and delegates. `executorch-c info --json` prints
+        it."""
     def _structure(self, method_name: str, /) -> MethodStructure: ...
     def _delegate(self, method_name: str, index: int, /) -> DelegateInside | None: ...
     def _payload(self, method_name: str, index: int, /) -> bytes: ...
@@ -196,9 +203,9 @@ class Program:
         etdump_path: str | os.PathLike[str],
         debug_buffer_path: str | os.PathLike[str] | None,
     ) -> None:
-        """Writes what methods of this program did, loaded with enable_etdump=True, as an ETDump:
-        their loading, and calls since the last such file. Values go to debug_buffer_path (or None)
-        where debug_buffer_size was given; executorch_c.inspect.etdump says what is in the files."""
+        """Write an ETDump of this program, loaded with enable_etdump=True: the loading of its
+        methods, and calls since the last such file. Values go to debug_buffer_path (or None) if
+        debug_buffer_size was set; see executorch_c.inspect.etdump for the contents of the files."""
     def _repr_html_(self) -> str: ...
 
 @final
@@ -208,13 +215,13 @@ class BackendRegistry:
     def registered_backend_names(self) -> list[str]:
         """The names of all registered backends, as a list of strings."""
     def is_available(self, backend_name: str) -> bool:
-        """Whether a backend ("XnnpackBackend") is registered and can run on this machine."""
+        """Return whether a backend ("XnnpackBackend") is registered and available."""
     def set_option(self, backend_name: str, key: str, value: OptionValue) -> None:
-        """Sets an option of a backend for the whole process."""
+        """Set an option of a backend for the whole process."""
     def get_option(self, backend_name: str, key: str) -> OptionValue:
-        """The value of an option of the process. Raises like set_option."""
+        """Return the value of an option of the process. Raises the errors of set_option."""
     def option_keys(self, backend_name: str) -> list[str]:
-        """The names of a backend's options of the process, as a list of strings."""
+        """Return the names of a backend's process options as a list of strings."""
 
 @final
 class OperatorRegistry:
@@ -234,17 +241,17 @@ class Runtime:
         """Registry for querying available operators/kernels."""
     @property
     def num_threads(self) -> int:
-        """How many threads methods may use that are loaded from now on, unless load_method says
-        otherwise: by default the number of CPUs of its affinity, at most its CPU quota; `del`
-        restores that. Of the process, like the runtime. 1 where the package was built without
-        pthreadpool."""
+        """The number of threads of methods loaded from now on, unless load_method overrides it.
+        The default is the number of CPUs of the process's affinity, limited to its CPU quota;
+        `del` restores it. The setting belongs to the process. Always 1 if the package was built
+        without pthreadpool."""
     @num_threads.setter
     def num_threads(self, value: int) -> None: ...
     @num_threads.deleter
     def num_threads(self) -> None: ...
     @classmethod
     def get(cls) -> Runtime:
-        """Gets the Runtime singleton."""
+        """Return the Runtime singleton."""
     def load_program(
         self,
         data: Data,
@@ -256,7 +263,7 @@ class Runtime:
         mlock: bool | Literal["try"] = False,
         share_mutable_buffers: bool = True,
     ) -> Program:
-        """Loads an ExecuTorch program from a PTE binary."""
+        """Load an ExecuTorch program from a PTE binary."""
     def _repr_html_(self) -> str: ...
 
 class Error(RuntimeError):

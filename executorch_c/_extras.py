@@ -1,4 +1,4 @@
-"""Optional packages: an error names a missing package and its extra."""
+"""Optional packages: the error for a missing package names its extra."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ EXTRAS = {
     "matplotlib": "view",
     "ml_dtypes": "bfloat16",
     "pandas": "view",
+    "rich": "view",
     "torch": "check",
 }
-"""The extra of pyproject.toml that installs a package."""
+"""Extra in pyproject.toml of each package."""
 
 
-def _is_installed(name: str) -> bool:
+def is_installed(name: str) -> bool:
+    """Return whether a package can be imported."""
     if name in sys.modules:
         return sys.modules[name] is not None
     return importlib.util.find_spec(name) is not None
@@ -32,13 +34,13 @@ def _is_installed(name: str) -> bool:
 
 def require(what: str, *packages: str) -> None:
     """Raise ImportError where a package is not installed: "check_model needs torch: ..."."""
-    missing = [name for name in packages if not _is_installed(name)]
+    missing = [name for name in packages if not is_installed(name)]
     if missing:
         raise missing_error(what, *missing)
 
 
 def missing_error(what: str, *packages: str) -> ImportError:
-    """Return the error that says what to install."""
+    """Return an ImportError with the install command."""
     extras = ",".join(dict.fromkeys(EXTRAS[name] for name in packages))
     many = "packages" if len(packages) > 1 else "package"
     return ImportError(
@@ -48,7 +50,7 @@ def missing_error(what: str, *packages: str) -> ImportError:
 
 
 def load(what: str, name: str) -> ModuleType:
-    """Return a module, or raise the error that says what to install."""
+    """Return a module. Raises the ImportError of `missing_error`."""
     try:
         return importlib.import_module(name)
     except ImportError as error:

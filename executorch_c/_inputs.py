@@ -1,4 +1,4 @@
-"""Inputs by name: `method.execute({"x": x})` comes here from C."""
+"""Inputs by name: C calls this module for `method.execute({"x": x})`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def names(method: Method) -> list[str]:
-    """Return the names of a method's inputs: those of the program, "input_0" where it has none."""
+    """Return the names of a method's inputs; "input_0" for an input without a name."""
     found = []
     for index, (_, info) in enumerate(method.metadata.inputs):
         name = info.name if isinstance(info, TensorInfo) else None
@@ -21,10 +21,9 @@ def names(method: Method) -> list[str]:
 
 
 def by_name(what: tuple[Method, Mapping[str, object]]) -> list[object]:
-    """Return inputs in the program's order. Numbers and strings that are left out are those that
-    the method was traced with.
+    """Return inputs in the program's order. Omitted numbers and strings have their traced values.
 
-    Raises TypeError for a name that no input has, and for a tensor that is missing.
+    Raises TypeError for an unknown name and for a missing tensor.
     """
     method, given = what
     known = names(method)

@@ -1,8 +1,8 @@
-"""Records for Python's logging: logger "executorch_c", backends "executorch_c.backend.<id>".
+"""Logging: loggers "executorch_c" and "executorch_c.backend.<id>".
 
 The levels are the reference's: its Debug, Info, Error and Fatal are DEBUG, INFO, ERROR, CRITICAL.
-Programs that never import logging have no handlers, so it is not imported for them; calls of
-methods are not logged at all (see Method.tracing).
+The package does not import logging: a program without it has no handlers. Calls of methods are
+traced (Method.tracing), not logged.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ def debug(message: str, *args: object, child: str = "") -> None:
 
 
 def info(message: str, *args: object) -> None:
-    """Log a change of results at INFO."""
+    """Log an override at INFO."""
     if (log := logger()) is not None:
         log.info(message, *args)
 
 
 def error(message: str, *args: object) -> None:
-    """Log an error at ERROR that does not raise."""
+    """Log an error that is not raised, at ERROR."""
     if (log := logger()) is not None:
         log.error(message, *args)
 
@@ -65,7 +65,7 @@ def _figures(figures: Mapping[str, object]) -> str:
 
 
 def program_loaded(what: tuple[Program, object, float]) -> None:
-    """Runtime.load_program in C comes here: the program, its source, seconds."""
+    """Log a loaded program: C calls it at the end of Runtime.load_program."""
     if not _is_on():
         return
     program, source, seconds = what
@@ -77,7 +77,7 @@ def program_loaded(what: tuple[Program, object, float]) -> None:
 
 
 def method_loaded(what: tuple[Method, bool, float]) -> None:
-    """Program.load_method in C comes here: the method, whether with plain loops, seconds."""
+    """Log a loaded method: C calls it at the end of Program.load_method."""
     method, reference, seconds = what
     if logger() is None:
         return

@@ -1,4 +1,4 @@
-"""The Python part of executorch_c.register_operator: checks of schema and function."""
+"""The Python part of executorch_c.register_operator: it checks the schema and the function."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from executorch_c import _core, _log
 
 F = TypeVar("F", bound=Callable[..., object])
 
-atexit.register(_core._unregister_all)  # functions do not outlive their interpreter
+atexit.register(_core._unregister_all)  # functions must not outlive their interpreter
 
 
 def register(schema: str, fn: F, *, override: bool) -> F:
-    """Registers a function whose parameters fit the schema, and returns it."""
+    """Register a function whose parameters fit the schema, and return it."""
     parts = _core._parse_schema(schema)
     if not callable(fn):
         raise TypeError(f"fn must be callable, not {type(fn).__name__}")
     _core._register_operator(schema, fn, check_parameters(fn, *parts), override)
     name = getattr(fn, "__qualname__", repr(fn))
     if override:
-        _log.info("operator %s is now %s, in methods loaded from here on", parts[0], name)
+        _log.info("operator %s is now %s, in methods loaded from now on", parts[0], name)
     else:
         _log.debug("operator %s is %s", parts[0], name)
     return fn
@@ -35,16 +35,17 @@ def check_parameters(
     keywords: Sequence[str],
     outs: Sequence[str],
 ) -> bool:
-    """Return whether the function takes the `out` arguments; TypeError for other parameters."""
+    """Return True if the function takes the `out` arguments. Raises TypeError for other
+    parameters."""
     try:
         parameters = signature(fn)
-    except (TypeError, ValueError):  # some functions written in C have none
+    except (TypeError, ValueError):  # some C functions have no signature
         return False
     taken = [out for out in outs if out in parameters.parameters]
     try:
         if taken and len(taken) < len(outs):
             missing = ", ".join(repr(out) for out in outs if out not in taken)
-            raise TypeError(f"it takes '{taken[0]}' but not {missing}: all outs, or none of them")
+            raise TypeError(f"it takes '{taken[0]}' but not {missing}: expected all outs or none")
         parameters.bind(*positional, **dict.fromkeys([*keywords, *taken]))
     except TypeError as error:
         shown = ", ".join([*positional, *(["*"] if keywords else []), *keywords])

@@ -1,5 +1,5 @@
-"""The program argument of all functions: a file, what was loaded of it, or what the official flow
-has made; and the run of one of its methods."""
+"""The program argument of all functions: files, loaded programs and managers of the official
+flow."""
 
 from __future__ import annotations
 
@@ -47,28 +47,28 @@ BUNDLED = b"BP08"
 
 @dataclass(frozen=True)
 class Opened:
-    """A program, and what its source says of it."""
+    """A program and its source."""
 
     program: Program
     method: Method | None = None
-    """The method that was given in place of a program."""
+    """The source, if it is a Method."""
     bundled: BundledProgram | None = None
-    """The test cases that came with it."""
+    """Test cases, if the source is a bundled program."""
     manager: Any = None
-    """The ExecutorchProgramManager that it is from."""
+    """The source, if it is an ExecutorchProgramManager."""
     source: object = None
-    """The path or bytes that it was read from."""
+    """Path or bytes of the source."""
 
     @cached_property
     def origin(self) -> Origin:
-        """The file, for reports."""
+        """Origin of a report."""
         from executorch_c.report import Origin
 
         return Origin(self.source, self.program.info()["file_size"])
 
 
 def _head(source: object) -> bytes:
-    """The first 8 bytes of a file or buffer; none where they cannot be read twice."""
+    """Return the first 8 bytes of a file or buffer; empty if they cannot be read twice."""
     if isinstance(source, (str, os.PathLike)):
         with open(source, "rb") as file:
             return file.read(8)
@@ -87,7 +87,7 @@ def _head(source: object) -> bytes:
 
 
 def is_bundled(source: object) -> bool:
-    """Return whether a path, buffer or open file is that of a .bpte."""
+    """Return True if a path, buffer or open file is a .bpte."""
     return _head(source)[4:8] == BUNDLED
 
 
@@ -98,12 +98,12 @@ def _executorch_manager(source: object) -> Any:
     if not hasattr(source, "to_executorch"):
         return None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the exporter's own
-        return copy.deepcopy(cast(Any, source)).to_executorch()  # it changes its object
+        warnings.simplefilter("ignore")
+        return copy.deepcopy(cast(Any, source)).to_executorch()  # it mutates its object
 
 
 def _load(source: Data, data_path: object, verification: int) -> Program:
-    """Return a loaded program; messages of exceptions begin with the name of the file."""
+    """Load a program and return it. Exception messages begin with the name of the file."""
     given = cast("Data | Sequence[Data] | None", data_path or None)
     with named_after(source):
         return Runtime.get().load_program(source, data_path=given, verification=verification)
@@ -111,7 +111,7 @@ def _load(source: Data, data_path: object, verification: int) -> Program:
 
 @contextmanager
 def named_after(source: object) -> Iterator[None]:
-    """Put the path of a source in front of errors of the runtime that do not have it."""
+    """Prefix runtime errors with the path of a source, unless they have it."""
     try:
         yield
     except Error as error:
@@ -123,9 +123,9 @@ def named_after(source: object) -> Iterator[None]:
 
 
 def opened(source: ProgramSource, data_path: object = None, verification: int = 1) -> Opened:
-    """Return the program of a source, and what else is known of it.
+    """Return the program of a source, with its origin.
 
-    Raises what reading and loading raise, errors of the program with the name of its file.
+    Raises the exceptions of reading and loading. Errors of the program name its file.
     """
     from executorch_c.bundled import BundledProgram
 
@@ -151,13 +151,9 @@ def opened(source: ProgramSource, data_path: object = None, verification: int = 
 
 
 def _is_readable(source: object) -> bool:
-    """Return whether a head can be read; the loader raises for a path that cannot be opened."""
+    """Return True if the head of a file is readable. For other paths, the loader raises the
+    error."""
     return not isinstance(source, (str, os.PathLike)) or os.path.isfile(source)
-
-
-def open_program(source: ProgramSource) -> Program:
-    """Return the program of a source."""
-    return opened(source).program
 
 
 def method_of(
@@ -165,18 +161,18 @@ def method_of(
     name: str = "forward",
     kernels: Literal["default", "reference"] = "default",
 ) -> Method:
-    """Return a Method: of a program, or the argument itself."""
+    """Load a method of a program, or return the argument if it is a Method."""
     found = opened(source)
     return found.method or found.program.load_method(name, kernels=kernels)
 
 
 def name_in(found: Opened, name: str) -> str:
-    """Return the name of the method: that of a Method where one was given."""
+    """Return the name of the method; of a Method, its own."""
     return name if found.method is None else found.method.metadata.name()
 
 
 def title_of(program: object, otherwise: str) -> str:
-    """Return what to call a program: the name of its file, where that is known."""
+    """Return the title of a program in reports: the name of its file, if known."""
     program = program.source if isinstance(program, Opened) else program
     if isinstance(program, (str, os.PathLike)):
         return os.path.basename(os.fspath(program))

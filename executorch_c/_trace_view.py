@@ -1,4 +1,4 @@
-"""Views of traces: lines of a table, as text, for notebooks, as a page, as a data frame."""
+"""Views of traces: text, notebooks, HTML pages, data frames."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Key: TypeAlias = tuple[object, ...]
 
 @dataclass
 class Line:
-    """An instruction or node, over all runs."""
+    """An instruction or node, aggregated over all runs."""
 
     where: str
     name: str
@@ -36,15 +36,15 @@ class Line:
     """Bytes of input and output tensors, in one call."""
     calls: int = 0
     nanoseconds: int = 0
-    """Of all its calls."""
+    """Durations of all its calls."""
     runs: int = 0
-    """Number of calls of the method that executed it."""
+    """Number of method calls that executed it."""
     offsets_ns: int = 0
-    """Of these, the sum of when it first began."""
+    """Sum of its first start times in these calls."""
     last_run: int = -1
 
     def add(self, event: Event, started: int) -> None:
-        """An event of a call that started then."""
+        """Add an event, with the start time of its call."""
         self.calls += 1
         self.nanoseconds += event.duration_ns
         if event.run != self.last_run:
@@ -53,7 +53,8 @@ class Line:
 
 
 def shapes(event: Event) -> str:
-    """"(2, 3), (3) -> (2, 4)": tensors taken and given, numbers given."""
+    """Return the shapes of the inputs and outputs, and the numbers among the inputs: "(2, 3), (3)
+    -> (2, 4)"."""
 
     def one(value: Value) -> str:
         if isinstance(value.data, (bool, int, float)):
@@ -65,7 +66,7 @@ def shapes(event: Event) -> str:
 
 
 def dtypes(event: Event) -> str:
-    """"float32, float32 -> bool", in the order of `shapes`."""
+    """Return dtypes in the order of `shapes`: "float32, float32 -> bool"."""
     sides = [", ".join(value.dtype for value in values) for values in (event.inputs, event.outputs)]
     return " -> ".join(filter(None, sides))
 
@@ -83,11 +84,11 @@ def _line(event: Event, level: int, several_chains: bool) -> Line:
 
 
 def _merged(trace: Trace) -> tuple[list[Line], Line]:
-    """A line for events of the same instruction or node, which the events around them tell apart,
-    and one for the calls."""
+    """Return a line for each instruction or node, identified by its enclosing events, and a line
+    for the calls."""
     lines: dict[Key, Line] = {}
     whole = Line("", "the whole call")
-    inside: list[Key] = [()]  # keys of the delegates that are around, by depth
+    inside: list[Key] = [()]  # keys of the enclosing delegates, by depth
     nodes = started = 0
     several = len({e.chain for e in trace.events if e.kind != "execute"}) > 1
     for event in trace.events:
@@ -119,7 +120,7 @@ def lines(trace: Trace) -> list[Line]:
 
 
 def _table(trace: Trace, found: list[Line]) -> tuple[list[str], list[list[str]]]:
-    """Head and rows, without `calls` where all are one."""
+    """Return head and rows, without the column `calls` if all counts are 1."""
     runs = max(trace.runs, 1)
     total = found[-1].nanoseconds
     rows = [
@@ -148,7 +149,7 @@ def notes(trace: Trace) -> list[str]:
     if trace.dropped_events or trace.dropped_values:
         said.append(
             f"{trace.dropped_events} events and the data of {trace.dropped_values} values did "
-            "not fit: give tracing() a larger max_bytes"
+            "not fit: pass a larger max_bytes to tracing()"
         )
     return said
 
@@ -169,7 +170,7 @@ def _caption(trace: Trace) -> Markup:
 
 
 def _unbroken(head: list[str], rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:
-    """Where numbers keep their units beside them."""
+    """Return text with no-break spaces between numbers and units."""
     return head, [[cell.replace(" %", "\u00a0%") for cell in row] for row in rows]
 
 
@@ -182,7 +183,7 @@ def notebook(trace: Trace) -> Markup:
 
 
 def _by_name(trace: Trace, found: list[Line]) -> list[list[str]]:
-    """Calls and time of each operator and backend, slowest first."""
+    """Return calls and time of each operator and backend, slowest first."""
     runs, total = max(trace.runs, 1), found[-1].nanoseconds
     sums: dict[str, list[int]] = {}
     for line in found[:-2]:
@@ -198,7 +199,8 @@ def _by_name(trace: Trace, found: list[Line]) -> list[list[str]]:
 
 
 def sections(trace: Trace) -> Iterator[Markup]:
-    """Yield the parts of its page: instructions with bars for when they ran, sums by operator."""
+    """Yield the parts of its page: instructions with bars of their start and duration, sums by
+    operator."""
     found = lines(trace)
     call = max(found[-1].nanoseconds / max(trace.runs, 1), 1)
     bars = [bar(line.offsets_ns / line.runs / call, line.nanoseconds / line.calls / call,
@@ -217,7 +219,7 @@ def sections(trace: Trace) -> Iterator[Markup]:
 
 
 def columns(trace: Trace) -> dict[str, list[object]]:
-    """See Trace.to_dataframe."""
+    """Return the columns of Trace.to_dataframe."""
     start = min((event.start_ns for event in trace.events), default=0)
     plain = ("run", "kind", "name", "depth", "chain", "instruction", "delegate", "debug_handle")
     return {
@@ -232,7 +234,7 @@ def columns(trace: Trace) -> dict[str, list[object]]:
 
 
 def dataframe(trace: Trace) -> pandas.DataFrame:
-    """See Trace.to_dataframe."""
+    """Return the data frame of Trace.to_dataframe."""
     found = _extras.data_frame(columns(trace))
     numbers = ("chain", "instruction", "delegate", "debug_handle")
-    return found.astype(dict.fromkeys(numbers, "Int64"))  # which may be missing
+    return found.astype(dict.fromkeys(numbers, "Int64"))  # pandas is optional

@@ -7,14 +7,13 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Protocol, TypeAlias, TypedDict
 
 if TYPE_CHECKING:
-
     from executorch_c._arrays import Array
     from executorch_c._core import TensorInfo
     from executorch_c.trace import Kind
 
 Output: TypeAlias = "Array | Any"
-"""An output: nearly always an array, so that `y.shape` type-checks; or a bool, int, float, str,
-None, or a list of these, which is the Any."""
+"""An output: usually an array, so that `y.shape` type-checks; otherwise a bool, int, float, str,
+None or a list of these (the Any)."""
 Out: TypeAlias = "Array | Sequence[Array | None] | None"
 OptionValue: TypeAlias = "bool | int | float | str"
 BackendOptions: TypeAlias = "Mapping[str, Mapping[str, OptionValue]]"
@@ -34,7 +33,7 @@ RawEvent: TypeAlias = (
 
 
 class Buffer(Protocol):
-    """Anything with the buffer protocol."""
+    """An object with the buffer protocol."""
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
@@ -68,6 +67,7 @@ class MemoryUse(TypedDict):
     planned: int
     shared: int
     native: int
+    folded: int
     scratch: int
     heap: int
 
@@ -130,7 +130,7 @@ class MethodInfo(TypedDict):
 
 
 class StructureValue(TypedDict, total=False):
-    """A value in MethodStructure: `kind`, and `value` or all that stands below it (tensors)."""
+    """A value in MethodStructure: `kind`, and `value` or all keys below it (tensors)."""
 
     kind: str
     value: bool | int | float | str | list[int | None] | list[float] | None
@@ -142,9 +142,9 @@ class StructureValue(TypedDict, total=False):
     dynamism: Literal["static", "bound", "unbound"]
     nbytes: int
     where: Literal["none", "planned", "state", "constant", "external"]
-    """`state` is planned memory with a first value; `external` data are found by name."""
+    """`state`: planned memory with an initial value. `external`: data found by name."""
     arena: int | None
-    """Which planned memory, from 1; `offset` is a place in it, in bytes."""
+    """Number of the planned memory, from 1; `offset` is in bytes."""
     offset: int
     buffer: int
     """data_buffer_idx of the file."""
@@ -161,19 +161,19 @@ class StructureInstruction(TypedDict):
 
     kind: Literal["kernel", "delegate", "move", "jump", "free"]
     name: str | None
-    """Of the operator, or of the backend."""
+    """Name of the operator or of the backend."""
     available: bool
     delegate: int | None
     destination: int | None
-    """Of a jump: the instruction that is next if its argument is false."""
+    """Target of a jump: the next instruction if its argument is false."""
     args: list[tuple[int, str | None, Role]]
     """Index of the value, name in the operator's schema, role."""
     stack: list[tuple[str | None, int, str | None, str | None]]
-    """File, line, function and source of each frame, where they were exported."""
+    """File, line, function and source of each frame, if exported."""
 
 
 class StructureDelegate(TypedDict):
-    """A delegate in MethodStructure: where its payload is."""
+    """A delegate in MethodStructure: the location of its payload."""
 
     id: str
     where: Literal["segment", "inline"]

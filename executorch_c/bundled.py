@@ -40,14 +40,14 @@ Value = Array | int | float | bool
 class TestCase:
     """One call of a method, with its expected outputs."""
 
-    __test__ = False  # not a test class of pytest's
+    __test__ = False  # pytest must not collect it
 
     method: str
     index: int
-    """Among the cases of its method."""
+    """Index among the cases of its method."""
     inputs: tuple[Value, ...]
     expected: tuple[Value, ...]
-    """Empty where the case has inputs only."""
+    """Empty for a case without expected outputs."""
 
     def __str__(self) -> str:
         return f"{self.method}[{self.index}]"
@@ -63,8 +63,7 @@ class CaseResult(Report):
 
     @property
     def verdict(self) -> Verdict:
-        """"match", "differ", or "inconclusive": expected outputs are missing, or cannot
-        show an error."""
+        """The verdict; "inconclusive" if expected outputs are missing or uninformative."""
         return self.comparison.verdict
 
     @property
@@ -92,11 +91,11 @@ class CaseResult(Report):
         return self.comparison.rows_as_dicts()
 
     def as_dict(self) -> dict[str, Any]:
-        """Return those of the comparison, and the case."""
+        """Return the comparison as a dict, with the case."""
         return {"case": str(self.case), **self.comparison.as_dict()}
 
     def sections(self) -> Iterator[object]:
-        """Yield the parts of its page after the finding."""
+        """Return the parts of its page after the finding."""
         return self.comparison.sections()
 
     def __str__(self) -> str:
@@ -165,7 +164,7 @@ class BundledProgram:
         """Return a test case. Raises KeyError (a method without cases), IndexError."""
         if method not in self._cases:
             names = ", ".join(self._cases) or "none"
-            raise KeyError(f"no test cases of method '{method}'; methods that have some: {names}")
+            raise KeyError(f"no test cases of method '{method}'; methods with test cases: {names}")
         rows = self._cases[method]
         if not 0 <= index < len(rows):
             count = _text.plural(len(rows), "test case")
@@ -218,7 +217,7 @@ class BundledProgram:
 
     def assert_verified(self, *, rtol: float | None = None, atol: float | None = None) -> None:
         """Raise MismatchError (an AssertionError) for the first case that does not match, and
-        ValueError where there are no cases."""
+        ValueError if there are no cases."""
         results = self.verify(rtol=rtol, atol=atol)
         if not results:
             raise ValueError("the bundled program has no test cases: nothing can be verified")
@@ -239,7 +238,7 @@ class BundledProgram:
         return write(self.program_data, self._cases)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the .bpte file. Raises like to_bytes."""
+        """Write the .bpte file. Raises the exceptions of to_bytes."""
         data = self.to_bytes()
         with open(fspath(path), "wb") as file:
             file.write(data)
@@ -250,7 +249,7 @@ class BundledProgram:
 
 
 def _bytes_of(source: Data) -> bytes:
-    """All of a file or buffer."""
+    """Return the content of a file or buffer."""
     if isinstance(source, (str, PathLike)):
         with open(fspath(source), "rb") as file:
             return file.read()
@@ -262,17 +261,15 @@ def _value(value: object) -> Value:
     if isinstance(value, (bool, int, float)) and not isinstance(value, np.generic):
         return value
     if value is None or isinstance(value, (str, bytes)):
-        raise TypeError(f"a bundled program holds arrays and numbers, not {type(value).__name__}")
+        raise TypeError(f"expected an array or a number, found {type(value).__name__}")
     return as_array(value)
 
 
 def _read(data: bytes, value: BundledValue) -> Value:
-    """A value of the file; a tensor keeps its memory layout, and its data are copied."""
+    """Return a value of the file; a tensor keeps its memory layout, and its data are copied."""
     if not isinstance(value, tuple):
         return value
     name, sizes, order, offset, size = value
     dense = np.frombuffer(data, np.uint8, size, offset).copy().view(dtype_of(name))
     placed: Array = dense.reshape([sizes[d] for d in order])
     return placed.transpose(np.argsort(order)) if order else placed
-
-

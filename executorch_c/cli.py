@@ -1,6 +1,6 @@
 """The command line: `executorch-c` and `python -m executorch_c`.
 
-Each command is a module in _commands: `add` makes its parser, `run` takes the parsed arguments and
+Each command is a module in _commands: `add` adds its parser, `main` takes the parsed arguments and
 returns the exit code.
 """
 
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from executorch_c import __version__
+from executorch_c._render import terminal
 from executorch_c._commands import (
     check,
     check_nan,
@@ -39,12 +40,12 @@ ALIASES = {
     "compare-programs": "compare",
     "memory-plan": "memory",
 }
-"""Names of functions as commands, where the command is shorter."""
+"""Names of functions as commands, if the command is shorter."""
 RENAMED = {"budget": "quantization-error", "ops": "operators", "watch": "check-nan"}
-"""Old names of commands, which work until the next version."""
+"""Deprecated names of commands, until the next version."""
 
 REPORTED = (RuntimeError, OSError, ValueError, TypeError, LookupError, MemoryError, ImportError)
-"""Errors printed as one line; any other is a bug, and keeps its traceback."""
+"""Errors printed as one line; any other exception is a bug and keeps its traceback."""
 RUNTIME_ERROR = 1
 INTERRUPTED = 130
 
@@ -105,7 +106,7 @@ def _canonical(argv: Sequence[str]) -> list[str]:
 
 def _error(error: BaseException, args: argparse.Namespace) -> int:
     """Print one line on stderr, which names a file, without a traceback."""
-    text = str(error.args[0]) if len(error.args) == 1 else str(error)  # KeyError quotes itself
+    text = str(error.args[0]) if len(error.args) == 1 else str(error)  # str(KeyError) adds quotes
     text = text or type(error).__name__
     if isinstance(error, OSError) and error.strerror:
         text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
@@ -131,7 +132,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         names = ", ".join(map(name_of, COMMANDS))
         top.error(f"a command is needed: {names} (see --help)")
     try:
-        code: int = args.command(args)
+        with terminal.tables(sys.stdout):
+            code: int = args.command(args)
         sys.stdout.flush()
         return code
     except BrokenPipeError:  # the reader (head, less) has seen enough

@@ -43,7 +43,7 @@ RENAMED = {
     "error_budget": "quantization_error",
     "find_nonfinite": "check_nan",
 }
-"""Names of 0.1.0 and before, which work until the next version."""
+"""Deprecated names, until the next version."""
 
 
 def __getattr__(name: str) -> object:

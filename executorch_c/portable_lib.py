@@ -1,12 +1,12 @@
-"""The official `executorch.extension.pybindings.portable_lib` by name, on this runtime.
+"""The API of the official `executorch.extension.pybindings.portable_lib`, on this runtime.
 
-A test suite of the export flow runs here with one import changed:
+A test suite of the export flow runs on this runtime with one changed import:
 
     from executorch_c.portable_lib import _load_for_executorch_from_buffer
 
-Inputs and outputs are torch tensors, as of the official module, so it needs torch. Differences:
-errors are exceptions of executorch_c (RuntimeErrors, too), methods of a program do not share
-memory, and outputs always own their memory, whatever `clone_outputs` is.
+Inputs and outputs are torch tensors, as in the official module, so it needs torch. Differences:
+exceptions are executorch_c's (and RuntimeErrors), methods of a program do not share memory, and
+outputs always own their memory, independently of `clone_outputs`.
 """
 
 from __future__ import annotations
@@ -48,13 +48,12 @@ Inputs = Sequence[object]
 
 
 def _as_input(index: int, value: object) -> object:
-    """Return a tensor without its history, on the CPU: an array has no gradients."""
+    """Return a detached tensor on the CPU."""
     if not isinstance(value, torch.Tensor):
         return value
     if value.device.type not in ("cpu", "cuda"):
         raise InvalidArgumentError(
-            f"input {index} is on device {value.device}, and only CPU and CUDA tensors can be "
-            "passed to a method"
+            f"input {index} is on device {value.device}, only CPU and CUDA tensors are supported"
         )
     return value.detach().cpu().resolve_conj().resolve_neg()
 
@@ -64,7 +63,7 @@ def _as_inputs(values: Inputs) -> tuple[object, ...]:
 
 
 def _as_tensor(array: np.ndarray[Any, np.dtype[Any]]) -> torch.Tensor:
-    """A tensor on the memory of an array, with its strides."""
+    """Return a tensor on the memory of an array, with its strides."""
     if array.dtype.name != "bfloat16":
         return torch.from_numpy(array)
     return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
@@ -77,7 +76,8 @@ def _as_output(value: object) -> Any:
 
 
 def _run(method: Method, inputs: Inputs) -> list[Any]:
-    """Run a method; tensors of the caller that it changes in place are changed, as officially."""
+    """Run a method. Tensors of the caller that the program mutates are updated, as in the official
+    runtime."""
     outputs, mutated = method._execute_mutating(_as_inputs(inputs))
     for index, array in mutated:
         tensor = inputs[index]
@@ -87,14 +87,14 @@ def _run(method: Method, inputs: Inputs) -> list[Any]:
 
 
 def _one_or_many(inputs: object) -> Inputs:
-    """Arguments of __call__: a sequence, or the single input."""
+    """Return the argument of __call__ as a sequence of inputs."""
     if isinstance(inputs, (list, tuple)):
         return inputs
     return [inputs]
 
 
 class _Loaded:
-    """Base of the official module and program objects."""
+    """Base of the official module and program classes."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -105,7 +105,7 @@ class _Loaded:
         return self._program.metadata(method_name)
 
     def has_etdump(self) -> bool:
-        """Return whether calls are recorded as an ETDump."""
+        """Return True if calls are recorded as an ETDump."""
         return self._program.has_etdump
 
     def write_etdump_result_to_file(self, path: str, debug_buffer_path: str | None = None) -> None:
@@ -148,7 +148,7 @@ class ExecuTorchModule(_Loaded):
 
 
 class ExecuTorchMethod:
-    """A loaded method: inputs are set, it is executed, outputs are read."""
+    """A loaded method: set inputs, execute, get outputs."""
 
     def __init__(self, method: Method) -> None:
         self._method = method
@@ -157,7 +157,7 @@ class ExecuTorchMethod:
 
     def set_inputs(self, inputs: Inputs) -> None:
         """Set the inputs of the next execute()."""
-        _as_inputs(inputs)  # what cannot be an input is refused here
+        _as_inputs(inputs)  # raises for an invalid input
         self._inputs = list(inputs)
 
     def execute(self) -> None:
@@ -169,7 +169,7 @@ class ExecuTorchMethod:
         return list(self._outputs)
 
     def call(self, inputs: object = (), clone_outputs: bool = True) -> list[Any]:
-        """Return the outputs of set_inputs() and execute()."""
+        """Set inputs, execute, and return the outputs."""
         self.set_inputs(_one_or_many(inputs))
         self.execute()
         return self.get_outputs()
@@ -194,7 +194,7 @@ class ExecuTorchProgram(_Loaded):
         return len(self._names)
 
     def get_method_name(self, method_index: int) -> str:
-        """Return the name of a method. Raises RuntimeError where there is none."""
+        """Return the name of a method. Raises RuntimeError for an invalid index."""
         if not 0 <= method_index < len(self._names):
             raise InvalidArgumentError(
                 f"method index {method_index}: the program has {len(self._names)} methods"
@@ -202,7 +202,7 @@ class ExecuTorchProgram(_Loaded):
         return self._names[method_index]
 
     def load_method(self, method_name: str) -> ExecuTorchMethod:
-        """Return a method, with its state: a program has one of each name."""
+        """Load a method and return it."""
         return ExecuTorchMethod(self._program.load_method(method_name))
 
 
@@ -245,7 +245,8 @@ def _open_module(
     debug_buffer_size: int,
     verification: Verification,
 ) -> ExecuTorchModule:
-    """Open a program; with wrong data, its metadata can be read and its methods do not load."""
+    """Open a program. With an invalid data file, its metadata can be read, and its methods do not
+    load."""
     rest = (enable_etdump, debug_buffer_size, verification)
     try:
         return ExecuTorchModule(_open(source, data, *rest))
@@ -264,7 +265,7 @@ def _load_for_executorch(
     debug_buffer_size: int = 0,
     program_verification: Verification = Verification.InternalConsistency,
 ) -> ExecuTorchModule:
-    """A program from a file, and its .ptd where it has one."""
+    """Return a program from a file, and its .ptd if given."""
     return _open_module(
         program_path, data_path, enable_etdump, debug_buffer_size, program_verification
     )
@@ -277,7 +278,7 @@ def _load_for_executorch_from_buffer(
     debug_buffer_size: int = 0,
     program_verification: Verification = Verification.InternalConsistency,
 ) -> ExecuTorchModule:
-    """A program from bytes, and the bytes of its .ptd where it has one."""
+    """Return a program from bytes, and the bytes of its .ptd if given."""
     return _open_module(
         buffer, data_map_buffer, enable_etdump, debug_buffer_size, program_verification
     )
@@ -286,7 +287,7 @@ def _load_for_executorch_from_buffer(
 def _load_bundled_program_from_buffer(
     buffer: bytes, non_const_pool_size: int = 16384
 ) -> BundledModule:
-    """A bundled program from the bytes of a .bpte."""
+    """Return a bundled program from the bytes of a .bpte."""
     return BundledModule(BundledProgram.load(buffer))
 
 
@@ -297,7 +298,7 @@ def _load_for_executorch_from_bundled_program(
     enable_etdump: bool = False,
     debug_buffer_size: int = 0,
 ) -> ExecuTorchModule:
-    """The program in a bundled program."""
+    """Return the program of a bundled program."""
     data = data_map_buffer if data_map_buffer is not None else data_path
     return _open_module(
         module._bundled.program_data, data, enable_etdump, debug_buffer_size,
@@ -312,7 +313,7 @@ def _load_program(
     program_verification: Verification = Verification.Minimal,
     data_path: str | None = None,
 ) -> ExecuTorchProgram:
-    """A program from a file whose methods are loaded by the caller."""
+    """Return a program from a file; the caller loads its methods."""
     return ExecuTorchProgram(
         _open(path, data_path, enable_etdump, debug_buffer_size, program_verification)
     )
@@ -325,35 +326,35 @@ def _load_program_from_buffer(
     program_verification: Verification = Verification.Minimal,
     data_path: str | None = None,
 ) -> ExecuTorchProgram:
-    """A program from bytes whose methods are loaded by the caller."""
+    """Return a program from bytes; the caller loads its methods."""
     return ExecuTorchProgram(
         _open(buffer, data_path, enable_etdump, debug_buffer_size, program_verification)
     )
 
 
 def _load_for_executorch_from_data_loader(*args: object, **kwargs: object) -> ExecuTorchModule:
-    """Data loaders written in C++ for the official runtime cannot be used here."""
+    """Raise: C++ data loaders of the official runtime are not supported."""
     raise NotSupportedError("a PyDataLoader holds a C++ object of the official runtime: "
                             "pass the program as a path or as bytes")  # fmt: skip
 
 
 def _get_operator_names() -> list[str]:
-    """Names of all operators that programs can call."""
+    """Return the names of all operators."""
     return sorted(Runtime.get().operator_registry.operator_names)
 
 
 def _get_registered_backend_names() -> list[str]:
-    """Names of all backends."""
+    """Return the names of all backends."""
     return Runtime.get().backend_registry.registered_backend_names
 
 
 def _is_available(backend_name: str) -> bool:
-    """Return whether a backend can run here."""
+    """Return True if a backend is available."""
     return Runtime.get().backend_registry.is_available(backend_name)
 
 
 def _create_profile_block(name: str) -> None:
-    """The official runtime's old profiler; like in its wheel, it records nothing."""
+    """Ignore the request: the old profiler records nothing, as in the official wheel."""
 
 
 def _dump_profile_results() -> bytes:
@@ -362,14 +363,14 @@ def _dump_profile_results() -> bytes:
 
 
 def _reset_profile_results() -> None:
-    """Forgets what the old profiler has recorded."""
+    """Reset the old profiler."""
 
 
 def _threadpool_get_thread_count() -> int:
-    """Threads of methods that are loaded from now on."""
+    """Return the number of threads of methods that are loaded from now on."""
     return Runtime.get().num_threads
 
 
 def _unsafe_reset_threadpool(num_threads: int) -> None:
-    """Sets that number. Methods that are loaded already keep theirs, so this is safe here."""
+    """Set the number of threads. Loaded methods keep theirs, so this is safe here."""
     Runtime.get().num_threads = num_threads

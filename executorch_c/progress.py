@@ -1,4 +1,4 @@
-"""Progress of long work: one line on a terminal, rewritten; nothing anywhere else."""
+"""Progress of long work: one line, rewritten, on a terminal; otherwise no output."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Progress:
     """A line on stderr with the current step; a context manager that removes it.
 
     Args:
-        name: Of the work, the beginning of the line.
-        enabled: Whether to show it; None: if stderr is a terminal.
+        name: Name of the work, at the beginning of the line.
+        enabled: Show the line. Default: if stderr is a terminal.
     """
 
     def __init__(self, name: str, enabled: bool | None = None) -> None:

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from executorch_c.testing import CheckResult, Comparison
 
 OPTIONS = {
-    "flow": (str, "flow of pte_check that is given none (portable)"),
+    "flow": (str, "default flow of pte_check (portable)"),
     "rtol": (float, "relative tolerance of pte_check and pte_compare (by dtype)"),
     "atol": (float, "absolute tolerance of pte_check and pte_compare (by dtype)"),
     "n_random": (int, "random calls of pte_check (3)"),
-    "seed": (int, "of the random inputs of pte_check (0)"),
+    "seed": (int, "seed of the random inputs of pte_check (0)"),
 }
 """Options of the marker and, as pte_<name>, of the ini file."""
 SHARED = ("rtol", "atol")
@@ -37,7 +37,8 @@ FIGURES = {"program": "program", "cases": "cases", "failures": "failures", "max_
            "max_rel": "max rel", "snr_db": "SNR dB"}  # fmt: skip
 """Columns of the index: names of properties, and titles."""
 _CHECKS = pytest.StashKey[int]()
-"""Number of checks of a test. Properties of the second are pte_1_max_abs, and so on."""
+"""Key of the number of checks of a test. Properties of the second check are pte_1_max_abs, and so
+on."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -45,7 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("executorch_c", "ExecuTorch programs")
     group.addoption(
         "--pte-report", metavar="DIR",
-        help="leave an HTML report of each failing check in DIR, and an index.html of all checks",
+        help="write an HTML report of each failing check to DIR, and an index.html of all checks",
     )  # fmt: skip
     for name, (_, text) in OPTIONS.items():
         parser.addini(f"pte_{name}", text, default=None)
@@ -57,7 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"pte({names}): options of pte_check and pte_compare")
     folder = config.getoption("pte_report")
     if folder:
-        # Workers of xdist get the options as they are now.
+        # Workers of xdist read the options from here.
         config.option.pte_report = folder = os.path.abspath(folder)
         config.pluginmanager.register(_Reports(folder, hasattr(config, "workerinput")))
 
@@ -84,7 +85,7 @@ def _options(request: pytest.FixtureRequest, names: Any = OPTIONS) -> dict[str, 
 
 
 class _Recorded:
-    """A fixture's function, which adds figures to the properties of the test (JUnit, the index)."""
+    """A fixture's function that adds metrics to the properties of the test (JUnit, the index)."""
 
     def __init__(self, request: pytest.FixtureRequest) -> None:
         self._request = request
@@ -112,9 +113,7 @@ class PteCheck(_Recorded):
 
         merged = {**_options(self._request), **options}
         usual = merged.pop("flow", "portable")
-        result = check_model(
-            model, inputs, flow=usual if flow is None else flow, **merged
-        )
+        result = check_model(model, inputs, flow=usual if flow is None else flow, **merged)
         self._record(result.figures())
         return result.raise_if_wrong()
 
@@ -167,7 +166,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _page(error: BaseException | None, title: str) -> str | None:
-    """The report of a failed check; None for what is no check of ours."""
+    """Return the report of a failed check; None for other exceptions."""
     ours = [one for one in _chain(error) if type(one).__module__.startswith("executorch_c.")]
     if not ours:
         return None
@@ -184,7 +183,8 @@ def _page(error: BaseException | None, title: str) -> str | None:
 
 
 class _Reports:
-    """--pte-report: each process writes reports of its tests, the first one the index."""
+    """Reports of --pte-report: each process writes the reports of its tests, the main one the
+    index."""
 
     def __init__(self, folder: str, is_worker: bool) -> None:
         self.folder, self.is_worker = folder, is_worker
@@ -192,7 +192,7 @@ class _Reports:
         """(outcome, properties) by test."""
 
     def pytest_exception_interact(self, node: Any, call: Any, report: Any) -> None:
-        """Write the report of a check that failed."""
+        """Write the report of a failed check."""
         if not isinstance(node, pytest.Item) or call.excinfo is None:
             return
         name = file_name(node.nodeid)
@@ -201,7 +201,7 @@ class _Reports:
             if text is None:
                 return
             self._write(name, text)
-        except Exception as error:  # a report is no reason to end the session
+        except Exception as error:  # an error of the report must not end the session
             warnings.warn(f"no report of {node.nodeid}: {type(error).__name__}: {error}",
                           stacklevel=1)  # fmt: skip
             return
@@ -213,7 +213,7 @@ class _Reports:
             file.write(text)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Collect the figures of a test; of workers' tests, in the main process."""
+        """Collect the metrics of a test; for tests of workers, in the main process."""
         found = {name: value for name, value in report.user_properties if name.startswith("pte_")}
         before = self.rows.get(report.nodeid, ("", {}))[0]
         outcome = before if before == "failed" or report.when == "teardown" else report.outcome
@@ -234,7 +234,7 @@ class _Reports:
 
 
 def _index(rows: dict[str, tuple[str, dict[str, Any]]]) -> str:
-    """A page with a row for each test, failing ones first."""
+    """Return a page with a row for each test, failing tests first."""
     from executorch_c._render.html import page, table, tag, verdict
 
     def text(value: Any) -> str:

@@ -1,9 +1,9 @@
 """Reports: the interface of all results of this package.
 
     result = check_model(model, (x,), flow="xnnpack")
-    result.ok, result.summary()   # the verdict, the finding in words
+    result.ok, result.summary()   # the verdict, the finding as text
     print(result.table())         # rows as text
-    result.save("check.html")     # also .json, .csv, .txt, and .svg or .png where it has a plot
+    result.save("check.html")     # also .json, .csv, .txt, and .svg or .png if it has a plot
 
 Every result is a `Report`: of check_model, compare, explain, compare_programs, quantization_error,
 check_nan, memory_plan, graph, dump, traces, test cases of a .bpte.
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from executorch_c import __version__, _extras
 from executorch_c._render import html, json
+from executorch_c._render import text as _text
 
 if TYPE_CHECKING:
     import pandas
@@ -51,7 +52,7 @@ class Origin:
 
     @cached_property
     def sha256(self) -> str | None:
-        """Hash of the file; None for a program that was loaded before, or a file that is gone."""
+        """Hash of the file; None for a loaded program or a deleted file."""
         if isinstance(self.source, (bytes, bytearray)):
             return hashlib.sha256(self.source).hexdigest()
         if self.name is None:
@@ -87,7 +88,7 @@ def versions() -> str:
 
 
 def host() -> str:
-    """Return the name and kind of this machine."""
+    """Return the name, system and architecture of this machine."""
     return f"{platform.node()} ({platform.system()} {platform.machine()})"
 
 
@@ -123,7 +124,7 @@ class Report:
         raise NotImplementedError
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all figures, for JSON."""
+        """Return the report as a dict, for JSON."""
         return {"ok": self.ok, "summary": self.summary(), "rows": self.rows_as_dicts()}
 
     def heading(self) -> str:
@@ -131,19 +132,18 @@ class Report:
         return type(self).__name__
 
     def sections(self) -> Iterable[object]:
-        """Yield the parts of its page after the finding: `executorch_c._render.html.Markup`."""
+        """Return the parts of its page after the finding: `executorch_c._render.html.Markup`."""
         raise NotImplementedError
 
     def to_json(self, path: FilePath | None = None) -> str:
-        """Return all figures as JSON, and write them to `path`; infinity is "inf", NaN is null."""
+        """Return the report as JSON, and write it to `path`; infinity is "inf", NaN is null."""
         return _written(json.dumps(self.as_dict()), path)
 
     def to_csv(self, path: FilePath | None = None) -> str:
         """Return rows as CSV, and write them to `path`."""
         file = io.StringIO(newline="")
         rows = self.rows_as_dicts()
-        names = list(dict.fromkeys(name for row in rows for name in row))
-        writer = csv.DictWriter(file, names)
+        writer = csv.DictWriter(file, _columns(rows))
         writer.writeheader()
         writer.writerows(rows)
         return _written(file.getvalue(), path)
@@ -165,14 +165,15 @@ class Report:
     def to_dataframe(self) -> pandas.DataFrame:
         """Return a pandas.DataFrame of the rows. Needs pandas (extra `view`)."""
         rows = self.rows_as_dicts()
-        names = dict.fromkeys(name for row in rows for name in row)
-        return _extras.data_frame({name: [row.get(name) for row in rows] for name in names})
+        return _extras.data_frame(
+            {name: [row.get(name) for row in rows] for name in _columns(rows)}
+        )
 
     def save(self, path: FilePath, format: str | None = None) -> None:
-        """Write a file; `format`, or else the ending, is .html, .json, .csv, .txt, or that of a
-        picture (.svg, .png, .pdf) of a report with a plot.
+        """Write a file: .html, .json, .csv, .txt, or for a report with a plot .svg, .png or .pdf.
 
-        Raises ValueError for another ending, ImportError where a picture needs matplotlib.
+        `format` overrides the extension. Raises ValueError for another extension, ImportError for
+        a picture without matplotlib.
         """
         ending = f".{format.lstrip('.')}" if format else Path(path).suffix.lower()
         if ending in PICTURES and hasattr(self, "plot"):
@@ -184,7 +185,8 @@ class Report:
         elif ending == ".csv":
             self.to_csv(path)
         elif ending == ".txt":
-            _written(f"{self}\n", path)
+            with _text.drawn_by(None):
+                _written(f"{self}\n", path)
         else:
             known = (".html", ".json", ".csv", ".txt", *(PICTURES if hasattr(self, "plot") else ()))
             raise ValueError(f"{os.fspath(path)!r}: expected a name that ends with "
@@ -193,7 +195,12 @@ class Report:
     def made_from(self, **origins: Origin | None) -> None:
         """Set the programs of the report."""
         known = {name: origin for name, origin in origins.items() if origin is not None}
-        object.__setattr__(self, "_origins", known)  # of frozen classes, too
+        object.__setattr__(self, "_origins", known)  # works for frozen classes
+
+
+def _columns(rows: Sequence[Mapping[str, object]]) -> list[str]:
+    """Return the names of all columns, in the order of their first use."""
+    return list(dict.fromkeys(name for row in rows for name in row))
 
 
 def about_table(name: str, origin: Origin) -> html.Markup:

@@ -60,8 +60,8 @@ def assert_matches(
     """Run a program and assert that its outputs match the expected ones.
 
     Args:
-        program: A path, bytes or file of a .pte or .bpte, a Program, a loaded Method (whose state
-            is then used and changed), a BundledProgram, or a manager of the official flow.
+        program: A path, bytes or file of a .pte or .bpte, a Program, a Method (with its current
+            state), a BundledProgram, or a manager of the official flow.
         inputs: Inputs of one call: arrays, torch tensors, numbers, strings, None.
         expected: Expected outputs, as for `compare`.
         method: Name of the method, unless `program` is a Method.
@@ -104,9 +104,9 @@ def check_model(
 ) -> CheckResult:
     """Return the comparison of a program with its PyTorch model. Needs torch and executorch.
 
-    Both run on the example, on random inputs like it, on shapes at the bounds of dynamic
-    dimensions, and on real inputs. Random inputs may miss faults such as channels in another
-    order: pass real inputs, too.
+    Both run on the example, on similar random inputs, on dynamic shapes at their bounds, and on
+    real inputs. Random inputs may miss faults such as swapped channels: pass
+    real inputs, too.
 
     Args:
         model: A torch.nn.Module in eval mode, a torch.export.ExportedProgram, or a function.
@@ -116,8 +116,8 @@ def check_model(
             "xnnpack-int8" (PT2E: static, weights by channel, calibrated on the example and the
             real inputs) or "xnnpack-dynamic" (activations quantised at run time); or a function
             from ExportedProgram to a program.
-        program: A ready program instead of a flow: a path, bytes or an open file of a .pte or
-            .bpte, a Program, a Method (whose state is then used), an EdgeProgramManager, an
+        program: An existing program instead of a flow: a path, bytes or an open file of a .pte or
+            .bpte, a Program, a Method (with its current state), an EdgeProgramManager, an
             ExecutorchProgramManager, a BundledProgram. Test cases of a .bpte are run, too.
         dynamic_shapes: As for torch.export.export.
         n_random: Number of random calls.
@@ -132,46 +132,48 @@ def check_model(
         kernels: As for `Program.load_method`.
         data_path: The .ptd file or files of a .pte.
         seed: Seed of the random inputs, which are equal on all machines.
-        progress: Whether to show progress on stderr. Default: on a terminal.
+        progress: Show progress on stderr. Default: if it is a terminal.
 
     Tolerance: outputs within a rounding or two match. Otherwise the model runs four times with
-    random rounding of each operator (Monte Carlo arithmetic); the error of an element is at most
-    four standard deviations of that noise (its own plus that of its slice), the RMS error at most
-    three. Integers must be equal unless rounding decides them. `executorch_c/compare/tolerance.py`
-    has the rule.
+    random rounding of each operator (Monte Carlo arithmetic). The error of an element is at most
+    four standard deviations of that noise (its own plus its slice's), the RMS error at most three.
+    Integers must be equal unless they depend on rounding. `executorch_c/compare/tolerance.py` has
+    the rules.
 
-    Random inputs: floats are normal with the example's mean and deviation, keep its sign, and are
-    uniform in [0, 1] if the example is; examples of few values (flags) are drawn from these values,
-    examples with infinities (masks) are kept. Integers are between the example's minimum and
-    maximum, or indices of an embedding if they have no other use. bools are true as often as the
-    example's. Inputs other than tensors are kept.
+    Random inputs: floats are normally distributed with the example's mean, deviation and sign, or
+    uniform in [0, 1] if the example is in that range. Inputs with few distinct values (flags) are
+    drawn from these values; inputs with infinities (masks) are unchanged. Integers are between the
+    example's minimum and maximum, or valid indices if only embeddings use them. bools have the
+    example's share of True. Inputs other than tensors are unchanged.
 
-    Edge shapes: minimum, maximum, minimum plus one, a prime; for all symbolic sizes at once and for
-    each alone; sizes of one symbol change together. A case with edge or random inputs for which
-    eager raises is skipped, with a remark.
+    Edge shapes: minimum, maximum, minimum plus one, and a prime, for all symbolic sizes together
+    and for each separately. Sizes of one symbol change together. If eager raises for edge or random
+    inputs, the case is skipped, with a remark.
 
     State: each case starts from the model's initial buffers on both sides. If a call changes them,
-    a case "state" makes three calls in a row.
+    a case "state" makes three consecutive calls.
 
-    Quantised flows: the reference is the quantised eager graph (PT2E's converted module). Other
-    outputs are audited once, layer by layer: every integer must be the nearest to the value that
-    the graph computes from the program's own values, or the other neighbour of a tie. The error
-    against the graph is at most twice that of the graph against the float model, and the SQNR
-    against the float model, on the example and real inputs, at least `min_sqnr_db`.
+    Quantised flows: the reference is the quantised eager graph (PT2E's converted module). If the
+    outputs are not equal, every layer is audited once: each integer must be the nearest to the
+    value that the graph computes from the program's own values, or the other neighbour of a tie.
+    The error relative to the graph is at most twice the graph's error relative to the float model.
+    The SQNR relative to the float model, on the example and real inputs, is at least
+    `min_sqnr_db`.
 
     Returns a `CheckResult` with the verdict "match", "differ" or "inconclusive" (outputs are
-    constant or empty in all cases, or all cases are skipped); its `raise_if_wrong()` raises an
-    AssertionError unless the verdict is "match", `to_html(path)` writes a page. Raises ValueError
-    for a model whose outputs differ between two equal calls, for wrong arguments and for inputs of
-    another structure, and exceptions of eager (on the example and real inputs), of the exporter and
-    of loading. An exception of the running program is a failed case.
+    constant or empty in all cases, or all cases are skipped). `raise_if_wrong()` raises an
+    AssertionError unless the verdict is "match"; `to_html(path)` writes a page.
+
+    Raises ValueError for a non-deterministic model, for invalid arguments and for inputs with the
+    wrong structure. Raises the exceptions of eager (on the example and real inputs), of the
+    exporter and of loading. An exception of the running program is a failed case.
     """
     from executorch_c.check import run
 
     if positional:
         if len(positional) > 1:
-            raise TypeError("check_model takes model and inputs, all else by name")
-        warnings.warn("give the flow by name: check_model(model, inputs, flow=...)",
+            raise TypeError("check_model takes all arguments but model and inputs by name")
+        warnings.warn("pass the flow by name: check_model(model, inputs, flow=...)",
                       DeprecationWarning, stacklevel=2)  # fmt: skip
         [flow] = positional
     options = run.Options(rtol, atol, min_sqnr_db, equal_nan, check_dtype, kernels)

@@ -193,7 +193,7 @@ class Trace(Report):
     def to_dataframe(self) -> pandas.DataFrame:
         """Return a pandas.DataFrame with a row for each event.
 
-        Columns are run, kind, name, depth, chain, instruction, delegate, debug_handle (as those of
+        Columns are run, kind, name, depth, chain, instruction, delegate, debug_handle (as in
         Event), start_us (since the first event), duration_us, shapes, dtypes, bytes (of input and
         output tensors) and failed. Needs pandas (extra `view`).
         """
@@ -204,8 +204,8 @@ class Trace(Report):
         return f"Trace of '{self.method}'"
 
     def sections(self) -> Iterator[object]:
-        """Yield the parts of its page after the finding: the table with bars for when each
-        instruction ran, sums by operator."""
+        """Return the parts of its page after the finding: the table with bars of start and
+        duration, sums by operator."""
         return _trace_view.sections(self)
 
     def rows_as_dicts(self) -> list[dict[str, object]]:
@@ -237,7 +237,7 @@ class Trace(Report):
     ) -> None:
         """Write an ETDump for the official Inspector, and a debug buffer with the values.
 
-        Without `debug_buffer_path` the ETDump has times only. Needs the package flatbuffers (extra
+        Without `debug_buffer_path`, the ETDump has only times. Needs the package flatbuffers (extra
         `devtools`). `executorch_c.inspect.etdump` describes its contents.
         """
         from executorch_c.inspect import etdump
@@ -265,7 +265,7 @@ class Tracing:
         self._trace: Trace | None = None
 
     def __enter__(self) -> Trace:
-        self._trace = Trace(self._method.metadata.name())  # an error here comes before the start
+        self._trace = Trace(self._method.metadata.name())  # raises before tracing starts
         self._method._trace_start(self._values, self._max_bytes, self._ranges)
         return self._trace
 
@@ -280,5 +280,5 @@ class Tracing:
 
 
 def _tracing(what: tuple[Method, bool, bool, int]) -> Tracing:
-    """Method.tracing() in C comes here."""
+    """Return the context manager: C calls it for Method.tracing()."""
     return Tracing(*what)

@@ -1,4 +1,4 @@
-"""Runs of what may crash, hang or take all memory: in a forked process with limits."""
+"""Run functions that may crash, hang or exhaust memory in a forked process with limits."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Result = TypeVar("Result")
 
 
 def address_space() -> int:
-    """Return the bytes of address space that this process has now."""
+    """Return the size of this process's address space in bytes."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     return pages * resource.getpagesize()
 
 
 def child(run: Callable[[], object], memory: int, writer: int) -> None:
-    """Run a function and leave its result, or a traceback, in a pipe; end the process."""
+    """Run a function, write its result or traceback to a pipe, and end the process."""
     answer: tuple[bool, object] = (False, "no answer")
     with contextlib.suppress(BaseException):
         faulthandler.disable()
@@ -40,9 +40,9 @@ def child(run: Callable[[], object], memory: int, writer: int) -> None:
 
 
 def alone(run: Callable[[], Result], *, seconds: float = 60, memory: int = 4 << 30) -> Result:
-    """Return what a function gives in a forked process, whose end by a signal is a failure.
+    """Run a function in a forked process and return its result. Fail if a signal ends the process.
 
-    `seconds` is the longest that it may run, `memory` the bytes of address space that it may add.
+    `seconds` limits its run time, `memory` the growth of its address space in bytes.
     """
     reader, writer = os.pipe()
     pid = os.fork()

@@ -1,4 +1,4 @@
-"""Functions in threads of their own: their exceptions are the test's."""
+"""Run functions in threads and propagate their exceptions to the test."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 
 
 def run_all(*functions: Callable[[], object], seconds: float = 60) -> None:
-    """Run functions at once and raise the first exception that one of them has raised."""
+    """Run functions concurrently and raise the first exception."""
     errors: list[BaseException] = []
 
     def guarded(function: Callable[[], object]) -> None:
@@ -30,5 +30,5 @@ def run_all(*functions: Callable[[], object], seconds: float = 60) -> None:
 
 
 def run_each(count: int, run: Callable[[int], object], seconds: float = 60) -> None:
-    """Run a function with each of the first integers at once; raise as `run_all` does."""
+    """Run a function with each of the first integers concurrently; raise like `run_all`."""
     run_all(*(partial(run, index) for index in range(count)), seconds=seconds)

@@ -1,4 +1,4 @@
-"""A busy machine: processes that compete for its CPUs."""
+"""Simulation of a busy machine: processes that compete for its CPUs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def busy(count: int) -> Iterator[None]:
-    """Keep some processes at work, each one on a CPU."""
+    """Keep a number of busy processes running, each on one CPU."""
     code = "while True: pass"
     hogs = [subprocess.Popen([sys.executable, "-S", "-c", code]) for _ in range(count)]
     try:

@@ -16,9 +16,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--large", action="store_true", help="also run the models of real size")
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest itself looks at -m
+@pytest.hookimpl(tryfirst=True)  # before pytest evaluates -m
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not any("::" in argument for argument in config.args):  # a test that is named is run
+    if not any("::" in argument for argument in config.args):  # named tests always run
         mark_full(items)
     if not config.getoption("--large"):
         skip = pytest.mark.skip(reason="a model of real size: needs --large")
@@ -28,9 +28,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def mark_full(items: list[pytest.Item]) -> None:
-    """Marks as full what is not in the sample of its sweep: `-m "not full"` is the default."""
+    """Mark tests outside the sample of their sweep as full: the default is `-m "not full"`."""
     seen: Counter[str] = Counter()
     for item in items:
+        if item.get_closest_marker("heavy"):
+            item.add_marker("full")
         sweep = item.get_closest_marker("sweep")
         if sweep:
             function = item.nodeid.partition("[")[0]
@@ -42,12 +44,13 @@ def mark_full(items: list[pytest.Item]) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "large: a model of real size, only with --large")
     config.addinivalue_line("markers", "sweep(n): by default, one row of n is run; all by -m ''")
-    config.addinivalue_line("markers", "full: a row of a sweep that is run by -m '' only")
+    config.addinivalue_line("markers", "heavy: run by -m '' only, or by its name")
+    config.addinivalue_line("markers", "full: given here to what is run by -m '' only")
 
 
 @pytest.fixture(autouse=True)
 def seeded() -> None:
-    """Every test starts from the same random state; torch is seeded only where it is used."""
+    """Start every test from the same random state; seed torch only if it is imported."""
     np.random.seed(0)
     if "torch" in sys.modules:
         torch = sys.modules["torch"]
@@ -57,13 +60,13 @@ def seeded() -> None:
 
 @pytest.fixture
 def rng() -> np.random.Generator:
-    """A seeded generator."""
+    """Return a seeded generator."""
     return np.random.default_rng(0)
 
 
 @pytest.fixture(scope="session")
 def ours() -> Opener:
-    """Opens programs with executorch_c."""
+    """Open programs with executorch_c."""
     from executorch_c import Runtime
 
     def open_program(pte: bytes) -> Runner:
@@ -81,7 +84,7 @@ def ours() -> Opener:
 
 @pytest.fixture(scope="session")
 def official() -> Opener:
-    """Opens programs with the official runtime, arrays in and arrays out."""
+    """Open programs with the official runtime, with arrays as inputs and outputs."""
     pytest.importorskip("executorch.runtime")
     import torch
     from executorch.runtime import Runtime
@@ -92,7 +95,7 @@ def official() -> Opener:
         if value.dtype.name == "bfloat16":
             return torch.from_numpy(value.view(np.uint16)).view(torch.bfloat16)
         tensor = torch.from_numpy(value)
-        # It aborts on an empty tensor with other strides than torch would choose.
+        # It aborts on an empty tensor with strides other than torch's.
         return tensor if value.size else torch.empty(value.shape, dtype=tensor.dtype)
 
     def to_array(value: Any) -> Any:
@@ -117,7 +120,8 @@ def official() -> Opener:
 
 
 def assert_outputs(found: Outputs, wanted: Outputs, rtol: float, atol: float) -> None:
-    """Same number, types, shapes and dtypes; floats within tolerance, all else equal."""
+    """Assert equal number, types, shapes and dtypes; floats within tolerance, everything else
+    equal."""
     assert len(found) == len(wanted)
     for i, (a, b) in enumerate(zip(found, wanted, strict=True)):
         assert type(a) is type(b), f"output {i}: {type(a).__name__}, not {type(b).__name__}"
@@ -134,5 +138,5 @@ def assert_outputs(found: Outputs, wanted: Outputs, rtol: float, atol: float) ->
 
 @pytest.fixture
 def compare() -> Callable[..., None]:
-    """`assert_outputs`, for test files that would otherwise import conftest."""
+    """Return `assert_outputs`, for test files that cannot import conftest."""
     return assert_outputs

@@ -1,10 +1,9 @@
-"""python -m tests.coverage: line coverage of the C code by its own tests, as a table by folder.
+"""python -m tests.coverage: line coverage of the C code by its own tests, by folder.
 
-Builds csrc with gcc --coverage and runs the C tests, the fuzzers' corpus, the programs that fuzzing
-starts from and mutations of them (each a fixed number, so that a rerun gives the same lines).
---kernels adds tests/kernels on the same library, --python the whole of pytest on an extension that
-is built with coverage into a folder of its own. A line counts once, in however many objects it is:
-templates are compiled by dtype.
+Build csrc with gcc --coverage and run the C tests, the fuzzers' corpus, the seeds, and a fixed
+number of mutations of each, so that reruns cover the same lines. --kernels adds tests/kernels with
+the same library, --python all of pytest with an extension built in a separate folder. A line counts
+once, even if it is in several objects: templates are compiled for each dtype.
 """
 
 from __future__ import annotations
@@ -29,18 +28,18 @@ FLAGS = "-O0 -g1 --coverage -DEC_INSTRUCTION_LIMIT=2000"
 FOLDERS = ("csrc/core", "csrc/format", "csrc/trace", "csrc/kernels", "csrc/backend",
            "csrc/runtime", "csrc/python", "backends/xnnpack", "backends/demo")  # fmt: skip
 Lines = dict[str, dict[int, bool]]
-"""By file: the lines with code, and whether each has run."""
+"""By file: the lines with code, and True for lines that ran."""
 
 
 def replay(program: Path, target: str, files: list[Path], mutations: int) -> None:
-    """Runs files and mutations of them; a failure is an error."""
+    """Replay files and mutations of them; a failure is an error."""
     command = [str(program), f"--target={target}", f"--program={PROGRAM}", f"--mutate={mutations}",
                *map(str, files)]  # fmt: skip
     subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
 
 
 def run_core(folder: Path, seeds: bool, mutations: int) -> None:
-    """Runs the C tests, and the fuzzer's targets."""
+    """Run the C tests and the fuzz targets."""
     targets = with_xnnpack(folder)
     program = build(folder, "fuzz", "fuzz_replay", CFLAGS=FLAGS, **targets)
     tests = build(folder, "all", "test_core", CFLAGS=FLAGS, **targets)
@@ -58,7 +57,7 @@ def run_core(folder: Path, seeds: bool, mutations: int) -> None:
 
 
 def run_kernels(folder: Path) -> None:
-    """Runs tests/kernels on a library of the same objects."""
+    """Run tests/kernels with a library of the same objects."""
     targets = with_xnnpack(folder)
     library = build(folder, "shared", "libexecutorch_c.so", CFLAGS=FLAGS, **targets)
     environment = {**os.environ, "EXECUTORCH_C_CORE_LIB": str(library)}
@@ -67,7 +66,7 @@ def run_kernels(folder: Path) -> None:
 
 
 def run_python(folder: Path) -> None:
-    """Runs pytest on an extension that is built with coverage."""
+    """Run pytest with an extension built with coverage."""
     site = folder / "site"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation",
            "--target", str(site), str(ROOT)]  # fmt: skip
@@ -78,7 +77,7 @@ def run_python(folder: Path) -> None:
 
 
 def read_lines(folder: Path, lines: Lines) -> None:
-    """Adds what the counters below a folder say."""
+    """Add the counters in a folder."""
     for data in sorted(folder.rglob("*.gcda")):
         made = subprocess.run(["gcov", "--json-format", "--stdout", str(data)], cwd=ROOT / "csrc",
                               capture_output=True, check=True)  # fmt: skip
@@ -94,7 +93,7 @@ def read_lines(folder: Path, lines: Lines) -> None:
 
 
 def report(lines: Lines, missing: list[str]) -> None:
-    """Prints the table, and the lines that have not run of files that are asked for."""
+    """Print the table, and the uncovered lines of the requested files."""
     total = [0, 0]
     print(f"{'folder':<20}{'lines':>8}{'run':>8}{'':>9}")
     for folder in FOLDERS:
@@ -114,12 +113,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.coverage", description=__doc__)
     add = parser.add_argument
     add("--build", type=Path, help="folder for objects and counters, kept (default: none)")
-    add("--no-seeds", action="store_true", help="only the corpus, not the programs that are made")
-    add("--mutations", type=int, default=4, help="of each file (default: 4)")
+    add("--no-seeds", action="store_true", help="only the corpus, without generated programs")
+    add("--mutations", type=int, default=4, help="mutations of each file (default: 4)")
     add("--kernels", action="store_true", help="also tests/kernels")
-    add("--python", action="store_true", help="also all of pytest, on an instrumented extension")
+    add("--python", action="store_true", help="also pytest with an instrumented extension")
     add("--missing", action="append", default=[], metavar="FOLDER",
-        help="also the numbers of lines that have not run, such as csrc/format")  # fmt: skip
+        help="also the uncovered lines of these files, such as csrc/format")  # fmt: skip
     options = parser.parse_args()
     lines: Lines = defaultdict(dict)
     in_place.hide_sources()

@@ -1,4 +1,4 @@
-"""Small modules through the official export flow, for tests that look at one option of it."""
+"""Small modules through the official export flow, for tests of a single option."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from executorch.exir.passes import MemoryPlanningPass
 
 
 class Fn(torch.nn.Module):
-    """A module around a function, which is what torch.export takes."""
+    """A module around a function, for torch.export."""
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Fn(torch.nn.Module):
 
 
 class Decaying(torch.nn.Module):
-    """The sine of a sum over calls, of three numbers; `decay` is what is left of it at each."""
+    """The sine of a sum over calls, of three elements; each call scales the sum by `decay`."""
 
     total: torch.Tensor
 
@@ -49,7 +49,7 @@ def manager(source: Source | Mapping[str, tuple[Source, Sequence[Any]]], *inputs
             dynamic_shapes: Any = None, planning: Mapping[str, Any] | None = None,
             constants: Mapping[str, Any] | None = None, partitioner: Any = None,
             **config: Any) -> ExecutorchProgramManager:  # fmt: skip
-    """Exports a module or function, or several with their inputs, by name.
+    """Export a module or function, or several with their inputs, by name.
 
     `planning` goes to MemoryPlanningPass, `config` to ExecutorchBackendConfig.
     """
@@ -73,5 +73,5 @@ def manager(source: Source | Mapping[str, tuple[Source, Sequence[Any]]], *inputs
 
 
 def export(*args: Any, **options: Any) -> bytes:
-    """The bytes of the .pte; arguments as for `manager`."""
+    """Return the bytes of the .pte; arguments as for `manager`."""
     return manager(*args, **options).buffer

@@ -1,5 +1,5 @@
-"""Which executorch_c `python -m tests...` means: the one that is built in the sources, else the
-installed one, which the sources, that `python -m` puts in front of it, must not hide."""
+"""Selection of executorch_c for `python -m tests...`: the build in the source tree if there is one,
+else the installed package, which `python -m` would otherwise hide."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ IN_PLACE = any(ROOT.glob("executorch_c/_core*.so"))
 
 
 def hide_sources() -> None:
-    """Takes the top of the repository off the path, unless the extension is built there."""
+    """Remove the top of the repository from the path, unless the extension is built there."""
     if not IN_PLACE:
         sys.path[:] = [folder for folder in sys.path if Path(folder or ".").resolve() != ROOT]

@@ -1,15 +1,15 @@
-"""When a result counts as right: the one judge of all tests.
+"""The judge of all tests: correctness of a result, element by element.
 
-A number is right where one of these holds, element by element:
+A number is right if one of these conditions holds:
 
 * it is the wanted one (a NaN is any NaN);
 * it lies within its error bound of the exact value: some units in its own last place, and some
-  units of the magnitudes that were added up to make it, in the dtype that the operator computes in;
+  units of the sum of magnitudes of its terms, in the dtype that the operator computes in;
 * it is no farther from the exact value than the wanted one is.
 
 The exact value comes from a wider dtype (or from exact arithmetic), the wanted one from eager. No
 bound is relative to 1, to the largest element of an array, or to a share of the elements: a small
-result is judged by its own last place. `test_judges.py` plants the faults that must be seen.
+result is judged by its own last place. `test_judges.py` plants faults that the judge must find.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ PARTS = {"complex64": "float32", "complex128": "float64"}
 
 @dataclass(frozen=True)
 class Limit:
-    """How much an operator may round: `ulps` units in the last place of the result (a half is one
-    correct rounding), and `units` times the dtype's epsilon of the sum of magnitudes, its `terms`.
+    """Rounding allowed to an operator: `ulps` units in the last place of the result (0.5 is correct
+    rounding), and `units` times the dtype's epsilon of the sum of magnitudes, its `terms`.
 
-    float16 and bfloat16 are computed in float32 and rounded once at the end: there both count in
-    float32, beside `halves` units in the last place of the half, of that last rounding. `stepwise`:
-    several operators, each of which rounds to the half, in which both count then.
+    float16 and bfloat16 are computed in float32 and rounded once at the end: there, both are units
+    of float32, plus `halves` units in the last place of the half for the last rounding. `stepwise`:
+    several operators, each of which rounds to the half, so that both are units of the half.
     """
 
     ulps: float = 0.5
@@ -43,39 +43,39 @@ class Limit:
 
 
 STEP = 2.0**-28
-"""A change of arguments, far above the last places of float64."""
+"""Relative change of arguments, far above the last places of float64."""
 ROUNDED = Limit()
 """One correct rounding."""
 EXACT = Limit(0, 0, 0)
-"""The wanted element and no other."""
+"""Bitwise equality."""
 
 
 def info(dtype: str) -> Any:
-    """The limits of a floating-point dtype, or of the parts of a complex one."""
+    """Return the limits of a floating-point dtype, or of the parts of a complex one."""
     name = PARTS.get(dtype, dtype)
     return ml_dtypes.finfo(ml_dtypes.bfloat16 if name == "bfloat16" else name)
 
 
 def is_inexact(dtype: str) -> bool:
-    """Whether elements of the dtype are rounded."""
+    """Return True if elements of the dtype are rounded."""
     return "float" in dtype or "complex" in dtype
 
 
 def ulp(x: Any, dtype: str) -> np.ndarray:
-    """The distance of the dtype's numbers around |x|; of subnormal ones the smallest."""
+    """Return the distance of the dtype's numbers around |x|; for subnormal numbers the smallest."""
     found = info(dtype)
     size = np.clip(np.abs(np.asarray(x)).astype(np.float64), float(found.tiny), float(found.max))
     return np.asarray(np.ldexp(1.0, np.frexp(size)[1] - 1 - found.nmant))
 
 
 def wide(a: Any) -> np.ndarray:
-    """As float64 or complex128."""
+    """Return an array as float64 or complex128."""
     a = np.asarray(a)
     return a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)
 
 
 def bound(exact: np.ndarray, dtype: str, limit: Limit, terms: Any = None) -> np.ndarray:
-    """The largest error that each element of a result in `dtype` may have."""
+    """Return the largest error that each element of a result in `dtype` may have."""
     computed = "float32" if dtype in HALVES and not limit.stepwise else dtype
     # Both parts of a complex number are rounded.
     size = np.minimum(np.abs(wide(exact)), float(info(dtype).max))
@@ -90,15 +90,15 @@ def bound(exact: np.ndarray, dtype: str, limit: Limit, terms: Any = None) -> np.
 
 
 def signs(rng: np.random.Generator, like: np.ndarray) -> np.ndarray:
-    """Random numbers of magnitude 1, of any quarter of the plane where there is one."""
+    """Return random numbers of magnitude 1, for complex dtypes in any quadrant."""
     return rng.choice([1, -1, 1j, -1j] if like.dtype.kind == "c" else [1.0, -1.0], like.shape)
 
 
 def changes(function: Callable[[Callable[[np.ndarray], np.ndarray]], list[Any]],
             draws: int = 12) -> list[np.ndarray | None]:  # fmt: skip
-    """How much results change, relative to a relative change of the arguments: the terms of a
-    function. `function` takes what changes each of its arguments, arrays of float64 or complex128,
-    and returns the results. None for results that are no such arrays; 0 where they jump."""
+    """Return the change of results relative to a relative change of the arguments: the terms of a
+    function. `function` receives the factors of its arguments, arrays of float64 or complex128, and
+    returns the results. None for results that are not such arrays; 0 at discontinuities."""
     middle = function(lambda a: a)
     wides = [isinstance(r, np.ndarray) and r.dtype in (np.float64, np.complex128) for r in middle]
     most = [np.zeros(r.shape) if w else None for r, w in zip(middle, wides, strict=True)]
@@ -119,7 +119,7 @@ def changes(function: Callable[[Callable[[np.ndarray], np.ndarray]], list[Any]],
 
 
 def same(found: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Where elements are equal, NaN and NaN included (complex ones: part by part)."""
+    """Return a mask of equal elements, NaN included (complex ones: part by part)."""
     if wanted.dtype.kind == "c":
         return same(found.real, wanted.real) & same(found.imag, wanted.imag)
     if not is_inexact(wanted.dtype.name):
@@ -129,9 +129,9 @@ def same(found: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 
 
 def distance(found: np.ndarray, exact: np.ndarray, dtype: str) -> np.ndarray:
-    """|found - exact|; infinite where either is NaN, or an infinity stands beside a number. Of real
-    numbers an infinity is what follows the largest number and all beyond, so that the end of the
-    range is judged like any other place."""
+    """Return |found - exact|; infinite if one is NaN, or only one is infinite. For real numbers,
+    infinity is the successor of the largest number, so that the end of the range is judged like any
+    other place."""
     a, b = wide(found), wide(exact)
     with np.errstate(invalid="ignore", over="ignore"):
         if a.dtype.kind != "c" and dtype != "float64":
@@ -144,7 +144,7 @@ def distance(found: np.ndarray, exact: np.ndarray, dtype: str) -> np.ndarray:
 
 def wrong(found: np.ndarray, wanted: np.ndarray, limit: Limit = ROUNDED, exact: Any = None,
           terms: Any = None) -> np.ndarray:  # fmt: skip
-    """Where elements are not right. Without an exact value the wanted one stands for it."""
+    """Return a mask of wrong elements. Without an exact value, the wanted one replaces it."""
     kept = same(found, wanted)
     name = wanted.dtype.name
     if limit == EXACT or not is_inexact(name) or kept.all():
@@ -158,7 +158,7 @@ def wrong(found: np.ndarray, wanted: np.ndarray, limit: Limit = ROUNDED, exact: 
 
 
 def zero_signs(a: np.ndarray) -> np.ndarray:
-    """Where negative zeros are, of both parts of complex numbers."""
+    """Return a mask of negative zeros, of both parts of complex numbers."""
     if a.dtype.kind == "c":
         return np.stack([zero_signs(a.real), zero_signs(a.imag)])
     if not is_inexact(a.dtype.name):
@@ -167,7 +167,7 @@ def zero_signs(a: np.ndarray) -> np.ndarray:
 
 
 def describe(found: np.ndarray, wanted: np.ndarray, off: np.ndarray, exact: Any = None) -> str:
-    """The number of wrong elements, and the worst of them."""
+    """Return the number of wrong elements, and the worst of them."""
     reference = wide(wanted if exact is None else exact)
     error = np.asarray(off, dtype=np.float64)
     if is_inexact(wanted.dtype.name):
@@ -182,13 +182,13 @@ def describe(found: np.ndarray, wanted: np.ndarray, off: np.ndarray, exact: Any 
 
 
 def both_nan(a: Any, b: Any) -> bool:
-    """Whether both are Python's NaN."""
+    """Return True if both are Python's NaN."""
     return isinstance(a, float) and isinstance(b, float) and math.isnan(a) and math.isnan(b)
 
 
 def difference(found: Any, wanted: Any, limit: Limit = ROUNDED, exact: Any = None,
                terms: Any = None) -> str | None:  # fmt: skip
-    """Why `found` is not right; None where it is."""
+    """Return the difference between `found` and `wanted` as text; None without one."""
     if not isinstance(wanted, np.ndarray):
         alike = type(found) is type(wanted) and (found == wanted or both_nan(found, wanted))
         return None if alike else f"found {found!r}, wanted {wanted!r}"
@@ -203,7 +203,7 @@ def difference(found: Any, wanted: Any, limit: Limit = ROUNDED, exact: Any = Non
 
 
 def assert_equal(found: Any, wanted: Any, where: object = "", signs: bool = True) -> None:
-    """Fails unless type, shape, dtype and elements are the same; NaN is NaN. `signs`: of zeros."""
+    """Assert equal type, shape, dtype and elements, NaN included; with `signs`, also of zeros."""
     message = difference(found, wanted, EXACT)
     if message is None and signs and isinstance(wanted, np.ndarray):
         off = zero_signs(found) != zero_signs(wanted)
@@ -213,14 +213,14 @@ def assert_equal(found: Any, wanted: Any, where: object = "", signs: bool = True
 
 def assert_right(found: Any, wanted: Any, where: object = "", limit: Limit = ROUNDED,
                  exact: Any = None, terms: Any = None) -> None:  # fmt: skip
-    """Fails where `difference` has something to say."""
+    """Assert that `difference` finds none."""
     message = difference(found, wanted, limit, exact, terms)
     assert message is None, f"{message}; of {where}"
 
 
 def assert_within(found: Any, wanted: np.ndarray, room: Any, where: object = "") -> None:
-    """Fails where elements are farther than `room` from the wanted ones, with None where they are
-    not the same; so do NaN and infinities that are not wanted."""
+    """Assert that elements are within `room` of the wanted ones, or equal if it is None; NaN and
+    infinities must be equal."""
     message = difference(found, wanted, EXACT)
     if message and room is not None and getattr(found, "dtype", None) == wanted.dtype:
         if found.shape == wanted.shape:

@@ -1,4 +1,4 @@
-"""Runs one operator of the C core on NumPy arrays, without a program, by ctypes.
+"""Run one operator of the C core on NumPy arrays, without a program, by ctypes.
 
 For quick sweeps over dtypes and layouts while a kernel is written:
 
@@ -7,7 +7,7 @@ For quick sweeps over dtypes and layouts while a kernel is written:
 Arguments are in schema order. A tensor is an array (its strides become the tensor's dim order: it
 must be dense in some order of dimensions), `Out(shape, dtype)`, or None; a list of ints, floats or
 bools is a list argument; a list of arrays a tensor list; `dtype_id("float32")` a ScalarType.
-The library is built when it is needed (build_core.py), or is what EXECUTORCH_C_CORE_LIB says.
+The library is built on first use (build_core.py), unless EXECUTORCH_C_CORE_LIB has a path.
 """
 
 from __future__ import annotations
@@ -53,9 +53,10 @@ class Value(C.Structure):
 
 @dataclass
 class Out:
-    """An output argument; `dynamism` 0 static, 1 bounded by `shape`; strides by `dim_order`.
+    """An output argument. `dynamism` is 0 (static) or 1 (bounded by `shape`); `dim_order` sets the
+    strides.
 
-    `initial` is what it holds before, for operators that change a tensor in place.
+    `initial` is its initial value, for operators that change a tensor in place.
     """
 
     shape: tuple[int, ...]
@@ -102,7 +103,7 @@ def library() -> C.CDLL:
 
 
 def schemas() -> dict[str, str]:
-    """Every operator's schema by name, as ops.def has it."""
+    """Return every operator's schema by name, from ops.def."""
     found: dict[str, str] = {}
     index = 0
     while (text := library().ec_testing_op_schema(index)) is not None:
@@ -112,7 +113,7 @@ def schemas() -> dict[str, str]:
 
 
 class _Call:
-    """Keeps everything that the C structures point to alive."""
+    """Owner of the memory of all C structures of a call."""
 
     def __init__(self) -> None:
         self.keep: list[object] = []
@@ -220,7 +221,7 @@ def _outs(args: list) -> list:
 
 
 def invoke(call: _Call, name: str, args: list, reference: bool) -> None:
-    """Runs the operator on values that `call` makes of the arguments."""
+    """Run the operator on the values that `call` makes of the arguments."""
     values = [call.value(a) for a in args]
     pointers = (C.POINTER(Value) * len(values))(*[C.pointer(v) for v in values])
     message = C.create_string_buffer(2048)
@@ -232,22 +233,22 @@ def invoke(call: _Call, name: str, args: list, reference: bool) -> None:
 
 
 def run(name: str, args: list, reference: bool = False) -> list:
-    """Runs the operator; returns the results of the `Out`s and `Ret`s in order."""
+    """Run the operator; return the results of the `Out`s and `Ret`s in order."""
     call = _Call()
     invoke(call, name, args, reference)
     results: list = []
     for o in _outs(args):
         if isinstance(o, Ret):
             v = o._value  # type: ignore[attr-defined]
-            p = v.payload  # the slot's kind may have changed
+            p = v.payload  # the operator may change the slot's kind
             results.append({4: p.i, 3: p.d, 5: p.b}[v.kind])
         else:
             results.append(_result(o))
     return results
 
 
-def refuses(name: str, args: list, *words: str, reference: bool = False) -> None:
-    """The operator fails, with a message that has the words."""
+def assert_rejected(name: str, args: list, *words: str, reference: bool = False) -> None:
+    """Assert that the operator fails with a message that contains the words."""
     try:
         run(name, args, reference)
     except OpError as error:

@@ -8,4 +8,4 @@ from typing import Any
 Outputs = Sequence[Any]
 Runner = Callable[[str, Outputs], list[Any]]
 Opener = Callable[[bytes], Runner]
-"""Opens a program, gives a function of a method name and inputs that returns the outputs."""
+"""Opens a program and returns a function from a method name and inputs to outputs."""

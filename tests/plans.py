@@ -1,6 +1,6 @@
 """Programs written by hand, instruction by instruction, and runs of the official runtime.
 
-`Plan` is one method in the making; `build` serialises plans with the official functions, so the
+`Plan` is a method under construction; `build` serialises plans with the official functions, so the
 same bytes go to both runtimes. Indices of values have the type `V`, everything else among the
 arguments of `Plan.call` becomes a value of the file:
 
@@ -9,9 +9,9 @@ arguments of `Plan.call` becomes a value of the file:
     plan.call("aten::add.out", x, x, 1, y)
     pte = build(plan)
 
-The dataclasses (`plan.plan`) can be changed at will before that, which is how hostile files are
-made. `reference(pte, ...)` runs a file with the official runtime in a forked process, because it
-may crash there, and says how that went.
+The dataclasses (`plan.plan`) can be changed before that, to create hostile files. `reference(pte,
+...)` runs a file with the official runtime in a forked process, because it may crash, and returns
+the outcome.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class V(int):
 
 
 class Constants:
-    """Constants that plans of one program refer to; mutable ones are initial states."""
+    """Constants that plans of one program share; mutable ones are initial states."""
 
     def __init__(self) -> None:
         self.buffers = [schema.Buffer(b"")]
@@ -61,7 +61,7 @@ class Constants:
 
 
 PLANNED = object()
-"""Where a tensor is: the next free bytes of memory 1."""
+"""Place of a tensor: the next free bytes of memory 1."""
 
 
 class Plan:
@@ -82,7 +82,7 @@ class Plan:
 
     @property
     def code(self) -> list[schema.Instruction]:
-        """The instructions of the last chain."""
+        """Return the instructions of the last chain."""
         return self.plan.chains[-1].instructions
 
     def put(self, value: Any) -> V:
@@ -90,7 +90,8 @@ class Plan:
         return V(len(self.plan.values) - 1)
 
     def place(self, size: int, at: Any) -> schema.AllocationDetails | None:
-        """None: not planned; PLANNED; an offset in memory 1; or (memory id, offset)."""
+        """Place a tensor: None (not planned), PLANNED, an offset in memory 1, or (memory id,
+        offset)."""
         if at is None:
             return None
         sizes = self.plan.non_const_buffer_sizes
@@ -141,7 +142,7 @@ class Plan:
         return self.tensor(array.shape, array.dtype.name, at=None, buffer=buffer, **options)
 
     def value(self, value: Any) -> V:
-        """A number, string, None, or a list of V (tensors), ints, floats or bools."""
+        """Add a number, string, None, or a list of V (tensors), ints, floats or bools."""
         if isinstance(value, V):
             return value
         kinds: list[tuple[type, Any]] = [
@@ -165,13 +166,13 @@ class Plan:
         return schema.IntList([int(self.value(item)) for item in items])
 
     def give(self, *values: Any) -> list[V]:
-        """Makes values inputs of the method."""
+        """Make values inputs of the method."""
         indices = [self.value(value) for value in values]
         self.plan.inputs.extend(indices)
         return indices
 
     def take(self, *values: Any) -> list[V]:
-        """Makes values outputs of the method."""
+        """Make values outputs of the method."""
         indices = [self.value(value) for value in values]
         self.plan.outputs.extend(indices)
         return indices
@@ -184,12 +185,12 @@ class Plan:
         return self.plan.operators.index(row)
 
     def append(self, args: Any) -> int:
-        """Appends an instruction and gives its number."""
+        """Append an instruction and return its index."""
         self.code.append(schema.Instruction(args))
         return len(self.code) - 1
 
     def call(self, operator: str, *args: Any, returns: Sequence[V] | None = None) -> int:
-        """Calls a kernel. Out-variants repeat their last argument as the return value."""
+        """Call a kernel. Out-variants repeat their last argument as the return value."""
         indices = [self.value(arg) for arg in args]
         if returns is None:
             returns = [] if operator.startswith("executorch_prim") else indices[-1:]
@@ -206,7 +207,7 @@ class Plan:
         return self.append(schema.FreeCall(value))
 
     def delegate(self, backend: str, payload: int, specs: Sequence[Any] = ()) -> int:
-        """Adds a delegate whose payload is the given row of backend_delegate_data."""
+        """Add a delegate whose payload is the given row of backend_delegate_data."""
         place = schema.BackendDelegateDataReference(schema.DataLocation.INLINE, payload)
         self.plan.delegates.append(schema.BackendDelegate(backend, place, list(specs)))
         return len(self.plan.delegates) - 1
@@ -214,7 +215,7 @@ class Plan:
 
 def program(*plans: Plan, constants: Constants | None = None,
             payloads: Sequence[bytes] = ()) -> schema.Program:  # fmt: skip
-    """The dataclasses of a whole program."""
+    """Return the dataclasses of a whole program."""
     buffers = (constants or Constants()).buffers
     data = [schema.BackendDelegateInlineData(payload) for payload in payloads]
     empty = schema.SubsegmentOffsets(0, [])
@@ -223,21 +224,21 @@ def program(*plans: Plan, constants: Constants | None = None,
 
 def build(*plans: Plan, constants: Constants | None = None, payloads: Sequence[bytes] = (),
           **options: Any) -> bytes:  # fmt: skip
-    """The bytes of a .pte."""
+    """Return the bytes of a .pte."""
     mutable = constants.mutable if constants and len(constants.mutable) > 1 else None
     file = PTEFile(program(*plans, constants=constants, payloads=payloads), mutable, None)
     return bytes(serialize_pte_binary(file, **options))
 
 
 def edited(pte: bytes, edit: Any, **options: Any) -> bytes:
-    """The file after `edit` has changed its program."""
+    """Return the file with its program changed by `edit`."""
     file = deserialize_pte_binary(pte)
     edit(file.program)
     return bytes(serialize_pte_binary(file, **options))
 
 
 def adding(count: int = 1) -> tuple[Plan, list[V]]:
-    """A method of one input and `count` additions in a chain; 2x, 3x, ..."""
+    """Return a method with one input and a chain of `count` additions: 2x, 3x, ..."""
     plan = Plan()
     x = plan.input((4,))
     values = [x]
@@ -249,7 +250,7 @@ def adding(count: int = 1) -> tuple[Plan, list[V]]:
 
 
 def load(pte: bytes, name: str = "forward", **options: Any) -> executorch_c.Method:
-    """A method of a program in executorch_c."""
+    """Load a method of a program in executorch_c."""
     return executorch_c.Runtime.get().load_program(pte, **options).load_method(name)
 
 
@@ -260,9 +261,9 @@ def load(pte: bytes, name: str = "forward", **options: Any) -> executorch_c.Meth
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: outputs, the text of an exception, or the number of a signal.
+    """Outcome of a run: outputs, the text of an exception, or the number of a signal.
 
-    `outputs` are those of the last call, `every` has all.
+    `outputs` has the outputs of the last call, `every` those of all calls.
     """
 
     outputs: list[Any] | None = None
@@ -304,10 +305,9 @@ def _run_official(
 def reference(pte: Any, *inputs: Any, name: str = "forward",
               calls: Sequence[tuple[str, Sequence[Any]]] | None = None,
               **options: Any) -> Outcome:  # fmt: skip
-    """Runs one method once (or `calls`, on one program) with the official runtime.
+    """Run one method once (or `calls` times, on one program) with the official runtime.
 
-    `pte` is what load_program takes, `options` go there. The run happens in a forked process,
-    silently.
+    `pte` and `options` are arguments of load_program. The run is silent, in a forked process.
     """
     import executorch.runtime  # noqa: F401  (imported here once, not in every child)
 

@@ -1,26 +1,23 @@
 """Small quantized models through the official flow, without a delegate: PT2E quantisation, static
-and dynamic, by tensor and by channel, and what QuantFusionPass makes of patterns. Cached on disk
+and dynamic, by tensor and by channel, and patterns of QuantFusionPass. Cached on disk
 like the models of the zoo, keyed by this file and by variation.py."""
 
 from __future__ import annotations
 
-import hashlib
-import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import kept
 import torch
 import variation
-import zoo
 from torch import Tensor, nn
 
 
 @dataclass(frozen=True)
 class Quantized:
-    """A program with one call, eager's answer, and how far each element of it may be off."""
+    """A program with one call, eager's outputs, and the limit of each element's error."""
 
     pte: bytes
     inputs: list[Any]
@@ -89,7 +86,7 @@ class Sum(nn.Module):
 
 
 class Tables(nn.Module):
-    """Embeddings that torchao quantises to 8, 4 and 2 bits, by row and by group."""
+    """Embeddings quantised by torchao to 8, 4 and 2 bits, by row and by group."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -159,14 +156,14 @@ MODELS: dict[str, Callable[[], Quantized]] = {
 @torch.no_grad()
 def load(name: str) -> Quantized:
     """The model of that name, from the cache where possible."""
-    packages = [version(p) for p in ("torch", "executorch", "torchao")]
-    sources = Path(__file__).read_bytes() + Path(variation.__file__).read_bytes()
-    key = hashlib.sha256(sources + repr(packages).encode()).hexdigest()[:12]
-    path = zoo.cache_dir() / f"quantized-{name}-{key}.pickle"
-    if not path.exists():
-        import quantized_forms  # noqa: F401  (torch's operators and their out forms)
-
-        torch.manual_seed(0)
-        zoo._write(path, pickle.dumps(MODELS[name]()))
-    found: Quantized = pickle.loads(path.read_bytes())
+    key = kept.digest(Path(__file__), Path(variation.__file__),
+                      packages=("torch", "executorch", "torchao", "numpy"))  # fmt: skip
+    found: Quantized = kept.pickled(f"quantized-{name}-{key}", lambda: made(name))
     return found
+
+
+def made(name: str) -> Quantized:
+    import quantized_forms  # noqa: F401  (torch's operators and their out forms)
+
+    torch.manual_seed(0)
+    return MODELS[name]()

@@ -1,6 +1,6 @@
-"""Writes a .pte with many methods, each one call of one operator on given arguments.
+"""Writer of a .pte with many methods, each one call of one operator on given arguments.
 
-No torch.export: the program is put together from the official schema dataclasses, so that one
+Without torch.export: the program is built from the official schema dataclasses, so that one
 file tests hundreds of combinations of operator, dtype and layout, and the official runtime can
 run the very same file as a second oracle.
 
@@ -9,7 +9,7 @@ run the very same file as a second oracle.
     ops.add("aten::max.dim_max", a, 0, False, Out((3,), "float32"), Out((3,), "int64"))
     ops.add("executorch_prim::add.Scalar", 1, 2, Slot())
     pte = ops.build()
-    ops.inputs["op_0"]  # what to pass to the method "op_0"
+    ops.inputs["op_0"]  # the inputs of the method "op_0"
 
 Arguments stand in schema order. Arrays and torch tensors become inputs of the method, everything
 else is written into the file; `Arg` says otherwise or adds details. A list of ints, floats, bools
@@ -39,7 +39,7 @@ ALIGNMENT = 16
 
 
 def dtype_id(name: str) -> int:
-    """The ScalarType number of a NumPy dtype name, as operators take it."""
+    """Return the ScalarType number of a NumPy dtype name, as operators take it."""
     return DTYPES[name]
 
 
@@ -56,7 +56,7 @@ class Out:
 
 @dataclass(frozen=True)
 class Slot:
-    """The value that a prim operator overwrites, with what it holds before."""
+    """The value that a prim operator overwrites, with its initial value."""
 
     value: Any = 0
 
@@ -77,27 +77,27 @@ class Arg:
 
 
 class Optionals(list[Any]):
-    """A list argument whose kind is that of optional tensors, even without None in it."""
+    """A list argument of optional tensors, even without None in it."""
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether the value is an array or a torch tensor."""
+    """Return True for an array or a torch tensor."""
     return isinstance(value, np.ndarray) or type(value).__module__.startswith("torch")
 
 
 def dtype_name(value: Any) -> str:
-    """NumPy's name of the dtype of an array or a torch tensor."""
+    """Return NumPy's name of the dtype of an array or a torch tensor."""
     return value.dtype.name if isinstance(value, np.ndarray) else str(value.dtype).split(".")[1]
 
 
 def dim_order_of(value: Any) -> list[int]:
-    """The dimensions from the largest stride to the smallest; ties keep their order."""
+    """Return the dimensions from the largest stride to the smallest; ties keep their order."""
     strides = value.strides if isinstance(value, np.ndarray) else value.stride()
     return sorted(range(len(strides)), key=lambda i: -strides[i])
 
 
 def raw_bytes(value: Any, order: Sequence[int]) -> bytes:
-    """The elements in the given dim order."""
+    """Return the bytes of the elements in the given dim order."""
     if isinstance(value, np.ndarray):
         return value.transpose(order).tobytes()
     import torch
@@ -108,7 +108,7 @@ def raw_bytes(value: Any, order: Sequence[int]) -> bytes:
 
 @dataclass
 class _Method:
-    """One execution plan while it is put together."""
+    """One execution plan under construction."""
 
     name: str
     buffers: list[schema.Buffer]
@@ -119,19 +119,19 @@ class _Method:
     arena: int = 0
 
     def put(self, value: Any) -> int:
-        """Appends a value, gives its index."""
+        """Append a value and return its index."""
         self.values.append(schema.EValue(value))
         return len(self.values) - 1
 
     def allocate(self, size: int) -> schema.AllocationDetails:
-        """The next free bytes of the method's only arena."""
+        """Return the next free bytes of the method's only arena."""
         offset = self.arena
         self.arena += -(-size // ALIGNMENT) * ALIGNMENT
         return schema.AllocationDetails(1, offset & 0xFFFFFFFF, offset >> 32)
 
     def tensor(self, shape: Sequence[int], dtype: str, order: Sequence[int] | None, dynamism: int,
                planned: bool, buffer: int = 0) -> int:  # fmt: skip
-        """A tensor value, planned or not, or a constant when `buffer` is given."""
+        """Add a tensor value, planned or not, or a constant if `buffer` is given."""
         number = DTYPES[dtype]
         size = int(np.prod(shape, dtype=np.int64)) * WIDTHS[number]
         known = number in schema.ScalarType._value2member_map_
@@ -150,13 +150,13 @@ class _Method:
         )
 
     def out(self, out: Out) -> int:
-        """An output tensor, which is an output of the method too."""
+        """Add an output tensor, which is an output of the method, too."""
         index = self.tensor(out.shape, out.dtype, out.dim_order, out.dynamism, out.planned)
         self.outputs.append(index)
         return index
 
     def given_tensor(self, arg: Arg) -> int:
-        """A tensor that is an input or a constant."""
+        """Add a tensor that is an input or a constant."""
         value = arg.value
         order = arg.dim_order if arg.dim_order is not None else dim_order_of(value)
         shape = arg.bound if arg.bound is not None else tuple(value.shape)
@@ -170,7 +170,7 @@ class _Method:
         return index
 
     def scalar(self, value: Any) -> int:
-        """A value that is neither a tensor nor a list."""
+        """Add a value that is neither a tensor nor a list."""
         kinds: list[tuple[type, Any]] = [
             (type(None), lambda _: schema.Null()), (bool, schema.Bool), (int, schema.Int),
             (float, schema.Double), (str, schema.String),
@@ -181,7 +181,7 @@ class _Method:
         raise TypeError(f"no value kind for {type(value).__name__}")
 
     def list_of(self, items: Sequence[Any]) -> int:
-        """A list argument; the kind follows from the items, an empty list is one of ints."""
+        """Add a list argument; its kind follows from the items, an empty list is a list of ints."""
         if any(item is None or isinstance(item, Arg | Out) or is_tensor(item) for item in items):
             indices = [-1 if item is None else self.argument(item) for item in items]
             optional = isinstance(items, Optionals) or any(item is None for item in items)
@@ -193,7 +193,7 @@ class _Method:
         return self.put(schema.IntList([self.scalar(int(item)) for item in items]))
 
     def argument(self, arg: Any) -> int:
-        """The index of any argument."""
+        """Return the index of any argument."""
         if isinstance(arg, Out):
             return self.out(arg)
         if isinstance(arg, Slot):
@@ -213,7 +213,7 @@ class _Method:
 
 
 def _returns(args: Sequence[Any], indices: list[int], method: _Method) -> list[int]:
-    """The values after the arguments: the out tensor again, or a list of all of them."""
+    """Return the values after the arguments: the out tensor again, or a list of all of them."""
     outs = [i for arg, i in zip(args, indices, strict=True) if isinstance(arg, Out)]
     for arg, index in zip(args, indices, strict=True):
         if isinstance(arg, list | tuple) and any(isinstance(item, Out) for item in arg):
@@ -223,7 +223,7 @@ def _returns(args: Sequence[Any], indices: list[int], method: _Method) -> list[i
 
 
 class SingleOps:
-    """A program in the making; `inputs` and `operators` are by method name."""
+    """A program under construction; `inputs` and `operators` are by method name."""
 
     def __init__(self) -> None:
         self.inputs: dict[str, list[Any]] = {}
@@ -233,7 +233,7 @@ class SingleOps:
 
     def add(self, operator: str, *args: Any, name: str | None = None,
             returns: Sequence[int] | None = None) -> str:  # fmt: skip
-        """Adds a method with one call of `operator` and gives its name.
+        """Add a method with one call of `operator` and return its name.
 
         `returns` lists the positions of the arguments that are repeated as return values, for
         in-place operators such as aten::copy_; they become the outputs of the method.
@@ -265,17 +265,17 @@ class SingleOps:
         return method.name
 
     def program(self) -> schema.Program:
-        """The program, for those who want to change it before writing it."""
+        """Return the program, for changes before serialisation."""
         empty = schema.SubsegmentOffsets(0, [])
         return schema.Program(0, self._plans, self._buffers, [], [], empty)
 
     def build(self) -> bytes:
-        """The bytes of the .pte."""
+        """Return the bytes of the .pte."""
         return bytes(serialize_pte_binary(PTEFile(self.program(), None, None)))
 
 
 def _self_check() -> None:
-    """Runs a few operators on the official runtime and compares them with eager."""
+    """Compare a few operators of the official runtime with eager."""
     import torch
     from executorch.runtime import Runtime
 

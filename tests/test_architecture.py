@@ -1,7 +1,7 @@
 """The rules of the source tree: dependency order, tables, sizes of files and functions.
 
-Exceptions are stated where they are: a file whose header comment has a line "long: <reason>" may
-have more lines, or longer functions, than the limits say.
+Exceptions are in the files themselves: a header comment with a line "long: <reason>" permits a
+longer file, or longer functions.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ LIBC = {
 
 
 PUBLIC = {"executorch_c/backend.h", "executorch_c/operator.h", "executorch_c/module.h"}
-"""What plug-ins may include, beside the C library."""
+"""Headers that plug-ins may include, in addition to the C library."""
 
 BACKEND_HEADERS = {
     "xnnpack": {"format/fb.h", "format/schema.h", "core/checked.h", "xnnpack.h", "pthread.h",
                 "sys/mman.h", "unistd.h"},
 }  # fmt: skip
-"""What one backend needs beside that: its library, and see its README for the rest."""
+"""Additional headers of single backends: their libraries. Their READMEs have the details."""
 
 
 def files(*patterns: str, under: Path = ROOT) -> list[Path]:
-    """The files of the tree that match, without what builds and tests leave behind."""
+    """Return the files of the tree that match, without build and test artefacts."""
     top = [p for p in under.iterdir() if p.name not in SKIPPED and not p.name.startswith(".git")]
     top = [p for p in top if p.is_file() or not p.name.startswith(".") or p.name == ".ci"]
     found = set()
@@ -56,12 +56,13 @@ def name(path: Path) -> str:
 
 
 def includes(path: Path) -> list[tuple[str, str]]:
-    """('"' or '<', file) of each #include."""
-    return re.findall(r'^\s*#\s*include\s+(["<])([^">]+)[">]', path.read_text(), re.M)
+    """('"' or '<', file) of each #include, and of each template that a foreach header includes."""
+    row = r'^\s*#\s*(?:include|define EC_TEMPLATE)\s+(["<])([^">]+)[">]'
+    return re.findall(row, path.read_text(), re.M)
 
 
 def has_reason(path: Path) -> bool:
-    """Whether the header comment says why the file, or a function of it, is long."""
+    """Return True if the header comment has a reason for a long file or function."""
     head = path.read_text().splitlines()[:HEADER]
     return any(re.search(r"\blong: \S", line) for line in head)
 
@@ -79,7 +80,7 @@ def is_python_header(header: str) -> bool:
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-def test_a_layer_includes_only_what_stands_before_it(layer: str) -> None:
+def test_a_layer_includes_only_earlier_layers(layer: str) -> None:
     folder = CSRC / layer
     if not folder.is_dir():
         pytest.skip(f"csrc/{layer} has no files yet")
@@ -97,23 +98,43 @@ def test_a_layer_includes_only_what_stands_before_it(layer: str) -> None:
     assert not wrong
 
 
+def module_of(path: Path) -> str:
+    """The module of a file: x.c with x.h, x_internal.h and x.tmpl.h is module x."""
+    return path.name.split(".")[0].removesuffix("_internal")
+
+
 def modules(folder: Path) -> dict[str, set[str]]:
-    """The modules of a folder that each one includes: x.c with x.h and x_internal.h is module x."""
-
-    def module_of(path: Path) -> str:
-        return path.name.split(".")[0].removesuffix("_internal")
-
+    """The modules of a folder that each one includes."""
     found: dict[str, set[str]] = {}
     for path in (p for pattern in ("*.c", "*.h", "*.def") for p in folder.glob(pattern)):
-        headers = {ROOT / "csrc" / header for _, header in includes(path)}
-        headers |= {folder / header for _, header in includes(path)}
+        places = (CSRC, CSRC / "include", folder)
+        headers = {place / header for _, header in includes(path) for place in places}
         inside = {module_of(h) for h in headers if h.parent == folder and h.is_file()}
         found.setdefault(module_of(path), set()).update(inside - {module_of(path)})
     return found
 
 
+LENT_FROM_ABOVE = {"ec_host_table"}
+"""What delegates get declared below its definition: see csrc/runtime/README.md."""
+
+
+def used_modules(folder: Path) -> dict[str, set[str]]:
+    """The modules of a folder whose functions and tables each one uses, whatever declares them."""
+    texts = [(module_of(p), re.sub(r"/\*.*?\*/", "", p.read_text(), flags=re.DOTALL))
+             for p in sorted({*folder.glob("*.c"), *folder.glob("*.tmpl.h")})]  # fmt: skip
+    defined = re.compile(r"^(?!static|typedef|extern)\w[\w *]*?\b(ec\w*)(?=[(\[]| =).*?[;{]",
+                         re.M | re.DOTALL)  # fmt: skip
+    home = {match[1]: module for module, text in texts for match in defined.finditer(text)
+            if match[0].endswith("{") and match[1] not in LENT_FROM_ABOVE}  # fmt: skip
+    found: dict[str, set[str]] = {}
+    for module, text in texts:
+        used = {home[word] for word in set(re.findall(r"\w+", text)) & set(home)}
+        found.setdefault(module, set()).update(used - {module})
+    return found
+
+
 def circle(graph: dict[str, set[str]]) -> list[str]:
-    """The modules that include one another in circles, and those between such circles."""
+    """Return the modules that include one another in cycles, and those between such cycles."""
     left = dict(graph)
     while True:
         needed = set().union(*left.values()) if left else set()
@@ -134,9 +155,16 @@ def test_circles_are_seen() -> None:
     assert circle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
 
 
+def test_uses_are_seen() -> None:
+    assert {"nested", "host_call"} <= used_modules(CSRC / "runtime")["host"]
+    assert "cache" in used_modules(ROOT / "backends" / "xnnpack")["backend"]
+
+
 @pytest.mark.parametrize("folder", source_folders())
 def test_files_of_a_folder_depend_one_way(folder: str) -> None:
-    found = circle(modules(ROOT / folder))
+    """By includes and by uses together: a header of several files does not hide a circle."""
+    includes_, uses = modules(ROOT / folder), used_modules(ROOT / folder)
+    found = circle({m: includes_[m] | uses.get(m, set()) for m in includes_})
     assert not found
 
 
@@ -154,8 +182,9 @@ def test_runtime_follows_the_order_of_its_readme() -> None:
     assert not wrong
 
 
-def test_python_headers_only_where_python_is() -> None:
-    """csrc/python, csrc/testing and the module.c of a backend; all else builds without Python."""
+def test_python_headers_only_in_the_python_layer() -> None:
+    """csrc/python, csrc/testing and the module.c of a backend; everything else builds without
+    Python."""
     wrong = []
     for path in files("*.c", "*.h", "*.def"):
         at = path.relative_to(ROOT).parts
@@ -173,7 +202,7 @@ def test_public_headers_need_only_libc() -> None:
 
 
 def test_backends_need_only_the_public_headers() -> None:
-    """The texts that get_xnnpack puts into the sources of others have the headers of those."""
+    """The files that get_xnnpack adds to other projects' sources include the headers of those."""
     wrong = []
     for path in files("*.c", "*.h", "*.def", under=ROOT / "backends"):
         if "get_xnnpack" in path.parts:
@@ -192,7 +221,7 @@ def test_backends_need_only_the_public_headers() -> None:
 
 @pytest.mark.parametrize("folder", ["csrc/python", "backends/xnnpack"])
 def test_each_header_of_a_folder_declares_one_file(folder: str) -> None:
-    """Apart from headers without a file: they define types or inline functions only."""
+    """Except for headers without a file, which define types or inline functions only."""
     pattern = re.compile(r"^(?!static|typedef|extern|#| |/|\})[\w *]*?\b(\w+)\(", re.M)
     wrong = []
     for path in sorted((ROOT / folder).glob("*.h")):
@@ -207,7 +236,7 @@ def test_each_header_of_a_folder_declares_one_file(folder: str) -> None:
 
 
 def operator_rows() -> list[str]:
-    """The names of ops.def in its order."""
+    """Return the names of ops.def in order."""
     text = (CSRC / "kernels" / "ops.def").read_text()
     rows = re.findall(r'^EC_OP\(\w+, "([^("]+)\(', text, re.M)
     assert len(rows) == len(re.findall(r"^EC_OP\(", text, re.M))
@@ -220,7 +249,7 @@ def test_operator_rows_are_sorted_and_unique() -> None:
 
 
 def sampled_operators() -> set[str]:
-    """The keys "aten::add.out" of all dictionaries in tests/kernels/samples_*.py."""
+    """Return the keys "aten::add.out" of all dictionaries in tests/kernels/samples_*.py."""
     folder = ROOT / "tests" / "kernels"
     names: set[str] = set()
     sys.path[:0] = [str(folder), str(folder.parent)]
@@ -253,7 +282,7 @@ def test_ci_runs_the_tests_of_the_readme() -> None:
 
 
 def c_functions(path: Path) -> Iterator[tuple[str, int]]:
-    """Name and number of lines of each function: from its first line to the } in column 0."""
+    """Yield name and number of lines of each function: from its first line to the } in column 0."""
     lines = path.read_text().splitlines()
     start = None
     for i, line in enumerate(lines):
@@ -277,7 +306,7 @@ def python_functions(path: Path) -> Iterator[tuple[str, int]]:
 
 
 def test_c_functions_are_seen() -> None:
-    """The little parser above finds what it is meant to find."""
+    """The parser above finds these functions."""
     found = dict(c_functions(CSRC / "kernels" / "call.c"))
     text = (CSRC / "kernels" / "call.c").read_text()
     assert len(found) >= text.count("\n}") - text.count("\n};") - 2 > 3
@@ -304,9 +333,9 @@ def test_no_long_functions() -> None:
 
 
 def test_no_long_lines() -> None:
-    """Tables (.def) are rows, not lines: they may be wider."""
+    """Tables (.def) have rows, not lines: they may be wider."""
     long = []
-    for path in files("*.c", "*.h", "*.py", "*.pyi", "*.sh", "run"):
+    for path in files("*.c", "*.h", "*.py", "*.pyi", "*.sh", "run", "wheels", "bare"):
         for number, line in enumerate(path.read_text().splitlines(), 1):
             if len(line) > LONGEST_LINE and "http" not in line:
                 long.append(f"{name(path)}:{number} ({len(line)} columns)")
@@ -317,7 +346,8 @@ def test_no_long_lines() -> None:
 
 
 def is_described(folder: Path) -> bool:
-    """Whether the README of a folder above it, up to csrc/, names it ("pool/", "kernels/pool")."""
+    """Return True if the README of a parent folder, up to csrc/, names it ("pool/",
+    "kernels/pool")."""
     for parent in [p for p in folder.parents if p.is_relative_to(CSRC)]:
         inside = folder.relative_to(parent).as_posix()
         text = (parent / "README.md").read_text() if (parent / "README.md").exists() else ""
@@ -327,7 +357,7 @@ def is_described(folder: Path) -> bool:
 
 
 def test_every_folder_is_described() -> None:
-    """By a README of its own, or in one above (a backend: by its own)."""
+    """Each folder has its own README, or is described in a parent's (a backend: in its own)."""
     missing = []
     for path in sorted({p.parent for p in files("*.c", "*.h", "*.def", under=CSRC)}):
         if path != CSRC and not (path / "README.md").exists() and not is_described(path):
@@ -338,7 +368,7 @@ def test_every_folder_is_described() -> None:
     assert not missing
 
 
-def test_headers_say_why_they_exist() -> None:
+def test_headers_have_a_purpose() -> None:
     """A C file begins with a comment, a Python file with a docstring."""
     wrong = [name(p) for p in files("*.c", "*.h") if not p.read_text().startswith("/* ")]
     for path in files("*.py"):

@@ -1,4 +1,4 @@
-"""csrc/ninja_build.py, by which setup.py and the tests compile: what is built again, and when."""
+"""csrc/ninja_build.py, which setup.py and the tests compile with: the files that are rebuilt."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(
 
 
 class Project:
-    """Two sources, a header and a library that is linked in, below a folder with a space."""
+    """Two sources, a header and a linked library, in a folder with a space in its name."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "a folder"
@@ -39,7 +39,7 @@ class Project:
         os.utime(path, ns=(time.time_ns(),) * 2)
 
     def build(self) -> set[str]:
-        """Builds, and returns the names of the files that were written."""
+        """Build, and return the names of the files that were written."""
         before = self.times()
         sources = [self.folder / name for name in ("one.c", "two.c")]
         objects = ninja_build.Objects("sum", sources, self.flags)
@@ -65,10 +65,10 @@ def test_nothing_is_built_twice(project: Project) -> None:
     assert project.build() == set()
 
 
-def test_a_header_concerns_the_sources_that_include_it(project: Project) -> None:
+def test_a_header_rebuilds_the_sources_that_include_it(project: Project) -> None:
     project.write("one.h", "#define ONE 10")
     assert project.build() == {"one.c.o", "libsum$.so"}
-    shutil.copy(project.target, project.folder / "copy")  # a process keeps a library by its name
+    shutil.copy(project.target, project.folder / "copy")  # a process caches a library by name
     assert ctypes.CDLL(str(project.folder / "copy")).sum() == 12
 
 

@@ -1,4 +1,4 @@
-"""The judges of the tests: each accepts what eager itself may vary, and sees planted faults."""
+"""The judges of the tests: each accepts eager's own variation, and finds planted faults."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def np_dtype(name: str) -> np.dtype:
 
 
 def numbers(dtype: str, smallest: float = 1e-9) -> np.ndarray:
-    """Of all sizes from `smallest` to 1."""
+    """Return numbers of all sizes from `smallest` to 1."""
     a = np.random.default_rng(0).standard_normal(500) * np.geomspace(smallest, 1, 500)
     return a.astype(np_dtype(dtype))
 
 
 def moved(a: np.ndarray, ulps: float) -> np.ndarray:
-    """Elements that many units away from zero."""
+    """Return elements that many units away from zero."""
     name = a.dtype.name
     return np.asarray(judge.wide(a) + np.sign(judge.wide(a)) * ulps * ulp(a, name)).astype(a.dtype)
 
@@ -59,7 +59,7 @@ def test_the_unit_is_that_of_the_last_place(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("fault", [1, 2, 8])
 def test_small_results_have_last_places(dtype: str, fault: int) -> None:
-    """A unit is one of the element, whatever else is in the array."""
+    """A unit is that of the element, independent of the rest of the array."""
     wanted = numbers(dtype, 1e-4 if dtype == "float16" else 1e-9)
     assert difference(wanted.copy(), wanted) is None
     for at in (0, 250, 499):
@@ -81,7 +81,7 @@ def test_all_elements_count() -> None:
 
 @pytest.mark.parametrize("half", ["float16", "bfloat16"])
 def test_halves_round_once(half: str) -> None:
-    """What is rounded to the half between two steps is seen, a rounding of float32 is not."""
+    """Rounding to the half between two steps is found, rounding of float32 is not."""
     rng = np.random.default_rng(0)
     a, b, c = (rng.uniform(0.5, 1, 2000).astype(np_dtype(half)) for _ in range(3))
     exact = judge.wide(a) * judge.wide(b) + judge.wide(c)
@@ -95,7 +95,7 @@ def test_halves_round_once(half: str) -> None:
 
 
 def test_no_worse_than_eager_is_element_by_element() -> None:
-    """Digits that eager loses in one place are not allowed in another."""
+    """Digits that eager loses in one element are not permitted in another."""
     exact = np.array([1.0, 2.0])
     wanted = np.array([1.0, 2.01], F)
     assert difference(np.array([1.0, 2.001], F), wanted) is not None
@@ -105,7 +105,7 @@ def test_no_worse_than_eager_is_element_by_element() -> None:
 
 
 def test_sums_in_any_order() -> None:
-    """Another order and fused products are right; a term that is left out, or a sum in a half, is
+    """Another order and fused products are right; an omitted term, or a sum in half precision, is
     not."""
     rng = np.random.default_rng(0)
     x, y = (rng.standard_normal((200, 300)).astype(F) for _ in range(2))
@@ -132,7 +132,7 @@ def test_sums_in_any_order() -> None:
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, "complex64", "complex128"])
-def test_what_is_not_finite(dtype: str) -> None:
+def test_non_finite_values(dtype: str) -> None:
     kinds = np.array([0, 1, np.inf, -np.inf, np.nan]).astype(np_dtype(dtype))
     for i, a in enumerate(kinds):
         for j, b in enumerate(kinds):
@@ -144,7 +144,7 @@ def test_what_is_not_finite(dtype: str) -> None:
 
 
 def test_the_end_of_the_range() -> None:
-    """The largest number beside infinity is a place like others."""
+    """The largest number next to infinity is a place like any other."""
     most = np.full(1, np.finfo(F).max)
     inf = np.full(1, np.inf, F)
     near, far = np.full(1, 3.40282357e38), np.full(1, 3.4e38)
@@ -156,7 +156,7 @@ def test_the_end_of_the_range() -> None:
 
 
 def test_complex_numbers_are_judged_as_one() -> None:
-    """Relative to their magnitude; a part beside a larger one has no places of its own."""
+    """Relative to their magnitude; a part next to a larger one has no last places of its own."""
     wanted = np.array([1 + 1e-9j, 1e-9 + 1e-9j], np.complex64)
     assert difference(wanted + np.array([1e-8j, 0], np.complex64), wanted, Limit(1)) is None
     assert difference(wanted + np.array([1e-6j, 0], np.complex64), wanted, Limit(1))
@@ -194,7 +194,7 @@ OPERATORS = [name for name, (family, _) in rows.tables().items()
 
 
 def last_place(a: np.ndarray, at: tuple) -> np.ndarray:
-    """A copy with one element off: the next integer, 2^-12 more of a number, 2^-6 of a half."""
+    """Return a copy with one element off: the next integer, 2^-12 of a number, 2^-6 of a half."""
     found, name = a.copy(), a.dtype.name
     if a.dtype == bool:
         found[at] = ~found[at]
@@ -207,14 +207,14 @@ def last_place(a: np.ndarray, at: tuple) -> np.ndarray:
 
 
 def largest(a: np.ndarray) -> tuple | None:
-    """Where the largest finite element is."""
+    """Return the index of the largest finite element."""
     size = np.where(np.isfinite(judge.wide(a)), np.abs(judge.wide(a)), -1)
     at = np.unravel_index(int(size.argmax()), a.shape) if a.size else None
     return at if at is not None and (size[at] > 0 or not judge.is_inexact(a.dtype.name)) else None
 
 
 def planted(name: str, args: list, results: list, i: int) -> list | None:
-    """The results with a fault in output i; None where it has nothing that could be wrong."""
+    """Return the results with a fault in output i; None if no fault is possible."""
     wanted = results[i]
     if not isinstance(wanted, np.ndarray):
         fault: Any = not wanted if isinstance(wanted, bool) else wanted + 1
@@ -222,7 +222,7 @@ def planted(name: str, args: list, results: list, i: int) -> list | None:
         return None
     else:
         fault = last_place(wanted, at)
-    if name == rows.ROW:  # what is written is a row of the result
+    if name == rows.ROW:  # a row of the result is written
         whole = np.zeros((args[2] + 1, *args[0].shape[1:]), args[0].dtype)
         whole[args[2]] = fault
         return [whole]
@@ -230,7 +230,7 @@ def planted(name: str, args: list, results: list, i: int) -> list | None:
 
 
 def unseen(name: str, dtype: str) -> set[int]:
-    """Outputs of an operator of which no fault is seen, in any of some samples."""
+    """Return the outputs of an operator in which no fault is found, for any of some samples."""
     left: set[int] = set()
     seen: set[int] = set()
     for args, results in rows.samples(name, dtype, 4):
@@ -249,7 +249,7 @@ def unseen(name: str, dtype: str) -> set[int]:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", OPERATORS)
 def test_every_output_of_an_operator_can_be_wrong(name: str) -> None:
-    """Of some dtype, by the check that test_rows.py, test_exported.py and test_official.py use."""
+    """In some dtype, with the check of test_rows.py, test_exported.py and test_official.py."""
     dtypes = ("float32", "int64", "complex64", "bfloat16", "bool", "uint8", "int8")
     left = [unseen(name, d) for d in dtypes if d in rows.dtypes_of(name)]
     assert not set.intersection(*left)
@@ -278,7 +278,7 @@ def layers() -> tuple[torch.nn.Module, torch.Tensor, np.ndarray]:
 
 
 def faults(wanted: np.ndarray) -> dict[str, np.ndarray]:
-    """Results that are wrong, of the dtype and shape of the right ones."""
+    """Return wrong results with the dtype and shape of the right ones."""
     unit = judge.ulp(wanted, wanted.dtype.name)
     found = {"zeros": wanted * 0, "1 % more": wanted * 1.01, "negative": -wanted,
              "last places": wanted + 1000 * unit, "in another order": wanted[::-1],
@@ -328,7 +328,7 @@ def test_integers_have_no_room() -> None:
         judge.assert_within(np.array([np.inf], F), np.ones(1, F), np.full(1, 1e30))
 
 
-def test_functions_beside_their_terms(layers: Any) -> None:
+def test_functions_compared_with_their_terms(layers: Any) -> None:
     net, x, wanted = layers
     exact, terms = judge.wide(wanted), np.abs(judge.wide(wanted)) + 1e-3
     for given in ({}, {"exact": exact}, {"exact": exact, "terms": terms}):
@@ -340,7 +340,7 @@ def test_functions_beside_their_terms(layers: Any) -> None:
     assert opdb_judge.difference(wanted[1:], wanted, filled=False)
 
 
-def test_functions_take_what_is_as_exact_as_eager() -> None:
+def test_functions_accept_errors_up_to_eagers() -> None:
     exact, wanted = np.array([1.0, 2.0]), np.array([1.0, 2.01], F)
     assert opdb_judge.difference(np.array([1.0, 2.001], F), wanted) is not None
     assert opdb_judge.difference(np.array([1.0, 2.001], F), wanted, exact) is None

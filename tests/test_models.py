@@ -1,4 +1,5 @@
-"""Whole models from the official flow: executorch_c beside eager and the official runtime."""
+"""Whole models from the official flow: executorch_c compared with eager and the official
+runtime."""
 
 from __future__ import annotations
 
@@ -22,14 +23,14 @@ from torch import Tensor
 from zoo_models import MODELS
 
 OFFICIAL_CANNOT = {
-    "channels_last": "its batch norm refuses any dim order but the contiguous one",
+    "channels_last": "its batch norm rejects non-contiguous dim orders",
     "cond_twice": "its MoveCall aliases, so the second cond overwrites a result of the first",
 }
 EXAMPLES = Path(executorch_c.__file__).parent / "examples"
 
 
 def parameters() -> list[Any]:
-    """Every model in both flows; those of real size carry a mark."""
+    """Return every model in both flows; those of real size have a mark."""
     return [
         pytest.param(name, flow, marks=[pytest.mark.large] if MODELS[name].large else [])
         for name in zoo.names(large=True)
@@ -50,7 +51,8 @@ def test_matches_eager(name: str, flow: str, ours: Opener) -> None:
 
 
 def official_is_right(name: str, flow: str, official: Opener) -> bool:
-    """Whether the official runtime gives eager's outputs for the calls of the first method."""
+    """Return True if the official runtime gives eager's outputs for the calls of the first
+    method."""
     exported = zoo.load(name, flow)
     method, calls = next(iter(exported.calls.items()))
     run = official(exported.pte)
@@ -61,7 +63,7 @@ def official_is_right(name: str, flow: str, official: Opener) -> bool:
 
 @each_model
 def test_official_matches_eager(name: str, flow: str, official: Opener) -> None:
-    """The program is what the model is: the official runtime has the same outputs."""
+    """The program is right: the official runtime has eager's outputs."""
     if name not in OFFICIAL_CANNOT:
         assert official_is_right(name, flow, official)
         return
@@ -71,7 +73,7 @@ def test_official_matches_eager(name: str, flow: str, official: Opener) -> None:
 
 @pytest.mark.parametrize("name", ["mlp", "unet", "bert", "dynamic_seq", "cond_twice", "map_loop"])
 def test_calls_do_not_depend_on_earlier_ones(name: str, ours: Opener) -> None:
-    """Going through the calls twice gives the same bits, and outputs stay as they were."""
+    """Repeating the calls gives bitwise equal results, and outputs do not change."""
     exported = zoo.load(name)
     run = ours(exported.pte)
     rounds = [[run("forward", call.inputs) for call in exported.calls["forward"]] for _ in "ab"]
@@ -81,7 +83,7 @@ def test_calls_do_not_depend_on_earlier_ones(name: str, ours: Opener) -> None:
             assert not np.shares_memory(a, b)
 
 
-def test_inputs_are_left_alone(ours: Opener) -> None:
+def test_inputs_are_not_modified(ours: Opener) -> None:
     exported = zoo.load("dynamic_batch")
     run = ours(exported.pte)
     for call in exported.calls["forward"]:
@@ -124,7 +126,7 @@ def test_methods_of_one_program_keep_their_own_state(ours: Opener) -> None:
 
 
 def test_encoder_feeds_decoder(ours: Opener) -> None:
-    """Outputs of one method go into the other without conversion."""
+    """Outputs of one method are inputs of the other without conversion."""
     zoo_pair = MODELS["encoder_decoder"].build()
     (sentence,) = zoo_pair.methods["encode"].calls[0]
     token, state, _ = zoo_pair.methods["decode"].calls[0]
@@ -145,7 +147,7 @@ def test_encoder_feeds_decoder(ours: Opener) -> None:
 
 
 def test_shipped_digits_example(ours: Opener) -> None:
-    """Of numbers around 10: logits of some hundred products in float32."""
+    """Logits around 10 from some hundred products in float32."""
     run, limit = ours((EXAMPLES / "digits.pte").read_bytes()), judge.Limit(0, 16)
     with np.load(EXAMPLES / "digits.npz") as data:
         (found,) = run("forward", [data["inputs"]])

@@ -1,4 +1,5 @@
-"""Quantized programs without a delegate: executorch_c beside eager and the official runtime."""
+"""Quantized programs without a delegate: executorch_c compared with eager and the official
+runtime."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ import quantized_zoo
 from openers import Opener
 from executorch_c import Runtime
 
-# Operators that show that a model is what its name says.
+# Operators that must be in each model's program.
 USES = {
     "conv_by_tensor": ["dequantize_per_tensor.out", "quantize_per_tensor.out"],
     "conv_by_channel": ["dequantize_per_channel.out", "quantize_per_tensor.out"],
@@ -32,13 +33,13 @@ each_model = pytest.mark.parametrize("name", quantized_zoo.MODELS)
 
 
 def check(found: Any, model: quantized_zoo.Quantized) -> None:
-    """Equal, but that sums in another order may lie on the other side of a rounding (averages of
-    quantised numbers are often ties): only where eager's own do."""
+    """Assert equality, except that sums in another order may round to the other side where eager's
+    own do (averages of quantised numbers are often ties)."""
     judge.assert_within(found, model.wanted, model.room)
 
 
 def faults(model: quantized_zoo.Quantized) -> Iterator[tuple[str, np.ndarray]]:
-    """Answers that are wrong, of the dtype and shape of the right one."""
+    """Yield wrong results with the dtype and shape of the right one."""
     wanted = model.wanted
     levels = np.diff(np.unique(wanted))
     step = levels[levels > 1e-4].min()

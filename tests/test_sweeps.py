@@ -1,4 +1,4 @@
-"""Large sweeps: a sample by default, every row by -m "" or by its name."""
+"""Large sweeps: a sample by default, every row with -m "" or by name."""
 
 from __future__ import annotations
 
@@ -18,13 +18,18 @@ def test_rows(row):
 
 def test_other():
     pass
+
+@pytest.mark.heavy
+def test_heavy():
+    pass
 """
 
 
 @pytest.mark.parametrize(("arguments", "expected"), [
-    ([], {"passed": 4, "deselected": 7}),
-    (["-m", ""], {"passed": 11}),
+    ([], {"passed": 4, "deselected": 8}),
+    (["-m", ""], {"passed": 12}),
     (["test_it.py::test_rows[5]"], {"passed": 1}),
+    (["test_it.py::test_heavy"], {"passed": 1}),
 ])  # fmt: skip
 def test_which_rows_run(
     pytester: pytest.Pytester, arguments: list[str], expected: dict[str, int]

@@ -1,4 +1,4 @@
-"""An exception that nobody catches fails its test, in a thread or in a finalizer, too."""
+"""An uncaught exception fails its test, in a thread or in a finalizer, too."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_planted():
 
 
 @pytest.mark.parametrize("code", [THREAD, FINALIZER, HELPER], ids=["thread", "finalizer", "helper"])
-def test_an_exception_that_nobody_catches_fails_the_test(tmp_path: Path, code: str) -> None:
+def test_an_uncaught_exception_fails_the_test(tmp_path: Path, code: str) -> None:
     file = tmp_path / "test_planted.py"
     file.write_text(code)
     command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider"]

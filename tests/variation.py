@@ -1,13 +1,11 @@
-"""How much eager's own results vary: runs of a module in which every operator is a little off.
+"""Variation of eager's own results: runs of a module with random rounding of every operator.
 
-`Noise` moves the operands and the results of each operator by a relative step, up or down at
-random, as rounding does (of operands, because a sum is off by parts of its terms, whatever is left
-of them). What comes out differently is what another order of the same arithmetic, fused products or
-another library may change, too: the judge allows units of it. In float64 and with a small step it
-is the sensitivity of each element of each result (`terms`); in the dtypes of the model, and with a
-step of a last place, it is how far each element may be off (`rooms`). Of quantised models that is
-nothing where no number lies so near the middle between two integers that its rounding is anyone's
-guess.
+`Noise` changes the operands and results of each operator by a relative step, up or down at random,
+like rounding. (Operands, because the error of a sum is relative to its terms.) The resulting
+variation is the effect of another order of arithmetic, fused products or another library, so the
+judge's limits are in units of it. In float64 with a small step, it is the sensitivity of each
+element of each result (`terms`). In the dtypes of the model with a step of one last place, it is
+the limit of each element's error (`rooms`). In quantised models, it is 0 except near rounding ties.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 STEP = 2.0**-28  # far above the last places of float64
 DRAWS = 8
 NARROW = (torch.float32, torch.float16, torch.bfloat16)
-# Operators that only move numbers, or compare them.
+# Operators that only move or compare numbers.
 MOVES = frozenset("""
     _to_copy arange argmax argmin as_strided bitwise_and bitwise_not bitwise_or cat clamp clone
     constant_pad_nd copy copy_ detach embedding empty eq expand fill flip full full_like gather ge
@@ -37,8 +35,8 @@ MOVES = frozenset("""
 
 
 class Noise(TorchDispatchMode):
-    """Moves operands and results. `wide`: what a model converts to float32, as some do in the
-    middle, goes to float64."""
+    """Random rounding of operands and results. With `wide`, a model's conversions to float32 become
+    conversions to float64."""
 
     supports_higher_order_operators = True
 
@@ -73,15 +71,15 @@ class Noise(TorchDispatchMode):
         return pytree.tree_map(self.moved, results)
 
     def moved_positions(self, x: torch.Tensor) -> torch.Tensor:
-        """Positions are rounded, and neighbours weighted by what is left of them: off by as much of
-        the elements around as the position is large."""
+        """Return positions that are rounded, with neighbours weighted by the fraction: their error
+        is the position times the elements around."""
         pool = getattr(torch.nn.functional, f"max_pool{x.dim() - 2}d")
         around = pool(x.abs(), 3, 1, 1) * max(x.shape[2:])
         return x + (self.moved(around) - around)
 
 
 def arrays(outputs: Any) -> list[Any]:
-    """Flat, tensors as arrays."""
+    """Return flat tensors as arrays."""
     return [x.detach().resolve_conj().resolve_neg().numpy() if isinstance(x, torch.Tensor) else x
             for x in pytree.tree_leaves(outputs)]  # fmt: skip
 
@@ -91,15 +89,15 @@ def is_wide(value: Any) -> bool:
 
 
 def exactly(run: Callable[[], Any], step: float = 0.0, seed: int = 0) -> Any:
-    """What a run in float64 gives, whatever it converts to float32."""
+    """Return the results of a run in float64, without the model's conversions to float32."""
     with torch.no_grad(), torch.compiler.set_stance("force_eager"), Noise(step, seed, wide=True):
         return run()
 
 
 @torch.no_grad()
 def terms(run: Callable[[], Any], exact: list[Any], draws: int = DRAWS) -> list[Any]:
-    """How much the results of a run in float64 change, relative to the step: None for those that
-    are no fractions, 0 where they jump (by another amount for a smaller step)."""
+    """Return the change of the results of a run in float64, relative to the step: None for
+    integers, 0 at discontinuities (where a smaller step gives another change)."""
     most = [np.zeros(x.shape) if is_wide(x) else None for x in exact]
     for seed in range(draws):
         gaps = []
@@ -122,8 +120,8 @@ LAST_PLACES = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23}
 @torch.no_grad()
 def rooms(run: Callable[[], list[np.ndarray]], step: float, ulps: float = 2,
           draws: int = 16) -> list[Any]:  # fmt: skip
-    """How far elements of the results of a run, which are arrays, may be off: twice as far as they
-    move when each operator is a step off, and units in the last place. None for integers."""
+    """Return the allowed errors of a run's array results: twice the change when each operator is
+    off by a step, and units in the last place. None for integers."""
     wanted = run()
     found = [np.zeros(w.shape) if judge.is_inexact(w.dtype.name) else None for w in wanted]
     for seed in range(draws):
@@ -138,12 +136,12 @@ def rooms(run: Callable[[], list[np.ndarray]], step: float, ulps: float = 2,
 
 
 LIMIT = judge.Limit(2, 4, stepwise=True)
-"""What results of several operators may be off: units in their own last place, and of how much they
-vary."""
+"""Limits for results of several operators: units in their own last place, and of their
+variation."""
 
 
 def doubled(value: Any) -> Any:
-    """Modules and tensors in float64, as copies."""
+    """Return copies of modules and tensors in float64."""
     if isinstance(value, torch.nn.Module):
         return copy.deepcopy(value).double()
     if isinstance(value, torch.Tensor):
@@ -154,7 +152,7 @@ def doubled(value: Any) -> Any:
 @torch.no_grad()
 def assert_eager(found: Sequence[Any], function: Callable[..., Any], *inputs: Any,
                  limit: judge.Limit = LIMIT) -> None:  # fmt: skip
-    """Outputs, flat, are what eager computes: a module, or a function of its inputs alone."""
+    """Assert that flat outputs are eager's: of a module, or of a function of its inputs alone."""
     wanted = arrays(copy.deepcopy(function)(*copy.deepcopy(inputs)))
     wide = doubled(function)
 

@@ -1,24 +1,20 @@
 """The model zoo: small seeded models, exported by the official flow and cached on disk.
 
-`names()` lists them, `export(name)` gives the bytes of the .pte, `load(name)` the bytes together
-with the calls to make and what eager PyTorch answers. Both come from a cache keyed by these files
-and by the versions of torch and executorch, so only the first run of the tests pays for
-exporting. The models themselves are in zoo_models.py.
+`names()` lists them, `export(name)` returns the bytes of the .pte, `load(name)` the bytes with the
+calls and eager's outputs. Both use a cache keyed by these files and by the versions of torch and
+executorch, so only the first run of the tests exports. The models are in zoo_models.py.
 """
 
 from __future__ import annotations
 
 import copy
-import hashlib
-import os
-import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import judge
+import kept
 import numpy as np
 import torch
 import variation
@@ -31,7 +27,7 @@ FLOWS = ("edge", "lower")
 
 
 def names(large: bool = False) -> list[str]:
-    """The registered names, those of realistic size only when asked for."""
+    """Return the registered names, those of realistic size only on request."""
     return [name for name, entry in MODELS.items() if large or not entry.large]
 
 
@@ -54,65 +50,40 @@ class Exported:
 
 @dataclass(frozen=True)
 class Exact:
-    """Eager's outputs of one execution in float64, and how much they vary (variation.py)."""
+    """Eager's outputs of one execution in float64, and their variation (variation.py)."""
 
     outputs: list[Any]
     terms: list[Any]
 
 
-def cache_dir() -> Path:
-    """The directory of exported files, made on first use."""
-    default = Path(__file__).parent / ".cache"
-    path = Path(os.environ.get("EXECUTORCH_C_TEST_CACHE", default))
-    path.mkdir(parents=True, exist_ok=True)
-    ignore = path / ".gitignore"
-    if not ignore.exists():
-        ignore.write_text("*\n")
-    return path
-
-
-def _key() -> str:
-    packages = [version(name) for name in ("torch", "executorch", "transformers")]
-    sources = [Path(file).read_bytes() for file in (__file__, zoo_models.__file__)]
-    return hashlib.sha256(b"".join(sources) + repr(packages).encode()).hexdigest()[:12]
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Writes through a temporary file, so that parallel test processes may race."""
-    part = path.with_suffix(f".{os.getpid()}.part")
-    part.write_bytes(data)
-    part.replace(path)
+def _key(*parts: object) -> str:
+    sources = [Path(file) for file in (__file__, zoo_models.__file__)]
+    return kept.digest(*sources, *parts, packages=("torch", "executorch", "transformers", "numpy"))
 
 
 def export(name: str, flow: str = "edge") -> bytes:
     """The bytes of the .pte of a registered model, from the cache where possible."""
-    path = cache_dir() / f"{name}-{flow}-{_key()}.pte"
-    if not path.exists():
-        _write(path, _export_zoo(MODELS[name].build(), flow))
-    return path.read_bytes()
+    return kept.data(f"{name}-{flow}-{_key()}.pte",
+                     lambda: _export_zoo(MODELS[name].build(), flow))  # fmt: skip
 
 
 def load(name: str, flow: str = "edge") -> Exported:
     """The exported program with the inputs and eager outputs of its calls."""
-    path = cache_dir() / f"{name}-{_key()}.npz"
-    if not path.exists():
-        _save_calls(path, _run_eager(MODELS[name].build()))
+    path = kept.file(f"{name}-{_key()}.npz",
+                     lambda path: _save_calls(path, _run_eager(MODELS[name].build())))  # fmt: skip
     return Exported(name, export(name, flow), _load_calls(path))
 
 
 def exactly(name: str) -> dict[str, list[Exact]]:
     """The exact outputs of the calls of each method."""
-    key = hashlib.sha256(_key().encode() + Path(variation.__file__).read_bytes()).hexdigest()[:12]
-    path = cache_dir() / f"{name}-exact-{key}.pickle"
-    if not path.exists():
-        _write(path, pickle.dumps(_run_exactly(name)))
-    found: dict[str, list[Exact]] = pickle.loads(path.read_bytes())
+    key = _key(Path(variation.__file__))
+    found: dict[str, list[Exact]] = kept.pickled(f"{name}-exact-{key}", lambda: _run_exactly(name))
     return found
 
 
 def assert_right(name: str, method: str, index: int, found: Sequence[Any],
                  wanted: Sequence[Any], limit: judge.Limit = variation.LIMIT) -> None:  # fmt: skip
-    """Judges the outputs of call `index` beside eager's."""
+    """Compare the outputs of call `index` with eager's."""
     call = exactly(name)[method][index]
     assert len(found) == len(wanted) == len(call.outputs)
     for i, (f, w) in enumerate(zip(found, wanted, strict=True)):
@@ -125,8 +96,8 @@ def assert_right(name: str, method: str, index: int, found: Sequence[Any],
 @torch.no_grad()
 def _run_exactly(name: str) -> dict[str, list[Exact]]:
     def run() -> list[list[list[Any]]]:
-        """All calls of all methods, of models of their own: what a model is made of may be in a
-        closure."""
+        """Run all calls of all methods, each on a new model, because a closure may hold parts of a
+        model."""
         made = MODELS[name].build()
         outputs = []
         for method in made.methods:
@@ -174,7 +145,7 @@ def _export_zoo(zoo: Zoo, flow: str) -> bytes:
 
 @torch.no_grad()
 def _run_eager(zoo: Zoo) -> dict[str, list[Call]]:
-    """Calls every method in order; buffers keep their state between the calls of a method."""
+    """Call every method in order; buffers keep their state between the calls of a method."""
     result = {}
     for name, spec in zoo.methods.items():
         module = spec.module if zoo.shares_state else copy.deepcopy(spec.module)
@@ -188,7 +159,7 @@ def _run_eager(zoo: Zoo) -> dict[str, list[Call]]:
 
 
 def _save_calls(path: Path, calls: Mapping[str, list[Call]]) -> None:
-    """One .npz; the name of each array tells method, call, side, index and kind."""
+    """Write one .npz; the name of each array encodes method, call, side, index and kind."""
     arrays = {}
     for method, entries in calls.items():
         for i, call in enumerate(entries):
@@ -196,9 +167,8 @@ def _save_calls(path: Path, calls: Mapping[str, list[Call]]) -> None:
                 for j, value in enumerate(values):
                     kind, array = _pack(value)
                     arrays[f"{method}/{i:03}/{side}/{j:03}/{kind}"] = array
-    part = path.with_suffix(f".{os.getpid()}.npz")
-    np.savez(part, **arrays)
-    part.replace(path)
+    with path.open("wb") as file:  # savez adds a suffix to names
+        np.savez(file, **arrays)
 
 
 def _load_calls(path: Path) -> dict[str, list[Call]]:
@@ -215,7 +185,7 @@ def _load_calls(path: Path) -> dict[str, list[Call]]:
 
 
 def _pack(value: Any) -> tuple[str, np.ndarray]:
-    """A kind and an array; a tensor's kind is its dim order, which .npz would lose."""
+    """Return a kind and an array; a tensor's kind is its dim order, which .npz would lose."""
     if isinstance(value, Tensor):
         order = value.detach().dim_order()
         return "t" + "".join(map(str, order)), value.detach().permute(order).numpy()

@@ -1,8 +1,7 @@
 """The models of the zoo, each a function behind the registry decorator `@model`.
 
 Add a model: write a function that returns one `Spec` (the method "forward") or a `Zoo` of several,
-decorate it, and keep it under a second to export where possible. See zoo.py for what is done
-with them.
+decorate it, and keep its export below a second if possible. zoo.py exports and caches them.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Spec:
 
 @dataclass
 class Zoo:
-    """One file: its methods, its constant methods and how it is planned."""
+    """A file: its methods, its constant methods and its planning options."""
 
     methods: dict[str, Spec]
     constants: dict[str, Any] = field(default_factory=dict)
@@ -42,20 +41,20 @@ class Zoo:
 
     @property
     def shares_state(self) -> bool:
-        """Whether the methods see each other's buffers."""
+        """True if the methods share buffers."""
         return bool(self.planning.get("share_mutable_buffers"))
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A registered model. `large` ones are for benchmarks."""
+    """A registered model; `large` ones are for benchmarks."""
 
     name: str
     make: Callable[[], Spec | Zoo]
     large: bool = False
 
     def build(self) -> Zoo:
-        """The seeded model, its inputs and options, in float32 and eval mode."""
+        """Return the seeded model, its inputs and options, in float32 and eval mode."""
         torch.manual_seed(0)
         made = self.make()
         zoo = made if isinstance(made, Zoo) else Zoo({"forward": made})
@@ -68,7 +67,7 @@ MODELS: dict[str, Entry] = {}
 
 
 def model(name: str, **options: Any) -> Callable[[Callable[..., Spec | Zoo]], Any]:
-    """Registers the decorated function; decorate twice to register it with other arguments."""
+    """Register the decorated function; decorate twice to register it with other arguments."""
     arguments = options.pop("arguments", {})
 
     def register(make: Callable[..., Spec | Zoo]) -> Callable[..., Spec | Zoo]:
@@ -119,7 +118,7 @@ def recurrent(cell: type[nn.LSTM] | type[nn.GRU]) -> Spec:
 
 def conv_bn(cin: int, cout: int, kernel: int, act: Callable[[], nn.Module] = nn.ReLU,
             stride: int = 1, groups: int = 1) -> nn.Sequential:  # fmt: skip
-    """Convolution, batch norm with non-trivial statistics, activation."""
+    """Build a convolution, batch norm with non-trivial statistics, and activation."""
     norm = nn.BatchNorm2d(cout)
     nn.init.uniform_(norm.running_mean, -0.1, 0.1)
     nn.init.uniform_(norm.running_var, 0.5, 1.5)
@@ -184,12 +183,12 @@ class MBConv(nn.Module):
 
 
 Stage = tuple[int, int, int, int, int]
-"""expansion, channels, repeats, first stride, kernel"""
+"""(expansion, channels, repeats, first stride, kernel) of each stage."""
 
 
 def mb_net(stages: list[Stage], width: float, classes: int, act: Callable[[], nn.Module],
            squeeze: bool) -> nn.Sequential:  # fmt: skip
-    """Stem, stages of inverted residuals, head."""
+    """Build a stem, stages of inverted residuals and a head."""
 
     def scaled(channels: int) -> int:
         return max(4, int(channels * width + 2) // 4 * 4)
@@ -258,7 +257,7 @@ def resnet18(size: int, width: int, classes: int) -> Spec:
 
 @model("channels_last")
 def channels_last() -> Spec:
-    """Input and weights in channels_last, so that dim orders other than contiguous appear."""
+    """Use input and weight in channels_last, for dim orders other than contiguous."""
     net = nn.Sequential(conv_bn(3, 8, 3), nn.MaxPool2d(2), nn.Conv2d(8, 4, 3))
     x = torch.randn(2, 3, 8, 8).to(memory_format=torch.channels_last)
     return Spec(net.to(memory_format=torch.channels_last), [(x,)])
@@ -282,7 +281,7 @@ SIZES = {
 
 
 def tokens(*shape: int, vocabulary: int = 100) -> Tensor:
-    """Random token ids."""
+    """Return random token ids."""
     return torch.randint(0, vocabulary, shape)
 
 
@@ -317,9 +316,7 @@ def gpt2() -> Spec:
 def llama() -> Spec:
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    config = LlamaConfig(
-        vocab_size=100, max_position_embeddings=32, num_key_value_heads=2, **SIZES
-    )
+    config = LlamaConfig(vocab_size=100, max_position_embeddings=32, num_key_value_heads=2, **SIZES)
     net = LlamaForCausalLM(config)
     return Spec(Lambda(lambda x: net(x, use_cache=False).logits, net=net), [(tokens(1, 8),)])
 
@@ -353,7 +350,7 @@ def dynamic_batch() -> Spec:
 
 
 class CausalAttention(nn.Module):
-    """Attention whose mask and positions depend on the sequence length of the call."""
+    """Attention with mask and positions that depend on the sequence length of the call."""
 
     def __init__(self, dim: int, heads: int, longest: int) -> None:
         super().__init__()
@@ -382,7 +379,7 @@ def dynamic_seq() -> Spec:
 
 @model("symbolic")
 def symbolic() -> Spec:
-    """Integers computed from shapes, returned and used, so that the prim operators appear."""
+    """Compute integers from shapes, return and use them, for the prim operators."""
 
     def run(x: Tensor) -> Any:
         n = x.shape[0]
@@ -396,7 +393,7 @@ def symbolic() -> Spec:
 
 @model("data_dependent")
 def data_dependent() -> Spec:
-    """A size that is only known at run time, from item() and from nonzero()."""
+    """Compute sizes that are known only at run time, from item() and from nonzero()."""
 
     def run(x: Tensor, n: Tensor) -> Any:
         size = n.item()
@@ -418,7 +415,7 @@ def cond() -> Spec:
 
 @model("cond_twice")
 def cond_twice() -> Spec:
-    """The official runtime gets this wrong: the second cond overwrites a result of the first."""
+    """Use two conds; in the official runtime, the second overwrites a result of the first."""
 
     def run(x: Tensor) -> Any:
         first = torch.cond(
@@ -446,7 +443,7 @@ def map_loop() -> Spec:
 
 @model("scalar_inputs")
 def scalar_inputs() -> Spec:
-    """Python values beside tensors in the inputs and outputs."""
+    """Use Python values among the inputs and outputs, besides tensors."""
 
     def run(x: Tensor, n: int, scale: float, flag: bool) -> Any:
         return x * n + scale, n + 1, [x + 1 if flag else x, x - 1]
@@ -519,7 +516,7 @@ def accumulator() -> Spec:
 
 @model("shared_state")
 def shared_state() -> Zoo:
-    """Two methods over the same buffer, planned in one arena that both use."""
+    """Return two methods over one buffer, planned in one arena."""
     net = Accumulator()
 
     def method() -> Spec:
@@ -530,7 +527,7 @@ def shared_state() -> Zoo:
 
 @model("io_unplanned")
 def io_unplanned() -> Zoo:
-    """Inputs and outputs without planned memory."""
+    """Use inputs and outputs without planned memory."""
     net = nn.Sequential(nn.Linear(8, 8), nn.Sigmoid())
     planning = {"alloc_graph_input": False, "alloc_graph_output": False}
     return Zoo({"forward": Spec(net, [(torch.randn(2, 8),), (torch.randn(2, 8),)])}, {}, planning)

@@ -1,7 +1,7 @@
-/* BackendWithCompilerDemo: runs the programs of the export tutorial that are lowered with the
- * export side's demo compiler. Arguments are the program's inputs, then one output, all float32.
- * Like the reference's, its sine is x - x^3/6: the two first terms of the Taylor series; the option
- * "sine_terms", of the process or of one method, asks for more. */
+/* BackendWithCompilerDemo: runs programs of the export tutorial, lowered with the export side's
+ * demo compiler. Arguments are the program's inputs, then one output, all float32.
+ * Like the reference's, its sine is x - x^3/6: the first two terms of the Taylor series. The option
+ * "sine_terms", of the process or of one method, sets another number of terms. */
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
@@ -10,7 +10,7 @@
 #include "payload.h"
 
 enum { FLOAT32 = 6, MAX_RANK = 16, MAX_VALUE = 4, MAX_TERMS = 16 };
-enum { LARGE = 1 << 16 }; /* operations that are worth another thread */
+enum { LARGE = 1 << 16 }; /* minimum of operations per thread */
 
 static const char sine_terms[] = "sine_terms";
 static _Atomic int64_t default_terms = 2;
@@ -41,7 +41,8 @@ static view view_of(const ec_backend_tensor *tensor) {
   return v;
 }
 
-/* Where element `index` (in row-major order of `shape`) is in `v`, which broadcasts to it. */
+/* Returns the offset in `v`, which broadcasts to `shape`, of element `index` (row-major in
+ * `shape`). */
 static int64_t offset_of(const view *v, const view *shape, int64_t index) {
   int64_t offset = 0;
   for (size_t d = shape->rank; d-- > 0;) {
@@ -53,8 +54,8 @@ static int64_t offset_of(const view *v, const view *shape, int64_t index) {
   return offset;
 }
 
-/* Allocates the result of `op`, whose rank and sizes are set, and compares its size with what the
- * payload was compiled for. */
+/* Allocates the result of `op`, with its rank and sizes set, and compares its size with the one in
+ * the payload. */
 static uint32_t new_result(const run *r, const demo_op *op, view *result, float **data) {
   int64_t numel = 1;
   bool overflows = false;
@@ -64,7 +65,7 @@ static uint32_t new_result(const run *r, const demo_op *op, view *result, float 
   }
   if (overflows || numel != op->numel)
     return r->host->fail(r->call, EC_BACKEND_NOT_SUPPORTED,
-                         "%s (debug handle %lld) gets operands for a result of %lld elements, "
+                         "%s (debug handle %lld) has operands for a result of %lld elements, "
                          "compiled for %lld",
                          demo_kind_name(op->kind), (long long)op->debug_handle,
                          overflows ? -1LL : (long long)numel, (long long)op->numel);
@@ -124,7 +125,7 @@ typedef struct product {
   float *out;
 } product;
 
-/* Elements [begin, end) of a matrix product, in row-major order. */
+/* Computes elements [begin, end) of a matrix product, in row-major order. */
 static void multiply_rows(void *user, size_t begin, size_t end) {
   const product *p = user;
   for (size_t i = begin; i < end; i++) {
@@ -142,7 +143,7 @@ static uint32_t run_mm(const run *r, const demo_op *op, const view *a, const vie
   float *out;
   if (a->rank != 2 || b->rank != 2 || a->sizes[1] != b->sizes[0])
     return r->host->fail(r->call, EC_BACKEND_INVALID_ARGUMENT,
-                         "aten.mm.default (debug handle %lld) gets operands of rank %zu and %zu "
+                         "aten.mm.default (debug handle %lld) has operands of rank %zu and %zu "
                          "with inner sizes %lld and %lld, expected two matrices that fit",
                          (long long)op->debug_handle, a->rank, b->rank,
                          a->rank == 2 ? (long long)a->sizes[1] : -1LL,
@@ -164,7 +165,7 @@ static uint64_t nanoseconds(void) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Tells a trace what an operator did. */
+/* Reports an operator to a trace. */
 static void trace_op(const run *r, uint32_t wants, const demo_op *op, uint64_t start,
                      view *result) {
   uint8_t order[MAX_RANK];
@@ -179,7 +180,7 @@ static void trace_op(const run *r, uint32_t wants, const demo_op *op, uint64_t s
   if (wants & EC_BACKEND_TRACE_VALUES) r->host->trace_value(r->call, handle, &value);
 }
 
-/* Runs all operators as payload.c wires them; `result` is that of the last. */
+/* Runs all operators in the order of payload.c; `result` is that of the last one. */
 static uint32_t run_ops(const run *r, const demo_program *program, view *result) {
   view previous = view_of(&r->args[0].as.tensor);
   size_t next = 1;
@@ -222,8 +223,8 @@ static uint32_t check_args(const run *r, const demo_program *program, size_t cou
   return EC_BACKEND_OK;
 }
 
-/* The output is given its shape only when all inputs have been read, so that nothing here depends
- * on a program that passes one tensor as input and output. */
+/* Runs the program. The output is resized only after all inputs have been read, so that a program
+ * may pass one tensor as input and output. */
 static uint32_t compiler_execute(const ec_backend *self, const ec_host *host, ec_host_call *call,
                                  void *handle, ec_backend_arg *args, size_t count) {
   (void)self;
@@ -242,8 +243,8 @@ static uint32_t compiler_execute(const ec_backend *self, const ec_host *host, ec
   return EC_BACKEND_OK;
 }
 
-/* The reference's device takes numbers up to 4; the export side writes the number into the compile
- * spec "max_value" with as many bytes as it likes. Without that spec nothing is limited. */
+/* Checks the compile specs. The reference's device accepts numbers up to 4; the export side writes
+ * the limit into the spec "max_value" with any number of bytes. Without it there is no limit. */
 static uint32_t check_specs(const ec_host *host, ec_host_call *call, const ec_backend_init *init) {
   for (size_t i = 0; i < init->spec_count; i++) {
     const ec_backend_spec *spec = &init->specs[i];
@@ -259,7 +260,7 @@ static uint32_t check_specs(const ec_host *host, ec_host_call *call, const ec_ba
   return EC_BACKEND_OK;
 }
 
-/* An option of the process or of a method. */
+/* Reads an option of the process or of a method. */
 static uint32_t read_option(const ec_host *host, ec_host_call *call,
                             const ec_backend_option *option, int64_t *terms) {
   if (strcmp(option->key, sine_terms) != 0) return EC_BACKEND_NOT_FOUND;
@@ -293,7 +294,7 @@ static uint32_t get_option(const ec_backend *self, const ec_host *host, ec_host_
   return EC_BACKEND_OK;
 }
 
-/* Options of the method come before that of the process; one that is not known is refused. */
+/* Reads the options. Those of the method override that of the process; unknown ones are refused. */
 static uint32_t read_options(const ec_host *host, ec_host_call *call, const ec_backend_init *init,
                              int64_t *terms) {
   *terms = default_terms;
@@ -334,8 +335,8 @@ static void compiler_report(const ec_backend *self, void *handle,
   add(user, "calls", program->calls);
 }
 
-/* Nodes as payload.c wires them: ids are those of the inputs, then of results. The payload has no
- * shapes. */
+/* Describes the nodes in the order of payload.c. Ids are those of the inputs, then of results. The
+ * payload has no shapes. */
 static uint32_t compiler_describe(const ec_backend *self, const ec_host *host, ec_host_call *call,
                                   const ec_backend_init *init, const ec_backend_visitor *visitor) {
   (void)self;

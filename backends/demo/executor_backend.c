@@ -1,6 +1,6 @@
-/* ExecutorBackend: the payload is a complete .pte whose method "forward" (or what the option
- * "method" says) takes the delegate's inputs. The smallest possible backend: the runtime itself
- * does the work. */
+/* ExecutorBackend: the payload is a complete .pte with a method "forward" (or the one named by the
+ * option "method") that takes the delegate's inputs. It is the smallest possible backend: the
+ * runtime itself does the work. */
 #include <string.h>
 
 #include "demo.h"

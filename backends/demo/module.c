@@ -1,4 +1,4 @@
-/* The extension module executorch_c._backend_demo: hands the backends out as capsules. */
+/* The extension module executorch_c._backend_demo, which exports the backends as capsules. */
 #include <Python.h>
 
 #include "demo.h"

@@ -1,5 +1,5 @@
-/* A bounded reader of the demo payload: the text comes from a file, so nothing in it is trusted,
- * and it has no NUL at its end. */
+/* A bounded reader of the demo payload. The text comes from a file: it is untrusted and not
+ * NUL-terminated. */
 #include "payload.h"
 
 #include <string.h>
@@ -33,7 +33,7 @@ static bool skip_text(reader *r, const char *text) {
   return true;
 }
 
-/* A decimal number of up to 18 digits, so that it fits whatever it is. */
+/* Parses a decimal number of up to 18 digits, which always fits. */
 static bool parse_number(reader *r, int64_t *out) {
   bool negative = skip_text(r, "-");
   const char *first = r->at;
@@ -44,7 +44,7 @@ static bool parse_number(reader *r, int64_t *out) {
   return r->at > first && !(r->at < r->end && *r->at >= '0' && *r->at <= '9');
 }
 
-/* The text up to `stop`, which is skipped. */
+/* Parses the text up to `stop` and skips `stop`. */
 static bool parse_word(reader *r, char stop, const char **text, size_t *size) {
   const char *found = r->at < r->end ? memchr(r->at, stop, (size_t)(r->end - r->at)) : NULL;
   if (!found) return false;
@@ -73,8 +73,8 @@ static uint32_t parse_op(reader *r, demo_op *op) {
   while (kind < sizeof names / sizeof *names && !text_equals(name, name_size, names[kind])) kind++;
   if (kind == sizeof names / sizeof *names)
     return r->host->fail(r->call, EC_BACKEND_NOT_SUPPORTED,
-                         "operator '%.*s' (debug handle %lld) cannot be run: this backend knows "
-                         "aten.add.Tensor, aten.mm.default and aten.sin.default",
+                         "operator '%.*s' (debug handle %lld) is not supported, expected "
+                         "aten.add.Tensor, aten.mm.default or aten.sin.default",
                          (int)(name_size < 100 ? name_size : 100), name,
                          (long long)op->debug_handle);
   if (!text_equals(dtype, dtype_size, "torch.float32"))
@@ -86,7 +86,7 @@ static uint32_t parse_op(reader *r, demo_op *op) {
   return EC_BACKEND_OK;
 }
 
-/* The operator count, the version, and the '#' behind them. */
+/* Parses the number of operators, the version, and the '#' after them. */
 static uint32_t parse_head(reader *r, int64_t *count) {
   int64_t version = VERSION;
   if (!parse_number(r, count) || *count < 1) return fail_unexpected(r, "a number of operators");
@@ -99,10 +99,10 @@ static uint32_t parse_head(reader *r, int64_t *count) {
   return skip_text(r, "#") ? EC_BACKEND_OK : fail_unexpected(r, "'#'");
 }
 
-/* The payload does not say which values an operator reads. What can be told from the order alone:
- * the first operator reads the first inputs; each later one reads the result before it and, if it
- * is an add, the next input. An mm that is not the first (left or right operand?) or a sin between
- * adds (of the result or of an input?) could mean two things, so it is refused, not guessed. */
+/* Determines the inputs of each operator, which the payload does not state, from the order alone.
+ * The first operator reads the first inputs. Each later one reads the previous result and, if it is
+ * an add, the next input. An mm that is not the first (left or right operand?) or a sin between
+ * adds (of the result or of an input?) is ambiguous and refused. */
 static uint32_t wire_operators(reader *r, demo_program *program) {
   program->inputs = operands[program->ops[0].kind];
   for (size_t i = 1; i < program->count; i++) {
@@ -110,8 +110,8 @@ static uint32_t wire_operators(reader *r, demo_program *program) {
     bool after_sin = i > 1 && program->ops[i - 1].kind == DEMO_SIN;
     if (op->kind == DEMO_MM || (op->kind == DEMO_ADD && after_sin))
       return r->host->fail(r->call, EC_BACKEND_NOT_SUPPORTED,
-                           "the payload does not say what %s (operator %zu, debug handle %lld) "
-                           "reads: an mm must come first, and a sin first or last",
+                           "the inputs of %s (operator %zu, debug handle %lld) are ambiguous: an "
+                           "mm must come first, and a sin first or last",
                            names[op->kind], i, (long long)op->debug_handle);
     program->inputs += operands[op->kind] - 1;
   }
@@ -125,8 +125,9 @@ uint32_t demo_payload_parse(const ec_host *host, ec_host_call *call, const ec_ba
   int64_t count;
   uint32_t status = parse_head(&r, &count);
   if (status) return status;
-  /* An operator takes more than 32 characters: a larger count is a lie, not an allocation. */
-  if (count > (r.end - r.at) / 32) return fail_unexpected(&r, "as many operators as announced");
+  /* An operator takes more than 32 characters, so a larger count is false and must not be
+   * allocated. */
+  if (count > (r.end - r.at) / 32) return fail_unexpected(&r, "the stated number of operators");
   demo_program *program = host->alloc(sizeof *program + (size_t)count * sizeof *program->ops);
   if (!program)
     return host->fail(call, EC_BACKEND_ALLOCATION_FAILED, "no memory for %lld operators",

@@ -2,7 +2,7 @@
  *
  *   1version:0#op:demo::aten.sin.default, numel:1, dtype:torch.float32<debug_handle>1#
  *
- * The number in front counts the operators; "version:0" is absent in files of old exporters. */
+ * The first number counts the operators; "version:0" is absent in files of old exporters. */
 #ifndef DEMO_PAYLOAD_H
 #define DEMO_PAYLOAD_H
 
@@ -19,7 +19,7 @@ typedef struct demo_op {
 typedef struct demo_program {
   size_t inputs; /* arguments before the output */
   int64_t sine_terms; /* of the Taylor series */
-  int64_t calls;      /* that have succeeded */
+  int64_t calls;      /* number of successful calls */
   size_t count;
   demo_op ops[];
 } demo_program;
@@ -28,8 +28,8 @@ typedef struct demo_program {
 const char *demo_kind_name(demo_kind kind);
 
 /* Parses and checks a payload; free the program with host->free. Fails with Incompatible (another
- * version), NotSupported (an operator, dtype or order that cannot be run: named) or InvalidProgram
- * (not such a text). */
+ * version), NotSupported (names the unsupported operator, dtype or order) or InvalidProgram
+ * (another format). */
 uint32_t demo_payload_parse(const ec_host *host, ec_host_call *call, const ec_backend_init *init,
                             demo_program **out);
 

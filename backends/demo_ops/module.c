@@ -1,4 +1,4 @@
-/* The extension module executorch_c._backend_demo_ops: hands the operators out as a capsule. */
+/* The extension module executorch_c._backend_demo_ops, which exports the operators as a capsule. */
 #include <Python.h>
 
 #include "executorch_c/module.h"

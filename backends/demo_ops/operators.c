@@ -1,11 +1,11 @@
-/* Two operators: one with the shape of its input, one whose shape depends on the data. */
+/* Two operators: one with the shape of its input, one with a data-dependent shape. */
 #include "operators.h"
 
 #include <string.h>
 
 enum { FLOAT32 = 6 }; /* c10::ScalarType */
 
-/* Inputs and outputs in one memory order: the loops below go through memory, not dimensions. */
+/* True if both have the same memory order: the loops below run over memory, not dimensions. */
 static bool same_order(const ec_backend_tensor *a, const ec_backend_tensor *b) {
   return a->rank == b->rank && memcmp(a->dim_order, b->dim_order, a->rank) == 0;
 }
@@ -32,7 +32,7 @@ static uint32_t run_scale(const ec_operator *self, const ec_host *host, ec_host_
   return EC_BACKEND_OK;
 }
 
-/* demo::positive.out(Tensor x, *, Tensor(a!) out): the elements of a vector that are > 0 */
+/* demo::positive.out(Tensor x, *, Tensor(a!) out): the positive elements of a vector */
 static uint32_t run_positive(const ec_operator *self, const ec_host *host, ec_host_call *call,
                              ec_backend_arg *args, size_t count) {
   (void)self;

@@ -1,4 +1,4 @@
-/* The operators of this folder, handed out by module.c. */
+/* The operators of this folder, exported by module.c. */
 #ifndef DEMO_OPS_H
 #define DEMO_OPS_H
 

@@ -1,4 +1,6 @@
 /* XnnpackBackend: the interface of backend.h. */
+#include <unistd.h>
+
 #include "cache.h"
 #include "call.h"
 #include "delegate.h"
@@ -28,7 +30,7 @@ static void close_delegate(const ec_host *host, ecx_delegate *d) {
   host->free(d);
 }
 
-/* Inputs that no node reads are left alone. */
+/* Lists the delegate's arguments. Inputs that no node reads are ignored. */
 static uint32_t list_externals(const ecx_call *c, ecx_delegate *d) {
   const ecx_graph *g = &d->graph;
   size_t most = g->input_count + g->output_count + 1u;
@@ -46,13 +48,19 @@ static uint32_t list_externals(const ecx_call *c, ecx_delegate *d) {
   return EC_BACKEND_OK;
 }
 
+/* XNNPACK knows the processor by cpuinfo, which reads a file. */
+static const char *hardware_hint(enum xnn_status status) {
+  if (status != xnn_status_unsupported_hardware || access("/proc/cpuinfo", R_OK) == 0) return "";
+  return " (/proc/cpuinfo cannot be read: is /proc mounted?)";
+}
+
 static uint32_t open_delegate(const ecx_call *c, const ec_backend_init *what, ecx_delegate *d) {
   ecx_payload payload;
   ecx_options options;
-  enum xnn_status status = xnn_initialize(&ecx_allocator); /* once; any thread */
+  enum xnn_status status = ecx_memory_init(c->host);
   if (status != xnn_status_success)
-    return ecx_fail(c, ecx_status_code(status), "XNNPACK cannot run on this machine: '%s'",
-                    ecx_status_name(status));
+    return ecx_fail(c, ecx_status_code(status), "XNNPACK cannot run on this machine: '%s'%s",
+                    ecx_status_name(status), hardware_hint(status));
   ECX_TRY(ecx_options_read(c, what, &options));
   ECX_TRY(ecx_payload_open(c, what->payload, what->payload_size, &payload));
   ECX_TRY(ecx_graph_open(c, &payload, &d->graph));

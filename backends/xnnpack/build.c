@@ -1,4 +1,4 @@
-/* From a checked graph to an XNNPACK runtime. */
+/* Conversion of a checked graph to an XNNPACK runtime. */
 #include "build.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* A value whose id and flags are decided. */
+/* Defines a value with a given id and flags. */
 static enum xnn_status define_tensor(const ecx_builder *b, const ecx_value *v, uint32_t external,
                                      uint32_t flags, uint32_t *id) {
   enum xnn_datatype as = ecx_dtypes[v->dtype].as;
@@ -42,7 +42,8 @@ static enum xnn_status define_tensor(const ecx_builder *b, const ecx_value *v, u
   return xnn_status_invalid_parameter;
 }
 
-/* Old files ask for the dynamic quantisation of an input by a field of the input itself. */
+/* Defines the dynamic quantisation of an input, which old files request by a field of the input
+ * itself. */
 static enum xnn_status define_quantized_input(const ecx_builder *b, const ecx_value *v,
                                               uint32_t *id) {
   uint32_t input = *id;
@@ -57,14 +58,15 @@ static uint32_t define_value(const ecx_builder *b, const ecx_plan *plan, uint32_
   bool computed = v->producer != ECX_NONE && !b->graph->nodes[v->producer].is_dead;
   uint32_t flags = 0, external = XNN_INVALID_VALUE_ID;
   char text[ECX_TEXT];
-  if (!computed && v->readers == 0) return EC_BACKEND_OK; /* nobody's */
+  if (!computed && v->readers == 0) return EC_BACKEND_OK; /* unused */
   if (v->is_input || v->is_output) {
     flags = v->is_input ? XNN_VALUE_FLAG_EXTERNAL_INPUT : XNN_VALUE_FLAG_EXTERNAL_OUTPUT;
     external = v->external;
   } else if (plan->show_all && ecx_is_shown(b->graph, v)) {
     flags = XNN_VALUE_FLAG_EXTERNAL_OUTPUT;
     external = ecx_shown_id(b->graph, index);
-  } else if (v->readers == 0) { /* of two results one is not read: without this it has no memory */
+  /* an unused result of a node with two: otherwise it has no memory */
+  } else if (v->readers == 0) {
     flags = XNN_VALUE_FLAG_PERSISTENT;
   }
   enum xnn_status status = define_tensor(b, v, external, flags, &b->ids[index]);
@@ -72,19 +74,19 @@ static uint32_t define_value(const ecx_builder *b, const ecx_plan *plan, uint32_
     status = define_quantized_input(b, v, &b->ids[index]);
   if (status == xnn_status_success) return EC_BACKEND_OK;
   return ecx_fail(b->c, ecx_status_code(status),
-                  "XNNPACK does not take value %u, %s of shape %s: '%s'", (unsigned)index,
+                  "XNNPACK refuses value %u, %s of shape %s: '%s'", (unsigned)index,
                   ecx_dtypes[v->dtype].name, ecx_shape_text(&v->shape, text, sizeof text),
                   ecx_status_name(status));
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- whole graphs ---------------------------------------------------------------------------- */
 
 static uint32_t define_all(ecx_builder *b, const ecx_plan *plan) {
   const ecx_graph *g = b->graph;
   uint32_t externs = g->extern_count + (plan->show_all ? g->value_count : 0);
   enum xnn_status status = xnn_create_subgraph(externs, 0, &b->subgraph);
   if (status != xnn_status_success)
-    return ecx_fail(b->c, ecx_status_code(status), "xnn_create_subgraph says '%s'",
+    return ecx_fail(b->c, ecx_status_code(status), "xnn_create_subgraph failed: '%s'",
                     ecx_status_name(status));
   for (uint32_t i = 0; i < g->value_count; i++) ECX_TRY(define_value(b, plan, i));
   for (uint32_t i = 0; i < g->node_count; i++)
@@ -97,7 +99,7 @@ static uint32_t create_runtime(const ecx_builder *b, const ecx_plan *plan, xnn_r
                                                  plan->threads, plan->flags, out);
   if (status == xnn_status_success) return EC_BACKEND_OK;
   return ecx_fail(b->c, ecx_status_code(status),
-                  "XNNPACK cannot make a runtime of %u nodes and %u values: '%s'",
+                  "XNNPACK cannot create a runtime of %u nodes and %u values: '%s'",
                   (unsigned)b->graph->node_count, (unsigned)b->graph->value_count,
                   ecx_status_name(status));
 }

@@ -1,4 +1,4 @@
-/* From a checked graph to an XNNPACK runtime. */
+/* Conversion of a checked graph to an XNNPACK runtime. */
 #ifndef ECX_BUILD_H
 #define ECX_BUILD_H
 
@@ -13,15 +13,15 @@ typedef struct ecx_plan {
   bool show_all;         /* every computed value becomes an output: see ecx_shown_id */
 } ecx_plan;
 
-/* A runtime of the graph with its present shapes. */
+/* Creates a runtime of the graph with its current shapes. */
 uint32_t ecx_build(const ecx_call *c, const ecx_graph *g, const ecx_plan *plan, xnn_runtime_t *out);
 
-/* The id of value `index` in a runtime that shows all. */
+/* Returns the id of value `index` in a runtime that shows all values. */
 static inline uint32_t ecx_shown_id(const ecx_graph *g, uint32_t index) {
   return g->extern_count + index;
 }
 
-/* Whether the shown run keeps it. */
+/* True if the shown run keeps the value. */
 static inline bool ecx_is_shown(const ecx_graph *g, const ecx_value *v) {
   return v->producer != ECX_NONE && !g->nodes[v->producer].is_dead && !v->is_output &&
          v->scheme != ECX_PER_TOKEN;

@@ -1,11 +1,12 @@
-/* Packed weights, shared between the delegates of a program by what they are made from.
+/* Packed weights, shared between the delegates of a program by their sources.
  *
- * XNNPACK asks with the addresses of a filter and a bias; here they become a text that says all
- * that packing depends on: the names of the data, shapes, datatypes, quantisation of filter, input
- * and output, and the node's own numbers. Weights without a name (inside old payloads), and filters
- * that two nodes of a delegate use in different ways, are packed for the delegate alone.
+ * XNNPACK looks weights up by the addresses of a filter and a bias. Here the key is a text with
+ * everything that packing depends on: the names of the data, shapes, datatypes, quantisation of
+ * filter, input and output, and the parameters of the node. Weights without a name (inside old
+ * payloads), and filters that two nodes of a delegate use in different ways, are packed for the
+ * delegate alone.
  *
- * What XNNPACK calls an offset is the address itself, so that reading needs no lock. */
+ * The offset that XNNPACK receives is the address itself, so reading needs no lock. */
 #include "cache.h"
 
 #include <pthread.h>
@@ -20,8 +21,8 @@
 
 enum {
   TEXT = 1024,
-  GAP = 1 << 12,   /* bytes between filters that are packed one after the other */
-  ENOUGH = 1 << 20 /* bytes of packed filters that are given back at once */
+  GAP = 1 << 12,   /* maximum bytes between filters that are released together */
+  ENOUGH = 1 << 20 /* bytes of packed filters that are released at once */
 };
 
 /* A block of packed weights. */
@@ -39,12 +40,12 @@ typedef struct pool {
   struct pool *next;
   const void *program;
   size_t users;
-  pthread_mutex_t lock; /* blocks, their memory, and making runtimes */
+  pthread_mutex_t lock; /* guards blocks, their memory, and the creation of runtimes */
   block *blocks;
   ecx_slab *slabs;
 } pool;
 
-/* What a delegate calls the weights at these addresses. */
+/* A delegate's name for the weights at these addresses. */
 typedef struct name {
   const void *filter, *bias;
   size_t filter_bytes;
@@ -54,14 +55,14 @@ typedef struct name {
 struct ecx_cache {
   struct xnn_weights_cache_provider provider;
   const ec_host *host;
-  const ecx_call *call; /* while a runtime is made */
+  const ecx_call *call; /* while a runtime is created */
   pool *pool;
   name *names;
   size_t name_count;
-  block *own;           /* packed for this delegate alone, or just being packed */
+  block *own;           /* packed for this delegate alone, or in progress */
   block **used;         /* of the pool */
   size_t used_count, used_room;
-  const char *done; /* a part of the file that has been packed and not yet been given back */
+  const char *done; /* a packed part of the file that is not yet released */
   size_t done_bytes;
   ecx_cache_figures figures;
 };
@@ -98,7 +99,7 @@ static void add_quantization(description *t, const ecx_value *v) {
   add_float(t, "scale", v->scale);
 }
 
-/* False where a part of it has no name. */
+/* Adds a constant to the description. Returns false if a part of it has no name. */
 static bool add_constant(description *t, const ecx_value *v) {
   if (!v->data.key || (v->scales.at && !v->scales.key)) return false;
   add_string(t, v->data.key);
@@ -110,13 +111,14 @@ static bool add_constant(description *t, const ecx_value *v) {
   return true;
 }
 
-/* All that the packed weights of a node depend on. */
+/* Describes everything that the packed weights of a node depend on. */
 static bool describe_packing(const ecx_graph *g, const ecx_node *n, description *t) {
   const ecx_value *bias = n->kind->inputs > 2 ? ecx_in(g, n, 2) : NULL;
   t->used = 0;
   add_string(t, n->kind->name);
   add_bits(t, "flags", n->flags);
-  for (unsigned field = 0; field < n->kind->layout->in[0]; field++) /* all before its operands */
+  /* all fields before its operands */
+  for (unsigned field = 0; field < n->kind->layout->in[0]; field++)
     add_bits(t, "", ec_fb_u32(n->params, field));
   add_quantization(t, ecx_in(g, n, 0));
   add_quantization(t, ecx_out(g, n, 0));
@@ -153,12 +155,12 @@ static bool name_node(ecx_cache *cache, const ecx_graph *g, const ecx_node *n) {
   const ecx_value *filter = ecx_in(g, n, 1), *bias = n->kind->inputs > 2 ? ecx_in(g, n, 2) : NULL;
   description t, *named = describe_packing(g, n, &t) ? &t : NULL;
   if (!add_name(cache, filter, bias ? bias->data.at : NULL, named)) return false;
-  /* XNNPACK packs it with the bias but asks without one for some kinds of weights. */
+  /* XNNPACK packs it with the bias, but looks it up without one for some kinds of weights. */
   const bool is_dynamic = ecx_in(g, n, 0)->scheme == ECX_PER_TOKEN;
   return !bias || !is_dynamic || add_name(cache, filter, NULL, named);
 }
 
-/* ---- what XNNPACK calls ---------------------------------------------------------------------- */
+/* ---- callbacks of XNNPACK -------------------------------------------------------------------- */
 
 static block *find_block(const ecx_cache *cache, const char *text, uint32_t seed) {
   for (block *b = cache->pool->blocks; b; b = b->next)
@@ -166,8 +168,8 @@ static block *find_block(const ecx_cache *cache, const char *text, uint32_t seed
   return NULL;
 }
 
-/* Makes a block of the pool this delegate's too. One that it has already (it packed it itself, or
- * has a second runtime) counts once. */
+/* Adds a block of the pool to this delegate's. A block that it already has (because it packed it,
+ * or has a second runtime) counts once. */
 static bool use_block(ecx_cache *cache, block *b) {
   for (size_t i = 0; i < cache->used_count; i++)
     if (cache->used[i] == b) return true;
@@ -209,7 +211,7 @@ static block **find_own(ecx_cache *cache, const void *data) {
   return at;
 }
 
-/* Moves a block that has just been packed to the pool. */
+/* Moves a newly packed block to the pool. */
 static void share_block(ecx_cache *cache, block **at, char *text, uint32_t seed) {
   block *b = *at;
   if (cache->used_count == cache->used_room) return;
@@ -221,14 +223,15 @@ static void share_block(ecx_cache *cache, block **at, char *text, uint32_t seed)
   cache->used[cache->used_count++] = b;
 }
 
-/* Gives back the pages of filters that have been packed. */
+/* Releases the pages of packed filters. */
 static void release_done(ecx_cache *cache) {
   if (cache->done_bytes)
     cache->host->release_pages(cache->call->call, cache->done, cache->done_bytes);
   cache->done_bytes = 0;
 }
 
-/* Neighbours together: a call for each small filter would take longer than packing it. */
+/* Releases adjacent filters together: a call for each small filter would take longer than packing
+ * it. */
 static void release_filter(ecx_cache *cache, const char *filter, size_t bytes) {
   const uintptr_t at = (uintptr_t)filter, done = (uintptr_t)cache->done;
   if (cache->done_bytes && at >= done && at - done - cache->done_bytes <= GAP) {
@@ -263,7 +266,7 @@ static size_t look_up_or_insert(void *context, const struct xnn_weights_cache_lo
   }
   if (other->size != size || memcmp(other->data, data, size) != 0 || !use_block(cache, other))
     return (size_t)(uintptr_t)data;
-  block *mine = *at; /* packed in vain: some operators look only afterwards */
+  block *mine = *at; /* redundantly packed: some operators look up afterwards */
   *at = mine->next;
   cache->figures.packed_bytes -= mine->size;
   cache->figures.misses--;
@@ -304,7 +307,7 @@ static pool *pool_open(const ec_host *host, const void *program) {
   return p;
 }
 
-/* All blocks are gone with their users. */
+/* Closes the pool. Its blocks were freed with their users. */
 static void pool_close(const ec_host *host, pool *p) {
   pthread_mutex_lock(&pools_lock);
   bool last = --p->users == 0;
@@ -323,7 +326,7 @@ static void free_block(const ecx_cache *cache, block *b) {
   cache->host->free(b);
 }
 
-/* Gives back what this delegate uses of the pool, and its own. */
+/* Releases this delegate's references to the pool, and its own blocks. */
 static void release_blocks(ecx_cache *cache) {
   pthread_mutex_lock(&cache->pool->lock);
   for (size_t i = 0; i < cache->used_count; i++) cache->used[i]->users--;

@@ -1,4 +1,4 @@
-/* One call of init or execute: its host, its errors; limits for hostile input. */
+/* One call of init or execute: its host and errors; limits for hostile input. */
 #ifndef ECX_CALL_H
 #define ECX_CALL_H
 
@@ -12,10 +12,10 @@ enum {
   ECX_MAX_ID = 1 << 20,   /* of a value; the exporter counts from 0 */
   ECX_MAX_INPUTS = 5,
   ECX_MAX_OUTPUTS = 2,
-  ECX_TEXT = 320 /* bytes of a piece of a sentence */
+  ECX_TEXT = 320 /* bytes of a part of a message */
 };
-/* Bytes that are allocated after the end of memory that XNNPACK reads: it may read XNN_EXTRA_BYTES
- * too far. */
+/* Bytes allocated after the end of memory that XNNPACK reads: it may read up to XNN_EXTRA_BYTES
+ * beyond the end. */
 enum { ECX_EXTRA = 2 * XNN_EXTRA_BYTES };
 #define ECX_MAX_VALUE_BYTES ((size_t)1 << 34)
 #define ECX_NONE UINT32_MAX
@@ -26,7 +26,7 @@ typedef struct ecx_call {
   ec_host_call *call;
 } ecx_call;
 
-/* Sets the sentence and returns the status. */
+/* Sets the message and returns the status. */
 #define ecx_fail(c, ...) ((c)->host->fail((c)->call, __VA_ARGS__))
 
 #define ECX_TRY(expression)                                                                        \

@@ -1,8 +1,8 @@
-/* Constants: bytes behind the FlatBuffer, inside it (old files), or of the program's named data.
+/* Constants: bytes after the FlatBuffer, inside it (old files), or in the program's named data.
  *
- * XNNPACK may read XNN_EXTRA_BYTES beyond the end of what it is given. That is harmless within a
- * page; data that ends where a page ends (a mapped file's tail) is copied. So is data that is not
- * aligned to 16 bytes, which only strange files have. */
+ * XNNPACK may read XNN_EXTRA_BYTES beyond the end of its inputs. That is harmless within a page.
+ * Data that ends at the end of a page (a mapped file's tail) is copied. So is data that is not
+ * aligned to 16 bytes, which is rare. */
 #include "constants.h"
 
 #include <string.h>
@@ -36,13 +36,13 @@ static uint32_t find_named(const ecx_call *c, const char *key, const char *what,
   uint32_t status = c->host->named_data(c->call, key, &out->at, &out->size);
   if (status == EC_BACKEND_NOT_FOUND)
     return ecx_fail(c, status,
-                    "%s is in named data '%.80s', which neither the program nor a data file has: "
-                    "was the program exported with a .ptd file beside it?",
+                    "%s is in named data '%.80s', missing in the program and in the data files: "
+                    "was the program exported with a separate .ptd file?",
                     what, key);
   return status;
 }
 
-/* An entry of constant_data: a key, or a place behind the FlatBuffer. */
+/* Finds an entry of constant_data: a key, or a location after the FlatBuffer. */
 static uint32_t find_entry(const ecx_call *c, const ecx_payload *payload, ec_fb_table table,
                            const char *what, ecx_data *out) {
   const char *key = ec_fb_string(table, ECX_ConstantData_named_key);

@@ -7,26 +7,26 @@
 
 /* Bytes of a payload, of the program's named data, or a copy of either. */
 typedef struct ecx_data {
-  const void *at; /* NULL: there is none */
+  const void *at; /* NULL: no data */
   size_t size;
-  const char *key; /* of named data; NULL: the payload's own */
-  void *copy;      /* what `at` points to, where it had to be copied */
+  const char *key; /* of named data; NULL: in the payload */
+  void *copy;      /* owns the memory of `at` if it was copied */
 } ecx_data;
 
-/* The data of constant `index` of the payload, readable XNN_EXTRA_BYTES beyond its end
- * and aligned to 16 bytes. `what` for messages. */
+/* Finds the data of constant `index` of the payload, readable XNN_EXTRA_BYTES beyond its end and
+ * aligned to 16 bytes. `what` is for messages. */
 uint32_t ecx_constant(const ecx_call *c, const ecx_payload *payload, uint32_t index,
                       const char *what, ecx_data *out);
 
 /* The same for bytes of the FlatBuffer. */
 uint32_t ecx_constant_inline(const ecx_call *c, const void *at, size_t size, ecx_data *out);
 
-/* Whether XNN_EXTRA_BYTES behind the end of [at, at + size) are on a page of its own. */
+/* True if the XNN_EXTRA_BYTES after [at, at + size) reach another page. */
 bool ecx_crosses_page(const void *at, size_t size);
 
 void ecx_data_close(const ec_host *host, ecx_data *data);
 
-/* Replaces bfloat16 values by float32. */
+/* Converts bfloat16 values to float32. */
 uint32_t ecx_widen(const ecx_call *c, ecx_data *data);
 
 #endif

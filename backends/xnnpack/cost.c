@@ -1,12 +1,12 @@
-/* How much a delegate computes: whether threads are worth waking for it. */
+/* The amount of computation of a delegate, to decide whether waking threads pays. */
 #include "cost.h"
 
 #include "graph.h"
 #include "kind.h"
 #include "values.h"
 
-/* Multiplications that one thread does in the time that it takes to give another one a part of a
- * node and to wait for it, some microseconds; and what an element costs that is only moved. */
+/* Multiplications of one thread in the time of passing a part of a node to another thread and
+ * waiting for it, some microseconds; and the cost of moving an element. */
 enum { WORTH_A_THREAD = 200000, ELEMENT = 8 };
 
 static double count_elements(const ecx_value *v) {
@@ -15,7 +15,8 @@ static double count_elements(const ecx_value *v) {
   return n;
 }
 
-/* Each element of a result is a row or window of the filter times as much of the input. */
+/* Returns the multiplications of a node: each element of a result needs a row or window of the
+ * filter. */
 static double node_cost(const ecx_graph *g, const ecx_node *n) {
   const ecx_value *out = ecx_out(g, n, 0), *in = ecx_in(g, n, 0);
   double results = count_elements(out), channels = 1;

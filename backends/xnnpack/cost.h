@@ -4,8 +4,7 @@
 
 #include "graph.h"
 
-/* True where its nodes are so small, on the whole, that one thread is done before a second one has
- * begun. */
+/* True if the nodes are on average so small that one thread finishes before a second one starts. */
 bool ecx_graph_is_small(const ecx_graph *g);
 
 #endif

@@ -1,4 +1,4 @@
-/* The sentence of a failed definition of a node. */
+/* The message of a failed definition of a node. */
 #include "define.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ uint32_t ecx_node_status(const ecx_builder *b, const ecx_node *n, const char *wh
                ecx_dtypes[v->dtype].name, ecx_shape_text(&v->shape, shape, sizeof shape));
   }
   const ecx_value *out = ecx_out(b->graph, n, 0);
-  return ecx_fail_node(b->c, n, ecx_status_code(status), "%s says '%s' for %s -> %s %s", what,
+  return ecx_fail_node(b->c, n, ecx_status_code(status), "%s failed: '%s' for %s -> %s %s", what,
                        ecx_status_name(status), text, ecx_dtypes[out->dtype].name,
                        ecx_shape_text(&out->shape, shape, sizeof shape));
 }

@@ -5,7 +5,7 @@
 
 #include "graph.h"
 
-/* A subgraph that is being made. */
+/* A subgraph under construction. */
 struct ecx_builder {
   const ecx_call *c;
   const ecx_graph *graph;
@@ -26,7 +26,7 @@ static inline uint32_t ecx_out_id(const ecx_builder *b, const ecx_node *n, unsig
   return b->ids[n->out[i]];
 }
 
-/* The sentence of a failed XNNPACK call `what`, with the shapes of the node's operands. */
+/* Sets the message of a failed XNNPACK call `what`, with the shapes of the node's operands. */
 uint32_t ecx_node_status(const ecx_builder *b, const ecx_node *n, const char *what,
                          enum xnn_status status);
 #define DONE(b, n, what, call) ecx_node_status((b), (n), (what), (call))

@@ -1,4 +1,4 @@
-/* What is in a payload, for people: the checked graph, as text. Nothing is compiled. */
+/* The contents of a payload for display: the checked graph as text. Nothing is compiled. */
 #include "describe.h"
 
 #include <stdarg.h>
@@ -17,7 +17,7 @@ typedef struct text {
   size_t used;
 } text;
 
-/* Appends after a comma; what does not fit is left out. */
+/* Appends after a comma; drops the note if it does not fit. */
 static void append_note(text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void append_note(text *t, const char *fmt, ...) {
   char piece[ECX_TEXT];
@@ -42,7 +42,7 @@ static void add_scheme(text *t, const ecx_value *v) {
   case ECX_PER_CHANNEL: append_note(t, "scales along dimension %u",
                                     (unsigned)v->channel_dim); break;
   case ECX_PER_GROUP: append_note(t, "scales of groups of %u", (unsigned)v->group_size); break;
-  case ECX_PER_TOKEN: append_note(t, "scales made at run time"); break;
+  case ECX_PER_TOKEN: append_note(t, "scales computed at run time"); break;
   }
 }
 
@@ -71,7 +71,7 @@ static bool is_operand(const ecx_kind *kind, uint16_t field) {
   return found;
 }
 
-/* How a field of a node's table is shown: a number or list, float32 bits, or not at all. */
+/* The display of a field of a node's table: a number or list, float32 bits, or hidden. */
 typedef enum format { NUMBER, FLOAT32, RANK } format;
 
 static format format_of(const ecx_kind *kind, uint16_t field) {
@@ -108,7 +108,7 @@ static void add_list(text *t, const char *name, ec_fb_vec items) {
   if (items.count && used < sizeof list) append_note(t, "%s=[%s]", name, list);
 }
 
-/* Parameters of a node that are not 0, by the names of tables.def. */
+/* Adds non-zero parameters of a node, by the names of tables.def. */
 static void add_params(text *t, const ecx_node *n) {
   const ec_fb_schema *schema = ecx_node_schema(n->kind->number);
   for (size_t i = 0; i < schema->field_count; i++) {

@@ -1,4 +1,4 @@
-/* XNNPACK runtimes of a delegate: made, told shapes and pointers when these have changed, run. */
+/* XNNPACK runtimes of a delegate: created, reshaped and set up after changes, run. */
 #include "engine.h"
 
 #include <stdio.h>
@@ -29,13 +29,13 @@ static uint32_t fail_runtime(const ecx_call *c, const ecx_delegate *d, const cha
              ecx_shape_text(&value_of(d, i)->shape, shape, sizeof shape));
   }
   return ecx_fail(c, ecx_status_code(status),
-                  "%s says '%s' for inputs %s of a delegate of %u nodes", what,
+                  "%s failed: '%s' for inputs %s of a delegate of %u nodes", what,
                   ecx_status_name(status), text, (unsigned)d->graph.node_count);
 }
 
-/* ---- making ---------------------------------------------------------------------------------- */
+/* ---- creation -------------------------------------------------------------------------------- */
 
-/* Externals, and in the shown run every value that a node computes. */
+/* Lists the externals, and for the shown run every computed value. */
 static uint32_t list_pointers(const ecx_call *c, ecx_delegate *d, ecx_role role) {
   ecx_engine *e = &d->engines[role];
   const ecx_graph *g = &d->graph;
@@ -50,8 +50,8 @@ static uint32_t list_pointers(const ecx_call *c, ecx_delegate *d, ecx_role role)
   return EC_BACKEND_OK;
 }
 
-/* Lets go of the runtime: the next call makes another. After a failure XNNPACK's operators and
- * memory do not fit each other. */
+/* Deletes the runtime; the next call creates another. After a failure XNNPACK's operators and
+ * memory are inconsistent. */
 static void discard_runtime(ecx_engine *e) {
   if (e->runtime) xnn_delete_runtime(e->runtime);
   e->runtime = NULL;
@@ -93,7 +93,7 @@ void ecx_engine_close(const ec_host *host, ecx_delegate *d, ecx_role role) {
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* XNNPACK agrees about the outputs: what it writes is what there is room for. */
+/* Checks that XNNPACK's output shapes match the memory. */
 static uint32_t check_outputs(const ecx_call *c, const ecx_delegate *d, const ecx_engine *e) {
   for (uint32_t i = d->input_count; i < d->external_count; i++) {
     ecx_shape found = {0};
@@ -109,8 +109,8 @@ static uint32_t check_outputs(const ecx_call *c, const ecx_delegate *d, const ec
   return EC_BACKEND_OK;
 }
 
-/* An XNNPACK that get_xnnpack/patches.py has not corrected runs other shapes in the memory that the
- * first ones needed. */
+/* An XNNPACK without the corrections of get_xnnpack/patches.py runs new shapes in the memory of the
+ * first ones. */
 #ifdef EXECUTORCH_C_CORRECTIONS
 enum { IS_RIGID = 0 };
 #else

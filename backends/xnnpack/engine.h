@@ -5,7 +5,7 @@
 #include "delegate.h"
 
 uint32_t ecx_engine_build(const ecx_call *c, ecx_delegate *d, ecx_role role);
-/* Runs the graph for the present shapes; pointers[i] is the memory of external i. */
+/* Runs the graph for the current shapes; pointers[i] is the memory of external i. */
 uint32_t ecx_engine_run(const ecx_call *c, ecx_delegate *d, ecx_role role, void *const *pointers);
 void ecx_engine_close(const ec_host *host, ecx_delegate *d, ecx_role role);
 

@@ -1,5 +1,5 @@
-/* One call: shapes, then memory, then XNNPACK. What has not changed since the last call is not done
- * again: a call with the shapes and arrays of the last one goes straight to XNNPACK. */
+/* One call: shapes, then memory, then XNNPACK. Unchanged steps are skipped: a call with the shapes
+ * and arrays of the last one goes straight to XNNPACK. */
 #include "execute.h"
 
 #include <string.h>
@@ -63,7 +63,7 @@ static uint32_t check_args(const run *r, size_t count) {
   const ecx_delegate *d = r->d;
   if (count != d->graph.arg_count)
     return ecx_fail(r->c, EC_BACKEND_INVALID_ARGUMENT,
-                    "the delegate gets %zu arguments, expected %u: %u inputs and %u outputs", count,
+                    "%zu arguments for the delegate, expected %u: %u inputs and %u outputs", count,
                     (unsigned)d->graph.arg_count, (unsigned)d->graph.input_count,
                     (unsigned)d->graph.output_count);
   for (uint32_t i = 0; i < d->external_count; i++) ECX_TRY(check_arg(r, &d->externals[i]));
@@ -72,7 +72,7 @@ static uint32_t check_args(const run *r, size_t count) {
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
-/* Sizes in the order of memory, as XNNPACK has them. A scalar may be a row of one there. */
+/* Computes sizes in memory order, as XNNPACK expects. A scalar may be a row of one there. */
 static uint32_t input_shape(const run *r, const ecx_external *e, ecx_shape *out) {
   const ec_backend_tensor *t = tensor_of(r, e);
   const ecx_value *v = value_of(r, e);
@@ -107,13 +107,13 @@ static uint32_t read_input_shapes(const run *r) {
     v->shape = shape;
   }
   if (!changed) return EC_BACKEND_OK;
-  d->shapes = 0; /* until they are found to be good */
+  d->shapes = 0; /* until they are found valid */
   ECX_TRY(ecx_graph_infer(r->c, &d->graph));
   d->shapes = ++d->changes;
   return EC_BACKEND_OK;
 }
 
-/* The output's sizes for the shape that it has in memory. */
+/* Resizes an output to the shape that it has in memory. */
 static uint32_t resize_output(const run *r, const ecx_external *e) {
   ec_backend_tensor *t = tensor_of(r, e);
   const ecx_shape *shape = &value_of(r, e)->shape;
@@ -136,7 +136,7 @@ static uint32_t resize_output(const run *r, const ecx_external *e) {
               : r->c->host->resize(r->c->call, &r->args[e->position], shape->rank, sizes);
 }
 
-/* Resizes outputs; says whether there is anything to compute. */
+/* Resizes outputs; sets `any` if there is anything to compute. */
 static uint32_t resize_outputs(const run *r, bool *any) {
   const ecx_delegate *d = r->d;
   *any = false;
@@ -170,7 +170,7 @@ static bool overlaps_another(const run *r, const ecx_external *e) {
   return false;
 }
 
-/* Whether XNNPACK's elements are not the argument's. */
+/* True if XNNPACK's element type is not the argument's. */
 static bool is_converted(const run *r, const ecx_external *e) {
   int32_t dtype = tensor_of(r, e)->dtype;
   return dtype == BFLOAT16 || dtype == INT64;
@@ -193,7 +193,7 @@ static void copy_in(const run *r, const ecx_external *e) {
   for (size_t i = 0; i < t->nbytes / 2; i++) to[i] = (uint32_t)from[i] << 16;
 }
 
-/* Rounded to the nearest, ties to even; NaN stays NaN. */
+/* Rounds to nearest, ties to even; NaN stays NaN. */
 static uint16_t to_bfloat16(uint32_t bits) {
   if ((bits & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(bits >> 16 | 0x40);
   return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
@@ -212,7 +212,7 @@ static void copy_out(const run *r, const ecx_external *e) {
   }
 }
 
-/* Where XNNPACK finds each argument. */
+/* Sets the memory of each argument for XNNPACK. */
 static uint32_t place_args(const run *r) {
   ecx_delegate *d = r->d;
   for (uint32_t i = 0; i < d->external_count; i++) {
@@ -221,7 +221,7 @@ static uint32_t place_args(const run *r) {
     size_t bytes;
     e->is_staged = needs_staging(r, e);
     if (e->is_staged) {
-      if (!ecx_value_bytes(value_of(r, e), &bytes)) bytes = 0; /* not after inference */
+      if (!ecx_value_bytes(value_of(r, e), &bytes)) bytes = 0; /* cannot happen after inference */
       if (!ecx_buffer_grow(r->c->host, &e->staging, bytes))
         return ecx_fail(r->c, EC_BACKEND_ALLOCATION_FAILED,
                         "no memory for a copy of argument %u (%zu bytes)", (unsigned)e->position,

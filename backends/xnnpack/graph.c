@@ -1,4 +1,4 @@
-/* Nodes in messages, and the end of a graph. */
+/* Nodes in messages, and closing of a graph. */
 #include "graph.h"
 
 #include <stdarg.h>

@@ -1,6 +1,6 @@
-/* The checked graph of a payload as native structs: values and nodes whose every number has been
- * checked. Nothing after read_graph.c looks at untrusted bytes, but for nodes' parameters, which
- * shapes_*.c check. */
+/* The checked graph of a payload as native structs: values and nodes with every number checked.
+ * After read_graph.c, the only untrusted bytes in use are the nodes' parameters, which shapes_*.c
+ * check. */
 #ifndef ECX_GRAPH_H
 #define ECX_GRAPH_H
 
@@ -15,7 +15,7 @@ struct ecx_node {
   uint32_t index, debug_handle, flags;
   uint32_t in[ECX_MAX_INPUTS], out[ECX_MAX_OUTPUTS]; /* values; ECX_NONE: absent */
   float min, max;
-  bool is_dead; /* its results are not read: XNNPACK does not get it (it may abort) */
+  bool is_dead; /* its results are unused: XNNPACK, which may abort on it, does not get it */
 };
 
 struct ecx_graph {
@@ -26,7 +26,7 @@ struct ecx_graph {
   uint32_t input_count, output_count, arg_count;
 };
 
-/* The i-th operand; NULL where it is absent. */
+/* Returns the i-th operand; NULL if it is absent. */
 static inline const ecx_value *ecx_in(const ecx_graph *g, const ecx_node *n, unsigned i) {
   return n->in[i] == ECX_NONE ? NULL : &g->values[n->in[i]];
 }
@@ -39,7 +39,7 @@ static inline const ecx_value *ecx_out(const ecx_graph *g, const ecx_node *n, un
 
 void ecx_graph_close(const ec_host *host, ecx_graph *graph);
 
-/* Like ecx_fail with "node 3 (Conv2d, debug handle 17): " in front. */
+/* ecx_fail with the prefix "node 3 (Conv2d, debug handle 17): ". */
 uint32_t ecx_fail_node(const ecx_call *c, const ecx_node *node, uint32_t status, const char *fmt,
                        ...) __attribute__((format(printf, 4, 5)));
 

@@ -1,4 +1,4 @@
-/* Shapes of a whole graph, for the present shapes of its inputs. */
+/* Shapes of a whole graph for the current shapes of its inputs. */
 #include "infer.h"
 
 #include <string.h>
@@ -31,8 +31,8 @@ static bool is_empty(const ecx_value *v) {
   return ecx_shape_count(&v->shape, &count) && count == 0;
 }
 
-/* Whether XNNPACK can run the node with the empty values that it has. */
-static bool takes_empty(const ecx_graph *g, const ecx_node *n) {
+/* True if XNNPACK can run the node with its empty values. */
+static bool accepts_empty(const ecx_graph *g, const ecx_node *n) {
   bool none = true, same = true;
   for (unsigned i = 0; i < n->kind->inputs; i++) {
     const ecx_value *v = ecx_in(g, n, i), *first = ecx_in(g, n, 0);
@@ -47,7 +47,7 @@ static bool takes_empty(const ecx_graph *g, const ecx_node *n) {
 
 uint32_t ecx_graph_check_empty(const ecx_call *c, const ecx_graph *g) {
   for (uint32_t i = 0; i < g->node_count; i++)
-    if (!g->nodes[i].is_dead && !takes_empty(g, &g->nodes[i]))
+    if (!g->nodes[i].is_dead && !accepts_empty(g, &g->nodes[i]))
       return ecx_fail_node(c, &g->nodes[i], EC_BACKEND_NOT_SUPPORTED,
                            "one of its inputs is empty, while the delegate has outputs that are "
                            "not");

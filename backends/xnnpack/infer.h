@@ -4,9 +4,9 @@
 
 #include "graph.h"
 
-/* Gives every computed value its shape for the present shapes of the inputs. */
+/* Sets the shape of every computed value for the current shapes of the inputs. */
 uint32_t ecx_graph_infer(const ecx_call *c, ecx_graph *graph);
-/* Whether XNNPACK can run it where some values are empty and some outputs are not. */
+/* Fails if XNNPACK cannot run the graph with some empty values and non-empty outputs. */
 uint32_t ecx_graph_check_empty(const ecx_call *c, const ecx_graph *graph);
 
 #endif

@@ -1,4 +1,5 @@
-/* A kind of node, a row of nodes.def: operands, datatypes, shapes, and its place in XNNPACK. */
+/* A kind of node, a row of nodes.def: operands, datatypes, shapes, and its definition in
+ * XNNPACK. */
 #ifndef ECX_KIND_H
 #define ECX_KIND_H
 
@@ -24,22 +25,22 @@ typedef enum ecx_types {
 /* Bits of weights.def. */
 enum { ECX_BIT_0 = 0, ECX_BIT_FC = 1, ECX_BIT_CONV = 2, ECX_BIT_DW = 4, ECX_BIT_DECONV = 8 };
 
-/* The product that a node computes, whose constant factor XNNPACK packs. */
+/* The product that a node computes. XNNPACK packs its constant factor. */
 typedef enum ecx_product { ECX_PRODUCT_NONE, ECX_PRODUCT_FILTER, ECX_PRODUCT_MATRIX } ecx_product;
 
-/* Values without elements that a node takes. XNNPACK broadcasts 1 and 0 to 1, and leaves the mean
- * of nothing undefined; but it concatenates, and passes empty rows through. */
+/* Empty values that a node accepts. XNNPACK broadcasts 1 and 0 to 1, and leaves the mean of no
+ * elements undefined. It concatenates empty values, and passes empty rows through. */
 typedef enum ecx_empty {
-  ECX_EMPTY_SAME, /* where all values are of one shape */
-  ECX_EMPTY_ROWS, /* where its first result is empty */
+  ECX_EMPTY_SAME, /* if all values have the same shape */
+  ECX_EMPTY_ROWS, /* if its first result is empty */
   ECX_EMPTY_ANY
 } ecx_empty;
 
-/* A clamp becomes part of the node before it, if that is one that has bounds. */
+/* A clamp is fused into the previous node if that has bounds. */
 typedef enum ecx_fusion {
   ECX_FUSION_ALONE,
   ECX_FUSION_CLAMPED, /* takes the bounds of a clamp after it */
-  ECX_FUSION_CLAMP    /* is one, and takes the bounds of another */
+  ECX_FUSION_CLAMP    /* is a clamp, and takes the bounds of another */
 } ecx_fusion;
 
 /* Fields of a node's table that are operands. */
@@ -64,7 +65,7 @@ typedef struct ecx_kind {
   uint8_t empty;    /* an ecx_empty */
   uint8_t fusion;   /* an ecx_fusion */
   const ecx_layout *layout;
-  uint32_t flags; /* that it may have */
+  uint32_t flags; /* permitted flags */
   ecx_shape_fn *shape;
   ecx_define_fn *define;
   int argument;

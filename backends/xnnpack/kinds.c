@@ -5,7 +5,7 @@
 #include "schema.h"
 #include "shapes.h"
 
-/* Field numbers of the tables in tables.def; tables that agree share a layout. */
+/* Field numbers of the tables in tables.def; tables with the same fields share a layout. */
 static const ecx_layout layout_UNARY = {{0}, {1}, 1, 2, 0};
 static const ecx_layout layout_BINARY = {{0, 1}, {2}, 1, 3, 0};
 static const ecx_layout layout_SCALED = {{1}, {2}, 1, 3, 0};

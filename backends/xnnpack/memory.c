@@ -1,4 +1,4 @@
-/* Buffers for what XNNPACK reads and writes; its own memory: the C library's, counted; slabs for
+/* Buffers that XNNPACK reads and writes; its allocator: the C library's, with counts; slabs for
  * packed weights. */
 #include "memory.h"
 
@@ -10,9 +10,9 @@
 
 enum {
   ALIGN = 64,
-  LARGE = 1 << 16, /* bytes from which it is worth a call of the system */
-  MOST_AHEAD = 1 << 23, /* bytes of a slab that is larger than what is asked for */
-  POPULATED = 1 << 28 /* largest block to ask for at once: payloads may declare more than is used */
+  LARGE = 1 << 16, /* minimum bytes for a system call */
+  MOST_AHEAD = 1 << 23, /* maximum bytes of a slab beyond the request */
+  POPULATED = 1 << 28 /* maximum block to populate: payloads may declare more than they use */
 };
 
 bool ecx_buffer_grow(const ec_host *host, ecx_buffer *buffer, size_t bytes) {
@@ -28,9 +28,9 @@ void ecx_buffer_close(const ec_host *host, ecx_buffer *buffer) {
   *buffer = (ecx_buffer){0};
 }
 
-/* Asks for all pages of a block at once, which takes half the time of one by one, as they are
- * written to. Not for huge ones: where memory is in slabs or the machine is a virtual one, the
- * first access to one of them takes milliseconds, and loads and first calls are made of those. */
+/* Populates all pages of a block at once, in half the time of individual page faults. Skips huge
+ * blocks: on virtual machines and with memory in slabs, the first access to a huge page takes
+ * milliseconds, and loading consists of such accesses. */
 static void *populate(void *block, size_t size) {
 #ifdef MADV_POPULATE_WRITE
   const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)block;
@@ -43,22 +43,31 @@ static void *populate(void *block, size_t size) {
   return block;
 }
 
-/* Of the C library. */
+/* XNNPACK has one allocator in a process, and all methods have the same host. */
+static _Atomic(const ec_host *) charged;
+
+/* Freed blocks are not credited: XNNPACK frees few during a load or call. */
+static bool charge(size_t size) {
+  const ec_host *host = charged;
+  return !host || host->charge(size);
+}
+
+/* Allocates from the C library. */
 static void *alloc_aligned(size_t alignment, size_t size) {
   void *block = NULL;
-  return posix_memalign(&block, alignment, size) ? NULL : block;
+  return !charge(size) || posix_memalign(&block, alignment, size) ? NULL : block;
 }
 
 static _Thread_local size_t allocated;
 
 static void *c_malloc(void *context, size_t size) {
   (void)context;
-  return populate(malloc(size), size);
+  return charge(size) ? populate(malloc(size), size) : NULL;
 }
 
 static void *c_realloc(void *context, void *pointer, size_t size) {
   (void)context;
-  return populate(realloc(pointer, size), size);
+  return charge(size) ? populate(realloc(pointer, size), size) : NULL;
 }
 
 static void c_free(void *context, void *pointer) {
@@ -66,7 +75,7 @@ static void c_free(void *context, void *pointer) {
   free(pointer);
 }
 
-/* Packed weights and workspaces come from here. */
+/* Allocates packed weights and workspaces. */
 static void *aligned_allocate(void *context, size_t alignment, size_t size) {
   (void)context;
   void *block = populate(alloc_aligned(alignment, size), size);
@@ -74,8 +83,12 @@ static void *aligned_allocate(void *context, size_t alignment, size_t size) {
   return block;
 }
 
-const struct xnn_allocator ecx_allocator = {NULL,   c_malloc,         c_realloc,
-                                            c_free, aligned_allocate, c_free};
+enum xnn_status ecx_memory_init(const ec_host *host) {
+  static const struct xnn_allocator allocator = {NULL,   c_malloc,         c_realloc,
+                                                 c_free, aligned_allocate, c_free};
+  charged = host;
+  return xnn_initialize(&allocator);
+}
 
 size_t ecx_allocated(void) {
   size_t bytes = allocated;
@@ -89,10 +102,10 @@ struct ecx_slab {
   ecx_slab *next;
   char *at;
   size_t size, used, blocks;
-  size_t trimmed; /* `used` when the rest was given back */
+  size_t trimmed; /* `used` at the last trim */
 };
 
-/* As large as all before it, so that there are few; what is not used of it is not touched. */
+/* Adds a slab as large as all previous ones, so that there are few; unused pages stay untouched. */
 static ecx_slab *add_slab(ecx_slab **slabs, size_t least) {
   size_t size = 0;
   for (const ecx_slab *p = *slabs; p && size < MOST_AHEAD; p = p->next) size += p->size;

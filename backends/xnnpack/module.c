@@ -1,4 +1,4 @@
-/* The extension module executorch_c._backend_xnnpack: hands the backend out as a capsule. */
+/* The extension module executorch_c._backend_xnnpack, which exports the backend as a capsule. */
 #include <Python.h>
 
 #include "executorch_c/module.h"

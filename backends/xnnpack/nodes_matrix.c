@@ -16,14 +16,15 @@ uint32_t ecx_define_matmul(ecx_builder *b, const ecx_node *n) {
                                                ecx_out_id(b, n, 0), n->flags));
 }
 
-/* A value between the steps of a node. */
+/* Defines an intermediate value of a node. */
 static enum xnn_status define_intermediate(const ecx_builder *b, const ecx_value *like,
                                            const ecx_shape *shape, uint32_t *id) {
   return xnn_define_tensor_value(b->subgraph, ecx_dtypes[like->dtype].as, shape->rank, shape->dims,
                                  NULL, XNN_INVALID_VALUE_ID, 0, id);
 }
 
-/* Composed: XNNPACK's own node of this name does less (and the reference runtime none). */
+/* Composed of several nodes: XNNPACK's node of this name is less general (the reference has
+ * none). */
 uint32_t ecx_define_attention(ecx_builder *b, const ecx_node *n) {
   const ecx_value *query = ecx_in(b->graph, n, 0);
   const struct xnn_binary_params unbounded = {-__builtin_inff(), __builtin_inff()};

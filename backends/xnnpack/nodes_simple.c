@@ -1,11 +1,11 @@
-/* Nodes that compute element by element, or only move elements. */
+/* Nodes that compute elementwise, or only move elements. */
 #include <string.h>
 
 #include "call.h"
 #include "define.h"
 #include "graph.h"
 
-/* XNNPACK calls these deprecated in one revision, and keeps them in the next. */
+/* XNNPACK deprecates these in one revision and keeps them in the next. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 static uint32_t define_unary(ecx_builder *b, const ecx_node *n, int operator,
@@ -66,7 +66,7 @@ uint32_t ecx_define_copy(ecx_builder *b, const ecx_node *n) {
 
 /* ---- moves ----------------------------------------------------------------------------------- */
 
-/* A vector of the node's table as sizes; shapes_move.c has checked its length. */
+/* Returns a vector of the node's table as sizes; shapes_move.c has checked its length. */
 static const size_t *sizes(const ecx_node *n, unsigned field, size_t out[XNN_MAX_TENSOR_DIMS]) {
   ec_fb_vec vec = ec_fb_vector(n->params, field);
   for (uint32_t i = 0; i < vec.count && i < XNN_MAX_TENSOR_DIMS; i++)

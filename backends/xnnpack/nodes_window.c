@@ -42,7 +42,7 @@ uint32_t ecx_define_deconv(ecx_builder *b, const ecx_node *n) {
                   n->flags));
 }
 
-/* The input of a pooling with the least of all numbers around it. */
+/* Pads the input of a pooling with the lowest number. */
 static uint32_t define_padded(const ecx_builder *b, const ecx_node *n, uint32_t *id) {
   const ecx_value *in = ecx_in(b->graph, n, 0);
   const size_t before[] = {0, POOL(padding_top), POOL(padding_left), 0};

@@ -1,4 +1,4 @@
-/* Options, by the names that the reference runtime has for them. */
+/* Options, with the names of the reference runtime. */
 #include "options.h"
 
 #include <stdatomic.h>
@@ -23,12 +23,12 @@ static uint32_t refuse_key(const ecx_call *c, const char *key) {
   for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
     if (strcmp(key, refused[i]) == 0)
       return ecx_fail(c, EC_BACKEND_NOT_SUPPORTED,
-                      "option '%s': packed weights are kept in memory only, shared by name between "
+                      "option '%s': packed weights stay in memory only, shared by name between "
                       "the delegates of a program", key);
   return EC_BACKEND_NOT_FOUND;
 }
 
-/* Which option it is, and its value as a number. */
+/* Identifies an option and reads its value as a number. */
 static uint32_t read_one(const ecx_call *c, const ec_backend_option *option, int *which,
                          int *value) {
   for (*which = 0; *which < OPTIONS; ++*which)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/checked.h"
-/* Last: it gives the words of tables.def another meaning. */
+/* Last, because it redefines the macros of tables.def. */
 #include "format/schema.h"
 
 static const ec_fb_schema *const union_Quantization[ECX_QUANT_PER_GROUP + 1];
@@ -65,12 +65,12 @@ static uint32_t read_header(const ecx_call *c, const uint8_t *data, size_t size,
   uint64_t constants_size = ec_read_u64(data + CONSTANTS_SIZE_AT);
   if (bytes < SMALLEST_FLATBUFFER || !ec_in_range(at, bytes, size) || at < HEADER_BYTES)
     return ecx_fail(c, EC_BACKEND_INVALID_PROGRAM,
-                    "payload: the header announces a FlatBuffer of %u bytes at offset %u in a "
+                    "payload: the header states a FlatBuffer of %u bytes at offset %u in a "
                     "payload of %zu bytes",
                     (unsigned)bytes, (unsigned)at, size);
   if (!ec_in_range(constants, constants_size, size) || constants < at || constants - at < bytes)
     return ecx_fail(c, EC_BACKEND_INVALID_PROGRAM,
-                    "payload: the header announces %llu bytes of constants at offset %u in a "
+                    "payload: the header states %llu bytes of constants at offset %u in a "
                     "payload of %zu bytes whose FlatBuffer ends at %llu",
                     (unsigned long long)constants_size, (unsigned)constants, size,
                     (unsigned long long)at + bytes);
@@ -89,8 +89,8 @@ static uint32_t check_identifier(const ecx_call *c, const flatbuffer *p) {
     return ecx_fail(c, EC_BACKEND_INCOMPATIBLE,
                     "payload: format '%.4s', this backend reads XN00 and XN01", found);
   return ecx_fail(c, EC_BACKEND_INCOMPATIBLE,
-                  "payload: no XNNPACK delegate: neither the header 'XH00' nor the identifier XN00 "
-                  "or XN01 of a FlatBuffer is there (%zu bytes)",
+                  "payload: not an XNNPACK delegate: found neither the header 'XH00' nor the "
+                  "identifier XN00 or XN01 of a FlatBuffer (%zu bytes)",
                   p->size);
 }
 

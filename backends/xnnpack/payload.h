@@ -1,4 +1,4 @@
-/* The delegate's bytes, verified: where its FlatBuffer and its constants are. */
+/* The delegate's bytes, verified, with the locations of its FlatBuffer and its constants. */
 #ifndef ECX_PAYLOAD_H
 #define ECX_PAYLOAD_H
 
@@ -6,20 +6,21 @@
 #include "format/fb.h"
 #include "schema.h"
 
-/* A payload whose FlatBuffer has been verified. */
+/* A payload with a verified FlatBuffer. */
 typedef struct ecx_payload {
   ec_fb_table root;
-  const uint8_t *constants; /* behind the FlatBuffer; NULL: a bare FlatBuffer */
+  const uint8_t *constants; /* after the FlatBuffer; NULL: a bare FlatBuffer */
   size_t constants_size;
 } ecx_payload;
 
 uint32_t ecx_payload_open(const ecx_call *c, const void *data, size_t size, ecx_payload *out);
 
 
-/* The table of a node's parameters, by the type byte of the node; NULL: unknown. */
+/* Returns the table of a node's parameters, by the type byte of the node; NULL: unknown. */
 const ec_fb_schema *ecx_node_schema(uint8_t type);
 
-/* The table Graph of tables.def: for fuzzers, which change numbers and vectors of a payload. */
+/* Returns the table Graph of tables.def, for fuzzers that change numbers and vectors of a
+ * payload. */
 const ec_fb_schema *ecx_payload_schema(void);
 
 #endif

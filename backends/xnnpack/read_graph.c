@@ -1,5 +1,5 @@
-/* From a verified FlatBuffer to values and nodes: ids resolved, each value computed once and before
- * it is read, arguments at places of their own. */
+/* Conversion of a verified FlatBuffer to values and nodes: ids are resolved, each value is computed
+ * once and before it is read, and arguments have distinct positions. */
 #include "read_graph.h"
 
 #include <string.h>
@@ -13,16 +13,16 @@
 #include "types.h"
 #include "values.h"
 
-/* Flags that exporters write where they change nothing (a maximum over an image that keeps its
- * dimensions is a MaxPooling2d), or that say what is said elsewhere. */
+/* Flags without effect: exporters write them where they change nothing (a maximum over an image
+ * that keeps its dimensions is a MaxPooling2d), or where another field has the same information. */
 enum { MEANINGLESS = XNN_FLAG_KEEP_DIMS | XNN_FLAG_YIELD_WORKERS | XNN_FLAG_FP32_STATIC_WEIGHTS };
 
-/* A graph while it is read. */
+/* The state of reading a graph. */
 typedef struct reader {
   const ecx_call *c;
   const ecx_payload *payload;
   ecx_graph *graph;
-  uint32_t *by_id; /* value of an id, or ECX_NONE */
+  uint32_t *by_id; /* value by id, or ECX_NONE */
   uint32_t id_count;
 } reader;
 
@@ -55,7 +55,7 @@ static uint32_t read_values(reader *r) {
   return EC_BACKEND_OK;
 }
 
-/* Puts inputs and outputs at their places among the arguments. */
+/* Assigns inputs and outputs to their positions among the arguments. */
 static uint32_t place_arguments(const reader *r) {
   ecx_graph *g = r->graph;
   uint32_t at[2] = {0, 0};
@@ -68,9 +68,9 @@ static uint32_t place_arguments(const reader *r) {
     if (!v->is_input && !v->is_output) continue;
     if (v->external >= g->extern_count || by_position[v->external] != ECX_NONE)
       return ecx_fail(r->c, EC_BACKEND_INVALID_PROGRAM,
-                      "payload: value %u is argument %u of %u, which %s", (unsigned)i,
+                      "payload: value %u is argument %u of %u, which is %s", (unsigned)i,
                       (unsigned)v->external, (unsigned)g->extern_count,
-                      v->external >= g->extern_count ? "is not there" : "another value is");
+                      v->external >= g->extern_count ? "out of range" : "already another value");
     by_position[v->external] = i;
   }
   for (uint32_t p = 0; p < g->extern_count; p++) {
@@ -86,12 +86,12 @@ static uint32_t place_arguments(const reader *r) {
   g->input_count = at[0];
   g->output_count = at[1];
   return at[1] ? EC_BACKEND_OK
-               : ecx_fail(r->c, EC_BACKEND_INVALID_PROGRAM, "payload: there is no output");
+               : ecx_fail(r->c, EC_BACKEND_INVALID_PROGRAM, "payload: it has no outputs");
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-static bool is_there(const ecx_value *v) {
+static bool is_defined(const ecx_value *v) {
   return v->data.at || v->is_input || v->producer != ECX_NONE;
 }
 
@@ -112,18 +112,18 @@ static uint32_t read_operands(const reader *r, ecx_node *n) {
     ECX_TRY(read_operand(r, n, layout->in[i], layout->optional >> i & 1, &n->in[i]));
     if (n->in[i] == ECX_NONE) continue;
     ecx_value *v = &g->values[n->in[i]];
-    if (!is_there(v))
+    if (!is_defined(v))
       return ecx_fail_node(r->c, n, EC_BACKEND_INVALID_PROGRAM,
-                           "reads the value with id %u, which has no data and which no node before "
-                           "it computes", (unsigned)v->id);
+                           "reads the value with id %u, which has no data and is not computed "
+                           "by an earlier node", (unsigned)v->id);
     v->readers++;
   }
   for (unsigned i = 0; i < layout->outputs; i++) {
     ECX_TRY(read_operand(r, n, layout->out[i], false, &n->out[i]));
     ecx_value *v = &g->values[n->out[i]];
-    if (is_there(v))
+    if (is_defined(v))
       return ecx_fail_node(r->c, n, EC_BACKEND_INVALID_PROGRAM,
-                           "computes the value with id %u, which is there already",
+                           "computes the value with id %u, which is already defined",
                            (unsigned)v->id);
     v->producer = n->index;
   }
@@ -145,8 +145,8 @@ static uint32_t read_node(const reader *r, ec_fb_table table, ecx_node *n) {
   n->debug_handle = ec_fb_u32(table, ECX_Node_debug_handle);
   if (!n->kind->name)
     return ecx_fail(r->c, EC_BACKEND_NOT_IMPLEMENTED,
-                    "payload: node %u is of type %u, which this backend does not know: it was "
-                    "exported for a newer one", (unsigned)n->index, (unsigned)type);
+                    "payload: node %u is of type %u, unknown to this backend: it was "
+                    "exported for a newer version", (unsigned)n->index, (unsigned)type);
   n->params = ec_fb_union(table, ECX_Node_node, type);
   if (!n->params)
     return ecx_fail_node(r->c, n, EC_BACKEND_INVALID_PROGRAM, "has no parameters");
@@ -167,7 +167,8 @@ static bool is_wanted(const ecx_graph *g, const ecx_node *n) {
   return false;
 }
 
-/* From the last node to the first, so that what only dead nodes read is dead, too. */
+/* Processes nodes from the last to the first, so that nodes that only dead ones read are dead,
+ * too. */
 static void find_dead_nodes(ecx_graph *g) {
   for (uint32_t i = g->node_count; i-- > 0;) {
     ecx_node *n = &g->nodes[i];
@@ -193,7 +194,7 @@ static uint32_t read_nodes(const reader *r) {
   return EC_BACKEND_OK;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- whole graphs ---------------------------------------------------------------------------- */
 
 static uint32_t alloc_graph(const reader *r) {
   const ec_host *host = r->c->host;

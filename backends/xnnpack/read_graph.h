@@ -1,11 +1,11 @@
-/* From a verified payload to a checked graph. */
+/* Conversion of a verified payload to a checked graph. */
 #ifndef ECX_READ_GRAPH_H
 #define ECX_READ_GRAPH_H
 
 #include "graph.h"
 #include "payload.h"
 
-/* Fills `graph` (zeroed); ecx_graph_close also where it failed. `payload` may go. */
+/* Fills `graph` (zeroed); call ecx_graph_close also after a failure. `payload` may be freed. */
 uint32_t ecx_graph_open(const ecx_call *c, const ecx_payload *payload, ecx_graph *graph);
 
 #endif

@@ -14,7 +14,7 @@
 #undef ECX_FIELD_F32
 #undef ECX_FIELD_RANK
 
-/* Its tables. */
+/* The tables. */
 enum {
 #define EC_FB_TABLE_BEGIN(table) ECX_TABLE_##table,
 #define EC_FB_FIELD(table, id, name, kind, arg)
@@ -29,7 +29,7 @@ enum {
 #undef ECX_FIELD_RANK
 };
 
-/* Types of the unions in it; ECX_KINDS is one more than the highest type of a node. */
+/* Types of the unions; ECX_KINDS is one more than the highest type of a node. */
 enum { ECX_KINDS = 48 };
 enum { ECX_VALUE_PLAIN = 1, ECX_VALUE_QUANTIZED = 2 };
 enum {

@@ -1,4 +1,4 @@
-/* Checks that the shapes of several kinds of nodes need. */
+/* Shape checks shared by several kinds of nodes. */
 #include "shapes.h"
 
 #include "call.h"

@@ -26,7 +26,8 @@ static uint32_t check_linear_filter(const ecx_call *c, const ecx_graph *g, const
   return ecx_check_per_token(c, n, ecx_in(g, n, 0), 1);
 }
 
-/* A filter or bias that is computed is packed at run time, which is for floats of one width. */
+/* Checks a computed filter or bias. It is packed at run time, which supports floats of one
+ * width. */
 static uint32_t check_computed(const ecx_call *c, const ecx_graph *g, const ecx_node *n) {
   const ecx_value *in = ecx_in(g, n, 0), *filter = ecx_in(g, n, 1), *bias = ecx_in(g, n, 2);
   const unsigned dtype = ecx_dtypes[in->dtype].as;
@@ -55,7 +56,7 @@ uint32_t ecx_shape_linear(const ecx_call *c, const ecx_graph *g, const ecx_node 
   return check_computed(c, g, n);
 }
 
-/* XNNPACK reads scales for every matrix of a batch. */
+/* Checks the scales: XNNPACK reads them for every matrix of a batch. */
 static uint32_t check_matmul_scales(const ecx_call *c, const ecx_node *n, const ecx_value *b,
                                     bool transposed) {
   size_t channel_dim = b->shape.rank - (transposed ? 2 : 1), count = b->shape.dims[channel_dim];
@@ -94,7 +95,7 @@ uint32_t ecx_shape_matmul(const ecx_call *c, const ecx_graph *g, const ecx_node 
 }
 
 /* Queries [..., tokens, channels], keys [..., others, channels], values [..., others, width], a
- * scale for each channel, a mask [tokens, others]. */
+ * scale per channel, a mask [tokens, others]. */
 uint32_t ecx_shape_attention(const ecx_call *c, const ecx_graph *g, const ecx_node *n,
                              ecx_shape *out) {
   const ecx_shape *in[5];

@@ -1,5 +1,5 @@
-/* Shapes of nodes that compute element by element or only move elements, and their checks. They
- * run when a delegate is made, and again whenever an input changes its shape. */
+/* Shapes of nodes that compute elementwise or only move elements, and their checks. They run when a
+ * delegate is created, and again whenever an input changes its shape. */
 #include <string.h>
 
 #include "call.h"
@@ -34,7 +34,7 @@ uint32_t ecx_shape_broadcast(const ecx_call *c, const ecx_graph *g, const ecx_no
   return EC_BACKEND_OK;
 }
 
-/* A vector parameter with one number for each dimension of the input. */
+/* Reads a vector parameter with one number per dimension of the input. */
 static uint32_t one_per_dim(const ecx_call *c, const ecx_graph *g, const ecx_node *n, unsigned id,
                             const char *name, ec_fb_vec *out) {
   *out = ec_fb_vector(n->params, id);
@@ -57,7 +57,7 @@ uint32_t ecx_shape_transpose(const ecx_call *c, const ecx_graph *g, const ecx_no
   for (size_t d = 0; d < in->rank; d++) {
     uint32_t from = item(perm, d);
     if (from >= in->rank || seen >> from & 1)
-      return REFUSE(c, n, "perm[%zu] is %u, which is no permutation of %zu dimensions", d,
+      return REFUSE(c, n, "perm[%zu] is %u, not a permutation of %zu dimensions", d,
                     (unsigned)from, in->rank);
     seen |= 1u << from;
     out->dims[d] = in->dims[from];
@@ -94,7 +94,7 @@ uint32_t ecx_shape_reshape(const ecx_call *c, const ecx_graph *g, const ecx_node
                 text_of(in, from), text_of(out, to), (unsigned)dims.count);
 }
 
-/* XNNPACK takes size 0 for "all of it". */
+/* XNNPACK interprets size 0 as the whole dimension. */
 uint32_t ecx_shape_slice(const ecx_call *c, const ecx_graph *g, const ecx_node *n, ecx_shape *out) {
   const ecx_shape *in = &ecx_in(g, n, 0)->shape;
   ec_fb_vec offsets, sizes;
@@ -114,8 +114,8 @@ uint32_t ecx_shape_slice(const ecx_call *c, const ecx_graph *g, const ecx_node *
 uint32_t ecx_shape_pad(const ecx_call *c, const ecx_graph *g, const ecx_node *n, ecx_shape *out) {
   const ecx_shape *in = &ecx_in(g, n, 0)->shape;
   ec_fb_vec before, after;
-  ECX_TRY(one_per_dim(c, g, n, ECX_Pad_before, "paddings in front", &before));
-  ECX_TRY(one_per_dim(c, g, n, ECX_Pad_after, "paddings behind", &after));
+  ECX_TRY(one_per_dim(c, g, n, ECX_Pad_before, "paddings before", &before));
+  ECX_TRY(one_per_dim(c, g, n, ECX_Pad_after, "paddings after", &after));
   out->rank = in->rank;
   for (size_t d = 0; d < in->rank; d++)
     out->dims[d] = in->dims[d] + item(before, d) + item(after, d);

@@ -1,5 +1,5 @@
 /* Shapes of convolutions, pooling and resizing (inputs are batch, height, width, channels), and
- * their checks: XNNPACK itself does not look at the number of an input's channels. */
+ * their checks: XNNPACK itself does not check the number of an input's channels. */
 #include "shapes_window.h"
 
 #include "call.h"
@@ -8,18 +8,18 @@
 #include "shapes.h"
 #include "values.h"
 
-/* More than any model has. They keep every sum and product, here and in XNNPACK, within 64 bits;
- * packed filters of a group, whose size it computes in 32; and, where it resizes, places that it
- * computes in float32 inside the image. */
+/* Limits beyond the size of any model. They keep every sum and product, here and in XNNPACK, within
+ * 64 bits, and the size of packed filters of a group, which XNNPACK computes in 32 bits. In
+ * resizing, they keep positions, which XNNPACK computes in float32, inside the image. */
 enum {
   LARGEST = 1 << 24,
   LARGEST_WINDOW = 1 << 16,
   LARGEST_RESIZED = 1 << 22,
-  PACKED_CHANNELS = 64, /* of an input, at most, to whose multiple it is packed */
-  PACKED_ELEMENT = 4    /* bytes, at most */
+  PACKED_CHANNELS = 64, /* maximum multiple to which input channels are packed */
+  PACKED_ELEMENT = 4    /* maximum bytes */
 };
 #define MOST_PACKED ((size_t)1 << 31)
-/* Elements under all positions of a window: XNNPACK keeps an address for each. */
+/* Elements under all positions of a window: XNNPACK stores an address for each. */
 #define MOST_POSITIONS ((size_t)1 << 29)
 
 /* A window along height or width. */
@@ -50,7 +50,7 @@ static uint32_t check_window(const ecx_call *c, const ecx_node *n, const window 
   return EC_BACKEND_OK;
 }
 
-/* How often the window fits into `in` elements. */
+/* Computes the number of positions of the window in `in` elements. */
 static uint32_t slide(const ecx_call *c, const ecx_node *n, const window *w, size_t in,
                       size_t *out) {
   ECX_TRY(check_window(c, n, w));
@@ -59,7 +59,7 @@ static uint32_t slide(const ecx_call *c, const ecx_node *n, const window *w, siz
     if (w->before || w->after)
       return REFUSE(c, n, "explicit padding together with padding to the same size");
     if (w->stride > extent)
-      return REFUSE(c, n, "padding to the same size along its %s, which stride %zu leaves out",
+      return REFUSE(c, n, "padding to the same size along its %s with stride %zu skips elements",
                     w->name, w->stride);
     *out = (in + w->stride - 1) / w->stride;
     return EC_BACKEND_OK;
@@ -112,7 +112,8 @@ static uint32_t check_bias(const ecx_call *c, const ecx_graph *g, const ecx_node
   return REFUSE(c, n, "a bias of shape %s for %zu channels", text_of(&bias->shape, text), channels);
 }
 
-/* XNNPACK reads quantisation parameters for each image; and a filter must be packable. */
+/* Checks quantisation parameters, which XNNPACK reads for each image, and that the filter can be
+ * packed. */
 static uint32_t check_parameters(const ecx_call *c, const ecx_graph *g, const ecx_node *n,
                                  size_t channels) {
   const size_t height = ECX_PARAM(n, Conv, kernel_height), width = ECX_PARAM(n, Conv, kernel_width);
@@ -123,8 +124,9 @@ static uint32_t check_parameters(const ecx_call *c, const ecx_graph *g, const ec
   return ecx_check_per_token(c, n, ecx_in(g, n, 0), 3);
 }
 
-/* The filter has exactly the shape that the node's numbers say. Depthwise filters (argument 1) are
- * [1, height, width, channels], others [channels, height, width, channels of a group]. */
+/* Checks that the filter has exactly the shape implied by the node's parameters. Depthwise filters
+ * (argument 1) are [1, height, width, channels], others [channels, height, width, channels of a
+ * group]. */
 static uint32_t check_filter(const ecx_call *c, const ecx_graph *g, const ecx_node *n,
                              const ecx_shape *in) {
   const ecx_value *filter = ecx_in(g, n, 1);

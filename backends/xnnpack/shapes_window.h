@@ -4,9 +4,9 @@
 
 #include "graph.h"
 
-/* True where the paddings of a MaxPooling2d become a separate node. XNNPACK's pooling pads nothing:
- * it takes an element inside the image in place of one outside, which is an address after the image
- * where no element under the window is inside. */
+/* True if the padding of a MaxPooling2d becomes a separate node. XNNPACK's pooling does not pad: it
+ * replaces an element outside the image by one inside, and reads an address after the image if no
+ * element under the window is inside. */
 bool ecx_pads_apart(const ecx_node *n);
 
 #endif

@@ -21,6 +21,7 @@ const char *ecx_status_name(enum xnn_status status) {
 uint32_t ecx_status_code(enum xnn_status status) {
   if (status == xnn_status_out_of_memory) return EC_BACKEND_ALLOCATION_FAILED;
   if (status == xnn_status_unsupported_parameter) return EC_BACKEND_NOT_SUPPORTED;
-  if (status == xnn_status_invalid_parameter) return EC_BACKEND_INVALID_PROGRAM; /* the payload's */
+  /* of the payload */
+  if (status == xnn_status_invalid_parameter) return EC_BACKEND_INVALID_PROGRAM;
   return EC_BACKEND_INTERNAL;
 }

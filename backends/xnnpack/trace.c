@@ -1,8 +1,8 @@
-/* Traces: what each node took, and what it computed.
+/* Traces: the time and the results of each node.
  *
- * XNNPACK fuses nodes and keeps no values, so both come from runtimes of their own, made when a
- * trace first asks: one with XNNPACK's profile, one in which every computed value is an output.
- * Calls that are not traced pay nothing. */
+ * XNNPACK fuses nodes and keeps no values, so separate runtimes provide both. They are created when
+ * a trace first requests them: one with XNNPACK's profile, one in which every computed value is an
+ * output. Calls without a trace have no extra cost. */
 #include "trace.h"
 
 #include <string.h>
@@ -20,10 +20,10 @@ enum { FLOAT32 = 6, NANOSECONDS = 1000 };
 
 /* ---- times ----------------------------------------------------------------------------------- */
 
-/* XNNPACK's operators after it has fused some. */
+/* XNNPACK's operators after fusion. */
 typedef struct profile {
   size_t count;
-  const char *names; /* one after the other, each with its NUL */
+  const char *names; /* consecutive, each with its NUL */
   size_t names_size;
   const uint64_t *times;
 } profile;
@@ -46,11 +46,11 @@ static uint32_t read_profile(const ecx_call *c, xnn_runtime_t runtime, profile *
   out->count = size / sizeof *out->times;
   return out->names && out->times
              ? EC_BACKEND_OK
-             : ecx_fail(c, EC_BACKEND_INTERNAL, "XNNPACK does not tell what its nodes took");
+             : ecx_fail(c, EC_BACKEND_INTERNAL, "XNNPACK reports no times of its nodes");
 }
 
-/* Whether XNNPACK makes the node part of another: a clamp of the one before it, zero padding of the
- * convolution behind it, a copy of either. Only the number of those left is relied on. */
+/* True if XNNPACK fuses the node into another: a clamp into the previous node, zero padding into
+ * the following convolution, a copy of either. Only the number of remaining nodes matters. */
 static bool is_fused(const ecx_graph *g, const ecx_node *n) {
   const ecx_value *in = ecx_in(g, n, 0);
   return n->kind->fusion == ECX_FUSION_CLAMP && in->producer != ECX_NONE && in->readers == 1 &&
@@ -65,7 +65,7 @@ static size_t count_nodes(const ecx_graph *g) {
   return count;
 }
 
-/* The next operator of the profile; `n`: the node that it is, or NULL. */
+/* Reports the time of operator `i` of the profile; `n` is its node, or NULL. */
 static void report_time(const ecx_call *c, profile *p, size_t i, const ecx_node *n) {
   const bool named = p->names_size > 0;
   const ec_backend_node node = {n ? n->debug_handle : UINT32_MAX, named ? p->names : "",
@@ -82,7 +82,7 @@ static bool is_computed(const ecx_delegate *d, const ecx_value *v) {
   return v->is_output || ecx_is_shown(&d->graph, v);
 }
 
-/* Memory for every computed value in its present shape. */
+/* Allocates memory for every computed value in its current shape. */
 static uint32_t make_room(const ecx_call *c, ecx_delegate *d) {
   const ecx_graph *g = &d->graph;
   if (!d->shown) d->shown = c->host->alloc(g->value_count * sizeof *d->shown);
@@ -97,7 +97,7 @@ static uint32_t make_room(const ecx_call *c, ecx_delegate *d) {
                   : ecx_fail(c, EC_BACKEND_ALLOCATION_FAILED, "no memory to show values");
 }
 
-/* As engine.c lists them: inputs, outputs, and what else is shown. */
+/* Lists the memory in the order of engine.c: inputs, outputs, and the other shown values. */
 static void **list_memory(const ecx_call *c, const ecx_delegate *d, void *const *pointers) {
   const ecx_graph *g = &d->graph;
   void **out = c->host->scratch(c->call, (d->external_count + g->value_count) * sizeof *out);
@@ -110,7 +110,7 @@ static void **list_memory(const ecx_call *c, const ecx_delegate *d, void *const 
   return out;
 }
 
-/* Quantised values as the numbers that they stand for. */
+/* Dequantises values. */
 static float *dequantize(const ecx_call *c, const ecx_value *v, const void *data, size_t count) {
   float *out = c->host->scratch(c->call, count * sizeof *out + 1);
   for (size_t i = 0; out && i < count; i++) {
@@ -148,7 +148,7 @@ static uint32_t report_value(const ecx_call *c, const ecx_value *v, void *data, 
   return EC_BACKEND_OK;
 }
 
-/* What a node reads: NULL where that is a weight in another form than plain numbers. */
+/* Returns an operand as plain numbers; NULL for a weight in another form. */
 static void *read_operand(const ecx_delegate *d, uint32_t index, void *const *pointers) {
   const ecx_value *v = &d->graph.values[index];
   size_t bytes;
@@ -157,7 +157,7 @@ static void *read_operand(const ecx_delegate *d, uint32_t index, void *const *po
     if (d->externals[i].value == index) return pointers[i];
   const bool plain = v->scheme == ECX_PLAIN && (v->dtype == ECX_fp32 || v->dtype == ECX_fp16);
   if (!plain || !ecx_value_bytes(v, &bytes) || v->data.size < bytes) return NULL;
-  return (void *)(uintptr_t)v->data.at; /* it is only read */
+  return (void *)(uintptr_t)v->data.at; /* read-only */
 }
 
 static uint32_t report_inputs(const ecx_call *c, const ecx_delegate *d, const ecx_node *n,
@@ -195,9 +195,9 @@ void ecx_shown_close(const ec_host *host, ecx_delegate *d) {
   d->shown = NULL;
 }
 
-/* Nodes in order, each with its values behind it: debug handles need not tell them apart. Where the
- * numbers of operators and nodes differ nobody knows which is which. Nodes that XNNPACK does not
- * run take no time; they are told where they have values to show. */
+/* Reports nodes in order, each followed by its values: debug handles need not be distinct. If the
+ * numbers of operators and nodes differ, times cannot be assigned to nodes. Nodes that XNNPACK does
+ * not run take no time; they are reported if they have values to show. */
 static uint32_t report_nodes(const ecx_call *c, const ecx_delegate *d, uint32_t wants, profile *p,
                              void *const *pointers) {
   const ecx_graph *g = &d->graph;

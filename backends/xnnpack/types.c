@@ -1,5 +1,5 @@
-/* Which datatypes the operands of a node may have with the XNNPACK at hand. Its own checks are not
- * relied on: some combinations that it does not expect are undefined behaviour there. */
+/* Datatypes of operands that this XNNPACK supports for a node. Its own checks are insufficient:
+ * some unexpected combinations are undefined behaviour. */
 #include "types.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #define BIT(name) (1u << ECX_##name)
 enum { FC = ECX_BIT_FC, CONV = ECX_BIT_CONV, DW = ECX_BIT_DW, DECONV = ECX_BIT_DECONV };
 
-/* bf16 is computed with as fp32. */
+/* bf16 is computed as fp32. */
 static ecx_dtype widened(ecx_dtype dtype) {
   return dtype == ECX_bf16 ? ECX_fp32 : dtype;
 }
@@ -32,11 +32,11 @@ static uint32_t refuse_types(const ecx_call *c, const ecx_graph *g, const ecx_no
     used += (size_t)snprintf(text + used, sizeof text - used, o ? ", %s" : " -> %s",
                              dtype_name(ecx_out(g, n, o)));
   return ecx_fail_node(c, n, EC_BACKEND_NOT_IMPLEMENTED,
-                       "the XNNPACK that this backend was built with (2024-11) does not have it "
+                       "the XNNPACK of this backend (2024-11) does not support it "
                        "for datatypes %s", text);
 }
 
-/* All operands of one datatype out of `allowed`. */
+/* True if all operands have one datatype out of `allowed`. */
 static bool all_same(const ecx_graph *g, const ecx_node *n, uint32_t allowed) {
   ecx_dtype dtype = widened(ecx_out(g, n, 0)->dtype);
   for (unsigned i = 0; i < n->kind->inputs; i++) {
@@ -58,7 +58,7 @@ static bool has_weights(const ecx_graph *g, const ecx_node *n) {
   };
   const ecx_value *in = ecx_in(g, n, 0), *filter = ecx_in(g, n, 1), *bias = ecx_in(g, n, 2);
   ecx_dtype input = in->quantize_here ? ECX_qdint8 : widened(in->dtype);
-  if (in->quantize_here && n->kind->weights != FC) return false; /* it is by tokens */
+  if (in->quantize_here && n->kind->weights != FC) return false; /* it is per token */
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
     if (rows[i].input == input && rows[i].filter == widened(filter->dtype) &&
         rows[i].output == widened(ecx_out(g, n, 0)->dtype) &&

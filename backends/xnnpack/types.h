@@ -4,10 +4,11 @@
 
 #include "graph.h"
 
-/* Fails where the node's operands have datatypes that it does not take. */
+/* Fails if the node does not support the datatypes of its operands. */
 uint32_t ecx_check_types(const ecx_call *c, const ecx_graph *g, const ecx_node *n);
 
-/* The exporter calls indices of a pooling fp32: makes them, and what moves them, int32. */
+/* Marks the indices of a pooling, and values moved from them, as int32: the exporter writes
+ * fp32. */
 void ecx_mark_indices(ecx_graph *g, const ecx_node *n);
 
 #endif

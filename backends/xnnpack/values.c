@@ -1,5 +1,5 @@
-/* Values of a payload: shapes, datatypes, constants and quantisation, each checked on its own. What
- * a value must be for the node that reads it is checked in shapes_*.c. */
+/* Values of a payload: shapes, datatypes, constants and quantisation, each checked separately. The
+ * requirements of nodes on their values are checked in shapes_*.c. */
 #include "values.h"
 
 #include <math.h>
@@ -38,7 +38,7 @@ static const char *const scheme_names[] = {
   [ECX_PER_TOKEN] = "dynamic quantisation",
 };
 
-/* A value while it is read. */
+/* The state of reading a value. */
 typedef struct reader {
   const ecx_call *c;
   const ecx_payload *payload;
@@ -65,7 +65,7 @@ bool ecx_shape_count(const ecx_shape *shape, size_t *out) {
   return true;
 }
 
-/* Bytes of `bits` an element; 4-bit elements fill each row to whole bytes. */
+/* Computes the bytes of elements with `bits` bits; 4-bit elements pad each row to whole bytes. */
 static bool bytes_of(const ecx_shape *shape, unsigned bits, size_t *out) {
   ecx_shape rows = *shape;
   if (bits < 8 && rows.rank) rows.dims[rows.rank - 1] = (rows.dims[rows.rank - 1] + 1) / 2;
@@ -92,7 +92,7 @@ static uint32_t read_shape(const reader *r, ec_fb_table table) {
   ec_fb_vec dims = ec_fb_vector(table, ECX_Tensor_dims);
   ecx_value *v = r->value;
   if (dims.count > XNN_MAX_TENSOR_DIMS)
-    return fail_value(r, "%u dimensions, XNNPACK takes at most %d", (unsigned)dims.count,
+    return fail_value(r, "%u dimensions, XNNPACK supports at most %d", (unsigned)dims.count,
                       XNN_MAX_TENSOR_DIMS);
   v->shape.rank = dims.count;
   for (uint32_t d = 0; d < dims.count; d++)
@@ -109,14 +109,14 @@ static bool is_known(uint64_t dtype) {
   return dtype < ECX_DTYPES && ecx_dtypes[dtype].name;
 }
 
-/* Shape, datatype, and what it is to the delegate. */
+/* Reads shape, datatype, and the role in the delegate. */
 static uint32_t read_tensor(const reader *r, ec_fb_table table) {
   ecx_value *v = r->value;
   uint64_t dtype = ec_fb_get(table, ECX_Tensor_datatype, 2, 0);
   uint64_t dynamic = ec_fb_get(table, ECX_Tensor_dynamic_datatype, 2, 0);
   uint32_t flags = ec_fb_u32(table, ECX_Tensor_flags);
   if (!is_known(dtype))
-    return fail_value(r, "datatype number %llu is none that this backend knows",
+    return fail_value(r, "datatype number %llu is unknown to this backend",
                       (unsigned long long)dtype);
   if (flags & ~(uint32_t)(XNN_VALUE_FLAG_EXTERNAL_INPUT | XNN_VALUE_FLAG_EXTERNAL_OUTPUT))
     return fail_value(r, "flags 0x%x, expected those of an input (1) or an output (2)",
@@ -128,7 +128,7 @@ static uint32_t read_tensor(const reader *r, ec_fb_table table) {
   v->external = v->is_input || v->is_output ? ec_fb_u32(table, ECX_Tensor_external_id) : ECX_NONE;
   v->producer = ECX_NONE;
   v->quantize_here = dynamic != 0;
-  if (v->is_input && v->is_output) return fail_value(r, "is an input and an output at once");
+  if (v->is_input && v->is_output) return fail_value(r, "is both an input and an output");
   if (dynamic && (dynamic != ECX_qint8 || !v->is_input))
     return fail_value(r, "dynamic quantisation to datatype number %llu, expected qint8 (%d) of an "
                       "input", (unsigned long long)dynamic, ECX_qint8);
@@ -148,7 +148,7 @@ static uint32_t read_data(const reader *r, ec_fb_table table) {
   snprintf(what, sizeof what, "payload: value %u", (unsigned)r->index);
   ECX_TRY(ecx_constant(r->c, r->payload, buffer, what, &v->data));
   if (!bytes_of(&v->shape, ecx_dtypes[v->dtype].bits, &bytes) || bytes > v->data.size)
-    return fail_value(r, "%s of %s takes %zu bytes, its data has %zu",
+    return fail_value(r, "%s of %s needs %zu bytes, its data has %zu",
                       ecx_shape_text(&v->shape, shape, sizeof shape), ecx_dtypes[v->dtype].name,
                       bytes, v->data.size);
   v->data.size = bytes;
@@ -176,7 +176,7 @@ static uint32_t read_per_tensor(const reader *r, ec_fb_table table) {
   return EC_BACKEND_OK;
 }
 
-/* Scales: constant `buffer`, or a list inside the FlatBuffer where that is 0. */
+/* Reads scales: constant `buffer`, or a list inside the FlatBuffer if that is 0. */
 static uint32_t read_scales(const reader *r, uint32_t buffer, ec_fb_vec list, size_t item,
                             size_t expected) {
   ecx_value *v = r->value;
@@ -208,7 +208,7 @@ static uint32_t read_per_channel(const reader *r, ec_fb_table table) {
   return EC_BACKEND_OK;
 }
 
-/* The nearest bfloat16 not below, as the exporter's own list would have had it. */
+/* Rounds up to the nearest bfloat16, as the exporter does for its own list. */
 static uint16_t round_up_to_bf16(float scale) {
   uint32_t bits;
   float nearest = scale * 1.00389105f;
@@ -216,7 +216,7 @@ static uint16_t round_up_to_bf16(float scale) {
   return (uint16_t)(bits >> 16);
 }
 
-/* Old files list float32 scales: replaces them by bfloat16. */
+/* Converts the float32 scales of old files to bfloat16. */
 static uint32_t narrow_scales(const reader *r, size_t count) {
   ecx_data wide = r->value->scales;
   uint16_t *scales = r->c->host->alloc(count * sizeof *scales + ECX_EXTRA);

@@ -33,20 +33,20 @@ typedef enum ecx_scheme {
   ECX_PER_TENSOR,  /* scale and zero point */
   ECX_PER_CHANNEL, /* fp32 scales along channel_dim */
   ECX_PER_GROUP,   /* bf16 scales for each group_size elements of a row */
-  ECX_PER_TOKEN    /* scales made at run time */
+  ECX_PER_TOKEN    /* scales computed at run time */
 } ecx_scheme;
 
 typedef struct ecx_value {
   ecx_dtype dtype;
   ecx_scheme scheme;
   bool is_input, is_output; /* of the delegate */
-  bool packed;              /* a weight that is read only while the runtime is made */
-  bool quantize_here;       /* a float input of an old file that its readers want as qdint8 */
+  bool packed;              /* a weight that is read only while the runtime is created */
+  bool quantize_here;       /* a float input of an old file that its readers need as qdint8 */
   uint32_t id;              /* as written */
   uint32_t external;        /* position among the delegate's arguments */
   uint32_t producer;        /* node that computes it, or ECX_NONE */
   uint32_t readers;         /* number of nodes that read it */
-  ecx_shape shape;          /* of a constant: as written; else: as inferred, for the present call */
+  ecx_shape shape;          /* of a constant: as written; else: as inferred for the current call */
   ecx_data data;
   int32_t zero_point;
   float scale;
@@ -57,10 +57,10 @@ typedef struct ecx_value {
 uint32_t ecx_value_read(const ecx_call *c, const ecx_payload *payload, uint32_t index,
                         ecx_value *out);
 void ecx_value_close(const ec_host *host, ecx_value *value);
-/* Elements, and bytes as XNNPACK holds them (widened); false where that overflows. */
+/* Computes elements, or bytes in XNNPACK's form (widened). Returns false on overflow. */
 bool ecx_shape_count(const ecx_shape *shape, size_t *out);
 bool ecx_value_bytes(const ecx_value *value, size_t *out);
-/* "[1, 3, 224, 224]" */
+/* Writes "[1, 3, 224, 224]". Returns `text`. */
 const char *ecx_shape_text(const ecx_shape *shape, char *text, size_t size);
 
 #endif

@@ -7,12 +7,12 @@
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static ecx_workspace *list;
-static const char process_wide; /* its address owns what all share */
+static const char process_wide; /* its address is the owner of the workspace shared by all */
 
 uint32_t ecx_workspace_create(const ecx_call *c, xnn_workspace_t *out) {
   enum xnn_status status = xnn_create_workspace(out);
   if (status == xnn_status_success) return EC_BACKEND_OK;
-  return ecx_fail(c, ecx_status_code(status), "xnn_create_workspace says '%s'",
+  return ecx_fail(c, ecx_status_code(status), "xnn_create_workspace failed: '%s'",
                   ecx_status_name(status));
 }
 

@@ -1,4 +1,4 @@
-/* The backend that module.c hands out. */
+/* The backend exported by module.c. */
 #ifndef ECX_XNNPACK_BACKEND_H
 #define ECX_XNNPACK_BACKEND_H
 

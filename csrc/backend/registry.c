@@ -1,4 +1,4 @@
-/* Registered backends: a small table behind a lock; rows are never removed. */
+/* Registered backends: a small table guarded by a lock. Rows are never removed. */
 #include "backend/registry.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Heap blocks. Zeroed blocks come from mmap when large: the kernel's zero pages cost neither time
- * nor memory until they are written, so a program's arena of 1 GB loads in microseconds. */
+/* Heap blocks. Large zeroed blocks come from mmap. The kernel's zero pages cost neither time nor
+ * memory until they are written, so loading a program with a 1 GB arena takes microseconds. */
 #include "core/alloc.h"
 
 #include <stdint.h>
@@ -18,14 +18,14 @@ static size_t libc_size(void *user, void *block);
 const ec_alloc_hook ec_alloc_libc = {libc_alloc, libc_free, libc_size, NULL};
 static ec_alloc_hook hook = {libc_alloc, libc_free, libc_size, NULL};
 
-/* In front of each block. */
+/* The header in front of each block. */
 typedef struct header {
-  void *raw; /* what is to be freed */
+  void *raw; /* the address to free */
   size_t size;
 } header;
 
-/* A calloc'ed block with room for the alignment and the header: one scheme for every alignment, and
- * calloc keeps its lazy zero pages. */
+/* Returns a calloc'ed block with room for the header and the padding. One scheme serves every
+ * alignment, and calloc keeps its lazy zero pages. */
 static void *libc_alloc(void *user, size_t size, size_t align, int zeroed) {
   (void)user;
   size_t total;
@@ -78,8 +78,8 @@ void *ec_alloc_array(size_t count, size_t size) {
   return ec_mul_size(count, size, &total) ? ec_alloc_zeroed(total) : NULL;
 }
 
-/* Whole pages inside a large block go, as all of malloc's are private and anonymous: they come back
- * as zeros when they are used. */
+/* Drops the whole pages inside a large block. malloc's pages are private and anonymous, so they
+ * read as zeros afterwards. */
 void ec_clear(void *block, size_t size) {
   enum { LARGE = 4 << 20 };
   char *from = block, *to = from + size;

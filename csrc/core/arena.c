@@ -1,4 +1,4 @@
-/* Arena: a list of growing blocks. */
+/* The arena: a list of growing blocks. */
 #include "core/arena.h"
 
 #include <stdint.h>
@@ -9,14 +9,14 @@
 
 typedef struct ec_arena_block {
   struct ec_arena_block *next;
-  size_t size; /* usable bytes behind the header */
+  size_t size; /* usable bytes after the header */
 } ec_arena_block;
 
 enum { HEADER = EC_ALIGN, FIRST_BLOCK = 4096 };
 
 static char *block_bytes(ec_arena_block *block) { return (char *)block + HEADER; }
 
-/* The fuzzer gives every allocation a block of its own: a sanitizer then sees its end. */
+/* The fuzzer gives every allocation a separate block, so that a sanitizer detects overruns. */
 #ifdef EC_ARENA_EXACT
 enum { EXACT = 1 };
 #else

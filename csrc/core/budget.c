@@ -1,4 +1,4 @@
-/* The budget of a thread: what is left, and when to ask whether to go on. */
+/* The budget of a thread: remaining work and bytes, and the interrupt check. */
 #include "core/budget.h"
 
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 
 static _Thread_local ec_budget *present;
 
-/* ---- whose ------------------------------------------------------------------------------- */
+/* ---- the thread's budget ------------------------------------------------------------------ */
 
 ec_budget *ec_budget_now(void) { return present; }
 
@@ -57,7 +57,7 @@ ec_status ec_budget_explain(const ec_budget *budget, ec_status status, ec_error 
   return status;
 }
 
-/* A limit that is written in a file; UINT64_MAX: none. */
+/* Returns the limit in a cgroup file, or UINT64_MAX if there is none. */
 static uint64_t read_limit(const char *path) {
   uint64_t limit = UINT64_MAX;
   FILE *file = fopen(path, "re");
@@ -104,7 +104,7 @@ void ec_budget_init(ec_budget *budget, uint64_t max_steps, uint64_t max_bytes,
   set_pause(budget);
 }
 
-/* To some milliseconds, which costs less than to nanoseconds. */
+/* Reads the coarse clock: a resolution of milliseconds is enough and costs less. */
 static uint64_t budget_clock(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC_COARSE, &t);

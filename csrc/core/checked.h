@@ -1,4 +1,4 @@
-/* Overflow-checked arithmetic: every size product goes through here. True means it fits. */
+/* Overflow-checked arithmetic for every size product. True means the result fits. */
 #ifndef EC_CORE_CHECKED_H
 #define EC_CORE_CHECKED_H
 
@@ -22,7 +22,7 @@ static inline bool ec_mul_i64(int64_t a, int64_t b, int64_t *out) {
   return !__builtin_mul_overflow(a, b, out);
 }
 
-/* Whether [offset, offset + size) lies inside [0, total). */
+/* True if [offset, offset + size) lies inside [0, total). */
 static inline bool ec_in_range(uint64_t offset, uint64_t size, uint64_t total) {
   return offset <= total && size <= total - offset;
 }

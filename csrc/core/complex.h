@@ -1,6 +1,6 @@
-/* Arithmetic of complex numbers as eager has it: what the definitions give, without C's care for
- * infinities (a call where a result is NaN). So it vectorises, and an infinite part often makes
- * the other one NaN. For numbers of other types these are the plain operators. */
+/* Complex arithmetic with the results of eager PyTorch: the plain definitions, without C's recovery
+ * of infinities (a library call for each NaN result). Loops vectorise, and an infinite part often
+ * makes the other part NaN. For real types these functions are the plain operators. */
 #ifndef EC_CORE_COMPLEX_H
 #define EC_CORE_COMPLEX_H
 

@@ -6,8 +6,8 @@ static inline EC_PART _Complex EC_CFN(ec_times)(EC_PART _Complex x, EC_PART _Com
   return z;
 }
 
-/* Both sides by the larger part of the divisor, so that nothing is squared (R. L. Smith, Algorithm
- * 116); by 0: both parts by a 0 without sign. */
+/* Divides both sides by the larger part of the divisor, so that nothing is squared (R. L. Smith,
+ * Algorithm 116). For a zero divisor, both parts are divided by an unsigned 0. */
 static inline EC_PART _Complex EC_CFN(ec_over)(EC_PART _Complex x, EC_PART _Complex y) {
   const EC_PART a = __real__ x, b = __imag__ x, c = __real__ y, d = __imag__ y;
   const bool flat = EC_FABS(c) >= EC_FABS(d), zero = flat & (c == 0);
@@ -21,7 +21,7 @@ static inline EC_PART _Complex EC_CFN(ec_over)(EC_PART _Complex x, EC_PART _Comp
   return z;
 }
 
-/* log(1 + x), of which the factor takes back what the sum rounds away. */
+/* log(1 + x). The factor compensates for the rounding of the sum. */
 static inline EC_PART _Complex EC_CFN(ec_log1p)(EC_PART _Complex x) {
   const EC_PART _Complex sum = x + 1, kept = sum - 1;
   if (sum == 1) return x;

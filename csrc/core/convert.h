@@ -1,7 +1,7 @@
-/* Floating point to integer without undefined behaviour: truncation; what the target's machine
- * type cannot hold, and NaN, give its minimum, as x86's conversions do. Narrow targets take the
- * low bits of int32, unsigned ones of a signed type, as eager does. Branch-free, so that loops
- * vectorise. */
+/* Floating point to integer without undefined behaviour: truncation. NaN and values outside the
+ * range of the target's machine type become its minimum, as in x86's conversions. Narrow targets
+ * take the low bits of int32, unsigned ones those of a signed type, as in eager PyTorch. The code
+ * is branch-free, so that loops vectorise. */
 #ifndef EC_CORE_CONVERT_H
 #define EC_CORE_CONVERT_H
 

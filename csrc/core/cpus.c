@@ -1,5 +1,5 @@
-/* Threads beyond a quota cost more than they give: when it is used up all of them stand still until
- * the period ends, in the midst of a loop that the others wait for. */
+/* Threads beyond a CPU quota slow a loop down: once the quota is used up, all threads stop until
+ * the period ends, some in the middle of a piece that the others wait for. */
 #include "core/cpus.h"
 
 #include <pthread.h>
@@ -11,11 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LONGEST = 4096 }; /* bytes of a path, with its end */
+enum { LONGEST = 4096 }; /* bytes of a path, NUL included */
 
 /* ---- the quota ------------------------------------------------------------------------------- */
 
-/* The first words of a file; false: there is none. */
+/* Reads the first words of a file. Returns false if the file does not exist. */
 static bool read_words(const char *folder, const char *group, const char *name, char word[2][32]) {
   char path[LONGEST];
   const int length = snprintf(path, sizeof path, "%s%s/%s", folder, group, name);
@@ -27,13 +27,13 @@ static bool read_words(const char *folder, const char *group, const char *name, 
   return found >= 1;
 }
 
-/* A number above 0, or 0. */
+/* Returns a positive number, or 0. */
 static uint64_t parse_number(const char *word) {
   if (word[0] < '0' || word[0] > '9') return 0; /* "max", -1 */
   return strtoull(word, NULL, 10);
 }
 
-/* The quota of one group. */
+/* Returns the quota of one group. */
 static size_t quota_of(const char *folder, const char *group, bool is_first_version) {
   char word[2][32], period[2][32] = {"", ""};
   if (is_first_version) {
@@ -50,8 +50,8 @@ static size_t quota_of(const char *folder, const char *group, bool is_first_vers
 
 static size_t least(size_t a, size_t b) { return !a || (b && b < a) ? b : a; }
 
-/* The smallest quota of a group and its ancestors. In a container, names may be those outside it: a
- * missing folder limits nothing, and the outermost one is the container's own. */
+/* Returns the smallest quota of a group and its ancestors. In a container the names may be those
+ * outside it: a missing folder sets no limit, and the outermost one belongs to the container. */
 static size_t quota_up(const char *mounted, const char *below, char *group, bool is_first_version) {
   char folder[LONGEST];
   const int length = snprintf(folder, sizeof folder, "%s%s", mounted, below);

@@ -1,16 +1,16 @@
-/* CPUs that this process may keep busy, which is what decides how many threads it has. */
+/* CPUs available to this process: the default number of threads. */
 #ifndef EC_CORE_CPUS_H
 #define EC_CORE_CPUS_H
 
 #include <stddef.h>
 
-/* Those of its affinity (and cpuset), at most as many as the CPU quota of its control groups comes
- * to, rounded up; at least 1. The quota is read once. */
+/* Returns the number of CPUs in the process's affinity mask (and cpuset), limited to the CPU quota
+ * of its control groups, rounded up; at least 1. The quota is read once. */
 size_t ec_cpus_count(void);
 
-/* CPUs that a quota allows: of the control groups that the file `groups` (/proc/self/cgroup) names,
- * under the folder `mounted` (/sys/fs/cgroup), version 1 or 2, and of the groups around them.
- * 0: there is no limit. */
+/* Returns the CPUs that a quota allows, or 0 without a limit. Reads the control groups named in the
+ * file `groups` (/proc/self/cgroup) and their ancestors under the folder `mounted`
+ * (/sys/fs/cgroup), version 1 or 2. */
 size_t ec_cpus_quota(const char *groups, const char *mounted);
 
 #endif

@@ -12,7 +12,7 @@ static const dtype_row rows[EC_DTYPE_COUNT] = {
 #define EC_DTYPE(NAME, id, bytes, name, torch_name, category) [id] = {bytes, name, torch_name},
 #include "core/dtype.def"
 #undef EC_DTYPE
-    /* Known to the format, never computed with: size 0, a name for messages. */
+    /* Ids that the format knows and no kernel supports: size 0, a name for messages. */
     [8] = {0, "complex32", "ComplexHalf"},
     [12] = {0, "qint8", "QInt8"},
     [13] = {0, "quint8", "QUInt8"},

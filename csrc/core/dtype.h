@@ -31,7 +31,7 @@ enum {
   EC_SET_FLOATCB = EC_SET_FLOATC | EC_SET_BOOL,
   EC_SET_REALC = EC_SET_REAL | EC_SET_COMPLEX,
   EC_SET_ALL = EC_SET_REALB | EC_SET_COMPLEX,
-  /* What eager's heavier operators take: the wider unsigned integers are missing there. */
+  /* Dtypes of eager PyTorch's heavier operators: uint16, uint32 and uint64 are missing. */
   EC_SET_CLASSIC_INT = EC_SET_INTEGRAL & ~(1u << EC_UINT16 | 1u << EC_UINT32 | 1u << EC_UINT64),
   EC_SET_CLASSIC = EC_SET_CLASSIC_INT | EC_SET_FLOATING,
   EC_SET_CLASSICC = EC_SET_CLASSIC | EC_SET_COMPLEX,
@@ -49,13 +49,13 @@ enum {
   EC_SET_NONE = 0 /* for operators without tensors */
 };
 
-/* Bytes of one element; 0 for an id that no row of dtype.def has. */
+/* Returns the bytes of one element; 0 for an id without a row in dtype.def. */
 size_t ec_dtype_size(ec_dtype dtype);
-/* NumPy's name ("float32"); a name of the id's own ("qint8", "dtype 99") for the others. */
+/* Returns NumPy's name ("float32"), or a distinct name ("qint8", "dtype 99") for other ids. */
 const char *ec_dtype_name(ec_dtype dtype);
-/* The reference's name ("Float"). */
+/* Returns the reference's name ("Float"). */
 const char *ec_dtype_torch_name(ec_dtype dtype);
-/* Whether `id` from a file is a row of dtype.def. */
+/* True if `id` (from a file) has a row in dtype.def. */
 bool ec_dtype_valid(int64_t id);
 
 static inline bool ec_dtype_in(ec_dtype dtype, ec_dtype_set set) {
@@ -65,7 +65,7 @@ static inline bool ec_is_floating(ec_dtype d) { return ec_dtype_in(d, EC_SET_FLO
 static inline bool ec_is_complex(ec_dtype d) { return ec_dtype_in(d, EC_SET_COMPLEX); }
 static inline bool ec_is_integral(ec_dtype d) { return ec_dtype_in(d, EC_SET_INTEGRAL); }
 
-/* "float32, float16" for messages: at most `size` bytes into `buffer`, which comes back. */
+/* Writes "float32, float16" for messages into the `size` bytes of `buffer`. Returns `buffer`. */
 const char *ec_dtype_set_names(ec_dtype_set set, char *buffer, size_t size);
 
 #endif

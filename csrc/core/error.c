@@ -1,4 +1,4 @@
-/* Sentences of errors: formatting into the caller's fixed buffer. */
+/* Error messages: formatting into the caller's fixed buffer. */
 #include "core/error.h"
 
 #include <stdarg.h>
@@ -22,32 +22,33 @@ void ec_error_clear(ec_error *err) {
   err->message[0] = '\0';
 }
 
-/* Formats at `at`; marks a cut sentence so that nobody takes it for a whole one. */
+/* Formats at `at`. A truncated message is marked, so that it is not mistaken for a complete one. */
 static void format_at(ec_error *err, size_t at, const char *fmt, va_list args) {
   int n = vsnprintf(err->message + at, sizeof err->message - at, fmt, args);
   if (n >= 0 && (size_t)n >= sizeof err->message - at)
     memcpy(err->message + sizeof err->message - 4, "...", 4);
 }
 
+static void set_error(ec_error *err, ec_status status, ec_hint hint, const char *fmt,
+                      va_list args) {
+  format_at(err, 0, fmt, args);
+  err->status = status;
+  err->hint = hint;
+}
+
 ec_status ec_fail(ec_error *err, ec_status status, const char *fmt, ...) {
-  if (!err) return status;
   va_list args;
   va_start(args, fmt);
-  format_at(err, 0, fmt, args);
+  if (err) set_error(err, status, EC_HINT_NONE, fmt, args);
   va_end(args);
-  err->status = status;
-  err->hint = EC_HINT_NONE;
   return status;
 }
 
 ec_status ec_fail_hint(ec_error *err, ec_status status, ec_hint hint, const char *fmt, ...) {
-  if (!err) return status;
   va_list args;
   va_start(args, fmt);
-  format_at(err, 0, fmt, args);
+  if (err) set_error(err, status, hint, fmt, args);
   va_end(args);
-  err->status = status;
-  err->hint = hint;
   return status;
 }
 

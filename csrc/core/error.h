@@ -1,8 +1,8 @@
-/* The sentence that goes with a status.
+/* The message that goes with a status.
  *
- * A function that can fail returns an ec_status and fills the ec_error that its caller owns
- * (last parameter; NULL is allowed and means "no sentence wanted"). Inner layers say what was
- * found and expected; outer layers prepend where. */
+ * A function that can fail returns an ec_status and fills the caller's ec_error, its last parameter
+ * (NULL: no message wanted). Inner layers state what was found and expected; outer layers prepend
+ * the location. */
 #ifndef EC_CORE_ERROR_H
 #define EC_CORE_ERROR_H
 
@@ -10,12 +10,12 @@
 
 enum { EC_ERROR_SIZE = 1536 };
 
-/* The remedy of an error. The words for it are the interface's: Python's are in python/errors.c. */
+/* The remedy of an error. Its wording belongs to the interface: Python's is in python/errors.c. */
 typedef enum ec_hint {
   EC_HINT_NONE,
   EC_HINT_CONVERT,    /* an input has another dtype */
-  EC_HINT_DATA_FILES, /* data is in none of the files given */
-  EC_HINT_MAX_STEPS,  /* that limit was reached */
+  EC_HINT_DATA_FILES, /* none of the given files has the data */
+  EC_HINT_MAX_STEPS,  /* the limit on steps was reached */
   EC_HINT_MAX_BYTES,
   EC_HINTS
 } ec_hint;
@@ -23,7 +23,7 @@ typedef enum ec_hint {
 typedef struct ec_error {
   ec_status status;
   ec_hint hint;
-  char message[EC_ERROR_SIZE]; /* NUL-terminated; cut with "..." where it would not fit */
+  char message[EC_ERROR_SIZE]; /* NUL-terminated; truncated with "..." */
 } ec_error;
 
 #if defined(__GNUC__)
@@ -34,27 +34,27 @@ typedef struct ec_error {
 
 void ec_error_clear(ec_error *err);
 
-/* Sets the sentence and returns the status, so that `return ec_fail(...)` is one line. */
+/* Sets the message and returns the status, so that `return ec_fail(...)` is one line. */
 ec_status ec_fail(ec_error *err, ec_status status, const char *fmt, ...) EC_PRINTF(3, 4);
 
-/* The same with a hint. */
+/* Sets the message with a hint and returns the status. */
 ec_status ec_fail_hint(ec_error *err, ec_status status, ec_hint hint, const char *fmt, ...)
     EC_PRINTF(4, 5);
 
-/* Puts "where: " in front of the sentence and returns the error's own status. */
+/* Prepends "where: " to the message and returns the error's own status. */
 ec_status ec_fail_in(ec_error *err, ec_status status, const char *fmt, ...) EC_PRINTF(3, 4);
 
-/* Appends to the sentence (lists of missing operators). */
+/* Appends to the message (lists of missing operators). */
 void ec_error_append(ec_error *err, const char *fmt, ...) EC_PRINTF(2, 3);
 
-/* `EC_TRY(call);` returns the status of a failed call. Only while nothing is owned. */
+/* `EC_TRY(call);` returns the status of a failed call. Allowed only while nothing is owned. */
 #define EC_TRY(call)                                                                               \
   do {                                                                                             \
     ec_status ec_try_status = (call);                                                              \
     if (ec_try_status != EC_OK) return ec_try_status;                                              \
   } while (0)
 
-/* The same where something is owned: `status` is the function's variable, `fail:` its exit. */
+/* The variant for functions that own something: assigns `status`, then jumps to `fail:`. */
 #define EC_GOTO(status, call)                                                                      \
   do {                                                                                             \
     (status) = (call);                                                                             \

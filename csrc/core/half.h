@@ -1,5 +1,5 @@
-/* float16 and bfloat16 <-> float32, IEEE 754 round to nearest even; branch-light so that loops
- * over them vectorise on machines without conversion instructions. */
+/* float16 and bfloat16 <-> float32, IEEE 754 round to nearest even. The code is nearly branch-free,
+ * so that loops vectorise on machines without conversion instructions. */
 #ifndef EC_CORE_HALF_H
 #define EC_CORE_HALF_H
 
@@ -27,7 +27,7 @@ static inline uint16_t ec_f32_to_bf16(float f) {
   return (uint16_t)(is_nan ? (u >> 16 | 0x40u) : rounded);
 }
 
-/* The exponent is moved by a multiplication, which also normalises subnormals. */
+/* A multiplication shifts the exponent and normalises subnormals. */
 static inline float ec_f16_to_f32(uint16_t h) {
   uint32_t sign = (uint32_t)(h & 0x8000u) << 16;
   uint32_t bits = (uint32_t)(h & 0x7fffu) << 13;
@@ -37,8 +37,8 @@ static inline float ec_f16_to_f32(uint16_t h) {
   return ec_bits_float(sign | ((h & 0x7c00u) == 0x7c00u ? special : finite));
 }
 
-/* Adding a power of two whose last bit is the last bit that float16 can hold at this magnitude
- * lets the adder do the rounding, subnormals included. */
+/* The added power of two has its last bit where float16 has its own at this magnitude, so the
+ * addition rounds, subnormals included. */
 static inline uint16_t ec_f32_to_f16(float f) {
   uint32_t u = ec_float_bits(f);
   uint32_t sign = u >> 16 & 0x8000u, mag = u & 0x7fffffffu;

@@ -1,6 +1,6 @@
-/* Locks by the numbers of threads. A number is given once in a process and never again. It says how
- * many forks there were when it was given: of the threads of earlier ones there is at most one, the
- * one that forked. */
+/* Locks owned by thread numbers. A number is unique in a process and never reused. Its high bits
+ * hold the count of forks at its creation: of the threads of earlier forks, at most the one that
+ * forked still exists. */
 #include "core/lock.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <time.h>
 
 enum {
-  FORKS_FROM = 40, /* bits of a number in front of the forks */
+  FORKS_FROM = 40, /* low bits of a number: the thread; the rest: the forks */
   SECOND = 1000000000,
   WHILE = SECOND / 10
 };
@@ -84,7 +84,7 @@ static uint64_t lock_clock(void) {
   return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec;
 }
 
-/* Until somebody releases the lock, a signal arrives (false), or for a while. */
+/* Sleeps until the lock is released, a signal arrives (returns false), or WHILE has passed. */
 static bool sleep_while_locked(ec_lock *lock) {
   struct timespec until;
   clock_gettime(CLOCK_REALTIME, &until);
@@ -112,7 +112,7 @@ ec_locked ec_lock_wait(ec_lock *lock, bool (*stop)(void *user), void *user) {
     if (!stop || (undisturbed && lock_clock() - asked < WHILE)) continue;
     if (stop(user)) {
       locked = EC_LOCK_INTERRUPTED;
-      wake_one(lock); /* instead of this thread, if it was woken */
+      wake_one(lock); /* passes on a wake-up that this thread may have consumed */
       break;
     }
     asked = lock_clock();
@@ -121,8 +121,8 @@ ec_locked ec_lock_wait(ec_lock *lock, bool (*stop)(void *user), void *user) {
   return locked;
 }
 
-/* A waiter counts itself in `waiting` before it reads the owner; a release clears the owner before
- * it reads `waiting`: one of the two sees the other. */
+/* A waiter increments `waiting` before it reads the owner; a release clears the owner before it
+ * reads `waiting`. So at least one of them sees the other. */
 void ec_lock_release(ec_lock *lock) {
   atomic_store(&lock->owner, 0);
   if (atomic_load(&lock->waiting)) wake_one(lock);

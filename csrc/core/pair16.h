@@ -1,4 +1,4 @@
-/* 16 bytes that are moved as one element (complex128). */
+/* A 16-byte element (complex128) that is copied as a unit. */
 #ifndef EC_CORE_PAIR16_H
 #define EC_CORE_PAIR16_H
 

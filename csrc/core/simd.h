@@ -1,9 +1,9 @@
-/* Which instruction sets the hot loops are compiled for beside the baseline.
+/* Instruction sets that the hot loops are compiled for in addition to the baseline.
  *
- * EC_SIMD_X86 is 1 where a function may carry its own __attribute__((target(...))) and be chosen
- * at run time: x86-64 with GCC or Clang. EC_CLONES in front of a function compiles it for several
- * instruction sets and lets the dynamic linker choose; it is empty where that machinery (ifunc)
- * does not exist, and under sanitizers, whose runtime is not up yet when the linker asks. */
+ * EC_SIMD_X86 is 1 where a function can carry an __attribute__((target(...))) and be selected at
+ * run time: x86-64 with GCC or Clang. EC_CLONES before a function compiles it for several
+ * instruction sets, among which the dynamic linker selects. It is empty where ifunc is missing, and
+ * under sanitizers, whose runtime is not initialised when the linker calls the resolver. */
 #ifndef EC_CORE_SIMD_H
 #define EC_CORE_SIMD_H
 
@@ -22,8 +22,8 @@
 #define EC_CLONES
 #endif
 
-/* A vector of elements of two others by constant positions, the second vector's after the first's;
- * in as many as `a` has. */
+/* Shuffles two vectors by constant positions; positions of the second follow those of the first.
+ * The result has as many elements as `a`. */
 #if defined(__clang__) || __GNUC__ >= 12
 #define EC_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else

@@ -1,4 +1,4 @@
-/* Status codes: the numbers of the reference runtime, listed once in status.def. */
+/* Status codes: the reference runtime's numbers, listed in status.def. */
 #ifndef EC_CORE_STATUS_H
 #define EC_CORE_STATUS_H
 
@@ -10,7 +10,7 @@ typedef enum ec_status {
 #undef EC_STATUS
 } ec_status;
 
-/* The sentence of a status ("invalid argument"), or "unknown status". */
+/* Returns the message of a status ("invalid argument"), or "unknown status". */
 const char *ec_status_sentence(ec_status status);
 
 #endif

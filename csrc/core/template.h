@@ -1,4 +1,4 @@
-/* Loops by dtype without macro bodies.
+/* Loops for each dtype without macro bodies.
  *
  * A loop is an ordinary `name.tmpl.h` written with EC_T (as stored), EC_C (as computed), EC_ACC
  * (as accumulated), EC_LOAD(stored) -> computed, EC_STORE(computed) -> stored, and EC_FN(name)
@@ -9,7 +9,7 @@
  *   #undef EC_TEMPLATE
  *   static const ec_loop2 add_loops[EC_DTYPE_COUNT] = {EC_ROWS_REAL(add)};
  *
- * Integers have EC_U too: an unsigned type as wide as EC_T or as int, in which arithmetic wraps.
+ * Integers also have EC_U: an unsigned type as wide as EC_T or as int, in which arithmetic wraps.
  *
  * Compiler errors, vectoriser reports, breakpoints and coverage point at the template's lines. */
 #ifndef EC_CORE_TEMPLATE_H
@@ -26,7 +26,7 @@
 
 #define EC_PASTE2(a, b) a##_##b
 #define EC_PASTE(a, b) EC_PASTE2(a, b)
-/* The name of a template's function for the current dtype: EC_FN(add) is add_float32. */
+/* Returns the name of a template's function for the current dtype: EC_FN(add) is add_float32. */
 #define EC_FN(name) EC_PASTE(name, EC_SUFFIX)
 
 /* Initialisers of a table indexed by dtype. */
@@ -37,7 +37,7 @@
 #define EC_ROWS_FLOATING(fn)                                                                       \
   [EC_FLOAT16] = fn##_float16, [EC_BFLOAT16] = fn##_bfloat16, [EC_FLOAT32] = fn##_float32,         \
   [EC_FLOAT64] = fn##_float64
-/* For loops that the halves enter through float32 (kernels/pointwise). */
+/* For loops in which float16 and bfloat16 are computed as float32 (kernels/pointwise). */
 #define EC_ROWS_WIDE(fn) [EC_FLOAT32] = fn##_float32, [EC_FLOAT64] = fn##_float64
 #define EC_ROWS_COMPLEX(fn) [EC_COMPLEX64] = fn##_complex64, [EC_COMPLEX128] = fn##_complex128
 #define EC_ROWS_BOOL(fn) [EC_BOOL] = fn##_bool8

@@ -64,8 +64,8 @@ ec_status ec_tensor_init(ec_tensor *t, ec_dtype dtype, size_t rank, const int64_
   return EC_OK;
 }
 
-/* A heap block of an unbound tensor, with its elements EC_ALIGN bytes behind the header. Older
- * blocks live on until the call ends, because views of the tensor may point to them. */
+/* A heap block of an unbound tensor; its elements start EC_ALIGN bytes after the header. Older
+ * blocks live until the call ends, because views of the tensor may point to them. */
 struct ec_storage {
   struct ec_storage *older;
   size_t size;
@@ -73,7 +73,7 @@ struct ec_storage {
 
 static void *storage_bytes(struct ec_storage *storage) { return (char *)storage + EC_ALIGN; }
 
-/* Grown by half so that appending loops stay linear. */
+/* Grows by half, so that appending loops stay linear. */
 static ec_status grow_data(ec_tensor *t, int64_t numel, ec_error *err) {
   size_t nbytes, total;
   if (!ec_mul_size((size_t)numel, ec_dtype_size((ec_dtype)t->dtype), &nbytes))
@@ -118,7 +118,8 @@ size_t ec_tensor_heap(const ec_tensor *t) {
   return n;
 }
 
-/* Says why `sizes` are refused; apart from check_sizes so that only failures pay for the texts. */
+/* Explains why `sizes` are refused. It is separate from check_sizes so that only failures format
+ * the text. */
 static ec_status refuse_sizes(const ec_tensor *t, size_t rank, const int64_t *sizes, int64_t numel,
                               ec_error *err) {
   char now[EC_SHAPE_TEXT], want[EC_SHAPE_TEXT];

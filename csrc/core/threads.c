@@ -1,4 +1,4 @@
-/* Pools of threads: a table by number of threads, counted; pthreadpool inside. */
+/* Thread pools: a reference-counted table by number of threads, on top of pthreadpool. */
 #include "core/threads.h"
 
 #include <pthread.h>
@@ -16,7 +16,7 @@
 struct ec_threads {
   size_t threads, users;
   _Atomic(void *) native; /* a pthreadpool_t; NULL: not started */
-  atomic_flag busy;       /* runs a loop of ec_threads_run */
+  atomic_flag busy;       /* set during a loop of ec_threads_run */
 };
 
 size_t ec_threads_count(const ec_threads *pool) { return pool ? pool->threads : 1; }
@@ -25,8 +25,9 @@ int ec_threads_is_started(const ec_threads *pool) { return pool && pool->native;
 
 #ifdef EC_HAVE_PTHREADPOOL
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of users, and of starting */
-static ec_threads pools[EC_MAX_THREADS + 1]; /* by number of threads */
+/* guards reference counts and the start of threads */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static ec_threads pools[EC_MAX_THREADS + 1]; /* indexed by number of threads */
 static atomic_size_t default_threads; /* 0: not set */
 
 static size_t at_most(size_t threads) {
@@ -42,8 +43,8 @@ size_t ec_threads_default(void) {
 
 void ec_threads_set_default(size_t threads) { default_threads = at_most(threads); }
 
-/* The child of a fork has one thread: pools are as if they had not been started. What they held is
- * lost. Whoever was inside the lock is not there either. */
+/* Resets all pools in the child of a fork, which has one thread. The memory of the lost threads
+ * leaks. The thread that held the lock may be lost too, so the lock is reset. */
 static void forget_threads(void) {
   pthread_mutex_init(&lock, NULL);
   for (size_t i = 0; i <= EC_MAX_THREADS; i++) {
@@ -76,8 +77,8 @@ void ec_threads_release(ec_threads *pool) {
   pthreadpool_destroy(unused);
 }
 
-/* Signals are for the threads of the program: one of Python's that arrived here would not wake the
- * main thread. */
+/* Starts threads with signals blocked: signals belong to the program's threads. A Python signal
+ * delivered here would not wake the main thread. */
 static void *start_threads(size_t threads) {
   sigset_t all, before;
   sigfillset(&all);
@@ -107,10 +108,10 @@ static void run_piece(void *context, size_t begin, size_t size) {
   call->fn(call->user, begin, begin + size);
 }
 
-/* Workers sleep between loops: the machine has other work than waiting for the next one. (The flag
- * is for a pthreadpool whose workers, unlike ours, would spin for milliseconds.) */
+/* Runs a loop with workers that sleep in between, which leaves the CPUs to others. (The flag
+ * matters for a pthreadpool whose workers, unlike ours, spin for milliseconds.) */
 void ec_threads_run(ec_threads *pool, size_t count, size_t grain, ec_range_fn fn, void *user) {
-  enum { PIECES = 4 }; /* for each thread: they need not be equally fast */
+  enum { PIECES = 4 }; /* per thread, because threads may differ in speed */
   if (!count) return;
   if (!pool || count <= grain || atomic_flag_test_and_set(&pool->busy)) {
     fn(user, 0, count);

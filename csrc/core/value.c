@@ -1,4 +1,4 @@
-/* Names of kinds, and numbers of any kind. */
+/* Names of kinds, and conversion of numbers. */
 #include "core/value.h"
 
 const char *ec_kind_name(ec_kind kind) {

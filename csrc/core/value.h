@@ -1,8 +1,8 @@
-/* Values of a method: what instructions take and give.
+/* Values of a method: the arguments and results of instructions.
  *
- * Whether a slot is a number (Int, Double, Bool), a tensor, a list or None is fixed when the method
- * is loaded, so accessors do not check it. Which number it is can change: the export flow writes
- * Int(0) for results of executorch_prim operators that turn out to be Bool or Double. */
+ * A slot's kind (number, tensor, list or None) is fixed when the method is loaded, so accessors do
+ * not check it. The kind of number (Int, Double, Bool) can change: the export flow writes Int(0)
+ * for results of executorch_prim operators that turn out to be Bool or Double. */
 #ifndef EC_CORE_VALUE_H
 #define EC_CORE_VALUE_H
 
@@ -59,10 +59,10 @@ static inline double ec_scalar_double(ec_scalar s) {
   return s.kind == EC_KIND_DOUBLE ? s.as.d : s.kind == EC_KIND_INT ? (double)s.as.i : s.as.b;
 }
 
-/* Truncates; saturates outside int64, NaN gives 0: never undefined. */
+/* Truncates; saturates outside int64; NaN becomes 0. Never undefined. */
 int64_t ec_scalar_int(ec_scalar s);
 
-/* The number in a slot. */
+/* Returns the number in a slot. */
 static inline ec_scalar ec_value_scalar(const ec_value *v) {
   ec_scalar s = {.kind = (ec_kind)v->kind};
   if (v->kind == EC_KIND_DOUBLE) s.as.d = v->as.d;

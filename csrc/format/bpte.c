@@ -1,4 +1,4 @@
-/* .bpte files: structure, and the meaning of their tensors. */
+/* .bpte files: structure, and the checks of their tensors. */
 #include "format/bpte.h"
 
 #include "core/checked.h"
@@ -15,7 +15,7 @@ static const ec_fb_schema *const union_ValueUnion[EC_BPTE_DOUBLE + 1] = {
     [EC_BPTE_DOUBLE] = &schema_Double,
 };
 
-enum { HEAD_BYTES = 12 }; /* root, identifier, and one offset: no table is smaller */
+enum { HEAD_BYTES = 12 }; /* root, identifier, and one offset: the smallest table */
 
 const ec_fb_schema *ec_bpte_schema(void) { return &schema_BundledProgram; }
 
@@ -31,7 +31,7 @@ ec_status ec_bpte_open(ec_bpte *out, const uint8_t *data, size_t size, ec_error 
   ec_fb_table root = ec_fb_root(data);
   ec_fb_vec program = ec_fb_vector(root, EC_BPTE_BundledProgram_program);
   if (program.count == 0)
-    return ec_fail(err, EC_INVALID_PROGRAM, "the bundled program has no program");
+    return ec_fail(err, EC_INVALID_PROGRAM, "the bundle contains no program");
   *out = (ec_bpte){data, size, {program.items, program.count}, root};
   return EC_OK;
 }
@@ -53,7 +53,7 @@ static ec_status read_shape(ec_fb_table table, ec_bpte_tensor *t, ec_error *err)
     if (t->sizes[d] < 0)
       return ec_fail(err, EC_INVALID_PROGRAM, "size %u is %d", d, (int)t->sizes[d]);
     if (t->dim_order[d] >= sizes.count || seen >> t->dim_order[d] & 1u)
-      return ec_fail(err, EC_INVALID_PROGRAM, "dim_order is no permutation of %u dimensions",
+      return ec_fail(err, EC_INVALID_PROGRAM, "dim_order is not a permutation of %u dimensions",
                      sizes.count);
     seen |= 1u << t->dim_order[d];
   }

@@ -1,8 +1,8 @@
 /* FlatBuffers: the structural verifier and the reads that it makes safe.
  *
- * The verifier walks the tables below the root by schema, depth first. Its cost is bounded by the
- * file's size, not by what the file says: see ec_fb_verify. Paths for messages are links
- * between the stack frames of the walk and are put into words only on failure. */
+ * The verifier walks the tables below the root depth first, driven by the schema. Its cost is
+ * bounded by the file's size, not by its content: see ec_fb_verify. Paths for messages are links
+ * between the stack frames of the walk, formatted only on failure. */
 #include "format/fb.h"
 
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 #include "core/limits.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
-               "scalars are read as they stand in the file, which is little-endian");
+               "scalars are read in place, and the file is little-endian");
 
 enum { PATH_BYTES = 512, OFFSET_BYTES = 4, SHARING = 4 };
 
@@ -26,19 +26,19 @@ static uint16_t read_u16(const uint8_t *at) {
 typedef struct field_path {
   const struct field_path *parent;
   const char *name;
-  int64_t index; /* into a vector; -1: the field itself */
+  int64_t index; /* in a vector; -1: the field itself */
 } field_path;
 
 typedef struct verifier {
   const uint8_t *data;
   size_t size;
   size_t budget; /* bytes that may still be visited */
-  size_t tables; /* that may still be visited */
+  size_t tables; /* tables that may still be visited */
   const char *what;
   ec_error *err;
 } verifier;
 
-/* A table whose header has been checked; positions are offsets from the start of the buffer. */
+/* A table with a checked header. Positions are offsets from the start of the buffer. */
 typedef struct checked_table {
   size_t at, vtable;
   uint16_t bytes, vtable_bytes;
@@ -73,10 +73,10 @@ static ec_status fail_at(const verifier *v, const field_path *path, const char *
   return ec_fail(v->err, EC_INVALID_PROGRAM, "%s: %s%s%s", v->what, where, path ? ": " : "", text);
 }
 
-/* Counts a visited table, vector or string with the offset that led to it. */
+/* Charges a visited table, vector or string, plus the offset to it. */
 static ec_status charge_bytes(verifier *v, size_t bytes, const field_path *path) {
   if (bytes > v->budget)
-    return fail_at(v, path, "what the tables refer to adds up to more than %d times the %zu bytes",
+    return fail_at(v, path, "the references add up to more than %d times the %zu bytes",
                    SHARING, v->size);
   v->budget -= bytes;
   return EC_OK;
@@ -108,7 +108,7 @@ static ec_status check_table(verifier *v, size_t at, const ec_fb_schema *schema,
   return charge_bytes(v, OFFSET_BYTES + (size_t)out->bytes, path);
 }
 
-/* Finds field `id` of `width` bytes; 0 where it is absent. */
+/* Finds field `id` of `width` bytes; 0 if it is absent. */
 static ec_status check_field(verifier *v, const checked_table *table, unsigned id, size_t width,
                              const field_path *path, size_t *out) {
   size_t slot = 4 + 2 * (size_t)id;
@@ -133,7 +133,7 @@ static ec_status follow_offset(verifier *v, size_t slot, const field_path *path,
   return EC_OK;
 }
 
-/* The vector at `at` with items of `width` bytes. */
+/* Checks the vector at `at` with items of `width` bytes. */
 static ec_status check_vector(verifier *v, size_t at, size_t width, const field_path *path,
                               uint32_t *count) {
   *count = ec_read_u32(v->data + at);
@@ -179,7 +179,7 @@ static ec_status verify_tables(verifier *v, size_t at, const ec_fb_schema *schem
   return EC_OK;
 }
 
-/* A union's value is verified where its type byte is known, and never looked at where not. */
+/* Verifies a union's value if its type byte is known. Unknown types are never read. */
 static ec_status verify_union(verifier *v, const checked_table *table, const ec_fb_field *field,
                               size_t at, unsigned depth, const field_path *path) {
   size_t type_at, value;
@@ -223,10 +223,9 @@ static ec_status verify_table(verifier *v, size_t at, const ec_fb_schema *schema
   return EC_OK;
 }
 
-/* Without sharing, what the tables refer to adds up to the file's size at most. Writers share
- * little (strings, at most), so some times the size leaves room for that; and it bounds what a
- * file can cost whose vectors all point to the same tables or lists, here and in every later pass
- * that is linear in what it reads. */
+/* Without sharing, all references add up to at most the file's size. Writers share little (at most
+ * strings), so a small multiple of the size is enough. The limit bounds the cost of files whose
+ * vectors all point to the same tables or lists, here and in every later linear pass. */
 ec_status ec_fb_verify(const uint8_t *data, size_t size, const ec_fb_schema *root, const char *what,
                        ec_error *err) {
   verifier v = {data, size, 0, EC_MAX_FB_TABLES, what, err};
@@ -250,7 +249,7 @@ const uint8_t *ec_fb_field_at(ec_fb_table table, unsigned id) {
   return offset ? table + offset : NULL;
 }
 
-/* The target of the offset in field `id`; NULL where it (or the table) is absent. */
+/* Returns the target of the offset in field `id`; NULL if the field or the table is absent. */
 static const uint8_t *field_target(ec_fb_table table, unsigned id) {
   const uint8_t *slot = table ? ec_fb_field_at(table, id) : NULL;
   return slot ? offset_target(slot) : NULL;

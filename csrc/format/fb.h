@@ -1,8 +1,8 @@
-/* FlatBuffers: a structural verifier driven by schema tables, and reads that it has made safe.
+/* FlatBuffers: a structural verifier driven by schema tables, and accessors for verified buffers.
  *
- * ec_fb_verify walks a buffer once. Afterwards every accessor below may be called on the root and
- * on whatever they return, whatever the bytes are: offsets, vtables, vectors, strings, unions and
- * nesting have been checked. Reads go through memcpy, so the buffer may have any alignment. */
+ * ec_fb_verify walks a buffer once: offsets, vtables, vectors, strings, unions and nesting. The
+ * accessors below are then safe on the root and on everything reachable from it, for any content.
+ * Reads use memcpy, so the buffer may have any alignment. */
 #ifndef EC_FORMAT_FB_H
 #define EC_FORMAT_FB_H
 
@@ -41,22 +41,22 @@ struct ec_fb_schema {
   size_t field_count;
 };
 
-/* A table in a verified buffer; NULL where the field was absent. */
+/* A table in a verified buffer; NULL for an absent field. */
 typedef const uint8_t *ec_fb_table;
 
-/* A vector in a verified buffer; items NULL where the field was absent. */
+/* A vector in a verified buffer; items NULL for an absent field. */
 typedef struct ec_fb_vec {
   const uint8_t *items;
   uint32_t count;
 } ec_fb_vec;
 
-/* A piece of a file. */
+/* A range of bytes of a file. */
 typedef struct ec_bytes {
   const uint8_t *data;
   size_t size;
 } ec_bytes;
 
-/* Numbers at any address. */
+/* Unaligned little-endian reads. */
 static inline uint32_t ec_read_u32(const uint8_t *at) {
   uint32_t value;
   memcpy(&value, at, sizeof value);
@@ -68,23 +68,23 @@ static inline uint64_t ec_read_u64(const uint8_t *at) {
   return value;
 }
 
-/* Verifies the table `root` that the first u32 of `data` points to, and everything below it.
- * `what` names the file in messages ("program"). InvalidProgram says where (path of fields such as
- * "execution_plan[0].values[12].val.sizes"), what was found and what was expected. */
+/* Verifies the table `root` at the offset in the first u32 of `data`, and everything below it.
+ * `what` names the file in messages ("program"). InvalidProgram states the path of fields
+ * ("execution_plan[0].values[12].val.sizes"), and what was found and expected. */
 ec_status ec_fb_verify(const uint8_t *data, size_t size, const ec_fb_schema *root, const char *what,
                        ec_error *err);
 
 ec_fb_table ec_fb_root(const uint8_t *data);
 
-/* Why a file that is no `expected` ("a .pte program") is none: names what it looks like (a zip, a
- * Git LFS pointer, another ExecuTorch file, ...) and its identifier. `size` is that of the file. */
+/* Explains why a file is not `expected` ("a .pte program"): names its likely kind (a zip, a Git LFS
+ * pointer, another ExecuTorch file, ...) and its identifier. `size` is the file's. */
 ec_status ec_fb_fail_kind(const uint8_t *data, size_t size, ec_status status, const char *expected,
                           ec_error *err);
 
-/* The address of field `id` of a table; NULL where it is absent. */
+/* Returns the address of field `id` of a table; NULL if it is absent. */
 const uint8_t *ec_fb_field_at(ec_fb_table table, unsigned id);
 
-/* Scalars of a table, `otherwise` where absent (or where the table is NULL). */
+/* Scalars of a table; `otherwise` if the field is absent (or the table is NULL). */
 static inline uint64_t ec_fb_get(ec_fb_table table, unsigned id, size_t size, uint64_t otherwise) {
   const uint8_t *at = table ? ec_fb_field_at(table, id) : NULL;
   uint64_t value = 0;
@@ -110,17 +110,17 @@ static inline uint64_t ec_fb_u64(ec_fb_table t, unsigned id) { return ec_fb_get(
 double ec_fb_f64(ec_fb_table table, unsigned id);
 float ec_fb_f32(ec_fb_table table, unsigned id);
 
-/* Strings (NUL-terminated; NULL where absent), tables and union values, vectors. A union's value
- * may be read only when its type byte is one that the schema knows: others were not verified. */
+/* Strings (NUL-terminated; NULL if absent), tables, union values and vectors. Read a union's value
+ * only if the schema knows its type byte: other values are not verified. */
 const char *ec_fb_string(ec_fb_table table, unsigned id);
 ec_fb_table ec_fb_child(ec_fb_table table, unsigned id);
 ec_fb_vec ec_fb_vector(ec_fb_table table, unsigned id);
-/* Bytes of a string without its NUL (a string may hold NULs of its own); 0 where absent. */
+/* Returns the bytes of a string without its NUL (it may contain NULs); 0 if absent. */
 uint32_t ec_fb_string_size(ec_fb_table table, unsigned id);
-/* The value of the union `id` where its type byte is `type`, else NULL. */
+/* Returns the value of the union `id` if its type byte is `type`, else NULL. */
 ec_fb_table ec_fb_union(ec_fb_table table, unsigned id, uint8_t type);
 
-/* Items; `index` must be below count. */
+/* Returns an item; `index` must be below count. */
 ec_fb_table ec_fb_vec_table(ec_fb_vec vec, uint32_t index);
 const char *ec_fb_vec_string(ec_fb_vec vec, uint32_t index);
 static inline int32_t ec_fb_vec_i32(ec_fb_vec vec, uint32_t index) {

@@ -1,4 +1,4 @@
-/* The kind of a file that was given in place of another, for messages. */
+/* The actual kind of a file with the wrong format, for messages. */
 #include <ctype.h>
 
 #include "format/fb.h"
@@ -10,11 +10,11 @@ typedef struct kind_row {
 
 static const kind_row kinds[] = {
     {4, "ET12", "a .pte program"},
-    {4, "FT01", "a .ptd file (tensor data; pass it as data_path beside a program)"},
-    {4, "BP08", "a bundled program (.bpte: a program together with test inputs)"},
+    {4, "FT01", "a .ptd file (tensor data; pass it as data_path with a program)"},
+    {4, "BP08", "a bundled program (.bpte: a program with test inputs)"},
     {8, "ED00", "an ETDump (a recorded trace)"},
     {4, "TFL3", "a TensorFlow Lite model"},
-    {0, "PK\003\004", "a zip archive (torch.save and torch.export.save write those)"},
+    {0, "PK\003\004", "a zip archive (as written by torch.save and torch.export.save)"},
     {0, "version https://git-lfs", "a Git LFS pointer: the file itself was not downloaded"},
     {0, "\x80\x02", "a Python pickle"},
     {0, "\x7f" "ELF", "a shared library"},
@@ -41,7 +41,7 @@ ec_status ec_fb_fail_kind(const uint8_t *data, size_t size, ec_status status, co
   for (size_t i = 0; i < 4; i++) {
     int c = data[4 + i];
     if (!isprint(c))
-      return ec_fail(err, status, "this is not %s: it has no identifier that is known", expected);
+      return ec_fail(err, status, "this is not %s: its identifier is unknown", expected);
     found[i] = (char)c;
   }
   return ec_fail(err, status, "this is not %s: found identifier '%s'", expected, found);

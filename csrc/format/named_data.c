@@ -1,4 +1,4 @@
-/* The merged map of named data: built once, sorted, searched by halves. */
+/* The merged map of named data: sorted once, searched by bisection. */
 #include "format/named_data.h"
 
 #include <inttypes.h>
@@ -13,7 +13,7 @@ static int compare_item_keys(const void *a, const void *b) {
   return left == right ? 0 : strcmp(left, right); /* tables may share a string */
 }
 
-/* Keys are compared often: a bound on their length keeps hostile files from costing more than
+/* Limits the length of keys: comparisons are frequent, and hostile files must not cost more than
  * their size. */
 static ec_status read_key(ec_fb_table table, unsigned id, ec_named_data *item, ec_error *err) {
   item->key = ec_fb_string(table, id);
@@ -25,8 +25,8 @@ static ec_status read_key(ec_fb_table table, unsigned id, ec_named_data *item, e
   return EC_OK;
 }
 
-/* A tensor of a dtype that this runtime does not have stays a blob without layout: only a program
- * that refers to it fails, and its message names the key. */
+/* Reads a layout. A tensor of an unsupported dtype stays a blob without one: only a program that
+ * refers to it fails, with a message that names the key. */
 static ec_status read_layout(ec_fb_table layout, ec_named_data *item, ec_error *err) {
   ec_fb_vec sizes = ec_fb_vector(layout, EC_PTD_TensorLayout_sizes);
   ec_fb_vec dim_order = ec_fb_vector(layout, EC_PTD_TensorLayout_dim_order);

@@ -1,5 +1,5 @@
 /* Named data: blobs and external tensors by key, merged from a program and any number of .ptd
- * files. Keys must be unique over all of them. */
+ * files. Keys are unique across all of them. */
 #ifndef EC_FORMAT_NAMED_DATA_H
 #define EC_FORMAT_NAMED_DATA_H
 
@@ -16,17 +16,18 @@ typedef struct ec_named_data {
   int source;       /* -1: the program; else index of the .ptd */
 } ec_named_data;
 
-/* Zeroed is empty. */
+/* A zeroed map is empty. */
 typedef struct ec_named_map {
   ec_named_data *items; /* sorted by key, in the arena given to ec_named_map_init */
   size_t count;
 } ec_named_map;
 
-/* Segments are checked here, once. A key found twice: InvalidArgument naming both places. */
+/* Merges the named data and checks all segments. A duplicate key fails with InvalidArgument, naming
+ * both places. */
 ec_status ec_named_map_init(ec_named_map *map, const ec_pte *pte, const ec_ptd *ptds, size_t count,
                             ec_arena *arena, ec_error *err);
 
-/* NULL where no entry has that key. */
+/* Returns NULL if no entry has that key. */
 const ec_named_data *ec_named_map_find(const ec_named_map *map, const char *key);
 
 #endif

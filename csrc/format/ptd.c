@@ -1,4 +1,4 @@
-/* .ptd files: the header's rules and the structure. */
+/* .ptd files: header checks and structure. */
 #include "format/ptd.h"
 
 #include <inttypes.h>
@@ -32,7 +32,8 @@ static ec_status check_identifier(const uint8_t *data, size_t size, ec_error *er
   return ec_fb_fail_kind(data, size, EC_INVALID_EXTERNAL_DATA, "a .ptd file", err);
 }
 
-/* `end` is where the FlatBuffer ends; its offsets count from the start of the file. */
+/* Reads the header. `end` is the end of the FlatBuffer; its offsets count from the start of the
+ * file. */
 static ec_status read_header(ec_ptd *ptd, uint64_t *end, ec_error *err) {
   const uint8_t *data = ptd->data;
   if (memcmp(data + HEADER_AT, "FH01", 4) != 0)

@@ -1,4 +1,4 @@
-/* .ptd files (FlatTensor): named blobs and tensors beside a program. */
+/* .ptd files (FlatTensor): named blobs and tensors in a file separate from the program. */
 #ifndef EC_FORMAT_PTD_H
 #define EC_FORMAT_PTD_H
 
@@ -22,14 +22,14 @@ typedef struct ec_ptd {
   ec_fb_table root; /* table FlatTensor */
 } ec_ptd;
 
-/* The table FlatTensor of flat_tensor.def, for walks over everything. */
+/* Returns the table FlatTensor of flat_tensor.def, for walks over the whole file. */
 const ec_fb_schema *ec_ptd_schema(void);
 
 /* Checks header, sizes, identifier ("FT01") and structure. Errors: InvalidExternalData. */
 ec_status ec_ptd_open(ec_ptd *out, const uint8_t *data, size_t size, ec_error *err);
 
-/* Segment `index`, inside the file and inside the segment data that the header states (checked
- * here, for each call). */
+/* Finds segment `index`. Each call checks that it lies inside the file and inside the segment data
+ * stated by the header. */
 ec_status ec_ptd_segment(const ec_ptd *ptd, uint64_t index, ec_bytes *out, ec_error *err);
 
 #endif

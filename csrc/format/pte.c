@@ -1,4 +1,4 @@
-/* .pte files: the header's rules, and access to the pieces outside the FlatBuffer. */
+/* .pte files: header checks, and access to the data outside the FlatBuffer. */
 #include "format/pte.h"
 
 #include <inttypes.h>
@@ -34,9 +34,9 @@ static const ec_fb_schema *const union_InstructionArguments[EC_PTE_FREE_CALL + 1
 };
 
 /* The extended header: "eh00", u32 length, u64 program size, u64 segment base, and from length 32
- * on u64 segment data size. Longer headers have fields of the future. */
+ * on u64 segment data size. Longer headers contain fields of later versions. */
 enum {
-  HEAD_BYTES = 64, /* the reference reads as many before anything else */
+  HEAD_BYTES = 64, /* the reference reads this many bytes first */
   HEADER_AT = 8,
   LENGTH_AT = HEADER_AT + 4,
   PROGRAM_SIZE_AT = HEADER_AT + 8,
@@ -77,7 +77,7 @@ static ec_status read_header(ec_pte *pte, ec_error *err) {
   return EC_OK;
 }
 
-/* Bytes behind what the header states are allowed: files get padded and bundled. */
+/* Checks the sizes in the header. Bytes after them are allowed: files get padded and bundled. */
 static ec_status check_sizes(const ec_pte *pte, ec_error *err) {
   if (pte->program_size < 12 || pte->program_size > pte->size)
     return ec_fail(err, EC_INVALID_PROGRAM,
@@ -97,7 +97,7 @@ static ec_status check_sizes(const ec_pte *pte, ec_error *err) {
   return EC_OK;
 }
 
-/* Constants have one home: the segment, or the tables of older files. */
+/* Checks that constants have one location: the segment, or the tables of older files. */
 static ec_status check_constants(const ec_pte *pte, ec_error *err) {
   ec_fb_table segment = ec_fb_child(pte->root, EC_PTE_Program_constant_segment);
   ec_fb_vec offsets = ec_fb_vector(segment, EC_PTE_SubsegmentOffsets_offsets);
@@ -131,7 +131,8 @@ ec_status ec_pte_open(ec_pte *out, const uint8_t *data, size_t size, ec_verifica
   return EC_OK;
 }
 
-/* An empty segment needs no place: the writer leaves segment_base 0 where all are empty. */
+/* Finds segment `index`. An empty segment needs no location: the writer leaves segment_base 0 if
+ * all are empty. */
 ec_status ec_pte_segment(const ec_pte *pte, uint64_t index, ec_bytes *out, ec_error *err) {
   ec_fb_vec segments = ec_fb_vector(pte->root, EC_PTE_Program_segments);
   if (index >= segments.count)
@@ -158,7 +159,8 @@ ec_status ec_pte_segment(const ec_pte *pte, uint64_t index, ec_bytes *out, ec_er
   return EC_OK;
 }
 
-/* Piece `index` of a segment that is cut by offsets; sizes are not stored, so the reader knows. */
+/* Finds item `index` of a segment that is split by offsets. Sizes are not stored; the caller knows
+ * them. */
 static ec_status find_subsegment(const ec_pte *pte, ec_fb_table table, uint32_t index,
                                  size_t nbytes, ec_bytes *out, ec_error *err) {
   ec_fb_vec offsets = ec_fb_vector(table, EC_PTE_SubsegmentOffsets_offsets);

@@ -1,13 +1,13 @@
-/* .pte files: header, program FlatBuffer, segments. Opening verifies the structure, so that all
- * later reads (through ec_fb_* and the functions here) are safe whatever the bytes are. */
+/* .pte files: header, program FlatBuffer, segments. Opening verifies the structure, so all later
+ * reads (ec_fb_* and the functions here) are safe for any content. */
 #ifndef EC_FORMAT_PTE_H
 #define EC_FORMAT_PTE_H
 
 #include "format/fb.h"
 #include "format/pte_fields.h"
 
-/* The reference's levels by name. What makes reads safe is always checked; INTERNAL_CONSISTENCY
- * adds the reference's validate_program (see format/README.md). */
+/* The reference's verification levels. Memory safety is always checked; INTERNAL_CONSISTENCY adds
+ * the reference's validate_program (see format/README.md). */
 typedef enum ec_verification {
   EC_VERIFY_MINIMAL = 0,
   EC_VERIFY_INTERNAL_CONSISTENCY = 1
@@ -23,28 +23,28 @@ typedef struct ec_pte {
   ec_fb_table root;           /* table Program */
 } ec_pte;
 
-/* The table Program of program.def, for walks over everything. */
+/* Returns the table Program of program.def, for walks over the whole file. */
 const ec_fb_schema *ec_pte_schema(void);
 
 /* Checks header, sizes, identifier and structure. Errors: InvalidArgument (too small),
- * InvalidProgram (anything wrong with the bytes; another identifier or kind of file is named:
- * "found identifier 'ET11', expected 'ET12'"). `out` is zeroed on failure. */
+ * InvalidProgram (invalid content; a wrong identifier or kind of file is named: "found identifier
+ * 'ET11', expected 'ET12'"). `out` is zeroed on failure. */
 ec_status ec_pte_open(ec_pte *out, const uint8_t *data, size_t size, ec_verification level,
                       ec_error *err);
 
-/* Segment `index`, inside the file (checked here, for each call). */
+/* Finds segment `index`. Each call checks that it lies inside the file. */
 ec_status ec_pte_segment(const ec_pte *pte, uint64_t index, ec_bytes *out, ec_error *err);
 
-/* Constant `buffer_idx` (> 0) of at least `nbytes`: from the constant segment, or from the legacy
+/* Finds constant `buffer_idx` (> 0) of at least `nbytes`, in the constant segment or in the legacy
  * constant_buffer. */
 ec_status ec_pte_constant(const ec_pte *pte, uint32_t buffer_idx, size_t nbytes, ec_bytes *out,
                           ec_error *err);
 
-/* Initial state of a mutable buffer: mutable_data_segments[0] at offset index `buffer_idx`. */
+/* Finds the initial state of a mutable buffer: mutable_data_segments[0] at offset `buffer_idx`. */
 ec_status ec_pte_mutable_data(const ec_pte *pte, uint32_t buffer_idx, size_t nbytes, ec_bytes *out,
                               ec_error *err);
 
-/* A delegate's payload; `ref` is a table BackendDelegateDataReference (inline or segment). */
+/* Finds a delegate's payload. `ref` is a table BackendDelegateDataReference (inline or segment). */
 ec_status ec_pte_delegate_data(const ec_pte *pte, ec_fb_table ref, ec_bytes *out, ec_error *err);
 
 #endif

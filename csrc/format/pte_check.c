@@ -9,10 +9,10 @@
 #include "core/limits.h"
 #include "format/pte_fields.h"
 
-/* Largest element of a dtype, for those whose size this runtime does not know. */
+/* Element size assumed for dtypes that this runtime does not know. */
 enum { WIDEST_ELEMENT = 16, DTYPE_IDS = 30 };
 
-/* The set of values of a method that are inputs: one bit each, made at first use. */
+/* The set of a method's values that are inputs: one bit each, built at the first query. */
 typedef struct input_set {
   ec_fb_table plan;
   size_t values;
@@ -35,7 +35,7 @@ static ec_status is_input(input_set *set, uint32_t value, bool *out, ec_error *e
   return EC_OK;
 }
 
-/* True for sizes whose product, in bytes, is possible. */
+/* True if the product of `sizes`, in bytes, fits. */
 static bool is_possible_size(ec_fb_vec sizes, size_t element) {
   size_t total = element;
   bool zero = false, ok = true;
@@ -76,13 +76,13 @@ static ec_status check_tensor_list(ec_fb_vec values, ec_fb_table list, ec_error 
     ec_fb_table value = ec_fb_vec_table(values, (uint32_t)index);
     if (ec_fb_u8(value, EC_PTE_EValue_val_type) != EC_PTE_TENSOR)
       return ec_fail(err, EC_INVALID_PROGRAM, "item %" PRIu32 " is value %" PRId32
-                     ", which is no tensor", i, index);
+                     ", which is not a tensor", i, index);
   }
   return EC_OK;
 }
 
-/* As in the reference, a dynamic input may have any sizes here: they are upper bounds that nobody
- * has to reach. Loading refuses them where it needs memory for them. */
+/* Checks a value. Like the reference, it accepts any sizes of a dynamic input: they are upper
+ * bounds that may never be reached. Loading refuses them if they need memory. */
 static ec_status check_value(input_set *inputs, ec_fb_vec values, uint32_t index, ec_error *err) {
   ec_fb_table value = ec_fb_vec_table(values, index);
   uint8_t type = ec_fb_u8(value, EC_PTE_EValue_val_type);

@@ -1,4 +1,4 @@
-/* Names for what a program's tables are read by: field ids, union types, enums. */
+/* Constants for reading a program's tables: field ids, union types, enums. */
 #ifndef EC_FORMAT_PTE_FIELDS_H
 #define EC_FORMAT_PTE_FIELDS_H
 

@@ -1,6 +1,6 @@
-/* Turns a .def file of tables into the schemas that ec_fb_verify walks: after this header,
- * including program.def or flat_tensor.def defines `schema_<Table>` for each table in it. The
- * arrays of unions, `union_<Name>`, are declared by the including file. */
+/* Converts a .def file of tables to schemas for ec_fb_verify. After this header, including
+ * program.def or flat_tensor.def defines `schema_<Table>` for each table in it. The including file
+ * declares the arrays of unions, `union_<Name>`. */
 #ifndef EC_FORMAT_SCHEMA_H
 #define EC_FORMAT_SCHEMA_H
 
@@ -14,7 +14,7 @@
 #define EC_FB_TABLES_ROW(table) EC_FB_TABLES, 0, only_##table, 1
 #define EC_FB_UNION_ROW(name) EC_FB_UNION, 0, union_##name, sizeof union_##name / sizeof(void *)
 
-/* An empty last row, not counted, lets tables without fields be arrays too. */
+/* An empty last row, not counted, because a table without fields needs a non-empty array. */
 #define EC_FB_TABLE_BEGIN(table) static const ec_fb_field fields_##table[] = {
 #define EC_FB_FIELD(table, id, name, kind, arg) {#name, (id), EC_FB_##kind##_ROW(arg)},
 #define EC_FB_TABLE_END(table)                                                                     \

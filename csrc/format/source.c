@@ -1,4 +1,4 @@
-/* Bytes of a file: a private read-only mapping, or somebody's buffer. */
+/* Bytes of a file: a private read-only mapping, or a borrowed buffer. */
 #include "format/source.h"
 
 #include <errno.h>
@@ -37,11 +37,12 @@ ec_status ec_source_open_file(ec_source *out, const char *path, ec_mlock mlock_m
                               ec_error *err) {
   *out = (ec_source){0};
   int fd;
-  do fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is refused, not waited for */
+  /* O_NONBLOCK: a pipe is refused without waiting */
+  do fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   while (fd < 0 && errno == EINTR);
   if (fd < 0) return fail_path(err, "open", path);
   ec_status status = map_file(out, fd, path, err);
-  close(fd); /* the mapping outlives it */
+  close(fd); /* the mapping stays valid */
   if (status != EC_OK) return status;
   if (mlock_mode != EC_MLOCK_NONE && mlock(out->data, out->size) != 0 &&
       mlock_mode == EC_MLOCK_REQUIRE) {

@@ -1,4 +1,4 @@
-/* The bytes of a file: mapped, or in a buffer of the caller's. They are read in place. */
+/* The bytes of a file, mapped or in the caller's buffer, and read in place. */
 #ifndef EC_FORMAT_SOURCE_H
 #define EC_FORMAT_SOURCE_H
 
@@ -7,14 +7,14 @@
 
 #include "core/error.h"
 
-/* Locking of a mapped file's pages. */
+/* Memory locking of a mapped file's pages. */
 typedef enum ec_mlock {
   EC_MLOCK_NONE,    /* pages are read at the first access (default) */
   EC_MLOCK_TRY,     /* mlock; a refusal is ignored */
   EC_MLOCK_REQUIRE  /* mlock; a refusal is AccessFailed */
 } ec_mlock;
 
-/* Zeroed is closed. */
+/* A zeroed source is closed. */
 typedef struct ec_source {
   const uint8_t *data;
   size_t size;
@@ -23,18 +23,18 @@ typedef struct ec_source {
   size_t mapped; /* bytes to unmap; 0 for a buffer */
 } ec_source;
 
-/* Maps a file read-only. AccessFailed names the path and the system's reason; an empty file, a
- * directory or a device is refused. */
+/* Maps a file read-only. Refuses empty files, directories and devices. AccessFailed names the path
+ * and the system's reason. */
 ec_status ec_source_open_file(ec_source *out, const char *path, ec_mlock mlock, ec_error *err);
 
-/* Lends a buffer; `release(owner)` is called when it is no longer needed. A buffer that is not
- * aligned to 16 bytes is copied once (release is then called at once), so that constants keep the
- * alignment that they have in the file. On failure release is not called. */
+/* Borrows a buffer; `release(owner)` is called when it is no longer needed. A buffer that is not
+ * aligned to 16 bytes is copied, and released at once, so that constants keep their alignment in
+ * the file. On failure release is not called. */
 ec_status ec_source_open_buffer(ec_source *out, const void *data, size_t size,
                                 void (*release)(void *owner), void *owner, ec_error *err);
 
-/* Releases the pages of [data, data + size), where that is a part of a mapped file: they are read
- * again at the next access. Bytes of a buffer, and pages shared with others, stay. */
+/* Releases the pages of [data, data + size) if they belong to a mapped file; the next access reads
+ * them again. Buffers and shared pages are unaffected. */
 void ec_source_release_pages(const ec_source *source, const void *data, size_t size);
 
 void ec_source_close(ec_source *source);

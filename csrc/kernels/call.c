@@ -1,4 +1,4 @@
-/* Reading arguments, and the checks that every kernel shares. */
+/* Access to arguments, and the checks that all kernels share. */
 #include "kernels/call.h"
 
 #include <inttypes.h>
@@ -71,7 +71,7 @@ ec_status ec_call_check_same_dtype(ec_call *c, size_t i, size_t as) {
   ec_dtype found = ec_tensor_dtype(ec_arg_tensor(c, i));
   ec_dtype expected = ec_tensor_dtype(ec_arg_tensor(c, as));
   if (found == expected) return EC_OK;
-  return ec_call_fail(c, i, "dtype %s, expected %s as of '%s'", ec_dtype_name(found),
+  return ec_call_fail(c, i, "dtype %s, expected %s as in '%s'", ec_dtype_name(found),
                       ec_dtype_name(expected), c->op->args[as].name);
 }
 

@@ -1,8 +1,8 @@
 /* One call of a kernel: its arguments by position in the schema.
  *
- * A kernel has four steps: arguments, checks, resize the output, run a loop. Kinds of arguments
- * were checked against the schema when the method was loaded, and the executor has checked that
- * tensors that are read have data; so accessors are plain reads. */
+ * A kernel has four steps: arguments, checks, resize the output, run a loop. Accessors are plain
+ * reads: loading has checked the kinds of arguments against the schema, and the executor has
+ * checked that tensors to be read have data. */
 #ifndef EC_KERNELS_CALL_H
 #define EC_KERNELS_CALL_H
 
@@ -11,20 +11,21 @@
 
 struct ec_method;
 
-/* Where a method's stream of random numbers is: kernels/random/random.h. */
+/* The position in a method's random stream: kernels/random/random.h. */
 typedef struct ec_random {
   uint64_t seed, next;
 } ec_random;
 
 typedef struct ec_call {
-  ec_value **args; /* op->nargs of them, then what the program adds for return values */
+  ec_value **args; /* op->nargs arguments, then the program's slots for return values */
   const ec_op *op;
   ec_arena *scratch; /* temporary memory, reset after each instruction */
   ec_error *err;
-  bool reference; /* kernels="reference": run the plain loop, no fast path */
-  const struct ec_method *method; /* who calls, for plug-ins (runtime/operator.c); NULL in tests */
+  bool reference; /* kernels="reference": plain loops only */
+  /* the calling method, for plug-ins (runtime/operator.c); NULL in tests */
+  const struct ec_method *method;
   ec_random *random; /* the method's generator */
-  ec_threads *threads; /* for large loops; NULL: one, always where `reference` */
+  ec_threads *threads; /* for large loops; NULL: one thread, always so if `reference` */
 } ec_call;
 
 typedef struct ec_ints {
@@ -33,7 +34,7 @@ typedef struct ec_ints {
 } ec_ints;
 
 typedef struct ec_tensors {
-  ec_value **items; /* Tensor values; None values too in a Tensor?[] */
+  ec_value **items; /* Tensor values; also None values in a Tensor?[] */
   size_t n;
 } ec_tensors;
 
@@ -43,7 +44,7 @@ static inline bool ec_arg_is_none(const ec_call *c, size_t i) {
   return c->args[i]->kind == EC_KIND_NONE;
 }
 
-/* NULL where the argument is None. */
+/* Returns NULL if the argument is None. */
 static inline ec_tensor *ec_arg_opt_tensor(const ec_call *c, size_t i) {
   return ec_arg_is_none(c, i) ? NULL : c->args[i]->as.tensor;
 }
@@ -68,7 +69,7 @@ static inline double ec_arg_opt_double(const ec_call *c, size_t i, double otherw
   return ec_arg_is_none(c, i) ? otherwise : ec_arg_double(c, i);
 }
 
-/* NULL where the argument is None. */
+/* Returns NULL if the argument is None. */
 static inline const char *ec_arg_string(const ec_call *c, size_t i) {
   return ec_arg_is_none(c, i) ? NULL : c->args[i]->as.string;
 }
@@ -77,52 +78,53 @@ static inline ec_scalar ec_arg_scalar(const ec_call *c, size_t i) {
   return ec_value_scalar(c->args[i]);
 }
 
-/* The numbers of an int list, copied to scratch (their slots can change between instructions).
- * None gives {NULL, 0}. Fails only without memory. */
+/* Copies the numbers of an int list to scratch (their slots can change between instructions).
+ * None becomes {NULL, 0}. Fails only without memory. */
 ec_status ec_arg_ints(ec_call *c, size_t i, ec_ints *out);
 
-/* None gives {NULL, 0}. */
+/* Returns the items of a tensor list; {NULL, 0} for None. */
 ec_tensors ec_arg_tensors(const ec_call *c, size_t i);
 
-/* The tensor at `i` of a list, NULL for None. */
+/* Returns the tensor at `i` of a list, NULL for None. */
 static inline ec_tensor *ec_list_tensor(ec_tensors list, size_t i) {
   return list.items[i]->kind == EC_KIND_NONE ? NULL : list.items[i]->as.tensor;
 }
 
-/* Runs fn over [0, count) in pieces of at least `grain`, on the method's threads where there are
- * enough (core/threads.h). Results must not depend on pieces. Scratch memory is taken before. */
+/* Runs fn over [0, count) in pieces of at least `grain`, on the method's threads if the loop is
+ * large enough (core/threads.h). Results must not depend on the pieces. Allocate scratch memory
+ * before. */
 static inline void ec_parallel_for(const ec_call *c, size_t count, size_t grain, ec_range_fn fn,
                                    void *user) {
   ec_threads_run(c->threads, count, grain, fn, user);
 }
 
-/* Where piece `i` of [0, n) begins when it is cut into equal ones; piece `pieces` begins at n. */
+/* Returns the start of piece `i` when [0, n) is split evenly; piece `pieces` starts at n. */
 static inline int64_t ec_share(int64_t n, int64_t i, int64_t pieces) {
   int64_t rest = n % pieces;
   return n / pieces * i + (i < rest ? i : rest);
 }
 
-/* Scratch memory for `count` elements of `size` bytes, zeroed. */
+/* Allocates zeroed scratch memory for `count` elements of `size` bytes. */
 ec_status ec_call_scratch(ec_call *c, size_t count, size_t size, void *out);
 
-/* A tensor in scratch memory, of another dtype, with the shape and layout of `like` (which may be
- * `out`). */
+/* Creates a tensor in scratch memory with another dtype, and the shape and layout of `like` (which
+ * may be `out`). */
 ec_status ec_call_like(ec_call *c, const ec_tensor *like, ec_dtype dtype, ec_tensor *out);
 
-/* Resizes an output; the sentence names the argument. */
+/* Resizes an output; the error message names the argument. */
 ec_status ec_call_resize(ec_call *c, size_t i, size_t rank, const int64_t *sizes);
 
-/* Writes the return value of an operator that returns a number into the slot behind its
+/* Writes the return value of an operator that returns a number into the slot after its
  * arguments. */
 ec_status ec_call_return(ec_call *c, ec_scalar result);
 
-/* Fails with InvalidArgument: "argument 'name': " and the sentence. */
+/* Fails with InvalidArgument and the message, prefixed by "argument 'name': ". */
 ec_status ec_call_fail(ec_call *c, size_t i, const char *fmt, ...) EC_PRINTF(3, 4);
 
-/* Checks that an argument's dtype is in the set, naming found and expected. */
+/* Checks that an argument's dtype is in the set. The message names found and expected. */
 ec_status ec_call_check_dtype(ec_call *c, size_t i, ec_dtype_set expected);
 
-/* Checks that argument `i` (no None) has the dtype of argument `as`. */
+/* Checks that argument `i` (not None) has the dtype of argument `as`. */
 ec_status ec_call_check_same_dtype(ec_call *c, size_t i, size_t as);
 
 /* Checks that a tensor's rank is in [least, most]. */

@@ -1,5 +1,7 @@
-/* The table of conversions, dtype by dtype: cast.tmpl.h once per target, cast_from.tmpl.h once
+/* The table of conversions by pairs of dtypes: cast.tmpl.h once per target, cast_from.tmpl.h once
  * per source inside it. */
+#include "kernels/cast.h"
+
 #include <string.h>
 
 #include "core/convert.h"

@@ -1,14 +1,14 @@
-/* Conversions to one dtype from every dtype. Sources' macros, as in core/dtype/: */
+/* Conversions from every dtype to one. Macros of the source, as in core/dtype/: */
 #define EC_FROM_FN(name) EC_PASTE(EC_FN(name), EC_FROM)
-/* The baseline has no good way from comparisons of wide elements to bytes, and short vectors for
- * the rounding of halves. */
+/* The baseline instruction set has no efficient conversion of wide comparison results to bytes, and
+ * only short vectors for rounding to float16 and bfloat16. */
 #if EC_IS_BOOL || EC_IS_FLOAT
 #define EC_CAST_CLONES EC_CLONES
 #else
 #define EC_CAST_CLONES
 #endif
 
-/* Picks by the target's width and sign; all but one branch is folded away. */
+/* Selects by the target's width and sign; the compiler folds all other branches away. */
 static inline EC_T EC_FN(from_f32)(float x) {
 #if EC_IS_FLOAT || EC_IS_COMPLEX || EC_IS_BOOL
   return EC_STORE((EC_C)x);

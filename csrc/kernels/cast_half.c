@@ -1,5 +1,5 @@
-/* float16 <-> float32 by x86's conversion instructions, in rows; ec_cast asks the machine first.
- * They round as core/half.h does. */
+/* float16 <-> float32 with x86's conversion instructions, in rows. They round like core/half.h.
+ * ec_cast checks for the instructions first. */
 #include "kernels/cast_half.h"
 
 #ifdef __x86_64__
@@ -9,7 +9,7 @@
 
 #define EC_F16C __attribute__((target("f16c,avx")))
 
-/* clang up to 18 does not know the word f16c; every processor with AVX2 has it. */
+/* clang up to 18 does not know the feature name f16c; every processor with AVX2 has it. */
 #ifdef __clang__
 #define EC_HAS_F16C __builtin_cpu_supports("avx2")
 #else

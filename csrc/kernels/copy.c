@@ -1,5 +1,5 @@
-/* Strided copies: merged rows through the cast table, and tiles where two layouts are each
- * other's transpose, so that both sides use whole cache lines. */
+/* Strided copies: merged rows through the cast table, and tiles if one layout is the transpose of
+ * the other, so that both sides use whole cache lines. */
 #include "kernels/copy.h"
 
 #include <string.h>
@@ -42,7 +42,8 @@ void ec_move(size_t item, int64_t n, char *dst, int64_t dst_step, const char *sr
   }
 }
 
-/* `rows` rows of so many bytes; called with constants, so that each is a move or two. */
+/* Moves `rows` rows of `bytes` bytes. Callers pass constants, so that each row is one or two
+ * moves. */
 static inline __attribute__((always_inline)) void move_rows(const ec_iter *it, int64_t rows,
                                                             size_t bytes) {
   char *dst = it->at[0], row[SHORT_ROW];
@@ -54,7 +55,7 @@ static inline __attribute__((always_inline)) void move_rows(const ec_iter *it, i
   }
 }
 
-/* Whether the inner loop is contiguous, and so short that a call for each is most of its time. */
+/* True if the inner loop is contiguous but so short that calls would dominate the time. */
 static bool has_short_rows(const ec_iter *it, size_t item) {
   return it->rank > 1 && it->step[0] == (int64_t)item && it->step[1] == (int64_t)item &&
          (size_t)it->sizes[0] <= SHORT_ROW / item;
@@ -78,7 +79,7 @@ static void move_short_rows(ec_iter *it, size_t item) {
   } while (ec_iter_next(it));
 }
 
-/* The dimension in which the source is contiguous while the inner one is not; 0: none. */
+/* Returns the dimension in which the source is contiguous while the inner one is not; 0: none. */
 static size_t transposed_dim(const ec_iter *it, size_t item) {
   if (it->rank < 2 || it->step[0] != (int64_t)item || it->step[1] == (int64_t)item) return 0;
   if (it->sizes[0] < 4) return 0;
@@ -87,7 +88,7 @@ static size_t transposed_dim(const ec_iter *it, size_t item) {
   return 0;
 }
 
-/* Walks the dimensions other than 0 and `d`; each step moves a whole matrix by tiles. */
+/* Walks the dimensions other than 0 and `d`; each step moves a whole matrix in tiles. */
 static void move_transposed(ec_iter *it, size_t d, size_t item) {
   tile_fn fn = item == 1   ? transpose_1
                : item == 2 ? transpose_2
@@ -101,7 +102,8 @@ static void move_transposed(ec_iter *it, size_t d, size_t item) {
   while (ec_iter_next(it));
 }
 
-/* A few elements are no loop: dimension 1 becomes the inner one where it is longer. */
+/* Makes dimension 1 the inner one if dimension 0 is too short for a loop and dimension 1 is
+ * longer. */
 static void lengthen_inner(ec_iter *it) {
   enum { SHORT_DIM = 8 };
   if (it->rank < 2 || it->sizes[0] >= SHORT_DIM || it->sizes[1] <= it->sizes[0]) return;
@@ -117,8 +119,8 @@ static void lengthen_inner(ec_iter *it) {
 
 /* A copy: operand 0 is the target, 1 the source. */
 typedef struct copy {
-  size_t item;     /* bytes of an element that is moved */
-  ec_cast_fn cast; /* NULL: it is moved */
+  size_t item;     /* bytes of a moved element */
+  ec_cast_fn cast; /* NULL: elements are moved */
 } copy;
 
 static void copy_piece(void *user, ec_iter *it, size_t piece) {

@@ -1,9 +1,9 @@
-/* Operators registered at run time: a list behind a lock, the newest first.
+/* Operators registered at run time: a list guarded by a lock, newest first.
  *
- * `user` is counted by its owner (retain, release), so that a garbage collector there can see who
- * holds it: the registry, and each method. These calls may wait for a lock of the owner (the GIL),
- * so they are made without ours; `holds` are takers on their way, which keep the registry's
- * reference until they have their own. */
+ * The owner counts references to `user` (retain, release), so that its garbage collector can see
+ * the holders: the registry, and each method. These calls may wait for a lock of the owner (the
+ * GIL), so they are made without ours. `holds` counts acquisitions in progress; they keep the
+ * registry's reference until they have retained their own. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,14 +12,14 @@
 #include "kernels/schema.h"
 
 typedef struct custom {
-  ec_op op; /* first: an ec_op with `custom` set is one of these */
+  ec_op op; /* first: an ec_op with `custom` set is embedded in this struct */
   struct custom *older;
   void (*retain)(void *user);
   void (*release)(void *user);
-  size_t refs;     /* of this struct: the registry, holds and takers */
+  size_t refs;     /* of this struct: the registry, holds and methods */
   size_t holds;
   bool registered;
-  bool released;   /* the registry's reference of `user` */
+  bool released;   /* the registry's reference to `user` */
 } custom;
 
 static custom *newest;
@@ -37,8 +37,8 @@ static void unref_custom(custom *c) {
   if (last) ec_free(c);
 }
 
-/* Gives up the registry's reference of `user` once nobody is on the way to his own. */
-static bool gives_up_locked(custom *c) {
+/* Releases the registry's reference to `user` once no acquisition is in progress. */
+static bool try_release_locked(custom *c) {
   if (c->registered || c->holds || c->released) return false;
   c->released = true;
   return true;
@@ -52,13 +52,13 @@ static void hold_locked(custom *c) {
 static void unhold_custom(custom *c) {
   ec_mutex_lock(EC_MUTEX_OPERATORS);
   c->holds--;
-  bool last = gives_up_locked(c);
+  bool last = try_release_locked(c);
   ec_mutex_unlock(EC_MUTEX_OPERATORS);
   if (last && c->release) c->release(c->op.user);
   unref_custom(c);
 }
 
-/* ---- registering ------------------------------------------------------------------------- */
+/* ---- registration ------------------------------------------------------------------------ */
 
 static ec_status make_custom(const ec_op_def *def, custom **out, ec_error *err) {
   size_t schema = strnlen(def->schema, EC_MAX_SCHEMA + 1) + 1, origin = strlen(def->origin) + 1;
@@ -104,14 +104,14 @@ static ec_status check_locked(const ec_op *op, bool override, ec_error *err) {
   if (!before) return EC_OK;
   if (!override)
     return ec_fail(err, EC_REGISTRATION_EXISTS,
-                   "operator %s is there already (%s); override puts another in its place",
+                   "operator %s is already registered (%s); use override to replace it",
                    op->name, before->origin);
   if (strncmp(op->name, "executorch_prim::", 17) == 0)
-    return ec_fail(err, EC_NOT_SUPPORTED, "operator %s is a part of the runtime and stays",
-                   op->name);
+    return ec_fail(err, EC_NOT_SUPPORTED,
+                   "operator %s is a part of the runtime and cannot be replaced", op->name);
   if (!same_args(op, before))
     return ec_fail(err, EC_INVALID_ARGUMENT,
-                   "operator %s has other arguments than the one whose place it takes: %s",
+                   "operator %s has other arguments than the operator it replaces: %s",
                    op->name, before->schema);
   return EC_OK;
 }
@@ -133,12 +133,12 @@ ec_status ec_op_register(const ec_op_def *def, bool override, ec_error *err) {
   return status;
 }
 
-/* Takes `c` out of the list; what *at points to afterwards is the next one. */
+/* Removes `c` from the list; *at then points to the next one. */
 static custom *remove_locked(custom **at) {
   custom *c = *at;
   *at = c->older;
   c->registered = false;
-  hold_locked(c); /* ends in unhold, which gives up what there is to give up */
+  hold_locked(c); /* unhold releases the registry's reference */
   c->refs--;      /* the registry's */
   return c;
 }
@@ -154,7 +154,7 @@ ec_status ec_op_unregister(const char *name, ec_error *err) {
     return EC_OK;
   }
   if (ec_op_find(name))
-    return ec_fail(err, EC_INVALID_STATE, "operator %s is a built-in one and stays", name);
+    return ec_fail(err, EC_INVALID_STATE, "operator %s is built in and cannot be removed", name);
   return ec_fail(err, EC_NOT_FOUND, "no operator %s is registered", name);
 }
 
@@ -170,7 +170,7 @@ void ec_op_unregister_all(ec_kernel_fn fn, bool (*matches)(void *user, void *arg
   }
 }
 
-/* ---- finding ----------------------------------------------------------------------------- */
+/* ---- lookup ------------------------------------------------------------------------------ */
 
 bool ec_op_is_registered(ec_kernel_fn fn, const void *user) {
   bool found = false;
@@ -181,7 +181,7 @@ bool ec_op_is_registered(ec_kernel_fn fn, const void *user) {
   return found;
 }
 
-_Static_assert(EC_MAX_OP_ARGS <= 32, "a bit for each argument");
+_Static_assert(EC_MAX_OP_ARGS <= 32, "one bit per argument");
 
 static uint32_t outs_of(const ec_op *op) {
   uint32_t outs = 0;

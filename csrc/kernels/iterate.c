@@ -20,7 +20,7 @@ void ec_iter_add(ec_iter *it, const void *data, size_t item, size_t rank, const 
   it->step[k] = (int64_t)item;
   for (size_t d = 0; d < it->rank; d++) {
     bool moves = d < rank && sizes[rank - 1 - d] != 1;
-    /* tensors without elements may have strides that overflow as bytes: they are never used */
+    /* the byte strides of tensors without elements may overflow, but they are never used */
     uint64_t bytes = (uint64_t)(moves ? strides[rank - 1 - d] : 0) * item;
     it->strides[k][d] = (int64_t)bytes;
   }
@@ -30,7 +30,7 @@ void ec_iter_tensor(ec_iter *it, const ec_tensor *t) {
   ec_iter_add(it, t->data, ec_dtype_size(ec_tensor_dtype(t)), t->rank, t->sizes, t->strides);
 }
 
-/* Whether dimension a belongs inside dimension b: the first operand that moves in both decides. */
+/* True if dimension a belongs inside dimension b. The first operand that moves in both decides. */
 static bool is_inner(const ec_iter *it, size_t a, size_t b) {
   for (size_t k = 0; k < it->operands; k++) {
     int64_t x = it->strides[k][a], y = it->strides[k][b];
@@ -63,7 +63,7 @@ static bool can_merge_dims(const ec_iter *it, size_t inner, size_t outer) {
   return true;
 }
 
-/* Drops ones, sorts innermost first, merges. */
+/* Drops dimensions of size 1, sorts innermost first, merges. */
 static void merge_dims(ec_iter *it) {
   size_t n = 0;
   for (size_t d = 0; d < it->rank; d++)
@@ -107,15 +107,16 @@ bool ec_iter_next(ec_iter *it) {
 
 /* ---- pieces ------------------------------------------------------------------------------ */
 
-enum { LANE = 4 };             /* bytes of an element of cost 1; more smaller ones fit a vector */
-enum { PIECE_COST = 1 << 15 }; /* of a piece, at least */
-enum { WHOLE_COST = 1 << 18 }; /* of all, at least: to wake a thread takes some 10 us */
+enum { LANE = 4 };  /* bytes of an element of cost 1; more than one smaller element fits a lane */
+enum { PIECE_COST = 1 << 15 }; /* minimum cost of a piece */
+/* minimum cost of a parallel loop: waking a thread takes some 10 us */
+enum { WHOLE_COST = 1 << 18 };
 
 static size_t units_of(const ec_iter *it, size_t d) {
   return d ? (size_t)it->sizes[d] : ((size_t)it->sizes[0] - 1) / (size_t)it->unit + 1;
 }
 
-/* The outermost dimension that is long enough, else the one with most units. */
+/* Returns the outermost dimension that is long enough, else the one with most units. */
 static size_t cut_dim(const ec_iter *it, size_t pieces) {
   size_t best = it->rank - 1;
   for (size_t d = it->rank; d-- > 0;) {

@@ -1,6 +1,6 @@
-/* Moving elements of one size (EC_MOVE) without looking at them. */
+/* Copies of elements of one size (EC_MOVE), whatever their dtype. */
 
-/* Strided in either side; a source step of 0 fills. */
+/* Either side may be strided; a source step of 0 fills. */
 static void EC_MOVE_NAME(move)(int64_t n, char *dst, int64_t dst_step, const char *src,
                                int64_t src_step) {
   if (src_step == 0 && dst_step == (int64_t)sizeof(EC_MOVE)) {
@@ -13,11 +13,11 @@ static void EC_MOVE_NAME(move)(int64_t n, char *dst, int64_t dst_step, const cha
     *(EC_MOVE *)(void *)(dst + i * dst_step) = *(const EC_MOVE *)(const void *)(src + i * src_step);
 }
 
-/* Side of a tile: what measured best. */
+/* Side of a tile, chosen by measurement. */
 enum { EC_MOVE_NAME(TILE) = sizeof(EC_MOVE) == 4 ? 16 : 8 };
 
-/* One tile through a buffer: each side touches a cache line once, even where rows are a power of
- * two apart and evict each other. */
+/* Transposes one tile through a buffer. Each side touches a cache line once, even if rows are a
+ * power of two apart and evict each other. */
 static inline void EC_MOVE_NAME(transpose_tile)(char *dst, int64_t dst_row, const char *src,
                                                 int64_t src_row, int64_t rows, int64_t columns) {
   EC_MOVE tile[EC_MOVE_NAME(TILE)][EC_MOVE_NAME(TILE)];
@@ -31,7 +31,7 @@ static inline void EC_MOVE_NAME(transpose_tile)(char *dst, int64_t dst_row, cons
   }
 }
 
-/* dst[r][c] = src[c][r], rows apart by bytes. */
+/* dst[r][c] = src[c][r]; row steps are in bytes. */
 static void EC_MOVE_NAME(transpose)(char *dst, int64_t dst_row, const char *src, int64_t src_row,
                                     int64_t rows, int64_t columns) {
   const int64_t item = (int64_t)sizeof(EC_MOVE), side = EC_MOVE_NAME(TILE);
@@ -41,7 +41,7 @@ static void EC_MOVE_NAME(transpose)(char *dst, int64_t dst_row, const char *src,
       const int64_t width = columns - c < side ? columns - c : side;
       char *d = dst + r * dst_row + c * item;
       const char *s = src + c * src_row + r * item;
-      if (height == side && width == side) /* with constants: unrolled */
+      if (height == side && width == side) /* constant sizes, so that the loops unroll */
         EC_MOVE_NAME(transpose_tile)(d, dst_row, s, src_row, side, side);
       else
         EC_MOVE_NAME(transpose_tile)(d, dst_row, s, src_row, height, width);

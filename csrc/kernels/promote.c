@@ -1,11 +1,11 @@
-/* torch's result-type rules, from categories and widths instead of a 15 x 15 table. */
+/* torch's result-type rules, by categories and widths instead of a 15 x 15 table. */
 #include "kernels/promote.h"
 
 static int dtype_category(ec_dtype d) {
   return ec_is_complex(d) ? 3 : ec_is_floating(d) ? 2 : ec_is_integral(d) ? 1 : 0;
 }
 
-/* uint16, uint32 and uint64: torch promotes them to floating point only. */
+/* True for uint16, uint32 and uint64, which torch promotes only to floating point. */
 static bool is_barebones(ec_dtype d) {
   return d == EC_UINT16 || d == EC_UINT32 || d == EC_UINT64;
 }
@@ -18,7 +18,7 @@ static ec_dtype promote_integers(ec_dtype a, ec_dtype b) {
   return ec_dtype_size(a) > ec_dtype_size(b) ? a : b;
 }
 
-/* Two different floating types: the halves have no common half. */
+/* Promotes two different floating types. float16 and bfloat16 promote to float32. */
 static ec_dtype promote_floats(ec_dtype a, ec_dtype b) {
   if (a == EC_FLOAT64 || b == EC_FLOAT64) return EC_FLOAT64;
   return EC_FLOAT32;
@@ -63,7 +63,7 @@ void ec_result_add_scalar(ec_result_type *r, ec_scalar s) {
 
 static ec_dtype to_complex(ec_dtype d) { return d == EC_FLOAT64 ? EC_COMPLEX128 : EC_COMPLEX64; }
 
-/* The lower class counts only where its category is higher. */
+/* Combines two classes. The lower one counts only if its category is higher. */
 static uint8_t combine_categories(uint8_t higher, uint8_t lower) {
   if (!higher || !lower) return higher ? higher : lower;
   ec_dtype h = (ec_dtype)(higher - 1), l = (ec_dtype)(lower - 1);
@@ -96,6 +96,6 @@ ec_status ec_call_promote(ec_call *c, size_t i, size_t j, ec_dtype *out) {
 ec_status ec_call_check_cast(ec_call *c, size_t i, ec_dtype result) {
   ec_dtype found = ec_tensor_dtype(ec_arg_tensor(c, i));
   if (ec_can_cast(result, found)) return EC_OK;
-  return ec_call_fail(c, i, "dtype %s cannot take a result of dtype %s", ec_dtype_name(found),
+  return ec_call_fail(c, i, "dtype %s cannot hold a result of dtype %s", ec_dtype_name(found),
                       ec_dtype_name(result));
 }

@@ -1,10 +1,10 @@
-/* The rows of ops.def, with each schema parsed once. Registered operators are in custom.c. */
+/* The rows of ops.def with their parsed schemas. Registered operators are in custom.c. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/schema.h"
 
-/* Every row's prototype: a kernel with another signature does not compile. */
+/* The prototypes of all rows: a kernel with another signature does not compile. */
 #define EC_OP(fn, schema, dtypes, family) ec_status fn(struct ec_call *call);
 #include "kernels/ops.def"
 #undef EC_OP

@@ -1,4 +1,4 @@
-/* The parser of operator schemas: one pass, no recursion, every character looked at once. */
+/* The parser of operator schemas: one pass, no recursion. */
 #include "kernels/schema.h"
 
 #include <ctype.h>
@@ -24,7 +24,7 @@ static const char type_names[] =
 
 typedef struct parser {
   const char *text, *at;
-  char *names; /* where the next name goes */
+  char *names; /* start of the next name */
   ec_error *err;
 } parser;
 
@@ -60,7 +60,7 @@ static bool accept_token(parser *p, const char *text) {
   return true;
 }
 
-/* Copies the next n characters as a string of their own. */
+/* Copies the next n characters as a separate string. */
 static const char *copy_text(parser *p, size_t n) {
   char *name = p->names;
   memcpy(name, p->at, n);
@@ -115,7 +115,7 @@ static ec_status parse_type(parser *p, ec_arg_spec *arg) {
   return parse_suffix(p, arg);
 }
 
-/* Skips "=1", "=[0, 1]", "=\"mean\"": programs carry every argument. */
+/* Skips "=1", "=[0, 1]", "=\"mean\"": programs store every argument. */
 static ec_status parse_default(parser *p) {
   int depth = 0;
   skip_spaces(p);
@@ -127,11 +127,11 @@ static ec_status parse_default(parser *p) {
     if (depth == 0 && (c == ',' || c == ')')) break;
     if (c == '"' || c == '\'') {
       const char *end = strchr(p->at + 1, c);
-      if (!end) return fail(p, "the text has no end");
+      if (!end) return fail(p, "the string is not terminated");
       p->at = end;
     } else {
       depth += (c == '[') - (c == ']');
-      if (depth < 0 || c == '(') return fail(p, "unexpected in a default");
+      if (depth < 0 || c == '(') return fail(p, "unexpected character in a default value");
     }
   }
   return p->at == start.at || depth ? fail(&start, "expected a default value") : EC_OK;
@@ -144,7 +144,7 @@ static ec_status parse_arg(parser *p, ec_op *op, bool keyword) {
   EC_TRY(parse_type(p, arg));
   skip_spaces(p);
   size_t n = name_length(p->at);
-  if (!n) return fail(p, "expected the argument's name");
+  if (!n) return fail(p, "expected an argument name");
   for (size_t i = 0; i < op->nargs; i++)
     if (strlen(op->args[i].name) == n && !strncmp(op->args[i].name, p->at, n))
       return fail(p, "two arguments are named '%s'", op->args[i].name);
@@ -243,8 +243,8 @@ ec_status ec_schema_check_custom(const ec_op *op, ec_error *err) {
     if ((arg->is_list && (arg->type == EC_ARG_STRING || arg->type == EC_ARG_SCALAR)) ||
         (arg->item_optional && !tensor))
       return ec_fail(err, EC_INVALID_ARGUMENT,
-                     "schema of %s: argument '%s' is a list that no program can hold", op->name,
-                     arg->name);
+                     "schema of %s: argument '%s' has a list type that programs cannot store",
+                     op->name, arg->name);
     if (arg->written && (!tensor || arg->optional || arg->item_optional))
       return ec_fail(err, EC_INVALID_ARGUMENT,
                      "schema of %s: argument '%s' is written, so it must be a Tensor", op->name,
@@ -256,7 +256,7 @@ ec_status ec_schema_check_custom(const ec_op *op, ec_error *err) {
                    op->name, op->name);
   if (!outs)
     return ec_fail(err, EC_INVALID_ARGUMENT,
-                   "schema of %s: not an out variant, which is what programs call: its results are "
+                   "schema of %s: not an out variant, as programs need: its results must be "
                    "keyword-only arguments at the end, '*, Tensor(a!) out) -> Tensor(a!)'",
                    op->name);
   if (op->returns && (op->returns != outs || op->returned_outs != outs))

@@ -1,6 +1,6 @@
-/* Schemas of operators: "ns::name.overload(Tensor x, int n=3, *, Tensor(a!) out) -> Tensor(a!)", in
- * torch's notation. They come from ops.def and from whoever registers an operator: any text is
- * parsed safely, and what is not understood is refused with the character where that is. */
+/* Operator schemas in torch's notation: "ns::name.overload(Tensor x, int n=3, *, Tensor(a!) out) ->
+ * Tensor(a!)". They come from ops.def and from registrations, so any text is parsed safely. Errors
+ * name the character that the parser cannot accept. */
 #ifndef EC_KERNELS_SCHEMA_H
 #define EC_KERNELS_SCHEMA_H
 
@@ -11,13 +11,13 @@ enum {
   EC_MAX_OP_NAME = 255  /* characters of "ns::name.overload" */
 };
 
-/* Fills name, schema, arguments and returns of `op`; all else is zero. `schema` must outlive it, as
- * must `names`: strlen(schema) + 1 bytes that names of operator and arguments are written to.
+/* Fills name, schema, arguments and returns of `op` and zeroes the rest. `schema` must outlive
+ * `op`, as must `names`: strlen(schema) + 1 bytes for the names of the operator and its arguments.
  * Fails with InvalidArgument. */
 ec_status ec_schema_parse(const char *schema, char *names, ec_op *op, ec_error *err);
 
-/* Whether programs can call it as a custom operator: it writes its results to `out` arguments, and
- * has no arguments of types that no value of a program has. */
+/* Checks that programs can call it as a custom operator: it writes its results to `out` arguments,
+ * and a program's values can represent all argument types. */
 ec_status ec_schema_check_custom(const ec_op *op, ec_error *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* Elementary functions of float that the compiler can vectorise: no branches, no tables. */
+/* Vectorisable elementary functions of float: no branches, no tables. */
 #ifndef EC_KERNELS_VECMATH_H
 #define EC_KERNELS_VECMATH_H
 
@@ -6,8 +6,8 @@
 
 /* e^x within 1 unit in the last place, subnormal results included; NaN stays NaN.
  * x = n ln 2 + r with |r| <= ln(2) / 2; e^r by its series; 2^n in two factors, so that neither
- * leaves the normal numbers. Adding 1.5 * 2^23 rounds to an integer and leaves it in the low
- * bits, so that not even NaN needs a conversion. */
+ * leaves the normal numbers. Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits,
+ * so no conversion is needed, even for NaN. */
 static inline float ec_exp_f32(float x) {
   x = x < -104.0f ? -104.0f : x;
   x = x > 89.0f ? 89.0f : x;

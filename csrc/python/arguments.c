@@ -1,4 +1,4 @@
-/* Numbers that several functions take as arguments. */
+/* Parsing of numeric arguments that several functions share. */
 #include "python/state.h"
 
 #include "python/arguments.h"

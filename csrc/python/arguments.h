@@ -1,16 +1,17 @@
-/* Numbers that several functions take as arguments. */
+/* Parsing of numeric arguments that several functions share. */
 #ifndef EC_PYTHON_ARGUMENTS_H
 #define EC_PYTHON_ARGUMENTS_H
 
 #include "python/state.h"
 
-/* A seed: any int, modulo 2^64, as eager takes negative ones. */
+/* Parses a seed: any int, modulo 2^64, because eager PyTorch accepts negative ones. */
 int ecpy_parse_seed(PyObject *object, uint64_t *seed);
 
-/* A number of threads. */
+/* Parses a number of threads. */
 int ecpy_parse_threads(PyObject *object, size_t *threads);
 
-/* A limit of loading and calls, at least 1; None leaves it as it is. `name` for messages. */
+/* Parses a limit on loading and calls, at least 1; None leaves `limit` unchanged. `name` is for
+ * messages. */
 int ecpy_parse_limit(const char *name, PyObject *object, uint64_t *limit);
 
 #endif

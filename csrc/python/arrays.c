@@ -59,7 +59,7 @@ PyArrayObject *ecpy_tensor_view(ecpy_state *state, const ec_tensor *tensor) {
 int ecpy_charge_results(ecpy_state *state, size_t bytes) {
   if (ec_budget_charge(bytes)) return 0;
   ecpy_raise_format(state, EC_MEMORY_ALLOCATION_FAILED,
-                    "%zu bytes for results, of the %llu that a call may allocate (max_bytes=)",
+                    "%zu bytes for results exceed the call's limit of %llu (max_bytes=)",
                     bytes, (unsigned long long)ec_budget_now()->max_bytes);
   return -1;
 }
@@ -74,7 +74,7 @@ PyObject *ecpy_tensor_copy(ecpy_state *state, const ec_tensor *tensor) {
   return (PyObject *)array;
 }
 
-/* The bytes that an array spans: [low, high). */
+/* Returns the bytes that an array spans: [low, high). */
 static void array_extent(PyArrayObject *array, uintptr_t *low, uintptr_t *high) {
   *low = *high = (uintptr_t)PyArray_DATA(array);
   if (PyArray_SIZE(array) == 0) return;

@@ -5,36 +5,37 @@
 #include "core/tensor.h"
 #include "python/state.h"
 
-/* Strides in bytes of strides in elements: the one place where they are made. False where one
- * leaves int64, which no tensor of a program does. */
+/* Converts strides in elements to strides in bytes. Returns false on overflow of int64, which no
+ * program's tensor causes. */
 bool ecpy_byte_strides(size_t rank, const int64_t *strides, size_t itemsize, npy_intp *out);
 
-/* Sizes, and strides in bytes, of a tensor. */
+/* Returns sizes, and strides in bytes, of a tensor. */
 void ecpy_tensor_layout(const ec_tensor *tensor, npy_intp *sizes, npy_intp *strides);
 
-/* A new array for a tensor of this shape and order. */
+/* Returns a new array for a tensor with this shape and order. */
 PyArrayObject *ecpy_new_array(PyArray_Descr *descr, size_t rank, const npy_intp *sizes,
                               const npy_intp *strides, bool row_major);
 
-/* A new array of a tensor's dtype, shape and order, without its data. */
+/* Returns a new array with a tensor's dtype, shape and order, without its data. */
 PyArrayObject *ecpy_array_like(ecpy_state *state, const ec_tensor *tensor);
 
-/* An array on memory of somebody else. `base` keeps it alive and gets one more reference; NULL: the
- * caller sees to that. */
+/* Returns an array on external memory. `base` keeps the memory alive and gains a reference. If it
+ * is NULL, the caller keeps the memory alive. */
 PyArrayObject *ecpy_array_view(PyArray_Descr *descr, size_t rank, const npy_intp *sizes,
                                const npy_intp *strides, void *data, bool writable,
                                PyObject *base);
 
-/* An array on a tensor's own memory, whose base the caller sees to. */
+/* Returns an array on a tensor's own memory. The caller sets its base. */
 PyArrayObject *ecpy_tensor_view(ecpy_state *state, const ec_tensor *tensor);
 
-/* A new array that owns a copy of a tensor's data. */
+/* Returns a new array with a copy of a tensor's data. */
 PyObject *ecpy_tensor_copy(ecpy_state *state, const ec_tensor *tensor);
 
-/* Charges the budget of the present call for results. -1 with MemoryAllocationFailedError. */
+/* Charges the budget of the current call for results. Returns -1 with
+ * MemoryAllocationFailedError. */
 int ecpy_charge_results(ecpy_state *state, size_t bytes);
 
-/* True where the bytes that two arrays span overlap. */
+/* True if the bytes spanned by two arrays overlap. */
 bool ecpy_overlaps(PyArrayObject *array, PyArrayObject *other);
 
 #endif

@@ -1,7 +1,7 @@
 /* Attributes of a method: arrays on its memory, and copies into it.
  *
- * Where a tensor's data is now is known only while nobody runs the method: a call may point it at
- * arrays of a caller. An operator inside a call asks for the method's own memory. */
+ * During a call a tensor's data pointer may refer to the caller's arrays. So attributes need the
+ * lock; an operator inside a call gets the method's own memory. */
 #include "python/state.h"
 
 #include "python/attributes.h"
@@ -26,7 +26,7 @@ PyObject *ecpy_attribute_names(ecpy_method *self) {
   return names;
 }
 
-/* The index of an attribute, or -1 with NotFoundError that lists the names that there are. */
+/* Returns the index of an attribute, or -1 with a NotFoundError that lists the names. */
 static Py_ssize_t find_attribute(ecpy_method *self, const char *name) {
   size_t count = ec_method_attribute_count(self->method);
   for (size_t i = 0; i < count; i++)
@@ -39,12 +39,12 @@ static Py_ssize_t find_attribute(ecpy_method *self, const char *name) {
   return -1;
 }
 
-/* An array on an attribute's memory, which keeps the method alive. The method is locked. */
+/* Returns an array on an attribute's memory, which keeps the method alive. The method is locked. */
 static PyArrayObject *attribute_array(ecpy_method *self, size_t index, bool writable) {
   ec_tensor tensor = ec_method_attribute(self->method, index);
   npy_intp sizes[EC_MAX_RANK], strides[EC_MAX_RANK];
   if (!tensor.data) {
-    ecpy_raise_format(self->state, EC_INVALID_STATE, "attribute '%s' has no memory of its own now",
+    ecpy_raise_format(self->state, EC_INVALID_STATE, "attribute '%s' has no memory now",
                       ec_method_attribute_name(self->method, index));
     return NULL;
   }

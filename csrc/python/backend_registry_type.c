@@ -1,4 +1,4 @@
-/* BackendRegistry: the backends that delegated parts of programs can run on. */
+/* BackendRegistry: the backends that run delegated parts of programs. */
 #include "python/state.h"
 
 #include "python/backend_registry_type.h"
@@ -16,8 +16,8 @@
 
 PyDoc_STRVAR(backend_registry_doc,
              "The registry of backends that are available to the runtime.\n\n"
-             "Got from `Runtime.get().backend_registry`. Installed backends are found through the\n"
-             "entry-point group \"executorch_c.backends\"; others can be added with\n"
+             "`Runtime.get().backend_registry` returns it. Installed backends are found through\n"
+             "the entry-point group \"executorch_c.backends\"; others can be added with\n"
              "`executorch_c.register_backend(capsule)`.");
 
 PyDoc_STRVAR(registered_backend_names_doc,
@@ -34,7 +34,7 @@ static PyObject *backend_registry_names(PyObject *self, void *Py_UNUSED(closure)
 
 PyDoc_STRVAR(is_available_doc,
              "is_available($self, /, backend_name)\n--\n\n"
-             "Whether a backend (\"XnnpackBackend\") is registered and can run on this machine.");
+             "Return whether a backend (\"XnnpackBackend\") is registered and available.");
 
 static PyObject *backend_registry_is_available(PyObject *self, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"backend_name", NULL};
@@ -63,7 +63,7 @@ static void run_get(void *arg) {
   a->status = ec_option_get(a->id, &a->option, &a->err);
 }
 
-/* Finds plug-ins first where the backend is not there yet. */
+/* Sets or reads an option. Loads plug-ins first if the backend is not registered yet. */
 static int call_option(ecpy_state *state, asked *a, void (*fn)(void *arg)) {
   ec_error_clear(&a->err);
   if (ecpy_discover_for(state, a->id)) return -1;
@@ -76,12 +76,12 @@ static int call_option(ecpy_state *state, asked *a, void (*fn)(void *arg)) {
 PyDoc_STRVAR(
     set_option_doc,
     "set_option($self, /, backend_name, key, value)\n--\n\n"
-    "Sets an option of a backend for the whole process.\n\n"
-    "The value is a bool, int, float or str. option_keys() has the names; what they do, and\n"
-    "whether methods that are loaded already take notice, is the backend's. Options of one method\n"
-    "are given to load_method.\n\n"
+    "Set an option of a backend for the whole process.\n\n"
+    "The value is a bool, int, float or str. option_keys() returns the names. The backend defines\n"
+    "the meaning of an option, and whether it affects methods that are already loaded. For\n"
+    "options of one method see load_method.\n\n"
     "Raises NotFoundError (a KeyError: no such backend or option), TypeError, NotSupportedError\n"
-    "(a backend without options), and what the backend raises.");
+    "(a backend without options), and errors of the backend.");
 
 static PyObject *backend_registry_set_option(PyObject *self, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"backend_name", "key", "value", NULL};
@@ -98,7 +98,7 @@ static PyObject *backend_registry_set_option(PyObject *self, PyObject *args, PyO
 
 PyDoc_STRVAR(get_option_doc,
              "get_option($self, /, backend_name, key)\n--\n\n"
-             "The value of an option of the process. Raises like set_option.");
+             "Return the value of an option of the process. Raises the errors of set_option.");
 
 static PyObject *backend_registry_get_option(PyObject *self, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"backend_name", "key", NULL};
@@ -113,8 +113,8 @@ static PyObject *backend_registry_get_option(PyObject *self, PyObject *args, PyO
 
 PyDoc_STRVAR(option_keys_doc,
              "option_keys($self, /, backend_name)\n--\n\n"
-             "The names of a backend's options of the process, as a list of strings.\n\n"
-             "Raises NotFoundError (a KeyError) where there is no such backend.");
+             "Return the names of a backend's process options as a list of strings.\n\n"
+             "Raises NotFoundError (a KeyError) if the backend is not registered.");
 
 static PyObject *backend_registry_option_keys(PyObject *self, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"backend_name", NULL};

@@ -1,4 +1,4 @@
-/* BackendRegistry: the backends that delegated parts of programs can run on. */
+/* BackendRegistry: the backends that run delegated parts of programs. */
 #ifndef EC_PYTHON_BACKEND_REGISTRY_TYPE_H
 #define EC_PYTHON_BACKEND_REGISTRY_TYPE_H
 

@@ -1,5 +1,5 @@
-/* Backends come as capsules: from register_backend, or from entry points, which are Python's and
- * are therefore looked up in executorch_c/_backends.py, with those of operators. */
+/* Registration of backends from capsules, passed to register_backend or found through entry points.
+ * executorch_c/_backends.py reads the entry points, with those of operators. */
 #include "python/state.h"
 
 #include "python/backends.h"
@@ -27,7 +27,7 @@ int ecpy_register_backend(ecpy_state *state, PyObject *capsule) {
 
 int ecpy_discover(ecpy_state *state) {
   if (state->discovered) return 0;
-  /* It does its work once; other threads wait for it there. */
+  /* `discover` runs once; concurrent callers wait inside it. */
   PyObject *result = ecpy_call_python("executorch_c._backends", "discover", NULL);
   if (!result) return -1;
   Py_DECREF(result);

@@ -1,4 +1,4 @@
-/* Bundled programs: the tables of a .bpte as plain objects. Arrays are made in Python. */
+/* Bundled programs: the tables of a .bpte as plain objects. Python code creates the arrays. */
 #include "python/state.h"
 
 #include "python/bundled.h"
@@ -7,7 +7,7 @@
 #include "python/errors.h"
 #include "python/objects.h"
 
-/* What is being read; a failure of the file goes into `err`, one of Python stays pending. */
+/* The state of reading. An error in the file goes into `err`; a Python exception stays pending. */
 typedef struct reader {
   ec_bpte file;
   ec_error err;
@@ -35,7 +35,8 @@ static PyObject *value_object(reader *r, ec_fb_table value) {
   return NULL;
 }
 
-/* A list of one object for each item of a vector of tables; `what` names it in messages. */
+/* Returns a list with one object per item of a vector of tables. `what` names an item in
+ * messages. */
 static PyObject *list_of(reader *r, ec_fb_vec items, const char *what,
                          PyObject *(*object)(reader *r, ec_fb_table item)) {
   PyObject *list = PyList_New(0);

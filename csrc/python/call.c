@@ -10,17 +10,17 @@
 #include "python/method.h"
 #include "python/outputs.h"
 
-/* Calls with few values need no memory for them. */
+/* Calls with few values need no heap memory for them. */
 enum { INLINE_VALUES = 16 };
 
 typedef struct call {
   ecpy_method *method;
   ecpy_input *inputs;
   PyArrayObject **outs; /* NULL without out= */
-  PyObject **results;   /* strong: what the list or tuple that comes back will have */
-  PyObject *mutated;    /* borrowed: a list for inputs that are changed in place; NULL: no use */
+  PyObject **results;   /* strong: the items of the returned list or tuple */
+  PyObject *mutated;    /* borrowed: a list for inputs changed in place; NULL: not requested */
   ec_status status;
-  PyObject *cause; /* what an operator in Python raised */
+  PyObject *cause; /* an exception of a Python operator */
   ecpy_interrupt interrupt;
   ec_error err;
   ecpy_input inline_inputs[INLINE_VALUES];
@@ -33,8 +33,8 @@ static void execute_call(void *arg) {
   c->status = ec_method_execute(c->method->method, &c->err);
 }
 
-/* Nothing of Python's is made between binding and the run: it could run any code, which could give
- * the arrays other memory. */
+/* Binds and executes. No Python object is created between binding and execution: that could run any
+ * code, which could reallocate the arrays. */
 static int bind_and_execute(call *c) {
   ecpy_method *self = c->method;
   c->status = ecpy_inputs_bind(self, c->inputs, &c->err);
@@ -42,7 +42,8 @@ static int bind_and_execute(call *c) {
     c->status = ecpy_outputs_bind(self, c->outs, c->inputs, c->results, &c->err);
   if (c->status != EC_OK) return -1;
   ecpy_without_gil(execute_call, c);
-  if (c->interrupt.exception) c->status = EC_INTERNAL; /* a backend may go on without its program */
+  /* a backend may ignore the failure of its program */
+  if (c->interrupt.exception) c->status = EC_INTERNAL;
   if (PyErr_Occurred()) {
     if (c->status == EC_OK) PyErr_Clear();
     else c->cause = ecpy_fetch_exception();
@@ -50,7 +51,7 @@ static int bind_and_execute(call *c) {
   return c->status == EC_OK ? 0 : -1;
 }
 
-/* Everything between lock and unlock. -1 with an exception, or with a status in `c`. */
+/* Runs the code between lock and unlock. Returns -1 with an exception, or with a status in `c`. */
 static int run_locked(call *c) {
   ecpy_method *self = c->method;
   ec_budget budget;
@@ -65,14 +66,14 @@ static int run_locked(call *c) {
   return rc;
 }
 
-/* Exceptions are made after unlocking, because making them may run any code. */
+/* Raises the failure. Exceptions are created after unlocking, because that may run any code. */
 static void raise_failure(call *c) {
   if (ecpy_interrupt_raise(&c->interrupt)) Py_CLEAR(c->cause);
   else if (c->status != EC_OK && !PyErr_Occurred())
     ecpy_raise_from(c->method->state, &c->err, c->cause);
 }
 
-/* Inputs are prepared; results are NULL. */
+/* Runs a call with prepared inputs and NULL results. */
 static int run_call(call *c) {
   if (ecpy_method_lock(c->method)) return -1;
   c->status = EC_OK;
@@ -86,7 +87,7 @@ static int run_call(call *c) {
   return rc;
 }
 
-/* Gives the results, which nobody sees before they are all there. */
+/* Returns the results, after all of them are complete. */
 static PyObject *release_results(call *c, bool as_tuple) {
   const Py_ssize_t count = (Py_ssize_t)c->method->output_count;
   PyObject *all = as_tuple ? PyTuple_New(count) : PyList_New(count);
@@ -106,7 +107,7 @@ static PyObject *run_into_new(call *c, bool as_tuple) {
   return all;
 }
 
-/* Memory for the values of a call; up to INLINE_VALUES are inside of the call. */
+/* Allocates memory for the values of a call; up to INLINE_VALUES are stored inside the call. */
 static int alloc_call(call *c) {
   ecpy_method *self = c->method;
   if (self->input_count > INLINE_VALUES) {
@@ -132,7 +133,7 @@ static void free_call(call *c) {
 
 static PyObject *run_all(ecpy_method *self, PyObject *const *items, size_t count, PyObject *out,
                          bool as_tuple, PyObject *mutated) {
-  call c; /* not zeroed: a call is to cost little */
+  call c; /* not zeroed, for speed */
   c.method = self;
   c.inputs = c.inline_inputs;
   c.outs = out ? c.inline_outs : NULL;

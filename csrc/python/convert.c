@@ -1,8 +1,8 @@
-/* What tensor inputs may be, tried in this order:
- *   NumPy arrays (and their subclasses, but masked arrays) and NumPy scalars, as they are: dtypes
- *     are never cast, only byte order and alignment are put right;
- *   Python numbers, and lists and tuples of them: converted to the program's dtype where NumPy's
- *     same-kind rule allows it (an int fits a float, a float no int) and no integer changes value;
+/* Conversion of tensor inputs, tried in this order:
+ *   NumPy arrays (and their subclasses, except masked arrays) and NumPy scalars, without a cast of
+ *     the dtype: only byte order and alignment are converted;
+ *   Python numbers, and lists and tuples of them: cast to the program's dtype if NumPy's same-kind
+ *     rule allows it (int to float, not float to int) and no integer changes its value;
  *   anything with __dlpack__, the buffer protocol, __array_interface__ or __array__. */
 #include "python/state.h"
 
@@ -14,7 +14,7 @@
 #include "python/input_errors.h"
 #include "python/method.h"
 
-/* Puts "method 'forward', input 0" in front of an exception that conversion raised. */
+/* Prepends "method 'forward', input 0" to an exception raised by the conversion. */
 static PyObject *explain_failure(ecpy_method *self, size_t index, PyObject *object,
                                  const char *how) {
   PyObject *type, *value, *trace;
@@ -30,7 +30,7 @@ static PyObject *explain_failure(ecpy_method *self, size_t index, PyObject *obje
   return NULL;
 }
 
-/* Takes an array and gives one that is aligned and in native byte order. */
+/* Takes an array. Returns one that is aligned and in native byte order. */
 static PyObject *make_behaved(ecpy_method *self, size_t index, PyArrayObject *array) {
   ec_dtype dtype;
   ec_dtype expected = (ec_dtype)self->inputs[index].dtype;
@@ -53,8 +53,7 @@ static PyObject *make_behaved(ecpy_method *self, size_t index, PyArrayObject *ar
 
 /* ---- numbers ----------------------------------------------------------------------------- */
 
-/* Kinds in the order in which values may go from one to the next: bool, integer, float, complex;
- * -1 for others. */
+/* Returns the rank of a kind in the order of safe casts (bool, integer, float, complex), or -1. */
 static int kind_order(char kind) {
   const char *order[] = {"b", "iu", "f", "c"};
   for (int i = 0; i < 4; i++)
@@ -66,7 +65,7 @@ static int dtype_order(ec_dtype dtype) {
   return dtype == EC_BOOL ? 0 : ec_is_integral(dtype) ? 1 : ec_is_floating(dtype) ? 2 : 3;
 }
 
-/* Whether a cast between integer arrays kept all values: there and back is the same. */
+/* True if a cast between integer arrays kept all values: casting back restores them. */
 static int integers_fit(PyArrayObject *from, PyObject *to) {
   PyArray_Descr *descr = PyArray_DESCR(from);
   Py_INCREF(descr);
@@ -82,7 +81,8 @@ static int integers_fit(PyArrayObject *from, PyObject *to) {
   return rc;
 }
 
-/* bfloat16 from any real array, with or without ml_dtypes. Does not take the array. */
+/* Returns a bfloat16 array from any real array, with or without ml_dtypes. Does not take the
+ * array. */
 static PyObject *round_to_bfloat16(ecpy_state *state, PyArrayObject *array) {
   PyArray_Descr *descr = ecpy_descr(state, EC_BFLOAT16);
   if (!descr) return NULL;
@@ -133,7 +133,8 @@ static bool is_number(PyObject *object) {
 
 /* ---- protocols --------------------------------------------------------------------------- */
 
-/* The buffer protocol has no code for bfloat16: flat bytes of exactly the right size are taken. */
+/* Reinterprets flat bytes of exactly the right size as bfloat16, which the buffer protocol cannot
+ * express. */
 static PyObject *bytes_as_bfloat16(ecpy_method *self, size_t index, PyObject *array) {
   const ecpy_slot *slot = &self->inputs[index];
   PyArrayObject *bytes = (PyArrayObject *)array;

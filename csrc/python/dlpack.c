@@ -1,5 +1,5 @@
-/* DLPack capsules, read here rather than by numpy.from_dlpack, which refuses bfloat16. The structs
- * are those of the DLPack specification, both of them: 0.x, and 1.x with version and flags. */
+/* DLPack capsules. They are read here because numpy.from_dlpack refuses bfloat16. The structs are
+ * those of both versions of the DLPack specification: 0.x, and 1.x with version and flags. */
 #include "python/state.h"
 
 #include "python/dlpack.h"
@@ -8,7 +8,7 @@
 #include "python/arrays.h"
 #include "python/dtype.h"
 
-enum { DL_CPU = 1, DL_CUDA_HOST = 3 }; /* both are memory that the CPU reads */
+enum { DL_CPU = 1, DL_CUDA_HOST = 3 }; /* both are readable by the CPU */
 enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_COMPLEX = 5, DL_BOOL = 6 };
 
 typedef struct dl_tensor {
@@ -61,7 +61,7 @@ static bool find_dtype(const dl_tensor *tensor, ec_dtype *dtype) {
   return false;
 }
 
-/* Sizes and strides in bytes; false where they do not fit. */
+/* Reads sizes, and strides in bytes. Returns false on overflow. */
 static bool read_layout(const dl_tensor *tensor, size_t itemsize, npy_intp *sizes,
                         npy_intp *strides) {
   int64_t elements[EC_MAX_RANK], dense = (int64_t)itemsize;
@@ -74,7 +74,7 @@ static bool read_layout(const dl_tensor *tensor, size_t itemsize, npy_intp *size
   return ecpy_byte_strides((size_t)tensor->ndim, elements, itemsize, strides);
 }
 
-/* An array on a tensor, to be given a base that keeps it alive. */
+/* Returns an array on a tensor's memory. The caller sets a base that keeps it alive. */
 static PyObject *make_array(ecpy_state *state, const dl_tensor *tensor) {
   ec_dtype dtype;
   if (tensor->device.type != DL_CPU && tensor->device.type != DL_CUDA_HOST)
@@ -98,12 +98,12 @@ static PyObject *make_array(ecpy_state *state, const dl_tensor *tensor) {
                                      false, NULL);
 }
 
-/* ---- who owns it --------------------------------------------------------------------------- */
+/* ---- ownership ----------------------------------------------------------------------------- */
 
 static const char owner_name[] = "executorch_c._dlpack", owner_name_versioned[] =
     "executorch_c._dlpack_versioned";
 
-/* Deleters may be anybody's code, and run while an exception is on its way. */
+/* Calls the deleter, which may be any code, with a pending exception saved. */
 static void free_owner(PyObject *owner) {
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
@@ -117,8 +117,8 @@ static void free_owner(PyObject *owner) {
   PyErr_Restore(type, value, trace);
 }
 
-/* Takes what a capsule holds, as the protocol has it: the capsule is renamed, and an owner of ours,
- * which becomes the array's base, calls the deleter. Takes the array. */
+/* Consumes a capsule as the protocol requires: renames it, and sets an owner as the array's base,
+ * which calls the deleter. Takes the array. */
 static PyObject *consume_capsule(PyObject *array, PyObject *capsule, const char *name,
                                  const char *used,
                                  const char *as) {
@@ -149,14 +149,14 @@ static PyObject *wrap_capsule(ecpy_state *state, PyObject *capsule) {
                            owner_name);
   }
   if (PyCapsule_CheckExact(capsule))
-    return PyErr_Format(PyExc_TypeError, "__dlpack__ gave a capsule \"%.100s\", not \"dltensor\" "
-                        "(an array can be taken out of one once)",
+    return PyErr_Format(PyExc_TypeError, "__dlpack__ returned a capsule \"%.100s\", not "
+                        "\"dltensor\" (a capsule can be consumed only once)",
                         PyCapsule_GetName(capsule) ? PyCapsule_GetName(capsule) : "");
-  return PyErr_Format(PyExc_TypeError, "__dlpack__ gave %.200s, not a capsule \"dltensor\"",
+  return PyErr_Format(PyExc_TypeError, "__dlpack__ returned %.200s, not a capsule \"dltensor\"",
                       Py_TYPE(capsule)->tp_name);
 }
 
-/* __dlpack__(max_version=(1, 0)); libraries from before 1.0 do not know the argument. */
+/* Calls __dlpack__(max_version=(1, 0)). Libraries older than 1.0 do not accept the argument. */
 static PyObject *get_capsule(ecpy_state *state, PyObject *object) {
   PyObject *method = PyObject_GetAttr(object, state->name_dlpack);
   PyObject *kwargs = method ? Py_BuildValue("{s:(ii)}", "max_version", 1, 0) : NULL;
@@ -172,14 +172,14 @@ static PyObject *get_capsule(ecpy_state *state, PyObject *object) {
   return capsule;
 }
 
-/* Asked first, so that an array on a GPU is refused before anything waits for it. */
+/* Checks the device first, so that an array on a GPU is refused without a synchronisation. */
 static int check_device(ecpy_state *state, PyObject *object) {
   if (!PyObject_HasAttr(object, state->name_dlpack_device)) return 0;
   PyObject *device = PyObject_CallMethodNoArgs(object, state->name_dlpack_device);
   if (!device) return -1;
   PyObject *type = PySequence_GetItem(device, 0);
   Py_DECREF(device);
-  long number = type ? PyLong_AsLong(type) : -1; /* an IntEnum, or an int */
+  long number = type ? PyLong_AsLong(type) : -1; /* an IntEnum or int */
   Py_XDECREF(type);
   if (number == -1 && PyErr_Occurred()) return -1;
   if (number == DL_CPU || number == DL_CUDA_HOST) return 0;

@@ -4,8 +4,9 @@
 
 #include "python/state.h"
 
-/* A read-only array on the memory of an object with __dlpack__, kept alive by the array. NULL with
- * an exception: the object's own, BufferError (not in CPU memory), or TypeError (dtype). */
+/* Returns a read-only array on the memory of an object with __dlpack__, which the array keeps
+ * alive. Returns NULL with an exception: the object's own, BufferError (not in CPU memory), or
+ * TypeError (dtype). */
 PyObject *ecpy_from_dlpack(ecpy_state *state, PyObject *object);
 
 #endif

@@ -1,4 +1,4 @@
-/* Dtypes: a table by NumPy's type number; bfloat16 is found through its scalar type. */
+/* Dtypes: a table by NumPy's type number. bfloat16 is found through its scalar type. */
 #include "python/state.h"
 
 #include "python/dtype.h"
@@ -8,7 +8,7 @@
 
 enum { TYPE_NUMBERS = NPY_HALF + 1 };
 
-/* 1 + dtype, 0 for none. */
+/* 1 + dtype; 0: none */
 static const uint8_t dtype_by_number[TYPE_NUMBERS] = {
     [NPY_BOOL] = EC_BOOL + 1,       [NPY_BYTE] = EC_INT8 + 1,
     [NPY_UBYTE] = EC_UINT8 + 1,     [NPY_SHORT] = EC_INT16 + 1,
@@ -40,7 +40,7 @@ int ecpy_dtypes_init(ecpy_state *state) {
   return 0;
 }
 
-/* Looks once for ml_dtypes; that it is not installed is no error. */
+/* Imports ml_dtypes once. A missing package is not an error. */
 static int look_up_bfloat16(ecpy_state *state) {
   if (state->bfloat16_looked_up) return 0;
   PyObject *module = PyImport_ImportModule("ml_dtypes");
@@ -67,7 +67,8 @@ PyArray_Descr *ecpy_descr(ecpy_state *state, ec_dtype dtype) {
   return (PyArray_Descr *)descr;
 }
 
-/* Registered dtypes have numbers of their own; one is known by the class of its scalars. */
+/* True for ml_dtypes.bfloat16. Registered dtypes have dynamic type numbers, so their scalar type
+ * identifies them. */
 static bool is_bfloat16(ecpy_state *state, PyArray_Descr *descr) {
   if (!state->bfloat16_looked_up && look_up_bfloat16(state)) PyErr_Clear();
   return state->bfloat16 && (PyObject *)descr->typeobj == state->bfloat16;

@@ -6,12 +6,12 @@
 #include <stdarg.h>
 
 PyDoc_STRVAR(error_doc,
-             "An error of the runtime: the base of all exceptions that come from it.\n\n"
-             "The message says where, what was found and what was expected, and ends with the\n"
-             "code that the ExecuTorch documentation uses. `code` is that code as an int,\n"
-             "`status` its name (\"INVALID_ARGUMENT\"); both can also be read from the class.");
+             "An error of the runtime: the base of all its exceptions.\n\n"
+             "The message states the location, what was found and what was expected. It ends with\n"
+             "the error code of the ExecuTorch documentation. `code` is that code as an int,\n"
+             "`status` its name (\"INVALID_ARGUMENT\"); the class has both, too.");
 
-/* KeyError would show the repr of its argument: a sentence is to be read as one. */
+/* Returns the message. KeyError would return its repr. */
 static PyObject *error_str(PyObject *self) {
   PyObject *args = ((PyBaseExceptionObject *)self)->args;
   Py_ssize_t count = args ? PyTuple_GET_SIZE(args) : 0;
@@ -31,7 +31,7 @@ static PyType_Spec error_spec = {
     .slots = error_slots,
 };
 
-/* The namespace of a status class. */
+/* Returns the namespace of a status class. */
 static PyObject *status_dict(int code, const char *status, const char *sentence) {
   return Py_BuildValue("{s:s, s:i, s:s, s:N}", "__module__", "executorch_c", "code", code, "status",
                        status, "__doc__",
@@ -80,7 +80,7 @@ int ecpy_errors_init(PyObject *module, ecpy_state *state) {
   };
   if (add_error(module, state)) return -1;
   for (size_t i = 0; i < ECPY_STATUS_COUNT; i++) {
-    if (rows[i].code == EC_OK) continue; /* nobody raises success */
+    if (rows[i].code == EC_OK) continue; /* success is never raised */
     state->status_types[i] = make_status(state->error_type, rows[i].second, rows[i].class_name,
                                          (int)rows[i].code, rows[i].status, rows[i].sentence);
     if (!state->status_types[i]) return -1;
@@ -89,7 +89,7 @@ int ecpy_errors_init(PyObject *module, ecpy_state *state) {
   return 0;
 }
 
-/* The class of a status; Error itself where a backend made up a number. */
+/* Returns the class of a status, or Error for an unknown number from a backend. */
 static PyObject *class_of(ecpy_state *state, ec_status status) {
   PyObject *found = NULL;
   switch (status) {
@@ -128,7 +128,8 @@ static const char *const hints[EC_HINTS] = {
     [EC_HINT_MAX_BYTES] = "max_bytes=",
 };
 
-/* Puts the words of a hint in parentheses after a sentence, or into those at its end. Takes it. */
+/* Appends the text of a hint in parentheses, or inside those at the end of the message. Takes
+ * `sentence`. */
 static PyObject *add_hint(PyObject *sentence, ec_hint hint) {
   if (!sentence || !hints[hint]) return sentence;
   const Py_ssize_t length = PyUnicode_GET_LENGTH(sentence);

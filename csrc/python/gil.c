@@ -1,4 +1,4 @@
-/* The GIL taken back by the thread that gave it up, or by a thread that never had it. */
+/* Reacquisition of the GIL by the thread that released it, or by a foreign thread. */
 #include "python/state.h"
 
 #include "python/gil.h"
@@ -19,7 +19,7 @@ void ecpy_with_gil(void (*fn)(void *arg), void *arg) {
   }
   PyObject *type, *value, *trace;
   PyGILState_STATE gil = PyGILState_Ensure();
-  PyErr_Fetch(&type, &value, &trace); /* of before, if this thread has the GIL */
+  PyErr_Fetch(&type, &value, &trace); /* saves an earlier exception if this thread holds the GIL */
   fn(arg);
   PyErr_Restore(type, value, trace);
   PyGILState_Release(gil);

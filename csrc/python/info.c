@@ -1,4 +1,5 @@
-/* Plain dictionaries of what a program's file says: Program.info() and Program.requirements(). */
+/* The contents of a program's file as plain dictionaries: Program.info() and
+ * Program.requirements(). */
 #include "python/state.h"
 
 #include "python/info.h"
@@ -135,7 +136,7 @@ PyObject *ecpy_program_info(ecpy_state *state, ecpy_program_ref *ref) {
 
 /* ---- requirements ------------------------------------------------------------------------ */
 
-/* dict[name] += count. Takes the name. */
+/* Implements dict[name] += count. Takes the name. */
 static int add_count(PyObject *dict, PyObject *name, size_t count) {
   if (!name) return -1;
   PyObject *old = PyDict_GetItemWithError(dict, name);
@@ -186,7 +187,7 @@ static int add_methods(ecpy_state *state, ecpy_program_ref *ref, needs *n) {
   return 0;
 }
 
-/* A sorted list of a set's items. */
+/* Returns a sorted list of a set's items. */
 static PyObject *sorted_list(PyObject *set) {
   PyObject *list = PySequence_List(set);
   if (list && PyList_Sort(list)) Py_CLEAR(list);

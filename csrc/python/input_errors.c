@@ -1,4 +1,4 @@
-/* Messages about inputs: where, what was found, what was expected. */
+/* Messages about inputs: location, what was found, what was expected. */
 #include "python/state.h"
 
 #include "python/input_errors.h"
@@ -58,7 +58,7 @@ static const ec_method_info *meta_info(ecpy_method *self) {
   return meta ? ecpy_method_meta_info(meta) : NULL;
 }
 
-/* " ('weight')" where the input has a name */
+/* Returns " ('weight')" if the input has a name, else "". */
 static PyObject *name_text(const ec_value_info *info) {
   PyObject *name = ecpy_text(info->kind == EC_KIND_TENSOR ? info->tensor.name : NULL);
   if (!name || name == Py_None) {
@@ -90,7 +90,8 @@ void *ecpy_input_error(ecpy_method *self, size_t index, const char *format, ...)
   return NULL;
 }
 
-/* "expected 2 inputs (a float32 array of shape (2, 2), the int 3), got 1"; of many the first. */
+/* Formats at most MOST inputs: "expected 2 inputs (a float32 array of shape (2, 2), the int 3), got
+ * 1". */
 void ecpy_input_count_error(ecpy_method *self, size_t count) {
   enum { MOST = 16 };
   const ec_method_info *info = meta_info(self);

@@ -1,4 +1,4 @@
-/* Inputs of a call: made ready while foreign code may run, bound when the method is locked. */
+/* Inputs of a call: prepared while foreign code may run, bound while the method is locked. */
 #include "python/state.h"
 
 #include "python/inputs.h"
@@ -9,7 +9,7 @@
 #include "python/input_errors.h"
 #include "python/method.h"
 
-/* ---- making ready ------------------------------------------------------------------------ */
+/* ---- preparation ------------------------------------------------------------------------- */
 
 static bool is_real_number(PyObject *object) {
   if (PyBool_Check(object) || PyArray_IsScalar(object, Bool)) return false;
@@ -47,7 +47,7 @@ static int prepare_scalar(ecpy_method *self, size_t index, PyObject *object, ec_
   return -1;
 }
 
-/* The common case: an array that can be bound as it is. */
+/* True for the common case: an array that can be bound without conversion. */
 static inline bool is_plain(ecpy_method *self, size_t index, PyObject *object) {
   ec_dtype dtype, expected = (ec_dtype)self->inputs[index].dtype;
   if (!PyArray_CheckExact(object) || !PyArray_ISBEHAVED_RO((PyArrayObject *)object)) return false;
@@ -98,7 +98,8 @@ void ecpy_inputs_release(ecpy_input *inputs, size_t count) {
 
 /* ---- binding ----------------------------------------------------------------------------- */
 
-/* Foreign code has run since the array was made ready, and other threads: what it is now counts. */
+/* Binds an array. It is checked again, because foreign code and other threads may have changed it
+ * since the preparation. */
 static ec_status bind_array(ecpy_method *self, size_t index, PyArrayObject *array, ec_error *err) {
   ec_dtype dtype, expected = (ec_dtype)self->inputs[index].dtype;
   if (!PyArray_ISBEHAVED_RO(array) ||

@@ -1,5 +1,5 @@
-/* Python handles signals in its main thread, which is the first one of the process (and the only
- * one of a forked process): other threads need not ask for the GIL. */
+/* Python handles signals in its main thread, the first one of the process (and the only one of a
+ * forked process). Other threads do not need the GIL for the check. */
 #include "python/state.h"
 
 #include "python/interrupt.h"
@@ -13,7 +13,8 @@
 static void handle_signals(void *user) {
   ecpy_interrupt *interrupt = user;
   PyObject *type, *value, *trace;
-  PyErr_Fetch(&type, &value, &trace); /* of an operator whose failure a backend has swallowed */
+  /* saves an exception of an operator whose failure a backend ignored */
+  PyErr_Fetch(&type, &value, &trace);
   if (PyErr_CheckSignals()) interrupt->exception = ecpy_fetch_exception();
   PyErr_Restore(type, value, trace);
 }

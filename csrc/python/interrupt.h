@@ -1,4 +1,4 @@
-/* Signals while a thread works, or waits for a lock, without the GIL. */
+/* Signal handling while a thread works, or waits for a lock, without the GIL. */
 #ifndef EC_PYTHON_INTERRUPT_H
 #define EC_PYTHON_INTERRUPT_H
 
@@ -6,14 +6,14 @@
 #include "python/state.h"
 
 typedef struct ecpy_interrupt {
-  ec_interrupt asked;   /* for the runtime: has Python handle signals */
-  PyObject *exception;  /* what a handler has raised: KeyboardInterrupt; NULL: nothing */
+  ec_interrupt asked;   /* the callback for the runtime */
+  PyObject *exception;  /* raised by a handler (KeyboardInterrupt); NULL: none */
 } ecpy_interrupt;
 
-/* `asked` refers to it: it must not move. */
+/* Initialises the struct. It must not move, because `asked` refers to it. */
 void ecpy_interrupt_init(ecpy_interrupt *interrupt);
 
-/* Raises what a handler has raised, once; false: nothing. */
+/* Raises the exception of a handler, once. Returns false if there is none. */
 bool ecpy_interrupt_raise(ecpy_interrupt *interrupt);
 
 #endif

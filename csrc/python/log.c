@@ -1,4 +1,4 @@
-/* One call of Python for each program or method that is loaded; none for calls of methods. */
+/* One call of Python's logging per loaded program or method; none for calls of methods. */
 #include "python/state.h"
 
 #include "python/log.h"

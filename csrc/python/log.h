@@ -1,12 +1,12 @@
-/* What is told to Python's logging, which executorch_c/_log.py knows how to word. */
+/* Messages for Python's logging, worded by executorch_c/_log.py. */
 #ifndef EC_PYTHON_LOG_H
 #define EC_PYTHON_LOG_H
 
 #include "python/state.h"
 
-/* Calls _log.<function>((made, detail, seconds since `start`)) and gives `made` back; NULL (and
- * `made` is released) where a handler or filter raises. `made` NULL: nothing happens. `start` is
- * that of ec_trace_now. */
+/* Calls _log.<function>((made, detail, seconds since `start`)) and returns `made`. If a handler or
+ * filter raises, releases `made` and returns NULL. Does nothing if `made` is NULL. `start` is a
+ * time of ec_trace_now. */
 PyObject *ecpy_log_made(const char *function, PyObject *made, PyObject *detail, uint64_t start);
 
 #endif

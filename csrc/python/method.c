@@ -1,4 +1,4 @@
-/* What all parts of a method share: lock, slots, description. */
+/* State shared by all parts of a method: lock, slots, description. */
 #include "python/state.h"
 
 #include "python/method.h"

@@ -1,4 +1,4 @@
-/* MethodMeta: what a program says about a method's inputs, outputs and attributes. */
+/* MethodMeta: a program's description of a method's inputs, outputs and attributes. */
 #include "python/state.h"
 
 #include "python/method_meta_type.h"
@@ -45,36 +45,36 @@ static void method_meta_dealloc(PyObject *object) {
 
 PyDoc_STRVAR(
     method_meta_doc,
-    "What a program says about a method, without loading it.\n\n"
+    "A program's description of a method, which need not be loaded.\n\n"
     "name(), num_inputs() and so on are the official methods. `inputs` and `outputs` list all\n"
-    "values with their kinds; indices are those of the arguments of Method.execute.");
+    "values with their kinds. Indices are those of the arguments of Method.execute.");
 
-PyDoc_STRVAR(name_doc, "name($self, /)\n--\n\nThe name of the method.");
+PyDoc_STRVAR(name_doc, "name($self, /)\n--\n\nReturn the name of the method.");
 
 static PyObject *method_meta_name(PyObject *self, PyObject *Py_UNUSED(args)) {
   return ecpy_text(ecpy_method_meta_info(self)->name);
 }
 
-PyDoc_STRVAR(num_inputs_doc, "num_inputs($self, /)\n--\n\nThe number of inputs.");
+PyDoc_STRVAR(num_inputs_doc, "num_inputs($self, /)\n--\n\nReturn the number of inputs.");
 
 static PyObject *method_meta_num_inputs(PyObject *self, PyObject *Py_UNUSED(args)) {
   return PyLong_FromSize_t(ecpy_method_meta_info(self)->input_count);
 }
 
-PyDoc_STRVAR(num_outputs_doc, "num_outputs($self, /)\n--\n\nThe number of outputs.");
+PyDoc_STRVAR(num_outputs_doc, "num_outputs($self, /)\n--\n\nReturn the number of outputs.");
 
 static PyObject *method_meta_num_outputs(PyObject *self, PyObject *Py_UNUSED(args)) {
   return PyLong_FromSize_t(ecpy_method_meta_info(self)->output_count);
 }
 
 PyDoc_STRVAR(num_attributes_doc,
-             "num_attributes($self, /)\n--\n\nThe number of attributes: tensors with a name.");
+             "num_attributes($self, /)\n--\n\nReturn the number of attributes (named tensors).");
 
 static PyObject *method_meta_num_attributes(PyObject *self, PyObject *Py_UNUSED(args)) {
   return PyLong_FromSize_t(ecpy_method_meta_info(self)->attribute_count);
 }
 
-/* An index argument below count, or -1 with an IndexError. */
+/* Returns an index argument below count, or -1 with an IndexError. */
 static Py_ssize_t parse_index(PyObject *args, PyObject *kwargs, const char *what, size_t count) {
   static char *names[] = {"index", NULL};
   Py_ssize_t index;
@@ -98,7 +98,7 @@ static PyObject *method_meta_value_meta(PyObject *self, PyObject *args, PyObject
 
 PyDoc_STRVAR(input_doc,
              "input_tensor_meta($self, /, index)\n--\n\n"
-             "The TensorInfo of an input. Raises IndexError where there is no such tensor.");
+             "Return the TensorInfo of an input. Raises IndexError if it is not a tensor.");
 
 static PyObject *method_meta_input_tensor_meta(PyObject *self, PyObject *args, PyObject *kwargs) {
   const ec_method_info *info = ecpy_method_meta_info(self);
@@ -107,7 +107,7 @@ static PyObject *method_meta_input_tensor_meta(PyObject *self, PyObject *args, P
 
 PyDoc_STRVAR(output_doc,
              "output_tensor_meta($self, /, index)\n--\n\n"
-             "The TensorInfo of an output. Raises IndexError where there is no such tensor.");
+             "Return the TensorInfo of an output. Raises IndexError if it is not a tensor.");
 
 static PyObject *method_meta_output_tensor_meta(PyObject *self, PyObject *args, PyObject *kwargs) {
   const ec_method_info *info = ecpy_method_meta_info(self);
@@ -116,7 +116,7 @@ static PyObject *method_meta_output_tensor_meta(PyObject *self, PyObject *args, 
 
 PyDoc_STRVAR(attribute_doc,
              "attribute_tensor_meta($self, /, index)\n--\n\n"
-             "The TensorInfo of an attribute. Raises IndexError where there is no such tensor.");
+             "Return the TensorInfo of an attribute. Raises IndexError for an invalid index.");
 
 static PyObject *method_meta_attribute_tensor_meta(PyObject *self, PyObject *args,
                                                    PyObject *kwargs) {
@@ -126,7 +126,7 @@ static PyObject *method_meta_attribute_tensor_meta(PyObject *self, PyObject *arg
   return ecpy_tensor_info_new(ecpy_state_of(self), self, &info->attributes[index]);
 }
 
-/* A TensorInfo, or the traced value of another kind; None for lists and None. */
+/* Returns a TensorInfo, or the traced value of another kind; None for lists and None. */
 static PyObject *value_object(PyObject *self, const ec_value_info *value) {
   if (value->kind == EC_KIND_TENSOR)
     return ecpy_tensor_info_new(ecpy_state_of(self), self, &value->tensor);
@@ -156,7 +156,7 @@ static PyObject *method_meta_outputs(PyObject *self, void *Py_UNUSED(closure)) {
   return value_tuple(self, info->outputs, info->output_count);
 }
 
-/* The list of texts that the official repr shows. */
+/* Returns the list of texts of the official repr. */
 static PyObject *value_texts(PyObject *self, const ec_value_info *items, size_t count) {
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list && i < count; i++) {
@@ -189,7 +189,7 @@ static PyObject *method_meta_repr(PyObject *self) {
   return text;
 }
 
-PyDoc_STRVAR(html_doc, "_repr_html_($self, /)\n--\n\nA table for notebooks.");
+PyDoc_STRVAR(html_doc, "_repr_html_($self, /)\n--\n\nReturn a table for notebooks.");
 
 static PyObject *method_meta_html(PyObject *self, PyObject *Py_UNUSED(args)) {
   return ecpy_call_python("executorch_c._render.objects", "method_meta", self);
@@ -212,7 +212,7 @@ static PyMethodDef methods[] = {
 static PyGetSetDef getset[] = {
     {"inputs", method_meta_inputs, NULL,
      PyDoc_STR("A tuple of (kind, value) for each input: (\"Tensor\", TensorInfo), or\n"
-               "(\"Int\", 3) with the value that the method was traced with, which it needs."),
+               "(\"Int\", 3) with the traced value, which each call must repeat."),
      NULL},
     {"outputs", method_meta_outputs, NULL,
      PyDoc_STR("A tuple of (kind, value) for each output, like `inputs`."), NULL},

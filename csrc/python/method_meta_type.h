@@ -1,4 +1,4 @@
-/* MethodMeta: the description of a method that is not loaded. */
+/* MethodMeta: the description of a method, without loading it. */
 #ifndef EC_PYTHON_METHOD_META_TYPE_H
 #define EC_PYTHON_METHOD_META_TYPE_H
 
@@ -7,10 +7,10 @@
 
 extern PyType_Spec ecpy_method_meta_spec;
 
-/* Holds a reference of its own to the program. */
+/* Returns a MethodMeta. It holds its own reference to the program. */
 PyObject *ecpy_method_meta_new(ecpy_state *state, ecpy_program_ref *ref, size_t index);
 
-/* The description that a MethodMeta holds. */
+/* Returns the description in a MethodMeta. */
 const ec_method_info *ecpy_method_meta_info(PyObject *meta);
 
 #endif

@@ -46,7 +46,7 @@ static void run_load(void *arg) {
 
 static void run_free(void *method) { ec_method_free(method); }
 
-/* Loads, and once more where something is missing but installed plug-ins were not looked for. */
+/* Loads a method. If something is missing, discovers installed plug-ins once and tries again. */
 static int load_or_discover(ecpy_state *state, loading *l) {
   ecpy_interrupt_init(&l->interrupt);
   ecpy_without_gil(run_load, l);
@@ -117,35 +117,35 @@ PyDoc_STRVAR(
     "A method of a program, loaded by Program.load_method: it runs on NumPy arrays.\n\n"
     "    method.execute([x, y])    a list of outputs (the official call)\n"
     "    method.execute({'x': x})  the same, inputs by name\n"
-    "    method(x, y)              one output as it is, several as a tuple\n\n"
-    "Inputs are given in the program's order, one for each:\n\n"
+    "    method(x, y)              a single output, or a tuple of several\n\n"
+    "Inputs are passed in the program's order:\n\n"
     "- for a tensor: a NumPy array or scalar of the program's dtype and shape, any strides; a\n"
-    "  Python number, or a list of them, which is converted to the program's dtype (an int fits a\n"
-    "  float, a float no int); anything with __dlpack__ (a CPU torch.Tensor), the buffer protocol\n"
-    "  or __array__. Arrays of another dtype are refused, never cast. An array with the program's\n"
+    "  Python number, or a list of them, which is cast to the program's dtype (int to float, not\n"
+    "  float to int); anything with __dlpack__ (a CPU torch.Tensor), the buffer protocol or\n"
+    "  __array__. Arrays of another dtype are refused, never cast. An array with the program's\n"
     "  own memory layout is used in place, unless the program writes to it. bfloat16 is\n"
-    "  ml_dtypes.bfloat16 where that package is installed, else uint16 holding the raw bits, and\n"
-    "  flat bytes of the right size are taken for it;\n"
-    "- for an int, float, bool or str: that value. It must equal the value that the method was\n"
-    "  traced with, as in the official runtime;\n"
+    "  ml_dtypes.bfloat16 if that package is installed, else uint16 holding the raw bits; flat\n"
+    "  bytes of the right size are accepted, too;\n"
+    "- for an int, float, bool or str: a value equal to the traced one, as in the official\n"
+    "  runtime;\n"
     "- for None: None.\n\n"
     "Outputs are new arrays that own their memory, with the program's memory layout as strides\n"
     "(or the arrays of out=), and None, int, float, bool, str, and lists of these.\n\n"
-    "A method has its own memory and state; calls from several threads run one after the other,\n"
-    "different methods run at the same time. The GIL is released while a method runs.\n\n"
+    "A method has its own memory and state. Calls from several threads are serialised; different\n"
+    "methods run concurrently. The GIL is released while a method runs.\n\n"
     "Raises InvalidArgumentError (a ValueError: number, dtype, rank or kind of inputs),\n"
     "NotSupportedError (a shape that the program does not allow), InvalidStateError,\n"
     "OutOfResourcesError and MemoryAllocationFailedError (load_method's max_steps and max_bytes),\n"
-    "and what operators and backends raise; messages name the input, or the instruction and\n"
-    "operator. After an error the method can be used as before.\n\n"
-    "A call in the main thread, and one that waits for another thread's, handles signals: what\n"
-    "their handlers raise (KeyboardInterrupt) ends it, between two instructions at the latest.\n"
-    "In a forked process a method is refused (InvalidStateError) that another thread was running\n"
-    "when the process was forked.");
+    "and errors of operators and backends. Messages name the input, or the instruction and\n"
+    "operator. After an error the method remains usable.\n\n"
+    "A call in the main thread, running or waiting for the lock, handles signals: an exception of\n"
+    "a handler (KeyboardInterrupt) ends it, at the next instruction at the latest. A forked\n"
+    "process refuses a method that another thread was running during the fork\n"
+    "(InvalidStateError).");
 
-enum { INLINE_ITEMS = 16 }; /* items of a list that are held without a tuple */
+enum { INLINE_ITEMS = 16 }; /* list items held without a tuple */
 
-/* Whether an object that is no list and no tuple is one input, and no sequence of inputs. */
+/* True if an object, neither list nor tuple, is a single input instead of a sequence of inputs. */
 static bool is_single(ecpy_method *self, PyObject *object) {
   return PyArray_Check(object) || PyArray_CheckAnyScalar(object) || PyUnicode_Check(object) ||
          object == Py_None || PyObject_CheckBuffer(object) ||
@@ -154,7 +154,7 @@ static bool is_single(ecpy_method *self, PyObject *object) {
          PyObject_HasAttr(object, self->state->name_array);
 }
 
-/* A list may change while foreign code runs, so its items are held here. */
+/* Executes with a list. Its items are held, because foreign code may change the list. */
 static PyObject *execute_list(ecpy_method *self, PyObject *list, PyObject *out) {
   PyObject *items[INLINE_ITEMS] = {NULL};
   Py_ssize_t count = PyList_GET_SIZE(list);
@@ -196,22 +196,23 @@ static PyObject *execute_inputs(ecpy_method *self, PyObject *inputs, PyObject *o
 PyDoc_STRVAR(
     execute_doc,
     "execute($self, /, inputs, *, out=None)\n--\n\n"
-    "Executes the method with the given inputs.\n\n"
+    "Execute the method with the given inputs.\n\n"
     "Args:\n"
     "    inputs: A sequence of input values (see the class), or a dict of them by name:\n"
-    "        {'x': x}, where the program has names, else 'input_0' and so on. A single array\n"
-    "        counts as one input.\n"
-    "    out: Arrays to write to: one array for a method with one output, or a list or tuple\n"
+    "        {'x': x}, with the program's names, or 'input_0' and so on if it has none. A\n"
+    "        single array counts as one input.\n"
+    "    out: Arrays for the results: one array for a method with one output, or a list or tuple\n"
     "        with an array or None for each output. dtype and shape must be the output's; any\n"
-    "        strides are allowed. They are the results that come back. Memory of inputs may be\n"
-    "        used; after an error what they hold is undefined.\n\n"
+    "        strides are allowed. The returned results are these arrays. They may share memory\n"
+    "        with inputs. After an error their contents are undefined.\n\n"
     "Returns a list of output values.");
 
 PyDoc_STRVAR(run_doc,
              "run($self, /, inputs, *, out=None)\n--\n\n"
-             "Executes the method: `execute`, which is the official name, under a short one.");
+             "Execute the method: a short name for `execute`, the official one.");
 
-/* Puts keyword arguments into `inputs` and `out`; inputs NULL: the function has none. */
+/* Parses keyword arguments into `inputs` and `out`. inputs NULL: the function has no such
+ * argument. */
 static int parse_keywords(const char *function, PyObject *const *values, PyObject *kwnames,
                           PyObject **inputs, PyObject **out) {
   for (Py_ssize_t i = 0; kwnames && i < PyTuple_GET_SIZE(kwnames); i++) {
@@ -241,8 +242,8 @@ static PyObject *method_execute(PyObject *object, PyObject *const *args, Py_ssiz
 }
 
 PyDoc_STRVAR(mutating_doc, "_execute_mutating($self, inputs, /)\n--\n\n"
-                           "Used by executorch_c.portable_lib: the outputs, and what the program\n"
-                           "has made of inputs that it changes in place.");
+                           "Return the outputs, and the values of inputs that the program changed\n"
+                           "in place. Used by executorch_c.portable_lib.");
 
 static PyObject *method_mutating(PyObject *object, PyObject *inputs) {
   if (!PyTuple_Check(inputs)) return PyErr_Format(PyExc_TypeError, "inputs must be a tuple");
@@ -280,10 +281,10 @@ static PyObject *method_num_threads(PyObject *self, void *Py_UNUSED(closure)) {
 PyDoc_STRVAR(
     get_attribute_doc,
     "get_attribute($self, /, name)\n--\n\n"
-    "An attribute (a buffer or parameter with a name) as an array on the method's own memory.\n\n"
-    "What the method writes shows in the array, and the other way round; arrays of constants are\n"
-    "read-only. Waits while another thread runs the method. Raises NotFoundError (a KeyError)\n"
-    "where there is no such attribute, InvalidStateError where it has no memory between calls.");
+    "Return a named buffer or parameter as an array on the method's memory.\n\n"
+    "Writes of the method are visible in the array, and vice versa. Arrays of constants are\n"
+    "read-only. Waits while another thread runs the method. Raises NotFoundError (a KeyError: no\n"
+    "such attribute), InvalidStateError (an attribute without memory between calls).");
 
 static PyObject *method_get_attribute(PyObject *object, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"name", NULL};
@@ -294,7 +295,7 @@ static PyObject *method_get_attribute(PyObject *object, PyObject *args, PyObject
 
 PyDoc_STRVAR(set_attribute_doc,
              "set_attribute($self, /, name, array)\n--\n\n"
-             "Copies an array of the attribute's dtype and shape into the attribute.\n\n"
+             "Copy an array of the attribute's dtype and shape into the attribute.\n\n"
              "Raises NotFoundError (no such attribute), InvalidArgumentError (another dtype or\n"
              "shape), InvalidStateError (a constant).");
 
@@ -310,8 +311,8 @@ static PyObject *method_set_attribute(PyObject *object, PyObject *args, PyObject
 
 PyDoc_STRVAR(reset_doc,
              "reset($self, /)\n--\n\n"
-             "Puts all state (mutable buffers) back to what it was after loading, also what other\n"
-             "methods of the program share.");
+             "Reset all state (mutable buffers) to that after loading, including state shared\n"
+             "with other methods of the program.");
 
 static PyObject *method_reset(PyObject *object, PyObject *Py_UNUSED(args)) {
   ecpy_method *self = (ecpy_method *)object;
@@ -323,9 +324,9 @@ static PyObject *method_reset(PyObject *object, PyObject *Py_UNUSED(args)) {
 
 PyDoc_STRVAR(manual_seed_doc,
              "manual_seed($self, seed, /)\n--\n\n"
-             "Starts the random numbers of the method's operators (rand, dropout, ...) anew.\n\n"
-             "Equal seeds give equal numbers on every machine; they are not torch's numbers.\n"
-             "reset() leaves the generator alone.");
+             "Reseed the random generator of the method's operators (rand, dropout, ...).\n\n"
+             "Equal seeds give equal numbers on every machine; they differ from torch's.\n"
+             "reset() does not affect the generator.");
 
 static PyObject *method_manual_seed(PyObject *object, PyObject *arg) {
   ecpy_method *self = (ecpy_method *)object;
@@ -339,9 +340,10 @@ static PyObject *method_manual_seed(PyObject *object, PyObject *arg) {
 PyDoc_STRVAR(
     memory_doc,
     "memory($self, /)\n--\n\n"
-    "Bytes that the method holds, as a dictionary: `planned` (arenas), `shared` (of these, with\n"
-    "other methods), `native` (values and instructions), `scratch` (largest need of a kernel so\n"
-    "far), `heap` (unbound tensors, copied inputs). Memory of backends is not counted.");
+    "Return the bytes held by the method as a dictionary: `planned` (arenas), `shared` (the part\n"
+    "shared with other methods), `native` (values and instructions), `folded` (constants\n"
+    "computed at load), `scratch` (the largest scratch memory of a kernel so far), `heap`\n"
+    "(unbound tensors, copied inputs). Memory of backends is not included.");
 
 static PyObject *method_memory(PyObject *object, PyObject *Py_UNUSED(args)) {
   ecpy_method *self = (ecpy_method *)object;
@@ -349,17 +351,19 @@ static PyObject *method_memory(PyObject *object, PyObject *Py_UNUSED(args)) {
   if (!self->fresh && ecpy_method_lock(self)) return NULL;
   ec_method_get_memory(self->method, &m);
   if (!self->fresh) ecpy_method_unlock(self);
-  return Py_BuildValue("{s:n, s:n, s:n, s:n, s:n}", "planned", (Py_ssize_t)m.planned, "shared",
-                       (Py_ssize_t)m.shared, "native", (Py_ssize_t)m.native, "scratch",
-                       (Py_ssize_t)m.scratch, "heap", (Py_ssize_t)m.heap);
+  return Py_BuildValue("{s:n, s:n, s:n, s:n, s:n, s:n}", "planned", (Py_ssize_t)m.planned,
+                       "shared", (Py_ssize_t)m.shared, "native", (Py_ssize_t)m.native, "folded",
+                       (Py_ssize_t)m.folded, "scratch", (Py_ssize_t)m.scratch, "heap",
+                       (Py_ssize_t)m.heap);
 }
 
 PyDoc_STRVAR(
     backend_report_doc,
     "backend_report($self, /)\n--\n\n"
-    "What the backends say of the delegates of this method, as a list of a dictionary for each,\n"
-    "in the file's order: `backend` (its name) and `figures` (a dictionary of ints, whose names\n"
-    "are the backend's: bytes of packed weights, nodes, ...; empty where it reports nothing).");
+    "Return statistics of this method's delegates, reported by their backends: a list of\n"
+    "dictionaries in the file's order, with `backend` (its name) and `figures` (a dictionary of\n"
+    "ints with names defined by the backend: bytes of packed weights, nodes, ...; empty if it\n"
+    "reports none).");
 
 static PyObject *method_backend_report(PyObject *object, PyObject *Py_UNUSED(args)) {
   return ecpy_method_report((ecpy_method *)object);
@@ -368,18 +372,18 @@ static PyObject *method_backend_report(PyObject *object, PyObject *Py_UNUSED(arg
 PyDoc_STRVAR(
     tracing_doc,
     "tracing($self, /, *, values=False, ranges=False, max_bytes=268435456)\n--\n\n"
-    "Records what calls of this method do, in a with statement:\n\n"
+    "Record the calls of this method, in a with statement:\n\n"
     "    with method.tracing() as trace:\n"
     "        method.execute([x])\n"
     "    print(trace)\n\n"
-    "trace is an executorch_c.trace.Trace, filled when the block ends: time and shapes of each\n"
-    "instruction and of each node inside of delegates. Calls by other threads are recorded, too.\n"
-    "Outside of such a block calls cost what they always do.\n\n"
+    "trace is an executorch_c.trace.Trace, filled at the end of the block: time and shapes of\n"
+    "each instruction and of each node inside delegates. Calls by other threads are recorded,\n"
+    "too. Calls outside such a block have no extra cost.\n\n"
     "Args:\n"
-    "    values: Copy what instructions and nodes have computed, as well.\n"
-    "    ranges: Find the range of whatever they take and give, and count NaNs and infinities.\n"
-    "    max_bytes: Memory for the trace; what does not fit is counted and left out.\n\n"
-    "Entering raises InvalidStateError where the method is being traced already.");
+    "    values: Also copy the results of instructions and nodes.\n"
+    "    ranges: Also compute ranges of all arguments and results, and count NaNs and infinities.\n"
+    "    max_bytes: Memory for the trace. Data beyond it is counted and dropped.\n\n"
+    "Entering raises InvalidStateError if the method is already being traced.");
 
 static PyObject *method_tracing(PyObject *self, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"values", "ranges", "max_bytes", NULL};
@@ -397,7 +401,7 @@ static PyObject *method_tracing(PyObject *self, PyObject *args, PyObject *kwargs
 }
 
 PyDoc_STRVAR(trace_start_doc, "_trace_start($self, values, max_bytes, ranges=False, /)\n--\n\n"
-                              "Used by executorch_c.trace.");
+                              "Start a trace, for executorch_c.trace.");
 
 static PyObject *method_trace_start(PyObject *self, PyObject *args) {
   int values, ranges = 0;
@@ -408,13 +412,14 @@ static PyObject *method_trace_start(PyObject *self, PyObject *args) {
   Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(trace_stop_doc, "_trace_stop($self, /)\n--\n\nUsed by executorch_c.trace.");
+PyDoc_STRVAR(trace_stop_doc,
+             "_trace_stop($self, /)\n--\n\nReturn the trace, for executorch_c.trace.");
 
 static PyObject *method_trace_stop(PyObject *self, PyObject *Py_UNUSED(args)) {
   return ecpy_trace_stop((ecpy_method *)self);
 }
 
-PyDoc_STRVAR(trace_take_doc, "_trace_take($self, /)\n--\n\nUsed by executorch_c.inspect.etdump.");
+PyDoc_STRVAR(trace_take_doc, "_trace_take($self, /)\n--\n\nFor executorch_c.inspect.etdump.");
 
 static PyObject *method_trace_take(PyObject *self, PyObject *Py_UNUSED(args)) {
   return ecpy_trace_drain((ecpy_method *)self);
@@ -428,7 +433,7 @@ static PyObject *method_repr(PyObject *object) {
                               self->output_count == 1 ? "" : "s");
 }
 
-PyDoc_STRVAR(html_doc, "_repr_html_($self, /)\n--\n\nA table for notebooks.");
+PyDoc_STRVAR(html_doc, "_repr_html_($self, /)\n--\n\nReturn a table for notebooks.");
 
 static PyObject *method_html(PyObject *self, PyObject *Py_UNUSED(args)) {
   return ecpy_call_python("executorch_c._render.objects", "method", self);
@@ -458,7 +463,7 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* For tools that look at what is loaded. */
+/* Returns the Program, for tools that inspect loaded methods. */
 static PyObject *method_program(PyObject *object, void *Py_UNUSED(closure)) {
   ecpy_method *self = (ecpy_method *)object;
   return ecpy_program_new(self->state, self->ref, EC_NO_RECORD);
@@ -468,11 +473,11 @@ static PyGetSetDef getset[] = {
     {"metadata", method_metadata, NULL, PyDoc_STR("The MethodMeta: inputs, outputs, attributes."),
      NULL},
     {"num_threads", method_num_threads, NULL,
-     PyDoc_STR("How many threads loops and delegates may use. 1 where the package was built\n"
-               "without pthreadpool, whatever was asked for."), NULL},
+     PyDoc_STR("The number of threads for loops and delegates. Always 1 if the package was built\n"
+               "without pthreadpool."), NULL},
     {"attribute_names", method_attribute_names, NULL,
      PyDoc_STR("The names of the attributes, as a tuple of strings."), NULL},
-    {"_program", method_program, NULL, PyDoc_STR("The Program that it is of, as a new object."),
+    {"_program", method_program, NULL, PyDoc_STR("The method's Program, as a new object."),
      NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

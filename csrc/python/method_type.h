@@ -8,7 +8,7 @@
 
 extern PyType_Spec ecpy_method_spec;
 
-/* Loads a method. Holds a reference of its own to the program. */
+/* Loads a method. It holds its own reference to the program. */
 PyObject *ecpy_method_new(ecpy_state *state, ecpy_program_ref *ref, const char *name,
                           const ec_method_options *options);
 

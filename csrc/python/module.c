@@ -15,15 +15,16 @@
 #include "python/operators.h"
 #include "python/program_type.h"
 #include "python/runtime_type.h"
+#include "python/tables.h"
 #include "python/tensor_info_type.h"
 
 /* ---- functions --------------------------------------------------------------------------- */
 
 PyDoc_STRVAR(register_backend_doc,
              "register_backend($module, capsule, /)\n--\n\n"
-             "Registers a backend, given as a capsule named \"executorch_c.backend\".\n\n"
-             "Registering the same backend again is allowed. Raises AlreadyRegisteredError where\n"
-             "another backend has its name, InvalidArgumentError where it was built for another\n"
+             "Register a backend from a capsule named \"executorch_c.backend\".\n\n"
+             "Registering the same backend again is allowed. Raises AlreadyRegisteredError if\n"
+             "another backend has its name, InvalidArgumentError if it was built for another\n"
              "version of executorch_c/backend.h.");
 
 static PyObject *module_register_backend(PyObject *module, PyObject *capsule) {
@@ -33,10 +34,10 @@ static PyObject *module_register_backend(PyObject *module, PyObject *capsule) {
 
 PyDoc_STRVAR(operators_doc,
              "operators($module, /)\n--\n\n"
-             "All operators that programs can call here, sorted by name.\n\n"
+             "Return all operators available to programs, sorted by name.\n\n"
              "A list of dictionaries with `name` (\"aten::add.out\"), `schema`, `dtypes` (a tuple\n"
-             "of NumPy's names: what the main argument may have), `family` and `origin`:\n"
-             "\"builtin\", \"python\" (register_operator), or the name that a plug-in has.");
+             "of NumPy's names: the dtypes of the main argument), `family` and `origin`:\n"
+             "\"builtin\", \"python\" (register_operator), or the name of a plug-in.");
 
 static PyObject *module_operators(PyObject *module, PyObject *Py_UNUSED(args)) {
   return ecpy_operator_rows(PyModule_GetState(module));
@@ -44,9 +45,9 @@ static PyObject *module_operators(PyObject *module, PyObject *Py_UNUSED(args)) {
 
 PyDoc_STRVAR(unregister_operator_doc,
              "unregister_operator($module, name, /)\n--\n\n"
-             "Takes an operator (\"ns::name.out\") away again; what it was put in the place of is\n"
-             "back. Methods that are loaded keep it. Raises NotFoundError (a KeyError) where none\n"
-             "has that name, InvalidStateError for a built-in one.");
+             "Unregister an operator (\"ns::name.out\"). The operator that it replaced is\n"
+             "restored. Loaded methods keep it. Raises NotFoundError (a KeyError: no operator of\n"
+             "this name), InvalidStateError (a built-in one).");
 
 static PyObject *module_unregister_operator(PyObject *module, PyObject *name) {
   if (ecpy_unregister_operator(PyModule_GetState(module), name)) return NULL;
@@ -55,11 +56,11 @@ static PyObject *module_unregister_operator(PyObject *module, PyObject *name) {
 
 PyDoc_STRVAR(register_operators_doc,
              "register_operators($module, capsule, /)\n--\n\n"
-             "Registers the operators of a plug-in, given as a capsule named\n"
-             "\"executorch_c.operators\" (executorch_c/operator.h says what is in it).\n\n"
-             "All of them or none; registering the same ones again is allowed. Raises\n"
-             "AlreadyRegisteredError where there is another operator of the same name,\n"
-             "InvalidArgumentError for a wrong schema or another version of the header.");
+             "Register the operators of a plug-in from a capsule named\n"
+             "\"executorch_c.operators\" (see executorch_c/operator.h).\n\n"
+             "Registers all of them or none. Registering the same ones again is allowed. Raises\n"
+             "AlreadyRegisteredError (another operator has the same name), InvalidArgumentError\n"
+             "(a wrong schema, another version of the header).");
 
 static PyObject *module_register_operators(PyObject *module, PyObject *capsule) {
   if (ecpy_register_operators(PyModule_GetState(module), capsule)) return NULL;
@@ -70,18 +71,28 @@ static PyObject *module_register_operators(PyObject *module, PyObject *capsule) 
 
 PyDoc_STRVAR(read_bundled_doc,
              "_read_bundled($module, data, /)\n--\n\n"
-             "What is in a .bpte: where its program is (offset, size), and for each method suite\n"
-             "a pair of name and test cases: pairs of inputs and expected outputs. A value is a\n"
-             "number, or for a tensor (dtype, sizes, dim_order, offset, size).\n\n"
+             "Return the contents of a .bpte: offset and size of its program, and for each method\n"
+             "suite a pair of name and test cases, which are pairs of inputs and expected\n"
+             "outputs. A value is a number, or for a tensor (dtype, sizes, dim_order, offset,\n"
+             "size).\n\n"
              "Raises InvalidProgramError, NotSupportedError (a dtype, more than 16 dimensions).");
 
 static PyObject *module_read_bundled(PyObject *module, PyObject *data) {
   return ecpy_read_bundled(PyModule_GetState(module), data);
 }
 
+PyDoc_STRVAR(file_tables_doc,
+             "_file_tables($module, kind, /)\n--\n\n"
+             "The schema of a kind of file (\"pte\", \"ptd\", \"bpte\") as _flatbuffers.py\n"
+             "understands it: {table: {field: type}}, fields in the order of their numbers.");
+
+static PyObject *module_file_tables(PyObject *Py_UNUSED(module), PyObject *kind) {
+  return ecpy_file_tables(kind);
+}
+
 PyDoc_STRVAR(scalar_types_doc,
              "_scalar_types($module, /)\n--\n\n"
-             "Numbers of dtypes in files (c10::ScalarType) by NumPy's names.");
+             "Return the dtype ids in files (c10::ScalarType) by NumPy's names.");
 
 static PyObject *module_scalar_types(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(args)) {
   return ecpy_scalar_types();
@@ -91,7 +102,7 @@ static PyObject *module_scalar_types(PyObject *Py_UNUSED(module), PyObject *Py_U
 
 PyDoc_STRVAR(parse_schema_doc,
              "_parse_schema($module, schema, /)\n--\n\n"
-             "Name, and names of positional, keyword-only and out arguments, of an out variant.");
+             "Return an out variant's name, and its positional, keyword-only and out arguments.");
 
 static PyObject *module_parse_schema(PyObject *module, PyObject *schema) {
   return ecpy_parse_schema(PyModule_GetState(module), schema);
@@ -99,7 +110,7 @@ static PyObject *module_parse_schema(PyObject *module, PyObject *schema) {
 
 PyDoc_STRVAR(register_operator_doc,
              "_register_operator($module, schema, fn, takes_outs, override, /)\n--\n\n"
-             "Registers a function whose parameters are known to fit.");
+             "Register a function with checked parameters.");
 
 static PyObject *module_register_operator(PyObject *module, PyObject *args) {
   if (ecpy_register_operator(PyModule_GetState(module), args)) return NULL;
@@ -108,7 +119,7 @@ static PyObject *module_register_operator(PyObject *module, PyObject *args) {
 
 PyDoc_STRVAR(unregister_all_doc,
              "_unregister_all($module, /)\n--\n\n"
-             "Takes all operators written in Python away: the interpreter ends.");
+             "Unregister all Python operators, at the end of the interpreter.");
 
 static PyObject *module_unregister_all(PyObject *module, PyObject *Py_UNUSED(args)) {
   ecpy_unregister_all(PyModule_GetState(module));
@@ -121,6 +132,7 @@ static PyMethodDef functions[] = {
     {"register_operators", module_register_operators, METH_O, register_operators_doc},
     {"unregister_operator", module_unregister_operator, METH_O, unregister_operator_doc},
     {"_read_bundled", module_read_bundled, METH_O, read_bundled_doc},
+    {"_file_tables", module_file_tables, METH_O, file_tables_doc},
     {"_scalar_types", module_scalar_types, METH_NOARGS, scalar_types_doc},
     {"_parse_schema", module_parse_schema, METH_O, parse_schema_doc},
     {"_register_operator", module_register_operator, METH_VARARGS, register_operator_doc},

@@ -1,4 +1,4 @@
-/* Python objects that are made in many places. */
+/* Helpers to create common Python objects. */
 #include "python/state.h"
 
 #include "python/objects.h"

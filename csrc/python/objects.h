@@ -1,4 +1,4 @@
-/* Python objects that are made in many places: texts, tuples, lists, calls of Python modules. */
+/* Helpers for Python objects: texts, tuples, lists, types, calls into Python modules. */
 #ifndef EC_PYTHON_OBJECTS_H
 #define EC_PYTHON_OBJECTS_H
 
@@ -7,28 +7,28 @@
 /* The function and flags of a row of PyMethodDef for functions with keyword arguments. */
 #define ECPY_KEYWORDS(fn) (PyCFunction)(void (*)(void))(fn), METH_VARARGS | METH_KEYWORDS
 
-/* A string of a file as str (bytes that are no UTF-8 are replaced); None for NULL. */
+/* Returns a string of a file as str (invalid UTF-8 is replaced); None for NULL. */
 PyObject *ecpy_text(const char *text);
 
-/* An int; None for -1. */
+/* Returns an int; None for -1. */
 PyObject *ecpy_index_or_none(int64_t index);
 
-/* A tuple of ints. */
+/* Returns a tuple of ints. */
 PyObject *ecpy_int_tuple(const int64_t *items, size_t count);
-/* The same as a list. */
+/* Returns a list of ints. */
 PyObject *ecpy_int_list(const int64_t *items, size_t count);
-/* A dim_order as a tuple. */
+/* Returns a dim_order as a tuple. */
 PyObject *ecpy_dim_order(const uint8_t *order, size_t rank);
 
-/* Appends and takes an item. A NULL list or item means that something failed before; then, and
- * where this fails, the list is dropped and NULL. */
+/* Appends and takes an item. If the list or the item is NULL (an earlier failure), or on failure,
+ * releases both and sets the list to NULL. */
 void ecpy_append(PyObject **list, PyObject *item);
 
-/* New reference to module.name(argument); argument NULL: no argument. For parts that are written
- * in Python: notebook tables, discovery of backends. */
+/* Calls module.name(argument) and returns a new reference; argument NULL: no argument. For parts
+ * written in Python: notebook tables, discovery of backends. */
 PyObject *ecpy_call_python(const char *module, const char *name, PyObject *argument);
 
-/* Makes a type of this module from a spec and adds it to the module under its name. */
+/* Creates a type of this module from a spec and adds it to the module under its name. */
 int ecpy_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **slot);
 
 #endif

@@ -1,8 +1,8 @@
-/* One call of an operator written in Python.
+/* A call of an operator written in Python.
  *
- * The arrays that a function gets are its own: inputs are copied in, results copied out. Memory of
- * a method is reused by the next instruction, and arrays of a caller may go; a function may keep
- * what it got, and no view of it can dangle. */
+ * A function receives its own arrays: inputs are copied in, results copied out. The next
+ * instruction reuses a method's memory, and a caller's arrays may be freed, so views of either
+ * could dangle in a function that keeps its arguments. */
 #include "python/state.h"
 
 #include "python/operator_call.h"
@@ -61,7 +61,8 @@ typedef struct calling {
 
 /* ---- arguments --------------------------------------------------------------------------- */
 
-/* What a function may write to starts as zeros, or as a copy where the old values count. */
+/* Returns an array for a tensor argument. An output starts as zeros, or as a copy if the old values
+ * are read. */
 static PyObject *tensor_object(ecpy_state *state, const ec_tensor *t, const ec_arg_spec *spec) {
   if (!spec->is_out) {
     PyObject *array = ecpy_tensor_copy(state, t);
@@ -93,7 +94,7 @@ static PyObject *dtype_object(ecpy_state *state, int64_t id) {
   return Py_XNewRef((PyObject *)ecpy_descr(state, (ec_dtype)id));
 }
 
-/* The number of a slot as the schema has it: slots change kind at run time. */
+/* Returns the number in a slot with the schema's type: slots change kind at run time. */
 static ec_scalar number_of(const ec_value *v, ec_arg_type type) {
   switch (type) {
   case EC_ARG_INT: return (ec_scalar){.kind = EC_KIND_INT, .as.i = ec_value_int(v)};
@@ -116,7 +117,7 @@ static PyObject *argument_object(ecpy_state *state, const ec_value *v, const ec_
 
 static PyObject *call_function(calling *run) {
   ec_call *c = run->c;
-  PyObject *args[EC_MAX_OP_ARGS + 1]; /* one in front, for the callee */
+  PyObject *args[EC_MAX_OP_ARGS + 1]; /* one extra in front for the callee */
   size_t n = 0, positional = 0;
   for (size_t i = 0; i < c->op->nargs; i++) {
     const ec_arg_spec *spec = &c->op->args[i];
@@ -126,7 +127,8 @@ static PyObject *call_function(calling *run) {
     args[1 + n++] = run->given[i];
     positional += !spec->keyword;
   }
-  if (Py_EnterRecursiveCall(" in an operator")) return NULL; /* it may load and run its program */
+  /* it may load and run its own program */
+  if (Py_EnterRecursiveCall(" in an operator")) return NULL;
   PyObject *result = PyObject_Vectorcall(run->self->fn, args + 1,
                                          positional | PY_VECTORCALL_ARGUMENTS_OFFSET,
                                          run->self->kwnames);
@@ -136,7 +138,7 @@ static PyObject *call_function(calling *run) {
 
 /* ---- results ----------------------------------------------------------------------------- */
 
-/* An array for what a function gave for a tensor; NULL with an exception or an error. */
+/* Converts a function's result for a tensor to an array; NULL with an exception or an error. */
 static PyArrayObject *result_array(calling *run, size_t i, PyObject *object) {
   if (PyArray_Check(object) && (PyArray_CheckExact(object) ||
                                 !PyObject_HasAttrString(object, "mask")))
@@ -145,7 +147,7 @@ static PyArrayObject *result_array(calling *run, size_t i, PyObject *object) {
   if (!PyArray_Check(object) && PyObject_HasAttr(object, run->self->state->name_dlpack))
     return (PyArrayObject *)ecpy_from_dlpack(run->self->state, object);
   run->status = ec_fail(run->c->err, EC_INVALID_TYPE,
-                        "the function gave %.100s for '%s', expected an array",
+                        "the function returned %.100s for '%s', expected an array",
                         object == Py_None ? "None" : Py_TYPE(object)->tp_name,
                         run->c->op->args[i].name);
   return NULL;
@@ -164,20 +166,21 @@ static ec_status store_array(calling *run, size_t i, ec_tensor *t, PyArrayObject
   ec_dtype dtype, expected = ec_tensor_dtype(t);
   if (!ecpy_dtype_of(run->self->state, PyArray_DESCR(array), expected, &dtype))
     return ec_fail(c->err, EC_INVALID_ARGUMENT,
-                   "the function gave an array of a dtype of NumPy's (%c%d) for '%s', expected %s",
+                   "the function returned an array of NumPy dtype '%c%d' for '%s', expected %s",
                    PyArray_DESCR(array)->kind, (int)PyArray_ITEMSIZE(array), name,
                    ec_dtype_name(expected));
   if (dtype != expected)
-    return ec_fail(c->err, EC_INVALID_ARGUMENT, "the function gave %s for '%s', expected %s",
+    return ec_fail(c->err, EC_INVALID_ARGUMENT, "the function returned %s for '%s', expected %s",
                    ec_dtype_name(dtype), name, ec_dtype_name(expected));
   ec_status status = ec_tensor_resize(t, (size_t)PyArray_NDIM(array),
                                       (const int64_t *)PyArray_DIMS(array), c->err);
-  if (status != EC_OK) return ec_fail_in(c->err, status, "the function gave for '%s'", name);
+  if (status != EC_OK)
+    return ec_fail_in(c->err, status, "the function returned an array for '%s'", name);
   return t->numel && copy_into(run->self->state, t, array) ? EC_INTERNAL : EC_OK;
 }
 
 static ec_status store_tensor(calling *run, size_t i, ec_value *v, PyObject *object) {
-  run->status = EC_INTERNAL; /* with an exception, unless it is said otherwise */
+  run->status = EC_INTERNAL; /* with an exception, unless set below */
   PyArrayObject *array = result_array(run, i, object);
   if (!array) return run->status;
   ec_status status = store_array(run, i, v->as.tensor, array);
@@ -185,14 +188,14 @@ static ec_status store_tensor(calling *run, size_t i, ec_value *v, PyObject *obj
   return status;
 }
 
-/* What a function gave for an argument: an array, or one for each item of a list. */
+/* Stores a function's result for an argument: an array, or one per item of a list. */
 static ec_status store_argument(calling *run, size_t i, PyObject *object) {
   ec_value *v = run->c->args[i];
   if (v->kind == EC_KIND_TENSOR) return store_tensor(run, i, v, object);
   if ((!PyTuple_Check(object) && !PyList_Check(object)) ||
       PySequence_Fast_GET_SIZE(object) != (Py_ssize_t)v->count)
     return ec_fail(run->c->err, EC_INVALID_TYPE,
-                   "the function gave %.100s for '%s', expected a list of %u arrays",
+                   "the function returned %.100s for '%s', expected a list of %u arrays",
                    Py_TYPE(object)->tp_name, run->c->op->args[i].name, v->count);
   for (uint32_t k = 0; k < v->count; k++) {
     if ((Py_ssize_t)k >= PySequence_Fast_GET_SIZE(object)) break; /* a list may change */
@@ -204,7 +207,7 @@ static ec_status store_argument(calling *run, size_t i, PyObject *object) {
   return EC_OK;
 }
 
-/* None stands for the array that the function got. */
+/* Stores an `out` result. None stands for the array passed to the function. */
 static ec_status store_out(calling *run, size_t i, PyObject *object) {
   return store_argument(run, i, object == Py_None && run->given[i] ? run->given[i] : object);
 }
@@ -221,7 +224,7 @@ static ec_status store_results(calling *run, PyObject *result) {
   if (outs > 1 && !none &&
       (!PyTuple_Check(result) || PyTuple_GET_SIZE(result) != (Py_ssize_t)outs))
     return ec_fail(run->c->err, EC_INVALID_TYPE,
-                   "the function gave %.100s%s, expected a tuple of %zu arrays",
+                   "the function returned %.100s%s, expected a tuple of %zu arrays",
                    result == Py_None ? "None" : Py_TYPE(result)->tp_name,
                    PyTuple_Check(result) ? " of another length" : "", outs);
   for (size_t i = 0; i < op->nargs; i++) {
@@ -234,7 +237,7 @@ static ec_status store_results(calling *run, PyObject *result) {
 
 /* ---- the call ---------------------------------------------------------------------------- */
 
-/* The code of a runtime's own exception; Internal for others. */
+/* Returns the code of a runtime exception; Internal for others. */
 static ec_status status_of(ecpy_state *state, PyObject *error) {
   if (PyErr_GivenExceptionMatches(error, PyExc_MemoryError)) return EC_MEMORY_ALLOCATION_FAILED;
   if (!PyErr_GivenExceptionMatches(error, state->error_type)) return EC_INTERNAL;
@@ -245,7 +248,7 @@ static ec_status status_of(ecpy_state *state, PyObject *error) {
   return number > 0 && number <= INT32_MAX ? (ec_status)number : EC_INTERNAL;
 }
 
-/* Makes a sentence of the exception, which stays set: call.c makes it the cause of ours. */
+/* Sets the message from the pending exception, which call.c later makes the cause of ours. */
 static ec_status explain_exception(calling *run) {
   PyObject *type, *error, *trace;
   PyErr_Fetch(&type, &error, &trace);
@@ -266,7 +269,7 @@ static ec_status run_function(calling *run) {
     return ec_fail(run->c->err, EC_INVALID_STATE, "the function belongs to another interpreter");
   if (!run->self->fn)
     return ec_fail(run->c->err, EC_INVALID_STATE, "the function was collected as garbage");
-  PyErr_Clear(); /* of a call whose failure a backend has swallowed */
+  PyErr_Clear(); /* clears an exception of a call whose failure a backend ignored */
   PyObject *result = call_function(run);
   ec_status status = result ? store_results(run, result) : EC_INTERNAL;
   if (PyErr_Occurred()) status = explain_exception(run);
@@ -274,7 +277,7 @@ static ec_status run_function(calling *run) {
   return status;
 }
 
-/* The budget of the program does not apply inside the function. */
+/* Runs the call. The program's budget does not apply inside the function. */
 static void run_with_gil(void *arg) {
   calling *run = arg;
   ec_budget *budget = ec_budget_suspend();

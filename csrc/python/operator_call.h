@@ -1,20 +1,20 @@
-/* Operators written in Python: the object behind one, and one call of it. */
+/* Operators written in Python: the object that represents one, and its calls. */
 #ifndef EC_PYTHON_OPERATOR_CALL_H
 #define EC_PYTHON_OPERATOR_CALL_H
 
 #include "kernels/call.h"
 #include "python/state.h"
 
-extern PyType_Spec ecpy_operator_spec; /* not in the module: nobody sees one */
+extern PyType_Spec ecpy_operator_spec; /* internal: not in the module */
 
-/* The `user` of a registered operator: a function, and how it wants to be called. Each method that
- * uses it owns a reference, which Method shows to the garbage collector. */
+/* The `user` of a registered operator: a function and its calling convention. Each method that uses
+ * it owns a reference, which Method exposes to the garbage collector. */
 typedef struct ecpy_operator {
   PyObject_HEAD
   ecpy_state *state;
   PyInterpreterState *interpreter;
-  PyObject *fn;      /* NULL once the collector has cleared it */
-  PyObject *kwnames; /* tuple: names of arguments passed by keyword; NULL where there are none */
+  PyObject *fn;      /* NULL after the collector has cleared it */
+  PyObject *kwnames; /* names of arguments passed by keyword, a tuple; NULL: none */
   bool takes_outs;   /* has parameters for the `out` arguments */
 } ecpy_operator;
 

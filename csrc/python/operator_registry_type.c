@@ -1,4 +1,4 @@
-/* OperatorRegistry: the operators that this runtime has kernels for. */
+/* OperatorRegistry: the operators with kernels in this runtime. */
 #include "python/state.h"
 
 #include "python/operator_registry_type.h"
@@ -9,8 +9,9 @@
 
 PyDoc_STRVAR(operator_registry_doc,
              "The registry of operators that programs can call.\n\n"
-             "Got from `Runtime.get().operator_registry`. `executorch_c.operators()` has schemas,\n"
-             "dtypes, families and origins too; `executorch_c.register_operator` adds one.");
+             "`Runtime.get().operator_registry` returns it. `executorch_c.operators()` also\n"
+             "returns schemas, dtypes, families and origins; `executorch_c.register_operator`\n"
+             "adds an operator.");
 
 PyDoc_STRVAR(operator_names_doc,
              "The names of all operators (\"aten::add.out\"), as a new set of strings.");

@@ -1,4 +1,4 @@
-/* OperatorRegistry: the operators that this runtime has kernels for. */
+/* OperatorRegistry: the operators with kernels in this runtime. */
 #ifndef EC_PYTHON_OPERATOR_REGISTRY_TYPE_H
 #define EC_PYTHON_OPERATOR_REGISTRY_TYPE_H
 

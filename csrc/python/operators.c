@@ -1,5 +1,5 @@
-/* Registering operators from Python, and listing all that there are. What a function's parameters
- * must be is looked at in executorch_c/_operators.py. */
+/* Registration of operators from Python, and the list of all operators. executorch_c/_operators.py
+ * checks a function's parameters. */
 #include "python/state.h"
 
 #include "python/operators.h"
@@ -26,7 +26,7 @@ typedef struct parsed {
   ec_op op;
 } parsed;
 
-/* -1 with an exception; names must be freed otherwise. */
+/* Parses a schema. Returns -1 with an exception; otherwise the names must be freed. */
 static int parse_schema_object(ecpy_state *state, PyObject *schema, parsed *out) {
   ec_error err;
   Py_ssize_t size;
@@ -57,7 +57,7 @@ static group group_of(const ec_arg_spec *arg) {
   return arg->is_out ? OUT : arg->keyword ? KEYWORD : POSITIONAL;
 }
 
-/* The names of one group, or of all that are passed by keyword where `outs`. */
+/* Returns the names of one group; with `outs`, of all arguments passed by keyword. */
 static PyObject *names_of(const ec_op *op, group which, bool outs) {
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list && i < op->nargs; i++) {
@@ -82,7 +82,7 @@ PyObject *ecpy_parse_schema(ecpy_state *state, PyObject *schema) {
   return result;
 }
 
-/* ---- registering ------------------------------------------------------------------------- */
+/* ---- registration ------------------------------------------------------------------------ */
 
 static ecpy_operator *new_operator(ecpy_state *state, PyObject *fn, const ec_op *op,
                                    bool takes_outs) {
@@ -168,7 +168,7 @@ int ecpy_operator_list(ecpy_state *state, ec_op_list *list) {
   return -1;
 }
 
-/* The names of a dtype set, as a tuple of NumPy's names. */
+/* Returns a dtype set as a tuple of NumPy's names. */
 static PyObject *dtype_names(ec_dtype_set set) {
   PyObject *names = PyList_New(0);
   for (unsigned id = 0; names && id < EC_DTYPE_COUNT; id++) {

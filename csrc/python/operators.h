@@ -5,7 +5,7 @@
 #include "kernels/call.h"
 #include "python/state.h"
 
-/* For module.c: what the functions of these names do. */
+/* Implementations of the functions of the same names in module.c. */
 PyObject *ecpy_operator_rows(ecpy_state *state);
 PyObject *ecpy_parse_schema(ecpy_state *state, PyObject *schema);
 int ecpy_register_operator(ecpy_state *state, PyObject *args);
@@ -13,7 +13,8 @@ int ecpy_unregister_operator(ecpy_state *state, PyObject *name);
 void ecpy_unregister_all(ecpy_state *state);
 int ecpy_register_operators(ecpy_state *state, PyObject *capsule);
 
-/* All operators, installed plug-ins' too. 0, or -1 with an exception. */
+/* Collects all operators, including those of installed plug-ins. Returns 0, or -1 with an
+ * exception. */
 int ecpy_operator_list(ecpy_state *state, ec_op_list *list);
 
 #endif

@@ -1,5 +1,5 @@
-/* Options of backends: what load_method and BackendRegistry take and give. Texts are copied:
- * another thread may change a dictionary while backends read them without the GIL. */
+/* Backend options of load_method and BackendRegistry. Texts are copied: another thread may change a
+ * dictionary while backends read them without the GIL. */
 #include "python/state.h"
 
 #include "python/options.h"
@@ -7,7 +7,7 @@
 #include "core/alloc.h"
 #include "python/errors.h"
 
-/* A str without NUL, copied. */
+/* Copies a str without NUL. */
 static int copy_text(PyObject *object, const char *where, ec_arena *arena, const char **out) {
   Py_ssize_t size;
   const char *text = PyUnicode_AsUTF8AndSize(object, &size);
@@ -72,7 +72,7 @@ PyObject *ecpy_option_value(const ec_backend_option *option) {
   }
 }
 
-/* The items of a mapping as a new list of pairs. */
+/* Returns the items of a mapping as a new list of pairs. */
 static PyObject *items_of(PyObject *mapping, const char *what) {
   if (PyDict_Check(mapping) || PyObject_HasAttrString(mapping, "items"))
     return PyMapping_Items(mapping);
@@ -84,7 +84,7 @@ static PyObject *items_of(PyObject *mapping, const char *what) {
 static PyObject *pair_item(PyObject *items, Py_ssize_t i, Py_ssize_t which) {
   PyObject *pair = PyList_GET_ITEM(items, i);
   if (PyTuple_Check(pair) && PyTuple_GET_SIZE(pair) == 2) return PyTuple_GET_ITEM(pair, which);
-  PyErr_SetString(PyExc_TypeError, "backend_options: items() gives no pairs");
+  PyErr_SetString(PyExc_TypeError, "backend_options: items() does not return pairs");
   return NULL;
 }
 

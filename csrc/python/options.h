@@ -1,4 +1,4 @@
-/* Options of backends: Python values to C and back. */
+/* Backend options: conversion from Python values to C and back. */
 #ifndef EC_PYTHON_OPTIONS_H
 #define EC_PYTHON_OPTIONS_H
 
@@ -7,15 +7,15 @@
 #include "core/arena.h"
 #include "runtime/method.h"
 
-/* An option from its key and value (bool, int, float, str), whose texts are copied to the arena.
+/* Parses an option's key and value (bool, int, float, str); texts are copied to the arena. Returns
  * -1 with TypeError, OverflowError or ValueError that begins with `where`. */
 int ecpy_option_parse(PyObject *key, PyObject *value, const char *where, ec_arena *arena,
                       ec_backend_option *out);
 
-/* load_method's backend_options, None or {id: {key: value}}, copied to the arena. */
+/* Parses load_method's backend_options, None or {id: {key: value}}, into the arena. */
 int ecpy_options_parse(PyObject *object, ec_arena *arena, ec_method_options *out);
 
-/* The value of an option. */
+/* Returns the value of an option. */
 PyObject *ecpy_option_value(const ec_backend_option *option);
 
 #endif

@@ -1,4 +1,4 @@
-/* Outputs of a call: fresh arrays that own their memory, or the caller's. */
+/* Outputs of a call: new arrays that own their memory, or the caller's. */
 #include "python/state.h"
 
 #include "python/outputs.h"
@@ -46,8 +46,8 @@ static bool same_shape(PyArrayObject *array, int rank, const npy_intp *sizes) {
   return PyArray_NDIM(array) == rank && PyArray_CompareLists(PyArray_DIMS(array), sizes, rank);
 }
 
-/* True where an array of out= has the writability, dtype and shape that it was parsed with: foreign
- * code has run since, and other threads while the lock was waited for. */
+/* True if an array of out= still has the writability, dtype and shape that were checked: foreign
+ * code and other threads may have changed it. */
 static bool still_fits(ecpy_method *self, size_t index, PyArrayObject *array) {
   const ecpy_slot *slot = &self->outputs[index];
   ec_dtype dtype;
@@ -103,8 +103,8 @@ int ecpy_outs_parse(ecpy_method *self, PyObject *out, PyArrayObject **outs) {
 
 /* ---- before the run ---------------------------------------------------------------------- */
 
-/* Whether a method may write to the caller's array while it runs: the output's own layout, and
- * memory that nothing else in the call uses. */
+/* True if a method may write directly to the caller's array: it has the output's own layout, and
+ * nothing else in the call uses its memory. */
 static bool is_direct(ecpy_method *self, size_t index, PyArrayObject *const *outs,
                       const ecpy_input *inputs) {
   const ecpy_slot *slot = &self->outputs[index];

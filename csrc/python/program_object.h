@@ -1,4 +1,4 @@
-/* The Program object: its struct, and how one is made. */
+/* The Program object: its struct and its constructor. */
 #ifndef EC_PYTHON_PROGRAM_OBJECT_H
 #define EC_PYTHON_PROGRAM_OBJECT_H
 
@@ -10,13 +10,13 @@ typedef struct ecpy_program {
   ecpy_program_ref *ref;
   PyObject *methods; /* dict: name -> Method, for load_method(name) */
   size_t record_data;
-  PyObject *recorded; /* list: all methods, where they are recorded */
+  PyObject *recorded; /* list: all methods, if they are recorded */
 } ecpy_program;
 
-/* Bytes of values to record of each method for an ETDump; EC_NO_RECORD: records nothing. */
+/* Bytes of values to record per method for an ETDump; EC_NO_RECORD: no recording. */
 #define EC_NO_RECORD SIZE_MAX
 
-/* Holds a reference of its own to the program. */
+/* Returns a Program. It holds its own reference to the program. */
 PyObject *ecpy_program_new(ecpy_state *state, ecpy_program_ref *ref, size_t record_data);
 
 #endif

@@ -1,4 +1,4 @@
-/* Programs counted by the objects that use them. */
+/* Programs with a reference count. */
 #include "python/state.h"
 
 #include "python/program_ref.h"
@@ -31,7 +31,7 @@ void ecpy_program_ref_release(ecpy_program_ref *ref) {
   PyMem_Free(ref);
 }
 
-static bool lacks_something(const ec_method_info *info) {
+static bool needs_plugins(const ec_method_info *info) {
   for (size_t i = 0; i < info->operator_count; i++)
     if (!info->operators[i].available) return true;
   for (size_t i = 0; i < info->delegate_count; i++)
@@ -43,7 +43,7 @@ int ecpy_describe(ecpy_state *state, ecpy_program_ref *ref, size_t index, ec_met
   ec_error err;
   ec_error_clear(&err);
   ec_status status = ec_program_describe(ref->program, index, info, &err);
-  if (status == EC_OK && lacks_something(info) && !state->discovered) {
+  if (status == EC_OK && needs_plugins(info) && !state->discovered) {
     ec_method_info_deinit(info);
     if (ecpy_discover(state)) return -1;
     status = ec_program_describe(ref->program, index, info, &err);

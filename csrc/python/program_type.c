@@ -1,4 +1,4 @@
-/* Program: a loaded .pte and the methods that were loaded from it. */
+/* Program: a loaded .pte and the methods loaded from it. */
 #include "python/state.h"
 
 #include "python/program_type.h"
@@ -35,7 +35,7 @@ static int program_clear(PyObject *self) {
 static void program_dealloc(PyObject *self) {
   PyTypeObject *type = Py_TYPE(self);
   PyObject_GC_UnTrack(self);
-  program_clear(self); /* before the program: methods refer to it */
+  program_clear(self); /* before the program, to which methods refer */
   ecpy_program_ref_release(((ecpy_program *)self)->ref);
   type->tp_free(self);
   Py_DECREF(type);
@@ -46,9 +46,9 @@ static void program_dealloc(PyObject *self) {
 PyDoc_STRVAR(
     program_doc,
     "An ExecuTorch program, loaded from binary PTE data by Runtime.load_program.\n\n"
-    "It can be used to load the methods defined by the program. It is immutable: any number of\n"
-    "threads and methods may use it at once. Methods do not share state, apart from mutable\n"
-    "buffers that were exported with share_mutable_buffers=True.");
+    "It loads the methods defined by the program. It is immutable: any number of threads and\n"
+    "methods may use it at once. Methods do not share state, except mutable buffers exported with\n"
+    "share_mutable_buffers=True.");
 
 static PyObject *program_method_names(PyObject *self, void *Py_UNUSED(closure)) {
   ec_program *program = ((ecpy_program *)self)->ref->program;
@@ -65,37 +65,37 @@ PyDoc_STRVAR(
     load_method_doc,
     "load_method($self, /, name, *, kernels='default', seed=None, backend_options=None,\n"
     "            num_threads=None, max_bytes=None, max_steps=None)\n--\n\n"
-    "Loads a method from the program.\n\n"
+    "Load a method from the program.\n\n"
     "Args:\n"
     "    name: The name of the method to load.\n"
-    "    kernels: \"default\", or \"reference\" for the plain loops that the fast ones are\n"
-    "        checked against.\n"
-    "    seed: Where random operators start (an int; the method's manual_seed says more), or None\n"
-    "        for a seed of the system's.\n"
+    "    kernels: \"default\", or \"reference\" for the plain loops, the reference of the fast\n"
+    "        ones.\n"
+    "    seed: The initial seed of random operators (an int; see Method.manual_seed), or None for\n"
+    "        the system's entropy.\n"
     "    backend_options: Options for the method's delegates, by backend:\n"
     "        {\"XnnpackBackend\": {\"workspace_sharing_mode\": 1}}. Values are bool, int, float\n"
-    "        or str; the backend says which names it knows. They come before what\n"
-    "        backend_registry.set_option sets for all methods.\n"
-    "    num_threads: How many threads large loops and delegates may use, the caller's own\n"
-    "        included; None for Runtime.num_threads. Threads are shared by all methods with the\n"
-    "        same number, and start when they are first needed. Results do not depend on it.\n"
-    "    max_bytes: How many bytes the loading may allocate, and then each call: planned memory,\n"
-    "        values, copies, what delegates ask the runtime for; scratch memory, tensors that\n"
-    "        grow, results. None for the memory of this machine, and half of it for a call.\n"
-    "    max_steps: How many steps the loading may take, and then each call. Loading: a value, an\n"
-    "        instruction, an item of a list, 16 bytes that are copied or given to a delegate, 64\n"
-    "        that it allocates.\n"
-    "        A call: an instruction, and 4096 elements of the tensors that it takes and gives.\n"
-    "        None for what no honest program needs: 10 million and 4 for each byte of the files;\n"
-    "        10 million instructions in a call, whatever their tensors are.\n"
+    "        or str; the backend defines the names. They override the options of all methods\n"
+    "        (backend_registry.set_option).\n"
+    "    num_threads: Number of threads for large loops and delegates, the calling thread\n"
+    "        included; None for Runtime.num_threads. All methods with the same number share their\n"
+    "        threads, which start at first use. Results do not depend on it.\n"
+    "    max_bytes: Limit on the bytes allocated by the load, and by each call: planned memory,\n"
+    "        values, copies, memory that delegates request from the runtime; scratch memory,\n"
+    "        tensors that grow, results. None for the memory of this machine, and half of it for\n"
+    "        a call.\n"
+    "    max_steps: Limit on the steps of the load, and of each call. Steps of a load: a value,\n"
+    "        an instruction, an item of a list, 16 bytes copied or passed to a delegate, 64 bytes\n"
+    "        allocated by it. Steps of a call: an instruction, and 4096 elements of its arguments\n"
+    "        and results. None for limits far above normal use: 10 million plus 4 for each byte\n"
+    "        of the files; 10 million instructions in a call, whatever the size of their tensors.\n"
     "        Programs inside delegates count towards the same bytes and steps.\n\n"
     "Returns the Method. Loading a method again with default arguments returns the same object,\n"
-    "which has its own memory and state; one with other arguments is a new one each time.\n\n"
+    "which has its own memory and state. Other arguments create a new one each time.\n\n"
     "Raises NotFoundError (a KeyError: no such method, or a backend that is not registered),\n"
     "OperatorMissingError (lists all missing operators), InvalidProgramError, NotSupportedError,\n"
     "InvalidArgumentError (options for a backend that the method does not use),\n"
-    "MemoryAllocationFailedError, OutOfResourcesError (max_steps), and what backends raise.\n"
-    "Python handles signals meanwhile: what their handlers raise ends the loading.");
+    "MemoryAllocationFailedError, OutOfResourcesError (max_steps), and errors of backends.\n"
+    "Signals are handled during the load: an exception of a handler ends it.");
 
 static int parse_kernels(const char *kernels, bool *reference) {
   *reference = strcmp(kernels, "reference") == 0;
@@ -104,21 +104,21 @@ static int parse_kernels(const char *kernels, bool *reference) {
   return -1;
 }
 
-/* The method of a name that is loaded once, with default arguments. */
+/* Returns the shared method of this name, loaded once with default arguments. */
 static PyObject *load_shared(ecpy_program *self, PyObject *name, const char *text,
                              const ec_method_options *options) {
   PyObject *found = PyDict_GetItemWithError(self->methods, name);
   if (found || PyErr_Occurred()) return Py_XNewRef(found);
   PyObject *method = ecpy_method_new(ecpy_state_of((PyObject *)self), self->ref, text, options);
   if (!method) return NULL;
-  /* Another thread may have loaded it meanwhile: the first one counts. */
+  /* Another thread may have loaded it meanwhile: the first one is kept. */
   found = PyDict_SetDefault(self->methods, name, method);
   Py_XINCREF(found);
   Py_DECREF(method);
   return found;
 }
 
-/* Takes a method and gives it: recorded where those of the program are. */
+/* Takes a method and returns it, recorded if the program's methods are. */
 static PyObject *record_method(ecpy_program *self, PyObject *method) {
   if (!method || self->record_data == EC_NO_RECORD) return method;
   const int known = PySequence_Contains(self->recorded, method);
@@ -160,8 +160,8 @@ static PyObject *program_load_method(PyObject *object, PyObject *args, PyObject 
 
 PyDoc_STRVAR(metadata_doc,
              "metadata($self, /, method_name)\n--\n\n"
-             "Gets the MethodMeta of a method without loading it.\n\n"
-             "Raises NotFoundError (a KeyError) where there is no such method.");
+             "Return the MethodMeta of a method without loading it.\n\n"
+             "Raises NotFoundError (a KeyError: no such method).");
 
 static PyObject *program_metadata(PyObject *object, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"method_name", NULL};
@@ -180,10 +180,10 @@ static PyObject *program_metadata(PyObject *object, PyObject *args, PyObject *kw
 PyDoc_STRVAR(
     requirements_doc,
     "requirements($self, /)\n--\n\n"
-    "What the program needs, before anything is loaded.\n\n"
+    "Return the operators and backends that the program needs, without loading it.\n\n"
     "A dictionary: `operators` (name -> number of calls in the file, over all methods),\n"
     "`backends` (id -> bytes of payload), `missing_operators` and `missing_backends` (sorted\n"
-    "lists of those that are not available here; both empty means that all methods can load).");
+    "lists of the unavailable ones; if both are empty, all methods can load).");
 
 static PyObject *program_requirements(PyObject *self, PyObject *Py_UNUSED(args)) {
   return ecpy_program_requirements(ecpy_state_of(self), ((ecpy_program *)self)->ref);
@@ -192,7 +192,7 @@ static PyObject *program_requirements(PyObject *self, PyObject *Py_UNUSED(args))
 PyDoc_STRVAR(
     info_doc,
     "info($self, /)\n--\n\n"
-    "All that the file says, as a dictionary of numbers, strings, lists and dictionaries:\n"
+    "Return the contents of the file as a dictionary of numbers, strings, lists and dictionaries:\n"
     "sizes, segments, named data, and for each method inputs, outputs, attributes, planned\n"
     "arenas, operators and delegates. `executorch-c info --json` prints it.");
 
@@ -202,9 +202,9 @@ static PyObject *program_info(PyObject *self, PyObject *Py_UNUSED(args)) {
 
 PyDoc_STRVAR(structure_doc,
              "_structure($self, method_name, /)\n--\n\n"
-             "Every value and instruction of a method, without loading it: see MethodStructure in\n"
-             "executorch_c._types. Raises what loading the method would raise where the file is\n"
-             "wrong, NotFoundError where there is no such method.");
+             "Return every value and instruction of a method, without loading it: see\n"
+             "MethodStructure in executorch_c._types. Raises the errors of loading the method if\n"
+             "the file is invalid, NotFoundError (no such method).");
 
 static PyObject *program_structure(PyObject *self, PyObject *name) {
   const char *text = PyUnicode_AsUTF8(name);
@@ -214,8 +214,9 @@ static PyObject *program_structure(PyObject *self, PyObject *name) {
 
 PyDoc_STRVAR(delegate_doc,
              "_delegate($self, method_name, index, /)\n--\n\n"
-             "Nodes and values inside of a delegate; None where its backend is not there or does\n"
-             "not tell. Raises what making the delegate would raise where the payload is wrong.");
+             "Return nodes and values inside a delegate, or None if its backend is missing or\n"
+             "cannot describe it. Raises the errors of creating the delegate if the payload is\n"
+             "invalid.");
 
 static PyObject *program_delegate(PyObject *self, PyObject *args) {
   const char *name;
@@ -226,7 +227,7 @@ static PyObject *program_delegate(PyObject *self, PyObject *args) {
 
 PyDoc_STRVAR(payload_doc,
              "_payload($self, method_name, index, /)\n--\n\n"
-             "The bytes that a delegate is made from.");
+             "Return the payload of a delegate as bytes.");
 
 static PyObject *program_payload(PyObject *self, PyObject *args) {
   const char *name;
@@ -238,9 +239,9 @@ static PyObject *program_payload(PyObject *self, PyObject *args) {
 PyDoc_STRVAR(
     etdump_doc,
     "write_etdump_result_to_file($self, /, etdump_path, debug_buffer_path)\n--\n\n"
-    "Writes what methods of this program did, loaded with enable_etdump=True, as an ETDump: their\n"
-    "loading, and calls since the last such file. Values go to debug_buffer_path (or None) where\n"
-    "debug_buffer_size was given; executorch_c.inspect.etdump says what is in the files.\n\n"
+    "Write an ETDump of this program, loaded with enable_etdump=True: the loading of its methods,\n"
+    "and calls since the last such file. Values go to debug_buffer_path (or None) if\n"
+    "debug_buffer_size was set; see executorch_c.inspect.etdump for the contents of the files.\n\n"
     "Raises InvalidStateError (a program without enable_etdump), ImportError (no flatbuffers),\n"
     "OSError.");
 
@@ -268,7 +269,7 @@ static PyObject *program_write_etdump(PyObject *object, PyObject *args, PyObject
   return done;
 }
 
-PyDoc_STRVAR(html_doc, "_repr_html_($self, /)\n--\n\nA table for notebooks.");
+PyDoc_STRVAR(html_doc, "_repr_html_($self, /)\n--\n\nReturn a table for notebooks.");
 
 static PyObject *program_html(PyObject *self, PyObject *Py_UNUSED(args)) {
   return ecpy_call_python("executorch_c._render.objects", "program", self);
@@ -304,7 +305,7 @@ static PyGetSetDef getset[] = {
     {"method_names", program_method_names, NULL,
      PyDoc_STR("The names of the program's methods, as a new set of strings."), NULL},
     {"has_etdump", program_has_etdump, NULL,
-     PyDoc_STR("Whether it was loaded with enable_etdump=True."), NULL},
+     PyDoc_STR("True if the program was loaded with enable_etdump=True."), NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

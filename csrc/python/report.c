@@ -1,5 +1,5 @@
-/* Method.backend_report: the figures of each delegate, collected without the GIL, as a backend may
- * wait for a lock. */
+/* Method.backend_report: the statistics of each delegate. They are collected without the GIL,
+ * because a backend may wait for a lock. */
 #include "python/state.h"
 
 #include "python/report.h"

@@ -1,11 +1,11 @@
-/* Figures of a method's delegates. */
+/* Statistics of a method's delegates. */
 #ifndef EC_PYTHON_REPORT_H
 #define EC_PYTHON_REPORT_H
 
 #include "python/method.h"
 #include "python/state.h"
 
-/* Method.backend_report(): a list of dictionaries. */
+/* Implements Method.backend_report(): returns a list of dictionaries. */
 PyObject *ecpy_method_report(ecpy_method *self);
 
 #endif

@@ -60,13 +60,13 @@ static void runtime_dealloc(PyObject *object) {
 
 PyDoc_STRVAR(runtime_doc,
              "An instance of the ExecuTorch runtime environment.\n\n"
-             "`Runtime.get()` gives the one instance. It can be used to load and run any number\n"
-             "of programs and methods at once, from any thread.\n\n"
+             "`Runtime.get()` returns the only instance. It loads and runs any number of programs\n"
+             "and methods at once, from any thread.\n\n"
              "Attributes:\n"
              "    backend_registry: Registry for querying available hardware backends.\n"
              "    operator_registry: Registry for querying available operators/kernels.");
 
-PyDoc_STRVAR(get_doc, "get($type, /)\n--\n\nGets the Runtime singleton.");
+PyDoc_STRVAR(get_doc, "get($type, /)\n--\n\nReturn the Runtime singleton.");
 
 static PyObject *runtime_get(PyObject *type, PyObject *Py_UNUSED(args)) {
   ecpy_state *state = PyType_GetModuleState((PyTypeObject *)type);
@@ -78,39 +78,39 @@ PyDoc_STRVAR(
     load_program_doc,
     "load_program($self, /, data, *, verification=1, data_path=None, enable_etdump=False,\n"
     "             debug_buffer_size=0, mlock=False, share_mutable_buffers=True)\n--\n\n"
-    "Loads an ExecuTorch program from a PTE binary.\n\n"
+    "Load an ExecuTorch program from a PTE binary.\n\n"
     "Args:\n"
-    "    data: A path (str or os.PathLike), which is mapped: weights are not copied, and parts\n"
-    "        that are not needed are not read; or bytes, or a file mapped read-only by mmap.mmap,\n"
-    "        or a memoryview of one of them, which are used in place and kept alive; or another\n"
-    "        buffer (bytearray, an array), which is copied, as it might change; or a binary file\n"
+    "    data: A path (str or os.PathLike), which is mapped: weights are not copied, and unused\n"
+    "        parts are not read; or bytes, or a file mapped read-only by mmap.mmap, or a\n"
+    "        memoryview of one of them, which are used in place and kept alive; or another buffer\n"
+    "        (bytearray, an array), which is copied, because it might change; or a binary file\n"
     "        object, which is read.\n"
-    "    verification: A Verification. What makes reading safe is always checked;\n"
-    "        InternalConsistency (the default) adds the checks of the reference runtime.\n"
-    "    data_path: One .ptd file (weights kept outside the program), as a path or as bytes, or\n"
+    "    verification: A Verification. Memory safety is always checked; InternalConsistency (the\n"
+    "        default) adds the checks of the reference runtime.\n"
+    "    data_path: One .ptd file (weights stored outside the program), as a path or as bytes, or\n"
     "        a sequence of them.\n"
-    "    enable_etdump: Record what methods do, for write_etdump_result_to_file: up to 64 MiB\n"
-    "        for each method until a file is written; later calls are not recorded.\n"
-    "    debug_buffer_size: With enable_etdump, so many bytes of computed values are kept for\n"
-    "        each method; values that do not fit are left out.\n"
-    "    mlock: True keeps the mapped file in memory (AccessFailedError where the system\n"
-    "        refuses), \"try\" does so where it can.\n"
+    "    enable_etdump: Record calls of methods for write_etdump_result_to_file: up to 64 MiB per\n"
+    "        method until a file is written; later calls are not recorded.\n"
+    "    debug_buffer_size: With enable_etdump, the limit on bytes of recorded values per method;\n"
+    "        values beyond it are dropped.\n"
+    "    mlock: True locks the mapped file in memory (AccessFailedError if the system refuses),\n"
+    "        \"try\" ignores a refusal.\n"
     "    share_mutable_buffers: Programs exported with\n"
     "        MemoryPlanningPass(share_mutable_buffers=True) plan mutable buffers at memory id\n"
-    "        2 in every method; True gives them one copy, False one for each loaded method. State\n"
-    "        of other programs is each method's own in any case.\n\n"
+    "        2 in every method. True allocates one copy for all of them, False one for each\n"
+    "        loaded method. State of other programs is always private to each method.\n\n"
     "Returns the Program. Raises AccessFailedError (file), InvalidProgramError or\n"
     "InvalidArgumentError (not a program, damaged, another version), InvalidExternalDataError\n"
     "(data file), MemoryAllocationFailedError, TypeError.");
 
 enum { MAX_DATA_FILES = 64 };
 
-/* What load_program collects before the GIL is given up. */
+/* The arguments of load_program, collected before the GIL is released. */
 typedef struct program_load {
   ec_program_options options;
   ec_source file, data[MAX_DATA_FILES];
   size_t data_count;
-  size_t record_data; /* as ecpy_program_new wants it */
+  size_t record_data; /* as for ecpy_program_new */
   ec_program *program;
   ec_status status;
   ec_error err;
@@ -248,7 +248,7 @@ static PyObject *runtime_html(PyObject *self, PyObject *Py_UNUSED(args)) {
 
 /* ---- tables and spec ---- */
 
-PyDoc_STRVAR(html_doc, "_repr_html_($self, /)\n--\n\nA table for notebooks.");
+PyDoc_STRVAR(html_doc, "_repr_html_($self, /)\n--\n\nReturn a table for notebooks.");
 
 static PyMethodDef methods[] = {
     {"get", runtime_get, METH_CLASS | METH_NOARGS, get_doc},
@@ -260,10 +260,10 @@ static PyMethodDef methods[] = {
 
 static PyGetSetDef getset[] = {
     {"num_threads", runtime_get_num_threads, runtime_set_num_threads,
-     PyDoc_STR("How many threads methods may use that are loaded from now on, unless load_method\n"
-               "says otherwise: by default the number of CPUs of its affinity, at most its CPU\n"
-               "quota; `del` restores that. Of the process, like the runtime. 1 where the package\n"
-               "was built without pthreadpool."), NULL},
+     PyDoc_STR("The number of threads of methods loaded from now on, unless load_method overrides\n"
+               "it. The default is the number of CPUs of the process's affinity, limited to its\n"
+               "CPU quota; `del` restores it. The setting belongs to the process. Always 1 if the\n"
+               "package was built without pthreadpool."), NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

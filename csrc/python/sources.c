@@ -1,4 +1,4 @@
-/* Bytes of programs and data files: of a path, a buffer, or a file object. */
+/* Bytes of programs and data files from a path, a buffer, or a file object. */
 #include "python/state.h"
 
 #include "python/sources.h"
@@ -30,7 +30,7 @@ static int open_path(ecpy_state *state, PyObject *data, ec_mlock mlock, ec_sourc
   return -1;
 }
 
-/* Programs may be freed by threads that do not hold the GIL. */
+/* Releases a buffer. Threads without the GIL may free programs. */
 static void release_buffer(void *owner) {
   PyGILState_STATE gil = PyGILState_Ensure();
   PyBuffer_Release(owner);
@@ -41,7 +41,7 @@ static void release_buffer(void *owner) {
 static int lend_buffer(ecpy_state *state, PyObject *data, ec_source *out) {
   Py_buffer *view = PyMem_Malloc(sizeof *view);
   if (!view) {
-    ecpy_no_memory("a buffer that is lent");
+    ecpy_no_memory("a borrowed buffer");
     return -1;
   }
   if (PyObject_GetBuffer(data, view, PyBUF_SIMPLE)) {
@@ -58,13 +58,13 @@ static int lend_buffer(ecpy_state *state, PyObject *data, ec_source *out) {
   return -1;
 }
 
-/* Whose memory a view shows; NULL: nobody's that is known. */
+/* Returns the owner of the memory of a view; NULL if unknown. */
 static PyObject *owner_of(PyObject *data) {
   while (data && PyMemoryView_Check(data)) data = PyMemoryView_GET_BASE(data);
   return data;
 }
 
-/* True for a mmap.mmap, by the module's own type, if the module was imported. */
+/* True for a mmap.mmap, by the module's own type if it was imported. */
 static bool is_mapped_file(PyObject *object) {
   PyObject *name = PyUnicode_FromString("mmap");
   PyObject *module = name ? PyImport_GetModule(name) : NULL;
@@ -77,7 +77,7 @@ static bool is_mapped_file(PyObject *object) {
   return is;
 }
 
-/* True for a buffer that this process cannot write to; a read-only view is not enough. */
+/* True for a buffer that this process cannot write to. A read-only view is not enough. */
 static bool is_fixed(PyObject *data) {
   Py_buffer view;
   PyObject *owner = owner_of(data);
@@ -92,8 +92,8 @@ static bool is_fixed(PyObject *data) {
   return readonly;
 }
 
-/* Bytes that changed after they were verified would not be safe to read: what is neither bytes nor
- * a mapped file is copied. */
+/* Opens a buffer. Anything but bytes and mapped files is copied, because bytes that change after
+ * the verification are unsafe to read. */
 static int open_buffer(ecpy_state *state, PyObject *data, ec_source *out) {
   PyObject *bytes = is_fixed(data) ? Py_NewRef(data) : PyBytes_FromObject(data);
   int rc = bytes ? lend_buffer(state, bytes, out) : -1;
@@ -109,7 +109,7 @@ static int open_read(ecpy_state *state, PyObject *file, ec_source *out) {
     rc = open_buffer(state, bytes, out);
   else
     PyErr_Format(PyExc_TypeError,
-                 "Expected a binary file: read() gave %.200s, not bytes (open it with mode 'rb').",
+                 "Expected a binary file: read() returned %.200s, not bytes (use mode 'rb').",
                  Py_TYPE(bytes)->tp_name);
   Py_DECREF(bytes);
   return rc;

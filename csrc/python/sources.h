@@ -1,11 +1,11 @@
-/* Where the bytes of a program or data file come from. */
+/* Bytes of a program or data file. */
 #ifndef EC_PYTHON_SOURCES_H
 #define EC_PYTHON_SOURCES_H
 
 #include "format/source.h"
 #include "python/state.h"
 
-/* Bytes of a path, a buffer, or a file object as an ec_source. 0, or -1 with an exception. */
+/* Opens a path, a buffer, or a file object as an ec_source. Returns 0, or -1 with an exception. */
 int ecpy_source_open(ecpy_state *state, PyObject *data, ec_mlock mlock, ec_source *out);
 
 #endif

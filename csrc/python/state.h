@@ -1,4 +1,4 @@
-/* Python, NumPy's C API and the module's state: every file of this layer includes it first. */
+/* Python, NumPy's C API and the module's state. Every file of this layer includes it first. */
 #ifndef EC_PYTHON_STATE_H
 #define EC_PYTHON_STATE_H
 
@@ -24,7 +24,7 @@ enum {
   ECPY_STATUS_COUNT
 };
 
-/* Everything that a module object owns. All zero before module_exec and after module_clear. */
+/* The state owned by a module object. All zero before module_exec and after module_clear. */
 typedef struct ecpy_state {
   PyTypeObject *runtime_type;
   PyTypeObject *program_type;
@@ -33,19 +33,20 @@ typedef struct ecpy_state {
   PyTypeObject *tensor_info_type;
   PyTypeObject *backend_registry_type;
   PyTypeObject *operator_registry_type;
-  PyTypeObject *operator_type;               /* of the functions of operators written in Python */
+  PyTypeObject *operator_type;               /* of the functions of Python operators */
   PyObject *error_type;                      /* executorch_c.Error */
   PyObject *status_types[ECPY_STATUS_COUNT]; /* one subclass for each row of status.def */
-  PyObject *runtime;                         /* the one of Runtime.get(); NULL before */
-  PyObject *capsules;                        /* list: capsules of plug-ins stay alive */
-  PyObject *descrs[EC_DTYPE_COUNT];          /* numpy.dtype objects; bfloat16's made when met */
-  PyObject *bfloat16;                        /* ml_dtypes.bfloat16; NULL where not importable */
+  PyObject *runtime;                         /* the result of Runtime.get(); NULL before */
+  PyObject *capsules;                        /* list: keeps capsules of plug-ins alive */
+  PyObject *descrs[EC_DTYPE_COUNT];          /* numpy.dtype objects; bfloat16 at first use */
+  PyObject *bfloat16;                        /* ml_dtypes.bfloat16; NULL if not importable */
   PyObject *name_dlpack, *name_dlpack_device, *name_array, *name_array_interface;
   int bfloat16_looked_up;
   int discovered; /* entry points of plug-ins have been loaded */
 } ecpy_state;
 
-/* The state of the module that made a type. Our types cannot be subclassed, so this is exact. */
+/* Returns the state of the module that created a type. Exact, because our types cannot be
+ * subclassed. */
 static inline ecpy_state *ecpy_state_of(PyObject *self) {
   return (ecpy_state *)PyType_GetModuleState(Py_TYPE(self));
 }

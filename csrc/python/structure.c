@@ -1,5 +1,5 @@
-/* The whole of a method as plain dictionaries, for the tools in executorch_c/devtools: values,
- * instructions, delegates, and what is inside of those. */
+/* A complete method as plain dictionaries, for the tools in executorch_c/inspect: values,
+ * instructions, delegates, and the contents of delegates. */
 #include "python/state.h"
 
 #include "python/structure.h"
@@ -139,10 +139,10 @@ static PyObject *delegate_list(const ec_inspection *s) {
   return list;
 }
 
-/* ---- what is inside of a delegate -------------------------------------------------------- */
+/* ---- contents of a delegate -------------------------------------------------------------- */
 
 typedef struct inside {
-  PyObject *values, *nodes; /* lists; NULL where something failed */
+  PyObject *values, *nodes; /* lists; NULL after a failure */
 } inside;
 
 static void add_value(void *user, const ec_backend_inner_value *v) {
@@ -192,7 +192,7 @@ static PyObject *look_inside(ecpy_state *state, const ec_program *program, const
 
 /* ---- functions --------------------------------------------------------------------------- */
 
-/* Reads a method; installed backends and operators are looked for where one is missing. */
+/* Reads a method. If a backend or operator is missing, loads installed plug-ins first. */
 static int open_structure(ecpy_state *state, ecpy_program_ref *ref, const char *name,
                           ec_inspection *out) {
   size_t index;

@@ -8,7 +8,7 @@
 
 typedef struct ecpy_tensor_info {
   PyObject_HEAD
-  PyObject *meta; /* the MethodMeta that holds what `info` points to */
+  PyObject *meta; /* the MethodMeta that owns the target of `info` */
   const ec_tensor_info *info;
 } ecpy_tensor_info;
 
@@ -42,32 +42,32 @@ static void tensor_info_dealloc(PyObject *self) {
 /* ---- documented methods ---- */
 
 PyDoc_STRVAR(tensor_info_doc,
-             "What a program says about a tensor: an input, output or attribute of a method.\n\n"
+             "A program's description of a tensor: an input, output or attribute of a method.\n\n"
              "sizes(), dtype(), is_memory_planned() and nbytes() are the official methods; shape,\n"
              "numpy_dtype, dim_order, name and is_dynamic are properties for NumPy users.");
 
 PyDoc_STRVAR(sizes_doc,
-             "sizes($self, /)\n--\n\nThe shape as a tuple; upper bounds where sizes are dynamic.");
+             "sizes($self, /)\n--\n\nReturn the shape as a tuple; upper bounds for dynamic sizes.");
 
 static PyObject *tensor_info_sizes(PyObject *self, PyObject *Py_UNUSED(args)) {
   return ecpy_int_tuple(info_of(self)->sizes, info_of(self)->rank);
 }
 
 PyDoc_STRVAR(dtype_doc,
-             "dtype($self, /)\n--\n\nThe dtype as PyTorch's number for it (6 is float32).");
+             "dtype($self, /)\n--\n\nReturn the dtype as PyTorch's number (6 is float32).");
 
 static PyObject *tensor_info_dtype(PyObject *self, PyObject *Py_UNUSED(args)) {
   return PyLong_FromLong((long)info_of(self)->dtype);
 }
 
 PyDoc_STRVAR(planned_doc, "is_memory_planned($self, /)\n--\n\n"
-                          "Whether the program has planned memory for the tensor.");
+                          "Return whether the program plans memory for the tensor.");
 
 static PyObject *tensor_info_is_memory_planned(PyObject *self, PyObject *Py_UNUSED(args)) {
   return PyBool_FromLong(info_of(self)->is_memory_planned);
 }
 
-PyDoc_STRVAR(nbytes_doc, "nbytes($self, /)\n--\n\nThe size of the tensor's data in bytes.");
+PyDoc_STRVAR(nbytes_doc, "nbytes($self, /)\n--\n\nReturn the size of the tensor's data in bytes.");
 
 static PyObject *tensor_info_nbytes(PyObject *self, PyObject *Py_UNUSED(args)) {
   return PyLong_FromSize_t(info_of(self)->nbytes);
@@ -120,18 +120,18 @@ static PyMethodDef methods[] = {
 static PyGetSetDef getset[] = {
     {"shape", tensor_info_shape, NULL, PyDoc_STR("The same as sizes()."), NULL},
     {"numpy_dtype", tensor_info_numpy_dtype, NULL,
-     PyDoc_STR("The numpy.dtype of arrays for this tensor. bfloat16 is ml_dtypes.bfloat16 where\n"
-               "that package is installed, else uint16 (raw bits)."),
+     PyDoc_STR("The numpy.dtype of arrays for this tensor. bfloat16 is ml_dtypes.bfloat16 if that\n"
+               "package is installed, else uint16 (raw bits)."),
      NULL},
     {"dim_order", tensor_info_dim_order, NULL,
      PyDoc_STR("The dimensions, outermost in memory first: (0, 1, 2, 3) is row-major,\n"
                "(0, 2, 3, 1) channels-last."),
      NULL},
     {"name", tensor_info_name, NULL,
-     PyDoc_STR("The fully qualified name, or None where the file has none."),
+     PyDoc_STR("The fully qualified name, or None if the file has none."),
      NULL},
     {"is_dynamic", tensor_info_is_dynamic, NULL,
-     PyDoc_STR("Whether the shape may change from call to call."), NULL},
+     PyDoc_STR("True if the shape may change from call to call."), NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

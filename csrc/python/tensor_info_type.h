@@ -7,10 +7,10 @@
 
 extern PyType_Spec ecpy_tensor_info_spec;
 
-/* A TensorInfo of a description that `meta` holds. */
+/* Returns a TensorInfo of a description owned by `meta`. */
 PyObject *ecpy_tensor_info_new(ecpy_state *state, PyObject *meta, const ec_tensor_info *info);
 
-/* "TensorInfo(sizes=[2, 2], dtype=Float, is_memory_planned=True, nbytes=16)". */
+/* Returns "TensorInfo(sizes=[2, 2], dtype=Float, is_memory_planned=True, nbytes=16)". */
 PyObject *ecpy_tensor_info_text(const ec_tensor_info *info);
 
 #endif

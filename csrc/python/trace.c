@@ -1,5 +1,5 @@
-/* Traces: started and ended by Method, given as plain tuples. Arrays of values look into the trace,
- * which lives as long as any of them. */
+/* Traces: started and stopped by Method, returned as plain tuples. Arrays of values are views of
+ * the trace, which lives as long as any of them. */
 #include "python/state.h"
 
 #include "python/trace.h"
@@ -46,7 +46,7 @@ static PyObject *number_or_none(uint32_t n) {
   return n == EC_TRACE_NONE ? Py_NewRef(Py_None) : PyLong_FromUnsignedLong(n);
 }
 
-/* A read-only array on the copied data. */
+/* Returns a read-only array on the copied data. */
 static PyObject *array_object(ecpy_state *state, PyObject *capsule, const ec_event_value *v) {
   const ec_dtype dtype = (ec_dtype)v->dtype;
   PyArray_Descr *descr = ecpy_descr(state, dtype);
@@ -106,7 +106,7 @@ static PyObject *values_list(ecpy_state *state, PyObject *capsule, const ec_even
   return list;
 }
 
-/* Takes `values`; numbers are made by Py_BuildValue's "N", which copes with NULL. */
+/* Takes `values`. Py_BuildValue's "N" accepts NULL, so failed numbers need no check. */
 static PyObject *event_object(const ec_event *e, PyObject *values) {
   if (!values) return NULL;
   return Py_BuildValue("sNiNNNNKKON", ec_event_kind_name((ec_event_kind)e->kind),
@@ -155,9 +155,9 @@ PyObject *ecpy_trace_stop(ecpy_method *self) {
 
 /* ---- records ----------------------------------------------------------------------------- */
 
-enum { RECORD_BYTES = 64 << 20 }; /* without values, which have a bound of their own */
+enum { RECORD_BYTES = 64 << 20 }; /* without values, which have a separate limit */
 
-/* Replaces the present record by a new one and returns it in `last`. */
+/* Replaces the current record by a new one, returning it in `last`. */
 static int replace_record(ecpy_method *self, size_t max_data, ec_trace **last) {
   const size_t room = SIZE_MAX - RECORD_BYTES;
   ec_trace *record = ec_trace_new(max_data ? EC_TRACE_VALUES : 0,
@@ -183,7 +183,7 @@ int ecpy_trace_record(ecpy_method *self, size_t max_data) {
   ec_trace *last = NULL;
   if (self->record) return 0;
   if (replace_record(self, max_data, &last)) return -1;
-  ec_trace_free(last); /* of another thread that was as fast */
+  ec_trace_free(last); /* of another thread that replaced it first */
   return 0;
 }
 

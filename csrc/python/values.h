@@ -1,4 +1,4 @@
-/* Values of the runtime as Python objects: the one place where numbers and lists are made. */
+/* Values of the runtime as Python objects. All numbers and lists are created here. */
 #ifndef EC_PYTHON_VALUES_H
 #define EC_PYTHON_VALUES_H
 
@@ -6,19 +6,21 @@
 #include "python/state.h"
 #include "runtime/describe.h"
 
-/* An int, float or bool; None for another kind. */
+/* Returns an int, float or bool; None for another kind. */
 PyObject *ecpy_scalar_object(ec_scalar scalar);
 
-/* The object of an item of a list: an int, a tensor or None. */
+/* Returns the object for a list item: an int, a tensor or None. */
 typedef PyObject *(*ecpy_item_fn)(void *user, const ec_value *item);
 
-/* A value of one of the list kinds as a list; charged to the budget of the present call. */
+/* Returns a value of a list kind as a list, charged to the budget of the current call. */
 PyObject *ecpy_list_object(ecpy_state *state, const ec_value *value, ecpy_item_fn fn, void *user);
 
-/* A value as a method returns it, tensors copied. NULL with NotSupportedError for other kinds. */
+/* Returns a value as the result of a method, tensors copied. NULL with NotSupportedError for other
+ * kinds. */
 PyObject *ecpy_value_object(ecpy_state *state, const ec_value *value);
 
-/* The value of a description that is no tensor: a number or str; None for other kinds. */
+/* Returns the value of a description that is not a tensor: a number or str; None for other
+ * kinds. */
 PyObject *ecpy_described_object(const ec_value_info *info);
 
 #endif

@@ -1,4 +1,4 @@
-/* Arguments: native values as backend.h has them. */
+/* Arguments: native values as the structs of backend.h. */
 #include "runtime/arg.h"
 
 void ec_arg_view(ec_value *value, ec_backend_arg *view) {

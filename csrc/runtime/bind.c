@@ -1,4 +1,4 @@
-/* Binding: inputs and outputs of one call, checked against the program. */
+/* Binding: the inputs and outputs of one call, checked against the program. */
 #include "runtime/bind.h"
 
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 
 static ec_status find_input(ec_method *m, size_t index, ec_input_slot **out, ec_error *err) {
   if (index >= m->input_count)
-    return ec_fail(err, EC_INVALID_ARGUMENT, "method '%s' has %zu inputs, there is no input %zu",
+    return ec_fail(err, EC_INVALID_ARGUMENT, "method '%s' has %zu inputs, input %zu does not exist",
                    m->name, m->input_count, index);
   *out = &m->inputs[index];
   return EC_OK;
@@ -24,7 +24,7 @@ static ec_status fail_kind(const ec_method *m, size_t index, const char *found, 
                  v->kind == EC_KIND_TENSOR ? ec_dtype_name(ec_tensor_dtype(v->as.tensor)) : "");
 }
 
-/* True for an array of the tensor's shape with the strides and alignment that the program uses. */
+/* True if the array has the tensor's shape, and the strides and alignment that the program uses. */
 static bool has_layout(const ec_tensor *t, const ec_array *a) {
   int64_t item = (int64_t)ec_dtype_size(a->dtype);
   for (size_t d = 0; d < t->rank; d++)
@@ -51,7 +51,7 @@ ec_status ec_method_bind_input(ec_method *m, size_t index, const ec_array *array
   ec_status status = ec_tensor_set_sizes(t, array->rank, array->sizes, err);
   if (status != EC_OK) return ec_fail_in(err, status, "method '%s', input %zu", m->name, index);
   slot->array = *array;
-  for (size_t d = 0; d < t->rank; d++) { /* NumPy has no sizes where there are no dimensions */
+  for (size_t d = 0; d < t->rank; d++) { /* NumPy has no sizes for rank 0 */
     slot->sizes[d] = array->sizes[d];
     slot->strides[d] = array->strides[d];
   }
@@ -71,7 +71,7 @@ static bool equals_traced(const ec_value *traced, ec_scalar given) {
 ec_status ec_method_bind_scalar(ec_method *m, size_t index, ec_scalar scalar, ec_error *err) {
   ec_input_slot *slot = NULL;
   EC_TRY(find_input(m, index, &slot, err));
-  /* Slots that instructions change are compared with what was traced. */
+  /* Slots that instructions change are compared with the traced value. */
   const ec_value *traced =
       m->first_values ? &m->first_values[slot->value - m->values] : slot->value;
   if (!ec_is_number(traced) ||

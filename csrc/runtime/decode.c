@@ -1,5 +1,5 @@
 /* Rows of the file: planned memory, inputs and outputs, operators, instructions and delegates.
- * Values: decode_values.c. */
+ * For values see decode_values.c. */
 #include "runtime/decode.h"
 
 #include <inttypes.h>
@@ -21,6 +21,7 @@ void ec_plan_init(ec_plan *plan, const ec_program *program, size_t method) {
       .outputs = ec_fb_vector(table, EC_PTE_ExecutionPlan_outputs),
       .memory = ec_fb_vector(table, EC_PTE_ExecutionPlan_non_const_buffer_sizes),
   };
+  plan->arena_count = plan->memory.count ? plan->memory.count - 1 : 0;
 }
 
 ec_status ec_decode_memory(const ec_plan *plan, uint32_t id, size_t *size, ec_error *err) {

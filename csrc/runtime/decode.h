@@ -1,7 +1,8 @@
-/* Rows of the file: an instruction or a delegate of an ExecutionPlan (a value: decode_values.h) as
- * a plain struct, read through the verified accessors and checked as far as the plan alone goes:
- * kinds, dtypes, indices in range, extents in planned memory. Loading, inspecting and describing
- * read a plan through here only. A row refers to the file and allocates nothing. */
+/* Rows of the file: an instruction or a delegate of an ExecutionPlan as a plain struct (a value:
+ * decode_values.h). Rows are read through the verified accessors and checked as far as the plan
+ * alone allows: kinds, dtypes, indices in range, extents in planned memory. Loading, inspecting and
+ * describing read a plan only through this header. A row refers to the file and allocates
+ * nothing. */
 #ifndef EC_RUNTIME_DECODE_H
 #define EC_RUNTIME_DECODE_H
 
@@ -16,25 +17,27 @@ typedef struct ec_plan {
   ec_fb_vec values, operators, delegates, chains;
   ec_fb_vec inputs, outputs; /* indices of values */
   ec_fb_vec memory;          /* sizes of planned memory; entry 0 is reserved */
+  uint32_t arena_count;      /* planned memories without the reserved entry */
 } ec_plan;
 
 void ec_plan_init(ec_plan *plan, const ec_program *program, size_t method);
 
 /* ---- planned memory, inputs and outputs, operators --------------------------------------- */
 
-/* Size of planned memory `id`, below plan->memory.count. InvalidProgram where it is negative. */
+/* Returns the size of planned memory `id`, below plan->memory.count. InvalidProgram if it is
+ * negative. */
 ec_status ec_decode_memory(const ec_plan *plan, uint32_t id, size_t *size, ec_error *err);
 
-/* Item `index` of plan->inputs or plan->outputs; `what` is "input" or "output". */
+/* Returns item `index` of plan->inputs or plan->outputs; `what` is "input" or "output". */
 ec_status ec_decode_io(const ec_plan *plan, ec_fb_vec indices, uint32_t index, const char *what,
                        uint32_t *value, ec_error *err);
 
 enum { EC_OP_NAME_BYTES = 256 };
 
-/* The joined name ("aten::add.out") of an operator, into `name`; NULL where the index is out of
- * range, the row has no name or it is too long. */
+/* Writes the joined name of an operator ("aten::add.out") to `name`. Returns NULL if the index is
+ * out of range, or the row has no name or too long a name. */
 const char *ec_decode_op_name(const ec_plan *plan, int32_t index, char name[EC_OP_NAME_BYTES]);
-/* The same, copied to an arena. InvalidProgram where there is no usable name. */
+/* Copies the joined name of an operator to an arena. InvalidProgram without a usable name. */
 ec_status ec_copy_op_name(const ec_plan *plan, uint32_t index, ec_arena *arena, const char **out,
                           ec_error *err);
 
@@ -54,15 +57,15 @@ typedef struct ec_instr_row {
   int32_t destination; /* JumpFalseCall: number of an instruction; else -1 */
   size_t arg_count;
   ec_fb_vec args;   /* KernelCall, DelegateCall: indices of values */
-  int32_t slots[2]; /* the others': move: from, to; jump, free: one value */
+  int32_t slots[2]; /* other instructions: move: from, to; jump, free: one value */
 } ec_instr_row;
 
-/* The instructions of a chain; items NULL where they are missing. */
+/* Returns the instructions of a chain; items NULL if they are missing. */
 static inline ec_fb_vec ec_decode_chain(const ec_plan *plan, uint32_t index) {
   return ec_fb_vector(ec_fb_vec_table(plan->chains, index), EC_PTE_Chain_instructions);
 }
 
-/* An instruction of one of plan->chains. Every argument is the index of a value. */
+/* Decodes an instruction of one of plan->chains. Every argument is the index of a value. */
 ec_status ec_decode_instr(const ec_plan *plan, ec_fb_table instr, ec_instr_row *row, ec_error *err);
 
 static inline uint32_t ec_row_arg(const ec_instr_row *row, size_t i) {
@@ -73,8 +76,8 @@ static inline uint32_t ec_row_arg(const ec_instr_row *row, size_t i) {
 
 typedef struct ec_delegate_row {
   const char *id;
-  ec_fb_table processed; /* refers to the payload; NULL: there is none */
-  bool in_segment;       /* else inside the program's tables */
+  ec_fb_table processed; /* refers to the payload; NULL: none */
+  bool in_segment;       /* false: inside the program's tables */
   uint32_t index;        /* of the segment, or of the table */
   ec_bytes payload;
   int64_t file_offset;   /* of the payload */
@@ -82,10 +85,10 @@ typedef struct ec_delegate_row {
   size_t spec_count;
 } ec_delegate_row;
 
-/* Delegate `index` of a plan, without its compile specs. */
+/* Decodes delegate `index` of a plan, without its compile specs. */
 ec_status ec_decode_payload(const ec_plan *plan, uint32_t index, ec_delegate_row *row,
                             ec_error *err);
-/* The same with them, which are allocated in an arena. */
+/* Decodes delegate `index` with its compile specs, which are allocated in an arena. */
 ec_status ec_decode_delegate(const ec_plan *plan, uint32_t index, ec_arena *arena,
                              ec_delegate_row *row, ec_error *err);
 

@@ -1,4 +1,4 @@
-/* Rows of the file: kinds, tensors and where their bytes are, numbers, strings, lists. */
+/* Rows of the file: kinds, tensors and the location of their bytes, numbers, strings, lists. */
 #include "runtime/decode_values.h"
 
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 
 /* ---- kinds ------------------------------------------------------------------------------- */
 
-/* Kinds by union type of the file. */
+/* Kinds by the file's union type. */
 static const ec_kind kinds[] = {
     [EC_PTE_NULL] = EC_KIND_NONE,
     [EC_PTE_INT] = EC_KIND_INT,
@@ -78,14 +78,14 @@ static ec_status decode_tensor(ec_fb_table table, ec_tensor_info *info, ec_error
   return EC_OK;
 }
 
-/* ---- where a tensor's bytes are ---------------------------------------------------------- */
+/* ---- location of a tensor's bytes -------------------------------------------------------- */
 
 static ec_status check_extent(const ec_plan *plan, const ec_value_row *row, ec_error *err) {
   const size_t nbytes = row->info.tensor.nbytes;
   size_t size;
   if (row->arena == 0 || row->arena >= plan->memory.count)
     return ec_fail(err, EC_INVALID_ARGUMENT, "memory id %u, the method plans ids 1 to %u",
-                   row->arena, plan->memory.count ? plan->memory.count - 1 : 0);
+                   row->arena, plan->arena_count);
   EC_TRY(ec_decode_memory(plan, row->arena, &size, err));
   if (nbytes && !ec_in_range(row->offset, nbytes, size))
     return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED,
@@ -125,7 +125,7 @@ static ec_status decode_location(const ec_plan *plan, ec_fb_table table, ec_valu
   return EC_OK;
 }
 
-/* The .ptd entry of an external tensor: its layout must be the tensor's. */
+/* Finds the .ptd entry of an external tensor. Its layout must match the tensor's. */
 static ec_status find_external(const ec_program *program, const ec_tensor_info *t, ec_bytes *out,
                                ec_error *err) {
   const ec_named_data *entry = t->name ? ec_program_data(program, t->name) : NULL;

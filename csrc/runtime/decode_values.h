@@ -6,10 +6,10 @@
 #include "runtime/decode.h"
 
 typedef struct ec_tensor_info {
-  const char *name;       /* fully qualified name; NULL where the file has none */
+  const char *name;       /* fully qualified name; NULL if the file has none */
   ec_dtype dtype;
   size_t rank;
-  int64_t sizes[EC_MAX_RANK]; /* upper bounds where dynamic */
+  int64_t sizes[EC_MAX_RANK]; /* upper bounds if dynamic */
   uint8_t dim_order[EC_MAX_RANK];
   ec_dynamism dynamism;
   bool is_memory_planned;
@@ -18,16 +18,16 @@ typedef struct ec_tensor_info {
 
 typedef struct ec_value_info {
   ec_kind kind;
-  ec_tensor_info tensor; /* where kind is EC_KIND_TENSOR */
-  ec_scalar scalar;      /* where it is a number: the traced value */
-  const char *string;    /* where it is a string: the traced value */
+  ec_tensor_info tensor; /* if kind is EC_KIND_TENSOR */
+  ec_scalar scalar;      /* of a number: the traced value */
+  const char *string;    /* of a string: the traced value */
 } ec_value_info;
 
 /* The location of a value's data. */
 typedef enum ec_location {
-  EC_LOCATION_NONE,     /* nowhere: it is not a tensor, or gets its memory when it runs */
+  EC_LOCATION_NONE,     /* no location: not a tensor, or allocated at execution */
   EC_LOCATION_PLANNED,  /* planned memory */
-  EC_LOCATION_STATE,    /* planned memory that is filled from the file first */
+  EC_LOCATION_STATE,    /* planned memory with initial contents from the file */
   EC_LOCATION_CONSTANT, /* the file */
   EC_LOCATION_EXTERNAL, /* named data, by the tensor's name */
   EC_LOCATIONS
@@ -36,28 +36,29 @@ typedef enum ec_location {
 typedef struct ec_value_row {
   ec_value_info info;
   uint8_t location;    /* an ec_location */
-  bool external;       /* its bytes are named data, which may be missing: ec_tensor_bytes */
+  bool external;       /* the bytes are named data, which may be missing: ec_tensor_bytes */
   uint8_t device;      /* type; 0: CPU */
   uint32_t arena;      /* 1-based; 0: none */
   uint64_t offset;     /* in the arena */
   uint32_t buffer;     /* data_buffer_idx */
-  ec_bytes bytes;      /* of the file: a constant, or the first value of state */
-  int64_t file_offset; /* of `bytes`; -1: there are none */
+  ec_bytes bytes;      /* in the file: a constant, or the initial value of state */
+  int64_t file_offset; /* of `bytes`; -1: none */
   ec_fb_vec items;     /* of a list */
 } ec_value_row;
 
-/* A value without its memory or a list's items, for descriptions. */
+/* Decodes a value without its memory and list items, for descriptions. */
 ec_status ec_decode_value_info(ec_fb_table value, ec_value_info *info, ec_error *err);
-/* Value `index` of a plan. */
+/* Decodes value `index` of a plan. */
 ec_status ec_decode_value(const ec_plan *plan, uint32_t index, ec_value_row *row, ec_error *err);
 
-/* Item `i` of a list: the index of a value (-1: None) of an IntList or a list of tensors. */
+/* Returns item `i` of a list: the index of a value (-1: None) of an IntList or a list of
+ * tensors. */
 static inline int64_t ec_row_item(const ec_value_row *row, uint32_t i) {
   return row->info.kind == EC_KIND_INT_LIST ? ec_fb_vec_i64(row->items, i)
                                             : ec_fb_vec_i32(row->items, i);
 }
 
-/* The bytes that a row's tensor begins with, named data too; {NULL, 0} where there are none. */
+/* Finds the initial bytes of a row's tensor, named data included; {NULL, 0} if there are none. */
 ec_status ec_tensor_bytes(const ec_program *program, const ec_value_row *row, ec_bytes *out,
                           ec_error *err);
 

@@ -1,5 +1,5 @@
-/* Descriptions of programs and methods, from the file alone: no method is loaded, no memory
- * planned, no backend asked for more than whether it is there. */
+/* Descriptions of programs and methods from the file alone. No method is loaded and no memory
+ * planned; backends are only asked for their availability. */
 #include "runtime/describe.h"
 
 #include "backend/registry.h"
@@ -21,7 +21,7 @@ static ec_status describe_io(ec_method_info *info, const ec_plan *plan, ec_fb_ve
   return EC_OK;
 }
 
-/* Named tensors, and the bytes of constants. */
+/* Collects named tensors and the bytes of constants. */
 static ec_status describe_values(ec_method_info *info, const ec_plan *plan, ec_error *err) {
   ec_fb_vec values = plan->values;
   EC_TRY(ec_arena_array(&info->arena, values.count, sizeof *info->attributes, "attributes",
@@ -42,7 +42,7 @@ static ec_status describe_values(ec_method_info *info, const ec_plan *plan, ec_e
 }
 
 static ec_status describe_arenas(ec_method_info *info, const ec_plan *plan, ec_error *err) {
-  const uint32_t count = plan->memory.count ? plan->memory.count - 1 : 0; /* entry 0: reserved */
+  const uint32_t count = plan->arena_count;
   EC_TRY(ec_arena_array(&info->arena, count, sizeof *info->arenas, "arenas", &info->arenas, err));
   info->arena_count = count;
   for (uint32_t i = 0; i < count; i++) info->arenas[i] = ec_fb_vec_i64(plan->memory, i + 1);

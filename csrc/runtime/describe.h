@@ -1,4 +1,4 @@
-/* Descriptions of programs and methods: sizes, inputs, counts, without loading a method. */
+/* Descriptions of programs and methods (sizes, inputs, counts) without loading a method. */
 #ifndef EC_RUNTIME_DESCRIBE_H
 #define EC_RUNTIME_DESCRIBE_H
 
@@ -7,7 +7,7 @@
 typedef struct ec_op_use {
   const char *name;  /* "aten::add.out" */
   size_t calls;      /* instructions that use it */
-  bool available;    /* has a kernel here */
+  bool available;    /* has a kernel in this runtime */
 } ec_op_use;
 
 typedef struct ec_delegate_use {
@@ -31,8 +31,8 @@ typedef struct ec_method_info {
   ec_delegate_use *delegates;
   size_t delegate_count;
   size_t value_count, instruction_count, chain_count;
-  uint64_t constant_bytes; /* of tensors that are constants of the program */
-  const char *encoded_inputs, *encoded_outputs; /* pytree specs (JSON); NULL where absent */
+  uint64_t constant_bytes; /* of constant tensors */
+  const char *encoded_inputs, *encoded_outputs; /* pytree specs (JSON); NULL if absent */
   ec_arena arena; /* holds all of the above */
 } ec_method_info;
 

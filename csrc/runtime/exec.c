@@ -1,5 +1,5 @@
-/* The executor: a loop over native instructions. It never sees the file, and what load checked it
- * does not check again; what can only be known now (memory, shapes) it does. */
+/* The executor: a loop over native instructions. It never reads the file and does not repeat the
+ * checks of loading. It checks only facts of the current call: memory and shapes. */
 #include "runtime/exec.h"
 
 #include <inttypes.h>
@@ -38,7 +38,7 @@ static ec_status check_writable(ec_method *m, const ec_instr *in, const ec_value
 typedef ec_status (*value_check)(ec_method *m, const ec_instr *in, const ec_value *v,
                                  ec_error *err);
 
-/* Tensors, and those in lists; always inlined, with a check that is known. */
+/* Checks tensors, and those in lists. Always inlined, with a constant `check`. */
 static inline ec_status check_values(ec_method *m, const ec_instr *in, ec_value *const *values,
                                      size_t count, value_check check, ec_error *err) {
   for (size_t i = 0; i < count; i++) {
@@ -67,16 +67,14 @@ static void resize_to_bound(const ec_method *m, const ec_value *v) {
   if (p->sizes) (void)ec_tensor_set_sizes(t, t->rank, p->sizes, NULL);
 }
 
-/* Outputs of bounded shape are as large as they may get when a registered operator is called, not
- * as the last call left them: its code may take them for its memory. */
+/* Resizes outputs of bounded shape to their bounds before a registered operator runs. Its code may
+ * use the memory of its outputs, which would otherwise have the size of the last call. */
 static void resize_outs_to_bounds(const ec_method *m, const ec_instr *in) {
   for (size_t i = 0; i < in->op->nargs; i++)
     if (in->op->args[i].is_out) resize_to_bound(m, in->args[i]);
 }
 
-static ec_status execute_kernel_call(ec_method *m, const ec_instr *in, size_t *next,
-                                     ec_error *err) {
-  (void)next;
+ec_status ec_execute_kernel(ec_method *m, const ec_instr *in, ec_error *err) {
   EC_TRY(check_memory(m, in, err));
   if (in->op->custom) resize_outs_to_bounds(m, in);
   const bool reference = m->options.reference_kernels;
@@ -85,6 +83,12 @@ static ec_status execute_kernel_call(ec_method *m, const ec_instr *in, size_t *n
   ec_status status = in->op->fn(&call);
   ec_arena_reset(&m->scratch);
   return status;
+}
+
+static ec_status execute_kernel_call(ec_method *m, const ec_instr *in, size_t *next,
+                                     ec_error *err) {
+  (void)next;
+  return ec_execute_kernel(m, in, err);
 }
 
 static ec_status execute_delegate_call(ec_method *m, const ec_instr *in, size_t *next,
@@ -107,10 +111,10 @@ static ec_status execute_delegate_call(ec_method *m, const ec_instr *in, size_t 
   return status == EC_OK ? EC_OK : ec_fail_in(err, status, "%s", backend->id);
 }
 
-/* The reference puts the source into the target's slot: one tensor with two names, whose shape an
- * instruction may change under one of them while it reads the other, and whose memory the planner
- * may give to the next branch. Here a slot keeps its tensor. One with memory of its own gets a
- * copy; one without (a placeholder) is pointed at the source's data, as a view is. */
+/* The reference puts the source into the target's slot: one tensor with two names. An instruction
+ * may then resize it under one name while it reads the other, and the planner may give its memory
+ * to the next branch. Here a slot keeps its tensor. A target with memory receives a copy; a target
+ * without (a placeholder) points to the source's data, as a view does. */
 static ec_status execute_move_call(ec_method *m, const ec_instr *in, size_t *next, ec_error *err) {
   (void)next;
   (void)m;
@@ -127,7 +131,7 @@ static ec_status execute_move_call(ec_method *m, const ec_instr *in, size_t *nex
     EC_TRY(ec_tensor_set_sizes(target, source->rank, source->sizes, err));
     target->data = source->data;
     target->capacity = source->capacity;
-    target->flags = source->flags; /* a name of a constant is as constant */
+    target->flags = source->flags; /* an alias of a constant is constant, too */
     return EC_OK;
   }
   if (target->flags & EC_TENSOR_READONLY)
@@ -177,8 +181,8 @@ static ec_status fail_in_instr(const ec_method *m, size_t chain, const ec_instr 
   return ec_fail_in(err, status, "method '%s', instruction %u", m->name, in->number);
 }
 
-/* Takes what an instruction has cost. Code that is not of this library is followed by a look at the
- * clock: it may have taken any time. */
+/* Charges the cost of an instruction. External code is followed by a check of the clock, because it
+ * may have taken any time. */
 static ec_status charge_instr(ec_method *m, const ec_instr *in, ec_error *err) {
   ec_budget *budget = m->budget;
   const bool foreign = in->delegate || (in->op && in->op->custom);
@@ -195,6 +199,7 @@ static ec_status execute_chains(ec_method *m, ec_error *err) {
         return ec_fail_hint(err, EC_INVALID_PROGRAM, EC_HINT_MAX_STEPS,
                             "method '%s' ran %d instructions without an end: it loops for ever",
                             m->name, EC_MAX_INSTRUCTIONS);
+      if (in->folded && !m->trace) continue;
       const ec_handler handler = handlers[in->kind];
       m->elements = 0;
       ec_status status = m->trace ? ec_traced_instr(m, c, in, handler, &pc, err)
@@ -206,9 +211,9 @@ static ec_status execute_chains(ec_method *m, ec_error *err) {
   return EC_OK;
 }
 
-/* ---- inputs and outputs around it -------------------------------------------------------- */
+/* ---- inputs and outputs of a call -------------------------------------------------------- */
 
-/* Heap memory for a tensor that has no planned memory; kept for the next call. */
+/* Allocates heap memory for a tensor without planned memory. It is kept for the next call. */
 static ec_status allocate_staging(ec_tensor *t, size_t nbytes, void **staging, size_t *size,
                                   ec_error *err) {
   if (!*staging || *size < nbytes) {
@@ -223,7 +228,7 @@ static ec_status allocate_staging(ec_tensor *t, size_t nbytes, void **staging, s
   return EC_OK;
 }
 
-/* Copies any strided array, element by element where it must, row by row where it can. */
+/* Copies any strided array: row by row if possible, else element by element. */
 static void copy_strided(char *to, const int64_t *to_strides, const char *from,
                          const int64_t *from_strides, const int64_t *sizes, size_t rank,
                          size_t item) {

@@ -1,5 +1,5 @@
-/* The host table: what the runtime lends to backends and to plug-ins' operators. It stands above
- * all that its functions need; callers of backends know it from host_call.h. */
+/* The host table: the runtime's functions for backends and plug-in operators. It depends on all
+ * other files of this folder; callers of backends refer to it through host_call.h. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,12 +18,15 @@ static uint32_t host_fail(ec_host_call *call, uint32_t status, const char *fmt, 
   return (uint32_t)ec_fail(call->err, (ec_status)status, "%s", text);
 }
 
-/* Allocating is charged as work, too: a payload may ask for copies of one constant in a loop. */
+/* Allocates memory and charges it as work, too: a payload may request copies of one constant in a
+ * loop. */
 static void *host_alloc(size_t size) {
-  enum { BYTES = 64 }; /* in a step */
+  enum { BYTES = 64 }; /* bytes per step */
   const uint64_t work = (uint64_t)size * (EC_STEP / BYTES);
   return ec_budget_work(ec_budget_now(), work, NULL) == EC_OK ? ec_alloc_zeroed(size) : NULL;
 }
+
+static int host_charge(size_t bytes) { return ec_budget_charge(bytes); }
 
 static void *host_scratch(ec_host_call *call, size_t size) {
   return ec_arena_alloc(call->scratch, size, EC_ALIGN);
@@ -67,7 +70,7 @@ static void host_trace_node(ec_host_call *call, const ec_backend_node *node) {
   if (call->trace) ec_trace_node(call->trace, node->debug_handle, node->name, node->nanoseconds);
 }
 
-/* A backend's own tensor may be anything: what is no dense tensor is left out. */
+/* Traces a backend's tensor. It may have any strides; tensors that are not dense are dropped. */
 static void trace_tensor(ec_host_call *call, uint32_t debug_handle, bool is_output,
                          const ec_backend_tensor *value) {
   ec_tensor t;
@@ -110,4 +113,5 @@ const ec_host ec_host_table = {
     .trace_node = host_trace_node,
     .trace_value = host_trace_value,
     .trace_input = host_trace_input,
+    .charge = host_charge,
 };

@@ -1,4 +1,4 @@
-/* Calls that leave the runtime: their contexts, and new shapes for their outputs. */
+/* Calls that leave the runtime: their contexts, and resizing of their outputs. */
 #include "runtime/host_call.h"
 
 #include "runtime/arg.h"
@@ -13,8 +13,8 @@ ec_host_call ec_host_call_of(const ec_method *m, ec_arena *scratch, ec_error *er
   return call;
 }
 
-/* True for a tensor that is another argument as well: the backend reads that one with the shape
- * that it had when the call began. */
+/* True if the tensor is another argument as well. The backend reads that one with its shape at the
+ * beginning of the call. */
 static bool is_repeated(const ec_host_call *call, const ec_backend_arg *arg) {
   const ec_instr *in = call->instr;
   return in && arg >= in->views && arg < in->views + in->count && in->repeated[arg - in->views];

@@ -1,4 +1,4 @@
-/* One call of a backend, or of a plug-in's operator: the context that the host table gets. */
+/* One call of a backend or a plug-in operator: the context of the host table's functions. */
 #ifndef EC_RUNTIME_HOST_CALL_H
 #define EC_RUNTIME_HOST_CALL_H
 
@@ -7,21 +7,21 @@
 struct ec_host_call {
   ec_error *err;
   ec_arena *scratch;
-  const ec_program *program; /* NULL: of no program */
+  const ec_program *program; /* NULL: no program */
   ec_threads *threads;
   ec_trace *trace;
   int depth;
-  const ec_instr *instr; /* DelegateCall that is executed; NULL: none */
+  const ec_instr *instr; /* the DelegateCall being executed; NULL: none */
 };
 
-/* A call from inside a method; NULL: from outside of any. */
+/* Returns the context of a call from inside a method; NULL: from outside any method. */
 ec_host_call ec_host_call_of(const ec_method *m, ec_arena *scratch, ec_error *err);
 
-/* resize of ec_host: gives an output of the call new sizes, and its view what follows from them. */
+/* Implements resize of ec_host: sets new sizes of an output and updates its view. */
 uint32_t ec_host_resize(ec_host_call *call, ec_backend_arg *arg, size_t rank, const int64_t *sizes);
 
-/* The functions that backends are lent. Defined in host.c, the last file of this folder in order:
- * delegates, which methods run, may run programs of their own through it. */
+/* The functions for backends. Defined in host.c, which depends on the rest of the folder: a
+ * delegate run by a method may run nested programs through this table. */
 extern const ec_host ec_host_table;
 
 #endif

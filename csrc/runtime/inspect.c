@@ -1,5 +1,5 @@
-/* The whole of a method as rows: those of decode.h, with the roles and names of arguments, and
- * stack traces. */
+/* A complete method as rows: those of decode.h, with the roles and names of arguments, and stack
+ * traces. */
 #include "runtime/inspect.h"
 
 #include <string.h>
@@ -8,19 +8,19 @@
 #include "runtime/host_call.h"
 #include "runtime/program_internal.h"
 
-/* A method while it is read. */
+/* The state of reading a method. */
 typedef struct reader {
   ec_inspection *s;
   ec_plan plan;
   const char **op_names; /* by index in the file */
-  bool *defined;         /* by value: it has a value before the present instruction */
+  bool *defined;         /* by value: defined before the current instruction */
 } reader;
 
 /* ---- values, memory, inputs and outputs -------------------------------------------------- */
 
 static ec_status read_arenas(const reader *r, ec_error *err) {
   ec_inspection *s = r->s;
-  const uint32_t count = r->plan.memory.count ? r->plan.memory.count - 1 : 0; /* 0 is reserved */
+  const uint32_t count = r->plan.arena_count;
   s->arena_count = count;
   EC_TRY(ec_arena_array(&s->arena, count, sizeof *s->arenas, "arenas", &s->arenas, err));
   for (uint32_t i = 0; i < count; i++) {
@@ -117,8 +117,8 @@ static void name_args(const ec_op *op, ec_inspect_instr *instr) {
   }
 }
 
-/* True for an argument that the last one repeats: the same value, a list of the same tensors, or
- * one of the tensors that it lists. */
+/* True if the last argument repeats argument `arg`: the same value, a list of the same tensors, or
+ * a list that contains it. */
 static bool is_result(const ec_inspection *s, uint32_t arg, uint32_t last) {
   const ec_value_row *a = &s->values[arg], *b = &s->values[last];
   if (arg == last) return true;
@@ -131,13 +131,14 @@ static bool is_result(const ec_inspection *s, uint32_t arg, uint32_t last) {
   return false;
 }
 
-/* For an operator without a schema here: exporters repeat its results after the arguments, as a
- * list where there are several. */
+/* Guesses the outputs of an operator without a schema in this runtime. Exporters repeat its results
+ * after the arguments, several as a list. */
 static void guess_outputs(const ec_inspection *s, ec_inspect_instr *instr) {
   const size_t count = instr->row.arg_count;
   if (!count) return;
   ec_inspect_arg *last = &instr->args[count - 1];
-  if (s->values[last->value].items.count > EC_MAX_OP_ARGS) return; /* so that lies are cheap */
+  /* bounds the cost of hostile files */
+  if (s->values[last->value].items.count > EC_MAX_OP_ARGS) return;
   for (size_t i = 0; i + 1 < count; i++) {
     if (!is_result(s, instr->args[i].value, last->value)) continue;
     instr->args[i].role = EC_ROLE_OUT;
@@ -145,13 +146,13 @@ static void guess_outputs(const ec_inspection *s, ec_inspect_instr *instr) {
   }
 }
 
-/* ---- outputs of delegates: as load_code.c finds them ------------------------------------- */
+/* ---- outputs of delegates, as in load_code.c --------------------------------------------- */
 
 static bool is_tensor_list(const ec_value_row *row) {
   return row->info.kind == EC_KIND_TENSOR_LIST || row->info.kind == EC_KIND_OPTIONAL_TENSOR_LIST;
 }
 
-/* A list that is defined has defined its items: each list is walked once. */
+/* Marks a value as defined. A defined list has defined its items, so each list is walked once. */
 static void define_value(const reader *r, uint32_t value) {
   const ec_value_row *row = &r->s->values[value];
   if (r->defined[value]) return;
@@ -268,7 +269,7 @@ static ec_status read_chains(reader *r, ec_error *err) {
   return EC_OK;
 }
 
-/* ---- the whole --------------------------------------------------------------------------- */
+/* ---- whole methods ----------------------------------------------------------------------- */
 
 static ec_status read_method(const ec_program *p, size_t index, ec_inspection *s, ec_error *err) {
   reader r = {.s = s};

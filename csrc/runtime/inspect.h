@@ -1,7 +1,7 @@
-/* The whole of a method as its file has it: every value and every instruction, without loading it.
- * No memory is planned and no delegate made: programs that cannot run here can be inspected. What
- * has no meaning (an index out of range, a value of unknown kind, a tensor outside of planned
- * memory) fails as it does when the method is loaded: both decode the same rows. */
+/* A complete method as stored in its file: every value and every instruction, without loading it.
+ * No memory is planned and no delegate created, so programs that cannot run here can be inspected.
+ * Invalid rows (an index out of range, a value of unknown kind, a tensor outside of planned memory)
+ * fail with the errors of loading: both decode the same rows. */
 #ifndef EC_RUNTIME_INSPECT_H
 #define EC_RUNTIME_INSPECT_H
 
@@ -11,29 +11,29 @@
 /* The access of an instruction to an argument. */
 typedef enum ec_role {
   EC_ROLE_IN,
-  EC_ROLE_OUT,    /* written, whatever it held */
+  EC_ROLE_OUT,    /* overwritten */
   EC_ROLE_INOUT,  /* read and written: `self` of copy_ */
-  EC_ROLE_RETURN, /* stands for a result, which is another argument already */
+  EC_ROLE_RETURN, /* placeholder of a result that is another argument already */
   EC_ROLES
 } ec_role;
 
 typedef struct ec_inspect_arg {
   uint32_t value;
   uint8_t role;     /* an ec_role */
-  const char *name; /* of the operator's schema; NULL where there is none */
+  const char *name; /* of the operator's schema; NULL without one */
 } ec_inspect_arg;
 
-/* A line of the user's model that an instruction comes from, if the exporter has written it. */
+/* A line of the user's model that an instruction comes from, if the exporter stored it. */
 typedef struct ec_inspect_frame {
-  const char *file, *function, *context; /* NULL where absent */
+  const char *file, *function, *context; /* NULL if absent */
   int32_t line;
 } ec_inspect_frame;
 
 typedef struct ec_inspect_instr {
   ec_instr_row row;
-  bool available;       /* KernelCall: there is a kernel */
+  bool available;       /* KernelCall: a kernel exists */
   const char *name;     /* KernelCall: of the operator; DelegateCall: of the backend; else NULL */
-  ec_inspect_arg *args; /* row.arg_count of them */
+  ec_inspect_arg *args; /* row.arg_count arguments */
   ec_inspect_frame *frames;
   size_t frame_count;
 } ec_inspect_instr;
@@ -51,7 +51,7 @@ typedef struct ec_inspection {
   ec_delegate_row *delegates;
   ec_inspect_chain *chains;
   int64_t *arenas; /* bytes of planned memory 1, 2, ... */
-  const ec_op **ops; /* by index in the file; NULL: there is no kernel */
+  const ec_op **ops; /* by index in the file; NULL: no kernel */
   size_t value_count, input_count, output_count, delegate_count, chain_count, arena_count, op_count;
   ec_arena arena;
 } ec_inspection;
@@ -61,8 +61,8 @@ ec_status ec_inspection_init(const ec_program *program, size_t method, ec_inspec
                              ec_error *err);
 void ec_inspection_deinit(ec_inspection *inspection);
 
-/* Has a delegate's backend describe the payload. `*supported` is false where the backend is not
- * there or cannot do so. */
+/* Describes a delegate's payload through its backend. `*supported` is false if the backend is
+ * missing or cannot describe payloads. */
 ec_status ec_inspect_delegate(const ec_program *program, const ec_inspection *inspection,
                               size_t delegate, const ec_backend_visitor *visitor, bool *supported,
                               ec_error *err);

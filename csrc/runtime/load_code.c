@@ -1,5 +1,5 @@
-/* Instructions: operators resolved, arguments turned into pointers, every call checked against the
- * schema of its operator, so that kernels read arguments without a check. */
+/* Instructions: operators resolved, arguments converted to pointers, every call checked against its
+ * operator's schema. Kernels read their arguments without checks. */
 #include "runtime/load_code.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ ec_status ec_load_operators(ec_method *m, const ec_plan *plan, ec_error *err) {
   return EC_OK;
 }
 
-/* One sentence with every operator of the method that has no kernel. */
+/* Fails with one message that lists every operator of the method without a kernel. */
 static ec_status check_operators(ec_method *m, const ec_plan *plan, ec_error *err) {
   const char *name;
   size_t missing = 0;
@@ -39,7 +39,7 @@ static ec_status load_args(ec_method *m, const ec_instr_row *row, ec_instr *inst
   return EC_OK;
 }
 
-/* True for a value of an argument's kind. Numbers are one kind: see core/value.h. */
+/* True if the value has the argument's kind. All numbers are one kind: see core/value.h. */
 static bool accepts_value(const ec_arg_spec *spec, const ec_value *v) {
   if (v->kind == EC_KIND_NONE) return spec->optional;
   switch ((ec_arg_type)spec->type) {
@@ -83,14 +83,14 @@ static bool holds_tensors(const ec_value *v) {
   return v->kind == EC_KIND_TENSOR || ec_is_tensor_list(v);
 }
 
-/* et_view points its out elsewhere, maybe at a constant again: it writes no memory. */
+/* True if the operator writes argument `i`. et_view only redirects its out, maybe to a constant. */
 static bool writes_memory(const ec_op *op, size_t i) {
   return op->args[i].written && !op->makes_view;
 }
 
 typedef enum marking { MARK, TEST, CLEAR } marking;
 
-/* A tensor whose shape can change, or a list: whether any of it was marked before. */
+/* Marks resizable tensors, also inside a list. Returns true if any was marked before. */
 static bool mark_resizable(const ec_value *v, marking how) {
   bool marked = false;
   if (ec_is_tensor_list(v))
@@ -103,8 +103,8 @@ static bool mark_resizable(const ec_value *v, marking how) {
   return marked;
 }
 
-/* Kernels look at shapes before and after they resize their outputs: one whose shape can change
- * must not be another argument as well. As slots keep their tensors this holds in each call. */
+/* Fails if an output that can be resized is also another argument: kernels read shapes before and
+ * after they resize outputs. Slots keep their tensors, so the check holds for every call. */
 static ec_status check_outs_distinct(const ec_instr *instr, ec_error *err) {
   const ec_op *op = instr->op;
   bool marked = false;
@@ -118,8 +118,9 @@ static ec_status check_outs_distinct(const ec_instr *instr, ec_error *err) {
                           "an output whose shape can change is another argument, too");
 }
 
-/* An `out` is only written; a written `self` (copy_, index_put_) is read too. Lists are gone over
- * here and in the plan once for each call that has them: a file may give one to many calls. */
+/* Collects the tensors that a call reads and writes. An `out` is only written; a written `self`
+ * (copy_, index_put_) is read, too. Lists are walked here and in the plan once per call, because a
+ * file may pass one list to many calls. */
 static ec_status collect_tensor_args(ec_method *m, ec_instr *instr, ec_error *err) {
   const ec_op *op = instr->op;
   size_t reads = 0, writes = 0;
@@ -156,8 +157,8 @@ static void clear_marks(const ec_instr *instr) {
   for (size_t i = 0; i < instr->count; i++) mark_resizable(instr->args[i], CLEAR);
 }
 
-/* Arguments of a delegate that share a tensor with another argument, and whose shape can change:
- * seen from the first to the last, then from the last to the first. */
+/* Finds arguments of a delegate that share a resizable tensor with another argument, in a forward
+ * and a backward pass. */
 static ec_status find_repeated_args(ec_method *m, ec_instr *instr, ec_error *err) {
   EC_TRY(ec_arena_array(&m->arena, instr->count, sizeof *instr->repeated, "arguments",
                         &instr->repeated, err));
@@ -182,8 +183,7 @@ static ec_status load_delegate_call(ec_method *m, const ec_instr_row *row, ec_in
                         err);
 }
 
-/* A move keeps the kind of its target: a list item that became something else would deceive the
- * kernels that read the list. */
+/* Checks that a move keeps the kind of its target. Kernels rely on the kinds of list items. */
 static ec_status check_move(const ec_instr *instr, ec_error *err) {
   const ec_value *from = instr->args[0], *to = instr->args[1];
   if (from->kind != to->kind && !(ec_is_number(from) && ec_is_number(to)))
@@ -245,14 +245,16 @@ static void define_value(ec_method *m, const ec_value *v) {
     for (uint32_t i = 0; i < v->count; i++) define_value(m, v->as.items[i]);
 }
 
-/* Inputs, constants and state have a value before any instruction runs; state is known already. */
+/* Marks inputs, constants and state as defined before the first instruction; state is known
+ * already. */
 static void define_initial_values(ec_method *m) {
   for (size_t i = 0; i < m->input_count; i++) define_value(m, m->inputs[i].value);
   for (size_t i = 0; i < m->tensor_count; i++)
     if (m->placements[i].flags & EC_TENSOR_READONLY) m->placements[i].defined = true;
 }
 
-/* The file does not say it: the last arguments, as far as nobody has written them before. */
+/* Finds the outputs of a delegate call, which the file does not mark: the trailing arguments that
+ * no earlier instruction wrote. */
 static void find_delegate_outputs(ec_method *m, ec_instr *in) {
   size_t n = in->count;
   while (in->delegate && n && in->args[n - 1]->kind == EC_KIND_TENSOR &&

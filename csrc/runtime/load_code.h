@@ -4,10 +4,10 @@
 
 #include "runtime/native.h"
 
-/* Acquires the operators that there are; ec_load_chains fails where one is missing. */
+/* Acquires the available operators. ec_load_chains fails if one is missing. */
 ec_status ec_load_operators(ec_method *m, const ec_plan *plan, ec_error *err);
 
-/* Loads the instructions. Values, inputs and delegates are there. */
+/* Loads the instructions. Values, inputs and delegates must be loaded. */
 ec_status ec_load_chains(ec_method *m, const ec_plan *plan, ec_error *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* Delegates: backends looked up and given their payloads, compile specs and options. */
+/* Delegates: each backend is looked up and receives its payload, compile specs and options. */
 #include "runtime/load_delegates.h"
 
 #include "backend/registry.h"

@@ -4,7 +4,7 @@
 
 #include "runtime/native.h"
 
-/* Has each backend make a delegate of its payload. */
+/* Creates the delegates: each backend receives its payload. */
 ec_status ec_load_delegates(ec_method *m, const ec_plan *plan, ec_error *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* Planned memory: sizes and devices, alignment, allocation, and which tensor is where in it. */
+/* Planned memory: sizes and devices, alignment, allocation, and the addresses of tensors in it. */
 #include "runtime/load_memory.h"
 
 #include "core/alloc.h"
@@ -37,8 +37,8 @@ ec_status ec_load_memory_sizes(ec_method *m, const ec_plan *plan, ec_error *err)
   return EC_OK;
 }
 
-/* Offsets are aligned as the exporter was asked to, relative to the start: the start is aligned to
- * the largest power of two (up to a page) that divides every offset of the arena. */
+/* Finds the alignment of each arena's start: the largest power of two (up to a page) that divides
+ * every offset in it. The exporter aligns offsets relative to the start. */
 static void find_alignments(const ec_method *m, size_t *alignments) {
   enum { PAGE = 4096 };
   for (uint32_t id = 0; id < EC_MAX_ARENAS; id++) alignments[id] = PAGE;
@@ -47,7 +47,7 @@ static void find_alignments(const ec_method *m, size_t *alignments) {
   for (uint32_t id = 0; id < EC_MAX_ARENAS; id++) alignments[id] &= ~alignments[id] + 1;
 }
 
-/* Memory that is not shared state of the program is the method's own. */
+/* Allocates all arenas except the program's shared state. */
 static ec_status allocate_arenas(ec_method *m, ec_error *err) {
   size_t alignments[EC_MAX_ARENAS];
   find_alignments(m, alignments);

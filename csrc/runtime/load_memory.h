@@ -7,8 +7,8 @@
 /* Reads and checks the sizes of planned memory. */
 ec_status ec_load_memory_sizes(ec_method *m, const ec_plan *plan, ec_error *err);
 
-/* Allocates planned memory, or has the program's where it is shared state, and points the tensors
- * that are placed there at it. Values and instructions are loaded. */
+/* Allocates planned memory, or borrows the program's shared state, and sets the addresses of the
+ * tensors in it. Values and instructions must be loaded. */
 ec_status ec_load_memory(ec_method *m, const ec_plan *plan, ec_error *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* Options of a method for its backends: checked, copied, handed to the delegates. */
+/* Options of a method for its backends: checked, copied, passed to the delegates. */
 #include "runtime/load_options.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ static bool has_delegate(ec_fb_vec delegates, const char *id) {
 }
 
 static ec_status check_used(ec_fb_vec delegates, const char *id, ec_error *err) {
-  enum { MOST = 32 }; /* backends that are named: each is looked for among those before */
+  enum { MOST = 32 }; /* listed backends; bounds a quadratic search for duplicates */
   if (has_delegate(delegates, id)) return EC_OK;
   if (!delegates.count)
     return ec_fail(err, EC_INVALID_ARGUMENT,

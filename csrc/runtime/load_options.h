@@ -4,11 +4,11 @@
 
 #include "runtime/native.h"
 
-/* Copies the options of the method's backends to its arena; InvalidArgument where one is for a
- * backend that no delegate has. */
+/* Copies the options of the method's backends to its arena. InvalidArgument if no delegate has the
+ * backend of an option. */
 ec_status ec_load_options(ec_method *m, const ec_plan *plan, ec_error *err);
 
-/* Gives a delegate those of its backend; NotSupported where that is from before there were any. */
+/* Sets the options of a delegate. NotSupported if its backend predates options. */
 ec_status ec_delegate_options(const ec_method *m, ec_delegate *d, ec_error *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* Tensors: from a row to a native tensor, and where its data is. */
+/* Tensors: conversion of a row to a native tensor, and the location of its data. */
 #include "runtime/load_tensor.h"
 
 #include <inttypes.h>
@@ -7,13 +7,14 @@
 #include "runtime/load_cost.h"
 #include "runtime/program_internal.h"
 
-/* The alignment of a tensor's address that loops rely on: items of complex128 are two doubles. */
+/* Returns the address alignment that loops rely on. An item of complex128 is two doubles. */
 static size_t item_align(const ec_tensor *t) {
   size_t item = ec_dtype_size(ec_tensor_dtype(t));
   return item > 8 ? 8 : item;
 }
 
-/* An empty tensor may have any offset: planners give it a live one. */
+/* Places a tensor in planned memory. An empty tensor may have any offset: planners give it that of
+ * a live tensor. */
 static ec_status place_planned(const ec_value_row *row, const ec_tensor *t, ec_placement *p,
                                ec_error *err) {
   if (p->nbytes == 0) return EC_OK;
@@ -27,7 +28,7 @@ static ec_status place_planned(const ec_value_row *row, const ec_tensor *t, ec_p
   return EC_OK;
 }
 
-/* The latest copies of constants, by their addresses. */
+/* The most recent copies of constants, by address. */
 enum { KEPT_COPIES = 64 };
 struct ec_copies {
   struct {
@@ -37,7 +38,7 @@ struct ec_copies {
   } rows[KEPT_COPIES];
 };
 
-/* A copy at an aligned address, which tensors of the same bytes share. */
+/* Copies a constant to an aligned address. Tensors with the same bytes share the copy. */
 static ec_status copy_constant(ec_method *m, const uint8_t *bytes, size_t size, void **out,
                                ec_error *err) {
   if (!m->copies)
@@ -55,7 +56,7 @@ static ec_status copy_constant(ec_method *m, const uint8_t *bytes, size_t size, 
   return EC_OK;
 }
 
-/* Constants stay where they are in the file, unless their address there is not aligned. */
+/* Places a constant: in the file, or in a copy if its address there is unaligned. */
 static ec_status place_constant(ec_method *m, const ec_tensor *t, const uint8_t *bytes,
                                 ec_placement *p, ec_error *err) {
   p->flags = EC_TENSOR_READONLY;

@@ -1,4 +1,4 @@
-/* Values: from rows of the file to native slots; items of lists become pointers to slots. */
+/* Values: rows of the file become native slots; list items become pointers to slots. */
 #include "runtime/load_values.h"
 
 #include <inttypes.h>
@@ -52,7 +52,7 @@ static bool is_item_of(ec_kind list, const ec_value *item) {
          (list == EC_KIND_OPTIONAL_TENSOR_LIST && item->kind == EC_KIND_NONE);
 }
 
-/* Kinds of items, when all values have theirs. */
+/* Checks the kinds of list items, after all values have theirs. */
 static ec_status check_items(const ec_method *m, const ec_value *list, ec_error *err) {
   const ec_kind kind = (ec_kind)list->kind;
   if (kind <= EC_KIND_DOUBLE_LIST) return EC_OK;

@@ -1,4 +1,4 @@
-/* Values of a method, and which of them are its inputs and outputs. */
+/* The values of a method, and its inputs and outputs. */
 #ifndef EC_RUNTIME_LOAD_VALUES_H
 #define EC_RUNTIME_LOAD_VALUES_H
 

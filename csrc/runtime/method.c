@@ -1,4 +1,4 @@
-/* Methods: loading in order, freeing, the lock, attributes, state and memory figures. */
+/* Methods: ordered loading, freeing, the lock, attributes, state and memory statistics. */
 #include "runtime/method.h"
 
 #include <string.h>
@@ -8,6 +8,7 @@
 #include "backend/registry.h"
 #include "core/alloc.h"
 #include "runtime/exec.h"
+#include "runtime/fold.h"
 #include "runtime/host_call.h"
 #include "runtime/load_code.h"
 #include "runtime/load_delegates.h"
@@ -16,14 +17,15 @@
 #include "runtime/placement.h"
 #include "runtime/program_internal.h"
 
-/* Methods that share memory exclude each other, too: the program's lock stands in for their own. */
+/* Returns the program's lock for methods with shared memory, which exclude each other; else the
+ * method's own. */
 static ec_lock *find_lock(const ec_method *m) {
   return m->uses_shared_state ? &((ec_program *)(uintptr_t)m->program)->state_lock
                               : &((ec_method *)(uintptr_t)m)->lock;
 }
 
-/* Instructions that change numbers or strings make a snapshot of values necessary, restored after
- * each call: one that fails half-way must not change what the next one computes. A slot keeps its
+/* True if an instruction changes numbers or strings. Such methods need a snapshot of the values,
+ * restored after each call: a failed call must not change the next one's results. A slot keeps its
  * tensor. */
 static bool changes_values(const ec_method *m) {
   for (size_t c = 0; c < m->chain_count; c++)
@@ -43,7 +45,7 @@ static ec_status save_first_values(ec_method *m, ec_error *err) {
   return EC_OK;
 }
 
-/* State that is shared is the program's, and in use perhaps. */
+/* Initialises the method's own state. Shared state belongs to the program and may be in use. */
 static void set_first_state(const ec_method *m) {
   for (size_t i = 0; i < m->initial_count; i++) {
     const ec_placement *p = m->initials[i].placement;
@@ -53,7 +55,7 @@ static void set_first_state(const ec_method *m) {
   }
 }
 
-/* In the order of the data: each stage needs those before it. */
+/* Runs the stages of loading. Each stage needs the ones before it. */
 static ec_status load_stages(ec_method *m, size_t index, ec_error *err) {
   ec_plan plan;
   ec_uses uses;
@@ -67,13 +69,14 @@ static ec_status load_stages(ec_method *m, size_t index, ec_error *err) {
   EC_TRY(ec_collect_uses(m, &uses, err));
   EC_TRY(ec_load_memory(m, &plan, err));
   EC_TRY(ec_place_tensors(m, &uses, err));
+  EC_TRY(ec_mark_foldable(m, &uses, err));
   ec_arena_reset(&m->scratch);
   EC_TRY(save_first_values(m, err));
   set_first_state(m);
-  return EC_OK;
+  return ec_fold_constants(m, err);
 }
 
-/* A seed of the system's; of the clock and an address where it has none. */
+/* Returns a seed from the system's entropy, or from the clock and an address. */
 static uint64_t make_seed(const ec_method *m) {
   uint64_t seed;
   struct timespec now;
@@ -106,7 +109,8 @@ ec_status ec_method_load_nested(const ec_program *program, const char *name,
   return EC_OK;
 }
 
-/* Loading is linear in the files, but for what they tell it to do again and again. */
+/* Returns the default limit on load steps: linear in the size of the files, so that repeated
+ * references in a file are bounded. */
 static uint64_t count_load_steps(const ec_program *p) {
   uint64_t bytes = p->file.size;
   for (size_t i = 0; i < p->data_count; i++) bytes += p->data[i].size;
@@ -125,7 +129,8 @@ ec_status ec_method_load(const ec_program *program, const char *name,
   return ec_budget_explain(&budget, status, err);
 }
 
-/* A delegate that another thread was running at a fork is in no state to be destroyed. */
+/* Frees the delegates. A delegate that another thread was running during a fork is in an undefined
+ * state and is leaked. */
 static void free_delegates(ec_method *m) {
   if (ec_lock_is_lost(find_lock(m))) return;
   for (size_t i = 0; i < m->delegate_count; i++) {
@@ -190,7 +195,7 @@ ec_status ec_method_lock(ec_method *m, const ec_interrupt *interrupt, ec_error *
                    "when this process was forked: load its program again", m->name);
   default:
     return ec_fail(err, EC_INVALID_STATE,
-                   "method '%s' is running in this thread, or one that shares memory with it",
+                   "method '%s', or one that shares memory with it, is running in this thread",
                    m->name);
   }
 }
@@ -211,7 +216,8 @@ const char *ec_method_attribute_name(const ec_method *m, size_t index) {
 
 ec_tensor ec_method_attribute(const ec_method *m, size_t index) {
   ec_tensor t = *m->attributes[index].tensor;
-  const bool fixed = t.dynamism != EC_DYNAMIC_UNBOUND; /* those have memory for a call */
+  /* such tensors have memory only during a call */
+  const bool fixed = t.dynamism != EC_DYNAMIC_UNBOUND;
   t.data = fixed ? ec_placement_of(m, m->attributes[index].tensor)->data : NULL;
   t.storage = NULL;
   return t;
@@ -235,7 +241,9 @@ void ec_method_reset(ec_method *m) {
 void ec_method_set_trace(ec_method *m, ec_trace *trace) { m->trace = trace; }
 
 void ec_method_get_memory(const ec_method *m, ec_method_memory *out) {
-  *out = (ec_method_memory){.native = m->arena.total + sizeof *m, .scratch = m->scratch.total};
+  *out = (ec_method_memory){.native = m->arena.total - m->folded_bytes + sizeof *m,
+                           .folded = m->folded_bytes,
+                           .scratch = m->scratch.total};
   for (size_t i = 1; i < m->planned_count; i++) {
     out->planned += m->planned_sizes[i];
     if (m->shared_blocks[i]) out->shared += m->planned_sizes[i];

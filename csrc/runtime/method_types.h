@@ -1,4 +1,4 @@
-/* Types for callers of a method: options to load it with, arrays to call it with. */
+/* Types for callers of a method: load options and arrays. */
 #ifndef EC_RUNTIME_METHOD_TYPES_H
 #define EC_RUNTIME_METHOD_TYPES_H
 
@@ -19,20 +19,20 @@ typedef struct ec_method_options {
   bool reference_kernels; /* plain loops only */
   bool seeded;            /* random operators start from `seed`, else from the system's entropy */
   uint64_t seed;
-  size_t threads; /* that loops may use, the caller's among them; 0: ec_threads_default() */
+  size_t threads; /* for loops, the calling thread included; 0: ec_threads_default() */
   const ec_backend_options *backends; /* copied; one for each id */
   size_t backend_count;
-  uint64_t max_steps, max_bytes; /* of loading, and of each call; 0: see ec_method_budget */
-  const ec_interrupt *interrupt; /* asked while the method is loaded; NULL: nobody is */
+  uint64_t max_steps, max_bytes; /* for loading, and for each call; 0: see ec_method_budget */
+  const ec_interrupt *interrupt; /* called while the method is loaded; NULL: none */
 } ec_method_options;
 
-/* An array of the caller's; it must stay valid until unlock. */
+/* An array of the caller's. It must stay valid until unlock. */
 typedef struct ec_array {
   void *data; /* of element (0, 0, ...) */
   ec_dtype dtype;
   size_t rank;
   const int64_t *sizes;
-  const int64_t *strides; /* in BYTES; any, negative and zero too */
+  const int64_t *strides; /* in BYTES; negative and zero allowed */
 } ec_array;
 
 #endif

@@ -1,5 +1,5 @@
-/* Native structs of a method: loading fills them from the file, placement points them at memory,
- * executing runs over them. All of them live in the method's arena. */
+/* Native structs of a method: loading fills them from the file, placement sets their memory,
+ * execution runs over them. All of them live in the method's arena. */
 #ifndef EC_RUNTIME_NATIVE_H
 #define EC_RUNTIME_NATIVE_H
 
@@ -15,7 +15,7 @@
 
 typedef struct ec_delegate {
   const ec_backend *backend;
-  void *handle; /* valid where `ready` */
+  void *handle; /* valid if `ready` */
   bool ready;
   ec_backend_init init;
 } ec_delegate;
@@ -28,9 +28,10 @@ typedef struct ec_instr {
   const ec_op *op;    /* KernelCall */
   ec_delegate *delegate;
   ec_backend_arg *views; /* DelegateCall: args as the backend sees them */
-  bool *repeated;        /* DelegateCall: args that stand for one tensor, whose shape must stay */
-  size_t outputs_from;   /* DelegateCall: args that are its outputs, as far as can be told */
-  bool aliases; /* MoveCall of a tensor without memory: it is pointed at the data of the source */
+  bool *repeated;        /* DelegateCall: args that share one tensor and cannot be resized */
+  bool folded;           /* KernelCall: its output is constant; it runs in traced calls only */
+  size_t outputs_from;   /* DelegateCall: index of the first output in args, a heuristic */
+  bool aliases; /* MoveCall of a tensor without memory, which is pointed to the source's data */
   size_t destination; /* JumpFalseCall: number of the next instruction; >= count ends the chain */
   ec_value **reads;   /* KernelCall: tensors that must have data, and lists of them */
   ec_value **writes;  /* KernelCall: tensors that are written, and lists of them */
@@ -42,19 +43,20 @@ typedef struct ec_chain {
   size_t count;
 } ec_chain;
 
-/* The data of a tensor between calls, and its memory in the plan of the file. */
+/* The data of a tensor between calls, and its memory in the file's plan. */
 typedef struct ec_placement {
   void *data;
   size_t capacity;
   uint8_t flags;
-  bool defined;      /* has a value before, or from, the instructions that are loaded */
-  bool named;        /* is an attribute: what is written shows there */
-  bool staged;       /* an output that gets memory in each call */
-  bool rebindable;   /* a call may point it elsewhere: put back after each call */
+  bool defined;      /* has a value before, or from, the instructions loaded so far */
+  bool named;        /* an attribute: writes are visible there */
+  bool staged;       /* an output allocated in each call */
+  bool folded;       /* the output of a folded call: constant after the load */
+  bool rebindable;   /* a call may redirect it; reset after each call */
   uint32_t arena;    /* 1-based planned arena; 0: none */
   uint64_t offset;   /* in the arena */
   size_t nbytes;     /* upper bound */
-  int64_t *sizes;    /* of a dynamic tensor: the file's, upper bounds */
+  int64_t *sizes;    /* of a dynamic tensor: the file's upper bounds */
 } ec_placement;
 
 typedef struct ec_attribute {
@@ -62,7 +64,7 @@ typedef struct ec_attribute {
   ec_tensor *tensor;
 } ec_attribute;
 
-/* The first value of a tensor that is state. */
+/* The initial value of a state tensor. */
 typedef struct ec_initial {
   const ec_placement *placement;
   const uint8_t *bytes; /* from the file; NULL: zeros */
@@ -71,17 +73,17 @@ typedef struct ec_initial {
 typedef enum ec_binding {
   EC_UNBOUND_INPUT,
   EC_BOUND_IN_PLACE, /* the caller's array is the tensor's memory */
-  EC_BOUND_COPY,     /* copied when executing */
-  EC_BOUND_VALUE     /* a number, string or None: equal to what was traced */
+  EC_BOUND_COPY,     /* copied at execution */
+  EC_BOUND_VALUE     /* a number, string or None equal to the traced value */
 } ec_binding;
 
 typedef struct ec_input_slot {
   ec_value *value;
-  bool in_place;     /* a caller's array of the right layout may be used as it is */
-  bool mutated;      /* its memory is the caller's, and some instruction writes to it */
+  bool in_place;     /* a caller's array with the right layout may be used in place */
+  bool mutated;      /* in the caller's memory, and written by an instruction */
   uint8_t binding;   /* an ec_binding */
-  ec_array array;    /* of the present call */
-  int64_t sizes[EC_MAX_RANK], strides[EC_MAX_RANK]; /* what `array` points to */
+  ec_array array;    /* of the current call */
+  int64_t sizes[EC_MAX_RANK], strides[EC_MAX_RANK]; /* the targets of pointers in `array` */
   void *staging;     /* heap copy for inputs without planned memory */
   size_t staging_size;
 } ec_input_slot;
@@ -89,8 +91,8 @@ typedef struct ec_input_slot {
 typedef struct ec_output_slot {
   ec_value *value;
   bool direct;       /* the last writer may write to the caller's memory */
-  bool needs_staging; /* has no memory of its own, and no instruction points it at any */
-  void *bound;       /* caller's memory of the present call */
+  bool needs_staging; /* has no memory, and no instruction redirects it to any */
+  void *bound;       /* caller's memory in the current call */
   void *staging;
   size_t staging_size;
 } ec_output_slot;
@@ -104,27 +106,27 @@ struct ec_method {
   ec_random random;
   ec_threads *threads; /* for loops and delegates; NULL: one */
   int depth; /* of nested programs */
-  ec_trace *trace; /* NULL: none; of the caller who has it locked */
+  ec_trace *trace; /* NULL: none; owned by the thread that holds the lock */
   ec_lock lock;
-  ec_budget *budget; /* of the call that runs */
-  uint64_t elements; /* of tensors of the instruction that runs */
+  ec_budget *budget; /* of the running call */
+  uint64_t elements; /* of the tensors of the running instruction */
   uint8_t **planned; /* arenas, by index from 1 */
   size_t *planned_sizes;
-  const ec_state_block **shared_blocks; /* whose the arena is; NULL: the method's own */
+  const ec_state_block **shared_blocks; /* the owner of each arena; NULL: the method */
   size_t planned_count;
   struct ec_copies *copies; /* of constants at unaligned addresses; NULL: none yet */
   ec_value *values;
-  ec_value *first_values; /* as loaded; NULL where no instruction changes a slot */
+  ec_value *first_values; /* as loaded; NULL if no instruction changes a slot */
   size_t value_count;
   ec_tensor *tensors;
   ec_placement *placements; /* parallel to tensors: same index */
   size_t tensor_count;
-  ec_tensor **rebindable; /* tensors whose placement says so */
+  ec_tensor **rebindable; /* tensors with a rebindable placement */
   size_t rebindable_count;
   ec_input_slot *inputs;
   ec_output_slot *outputs;
   size_t input_count, output_count;
-  const ec_op **ops; /* by index in the file, to be released; NULL: missing */
+  const ec_op **ops; /* by index in the file, released at the end; NULL: missing */
   size_t op_count;
   ec_delegate *delegates;
   size_t delegate_count;
@@ -134,11 +136,18 @@ struct ec_method {
   size_t attribute_count;
   ec_initial *initials;
   size_t initial_count;
+  size_t folded_bytes; /* of constants that were computed at load */
   bool uses_shared_state, has_jumps;
 };
 
 static inline bool ec_is_tensor_list(const ec_value *v) {
   return v->kind == EC_KIND_TENSOR_LIST || v->kind == EC_KIND_OPTIONAL_TENSOR_LIST;
+}
+
+/* True for tensors that have planned memory in common. */
+static inline bool ec_placements_overlap(const ec_placement *a, const ec_placement *b) {
+  return a->arena && a->arena == b->arena && a->nbytes && b->nbytes &&
+         a->offset < b->offset + b->nbytes && b->offset < a->offset + a->nbytes;
 }
 
 static inline ec_placement *ec_placement_of(const ec_method *m, const ec_tensor *t) {

@@ -1,4 +1,4 @@
-/* Programs inside payloads: opened, run and closed by the delegates that they belong to. */
+/* Programs inside payloads: opened, run and closed by delegates. */
 #include "runtime/nested.h"
 
 #include <string.h>
@@ -32,7 +32,7 @@ static ec_status open_nested(ec_host_call *call, ec_source *source, const char *
 
 uint32_t ec_nested_open(ec_host_call *call, const void *data, size_t size,
                                   const char *method, ec_host_program **out) {
-  enum { NESTED = 16000 }; /* what opening costs, in bytes that are read */
+  enum { NESTED = 16000 }; /* the cost of opening, in bytes read */
   ec_source source;
   if (call->depth + 1 >= EC_MAX_NESTED_PROGRAMS)
     return (uint32_t)ec_fail(call->err, EC_NOT_SUPPORTED, "programs nested deeper than %d",
@@ -73,7 +73,7 @@ static ec_status bind_nested_input(ec_method *m, size_t index, const ec_backend_
   }
 }
 
-/* Copies a result out; both sides are dense, in dim orders that must agree. */
+/* Copies a result to the caller. Both sides are dense, in dim orders that must agree. */
 static ec_status copy_nested_output(const ec_method *m, size_t index, ec_host_call *call,
                                     ec_backend_arg *arg) {
   const ec_value *v = ec_method_output(m, index);
@@ -91,7 +91,7 @@ static ec_status copy_nested_output(const ec_method *m, size_t index, ec_host_ca
   return EC_OK;
 }
 
-/* Its events are those of the call, one deeper. */
+/* Runs the method. Its events go to the call's trace, one level deeper. */
 static ec_status execute_nested(ec_method *m, ec_host_call *call) {
   if (!call->trace) return ec_method_execute(m, call->err);
   m->trace = call->trace;

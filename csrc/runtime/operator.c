@@ -1,4 +1,4 @@
-/* A plug-in's operator as a kernel: arguments as backend.h has them, made in scratch memory. */
+/* A plug-in operator as a kernel. Its arguments are structs of backend.h in scratch memory. */
 #include "runtime/operator.h"
 
 #include "runtime/arg.h"
@@ -25,7 +25,8 @@ static ec_status view_list(ec_call *c, const ec_value *v, ec_backend_arg *view) 
   return EC_OK;
 }
 
-/* Numbers as the schema has them: a slot may hold an Int for a float. */
+/* Fills in the view of an argument. Numbers get the schema's kind: a slot may hold an Int for a
+ * float. */
 static ec_status view_arg(ec_call *c, size_t i, ec_backend_arg *view) {
   ec_value *v = c->args[i];
   if (v->kind > EC_KIND_BOOL) return view_list(c, v, view);
@@ -61,7 +62,7 @@ static ec_status call_operator(ec_call *c) {
   return status;
 }
 
-/* ---- registering ------------------------------------------------------------------------- */
+/* ---- registration ------------------------------------------------------------------------ */
 
 static ec_status check_table(const ec_operators *o, ec_error *err) {
   if (!o || o->abi_version != EC_OPERATOR_ABI_VERSION)
@@ -94,7 +95,7 @@ static ec_status register_row(const ec_operators *o, const ec_operator *row, ec_
 ec_status ec_operators_register(const ec_operators *o, ec_error *err) {
   EC_TRY(check_table(o, err));
   EC_TRY(ec_ops_init(err));
-  bool registered_before = false; /* some of them: then what is there stays, whatever happens */
+  bool registered_before = false; /* some rows are: existing ones stay registered on failure */
   for (size_t i = 0; i < o->count; i++) {
     const ec_operator *row = row_at(o, i);
     bool here = ec_op_is_registered(call_operator, row);

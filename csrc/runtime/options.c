@@ -1,4 +1,4 @@
-/* Options of backends in the process: on their way to the backend and back. */
+/* Backend options of the process: set and read. */
 #include "runtime/options.h"
 
 #include <pthread.h>
@@ -9,7 +9,7 @@
 #include "core/lock.h"
 #include "runtime/host_call.h"
 
-/* A string that a backend gives lives until the option is set again: nobody sets one meanwhile. */
+/* A string from a backend is valid until the option is set again, so the lock excludes setters. */
 static ec_lock process_lock;
 static pthread_once_t process_lock_once = PTHREAD_ONCE_INIT;
 
@@ -41,7 +41,7 @@ static ec_status copy_option_value(ec_backend_option *option, ec_error *err) {
       option->kind == EC_BACKEND_DOUBLE)
     return EC_OK;
   if (option->kind != EC_BACKEND_STRING)
-    return ec_fail(err, EC_INTERNAL, "the backend gives a value of kind %u", option->kind);
+    return ec_fail(err, EC_INTERNAL, "the backend returned a value of kind %u", option->kind);
   const char *text = option->as.string ? option->as.string : "";
   const size_t size = strlen(text) + 1;
   char *copy = ec_alloc(size);
@@ -66,7 +66,7 @@ static uint32_t call_backend(const ec_backend *backend, ec_backend_option *optio
 
 static ec_status access_option(const char *id, ec_backend_option *option, bool set, ec_error *err) {
   const ec_backend *backend;
-  ec_error own; /* says whether the backend said something */
+  ec_error own; /* shows whether the backend set a message */
   if (!err) err = &own;
   EC_TRY(ec_backend_require(id, &backend, err));
   if (set ? !EC_BACKEND_MEMBER(backend, set_option) : !EC_BACKEND_MEMBER(backend, get_option))

@@ -1,31 +1,27 @@
-/* Placement: which inputs may be the caller's arrays, and which outputs may be written there by
- * their last writer. Everything here is about not seeing a difference: a planner gives one address
- * to many tensors, and the exporter drops view_copy by giving the view the address of its base,
- * without an instruction that says so. */
+/* Placement: which inputs may be the caller's arrays, and which outputs their last writer may write
+ * to the caller's memory. Neither may change a result. A planner gives one address to many tensors,
+ * and the exporter elides view_copy by giving the view the address of its base, without an
+ * instruction. */
 #include "runtime/placement.h"
 
 #include "core/checked.h"
 
-/* ---- memory in common -------------------------------------------------------------------- */
+/* ---- shared memory ----------------------------------------------------------------------- */
 
-static bool placements_overlap(const ec_placement *a, const ec_placement *b) {
-  return a->arena && a->arena == b->arena && a->nbytes && b->nbytes &&
-         a->offset < b->offset + b->nbytes && b->offset < a->offset + a->nbytes;
-}
-
-/* True for a tensor `k` that is visible through the memory of input `index`: an elided view of it,
- * or a tensor that is read before it is written. */
+/* True if tensor `k` is visible through the memory of input `index`: an elided view of it, or a
+ * tensor that is read before it is written. */
 static bool is_input_visible_in(const ec_uses *uses, size_t index, size_t k) {
   const ec_placement *input = &uses->m->placements[index], *other = &uses->m->placements[k];
   const ec_use *u = &uses->rows[k];
-  if (k == index || !placements_overlap(input, other)) return false;
+  if (k == index || !ec_placements_overlap(input, other)) return false;
   if (uses->m->has_jumps || u->inputs) return true;
   if (!u->used) return u->outputs != 0;
   if (u->first_by_delegate) return input->offset == other->offset && input->nbytes == other->nbytes;
   return !u->first_overwrites;
 }
 
-/* An input without planned memory is the caller's memory in the reference: it may be an output. */
+/* True if the program changes the input. An input without planned memory is the caller's memory in
+ * the reference, where it may be an output. */
 static bool is_input_mutated(const ec_uses *uses, const ec_value *value) {
   return value->kind == EC_KIND_TENSOR && uses->rows[ec_use_index(uses, value)].written &&
          ec_placement_of(uses->m, value->as.tensor)->arena == 0;
@@ -44,7 +40,7 @@ static bool has_fixed_shape(const ec_value *v) {
   return v->kind == EC_KIND_TENSOR && v->as.tensor->dynamism == EC_STATIC;
 }
 
-/* True for an output whose memory may be the caller's: from its first write on, nothing but the
+/* True if the output may be written to the caller's memory: from its first write on, only the
  * output itself may be visible through its planned memory. */
 static bool can_write_directly(const ec_uses *uses, const ec_value *v) {
   const ec_method *m = uses->m;
@@ -57,15 +53,16 @@ static bool can_write_directly(const ec_uses *uses, const ec_value *v) {
     return false;
   if (p->data && !u->first_overwrites) return false; /* state, or perhaps a delegate's */
   for (size_t k = 0; k < m->tensor_count; k++)
-    if (k != index && placements_overlap(p, &m->placements[k]) &&
+    if (k != index && ec_placements_overlap(p, &m->placements[k]) &&
         (uses->rows[k].outputs || (uses->rows[k].used && uses->rows[k].last > u->first)))
       return false;
   return true;
 }
 
-/* ---- memory that nobody planned ---------------------------------------------------------- */
+/* ---- unplanned memory -------------------------------------------------------------------- */
 
-/* A named tensor without memory is a mutable buffer exported with alloc_mutable_buffers=False. */
+/* Allocates named tensors without planned memory: mutable buffers exported with
+ * alloc_mutable_buffers=False. */
 static ec_status allocate_unplanned_state(const ec_uses *uses, ec_error *err) {
   ec_method *m = uses->m;
   for (size_t i = 0; i < m->attribute_count; i++) {
@@ -81,7 +78,7 @@ static ec_status allocate_unplanned_state(const ec_uses *uses, ec_error *err) {
   return EC_OK;
 }
 
-/* Moves into tensors that get no memory of their own in any call. */
+/* Finds moves into tensors that have no memory in any call. */
 static void find_alias_moves(const ec_uses *uses, const ec_chain *chain) {
   for (size_t i = 0; i < chain->count; i++) {
     ec_instr *in = &chain->instrs[i];
@@ -108,7 +105,8 @@ static ec_status list_rebindable(const ec_uses *uses, ec_error *err) {
   return EC_OK;
 }
 
-/* Comparing every input and output with every tensor must stay cheap for hostile files, too. */
+/* Limits the comparison of every input and output with every tensor, so that hostile files stay
+ * cheap. */
 static bool worth_comparing(const ec_method *m) {
   enum { PAIRS = 100 * 1000 * 1000 };
   size_t pairs;

@@ -1,11 +1,11 @@
-/* The memory that a call uses: planned, or the caller's. */
+/* The memory of a call: planned, or the caller's. */
 #ifndef EC_RUNTIME_PLACEMENT_H
 #define EC_RUNTIME_PLACEMENT_H
 
 #include "runtime/uses.h"
 
-/* Decides which inputs are used in place and which outputs are written directly, gives memory to
- * state that nobody planned, and lists the tensors that a call may point elsewhere. */
+/* Decides which inputs are used in place and which outputs are written directly, allocates
+ * unplanned state, and lists the tensors that a call may redirect. */
 ec_status ec_place_tensors(ec_method *m, const ec_uses *uses, ec_error *err);
 
 #endif

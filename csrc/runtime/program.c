@@ -1,4 +1,4 @@
-/* Programs: opening, and finding methods by name. */
+/* Programs: opening, and lookup of methods by name. */
 #include "runtime/program.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static ec_status check_names_unique(const ec_program *p, ec_error *err) {
   return twice ? ec_fail(err, EC_INVALID_PROGRAM, "two methods are named '%s'", twice) : EC_OK;
 }
 
-/* Names of all methods; each must be there and unique. */
+/* Loads the names of all methods, which must be present and unique. */
 static ec_status load_names(ec_program *p, ec_error *err) {
   p->plans = ec_fb_vector(p->pte.root, EC_PTE_Program_execution_plan);
   if (p->plans.count > EC_MAX_METHODS)

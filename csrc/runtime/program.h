@@ -10,8 +10,8 @@ typedef struct ec_program ec_program;
 
 typedef struct ec_program_options {
   ec_verification verification;
-  /* Planned memory with id 2 and above that holds only state is one per program, shared by its
-   * methods: programs exported with MemoryPlanningPass(share_mutable_buffers=True) rely on it. */
+  /* Memory ids from 2 on that hold only state exist once per program and are shared by its methods.
+   * Programs exported with MemoryPlanningPass(share_mutable_buffers=True) rely on it. */
   bool share_mutable_buffers;
 } ec_program_options;
 
@@ -20,13 +20,13 @@ typedef struct ec_program_options {
 ec_status ec_program_open(const ec_program_options *options, ec_source *file, ec_source *data,
                           size_t data_count, ec_program **out, ec_error *err);
 
-/* Frees a program; its methods must be freed before. NULL is allowed. */
+/* Frees a program. Its methods must be freed first. NULL is allowed. */
 void ec_program_free(ec_program *program);
 
 size_t ec_program_method_count(const ec_program *program);
-/* Borrowed; index below the count. */
+/* Returns a borrowed name; index below the count. */
 const char *ec_program_method_name(const ec_program *program, size_t index);
-/* NotFound lists the names that there are. */
+/* Finds a method by name. NotFound lists the names. */
 ec_status ec_program_find_method(const ec_program *program, const char *name, size_t *index,
                                  ec_error *err);
 

@@ -1,4 +1,4 @@
-/* The inside of a program (program.c), for the files of runtime/ that load and describe methods. */
+/* The struct of a program (program.c), for the files of runtime/ that load and describe methods. */
 #ifndef EC_RUNTIME_PROGRAM_INTERNAL_H
 #define EC_RUNTIME_PROGRAM_INTERNAL_H
 
@@ -8,7 +8,7 @@
 #include "runtime/state_block.h"
 
 struct ec_program {
-  ec_arena arena; /* all below that is not a source */
+  ec_arena arena; /* everything below except sources */
   ec_source file;
   ec_source *data;
   size_t data_count;
@@ -18,11 +18,11 @@ struct ec_program {
   const char **names;
   ec_program_options options;
   ec_state_blocks state;
-  ec_lock state_lock;      /* held while a method that uses any of them runs */
-  const ec_program *outer; /* of a program inside a payload: whose data it may use, too */
+  ec_lock state_lock;      /* held while a method with shared state runs */
+  const ec_program *outer; /* of a program inside a payload: its data is visible, too */
 };
 
-/* Named data of a program, then of the ones that it is inside of; NULL where none has the key. */
+/* Finds named data in a program, then in its outer programs. Returns NULL if none has the key. */
 const ec_named_data *ec_program_data(const ec_program *program, const char *key);
 
 #endif

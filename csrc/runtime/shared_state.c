@@ -1,9 +1,9 @@
-/* State that the methods of a program share: mutable buffers (a KV cache that prefill fills and
- * decode reads) of programs exported with MemoryPlanningPass(share_mutable_buffers=True), which
- * plans them at memory id 2 in every method. Nothing in the file marks them as shared.
+/* State shared by the methods of a program: mutable buffers (a KV cache that prefill fills and
+ * decode reads) of programs exported with MemoryPlanningPass(share_mutable_buffers=True). The pass
+ * plans them at memory id 2 in every method; the file does not mark them as shared.
  *
- * A block of it and its first contents are the program's. They come from the file, from all methods
- * that plan the block, whichever of them is loaded first, or fails to load. */
+ * A block and its initial contents belong to the program. They come from all methods that plan the
+ * block, independent of the order of loading and of failures. */
 #include "runtime/shared_state.h"
 
 #include "core/alloc.h"
@@ -13,12 +13,12 @@
 
 /* ---- which memory is state --------------------------------------------------------------- */
 
-/* Memory ids of a plan that hold state alone. */
+/* Memory ids of a plan that hold only state. */
 typedef struct state_ids {
   bool has[EC_MAX_ARENAS];
 } state_ids;
 
-/* Marks values, of whatever kind, by their indices in the file. */
+/* Marks values of any kind by their indices in the file. */
 static void mark_indices(const ec_plan *plan, ec_fb_vec indices, bool *marked) {
   for (uint32_t i = 0; i < indices.count; i++) {
     const int32_t index = ec_fb_vec_i32(indices, i);
@@ -26,7 +26,7 @@ static void mark_indices(const ec_plan *plan, ec_fb_vec indices, bool *marked) {
   }
 }
 
-/* Errors in a row are reported when its own method is loaded. */
+/* Marks the outs of kernel calls. Errors in a row are reported when its own method is loaded. */
 static void mark_outs(const ec_plan *plan, ec_fb_vec instrs, const uint32_t *outs, bool *marked) {
   for (uint32_t i = 0; i < instrs.count; i++) {
     ec_instr_row row;
@@ -37,7 +37,7 @@ static void mark_outs(const ec_plan *plan, ec_fb_vec instrs, const uint32_t *out
   }
 }
 
-/* Items of a marked list are marked, each list once. */
+/* Marks the items of marked lists, each list once. */
 static void mark_items(const ec_plan *plan, bool *marked) {
   ec_value_row row;
   for (uint32_t i = 0; i < plan->values.count; i++)
@@ -46,7 +46,7 @@ static void mark_items(const ec_plan *plan, bool *marked) {
       mark_indices(plan, row.items, marked);
 }
 
-/* Memory, from id 2, that has tensors, none of which is marked. */
+/* Finds memory ids from 2 on that have tensors, none of them marked. */
 static void find_unmarked_memory(const ec_plan *plan, const bool *marked, state_ids *out) {
   ec_value_row row;
   state_ids others = {{false}};
@@ -60,8 +60,8 @@ static void find_unmarked_memory(const ec_plan *plan, const bool *marked, state_
   for (uint32_t id = 0; id < EC_MAX_ARENAS; id++) out->has[id] &= !others.has[id];
 }
 
-/* Memory of which every tensor is state: not an input or output, and no kernel's `out` (activations
- * planned there must stay the method's own). */
+/* Finds memory in which every tensor is state: not an input or output, and not a kernel's `out`
+ * (activations planned there must stay private to the method). */
 static ec_status find_state(const ec_plan *plan, state_ids *out, ec_error *err) {
   char name[EC_OP_NAME_BYTES];
   bool *marked = ec_alloc_array(plan->values.count, sizeof *marked);
@@ -83,12 +83,12 @@ fail:
   return status;
 }
 
-/* ---- first contents ---------------------------------------------------------------------- */
+/* ---- initial contents -------------------------------------------------------------------- */
 
-/* Blocks that are made for a method, by memory id; NULL where one is there, or none is wanted. */
+/* New blocks for a method, by memory id; NULL if a block exists or none is needed. */
 typedef ec_state_block *new_blocks[EC_MAX_ARENAS];
 
-/* One tensor's first value goes in front of those that were found before. */
+/* Prepends the initial value of one tensor. */
 static ec_status add_initial(const ec_plan *plan, const ec_value_row *row, ec_state_block *block,
                              ec_error *err) {
   ec_bytes bytes;
@@ -103,7 +103,7 @@ static ec_status add_initial(const ec_plan *plan, const ec_value_row *row, ec_st
   return EC_OK;
 }
 
-/* The block that a plan's memory `id` is, if it is one of them. */
+/* Returns the new block of memory `id` of a plan, or NULL. */
 static ec_state_block *find_made_block(const new_blocks blocks, const ec_plan *plan, uint32_t id) {
   size_t size;
   if (id >= EC_MAX_ARENAS || id >= plan->memory.count || !blocks[id]) return NULL;
@@ -152,7 +152,7 @@ static ec_status fill_blocks(const ec_program *program, const new_blocks made, e
 }
 
 ec_status ec_share_state(ec_method *m, const ec_plan *plan, ec_error *err) {
-  ec_program *program = (ec_program *)(uintptr_t)m->program; /* its list of blocks may grow */
+  ec_program *program = (ec_program *)(uintptr_t)m->program; /* the list of blocks may grow */
   state_ids ids;
   new_blocks made = {NULL};
   ec_status status = EC_OK;

@@ -1,4 +1,4 @@
-/* Blocks of shared state: making, resetting, and the list of a program. */
+/* Blocks of shared state: creation, reset, and the program's list. */
 #include "runtime/state_block.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ void ec_state_block_free(ec_state_block *block) {
 }
 
 ec_status ec_state_block_new(uint32_t id, size_t size, ec_state_block **out, ec_error *err) {
-  enum { PAGE = 4096 }; /* the strictest alignment that any method asks for */
+  enum { PAGE = 4096 }; /* the largest alignment that a method uses */
   ec_state_block *block = ec_alloc_zeroed(sizeof *block);
   if (block) block->bytes = ec_alloc_aligned(size, PAGE);
   if (!block || !block->bytes) {

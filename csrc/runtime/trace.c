@@ -1,5 +1,5 @@
-/* Events of the executor: one for each instruction, with shapes of what it takes and
- * shapes or data of what it gives; one for the whole call. */
+/* Events of the executor: one per instruction, with the shapes of arguments and the shapes or data
+ * of results, and one for the whole call. */
 #include "runtime/trace.h"
 
 static const uint8_t event_kinds[] = {
@@ -19,7 +19,7 @@ static uint32_t find_slot(const ec_method *m, const ec_value *v) {
   return own ? (uint32_t)(v - m->values) : EC_TRACE_NONE;
 }
 
-/* A number is worth telling as a result only: what an operator takes is in the file. */
+/* Adds a value to an event. Numbers are added only as results: the file has the arguments. */
 static void add_value(const ec_method *m, ec_event *event, const char *name, bool is_output,
                       const ec_value *v) {
   ec_event_value head = {
@@ -37,7 +37,7 @@ static void add_value(const ec_method *m, ec_event *event, const char *name, boo
   }
 }
 
-/* True for an argument that is a result; of a delegate: see ec_instr.outputs_from. */
+/* True if argument `i` is a result; of a delegate: see ec_instr.outputs_from. */
 static bool is_output(const ec_instr *in, size_t i) {
   switch ((ec_instr_kind)in->kind) {
   case EC_INSTR_KernelCall: return i >= in->op->nargs || in->op->args[i].written;
@@ -47,7 +47,8 @@ static bool is_output(const ec_instr *in, size_t i) {
   }
 }
 
-/* After a kernel's arguments its outs are repeated, unless it returns a number there. */
+/* Adds the arguments or the results. A kernel's outs are repeated after its arguments, unless it
+ * returns a number there. */
 static void add_values(const ec_method *m, ec_event *event, const ec_instr *in, bool outputs) {
   const size_t count = in->op ? in->op->nargs + in->op->returns_scalar : in->count;
   for (size_t i = 0; i < count; i++) {
@@ -79,8 +80,8 @@ ec_status ec_traced_instr(ec_method *m, size_t chain, const ec_instr *in, ec_han
   return status;
 }
 
-/* Inputs and outputs of the call. Inputs may be overwritten by now: their ranges are the caller's
- * to find. */
+/* Adds inputs and outputs of the call. Inputs may be overwritten by now, so the caller determines
+ * their ranges. */
 static void add_io(const ec_method *m, ec_event *event) {
   for (size_t i = 0; i < m->input_count; i++) {
     const ec_value *v = m->inputs[i].value;

@@ -1,4 +1,4 @@
-/* Runs instructions and calls with a trace; exec.c comes here only where there is one. */
+/* Runs instructions and calls with a trace. exec.c calls these functions only with one. */
 #ifndef EC_RUNTIME_TRACE_H
 #define EC_RUNTIME_TRACE_H
 

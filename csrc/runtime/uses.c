@@ -1,13 +1,13 @@
-/* Uses of tensors: collected from the instructions in the order of the file. */
+/* Uses of tensors, collected from the instructions in file order. */
 #include "runtime/uses.h"
 
 static ec_use *use_of(const ec_uses *uses, const ec_value *v) {
   return &uses->rows[ec_use_index(uses, v)];
 }
 
-/* ---- groups of tensors that views and moves connect -------------------------------------- */
+/* ---- groups of tensors connected by views and moves -------------------------------------- */
 
-static size_t find_group(const ec_uses *uses, size_t index) {
+size_t ec_use_group(const ec_uses *uses, size_t index) {
   ec_use *rows = uses->rows;
   while (rows[index].parent != index) {
     rows[index].parent = rows[rows[index].parent].parent;
@@ -18,17 +18,17 @@ static size_t find_group(const ec_uses *uses, size_t index) {
 
 static void join_groups(const ec_uses *uses, const ec_value *a, const ec_value *b) {
   if (a->kind != EC_KIND_TENSOR || b->kind != EC_KIND_TENSOR) return;
-  uses->rows[find_group(uses, ec_use_index(uses, b))].parent =
-      find_group(uses, ec_use_index(uses, a));
+  uses->rows[ec_use_group(uses, ec_use_index(uses, b))].parent =
+      ec_use_group(uses, ec_use_index(uses, a));
 }
 
-/* A tensor is written where any of its group is. */
+/* Marks a tensor as written if any tensor of its group is. */
 static void spread_writes(const ec_uses *uses) {
   ec_use *rows = uses->rows;
   for (size_t i = 0; i < uses->m->tensor_count; i++)
-    if (rows[i].written) rows[find_group(uses, i)].written = true;
+    if (rows[i].written) rows[ec_use_group(uses, i)].written = true;
   for (size_t i = 0; i < uses->m->tensor_count; i++)
-    if (rows[find_group(uses, i)].written) rows[i].written = true;
+    if (rows[ec_use_group(uses, i)].written) rows[i].written = true;
 }
 
 /* ---- instructions ------------------------------------------------------------------------ */
@@ -60,7 +60,8 @@ static access access_of(const ec_instr *in, size_t i) {
   case EC_INSTR_MoveCall: return i == 1 ? OVERWRITES : READS;
   case EC_INSTR_KernelCall:
     if (!in->op->args[i].written || is_et_view(in)) return READS;
-    return in->op->args[i].is_out ? OVERWRITES : WRITES_SOME; /* copy_ keeps what it skips */
+    /* copy_ keeps the elements it skips */
+    return in->op->args[i].is_out ? OVERWRITES : WRITES_SOME;
   default: return READS;
   }
 }
@@ -76,9 +77,9 @@ static void note_instr(const ec_uses *uses, const ec_instr *in, size_t at) {
   if (in->kind == EC_INSTR_FreeCall) use_of(uses, in->args[0])->freed = true;
 }
 
-/* ---- the whole --------------------------------------------------------------------------- */
+/* ---- whole methods ----------------------------------------------------------------------- */
 
-/* The tensors of a list are outputs, too. */
+/* Counts an output. The tensors of a list are outputs, too. */
 static void count_output(const ec_uses *uses, const ec_value *v) {
   if (ec_is_tensor_list(v))
     for (uint32_t i = 0; i < v->count; i++) count_output(uses, v->as.items[i]);

@@ -1,20 +1,20 @@
-/* Uses of each tensor of a method by instructions, inputs and outputs. */
+/* Uses of a method's tensors by instructions, inputs and outputs. */
 #ifndef EC_RUNTIME_USES_H
 #define EC_RUNTIME_USES_H
 
 #include "runtime/native.h"
 
-/* The uses of one tensor, by instructions in the order of the file. */
+/* The uses of one tensor by instructions in file order. */
 typedef struct ec_use {
-  bool used;                 /* is an argument of some instruction */
-  bool first_overwrites;     /* ... and the first of them writes all of it */
-  bool first_by_delegate;    /* ... or the first is a delegate's: nobody knows */
-  bool written;              /* some instruction writes to it, or to a view or alias of it */
-  bool is_view;              /* out of an et_view: points into another tensor */
-  bool freed;                /* some instruction frees it */
-  uint32_t inputs, outputs;  /* how often it is one */
+  bool used;                 /* an argument of some instruction */
+  bool first_overwrites;     /* ... the first of which overwrites all of it */
+  bool first_by_delegate;    /* ... the first of which is a delegate's: unknown */
+  bool written;              /* written by an instruction, directly or through a view or alias */
+  bool is_view;              /* the out of an et_view: points into another tensor */
+  bool freed;                /* freed by some instruction */
+  uint32_t inputs, outputs;  /* number of occurrences */
   size_t first, last;        /* instructions, counted over all chains */
-  size_t parent;             /* union-find: tensors that a view or a move connects */
+  size_t parent;             /* union-find: tensors connected by a view or a move */
 } ec_use;
 
 typedef struct ec_uses {
@@ -22,12 +22,15 @@ typedef struct ec_uses {
   ec_use *rows; /* by index in m->tensors; in the method's scratch memory */
 } ec_uses;
 
-/* The index of a tensor's row. */
+/* Returns the index of a tensor's row. */
 static inline size_t ec_use_index(const ec_uses *uses, const ec_value *v) {
   return (size_t)(v->as.tensor - uses->m->tensors);
 }
 
-/* Collects them from a method whose instructions are loaded. */
+/* Returns the index of the first tensor of a group: the tensors that views and moves connect. */
+size_t ec_use_group(const ec_uses *uses, size_t index);
+
+/* Collects the uses in a method with loaded instructions. */
 ec_status ec_collect_uses(ec_method *m, ec_uses *uses, ec_error *err);
 
 #endif

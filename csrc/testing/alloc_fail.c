@@ -1,9 +1,9 @@
-/* The counting and refusing allocator, in front of the C library's. */
+/* The counting and refusing allocator, on top of the C library's. */
 #include "testing/alloc_fail.h"
 
 #include "core/alloc.h"
 
-/* Relaxed: an order between threads would hide their races from ThreadSanitizer. */
+/* Relaxed: ordering between threads would hide races from ThreadSanitizer. */
 static size_t add(atomic_size_t *counter, size_t n) {
   return atomic_fetch_add_explicit(counter, n, memory_order_relaxed) + n;
 }

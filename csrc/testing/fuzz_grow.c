@@ -1,12 +1,14 @@
-/* A vector is written anew behind the last byte of its FlatBuffer, since offsets go forward only:
- * its tables are copied with everything below them; the field that held it gets a new offset. */
+/* Rewrites a vector after the last byte of its FlatBuffer, because offsets only go forward. Its
+ * tables are copied with everything below them, and its field gets a new offset. */
 #include "testing/fuzz_grow.h"
 
 #include <string.h>
 
-enum { NEW_BYTES = 1 << 14, MAX_GROWABLES = 1 << 12, ALIGN = 128, MAX_DEPTH = 64 };
+#include "testing/fb_build.h"
 
-/* A field that holds a vector, a string or strings. */
+enum { MAX_GROWABLES = 1 << 12, ALIGN = 128, MAX_DEPTH = 64 };
+
+/* A field with a vector, a string or strings. */
 typedef struct growable {
   const uint8_t *slot;
   const ec_fb_field *field;
@@ -16,13 +18,6 @@ typedef struct finder {
   growable growables[MAX_GROWABLES];
   size_t count;
 } finder;
-
-/* Bytes to append to the FlatBuffer. */
-typedef struct writer {
-  uint8_t data[NEW_BYTES];
-  size_t size;
-  int full;
-} writer;
 
 static void find_in_table(finder *f, ec_fb_table table, const ec_fb_schema *schema);
 
@@ -52,67 +47,35 @@ static void find_in_table(finder *f, ec_fb_table table, const ec_fb_schema *sche
 
 /* ---- copies ------------------------------------------------------------------------------ */
 
-static size_t put(writer *w, const void *bytes, size_t size, size_t align) {
-  const size_t at = (w->size + align - 1) / align * align;
-  if (w->full || size > NEW_BYTES || at > NEW_BYTES - size) {
-    w->full = 1;
-    return 0;
-  }
-  memset(w->data + w->size, 0, at - w->size);
-  if (bytes) memcpy(w->data + at, bytes, size);
-  else memset(w->data + at, 0, size);
-  w->size = at + size;
-  return at;
-}
-
-static void link_to(writer *w, size_t slot, size_t target) {
-  const uint32_t offset = (uint32_t)(target - slot);
-  if (!w->full) memcpy(w->data + slot, &offset, sizeof offset);
-}
-
-static size_t copy_table(writer *w, ec_fb_table table, const ec_fb_schema *schema, int depth);
-
-static size_t put_vector(writer *w, const void *items, uint32_t count, size_t width) {
-  while (width == 8 && (w->size + 4) % 8 != 0 && w->size < NEW_BYTES) w->data[w->size++] = 0;
-  const size_t at = put(w, &count, sizeof count, 4);
-  put(w, items, count * width, 1);
-  return at;
-}
-
-static size_t put_string(writer *w, const uint8_t *text, uint32_t size) {
-  const size_t at = put(w, &size, sizeof size, 4);
-  put(w, text, size, 1);
-  put(w, NULL, 1, 1);
-  return at;
-}
+static size_t copy_table(ec_build *w, ec_fb_table table, const ec_fb_schema *schema, int depth);
 
 /* The vector that `slot` points to, item order[i] at i. */
-static size_t copy_vector(writer *w, const uint8_t *slot, const ec_fb_field *field,
+static size_t copy_vector(ec_build *w, const uint8_t *slot, const ec_fb_field *field,
                           const uint32_t *order, uint32_t count, int depth) {
   const uint8_t *at = slot + ec_read_u32(slot);
   const ec_fb_vec items = {at + 4, ec_read_u32(at)};
   const int scalars = field->type == EC_FB_VECTOR;
   const size_t width = scalars ? field->size : 4;
-  const size_t copy = put_vector(w, NULL, count, width);
+  const size_t copy = ec_build_vector(w, NULL, count, width);
   for (uint32_t i = 0; !w->full && i < count; i++) {
     const uint32_t from = order ? order[i] : i;
     const size_t to = copy + 4 + i * width;
     if (scalars) {
       memcpy(w->data + to, items.items + from * width, width);
     } else if (field->type == EC_FB_TABLES) {
-      link_to(w, to, copy_table(w, ec_fb_vec_table(items, from), field->tables[0], depth));
+      ec_build_link(w, to, copy_table(w, ec_fb_vec_table(items, from), field->tables[0], depth));
     } else {
       const uint8_t *text = (const uint8_t *)ec_fb_vec_string(items, from);
-      link_to(w, to, put_string(w, text, ec_read_u32(text - 4)));
+      ec_build_link(w, to, ec_build_string(w, text, ec_read_u32(text - 4)));
     }
   }
   return copy;
 }
 
-static size_t copy_target(writer *w, ec_fb_table table, const ec_fb_field *field, int depth) {
+static size_t copy_target(ec_build *w, ec_fb_table table, const ec_fb_field *field, int depth) {
   const uint8_t *slot = ec_fb_field_at(table, field->id), *at = slot + ec_read_u32(slot);
   switch ((ec_fb_type)field->type) {
-  case EC_FB_STRING: return put_string(w, at + 4, ec_read_u32(at));
+  case EC_FB_STRING: return ec_build_string(w, at + 4, ec_read_u32(at));
   case EC_FB_TABLE: return copy_table(w, at, field->tables[0], depth);
   case EC_FB_UNION: return copy_table(w, at, field->tables[ec_fb_u8(table, field->id - 1u)], depth);
   default: return copy_vector(w, slot, field, NULL, ec_read_u32(at), depth);
@@ -120,14 +83,15 @@ static size_t copy_target(writer *w, ec_fb_table table, const ec_fb_field *field
 }
 
 /* With its vtable in front of it. Values of unknown type keep an offset that nobody follows. */
-static size_t copy_table(writer *w, ec_fb_table table, const ec_fb_schema *schema, int depth) {
+static size_t copy_table(ec_build *w, ec_fb_table table, const ec_fb_schema *schema, int depth) {
   const uint8_t *vtable = table - (int32_t)ec_read_u32(table);
   uint16_t sizes[2];
   memcpy(sizes, vtable, sizeof sizes);
-  const size_t front = put(w, vtable, sizes[0], 2), copy = put(w, table, sizes[1], 8);
-  if (depth >= MAX_DEPTH) w->full = 1;
+  const size_t front = ec_build_put(w, vtable, sizes[0], 2);
+  const size_t copy = ec_build_put(w, table, sizes[1], 8);
+  if (depth >= MAX_DEPTH) w->full = true;
   if (w->full) return 0;
-  memcpy(w->data + copy, &(int32_t){(int32_t)(copy - front)}, 4);
+  ec_build_poke(w, copy, copy - front, 4);
   for (size_t i = 0; i < schema->field_count; i++) {
     const ec_fb_field *field = &schema->fields[i];
     const uint8_t *slot = ec_fb_field_at(table, field->id);
@@ -136,7 +100,7 @@ static size_t copy_table(writer *w, ec_fb_table table, const ec_fb_schema *schem
       const uint8_t type = ec_fb_u8(table, field->id - 1u);
       if (type == 0 || type >= field->table_count) continue;
     }
-    link_to(w, copy + (size_t)(slot - table), copy_target(w, table, field, depth + 1));
+    ec_build_link(w, copy + (size_t)(slot - table), copy_target(w, table, field, depth + 1));
   }
   return copy;
 }
@@ -145,7 +109,7 @@ static size_t copy_table(writer *w, ec_fb_table table, const ec_fb_schema *schem
 
 enum { MAX_ITEMS = 2000 };
 
-/* Which items, in which order: one doubled somewhere, one left out, two exchanged, or a few. */
+/* Chooses items and their order: one doubled, one left out, two exchanged, or a few. */
 static uint32_t choose_order(uint32_t *order, uint32_t count, ec_random *r) {
   uint32_t n = 0;
   const uint32_t a = (uint32_t)ec_random_below(r, count), b = (uint32_t)ec_random_below(r, count);
@@ -160,41 +124,41 @@ static uint32_t choose_order(uint32_t *order, uint32_t count, ec_random *r) {
   return n;
 }
 
-static size_t change_vector(writer *w, const growable *p, ec_random *r) {
+static size_t change_vector(ec_build *w, const growable *p, ec_random *r) {
   uint32_t order[MAX_ITEMS + 16];
   const uint32_t count = ec_read_u32(p->slot + ec_read_u32(p->slot));
   if (count == 0 || count > MAX_ITEMS) {
-    w->full = 1;
+    w->full = true;
     return 0;
   }
   return copy_vector(w, p->slot, p->field, order, choose_order(order, count, r), 0);
 }
 
 /* Cut off, or doubled. */
-static size_t change_string(writer *w, const growable *p, ec_random *r) {
+static size_t change_string(ec_build *w, const growable *p, ec_random *r) {
   uint8_t text[1024];
   const uint8_t *at = p->slot + ec_read_u32(p->slot);
   const uint32_t size = ec_read_u32(at);
-  if (size > sizeof text / 2) return put_string(w, at + 4, (uint32_t)ec_random_below(r, size));
+  if (size > sizeof text / 2) return ec_build_string(w, at + 4, (uint32_t)ec_random_below(r, size));
   memcpy(text, at + 4, size);
   memcpy(text + size, at + 4, size);
-  return put_string(w, text, (uint32_t)ec_random_below(r, 2 * size + 1));
+  return ec_build_string(w, text, (uint32_t)ec_random_below(r, 2 * size + 1));
 }
 
 size_t ec_fuzz_grow(uint8_t *data, size_t size, size_t room, const ec_region *region,
                     ec_random *r) {
   static finder f;
-  static writer w;
+  static ec_build w;
   const size_t end = region->at + region->size;
   f.count = w.size = 0;
-  w.full = 0;
+  w.full = false;
   find_in_table(&f, ec_fb_root(data + region->at), region->schema);
   if (!f.count) return size;
   const growable *p = &f.growables[ec_random_below(r, f.count)];
   const size_t slot = (size_t)(p->slot - data);
   const size_t made = p->field->type == EC_FB_STRING ? change_string(&w, p, r)
                                                      : change_vector(&w, p, r);
-  /* Whole lines, so that everything behind keeps its alignment. */
+  /* whole lines, so that the rest keeps its alignment */
   const size_t pad = (8 - region->size % 8) % 8;
   const size_t by = (pad + w.size + ALIGN - 1) / ALIGN * ALIGN;
   if (w.full || by > room || size > room - by) return size;

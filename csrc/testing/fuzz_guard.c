@@ -1,6 +1,6 @@
-/* Blocks that end at a page nobody may touch, in place of posix_memalign's: XNNPACK, which has no
- * sanitizer, writes packed weights and workspaces (backends/xnnpack/memory.c). Linked with --wrap,
- * so that no source knows of it. A block's end is exact up to its alignment. */
+/* Replacement of posix_memalign whose blocks end at an inaccessible page. XNNPACK, which has no
+ * sanitizer, writes packed weights and workspaces to them (backends/xnnpack/memory.c). Linked with
+ * --wrap, so that no source knows of it. A block's end is exact up to its alignment. */
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,7 +15,7 @@ typedef struct block {
 } block;
 
 static block blocks[MAX_BLOCKS];
-static size_t count; /* rows that have been used so far */
+static size_t count; /* rows used so far */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 int __real_posix_memalign(void **out, size_t align, size_t size);
@@ -23,7 +23,7 @@ void __real_free(void *at);
 int __wrap_posix_memalign(void **out, size_t align, size_t size);
 void __wrap_free(void *at);
 
-/* The row of an address (NULL: a free one); NULL where there is none. */
+/* Returns the row of an address (NULL: a free one), or NULL. */
 static block *find(const void *at) {
   for (size_t i = 0; i < count; i++)
     if (blocks[i].at == at) return &blocks[i];

@@ -1,5 +1,5 @@
-/* libFuzzer's entry points, for all targets: `fuzz_guided --target=NAME [--program=FILE] CORPUS`.
- * Replayed without libFuzzer by fuzz_replay.c. */
+/* libFuzzer's entry points for all targets: `fuzz_guided --target=NAME [--program=FILE] CORPUS`.
+ * fuzz_replay.c replays them without libFuzzer. */
 #include "testing/fuzz_guided.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@ enum { MAX_SPOTS = 1 << 14 };
 
 static ec_fuzz_setup setup;
 
-/* Of libFuzzer; NULL where it is not linked. */
+/* libFuzzer's function; NULL if it is not linked. */
 __attribute__((weak)) size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t room);
 
 ec_fuzz_counts ec_fuzz_all;
@@ -21,10 +21,10 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
   return 0;
 }
 
-/* A copy in a block of its exact size, as libFuzzer gives it: a sanitizer sees its end. */
+/* Copies to a block of the exact size, as libFuzzer does, so that a sanitizer detects overreads. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const ec_bytes file = {data, size};
-  if (setup.target->run(file, setup.beside, ec_fuzz_seed(file), &ec_fuzz_all)) abort();
+  if (setup.target->run(file, setup.program, ec_fuzz_seed(file), &ec_fuzz_all)) abort();
   return 0;
 }
 
@@ -36,7 +36,7 @@ static size_t change_numbers(uint8_t *data, size_t size, const ec_region *region
   return size;
 }
 
-/* Anywhere, or inside one FlatBuffer, whose size stays. */
+/* Mutates anywhere, or inside one FlatBuffer without a change of its size. */
 static size_t change_bytes(uint8_t *data, size_t size, size_t room, const ec_region *region,
                            ec_random *r) {
   if (!region || ec_random_below(r, 4) == 0) {

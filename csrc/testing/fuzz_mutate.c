@@ -1,10 +1,10 @@
-/* Damage: bits, bytes, numbers at aligned places, pieces moved or repeated, the end cut off. */
+/* Damage: bits, bytes, numbers at aligned offsets, moved or repeated pieces, truncation. */
 #include "testing/fuzz_mutate.h"
 
 #include <string.h>
 
 ec_random ec_random_seed(uint64_t seed, uint64_t number) {
-  uint64_t s = seed * 0x9e3779b97f4a7c15u + number + 1; /* splitmix64 spreads neighbours */
+  uint64_t s = seed * 0x9e3779b97f4a7c15u + number + 1; /* splitmix64 decorrelates neighbours */
   s = (s ^ s >> 30) * 0xbf58476d1ce4e5b9u;
   s = (s ^ s >> 27) * 0x94d049bb133111ebu;
   s ^= s >> 31;
@@ -20,7 +20,7 @@ uint64_t ec_random_next(ec_random *r) {
 
 size_t ec_random_below(ec_random *r, size_t n) { return (size_t)((ec_random_next(r) >> 16) % n); }
 
-/* Numbers that programs trip over, as they stand in a file; small ones are indices. */
+/* Numbers that are critical for programs, as stored in files; small ones are indices. */
 static const uint64_t interesting[] = {
     0, 1, 2, 3, 4, 7, 8, 15, 16, 17, 31, 64, 127, 128, 255, 256, 1000, 4096, 65535, 65536,
     0x7fffffff, 0x80000000, 0xffffffff, 0xfffffffe, 0xfffffffc, 0x40000000, 0x3fffffff,
@@ -33,7 +33,7 @@ static uint64_t pick_number(ec_random *r) {
   return interesting[ec_random_below(r, sizeof interesting / sizeof interesting[0])];
 }
 
-/* A place for `width` bytes, aligned to them. */
+/* Returns an offset for `width` bytes, aligned to them. */
 static size_t pick_place(ec_random *r, size_t size, size_t width) {
   return size < width ? size : ec_random_below(r, size / width) * width;
 }
@@ -111,7 +111,7 @@ static void add_spots(finder *f, const uint8_t *at, size_t width, size_t count) 
 static void find_in_table(finder *f, ec_fb_table table, const ec_fb_schema *schema);
 
 static void find_in_field(finder *f, ec_fb_table table, const ec_fb_field *field) {
-  enum { LONG_VECTOR = 64 }; /* bytes of payloads are for the other kind of damage */
+  enum { LONG_VECTOR = 64 }; /* bytes of payloads get the other kind of damage */
   ec_fb_vec vec;
   switch ((ec_fb_type)field->type) {
   case EC_FB_SCALAR: add_spots(f, ec_fb_field_at(table, field->id), field->size, 1); return;

@@ -2,11 +2,11 @@
  *
  *   fuzz_pte [--cases N] [--seed S] [--jobs J] [--seconds T] [--out DIR] [--case I] FILE...
  *
- * Case i is a copy of file i % files, whole at first, then damaged: bytes anywhere, or numbers of
- * the program only, so that it stays one. It is opened, described, loaded and run; any result but a
- * crash, a sanitizer's report, a leak or T seconds is fine. Cases run in child processes: one that
- * fails is counted and written to DIR, and the next goes on. Exits with 1 when any failed. --case
- * runs (and writes) a single one, in this process. */
+ * Case i is a copy of file i % files, first undamaged, then damaged: bytes anywhere, or only
+ * numbers of the program, so that it stays one. It is opened, described, loaded and run. A case
+ * fails by a crash, a sanitizer's report, a leak or a time of T seconds. Cases run in child
+ * processes: a failed one is counted and written to DIR, and the next one continues. Exits with 1
+ * if any failed. --case runs (and writes) a single one, in this process. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -28,14 +28,14 @@ typedef struct input {
   const char *path;
   uint8_t *data;
   size_t size, tables;
-  ec_spot *spots; /* its numbers; none where it is no program */
+  ec_spot *spots; /* its numbers; none if it is not a program */
   size_t spot_count;
 } input;
 
-/* Seen by the parent and all children. */
+/* Shared by the parent and all children. */
 typedef struct shared {
   ec_fuzz_counts counts[MAX_JOBS];
-  size_t next[MAX_JOBS]; /* the case that job works on */
+  size_t next[MAX_JOBS]; /* the current case of each job */
 } shared;
 
 typedef struct options {
@@ -54,7 +54,8 @@ static void on_alarm(int signal_number) {
   _exit(EXIT_SLOW);
 }
 
-/* The bytes of a case, in a block of their exact size: a sanitizer sees its end. */
+/* Creates the bytes of a case, in a block of their exact size, so that a sanitizer detects
+ * overreads. */
 static uint8_t *make_case(const options *o, size_t number, ec_random *r, size_t *size) {
   const input *in = &o->inputs[number % o->input_count];
   *r = ec_random_seed(o->seed, number);
@@ -81,7 +82,7 @@ static int run_case(const options *o, size_t number, ec_fuzz_counts *counts) {
   return bad;
 }
 
-/* Written by the parent: cases can be made again, whatever became of the child. */
+/* Writes the case in the parent. Cases are reproducible, whatever happened to the child. */
 static void write_case(const options *o, size_t number) {
   ec_random r;
   size_t size;
@@ -95,7 +96,7 @@ static void write_case(const options *o, size_t number) {
   free(data);
 }
 
-/* A child: works on cases from next[job] on until it dies or all are done. */
+/* Runs a child: processes cases from next[job] on until it dies or all are done. */
 static void work(const options *o, shared *s, size_t job) {
   signal(SIGALRM, on_alarm);
   for (size_t i = s->next[job]; i < o->cases; i += o->jobs) {
@@ -103,7 +104,7 @@ static void work(const options *o, shared *s, size_t job) {
     if (run_case(o, i, &s->counts[job])) _exit(EXIT_BAD);
   }
   s->next[job] = o->cases;
-  exit(0); /* a leak checker runs now */
+  exit(0); /* the leak checker runs here */
 }
 
 static const char *how(int status) {

@@ -2,8 +2,8 @@
  *
  *   fuzz_replay --target=NAME [--program=FILE] [--mutate=N] [--seed=S] FILE...
  *
- * Runs each file as it is, then N mutations of it, each of them made from the one before, in rows
- * of 16. The name of a file is on stdout before it runs. */
+ * Runs each file unchanged, then N mutations of it in chains of 16, each derived from the previous
+ * one. The name of a file is printed to stdout before it runs. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

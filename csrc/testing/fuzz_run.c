@@ -1,5 +1,5 @@
-/* Runs one program, whatever it is, the way a caller would. Everything that a result shows is
- * read, so that a sanitizer sees it. */
+/* Runs any program like a caller would. All data of a result is read, so that a sanitizer checks
+ * it. */
 #include "testing/fuzz_run.h"
 
 #include <stdio.h>
@@ -23,8 +23,8 @@ typedef struct fuzz {
   ec_fuzz_counts *counts;
   ec_error err;
   int bad;
-  int vary; /* the present call gives dynamic inputs other shapes */
-  volatile uint64_t sink; /* sums of everything read */
+  int vary; /* the current call passes dynamic inputs with other shapes */
+  volatile uint64_t sink; /* sums of all read data */
 } fuzz;
 
 void ec_fuzz_init(void) {
@@ -35,7 +35,7 @@ void ec_fuzz_init(void) {
 #endif
 }
 
-/* Counts a status; a failure must come with a sentence. */
+/* Counts a status. A failure must have a message. */
 static int ok(fuzz *f, ec_status status, const char *what) {
   if (status == EC_OK) return 1;
   if ((unsigned)status < EC_FUZZ_STATUSES) f->counts->failed[status]++;
@@ -78,7 +78,7 @@ static void read_value(fuzz *f, const ec_value *v, int depth) {
 
 /* ---- inputs ------------------------------------------------------------------------------ */
 
-/* Values of moderate size most of the time, any bits otherwise. */
+/* Returns values of moderate size most of the time, random bits otherwise. */
 static void fill(fuzz *f, uint8_t *data, size_t nbytes, ec_dtype dtype) {
   int wild = ec_random_below(&f->r, 4) == 0;
   size_t item = ec_dtype_size(dtype);
@@ -121,7 +121,7 @@ static int bind_tensor(fuzz *f, ec_method *m, size_t index, const ec_tensor_info
     if (sizes[d] < 0 || (sizes[d] && nbytes > INPUT_LIMIT / (size_t)sizes[d])) return 0;
     nbytes *= (size_t)sizes[d];
   }
-  int reversed = ec_random_below(&f->r, 4) == 0; /* a transposed array has to be copied */
+  int reversed = ec_random_below(&f->r, 4) == 0; /* a transposed array must be copied */
   for (size_t i = 0; i < info->rank; i++) {
     size_t d = reversed ? i : info->rank - 1 - i;
     strides[d] = step;
@@ -149,7 +149,7 @@ static int bind_input(fuzz *f, ec_method *m, size_t index, const ec_value_info *
 
 /* ---- running ----------------------------------------------------------------------------- */
 
-/* Every second static output is written to memory of ours. */
+/* Binds our memory to every second static output. */
 static void bind_outputs(fuzz *f, ec_method *m, size_t count, arrays *a) {
   for (size_t i = 0; i < count && i < MAX_IO; i++) {
     if (!ec_method_output_is_static(m, i) || ec_random_below(&f->r, 2)) continue;
@@ -197,13 +197,13 @@ static void read_info(fuzz *f, const ec_method_info *info) {
   for (size_t i = 0; i < info->arena_count; i++) f->sink += (uint64_t)info->arenas[i];
 }
 
-static void see_value(void *user, const ec_backend_inner_value *value) {
+static void visit_value(void *user, const ec_backend_inner_value *value) {
   fuzz *f = user;
   read_text(f, value->dtype);
   for (size_t d = 0; value->sizes && d < value->rank; d++) f->sink += (uint64_t)value->sizes[d];
 }
 
-static void see_node(void *user, const ec_backend_inner_node *node) {
+static void visit_node(void *user, const ec_backend_inner_node *node) {
   fuzz *f = user;
   read_text(f, node->name);
   for (size_t i = 0; i < node->input_count; i++) f->sink += node->inputs[i];
@@ -229,7 +229,7 @@ static void read_row(fuzz *f, const ec_value_row *row) {
 
 static void read_inspection(fuzz *f, const ec_program *program, const ec_inspection *s) {
   bool supported;
-  const ec_backend_visitor visitor = {sizeof visitor, f, see_value, see_node};
+  const ec_backend_visitor visitor = {sizeof visitor, f, visit_value, visit_node};
   for (size_t i = 0; i < s->value_count; i++) read_row(f, &s->values[i]);
   for (size_t c = 0; c < s->chain_count; c++)
     for (size_t i = 0; i < s->chains[c].count; i++) read_instr(f, s, &s->chains[c].instrs[i]);
@@ -237,7 +237,7 @@ static void read_inspection(fuzz *f, const ec_program *program, const ec_inspect
     ok(f, ec_inspect_delegate(program, s, i, &visitor, &supported, &f->err), "inspect_delegate");
 }
 
-/* Whether all of the method could be read. */
+/* True if the whole method could be read. */
 static int run_inspection(fuzz *f, const ec_program *program, size_t index) {
   ec_inspection s;
   if (!ok(f, ec_inspection_init(program, index, &s, &f->err), "inspection")) return 0;
@@ -288,7 +288,7 @@ static int open_source(fuzz *f, ec_source *out, ec_bytes bytes) {
   return ok(f, ec_source_open_buffer(out, bytes.data, bytes.size, NULL, NULL, &f->err), "source");
 }
 
-/* The sources are the program's from ec_program_open on. */
+/* the program owns the sources from ec_program_open on */
 static ec_program *open_program(fuzz *f, ec_bytes file, ec_bytes data) {
   ec_source sources[2] = {{0}, {0}};
   ec_program *program = NULL;

@@ -1,4 +1,4 @@
-/* One case of the fuzzer: opens a program, describes it, loads every method and runs each. */
+/* One case of the fuzzer: opens and describes a program, loads every method and runs each. */
 #ifndef EC_TESTING_FUZZ_RUN_H
 #define EC_TESTING_FUZZ_RUN_H
 
@@ -8,16 +8,15 @@ enum { EC_FUZZ_STATUSES = 64 }; /* statuses are below */
 
 typedef struct ec_fuzz_counts {
   size_t cases, opened, methods, loaded, ran, skipped;
-  size_t tensors; /* of bundled programs, that were read */
-  size_t failed[EC_FUZZ_STATUSES]; /* by status, wherever it came up */
+  size_t tensors; /* tensors read from bundled programs */
+  size_t failed[EC_FUZZ_STATUSES]; /* by status */
 } ec_fuzz_counts;
 
-/* Registers the demo backends, and XnnpackBackend where it is linked; call once. */
+/* Registers the demo backends, and XnnpackBackend if it is linked. Called once. */
 void ec_fuzz_init(void);
 
-/* Runs a program, with a data file beside it where there is one. The random numbers fill inputs and
- * choose options. Returns 0, or 1 when memory was not given back or a failure came without a
- * sentence (said on stderr). */
+/* Runs a program, optionally with a data file. The random numbers fill inputs and choose options.
+ * Returns 0, or 1 on leaked memory or a failure without a message (reported on stderr). */
 int ec_fuzz_run(ec_bytes file, ec_bytes data, ec_random r, ec_fuzz_counts *counts);
 
 #endif

@@ -35,8 +35,8 @@ static size_t pte_regions(ec_bytes file, ec_region *out) {
   return 1;
 }
 
-static int run_pte(ec_bytes file, ec_bytes beside, ec_random r, ec_fuzz_counts *counts) {
-  (void)beside;
+static int run_pte(ec_bytes file, ec_bytes program, ec_random r, ec_fuzz_counts *counts) {
+  (void)program;
   return ec_fuzz_run(file, (ec_bytes){NULL, 0}, r, counts);
 }
 
@@ -52,8 +52,8 @@ static size_t ptd_regions(ec_bytes file, ec_region *out) {
   return 1;
 }
 
-static int run_ptd(ec_bytes file, ec_bytes beside, ec_random r, ec_fuzz_counts *counts) {
-  return ec_fuzz_run(beside, file, r, counts);
+static int run_ptd(ec_bytes file, ec_bytes program, ec_random r, ec_fuzz_counts *counts) {
+  return ec_fuzz_run(program, file, r, counts);
 }
 
 /* ---- bundled programs -------------------------------------------------------------------- */
@@ -69,7 +69,7 @@ static size_t bpte_regions(ec_bytes file, ec_region *out) {
   return 1;
 }
 
-static volatile uint64_t sink; /* sums of everything read */
+static volatile uint64_t sink; /* sums of all read data */
 
 static void read_values(ec_fb_vec values, ec_fuzz_counts *counts) {
   for (uint32_t i = 0; i < values.count; i++) {
@@ -83,9 +83,9 @@ static void read_values(ec_fb_vec values, ec_fuzz_counts *counts) {
   }
 }
 
-static int run_bpte(ec_bytes file, ec_bytes beside, ec_random r, ec_fuzz_counts *counts) {
+static int run_bpte(ec_bytes file, ec_bytes program, ec_random r, ec_fuzz_counts *counts) {
   ec_bpte bpte;
-  (void)beside;
+  (void)program;
   if (ec_bpte_open(&bpte, file.data, file.size, NULL) != EC_OK) {
     counts->cases++;
     return 0;
@@ -134,7 +134,7 @@ static void grow_payload(uint8_t *data, const ec_region *region, size_t by) {
   add_u32(data + region->sizes_at + XNN_CONSTANTS_AT - XNN_SIZE_AT, by);
 }
 
-/* Payloads behind headers, in segments of a program with an extended header of its own. */
+/* Finds payloads after headers, in segments of a program with an extended header. */
 static size_t xnnpack_regions(ec_bytes file, ec_region *out) {
   ec_pte pte;
   size_t count = 0;
@@ -201,13 +201,13 @@ ec_fuzz_setup ec_fuzz_set_up(int argc, char **argv) {
   ec_fuzz_setup s = {&targets[0], {NULL, 0}};
   for (int i = 1; i < argc; i++) {
     if (!strncmp(argv[i], "--target=", 9)) s.target = ec_fuzz_find_target(argv[i] + 9);
-    if (!strncmp(argv[i], "--program=", 10)) s.beside = ec_fuzz_read(argv[i] + 10);
+    if (!strncmp(argv[i], "--program=", 10)) s.program = ec_fuzz_read(argv[i] + 10);
     if (!s.target) {
       fprintf(stderr, "%s: this build has no such target\n", argv[i]);
       exit(2);
     }
   }
-  if (s.target->run == run_ptd && !s.beside.data) {
+  if (s.target->run == run_ptd && !s.program.data) {
     fprintf(stderr, "--target=ptd needs --program=FILE, the program of the data\n");
     exit(2);
   }

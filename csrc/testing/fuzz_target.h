@@ -1,14 +1,15 @@
-/* Kinds of files that are fuzzed: how one is run, and where its FlatBuffers are. One row each. */
+/* Kinds of fuzzed files, one row each: the function that runs one, and the locations of its
+ * FlatBuffers. */
 #ifndef EC_TESTING_FUZZ_TARGET_H
 #define EC_TESTING_FUZZ_TARGET_H
 
 #include "testing/fuzz_run.h"
 
-/* A verified FlatBuffer inside a file. Growing it moves what is behind its end. */
+/* A verified FlatBuffer inside a file. Growing it moves the data after its end. */
 typedef struct ec_region {
   size_t at, size; /* in the file */
   const ec_fb_schema *schema;
-  size_t sizes_at; /* of the numbers in front of it that state sizes; SIZE_MAX: there are none */
+  size_t sizes_at; /* offset of the numbers before it that state sizes; SIZE_MAX: none */
   void (*grow)(uint8_t *data, const struct ec_region *region, size_t by);
 } ec_region;
 
@@ -16,27 +17,27 @@ enum { EC_MAX_REGIONS = 8 };
 
 typedef struct ec_fuzz_target {
   const char *name;
-  /* As ec_fuzz_run. `beside` is the program that data files belong to. */
-  int (*run)(ec_bytes file, ec_bytes beside, ec_random r, ec_fuzz_counts *counts);
-  /* Fills in the regions of a file; 0 where it has no verified one. */
+  /* As ec_fuzz_run. Only data files need `program`. */
+  int (*run)(ec_bytes file, ec_bytes program, ec_random r, ec_fuzz_counts *counts);
+  /* Finds the regions of a file. Returns 0 without a verified one. */
   size_t (*regions)(ec_bytes file, ec_region *out);
 } ec_fuzz_target;
 
-/* NULL where no target has that name (xnnpack: where it is not linked). */
+/* Returns NULL if no target has that name (xnnpack: if it is not linked). */
 const ec_fuzz_target *ec_fuzz_find_target(const char *name);
 
-/* What the random numbers of a file start from. */
+/* Returns the seed of a file's random numbers. */
 ec_random ec_fuzz_seed(ec_bytes file);
 
-/* A target and its program, as --target=NAME and --program=FILE say. */
+/* A target and its program, from --target=NAME and --program=FILE. */
 typedef struct ec_fuzz_setup {
   const ec_fuzz_target *target;
-  ec_bytes beside;
+  ec_bytes program;
 } ec_fuzz_setup;
 
-/* Takes the options in front of (or among) the arguments; exits with 2 where they are wrong. */
+/* Consumes the options before (or among) the arguments. Exits with 2 if they are invalid. */
 ec_fuzz_setup ec_fuzz_set_up(int argc, char **argv);
-/* A whole file in a block of its exact size, to be freed; exits with 2 where it cannot be read. */
+/* Reads a whole file into a block of its exact size, to be freed. Exits with 2 on failure. */
 ec_bytes ec_fuzz_read(const char *path);
 
 #endif

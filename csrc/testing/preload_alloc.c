@@ -1,6 +1,7 @@
-/* Preloaded into a Python process (LD_PRELOAD): counts the blocks that chosen libraries ask the C
- * library for, refuses the n-th request, and knows which blocks are alive. tests/alloc_preload.py
- * drives it with ctypes. What other libraries ask for passes through. */
+/* Preloaded into a Python process (LD_PRELOAD): counts the blocks that chosen libraries allocate
+ * from the C library, refuses the n-th request, and tracks living blocks.
+ * tests/runtime/test_without_memory.py drives it with ctypes. Requests of other libraries pass
+ * through. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -23,7 +24,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool counting;
 static size_t requests, refused, fail_at;
 static bool onwards;
-static void *slots[SLOTS]; /* blocks that are alive, by hash; all are counted */
+static void *slots[SLOTS]; /* living blocks, hashed; all are counted */
 static size_t alive;
 
 static bool is_chosen(const void *caller) {
@@ -56,7 +57,7 @@ static void *keep(void *block, const void *caller) {
   return block;
 }
 
-/* Empties slot i, and moves blocks there that would not be found behind it. */
+/* Empties slot i, and moves later blocks of its probe sequence forward. */
 static void empty_slot(size_t i) {
   for (size_t k = (i + 1) % SLOTS; slots[k]; k = (k + 1) % SLOTS) {
     if ((k - slot_of(slots[k])) % SLOTS < (k - i) % SLOTS) continue;
@@ -115,7 +116,7 @@ void preload_choose(uintptr_t begin, uintptr_t end) {
   if (library_count < LIBRARIES) libraries[library_count++] = (struct library){begin, end};
 }
 
-/* Refuses the n-th request from now on (0: none), and all after it where `more` is set. */
+/* Refuses the n-th request from now on (0: none), and all later ones if `more` is set. */
 void preload_arm(size_t n, int more) {
   pthread_mutex_lock(&lock);
   requests = refused = 0;

@@ -1,4 +1,4 @@
-/* Runs one operator on values that tests/op_harness.py builds with ctypes. Test builds only. */
+/* Runs one operator on values that tests/op_harness.py creates with ctypes. Test builds only. */
 #include <stdio.h>
 #include <string.h>
 
@@ -37,7 +37,8 @@ const char *ec_testing_op_schema(size_t index) {
   return ec_op_at(index)->schema;
 }
 
-/* A row of fast.def as machines without vector instructions of their own run it; 0: no such row. */
+/* Runs a row of fast.def as a machine without vector extensions does; returns 0 without such a
+ * row. */
 int ec_testing_fast_generic(const char *name, int64_t n, float *in, float *out) {
   static const char *const names[] = {
 #define EC_FAST(NAME, loop) #NAME,

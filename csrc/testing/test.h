@@ -11,7 +11,7 @@ typedef struct ec_test {
   int failures;
 } ec_test;
 
-/* Counts a failure and prints where; the test goes on. */
+/* Counts a failure and prints its location; the test continues. */
 void ec_test_fail(ec_test *t, const char *file, int line, const char *fmt, ...) EC_PRINTF(4, 5);
 
 #define EC_CHECK(t, condition)                                                                     \
@@ -19,7 +19,7 @@ void ec_test_fail(ec_test *t, const char *file, int line, const char *fmt, ...) 
     if (!(condition)) ec_test_fail(t, __FILE__, __LINE__, "%s", #condition);                       \
   } while (0)
 
-/* A call that must give `status` and a sentence that contains `text`. */
+/* Checks that a call fails with `status` and a message that contains `text`. */
 #define EC_CHECK_FAILS(t, call, err, expected, text)                                               \
   ec_test_expect(t, __FILE__, __LINE__, (call), (err), (expected), (text))
 #define EC_CHECK_OK(t, call, err) ec_test_expect(t, __FILE__, __LINE__, (call), (err), EC_OK, "")

@@ -1,4 +1,4 @@
-/* core/budget.h: work and bytes that run out, who is asked, and budgets inside of budgets. */
+/* core/budget.h: exhausted work and bytes, interrupt checks, and nested budgets. */
 #include "core/budget.h"
 
 #include <time.h>
@@ -63,7 +63,7 @@ void ec_test_budget_bytes(ec_test *t) {
   ec_budget *suspended = ec_budget_suspend();
   one = ec_alloc(5000);
   ec_budget_resume(suspended);
-  ec_free(one); /* never more than at the beginning */
+  ec_free(one); /* never more than the initial limit */
   EC_CHECK(t, inner.bytes == 100);
   ec_budget_leave(&inner);
   ec_free(three);

@@ -17,7 +17,7 @@ void ec_test_arena(ec_test *t) {
     size_t size = i * 7 % 301, align = aligns[i % 4];
     char *block = ec_arena_alloc(&arena, size, align);
     EC_CHECK(t, block && (uintptr_t)block % align == 0);
-    if (block) memset(block, (int)i, size); /* a sanitizer sees overlaps with the block's end */
+    if (block) memset(block, (int)i, size); /* a sanitizer detects overlaps with the block's end */
   }
   char *large = ec_arena_alloc(&arena, 1 << 20, 64);
   EC_CHECK(t, large != NULL);
@@ -68,7 +68,7 @@ void ec_test_alloc_clear(ec_test *t) {
     size_t set = 0;
     for (size_t i = 0; i < size; i++) set += block[i] != 0;
     EC_CHECK(t, set == 0);
-    memset(block, 9, size); /* all of it is there */
+    memset(block, 9, size); /* all of it is writable */
     ec_free(block);
   }
 }
@@ -204,7 +204,7 @@ void ec_test_float16_all(ec_test *t) {
   }
 }
 
-/* Between each two neighbours: the middle goes to the even one, its neighbours to the nearest. */
+/* Between neighbours: the middle rounds to the even one, numbers next to it to the nearest. */
 void ec_test_float16_rounding(ec_test *t) {
   for (uint16_t h = 0; h < 0x7c00; h++) {
     float low = ec_f16_to_f32(h), high = h == 0x7bff ? 65536.0f : ec_f16_to_f32((uint16_t)(h + 1));

@@ -1,4 +1,4 @@
-/* core/cpus.h: quotas of control groups, in folders made like those of the kernel. */
+/* core/cpus.h: quotas of control groups, in folders like those of the kernel. */
 #include "core/cpus.h"
 
 #include <sched.h>
@@ -12,7 +12,7 @@
 enum { FILES = 4 };
 
 typedef struct group_case {
-  const char *groups; /* of /proc/self/cgroup */
+  const char *groups; /* content of /proc/self/cgroup */
   const char *files[FILES][2];
   size_t cpus;
 } group_case;

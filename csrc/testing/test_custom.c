@@ -42,7 +42,7 @@ void ec_test_schema_refuses(ec_test *t) {
       {"ns::x.out()", "character 12 (the end): expected '->'"},
       {"ns::x.out() ->", "expected a type"},
       {"ns::x.out(Tensor x) -> Tensor y z", "character 33 ('z'): unexpected text"},
-      {"ns::x.out(Tensor) -> ()", "character 17 (') -> ()'): expected the argument's name"},
+      {"ns::x.out(Tensor) -> ()", "character 17 (') -> ()'): expected an argument name"},
       {"ns::x.out(tensor x) -> ()", "type 'tensor' is not supported; types are Tensor, int"},
       {"ns::x.out(Dimname? g) -> ()", "type 'Dimname' is not supported"},
       {"ns::x.out(Tensor x Tensor y) -> ()", "character 20 ('Tensor y) -> ()'): expected ','"},
@@ -51,12 +51,12 @@ void ec_test_schema_refuses(ec_test *t) {
       {"ns::x.out(Tensor(a! x) -> ()", "expected an alias such as (a!)"},
       {"ns::x.out(Tensor(!) x) -> ()", "expected an alias"},
       {"ns::x.out(int[2 x) -> ()", "character 14 ('[2 x) -> ()'): expected [] or [number]"},
-      {"ns::x.out(Tensor[][] x) -> ()", "expected the argument's name"},
+      {"ns::x.out(Tensor[][] x) -> ()", "expected an argument name"},
       {"ns::x.out(int x=) -> ()", "expected a default value"},
-      {"ns::x.out(int[] x=[1, 2) -> ()", "unexpected in a default"},
+      {"ns::x.out(int[] x=[1, 2) -> ()", "unexpected character in a default"},
       {"ns::x.out(int[] x=[1, 2", "expected a default value"},
-      {"ns::x.out(str x=\"abc) -> ()", "the text has no end"},
-      {"ns::x.out(int x=]) -> ()", "unexpected in a default"},
+      {"ns::x.out(str x=\"abc) -> ()", "the string is not terminated"},
+      {"ns::x.out(int x=]) -> ()", "unexpected character in a default"},
       {"ns::x.out(Tensor x, ) -> ()", "expected a type"},
       {"ns::x.out(Tensor x) -> (Tensor", "expected ',' or ')'"},
   };
@@ -73,8 +73,8 @@ void ec_test_schema_custom(ec_test *t) {
       {"ns::f(Tensor x) -> Tensor", "not an out variant"},
       {"ns::f(Tensor(a!) x) -> Tensor(a!)", "not an out variant"},
       {"f.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)", "has no namespace ('ns::f.out')"},
-      {"ns::f.out(str[] x, *, Tensor(a!) out) -> Tensor(a!)", "'x' is a list that no program"},
-      {"ns::f.out(int?[] x, *, Tensor(a!) out) -> Tensor(a!)", "'x' is a list that no program"},
+      {"ns::f.out(str[] x, *, Tensor(a!) out) -> Tensor(a!)", "'x' has a list type that programs"},
+      {"ns::f.out(int?[] x, *, Tensor(a!) out) -> Tensor(a!)", "'x' has a list type that programs"},
       {"ns::f.out(*, int(a!) out) -> ()", "'out' is written, so it must be a Tensor"},
       {"ns::f.out(*, Tensor(a!)? out) -> ()", "'out' is written"},
       {"ns::f.out(*, Tensor(a!) out) -> Tensor", "it must return its 1 out argument, or ()"},
@@ -88,7 +88,8 @@ void ec_test_schema_custom(ec_test *t) {
   }
 }
 
-/* Cut, changed and enlarged in every place: refused or read, never more than the text. */
+/* Truncates, changes and enlarges a schema at every position: it is refused or parsed, without
+ * overreads. */
 void ec_test_schema_every_byte(ec_test *t) {
   static const char whole[] = "ns::op.out(Tensor x, Tensor?[] i, int[2]? s=[1, 2], *, "
                               "str m=\"a,)\", Tensor(a!) out) -> (Tensor(a!) y)";
@@ -96,7 +97,7 @@ void ec_test_schema_every_byte(ec_test *t) {
   ec_op op;
   ec_error err = {0};
   for (size_t i = 0; i < sizeof whole; i++)
-    for (size_t b = 0; b < sizeof bytes; b++) { /* the last one, '\0', cuts */
+    for (size_t b = 0; b < sizeof bytes; b++) { /* the last one, '\0', truncates */
       size_t n = bytes[b] ? sizeof whole : i + 1;
       char *schema = malloc(n), *names = malloc(n);
       memcpy(schema, whole, n);
@@ -151,7 +152,7 @@ void ec_test_custom_lives(ec_test *t) {
   EC_CHECK(t, !ec_op_exists("ns::x.out") && !ec_op_acquire("ns::x.out"));
   EC_CHECK_OK(t, ec_op_register(&one, false, &err), &err);
   EC_CHECK_FAILS(t, ec_op_register(&one, false, &err), &err, EC_REGISTRATION_EXISTS,
-                 "operator ns::x.out is there already (test)");
+                 "operator ns::x.out is already registered (test)");
   EC_CHECK(t, user == 100 && ec_op_exists("ns::x.out"));
   const ec_op *op = ec_op_acquire("ns::x.out");
   EC_CHECK(t, user == 200 && op->custom && op->user == &user && !strcmp(op->origin, "test"));
@@ -159,7 +160,7 @@ void ec_test_custom_lives(ec_test *t) {
   const ec_op *newer = ec_op_acquire("ns::x.out");
   EC_CHECK(t, newer != op && newer->user == &second && second == 200);
   ec_op_release(newer);
-  EC_CHECK_OK(t, ec_op_unregister("ns::x.out", &err), &err); /* the older one comes back */
+  EC_CHECK_OK(t, ec_op_unregister("ns::x.out", &err), &err); /* the older one is restored */
   EC_CHECK(t, second == 0);
   newer = ec_op_acquire("ns::x.out");
   EC_CHECK(t, newer == op && user == 300);
@@ -167,7 +168,7 @@ void ec_test_custom_lives(ec_test *t) {
   EC_CHECK(t, user == 200 && !ec_op_exists("ns::x.out"));
   EC_CHECK_FAILS(t, ec_op_unregister("ns::x.out", &err), &err, EC_NOT_FOUND, "no operator");
   ec_call call = {.op = op, .err = &err};
-  EC_CHECK_OK(t, op->fn(&call), &err); /* still whole */
+  EC_CHECK_OK(t, op->fn(&call), &err); /* still valid */
   ec_op_release(op);
   ec_op_release(newer);
   EC_CHECK(t, user == 1);
@@ -181,12 +182,14 @@ void ec_test_custom_overrides(ec_test *t) {
   EC_CHECK_FAILS(t, ec_op_register(&add, false, &err), &err, EC_REGISTRATION_EXISTS, "(builtin)");
   ec_op_def few = def("aten::relu.out(*, Tensor(a!) out) -> Tensor(a!)", &user);
   EC_CHECK_FAILS(t, ec_op_register(&few, true, &err), &err, EC_INVALID_ARGUMENT,
-                 "has other arguments than the one whose place it takes: aten::relu.out(Tensor");
+                 "has other arguments than the operator it replaces: aten::relu.out(Tensor");
   ec_op_def view = def("executorch_prim::et_view.default(Tensor self, SymInt[] size, *, "
                        "Tensor(a!) out) -> ()", &user);
-  EC_CHECK_FAILS(t, ec_op_register(&view, true, &err), &err, EC_NOT_SUPPORTED, "stays");
+  EC_CHECK_FAILS(t, ec_op_register(&view, true, &err), &err, EC_NOT_SUPPORTED,
+                 "cannot be replaced");
   EC_CHECK(t, user == 0);
-  EC_CHECK_FAILS(t, ec_op_unregister("aten::relu.out", &err), &err, EC_INVALID_STATE, "built-in");
+  EC_CHECK_FAILS(t, ec_op_unregister("aten::relu.out", &err), &err, EC_INVALID_STATE,
+                 "is built in and cannot be removed");
   const ec_op *builtin = ec_op_acquire("aten::relu.out");
   EC_CHECK_OK(t, ec_op_register(&add, true, &err), &err);
   ec_op_list list;

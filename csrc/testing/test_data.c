@@ -1,4 +1,4 @@
-/* format/: .ptd files, named data, sources, and all of them without memory. */
+/* format/: .ptd files, named data, sources, and all of them with failing allocations. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -39,11 +39,11 @@ void ec_test_ptd_header(ec_test *t) {
   EC_CHECK_FAILS(t, open_ptd(&b, 63, &err), &err, EC_INVALID_EXTERNAL_DATA, "cut off");
   for (size_t at = 16; at <= 40; at += 8) {
     ec_sample_ptd(&b);
-    ec_sample_poke(&b, at, UINT64_MAX - 8, 8);
+    ec_build_poke(&b, at, UINT64_MAX - 8, 8);
     EC_CHECK_FAILS(t, open_ptd(&b, b.size, &err), &err, EC_INVALID_EXTERNAL_DATA, "header states");
   }
   ec_sample_ptd(&b);
-  ec_sample_poke(&b, 12, 39, 4);
+  ec_build_poke(&b, 12, 39, 4);
   EC_CHECK_FAILS(t, open_ptd(&b, b.size, &err), &err, EC_INVALID_EXTERNAL_DATA, "39 bytes");
   memcpy(b.data + 8, "FH02", 4);
   EC_CHECK_FAILS(t, open_ptd(&b, b.size, &err), &err, EC_INVALID_EXTERNAL_DATA, "FH01");
@@ -111,9 +111,10 @@ void ec_test_named_map_duplicates(ec_test *t) {
   ec_arena_deinit(&arena);
 }
 
-/* One change to the sample's first entry or its layout, and what the map says to it. */
-static void refuse(ec_test *t, unsigned id, size_t where, uint64_t value, size_t size,
-                   const char *says) {
+enum { DROPPED = -1 };
+
+/* Another number at a path of the sample, or a field that is dropped: what the map says to it. */
+static void refuse(ec_test *t, const char *path, int64_t value, const char *says) {
   ec_build b;
   ec_error err = {0};
   ec_ptd ptd;
@@ -121,13 +122,8 @@ static void refuse(ec_test *t, unsigned id, size_t where, uint64_t value, size_t
   ec_arena arena = {0};
   ec_sample_ptd(&b);
   EC_CHECK_OK(t, ec_ptd_open(&ptd, b.data, b.size, &err), &err);
-  ec_fb_table entry = ec_fb_vec_table(ec_fb_vector(ptd.root, EC_PTD_FlatTensor_named_data), 0);
-  ec_fb_table layout = ec_fb_child(entry, EC_PTD_NamedData_tensor_layout);
-  size_t table = (size_t)((where == 0 ? entry : layout) - b.data);
-  if (where == 2)
-    ec_sample_poke(&b, (size_t)(ec_fb_vector(layout, id).items - b.data), value, size);
-  else if (size == 0) ec_build_drop(&b, table, id);
-  else ec_build_scalar(&b, table, id, value, size);
+  if (value == DROPPED) ec_text_drop(&b, ec_ptd_schema(), path);
+  else ec_text_set(&b, ec_ptd_schema(), path, (uint64_t)value);
   if (*says)
     EC_CHECK_FAILS(t, ec_named_map_init(&map, NULL, &ptd, 1, &arena, &err), &err,
                    EC_INVALID_EXTERNAL_DATA, says);
@@ -135,16 +131,19 @@ static void refuse(ec_test *t, unsigned id, size_t where, uint64_t value, size_t
   ec_arena_deinit(&arena);
 }
 
+#define ENTRY "named_data[0]."
+#define LAYOUT ENTRY "tensor_layout."
+
 void ec_test_named_map_refuses(ec_test *t) {
-  refuse(t, EC_PTD_NamedData_key, 0, 0, 0, "data file 0: named_data[0]: the entry has no key");
-  refuse(t, EC_PTD_NamedData_segment_index, 0, 3, 4, "segment 3, but the file has 3");
-  refuse(t, EC_PTD_NamedData_segment_index, 0, 2, 4, "0 bytes of data for a tensor of 16 bytes");
-  refuse(t, EC_PTD_TensorLayout_scalar_type, 1, EC_FLOAT64, 1, "16 bytes of data");
-  refuse(t, EC_PTD_TensorLayout_scalar_type, 1, 12, 1, ""); /* qint8 stays a blob */
-  refuse(t, EC_PTD_TensorLayout_sizes, 1, 0, 0, "0 sizes and 2 dimensions");
-  refuse(t, EC_PTD_TensorLayout_dim_order, 2, 1, 1, "permutation");
-  refuse(t, EC_PTD_TensorLayout_sizes, 2, UINT32_MAX, 4, "impossible shape (-1, 2)");
-  refuse(t, EC_PTD_TensorLayout_sizes, 2, 0, 4, "");
+  refuse(t, ENTRY "key", DROPPED, "data file 0: named_data[0]: the entry has no key");
+  refuse(t, ENTRY "segment_index", 3, "segment 3, but the file has 3");
+  refuse(t, ENTRY "segment_index", 2, "0 bytes of data for a tensor of 16 bytes");
+  refuse(t, LAYOUT "scalar_type", EC_FLOAT64, "16 bytes of data");
+  refuse(t, LAYOUT "scalar_type", 12, ""); /* qint8 stays a blob */
+  refuse(t, LAYOUT "sizes", DROPPED, "0 sizes and 2 dimensions");
+  refuse(t, LAYOUT "dim_order[0]", 1, "permutation");
+  refuse(t, LAYOUT "sizes[0]", UINT32_MAX, "impossible shape (-1, 2)");
+  refuse(t, LAYOUT "sizes[0]", 0, "");
 }
 
 void ec_test_source_file(ec_test *t) {
@@ -160,8 +159,8 @@ void ec_test_source_file(ec_test *t) {
   EC_CHECK_OK(t, ec_source_open_file(&s, path, EC_MLOCK_TRY, &err), &err);
   EC_CHECK(t, s.size == 10 && !memcmp(s.data, "0123456789", 10));
   unlink(path);
-  EC_CHECK(t, s.data && s.data[9] == '9'); /* the mapping holds the file */
-  ec_source_release_pages(&s, s.data, s.size);    /* less than a page: nothing happens */
+  EC_CHECK(t, s.data && s.data[9] == '9'); /* the mapping keeps the file */
+  ec_source_release_pages(&s, s.data, s.size);    /* less than a page: no effect */
   ec_source_release_pages(&s, s.data, 1 << 20);   /* not a part of it */
   EC_CHECK(t, s.data[9] == '9');
   ec_source_close(&s);
@@ -221,15 +220,15 @@ fail:
   return status;
 }
 
-/* Each allocation fails in turn; the runner checks that nothing stays alive. */
+/* Each allocation fails in turn; the runner checks for leaks. */
 void ec_test_format_without_memory(ec_test *t) {
   ec_build program, data;
   ec_error err = {0};
   ec_alloc_fail state;
   ec_sample_pte(&program);
   ec_sample_ptd(&data);
-  ec_build_scalar(&program, ec_sample_value(&program, 0), EC_PTE_Tensor_shape_dynamism, 1, 1);
-  ec_build_scalar(&program, ec_sample_value(&program, 0), EC_PTE_Tensor_scalar_type, 99, 1);
+  ec_text_set(&program, ec_pte_schema(), "execution_plan[0].values[0].val.shape_dynamism", 1);
+  ec_text_set(&program, ec_pte_schema(), "execution_plan[0].values[0].val.scalar_type", 99);
   size_t n = 0;
   ec_status status = EC_MEMORY_ALLOCATION_FAILED;
   while (status != EC_OK && n < 100) {
@@ -240,5 +239,5 @@ void ec_test_format_without_memory(ec_test *t) {
     if (status != EC_OK)
       EC_CHECK_FAILS(t, status, &err, EC_MEMORY_ALLOCATION_FAILED, "no memory");
   }
-  EC_CHECK(t, n == 4); /* the copy, the bits of inputs, the map; the fourth is never asked for */
+  EC_CHECK(t, n == 4); /* the copy, the bits of inputs, the map; the fourth is never requested */
 }

@@ -1,6 +1,6 @@
-/* runtime/: what a delegate is lent, and options on their way to it. The backend is made here; its
- * program is the hand-made one of sample.c, cut down to two instructions: an addition, and a call
- * of the delegate on its result. */
+/* runtime/: the host functions for a delegate, and its options. The test implements the backend.
+ * Its program is the hand-made one of sample.c, reduced to two instructions: an addition, and a
+ * call of the delegate on its result. */
 #include <pthread.h>
 
 #include "core/alloc.h"
@@ -14,13 +14,13 @@
 
 enum { ADD_AND_CALL = 2, ITEMS = 4 };
 
-/* What the backend is to do in a call, and what came of it. */
+/* The backend's action in a call, and its results. */
 typedef struct probe {
   uint32_t (*work)(const ec_host *host, ec_host_call *call, ec_backend_arg *arg);
   size_t options; /* of the method, at init */
   int64_t level;  /* an option of the process */
   char name[16];
-  uint32_t odd_kind; /* that reading "odd" gives */
+  uint32_t odd_kind; /* returned by reading "odd" */
   uint32_t kind;     /* of the last argument */
 } probe;
 
@@ -88,35 +88,24 @@ static const ec_backend testing = {
     .abi_version = EC_BACKEND_ABI_VERSION, .struct_size = sizeof testing, .id = "Testing",
     .init = open_delegate, .execute = execute, .destroy = destroy, .set_option = set_option,
     .get_option = get_option, .option_keys = keys, .report = report};
-/* From before there were options. */
+/* A backend that predates options. */
 static const ec_backend old = {
     .abi_version = EC_BACKEND_ABI_VERSION, .struct_size = offsetof(ec_backend, set_option),
     .id = "OldTest", .init = open_delegate, .execute = execute, .destroy = destroy};
 
-static ec_fb_vec instructions_of(const ec_build *b, ec_fb_table *plan) {
-  *plan = ec_fb_vec_table(ec_fb_vector(ec_fb_root(b->data), EC_PTE_Program_execution_plan), 0);
-  ec_fb_table chain = ec_fb_vec_table(ec_fb_vector(*plan, EC_PTE_ExecutionPlan_chains), 0);
-  return ec_fb_vector(chain, EC_PTE_Chain_instructions);
-}
+#define INSTRUCTIONS "execution_plan[0].chains[0].instructions"
 
-/* The sample's delegate gets an id of as many letters. */
+/* Replaces the id of the sample's delegate by one of the same length. */
 static void make_program(ec_build *b, const char *id) {
-  ec_fb_table plan;
   ec_sample_pte(b);
-  ec_fb_vec instructions = instructions_of(b, &plan);
-  ec_fb_table delegate = ec_fb_vec_table(ec_fb_vector(plan, EC_PTE_ExecutionPlan_delegates), 0);
-  const char *name = ec_fb_string(delegate, EC_PTE_BackendDelegate_id);
-  ec_sample_poke(b, (size_t)(instructions.items - b->data) - 4, ADD_AND_CALL, 4);
-  memcpy(b->data + ((const uint8_t *)name - b->data), id, strlen(name));
+  ec_text_set(b, ec_pte_schema(), INSTRUCTIONS, ADD_AND_CALL);
+  uint8_t *name = b->data + ec_text_find(b, ec_pte_schema(), "execution_plan[0].delegates[0].id");
+  memcpy(name + 4, id, ec_read_u32(name));
 }
 
-/* Gives the delegate's call another value of the program. */
+/* Passes another value of the program to the delegate's call. */
 static void set_argument(ec_build *b, uint32_t value) {
-  ec_fb_table plan, call;
-  call = ec_fb_child(ec_fb_vec_table(instructions_of(b, &plan), 1),
-                     EC_PTE_Instruction_instr_args);
-  ec_sample_poke(b, (size_t)(ec_fb_vector(call, EC_PTE_DelegateCall_args).items - b->data), value,
-                 4);
+  ec_text_set(b, ec_pte_schema(), INSTRUCTIONS "[1].instr_args.args[0]", value);
 }
 
 static ec_status load_made(ec_build *b, const ec_backend_options *options, ec_program **program,
@@ -218,7 +207,7 @@ void ec_test_options_of_the_process(ec_test *t) {
   check_reading(t);
 }
 
-/* ---- what calls are lent ------------------------------------------------------------------ */
+/* ---- host functions ----------------------------------------------------------------------- */
 
 static void fill_piece(void *user, size_t begin, size_t end) {
   for (size_t i = begin; i < end; i++) ((float *)user)[i] = (float)i;
@@ -236,7 +225,7 @@ static uint32_t use_memory(const ec_host *host, ec_host_call *call, ec_backend_a
     return host->fail(call, EC_BACKEND_NOT_FOUND, "no data named weights");
   host->release_pages(call, data, size);
   if (host->named_data(call, "nothing", &data, &size) != EC_BACKEND_NOT_FOUND)
-    return host->fail(call, EC_BACKEND_INTERNAL, "there is no data named nothing");
+    return host->fail(call, EC_BACKEND_INTERNAL, "no data is named 'nothing'");
   return host->threadpool(call) || true ? EC_BACKEND_OK : EC_BACKEND_INTERNAL;
 }
 
@@ -265,14 +254,14 @@ static uint32_t open_garbage(const ec_host *host, ec_host_call *call, ec_backend
   return host->program_open(call, arg->as.tensor.data, arg->as.tensor.nbytes, "forward", &nested);
 }
 
-static uint32_t tell_trace(const ec_host *host, ec_host_call *call, ec_backend_arg *arg) {
+static uint32_t report_to_trace(const ec_host *host, ec_host_call *call, ec_backend_arg *arg) {
   const uint32_t wants = host->trace_wants(call);
   const ec_backend_node node = {4, "a node", 100};
   ec_backend_tensor odd = arg->as.tensor, longer = arg->as.tensor;
   if (wants != (EC_BACKEND_TRACE_TIMES | EC_BACKEND_TRACE_VALUES | EC_BACKEND_TRACE_INPUTS))
     return host->fail(call, EC_BACKEND_INTERNAL, "the trace wants %u", (unsigned)wants);
   odd.dtype = -1;
-  longer.nbytes = 1; /* fewer than the sizes need: left out */
+  longer.nbytes = 1; /* fewer than the sizes need: dropped */
   host->trace_node(call, &node);
   host->trace_value(call, 4, &arg->as.tensor);
   host->trace_value(call, 4, &odd);
@@ -281,7 +270,7 @@ static uint32_t tell_trace(const ec_host *host, ec_host_call *call, ec_backend_a
   return EC_BACKEND_OK;
 }
 
-static uint32_t want_no_trace(const ec_host *host, ec_host_call *call, ec_backend_arg *arg) {
+static uint32_t expect_no_trace(const ec_host *host, ec_host_call *call, ec_backend_arg *arg) {
   (void)arg;
   return host->trace_wants(call) ? EC_BACKEND_INTERNAL : EC_BACKEND_OK;
 }
@@ -293,7 +282,7 @@ static const struct {
 } works[] = {
     {use_memory, EC_OK, ""},
     {same_shape, EC_OK, ""},
-    {want_no_trace, EC_OK, ""},
+    {expect_no_trace, EC_OK, ""},
     {other_shape, EC_NOT_SUPPORTED, "Testing"},
     {resize_a_number, EC_INVALID_ARGUMENT, "an output is a Int, expected a tensor"},
     {resize_a_constant, EC_INVALID_PROGRAM, "an output is a constant"},
@@ -317,7 +306,7 @@ void ec_test_delegate_services(ec_test *t) {
     else EC_CHECK_FAILS(t, call(m, NULL, &err), &err, works[i].status, works[i].says);
   }
   seen.work = use_memory;
-  EC_CHECK_OK(t, call(m, NULL, &err), &err); /* as before, after an error */
+  EC_CHECK_OK(t, call(m, NULL, &err), &err); /* unchanged after an error */
   const float *result = ec_method_output(m, 0)->as.tensor->data;
   EC_CHECK(t, result[0] == 0 && result[3] == 3);
   EC_CHECK(t, ec_method_delegate_count(m) == 1);
@@ -336,7 +325,7 @@ void ec_test_delegate_traces(ec_test *t) {
   size_t nodes = 0, values = 0;
   ec_trace *trace = ec_trace_new(EC_TRACE_VALUES | EC_TRACE_RANGES, SIZE_MAX);
   EC_CHECK_OK(t, load(&b, "Testing", NULL, &program, &m, &err), &err);
-  seen.work = tell_trace;
+  seen.work = report_to_trace;
   EC_CHECK_OK(t, call(m, trace, &err), &err);
   for (const ec_event *e = ec_trace_first(trace); e; e = e->next) {
     if (strcmp(e->name, "a node") != 0) continue;
@@ -369,7 +358,7 @@ void ec_test_bind_refuses(ec_test *t) {
   EC_CHECK_OK(t, ec_method_lock(m, NULL, &err), &err);
   EC_CHECK_FAILS(t, ec_method_execute(m, &err), &err, EC_INVALID_ARGUMENT, "input 0");
   EC_CHECK_FAILS(t, ec_method_bind_input(m, 1, &good, &err), &err, EC_INVALID_ARGUMENT,
-                 "has 1 inputs, there is no input 1");
+                 "has 1 inputs, input 1 does not exist");
   EC_CHECK_FAILS(t, ec_method_bind_input(m, 0, &dtype, &err), &err, EC_INVALID_ARGUMENT,
                  "dtype int32, expected float32");
   EC_CHECK_FAILS(t, ec_method_bind_input(m, 0, &rank, &err), &err, EC_INVALID_ARGUMENT,
@@ -440,7 +429,7 @@ static void *visit(void *user) {
   return NULL;
 }
 
-/* Another thread does not get a method that is in use, and may stop waiting for it. */
+/* Another thread cannot get a method that is in use, and can stop waiting for it. */
 void ec_test_method_locks(ec_test *t) {
   ec_build b;
   ec_error err = {0};

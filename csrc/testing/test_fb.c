@@ -1,14 +1,14 @@
 /* The FlatBuffers verifier: whatever it lets through can be read. Buffers are copied to blocks of
  * their exact size, so that AddressSanitizer sees every byte read beyond them. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "format/ptd.h"
 #include "format/pte.h"
-#include "testing/fb_build.h"
 #include "testing/sample.h"
 #include "testing/test.h"
 
-/* Verifies an exact copy of the first `size` bytes, and reads all of it when it passes. */
+/* Verifies an exact copy of the first `size` bytes, and reads all of it on success. */
 static ec_status verify_copy(const ec_build *b, size_t size, const ec_fb_schema *schema,
                              ec_error *err) {
   uint8_t *copy = malloc(size ? size : 1);
@@ -51,11 +51,11 @@ void ec_test_fb_truncated(ec_test *t) {
   for (size_t size = 0; size < end; size++)
     if (verify_copy(&b, size, ec_pte_schema(), &err) == EC_OK) passed++;
     else EC_CHECK(t, err.status == EC_INVALID_PROGRAM && strncmp(err.message, "test: ", 6) == 0);
-  EC_CHECK(t, passed < 16); /* only the padding at the end may go */
+  EC_CHECK(t, passed < 16); /* only the padding at the end may be missing */
 }
 
-/* Each byte takes eight flipped bits and some values of its own: no result is wrong, no read is
- * outside (ASan), and most damage to offsets is found. */
+/* Each byte gets eight flipped bits and some special values. No result is wrong, no read is out of
+ * bounds (ASan), and most damage to offsets is found. */
 void ec_test_fb_every_byte(ec_test *t) {
   static const uint8_t values[] = {0x00, 0x01, 0x7f, 0x80, 0xff};
   ec_build b;
@@ -79,43 +79,39 @@ void ec_test_fb_every_byte(ec_test *t) {
   EC_CHECK_OK(t, verify_copy(&b, end, ec_pte_schema(), &err), &err);
 }
 
-static void poke32(ec_build *b, size_t at, uint32_t value) { memcpy(b->data + at, &value, 4); }
+#define VALUE "execution_plan[0].values[0]"
+#define HELD VALUE ".val"
 
-/* A plan with one tensor value; returns where the tensor's sizes are counted. */
-static size_t tiny(ec_build *b, size_t *value_at) {
-  const ec_fb_schema *program = ec_pte_schema();
-  const ec_fb_schema *plan = ec_schema_child(program, EC_PTE_Program_execution_plan, 0);
-  const ec_fb_schema *value = ec_schema_child(plan, EC_PTE_ExecutionPlan_values, 0);
-  const ec_fb_schema *tensor = ec_schema_child(value, EC_PTE_EValue_val, EC_PTE_TENSOR);
-  const int32_t sizes[] = {2, 3};
+static void poke32(ec_build *b, size_t at, uint32_t value) { ec_build_poke(b, at, value, 4); }
+
+/* The root of a schema from text, behind the place of an identifier. */
+static void build(ec_build *b, const ec_fb_schema *schema, const char *text) {
   *b = (ec_build){.size = 8};
-  size_t root = ec_build_table(b, program), p, v, x, count;
-  ec_build_link(b, 0, root);
-  p = ec_build_one(b, root, EC_PTE_Program_execution_plan, plan);
-  v = *value_at = ec_build_one(b, p, EC_PTE_ExecutionPlan_values, value);
-  ec_build_scalar(b, v, EC_PTE_EValue_val_type, EC_PTE_TENSOR, 1);
-  x = ec_build_child(b, v, EC_PTE_EValue_val, tensor);
-  count = ec_build_vector(b, x, EC_PTE_Tensor_sizes, sizes, 2, 4);
-  ec_build_finish(b, x, tensor);
-  ec_build_finish(b, p, plan);
-  ec_build_finish(b, root, program);
-  return count;
+  ec_text_build(b, schema, text);
+}
+
+/* A plan with one tensor. */
+static void build_tiny(ec_build *b) {
+  build(b, ec_pte_schema(), "{execution_plan: [{values: [{val: Tensor {sizes: [2 3]}}]}]}");
 }
 
 void ec_test_fb_paths(ec_test *t) {
   ec_build b;
   ec_error err = {0};
-  size_t value, count = tiny(&b, &value);
+  build_tiny(&b);
+  const size_t value = ec_text_find(&b, ec_pte_schema(), VALUE);
+  const size_t held = ec_text_slot(&b, ec_pte_schema(), HELD);
+  const size_t count = ec_text_find(&b, ec_pte_schema(), HELD ".sizes");
   EC_CHECK_OK(t, verify_copy(&b, b.size, ec_pte_schema(), &err), &err);
   poke32(&b, count, UINT32_MAX);
   EC_CHECK_FAILS(t, verify_copy(&b, b.size, ec_pte_schema(), &err), &err, EC_INVALID_PROGRAM,
                  "test: execution_plan[0].values[0].val.sizes: vector of 4294967295 items of 4 "
                  "bytes does not fit into 8 bytes");
   poke32(&b, count, 2);
-  poke32(&b, ec_build_field(&b, value, EC_PTE_EValue_val), 0);
+  poke32(&b, held, 0);
   EC_CHECK_FAILS(t, verify_copy(&b, b.size, ec_pte_schema(), &err), &err, EC_INVALID_PROGRAM,
                  "execution_plan[0].values[0].val: offset 0 points to itself");
-  poke32(&b, ec_build_field(&b, value, EC_PTE_EValue_val), UINT32_MAX);
+  poke32(&b, held, UINT32_MAX);
   EC_CHECK_FAILS(t, verify_copy(&b, b.size, ec_pte_schema(), &err), &err, EC_INVALID_PROGRAM,
                  "execution_plan[0].values[0].val: offset 4294967295 at");
   poke32(&b, value, 0x7fffffff);
@@ -127,14 +123,13 @@ void ec_test_fb_paths(ec_test *t) {
   EC_CHECK(t, verify_copy(&b, b.size, ec_pte_schema(), NULL) == EC_INVALID_PROGRAM);
 }
 
-/* Unknown types are left alone; absent values and absent types are fine. */
+/* Unknown types are ignored; absent values and absent types are valid. */
 void ec_test_fb_unions(ec_test *t) {
   ec_build b;
   ec_error err = {0};
-  size_t value;
-  tiny(&b, &value);
-  size_t type = ec_build_field(&b, value, EC_PTE_EValue_val_type);
-  size_t held = ec_build_field(&b, value, EC_PTE_EValue_val);
+  build_tiny(&b);
+  const size_t type = ec_text_slot(&b, ec_pte_schema(), VALUE ".val_type");
+  const size_t held = ec_text_slot(&b, ec_pte_schema(), HELD);
   b.data[type] = 200;
   poke32(&b, held, UINT32_MAX);
   EC_CHECK_OK(t, verify_copy(&b, b.size, ec_pte_schema(), &err), &err);
@@ -143,51 +138,32 @@ void ec_test_fb_unions(ec_test *t) {
   b.data[type] = EC_PTE_INT;
   EC_CHECK_FAILS(t, verify_copy(&b, b.size, ec_pte_schema(), &err), &err, EC_INVALID_PROGRAM,
                  "val");
-  ec_build_drop(&b, value, EC_PTE_EValue_val);
+  ec_text_drop(&b, ec_pte_schema(), HELD);
   EC_CHECK_OK(t, verify_copy(&b, b.size, ec_pte_schema(), &err), &err);
 }
 
-/* Vectors whose slots all point to one table multiply work, not bytes: they are refused. */
+/* Vectors whose slots all point to one table multiply work, but not bytes: they are refused. */
 void ec_test_fb_shared_tables(ec_test *t) {
-  const ec_fb_schema *program = ec_pte_schema();
-  const ec_fb_schema *plan = ec_schema_child(program, EC_PTE_Program_execution_plan, 0);
-  const ec_fb_schema *op = ec_schema_child(plan, EC_PTE_ExecutionPlan_operators, 0);
-  ec_build b = {.size = 8};
+  ec_build b;
   ec_error err = {0};
-  size_t root = ec_build_table(&b, program);
-  ec_build_link(&b, 0, root);
-  size_t plans = ec_build_slots(&b, root, EC_PTE_Program_execution_plan, 500);
-  ec_build_finish(&b, root, program);
-  size_t p = ec_build_table(&b, plan);
-  for (size_t i = 0; i < 500; i++) ec_build_link(&b, plans + 4 * i, p);
-  size_t ops = ec_build_slots(&b, p, EC_PTE_ExecutionPlan_operators, 500);
-  ec_build_finish(&b, p, plan);
-  size_t o = ec_build_table(&b, op);
-  ec_build_finish(&b, o, op);
-  for (size_t i = 0; i < 500; i++) ec_build_link(&b, ops + 4 * i, o);
-  EC_CHECK_FAILS(t, verify_copy(&b, b.size, program, &err), &err, EC_INVALID_PROGRAM,
-                 "adds up to more than 4 times");
+  build(&b, ec_pte_schema(), "{execution_plan: [{operators: [{}*500]}*500]}");
+  EC_CHECK_FAILS(t, verify_copy(&b, b.size, ec_pte_schema(), &err), &err, EC_INVALID_PROGRAM,
+                 "add up to more than 4 times");
 }
 
 static const ec_fb_field strings_fields[] = {{"names", 0, EC_FB_STRINGS, 0, NULL, 0}};
 static const ec_fb_schema strings_schema = {"Strings", strings_fields, 1};
 
 void ec_test_fb_strings_vector(ec_test *t) {
-  ec_build b = {.size = 8};
+  ec_build b;
   ec_error err = {0};
-  const uint32_t bytes = 3;
-  size_t root = ec_build_table(&b, &strings_schema);
-  ec_build_link(&b, 0, root);
-  size_t slots = ec_build_slots(&b, root, 0, 2);
-  size_t text = ec_build_put(&b, &bytes, 4, 4);
-  ec_build_put(&b, "abc", 4, 1);
-  ec_build_link(&b, slots, text);
-  ec_build_link(&b, slots + 4, text);
+  build(&b, &strings_schema, "{names: ['abc'*2]}");
+  const size_t text = ec_text_find(&b, &strings_schema, "names[1]");
   EC_CHECK_OK(t, verify_copy(&b, b.size, &strings_schema, &err), &err);
   b.data[text + 4 + 3] = 'd';
   EC_CHECK_FAILS(t, verify_copy(&b, b.size, &strings_schema, &err), &err, EC_INVALID_PROGRAM,
                  "names[0]: string of 3 bytes at offset");
-  b.data[text] = 4; /* its NUL would be behind the end */
+  b.data[text] = 4; /* its NUL would be beyond the end */
   EC_CHECK_FAILS(t, verify_copy(&b, b.size, &strings_schema, &err), &err, EC_INVALID_PROGRAM,
                  "is not NUL-terminated");
 }
@@ -198,11 +174,13 @@ static const ec_fb_field nested_fields[] = {{"next", 0, EC_FB_TABLE, 0, nested_t
 static const ec_fb_schema nested_schema = {"Nested", nested_fields, 1};
 
 static size_t nest(ec_build *b, unsigned depth) {
-  *b = (ec_build){.size = 8};
-  size_t at = ec_build_table(b, &nested_schema);
-  ec_build_link(b, 0, at);
-  for (unsigned i = 1; i < depth; i++) at = ec_build_child(b, at, 0, &nested_schema);
-  ec_build_drop(b, at, 0);
+  char text[2048];
+  size_t at = 0;
+  for (unsigned i = 1; i < depth; i++) at += (size_t)sprintf(text + at, "{next");
+  text[at++] = '{';
+  memset(text + at, '}', depth);
+  text[at + depth] = '\0';
+  build(b, &nested_schema, text);
   return b->size;
 }
 

@@ -1,5 +1,5 @@
-/* core/lock.h: who has a lock, waiting and being interrupted, and the children of forks: of a
- * thread that has a lock, and of one that has not. */
+/* core/lock.h: ownership, waiting and interrupts, and the children of forks, from a thread with and
+ * one without the lock. */
 #include "core/lock.h"
 
 #include <pthread.h>
@@ -10,7 +10,7 @@
 
 static ec_lock lock;
 
-/* A thread that has the lock between two barriers. */
+/* A thread that holds the lock between two barriers. */
 typedef struct holder {
   pthread_t thread;
   pthread_barrier_t taken, enough;
@@ -80,7 +80,7 @@ void ec_test_lock_many_threads(ec_test *t) {
   ec_lock_deinit(&lock);
 }
 
-/* Runs a check in a child: 0 says that it holds. */
+/* Runs a check in a child; 0 means success. */
 static void in_child(ec_test *t, int (*check)(void)) {
   int status = -1;
   pid_t child = fork();
@@ -102,13 +102,13 @@ static int is_ours(void) {
   pthread_t thread;
   if (ec_lock_is_lost(&lock) || ec_lock_try(&lock) != EC_LOCKED_BY_THIS) return 1;
   ec_lock_release(&lock);
-  pthread_create(&thread, NULL, add_often, &sum); /* it works between threads of the child */
+  pthread_create(&thread, NULL, add_often, &sum); /* works between threads of the child */
   add_often(&sum);
   pthread_join(thread, NULL);
   return sum == 2 * 20000 ? 0 : 2;
 }
 
-/* In a grandchild the thread that had it in the child does not exist, but ours does. */
+/* In a grandchild the child's lock owner does not exist, but the forking thread does. */
 static int forks_again(void) {
   ec_test t = {"lock_forks", 0};
   holder other;

@@ -16,7 +16,7 @@ static const test_row rows[] = {
 #undef EC_TEST
 };
 
-#define MEMORY_LIMIT ((size_t)1 << 32) /* sanitizers abort on impossible sizes of their own */
+#define MEMORY_LIMIT ((size_t)1 << 32) /* sanitizers abort on impossible sizes themselves */
 
 void ec_test_fail(ec_test *t, const char *file, int line, const char *fmt, ...) {
   va_list args;
@@ -46,7 +46,7 @@ static int wanted(const char *name, int argc, char **argv) {
   return argc < 2;
 }
 
-/* Every test must give back all memory that it took from core/alloc.h. */
+/* Every test must free all memory allocated with core/alloc.h. */
 static int run(const test_row *row) {
   ec_test t = {row->name, 0};
   ec_alloc_fail counter;

@@ -1,5 +1,5 @@
-/* The micro-kernels of every instruction set that this machine has, against plain sums: whole runs
- * only ever use the best one. */
+/* The micro-kernels of every instruction set of this machine, compared with plain sums. Whole runs
+ * only use the best one. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 enum { DEPTH = 7, ROOM = EC_MICRO_LANES * EC_MICRO_LANES };
 
-/* Small whole numbers: every type and order of additions gives the same. */
+/* Small integers: all types and orders of additions have equal results. */
 static double number(size_t i) { return (double)((i * 37 + 11) % 19) - 9; }
 
 static void set(ec_micro_type type, void *data, size_t i, double re, double im) {
@@ -33,7 +33,7 @@ static bool is_complex(ec_micro_type type) {
   return type == EC_MICRO_COMPLEX64 || type == EC_MICRO_COMPLEX128;
 }
 
-/* What one sum must be. */
+/* Returns the expected sum. */
 static void expect(const ec_micro *m, ec_micro_type type, size_t r, size_t c, bool twice,
                    void *sum) {
   double re = 0, im = 0;

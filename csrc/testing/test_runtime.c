@@ -1,5 +1,5 @@
 /* runtime/: a whole program from file to result, and the same with each allocation refused. The
- * example of the package is found relative to csrc/, where `make check` runs. */
+ * package's example is found relative to csrc/, where `make check` runs. */
 #include <pthread.h>
 
 #include "format/source.h"
@@ -46,7 +46,7 @@ static ec_status load_and_run(ec_trace *trace, float *result, ec_error *err) {
 
 enum { FEW = 2, MANY = 5 };
 
-/* A program from its file to its end. */
+/* A program, from opening the file to freeing it. */
 typedef struct session {
   ec_program *program;
   ec_method *method;
@@ -76,7 +76,7 @@ static ec_status load_method(session *s, ec_error *err) {
   return ec_method_load(s->program, "forward", &options, &s->method, err);
 }
 
-/* Images whose columns lie one after the other, so that they have to be copied. */
+/* Images with adjacent columns, which must be copied. */
 static ec_status call(session *s, int64_t rows, float *result, ec_error *err) {
   float images[MANY * PIXELS];
   const int64_t sizes[] = {rows, 1, 8, 8}, strides[] = {256, 256, 4, 32};
@@ -117,8 +117,8 @@ static ec_status (*const steps[])(session *s, ec_error *err) = {
     call_few, call_many,
 };
 
-/* All steps; one that fails for memory says so and succeeds when memory is there again. Gives the
- * number of those that failed. */
+/* Runs all steps. A step that fails for lack of memory says so, and succeeds once there is memory.
+ * Returns the number of failed steps. */
 static int run_session(ec_test *t, session *s, ec_alloc_fail *memory) {
   ec_error err = {0};
   int failed = 0;
@@ -140,7 +140,7 @@ static int run_session(ec_test *t, session *s, ec_alloc_fail *memory) {
   return failed;
 }
 
-/* With one allocation refused, or all from one on, until none is asked for that is. */
+/* Refuses one allocation, or all from one on, until none is left to refuse. */
 static void refuse_each(ec_test *t, const session *whole, int onwards) {
   size_t n = 0, failed = 0;
   ec_alloc_fail state;
@@ -172,8 +172,8 @@ enum { THREADS = 4, TURNS = 8 };
 
 typedef struct thread_work {
   pthread_t thread;
-  session s; /* of one program; half the threads share a method */
-  bool own;  /* a method of its own, which comes and goes */
+  session s; /* of one program; half of the threads share a method */
+  bool own;  /* a private method, loaded and freed repeatedly */
   int failures;
 } thread_work;
 
@@ -188,7 +188,7 @@ static void *load_and_call(void *user) {
   return NULL;
 }
 
-/* One program, methods of threads' own, and one that threads share; for ThreadSanitizer, too. */
+/* One program, private methods of threads, and a shared one; also for ThreadSanitizer. */
 void ec_test_runtime_many_threads(ec_test *t) {
   ec_error err = {0};
   session s = {0};
@@ -210,7 +210,7 @@ void ec_test_runtime_many_threads(ec_test *t) {
   ec_program_free(s.program);
 }
 
-/* Counts events, and reads all data that they have. */
+/* Counts events, and reads all their data. */
 static size_t read_events(const ec_trace *trace, uint64_t *sum) {
   size_t count = 0;
   for (const ec_event *e = ec_trace_first(trace); e; e = e->next, count++) {
@@ -221,7 +221,7 @@ static size_t read_events(const ec_trace *trace, uint64_t *sum) {
   return count;
 }
 
-/* Results are the same with every bound; what does not fit is counted. */
+/* Results are equal for every limit; dropped data is counted. */
 void ec_test_runtime_trace(ec_test *t) {
   ec_error err = {0};
   uint64_t sum = 0;
@@ -243,7 +243,7 @@ void ec_test_runtime_trace(ec_test *t) {
   EC_CHECK(t, sum > 0);
 }
 
-/* Copies of results have a bound of their own, below which all events are kept. */
+/* Copies of results have a separate limit, below which all events are kept. */
 void ec_test_runtime_trace_data(ec_test *t) {
   ec_error err = {0};
   float result[DIGITS];
@@ -260,7 +260,7 @@ void ec_test_runtime_trace_data(ec_test *t) {
   }
 }
 
-/* The hand-made program of the format tests is whole but calls what is not there. */
+/* The hand-made program of the format tests is valid but calls a missing operator. */
 void ec_test_runtime_refuses_sample(ec_test *t) {
   ec_build b;
   ec_error err = {0};

@@ -1,5 +1,5 @@
-/* core/threads.h: every index once, pools shared and started when used, loops inside loops, and the
- * child of a fork. All of it holds without pthreadpool, too. */
+/* core/threads.h: every index runs once, pools are shared and started at first use, loops inside
+ * loops, and the child of a fork. All of it also holds without pthreadpool. */
 #include "core/threads.h"
 
 #include <pthread.h>
@@ -104,7 +104,7 @@ void ec_test_threads_from_many_threads(ec_test *t) {
   ec_threads_release(m.pool);
 }
 
-/* The child of a fork that happened while a loop ran, too: the flag of the pool was set. */
+/* Also the child of a fork during a loop, with the flag of the pool set. */
 void ec_test_threads_after_fork(ec_test *t) {
   static marks m;
   memset(&m, 0, sizeof m);

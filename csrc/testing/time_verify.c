@@ -1,5 +1,5 @@
-/* How long the structural checks of a program take, for benchmarks/bench_load.py. Test builds only:
- * the runtime has no clock. */
+/* The time of a program's structural checks, for benchmarks/bench_load.py. Test builds only: the
+ * runtime has no clock. */
 #include <time.h>
 
 #include "format/pte.h"
@@ -13,7 +13,8 @@ static double now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* The least seconds of `rounds` times ec_pte_open on a mapped file; negative on failure. */
+/* Returns the least seconds of `rounds` calls of ec_pte_open on a mapped file; negative on
+ * failure. */
 double ec_testing_time_verify(const char *path, int rounds) {
   ec_source source;
   double least = -1;

@@ -1,4 +1,4 @@
-/* One pass over a tensor. */
+/* The range of a tensor's elements in one pass. */
 #include "trace/range.h"
 
 #include "core/template.h"
@@ -15,7 +15,7 @@ static void range_add(ec_range *r, size_t at, double v) {
 #undef EC_TEMPLATE
 
 typedef void (*range_fn)(const void *data, size_t count, ec_range *r);
-/* Complex numbers are pairs. */
+/* A complex element counts as a pair. */
 static const range_fn ranges[EC_DTYPE_COUNT] = {
     EC_ROWS_REALB(range), [EC_COMPLEX64] = range_float32, [EC_COMPLEX128] = range_float64};
 

@@ -1,4 +1,4 @@
-/* What numbers a tensor holds: their range, and those that are not finite. */
+/* The range of a tensor's numbers, and the count of non-finite ones. */
 #ifndef EC_TRACE_RANGE_H
 #define EC_TRACE_RANGE_H
 
@@ -6,11 +6,11 @@
 
 typedef struct ec_range {
   uint64_t nan, above, below; /* NaNs, infinities, negative infinities */
-  uint64_t first;             /* element in memory that is the first such; UINT64_MAX: none */
-  double low, high;           /* of the finite ones; low > high where there are none */
+  uint64_t first;             /* index in memory of the first of them; UINT64_MAX: none */
+  double low, high;           /* of the finite ones; low > high if there are none */
 } ec_range;
 
-/* Reads all of a tensor that has data. The parts of complex numbers count each; 64-bit
+/* Reads all elements of a tensor with data. Real and imaginary parts count separately; 64-bit
  * integers are rounded. */
 void ec_range_of(const ec_tensor *tensor, ec_range *range);
 

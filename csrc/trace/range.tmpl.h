@@ -1,4 +1,4 @@
-/* The range of `count` elements, joined to *r. */
+/* Merges the range of `count` elements into *r. */
 static void EC_FN(range)(const void *data, size_t count, ec_range *r) {
   const EC_T *x = data;
   double low = r->low, high = r->high;

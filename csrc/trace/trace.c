@@ -1,4 +1,4 @@
-/* Events in an arena, with a count of the bytes that they take. */
+/* Events in an arena, limited in bytes. */
 #include "trace/trace.h"
 
 #include <string.h>
@@ -12,10 +12,10 @@ struct ec_trace {
   ec_arena arena;
   unsigned keeps;
   size_t used, max_bytes;
-  size_t data, max_data; /* of that, copies of results */
+  size_t data, max_data; /* bytes of copied results, part of the total */
   ec_event *first, *last;
   size_t dropped_events, dropped_values;
-  ec_event nowhere; /* stands for every event that is left out */
+  ec_event nowhere; /* target for the data of dropped events */
   ec_trace_scope scope;
   uint16_t depth;
 };
@@ -58,8 +58,8 @@ uint64_t ec_trace_now(void) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* NULL where the bound or the memory is used up. A trace has a bound of its own: what a call may
- * cost does not depend on whether somebody looks at it. */
+/* Returns NULL if the limit or the memory is exhausted. A trace has a separate limit, so that
+ * tracing does not change the cost of a call. */
 static void *trace_alloc(ec_trace *trace, size_t size, size_t align) {
   if (size > trace->max_bytes - trace->used) return NULL;
   ec_budget *budget = ec_budget_suspend();
@@ -106,7 +106,7 @@ void ec_trace_nest(ec_trace *trace, int by) { trace->depth = (uint16_t)(trace->d
 
 /* ---- values ------------------------------------------------------------------------------ */
 
-/* Without a copy where that would not fit. */
+/* Returns NULL if the copy does not fit. */
 static const void *copy_data(ec_trace *trace, const ec_tensor *t) {
   const size_t nbytes = ec_tensor_nbytes(t);
   if (!t->data && nbytes) return NULL;
@@ -121,7 +121,7 @@ static const void *copy_data(ec_trace *trace, const ec_tensor *t) {
   return copy;
 }
 
-/* NULL: there is no event for it, or no memory. */
+/* Returns NULL without an event or memory. */
 static ec_event_value *add_value(ec_trace *trace, ec_event *event, const char *name, size_t rank) {
   if (event == &trace->nowhere) return NULL;
   const size_t size = sizeof(ec_event_value) + rank * sizeof(int64_t);
@@ -138,7 +138,7 @@ static ec_event_value *add_value(ec_trace *trace, ec_event *event, const char *n
   return value;
 }
 
-/* Without one where that would not fit, or there is no data to read. */
+/* Returns NULL if the range does not fit or the tensor has no data. */
 static const ec_range *find_range(ec_trace *trace, const ec_tensor *t) {
   if (!t->data && t->numel) return NULL;
   ec_range *range = trace_alloc(trace, sizeof *range, _Alignof(ec_range));
@@ -157,7 +157,7 @@ void ec_trace_tensor(ec_trace *trace, ec_event *event, const ec_event_value *hea
   value->is_output = head->is_output;
   value->scalar.kind = EC_KIND_TENSOR;
   value->dtype = tensor->dtype;
-  if (!order) return; /* a tensor of rank 0 without data stands for it */
+  if (!order) return; /* represented by a tensor of rank 0 without data */
   value->rank = tensor->rank;
   value->dim_order = memcpy(order, tensor->dim_order, tensor->rank);
   memcpy(value->sizes, tensor->sizes, tensor->rank * sizeof *value->sizes);

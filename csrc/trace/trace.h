@@ -1,8 +1,8 @@
-/* A trace: events that a method's calls leave in memory, in the order in which they begin.
+/* A trace: events of a method's calls in memory, in the order in which they begin.
  *
- * Whoever runs something begins an event, adds values, stamps start and end. One thread at a time
- * does (the one that has the method locked). What does not fit into the bound of bytes is counted
- * and left out; functions take the event that stands for it like any other. */
+ * The code that runs something begins an event, adds values, and stamps start and end. Only the
+ * thread that holds the method's lock does so. Events that exceed the limit in bytes are counted
+ * and dropped; functions accept the placeholder of a dropped event like any other. */
 #ifndef EC_TRACE_TRACE_H
 #define EC_TRACE_TRACE_H
 
@@ -16,20 +16,20 @@ typedef enum ec_event_kind {
 #undef EC_EVENT
 } ec_event_kind;
 
-enum { EC_TRACE_NONE = UINT32_MAX }; /* no such number */
+enum { EC_TRACE_NONE = UINT32_MAX }; /* no index */
 
-/* What a trace keeps beside events and shapes: bits. */
+/* Data that a trace keeps in addition to events and shapes: bits. */
 enum {
   EC_TRACE_VALUES = 1, /* copies of results */
-  EC_TRACE_RANGES = 2  /* the range of everything that is taken or given */
+  EC_TRACE_RANGES = 2  /* the ranges of all arguments and results */
 };
 
 /* An argument or a result: a tensor or a number. */
 typedef struct ec_event_value {
   struct ec_event_value *next;
-  const char *name; /* of the argument; "" where it has none */
-  uint32_t item;    /* in a list; EC_TRACE_NONE */
-  uint32_t slot;    /* number of the value in the method; EC_TRACE_NONE inside delegates */
+  const char *name; /* of the argument; "" if it has none */
+  uint32_t item;    /* index in a list, or EC_TRACE_NONE */
+  uint32_t slot;    /* index of the method's value; EC_TRACE_NONE inside delegates */
   bool is_output;
   uint8_t dtype, rank; /* of a tensor */
   ec_scalar scalar;    /* kind EC_KIND_TENSOR: a tensor */
@@ -44,61 +44,61 @@ typedef struct ec_event {
   struct ec_event *next;
   uint8_t kind; /* an ec_event_kind */
   bool failed;
-  uint16_t depth;              /* of programs inside payloads; 0: the method's own */
-  uint32_t chain, instruction; /* instruction numbers are what an ETRecord's debug handles go by */
-  uint32_t delegate;           /* its index in the file */
+  uint16_t depth;              /* of programs inside payloads; 0: the method itself */
+  uint32_t chain, instruction; /* an ETRecord's debug handles refer to instruction numbers */
+  uint32_t delegate;           /* index in the file */
   uint32_t debug_handle;       /* of a node */
-  uint64_t start, duration;    /* ns of CLOCK_MONOTONIC; of nodes: one behind the other */
+  uint64_t start, duration;    /* ns of CLOCK_MONOTONIC; nodes are placed end to end */
   const char *name;            /* operator, backend, node, method */
   ec_event_value *values, **last;
 } ec_event;
 
 typedef struct ec_trace ec_trace;
 
-/* `keeps`: EC_TRACE_* bits. NULL without memory. */
+/* `keeps`: EC_TRACE_* bits. Returns NULL without memory. */
 ec_trace *ec_trace_new(unsigned keeps, size_t max_bytes);
 void ec_trace_free(ec_trace *trace); /* NULL is allowed */
-/* Copies of results may take so much of max_bytes; without a call, all. */
+/* Limits copies of results to `max_data` of the max_bytes; the default is no separate limit. */
 void ec_trace_bound_data(ec_trace *trace, size_t max_data);
 
 unsigned ec_trace_keeps(const ec_trace *trace);
 const ec_event *ec_trace_first(const ec_trace *trace);
-/* Events, and data of values, that were left out. */
+/* Numbers of dropped events, and of values whose data was dropped. */
 size_t ec_trace_dropped_events(const ec_trace *trace);
 size_t ec_trace_dropped_values(const ec_trace *trace);
 
 const char *ec_event_kind_name(ec_event_kind kind);
 
-/* A new event at the end: kind, name (copied), chain, instruction and delegate from `head`. Never
- * NULL. */
+/* Appends an event with kind, name (copied), chain, instruction and delegate of `head`. Never
+ * returns NULL. */
 ec_event *ec_trace_begin(ec_trace *trace, const ec_event *head);
 uint64_t ec_trace_now(void);          /* ns of CLOCK_MONOTONIC */
 void ec_trace_start(ec_event *event); /* now */
 void ec_trace_end(ec_event *event, bool failed);
 
-/* Adds a tensor, its data where it is an output and values are kept, its range where ranges are.
+/* Adds a tensor, with its data if it is an output and values are kept, and its range if ranges are.
  * Name (copied), item, slot and is_output are those of `head`. */
 void ec_trace_tensor(ec_trace *trace, ec_event *event, const ec_event_value *head,
                      const ec_tensor *tensor);
 void ec_trace_scalar(ec_trace *trace, ec_event *event, const char *name, ec_scalar scalar);
 
-/* Inside of which delegate nodes are added, and where the next one starts. */
+/* The delegate to which nodes are added, and the start time of its next node. */
 typedef struct ec_trace_scope {
   ec_event *delegate;
   uint64_t clock;
 } ec_trace_scope;
 
-/* Enters a delegate that has started (NULL: something without nodes); gives what to go back to. */
+/* Enters a started delegate (NULL: anything without nodes). Returns the previous scope. */
 ec_trace_scope ec_trace_enter(ec_trace *trace, ec_event *delegate);
 void ec_trace_leave(ec_trace *trace, ec_trace_scope outer);
 
-/* A node of the present delegate that has run. */
+/* Adds a finished node of the current delegate. */
 void ec_trace_node(ec_trace *trace, uint32_t debug_handle, const char *name, uint64_t duration);
-/* What a node has computed, or taken: goes to the event of this handle, or to a new one. */
+/* Adds a value that a node computed or read, to the event with this handle or to a new one. */
 void ec_trace_node_value(ec_trace *trace, uint32_t debug_handle, bool is_output,
                          const ec_tensor *tensor);
 
-/* One program deeper, or (-1) back. */
+/* Changes the nesting depth of programs by 1 or -1. */
 void ec_trace_nest(ec_trace *trace, int by);
 
 #endif

@@ -1,1 +1,1 @@
-"""The commands of `executorch-c`, one module each: `add` makes its parser, `run` does it."""
+"""The commands of `executorch-c`, one module each: `add` adds its parser, `main` runs it."""

@@ -1,6 +1,6 @@
-"""Arguments of several commands: one function for each, so that they are the same everywhere.
+"""Command-line options that several commands share: one function for each option.
 
-Arguments that are wrong by themselves fail here, before any work.
+Invalid values fail here, before any work.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from executorch_c.report import Report
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-"""The argument of a command's `add`: where parsers of commands are added."""
+"""The argument of a command's `add`: the subparsers action of argparse."""
 
 
 EXIT_CODES: dict[Verdict, int] = {"match": 0, "differ": 3, "inconclusive": 4}
@@ -30,7 +30,7 @@ constant, all zero or all NaN).
 
 FORMATS = (".html", ".json", ".csv", ".txt")
 PICTURES = (".svg", ".png", ".pdf")
-"""Endings of files that reports are written to."""
+"""File extensions of reports."""
 
 
 # ---- types ------------------------------------------------------------------------------------
@@ -61,19 +61,18 @@ def count(text: str) -> int:
 
 
 def output_file(*endings: str) -> Callable[[str], str]:
-    """Return the type of a file to write: its folder must be there, its ending one of these."""
+    """Return the argparse type of an output file: its folder must exist, and its extension be one
+    of `endings`."""
 
     def check(text: str) -> str:
         folder = os.path.dirname(text) or "."
         if not os.path.isdir(folder):
-            raise argparse.ArgumentTypeError(f"{text}: there is no folder {folder}")
+            raise argparse.ArgumentTypeError(f"{text}: folder {folder} does not exist")
         if os.path.isdir(text):
             raise argparse.ArgumentTypeError(f"{text} is a folder, expected a file")
         if endings and Path(text).suffix.lower() not in endings:
             known = ", ".join(endings)
-            raise argparse.ArgumentTypeError(
-                f"{text!r}: expected a name that ends with {known}"
-            )
+            raise argparse.ArgumentTypeError(f"{text!r}: expected a name that ends with {known}")
         return text
 
     return check
@@ -89,7 +88,7 @@ def add_command(
     summary: str,
     description: str = "",
 ) -> argparse.ArgumentParser:
-    """Return the parser of a command; its description keeps its lines."""
+    """Add the parser of a command and return it. The description keeps its line breaks."""
     parser = commands.add_parser(
         name,
         help=summary,
@@ -101,26 +100,29 @@ def add_command(
 
 
 def add_model(parser: argparse.ArgumentParser, text: str = "program, a .pte or .bpte") -> None:
-    """MODEL.pte and --data"""
+    """Add MODEL.pte and --data."""
     parser.add_argument("model", metavar="MODEL.pte", help=text)
     add_data(parser)
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:
-    """--data"""
+    """Add --data."""
     parser.add_argument(
-        "--data", action="append", default=[], metavar="X.ptd",
-        help="weights of the program; repeatable"
+        "--data",
+        action="append",
+        default=[],
+        metavar="X.ptd",
+        help="weights of the program; repeatable",
     )
 
 
 def add_method(parser: argparse.ArgumentParser, default: str = "forward, or the only one") -> None:
-    """--method, for `method_of`"""
+    """Add --method, for `method_of`."""
     parser.add_argument("--method", metavar="NAME", help=f"name of the method; default: {default}")
 
 
 def add_inputs(parser: argparse.ArgumentParser, otherwise: str = "random") -> None:
-    """--inputs and --seed"""
+    """Add --inputs and --seed."""
     parser.add_argument(
         "--inputs", metavar="X.npz", help=f"inputs, an .npz or .npy file; default: {otherwise}"
     )
@@ -128,36 +130,45 @@ def add_inputs(parser: argparse.ArgumentParser, otherwise: str = "random") -> No
 
 
 def add_seed(parser: argparse.ArgumentParser) -> None:
-    """--seed"""
+    """Add --seed."""
     parser.add_argument("--seed", type=int, default=0, metavar="N",
                         help="seed of random inputs and random operators; default: 0"
                         )  # fmt: skip
 
 
 def add_threads(parser: argparse.ArgumentParser) -> None:
-    """--threads"""
+    """Add --threads."""
     parser.add_argument("--threads", type=positive, metavar="N",
                         help="number of threads; default: CPUs of the process")  # fmt: skip
 
 
 def add_repeat(parser: argparse.ArgumentParser) -> None:
-    """--repeat"""
+    """Add --repeat."""
     parser.add_argument("--repeat", type=positive, default=1, metavar="N",
                         help="number of calls; default: %(default)s")  # fmt: skip
 
 
 def add_rows(parser: argparse.ArgumentParser) -> None:
-    """--top, --all and --sort, for a report's table"""
+    """Add --top, --all and --sort, for the table of a report."""
     count = parser.add_mutually_exclusive_group()
-    count.add_argument("--top", type=positive, metavar="N", default=12,
-                       help="maximum number of rows; default: %(default)s")
+    count.add_argument(
+        "--top",
+        type=positive,
+        metavar="N",
+        default=12,
+        help="maximum number of rows; default: %(default)s",
+    )
     count.add_argument("--all", action="store_const", const=None, dest="top", help="show all rows")
-    parser.add_argument("--sort", choices=("order", "error"), default="order",
-                        help="order of rows: of execution (default), or by error")
+    parser.add_argument(
+        "--sort",
+        choices=("order", "error"),
+        default="order",
+        help="order of rows: by execution (default) or by error",
+    )
 
 
 def add_tolerances(parser: argparse.ArgumentParser) -> None:
-    """--rtol and --atol"""
+    """Add --rtol and --atol."""
     parser.add_argument(
         "--rtol", type=tolerance, metavar="R",
         help="relative tolerance: an element matches if "
@@ -170,7 +181,7 @@ def add_tolerances(parser: argparse.ArgumentParser) -> None:
 
 
 def add_min_sqnr(parser: argparse.ArgumentParser) -> None:
-    """--min-sqnr"""
+    """Add --min-sqnr."""
     parser.add_argument(
         "--min-sqnr", type=float, metavar="DB",
         help="minimum signal-to-quantisation-noise ratio (SQNR) of a quantised program against "
@@ -179,29 +190,29 @@ def add_min_sqnr(parser: argparse.ArgumentParser) -> None:
 
 
 def add_kernels(parser: argparse.ArgumentParser) -> None:
-    """--kernels"""
+    """Add --kernels."""
     parser.add_argument(
         "--kernels", choices=("default", "reference"), default="default",
         help="kernels of operators; reference: plain loops only",
     )  # fmt: skip
 
 
-def add_json(parser: argparse.ArgumentParser, text: str = "print all figures as JSON") -> None:
-    """--json"""
+def add_json(parser: argparse.ArgumentParser, text: str = "print the result as JSON") -> None:
+    """Add --json."""
     parser.add_argument("--json", action="store_true", help=text)
 
 
 def add_results(parser: argparse.ArgumentParser, picture: bool = False) -> None:
-    """--json, --html and --output, for a report; `picture`: it has a plot"""
+    """Add --json, --html and --output, for a report; with pictures as formats if it has a plot."""
     add_json(parser)
     parser.add_argument("--html", metavar="F.html", type=output_file(),
-                        help="write a page with the finding, tables and the program")  # fmt: skip
+                        help="write an HTML page with the finding and all tables")  # fmt: skip
     endings = FORMATS + PICTURES if picture else FORMATS
-    add_output(parser, f"write the result; format by ending: {', '.join(endings)}", endings)
+    add_output(parser, f"write the result; format by extension: {', '.join(endings)}", endings)
 
 
 def add_output(parser: argparse.ArgumentParser, text: str, endings: Sequence[str] = ()) -> None:
-    """--output"""
+    """Add --output."""
     parser.add_argument("-o", "--output", metavar="F", type=output_file(*endings), help=text)
 
 
@@ -217,22 +228,22 @@ def write_results(report: Report, args: argparse.Namespace, title: str | None = 
 
 
 def show(report: Report, args: argparse.Namespace, text: str | None = None) -> None:
-    """Print a report (or a text of it), or its JSON; write the files that are asked for."""
+    """Print a report (or `text` in its place), or its JSON, and write the requested files."""
     print(report.to_json() if args.json else report if text is None else text)
     write_results(report, args)
 
 
 def open_program(args: argparse.Namespace) -> Opened:
-    """Return the program of `add_model`."""
+    """Return the program of the arguments of `add_model`."""
     from executorch_c._programs import opened
 
     return opened(args.model, args.data)
 
 
 def method_of(program: Program, name: str | None) -> str:
-    """Return the name of the method where none is given.
+    """Return the name of the method; by default "forward", or the only one.
 
-    Raises ValueError where several come into question.
+    Raises ValueError if the program has several methods and none is "forward".
     """
     names = sorted(program.method_names)
     if name is not None:

@@ -1,4 +1,4 @@
-"""Inputs of a call, from files or at random, and the time that calls take."""
+"""Inputs of a call, from files or random, and call times."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def call_times(call: Callable[[], Any], repeat: int) -> tuple[Any, list[float]]:
-    """The last result of `repeat` calls, and the seconds that each took."""
+    """Return the last result of `repeat` calls, and the time of each call in seconds."""
     result, times = None, []
     for _ in range(repeat):
         start = perf_counter()
@@ -42,7 +42,7 @@ def describe_times(times: Sequence[float]) -> str:
 
 
 def read_arrays(path: str) -> dict[str, Array]:
-    """Return the arrays of an .npz file by name, or the one of an .npy file as ""."""
+    """Return the arrays of an .npz file by name, or the array of an .npy file under the name ""."""
     try:
         loaded = np.load(path)
         if isinstance(loaded, np.ndarray):
@@ -54,18 +54,16 @@ def read_arrays(path: str) -> dict[str, Array]:
 
 
 def write_arrays(path: str, kind: str, values: Sequence[Any]) -> None:
-    """Write an .npz with input_0, input_1, ... (of a kind "input"); None is left out."""
+    """Write an .npz file with input_0, input_1, ... (for the kind "input"); None is skipped."""
     named = {f"{kind}_{i}": np.asarray(v) for i, v in enumerate(values) if v is not None}
-    with open(path, "wb") as file:  # savez would append a suffix to a name
+    with open(path, "wb") as file:  # savez would append .npz to a path
         np.savez(file, **named)  # type: ignore[arg-type]
 
 
-def ordered(
-    path: str, wanted: Sequence[ValueInfo], kind: str = "input"
-) -> list[Array]:
-    """Return the arrays of a file in the order of the program's values: by name, where the file's
-    names are the program's or "input_0", "input_1", ..., else in the order of the file, with a
-    warning on stderr."""
+def ordered(path: str, wanted: Sequence[ValueInfo], kind: str = "input") -> list[Array]:
+    """Return the arrays of a file in the order of the program's values. Arrays match by name if the
+    names are the program's or "input_0", "input_1", ...; otherwise by order, with a warning on
+    stderr."""
     arrays = read_arrays(path)
     for known in (
         [w.get("name") for w in wanted],
@@ -76,7 +74,7 @@ def ordered(
         names = [name for name in known if name is not None]
         if len(names) == len(known) and set(names) == set(arrays) and len(names) == len(arrays):
             return [arrays[name] for name in names]
-    positional = [f"arr_{i}" for i in range(len(arrays))]  # np.savez of arrays without names
+    positional = [f"arr_{i}" for i in range(len(arrays))]  # np.savez names unnamed arrays so
     if len(arrays) > 1 and list(arrays) != positional:
         said = ", ".join(str(w.get("name")) for w in wanted if w.get("name"))
         print(f"executorch-c: warning: {path}: {', '.join(arrays)} are taken by order, the "
@@ -85,16 +83,17 @@ def ordered(
 
 
 def as_input(array: Array, wanted: ValueInfo) -> object:
-    """An array of a file as an input of the program."""
+    """Return an array of a file as an input of the program."""
     if wanted["kind"] != "Tensor":
         return array.item() if array.ndim == 0 else array
     if array.dtype.kind == "V" and array.dtype.itemsize == 2 and wanted["dtype"] == "bfloat16":
-        return array.view(dtype_of("bfloat16"))  # .npy files lose the name of this dtype
+        return array.view(dtype_of("bfloat16"))  # .npy files do not store the name of this dtype
     return array
 
 
 def random_array(wanted: ValueInfo, rng: np.random.Generator) -> Array:
-    """An array that fits a tensor input: normal floats and complex numbers, 0 and 1 otherwise."""
+    """Return a random array for a tensor input: normal for floats and complex numbers, else 0 and
+    1."""
     sizes, name = tuple(wanted["shape"]), wanted["dtype"]
     dtype = dtype_of(name)
     if dtype.kind == "f" or name == "bfloat16":
@@ -106,8 +105,7 @@ def random_array(wanted: ValueInfo, rng: np.random.Generator) -> Array:
 
 
 def make_inputs(wanted: Sequence[ValueInfo], path: str | None, seed: int) -> list[object]:
-    """Return the inputs of a call: from a file, or random; numbers and strings are those of the
-    program."""
+    """Return the inputs of a call, from a file or random. Numbers and strings are the program's."""
     if path is None:
         rng = np.random.default_rng(seed)
         return [random_array(w, rng) if w["kind"] == "Tensor" else w.get("value") for w in wanted]
@@ -117,14 +115,14 @@ def make_inputs(wanted: Sequence[ValueInfo], path: str | None, seed: int) -> lis
         return [as_input(array, w) for array, w in zip(arrays, wanted, strict=True)]
     if len(arrays) != tensors:
         need = _text.plural(len(wanted), "input")
-        raise ValueError(f"{path}: holds {_text.plural(len(arrays), 'array')}, the method takes "
-                         f"{need}, {tensors} of them tensors")  # fmt: skip
+        raise ValueError(f"{path}: contains {_text.plural(len(arrays), 'array')}, the method takes "
+                         f"{need} with {_text.plural(tensors, 'tensor')}")  # fmt: skip
     rest = iter(arrays)
     return [as_input(next(rest), w) if w["kind"] == "Tensor" else w.get("value") for w in wanted]
 
 
 def find_method(program: Program, name: str) -> MethodInfo:
-    """Return a method as Program.info() has it. Raises ValueError."""
+    """Return the description of a method from Program.info(). Raises ValueError."""
     methods = program.info()["methods"]
     found = [m for m in methods if m["name"] == name]
     if not found:
@@ -134,7 +132,7 @@ def find_method(program: Program, name: str) -> MethodInfo:
 
 
 def inputs_of(program: Program, args: argparse.Namespace) -> list[object]:
-    """Return the inputs of --method, from --inputs or at random by --seed; `args.method` is then
-    the name of the method."""
+    """Return the inputs of --method, from --inputs or random with --seed. Sets `args.method` to the
+    name of the method."""
     args.method = method_of(program, args.method)
     return make_inputs(find_method(program, args.method)["inputs"], args.inputs, args.seed)

@@ -1,4 +1,4 @@
-"""PyTorch models of commands: the result of a function that is named on the command line."""
+"""PyTorch models of commands: the result of a function named on the command line."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from typing import Any, Protocol
 
 
 class Parser(Protocol):
-    """A parser, or a group of one."""
+    """A parser or an argument group."""
 
     def add_argument(self, *names: str, **options: Any) -> argparse.Action: ...
 
 
 def add_model_function(parser: Parser) -> None:
-    """--model, as `args.make`"""
+    """Add --model; the value is `args.make`."""
     parser.add_argument("--model", dest="make", metavar="M.py:F", type=function_name,
                         help="function that returns the model: module:function or file.py:function"
                         )  # fmt: skip
 
 
 def function_name(text: str) -> str:
-    """Return a name that may be one of a function: argparse's type."""
+    """Return a name in the form MODULE:FUNCTION: the argparse type."""
     place, _, name = text.rpartition(":")
     if not place or not name:
         raise argparse.ArgumentTypeError(f"'{text}' is not module:function")
@@ -33,7 +33,7 @@ def function_name(text: str) -> str:
 
 
 def _load(path: str) -> Any:
-    """A file as a module."""
+    """Import a file as a module."""
     spec = importlib.util.spec_from_file_location("executorch_c_checked", path)
     if spec is None or spec.loader is None:
         raise ValueError(f"{path} is not a Python file")
@@ -57,7 +57,7 @@ def find(text: str) -> Callable[[], Any]:
             module = importlib.import_module(place)
         except ModuleNotFoundError as error:
             if error.name and place.startswith(error.name):
-                raise ValueError(f"there is no module '{place}'") from None
+                raise ValueError(f"no module named '{place}'") from None
             raise
     found = getattr(module, name, None)
     if not callable(found):
@@ -67,9 +67,9 @@ def find(text: str) -> Callable[[], Any]:
 
 
 def made(text: str) -> tuple[Any, Sequence[Any] | Any | None, dict[str, Any]]:
-    """Return the model, its example inputs (or None), and further arguments of check_model.
+    """Return the model, its example inputs (or None), and additional arguments of check_model.
 
-    Raises ValueError for a function that returns something else.
+    Raises ValueError if the function returns another type.
     """
     found = find(text)()
     parts = found if isinstance(found, tuple) else (found,)

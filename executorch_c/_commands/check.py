@@ -1,4 +1,4 @@
-"""`executorch-c check`: a PyTorch model, and the program that is exported from it."""
+"""`executorch-c check`: a PyTorch model compared with its exported program."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from executorch_c._commands._calls import read_arrays
 from executorch_c.check.flows import FLOWS
 
 HELP = """\
-Check a program against its PyTorch model: export the model by the official flow, or take a ready
-program, and compare its outputs with eager. Inputs are the example, random inputs, shapes at the
-bounds of dynamic dimensions, and --inputs. Needs torch and executorch.
+Compare a program with its PyTorch model: export the model with the official flow, or take an
+existing program, and compare its outputs with eager. Inputs are the example, random inputs, dynamic
+shapes at their bounds, and --inputs. Needs torch and executorch.
 
     executorch-c check model.py:make --flow xnnpack
     executorch-c check model.pte --model model.py:make
 
 The function takes no arguments. It returns the model, its example inputs and, optionally, a
-dictionary of further arguments of executorch_c.testing.check_model:
+dictionary of additional arguments of executorch_c.testing.check_model:
 
     def make():
         return Net().eval(), (torch.randn(1, 3, 224, 224),), {"real_inputs": load_pictures()}
@@ -56,10 +56,11 @@ def add(commands: _arguments.Commands) -> None:
 
 
 def _program(args: argparse.Namespace) -> str | None:
-    """The file of the program, where there is one. A wrong combination is a usage error."""
+    """Return the path of the program, or None. Report a wrong combination of options as a usage
+    error."""
     if args.make:
         if args.flow:
-            args.parser.error("--flow exports the model: with --model the program is there already")
+            args.parser.error("--flow exports the model: --model takes an existing program")
         path: str = args.model
         return path
     flow = args.flow
@@ -70,7 +71,7 @@ def _program(args: argparse.Namespace) -> str | None:
         return None
     if not os.path.isfile(flow):
         args.parser.error(f"argument --flow: flow is '{flow}', expected one of {', '.join(FLOWS)}")
-    return str(flow)  # of 0.1.0 and before: check M.py:F --flow MODEL.pte
+    return str(flow)  # deprecated form: check M.py:F --flow MODEL.pte
 
 
 def main(args: argparse.Namespace) -> int:

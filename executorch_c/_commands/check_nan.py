@@ -1,4 +1,4 @@
-"""`executorch-c check-nan`: where NaN and infinity come from."""
+"""`executorch-c check-nan`: the origin of NaN and infinity."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from executorch_c._commands import _arguments
 from executorch_c._commands._calls import inputs_of
 
 HELP = """\
-Run a method once and find the nodes that compute NaN or infinity, inside delegates too: the ranges
-of their inputs, and the outputs that are reached. Infinity that is a constant of the program (an
-attention mask) is not reported.
+Run a method once and find the nodes that compute NaN or infinity from finite inputs, inside
+delegates too. Print the ranges of their inputs and the affected outputs. Constant infinities of the
+program (an attention mask) are not reported.
 
-Exit code: 3 if NaN, or infinity that was computed, reaches an output.
+Exit code: 3 if NaN or a computed infinity reaches an output.
 """
 
 
 def add(commands: _arguments.Commands) -> None:
     """Add the parser."""
     parser = _arguments.add_command(
-        commands, "check-nan", main, "find where NaN and infinity come from", HELP
+        commands, "check-nan", main, "find the origin of NaN and infinity", HELP
     )
     _arguments.add_model(parser)
     _arguments.add_inputs(parser)

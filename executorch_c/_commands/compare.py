@@ -8,14 +8,17 @@ from executorch_c._commands import _arguments
 from executorch_c._commands._calls import inputs_of
 from executorch_c._programs import opened
 
-HELP = """\
-Compare two programs of one model (portable and delegated, before and after) on the same inputs,
-value by value: of instructions, and of nodes in delegates, as far as they can be matched. With one
-program and --kernels reference: its fast kernels against plain loops.
+HELP = (
+    """\
+Compare two programs of one model (portable and delegated, old and new) on the same inputs, value by
+value. Values are results of instructions and of nodes in delegates. With one program and --kernels
+reference, compare its optimised kernels with plain loops.
 
 Inputs are random without --inputs, as for `run`.
 
-""" + _arguments.EXIT_TEXT
+"""
+    + _arguments.EXIT_TEXT
+)
 
 
 def add(commands: _arguments.Commands) -> None:

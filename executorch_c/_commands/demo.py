@@ -1,4 +1,4 @@
-"""`executorch-c demo`: the classifier that ships with the package."""
+"""`executorch-c demo`: run the digit classifier of the package."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from executorch_c._commands import _arguments
 from executorch_c._commands._calls import call_times, describe_times
 
 LIMIT = 1e-4
-"""Largest difference from eager PyTorch's outputs that is taken as agreement."""
+"""Largest accepted difference from the outputs of PyTorch eager."""
 
 
 def add(commands: _arguments.Commands) -> None:
-    """The parser."""
+    """Add the parser."""
     parser = _arguments.add_command(
         commands, "demo", main, "classify digits and compare with eager PyTorch"
     )
@@ -27,7 +27,7 @@ def add(commands: _arguments.Commands) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """executorch-c demo"""
+    """Run `executorch-c demo`."""
     folder = Path(executorch_c.__file__).parent / "examples"
     with np.load(folder / "digits.npz") as data:
         images, expected, labels = data["inputs"], data["expected"], data["labels"]

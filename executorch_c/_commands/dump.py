@@ -7,9 +7,9 @@ import argparse
 from executorch_c._commands import _arguments
 
 HELP = """\
-Print a program: inputs and outputs, constants and their places, each instruction with its arguments
-by name and its results, and the nodes of delegates. No method is loaded, so programs that cannot
-run here can be printed.
+Print a program: inputs, outputs, constants and their offsets, each instruction with its arguments
+and results, and the nodes of delegates. No method is loaded, so operators and backends of the
+program may be missing.
 """
 
 

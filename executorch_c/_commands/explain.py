@@ -1,4 +1,4 @@
-"""`executorch-c explain`: the first operator of a program that differs from its PyTorch model."""
+"""`executorch-c explain`: the first node of a program that differs from its PyTorch model."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from executorch_c._commands._calls import inputs_of
 if TYPE_CHECKING:
     from executorch_c._programs import Opened
 
-HELP = """\
-Name the first node of a program that differs from its PyTorch model: its layer, and the source line
-in the model. Nodes inside delegates are compared, too. Needs torch and executorch.
+HELP = (
+    """\
+Find the first node of a program that differs from its PyTorch model, with its layer and the source
+line in the model. Nodes inside delegates are compared, too. Needs torch and executorch.
 
 The model is an ETRecord (generate_etrecord=True in the export flow, then get_etrecord().save), or
 the result of a function without arguments, as for `check`. The function returns the model in eval
 mode, or the model and its example inputs.
 
-""" + _arguments.EXIT_TEXT
+"""
+    + _arguments.EXIT_TEXT
+)
 
 
 def add(commands: _arguments.Commands) -> None:
@@ -46,8 +49,8 @@ def add_reference(parser: argparse.ArgumentParser) -> None:
 
 
 def opened(args: argparse.Namespace) -> tuple[Opened, object, list[object]]:
-    """Return the program, the model (an ETRecord's path, too) and the inputs of a call: those of
-    --inputs, else the model's example, else random ones."""
+    """Return the program, the model (or the path of an ETRecord) and the inputs of a call: from
+    --inputs, else the model's example, else random."""
     if args.etrecord and not os.path.isfile(args.etrecord):
         raise FileNotFoundError(2, "No such file or directory", args.etrecord)
     program = _arguments.open_program(args)

@@ -1,4 +1,4 @@
-"""`executorch-c graph`: a method as a picture."""
+"""`executorch-c graph`: a picture of a method."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ HELP = """\
 Draw the graph of a method: operators and the tensors between them, with the nodes of delegates. No
 method is loaded.
 
-Formats: dot, text for Graphviz; svg, a picture that Graphviz' program `dot` makes; model-explorer,
-JSON for Model Explorer (pip install ai-edge-model-explorer). The ending of the output selects one
-(.dot, .gv, .svg, .json), or a table of nodes (.html, .csv, .txt).
+Formats: dot, text for Graphviz; svg, drawn by Graphviz' `dot`; model-explorer, JSON for Model
+Explorer (pip install ai-edge-model-explorer). The extension of the output selects the format (.dot,
+.gv, .svg, .json), or a table of nodes (.html, .csv, .txt).
 """
 
 
 def add(commands: _arguments.Commands) -> None:
     """Add the parser."""
     parser = _arguments.add_command(
-        commands, "graph", main, "draw a method, delegates opened", HELP
+        commands, "graph", main, "draw a method, with the nodes of delegates", HELP
     )
     _arguments.add_model(parser)
     _arguments.add_method(parser)
-    parser.add_argument("--format", choices=FORMATS, help="default: by ending, or dot")
+    parser.add_argument("--format", choices=FORMATS, help="default: by extension, or dot")
     _arguments.add_output(parser, "file to write; default: stdout")
     _arguments.add_json(parser, "print nodes and edges as JSON")
 

@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from executorch_c._types import DelegateUse, MethodInfo, NamedData, OperatorUse, ValueInfo
 
 LONGEST_LIST = 12
-"""Maximum number of segments and named data in a list; others are counted."""
+"""Maximum number of listed segments and named data; the rest is counted."""
 
 
 def add(commands: _arguments.Commands) -> None:
-    """The parser."""
+    """Add the parser."""
     parser = _arguments.add_command(
         commands, "info", main, "describe a program without loading its methods"
     )
     _arguments.add_model(parser)
-    _arguments.add_json(parser, "print all figures as JSON")
+    _arguments.add_json(parser, "print the result as JSON")
 
 
 def value_row(index: int, value: ValueInfo) -> list[object]:
-    """A table row for an input, output or attribute of a method."""
+    """Return a table row for an input, output or attribute of a method."""
     if value["kind"] != "Tensor":
         traced = value.get("value")
         return [index, value.get("name") or "", value["kind"], "", "" if traced is None else traced]
@@ -38,7 +38,7 @@ def value_row(index: int, value: ValueInfo) -> list[object]:
 
 
 def section(title: str, rows: Sequence[Sequence[object]], head: Sequence[str] = ()) -> None:
-    """A titled table, left out where it is empty."""
+    """Print a table with a title, unless it is empty."""
     if rows:
         print(f"  {title}")
         print(_text.table(rows, head, indent=4, width=_text.width()))
@@ -74,7 +74,7 @@ def show_method(method: MethodInfo) -> None:
 
 
 def show_list(title: str, rows: Sequence[Sequence[object]], head: Sequence[str]) -> None:
-    """A list of the file; its end is only counted where it is long."""
+    """Print the first items of a list of the file, and the number of the others."""
     if rows:
         print(f"\n{title}")
         print(_text.table(rows[:LONGEST_LIST], head, width=_text.width()))
@@ -83,12 +83,12 @@ def show_list(title: str, rows: Sequence[Sequence[object]], head: Sequence[str])
 
 
 def named_source(args: argparse.Namespace, named: NamedData) -> str:
-    """Return the data file of named data; empty for the program itself."""
+    """Return the data file of named data; empty for data in the program itself."""
     return "" if named["source"] < 0 else str(args.data[named["source"]])
 
 
 def show_verdict(methods: Sequence[MethodInfo]) -> None:
-    """Return a sentence about missing operators and backends, each once."""
+    """Print a sentence about missing operators and backends."""
     operators = {o["name"] for m in methods for o in m["operators"] if not o["available"]}
     backends = {d["id"] for m in methods for d in m["delegates"] if not d["available"]}
     missing = [("operators", sorted(operators)), ("backends", sorted(backends))]
@@ -104,7 +104,7 @@ def main(args: argparse.Namespace) -> int:
         print(json.dumps(what, indent=2, default=str))
         return 0
     print(f"{args.model}: {_text.plural(what['file_size'], 'byte')}, "
-          f"{what['program_size']:,} of them program, "
+          f"{what['program_size']:,} in tables, "
           f"{_text.plural(len(what['segments']), 'segment')}")  # fmt: skip
     for method in what["methods"]:
         show_method(method)

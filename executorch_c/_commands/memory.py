@@ -1,4 +1,4 @@
-"""`executorch-c memory`: the tensors in planned memory, over time."""
+"""`executorch-c memory`: lifetimes of tensors in planned memory."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ of live bytes, and unused memory. No method is loaded.
 
 def add(commands: _arguments.Commands) -> None:
     """Add the parser."""
-    parser = _arguments.add_command(
-        commands, "memory", main, "show planned memory over time", HELP
-    )
+    parser = _arguments.add_command(commands, "memory", main, "show planned memory over time", HELP)
     _arguments.add_model(parser)
     _arguments.add_method(parser)
     _arguments.add_results(parser, picture=True)

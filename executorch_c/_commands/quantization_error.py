@@ -9,15 +9,15 @@ from executorch_c._commands import _arguments
 from executorch_c._commands.explain import add_reference, opened
 
 HELP = """\
-Print the error that each layer of a quantised program adds, on the activations of the program, and
-the accumulated error, against the float model. The layers that add most come first. Needs torch and
+Print the local and the accumulated error of each layer of a quantised program against the float
+model, on the activations of the program. The largest local errors come first. Needs torch and
 executorch.
 
 The float model is the result of a function without arguments, module:function or file.py:function,
 as for `check`, which returns the model in eval mode, or the model and its example inputs; or an
 ETRecord of an export of it.
 
-Exit code: 0 for all figures, because this command has no verdict.
+Exit code: 0. This command has no verdict.
 """
 
 

@@ -1,4 +1,4 @@
-"""`executorch-c run`: calls a method and shows its outputs."""
+"""`executorch-c run`: run a method and print its outputs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def add(commands: _arguments.Commands) -> None:
 
 
 def lines(names: Sequence[str], values: Sequence[Any]) -> list[list[object]]:
-    """Return a row for each value: index, name, dtype, shape, the first numbers."""
+    """Return a row for each value: index, name, dtype, shape, first elements."""
     return [_text.value_line(i, name, v) for i, (name, v) in enumerate(zip(names, values))]
 
 
@@ -58,7 +58,7 @@ def show_values(title: str, names: Sequence[str], values: Sequence[Any]) -> None
 
 
 def as_json(names: Sequence[str], values: Sequence[Any]) -> list[dict[str, object]]:
-    """Return inputs or outputs as JSON has them: arrays with all their numbers."""
+    """Return inputs or outputs for JSON: arrays with all elements."""
     return [
         {"name": name or None, "dtype": line[2], "shape": list(np.shape(value)),
          "values": value.tolist() if isinstance(value, np.ndarray) else value}
@@ -83,8 +83,10 @@ def main(args: argparse.Namespace) -> int:
     outputs, times = call_times(lambda: method.execute(inputs), args.repeat)
     if args.output:
         write_arrays(args.output, "output", outputs)
-    sides = [([w.get("name") or "" for w in rows], values)
-             for rows, values in ((wanted["inputs"], inputs), (wanted["outputs"], outputs))]
+    sides = [
+        ([w.get("name") or "" for w in rows], values)
+        for rows, values in ((wanted["inputs"], inputs), (wanted["outputs"], outputs))
+    ]
     is_random = args.inputs is None and any(w["kind"] == "Tensor" for w in wanted["inputs"])
     if args.json:
         found = [as_json(*side) for side in sides]
@@ -94,7 +96,7 @@ def main(args: argparse.Namespace) -> int:
             "seconds": times,
         }))  # fmt: skip
         return 0
-    note = f" (random, seed {args.seed}; --inputs gives others)" if is_random else ""
+    note = f" (random, seed {args.seed}; see --inputs)" if is_random else ""
     show_values(f"inputs{note}", *sides[0])
     show_values("outputs", *sides[1])
     print(f"time\n  load {_text.seconds(load_time)}, {describe_times(times)}")

@@ -1,4 +1,4 @@
-"""`executorch-c trace`: where the time of a call goes."""
+"""`executorch-c trace`: the time of each instruction of a call."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from executorch_c.trace import Trace
 
 HELP = """\
 Run a method and print time, shapes and bytes of each instruction and of each node inside delegates.
-With --repeat these are means over the calls, after one call that is not traced. State (a KV cache)
-is reset after that call, and kept between the others.
+With --repeat, the times are means over the calls, after an untraced warm-up call. State (a KV
+cache) is reset after the warm-up, and kept between the other calls.
 
 The official executorch.devtools.Inspector reads the files of --etdump and --debug-buffer.
 """
@@ -21,7 +21,7 @@ The official executorch.devtools.Inspector reads the files of --etdump and --deb
 
 def add(commands: _arguments.Commands) -> None:
     """Add the parser."""
-    parser = _arguments.add_command(commands, "trace", main, "show where the time goes", HELP)
+    parser = _arguments.add_command(commands, "trace", main, "time each instruction", HELP)
     _arguments.add_model(parser)
     _arguments.add_inputs(parser)
     _arguments.add_method(parser)
@@ -39,7 +39,7 @@ def add(commands: _arguments.Commands) -> None:
 
 
 def _warm(method: Method, inputs: Sequence[object]) -> None:
-    """Make a first call, and ignore its error: the traced call raises it again."""
+    """Make a warm-up call and ignore its error: the traced call raises it again."""
     try:
         method.execute(inputs)
     except RuntimeError:
@@ -60,7 +60,7 @@ def _show(trace: Trace, args: argparse.Namespace) -> None:
 def main(args: argparse.Namespace) -> int:
     """Run `executorch-c trace`."""
     if args.debug_buffer and not args.etdump:
-        args.parser.error("--debug-buffer belongs to --etdump")
+        args.parser.error("--debug-buffer requires --etdump")
     source = _arguments.open_program(args)
     inputs = inputs_of(source.program, args)
     method = source.program.load_method(
@@ -76,5 +76,5 @@ def main(args: argparse.Namespace) -> int:
                 method.execute(inputs)
     finally:
         if trace and trace.runs:
-            _show(trace, args)  # of the calls before an error, too
+            _show(trace, args)  # includes calls before an error
     return 0

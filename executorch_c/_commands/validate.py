@@ -1,4 +1,4 @@
-"""`executorch-c validate`: a program's outputs compared with expected ones."""
+"""`executorch-c validate`: outputs of a program compared with expected outputs."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from executorch_c.compare.quantized import with_scales
 from executorch_c.report import Origin
 
 HELP = """\
-Run a method once and compare its outputs with expected ones, of PyTorch eager or of an earlier
+Run a method once and compare its outputs with expected outputs, from PyTorch eager or an earlier
 version. Prints maximum absolute and relative error, ULP, cosine similarity, signal-to-noise ratio,
-agreement of argmax, and the first and the worst mismatch.
+argmax agreement, and the first and the worst mismatch.
 
 By default the tolerance of an element depends on dtype and on the scale of the output around it.
-With --rtol or --atol it is that of torch.testing.assert_close. An output that the program
-dequantises from 8 bits is compared in steps of its scale if the expected output is of the
-quantised model, and by its signal-to-quantisation-noise ratio if it is of the float model.
+With --rtol or --atol, it is torch.testing.assert_close's. An output dequantised from 8 bits is
+compared in steps of its scale with the output of the quantised model, and by
+signal-to-quantisation-noise ratio with the output of the float model.
 
-A bundled program (.bpte) has inputs and expected outputs: all its test cases run, or those of
---method.
+A bundled program (.bpte) contains inputs and expected outputs: all its test cases run, or those
+of --method.
 
 """
 HELP += _arguments.EXIT_TEXT
@@ -34,10 +34,10 @@ HELP += _arguments.EXIT_TEXT
 def add(commands: _arguments.Commands) -> None:
     """Add the parser."""
     parser = _arguments.add_command(
-        commands, "validate", main, "compare the outputs of a program with expected ones", HELP
+        commands, "validate", main, "compare the outputs of a program with expected outputs", HELP
     )
     _arguments.add_model(parser, "program, a .pte, or a .bpte with test cases")
-    _arguments.add_inputs(parser, "those of the .bpte; required with a .pte")
+    _arguments.add_inputs(parser, "from the .bpte; required with a .pte")
     parser.add_argument("--expect", metavar="Y.npz",
                         help="expected outputs, an .npz or .npy file")  # fmt: skip
     _arguments.add_method(parser, "forward, or the only one; of a .bpte: all")
@@ -48,7 +48,7 @@ def add(commands: _arguments.Commands) -> None:
 
 
 def write(args: argparse.Namespace, origin: Origin, *parts: Any) -> None:
-    """Write the files of --html and --output; parts as of `report.comparisons_page`."""
+    """Write the files of --html and --output, with the parts of `report.comparisons_page`."""
     if args.html:
         from executorch_c.check import report
 
@@ -89,7 +89,7 @@ def main(args: argparse.Namespace) -> int:
         return validate_bundled(args)
     for name in ("inputs", "expect"):
         if not getattr(args, name):
-            args.parser.error(f"--{name} is needed: only a .bpte has test cases of its own")
+            args.parser.error(f"--{name} is needed: only a .bpte contains test cases")
     source = _arguments.open_program(args)
     program = source.program
     inputs = inputs_of(program, args)
@@ -100,7 +100,7 @@ def main(args: argparse.Namespace) -> int:
     expected: list[object] = list(arrays)
     if len(expected) == len(outputs):
         expected = [as_input(e, w) for e, w in zip(arrays, about["outputs"])]
-    elif len(expected) == sum(out is not None for out in outputs):  # `run --output` writes no None
+    elif len(expected) == sum(out is not None for out in outputs):  # `run --output` skips None
         outputs = [out for out in outputs if out is not None]
     rule = default_rule(args.rtol, args.atol)
     if args.rtol is None and args.atol is None:

@@ -1,1 +1,1 @@
-"""Rendering of results: text tables, HTML with escaping, figures, JSON."""
+"""Rendering of results: text tables, escaped HTML, figures, JSON."""

@@ -1,4 +1,4 @@
-"""Pictures by matplotlib (the extra `view`): figures that notebooks show, and images for pages."""
+"""Pictures by matplotlib (extra `view`): figures for notebooks, images for pages."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def figure(**options: Any) -> Figure:
-    """A figure without pyplot and its state; a notebook shows it whether or not it uses pyplot.
+    """Return a figure without pyplot's global state. Notebooks display it with or without pyplot.
 
-    Raises ImportError where matplotlib is not installed.
+    Raises ImportError if matplotlib is not installed.
     """
     module = _extras.load("a picture", "matplotlib.figure")
 
     class Shown(module.Figure):  # type: ignore[misc, name-defined]
-        """What notebooks ask for."""
+        """Display hooks of notebooks."""
 
         def _repr_html_(self) -> str:
             return image(self, "picture")
@@ -32,7 +32,7 @@ def figure(**options: Any) -> Figure:
 
 
 def image(drawn: Figure, about: str, kind: str = "svg") -> Markup:
-    """Return an <img> with the picture inside; kind "png" for pictures with very many elements."""
+    """Return an <img> with embedded data; kind "png" for pictures with many elements."""
     file = io.BytesIO()
     drawn.savefig(file, format=kind, bbox_inches="tight")
     data = base64.b64encode(file.getvalue()).decode()

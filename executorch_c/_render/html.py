@@ -2,7 +2,7 @@
 
     tag("p", "a < b", class_="bad")  # <p class="bad">a &lt; b</p>
 
-Text is escaped wherever it is put; `Markup` is text that is HTML already.
+Text is escaped everywhere; `Markup` is text that is already HTML.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Rows: TypeAlias = "list[list[object]]"
 
 
 class Markup(str):
-    """Text that is HTML."""
+    """Text that is already HTML."""
 
     __slots__ = ()
 
@@ -25,17 +25,17 @@ VERDICTS = {
     "differ": "bad", "error": "bad", "source": "bad", "first": "bad", "amplified": "bad",
     "inconclusive": "unsure", "skipped": "unsure", "propagated": "unsure", "unexplained": "bad",
 }  # fmt: skip
-"""Class of a verdict's text."""
+"""CSS class of a verdict."""
 
 
 def escaped(item: object) -> Markup:
-    """Return Markup as it is, anything else as escaped text."""
+    """Return Markup unchanged, and any other object as escaped text."""
     return item if isinstance(item, Markup) else Markup(escape(str(item)))
 
 
 def tag(name: str, *children: object, **attributes: object) -> Markup:
-    """Return an element. Children that are None are left out, as are attributes that are None or
-    False; `class_` and `for_` are class and for."""
+    """Return an element, without children that are None and attributes that are None or False.
+    `class_` and `for_` are the attributes class and for."""
     said = "".join(
         f" {key.rstrip('_').replace('_', '-')}"
         + ("" if value is True else f'="{escape(str(value))}"')
@@ -46,17 +46,17 @@ def tag(name: str, *children: object, **attributes: object) -> Markup:
 
 
 def together(*items: object, between: str = "") -> Markup:
-    """Return items one after the other."""
+    """Return the concatenation of items."""
     return Markup(Markup(between).join(map(escaped, items)))
 
 
 def lines(*items: object) -> Markup:
-    """Return items as lines."""
+    """Return items joined by line breaks."""
     return together(*items, between="<br>")
 
 
 def verdict(name: str, text: object = None) -> Markup:
-    """Return a text (by default the verdict itself) in the colour of a verdict."""
+    """Return a text (default: the verdict) in the colour of a verdict."""
     return tag("span", name if text is None else text, class_=VERDICTS.get(name))
 
 
@@ -75,8 +75,8 @@ def table(
     rows: Iterable[Iterable[object]],
     text_columns: int = 0,
 ) -> Markup:
-    """Return a table. The first `text_columns` columns are set to the left and keep their spaces;
-    figures stay in one line; cells of a column "verdict" have its colour."""
+    """Return a table. The first `text_columns` columns are left-aligned and keep their spaces;
+    numbers do not wrap; cells of a column "verdict" have its colour."""
     names = list(head)
     heads = [tag("th", name, style=LEFT if i < text_columns else None)
              for i, name in enumerate(names)]  # fmt: skip
@@ -92,14 +92,14 @@ def table(
 def without_empty(
     head: Sequence[str], rows: Rows, text_columns: int
 ) -> tuple[list[str], Rows, int]:
-    """Return head, rows and text columns for `table`, without columns that have nothing in them."""
+    """Return head, rows and text columns for `table`, without empty columns."""
     keep = [c for c in range(len(head)) if not rows or any(str(row[c]) for row in rows)]
     kept = [[row[c] for c in keep] for row in rows]
     return [head[c] for c in keep], kept, sum(c < text_columns for c in keep)
 
 
 def bar(offset: float, width: float, second: bool = False) -> Markup:
-    """Return a bar in a strip, both as shares of it; `second` is for those in another colour."""
+    """Return a bar for the given shares of its width; `second` is a share in another colour."""
     width = min(max(width, 0.002), 1)
     offset = min(max(offset, 0), 1 - width)
     color = "#8250df" if second else "#1f6feb"
@@ -172,8 +172,8 @@ for (const table of document.querySelectorAll("table")) {
 
 
 def page(title: str, *sections: object) -> str:
-    """Return a page that needs nothing else: tables sort by a click on their head, long ones have
-    a field that filters. Sections that are text are paragraphs."""
+    """Return a self-contained page. Tables sort by a click on their head; long tables have a filter
+    field. Sections that are text become paragraphs."""
     shown = [one if isinstance(one, Markup) else tag("p", one) for one in sections if one]
     head = tag("head", Markup('<meta charset="utf-8"><meta name="viewport" '
                'content="width=device-width">'), tag("title", title),

@@ -1,4 +1,4 @@
-"""JSON of figures, with what JSON has no word for."""
+"""JSON, including numbers that JSON does not support."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import math
 
 
 def plain(value: object) -> object:
-    """The same with infinities as "inf" and "-inf", NaN as None, complex numbers as text."""
+    """Return a value with infinities as "inf" and "-inf", NaN as None, and complex numbers as
+    text."""
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -18,5 +19,5 @@ def plain(value: object) -> object:
 
 
 def dumps(value: object) -> str:
-    """Indented text."""
+    """Return indented JSON."""
     return json.dumps(plain(value), indent=2)

@@ -1,4 +1,4 @@
-"""Tables for notebooks of the types in C: `_repr_html_` of these comes here."""
+"""HTML tables for notebooks: `_repr_html_` of the types in C calls these functions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def _line(*caption: object) -> Markup:
-    """A caption that may be wider than its table."""
+    """Return a caption that may be wider than its table."""
     return tag("span", *caption, style="white-space: nowrap")
 
 
@@ -51,28 +51,28 @@ def method_meta(meta: MethodMeta) -> str:
 
 MEMORY = {
     "planned": "planned", "shared": "shared with other methods", "native": "instructions",
+    "folded": "constants computed at load",
     "scratch": "scratch", "heap": "unplanned tensors",
 }  # fmt: skip
-"""Titles of the figures of Method.memory()."""
+"""Titles of the sizes in Method.memory()."""
 
 
 def method(loaded: Method) -> str:
-    """A loaded method: its inputs and outputs, memory, and what its delegates say of themselves."""
-    figures = loaded.memory().items()
+    """Return inputs, outputs and memory of a loaded method, and the figures of its delegates."""
     memory = [f"{_text.size(int(str(size)))} {MEMORY.get(name, name)}"
-              for name, size in figures if size]  # fmt: skip
+              for name, size in loaded.memory().items() if size]  # fmt: skip
     note = f"; {_text.plural(loaded.num_threads, 'thread')}; memory: {', '.join(memory) or 'none'}"
     rows: Rows = []
     for index, report in enumerate(loaded.backend_report()):
-        told = ", ".join(f"{name.replace('_', ' ')} {number:,}"
+        figures = ", ".join(f"{name.replace('_', ' ')} {number:,}"
                          for name, number in report["figures"].items())  # fmt: skip
-        rows.append([index, report["backend"], told])
+        rows.append([index, report["backend"], figures])
     delegates = table("Delegates", ["", "backend", "figures"], rows, 3) if rows else ""
     return together(_meta_table(loaded.metadata, _caption(loaded.metadata, note)), delegates)
 
 
 def _signature(values: list[ValueInfo]) -> str:
-    """"float32 (1, 3), Int": the first ones."""
+    """Return the first values of a signature: "float32 (1, 3), Int"."""
     texts = [
         f"{value['dtype']} {_shape(value['shape'], value['dynamism'] != 'static')}"
         if value["kind"] == "Tensor" else value["kind"]
@@ -93,7 +93,7 @@ def _delegates(uses: list[DelegateUse]) -> str:
 
 
 def _verdict(needs: Requirements) -> Markup:
-    """Return missing operators and backends in red, or that none is missing."""
+    """Return missing operators and backends in red, or a sentence that nothing is missing."""
     parts = []
     for noun, names in (("operator", needs["missing_operators"]),
                         ("backend", needs["missing_backends"])):  # fmt: skip

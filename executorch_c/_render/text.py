@@ -4,27 +4,51 @@ from __future__ import annotations
 
 import shutil
 import textwrap
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
 
+Draw: TypeAlias = "Callable[[Sequence[Sequence[str]], Sequence[str], int], str]"
+"""Draws a table: lines of cells of equal widths, names of columns, indent (`terminal.py`)."""
+
 NARROWEST = 40
-"""Columns of a line that a narrower terminal wraps."""
+"""Minimum width in columns; narrower terminals wrap lines."""
 LEAST, READABLE = 6, 16
-"""Characters that a cut cell keeps: at least, and while columns can be left out instead."""
+"""Minimum width of a truncated cell, and while optional columns remain."""
 FEW = 6
 """Maximum number of printed elements of an array."""
+LEAST_DRAWN = 80
+"""Columns of a drawn table on a narrower terminal."""
+
+_draw: ContextVar[Draw | None] = ContextVar("draw", default=None)
+
+
+@contextmanager
+def drawn_by(draw: Draw | None) -> Iterator[None]:
+    """Draw tables by a function, as commands do on a terminal; None: as plain text, the default."""
+    token = _draw.set(draw)
+    try:
+        yield
+    finally:
+        _draw.reset(token)
 
 
 def width() -> int:
-    """Return the columns of the terminal (or of COLUMNS); 80 where there is none."""
+    """Return the width of the terminal in columns (or COLUMNS); 80 without a terminal."""
     return max(shutil.get_terminal_size((80, 24)).columns, NARROWEST)
 
 
+def terminal_width() -> int:
+    """Return the columns of drawn tables."""
+    return max(width(), LEAST_DRAWN)
+
+
 def shortened(text: str, most: int) -> str:
-    """Return a text of at most `most` characters, cut in the middle."""
+    """Return a text of at most `most` characters, truncated in the middle."""
     if len(text) <= most:
         return text
     kept = max(most - 2, 1)
@@ -32,19 +56,19 @@ def shortened(text: str, most: int) -> str:
 
 
 def wrapped(text: str) -> str:
-    """Return a sentence broken into lines of `width()`, the rest of them indented."""
+    """Return a sentence wrapped at `width()`, with a hanging indent."""
     return textwrap.fill(
         text, width(), subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
     )
 
 
 def _span(widths: dict[int, int]) -> int:
-    """Characters of a line."""
+    """Return the width of a line in characters."""
     return sum(widths.values()) + 2 * (len(widths) - 1)
 
 
 def _fit(widths: dict[int, int], fixed: set[int], room: int, least: int) -> dict[int, int]:
-    """Widths of columns for a table of `room` characters: the widest is cut first."""
+    """Return column widths for a line of `room` characters: the widest columns shrink first."""
     widths = dict(widths)
     while _span(widths) > room:
         column = max((c for c in widths if c not in fixed), key=lambda c: widths[c], default=None)
@@ -61,11 +85,11 @@ def table(
     width: int | None = None,
     optional: Sequence[str] = (),
 ) -> str:
-    """Return rows in aligned columns, numbers to the right; empty columns are left out.
+    """Return rows in aligned columns, with numbers right-aligned and without empty columns.
 
     Args:
-        width: Most characters of a line: columns of `optional` are left out in this order, then
-            the widest cells of text are cut in the middle. Default: any.
+        width: Maximum line width: columns in `optional` are omitted in this order, then
+            the widest text cells are truncated in the middle. Default: unlimited.
         optional: Names of `head`.
     """
     body = [list(row) for row in rows]
@@ -73,38 +97,52 @@ def table(
     cells += [[f"{c:,}" if isinstance(c, int) else str(c) for c in row] for row in body]
     if not cells:
         return ""
-    filled = cells[1:] if head and body else cells
-    widths = {c: max(len(row[c]) for row in cells) for c in range(len(cells[0]))
-              if any(row[c] for row in filled)}  # fmt: skip
-    fixed = {c for c in widths if _is_numeric(row[c] for row in cells[1 if head else 0 :])}
-    if width is not None:
-        left_out = [head.index(name) for name in optional if name in head]
-        fitted = _fit(widths, fixed, width - indent, READABLE)
-        while _span(fitted) > width - indent and left_out:
-            widths.pop(left_out.pop(0), None)
-            fitted = _fit(widths, fixed, width - indent, READABLE)
-        widths = _fit(fitted, fixed, width - indent, LEAST)
-    lines: list[list[str]] = [[] for _ in cells]
-    for c, size in widths.items():
-        numbers = bool(body) and all(isinstance(row[c], int) for row in body)
-        for line, row in zip(lines, cells):
-            text = shortened(row[c], size)
-            line.append(text.rjust(size) if numbers else text.ljust(size))
+    draw = _draw.get()
+    room = width if draw is None else terminal_width()
+    left_out = [head.index(name) for name in optional if name in head]
+    widths = _widths(cells, bool(head), None if room is None else room - indent, left_out)
+    numbers = {c for c in widths if body and all(isinstance(row[c], int) for row in body)}
+    lines = [[_aligned(row[c], size, c in numbers) for c, size in widths.items()] for row in cells]
+    if draw is not None and widths:
+        return draw(lines, [head[c] for c in widths] if head else [], indent)
     return "\n".join(" " * indent + "  ".join(line).rstrip() for line in lines)
 
 
+def _widths(
+    cells: Sequence[Sequence[str]], has_head: bool, room: int | None, left_out: list[int]
+) -> dict[int, int]:
+    """Return the widths of the columns that are shown: those with text, in `room` characters."""
+    body = cells[1:] if has_head else cells
+    filled = body or cells
+    widths = {c: max(len(row[c]) for row in cells) for c in range(len(cells[0]))
+              if any(row[c] for row in filled)}  # fmt: skip
+    if room is None:
+        return widths
+    fixed = {c for c in widths if _is_numeric(row[c] for row in body)}
+    fitted = _fit(widths, fixed, room, READABLE)
+    while _span(fitted) > room and left_out:
+        widths.pop(left_out.pop(0), None)
+        fitted = _fit(widths, fixed, room, READABLE)
+    return _fit(fitted, fixed, room, LEAST)
+
+
+def _aligned(text: str, size: int, to_the_right: bool) -> str:
+    text = shortened(text, size)
+    return text.rjust(size) if to_the_right else text.ljust(size)
+
+
 def _is_numeric(texts: Iterable[str]) -> bool:
-    """Return whether a column has numbers, which are never shortened."""
+    """Return True if a column has only numbers, which are never truncated."""
     return all(not text or text[0] in "0123456789-+<" or text in ("inf", "nan") for text in texts)
 
 
 def plural(count: int, noun: str) -> str:
-    """"1 input", "2 inputs"."""
+    """Return a count with its noun: "1 input", "2 inputs"."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def size(nbytes: int) -> str:
-    """Bytes in the unit that reads best: "512 bytes", "27.6 KiB", "1.5 GiB"."""
+    """Return a size in bytes with a binary unit: "512 bytes", "27.6 KiB", "1.5 GiB"."""
     value, unit = float(nbytes), 0
     while value >= 1024 and unit < 4:
         value, unit = value / 1024, unit + 1
@@ -112,7 +150,7 @@ def size(nbytes: int) -> str:
 
 
 def seconds(value: float) -> str:
-    """A time in the unit that reads best."""
+    """Return a time in seconds with its unit: ns, us, ms or s."""
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if value >= scale:
             return f"{value / scale:.3g} {unit}"
@@ -120,12 +158,12 @@ def seconds(value: float) -> str:
 
 
 def scalar(value: object) -> str:
-    """One number, short."""
+    """Return a number in short form."""
     return f"{value:.5g}" if isinstance(value, (float, complex)) else str(value)
 
 
 def brief(array: np.ndarray) -> str:
-    """The first values of an array, and its range where it has more."""
+    """Return the first elements of an array, and its range if it has more."""
     flat = array.reshape(-1)
     numeric = flat.astype("float32") if array.dtype.kind == "V" else flat
     if array.dtype.name == "bfloat16":
@@ -138,19 +176,19 @@ def brief(array: np.ndarray) -> str:
 
 
 def shape(sizes: Sequence[int], dynamism: str = "static") -> str:
-    """"[2, 3]"; where a program allows other sizes, the most elements that there may be."""
+    """Return a shape: "[2, 3]"; for a dynamic shape, its upper bound."""
     text = "[" + ", ".join(str(size) for size in sizes) + "]"
     return {"static": text, "bound": f"up to {text}"}.get(dynamism, f"any, for example {text}")
 
 
 def sizes(shape: Sequence[int], bound: str = "") -> str:
-    """Return "(1, 3)", "(4,)"; `bound` stands before sizes that are upper bounds: "(<=1, <=3)"."""
+    """Return sizes: "(1, 3)", "(4,)". `bound` is a prefix of upper bounds: "(<=1, <=3)"."""
     comma = "," if len(shape) == 1 else ""
     return "(" + ", ".join(f"{bound}{size}" for size in shape) + comma + ")"
 
 
 def value_line(index: int, name: str, value: object) -> list[object]:
-    """A table row for an input or output of a call: index, name, type, shape, values."""
+    """Return a table row for an input or output of a call: index, name, type, shape, values."""
     import numpy as np
 
     if isinstance(value, np.ndarray):

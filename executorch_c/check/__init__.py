@@ -1,5 +1,5 @@
 """`executorch_c.testing.check_model`: a program compared with its PyTorch model.
 
 `flows` exports, `cases` makes inputs, `run` calls both sides, `result` has the verdict,
-`report` shows it as HTML, `finding` explains it. Only what runs imports torch and executorch.
+`report` shows it as HTML, `finding` explains it. Torch is imported by functions, and by `noise`.
 """

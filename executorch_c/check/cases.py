@@ -15,19 +15,19 @@ FEW_VALUES = 4
 
 
 @dataclass(frozen=True)
-class Case:
-    """Calls in a row, from a fresh state."""
+class CallSequence:
+    """The calls of a case: one, or several in a row, from a fresh state."""
 
     kind: str
     """"example", "random", "edge", "real", "state" or "bundled"."""
     about: str
-    """Which one it is: a number, or the sizes of an edge shape."""
+    """Number of the case, or the sizes of an edge shape."""
     calls: tuple[Call, ...]
 
 
 def as_call(inputs: Any) -> Call:
-    """Arguments of the model: a tuple or list of positional ones, a mapping of keyword ones, or
-    a single tensor. NumPy arrays become tensors."""
+    """Return arguments of the model: of a tuple or list of positional ones, a mapping of keyword
+    ones, or a single tensor. NumPy arrays become tensors."""
     import numpy as np
     import torch
     from torch.utils import _pytree
@@ -55,7 +55,7 @@ def structure_of(call: Call) -> Any:
 
 
 def leaves(call: Call) -> list[Any]:
-    """The inputs of the program: what arguments hold, in pytree order."""
+    """Return the inputs of the program: the leaves of arguments, in pytree order."""
     from torch.utils import _pytree
 
     found: list[Any] = _pytree.tree_leaves(call)
@@ -63,9 +63,10 @@ def leaves(call: Call) -> list[Any]:
 
 
 def like(call: Call, example: Call, index: int) -> Call:
-    """A call of the user's with keyword arguments in the example's order, which is the program's.
+    """Return a call of the user's with keyword arguments in the example's order, which is the
+    program's.
 
-    Raises ValueError where its structure is another one.
+    Raises ValueError for another structure.
     """
     from torch.utils import _pytree
 
@@ -91,7 +92,8 @@ def _arguments(call: Call) -> str:
 
 
 def _floats(example: Any, shape: Sequence[int], generator: Any) -> Any:
-    """Normal of the example's mean and deviation; of its sign, and within [0, 1], if it is."""
+    """Return normal numbers of the example's mean and deviation; of its sign, if it has one;
+    uniform ones in [0, 1], if it is there; the example's own, if it has only a few."""
     import torch
 
     values = example.double().flatten()
@@ -112,7 +114,7 @@ def _floats(example: Any, shape: Sequence[int], generator: Any) -> Any:
 
 
 def _repeated(example: Any, shape: Sequence[int]) -> Any:
-    """The example's own values, cut or repeated to a shape."""
+    """Return the example's own values, cut or repeated to a shape."""
     import torch
 
     for axis, size in enumerate(shape):
@@ -121,11 +123,9 @@ def _repeated(example: Any, shape: Sequence[int]) -> Any:
     return example
 
 
-def _draw(
-    example: Any, shape: Sequence[int], generator: Any, bound: tuple[int, int] | None
-) -> Any:
-    """A tensor of a shape with values of the kind that the example has; never out of its range
-    where that may be an index. What is not finite (masks) stays as it is."""
+def _draw(example: Any, shape: Sequence[int], generator: Any, bound: tuple[int, int] | None) -> Any:
+    """Return a tensor of a shape with values like the example's; integers, which may be indices,
+    in its range. Masks with infinity keep their values."""
     import torch
 
     shape = tuple(shape)
@@ -146,7 +146,7 @@ def _draw(
 
 
 def _in_layout(tensor: Any, example: Any) -> Any:
-    """In the order of dimensions that the example has in memory (channels last stays that)."""
+    """Return a tensor in the example's order of dimensions in memory (such as channels last)."""
     import torch
 
     if tensor.shape == example.shape:
@@ -164,7 +164,7 @@ def draw(
     bounds: Sequence[tuple[int, int] | None],
     seed: int,
 ) -> Call:
-    """A random call like the example; `shapes` by input, None as in the example."""
+    """Return a random call like the example; `shapes` by input, None for the example's."""
     import torch
     from torch.utils import _pytree
 
@@ -180,23 +180,23 @@ def draw(
     return call
 
 
-# ---- what an exported program says of its inputs ----------------------------------------------
+# ---- inputs of an exported program ------------------------------------------------------------
 
 PASSED_THROUGH = {"view", "reshape", "_to_copy", "to", "clone", "contiguous", "unsqueeze",
                   "squeeze", "flatten", "permute", "transpose", "expand", "slice", "select",
                   "view_copy", "alias", "detach_", "detach"}  # fmt: skip
-"""Operators that give the values that they take, in another shape or dtype."""
+"""Operators that return their input's values, in another shape or dtype."""
 
 
 def operator_name(node: Any) -> str:
-    """"embedding" of aten.embedding.default; empty for what is no operator's call."""
+    """Return "embedding" of aten.embedding.default; "" for a node that calls no operator."""
     if node.op != "call_function":
         return ""
     return str(getattr(node.target, "_opname", "") or getattr(node.target, "__name__", ""))
 
 
 def _rows(node: Any) -> Iterator[int | None]:
-    """For each use of an input as indices of an embedding, how many rows that has; None for any
+    """Yield the number of rows for each use of an input as indices of an embedding; None for any
     other use."""
     for user in node.users:
         name = operator_name(user)
@@ -209,7 +209,7 @@ def _rows(node: Any) -> Iterator[int | None]:
 
 
 def _placeholders(exported: Any) -> list[Any]:
-    """The node of each input of the user's, in order; None for constants."""
+    """Return the node of each input of the user's, in order; None for constants."""
     nodes = {node.name: node for node in exported.graph.nodes if node.op == "placeholder"}
     return [nodes.get(name) if isinstance(name, str) else None
             for name in exported.graph_signature.user_inputs]  # fmt: skip
@@ -257,7 +257,7 @@ class Symbols:
                 self._learn(size, self._example[i].shape[axis], most)
 
     def _learn(self, size: Any, here: int, limit: int | None) -> None:
-        """Notes what one size of the example says about the symbol in it."""
+        """Set the size of the example, and the range, of the symbol in an expression."""
         symbols = list(getattr(size, "free_symbols", ()))
         if len(symbols) != 1:
             return
@@ -280,7 +280,7 @@ class Symbols:
         self.ranges[symbol] = (max(low, 1), top if before is None else min(top, before[1]))
 
     def _assignments(self) -> Iterator[dict[Any, int]]:
-        """Sizes of all symbols: minimum, maximum, minimum plus one, a prime; then one by one."""
+        """Yield sizes of all symbols: minimum, maximum, minimum plus one, a prime; then of one."""
         corners = {symbol: _corners(low, high) for symbol, (low, high) in self.ranges.items()}
         for pick in range(max(map(len, corners.values()), default=0)):
             yield {symbol: row[min(pick, len(row) - 1)] for symbol, row in corners.items()}
@@ -299,7 +299,7 @@ class Symbols:
         return True
 
     def edges(self) -> Iterator[tuple[str, list[Any]]]:
-        """Names and shapes of inputs at the bounds of dynamic shapes, without the example's."""
+        """Yield names and shapes of inputs at the bounds of dynamic shapes, not the example's."""
         seen = {tuple(self.here.values())}
         for sizes in self._assignments():
             key = tuple(sizes[symbol] for symbol in self.here)
@@ -311,7 +311,7 @@ class Symbols:
                 yield self._named(sizes), shapes
 
     def _named(self, sizes: Mapping[Any, int]) -> str:
-        """"x.shape[1]=7": the first place where each size stands."""
+        """Return "x.shape[1]=7": the first dimension with each size."""
         parts = []
         for symbol, size in sizes.items():
             places = (f"{name}.shape[{axis}]" for name, shape in zip(self._names, self.shapes)
@@ -326,7 +326,7 @@ def _expression(size: Any) -> Any:
 
 
 def _size(expression: Any, sizes: Mapping[Any, int]) -> int | None:
-    """None where it needs symbols that are not known."""
+    """Return the size of an expression; None with unknown symbols."""
     if not hasattr(expression, "subs"):
         return int(expression)
     value = expression.subs(sizes)
@@ -334,7 +334,7 @@ def _size(expression: Any, sizes: Mapping[Any, int]) -> int | None:
 
 
 def _corners(low: int, high: int) -> list[int]:
-    """Least, most, one more than the least, and a prime between."""
+    """Return the minimum, the maximum, the minimum plus one, and a prime between."""
     if high < low:
         return []
     between = (low + high) // 2

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _call(structure: Any, inputs: tuple[object, ...]) -> Call:
-    """Flat inputs as arguments of the model."""
+    """Return flat inputs as arguments of the model."""
     from executorch_c.debug._graphs.layouts import as_tensor
     from torch.utils import _pytree
 
@@ -30,7 +30,7 @@ def _call(structure: Any, inputs: tuple[object, ...]) -> Call:
 
 
 def _reference(model: Any, exported: Any, calls: Sequence[Call]) -> Any:
-    """The ExportedProgram to compare with, with the state that calls before the last one leave."""
+    """Return the ExportedProgram to compare with, in the state after all calls but the last."""
     import torch
 
     *before, last = calls
@@ -66,7 +66,7 @@ def compared(
 
 
 def explain(result: CheckResult, case: CheckedCase, options: dict[str, Any]) -> ErrorReport:
-    """The body of CheckResult.explain."""
+    """Return the report of CheckResult.explain."""
     kernels = options.pop("kernels", result.kernels)
     method = method_of(result.program, options.pop("method", result.method), kernels)
     options.setdefault("title", f"{result.label}, {case.name}")

@@ -70,15 +70,15 @@ class Subject:
     """A program to check, and its export."""
 
     label: str
-    """The name of the flow, or what kind of program was given."""
+    """The name of the flow, or the type of a ready program."""
     program: Program | Method
     exported: Any = None
     """The ExportedProgram that has the shapes of inputs; None for a ready file."""
     source: Any = None
-    """The ExportedProgram that was lowered, as torch.export gives it; None where that is not
+    """The ExportedProgram that was lowered, as returned by torch.export; None where that is not
     known."""
     quantized: Any = None
-    """The quantised eager graph, of flows that quantise: what the program should compute."""
+    """The quantised eager graph, of flows that quantise: the reference of the program."""
     quantizes: bool = False
     min_sqnr_db: float = tolerance.LEAST_SQNR_DB
     """Least signal-to-quantisation-noise ratio against the float model."""
@@ -87,22 +87,29 @@ class Subject:
     """The program's file."""
     notes: list[str] = field(default_factory=list)
 
+    def complete(self, exported: Any) -> None:
+        """Set the export of a ready program to that of the model, if it is known (not None)."""
+        if self.exported is None:
+            self.exported = exported
+        if self.source is None and not self.quantizes:
+            self.source = exported
+
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without the exporter's own warnings."""
+    """Ignore the exporter's own warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
 def fresh(module: Any) -> Any:
-    """A copy with a state of its own, that shares parameters."""
+    """Return a copy of a module that shares parameters and has its own buffers."""
     return copy.deepcopy(module, {id(p): p for p in module.parameters()})
 
 
 def export(model: Any, call: Call, dynamic_shapes: Any) -> Any:
-    """torch.export's program of a model."""
+    """Return torch.export's program of a model."""
     import torch
 
     with torch.no_grad(), quiet():
@@ -110,7 +117,7 @@ def export(model: Any, call: Call, dynamic_shapes: Any) -> Any:
 
 
 def _quantize(flow: Flow, exported: Any, samples: Sequence[Call]) -> Any:
-    """The quantised graph, calibrated on samples."""
+    """Return the quantised graph, calibrated on samples."""
     import torch
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
@@ -123,7 +130,7 @@ def _quantize(flow: Flow, exported: Any, samples: Sequence[Call]) -> Any:
 
 
 def _lower(exported: Any, partitioners: list[Any], method: str) -> Any:
-    """to_executorch of the flow; which operators are core ATen is not asked."""
+    """Return the program of a flow; operators that are not core ATen are allowed."""
     from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 
     with quiet():
@@ -152,7 +159,8 @@ def _from_flow(
 
 
 def _shapes_of(exported: Any) -> Any:
-    """dynamic_shapes that say the same as an exported program does; None without dynamic ones."""
+    """Return None as the dynamic_shapes of an exported program without any. Raises ValueError for
+    dynamic ones."""
     if not exported.range_constraints:
         return None
     raise ValueError(
@@ -166,7 +174,7 @@ def _label(source: object) -> str:
 
 
 def _ready(label: str, source: Any, exported: Any, method: str, data_path: Any) -> Subject:
-    """A program in any form."""
+    """Return a ready program as a subject."""
     found = opened(source, data_path)
     if found.manager is not None and exported is None:
         methods = getattr(found.manager, "methods", ())
@@ -189,15 +197,15 @@ def subject(
     data_path: Any,
     say: Callable[[str], None],
 ) -> Subject:
-    """Return the program to check: a ready one, or what a flow makes of the model.
+    """Return the program to check: a ready one, or the one that a flow makes from the model.
 
     Args:
         flow: A name of FLOWS, or a function from ExportedProgram to a program; None for a ready
             program.
         exporter: Exports the model.
 
-    Raises ValueError for a name that no flow has, TypeError for another object, and what exporting
-    and loading raise.
+    Raises ValueError for an unknown name, TypeError for another object, and the exceptions of
+    exporting and loading.
     """
     if program is not None:
         exported = exporter() if dynamic_shapes is not None else None

@@ -4,12 +4,13 @@ Float flows: within a rounding or two is a match; beyond that, the reference run
 rounding, and its noise is the limit (`compare/tolerance.py`).
 
 Quantised flows: outputs equal to those of the quantised eager graph match. Rounding ties let
-integers differ from the graph's by a step, and such steps grow on the way; whether that is all is
-told by an audit, layer by layer (`debug/layers.py`): every integer must be the nearest one, or the
-other next to a tie, of what the graph computes from the program's own values. Then the outputs may
-be as far from the graph as quantising has put the graph from the float model, and the
-signal-to-quantisation-noise ratio against the float model must have its least value on the inputs
-that the graph was calibrated with.
+integers differ from the graph's by a step, and such steps grow on the way. An audit finds any other
+difference, layer by layer (`debug/layers.py`): every integer must be the nearest one, or the other
+next to a tie, of the number that the graph computes from the program's own values. Then the outputs
+may be as far from the graph as quantising has put the graph from the float model, or as ties alone
+put it (the graph with random rounding); the verdict is "inconclusive" where such ties change the
+output by more than a tenth. The signal-to-quantisation-noise ratio against the float model must
+have its least value on the inputs that the graph was calibrated with.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from executorch_c.compare.arrays import (
     OutputComparison,
     Rule,
     compare_flat,
-    default_rule,
+    rule_of,
 )
 from executorch_c.compare.limits import Limits
 from executorch_c.compare.metrics import rms
-from executorch_c.compare.scale import mask_values, widened
+from executorch_c.compare.scale import unmasked, widened
 from executorch_c.compare.tolerance import Tolerance, Verdict
 
 Outputs = Sequence[Any]
@@ -63,9 +64,10 @@ class Judge:
     def given(self, index: int) -> Rule | None:
         """Return the caller's rule for an output; None where there is none."""
         name = self.names[index] if index < len(self.names) else None
-        if not self.limits.are_given(index, name):
-            return None
-        return default_rule(self.limits.rtol, self.limits.atol, self.names)
+        return self._given_rule() if self.limits.are_given(index, name) else None
+
+    def _given_rule(self) -> Rule:
+        return rule_of(self.limits, self.names)
 
     def compare(self, actual: Outputs, expected: Outputs, rule: Rule) -> Comparison:
         """Return outputs compared by a rule."""
@@ -100,24 +102,30 @@ class QuantizedJudge(Judge):
     def __init__(
         self, limits: Limits, *, min_sqnr_db: float, audit: Callable[[int], Audit], **options: bool
     ) -> None:
-        """`audit` compares layer by layer in the case with a number; it is asked once."""
+        """`audit` compares layer by layer in the call with a number; it is asked once."""
         super().__init__(limits, **options)
         self.min_sqnr_db = min_sqnr_db
         self._audit = audit
         self.finding: Audit | None = None
 
     def against_graph(
-        self, actual: Outputs, expected: Outputs, floats: Outputs, case: int
+        self, actual: Outputs, expected: Outputs, floats: Outputs, call: int, noise: Noise
     ) -> Comparison:
         """Return the outputs of one call compared with the graph's and the float model's."""
         if self.limits.decide_alone:
-            rule = default_rule(self.limits.rtol, self.limits.atol, self.names)
-            return self.compare(actual, expected, rule)
+            return self.compare(actual, expected, self._given_rule())
 
         def measured(index: int, ours: Array, theirs: Array) -> Tolerance:
             if (given := self.given(index)) is not None:
                 return given(index, ours, theirs)
-            return tolerance.within_quantization(ours, theirs, as_array(floats[index]), FURTHER)
+            few = tolerance.within_quantization(ours, theirs, as_array(floats[index]), FURTHER)
+            if theirs.dtype.kind not in "fV" or not tolerance.outside(ours, theirs, few):
+                return few
+            samples = [as_array(run[index]) for run in noise(0.0) or ()]
+            if not samples or any(sample.shape != theirs.shape for sample in samples):
+                return few
+            ties = replace(tolerance.of_steps(theirs, samples), kind="measured")
+            return few if tolerance.outside(ours, theirs, ties) else ties
 
         found = self.compare(actual, expected, measured)
         exact = all(one.metrics is None or one.metrics.relative == 0 for one in found
@@ -125,11 +133,11 @@ class QuantizedJudge(Judge):
         if exact and found.problem is None:
             return found
         if self.finding is None:
-            self.finding = self._audit(case)
+            self.finding = self._audit(call)
         return replace(found, outputs=tuple(map(self._audited, found.outputs)))
 
     def _audited(self, output: OutputComparison) -> OutputComparison:
-        """With the finding of the audit, where an output is not equal to the graph's."""
+        """Return an output with the finding of the audit, if it is not equal to the graph's."""
         assert self.finding is not None
         metrics, verdict = output.metrics, self.finding.verdict
         if self.given(output.index) is not None:
@@ -168,11 +176,8 @@ def sqnr_db(actual: Array, expected: Array) -> float:
     """Return the signal-to-quantisation-noise ratio of finite elements but mask values, in
     decibel."""
     a, e = widened(actual), widened(expected)
-    both = np.isfinite(a) & np.isfinite(e)
-    masked = mask_values(expected)
-    both = both if masked is None else both & ~masked
+    both = np.isfinite(a) & unmasked(expected)
     signal, noise = rms(e[both]), rms((a - e)[both])
     if not noise:
         return float("inf")
     return float(20 * np.log10(signal / noise)) if signal else float("-inf")
-

@@ -19,6 +19,7 @@ from torch.utils import _pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from executorch_c.compare import tolerance
+from executorch_c.inspect.families import unsuffixed
 
 EXACT = {
     "alias", "arange", "as_strided", "cat", "chunk", "clone", "constant_pad_nd", "copy",
@@ -44,15 +45,9 @@ GROWTH = 0.35
 adding up one after the other, which another implementation may do."""
 
 
-def operator_name(function: Any) -> str:
-    """Return the name of an ATen overload without its namespace and a trailing underscore."""
-    name = str(function._schema.name).rpartition("::")[2]
-    return name.rstrip("_") or name
-
-
 @cache
 def _pool() -> Any:
-    """Uniform numbers in [-1, 1], as float32."""
+    """Return uniform numbers in [-1, 1], as float32."""
     generator = torch.Generator().manual_seed(0)
     return torch.rand(POOL, generator=generator).mul_(2).sub_(1)
 
@@ -66,7 +61,7 @@ def _is_whole(leaf: Any) -> bool:
 
 
 def _terms(name: str, args: Any, result: Any) -> tuple[int, int | None]:
-    """Number of terms of an operator's sums, and which argument holds them."""
+    """Return the number of terms of an operator's sums, and the argument that holds them."""
     tensors = [i for i, arg in enumerate(args) if isinstance(arg, torch.Tensor)]
     if not tensors or not args[tensors[0]].numel():
         return 1, None
@@ -97,23 +92,16 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         seed: Of the random errors.
         epsilon: Least relative error; by default that of each result's dtype. Larger where the
             program computes in a coarser dtype than the model.
-        dynamic_tie: Distance from a tie, in steps, within which numbers may be quantised the other
-            way whose scale is computed at run time.
     """
 
-    def __init__(
-        self, seed: int, epsilon: float = 0.0, dynamic_tie: float = tolerance.TIE
-    ) -> None:
+    def __init__(self, seed: int, epsilon: float = 0.0) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._pool = _pool()
         self._at = seed * 104_729 % POOL
         self._epsilon = epsilon
-        self._dynamic_tie = dynamic_tie
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        name = operator_name(func)
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = unsuffixed(func._schema.name)
         if name.startswith("quantize_"):
             return func(*self._near_ties(*args), **(kwargs or {}))
         result = func(*args, **(kwargs or {}))
@@ -135,20 +123,18 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return _pytree.tree_map(lambda leaf: self.rounded(leaf, growth), result)
 
     def _near_ties(self, values: Any, scale: Any, *rest: Any) -> Any:
-        """Arguments of a quantising operator, with values that may round the other way near a
-        tie: integer arithmetic does."""
-        is_static = isinstance(scale, (int, float))
-        step = float(scale if is_static else scale.mean())
-        tie = tolerance.TIE if is_static else self._dynamic_tie
+        """Return arguments of a quantising operator, with values that may round the other way near
+        a tie, as in integer arithmetic."""
+        step = float(scale if isinstance(scale, (int, float)) else scale.mean())
         random = self._random(values.numel()).view(values.shape)
-        return values + random * (tie * step), scale, *rest
+        return values + random * (tolerance.TIE * step), scale, *rest
 
     @staticmethod
     def _rounds(leaf: Any) -> bool:
         return isinstance(leaf, torch.Tensor) and (leaf.is_floating_point() or leaf.is_complex())
 
     def _random(self, count: int) -> Any:
-        """Uniform numbers in [-1, 1], as float32."""
+        """Return uniform numbers in [-1, 1], as float32."""
         if count > POOL:
             return self._pool.repeat(-(-count // POOL))[:count]
         if self._at + count > POOL:
@@ -176,15 +162,14 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def samples(
-    run: Callable[[RandomRounding], Any], count: int, epsilon: float = 0.0,
-    dynamic_tie: float = tolerance.TIE,
+    run: Callable[[RandomRounding], Any], count: int, epsilon: float = 0.0
 ) -> list[Any] | None:
     """Return the results of runs of a model with random rounding; None where it cannot run so.
 
     Args:
         run: Calls the model under a mode, from the same state each time.
         count: Number of runs.
-        epsilon, dynamic_tie: As for RandomRounding.
+        epsilon: As for RandomRounding.
 
     A model with operators that no dispatch mode can see (torch.cond and the like) raises under
     one; it has no measured noise.
@@ -194,7 +179,7 @@ def samples(
         try:
             with warnings.catch_warnings(), torch.no_grad():
                 warnings.simplefilter("ignore")
-                found.append(run(RandomRounding(seed, epsilon, dynamic_tie)))
+                found.append(run(RandomRounding(seed, epsilon)))
         except (RuntimeError, NotImplementedError, AssertionError, TypeError):
             return None
     return found

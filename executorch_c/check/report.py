@@ -31,7 +31,7 @@ STRIP = (48, 320)
 
 
 def fragment(result: CheckResult) -> Markup:
-    """Return the summary, the table of cases, and what is wrong."""
+    """Return the summary, the table of cases, and the errors."""
     remarks = (tag("p", line) for line in result.remarks())
     return together(_cases(result, verdict(result.verdict, result.summary())), *remarks)
 
@@ -72,7 +72,7 @@ def _order(case: CheckedCase) -> bool:
 
 
 def _case(case: CheckedCase, is_open: bool) -> Markup:
-    """One case, open or folded."""
+    """Return a case, open or folded."""
     inside = [tag("p", problem) for problem in case.problems()]
     inside.append(table("Inputs", ("", "name", "dtype", "shape", "values"), _inputs(case), 5))
     if case.comparison is not None:
@@ -102,7 +102,7 @@ def outputs(comparison: Comparison) -> Markup:
 def _wrong(
     comparison: Comparison, actual: Sequence[object], expected: Sequence[object]
 ) -> Iterator[tuple[OutputComparison, Array, Array]]:
-    """The outputs that differ and can be measured, with both sides."""
+    """Yield the outputs that differ and can be measured, with both sides."""
     for output, ours, theirs in zip(comparison.outputs, actual, expected):
         if output.verdict == "differ" and output.metrics is not None:
             yield output, as_array(ours), as_array(theirs)
@@ -150,7 +150,7 @@ def picture(output: OutputComparison, actual: Array, expected: Array) -> Markup:
 
 
 def _errors(actual: Array, expected: Array) -> Array:
-    """|difference|; infinite where only one of both is finite."""
+    """Return |difference|; infinite where only one of both is finite."""
     with np.errstate(all="ignore"):
         errors = np.abs(actual.astype("complex128") - expected.astype("complex128"))
     same = np.isnan(actual) & np.isnan(expected) if actual.dtype.kind in "fcV" else False
@@ -159,7 +159,7 @@ def _errors(actual: Array, expected: Array) -> Array:
 
 
 def _blocks(rows: Array) -> Array:
-    """A picture of at most STRIP pixels: the largest of each block."""
+    """Return a picture of at most STRIP pixels: the largest element of each block."""
     for axis, most in enumerate(STRIP):
         if rows.shape[axis] > most:
             edges = np.linspace(0, rows.shape[axis], most, endpoint=False).astype(int)

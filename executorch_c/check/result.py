@@ -25,7 +25,7 @@ TEXT_COLUMNS = 4
 OPTIONAL = ("ulp", "max rel", "inputs", "cosine", "argmax")
 """Columns that a narrow table is shown without, in this order."""
 SEVERAL = 3
-"""Cases that str() tells in full, at most; all are in the table and in the page."""
+"""Maximum number of cases that str() prints in full; all are in the table and in the page."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class CheckedCase:
 
     @property
     def name(self) -> str:
-        """"random 2", "edge x.shape[0]=1"."""
+        """ "random 2", "edge x.shape[0]=1"."""
         return f"{self.kind} {self.about}".rstrip()
 
     def worst(self) -> OutputComparison | None:
@@ -85,7 +85,7 @@ class CheckedCase:
         return [] if self.comparison is None else self.comparison.problems()
 
     def shapes(self) -> str:
-        """"[1, 3], [4]", of the first call."""
+        """Return "[1, 3], [4]": shapes of the first call."""
         found = [getattr(value, "shape", None) for value in self.inputs[0]] if self.inputs else []
         text = ", ".join(_text.shape(shape) for shape in found if shape is not None)
         return text + (f" x {len(self.inputs)} calls" if len(self.inputs) > 1 else "")
@@ -142,7 +142,7 @@ class CheckResult(Report):
 
     @property
     def verdict(self) -> Verdict:
-        """"match", "differ", or "inconclusive" where no case could tell."""
+        """ "match", "differ", or "inconclusive" where no case is decisive."""
         if self.failures:
             return "differ"
         return tolerance.combined("match" for case in self.cases if case.verdict == "match")
@@ -176,7 +176,7 @@ class CheckResult(Report):
         elif counts["match"]:
             verdict = f"{_text.plural(counts['match'], 'case')} match"
         else:
-            verdict = f"inconclusive: none of {_text.plural(run, 'case')} could tell"
+            verdict = f"inconclusive: none of {_text.plural(run, 'case')} is decisive"
         for name in ("inconclusive", "skipped"):
             if counts[name] and not verdict.startswith(name):
                 verdict += f", {counts[name]} {name}"
@@ -201,25 +201,29 @@ class CheckResult(Report):
             lines += [f"{case.name}: {problem}" for problem in case.problems()]
         if len(bad) > SEVERAL:
             lines.append(f"... and {len(bad) - SEVERAL} more: result.failures has them")
-        lines += [f"{case.name} {case.verdict}: {problem}" for case in self.cases
-                  if case.verdict in ("skipped", "inconclusive") for problem in case.problems()]
+        lines += [
+            f"{case.name} {case.verdict}: {problem}"
+            for case in self.cases
+            if case.verdict in ("skipped", "inconclusive")
+            for problem in case.problems()
+        ]
         lines += self._blind()
         lines += [f"note: {note}" for note in self.notes]
         return [*lines, *filter(None, [self.hint()])]
 
     def _blind(self) -> list[str]:
         """Return sentences about outputs that are inconclusive in every case."""
-        told: dict[int, bool] = {}
+        decided: dict[int, bool] = {}
         why: dict[int, str] = {}
         for case in self.cases:
             for output in _outputs(case.comparison):
-                told[output.index] = (told.get(output.index, False)
-                                      or output.verdict != "inconclusive")  # fmt: skip
+                decided[output.index] = (decided.get(output.index, False)
+                                         or output.verdict != "inconclusive")  # fmt: skip
                 why.setdefault(output.index, output.reason)
-        if not any(told.values()):
-            return []  # each case says so
-        return [f"output {index} could not be told in any case: {why[index]}"
-                for index, known in told.items() if not known]  # fmt: skip
+        if not any(decided.values()):
+            return []  # in the sentence of each case
+        return [f"output {index} is inconclusive in every case: {why[index]}"
+                for index, known in decided.items() if not known]  # fmt: skip
 
     def table(self) -> str:
         """Return a row for each case as text: figures of its worst output."""

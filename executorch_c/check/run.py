@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import InitVar, dataclass, field
+from functools import cache, cached_property, partial
 from typing import Any, Literal
 
 from executorch_c import _extras
 from executorch_c._core import Method, MethodMeta, Program, TensorInfo
 from executorch_c.check import cases as making
 from executorch_c.check import flows
-from executorch_c.check.cases import Case, leaves, structure_of
+from executorch_c.check.cases import CallSequence, leaves, structure_of
 from executorch_c.check.flows import Call, Subject
-from executorch_c.check.judge import Audit, Judge, QuantizedJudge
+from executorch_c.check.judge import Audit, Judge, Noise, QuantizedJudge
 from executorch_c.check.reference import Eager, array
 from executorch_c.check.result import CheckedCase, CheckResult
 from executorch_c.compare.arrays import Comparison, compare, joined
@@ -28,20 +28,24 @@ RANDOM_CALLS = 2
 """Calls after the example in the case "state" of a model with state."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Options:
-    """Arguments of check_model about the comparison."""
+    """Arguments of check_model about the comparison. Raises ValueError for a negative tolerance."""
 
-    rtol: Limit
-    atol: Limit
+    rtol: InitVar[Limit]
+    atol: InitVar[Limit]
     min_sqnr_db: float | None
     equal_nan: bool
     check_dtype: bool
     kernels: Literal["default", "reference"]
+    limits: Limits = field(init=False)
+
+    def __post_init__(self, rtol: Limit, atol: Limit) -> None:
+        self.limits = Limits(rtol, atol)
 
 
 def _inputs(call: Call) -> tuple[Any, ...]:
-    """Inputs of the program: arrays in the tensors' own layouts, and values that are no tensors."""
+    """Return inputs of the program: arrays in the tensors' own layouts, and other values."""
     return tuple(array(leaf) for leaf in leaves(call))
 
 
@@ -63,30 +67,29 @@ class Check:
                 f"method '{self.meta.name()}' takes {self.meta.num_inputs()} inputs, the example "
                 f"has {found}"
             )
-        limits = Limits(options.rtol, options.atol)
         tolerances = {"equal_nan": options.equal_nan, "check_dtype": options.check_dtype}
         if subject.quantizes:
             least = options.min_sqnr_db
             least = subject.min_sqnr_db if least is None else least
             self.judge: Judge = QuantizedJudge(
-                limits, min_sqnr_db=least, audit=self._audit, **tolerances
+                options.limits, min_sqnr_db=least, audit=self._audit, **tolerances
             )
         else:
-            self.judge = Judge(limits, **tolerances)
-        self._case: Case | None = None
+            self.judge = Judge(options.limits, **tolerances)
+        self._case: CallSequence | None = None
 
     def limits(self) -> list[tuple[int, ...] | None]:
-        """The largest sizes of each input that the program has room for."""
+        """Return the largest sizes of each dynamic input that the program has room for."""
         return [info.shape if isinstance(info, TensorInfo) and info.is_dynamic else None
                 for _, info in self.meta.inputs]  # fmt: skip
 
     def ours(self, calls: Sequence[Sequence[Any]]) -> list[list[Any]]:
-        """The program's outputs of each call, from a fresh state."""
+        """Return the program's outputs of each call, from a fresh state."""
         self.loaded.reset()
         return [self.loaded.execute(list(inputs)) for inputs in calls]
 
-    def run(self, case: Case) -> CheckedCase:
-        """Run both sides of one case. Raises what eager raises on inputs of the user's."""
+    def run(self, case: CallSequence) -> CheckedCase:
+        """Run both sides of one case. Raises eager's exceptions on inputs of the user's."""
         inputs = tuple(_inputs(call) for call in case.calls)
         try:
             expected = self.oracle(case.calls)
@@ -105,48 +108,53 @@ class Check:
 
     def _compared(
         self,
-        case: Case,
+        case: CallSequence,
         inputs: tuple[tuple[Any, ...], ...],
         actual: list[list[Any]],
         expected: list[list[Any]],
         floats: list[list[Any]] | None,
     ) -> CheckedCase:
-        noise: dict[float, Any] = {}
+        """Return a case with the comparison of all calls; `floats` are the outputs of the float
+        model, if the reference is a quantised graph."""
 
-        def runs(epsilon: float) -> Any:
-            if epsilon not in noise:
-                noise[epsilon] = self.oracle.noise(case.calls, epsilon) if case.calls else None
-            return noise[epsilon]
+        @cache
+        def noise(epsilon: float) -> Any:
+            return self.oracle.noise(case.calls, epsilon) if case.calls else None
 
-        parts, to_float, kept = [], [], []
-        for i, (ours, theirs) in enumerate(zip(actual, expected)):
-            names = self.oracle.names if len(self.oracle.names) == len(theirs) else []
-            self.judge.names = [n for n, v in zip(names, theirs) if v is not None] or names
-            ours, theirs = _without_none(ours, theirs)
-            if not self.judge.names or len(self.judge.names) != len(theirs):
-                self.judge.names = [None] * len(theirs)
+        parts, to_float, ours, theirs = [], list[Comparison](), list[Any](), list[Any]()
+        for i, (found, wanted) in enumerate(zip(actual, expected)):
+            found, wanted, self.judge.names = _without_none(found, wanted, self.oracle.names)
             self.judge.limits.check_names(self.judge.names)
-            if floats is not None and isinstance(self.judge, QuantizedJudge):
-                part = self.judge.against_graph(ours, theirs, floats[i], i)
-                if case.kind in CALIBRATED:
-                    part = self.judge.against_float(part, ours, floats[i], theirs)
-                to_float.append(compare(ours, floats[i], check_dtype=False))
+            noise_of_call = partial(_call_of, noise, i)
+            if floats is None:
+                parts.append(self.judge(found, wanted, noise_of_call))
             else:
-                part = self.judge(ours, theirs, partial(_call_of, runs, i))
-            parts.append(part)
-            kept.append((ours, theirs))
+                parts.append(self._quantized(case, i, found, wanted, floats[i], noise_of_call))
+                to_float.append(compare(found, floats[i], check_dtype=False))
+            ours += found
+            theirs += wanted
         comparison = joined(parts)
-        sides = tuple(tuple(v for pair in kept for v in pair[side]) for side in (0, 1))
-        ours_kept, theirs_kept = ((), ()) if comparison.ok else sides
         return CheckedCase(
             case.kind, case.about, inputs, comparison,
             to_float=joined(to_float) if to_float else None,
-            actual=ours_kept, expected=theirs_kept,
+            actual=() if comparison.ok else tuple(ours),
+            expected=() if comparison.ok else tuple(theirs),
         )  # fmt: skip
 
+    def _quantized(
+        self, case: CallSequence, number: int, actual: list[Any], expected: list[Any],
+        floats: list[Any], noise: Noise,
+    ) -> Comparison:  # fmt: skip
+        """Return the comparison of one call with the quantised graph's and the float model's."""
+        assert isinstance(self.judge, QuantizedJudge)
+        found = self.judge.against_graph(actual, expected, floats, number, noise)
+        if case.kind in CALIBRATED:
+            found = self.judge.against_float(found, actual, floats, expected)
+        return found
+
     def _audit(self, call: int) -> Audit:
-        """The finding of `explain` for a call of the case that runs: the program's layers against
-        the quantised graph's."""
+        """Return the finding of `explain` for a call of the present case: the program's layers
+        against the quantised graph's."""
         from executorch_c.check import finding
 
         assert self._case is not None
@@ -158,13 +166,13 @@ class Check:
         return Audit(report.verdict, report.summary())
 
     def bundled(self, method: str) -> Iterator[CheckedCase]:
-        """The test cases that a .bpte brings, against the outputs that it brings."""
+        """Run the test cases of a .bpte, and compare with its expected outputs."""
         if self.subject.bundled is None:
             return
         for test in self.subject.bundled.cases:
             if test.method != method:
                 continue
-            case = Case("bundled", str(test.index), ())
+            case = CallSequence("bundled", str(test.index), ())
             try:
                 actual = self.ours([test.inputs])
             except Exception as error:
@@ -177,10 +185,17 @@ class Check:
             yield self._compared(case, (test.inputs,), actual, [list(test.expected)], None)
 
 
-def _without_none(ours: list[Any], theirs: list[Any]) -> tuple[list[Any], list[Any]]:
-    """Return both without eager's None outputs, if the program omits them."""
-    some = [value for value in theirs if value is not None]
-    return (ours, some) if len(ours) == len(some) != len(theirs) else (ours, theirs)
+def _without_none(
+    ours: list[Any], theirs: list[Any], names: Sequence[str | None]
+) -> tuple[list[Any], list[Any], Sequence[str | None]]:
+    """Return the outputs of both sides without eager's None outputs, if the program omits them,
+    and a name, or None, for each."""
+    if len(names) != len(theirs):
+        names = [None] * len(theirs)
+    some = [i for i, value in enumerate(theirs) if value is not None]
+    if len(ours) == len(some) != len(theirs):
+        return ours, [theirs[i] for i in some], [names[i] for i in some]
+    return ours, theirs, names
 
 
 def _first_line(error: BaseException) -> str:
@@ -192,7 +207,7 @@ class Plan:
 
     def __init__(self, check: Check, real: Sequence[Call], n_random: int, seed: int) -> None:
         self.example, self.real, self.n_random, self.seed = check.example, real, n_random, seed
-        self.exported = check.subject.exported
+        self.exported, self.eager = check.subject.exported, check.eager
         count = len(leaves(self.example))
         self.bounds = making.index_bounds(self.exported, count)
         self.symbols = making.Symbols(self.exported, self.example, check.limits())
@@ -202,12 +217,17 @@ class Plan:
         return making.draw(self.example, shapes, self.bounds, self.seed * 7919 + number)
 
     @cached_property
+    def stateful(self) -> bool:
+        """True if a call of the model changes a buffer."""
+        return self.eager.changes_state(self.example)
+
+    @cached_property
     def _guards(self) -> Any:
         """Return the exported program's assertions about inputs, as a function."""
         return getattr(self.exported.module(), "_guards_fn", None)
 
     def _refused(self, call: Call) -> str | None:
-        """Why the exported program does not allow a call; None where it does."""
+        """Return the reason why the exported program does not allow a call; None where it does."""
         try:
             if self._guards is not None:
                 self._guards(*leaves(call))
@@ -215,30 +235,30 @@ class Plan:
             return f"the exported program does not allow it: {_first_line(error)}"
         return None
 
-    def __iter__(self) -> Iterator[Case]:
-        yield Case("example", "", (self.example,))
+    def __iter__(self) -> Iterator[CallSequence]:
+        yield CallSequence("example", "", (self.example,))
         for i in range(self.n_random):
-            yield Case("random", str(i), (self._draw(i),))
+            yield CallSequence("random", str(i), (self._draw(i),))
         for i, (name, shapes) in enumerate(self.symbols.edges()):
             call = self._draw(1000 + i, shapes)
             refused = self._refused(call)
             if refused is None:
-                yield Case("edge", name, (call,))
+                yield CallSequence("edge", name, (call,))
             else:
                 self.skipped.append(
                     CheckedCase("edge", name, (_inputs(call),), None, skipped=refused)
                 )
         for i, call in enumerate(self.real):
-            yield Case("real", str(i), (call,))
+            yield CallSequence("real", str(i), (call,))
 
-    def state(self) -> Case:
-        """Several calls in a row: what one leaves in buffers is what the next one starts from."""
+    def state(self) -> CallSequence:
+        """Return several calls in a row: each starts from the buffers of the one before."""
         calls = [self.example, *(self._draw(500 + i) for i in range(RANDOM_CALLS))]
-        return Case("state", f"{len(calls)} calls", tuple(calls))
+        return CallSequence("state", f"{len(calls)} calls", tuple(calls))
 
 
 def _call_of(noise: Callable[[float], Any], call: int, epsilon: float) -> Any:
-    """The outputs of one call, of runs of several."""
+    """Return the outputs of one call, of each run of several calls."""
     runs = noise(epsilon)
     return None if runs is None else [run[call] for run in runs]
 
@@ -248,7 +268,7 @@ def _require_deterministic(eager: Eager, example: Call) -> None:
     [first], [second] = eager([example]), eager([example])
     if compare(first, second).verdict == "differ":
         raise ValueError(
-            "the model gives other outputs each time that it is called with the example (is it in "
+            "outputs of the model differ between two equal calls with the example (is it in "
             "training mode, with dropout? random operators?): nothing can be compared with it"
         )
 
@@ -283,7 +303,7 @@ def _example(given: Any, exported: Any) -> Call:
     return making.as_call(given)
 
 
-def _notes(check: Check, plan: Plan, model: Any, stateful: bool) -> Iterator[str]:
+def _notes(check: Check, plan: Plan, model: Any) -> Iterator[str]:
     yield from check.subject.notes
     if getattr(model, "training", False) and not check.subject.exported:
         yield "the model is in training mode: model.eval() is what is usually exported"
@@ -295,7 +315,7 @@ def _notes(check: Check, plan: Plan, model: Any, stateful: bool) -> Iterator[str
     if check.subject.label.startswith("xnnpack") and isinstance(program, Program):
         if not any(one["delegates"] for one in program.info()["methods"]):
             yield "nothing of the model was delegated to XNNPACK"
-    if stateful and _starts_nonzero(check.eager):
+    if plan.stateful and _starts_nonzero(check.eager):
         yield ("buffers that the model changes do not start from zero; the official exporter "
                "writes such values only with InitializedMutableBufferPass")  # fmt: skip
     if check.subject.quantizes and not plan.real:
@@ -307,30 +327,38 @@ def _starts_nonzero(eager: Eager) -> bool:
 
 
 def _facts(check: Check, seconds: float, seed: int) -> dict[str, str]:
+    """Return facts about the program and the comparison, by name."""
     import torch
 
     from executorch_c import __version__
 
-    program = check.subject.program
-    facts = {"program": check.subject.label, "method": check.meta.name()}
-    if isinstance(program, Program):
-        facts["bytes"] = f"{program.info()['file_size']:,}"
-        for one in program.info()["methods"]:
-            if one["name"] == check.meta.name():
-                uses = [use["id"] for use in one["delegates"]]
-                facts["instructions"] = f"{one['instructions']:,}"
-                facts["delegates"] = (f"{len(uses)} ({', '.join(sorted(set(uses)))})"
-                                      if uses else "none")  # fmt: skip
-    options = check.options
-    facts["rtol"] = about(options.rtol, "by rounding noise")
+    limits, judge = check.options.limits, check.judge
+    facts = {"program": check.subject.label, "method": check.meta.name(),
+             **_program_facts(check.subject.program, check.meta.name()),
+             "rtol": about(limits.rtol, "by rounding noise")}  # fmt: skip
     default = "by rounding noise"
-    if isinstance(check.judge, QuantizedJudge):
+    if isinstance(judge, QuantizedJudge):
         default = "by layer, against the quantised graph"
-        facts["least SQNR"] = f"{check.judge.min_sqnr_db:g} dB"
-    facts["atol"] = about(options.atol, default)
-    facts["seed"] = str(seed)
-    facts["versions"] = f"executorch_c {__version__}, torch {torch.__version__}"
-    facts["time"] = f"{seconds:.1f} s"
+        facts["least SQNR"] = f"{judge.min_sqnr_db:g} dB"
+    return {
+        **facts, "atol": about(limits.atol, default), "seed": str(seed),
+        "versions": f"executorch_c {__version__}, torch {torch.__version__}",
+        "time": f"{seconds:.1f} s",
+    }  # fmt: skip
+
+
+def _program_facts(program: Program | Method, method: str) -> dict[str, str]:
+    """Return size, instructions and delegates of a program; nothing of a loaded method."""
+    if not isinstance(program, Program):
+        return {}
+    info = program.info()
+    facts = {"bytes": f"{info['file_size']:,}"}
+    for one in info["methods"]:
+        if one["name"] == method:
+            uses = [use["id"] for use in one["delegates"]]
+            facts["instructions"] = f"{one['instructions']:,}"
+            facts["delegates"] = (f"{len(uses)} ({', '.join(sorted(set(uses)))})"
+                                  if uses else "none")  # fmt: skip
     return facts
 
 
@@ -349,8 +377,7 @@ def check_model(
     progress: bool | None,
     options: Options,
 ) -> CheckResult:
-    """The body of executorch_c.testing.check_model, whose docstring has the arguments."""
-    Limits(options.rtol, options.atol)  # before anything is exported
+    """Run executorch_c.testing.check_model, whose docstring has the arguments."""
     check_not_negative(n_random=n_random)
     _extras.require("check_model", "torch", "executorch")
     start = time.perf_counter()
@@ -370,33 +397,35 @@ def check_model(
             flow, program, exporter, dynamic_shapes=dynamic_shapes, samples=[example, *real],
             method=method, data_path=data_path, say=say,
         )  # fmt: skip
-        if subject.exported is None:
-            subject.exported = exported
-        if subject.source is None and not subject.quantizes:
-            subject.source = exported
+        subject.complete(exported)
         check = Check(subject, eager, method, options, example)
-        return _run(check, Plan(check, real, n_random, seed), say, start, model)
+        plan = Plan(check, real, n_random, seed)
+        cases = tuple(_cases(check, plan, say))
+        return _result(check, plan, cases, model, time.perf_counter() - start)
 
 
-def _run(
-    check: Check, plan: Plan, say: Callable[[str], None], start: float, model: Any
-) -> CheckResult:
-    done = []
+def _cases(check: Check, plan: Plan, say: Callable[[str], None]) -> Iterator[CheckedCase]:
+    """Run all cases: those of the plan, calls in a row of a model with state, those of a .bpte."""
     for case in plan:
         say(f"{case.kind} {case.about}")
-        done.append(check.run(case))
-    stateful = check.eager.changes_state(check.example)
-    if stateful:
+        yield check.run(case)
+    if plan.stateful:
         say("several calls in a row")
-        done.append(check.run(plan.state()))
-    done += [*plan.skipped, *check.bundled(check.meta.name())]
+        yield check.run(plan.state())
+    yield from plan.skipped
+    yield from check.bundled(check.meta.name())
+
+
+def _result(
+    check: Check, plan: Plan, cases: tuple[CheckedCase, ...], model: Any, seconds: float
+) -> CheckResult:
     subject = check.subject
     result = CheckResult(
         label=subject.label,
         method=check.meta.name(),
-        cases=tuple(done),
-        notes=tuple(_notes(check, plan, model, stateful)),
-        facts=_facts(check, time.perf_counter() - start, plan.seed),
+        cases=cases,
+        notes=tuple(_notes(check, plan, model)),
+        facts=_facts(check, seconds, plan.seed),
         program=subject.program,
         reference=check.oracle.model,
         exported=subject.source,

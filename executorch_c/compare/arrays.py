@@ -22,15 +22,15 @@ HEAD = ("output", "dtype", "shape", "mismatched", "max abs", "max rel", "ulp", "
         "argmax")  # fmt: skip
 TEXT_COLUMNS = 3
 OPTIONAL = ("ulp", "max rel", "argmax", "cosine")
-"""Columns that a narrow table is shown without, in this order."""
+"""Columns that narrow tables omit, in this order."""
 
 WORST: dict[str, Callable[[list[float]], float]] = {
     "max_abs": max, "max_rel": max, "max_ulp": max, "snr_db": min, "cosine": min,
 }  # fmt: skip
-"""Which of several values is the worst, by metric."""
+"""Function that selects the worst of several values, by metric."""
 
 Rule: TypeAlias = Callable[[int, Array, Array], Tolerance]
-"""The tolerance of an output, from its index, actual and expected values."""
+"""Function that returns the tolerance of an output, from its index, actual and expected values."""
 
 
 def number(value: float | complex | None) -> str:
@@ -39,7 +39,7 @@ def number(value: float | complex | None) -> str:
 
 
 def differing(a: float | complex | None, b: float | complex | None) -> tuple[str, str]:
-    """Return two numbers as text, with as many digits as it takes to see that they differ."""
+    """Return two numbers as text, with enough digits to differ."""
     if a is None or b is None:
         return number(a), number(b)
     for digits in range(7, 18):
@@ -64,15 +64,16 @@ class OutputComparison:
     verdict: Verdict
     """"match", "differ", or "inconclusive": the expected output cannot show an error."""
     reason: str
-    """Why it is inconclusive, or differs though no element exceeds its limit; or empty."""
+    """Reason of an inconclusive verdict, or of "differ" without an element out of tolerance; or
+    empty."""
     tolerance: Tolerance | None
     """The limits; None if no metric applies."""
     metrics: ErrorMetrics | None
-    """None where the two cannot be measured: `problem` says why (or both are equal objects)."""
+    """None if the error is undefined: `problem` has the reason (or both are equal objects)."""
     problem: str | None
-    """Another shape, dtype or type than expected; None where these agree."""
+    """Difference in shape, dtype or type; None without one."""
     name: str | None = None
-    """The output's name, where one is known."""
+    """Name of the output, if known."""
 
     @property
     def ok(self) -> bool:
@@ -81,11 +82,12 @@ class OutputComparison:
 
     @property
     def title(self) -> str:
-        """"output 0", "output 0 ('logits')"."""
+        """ "output 0", "output 0 ('logits')"."""
         return f"output {self.index}" + (f" ('{self.name}')" if self.name else "")
 
     def why(self) -> str:
-        """Return a sentence: the difference and its place, or why the verdict is inconclusive."""
+        """Return a sentence: the difference and its place, or the reason of an inconclusive
+        verdict."""
         if self.problem is not None:
             return f"{self.title}: {self.problem}"
         if self.verdict == "inconclusive" or (self.verdict == "differ" and self.reason):
@@ -108,7 +110,7 @@ class OutputComparison:
 
 
 def _mismatch(metrics: ErrorMetrics, limits: Tolerance) -> str:
-    """The difference, with its place and size, as a sentence."""
+    """Return the difference, with its place and size, as a sentence."""
     actual, expected = differing(metrics.actual_at_worst, metrics.expected_at_worst)
     text = (
         f"{metrics.mismatched:,} of {_text.plural(metrics.elements, 'element')} "
@@ -132,13 +134,13 @@ class Comparison(Report):
 
     outputs: tuple[OutputComparison, ...]
     problem: str | None = None
-    """Another number of outputs than expected; None where it is as expected."""
-    reason: str = "there are no outputs"
-    """Reason of empty `outputs`."""
+    """Difference in the number of outputs; None without one."""
+    reason: str = "no outputs"
+    """Reason for empty `outputs`."""
 
     @property
     def verdict(self) -> Verdict:
-        """"match", "differ", or "inconclusive" if no output is conclusive."""
+        """ "match", "differ", or "inconclusive" if no output is conclusive."""
         if self.problem is not None:
             return "differ"
         return tolerance.combined(output.verdict for output in self.outputs)
@@ -165,8 +167,8 @@ class Comparison(Report):
         return iter(self.outputs)
 
     def figures(self) -> dict[str, float]:
-        """Return the worst metrics of all outputs: max_abs, max_rel, max_ulp, snr_db, cosine;
-        without those that no output has."""
+        """Return the worst metrics over all outputs: max_abs, max_rel, max_ulp, snr_db, cosine;
+        undefined metrics are omitted."""
         measured = [output.metrics for output in self.outputs if output.metrics is not None]
         found = {}
         for name, worst in WORST.items():
@@ -185,7 +187,7 @@ class Comparison(Report):
     def summary(self) -> str:
         """Return the verdict in words."""
         return {"match": "outputs match", "differ": "outputs differ",
-                "inconclusive": "inconclusive: the expected outputs cannot tell right from wrong",
+                "inconclusive": "inconclusive: the expected outputs are uninformative",
                 }[self.verdict]  # fmt: skip
 
     def table(self) -> str:
@@ -244,19 +246,17 @@ class Comparison(Report):
 
 
 class MismatchError(AssertionError):
-    """Outputs differ from the expected ones, or are inconclusive; `comparison` has the figures,
-    `actual` and `expected` have the outputs, flat."""
+    """The outputs differ from the expected ones, or the comparison is inconclusive. `comparison`
+    has the metrics; `actual` and `expected` are the flat lists of outputs."""
 
-    def __init__(
-        self, comparison: Comparison, actual: object = (), expected: object = ()
-    ) -> None:
+    def __init__(self, comparison: Comparison, actual: object = (), expected: object = ()) -> None:
         super().__init__(str(comparison))
         self.comparison = comparison
         self.actual, self.expected = tuple(flatten(actual)), tuple(flatten(expected))
 
 
 def is_array(value: object) -> bool:
-    """Return whether a value is an array or tensor of any library."""
+    """Return True if a value is an array or tensor of any library."""
     return hasattr(value, "__array__") or hasattr(value, "__dlpack__")
 
 
@@ -289,14 +289,7 @@ def compare_output(
 ) -> OutputComparison:
     """Return one output compared with the expected one, by the tolerance of `rule`."""
     if not (_is_numeric(actual) and _is_numeric(expected)):
-        same = type(actual) is type(expected) and actual == expected
-        problem = None if same else f"{_brief(actual)}, expected {_brief(expected)}"
-        verdict: Verdict = "match" if same else "differ"
-        if same and expected is None:
-            verdict = "inconclusive"
-        return OutputComparison(index, type(actual).__name__, None, verdict,
-                                "the expected output is None" if expected is None else "",
-                                None, None, problem, name)  # fmt: skip
+        return _compare_objects(index, actual, expected, name)
     a, e = as_array(actual), as_array(expected)
     problem = None
     if a.shape != e.shape:
@@ -307,9 +300,23 @@ def compare_output(
         problem = f"dtype {a.dtype.name}, expected {e.dtype.name}"
     limits = rule(index, a, e)
     found: Judgement = tolerance.judge(a, e, limits, equal_nan)
-    verdict = "differ" if problem is not None else found.verdict
+    verdict: Verdict = "differ" if problem is not None else found.verdict
     return OutputComparison(index, a.dtype.name, a.shape, verdict, found.reason, limits,
                             found.metrics, problem, name)  # fmt: skip
+
+
+def _compare_objects(
+    index: int, actual: object, expected: object, name: str | None
+) -> OutputComparison:
+    """Return the comparison of outputs that are not both numbers: they match if they are equal."""
+    same = type(actual) is type(expected) and actual == expected
+    problem = None if same else f"{_brief(actual)}, expected {_brief(expected)}"
+    verdict: Verdict = "match" if same else "differ"
+    if same and expected is None:
+        verdict = "inconclusive"
+    reason = "the expected output is None" if expected is None else ""
+    return OutputComparison(index, type(actual).__name__, None, verdict, reason, None, None,
+                            problem, name)  # fmt: skip
 
 
 def count_problem(found: int, expected: int) -> str | None:
@@ -319,7 +326,7 @@ def count_problem(found: int, expected: int) -> str | None:
 
 def names_of(values: object, path: str = "") -> list[str | None]:
     """Return the names of outputs in the order of `flatten`: keys of dicts ("logits", "cache.0");
-    None for outputs that have none."""
+    None for unnamed outputs."""
     if isinstance(values, Mapping):
         return [name for key, value in values.items()
                 for name in names_of(value, f"{path}.{key}" if path else str(key))]  # fmt: skip
@@ -330,11 +337,15 @@ def names_of(values: object, path: str = "") -> list[str | None]:
 
 
 def default_rule(rtol: Limit, atol: Limit, names: Sequence[str | None] = ()) -> Rule:
-    """Return the rule for arrays and nothing more; explicit numbers are assert_close's.
+    """Return the rule for arrays without a model; explicit tolerances follow assert_close.
 
     Raises ValueError for a negative tolerance.
     """
-    limits = Limits(rtol, atol)
+    return rule_of(Limits(rtol, atol), names)
+
+
+def rule_of(limits: Limits, names: Sequence[str | None] = ()) -> Rule:
+    """Return the rule of the caller's tolerances; of outputs without one, that by dtype."""
 
     def rule(index: int, actual: Array, expected: Array) -> Tolerance:
         mine = limits.of(index, names[index] if index < len(names) else None)
@@ -394,25 +405,26 @@ def compare(
 
     Returns a `Comparison`, true if the outputs match. Its verdict is "inconclusive", and it is
     false, without outputs, or if the expected outputs are empty, constant, all zero or all NaN
-    (unless rtol or atol are set: then these decide alone). Raises TypeError for a value that is
+    (unless rtol or atol is set: then only these decide). Raises TypeError for a value that is
     neither array nor number, ValueError for a negative tolerance.
     """
     flat = flatten(expected)
     known = names_of(expected) if names is None else names
-    Limits(rtol, atol).check_names([*known, *[None] * (len(flat) - len(known))])
+    limits = Limits(rtol, atol)
+    limits.check_names([*known, *[None] * (len(flat) - len(known))])
     return compare_flat(
-        flatten(actual), flat, default_rule(rtol, atol, known), equal_nan=equal_nan,
+        flatten(actual), flat, rule_of(limits, known), equal_nan=equal_nan,
         check_dtype=check_dtype, names=known,
     )  # fmt: skip
 
 
 def joined(parts: Sequence[Comparison]) -> Comparison:
-    """Return the outputs of several calls as those of one."""
+    """Return the outputs of several calls as one comparison."""
     problems = [part.problem for part in parts if part.problem]
     outputs = [output for part in parts for output in part]
     return Comparison(tuple(outputs), "; ".join(problems) or None)
 
 
 for _public in (OutputComparison, Comparison, MismatchError, compare):
-    _public.__module__ = "executorch_c.testing"  # where users find them
+    _public.__module__ = "executorch_c.testing"  # the public name
 ErrorMetrics.__module__ = "executorch_c.testing"

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from executorch_c.compare import tolerance
 
 Limit: TypeAlias = "float | Mapping[int | str, float] | None"
-"""A tolerance of all outputs; or of some, by index or name, where others have the default."""
+"""A tolerance for all outputs, or for some by index or name; the others have the default."""
 
 
 def _of(limit: Limit, index: int, name: str | None) -> float | None:
@@ -38,12 +38,12 @@ class Limits:
         return _of(self.rtol, index, name), _of(self.atol, index, name)
 
     def are_given(self, index: int, name: str | None = None) -> bool:
-        """Return whether the caller has set a tolerance of an output."""
+        """Return True if the caller has set a tolerance of an output."""
         return self.of(index, name) != (None, None)
 
     @property
     def decide_alone(self) -> bool:
-        """Whether all outputs have the caller's tolerance."""
+        """True if all outputs have the caller's tolerance."""
         given = [limit for limit in (self.rtol, self.atol) if limit is not None]
         return any(not isinstance(limit, Mapping) for limit in given)
 
@@ -55,7 +55,7 @@ class Limits:
                 if key not in known:
                     said = ", ".join(repr(name) for name in names if name is not None)
                     raise ValueError(
-                        f"a tolerance is given for output {key!r}; outputs are 0 to "
+                        f"tolerance for unknown output {key!r}; outputs are 0 to "
                         f"{len(names) - 1}" + (f", with the names {said}" if said else "")
                     )
 

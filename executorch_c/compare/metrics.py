@@ -1,6 +1,6 @@
-"""Error metrics of one array against another: the figures that reports show.
+"""Error metrics of two arrays.
 
-Metrics do not decide: limits and verdicts are made in `tolerance.py` alone.
+Limits and verdicts are in `tolerance.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from executorch_c._arrays import Array
-from executorch_c.compare.scale import mask_values, widened
+from executorch_c.compare.scale import unmasked, widened
 
 Index = tuple[int, ...]
 
@@ -39,7 +39,7 @@ class ErrorMetrics:
     """Cosine similarity of the two as vectors, without mask values (such as -1e9)."""
     snr_db: float
     """Signal-to-noise ratio, 20 log10(|expected| / |actual - expected|) over all elements but mask
-    values, in decibel; inf where they are equal, -inf where expected is zero and actual is not."""
+    values, in decibel; inf if they are equal, -inf if expected is zero and actual is not."""
     argmax: float | None
     """Share of rows (all axes but the last) with the same argmax; None where the last axis is
     shorter than 2."""
@@ -57,7 +57,8 @@ class ErrorMetrics:
 
     @property
     def relative(self) -> float:
-        """|actual - expected| / |expected| of the two as vectors (noise to signal, no unit).
+        """Return |actual - expected| / |expected| of the two as vectors (noise to signal,
+        dimensionless).
 
         0 if they are equal; infinite if only one of them is finite, or expected is all zero.
         """
@@ -71,7 +72,7 @@ def rms(values: Array) -> float:
     if not values.size:
         return 0.0
     flat = values.reshape(-1)
-    # Scaled, so that no square overflows or underflows; einsum, because a dot product starts
+    # Scaled, so that squares neither overflow nor underflow. einsum, because a dot product starts
     # BLAS threads, which spin.
     peak = float(np.max(np.abs(flat)))
     if not peak or not math.isfinite(peak):
@@ -81,7 +82,8 @@ def rms(values: Array) -> float:
 
 
 def _ordered(array: Array) -> Array:
-    """Bits of floating-point numbers as integers in the order of the numbers (-0 is 0)."""
+    """Return the bits of floating-point numbers as integers in the order of the numbers (-0 is
+    0)."""
     size = array.dtype.itemsize
     bits = np.ascontiguousarray(array).view(f"i{size}").astype(np.int64)
     lowest = np.int64(-(2 ** (8 * size - 1)))
@@ -90,7 +92,7 @@ def _ordered(array: Array) -> Array:
 
 
 def _ulp(actual: Array, expected: Array, both: Array) -> float:
-    """Largest distance in representable values of the coarser dtype."""
+    """Return the largest distance in representable values of the coarser dtype."""
     if actual.dtype.kind == "c" or expected.dtype.kind == "c" or not both.any():
         return math.nan if both.size else 0.0
     floats = [a.dtype for a in (actual, expected) if a.dtype.kind in "fV"]
@@ -113,7 +115,7 @@ def argmax_agreement(actual: Array, expected: Array) -> float | None:
 
 
 def _direction(a: Array, e: Array) -> tuple[float, float]:
-    """Cosine and signal-to-noise ratio of two vectors."""
+    """Return cosine similarity and signal-to-noise ratio of two vectors."""
     count = math.sqrt(max(e.size, 1))
     signal, noise, other = (rms(v) * count for v in (e, a - e, a))
     cosine = math.nan
@@ -141,12 +143,11 @@ def measure(actual: Array, expected: Array, limit: Array | float, equal_nan: boo
         size = np.where(np.isfinite(e), np.abs(e), 0.0)
         excess = error - limit
         if actual.dtype.kind in "iu" and expected.dtype.kind in "iu":
-            same = actual == expected  # float64 does not tell huge integers apart
+            same = actual == expected  # float64 rounds large integers
         outside = (excess > 0) | (~same & (error == 0))
         relative = error[both & (size > 0)] / size[both & (size > 0)]
-        masked = mask_values(expected)
-        told = both if masked is None else both & ~masked
-        cosine, snr = _direction(a[told], e[told])
+        compared = both & unmasked(expected)
+        cosine, snr = _direction(a[compared], e[compared])
         ulp = _ulp(actual, expected, both)
     count = int(np.count_nonzero(outside))
     worst = first = None
@@ -182,11 +183,11 @@ def as_dict(metrics: ErrorMetrics) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ErrorSize:
-    """Error of a value inside a program, by the few metrics that are cheap for all of them."""
+    """Error of a value inside a program: the metrics that are cheap enough for every value."""
 
     elements: int
     mismatched: int | None
-    """Elements outside of their limit; None where nothing limits them."""
+    """Elements out of tolerance; None without a tolerance."""
     max_abs: float
     """Largest |actual - expected| of elements that are finite in both."""
     relative: float

@@ -1,4 +1,4 @@
-"""Rules for outputs of quantised programs, whose scales are in the program."""
+"""Rules for outputs of quantised programs, with the scales of the program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def with_scales(rule: Rule, program: Program, method: str, min_sqnr_db: float | None) -> Rule:
-    """Return a rule that compares outputs with a scale in steps of it, and others by `rule`."""
+    """Return a rule that compares outputs with a scale in steps, and other outputs by `rule`."""
     scales = scales_of_outputs(program, method)
 
     def found(index: int, actual: Array, expected: Array) -> Tolerance:

@@ -1,23 +1,23 @@
-"""Scales of arrays: the magnitude that an element's error is measured by."""
+"""Scale of arrays: the magnitude that errors of elements are relative to."""
 
 from __future__ import annotations
-
 
 import numpy as np
 
 from executorch_c._arrays import Array
 
 SLICE = 16
-"""Least number of elements of a slice that has a scale of its own."""
+"""Minimum number of elements of a slice with a scale of its own."""
 SLICE_FLOOR = 0.01
-"""Least scale of a slice, relative to that of the whole: errors may come from what is large."""
+"""Minimum scale of a slice, relative to the scale of the whole array: large elements cause errors
+elsewhere."""
 MASK_RATIO, MASK_SIZE = 100.0, 1e4
-"""Elements this many times larger than all others, and this large (or negative and ten times
-further off), are mask values: they have a scale of their own."""
+"""Mask values have a scale of their own. They are this many times larger than all other elements,
+and have at least this magnitude (or are negative and ten times this ratio)."""
 
 
 def widened(array: Array) -> Array:
-    """Return an array as float64 or complex128, exact for all but huge integers."""
+    """Return an array as float64 or complex128: exact except for large integers."""
     kind = np.complex128 if array.dtype.kind == "c" else np.float64
     wide: Array = array.astype(kind)
     return wide
@@ -31,10 +31,11 @@ def magnitudes_of(values: Array) -> Array:
 
 
 def mask_values(values: Array) -> Array | None:
-    """Return where an array holds mask values (-1e9, finfo.min and the like); None for nowhere.
+    """Return a mask of the mask values of an array (-1e9, finfo.min and the like); None without
+    any.
 
     A mask value is within a factor of 2 of the extreme value of its sign, and MASK_RATIO times
-    larger than all that are not.
+    larger than all other elements.
     """
     if values.dtype.kind not in "fV" or values.size < 2:
         return None
@@ -58,13 +59,19 @@ def mask_values(values: Array) -> Array | None:
     return found if found.any() else None
 
 
+def unmasked(values: Array) -> Array:
+    """Return a mask of the finite elements that are not mask values."""
+    finite, masked = np.isfinite(widened(values)), mask_values(values)
+    return finite if masked is None else finite & ~masked
+
+
 def scale_of(magnitudes: Array, masked: Array | None) -> Array:
-    """Return the scale around each element: what its error is to be measured by.
+    """Return the scale around each element: the magnitude that its error is relative to.
 
     The scale is the RMS of the elements of its slice (all elements with the same index on one
     axis), in the slice where it is smallest; slices of fewer than SLICE elements do not count, and
-    it is at least SLICE_FLOOR of the RMS of the whole. Mask values count for nobody but
-    themselves.
+    it is at least SLICE_FLOOR of the RMS of the whole. Mask values count only for
+    mask values.
 
     Args:
         magnitudes: Non-negative float64.

@@ -1,24 +1,23 @@
-"""Tolerances and verdicts: the only place that decides what "match" means.
+"""Tolerances and verdicts: the only module that decides them.
 
 Every comparison of the package (`compare`, `assert_matches`, `check_model`, `validate`, `explain`,
-`compare_programs`, the pytest plugin) gets its limits and its verdict here. Which rule applies:
+`compare_programs`, the pytest plugin) gets its limits and its verdict here. The rules:
 
-given      The caller's rtol and atol: an element matches where |actual - expected| <= atol +
-           rtol * |expected|, as in torch.testing.assert_close, and nothing else is asked.
-by dtype   Two arrays and nothing more: rtol by dtype, and atol proportional to the scale of the
-           output around the element (`scale_of`), so that neither one large element nor a small
-           output makes the comparison blind.
-measured   A reference that can be run: what random rounding of its operations does to each element
-           (`executorch_c/check/noise.py`, Monte Carlo arithmetic), times a constant.
+given      The caller's rtol and atol: an element matches if |actual - expected| <= atol +
+           rtol * |expected|, as in torch.testing.assert_close. No other rule applies.
+by dtype   Two arrays without a model: rtol by dtype, and atol proportional to the scale of the
+           output around the element (`scale_of`), so that neither a single large element nor a
+           small output hides errors.
+measured   A reference that can be run: the change of each element under random rounding of its
+           operations (`executorch_c/check/noise.py`, Monte Carlo arithmetic), times a constant.
 
-quantized  A quantised program against its quantised graph, or two programs of which one is
-           quantised: the RMS error, by what quantising does to the output
-           (`check/judge.py` has the rest).
+quantized  A quantised program and its quantised graph, or a quantised and a float program: a limit
+           of the RMS error, relative to the quantisation error (`check/judge.py` has the rest).
 
-grid       Outputs that the program dequantises from 8 bits, with no model at hand: see `on_grid`.
+grid       Outputs dequantised from 8 bits, without a model: see `on_grid`.
 
-A verdict is "match", "differ", or "inconclusive" where the reference cannot tell a right output
-from a wrong one: it is empty, constant, all zero, all NaN, or rounding alone changes it too much.
+A verdict is "match", "differ", or "inconclusive". It is inconclusive if the reference is
+uninformative: empty, constant, all zero, all NaN, or dominated by rounding noise.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ import numpy as np
 
 from executorch_c._arrays import Array
 from executorch_c.compare.metrics import ErrorMetrics, measure, rms
-from executorch_c.compare.scale import magnitudes_of, mask_values, scale_of, widened
+from executorch_c.compare.scale import magnitudes_of, mask_values, scale_of, unmasked, widened
 
 Verdict: TypeAlias = Literal["match", "differ", "inconclusive"]
 
@@ -46,48 +45,47 @@ ASSERT_CLOSE = {
     "float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5), "float32": (1.3e-6, 1e-5),
     "float64": (1e-7, 1e-7), "complex64": (1.3e-6, 1e-5), "complex128": (1e-7, 1e-7),
 }  # fmt: skip
-"""(rtol, atol) of torch.testing.assert_close by dtype: the default of the one that is not given
-where the other is. Any other dtype must be equal."""
+"""(rtol, atol) of torch.testing.assert_close by dtype: the default of one if only the other is
+given. Other dtypes must be equal."""
 
 BY_DTYPE = {
     "float16": (1e-3, 8e-3), "bfloat16": (1.6e-2, 6e-2), "float32": (1.3e-6, 1e-5),
     "float64": (1e-12, 1e-12), "complex64": (1.3e-6, 1e-5), "complex128": (1e-12, 1e-12),
 }  # fmt: skip
-"""(rtol, atol in units of the output's scale) where arrays are all there is: rtol as in
-assert_close, atol some 8 (half precision), 84 (float32) or 4,500 (float64) machine epsilons, which
-is what rounding leaves in ordinary networks."""
+"""(rtol, atol in units of the output's scale) for arrays without a model. rtol is assert_close's;
+atol is some 8 (half precision), 84 (float32) or 4,500 (float64) machine epsilons, the rounding
+error of ordinary networks."""
 
 SAMPLES = 4
-"""Runs of the reference with random rounding."""
+"""Number of runs of the reference with random rounding."""
 ELEMENT_LIMIT = 4.0
 """Limit of an element's error, in standard deviations of the measured noise (its own and that of
-its slice). The largest of 1,440 right outputs: 1.6."""
+its slice). Maximum over 1,440 correct outputs: 1.6."""
 RMS_LIMIT = 3.0
-"""Limit of the RMS error, in standard deviations of the noise. The largest of 1,440: 2.1."""
+"""Limit of the RMS error, in standard deviations of the noise. Maximum over 1,440: 2.1."""
 ROUNDINGS = 4.0
 """Machine epsilons of an element, and of the scale around it, that are rounding in any case."""
 TIE = 0.03
-"""Distance from a tie, in steps, within which integer arithmetic may round the other way: bias and
-scale of a layer are rounded themselves. The largest seen in XNNPACK: 0.024."""
-DYNAMIC_TIE = 2.0**-12
-"""The same where the scale is computed at run time, in the reference too: float32 rounds a number
-of 255 steps, and its scale, by 2^-15 steps each."""
+"""Distance from a tie, in steps, within which integer arithmetic may round to the other neighbour:
+bias and scale of a layer are rounded, too. Largest distance in XNNPACK: 0.024."""
 INPUT_LIMIT = 8.0
-"""Limit of an error between two programs, in standard deviations of what a rounding of the inputs
-does to the value."""
+"""Limit of an error between two programs, in standard deviations of the change of the value when
+its inputs change by a rounding."""
 GRID_STEPS = 4
-"""Steps of 256 of their range by which values of two quantised programs may differ."""
+"""Limit of the difference between values of two quantised programs, in steps of 256 of their
+range."""
 LEAST_SQNR_DB = 10.0
-"""Signal-to-quantisation-noise ratio of a quantised program against its float model, at least."""
+"""Minimum signal-to-quantisation-noise ratio of a quantised program against its float model, in
+dB."""
 FEW = 4.0
-"""Two samples of n elements may differ in RMS by a factor of 1 + FEW / sqrt(n) by chance."""
+"""The RMS of two samples of n elements may differ by a factor of 1 + FEW / sqrt(n) by chance."""
 GRID_ERROR = 1e-4
-"""Relative distance from a multiple of the scale at which an expected output still is one."""
+"""Maximum relative distance of an expected output from a multiple of the scale."""
 TIE_SHARE, FEW_TIES, BIAS = 0.02, 8, 3.0
-"""Rounding ties: at most this share of elements; from FEW_TIES on, the difference between those
-that are too large and too small is at most BIAS times the square root of their number."""
+"""Limits of rounding ties: their share of elements; from FEW_TIES ties on, the difference between
+those that are too large and too small, in units of the square root of their number."""
 LEAST_SNR_DB = 20.0
-"""Signal-to-noise ratio that rounding alone must leave for a verdict."""
+"""Minimum signal-to-noise ratio of rounding alone for a conclusive verdict."""
 
 
 @dataclass(frozen=True)
@@ -96,24 +94,24 @@ class Tolerance:
 
     kind: Literal["given", "dtype", "measured", "quantized", "grid"]
     limit: Array | float
-    """Of each element; a scalar is for all."""
+    """Limit of each element; a scalar is for all elements."""
     rtol: float
     atol: float
-    """The numbers that `limit` was made of, for reports. By dtype, atol is relative to the scale.
-    Measured, rtol is the noise relative to the output, atol the noise (both RMS)."""
+    """Components of `limit`, for reports. By dtype, atol is relative to the scale. Measured, rtol
+    is the noise relative to the output, atol the noise (both RMS)."""
     noise: Array | None = None
-    """Standard deviation of rounding noise for each element, where it was measured."""
+    """Standard deviation of rounding noise of each element, if measured."""
     undecided: Array | None = None
-    """Elements whose value rounding decides (an index of equal maxima): not compared."""
+    """Elements whose value depends on rounding (an index of equal maxima): not compared."""
     step: float = 0.0
-    """Scale of an output that is a multiple of one."""
+    """Scale of an output that is a multiple of a scale."""
 
     def about(self) -> str:
         """Return the rule in words: "atol 1e-05 + rtol 1.3e-06 * |expected|"."""
         if self.kind == "grid":
             return f"one step of {self.step:g}"
         if self.kind == "quantized":
-            return f"what quantising does to the output ({self.rtol:.1e} of it)"
+            return f"the quantisation error of the output ({self.rtol:.1e} of it)"
         if self.kind == "measured":
             return (f"{ELEMENT_LIMIT:g} times the rounding noise of the reference "
                     f"({self.rtol:.1e} of the output)")  # fmt: skip
@@ -123,12 +121,12 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Judgement:
-    """A verdict with its figures."""
+    """A verdict with its metrics."""
 
     verdict: Verdict
     metrics: ErrorMetrics
     reason: str = ""
-    """Why it is inconclusive, or differs though no element exceeds its limit."""
+    """Reason of an inconclusive verdict, or of "differ" without an element out of tolerance."""
 
 
 def _coarsest(dtypes: Iterable[np.dtype[Any]], table: dict[str, tuple[float, float]]) -> Any:
@@ -142,7 +140,7 @@ def epsilon_of(*dtypes: np.dtype[Any]) -> float:
 
 
 def check_not_negative(**values: float | None) -> None:
-    """Raise ValueError for a tolerance or count below 0; None is no value."""
+    """Raise ValueError for a negative tolerance or count; None is allowed."""
     for name, value in values.items():
         if value is not None and not value >= 0:
             raise ValueError(f"{name} is {value}, expected 0 or more")
@@ -152,7 +150,7 @@ def check_not_negative(**values: float | None) -> None:
 
 
 def given(actual: Array, expected: Array, rtol: float | None, atol: float | None) -> Tolerance:
-    """Return the tolerance of explicit numbers; the one that is None is assert_close's."""
+    """Return the tolerance of explicit numbers; if one is None, it is assert_close's default."""
     default_rtol, default_atol = _coarsest((actual.dtype, expected.dtype), ASSERT_CLOSE)
     rtol = default_rtol if rtol is None else rtol
     atol = default_atol if atol is None else atol
@@ -161,7 +159,7 @@ def given(actual: Array, expected: Array, rtol: float | None, atol: float | None
 
 
 def by_dtype(actual: Array, expected: Array) -> Tolerance:
-    """Return the tolerance for two arrays of which nothing more is known."""
+    """Return the tolerance for two arrays without a model."""
     rtol, atol = _coarsest((actual.dtype, expected.dtype), BY_DTYPE)
     if not rtol:
         return Tolerance("dtype", 0.0, 0.0, 0.0)
@@ -171,7 +169,7 @@ def by_dtype(actual: Array, expected: Array) -> Tolerance:
 
 
 def rounding(actual: Array, expected: Array) -> Tolerance:
-    """Return the tolerance of one rounding or a few: what needs no measurement."""
+    """Return the tolerance of one or a few roundings, which needs no measurement."""
     epsilon = epsilon_of(actual.dtype, expected.dtype)
     magnitudes = magnitudes_of(expected)
     scale = scale_of(magnitudes, mask_values(expected))
@@ -215,8 +213,8 @@ def measured(actual: Array, expected: Array, samples: Sequence[Array]) -> Tolera
 
 
 def _by_rms(expected: Array, most: float, rtol: float, atol: float) -> Tolerance:
-    """Return the tolerance of a quantised output: an RMS error of `most`, and no limit of any
-    element but mask values, which are copied; `rtol` and `atol` are for reports."""
+    """Return the tolerance of a quantised output: an RMS error of at most `most`, and no limit per
+    element except for mask values, which are copied. `rtol` and `atol` are for reports."""
     least = max(most / RMS_LIMIT, float(np.finfo(np.float64).tiny))
     noise, masked = np.full(expected.shape, least), mask_values(expected)
     if masked is None:
@@ -226,21 +224,19 @@ def _by_rms(expected: Array, most: float, rtol: float, atol: float) -> Tolerance
     return Tolerance("quantized", np.where(masked, rounded, math.inf), rtol, atol, noise)
 
 
-def _unmasked(expected: Array) -> Array:
-    """Return which elements are finite, and no mask values."""
-    finite, masked = np.isfinite(widened(expected)), mask_values(expected)
-    return finite if masked is None else finite & ~masked
+def _by_chance(count: int) -> float:
+    """Return the factor by which RMS values of two samples of `count` elements may differ."""
+    return 1 + FEW / math.sqrt(max(count, 1))
 
 
-def within_quantization(
-    actual: Array, expected: Array, floats: Array, times: float
-) -> Tolerance:
-    """Return the tolerance of a quantised program's output against its quantised graph: `times`
-    the RMS of what quantising has put the graph away from the float model, which a few elements
-    tell only roughly: of n it may be 1 + 4 / sqrt(n) times that, up to half of the output's RMS.
+def within_quantization(actual: Array, expected: Array, floats: Array, times: float) -> Tolerance:
+    """Return the tolerance of a quantised program's output against its quantised graph: `times` the
+    RMS distance between the graph and the float model. An RMS of n elements is uncertain: it may be
+    1 + 4 / sqrt(n) times as large, up to half of the output's RMS.
 
-    Where that is nothing (an output before any quantised operator), it is a rounding. Integers (an
-    argmax, say) may differ in `times` as many elements as quantising changes, and in a few more.
+    If that distance is 0 (an output before any quantised operator), the tolerance is a rounding. Of
+    integers (such as an argmax), `times` as many elements as quantising changes may differ, and a
+    few more.
     """
     rounded = rounding(actual, expected)
     if floats.shape != expected.shape:
@@ -249,19 +245,18 @@ def within_quantization(
         return _decided_by_steps(actual, expected, floats, times)
     with np.errstate(all="ignore"):
         error = np.abs(widened(expected) - widened(floats))
-    body = _unmasked(expected)
+    body = unmasked(expected)
     noise = rms(error[np.isfinite(error) & body])
     signal = rms(magnitudes_of(expected)[body])
     if noise <= EPSILON.get(expected.dtype.name, 0.0) * signal:
         return rounded
     most = times * noise
-    few = most * (1 + FEW / math.sqrt(max(expected.size, 1)))
-    most = max(most, min(few, signal / 2))
+    most = max(most, min(most * _by_chance(expected.size), signal / 2))
     return _by_rms(expected, most, noise / signal if signal else 0.0, noise)
 
 
 def _decided_by_steps(actual: Array, expected: Array, floats: Array, times: float) -> Tolerance:
-    """Return the tolerance of integers: those that differ are undecided where they are few."""
+    """Return the tolerance of integers: a few differing elements are undecided."""
     wrong = actual != expected
     most = times * np.count_nonzero(floats != expected) + math.sqrt(max(expected.size, 1)) / FEW
     undecided = wrong if np.count_nonzero(wrong) <= most else None
@@ -269,32 +264,33 @@ def _decided_by_steps(actual: Array, expected: Array, floats: Array, times: floa
 
 
 def of_steps(expected: Array, samples: Sequence[Array]) -> Tolerance:
-    """Return the tolerance of a value of a quantised graph whose operators are all right: the RMS
-    of its noise, as ties that round the other way make it.
+    """Return the tolerance of a value of a quantised graph whose operators are all correct: the RMS
+    of its noise from rounding ties.
 
     Args:
         samples: Values of runs with random rounding.
 
-    One such tie moves a single element by a step, and all that follows from it by any amount; so
+    One tie moves a single element by a step, and the values computed from it by any amount, so
     there is no limit of elements. A step of 256 in one element is noise in any case.
     """
     exact = widened(expected)
-    body = _unmasked(expected)
+    body = unmasked(expected)
     with np.errstate(all="ignore"):
         errors = [(widened(sample) - exact)[body & np.isfinite(sample)] for sample in samples]
-    size = max(int(np.count_nonzero(body)), 1)
+    size = int(np.count_nonzero(body))
     step = float(np.ptp(exact[body])) / 256 if body.any() else 0.0
-    noise = max(rms(np.concatenate(errors)) if errors else 0.0, step / math.sqrt(size))
+    noise = max(rms(np.concatenate(errors)) if errors else 0.0, step / math.sqrt(max(size, 1)))
     signal = rms(magnitudes_of(expected)[body])
-    most = RMS_LIMIT * (1 + FEW / math.sqrt(size)) * noise
-    return _by_rms(expected, most, noise / signal if signal else 0.0, noise)
+    return _by_rms(
+        expected, RMS_LIMIT * _by_chance(size) * noise, noise / signal if signal else 0.0, noise
+    )
 
 
 def on_grid(expected: Array, step: float, min_sqnr_db: float | None) -> Tolerance:
     """Return the tolerance of an output that is a multiple of `step`, by `grid_verdict`.
 
-    Where the expected output is one, too, it is the quantised model's, and steps are counted;
-    otherwise it is the float model's, and the SQNR has a least value (rtol of the tolerance).
+    An expected output that is a multiple of it, too, is the quantised model's: steps are counted.
+    Any other is the float model's: the SQNR has a minimum (rtol of the tolerance).
     """
     least = LEAST_SQNR_DB if min_sqnr_db is None else min_sqnr_db
     share = 10 ** (-least / 20)
@@ -302,16 +298,16 @@ def on_grid(expected: Array, step: float, min_sqnr_db: float | None) -> Toleranc
         steps = magnitudes_of(expected) / step
     if np.all(np.abs(steps - np.rint(steps)) <= GRID_ERROR * np.maximum(steps, 1)):
         return Tolerance("grid", 1.01 * step, share, step, step=step)
-    signal = rms(magnitudes_of(expected)[_unmasked(expected)])
+    signal = rms(magnitudes_of(expected)[unmasked(expected)])
     return _by_rms(expected, share * signal, share, share * signal)
 
 
 def _judge_grid(actual: Array, expected: Array, tolerance: Tolerance, equal_nan: bool) -> Judgement:
-    """The verdict on steps.
+    """Return the verdict on differences in steps.
 
-    A step off is a rounding tie where few elements are (TIE_SHARE) and either sign is as likely.
+    Differences of one step are rounding ties if few elements differ (TIE_SHARE) with either sign.
     Half of the elements, or one sign alone, is a fault. Between the two, ties of several layers may
-    have added up: only the model can tell (`check_model` does).
+    have added up: only `check_model` with the model can decide.
     """
     metrics = measure(actual, expected, tolerance.limit, equal_nan)
     with np.errstate(all="ignore"):
@@ -325,14 +321,14 @@ def _judge_grid(actual: Array, expected: Array, tolerance: Tolerance, equal_nan:
     bias = abs(float(np.sign(off).sum()))
     text = f"{count:,} of {off.size:,} elements are off by a step of {tolerance.step:g} or more"
     if 2 * count > off.size or (count >= FEW_TIES and bias > BIAS * math.sqrt(count)):
-        return Judgement("differ", metrics, f"{text}, {_signs(off)}: no rounding ties are so")
+        return Judgement("differ", metrics, f"{text}, {_signs(off)}: not rounding ties")
     if metrics.relative > tolerance.rtol:
-        return Judgement("differ", metrics, f"{text}: too far for rounding ties")
+        return Judgement("differ", metrics, f"{text}: too large for rounding ties")
     if not metrics.mismatched and count <= max(TIE_SHARE * off.size, 1):
         return Judgement("match", metrics)
     return Judgement("inconclusive", metrics, (
-        f"{text}: rounding ties of several layers may add up to that, or a fault; `executorch-c "
-        "check` with the model tells them apart"
+        f"{text}: either rounding ties of several layers or a fault; `executorch-c check` "
+        "with the model can tell"
     ))  # fmt: skip
 
 
@@ -342,7 +338,7 @@ def _signs(off: Array) -> str:
 
 
 def is_rounding(metrics: ErrorMetrics, dtype: str) -> bool:
-    """Return whether an error is no more than a rounding or two of its output."""
+    """Return True if an error is at most a rounding or two of its output."""
     return metrics.relative <= ROUNDINGS * EPSILON.get(dtype, 0.0)
 
 
@@ -352,16 +348,16 @@ def between(
     """Return the tolerance for a value of two programs of one model.
 
     Args:
-        quantized: How many of the two programs hold it, or a value before it, as 8-bit integers.
-        noise: Standard deviation of the value where the inputs change by a rounding, if known.
+        quantized: Number of the programs (0 to 2) with 8-bit integers at or before the value.
+        noise: Standard deviation of the value if the inputs change by a rounding, if known.
 
     Float programs: `by_dtype`, and INPUT_LIMIT times the noise and that around the element. Two
     quantised ones: GRID_STEPS steps of 256 of the value's range. One quantised, one float: the RMS
-    error that LEAST_SQNR_DB leaves.
+    error of an SQNR of LEAST_SQNR_DB.
     """
     magnitudes = magnitudes_of(expected)
     if quantized == 1:
-        signal = rms(magnitudes[_unmasked(expected)])
+        signal = rms(magnitudes[unmasked(expected)])
         share = 10 ** (-LEAST_SQNR_DB / 20)
         return _by_rms(expected, share * signal, share, share * signal)
     if quantized:
@@ -379,7 +375,8 @@ def between(
 
 
 def uninformative(expected: Array) -> str:
-    """Return why a reference cannot tell right outputs from wrong ones; empty where it can."""
+    """Return the reason why a reference is uninformative (it cannot show an error), or an empty
+    text."""
     if not expected.size:
         return "the expected output is empty"
     wide = widened(expected)
@@ -394,7 +391,7 @@ def uninformative(expected: Array) -> str:
 
 
 def outside(actual: Array, expected: Array, tolerance: Tolerance, equal_nan: bool = True) -> int:
-    """Return how many elements are out of tolerance; all of them where the RMS error is."""
+    """Return the number of elements out of tolerance; all elements if the RMS error is."""
     a, e = widened(actual), widened(expected)
     with np.errstate(all="ignore"):
         error = np.abs(a - e)
@@ -435,7 +432,7 @@ def judge(
     if metrics.snr_db == math.inf and metrics.nan[0] == metrics.nan[1]:
         return Judgement("match", metrics)
     if tolerance.undecided is not None and tolerance.undecided.all():
-        return Judgement("inconclusive", metrics, "rounding decides every element of the output")
+        return Judgement("inconclusive", metrics, "every element of the output depends on rounding")
     if tolerance.noise is not None and np.size(tolerance.noise):
         with np.errstate(all="ignore"):
             spread = _spread(np.abs(widened(actual) - widened(expected)), tolerance.noise)
@@ -449,17 +446,17 @@ def judge(
 
 
 def _too_far(tolerance: Tolerance, spread: float) -> str:
-    """Why an output differs of which no element exceeds its limit."""
+    """Return the reason why an output differs although no element exceeds its limit."""
     if tolerance.kind == "quantized":
         times = spread / RMS_LIMIT
-        return (f"the RMS error is {times:.1f} times what quantising explains "
-                "the output apart from its quantised graph")  # fmt: skip
+        return (f"the RMS error against the quantised graph is {times:.1f} times the largest that "
+                "quantisation explains")  # fmt: skip
     return (f"no element exceeds its limit, but the RMS error is {spread:.1f} times the rounding "
             f"noise of the reference, at most {RMS_LIMIT:g} times is expected")  # fmt: skip
 
 
 def _spread(error: Array, noise: Array) -> float:
-    """RMS of errors in units of the noise."""
+    """Return the RMS of errors in units of the noise."""
     with np.errstate(all="ignore"):
         ratio = error / noise
     total = float(np.einsum("i,i->", ratio.reshape(-1), ratio.reshape(-1)))
@@ -472,8 +469,8 @@ def _spread(error: Array, noise: Array) -> float:
 def combined(verdicts: Iterable[Verdict]) -> Verdict:
     """Return the verdict on several outputs or cases.
 
-    One that differs makes all differ; otherwise one that matches is enough. Nothing compared, or
-    nothing that could tell, is inconclusive.
+    "differ" if one of them differs, otherwise "match" if one of them matches. No comparison, or
+    none that is conclusive, is "inconclusive".
     """
     found = set(verdicts)
     return "differ" if "differ" in found else "match" if "match" in found else "inconclusive"

@@ -9,7 +9,6 @@ the reference rounds to one: it must be the nearest integer, or the other one ne
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,24 +32,26 @@ from executorch_c.debug._graphs.names import (
 if TYPE_CHECKING:
     from torch.fx import Node
 
+    from executorch_c.debug._limits import NodeLimits
 
-class Value:
-    """Value of a node, and a function to compute it again; None for values of the program."""
+
+class NodeValue:
+    """NodeValue of a node, and a function to compute it again; None for values of the program."""
 
     __slots__ = ("causes", "env", "node", "value")
 
     def __init__(
-        self, value: Any, node: Node | None = None, env: dict[Node, Value] | None = None
+        self, value: Any, node: Node | None = None, env: dict[Node, NodeValue] | None = None
     ) -> None:
         self.value, self.node, self.env = value, node, env or {}
         self.causes: frozenset[int] = frozenset()
-        """Rows with a fault that the value carries, if the program gave it."""
+        """Rows with a fault that a value of the program carries."""
 
 
-def run_node(node: Node, env: dict[Node, Value]) -> Value:
+def run_node(node: Node, env: dict[Node, NodeValue]) -> NodeValue:
     """Return the value of a node, computed from those before it."""
     inputs = {n: env[n] for n in node.all_input_nodes}
-    return Value(call(node, lambda n: inputs[n].value), node, inputs)
+    return NodeValue(call(node, lambda n: inputs[n].value), node, inputs)
 
 
 def _double(value: Any) -> Any:
@@ -63,8 +64,8 @@ def _double(value: Any) -> Any:
     return value
 
 
-def _again(value: Value, known: dict[int, Any], given: Callable[[Any], Any]) -> Any:
-    """A value computed again, from the last values on that the program gave; `given` changes
+def _again(value: NodeValue, known: dict[int, Any], given: Callable[[Any], Any]) -> Any:
+    """Return a value computed again from the last values of the program before it; `given` changes
     those."""
     if id(value) not in known:
         if value.node is None:
@@ -75,8 +76,8 @@ def _again(value: Value, known: dict[int, Any], given: Callable[[Any], Any]) -> 
     return known[id(value)]
 
 
-def _exactly(value: Value, known: dict[int, Any]) -> Any:
-    """A value in float64, from the last values on that the program gave."""
+def _exactly(value: NodeValue, known: dict[int, Any]) -> Any:
+    """Return a value in float64, computed from the last values of the program before it."""
     if id(value) not in known:
         node, env = value.node, value.env
         if node is None:
@@ -95,12 +96,34 @@ def _exactly(value: Value, known: dict[int, Any]) -> Any:
     return known[id(value)]
 
 
+def local_error(
+    actual: Array, fed: NodeValue, output: int | None, limits: NodeLimits | None
+) -> ErrorSize:
+    """Return the local error of a value.
+
+    Args:
+        fed: The value that the node has on the program's values.
+        output: Number of the result of a node with several.
+        limits: None where nothing is judged.
+    """
+    expected = picked(fed.value, output)
+    if limits is None:
+        return measure_size(actual, expected)
+    if not limits.given and output is None:
+        found = quantized_error(actual, expected, fed)
+        if found is not None and found.mismatched:
+            found = _requantized(actual, expected, fed) or found
+        if found is not None:
+            return found
+    return limits.error(actual, expected, rules_of(actual, expected, fed, output))
+
+
 def picked(result: Any, output: int | None) -> Array:
     """Return a result, or one of several, as an array."""
     return as_array(result if output is None else result[output])
 
 
-def random_roundings(value: Value, output: int | None, epsilon: float) -> list[Array]:
+def random_roundings(value: NodeValue, output: int | None, epsilon: float) -> list[Array]:
     """Return results of runs of a value's nodes with random rounding; [] where they cannot."""
     from executorch_c.check.noise import RandomRounding, samples
 
@@ -108,48 +131,21 @@ def random_roundings(value: Value, output: int | None, epsilon: float) -> list[A
         with mode:
             return picked(_again(value, {}, mode.rounded), output)
 
-    return samples(run, tolerance.SAMPLES, epsilon, tolerance.DYNAMIC_TIE) or []
+    return samples(run, tolerance.SAMPLES, epsilon) or []
 
 
-def _exact(value: Value, output: int | None) -> Array | None:
-    """The value in float64; None where an operator does not take that."""
+def _exact(value: NodeValue, output: int | None) -> Array | None:
+    """Return the value in float64; None where an operator does not take that."""
     try:
         return picked(_exactly(value, {}), output)
     except Exception:
-        return None  # operators that take one dtype only say so in many ways
+        return None  # operators that take one dtype only raise many kinds of exceptions
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Tolerances: the caller's, or the rounding noise."""
-
-    rtol: float | None = None
-    atol: float | None = None
-
-    def __post_init__(self) -> None:
-        tolerance.check_not_negative(rtol=self.rtol, atol=self.atol)
-
-    @property
-    def given(self) -> bool:
-        """True if the caller has set one."""
-        return self.rtol is not None or self.atol is not None
-
-    def differs(self, actual: Array, expected: Array, rules: Iterator[Tolerance]) -> ErrorSize:
-        """Return the error; mismatched elements are those outside of the most generous rule."""
-        if actual.dtype == expected.dtype and np.array_equal(actual, expected):
-            return measure_size(actual, expected, mismatched=0)
-        if self.given:
-            rules = iter((tolerance.given(actual, expected, self.rtol, self.atol),))
-        found = actual.size
-        for rule in rules:
-            found = min(found, tolerance.outside(actual, expected, rule))
-            if not found:
-                break
-        return measure_size(actual, expected, mismatched=found)
-
-
-def rules_of(actual: Array, expected: Array, fed: Value, output: int | None) -> Iterator[Tolerance]:
-    """From the cheapest to the most generous."""
+def rules_of(
+    actual: Array, expected: Array, fed: NodeValue, output: int | None
+) -> Iterator[Tolerance]:
+    """Yield the tolerances of a value, from the cheapest to the most generous."""
     yield tolerance.rounding(actual, expected)
     runs = random_roundings(fed, output, tolerance.epsilon_of(actual.dtype, expected.dtype))
     if runs:
@@ -160,8 +156,8 @@ def rules_of(actual: Array, expected: Array, fed: Value, output: int | None) -> 
 
 
 def grid_of(node: Node) -> tuple[float, int, int, int] | None:
-    """Scale, zero point, least and largest integer of a node that quantises or dequantises by
-    numbers of the graph; None for any other."""
+    """Return scale, zero point, least and largest integer of a node that quantises or dequantises
+    by numbers of the graph; None for any other."""
     if not is_quantizer(node):
         return None
     numbers = node.args[1:5]
@@ -171,9 +167,9 @@ def grid_of(node: Node) -> tuple[float, int, int, int] | None:
     return float(scale), int(zero), int(low), int(high)  # type: ignore[arg-type]
 
 
-def unrounded(fed: Value) -> Value | None:
+def unrounded(fed: NodeValue) -> NodeValue | None:
     """Return the value before quantisation, of a (de)quantising node."""
-    value: Value | None = fed
+    value: NodeValue | None = fed
     if value is not None and value.node is not None and dequantizes(value.node):
         value = value.env.get(value.node.all_input_nodes[0])
     if value is None or value.node is None or not quantizes(value.node):
@@ -181,7 +177,7 @@ def unrounded(fed: Value) -> Value | None:
     return value.env.get(value.node.all_input_nodes[0])
 
 
-def bias_rounding(before: Value) -> Array | float:
+def bias_rounding(before: NodeValue) -> Array | float:
     """Return the largest error of a product before its result is quantised, by its bias: the graph
     has it as float, a delegate as integers, in steps of the input's scale times the weight's."""
     from torch.fx import Node
@@ -211,11 +207,24 @@ def bias_rounding(before: Value) -> Array | float:
     return grid[0] / 2 * steps.astype(np.float64).reshape(shape)
 
 
+def _requantized(actual: Array, expected: Array, fed: NodeValue) -> ErrorSize | None:
+    """Return the error of integers beyond what rounding of the reference explains."""
+    before = unrounded(fed)
+    if before is None or before.node is None:
+        return None
+    runs = random_roundings(before, None, 0.0)
+    if not runs:
+        return None
+    exact = as_array(before.value)
+    noise = tolerance.measured(exact, exact, runs).limit + bias_rounding(before)
+    return quantized_error(actual, expected, fed, noise)
+
+
 def quantized_error(
-    actual: Array, expected: Array, fed: Value, noise: Array | float = 0.0
+    actual: Array, expected: Array, fed: NodeValue, noise: Array | float = 0.0
 ) -> ErrorSize | None:
     """Return the error of integers (or the numbers that they stand for) against the number before
-    rounding; None for what is no rounding to a grid that the graph has.
+    rounding; None for a node that does not round to a grid of the graph.
 
     Args:
         noise: Error that the number before rounding may have.

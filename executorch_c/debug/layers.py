@@ -18,7 +18,7 @@ from executorch_c import _extras
 from executorch_c._programs import ProgramSource
 from executorch_c.debug._graphs.run import MAX_BYTES, Run, run_beside
 from executorch_c.debug._judge import Walk
-from executorch_c.debug._local import Limits
+from executorch_c.debug._limits import NodeLimits
 from executorch_c.debug._matching.matches import Matches
 from executorch_c.debug._matching.values import pair
 from executorch_c.debug.report import ErrorReport, NodeError
@@ -74,7 +74,7 @@ def explain(
     ValueError for a reference that cannot be used.
     """
     _extras.require("explain", "torch", "executorch")
-    limits = Limits(rtol, atol)
+    limits = NodeLimits(rtol, atol)
     with Progress("explain", progress) as say:
         say("exporting the model, running the program")
         run = run_beside(program, model, inputs, method, kernels, max_bytes)

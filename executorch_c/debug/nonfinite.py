@@ -26,13 +26,13 @@ from executorch_c.report import Report
 if TYPE_CHECKING:
     from executorch_c.trace import Event, Range, Value
 
-Origin: TypeAlias = Literal["computed", "written", "constant", "input"]
+OriginKind: TypeAlias = Literal["computed", "written", "constant", "input"]
 """Origin of a value that is not finite:
 
     computed  an operator made it of finite numbers (an overflow, log of 0), or NaN of infinities
-    written   an operator put it there, as it was told to: full(-inf), masked_fill
+    written   an operator wrote a number of the program: full(-inf), masked_fill
     constant  it is in the file, or in the method's state
-    input     the caller gave it
+    input     it is in an input of the call
 """
 
 WRITERS = {
@@ -40,17 +40,17 @@ WRITERS = {
     "index_fill", "masked_fill", "new_empty", "new_full", "pad", "scalar_tensor", "where",
     "Static Constant Pad", "Constant Pad", "StaticConstantPad",
 }  # fmt: skip
-"""Operators, and nodes of delegates, that put numbers of the program into their results."""
+"""Operators, and nodes of delegates, that write numbers of the program into their results."""
 
 LARGEST = {"float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028e38}
-"""Finite numbers end there."""
+"""Largest finite numbers by dtype."""
 
 
 @dataclass
 class Source:
     """The first value of a data flow that is not finite."""
 
-    origin: Origin
+    origin: OriginKind
     where: str
     """"instruction 3", "delegate 0, node 5"; "input 0"; of a constant, who takes it."""
     name: str
@@ -73,11 +73,11 @@ class Source:
         return self.origin == "computed" or self.range.nan > 0
 
     def __str__(self) -> str:
-        """"aten::exp.out, instruction 3"."""
+        """Return "aten::exp.out, instruction 3"."""
         return f"{self.name}, {self.where}"
 
     def what(self) -> str:
-        """"12 infinite of 64 elements of float16, first at [0, 3]"."""
+        """Return "12 infinite of 64 elements of float16, first at [0, 3]"."""
         total = math.prod(self.shape)
         return (f"{_counts(self.range)} of {_text.plural(total, 'element')} of {self.dtype}, "
                 f"first at {_text.shape(self.range.first or ())}")  # fmt: skip
@@ -108,7 +108,7 @@ def _counts(found: Range) -> str:
 
 
 def _taken(value: Value) -> str:
-    """"self float16 in [-3, 7]"."""
+    """Return "self float16 in [-3, 7]"."""
     assert value.range is not None
     name = f"{value.name} " if value.name else ""
     if math.isnan(value.range.low):
@@ -125,7 +125,7 @@ class NonFiniteReport(Report):
     sources: tuple[Source, ...]
     """In the order in which they came about; those that only carry others are not among them."""
     outputs: tuple[int, ...]
-    """Outputs of the method that have NaN or infinity, whatever the reason."""
+    """Outputs of the method that have NaN or infinity, for any reason."""
     events: int
     """Number of examined instructions and nodes."""
     notes: tuple[str, ...] = ()
@@ -229,7 +229,7 @@ Causes: TypeAlias = "frozenset[int]"
 """Numbers of sources."""
 
 Mark: TypeAlias = "tuple[int, int, int, str, str]"
-"""By which a value is known again where it has no slot."""
+"""Counts and range, by which a value without a slot is recognised."""
 
 
 def _mark(found: Range) -> Mark:
@@ -266,7 +266,7 @@ class _Watch:
         return frozenset({self.known[key]})
 
     def _causes(self, scope: _Scope, value: Value, taker: str) -> Causes:
-        """Of a value that an event takes."""
+        """Return the sources of a value that an event takes."""
         assert value.range is not None
         if value.range.finite:
             return frozenset()
@@ -295,7 +295,7 @@ class _Watch:
     # ---- events ---------------------------------------------------------------------------
 
     def see(self, event: Event, where: str) -> None:
-        """The next event."""
+        """Follow the values of the next event."""
         if event.kind == "execute":
             self._end_delegate(event.depth)
             if event.depth == 0:
@@ -314,34 +314,46 @@ class _Watch:
             self._step(scope, event, where, event.outputs)
 
     def _step(self, scope: _Scope, event: Event, where: str, outputs: Sequence[Value]) -> None:
+        """Follow the values of an instruction or node."""
         inputs = [value for value in event.inputs if value.range is not None]
-        taken = {i: self._causes(scope, v, f"{event.name}, {where}") for i, v in enumerate(inputs)}
-        bad = [i for i, v in enumerate(inputs) if v.range and not v.range.finite]
-        carried = _union(taken.values())
+        taken = [self._causes(scope, value, f"{event.name}, {where}") for value in inputs]
         for value in outputs:
             self.watched += 1
             if value.range is None:
                 continue
-            if value.range.finite:
-                self._give(scope, value, frozenset())
-                continue
-            nans = [i for i in bad if (found := inputs[i].range) and found.nan]
-            if not bad or (value.range.nan and not nans and not _writes(event)):
-                origin: Origin = "written" if _writes(event) else "computed"
-                causes = self._add(Source(origin, where, event.name, value.dtype, value.shape,
-                                          value.range, tuple(inputs)))  # fmt: skip
-                # Of infinity that was a fault by itself, NaN is what became of it.
-                before = frozenset(n for n in carried if self.sources[n].is_fault)
-                causes |= before
-            else:
-                only_nan = not value.range.positive + value.range.negative
-                before = causes = _union(taken[i] for i in nans) if nans and only_nan else carried
-            for number in before:
-                self.sources[number].carriers += 1
+            causes: Causes = frozenset()
+            if not value.range.finite:
+                causes, carried = self._causes_of_result(event, where, value, inputs, taken)
+                for number in carried:
+                    self.sources[number].carriers += 1
             self._give(scope, value, causes)
-        if bad and all(v.range is None or v.range.finite for v in outputs):
-            for number in carried:
+        is_bad = any(value.range and not value.range.finite for value in inputs)
+        if is_bad and all(v.range is None or v.range.finite for v in outputs):
+            for number in _union(taken):
                 self.sources[number].gone = self.sources[number].gone or f"{event.name}, {where}"
+
+    def _causes_of_result(
+        self, event: Event, where: str, value: Value, inputs: Sequence[Value],
+        taken: Sequence[Causes],
+    ) -> tuple[Causes, Causes]:  # fmt: skip
+        """Return the sources of a result that is not finite, and those that it has from inputs.
+
+        Args:
+            taken: The sources of each input.
+        """
+        assert value.range is not None
+        bad = [i for i, v in enumerate(inputs) if v.range and not v.range.finite]
+        nans = [i for i in bad if (found := inputs[i].range) and found.nan]
+        if bad and (not value.range.nan or nans or _writes(event)):
+            only_nan = not value.range.positive + value.range.negative
+            carried = _union(taken[i] for i in nans) if nans and only_nan else _union(taken)
+            return carried, carried
+        origin: OriginKind = "written" if _writes(event) else "computed"
+        own = self._add(Source(origin, where, event.name, value.dtype, value.shape, value.range,
+                               tuple(inputs)))  # fmt: skip
+        # NaN carries on a fault that was infinity before.
+        faults = frozenset(n for n in _union(taken) if self.sources[n].is_fault)
+        return own | faults, faults
 
     # ---- delegates: nodes and programs inside ---------------------------------------------
 
@@ -354,11 +366,11 @@ class _Watch:
         self.open.append((event, where, len(self.sources), self.watched))
 
     def _end_delegate(self, depth: int) -> None:
-        """Leaves delegates that an event of this depth is not inside of."""
+        """Leave the delegates that an event of this depth is outside of."""
         while self.open and self.open[-1][0].depth >= depth:
             event, where, first, watched = self.open.pop()
             inner, outer = self.scopes.pop(), self.scopes[-1]
-            if self.watched == watched:  # it tells nothing of its inside
+            if self.watched == watched:  # the backend records no nodes
                 self._step(outer, event, where, event.outputs)
                 continue
             every = _union([range(first, len(self.sources)), *inner.marks.values()])
@@ -371,7 +383,7 @@ class _Watch:
                     self._step(outer, event, where, [value])
 
     def end(self, call: Event | None) -> tuple[int, ...]:
-        """Which outputs of the call are not finite."""
+        """Return the outputs of the call that are not finite."""
         self._end_delegate(0)
         bad = []
         for i, value in enumerate(call.outputs if call else ()):

@@ -13,11 +13,10 @@ long: the docstring of compare_programs is its reference
 from __future__ import annotations
 
 import math
-import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 
@@ -27,24 +26,14 @@ from executorch_c._programs import ProgramSource, name_in, opened, title_of
 from executorch_c.compare import tolerance
 from executorch_c.compare.metrics import ErrorSize, measure_size
 from executorch_c.debug._graphs.layouts import in_either_order
-from executorch_c.debug._graphs.names import kind
-from executorch_c.debug._graphs.program import Origins, Steps
+from executorch_c.debug._limits import NodeLimits
 from executorch_c.debug._matching.programs import Computed, match, sources_between
-from executorch_c.debug.report import ErrorReport, NodeError, Verdict
-from executorch_c.inspect.events import named
-from executorch_c.inspect.structure import View
+from executorch_c.debug._recorded import Recorded, noise_of, recorded
+from executorch_c.debug.report import ErrorReport, NodeError, NodeVerdict
 from executorch_c.progress import Progress
-
-if TYPE_CHECKING:
-    from executorch_c._core import Program
-    from executorch_c._types import Output
-    from executorch_c.trace import Event, Trace
 
 MAX_BYTES = 1 << 30
 """Bytes of values that are kept of each program's run, unless given."""
-
-EIGHT_BITS = 2.0**-8
-"""The step of quantised numbers, relative to their range."""
 
 GRADUAL = 10
 """An error that is at most this many times the largest of a node's inputs has come from there."""
@@ -52,184 +41,25 @@ GRADUAL = 10
 LEAST_COVERAGE = 0.3
 """Share of the values of the shorter program that must be paired to name a first divergence."""
 
-_QUANTIZED = re.compile(r"quantize|\bQ[SUDCP][0-9]|\bQ[SU]\d")
+# ---- errors -----------------------------------------------------------------------------------
 
 
-@dataclass
-class _Run:
-    """A program, its values and outputs of one call."""
-
-    title: str
-    method: str
-    values: list[Computed]
-    sources: dict[int, frozenset[int]]
-    """By number of a value: those that it was computed from."""
-    ends: dict[str, frozenset[int]]
-    """The same of outputs, "output 0"."""
-    keys: list[tuple[object, ...]]
-    """Keys of the values; runs with equal keys have the same instructions."""
-    outputs: list[Output]
-    dropped: int
-    noise: list[Array] | None = None
-    """Standard deviation of each value where the inputs change by a rounding."""
-
-    @property
-    def coarsest(self) -> float:
-        """Machine epsilon of the coarsest dtype."""
-        return max((value.precision for value in self.values), default=0.0)
-
-    @property
-    def is_quantized(self) -> bool:
-        """Return whether any value is held as 8-bit integers."""
-        return any(value.quantized for value in self.values)
+def _error(
+    limits: NodeLimits, actual: Array, expected: Array, quantized: int, noise: Array | None = None
+) -> ErrorSize:
+    """Return the error of a value; arguments as for `tolerance.between`."""
+    rules = [] if limits.given else [tolerance.between(actual, expected, quantized, noise)]
+    return limits.error(actual, expected, rules)
 
 
-def _is_random(event: Event) -> bool:
-    return kind(event.name).startswith(("rand", "normal", "bernoulli", "native_dropout"))
-
-
-def _arrays(trace: Trace, fixed: set[int | None]) -> Iterator[tuple[int, Event, str, int, Array]]:
-    """Results of kernels and nodes; of a delegate itself where it shows no nodes.
-
-    Yields the place of the event in the trace, the event and its name, the number of the output
-    and its data. A value of constants alone (a transposed weight) counts as a part of the node that
-    reads it; `fixed` has the slots of constants, and gets those of such results.
-    """
-    events = list(named(trace.events))
-    for place, (event, where) in enumerate(events):
-        following = events[place + 1][0].kind if place + 1 < len(events) else ""
-        if event.kind not in ("kernel", "node", "delegate", "move"):
-            continue
-        if event.depth == 0 and event.kind in ("kernel", "move"):
-            written = {value.slot for value in event.outputs}
-            if fixed.issuperset(value.slot for value in event.inputs) and not _is_random(event):
-                fixed |= written
-                continue
-            fixed -= written
-        if event.kind == "move":
-            continue
-        if event.kind == "delegate" and following in ("node", "execute"):
-            continue
-        if kind(event.name).startswith(("empty", "new_empty")):
-            continue  # whatever was in memory
-        for i, value in enumerate(event.outputs):
-            if isinstance(value.data, np.ndarray):
-                yield place, event, where, i, value.data
-
-
-def _run(
-    program: Program,
-    name: str,
-    kernels: Literal["default", "reference"],
-    title: str,
-    inputs: Sequence[object],
-    max_bytes: int,
-) -> _Run:
-    method = program.load_method(name, kernels=kernels, seed=0)
-    view = View(program, name)
-    fixed: set[int | None] = {
-        i for i, value in enumerate(view.values) if value.get("where") in ("constant", "external")
-    }
-    with method.tracing(values=True, max_bytes=max_bytes) as trace:
-        outputs = method.execute(inputs)
-    reader = Steps(view, inputs)
-    integers = {step.order for step in reader.read(trace.events) if step.quantized}
-    values: list[Computed] = []
-    keys: list[tuple[object, ...]] = []
-    coarsest, quantized = 0.0, False
-    numbers: dict[tuple[int, int], int] = {}
-    for place, event, where, i, data in _arrays(trace, fixed):
-        numbers[place, i] = len(values)
-        is_quantized = place in integers or bool(_QUANTIZED.search(event.name))
-        finest = EIGHT_BITS if is_quantized else tolerance.epsilon_of(data.dtype)
-        if finest > coarsest:
-            coarsest, quantized = finest, is_quantized
-        where += f", result {i}" if i else ""
-        values.append(Computed(where, event.name, data, coarsest, quantized))
-        keys.append((event.kind, event.depth, event.chain, event.instruction, event.name, i,
-                     data.shape, data.dtype))  # fmt: skip
-    dropped = trace.dropped_events + trace.dropped_values
-    origins = Origins(reader.steps, numbers)
-    values = [replace(value, sources=origins.of_value.get(number, frozenset()))
-              for number, value in enumerate(values)]  # fmt: skip
-    ends = {f"output {i}": origins.of(reader.results.get(i)) for i in range(len(outputs))}
-    return _Run(title, name, values, origins.of_value, ends, keys, outputs, dropped)
-
-
-PERTURBED = 3
-"""Runs with inputs that are changed by a rounding."""
-
-
-def _rounded(value: object, rng: np.random.Generator) -> object:
-    """An input with relative errors of one machine epsilon, in its own dtype and layout."""
-    array = as_array(value) if hasattr(value, "shape") else None
-    if array is None or array.dtype.kind not in "fV" or array.dtype.names:
-        return value
-    error = rng.uniform(-1, 1, array.shape) * tolerance.epsilon_of(array.dtype)
-    changed = array.astype(np.float64) * (1 + error)
-    out = np.empty_like(array)
-    np.copyto(out, np.where(np.isfinite(changed), changed, array.astype(np.float64)),
-              casting="unsafe")  # fmt: skip
-    return out
-
-
-def _noise(run: _Run, again: Callable[[Sequence[object]], _Run],
-           inputs: Sequence[object]) -> list[Array] | None:  # fmt: skip
-    """What a rounding of the inputs does to each value of a run; None where it does nothing, or
-    where the program takes another way."""
-    rng = np.random.default_rng(0)
-    total: list[Array] | None = None
-    for _ in range(PERTURBED):
-        changed = [_rounded(value, rng) for value in inputs]
-        if all(a is b for a, b in zip(changed, inputs)):
-            return None
-        other = again(changed)
-        if other.keys != run.keys:
-            return None
-        with np.errstate(all="ignore"):
-            squares = [np.nan_to_num(np.abs(as_float(b.data) - as_float(a.data)), posinf=0.0) ** 2
-                       for a, b in zip(run.values, other.values)]  # fmt: skip
-        total = squares if total is None else [x + y for x, y in zip(total, squares)]
-    return [np.sqrt(one / PERTURBED) for one in total or ()]
-
-
-def as_float(array: Array) -> Array:
-    """Return numbers as float64, complex ones as complex128."""
-    found: Array = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
-    return found
-
-
-# ---- limits -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Limits:
-    """The caller's tolerances, or those of `tolerance.between`."""
-
-    rtol: float | None
-    atol: float | None
-
-    def __post_init__(self) -> None:
-        tolerance.check_not_negative(rtol=self.rtol, atol=self.atol)
-
-    def error(
-        self, actual: Array, expected: Array, quantized: int, noise: Array | None = None
-    ) -> ErrorSize:
-        """Return the error of a value, with the number of elements out of tolerance; arguments as
-        for `tolerance.between`."""
-        if self.rtol is not None or self.atol is not None:
-            rule = tolerance.given(actual, expected, self.rtol, self.atol)
-        else:
-            rule = tolerance.between(actual, expected, quantized, noise)
-        count = tolerance.outside(actual, expected, rule)
-        return measure_size(actual, expected, mismatched=count)
-
-    def values(self, actual: Computed, expected: Computed, noise: Array | None) -> ErrorSize:
-        """Return the error of a value in the layout that fits best."""
-        views = list(in_either_order(actual.data, expected.data.shape))
-        sizes = [measure_size(view, expected.data).relative for view in views]
-        view = views[int(np.argmin(sizes))]
-        return self.error(view, expected.data, actual.quantized + expected.quantized, noise)
+def _error_of_value(
+    limits: NodeLimits, actual: Computed, expected: Computed, noise: Array | None
+) -> ErrorSize:
+    """Return the error of a value in the layout that fits best."""
+    views = list(in_either_order(actual.data, expected.data.shape))
+    sizes = [measure_size(view, expected.data).relative for view in views]
+    view = views[int(np.argmin(sizes))]
+    return _error(limits, view, expected.data, actual.quantized + expected.quantized, noise)
 
 
 # ---- rows -------------------------------------------------------------------------------------
@@ -240,20 +70,20 @@ def _both(a: str, b: str) -> str:
 
 
 def _row(a: Computed, b: Computed, error: ErrorSize) -> NodeError:
-    verdict: Verdict = "first" if error.mismatched else "ok"
+    verdict: NodeVerdict = "first" if error.mismatched else "ok"
     return NodeError(0, _both(a.where, b.where), _both(a.name, b.name), a.data.shape,
                      _both(a.data.dtype.name, b.data.dtype.name), error, None, verdict)  # fmt: skip
 
 
 def _problem(where: str, text: str) -> NodeError:
-    """A row for an output that cannot be measured."""
+    """Return the row of an output that cannot be measured."""
     error = ErrorSize(0, 1, math.nan, math.inf, (0, 0), (0, 0))
     return NodeError(0, where, f"result: {text}", (), "", error, None, "first")
 
 
-def _outputs(a: _Run, b: _Run, limits: _Limits) -> Iterator[NodeError]:
-    """A row for each output, also for one that is no tensor; a difference in number, dtype, shape
-    or kind is one."""
+def _outputs(a: Recorded, b: Recorded, limits: NodeLimits) -> Iterator[NodeError]:
+    """Yield a row for each output, tensor or number; another number of outputs, dtype, shape or
+    kind is a difference."""
     if len(a.outputs) != len(b.outputs):
         yield _problem("outputs", f"{b.title} has {_text.plural(len(b.outputs), 'output')}, "
                                   f"{a.title} {len(a.outputs):,}")  # fmt: skip
@@ -272,14 +102,14 @@ def _outputs(a: _Run, b: _Run, limits: _Limits) -> Iterator[NodeError]:
             continue
         found = noise.get(where)
         fits = found is not None and found.shape == theirs.shape
-        error = limits.error(mine, theirs, quantized, found if fits else None)
+        error = _error(limits, mine, theirs, quantized, found if fits else None)
         ours, others = (Computed(where, "result", side, coarse, bool(quantized))
                         for side in (mine, theirs))  # fmt: skip
         yield _row(others, ours, error)
 
 
-def _end_noise(run: _Run) -> dict[str, Array]:
-    """Noise of outputs that are values of the program."""
+def _end_noise(run: Recorded) -> dict[str, Array]:
+    """Return the noise of outputs that are values of the program."""
     found = {}
     for where, numbers in run.ends.items():
         if run.noise is not None and len(numbers) == 1:
@@ -303,9 +133,10 @@ def _judged(row: NodeError, before: Sequence[NodeError], finest: float) -> NodeE
 
 
 def _with_verdicts(
-    rows: Sequence[NodeError], pairs: Sequence[tuple[int, int]], a: _Run, b: _Run
+    rows: Sequence[NodeError], pairs: Sequence[tuple[int, int]], a: Recorded, b: Recorded
 ) -> Iterator[NodeError]:
-    """Rows, those of `pairs` first, then those of outputs, judged by the inputs of b's nodes."""
+    """Yield rows, those of `pairs` first, then those of outputs, judged by the inputs of b's
+    nodes."""
     places = {j: k for k, (_, j) in enumerate(pairs)}
     for k, row in enumerate(rows):
         start = b.sources.get(pairs[k][1]) if k < len(pairs) else b.ends.get(row.where)
@@ -316,13 +147,15 @@ def _with_verdicts(
         yield _judged(row, [rows[one] for one in known if one < k], finest)
 
 
-def _compare(a: _Run, b: _Run, limits: _Limits) -> tuple[list[NodeError], list[str], str]:
-    """Rows, notes, and why no place can be named."""
+def _compare(
+    a: Recorded, b: Recorded, limits: NodeLimits
+) -> tuple[list[NodeError], list[str], str]:
+    """Return rows, notes, and the reason why nothing can be compared."""
     same = a.keys == b.keys
-    pairs = ([(i, i) for i in range(len(a.values))] if same else match(a.values, b.values))
+    pairs = [(i, i) for i in range(len(a.values))] if same else match(a.values, b.values)
     rows = [
         _row(a.values[i], b.values[j],
-             limits.values(b.values[j], a.values[i], a.noise[i] if a.noise else None))
+             _error_of_value(limits, b.values[j], a.values[i], a.noise[i] if a.noise else None))
         for i, j in pairs
     ]  # fmt: skip
     ends = list(_outputs(a, b, limits))
@@ -339,13 +172,17 @@ def _compare(a: _Run, b: _Run, limits: _Limits) -> tuple[list[NodeError], list[s
 
 def _without_mispaired(
     rows: list[NodeError], pairs: list[tuple[int, int]], ends: Sequence[NodeError],
-    notes: list[str], a: _Run, b: _Run,
+    notes: list[str], a: Recorded, b: Recorded,
 ) -> tuple[list[NodeError], list[tuple[int, int]]]:  # fmt: skip
-    """Without pairs that differ while every result after them agrees: these were none."""
+    """Return rows and pairs without those that differ while every result after them agrees: such
+    values do not correspond."""
     well = bool(ends) and all(row.ok for row in ends)
     last = max((i for i, row in enumerate(rows) if row.ok), default=-1)
-    kept = [k for k, (row, (i, j)) in enumerate(zip(rows, pairs))
-            if row.ok or not (well or (k < last and a.values[i].kind != b.values[j].kind))]
+    kept = [
+        k
+        for k, (row, (i, j)) in enumerate(zip(rows, pairs))
+        if row.ok or not (well or (k < last and a.values[i].kind != b.values[j].kind))
+    ]
     if len(kept) < len(rows):
         notes.append(f"{_text.plural(len(rows) - len(kept), 'pair')} left out: they differ, "
                      "but results after them agree")  # fmt: skip
@@ -367,7 +204,7 @@ def _growth(rows: Sequence[NodeError]) -> str | None:
             f"{between}")  # fmt: skip
 
 
-def _report(a: _Run, b: _Run, limits: _Limits) -> ErrorReport:
+def _report(a: Recorded, b: Recorded, limits: NodeLimits) -> ErrorReport:
     rows, notes, reason = _compare(a, b, limits)
     rows = [replace(row, index=i) for i, row in enumerate(rows)]
     growth = _growth(rows)
@@ -420,7 +257,7 @@ def compare_programs(
     Returns an `ErrorReport`; names of nodes are "baseline's / candidate's" if they differ. Without
     enough matches it has no place. Raises exceptions of loading and running.
     """
-    limits = _Limits(rtol, atol)
+    limits = NodeLimits(rtol, atol)
     names = title_of(baseline, "baseline"), title_of(candidate, "candidate")
     names = ("baseline", "candidate") if names[0] == names[1] else names
     with Progress("compare", progress) as say:
@@ -429,15 +266,17 @@ def compare_programs(
         method = name_in(sources[0], method)
         loaded = sources[0].program
 
-        def run(values: Sequence[object]) -> _Run:
-            return _run(loaded, method, kernels, names[0], values, max_bytes)
+        def run(values: Sequence[object]) -> Recorded:
+            return recorded(loaded, method, values, kernels=kernels, title=names[0],
+                            max_bytes=max_bytes)  # fmt: skip
 
         first = run(inputs)
         say(f"running {names[1]}")
-        second = _run(sources[1].program, method, kernels, names[1], inputs, max_bytes)
-        if rtol is None and atol is None and first.is_quantized + second.is_quantized == 0:
+        second = recorded(sources[1].program, method, inputs, kernels=kernels, title=names[1],
+                          max_bytes=max_bytes)  # fmt: skip
+        if not limits.given and first.is_quantized + second.is_quantized == 0:
             say(f"running {names[0]} with rounded inputs")
-            first.noise = _noise(first, run, inputs)
+            first.noise = noise_of(first, run, inputs)
         say("comparing values")
         report = _report(first, second, limits)
         report.made_from(baseline=sources[0].origin, candidate=sources[1].origin)
@@ -457,17 +296,19 @@ def compare_kernels(
 
     Arguments and result are those of `compare_programs`. Delegates are the same in both.
     """
-    limits = _Limits(rtol, atol)
+    limits = NodeLimits(rtol, atol)
     source = opened(program)
     loaded, method = source.program, name_in(source, method)
 
-    def run(values: Sequence[object]) -> _Run:
-        return _run(loaded, method, "reference", "reference kernels", values, max_bytes)
+    def run(values: Sequence[object]) -> Recorded:
+        return recorded(loaded, method, values, kernels="reference", title="reference kernels",
+                        max_bytes=max_bytes)  # fmt: skip
 
     plain = run(inputs)
-    if rtol is None and atol is None and not plain.is_quantized:
-        plain.noise = _noise(plain, run, inputs)
-    fast = _run(loaded, method, "default", "default kernels", inputs, max_bytes)
+    if not limits.given and not plain.is_quantized:
+        plain.noise = noise_of(plain, run, inputs)
+    fast = recorded(loaded, method, inputs, kernels="default", title="default kernels",
+                    max_bytes=max_bytes)  # fmt: skip
     report = _report(plain, fast, limits)
     report.made_from(program=source.origin)
     return report

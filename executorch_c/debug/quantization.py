@@ -1,10 +1,10 @@
 """The quantisation error of each layer: a quantised program against its float model.
 
-    from executorch_c.devtools import quantization_error
+from executorch_c.devtools import quantization_error
 
-    budget = quantization_error("quantized.pte", float_model, [x])
-    print(budget)         # layers, the one that adds most first
-    budget[0].module      # "features.3"
+budget = quantization_error("quantized.pte", float_model, [x])
+print(budget)         # layers, the one that adds most first
+budget[0].module      # "features.3"
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FEW = 3
 
 
 def _percent(size: float) -> str:
-    """A share that may be very small, or infinite."""
+    """Return a share, which may be very small or infinite, as text."""
     if not 1e-4 <= size < math.inf:
         return f"{size:.1e}" if 0 < size < math.inf else "infinite" if size else "0"
     return f"{size:.2%}" if size < 0.1 else f"{size:.1%}"
@@ -81,7 +81,7 @@ class QuantizationReport(ErrorReport):
         )
 
     def _largest(self) -> float:
-        """The largest finite figure, to draw by."""
+        """Return the largest finite figure, the scale of bars."""
         sizes = [size for row in self.rows if (size := added(row)) < math.inf]
         return max(sizes, default=0.0) or 1.0
 
@@ -121,8 +121,10 @@ class QuantizationReport(ErrorReport):
         return figure
 
     def as_dict(self) -> dict[str, Any]:
-        """{"title", "summary", "notes", "arrives", "rows": [...]}; a row has the fields of
-        NodeError without a verdict, errors those of ErrorSize."""
+        """Return {"title", "summary", "notes", "arrives", "rows": [...]}.
+
+        A row has the fields of NodeError without a verdict, errors those of ErrorSize.
+        """
         found = super().as_dict()
         rows: Any = found["rows"]
         for row in rows:
@@ -132,41 +134,51 @@ class QuantizationReport(ErrorReport):
                 "rows": rows}  # fmt: skip
 
 
-# ---- what is compared -------------------------------------------------------------------------
+# ---- values that are compared -----------------------------------------------------------------
 
 
 def _dequantised(events: Sequence[Event]) -> Iterator[Event]:
-    """Events whose result is only quantised, with what it is after that: as delegates give it.
+    """Yield events; a result that is only quantised has its value after that, as in delegates.
 
-    So the rounding of an activation, and what is cut off of it, counts where it comes about.
+    So the rounding and clamping of an activation count for the layer that computes it.
     """
-    made: dict[int | None, int] = {}
-    read: dict[int, list[int]] = {}
+    readers = _readers(events)
+
+    def reader(i: int, begin: str) -> int | None:
+        """Return the first event that reads a result, if the names of all begin so."""
+        found = readers.get(i, [])
+        fits = all(names.base(events[r].name).startswith(begin) for r in found)
+        return found[0] if found and fits else None
+
+    for i, event in enumerate(events):
+        quantised = reader(i, "quantize_") if event.kind == "kernel" else None
+        after = None if quantised is None else reader(quantised, "dequantize_")
+        yield event if after is None else _with_result_of(event, events[after])
+
+
+def _readers(events: Sequence[Event]) -> dict[int, list[int]]:
+    """Return the numbers of the events that read a result, by the number of its event."""
+    writers: dict[int | None, int] = {}
+    readers: dict[int, list[int]] = {}
     for i, event in enumerate(events):
         for value in event.inputs:
-            if value.slot is not None and value.slot in made:
-                read.setdefault(made[value.slot], []).append(i)
+            if value.slot is not None and value.slot in writers:
+                readers.setdefault(writers[value.slot], []).append(i)
         for value in event.outputs:
             if value.slot is not None:
-                made[value.slot] = i
+                writers[value.slot] = i
+    return readers
 
-    def only(i: int, begin: str) -> int | None:
-        """Of the events that read a result, the first, if they all are of a kind."""
-        readers = read.get(i, [])
-        fits = all(names.base(events[r].name).startswith(begin) for r in readers)
-        return readers[0] if readers and fits else None
 
-    for i, event in enumerate(events):
-        quantised = only(i, "quantize_") if event.kind == "kernel" else None
-        after = None if quantised is None else only(quantised, "dequantize_")
-        if after is None or len(event.outputs) != 1 or len(events[after].outputs) != 1:
-            yield event
-            continue
-        [mine], [theirs] = event.outputs, events[after].outputs
-        if (mine.shape, mine.dtype) == (theirs.shape, theirs.dtype):
-            kept = tuple(value for value in event.values if value is not mine)
-            event = replace(event, values=(*kept, replace(mine, data=theirs.data)))
-        yield event
+def _with_result_of(event: Event, other: Event) -> Event:
+    """Return an event with the result of another one, if both have one of a shape and dtype."""
+    if len(event.outputs) != 1 or len(other.outputs) != 1:
+        return event
+    [mine], [theirs] = event.outputs, other.outputs
+    if (mine.shape, mine.dtype) != (theirs.shape, theirs.dtype):
+        return event
+    kept = tuple(value for value in event.values if value is not mine)
+    return replace(event, values=(*kept, replace(mine, data=theirs.data)))
 
 
 def _constants(graph: Reference) -> set[Node]:
@@ -198,6 +210,16 @@ def _missing(graph: Reference, known: set[Node]) -> list[str]:
     said = [f"{names.operator_of(node)} of '{module_of(node) or 'the model'}'" for node in lost]
     more = f", ... {len(said) - FEW} more" if len(said) > FEW else ""
     return [f"not found in the program: {', '.join(said[:FEW])}{more}"]
+
+
+def _layers(rows: Sequence[NodeError]) -> list[NodeError]:
+    """Return the row of each layer with the largest added error, the largest first."""
+    layers: dict[str, NodeError] = {}
+    for row in rows:
+        name = row.module or row.where
+        if name not in layers or added(row) >= added(layers[name]):
+            layers[name] = replace(row, verdict="ok")
+    return sorted(layers.values(), key=added, reverse=True)
 
 
 def quantization_error(
@@ -233,12 +255,7 @@ def quantization_error(
     matches.found = [match for match in matches.found if match.nodes[-1] not in constants]
     walk = Walk(graph, matches, None)
     found = walk.run(graph.arguments(run.inputs), run.outputs)
-    layers: dict[str, NodeError] = {}
-    for row in found:
-        name = row.module or row.where
-        if name not in layers or added(row) >= added(layers[name]):
-            layers[name] = replace(row, verdict="ok")
-    rows = sorted(layers.values(), key=added, reverse=True)
+    rows = _layers(found)
     head = f"{title or run.title}, method '{run.method}': quantization error"
     head += ", compared with the float model"
     known = {node for match in matches.found for node in match.nodes}

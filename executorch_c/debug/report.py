@@ -18,7 +18,7 @@ from executorch_c.report import Report
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Verdict: TypeAlias = Literal["ok", "source", "propagated", "unexplained", "first", "amplified"]
+NodeVerdict: TypeAlias = Literal["ok", "source", "propagated", "unexplained", "first", "amplified"]
 """Verdict on a node's result:
 
     ok           within tolerance
@@ -54,7 +54,7 @@ class NodeError:
     local: ErrorSize | None
     """Error against the reference's result on this node's own inputs: the error that the node adds.
     None if the reference is a program, which cannot run node by node."""
-    verdict: Verdict
+    verdict: NodeVerdict
     module: str | None = None
     """Path of the layer in the model ("features.3.conv")."""
     source: str | None = None
@@ -83,7 +83,7 @@ class NodeError:
         return f"cell:{name.rpartition(':')[2]}" if is_cell else name
 
     def __str__(self) -> str:
-        """"aten::convolution.out of 'features.3' (model.py:12), instruction 7"."""
+        """Return "aten::convolution.out of 'features.3' (model.py:12), instruction 7"."""
         layer = f" of '{self.module}'" if self.module else ""
         line = f" ({self.line})" if self.source else ""
         return f"{self.name}{layer}{line}, {self.where}"
@@ -100,7 +100,7 @@ def _times(gain: float | None) -> str:
 
 
 def _mean(row: NodeError) -> str:
-    """An error in words."""
+    """Return an error in words."""
     if row.expected_shape is not None:
         return f"shape {_text.shape(row.shape)}, expected {_text.shape(row.expected_shape)}"
     error = row.accumulated if row.local is None or row.verdict != "source" else row.local
@@ -122,7 +122,7 @@ class Column:
 
     name: str
     cell: Callable[[NodeError], object]
-    """Text, or what pages show in its place (_html.Markup)."""
+    """Text, or HTML for pages (_html.Markup)."""
     is_text: bool = True
     """Left-aligned; columns of numbers follow."""
     only_html: bool = False
@@ -162,7 +162,7 @@ class ErrorReport(Report):
 
     @property
     def verdict(self) -> tolerance.Verdict:
-        """"match", "differ", or "inconclusive": nothing, or too little, could be compared."""
+        """ "match", "differ", or "inconclusive": nothing, or too little, could be compared."""
         if any(not row.ok for row in self.rows):
             return "differ"
         return "match" if self.rows and not self.reason else "inconclusive"
@@ -216,7 +216,7 @@ class ErrorReport(Report):
         return f"first divergence: {first}: {_mean(first)}"
 
     def _more(self, first: NodeError) -> str:
-        """Other layers that the node computes, parameters that it reads, other sources."""
+        """Return other layers of the node, its parameters, and other sources, in words."""
         more = ""
         others = [name for name in first.modules if name != first.module]
         if others:
@@ -267,9 +267,7 @@ class ErrorReport(Report):
             keep = near | set(sorted(keep - near)[: max(count - len(near), 0)])
         return [row for row in self.rows if row.index in keep]
 
-    def table(
-        self, top: int | None = SHOWN, sort: Literal["order", "error"] = "order"
-    ) -> str:
+    def table(self, top: int | None = SHOWN, sort: Literal["order", "error"] = "order") -> str:
         """Return rows as a table of text.
 
         Args:

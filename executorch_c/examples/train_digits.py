@@ -1,7 +1,7 @@
-"""Trains the classifier that ships with executorch_c and writes digits.pte and digits.npz.
+"""Train the digit classifier of executorch_c and write digits.pte and digits.npz.
 
 A small convolutional network on scikit-learn's 8x8 digits, seeded, exported by the official
-portable flow. digits.npz holds test images (`inputs`), what eager PyTorch answers (`expected`)
+portable flow. digits.npz holds test images (`inputs`), the outputs of eager PyTorch (`expected`)
 and the true classes (`labels`). Needs the test extras: torch, executorch, scikit-learn.
 
     python train_digits.py [DIRECTORY]
@@ -26,7 +26,7 @@ LARGEST_BATCH = 64
 
 
 class DigitNet(nn.Module):
-    """Three convolutions with batch norm, one pooling step, a linear head; gives log odds."""
+    """Three convolutions with batch norm, one pooling step, a linear head; returns logits."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class DigitNet(nn.Module):
 
 
 def digits() -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Images in [0, 1] as (n, 1, 8, 8) and their classes: training, then held out."""
+    """Return images in [0, 1] as (n, 1, 8, 8) and their classes: training set, then test set."""
     data = load_digits()
     images = torch.tensor(data.images, dtype=torch.float32).unsqueeze(1) / 16
     labels = torch.tensor(data.target)
@@ -51,7 +51,7 @@ def digits() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def train(images: Tensor, labels: Tensor) -> DigitNet:
-    """The trained network in eval mode; the same seed gives the same weights."""
+    """Return the trained network in eval mode; equal seeds give equal weights."""
     torch.manual_seed(SEED)
     net = DigitNet()
     optimizer = torch.optim.Adam(net.parameters(), lr=3e-3)
@@ -66,7 +66,7 @@ def train(images: Tensor, labels: Tensor) -> DigitNet:
 
 
 def export(net: DigitNet) -> bytes:
-    """The program, for any number of images up to LARGEST_BATCH."""
+    """Return the program, for at most LARGEST_BATCH images."""
     batch = torch.export.Dim("batch", min=1, max=LARGEST_BATCH)
     example = (torch.zeros(2, 1, 8, 8),)
     program = torch.export.export(net, example, dynamic_shapes={"images": {0: batch}})

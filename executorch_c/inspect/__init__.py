@@ -1,4 +1,4 @@
-"""Programs laid open: instructions, graph, memory, traces of calls as the official tools read them.
+"""Inspection of programs: instructions, graph, planned memory, and traces for the official tools.
 
-Users find the functions in `executorch_c.devtools`.
+The public names are in `executorch_c.devtools`.
 """

@@ -30,10 +30,10 @@ from executorch_c.report import Report
 if TYPE_CHECKING:
     from executorch_c._types import FilePath
 
-Source: TypeAlias = "tuple[str, int]"
+NodeOutput: TypeAlias = "tuple[str, int]"
 """A node, and which of its outputs."""
 
-Sources: TypeAlias = "frozenset[Source]"
+Sources: TypeAlias = "frozenset[NodeOutput]"
 
 
 @dataclass
@@ -43,17 +43,18 @@ class Node:
     id: str
     label: str
     family: str
-    """Of the operator (see executorch_c.operators()), "delegate", "input", "output", "state"."""
+    """Name of the operator (see executorch_c.operators()), "delegate", "input", "output" or
+    "state"."""
     groups: tuple[str, ...]
-    """Names of the delegates that it is in, outermost first."""
+    """Names of the enclosing delegates, outermost first."""
     attributes: dict[str, str]
-    """Numbers and weights that it takes, by name of the argument; its place in the program."""
+    """Numbers and weights by name of the argument; index of the instruction."""
     outputs: list[str] = field(default_factory=list)
     """"float32 (1, 8)" for each."""
-    inputs: dict[tuple[Source, str], int] = field(default_factory=dict)
+    inputs: dict[tuple[NodeOutput, str], int] = field(default_factory=dict)
     """Inputs, with the name of the argument, in order."""
 
-    def read(self, sources: Iterable[Source], name: str) -> None:
+    def read(self, sources: Iterable[NodeOutput], name: str) -> None:
         for source in sorted(sources):
             self.inputs.setdefault((source, name), len(self.inputs))
 
@@ -64,7 +65,7 @@ class Graph(Report):
 
     method: str
     nodes: dict[str, Node]
-    """By id, in order of the instructions."""
+    """Nodes by id, in order of the instructions."""
 
     @property
     def edges(self) -> list[tuple[str, str]]:
@@ -76,15 +77,15 @@ class Graph(Report):
 
     @property
     def drawn(self) -> Graph:
-        """The graph that pictures show: itself, or where it is large one with layers for nodes."""
+        """The graph of pictures: this graph, or for a large graph its layers."""
         from executorch_c.inspect import fold
 
         is_large = len(self.nodes) > fold.LARGE
         return Graph(self.method, fold.folded(self.nodes)) if is_large else self
 
     def dot(self) -> str:
-        """Return text for Graphviz: a box for each node, a cluster for each delegate; of large
-        graphs a box for each layer. `model_explorer` and `table` have every node."""
+        """Return text for Graphviz: a box for each node (or layer of a large graph), a cluster for
+        each delegate. `model_explorer` and `table` have every node."""
         return self.drawn._dot()
 
     def _dot(self) -> str:
@@ -101,7 +102,7 @@ class Graph(Report):
         return "\n".join(lines) + "\n"
 
     def _clusters(self, groups: tuple[str, ...], indent: str) -> Iterator[str]:
-        """The nodes of a group, then the groups inside of it."""
+        """Yield the nodes of a group and, recursively, of its subgroups."""
         inner: dict[str, None] = {}
         for node in self.nodes.values():
             if node.groups == groups:
@@ -117,7 +118,7 @@ class Graph(Report):
             yield f"{indent}}}"
 
     def svg(self) -> str:
-        """Return the picture that Graphviz' `dot` draws.
+        """Return the picture drawn by Graphviz' `dot`.
 
         Raises FileNotFoundError if that program is not installed (Python packages need it, too),
         RuntimeError with its message if it fails.
@@ -126,7 +127,7 @@ class Graph(Report):
         if program is None:
             raise FileNotFoundError(
                 "SVG needs the program 'dot' of Graphviz, which is not on the PATH: install "
-                "Graphviz, or write DOT or Model Explorer JSON, which need nothing"
+                "Graphviz, or write DOT or Model Explorer JSON, which do not need it"
             )
         run = subprocess.run([program, "-Tsvg"], input=self.dot(), capture_output=True, text=True)
         if run.returncode:
@@ -190,15 +191,15 @@ class Graph(Report):
     # ---- files, notebooks ----
 
     def save(self, path: FilePath, format: str | None = None) -> None:
-        """Write a file by the name's ending, or one of FORMATS: .dot or .gv, .svg, .json (for
-        Model Explorer), .html, .csv, .txt.
+        """Write a file. The extension selects the format: .dot or .gv, .svg, .json (for Model
+        Explorer), .html, .csv or .txt.
 
         Raises ValueError for another format, and the exceptions of svg().
         """
         found = format or ENDINGS.get(Path(path).suffix.lower())
         if found is None or found not in FORMATS:
             if format is not None:
-                self.render(format)  # which says what there is
+                self.render(format)  # the error lists the formats
             if Path(path).suffix.lower() not in (".html", ".csv", ".txt"):
                 endings = ", ".join([*ENDINGS, ".html", ".csv", ".txt"])
                 raise ValueError(f"{os.fspath(path)!r}: expected a name that ends with {endings}, "
@@ -208,7 +209,7 @@ class Graph(Report):
         Path(path).write_text(self.render(found), encoding="utf-8")
 
     def render(self, format: str) -> str:
-        """Return the text of one of FORMATS; raise ValueError for another."""
+        """Return the text of one of FORMATS. Raises ValueError for another format."""
         makers = {"dot": self.dot, "svg": self.svg, "model-explorer": self.model_explorer}
         if format not in makers:
             raise ValueError(f"format {format!r}, expected one of {', '.join(FORMATS)}")

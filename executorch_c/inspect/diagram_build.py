@@ -15,7 +15,7 @@ State: TypeAlias = "dict[int, Sources]"
 """Writers of each value."""
 
 PASSES = 3
-"""So often instructions are gone through, so that what a loop computes reaches its beginning."""
+"""Number of passes over the instructions, so that values computed in a loop reach its start."""
 
 
 class Builder:
@@ -23,17 +23,17 @@ class Builder:
 
     def __init__(self, view: View, nodes: dict[str, Node], prefix: str, groups: tuple[str, ...]):
         self.view, self.nodes, self.prefix, self.groups = view, nodes, prefix, groups
-        self.waiting: dict[tuple[int, int], State] = {}  # what jumps bring to an instruction
+        self.waiting: dict[tuple[int, int], State] = {}  # writers of values at each jump target
         self.inside: dict[int, DelegateInside | None] = {}
         self.nested: dict[int, View | None] = {}
 
     def node(self, id: str, label: str, family: str, attributes: dict[str, str]) -> Node:
-        """The node of an id, made once."""
+        """Return the node of an id; create it at the first call."""
         id = self.prefix + id
         return self.nodes.setdefault(id, Node(id, label, family, self.groups, attributes))
 
     def source(self, node: Node, index: int, text: str) -> Sources:
-        """An output of a node."""
+        """Return an output of a node."""
         while len(node.outputs) <= index:
             node.outputs.append("")
         node.outputs[index] = text
@@ -44,8 +44,8 @@ class Builder:
         return structure.tensor(value) if value["kind"] == "Tensor" else value["kind"]
 
     def run(self, given: list[Sources] | None) -> list[Sources]:
-        """Makes all nodes; gives the sources of the outputs. `given` are those of the inputs, of
-        a program in a payload."""
+        """Create all nodes and return the sources of the outputs. `given` are the sources of the
+        inputs, for a program in a payload."""
         state: State = {}
         for number, index in enumerate(self.view.structure["inputs"]):
             if given is not None:
@@ -65,7 +65,7 @@ class Builder:
     def _pass(self, state: State) -> State:
         chain, alive = 0, True
         for step in self.view.steps:
-            if step.chain != chain:  # a jump may go behind the last instruction
+            if step.chain != chain:  # a jump may go past the last instruction
                 chain, alive = step.chain, True
             arriving = self.waiting.get((step.chain, step.number))
             if arriving is not None:
@@ -77,8 +77,8 @@ class Builder:
                 key = (step.chain, target)
                 self.waiting[key] = _merged(self.waiting.get(key, {}), state)
                 alive = self.view.goes_on(step)
-        behind = [s for (_, number), s in self.waiting.items() if number >= len(self.view.steps)]
-        for arriving in behind:
+        ends = [s for (_, number), s in self.waiting.items() if number >= len(self.view.steps)]
+        for arriving in ends:
             state = _merged(state, arriving) if alive else dict(arriving)
             alive = True
         return state
@@ -115,7 +115,7 @@ class Builder:
             state[index] = self.source(node, number, self.text(index))
 
     def _attributes(self, step: Instruction) -> dict[str, str]:
-        """Numbers and weights that are no values of other instructions."""
+        """Return numbers and weights: values that no other instruction writes."""
         found = {"instruction": f"{step.chain}:{step.number}", "name": step.title}
         for index, name, role in step.row["args"]:
             value = self.view.values[index]
@@ -141,7 +141,7 @@ class Builder:
     # ---- delegates ----
 
     def _open(self, step: Instruction, state: State) -> bool:
-        """Puts what is inside of a delegate in its place; False where nobody can tell."""
+        """Add the nodes inside a delegate. Return False if its payload cannot be described."""
         number = step.row["delegate"]
         assert number is not None
         group = (*self.groups, f"{step.row['name']} {number}")
@@ -152,27 +152,27 @@ class Builder:
             self.inside[number] = None if isinstance(inside, str) else inside
             views = [v for v in self.view.nested(number) if v.method == "forward"]
             self.nested[number] = views[0] if views else None
-        nested, told = self.nested[number], self.inside[number]
+        nested, inside = self.nested[number], self.inside[number]
         if nested is not None:
             results = Builder(nested, self.nodes, prefix, group).run(given)
             for index, found in zip(step.writes, results):
                 state[index] = found
             return True
-        if not told or not told["nodes"]:
+        if not inside or not inside["nodes"]:
             return False
-        self._wire(step, state, told, prefix, group)
+        self._wire(step, state, inside, prefix, group)
         return True
 
-    def _wire(self, step: Instruction, state: State, told: DelegateInside, prefix: str,
+    def _wire(self, step: Instruction, state: State, inside: DelegateInside, prefix: str,
               group: tuple[str, ...]) -> None:  # fmt: skip
-        values = {value["id"]: value for value in told["values"]}
+        values = {value["id"]: value for value in inside["values"]}
         outer = [index for index, _, _ in step.row["args"]]
         known: dict[int, Sources] = {}
-        for value in told["values"]:
+        for value in inside["values"]:
             at = value["argument"]
             if at is not None and at < len(outer) and step.row["args"][at][2] == "in":
                 known[value["id"]] = self.find(state, outer[at])
-        for number, row in enumerate(told["nodes"]):
+        for number, row in enumerate(inside["nodes"]):
             id = f"{prefix}{number}"
             attributes = _inner_attributes(row["note"], row["debug_handle"])
             family = _INNER.get(row["name"] or "", "delegate")
@@ -187,7 +187,7 @@ class Builder:
             for at, index in enumerate(row["outputs"]):
                 text = _inner_tensor(values[index]) if index in values else ""
                 known[index] = self.source(node, at, text)
-        for value in told["values"]:
+        for value in inside["values"]:
             at = value["argument"]
             if at is not None and at < len(outer) and step.row["args"][at][2] == "out":
                 state[outer[at]] = known.get(value["id"], frozenset())
@@ -198,7 +198,7 @@ _INNER = {
     "FullyConnected": "linalg", "BatchMatrixMultiply": "linalg", "Convert": "quantized",
     "StaticTranspose": "view", "StaticReshape": "view", "Copy": "copy",
 }  # fmt: skip
-"""Families of some nodes of XnnpackBackend; others have the colour of delegates."""
+"""Families of some nodes of XnnpackBackend; the others have the colour of delegates."""
 
 
 def _inner_attributes(note: str | None, handle: int | None) -> dict[str, str]:

@@ -10,19 +10,18 @@ A program that was loaded with `enable_etdump=True` records all calls of its met
 `program.write_etdump_result_to_file(...)`, except those inside of a `tracing()` block.
 
 Files are written with the package `flatbuffers` (extra `devtools`). Names, numbers and the order
-of events are those of the official runtime, so that tables and numeric gaps look the same; what
-differs:
+of events are those of the official runtime, so that its tables and `calculate_numeric_gap` agree.
+Differences:
 
-* values of a run that failed, and those that did not fit into the trace, are left out, all of an
-  event or none;
-* values are in C order, which is how the Inspector reads them whatever their strides say;
-* bfloat16 is written as float32 and uint32 as int64, which hold the same numbers, as the Inspector
-  knows neither; complex numbers and uint64 are left out;
-* the Inspector takes runs of one name for repetitions with the same values: a run with other
-  values (or NaN, which equals nothing) is "Execute 2" and so on;
-* nodes inside of delegates have their debug handles as delegate_debug_id_int, by which an ETRecord
-  knows them. It does not know those of XNNPACK, which are "NAME #1", "NAME #2" as those of the
-  official delegate, with {"debug_handle": N} as their delegate metadata.
+* values of a failed run, and values that did not fit into the trace, are omitted, by event;
+* values are in C order, because the Inspector ignores strides;
+* bfloat16 is written as float32 and uint32 as int64, because the Inspector supports neither;
+  complex numbers and uint64 are omitted;
+* the Inspector treats runs of one name as repetitions with equal values: a run with different
+  values (or NaN) is "Execute 2" and so on;
+* nodes inside delegates have their debug handles as delegate_debug_id_int, the key of an ETRecord.
+  Nodes of XNNPACK are not in ETRecords; their names are "NAME #1", "NAME #2", as in the official
+  delegate, with {"debug_handle": N} as delegate metadata.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 import numpy as np
 
-from executorch_c import _core, _flatbuffers
+from executorch_c import _core, _extras, _flatbuffers
 from executorch_c._arrays import Array
 from executorch_c.trace import Event, Trace, Value
 
@@ -48,24 +47,25 @@ if TYPE_CHECKING:
 Path: TypeAlias = "str | os.PathLike[str]"
 
 TABLES = {
-    "ETDump": "version:Uint32 run_data",
-    "RunData": "name bundled_input_index:Int32=-1 allocators events",
-    "Event": "profile_event allocation_event debug_event",
-    "ProfileEvent": "name chain_index:Int32 instruction_id:Int32=-1 delegate_debug_id_int:Int32=-1 "
-    "delegate_debug_id_str delegate_debug_metadata start_time:Uint64 end_time:Uint64",
-    "DebugEvent": "chain_index:Uint64 instruction_id:Int32=-1 debug_entry "
-    "delegate_debug_id_int:Int32=-1 delegate_debug_id_str name",
-    "Value": "val:Int8 tensor tensor_list int_value float_value double_value bool_value output",
-    "Tensor": "scalar_type:Int8 sizes strides offset:Int64",
-    "TensorList": "tensors",
-    "Int": "int_val:Int64",
-    "Bool": "bool_val:Bool",
-    "Double": "double_val:Float64",
+    "ETDump": "version:4 run_data:[RunData]",
+    "RunData": "name:string bundled_input_index:4 allocators:[Allocator] events:[Event]",
+    "Event": "profile_event:ProfileEvent allocation_event:AllocationEvent debug_event:DebugEvent",
+    "ProfileEvent": "name:string chain_index:4 instruction_id:4 delegate_debug_id_int:4 "
+    "delegate_debug_id_str:string delegate_debug_metadata:[1] start_time:8 end_time:8",
+    "DebugEvent": "chain_index:8 instruction_id:4 debug_entry:Value delegate_debug_id_int:4 "
+    "delegate_debug_id_str:string name:string",
+    "Value": "val:1 tensor:Tensor tensor_list:TensorList int_value:Int float_value:Float "
+    "double_value:Double bool_value:Bool output:Bool",
+    "Tensor": "scalar_type:1 sizes:[8] strides:[8] offset:8",
+    "TensorList": "tensors:[Tensor]",
+    "Int": "int_val:8",
+    "Bool": "bool_val:1",
+    "Double": "double_val:8",
 }
-"""Fields of etdump_schema_flatcc.fbs by their numbers: NAME:TYPE=DEFAULT; of offsets the name."""
+"""Fields of etdump_schema_flatcc.fbs by number: NAME:TYPE=DEFAULT, or only the name for offsets."""
 
 KINDS = ("Null", "Int", "Bool", "Float", "Double", "Tensor", "TensorList", "String")
-"""ValueType by its numbers."""
+"""Names of ValueType by number."""
 
 CALLS = {
     "kernel": "OPERATOR_CALL",
@@ -77,22 +77,23 @@ CALLS = {
 """Names of instructions in the official runtime."""
 
 PRIMS = re.compile(r"executorch_prim::|aten::(sym_\w+|_local_scalar_dense)\b")
-"""Operators without name and results in ETDumps of the official runtime."""
+"""Operators that have no name and no results in ETDumps of the official runtime."""
 
 READABLE = {
     "uint8", "int8", "int16", "int32", "int64", "uint16", "float16", "float32", "float64", "bool",
 }  # fmt: skip
-"""Dtypes that the Inspector reads."""
+"""Dtypes that the Inspector supports."""
 
 NAMED_NODES = {"XnnpackBackend"}
-"""Backends whose official delegates write names of nodes, not numbers."""
+"""Backends whose official delegates write node names, not numbers."""
 
 RUN = "Execute"
 LOADING = "Default"
-"""Names of runs."""
+"""Names of runs: of calls, and of loading."""
 ALIGNMENT = 16
-"""Of values in the debug buffer."""
+"""Alignment of values in the debug buffer."""
 
+Table: TypeAlias = "dict[str, Any]"
 Entry: TypeAlias = "Array | bool | int | float | list[Array]"
 """Content of a debug event."""
 
@@ -102,7 +103,7 @@ class _Record:
     """An event of the file: its duration and results."""
 
     names: tuple[str, ...]
-    """A profile event each, from the inner to the outer one."""
+    """Names of its profile events, from the inner to the outer one."""
     start: int
     end: int
     chain: int = -1
@@ -110,10 +111,10 @@ class _Record:
     handle: int | None = None
     """The debug handle of a node."""
     identifier: str | None = None
-    """Name of a node, in place of the handle."""
+    """Name of a node, instead of the handle."""
     entries: list[Entry] = field(default_factory=list)
     is_output: bool = False
-    """Of the run."""
+    """Index of the run."""
 
     def signature(self) -> tuple[object, ...]:
         return (self.names, self.chain, self.instruction, self.handle, self.identifier,
@@ -126,15 +127,15 @@ class _Run:
     records: list[_Record]
 
 
-# ---- what a trace says, as records ------------------------------------------------------------
+# ---- a trace as records -----------------------------------------------------------------------
 
 
 def _readable(value: Value) -> Array | bool | int | float | None:
-    """The data as the Inspector can read it."""
+    """Return the data in a dtype that the Inspector supports."""
     data = value.data
     if not isinstance(data, np.ndarray):
         return data
-    if value.dtype == "bfloat16":  # the upper half of a float32
+    if value.dtype == "bfloat16":  # bfloat16 is the upper half of a float32
         bits: Array = np.ascontiguousarray(data).view(np.uint16).reshape(data.shape)
         wide: Array = (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
         return wide
@@ -167,13 +168,14 @@ def _instruction(event: Event) -> _Record:
     names: tuple[str, ...] = (CALLS[event.kind],)
     if event.kind == "kernel" and not is_prim:
         names = ("native_call_" + event.name.rpartition("::")[2], *names)
-    told = event.kind in ("kernel", "delegate") and not is_prim
+    shown = event.kind in ("kernel", "delegate") and not is_prim
     return _Record(names, event.start_ns, event.start_ns + event.duration_ns, event.chain or 0,
-                   event.instruction or 0, entries=_entries(event) if told else [])  # fmt: skip
+                   event.instruction or 0, entries=_entries(event) if shown else [])  # fmt: skip
 
 
 def _node(event: Event, backend: str, delegate: _Record, counts: Counter[str]) -> _Record:
-    """An event inside a delegate, with the number of the delegate's instruction."""
+    """Return the record of an event inside a delegate, with the index of the delegate's
+    instruction."""
     identifier = None
     if event.name and (backend in NAMED_NODES or event.debug_handle is None):
         counts[event.name] += 1
@@ -184,13 +186,13 @@ def _node(event: Event, backend: str, delegate: _Record, counts: Counter[str]) -
 
 
 def _records(events: Sequence[Event]) -> Iterator[_Record]:
-    """The records of a call, inner ones first."""
+    """Yield the records of a call, inner events first."""
     call = delegate = None
     backend = ""
     counts: Counter[str] = Counter()
     for event in events:
         if event.kind == "execute":
-            call = call or event  # of programs in payloads there is the delegate
+            call = call or event  # a program in a payload appears as its delegate
         elif delegate and (event.kind == "node" or event.depth):
             yield _node(event, backend, delegate, counts)
         elif event.kind != "node" and not event.depth:
@@ -222,7 +224,7 @@ def _same(one: Entry, other: Entry) -> bool:
 
 
 def _runs(traces: Sequence[Trace]) -> list[_Run]:
-    """Calls in the order in which they began. What a name means: see the module."""
+    """Return calls in the order of their start. The module's docstring explains names."""
     calls: dict[tuple[int, int], list[Event]] = {}
     for index, trace in enumerate(traces):
         for event in trace.events:
@@ -250,117 +252,87 @@ def _runs(traces: Sequence[Trace]) -> list[_Run]:
 # ---- records in a file ------------------------------------------------------------------------
 
 
+def tables() -> dict[str, dict[str, str]]:
+    """Return TABLES as the writer takes them."""
+    return {name: dict(f.split(":") for f in row.split()) for name, row in TABLES.items()}
+
+
 class _Writer:
-    """Tables of TABLES in a FlatBuffer, and values in a debug buffer."""
+    """Writer of the FlatBuffer tables in TABLES, and of values in a debug buffer."""
 
     buffer: BinaryIO | None = None
 
     def __init__(self) -> None:
-        self.builder = _flatbuffers.builder(1 << 16, "ETDumps")
+        _extras.require("writing ETDumps", "flatbuffers")
         self.written = 0
 
-    def table(self, kind: str, /, **values: Any) -> int:
-        """A table with these fields; None leaves one out."""
-        fields = TABLES[kind].split()
-        self.builder.StartObject(len(fields))
-        for number, spec in enumerate(fields):
-            key, _, scalar = spec.partition(":")
-            value = values.pop(key, None)
-            if value is None:
-                continue
-            scalar, _, default = scalar.partition("=")
-            prepend = getattr(self.builder, f"Prepend{scalar or 'UOffsetTRelative'}Slot")
-            prepend(number, value, int(default or 0))
-        assert not values, f"{kind} has no {values}"
-        offset: int = self.builder.EndObject()
-        return offset
-
-    def vector(self, offsets: Sequence[int]) -> int:
-        return _flatbuffers.offsets(self.builder, offsets)
-
-    def text(self, text: str | None) -> int | None:
-        return self.builder.CreateSharedString(text) if text else None
-
-    def numbers(self, numbers: Sequence[int]) -> int:
-        vector: int = self.builder.CreateNumpyVector(np.array(numbers, np.int64))
-        return vector
-
-    def tensor(self, array: Array) -> int:
+    def tensor(self, array: Array) -> Table:
         """A tensor whose data goes into the debug buffer."""
         assert self.buffer
         data = np.ascontiguousarray(array)
-        offset = -1  # nothing to read
+        offset = -1  # an empty tensor has no data
         if data.nbytes:
             offset = -(-self.written // ALIGNMENT) * ALIGNMENT
             self.buffer.write(bytes(offset - self.written))
             self.buffer.write(data.tobytes())
             self.written = offset + data.nbytes
         strides = [int(np.prod(array.shape[d + 1 :], dtype=np.int64)) for d in range(array.ndim)]
-        sizes, steps = self.numbers(array.shape), self.numbers(strides)
-        return self.table("Tensor", scalar_type=_core._scalar_types()[data.dtype.name], sizes=sizes,
-                          strides=steps, offset=offset)  # fmt: skip
+        return {"scalar_type": _core._scalar_types()[data.dtype.name], "sizes": array.shape,
+                "strides": strides, "offset": offset}  # fmt: skip
 
-    def value(self, entry: Entry, is_output: bool) -> int:
+    def value(self, entry: Entry, is_output: bool) -> Table:
         if isinstance(entry, np.ndarray):
             kind, fields = "Tensor", {"tensor": self.tensor(entry)}
         elif isinstance(entry, list):
-            tensors = self.table("TensorList", tensors=self.vector([*map(self.tensor, entry)]))
-            kind, fields = "TensorList", {"tensor_list": tensors}
+            kind, fields = "TensorList", {"tensor_list": {"tensors": [*map(self.tensor, entry)]}}
         elif isinstance(entry, bool):
-            kind, fields = "Bool", {"bool_value": self.table("Bool", bool_val=entry)}
+            kind, fields = "Bool", {"bool_value": {"bool_val": entry}}
         elif isinstance(entry, int):
-            kind, fields = "Int", {"int_value": self.table("Int", int_val=entry)}
+            kind, fields = "Int", {"int_value": {"int_val": entry}}
         else:
-            kind, fields = "Double", {"double_value": self.table("Double", double_val=entry)}
-        output = self.table("Bool", bool_val=True) if is_output else None
-        return self.table("Value", val=KINDS.index(kind), **fields, output=output)
+            kind, fields = "Double", {"double_value": {"double_val": entry}}
+        output = {"bool_val": True} if is_output else None
+        return {"val": KINDS.index(kind), **fields, "output": output}
 
-    def events(self, record: _Record) -> Iterator[int]:
+    def events(self, record: _Record) -> Iterator[Table]:
         """Debug events of what a record has, before its profile events."""
         metadata = None
         if record.identifier and record.handle is not None:
-            text = json.dumps({"debug_handle": record.handle})
-            metadata = self.builder.CreateByteVector(text.encode())
+            metadata = [*json.dumps({"debug_handle": record.handle}).encode()]
         common = {
+            "chain_index": record.chain,
             "instruction_id": record.instruction,
             "delegate_debug_id_int": None if record.identifier else record.handle,
-            "delegate_debug_id_str": self.text(record.identifier),
+            "delegate_debug_id_str": record.identifier,
         }
         for entry in record.entries if self.buffer else []:
-            value = self.value(entry, record.is_output)
-            event = self.table("DebugEvent", chain_index=record.chain % 2**64, debug_entry=value,
-                               **common)  # fmt: skip
-            yield self.table("Event", debug_event=event)
+            yield {"debug_event": {**common, "debug_entry": self.value(entry, record.is_output)}}
         for name in record.names:
-            text_offset = self.text(name)
-            event = self.table(
-                "ProfileEvent", name=text_offset, chain_index=record.chain, start_time=record.start,
-                end_time=record.end, delegate_debug_metadata=metadata, **common,
-            )  # fmt: skip
-            yield self.table("Event", profile_event=event)
+            times = {"start_time": record.start, "end_time": record.end}
+            yield {"profile_event": {**common, **times, "name": name or None,
+                                     "delegate_debug_metadata": metadata}}  # fmt: skip
 
-    def run(self, run: _Run) -> int:
-        events = [offset for record in run.records for offset in self.events(record)]
-        name, rows = self.text(run.name), self.vector(events)
-        return self.table("RunData", name=name, events=rows)
+    def run(self, run: _Run) -> Table:
+        events = [event for record in run.records for event in self.events(record)]
+        return {"name": run.name, "events": events}
 
     def finish(self, runs: Sequence[_Run]) -> bytes:
-        rows = self.vector([*map(self.run, runs)])
-        root = self.table("ETDump", version=0, run_data=rows)
-        self.builder.FinishSizePrefixed(root, file_identifier=b"ED00")
-        return bytes(self.builder.Output())
+        values = {"version": 0, "run_data": [*map(self.run, runs)]}
+        return _flatbuffers.write(values, tables(), "ETDump", "ETDumps", identifier=b"ED00",
+                                  is_prefixed=True, size=1 << 16)  # fmt: skip
 
 
 def write(traces: Sequence[Trace], path: Path, debug_buffer_path: Path | None = None) -> None:
-    """Writes traces of one or several methods as one ETDump.
+    """Write traces of one or several methods as one ETDump.
 
-    Without `debug_buffer_path` it has times only. Raises ImportError (no flatbuffers), OSError.
+    Without `debug_buffer_path`, the ETDump has only times. Raises ImportError (no flatbuffers) and
+    OSError.
     """
     _write(lambda: traces, path, debug_buffer_path)
 
 
 def _write(take: Callable[[], Sequence[Trace]], path: Path, debug_path: Path | None) -> None:
-    """Takes the traces once files are open."""
+    """Write the traces to open files."""
     writer = _Writer()
     debug_buffer = open(debug_path, "wb") if debug_path else nullcontext()
     with debug_buffer as writer.buffer, open(path, "wb") as file:
@@ -368,7 +340,7 @@ def _write(take: Callable[[], Sequence[Trace]], path: Path, debug_path: Path | N
 
 
 def _write_recorded(what: tuple[Sequence[Method], Path, Path | None]) -> None:
-    """Program.write_etdump_result_to_file comes here."""
+    """Write the recorded ETDump: C calls it for Program.write_etdump_result_to_file."""
     methods, path, debug_path = what
 
     def take() -> list[Trace]:

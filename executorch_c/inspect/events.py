@@ -1,4 +1,4 @@
-"""Events of a trace as the reports of these tools name them."""
+"""Names of trace events in reports."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 
 def named(events: Iterable[Event]) -> Iterator[tuple[Event, str]]:
-    """Each event with where it is: "instruction 3", "delegate 0, node 5" (in the order in which
-    the delegate runs them), with "chain 1, " in front where there are several."""
+    """Yield each event with its place: "instruction 3", or "delegate 0, node 5" (in order of
+    execution), with the prefix "chain 1, " if there are several chains."""
     events = list(events)
     several = len({event.chain for event in events if event.chain is not None}) > 1
     nodes = 0

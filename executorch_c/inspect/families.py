@@ -12,11 +12,11 @@ COLOURS = {
     "special": "#9dd9c5", "decomp": "#a08a6e", "random": "#cbb4e3", "prim": "#b0b0b0",
     "fft": "#6a8fd9", "distance": "#8f6fd9", "other": "#d0d0d0",
 }  # fmt: skip
-"""Colour by family: the folder of csrc/kernels; "other" for all but operators."""
+"""Colour by family: the folder of csrc/kernels; "other" for nodes that are not operators."""
 
 
 TINT = 0xAA
-"""Opacity of the colour of boxes with text, of 255."""
+"""Opacity of boxes with text, of 255."""
 
 
 @cache
@@ -27,7 +27,7 @@ def _operators() -> dict[str, str]:
 
 
 def family(operator: str) -> str:
-    """That of an operator; "other" for one that is not known here. Moves are copies."""
+    """Return the family of an operator; "other" for an unknown operator. Moves are copies."""
     if operator == "move":
         return "copy"
     name = _operators().get(operator, "other")
@@ -35,17 +35,23 @@ def family(operator: str) -> str:
 
 
 def colour(name: str) -> str:
-    """That of a family."""
+    """Return the colour of a family."""
     return COLOURS.get(name, COLOURS["other"])
 
 
 def tint(name: str) -> str:
-    """The colour of a family on white, light enough for black text."""
+    """Return the colour of a family on white, light enough for black text."""
     full = colour(name)
     mixed = (255 - (255 - int(full[i : i + 2], 16)) * TINT // 255 for i in (1, 3, 5))
     return "#" + "".join(f"{part:02x}" for part in mixed)
 
 
 def short(operator: str) -> str:
-    """Return "convolution" of "aten::convolution.out": the only place that takes names apart."""
+    """Return the base name of an operator: "convolution" of "aten::convolution.out"."""
     return operator.rpartition("::")[2].split(".")[0]
+
+
+def unsuffixed(operator: str) -> str:
+    """Return the name without the underscore of in-place variants: "relu" of "aten::relu_"."""
+    name = short(operator)
+    return name.rstrip("_") or name

@@ -1,8 +1,8 @@
-"""Large graphs for drawing: nodes of one layer become one.
+"""Folding of large graphs for drawing: the nodes of one layer become one node.
 
-A program seldom has names of layers. Where its weights have names, a node belongs to the layer of
-the last weight that was read before it; elsewhere a layer is a run of nodes in order of execution.
-Delegates stay apart.
+Programs rarely have layer names. If its weights have names, a node belongs to the layer of
+the last weight read before it; otherwise a layer is a run of nodes in order of execution. Nodes of
+delegates and of the method are never in one layer.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from collections.abc import Iterator, Mapping
 from executorch_c.inspect.diagram import Node
 
 LARGE = 300
-"""Nodes of a graph that is drawn as it is, at most: `dot` lays out more in minutes."""
+"""Maximum number of nodes of a graph drawn without folding: `dot` needs minutes for more."""
 FOLDS = 120
-"""Nodes of a folded graph, about."""
+"""Approximate number of nodes of a folded graph."""
 ENDS = ("input", "output", "state")
-"""Families of nodes that stay as they are."""
+"""Families of nodes that are not folded."""
 NAMED = 3
-"""Operators that the label of a layer names."""
+"""Maximum number of operators in the label of a layer."""
 
 
 def _layer(node: Node) -> str | None:
-    """The layer of a node, by the name of a weight: "body.0" of "float32 (8, 3) body.0.weight"."""
+    """Return the layer of a node, from the name of a weight: "body.0" of "float32 (8, 3)
+    body.0.weight"."""
     for text in node.attributes.values():
         name = text.rpartition(") ")[2]
         if ") " in text and "." in name:
@@ -32,7 +33,7 @@ def _layer(node: Node) -> str | None:
 
 
 def _runs(nodes: Mapping[str, Node]) -> Iterator[tuple[str, list[Node]]]:
-    """Layers with their nodes, in order."""
+    """Yield layers with their nodes, in order."""
     inner = [node for node in nodes.values() if node.family not in ENDS]
     size = max(-(-len(inner) // FOLDS), 2)
     run: list[Node] = []
@@ -59,7 +60,7 @@ def _label(layer: str, run: list[Node]) -> str:
 
 
 def folded(nodes: Mapping[str, Node]) -> dict[str, Node]:
-    """Return the nodes of a graph with layers in place of their nodes; inputs and outputs stay."""
+    """Return a graph's nodes with layers in place of nodes. Inputs and outputs are not folded."""
     place = {node.id: node.id for node in nodes.values()}
     made: dict[str, Node] = {}
     layers = {}

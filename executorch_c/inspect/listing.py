@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from executorch_c._types import InnerNode, InnerValue, StructureDelegate
 
 _KEY = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{56}\b")
-"""Named data of XNNPACK: a hash, of which the beginning is enough for people."""
+"""Hashes that name data of XNNPACK; the text has their first 8 digits."""
 
 LONGEST_SPEC = 40
 """Maximum number of bytes of a compile spec in text."""
 
 
 class Dump(str, Report):
-    """A program as text: `print(dump)` shows it. It is a str, and a Report of its instructions."""
+    """A program as text: `print(dump)` prints it. A str, and a Report of its instructions."""
 
     def __new__(cls, text: str, whole: dict[str, Any], rows: list[dict[str, object]]) -> Dump:
         found = super().__new__(cls, text)
@@ -42,7 +42,7 @@ class Dump(str, Report):
         return not self.problems()
 
     def summary(self) -> str:
-        """Return size and methods of the program."""
+        """Return the size and the methods of the program."""
         return self.partition("\n")[0]
 
     def problems(self) -> list[str]:
@@ -66,7 +66,7 @@ class Dump(str, Report):
         return self._rows
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all of it: see `dump`."""
+        """Return the JSON of `dump`."""
         return self._whole
 
     def heading(self) -> str:
@@ -94,7 +94,7 @@ def dump(program: ProgramSource, format: Literal["json"], *, method: str | None 
 def dump(
     program: ProgramSource, format: Literal["text", "json"] = "text", *, method: str | None = None
 ) -> Dump | str:
-    """Return a program as text, or as JSON; one `method`, or all.
+    """Return a program as text or JSON; one `method`, or all.
 
     No method is loaded, so programs that cannot run here can be printed. A line of text is an
     instruction: its number in the chain, its arguments by name, its results and their memory; `>`
@@ -118,8 +118,9 @@ def dump(
     whole = {**found.program.info(), "method_structures": [_as_json(view) for view in views]}
     if format == "json":
         return _json.dumps(whole)
-    parts = ["\n".join(_header(found.program))]
-    parts += ["\n".join(_method(view)) for view in views]
+    with _text.drawn_by(None):  # the text may be written to a file
+        parts = ["\n".join(_header(found.program))]
+        parts += ["\n".join(_method(view)) for view in views]
     rows = [_row(view, step) for view in views for step in view.steps]
     text = Dump("\n\n".join(parts) + "\n", whole, rows)
     text.made_from(program=found.origin)
@@ -136,7 +137,7 @@ def _row(view: View, step: Instruction) -> dict[str, object]:
 
 
 def _spec(value: bytes) -> dict[str, str]:
-    """Text where it is text; hexadecimal digits in any case."""
+    """Return a compile spec as text or as hexadecimal digits."""
     return {"hex": value.hex(), **({"text": value.decode()} if _is_text(value) else {})}
 
 
@@ -168,7 +169,7 @@ def _as_json(view: View) -> dict[str, object]:
 
 def _header(program: Program) -> Iterator[str]:
     info = program.info()
-    yield (f"program: {_text.plural(info['file_size'], 'byte')}, {info['program_size']:,} of them "
+    yield (f"program: {_text.plural(info['file_size'], 'byte')}, {info['program_size']:,} in "
            f"tables, {_text.plural(len(info['methods']), 'method')}")  # fmt: skip
     if info["segments"]:
         yield f"segments (after byte {info['segment_base']:,})"
@@ -218,7 +219,7 @@ def _value_row(view: View, index: int) -> list[object]:
 
 
 def _constant(view: View, index: int) -> str:
-    """Return a value other than a tensor: a constant itself, or the number of the value."""
+    """Return a value other than a tensor: the constant, or the index of the value."""
     value = view.values[index]
     if index in view.computed:
         return f"%{index}"
@@ -306,17 +307,17 @@ def _delegate(view: View, step: Instruction, index: int) -> Iterator[str]:
         for number, node in enumerate(inside["nodes"]):
             yield f"{number:4}  {_node(node, values, outer)}"
     elif not nested:
-        yield "its backend is not there, or does not tell what is inside"
+        yield "its backend is missing or does not describe payloads"
 
 
 def inner_name(value: InnerValue, outer: list[int]) -> str:
-    """Return the name of a value inside a delegate: that of the argument, or its id."""
+    """Return the name of a value inside a delegate: the name of the argument, or its id."""
     at = value["argument"]
     return f"%{outer[at]}" if at is not None and at < len(outer) else f"v{value['id']}"
 
 
 def inner_tensor(value: InnerValue) -> str:
-    """"fp32 (1, 3)", with its quantisation."""
+    """Return the dtype and shape of a value, with its quantisation: "fp32 (1, 3)"."""
     note = " [" + _KEY.sub(r"\1...", value["note"]) + "]" if value["note"] else ""
     return f"{value['dtype'] or '?'} {structure.shape(value['shape'])}{note}"
 

@@ -48,19 +48,19 @@ class Allocation:
     arena: int
     offset: int
     nbytes: int
-    """Upper bound where the shape is dynamic."""
+    """Upper bound if the shape is dynamic."""
     first: int
-    """The instruction that makes it, or START (inputs, state)."""
+    """The instruction that writes it first, or START (inputs, state)."""
     last: int
-    """The last instruction that needs it, itself or through a view; the number of instructions
-    where it is an output or state."""
+    """The last instruction that reads it, itself or through a view; the number of instructions for
+    an output or state."""
     maker: str
-    """The operator or backend that writes it first; "input", "state", "view of %7"."""
+    """Operator or backend that writes it first; "input", "state", "view of %7"."""
     family: str
-    """That of the operator ("conv", "pointwise", see executorch_c.operators()), "delegate",
+    """Family of the operator ("conv", "pointwise", see executorch_c.operators()), "delegate",
     "input", "state" or "other"."""
     base: int | None
-    """The value that it looks at, where it is a view: no bytes of its own."""
+    """Base of a view, which has no bytes of its own."""
     dtype: str
     shape: tuple[int, ...]
     name: str | None
@@ -80,17 +80,17 @@ class Arena:
     """A block of planned memory."""
 
     index: int
-    """From 1."""
+    """Number, from 1."""
     nbytes: int
-    """As planned."""
+    """Planned bytes."""
     peak: int
-    """Largest number of bytes that are live at one time, shared bytes counted once."""
+    """Peak of live bytes; shared bytes count once."""
     peak_at: int
-    """The first instruction at which that is so."""
+    """First instruction of the peak."""
 
     @property
     def waste(self) -> int:
-        """Unused bytes: planned minus the peak, the lower bound of any plan."""
+        """Unused bytes: planned bytes minus the peak, which is the lower bound of any plan."""
         return self.nbytes - self.peak
 
 
@@ -101,7 +101,7 @@ class MemoryPlan(Report):
     method: str
     arenas: tuple[Arena, ...]
     allocations: tuple[Allocation, ...]
-    """Tensors by arena, time and offset; views have the place of their base."""
+    """Tensors by arena, time and offset; a view has the place of its base."""
     instructions: tuple[str, ...]
     """Operators and backends in order."""
 
@@ -115,14 +115,14 @@ class MemoryPlan(Report):
         return sum(arena.waste for arena in self.arenas)
 
     def live(self, arena: int) -> list[int]:
-        """Return live bytes of an arena at START, at each instruction, and at the end."""
+        """Return the live bytes of an arena at START, at each instruction, and at END."""
         return _live(self._of(arena), len(self.instructions))
 
     def _of(self, arena: int) -> list[Allocation]:
         return [a for a in self.allocations if a.arena == arena]
 
     def time(self, time: int) -> str:
-        """"start", "end", or the number of an instruction."""
+        """Return a time as text: "start", "end", or the index of an instruction."""
         if time == START:
             return "start"
         return "end" if time == len(self.instructions) else str(time)
@@ -187,14 +187,14 @@ class MemoryPlan(Report):
         return "\n".join(filter(None, [*self._notes(), self.table()]))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all of it, for JSON."""
+        """Return the plan for JSON."""
         return {**asdict(self), "live": {a.index: self.live(a.index) for a in self.arenas}}
 
     # ---- pictures ----
 
     def plot(self) -> Figure:
-        """Return a figure: for each arena live bytes over time, and place and lifetime of each
-        tensor, coloured by the family of its operator.
+        """Return a figure with, for each arena, the live bytes over time and the place and lifetime
+        of each tensor, coloured by the family of its operator.
 
         Raises ImportError without matplotlib (pip install 'executorch_c[view]').
         """
@@ -220,8 +220,8 @@ class MemoryPlan(Report):
     # ---- traces ----
 
     def to_chrome(self, path: str | os.PathLike[str]) -> None:
-        """Write a JSON file for chrome://tracing and ui.perfetto.dev: a process for each arena, in
-        it a track of live bytes and a thread for each offset. An instruction takes 1 us."""
+        """Write a JSON file for chrome://tracing and ui.perfetto.dev: a process for each arena,
+        with a track of live bytes and a thread for each offset. An instruction takes 1 us."""
         events = [event for arena in self.arenas for event in self._chrome(arena)]
         with open(path, "w", encoding="utf-8") as file:
             json.dump({"traceEvents": events, "displayTimeUnit": "ns"}, file)
@@ -249,7 +249,8 @@ class MemoryPlan(Report):
 
 
 def _live(allocations: list[Allocation], instructions: int) -> list[int]:
-    """Bytes that are covered at each time from START on; only beginnings and ends are looked at."""
+    """Return the live bytes at each time from START on; only starts and ends of lifetimes are
+    visited."""
     changes = sorted({START} | {a.first for a in allocations} | {a.last + 1 for a in allocations})
     levels = []
     for time in changes:
@@ -308,8 +309,8 @@ class _Lifetimes:
                 self.use(item, self.end)
 
     def _keep_state(self) -> None:
-        """What the file gives a first value, or what is read before anybody has written it, keeps
-        its memory from call to call."""
+        """Extend values with an initial value, and values that are read before any write, over the
+        whole method: they keep their memory between calls."""
         for index in range(len(self.view.values)):
             state = self.view.values[index].get("where") == "state"
             if index in self.bases:
@@ -319,7 +320,8 @@ class _Lifetimes:
                 self.maker[index] = "state"
 
     def _extend_over_loops(self) -> None:
-        """What is there when a loop begins and used in it is there until the loop is over."""
+        """Extend values that are live at the start of a loop and used in it to the end of the
+        loop."""
         starts = {(step.chain, step.number): step.at for step in self.view.steps}
         for step in self.view.steps:
             target = step.row["destination"]
@@ -331,7 +333,8 @@ class _Lifetimes:
                     self.last[index] = max(last, step.at)
 
     def _extend_bases(self) -> None:
-        """A view keeps what it looks at. Views of views come later than what they look at."""
+        """Extend the bases of views to the last use of the views. Views of views come after their
+        bases."""
         for index, base in sorted(self.bases.items(), key=lambda item: -self.first.get(item[0], 0)):
             if index in self.last and base in self.last:
                 self.last[base] = max(self.last[base], self.last[index])
@@ -357,7 +360,7 @@ def _allocations(view: View) -> Iterator[Allocation]:
 
 
 def memory_plan(program: ProgramSource, method: str = "forward") -> MemoryPlan:
-    """Return the tensors in planned memory of a method over time. No method is loaded.
+    """Return the lifetimes of a method's tensors in planned memory. No method is loaded.
 
     Empty and unused tensors are omitted. Raises NotFoundError for an unknown method,
     InvalidProgramError for a wrong file.

@@ -1,4 +1,4 @@
-"""The picture of a memory plan. Raises ImportError where matplotlib is not installed."""
+"""The picture of a memory plan. Raises ImportError if matplotlib is not installed."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ POINT = 1 / 72
 """Inches of a point of type."""
 
 LETTER = 3.9
-"""Points that a letter of a label takes."""
+"""Width of a letter of a label, in points."""
 
 
 def draw(plan: MemoryPlan) -> Figure:
-    """Two axes for each arena, live bytes and places; a legend of families."""
+    """Draw two axes for each arena, live bytes and places, with a legend of families."""
     arenas = [arena for arena in plan.arenas if arena.nbytes]
     columns = len(plan.instructions) + 2
     width = min(max(7.5, 2.5 + 0.42 * columns), 26.0)
@@ -46,14 +46,14 @@ def draw(plan: MemoryPlan) -> Figure:
     handles = [Patch(facecolor=families.colour(f), label=f) for f in shown]
     figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 8),
                   frameon=False, fontsize=8)  # fmt: skip
-    figure.draw_without_rendering()  # now it is known how large the axes are
+    figure.draw_without_rendering()  # after layout, the size of the axes is known
     for i, arena in enumerate(arenas):
         _label_places(plan, arena, axes[2 * i + 1][0])
     return figure
 
 
 def _label_bytes(axes: Axes, top: int, most: int) -> None:
-    """Round numbers of the unit that reads best."""
+    """Label the byte axis with round numbers of a suitable unit."""
     unit, name = next((u, n) for u, n in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"),
                                           (1, "bytes")) if top >= 2 * u or u == 1)  # fmt: skip
     axes.yaxis.set_major_formatter(lambda value, _: f"{value / unit:g}")
@@ -117,12 +117,12 @@ def _label_places(plan: MemoryPlan, arena: Arena, axes: Axes) -> None:
 
 
 def _darker(colour: str) -> str:
-    """An edge, so that tensors of a few bytes are visible."""
+    """Return a darker edge colour, so that tensors of a few bytes are visible."""
     return "#" + "".join(f"{int(colour[i : i + 2], 16) * 3 // 5:02x}" for i in (1, 3, 5))
 
 
 def _fit(a: Allocation, width: float, height: float) -> tuple[str, bool]:
-    """Return the longest label that fits into a box in inches, and whether it is vertical."""
+    """Return the longest label that fits into a box (in inches), and True if it is vertical."""
     name, size = a.name or families.short(a.maker), _text.size(a.nbytes)
     shape = f"{a.dtype} {structure.shape(a.shape)}"
     full = f"%{a.value} {name}"
@@ -140,7 +140,8 @@ def _fit(a: Allocation, width: float, height: float) -> tuple[str, bool]:
 
 
 def _label_times(plan: MemoryPlan, axes: Axes, width: float) -> None:
-    """The operator of each instruction where there is room; else numbers."""
+    """Label the time axis with the operator of each instruction, or with indices if there is no
+    room."""
     count = len(plan.instructions)
     if (width - 1.6) / (count + 2) > 0.14:
         ticks = [t + 0.5 for t in range(-1, count + 1)]

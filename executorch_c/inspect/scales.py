@@ -1,7 +1,7 @@
 """Scales of quantised outputs, from the program alone.
 
-An output whose last operator dequantises an 8-bit tensor is a multiple of a scale that is in the
-file. Comparisons with such an output count steps of it.
+If the last operator of an output dequantises an 8-bit tensor, the output is a multiple of a scale
+in the file. Comparisons of such an output count steps.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 MOVES = {"view_copy", "et_view", "_clone_dim_order", "clone", "permute_copy", "squeeze_copy",
          "unsqueeze_copy", "slice_copy", "select_copy", "expand_copy"}  # fmt: skip
-"""Kernels whose result has the numbers of their first argument."""
+"""Kernels that copy the values of their first argument."""
 INNER_MOVES = {"StaticTranspose", "StaticReshape", "Copy", "StaticSlice"}
-"""The same of XnnpackBackend's nodes."""
+"""XnnpackBackend's nodes that copy the values of their input."""
 _SCALE = re.compile(r"^scale ([-+0-9.e]+), zero point")
 
 
 def scales_of_outputs(program: Program, method: str) -> list[float | None]:
-    """Return the scale of each output of a method; None for outputs that have none."""
+    """Return the scale of each output of a method, or None."""
     view = View(program, method)
     return [_scale_of(view, slot) for slot in view.structure["outputs"]]
 
 
 def _scale_of(view: View, slot: int) -> float | None:
-    """The scale of a value: that of the instruction that writes it last."""
+    """Return the scale of a value: the scale of the instruction that writes it last."""
     seen = set()
     while slot not in seen:
         seen.add(slot)

@@ -1,4 +1,4 @@
-"""A method for the tools of this folder: readers and writers of each value, in order."""
+"""Methods for the tools of this package: readers and writers of each value, in order."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ LISTS = ("IntList", "TensorList", "OptionalTensorList")
 """Kinds of values that hold indices of values."""
 
 DEEPEST = 8
-"""Programs inside of payloads are opened so deep."""
+"""Maximum nesting depth of programs in payloads."""
 
 
 @dataclass(frozen=True)
 class Instruction:
-    """An instruction, at its place in the method."""
+    """An instruction and its place in the method."""
 
     at: int
-    """Counted over all chains."""
+    """Index over all chains."""
     chain: int
     number: int
     row: StructureInstruction
     reads: tuple[int, ...]
-    """Values, those of lists instead of the lists."""
+    """Values of the arguments, with lists replaced by their items."""
     writes: tuple[int, ...]
 
     @property
     def title(self) -> str:
-        """The operator, the backend, or the kind of instruction."""
+        """Name of the operator, of the backend, or of the kind of instruction."""
         return self.row["name"] or self.row["kind"]
 
 
@@ -70,7 +70,7 @@ class View:
                 at += 1
 
     def items(self, index: int) -> list[int]:
-        """The values that an argument stands for: itself, or those of a list."""
+        """Return the values of an argument: the value, or the items of a list."""
         value = self.values[index]
         if value["kind"] not in LISTS:
             return [index]
@@ -83,19 +83,19 @@ class View:
 
     @cached_property
     def computed(self) -> frozenset[int]:
-        """Values that change: written by an instruction, or inputs."""
+        """Return the values that change: written by an instruction, or inputs."""
         written = {index for step in self.steps for index in step.writes}
         return frozenset(written | set(self.structure["inputs"]))
 
     @cached_property
     def targets(self) -> frozenset[tuple[int, int]]:
-        """Chain and number of the instructions that jumps go to."""
+        """Return the chain and index of every jump target."""
         jumps = ((step.chain, step.row["destination"]) for step in self.steps)
         return frozenset((chain, number) for chain, number in jumps if number is not None)
 
     def goes_on(self, step: Instruction) -> bool:
-        """Whether the next instruction may run after this one: a jump on a constant false is one
-        that is always taken."""
+        """Return True if the next instruction may run after this one. A jump on a constant false is
+        always taken."""
         if step.row["kind"] != "jump":
             return True
         (condition,) = step.reads
@@ -104,8 +104,8 @@ class View:
 
     @cached_property
     def bases(self) -> dict[int, int]:
-        """Views: tensors that are read though nobody has written them, at the place in memory of
-        one that has been. Exporters leave the instruction out that would make such a view."""
+        """Return views and their bases: tensors without a writer, at the place in memory of a
+        tensor with one. Exporters omit the instructions that create such views."""
         here: dict[tuple[int, int], int] = {}
         known = set(self.structure["inputs"])
         found: dict[int, int] = {}
@@ -139,14 +139,15 @@ class View:
             here[place] = index
 
     def inside(self, delegate: int) -> DelegateInside | str | None:
-        """Return a delegate's nodes; a sentence for a wrong payload; None without a description."""
+        """Return a delegate's nodes; an error message for an invalid payload; None without a
+        description."""
         try:
             return self.program._delegate(self.method, delegate)
         except Error as error:
             return str(error)
 
     def nested(self, delegate: int) -> list[View]:
-        """The methods of a payload that is a program itself."""
+        """Return the methods of a payload that is a program."""
         payload = self.program._payload(self.method, delegate)
         if payload[4:8] != b"ET12" or self.depth >= DEEPEST:
             return []
@@ -158,7 +159,7 @@ class View:
 
 
 def methods(program: Program, method: str | None) -> list[View]:
-    """Views of one method, or of all, sorted by name."""
+    """Return views of one method, or of all, sorted by name."""
     names = sorted(program.method_names) if method is None else [method]
     return [View(program, name) for name in names]
 
@@ -167,7 +168,7 @@ Frame: TypeAlias = "tuple[str | None, int, str | None, str | None]"
 
 
 def frame(step: Instruction) -> Frame:
-    """Where an instruction with a stack trace comes from: the innermost frame outside of torch."""
+    """Return the source of an instruction with a stack trace: the innermost frame outside torch."""
     stack = step.row["stack"]
     own = [f for f in stack if f[0] and "/torch/" not in f[0].replace("\\", "/")]
     return (own or stack)[-1]
@@ -177,19 +178,19 @@ def frame(step: Instruction) -> Frame:
 
 
 def shape(sizes: tuple[int, ...] | None, dynamism: str = "static") -> str:
-    """"(1, 3)"; "(<=1, <=3)" where sizes are upper bounds; "(?)" where they are not known."""
+    """Return a shape: "(1, 3)"; "(<=1, <=3)" with upper bounds; "(?)" if unknown."""
     if sizes is None:
         return "(?)"
     return _text.sizes(sizes, "" if dynamism == "static" else "<=")
 
 
 def place(value: StructureValue) -> str:
-    """"arena 1 @ 64"; nothing for what is not in planned memory."""
+    """Return a place in planned memory: "arena 1 @ 64"; otherwise an empty text."""
     return f"arena {value['arena']} @ {value['offset']}" if value["arena"] else ""
 
 
 def home(value: StructureValue) -> str:
-    """Where the data of a tensor are: "arena 1 @ 64", "constant, file @ 0x40", ..."""
+    """Return the place of a tensor's data: "arena 1 @ 64", "constant, file @ 0x40", ..."""
     if value["where"] == "planned":
         return place(value)
     data = "" if value["at"] is None else f"file @ {value['at']:#x}"
@@ -199,7 +200,8 @@ def home(value: StructureValue) -> str:
 
 
 def tensor(value: StructureValue) -> str:
-    """"float32 (1, 3)", with the order of dimensions where that is unusual."""
+    """Return the type of a tensor: "float32 (1, 3)", with the dimension order if it is not the
+    default."""
     order = list(value["dim_order"])
     note = f" order {order}" if order != sorted(order) else ""
     return f"{value['dtype']} {shape(value['shape'], value['dynamism'])}{note}"

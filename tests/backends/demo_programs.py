@@ -1,6 +1,6 @@
 """Programs of the export tutorial for the demo backends, by the official flow.
 
-For test_demo.py, and for the fuzzer, which damages them (tests/fuzz/make_programs.py).
+test_demo.py uses them, and tests/fuzz/make_programs.py takes them as seeds.
 """
 
 from __future__ import annotations
@@ -36,14 +36,18 @@ def edge_program(module: nn.Module, inputs: tuple[Tensor, ...], **options: Any) 
     return to_edge(torch.export.export(module, inputs, **options), compile_config=config)
 
 
-def lowered(fn: Callable[..., Any], inputs: tuple[Tensor, ...], specs: Sequence[CompileSpec] = (),
-            backend: str = COMPILER) -> Any:
-    """The whole function as one delegate."""
+def lowered(
+    fn: Callable[..., Any],
+    inputs: tuple[Tensor, ...],
+    specs: Sequence[CompileSpec] = (),
+    backend: str = COMPILER,
+) -> Any:
+    """Return the edge program with the whole function as one delegate."""
     return to_backend(backend, edge_program(Fn(fn), inputs).exported_program(), list(specs))
 
 
 def composite(inner: nn.Module, inputs: tuple[Tensor, ...]) -> bytes:
-    """A program that does nothing but call a lowered module."""
+    """Return a program that only calls a lowered module."""
 
     class Composite(nn.Module):
         def __init__(self) -> None:
@@ -57,7 +61,8 @@ def composite(inner: nn.Module, inputs: tuple[Tensor, ...]) -> bytes:
 
 
 def nested(inputs: tuple[Tensor, ...]) -> tuple[bytes, Callable[..., Tensor]]:
-    """An ExecutorBackend program with a delegate of BackendWithCompilerDemo inside, and eager."""
+    """Return an ExecutorBackend program that contains a BackendWithCompilerDemo delegate, and the
+    eager function."""
 
     def fn(a: Tensor, x: Tensor, b: Tensor) -> Tensor:
         a = x - b
@@ -72,7 +77,7 @@ def taylor_sin(x: Tensor) -> Tensor:
 
 
 def mm_add_sub(a: Tensor, x: Tensor, b: Tensor) -> Tensor:
-    """The tutorial's function: two mm+add pairs around a sub that stays in the program."""
+    """Compute two mm+add pairs around a sub that is not delegated, as in the tutorial."""
     y = torch.mm(a, x)
     z = y + b
     a = z - a
@@ -81,7 +86,7 @@ def mm_add_sub(a: Tensor, x: Tensor, b: Tensor) -> Tensor:
 
 
 def programs() -> dict[str, bytes]:
-    """One program of each kind, by name."""
+    """Return one program of each kind, by name."""
     three = seeded((2, 2), (2, 2), (2, 2))
     partitioned = edge_program(Fn(mm_add_sub), three).to_backend(AddMulPartitionerDemo())
     return {

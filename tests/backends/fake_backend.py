@@ -1,5 +1,5 @@
-"""A backend written with ctypes, for what the demo backends do not do: options of every kind, and
-structs from before there were optional members. It copies its first input to its output."""
+"""A backend written with ctypes, for cases that the demo backends do not cover: options of every
+kind, and structs without optional members. It copies its first input to its output."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ class Backend(Structure):
 
 
 WITHOUT_OPTIONS: int = Backend.set_option.offset
-"""struct_size of a backend from before there were optional members."""
+"""struct_size of a backend without optional members."""
 
 
 class Fake:
-    """The backend and what it has seen. It must live as long as the process."""
+    """The backend and the options that it received. It must live as long as the process."""
 
     def __init__(self, name: str, values: dict[bytes, object], size: int | None = None) -> None:
         self.values, self.given, self.strings = values, {}, [*values.values()]
@@ -84,9 +84,8 @@ class Fake:
             set_option=OPTION(self._set), get_option=OPTION(self._get),
             option_keys=cast(keys, POINTER(c_char_p)), report=REPORT(self._report),
         )  # fmt: skip
-        if size:  # what is behind is not the backend's: nobody may look at it
-            ctypes.memset(ctypes.addressof(self.struct) + size, 0x5A,
-                          ctypes.sizeof(Backend) - size)
+        if size:  # out of bounds for the backend: nothing may read it
+            ctypes.memset(ctypes.addressof(self.struct) + size, 0x5A, ctypes.sizeof(Backend) - size)
         pythonapi.PyCapsule_New.restype = py_object
         pythonapi.PyCapsule_New.argtypes = [c_void_p, c_char_p, c_void_p]
         self.capsule = pythonapi.PyCapsule_New(

@@ -50,7 +50,7 @@ def run(pte: bytes, inputs: Sequence[Tensor]) -> list[np.ndarray]:
 
 
 def edited(pte: bytes, edit: Callable[[Program], None]) -> bytes:
-    """The file after `edit` has changed its program."""
+    """Return the file with its program changed by `edit`."""
     file = deserialize_pte_binary(pte)
     edit(file.program)
     return bytes(serialize_pte_binary(file))
@@ -182,7 +182,7 @@ def test_sin_after_add() -> None:
 
 
 def test_old_payload_without_version(sin_pte: bytes) -> None:
-    """The text of the tutorial, written before there was a version."""
+    """The payload of the tutorial, from before the format had a version."""
     pte = payload_changed(sin_pte, b"1version:0#", b"1#")
     [y] = run(pte, (torch.tensor([0.25]),))
     np.testing.assert_allclose(y, [0.25 - 0.25**3 / 6], rtol=1e-6)
@@ -287,7 +287,9 @@ def test_unsupported_operator_is_named() -> None:
 def test_ambiguous_wiring_is_refused() -> None:
     inputs = seeded((2, 2), (2, 2), (2, 2))
     pte = lowered(lambda a, b, c: torch.mm(c, torch.mm(a, b)), inputs).buffer()
-    with pytest.raises(executorch_c.NotSupportedError, match="aten.mm.default.*reads"):
+    with pytest.raises(
+        executorch_c.NotSupportedError, match="inputs of aten.mm.default.*are ambiguous"
+    ):
         method(pte)
 
 
@@ -366,7 +368,8 @@ def test_output_that_is_an_input(sin_pte: bytes) -> None:
 
 
 def test_arguments_that_share_a_tensor(sin_pte: bytes) -> None:
-    """Input and output of the delegate are one tensor; all of it is read before it is written."""
+    """Input and output of the delegate are the same tensor; it is read completely before it is
+    written."""
 
     def alias(program: Program) -> None:
         delegate_call(program).args[0] = delegate_call(program).args[1]
@@ -376,7 +379,7 @@ def test_arguments_that_share_a_tensor(sin_pte: bytes) -> None:
 
 
 def doubling(count: int) -> bytes:
-    """A program whose output has twice the elements of its input."""
+    """Return a program whose output has twice the elements of its input."""
     plan = Plan()
     x, y = plan.input((count,), dynamism=1), plan.output((2 * count,), dynamism=1)
     plan.call("aten::cat.out", [x, x], 0, y)
@@ -385,7 +388,7 @@ def doubling(count: int) -> bytes:
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_output_that_is_an_input_keeps_its_shape(times: int) -> None:
-    """Of arguments that stand for one tensor none is resized while the others are read."""
+    """Arguments that share a tensor are not resized while they are read."""
     plan = Plan()
     x = plan.input((8,), dynamism=1)
     both, other = plan.tensor((8,), dynamism=1), plan.tensor((8,), dynamism=1)

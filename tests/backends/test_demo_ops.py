@@ -1,4 +1,4 @@
-"""Operators of a plug-in: the table, the demo, entry points."""
+"""Operators of a plug-in: the table, the demo plug-in, entry points."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from executorch_c import Runtime, register_operator, unregister_operator
 from numpy.testing import assert_array_equal
 from single_op import BOUNDED, Out
 
-__all__ = ["nothing_stays"]  # a fixture of every test here
+__all__ = ["nothing_stays"]  # autouse fixture
 
 
 @pytest.fixture
 def demo() -> Iterator[Any]:
-    """The capsule of the demo plug-in, whose operators go afterwards."""
+    """Yield the capsule of the demo plug-in and unregister its operators afterwards."""
     module = pytest.importorskip("executorch_c._backend_demo_ops")
     yield module.operators()
     for row in executorch_c.operators():
@@ -33,10 +33,10 @@ def demo() -> Iterator[Any]:
 
 def test_operators_in_c(demo: Any) -> None:
     executorch_c.register_operators(demo)
-    executorch_c.register_operators(demo)  # the same once more
+    executorch_c.register_operators(demo)  # registering again is allowed
     found = {row["name"]: row["origin"] for row in executorch_c.operators()}
     assert found["demo::scale.out"] == found["demo::positive.out"] == "executorch_c demo"
-    method = load("demo::scale.out", X, 3, Out((2, 3)))  # an Int for a float
+    method = load("demo::scale.out", X, 3, Out((2, 3)))  # an Int instead of a float
     assert_array_equal(method(X), X * 3)
     x = np.array([1, -2, 3, -4, 5], np.float32)
     method = load("demo::positive.out", x, Out((3,), dynamism=BOUNDED))
@@ -54,12 +54,14 @@ def test_operators_in_c(demo: Any) -> None:
 
 
 def test_a_plug_in_takes_no_place(demo: Any) -> None:
-    """All of its operators are registered, or none."""
+    """If one operator of a plug-in is invalid, none is registered."""
     schema = "demo::positive.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)"
     register_operator(schema, lambda x: x)
     with pytest.raises(executorch_c.AlreadyRegisteredError) as caught:
         executorch_c.register_operators(demo)
-    assert "executorch_c demo: operator demo::positive.out is there already" in str(caught.value)
+    assert "executorch_c demo: operator demo::positive.out is already registered" in str(
+        caught.value
+    )
     assert "demo::scale.out" not in Runtime.get().operator_registry.operator_names
     unregister_operator("demo::positive.out")
     executorch_c.register_operators(demo)
@@ -71,13 +73,13 @@ def test_a_plug_in_takes_no_place(demo: Any) -> None:
 
 
 @pytest.mark.parametrize("capsule", [None, "text", 3])
-def test_what_is_no_capsule(capsule: object) -> None:
+def test_objects_that_are_not_capsules(capsule: object) -> None:
     with pytest.raises(TypeError, match='expected a capsule named "executorch_c.operators"'):
         executorch_c.register_operators(capsule)
 
 
 class Tensor(ctypes.Structure):
-    """ec_backend_tensor"""
+    """Mirror of ec_backend_tensor."""
 
     _fields_ = [("data", ctypes.c_void_p), ("nbytes", ctypes.c_size_t),
                 ("capacity", ctypes.c_size_t), ("dtype", ctypes.c_int32), ("rank", ctypes.c_uint16),
@@ -86,20 +88,20 @@ class Tensor(ctypes.Structure):
 
 
 class Value(ctypes.Union):
-    """The union of ec_backend_arg; a list is a pointer and a count, a string too."""
+    """Mirror of the union in ec_backend_arg: lists and strings are a pointer and a count."""
 
     _fields_ = [("tensor", Tensor), ("i", ctypes.c_int64), ("d", ctypes.c_double),
                 ("b", ctypes.c_bool), ("list", ctypes.c_size_t * 2)]  # fmt: skip
 
 
 class Argument(ctypes.Structure):
-    """ec_backend_arg"""
+    """Mirror of ec_backend_arg."""
 
     _fields_ = [("kind", ctypes.c_uint32), ("value", Value), ("slot", ctypes.c_void_p)]
 
 
 def read(arg: Argument) -> Any:
-    """An argument as a Python value; a tensor is its first size."""
+    """Return an argument as a Python value; for a tensor, its first size."""
     address, count = arg.value.list
     plain = {0: lambda: None, 1: lambda: arg.value.tensor.sizes[0], 3: lambda: arg.value.d,
              2: lambda: ctypes.string_at(address, count), 4: lambda: arg.value.i,
@@ -118,7 +120,7 @@ def test_all_kinds_of_arguments() -> None:
 
     def run(_self: int, _host: int, _call: int, args: Any, count: int) -> int:
         seen.extend(read(args[i]) for i in range(count))
-        return len(seen) // count - 1  # later calls fail, without a sentence
+        return len(seen) // count - 1  # later calls fail without a message
 
     function = RUN(run)
     schema = (
@@ -143,7 +145,7 @@ def test_all_kinds_of_arguments() -> None:
 
 
 def table(**changes: Any) -> Any:
-    """A capsule of a table made with ctypes."""
+    """Return a capsule of a ctypes table."""
 
     class Row(ctypes.Structure):
         _fields_ = [("schema", ctypes.c_char_p), ("run", ctypes.c_void_p),
@@ -166,7 +168,7 @@ def table(**changes: Any) -> Any:
 
 
 tables: list[Any] = []
-"""What capsules point to."""
+"""Keeps the targets of capsules alive."""
 
 
 @pytest.mark.parametrize(
@@ -208,7 +210,7 @@ print({how})
         "18.0 if 'demo::scale.out' in {row['name'] for row in executorch_c.operators()} else 0",
     ],
 )
-def test_entry_points_are_looked_for_when_they_are_needed(tmp_path: Path, how: str) -> None:
+def test_entry_points_are_searched_on_first_use(tmp_path: Path, how: str) -> None:
     pytest.importorskip("executorch_c._backend_demo_ops")
     info = tmp_path / "some_operators-1.0.dist-info"
     info.mkdir()

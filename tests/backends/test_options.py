@@ -1,4 +1,4 @@
-"""Options of backends (of a method, of the process) and their figures."""
+"""Backend options (per method, per process) and statistics."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_what_is_not_there_is_named(call: str) -> None:
     assert registry.option_keys(EXECUTOR) == []
 
 
-def test_values_that_are_refused() -> None:
+def test_rejected_values() -> None:
     match = f"{COMPILER}: option 'sine_terms' is 0, expected 1 to 16"
     with pytest.raises(executorch_c.InvalidArgumentError, match=match):
         registry.set_option(COMPILER, "sine_terms", 0)
@@ -183,7 +183,7 @@ def test_values_that_are_refused() -> None:
 
 
 def test_a_backend_of_an_older_header(sin_pte: bytes) -> None:
-    """Nothing behind its struct_size is read: pointers to nowhere are there."""
+    """Nothing beyond its struct_size is read: the pointers there are invalid."""
     pte = of_backend(sin_pte, "FakeOld")
     method = load(pte)
     np.testing.assert_array_equal(method(np.full(1, 2, np.float32)), [2])
@@ -195,7 +195,7 @@ def test_a_backend_of_an_older_header(sin_pte: bytes) -> None:
         registry.set_option("FakeOld", "a", 1)
 
 
-def test_a_struct_that_is_too_small_is_refused() -> None:
+def test_a_struct_that_is_too_small_is_rejected() -> None:
     small = Fake("FakeSmall", {}, WITHOUT_OPTIONS - 1)
     match = f"at least {WITHOUT_OPTIONS} bytes"
     with pytest.raises(executorch_c.InvalidArgumentError, match=match):

@@ -1,4 +1,4 @@
-"""Threads of methods: as many as were asked for, started when needed, shared, and after a fork."""
+"""Threads of methods: their number, start on first use, sharing, and fork."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from demo_programs import lowered, seeded
 
 runtime = executorch_c.Runtime.get()
 SHAPES = (90, 130), (130, 170)
-"""Of a matrix product that the demo backend spreads over threads."""
+"""Size of a matrix product that the demo backend parallelises."""
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def load(pte: bytes, **options: Any) -> executorch_c.Method:
 
 
 def pooled() -> bool:
-    """Whether the package was built with pthreadpool."""
+    """Return True if the package was built with pthreadpool."""
     add = Path(executorch_c.__file__).parent / "examples" / "digits.pte"
     return runtime.load_program(add).load_method("forward", num_threads=2).num_threads == 2
 
@@ -64,7 +64,7 @@ def test_numbers_out_of_range(mm_pte: bytes, number: int) -> None:
 
 
 @pytest.mark.parametrize("number", ["2", 2.0, True, [2]])
-def test_what_is_no_number(mm_pte: bytes, number: Any) -> None:
+def test_values_that_are_not_numbers(mm_pte: bytes, number: Any) -> None:
     with pytest.raises(TypeError):
         load(mm_pte, num_threads=number)
     with pytest.raises(TypeError):

@@ -93,12 +93,12 @@ def test_programs_inside_payloads() -> None:
     ]  # fmt: skip
 
 
-def test_a_call_that_is_refused_leaves_no_event() -> None:
+def test_a_rejected_call_leaves_no_event() -> None:
     pte = lowered(lambda a, b: torch.sin(a + b), seeded((2, 3), (2, 3))).buffer()
     method = executorch_c.Runtime.get().load_program(pte).load_method("forward")
     other = [np.zeros((2, 3), np.float64), np.zeros((2, 3), np.float32)]
     with method.tracing() as trace, pytest.raises(executorch_c.InvalidArgumentError):
-        method.execute(other)  # refused before anything runs
+        method.execute(other)  # rejected before it runs
     assert trace.events == ()
 
 

@@ -1,6 +1,6 @@
 """Damaged payloads: errors or results, never a crash.
 
-They run in a process of their own (`xnnpack_mutate.py`), so that a crash is a failure and not the
+They run in a separate process (`xnnpack_mutate.py`), so that a crash is a failure and not the
 end of the tests.
 """
 
@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import kept
 import numpy as np
 import pytest
 
@@ -65,15 +66,19 @@ def lowered(module: nn.Module, shapes: list[tuple[int, ...]]) -> tuple[bytes, li
     return bytes(edge.to_executorch().buffer), [x.numpy() for x in inputs]
 
 
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("programs")
+def write_programs(folder: Path) -> None:
+    folder.mkdir()
     for name, (module, shapes) in MODELS.items():
         pte, inputs = lowered(module, shapes)
         assert b"XH00" in pte, name
         arrays = {f"x{i}": x for i, x in enumerate(inputs)}
         np.savez(folder / name, pte=np.frombuffer(pte, np.uint8), **arrays)
-    return folder
+
+
+@pytest.fixture(scope="module")
+def programs() -> Path:
+    key = kept.digest(Path(__file__), packages=("torch", "executorch", "numpy"))
+    return kept.file(f"damaged-{key}", write_programs)
 
 
 def run(programs: Path, cases: int, *extension: str, env: dict[str, str] | None = None) -> None:
@@ -87,10 +92,10 @@ def run(programs: Path, cases: int, *extension: str, env: dict[str, str] | None 
     assert cases / 50 < ran <= loaded < cases / 2
 
 
+@pytest.mark.heavy  # below, the same under sanitizers
 def test_damaged(programs: Path) -> None:
     run(programs, CASES)
 
 
-def test_damaged_under_sanitizers(programs: Path, tmp_path: Path) -> None:
-    extension = xnnpack_sanitized.build(tmp_path)
-    run(programs, CASES, str(extension), env=xnnpack_sanitized.environment())
+def test_damaged_under_sanitizers(programs: Path) -> None:
+    run(programs, CASES, str(xnnpack_sanitized.build()), env=xnnpack_sanitized.environment())

@@ -1,4 +1,4 @@
-"""XnnpackBackend in a forked process, where the threads that its runtimes know do not exist."""
+"""XnnpackBackend in a forked process, which has none of its parent's threads."""
 
 from __future__ import annotations
 

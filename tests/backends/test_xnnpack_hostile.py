@@ -1,6 +1,6 @@
-"""Payloads that lie: each is refused with a sentence that says where, before XNNPACK sees it.
+"""Invalid payloads: each is rejected with a message that names the place, before XNNPACK reads it.
 
-Named cases change one number of an exported payload; test_xnnpack_damaged.py leaves it to chance.
+Named cases change one number of an exported payload; test_xnnpack_damaged.py changes random ones.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def tensor(where: Callable[[dict[str, Any]], bool],
 
 
 def quantisation(kind: str, **changes: Any) -> Callable[[xnnpack_payload.Payload], None]:
-    """Of the first value that is quantised so."""
+    """Return the quantisation of the first value with this datatype."""
 
     def change(payload: xnnpack_payload.Payload) -> None:
         unions = [entry["xvalue_union"] for entry in payload.graph["xvalues"]]
@@ -98,18 +98,18 @@ CASES = [
     ("conv-float32", node("Conv2d", dilation_width=100), "does not fit"),
     ("conv-float32", node("Conv2d", padding_top=(1 << 32) - 1), "padding 4294967295"),
     ("conv-float32", node("Conv2d", flags=0x100), "flags 0x100"),
-    ("conv-float32", tensor(is_constant, dims=[4, 3, 3, 4]), "takes|expected"),
+    ("conv-float32", tensor(is_constant, dims=[4, 3, 3, 4]), "needs 576 bytes, its data has 432"),
     ("conv-float32", tensor(is_constant, dims=[1 << 31, 1 << 31, 3, 3]), "too large"),
     ("conv-float32", tensor(is_constant, constant_buffer_idx=77), "constant 77 of"),
-    ("conv-float32", tensor(is_constant, datatype=2), "does not have it for datatypes"),
+    ("conv-float32", tensor(is_constant, datatype=2), "does not support it for datatypes"),
     ("conv-float32", tensor(is_constant, datatype=11), "datatype number 11"),
     ("conv-float32", tensor(is_input, dims=[2, 3, 7]), "has shape|of shape|dimensions"),
     ("conv-float32", tensor(is_input, dims=[1] * 7), "at most 6"),
-    ("conv-float32", tensor(is_input, external_id=9), "which is not there"),
-    ("conv-float32", tensor(is_output, external_id=0), "another value is"),
+    ("conv-float32", tensor(is_input, external_id=9), "which is out of range"),
+    ("conv-float32", tensor(is_output, external_id=0), "which is already another value"),
     ("conv-float32", tensor(is_output, flags=4), "flags 0x4"),
     ("conv-float32", tensor(is_output, flags=3), "input and an output"),
-    ("conv-float32", tensor(is_output, flags=0, external_id=-1 & 0xFFFFFFFF), "there is no output"),
+    ("conv-float32", tensor(is_output, flags=0, external_id=-1 & 0xFFFFFFFF), "it has no outputs"),
     ("conv-float32", tensor(is_input, datatype=2), "dtype|datatypes"),
     ("conv-static_channel", quantisation("PerChannelQuant", channel_dim=3), "dimension 3|channels"),
     ("conv-static_channel", quantisation("PerChannelQuant", channel_dim=9), "dimension 9"),
@@ -142,14 +142,14 @@ CASES = [
     ("cat-float32", node("Concatenate2", axis=7), "axis 7"),
     ("cat-float32", node("Concatenate2", axis=0), "does not continue"),
     ("matmul-float32", node("BatchMatrixMultiply", flags=1), "matrices of shapes"),
-    ("permute-float32", node("StaticTranspose", perm=[0, 1, 1]), "no permutation"),
-    ("permute-float32", node("StaticTranspose", perm=[0, 1, 9]), "no permutation"),
+    ("permute-float32", node("StaticTranspose", perm=[0, 1, 1]), "not a permutation"),
+    ("permute-float32", node("StaticTranspose", perm=[0, 1, 9]), "not a permutation"),
     ("permute-float32", node("StaticTranspose", perm=[0, 1]), "2 dimensions in perm"),
-    ("chain-float32", node("Exp", input_id=4), "before it|there already|no value"),
-    ("chain-float32", node("Tanh", output_id=0), "there already"),
+    ("chain-float32", node("Exp", input_id=4), "by an earlier node|already defined|no value"),
+    ("chain-float32", node("Tanh", output_id=0), "which is already defined"),
     ("chain-float32", node("Add", input2_id=77), "no value has id 77"),
     ("chain-float32", lambda p: p.graph["xnodes"].pop(), "no node computes"),
-    ("chain-float32", lambda p: p.graph["xnodes"].reverse(), "no node before it"),
+    ("chain-float32", lambda p: p.graph["xnodes"].reverse(), "not computed by an earlier node"),
     ("chain-float32", lambda p: p.graph.update(xnodes=[]), "0 nodes"),
     ("chain-float32", lambda p: p.graph.update(num_externs=5000), "5000 arguments"),
     ("chain-float32", lambda p: p.tensors[0].update(id_out=p.tensors[1]["id_out"]), "both have id"),
@@ -167,7 +167,7 @@ def run(pte: bytes, call: flow.Call) -> list[Any]:
 
 @pytest.mark.parametrize("row", TABLE.rows, ids=TABLE.ids())
 def test_unchanged(row: flow.Row) -> None:
-    """What is changed below runs as it is, after a way through the writer."""
+    """The payload that the other cases change runs after a round trip through the writer."""
     lowered = flow.load(row)
     pte = xnnpack_payload.edited(lowered.pte, lambda payload, data: payload)
     for found, expected in zip(run(pte, lowered.calls[0]), lowered.calls[0].outputs, strict=True):
@@ -188,10 +188,10 @@ def test_refused(name: str, change: Any, message: str) -> None:
         run(pte, lowered.calls[0])
 
 
-def test_constants_that_are_not_there() -> None:
+def test_missing_constants() -> None:
     lowered = named("conv-float32")
     pte = xnnpack_payload.edited(lowered.pte, lambda payload, data: payload, drop_named=True)
-    with pytest.raises(et.Error, match="neither the program nor a data file"):
+    with pytest.raises(et.Error, match="missing in the program and in the data files"):
         run(pte, lowered.calls[0])
 
 

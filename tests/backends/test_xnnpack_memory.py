@@ -1,4 +1,4 @@
-"""Memory that is not there: a call fails, the next one computes."""
+"""Failed allocations in XnnpackBackend: the call raises, the next call computes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ print(failed)
 
 
 def chain(shape: Shape) -> Graph:
-    """A large result between nodes, one number in the end."""
+    """Return a graph with a large intermediate result and a scalar output."""
     graph = Graph()
     x = graph.input(shape)
     for kind in ("Exp", "Negate"):
@@ -68,7 +68,8 @@ LARGE: Shape = (1, 2048, 2048, 1)
 
 
 def failures(folder: Path, graph: Graph, large: Graph, first: np.ndarray, room: int) -> int:
-    """The number of calls that fail with `room` bytes, of two; those after them are right."""
+    """Return the number of failed calls of two with `room` bytes; the calls after them must be
+    correct."""
     x = np.linspace(-1, 1, int(np.prod(large.tensor(large.inputs[0])["dims"])), dtype=np.float32)
     x = x.reshape(large.tensor(large.inputs[0])["dims"])
     runtime = executorch_c.Runtime.get()
@@ -94,7 +95,7 @@ def failures(folder: Path, graph: Graph, large: Graph, first: np.ndarray, room: 
 
 @pytest.mark.parametrize("warm", [False, True], ids=["first", "later"])
 def test_the_call_after_a_failed_allocation(tmp_path: Path, warm: bool) -> None:
-    """The workspace is not there; XNNPACK computed in it all the same, in the next call."""
+    """XNNPACK computed in the missing workspace in the next call."""
     graph, large = chain((1, 2, 2, 1)), chain(LARGE)
     small = np.ones((1, 2, 2, 1) if warm else 0, np.float32)
     assert failures(tmp_path, graph, large, small, 8 * MB) == 2
@@ -103,7 +104,7 @@ def test_the_call_after_a_failed_allocation(tmp_path: Path, warm: bool) -> None:
 
 @pytest.mark.parametrize("room", [1, 2, 4, 8, 16])
 def test_any_room(tmp_path: Path, room: int) -> None:
-    """Addresses of elements, paddings, plans: one after the other is what is not there."""
+    """Every allocation fails once: element addresses, padding, plans."""
     make = conv("ConvTranspose2d", "fp32", (3, 4), (2, 3), (1, 0, 0, 1))
     failures(tmp_path, make((2, 5, 6, 8)), make((3, 200, 200, 8)),
              np.ones((2, 5, 6, 8), np.float32), room * MB)  # fmt: skip
@@ -121,7 +122,7 @@ print(y.reshape(-1)[0], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
 def test_declared_shapes_take_no_memory(tmp_path: Path) -> None:
-    """A payload of 1 KB declares tensors of 4 GB each; its program uses five elements."""
+    """A payload of 1 KB declares tensors of 4 GB; its program uses five elements."""
     graph = chain((1, 1 << 15, 1 << 15, 1))
     bounds = {graph.inputs[0]: (1, 1, 5, 1), graph.outputs[0]: (1, 1)}
     (tmp_path / "model.pte").write_bytes(graph.program(bounds))
@@ -131,3 +132,32 @@ def test_declared_shapes_take_no_memory(tmp_path: Path) -> None:
     value, kilobytes = done.stdout.split()
     np.testing.assert_allclose(float(value), -np.exp(1), rtol=1e-6)
     assert int(kilobytes) < 1_000_000
+
+
+def test_bytes_of_a_call() -> None:
+    """Workspaces count against `max_bytes`; a smaller call fits in, and works afterwards."""
+    graph = Graph()
+    x, small = graph.input((1, 2, 2, 1)), (1, 2, 2, 2)
+    wide, last = graph.value(small), graph.value(small)
+    graph.concatenate([x, x], wide, 3)
+    graph.unary("Exp", wide, last)
+    graph.unary("GlobalAvgPooling2d", last, graph.output((1, 2)))
+    program = executorch_c.Runtime.get().load_program(graph.program({x: LARGE}))
+    method = program.load_method("forward", num_threads=1, max_bytes=20 * MB)
+    with pytest.raises(executorch_c.Error, match=r"max_bytes="):
+        method.execute([np.ones(LARGE, np.float32)])
+    (y,) = method.execute([np.zeros((1, 2, 2, 1), np.float32)])
+    np.testing.assert_allclose(y, [[1, 1]], rtol=1e-6)
+
+
+def test_bytes_of_packed_weights() -> None:
+    """Packed weights count against `max_bytes` of the load."""
+    graph = Graph()
+    x, y = graph.input((1, 1024)), graph.output((1, 1024))
+    weight = graph.constant(np.ones((1024, 1024), np.float32))
+    graph.linear(x, weight, graph.constant(np.zeros(1024, np.float32)), y)
+    program = executorch_c.Runtime.get().load_program(graph.program())
+    with pytest.raises(executorch_c.MemoryAllocationFailedError, match=r"max_bytes="):
+        program.load_method("forward", max_bytes=3 * MB)
+    (found,) = program.load_method("forward").execute([np.ones((1, 1024), np.float32)])
+    np.testing.assert_array_equal(found, np.full((1, 1024), 1024, np.float32))

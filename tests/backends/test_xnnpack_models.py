@@ -1,9 +1,11 @@
-"""Whole models with XNNPACK delegates, in float, half precision and quantised: beside eager and
-beside the official runtime."""
+"""Whole models with XNNPACK delegates, in float, half precision and quantised, compared with eager
+and the official runtime."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -20,12 +22,14 @@ from xnnpack_judge import assert_close
 
 WITHOUT = os.environ.get("EXECUTORCH_C_XNNPACK") == "0"
 pytestmark = pytest.mark.skipif(WITHOUT, reason="built without XNNPACK: EXECUTORCH_C_XNNPACK=0")
-each_model = pytest.mark.parametrize(
-    "row", xnnpack_models.TABLE.rows, ids=xnnpack_models.TABLE.ids()
-)
+ROWS, IDS = xnnpack_models.TABLE.rows, xnnpack_models.TABLE.ids()
 
 
-@pytest.mark.sweep(3)
+def each_model(test: Callable[..., None]) -> Any:
+    """The same rows of each test: an export is dear, a run is not."""
+    return pytest.mark.sweep(3)(pytest.mark.parametrize("row", ROWS, ids=IDS)(test))
+
+
 @each_model
 def test_is_delegated(row: Row) -> None:
     payloads = [d.payload for d in xnnpack_payload.delegates(xnnpack_models.load(row).pte)]

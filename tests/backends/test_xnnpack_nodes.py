@@ -1,9 +1,11 @@
-"""Every node and scheme of the XNNPACK delegate, by the official flow: beside eager (quantised
-eager where the model is quantised) and beside the official runtime."""
+"""Every node and scheme of the XNNPACK delegate through the official flow, compared with eager
+(quantised eager for quantised models) and the official runtime."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,12 +26,18 @@ WITHOUT = os.environ.get("EXECUTORCH_C_XNNPACK") == "0"
 pytestmark = pytest.mark.skipif(WITHOUT, reason="built without XNNPACK: EXECUTORCH_C_XNNPACK=0")
 ROWS = [*xnnpack_zoo.TABLE.rows, *xnnpack_quantized_zoo.TABLE.rows]
 IDS = [*xnnpack_zoo.TABLE.ids(), *(f"q_{i}" for i in xnnpack_quantized_zoo.TABLE.ids())]
-each_row = pytest.mark.parametrize("row", ROWS, ids=IDS)
+
+
+def each_row(test: Callable[..., None]) -> Any:
+    """The same rows of each test: an export is dear, a run is not."""
+    return pytest.mark.sweep(3)(pytest.mark.parametrize("row", ROWS, ids=IDS)(test))
+
 
 NOT_EXPORTED = {"XNNScaledDotProductAttention"}
-"""No exporter writes it, the official runtime refuses it: test_xnnpack_runtime.py has a payload."""
+"""No exporter writes it, and the official runtime rejects it: test_xnnpack_runtime.py has a
+payload."""
 OTHER_DATATYPES = {"invalid", "quint8", "qpint8", "int32", "pfp32"}
-"""Named by the schema, written by no exporter."""
+"""Names in the schema that no exporter writes."""
 
 
 @each_row
@@ -42,7 +50,7 @@ def test_matches_eager(row: Row, ours: Opener) -> None:
 
 @each_row
 def test_official_matches_eager(row: Row, official: Opener) -> None:
-    """The program is what the row says, and the judge takes another build of XNNPACK."""
+    """The row contains the intended program, and the judge accepts another build of XNNPACK."""
     lowered = xnnpack_flow.load(row)
     run = official(lowered.pte)
     for call in lowered.calls:
@@ -68,7 +76,7 @@ CONSTANTS = {
                                   "linear-dynamic_4bit", "linear-8da4w_32"])  # fmt: skip
 def test_constants_inside_the_payload(name: str, place: str, ours: Opener,
                                       official: Opener) -> None:  # fmt: skip
-    """As older exporters wrote them: no named data in the program."""
+    """Constants inside the payload, as from older exporters: the program has no named data."""
     (row,) = [row for row in ROWS if row.id == name][:1]
     lowered = xnnpack_flow.load(row)
     pte = xnnpack_payload.edited(lowered.pte, CONSTANTS[place], drop_named=True)

@@ -1,5 +1,5 @@
-"""What the schema has for older files and other exporters: the same program, written another way,
-gives the same outputs, here and on the official runtime."""
+"""Payloads of older files and other exporters: equivalent encodings of a program give equal
+outputs, here and in the official runtime."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def row(name: str) -> Lowered:
 
 
 def of_type(payload: Payload, name: str) -> list[Graph]:
-    """Quantised values of a datatype."""
+    """Return the quantised values of a datatype."""
     values = [value["xvalue_union"] for value in payload.graph["xvalues"]]
     number = datatypes().index(name)
     return [v for v in values if v.get("tensor_value", {}).get("datatype") == number]
 
 
 def take_scales(payload: Payload, how: Graph, named: dict[str, bytes], dtype: str) -> np.ndarray:
-    """The scales of a value's quantisation, whose buffer it then no longer has."""
+    """Return the scales of a value's quantisation and remove their buffer."""
     entry = payload.graph["constant_data"][how.pop("scale_buffer_idx")]
     return np.frombuffer(named[entry["named_key"]], dtype)[: how.pop("num_scales")]
 
@@ -50,7 +50,7 @@ def scales_by_channel(payload: Payload, named: dict[str, bytes]) -> Payload:
 
 
 def wide_scales_by_group(payload: Payload, named: dict[str, bytes]) -> Payload:
-    """Lists of float32, which the runtime makes bfloat16."""
+    """Encode scales as lists of float32, which the runtime converts to bfloat16."""
     for value in of_type(payload, "qbint4"):
         how = value["quant_params"]
         narrow = take_scales(payload, how, named, "<u2")
@@ -59,7 +59,7 @@ def wide_scales_by_group(payload: Payload, named: dict[str, bytes]) -> Payload:
 
 
 def scales_by_group(payload: Payload, named: dict[str, bytes]) -> Payload:
-    """Lists of bfloat16, which came next."""
+    """Encode scales as lists of bfloat16, the next format."""
     for value in of_type(payload, "qbint4"):
         how = value["quant_params"]
         how["scale_bf16"] = take_scales(payload, how, named, "<u2").tolist()
@@ -67,9 +67,12 @@ def scales_by_group(payload: Payload, named: dict[str, bytes]) -> Payload:
 
 
 def input_says_how(payload: Payload, named: dict[str, bytes]) -> Payload:
-    """No conversion: the input is marked as one that is quantised when it arrives."""
-    [(at, convert)] = [(at, node) for at, (kind, node) in
-                       enumerate(zip(payload.kinds, payload.nodes)) if kind == "XNNConvert"]
+    """Remove the conversion and mark the input as dynamically quantised."""
+    [(at, convert)] = [
+        (at, node)
+        for at, (kind, node) in enumerate(zip(payload.kinds, payload.nodes))
+        if kind == "XNNConvert"
+    ]
     source = payload.tensors[convert.get("input_id", 0)]
     source["dq_datatype"] = datatypes().index("qint8")
     payload.graph["xnodes"].pop(at)
@@ -80,7 +83,7 @@ def input_says_how(payload: Payload, named: dict[str, bytes]) -> Payload:
 
 
 def unsigned(payload: Payload, named: dict[str, bytes]) -> Payload:
-    """The same numbers, counted from 0."""
+    """Encode signed integers as unsigned ones, with the zero point shifted."""
     for value in of_type(payload, "qint8"):
         value["tensor_value"]["datatype"] = datatypes().index("quint8")
         value["quant_params"]["zero_point"] = value["quant_params"].get("zero_point", 0) + 128
@@ -92,7 +95,7 @@ CASES: list[tuple[str, Change, bool]] = [
     ("linear_relu-dynamic_channel", scales_by_channel, True),
     ("linear-8da4w_32", wide_scales_by_group, False),
     ("linear_bias-8da4w_32", wide_scales_by_group, False),
-    ("linear-8da4w_64", scales_by_group, False),  # the official runtime: no longer
+    ("linear-8da4w_64", scales_by_group, False),  # the official runtime has dropped it
     ("linear-dynamic_channel", input_says_how, True),
     ("linear-8da4w_32", input_says_how, True),
     ("add-static", unsigned, True),

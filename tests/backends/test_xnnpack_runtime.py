@@ -1,4 +1,4 @@
-"""XnnpackBackend at work: shapes that change, memory of callers, threads, options, errors."""
+"""XnnpackBackend at run time: dynamic shapes, caller's memory, threads, options, errors."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_it_is_registered() -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_batches_grow_shrink_and_stay(mode: int) -> None:
-    """Twice through 8, 3, 3, 7, 1, 8 images: no shape depends on those before it."""
+    """Twice through 8, 3, 3, 7, 1, 8 images: results do not depend on earlier shapes."""
     lowered = xnnpack_programs.classifier()
     assert len(xnnpack_payload.delegates(lowered.pte)) == 2
     method = load(lowered.pte, workspace_sharing_mode=mode)
@@ -62,7 +62,7 @@ def test_batches_grow_shrink_and_stay(mode: int) -> None:
         assert_close(method.execute(call.inputs), call.outputs)
 
 
-def test_a_batch_of_nothing() -> None:
+def test_an_empty_batch() -> None:
     lowered = xnnpack_programs.classifier()
     method = load(lowered.pte)
     call = lowered.calls[0]
@@ -89,7 +89,7 @@ def in_channels_last(x: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("name", ["conv-float32", "channels_last-float32"])
 def test_arrays_in_either_order(name: str) -> None:
-    """Whatever the order of the program and of the arrays: inputs, and outputs that are given."""
+    """Any memory order of the program and of the arrays, for inputs and for given outputs."""
     lowered = row(name)
     method = load(lowered.pte)
     call = lowered.calls[0]
@@ -131,8 +131,8 @@ def test_one_array_as_both_inputs_and_as_the_output() -> None:
     np.testing.assert_array_equal(x, wanted)
 
 
-def test_output_over_an_input_that_is_read_late() -> None:
-    """A product reads its whole input for each result: in place only through a copy."""
+def test_output_aliasing_an_input_that_is_read_late() -> None:
+    """A product reads its whole input for each element: in place, it needs a copy."""
     lowered = row("permute_6-float32")
     method, call = load(lowered.pte), lowered.calls[0]
     x = call.inputs[0].copy()
@@ -149,7 +149,7 @@ def resident() -> int:
 
 
 def assert_constant(action: Callable[[], object], times: int, slack: int = 1 << 20) -> None:
-    """After a warm-up, `times` repetitions grow the process by less than `slack`."""
+    """Assert that `times` repetitions after a warm-up grow the process by less than `slack`."""
     for _ in range(max(times // 5, 20)):
         action()
     gc.collect()
@@ -199,7 +199,7 @@ def test_loading_in_vain_does_not_grow_memory() -> None:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("shared", [True, False], ids=["one_program", "eight_programs"])
 def test_eight_threads_are_as_good_as_one(mode: int, shared: bool) -> None:
-    """Eight methods, their own or of two programs' delegates, with the results of one thread."""
+    """Eight threads, with methods of one or two programs, give the results of one thread."""
     lowered = xnnpack_programs.classifier()
     wanted = [load(lowered.pte).execute(call.inputs)[0] for call in lowered.calls]
     program = Runtime.get().load_program(lowered.pte)
@@ -242,7 +242,7 @@ def test_methods_share_packed_weights(scheme: str, bits: int, rtol: float) -> No
     for _ in range(2):
         for name, (x, wanted) in calls.items():
             [found] = methods[name].execute([x])
-            # Of the largest: a step of the activations' quantisation is 1/255 of it.
+            # Relative to the largest: a step of the activations' quantisation is 1/255 of it.
             assert np.abs(found - wanted).max() <= rtol * np.abs(wanted).max()
     first, second = (figures(methods[name]) for name in ("prefill", "decode"))
     weights = xnnpack_programs.WEIGHTS * bits // 8
@@ -253,7 +253,7 @@ def test_methods_share_packed_weights(scheme: str, bits: int, rtol: float) -> No
 
 
 @pytest.mark.parametrize("scheme", ["float32", "8da8w", "8da4w_32"])
-def test_tied_weights_with_other_biases_are_not_mixed_up(scheme: str) -> None:
+def test_tied_weights_with_different_biases(scheme: str) -> None:
     pte, x, wanted = xnnpack_programs.tied(scheme)
     outputs = load(pte).execute([x])
     for found, expected in zip(outputs, wanted, strict=True):
@@ -318,7 +318,7 @@ def test_wrong_options(options: dict[str, Any], match: str) -> None:
 
 
 def test_values_inside_of_delegates() -> None:
-    """What the nodes have computed is what eager's modules compute on the way."""
+    """Values inside delegates equal the results of eager's modules."""
     lowered = xnnpack_programs.classifier()
     call, net = lowered.calls[0], xnnpack_programs.eager_classifier()
     method = load(lowered.pte)
@@ -339,7 +339,8 @@ def test_values_inside_of_delegates() -> None:
 
 
 def test_ranges_inside_of_delegates() -> None:
-    """Nodes tell what they take, weights included; those that XNNPACK fuses have names, too."""
+    """Nodes report the ranges of their inputs, weights included; nodes that XNNPACK fuses have
+    names, too."""
     lowered = xnnpack_programs.classifier()
     call, net = lowered.calls[0], xnnpack_programs.eager_classifier()
     method = load(lowered.pte)
@@ -367,12 +368,12 @@ def test_constants_in_a_data_file(tmp_path: Path) -> None:
     for source in (data, tmp_path / "weights.ptd"):
         method = runtime.load_program(pte, data_path=source).load_method("forward")
         assert_close(method.execute([x]), [wanted])
-    with pytest.raises(executorch_c.Error, match="named data .* neither"):
+    with pytest.raises(executorch_c.Error, match="named data .* missing in the program"):
         load(pte)
 
 
 def mapped() -> int:
-    """Bytes of mapped files that are in memory."""
+    """Return the resident bytes of mapped files."""
     with open("/proc/self/status") as file:
         [line] = [line for line in file if line.startswith("RssFile:")]
     return int(line.split()[1]) * 1024
@@ -385,7 +386,7 @@ def test_weights_of_a_mapped_file_leave_memory_when_they_are_packed(tmp_path: Pa
     (tmp_path / "model.pte").write_bytes(pte)
     before = mapped()
     program = Runtime.get().load_program(tmp_path / "model.pte")
-    for _ in range(2):  # what has left is read again
+    for _ in range(2):  # evicted pages are read again
         method = program.load_method("forward", backend_options={
             BACKEND: {"weight_cache_enabled": True}})  # fmt: skip
         assert figures(method)["packed_bytes"] >= 16 << 20
@@ -401,7 +402,7 @@ def test_named_data_is_missing() -> None:
 
 
 def test_named_data_is_too_short() -> None:
-    """A constant of fewer bytes than its shape has elements."""
+    """A constant with fewer bytes than its shape requires."""
 
     def change(payload: Payload, named: dict[str, bytes]) -> Payload:
         [weights] = [t for t in payload.tensors if len(t["dims"]) == 2 and
@@ -465,7 +466,7 @@ def node_changed(**fields: Any) -> Callable[[Payload, dict[str, bytes]], Payload
     ],
 )
 def test_hostile_nodes(name: str, fields: dict[str, Any] | None) -> None:
-    """Refused with a sentence, when it is loaded or when it is called: XNNPACK never sees it."""
+    """Rejected with a message at load or at the first call, before XNNPACK reads them."""
     lowered = row(name)
     if fields is None:
         pte = xnnpack_payload.edited(lowered.pte, far_slices)
@@ -483,7 +484,7 @@ def far_slices(payload: Payload, named: dict[str, bytes]) -> Payload:
 
 
 def test_another_dtype_than_the_delegate_has() -> None:
-    """The program says int8 where the delegate reads float32."""
+    """The program declares int8, the delegate expects float32."""
     from executorch.exir import schema
     from executorch.exir._serialize._program import serialize_pte_binary
 

@@ -1,9 +1,8 @@
-"""Shapes from call to call: what a method computes does not depend on the calls before.
+"""Dynamic shapes: the results of a method do not depend on earlier calls.
 
-Every kind of node goes through shapes that grow in one dimension while others shrink, in methods
-whose payloads announce the first or the largest of them, beside a method that is made for each
-shape alone: the results are the same bits. Quantisation that a node
-would read more parameters of than there are is refused.
+Every kind of node runs with shapes that grow in one dimension while others shrink. The payload of
+the method declares the first or the largest of them. The results are bitwise equal to those of a
+method built for each shape. Quantisation with fewer parameters than a node reads is rejected.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def arguments(graph: Graph) -> list[np.ndarray]:
 
 
 def bounds(graphs: list[Graph]) -> dict[int, list[int]]:
-    """The largest size of each dimension of each argument."""
+    """Return the largest size of each dimension of each argument."""
     first = graphs[0]
     return {
         index: np.max([graph.tensor(index)["dims"] for graph in graphs], axis=0).tolist()
@@ -63,8 +62,9 @@ def test_as_if_each_shape_were_the_first(name: str) -> None:
                 np.testing.assert_array_equal(found, expected)
 
 
-def test_more_images_than_the_payload_says() -> None:
-    """In the first call: indices of an arg max pooling had the memory for one image."""
+def test_more_images_than_the_payload_declares() -> None:
+    """The first call has more images than the payload declares: an arg max pooling had memory for
+    the indices of one image."""
     make, _ = KINDS["ArgMaxPooling2d-2-unread"]
     graph, large = make((1, 4, 4, 8)), make((64, 4, 4, 8))
     (x,) = arguments(large)
@@ -116,7 +116,7 @@ MANY = [
 @pytest.mark.parametrize(("kind", "make", "expected", "others"), MANY, ids=[m[0] for m in MANY])
 def test_parameters_for_something_else(kind: str, make: Any, expected: int,
                                        others: list[int]) -> None:  # fmt: skip
-    """A node reads parameters for each row or image: those of larger groups are fewer."""
+    """A node reads parameters for each row or image: there are fewer for larger groups."""
     graph = make(expected)
     method(graph.program()).execute(arguments(graph))
     for dims in others:
@@ -127,7 +127,7 @@ def test_parameters_for_something_else(kind: str, make: Any, expected: int,
 
 @pytest.mark.parametrize("dtype", ["fp32", "qdint8"])
 def test_transposed_weights_of_four_bits(dtype: str) -> None:
-    """XNNPACK has no function that packs them, and called it."""
+    """XNNPACK has no packing function for them, but called one."""
     graph, x = quantised((3, 32), 1) if dtype == "qdint8" else (Graph(), 0)
     if dtype == "fp32":
         x = graph.input((3, 32))

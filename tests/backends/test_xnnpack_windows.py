@@ -1,7 +1,7 @@
-"""Windows that lie in the paddings, altogether or at both ends: as NumPy has them.
+"""Windows that lie partly or completely in the padding, compared with NumPy.
 
-XNNPACK takes elements inside the image for those outside, and had addresses outside of it where
-there are none.
+XNNPACK replaces elements outside the image by elements inside it, and read outside the image for
+windows without any.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def run(graph: Graph, x: np.ndarray) -> np.ndarray:
 
 def windows(x: np.ndarray, fill: float, window: Shape, stride: Shape, padding: Shape,
             dilation: Shape) -> np.ndarray:  # fmt: skip
-    """The elements under each position: [batch, height, width, channels, window]."""
+    """Return the elements under each position: [batch, height, width, channels, window]."""
     top, right, bottom, left = padding
     around = [(0, 0), (top, bottom), (left, right), (0, 0)]
     padded = np.pad(x, around, constant_values=x.dtype.type(fill))
@@ -74,7 +74,7 @@ def names(cases: Sequence[Sequence[Shape]]) -> list[str]:
 @pytest.mark.parametrize(("window", "stride", "padding", "dilation"), CASES, ids=names(CASES))
 def test_max_pooling(dtype: str, window: Shape, stride: Shape, padding: Shape,
                      dilation: Shape) -> None:  # fmt: skip
-    """The largest element of those inside; the least number of the dtype if there are none."""
+    """The largest element inside the image; the minimum of the dtype without one."""
     numpy = {"fp32": "float32", "fp16": "float16", "qint8": "int8"}[dtype]
     x = (10 * numbers(*SIZE)).astype(numpy) - np.asarray(20, numpy)
     least = -128 if dtype == "qint8" else -np.inf
@@ -86,7 +86,7 @@ def test_max_pooling(dtype: str, window: Shape, stride: Shape, padding: Shape,
 @pytest.mark.parametrize("dtype", ["fp32", "fp16"])
 @pytest.mark.parametrize(("window", "stride", "padding"), AVERAGES, ids=names(AVERAGES))
 def test_average_pooling(dtype: str, window: Shape, stride: Shape, padding: Shape) -> None:
-    """The mean over the elements inside."""
+    """The mean over the elements inside the image."""
     x = numbers(*SIZE).astype({"fp32": "float32", "fp16": "float16"}[dtype])
     under = windows(x, 0, window, stride, padding, (1, 1)).astype(np.float64)
     inside = windows(np.ones_like(x), 0, window, stride, padding, (1, 1)).sum(-1, dtype=np.float64)
@@ -107,7 +107,7 @@ SPREAD: list[Callable[[Shape], Graph]] = [
 @pytest.mark.parametrize("make", SPREAD, ids=["2x2-3x3", "1x1-5x5", "3x1-4x6"])
 @pytest.mark.parametrize("size", [(1, 1, 1, 8), (2, 1, 1, 8), (1, 1, 3, 8), (1, 4, 4, 8)])
 def test_strides_larger_than_a_result(make: Callable[[Shape], Graph], size: Shape) -> None:
-    """Elements that no element of the input reaches are the bias."""
+    """Elements of the result without an input element equal the bias."""
     torch = pytest.importorskip("torch")
     graph = make(size)
     (node,) = (entry["xnode_union"] for entry in graph.nodes)

@@ -1,5 +1,5 @@
-"""Threads of a pool (get_xnnpack/workers.h): they sleep when there is nothing to do, and results do
-not depend on which of them had a CPU."""
+"""Pool threads (get_xnnpack/workers.h): they sleep when idle, and results do not depend on
+scheduling."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def image() -> tuple[Graph, np.ndarray]:
     return graph, np.random.default_rng(0).normal(size=SHAPE).astype(np.float32)
 
 
-def test_they_sleep_after_a_call() -> None:
+def test_workers_sleep_after_a_call() -> None:
     """Three workers that spin for 20 ms each, as pthreadpool's do, would use 60 ms."""
     graph, x = image()
     one = method(graph, 4)
@@ -48,7 +48,7 @@ def test_they_sleep_after_a_call() -> None:
 
 
 @pytest.mark.parametrize("hogs", [0, 4])
-def test_every_element_whoever_computes_it(hogs: int) -> None:
+def test_every_element_in_any_thread(hogs: int) -> None:
     graph, x = image()
     (expected,) = method(graph, 1).execute([x])
     methods = [method(graph, threads) for threads in (2, 5, 40)]

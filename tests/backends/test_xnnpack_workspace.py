@@ -1,4 +1,4 @@
-"""Whose delegates share a workspace: every mode computes the same, what differs is memory."""
+"""Workspace sharing between delegates: every mode gives equal results; only memory differs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Split(nn.Module):
 
 @pytest.fixture(scope="module")
 def made() -> tuple[bytes, np.ndarray, np.ndarray]:
-    """A program, its input and what eager says."""
+    """Return a program, its input and eager's output."""
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
     from executorch.exir import to_edge_transform_and_lower
 
@@ -76,7 +76,7 @@ def test_delegates_of_a_method_need_the_memory_of_the_largest(made: Any) -> None
 
 
 def test_methods_of_one_program_run_at_once(made: Any) -> None:
-    """The default shares nothing between them."""
+    """With the default mode, methods share nothing."""
     pte, x, expected = made
     program = executorch_c.Runtime.get().load_program(pte)
     methods = [load(program) for _ in range(8)]
@@ -91,7 +91,7 @@ def test_methods_of_one_program_run_at_once(made: Any) -> None:
     assert not wrong
 
 
-def test_the_option_says_what_it_expects(made: Any) -> None:
+def test_the_option_lists_the_expected_values(made: Any) -> None:
     assert registry.get_option(ID, "workspace_sharing_mode") == METHOD
     program = executorch_c.Runtime.get().load_program(made[0])
     with pytest.raises(executorch_c.Error, match="or 3 \\(each method\\)"):

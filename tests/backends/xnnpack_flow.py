@@ -1,28 +1,25 @@
-"""The official flow to XNNPACK for tests: rows of models, quantisation, lowering, caching.
+"""The official XNNPACK flow for tests: rows of models, quantisation, lowering, caching.
 
-A `Row` is one module with its inputs, how it is quantised, and what must be in its delegates, so
-that no row silently tests the operators beside them. `load` exports a row, or takes it from the
-cache of the zoo (keyed by this file, by that of the row, and by versions), together with its calls
-and eager's answers.
+A `Row` is one module with its inputs, its quantisation scheme and the required contents of its
+delegates, so that no row silently tests the portable operators. `load` exports a row, or reads it
+from the cache of the zoo (keyed by this file, the row's file, and versions), with its calls and
+eager's outputs.
 """
 
 from __future__ import annotations
 
-import hashlib
-import pickle
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import kept
 import numpy as np
 import torch
 import variation
 import xnnpack_payload
-import zoo
 from torch import Tensor, nn
 
 Shape = tuple[int, ...]
@@ -30,7 +27,7 @@ Inputs = tuple[Any, ...]
 
 
 class Net(nn.Module):
-    """A function or module behind positional arguments, so that all rows are exported alike."""
+    """A function or module with positional arguments, so that all rows are exported alike."""
 
     def __init__(self, source: Callable[..., Any]) -> None:
         super().__init__()
@@ -50,10 +47,12 @@ def positive(*shapes: Shape) -> Inputs:
 
 @dataclass(frozen=True)
 class Row:
-    """`make` gives a function or module, `calls` are shapes of inputs: the first is exported.
+    """A row: `make` returns a function or module; `calls` are shapes of inputs, the first is
+    exported.
 
     `kinds` and `datatypes` must all be in the delegates; `dims` are dynamic dimensions, by input:
-    their largest sizes. `scheme` is a name in SCHEMES; `beside` may run outside of delegates.
+    their largest sizes. `scheme` is a name in SCHEMES; operators in `beside` may stay outside
+    delegates.
     """
 
     name: str
@@ -75,14 +74,15 @@ class Row:
 
 
 class Rows:
-    """A table of rows in the making."""
+    """Builder of a table of rows."""
 
     def __init__(self, file: str, **defaults: Any) -> None:
         self.file, self.defaults, self.rows = file, defaults, list[Row]()
 
     def add(self, name: str, make: Callable[[], Any], calls: Sequence[Any], *kinds: str,
             schemes: Iterable[str] = ("float32",), **options: Any) -> None:  # fmt: skip
-        """One row per scheme. `calls` may also be the shapes of the only call, or of its input."""
+        """Add one row per scheme. `calls` may also be the shapes of the only call, or of its
+        input."""
         if isinstance(calls, tuple):
             calls = [calls]
         if isinstance(calls[0], tuple):
@@ -98,8 +98,8 @@ class Rows:
 
 @dataclass(frozen=True)
 class Call:
-    """Inputs as arrays, eager's outputs, and how far elements of each may be off (variation.py);
-    the orders of dimensions in memory survive pickling."""
+    """Inputs as arrays, eager's outputs, and the limit of each element's error (variation.py). The
+    dimension orders in memory survive pickling."""
 
     inputs: list[Any]
     outputs: list[np.ndarray]
@@ -114,14 +114,14 @@ class Call:
 
 
 def _in_order(array: np.ndarray) -> tuple[np.ndarray, list[int]]:
-    """C-contiguous, and the axes of that in the array's own."""
+    """Return a C-contiguous array and the axes that restore its order in memory."""
     order = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
     return array.transpose(order), order
 
 
 @dataclass(frozen=True)
 class Lowered:
-    """A program with its calls."""
+    """A program and its calls."""
 
     pte: bytes
     calls: list[Call]
@@ -135,7 +135,7 @@ def calibration(inputs: Inputs) -> list[Inputs]:
 
 
 def pt2e(*, channel: bool = False, dynamic: bool = False, bits: int = 8) -> Any:
-    """XNNPACKQuantizer's symmetric quantisation."""
+    """Quantise with XNNPACKQuantizer's symmetric scheme."""
 
     def quantize(module: nn.Module, inputs: Inputs, dims: Any) -> nn.Module:
         from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
@@ -161,7 +161,7 @@ def pt2e(*, channel: bool = False, dynamic: bool = False, bits: int = 8) -> Any:
 
 
 def round_biases(graph: torch.fx.GraphModule) -> None:
-    """Payloads keep biases as integers, of the scale of products: so does this oracle."""
+    """Round biases to integers in the scale of the products, as payloads store them."""
     tensors = dict(graph.named_parameters()) | dict(graph.named_buffers())
     for node in graph.graph.nodes:
         given = [a for a in node.args[:3] if isinstance(a, torch.fx.Node)]
@@ -176,7 +176,8 @@ def round_biases(graph: torch.fx.GraphModule) -> None:
 
 
 def torchao(weight: str, group: int | None, dtype: torch.dtype = torch.float32) -> Any:
-    """Dynamic int8 activations per token, weights of some bits per channel or by group."""
+    """Quantise with torchao: dynamic int8 activations per token, n-bit weights per channel or
+    group."""
 
     def quantize(module: nn.Module, inputs: Inputs, dims: Any) -> nn.Module:
         from torchao.quantization import Int8DynamicActivationIntxWeightConfig, quantize_
@@ -190,7 +191,7 @@ def torchao(weight: str, group: int | None, dtype: torch.dtype = torch.float32) 
         quantize_(module, config)
         for parameter in module.parameters():
             if weight == "int4" and hasattr(parameter, "scale"):
-                # Payloads keep the scales of blocks as bfloat16: so does this oracle.
+                # payloads store block scales as bfloat16
                 parameter.scale = parameter.scale.bfloat16().to(dtype)
         return module
 
@@ -217,15 +218,16 @@ SCHEMES: dict[str, Any] = {
 }
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "8da4w_32_half": torch.float16}
 TOKENWISE = {"dynamic_channel", "dynamic_4bit"}
-"""Eager quantises a whole activation by one scale, XNNPACK each row by its own: rows one by one
-are the same thing."""
+"""Eager quantises a whole activation with one scale, XNNPACK each row with its own: the results are
+equal for one row at a time."""
 
 
 # ---- export -----------------------------------------------------------------------------------
 
 
 def dynamic_shapes(row: Row) -> Any:
-    """What torch.export wants for `forward(*args)`: equal maximum sizes are one dimension."""
+    """Return the dynamic shapes of `forward(*args)` for torch.export: equal maxima are one
+    dimension."""
     if not row.dims:
         return None
     known = {size: torch.export.Dim(f"n{size}", min=1, max=size)
@@ -236,7 +238,7 @@ def dynamic_shapes(row: Row) -> Any:
 
 
 def lower(programs: Any, config: Any = None, transform: Any = (), **partitioner: Any) -> Any:
-    """The manager of the program that the official flow gives: `.buffer` is the .pte."""
+    """Return the manager of the official flow's program: `.buffer` is the .pte."""
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
     from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 
@@ -250,7 +252,8 @@ def lower(programs: Any, config: Any = None, transform: Any = (), **partitioner:
 
 
 def arrays(values: Any) -> list[Any]:
-    """Flat, as NumPy arrays (bfloat16 by ml_dtypes), in the tensors' own orders."""
+    """Return flat outputs as NumPy arrays (bfloat16 by ml_dtypes), in the tensors' memory
+    orders."""
 
     def array(value: Any) -> Any:
         if not isinstance(value, Tensor):
@@ -273,7 +276,8 @@ def eager(row: Row, module: nn.Module, inputs: Inputs) -> list[np.ndarray]:
 
 
 def called(row: Row, module: nn.Module, inputs: Inputs) -> Call:
-    """XNNPACK's operators of float16 round at each step, those of bfloat16 in float32."""
+    """Return eager's outputs. XNNPACK's float16 operators round each step, those of bfloat16
+    compute in float32."""
     dtype = "float16" if DTYPES.get(row.scheme) == torch.float16 else "float32"
     rooms = variation.rooms(lambda: eager(row, module, inputs), variation.LAST_PLACES[dtype])
     return Call(arrays(inputs), eager(row, module, inputs), rooms)
@@ -291,7 +295,7 @@ def export(row: Row) -> Lowered:
         warnings.simplefilter("ignore")
         module = SCHEMES[row.scheme](module, calls[0], dims)
         if dims and isinstance(module, torch.fx.GraphModule):
-            (dims,) = dims  # it takes its inputs one by one
+            (dims,) = dims  # the module takes one row at a time
         program = torch.export.export(module, calls[0], dynamic_shapes=dims)
         pte = bytes(lower(program, **row.partitioner).buffer)
     return Lowered(pte, [called(row, module, c) for c in calls])
@@ -299,14 +303,12 @@ def export(row: Row) -> Lowered:
 
 def cached(name: str, file: str, make: Callable[[], Any]) -> Any:
     """What `make` gives, from the cache where `file` and versions are those of before."""
-    packages = [version(p) for p in ("torch", "executorch", "torchao", "transformers", "numpy")]
-    sources = [Path(path).read_bytes() for path in
+    sources = [Path(path) for path in
                (__file__, xnnpack_payload.__file__, variation.__file__, file)]  # fmt: skip
-    key = hashlib.sha256(b"".join(sources) + repr(packages).encode()).hexdigest()[:12]
-    path = zoo.cache_dir() / f"xnnpack-{name}-{key}.pickle"
-    if not path.exists():
-        zoo._write(path, pickle.dumps(make()))
-    return pickle.loads(path.read_bytes())
+    key = kept.digest(
+        *sources, packages=("torch", "executorch", "torchao", "transformers", "numpy")
+    )
+    return kept.pickled(f"xnnpack-{name}-{key}", make)
 
 
 def load(row: Row) -> Lowered:
@@ -316,7 +318,8 @@ def load(row: Row) -> Lowered:
 
 
 def check_delegated(row: Row, pte: bytes) -> None:
-    """The row tests what it says: nodes and datatypes in delegates, nothing beside them."""
+    """Assert that the row's nodes and datatypes are in delegates, and no other operators
+    outside."""
     found = [d.payload for d in xnnpack_payload.delegates(pte)]
     kinds = {kind for payload in found for kind in payload.kinds}
     types = {kind for payload in found for kind in payload.datatypes}
@@ -326,7 +329,7 @@ def check_delegated(row: Row, pte: bytes) -> None:
     assert xnnpack_payload.operators(pte) <= row.beside
 
 
-if __name__ == "__main__":  # a look at rows: python xnnpack_flow.py FILE [NAME]
+if __name__ == "__main__":  # print a row: python xnnpack_flow.py FILE [NAME]
     import importlib
 
     for one in importlib.import_module(sys.argv[1]).TABLE.rows:

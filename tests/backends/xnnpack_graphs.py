@@ -1,4 +1,4 @@
-"""Delegates and programs around them, written node by node: what no exporter writes, too.
+"""Delegates and their programs, built node by node, including graphs that no exporter writes.
 
     graph = Graph()
     x, y = graph.input((1, 4, 4, 8)), graph.output((1, 2, 2, 8))
@@ -27,7 +27,7 @@ NUMPY = {
     "bf16": "bfloat16", "qint32": "int32", "qcint8": "int8", "qcint32": "int32",
     "qcint4": "uint8", "qbint4": "uint8",
 }  # fmt: skip
-"""The dtype of a value's bytes; those of four bits are two in one byte."""
+"""Dtype of a value's bytes; two 4-bit values share a byte."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,12 @@ Quantisation = Tensor | Channel | Token | Group | None
 
 
 def bfloat16(numbers: Sequence[float]) -> bytes:
-    """Their upper halves."""
+    """Return the upper halves of float32 values."""
     return b"".join(struct.pack("<f", number)[2:] for number in numbers)
 
 
 class Graph:
-    """A delegate in the making; values are numbers."""
+    """A delegate under construction; values are indices."""
 
     def __init__(self) -> None:
         self.values: list[dict[str, Any]] = []
@@ -76,7 +76,7 @@ class Graph:
     # ---- values ----
 
     def data(self, content: bytes) -> int:
-        """The number of a constant."""
+        """Add constant data and return its index."""
         self.constants += b"\0" * (-len(self.constants) % 16)
         self.entries.append({"offset": len(self.constants), "size": len(content)})
         self.constants += content
@@ -84,7 +84,7 @@ class Graph:
 
     def value(self, dims: Shape, dtype: str = "fp32", how: Quantisation = None,
               **fields: Any) -> int:  # fmt: skip
-        """A value that a node computes."""
+        """Add a value that a node computes."""
         index = len(self.values)
         tensor = {"datatype": datatypes().index(dtype), "num_dims": len(dims), "dims": list(dims),
                   "id_out": index, "external_id": ABSENT, **fields}  # fmt: skip
@@ -132,7 +132,7 @@ class Graph:
     # ---- nodes ----
 
     def node(self, kind: str, bounds: tuple[float, float] | None = None, **fields: Any) -> None:
-        """A node by the names of the schema."""
+        """Add a node by the names of the schema."""
         entry: dict[str, Any] = {
             "xnode_union_type": "XNN" + kind, "xnode_union": fields,
             "debug_handle": len(self.nodes) + 1,
@@ -159,7 +159,7 @@ class Graph:
     def pool(self, kind: str, x: int, y: int, window: Shape, stride: Shape = (1, 1),
              padding: Shape = (0, 0, 0, 0), dilation: Shape = (1, 1),
              **fields: Any) -> None:  # fmt: skip
-        """Paddings: top, right, bottom, left."""
+        """Add a pooling; padding is top, right, bottom, left."""
         self.node(kind, input_id=x, output_id=y, pooling_height=window[0], pooling_width=window[1],
                   stride_height=stride[0], stride_width=stride[1], dilation_height=dilation[0],
                   dilation_width=dilation[1], **dict(zip(PADDINGS, padding, strict=True)),
@@ -169,7 +169,7 @@ class Graph:
              channels: tuple[int, int], groups: int = 1, stride: Shape = (1, 1),
              padding: Shape = (0, 0, 0, 0), dilation: Shape = (1, 1),
              adjustment: Shape = (0, 0), **fields: Any) -> None:  # fmt: skip
-        """`channels`: of a group, in and out."""
+        """Add a convolution; `channels` are those of a group, in and out."""
         self.node(kind, input1_id=x, filter_id=weight, bias_id=bias, output_id=y,
                   kernel_height=window[0], kernel_width=window[1], subsampling_height=stride[0],
                   subsampling_width=stride[1], dilation_height=dilation[0],
@@ -181,7 +181,7 @@ class Graph:
     # ---- bytes ----
 
     def payload(self) -> bytes:
-        """With arguments at their places: inputs, then outputs."""
+        """Return the payload with its arguments in order: inputs, then outputs."""
         for place, index in enumerate([*self.inputs, *self.outputs]):
             self.tensor(index)["external_id"] = place
         graph = {
@@ -192,7 +192,8 @@ class Graph:
         return Payload(graph, self.constants).pack()
 
     def program(self, bounds: Mapping[int, Shape] | None = None) -> bytes:
-        """A .pte whose arguments may have any shape up to that of `bounds` or of the value."""
+        """Return a .pte whose arguments may have any shape up to `bounds`, or up to the value's
+        shape."""
         plan = plans.Plan()
         args = []
         for index in [*self.inputs, *self.outputs]:

@@ -1,4 +1,4 @@
-"""How close outputs of XNNPACK delegates must be to eager's and to the official runtime's."""
+"""Tolerances of XNNPACK outputs compared with eager and the official runtime."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import judge
 import numpy as np
 
 UNITS = {"float32": 32, "float16": 2, "bfloat16": 1}
-"""Last places of the largest element, for outputs of which it is not known how far eager's vary."""
+"""Limit in units in the last place of the largest element, for outputs without a measured
+variation."""
 
 
 def room_of(wanted: np.ndarray) -> Any:
@@ -20,7 +21,7 @@ def room_of(wanted: np.ndarray) -> Any:
 
 
 def assert_close(found: Any, wanted: Any, rooms: Sequence[Any] = ()) -> None:
-    """Each element within its room, those of `xnnpack_flow.Call` where they are given."""
+    """Assert that each element is within its limit; `xnnpack_flow.Call` has the measured ones."""
     assert len(found) == len(wanted)
     for i, (a, b) in enumerate(zip(found, wanted, strict=True)):
         judge.assert_within(a, b, rooms[i] if rooms else room_of(b), f"output {i}")

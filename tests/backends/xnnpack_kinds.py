@@ -1,6 +1,6 @@
-"""One graph for every kind of node whose shapes may change, as functions of the shape of its input.
+"""One graph for each kind of node with dynamic shapes, as a function of its input shape.
 
-`KINDS[name]`: a function from the shape to the graph for inputs of just that shape, and shapes.
+`KINDS[name]`: a function from the input shape to its graph, and a sequence of shapes.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from xnnpack_graphs import ABSENT, Channel, Graph, Group, Shape, Tensor, Token
 
 Maker = Callable[[Shape], Graph]
 KINDS: dict[str, tuple[Maker, list[Shape]]] = {}
-"""Graphs by name, and the shapes that they are to go through."""
+"""Graphs by name, with the sequence of their shapes."""
 
 IMAGES: list[Shape] = [
     (2, 5, 6, 8), (7, 5, 6, 8), (1, 9, 9, 8), (7, 3, 3, 8), (1, 3, 3, 8), (3, 9, 4, 8),
     (7, 9, 9, 8), (2, 5, 6, 8),
 ]  # fmt: skip
-"""More images of the same size, fewer of a larger one, and back."""
+"""More images of the same size, fewer images of a larger size, and back."""
 CHANNELS: list[Shape] = [
     (2, 5, 6, 8), (2, 5, 6, 19), (2, 5, 6, 1), (3, 4, 6, 19), (1, 1, 1, 3), (3, 9, 9, 24),
     (2, 5, 6, 8),
@@ -29,7 +29,7 @@ ROWS: list[Shape] = [(3, 32), (17, 32), (1, 32), (2, 5, 32), (40, 32), (2, 1, 7,
 POOLED: list[Shape] = [
     (1, 1, 1, 1), (8, 32, 32, 64), (1, 2, 2, 64), (8, 1, 1, 64), (2, 32, 32, 1), (8, 32, 32, 64),
 ]  # fmt: skip
-"""Results grow while what a pooling keeps for a while shrinks, and the other way round."""
+"""Results grow while the temporary memory of a pooling shrinks, and the reverse."""
 BYTES = {"qint8": Tensor(0.5, 3), "quint8": Tensor(0.25, 100)}
 
 
@@ -80,8 +80,8 @@ for dtype in ("fp32", "fp16"):
 
 
 def chain(kinds: tuple[str, ...], other: Callable[[Shape], Shape]) -> Maker:
-    """Results that may share memory with inputs of the same size: the second operand of binary
-    nodes is a reduction of the input whose size may be that of the other, or not."""
+    """Chain results that may share memory with inputs of the same size: the second operand of
+    binary nodes is a reduction of the input, of equal or different size."""
 
     def make(shape: Shape) -> Graph:
         graph = Graph()
@@ -213,7 +213,7 @@ for dtype in ("fp32", "fp16", "qint8", "quint8"):
 
 
 def weights(graph: Graph, scheme: str, shape: Shape, channel: int, count: int) -> tuple[int, int]:
-    """A filter and a bias of `count` numbers under a scheme."""
+    """Return a filter and a bias of `count` elements under a scheme."""
     scales = [0.01 + 0.001 * i for i in range(count)]
     if scheme in ("fp32", "fp16"):
         return graph.constant(numbers(*shape)), graph.constant(numbers(count, seed=2))
@@ -229,7 +229,7 @@ def weights(graph: Graph, scheme: str, shape: Shape, channel: int, count: int) -
 
 
 def fed(graph: Graph, shape: Shape, scheme: str, dims: int) -> int:
-    """The input of a layer: dynamically quantised where that is the scheme."""
+    """Return the input of a layer, dynamically quantised if the scheme requires it."""
     if scheme != "qdint8":
         return graph.input(shape, scheme, how(scheme))
     x = graph.input(shape)
@@ -323,7 +323,7 @@ add("FullyConnected-qdint8-qbint4", ROWS)(linear("qdint8", 32))
 
 @add("FullyConnected-computed", [(3, 5), (17, 5), (1, 9), (40, 2), (3, 30), (40, 30)])
 def computed_linear(shape: Shape) -> Graph:
-    """With a filter that is an argument."""
+    """Build a fully connected node with a computed filter."""
     graph = Graph()
     x, weight = graph.input(shape), graph.input((6, shape[1]))
     graph.linear(x, weight, ABSENT, graph.output((shape[0], 6)))
@@ -437,7 +437,7 @@ for dtype in ("fp32", "fp16", "qint8"):
 
 @add("convs_and_pools-qdint8", IMAGES)
 def several(shape: Shape) -> Graph:
-    """Results between nodes, of dynamic quantisation twice, and a pooling of halves."""
+    """Build intermediate results: dynamic quantisation twice, and a float16 pooling."""
     batch, height, width, _ = shape
     graph = Graph()
     x = fed(graph, shape, "qdint8", 3)

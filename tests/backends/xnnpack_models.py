@@ -1,7 +1,7 @@
-"""Whole models through the official flow to XNNPACK: the zoo's, in float and quantised.
+"""Whole models through the official XNNPACK flow: those of the zoo, in float and quantised.
 
-Small configurations of the well-known families with seeded weights; what the partitioner leaves
-runs on the kernels, and which part that is may be seen in `python xnnpack_flow.py xnnpack_models`.
+Small configurations of the well-known families with seeded weights. Operators outside delegates
+run on the kernels; `python xnnpack_flow.py xnnpack_models` lists them.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ TABLE = Rows(__file__, delegates=None)
 
 
 def of_zoo(name: str, *kinds: str, **options: Any) -> None:
-    """A row of a model of the zoo, with its inputs."""
+    """Add a row for a model of the zoo, with its inputs."""
 
     def built() -> Any:
         return zoo_models.MODELS[name].build().methods["forward"]
 
-    TABLE.add(name, lambda: built().module, [[()]], *kinds, draw=lambda _: built().calls[0],
-              **options)
+    TABLE.add(
+        name, lambda: built().module, [[()]], *kinds, draw=lambda _: built().calls[0], **options
+    )
 
 
 BLOCKS: list[zoo_models.Stage] = [(1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (4, 40, 1, 2, 5)]
-"""Stages of inverted residuals: fewer than the families have, so that exports take seconds."""
+"""Stages of inverted residuals: fewer than in the original families, to shorten exports."""
 
 
 def inverted(act: Any, squeeze: bool) -> Any:
@@ -36,7 +37,7 @@ def inverted(act: Any, squeeze: bool) -> Any:
 
 
 def resnet() -> nn.Module:
-    """Stem, three basic blocks of which one halves the image, head."""
+    """Build a stem, three basic blocks of which one halves the image, and a head."""
     blocks = [zoo_models.BasicBlock(8, 8, 1), zoo_models.BasicBlock(8, 16, 2)]
     return nn.Sequential(
         zoo_models.conv_bn(3, 8, 7, stride=2), nn.MaxPool2d(3, 2, 1), *blocks,
@@ -45,7 +46,7 @@ def resnet() -> nn.Module:
 
 
 class Mlp(nn.Module):
-    """Linear layers as in a transformer's."""
+    """The linear layers of a transformer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,10 +66,22 @@ for name, make, kinds in (
     ("resnet", resnet, ("XNNConv2d", "XNNMaxPooling2d", "XNNAdd")),
 ):
     TABLE.add(name, make, IMAGE, *kinds, schemes=["float32"])
-TABLE.add("mobilenet_v2", inverted(nn.ReLU6, False), IMAGE, *CONVS, schemes=["static_channel"],
-          datatypes=("qint8", "qcint8", "qcint32"))
-TABLE.add("mobilenet_v2", inverted(nn.ReLU6, False), IMAGE, *CONVS, schemes=["float16"],
-          datatypes=("fp16",))
+TABLE.add(
+    "mobilenet_v2",
+    inverted(nn.ReLU6, False),
+    IMAGE,
+    *CONVS,
+    schemes=["static_channel"],
+    datatypes=("qint8", "qcint8", "qcint32"),
+)
+TABLE.add(
+    "mobilenet_v2",
+    inverted(nn.ReLU6, False),
+    IMAGE,
+    *CONVS,
+    schemes=["float16"],
+    datatypes=("fp16",),
+)
 TABLE.add("resnet", resnet, IMAGE, "XNNConv2d", schemes=["static"], datatypes=("qint8", "qint32"))
 of_zoo("unet", "XNNConvTranspose2d", "XNNConcatenate2", schemes=["float32"])
 for scheme, types in (("float32", ()), ("8da8w", ("qdint8", "qcint8"))):
@@ -77,10 +90,18 @@ for scheme, types in (("float32", ()), ("8da8w", ("qdint8", "qcint8"))):
 for scheme, types in (("float32", ()), ("8da4w_32", ("qdint8", "qbint4"))):
     of_zoo("llama", LINEAR, schemes=[scheme], datatypes=types)
 of_zoo("lstm", LINEAR, "XNNTanh", "XNNSigmoid", schemes=["float32"])
-TABLE.add("mlp", Mlp, [[(5, 32)], [(1, 32)]], LINEAR, dims={0: {0: 5}}, draw=normal,
-          schemes=["dynamic_channel"], datatypes=("qdint8", "qcint8"))
+TABLE.add(
+    "mlp",
+    Mlp,
+    [[(5, 32)], [(1, 32)]],
+    LINEAR,
+    dims={0: {0: 5}},
+    draw=normal,
+    schemes=["dynamic_channel"],
+    datatypes=("qdint8", "qcint8"),
+)
 
 
 def load(row: Row) -> Lowered:
-    """As xnnpack_flow.load, for models whose rest runs on the kernels."""
+    """Load a row as xnnpack_flow.load does, but permit operators outside delegates."""
     return xnnpack_flow.cached("model-" + row.id, __file__, lambda: xnnpack_flow.export(row))

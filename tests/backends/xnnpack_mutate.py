@@ -1,9 +1,8 @@
-"""Runs damaged copies of programs: python xnnpack_mutate.py FOLDER CASES SEED [EXTENSION].
+"""Run damaged copies of programs: python xnnpack_mutate.py FOLDER CASES SEED [EXTENSION].
 
 FOLDER has an .npz for each program: its bytes `pte`, and its inputs `x0`, ... The seed of each case
-is written out before it runs, so that the last line of a crash says which it was. At the end: how
-many were loaded, how many ran. EXTENSION is a build of the backend to use in place of the
-installed one.
+is printed before it runs, so that the last line identifies a crash. The numbers of loaded and
+executed programs are printed at the end. EXTENSION is another build of the backend.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ NUMBERS += [(1 << 31) - 1, 1 << 31, (1 << 32) - 2, (1 << 32) - 1]
 
 
 def payloads(pte: bytes) -> list[int]:
-    """Where the payloads begin: four bytes before their magic."""
+    """Return the offsets of payloads, which begin four bytes before their magic."""
     found, at = [], pte.find(b"XH00")
     while at >= 4:
         found.append(at - 4)
@@ -33,7 +32,7 @@ def payloads(pte: bytes) -> list[int]:
 
 
 def damage(pte: bytearray, chance: random.Random) -> None:
-    """Changes one to three words or bytes of the FlatBuffer of a payload, or of its header."""
+    """Change one to three words or bytes of a payload's FlatBuffer or header."""
     start = chance.choice(payloads(bytes(pte)))
     offset, size = struct.unpack_from("<II", pte, start + 10)
     for _ in range(chance.choice([1, 1, 1, 2, 3])):
@@ -51,7 +50,7 @@ def damage(pte: bytearray, chance: random.Random) -> None:
 
 
 def use(extension: str) -> None:
-    """Registers a backend before the installed one is looked for, which is then too late."""
+    """Register a backend before the discovery of the installed one."""
     spec = importlib.util.spec_from_file_location("_backend_xnnpack", extension)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

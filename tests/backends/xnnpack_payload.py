@@ -1,8 +1,8 @@
-"""Payloads of the XNNPACK delegate as Python values: read, changed, written.
+"""Payloads of the XNNPACK delegate as Python values: read, edit, write.
 
 The reader follows the schema that the official package ships (runtime_schema.fbs), so that floats
-stay exact, and gives dictionaries of the shape of flatc's JSON; the writer is flatc. `payloads`
-finds the delegates of a program, `edited` gives the program with other payloads or named data.
+stay exact, and returns dictionaries like flatc's JSON; the writer is flatc. `payloads` finds the
+delegates of a program, `edited` returns the program with other payloads or named data.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def schema_text() -> str:
 
 @cache
 def tables() -> dict[str, list[tuple[str, str]]]:
-    """Name and type of each slot; a union has two, of which the first is its type."""
+    """Return name and type of each slot; a union has two slots, the first is its type."""
     found = {}
     text = re.sub(r"//.*", "", schema_text())
     for name, body in re.findall(r"table (\w+) \{(.*?)\}", text, re.S):
@@ -52,7 +52,7 @@ def tables() -> dict[str, list[tuple[str, str]]]:
 
 @cache
 def unions() -> dict[str, list[tuple[str, str]]]:
-    """Members by union: their names and their tables; number 0 is NONE."""
+    """Return the members of unions: names and tables; number 0 is NONE."""
     found = {}
     text = re.sub(r"//.*", "", schema_text())
     for name, body in re.findall(r"union (\w+) \{(.*?)\}", text, re.S):
@@ -63,7 +63,7 @@ def unions() -> dict[str, list[tuple[str, str]]]:
 
 @cache
 def datatypes() -> list[str]:
-    """Short names of datatypes in their order: "fp32", "qint8", ..."""
+    """Return short names of datatypes in order: "fp32", "qint8", ..."""
     return re.findall(r"xnn_datatype_(\w+) = \d+,", schema_text())
 
 
@@ -130,7 +130,7 @@ def _compile(graph: Graph) -> bytes:
 
 @dataclass
 class Payload:
-    """The graph, and the constants behind it; without a header it is a bare flatbuffer."""
+    """The graph and its constants; a payload without a header is a bare FlatBuffer."""
 
     graph: Graph
     constants: bytes = b""
@@ -165,7 +165,7 @@ class Payload:
 
     @property
     def tensors(self) -> list[Graph]:
-        """The tensor of each value, quantised or not."""
+        """Return the tensor of each value, quantised or not."""
         unions = [value["xvalue_union"] for value in self.graph["xvalues"]]
         return [union.get("tensor_value", union) for union in unions]
 
@@ -189,7 +189,7 @@ def parse_program(pte: bytes) -> Any:
 
 
 def delegates(pte: bytes) -> list[Delegate]:
-    """Every XNNPACK delegate, in the order of methods and of their tables of delegates."""
+    """Return every XNNPACK delegate, in the order of methods and of their delegate tables."""
     program = parse_program(pte).program
     found = []
     for plan in program.execution_plan:
@@ -201,14 +201,15 @@ def delegates(pte: bytes) -> list[Delegate]:
 
 
 def operators(pte: bytes) -> set[str]:
-    """What runs outside of delegates."""
+    """Return the operators outside delegates."""
     plans = parse_program(pte).program.execution_plan
     return set(itertools.chain.from_iterable([op.name for op in p.operators] for p in plans))
 
 
 def edited(pte: bytes, change: Callable[[Payload, dict[str, bytes]], Payload | bytes],
            drop_named: bool = False) -> bytes:  # fmt: skip
-    """The program whose payloads went through `change`, which also gets the named data."""
+    """Return the program with its payloads replaced by `change`, which also receives the named
+    data."""
     from executorch.exir._serialize._program import serialize_pte_binary
 
     file = parse_program(pte)
@@ -217,7 +218,7 @@ def edited(pte: bytes, change: Callable[[Payload, dict[str, bytes]], Payload | b
     if store is not None:
         named = {key: store.buffers[entry.buffer_index] for key, entry in store.pte_data.items()}
     for data in file.program.backend_delegate_data:
-        with contextlib.suppress(struct.error):  # another backend's
+        with contextlib.suppress(struct.error):  # payload of another backend
             made = change(Payload.parse(data.data), named)
             data.data = made if isinstance(made, bytes) else made.pack()
     if drop_named:
@@ -226,7 +227,8 @@ def edited(pte: bytes, change: Callable[[Payload, dict[str, bytes]], Payload | b
 
 
 def with_constants_inside(payload: Payload, named: dict[str, bytes]) -> Payload:
-    """As exporters before 0.6 wrote it: constants by offset behind the graph."""
+    """Return the program in the format of exporters before 0.6: constants by offset after the
+    graph."""
     constants = bytearray(payload.constants)
     for entry in payload.graph["constant_data"]:
         key = entry.pop("named_key", "")
@@ -239,7 +241,8 @@ def with_constants_inside(payload: Payload, named: dict[str, bytes]) -> Payload:
 
 
 def with_constants_in_the_graph(payload: Payload, named: dict[str, bytes]) -> Payload:
-    """As the first exporters wrote it: no header, constants in buffers of the flatbuffer."""
+    """Return the program in the format of the first exporters: no header, constants in FlatBuffer
+    buffers."""
     entries = payload.graph.pop("constant_data")
     payload.graph["constant_buffer"] = [
         {"storage": list(named.get(entry.get("named_key", ""), b""))} for entry in entries

@@ -1,5 +1,5 @@
-"""Programs of XNNPACK delegates with something special about them, for test_xnnpack_runtime.py:
-methods that share weights, constants in a data file, nodes that no exporter writes."""
+"""Special programs with XNNPACK delegates, for test_xnnpack_runtime.py: methods that share weights,
+constants in a data file, nodes that no exporter writes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xnnpack_payload import Payload, edited
 
 
 class Classifier(nn.Module):
-    """Convolutions, and a linear layer behind a reshape that stays out of the delegates."""
+    """Convolutions, and a linear layer after a reshape that is not delegated."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ CLASSIFIER = Row(
 
 
 def classifier() -> Lowered:
-    """Of 1 to 8 images; two delegates."""
+    """Return the program of the classifier, for 1 to 8 images; it has two delegates."""
     found: Lowered = xnnpack_flow.cached(
         "classifier", __file__, lambda: xnnpack_flow.export(CLASSIFIER)
     )
@@ -41,7 +41,7 @@ def classifier() -> Lowered:
 
 
 def eager_classifier() -> Classifier:
-    """The very model that was exported: inputs are drawn before it is made."""
+    """Return the exported eager model: inputs are drawn before it is created."""
     torch.manual_seed(0)
     for shapes in CLASSIFIER.calls:
         CLASSIFIER.draw(*shapes)
@@ -60,7 +60,7 @@ class Layers(nn.Module):
 
 
 WEIGHTS = 2 * 256 * 512
-"""Elements of the matrices of `Layers`."""
+"""Number of elements of the matrices of `Layers`."""
 
 
 @torch.no_grad()
@@ -74,7 +74,8 @@ def _two_methods(scheme: str) -> tuple[bytes, dict[str, Any]]:
 
 
 def two_methods(scheme: str = "float32") -> tuple[bytes, dict[str, Any]]:
-    """Prefill and decode with the same weights: the program; an input and its output by name."""
+    """Return a program with methods prefill and decode that share weights, and an input and output
+    of each by name."""
     found: tuple[bytes, dict[str, Any]] = xnnpack_flow.cached(
         f"methods-{scheme}", __file__, lambda: _two_methods(scheme)
     )
@@ -82,7 +83,7 @@ def two_methods(scheme: str = "float32") -> tuple[bytes, dict[str, Any]]:
 
 
 class Tied(nn.Module):
-    """The same weights with two biases, and with none."""
+    """A layer whose weights are used with two biases, and without bias."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,7 +105,8 @@ def _tied(scheme: str) -> tuple[bytes, Any, list[Any]]:
 
 
 def tied(scheme: str) -> tuple[bytes, Any, list[Any]]:
-    """A program whose linear layers have the same weights and other biases; input and outputs."""
+    """Return a program whose linear layers share weights and differ in biases, with input and
+    outputs."""
     found: tuple[bytes, Any, list[Any]] = xnnpack_flow.cached(
         f"tied-{scheme}", __file__, lambda: _tied(scheme)
     )
@@ -130,7 +132,7 @@ def _with_data_file() -> tuple[bytes, bytes, Any, Any]:
 
 
 def with_data_file() -> tuple[bytes, bytes, Any, Any]:
-    """A program, its .ptd, an input, its output."""
+    """Return a program, its .ptd, an input and its output."""
     found: tuple[bytes, bytes, Any, Any] = xnnpack_flow.cached(
         "data_file", __file__, _with_data_file
     )
@@ -138,8 +140,8 @@ def with_data_file() -> tuple[bytes, bytes, Any, Any]:
 
 
 def attention(tokens: int, keys: int, channels: int, values: int) -> tuple[bytes, Any, Any]:
-    """ScaledDotProductAttention, which no exporter writes: a program whose delegate's nodes are
-    replaced by it; inputs (query, key, value, scale by channel, mask) and eager's output."""
+    """Return a program with ScaledDotProductAttention, which no exporter writes, its inputs (query,
+    key, value, scale by channel, mask) and eager's output."""
 
     def stand_in(q: Any, k: Any, v: Any, scale: Any, mask: Any) -> Any:
         return (q * scale).bmm(k.transpose(1, 2)).add(mask).bmm(v)
@@ -157,7 +159,7 @@ def attention(tokens: int, keys: int, channels: int, values: int) -> tuple[bytes
         keep.sort(key=lambda value: value["xvalue_union"].get("external_id", 0))
         for i, value in enumerate(keep):
             value["xvalue_union"]["id_out"] = i
-        names = ("query_id", "scale_id", "key_id", "mask_id", "value_id", "output_id")  # as used
+        names = ("query_id", "scale_id", "key_id", "mask_id", "value_id", "output_id")
         node = {name: i for i, name in enumerate(names)}
         graph["xvalues"], graph["constant_data"] = keep, graph["constant_data"][:1]
         graph["xnodes"] = [{"xnode_union_type": "XNNScaledDotProductAttention",

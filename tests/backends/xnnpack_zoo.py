@@ -1,8 +1,8 @@
-"""One row per node of the delegate's schema, in float32 and float16, and their variants.
+"""One row per node of the delegate's schema and its variants, in float32 and float16.
 
-ELU and ArgMaxPooling2d are not in the default partitioner; rows that hand it a configuration for
-them show them all the same. ScaledDotProductAttention is written by no exporter (and refused by
-the official runtime): test_xnnpack_runtime.py writes its payload.
+The default partitioner lacks ELU and ArgMaxPooling2d; their rows pass it a configuration. No
+exporter writes ScaledDotProductAttention, and the official runtime rejects it:
+test_xnnpack_runtime.py writes its payload.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ add = TABLE.add
 
 
 def fn(function: Any, *args: Any, **options: Any) -> Any:
-    """A factory of the function with these further arguments."""
+    """Return a factory of the function with additional arguments."""
     return lambda: lambda *inputs: function(*inputs, *args, **options)
 
 
@@ -48,7 +48,7 @@ class Addmm(nn.Module):
 
 
 def norm_after(module: nn.Module) -> nn.Module:
-    """With a batch norm of statistics that matter."""
+    """Append batch norm with non-trivial statistics to a module."""
     norm = nn.BatchNorm2d(5 if isinstance(module, nn.Conv2d) else 3)
     nn.init.uniform_(norm.running_mean, -0.5, 0.5)
     nn.init.uniform_(norm.running_var, 0.5, 1.5)
@@ -96,13 +96,13 @@ for name, function, kind, draw in (
     ("clamp_max", partial(torch.clamp, max=0.5), "XNNClamp", normal),
 ):
     add(name, fn(function), [[X], [(1, 5)]], kind, schemes=BOTH, draw=draw, dims=ROWS)
-add("gelu", fn(F.gelu), [[X], [(1, 5)]], "XNNGelu", dims=ROWS)  # the flow keeps float16 out
-# A clone in the midst of a graph is removed before lowering: it is all there is to this row.
+add("gelu", fn(F.gelu), [[X], [(1, 5)]], "XNNGelu", dims=ROWS)  # the flow does not delegate float16
+# A clone inside a graph is removed before lowering, so this row contains nothing else.
 add("clone", fn(torch.clone), [X], "XNNCopy", schemes=BOTH)
 
 
 class EluConfig(GenericNodePartitionerConfig):
-    """ELU is not in the default partitioner, its translation is."""
+    """Partitioner configuration of ELU, which the default partitioner lacks."""
 
     target_name = "elu.default"
 
@@ -113,10 +113,23 @@ class EluConfig(GenericNodePartitionerConfig):
         return torch.ops.aten.elu.default
 
 
-add("elu", fn(F.elu, alpha=0.7), [[X], [(1, 5)]], "XNNELU", schemes=BOTH, dims=ROWS,
-    partitioner={"configs": [EluConfig]})
-add("prelu", lambda: nn.PReLU(3), [[IMAGE], [(1, 3, 7, 8)]], "XNNPReLU", schemes=BOTH,
-    dims={0: {0: 2}})
+add(
+    "elu",
+    fn(F.elu, alpha=0.7),
+    [[X], [(1, 5)]],
+    "XNNELU",
+    schemes=BOTH,
+    dims=ROWS,
+    partitioner={"configs": [EluConfig]},
+)
+add(
+    "prelu",
+    lambda: nn.PReLU(3),
+    [[IMAGE], [(1, 3, 7, 8)]],
+    "XNNPReLU",
+    schemes=BOTH,
+    dims={0: {0: 2}},
+)
 add("prelu_one", lambda: nn.PReLU(1), [IMAGE], "XNNPReLU")
 
 # ---- two inputs, with broadcasting and constants ----------------------------------------------
@@ -127,8 +140,15 @@ for name, function, kind in (
     ("maximum", torch.maximum, "XNNMaximum"), ("minimum", torch.minimum, "XNNMinimum"),
 ):  # fmt: skip
     draw = positive if name == "div" else normal
-    add(name, fn(function), [[X, X], [(2, 5), (2, 5)]], kind, schemes=BOTH, draw=draw,
-        dims={0: {0: 3}, 1: {0: 3}})
+    add(
+        name,
+        fn(function),
+        [[X, X], [(2, 5), (2, 5)]],
+        kind,
+        schemes=BOTH,
+        draw=draw,
+        dims={0: {0: 3}, 1: {0: 3}},
+    )
     add(name + "_broadcast", fn(function), [[(4, 1, 5), (3, 1)]], kind, draw=draw)
     add(name + "_constant", given(function, 1, 5), [[X], [(1, 5)]], kind, draw=draw, dims=ROWS)
 add("add_relu", fn(lambda x, y: torch.relu(x + y)), [X, X], "XNNAdd")
@@ -140,48 +160,118 @@ add("scalar_output", fn(lambda x: x.view([]) * 2.0), [(1,)], "XNNMultiply")
 
 # ---- shapes -----------------------------------------------------------------------------------
 
-add("permute", fn(torch.permute, (2, 0, 1)), [[(3, 4, 5)], [(2, 4, 5)]], "XNNStaticTranspose",
-    schemes=BOTH, dims=ROWS)
-add("permute_6", fn(torch.permute, (5, 0, 3, 1, 4, 2)), [(2, 3, 1, 4, 2, 3)],
-    "XNNStaticTranspose")
-add("reshape", fn(torch.reshape, (-1, 2, 2)), [[X4], [(1, 4)]], "XNNStaticReshape", schemes=BOTH,
-    dims=ROWS)
+add(
+    "permute",
+    fn(torch.permute, (2, 0, 1)),
+    [[(3, 4, 5)], [(2, 4, 5)]],
+    "XNNStaticTranspose",
+    schemes=BOTH,
+    dims=ROWS,
+)
+add("permute_6", fn(torch.permute, (5, 0, 3, 1, 4, 2)), [(2, 3, 1, 4, 2, 3)], "XNNStaticTranspose")
+add(
+    "reshape",
+    fn(torch.reshape, (-1, 2, 2)),
+    [[X4], [(1, 4)]],
+    "XNNStaticReshape",
+    schemes=BOTH,
+    dims=ROWS,
+)
 add("unsqueeze", fn(torch.unsqueeze, -1), [[X], [(1, 5)]], "XNNStaticReshape", dims=ROWS)
 add("slice", fn(lambda x: x[1:, 2:4]), [(4, 5)], "XNNStaticSlice", schemes=BOTH)
-add("pad", fn(F.pad, (1, 2, 0, 3), value=-1.5), [[(2, 3, 4)], [(1, 3, 4)]],
-    "XNNStaticConstantPad", schemes=BOTH, dims={0: {0: 2}})
+add(
+    "pad",
+    fn(F.pad, (1, 2, 0, 3), value=-1.5),
+    [[(2, 3, 4)], [(1, 3, 4)]],
+    "XNNStaticConstantPad",
+    schemes=BOTH,
+    dims={0: {0: 2}},
+)
 for count in (2, 3, 4, 5, 7):
     kinds = ["XNNConcatenate5", "XNNConcatenate3"] if count > 5 else [f"XNNConcatenate{count}"]
-    add(f"cat_{count}", fn(lambda *each: torch.cat(each, 1)),
-        [(2, n, 3) for n in range(1, count + 1)], *kinds,
-        schemes=BOTH if count == 2 else BOTH[:1])
+    add(
+        f"cat_{count}",
+        fn(lambda *each: torch.cat(each, 1)),
+        [(2, n, 3) for n in range(1, count + 1)],
+        *kinds,
+        schemes=BOTH if count == 2 else BOTH[:1],
+    )
 add("cat_negative_axis", fn(lambda x, y: torch.cat([x, y], -1)), [[X, (3, 2)]], "XNNConcatenate2")
-add("bilinear", fn(F.interpolate, size=(5, 9), mode="bilinear"), [IMAGE],
-    "XNNStaticResizeBilinear2D", schemes=BOTH)
-add("bilinear_corners", fn(F.interpolate, size=(14, 3), mode="bilinear", align_corners=True),
-    [IMAGE], "XNNStaticResizeBilinear2D")
+add(
+    "bilinear",
+    fn(F.interpolate, size=(5, 9), mode="bilinear"),
+    [IMAGE],
+    "XNNStaticResizeBilinear2D",
+    schemes=BOTH,
+)
+add(
+    "bilinear_corners",
+    fn(F.interpolate, size=(14, 3), mode="bilinear", align_corners=True),
+    [IMAGE],
+    "XNNStaticResizeBilinear2D",
+)
 
 # ---- matrices ---------------------------------------------------------------------------------
 
-add("linear", lambda: nn.Linear(9, 6), [[(3, 9)], [(1, 9)]], "XNNFullyConnected",
-    schemes=(*BOTH,), dims=ROWS)
-add("linear_bf16", lambda: nn.Linear(9, 6), [[(3, 9)], [(1, 9)]], "XNNFullyConnected",
-    datatypes=("bf16",), schemes=("bfloat16",), dims=ROWS, partitioner={"enable_bf16": True})
-add("linear_bf16_no_bias", lambda: nn.Linear(9, 6, bias=False), [(2, 3, 9)], "XNNFullyConnected",
-    datatypes=("bf16",), schemes=("bfloat16",), partitioner={"enable_bf16": True})
-add("linear_no_bias", lambda: nn.Linear(9, 6, bias=False), [(3, 9)], "XNNFullyConnected",
-    schemes=BOTH)
-add("linear_3d", lambda: nn.Linear(9, 6), [[(2, 3, 9)], [(2, 1, 9)]], "XNNFullyConnected",
-    dims={0: {1: 3}})
+add(
+    "linear",
+    lambda: nn.Linear(9, 6),
+    [[(3, 9)], [(1, 9)]],
+    "XNNFullyConnected",
+    schemes=(*BOTH,),
+    dims=ROWS,
+)
+add(
+    "linear_bf16",
+    lambda: nn.Linear(9, 6),
+    [[(3, 9)], [(1, 9)]],
+    "XNNFullyConnected",
+    datatypes=("bf16",),
+    schemes=("bfloat16",),
+    dims=ROWS,
+    partitioner={"enable_bf16": True},
+)
+add(
+    "linear_bf16_no_bias",
+    lambda: nn.Linear(9, 6, bias=False),
+    [(2, 3, 9)],
+    "XNNFullyConnected",
+    datatypes=("bf16",),
+    schemes=("bfloat16",),
+    partitioner={"enable_bf16": True},
+)
+add(
+    "linear_no_bias",
+    lambda: nn.Linear(9, 6, bias=False),
+    [(3, 9)],
+    "XNNFullyConnected",
+    schemes=BOTH,
+)
+add(
+    "linear_3d",
+    lambda: nn.Linear(9, 6),
+    [[(2, 3, 9)], [(2, 1, 9)]],
+    "XNNFullyConnected",
+    dims={0: {1: 3}},
+)
 add("linear_vector", lambda: nn.Linear(9, 6), [(9,)], "XNNFullyConnected")
-add("linear_relu", lambda: nn.Sequential(nn.Linear(9, 6), nn.ReLU()), [(3, 9)],
-    "XNNFullyConnected")
-add("linear_relu6", lambda: nn.Sequential(nn.Linear(9, 6), nn.ReLU6()), [(3, 9)],
-    "XNNFullyConnected")
+add("linear_relu", lambda: nn.Sequential(nn.Linear(9, 6), nn.ReLU()), [(3, 9)], "XNNFullyConnected")
+add(
+    "linear_relu6",
+    lambda: nn.Sequential(nn.Linear(9, 6), nn.ReLU6()),
+    [(3, 9)],
+    "XNNFullyConnected",
+)
 add("mm", given(torch.mm, 9, 6), [(3, 9)], "XNNFullyConnected")
 add("addmm", lambda: Addmm(), [(3, 9)], "XNNFullyConnected")
-add("bmm", fn(torch.bmm), [[(2, 3, 4), (2, 4, 5)], [(1, 3, 4), (1, 4, 5)]],
-    "XNNBatchMatrixMultiply", schemes=BOTH, dims={0: {0: 2}, 1: {0: 2}})
+add(
+    "bmm",
+    fn(torch.bmm),
+    [[(2, 3, 4), (2, 4, 5)], [(1, 3, 4), (1, 4, 5)]],
+    "XNNBatchMatrixMultiply",
+    schemes=BOTH,
+    dims={0: {0: 2}, 1: {0: 2}},
+)
 add("bmm_constant", given(torch.bmm, 2, 4, 5), [(2, 3, 4)], "XNNBatchMatrixMultiply")
 
 # ---- images -----------------------------------------------------------------------------------
@@ -206,17 +296,35 @@ add("conv_two_groups", lambda: nn.Conv2d(4, 6, 3, groups=2), [(2, 4, 7, 8)], CON
 add("conv_relu6", lambda: nn.Sequential(nn.Conv2d(3, 5, 3), nn.ReLU6()), [IMAGE], CONV)
 add("conv_batch_norm", lambda: norm_after(nn.Conv2d(3, 5, 3, bias=False)), [IMAGE], CONV)
 add("conv_1d", lambda: nn.Conv1d(3, 5, 3, padding=1), [(2, 3, 9)], CONV)
-add("conv_dynamic_size", lambda: nn.Conv2d(3, 5, 3, padding=1), [[(2, 3, 7, 8)], [(2, 3, 4, 8)]],
-    CONV, dims={0: {2: 7}})
-add("conv_transpose_groups", lambda: nn.ConvTranspose2d(4, 6, 3, 2, groups=2), [(2, 4, 5, 6)],
-    "XNNConvTranspose2d")
-add("conv_chain", lambda: nn.Sequential(nn.Conv2d(3, 8, 3, 2), nn.ReLU(), nn.Conv2d(8, 4, 1),
-                                        nn.MaxPool2d(2)), [IMAGE], CONV, "XNNMaxPooling2d")
+add(
+    "conv_dynamic_size",
+    lambda: nn.Conv2d(3, 5, 3, padding=1),
+    [[(2, 3, 7, 8)], [(2, 3, 4, 8)]],
+    CONV,
+    dims={0: {2: 7}},
+)
+add(
+    "conv_transpose_groups",
+    lambda: nn.ConvTranspose2d(4, 6, 3, 2, groups=2),
+    [(2, 4, 5, 6)],
+    "XNNConvTranspose2d",
+)
+add(
+    "conv_chain",
+    lambda: nn.Sequential(nn.Conv2d(3, 8, 3, 2), nn.ReLU(), nn.Conv2d(8, 4, 1), nn.MaxPool2d(2)),
+    [IMAGE],
+    CONV,
+    "XNNMaxPooling2d",
+)
 add("batch_norm", lambda: norm_after(nn.Identity()), [IMAGE], "XNNDepthwiseConv2d")
 add("max_pool_ceil", lambda: nn.MaxPool2d(2, 2, ceil_mode=True), [IMAGE], "XNNMaxPooling2d")
 add("max_pool_dilated", lambda: nn.MaxPool2d(2, 1, dilation=2), [IMAGE], "XNNMaxPooling2d")
-add("avg_pool_padded", lambda: nn.AvgPool2d(3, 2, 1, count_include_pad=False), [IMAGE],
-    "XNNAvgPooling2d")
+add(
+    "avg_pool_padded",
+    lambda: nn.AvgPool2d(3, 2, 1, count_include_pad=False),
+    [IMAGE],
+    "XNNAvgPooling2d",
+)
 
 
 def channels_last(*shapes: tuple[int, ...]) -> Any:
@@ -224,7 +332,7 @@ def channels_last(*shapes: tuple[int, ...]) -> Any:
 
 
 class ChannelsLast(nn.Module):
-    """Input and output in channels-last order (the flow refuses such weights)."""
+    """Input and output in channels-last order (the flow rejects such weights)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -235,7 +343,7 @@ class ChannelsLast(nn.Module):
 
 
 class IndexConfig(MaxDimConfig):
-    """max.dim with its indices, which the default configuration leaves to the program."""
+    """max.dim with its indices, which the default configuration does not delegate."""
 
     def check_constraints(self, node: torch.fx.Node, ep: Any) -> bool:
         return True
@@ -243,9 +351,18 @@ class IndexConfig(MaxDimConfig):
 
 add("channels_last", ChannelsLast, [[IMAGE], [ONE]], CONV, draw=channels_last, dims=BATCH)
 add("channels_last_sum", fn(lambda x, y: x + y), [IMAGE, IMAGE], "XNNAdd", draw=channels_last)
-add("to_channels_last", fn(lambda x: x.to(memory_format=torch.channels_last) * 2.0), [IMAGE],
-    "XNNStaticTranspose")
+add(
+    "to_channels_last",
+    fn(lambda x: x.to(memory_format=torch.channels_last) * 2.0),
+    [IMAGE],
+    "XNNStaticTranspose",
+)
 for axis in (2, 3):
-    add(f"argmax_dim_{axis}", fn(lambda x, axis: tuple(torch.max(x, axis, keepdim=True)), axis),
-        [IMAGE], "XNNArgMaxPooling2d", partitioner={"configs": [IndexConfig]})
+    add(
+        f"argmax_dim_{axis}",
+        fn(lambda x, axis: tuple(torch.max(x, axis, keepdim=True)), axis),
+        [IMAGE],
+        "XNNArgMaxPooling2d",
+        partitioner={"configs": [IndexConfig]},
+    )
 add("max_dim", fn(lambda x: torch.max(x, 3, keepdim=True)[0]), [IMAGE], "XNNMaxPooling2d")

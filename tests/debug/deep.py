@@ -1,4 +1,4 @@
-"""A quantised model of 50 layers, one of them perhaps with a bad scale, in both flows."""
+"""A quantised model of 50 layers, optionally with one wrong scale, in both flows."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from torch import Tensor, nn
 FLOWS = ["portable", "xnnpack"]
 
 LAYERS, BAD = 50, 31
-"""Layer BAD is the one with the scale."""
+"""Index of the layer with the wrong scale."""
 
 INPUTS = (torch.linspace(-2, 2, 32).sin().reshape(4, 8),)
 
 
 @torch.no_grad()
 def lower(model: nn.Module, inputs: Sequence[Tensor], flow: str, **options: Any) -> Any:
-    """The ExecutorchProgramManager that the official flow gives."""
+    """Return the ExecutorchProgramManager of the official flow."""
     exported = torch.export.export(model, tuple(inputs))
     config = EdgeCompileConfig(_check_ir_validity=False)
     if flow == "portable":
@@ -36,7 +36,7 @@ def lower(model: nn.Module, inputs: Sequence[Tensor], flow: str, **options: Any)
 
 @cache
 def model() -> nn.Module:
-    """In float32; a layer is a linear one and its activation, "7.0" and "7.1"."""
+    """Return the float32 model; a layer is a linear layer "7.0" and its activation "7.1"."""
     torch.manual_seed(0)
     layers = nn.Sequential(*(nn.Sequential(nn.Linear(8, 8), nn.ReLU()) for _ in range(LAYERS)))
     for layer in layers:
@@ -46,22 +46,25 @@ def model() -> nn.Module:
 
 @cache
 def quantized() -> tuple[nn.Module, nn.Module]:
-    """The model, quantised; the same with the scale of one layer's weights 1.5 times too large."""
+    """Return the quantised model, and the same with the weight scale of one layer multiplied by
+    1.5."""
     good = xnnpack_flow.SCHEMES["static"](model(), INPUTS, None)
     bad = copy.deepcopy(good)
     weights = [n for n in bad.graph.nodes if "dequantize_per_tensor" in str(n.target)
                and n.all_input_nodes[0].op == "get_attr"]  # fmt: skip
     assert len(weights) == LAYERS
-    node = next(n for n in weights
-                if f"{BAD}.0" in [path for path, _ in
-                                  next(iter(n.users)).meta["nn_module_stack"].values()])
+    node = next(
+        n
+        for n in weights
+        if f"{BAD}.0" in [path for path, _ in next(iter(n.users)).meta["nn_module_stack"].values()]
+    )
     node.args = (node.args[0], node.args[1] * 1.5, *node.args[2:])
     bad.recompile()
     return good, bad
 
 
 def programs(flow: str) -> tuple[bytes, bytes]:
-    """Of the two."""
+    """Return the programs of both models."""
     good, bad = xnnpack_flow.cached(
         f"deep-{flow}", __file__, lambda: [lower(m, INPUTS, flow).buffer for m in quantized()]
     )

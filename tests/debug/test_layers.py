@@ -1,4 +1,4 @@
-"""explain: faults planted in programs are found in the layer where they are, delegated or not."""
+"""explain: faults planted in programs are found in their layer, delegated or not."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ from executorch_c.debug._matching import values
 from executorch_c.devtools import explain
 from torch import Tensor, nn
 
+
 class Merge(nn.Module):
-    """Two halves of the channels, perhaps the wrong way round."""
+    """Concatenation of two halves of the channels, optionally swapped."""
 
     def __init__(self, swap: bool) -> None:
         super().__init__()
@@ -38,7 +39,7 @@ class Merge(nn.Module):
 
 
 class Net(nn.Module):
-    """Layers as image classifiers have them, with a fused activation and a skip connection."""
+    """Layers of an image classifier, with a fused activation and a skip connection."""
 
     def __init__(self, swap: bool = False) -> None:
         super().__init__()
@@ -58,7 +59,7 @@ class Net(nn.Module):
 
 
 class Attention(nn.Module):
-    """A transformer layer in front of a linear one."""
+    """A transformer layer followed by a linear layer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -134,7 +135,7 @@ def test_where_it_is_in_the_model() -> None:
 
 
 def assert_found(report: Any, module: str) -> None:
-    """One layer is the source; the error is propagated by what follows."""
+    """Assert that one layer is the source and later layers propagate the error."""
     assert not report and report.first is not None, str(report)
     assert report.first.module == module, str(report)
     assert report.first.verdict == "source"
@@ -144,15 +145,16 @@ def assert_found(report: Any, module: str) -> None:
     assert after[-1].verdict == "propagated", str(report)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("flow", FLOWS)
 @pytest.mark.parametrize("layer", ["stem.0", "blocks.2", "side", "head.2"])
 def test_wrong_weight(flow: str, layer: str) -> None:
-    """One filter of a layer is not the model's."""
+    """One filter of a layer differs from the model's."""
     model, damaged = net(), net()
     with torch.no_grad():
         damaged.get_submodule(layer).weight[3] *= 1.25
     report = explain(lower(damaged, IMAGE, flow).buffer, model, IMAGE)
-    if layer == "head.2":  # only the softmax is behind it
+    if layer == "head.2":  # only the softmax follows
         assert report.first is not None and report.first.module == layer, str(report)
     else:
         assert_found(report, layer)
@@ -160,7 +162,7 @@ def test_wrong_weight(flow: str, layer: str) -> None:
 
 @pytest.mark.parametrize("flow", FLOWS)
 def test_swapped_channels(flow: str) -> None:
-    """Colours in another order, and halves of the channels."""
+    """Colour channels in another order, and swapped halves of the channels."""
     model, damaged = net(), net()
     with torch.no_grad():
         damaged.stem[0].weight.copy_(model.stem[0].weight.flip(1))
@@ -191,7 +193,7 @@ def test_wrong_operator(wrong_gelu: None) -> None:
 
 @pytest.mark.parametrize("flow", FLOWS)
 def test_overflowing_half(flow: str) -> None:
-    """Fine in float32, infinite in float16 from one layer on."""
+    """Finite in float32, infinite in float16 from one layer on."""
 
     def make() -> nn.Module:
         return nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8), nn.Linear(8, 8),
@@ -246,7 +248,8 @@ def test_an_interrupt_gives_the_report_so_far(
 
 
 def test_dynamic_quantisation() -> None:
-    """XNNPACK finds a scale for each row, the graph one for the tensor: no fault; a weight is."""
+    """XNNPACK takes a scale per row, the graph one per tensor: not a fault, but a wrong weight
+    is."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(),
                           nn.Linear(64, 8)).eval()  # fmt: skip

@@ -1,5 +1,5 @@
-"""explain finds the node of every value: recurrent networks and bare modules in delegates,
-operators that delegates decompose or fuse, branches and loops; and the fault planted in them."""
+"""explain matches every value: recurrent networks and bare modules in delegates, decomposed and
+fused operators, branches and loops, with planted faults."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ class Bottleneck(nn.Module):
 
 
 def bottlenecks() -> nn.Module:
-    """Additions of additions."""
+    """Build nested residual additions."""
     return nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), *(Bottleneck() for _ in range(3)),
                          nn.Conv2d(4, 8, 1), nn.AdaptiveAvgPool2d(1))  # fmt: skip
 
 
 class Branches(nn.Module):
-    """`p` or `q`, as the input has it."""
+    """`p` or `q`, selected by the input."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class Branches(nn.Module):
 
 
 class Loop(nn.Module):
-    """The same for each row of the input."""
+    """The same operation for each row of the input."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ class Loop(nn.Module):
         from torch._higher_order_ops.map import map as torch_map
 
         each = torch_map(lambda row, y: torch.sigmoid(row * y).sum(0) + y, rows, y)
-        return each * self.weight  # no view of a loop's result: the exporter refuses that
+        return each * self.weight  # the exporter rejects a view of a loop's result
 
 
 def wave(*shape: int) -> Tensor:
@@ -126,7 +126,7 @@ def module(name: str, seed: int = 0) -> nn.Module:
 
 
 CONTROL = ("branches", "loop")
-"""The newer flow to XNNPACK cannot lower linear layers inside of these: the older one does."""
+"""The newer XNNPACK flow cannot lower linear layers inside these, the older one can."""
 
 
 def lower(name: str, model: nn.Module, flow: str) -> bytes:
@@ -147,21 +147,22 @@ def program(name: str, flow: str) -> bytes:
 
 @cache
 def reference(name: str) -> Any:
-    """Another export of the module than the program's, in the edge dialect."""
+    """Return another export of the module, in the edge dialect."""
     with torch.no_grad():
         exported = torch.export.export(module(name), CASES[name][1])
         return to_edge(exported, compile_config=EdgeCompileConfig(_check_ir_validity=False))
 
 
 def counts(report: Any) -> list[tuple[int, int]]:
-    """(matched, all) of instructions and of nodes."""
+    """Return (matched, all) of instructions and of nodes."""
     return [(int(a), int(b)) for a, b in re.findall(r"([\d]+) of ([\d]+)", report.notes[0])]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("flow", FLOWS)
 @pytest.mark.parametrize("name", CASES)
 def test_all_is_matched(name: str, flow: str) -> None:
-    """Beside an export whose debug handles are others."""
+    """The reference is an export with other debug handles."""
     report = explain(program(name, flow), reference(name), CASES[name][1])
     assert report.ok and report.rows, str(report)
     assert all(found == count for found, count in counts(report)), str(report)
@@ -182,12 +183,13 @@ FAULTS = [
 ]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("flow", FLOWS)
 @pytest.mark.parametrize(("name", "weight", "rows"), FAULTS,
                          ids=[f"{row[0]}-{row[1]}" for row in FAULTS])  # fmt: skip
 def test_wrong_weight(name: str, weight: str, rows: slice, flow: str) -> None:
-    """A gate of a recurrent layer, a projection, a branch: what reads the weight is wrong, and
-    nothing else is."""
+    """A gate of a recurrent layer, a projection, a branch: only the reader of the weight is
+    wrong."""
     model = module(name)
     damaged = copy.deepcopy(model)
     with torch.no_grad():
@@ -203,19 +205,21 @@ def test_wrong_weight(name: str, weight: str, rows: slice, flow: str) -> None:
     assert all(row.ok for row in report.rows[: report.first.index]), str(report)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("flow", FLOWS)
-@pytest.mark.parametrize(("name", "seed"), [*((name, 1) for name in CASES),
-                                            *(("bottlenecks", seed) for seed in range(2, 6))])
+@pytest.mark.parametrize(
+    ("name", "seed"),
+    [*((name, 1) for name in CASES), *(("bottlenecks", seed) for seed in range(2, 6))],
+)
 def test_other_weights(name: str, seed: int, flow: str) -> None:
-    """Beside a module of which no weight is the program's, what is found is wrong from its first
-    layer with weights on."""
+    """Compared with a module without equal weights, the first layer with weights is the source."""
     report = explain(program(name, flow), module(name, seed), CASES[name][1])
     assert report.first is not None and report.first.verdict == "source", str(report)
     assert report.first.parameters, str(report)
 
 
 class Blocks(nn.Module):
-    """Two blocks of a branch and a sum each; of the last one, the sum may be missing."""
+    """Two blocks of a branch and a sum each; the last sum is optional."""
 
     def __init__(self, is_whole: bool) -> None:
         super().__init__()
@@ -233,7 +237,7 @@ class Blocks(nn.Module):
 
 @pytest.mark.parametrize("flow", FLOWS)
 def test_missing_sum(flow: str) -> None:
-    """The operator that reads a value without the sum before it is wrong, and nothing else is."""
+    """Only the operator that reads the value without the sum is wrong."""
     torch.manual_seed(0)
     whole, missing = Blocks(True).eval(), Blocks(False).eval()
     missing.load_state_dict(whole.state_dict())
@@ -248,7 +252,7 @@ def test_missing_sum(flow: str) -> None:
 
 
 class Strides(nn.Sequential):
-    """Convolutions and pooling, and a mean that makes one shape of all strides."""
+    """Convolutions, pooling, and a mean that gives equal shapes for all strides."""
 
     def __init__(self, **strides: int) -> None:
         self.names = ("conv1", "norm1", "act1", "pool", "conv2", "act2", "mean", "flat", "head")
@@ -263,8 +267,8 @@ class Strides(nn.Sequential):
 @pytest.mark.parametrize("flow", FLOWS)
 @pytest.mark.parametrize(("layer", "stride"), [("conv1", 2), ("pool", 1), ("conv2", 1)])
 def test_wrong_stride(flow: str, layer: str, stride: int) -> None:
-    """The first result of another shape is named, with both shapes, though nothing after it can be
-    compared but the output."""
+    """The first node with the wrong shape is named, with both shapes, although only the output
+    after it can be compared."""
     torch.manual_seed(0)
     right, wrong = Strides().eval(), Strides(**{layer: stride}).eval()
     wrong.load_state_dict(right.state_dict())

@@ -1,4 +1,4 @@
-"""Where NaN and infinity come from: planted overflows, and masks that are no fault."""
+"""Origins of NaN and infinity: planted overflows, and masks, which are not faults."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ X = torch.linspace(-2, 2, 12).reshape(3, 4)
 
 
 def watch(fn: Any, *inputs: torch.Tensor, like: Any = None, **options: Any) -> NonFiniteReport:
-    """What is found when a function runs on `inputs`; `like`: others to export it with."""
+    """Return the report of a function on `inputs`; `like` are other inputs for the export."""
     return check_nan(export(fn, *(like or inputs), **options), list(inputs))
 
 
 class Deep(nn.Module):
-    """Twelve layers in half precision, of which the eighth overflows."""
+    """Twelve layers in half precision; the eighth overflows."""
 
     def __init__(self, bad: int | None, activation: Any = lambda x: x) -> None:
         super().__init__()
@@ -67,14 +67,14 @@ def test_an_overflowing_half(delegated: bool) -> None:
     assert first.origin == "computed" and first.dtype == "float16" and first.range.positive
     assert ("Fully Connected" if delegated else "aten::") in first.name
     assert first.where.startswith("delegate 0" if delegated else "instruction")
-    # The weights of the layer say which one it is, to whoever sees the report.
+    # The report identifies the layer by its weights.
     wanted = Deep(7).layers[7].weight
     assert any(value.range and value.range.high == wanted.max().item() for value in first.inputs)
     assert first.outputs == [0] and first.carriers >= 4
     assert found.sources[0] is first
     text = str(found)
     assert "float16 ends at 65504" in text and "reaches output 0" in text
-    # Eager, layer by layer, has as many infinities in the same place.
+    # Eager has the same number of infinities in this layer.
     with torch.no_grad():
         x = HALVES
         for layer in Deep(7).layers[:7]:
@@ -86,7 +86,7 @@ def test_an_overflowing_half(delegated: bool) -> None:
 
 
 def test_infinity_that_xnnpack_swallows() -> None:
-    """Its ReLU makes 0 of NaN: outputs are finite, and wrong. The report still says where."""
+    """Its ReLU maps NaN to 0: outputs are finite and wrong. The report still names the place."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = watch(Deep(7, torch.relu), HALVES, partitioner=XnnpackPartitioner())
@@ -97,7 +97,7 @@ def test_infinity_that_xnnpack_swallows() -> None:
 
 
 def attention(x: torch.Tensor) -> torch.Tensor:
-    """With a causal mask, as models write it."""
+    """Return attention with a causal mask as in common models."""
     scores = x @ x.transpose(-1, -2)
     allowed = torch.ones(x.shape[0], x.shape[0], dtype=torch.bool).tril()
     mask = torch.full_like(scores, float("-inf"))
@@ -132,7 +132,8 @@ def test_a_mask_in_a_buffer() -> None:
 
 
 def test_a_row_that_is_masked_altogether() -> None:
-    """-inf is put there on purpose, NaN out of it is not."""
+    """A mask of -inf is intended, the NaN computed from it is not."""
+
     def fn(x: torch.Tensor) -> torch.Tensor:
         return torch.softmax(x.masked_fill(x < 0, -torch.inf), -1)
 
@@ -144,7 +145,7 @@ def test_a_row_that_is_masked_altogether() -> None:
     assert [s.origin for s in found.sources][-1] == "computed"
 
 
-def test_infinity_that_goes_away() -> None:
+def test_infinity_that_disappears() -> None:
     found = watch(lambda x: torch.exp(-torch.log(x.abs() * 0)).reciprocal() + x, X)
     log = found.sources[0]
     assert found and log.name == "aten::log.out" and log.is_fault and log.range.negative == 12
@@ -179,7 +180,8 @@ def test_constants_that_are_not_numbers() -> None:
 
 @pytest.mark.parametrize("delegated", [False, True])
 def test_two_branches(delegated: bool) -> None:
-    """Only the branch that reaches the output is to blame."""
+    """Only the branch that reaches the output is reported."""
+
     def fn(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return torch.sigmoid(torch.exp(x) * 2), torch.exp(y) * 3
 
@@ -212,7 +214,7 @@ def test_a_long_program_in_little_memory() -> None:
     big = torch.rand(256, 256)
     pte = export(fn, big)
     method = executorch_c.Runtime.get().load_program(pte).load_method("forward")
-    found = check_nan(method, [big], max_bytes=150_000)  # less than one of its values
+    found = check_nan(method, [big], max_bytes=150_000)  # less than the size of one value
     assert found.first is not None and found.first.name == "aten::div.out" and not found.notes
     assert check_nan(method, [big], max_bytes=2000).notes
 

@@ -1,16 +1,16 @@
-"""Two programs compared: healthy pairs, and faults planted in one of them."""
+"""Two programs compared: correct pairs, and faults planted in one of them."""
 
 from __future__ import annotations
 
 import json
 import warnings
 from collections.abc import Callable, Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import executorch.kernels.quantized  # noqa: F401  out variants of quantised operators
 import executorch_c
+import kept
 import numpy as np
 import pytest
 import torch
@@ -66,7 +66,7 @@ class Attention(nn.Module):
 
 
 class Quantized(Convs):
-    """Through PT2E, see `program`."""
+    """A model for PT2E, see `program`."""
 
 
 class Halves(Convs):
@@ -91,7 +91,7 @@ def change_nothing(model: Any) -> None:
 
 @torch.no_grad()
 def change_a_weight(model: Any) -> None:
-    """One number of one layer."""
+    """Change one element of a layer's weight."""
     layer = model.layers[6] if hasattr(model, "layers") else model.out[1]
     layer.weight.view(-1)[3] += 0.5
 
@@ -104,8 +104,13 @@ def swap_channels(model: Any) -> None:
 Change = Callable[[Any], None]
 
 
-@cache
 def program(make: type[nn.Module], change: Change, delegated: bool) -> bytes:
+    key = kept.digest(Path(__file__), packages=("torch", "executorch", "torchao"))
+    name = f"pair-{make.__name__}-{change.__name__}-{delegated}-{key}.pte"
+    return kept.data(name, lambda: lowered(make, change, delegated))
+
+
+def lowered(make: type[nn.Module], change: Change, delegated: bool) -> bytes:
     model = make().eval()
     change(model)
     exported = torch.export.export(model, (INPUTS[make],))
@@ -144,7 +149,7 @@ def test_a_healthy_pair(make: type[nn.Module]) -> None:
 def test_a_wrong_layer(
     make: type[nn.Module], change: Change, number: int, sides: tuple[bool, bool]
 ) -> None:
-    """The convolution (or linear layer) of this number is named, however the two are lowered."""
+    """The planted convolution (or linear layer) is named, independently of the lowering."""
     a, b = program(make, change_nothing, sides[0]), program(make, change, sides[1])
     report = compare_programs(a, b, [INPUTS[make]])
     first = report.first
@@ -166,10 +171,9 @@ def test_a_wrong_layer(
 
 @pytest.mark.parametrize("make", [Convs, Attention])
 @pytest.mark.parametrize("sides", [(False, False), (False, True), (True, False), (True, True)])
-def test_the_planted_operator_stands_out(
-    make: type[nn.Module], sides: tuple[bool, bool]
-) -> None:
-    """In the middle of a network: what is behind it is off as much, and only carries that on."""
+def test_the_planted_operator_stands_out(make: type[nn.Module], sides: tuple[bool, bool]) -> None:
+    """In the middle of a network: later values have errors of the same size and only propagate
+    them."""
     a = program(make, change_nothing, sides[0])
     report = compare_programs(a, program(make, change_a_weight, sides[1]), [INPUTS[make]])
     off = [row for row in report if not row.ok]
@@ -184,7 +188,8 @@ def test_the_planted_operator_stands_out(
 
 
 def test_branches_and_a_second_fault() -> None:
-    """What does not come of the first fault starts anew; a larger one behind it grows."""
+    """A fault on an independent branch is a new divergence; a larger fault later amplifies the
+    error."""
 
     def fn(first: float, second: float, other: float) -> Callable[[torch.Tensor], Any]:
         def run(x: torch.Tensor) -> Any:
@@ -195,7 +200,7 @@ def test_branches_and_a_second_fault() -> None:
 
     good, bad = export(fn(1, 2, 0.5), IMAGE), export(fn(1.01, 4, 0.6), IMAGE)
     report = compare_programs(good, bad, [IMAGE])
-    # cos of numbers of any size makes errors larger, by less than the wrong factor does
+    # cos amplifies errors, by less than the wrong factor
     verdicts = {row.name.partition("::")[2].partition(".")[0]: [] for row in report}
     for row in report:
         verdicts[row.name.partition("::")[2].partition(".")[0]].append(row.verdict)
@@ -207,15 +212,14 @@ def test_branches_and_a_second_fault() -> None:
 
 @pytest.mark.parametrize("sides", [(False, False), (False, True), (True, True)])
 def test_a_wrong_layer_of_a_quantized_model(sides: tuple[bool, bool]) -> None:
-    """Quantised values are compared as what they stand for; what follows the layer is named, or
-    the layer."""
+    """Quantised values are compared dequantised; the layer or its successor is named."""
     a = program(Quantized, change_nothing, sides[0])
     report = compare_programs(a, program(Quantized, swap_channels, sides[1]), [IMAGE])
     assert not report and report.first is not None, str(report)
     before = [row for row in report if row.index < report.first.index]
     assert all(row.ok for row in before)
     named = [name for row in before for name in row.name.split(" / ")[-1:]]
-    # Four layers before it, and their sums, are well.
+    # The four layers before it, and their sums, agree.
     assert sum(kind(name) in ("convolution", "add", "binaryelementwise") for name in named) >= 8
     last = report[len(report) - 1]
     assert last.name == "result"
@@ -236,7 +240,7 @@ def wrong_softmax() -> Iterator[None]:
 
 
 def test_a_wrong_operator(wrong_softmax: None) -> None:
-    """One of the portable program only: the delegated one has XNNPACK's."""
+    """Only in the portable program: the delegated one has XNNPACK's operator."""
     a, b = (program(Attention, change_nothing, delegated) for delegated in (True, False))
     report = compare_programs(a, b, [INPUTS[Attention]])
     assert report.first is not None and kind(report.first.name.split(" / ")[-1]) == "softmax"
@@ -249,11 +253,11 @@ def test_kernels(make: type[nn.Module]) -> None:
     report = compare_kernels(program(make, change_nothing, False), [INPUTS[make]])
     assert report and len(report) > 20
     assert "default kernels compared with reference kernels, method 'forward'" in report.title
-    assert any(row.accumulated.max_abs > 0 for row in report)  # they are other loops
+    assert any(row.accumulated.max_abs > 0 for row in report)  # their loops differ
 
 
-def test_outputs_that_agree_anyway() -> None:
-    """What no result shows is no divergence of differently built programs."""
+def test_outputs_that_agree() -> None:
+    """Differences that no output shows are not a divergence of differently built programs."""
     a = export(lambda x: (x * 3).argmax(-1) + 0 * x.sum().long(), IMAGE)
     b = export(lambda x: (x * 5 + 1).argmax(-1), IMAGE)
     report = compare_programs(a, b, [IMAGE])
@@ -269,7 +273,7 @@ def test_tolerances_and_wrong_arguments() -> None:
 
 
 def test_outputs_that_cannot_be_measured() -> None:
-    """Another number of outputs, another shape or dtype is a difference."""
+    """A different number, shape or dtype of outputs is a difference."""
     one = export(lambda x: x * 2, IMAGE)
     for fn, text in (
         (lambda x: (x * 2, x + 1), "candidate has 2 outputs, baseline 1"),
@@ -281,7 +285,8 @@ def test_outputs_that_cannot_be_measured() -> None:
 
 
 def test_errors_that_grow() -> None:
-    """Rounding that adds up is told from an operator that is wrong."""
+    """Accumulated rounding is distinguished from a wrong operator."""
+
     def slowly(factor: float) -> Callable[[torch.Tensor], torch.Tensor]:
         def fn(x: torch.Tensor) -> torch.Tensor:
             for _ in range(30):

@@ -1,4 +1,4 @@
-"""quantization_error: the layer that quantising costs most is first, delegated or not."""
+"""quantization_error: the layer with the largest quantisation error is first, delegated or not."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from executorch_c.devtools import QuantizationReport, quantization_error
 from torch import nn
 
 Both = tuple[QuantizationReport, QuantizationReport]
-"""Of the model of 50 layers, and of the one with a bad scale."""
+"""SQNR of the model of 50 layers, and of the one with a wrong scale."""
 
 
 @pytest.fixture(scope="module", params=FLOWS)
@@ -30,7 +30,7 @@ def budgets(request: pytest.FixtureRequest) -> Both:
 
 
 def test_a_bad_scale(budgets: Both) -> None:
-    """Its layer is first, with the third that 1.5 times too large weights are off and more."""
+    """The layer with weights 1.5 times too large is first, with an error of at least a third."""
     good, bad = budgets
     assert bad[0].module == f"{deep.BAD}.0" and bad[0].local is not None
     assert 0.3 < bad[0].local.relative < 0.5
@@ -39,28 +39,28 @@ def test_a_bad_scale(budgets: Both) -> None:
     assert f"adds most: {bad[0]}" in bad.summary() and f"of '{deep.BAD}.0'" in bad.summary()
     assert all(row.local.relative < 0.03 for row in good if row.local is not None)
     for budget in budgets:
-        assert budget and budget.first is None and budget.notes == (
-            f"compared {len(budget)} layers",
+        assert (
+            budget and budget.first is None and budget.notes == (f"compared {len(budget)} layers",)
         )
         sizes = [row.local.relative for row in budget if row.local is not None]
         assert sizes == sorted(sizes, reverse=True) and len(sizes) == len(budget)
         assert [row.index for row in budget] == list(range(len(budget)))
 
 
-def test_what_arrives(budgets: Both) -> None:
-    """The last layer's total is that of the model's output."""
+def test_accumulated_error_of_the_last_layer(budgets: Both) -> None:
+    """The accumulated error of the last layer is the error of the model's output."""
     good, bad = deep.quantized()
     with torch.no_grad():
         expected = deep.model()(*deep.INPUTS)
         for budget, graph in zip(budgets, (good, bad)):
             error = (graph(*deep.INPUTS) - expected).norm() / expected.norm()
             assert budget.arrives is not None
-            # The program may round an element to another of the last layer's steps.
+            # The program may round an element to a neighbouring step of the last layer.
             assert budget.arrives.relative == pytest.approx(error.item(), rel=0.2)
 
 
 def test_flows_agree() -> None:
-    """What is delegated and what is not costs the same: rounding counts where it comes about."""
+    """Delegated and portable programs have equal errors: rounding is attributed to its layer."""
     found = {}
     for flow in FLOWS:
         budget = quantization_error(deep.programs(flow)[1], deep.model(), deep.INPUTS)
@@ -76,7 +76,7 @@ def test_flows_agree() -> None:
 
 @pytest.mark.parametrize("flow", FLOWS)
 def test_an_outlier(flow: str) -> None:
-    """The layer whose weights have one, which takes all steps, adds most."""
+    """The layer with an outlier weight, which determines the step size, adds most."""
     torch.manual_seed(0)
     model = nn.Sequential(*(nn.Sequential(nn.Linear(8, 8), nn.ReLU()) for _ in range(3))).eval()
     with torch.no_grad():
@@ -86,7 +86,7 @@ def test_an_outlier(flow: str) -> None:
     budget = quantization_error(program, model, deep.INPUTS)
     assert budget[0].module in ("1.0", "1.1"), str(budget)
     assert {f"{i}.0" for i in range(3)} <= {row.module for row in budget}, str(budget)
-    # A layer that the program does not have is said.
+    # The report mentions layers missing from the program.
     more = nn.Sequential(*model, nn.Linear(8, 8))
     text = str(quantization_error(program, more, deep.INPUTS))
     assert "not found in the program: addmm of '3'" in text
@@ -98,7 +98,7 @@ def test_how_it_is_shown(budgets: Both, tmp_path: Path) -> None:
     assert "verdict" not in text and "adds" in text and "arrived" in text
     assert f"(12 of {len(bad)} layers: those that add most)" in text
     shown = bad._repr_html_()
-    assert shown.count("<tr>") == 13 and 'width: 100.00%' in shown  # the bar of the first
+    assert shown.count("<tr>") == 13 and "width: 100.00%" in shown  # the bar of the first row
     bad.to_html(tmp_path / "budget.html")
     page = (tmp_path / "budget.html").read_text()
     layers = page.partition("About this")[0]

@@ -1,4 +1,4 @@
-"""Reports of errors node by node: which node is named, and how they read."""
+"""Error reports by node: the named node and the text."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from executorch_c.compare.metrics import ErrorSize, measure, measure_size
-from executorch_c.debug.report import ErrorReport, NodeError, Verdict
+from executorch_c.debug.report import ErrorReport, NodeError, NodeVerdict
 
 EXPECTED = np.linspace(0, 1, 50, dtype=np.float32)
 
 
-def row(index: int, verdict: Verdict, accumulated: float, local: float | None) -> NodeError:
+def row(index: int, verdict: NodeVerdict, accumulated: float, local: float | None) -> NodeError:
     def error(by: float) -> ErrorSize:
         return measure_size(EXPECTED + np.float32(by), EXPECTED, mismatched=50 if by else 0)
 
@@ -24,8 +24,8 @@ def row(index: int, verdict: Verdict, accumulated: float, local: float | None) -
     )  # fmt: skip
 
 
-def report(*verdicts: Verdict, local: bool = True) -> ErrorReport:
-    sizes: dict[Verdict, tuple[float, float]] = {
+def report(*verdicts: NodeVerdict, local: bool = True) -> ErrorReport:
+    sizes: dict[NodeVerdict, tuple[float, float]] = {
         "ok": (0, 0), "source": (0.1, 0.1), "propagated": (0.1, 0), "first": (0.1, 0),
         "unexplained": (0.1, 0),
     }  # fmt: skip
@@ -33,7 +33,7 @@ def report(*verdicts: Verdict, local: bool = True) -> ErrorReport:
     return ErrorReport("a against b", tuple(rows), ("all matched",))
 
 
-def test_the_first_node_that_is_wrong_itself() -> None:
+def test_the_first_source() -> None:
     found = report("ok", "unexplained", "source", "propagated", "source")
     assert not found and found.verdict == "differ" and found.first is found[2]
     assert len(found) == 5 and [one.index for one in found.worst(2)] == [2, 4]
@@ -97,4 +97,4 @@ def test_files_and_pictures(tmp_path: Path) -> None:
     assert figures["verdict"] == "differ"
     assert "<table>" in found._repr_html_()
     assert len(found.plot().axes[0].lines) == 3  # accumulated, local, first divergence
-    report(local=False).plot()  # nothing to show is no error
+    report(local=False).plot()  # an empty report is not an error

@@ -1,4 +1,4 @@
-""".ptd files: weights outside the program, in one file or several, and what can be wrong there."""
+""".ptd files: weights outside the program, in one or several files, and invalid ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WEIGHT = np.arange(4, dtype=np.float32)
 
 
 def external(planned: bool = False, name: str | None = "weight") -> bytes:
-    """x + weight; with planned memory the weight is the initial value of a state."""
+    """Export x + weight; with planned memory, the weight is the initial value of a state."""
     plan = Plan()
     x, y = plan.input((4,)), plan.output((4,))
     place = {} if planned else {"at": None}
@@ -36,7 +36,7 @@ def external(planned: bool = False, name: str | None = "weight") -> bytes:
 
 
 def data_file(**tensors: Any) -> bytes:
-    """A .ptd with arrays, or bytes without a layout."""
+    """Return a .ptd with arrays, or with bytes without a layout."""
     kinds = {np.dtype(np.float32): ScalarType.FLOAT, np.dtype(np.float64): ScalarType.DOUBLE}
     buffers, rows = [], {}
     for i, (name, value) in enumerate(tensors.items()):
@@ -98,7 +98,7 @@ def test_all_constants_in_one_file(tmp_path: Path) -> None:
 
 
 def test_constants_in_several_files() -> None:
-    """A callable that names a file for some of the constants."""
+    """A callable assigns a file to some of the constants."""
 
     def tag(node: torch.fx.Node) -> str | None:
         if "bias" in node.name:
@@ -118,7 +118,7 @@ def test_constants_in_several_files() -> None:
 
 
 def test_missing_data_file() -> None:
-    """The program can be looked at without; a method needs its weights."""
+    """Metadata can be read without the file; a method needs its weights."""
     pte, files, net = exported(True)
     loaded = Runtime.get().load_program(pte)
     assert loaded.metadata("forward").num_inputs() == 1
@@ -159,7 +159,7 @@ def test_constants_of_a_file_are_used_in_place() -> None:
     np.testing.assert_array_equal(method(ONES), ONES + WEIGHT)
 
 
-def test_files_that_no_tensor_needs() -> None:
+def test_unused_data_files() -> None:
     files = [data_file(weight=WEIGHT), data_file(a=ONES, b=b"raw bytes"), data_file(c=b"")]
     np.testing.assert_array_equal(run(files), ONES + WEIGHT)
     np.testing.assert_array_equal(run(files[::-1]), ONES + WEIGHT)
@@ -201,7 +201,7 @@ def test_wrong_dim_order() -> None:
 @pytest.mark.parametrize("layout", [([5], [0]), ([4, 2**31 - 1], [0, 1]), ([-4], [0]),
                                     ([4], [1]), ([4], [0, 1]), ([2, 2], [0, 0])])  # fmt: skip
 def test_impossible_layouts(layout: tuple[list[int], list[int]]) -> None:
-    """Refused when the file is opened: more elements than bytes, or no permutation."""
+    """Rejected when the file is opened: more elements than bytes, or not a permutation."""
     entry = (WEIGHT.tobytes(), TensorLayout(ScalarType.FLOAT, *layout))
     with pytest.raises(InvalidExternalDataError, match=r"data file 0: named_data\[0\]"):
         Runtime.get().load_program(external(), data_path=data_file(weight=entry))
@@ -221,7 +221,7 @@ def test_tensor_without_a_name() -> None:
 
 
 def test_mixed_up_files(tmp_path: Path) -> None:
-    """A program as data, data as a program: both say what the file is."""
+    """A program as data, or data as a program: both errors name the kind of the file."""
     pte, data = external(), data_file(weight=WEIGHT)
     with pytest.raises(InvalidExternalDataError, match="data file 0: .* but a .pte program"):
         run(pte)
@@ -259,7 +259,7 @@ def test_identifiers_and_headers() -> None:
 @pytest.mark.parametrize("field", range(4))
 @pytest.mark.parametrize("value", [2**31, 2**63, 2**64 - 1, 2**64 - 64])
 def test_numbers_of_the_header(field: int, value: int) -> None:
-    """The reference adds two of them without a check for overflow."""
+    """The reference adds two of the numbers without an overflow check."""
     data = bytearray(data_file(weight=WEIGHT))
     struct.pack_into("<Q", data, 16 + 8 * field, value)
     with pytest.raises(InvalidExternalDataError, match="the file has"):
@@ -267,7 +267,7 @@ def test_numbers_of_the_header(field: int, value: int) -> None:
 
 
 def test_every_byte() -> None:
-    """Whatever a byte is changed to, the answer is a result or an error."""
+    """Any changed byte gives a result or an error."""
     data = data_file(weight=WEIGHT)
     pte = external()
     for at in range(len(data)):

@@ -1,4 +1,4 @@
-"""The .pte container: headers, identifiers, damage, segments, and where its bytes may come from."""
+"""The .pte container: headers, identifiers, damage, segments, and sources of its bytes."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ ONES = np.ones(4, np.float32)
 
 
 def plain() -> bytes:
-    """A program without segments: no header."""
+    """Return a program without segments and header."""
     return build(adding(1)[0])
 
 
 def with_constants(count: int = 3) -> bytes:
-    """x + c0 + c1 + ..., the constants in a segment."""
+    """Return the program x + c0 + c1 + ..., with the constants in a segment."""
     constants = Constants()
     plan = Plan()
     x = plan.input((4,))
@@ -51,12 +51,12 @@ def with_constants(count: int = 3) -> bytes:
 
 
 def header_at(pte: bytes) -> tuple[bytes, int, int, int, int]:
-    """magic, length, program size, segment base, segment data size."""
+    """Return magic, length, program size, segment base and segment data size."""
     return struct.unpack_from("<4sIQQQ", pte, 8)
 
 
 def with_header(pte: bytes, **fields: int) -> bytes:
-    """The file with other numbers in its extended header."""
+    """Return the file with other numbers in its extended header."""
     names = ("magic", "length", "program_size", "segment_base", "segment_size")
     values = dict(zip(names, header_at(pte), strict=True))
     values.update(fields)  # type: ignore[arg-type]
@@ -95,7 +95,7 @@ def test_with_extended_header() -> None:
 
 
 def test_short_header() -> None:
-    """24 bytes: written before there was a field for the size of the segments."""
+    """A header of 24 bytes, without the field for the size of the segments."""
     pte = with_header(with_constants(), length=24, segment_size=2**63)
     np.testing.assert_array_equal(run(pte), 4 * ONES)
     np.testing.assert_array_equal(reference(pte, ONES).outputs, [4 * ONES])
@@ -160,12 +160,12 @@ OTHER_FILES = {
     "elf": (b"\x7fELF\x02\x01\x01\0", "a shared library"),
     "page": (b"<!DOCTYPE html><html>", "an HTML page"),
     "unknown text": (b"abcdWXYZ", "found identifier 'WXYZ'"),
-    "noise": (bytes([1, 2, 3, 4, 250, 251, 252, 253]), "no identifier that is known"),
+    "noise": (bytes([1, 2, 3, 4, 250, 251, 252, 253]), "its identifier is unknown"),
 }
 
 
 @pytest.mark.parametrize("kind", OTHER_FILES)
-def test_files_that_are_no_programs(kind: str) -> None:
+def test_files_that_are_not_programs(kind: str) -> None:
     head, sentence = OTHER_FILES[kind]
     with pytest.raises(InvalidProgramError, match=sentence):
         run(head.ljust(256, b"\0"))
@@ -185,7 +185,7 @@ def test_no_bytes_at_all() -> None:
 
 
 def test_truncation() -> None:
-    """Every length below the whole is refused, and says that bytes are missing or what is odd."""
+    """Every shorter length is rejected; the message says that bytes are missing."""
     for pte in (plain(), with_constants()):
         lengths = [*range(0, 128), *range(128, len(pte), 13), *range(len(pte) - 40, len(pte))]
         for length in sorted({n for n in lengths if n < len(pte)}):
@@ -194,7 +194,7 @@ def test_truncation() -> None:
             assert not isinstance(info.value, MemoryError)
 
 
-def test_truncation_with_a_header_is_called_that() -> None:
+def test_truncation_with_a_header_is_reported() -> None:
     pte = with_constants()
     for length in (64, 200, len(pte) // 2, len(pte) - 1):
         with pytest.raises(InvalidProgramError, match="it was cut off"):
@@ -203,7 +203,7 @@ def test_truncation_with_a_header_is_called_that() -> None:
 
 @pytest.mark.parametrize("level", list(Verification))
 def test_truncation_of_the_tables(level: Verification) -> None:
-    """Also with Minimal, which in the reference reads what is not there."""
+    """With Minimal, too, for which the reference reads out of bounds."""
     pte = plain()
     for length in range(64, len(pte), 7):
         with pytest.raises(executorch_c.Error):
@@ -212,7 +212,7 @@ def test_truncation_of_the_tables(level: Verification) -> None:
 
 @pytest.mark.parametrize("extra", [1, 16, 4096])
 def test_trailing_bytes(extra: int) -> None:
-    """Files get padded, bundled and concatenated."""
+    """Files are padded, bundled and concatenated."""
     pte = with_constants() + b"\xff" * extra
     np.testing.assert_array_equal(run(pte), 4 * ONES)
     np.testing.assert_array_equal(reference(pte, ONES).outputs, [4 * ONES])
@@ -220,7 +220,7 @@ def test_trailing_bytes(extra: int) -> None:
 
 @pytest.mark.parametrize("level", list(Verification))
 def test_every_byte_of_the_tables(level: Verification) -> None:
-    """A changed byte gives another program or an error; test/fuzz does this in earnest."""
+    """A changed byte gives another program or an error; tests/fuzz covers this systematically."""
     pte = plain()
     for at in range(0, len(pte), 3):
         for value in (0, 1, 0x80, 0xFF):
@@ -270,7 +270,7 @@ def test_constant_alignment(alignment: int) -> None:
 
 
 def test_constants_at_odd_offsets() -> None:
-    """Not written by the exporter; such constants are copied to where they can be read."""
+    """The exporter does not write these; the runtime copies such constants to aligned memory."""
     constants = Constants()
     plan = Plan()
     x, y, z = plan.input((4,)), plan.tensor((4,)), plan.output((4,))
@@ -286,7 +286,7 @@ def test_constants_at_odd_offsets() -> None:
 
 
 def legacy(constants: Constants, plan: Plan) -> bytes:
-    """The flatbuffer as it is: constants in constant_buffer, no header."""
+    """Return the bare FlatBuffer: constants in constant_buffer, no header."""
     dataclass = program(plan, constants=constants)
     dataclass.constant_segment = None  # type: ignore[assignment]
     return bytes(_program_to_flatbuffer(dataclass, constant_tensor_alignment=16).data)
@@ -301,7 +301,7 @@ def test_legacy_constant_buffer() -> None:
     pte = legacy(constants, plan)
     assert b"eh00" not in pte
     np.testing.assert_array_equal(run(pte), 4 * ONES)
-    assert reference(pte, ONES).outputs is None  # its wheel is built without them
+    assert reference(pte, ONES).outputs is None  # the wheel is built without them
     plan.plan.values[c].val.sizes = [5]
     with pytest.raises(InvalidProgramError, match=r"constant_buffer\[1\] has 16 bytes"):
         run(legacy(constants, plan))
@@ -339,8 +339,8 @@ def test_delegate_payloads_inline_and_in_segments() -> None:
         np.testing.assert_allclose(found[0], mm_add(*inputs), rtol=1e-5)
 
 
-def test_segments_that_nobody_needs_are_not_read() -> None:
-    """A named-data segment with an impossible size does no harm until something refers to it."""
+def test_unused_segments_are_not_read() -> None:
+    """An unused named-data segment with an impossible size is ignored."""
     from executorch.exir._serialize._named_data_store import NamedDataStore
     from executorch.exir._serialize._program import PTEFile, serialize_pte_binary
 
@@ -369,7 +369,7 @@ def path(tmp_path: Path) -> Path:
 
 
 class Reader(io.RawIOBase):
-    """A stream that cannot seek, as from a socket."""
+    """A stream that cannot seek, such as a socket."""
 
     def __init__(self, data: bytes) -> None:
         self.data = io.BytesIO(data)
@@ -406,7 +406,7 @@ def test_path_like_objects(path: Path) -> None:
         np.testing.assert_array_equal(run(source), 4 * ONES)
 
 
-def test_paths_that_are_no_files(tmp_path: Path) -> None:
+def test_paths_that_are_not_files(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     empty = tmp_path / "empty.pte"
@@ -432,7 +432,7 @@ def test_paths_with_odd_names(tmp_path: Path) -> None:
         run("a\0b.pte")
 
 
-def test_what_is_no_source() -> None:
+def test_objects_that_are_not_sources() -> None:
     for source in (3, None, [1], object(), io.StringIO("text")):
         with pytest.raises(TypeError):
             run(source)
@@ -455,7 +455,7 @@ def test_bytes_are_used_in_place_and_kept_alive() -> None:
     del method
     gc.collect()
     assert sys.getrefcount(data) == before
-    method = load(bytes(bytearray(data)))  # nobody else has these bytes
+    method = load(bytes(bytearray(data)))  # the only reference to these bytes
     gc.collect()
     np.testing.assert_array_equal(method.execute([]), [7 * ONES])
 
@@ -473,17 +473,17 @@ def test_mapped_memory_is_kept_alive(path: Path) -> None:
 
 
 def test_writable_buffers_are_copied() -> None:
-    """Bytes that change after they were verified would not be safe."""
+    """Bytes that change after verification would be unsafe."""
     data = bytearray(with_constants())
     method = load(data)
     data[:] = bytes(len(data))
-    data.clear()  # nothing holds the buffer
+    data.clear()  # the buffer is not exported
     np.testing.assert_array_equal(method(ONES), 4 * ONES)
 
 
 @pytest.mark.parametrize("shift", [1, 2, 4, 8, 15])
 def test_misaligned_buffers(shift: int) -> None:
-    """The reference refuses them."""
+    """The reference rejects them."""
     data = memoryview(bytes(shift) + with_constants())[shift:]
     np.testing.assert_array_equal(run(data), 4 * ONES)
     array = np.frombuffer(data, np.uint8)
@@ -496,7 +496,7 @@ def test_file_may_be_removed_while_in_use(path: Path) -> None:
     np.testing.assert_array_equal(loaded.load_method("forward")(ONES), 4 * ONES)
 
 
-def test_file_objects_are_read_from_where_they_stand() -> None:
+def test_file_objects_are_read_from_their_position() -> None:
     pte = with_constants()
     stream = io.BytesIO(b"prefix" + pte)
     stream.seek(6)
@@ -519,7 +519,7 @@ def test_file_descriptors_are_closed(path: Path) -> None:
 
 
 def mapping(path: Path) -> dict[str, int]:
-    """Kilobytes of the file that are mapped, in memory, and locked."""
+    """Return the kilobytes of the file that are mapped, resident and locked."""
     found = {"Size": 0, "Rss": 0, "Locked": 0}
     inside = False
     with open("/proc/self/smaps") as file:
@@ -533,7 +533,7 @@ def mapping(path: Path) -> dict[str, int]:
 
 
 def large(tmp_path: Path, megabytes: int) -> Path:
-    """One method uses a small constant, the other a large one."""
+    """Return a program with a small constant in one method and a large one in another."""
     constants = Constants()
     plans = []
     for name, size in (("small", 4), ("large", megabytes << 18)):
@@ -553,7 +553,7 @@ def test_untouched_parts_of_a_file_are_not_read(tmp_path: Path) -> None:
     assert method.memory()["native"] < 1 << 20  # the weight is where it was
     found = mapping(file)
     assert found["Size"] >= 16 << 10
-    assert found["Rss"] < 6 << 10  # the system maps in large steps
+    assert found["Rss"] < 6 << 10  # the kernel maps whole ranges
     assert method.execute([])[0].size == 4 << 20
     del loaded, method
     gc.collect()
@@ -580,21 +580,19 @@ def test_mlock_beyond_the_limit(tmp_path: Path) -> None:
     file = large(tmp_path, 1)
     soft, hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     if os.geteuid() == 0:
-        # Root may lock what it likes: nothing to refuse.
+        # Root has no limit of locked memory.
         assert Runtime.get().load_program(file, mlock=True).method_names == {"small", "large"}
         return
     resource.setrlimit(resource.RLIMIT_MEMLOCK, (0, hard))
     try:
         with pytest.raises(AccessFailedError, match="lock"):
             Runtime.get().load_program(file, mlock=True)
-        np.testing.assert_array_equal(
-            load(file, "small", mlock="try").execute([]), [2 * ONES]
-        )
+        np.testing.assert_array_equal(load(file, "small", mlock="try").execute([]), [2 * ONES])
     finally:
         resource.setrlimit(resource.RLIMIT_MEMLOCK, (soft, hard))
 
 
 def test_files_round_trip_through_the_official_reader() -> None:
-    """What these tests write is what they mean."""
+    """The official reader accepts and reproduces the files of these tests."""
     file = deserialize_pte_binary(with_constants())
     assert len(file.program.constant_buffer) == 4

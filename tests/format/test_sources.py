@@ -1,4 +1,4 @@
-"""Buffers that programs are loaded from: used in place where nobody can change them."""
+"""Buffers of programs: used in place if they are immutable."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ONES = np.ones(4, np.float32)
 
 
 def adding_constant() -> bytes:
-    """A program that adds 3 to its input, the constant in a segment."""
+    """Return a program that adds 3 to its input, with the constant in a segment."""
     constants = Constants()
     plan = Plan()
     x, y = plan.input((4,)), plan.output((4,))
@@ -33,7 +33,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def views_of(memory: Any) -> list[Any]:
-    """Read-only views of memory that can be written."""
+    """Return read-only views of writable memory."""
     array = np.frombuffer(memory, np.uint8)
     locked = array.view()
     locked.flags.writeable = False
@@ -45,7 +45,7 @@ def views_of(memory: Any) -> list[Any]:
 def test_read_only_views_of_writable_memory_are_copied(
     path: Path, number: int, mapped: bool
 ) -> None:
-    """They say nothing of their memory, which may change after it was verified."""
+    """Such a view does not protect its memory, which may change after verification."""
     memory: Any = bytearray(path.read_bytes())
     if mapped:
         with path.open("r+b") as file:

@@ -1,9 +1,9 @@
 """python -m tests.fuzz: the fuzzers.
 
-Runs every program and regression file as it is, then damaged copies; new seeds until the cases are
-done or the time is over. Fails when a case fails, or when the time was not enough for all cases.
+Run every program and regression file unchanged, then damaged copies, with new seeds until the cases
+are done or the time is over. Fail if a case fails, or if the time was too short for all cases.
 With --coverage-guided: libFuzzer (clang) on each target in turn, from the seeds and the corpus of
-tests/fuzz/corpus; fails when an input fails, which is then in --out.
+tests/fuzz/corpus; fail if an input fails, and write it to --out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
 import guided
 import in_place
-from driver import REGRESSION, build, run
+from driver import REGRESSION, kept_build, run
 from make_programs import write_all
 from seeds import TARGETS
 
@@ -30,12 +30,12 @@ def parse() -> argparse.Namespace:
     add = parser.add_argument
     add("--cases", type=int, default=20000, help="damaged copies (default: 20000)")
     add("--seconds", type=float, default=360, help="time for all cases or targets (default: 360)")
-    add("--seed", type=int, default=1, help="of random numbers (default: 1)")
+    add("--seed", type=int, default=1, help="random seed (default: 1)")
     add("--out", type=Path, default=Path("fuzz-failures"), help="folder for failing files")
     add("--coverage-guided", action="store_true", help="use libFuzzer; needs clang")
     add("--target", choices=TARGETS, action="append",
-        help="only this kind of file, with --coverage-guided (default: each)")  # fmt: skip
-    add("--corpus", type=Path, help="folder that keeps what was found, with --coverage-guided")
+        help="with --coverage-guided: only this target (default: each)")  # fmt: skip
+    add("--corpus", type=Path, help="with --coverage-guided: folder for the corpus")
     add("--keep", action="store_true",
         help="with --coverage-guided: write a sample of the smallest inputs with the same "
              "coverage to tests/fuzz/corpus")  # fmt: skip
@@ -49,7 +49,7 @@ def main() -> int:
         return guided.run(options)
     with tempfile.TemporaryDirectory() as work:
         programs = Path(work) / "programs"
-        fuzzer = build(Path(work) / "build")
+        fuzzer = kept_build() / "fuzz_pte"  # the one that pytest uses, too
         print(write_all(programs, options.seed), "programs", flush=True)
         files = sorted(programs.glob("*.pte"))
         whole = files + sorted(REGRESSION.glob("*.pte"))

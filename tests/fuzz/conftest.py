@@ -1,21 +1,20 @@
-"""The fuzzers, built once for all tests of this folder."""
+"""Fixtures that build the fuzzers once for all tests of this folder."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from driver import build, with_xnnpack
+from driver import kept_build
 
 
 @pytest.fixture(scope="session")
-def fuzzer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def fuzzer() -> Path:
     """fuzz_pte, with XnnpackBackend where it is installed."""
-    folder = tmp_path_factory.mktemp("build")
-    return build(folder, **with_xnnpack(folder))
+    return kept_build() / "fuzz_pte"
 
 
 @pytest.fixture(scope="session")
-def replay(fuzzer: Path) -> Path:
+def replay() -> Path:
     """fuzz_replay, which is made with it."""
-    return fuzzer.with_name("fuzz_replay")
+    return kept_build() / "fuzz_replay"

@@ -1,4 +1,4 @@
-"""Builds the fuzzer with sanitizers and runs it, for the test and for `python -m tests.fuzz`."""
+"""Build the fuzzer with sanitizers and run it, for the test and for `python -m tests.fuzz`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+import build_core
+import kept
+
 REGRESSION = ROOT / "tests/regression"
 SANITIZE = "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all"
 DEFINES = "-DEC_INSTRUCTION_LIMIT=2000 -DEC_ARENA_EXACT"
@@ -17,12 +21,12 @@ SANITIZERS = {"ASAN_OPTIONS": "allocator_may_return_null=1:detect_leaks=1"}
 
 
 def build_folder(folder: Path) -> Path:
-    """Returns the folder that EXECUTORCH_C_FUZZ_BUILD names, which keeps objects, or `folder`."""
+    """Return the folder of EXECUTORCH_C_FUZZ_BUILD, which keeps objects, or `folder`."""
     return Path(os.environ.get("EXECUTORCH_C_FUZZ_BUILD", folder))
 
 
 def build(folder: Path, goal: str = "fuzz", program: str = "fuzz_pte", **variables: str) -> Path:
-    """Builds a program of csrc/testing; objects go to `build_folder`."""
+    """Build a program of csrc/testing; objects go to `build_folder`."""
     folder = build_folder(folder)
     given = {"CFLAGS": f"{SANITIZE} {DEFINES}", **variables}
     command = ["make", "-C", str(ROOT / "csrc"), f"BUILD={folder}", f"-j{os.cpu_count() or 1}",
@@ -34,7 +38,8 @@ def build(folder: Path, goal: str = "fuzz", program: str = "fuzz_pte", **variabl
 
 
 def with_xnnpack(folder: Path) -> dict[str, str]:
-    """Variables of `build` that link XnnpackBackend; its shared libraries go into the folder."""
+    """Return the variables of `build` that link XnnpackBackend, and copy its shared libraries to
+    the folder."""
     if os.environ.get("EXECUTORCH_C_XNNPACK") == "0":
         return {}
     sys.path.insert(0, str(ROOT / "backends/xnnpack"))
@@ -43,14 +48,33 @@ def with_xnnpack(folder: Path) -> dict[str, str]:
     library, folder = find(), build_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for name, path in library.shared.items():
-        if not (folder / name).exists():  # a fuzzer that runs may have it mapped
+        if not (folder / name).exists():  # a running fuzzer may have it mapped
             shutil.copy(path, folder / name)
     files = " ".join(map(str, library.libraries))
     return {"XNNPACK": str(library.root), "XNNPACK_FILES": files}
 
 
+def kept_build() -> Path:
+    """Returns the folder of fuzz_pte and fuzz_replay, which are built once for each state of the
+    sources."""
+    if "EXECUTORCH_C_FUZZ_BUILD" in os.environ:
+        with kept.locked("fuzz"):
+            folder = build_folder(Path())
+            return build(folder, **with_xnnpack(folder)).parent
+    flags = kept.digest(SANITIZE, DEFINES, str(ROOT), os.environ.get("EXECUTORCH_C_XNNPACK"))
+    name = f"fuzz-{build_core.fingerprint(ROOT / 'backends')}-{flags}"
+    return kept.file(name, lambda folder: without_objects(build(folder, **with_xnnpack(folder))))
+
+
+def without_objects(fuzzer: Path) -> None:
+    """Leaves the programs and shared libraries of a build."""
+    for path in fuzzer.parent.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+
+
 def run(fuzzer: Path, files: list[Path], cases: int, seed: int, out: Path) -> tuple[bool, str]:
-    """Whether no case failed, and what the fuzzer printed; failing files are in `out`."""
+    """Run the fuzzer; return True if no case failed, and its output. Failing files are in `out`."""
     out.mkdir(parents=True, exist_ok=True)
     jobs = min(os.cpu_count() or 1, 16)
     command = [str(fuzzer), "--cases", str(cases), "--seed", str(seed), "--jobs", str(jobs),
@@ -62,7 +86,7 @@ def run(fuzzer: Path, files: list[Path], cases: int, seed: int, out: Path) -> tu
 
 
 def count(report: str, what: str) -> int:
-    """The number in front of a word of the report."""
+    """Return the number before a word of the report."""
     match = re.search(rf"(\d+) {what}", report)
     assert match, report
     return int(match.group(1))

@@ -1,4 +1,4 @@
-"""Coverage-guided fuzzing: builds csrc/testing/fuzz_guided.c with clang and runs libFuzzer."""
+"""Coverage-guided fuzzing: build csrc/testing/fuzz_guided.c with clang and run libFuzzer."""
 
 from __future__ import annotations
 
@@ -14,10 +14,15 @@ from pathlib import Path
 from driver import DEFINES, SANITIZE, build, with_xnnpack
 from seeds import CORPUS, PROGRAM, TARGETS, write_seeds
 
-FLAGS = ["-timeout=10", "-rss_limit_mb=2048", "-max_len=65536", "-print_final_stats=1",
-         "-entropic=0"]  # the entropic schedule takes four fifths of the time of small inputs
+FLAGS = [
+    "-timeout=10",
+    "-rss_limit_mb=2048",
+    "-max_len=65536",
+    "-print_final_stats=1",
+    "-entropic=0",
+]  # the entropic schedule costs four fifths of the time for small inputs
 KEPT = 200_000
-"""Bytes of the corpus that the tree keeps for a target."""
+"""Maximum size of a target's corpus in the tree, in bytes."""
 
 HELP = """coverage-guided fuzzing needs clang with its runtime libraries (libFuzzer):
 on Debian, clang-14 and libclang-rt-14-dev. EXECUTORCH_C_CLANG names another one.
@@ -25,11 +30,11 @@ Without it: python -m tests.fuzz"""
 
 
 class NoClang(RuntimeError):
-    """There is no clang that can link libFuzzer."""
+    """No installed clang can link libFuzzer."""
 
 
 def find_clang() -> str:
-    """Returns the first clang that links a libFuzzer program."""
+    """Return the first clang that links a libFuzzer program."""
     names = [f"clang-{version}" for version in range(22, 11, -1)]
     given = os.environ.get("EXECUTORCH_C_CLANG")
     source = "int LLVMFuzzerTestOneInput(const char *d, unsigned long n) { return d && 0 * n; }"
@@ -45,8 +50,8 @@ def find_clang() -> str:
 
 
 def build_guided(folder: Path) -> Path:
-    """Builds the harness of all targets; XnnpackBackend is in it unless EXECUTORCH_C_XNNPACK=0."""
-    # Not pointer-overflow: clang reports NULL + 0, of empty tensors; gcc's sees the rest.
+    """Build the harness of all targets, with XnnpackBackend unless EXECUTORCH_C_XNNPACK=0."""
+    # Not pointer-overflow: clang reports NULL + 0 for empty tensors; gcc's covers the rest.
     flags = f"{SANITIZE} -fsanitize=fuzzer-no-link -fno-sanitize=pointer-overflow {DEFINES}"
     clang = find_clang()
     return build(folder, "guided", "fuzz_guided", CC=clang, CFLAGS=flags, **with_xnnpack(folder))
@@ -54,7 +59,7 @@ def build_guided(folder: Path) -> Path:
 
 def fuzz(fuzzer: Path, target: str, corpus: list[Path], options: argparse.Namespace,
          seconds: float) -> tuple[bool, int]:  # fmt: skip
-    """Runs libFuzzer on a target; returns whether no input failed, and how many were run."""
+    """Run libFuzzer on a target; return True if no input failed, and the number of inputs."""
     options.out.mkdir(parents=True, exist_ok=True)
     command = [str(fuzzer), f"--target={target}", f"--program={PROGRAM}", *FLAGS,
                f"-seed={options.seed}", f"-max_total_time={max(int(seconds), 1)}",
@@ -74,9 +79,9 @@ def fuzz(fuzzer: Path, target: str, corpus: list[Path], options: argparse.Namesp
 
 
 def keep(fuzzer: Path, target: str, corpus: list[Path]) -> None:
-    """Writes a sample of the smallest files with a corpus's coverage into tests/fuzz/corpus.
+    """Write a sample of the smallest files with a corpus's coverage to tests/fuzz/corpus.
 
-    Files of all sizes, evenly, at most KEPT bytes.
+    The sample covers all sizes evenly, with at most KEPT bytes.
     """
     with tempfile.TemporaryDirectory() as work:
         command = [str(fuzzer), f"--target={target}", f"--program={PROGRAM}", "-merge=1", *FLAGS,
@@ -93,7 +98,7 @@ def keep(fuzzer: Path, target: str, corpus: list[Path]) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Fuzzes each target for its part of the time; returns the exit code."""
+    """Fuzz each target for its share of the time; return the exit code."""
     try:
         with tempfile.TemporaryDirectory() as work:
             return run_in(Path(work), options)

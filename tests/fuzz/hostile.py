@@ -1,7 +1,7 @@
-"""Programs whose structure is right and whose values are hostile, by the official serializer.
+"""Well-formed programs with hostile values, by the official serializer.
 
 `random_damage` changes numbers, lists and fields anywhere in a program's dataclasses; `CASES` are
-the named ones, each with what has to become of it: an error when it is loaded or run.
+the named ones, each with the expected error at load or at run time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def serialize(program: schema.Program, file: PTEFile) -> bytes:
 
 
 def places(node: Any, found: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    """Every (dataclass, field name) and (list, index) below a node."""
+    """Return every (dataclass, field name) and (list, index) below a node."""
     if dataclasses.is_dataclass(node):
         for field in dataclasses.fields(node):
             found.append((node, field.name))
@@ -45,7 +45,7 @@ def places(node: Any, found: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
 
 
 def damaged(value: Any, rng: np.random.Generator, others: list[Any]) -> Any:
-    """Another value of the same type, or something else that may stand there."""
+    """Return another value of the same type, or another object that may appear in its place."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, int):
@@ -69,7 +69,7 @@ def damaged(value: Any, rng: np.random.Generator, others: list[Any]) -> Any:
 
 
 def random_damage(pte: bytes, rng: np.random.Generator) -> bytes | None:
-    """A program with one to four changes; None where it cannot be written down."""
+    """Return a program with one to four changes; None if it cannot be serialised."""
     file = deserialize_pte_binary(pte)
     program = file.program
     spots = places(program.execution_plan, [])
@@ -88,7 +88,7 @@ def random_damage(pte: bytes, rng: np.random.Generator) -> bytes | None:
             setattr(owner, key, new)
     try:
         return serialize(program, file)
-    except Exception:  # the serializer's own checks: many kinds
+    except Exception:  # the serializer's own checks raise many types
         return None
 
 
@@ -96,11 +96,11 @@ def random_damage(pte: bytes, rng: np.random.Generator) -> bytes | None:
 
 Change = Callable[[schema.Program, schema.ExecutionPlan], None]
 CASES: dict[str, tuple[Change, str]] = {}
-"""By name: what is changed, and a pattern of the sentence that refuses it."""
+"""Changes by name, with a pattern of the expected message."""
 
 
 def case(says: str) -> Callable[[Change], Change]:
-    """Names a case after the function that changes a program."""
+    """Register a case under the name of its function."""
 
     def add(change: Change) -> Change:
         CASES[change.__name__] = change, says
@@ -119,7 +119,7 @@ def kernel(plan: schema.ExecutionPlan) -> schema.KernelCall:
 
 
 def first(plan: schema.ExecutionPlan) -> schema.Tensor:
-    """The first input, a tensor."""
+    """Return the first input, a tensor."""
     value = plan.values[plan.inputs[0]].val
     assert isinstance(value, schema.Tensor)
     return value
@@ -172,7 +172,7 @@ def output_is_argument(_: schema.Program, plan: schema.ExecutionPlan) -> None:
             ends = [plan.values[call.args[i]].val for i in (0, -1)]
             if all(isinstance(value, schema.Tensor) for value in ends):
                 ends[0].shape_dynamism = schema.TensorShapeDynamism.DYNAMIC_BOUND
-                call.args[-2:] = [call.args[0]] * 2  # `out`, and what it returns
+                call.args[-2:] = [call.args[0]] * 2  # `out`, and the returned tensor
 
 
 @case("1 arguments, expected")
@@ -338,7 +338,7 @@ def delegate_without_id(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     plan.delegates.append(schema.BackendDelegate(None, reference, []))  # type: ignore
 
 
-@case("no tensor|a TensorList")
+@case("not a tensor|a TensorList")
 def tensor_list_of_itself(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     plan.values.append(schema.EValue(schema.TensorList([len(plan.values)])))
 
@@ -406,7 +406,7 @@ def methods_of_one_name(program: schema.Program, plan: schema.ExecutionPlan) -> 
 
 
 def hostile(pte: bytes, change: Change) -> bytes:
-    """A program with one named change to its first method."""
+    """Return a program with one named change to its first method."""
     file = deserialize_pte_binary(pte)
     change(file.program, file.program.execution_plan[0])
     return serialize(file.program, file)

@@ -1,9 +1,9 @@
-"""Writes the programs that the fuzzer starts from: python make_programs.py DIRECTORY [SEED].
+"""Write the seed programs of the fuzzer: python make_programs.py DIRECTORY [SEED].
 
 Small models of the zoo, programs of the demo backends, random ones of many instructions
 (random_plans.py), two programs per operator (with calls that work and with random ones), and all of
-these but random ones with hostile values that the official serializer wrote. Damage to bytes is the
-fuzzer's own.
+these but random ones with hostile values, by the official serializer. The fuzzer itself damages
+bytes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BASE = "dynamic_batch"  # of the named cases
 
 
 def write_all(folder: Path, seed: int = 1, variants: int = 20) -> int:
-    """Writes everything; gives the number of files."""
+    """Write all programs; return the number of files."""
     import demo_programs
     import random_calls
     import random_plans

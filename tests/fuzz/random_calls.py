@@ -1,8 +1,8 @@
-"""Calls of every operator with arguments of the right kind and nothing else right.
+"""Calls of every operator with arguments of the right kinds but otherwise random.
 
 One program per operator, made from its schema in csrc/kernels/ops.def: shapes, dtypes, layouts,
-dimensions and numbers are random, often equal enough for a kernel to get to work. Kernels have to
-refuse what makes no sense and compute the rest.
+dimensions and numbers are random, often consistent enough for a kernel to run. Kernels must
+reject invalid arguments and compute the others.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ TEXTS = ["none", "tanh", "floor", "trunc", "linear", "mean", "", "x" * 300]
 
 
 def schemas() -> list[str]:
-    """The schema of every operator."""
+    """Return the schema of every operator."""
     return ROW.findall(OPS.read_text())
 
 
 def parse(schema: str) -> tuple[str, list[tuple[str, bool, str]], str]:
-    """Name, arguments (type, whether written, marks such as "[]?") and result of a schema."""
+    """Parse a schema into name, arguments (type, True if written, marks such as "[]?") and
+    result."""
     name, rest = schema.split("(", 1)
     inside, result = rest.rsplit(") -> ", 1)
     arguments = []
@@ -45,7 +46,7 @@ def parse(schema: str) -> tuple[str, list[tuple[str, bool, str]], str]:
 
 
 class Caller:
-    """Random arguments that have something in common: a dtype, a shape, a layout."""
+    """Random arguments with a common dtype, shape or layout."""
 
     def __init__(self, rng: np.random.Generator, largest: int = 6) -> None:
         self.rng = rng
@@ -147,7 +148,7 @@ class Caller:
 
 
 def add_call(ops: SingleOps, schema: str, rng: np.random.Generator) -> None:
-    """Adds one method with one call of the operator."""
+    """Add one method with one call of the operator."""
     name, arguments, result = parse(schema)
     caller = Caller(rng)
     args = [caller.argument(*a, i == 0) for i, a in enumerate(arguments)]
@@ -161,7 +162,7 @@ def add_call(ops: SingleOps, schema: str, rng: np.random.Generator) -> None:
 
 
 def programs(seed: int, calls: int = 12) -> Iterator[tuple[str, bytes]]:
-    """One program per operator, with so many calls."""
+    """Yield one program per operator, with the given number of calls."""
     for schema in schemas():
         name = parse(schema)[0]
         digits = [seed, *name.encode()]

@@ -1,7 +1,7 @@
-"""Random programs of many instructions that are whole: the grammar that mutations start from.
+"""Well-formed random programs of many instructions, as starting points of mutations.
 
 Kernels, views, moves, frees and jumps in any order over tensors whose planned memory may overlap,
-with inputs of every kind, state, lists and constants. What they compute does not matter.
+with inputs of every kind, state, lists and constants. Their results are not checked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SINGLE = [None, True, 7, 0.5, "nearest"]
 
 
 class RandomPlan:
-    """One method in the making."""
+    """A method under construction."""
 
     def __init__(self, rng: np.random.Generator, name: str, constants: Constants) -> None:
         self.rng, self.plan = rng, Plan(name)
@@ -38,14 +38,14 @@ class RandomPlan:
         self.plan.give(*(value for value in SINGLE if rng.random() < 0.5))
 
     def place(self) -> dict[str, Any]:
-        """Somewhere in memory 1, perhaps where another tensor is; or on the heap."""
+        """Return a place in memory 1, possibly overlapping another tensor, or on the heap."""
         if self.rng.random() < 0.04:
             return {"at": None, "dynamism": UNBOUND}
         dynamism = int(self.rng.choice([STATIC, STATIC, BOUNDED]))
         return {"at": 8 * int(self.rng.integers(12)), "dynamism": dynamism}
 
     def tensors_of(self, count: int) -> list[V]:
-        """Sources, and a target that is none of them."""
+        """Return source tensors, and a target that is not among them."""
         target = self.tensors[self.rng.integers(len(self.tensors))]
         others = [source for source in self.sources if source != target]
         return [*(others[self.rng.integers(len(others))] for _ in range(count)), target]
@@ -54,7 +54,7 @@ class RandomPlan:
         return self.numbers[self.rng.integers(len(self.numbers))]
 
     def instruction(self, length: int) -> None:
-        """Appends one; jumps go forward as a rule, and back once in a while."""
+        """Append an instruction; most jumps go forward, some back."""
         plan, rng, kind = self.plan, self.rng, self.rng.integers(10)
         if kind < 2:
             plan.call(str(rng.choice(UNARY)), *self.tensors_of(1))
@@ -87,7 +87,7 @@ class RandomPlan:
 
 
 def programs(seed: int, count: int = 60) -> Iterator[tuple[str, bytes]]:
-    """Yields names and programs, some of them of two methods."""
+    """Yield names and programs, some with two methods."""
     for i in range(count):
         rng, constants = np.random.default_rng([seed, i]), Constants()
         names = ["forward", "other"][: 1 + i % 2]

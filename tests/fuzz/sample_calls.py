@@ -1,7 +1,8 @@
-"""Calls of every operator that work: from the samples of tests/kernels, outputs as eager has them.
+"""Valid calls of every operator: samples of tests/kernels, with outputs of eager's shapes and
+dtypes.
 
-What `random_calls` rarely hits (convolutions, norms, reductions that fit) is the start here, and
-the fuzzer's damage does the rest.
+`random_calls` rarely generates valid convolutions, norms and reductions. These seeds are valid, and
+the fuzzer damages them.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from random_calls import parse, schemas
 from single_op import BOUNDED, DTYPES, STATIC, UNBOUND, Arg, Out, SingleOps, dtype_id
 
 KERNELS = Path(__file__).parents[1] / "kernels"
-LARGEST = 20000  # elements of an argument: files stay small
+LARGEST = 20000  # maximum number of elements of an argument, to keep files small
 Samples = Callable[[np.random.Generator, str], Iterator[list]]
 
 
 def all_samples() -> dict[str, Samples]:
-    """The samples of every operator, by name."""
+    """Return the samples of every operator, by name."""
     if str(KERNELS) not in sys.path:
         sys.path.insert(0, str(KERNELS))
     found: dict[str, Samples] = {}
@@ -36,19 +37,19 @@ def all_samples() -> dict[str, Samples]:
 
 
 def elements(value: Any) -> int:
-    """Of all arrays in an argument list."""
+    """Return the number of elements of all arrays in an argument list."""
     if isinstance(value, list):
         return sum(elements(v) for v in value)
     return value.size if isinstance(value, np.ndarray) else 1
 
 
 def pick(samples: Samples, rng: np.random.Generator, count: int) -> list[list]:
-    """Some argument lists, of as many dtypes as possible."""
+    """Return some argument lists, with as many dtypes as possible."""
     found = []
     for dtype in rng.permutation(list(DTYPES)):
         try:
             rows = list(itertools.islice(samples(rng, str(dtype)), 60))
-        except Exception:  # not every sample function knows every dtype
+        except Exception:  # some sample functions lack dtypes
             continue
         small = [row for row in rows if elements(row) < LARGEST]
         if small and len(found) < count:
@@ -57,7 +58,7 @@ def pick(samples: Samples, rng: np.random.Generator, count: int) -> list[list]:
 
 
 def given(value: Any, rng: np.random.Generator) -> Any:
-    """An argument of a sample as one of a program."""
+    """Return an argument of a sample as an argument of a program."""
     if isinstance(value, np.ndarray):
         dynamism = int(rng.choice([STATIC, STATIC, BOUNDED]))
         return Arg(value, constant=rng.random() < 0.2, planned=rng.random() < 0.5,
@@ -73,7 +74,7 @@ def out_like(result: np.ndarray, rng: np.random.Generator) -> Out:
 
 
 def add_call(ops: SingleOps, schema: str, args: list, rng: np.random.Generator) -> bool:
-    """Adds a method that calls the operator; False where eager cannot say what comes out."""
+    """Add a method that calls the operator; return False if eager cannot compute it."""
     from eager import eager
 
     name, arguments, _ = parse(schema)
@@ -82,7 +83,7 @@ def add_call(ops: SingleOps, schema: str, args: list, rng: np.random.Generator) 
         return False
     try:
         results = eager(name, args)
-    except Exception:  # many kinds: eager refuses, or has no such form
+    except Exception:  # eager raises many types, or lacks the form
         return False
     outs: list[Any] = [out_like(np.asarray(r), rng) for r in results]
     if written and "[" in written[0][1]:
@@ -94,7 +95,7 @@ def add_call(ops: SingleOps, schema: str, args: list, rng: np.random.Generator) 
 
 
 def programs(seed: int, calls: int = 8) -> Iterator[tuple[str, bytes]]:
-    """One program per operator, with so many calls."""
+    """Yield one program per operator, with the given number of calls."""
     samples = all_samples()
     for schema in schemas():
         name = parse(schema)[0]

@@ -1,7 +1,6 @@
-"""Writes the files that coverage-guided fuzzing starts from, by target.
+"""Write the seed files of coverage-guided fuzzing, by target.
 
-`PROGRAM` is the program that the data files of `ptd` belong to: the example of a weight outside of
-the program, small enough to be in the tree.
+The data files of `ptd` belong to `PROGRAM`, a small program with external weights.
 """
 
 from __future__ import annotations
@@ -17,18 +16,18 @@ sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "backends"),
 CORPUS = HERE / "corpus"
 PROGRAM = CORPUS / "ptd_program.pte"
 LARGEST = 1 << 16
-"""Bytes of a seed: larger ones are slow, and say the same."""
+"""Maximum size of a seed in bytes: larger seeds are slow and add no coverage."""
 
 
 def pte(folder: Path) -> None:
-    """All that make_programs.py makes: models, each operator, hostile values."""
+    """Write all programs of make_programs.py: models, each operator, hostile values."""
     from make_programs import write_all
 
     write_all(folder)
 
 
 def external() -> tuple[bytes, bytes]:
-    """A program with two linear layers and a state, and the .ptd with their weights."""
+    """Return a program with two linear layers and a state, and the .ptd with their weights."""
     import torch
     from exports import manager
 
@@ -52,7 +51,7 @@ def external() -> tuple[bytes, bytes]:
 
 
 def ptd(folder: Path) -> None:
-    """The weights of PROGRAM, and the same without alignment or layouts."""
+    """Write the weights of PROGRAM, and variants without alignment or layouts."""
     from executorch.exir._serialize.data_serializer import DataEntry, DataPayload
     from executorch.extension.flat_tensor.serialize.serialize import FlatTensorSerializer
 
@@ -63,7 +62,7 @@ def ptd(folder: Path) -> None:
 
 
 def bpte(folder: Path) -> None:
-    """Bundled programs of the models that have recorded calls."""
+    """Write bundled programs of the models with recorded calls."""
     import contextlib
 
     from executorch_c.bundled import BundledProgram
@@ -73,12 +72,12 @@ def bpte(folder: Path) -> None:
     for name in MODELS:
         model = load(name)
         cases = {m: [(c.inputs, c.outputs) for c in calls] for m, calls in model.calls.items()}
-        with contextlib.suppress(TypeError):  # None and strings have no place in the format
+        with contextlib.suppress(TypeError):  # the format does not support None and strings
             (folder / f"{name}.bpte").write_bytes(BundledProgram(model.pte, cases).to_bytes())
 
 
 def xnnpack(folder: Path) -> None:
-    """Each node of the delegate in each of its datatypes."""
+    """Write a program for each node of the delegate in each of its datatypes."""
     import xnnpack_flow
     import xnnpack_quantized_zoo
     import xnnpack_zoo
@@ -92,13 +91,13 @@ TARGETS: dict[str, Callable[[Path], None]] = {"pte": pte, "ptd": ptd, "bpte": bp
 
 
 def kept_files(target: str) -> list[Path]:
-    """Return the files of a target that the tree keeps: its corpus, and what was once found."""
+    """Return the files of a target in the tree: its corpus and its regression files."""
     regression = HERE.parent / "regression"
     return [*sorted((CORPUS / target).glob("*")), *sorted(regression.glob(f"*.{target}"))]
 
 
 def write_seeds(target: str, folder: Path) -> int:
-    """Writes the seeds of a target and its files of the corpus; returns their number."""
+    """Write the seeds of a target and its files of the corpus; return their number."""
     folder.mkdir(parents=True, exist_ok=True)
     TARGETS[target](folder)
     for path in kept_files(target):

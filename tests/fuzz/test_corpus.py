@@ -1,4 +1,4 @@
-"""The corpus of coverage-guided fuzzing, replayed without clang: each file, and mutations of it."""
+"""Replay of the corpus of coverage-guided fuzzing without clang: each file, and mutations of it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_corpus(replay: Path, target: str) -> None:
     assert len(files) >= 10
     done = run(replay, f"--target={target}", f"--program={PROGRAM}", f"--mutate={MUTATIONS}",
                f"--seed={SEED}", *files)  # fmt: skip
-    # The last line is the file that failed.
+    # The last line names the failing file.
     assert done.returncode == 0, done.stdout[-300:] + done.stderr[-8000:]
     assert count(done.stdout, "cases") == len(files) * (1 + MUTATIONS)
     assert count(done.stdout, "calls ran") > 0
@@ -45,7 +45,7 @@ def test_corpus(replay: Path, target: str) -> None:
 
 
 def test_mutations_keep_files_whole(replay: Path, tmp_path: Path) -> None:
-    """Structural damage leaves most programs readable: the rest of the code sees them."""
+    """Structural mutations leave most programs readable, so that later stages run."""
     model = ROOT / "executorch_c/examples/digits.pte"
     done = run(replay, "--mutate=400", f"--seed={SEED}", model)
     assert done.returncode == 0, done.stderr[-4000:]
@@ -78,7 +78,7 @@ int main(int argc, char **argv) {
 
 
 def test_guard_pages(tmp_path: Path) -> None:
-    """A byte behind a block ends the program, the last byte of it does not."""
+    """A read beyond a block ends the process; a read of its last byte does not."""
     source, program = tmp_path / "overrun.c", tmp_path / "overrun"
     source.write_text(OVERRUN)
     guard = ROOT / "csrc/testing/fuzz_guard.c"
@@ -90,7 +90,7 @@ def test_guard_pages(tmp_path: Path) -> None:
 
 
 def test_without_clang(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command says what to install."""
+    """The error names the package to install."""
     monkeypatch.setenv("EXECUTORCH_C_CLANG", "no-such-clang")
     with pytest.raises(guided.NoClang, match="libclang-rt"):
         guided.find_clang()

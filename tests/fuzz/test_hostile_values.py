@@ -1,4 +1,5 @@
-"""Well-formed programs with hostile values: each is refused with a sentence that says why."""
+"""Well-formed programs with hostile values: each is rejected with a message that names the
+reason."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def test_hostile(name: str, level: str) -> None:
 
 @pytest.mark.parametrize("level", ["Minimal", "InternalConsistency"])
 def test_cut_off(level: str) -> None:
-    """At any length, whatever the level."""
+    """Truncated to any length, at both levels."""
     base = load(BASE)
     verification = getattr(executorch_c.Verification, level)
     for size in np.random.default_rng(1).integers(0, len(base.pte), 200):

@@ -1,21 +1,18 @@
-"""Small programs with something of everything that the tools for looking at programs show."""
+"""Small programs that cover all features of the inspection tools."""
 
 from __future__ import annotations
 
 import functools
-import hashlib
-import os
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import kept
 import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from demo_programs import nested, seeded
 from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
 from exports import manager
 from xnnpack_flow import lower, pt2e
-from zoo import cache_dir
 
 
 class Cnn(torch.nn.Module):
@@ -48,7 +45,7 @@ class Net(torch.nn.Module):
 
 
 class Counter(torch.nn.Module):
-    """State that each call changes."""
+    """State that each call updates."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -93,7 +90,7 @@ def _methods() -> Any:
 
 
 def _mixed() -> Any:
-    """Two delegates with an operator between them that stays outside."""
+    """Export two delegates with an operator between them that is not delegated."""
 
     class Mixed(torch.nn.Module):
         def __init__(self) -> None:
@@ -109,12 +106,12 @@ def _mixed() -> Any:
 
 
 def _state() -> Any:
-    """The first value of the state is in the file."""
+    """Export a program with the initial value of its state in the file."""
     return manager(Counter(), torch.ones(4), passes=[InitializedMutableBufferPass(["total"])])
 
 
 def _external() -> Any:
-    """Weights in a .ptd."""
+    """Export a program with its weights in a .ptd."""
     return manager(Net(torch.nn.Linear(3, 2)), torch.ones(1, 3), external_constants=True)
 
 
@@ -125,7 +122,7 @@ def _quantised() -> Any:
 
 
 def _nested() -> Any:
-    """A program in a program, and a delegate in that."""
+    """Export a program inside a program, with a delegate inside."""
 
     class Named:
         buffer, _ = nested(seeded((2, 2), (2, 2), (2, 2)))
@@ -147,22 +144,18 @@ MAKERS = {
     "quantised": _quantised,
     "nested": _nested,
 }
-"""By name: functions that export it and give the ExecutorchProgramManager."""
+"""Export functions by name; each returns the ExecutorchProgramManager."""
 
 
 @functools.cache
 def exported(name: str) -> Any:
-    """The ExecutorchProgramManager; `.buffer` has the bytes."""
+    """Return the ExecutorchProgramManager; `.buffer` has the bytes."""
     torch.manual_seed(0)
     return MAKERS[name]()
 
 
 def pte_of(name: str) -> bytes:
     """The bytes of the program, from the cache where possible."""
-    key = hashlib.sha256(Path(__file__).read_bytes() + version("executorch").encode()).hexdigest()
-    path = cache_dir() / f"seen-{name}-{key[:12]}.pte"
-    if not path.exists():
-        part = path.with_suffix(f".{os.getpid()}.part")
-        part.write_bytes(exported(name).buffer)
-        part.replace(path)
-    return path.read_bytes()
+    sources = [Path(made.__code__.co_filename) for made in (nested, manager, lower, pte_of)]
+    key = kept.digest(*sources, packages=("torch", "executorch", "torchao"))
+    return kept.data(f"seen-{name}-{key}.pte", lambda: bytes(exported(name).buffer))

@@ -24,7 +24,7 @@ def lines(name: str) -> list[str]:
 
 
 def line(name: str, part: str) -> str:
-    """The only line with a part."""
+    """Return the only line that contains a text."""
     (found,) = [line for line in lines(name) if part in line]
     return found
 
@@ -59,7 +59,7 @@ def test_json_has_the_whole_structure(name: str) -> None:
             assert delegate["error"] is None
 
 
-def test_an_instruction_says_all() -> None:
+def test_an_instruction_has_all_details() -> None:
     convolution = lines("cnn")[lines("cnn").index("instructions") + 1]
     assert re.fullmatch(
         r"0  aten::convolution.out\(input=%\d+, weight=%\d+ const \(8, 3, 3, 3\), "
@@ -71,7 +71,8 @@ def test_an_instruction_says_all() -> None:
 
 
 def test_views_without_an_instruction_are_named() -> None:
-    """The exporter drops the view: the classifier reads the pooling's result by another name."""
+    """The exporter removes the view: the classifier reads the pooling's result under another
+    name."""
     pooled = re.search(r"-> (%\d+) float32 \(1, 8, 7, 7\)", line("cnn", "max_pool2d_with_indices"))
     assert pooled and f"(is {pooled[1]})" in line("cnn", "addmm.out")
 
@@ -135,15 +136,15 @@ def test_a_delegate_that_cannot_be_opened() -> None:
     assert "XnnpackBackend" in method["delegates"][0]["error"]
 
 
-def test_a_backend_that_is_not_there() -> None:
+def test_a_missing_backend() -> None:
     pte = pte_of("mixed").replace(b"XnnpackBackend", b"YnnpackBackend")
     text = dump(Runtime.get().load_program(pte))
-    assert text.count("its backend is not there, or does not tell what is inside") == 2
+    assert text.count("its backend is missing or does not describe payloads") == 2
     assert "YnnpackBackend[1](" in text
 
 
-def test_an_operator_that_is_not_there() -> None:
-    """Outputs of unknown operators are found: exporters repeat them as the last argument."""
+def test_a_missing_operator() -> None:
+    """Outputs of unknown operators are known: exporters repeat them as the last argument."""
     pte = pte_of("splits").replace(b"aten::split_with_sizes_copy", b"aten::split_with_sizes_XXXX")
     text = dump(Runtime.get().load_program(pte))
     (split,) = [line for line in text.splitlines() if "XXXX" in line]

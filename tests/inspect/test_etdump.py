@@ -1,8 +1,8 @@
-"""ETDumps in the official Inspector, with ETRecords, beside those of the official runtime."""
+"""ETDumps in the official Inspector, with ETRecords, compared with those of the official
+runtime."""
 
 from __future__ import annotations
 
-import importlib.resources
 import io
 import re
 import sys
@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+
+import fbs
 from executorch_c import Method, Program, Runtime
 from executorch_c.devtools import write_etdump
 from executorch_c.inspect import etdump
@@ -48,7 +50,7 @@ X = torch.randn(1, 3, 8, 8, generator=torch.Generator().manual_seed(0))
 
 @pytest.fixture(scope="module", params=["portable", "xnnpack"])
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A program as model.pte with its ETRecord in a folder, without delegates and with some."""
+    """Return a folder with model.pte and its ETRecord, with and without delegates."""
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
     from executorch.exir import to_edge_transform_and_lower
 
@@ -70,7 +72,7 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def inspector(files: Files, folder: Path | None = None) -> Any:
     etrecord = str(folder / "model.etrecord") if folder else None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it makes tensors of bytes that cannot be written
+        warnings.simplefilter("ignore")  # it creates tensors from read-only bytes
         return official_devtools.Inspector(
             str(files[0]), debug_buffer_path=str(files[1]), etrecord=etrecord
         )
@@ -105,7 +107,7 @@ def official_files(folder: Path, runs: int, x: Tensor = X) -> Files:
 
 @pytest.fixture(scope="module")
 def both(model: Path) -> tuple[Any, Any]:
-    """Inspectors of two calls here, and of two calls of the official runtime."""
+    """Return Inspectors of two calls in this runtime, and of two calls in the official one."""
     method = Runtime.get().load_program(model / "model.pte").load_method("forward")
     files = dump(traced(method, X, X), model)
     return inspector(files, model), inspector(official_files(model, 2), model)
@@ -116,8 +118,9 @@ def block(inspected: Any, name: str = "Execute") -> Any:
     return found
 
 
-def told(event: Any) -> tuple[object, ...]:
-    """What the two runtimes have in common; names of nodes are those of XNNPACK's version."""
+def common_facts(event: Any) -> tuple[object, ...]:
+    """Return the properties that both runtimes report, without the version-dependent names of
+    XNNPACK's nodes."""
     name = "node" if event.is_delegated_op else event.name
     return (name, event.op_types, event.debug_handles, event.num_outputs,
             event.delegate_backend_name, event._instruction_id, sorted(event.module_hierarchy),
@@ -126,7 +129,7 @@ def told(event: Any) -> tuple[object, ...]:
 
 def test_same_events_as_the_official_runtime(both: tuple[Any, Any]) -> None:
     ours, theirs = both
-    assert [*map(told, block(ours).events)] == [*map(told, block(theirs).events)]
+    assert [*map(common_facts, block(ours).events)] == [*map(common_facts, block(theirs).events)]
     nodes = [[e.name for e in block(one).events if e.is_delegated_op] for one in both]
     assert [n[:3] for n in nodes[0] if "Elementwise" not in n] == [
         n[:3] for n in nodes[1] if "Add" not in n
@@ -137,8 +140,8 @@ def test_same_values_as_the_official_runtime(both: tuple[Any, Any]) -> None:
     compared = 0
     for a, b in zip(block(both[0]).events, block(both[1]).events, strict=True):
         if a.is_delegated_op:
-            continue  # the official delegate tells times only
-        wanted = b.debug_data[-len(a.debug_data) :]  # it tells inputs of delegates, too
+            continue  # the official delegate reports times only
+        wanted = b.debug_data[-len(a.debug_data) :]  # it reports inputs of delegates, too
         assert len(a.debug_data) == (a.num_outputs if a.name == "DELEGATE_CALL" else len(wanted))
         torch.testing.assert_close(a.debug_data, wanted)
         compared += len(wanted)
@@ -170,7 +173,7 @@ def test_tables_and_totals(both: tuple[Any, Any]) -> None:
     assert "native_call_native_layer_norm.out" in text.getvalue()
 
 
-def test_nodes_tell_their_debug_handles(both: tuple[Any, Any], model: Path) -> None:
+def test_nodes_have_debug_handles(both: tuple[Any, Any], model: Path) -> None:
     nodes = [e for e in block(both[0]).events if e.is_delegated_op]
     assert bool(nodes) == (model.name.startswith("xnnpack"))
     metadata = {e.name.split("(")[0]: e.raw_delegate_debug_metadatas[0] for e in nodes}
@@ -197,8 +200,8 @@ def test_sizes_that_are_computed(tmp_path: Path) -> None:
     method = Runtime.get().load_program(tmp_path / "model.pte").load_method("forward")
     both = [inspector(dump(traced(method, x), tmp_path)),
             inspector(official_files(tmp_path, 1, x))]  # fmt: skip
-    # The official runtime tells a number of the run's outputs, but not that it is one.
-    ours, theirs = ([told(e) for e in block(one).events if e.perf_data] for one in both)
+    # The official runtime writes a number among the run's outputs without its type.
+    ours, theirs = ([common_facts(e) for e in block(one).events if e.perf_data] for one in both)
     assert ours == theirs and sum(event[0] == "OPERATOR_CALL" for event in ours) > 3
     tensor, rows = block(both[0]).run_output
     torch.testing.assert_close(tensor, torch.relu(x.reshape(6, 4)))
@@ -245,7 +248,9 @@ def test_programs_record_as_in_the_official_runtime(model: Path, both: tuple[Any
     seen = inspector(files, model)
     assert [b.name for b in seen.event_blocks] == ["Default", "Execute"]
     for name in ("Default", "Execute"):
-        assert [*map(told, block(seen, name).events)] == [*map(told, block(both[1], name).events)]
+        assert [*map(common_facts, block(seen, name).events)] == [
+            *map(common_facts, block(both[1], name).events)
+        ]
     torch.testing.assert_close(block(seen).run_output, block(both[1]).run_output)
     assert files[1].stat().st_size <= 100_000
     method.execute([X])
@@ -299,7 +304,7 @@ def test_methods_of_a_program_are_recorded_together(tmp_path: Path) -> None:
     forward, other = program.load_method("forward"), program.load_method("other", seed=1)
     assert program.load_method("forward") is forward
     other(V), forward(V), other(V)
-    del other  # what it did stays
+    del other  # its effect stays
     files = tmp_path / "a.etdp", tmp_path / "a.bin"
     program.write_etdump_result_to_file(*files)
     seen = inspector(files)
@@ -345,7 +350,7 @@ def step(x: Tensor) -> Tensor:
 V = torch.linspace(-1, 1, 6).reshape(2, 3)
 
 
-def test_runs_with_other_values_are_blocks_of_their_own(tmp_path: Path) -> None:
+def test_runs_with_different_values_are_separate_blocks(tmp_path: Path) -> None:
     method = method_of(step, V)
     seen = inspector(dump(traced(method, V, -V, V, V * torch.nan, V), tmp_path))
     runs = [(b.name, len(b.events[0].perf_data.raw)) for b in seen.event_blocks]
@@ -485,19 +490,9 @@ def test_missing_flatbuffers_and_folders(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_fields_are_those_of_the_schema() -> None:
-    package = importlib.resources.files("executorch.devtools.etdump")
-    text = re.sub(r"//.*", "", (package / "etdump_schema_flatcc.fbs").read_text())
-    types = {
-        "ulong": "Uint64", "uint": "Uint32", "int": "Int32", "long": "Int64", "bool": "Bool",
-        "double": "Float64", "ValueType": "Int8", "executorch_flatbuffer.ScalarType": "Int8",
-    }  # fmt: skip
-    found = {}
-    for name, body in re.findall(r"table (\w+) \{(.*?)\}", text, re.DOTALL):
-        fields = re.findall(r"(\w+)\s*:\s*([\w.\[\]]+)\s*(?:=\s*(-?\d+))?\s*;", body)
-        found[name] = " ".join(
-            field + (f":{types[kind]}" if kind in types else "") + (default and f"={default}")
-            for field, kind, default in fields
-        )
-    assert {name: found[name] for name in etdump.TABLES} == etdump.TABLES
+    text = fbs.texts("executorch.devtools.etdump", "etdump_schema_flatcc.fbs", "scalar_type.fbs")
+    found = fbs.tables(text)
+    for name, fields in etdump.tables().items():
+        assert [*fields.items()] == [*found[name].items()]
     [kinds] = re.findall(r"enum ValueType : byte \{(.*?)\}", text)
     assert tuple(re.findall(r"\w+", kinds)) == etdump.KINDS

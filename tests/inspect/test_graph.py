@@ -1,4 +1,4 @@
-"""Graphs of methods: who reads what, delegates opened, the formats that others read."""
+"""Graphs of methods: edges, nodes of delegates, file formats."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def edges(name: str) -> list[tuple[str, str]]:
 
 
 def test_edges_are_those_of_the_exported_graph() -> None:
-    """Between calls of operators; allocations and the view that the exporter drops left out."""
+    """Edges between operator calls, without allocations and the view that the exporter removes."""
     calls = {}
     for node in exported("cnn").exported_program().graph.nodes:
         if node.op == "call_function" and str(node.target).startswith("aten"):
@@ -78,7 +78,7 @@ def test_both_branches_reach_what_follows() -> None:
 
 
 def test_loops() -> None:
-    """0: y = x + x; 1: y = y + x; 2: back to 1 where the condition is false."""
+    """0: y = x + x; 1: y = y + x; 2: back to 1 if the condition is false."""
     plan = Plan()
     x, flag, y = plan.input((4,)), plan.input((), "bool"), plan.output((4,))
     one = plan.value(1)
@@ -149,7 +149,7 @@ def test_closed_delegates_are_nodes() -> None:
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_model_explorer(name: str) -> None:
-    """What its loader asks for: a label and graphs; ids that are there. Black text is readable."""
+    """Its loader requires a label, graphs and valid ids. Black text is readable."""
     for method in Runtime.get().load_program(pte_of(name)).method_names:
         picture = graph_of(name, method)
         whole = json.loads(picture.model_explorer())
@@ -182,7 +182,7 @@ def test_attributes() -> None:
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_dot(name: str) -> None:
-    """Each node and edge once, clusters closed, strings quoted."""
+    """Each node and edge appears once, clusters are closed, strings are quoted."""
     for method in Runtime.get().load_program(pte_of(name)).method_names:
         picture = graph_of(name, method)
         text = picture.dot()
@@ -202,7 +202,7 @@ echo '<?xml version="1.0"?><!DOCTYPE svg><svg xmlns="http://www.w3.org/2000/svg"
 
 
 def test_svg_by_graphviz(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stand-in for `dot`, so that it runs where Graphviz is not installed."""
+    """A stand-in for `dot`, for machines without Graphviz."""
     program = tmp_path / "dot"
     program.write_text(DOT)
     program.chmod(0o755)
@@ -236,8 +236,10 @@ def test_files_and_command(tmp_path: Path, capsys: pytest.CaptureFixture[str],
     assert capsys.readouterr().out == picture.dot()
     assert cli.main(["graph", str(model), "--format", "model-explorer"]) == 0
     assert capsys.readouterr().out == picture.model_explorer()
-    for wrong, message in ((["--format", "png"], "'png' (choose from"),
-                           (["-o", str(tmp_path / "a.xyz")], "a.xyz': expected a name that ends")):
+    for wrong, message in (
+        (["--format", "png"], "'png' (choose from"),
+        (["-o", str(tmp_path / "a.xyz")], "a.xyz': expected a name that ends"),
+    ):
         with pytest.raises(SystemExit) as stop:
             cli.main(["graph", str(model), *wrong])
         assert stop.value.code == 2 and message in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Planned memory over time, beside the exporter's own numbers and the official profiler."""
+"""Planned memory over time, compared with the exporter's numbers and the official profiler."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from plans import Plan, build
 from seen_programs import MAKERS, exported, pte_of
 
 TOP_LEVEL = sorted(MAKERS.keys() - {"branches", "nested", "external", "state"})
-"""The profiler does not look into torch.cond, and counts no state that has a first value."""
+"""The profiler skips torch.cond and state with an initial value."""
 
 
 def plan_of(name: str, method: str = "forward") -> MemoryPlan:
@@ -43,7 +43,7 @@ def test_arenas_are_the_exporter_s(name: str) -> None:
 
 
 def timeline(name: str, method: str) -> list[Any]:
-    """What is live at each node of the exported graph, by the official profiler."""
+    """Return the live tensors at each node of the exported graph, from the official profiler."""
     steps = create_tensor_allocation_info(exported(name).exported_program(method).graph)
     return [step.allocations for step in steps if step]
 
@@ -60,8 +60,8 @@ def test_as_the_official_profiler_sees_it(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TOP_LEVEL)
-def test_neighbours_in_time_are_the_official_profiler_s(name: str) -> None:
-    """Which tensors are live together, whatever the numbers of instructions are."""
+def test_lifetimes_overlap_as_in_the_official_profiler(name: str) -> None:
+    """The same tensors are live together, independently of instruction indices."""
     for method in methods(name):
         plan, steps = plan_of(name, method), timeline(name, method)
         together = set()
@@ -78,7 +78,7 @@ def test_neighbours_in_time_are_the_official_profiler_s(name: str) -> None:
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_nothing_that_is_live_overlaps(name: str) -> None:
-    """The planner is right, so lifetimes that are too long would overlap."""
+    """The planner is correct, so lifetimes that are too long would overlap."""
     for method in methods(name):
         plan = plan_of(name, method)
         for time in range(START, len(plan.instructions) + 1):
@@ -121,8 +121,8 @@ def test_both_branches_of_a_cond() -> None:
     assert plan.instructions[x.last] == "aten::sin.out"
 
 
-def test_loops_keep_what_they_use() -> None:
-    """0: y = x + x; 1: z = y + x; 2: back to 1 where the condition is false; 3: z = z + z."""
+def test_loops_extend_lifetimes() -> None:
+    """0: y = x + x; 1: z = y + x; 2: back to 1 if the condition is false; 3: z = z + z."""
     plan = Plan()
     x, y, z = plan.input((4,)), plan.tensor((4,)), plan.output((4,))
     flag, one = plan.value(False), plan.value(1)

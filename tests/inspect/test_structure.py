@@ -1,4 +1,4 @@
-"""The structure of a method as C reads it, against the official flow's own reading of the file."""
+"""The structure of a method, compared with the official flow's reading of the file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DYNAMISM = {
 
 
 def methods(pte: bytes) -> Iterator[tuple[PTEFile, schema.ExecutionPlan, MethodStructure]]:
-    """The official view of each method, and ours."""
+    """Yield the official view of each method, and ours."""
     file = deserialize_pte_binary(pte)
     program = Runtime.get().load_program(pte)
     for plan in file.program.execution_plan:
@@ -80,9 +80,7 @@ def test_values(name: str) -> None:
             same_value(official.val, value)
 
 
-def same_instruction(
-    plan: schema.ExecutionPlan, official: Any, ours: StructureInstruction
-) -> None:
+def same_instruction(plan: schema.ExecutionPlan, official: Any, ours: StructureInstruction) -> None:
     indices = [index for index, _, _ in ours["args"]]
     if isinstance(official, schema.KernelCall):
         operator = plan.operators[official.op_index]
@@ -124,7 +122,7 @@ def test_instructions(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(MAKERS.keys() - {"external"}))
 def test_outputs_of_instructions(name: str) -> None:
-    """What a run says it computed. (Without its .ptd, "external" cannot be loaded.)"""
+    """Compared with the values of a trace. (Without its .ptd, "external" cannot be loaded.)"""
     program = Runtime.get().load_program(pte_of(name))
     for method_name in program.method_names:
         structure = program._structure(method_name)
@@ -146,9 +144,9 @@ def test_outputs_of_instructions(name: str) -> None:
             assert [value.shape for value in event.outputs] == expected, row
 
 
-def test_constants_are_where_it_says() -> None:
+def test_constants_are_at_the_printed_offsets() -> None:
     pte = pte_of("cnn")
-    (_, plan, ours), = methods(pte)
+    ((_, plan, ours),) = methods(pte)
     state = exported("cnn").exported_program().state_dict
     found = 0
     for value in ours["values"]:
@@ -182,14 +180,14 @@ def test_delegates() -> None:
                 assert row["size"] == len(payload)
                 assert row["at"] is not None
                 assert pte[row["at"] : row["at"] + row["size"]] == payload
-                # Reading the file officially puts payloads from segments into the tables.
+                # The official reader moves payloads from segments into the tables.
                 data = file.program.backend_delegate_data[official.processed.index].data
                 assert bytes(data) == payload
 
 
 @pytest.mark.parametrize("name", ["mixed", "cnn_xnnpack", "quantised"])
-def test_inside_of_delegates_as_another_reader_sees_it(name: str) -> None:
-    """xnnpack_payload.py reads payloads by the schema of the installed package."""
+def test_inside_of_delegates_compared_with_another_reader(name: str) -> None:
+    """xnnpack_payload.py reads payloads with the schema of the installed package."""
     pte = pte_of(name)
     program = Runtime.get().load_program(pte)
     for i, delegate in enumerate(delegates(pte)):
@@ -254,7 +252,7 @@ def test_names_are_checked() -> None:
 
 
 def look(pte: bytes) -> str:
-    """Looks at everything; how that ended."""
+    """Read everything; return the outcome."""
     try:
         program = Runtime.get().load_program(pte)
         for name in program.method_names:
@@ -274,7 +272,7 @@ def look(pte: bytes) -> str:
 
 @pytest.mark.parametrize("name", ["cnn", "mixed", "branches", "splits", "counter"])
 def test_hostile_values(name: str, rng: np.random.Generator) -> None:
-    """Well-formed files that lie: an error of ours, or nothing, and the same as loading."""
+    """Well-formed but inconsistent files: an exception of ours or nothing, as in loading."""
     base, ends = pte_of(name), set()
     for _ in range(120):
         pte = random_damage(base, rng)
@@ -294,7 +292,7 @@ def test_lists_are_not_moved_or_asked() -> None:
 
 
 def test_calls_with_too_few_arguments() -> None:
-    """Loading refuses them; who only looks is shown what there is."""
+    """Loading rejects them; inspection shows the existing arguments."""
     for operator in ("executorch_prim::et_view.default", "aten::add.out", "my::own.out"):
         plan = Plan()
         plan.call(operator, returns=[])
@@ -303,7 +301,7 @@ def test_calls_with_too_few_arguments() -> None:
 
 @pytest.mark.parametrize("name", ["mixed", "quantised"])
 def test_damaged_payloads(name: str) -> None:
-    """Only the payload is wrong: the structure can be read, and a sentence says why no more can."""
+    """Only the payload is damaged: the structure is readable, and a message reports the payload."""
     chance, whole, described = random.Random(1), pte_of(name), 0
     for _ in range(300):
         pte = bytearray(whole)

@@ -1,13 +1,13 @@
-"""How exactly each operator computes: what the judge (judge.py) allows its results.
+"""Accuracy of each operator: the limits that the judge (judge.py) allows.
 
-An operator without a row here gives eager's very results. The results of the others are judged by
-what eager computes of the same arguments in float64, which stands for the exact value; eager's own
-result is right wherever it is. float64 and complex128 have no wider dtype: there results are judged
-by eager's, and both may be off.
+Operators without a row here give bitwise equal results to eager. Other results are compared with
+eager's float64 result for the same arguments, which replaces the exact value; a result equal to
+eager's own is always right. float64 and complex128 have no wider dtype: they are compared with
+eager, and both may have errors.
 
-Sums are allowed units of the magnitudes that are added up: eager's results for the absolute values
-of the arguments. Functions that lose digits where results are small beside what they are made of
-are allowed units of what a relative change of the arguments changes, which is measured.
+The limit of sums is in units of the sum of magnitudes: eager's result for the absolute values of
+the arguments. The limit of functions with cancellation is in units of the measured change of the
+result for a relative change of the arguments.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ REFUSALS = (RuntimeError, IndexError, TypeError, ValueError, NotImplementedError
 
 def replaced(args: list, change: Callable[[np.ndarray], Any], kinds: str = "fcV",
              order: Any = "K") -> list:  # fmt: skip
-    """The arguments with every array of these kinds replaced (ml_dtypes' are V), in their layout or
-    in NumPy's `order`."""
+    """Return the arguments with every array of these kinds replaced (ml_dtypes' kind is V), in its
+    layout or in NumPy's `order`."""
 
     def changed(value: Any) -> Any:
         if isinstance(value, list):
@@ -49,7 +49,7 @@ def replaced(args: list, change: Callable[[np.ndarray], Any], kinds: str = "fcV"
 
 
 def widened(args: list, order: Any = "K") -> list:
-    """Arguments in float64 or complex128, and such dtypes."""
+    """Return arguments in float64 or complex128, and the corresponding dtypes."""
     found = replaced(args, lambda a: a.astype(WIDER.get(a.dtype.name, a.dtype)), order=order)
     return [DType(WIDER.get(a, a)) if isinstance(a, DType) else a for a in found]
 
@@ -58,7 +58,8 @@ def widened(args: list, order: Any = "K") -> list:
 
 
 def absolute(name: str, args: list) -> list[np.ndarray]:
-    """The operator of absolute values: of tensors, factors and divisors, not of dimensions."""
+    """Return the operator on absolute values of tensors, factors and divisors, not of
+    dimensions."""
     given = replaced(args, np.abs)
     for i, spec in enumerate(functional(name)._schema.arguments[: len(args)]):
         if str(spec.type) == "number" or spec.name == "divisor_override":
@@ -67,18 +68,20 @@ def absolute(name: str, args: list) -> list[np.ndarray]:
 
 
 def measured(name: str, args: list) -> list[np.ndarray | None]:
-    """How much results change, relative to a relative change of the arguments."""
+    """Return the change of results relative to a relative change of the arguments."""
     return changes(lambda change: eager(name, replaced(args, change)))
 
 
 def argument(name: str, args: list) -> list[np.ndarray]:
-    """The operand: eager's gelu multiplies it by 1 + erf, whatever is left of that."""
+    """Return the operand as the term: eager's gelu multiplies it by 1 + erf, even if that is nearly
+    0."""
     return [np.abs(args[0])]
 
 
 def exponentials(name: str, args: list) -> list[np.ndarray]:
-    """The distance from the largest element, which rounds before its exponential is taken, and what
-    follows: softmax is relative to that, its logarithm adds that of a sum."""
+    """Return the terms of exponentials: the distance from the largest element, which is rounded
+    before exp, and the later steps. softmax is relative to it, its logarithm adds the logarithm of
+    a sum."""
     x, dim, _ = args
     (y,) = eager(name, args)
     if not x.size:
@@ -89,8 +92,8 @@ def exponentials(name: str, args: list) -> list[np.ndarray]:
 
 
 def around(name: str, args: list) -> list[np.ndarray]:
-    """The largest magnitudes near where outputs read, times the largest position: positions are
-    rounded, so that a neighbour may count where it should not."""
+    """Return the largest magnitudes near the positions that outputs read, times the largest
+    position: positions are rounded, so that a neighbour may contribute."""
     a = np.abs(args[0])
     for axis in range(2, a.ndim):
         size, edges = a.shape[axis], [(1, 1) if i == axis else (0, 0) for i in range(a.ndim)]
@@ -105,9 +108,9 @@ def around(name: str, args: list) -> list[np.ndarray]:
 
 @dataclass(frozen=True)
 class Row:
-    """Units that results may be off: in their own last place (twice as many in that of complex
-    numbers, unless given) and of their terms; `wide`: both for float64 and complex128 (otherwise
-    twice as many, but for correct rounding); `half_ulps`: as Limit's `halves`."""
+    """Limits of a result's error: in units of its last place (twice as many for complex numbers,
+    unless given) and of its terms. `wide`: both for float64 and complex128 (default: twice as many,
+    except for correct rounding); `half_ulps`: `halves` of Limit."""
 
     ulps: float = 0.5
     units: float = 0.0
@@ -117,7 +120,7 @@ class Row:
     half_ulps: float = 0.5
 
     def limit(self, dtype: str, is_complex: bool) -> Limit:
-        """For results of that dtype; `is_complex`: of complex arguments."""
+        """Return the limit for results of a dtype; `is_complex`: of complex arguments."""
         ulps, units = self.ulps, self.units
         if is_complex:
             ulps = 2 * ulps if self.complex_ulps is None else self.complex_ulps
@@ -151,7 +154,7 @@ ROWS: dict[str, Row] = {
     **rows(Row(12), "special_modified_bessel_k0 special_scaled_modified_bessel_k0"),
     **rows(Row(16), "igamma"),
     **rows(Row(28, wide=(96, 0)), "igammac"),
-    # Pointwise: what loses digits near its zeros.
+    # Pointwise with cancellation near zeros.
     **rows(Row(2, 2, measured), "logit silu_backward"),
     **rows(Row(4, 0.5, argument), "gelu"),
     **rows(Row(4, 4, measured), "digamma polygamma"),
@@ -200,8 +203,8 @@ OPEN_ZEROS: dict[str, tuple[Sequence[str], str]] = {
     "nanmedian.out": (ALL_FLOATS, ORDER),
     "_unique2.out": (ALL_FLOATS, ORDER),
 }
-"""Operators without a row whose zeros may have any sign: in which dtypes, and why;
-test_exclusions.py proves it by eager."""
+"""Dtypes, by operator without a row, in which zeros may have any sign, with the reason;
+test_exclusions.py proves it with eager."""
 
 
 def has_open_zeros(name: str, dtype: str) -> bool:
@@ -218,8 +221,10 @@ def row_of(name: str) -> Row | None:
 # ---- judging ----------------------------------------------------------------------------------
 
 
-def asked(call: Callable[[str, list], list[np.ndarray]], name: str, args: list) -> list | None:
-    """None where eager refuses the arguments."""
+def eager_results(
+    call: Callable[[str, list], list[np.ndarray]], name: str, args: list
+) -> list | None:
+    """Return eager's results; None if eager rejects the arguments."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -229,31 +234,31 @@ def asked(call: Callable[[str, list], list[np.ndarray]], name: str, args: list) 
 
 
 def exactly(name: str, args: list, wanted: list) -> tuple[list, list]:
-    """Arguments and results in float64. Eager computes functions of integers and bools in float32,
-    so these are wide, too, where results of wide fractions are still narrow; it refuses some
-    layouts, then all are contiguous."""
+    """Return arguments and results in float64. Eager computes functions of integers and bools in
+    float32, so these are widened even if results for wide fractions remain narrow. It rejects some
+    layouts; then all arguments are made contiguous."""
     given = widened(args)
     if name.startswith("aten::arange."):
         return given, [torch.arange(*args, dtype=torch.float64).numpy()]
-    results = asked(eager, name, given)
+    results = eager_results(eager, name, given)
     if results is None:
         given = widened(args, "C")
-        results = asked(eager, name, given) or [None] * len(wanted)
+        results = eager_results(eager, name, given) or [None] * len(wanted)
     if any(isinstance(r, np.ndarray) and r.dtype.name == "float32" for r in results):
         given = replaced(given, lambda a: a.astype(np.float64), "iub")
-        results = asked(eager, name, given) or [None] * len(wanted)
+        results = eager_results(eager, name, given) or [None] * len(wanted)
     return given, results
 
 
 def is_reference(value: Any, wanted: np.ndarray) -> bool:
-    """Whether `value` stands for the exact values of `wanted`."""
+    """Return True if `value` represents the exact values of `wanted`."""
     return (isinstance(value, np.ndarray) and value.shape == wanted.shape
             and wanted.dtype.name in WIDER and value.dtype.name in WIDER.values()
             and (value.dtype.kind == "c") == (wanted.dtype.kind == "c"))  # fmt: skip
 
 
 def compare(name: str, args: list, found: list, wanted: list, where: object = None) -> None:
-    """Results of an operator beside eager's."""
+    """Compare results of an operator with eager's."""
     where, row = (name, args) if where is None else where, row_of(name)
     assert len(found) == len(wanted), where
     if row is None:
@@ -264,7 +269,7 @@ def compare(name: str, args: list, found: list, wanted: list, where: object = No
     if all(difference(f, w, EXACT) is None for f, w in zip(found, wanted, strict=True)):
         return
     given, exact = exactly(name, args, wanted)
-    terms = asked(row.terms, name, given) if row.terms else None
+    terms = eager_results(row.terms, name, given) if row.terms else None
     is_complex = any(isinstance(a, np.ndarray) and a.dtype.kind == "c" for a in args)
     for i, (f, w) in enumerate(zip(found, wanted, strict=True)):
         if not isinstance(w, np.ndarray) or not is_inexact(w.dtype.name):
@@ -278,9 +283,9 @@ def compare(name: str, args: list, found: list, wanted: list, where: object = No
 
 def check(name: str, args: list, *, orders: Any = (), wanted: list | None = None,
           list_out: bool = False) -> list[np.ndarray]:  # fmt: skip
-    """Runs the sample by the plain and by the fast loops, compares both with `wanted` or eager's
-    results, which it returns. `orders`: dim orders of the outputs, left out for those of another
-    rank. `list_out`: they are one list."""
+    """Run the sample with plain and fast loops, compare both with `wanted` or eager's results, and
+    return these. `orders`: dim orders of the outputs, ignored for another rank. `list_out`: the
+    outputs are one list."""
     if wanted is None:
         wanted = eager(name, args)
     shaped = list(itertools.zip_longest(wanted, itertools.islice(orders, len(wanted))))

@@ -9,9 +9,9 @@ from accuracy import exactly
 from judge import ROUNDED, Limit, assert_right, bound, info
 
 EPSILON = float(info("float64").eps)
-# All is computed in double precision and rounded once. Units that residuals are off: in dtypes that
-# are rounded to, and in those that are computed in; units of float64 that values are off beside
-# their rounding. All are of the size of the matrix.
+# Decompositions compute in double precision and round once. The units of residuals are for dtypes
+# that are rounded to, and for those that are computed in; the float64 units of values come on top
+# of their rounding. All are relative to the size of the matrix.
 ROUNDED_RESIDUAL, RESIDUAL, VALUES = 1, 8, 8
 
 
@@ -24,31 +24,31 @@ def adjoint(a: np.ndarray) -> np.ndarray:
 
 
 def size_of(a: np.ndarray) -> np.ndarray:
-    """The norm of each matrix: the root of the sum of its squares."""
+    """Return the norm of each matrix: the root of the sum of its squares."""
     return np.asarray(np.sqrt((np.abs(wide(a)) ** 2).sum((-2, -1))))
 
 
 def residual(dtype: np.dtype) -> float:
-    """The error of numbers of size 1."""
+    """Return the allowed error for numbers of size 1."""
     eps = float(info(dtype.name).eps)
     return eps * (RESIDUAL if eps == EPSILON else ROUNDED_RESIDUAL)
 
 
 def assert_zero(a: np.ndarray, dtype: np.dtype, size: np.ndarray, what: str) -> None:
-    """Elements of residuals, by matrix: some units of its size."""
+    """Assert that residuals are zero, by matrix, within some units of its size."""
     room = residual(dtype) * size[..., None, None]
     assert (np.abs(a) <= room).all(), (what, np.abs(a).max(), room)
 
 
 def assert_values(found: np.ndarray, exact: np.ndarray, size: np.ndarray, what: str) -> None:
-    """Eigenvalues or singular values, in order: one rounding of what float64 gives."""
+    """Assert that eigenvalues or singular values, in order, are a single rounding of float64's."""
     room = bound(exact, found.dtype.name, ROUNDED) + VALUES * EPSILON * size[..., None]
     off = np.abs(wide(found) - exact)
     assert (off <= room).all(), (what, off.max(), room)
 
 
 def assert_orthogonal(q: np.ndarray, what: str) -> None:
-    """Columns are orthogonal and of length 1."""
+    """Assert that columns are orthogonal and of length 1."""
     w = wide(q)
     assert_zero(adjoint(w) @ w - np.eye(q.shape[-1]), q.dtype, np.ones(q.shape[:-2]), what)
 
@@ -91,7 +91,7 @@ def check_svd(args: list, found: list, results: list) -> None:
 
 
 def series(a: np.ndarray) -> np.ndarray:
-    """e^a by its series in extended precision."""
+    """Return e^a from its series in extended precision."""
     x = a.astype(np.clongdouble if a.dtype.kind == "c" else np.longdouble)
     norm = float(np.abs(x).astype(np.float64).sum(-2).max(initial=0))
     halvings = max(0, int(np.ceil(np.log2(4 * norm)))) if norm else 0
@@ -107,7 +107,7 @@ def series(a: np.ndarray) -> np.ndarray:
 
 
 def check_exp(args: list, found: list, results: list) -> None:
-    """Eager is off by 4e-12 where it takes degree 8, so only the series counts."""
+    """Check against the series: eager's error is 4e-12 where it takes degree 8."""
     what, (a,) = f"matrix_exp {args}", args
     check_shapes(found, results, what)
     exact = series(a)
@@ -118,7 +118,7 @@ def check_exp(args: list, found: list, results: list) -> None:
 
 
 def check_pinv(args: list, found: list, results: list) -> None:
-    """Rounding counts as often as the condition says."""
+    """Check with an error proportional to the condition number."""
     what, name = f"pinv {args}", "aten::linalg_pinv.atol_rtol_tensor_out"
     check_shapes(found, results, what)
     (a, *_), exact = exactly(name, args, results)
@@ -131,7 +131,7 @@ def check_pinv(args: list, found: list, results: list) -> None:
 
 
 def check_eig(args: list, found: list, results: list) -> None:
-    """Eager's eigenvalues in any order; real matrices have conjugates in pairs."""
+    """Check eigenvalues in any order; real matrices have conjugate pairs."""
     what = f"linalg_eig {args}"
     check_shapes(found, results, what)
     (a,), exact = exactly("aten::linalg_eig.out", args, results)

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from op_harness import dtype_id
 
-INTS = ["uint8", "int8", "int16", "int32", "int64"]  # what eager's heavier operators take
+INTS = ["uint8", "int8", "int16", "int32", "int64"]  # dtypes of eager's heavier operators
 INTEGRAL = [*INTS, "uint16", "uint32", "uint64"]
 HALVES = ["float16", "bfloat16"]
 FLOATING = [*HALVES, "float32", "float64"]
@@ -34,8 +34,8 @@ def np_dtype(name: str) -> np.dtype:
 
 
 def array(rng: np.random.Generator, shape: Any, dtype: str, order: Any = None) -> np.ndarray:
-    """Random elements; small integers, so that sums of any dtype are far from overflow; `order`
-    lists the dimensions from the outermost in memory."""
+    """Return random elements: small integers, so that sums of any dtype are far from overflow.
+    `order` lists the dimensions from the outermost in memory."""
     shape = tuple(shape)
     if dtype == "bool":
         a = rng.random(shape) < 0.5
@@ -67,7 +67,7 @@ def to_numpy(t: torch.Tensor) -> np.ndarray:
     return t.numpy()
 
 
-# Functional forms of the overloads whose names do not follow from the out form's.
+# Functional forms of overloads whose names differ from the out form's.
 FUNCTIONAL = {
     "sum.IntList_out": "sum.dim_IntList", "mean.out": "mean.dim", "mean.dtype_out": "mean.default",
     "any.out": "any.dim", "any.all_out": "any.default", "any.dims_out": "any.dims",
@@ -91,9 +91,9 @@ FUNCTIONAL = {
 
 
 def functional(name: str) -> Any:
-    """torch's operator that returns what the out form `aten::...` writes."""
+    """Return torch's functional operator of the out form `aten::...`."""
     if name.startswith("quantized_decomposed::"):
-        import quantized_forms  # loads another library
+        import quantized_forms  # importing it loads another library
 
         return quantized_forms.functional(name)
     name = name.removeprefix("aten::")
@@ -107,7 +107,8 @@ def functional(name: str) -> Any:
 
 @functools.cache
 def same_arguments(name: str) -> Any:
-    """The overload with the types of arguments of the out form `add.out`, less its outputs."""
+    """Return the overload with the argument types of the out form `add.out`, without its
+    outputs."""
     packet, _, overload = name.partition(".")
     forms = getattr(torch.ops.aten, packet)
     arguments = getattr(forms, overload)._schema.arguments
@@ -129,9 +130,9 @@ def eager(name: str, args: list) -> list[np.ndarray]:
             positional.append(value)
     result = op(*positional, **keywords)
     results = result if isinstance(result, (tuple, list)) else [result]
-    if name == "aten::convolution_backward.out":  # where oneDNN runs it looks at no output_mask
+    if name == "aten::convolution_backward.out":  # oneDNN ignores output_mask
         results = [r if wanted else None for r, wanted in zip(results, args[-1], strict=True)]
-    # The exporter writes an empty byte tensor for an output that is None.
+    # The exporter writes an empty byte tensor for a None output.
     return [np.zeros(0, np.uint8) if t is None else to_numpy(t.resolve_conj()) for t in results]
 
 
@@ -149,7 +150,7 @@ def channels_last(rank: int) -> tuple[int, ...]:
 
 
 def orders(rank: int) -> list:
-    """Every dim order up to rank 3, some of the larger ones."""
+    """Return every dim order up to rank 3, and some of higher ranks."""
     if rank <= 3:
         return list(itertools.permutations(range(rank)))
     return [tuple(range(rank)), channels_last(rank), tuple(reversed(range(rank)))]

@@ -1,7 +1,7 @@
-"""Runs many methods of a program with the official runtime, in processes that may crash.
+"""Run many methods of a program with the official runtime, in processes that may crash.
 
-A server on stdin and stdout: it imports the runtime once and forks a child for the calls; when
-the child dies, the call that killed it is recorded and another child goes on behind it. Requests
+A server on stdin and stdout: it imports the runtime once and forks a child for the calls. If the
+child dies, the server records the call and forks another child for the next calls. Requests
 and answers are pickles: (pte, [(method, inputs)]) and, for each call, ("ran", outputs),
 ("refused", text) or ("died", number of the signal).
 """
@@ -50,7 +50,7 @@ def call(program: Any, name: str, inputs: list[Any]) -> Answer:
 
 
 def child(writer: int, pte: bytes, calls: list[tuple[str, list[Any]]]) -> None:
-    """Silent, and never longer than some seconds for a call."""
+    """Run calls silently, each with a time limit of some seconds."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.dup2(null, 2)
@@ -65,7 +65,7 @@ def child(writer: int, pte: bytes, calls: list[tuple[str, list[Any]]]) -> None:
 
 
 def answers(pipe: BinaryIO) -> list[Answer]:
-    """All that a child wrote before it ended."""
+    """Return the results that a child wrote before it ended."""
     found = []
     try:
         while True:

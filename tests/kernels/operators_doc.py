@@ -1,7 +1,7 @@
-"""Writes csrc/kernels/OPERATORS.md: `python tests/kernels/operators_doc.py`.
+"""Write csrc/kernels/OPERATORS.md: `python tests/kernels/operators_doc.py`.
 
-Operators and dtypes come from `ops.def`; what the reference has, and where it differs from eager,
-from the installed official runtime and the tables of test_official.py, which that test verifies.
+Operators and dtypes come from `ops.def`. The reference's operators come from the installed official
+runtime, their differences from eager from the tables of test_official.py, which that test verifies.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ as eager.
 
 
 def dtypes_text(dtypes: tuple[str, ...]) -> str:
-    """The shortest list of names for a set of dtypes."""
+    """Return the shortest list of names for a set of dtypes."""
     left, words = set(dtypes), []
     if left == {"bool", *(d for members in SETS.values() for d in members)}:
         return "all"
@@ -53,7 +53,7 @@ def dtypes_text(dtypes: tuple[str, ...]) -> str:
 
 
 def reference_names() -> set[str]:
-    """The operators that the official runtime has, with its library of quantized ones."""
+    """Return the operators of the official runtime, with its library of quantized ones."""
     import executorch.kernels.quantized  # noqa: F401
     from executorch.runtime import Runtime
 

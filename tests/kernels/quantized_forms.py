@@ -1,7 +1,7 @@
-"""torch's quantized_decomposed operators: loads them, and defines what has no definition there.
+"""torch's quantized_decomposed operators, with definitions for those that lack one.
 
-Importing this module registers the out forms with torch too (those of the official kernels, which
-end the process on arguments that they do not take: only their schemas are used here).
+Importing this module registers the out forms with torch too (of the official kernels, of
+which only the schemas are used: they end the process on unsupported arguments).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ get_quant_patterns_and_replacements({})  # binds add to the pattern that it stan
 def dequantized(
     weight: torch.Tensor, scales: torch.Tensor, zeros: torch.Tensor | None
 ) -> torch.Tensor:
-    """float64: (weight - zero point) * scale, by row, or by groups of a row's columns."""
+    """Return (weight - zero point) * scale in float64, by row or by groups of a row's columns."""
     count = scales.shape[1] if scales.dim() == 2 else 1
     group = -(-weight.shape[1] // count)
     at = torch.arange(weight.shape[1]) // group
@@ -37,7 +37,7 @@ def dequantized(
 @torch.library.impl("quantized_decomposed::mixed_mm", "CompositeExplicitAutograd")
 def mixed_mm(input: torch.Tensor, weight: torch.Tensor, weight_scales: torch.Tensor,
              weight_zero_points: torch.Tensor | None) -> torch.Tensor:  # fmt: skip
-    """The product with the dequantised weight, whose rows have scales."""
+    """Return the product with the dequantised weight, whose rows have scales."""
     plain = dequantized(weight, weight_scales, weight_zero_points)
     return (input.double() @ plain).to(input.dtype)
 
@@ -46,7 +46,8 @@ def mixed_mm(input: torch.Tensor, weight: torch.Tensor, weight_scales: torch.Ten
 def mixed_linear(input: torch.Tensor, weight: torch.Tensor, weight_scales: torch.Tensor,
                  weight_zero_points: torch.Tensor | None,
                  dtype: torch.dtype | None = None) -> torch.Tensor:  # fmt: skip
-    """The same with the transposed weight, whose rows have scales for each group of columns."""
+    """Return the product with the transposed weight, whose rows have scales for each group of
+    columns."""
     plain = dequantized(weight, weight_scales, weight_zero_points)
     return (input.double() @ plain.T).to(dtype or input.dtype)
 
@@ -63,7 +64,7 @@ def _(input: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor, zeros: An
 
 
 def functional(name: str) -> Any:
-    """The operator that returns what the out form `quantized_decomposed::...` writes."""
+    """Return the functional operator of the out form `quantized_decomposed::...`."""
     packet, _, overload = name.removeprefix("quantized_decomposed::").partition(".")
     form = overload.removesuffix("out").removesuffix("_").lower()
     return getattr(getattr(OPS, packet), form or "default")

@@ -1,8 +1,8 @@
-"""Every row of ops.def with samples: what a sample should give, and programs that compute it.
+"""Every row of ops.def with samples: expected results, and programs that compute them.
 
-The families' own tests look at one operator closely; this module treats all of them alike, for
-tests that go through whole programs: one program per row, one method per sample, arrays as inputs
-of the method and numbers as constants of the file.
+The tests of the families examine single operators; this module treats all operators alike, for
+tests of whole programs: one program per row, one method per sample, arrays as inputs of the method
+and numbers as constants of the file.
 """
 
 from __future__ import annotations
@@ -27,14 +27,19 @@ from eager import (
 from judge import assert_equal
 from single_op import BOUNDED, Optionals, Out, SingleOps, Slot
 
-SMALL = 130  # elements of the largest array of a sample that is small
+SMALL = 130  # maximum number of elements of an array in a small sample
 REFUSALS = (RuntimeError, IndexError, TypeError, ZeroDivisionError, NotImplementedError,
             AssertionError, ValueError)  # fmt: skip
 IN_PLACE = ("aten::copy_", "aten::index_put_", "aten::resize_")
 LISTS = ("aten::split_copy.Tensor_out", "aten::split_with_sizes_copy.out",
          "aten::unbind_copy.int_out", "aten::_histogramdd_bin_edges.out")  # fmt: skip
-UNFILLED = ("aten::empty.out", "aten::empty_permuted.out", "aten::empty_strided.out",
-            "aten::new_empty_strided.out", "dim_order_ops::_empty_dim_order.out")
+UNFILLED = (
+    "aten::empty.out",
+    "aten::empty_permuted.out",
+    "aten::empty_strided.out",
+    "aten::new_empty_strided.out",
+    "dim_order_ops::_empty_dim_order.out",
+)
 ROW = "executorch_prim::et_copy_index.tensor"
 CREATED = ("full.out", "zeros.out", "ones.out", "full_like.out", "fill.Scalar_out",
            "fill.Tensor_out", "scalar_tensor.out", "arange.out", "arange.start_out",
@@ -65,7 +70,7 @@ QUERIES: dict[str, Callable[..., Any]] = {
 
 @functools.cache
 def tables() -> dict[str, tuple[str, Callable[..., Iterator[list]]]]:
-    """Operator name -> family and samples(rng, dtype), from all samples_*.py."""
+    """Return operator name -> family and samples(rng, dtype), from all samples_*.py."""
     found = {}
     for path in sorted(Path(__file__).parent.glob("samples_*.py")):
         for value in vars(importlib.import_module(path.stem)).values():
@@ -76,13 +81,13 @@ def tables() -> dict[str, tuple[str, Callable[..., Iterator[list]]]]:
 
 
 def dtypes_of(name: str) -> list[str]:
-    """Every dtype, or one for operators on numbers."""
+    """Return every dtype, or one for operators on numbers."""
     numbers = name.startswith("executorch_prim::") and name.split("::")[1][:3] != "et_"
     return ["int64"] if numbers else ALL
 
 
 def arrays(args: list) -> list[np.ndarray]:
-    """The arrays among the arguments and in their lists."""
+    """Return the arrays among the arguments and in their lists."""
     found = []
     for a in args:
         found += arrays(a) if isinstance(a, list) else [a] if isinstance(a, np.ndarray) else []
@@ -94,15 +99,15 @@ def is_contiguous(args: list) -> bool:
 
 
 def spread(items: list, count: int) -> list:
-    """`count` of them at even distances, the first and the last among them."""
+    """Return `count` items at even distances, including the first and the last."""
     if len(items) <= count:
         return items
     return [items[round(i * (len(items) - 1) / (count - 1))] for i in range(count)]
 
 
 def pick(name: str, dtype: str, count: int = 3) -> list[list]:
-    """Some small samples; where there are layouts other than the contiguous one, of both. Of
-    operators on numbers all."""
+    """Return some small samples, contiguous and, if there are any, of other layouts; for operators
+    on numbers, all samples."""
     every = list(tables()[name][1](np.random.default_rng(0), dtype))
     if dtypes_of(name) != ALL:
         return every
@@ -116,11 +121,12 @@ def pick(name: str, dtype: str, count: int = 3) -> list[list]:
 
 
 def number(name: str, args: list) -> Any:
-    """What a prim operator on numbers returns; integers wrap, rounding saturates."""
+    """Return the expected result of a prim operator on numbers; integers wrap, rounding
+    saturates."""
     op = PYTHON[name.split("::")[1].split(".")[0]]
     doubles = op is operator.truediv or float in map(type, args)
     if op in (operator.truediv, operator.floordiv, operator.mod) and doubles and args[1] == 0:
-        a = float(args[0])  # Python raises: as the official runtime, and IEEE's rest
+        a = float(args[0])  # Python raises; this follows the official runtime and IEEE
         return math.nan if a == 0 or op is operator.mod else math.copysign(math.inf, a)
     value = op(*args)
     if op in (int, math.trunc, math.ceil, round) and abs(value) >= 2**63:
@@ -131,7 +137,7 @@ def number(name: str, args: list) -> Any:
 
 
 def created(name: str, args: list, dtype: str) -> list[np.ndarray]:
-    """Eager's out= form, because the dtype is that of the output."""
+    """Return the result of eager's out= form, because the dtype is the output's."""
     packet, overload = name.removeprefix("aten::").split(".")
     op = getattr(getattr(torch.ops.aten, packet), overload)
     named = {s.name: v for s, v in zip(op._schema.arguments, args, strict=False) if s.kwarg_only}
@@ -140,7 +146,8 @@ def created(name: str, args: list, dtype: str) -> list[np.ndarray]:
 
 
 def in_wider(name: str, args: list) -> list[np.ndarray]:
-    """Eager's result in a type that it takes for every kind of convolution, cast back."""
+    """Return eager's result in a dtype that it supports for every kind of convolution, cast
+    back."""
     dtype = args[0].dtype.name
     wide = {"float16": "float64", "bfloat16": "float64", "float32": "float64"}.get(dtype, dtype)
     results = eager(name, [a.astype(wide) if isinstance(a, np.ndarray) else a for a in args])
@@ -148,7 +155,7 @@ def in_wider(name: str, args: list) -> list[np.ndarray]:
 
 
 def computed(name: str, args: list, dtype: str) -> list[Any]:
-    """What the operator should give for the arguments."""
+    """Return the expected result for the arguments."""
     short = name.split("::")[1]
     if short in QUERIES:
         return [QUERIES[short](to_torch(args[0]), *args[1:])]
@@ -181,7 +188,7 @@ def computed(name: str, args: list, dtype: str) -> list[Any]:
 
 
 def wanted(name: str, args: list, dtype: str) -> list[Any] | None:
-    """The results; None where eager refuses the arguments."""
+    """Return the results; None if eager rejects the arguments."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -195,7 +202,7 @@ def outs_of(results: list[Any]) -> list[Any]:
 
 
 def add(ops: SingleOps, name: str, args: list, outs: list[Any]) -> str:
-    """Adds a method that calls the operator on the arguments; gives the method's name."""
+    """Add a method that calls the operator on the arguments; return the method's name."""
     given = [dtype_id(a) if isinstance(a, DType) else a for a in args]
     if name.startswith("aten::index") and isinstance(given[1], list):
         given[1] = Optionals(given[1])
@@ -210,7 +217,7 @@ def add(ops: SingleOps, name: str, args: list, outs: list[Any]) -> str:
 
 
 def check_random(name: str, args: list, found: list[Any]) -> None:
-    """What every draw has: its range, a permutation, dropout's scale."""
+    """Check properties of every draw: its range, a permutation, dropout's scale."""
     short = name.split("::")[1].split(".")[0]
     x = np.asarray(found[0])
     x = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
@@ -244,7 +251,8 @@ def check_random(name: str, args: list, found: list[Any]) -> None:
 
 
 def check(name: str, args: list, found: list[Any], results: list[Any]) -> None:
-    """Results are what eager's say (accuracy.py); of random operators, what every draw has."""
+    """Compare results with eager's (accuracy.py); for random operators, check properties of the
+    draw."""
     family = tables()[name][0]
     assert len(found) == len(results), (name, args)
     if family == "random":
@@ -267,7 +275,7 @@ def check(name: str, args: list, found: list[Any], results: list[Any]) -> None:
 
 @dataclass
 class Case:
-    """A method of a program, with its sample and the results; None where eager refuses."""
+    """A method of a program, with its sample and the results; None if eager rejects it."""
 
     operator: str
     dtype: str
@@ -277,8 +285,8 @@ class Case:
 
 
 def samples(name: str, dtype: str, count: int) -> list[tuple[list, list[Any] | None]]:
-    """Samples with their results. Eager looks at no dtype where there is nothing to compute, so
-    it takes empty arrays of dtypes that it refuses otherwise: these are left out."""
+    """Return samples with their results. Eager ignores the dtype if there is nothing to compute,
+    and accepts empty arrays of dtypes that it otherwise rejects: these are skipped."""
     found = [(args, wanted(name, args, dtype)) for args in pick(name, dtype, count)]
     full = [(args, r) for args, r in found if all(a.size for a in arrays(args))]
     return full if full and all(r is None for _, r in full) else found
@@ -286,7 +294,7 @@ def samples(name: str, dtype: str, count: int) -> list[tuple[list, list[Any] | N
 
 def program(names: list[str], dtypes: list[str] | None = None, count: int = 3,
             contiguous: bool = False) -> tuple[SingleOps, list[Case]]:  # fmt: skip
-    """One program with a method per sample that eager takes."""
+    """Return one program with a method per sample that eager accepts."""
     ops, cases = SingleOps(), []
     for name in names:
         for dtype in dtypes_of(name):
@@ -298,35 +306,35 @@ def program(names: list[str], dtypes: list[str] | None = None, count: int = 3,
     return ops, cases
 
 
-def is_beyond_eager(args: list, dtype: str) -> bool:
-    """Eager has few kernels for wide unsigned integers, and none for the complex32 that it gives
-    for float16 with 0-d complex numbers (complex64 here)."""
+def lacks_eager_kernel(args: list, dtype: str) -> bool:
+    """Return True for dtypes without eager kernels: wide unsigned integers, and complex32, eager's
+    result for float16 with 0-d complex numbers (complex64 here)."""
     found = {dtype, *(a.dtype.name for a in arrays(args))}
     return bool(found & set(WIDE_UNSIGNED)) or ("float16" in found and bool(found & set(COMPLEX)))
 
 
-def refused(name: str) -> tuple[SingleOps, list[Case]]:
-    """The same for samples that eager refuses, with outputs that fit all but the sample."""
+def rejected(name: str) -> tuple[SingleOps, list[Case]]:
+    """Return samples that eager rejects, with outputs that fit everything but the sample."""
     ops, cases = SingleOps(), []
     kinds = ("float32", "int64", "complex64", "int8")
     forms = {d: [wanted(name, a, d) for a in pick(name, d)] for d in kinds}
     for dtype in dtypes_of(name):
         for i, (args, results) in enumerate(samples(name, dtype, 3)):
-            if results is None and not is_beyond_eager(args, dtype):
+            if results is None and not lacks_eager_kernel(args, dtype):
                 outs = outs_like(name, args, dtype, [f[i] for f in forms.values() if i < len(f)])
-                if outs:  # else refused whatever the dtype: the family's own test
+                if outs:  # rejected for every dtype: the family's own test covers it
                     cases.append(Case(name, dtype, args, None, add(ops, name, args, outs)))
     return ops, cases
 
 
 def outs_like(name: str, args: list, dtype: str, forms: list[list[Any] | None]) -> list[Any]:
-    """Outputs as another dtype has them; operators that convert may write complex128."""
+    """Return outputs in another dtype; converting operators may write complex128."""
     if tables()[name][0] == "pointwise":
         return [Out(np.broadcast_shapes(*[a.shape for a in arrays(args)]), "complex128")]
     if not arrays(args):
         return [Slot()] if name.startswith("executorch_prim::") else [Out((9,), dtype)]
     results = next((f for f in forms if f is not None), None)
-    if results is None:  # takes neither float32 nor int64
+    if results is None:  # supports neither float32 nor int64
         return [Out(arrays(args)[0].shape, dtype)]
     of_self = [isinstance(r, np.ndarray) and r.dtype == np.float32 for r in results]
     return [Out(r.shape, dtype) if own else outs_of([r])[0]

@@ -106,7 +106,7 @@ def new_empty_strided(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 def resize(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    """Never larger: eager leaves open what is behind."""
+    """Yield smaller or equal sizes: eager leaves the elements beyond undefined."""
     for shape, order in LAYOUTS:
         for last in (None, 0):
             yield [array(rng, shape, dtype, order), list(shape), last]
@@ -121,7 +121,7 @@ def resize(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 def resize_in_place(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    """Tensors of one size, with another memory format."""
+    """Yield tensors of one size, with another memory format."""
     for shape, order in LAYOUTS:
         for last in (None, 0):
             yield [array(rng, shape, dtype, order), list(shape), last]

@@ -15,7 +15,7 @@ TURNED = [None, (1, 0)]
 
 
 def order_of(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Matrices in columns, as LAPACK has them."""
+    """Return the column-major order of matrices, as in LAPACK."""
     return (*range(len(shape) - 2), len(shape) - 1, len(shape) - 2)
 
 
@@ -43,7 +43,7 @@ def solve_ex(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 def factored(a: np.ndarray) -> list[np.ndarray]:
-    """LU and pivots; of dtypes without them something of the right shape."""
+    """Return LU and pivots; for dtypes without them, arrays of the right shape."""
     try:
         lu, pivots, _ = torch.linalg.lu_factor_ex(to_torch(a))
         return [to_numpy(lu), to_numpy(pivots)]
@@ -67,7 +67,7 @@ def lu_unpack(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 def definite(a: np.ndarray) -> np.ndarray:
-    """A Hermitian matrix, positive definite, that is not symmetric in memory."""
+    """Return a Hermitian positive definite matrix that is not symmetric in memory."""
     if a.shape[-2] != a.shape[-1] or a.dtype.kind not in "fc":
         return a
     wide = a.astype(complex)
@@ -86,7 +86,7 @@ def cholesky(*rest: object) -> Samples:
 
 
 def triangle(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Far from singular, and with elements in both triangles."""
+    """Return well-conditioned triangular matrices with elements in both triangles."""
     a = array(rng, shape, dtype)
     i = np.arange(shape[-1])
     a[..., i, i] = np.abs(a[..., i, i]) + np.asarray(2).astype(a.dtype)
@@ -156,7 +156,7 @@ def qr(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 def repeated(rng: np.random.Generator, dtype: str) -> Iterator[np.ndarray]:
-    """Matrices of low rank, with equal values, diagonal, and zero."""
+    """Yield matrices of low rank, with equal singular values, diagonal, and zero."""
     a = array(rng, (4, 2), dtype)
     yield (a @ a.T if dtype not in ("bfloat16", "float16") else array(rng, (4, 4), dtype))
     yield np.eye(4).astype(a.dtype)
@@ -181,7 +181,7 @@ def pinv(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for a in [*matrices(rng, dtype, SHAPES), *others, low_rank]:
         for atol, rtol in ((None, 0.3), (0.7, None), (0.0, 0.1), (None, None)):
             if a is low_rank and rtol is None:
-                continue  # which singular values count as zero depends on their rounding
+                continue  # the number of zero singular values depends on rounding
             tensors = [None if t is None else np.full(a.shape[:-2], t) for t in (atol, rtol)]
             yield [a, *tensors, False]
             if a.shape[-1] == a.shape[-2]:

@@ -29,7 +29,7 @@ def pdist(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for p in NORMS:
         for shape in ((7, 5), (2, 19), (0, 3), (3, 0)):
             yield [array(rng, shape, dtype), p]
-        if dtype in ("float32", "float64"):  # where there is no pair, eager asks for no dtype
+        if dtype in ("float32", "float64"):  # without pairs, eager ignores the dtype
             yield [array(rng, (1, 3), dtype), p]
 
 

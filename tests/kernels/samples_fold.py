@@ -1,5 +1,5 @@
-"""Sample arguments of csrc/kernels/view/fold.c, by operator name; tests/kernels/test_rows.py runs
-them."""
+"""Sample arguments of csrc/kernels/view/fold.c, by operator name, for
+tests/kernels/test_rows.py."""
 
 from __future__ import annotations
 

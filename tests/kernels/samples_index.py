@@ -13,7 +13,7 @@ Samples = Callable[[np.random.Generator, str], Iterator[list]]
 
 def ints(rng: np.random.Generator, shape: Any, size: int, wrap: bool = False,
          dtype: str = "int64") -> np.ndarray:  # fmt: skip
-    """Indices into a dimension of that size; with `wrap`, negative ones too."""
+    """Return indices into a dimension of the given size; with `wrap`, negative ones too."""
     return np.asarray(rng.integers(-size if wrap else 0, size, shape)).astype(dtype)
 
 
@@ -41,7 +41,7 @@ def index_select(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 def selections(rng: np.random.Generator) -> Iterator[tuple[Sequence[int], Any, list]]:
-    """Shape, memory order and index list of what `x[...]` can mean."""
+    """Yield shape, memory order and index list of the forms of `x[...]`."""
 
     def at(shape: Any, size: int, dtype: str = "int64") -> np.ndarray:
         return ints(rng, shape, size, True, dtype)
@@ -76,7 +76,7 @@ def index(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 def picked_shape(shape: Sequence[int], picks: list) -> tuple[int, ...]:
-    """The shape of x[picks], in torch's order of dimensions."""
+    """Return the shape of x[picks], in torch's order of dimensions."""
     import torch
 
     given = [None if p is None else torch.from_numpy(p) for p in picks]
@@ -87,7 +87,7 @@ def index_put(accumulate: bool) -> Samples:
     def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         for shape, order, picks in selections(rng):
             part = picked_shape(shape, picks)
-            # eager refuses to put one value through a mask of uint8
+            # eager rejects one value with a uint8 mask
             picks = [p.astype(bool) if p is not None and p.dtype == np.uint8 else p for p in picks]
             self = array(rng, shape, dtype, order)
             for values in (part, part[1:], (), (1,) * len(part)):
@@ -97,7 +97,7 @@ def index_put(accumulate: bool) -> Samples:
 
 
 def fills(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    """One number for a mask, which may have another dtype and dimensions of its own."""
+    """Yield one number for a mask, which may have another dtype and its own dimensions."""
     a = array(rng, (4, 5, 6), dtype, (2, 0, 1))
     for mask in ([bools(rng, (4, 5))], [None, bools(rng, (5, 6))], [bools(rng, (4, 5, 6))],
                  [np.asarray(True)], [np.asarray(False)], [bools(rng, (4,)), None]):  # fmt: skip
@@ -125,7 +125,8 @@ def gather(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 def scattered(unique: bool) -> Samples:
-    """self, dim, index, src; `unique`: no place is written twice."""
+    """Return a sample function: self, dim, index, src; with `unique`, each place is written
+    once."""
 
     def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         for shape, dim, at, src, order in (
@@ -152,7 +153,7 @@ def scatter_value(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 def near_one(a: np.ndarray) -> np.ndarray:
-    """Products of these stay in range."""
+    """Return values near 1, whose products stay in range."""
     return a if a.dtype.kind in "iub" else np.asarray((a / 8 + 1).astype(a.dtype, order="K"))
 
 
@@ -185,7 +186,7 @@ def scatter_reduce(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 def index_reduce(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     if dtype == "bool" or dtype in COMPLEX:
-        return  # eager takes them for some reductions
+        return  # eager supports them for some reductions
     for shape, dim, n, order in (
         ((4, 5), 0, 7, None), ((4, 5), -1, 3, (1, 0)), ((3, 4, 5), 1, 6, (2, 0, 1)),
         ((6,), 0, 9, None), ((3, 4), 0, 0, None), ((), 0, 1, None),
@@ -225,8 +226,8 @@ def masked_scatter(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 def topk(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    """Without ties: which of them comes first is open. Nothing is taken from several elements
-    only: eager leaves a 0-d output as it is."""
+    """Yield samples without ties, whose order is undefined. Nothing is taken from several elements
+    only: eager does not resize a 0-d output."""
     for shape, order, dim in (
         ((5,), None, 0), ((3, 40), None, -1), ((40, 3), (1, 0), 0), ((4, 9, 3), (2, 0, 1), 1),
         ((), None, 0),
@@ -285,8 +286,17 @@ def embedding_bag(rng: np.random.Generator, dtype: str) -> Iterator[list]:
                 for padding in (-1, rows - 1):
                     yield [weight, at, starts, False, mode, False, None, False, padding]
                 if n:
-                    yield [weight, at, np.append(starts, at.dtype.type(n)), False, mode, False,
-                           None, True, -1]
+                    yield [
+                        weight,
+                        at,
+                        np.append(starts, at.dtype.type(n)),
+                        False,
+                        mode,
+                        False,
+                        None,
+                        True,
+                        -1,
+                    ]
             yield [weight, at, starts, False, 0, False, factors, False, 0]
 
 

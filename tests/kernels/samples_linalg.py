@@ -48,7 +48,7 @@ def addmv(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for (beta, alpha), (m, k, _) in zip(FACTORS, SIZES, strict=True):
         for shape, order in (((m,), (0, 1)), ((1,), (1, 0)), ((), (0, 1))):
             if m * k == 0 and shape != (m,):
-                continue  # eager's result has the shape of self then, not the one that it exports
+                continue  # eager's result then has the shape of self, not the exported one
             yield [array(rng, shape, dtype), array(rng, (m, k), dtype, order),
                    array(rng, (k,), dtype), beta, alpha]  # fmt: skip
 

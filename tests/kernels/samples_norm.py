@@ -53,13 +53,13 @@ def group_norm_backward(rng: Rng, dtype: str) -> Iterator[list]:
     none = [array(rng, (0, 4, 3), dtype), array(rng, (4,), dtype), None, 0, 4, 3, 2]
     for i, (x, w, _, n, *rest) in enumerate([*(a[:7] for a in group_norm(rng, dtype)), wide, none]):
         mean, rstd = (array(rng, (n, rest[2]), dtype) for _ in range(2))
-        order = np.argsort([-n for n in x.strides], kind="stable")  # eager reads it in x's order
+        order = np.argsort([-n for n in x.strides], kind="stable")  # eager's order is that of x
         grad, mask = array(rng, x.shape, dtype, order), MASKS[1 if w is None else i % 4]
         yield [grad, x, mean, abs(rstd), w, n, *rest, mask]
 
 
 def batch(rng: Rng, dtype: str) -> Iterator[list]:
-    """input, weight, bias, running mean and variance"""
+    """Yield input, weight, bias, running mean and variance."""
     for shape, order in (((2, 3, 4, 5), None), ((2, 20, 3, 4), (0, 2, 3, 1)), ((4, 3), None)):
         vectors = [array(rng, shape[1:2], dtype) for _ in range(4)]
         vectors[3] = abs(vectors[3]) + np_dtype(dtype).type(0.5)
@@ -74,7 +74,7 @@ def no_training(rng: Rng, dtype: str) -> Iterator[list]:
 def legit(rng: Rng, dtype: str) -> Iterator[list]:
     for args in batch(rng, dtype):
         for training in (True, False):
-            copies = [a.copy("K") for a in args]  # running statistics are written to
+            copies = [a.copy("K") for a in args]  # running statistics are written
             yield [*copies, training, 0.1, 1e-3]
 
 

@@ -9,7 +9,7 @@ from eager import ALL, COMPLEX, FLOATING, array, np_dtype
 
 Samples = Callable[[np.random.Generator, str], Iterator[list]]
 
-# Shapes and memory orders that meet every kind of loop: 0-d, empty, merged, strided, longer than
+# Shapes and memory orders for every kind of loop: 0-d, empty, merged, strided, longer than
 # a block of the engine.
 LAYOUTS = [
     ((), None), ((1,), None), ((7,), None), ((600,), None), ((2, 0, 3), None),
@@ -28,7 +28,7 @@ PAIRS = [
 
 
 def specials(rng: np.random.Generator, a: np.ndarray) -> np.ndarray:
-    """A copy with signed zeros, infinities and NaN in it where the dtype has them."""
+    """Return a copy with signed zeros, infinities and NaN, if the dtype has them."""
     a = a.copy(order="K")
     if a.dtype.kind not in "iub" and a.size > 2:
         for value in (np.nan, np.inf, -np.inf, 0.0, -0.0):
@@ -44,7 +44,7 @@ def unary(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 def in_range(rng: np.random.Generator, dtype: str, low: float, high: float) -> Iterator[list]:
-    """One array in every layout, floating-point ones in [low, high)."""
+    """Yield one array in every layout, floating-point ones in [low, high)."""
     for shape, order in LAYOUTS:
         a = array(rng, shape, dtype, order)
         if dtype in FLOATING:
@@ -53,7 +53,7 @@ def in_range(rng: np.random.Generator, dtype: str, low: float, high: float) -> I
 
 
 def inside(low: float, high: float) -> Samples:
-    """A unary operator whose floating-point domain is (low, high)."""
+    """Return a sample function for a unary operator whose floating-point domain is (low, high)."""
 
     def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         yield from in_range(rng, dtype, low, high)
@@ -63,7 +63,7 @@ def inside(low: float, high: float) -> Samples:
 
 
 def with_tail(*tails: list, infinite: bool = True) -> Samples:
-    """self in every layout, followed by each tail."""
+    """Return a sample function: self in every layout, followed by each tail."""
 
     def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         for shape, order in LAYOUTS:
@@ -77,7 +77,7 @@ def with_tail(*tails: list, infinite: bool = True) -> Samples:
 
 
 def laid_out(a: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """The values of `a` in the memory order of `like`."""
+    """Return the values of `a` in the memory order of `like`."""
     copy = np.empty_like(like)
     copy[...] = a
     return copy
@@ -88,7 +88,8 @@ def no_zero(a: np.ndarray) -> np.ndarray:
 
 
 def binary(*tail: object, divisor: bool = False) -> Samples:
-    """Two tensors: every dtype beside self's, broadcast and 0-d, then layouts of equal dtypes."""
+    """Return a sample function: two tensors: every dtype with self's, broadcast and 0-d, then
+    layouts of equal dtypes."""
 
     def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         ready = no_zero if divisor else np.asarray
@@ -108,7 +109,7 @@ def binary(*tail: object, divisor: bool = False) -> Samples:
 
 
 def scalar(*tails: list, numbers: tuple = (2, -3, 2.5, 0.1, True, 0, 300)) -> Samples:
-    """A tensor and a number."""
+    """Return a sample function: a tensor and a number."""
 
     def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         for number in numbers:
@@ -121,7 +122,7 @@ def scalar(*tails: list, numbers: tuple = (2, -3, 2.5, 0.1, True, 0, 300)) -> Sa
 
 
 def positive_base(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    """Powers whose results stay finite in every dtype."""
+    """Yield powers whose results are finite in every dtype."""
     for args in binary()(rng, dtype):
         a, b = args
         yield [np.asarray(np.abs(a)) if a.dtype.kind not in "bc" else a, no_zero(b)]
@@ -176,7 +177,7 @@ def clamp_tensor(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 def shifts(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    """Counts that are negative, inside and beyond the width."""
+    """Yield counts that are negative, in range and beyond the width."""
     yield from binary()(rng, dtype)
     counts = np.asarray([-9, -1, 0, 1, 3, 7, 8, 15, 16, 31, 32, 63, 64, 100])
     counts = counts.astype(np_dtype(dtype))
@@ -192,10 +193,10 @@ def number_first(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 def divisors(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    """Zeros, and ends of the range, whose magnitude or multiple does not fit."""
+    """Yield zeros, and ends of the range, whose magnitude or multiple overflows."""
     yield from binary()(rng, dtype)
     if "int" in dtype:
-        least = np.iinfo(dtype).min + (dtype in ("int32", "int64"))  # eager: SIGFPE
+        least = np.iinfo(dtype).min + (dtype in ("int32", "int64"))  # eager raises SIGFPE
         ends = np.asarray([least, np.iinfo(dtype).max, 0, 6, 99], dtype)
         yield [ends[:, None].copy(), ends]
 
@@ -211,11 +212,11 @@ def glu(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 def exponents_of_two(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    """self * 2 ** other: exponents that leave the range, and halves between the numbers."""
+    """Yield self * 2 ** other: exponents out of range, and halves between the numbers."""
     for args in binary()(rng, dtype):
         kind, narrower = args[1].dtype.kind, args[1].dtype.itemsize < args[0].dtype.itemsize
-        # Left out: what eager makes an output of a wrong size for, refuses (bool), or computes with
-        # a pow that is narrower than the result.
+        # Left out: cases for which eager returns an output of the wrong size, raises (bool), or
+        # computes with a pow that is narrower than the result.
         if args[0].ndim >= args[1].ndim and (kind in "iu" or (kind != "b" and not narrower)):
             yield args
     ends = np.asarray([-2000, -160, -130, -20, 0, 20, 130, 160, 2000])
@@ -234,8 +235,9 @@ def decimals(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 BOUNDS = ([-1, 1], [0, None], [None, 2.5], [0.5, 0.7], [3, -3], [None, 3], [0, 300], [None, None])
 
+
 def numbers_first(*numbers: object) -> Samples:
-    """A number, then self."""
+    """Return a sample function: a number, then self."""
 
     def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         for self, number in scalar(numbers=numbers)(rng, dtype):

@@ -47,7 +47,7 @@ def avg_pool(axes: int) -> Samples:
 def adaptive(axes: int) -> Samples:
     def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         for x in inputs(rng, dtype, axes):
-            # eager takes a mean for one single output, which takes complex numbers, too
+            # eager computes a single output as a mean, which supports complex numbers
             for size in ([1, 1, 1] if axes > 1 else [2], [3, 4, 2], [10, 8, 3]):
                 yield [x, size[:axes]]
 
@@ -68,7 +68,7 @@ def fractional(axes: int) -> Samples:
 
 
 def gradient(rng: np.random.Generator, dtype: str, pooled: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Gradients of what a pooling gave, in the order of its input."""
+    """Return gradients of a pooling's output, in the order of its input."""
     return array(rng, pooled.shape, dtype, np.argsort([-s for s in x.strides], kind="stable"))
 
 

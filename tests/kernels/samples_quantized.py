@@ -16,7 +16,7 @@ SHAPES = [((3, 40), None), ((3, 40), (1, 0)), ((2, 3, 5), (2, 0, 1)), ((7,), Non
 
 
 def floats(rng: np.random.Generator, shape: Any, dtype: str, order: Any = None) -> np.ndarray:
-    """Many halves (ties of rounding), and numbers that no integer can hold."""
+    """Return many halves (rounding ties), and numbers beyond the integers' range."""
     a = array(rng, shape, dtype, order)
     if dtype in FLOATING:
         a[...] = (np.round(a.astype(np.float64) * 16) / 4).astype(a.dtype)
@@ -27,7 +27,7 @@ def floats(rng: np.random.Generator, shape: Any, dtype: str, order: Any = None) 
 
 
 def integers(rng: np.random.Generator, shape: Any, dtype: str, order: Any = None) -> np.ndarray:
-    """The whole range of an integer dtype."""
+    """Return the whole range of an integer dtype."""
     if dtype not in RANGES:
         return array(rng, shape, dtype, order)
     low, high = RANGES[dtype]
@@ -63,7 +63,7 @@ def quantize_per_tensor(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 def by_tensor(samples: Samples) -> Samples:
-    """Scale and zero point as tensors of one element."""
+    """Return scale and zero point as tensors of one element."""
 
     def turned(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         for i, (x, scale, zero, *rest) in enumerate(samples(rng, dtype)):
@@ -92,7 +92,7 @@ def dequantize_per_tensor(rng: np.random.Generator, dtype: str) -> Iterator[list
         yield [x, scale, zero, high, low, DType(dtype), DType("float64")]
     yield [x, 1.0, 0, 0, 1, DType("int8" if dtype != "int8" else "uint8"), None]
     for to in FLOATING:
-        yield [x, 0.013, 4097, low, high, DType(dtype), DType(to)]  # no half has it
+        yield [x, 0.013, 4097, low, high, DType(dtype), DType(to)]  # beyond float16's range
 
 
 def axes() -> Iterator[tuple[tuple[int, ...], Any, int]]:
@@ -134,7 +134,7 @@ def dequantize_per_channel(rng: np.random.Generator, dtype: str) -> Iterator[lis
         yield [x, scales(rng, (n,), s), z and zeros(rng, (n,), z), axis, low, high, DType(dtype),
                to]  # fmt: skip
     x, one = integers(rng, (3, 4), dtype), scales(rng, (1,))
-    for z in ("int8", "int16", "int32", "int64"):  # differences that wrap, or are not float32's
+    for z in ("int8", "int16", "int32", "int64"):  # differences that wrap, or do not fit float32
         far = zeros(rng, (3,), z) + np.iinfo(z).max - 100
         for s in ("float32", "float64", "bfloat16"):
             yield [x, scales(rng, (3,), s), far, 0, low, high, DType(dtype), None]
@@ -184,8 +184,20 @@ def choose_qparams(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         x = array(rng, shape, dtype, order)
         for eps in (1.1920928955078125e-07, 0.3):
             yield [x, ranges[i % 6][0], ranges[i % 6][1], eps, DType(ranges[i % 6][2])]
-    for given in ([0, 0], [5, 5], [-3, -3], [7, 3], [-7, -1], [np.nan, 1], [np.inf, 1],
-                  [-np.inf, 1], [np.inf, -np.inf], [1e-20, 0], [6e4, -6e4], [3e38, -3e38]):
+    for given in (
+        [0, 0],
+        [5, 5],
+        [-3, -3],
+        [7, 3],
+        [-7, -1],
+        [np.nan, 1],
+        [np.inf, 1],
+        [-np.inf, 1],
+        [np.inf, -np.inf],
+        [1e-20, 0],
+        [6e4, -6e4],
+        [3e38, -3e38],
+    ):
         if dtype in FLOATING:
             with np.errstate(over="ignore"):
                 x = np.array(given).astype(np_dtype(dtype))
@@ -200,7 +212,7 @@ def choose_qparams(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 def choose_qparams_per_token(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     if dtype not in FLOATING:
-        return  # eager takes integers, too: nobody quantises them
+        return  # eager accepts integers, which nobody quantises
     for shape, order in [*SHAPES, ((2, 0), None), ((5, 70), None), ((1,), None)]:
         yield [array(rng, shape, dtype, order), DType("int8")]
     rows = [[0, 0], [5, 5], [-3, -3], [7, 3], [-7, -1], [np.nan, 1], [np.inf, 1], [-np.inf, 1],
@@ -211,8 +223,14 @@ def choose_qparams_per_token(rng: np.random.Generator, dtype: str) -> Iterator[l
 
 
 def add(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    for a, b, order in (((3, 4), (3, 4), None), ((3, 4), (4,), (1, 0)), ((2, 1, 3), (5, 1), None),
-                        ((), (3,), None), ((0, 3), (1, 3), None), ((9, 40), (9, 40), (1, 0))):
+    for a, b, order in (
+        ((3, 4), (3, 4), None),
+        ((3, 4), (4,), (1, 0)),
+        ((2, 1, 3), (5, 1), None),
+        ((), (3,), None),
+        ((0, 3), (1, 3), None),
+        ((9, 40), (9, 40), (1, 0)),
+    ):
         x, y = integers(rng, a, dtype, order), integers(rng, b, dtype)
         yield [x, 0.1, 3, 0, 255, y, 0.2, 100, -7, 300, 0.15, 10, 0, 255]
         yield [x, 0.5, 0, 0, 255, y, 0.25, 0, 0, 255, 0.5, 3, 20, 100]
@@ -225,7 +243,7 @@ def add(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 def embedding(bits: int, with_dtype: bool) -> Samples:
-    """The dtype is that of the scales."""
+    """Return a sample function whose dtype is that of the scales."""
     low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
 
     def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
@@ -267,7 +285,7 @@ def embedding(bits: int, with_dtype: bool) -> Samples:
 
 def mixed_mm(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     if dtype not in ("float32", "float16", "bfloat16"):
-        return  # no definition but that of the kernels
+        return  # defined only by the kernels
     for m, k, n in ((1, 5, 40), (3, 20, 37), (40, 9, 2), (2, 0, 3), (0, 2, 3), (3, 2, 0)):
         for zero, order in ((False, (0, 1)), (True, (1, 0))):
             x, w = array(rng, (m, k), dtype, order), integers(rng, (k, n), "int8", order)

@@ -14,7 +14,7 @@ SHAPES = ((3, 4), (), (2, 0), (5, 60))
 
 def sized(*before: Any, after: tuple = ()) -> Samples:
     def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-        for shape in ((3, 4), (), (5, 60)):  # eager takes any dtype for nothing
+        for shape in ((3, 4), (), (5, 60)):  # eager accepts any dtype for empty results
             yield [*before, list(shape), *after]
 
     return samples
@@ -37,8 +37,14 @@ def probabilities(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 def multinomial(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    for shape, count, again in (((5,), 3, False), ((2, 4), 9, True), ((3, 6), 6, False),
-                                ((2, 4), 5, False), ((4,), 0, True), ((2, 2, 2), 1, True)):
+    for shape, count, again in (
+        ((5,), 3, False),
+        ((2, 4), 9, True),
+        ((3, 6), 6, False),
+        ((2, 4), 5, False),
+        ((4,), 0, True),
+        ((2, 2, 2), 1, True),
+    ):
         a = np.asarray(np.abs(array(rng, shape, dtype)) + np.ones((), np_dtype(dtype)))
         yield [a.astype(np_dtype(dtype)), count, again, None]
 
@@ -63,7 +69,7 @@ def poisson(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 def binomial(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    """NaN trials are left out: eager never returns."""
+    """Yield samples without NaN trials, for which eager never returns."""
     for shape in SHAPES if dtype in FLOATING else ():
         count = np.asarray(rng.integers(-1, 200, shape)).astype(np_dtype(dtype))
         yield [count, np.asarray(rng.random(shape) * 1.2 - 0.1).astype(np_dtype(dtype)), None]

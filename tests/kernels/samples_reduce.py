@@ -9,8 +9,8 @@ from eager import COMPLEX, FLOATING, DType, array
 
 Samples = Callable[[np.random.Generator, str], Iterator[list]]
 
-# Shapes and memory orders that meet every kind of loop: rows, columns, several reduced
-# dimensions that merge or do not, sizes around the vector and block lengths, 0-d and empty.
+# Shapes and memory orders for every kind of loop: rows, columns, several reduced
+# dimensions, merged or not, sizes around the vector and block lengths, 0-d and empty.
 LAYOUTS = [
     ((), None), ((1,), None), ((5,), None), ((37,), None), ((300, 3), None), ((3, 300), None),
     ((3, 300), (1, 0)), ((2, 3, 4, 5), None), ((2, 3, 4, 5), (0, 2, 3, 1)),
@@ -19,7 +19,7 @@ LAYOUTS = [
 
 
 def nans(rng: np.random.Generator, a: np.ndarray) -> np.ndarray:
-    """A copy with some NaN in it where the dtype has them."""
+    """Return a copy with some NaN, if the dtype has them."""
     a = a.copy(order="K")
     if a.dtype.kind not in "iub" and a.size:
         a[rng.random(a.shape) < 0.03] = np.nan
@@ -35,7 +35,7 @@ def dim_lists(rank: int) -> list:
 
 
 def over_dims(dtypes: list[str | None], nan: bool = False, empty: bool = True) -> Samples:
-    """self, dim list, keepdim and, unless `dtypes` is empty, a dtype."""
+    """Return a sample function: self, dim list, keepdim and, unless `dtypes` is empty, a dtype."""
 
     def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         for shape, order in LAYOUTS:
@@ -65,7 +65,7 @@ def mean_all(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 def one(a: np.ndarray) -> np.ndarray:
-    """Values around one: products stay in range."""
+    """Return values around 1, whose products stay in range."""
     a = a.copy(order="K")
     if a.dtype.kind not in "iub":
         a = np.asarray((a / 8 + 1).astype(a.dtype))
@@ -103,7 +103,7 @@ def any_all(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 def over_dim(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    """self, one dim, keepdim: with NaN and many ties."""
+    """Yield self, one dim, keepdim, with NaN and many ties."""
     for shape, order in LAYOUTS:
         a = array(rng, shape, dtype, order)
         for d in range(-len(shape), max(len(shape), 1)):

@@ -24,17 +24,17 @@ FACTORS = [[2.0, 2.0], [1.7, 0.6], [3.0, 1.0]]
 
 
 def is_computed(size: list | None, dtype: str) -> bool:
-    """Eager fails an assertion of its own for bytes that become one pixel."""
+    """Return False for bytes that become one pixel: eager fails an internal assertion."""
     return dtype != "uint8" or size != [1, 1]
 
 
 def bytes_too(a: np.ndarray) -> np.ndarray:
-    """Bytes over their whole range."""
+    """Return bytes over their whole range."""
     return a * np.uint8(28) if a.dtype == np.uint8 else a
 
 
 def vec(align: bool) -> Samples:
-    """The forms with sizes or factors."""
+    """Return a sample function: the forms with sizes or factors."""
 
     def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         for shape, order in SHAPES[2]:
@@ -47,7 +47,7 @@ def vec(align: bool) -> Samples:
 
 
 def by_size(axes: int, align: bool) -> Samples:
-    """The forms with sizes, and factors that say where to read."""
+    """Return a sample function: the forms with sizes, and factors that determine the positions."""
 
     def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         for shape, order in SHAPES[axes]:
@@ -62,7 +62,7 @@ def by_size(axes: int, align: bool) -> Samples:
 
 
 def backward(align: bool) -> Samples:
-    """Gradients, their sizes, and those of what was upsampled."""
+    """Return a sample function: gradients, their sizes, and the sizes of the upsampled input."""
 
     def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         for x, size, *rest in by_size(2, align)(rng, dtype):
@@ -74,7 +74,8 @@ def backward(align: bool) -> Samples:
 
 
 def padded(axes: int, least: int) -> Samples:
-    """Padding of the batched and the plain form; `least`: what may be cut off."""
+    """Return a sample function: padding of the batched and the plain form; `least` is the most
+    negative one."""
 
     def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         for shape, order in SHAPES[axes]:
@@ -90,7 +91,8 @@ def padded(axes: int, least: int) -> Samples:
 
 
 def gridded(axes: int) -> Samples:
-    """Every mode, padding and alignment; positions far outside and not finite as well."""
+    """Return a sample function: every mode, padding and alignment, with positions far outside and
+    not finite."""
 
     def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         for shape, order in SHAPES[axes]:

@@ -17,7 +17,7 @@ ROWS: list[tuple[tuple[int, ...], Sequence[int] | None]] = [
 
 def ties(rng: np.random.Generator, shape: Sequence[int], dtype: str,
          order: Sequence[int] | None = None) -> np.ndarray:  # fmt: skip
-    """Few different values, zeros of both signs and infinities among them."""
+    """Return few different values, with zeros of both signs and infinities."""
     a = array(rng, shape, dtype, order)
     if a.dtype.kind not in "iub":
         few = np.array([-np.inf, -1.5, -0.0, 0.0, 1, 2.5, np.inf]).astype(a.dtype)
@@ -33,7 +33,7 @@ def with_nan(rng: np.random.Generator, a: np.ndarray) -> np.ndarray:
 
 
 def extremes(dtype: str) -> np.ndarray:
-    """The ends of the dtype's range."""
+    """Return the ends of the dtype's range."""
     if "int" in dtype:
         i = np.iinfo(dtype)
         return np.array([0, i.max, i.min, 1, i.max - 1, i.min + 1], dtype)
@@ -43,14 +43,14 @@ def extremes(dtype: str) -> np.ndarray:
 
 def distinct(rng: np.random.Generator, shape: Sequence[int], dim: int, dtype: str,
              order: Sequence[int] | None) -> np.ndarray:  # fmt: skip
-    """No two equal elements along a dimension: the position of one of several is open."""
+    """Return no two equal elements along a dimension: the position among equals is undefined."""
     a = np.argsort(rng.random(shape), dim) if shape else np.zeros(())
     a = np.asarray((a % 128).astype(array(rng, (), dtype).dtype))
     return np.ascontiguousarray(a.transpose(order)).transpose(np.argsort(order)) if order else a
 
 
 def sort(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    """Without ties: eager's plain sort leaves their order open."""
+    """Yield samples without ties: eager's plain sort is not stable."""
     if dtype == "bool":
         yield [np.array([[True, False], [False, True]]), 1, True]
         return
@@ -71,7 +71,7 @@ def sort_stable(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 def of_rows(k: bool, nan: bool = False) -> Samples:
-    """self, perhaps k, a dimension, keepdim; one NaN a row at most."""
+    """Return a sample function: self, optionally k, a dimension, keepdim; at most one NaN a row."""
 
     def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         for shape, order in ROWS:
@@ -90,7 +90,7 @@ def of_rows(k: bool, nan: bool = False) -> Samples:
 
 
 def mode(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    """Rows short enough for eager's sort to be stable."""
+    """Yield rows short enough for eager's sort to be stable."""
     for shape, order in ROWS:
         for dim in range(-len(shape), max(len(shape), 1)):
             if not shape or 0 < shape[dim] <= 16:
@@ -109,7 +109,7 @@ FLAGS = [(False, False), (True, True), (True, False), (False, True)]
 
 
 def unique(sort: bool) -> Samples:
-    """self, perhaps `sorted`, two flags."""
+    """Return a sample function: self, optionally `sorted`, and two flags."""
 
     def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         for shape, order in ROWS:
@@ -117,7 +117,7 @@ def unique(sort: bool) -> Samples:
             for inverse, counts in FLAGS:
                 a = ties(rng, shape, dtype, order) if sort else with_nan(rng, a)
                 if sort and a.dtype.kind not in "iub" and a.size > 1:
-                    a[(0,) * a.ndim] = np.nan  # one: eager leaves their order open
+                    a[(0,) * a.ndim] = np.nan  # one: eager's order among equals is undefined
                 yield [a, *([True] if sort else []), inverse, counts]
         yield [np.concatenate([extremes(dtype)] * 20), *([False] if sort else []), True, True]
 
@@ -126,7 +126,7 @@ def unique(sort: bool) -> Samples:
 
 def few(rng: np.random.Generator, shape: Sequence[int], dtype: str,
         order: Sequence[int] | None) -> np.ndarray:  # fmt: skip
-    """Slices that are often alike."""
+    """Return slices with many duplicates."""
     return array(rng, shape, "bool", order).astype(np_dtype(dtype), order="K")
 
 
@@ -210,7 +210,7 @@ HISTOGRAMS: list[tuple[int, list[float] | None]] = [
 
 
 def histogram(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    """Points on edges, beyond them and NaN, if the range is given."""
+    """Yield points on edges, beyond them and NaN, if the range is given."""
     for shape, order in ((50,), None), ((7, 9), (1, 0)), ((), None), ((0,), None):
         for bins, ends in HISTOGRAMS:
             for density in (False, True):
@@ -242,7 +242,7 @@ def histogram_bins(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 def grid_edges(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    """Points in rows; some arguments are left to `histogram_bins`."""
+    """Yield points in rows; `histogram_bins` supplies some arguments."""
     for shape, order in ((60, 2), None), ((4, 5, 3), (2, 0, 1)), ((0, 2), None), ((9, 1), None):
         for limits in (None, [-1.0, 1.0, 0.25, 2.0, 3.0, 3.0][: 2 * shape[-1]]):
             for density in (False, True):
@@ -259,7 +259,7 @@ def grid_edges(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 def bin_edges(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    """Eager makes edges of integers, too, but no histogram by them."""
+    """Yield edges; eager makes edges of integers, too, but no histogram with them."""
     if "float" in dtype:
         yield from grid_edges(rng, dtype)
 

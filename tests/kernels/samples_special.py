@@ -12,7 +12,8 @@ Samples = Callable[[np.random.Generator, str], Iterator[list]]
 
 
 def between(low: float, high: float, infinite: bool = True) -> Samples:
-    """A unary operator, its floating-point arguments in [low, high), and special ones."""
+    """Return a sample function: a unary operator's arguments: floating-point ones in [low, high),
+    and special ones."""
 
     def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         yield from in_range(rng, dtype, low, high)
@@ -24,8 +25,8 @@ def between(low: float, high: float, infinite: bool = True) -> Samples:
 
 
 def pairs(least: float = 0.0, degrees: bool = False) -> Samples:
-    """Two tensors that broadcast: positive ones, the first from `least`; or a variable and whole
-    degrees."""
+    """Return a sample function: two tensors that broadcast: positive ones, the first from `least`;
+    or a variable and integer degrees."""
 
     def make(rng: np.random.Generator, shape: tuple, dtype: str, order: object,
              second: bool) -> np.ndarray:  # fmt: skip

@@ -9,7 +9,7 @@ from eager import COMPLEX, FLOATING, DType, array
 
 Samples = Callable[[np.random.Generator, str], Iterator[list]]
 
-# shape, memory order, the arguments behind self
+# shape, memory order, the arguments after self
 Case = tuple[Sequence[int], Sequence[int] | None, list]
 
 
@@ -39,7 +39,7 @@ SLICES = [
 
 
 def joined(dims: Sequence[int], shapes: Sequence[Sequence], other: bool) -> Samples:
-    """Lists of tensors; with `other`, one more of another dtype."""
+    """Return a sample function: lists of tensors; with `other`, one more of another dtype."""
 
     def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         for dim in dims:
@@ -66,7 +66,7 @@ def cat(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 def written(*cases: tuple[Sequence[int], Sequence[int], list]) -> Samples:
-    """self, src of its own shape and another dtype too, and the rest."""
+    """Return a sample function: self, src with its own shape and another dtype, and the rest."""
 
     def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         for shape, part, rest in cases:

@@ -1,36 +1,33 @@
 """Operators through the official export flow, in many dtypes and layouts: one program a row.
 
-A case is one call of the operator. All cases of a row are calls of one method, since a method costs
-a hundred times what a call does. Programs are cached on disk like those of the zoo.
+A case is one call of the operator. All cases of a row are calls of one method, because loading a
+method takes a hundred times as long as a call. Programs are cached on disk like those of the zoo.
 """
 
 from __future__ import annotations
 
-import hashlib
-import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import eager
+import kept
 import numpy as np
 import rows
 import torch
-import zoo
 
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8",
           "bool", "complex64")  # fmt: skip
-# Kind of arguments -> how many cases of it.
+# Number of cases by kind of arguments.
 KINDS = {"contiguous": 2, "channels-last": 1, "transposed": 1, "broadcast": 1, "mixed": 2,
          "0-d": 1, "empty": 1}  # fmt: skip
-LONGEST = 400  # characters of a reason
+LONGEST = 400  # maximum length of a reason
 
 
 @dataclass
 class Case:
-    """A call: the arguments in schema order without outputs, and what eager returns."""
+    """A call: the arguments in schema order without outputs, and eager's result."""
 
     dtype: str
     kind: str
@@ -44,7 +41,7 @@ class Case:
 
 
 def makes_dtype(name: str) -> bool:
-    """Whether the dtype of the result is an argument of the functional form only."""
+    """Return True if the dtype of the result is an argument of the functional form only."""
     created = name.split("::")[1] in (*rows.CREATED, *rows.RANDOM_OUTS) or name in rows.UNFILLED
     return created and any(a.name == "dtype" for a in eager.functional(name)._schema.arguments)
 
@@ -68,7 +65,7 @@ def kind_of(name: str, args: list) -> str:
 
 
 def laid_out(value: Any, kind: str) -> Any:
-    """The same elements, arrays with the dimensions in another order in memory."""
+    """Return the same elements with the dimensions in another memory order."""
     if isinstance(value, list):
         return [laid_out(v, kind) for v in value]
     if not isinstance(value, np.ndarray) or value.ndim < 2:
@@ -82,7 +79,7 @@ def laid_out(value: Any, kind: str) -> Any:
 
 
 def small(every: list[list]) -> list[list]:
-    """Those with few elements; the smallest of those with any."""
+    """Return samples with few elements; the smallest of those with any."""
     given = [[a.size for a in rows.arrays(args)] for args in every]
     full = [max(sizes) for sizes in given if sizes and min(sizes)]
     limit = max(rows.SMALL, min(full, default=0))
@@ -90,7 +87,8 @@ def small(every: list[list]) -> list[list]:
 
 
 def accepted(name: str, dtype: str, candidates: list[list], count: int) -> Iterator[tuple]:
-    """Up to `count` that eager takes, with its results; it is asked about some only."""
+    """Yield up to `count` samples that eager accepts, with its results; eager is called for some
+    only."""
     for args in rows.spread(candidates, 2 * count + 2):
         results = rows.wanted(name, args, dtype) if count else None
         if results:
@@ -99,7 +97,7 @@ def accepted(name: str, dtype: str, candidates: list[list], count: int) -> Itera
 
 
 def cases_of_dtype(name: str, dtype: str) -> list[Case]:
-    """Each kind of which there are samples; other layouts are made where there are none."""
+    """Return cases of each kind with samples; create other layouts if there are none."""
     every = small(list(rows.tables()[name][1](np.random.default_rng(0), dtype)))
     by_kind: dict[str, list] = {kind: [] for kind in KINDS}
     for args in every:
@@ -111,18 +109,18 @@ def cases_of_dtype(name: str, dtype: str) -> list[Case]:
         by_kind[kind] += [args for args in made if kind_of(name, args) == kind]
     found = [Case(dtype, kind, args, results) for kind, count in KINDS.items()
              for args, results in accepted(name, dtype, by_kind[kind], count)]  # fmt: skip
-    # Eager looks at no dtype where there is nothing to compute.
+    # Eager ignores the dtype if there is nothing to compute.
     return found if any(case.kind != "empty" for case in found) else []
 
 
 class Calls(torch.nn.Module):
-    """The functional form of an operator, once for each case, tensors as inputs."""
+    """The functional form of an operator, once for each case, with tensors as inputs."""
 
     def __init__(self, name: str, cases: list[Case]) -> None:
         super().__init__()
         self.op, self.cases = eager.functional(name), cases
         self.takes_dtype = makes_dtype(name)
-        # The functional form has a dtype before the others.
+        # The functional form has its dtype argument first.
         self.count = 1 if name == "aten::_to_copy.out" else None
 
     def forward(self, *tensors: torch.Tensor) -> list[Any]:
@@ -148,9 +146,8 @@ class Calls(torch.nn.Module):
 
 @dataclass
 class Exported:
-    """A program, the places of the cases that it calls, how often it calls the operator itself,
-    what eager computes of its graph (or why it does not), and why the flow refuses other cases, by
-    place."""
+    """A program, the indices of its cases, the number of calls of the operator, eager's results for
+    its graph (or eager's error), and the flow's errors for other cases, by index."""
 
     pte: bytes = b""
     places: list[int] = field(default_factory=list)
@@ -161,12 +158,12 @@ class Exported:
 
 def inputs(cases: list[Case]) -> tuple[torch.Tensor, ...]:
     tensors = [eager.to_torch(np.copy(a, "K")) for c in cases for a in rows.arrays(c.args)]
-    # NumPy's strides of empty arrays are 0, which the flow refuses.
+    # NumPy's strides of empty arrays are 0, which the flow rejects.
     return tuple(t if t.numel() else torch.empty(t.shape, dtype=t.dtype) for t in tensors)
 
 
 def by_eager(program: Any, cases: list[Case]) -> list[Any] | str:
-    """What eager computes of a graph, flat as a method's outputs; the error where it refuses."""
+    """Return eager's results for a graph, flat like a method's outputs; the error if it raises."""
     try:
         outputs = program.module()(*inputs(cases))
     except RuntimeError as error:
@@ -177,14 +174,14 @@ def by_eager(program: Any, cases: list[Case]) -> list[Any] | str:
 
 
 def arrayed(value: Any) -> Any:
-    """As in eager.py, where the exporter writes an empty byte tensor for None."""
+    """Return arrays as in eager.py: the exporter writes an empty byte tensor for None."""
     if isinstance(value, torch.Tensor):
         return eager.to_numpy(value.detach().resolve_conj().contiguous())
     return np.zeros(0, np.uint8) if value is None else value
 
 
 def lower(name: str, cases: list[Case], **config: Any) -> Exported:
-    """The program of all cases; `config` of the backend."""
+    """Return the program of all cases, with the backend's `config`."""
     from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge
 
     traced = torch.export.export(Calls(name, cases), inputs(cases))
@@ -199,8 +196,8 @@ def lower(name: str, cases: list[Case], **config: Any) -> Exported:
     return Exported(bytes(program.buffer), list(range(len(cases))), uses, graph)
 
 
-def refused(name: str, cases: dict[int, Case]) -> dict[int, str]:
-    """Which cases the flow refuses, and how."""
+def rejected(name: str, cases: dict[int, Case]) -> dict[int, str]:
+    """Return the cases that the flow rejects, with its errors."""
 
     def why(part: dict[int, Case]) -> str:
         try:
@@ -221,14 +218,14 @@ def refused(name: str, cases: dict[int, Case]) -> dict[int, str]:
     parts = list(by_dtype.values())
     if len(parts) == 1:
         parts = [{place: case} for place, case in cases.items()]
-    return {i: why for part in parts for i, why in refused(name, part).items()}
+    return {i: why for part in parts for i, why in rejected(name, part).items()}
 
 
 def export(name: str, cases: list[Case], **config: Any) -> Exported:
     try:
         return lower(name, cases, **config)
     except Exception:
-        reasons = refused(name, dict(enumerate(cases)))
+        reasons = rejected(name, dict(enumerate(cases)))
     left = {i: case for i, case in enumerate(cases) if i not in reasons}
     found = lower(name, list(left.values()), **config) if left else Exported()
     found.places, found.refused = list(left), reasons
@@ -237,10 +234,9 @@ def export(name: str, cases: list[Case], **config: Any) -> Exported:
 
 def exported(name: str, cases: list[Case], **config: Any) -> Exported:
     """The same from the cache where possible."""
-    text = repr((name, version("torch"), version("executorch"), list(map(str, cases)), config,
-                 [case.args for case in cases], Path(__file__).read_bytes()))  # fmt: skip
-    key = hashlib.sha256(text.encode()).hexdigest()[:12]
-    path = zoo.cache_dir() / f"op-{name.split('::')[1]}-{key}.pickle"
-    if not path.exists():
-        zoo._write(path, pickle.dumps(export(name, cases, **config)))
-    return pickle.loads(path.read_bytes())
+    key = kept.digest(name, list(map(str, cases)), config, [case.args for case in cases],
+                      Path(__file__), packages=("torch", "executorch", "numpy"))  # fmt: skip
+    found: Exported = kept.pickled(
+        f"op-{name.split('::')[1]}-{key}", lambda: export(name, cases, **config)
+    )
+    return found

@@ -9,14 +9,15 @@ import pytest
 import torch
 from accuracy import check
 from eager import FLOATING, INTS, array, channels_last, eager, to_numpy
-from op_harness import Out, refuses, run
+from op_harness import Out, assert_rejected, run
 
 NAME = "aten::convolution.out"
 F = np.float32
 
 
 def convolve(args: list) -> list[np.ndarray]:
-    """Eager in a type that it takes for every kind of convolution, cast back."""
+    """Return eager's result in a dtype that it supports for every kind of convolution, cast
+    back."""
     dtype = args[0].dtype.name
     if dtype in ("int64", "float64"):
         wide = args
@@ -87,7 +88,7 @@ def test_cases(rng, dtype, bias, case):
 @pytest.mark.parametrize("which", range(4))
 @pytest.mark.parametrize("case", CASES, ids=IDS)
 def test_channels_last(rng, case, which):
-    """Input, input and weight, output, all of them channels-last."""
+    """Channels-last input, input and weight, or output, or all of them."""
     x, w, options = case
     last = channels_last(len(x))
     orders = (None if which == 2 else last, last if which in (1, 3) else None)
@@ -122,7 +123,7 @@ def test_every_dtype(rng, dtype):
 
 
 def test_large_phases_with_few_rows(rng):
-    """The transposed product whose phases have one or two positions where all have more."""
+    """The transposed product with phases of one or two positions."""
     args = arguments(rng, "float32", (1, 20, 1, 2), (20, 300, 3, 3), transposed=True, stride=3,
                      orders=(channels_last(4), None))  # fmt: skip
     compare(args, channels_last(4))
@@ -151,10 +152,10 @@ ERRORS = [
     ({0: np.ones((1, 4, 5, 5), bool)}, "argument 'input': dtype bool"),
     ({1: np.ones((6, 4, 3), F)}, "argument 'weight': shape (6, 4, 3), expected 4 dimensions"),
     ({1: np.ones((6, 4, 3, 3))}, "argument 'weight': dtype float64, expected float32"),
-    ({1: np.ones((6, 3, 3, 3), F)}, "argument 'weight': takes 3 channels, expected 4"),
+    ({1: np.ones((6, 3, 3, 3), F)}, "argument 'weight': 3 input channels, expected 4"),
     ({1: np.ones((6, 4, 0, 3), F)}, "argument 'weight': kernel of size 0"),
     ({1: np.ones((6, 4, 6, 3), F)}, "argument 'input': size 5 in dimension 2 gives no output"),
-    ({1: np.ones((0, 4, 3, 3), F)}, "argument 'weight': gives 0 channels"),
+    ({1: np.ones((0, 4, 3, 3), F)}, "argument 'weight': 0 output channels"),
     ({2: np.ones(5, F)}, "argument 'bias': 5 elements, expected one for each of 6 channels"),
     ({2: np.ones((6, 1), F)}, "argument 'bias': shape (6, 1), expected 1 dimensions"),
     ({2: np.ones(6)}, "argument 'bias': dtype float64"),
@@ -172,12 +173,12 @@ ERRORS = [
     ({8: 0}, "argument 'groups': found 0, expected a positive number"),
     ({8: -2}, "argument 'groups'"),
     ({8: 3}, "argument 'groups': 3, expected a divisor of the 4 channels"),
-    ({8: 2}, "argument 'weight': takes 4 channels, expected 2"),
-    ({8: 4, 1: np.ones((6, 1, 3, 3), F)}, "argument 'weight': gives 6 channels, expected a mult"),
+    ({8: 2}, "argument 'weight': 4 input channels, expected 2"),
+    ({8: 4, 1: np.ones((6, 1, 3, 3), F)}, "argument 'weight': 6 output channels, expected a mult"),
     ({9: Out((1, 6, 3, 2))}, "argument 'out'"),
     ({9: Out((6, 3, 3))}, "argument 'out': shape (6, 3, 3), expected 4 dimensions"),
     ({9: Out((1, 6, 3, 3), "float64")}, "argument 'out': dtype float64"),
-    ({6: True}, "argument 'weight': takes 6 channels, expected 4"),
+    ({6: True}, "argument 'weight': 6 input channels, expected 4"),
     ({6: True, 1: np.ones((4, 2, 3, 3), F), 7: [1, 0]}, "argument 'output_padding': found 1"),
     ({6: True, 1: np.ones((4, 2, 3, 3), F), 3: [HUGE, 1]}, "argument 'input': size 5"),
     ({6: True, 1: np.ones((4, 2, 3, 3), F), 4: [9, 9]}, "argument 'input': size 5"),
@@ -188,13 +189,13 @@ ERRORS = [
 @pytest.mark.parametrize("reference", [False, True])
 def test_errors(changes, message, reference):
     args = [changes.get(i, a) for i, a in enumerate(BASE)]
-    refuses(NAME, args, message, reference=reference)
+    assert_rejected(NAME, args, message, reference=reference)
 
 
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("axes", [1, 2, 3])
 def test_backward_layouts(rng, axes, transposed):
-    """Random strides, paddings, groups and dim orders; the gradients have layouts of their own."""
+    """Random strides, padding, groups and dim orders; the gradients have different layouts."""
     for _ in range(6):
         groups, batch = (int(rng.integers(1, 4)) for _ in range(2))
         stride, dilation, kernel = (rng.integers(1, 4, axes).tolist() for _ in range(3))
@@ -225,11 +226,11 @@ def test_backward_errors(rng):
         ({0: grad[..., :3]}, "argument 'grad_output': shape (1, 3, 3), expected (1, 3, 4)"),
         ({0: grad[0]}, "argument 'grad_output': shape (3, 4)"),
         ({0: grad.astype("float64")}, "argument 'grad_output': dtype float64"),
-        ({2: w[:, :1]}, "argument 'weight': takes 1 channels"),
+        ({2: w[:, :1]}, "argument 'weight': 1 input channels"),
         ({9: 0}, "argument 'groups': found 0"),
         ({10: [True]}, "argument 'output_mask': 1 bools, expected 3"),
         ({12: Out((3, 2, 1))}, "argument 'out1'"),
         ({13: Out((3,), "float64")}, "argument 'out2': dtype float64"),
     ]:
         args = [changes.get(i, a) for i, a in enumerate(base)]
-        refuses("aten::convolution_backward.out", args, message)
+        assert_rejected("aten::convolution_backward.out", args, message)

@@ -1,4 +1,4 @@
-"""csrc/kernels/copy, and the copy engine behind it, against eager."""
+"""csrc/kernels/copy and its copy engine, compared with eager."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_copies_of_one_tensor(name: str, dtype: str, rng: np.random.Generator) -
 
 
 def in_range(rng: np.random.Generator, shape: tuple, dtype: str, order: tuple | None) -> np.ndarray:
-    """Numbers that every dtype can hold, with fractions and both signs where it has them."""
+    """Return numbers that every dtype can represent, with fractions and both signs if supported."""
     a = array(rng, shape, dtype, order)
     return np.asarray(np.abs(a)) if dtype not in ("bool", *COMPLEX) else a
 
@@ -67,7 +67,7 @@ def test_conversions_of_special_numbers(source: str, target: str) -> None:
 @pytest.mark.parametrize("source", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("target", ["int8", "uint8", "int16", "int32", "int64"])
 def test_negative_numbers_to_integers(source: str, target: str) -> None:
-    """Truncated; unsigned ones wrap as on x86."""
+    """Truncated; unsigned integers wrap as on x86."""
     a = np.asarray([-0.9, -1.0, -1.5, -100.7, 0.9, 99.99], source)
     found = run("aten::_to_copy.out", [a, False, None, Out(a.shape, target)])[0]
     assert_equal(found, converted(a, target), (source, target))
@@ -79,7 +79,7 @@ OUT_OF_RANGE = [np.nan, np.inf, -np.inf, 1e30, -1e30, 2.0**31, 2.0**63, 2.0**64]
 @pytest.mark.parametrize("source", ["float32", "float64"])
 @pytest.mark.parametrize("target", ["int8", "uint8", "int16", "int32", "uint32", "int64", "uint64"])
 def test_numbers_out_of_range(source: str, target: str) -> None:
-    """As in eager, one by one: its vectors have other results for uint32."""
+    """Element by element as in eager, whose vectors have other results for uint32."""
     a = np.asarray(OUT_OF_RANGE, source)
     wanted = np.concatenate([converted(a[i : i + 1], target) for i in range(a.size)])
     for count in (a.size, 9 * a.size):
@@ -102,7 +102,7 @@ def test_copy(dtype: str, rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("item", ["uint8", "int16", "float32", "float64", "complex128"])
 def test_transposed_tiles(item: str, rng: np.random.Generator) -> None:
-    """Sizes around the tile, with dimensions before, between and behind the transposed ones."""
+    """Sizes around the tile, with dimensions before, between and after the transposed ones."""
     for shape in ((15, 17), (16, 32), (3, 33, 50), (2, 33, 3, 18), (20, 2, 30, 5)):
         a = array(rng, shape, item)
         for order in orders(len(shape)):
@@ -126,7 +126,7 @@ def test_refusals(rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "float32", "float64", "complex128"])
 def test_short_rows(dtype: str, rng: np.random.Generator) -> None:
-    """Every length of rows that are moved without a call for each, and those around."""
+    """Every row length that is moved without a call per row, and lengths around it."""
     for width in range(1, 80):
         a = array(rng, (2, 5, width + 3), dtype)
         args = [a, 2, 2, 2 + width, 1, Out((2, 5, width), dtype)]

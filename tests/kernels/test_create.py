@@ -16,7 +16,7 @@ INDICES = ("aten::tril_indices.out", "aten::triu_indices.out")
 
 
 def expected(name: str, args: list, dtype: str) -> np.ndarray | None:
-    """Eager's result in an output of that dtype; None where eager refuses."""
+    """Return eager's result in an output of the given dtype; None if eager rejects it."""
     packet, overload = name.removeprefix("aten::").split(".")
     op = getattr(getattr(torch.ops.aten, packet), overload)
     named = {s.name: v for s, v in zip(op._schema.arguments, args, strict=False) if s.kwarg_only}
@@ -67,7 +67,7 @@ def test_indices_of_any_layout(name: str, order: tuple, rng: np.random.Generator
             assert_equal(run(name, [*args, out])[0], want, args)
 
 
-def test_indices_that_are_too_many() -> None:
+def test_too_many_indices() -> None:
     for name in INDICES:
         for size in ([2**40, 2**40, 0], [2**62, 1, 0], [0, 2**63 - 1, -(2**63)]):
             with pytest.raises(OpError, match="is too large"):
@@ -77,7 +77,7 @@ def test_indices_that_are_too_many() -> None:
 
 
 def test_resize_larger(rng: np.random.Generator) -> None:
-    """What fits stays, in memory order; behind it are zeros (eager leaves that open)."""
+    """Elements that fit are kept, in memory order, followed by zeros (undefined in eager)."""
     a = array(rng, (3, 5), "int32", (1, 0))
     want = np.zeros(24, "int32")
     want[:15] = a.T.ravel()
@@ -87,7 +87,7 @@ def test_resize_larger(rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)])
 def test_resize_in_place(order: tuple, rng: np.random.Generator) -> None:
-    """The tensor's own dim order stays; its elements are those of eager."""
+    """The tensor keeps its dim order; its elements are eager's."""
     for size in ([2, 3, 4], [1, 3, 3], [4, 3, 2], [0, 3, 4]):
         a = array(rng, (2, 3, 4), "float32", order)
         self = Out(a.shape, "float32", order, initial=a)

@@ -1,4 +1,4 @@
-"""Decompositions that cannot be done, arguments that are refused, and larger matrices."""
+"""Decompositions: singular matrices, invalid arguments, and larger matrices."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 import rows
 from accuracy import check
 from eager import array, eager
-from op_harness import Out, refuses, run
+from op_harness import Out, assert_rejected, run
 
 F = np.float32
 ONES, ZERO = np.ones((2, 2), F), np.zeros((2, 2), F)
@@ -22,8 +22,9 @@ REFUSED = [
     ("linalg_cholesky_ex.L", [-ONES, False, True, M, I0], "not positive-definite (1)"),
     ("cholesky.out", [ONES, False, M], "not positive-definite (2)"),
     ("linalg_ldl_factor_ex.out", [ZERO, False, True, M, I2, I0], "D is singular (1)"),
-    ("_linalg_svd.U", [NAN, False, True, None, M, V, M], "not finite"),
-    ("linalg_eig.out", [NAN, Out((2,), "complex64"), Out((2, 2), "complex64")], "not finite"),
+    ("_linalg_svd.U", [NAN, False, True, None, M, V, M], "elements that are not finite"),
+    ("linalg_eig.out", [NAN, Out((2,), "complex64"), Out((2, 2), "complex64")],
+     "not all elements are finite"),
     ("linalg_lu_solve.out", [ONES, PIVOTS, ONES, True, False, M], "pivot 1 is 3, expected 1 to 2"),
     ("lu_unpack.out", [ONES, PIVOTS, True, True, M, M, M], "pivot 1 is 3"),
     ("linalg_ldl_solve.out", [ONES, -PIVOTS, ONES, False, M], "argument 'pivots': -1 at 0"),
@@ -42,7 +43,7 @@ REFUSED = [
 
 @pytest.mark.parametrize("name, args, message", REFUSED)
 def test_refused(name: str, args: list, message: str) -> None:
-    refuses(f"aten::{name}", args, message)
+    assert_rejected(f"aten::{name}", args, message)
 
 
 LARGE = {
@@ -62,7 +63,7 @@ def test_large(rng, name: str, dtype: str) -> None:
     rows.check(f"aten::{name}", args, found, wanted)
 
 
-def test_info_of_what_is_not_checked() -> None:
+def test_info_of_unchecked_fields() -> None:
     singular = np.stack([np.eye(2, dtype=F), ONES])
     found = run("aten::linalg_inv_ex.inverse", [singular, False, Out((2, 2, 2)),
                                                 Out((2,), "int32")])  # fmt: skip
@@ -72,7 +73,7 @@ def test_info_of_what_is_not_checked() -> None:
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, 0.0])
-def test_signs_of_what_is_not_finite(value: float) -> None:
+def test_signs_of_non_finite_values(value: float) -> None:
     check("aten::_linalg_slogdet.sign", [np.array([[value, 1], [0, -2]], F)])
 
 

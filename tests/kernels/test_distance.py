@@ -18,7 +18,7 @@ def test_samples(name: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("p", NORMS)
 def test_nan_and_infinity(p: float) -> None:
-    """cdist's maximum passes over NaN, pdist's keeps it; sums keep it."""
+    """cdist's maximum ignores NaN, pdist's propagates it; sums propagate it."""
     a = np.random.default_rng(0).standard_normal((6, 11)).astype("float32")
     a[1, 3], a[2, 10], a[4, 0] = np.nan, np.inf, -np.inf
     check("aten::_cdist_forward.out", [a, a[::-1].copy(), p, None])

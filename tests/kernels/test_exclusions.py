@@ -1,4 +1,4 @@
-"""What the tests of operators leave out: eager's own results show why."""
+"""Proofs with eager's own results for the exclusions of the operator tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 from accuracy import ALL_FLOATS, OPEN_ZEROS, ROWS, has_open_zeros
 from judge import assert_equal
 
-COUNT = 67  # elements: some vectors, and some elements after them
+COUNT = 67  # elements: some vectors, and a remainder
 BOTH = [(0.0, -0.0), (-0.0, 0.0)]
 ZEROS = list(itertools.product((0.0, -0.0), repeat=3))[1:-1]  # of both signs
 NAMES = list(OPEN_ZEROS)
@@ -28,12 +28,13 @@ def signs(x: torch.Tensor) -> list[bool]:
 
 
 def clamped(dtype: str) -> set[bool]:
-    """Signs of the elements of one result, all operands of which have equal elements."""
+    """Return the signs of one result's elements, whose operands have equal elements."""
     return set(signs(torch.clamp(filled(0.0, dtype), filled(-0.0, dtype), filled(1.0, dtype))))
 
 
 def larger(name: str) -> Callable[[str], set[bool]]:
-    """Whether the zero is that of the second operand, in this dtype and in float32."""
+    """Return a predicate of the dtype: the zero is the second operand's, in that dtype and in
+    float32."""
 
     def found(dtype: str) -> set[bool]:
         call = getattr(torch, name)
@@ -44,7 +45,7 @@ def larger(name: str) -> Callable[[str], set[bool]]:
 
 
 def ordered(call: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[str], set[bool]]:
-    """Signs of what is found among the same zeros in any order."""
+    """Return a function of the dtype: the signs of zeros found among equal zeros in any order."""
 
     def found(dtype: str) -> set[bool]:
         orders = (torch.tensor(zeros, dtype=getattr(torch, dtype)) for zeros in ZEROS)
@@ -66,13 +67,13 @@ EAGER: dict[str, Callable[[str], set[bool]]] = {
 @pytest.mark.parametrize("dtype", [d for d in ALL_FLOATS if "complex" not in d])
 @pytest.mark.parametrize("name", NAMES)
 def test_open_zeros(name: str, dtype: str) -> None:
-    """Both signs are eager's, where any is taken; one of them elsewhere."""
+    """Eager returns both signs where any is accepted, and one elsewhere."""
     assert len(EAGER[name](dtype)) == 1 + has_open_zeros(f"aten::{name}", dtype)
     assert name not in ROWS and name.split(".")[0] not in ROWS, "has a row, which is what counts"
 
 
 def test_acos_loses_signs_of_zeros() -> None:
-    """acos of conjugates are conjugates, in complex64 they are."""
+    """acos of conjugates are conjugates in complex64."""
     z = np.array([1.0, 0.5, -1.0]) + 0j
 
     def sides(dtype: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -92,7 +93,7 @@ def test_erf_has_no_subnormal_results() -> None:
 
 
 def test_zeros_of_bfloat16() -> None:
-    """The other two operators are those of `test_open_zeros`."""
+    """`test_open_zeros` covers the other two operators."""
     others = set(test_special_values.LEFT_OUT) - {"aten::acos.out", "aten::erf.out"}
     assert others == {"aten::fmax.out", "aten::fmin.out"}
     for name in others:

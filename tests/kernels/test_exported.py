@@ -1,9 +1,9 @@
-"""Every row through the official flow: export, to_edge, to_executorch, beside eager.
+"""Every row through the official flow: export, to_edge, to_executorch, compared with eager.
 
-Every dtype of sweep.DTYPES that eager takes, in every layout and shape of sweep.KINDS of which
-there are samples, by the fast and by the plain loops. What is not judged by eager's operator is
-refused by the flow, with a message that is known and as often as is known, or has another proof,
-which runs (PROOFS).
+The sweep covers every dtype of sweep.DTYPES that eager accepts, in every layout and shape of
+sweep.KINDS with samples, for fast and plain loops. Cases without a comparison with eager's operator
+are rejected by the flow (the message and the number of cases are checked) or have a proof that runs
+(PROOFS).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import sweep
 import torch
 from executorch_c import Error, Runtime, operators
 
-# Rows that the flow does not emit for their own functional form, and why.
+# Rows that the flow does not emit for their own functional form, with the reason.
 ELSEWHERE = {
     "aten::_local_scalar_dense": "a method that returns only a number cannot be planned",
     "aten::_native_batch_norm_legit.out": "training: its functional form has no out variant",
@@ -59,16 +59,20 @@ ELSEWHERE = {
     "aten::squeeze_copy.dim_out": "becomes squeeze_copy.dims_out",
     "aten::stack.out": "becomes cat",
     "aten::resize_": "becomes as_strided_copy, or clone of the same sizes",
-    **{f"aten::{n}": "a method that returns only a number cannot be planned"
-       for n in ("sym_is_contiguous", "sym_storage_offset", "sym_stride.int")},
+    **{
+        f"aten::{n}": "a method that returns only a number cannot be planned"
+        for n in ("sym_is_contiguous", "sym_storage_offset", "sym_stride.int")
+    },
     "aten::sym_numel": "a method that returns only a number cannot be planned",
     "aten::sym_size.int": "a method that returns only a number cannot be planned",
     "aten::t_copy.out": "becomes permute_copy, or alias_copy of fewer dimensions",
     "aten::transpose_copy.int_out": "becomes permute_copy",
     "aten::tril.out": "decomposed: arange, le, where",
     "aten::unfold_backward.out": "decomposed: unfold_copy, index_put",
-    **{f"aten::{n}.out": "decomposed: arange, mul, clamp, index"
-       for n in ("upsample_bicubic2d", "upsample_bilinear2d", "upsample_linear1d")},
+    **{
+        f"aten::{n}.out": "decomposed: arange, mul, clamp, index"
+        for n in ("upsample_bicubic2d", "upsample_bilinear2d", "upsample_linear1d")
+    },
     "aten::var.out": "becomes var.correction_out",
     "aten::zeros.out": "becomes full",
     "quantized_decomposed::add.out": "the pattern that it stands for; QuantFusionPass makes it",
@@ -76,7 +80,7 @@ ELSEWHERE = {
 NAMES = [row["name"] for row in operators()
          if row["name"].startswith(("aten::", "quantized_decomposed::"))
          and row["name"] in rows.tables()]  # fmt: skip
-# Cases that the flow refuses: row -> pattern of str(Case), their number, and what it says.
+# Cases that the flow rejects: row -> pattern of str(Case), their number, and the message.
 NO_FORMAT = r"AssertionError: Failed to (map a given dim_order|generate dim_order for a given)"
 NO_OUT = "RuntimeError: Missing out variants"
 ONLY_A_NUMBER = "AssertionError: graph_output_allocated not set"
@@ -119,16 +123,16 @@ REFUSED: dict[str, list[tuple[str, int, str]]] = {
     "aten::bincount.out": [(".", 15, NO_BOUND)],
     "aten::repeat_interleave.Tensor_out": [(r".*\[None\]", 4, NO_BOUND)],
 }  # fmt: skip
-# Cases whose program cannot be run beside the others: their number, what eager says of its graph
-# (nothing where only the plan is wrong), and the runtime's error.
+# Cases whose program cannot run with the others: their number, eager's error for the graph
+# (empty if only the plan is wrong), and the runtime's error.
 BROKEN: dict[str, tuple[str, int, str, str]] = {
     # The mask broadcasts: more elements than self has (of the complex ones none is selected).
     "aten::masked_select.out": (r"(?!complex).*\(3, 1\)", 10, "u0 <= 3", "upper bound"),
-    # It plans a row of results where eager's are 0-d.
+    # It plans a row of results, eager's are 0-d.
     "quantized_decomposed::choose_qparams_per_token_asymmetric.out": (
         r"\w+ 0-d", 4, "", r"shape \(\) has another rank than the planned \(1,\)"),
 }  # fmt: skip
-# Rows that have float32 outputs in programs, and in eager the scales' dtype.
+# Rows with float32 outputs in programs, and the scales' dtype in eager.
 FLOAT32_ONLY = tuple(f"quantized_decomposed::embedding_{n}bit.out" for n in (2, 4))
 
 
@@ -147,15 +151,15 @@ def is_right(name: str, args: list, found: list[Any], wanted: list[Any]) -> bool
 
 
 def of_the_graph(name: str, case: sweep.Case, found: list[Any], graph: list[Any]) -> bool:
-    """The flow has made another function of the operator: eager's results for its graph are not
-    those of the operator, but what is found."""
+    """Prove that the flow has changed the function: eager's results for the graph differ from the
+    operator's and equal ours."""
     return (not is_right(name, case.args, graph, case.results)
             and is_right(name, case.args, found, graph))  # fmt: skip
 
 
 def as_planned(name: str, case: sweep.Case, found: list[Any], graph: list[Any]) -> bool:
-    """The flow plans other outputs than eager has, by what torch says of tensors without memory;
-    the others are eager's."""
+    """Prove that the flow plans other outputs than eager's, from meta tensors; the others are
+    eager's."""
     with torch._subclasses.fake_tensor.FakeTensorMode() as mode:
         args = [mode.from_tensor(a) if isinstance(a, torch.Tensor) else a
                 for a in map(eager.to_torch, case.args)]  # fmt: skip
@@ -170,8 +174,8 @@ def as_planned(name: str, case: sweep.Case, found: list[Any], graph: list[Any]) 
 
 
 def contiguous(name: str, case: sweep.Case, found: list[Any], graph: list[Any]) -> bool:
-    """Eager reads arguments of another layout as if they were contiguous: of contiguous ones it
-    has what is found."""
+    """Prove that eager ignores the layout of arguments: its results for contiguous ones are
+    ours."""
     args = [np.ascontiguousarray(a) if isinstance(a, np.ndarray) else a for a in case.args]
     wanted = rows.wanted(name, args, case.dtype)
     assert wanted is not None
@@ -179,7 +183,7 @@ def contiguous(name: str, case: sweep.Case, found: list[Any], graph: list[Any]) 
 
 
 def copied(name: str, case: sweep.Case) -> tuple[list[Any], list[Any]]:
-    """Our results, and eager's, for the graph of the case with copies in place of views."""
+    """Return our results, and eager's, for the graph of the case with copies in place of views."""
     program = sweep.exported(name, [case], remove_view_copy=False)
     assert not program.refused and not isinstance(program.graph, str)
     method = Runtime.get().load_program(program.pte).load_method("forward")
@@ -188,30 +192,30 @@ def copied(name: str, case: sweep.Case) -> tuple[list[Any], list[Any]]:
 
 
 def without_views(name: str, case: sweep.Case, found: list[Any], graph: list[Any]) -> bool:
-    """The flow lets a view share memory that has another order of dimensions, so that any runtime
-    is wrong: of the same program with copies in place of views eager's results are found."""
+    """Prove that the flow lets a view share memory with another dim order, which is wrong in any
+    runtime: with copies in place of views, the results are eager's."""
     return is_right(name, case.args, copied(name, case)[0], case.results)
 
 
 def of_the_graph_without_views(name: str, case: sweep.Case, found: list[Any],
                                graph: list[Any]) -> bool:  # fmt: skip
-    """Both: another function, and of that a program that shares such memory."""
+    """Prove both: a changed function, and views that share such memory."""
     return of_the_graph(name, case, *copied(name, case))
 
 
 # Row -> pattern of str(Case) of those that need a proof, their number, and the proof.
 PROOFS: dict[str, list[tuple[str, int, Proof]]] = {
-    # A method's outputs keep the sizes that are planned; those for the gradient are not used.
+    # A method's outputs keep their planned sizes; those for the gradient are unused.
     **{f"aten::_embedding_bag{n}.out": [("bfloat16 contiguous", 1, as_planned)]
        for n in ("", "_forward_only")},
-    # Its mask of nothing is bool, eager's is like self.
+    # Its mask of an empty tensor is bool, eager's has the dtype of self.
     "aten::native_dropout.out": [(r"b?float\d+ empty", 4, as_planned)],
     **{f"aten::fractional_max_pool{n}d_backward.grad_input": [(r"\w+ transposed", 4, contiguous)]
        for n in (2, 3)},
     "aten::col2im.out": [(r"\w+ transposed", 4, without_views)],
     **{f"aten::pixel_{n}.out": [(r"\w+ (channels-last|transposed)", 22, without_views)]
        for n in ("shuffle", "unshuffle")},
-    # Steps of the gradient round to halves, or are computed in float32.
+    # Steps of the gradient round to half precision, or are computed in float32.
     "aten::native_layer_norm_backward.out": [
         (r"\w+ channels-last", 4, contiguous),
         (f"{HALF} (contiguous|transposed)", 3, of_the_graph)],
@@ -219,12 +223,12 @@ PROOFS: dict[str, list[tuple[str, int, Proof]]] = {
         ("float64 contiguous", 1, of_the_graph),
         ("float64 (channels-last|transposed)", 2, of_the_graph_without_views),
         (f"(float32|{HALF}) channels-last", 3, without_views)],
-    # Positions and weights are computed in float32, and those of uint8 are no integers.
+    # Positions and weights are computed in float32; those of uint8 are not integers.
     "aten::upsample_bicubic2d.out": [
         ("(float32|float64|uint8) (contiguous|channels-last)", 4, of_the_graph)],
     "aten::upsample_bilinear2d.out": [("float64|uint8", 5, of_the_graph)],
     "aten::upsample_linear1d.out": [("float64", 1, of_the_graph)],
-    # They promote as another operator does.
+    # They promote like another operator.
     "aten::rsub.Scalar_out": [(rf"{INTEGRAL} 0-d", 4, of_the_graph)],
     "aten::select_scatter.out": [(r"(bool|u?int8|int16) transposed", 4, of_the_graph)],
 }  # fmt: skip
@@ -234,7 +238,7 @@ PROOFS: dict[str, list[tuple[str, int, Proof]]] = {
 
 
 def chosen(name: str) -> tuple[list[sweep.Case], list[sweep.Case]]:
-    """The cases to run together, and those that cannot be."""
+    """Return the cases that can run together, and the others."""
     dtypes = ["float32"] if name in FLOAT32_ONLY else sweep.DTYPES
     cases = [case for d in dtypes for case in sweep.cases_of_dtype(name, d)]
     apart = [pattern for pattern, *_ in REFUSED.get(name, [])]
@@ -250,7 +254,8 @@ def inputs(cases: list[sweep.Case]) -> list[np.ndarray]:
 
 def split(name: str, cases: list[sweep.Case], outputs: list[Any],
           changes: bool = True) -> list[list[Any]]:  # fmt: skip
-    """The outputs of each case; in front of a method's are the inputs that it `changes`."""
+    """Return the outputs of each case; a method's outputs begin with the inputs that it
+    `changes`."""
     outputs = [np.zeros(0, np.uint8) if o is None else o for o in outputs]  # as in eager.py
     counts = [len(case.results) for case in cases]
     changed = outputs[: len(outputs) - sum(counts)]
@@ -261,8 +266,9 @@ def split(name: str, cases: list[sweep.Case], outputs: list[Any],
     return [outputs[a:b] for a, b in itertools.pairwise(ends)]
 
 
-def check_refused(name: str, cases: list[sweep.Case]) -> None:
-    """Each case is refused, with the message of the row that it matches, and no more or fewer."""
+def check_rejected(name: str, cases: list[sweep.Case]) -> None:
+    """Check that each case is rejected with the message of its row, and that the number is
+    exact."""
     found = sweep.exported(name, cases)
     for pattern, count, message in REFUSED.get(name, []):
         matching = [i for i, case in enumerate(cases) if re.match(pattern, str(case))]
@@ -284,7 +290,7 @@ def check_refused(name: str, cases: list[sweep.Case]) -> None:
 
 def check_cases(name: str, cases: list[sweep.Case], outputs: list[list[Any]],
                 graphs: list[list[Any]]) -> None:  # fmt: skip
-    """The results are those of eager's operator, or there is a proof why not, as often as known."""
+    """Check that the results are eager's, or that a proof explains each known exception."""
     proved = dict.fromkeys((pattern for pattern, *_ in PROOFS.get(name, [])), 0)
     for case, found, graph in zip(cases, outputs, graphs, strict=True):
         rows_of_case = [r for r in PROOFS.get(name, []) if re.match(r[0], str(case))]
@@ -297,20 +303,20 @@ def check_cases(name: str, cases: list[sweep.Case], outputs: list[list[Any]],
     assert proved == {pattern: count for pattern, count, _ in PROOFS.get(name, [])}
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_exported(name: str) -> None:
     cases, apart = chosen(name)
     assert cases or apart
     if apart:
-        check_refused(name, apart)
+        check_rejected(name, apart)
     if not cases:
         assert name in ELSEWHERE
         return
     found = sweep.exported(name, cases)
     assert not found.refused, {str(cases[i]): why for i, why in found.refused.items()}
     assert not isinstance(found.graph, str), found.graph
-    if name == "aten::slice_copy.Tensor_out":  # a slice that takes all is left away
+    if name == "aten::slice_copy.Tensor_out":  # the exporter removes a full slice
         assert 0 < found.uses < len(cases)
     else:
         assert found.uses == (0 if name in ELSEWHERE else len(cases))

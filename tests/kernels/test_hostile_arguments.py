@@ -1,6 +1,6 @@
 """Operators with arguments that no exporter writes: overlapping memory, odd shapes, dtypes and
-numbers. Whatever they answer, they write nothing outside the memory that tensors share here, and
-read nothing outside it, which is seen when the library is built with -fsanitize=address."""
+numbers. Operators may fail, but must not write outside the shared memory of the tensors, nor read
+outside it (visible with -fsanitize=address)."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ SHAPES = [(), (1,), (2,), (3,), (0,), (2, 3), (3, 2), (1, 1), (0, 3), (2, 3, 4),
           (3, 0, 2**57), (1,) * 16]  # fmt: skip
 
 
-# With AddressSanitizer, touching the memory around the arena ends the process.
+# With AddressSanitizer, an access outside the arena ends the process.
 POISON = getattr(ctypes.CDLL(None), "__asan_poison_memory_region", None)
 UNPOISON = getattr(ctypes.CDLL(None), "__asan_unpoison_memory_region", None)
 
 
 class Arena(_Call):
-    """Every tensor lies at a random place of one block of memory; some have room to grow."""
+    """Every tensor is at a random place in one block of memory; some have room to grow."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         super().__init__()
         self.rng = rng
         self.memory = np.full(ARENA + 2 * GUARD, 0xA5, np.uint8)
-        self.span = int(rng.choice([64, 1024, ARENA]))  # small: nearly everything overlaps
+        self.span = int(rng.choice([64, 1024, ARENA]))  # small, so that nearly everything overlaps
         values = rng.integers(0, 256 if rng.random() < 0.3 else 3, 1009)
         self.inside()[:] = np.resize(values, ARENA)
 
@@ -97,7 +97,7 @@ def odd_out(rng: np.random.Generator) -> Out:
 
 
 def odd_value(rng: np.random.Generator, kind: str, name: str) -> Any:
-    """An argument of a schema type: `Tensor`, `int[2]?`, `Tensor(a!)[]`, ..."""
+    """Return an argument of a schema type: `Tensor`, `int[2]?`, `Tensor(a!)[]`, ..."""
     if "?" in kind.split("]")[-1] and rng.random() < 0.4:
         return None
     base = re.match(r"\w+", kind)[0]  # type: ignore[index]
@@ -119,13 +119,13 @@ def odd_value(rng: np.random.Generator, kind: str, name: str) -> Any:
 
 
 def arguments(schema: str) -> list[tuple[str, str]]:
-    """Type and name of each argument."""
+    """Return type and name of each argument."""
     inside = schema[schema.index("(") + 1 : schema.rindex(") ->")]
     return [(m[1], m[2]) for m in re.finditer(r"([A-Z\w][^ ,]*) (\w+)(?:=[^,]*)?(?:, |$)", inside)]
 
 
 def call(name: str, args: list, rng: np.random.Generator) -> bool:
-    """Whether the operator accepted the call."""
+    """Call the operator; return True if it accepted the call."""
     arena = Arena(rng)
     accepted = True
     arena.guard(POISON)
@@ -168,7 +168,7 @@ SAMPLES = samples()
 
 
 def changed(rng: np.random.Generator, value: Any) -> Any:
-    """Often the argument itself."""
+    """Return a changed argument, often unchanged."""
     if isinstance(value, list):
         return [changed(rng, v) for v in value]
     if rng.random() < 0.9 or isinstance(value, (bool, str, Out)) or value is None:
@@ -179,7 +179,7 @@ def changed(rng: np.random.Generator, value: Any) -> Any:
 
 
 def fitting_outs(rng: np.random.Generator, name: str, args: list) -> list[Out]:
-    """As eager's results, mostly; in any memory order."""
+    """Return outputs like eager's results in most cases, in any memory order."""
     outs = []
     for e in eager(name, args):
         order = tuple(rng.permutation(e.ndim).tolist()) if rng.random() < 0.5 else None
@@ -187,13 +187,19 @@ def fitting_outs(rng: np.random.Generator, name: str, args: list) -> list[Out]:
     return [odd_out(rng) if rng.random() < 0.1 else o for o in outs]
 
 
-OTHERS = ("float32", "int64", "bool", "complex64", "int8")  # int8 where nothing else is taken
+OTHERS = (
+    "float32",
+    "int64",
+    "bool",
+    "complex64",
+    "int8",
+)  # int8: the only one of some
 
 
 @pytest.mark.filterwarnings("ignore")  # eager's own
 @pytest.mark.parametrize("name", sorted(SAMPLES.keys() & schemas().keys()))
 def test_overlapping_samples(name: str, rng: np.random.Generator) -> None:
-    """Calls that make sense but for where the tensors are, and some that nearly do."""
+    """Valid calls except for the places of tensors, and nearly valid ones."""
     quantized = name.startswith("quantized_decomposed::")
     if not name.startswith("aten::") and not quantized:
         pytest.skip("eager does not know the operator, so it cannot say what the outputs are")
@@ -209,7 +215,7 @@ def test_overlapping_samples(name: str, rng: np.random.Generator) -> None:
                 outs = fitting_outs(rng, name, args)
             except (RuntimeError, LookupError, TypeError, AssertionError, ValueError,
                     ArithmeticError):  # fmt: skip
-                continue  # not a dtype of eager's
+                continue  # eager lacks the dtype
             args = [dtype_id(a) if isinstance(a, DType) else a for a in args]
             if name.endswith("_"):
                 args[0], outs = outs[0], []

@@ -1,5 +1,5 @@
-"""Which dtypes an index, an offset, a count or a mask may have: those that eager takes, in every
-operator that has such an argument, and equal results for all of them."""
+"""Dtypes of indices, offsets, counts and masks: eager's, in every operator with such an argument,
+with equal results for all of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BAG: list[Any] = [False, 0, False, None, False, -1]
 
 
 class At:
-    """Stands for the argument whose dtype is tried: ones and zeros of some shape."""
+    """Marks the argument whose dtype varies: ones and zeros of some shape."""
 
     def __init__(self, values: Any) -> None:
         self.values = np.asarray(values)
@@ -31,7 +31,9 @@ ROWS, LONG, NONE = At([1, 0, 1]), At([1, 0, 1, 1]), At(np.zeros((0,)))
 CELLS = At([[1, 0, 0, 1], [0, 1, 1, 0]])
 CALLS: dict[str, list[list[Any]]] = {
     "aten::gather.out": [
-        [X, 0, CELLS, False], [X[0], 0, At(1), False], [X, 0, At(np.zeros((0, 4))), False],
+        [X, 0, CELLS, False],
+        [X[0], 0, At(1), False],
+        [X, 0, At(np.zeros((0, 4))), False],
     ],
     "aten::scatter.src_out": [[X, 0, CELLS, X], [X, 0, At(np.zeros((0, 4))), X]],
     "aten::scatter.value_out": [[X, 0, CELLS, 2.0]],
@@ -42,21 +44,33 @@ CALLS: dict[str, list[list[Any]]] = {
     "aten::index_reduce.out": [[X, 0, ROWS, X, "prod", True]],
     "aten::index_select.out": [[X, 0, ROWS], [X, 0, At(1)], [X, 0, NONE]],
     "aten::index.Tensor_out": [
-        [X, [ROWS]], [X, [None, LONG]], [X, [ROWS, np.array([3, 0, 1])]],
-        [X, [ROWS, np.array([3, 0, 1], np.int32)]], [X, [np.array([True, False, True]), At(1)]],
-        [X, [At(1)]], [X, [NONE]], [X, [CELLS]], [X, [At(np.ones((3, 4)))]], [X, [At([1, 0])]],
+        [X, [ROWS]],
+        [X, [None, LONG]],
+        [X, [ROWS, np.array([3, 0, 1])]],
+        [X, [ROWS, np.array([3, 0, 1], np.int32)]],
+        [X, [np.array([True, False, True]), At(1)]],
+        [X, [At(1)]],
+        [X, [NONE]],
+        [X, [CELLS]],
+        [X, [At(np.ones((3, 4)))]],
+        [X, [At([1, 0])]],
         [X, [At(np.zeros((0, 4)))]],
     ],
     "aten::index_put.out": [
-        [X, [ROWS], X[:1], False], [X, [ROWS, np.array([3, 0, 1], np.int32)], X[0, :1], True],
-        [X, [At(np.ones((3, 4)))], X[0, :1], True], [X, [NONE], X[:1], False],
-        [X, [At(1)], X[0], True], [X, [ROWS, At(1)], X[0, :1], True],
+        [X, [ROWS], X[:1], False],
+        [X, [ROWS, np.array([3, 0, 1], np.int32)], X[0, :1], True],
+        [X, [At(np.ones((3, 4)))], X[0, :1], True],
+        [X, [NONE], X[:1], False],
+        [X, [At(1)], X[0], True],
+        [X, [ROWS, At(1)], X[0, :1], True],
     ],
     "aten::put.out": [[X, ROWS, X[0, :3], False], [X, NONE, X[0, :0], False]],
     "aten::embedding.out": [[X, ROWS, -1, False, False], [X, NONE, -1, False, False]],
     "aten::_embedding_bag.out": [
-        [X, ROWS, At([0, 1]), *BAG], [X, ROWS, np.array([0, 1]), *BAG],
-        [X, ROWS, np.array([0, 1], np.int32), *BAG], [X, np.array([2, 1, 0]), At([0, 1]), *BAG],
+        [X, ROWS, At([0, 1]), *BAG],
+        [X, ROWS, np.array([0, 1]), *BAG],
+        [X, ROWS, np.array([0, 1], np.int32), *BAG],
+        [X, np.array([2, 1, 0]), At([0, 1]), *BAG],
         [X, np.array([2, 1], np.int32), At([0, 1]), *BAG],
     ],
     "aten::embedding_dense_backward.out": [[X, ROWS, 3, -1, False]],
@@ -81,7 +95,7 @@ CALLS: dict[str, list[list[Any]]] = {
 }
 
 
-# Here the last word is ours: eager makes masked_fill of index_put with one value and one mask,
+# Here we deviate: eager makes masked_fill of index_put with one value and one mask,
 # which takes no uint8 (as the general way does), but a 0-d bool (as the general way does not).
 WITH_ONE_VALUE = [X, [np.array([[True], [False], [True]]).repeat(4, 1)], X[0, 1:2], False]
 
@@ -114,7 +128,7 @@ def test_dtypes(name: str) -> None:
             outs = [Out(w.shape, w.dtype.name) for w in wanted[accepted[-1]] or []]
             with pytest.raises(OpError):
                 run(name, [*args, *outs])
-                pytest.fail(f"eager refuses {dtype} in {call}, it takes {accepted}")
+                pytest.fail(f"eager rejects {dtype} in {call}, it accepts {accepted}")
 
 
 def test_masks_of_one_value() -> None:

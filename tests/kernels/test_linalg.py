@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from accuracy import check
 from eager import COMPLEX, FLOATING, INTS, array
-from op_harness import Out, refuses
+from op_harness import Out, assert_rejected
 
 DTYPES = [*INTS, *FLOATING, *COMPLEX]
 SIZES = [(1, 1, 1), (1, 70, 33), (2, 33, 40), (5, 300, 7), (33, 1, 65), (13, 700, 37), (70, 9, 1),
@@ -85,7 +85,7 @@ def test_addmm_fractions(rng, dtype):
         check("aten::addmm.out", [*args, beta, alpha])
 
 
-def test_addmm_ignores_what_counts_zero():
+def test_addmm_ignores_operands_scaled_by_zero():
     a, nan = np.ones((2, 3), np.float32), np.full((2, 2), np.nan, np.float32)
     args = [nan, a, a.T.copy()]
     check("aten::addmm.out", [*args, 0, 1])
@@ -121,7 +121,7 @@ ERRORS = [
     ("aten::mm.out", [np.ones((2, 3), F), np.ones((2, 3), F), Out((2, 3))],
      "argument 'mat2': 2 rows, expected 3"),
     ("aten::mm.out", [np.ones((2, 3), F), np.ones((3, 2)), Out((2, 2))],
-     "argument 'mat2': dtype float64, expected float32 as of 'self'"),
+     "argument 'mat2': dtype float64, expected float32 as in 'self'"),
     ("aten::mm.out", [np.ones((2, 3), bool), np.ones((3, 2), bool), Out((2, 2), "bool")],
      "argument 'self': dtype bool"),
     ("aten::mm.out", [np.ones((2, 3), F), np.ones((3, 2), F), Out((2, 2), "float64")],
@@ -130,7 +130,7 @@ ERRORS = [
      "argument 'mat2': shape (3,), expected 2 dimensions"),
     ("aten::mm.out", [np.ones((2, 3), F), np.ones((3, 2), F), Out((2, 1))], "argument 'out'"),
     ("aten::bmm.out", [np.ones((2, 2, 3), F), np.ones((1, 3, 2), F), Out((2, 2, 2))],
-     "argument 'mat2': batch of 1, expected 2 as of 'self'"),
+     "argument 'mat2': batch of 1, expected 2 as in 'self'"),
     ("aten::addmm.out", [np.ones((2, 3), F), np.ones((2, 3), F), np.ones((3, 2), F), 1, 1,
                          Out((2, 2))], "argument 'self': shape (2, 3), expected one that"),
     ("aten::addmm.out", [np.ones(2), np.ones((2, 3), F), np.ones((3, 2), F), 1, 1, Out((2, 2))],
@@ -157,4 +157,4 @@ ERRORS = [
 @pytest.mark.parametrize("name, args, message", ERRORS)
 @pytest.mark.parametrize("reference", [False, True])
 def test_errors(name, args, message, reference):
-    refuses(name, args, message, reference=reference)
+    assert_rejected(name, args, message, reference=reference)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from accuracy import check
 from eager import FLOATING, HALVES, array, channels_last, to_numpy, to_torch
-from op_harness import Out, np_dtype, refuses, run
+from op_harness import Out, np_dtype, assert_rejected, run
 
 F = np.float32
 SOFTMAX = ["aten::_softmax.out", "aten::_log_softmax.out"]
@@ -49,7 +49,7 @@ def test_softmax_not_finite(name, dtype):
 
 
 def test_softmax_small_results(rng):
-    """Results down to subnormal numbers keep the accuracy of e^x."""
+    """Results down to subnormal numbers have the accuracy of e^x."""
     x = np.linspace(-103, 0, 4001, dtype=F)
     (found,) = run("aten::_softmax.out", [x, 0, False, Out(x.shape)])
     e = np.exp(x.astype(np.float64))
@@ -75,7 +75,7 @@ def test_layer_norm(rng, dtype, shape, inner, parameters):
 
 
 def test_layer_norm_far_from_zero(rng):
-    """A mean far above the deviation costs no more digits than rounding the mean does."""
+    """A mean far above the deviation loses only the digits of rounding the mean."""
     x = (array(rng, (3, 3000), "float64") + 1000).astype(F)
     outs = [Out(x.shape), Out((3, 1)), Out((3, 1))]
     results = run("aten::native_layer_norm.out", [x, [3000], None, None, 1e-5, *outs])
@@ -93,7 +93,7 @@ def test_layer_norm_layouts(rng, order):
     check("aten::native_layer_norm.out", args, orders=[order])
 
 
-def test_norm_of_nothing():
+def test_norm_of_an_empty_tensor():
     x = np.zeros((2, 0), F)
     check("aten::native_layer_norm.out", [x, [0], None, None, 1e-5])
     x = np.zeros((1, 2, 0), F)
@@ -216,4 +216,4 @@ ERRORS = [
 
 @pytest.mark.parametrize("name, args, message", ERRORS)
 def test_errors(name, args, message):
-    refuses(name, args, message)
+    assert_rejected(name, args, message)

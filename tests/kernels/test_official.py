@@ -1,7 +1,7 @@
-"""The official runtime on the programs of single operators: it, ours and eager side by side.
+"""The official runtime on programs of single operators, compared with ours and eager.
 
-Ours agrees with eager everywhere. The official runtime does where it runs; DIFFERS lists the
-operators where it gives something else, and csrc/kernels/README.md has the list for readers.
+Ours always agrees with eager. DIFFERS lists the operators of the official runtime that do not;
+csrc/kernels/README.md explains them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from executorch_c import Runtime
 
 FAMILIES = sorted({family for family, _ in rows.tables().values()})
 DTYPES = ["float32", "int64"]
-BYTES = ["int8", "uint8"]  # what quantized tensors are
+BYTES = ["int8", "uint8"]  # dtypes of quantized tensors
 # Of quantized_decomposed.
 QUANTIZED_DIFFERS = {
     "choose_qparams.Tensor_out": "computes in float64, scales at least a constant eps, overflow",
@@ -52,13 +52,18 @@ QUANTIZED_REFUSES = {
     "quantize_per_tensor.Tensor_out": "parameters that are not float64 and int64",
     "quantize_per_token.out": "parameters that are not float64 and int64",
 }  # fmt: skip
-# Operator -> what the official runtime gives instead of eager's result.
+# Operator -> the difference between the official runtime's and eager's result.
 DIFFERS = {
-    **{f"aten::bitwise_{n}_shift.{form}_out": "counts that are negative or not below the width"
-       for n in ("left", "right") for form in ("Tensor", "Tensor_Scalar")},
+    **{
+        f"aten::bitwise_{n}_shift.{form}_out": "counts that are negative or not below the width"
+        for n in ("left", "right")
+        for form in ("Tensor", "Tensor_Scalar")
+    },
     "aten::bmm.out": "no products to sum: leaves the output as it was",
-    **{f"aten::div.{n}_out": "multiplies by the reciprocal, which costs a last place"
-       for n in ("Scalar", "Scalar_mode")},
+    **{
+        f"aten::div.{n}_out": "multiplies by the reciprocal, which costs a last place"
+        for n in ("Scalar", "Scalar_mode")
+    },
     "aten::grid_sampler_2d.out": "positions that are not finite, padded: another border",
     "aten::max_pool2d_with_indices_backward.grad_input": "adds to what the output's memory held",
     "aten::mm.out": "no products to sum: leaves the output as it was",
@@ -69,16 +74,20 @@ DIFFERS = {
     "aten::remainder.Tensor_out": "integers: the sign of the dividend, eager that of the divisor",
     "aten::var_mean.correction_out": "one element: its mean is NaN",
     **{f"quantized_decomposed::{n}": why for n, why in QUANTIZED_DIFFERS.items()},
-    **{f"executorch_prim::{n}.Scalar": "beyond int64: the least one, the nearest one here"
-       for n in ("ceil", "round", "sym_int", "trunc")},
+    **{
+        f"executorch_prim::{n}.Scalar": "beyond int64: the least one, the nearest one here"
+        for n in ("ceil", "round", "sym_int", "trunc")
+    },
     "executorch_prim::floordiv.Scalar": "0.0 by 0.0: infinite, NaN here (Python refuses it)",
     "executorch_prim::floordiv.int": "operands of two signs: rounds to 0, Python down",
-    **{f"executorch_prim::mod.{n}": "operands of two signs: rounds to 0, Python down"
-       for n in ("Scalar", "int")},
+    **{
+        f"executorch_prim::mod.{n}": "operands of two signs: rounds to 0, Python down"
+        for n in ("Scalar", "int")
+    },
 }
-# What is not written: it may be the right number by chance.
+# Unwritten memory may contain the right number by chance.
 BY_CHANCE = {"aten::bmm.out", "aten::mm.out"}
-# Operator -> samples that it refuses, or that end the process, though eager computes them.
+# Operator -> samples that it rejects, or that end the process, although eager computes them.
 REFUSES = {
     "aten::_conj_physical.out": "real tensors",
     "aten::_fft_r2c.out": "spectra of both sides",
@@ -112,7 +121,7 @@ REFUSES = {
     "executorch_prim::sym_not.Scalar": "anything but bools",
 }  # fmt: skip
 MISSING = "error: 0x:14"
-# Its output gets its memory from the exporter's plan, which these programs do not have.
+# Its output gets memory from the exporter's plan, which these programs lack.
 PLANNED_BY_EXPORTER = {"executorch_prim::et_view.default"}
 Run = Callable[[bytes, list[tuple[str, list[Any]]]], list[official_worker.Answer]]
 
@@ -144,7 +153,7 @@ def agrees(case: rows.Case, found: list[Any]) -> bool:
 
 
 def is_common(case: rows.Case) -> bool:
-    """Not of the dtypes that the official kernels take only here and there."""
+    """Return False for dtypes that only some official kernels support."""
     dtypes = {a.dtype.name for a in rows.arrays(case.args)}
     return not dtypes & {*WIDE_UNSIGNED, *COMPLEX} and case.operator not in PLANNED_BY_EXPORTER
 
@@ -172,7 +181,7 @@ def test_family(family: str, official_run: Run) -> None:
         ours = program.load_method(case.method).execute(given)
         rows.check(case.operator, case.args, ours, case.results or [])
         if how == "refused" and outputs.endswith(MISSING):
-            continue  # it has no such operator
+            continue  # it lacks this operator
         if how != "ran":
             refuses[case.operator].append((how, outputs, case.args))
         elif not agrees(case, outputs):

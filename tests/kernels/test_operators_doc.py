@@ -1,4 +1,4 @@
-"""OPERATORS.md is what the table of operators says."""
+"""OPERATORS.md matches the table of operators."""
 
 from __future__ import annotations
 

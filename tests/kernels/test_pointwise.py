@@ -30,16 +30,16 @@ def dtypes(args: list) -> set[str]:
 
 
 def outcome(name: str, args: list) -> np.ndarray | None:
-    """Eager's result; None where eager refuses the arguments."""
+    """Return eager's result; None if eager rejects the arguments."""
     try:
         return eager(name, args)[0]
     except (RuntimeError, IndexError, TypeError, ZeroDivisionError, NotImplementedError):
         return None
 
 
-def beyond_eager(args: list) -> bool:
-    """Eager has few kernels for wide unsigned integers, and none for the complex32 that it gives
-    for float16 with 0-d complex numbers (complex64 here)."""
+def lacks_eager_kernel(args: list) -> bool:
+    """Return True for dtypes without eager kernels: wide unsigned integers, and complex32, eager's
+    result for float16 with 0-d complex numbers (complex64 here)."""
     found = dtypes(args)
     return bool(found & set(WIDE_UNSIGNED)) or ("float16" in found and bool(found & set(COMPLEX)))
 
@@ -51,7 +51,7 @@ def ours(name: str, args: list, want: np.ndarray, reference: bool = False) -> np
 @pytest.mark.parametrize("dtype", ALL)
 @pytest.mark.parametrize("name", [n for n in SAMPLES if n not in TWO_OUTPUTS])
 def test_samples(name: str, dtype: str, rng: np.random.Generator) -> None:
-    """Results agree, and what eager refuses is refused."""
+    """Results agree, and arguments that eager rejects are rejected."""
     judged = 0
     for args in SAMPLES[name](rng, dtype):
         with warnings.catch_warnings():
@@ -62,12 +62,12 @@ def test_samples(name: str, dtype: str, rng: np.random.Generator) -> None:
             judged += 1
             for reference in (False, True):
                 compare(name, args, [ours(name, args, want, reference)], [want], where)
-        elif not beyond_eager(args):
+        elif not lacks_eager_kernel(args):
             judged += 1
             shape = np.broadcast_shapes(*[a.shape for a in arrays(args)])
             with pytest.raises(OpError):
                 run(name, [*args, Out(shape, "complex128")])
-                pytest.fail(f"eager refuses {where}")
+                pytest.fail(f"eager rejects {where}")
     assert judged or dtype in WIDE_UNSIGNED
 
 
@@ -86,7 +86,8 @@ def test_output_dim_orders(order: tuple, rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("out", ALL)
 @pytest.mark.parametrize("dtype", ["bool", "int16", "float16", "float32", "complex64"])
 def test_output_dtypes(dtype: str, out: str, rng: np.random.Generator) -> None:
-    """The result goes to every dtype that torch.can_cast allows, rounded to its own first."""
+    """The result is rounded to its own dtype, then cast to every dtype that torch.can_cast
+    allows."""
     a, b = array(rng, (3, 37), dtype), array(rng, (37,), dtype)
     for name, args in (("aten::mul.out", [a, b]), ("aten::eq.Tensor_out", [a, b]),
                        ("aten::exp.out", [a]), ("aten::abs.out", [a])):  # fmt: skip
@@ -100,7 +101,7 @@ def test_output_dtypes(dtype: str, out: str, rng: np.random.Generator) -> None:
             wanted = to_numpy(to_torch(own).to(getattr(torch, out)))
             assert_equal(run(name, call)[0], wanted, (name, dtype, out))
         else:
-            with pytest.raises(OpError, match=f"'out': dtype {out} cannot take"):
+            with pytest.raises(OpError, match=f"'out': dtype {out} cannot hold"):
                 run(name, call)
 
 
@@ -110,10 +111,10 @@ def test_output_dtypes(dtype: str, out: str, rng: np.random.Generator) -> None:
     (1.2345678, "float32"), (1.2345678, "float64"), (2049, "int64"), (4099, "int32"),
     (0.1, "float16"), (0.1, "bfloat16"),
 ])  # fmt: skip
-def test_numbers_beside_halves(number: float, dtype: str, shape: tuple, half: str,
+def test_numbers_with_halves(number: float, dtype: str, shape: tuple, half: str,
                                rng: np.random.Generator) -> None:  # fmt: skip
-    """As in eager: a second operand of one element keeps its precision in products and quotients,
-    and is rounded to the half elsewhere, as a first one is."""
+    """As in eager: in products and quotients, a second operand of one element keeps its precision;
+    elsewhere, and as a first operand, it is rounded to float16."""
     a = (rng.random(997) * 40 + 0.5).astype(array(rng, (), half).dtype)
     b = np.full(shape, number).astype(array(rng, (), dtype).dtype)
     for name, tail in (("mul.out", []), ("div.out", []), ("floor_divide.out", []),
@@ -162,15 +163,15 @@ def test_outputs_keep_their_bounds(rng: np.random.Generator) -> None:
      "'mask': dtype int32, expected one of bool"),
     ("aten::where.self_out", [np.ones(3), np.ones(3), np.ones(3)], "'condition': dtype float64"),
 ])  # fmt: skip
-def test_refusals_say_what_was_found(name: str, args: list, message: str) -> None:
+def test_rejections_name_the_found_value(name: str, args: list, message: str) -> None:
     with pytest.raises(OpError, match=message):
         run(name, [*args, Out((3, 4) if args[0].ndim == 2 else (3,), "complex128")])
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 def test_divisors_of_the_least_integer(dtype: str) -> None:
-    """Eager ends with SIGFPE for some of these, so only magnitudes are known: that of the least
-    integer does not fit and stays negative."""
+    """Eager raises SIGFPE for some of these, so only magnitudes are known: that of the smallest
+    integer overflows and stays negative."""
     least = np.iinfo(dtype).min
     a, b = np.full(4, least, dtype), np.asarray([-1, 0, 6, least], dtype)
     gcd, lcm = (run(f"aten::{n}.out", [a, b, Out((4,), dtype)])[0].tolist() for n in ("gcd", "lcm"))
@@ -199,8 +200,8 @@ FAST = ("exp", "expm1", "log", "log2", "log10", "log1p", "tanh", "sigmoid", "erf
         "atan", "asinh", "acosh", "atanh")  # fmt: skip
 
 
-def plainly(name: str, a: np.ndarray) -> np.ndarray:
-    """As on a machine without AVX2."""
+def run_without_avx2(name: str, a: np.ndarray) -> np.ndarray:
+    """Disable AVX2."""
     out = np.empty_like(a)
     room = [x.ctypes.data_as(ctypes.c_void_p) for x in (a, out)]
     count = ctypes.c_int64(a.size)
@@ -212,7 +213,7 @@ def plainly(name: str, a: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("name", FAST)
 def test_float32_functions_to_the_last_places(name: str, plain: bool,
                                               rng: np.random.Generator) -> None:  # fmt: skip
-    """Over all bit patterns, and where functions bend: signs of zero, ends, NaN included."""
+    """Over all bit patterns and around special points: signs of zero, ends, NaN included."""
     edges = [0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1e-38, 88.72, 88.73, -87.3, -88.73,
              -103.9, -104.1, 1, -1, 0.93, -0.93, 4, 10, -30, 3e38, -3e38, 8192, 8193]  # fmt: skip
     bits = rng.integers(0, 2**32, 40_000, dtype=np.uint64).astype(np.uint32).view(np.float32)
@@ -221,15 +222,15 @@ def test_float32_functions_to_the_last_places(name: str, plain: bool,
                             edges]).astype(np.float32)  # fmt: skip
     full = f"aten::{name}.out"
     want = eager(full, [a])
-    found = plainly(name, a) if plain else run(full, [a, Out(a.shape)])[0]
+    found = run_without_avx2(name, a) if plain else run(full, [a, Out(a.shape)])[0]
     compare(full, [a], [found], want, name)
-    # Of sigmoid eager has zeros from where exp(-x) overflows.
+    # Eager's sigmoid is 0 where exp(-x) overflows.
     zero = (want[0] == 0) & (found == 0)
     np.testing.assert_array_equal(np.signbit(found[zero]), np.signbit(want[0][zero]))
 
 
 def divided(name: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """libm's rest of a division, which is exact, and what follows from it."""
+    """Return libm's exact remainder of a division, and the quotient derived from it."""
     with np.errstate(all="ignore"):
         rest = np.fmod(a, b)
         if name.startswith("floor"):
@@ -241,8 +242,8 @@ def divided(name: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("name", ["fmod.Tensor_out", "remainder.Tensor_out", "floor_divide.out"])
 @pytest.mark.parametrize("dtype, limit", [("float32", 29), ("float64", 53)])
 def test_division_with_rest(name: str, dtype: str, limit: int, rng: np.random.Generator) -> None:
-    """To the bit as libm: all bit patterns, quotients at and beside integers, to the limit of
-    the fast loop, beyond; subnormal numbers."""
+    """Bitwise equal to libm: all bit patterns, quotients at and near integers, up to the limit of
+    the fast loop and beyond; subnormal numbers."""
     kind = np.dtype(dtype).type
     raw = rng.integers(0, 2**64, (2, 60_000), dtype=np.uint64, endpoint=False)
     bits = (raw >> (64 - 8 * kind().nbytes)).astype(f"u{kind().nbytes}").view(dtype)
@@ -259,7 +260,7 @@ def test_division_with_rest(name: str, dtype: str, limit: int, rng: np.random.Ge
     a, b = (np.concatenate([np.ravel(pair[k]) for pair in pairs]) for k in (0, 1))
     for args in ([a, b], [a, b[60_000:60_001]], [a[60_000:60_001], b]):
         want, (vectors,) = divided(name, *args), eager(f"aten::{name}", args)
-        # Of quotients beyond their range eager's vectors of fmod make NaN, what follows them not.
+        # For quotients out of range, eager's vectorised fmod returns NaN, its scalar one does not.
         lost = np.isnan(vectors) & ~np.isnan(want)
         assert_equal(np.where(lost, want, vectors), want, name)
         assert not lost.any() or name[0] in "fr"
@@ -270,7 +271,7 @@ def test_division_with_rest(name: str, dtype: str, limit: int, rng: np.random.Ge
 
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
 def test_integer_division_by_every_sign(dtype: str, rng: np.random.Generator) -> None:
-    """The least number divided by -1 wraps."""
+    """The smallest number divided by -1 wraps."""
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
     a, b = (rng.integers(low, high, 4_000, dtype, endpoint=True) for _ in range(2))
     b[::3] = rng.integers(-9, 9, b[::3].size)
@@ -278,7 +279,7 @@ def test_integer_division_by_every_sign(dtype: str, rng: np.random.Generator) ->
     b[b == 0] = 7
     for name, want in (("floor_divide.out", torch.floor_divide), ("fmod.Tensor_out", torch.fmod),
                        ("remainder.Tensor_out", torch.remainder)):  # fmt: skip
-        safe = (b != -1) | (a != low)  # undefined in C, and so in eager
+        safe = (b != -1) | (a != low)  # undefined in C and in eager
         found = run(f"aten::{name}", [a, b, Out(a.shape, dtype)])[0]
         expected = want(torch.from_numpy(a[safe]), torch.from_numpy(b[safe])).numpy()
         np.testing.assert_array_equal(found[safe], expected)
@@ -290,7 +291,7 @@ def test_integer_division_by_every_sign(dtype: str, rng: np.random.Generator) ->
 @pytest.mark.parametrize("dtype", INTEGRAL)
 def test_integer_division_near_multiples(dtype: str, reference: bool,
                                          rng: np.random.Generator) -> None:  # fmt: skip
-    """Where a quotient that is rounded would be one too many, with divisors of every length."""
+    """Quotients that would round up to the next integer, with divisors of every length."""
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
     bits = np.iinfo(dtype).bits
     y = rng.integers(low, high, 20_001, dtype, endpoint=True)
@@ -303,14 +304,14 @@ def test_integer_division_near_multiples(dtype: str, reference: bool,
             for name, want in (("floor_divide.out", np.floor_divide), ("fmod.Tensor_out", np.fmod),
                                ("remainder.Tensor_out", np.remainder)):  # fmt: skip
                 n = max(a.size, b.size)
-                a, b = (v[:n // 2 * 2] if v.size > 1 else v for v in (a, b))
+                a, b = (v[: n // 2 * 2] if v.size > 1 else v for v in (a, b))
                 expected = want(a, b)
                 found = run(f"aten::{name}", [a, b, Out(expected.shape, dtype)], reference)[0]
                 np.testing.assert_array_equal(found, expected, f"{name} {a.strides} {b.strides}")
 
 
 def test_float32_atan2(rng: np.random.Generator) -> None:
-    """The whole circle to the last places; axes, infinities and signs of zero as eager's."""
+    """The whole circle within the last places; axes, infinities and signs of zero as in eager."""
     bits = rng.integers(0, 2**32, (2, 60_000), dtype=np.uint64).astype(np.uint32).view(np.float32)
     ends = np.asarray([0, -0.0, 1, -1, 1e-45, -1e-38, 3e38, np.inf, -np.inf, np.nan], "f4")
     pairs = [bits, rng.standard_normal((2, 60_000)), np.meshgrid(ends, ends)]
@@ -342,7 +343,7 @@ def test_shifts_of_all_bytes(name: str, dtype: str) -> None:
 
 
 def test_absolute_value_of_complex64() -> None:
-    """Infinities beside NaN, and parts whose squares leave float32."""
+    """Infinities with NaN, and parts whose squares overflow float32."""
     ends = np.asarray([0, -0.0, 1, -1.5, np.inf, -np.inf, np.nan, 1e-45, -2e-42, 1e30, 3e38], "f4")
     a = (ends[:, None] + np.zeros_like(ends) * 1j).astype(np.complex64)
     a.imag = ends
@@ -350,7 +351,7 @@ def test_absolute_value_of_complex64() -> None:
 
 
 def same_parts(found: np.ndarray, want: np.ndarray) -> None:
-    """Bit for bit, but for the bits of NaN."""
+    """Assert bitwise equality, except for the payload of NaN."""
     a, b = (np.stack([v.real, v.imag]) for v in (found, want))
     np.testing.assert_array_equal(a, b)
     signs = ~np.isnan(b)
@@ -387,7 +388,7 @@ def test_powers_of_one_number(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", HALVES)
 def test_relu_of_every_half(dtype: str) -> None:
-    """Its loop looks at bits only."""
+    """Its loop tests bits only."""
     x = np.arange(1 << 16).astype(np.uint16).view(array(np.random.default_rng(), (), dtype).dtype)
     for a in (x, np.repeat(x, 2)[::2]):
         check("aten::relu.out", [a])

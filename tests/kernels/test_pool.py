@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from accuracy import check
 from eager import FLOATING, INTS, array, channels_last, eager
-from op_harness import OpError, Out, refuses, run
+from op_harness import OpError, Out, assert_rejected, run
 
 MAX, AVG = "aten::max_pool2d_with_indices.out", "aten::avg_pool2d.out"
 ADAPTIVE = "aten::_adaptive_avg_pool2d.out"
@@ -109,7 +109,7 @@ def test_adaptive_large_windows(rng):
 @pytest.mark.parametrize("axes", [2, 3])
 @pytest.mark.parametrize("dtype", FLOATING)
 def test_fractional_windows(rng, axes, dtype):
-    """Random windows come out as eager rounds them, in every dtype."""
+    """Random windows are rounded as in eager, in every dtype."""
     for n in range(6):
         x = array(rng, (2, 3, 31, 17, 40)[: axes + 2], dtype)
         samples = rng.random((2, 3, axes)).astype(x.dtype)
@@ -134,7 +134,7 @@ def test_fractional_errors(rng):
         ({2: [3]}, "argument 'output_size': found (3,)"),
     ]:
         changed = [changes.get(i, a) for i, a in enumerate(args)]
-        refuses("aten::fractional_max_pool2d.output", changed, message)
+        assert_rejected("aten::fractional_max_pool2d.output", changed, message)
     x3, samples3 = array(rng, (1, 2, 4, 4, 4), "float32"), np.full((1, 2, 3), 0.5, F)
     outs = [Out((1, 2, 3, 2, 2), d) for d in ("float32", "int64")]
     with pytest.raises(OpError, match="'kernel_size': found 2"):  # as in eager
@@ -142,13 +142,13 @@ def test_fractional_errors(rng):
 
 
 def test_backward_errors(rng):
-    """Shapes that do not belong together, and indices from a file."""
+    """Inconsistent shapes, and indices from a file."""
     x, grad = np.ones((1, 2, 4, 4), F), np.ones((1, 2, 2, 2), F)
     index = np.zeros((1, 2, 2, 2), np.int64)
     lists, out = [[2, 2], [2, 2], [0, 0], [1, 1], False], Out(x.shape)
     name = "aten::max_pool2d_with_indices_backward.grad_input"
     (found,) = run(name, [grad, x, *lists, index - 1, out])
-    assert not found.any()  # -1 is no element, as in eager
+    assert not found.any()  # -1 means no element, as in eager
     for args, message in [
         ([grad, x, *lists, index + 16, out], "'indices': index 16, expected one of a plane"),
         ([grad, x, *lists, index - 2, out], "argument 'indices': index -2"),
@@ -157,18 +157,18 @@ def test_backward_errors(rng):
         ([grad, x, [2, 2], [1, 1], *lists[2:], index, out], "expected (1, 2, 3, 3)"),
         ([grad.astype("float64"), x, *lists, index, out], "argument 'grad_output': dtype float64"),
     ]:
-        refuses(name, args, message)
+        assert_rejected(name, args, message)
     for args, message in [
         ([grad[:, :1], x, out], "'grad_output': shape (1, 1, 2, 2), expected (1, 2, 2, 2)"),
         ([grad[0], x, out], "argument 'grad_output': shape (2, 2, 2), expected 4 dimensions"),
     ]:
-        refuses("aten::_adaptive_avg_pool2d_backward.out", args, message)
+        assert_rejected("aten::_adaptive_avg_pool2d_backward.out", args, message)
     (found,) = run("aten::_adaptive_avg_pool2d_backward.out", [grad[:, :, :0], x, out])
     assert not found.any()
 
 
 def test_pool3d_layouts(rng):
-    """Channels side by side, planes with gaps, and huge planes' windows of one element."""
+    """Adjacent channels, planes with gaps, and one-element windows of huge planes."""
     for dtype in ("float32", "bfloat16", "int64"):
         for order in ((0, 2, 3, 4, 1), (4, 3, 2, 1, 0), (1, 0, 3, 4, 2)):
             x = array(rng, (2, 6, 4, 5, 6), dtype, order)
@@ -215,7 +215,7 @@ ERRORS = [
 @pytest.mark.parametrize("name, changes, message", ERRORS)
 def test_errors(name, changes, message):
     args = [changes.get(i, a) for i, a in enumerate(BASE_MAX if name == MAX else BASE_AVG)]
-    refuses(name, args, message)
+    assert_rejected(name, args, message)
 
 
 ADAPTIVE_ERRORS = [
@@ -230,12 +230,12 @@ ADAPTIVE_ERRORS = [
 @pytest.mark.parametrize("changes, message", ADAPTIVE_ERRORS)
 def test_adaptive_errors(changes, message):
     args = [changes.get(i, a) for i, a in enumerate([X, [2, 2], OUTS[0]])]
-    refuses(ADAPTIVE, args, message)
+    assert_rejected(ADAPTIVE, args, message)
 
 
 @pytest.mark.parametrize("ceil_mode", [False, True])
 def test_huge_windows(ceil_mode):
-    """Padding of half a huge kernel ends at once."""
+    """Padding of half a huge kernel terminates quickly."""
     reach = 2**63 - 4
     for kernel, padding, dilation in ((2**40, 2**39, 1), (2, reach // 2, reach - 1)):
         args = [X, [kernel], [2**60], [padding], [dilation], ceil_mode]

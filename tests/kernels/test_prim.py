@@ -19,7 +19,7 @@ SCALARS = [n for n in PRIM if n.endswith((".Scalar", ".int")) and n.startswith("
 
 
 def wrapped(value: object) -> object:
-    """Python's integers as int64; ours wrap in arithmetic and saturate in rounding."""
+    """Return Python's integers as int64; ours wrap in arithmetic and saturate in rounding."""
     if type(value) is int:
         return (value + 2**63) % 2**64 - 2**63
     return value
@@ -48,7 +48,7 @@ def test_numbers(name: str, rng: np.random.Generator) -> None:
 
 
 def test_floating_division_by_zero() -> None:
-    """As the official runtime, which has no rests of fractions: Python would raise."""
+    """As in the official runtime; Python would raise."""
     for name in ("truediv", "floordiv", "mod"):
         for a, want in ((1.0, math.inf), (-1.0, -math.inf), (0.0, math.nan)):
             want = math.nan if name == "mod" else want
@@ -91,7 +91,7 @@ def test_numbers_of_tensors(dtype: str, rng: np.random.Generator) -> None:
 @pytest.mark.parametrize(("args", "message"), [
     ([np.ones((2, 3)), 2], "dim 2 is out of range"), ([np.ones(()), 0], "'self': has no dim"),
 ])  # fmt: skip
-def test_sizes_that_are_not_there(args: list, message: str) -> None:
+def test_missing_sizes(args: list, message: str) -> None:
     for name in ("aten::sym_size.int", "aten::sym_stride.int"):
         with pytest.raises(OpError, match=message):
             run(name, [*args, Ret("int")])
@@ -103,7 +103,7 @@ def test_a_number_needs_one_element() -> None:
 
 
 def view(a: np.ndarray, size: list[int], out: Out) -> np.ndarray:
-    """Runs et_view and reads the elements through the pointer that the output got."""
+    """Run et_view and read the elements through the output's pointer."""
     call = _Call()
     values = [call.value(v) for v in (a, size, out)]
     args = (ctypes.c_void_p * 3)(*[ctypes.addressof(v) for v in values])
@@ -131,7 +131,7 @@ def test_views(dtype: str, rng: np.random.Generator) -> None:
 
 
 def test_views_of_other_layouts(rng: np.random.Generator) -> None:
-    """Dense memory in another order of dimensions is viewed where the order allows it."""
+    """Dense memory in another dim order is viewed if the order permits it."""
     a = array(rng, (2, 3, 4, 5), "float32", (0, 2, 3, 1))
     found = view(a, [2, 3, 20], Out((2, 3, 20), dim_order=(0, 2, 1)))
     assert_equal(found, a.reshape(2, 3, 20), "view")

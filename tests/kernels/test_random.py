@@ -1,4 +1,4 @@
-"""csrc/kernels/random by statistics, determinism and range; eager's numbers are others."""
+"""csrc/kernels/random: statistics, determinism and range; eager's numbers differ."""
 
 from __future__ import annotations
 
@@ -31,14 +31,16 @@ DISTRIBUTIONS: dict[str, tuple[list, Callable[[np.ndarray], np.ndarray]]] = {
 
 
 def distance(x: np.ndarray, cdf: Callable[[np.ndarray], np.ndarray]) -> float:
-    """Kolmogorov's and Smirnov's: the largest distance of the two distribution functions."""
+    """Return the Kolmogorov-Smirnov distance: the largest distance of the two distribution
+    functions."""
     x = np.sort(x.astype(np.float64))
     p, n = cdf(x), len(x)
     return float(max(np.max(p - np.arange(n) / n), np.max(np.arange(1, n + 1) / n - p)))
 
 
 def bound(dtype: str) -> float:
-    """Exceeded once in a thousand seeds (this one is fixed), and what a half's steps add."""
+    """Return a bound exceeded once in a thousand seeds (this one is fixed), plus float16's
+    steps."""
     return 1.95 / math.sqrt(N) + {"float16": 2.0**-9, "bfloat16": 2.0**-6}.get(dtype, 0)
 
 
@@ -78,7 +80,7 @@ def test_discrete() -> None:
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("rate", [0.0, 0.3, 4.0, 9.99, 10.0, 25.0, 190.0])
 def test_poisson(rate: float, dtype: str) -> None:
-    """By the probabilities of single counts, on both sides of where the method changes."""
+    """Probabilities of single counts, on both sides of the change of method."""
     lam = np.full(N, rate).astype(np_dtype(dtype))
     k = run("aten::poisson.out", [lam, None, Out((N,), dtype)])[0].astype(np.float64)
     rate = float(lam[0])
@@ -94,7 +96,7 @@ def test_poisson(rate: float, dtype: str) -> None:
 @pytest.mark.parametrize("n, p", [(1, 0.5), (7, 0.3), (40, 0.9), (99, 0.1), (101, 0.1), (60, 0.5),
                                   (1000, 0.02), (1000, 0.7), (5000, 0.0004)])  # fmt: skip
 def test_binomial(n: int, p: float) -> None:
-    """The same, few and many successes, from either side."""
+    """Few and many successes, from either side."""
     trials, chance = np.full(N, float(n)), np.full(N, p)
     k = run("aten::binomial.out", [trials, chance, None, Out((N,), "float64")])[0]
     assert k.min() >= 0 and k.max() <= n and np.all(k == np.floor(k))
@@ -106,14 +108,16 @@ def test_binomial(n: int, p: float) -> None:
 
 
 def test_counts_out_of_range() -> None:
-    """Eager does not return for NaN trials and gives a negative count for infinite rates."""
+    """Eager hangs for NaN trials and returns a negative count for infinite rates."""
     for rate in (-1.0, np.nan, np.inf, 1e300):
         with pytest.raises(OpError, match="rate of .* expected from 0 to 2"):
             run("aten::poisson.out", [np.asarray([rate]), None, Out((1,), "float64")])
     for trials in (np.nan, np.inf):
         with pytest.raises(OpError, match="trials, expected at most 2"):
-            run("aten::binomial.out",
-                [np.asarray([trials]), np.asarray([0.5]), None, Out((1,), "float64")])
+            run(
+                "aten::binomial.out",
+                [np.asarray([trials]), np.asarray([0.5]), None, Out((1,), "float64")],
+            )
     large = run("aten::poisson.out", [np.asarray([1e15]), None, Out((1,), "float64")])[0]
     assert abs(large[0] - 1e15) < 6 * math.sqrt(1e15)
     with pytest.raises(OpError, match="'prob': does not broadcast"):
@@ -167,15 +171,15 @@ def test_dropout(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["bool", "float32"])
-def test_dropout_of_nothing(dtype: str) -> None:
-    """The mask that programs plan is bool, the one that eager returns is like the input."""
+def test_dropout_of_an_empty_tensor(dtype: str) -> None:
+    """The planned mask is bool, eager's has the dtype of the input."""
     x = np.zeros((2, 0), np.float32)
     out, mask = run("aten::native_dropout.out", [x, 0.5, True, Out(x.shape), Out(x.shape, dtype)])
     assert out.shape == mask.shape == (2, 0)
 
 
 def test_seeds() -> None:
-    """Equal seeds give equal numbers, those of the published generator; the stream goes on."""
+    """Equal seeds give equal numbers, those of the published generator; the stream continues."""
     u = run("aten::rand.out", [[2], Out((2,), "float64")])[0]
     first = (0xE169C58D_6627E8D5 >> 11) * 2.0**-53
     second = (0x9B00DBD8_BC57AC4C >> 11) * 2.0**-53

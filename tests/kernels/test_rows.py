@@ -1,4 +1,4 @@
-"""Every row of ops.def through whole programs: the Python layer beside eager, by dtype."""
+"""Every row of ops.def through whole programs: the Python layer compared with eager, by dtype."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ def inputs_of(ops: rows.SingleOps, case: rows.Case) -> list:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_samples(name: str) -> None:
-    """What eager computes is computed, by the fast and by the plain loops; what it refuses is
-    refused."""
+    """Fast and plain loops give eager's results, and reject the arguments that eager rejects."""
     ops, cases = rows.program([name])
     assert cases
     program = Runtime.get().load_program(ops.build())
@@ -40,10 +39,10 @@ def test_samples(name: str) -> None:
         for kernels in ("default", "reference"):
             method = program.load_method(case.method, kernels=kernels)
             rows.check(name, case.args, method.execute(inputs_of(ops, case)), case.results)
-    ops, cases = rows.refused(name)
+    ops, cases = rows.rejected(name)
     if cases:
         program = Runtime.get().load_program(ops.build())
     for case in cases:
         with pytest.raises(Error):
             program.load_method(case.method).execute(inputs_of(ops, case))
-            pytest.fail(f"eager refuses {name} {case.dtype} {case.args}")
+            pytest.fail(f"eager rejects {name} {case.dtype} {case.args}")

@@ -27,7 +27,7 @@ def dtypes_of(name: str) -> list[str]:
 
 @pytest.mark.parametrize(("name", "dtype"), [(n, d) for n in SAMPLES for d in dtypes_of(n)])
 def test_samples(name: str, dtype: str, rng: np.random.Generator) -> None:
-    exact = "histogram" not in name  # edges round as eager's vectors happen to be long
+    exact = "histogram" not in name  # edges round like eager's vectors
     for args in SAMPLES[name](rng, dtype):
         if exact or wanted(name, args, dtype) is not None:
             check(name, args, list_out=name in LISTS)
@@ -35,7 +35,7 @@ def test_samples(name: str, dtype: str, rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("dtype", WIDE_UNSIGNED)
 def test_sort_of_wide_unsigned(dtype: str, rng: np.random.Generator) -> None:
-    """Eager has no such kernels; NumPy says what they are."""
+    """Eager lacks these kernels; NumPy is the reference."""
     a = rng.integers(0, np.iinfo(dtype).max, (3, 200), dtype)
     found, at = run("aten::sort.values", [a, 1, False, Out(a.shape, dtype), Out(a.shape, "int64")])
     assert np.array_equal(found, np.sort(a, 1))
@@ -44,7 +44,7 @@ def test_sort_of_wide_unsigned(dtype: str, rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("name", ["median.dim_values", "nanmedian.dim_values", "kthvalue.values"])
 def test_positions_of_equal_elements(name: str, rng: np.random.Generator) -> None:
-    """Which of several is open: the position must hold the value."""
+    """The position among equal elements is undefined: it must hold the value."""
     a = with_nan(rng, ties(rng, (6, 300), "float32"))
     args = [a, *([150] if name[0] == "k" else []), 1, True]
     values, at = run(f"aten::{name}", [*args, Out((6, 1)), Out((6, 1), "int64")])
@@ -64,7 +64,7 @@ ORDERS: dict[str, list] = {
 @pytest.mark.parametrize("dtype", ["bool", "complex64", "complex128", "float32"])
 @pytest.mark.parametrize("name", ORDERS)
 def test_little_to_order(name: str, dtype: str) -> None:
-    """Of no or of one element eager takes some dtypes that have no order, and refuses others."""
+    """For zero or one element, eager accepts some unordered dtypes and rejects others."""
     for shape in ((), (1,), (0,), (2, 1), (0, 3), (3, 0), (3,)):
         args = [np.arange(np.prod(shape)).reshape(shape).astype(dtype), *ORDERS[name]]
         if wanted(f"aten::{name}", args, dtype) is not None:
@@ -74,12 +74,12 @@ def test_little_to_order(name: str, dtype: str) -> None:
         outs = [Out(shape, dtype), Out(shape, "int64")]
         with pytest.raises(OpError):
             run(f"aten::{name}", [*args, *(outs[1:] if name[:3] == "arg" else outs[: 2 - alone])])
-            pytest.fail(f"eager refuses {name} of {dtype} {shape}")
+            pytest.fail(f"eager rejects {name} of {dtype} {shape}")
 
 
 @pytest.mark.parametrize("dtype", ["bool", "complex64", "float32"])
-def test_searches_for_nothing(dtype: str) -> None:
-    """Eager looks for no element in rows of any dtype, and for others where there is an order."""
+def test_searches_for_no_elements(dtype: str) -> None:
+    """Eager searches rows of any dtype for no elements, and others if there is an order."""
     for rows, values in itertools.product([(0,), (3,), (2, 0), (2, 3)],
                                           [(), (0,), (3,), (2, 0), (2, 2)]):  # fmt: skip
         a, v = np.ones(rows, dtype), np.ones(values, dtype)
@@ -127,7 +127,7 @@ def test_refusals(name: str, args: list) -> None:
 
 
 def test_unique_slices_with_nan() -> None:
-    """A slice with a NaN is like no other."""
+    """A slice with NaN is unique."""
     a = np.array([[1, np.nan], [0, 2], [1, np.nan], [0, 2]], np.float32)
     outs = [Out((4, 2)), Out((4,), "int64"), Out((4,), "int64")]
     values, inverse, counts = run("aten::unique_dim.out", [a, 0, True, True, True, *outs])
@@ -136,7 +136,7 @@ def test_unique_slices_with_nan() -> None:
 
 
 def test_points_on_edges(rng: np.random.Generator) -> None:
-    """A bin holds its left edge, the last one both."""
+    """A bin contains its left edge, the last bin both edges."""
     a, edges = np.array([0, 0.5, 1, 2, 2, 3], np.float32), np.array([0, 1, 2], np.float32)
     for bins, ends in ([edges], []), ([2], [[0.0, 2.0]]):
         overload = "bin_ct_out" if ends else "bins_tensor_out"
@@ -160,7 +160,7 @@ def test_refused_grids(args: list, says: str) -> None:
 
 
 def test_more_unique_elements_than_fit() -> None:
-    """The bound is what the program planned for."""
+    """The bound is the planned size."""
     outs = [Out((2,)), Out((0,), "int64"), Out((0,), "int64")]
     with pytest.raises(OpError, match="'out0'.*bound"):
         run("aten::_unique2.out", [np.arange(3.0, dtype=np.float32), True, False, False, *outs])
@@ -174,8 +174,8 @@ def test_nothing_to_compare(shape: tuple) -> None:
 
 
 @pytest.mark.parametrize("values", [[-1, 2], [2**63 - 1]])
-def test_bins_that_do_not_exist(values: list) -> None:
-    with pytest.raises(OpError, match="is no bin"):
+def test_missing_bins(values: list) -> None:
+    with pytest.raises(OpError, match="is not a bin"):
         run("aten::bincount.out", [np.array(values), None, 0, Out((4,), "int64")])
     with pytest.raises(OpError, match="bound"):
         run("aten::bincount.out", [np.array([4]), None, 0, Out((4,), "int64")])

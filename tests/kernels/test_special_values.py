@@ -1,10 +1,10 @@
-"""Pointwise operators, and what multiplies complex numbers, against eager at the ends of every
-dtype: zeros of both signs, subnormal and largest numbers, infinities and NaN in all pairs, also as
-parts of complex numbers; the ends of integers.
+"""Pointwise operators and complex products, compared with eager for special values of every dtype:
+zeros of both signs, subnormal and largest numbers, infinities and NaN in all pairs, also as parts
+of complex numbers; the ends of integers.
 
-What counts is the kind of a result: NaN, or an infinity or a zero and its sign; numbers are close.
-Where eager's vectors differ from what it does with a single element either is right. Results are
-those of machines with AVX2 or more; without it eager's log2(0j), fmax and fmin of float16 differ.
+Results must be of the same kind (NaN, infinity or zero, with the same sign), or close numbers. If
+eager's vectorised and scalar results differ, either is right. The machine must have AVX2; without
+it, eager's log2(0j), fmax and fmin of float16 differ.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from op_harness import OpError, Out, run, schemas
 from samples_pointwise import SAMPLES
 
 REFUSALS = (RuntimeError, TypeError, ZeroDivisionError, NotImplementedError)
-# Which arguments are tensors, by the schema of the row.
+# Tensor arguments by the schema of the row.
 FORMS = {"x": r"\(Tensor self, \*, Tensor\(a!\) out\)",
          "xy": r"\(Tensor self, Tensor other, \*, (Scalar alpha=1, )?Tensor\(a!\) out\)",
          "xn": r"\(Tensor self, Scalar (other|exponent), \*, Tensor\(a!\) out\)",
@@ -33,7 +33,7 @@ ROWS = [(schema.split("(")[0], form) for schema in schemas().values()
         if schema.split("(")[0] in SAMPLES and re.search(pattern, schema)]  # fmt: skip
 NUMBERS = [0, 1, 2, 3, -1, -2, 7, 63, 64, 0.5, -0.5, -2.5, -0.0, np.inf, -np.inf, np.nan]
 DIVISIONS = ("div", "floor_divide", "fmod", "remainder")
-# Dtypes for which eager's vectors are wrong, or choose otherwise; test_exclusions.py proves it.
+# Dtypes for which eager's vectors are wrong or choose differently; test_exclusions.py proves it.
 LEFT_OUT = {
     "aten::acos.out": "complex128",  # loses the signs of zeros
     "aten::erf.out": "bfloat16",  # has no subnormal results
@@ -64,12 +64,12 @@ def ends(dtype: str) -> np.ndarray:
 
 
 def parts(a: np.ndarray) -> np.ndarray:
-    """In the first dimension real and imaginary parts, as float64."""
+    """Return real and imaginary parts in the first dimension, as float64."""
     return np.stack([a.real, a.imag] if a.dtype.kind == "c" else [a]).astype(np.float64)
 
 
 def sizes(z: np.ndarray) -> np.ndarray:
-    """1 of numbers with a large part, -1 of those with a subnormal one, else 0."""
+    """Return 1 for numbers with a large part, -1 for numbers with a subnormal part, else 0."""
     magnitude = np.abs(parts(z))
     large = (np.isfinite(magnitude) & (magnitude > 1e30)).any(0)
     small = ((magnitude > 0) & (magnitude < 1e-30)).any(0)
@@ -77,18 +77,17 @@ def sizes(z: np.ndarray) -> np.ndarray:
 
 
 def lossy(args: list) -> np.ndarray | bool:
-    """Where two complex numbers both have large or subnormal parts: whether a zero is what is left
-    of these, and so its sign, depends on whether eager rounds products before it adds them."""
+    """Return a mask of pairs of complex numbers with large or subnormal parts: there, the sign of a
+    zero depends on whether eager rounds products before it adds them."""
     both = [sizes(a) for a in args if isinstance(a, np.ndarray) and a.dtype.kind == "c"]
     return both[0] * both[1] != 0 if len(both) == 2 else False
 
 
 def alike(operator: str, found: np.ndarray, wanted: np.ndarray,
           lossy: np.ndarray | bool = False) -> np.ndarray:  # fmt: skip
-    """Where results are of one kind, and close: twice as far as the operator may be off, since
-    eager's may be, too, in units of the number of which they are a part, give or take two of the
-    smallest numbers. Where they are `lossy`, and beside a subnormal part, a zero may have any
-    sign."""
+    """Return a mask of results of one kind that are close: within twice the operator's limit,
+    because eager's results have errors, too, in units of the complex number, plus two of the
+    smallest numbers. If `lossy`, and next to a subnormal part, a zero may have any sign."""
     name, row = wanted.dtype.name, row_of(operator)
     if not is_inexact(name):
         return found == wanted
@@ -108,16 +107,16 @@ def alike(operator: str, found: np.ndarray, wanted: np.ndarray,
 
 
 def check(name: str, args: list) -> None:
-    """Each element of the arrays, which are of one length, or that the operator refuses them."""
+    """Check each element of arrays of one length, or that the operator rejects them."""
     n = max(a.size for a in args if isinstance(a, np.ndarray))
-    # So long that each element is in a vector.
+    # Long enough for every element to be in a vector.
     long = [np.resize(a, n // 64 * 64 + 128) if isinstance(a, np.ndarray) else a for a in args]
     try:
         wanted = eager(name, long)[0][:n]
     except REFUSALS:
         with pytest.raises(OpError):
             run(name, [*args, Out((n,), "complex128")])
-            pytest.fail(f"eager refuses {name} {args}")
+            pytest.fail(f"eager rejects {name} {args}")
         return
     for reference in (False, True):
         found = run(name, [*args, Out((n,), wanted.dtype.name)], reference)[0]
@@ -129,7 +128,8 @@ def check(name: str, args: list) -> None:
 
 
 def calls(name: str, form: str, dtype: str) -> Iterator[list]:
-    """Arguments, without the division that ends eager with SIGFPE: of the least integer by -1."""
+    """Yield arguments without the division that raises SIGFPE in eager: the smallest integer by
+    -1."""
     x, integral, stem = ends(dtype), dtype in INTS, name[6:].split(".")[0]
     least = np.iinfo(dtype).min if integral else None
     if form == "x":
@@ -158,8 +158,8 @@ def test_pointwise(name: str, form: str, dtype: str) -> None:
 
 
 def pairs(dtype: str) -> np.ndarray:
-    """Of complex numbers, in rows. Without parts whose products leave the range or lose places:
-    there it matters whether eager rounds them before it adds."""
+    """Return pairs of complex numbers, in rows, without parts whose products overflow or lose
+    digits: their results depend on whether eager rounds products before it adds them."""
     z = ends(dtype)
     z = z[sizes(z) == 0]
     return np.stack([np.repeat(z, z.size), np.tile(z, z.size)], 1)
@@ -172,9 +172,9 @@ def pairs(dtype: str) -> np.ndarray:
     ("cumsum.out", False, [None]), ("cumprod.out", False, [None]), ("logcumsumexp.out", False, []),
 ])  # fmt: skip
 def test_complex_reductions(name: str, several: bool, tail: list, dtype: str) -> None:
-    """Of two elements, which are neighbours or rows apart: as eager's of neighbours (in its
-    products of rows each row is multiplied by 1 first, which makes more of them NaN). `several`:
-    dimensions are a list."""
+    """Two elements, adjacent or rows apart: as in eager's adjacent ones (in products of rows,
+    eager multiplies each row by 1 first, which makes more of them NaN). `several`: dimensions
+    are a list."""
     rows = pairs(dtype)
     wanted = eager(f"aten::{name}", [rows, [1] if several else 1, *tail])[0]
     for dim, reference in itertools.product((0, 1), (False, True)):
@@ -187,7 +187,7 @@ def test_complex_reductions(name: str, several: bool, tail: list, dtype: str) ->
 
 @pytest.mark.parametrize("dtype", COMPLEX)
 def test_complex_products(dtype: str) -> None:
-    """Of matrices with one element and of numbers at indices; of a gradient."""
+    """Matrices with one element, and numbers at indices; gradients."""
     a, b = np.ascontiguousarray(pairs(dtype).T)
     check("aten::silu_backward.grad_input", [a, b])
     at, one = np.arange(a.size), np.ones((a.size, 1), dtype)

@@ -1,4 +1,4 @@
-"""Runs the official flow's own tests on this runtime, and prints how many pass.
+"""Run the official flow's own tests on this runtime, and print how many pass.
 
     python -m tests.official            # all operators of XNNPACK: some minutes
     python -m tests.official test_add.py test_linear.py
@@ -32,8 +32,8 @@ RUNTIME = {
     "devtools/bundled_program/test/test_bundle_data.py": 6,
     "devtools/bundled_program/test/test_end2end.py": 1,
 }
-"""Files of the wheel that run programs, and how many of their tests pass; the others are skipped
-by themselves: they need CUDA or a package that is not installed."""
+"""Files of the wheel that run programs, and the number of passing tests; the others skip
+themselves, because they need CUDA or packages that are not installed."""
 
 
 def package() -> Path:
@@ -44,7 +44,7 @@ def package() -> Path:
 
 
 def files(names: list[str]) -> list[Path]:
-    """The files of some names: operators of XNNPACK, or paths inside the package."""
+    """Return the files of some names: operators of XNNPACK, or paths inside the package."""
     operators = package() / "backends" / "xnnpack" / "test" / "ops"
     if names == ["runtime"]:
         names = list(RUNTIME)
@@ -53,14 +53,14 @@ def files(names: list[str]) -> list[Path]:
 
 
 def command(names: list[str]) -> list[str]:
-    """pytest on some of the official files, or on all of the operators."""
+    """Return the pytest command for some of the official files, or for all operators."""
     chosen = [str(path) for path in files(names)]
     options = ["-q", "-p", "official_swap", "-p", "no:cacheprovider", "--import-mode=importlib"]
     return [sys.executable, "-m", "pytest", *options, f"--rootdir={package()}", *chosen]
 
 
 def environment() -> dict[str, str]:
-    """That of this process, with the plugin to be found, and what is built in the sources."""
+    """Return the environment of this process, with the plugin and the in-tree build on the path."""
     built = [str(in_place.ROOT)] if in_place.IN_PLACE else []
     paths = [str(HERE), *built, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}

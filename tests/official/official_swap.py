@@ -1,4 +1,4 @@
-"""A pytest plugin: for all that is imported after it, the official portable_lib is ours."""
+"""A pytest plugin that replaces the official portable_lib for all later imports."""
 
 import sys
 

@@ -1,8 +1,9 @@
-"""python -m tests.op_db [NAME...]: how much of torch's operator database programs compute as eager.
+"""python -m tests.op_db [NAME...]: share of torch's operator database with eager's results.
 
 For each function of `op_db` and each dtype some samples are exported by the official flow (kept in
 the tests' cache) and run here, with the default and the reference kernels, and in the official
-runtime. Printed: how many of those that eager accepts and the flow exports give eager's results.
+runtime. The report counts eager's results among the samples that eager accepts and the flow
+exports.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ import in_place
 in_place.hide_sources()
 
 import executorch_c._core  # noqa: F401  (not there: an error here, not in every sample)
-import zoo
 from opdb_run import RUNTIMES, Outcome, outcome
 from opdb_samples import DTYPES, entries
 
@@ -34,34 +34,36 @@ from opdb_samples import DTYPES, entries
 HOW = """\
 Samples of torch 2.13's operator database that eager accepts on CPU and the official flow exports,
 run by this runtime ("ours": default kernels; "reference": the plain loops) and by executorch 1.5.1
-("official"). README.md says what counts as equal."""
+("official"). README.md defines equality."""
 
 
 CAUSES = """\
-Why samples fail here. Where the program is the cause, the flow has made another function of it:
-the operators that it consists of, each run by eager, do not give the function's results either."""
+Causes of failures here. If the program is the cause, the flow has changed the function: its
+operators, run by eager, do not give the function's results either."""
 
 
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.op_db", description=__doc__)
     parser.add_argument("names", nargs="*", default=["*"], help="functions, as shell patterns")
     parser.add_argument("--dtypes", nargs="+", choices=DTYPES, default=list(DTYPES))
-    parser.add_argument("--samples", type=int, help="of each function and dtype (default: 1 to 4)")
+    parser.add_argument(
+        "--samples", type=int, help="samples per function and dtype (default: 1 to 4)"
+    )
     parser.add_argument("--runtimes", nargs="*", choices=RUNTIMES, default=list(RUNTIMES))
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--failures", action="store_true", help="print every failing sample")
     parser.add_argument("--json", type=Path, help="write everything to a file")
-    parser.add_argument("--markdown", type=Path, help="write the report to a file, too")
+    parser.add_argument("--markdown", type=Path, help="also write the report to a file")
     return parser.parse_args()
 
 
 def collect(given: argparse.Namespace) -> list[Outcome]:
-    """All outcomes, with progress on standard error."""
+    """Return all outcomes, with progress on standard error."""
     names = [n for n in entries() if any(fnmatch.fnmatch(n, p) for p in given.names)]
     jobs = [(n, d) for d in given.dtypes for n in names if d in entries()[n].dtypes()]
-    folder, found, started = zoo.cache_dir() / "op_db", [], time.monotonic()
+    found, started = list[Outcome](), time.monotonic()
     with ProcessPoolExecutor(given.jobs, get_context("spawn")) as pool:
-        running = {pool.submit(outcome, folder, n, d, given.samples or DTYPES[d],
+        running = {pool.submit(outcome, n, d, given.samples or DTYPES[d],
                                tuple(given.runtimes)): (n, d) for n, d in jobs}  # fmt: skip
         for done in as_completed(running):
             name, dtype = running[done]
@@ -82,12 +84,15 @@ def collect(given: argparse.Namespace) -> list[Outcome]:
 
 
 def totals(found: list[Outcome], runtimes: list[str]) -> list[str]:
-    """A table by dtype: how many samples give eager's results."""
+    """Return a table by dtype: the number of samples with eager's results."""
     by_dtype: dict[str, Counter] = defaultdict(Counter)
     for o in found:
         for key in (o.dtype, "all"):
-            by_dtype[key].update(exported=o.exported, unexported=len(o.unexported),
-                                 **{r: o.exported - len(o.failures[r]) for r in runtimes})
+            by_dtype[key].update(
+                exported=o.exported,
+                unexported=len(o.unexported),
+                **{r: o.exported - len(o.failures[r]) for r in runtimes},
+            )
     lines = ["| dtype | exported | " + " | ".join(runtimes) + " | not exported |",
              "|---|--:|" + "--:|" * len(runtimes) + "--:|"]  # fmt: skip
     for dtype, n in sorted(by_dtype.items(), key=lambda item: item[0] == "all"):
@@ -98,7 +103,8 @@ def totals(found: list[Outcome], runtimes: list[str]) -> list[str]:
 
 
 def functions(found: list[Outcome], runtimes: list[str]) -> list[str]:
-    """The functions that fail here, and those where the official runtime does better."""
+    """Return the functions that fail here, and those with more failures than in the official
+    runtime."""
     by_name: dict[str, Counter] = defaultdict(Counter)
     for o in found:
         by_name[o.name].update(exported=o.exported, **{r: len(o.failures[r]) for r in runtimes})
@@ -114,7 +120,7 @@ def functions(found: list[Outcome], runtimes: list[str]) -> list[str]:
 
 
 def causes(found: list[Outcome]) -> list[str]:
-    """What eager makes of the programs that fail here."""
+    """Return eager's results for the programs that fail here."""
     count: dict[tuple[str, str], list[str]] = defaultdict(list)
     for o in found:
         for text in o.causes:
@@ -124,7 +130,7 @@ def causes(found: list[Outcome]) -> list[str]:
 
 
 def reasons(found: list[Outcome]) -> list[str]:
-    """Why samples are not exported, the most frequent reasons first."""
+    """Return the reasons why samples are not exported, the most frequent first."""
     count = Counter(re.sub(r"\d+", "N", text)[:90] for o in found for text in o.unexported)
     return [f"- {n} x {text.strip()}".replace("\n", " ") for text, n in count.most_common(12)]
 
@@ -142,8 +148,8 @@ def main() -> int:
     print("\n".join(report + (failures(found) + causes(found) if given.failures else [])))
     if given.markdown:
         known = ["", CAUSES, "", *causes(found)]
-        head = ["# How much of op_db gives eager's results", "", HOW, ""]
-        why = ["", "Why samples are not exported:", "", *reasons(found)]
+        head = ["# Results of op_db compared with eager's", "", HOW, ""]
+        why = ["", "Reasons for samples that are not exported:", "", *reasons(found)]
         given.markdown.write_text("\n".join([*head, *report, *known, *why]) + "\n")
     if given.json:
         given.json.write_text(json.dumps([{**vars(o), "operators": sorted(o.operators)}

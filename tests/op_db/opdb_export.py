@@ -1,20 +1,21 @@
-"""Samples as programs, by the real export flow, kept in a cache.
+"""Samples as programs, by the official export flow, cached.
 
-A record is what one sample of one dtype gave: a program with its inputs and eager's results, or why
-there is none. Records of a function and dtype are one file, which grows when more are asked for.
+A record is the result of one sample in one dtype: a program with its inputs and eager's results, or
+the reason why there is none. Records of a function and dtype share a file, which grows on demand.
 """
 
 from __future__ import annotations
 
-import hashlib
 import logging
+import os
 import pickle
 import warnings
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import kept
+import opdb_samples
 import torch
 import variation
 from eager import to_numpy
@@ -23,24 +24,24 @@ from torch.utils import _pytree as pytree
 
 WIDER = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64,
          torch.complex64: torch.complex128}  # fmt: skip
-LONGEST = 400  # characters of a reason
-LARGEST = 1 << 22  # bytes of a program
+LONGEST = 400  # maximum length of a reason
+LARGEST = 1 << 22  # maximum size of a program in bytes
 
 
 @dataclass
 class Record:
-    """What one sample gave."""
+    """The export of a sample."""
 
     index: int
     pte: bytes | None = None
     inputs: tuple[Any, ...] = ()  # arrays
     wanted: tuple[Any, ...] = ()  # eager's results: arrays and numbers
     exact: tuple[Any, ...] | None = None  # the same in float64
-    terms: tuple[Any, ...] | None = None  # how much these vary (variation.py)
-    refused: str | None = None  # by eager
-    unexported: str | None = None  # by the flow
-    unasked: str | None = None  # by what is around both here
-    filled: bool = True  # false: values are random or undefined
+    terms: tuple[Any, ...] | None = None  # their variation (variation.py)
+    refused: str | None = None  # rejected by eager
+    unexported: str | None = None  # rejected by the flow
+    unasked: str | None = None  # not supported by the harness
+    filled: bool = True  # False if values are random or undefined
     operators: tuple[str, ...] = ()
 
 
@@ -49,7 +50,7 @@ def reason(error: BaseException) -> str:
 
 
 def arrays(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Tensors as arrays: pickles of tensors of uint64 cannot be read."""
+    """Return tensors as arrays: pickles of uint64 tensors cannot be read."""
     return tuple(to_numpy(plain(v)) if isinstance(v, torch.Tensor) else v for v in values)
 
 
@@ -59,7 +60,7 @@ def call(module: Sample, seed: int) -> tuple[Any, ...]:
 
 
 def is_random(module: Sample, wanted: tuple[Any, ...]) -> bool:
-    """Whether another seed gives something else."""
+    """Return True if another seed gives other results."""
     again = zip(wanted, call(module, 1), strict=True)
     tensors = [(a, b) for a, b in again if isinstance(a, torch.Tensor)]
     return any(not torch.equal(a.nan_to_num(), b.nan_to_num()) if a.is_floating_point()
@@ -67,7 +68,7 @@ def is_random(module: Sample, wanted: tuple[Any, ...]) -> bool:
 
 
 def in_wider(module: Sample) -> Any:
-    """Eager's results in float64."""
+    """Return eager's results in float64."""
     leaves = [x.to(WIDER.get(x.dtype, x.dtype)) if isinstance(x, torch.Tensor)
               else WIDER.get(x, x) if isinstance(x, torch.dtype) else x
               for x in module.leaves]  # fmt: skip
@@ -75,7 +76,7 @@ def in_wider(module: Sample) -> Any:
 
 
 def exactly(module: Sample) -> tuple[Any, Any]:
-    """Eager's results in float64 and how much they vary; None where it has none."""
+    """Return eager's results in float64 and their variation; None without float64 results."""
     try:
         exact = variation.exactly(lambda: in_wider(module))
         terms = variation.terms(lambda: in_wider(module), variation.arrays(exact))
@@ -92,14 +93,14 @@ def edge(module: Sample) -> Any:
 
 
 def by_eager(module: Sample) -> list[Any]:
-    """What eager computes by the operators of the program, which may be another function."""
+    """Return eager's results for the operators of the program, which may be another function."""
     torch.manual_seed(0)
     results = edge(module).exported_program().module()(*(t.clone() for t in module.tensors))
     return list(results) if isinstance(results, tuple | list) else [results]
 
 
 def export(module: Sample) -> tuple[bytes, tuple[str, ...]]:
-    """The program, and the operators that it calls."""
+    """Return the program, and the operators that it calls."""
     program = edge(module).to_executorch()
     plan = program.executorch_program.execution_plan[0]
     names = sorted({f"{op.name}.{op.overload}" if op.overload else op.name
@@ -111,7 +112,7 @@ def record(entry: Entry, sample: Any, index: int) -> Record:
     found = Record(index)
     try:
         module = entry.module(sample)
-    except Exception as error:  # tensors of a kind that there are no arrays of
+    except Exception as error:  # tensors that have no NumPy equivalent
         found.unasked = reason(error)
         return found
     try:
@@ -135,19 +136,31 @@ def record(entry: Entry, sample: Any, index: int) -> Record:
     return found
 
 
-def path_of(folder: Path, entry: Entry, dtype: str) -> Path:
-    made_by = repr((entry.name, dtype, version("torch"), version("executorch"), 2))
-    return folder / f"{entry.name}-{dtype}-{hashlib.sha256(made_by.encode()).hexdigest()[:8]}"
+def name_of(entry: Entry, dtype: str) -> str:
+    sources = [Path(path) for path in (__file__, opdb_samples.__file__, variation.__file__)]
+    key = kept.digest(entry.name, dtype, *sources, packages=("torch", "executorch", "numpy"))
+    return f"{entry.name}-{dtype}-{key}"
 
 
-def records(folder: Path, entry: Entry, dtype: str, count: int) -> list[Record]:
+def records(entry: Entry, dtype: str, count: int) -> list[Record]:
     """Up to `count` records, from the cache as far as it has them."""
-    path = path_of(folder, entry, dtype)
-    made = {"samples": None, "records": []}
-    if path.exists():
-        made = pickle.loads(path.read_bytes())
-    if made["samples"] is not None and len(made["records"]) >= min(count, made["samples"]):
-        return made["records"][:count]
+    name = name_of(entry, dtype)
+    path = kept.folder() / "op_db" / name
+    with kept.locked(name):
+        made = {"samples": None, "records": []}
+        if path.exists():
+            made = pickle.loads(path.read_bytes())
+        if made["samples"] is None or len(made["records"]) < min(count, made["samples"]):
+            extend(made, entry, dtype, count)
+            path.parent.mkdir(exist_ok=True)
+            partial = path.with_name(f"{name}.{os.getpid()}.part")
+            partial.write_bytes(pickle.dumps(made))
+            partial.replace(path)
+    return made["records"][:count]
+
+
+def extend(made: dict[str, Any], entry: Entry, dtype: str, count: int) -> None:
+    """Adds the records that are missing up to `count`."""
     logging.disable(logging.CRITICAL)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -155,8 +168,3 @@ def records(folder: Path, entry: Entry, dtype: str, count: int) -> list[Record]:
         wanted = list(spread(len(samples)))[:count]
         made["samples"] = len(samples)
         made["records"] += [record(entry, samples[i], i) for i in wanted[len(made["records"]) :]]
-    folder.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(f".{torch.randint(1 << 60, ()).item()}.partial")
-    partial.write_bytes(pickle.dumps(made))
-    partial.replace(path)
-    return made["records"]

@@ -1,10 +1,10 @@
-"""When an output counts as eager's.
+"""Judge of the operator database: equality of an output with eager's.
 
-Type, shape and dtype are the same, and so are integers and bools. Floating-point elements are
-within the error bound of the judge of all tests (judge.py): of eager's result in float64, in units
-of the element itself and of what a change of the arguments by one unit changes. Positions that an
-unstable order leaves open are right when they point at eager's values; vectors that are unique but
-for their sign or phase are right when one number of magnitude 1 turns each into eager's.
+Type, shape and dtype must be equal, and so must integers and bools. Floating-point elements must be
+within the error bound of the judge of all tests (judge.py) around eager's float64 result, in units
+of the element and of its change when the arguments change by one unit. Positions in an unstable
+order are right if they refer to eager's values. Vectors that are unique except for sign or phase
+are right if a factor of magnitude 1 turns each into eager's.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import numpy as np
 import variation
 from judge import Limit
 
-# Functions whose positions among equal values torch leaves open.
+# Functions whose positions among equal values are undefined in torch.
 OPEN_ORDER = ("argsort", "sort", "topk", "kthvalue", "median", "nanmedian", "mode")
-# Functions whose vectors have any sign or phase, and which outputs are vectors in rows or columns.
+# Functions whose vectors have any sign or phase: outputs with vectors in rows or columns.
 OPEN_PHASE = {"linalg.eig": {1: -2}, "linalg.eigh": {1: -2}, "linalg.svd": {0: -2, 2: -1},
               "svd": {0: -2, 2: -2}}  # fmt: skip
 LIMIT = variation.LIMIT
-"""A function is some operators one after the other, each of which rounds."""
+"""A function is a sequence of operators, each of which rounds."""
 
 
 def point_alike(found: np.ndarray, wanted: np.ndarray, values: np.ndarray) -> bool:
-    """Whether different positions along some dimension of `values` hold the same elements."""
+    """Return True if different positions along some dimension of `values` hold equal elements."""
     if found.dtype != np.int64 or found.shape != wanted.shape or not values.ndim:
         return False
     for dim in range(values.ndim):
@@ -38,12 +38,13 @@ def point_alike(found: np.ndarray, wanted: np.ndarray, values: np.ndarray) -> bo
             continue
         pointed = (np.take_along_axis(values, t, dim) for t in (a, b))
         if judge.difference(*pointed, judge.EXACT) is None:
-            return bool((np.diff(np.sort(a, dim), axis=dim) != 0).all())  # no position twice
+            return bool((np.diff(np.sort(a, dim), axis=dim) != 0).all())  # no duplicates
     return False
 
 
 def turned(found: np.ndarray, wanted: np.ndarray, axis: int) -> np.ndarray:
-    """Vectors along an axis, each times the number of magnitude 1 that brings it nearest."""
+    """Return vectors along an axis, each multiplied by the number of magnitude 1 that brings it
+    nearest."""
     product = (judge.wide(found).conj() * judge.wide(wanted)).sum(axis, keepdims=True)
     size = np.abs(product)
     phase = np.where(size > 0, product / np.where(size > 0, size, 1), 1)
@@ -52,8 +53,9 @@ def turned(found: np.ndarray, wanted: np.ndarray, axis: int) -> np.ndarray:
 
 def difference(found: Any, wanted: Any, exact: Any = None, terms: Any = None,
                filled: bool = True) -> str | None:  # fmt: skip
-    """Why `found` is not eager's result; None where it is. Without `terms` each element has only
-    units of its own; what is not `filled` has a shape and a dtype."""
+    """Return the difference between `found` and eager's result as text; None without one. Without
+    `terms`, each element has only its own units; only shape and dtype of outputs that are not
+    `filled` are compared."""
     if not filled and isinstance(wanted, np.ndarray) and isinstance(found, np.ndarray):
         wanted = found if (found.shape, found.dtype) == (wanted.shape, wanted.dtype) else wanted
     limit = LIMIT if terms is not None else Limit(LIMIT.ulps, stepwise=True)

@@ -1,4 +1,4 @@
-"""Runs recorded programs here and in the official runtime, and judges the results."""
+"""Run recorded programs here and in the official runtime, and judge the results."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ RUNTIMES = ("ours", "reference", "official")
 
 @dataclass
 class Outcome:
-    """What became of the samples of one function and dtype."""
+    """Outcome of the samples of one function and dtype."""
 
     name: str
     dtype: str
-    refused: int = 0  # by eager
-    unasked: int = 0  # of tensors that are no arrays
+    refused: int = 0  # rejected by eager
+    unasked: int = 0  # of tensors without NumPy equivalent
     unexported: list[str] = field(default_factory=list)
     exported: int = 0
     operators: set[str] = field(default_factory=set)
-    # Runtime -> (index of the sample, what was wrong)
+    # Runtime -> (index of the sample, difference)
     failures: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
-    causes: list[str] = field(default_factory=list)  # of failures here, beyond what was wrong
+    causes: list[str] = field(default_factory=list)  # of failures here
 
 
 def given(record: Record) -> list[Any]:
-    """The inputs, in memory of their own."""
+    """Return copies of the inputs."""
     return [np.copy(v) for v in record.inputs]
 
 
@@ -76,7 +76,8 @@ def run(record: Record, runtime: str) -> list[Any]:
 
 
 def is_random(record: Record) -> bool:
-    """Whether the program draws numbers. Samples that set torch's seed hide it from eager."""
+    """Return True if the program draws random numbers. Samples that set torch's seed hide it from
+    eager."""
     names = [n.removeprefix("aten::") for n in record.operators if n.startswith("aten::")]
     ops = [getattr(getattr(torch.ops.aten, n.split(".")[0]), (n + ".default").split(".")[1])
            for n in names]  # fmt: skip
@@ -84,12 +85,12 @@ def is_random(record: Record) -> bool:
 
 
 def verdict(record: Record, runtime: str, name: str = "") -> str | None:
-    """What is wrong with a runtime's results; None where they are eager's."""
+    """Return the difference of a runtime's results from eager's; None without one."""
     try:
         found = run(record, runtime)
     except Exception as error:
         return reason(error)
-    found = found[max(0, len(found) - len(record.wanted)) :]  # behind the inputs that it changes
+    found = found[max(0, len(found) - len(record.wanted)) :]  # after the inputs that it changes
     if len(found) != len(record.wanted):
         return f"{len(found)} outputs, eager {len(record.wanted)}"
     filled = record.filled and not is_random(record)
@@ -101,8 +102,8 @@ def verdict(record: Record, runtime: str, name: str = "") -> str | None:
 
 
 def judged(record: Record, i: int, found: Any, wanted: Any, name: str, filled: bool) -> str | None:
-    """What is wrong with output i. Functions may look at the dtype that they compute in (its
-    epsilon, say), so that what is close to eager's result is right, too."""
+    """Return the difference of output i. Functions may depend on the epsilon of their dtype, so
+    that results close to eager's are right, too."""
     exact, terms = ((values or (None,) * len(record.wanted))[i]
                     for values in (record.exact, record.terms))  # fmt: skip
     vectors = OPEN_PHASE.get(name, {}).get(i)
@@ -124,24 +125,23 @@ def judged(record: Record, i: int, found: Any, wanted: Any, name: str, filled: b
 
 
 def cause(name: str, dtype: str, record: Record) -> str:
-    """Why a sample fails here, where that is nothing that a runtime could mend."""
+    """Return the reason why a sample fails here, if no runtime could compute it."""
     entry = entries()[name]
     try:
         found = by_eager(entry.module(entry.samples(dtype)[record.index]))
     except Exception as error:
-        return f"eager refuses the program: {reason(error).splitlines()[0]}"
+        return f"eager rejects the program: {reason(error).splitlines()[0]}"
     pairs = enumerate(zip(arrays(tuple(found[-len(record.wanted) :])), record.wanted, strict=True))
     wrong = next(filter(None, (judged(record, i, f, w, name, True) for i, (f, w) in pairs)), None)
     return f"by eager, the program gives: {wrong}" if wrong else "unknown"
 
 
-def outcome(folder: Path, name: str, dtype: str, count: int,
-            runtimes: tuple[str, ...]) -> Outcome:  # fmt: skip
+def outcome(name: str, dtype: str, count: int, runtimes: tuple[str, ...]) -> Outcome:
     """Exports what is not in the cache, and runs everything."""
     torch.set_num_threads(1)
     entry = entries()[name]
     result = Outcome(name, dtype, failures={r: [] for r in runtimes})
-    for record in records(folder, entry, dtype, count):
+    for record in records(entry, dtype, count):
         if record.refused:
             result.refused += 1
         elif record.unasked:

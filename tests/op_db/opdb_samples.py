@@ -1,9 +1,8 @@
-"""torch's own operator database as a source of samples: what is taken from it, and in which order.
+"""Samples of torch's own operator database, in a fixed order.
 
 `op_db` (torch.testing._internal.common_methods_invocations) describes some 700 functions, each with
-samples for every dtype that it takes. A sample becomes a module of its tensors; all that is not a
-tensor is part of the module. Tensors are made contiguous: other layouts are the business of
-tests/kernels.
+samples for every supported dtype. A sample becomes a module of its tensors; anything that is not a
+tensor is part of the module. Tensors are made contiguous: tests/kernels covers other layouts.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ import torch
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
-# Dtype -> how many samples of it the report takes of each function when nothing else is asked for.
+# Dtype -> default number of samples of each function.
 DTYPES = {
     "float32": 4, "int64": 1, "bfloat16": 1, "bool": 1, "complex64": 1, "float16": 1, "float64": 1,
     "int32": 1, "uint8": 1, "int8": 1, "int16": 1,
 }  # fmt: skip
-# What they give is not defined: only shape and dtype can be compared.
+# Undefined results: only shape and dtype are compared.
 UNFILLED = ("empty", "new_empty", "resize_")
 
 
 class Sample(torch.nn.Module):
-    """A call of the function, its tensors as inputs and everything else fixed."""
+    """A call of the function, with its tensors as inputs and everything else fixed."""
 
     def __init__(self, function: Callable[..., Any], arguments: Any) -> None:
         super().__init__()
@@ -39,12 +38,12 @@ class Sample(torch.nn.Module):
         left = iter(tensors)
         leaves = [next(left) if isinstance(x, torch.Tensor) else x for x in self.leaves]
         args, keywords = pytree.tree_unflatten(leaves, self.spec)
-        # Named tuples are not serialised by the export flow.
+        # The export flow cannot serialise named tuples.
         return tuple(pytree.tree_leaves(self.function(*args, **keywords)))
 
 
 def plain(tensor: torch.Tensor) -> torch.Tensor:
-    """Contiguous memory of its own; fails for sparse tensors and other devices."""
+    """Return a contiguous copy; raise for sparse tensors and other devices."""
     return tensor.detach().resolve_conj().resolve_neg().contiguous().clone()
 
 
@@ -56,7 +55,7 @@ class Entry:
     info: Any
 
     def dtypes(self) -> list[str]:
-        """Those of DTYPES that eager takes on CPU."""
+        """Return the DTYPES that eager supports on CPU."""
         taken = self.info.supported_dtypes("cpu")
         return [name for name in DTYPES if getattr(torch, name) in taken]
 
@@ -70,7 +69,7 @@ class Entry:
 
 @functools.cache
 def entries() -> dict[str, Entry]:
-    """The whole database, by name and variant."""
+    """Return the whole database, by name and variant."""
     found = {}
     for info in op_db:
         variant = info.variant_test_name
@@ -80,7 +79,7 @@ def entries() -> dict[str, Entry]:
 
 
 def spread(count: int) -> Iterator[int]:
-    """0 ... count - 1 so that any number of first ones lies at even distances."""
+    """Yield 0 ... count - 1, ordered so that every prefix is evenly spaced."""
     bits = max(1, (count - 1).bit_length())
     for i in range(1 << bits):
         at = int(format(i, f"0{bits}b")[::-1], 2)

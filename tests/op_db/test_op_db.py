@@ -11,15 +11,14 @@ import opdb_export
 import opdb_run
 import opdb_samples
 import pytest
-import zoo
 
 NAMES = list(opdb_samples.entries())
-# Functions whose sample is not run, and why: eager has no dtype of them on CPU, ...
+# Functions whose sample is not run, with the reason: eager lacks the dtype on CPU, ...
 NO_DTYPE = {
     "torch._scaled_mm_v2", "torch._scaled_mm", "torch.ops.aten._flash_attention_forward",
     "torch.ops.aten._efficient_attention_forward", "nn.functional.batch_norm.without_cudnn",
 }  # fmt: skip
-# ... or refuses the sample, or the harness has no arrays of its tensors (sparse, complex32), ...
+# ... or rejects the sample, or the harness has no arrays of its tensors (sparse, complex32), ...
 NO_GPU = "AssertionError: Jiterator is only supported on CUDA and ROCm GPUs"
 NO_ARRAYS = {
     "sparse.sampled_addmm": "RuntimeError: Sparse CSR tensors",
@@ -30,8 +29,8 @@ NO_ARRAYS = {
         "unary", "binary", "4inputs_with_extra_args", "binary_return_by_ref", "2inputs_2outputs",
     )},
 }  # fmt: skip
-# ... or the flow does not export it. One that it does export by now, and one that it no longer
-# exports, fail the test.
+# ... or the flow does not export it. A sample that is exported by now, or no longer exported,
+# fails the test.
 NO_OUT = "RuntimeError: Missing out variants: "
 EFFECTS = "AttributeError: 'WithEffects' object has no attribute '_schema'"
 DEPENDENT = "(DataDependentOutput|DynamicOutputShape)Exception: aten."
@@ -62,7 +61,7 @@ NOT_EXPORTED = {
 
 
 def check_reason(kind: str, known: dict[str, str], name: str, said: str | None) -> None:
-    """A sample is not run if it is known not to be, and for the reason that is known."""
+    """Assert that a sample that is not run is listed, with the listed reason."""
     if name in known:
         assert said is not None, f"{name} is {kind} by now"
         assert re.match(known[name], said, re.DOTALL), said
@@ -70,14 +69,14 @@ def check_reason(kind: str, known: dict[str, str], name: str, said: str | None) 
         assert said is None, f"{name} is no longer {kind}: {said}"
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_function(name: str) -> None:
     entry = opdb_samples.entries()[name]
     assert (not entry.dtypes()) == (name in NO_DTYPE)
     if name in NO_DTYPE:
         pytest.skip("eager has no dtype of it on CPU")
-    (record,) = opdb_export.records(zoo.cache_dir() / "op_db", entry, entry.dtypes()[0], 1)
+    (record,) = opdb_export.records(entry, entry.dtypes()[0], 1)
     check_reason("taken", NO_ARRAYS, name, record.refused or record.unasked)
     if name in NO_ARRAYS:
         pytest.skip(f"not run: {record.refused or record.unasked}")
@@ -90,25 +89,24 @@ def test_function(name: str) -> None:
 
 
 def test_tables_name_functions() -> None:
-    """Each one once; the rest are run."""
+    """Each function is listed once; the others run."""
     tables = (NO_DTYPE, NO_ARRAYS, NOT_EXPORTED)
     assert set().union(*tables) <= set(NAMES)
     assert len(set().union(*tables)) == sum(map(len, tables)) == 45
 
 
 @pytest.mark.parametrize(("name", "dtype", "says"), [
-    ("index_add", "int32", "eager refuses the program: .*dtypes match, got Int .* and Long"),
+    ("index_add", "int32", "eager rejects the program: .*dtypes match, got Int .* and Long"),
     ("masked.std", "float16", "by eager, the program gives: found dtype float32, wanted"),
     ("nn.functional.interpolate.bicubic", "uint8", "by eager, the program gives: 432 of"),
 ])  # fmt: skip
 def test_what_no_runtime_could_mend(name: str, dtype: str, says: str) -> None:
     """The report's causes: what fails here, fails by eager's own operators, too."""
-    folder = zoo.cache_dir() / "op_db"
-    record = opdb_export.records(folder, opdb_samples.entries()[name], dtype, 1)[0]
+    record = opdb_export.records(opdb_samples.entries()[name], dtype, 1)[0]
     wrong = opdb_run.verdict(record, "ours", name)
     cause = opdb_run.cause(name, dtype, record)
     assert wrong and re.match(says, cause), (wrong, cause)
-    if "432" in says:  # the very same elements
+    if "432" in says:  # bitwise the same elements
         assert cause.endswith(wrong.removeprefix("output 0: "))
 
 

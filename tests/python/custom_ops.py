@@ -1,4 +1,4 @@
-"""Programs of one operator that is written in Python, for the tests of such operators."""
+"""Programs of one Python operator, for the tests of such operators."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 @pytest.fixture(autouse=True)
 def nothing_stays() -> Iterator[None]:
-    """Takes away what a test registered."""
+    """Unregister the operators of a test."""
     yield
     for row in executorch_c.operators():
         if row["origin"] == "python":
@@ -27,19 +27,19 @@ def nothing_stays() -> Iterator[None]:
 
 
 def pte(operator: str, *args: Any) -> bytes:
-    """A program whose method is one call of an operator."""
+    """Return a program whose method is one call of an operator."""
     ops = SingleOps()
     ops.add(operator, *args, name="forward")
     return ops.build()
 
 
 def load(operator: str, *args: Any) -> executorch_c.Method:
-    """The method of such a program."""
+    """Return the method of such a program."""
     return Runtime.get().load_program(pte(operator, *args)).load_method("forward")
 
 
 def unary(fn: Callable[..., Any], x: Any = X, out: Out = Out((2, 3))) -> executorch_c.Method:
-    """A method that calls `fn`, which is no longer registered."""
+    """Return a method that calls `fn`, which is unregistered again."""
     register_operator(UNARY, fn)
     method = load("t::f.out", x, out)
     unregister_operator("t::f.out")

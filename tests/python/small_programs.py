@@ -20,28 +20,28 @@ DTYPES = (
 
 
 def load(pte: bytes, name: str, **options: Any) -> Method:
-    """The method of a program given as bytes."""
+    """Return the method of a program given as bytes."""
     return Runtime.get().load_program(pte).load_method(name, **options)
 
 
 def values(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """Different small values, zeros and ones for bool."""
+    """Return different small values; zeros and ones for bool."""
     count = int(np.prod(shape))
     return (np.arange(count) % (2 if dtype == "bool" else 100)).reshape(shape).astype(dtype)
 
 
 def channels_last(x: np.ndarray) -> np.ndarray:
-    """The same values, channels innermost in memory."""
+    """Return the same values with channels innermost in memory."""
     return np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
 
 
 def serialize(program: schema.Program) -> bytes:
-    """The bytes of a program."""
+    """Return the bytes of a program."""
     return bytes(serialize_pte_binary(PTEFile(program, None, None)))
 
 
 def add_pte(shape: Sequence[int] = (2, 2), dtype: str = "float32", **out: Any) -> bytes:
-    """`forward(x, y)` is x + y, for arrays of one shape and dtype."""
+    """Return a program: `forward(x, y)` is x + y, for arrays of one shape and dtype."""
     ops = SingleOps()
     like = np.zeros(shape, dtype)
     ops.add("aten::add.out", like, like, 1, Out(shape, dtype, **out), name="forward")
@@ -49,7 +49,7 @@ def add_pte(shape: Sequence[int] = (2, 2), dtype: str = "float32", **out: Any) -
 
 
 def clone_pte(shape: Sequence[int], dtype: str, order: Sequence[int] | None = None) -> bytes:
-    """`forward(x)` is a copy of x, in one dim order."""
+    """Return a program: `forward(x)` is a copy of x, in one dim order."""
     ops = SingleOps()
     value = Tensorlike(shape, dtype)
     ops.add(
@@ -60,7 +60,7 @@ def clone_pte(shape: Sequence[int], dtype: str, order: Sequence[int] | None = No
 
 
 def dynamic_pte(bound: Sequence[int] = (4, 2), dtype: str = "float32") -> bytes:
-    """`forward(x, y)` is x + y, for shapes up to `bound`."""
+    """Return a program: `forward(x, y)` is x + y, for shapes up to `bound`."""
     ops = SingleOps()
     one = Arg(np.zeros(bound, dtype), dynamism=BOUNDED)
     two = Arg(np.zeros(bound, dtype), dynamism=BOUNDED)
@@ -69,7 +69,7 @@ def dynamic_pte(bound: Sequence[int] = (4, 2), dtype: str = "float32") -> bytes:
 
 
 class Tensorlike(np.ndarray):
-    """Zeros that may claim to be bfloat16, for which NumPy alone has no name."""
+    """Zeros that may report bfloat16, for which NumPy has no name."""
 
     def __new__(cls, shape: Sequence[int], dtype: str) -> Tensorlike:
         if dtype == "bfloat16":
@@ -80,7 +80,8 @@ class Tensorlike(np.ndarray):
 
 
 def kinds_pte(inputs: Sequence[Any], outputs: Sequence[Any]) -> bytes:
-    """`forward(x, *inputs)` gives [x + 1, *outputs], whatever kinds these Python values have."""
+    """Return a program: `forward(x, *inputs)` returns [x + 1, *outputs], for any kinds of Python
+    values."""
     ops = SingleOps()
     ops.add("aten::add.Scalar_out", np.zeros(2, "float32"), 1, 1, Out((2,)), name="forward")
     program = ops.program()
@@ -97,7 +98,7 @@ def kinds_pte(inputs: Sequence[Any], outputs: Sequence[Any]) -> bytes:
 
 
 def value_of(value: Any, put: Any, tensor: int) -> Any:
-    """The file's value for a Python value; Ellipsis inside a list is the input tensor."""
+    """Return the file's value for a Python value; Ellipsis inside a list is the input tensor."""
     if value is None:
         return schema.Null()
     if isinstance(value, list):
@@ -115,7 +116,7 @@ def value_of(value: Any, put: Any, tensor: int) -> Any:
 
 
 def slow_pte(size: int) -> bytes:
-    """`forward(x, y)` is the matrix product of two square matrices: something that takes time."""
+    """Return a slow program: `forward(x, y)` is the matrix product of two square matrices."""
     ops = SingleOps()
     like = np.zeros((size, size), "float32")
     ops.add("aten::mm.out", like, like, Out((size, size)), name="forward")
@@ -123,7 +124,8 @@ def slow_pte(size: int) -> bytes:
 
 
 def counter_pte() -> bytes:
-    """`forward(x)` adds x to the mutable attribute "total" and gives the sum."""
+    """Return a program: `forward(x)` adds x to the mutable attribute "total" and returns the
+    sum."""
     ops = SingleOps()
     total = np.zeros(2, "float32")
     ops.add("aten::add.out", total, total, 1, Out((2,)), name="forward")
@@ -143,7 +145,7 @@ def counter_pte() -> bytes:
 
 
 def clone(shape: tuple[int, ...], dtype: str, order: Any = None) -> Method:
-    """A method that copies its input."""
+    """Return a method that copies its input."""
     return load(clone_pte(shape, dtype, order), "forward")
 
 

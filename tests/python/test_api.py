@@ -1,4 +1,4 @@
-"""The official Python API, side by side with executorch.runtime on the same files."""
+"""The official Python API, compared with executorch.runtime on the same files."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def pte(request: pytest.FixtureRequest) -> bytes:
 
 @pytest.fixture
 def both(pte: bytes) -> tuple[Any, Program]:
-    """The same file in the official runtime and in ours."""
+    """Open the same file in the official runtime and in ours."""
     official = executorch_runtime.Runtime.get().load_program(pte)
     return official, Runtime.get().load_program(pte)
 
@@ -276,7 +276,7 @@ def test_wrong_inputs_have_the_official_codes(inputs: list[np.ndarray]) -> None:
     with pytest.raises(RuntimeError) as mine:
         small_programs.load(pte, "forward").execute(inputs)
     code = int(str(theirs.value).split("error 0x")[1].split()[0], 16)
-    # The reference tells a wrong rank by its resize; we call it a wrong argument, as it is.
+    # The reference reports a wrong rank as a failed resize, we report a wrong argument.
     rank = any(x.ndim != 2 for x in inputs)
     assert mine.value.code == (0x12 if rank else code)  # type: ignore[attr-defined]
 
@@ -381,6 +381,7 @@ def test_html() -> None:
 
 # ---- import ----
 
+
 def test_import_loads_little_but_numpy() -> None:
     code = (
         "import sys, numpy; before = set(sys.modules); import executorch_c;"
@@ -398,7 +399,7 @@ def test_get_include() -> None:
     assert Path(executorch_c.get_include(), "executorch_c/backend.h").exists()
 
 
-def test_the_runtime_and_registries_say_what_they_have() -> None:
+def test_repr_of_the_runtime_and_registries() -> None:
     runtime = Runtime.get()
     names = runtime.backend_registry.registered_backend_names
     assert repr(runtime.backend_registry) == f"<executorch_c.BackendRegistry: {names!r}>"

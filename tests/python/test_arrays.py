@@ -1,4 +1,4 @@
-"""The NumPy edges: what may be an input, what outputs are, out=, lifetimes."""
+"""NumPy arrays: accepted inputs, outputs, out=, lifetimes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_bfloat16() -> None:
     assert_array_equal(y.view(np.uint16), x.view(np.uint16))
 
 
-def test_bfloat16_refuses_uint16_where_the_real_dtype_is_known() -> None:
+def test_bfloat16_rejects_uint16_if_the_dtype_is_known() -> None:
     with pytest.raises(InvalidArgumentError, match="dtype uint16, expected bfloat16"):
         clone((4,), "bfloat16")(np.zeros(4, np.uint16))
 
@@ -74,7 +74,7 @@ assert method.metadata.input_tensor_meta(0).numpy_dtype == np.uint16
 
 
 def run_python(code: str, *args: str) -> None:
-    """Runs code in a new interpreter that imports the same executorch_c."""
+    """Run code in a new interpreter that imports the same executorch_c."""
     root = os.path.dirname(os.path.dirname(executorch_c.__file__))
     env = {**os.environ, "PYTHONPATH": root}
     subprocess.run([sys.executable, "-c", code, *args], env=env, cwd=root, check=True)
@@ -132,7 +132,7 @@ def test_empty_and_scalar_arrays() -> None:
     assert (type(y), y.shape, float(y)) == (np.ndarray, (), 2.5)
 
 
-def test_readonly_inputs_stay_as_they_are(add: Method) -> None:
+def test_readonly_inputs_are_not_modified(add: Method) -> None:
     x = values((2, 2), "float32")
     x.flags.writeable = False
     before = x.copy()
@@ -189,7 +189,7 @@ def test_buffer_protocol() -> None:
 
 
 class Interface:
-    """An object that has nothing but __array_interface__."""
+    """An object with only __array_interface__."""
 
     def __init__(self, x: np.ndarray) -> None:
         self.x = x
@@ -234,7 +234,7 @@ needs_versions = pytest.mark.skipif(
 
 
 class NewDlpack(OldDlpack):
-    """Takes max_version; where NumPy has no versioned capsules, it returns the older kind."""
+    """A library with max_version; if NumPy has no versioned capsules, it returns the older kind."""
 
     def __dlpack__(self, **kwargs: Any) -> Any:
         assert kwargs == {"max_version": (1, 0)}
@@ -270,7 +270,7 @@ def test_dlpack_that_cannot_be_read() -> None:
     method = clone((3,), "float32")
     with pytest.raises(InvalidArgumentError, match="input 0: .*device type 2, not in CPU memory"):
         method(GpuDlpack(x))
-    with pytest.raises(InvalidArgumentError, match="gave int, not a capsule"):
+    with pytest.raises(InvalidArgumentError, match="returned int, not a capsule"):
         method(BadDlpack(x))
 
 
@@ -283,7 +283,7 @@ def test_dlpack_releases_its_memory() -> None:
 
 
 class Shared(OldDlpack):
-    """One capsule, given to whoever asks."""
+    """An object that returns the same capsule at every call."""
 
     def __init__(self, x: np.ndarray, **options: Any) -> None:
         self.capsule = x.__dlpack__(**options)
@@ -296,7 +296,7 @@ class Shared(OldDlpack):
     "options", [{}, pytest.param({"max_version": (1, 0)}, marks=needs_versions)]
 )
 def test_dlpack_capsules_are_consumed(options: Any) -> None:
-    """What has been taken out of a capsule is the taker's: nobody else may have it."""
+    """The consumer of a capsule owns its tensor: nobody else may read it."""
     x = values((3,), "float32")
     method = clone((3,), "float32")
     shared = Shared(x, **options)
@@ -309,11 +309,11 @@ def test_dlpack_capsules_are_consumed(options: Any) -> None:
     assert alive() is None, "the deleter is called when the call is over"
 
 
-def test_dlpack_capsules_that_are_refused_stay_whole() -> None:
+def test_rejected_dlpack_capsules_are_not_consumed() -> None:
     x = values((3,), "float32")
     shared = Shared(x)
     with pytest.raises(InvalidArgumentError):
-        clone((2, 2), "float32")(shared)  # consumed: of another shape
+        clone((2, 2), "float32")(shared)  # consumed, with another shape
     alive = weakref.ref(x)
     del x, shared
     assert alive() is None
@@ -363,7 +363,7 @@ def test_a_single_array_is_one_input() -> None:
         assert_array_equal(method.execute(inputs)[0], x)
 
 
-def test_inputs_that_are_no_sequence(add: Method) -> None:
+def test_inputs_that_are_not_a_sequence(add: Method) -> None:
     for inputs in ({0: 1, 1: 2}, {1, 2}, object()):
         with pytest.raises(TypeError):
             add.execute(inputs)

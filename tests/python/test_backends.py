@@ -1,4 +1,4 @@
-"""Installed backends are found through entry points, when they are needed and not before."""
+"""Installed backends are found through entry points, on first use."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ print([str(one.message) for one in caught])
 def run(site: Path) -> list[str]:
     root = Path(executorch_c.__file__).parents[1]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), str(root)])}
-    done = subprocess.run([sys.executable, "-c", CODE], env=env, cwd=root,
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", CODE], env=env, cwd=root, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
 
 def install(site: Path, entry_point: str) -> None:
-    """Makes a distribution that has nothing but an entry point."""
+    """Create a distribution with only an entry point."""
     info = site / "a_backend-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: a_backend\nVersion: 1.0\n")
@@ -47,7 +48,7 @@ def test_backends_of_an_entry_point(tmp_path: Path, attribute: str) -> None:
     pytest.importorskip("executorch_c._backend_demo")
     install(tmp_path, f"x = executorch_c._backend_demo{attribute}")
     names, warned = run(tmp_path)
-    found = set(ast.literal_eval(names)) - {"XnnpackBackend"}  # where the install has it
+    found = set(ast.literal_eval(names)) - {"XnnpackBackend"}  # its place in the installation
     assert found == {"BackendWithCompilerDemo", "ExecutorBackend"}
     assert warned == "[]"
 

@@ -1,4 +1,4 @@
-"""Bundled programs: read from the official writer, written for the official reader, damaged."""
+"""Bundled programs: from the official writer, for the official reader, damaged."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ EXAMPLES = Path(executorch_c.__file__).parent / "examples"
 
 @pytest.fixture(scope="module")
 def digits() -> tuple[bytes, np.ndarray, np.ndarray]:
-    """A program, its input and its output."""
+    """Return a program, its input and its output."""
     with np.load(EXAMPLES / "digits.npz") as data:
         return (EXAMPLES / "digits.pte").read_bytes(), data["inputs"], data["expected"]
 
 
 @pytest.fixture(scope="module")
 def official() -> tuple[bytes, list[tuple[list[object], object]]]:
-    """A .bpte of the official writer: two cases with a tensor and a number, and what is in it."""
+    """Return a .bpte of the official writer, with two cases of a tensor and a number, and its
+    contents."""
     torch = pytest.importorskip("torch")
     from executorch.devtools import BundledProgram as Official
     from executorch.devtools.bundled_program.config import MethodTestCase, MethodTestSuite
@@ -67,7 +68,7 @@ def test_the_official_reader_reads_ours(
 ) -> None:
     lib = pytest.importorskip("executorch.extension.pybindings.portable_lib")
     pte, images, expected = digits
-    # The reference compares with NumPy-like limits: give it the outputs of its own run.
+    # The reference compares with NumPy-like limits: use the outputs of its own run.
     data = BundledProgram(pte, {"forward": [([images], [expected])]}).to_bytes()
     module = lib._load_bundled_program_from_buffer(data)
     module.verify_result_with_bundled_expected_output("forward", 0, 1e-3, 1e-4)
@@ -127,11 +128,11 @@ def test_a_case_that_fails(digits: tuple[bytes, np.ndarray, np.ndarray]) -> None
 def test_wrong_requests(digits: tuple[bytes, np.ndarray, np.ndarray]) -> None:
     pte, images, expected = digits
     bundled = BundledProgram(pte, {"forward": [([images], [expected])]})
-    with pytest.raises(KeyError, match="no test cases of method 'encode'; .* some: forward"):
+    with pytest.raises(KeyError, match="no test cases of method 'encode'; .* test cases: forward"):
         bundled.verify("encode")
     with pytest.raises(IndexError, match="test case 1 of method 'forward', which has 1 test case"):
         bundled.run("forward", 1)
-    with pytest.raises(TypeError, match="holds arrays and numbers, not NoneType"):
+    with pytest.raises(TypeError, match="expected an array or a number, found NoneType"):
         BundledProgram(pte, {"forward": [([None], [])]})
 
 
@@ -149,7 +150,7 @@ def test_damaged_files_are_refused_or_read() -> None:
     array = np.arange(6, dtype=np.float32).reshape(2, 3)
     data = BundledProgram(b"program", {"forward": [([array, 1], [array, 2.0])]}).to_bytes()
     refused = 0
-    for size in range(len(data.rstrip(b"\0"))):  # behind it there is padding only
+    for size in range(len(data.rstrip(b"\0"))):  # only padding follows
         with pytest.raises(executorch_c.Error):
             BundledProgram.load(data[:size])
     for at in range(len(data)):

@@ -1,4 +1,4 @@
-"""executorch_c.testing.check_model: healthy models pass in each flow, planted faults are found."""
+"""executorch_c.testing.check_model: correct models pass in each flow, planted faults are found."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def kinds(result: CheckResult, verdict: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def pte() -> bytes:
-    """A program of `net()` for a batch of up to 7."""
+    """Return a program of `net()` for a batch of up to 7."""
     torch.manual_seed(0)
     shapes = {"x": {0: Dim("n", max=7)}}
     return bytes(manager(net(), torch.randn(IMAGE), dynamic_shapes=shapes).buffer)
@@ -127,7 +127,7 @@ def test_managers_bring_their_dynamic_shapes() -> None:
     shapes = {"x": {0: Dim("n", max=7)}}
     exported = torch.export.export(net(), (torch.randn(IMAGE),), dynamic_shapes=shapes)
     edge = to_edge(exported)
-    sources = [lambda: edge, lambda: edge, edge.to_executorch]  # it is left as it was
+    sources = [lambda: edge, lambda: edge, edge.to_executorch]  # it is unchanged
     for source in sources:
         result = check_model(net(), torch.randn(IMAGE), program=source(), n_random=0)
         assert result.ok and "edge" in kinds(result, "match")
@@ -183,7 +183,7 @@ def test_state_starts_anew_in_each_case_and_lasts_within_one() -> None:
     model = Decaying(0.5).eval()
     result = check_model(model, (torch.randn(3),))
     assert result and kinds(result, "match") == {"example", "random", "state"}
-    assert not model.total.any()  # the caller's model is left alone
+    assert not model.total.any()  # the caller's model is unchanged
 
 
 # ---- planted faults ---------------------------------------------------------------------------
@@ -201,8 +201,8 @@ def test_a_wrong_weight(pte: bytes) -> None:
     assert info.value.result.figures()["max_abs"] > 1e-3
 
 
-def test_a_channel_order_that_only_real_inputs_show() -> None:
-    """A black picture is the same in any order, and integers stay within the example's range."""
+def test_swapped_channels_need_real_inputs() -> None:
+    """A black picture is invariant, and random integers stay within the example's range."""
 
     def scores(image: Tensor) -> Tensor:
         weights = torch.tensor([0.3, 0.6, 0.1])
@@ -217,8 +217,8 @@ def test_a_channel_order_that_only_real_inputs_show() -> None:
     assert kinds(result, "differ") == {"real"} and len(result.failures) == 1
 
 
-def test_a_size_that_became_a_constant() -> None:
-    """Only an edge shape shows that the mean is always that of four."""
+def test_a_size_specialised_to_a_constant() -> None:
+    """Only an edge shape shows that the mean always divides by four."""
 
     def exported_wrongly(exported: Any) -> Any:
         wrong = Fn(lambda x: x.sum(0) / 4)
@@ -243,7 +243,7 @@ def test_a_static_program_fails_at_edges() -> None:
 
 @pytest.fixture
 def wrong_tanh() -> Iterator[None]:
-    """An operator that is wrong for large numbers."""
+    """Compute tanh, wrong for large numbers."""
     schema = str(torch.ops.aten.tanh.out._schema)
     executorch_c.register_operator(schema, lambda self: np.clip(self, -1, 1), override=True)
     yield
@@ -255,7 +255,7 @@ def test_a_wrong_operator(wrong_tanh: None) -> None:
     assert kinds(result, "differ") == {"example", "random"}
 
 
-def test_state_that_is_kept_wrongly() -> None:
+def test_wrong_state() -> None:
     x = torch.randn(3)
     made = bytes(manager(Decaying(0.25), x).buffer)
     result = check_model(Decaying(0.5).eval(), (x,), program=made)
@@ -342,7 +342,7 @@ def test_edges_of_tied_and_derived_sizes() -> None:
     assert {(x[0], z[0]) for x, _, z in found} >= {(2, 1), (8, 5), (3, 2), (2, 3), (8, 3), (4, 1)}
 
 
-def test_shapes_that_eager_or_the_exporter_refuses_are_skipped() -> None:
+def test_shapes_that_eager_or_the_exporter_rejects_are_skipped() -> None:
     def f(x: Tensor) -> Tensor:
         return x.view(2, -1).sum(0)
 
@@ -357,7 +357,7 @@ def test_wrong_arguments() -> None:
     x = torch.randn(3)
     with pytest.raises(ValueError, match="flow is 'portabel', expected one of portable, xnnpack"):
         check_model(torch.tanh, (x,), flow="portabel")
-    with pytest.raises(ValueError, match="other outputs each time"):
+    with pytest.raises(ValueError, match="differ between two equal calls"):
         check_model(nn.Dropout(), (x,))
     with pytest.raises(ValueError, match=r"real_inputs\[0\] has 2 positional arguments"):
         check_model(torch.tanh, (x,), real_inputs=[(x, x)])
@@ -379,14 +379,14 @@ def test_wrong_arguments() -> None:
 
 @pytest.fixture(scope="module")
 def failed(pte: bytes) -> CheckResult:
-    """A check that fails, at one place of the output alone."""
+    """Return a failed check with an error at one place of the output."""
     model = copy.deepcopy(net())
     with torch.no_grad():
         model.last.bias[3] += 0.5
     return check_model(model, torch.randn(IMAGE), program=pte, n_random=1)
 
 
-def test_the_page_says_where(failed: CheckResult, tmp_path: Path) -> None:
+def test_the_page_names_the_place(failed: CheckResult, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     failed.to_html(tmp_path / "report.html", title="One <bias>")
     text = (tmp_path / "report.html").read_text()
@@ -412,9 +412,7 @@ def test_the_worst_elements_are_listed_first_difference_first() -> None:
     assert [index for index, _, _ in found] == [(0, 1), (1, 0), (2, 3)]
 
 
-def test_progress_goes_to_stderr_on_request(
-    pte: bytes, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_progress_goes_to_stderr_on_request(pte: bytes, capfd: pytest.CaptureFixture[str]) -> None:
     check_model(net(), torch.randn(IMAGE), program=pte, n_random=1, progress=True)
     out, err = capfd.readouterr()
     assert out == "" and "check: random 0" in err and err.endswith("\r")
@@ -450,7 +448,7 @@ def test_tolerances_by_output(flow: str) -> None:
     assert loose.ok and [o.name for o in loose.cases[0].comparison or ()] == ["wrong", "right"]
     assert "wrong: 1, others" in loose.facts["atol"]
     tight = check_model(model, (x,), flow=way, n_random=1, atol={"wrong": 0.0, "right": 1.0})
-    if flow == "portable":  # that of int8 has the quantised graph's own numbers
+    if flow == "portable":  # int8 uses the quantised graph's own numbers
         assert tight.verdict == "differ" and "('wrong')" in str(tight)
     assert "('right')" not in str(tight)
     with pytest.raises(ValueError, match="'left'"):

@@ -1,5 +1,5 @@
-"""check_model on faults planted while lowering, in each flow: the check fails, and `explain` of its
-result names the layer."""
+"""check_model with faults planted while lowering, in each flow: the check fails, and `explain` of
+its result names the layer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class Net(nn.Module):
 
 
 class Named(nn.Module):
-    """Takes a tuple and a keyword argument that is a dictionary; gives a dictionary."""
+    """A module that takes a tuple and a keyword argument that is a dictionary, and returns a
+    dictionary."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,8 +62,8 @@ NAMED = {
 
 
 def weights_of(exported: Any, layer: str) -> list[str]:
-    """Names in the state of an exported program: the weights of a layer, and their scales if they
-    are quantised."""
+    """Return the names of a layer's weights in the state of an exported program, and of their
+    scales if they are quantised."""
     signature = exported.graph_signature
     names = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
     for node in exported.graph.nodes:
@@ -89,7 +90,8 @@ FAULTS: dict[str, Callable[[Any, str], tuple[str, Tensor]]] = {"weight": _weight
 
 @pytest.fixture(autouse=True, scope="module")
 def _quantised_once() -> Iterator[None]:
-    """Of the one model that is quantised here, flows share the graph: faults come later."""
+    """Share the quantised graph of the only quantised model between flows: faults are planted
+    later."""
     with pytest.MonkeyPatch.context() as patch:
         kept: dict[str, Any] = {}
         quantise = flows._quantize
@@ -105,7 +107,7 @@ def _quantised_once() -> Iterator[None]:
 
 @pytest.fixture
 def plant(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
-    """Makes flows lower one layer wrongly."""
+    """Make flows lower one layer wrongly."""
     lower = flows._lower
 
     def use(fault: str, layer: str) -> None:
@@ -124,7 +126,8 @@ def plant(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
 
 
 def assert_named(result: CheckResult, layer: str, flow: str) -> None:
-    """The check fails in all cases that have outputs, and the layer alone is wrong itself."""
+    """Assert that the check fails in all cases with outputs, and that the layer is the only
+    source."""
     assert not result and {case.verdict for case in result} == {"differ"}, str(result)
     report = result.explain()
     assert report.title.startswith(f"{flow}, example, method 'forward'")
@@ -134,6 +137,7 @@ def assert_named(result: CheckResult, layer: str, flow: str) -> None:
     assert any(row.where.startswith("delegate") for row in report) is flow.startswith("xnnpack")
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("flow", "fault", "layer"),
     [("portable", "weight", "stem"), ("portable", "weight", "hidden"),
@@ -141,9 +145,7 @@ def assert_named(result: CheckResult, layer: str, flow: str) -> None:
      ("xnnpack-int8", "weight", "hidden"), ("xnnpack-int8", "scale", "stem"),
      ("xnnpack-dynamic", "weight", "hidden"), ("xnnpack-dynamic", "scale", "last")],
 )  # fmt: skip
-def test_one_layer(
-    plant: Callable[[str, str], None], flow: str, fault: str, layer: str
-) -> None:
+def test_one_layer(plant: Callable[[str, str], None], flow: str, fault: str, layer: str) -> None:
     plant(fault, layer)
     assert_named(check_model(Net().eval(), IMAGE, flow=flow, n_random=1), layer, flow)
 
@@ -173,7 +175,7 @@ class Shifted(nn.Module):
 
 @pytest.mark.parametrize("flow", QUANTISED)
 def test_an_operator_after_the_last_layer(flow: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All layers are right, and every element of the output is a step off."""
+    """All layers are right, and every element of the output is off by a step."""
     lower = flows._lower
 
     def lower_wrongly(exported: Any, *args: Any) -> Any:
@@ -190,7 +192,7 @@ def test_an_operator_after_the_last_layer(flow: str, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("flow", QUANTISED)
 def test_noise_of_a_quantised_graph(flow: str) -> None:
-    """Quantised graphs run with random rounding, which moves some integers by a step."""
+    """Quantised graphs run with random rounding, which changes some integers by a step."""
     exported = flows.export(Net().eval(), ((IMAGE,), {}), None)
     graph = flows._quantize(flows.FLOWS[flow], exported, [((IMAGE,), {})])
     call = ((IMAGE,), {})
@@ -202,7 +204,7 @@ def test_noise_of_a_quantised_graph(flow: str) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.complex64])
 def test_noise_of_infinities(dtype: torch.dtype) -> None:
-    """Infinities and the largest numbers, as in masks, stay what they are under random rounding."""
+    """Infinities and the largest numbers, as in masks, are unchanged by random rounding."""
     least = torch.finfo(dtype).min
     values = torch.tensor([-math.inf, math.inf, math.nan, least, -least, 1.5], dtype=dtype)
     values = values.repeat(50)
@@ -215,7 +217,7 @@ def test_noise_of_infinities(dtype: torch.dtype) -> None:
 
 
 def test_noise_of_whole_numbers() -> None:
-    """Whole numbers are exact: zero points and quantised integers, which are cut to integers."""
+    """Integers are exact: zero points and quantised values, which are truncated to integers."""
     whole, other = torch.arange(-128.0, 128.0), torch.arange(-128.0, 128.0) + 0.5
     with RandomRounding(0):
         found, changed = whole + 1, other + 1
@@ -229,7 +231,7 @@ def test_keyword_and_nested_arguments(plant: Callable[[str, str], None], flow: s
 
 
 def test_a_ready_program(tmp_path: Any) -> None:
-    """The reference is exported from the model, with the arguments as they are nested."""
+    """The reference is exported from the model, with nested arguments."""
     model, damaged = Named().eval(), Named().eval()
     with torch.no_grad():
         damaged.first.weight[2] *= 2
@@ -245,7 +247,8 @@ def test_a_ready_program(tmp_path: Any) -> None:
 
 
 def test_state_of_earlier_calls() -> None:
-    """The sum is wrong from the second call on: both sides get there before they are compared."""
+    """The sum is wrong from the second call on: both sides reach that state before the
+    comparison."""
     x = torch.tensor([0.5, -1.0, 2.0])
     pte = bytes(manager(Decaying(0.75), x).buffer)
     result = check_model(Decaying(0.5).eval(), (x,), program=pte)
@@ -257,7 +260,7 @@ def test_state_of_earlier_calls() -> None:
 
 
 def test_a_program_that_fails() -> None:
-    """What explains cannot run raises what the program raises; cases that are wrong come first."""
+    """`explain` raises the program's exception; cases that differ come first."""
     x = torch.ones(4)
     pte = bytes(manager(lambda x: x * 3, x).buffer)
     five = [(torch.ones(5),)]

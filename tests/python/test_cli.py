@@ -23,7 +23,7 @@ DIGITS = str(EXAMPLES / "digits.pte")
 
 @pytest.fixture(scope="session")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with small programs of the official flow."""
+    """Return a folder with small programs of the official flow."""
     torch = pytest.importorskip("torch")
     from executorch.exir import ExecutorchBackendConfig, to_edge
 
@@ -56,7 +56,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def command(capsys: Capture, *args: str) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of the command line, in this process."""
+    """Return exit code, stdout and stderr of the command line, run in this process."""
     try:
         code = cli.main(args)
     except SystemExit as stop:  # argparse
@@ -67,7 +67,7 @@ def command(capsys: Capture, *args: str) -> tuple[int, str, str]:
 
 
 def failed(capsys: Capture, *args: str) -> str:
-    """The one line that an error of the runtime gives."""
+    """Assert a runtime error and return its line on stderr."""
     code, _, err = command(capsys, *args)
     assert code == 1
     assert err.startswith("executorch-c: error: ") and err.count("\n") == 1
@@ -75,14 +75,14 @@ def failed(capsys: Capture, *args: str) -> str:
 
 
 def misused(capsys: Capture, *args: str) -> str:
-    """The usage of the command and the error of wrong options."""
+    """Assert a usage error and return the usage and the error."""
     code, out, err = command(capsys, *args)
     assert (code, out) == (2, "") and err.startswith(f"usage: executorch-c {args[0]} ")
     return err
 
 
 def python(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    """A new interpreter, in a folder where nothing shadows the installed package."""
+    """Run a new interpreter in a folder where nothing shadows the installed package."""
     return subprocess.run([sys.executable, *args], capture_output=True, text=True, cwd=folder)
 
 
@@ -93,7 +93,7 @@ def test_as_a_module(tmp_path: Path) -> None:
 
 
 def test_torch_is_not_imported(tmp_path: Path) -> None:
-    """Neither does anything else need torch: that is what the package is for."""
+    """The package must not need torch."""
     code = """
 import sys
 from executorch_c import cli
@@ -219,7 +219,7 @@ def test_wrong_shape(tmp_path: Path, capsys: Capture) -> None:
     assert "input 0" in err
 
 
-def test_inputs_that_are_no_arrays(tmp_path: Path, capsys: Capture) -> None:
+def test_inputs_that_are_not_arrays(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "x.npz").write_bytes(b"PK nothing")
     assert "x.npz" in failed(capsys, "run", DIGITS, "--inputs", str(tmp_path / "x.npz"))
 
@@ -256,7 +256,7 @@ def test_info_json(capsys: Capture) -> None:
     assert what["file_size"] == Path(DIGITS).stat().st_size
 
 
-def test_info_names_what_is_missing(tmp_path: Path, capsys: Capture) -> None:
+def test_info_names_missing_operators(tmp_path: Path, capsys: Capture) -> None:
     data = Path(DIGITS).read_bytes()
     assert b"aten::convolution" in data
     (tmp_path / "x.pte").write_bytes(data.replace(b"aten::convolution", b"demo::convolution"))
@@ -353,7 +353,7 @@ def test_check(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch)
     assert code == 3 and "InvalidArgumentError" in out  # inputs of another shape
     for text, message in (
         ("checked_model:missing", "checked_model has no function 'missing'"),
-        ("no_such_module:f", "there is no module 'no_such_module'"),
+        ("no_such_module:f", "no module named 'no_such_module'"),
         ("checked_model:nothing", "returns a NoneType, expected (model, example_inputs)"),
         ("checked_model", "is not module:function"),
     ):
@@ -428,11 +428,11 @@ def test_trace_of_a_call_that_fails(files: Path, tmp_path: Path, capsys: Capture
 
 def test_a_debug_buffer_needs_an_etdump(capsys: Capture) -> None:
     code, _, err = command(capsys, "trace", DIGITS, "--debug-buffer", "x.bin")
-    assert code == 2 and "--debug-buffer belongs to --etdump" in err
+    assert code == 2 and "--debug-buffer requires --etdump" in err
 
 
 def options(name: str) -> dict[str, argparse.Action]:
-    """The options of a command by name."""
+    """Return the options of a command by name."""
     (commands,) = (action for action in cli.parser()._actions
                    if isinstance(action, argparse._SubParsersAction))  # fmt: skip
     return {option: action for action in commands.choices[name]._actions
@@ -452,10 +452,10 @@ def test_an_option_is_the_same_in_every_command() -> None:
 @pytest.mark.parametrize("option", ["--html", "--output", "--chrome", "--etdump"])
 def test_files_that_cannot_be_written_fail_before_the_run(option: str, capsys: Capture) -> None:
     err = misused(capsys, "trace", DIGITS, option, "no/such/folder/t.html")
-    assert "there is no folder no/such/folder" in err
+    assert "folder no/such/folder does not exist" in err
 
 
-def test_run_says_that_inputs_are_random_and_keeps_them(tmp_path: Path, capsys: Capture) -> None:
+def test_run_reports_and_saves_random_inputs(tmp_path: Path, capsys: Capture) -> None:
     kept = str(tmp_path / "x.npz")
     code, out, _ = command(capsys, "run", DIGITS, "--seed", "3", "--save-inputs", kept)
     assert code == 0 and "random, seed 3" in out
@@ -465,9 +465,7 @@ def test_run_says_that_inputs_are_random_and_keeps_them(tmp_path: Path, capsys: 
     assert first["outputs"] == again["outputs"]
 
 
-def test_arrays_go_by_name_and_warn_by_order(
-    files: Path, tmp_path: Path, capsys: Capture
-) -> None:
+def test_arrays_go_by_name_and_warn_by_order(files: Path, tmp_path: Path, capsys: Capture) -> None:
     model, data = str(files / "linear.pte"), str(next(files.glob("*.ptd")))
     (method,) = executorch_c.load(model, data_path=data).info()["methods"]
     names = [row["name"] for row in method["inputs"]]

@@ -1,4 +1,4 @@
-"""Operators written in Python: what functions get and what they may give."""
+"""Operators written in Python: arguments and results of functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from numpy.testing import assert_array_equal
 from single_op import BOUNDED, UNBOUND, Arg, Optionals, Out, SingleOps, dtype_id
 from small_programs import serialize
 
-__all__ = ["nothing_stays"]  # a fixture of every test here
+__all__ = ["nothing_stays"]  # autouse fixture
 
 
 # ---- arguments -------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ def test_a_list_of_outs() -> None:
 
 
 def test_written_arguments() -> None:
-    """An argument that the schema says is written, and that is no result."""
+    """An argument that the schema marks as written and that is not a result."""
     register_operator("t::up.out(Tensor(a!) cache, Tensor x, *, Tensor(b!) out) -> Tensor(b!)",
                       lambda cache, x: cache.__iadd__(x) * 2)  # fmt: skip
     ops = SingleOps()
@@ -151,7 +151,8 @@ def test_written_arguments() -> None:
 
 
 def test_a_written_argument_keeps_state() -> None:
-    """It is read, too, wherever it stands: its memory is the method's, not that of the result."""
+    """A written argument is read, too, in any position: its memory is the method's, not the
+    result's."""
     register_operator("t::add.out(Tensor x, Tensor(a!) total, *, Tensor(b!) out) -> Tensor(b!)",
                       lambda x, total: total.__iadd__(x) * 2)  # fmt: skip
     ops = SingleOps()
@@ -174,7 +175,7 @@ def test_shapes_that_depend_on_data(style: str) -> None:
         return x[x > 0]
 
     def written(x: np.ndarray, out: np.ndarray) -> Any:
-        assert out.shape == (4,)  # the bound, whatever the last call gave
+        assert out.shape == (4,)  # the bound, independently of the last call's output
         found = x[x > 0]
         out[: len(found)] = found
         return out[: len(found)]
@@ -188,7 +189,7 @@ def test_shapes_that_depend_on_data(style: str) -> None:
     if style == "returned":
         with pytest.raises(executorch_c.NotSupportedError, match="upper bound is 4") as caught:
             method(abs(x))
-        assert "t::f.out: the function gave for 'out': shape (6,)" in str(caught.value)
+        assert "t::f.out: the function returned an array for 'out': shape (6,)" in str(caught.value)
     assert_array_equal(method(x), [1, 3, 5])
 
 
@@ -209,14 +210,14 @@ def test_a_tensor_is_a_result() -> None:
 
 
 WRONG: list[tuple[Callable[..., Any], type[Exception], str]] = [
-    (lambda x: x * 1.5j, ValueError, "the function gave complex64 for 'out', expected float32"),
-    (lambda x: x.astype("f8"), ValueError, "gave float64 for 'out', expected float32"),
-    (lambda x: x.astype("U"), ValueError, "a dtype of NumPy's (U"),
-    (lambda x: None, TypeError, "the function gave None for 'out', expected an array"),
-    (lambda x: [1, 2], TypeError, "the function gave list for 'out', expected an array"),
-    (lambda x: (x,), TypeError, "the function gave tuple for 'out', expected an array"),
-    (lambda x: 1.5, TypeError, "the function gave float for 'out', expected an array"),
-    (lambda x: np.ma.masked_array(x), TypeError, "gave MaskedArray for 'out'"),
+    (lambda x: x * 1.5j, ValueError, "the function returned complex64 for 'out', expected float32"),
+    (lambda x: x.astype("f8"), ValueError, "returned float64 for 'out', expected float32"),
+    (lambda x: x.astype("U"), ValueError, "an array of NumPy dtype 'U"),
+    (lambda x: None, TypeError, "the function returned None for 'out', expected an array"),
+    (lambda x: [1, 2], TypeError, "the function returned list for 'out', expected an array"),
+    (lambda x: (x,), TypeError, "the function returned tuple for 'out', expected an array"),
+    (lambda x: 1.5, TypeError, "the function returned float for 'out', expected an array"),
+    (lambda x: np.ma.masked_array(x), TypeError, "returned MaskedArray for 'out'"),
     (lambda x: x[0], RuntimeError, "shape (3,) has another rank than the planned (2, 3)"),
     (lambda x: x.T, RuntimeError, "shape (3, 2), but the program fixes it to (2, 3)"),
 ]
@@ -228,7 +229,7 @@ def test_wrong_results(fn: Callable[..., Any], error: type[Exception], says: str
     with pytest.raises(executorch_c.Error) as caught:
         method(X)
     assert isinstance(caught.value, error)
-    assert "method 'forward', instruction 0: t::f.out: the function gave" in str(caught.value)
+    assert "method 'forward', instruction 0: t::f.out: the function returned" in str(caught.value)
     assert says in str(caught.value)
     assert caught.value.__cause__ is None
 
@@ -236,19 +237,21 @@ def test_wrong_results(fn: Callable[..., Any], error: type[Exception], says: str
 @pytest.mark.parametrize(
     ("result", "says"),
     [
-        ((X, X, X), "tuple of another length"), (X, "numpy.ndarray"), (None, "None"),
+        ((X, X, X), "tuple of another length"),
+        (X, "numpy.ndarray"),
+        (None, "None"),
         ([X, X], "list"),
     ],  # fmt: skip
 )
 def test_wrong_number_of_results(result: Any, says: str) -> None:
     register_operator(TWO, lambda x: result)
     method = load("t::two.out", X, Out((2, 3)), Out((2, 3)))
-    says = f"gave {says}, expected a tuple of 2"
+    says = f"returned {says}, expected a tuple of 2"
     with pytest.raises(executorch_c.InvalidTypeError, match=says):
         method(X)
 
 
-def test_an_out_that_was_made_smaller() -> None:
+def test_a_shrunk_out() -> None:
     def fn(x: np.ndarray, out: np.ndarray) -> None:
         out.shape = (6,)
 
@@ -301,8 +304,8 @@ def test_kinds_of_exceptions(error: Exception, expected: type[Exception]) -> Non
 @pytest.mark.parametrize(
     "code", [1 << 32, 1 << 31, 1 << 63, 1 << 64, -1, 0, "x", None, 1.5, 0x23 + (1 << 32)]
 )
-def test_codes_that_are_none(code: Any) -> None:
-    """A code that is 0 modulo 2 ** 32 was taken for success."""
+def test_invalid_codes(code: Any) -> None:
+    """A code that is 0 modulo 2 ** 32 was treated as success."""
 
     class Wrong(executorch_c.Error):
         pass
@@ -338,7 +341,7 @@ def test_a_call_inside_a_call() -> None:
 
 
 def test_calls_without_an_end() -> None:
-    """A function that runs its own program again, in a new method each time."""
+    """A function that recursively runs its own program in a new method."""
     program = pte("t::f.out", X, Out((2, 3)))
 
     def load_again(x: np.ndarray) -> Any:
@@ -371,7 +374,8 @@ def test_a_method_cannot_call_itself(call: str) -> None:
 
 def test_an_exported_program_is_eager(compare: Callable[..., None]) -> None:
     """torch.library operators of both kinds, exported, and computed here with NumPy."""
-    # torch's own decorator for the functional, the out variant beside it; and both by define
+
+    # torch's own decorator for the functional, with an out variant; and both by define
     @torch.library.custom_op("tcustom::cube", mutates_args=())
     def cube(x: torch.Tensor, n: int = 2, mode: str = "a") -> torch.Tensor:
         return x**3 + n * (mode == "b")
@@ -395,9 +399,12 @@ def test_an_exported_program_is_eager(compare: Callable[..., None]) -> None:
         library.define(f"{name}.out{schema}")
         library.impl(f"{name}.out", lambda *a, **k: None, "CompositeExplicitAutograd")
         registered = str(getattr(torch.ops.tcustom, name).out._schema)
-        fn = {"cube": lambda x, n, mode: x**3 + np.float32(n * (mode == "b")),
-              "stats": lambda x, w, more, scale, *, neg:
-                  stats(x, w, more, None if scale is None else np.float32(scale), neg=neg)}[name]
+        fn = {
+            "cube": lambda x, n, mode: x**3 + np.float32(n * (mode == "b")),
+            "stats": lambda x, w, more, scale, *, neg: stats(
+                x, w, more, None if scale is None else np.float32(scale), neg=neg
+            ),
+        }[name]
         register_operator(registered, fn)
 
     class Model(torch.nn.Module):

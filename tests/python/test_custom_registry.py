@@ -1,4 +1,4 @@
-"""Operators written in Python: registering, lifetimes, threads, the end."""
+"""Operators written in Python: registration, lifetimes, threads, interpreter exit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from executorch_c import Runtime, register_operator, unregister_operator
 from numpy.testing import assert_array_equal
 from single_op import Out
 
-__all__ = ["nothing_stays"]  # a fixture of every test here
+__all__ = ["nothing_stays"]  # autouse fixture
 
 
 # ---- registering -----------------------------------------------------------------------------
@@ -51,7 +51,7 @@ def test_it_is_listed() -> None:
     assert_array_equal(program.load_method("forward")(X), X)
     with pytest.raises(executorch_c.NotFoundError, match="no operator t::nothing is registered"):
         unregister_operator("t::nothing")
-    with pytest.raises(executorch_c.InvalidStateError, match="built-in"):
+    with pytest.raises(executorch_c.InvalidStateError, match="is built in and cannot be removed"):
         unregister_operator("aten::add.out")
 
 
@@ -93,7 +93,7 @@ def test_parameters_that_do_not_fit() -> None:
         with pytest.raises(TypeError) as caught:
             register_operator(schema, fn)
         assert says in str(caught.value) and not isinstance(caught.value, executorch_c.Error)
-    with pytest.raises(TypeError, match="takes 'out0' but not 'out1': all outs, or none"):
+    with pytest.raises(TypeError, match="takes 'out0' but not 'out1': expected all outs or none"):
         register_operator(TWO, lambda x, out0: x)
     register_operator(schema, lambda *args, **kwargs: args[0] * args[1] * kwargs["b"])
     assert_array_equal(load("t::g.out", X, 3, True, Out((2, 3)))(X), X * 3)
@@ -105,7 +105,9 @@ def test_a_function_without_a_signature() -> None:
 
 def test_registering_twice() -> None:
     register_operator(UNARY, lambda x: x)
-    with pytest.raises(executorch_c.AlreadyRegisteredError, match=r"is there already \(python\)"):
+    with pytest.raises(
+        executorch_c.AlreadyRegisteredError, match=r"is already registered \(python\)"
+    ):
         register_operator(UNARY, lambda x: x + 1)
     register_operator(UNARY, lambda x: x + 2, override=True)
     assert_array_equal(load("t::f.out", X, Out((2, 3)))(X), X + 2)
@@ -172,7 +174,7 @@ def test_arrays_can_be_kept() -> None:
 
 
 class Function:
-    """A callable that can be weakly referred to."""
+    """A callable that supports weak references."""
 
     def __init__(self, *held: Any) -> None:
         self.held = list(held)
@@ -238,7 +240,7 @@ def test_unregistering_while_it_runs() -> None:
         method(X)  # raised inside
 
 
-def test_calls_leave_nothing_behind() -> None:
+def test_calls_leak_nothing() -> None:
     boom = ValueError("boom")
 
     def fn(x: np.ndarray, out: np.ndarray) -> Any:
@@ -265,7 +267,7 @@ def test_calls_leave_nothing_behind() -> None:
     assert sys.getrefcount(fn) == fns
 
 
-def test_registering_leaves_nothing_behind() -> None:
+def test_registering_leaks_nothing() -> None:
     fn = Function()
 
     def some() -> None:
@@ -292,7 +294,8 @@ def test_registering_leaves_nothing_behind() -> None:
 
 
 def test_eight_threads() -> None:
-    """Their own methods and a common one, functions that fail, others that come and go."""
+    """Threads with their own methods and a shared one, failing functions, and changing
+    registrations."""
     common = unary(lambda x: x + 1)
     own = "t::own{}.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)"
 
@@ -303,7 +306,7 @@ def test_eight_threads() -> None:
             unregister_operator(f"t::own{i}.out")
             assert_array_equal(mine(X), X * i)
             assert_array_equal(common(X + round), X + round + 1)
-            with pytest.raises(executorch_c.InternalError, match="TypeError|gave float|Zero"):
+            with pytest.raises(executorch_c.InternalError, match="TypeError|returned float|Zero"):
                 mine(X + 1)
 
     run_each(8, run)
@@ -327,8 +330,8 @@ def test_registering_while_others_load() -> None:
     run_each(8, run)
 
 
-def test_the_gil_is_free_in_other_methods() -> None:
-    """A function that waits for another thread's method does not block it."""
+def test_other_methods_run_without_the_gil() -> None:
+    """A function that waits for another thread's method does not block that method."""
     inner, done = unary(lambda x: x * 3), threading.Event()
 
     def fn(x: np.ndarray) -> np.ndarray:
@@ -382,7 +385,7 @@ def test_the_end_of_the_interpreter(tmp_path: Path, more: str) -> None:
     assert done.stdout.splitlines()[0] == "6.0"
 
 
-def test_the_command_line_says_where_from(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_names_the_origin(capsys: pytest.CaptureFixture[str]) -> None:
     from executorch_c.cli import main
 
     register_operator(UNARY, lambda x: x)

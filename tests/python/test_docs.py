@@ -27,7 +27,7 @@ def name(path: Path) -> str:
 def test_snippets_run(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    """One after the other; functions named test_* are called with their fixtures."""
+    """Snippets run in order; functions named test_* are called with their fixtures."""
     pytest.importorskip("torch")
     pytest.importorskip("executorch.exir")
     monkeypatch.chdir(tmp_path)
@@ -40,7 +40,7 @@ def test_snippets_run(
 
 
 def test_the_files_to_change_exist() -> None:
-    """Every path of the tables, and a table with the ten typical changes."""
+    """Every path of the tables exists, and one table has the ten typical changes."""
     tables = [line for line in CHANGES.read_text().splitlines() if line.startswith("| ")]
     rows = [line.split("|")[1:-1] for line in tables]
     typical = [row for row in rows if len(row) == 3 and row[0].strip() != "change"]
@@ -67,9 +67,9 @@ def test_links_of_all_pages_lead_somewhere() -> None:
 
 
 def test_every_public_module_is_in_the_reference() -> None:
-    """Modules without an underscore that are there to be imported by users."""
+    """Public modules are those without an underscore, except for the inner ones."""
     text = "".join(page.read_text() for page in (DOCS / "reference").glob("*.md"))
     shown = set(re.findall(r"^::: (\S+)", text, re.M))
-    inner = {"cli", "pytest_plugin", "progress"}  # the first two have pages of their own
+    inner = {"cli", "pytest_plugin", "progress"}  # the first two have their own pages
     modules = {path.stem for path in (ROOT / "executorch_c").glob("[a-z]*.py")} - inner
     assert {f"executorch_c.{module}" for module in modules} | {"executorch_c"} == shown

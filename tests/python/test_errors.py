@@ -1,4 +1,4 @@
-"""Exceptions: one class for each status, sentences, codes."""
+"""Exceptions: one class for each status, messages, codes."""
 
 from __future__ import annotations
 
@@ -54,9 +54,7 @@ def test_a_missing_method_is_a_sentence_and_a_key_error() -> None:
             call("backward")
         assert isinstance(error.value, executorch_c.NotFoundError)
         text = str(error.value)
-        assert text == (
-            "no method 'backward'; the program has 'forward' [error 0x20: not found]"
-        )
+        assert text == ("no method 'backward'; the program has 'forward' [error 0x20: not found]")
         assert (error.value.code, error.value.status) == (0x20, "NOT_FOUND")
 
 
@@ -85,7 +83,7 @@ def test_all_missing_operators_in_one_error() -> None:
     assert isinstance(error.value, LookupError)
 
 
-def test_files_that_are_no_programs(tmp_path: Path) -> None:
+def test_files_that_are_not_programs(tmp_path: Path) -> None:
     runtime = Runtime.get()
     pte = small_programs.add_pte()
     with pytest.raises(executorch_c.AccessFailedError, match="No such file"):

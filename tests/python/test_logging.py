@@ -1,4 +1,4 @@
-"""What Python's logging gets to know, and that nothing happens without it."""
+"""Records for Python's logging; no logging without it."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_plug_ins(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPa
     assert told[0] == ("DEBUG", "plug-in of backends 'good' (executorch_c._backends:GROUPS) is "
                        "registered")  # fmt: skip
     assert told[1][0] == "ERROR" and "backend 'bad' (no_such_module) cannot be used" in told[1][1]
-    assert told[2] == ("DEBUG", "'left' was left out of the install")
+    assert told[2] == ("DEBUG", "'left' was excluded from the build")
 
 
 def test_operators_that_are_overridden(caplog: pytest.LogCaptureFixture) -> None:
@@ -105,7 +105,8 @@ def test_operators_that_are_overridden(caplog: pytest.LogCaptureFixture) -> None
 
 
 def test_a_filter_that_raises(caplog: pytest.LogCaptureFixture) -> None:
-    """As from any code that logs; everything stays usable."""
+    """The exception propagates, as in any code that logs, and everything stays usable."""
+
     def refuse(record: Any) -> bool:
         raise ZeroDivisionError
 

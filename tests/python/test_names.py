@@ -1,4 +1,4 @@
-"""Names: commands are called as the functions that do the same, modules as nothing else."""
+"""Names: commands have the names of the corresponding functions, modules have unique names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FUNCTIONS = {
     "operators": "operators", "dump": "dump", "graph": "graph", "explain": "explain",
     "check-nan": "check_nan", "quantization-error": "quantization_error",
 }  # fmt: skip
-"""Commands, and the public functions that do the same."""
+"""Commands, with the corresponding public functions."""
 
 
 @pytest.mark.parametrize("command", FUNCTIONS)
@@ -44,9 +44,7 @@ def test_old_functions_work_for_a_version(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*cli.RENAMED, *cli.ALIASES])
-def test_old_commands_work_for_a_version(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_old_commands_work_for_a_version(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         cli.main([name, "--help"])
     out, err = capsys.readouterr()

@@ -1,5 +1,4 @@
-"""The notebooks in executorch_c/examples run from top to bottom, and their kept outputs are what
-they give now."""
+"""The notebooks in executorch_c/examples run, and their saved outputs are current."""
 
 from __future__ import annotations
 
@@ -17,14 +16,14 @@ pytest.importorskip("torch")
 pytest.importorskip("executorch")
 
 FOLDER = Path(executorch_c.__file__).parent / "examples"
-FOUND = {  # what each notebook is there to show
+FOUND = {  # the result that each notebook demonstrates
     "validate": ["10 cases match", "Outputs match"],
     "find_divergence": ["blocks.7.up", "blocks.0", "reaches output 0"],
 }
 
 
 def shown(notebook: Any) -> str:
-    """All text outputs, without the bytes of pictures."""
+    """Return all text outputs, without the bytes of pictures."""
     parts = []
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
@@ -47,6 +46,7 @@ def test_kept_outputs(name: str) -> None:
     assert not re.search(r"/(root|home|tmp|work)/", kept), "paths of a machine"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", FOUND)
 def test_it_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = [str(Path(executorch_c.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
@@ -55,6 +55,6 @@ def test_it_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     client = nbclient.NotebookClient(
         notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
     )
-    client.execute()  # raises where a cell does
+    client.execute()  # raises if a cell does
     for text in FOUND[name]:
         assert text in shown(notebook)

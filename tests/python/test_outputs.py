@@ -1,4 +1,4 @@
-"""Outputs: fresh arrays, out=, lifetimes, attributes."""
+"""Outputs: new arrays, out=, lifetimes, attributes."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def test_attributes_are_checked() -> None:
 
 def test_memory_is_reported(add: Method) -> None:
     memory = add.memory()
-    assert set(memory) == {"planned", "shared", "native", "scratch", "heap"}
+    assert set(memory) == {"planned", "shared", "native", "folded", "scratch", "heap"}
     assert memory["planned"] >= 48 and memory["shared"] == 0
 
 
@@ -241,7 +241,7 @@ def test_memory_is_reported(add: Method) -> None:
 
 
 class Foreign:
-    """An input whose conversion runs code of somebody else."""
+    """An input whose conversion runs arbitrary code."""
 
     def __init__(self, x: np.ndarray, run: Callable[[], object]) -> None:
         self.x, self.run = x, run
@@ -273,8 +273,8 @@ SIZE = 1 << 20
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("shape", ["fixed", "dynamic"])
-def test_out_that_foreign_code_changes(change: Callable[[Any], None], shape: str) -> None:
-    """It was looked at before inputs were made ready."""
+def test_out_modified_by_foreign_code(change: Callable[[Any], None], shape: str) -> None:
+    """The output is inspected before inputs are converted."""
     make = small_programs.dynamic_pte if shape == "dynamic" else small_programs.add_pte
 
     def run() -> None:
@@ -288,8 +288,8 @@ def test_out_that_foreign_code_changes(change: Callable[[Any], None], shape: str
 
 
 @pytest.mark.parametrize("change", [with_other_memory, with_other_state])
-def test_input_that_foreign_code_changes(change: Callable[[Any], None]) -> None:
-    """An array is made ready before the one behind it."""
+def test_input_modified_by_foreign_code(change: Callable[[Any], None]) -> None:
+    """An array is converted before the next one."""
 
     def run() -> None:
         method = small_programs.load(small_programs.add_pte((SIZE,)), "forward")

@@ -1,4 +1,4 @@
-"""executorch_c.portable_lib beside the official module: the same calls, the same answers."""
+"""executorch_c.portable_lib compared with the official module: equal calls give equal results."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def pte() -> bytes:
 
 def test_every_name_is_there() -> None:
     names = {name for name in dir(official) if not name.startswith("__")}
-    names -= {"glob", "importlib", "logger", "logging", "os", "spec", "sys"}  # not meant for users
+    names -= {"glob", "importlib", "logger", "logging", "os", "spec", "sys"}  # not public
     assert not names - set(dir(ours))
 
 
@@ -64,7 +64,7 @@ def test_the_same_calls(lib: Any, pte: bytes, tmp_path: Any) -> None:
         ):  # fmt: skip
             for found, expected in zip(outputs, Mixed()(x, 3), strict=True):
                 torch.testing.assert_close(found, expected)
-        for step in (1.0, 2.0):  # state is kept
+        for step in (1.0, 2.0):  # state persists
             [count] = module.run_method("count", (torch.ones(2),))
             torch.testing.assert_close(count, torch.full((2,), step))
         meta = module.method_meta("forward")
@@ -119,4 +119,4 @@ def test_what_there_is() -> None:
 
 
 LLM = {name for name in official._get_operator_names() if name.startswith(("llama::", "preproc"))}
-"""Operators of the reference's LLM library, which are not here."""
+"""Operators of the reference's LLM library, which this runtime lacks."""

@@ -1,4 +1,4 @@
-"""The program argument: every function takes all sources, errors name the file."""
+"""The program argument: every function accepts all sources, and errors name the file."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ DIGITS = EXAMPLES / "digits.pte"
 
 
 class Manager:
-    """What functions read of an ExecutorchProgramManager."""
+    """The interface of an ExecutorchProgramManager that functions use."""
 
     buffer = DIGITS.read_bytes()
 
 
 class Edge:
-    """What functions read of an EdgeProgramManager."""
+    """The interface of an EdgeProgramManager that functions use."""
 
     def to_executorch(self) -> Manager:
         return Manager()

@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 import executorch_c
 import pytest
 
-# The fixture `pytester` forgets modules that were imported while a test ran; torch does not survive
-# a second import.
+# The fixture `pytester` unloads modules that a test imported; torch does not survive a second
+# import.
 try:
     import executorch.exir  # noqa: F401
     import torch  # noqa: F401
@@ -55,18 +55,18 @@ COMPARISONS = """
 
 
 def without_others() -> list[str]:
-    """Options that leave out all plugins that happen to be installed, which take seconds."""
+    """Return options that disable all other installed plugins, whose import takes seconds."""
     names = {point.name for point in entry_points(group="pytest11")} - {PLUGIN}
     return [option for name in sorted(names) for option in ("-p", f"no:{name}")]
 
 
 @pytest.fixture
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> object:
-    """Runs pytest in a process of its own, with the package of this one and no plugin but ours:
-    by name, and (`installed`) as entry points say."""
+    """Run pytest in a separate process, with the package of this one and only our plugin: by name,
+    or (`installed`) through its entry point."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
-    # pytester gives processes a home of their own; matplotlib then looks at every font again.
+    # pytester sets another home directory, in which matplotlib would search all fonts again.
     monkeypatch.setenv("XDG_CACHE_HOME", str(CACHE))
 
     def run_it(*args: str, plugin: bool = True, installed: bool = False) -> pytest.RunResult:
@@ -94,7 +94,7 @@ def test_fixtures_marker_and_reports(
         result.stdout.fnmatch_lines(["*::test_same PASSED*", "*::TestMarked::test_far PASSED*",
                                      "*::TestMarked::test_nearer*a/b* FAILED*"])  # fmt: skip
     result.stdout.fnmatch_lines([
-        ">       pte_compare([[]x, x + 0.5[]], [[]x, x[]])",  # the line of the test, not of ours
+        ">       pte_compare([[]x, x + 0.5[]], [[]x, x[]])",  # the line of the test
         "E *MismatchError: outputs differ",
         "E *output 1: 6 of 6 elements (100.00%) differ by more than atol 1e-05 [*] scale +",
     ])  # fmt: skip
@@ -221,7 +221,7 @@ def test_file_names_are_safe_and_differ() -> None:
 # ---- start-up ---------------------------------------------------------------------------------
 
 
-def test_a_session_that_does_not_use_it_does_not_pay(pytester: pytest.Pytester, run) -> None:
+def test_an_unused_plugin_costs_nothing(pytester: pytest.Pytester, run) -> None:
     pytester.makeconftest("""
         import json, sys
 
@@ -243,7 +243,7 @@ def test_a_session_that_does_not_use_it_does_not_pay(pytester: pytest.Pytester, 
 def test_as_an_installed_plugin(
     pytester: pytest.Pytester, run, monkeypatch: pytest.MonkeyPatch, asked: bool, mode: str
 ) -> None:
-    """Through the entry point that pyproject.toml names; with -p as well, it is there once."""
+    """Through the entry point of pyproject.toml; with -p as well, it is loaded once."""
     tomllib = pytest.importorskip("tomllib")
     pyproject = Path(__file__).resolve().parents[2] / "pyproject.toml"
     points = tomllib.loads(pyproject.read_text())["project"]["entry-points"]["pytest11"]
@@ -262,5 +262,5 @@ def test_as_an_installed_plugin(
 
 
 def test_python_is_this_one() -> None:
-    """The processes above import what this one does."""
+    """The processes above import the modules of this one."""
     assert Path(sys.modules[PLUGIN].__file__ or "").parents[1] == ROOT

@@ -1,4 +1,4 @@
-"""README.md: its Python snippets run, one after the other; its commands exist."""
+"""README.md: its Python snippets run in order; its commands exist."""
 
 from __future__ import annotations
 

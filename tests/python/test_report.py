@@ -1,5 +1,5 @@
-"""Reports: the same spelling on every result, pages that escape, begin with the finding and say
-what they are about."""
+"""Reports: a common interface for every result, and pages that escape text and begin with the
+finding."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ REPORTS: dict[str, Callable[[], Report]] = {
 
 
 class Reader(html.parser.HTMLParser):
-    """Fails where an element is not closed in order."""
+    """A parser that fails if elements are not closed in order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ def test_every_result_is_a_report(name: str, tmp_path: Path) -> None:
         report.save(tmp_path / "report.xyz")
 
 
-def test_pages_say_what_they_are_about() -> None:
+def test_pages_end_with_the_origin() -> None:
     digest = hashlib.sha256(DIGITS.read_bytes()).hexdigest()
     for source, name in ((DIGITS, str(DIGITS)), (DIGITS.read_bytes(), "")):
         text = devtools.memory_plan(source).to_html()
@@ -136,14 +136,14 @@ def test_text_is_escaped_wherever_it_is_put() -> None:
     assert "<bad>" not in report.to_html() and "<title></title>" not in report.to_html()
 
 
-def test_pages_begin_with_what_is_wrong() -> None:
+def test_pages_begin_with_the_finding() -> None:
     text = REPORTS["explain"]().to_html()
     assert text.index("first divergence") < text.index("nodes out of tolerance")
     assert text.index("nodes out of tolerance") < text.index("all nodes")
     assert "addEventListener" in text and "search" in text
 
 
-def test_a_dump_of_what_is_missing_is_not_ok() -> None:
+def test_a_dump_with_missing_operators_is_not_ok() -> None:
     assert not devtools.dump(DIGITS).problems()
     with pytest.raises(Error):
         devtools.dump(b"\0" * 64)

@@ -1,4 +1,4 @@
-"""executorch_c.testing: what counts as different, the figures, and what the reports say."""
+"""executorch_c.testing: verdicts, metrics and reports."""
 
 from __future__ import annotations
 
@@ -40,8 +40,10 @@ def test_explicit_tolerances_are_those_of_torch(
     dtype: object, given: dict[str, float], rng: np.random.Generator
 ) -> None:
     torch = pytest.importorskip("torch")
-    both = {"rtol": compare(dtype_ones(dtype), dtype_ones(dtype), **given)[0].tolerance.rtol,
-            "atol": compare(dtype_ones(dtype), dtype_ones(dtype), **given)[0].tolerance.atol}
+    both = {
+        "rtol": compare(dtype_ones(dtype), dtype_ones(dtype), **given)[0].tolerance.rtol,
+        "atol": compare(dtype_ones(dtype), dtype_ones(dtype), **given)[0].tolerance.atol,
+    }
     expected = rng.standard_normal(2000).astype(dtype)  # type: ignore[call-overload]
     expected[:100] = 0
     for scale in (0, 1e-8, 1e-6, 1e-5, 1e-3, 1e-2):
@@ -61,7 +63,7 @@ def test_explicit_tolerances_are_those_of_torch(
         assert compare(actual, expected, **given).ok is close
         assert compare(tensor(actual), tensor(expected), **given).ok is close
     zeros = np.zeros(3, expected.dtype)
-    assert compare(zeros, zeros, **given).ok  # as assert_close has it: the numbers decide alone
+    assert compare(zeros, zeros, **given).ok  # as in assert_close: only the tolerances decide
 
 
 def dtype_ones(dtype: object) -> np.ndarray:
@@ -121,7 +123,7 @@ def test_nan_may_count_as_different() -> None:
     assert not compare(x, x, equal_nan=False)
 
 
-def test_huge_integers_are_told_apart() -> None:
+def test_huge_integers_are_distinguished() -> None:
     big = np.array([2**62], np.int64)
     assert compare(big, big)
     assert not compare(big + 1, big)
@@ -140,7 +142,7 @@ def test_huge_integers_are_told_apart() -> None:
         (np.array([1, 5], "i8"), np.array([1, 4], "i8"), "worst at (1,): 5, expected 4"),
     ],
 )
-def test_what_differs_is_said(actual: object, expected: object, text: str) -> None:
+def test_differences_are_described(actual: object, expected: object, text: str) -> None:
     comparison = compare(actual, expected)
     assert not comparison
     assert text in str(comparison)
@@ -194,19 +196,19 @@ def test_a_wrong_answer_is_an_assertion_error() -> None:
         (np.ones(3, bool), "constant (True)"),
     ],
 )
-def test_a_reference_that_cannot_tell_is_inconclusive(reference: np.ndarray, why: str) -> None:
+def test_an_uninformative_reference_is_inconclusive(reference: np.ndarray, why: str) -> None:
     comparison = compare(reference.copy(), reference)
     assert comparison.verdict == "inconclusive" and not comparison
     assert "inconclusive" in str(comparison) and why in str(comparison)
     assert "Inconclusive" in comparison._repr_html_()
-    # Beside an output that can tell, it is a remark; what differs from it differs.
+    # With a conclusive output, an inconclusive one is a remark; one that differs decides.
     told = np.arange(3, dtype="f4")
     assert compare([told, reference.copy()], [told, reference]).verdict == "match"
     if reference.size:
         assert compare((reference == 0).astype(reference.dtype), reference).verdict == "differ"
 
 
-def test_nothing_compared_is_no_match() -> None:
+def test_no_comparison_is_not_a_match() -> None:
     assert compare([], []).verdict == "inconclusive" and not compare([], [])
     assert "nothing was compared" in str(compare([], []))
     assert compare([None], [None]).verdict == "inconclusive"
@@ -217,7 +219,7 @@ SCALES = (1e-30, 1e-12, 1e-6, 1.0, 1e6, 1e12)
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_faults_are_seen_whatever_the_scale(scale: float, rng: np.random.Generator) -> None:
+def test_faults_are_found_at_any_scale(scale: float, rng: np.random.Generator) -> None:
     right = (rng.standard_normal((4, 50)) * scale).astype("f4")
     rounded = right * (1 + rng.uniform(-1, 1, right.shape) * 2e-7).astype("f4")
     assert compare(rounded, right).verdict == "match"
@@ -235,7 +237,7 @@ def test_masks_hide_no_fault(
     masked = np.zeros(200, bool)
     masked[rng.permutation(200)[: int(200 * share)]] = True
     masked = masked.reshape(4, 50)
-    masked[0, [3, 7, 11]] = False  # where faults are planted
+    masked[0, [3, 7, 11]] = False  # faults are planted in these
     right = np.where(masked, np.float32(mask), body)
     assert compare(right * np.float32(1 - 1e-7), right).verdict == "match"
     for name, wrong in wrong_outputs(body).items():
@@ -246,7 +248,7 @@ def test_masks_hide_no_fault(
 
 
 def wrong_outputs(right: np.ndarray) -> dict[str, np.ndarray]:
-    """Outputs with a fault that is far above rounding."""
+    """Return outputs with a fault far above rounding."""
     size = np.float32(np.sqrt(np.mean(right.astype("f8") ** 2)))
     one = right.copy()
     one.flat[7] += size / 100
@@ -308,7 +310,7 @@ def test_outputs_have_names_and_tolerances_of_their_own() -> None:
 
 
 def test_ties_of_a_quantised_graph(rng: np.random.Generator) -> None:
-    """An element moved by two steps is a tie; all moved by ten times the noise are no ties."""
+    """An element moved by two steps is a tie; all elements moved by ten times the noise are not."""
     expected = rng.normal(size=400).astype(np.float32)
     step = float(np.ptp(expected)) / 256
     runs = [expected + step * (rng.random(400) < 0.02).astype(np.float32) for _ in range(4)]
@@ -323,9 +325,33 @@ def test_ties_of_a_quantised_graph(rng: np.random.Generator) -> None:
     assert tolerance.outside(expected + np.float32(step), expected, still) == 400
 
 
+@pytest.mark.parametrize(("noise", "verdict"), [
+    (0.0, "differ"), (0.001, "differ"), (0.04, "match"), (1.0, "inconclusive"),
+])  # fmt: skip
+def test_ties_that_move_a_quantised_output(
+    noise: float, verdict: str, rng: np.random.Generator
+) -> None:
+    """An error above the quantisation error is compared with the effect of the graph's rounding
+    ties."""
+    from executorch_c.check.judge import Audit, QuantizedJudge
+    from executorch_c.compare.limits import Limits
+
+    expected = rng.normal(size=400).astype(np.float32)
+    floats, actual = (expected + np.float32(size) * rng.normal(size=400).astype(np.float32)
+                      for size in (0.01, 0.05))  # fmt: skip
+    runs = [[expected + np.float32(noise) * rng.normal(size=400).astype(np.float32)]
+            for _ in range(4)]  # fmt: skip
+    judge = QuantizedJudge(
+        Limits(None, None), min_sqnr_db=10.0, audit=lambda _: Audit("match", ""),
+        equal_nan=True, check_dtype=True,
+    )  # fmt: skip
+    found = judge.against_graph([actual], [expected], [floats], 0, lambda _: runs)
+    assert found.verdict == verdict
+
+
 @pytest.mark.parametrize(("count", "outside"), [(1, 0), (5, 0), (20, 20)])
 def test_classes_of_a_quantised_program(count: int, outside: int) -> None:
-    """A few classes may differ, where quantising changes some; more may not."""
+    """A few classes may differ if quantisation changes some; more may not."""
     expected = np.arange(64) % 5
     floats, actual = expected.copy(), expected.copy()
     floats[:2] += 1
@@ -336,7 +362,8 @@ def test_classes_of_a_quantised_program(count: int, outside: int) -> None:
 
 @pytest.mark.parametrize("mask", [-1e9, -1e4, float(np.finfo(np.float32).min)])
 def test_masks_of_a_quantised_output(mask: float, rng: np.random.Generator) -> None:
-    """A mask value is neither the scale of what quantising does to the others, nor free itself."""
+    """A mask value is not the scale of other elements' quantisation error, and must itself be
+    right."""
     expected = rng.normal(size=(9, 50)).astype(np.float32)
     floats = expected + rng.normal(size=(9, 50)).astype(np.float32) * np.float32(0.05)
     right = expected + rng.normal(size=(9, 50)).astype(np.float32) * np.float32(0.05)

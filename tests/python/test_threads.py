@@ -1,4 +1,4 @@
-"""The GIL is released while methods run; methods serialise their calls."""
+"""Threads: methods release the GIL while they run, and serialise their calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from numpy.testing import assert_array_equal
 
 
 def long_running(seconds: float = 0.3) -> tuple[executorch_c.Method, np.ndarray]:
-    """A method that runs for about this long, and its input."""
+    """Return a method that runs for about the given time, and its input."""
     for size in (256, 512, 1024, 2048, 4096):
         method = small_programs.load(small_programs.slow_pte(size), "forward")
         x = np.ones((size, size), np.float32)
@@ -44,7 +44,7 @@ def test_the_gil_is_released() -> None:
     end = time.perf_counter()
     done.set()
     thread.join()
-    # A held GIL allows ticks before and after the run only: none in the middle of it.
+    # With the GIL held, ticks happen only before and after the run.
     middle = [t for t in ticks if start + (end - start) * 0.2 < t < start + (end - start) * 0.8]
     assert len(middle) > 2
 
@@ -133,7 +133,7 @@ def test_other_calls_wait_for_a_running_method(attribute: str) -> None:
 
 
 def test_a_call_from_the_garbage_collector_does_not_hang() -> None:
-    """Outputs are made while the method is locked; making many lists starts a collection."""
+    """Outputs are created while the method is locked; many lists trigger a collection."""
     pte = small_programs.kinds_pte([], [[..., ...], *[[1, 2]] * 100])
     method = small_programs.load(pte, "forward")
     refused: list[executorch_c.InvalidStateError] = []
@@ -156,5 +156,5 @@ def test_a_call_from_the_garbage_collector_does_not_hang() -> None:
     finally:
         gc.set_threshold(*threshold)
         gc.callbacks.remove(collecting)
-    if sys.version_info < (3, 12):  # later ones collect between bytecodes only
+    if sys.version_info < (3, 12):  # later versions collect between bytecodes only
         assert "is running in this thread" in str(refused[0])

@@ -1,7 +1,7 @@
 """Every entry point of Runtime, Program, Method and portable_lib, called well and badly.
 
-A row is a name and a function without arguments that leaves nothing behind; those of BAD raise.
-test_entry_points.py calls each many times and looks at the process's size and objects.
+A row is a name and a function without arguments and lasting effects; those of BAD raise.
+test_entry_points.py calls each many times and measures the process's memory and objects.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FOLDER = Path(tempfile.mkdtemp(prefix="entry-points-"))
 
 
 def program() -> bytes:
-    """A state by name, an input of any number of rows, a number."""
+    """Return a program with named state, an input with any number of rows, and a number."""
     plan = Plan()
     x = plan.input((64, 4), dynamism=BOUNDED)
     state, sum_ = plan.tensor((4,), name="state"), plan.tensor((4,))
@@ -174,7 +174,7 @@ BAD: dict[str, Call] = {
 
 
 def bindings() -> tuple[dict[str, Call], dict[str, Call]]:
-    """The rows of portable_lib, which needs torch."""
+    """Return the rows of portable_lib, which needs torch."""
     import torch
     from executorch_c import portable_lib
 

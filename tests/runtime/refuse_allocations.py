@@ -1,11 +1,11 @@
-"""Run one program with each allocation refused in turn; a script for a process of its own.
+"""Run one program with each allocation failing in turn; a script for a separate process.
 
     LD_PRELOAD=preload_alloc.so python refuse_allocations.py FOLDER c|c-onwards|python
 
 FOLDER has model.pte and inputs `small.npz`, `large.npz`. "c": requests of the package's extensions
 to the C library, "python": requests to Python's allocators. Each step of a session may fail with a
-MemoryError that says something, and gives the right result when it is repeated. Printed are the
-number of sessions, of failed steps, and of blocks that stay: the extensions', and Python's.
+MemoryError with a message, and gives the right result when it is repeated. Printed are the
+number of sessions, of failed steps, and of leaked blocks: the extensions', and Python's.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ DUMP = str(FOLDER / "dump.etdp")
 
 
 class Session:
-    """One program from its file to its end; steps give what is to be equal each time."""
+    """One program from its file to its end; the results of the steps must be equal each time."""
 
     def __init__(self) -> None:
         self.outs = [np.empty_like(o) if isinstance(o, np.ndarray) else None for o in OUTPUTS]
@@ -121,12 +121,12 @@ def equal(found: Any, wanted: Any) -> None:
 
 
 class Library:
-    """The preloaded library: refuses what the extensions ask the C library for."""
+    """The preloaded library: fails allocations of the extensions in the C library."""
 
     says = True
-    """Whether each MemoryError comes with a sentence."""
+    """True if each MemoryError has a message."""
     spare = 0
-    """How many sessions without an error end the search."""
+    """Number of sessions without an error that ends the search."""
 
     def __init__(self) -> None:
         self.here = ctypes.CDLL(None)
@@ -143,7 +143,7 @@ class Library:
         self.here.preload_arm(ctypes.c_size_t(n), HOW == "c-onwards")
 
     def disarm(self) -> bool:
-        """Return whether something was refused."""
+        """Disarm the library; return True if an allocation failed."""
         refused = bool(self.here.preload_refused())
         self.here.preload_arm(ctypes.c_size_t(0), 0)
         return refused
@@ -154,7 +154,8 @@ class Library:
 
 
 class Python(Library):
-    """Python's own allocators, whose MemoryError has no sentence. Nobody counts refusals."""
+    """Python's own allocators, whose MemoryError has no message and whose failures are not
+    counted."""
 
     says = False
     spare = 30
@@ -173,7 +174,7 @@ class Python(Library):
 
 
 def one_session(refuser: Library, n: int, wanted: list[Any]) -> tuple[bool, int]:
-    """Refuse the n-th request of each step; return whether one was refused, and failed steps."""
+    """Fail the n-th allocation of each step; return True if one failed, and the failed steps."""
     session, failed, refused = Session(), 0, False
     for number, step in enumerate(STEPS):
         found, error = None, None
@@ -196,7 +197,7 @@ def one_session(refuser: Library, n: int, wanted: list[Any]) -> tuple[bool, int]
 
 
 def sessions(refuser: Library, wanted: list[Any]) -> Iterator[int]:
-    """The number of failed steps of each session, until nothing is refused."""
+    """Yield the number of failed steps of each session, until no allocation fails."""
     n, spare = 0, refuser.spare
     while spare >= 0:
         n += 1
@@ -212,7 +213,7 @@ if __name__ == "__main__":
     wanted: list[Any] = []
     for _ in range(2):
         one_session(refuser, 0, wanted)
-    for _ in range(30):  # Python fills its caches for a while; a leak is in every round
+    for _ in range(30):  # Python fills its caches at first; a leak occurs in every round
         gc.collect()
         before, objects = refuser.alive(), sys.getallocatedblocks()
         failures = list(sessions(refuser, wanted))

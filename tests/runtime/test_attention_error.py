@@ -1,7 +1,7 @@
-"""Attention over large logits rounds no worse than eager.
+"""Attention over large logits has errors no larger than eager's.
 
 exp() of logits of magnitude 100 turns each unit in the last place of a logit into a relative error
-of 1e-5, so that one sample says little about a kernel: the errors of many do.
+of 1e-5, so only the errors of many samples characterise a kernel.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Jumps, moves, loops and numbers: torch.cond and map from the exporter, the rest by hand."""
+"""Jumps, moves, loops and numbers: torch.cond and map from the exporter, other programs by hand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ONES = np.ones(4, np.float32)
 
 
 def both(pte: bytes, *inputs: Any) -> list[Any]:
-    """The outputs of ours, after comparing them with those of the reference."""
+    """Return our outputs, compared with the reference's."""
     found = load(pte).execute(list(inputs))
     wanted = reference(pte, *inputs).outputs
     assert wanted is not None
@@ -44,7 +44,7 @@ def test_exported_control_flow(name: str, kernels: Any) -> None:
 
 
 def test_the_reference_overwrites_a_result_of_the_first_cond() -> None:
-    """Its MoveCall makes an alias of memory that the planner gives to the next branch."""
+    """Its MoveCall creates an alias of memory that the planner gives to the next branch."""
     exported = zoo.load("cond_twice")
     wrong = 0
     for call in exported.calls["forward"]:
@@ -65,7 +65,7 @@ def test_cond_on_a_number() -> None:
 
 
 def test_cond_that_returns_its_operand() -> None:
-    """A branch without instructions: the move takes the input itself."""
+    """A branch without instructions: the move copies the input."""
 
     def run(x: Tensor, y: Tensor) -> Tensor:
         return torch.cond(x.sum() > 0, lambda x, y: x.clone(), lambda x, y: x + y, (x, y))
@@ -97,7 +97,7 @@ def test_nested_cond() -> None:
 
 
 def choice(plan: Plan, condition: Any) -> bytes:
-    """Gives 1 if the condition holds, else 2."""
+    """Return a method that returns 1 if the condition holds, else 2."""
     result = plan.value(2)
     plan.jump_false(condition, len(plan.code) + 2)
     plan.call("executorch_prim::add.Scalar", 1, 0, result)
@@ -112,7 +112,7 @@ def test_jump_on_a_bool(value: bool) -> None:
 
 @pytest.mark.parametrize("value", [3, 1, 0, -1, 0.5, 0.0, -0.0])
 def test_jump_on_a_number(value: float) -> None:
-    """As Python sees it. The reference takes bools only."""
+    """Truth as in Python. The reference accepts bools only."""
     assert load(choice(Plan(), value)).execute([]) == [1 if value else 2]
 
 
@@ -127,7 +127,7 @@ TENSORS = [[True, True, True], [True, False, True], [False] * 3, [], True, False
 
 @pytest.mark.parametrize("value", TENSORS, ids=str)
 def test_jump_on_a_tensor(value: Any) -> None:
-    """All elements must be true, as in the reference; of none, all are."""
+    """True if all elements are, as in the reference; true for an empty tensor."""
     array = np.array(value, bool)
     plan = Plan()
     pte = choice(plan, plan.input(array.shape, "bool"))
@@ -143,7 +143,7 @@ def test_jump_on_a_tensor_of_another_dtype() -> None:
 
 
 def test_loop() -> None:
-    """A counted loop: y = 2 ** n * x, n from a tensor."""
+    """A loop with a counter: y = 2 ** n * x, n from a tensor."""
     plan = Plan()
     x, n, y = plan.input((4,)), plan.input((), "int64"), plan.output((4,))
     limit, i, done = plan.value(0), plan.value(0), plan.value(False)
@@ -164,7 +164,7 @@ def test_loop() -> None:
 
 
 def test_jump_over_the_writer_of_an_output() -> None:
-    """A skipped output is what planned memory holds, and an error without such memory."""
+    """A skipped output has the contents of planned memory, or raises without planned memory."""
     for planned in (True, False):
         plan = Plan()
         x, go = plan.input((4,)), plan.input((), "bool")
@@ -185,14 +185,14 @@ def test_move_copies_into_memory() -> None:
     a, b = plan.tensor((4,)), plan.output((4,))
     plan.call("aten::add.out", x, x, 1, a)
     plan.move(a, b)
-    plan.call("aten::add.out", a, x, 1, a)  # what was moved stays
+    plan.call("aten::add.out", a, x, 1, a)  # the moved value stays
     plan.take(a)
     found = load(build(plan)).execute([ONES])
     np.testing.assert_array_equal(found, [2 * ONES, 3 * ONES])
 
 
 def test_move_into_a_placeholder() -> None:
-    """A target without memory becomes another name of the source."""
+    """A target without memory becomes an alias of the source."""
     plan = Plan()
     x, y = plan.input((4,)), plan.output((4,))
     slot = plan.tensor((4,), at=None)
@@ -226,7 +226,7 @@ def test_move_of_dynamic_shapes() -> None:
 
 
 def test_a_move_does_not_make_an_output_an_input() -> None:
-    """A slot keeps its tensor: what is resized under one name has its shape under the other."""
+    """A slot keeps its tensor: a resize under one name sets the shape under the other."""
     count = 2_000_000
 
     def run() -> int:
@@ -264,7 +264,8 @@ def test_a_move_does_not_make_an_output_an_input_of_a_batch() -> None:
 
 
 def test_a_move_into_a_view_is_undone_after_the_call() -> None:
-    """The view would point at an input's copy of the first call, which the second one frees."""
+    """Otherwise the view would point to the first call's copy of an input, which the second call
+    frees."""
     count = 1 << 18
 
     def run() -> float:
@@ -285,7 +286,7 @@ def test_a_move_into_a_view_is_undone_after_the_call() -> None:
     assert alone(run) == 0
 
 
-def test_a_move_gives_no_other_shape_to_a_fixed_one() -> None:
+def test_a_move_does_not_change_a_fixed_shape() -> None:
     plan = Plan()
     x, y = plan.input((8,), dynamism=1), plan.output((8,), dynamism=1)
     slot = plan.tensor((8,), at=None)
@@ -298,7 +299,7 @@ def test_a_move_gives_no_other_shape_to_a_fixed_one() -> None:
 
 
 def test_moves_in_chains_and_loops() -> None:
-    """Names of names, a name that is moved to its source, and one that changes in each round."""
+    """Aliases of aliases, an alias moved to its source, and one that changes in each iteration."""
     plan = Plan()
     x, y = plan.input((8,), dynamism=1), plan.output((8,), dynamism=1)
     names = [plan.tensor((8,), at=None, dynamism=1) for _ in range(3)]
@@ -310,7 +311,7 @@ def test_moves_in_chains_and_loops() -> None:
     plan.move(names[1], names[2])
     plan.move(names[2], names[2])
     plan.call("aten::add.out", names[2], x, 1, b)
-    plan.move(b, a)  # a copy, which all names show
+    plan.move(b, a)  # a copy, visible under all aliases
     plan.call("executorch_prim::add.Scalar", i, 1, i)
     plan.call("executorch_prim::ge.Scalar", i, 3, done)
     plan.jump_false(done, head)
@@ -321,7 +322,7 @@ def test_moves_in_chains_and_loops() -> None:
 
 
 def test_a_move_of_an_unbound_tensor_outlives_its_growth() -> None:
-    """The name shows a block that the source has left; in the next call the source has room."""
+    """The alias shows a block that the source has left; in the next call the source has room."""
     plan = Plan()
     x, y = plan.input((4,), dynamism=1), plan.output((4,), dynamism=2, at=None)
     grows = plan.tensor((4,), at=None, dynamism=2)
@@ -336,7 +337,7 @@ def test_a_move_of_an_unbound_tensor_outlives_its_growth() -> None:
 
 
 def test_moved_numbers_change_kind() -> None:
-    """A slot takes the kind of what is moved or computed into it."""
+    """A slot takes the kind of the moved or computed value."""
     plan = Plan()
     slots = [plan.value(0), plan.value(False), plan.value(0.0)]
     for slot, value in zip(slots, (2.5, 7, True), strict=True):
@@ -348,7 +349,7 @@ def test_moved_numbers_change_kind() -> None:
 
 
 def test_moved_items_of_lists() -> None:
-    """A list of ints is read anew in each call: its items are slots."""
+    """A list of ints is read in each call: its items are slots."""
     plan = Plan()
     x = plan.input((2, 3))
     size = plan.value(0)
@@ -373,7 +374,7 @@ def test_slots_start_from_the_file_in_every_call() -> None:
 # ---- numbers ---------------------------------------------------------------------------------
 
 BIG = 2**53 + 1
-"""Not a float: what goes through doubles loses it."""
+"""An integer that float64 cannot represent."""
 
 PRIMS: list[tuple[str, tuple[Any, ...], Any]] = [
     ("add.Scalar", (2, 3), 5), ("add.Scalar", (2, 0.5), 2.5), ("add.Scalar", (BIG, 1), BIG + 1),
@@ -413,7 +414,7 @@ PRIMS: list[tuple[str, tuple[Any, ...], Any]] = [
     ("sym_min.Scalar", (BIG, BIG - 1), BIG - 1),
     ("sym_not.Scalar", (True,), False), ("sym_not.Scalar", (False,), True),
 ]  # fmt: skip
-"""What Python's own operators give for these."""
+"""Results of Python's own operators for these."""
 
 
 def prim_programs() -> tuple[SingleOps, list[str]]:
@@ -425,7 +426,7 @@ def prim_programs() -> tuple[SingleOps, list[str]]:
 
 
 def test_all_prims() -> None:
-    """All 25: these with numbers, et_view and et_copy_index below."""
+    """All 25 prims: these with numbers, et_view and et_copy_index below."""
     ops, names = prim_programs()
     program = Runtime.get().load_program(ops.build())
     for method, (name, args, wanted) in zip(names, PRIMS, strict=True):
@@ -451,7 +452,7 @@ OFFICIAL_DIFFERS = {
 
 
 def test_prims_agree_with_the_reference() -> None:
-    """Method by method, because a refusal of one would end the run of all."""
+    """By method, because the rejection of one method would end the run."""
     ops, names = prim_programs()
     pte = ops.build()
     differs = set()
@@ -497,7 +498,7 @@ def test_numbers_used_for_tensors() -> None:
 
 
 def test_views_of_inputs_and_constants() -> None:
-    """et_view by hand: out is self's memory with another shape."""
+    """et_view by hand: out is the memory of self with another shape."""
     ops = SingleOps()
     value = np.arange(6, dtype=np.float32).reshape(2, 3)
     name = ops.add("executorch_prim::et_view.default", value, [3, -1], Out((3, 2), planned=False))
@@ -516,7 +517,7 @@ def test_views_of_inputs_and_constants() -> None:
 
 
 def test_rows_are_collected() -> None:
-    """et_copy_index by hand, also beyond what was planned."""
+    """et_copy_index by hand, also beyond the planned size."""
     for index, wanted in ((0, 1), (2, 3), (4, None)):
         plan = Plan()
         row, rows = plan.input((3,)), plan.output((4, 3), dynamism=1)
@@ -548,7 +549,7 @@ DIVISIONS: dict[tuple[str, int, int], float | None] = {
 
 @pytest.mark.parametrize("case", DIVISIONS, ids=str)
 def test_division_in_prims(case: tuple[str, int, int]) -> None:
-    """No SIGFPE: integers wrap as everywhere in eager, a zero divisor is an error."""
+    """No SIGFPE: integers wrap as in eager, and a zero divisor is an error."""
     name, a, b = case
     plan = Plan()
     result = plan.value(0)

@@ -1,4 +1,4 @@
-"""Each entry point, called well and badly, keeps the process as small as it was.
+"""Valid and invalid calls of each entry point do not grow the process.
 
 In CI a few thousand calls of each; 100,000 with
 `EXECUTORCH_C_CALLS=100000 pytest tests/runtime/test_entry_points.py`.
@@ -21,7 +21,7 @@ from test_memory_leaks import resident
 
 CALLS = int(os.environ.get("EXECUTORCH_C_CALLS", "3000"))
 SECONDS = float("inf") if CALLS > 3000 else 0.4
-"""In CI, how long the calls of one entry point may take: slow ones are called less often."""
+"""Maximum time for the calls of one entry point in CI: slow ones are called less often."""
 BINDINGS = entry_points.bindings()
 ROWS = [
     *((f"good {name}", call) for table in (GOOD, BINDINGS[0]) for name, call in table.items()),
@@ -40,7 +40,7 @@ def small_heap() -> Iterator[None]:
 
 
 def repeat(call: Call, times: int, seconds: float) -> int:
-    """The number of calls that were made."""
+    """Call an entry point repeatedly; return the number of calls."""
     end = time.monotonic() + seconds
     for done in range(times):
         call()
@@ -50,7 +50,7 @@ def repeat(call: Call, times: int, seconds: float) -> int:
 
 
 def growth(call: Call, times: int, seconds: float) -> tuple[int, int, int]:
-    """Calls, bytes of the process and objects that they have added."""
+    """Return the calls, and the growth of the process in bytes and objects."""
     gc.collect()
     before, blocks = resident(), sys.getallocatedblocks()
     done = repeat(call, times, seconds)
@@ -59,8 +59,8 @@ def growth(call: Call, times: int, seconds: float) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize("name, call", ROWS, ids=[name for name, _ in ROWS])
-def test_calls_leave_nothing(name: str, call: Call) -> None:
-    """A leak shows in each part of the calls; what is kept once shows in one of them."""
+def test_calls_do_not_leak(name: str, call: Call) -> None:
+    """A leak appears in each part of the calls; a cache in only one of them."""
     repeat(call, CALLS // 10, SECONDS / 4)
     parts = [growth(call, CALLS // 3, SECONDS / 4) for _ in range(3)]
     assert min(done for done, _, _ in parts) >= 16
@@ -84,7 +84,7 @@ def test_every_name_has_a_row(kind: type) -> None:
 def test_a_leak_is_seen() -> None:
     kept: list[object] = []
     with pytest.raises(AssertionError):
-        test_calls_leave_nothing("planted", lambda: kept.append(object()))
+        test_calls_do_not_leak("planted", lambda: kept.append(object()))
     lost: list[bytes] = []
     with pytest.raises(AssertionError):
-        test_calls_leave_nothing("planted", lambda: lost.append(bytes(100_000)))
+        test_calls_do_not_leak("planted", lambda: lost.append(bytes(100_000)))

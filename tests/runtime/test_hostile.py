@@ -1,7 +1,7 @@
-"""Programs that are wrong: refused with a sentence, at the latest when they run, never a crash.
+"""Invalid programs: rejected with a message at load or at the first run, never a crash.
 
-Hand-written programs run in both runtimes: there in a forked process, since it often dies. Where
-it fails, the failure is asserted too, so that a new version that mends it is noticed.
+Hand-written programs run in both runtimes: in the official one in a forked process, because it
+often crashes. Its failures are asserted, too, so that a fixed version is noticed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from plans import BOUNDED, Constants, Plan, V, adding, build, edited, load, refe
 ONES = np.ones(4, np.float32)
 
 
-
 def test_sane_program() -> None:
     plan, _ = adding(2)
     wanted = [3 * ONES]
@@ -29,7 +28,7 @@ def test_sane_program() -> None:
 
 @pytest.mark.parametrize("index", [1, 7, 2**31 - 1, -1])
 def test_operator_index(index: int) -> None:
-    """Out of range in a call that is not the last one: the reference calls what is not there."""
+    """Out of range in a call that is not the last one: the reference calls an invalid address."""
     plan, _ = adding(2)
     plan.code[0].instr_args.op_index = index
     pte = build(plan)
@@ -94,7 +93,7 @@ def test_too_few_arguments(count: int) -> None:
 
 
 def test_list_outputs() -> None:
-    """Outputs that the reference cannot give back, and dies of."""
+    """Outputs that the reference cannot return; it crashes."""
     plan, (x, y) = adding()
     plan.plan.outputs.clear()
     plan.take([x, y], [3, 4, 5], [1.5, 2.0], [True, False, True], None, "text")
@@ -121,7 +120,7 @@ def test_list_outputs_of_two_calls_are_apart() -> None:
 
 
 def test_an_elided_view_of_an_input_in_a_list_output() -> None:
-    """A list item in an input's planned memory, which no instruction mentions."""
+    """A list item in an input's planned memory, without an instruction."""
     plan = Plan()
     plan.input((2, 2), at=0)
     plan.take([plan.tensor((4,), at=0)])
@@ -132,7 +131,7 @@ def test_an_elided_view_of_an_input_in_a_list_output() -> None:
 
 
 def delegating(arguments: int = 2) -> Plan:
-    """A call of the demo backend's sine."""
+    """Return a call of the demo backend's sine."""
     plan = Plan()
     x, y = plan.input((1,)), plan.output((1,))
     delegate = plan.delegate("BackendWithCompilerDemo", 0)
@@ -156,7 +155,7 @@ def test_delegate_call_with_too_few_arguments(arguments: int) -> None:
 
 @pytest.mark.parametrize("index", [1, 2**31 - 1, -1])
 def test_delegate_index(index: int) -> None:
-    """Known when loading, not only when running."""
+    """Detected at load, not only at run time."""
     plan = delegating()
     plan.code[0].instr_args.delegate_index = index
     with pytest.raises(InvalidProgramError, match=rf"instruction 0: delegate {index} of 1"):
@@ -205,13 +204,13 @@ def test_negative_jump(destination: int) -> None:
         load(build(plan))
 
 
-def test_jump_behind_the_end_ends_the_chain() -> None:
+def test_jump_past_the_end_ends_the_chain() -> None:
     for destination in (2, 3, 2**31 - 1):
         plan, (_, y) = adding()
         plan.jump_false(False, destination)
         plan.call("aten::add.out", y, y, 1, y)
         pte = build(plan)
-        # 2 is the next instruction, everything beyond the code is the end.
+        # 2 is the next instruction, any index beyond the code is the end.
         wanted = 4 * ONES if destination == 2 else 2 * ONES
         np.testing.assert_array_equal(load(pte)(ONES), wanted)
         np.testing.assert_array_equal(reference(pte, ONES).outputs, [wanted])
@@ -232,7 +231,7 @@ def test_values_of_other_instructions(kind: str, index: int) -> None:
 
 
 def test_moves_that_change_the_kind_of_a_slot() -> None:
-    """A number moved over a tensor would deceive every list that holds the slot."""
+    """A number moved over a tensor would invalidate every list that contains the slot."""
     plan, (x, y) = adding()
     number = plan.value(3)
     plan.move(number, y)
@@ -279,7 +278,7 @@ def test_an_unbound_input_beyond_its_planned_memory() -> None:
 
 
 def test_one_value_as_two_inputs() -> None:
-    """The second array wins, whatever the sizes of the first."""
+    """The second array wins, independently of the first one's size."""
     plan = Plan()
     x = plan.input((1000,), dynamism=BOUNDED)
     plan.give(x)
@@ -296,7 +295,7 @@ def test_cyclic_and_forward_lists() -> None:
     itself = V(len(plan.plan.values))
     plan.take([x, itself])
     pte = build(plan)
-    with pytest.raises(InvalidProgramError, match="item 1 is value 3, which is no tensor"):
+    with pytest.raises(InvalidProgramError, match="item 1 is value 3, which is not a tensor"):
         load(pte)
     with pytest.raises(InvalidProgramError, match="item 1 is value 3, a TensorList"):
         load(pte, verification=executorch_c.Verification.Minimal)
@@ -316,7 +315,7 @@ def test_int_list_items_out_of_range(index: int) -> None:
         load(build(plan))
 
 
-def test_int_list_items_that_are_no_numbers() -> None:
+def test_int_list_items_that_are_not_numbers() -> None:
     for value in (schema.String("5"), schema.Null(), schema.IntList([])):
         plan = Plan()
         item = plan.put(value)
@@ -390,7 +389,7 @@ def test_unknown_method() -> None:
 
 
 def test_negative_sizes_are_refused_at_both_levels() -> None:
-    """The reference's _load_for_executorch ignores the level it declares."""
+    """The reference's _load_for_executorch ignores its verification level."""
     plan, _ = adding()
     plan.plan.values[0].val.sizes = [-4]
     pte = build(plan)
@@ -411,7 +410,7 @@ def test_impossible_tensors(sizes: list[int]) -> None:
 
 
 @pytest.mark.parametrize("order", [[0, 0], [0, 2], [255, 0], [0]])
-def test_dim_order_that_is_no_permutation(order: list[int]) -> None:
+def test_dim_order_that_is_not_a_permutation(order: list[int]) -> None:
     plan = Plan()
     plan.take(plan.input((2, 2)))
     plan.plan.values[0].val.dim_order = order
@@ -439,7 +438,7 @@ def test_misaligned_tensors_are_refused() -> None:
 
 @pytest.mark.parametrize("size", [2**60, 2**63 - 1, -1])
 def test_huge_arenas(size: int) -> None:
-    """The reference allocates the arenas of every method when the program is loaded."""
+    """The reference allocates the arenas of every method at load."""
     plan, _ = adding()
     plan.plan.non_const_buffer_sizes[1] = size
     good = adding()[0]
@@ -504,7 +503,7 @@ def test_constants_are_not_written() -> None:
 
 
 def test_values_without_data() -> None:
-    """Unplanned tensors that nothing has been written to."""
+    """Unplanned tensors without any write."""
     plan = Plan()
     x, y = plan.tensor((4,), at=None), plan.output((4,))
     plan.call("aten::add.out", x, x, 1, y)
@@ -518,9 +517,8 @@ def test_values_without_data() -> None:
         load(build(plan)).execute([])
 
 
-
 def test_several_chains() -> None:
-    """The reference's executor runs chains one after the other, too."""
+    """The reference's executor runs chains in order, too."""
     plan, (x, y) = adding()
     plan.plan.chains.append(schema.Chain([], [], [], None))
     plan.call("aten::add.out", x, y, 1, y)
@@ -533,7 +531,7 @@ def test_several_chains() -> None:
 
 
 def test_hostile_edits_of_an_exported_program_do_not_leak_into_the_next() -> None:
-    """A failed load leaves nothing behind: the good file loads after every bad one."""
+    """After every failed load, the valid file loads."""
     pte = export(torch.nn.Linear(4, 2), torch.ones(4))
 
     def no_values(program: schema.Program) -> None:
@@ -545,8 +543,8 @@ def test_hostile_edits_of_an_exported_program_do_not_leak_into_the_next() -> Non
         assert load(pte)(ONES).shape == (2,)
 
 
-def test_unbound_state_that_outgrew_its_memory() -> None:
-    """What grew during a call is not looked for in planned memory by the next one."""
+def test_unbound_state_that_outgrows_its_memory() -> None:
+    """Growth during a call does not affect planned memory in the next one."""
     plan = Plan()
     state = plan.tensor((4,), dynamism=2)
     plan.call("aten::add.out", state, state, 1, plan.output((4,), dynamism=2, at=None))

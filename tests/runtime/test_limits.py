@@ -1,4 +1,4 @@
-"""What loading and calls may cost: small files that ask for much, and the limits of a user."""
+"""Costs of loading and calls: small files with large requirements, and the limits of a user."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ MB = 1 << 20
 
 
 def peak() -> int:
-    """The most memory that this process has had, in MB."""
+    """Return the peak memory of this process in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
 def cost(pte: bytes, error: type[Exception] | None = None, **options: Any) -> tuple[float, int]:
-    """Seconds and MB that the loading of a method takes, which ends in an error, or does not."""
+    """Return the seconds and MB of loading a method, which may fail."""
 
     def run() -> tuple[float, int]:
         loaded = Runtime.get().load_program(pte)
@@ -44,7 +44,8 @@ def cost(pte: bytes, error: type[Exception] | None = None, **options: Any) -> tu
 
 
 def nested(times: int, deep: int, inner: bytes | None = None) -> bytes:
-    """A program with so many delegates, each the same program, and so on."""
+    """Return a program with the given number of delegates, each containing the same program,
+    recursively."""
     if deep == 0:
         return inner or build(adding()[0])
     plan = Plan()
@@ -64,7 +65,7 @@ def test_programs_in_programs_in_programs() -> None:
 
 
 def test_one_payload_for_many_delegates() -> None:
-    """Each of them reads all of it."""
+    """Each delegate reads the whole payload."""
     constants = Constants()
     plan = Plan()
     plan.take(plan.constant(constants, np.zeros(MB, np.uint8)))
@@ -74,7 +75,7 @@ def test_one_payload_for_many_delegates() -> None:
 
 
 def test_one_list_for_many_calls() -> None:
-    """Calls refer to the items of a list; the tensors of it were written down for each call."""
+    """Calls share the items of a list; earlier, its tensors were copied for each call."""
     items, calls = 20_000, 6000
     plan = Plan()
     x, y = plan.input((4,)), plan.output((4,))
@@ -86,7 +87,7 @@ def test_one_list_for_many_calls() -> None:
 
 
 def test_one_list_of_outputs_for_many_memories() -> None:
-    """What is state was looked for in each list of each call, for each planned memory."""
+    """Earlier, each list of each call was searched for state, for each planned memory."""
     plan = Plan()
     x, y = plan.input((4,)), plan.tensor((4,))
     tensors = plan.value([y] * 2000)
@@ -99,7 +100,7 @@ def test_one_list_of_outputs_for_many_memories() -> None:
 
 
 def unaligned(count: int, step: int) -> bytes:
-    """Tensors of 1 MB each, whose constants are at odd addresses, `step` bytes apart."""
+    """Return tensors of 1 MB each, with constants at odd addresses, `step` bytes apart."""
     constants = Constants()
     plan = Plan()
     constants.add(np.zeros(16, np.uint8))
@@ -118,13 +119,13 @@ def unaligned(count: int, step: int) -> bytes:
 
 @pytest.mark.parametrize(("step", "most"), [(0, 100), (8, 2000)])
 def test_constants_at_odd_addresses(step: int, most: int) -> None:
-    """Each tensor had a copy of its own of the bytes that it shares with all the others."""
+    """Earlier, each tensor had its own copy of bytes that all of them share."""
     seconds, megabytes = cost(unaligned(3000, step), OutOfResourcesError if step else None)
     assert seconds < 20 and megabytes < most
 
 
 class Greedy(Fake):
-    """A backend that is told by each delegate to allocate 2000 MB."""
+    """A backend whose delegates allocate 2000 MB each."""
 
     def _init(self, _self: int, host: int, _call: int, _init: object, _handle: object) -> int:
         function = ctypes.c_void_p.from_address(host + 24).value  # ec_host.alloc
@@ -133,7 +134,7 @@ class Greedy(Fake):
 
 
 def test_delegates_that_allocate_without_an_end() -> None:
-    """A payload may tell to copy one of its constants for each of many values."""
+    """A payload may request a copy of one of its constants for each of many values."""
     backend = Greedy("GreedyBackend", {})
     executorch_c.register_backend(backend.capsule)
     plan = Plan()
@@ -175,7 +176,7 @@ def test_the_sentence_about_many_inputs_is_short() -> None:
 
 
 def test_many_methods_with_long_names() -> None:
-    """Names are compared with each other, though not each with each."""
+    """Name comparison must not be quadratic."""
     plans = []
     for i in range(3000):
         plan = Plan("x" * 2000 + str(i))
@@ -192,7 +193,8 @@ def test_many_methods_with_long_names() -> None:
 
 
 def repeated(kind: str, times: int) -> bytes:
-    """One tensor of 1 MB as an output so many times, by itself or in a list; or a list of ints."""
+    """Return a program with one tensor of 1 MB as an output `times` times, by itself or in a list;
+    or a list of ints."""
     plan = Plan()
     x = plan.input((MB // 4,))
     if kind == "list":
@@ -225,7 +227,7 @@ def test_results_without_an_end(kind: str) -> None:
 
 
 def looping(count: int, shape: tuple[int, ...] = (4,)) -> Plan:
-    """So many rounds of four instructions each."""
+    """Return a program with the given number of iterations of four instructions."""
     plan = Plan()
     x, i, done = plan.input(shape), plan.value(0), plan.value(False)
     plan.call("aten::mul.Scalar_out", x, 1.0, plan.output(shape))
@@ -250,7 +252,7 @@ def test_steps_of_a_call() -> None:
 
 
 def test_steps_of_large_tensors() -> None:
-    """4096 elements that are taken or given are a step, like an instruction."""
+    """4096 elements of inputs or outputs are a step, like an instruction."""
     pte = build(looping(10, (MB,)))
     x = np.ones(MB, np.float32)
     with pytest.raises(OutOfResourcesError, match="2000 steps"):
@@ -278,7 +280,7 @@ def test_nested_programs_take_from_the_same_steps() -> None:
 
 
 def test_bytes_of_loading() -> None:
-    """Planned memory counts as soon as somebody says how much there may be."""
+    """Planned memory counts as soon as its size is declared."""
     plan, _ = adding()
     plan.plan.non_const_buffer_sizes = [0, 10 * MB]
     pte = build(plan)
@@ -297,7 +299,7 @@ def test_bytes_of_nested_programs() -> None:
 
 
 def test_bytes_of_a_call() -> None:
-    """An unbound tensor grows; what a call leaves behind is not taken from the next one."""
+    """An unbound tensor grows; memory kept by one call does not count for the next."""
     plan = Plan()
     n, y = plan.input((), "int64"), plan.output((4,), at=None, dynamism=2)
     size = plan.value(0)
@@ -322,7 +324,7 @@ def test_traces_do_not_take_from_the_bytes() -> None:
 
 
 def test_functions_of_operators_are_not_limited() -> None:
-    """They are the caller's code; what they load has limits of its own."""
+    """Functions are the caller's code; the programs that they load have their own limits."""
     executorch_c.register_operator(
         "limits::load.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)",
         lambda x: load(build(adding(3)[0]))(x),

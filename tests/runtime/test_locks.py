@@ -1,5 +1,5 @@
-"""Methods under several threads, in forked processes and with signals: who has to wait, who is told
-that waiting is useless, and what ends a wait or a run."""
+"""Methods with threads, forks and signals: waiting calls, calls that cannot be served, and
+interrupted calls."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ONES = np.ones(4, np.float32)
 
 
 class Slow:
-    """An operator that says when it is called, and returns when it may."""
+    """An operator that signals its call and returns when released."""
 
     def __init__(self) -> None:
         self.called, self.may_return = threading.Event(), threading.Event()
@@ -43,7 +43,7 @@ def slow() -> Slow:
 
 
 def slow_plan(name: str = "forward", shared: bool = False) -> Plan:
-    """x goes through the operator; the planned memory of y is an attribute."""
+    """Return a plan with x through the operator; the planned memory of y is an attribute."""
     plan = Plan(name)
     x, y = plan.input((4,), name="x"), plan.output((4,))
     if shared:
@@ -53,7 +53,7 @@ def slow_plan(name: str = "forward", shared: bool = False) -> Plan:
 
 
 class Running:
-    """A call in another thread, which is inside of its operator while the block runs."""
+    """A call in another thread, which is inside its operator during the block."""
 
     def __init__(self, method: executorch_c.Method, slow: Slow, x: np.ndarray = ONES) -> None:
         self.thread = threading.Thread(target=lambda: method(x), daemon=True)
@@ -73,8 +73,8 @@ class Running:
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_loading_inside_of_a_call_leaves_its_lock_alone(slow: Slow, shared: bool) -> None:
-    """The lock of methods that share memory was taken twice and released in between."""
+def test_loading_inside_a_call_does_not_touch_its_lock(slow: Slow, shared: bool) -> None:
+    """Earlier, the lock of methods that share memory was acquired twice and released in between."""
     loaded = Runtime.get().load_program(build(slow_plan(shared=shared)))
     method = loaded.load_method("forward")
     slow.inside = lambda: loaded.load_method("forward", seed=1)
@@ -88,15 +88,15 @@ def test_loading_inside_of_a_call_leaves_its_lock_alone(slow: Slow, shared: bool
 
 
 def test_loading_does_not_wait_for_a_call(slow: Slow) -> None:
-    """State in memory that is shared is there before any method runs, and is set once."""
+    """State in shared memory exists before any method runs, and is initialised once."""
     loaded = Runtime.get().load_program(build(slow_plan(shared=True)))
     method = loaded.load_method("forward")
     with Running(method, slow):
         assert loaded.load_method("forward", seed=1).attribute_names == ("x", "state")
 
 
-def test_an_attribute_is_not_what_a_call_has_lent() -> None:
-    """While a call runs, its input may be an array of a caller, which goes when the call ends."""
+def test_an_attribute_is_not_an_input_array_of_a_call() -> None:
+    """During a call, its input may be a caller's array, which ends with the call."""
 
     def run() -> bool:
         slow = Slow()
@@ -115,7 +115,7 @@ def test_an_attribute_is_not_what_a_call_has_lent() -> None:
 
 
 def test_an_attribute_inside_of_a_call(slow: Slow) -> None:
-    """An operator sees the method's own memory, whatever the call has made of the tensor."""
+    """An operator sees the method's own memory, even if the call rebinds the tensor."""
     method = load(build(slow_plan()))
     method.set_attribute("x", 3 * ONES)
     found: list[np.ndarray] = []
@@ -150,8 +150,8 @@ def test_setting_an_attribute_inside_of_a_call_is_refused(slow: Slow) -> None:
     np.testing.assert_array_equal(method(ONES), ONES)
 
 
-def test_an_attribute_that_is_an_output_shows_it() -> None:
-    """Such an output is not written to the caller's array alone."""
+def test_an_attribute_that_is_an_output_is_up_to_date() -> None:
+    """Such an output is not written only to the caller's array."""
     plan = Plan()
     x, y = plan.input((4,)), plan.output((4,), name="y")
     plan.call("aten::add.out", x, x, 1, y)
@@ -165,7 +165,8 @@ def test_an_attribute_that_is_an_output_shows_it() -> None:
 
 
 def exit_code(run: Callable[[], bool], seconds: int = 20) -> int:
-    """How a child of this process ends that runs a function: 0 for True, minus a signal."""
+    """Return the exit code of a child process that runs a function: 0 for True, negative for a
+    signal."""
     pid = os.fork()
     if pid == 0:
         signal.alarm(seconds)
@@ -186,10 +187,8 @@ def refused(call: Callable[[], object]) -> bool:
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_a_method_that_another_thread_ran_when_the_process_was_forked(
-    slow: Slow, shared: bool
-) -> None:
-    """Whoever runs it does not exist in the child, where nothing but an exception can be had."""
+def test_a_method_running_in_another_thread_at_the_fork(slow: Slow, shared: bool) -> None:
+    """The running thread does not exist in the child, so a call there can only raise."""
     pte = build(slow_plan(shared=shared), slow_plan("other", shared=shared))
     loaded = Runtime.get().load_program(pte)
     method, other = loaded.load_method("forward"), loaded.load_method("other")
@@ -210,7 +209,8 @@ def test_a_method_that_another_thread_ran_when_the_process_was_forked(
 
 
 def test_a_fork_inside_of_a_call(slow: Slow) -> None:
-    """The thread that runs the method is the one of the child: the call goes on in both."""
+    """The thread that runs the method is the child's only thread: the call continues in both
+    processes."""
     method = load(build(slow_plan()))
     slow.may_return.set()
     children: list[int] = []
@@ -262,8 +262,8 @@ def test_forks_while_operators_come_and_go() -> None:
         thread.join()
 
 
-def test_a_search_for_plug_ins_that_another_thread_began() -> None:
-    """Its lock is nobody's in the child, which looks for them itself."""
+def test_a_plug_in_search_of_another_thread_at_the_fork() -> None:
+    """The lock has no owner in the child, which searches itself."""
     taken, enough = threading.Event(), threading.Event()
 
     def search() -> None:
@@ -285,11 +285,11 @@ def test_a_search_for_plug_ins_that_another_thread_began() -> None:
 
 
 class Alarm(Exception):
-    """What the handler of a signal raises."""
+    """The exception of a signal handler."""
 
 
 def interrupted(run: Callable[[], object], after: float = 0.3) -> float:
-    """How long a call went on after a signal whose handler raises."""
+    """Return the time that a call continued after a signal whose handler raises."""
     sent: list[float] = []
 
     def handler(*_: object) -> None:
@@ -309,7 +309,7 @@ def interrupted(run: Callable[[], object], after: float = 0.3) -> float:
 
 
 def endless(shape: tuple[int, ...] = (4,), inside: int = 0) -> bytes:
-    """x + x for ever, inside of so many programs."""
+    """Return x + x forever, nested in the given number of programs."""
     plan = Plan()
     x, y = plan.input(shape), plan.output(shape)
     if inside:
@@ -351,7 +351,7 @@ def test_a_signal_ends_waiting_for_another_thread(call: str) -> None:
     assert interrupted(run) < 2
 
 
-def test_a_handler_that_raises_nothing_ends_nothing() -> None:
+def test_a_handler_without_an_exception_does_not_interrupt() -> None:
     def run() -> int:
         handled: list[float] = []
         signal.signal(signal.SIGALRM, lambda *_: handled.append(time.perf_counter()))
@@ -388,7 +388,7 @@ def test_a_method_is_as_before_after_a_signal() -> None:
 
 
 def test_other_threads_do_not_handle_signals() -> None:
-    """A call in another thread goes on; the main thread is interrupted where it waits for it."""
+    """A call in another thread continues; the main thread is interrupted while it waits."""
 
     def run() -> bool:
         slow = Slow()

@@ -1,5 +1,5 @@
-"""Where tensors are: planned or not, shared addresses, views without an instruction, alignment,
-dynamic and unbound shapes, and arrays that the caller lends."""
+"""Memory of tensors: planned or not, shared addresses, views without an instruction, alignment,
+dynamic and unbound shapes, and the caller's arrays."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ONES = np.ones(4, np.float32)
 
 
 def check(source: Any, *inputs: Any, official: bool = True, **options: Any) -> executorch_c.Method:
-    """Exports, runs twice, compares with eager and the reference; inputs stay as they were."""
+    """Export, run twice, and compare with eager and the reference; inputs must not change."""
     pte = export(source, *inputs, **options)
     method = load(pte)
     module = source if isinstance(source, torch.nn.Module) else Fn(source)
@@ -95,7 +95,8 @@ def test_exported_alignment(alignment: int) -> None:
 
 @pytest.mark.parametrize("offset", [16, 64, 256, 4096, 3 * 4096])
 def test_addresses_keep_the_alignment_of_offsets(offset: int) -> None:
-    """Two arenas, each aligned to what divides all of its offsets (up to a page)."""
+    """Two arenas, each aligned to the largest power of two that divides all its offsets (up to a
+    page)."""
     plan = Plan()
     for memory, step in ((1, offset), (2, 16)):
         for i in range(3):
@@ -109,7 +110,7 @@ def test_addresses_keep_the_alignment_of_offsets(offset: int) -> None:
 
 
 def test_outputs_that_use_the_memory_of_inputs() -> None:
-    """The planner gives a dead input's memory to later values; the caller's array is not it."""
+    """The planner reuses a dead input's memory for later values, but not the caller's array."""
 
     def run(x: Tensor) -> Tensor:
         y = x + 1
@@ -167,7 +168,7 @@ def test_aliases_with_views_as_copies(case: str) -> None:
 
 
 def test_constant_outputs() -> None:
-    """A constant of the file, and a view of one: copies that the caller may write to."""
+    """A constant of the file, and a view of one: outputs are writable copies."""
 
     class Net(torch.nn.Module):
         def __init__(self) -> None:
@@ -181,7 +182,7 @@ def test_constant_outputs() -> None:
 
 
 def test_results_written_in_place() -> None:
-    """run_reinplace_pass: kernels write over what they read."""
+    """run_reinplace_pass: kernels overwrite their inputs."""
 
     def run(x: Tensor, i: Tensor) -> Tensor:
         y = torch.index_put(x + 1, (i,), x[:1])
@@ -206,7 +207,7 @@ def test_in_place_program_does_not_write_to_the_callers_array() -> None:
 
 @pytest.mark.parametrize("offset", [0, 8, 16])
 def test_kernel_whose_out_overlaps_its_input(offset: int) -> None:
-    """Hand-planned in one place: the array of the caller is not modified."""
+    """Planned by hand in one place: the caller's array is not modified."""
     plan = Plan()
     x = plan.input((4,), at=0)
     plan.call("aten::add.out", x, x, 1, plan.output((4,), at=offset))
@@ -233,7 +234,7 @@ DYNAMIC = (({0: torch.export.Dim("n", min=1, max=8)},),)
 
 @cache
 def dynamic_pte() -> bytes:
-    """A program of bounded shapes, exported once."""
+    """Return a program with bounded shapes, exported once."""
     return export(chain, torch.randn(4, 3), dynamic_shapes=DYNAMIC)
 
 
@@ -274,7 +275,7 @@ def test_only_the_number_of_elements_is_bounded() -> None:
 
 
 def unbound(program: schema.Program, planned: bool = False) -> None:
-    """Every dynamic tensor becomes DYNAMIC_UNBOUND, which the exporter cannot write yet."""
+    """Make every dynamic tensor DYNAMIC_UNBOUND, which the exporter cannot write yet."""
     for value in program.execution_plan[0].values:
         if isinstance(value.val, schema.Tensor) and value.val.shape_dynamism:
             value.val.shape_dynamism = schema.TensorShapeDynamism(UNBOUND)
@@ -284,7 +285,7 @@ def unbound(program: schema.Program, planned: bool = False) -> None:
 
 @pytest.mark.parametrize("planned", [False, True])
 def test_unbound_shapes(planned: bool) -> None:
-    """They grow beyond every size that the file mentions."""
+    """They grow beyond every size in the file."""
     pte = edited(dynamic_pte(), lambda program: unbound(program, planned))
     method = load(pte)
     compare_sizes(method, (*SIZES, 100, 3, 20_000, 1, 9))
@@ -303,7 +304,7 @@ def test_heap_memory_is_given_back_by_reset() -> None:
 
 
 def test_freed_tensors() -> None:
-    """FreeCall gives memory up until the end of the call; a later write needs new memory."""
+    """FreeCall releases memory until the end of the call; a later write needs new memory."""
 
     def free_all(program: schema.Program) -> None:
         unbound(program)
@@ -464,7 +465,7 @@ def test_out_is_written_and_comes_back(planned: bool) -> None:
         assert method.execute([VALUE], out=[out])[0] is out
 
 
-def test_out_beside_others_is_not_touched() -> None:
+def test_other_outs_are_not_touched() -> None:
     whole = np.full((6, 3), -1, np.float32)
     doubling()(VALUE, out=whole[2:4])
     np.testing.assert_array_equal(whole[2:4], 2 * VALUE)
@@ -486,7 +487,7 @@ def test_out_may_be_an_input(planned: bool) -> None:
 
 
 def test_one_array_as_two_outputs() -> None:
-    """The last one stays, as when NumPy copies one after the other."""
+    """The last output wins, as when NumPy copies in order."""
     plan = Plan()
     x = plan.input((4,))
     plan.call("aten::mul.Scalar_out", x, 2.0, plan.output((4,)))
@@ -541,7 +542,7 @@ def test_outputs_of_a_list_cannot_be_lent() -> None:
     assert five == 5
 
 
-def test_views_of_an_output_see_what_was_lent() -> None:
+def test_views_of_an_output_use_the_callers_array() -> None:
     """A second output over the memory of the first, without an instruction between them."""
     plan = Plan()
     x = plan.input((2, 2))

@@ -1,4 +1,4 @@
-"""Many calls and loads keep the process as small as it was; objects may go in any order."""
+"""Repeated calls and loads do not grow the process; objects may be deleted in any order."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ SINE = b"1version:0#op:demo::aten.sin.default, numel:1, dtype:torch.float32<debu
 
 
 def resident() -> int:
-    """Bytes of this process that are not shared: heap, stacks, private mappings."""
+    """Return the unshared bytes of this process: heap, stacks, private mappings."""
     with open("/proc/self/statm") as file:
         _, whole, shared, *_ = map(int, file.read().split())
     return (whole - shared) * os.sysconf("SC_PAGE_SIZE")
 
 
 def assert_constant(action: Callable[[], object], times: int, slack: int = 1 << 20) -> None:
-    """After a warm-up, `times` repetitions grow the process by less than `slack`."""
+    """Assert that `times` repetitions after a warm-up grow the process by less than `slack`."""
     for _ in range(times // 5):
         action()
     gc.collect()
@@ -44,7 +44,8 @@ def assert_constant(action: Callable[[], object], times: int, slack: int = 1 << 
 
 
 def everything() -> bytes:
-    """Scratch memory, lists, strings, views, moves, numbers, a delegate, unbound tensors."""
+    """Return a program with scratch memory, lists, strings, views, moves, numbers, a delegate and
+    unbound tensors."""
     constants = Constants()
     plan = Plan()
     x = plan.input((64, 8), dynamism=BOUNDED)
@@ -208,8 +209,8 @@ def test_metadata_outlives_its_program() -> None:
     assert info.shape == (64, 8)
 
 
-def test_a_buffer_that_may_change_is_not_held() -> None:
-    """A read-only array says nothing of its memory: it is copied, and free at once."""
+def test_a_mutable_buffer_is_not_held() -> None:
+    """A read-only view does not protect its memory: the buffer is copied and released at once."""
 
     class Owner(np.ndarray):
         pass
@@ -226,7 +227,7 @@ def test_a_buffer_that_may_change_is_not_held() -> None:
 
 
 def test_no_cycles_are_left() -> None:
-    """Objects go when their last name goes, without the collector."""
+    """Objects are freed with their last reference, without the collector."""
     gc.collect()
     gc.disable()
     try:
@@ -251,7 +252,7 @@ def test_the_last_reference_goes_in_another_thread() -> None:
 
 
 def test_a_running_call_holds_its_method() -> None:
-    """No other reference is left while it runs."""
+    """No other reference exists while it runs."""
     plan, _ = adding()
     plan.jump_false(False, 0)
     box = [load(build(plan))]

@@ -38,7 +38,7 @@ class Counter(torch.nn.Module):
 
 
 def steps(module: torch.nn.Module, values: list[np.ndarray]) -> list[np.ndarray]:
-    """Eager's outputs; the module itself stays as it is."""
+    """Return eager's outputs; the module itself does not change."""
     module = copy.deepcopy(module)
     return [module(torch.from_numpy(value)).numpy() for value in values]
 
@@ -67,7 +67,7 @@ def test_reset_goes_back_to_the_start() -> None:
 
 
 def test_initial_values_that_are_not_in_the_file_are_zeros() -> None:
-    """The default export drops them; both runtimes start from zeros then."""
+    """The default export drops them; both runtimes start from zeros."""
     pte = export(Counter(torch.arange(4.0)), X)
     np.testing.assert_array_equal(load(pte)(ONES), 2 * ONES)
     np.testing.assert_array_equal(reference(pte, ONES).outputs, [2 * ONES])
@@ -86,7 +86,7 @@ def test_initial_values() -> None:
 
 
 def test_initial_values_of_several_dtypes() -> None:
-    """Neither the offsets nor the sizes in the segment are round numbers."""
+    """Neither the offsets nor the sizes in the segment are aligned."""
 
     class Mixed(torch.nn.Module):
         def __init__(self) -> None:
@@ -207,7 +207,7 @@ def test_a_constant_with_a_name_is_read_only() -> None:
 
 
 def test_buffers_without_planned_memory() -> None:
-    """alloc_mutable_buffers=False: the file gives a name and no place."""
+    """alloc_mutable_buffers=False: the file has a name but no place."""
     module = Counter(torch.zeros(4))
     pte = export(module, X, planning={"alloc_mutable_buffers": False},
                  emit_mutable_buffer_names=True)  # fmt: skip
@@ -239,7 +239,7 @@ def test_buffers_without_planned_memory_in_a_program_without_arenas() -> None:
 
 
 def test_shared_buffers() -> None:
-    """Two methods over one buffer, planned by share_mutable_buffers=True."""
+    """Two methods over one buffer, planned with share_mutable_buffers=True."""
     exported = zoo.load("shared_state")
     names = list(exported.calls)
     loaded = Runtime.get().load_program(exported.pte)
@@ -286,7 +286,7 @@ def test_shared_buffers_outlive_the_method_that_made_them() -> None:
 
 
 def test_activations_are_never_shared() -> None:
-    """Memory 2 that kernels write their results to is no state, whatever the option says."""
+    """Memory 2, which kernels write results to, is not state, even with the option."""
     plans = []
     for name in ("left", "right"):
         plan = Plan(name)
@@ -302,7 +302,7 @@ def test_activations_are_never_shared() -> None:
 
 
 def test_threads_on_shared_buffers() -> None:
-    """Methods over shared memory take turns: no addition is lost."""
+    """Methods over shared memory run one at a time: no addition is lost."""
     exported = zoo.load("shared_state")
     loaded = Runtime.get().load_program(exported.pte)
     methods = [loaded.load_method(name) for name in exported.calls]
@@ -337,7 +337,7 @@ def test_shared_initial_values() -> None:
 
 
 def reading(name: str, at: int, buffer: int, size: int = 32, more: str | None = None) -> Plan:
-    """A method that gives its input plus the four floats at an offset of shared memory."""
+    """Return a method that adds its input to the four floats at an offset of shared memory."""
     plan = Plan(name)
     state = plan.tensor((4,), at=(2, at), buffer=buffer)
     x, sum_ = plan.input((4,)), plan.output((4,))
@@ -349,7 +349,7 @@ def reading(name: str, at: int, buffer: int, size: int = 32, more: str | None = 
 
 
 def two_states() -> bytes:
-    """Two methods, each with state of its own in the block that they share."""
+    """Return two methods, each with its own state in the block that they share."""
     constants = Constants()
     ones, twos = constants.add_mutable(ONES), constants.add_mutable(2 * ONES)
     return build(reading("left", 0, ones), reading("right", 16, twos), constants=constants)
@@ -374,7 +374,7 @@ def test_reset_puts_all_shared_state_back(name: str) -> None:
 
 @pytest.mark.parametrize("first", ["left", "right"])
 def test_different_initial_values_for_one_place(first: str) -> None:
-    """No exporter writes that. The first method of the file says it, whoever is loaded first."""
+    """No exporter writes this. The first method of the file wins, in any order of loading."""
     constants = Constants()
     ones, twos = constants.add_mutable(ONES), constants.add_mutable(2 * ONES)
     pte = build(reading("left", 0, ones), reading("right", 0, twos), constants=constants)
@@ -400,8 +400,8 @@ def test_initial_values_after_a_load_that_failed() -> None:
         executorch_c.unregister_operator(name)
 
 
-def test_initial_values_beside_a_method_that_is_wrong() -> None:
-    """A method that cannot be loaded takes nothing from the others."""
+def test_initial_values_with_an_invalid_method() -> None:
+    """A method that cannot be loaded does not affect the others."""
     constants = Constants()
     ones = constants.add_mutable(ONES)
     wrong = reading("wrong", 16, 9)
@@ -429,8 +429,8 @@ def test_loading_methods_that_share_state_at_once() -> None:
             np.testing.assert_array_equal(value, ONES if name == "left" else 2 * ONES)
 
 
-def test_methods_of_one_size_share_beside_others() -> None:
-    """Whoever is loaded first: a block is that of an id and a size."""
+def test_methods_of_one_size_share_with_other_sizes_present() -> None:
+    """In any order of loading: a block has an id and a size."""
     constants = Constants()
     plans = [reading("small", 0, 0, 16)]
     for name in ("left", "right"):
@@ -445,7 +445,7 @@ def test_methods_of_one_size_share_beside_others() -> None:
     np.testing.assert_array_equal(small(ONES), ONES)
 
 
-def test_reset_of_large_memory_that_nobody_used() -> None:
+def test_reset_of_large_unused_memory() -> None:
     """Pages that no call has written are not touched."""
 
     def run() -> int:
@@ -475,7 +475,7 @@ def test_reset_of_large_memory_that_is_in_use() -> None:
 
 
 def test_shared_blocks_of_different_sizes() -> None:
-    """Only what has one size in both methods can be one thing."""
+    """Blocks are shared only if they have the same size in both methods."""
     plans = []
     for name, size in (("left", 4), ("right", 8)):
         plan = Plan(name)
@@ -496,7 +496,7 @@ def test_shared_blocks_of_different_sizes() -> None:
 
 
 def fragile() -> Plan:
-    """state += 1, then an instruction that fails unless the input has 4 elements."""
+    """Return state += 1, then an instruction that fails unless the input has 4 elements."""
     plan = Plan()
     x = plan.input((8,), dynamism=BOUNDED)
     one, state, sum_ = (plan.tensor((4,)) for _ in range(3))
@@ -507,7 +507,7 @@ def fragile() -> Plan:
     return plan
 
 
-def test_a_failed_call_leaves_state_as_far_as_it_came() -> None:
+def test_a_failed_call_keeps_state_written_before_the_failure() -> None:
     method = load(build(fragile()))
     np.testing.assert_array_equal(method(0 * ONES), ONES)
     with pytest.raises(executorch_c.Error, match="instruction 3"):
@@ -517,7 +517,7 @@ def test_a_failed_call_leaves_state_as_far_as_it_came() -> None:
     np.testing.assert_array_equal(method(0 * ONES), ONES)
 
 
-def test_a_refused_call_changes_nothing() -> None:
+def test_a_rejected_call_changes_nothing() -> None:
     method = load(build(fragile()))
     np.testing.assert_array_equal(method(0 * ONES), ONES)
     for wrong in (ONES.astype(np.float64), np.ones(9, np.float32), ONES.reshape(2, 2), "x", None):
@@ -529,7 +529,7 @@ def test_a_refused_call_changes_nothing() -> None:
 
 
 def test_numbers_start_from_the_file_in_every_call() -> None:
-    """Also after a call that stopped half-way: the counter is no state."""
+    """Also after a call that failed half-way: the counter is not state."""
     plan = Plan()
     x = plan.input((8,), dynamism=BOUNDED)
     count = plan.value(10)

@@ -1,4 +1,4 @@
-"""Traces of calls: events, values, the bound of memory, the table, files for Chrome."""
+"""Traces of calls: events, values, the memory limit, the table, files for Chrome."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_lists_and_numbers() -> None:
 
 
 def test_ranges_are_those_of_the_values() -> None:
-    """Of every dtype and layout: NumPy counts the same."""
+    """For every dtype and layout, NumPy computes the same."""
     x = np.array([[3, np.nan, -2, 7], [np.inf, 1, -np.inf, np.nan]])
     for dtype in ("float16", "float32", "float64", "complex64", "int16", "uint8", "bool"):
         array = np.nan_to_num(x, posinf=5, neginf=2).astype(dtype)
@@ -151,7 +151,7 @@ def test_ranges_are_those_of_the_values() -> None:
         assert call.inputs[0].slot == taken.slot and call.outputs[0].slot == given.slot
 
 
-def test_ranges_of_nothing() -> None:
+def test_ranges_of_empty_tensors() -> None:
     method = load(lambda x: torch.relu(x), torch.zeros(0, 3))
     with method.tracing(ranges=True) as trace:
         method(np.zeros((0, 3), np.float32))
@@ -204,7 +204,7 @@ def test_one_trace_at_a_time(method: Method) -> None:
     assert outer.runs == 1
     with pytest.raises(executorch_c.InvalidStateError, match="not being traced"):
         method._trace_stop()
-    method._trace_start(True, 1000)  # and never stopped: the method frees it
+    method._trace_start(True, 1000)  # never stopped: the method frees it
 
 
 def test_errors_end_the_block_and_are_in_the_trace() -> None:
@@ -303,8 +303,9 @@ def test_chrome(method: Method, tmp_path: Path) -> None:
     assert events[1]["args"]["instruction"] == 0
 
 
-def test_a_trace_costs_nothing_when_it_is_over(method: Method) -> None:
-    """Memory of a trace goes away with it."""
+def test_a_finished_trace_costs_nothing(method: Method) -> None:
+    """The memory of a trace is freed with it."""
+
     def used() -> int:
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("VmRSS"):

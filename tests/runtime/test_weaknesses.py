@@ -1,7 +1,7 @@
-"""What the official runtime (1.5.1) gets wrong in running sane programs, done right.
+"""Errors of the official runtime (1.5.1) for valid programs, correct in this one.
 
-Layouts, state, memory, threads; programs that are wrong are in test_hostile.py. Where the
-reference fails, the failure is asserted too, so that a new version that mends it is noticed.
+Layouts, state, memory, threads; test_hostile.py has invalid programs. The reference's failures are
+asserted, too, so that a fixed version is noticed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ONES = np.ones(4, np.float32)
 
 
 def layouts(shape: tuple[int, ...]) -> dict[str, np.ndarray]:
-    """The same values with many strides."""
+    """Return the same values with many strides."""
     value = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
     doubled = np.repeat(np.repeat(value, 2, 0), 2, -1)
     last = np.moveaxis(np.ascontiguousarray(np.moveaxis(value, 1, -1)), -1, 1)
@@ -49,7 +49,7 @@ def layouts(shape: tuple[int, ...]) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("traced", ["contiguous", "channels last"])
 @pytest.mark.parametrize("rank", [4, 5])
 def test_layout_of_an_input(layout: str, traced: str, rank: int) -> None:
-    """An array of any strides gives what eager gives; the reference permutes the values."""
+    """An array of any strides gives eager's result; the reference permutes the values."""
     shape = (2, 3, 4, 5, 2)[:rank]
     order = [0, *range(2, rank), 1] if traced == "channels last" else list(range(rank))
     plan = Plan()
@@ -79,7 +79,7 @@ def test_the_reference_misreads_a_layout() -> None:
 
 @pytest.mark.parametrize("rank", [4, 5])
 def test_program_exported_from_channels_last_inputs(rank: int) -> None:
-    """A rank-0 constant beside a channels-last tensor: fails in the reference (0x12)."""
+    """A rank-0 constant with a channels-last tensor: fails in the reference (0x12)."""
     shape = (2, 3, 4, 5, 2)[:rank]
     memory = torch.channels_last if rank == 4 else torch.channels_last_3d
     x = torch.randn(shape).to(memory_format=memory)
@@ -108,7 +108,7 @@ def test_convolution_on_both_layouts(transposed: bool) -> None:
 
 
 def accumulating(name: str, size: int) -> Plan:
-    """state += x, gives a copy; the state is at the start of memory 1."""
+    """Return state += x with a copy as output; the state is at the start of memory 1."""
     plan = Plan(name)
     state = plan.tensor((size,), at=0)
     x, sum_, out = plan.input((size,)), plan.tensor((size,)), plan.output((size,))
@@ -129,7 +129,7 @@ def test_methods_do_not_overwrite_each_others_state() -> None:
     np.testing.assert_array_equal(forward(ONES), ONES)
     np.testing.assert_array_equal(second(big), 25 * big)
     np.testing.assert_array_equal(forward(ONES), 2 * ONES)
-    # Two programs are apart, too.
+    # Two programs are independent, too.
     np.testing.assert_array_equal(load(pte)(ONES), ONES)
     np.testing.assert_array_equal(forward(ONES), 3 * ONES)
     calls = [("forward", [ONES]), ("other", [big]), ("forward", [ONES])]
@@ -191,7 +191,7 @@ def test_string_and_none_inputs() -> None:
     np.testing.assert_array_equal(method.execute(good), [2 * ONES])
 
 
-def test_errors_say_where() -> None:
+def test_errors_name_the_place() -> None:
     plan, (x, y) = adding()
     plan.call("aten::add.out", x, plan.tensor((3,)), 1, y)
     with pytest.raises(executorch_c.Error) as info:
@@ -203,7 +203,7 @@ def test_errors_say_where() -> None:
 
 
 def test_the_gil_is_released() -> None:
-    """Another thread goes on while a method runs; in the reference it would stand still."""
+    """Another thread continues while a method runs; in the reference, it blocks."""
     plan, _ = adding()
     plan.jump_false(False, 0)  # millions of additions, then an error
     method = load(build(plan))
@@ -223,13 +223,13 @@ def test_the_gil_is_released() -> None:
         time.sleep(0.001)
     thread.join()
     begin, end = span
-    # With the GIL held there would be at most one tick inside, when the thread starts.
+    # With the GIL held, there would be at most one tick, at the start of the thread.
     inside = [t for t in ticks if begin + 0.05 * (end - begin) < t < end - 0.05 * (end - begin)]
     assert len(inside) > 5
 
 
 def test_two_threads_on_one_method() -> None:
-    """A method is for one thread at a time; others wait, and get their own results."""
+    """Calls of one method are serialised, each with its own results."""
     method = load(build(adding(20)[0]))
     failures = []
 

@@ -1,7 +1,7 @@
-"""Allocations that are refused, each in turn: one MemoryError, nothing lost, the next call works.
+"""Failed allocations, each in turn: one MemoryError, no leak, the next call works.
 
 The C core alone, under AddressSanitizer: csrc/testing/test_runtime.c. Here the whole package, with
-XNNPACK's allocator among others, in processes of their own (refuse_allocations.py).
+XNNPACK's allocator among others, in separate processes (refuse_allocations.py).
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def stateful() -> bytes:
-    """State, scratch memory, an unplanned result of any shape, a list, a string, a delegate."""
+    """Return a program with state, scratch memory, an unplanned result of any shape, a list, a
+    string and a delegate."""
     constants, plan = Constants(), Plan()
     x, s = plan.input((64, 8), dynamism=BOUNDED), plan.input((1,))
     weight = plan.constant(constants, np.full((8, 8), 0.5, np.float32))
@@ -50,7 +51,7 @@ def stateful() -> bytes:
 
 
 def delegated() -> tuple[bytes, list[np.ndarray], list[np.ndarray]]:
-    """A convolution in XNNPACK, with a small and a large image."""
+    """Return a convolution in XNNPACK, with a small and a large image."""
     pytest.importorskip("executorch_c._backend_xnnpack")
     from xnnpack_kinds import conv
 
@@ -67,7 +68,8 @@ def delegated() -> tuple[bytes, list[np.ndarray], list[np.ndarray]]:
 
 
 def refuse(folder: Path, library: Path, how: str) -> list[int]:
-    """Sessions, steps that failed, and blocks that stay: the extensions', and Python's."""
+    """Return the numbers of sessions, failed steps and leaked blocks: the extensions', and
+    Python's."""
     script = Path(__file__).with_name("refuse_allocations.py")
     env = {
         **os.environ, "LD_PRELOAD": str(library), "MALLOC_PERTURB_": "165",

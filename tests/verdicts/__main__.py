@@ -20,7 +20,7 @@ import quantized
 
 
 def main() -> int:
-    """Print the table; the exit code is 1 where a fault was accepted or a right program refused."""
+    """Print the table; return 1 if a fault was accepted or a right program rejected."""
     parser = argparse.ArgumentParser(prog="python -m tests.verdicts", description=__doc__)
     parser.add_argument("nets", nargs="*", default=list(nets.NETS), help="architectures")
     parser.add_argument("--weights", nargs="*", default=list(proof.WEIGHTS))
@@ -30,7 +30,7 @@ def main() -> int:
     parser.add_argument("--layers", type=int, default=3, help="layers with faults in weights")
     parser.add_argument("--save", type=Path, metavar="FILE", help="append the rows, as JSON lines")
     parser.add_argument("--saved", type=Path, nargs="*", default=[], metavar="FILE",
-                        help="print the table of rows saved before; nothing is run")  # fmt: skip
+                        help="print the table of saved rows without running anything")  # fmt: skip
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     if args.saved:
@@ -65,7 +65,7 @@ def _quantized(net: str, weights: str, args: argparse.Namespace) -> Iterator[pro
 
 
 def run(args: argparse.Namespace) -> list[proof.Row]:
-    """Return the rows of some architectures; those that are not as they should be are printed."""
+    """Return the rows of some architectures; print the unexpected ones."""
     rows: list[proof.Row] = []
     for net in args.nets:
         for weights in args.weights:

@@ -1,4 +1,4 @@
-"""Faults to plant: in outputs, the weights of a `.pte`, exported graphs, modules."""
+"""Planted faults: in outputs, the weights of a `.pte`, exported graphs, modules."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ ELEMENTWISE: dict[str, Any] = {
 def in_outputs(
     right: Sequence[Any], stale: Sequence[Any], rng: np.random.Generator
 ) -> Iterator[tuple[str, Arrays]]:
-    """Yield wrong outputs with the name of the fault; what changes nothing is left out.
+    """Yield wrong outputs with the name of the fault, without faults that change nothing.
 
     Args:
         right: The outputs, of which float arrays are damaged one by one.
@@ -140,7 +140,7 @@ class Placed:
     layer: str
     offset: int
     value: np.ndarray
-    """As the file has it."""
+    """The weight in the layout of the file."""
     axes: tuple[int, ...]
     """Axes of the file's array in the order of the weight's."""
 
@@ -151,13 +151,17 @@ class Placed:
         return data[: self.offset] + array.tobytes() + data[self.offset + array.nbytes :]
 
 
-LAYOUTS = {1: [(0,)], 2: [(0, 1), (1, 0)], 3: [(0, 1, 2), (0, 2, 1)],
-           4: [(0, 1, 2, 3), (0, 2, 3, 1), (1, 2, 3, 0)]}
+LAYOUTS = {
+    1: [(0,)],
+    2: [(0, 1), (1, 0)],
+    3: [(0, 1, 2), (0, 2, 1)],
+    4: [(0, 1, 2, 3), (0, 2, 3, 1), (1, 2, 3, 0)],
+}
 """Orders of the axes of scales and weights in files: of the kernels', and of XNNPACK's."""
 
 
 def _folded(model: nn.Module) -> dict[str, torch.Tensor]:
-    """Weights of convolutions with the batch norm after them folded in, by the layer's name."""
+    """Return the weights of convolutions folded with the following batch norm, by layer."""
     found = {}
     for path, module in model.named_modules():
         children = list(module.named_children())
@@ -169,7 +173,7 @@ def _folded(model: nn.Module) -> dict[str, torch.Tensor]:
 
 
 def placed(data: bytes, layer: str, weight: np.ndarray) -> Placed | None:
-    """Return where a file has a weight; None where it has it not at all, or more than once."""
+    """Return the place of a weight in a file; None if it occurs not at all or more than once."""
     for order in LAYOUTS[weight.ndim]:
         value = np.ascontiguousarray(weight.transpose(order))
         at = data.find(value.tobytes())
@@ -179,7 +183,7 @@ def placed(data: bytes, layer: str, weight: np.ndarray) -> Placed | None:
 
 
 def weights_in(data: bytes, model: nn.Module, rng: np.random.Generator, count: int) -> list[Placed]:
-    """Return some weights of linear layers and convolutions that a file has exactly once."""
+    """Return some weights of linear layers and convolutions that occur exactly once in a file."""
     folded = _folded(model)
     layers = [(name, module) for name, module in model.named_modules()
               if isinstance(module, (nn.Linear, nn.Conv2d))]  # fmt: skip
@@ -246,7 +250,7 @@ IN_SCALES: dict[str, Callable[[np.ndarray], None]] = {"scale of a filter off 1 %
 
 
 def operator(node: Any) -> str:
-    """Return "add" for aten.add.Tensor."""
+    """Return the base name of an operator: "add" of aten.add.Tensor."""
     return (*str(node.target).split("."), "")[1]
 
 
@@ -255,12 +259,12 @@ Editor = Callable[[Any, np.random.Generator], None]
 
 
 def _calls(*names: str) -> Finder:
-    """Return whether a node calls one of some operators, as a function."""
+    """Return a predicate of nodes: the node calls one of the operators."""
     return lambda node: operator(node) in names
 
 
 def _is_residual(node: Any) -> bool:
-    """Return whether a sum is one of two tensors of one shape, neither of them constant."""
+    """Return True if a sum adds two tensors of one shape, neither of them constant."""
     tensors = [arg for arg in node.args[:2] if hasattr(arg, "meta")]
     if operator(node) not in ("add", "add_") or len(tensors) < 2:
         return False
@@ -316,7 +320,7 @@ def _change_scale(node: Any, rng: np.random.Generator) -> None:
 
 
 def _is_padded(node: Any) -> bool:
-    """Return whether a node is a convolution of 3 with stride and padding 1."""
+    """Return True for a convolution of kernel size 3 with stride and padding 1."""
     return (
         operator(node) in ("conv2d", "conv1d") and len(node.args) > 4
         and set(node.args[3]) == set(node.args[4]) == {1}
@@ -325,7 +329,7 @@ def _is_padded(node: Any) -> bool:
 
 
 def _dilate(node: Any, rng: np.random.Generator) -> None:
-    """Another dilation and padding, with which the shape stays."""
+    """Change dilation and padding so that the shape is unchanged."""
     twos = [2] * len(node.args[4])
     node.args = (*node.args[:4], twos, twos, *node.args[6:])
 
@@ -339,12 +343,12 @@ IN_GRAPHS: dict[str, tuple[Finder, Editor]] = {
     "wrong attention scale": (_calls("scaled_dot_product_attention"), _change_scale),
     "wrong padding and dilation": (_is_padded, _dilate),
 }
-"""Nodes that may have a fault, and how it is planted."""
+"""Nodes that may have a fault, and the function that plants it."""
 
 
 def in_graph(exported: Any, name: str, rng: np.random.Generator) -> tuple[Any, Any] | None:
-    """Return an exported program with a fault and the node that has it; None where it has no such
-    operator. The program is changed."""
+    """Plant a fault in an exported program in place; return the program and the faulty node, or
+    None without such an operator."""
     find, edit = IN_GRAPHS[name]
     found = [node for node in exported.graph.nodes if node.op == "call_function" and find(node)]
     if not found:
@@ -360,7 +364,7 @@ def in_graph(exported: Any, name: str, rng: np.random.Generator) -> tuple[Any, A
 
 
 def _shapes(model: nn.Module, inputs: tuple[Any, ...]) -> list[torch.Size] | None:
-    """Return the shapes of a model's outputs; None where it cannot run."""
+    """Return the shapes of a model's outputs; None if it cannot run."""
     try:
         with torch.no_grad():
             return [leaf.shape for leaf in tree_leaves(model(*inputs))]
@@ -371,8 +375,8 @@ def _shapes(model: nn.Module, inputs: tuple[Any, ...]) -> list[torch.Size] | Non
 def with_stride(
     model: nn.Module, inputs: tuple[Any, ...], rng: np.random.Generator
 ) -> tuple[nn.Module, str] | None:
-    """Return a copy of a model with another stride of one window, and the window's layer; None
-    where each changes the shapes of the outputs."""
+    """Return a copy of a model with another stride of one window, and the window's layer; None if
+    every change affects the shapes of the outputs."""
     names = [name for name, one in model.named_modules()
              if isinstance(one, (nn.Conv1d, nn.Conv2d, nn.MaxPool2d, nn.AvgPool2d))]  # fmt: skip
     right = _shapes(model, inputs)

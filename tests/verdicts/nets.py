@@ -1,4 +1,4 @@
-"""Architectures for the proof of verdicts: seeded, small, with fresh or trained-like weights.
+"""Architectures for the proof of verdicts: seeded, small, with initial or trained-like weights.
 
 Fresh weights are PyTorch's initial ones (batch norm is close to the identity). Trained-like weights
 have the statistics of trained networks: batch norm with means, variances and scales that differ by
@@ -23,7 +23,7 @@ NETS: dict[str, Build] = {}
 
 
 def net(build: Build) -> Build:
-    """Registers an architecture under its function's name."""
+    """Register an architecture under its function's name."""
     NETS[build.__name__] = build
     return build
 
@@ -32,7 +32,7 @@ def conv_bn(
     cin: int, cout: int, kernel: int = 3, stride: int = 1, groups: int = 1,
     act: Callable[[], nn.Module] = nn.ReLU,
 ) -> nn.Sequential:  # fmt: skip
-    """Convolution, batch norm, activation."""
+    """Build a convolution, batch norm and activation."""
     conv = nn.Conv2d(cin, cout, kernel, stride, kernel // 2, groups=groups, bias=False)
     return nn.Sequential(conv, nn.BatchNorm2d(cout), act())
 
@@ -75,7 +75,7 @@ class BasicBlock(nn.Module):
 
 
 def resnet(width: int, size: int, classes: int, depths: tuple[int, ...] = (2, 2, 2, 2)) -> Any:
-    """ResNet of basic blocks; 18 layers by default."""
+    """Build a ResNet of basic blocks; 18 layers by default."""
     layers: list[nn.Module] = [conv_bn(3, width, 7, 2), nn.MaxPool2d(3, 2, 1)]
     cin = width
     for stage, depth in enumerate(depths):
@@ -93,7 +93,7 @@ def resnet18() -> tuple[nn.Module, Inputs]:
 
 
 class MBConv(nn.Module):
-    """Inverted residual, with squeeze and excitation where `squeeze` is given."""
+    """Inverted residual, optionally with squeeze and excitation."""
 
     def __init__(self, cin: int, cout: int, stride: int, expand: int, kernel: int,
                  act: Callable[[], nn.Module], squeeze: bool) -> None:  # fmt: skip
@@ -125,8 +125,8 @@ EFFICIENTNET = ((1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3,
 
 def inverted(stages: Any, width: float, size: int, classes: int, act: Callable[[], nn.Module],
              squeeze: bool) -> tuple[nn.Module, Inputs]:  # fmt: skip
-    """Stem, stages of inverted residuals, head; a stage is (expansion, channels, repeats, first
-    stride, kernel)."""
+    """Build a stem, stages of inverted residuals and a head; a stage is (expansion, channels,
+    repeats, first stride, kernel)."""
 
     def scaled(channels: int) -> int:
         return max(8, int(channels * width + 4) // 8 * 8)
@@ -180,7 +180,7 @@ class ShuffleUnit(nn.Module):
 
 
 def shufflenet(channels: tuple[int, ...], size: int, classes: int) -> tuple[nn.Module, Inputs]:
-    """ShuffleNetV2."""
+    """Build ShuffleNetV2."""
     layers: list[nn.Module] = [conv_bn(3, channels[0], 3, 2), nn.MaxPool2d(3, 2, 1)]
     cin = channels[0]
     for cout, repeats in zip(channels[1:-1], (4, 8, 4)):
@@ -198,7 +198,7 @@ def shufflenet_v2() -> tuple[nn.Module, Inputs]:
 
 
 class DenseBlock(nn.Module):
-    """Each layer takes all channels before it."""
+    """A block whose layers read the outputs of all earlier layers."""
 
     def __init__(self, cin: int, growth: int, layers: int) -> None:
         super().__init__()
@@ -274,7 +274,7 @@ def unet() -> tuple[nn.Module, Inputs]:
 
 @net
 def autoencoder() -> tuple[nn.Module, Inputs]:
-    """Leaky ReLU, upsampling, sigmoid."""
+    """Build an autoencoder with leaky ReLU, upsampling and sigmoid."""
     return nn.Sequential(
         nn.Conv2d(1, 8, 3, 2, 1), nn.LeakyReLU(0.1), nn.Conv2d(8, 16, 3, 2, 1), nn.LeakyReLU(0.1),
         nn.Conv2d(16, 16, 3, padding=1), nn.ELU(), nn.Upsample(scale_factor=2),
@@ -308,7 +308,7 @@ def gru() -> tuple[nn.Module, Inputs]:
 
 
 class Attention(nn.Module):
-    """Multi-head attention with an additive mask of -1e9, -1e4 or finfo.min, or none."""
+    """Multi-head attention, optionally with an additive mask of -1e9, -1e4 or finfo.min."""
 
     def __init__(self, dim: int, heads: int, mask: float | None = None) -> None:
         super().__init__()
@@ -363,7 +363,7 @@ def vit() -> tuple[nn.Module, Inputs]:
 
 
 class Gpt(nn.Module):
-    """A causal language model; its output has a masked vocabulary entry where `masked`."""
+    """A causal language model, optionally with a masked vocabulary entry in its output."""
 
     def __init__(self, mask: float, masked: float | None = None, vocabulary: int = 50) -> None:
         super().__init__()
@@ -434,7 +434,7 @@ class LlamaLayer(nn.Module):
 
 
 class Llama(nn.Module):
-    """Two layers; tied to nothing."""
+    """Two layers with untied weights."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -484,7 +484,7 @@ def kv_cache() -> tuple[nn.Module, Inputs]:
 
 @net
 def speech() -> tuple[nn.Module, Inputs]:
-    """Strided convolutions over time, encoder layers, two outputs."""
+    """Build strided convolutions over time and encoder layers, with two outputs."""
 
     class Speech(nn.Module):
         def __init__(self) -> None:
@@ -503,7 +503,7 @@ def speech() -> tuple[nn.Module, Inputs]:
 
 @net
 def detector() -> tuple[nn.Module, Inputs]:
-    """Boxes, scores and classes (integers) of a shared trunk."""
+    """Build a shared trunk with outputs for boxes, scores and classes (integers)."""
 
     class Detector(nn.Module):
         def __init__(self) -> None:
@@ -525,7 +525,7 @@ def detector() -> tuple[nn.Module, Inputs]:
 
 @torch.no_grad()
 def train_like(model: nn.Module, seed: int = 0) -> None:
-    """Gives a model weights with the statistics of trained ones, in place."""
+    """Give a model weights with the statistics of trained ones, in place."""
     generator = torch.Generator().manual_seed(seed)
 
     def normal(like: Tensor) -> Tensor:
@@ -566,7 +566,8 @@ class Scaled(nn.Module):
 
 
 def build(name: str, weights: str = "trained", factor: float = 1.0, seed: int = 0) -> Any:
-    """(model in eval mode, example inputs) of an architecture; `weights`: "fresh", "trained"."""
+    """Return (model in eval mode, example inputs) of an architecture; `weights`: "fresh",
+    "trained"."""
     torch.manual_seed(seed)
     model, inputs = NETS[name]()
     if weights == "trained":
@@ -576,7 +577,7 @@ def build(name: str, weights: str = "trained", factor: float = 1.0, seed: int = 
 
 
 def real(name: str) -> tuple[nn.Module, Inputs]:
-    """An architecture in its real size, with trained-like weights."""
+    """Return an architecture in its real size, with trained-like weights."""
     torch.manual_seed(0)
     made: dict[str, Build] = {
         "resnet18": lambda: resnet(64, 224, 1000),

@@ -1,8 +1,8 @@
 """Verdicts on right programs and on planted faults, over the architectures of `nets.py`.
 
-A fault counts where it is larger than ten times the rounding noise: of a smaller one nobody can
-say that it is none. The noise is that of eager with random rounding of its own, with other seeds
-than the judge's.
+A fault counts if it is larger than ten times the rounding noise: a smaller one may be
+indistinguishable from rounding. The noise is eager's under random rounding, with other seeds than
+the judge's.
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ from executorch_c.devtools import explain
 FLOWS = ("portable", "xnnpack")
 WEIGHTS = ("fresh", "trained")
 TEN = 10.0
-"""A fault is this many times larger than the rounding noise, or does not count."""
+"""Minimum size of a counted fault, in units of rounding noise."""
 COUNTS_ALWAYS = ("output one step off",)
-"""Faults that must be found however little they are beside rounding noise: that of a quantised
-program is steps here and there, and a step everywhere is none."""
+"""Faults that must be found at any size: the noise of a quantised program consists of single steps,
+so a step in every element is a fault."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A change of actual and expected outputs alike, of float32 and float64: what is right stays
-    right, and what is wrong stays wrong by as many units of noise."""
+    """A transformation of actual and expected outputs, in float32 and float64. It keeps right
+    outputs right, and the errors of wrong outputs constant in units of noise."""
 
     name: str
     factor: float = 1.0
-    """A power of two."""
+    """Factor, a power of two."""
     mask: float | None = None
-    """A value of masked elements."""
+    """Value of masked elements."""
     every: int = 0
     """Distance of masked elements; 0 for the first one alone."""
 
     def __call__(self, values: Sequence[Any]) -> list[Any]:
-        """Return outputs, changed."""
+        """Return the transformed outputs."""
         return [self._changed(v) if v.dtype in (np.float32, np.float64) else v for v in values]
 
     def _changed(self, array: np.ndarray) -> np.ndarray:
@@ -83,27 +83,27 @@ class Row:
     """"right", "output", "weight", "graph", "state", "quantised"."""
     fault: str
     size: float
-    """Of the fault, in units of rounding noise; infinite for wrong shapes and the like."""
+    """Size of the fault in units of rounding noise; infinite for wrong shapes."""
     verdict: str
     layer: str = ""
     named: bool | None = None
-    """Whether `explain` names the layer; None where there is none."""
+    """True if `explain` names the layer; None without a layer."""
     variant: str = ""
-    """Of the outputs."""
+    """Verdict on the outputs."""
 
     @property
     def counts(self) -> bool:
-        """Whether it is a fault that must be found."""
+        """True for a fault that must be found."""
         return self.kind != "right" and (self.size > TEN or self.fault in COUNTS_ALWAYS)
 
     @property
     def is_accepted(self) -> bool:
-        """Whether it is a fault that was not found."""
+        """True for a fault that was not found."""
         return self.counts and self.verdict == "match"
 
     @property
     def is_alarm(self) -> bool:
-        """Whether right outputs were refused."""
+        """True for right outputs that were rejected."""
         return self.kind == "right" and self.verdict == "differ"
 
 
@@ -113,14 +113,15 @@ def lowered(exported: Any, flow: str) -> bytes:
 
 
 def edge_of(exported: Any) -> Any:
-    """Return the edge program of an exported one, for `explain`, which else makes it each time."""
+    """Return the edge program of an exported one, for `explain`, which would otherwise create it
+    each time."""
     config = EdgeCompileConfig(_check_ir_validity=False)
     with flows.quiet():
         return to_edge(copy.deepcopy(exported), compile_config=config)
 
 
 def inputs_of(example: tuple[Any, ...], number: int) -> tuple[Any, ...]:
-    """Return the inputs of a call: the example is number 0, others are drawn."""
+    """Return the inputs of a call: number 0 is the example, others are random."""
     if not number:
         return example
     return draw((example, {}), None, [None] * len(example), number)[0]
@@ -145,7 +146,7 @@ class Subject:
         return found
 
     def call(self, number: int) -> tuple[Any, ...]:
-        """Return inputs: the example is number 0."""
+        """Return inputs: number 0 is the example."""
         return inputs_of(self.inputs, number)
 
     @cache
@@ -161,8 +162,8 @@ class Subject:
 
     @cache
     def spread(self, number: int) -> list[Any]:
-        """Return the standard deviation of each output's noise, by seeds of its own; None for
-        outputs of integers."""
+        """Return the standard deviation of each output's noise, from other seeds; None for outputs
+        of integers."""
         call = [(self.call(number), {})]
         runs = [self.eager(call, RandomRounding(100 + seed))[0] for seed in range(4)]
         found = []
@@ -195,6 +196,7 @@ class Subject:
 
     def verdict(self, actual: Sequence[Any], number: int, variant: Variant = PLAIN) -> str:
         """Return the judge's verdict on outputs (of a variant)."""
+
         def noise(epsilon: float) -> Any:
             runs = self.noise(number, epsilon)
             return None if runs is None else [variant(run) for run in runs]
@@ -202,17 +204,21 @@ class Subject:
         return self.judge(actual, variant(self.expected(number)), noise).verdict
 
 
-def run_program(data: bytes, inputs: Sequence[Any]) -> list[np.ndarray]:
-    """Return the outputs of a program from a fresh state."""
-    return [np.array(v) for v in Runtime.get().load_program(data).load_method("forward").execute(
-        [x.numpy() if hasattr(x, "numpy") else x for x in inputs])]  # fmt: skip
+def run_program(data: bytes, *calls: Sequence[Any]) -> list[np.ndarray]:
+    """Return the outputs of the last of several calls; the first starts from the initial state."""
+    method = Runtime.get().load_program(data).load_method("forward")
+    found: Sequence[Any] = ()
+    for inputs in calls:
+        found = method.execute([x.numpy() if hasattr(x, "numpy") else x for x in inputs])
+    return [np.array(v) for v in found]
 
 
 # ---- rows -------------------------------------------------------------------------------------
 
 
 def right_programs(subject: Subject, flow: str, calls: int) -> Iterator[Row]:
-    """Yield the verdicts on right outputs: of the example in all variants, of other calls plain."""
+    """Yield the verdicts on right outputs: of the example in all variants, of other calls
+    without."""
     data = subject.program(flow)
     for number in range(calls):
         found = run_program(data, subject.call(number))
@@ -236,8 +242,8 @@ def output_faults(subject: Subject, flow: str, seed: int) -> Iterator[Row]:
 
 
 def is_named(subject: Any, data: bytes, layers: Sequence[str]) -> bool:
-    """Return whether `explain` names one of some layers, or a layer inside of one: a block whose
-    sum is dropped loses the branch that leads there."""
+    """Return True if `explain` names one of some layers, or a layer inside one: if a block's sum is
+    dropped, the branch before it is lost."""
     first = explain(data, subject.edge, list(subject.inputs), progress=False).first
     names = () if first is None else tuple(filter(None, (first.module, *first.modules)))
     return any(name == layer or name.startswith(f"{layer}.") for name in names for layer in layers)
@@ -266,16 +272,16 @@ def graph_faults(subject: Subject, flow: str, seed: int, most: int) -> Iterator[
         exported, node = planted
         try:
             data = lowered(exported, flow)
-        except Exception as error:  # the exporter refuses what was planted
+        except Exception as error:  # the exporter rejects the planted fault
             warnings.warn(f"{subject.net}, {name}: {error}", stacklevel=1)
             continue
-        # A sum that is not there shows where its result is read.
+        # A missing sum shows where its result is read.
         layers = [layer for layer in (module_of(node), *node.meta.get("readers", ())) if layer]
         yield _program_row(subject, flow, "graph", str(name), data, layers)
 
 
 def stride_faults(subject: Subject, flow: str, seed: int) -> Iterator[Row]:
-    """Yield the verdict on a program of a model in which a window has another stride."""
+    """Yield the verdict on a program of a model with another stride of one window."""
     rng = np.random.default_rng(seed)
     planted = faults.with_stride(subject.model, subject.inputs, rng)
     if planted is not None:
@@ -285,13 +291,12 @@ def stride_faults(subject: Subject, flow: str, seed: int) -> Iterator[Row]:
 
 
 def state_faults(subject: Subject, flow: str) -> Iterator[Row]:
-    """Yield the verdict on a call that starts from the state that another one left."""
+    """Yield the verdict on a call that starts from the state of another call."""
     if not subject.eager.changes_state((subject.inputs, {})):
         return
-    method = Runtime.get().load_program(subject.program(flow)).load_method("forward")
     before = [x if x.is_floating_point() else (x - 1).clamp(min=0) for x in subject.call(1)]
-    method.execute([np.asarray(x) for x in before])  # at the position before, if it has one
-    wrong = [np.array(v) for v in method.execute([np.asarray(x) for x in subject.call(0)])]
+    # The previous call is at the previous position, if it has one.
+    wrong = run_program(subject.program(flow), before, subject.call(0))
     yield Row(subject.net, subject.weights, flow, "state", "not reset", subject.size(wrong, 0),
               subject.verdict(wrong, 0))  # fmt: skip
 
@@ -324,7 +329,7 @@ def table(rows: Sequence[Row]) -> str:
     right = [row for row in rows if row.kind == "right"]
     alarms = sum(row.is_alarm for row in right)
     told = sum(row.verdict == "match" for row in right)
-    lines += ["", f"Right outputs: {len(right):,}; match {told:,}, differ {alarms:,}, "
+    lines += ["", f"Correct outputs: {len(right):,}; match {told:,}, differ {alarms:,}, "
                   f"inconclusive {len(right) - told - alarms:,}."]  # fmt: skip
     return "\n".join(lines)
 

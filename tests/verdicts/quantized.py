@@ -1,8 +1,7 @@
-"""Verdicts on quantised programs: right ones, and ones lowered from a damaged quantised graph.
+"""Verdicts on quantised programs: right ones, and programs lowered from a damaged quantised graph.
 
-The reference is the quantised graph as it was before the damage; `check_model`'s own judge decides.
-The signal-to-quantisation-noise ratio is left out: it is a limit for what quantising costs, which
-a right program may exceed.
+The reference is the undamaged quantised graph; `check_model`'s own judge decides. The limit of the
+signal-to-quantisation-noise ratio does not apply, because correct programs may exceed it.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import proof
 import torch
 from executorch_c import Error, Runtime
 from executorch_c.check import flows
-from executorch_c.check.cases import Case
+from executorch_c.check.cases import CallSequence
 from executorch_c.check.noise import RandomRounding
 from executorch_c.check.reference import Eager
 from executorch_c.check.run import Check, Options
@@ -31,7 +30,7 @@ FLOWS = ("xnnpack-int8", "xnnpack-dynamic")
 OPTIONS = Options(rtol=None, atol=None, min_sqnr_db=None, equal_nan=True, check_dtype=True,
                   kernels="default")  # fmt: skip
 CALIBRATION = 900
-"""Seeds of the inputs for calibration, from here on: no call of the proof has them."""
+"""First seed of the calibration inputs, which no call of the proof uses."""
 
 
 class Subject:
@@ -49,12 +48,12 @@ class Subject:
         self.data = proof.lowered(copy.deepcopy(self.source), flow)
 
     def call(self, number: int) -> tuple[Any, ...]:
-        """Return inputs: the example is number 0."""
+        """Return inputs: number 0 is the example."""
         return proof.inputs_of(self.inputs, number)
 
     @cache
     def spread(self) -> list[float]:
-        """Return the RMS of each output's rounding noise: ties that fall to the other side."""
+        """Return the RMS of each output's rounding noise: ties that round to the other side."""
         call, oracle = [(self.inputs, {})], Eager(self.graph)
         right = oracle(call)[0]
         runs = [oracle(call, RandomRounding(100 + seed))[0] for seed in range(4)]
@@ -62,7 +61,7 @@ class Subject:
         for i, value in enumerate(right):
             errors = [np.asarray(run[i], np.float64) - value for run in runs]
             least = np.finfo(np.float32).eps * rms(np.asarray(value, np.float64))
-            found.append(float(max(rms(np.stack(errors)), least)))
+            found.append(max(rms(np.stack(errors)), least))
         return found
 
     def check(self, data: bytes, number: int = 0) -> tuple[str, float]:
@@ -72,10 +71,10 @@ class Subject:
                              quantized=self.graph, quantizes=True)  # fmt: skip
         try:
             check = Check(made, self.eager, "forward", OPTIONS, (self.inputs, {}))
-        except Error:  # XNNPACK refuses pooling and the like that change a scale
+        except Error:  # XNNPACK rejects pooling and similar operators that change a scale
             return "refused", np.inf
-        case = check.run(Case("random", str(number), ((self.call(number), {}),)))
-        if case.comparison is None:  # it fails when it runs
+        case = check.run(CallSequence("random", str(number), ((self.call(number), {}),)))
+        if case.comparison is None:  # it fails at run time
             return "refused", np.inf
         actual = check.ours([self.call(number)])[0]
         size = 0.0
@@ -83,14 +82,15 @@ class Subject:
                                        self.spread()):  # fmt: skip
             error = np.asarray(ours, np.float64) - theirs
             finite = bool(np.isfinite(error).all())
-            size = max(size, float(rms(error) / noise) if finite else np.inf)
+            size = max(size, rms(error) / noise if finite else np.inf)
         return case.comparison.verdict, float(size)
 
 
 # ---- faults -----------------------------------------------------------------------------------
 
 Editor = Callable[[Any, np.random.Generator], "list[str] | None"]
-"""Damages an ExportedProgram; returns the layers where it shows, None where there is no place."""
+"""Damages an ExportedProgram; returns the affected layers, or None without a place for the
+fault."""
 
 PER_TENSOR, PER_CHANNEL = "dequantize_per_tensor", "dequantize_per_channel"
 
@@ -110,8 +110,8 @@ def _around(node: Any) -> list[str]:
 
 
 def _pick(program: Any, rng: np.random.Generator, name: str) -> Any:
-    """Return a node that calls an operator, with a scale known at export where it has one; None
-    where there is none."""
+    """Return a node that calls an operator, with a scale known at export if it has one; None
+    without such a node."""
     named = [n for n in program.graph.nodes if n.op == "call_function"
              and faults.operator(n) == name
              and (name != PER_TENSOR or isinstance(n.args[1], float))]  # fmt: skip
@@ -119,7 +119,7 @@ def _pick(program: Any, rng: np.random.Generator, name: str) -> Any:
 
 
 def _activation(change: Callable[[float, int], tuple[float, int]], whole: bool) -> Editor:
-    """Change the scale and zero point where a value is read (and where it is written)."""
+    """Change the scale and zero point of a value for its readers (and its writer)."""
 
     def edit(program: Any, rng: np.random.Generator) -> list[str] | None:
         node = _pick(program, rng, PER_TENSOR)
@@ -135,7 +135,7 @@ def _activation(change: Callable[[float, int], tuple[float, int]], whole: bool) 
 
 
 def _bias(program: Any, rng: np.random.Generator) -> list[str] | None:
-    """Move a bias by a tenth of the RMS of all of its layer."""
+    """Change a bias by a tenth of the RMS of its layer's biases."""
     for name in rng.permutation(["conv2d", "linear"]):
         node = _pick(program, rng, str(name))
         if node is not None and len(node.args) > 2 and node.args[2] is not None:
@@ -148,7 +148,7 @@ def _bias(program: Any, rng: np.random.Generator) -> list[str] | None:
 
 
 def _appended(change: Callable[[Any, Any, float], Any]) -> Editor:
-    """Append operators to the first output of floats."""
+    """Append operators to the first floating-point output."""
 
     def edit(program: Any, rng: np.random.Generator) -> list[str]:
         graph = program.graph
@@ -189,7 +189,7 @@ FAULTS: dict[str, Editor] = {
     "output zeroed": _appended(_call(torch.ops.aten.mul.Tensor, 0.0)),
     "output rolled": _appended(_call(torch.ops.aten.roll.default, [1], [-1])),
 }  # fmt: skip
-"""What is damaged in the graph of a quantised model."""
+"""Faults in the graph of a quantised model."""
 
 
 def _in_graph(name: str) -> Editor:
@@ -210,7 +210,7 @@ FAULTS |= {name: _in_graph(name) for name in faults.IN_GRAPHS}
 
 
 def right_programs(subject: Subject, calls: int) -> Iterator[proof.Row]:
-    """Yield the verdicts on a right program, of several calls."""
+    """Yield the verdicts on several calls of a right program."""
     for number in range(calls):
         verdict, size = subject.check(subject.data, number)
         yield proof.Row(subject.net, subject.weights, subject.flow.name, "right", "", size, verdict)
@@ -225,7 +225,7 @@ def _row(subject: Subject, name: str, data: bytes, layers: list[str]) -> proof.R
 
 
 def weight_faults(subject: Subject, seed: int, count: int) -> Iterator[proof.Row]:
-    """Yield the verdicts on programs with damaged weights of int8, or scales of them."""
+    """Yield the verdicts on programs with damaged int8 weights or scales."""
     rng = np.random.default_rng(seed)
     weights = [node for node in subject.source.graph.nodes if faults.operator(node) == PER_CHANNEL]
     constants = subject.source.state_dict
@@ -259,7 +259,7 @@ def graph_faults(subject: Subject, seed: int, most: int) -> Iterator[proof.Row]:
         program.graph_module.recompile()
         try:
             data = proof.lowered(program, subject.flow.name)
-        except Exception as error:  # the exporter refuses what was planted
+        except Exception as error:  # the exporter rejects the planted fault
             warnings.warn(f"{subject.net}, {name}: {error}", stacklevel=1)
             continue
         done += 1

@@ -1,5 +1,5 @@
-"""A sample of the proof (`python -m tests.verdicts` has all): no false alarm, no fault accepted,
-layers named; and the proof itself can fail."""
+"""A sample of the proof (`python -m tests.verdicts` runs all of it): no false alarm, no accepted
+fault, named layers; the proof itself can fail."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ def test_faults_in_programs_are_found_and_named(subject: proof.Subject, flow: st
     assert not [row for row in rows if row.named is False]
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("flow", quantized.FLOWS)
 def test_faults_in_quantised_programs_are_found(flow: str) -> None:
     subject = quantized.Subject("mlp", "trained", flow)
@@ -57,9 +58,10 @@ ONCE_REFUSED = [
     ("llama", "xnnpack-dynamic"), ("mobilenet_v2", "xnnpack-int8"), ("unet", "xnnpack-int8"),
     ("detector", "xnnpack-int8"),
 ]  # fmt: skip
-"""A mask of -inf; biases as integers in a delegate; one tie; nearly equal scores of classes."""
+"""A mask of -inf; integer biases in a delegate; one tie; nearly equal scores of classes."""
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(("net", "flow"), ONCE_REFUSED)
 def test_right_quantised_programs_match(net: str, flow: str) -> None:
     subject = quantized.Subject(net, "trained", flow)
@@ -67,7 +69,8 @@ def test_right_quantised_programs_match(net: str, flow: str) -> None:
 
 
 def test_a_filter_of_a_dynamically_quantised_layer() -> None:
-    """One filter's scale is off by 1 %, or its integers by a step: little beside what ties do."""
+    """One filter's scale is wrong by 1 %, or its integers by a step: small compared with rounding
+    ties."""
     subject = quantized.Subject("detector", "trained", "xnnpack-dynamic")
     rows = list(quantized.weight_faults(subject, 0, 1))
     assert len(rows) == 5 and all(row.verdict == "differ" for row in rows)
@@ -75,7 +78,7 @@ def test_a_filter_of_a_dynamically_quantised_layer() -> None:
 
 
 def test_the_proof_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A judge that is too generous, or too strict, shows in the table."""
+    """The table shows a judge that is too lenient or too strict."""
     subject = proof.Subject("mlp", "fresh")
 
     def generous(actual: Any, expected: Any, *rest: Any) -> tolerance.Tolerance:

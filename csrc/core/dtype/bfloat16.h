@@ -1,4 +1,4 @@
-/* bfloat16 for a template: how it is stored (EC_T), computed (EC_C) and accumulated (EC_ACC). */
+/* bfloat16 for a template: stored type (EC_T), compute type (EC_C), accumulator type (EC_ACC). */
 #define EC_T uint16_t
 #define EC_C float
 #define EC_ACC float

@@ -1,4 +1,4 @@
-/* complex128 for a template: how it is stored (EC_T), computed (EC_C) and accumulated (EC_ACC). */
+/* complex128 for a template: stored type (EC_T), compute type (EC_C), accumulator type (EC_ACC). */
 #define EC_T double _Complex
 #define EC_C double _Complex
 #define EC_ACC double _Complex

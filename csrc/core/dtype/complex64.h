@@ -1,4 +1,4 @@
-/* complex64 for a template: how it is stored (EC_T), computed (EC_C) and accumulated (EC_ACC). */
+/* complex64 for a template: stored type (EC_T), compute type (EC_C), accumulator type (EC_ACC). */
 #define EC_T float _Complex
 #define EC_C float _Complex
 #define EC_ACC float _Complex

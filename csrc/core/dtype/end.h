@@ -1,4 +1,4 @@
-/* Forgets the dtype of the template just included. */
+/* Undefines the macros of the dtype just included. */
 #undef EC_T
 #undef EC_C
 #undef EC_ACC

@@ -1,4 +1,4 @@
-/* float32 for a template: how it is stored (EC_T), computed (EC_C) and accumulated (EC_ACC). */
+/* float32 for a template: stored type (EC_T), compute type (EC_C), accumulator type (EC_ACC). */
 #define EC_T float
 #define EC_C float
 #define EC_ACC float

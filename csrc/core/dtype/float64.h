@@ -1,4 +1,4 @@
-/* float64 for a template: how it is stored (EC_T), computed (EC_C) and accumulated (EC_ACC). */
+/* float64 for a template: stored type (EC_T), compute type (EC_C), accumulator type (EC_ACC). */
 #define EC_T double
 #define EC_C double
 #define EC_ACC double

@@ -1,4 +1,4 @@
-/* int8 for a template: how it is stored (EC_T), computed (EC_C) and accumulated (EC_ACC). */
+/* int8 for a template: stored type (EC_T), compute type (EC_C), accumulator type (EC_ACC). */
 #define EC_T int8_t
 #define EC_C int8_t
 #define EC_ACC int64_t
@@ -10,7 +10,7 @@
 #define EC_IS_FLOAT 0
 #define EC_IS_COMPLEX 0
 #define EC_IS_BOOL 0
-#define EC_IS_SIGNED 1 /* of integers */
+#define EC_IS_SIGNED 1 /* for integers only */
 #define EC_LOWEST INT8_MIN
 #define EC_HIGHEST INT8_MAX
 #include EC_TEMPLATE

@@ -1,4 +1,4 @@
-/* uint16 for a template: how it is stored (EC_T), computed (EC_C) and accumulated (EC_ACC). */
+/* uint16 for a template: stored type (EC_T), compute type (EC_C), accumulator type (EC_ACC). */
 #define EC_T uint16_t
 #define EC_C uint16_t
 #define EC_ACC int64_t
@@ -10,7 +10,7 @@
 #define EC_IS_FLOAT 0
 #define EC_IS_COMPLEX 0
 #define EC_IS_BOOL 0
-#define EC_IS_SIGNED 0 /* of integers */
+#define EC_IS_SIGNED 0 /* for integers only */
 #define EC_LOWEST 0
 #define EC_HIGHEST UINT16_MAX
 #include EC_TEMPLATE

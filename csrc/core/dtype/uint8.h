@@ -1,4 +1,4 @@
-/* uint8 for a template: how it is stored (EC_T), computed (EC_C) and accumulated (EC_ACC). */
+/* uint8 for a template: stored type (EC_T), compute type (EC_C), accumulator type (EC_ACC). */
 #define EC_T uint8_t
 #define EC_C uint8_t
 #define EC_ACC int64_t
@@ -10,7 +10,7 @@
 #define EC_IS_FLOAT 0
 #define EC_IS_COMPLEX 0
 #define EC_IS_BOOL 0
-#define EC_IS_SIGNED 0 /* of integers */
+#define EC_IS_SIGNED 0 /* for integers only */
 #define EC_LOWEST 0
 #define EC_HIGHEST UINT8_MAX
 #include EC_TEMPLATE

@@ -1,4 +1,4 @@
-/* Element sizes, for loops that only move elements: includes EC_TEMPLATE once for each, with a type
+/* Element sizes, for loops that only move elements. Includes EC_TEMPLATE once for each, with a type
  * EC_MOVE of that size and EC_MOVE_NAME(name) for function names. */
 #include "core/pair16.h"
 

@@ -1,13 +1,13 @@
-/* The interface of a backend: the only header that one needs. (Operators: operator.h.)
+/* The interface of a backend, in one header. (Operators: operator.h.)
  *
- * A backend runs the delegated parts of a program. It is a static `ec_backend` in a shared library,
- * handed to executorch_c as a capsule named EC_BACKEND_CAPSULE by a tiny extension module, and
- * found through the entry-point group "executorch_c.backends" or registered by hand
- * (executorch_c.register_backend(capsule)). It links to nothing: what it needs from the runtime is
- * in the `ec_host` table that every call gets.
+ * A backend runs the delegated parts of a program. It is a static `ec_backend` in a shared library.
+ * A small extension module passes it to executorch_c as a capsule named EC_BACKEND_CAPSULE. The
+ * module is found through the entry-point group "executorch_c.backends" or registered explicitly
+ * (executorch_c.register_backend(capsule)). A backend links to none of our libraries: every call
+ * receives the runtime's functions in the `ec_host` table.
  *
- * Threads: init and destroy may be called from any thread. execute is never called twice at once
- * on one handle, but on different handles at once. The GIL is not held in any of them. */
+ * Threads: init and destroy may be called from any thread. Calls of execute on one handle are
+ * serialised; calls on different handles may run concurrently. No function holds the GIL. */
 #ifndef EXECUTORCH_C_BACKEND_H
 #define EXECUTORCH_C_BACKEND_H
 
@@ -18,7 +18,7 @@
 #define EC_BACKEND_ABI_VERSION 1u
 #define EC_BACKEND_CAPSULE "executorch_c.backend"
 
-/* Statuses are the codes of ExecuTorch's runtime/core/error.h; these are the ones backends use. */
+/* Statuses are the codes of ExecuTorch's runtime/core/error.h; these are the ones for backends. */
 enum {
   EC_BACKEND_OK = 0x00,
   EC_BACKEND_INTERNAL = 0x01,
@@ -29,10 +29,10 @@ enum {
   EC_BACKEND_NOT_FOUND = 0x20,
   EC_BACKEND_ALLOCATION_FAILED = 0x21,
   EC_BACKEND_INVALID_PROGRAM = 0x23,
-  EC_BACKEND_INCOMPATIBLE = 0x30 /* the payload is of another version */
+  EC_BACKEND_INCOMPATIBLE = 0x30 /* the payload has another version */
 };
 
-/* Kinds of arguments: ExecuTorch's EValue tags. Lists are not passed to backends. */
+/* Kinds of arguments: ExecuTorch's EValue tags. Backends receive no lists. */
 enum {
   EC_BACKEND_NONE = 0,
   EC_BACKEND_TENSOR = 1,
@@ -42,11 +42,11 @@ enum {
   EC_BACKEND_BOOL = 5
 };
 
-/* A tensor argument. Read-only for the backend, but for the bytes at `data` of its outputs. */
+/* A tensor argument. Read-only for the backend, except for the bytes at `data` of its outputs. */
 typedef struct ec_backend_tensor {
   void *data;               /* NULL only where nbytes is 0 */
-  size_t nbytes;            /* of the present shape */
-  size_t capacity;          /* bytes that may be used at data */
+  size_t nbytes;            /* of the current shape */
+  size_t capacity;          /* usable bytes at data */
   int32_t dtype;            /* c10::ScalarType: 6 float32, 4 int64, ... */
   uint16_t rank;            /* at most 16 */
   bool writable;            /* false: a constant or a caller's array; refuse it as an output */
@@ -69,19 +69,19 @@ typedef struct ec_backend_arg {
     struct {
       struct ec_backend_arg *items;
       size_t count;
-    } list; /* of operators only: see operator.h */
+    } list; /* for operators only: see operator.h */
   } as;
-  void *slot; /* the host's own */
+  void *slot; /* reserved for the host */
 } ec_backend_arg;
 
-/* A compile spec: bytes of any length under a key, as written at export. */
+/* A compile spec: a key and bytes of any length, as written at export. */
 typedef struct ec_backend_spec {
   const char *key;
   const void *value;
   size_t size;
 } ec_backend_spec;
 
-/* An option: of one method, given when it is loaded, or of the process. */
+/* An option of one method, set when it is loaded, or of the process. */
 typedef struct ec_backend_option {
   const char *key;
   uint32_t kind; /* EC_BACKEND_BOOL, _INT, _DOUBLE or _STRING */
@@ -93,95 +93,100 @@ typedef struct ec_backend_option {
   } as;
 } ec_backend_option;
 
-/* What a delegate is made from. All of it lives until destroy. */
+/* The inputs of init. All pointers are valid until destroy. */
 typedef struct ec_backend_init {
-  const char *method;  /* name of the method that is being loaded */
-  const void *payload; /* may be empty (size 0); aligned to 16 bytes as a rule, do not rely on it */
+  const char *method;  /* name of the method being loaded */
+  const void *payload; /* may be empty (size 0); usually aligned to 16 bytes, without guarantee */
   size_t payload_size;
   const ec_backend_spec *specs;
   size_t spec_count;
   const ec_backend_option *options; /* of this method; refuse unknown keys */
   size_t option_count;
-  const void *program; /* says which delegates are of one program; never read through it */
-  const void *instance; /* likewise of one loaded method, which runs them one after the other */
+  const void *program; /* identifies delegates of one program; never dereference it */
+  const void *instance; /* likewise of one loaded method, which runs its delegates one at a time */
 } ec_backend_init;
 
-/* What a trace of a call asks for: bits of ec_host.trace_wants. */
+/* The data that a trace requests: bits of ec_host.trace_wants. */
 enum { EC_BACKEND_TRACE_TIMES = 1, EC_BACKEND_TRACE_VALUES = 2, EC_BACKEND_TRACE_INPUTS = 4 };
 
 /* A node inside a delegate that has run. */
 typedef struct ec_backend_node {
   uint32_t debug_handle;   /* as the exporter wrote it; UINT32_MAX: none */
   const char *name;        /* "Convolution (NHWC, F32) IGEMM" */
-  uint64_t nanoseconds;    /* that it took */
+  uint64_t nanoseconds;    /* its duration */
 } ec_backend_node;
 
 typedef struct ec_host_call ec_host_call;       /* one call of init or execute */
 typedef struct ec_host_program ec_host_program; /* a program inside a payload */
 
-/* What the runtime lends. `call` is that of the present init or execute. */
+/* The runtime's functions for backends. `call` is the one passed to the current init or execute. */
 typedef struct ec_host {
   uint32_t abi_version;
-  size_t struct_size; /* members may be added behind: check before using later ones */
+  size_t struct_size; /* later versions append members: check before using them */
 
-  /* Sets the sentence that the user reads (what, found, expected) and returns `status`. */
+  /* Sets the message for the user (what, found, expected) and returns `status`. */
   uint32_t (*fail)(ec_host_call *call, uint32_t status, const char *fmt, ...);
 
   /* Heap memory, 64-byte aligned, zeroed; NULL on failure. free may be called from destroy. */
   void *(*alloc)(size_t size);
   void (*free)(void *block);
-  /* Memory until the present call returns; NULL on failure. */
+  /* Memory until the current call returns; NULL on failure. */
   void *(*scratch)(ec_host_call *call, size_t size);
 
-  /* Data by key, from the program or a .ptd beside it; lives until destroy. NOT_FOUND without a
-   * sentence: say it in your own words with fail. */
+  /* Finds data by key, in the program or in a .ptd file; valid until destroy. NOT_FOUND sets no
+   * message: set one with fail. */
   uint32_t (*named_data)(ec_host_call *call, const char *key, const void **data, size_t *size);
 
-  /* Gives an output its shape; afterwards arg->as.tensor is up to date. Fails with a sentence
-   * where the program does not allow the shape. */
+  /* Sets the shape of an output and updates arg->as.tensor. Fails with a message if the program
+   * does not allow the shape. */
   uint32_t (*resize)(ec_host_call *call, ec_backend_arg *arg, size_t rank, const int64_t *sizes);
 
-  /* Runs fn(user, begin, end) over [0, count) in pieces of at least `grain`, perhaps on several
-   * threads of the method's; returns when all are done. fn must not use threadpool(). */
+  /* Runs fn(user, begin, end) over [0, count) in pieces of at least `grain`, possibly on several of
+   * the method's threads. Returns when all pieces are done. fn must not use threadpool(). */
   void (*parallel_for)(ec_host_call *call, size_t count, size_t grain,
                        void (*fn)(void *user, size_t begin, size_t end), void *user);
 
-  /* A .pte inside a payload: opens one of its methods; runs it on args (its inputs, then its
-   * outputs); closes it. `data` must live until close. Nesting is limited. */
+  /* A .pte inside a payload: open one of its methods, run it on args (its inputs, then its
+   * outputs), close it. `data` must stay valid until close. Nesting is limited. */
   uint32_t (*program_open)(ec_host_call *call, const void *data, size_t size, const char *method,
                            ec_host_program **out);
   uint32_t (*program_run)(ec_host_call *call, ec_host_program *program, ec_backend_arg *args,
                           size_t count);
   void (*program_close)(ec_host_program *program);
 
-  /* The method's pthreadpool_t, of the pthreadpool that executorch_c was built with; NULL: work on
-   * the calling thread. Lives until destroy; but a forked process has no threads, and gets another
-   * pool there: what holds on to one compares it in execute. */
+  /* Returns the method's pthreadpool_t, of the pthreadpool that executorch_c was built with; NULL:
+   * work on the calling thread. It is valid until destroy. A forked process has lost its threads
+   * and gets a new pool: a backend that stores the pointer compares it in execute. */
   void *(*threadpool)(ec_host_call *call);
 
-  /* Says that named data or a part of a payload will hardly be read again, because it has been
-   * packed. Where it is a mapped file its pages leave memory (and come back when they are read). */
+  /* Marks named data or a part of a payload as rarely read from now on, for example after packing.
+   * If it belongs to a mapped file, its pages leave memory; the next access reads them again. */
   void (*release_pages)(ec_host_call *call, const void *data, size_t size);
 
-  /* Tracing. What the present call is asked to report (0 as a rule); then, in order of execution,
-   * a node that has run, and a value that the (last) node of this handle has computed (copied). */
+  /* Tracing. trace_wants returns the data that the current call should report, usually 0. Report
+   * nodes in order of execution with trace_node, and a value computed by the (last) node of a
+   * handle with trace_value, which copies it. */
   uint32_t (*trace_wants)(ec_host_call *call);
   void (*trace_node)(ec_host_call *call, const ec_backend_node *node);
   void (*trace_value)(ec_host_call *call, uint32_t debug_handle, const ec_backend_tensor *value);
-  /* Likewise what a node has taken, constants included, where that is asked for. */
+  /* Reports an input of a node, constants included, if requested. */
   void (*trace_input)(ec_host_call *call, uint32_t debug_handle, const ec_backend_tensor *value);
+
+  /* Charges memory that a library of the backend allocates to this thread's load or call
+   * (max_bytes). Returns 0 if it exceeds the limit: the allocation must then fail. */
+  int (*charge)(size_t bytes);
 } ec_host;
 
-/* A payload from inside, as the optional member `describe` shows it to people: values, and nodes in
- * order of execution. Pointers need to live for the call only; texts may be NULL. */
+/* The contents of a payload, as the optional member `describe` presents them: values, and nodes in
+ * order of execution. Pointers need to be valid only during the call; texts may be NULL. */
 typedef struct ec_backend_inner_value {
-  uint32_t id;           /* any number of the backend's own */
-  uint32_t argument;     /* position among the delegate's arguments; UINT32_MAX: it is none */
+  uint32_t id;           /* any number chosen by the backend */
+  uint32_t argument;     /* position among the delegate's arguments; UINT32_MAX: not an argument */
   bool constant;
   const char *dtype;     /* "fp32", "qcint8" */
   const char *note;      /* "scale 0.5, zero point 3", ... */
   size_t rank, nbytes;
-  const int64_t *sizes;  /* NULL: not known */
+  const int64_t *sizes;  /* NULL: unknown */
 } ec_backend_inner_value;
 
 typedef struct ec_backend_inner_node {
@@ -193,7 +198,7 @@ typedef struct ec_backend_inner_node {
 } ec_backend_inner_node;
 
 typedef struct ec_backend_visitor {
-  size_t struct_size; /* members may be added behind */
+  size_t struct_size; /* later versions append members */
   void *user;
   void (*value)(void *user, const ec_backend_inner_value *value);
   void (*node)(void *user, const ec_backend_inner_node *node);
@@ -204,41 +209,41 @@ struct ec_backend {
   uint32_t abi_version; /* EC_BACKEND_ABI_VERSION */
   size_t struct_size;   /* sizeof(ec_backend) as compiled */
   const char *id;       /* as written in the .pte: "XnnpackBackend" */
-  const char *version;  /* of the backend, for people; may be NULL */
+  const char *version;  /* of the backend, for display; may be NULL */
   void *user;
 
-  /* Whether it can run on this machine; NULL means yes. */
+  /* Returns true if the backend can run on this machine; NULL means yes. */
   bool (*is_available)(const ec_backend *self);
 
-  /* Makes a delegate. On failure *handle is ignored and destroy is not called. */
+  /* Creates a delegate. On failure *handle is ignored and destroy is not called. */
   uint32_t (*init)(const ec_backend *self, const ec_host *host, ec_host_call *call,
                    const ec_backend_init *init, void **handle);
 
-  /* Runs a delegate: args are its inputs, then its outputs. The count is the program's, not
-   * checked: check it, and kinds, dtypes and shapes. */
+  /* Runs a delegate: args are its inputs, then its outputs. The program determines the count,
+   * unchecked: check it, and kinds, dtypes and shapes. */
   uint32_t (*execute)(const ec_backend *self, const ec_host *host, ec_host_call *call, void *handle,
                       ec_backend_arg *args, size_t count);
 
-  /* Frees a delegate; NULL where there is nothing to free. */
+  /* Frees a delegate; NULL if there is nothing to free. */
   void (*destroy)(const ec_backend *self, const ec_host *host, void *handle);
 
-  /* Members from here on are optional (NULL), and absent where struct_size says so. */
+  /* Members from here on are optional (NULL), and absent beyond struct_size. */
 
-  /* Options of the process. NOT_FOUND without a sentence for an unknown key; get is given the key
-   * and fills in kind and value, whose string lives until the option is set again. */
+  /* Options of the process. An unknown key returns NOT_FOUND without a message. get_option receives
+   * the key and sets kind and value; a string stays valid until the option is set again. */
   uint32_t (*set_option)(const ec_backend *self, const ec_host *host, ec_host_call *call,
                          const ec_backend_option *option);
   uint32_t (*get_option)(const ec_backend *self, const ec_host *host, ec_host_call *call,
                          ec_backend_option *option);
-  /* Keys of such options, NULL-terminated. */
+  /* Keys of these options, NULL-terminated. */
   const char *const *option_keys;
 
-  /* Figures of a delegate: calls add(user, name, value) for each ("packed_bytes", ...). */
+  /* Statistics of a delegate: calls add(user, name, value) for each ("packed_bytes", ...). */
   void (*report)(const ec_backend *self, void *handle,
                  void (*add)(void *user, const char *name, int64_t value), void *user);
 
-  /* Shows what is in a payload, without making a delegate: no options, nothing compiled. The bytes
-   * are as untrusted as those of init. */
+  /* Describes a payload without creating a delegate: no options, nothing compiled. The bytes are as
+   * untrusted as those of init. */
   uint32_t (*describe)(const ec_backend *self, const ec_host *host, ec_host_call *call,
                        const ec_backend_init *init, const ec_backend_visitor *visitor);
 };

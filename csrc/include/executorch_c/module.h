@@ -1,16 +1,17 @@
-/* The extension module of a plug-in, which hands its backends or operators out as capsules. One
- * file of the plug-in, the only one that needs Python, consists of
+/* The extension module of a plug-in, which exports its backends or operators as capsules. It is the
+ * only file of the plug-in that needs Python:
  *
  *   #include <Python.h>
  *   #include "executorch_c/module.h"
  *   EC_BACKEND_MODULE(_my_backend, "Backend MyBackend.", &my_backend)
  *
- * where `_my_backend` is the last part of the module's name. Its `backends` is a function for the
+ * `_my_backend` is the last part of the module's name. The module's function `backends` is for the
  * entry-point group "executorch_c.backends" or for executorch_c.register_backend. Operators:
  *
  *   EC_OPERATOR_MODULE(_my_operators, "Operators my::scale.out.", &my_operators)
  *
- * with `operators` for the group "executorch_c.operators" or executorch_c.register_operators. */
+ * The function `operators` is for the entry-point group "executorch_c.operators" or for
+ * executorch_c.register_operators. */
 #ifndef EXECUTORCH_C_MODULE_H
 #define EXECUTORCH_C_MODULE_H
 
@@ -23,7 +24,7 @@
 #error "include <Python.h> before executorch_c/module.h"
 #endif
 
-/* A tuple of a capsule for each backend. */
+/* Returns a tuple with a capsule for each backend. */
 static inline PyObject *ec_backend_capsules(const ec_backend *const *backends, size_t count) {
   PyObject *tuple = PyTuple_New((Py_ssize_t)count);
   for (size_t i = 0; tuple && i < count; i++) {
@@ -41,7 +42,7 @@ static inline PyObject *ec_operator_capsule(const ec_operators *operators) {
   return PyCapsule_New((void *)(uintptr_t)operators, EC_OPERATORS_CAPSULE, NULL);
 }
 
-/* Interpreters with a GIL of their own may load a plug-in: it has no state. */
+/* A plug-in is stateless, so subinterpreters with their own GIL may load it. */
 #if PY_VERSION_HEX >= 0x030C0000
 #define EC_MODULE_INTERPRETERS                                                                     \
   {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},

@@ -1,10 +1,10 @@
-/* The interface of operators in a plug-in, beside backend.h, whose arguments, statuses and host
- * table it shares.
+/* The interface of operators in a plug-in. Arguments, statuses and the host table are those of
+ * backend.h.
  *
- * Programs call operators by name; a plug-in brings a table of them, each a schema and a function.
- * The table is static in a shared library, handed to executorch_c as a capsule named
- * EC_OPERATORS_CAPSULE by a tiny extension module, and found through the entry-point group
- * "executorch_c.operators" or registered by hand (executorch_c.register_operators(capsule)).
+ * Programs call operators by name. A plug-in provides a static table of them, each with a schema
+ * and a function. A small extension module passes it to executorch_c as a capsule named
+ * EC_OPERATORS_CAPSULE. The module is found through the entry-point group "executorch_c.operators"
+ * or registered explicitly (executorch_c.register_operators(capsule)).
  *
  * Threads: `run` is called from any thread, by several methods at once, without the GIL. */
 #ifndef EXECUTORCH_C_OPERATOR_H
@@ -15,8 +15,8 @@
 #define EC_OPERATOR_ABI_VERSION 1u
 #define EC_OPERATORS_CAPSULE "executorch_c.operators"
 
-/* Kinds of lists, beside the kinds of backend.h: `list` of ec_backend_arg holds the items, which
- * are tensors (or none), ints, doubles and bools. */
+/* Kinds of lists, in addition to the kinds of backend.h. `list` of ec_backend_arg holds the items:
+ * tensors (or none), ints, doubles and bools. */
 enum {
   EC_OPERATOR_BOOL_LIST = 6,
   EC_OPERATOR_DOUBLE_LIST = 7,
@@ -30,13 +30,13 @@ struct ec_operator {
    * "ns::name.out(Tensor x, float alpha=1, *, Tensor(a!) out) -> Tensor(a!)". */
   const char *schema;
 
-  /* args are those of the schema, outputs included, and have its kinds: number arguments (int,
-   * float, bool) have their own kind, Scalars that of the program, None is EC_BACKEND_NONE. dtypes,
-   * ranks and shapes are the program's: check them. Tensors that are read have data.
+  /* args are those of the schema, outputs included. Number arguments (int, float, bool) have the
+   * schema's kind, Scalars the program's; None is EC_BACKEND_NONE. dtypes, ranks and shapes are the
+   * program's: check them. Tensors that are read have data.
    *
-   * Give each output its shape with host->resize before you touch it: only then is its memory sure
-   * to be there, which holds what it held. host->named_data and program_open see the program that
-   * calls. Return EC_BACKEND_OK, or what host->fail gives. */
+   * Set the shape of each output with host->resize before using its data: its memory may not exist
+   * earlier. The memory keeps its previous contents. host->named_data and program_open refer to the
+   * calling program. Return EC_BACKEND_OK, or the result of host->fail. */
   uint32_t (*run)(const ec_operator *self, const ec_host *host, ec_host_call *call,
                   ec_backend_arg *args, size_t count);
   void *user;
@@ -46,7 +46,7 @@ typedef struct ec_operators {
   uint32_t abi_version;  /* EC_OPERATOR_ABI_VERSION */
   size_t struct_size;    /* sizeof(ec_operators) as compiled */
   size_t row_size;       /* sizeof(ec_operator) as compiled */
-  const char *origin;    /* whose they are, for people: "mypackage 1.0" */
+  const char *origin;    /* owner, for display: "mypackage 1.0" */
   const ec_operator *rows;
   size_t count;
 } ec_operators;

@@ -1,6 +1,6 @@
-/* aten::convolution_backward: each gradient is a convolution, too. That of the input has the other
- * direction. That of the weight slides the smaller of the two images over the larger one, with
- * channels as the batch, the batch as channels, and stride and dilation changing places. */
+/* aten::convolution_backward: each gradient is a convolution. The gradient of the input has the
+ * opposite direction. The gradient of the weight slides the smaller of the two images over the
+ * larger one, with channels and batch exchanged, and stride and dilation exchanged. */
 #include "kernels/conv/conv.h"
 #include "kernels/copy.h"
 
@@ -9,14 +9,15 @@ enum {
   MASK, GRAD_INPUT, GRAD_WEIGHT, GRAD_BIAS
 };
 
-/* A gradient has the shape of what it belongs to. */
+/* Resizes a gradient to the shape of its tensor. */
 static ec_status resize_like(ec_call *c, size_t i, size_t as) {
   const ec_tensor *t = ec_arg_tensor(c, as);
   EC_TRY(ec_call_check_same_dtype(c, i, INPUT));
   return ec_call_resize(c, i, t->rank, t->sizes);
 }
 
-/* `f` is the forward convolution, with the gradients of its output as `out`. */
+/* Computes the gradient of the input. `f` is the forward convolution, with the gradients of its
+ * output as `out`. */
 static ec_status input_gradient(ec_call *c, const ec_conv *f) {
   const ec_tensor *out = ec_arg_tensor(c, GRAD_INPUT);
   if (out->numel == 0) return EC_OK;
@@ -39,7 +40,7 @@ static ec_status input_gradient(ec_call *c, const ec_conv *f) {
   return ec_conv_compute(c, &g);
 }
 
-/* One of the two images that a weight's gradient is made of. */
+/* One of the two images in the gradient of a weight. */
 typedef struct image {
   const void *data;
   int64_t batch, channel, channels; /* strides; channels of one group */
@@ -74,7 +75,8 @@ static ec_status weight_gradient(ec_call *c, const ec_conv *f) {
   return ec_conv_compute(c, &g);
 }
 
-/* Sums of the channels: a convolution with a single 1 everywhere, by the loops that sum wide. */
+/* Computes the sums of the channels as a convolution with a single 1, whose loops sum in a wide
+ * type. */
 static ec_status bias_gradient(ec_call *c, const ec_conv *f) {
   const ec_tensor *out = ec_arg_tensor(c, GRAD_BIAS);
   void *one;
@@ -99,7 +101,7 @@ static ec_status check_gradient(ec_call *c, const ec_conv *conv) {
   for (size_t d = 0; same && d < rank; d++) same = grad->sizes[d] == sizes[d];
   char found[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
   if (same) return EC_OK;
-  return ec_call_fail(c, GRAD, "shape %s, expected %s as the convolution's output has",
+  return ec_call_fail(c, GRAD, "shape %s, expected %s, the convolution's output",
                       ec_shape_text(grad->sizes, grad->rank, found, sizeof found),
                       ec_shape_text(sizes, rank, expected, sizeof expected));
 }
@@ -112,7 +114,7 @@ ec_status ec_op_convolution_backward_out(ec_call *c) {
   ec_conv conv;
   EC_TRY(ec_conv_read(c, &args, &conv));
   EC_TRY(check_gradient(c, &conv));
-  const ec_value *mask = c->args[MASK]; /* what is not wanted is an empty tensor of any dtype */
+  const ec_value *mask = c->args[MASK]; /* an unwanted gradient is an empty tensor of any dtype */
   if (mask->count != 3)
     return ec_call_fail(c, MASK, "%u bools, expected 3", (unsigned)mask->count);
   if (mask->as.bools[0]) EC_TRY(resize_like(c, GRAD_INPUT, INPUT));

@@ -1,5 +1,5 @@
 /* Convolution without matrix products for one dtype: depthwise loops, and the plain reference.
- * EC_G is the computing type, EC_R what the reference sums in. */
+ * EC_G is the compute type, EC_R the reference's accumulator type. */
 
 /* sums[i] += weight * row[i * stride] */
 static inline void EC_FN(add_tap)(EC_G *restrict sums, const EC_T *row, int64_t stride,
@@ -12,7 +12,7 @@ static inline void EC_FN(add_tap)(EC_G *restrict sums, const EC_T *row, int64_t 
     for (int64_t i = 0; i < count; i++) sums[i] += weight * EC_FN(get)(row[i * stride]);
 }
 
-/* One row of the input and of the kernel for one row of outputs. */
+/* Adds one row of the input times one row of the kernel to a row of outputs. */
 static inline void EC_FN(add_row)(const ec_conv_line *line, const EC_T *row, const EC_T *weight,
                                   EC_G *restrict sums) {
   for (int64_t t = 0; t < line->taps; t++) {
@@ -27,7 +27,7 @@ static inline void EC_FN(add_row)(const ec_conv_line *line, const EC_T *row, con
   }
 }
 
-/* One channel of one image, row after row. */
+/* Computes one channel of one image row by row. */
 EC_CLONES static void EC_FN(depthwise_channel)(const ec_conv_phase *p, const EC_T *in,
                                                const EC_T *weight, EC_T *out, EC_G bias,
                                                EC_G *restrict sums) {
@@ -73,7 +73,7 @@ EC_CLONES static void EC_FN(add_channels)(EC_G *restrict sums, const EC_G *restr
   for (size_t i = 0; i < count; i++) sums[i] += weights[i] * EC_FN(get)(from[i]);
 }
 
-/* One output position of all channels; `weights` by tap, then channel. */
+/* Computes one output position of all channels; `weights` by tap, then channel. */
 static void EC_FN(depthwise_position)(const ec_conv *conv, const ec_conv_phase *p, const EC_T *in,
                                       const int64_t at[EC_CONV_AXES], const EC_G *weights,
                                       EC_G *sums) {
@@ -118,7 +118,8 @@ static void EC_FN(depthwise_channels)(const ec_conv *conv, const ec_conv_phase *
       }
 }
 
-/* The input position that output `o` reads with kernel element `k`; negative: there is none. */
+/* Returns the input position that output `o` reads with kernel element `k`, or a negative
+ * number. */
 static inline int64_t EC_FN(position)(const ec_conv *conv, const ec_conv_axis *a, int64_t o,
                                       int64_t k) {
   if (!conv->transposed) {
@@ -129,12 +130,12 @@ static inline int64_t EC_FN(position)(const ec_conv *conv, const ec_conv_axis *a
   return from % a->stride || from / a->stride >= a->in ? -1 : from / a->stride;
 }
 
-/* One output element. */
+/* Computes one output element. */
 static EC_R EC_FN(reference_sum)(const ec_conv *conv, const EC_T *in, const EC_T *weight,
                                  const int64_t o[EC_CONV_AXES]) {
   const ec_conv_axis *a = conv->axis;
   EC_R sum = 0;
-  if (conv->in_channels == 0) return sum; /* then the kernel may be of any size */
+  if (conv->in_channels == 0) return sum; /* in this case the kernel may have any size */
   for (int64_t d = 0; d < a[0].kernel; d++)
     for (int64_t h = 0; h < a[1].kernel; h++)
       for (int64_t w = 0; w < a[2].kernel; w++) {
@@ -152,7 +153,7 @@ static EC_R EC_FN(reference_sum)(const ec_conv *conv, const EC_T *in, const EC_T
   return sum;
 }
 
-/* All positions of one output channel of one image. */
+/* Computes all positions of one output channel of one image. */
 static void EC_FN(reference_channel)(const ec_conv *conv, const EC_T *in, const EC_T *weight,
                                      EC_T *out, EC_R bias) {
   const ec_conv_axis *a = conv->axis;

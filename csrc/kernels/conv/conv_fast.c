@@ -13,22 +13,6 @@ static const void *element_at(const ec_conv *conv, const void *data, int64_t ele
   return (const char *)data + elements * (int64_t)ec_dtype_size(conv->dtype);
 }
 
-size_t ec_conv_runs(const ec_conv_phase *phase, const ec_gemm_panel *panel, ec_conv_run *runs) {
-  const ec_conv_line *line = phase->line;
-  int64_t width = line[2].out, row = panel->lane0 / width, column = panel->lane0 % width;
-  size_t n = 0;
-  for (int64_t lane = 0; lane < panel->lanes; row++, column = 0) {
-    ec_conv_run *run = &runs[n++];
-    run->lane = lane;
-    run->count = ec_min_i64(panel->lanes - lane, width - column);
-    run->at[0] = row / line[1].out * line[0].step + line[0].first;
-    run->at[1] = row % line[1].out * line[1].step + line[1].first;
-    run->at[2] = column * line[2].step + line[2].first;
-    lane += run->count;
-  }
-  return n;
-}
-
 /* One axis of phase `p` (0 of a forward convolution). A kernel of no input channels has no taps. */
 static void init_line(const ec_conv_axis *a, bool transposed, bool empty, int64_t p,
                       ec_conv_line *line) {
@@ -46,7 +30,7 @@ static void init_line(const ec_conv_axis *a, bool transposed, bool empty, int64_
   }
 }
 
-/* The weight's element for each k. */
+/* Computes the offset of the weight's element for each k. */
 static void init_weights(const ec_conv *conv, const ec_conv_phase *p, int64_t *weights) {
   const ec_conv_line *line = p->line;
   int64_t channels = p->channels, at = 0;
@@ -60,7 +44,7 @@ static void init_weights(const ec_conv *conv, const ec_conv_phase *p, int64_t *w
       }
 }
 
-/* The stride that all elements of a table follow, or 0. */
+/* Returns the common stride of all elements of a table, or 0. */
 static int64_t find_step(const int64_t *table, int64_t n) {
   int64_t stride = n > 1 ? table[1] - table[0] : 1;
   for (int64_t i = 0; i < n; i++)
@@ -68,7 +52,7 @@ static int64_t find_step(const int64_t *table, int64_t n) {
   return stride;
 }
 
-/* Whether all positions of the output (input: of a 1x1 kernel) follow one stride. */
+/* True if all positions of the output (`input`: of a 1x1 kernel's input) follow one stride. */
 static bool one_stride(const ec_conv_line *line, bool input, int64_t *stride) {
   int64_t expected = 0;
   *stride = 1;
@@ -82,7 +66,7 @@ static bool one_stride(const ec_conv_line *line, bool input, int64_t *stride) {
   return true;
 }
 
-/* Whether the input is a matrix as it stands. */
+/* True if the input already is a matrix. */
 static bool is_pointwise(const ec_conv_phase *p, int64_t *stride) {
   for (size_t d = 0; d < EC_CONV_AXES; d++) {
     const ec_conv_line *l = &p->line[d];
@@ -92,7 +76,7 @@ static bool is_pointwise(const ec_conv_phase *p, int64_t *stride) {
   return one_stride(p->line, true, stride);
 }
 
-/* Both sides of the product of one phase, without their data. */
+/* Initialises both sides of a phase's product, without their data. */
 static void init_sides(const ec_conv *conv, const ec_conv_phase *p, ec_gemm_side *a,
                        ec_gemm_side *b) {
   const ec_conv_loops *loops = &ec_conv_loops_of[conv->dtype];
@@ -105,7 +89,7 @@ static void init_sides(const ec_conv *conv, const ec_conv_phase *p, ec_gemm_side
     *b = (ec_gemm_side){NULL, NULL, stride, p->channel_stride, NULL};
 }
 
-/* All images and groups of one phase whose outputs lie in lines that one stride connects. */
+/* Runs all images and groups of one phase with outputs on one stride. */
 static void run_products(const ec_conv *conv, const ec_conv_phase *p, ec_gemm *g, ec_gemm_out to) {
   ec_gemm_side a, b;
   init_sides(conv, p, &a, &b);
@@ -123,7 +107,7 @@ static void run_products(const ec_conv *conv, const ec_conv_phase *p, ec_gemm *g
     }
 }
 
-/* One phase, by matrix products: of all positions, or of one plane at a time. */
+/* Runs one phase as matrix products: of all positions, or plane by plane. */
 static void run_phase(const ec_conv *conv, ec_conv_phase *p, ec_gemm *g) {
   ec_gemm_out to = {.row = conv->out_channel, .add_row = 1};
   if (one_stride(p->line, false, &to.col)) {
@@ -148,7 +132,7 @@ static void run_phase(const ec_conv *conv, ec_conv_phase *p, ec_gemm *g) {
   p->out_offset = start;
 }
 
-/* Memory for the tables of any phase. */
+/* Allocates the tables of a phase. */
 static ec_status init_phase(ec_call *c, const ec_conv *conv, ec_conv_phase *p) {
   *p = (ec_conv_phase){.channels = conv->in_channels, .channel_stride = conv->in_channel};
   p->channels_last = conv->in_channel == 1 && conv->in_channels > 1;
@@ -156,7 +140,7 @@ static ec_status init_phase(ec_call *c, const ec_conv *conv, ec_conv_phase *p) {
   int64_t taps = 1;
   for (size_t d = 0; d < EC_CONV_AXES; d++) {
     size_t kernel = (size_t)conv->axis[d].kernel;
-    taps *= conv->axis[d].kernel; /* at most the weight's elements */
+    taps *= conv->axis[d].kernel; /* at most the elements of the weight */
     EC_TRY(ec_call_scratch(c, kernel, sizeof(int64_t), &p->line[d].shift));
     EC_TRY(ec_call_scratch(c, kernel, sizeof(int64_t), &p->line[d].weight));
   }
@@ -171,9 +155,9 @@ typedef struct worker {
   size_t room, blocks;
 } worker;
 
-enum { BLOCK_COST = 1 << 16, BLOCKS = 4 /* for each thread */ };
+enum { BLOCK_COST = 1 << 16, BLOCKS = 4 /* per thread */ };
 
-/* In how many blocks of rows the outputs of one image are computed: a few of them are large. */
+/* Returns the number of row blocks for one image: few, because they are large. */
 static size_t count_blocks(const ec_call *c, const ec_conv *conv, int64_t taps) {
   size_t rows = (size_t)conv->axis[1].out, most = ec_threads_count(c->threads) * BLOCKS;
   double cost = (double)taps * (double)conv->groups * (double)conv->out_channels;
@@ -183,7 +167,7 @@ static size_t count_blocks(const ec_call *c, const ec_conv *conv, int64_t taps) 
   return most < rows ? most : rows;
 }
 
-/* Chooses between depthwise loops and products, and takes their scratch memory. */
+/* Chooses between depthwise loops and products, and allocates their scratch memory. */
 static ec_status init_worker(ec_call *c, const ec_conv *conv, const ec_conv_phase *p, worker *w) {
   const ec_conv_loops *loops = &ec_conv_loops_of[conv->dtype];
   const ec_conv_axis *axis = conv->axis;
@@ -208,7 +192,7 @@ static ec_status init_worker(ec_call *c, const ec_conv *conv, const ec_conv_phas
   return ec_gemm_init(c, conv->dtype, (ec_gemm_size){conv->out_channels, n, k}, &out, &w->gemm);
 }
 
-/* One image by depthwise loops. */
+/* One image for depthwise loops. */
 typedef struct depthwise_call {
   const ec_conv *conv;
   const ec_conv_phase *phase;

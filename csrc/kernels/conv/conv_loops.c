@@ -1,9 +1,32 @@
-/* The table of convolution's loops by dtype. */
+/* The table of convolution loops by dtype. */
 #include <string.h>
 
+#include "core/checked.h"
 #include "core/simd.h"
 #include "core/template.h"
 #include "kernels/conv/conv.h"
+
+/* Consecutive output positions of one row, as lanes of a panel. */
+typedef struct conv_run {
+  int64_t lane, count, at[EC_CONV_AXES]; /* input position of the first one, without taps */
+} conv_run;
+
+/* Splits a panel's lanes into runs; there is room for EC_MICRO_LANES of them. */
+static size_t list_runs(const ec_conv_phase *phase, const ec_gemm_panel *panel, conv_run *runs) {
+  const ec_conv_line *line = phase->line;
+  int64_t width = line[2].out, row = panel->lane0 / width, column = panel->lane0 % width;
+  size_t n = 0;
+  for (int64_t lane = 0; lane < panel->lanes; row++, column = 0) {
+    conv_run *run = &runs[n++];
+    run->lane = lane;
+    run->count = ec_min_i64(panel->lanes - lane, width - column);
+    run->at[0] = row / line[1].out * line[0].step + line[0].first;
+    run->at[1] = row % line[1].out * line[1].step + line[1].first;
+    run->at[2] = column * line[2].step + line[2].first;
+    lane += run->count;
+  }
+  return n;
+}
 
 #define EC_TEMPLATE "kernels/conv/conv_pack.tmpl.h"
 #include "kernels/linalg/foreach_gemm_real.h"

@@ -1,4 +1,4 @@
-/* The sides of a convolution's matrix product for one dtype; EC_G is the computing type. */
+/* The sides of a convolution's matrix product for one dtype; EC_G is the compute type. */
 
 static inline EC_G EC_FN(get)(EC_T x) { return (EC_G)EC_LOAD(x); }
 
@@ -8,7 +8,7 @@ static void EC_FN(pad_lanes)(const ec_gemm_panel *panel, size_t width, EC_G *to)
     memset(to + lanes, 0, (width - lanes) * sizeof *to);
 }
 
-/* The weight, its elements of each k through a table. */
+/* Packs the weight; a table holds the offset of the element for each k. */
 static void EC_FN(pack_weights)(const ec_gemm_side *side, const ec_gemm_panel *panel, size_t width,
                                 void *packed) {
   const EC_T *from = (const EC_T *)side->data + panel->lane0 * side->lane;
@@ -20,7 +20,7 @@ static void EC_FN(pack_weights)(const ec_gemm_side *side, const ec_gemm_panel *p
   EC_FN(pad_lanes)(panel, width, to);
 }
 
-/* `count` positions of one input row from position x on; what lies outside is zero. */
+/* Packs `count` positions of one input row from position x on, with zeros outside the row. */
 static inline void EC_FN(pack_run)(EC_G *to, const EC_T *row, const ec_conv_line *line, int64_t x,
                                    int64_t count) {
   int64_t step = line->step;
@@ -37,7 +37,7 @@ static inline void EC_FN(pack_run)(EC_G *to, const EC_T *row, const ec_conv_line
     for (int64_t i = 0; i < count; i++) to[i] = EC_FN(get)(row[i * stride]);
 }
 
-/* The taps of one k, taken apart: channel outermost, width innermost. */
+/* The components of a k: channel outermost, width innermost. */
 typedef struct EC_FN(tap) {
   int64_t channel, d, h, w;
 } EC_FN(tap);
@@ -52,20 +52,20 @@ static inline void EC_FN(next_tap)(const ec_conv_phase *p, EC_FN(tap) * t) {
   t->channel++;
 }
 
-/* The input for k = (channel, tap): row after row of positions. */
+/* Packs the input for k = (channel, tap), in rows of positions. */
 static void EC_FN(pack_rows)(const ec_gemm_side *side, const ec_gemm_panel *panel, size_t width,
                              void *packed) {
   const ec_conv_phase *p = side->geometry;
   const ec_conv_line *line = p->line;
-  ec_conv_run runs[EC_MICRO_LANES];
-  size_t n = ec_conv_runs(p, panel, runs);
+  conv_run runs[EC_MICRO_LANES];
+  size_t n = list_runs(p, panel, runs);
   int64_t tap = panel->k0 % p->taps, plane = line[1].taps * line[2].taps;
   EC_FN(tap) t = {panel->k0 / p->taps, tap / plane, tap % plane / line[2].taps, tap % line[2].taps};
   EC_G *to = packed;
   for (int64_t i = 0; i < panel->depth; i++, to += width, EC_FN(next_tap)(p, &t)) {
     const EC_T *from = (const EC_T *)side->data + t.channel * p->channel_stride;
     for (size_t r = 0; r < n; r++) {
-      const ec_conv_run *run = &runs[r];
+      const conv_run *run = &runs[r];
       int64_t z = run->at[0] + line[0].shift[t.d], y = run->at[1] + line[1].shift[t.h];
       if (z < 0 || z >= line[0].in || y < 0 || y >= line[1].in)
         memset(to + run->lane, 0, (size_t)run->count * sizeof *to);
@@ -78,7 +78,7 @@ static void EC_FN(pack_rows)(const ec_gemm_side *side, const ec_gemm_panel *pane
 }
 
 /* Where the channels of every lane start for one tap; zeros outside the input. */
-static void EC_FN(find_lanes)(const ec_gemm_side *side, const ec_conv_run *runs, size_t n,
+static void EC_FN(find_lanes)(const ec_gemm_side *side, const conv_run *runs, size_t n,
                               int64_t tap, const EC_T **lanes) {
   const ec_conv_phase *p = side->geometry;
   const ec_conv_line *line = p->line;
@@ -96,13 +96,13 @@ static void EC_FN(find_lanes)(const ec_gemm_side *side, const ec_conv_run *runs,
   }
 }
 
-/* The input for k = (tap, channel), where channels are contiguous. */
+/* Packs the input for k = (tap, channel), for contiguous channels. */
 static void EC_FN(pack_channels)(const ec_gemm_side *side, const ec_gemm_panel *panel, size_t width,
                                  void *packed) {
   const ec_conv_phase *p = side->geometry;
-  ec_conv_run runs[EC_MICRO_LANES];
+  conv_run runs[EC_MICRO_LANES];
   const EC_T *lanes[EC_MICRO_LANES];
-  size_t n = ec_conv_runs(p, panel, runs), count = (size_t)panel->lanes;
+  size_t n = list_runs(p, panel, runs), count = (size_t)panel->lanes;
   int64_t tap = panel->k0 / p->channels, channel = panel->k0 % p->channels;
   EC_G *to = packed;
   for (int64_t left = panel->depth; left; tap++, channel = 0) {

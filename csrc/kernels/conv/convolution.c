@@ -23,11 +23,11 @@ static ec_status check_channels(ec_call *c, const ec_conv_args *args, ec_conv *c
                         " channels of 'input'", groups, in);
   int64_t weight_in = conv->transposed ? out : weight->sizes[1];
   if (weight_in != (conv->transposed ? in : in / groups))
-    return ec_call_fail(c, args->weight, "takes %" PRId64 " channels, expected %" PRId64
+    return ec_call_fail(c, args->weight, "%" PRId64 " input channels, expected %" PRId64
                         " ('input' has %" PRId64 " in %" PRId64 " groups)",
                         weight_in, conv->transposed ? in : in / groups, in, groups);
   if (!conv->transposed && (out < groups || out % groups))
-    return ec_call_fail(c, args->weight, "gives %" PRId64 " channels, expected a multiple of the %"
+    return ec_call_fail(c, args->weight, "%" PRId64 " output channels, expected a multiple of the %"
                         PRId64 " groups", out, groups);
   conv->groups = groups;
   conv->in_channels = in / groups;
@@ -38,7 +38,7 @@ static ec_status check_channels(ec_call *c, const ec_conv_args *args, ec_conv *c
   return EC_OK;
 }
 
-/* A list of one number for each axis, or of one for all; every number at least `least`. */
+/* Reads a list with one number per axis, or one for all; every number at least `least`. */
 static ec_status read_list(ec_call *c, size_t i, size_t axes, int64_t least,
                            int64_t values[EC_CONV_AXES]) {
   ec_ints list;
@@ -56,15 +56,15 @@ static ec_status read_list(ec_call *c, size_t i, size_t axes, int64_t least,
   return EC_OK;
 }
 
-/* Fills `out` of an axis; false where a number leaves int64 or nothing is left of the input. */
+/* Computes `out` of an axis. Returns false on int64 overflow or without any output. */
 static bool output_size(ec_conv_axis *a, bool transposed) {
   int64_t reach, pad, size;
   if (!ec_mul_i64(a->dilation, a->kernel - 1, &reach) || !ec_add_i64(reach, 1, &reach) ||
       !ec_mul_i64(a->padding, 2, &pad))
     return false;
   if (!transposed) {
-    int64_t behind; /* where loops stop */
-    if (!ec_add_i64(a->in, pad, &size) || size < reach || !ec_add_i64(size, a->stride, &behind))
+    int64_t end; /* of the loop over positions */
+    if (!ec_add_i64(a->in, pad, &size) || size < reach || !ec_add_i64(size, a->stride, &end))
       return false;
     a->out = (size - reach) / a->stride + 1;
     return true;
@@ -91,7 +91,7 @@ static ec_status check_axis(ec_call *c, const ec_conv_args *args, ec_conv_axis *
   return EC_OK;
 }
 
-/* The spatial dimensions, right-aligned in conv->axis. */
+/* Checks the spatial dimensions, right-aligned in conv->axis. */
 static ec_status check_axes(ec_call *c, const ec_conv_args *args, ec_conv *conv) {
   const ec_tensor *input = ec_arg_tensor(c, args->input), *weight = ec_arg_tensor(c, args->weight);
   size_t axes = conv->axes;

@@ -1,10 +1,11 @@
-/* Operators that only copy: clone, copy, to, alias, detach, lift_fresh, and the dim_order and
- * host/device forms of them. The output's own dim order decides the layout, so the arguments
- * that ask for one (memory_format, dim_order) need not be looked at. */
+/* Operators that only copy: clone, copy, to, alias, detach, lift_fresh, and their dim_order and
+ * host/device forms. The output's own dim order decides the layout, so the arguments for a layout
+ * (memory_format, dim_order) are ignored. */
 #include "kernels/copy.h"
 #include "kernels/promote.h"
 
-/* The output at `o` takes self's sizes and values; its dtype must be self's unless `convert`. */
+/* Copies self's sizes and values to the output at `o`. Its dtype must be self's unless
+ * `convert`. */
 static ec_status copy_self(ec_call *c, size_t o, bool convert) {
   const ec_tensor *self = ec_arg_tensor(c, 0);
   ec_tensor *out = ec_arg_tensor(c, o);
@@ -33,7 +34,7 @@ static ec_status check_source(ec_call *c) {
                       ec_shape_text(self->sizes, self->rank, to, sizeof to));
 }
 
-/* What self.copy_(src) would give: self's sizes and dtype, src's values. */
+/* Returns the result of self.copy_(src): self's sizes and dtype, src's values. */
 ec_status ec_op_copy_out(ec_call *c) {
   const ec_tensor *self = ec_arg_tensor(c, 0), *src = ec_arg_tensor(c, 1);
   EC_TRY(check_source(c));

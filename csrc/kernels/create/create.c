@@ -1,5 +1,5 @@
-/* Operators that fill an output from numbers: full, zeros, ones, arange, ... A number must fit the
- * output's dtype as eager demands. */
+/* Operators that fill an output from numbers: full, zeros, ones, arange, ... As in eager PyTorch, a
+ * number must fit the output's dtype. */
 #include "kernels/create/range.h"
 #include "kernels/pointwise/elementwise.h"
 
@@ -11,14 +11,14 @@ static ec_status fill_output(ec_call *c, size_t o, ec_scalar s) {
   return EC_OK;
 }
 
-/* The int list `sizes` as the output's shape. */
+/* Resizes the output to the int list `sizes`. */
 static ec_status resize_output(ec_call *c, size_t sizes, size_t o) {
   ec_ints list;
   EC_TRY(ec_arg_ints(c, sizes, &list));
   return ec_call_resize(c, o, list.n, list.v);
 }
 
-/* Fills the output with the number given as argument `i`. */
+/* Fills the output with the number in argument `i`. */
 static ec_status fill_argument(ec_call *c, size_t o, size_t i) {
   EC_TRY(ec_call_check_scalar(c, i, ec_tensor_dtype(ec_arg_tensor(c, o))));
   return fill_output(c, o, ec_arg_scalar(c, i));
@@ -39,11 +39,11 @@ ec_status ec_op_ones_out(ec_call *c) {
   return fill_output(c, 1, (ec_scalar){EC_KIND_INT, {.i = 1}});
 }
 
-/* What the memory holds stays: nothing may depend on it. */
+/* Leaves the memory uninitialised; results must not depend on it. */
 ec_status ec_op_empty_out(ec_call *c) { return resize_output(c, 0, 2); }
 ec_status ec_op_empty_dim_order_out(ec_call *c) { return resize_output(c, 0, 2); }
 
-/* The output has self's sizes. */
+/* Resizes the output to self's sizes. */
 static ec_status resize_like(ec_call *c, size_t o) {
   const ec_tensor *self = ec_arg_tensor(c, 0);
   return ec_call_resize(c, o, self->rank, self->sizes);
@@ -54,7 +54,7 @@ ec_status ec_op_full_like_out(ec_call *c) {
   return fill_argument(c, 3, 1);
 }
 
-/* Eager lets numbers that are too large for a half become infinite here. */
+/* Like eager PyTorch, turns numbers that overflow float16 or bfloat16 into infinities. */
 ec_status ec_op_scalar_tensor_out(ec_call *c) {
   const bool half = ec_dtype_in(ec_tensor_dtype(ec_arg_tensor(c, 1)), EC_SET_HALF);
   EC_TRY(ec_call_resize(c, 1, 0, NULL));

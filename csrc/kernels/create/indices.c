@@ -1,4 +1,4 @@
-/* tril_indices and triu_indices: the positions of a matrix's triangle, row by row. */
+/* tril_indices and triu_indices: the positions of a matrix's triangle, in row-major order. */
 #include <inttypes.h>
 
 #include "core/checked.h"
@@ -6,7 +6,7 @@
 
 enum { BLOCK = 256 };
 
-/* Columns [0, row + offset] of each row, or [row + offset, cols) of an upper triangle; `offset`
+/* Columns [0, row + offset] of each row, or [row + offset, cols) of an upper triangle. `offset`
  * lies in [-rows, cols]. */
 typedef struct triangle {
   int64_t rows, cols, offset;
@@ -21,7 +21,7 @@ static int64_t end_column(const triangle *t, int64_t row) {
   return t->upper ? t->cols : ec_min_i64(t->cols, row + t->offset + 1);
 }
 
-/* Elements on and below the diagonal `offset`; none of the sums is above rows * cols. */
+/* Counts the elements on and below the diagonal `offset`; no sum exceeds rows * cols. */
 static int64_t count_lower(int64_t rows, int64_t cols, int64_t offset) {
   const int64_t lines = rows - ec_max_i64(0, -offset), least = ec_max_i64(1, offset + 1);
   if (lines <= 0 || cols == 0) return 0;

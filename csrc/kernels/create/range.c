@@ -1,6 +1,6 @@
-/* arange, fftfreq and rfftfreq. arange counts as eager does (int64 outputs in integers, all others
- * in float64), computes each element from its index so that no rounding accumulates, and converts
- * blocks to the output. */
+/* arange, fftfreq and rfftfreq. As in eager PyTorch, arange computes its size in integers for int64
+ * outputs and in float64 for others. Each element is computed from its index, so that rounding does
+ * not accumulate. Blocks are then converted to the output. */
 #include "kernels/create/range.h"
 
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 
 enum { BLOCK = 256 };
 
-/* Elements from start to end, exclusive, in integers; the difference of two int64 fits uint64. */
+/* Counts integers from start to end, exclusive; the difference of two int64 fits uint64. */
 static uint64_t count_int(int64_t start, int64_t end, int64_t step) {
   const bool up = step > 0;
   if (start == end) return 0;
@@ -82,8 +82,9 @@ ec_status ec_arange(ec_call *c, size_t o, ec_scalar start, ec_scalar end, ec_sca
   return EC_OK;
 }
 
-/* Positions 0, 1, ... times 1 / (n d); those behind the first (n + 1) / 2 are n less. As in eager,
- * positions round to the output's dtype, and all but float64 multiply in float32. */
+/* Computes positions 0, 1, ... times 1 / (n d); those after the first (n + 1) / 2 are reduced by n.
+ * As in eager PyTorch, positions round to the output's dtype, and all but float64 multiply in
+ * float32. */
 static ec_status fft_frequencies(ec_call *c, bool onesided) {
   const int64_t n = ec_arg_int(c, 0), count = onesided ? n / 2 + 1 : n;
   const double factor = 1.0 / ((double)n * ec_arg_double(c, 1));

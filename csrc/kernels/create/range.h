@@ -1,4 +1,4 @@
-/* Evenly spaced numbers: one engine behind both forms of arange. */
+/* Evenly spaced numbers: the shared implementation of both forms of arange. */
 #ifndef EC_KERNELS_CREATE_RANGE_H
 #define EC_KERNELS_CREATE_RANGE_H
 

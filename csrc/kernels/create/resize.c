@@ -1,4 +1,4 @@
-/* Operators that only ask for sizes, and resize, which keeps the elements that fit. */
+/* Operators that only set sizes, and resize, which keeps the elements that fit. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -7,8 +7,8 @@
 
 /* ---- empty tensors ----------------------------------------------------------------------- */
 
-/* A layout has to be one that torch accepts. Nothing more: as in copies, the output's own dim
- * order decides where elements are, and what they are is left open. */
+/* Checks only that torch accepts the layout. As in copies, the output's own dim order decides the
+ * placement of elements, and their values are undefined. */
 ec_status ec_op_empty_permuted_out(ec_call *c) {
   ec_ints sizes, order;
   uint32_t seen = 0;
@@ -18,7 +18,7 @@ ec_status ec_op_empty_permuted_out(ec_call *c) {
     return ec_call_fail(c, 1, "%zu dimensions, expected %zu", order.n, sizes.n);
   for (size_t i = 0; i < order.n; i++) {
     if (order.v[i] < 0 || order.v[i] >= (int64_t)order.n || (seen & 1u << order.v[i]))
-      return ec_call_fail(c, 1, "%" PRId64 " at position %zu makes no permutation", order.v[i], i);
+      return ec_call_fail(c, 1, "%" PRId64 " at position %zu: not a permutation", order.v[i], i);
     seen |= 1u << order.v[i];
   }
   return ec_call_resize(c, 2, sizes.n, sizes.v);
@@ -43,7 +43,7 @@ ec_status ec_op_new_empty_strided_out(ec_call *c) { return empty_strided(c, 1, 3
 
 enum { CONTIGUOUS = 0, CHANNELS_LAST = 2, CHANNELS_LAST_3D = 3 };
 
-/* Strides of `sizes` in a memory format of torch. */
+/* Computes the strides of `sizes` in one of torch's memory formats. */
 static ec_status format_strides(ec_call *c, size_t arg, ec_ints sizes, int64_t *strides) {
   const int64_t format = ec_arg_opt_int(c, arg, CONTIGUOUS);
   const size_t rank = format == CHANNELS_LAST ? 4 : format == CHANNELS_LAST_3D ? 5 : sizes.n;
@@ -61,8 +61,8 @@ static ec_status format_strides(ec_call *c, size_t arg, ec_ints sizes, int64_t *
   return EC_OK;
 }
 
-/* The output becomes self's elements in memory order with other sizes, zeros behind them (eager
- * leaves those open). In place they are set aside first: the output's dim order stays. */
+/* Resizes the output to self's elements in memory order, followed by zeros (uninitialised in eager
+ * PyTorch). In place the elements are saved first, because the output's dim order stays. */
 static ec_status resize_output(ec_call *c, size_t o) {
   const ec_tensor *self = ec_arg_tensor(c, 0);
   ec_tensor *out = ec_arg_tensor(c, o);

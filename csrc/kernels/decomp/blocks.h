@@ -10,7 +10,8 @@
 
 enum { EC_OP_NONE, EC_OP_TRANSPOSE, EC_OP_ADJOINT };
 
-/* Which triangle of a matrix is meant, whether its diagonal counts as ones, and in what form. */
+/* A triangle of a matrix: upper or lower, with or without an implicit unit diagonal, and its
+ * form. */
 typedef struct ec_triangle {
   bool upper, unit;
   int op;

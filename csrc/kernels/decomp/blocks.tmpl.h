@@ -1,4 +1,4 @@
-/* What the decompositions are built of, for one computing type EC_T (double or double _Complex).
+/* The building blocks of decompositions for one compute type EC_T (double or double _Complex).
  * Matrices are column-major, `ld` elements between columns. */
 
 static inline EC_T EC_FN(conj)(EC_T x) {
@@ -25,7 +25,7 @@ static inline double EC_FN(abs)(EC_T x) {
 #endif
 }
 
-/* The size that LAPACK compares complex pivots by. */
+/* Returns the magnitude by which LAPACK compares complex pivots. */
 static inline double EC_FN(abs1)(EC_T x) {
 #if EC_IS_COMPLEX
   return fabs(creal(x)) + fabs(cimag(x));
@@ -34,7 +34,7 @@ static inline double EC_FN(abs1)(EC_T x) {
 #endif
 }
 
-/* Sum of conj(x) * y. */
+/* Returns the sum of conj(x) * y. */
 static inline EC_T EC_FN(dot)(int64_t n, const EC_T *x, const EC_T *y) {
   EC_T a = 0, b = 0;
   int64_t i = 0;
@@ -63,7 +63,7 @@ static inline void EC_FN(swap)(int64_t n, EC_T *x, int64_t x_step, EC_T *y, int6
   }
 }
 
-/* The Euclidean norm, without overflow. */
+/* Returns the Euclidean norm, without overflow. */
 static inline double EC_FN(norm)(int64_t n, const EC_T *x) {
   double most = 0, sum = 0;
   for (int64_t i = 0; i < n; i++) {
@@ -92,7 +92,7 @@ static inline void EC_FN(identity)(int64_t m, int64_t n, EC_T *a, int64_t ld) {
     for (int64_t i = 0; i < m; i++) a[i + j * ld] = i == j;
 }
 
-/* Fills the other triangle of a Hermitian matrix; imaginary parts of its diagonal do not count. */
+/* Fills the other triangle of a Hermitian matrix, ignoring imaginary parts on its diagonal. */
 static inline void EC_FN(mirror)(int64_t n, EC_T *a, bool upper) {
   for (int64_t j = 0; j < n; j++) {
     for (int64_t i = 0; i < j; i++) {
@@ -124,7 +124,7 @@ static inline void EC_FN(solve)(ec_triangle t, int64_t n, int64_t count, const E
   }
 }
 
-/* LU with partial pivoting, pivots counted from 1; the first zero pivot (from 1) or 0. */
+/* LU with partial pivoting; pivots count from 1. Returns the first zero pivot (from 1) or 0. */
 static inline int32_t EC_FN(lu)(int64_t m, int64_t n, EC_T *a, int32_t *pivots) {
   int32_t info = 0;
   for (int64_t k = 0; k < m && k < n; k++) {
@@ -146,7 +146,7 @@ static inline int32_t EC_FN(lu)(int64_t m, int64_t n, EC_T *a, int32_t *pivots) 
   return info;
 }
 
-/* Row swaps of an LU decomposition on B, or back. */
+/* Applies the row swaps of an LU decomposition to B, or reverts them. */
 static inline void EC_FN(pivot_rows)(int64_t k, const int32_t *pivots, bool back, int64_t count,
                                      EC_T *b, int64_t ldb) {
   for (int64_t s = 0; s < k; s++) {
@@ -155,7 +155,7 @@ static inline void EC_FN(pivot_rows)(int64_t k, const int32_t *pivots, bool back
   }
 }
 
-/* A^-1 B, or with the transpose or adjoint of A, from A's LU decomposition. */
+/* Computes A^-1 B from A's LU decomposition, or uses the transpose or adjoint of A. */
 static inline void EC_FN(lu_solve)(int64_t n, int64_t count, const EC_T *lu, const int32_t *pivots,
                                    int op, EC_T *b) {
   ec_triangle lower = {.unit = true, .op = op}, upper = {.upper = true, .op = op};
@@ -170,8 +170,8 @@ static inline void EC_FN(lu_solve)(int64_t n, int64_t count, const EC_T *lu, con
   EC_FN(pivot_rows)(n, pivots, true, count, b, n);
 }
 
-/* The reflection H = I - tau v v^H whose adjoint maps x to (beta, 0, ...), beta real. Leaves beta
- * and v behind its 1 in x; as LAPACK's larfg. */
+/* The reflection H = I - tau v v^H with an adjoint that maps x to (beta, 0, ...), beta real. Leaves
+ * beta, and v after its implicit 1, in x; as LAPACK's larfg. */
 static inline EC_T EC_FN(reflector)(int64_t n, EC_T *x) {
   double rest = n > 1 ? EC_FN(norm)(n - 1, x + 1) : 0;
   if (n < 1 || (rest == 0 && x[0] == EC_FN(re)(x[0]))) return 0;
@@ -184,7 +184,7 @@ static inline EC_T EC_FN(reflector)(int64_t n, EC_T *x) {
   return tau;
 }
 
-/* A -= tau v (v^H A) for `cols` columns of n rows; v[0] counts as 1. */
+/* A -= tau v (v^H A) for `cols` columns of n rows; v[0] is an implicit 1. */
 static inline void EC_FN(reflect)(int64_t n, int64_t cols, const EC_T *v, EC_T tau, EC_T *a,
                                   int64_t ld) {
   if (tau == 0 || n < 1) return;
@@ -205,7 +205,7 @@ static inline void EC_FN(qr)(int64_t m, int64_t n, EC_T *a, int64_t ld, EC_T *ta
   }
 }
 
-/* The first `cols` columns of H1 ... Hk, whose vectors begin at v[i + i * ld]. */
+/* Computes the first `cols` columns of H1 ... Hk; vector i starts at v[i + i * ld]. */
 static inline void EC_FN(q_of)(int64_t m, int64_t cols, int64_t k, const EC_T *v, int64_t ld,
                                const EC_T *tau, EC_T *q, int64_t ldq) {
   EC_FN(identity)(m, cols, q, ldq);

@@ -1,4 +1,4 @@
-/* Batches of matrices between tensors and scratch memory. */
+/* Batches of matrices: copies between tensors and scratch memory. */
 #include "kernels/decomp/decomp.h"
 
 #include <inttypes.h>
@@ -86,7 +86,7 @@ ec_status ec_dec_add(ec_dec *d, ec_dec_operand operand) {
   return alloc_scratch(d, operand.rows, operand.cols, ec_dtype_size(operand.dtype), &d->at[k]);
 }
 
-/* The item of a tensor at `index` of the batch, and scratch memory in its shape. */
+/* Returns views of a tensor's item at `index` of the batch, and of scratch memory in its shape. */
 static void views_of(const ec_dec *d, size_t k, const ec_tensor *t, const int64_t *index,
                      bool in, ec_view *item, ec_view *scratch) {
   const ec_dec_operand *o = &d->operand[k];

@@ -1,8 +1,8 @@
-/* Eigenvalues and eigenvectors of general matrices. They are computed in complex numbers; those of
- * a real matrix are made real or pairs of conjugates afterwards. */
+/* Eigenvalues and eigenvectors of general matrices. They are computed as complex numbers. For a
+ * real matrix they are then made real, or pairs of conjugates. */
 #include "kernels/decomp/blocks.h"
 
-enum { EIG_STEPS = 300 }; /* for one eigenvalue: three are usual */
+enum { EIG_STEPS = 300 }; /* per eigenvalue: three are usual */
 
 #define EC_TEMPLATE "kernels/decomp/eig.tmpl.h"
 #include "core/dtype/complex128.h"
@@ -10,7 +10,7 @@ enum { EIG_STEPS = 300 }; /* for one eigenvalue: three are usual */
 
 typedef double _Complex complex128;
 
-/* The eigenvalue from i on that is nearest to the conjugate of the one at i. */
+/* Returns the index, from i on, of the eigenvalue nearest to the conjugate of the one at i. */
 static int64_t conjugate_partner(int64_t n, const complex128 *values, int64_t i) {
   int64_t best = i;
   for (int64_t j = i + 1; j < n; j++)
@@ -18,7 +18,8 @@ static int64_t conjugate_partner(int64_t n, const complex128 *values, int64_t i)
   return best;
 }
 
-/* Of a real matrix: each eigenvalue is real, with a real vector, or has its conjugate behind it. */
+/* For a real matrix: makes each eigenvalue real, with a real vector, or places its conjugate after
+ * it. */
 static void make_pairs(int64_t n, complex128 *values, complex128 *vectors) {
   for (int64_t i = 0; i < n; i++) {
     int64_t j = conjugate_partner(n, values, i);
@@ -33,7 +34,7 @@ static void make_pairs(int64_t n, complex128 *values, complex128 *vectors) {
     swap_complex128(1, values + i + 1, 1, values + j, 1);
     swap_complex128(n, x + n, 1, vectors + j * n, 1);
     values[i] = (values[i] + conj(values[i + 1])) / 2;
-    if (cimag(values[i]) < 0) { /* LAPACK has the positive one first */
+    if (cimag(values[i]) < 0) { /* LAPACK puts the positive one first */
       values[i] = conj(values[i]);
       for (int64_t k = 0; k < n; k++) x[k] = conj(x[k]);
     }
@@ -51,7 +52,7 @@ static ec_status run_eig(ec_dec *d) {
   double most = 0;
   for (int64_t i = 0; i < n * n; i++) {
     if (!(abs1_complex128(a[i]) <= DBL_MAX))
-      return ec_call_fail(d->c, 0, "elements that are not finite");
+      return ec_call_fail(d->c, 0, "not all elements are finite");
     most = fmax(most, abs1_complex128(a[i]));
   }
   for (int64_t i = 0; most > 0 && i < n * n; i++) a[i] /= most;

@@ -1,5 +1,5 @@
 /* Eigenvalues and eigenvectors of one general matrix, in complex numbers: reflections to Hessenberg
- * form, shifted QR steps by plane rotations to a triangular one, back substitution. */
+ * form, shifted QR steps with plane rotations to a triangular form, back substitution. */
 
 /* A = Q H Q^H with H zero below its first subdiagonal, in place of A; Q goes to z. */
 static void EC_FN(hessenberg)(int64_t n, EC_T *a, EC_T *z, EC_T *tau) {
@@ -22,17 +22,17 @@ static void EC_FN(hessenberg)(int64_t n, EC_T *a, EC_T *z, EC_T *tau) {
     for (int64_t i = j + 2; i < n; i++) a[i + j * n] = 0;
 }
 
-/* The eigenvalue of the last two rows up to `m` that is nearer to the last element. */
+/* Returns the eigenvalue of the last two rows up to `m` that is nearer to the last element. */
 static EC_T EC_FN(shift)(int64_t n, const EC_T *a, int64_t m, int step) {
   const EC_T *d = a + m + m * n;
-  if (step % 10 == 9) return *d + cabs(d[-n]); /* a cycle: anything else */
+  if (step % 10 == 9) return *d + cabs(d[-n]); /* breaks cycles */
   EC_T half = (d[-1 - n] - *d) / 2, product = d[-n] * d[-1];
   EC_T root = csqrt(half * half + product);
   EC_T by = cabs(half + root) > cabs(half - root) ? half + root : half - root;
   return by == 0 ? *d : *d - product / by;
 }
 
-/* One QR step on rows l to m of H, Z's columns along. `turns` holds 2 * n numbers. */
+/* Runs one QR step on rows l to m of H and updates Z's columns. `turns` holds 2 * n numbers. */
 static void EC_FN(qr_step)(int64_t n, EC_T *a, EC_T *z, int64_t l, int64_t m, EC_T by,
                            EC_T *turns) {
   for (int64_t i = l; i <= m; i++) a[i + i * n] -= by;
@@ -59,7 +59,7 @@ static void EC_FN(qr_step)(int64_t n, EC_T *a, EC_T *z, int64_t l, int64_t m, EC
   for (int64_t i = l; i <= m; i++) a[i + i * n] += by;
 }
 
-/* H = Z T Z^H with T triangular in place of H; false where it does not converge. */
+/* H = Z T Z^H with T triangular in place of H. Returns false if it does not converge. */
 static bool EC_FN(schur)(int64_t n, EC_T *a, EC_T *z, EC_T *turns) {
   int step = 0;
   for (int64_t m = n - 1; m > 0;) {
@@ -80,7 +80,7 @@ static bool EC_FN(schur)(int64_t n, EC_T *a, EC_T *z, EC_T *turns) {
   return true;
 }
 
-/* The eigenvector of T's element k, times Z, of length 1 and with its largest element real. */
+/* Computes the eigenvector of T's element k, times Z, with length 1 and a real largest element. */
 static void EC_FN(vector)(int64_t n, const EC_T *t, const EC_T *z, int64_t k, EC_T *x, EC_T *out) {
   double least = DBL_EPSILON * fmax(EC_FN(norm)(k + 1, t + k * n), DBL_MIN / DBL_EPSILON);
   for (int64_t i = 0; i < k; i++) x[i] = -t[i + k * n];

@@ -3,7 +3,7 @@
 
 #include "kernels/decomp/blocks.h"
 
-enum { EIGEN_STEPS = 60 }; /* for one eigenvalue: two or three are usual */
+enum { EIGEN_STEPS = 60 }; /* per eigenvalue: two or three are usual */
 
 #define EC_TEMPLATE "kernels/decomp/eigh.tmpl.h"
 #include "kernels/decomp/foreach.h"

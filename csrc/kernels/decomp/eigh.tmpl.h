@@ -1,5 +1,5 @@
 /* One item of the Hermitian eigenvalue problem: reflections to a real tridiagonal matrix, then
- * implicit QL steps on that. */
+ * implicit QL steps. */
 
 /* A = Q T Q^H: T's diagonals go to d and e, Q's reflections stay below A's diagonal. */
 static void EC_FN(tridiagonal)(int64_t n, EC_T *a, double *d, double *e, EC_T *tau, EC_T *p) {
@@ -22,7 +22,7 @@ static void EC_FN(tridiagonal)(int64_t n, EC_T *a, double *d, double *e, EC_T *t
   e[n - 1] = 0;
 }
 
-/* Columns j and j + 1 of Z by a plane rotation. */
+/* Applies a plane rotation to columns j and j + 1 of Z. */
 static inline void EC_FN(rotate)(int64_t n, EC_T *z, double c, double s) {
   EC_T *x = z, *y = z + n;
   for (int64_t i = 0; i < n; i++) {
@@ -32,14 +32,14 @@ static inline void EC_FN(rotate)(int64_t n, EC_T *z, double c, double s) {
   }
 }
 
-/* One implicit QL step on rows l to m; z may be NULL. */
+/* Runs one implicit QL step on rows l to m; z may be NULL. */
 static void EC_FN(ql_step)(int64_t n, int64_t l, int64_t m, double *d, double *e, EC_T *z) {
   double g = (d[l + 1] - d[l]) / (2 * e[l]), r = hypot(g, 1), s = 1, c = 1, p = 0;
   g = d[m] - d[l] + e[l] / (g + copysign(r, g));
   for (int64_t i = m - 1; i >= l; i--) {
     double f = s * e[i], b = c * e[i];
     e[i + 1] = r = hypot(f, g);
-    if (r == 0) { /* the matrix falls apart: go on with the parts */
+    if (r == 0) { /* the matrix splits: continue with the parts */
       d[i + 1] -= p;
       e[m] = 0;
       return;
@@ -58,7 +58,8 @@ static void EC_FN(ql_step)(int64_t n, int64_t l, int64_t m, double *d, double *e
   e[m] = 0;
 }
 
-/* Eigenvalues into d, in ascending order, Z's columns along; false where they do not converge. */
+/* Computes eigenvalues into d, in ascending order, and updates Z's columns. Returns false if they
+ * do not converge. */
 static bool EC_FN(ql)(int64_t n, double *d, double *e, EC_T *z) {
   for (int64_t l = 0; l < n; l++)
     for (int steps = 0;; steps++) {

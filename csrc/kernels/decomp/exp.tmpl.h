@@ -1,13 +1,13 @@
 /* exp(A) of one item by scaling, a Pade approximation of degree 13, and squaring. */
 
-/* out = I f[0] + A2 f[1] + A4 f[2] + A6 f[3], whose coefficients stand two apart. */
+/* out = I f[0] + A2 f[1] + A4 f[2] + A6 f[3], with coefficients two elements apart. */
 static void EC_FN(even)(int64_t n, const double *f, EC_T *const *powers, EC_T *out) {
   for (int64_t i = 0; i < n * n; i++)
     out[i] = f[2] * powers[0][i] + f[4] * powers[1][i] + f[6] * powers[2][i];
   for (int64_t i = 0; i < n; i++) out[i + i * n] += f[0];
 }
 
-/* Operands: A, which becomes its exponential, and pivots. */
+/* Operands: A, replaced by its exponential, and pivots. */
 static ec_status EC_FN(exponential)(ec_dec *d) {
   static const double f[] = {64764752532480000., 32382376266240000., 7771770303897600.,
                              1187353796428800.,  129060195264000.,   10559470521600.,
@@ -25,7 +25,7 @@ static ec_status EC_FN(exponential)(ec_dec *d) {
     if (!(sum <= DBL_MAX)) break;
   }
   int halvings = 0;
-  if (!(most <= DBL_MAX)) most = NAN; /* and so is every element */
+  if (!(most <= DBL_MAX)) most = NAN; /* and so is every element of the result */
   else if (most > 5.37) frexp(most / 5.37, &halvings);
   EC_FN(scale)(size, most == most ? ldexp(1, -halvings) : NAN, a);
   EC_FN(product)(n, n, n, a, n, a, n, p[0], n);

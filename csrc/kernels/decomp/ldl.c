@@ -1,9 +1,9 @@
-/* L D L^T of symmetric and L D L^H of Hermitian matrices, and solutions from it. */
+/* L D L^T of symmetric and L D L^H of Hermitian matrices, and solutions of linear systems. */
 #include <inttypes.h>
 
 #include "kernels/decomp/blocks.h"
 
-/* Pivots that come from a program: row numbers, negative ones in pairs. */
+/* Checks pivots from a program: row numbers, negative ones in pairs. */
 static ec_status check_pivots(ec_dec *d, const int32_t *pivots) {
   for (int64_t k = 0; k < d->n; k++) {
     int64_t p = pivots[k] < 0 ? -(int64_t)pivots[k] : pivots[k];
@@ -20,7 +20,7 @@ static ec_status check_pivots(ec_dec *d, const int32_t *pivots) {
 #include "kernels/decomp/foreach.h"
 #undef EC_TEMPLATE
 
-/* Operands: the matrix and pivots of arguments, or for them; info. */
+/* Operands: matrix and pivots from arguments or for outputs; info. */
 static ec_status add_ldl(ec_dec *d, int out, int pivots_in, int pivots_out, int info) {
   int64_t n = d->n;
   d->flag[0] = d->is_complex && ec_arg_bool(d->c, out == EC_DEC_NONE ? 3 : 1);

@@ -1,9 +1,9 @@
-/* One item of A = L D L^T (L D L^H where Hermitian) with D of blocks 1 x 1 and 2 x 2, which
- * diagonal pivoting after Bunch and Kaufman chooses; pivots as LAPACK's sytrf with 'L'. */
+/* One item of A = L D L^T (L D L^H if Hermitian). D has 1 x 1 and 2 x 2 blocks, chosen by the
+ * diagonal pivoting of Bunch and Kaufman; pivots as in LAPACK's sytrf with 'L'. */
 
 static inline EC_T EC_FN(turn)(bool hermitian, EC_T x) { return hermitian ? EC_FN(conj)(x) : x; }
 
-/* x D^-1 (or D^-1 x with the conjugate of b) for D of a, b below it, c. */
+/* x D^-1 (or D^-1 x with the conjugate of b) for D with diagonal a, c and b below it. */
 static inline void EC_FN(divide2)(bool hermitian, const EC_T *block, int64_t n, EC_T *x, EC_T *y,
                                   bool column) {
   EC_T a = block[0], b = block[1], c = block[n + 1], up = EC_FN(turn)(hermitian, b);
@@ -24,7 +24,8 @@ static void EC_FN(swap_both)(bool hermitian, int64_t n, EC_T *a, int64_t i, int6
   EC_FN(swap)(1, a + i + i * n, 1, a + j + j * n, 1);
 }
 
-/* The row to bring to the block at k, and whether that is 2 x 2; -1: the column is zero. */
+/* Returns the row to swap into the block at k, and sets `two` for a 2 x 2 block; -1: the column is
+ * zero. */
 static int64_t EC_FN(choose)(int64_t n, const EC_T *a, int64_t k, bool *two) {
   const double alpha = 0.6403882032022076; /* (1 + sqrt(17)) / 8 */
   int64_t most = k + 1;
@@ -41,7 +42,7 @@ static int64_t EC_FN(choose)(int64_t n, const EC_T *a, int64_t k, bool *two) {
   return most;
 }
 
-/* The trailing matrix less X D^-1 X^H, X the columns of the block, which become L's. */
+/* Subtracts X D^-1 X^H from the trailing matrix; X, the columns of the block, become L's. */
 static void EC_FN(eliminate)(bool hermitian, int64_t n, EC_T *a, int64_t k, bool two) {
   EC_T *x = a + k * n, *y = x + n;
   for (int64_t j = k + 1 + two; j < n; j++) {
@@ -51,7 +52,7 @@ static void EC_FN(eliminate)(bool hermitian, int64_t n, EC_T *a, int64_t k, bool
     EC_T p = EC_FN(turn)(hermitian, f), q = EC_FN(turn)(hermitian, g);
     for (int64_t i = j; i < n; i++) a[i + j * n] -= two ? x[i] * p + y[i] * q : x[i] * p;
     if (hermitian) a[j + j * n] = EC_FN(re)(a[j + j * n]);
-    x[j] = f; /* of no more use for the rows below */
+    x[j] = f; /* the rows below do not need it */
     if (two) y[j] = g;
   }
 }
@@ -85,7 +86,7 @@ static ec_status EC_FN(factor)(ec_dec *d) {
   return EC_OK;
 }
 
-/* The rows of B that block k of D and L's columns stand for, by -L and then by the block. */
+/* Solves for the rows of B that block k covers: by -L, then by the block. */
 static void EC_FN(forward)(ec_dec *d, int64_t k, int64_t p, bool two) {
   int64_t n = d->n;
   const EC_T *a = d->at[0], *x = a + k * n;

@@ -1,11 +1,11 @@
-/* LU decompositions with partial pivoting, and what follows from them: determinants, solutions of
+/* LU decompositions with partial pivoting, and operators based on them: determinants, solutions of
  * linear equations, inverses. */
 #include <inttypes.h>
 
 #include "core/checked.h"
 #include "kernels/decomp/blocks.h"
 
-/* Pivots that come from a program, before rows are swapped by them. */
+/* Checks pivots from a program before rows are swapped. */
 static ec_status check_pivots(ec_dec *d, const int32_t *pivots) {
   for (int64_t i = 0; i < ec_min_i64(d->m, d->n); i++)
     if (pivots[i] < 1 || pivots[i] > d->m)
@@ -19,7 +19,8 @@ static ec_status check_pivots(ec_dec *d, const int32_t *pivots) {
 #include "kernels/decomp/foreach.h"
 #undef EC_TEMPLATE
 
-/* Operands 0 and 1: A, which becomes LU, and pivots. With `transposed` LU is of A's transpose. */
+/* Operands 0 and 1: A, replaced by LU, and pivots. With `transposed`, LU is that of A's
+ * transpose. */
 static ec_status add_lu(ec_dec *d, int a, int lu, int pivots, bool transposed) {
   int64_t k = ec_min_i64(d->m, d->n);
   if (lu != EC_DEC_NONE) EC_TRY(ec_dec_output(d, (size_t)lu, d->dtype, 2, d->m, d->n));
@@ -35,14 +36,14 @@ static ec_status add_info(ec_dec *d, int info) {
   return ec_dec_add(d, (ec_dec_operand){EC_DEC_NONE, info, 0, 1, 1, EC_INT32, 0});
 }
 
-/* Whether eager's determinants decompose the transpose, which is column-major already. */
-static bool is_turned(const ec_dec *d) {
+/* True if eager's determinant decomposes the transpose, which is already column-major. */
+static bool is_transposed(const ec_dec *d) {
   return !d->is_complex && ec_tensor_is_contiguous(ec_arg_tensor(d->c, 0));
 }
 
 static ec_status check_pivoting(ec_call *c, size_t i) {
   if (ec_arg_bool(c, i)) return EC_OK;
-  return ec_call_fail(c, i, "false, but eager has no LU without pivoting on CPUs");
+  return ec_call_fail(c, i, "false, but eager PyTorch has no LU without pivoting on CPUs");
 }
 
 ec_status ec_op_linalg_lu_factor_ex_out(ec_call *c) {
@@ -59,7 +60,7 @@ ec_status ec_op_linalg_det_result(ec_call *c) {
   ec_dec d;
   EC_TRY(ec_dec_init(c, 0, &d));
   EC_TRY(ec_dec_square(&d, 0));
-  EC_TRY(add_lu(&d, 0, 2, 3, is_turned(&d)));
+  EC_TRY(add_lu(&d, 0, 2, 3, is_transposed(&d)));
   EC_TRY(ec_dec_output(&d, 1, d.dtype, 0, 0, 0));
   EC_TRY(ec_dec_add(&d, (ec_dec_operand){EC_DEC_NONE, 1, 0, 1, 1, d.compute, 0}));
   d.flag[0] = true;
@@ -70,7 +71,7 @@ ec_status ec_op_linalg_slogdet_sign(ec_call *c) {
   ec_dec d;
   EC_TRY(ec_dec_init(c, 0, &d));
   EC_TRY(ec_dec_square(&d, 0));
-  EC_TRY(add_lu(&d, 0, 3, 4, is_turned(&d)));
+  EC_TRY(add_lu(&d, 0, 3, 4, is_transposed(&d)));
   EC_TRY(ec_dec_output(&d, 1, d.dtype, 0, 0, 0));
   EC_TRY(ec_dec_output(&d, 2, d.real, 0, 0, 0));
   EC_TRY(ec_dec_add(&d, (ec_dec_operand){EC_DEC_NONE, 1, 0, 1, 1, d.compute, 0}));
@@ -93,7 +94,7 @@ ec_status ec_op_linalg_inv_ex_inverse(ec_call *c) {
                            : EC_OK;
 }
 
-/* Whether B is a vector for each matrix of A. */
+/* True if B holds a vector for each matrix of A. */
 static bool is_vector(const ec_tensor *a, const ec_tensor *b) {
   if (b->rank == 1) return true;
   if (b->rank + 1 != a->rank) return false;
@@ -102,7 +103,7 @@ static bool is_vector(const ec_tensor *a, const ec_tensor *b) {
   return true;
 }
 
-/* The right-hand side (argument `b`, solved into `out`), transposed where it stands on the left. */
+/* Adds the right-hand side: argument `b`, solved into `out`, transposed if it is on the left. */
 static ec_status add_rhs(ec_dec *d, size_t b, size_t out, size_t rank, bool left) {
   const ec_tensor *t = ec_arg_tensor(d->c, b);
   EC_TRY(ec_dec_input(d, b, rank));
@@ -130,7 +131,7 @@ ec_status ec_op_linalg_solve_ex_result(ec_call *c) {
                            : EC_OK;
 }
 
-/* LU and pivots that come from the program. */
+/* Adds LU and pivots from the program. */
 static ec_status add_factored(ec_dec *d) {
   ec_call *c = d->c;
   d->k = ec_min_i64(d->m, d->n);
@@ -152,7 +153,7 @@ ec_status ec_op_linalg_lu_solve_out(ec_call *c) {
   return ec_dec_run(&d, EC_DEC(&d, solve_factored));
 }
 
-/* Operands 2, 3, 4 from argument `p` on: P, L and U. */
+/* Adds operands 2, 3, 4 from argument `p` on: P, L and U. */
 static ec_status add_unpacked(ec_dec *d, size_t p, bool pivots, bool data) {
   int64_t m = d->m, n = d->n, k = d->k = ec_min_i64(m, n);
   const int64_t sizes[3][2] = {{m, m}, {m, k}, {k, n}};

@@ -1,4 +1,4 @@
-/* One item of the operators around LU decompositions. Operands: LU, pivots, then others. */
+/* One item of the operators on LU decompositions. Operands: LU, pivots, then others. */
 
 static ec_status EC_FN(factor)(ec_dec *d) {
   int32_t *info = d->at[2];
@@ -7,7 +7,7 @@ static ec_status EC_FN(factor)(ec_dec *d) {
   return EC_OK;
 }
 
-/* x / |x|. For real numbers as eager: that of NaN is 0. */
+/* x / |x|. For real NaN it is 0, as in eager PyTorch. */
 static inline EC_T EC_FN(sign)(EC_T x) {
 #if EC_IS_COMPLEX
   const double size = EC_FN(abs)(x);
@@ -17,7 +17,8 @@ static inline EC_T EC_FN(sign)(EC_T x) {
 #endif
 }
 
-/* Operands 2 and 3: the sign (the determinant itself with flag 0), the logarithm of its size. */
+/* Operands 2 and 3: the sign (the determinant itself with flag 0), and the logarithm of the
+ * absolute value. */
 static ec_status EC_FN(determinant)(ec_dec *d) {
   const EC_T *a = d->at[0];
   const int32_t *pivots = d->at[1];
@@ -35,7 +36,8 @@ static ec_status EC_FN(determinant)(ec_dec *d) {
   return EC_OK;
 }
 
-/* Operand 3: B, or the identity with flag 0; with flag 1 A's transpose on the left of X. */
+/* Operand 3: B, or the identity with flag 0; with flag 1, A's transpose multiplies X from the
+ * left. */
 static ec_status EC_FN(factor_solve)(ec_dec *d) {
   EC_FN(factor)(d);
   if (d->flag[0]) EC_FN(identity)(d->n, d->n, d->at[3], d->n);
@@ -56,7 +58,7 @@ static ec_status EC_FN(solve_factored)(ec_dec *d) {
   return EC_OK;
 }
 
-/* Operands 2, 3, 4: P, L, U. Flags: no P, no L and U, LU is to be computed. */
+/* Operands 2, 3, 4: P, L, U. Flags: no P, no L and U, compute LU first. */
 static ec_status EC_FN(unpack)(ec_dec *d) {
   const EC_T *a = d->at[0];
   EC_T *p = d->at[2], *l = d->at[3], *u = d->at[4];

@@ -1,4 +1,4 @@
-/* Householder's QR decomposition, its orthogonal factor, and products with that. */
+/* The Householder QR decomposition, its orthogonal factor, and products with that factor. */
 #include <string.h>
 
 #include "core/checked.h"
@@ -41,7 +41,7 @@ ec_status ec_op_linalg_qr_out(ec_call *c) {
   return ec_dec_run(&d, EC_DEC(&d, factors));
 }
 
-/* Operands: reflections and tau of arguments 0 and 1, of the same batch. */
+/* Operands: reflections and tau of arguments 0 and 1, with the same batch. */
 static ec_status add_reflections(ec_dec *d) {
   ec_call *c = d->c;
   const ec_tensor *self = ec_arg_tensor(c, 0), *tau = ec_arg_tensor(c, 1);
@@ -49,7 +49,7 @@ static ec_status add_reflections(ec_dec *d) {
   EC_TRY(ec_call_check_rank(c, 1, self->rank - 1u, self->rank - 1u));
   for (size_t i = 0; i + 2 < self->rank; i++)
     if (tau->sizes[i] != self->sizes[i])
-      return ec_call_fail(c, 1, "another batch than that of '%s'", c->op->args[0].name);
+      return ec_call_fail(c, 1, "a different batch from that of '%s'", c->op->args[0].name);
   d->k = tau->sizes[tau->rank - 1];
   if (d->k > ec_min_i64(d->m, d->n))
     return ec_call_fail(c, 1, "more numbers than rows or columns of '%s'", c->op->args[0].name);

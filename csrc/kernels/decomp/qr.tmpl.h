@@ -24,8 +24,8 @@ static ec_status EC_FN(orthogonal)(ec_dec *d) {
   return EC_OK;
 }
 
-/* Operands: reflections (m rows, k of them), tau, C, handed over transposed where Q stands on the
- * right. Flags: left, adjoint. The transpose of C Q is that of Q by that of C. */
+/* Operands: reflections (k of them, m rows), tau, C. C is transposed if Q multiplies from the
+ * right, because the transpose of C Q is that of Q times that of C. Flags: left, adjoint. */
 static ec_status EC_FN(multiplied)(ec_dec *d) {
   EC_T *v = d->at[0];
   const EC_T *tau = d->at[1];

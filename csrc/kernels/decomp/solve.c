@@ -1,4 +1,4 @@
-/* Triangular systems, Cholesky's decomposition and solutions from it. */
+/* Triangular systems, the Cholesky decomposition and solutions from it. */
 #include "kernels/decomp/blocks.h"
 
 #define EC_TEMPLATE "kernels/decomp/solve.tmpl.h"
@@ -6,7 +6,7 @@
 #undef EC_TEMPLATE
 
 /* Operands: A, square, and the right-hand side in argument `b`, solved into `out`. From the right
- * both are handed over transposed. */
+ * both are transposed. */
 static ec_status add_system(ec_dec *d, int a, int b, int out, bool left) {
   const ec_tensor *t = ec_arg_tensor(d->c, (size_t)b);
   EC_TRY(ec_dec_square(d, (size_t)a));
@@ -25,7 +25,7 @@ ec_status ec_op_linalg_solve_triangular_out(ec_call *c) {
   bool left = ec_arg_bool(c, 3);
   EC_TRY(ec_dec_init(c, 0, &d));
   EC_TRY(add_system(&d, 0, 1, 5, left));
-  d.flag[0] = ec_arg_bool(c, 2) == left; /* transposed, an upper triangle is a lower one */
+  d.flag[0] = ec_arg_bool(c, 2) == left; /* transposed, an upper triangle becomes a lower one */
   d.flag[1] = ec_arg_bool(c, 4);
   return ec_dec_run(&d, EC_DEC(&d, triangular));
 }

@@ -1,4 +1,4 @@
-/* One item of the triangular solutions and Cholesky's decompositions. */
+/* One item of triangular solutions and Cholesky decompositions. */
 
 /* Flags: upper, unit, transposed. Operands: A, B. */
 static ec_status EC_FN(triangular)(ec_dec *d) {
@@ -7,7 +7,8 @@ static ec_status EC_FN(triangular)(ec_dec *d) {
   return EC_OK;
 }
 
-/* The lower triangle of A becomes L; the order of the leading minor that is not positive. */
+/* Replaces the lower triangle of A by L. Returns the order of the leading minor that is not
+ * positive. */
 static int32_t EC_FN(cholesky)(int64_t n, EC_T *a) {
   for (int64_t j = 0; j < n; j++) {
     EC_T *col = a + j * n;
@@ -23,7 +24,7 @@ static int32_t EC_FN(cholesky)(int64_t n, EC_T *a) {
   return 0;
 }
 
-/* Operands: A, which is transposed where the upper triangle counts, and info. */
+/* Operands: A, transposed for the upper triangle, and info. */
 static ec_status EC_FN(factor)(ec_dec *d) {
   EC_T *a = d->at[0];
   int32_t *info = d->at[1];

@@ -7,7 +7,7 @@ enum { SVD_SWEEPS = 40 }; /* eight are usual */
 #include "kernels/decomp/foreach.h"
 #undef EC_TEMPLATE
 
-/* d->m >= d->n from here on; whether A is transposed for that. */
+/* Makes d->m >= d->n. Returns true if A is transposed for that. */
 static bool make_tall(ec_dec *d) {
   bool wide = d->m < d->n;
   int64_t m = d->m;
@@ -18,7 +18,7 @@ static bool make_tall(ec_dec *d) {
   return wide;
 }
 
-/* Operand 0: A, which has room for the transpose of its shape; 1: singular values. */
+/* Operand 0: A, with room for the transpose of its shape; 1: singular values. */
 static ec_status add_svd(ec_dec *d, int s, bool wide) {
   int transposed = wide ? EC_TRANSPOSE_IN : 0;
   EC_TRY(ec_dec_add(d, (ec_dec_operand){0, EC_DEC_NONE, 2, d->m, d->n, d->compute, transposed}));
@@ -29,7 +29,7 @@ static ec_status add_svd(ec_dec *d, int s, bool wide) {
 ec_status ec_op_linalg_svd_U(ec_call *c) {
   ec_dec d;
   bool full = ec_arg_bool(c, 1), vectors = ec_arg_bool(c, 2);
-  if (ec_arg_string(c, 3)) return ec_call_fail(c, 3, "given, but eager has drivers on GPUs only");
+  if (ec_arg_string(c, 3)) return ec_call_fail(c, 3, "given, but drivers exist only on GPUs");
   EC_TRY(ec_dec_init(c, 0, &d));
   int64_t m = d.m, n = d.n, k = m < n ? m : n;
   EC_TRY(vectors ? ec_dec_output(&d, 4, d.dtype, 2, m, full ? m : k) : ec_dec_output_none(&d, 4));
@@ -47,7 +47,7 @@ ec_status ec_op_linalg_svd_U(ec_call *c) {
   return ec_dec_run(&d, EC_DEC(&d, singular));
 }
 
-/* Operands 4 and 5: the tolerances, of any real dtype; None counts as 0. */
+/* Operands 4 and 5: the tolerances, of any real dtype; None is 0. */
 static ec_status add_tolerances(ec_dec *d) {
   for (size_t i = 1; i < 3; i++) {
     bool given = !ec_arg_is_none(d->c, i);

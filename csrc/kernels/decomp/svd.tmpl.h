@@ -1,7 +1,7 @@
 /* One item of singular values: B = Q R by reflections, then plane rotations that make the columns
- * of R orthogonal (one-sided Jacobi), which is accurate for small singular values, too. */
+ * of R orthogonal (one-sided Jacobi), accurate for small singular values, too. */
 
-/* Columns x and y of W and of V, where x^H y is `both`. */
+/* Makes columns x and y of W orthogonal, with the same rotation of V; x^H y is `both`. */
 static void EC_FN(make_orthogonal)(int64_t n, EC_T *const *w, EC_T *const *v, double xx, double yy,
                                    EC_T both) {
   double size = EC_FN(abs)(both), zeta = (yy - xx) / (2 * size);
@@ -17,7 +17,7 @@ static void EC_FN(make_orthogonal)(int64_t n, EC_T *const *w, EC_T *const *v, do
   }
 }
 
-/* W V' has orthogonal columns for the V' that V is multiplied by. */
+/* Multiplies V by a V' for which W V' has orthogonal columns. */
 static void EC_FN(jacobi)(int64_t n, EC_T *w, EC_T *v) {
   double least = DBL_EPSILON * sqrt((double)n);
   bool more = true;
@@ -34,8 +34,8 @@ static void EC_FN(jacobi)(int64_t n, EC_T *w, EC_T *v) {
   }
 }
 
-/* B = L S R^H, B p x q with p >= q; L has `cols` columns or is NULL, R is q x q. `room` has
- * q * (q + 2) elements. False where B is not finite. */
+/* B = L S R^H, B p x q with p >= q; L has `cols` columns or is NULL, R is q x q. `room` has q * (q
+ * + 2) elements. Returns false if B is not finite. */
 static bool EC_FN(svd)(int64_t p, int64_t q, EC_T *b, double *s, EC_T *l, int64_t cols, EC_T *r,
                        EC_T *room) {
   EC_T *tau = room, *tau2 = room + q, *w = room + 2 * q;
@@ -61,7 +61,7 @@ static bool EC_FN(svd)(int64_t p, int64_t q, EC_T *b, double *s, EC_T *l, int64_
     }
   }
   if (!l) return true;
-  /* W's directions, with others where a singular value is 0: its QR decomposition up to signs */
+  /* W's directions, completed for singular values of 0: its QR decomposition up to signs */
   EC_FN(qr)(q, q, w, q, tau2);
   EC_FN(identity)(p, cols, l, p);
   EC_FN(q_of)(q, q, q, w, q, tau2, l, p);
@@ -76,7 +76,7 @@ static ec_status EC_FN(not_finite)(ec_dec *d) {
   return ec_fail(d->c->err, EC_INVALID_ARGUMENT, "the matrix has elements that are not finite");
 }
 
-/* Operands: A (transposed where it is wide), S, R, L, for the vectors; no L with flag 0. */
+/* Operands: A (transposed if wide), S, R, L for the vectors; no L with flag 0. */
 static ec_status EC_FN(singular)(ec_dec *d) {
   EC_T *l = d->flag[0] ? NULL : d->at[3], *r = d->at[2];
   if (!EC_FN(svd)(d->m, d->n, d->at[0], d->at[1], l, d->count, r, d->room))
@@ -85,7 +85,7 @@ static ec_status EC_FN(singular)(ec_dec *d) {
   return EC_OK;
 }
 
-/* Operands: A (transposed where it is wide), S, R, L, atol, rtol, the pseudoinverse.
+/* Operands: A (transposed if wide), S, R, L, atol, rtol, the pseudoinverse.
  * Flags: Hermitian, without atol, without rtol. */
 static ec_status EC_FN(pseudoinverse)(ec_dec *d) {
   double *s = d->at[1], epsilon = d->real == EC_FLOAT32 ? FLT_EPSILON : DBL_EPSILON;

@@ -1,5 +1,5 @@
-/* _cdist_forward and _pdist_forward: distances between rows, always from the differences (the
- * matrix product that eager may use for p = 2 cancels where rows are close). */
+/* _cdist_forward and _pdist_forward: distances between rows, always computed from differences. The
+ * matrix product that eager PyTorch may use for p = 2 suffers cancellation for close rows. */
 #include <inttypes.h>
 #include <string.h>
 #include <tgmath.h>
@@ -10,7 +10,7 @@
 
 enum { LANES = 8 };
 
-/* NORM_MAX passes over NaN as eager's cdist does, NORM_MAX_NAN keeps it as its pdist. */
+/* NORM_MAX ignores NaN as eager's cdist does, NORM_MAX_NAN propagates it as its pdist. */
 typedef enum norm_kind {
   NORM_COUNT,
   NORM_SUM,
@@ -47,7 +47,7 @@ static ec_status start_distance(ec_call *c, size_t p, norm_kind most, const ec_t
   return EC_OK;
 }
 
-/* A view of x whose rows lie behind one another: of x itself or of a copy. */
+/* Returns a view of x, or of a copy, with contiguous rows. */
 static ec_status pack_rows(ec_call *c, const ec_tensor *x, ec_view *out) {
   const size_t last = x->rank - 1;
   const int64_t columns = ec_max_i64(x->sizes[last], 1);

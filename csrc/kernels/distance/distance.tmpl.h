@@ -25,7 +25,7 @@ static inline __attribute__((always_inline)) EC_T EC_FN(row)(const norm_kind kin
   return kind == NORM_SQUARE ? sqrt(sum) : kind == NORM_POWER ? pow(sum, 1 / p) : sum;
 }
 
-/* From row `x` to `count` rows that lie behind one another. */
+/* Computes the distances from row `x` to `count` contiguous rows. */
 static void EC_FN(distances)(const ec_distance *d, char *out, int64_t step, const char *x,
                              const char *others, int64_t count) {
   const EC_T *a = (const EC_T *)(const void *)x, *b = (const EC_T *)(const void *)others;

@@ -1,4 +1,4 @@
-/* _fft_c2c, _fft_r2c, _fft_c2r: one axis after another. */
+/* _fft_c2c, _fft_r2c, _fft_c2r: one axis at a time. */
 #include "kernels/fft/fft.h"
 
 #include <inttypes.h>
@@ -11,15 +11,15 @@
 
 enum {
   LANES = 16,
-  VECTOR_SIZE = 8, /* elements of the odd radices' vectors */
-  TILE = 16,    /* elements of a line that are moved before those of the next one */
-  BLOCK = 8192  /* elements of a work array that stay in the cache */
+  VECTOR_SIZE = 8, /* elements in vectors for odd radices */
+  TILE = 16,    /* elements of a line moved before those of the next one */
+  BLOCK = 8192  /* elements of a work array that fit the cache */
 };
 
-/* exp(-2 pi i j / n) for j < n: the angle is taken within an eighth of a turn. */
+/* exp(-2 pi i j / n) for j < n: the angle is reduced to an eighth of a turn. */
 static void root_of(size_t j, size_t n, double out[2]) {
   const double turn = 0x1.921fb54442d18p+2;
-  const size_t eighth = 8 * j / n; /* n < 2^59: it counts elements of at least four bytes */
+  const size_t eighth = 8 * j / n; /* n < 2^59, because elements have at least four bytes */
   const size_t quarters = (eighth + 1) / 2;
   const double rest = (double)((int64_t)(4 * j) - (int64_t)(quarters * n)) / 4.0;
   const double angle = turn * (rest / (double)n), cosine = cos(angle), sine = sin(angle);
@@ -28,7 +28,7 @@ static void root_of(size_t j, size_t n, double out[2]) {
   out[1] = re[(quarters + 1) & 3]; /* minus the sine of the whole angle */
 }
 
-/* The factors of n, 4 before the others; none where a prime is too large or n is 1. */
+/* Factors n, 4 first; no factors if a prime is too large or n is 1. */
 static ec_status ec_fft_plan(ec_call *c, size_t n, const void *roots, size_t root_step,
                              ec_fft *plan) {
   *plan = (ec_fft){.n = n, .room = n, .roots = roots, .root_step = root_step};
@@ -68,7 +68,7 @@ static ec_status transform_dim(ec_call *c, const ec_view *out, const ec_view *in
   ec_iter_add(&it, out->data, ec_dtype_size(out->dtype), out->rank, sizes, out->strides);
   ec_iter_add(&it, in->data, ec_dtype_size(in->dtype), in->rank, sizes, in->strides);
   if (!ec_iter_start(&it)) return EC_OK;
-  while (axis.lanes > 1 && /* never less than a vector for many lines, however long they are */
+  while (axis.lanes > 1 && /* at least one vector of lines, however long they are */
          (axis.lanes / 2 >= (size_t)it.count || (axis.lanes > 8 && axis.n * axis.lanes > BLOCK)))
     axis.lanes /= 2;
   const bool wide = ec_to_real(in->dtype) == EC_FLOAT64;
@@ -82,7 +82,7 @@ static ec_status transform_dim(ec_call *c, const ec_view *out, const ec_view *in
   return EC_OK;
 }
 
-/* Dimensions and normalisation of a call, checked. */
+/* Checked dimensions and normalisation of a call. */
 typedef struct spectrum {
   size_t n, dims[EC_MAX_RANK];
   double scale;
@@ -99,16 +99,16 @@ static ec_status start_spectrum(ec_call *c, ec_dtype_set set, spectrum *s) {
     size_t dim;
     EC_TRY(ec_call_wrap_dim(c, dims.v[i], self->rank, &dim));
     if (self->rank == 0 || seen[dim])
-      return ec_call_fail(c, 1, "dimension %" PRId64 " is not there, or twice", dims.v[i]);
+      return ec_call_fail(c, 1, "dimension %" PRId64 " is out of range or repeated", dims.v[i]);
     seen[dim] = true;
     s->dims[s->n++] = dim;
   }
   const int64_t mode = ec_arg_int(c, 2);
-  if (mode < 0 || mode > 2) return ec_call_fail(c, 2, "%" PRId64 " is no normalization", mode);
+  if (mode < 0 || mode > 2) return ec_call_fail(c, 2, "unknown normalization %" PRId64, mode);
   return EC_OK;
 }
 
-/* The scale for the sizes of the signal; fails where a transformed dimension is empty. */
+/* Sets the scale for the sizes of the signal. Fails if a transformed dimension is empty. */
 static ec_status set_scale(ec_call *c, const int64_t *sizes, spectrum *s) {
   double n = 1;
   for (size_t i = 0; i < s->n; i++) {
@@ -180,7 +180,7 @@ ec_status ec_op_fft_c2r_out(ec_call *c) {
   ec_view from = ec_view_of(self), to = ec_view_of(out);
   if (self->numel == 0) return EC_OK;
   from.sizes[last] = n / 2 + 1;
-  if (s.n > 1) { /* the complex part, in memory of its own with the same strides */
+  if (s.n > 1) { /* the complex part, in separate memory with the same strides */
     ec_view between = from;
     EC_TRY(ec_call_scratch(c, (size_t)self->numel, ec_dtype_size(from.dtype), &between.data));
     EC_TRY(transform_dims(c, &between, &from, &s, s.n - 1, false, 1));

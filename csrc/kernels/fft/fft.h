@@ -1,7 +1,7 @@
-/* Discrete Fourier transforms of lines, and how operators reach them.
+/* Discrete Fourier transforms of lines, and the interface for operators.
  *
- * A block of `lanes` lines is transformed at once: real and imaginary parts lie in arrays of their
- * own, [n][lanes], so that every inner loop runs over memory in order. */
+ * A block of `lanes` lines is transformed at once. Real and imaginary parts are in separate arrays,
+ * [n][lanes], so that every inner loop accesses memory in order. */
 #ifndef EC_KERNELS_FFT_FFT_H
 #define EC_KERNELS_FFT_FFT_H
 
@@ -9,10 +9,10 @@
 
 enum { EC_FFT_FACTORS = 64, EC_FFT_RADIX = 64 /* larger primes: Bluestein's algorithm */ };
 
-/* How lines of one length are transformed; made in scratch memory. */
+/* The plan for lines of one length, in scratch memory. */
 typedef struct ec_fft {
   size_t n;    /* length */
-  size_t room; /* elements of a work array for each lane: n, or more for Bluestein's algorithm */
+  size_t room; /* elements of a work array per lane: n, or more for Bluestein's algorithm */
   size_t count, factors[EC_FFT_FACTORS];
   const void *roots; /* pairs (re, im) of exp(-2 pi i j / (n * root_step)) */
   size_t root_step;
@@ -20,7 +20,7 @@ typedef struct ec_fft {
   struct ec_fft *inner;
 } ec_fft;
 
-/* What a line holds in memory. */
+/* The element types of input and output. */
 typedef enum ec_fft_kind { EC_FFT_C2C, EC_FFT_R2C, EC_FFT_C2R } ec_fft_kind;
 
 /* One direction of a tensor: lines of n elements (of the real side for r2c and c2r). */
@@ -33,7 +33,7 @@ typedef struct ec_fft_axis {
   int64_t in_stride, out_stride; /* elements */
   bool half;                    /* even real length: a complex transform of n / 2 */
   ec_fft plan;
-  const void *roots; /* of n, for half */
+  const void *roots; /* of n, if `half` */
   void *work;        /* four arrays of `room` elements */
   size_t room;
 } ec_fft_axis;

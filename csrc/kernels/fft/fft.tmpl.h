@@ -1,6 +1,6 @@
 /* Transforms of blocks of lines. Stockham's self-sorting form of the mixed-radix algorithm of
- * Cooley and Tukey (C. Van Loan, Computational Frameworks for the Fast Fourier Transform, 1992,
- * 1.7 and 2.2), lengths with large primes as convolutions (L. Bluestein, 1970), even real lines as
+ * Cooley and Tukey (C. Van Loan, Computational Frameworks for the Fast Fourier Transform, 1992, 1.7
+ * and 2.2), lengths with large primes as convolutions (L. Bluestein, 1970), even real lines as
  * complex ones of half the length (J. Cooley, P. Lewis, P. Welch, 1970). */
 #define CX EC_FN(cx)
 typedef struct CX {
@@ -11,7 +11,7 @@ static inline CX EC_FN(times)(CX a, CX b) {
   return (CX){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
 
-/* The products of n roots and another one. */
+/* Multiplies n roots by another one. */
 EC_CLONES static void EC_FN(product_roots)(size_t n, const double a[][2], const double b[2],
                                            CX *restrict roots) {
   for (size_t j = 0; j < n; j++) {
@@ -80,15 +80,15 @@ static inline void EC_FN(put)(EC_T *to, const VECTOR *v, size_t count) {
 }
 
 typedef struct EC_FN(stage) {
-  size_t m, s, width; /* butterflies, transforms inside, s * lanes */
+  size_t m, s, width; /* butterflies, inner transforms, s * lanes */
   const CX *roots;
   size_t root_step;
   const EC_T *xr, *xi;
   EC_T *yr, *yi;
 } EC_FN(stage);
 
-/* One stage; `r` is a constant where this is inlined, so that the small loops unroll, and `width`
- * where it is too small for the compiler's usual vectors. */
+/* Runs one stage. `r` is constant after inlining, so that the small loops unroll; so is `width` if
+ * it is too small for the compiler's usual vectors. */
 static inline __attribute__((always_inline)) void EC_FN(pass_of)(const size_t r, const size_t width,
                                                                  const EC_FN(stage) * g) {
   for (size_t p = 0; p < g->m; p++) {
@@ -120,9 +120,9 @@ static inline __attribute__((always_inline)) void EC_FN(pass)(const size_t r,
   else EC_FN(pass_of)(r, g->width, g);
 }
 
-/* One vector of a butterfly of the odd radix r = 2h + 1, of which `count` elements are wanted; what
- * is read beyond them is there. With the sums and differences of x_j and x_(r - j), y_k is C - iS
- * and y_(r - k) is C + iS, where C sums cosines and S sines. */
+/* Computes one vector of a butterfly of the odd radix r = 2h + 1. `count` elements are stored;
+ * reads beyond them are in bounds. With the sums and differences of x_j and x_(r - j), y_k is C -
+ * iS and y_(r - k) is C + iS, where C sums cosines and S sines. */
 static inline __attribute__((always_inline)) void EC_FN(odd_vector)(
     const size_t r, const CX *turn, const EC_FN(stage) * g, size_t p, size_t q, size_t count) {
   const size_t half = r / 2, far = g->m * g->width;
@@ -157,7 +157,7 @@ static inline __attribute__((always_inline)) void EC_FN(odd_vector)(
   }
 }
 
-/* Any odd radix. */
+/* Runs one stage of any odd radix. */
 EC_CLONES static void EC_FN(pass_odd)(size_t r, const EC_FN(stage) * g) {
   CX turn[EC_FFT_RADIX];
   for (size_t j = 0; j < r; j++) turn[j] = g->roots[j * g->m * g->s * g->root_step];
@@ -170,7 +170,7 @@ EC_CLONES static void EC_FN(pass_odd)(size_t r, const EC_FN(stage) * g) {
 
 static void EC_FN(transform)(const ec_fft *plan, size_t lanes, EC_T *at[4]);
 
-/* work[0], work[1] to themselves by way of the others (pointers are exchanged). */
+/* Transforms work[0], work[1] in place, with the others as buffers (pointers are swapped). */
 EC_CLONES static void EC_FN(stages)(const ec_fft *plan, size_t lanes, EC_T *at[4]) {
   EC_FN(stage) g = {.m = plan->n, .s = 1, .roots = plan->roots, .root_step = plan->root_step};
   for (size_t i = 0; i < plan->count; i++) {
@@ -208,7 +208,7 @@ static void EC_FN(bluestein)(const ec_fft *plan, size_t lanes, EC_T *at[4]) {
   memset(at[1] + n * lanes, 0, (m - n) * lanes * sizeof(EC_T));
   EC_FN(transform)(plan->inner, lanes, at);
   EC_FN(modulate)(m, lanes, plan->kernel, 1, at);
-  EC_T *back[4] = {at[1], at[0], at[3], at[2]}; /* parts exchanged: the other direction */
+  EC_T *back[4] = {at[1], at[0], at[3], at[2]}; /* swapped parts: the inverse direction */
   EC_FN(transform)(plan->inner, lanes, back);
   at[0] = back[1], at[1] = back[0], at[2] = back[3], at[3] = back[2];
   EC_FN(modulate)(n, lanes, plan->chirp, 1 / (EC_T)m, at);
@@ -246,14 +246,14 @@ static ec_status EC_FN(make_bluestein)(ec_call *c, ec_fft *plan) {
   return EC_OK;
 }
 
-/* The plans and the memory of an axis whose lengths and kind are set. */
+/* Allocates the plans and the memory of an axis with its lengths and kind set. */
 static ec_status EC_FN(prepare)(ec_call *c, ec_fft_axis *axis) {
   size_t count, step = axis->half ? 2 : 1;
   EC_TRY(EC_FN(make_roots)(c, axis->n, &axis->roots));
   EC_TRY(ec_fft_plan(c, axis->n / step, axis->roots, step, &axis->plan));
   if (!axis->plan.count && axis->plan.n > 1) EC_TRY(EC_FN(make_bluestein)(c, &axis->plan));
-  /* A spectrum of a real line has a row more; a cache line more parts rows from the next array's
-   * where their sizes are powers of two. */
+  /* A spectrum of a real line has one row more. An extra cache line separates rows from those of
+   * the next array if the sizes are powers of two. */
   if (!ec_mul_size(axis->plan.room, axis->lanes * 8, &count))
     return ec_fail(c->err, EC_INVALID_ARGUMENT, "lines of %zu elements are too long", axis->n);
   axis->room = axis->plan.room * axis->lanes + LANES;

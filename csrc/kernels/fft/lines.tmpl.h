@@ -1,20 +1,20 @@
-/* Between lines in memory and the rows of lanes that transforms work on. */
+/* Copies between lines in memory and the lanes of work arrays. */
 #define QUAD EC_FN(quad)
 #define PAIRS EC_FN(pairs)
 
 typedef EC_T QUAD __attribute__((vector_size(4 * sizeof(EC_T))));
 
-/* Lines of pairs of numbers: complex ones, or neighbours of a real line. A line of single numbers
- * has `im` 0: both rows get its number, and give theirs to it, the real one last. */
+/* Lines of pairs of numbers: complex ones, or neighbours of a real line. For a line of single
+ * numbers `im` is 0: both rows load the same number and store to it, the real one last. */
 typedef struct PAIRS {
   EC_T *at;               /* the first line */
   int64_t line, pair, im; /* from a line to the next, a pair to the next, a number to the second */
   EC_T *rows[2];
   size_t lanes;
-  EC_T scale; /* of what is stored */
+  EC_T scale; /* of stored numbers */
 } PAIRS;
 
-/* Four rows of four as columns. */
+/* Transposes four rows of four. */
 static inline __attribute__((always_inline)) void EC_FN(turn)(QUAD x[4]) {
 #define LOW(a, b) EC_SHUFFLE(a, b, 0, 4, 1, 5)
 #define HIGH(a, b) EC_SHUFFLE(a, b, 2, 6, 3, 7)
@@ -25,7 +25,7 @@ static inline __attribute__((always_inline)) void EC_FN(turn)(QUAD x[4]) {
 #undef HIGH
 }
 
-/* Two pairs of four lines, where pairs are contiguous; four single numbers. */
+/* Moves two contiguous pairs of four lines, or four single numbers. */
 static inline __attribute__((always_inline)) void EC_FN(move_quad)(const bool store, const PAIRS *g,
                                                                    size_t j, size_t b) {
   QUAD x[4];
@@ -44,7 +44,7 @@ static inline __attribute__((always_inline)) void EC_FN(move_quad)(const bool st
   }
 }
 
-/* Pairs [begin, end) of the lines [first, last), one number at a time. */
+/* Moves pairs [begin, end) of the lines [first, last), one number at a time. */
 static inline void EC_FN(move_some)(const bool store, const PAIRS *g, size_t begin, size_t end,
                                     size_t first, size_t last) {
   for (size_t b = first; b < last; b++)
@@ -56,7 +56,7 @@ static inline void EC_FN(move_some)(const bool store, const PAIRS *g, size_t beg
     }
 }
 
-/* One pair of lines that lie side by side. */
+/* Moves one pair of adjacent lines. */
 static inline __attribute__((always_inline)) void EC_FN(move_row)(const bool store, const PAIRS *g,
                                                                   size_t j, size_t count) {
   EC_T *restrict x = g->at + (int64_t)j * g->pair;
@@ -66,13 +66,13 @@ static inline __attribute__((always_inline)) void EC_FN(move_row)(const bool sto
     else re[b] = x[2 * b], im[b] = x[2 * b + 1];
 }
 
-/* n pairs of `count` lines. */
+/* Moves n pairs of `count` lines. */
 static inline __attribute__((always_inline)) void EC_FN(move)(const bool store, const PAIRS *g,
                                                               size_t n, size_t count) {
   const bool pairs = g->pair == 2 && g->im == 1, alone = g->pair == 1 && g->im == 0;
   const bool aside = g->line == 2 && g->im == 1;
   const size_t quads = pairs || alone ? count / 4 * 4 : 0, by = pairs ? 2 : 4;
-  if (pairs && g->lanes == 1) { /* its pairs lie as those of many lines */
+  if (pairs && g->lanes == 1) { /* its pairs are laid out like many lines */
     EC_FN(move_row)(store, g, 0, n);
     return;
   }
@@ -94,9 +94,10 @@ EC_CLONES static void EC_FN(store_pairs)(const PAIRS *g, size_t n, size_t count)
   EC_FN(move)(true, g, n, count);
 }
 
-/* Even real lines: between the spectrum X of n and that of the pairs, Z of m = n / 2.
- * With E and O the spectra of even and odd elements, Z = E + iO and X_k = E_k + w^k O_k. Both have
- * X_k and X_(m - k), Z_k and Z_(m - k) at once: E and O are spectra of real lines. */
+/* Even real lines: converts between the spectrum X of n and that of the pairs, Z of m = n / 2.
+ * With E and O the spectra of even and odd elements, Z = E + iO and X_k = E_k + w^k O_k. Both
+ * indices X_k and X_(m - k), Z_k and Z_(m - k) are computed at once: E and O are spectra of real
+ * lines. */
 static inline __attribute__((always_inline)) void EC_FN(unpack)(
     const ec_fft_axis *axis, const size_t l, EC_T *const z[2]) {
   const size_t m = axis->n / 2;
@@ -109,7 +110,7 @@ static inline __attribute__((always_inline)) void EC_FN(unpack)(
     EC_T *ar = z[0] + k * l, *ai = z[1] + k * l;
     EC_T *br = z[0] + (m - k) * l, *bi = z[1] + (m - k) * l;
     const CX w = ((const CX *)axis->roots)[k];
-#pragma GCC ivdep /* in the middle a is b, and gets the same twice */
+#pragma GCC ivdep /* in the middle a is b, and is written twice with the same value */
     for (size_t b = 0; b < l; b++) {
       const CX even = {(ar[b] + br[b]) / 2, (ai[b] - bi[b]) / 2};
       const CX odd = EC_FN(times)((CX){(ai[b] + bi[b]) / 2, (br[b] - ar[b]) / 2}, w);
@@ -119,7 +120,7 @@ static inline __attribute__((always_inline)) void EC_FN(unpack)(
   }
 }
 
-/* The inverse, twice as large; what should be real is taken as such. */
+/* The inverse, scaled by 2. Imaginary parts of real values are ignored. */
 static inline __attribute__((always_inline)) void EC_FN(pack)(
     const ec_fft_axis *axis, const size_t l, EC_T *const x[2]) {
   const size_t m = axis->n / 2;
@@ -141,7 +142,7 @@ static inline __attribute__((always_inline)) void EC_FN(pack)(
   }
 }
 
-/* Single lines without the inner loop. */
+/* A variant for single lines, without the inner loop. */
 EC_CLONES static void EC_FN(real_spectrum)(const ec_fft_axis *axis, bool make, EC_T *const x[2]) {
   const size_t l = axis->lanes;
   if (make && l == 1) EC_FN(unpack)(axis, 1, x);
@@ -150,7 +151,7 @@ EC_CLONES static void EC_FN(real_spectrum)(const ec_fft_axis *axis, bool make, E
   else EC_FN(pack)(axis, l, x);
 }
 
-/* The other half of the spectrum of odd real lines. */
+/* Fills in the other half of the spectrum of odd real lines. */
 static void EC_FN(complete)(const ec_fft_axis *axis, EC_T *const x[2]) {
   const size_t n = axis->n, l = axis->lanes;
   memset(x[1], 0, l * sizeof(EC_T));
@@ -197,7 +198,7 @@ static void EC_FN(lines)(const ec_fft_axis *axis, size_t count, char *const at[2
                          const int64_t step[2]) {
   EC_T *work[4];
   PAIRS g = {.lanes = axis->lanes, .scale = (EC_T)axis->scale};
-  const bool swap = !axis->forward; /* parts exchanged: the other direction */
+  const bool swap = !axis->forward; /* swapped parts: the inverse direction */
   for (size_t i = 0; i < 4; i++) work[i] = (EC_T *)axis->work + i * axis->room;
   g.rows[0] = work[swap], g.rows[1] = work[!swap];
   g.at = (EC_T *)(void *)at[1], g.line = step[1] / (int64_t)sizeof(EC_T);

@@ -1,4 +1,4 @@
-/* Loops that add to what is there: integers wrap around, bools are or-ed. */
+/* Loops that add to existing elements: integers wrap around, bools are or-ed. */
 #if EC_IS_FLOAT || EC_IS_COMPLEX
 #define EC_PLUS(x, y) EC_STORE(EC_LOAD(x) + EC_LOAD(y))
 #elif EC_IS_BOOL

@@ -6,14 +6,14 @@
 #include "kernels/index/index.h"
 #include "kernels/pointwise/elementwise.h"
 
-/* What a list of indices picks from a tensor. */
+/* The selection of a list of indices. */
 typedef struct picks {
-  ec_tensor self;                  /* as it was before outputs were resized */
+  ec_tensor self;                  /* before outputs were resized */
   ec_tensor *index[EC_MAX_RANK];   /* by dimension: int64 scratch, or NULL */
-  size_t dims;                     /* dimensions that the list has consumed */
+  size_t dims;                     /* dimensions consumed by the list */
   size_t shape_rank;               /* of all indices broadcast together */
   int64_t shape[EC_MAX_RANK];
-  size_t front;                    /* where the shape stands among the kept dimensions */
+  size_t front;                    /* position of the shape among the kept dimensions */
   size_t rank;                     /* of the result */
   int64_t sizes[EC_MAX_RANK];
 } picks;
@@ -30,7 +30,7 @@ static ec_status new_index(ec_call *c, picks *p, size_t rank, const int64_t *siz
   return ec_call_broadcast(c, 1, t, &p->shape_rank, p->shape);
 }
 
-/* A mask stands for as many dimensions as it has: the positions of its ones, by dimension. */
+/* Adds a mask as positions of its ones. A mask covers as many dimensions as it has. */
 static ec_status add_mask(ec_call *c, picks *p, const ec_tensor *mask) {
   char found[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
   const int64_t *sizes = p->self.sizes + p->dims;
@@ -38,7 +38,7 @@ static ec_status add_mask(ec_call *c, picks *p, const ec_tensor *mask) {
   int64_t count, *at[EC_MAX_RANK], position[EC_MAX_RANK] = {0}, n = 0;
   uint8_t *bytes;
   bool fits = rank <= p->self.rank - p->dims;
-  if (rank == 0) return EC_OK; /* no dimension: eager passes over it, whatever it says */
+  if (rank == 0) return EC_OK; /* no dimension: eager PyTorch ignores its value */
   if (!fits || memcmp(sizes, mask->sizes, rank * sizeof *sizes) != 0)
     return ec_call_fail(c, 1, "a mask of shape %s at dimension %zu of a tensor of shape %s",
                         ec_shape_text(mask->sizes, rank, found, sizeof found), p->dims,
@@ -86,8 +86,8 @@ static ec_status read_list(ec_call *c, picks *p) {
   return ec_call_fail(c, 1, "empty, or only None and 0-d masks, expected an index");
 }
 
-/* The indexed dimensions give way to the broadcast shape: in their place if they are neighbours,
- * in front of all others if not. */
+/* Computes the result's sizes. The broadcast shape replaces the indexed dimensions: in place if
+ * they are adjacent, in front of all others if not. */
 static ec_status result_sizes(ec_call *c, picks *p) {
   size_t first = SIZE_MAX, last = 0, indexed = 0, kept = 0;
   for (size_t d = 0; d < p->self.rank; d++) {
@@ -110,7 +110,7 @@ static ec_status result_sizes(ec_call *c, picks *p) {
   return EC_OK;
 }
 
-/* Offsets into the indexed tensor, for the whole broadcast shape. */
+/* Computes offsets into the indexed tensor for the whole broadcast shape. */
 static ec_status indexed_offsets(ec_call *c, const picks *p, const int64_t *strides,
                                  int64_t **offsets, int64_t *n) {
   ec_tensor all;
@@ -133,8 +133,8 @@ static ec_status indexed_offsets(ec_call *c, const picks *p, const int64_t *stri
   return EC_OK;
 }
 
-/* Moves between the indexed tensor (strides by its dimensions) and the other one (strides by the
- * result's dimensions). */
+/* The two sides of a copy: the indexed tensor (strides by its dimensions) and the other one
+ * (strides by the result's dimensions). */
 typedef struct sides {
   const int64_t *indexed_strides, *other_strides;
   char *indexed, *other;
@@ -172,7 +172,8 @@ ec_status ec_op_index_Tensor_out(ec_call *c) {
   return run_table(c, &p, s, false, false);
 }
 
-/* The mask that is the only index, where eager fills: a single number is put, and not added. */
+/* Returns the mask if it is the only index and eager fills instead of indexing: a single number is
+ * put, without accumulation. */
 static const ec_tensor *filling_mask(const ec_call *c) {
   const ec_tensors list = ec_arg_tensors(c, 1);
   const ec_tensor *mask = NULL;
@@ -185,7 +186,7 @@ static const ec_tensor *filling_mask(const ec_call *c) {
   return mask;
 }
 
-/* Argument 2, one number of any dtype, as an element of `dtype`, in which it must fit. */
+/* Reads argument 2, one number of any dtype, as an element of `dtype`. It must fit. */
 static ec_status read_number(ec_call *c, ec_dtype dtype, void *element) {
   const ec_tensor *t = ec_arg_tensor(c, 2);
   const ec_dtype from = ec_tensor_dtype(t);
@@ -201,7 +202,7 @@ static ec_status read_number(ec_call *c, ec_dtype dtype, void *element) {
   return ec_call_check_scalar(&inner, 2, dtype);
 }
 
-/* Writes argument 2, broadcast, to what the indices pick from `target`. */
+/* Writes argument 2, broadcast, to the indexed elements of `target`. */
 static ec_status put_values(ec_call *c, picks *p, const ec_tensor *target) {
   const ec_tensor *values = ec_arg_tensor(c, 2);
   char found[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
@@ -216,11 +217,11 @@ static ec_status put_values(ec_call *c, picks *p, const ec_tensor *target) {
   return run_table(c, p, s, true, ec_arg_bool(c, 3));
 }
 
-/* What is put: argument 2, or one number where there is a mask. */
+/* The source of a put: argument 2, or one number with a mask. */
 typedef struct putting {
   picks p;
   const ec_tensor *mask;
-  bool all; /* what a mask without dimensions says */
+  bool all; /* value of a mask without dimensions */
   _Alignas(16) char element[16];
 } putting;
 

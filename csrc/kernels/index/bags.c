@@ -1,4 +1,4 @@
-/* Rows folded into one: bags of embeddings, segments; and the gradient of an embedding. */
+/* Rows reduced to one: bags of embeddings, segments; and the gradient of an embedding. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -10,13 +10,13 @@
 
 typedef struct fold {
   const void *x;         /* rows of `width` elements */
-  const int64_t *rows;   /* which of them, `n` */
-  const double *weights; /* a factor for each, or NULL */
+  const int64_t *rows;   /* indices of `n` rows */
+  const double *weights; /* a factor per row, or NULL */
   int64_t n, width;
   ec_combine how;
   double start, divisor;
   void *acc;   /* room for `width` doubles */
-  int64_t *at; /* NULL, or which row each extreme is from; then the first row starts */
+  int64_t *at; /* NULL, or the row of each extreme; then the first row initialises */
   void *out;
 } fold;
 
@@ -29,7 +29,7 @@ typedef void (*add_fn)(void *to, const void *from, int64_t width, double scale);
 static const fold_fn folds[EC_DTYPE_COUNT] = {EC_ROWS_FLOATING(fold)};
 static const add_fn add_rows[EC_DTYPE_COUNT] = {EC_ROWS_FLOATING(add_row)};
 
-/* A row-major tensor in scratch, to be copied to an output when it is complete. */
+/* Allocates a row-major tensor in scratch, to be copied to an output when complete. */
 static ec_status make_scratch(ec_call *c, ec_dtype dtype, size_t rank, const int64_t *sizes,
                               ec_tensor *t) {
   EC_TRY(ec_tensor_init(t, dtype, rank, sizes, NULL, c->err));
@@ -56,7 +56,7 @@ static ec_status read_offsets(ec_call *c, bags *b, bool with_last) {
   int64_t *at, given = offsets->numel;
   EC_TRY(ec_call_check_rank(c, 2, 1, 1));
   EC_TRY(ec_index_numbers(c, offsets, &at));
-  if (with_last && given == 0) return ec_call_fail(c, 2, "no offsets, expected the last one");
+  if (with_last && given == 0) return ec_call_fail(c, 2, "empty, expected the last offset");
   b->bags = given - with_last;
   EC_TRY(ec_call_scratch(c, (size_t)b->bags + 1, sizeof *at, &b->offsets));
   if (given) memcpy(b->offsets, at, (size_t)(with_last ? given : b->bags) * sizeof *at);
@@ -69,7 +69,7 @@ static ec_status read_offsets(ec_call *c, bags *b, bool with_last) {
   return EC_OK;
 }
 
-/* Indices and offsets may differ: their common dtype counts. */
+/* Checks indices and offsets, whose dtypes may differ: the common dtype counts. */
 static ec_status check_index_dtypes(ec_call *c) {
   ec_result_type type = {0};
   ec_dtype dtype;
@@ -106,7 +106,7 @@ static ec_status read_bags(ec_call *c, bags *b) {
   return read_offsets(c, b, ec_arg_bool(c, 7));
 }
 
-/* All bags; padding is left out. */
+/* Reduces all bags, without padding. */
 static ec_status fold_bags(ec_call *c, bags *b) {
   size_t item = ec_dtype_size(ec_tensor_dtype(b->weight));
   fold f = {.width = b->width, .how = b->mode == BAG_MAX ? EC_COMBINE_MAX : EC_COMBINE_ADD};
@@ -139,8 +139,8 @@ static ec_status fold_bags(ec_call *c, bags *b) {
   return EC_OK;
 }
 
-/* Outputs for gradients count bags or offsets, eager and the exporter not always the same: a
- * planned size stays where it is one of the two. */
+/* Returns the size of an output for gradients. It counts bags or offsets, and eager and the
+ * exporter may disagree: a planned size is kept if it is one of the two. */
 static int64_t planned_size(const ec_call *c, size_t o, int64_t count, int64_t otherwise) {
   const ec_tensor *out = ec_arg_tensor(c, o);
   const bool fixed = out->dynamism == EC_STATIC && out->rank == 1;
@@ -149,8 +149,8 @@ static int64_t planned_size(const ec_call *c, size_t o, int64_t count, int64_t o
   return known ? out->sizes[0] : otherwise;
 }
 
-/* Outputs: the rows; the bag of each index, unless the exporter knows that eager leaves that out;
- * sizes of bags (zeros for sums); positions of maxima, or the sizes again. */
+/* Outputs: the rows; the bag of each index, unless eager omits it and the exporter knows; sizes of
+ * bags (zeros for sums); positions of maxima, or the sizes again. */
 static ec_status embedding_bag(ec_call *c, bool forward_only) {
   bags b = {.weight = ec_arg_tensor(c, 0), .factors = ec_arg_opt_tensor(c, 6)};
   const ec_tensor *bag_of = ec_arg_tensor(c, 10);
@@ -178,8 +178,8 @@ static ec_status embedding_bag(ec_call *c, bool forward_only) {
 ec_status ec_op_embedding_bag_out(ec_call *c) { return embedding_bag(c, false); }
 ec_status ec_op_embedding_bag_forward_only_out(ec_call *c) { return embedding_bag(c, true); }
 
-/* Every row of the gradient is added to the row of its index, divided by how often that appears
- * where `scale_grad_by_freq`. */
+/* Adds every row of the gradient to the row of its index, divided by the index's frequency with
+ * `scale_grad_by_freq`. */
 ec_status ec_op_embedding_dense_backward_out(ec_call *c) {
   const ec_tensor *grad = ec_arg_tensor(c, 0), *indices = ec_arg_tensor(c, 1);
   int64_t rows = ec_arg_int(c, 2), padding = ec_arg_int(c, 3), n = indices->numel, *index, *count;
@@ -190,7 +190,7 @@ ec_status ec_op_embedding_dense_backward_out(ec_call *c) {
   ec_tensor sum;
   void *from;
   for (size_t d = 0; fits && d < indices->rank; d++) fits = grad->sizes[d] == indices->sizes[d];
-  if (!fits) return ec_call_fail(c, 0, "its shape is not that of the indices with rows");
+  if (!fits) return ec_call_fail(c, 0, "expected the shape of the indices followed by a row");
   EC_TRY(ec_call_check_dtype(c, 0, EC_SET_FLOATING));
   EC_TRY(ec_call_check_same_dtype(c, 5, 0));
   if (rows < 0) return ec_call_fail(c, 2, "%" PRId64 " rows", rows);
@@ -211,12 +211,12 @@ ec_status ec_op_embedding_dense_backward_out(ec_call *c) {
 }
 
 typedef struct segments {
-  int64_t outer, n, count, *bounds; /* `count` segments of each of `outer` x `n` rows */
+  int64_t outer, n, count, *bounds; /* `count` segments for each of `outer` x `n` rows */
   fold f;
   bool mean, has_start;
 } segments;
 
-/* Bounds of segments, count + 1 for each outer row, from lengths or offsets. */
+/* Reads the bounds of segments, count + 1 per outer row, from lengths or offsets. */
 static ec_status read_bounds(ec_call *c, segments *s, size_t arg, bool all) {
   const ec_tensor *t = ec_arg_tensor(c, arg);
   bool lengths = arg == 2;
@@ -278,7 +278,7 @@ static ec_status read_segment_reduction(ec_call *c, segments *s) {
     s->f.start = s->has_start ? ec_scalar_double(ec_arg_scalar(c, 7)) : names[i].start;
     return EC_OK;
   }
-  return ec_call_fail(c, 1, "no reduction \"%.20s\"", name ? name : "");
+  return ec_call_fail(c, 1, "unknown reduction \"%.20s\"", name ? name : "");
 }
 
 ec_status ec_op_segment_reduce_out(ec_call *c) {
@@ -299,7 +299,7 @@ ec_status ec_op_segment_reduce_out(ec_call *c) {
   if (!fits) return ec_call_fail(c, arg, "expected one dimension for each of data up to the axis");
   s.n = data->sizes[axis];
   s.count = given->sizes[axis] - (arg == 4);
-  if (s.count < 0) return ec_call_fail(c, arg, "no offsets, expected at least one");
+  if (s.count < 0) return ec_call_fail(c, arg, "empty, expected at least one offset");
   memcpy(sizes, data->sizes, sizeof sizes);
   sizes[axis] = s.count;
   if (!ec_numel(sizes, axis, &s.outer) ||

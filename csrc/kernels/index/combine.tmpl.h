@@ -1,10 +1,10 @@
-/* Loops that combine what comes with what is there: EC_JOIN(x, y), starting at EC_IDENTITY. */
+/* Loops that combine new elements with existing ones: EC_JOIN(x, y), starting at EC_IDENTITY. */
 #if EC_IS_FLOAT || EC_IS_COMPLEX
 #define IS_NAN(v) ((v) != (v))
 #define EC_WRAP EC_C
 #else
 #define IS_NAN(v) false
-#define EC_WRAP uint64_t /* integers wrap around; bools add up to "any", multiply to "all" */
+#define EC_WRAP uint64_t /* integers wrap around; bools combine to "any" and "all" */
 #endif
 
 static void EC_MFN(indexed)(const ec_indexed *loop) {

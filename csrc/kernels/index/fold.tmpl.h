@@ -1,4 +1,4 @@
-/* Listed rows folded into one, column beside column; each step in float32 or wider. */
+/* Reduces listed rows to one, column by column; each step in float32 or wider. */
 static void EC_FN(fold)(const fold *f) {
   EC_C *restrict a = f->acc;
   EC_T *out = f->out;
@@ -21,7 +21,7 @@ static void EC_FN(fold)(const fold *f) {
   for (int64_t j = 0; j < f->width; j++) out[j] = EC_STORE(a[j] / (EC_C)f->divisor);
 }
 
-/* As in eager, halves round after each step. */
+/* As in eager PyTorch, float16 and bfloat16 round after each step. */
 static void EC_FN(add_row)(void *to, const void *from, int64_t width, double scale) {
   EC_T *d = to;
   const EC_T *s = from;

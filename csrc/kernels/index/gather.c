@@ -1,4 +1,4 @@
-/* One index per element along one dimension: gather, scatter and what combines. */
+/* One index per element along one dimension: gather, scatter and scatter with a reduction. */
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -7,9 +7,9 @@
 #include "kernels/index/index.h"
 #include "kernels/pointwise/elementwise.h"
 
-enum { GATHER_BLOCK = 512, COST = 4 /* of an element, beside that of a copied one */ };
+enum { GATHER_BLOCK = 512, COST = 4 /* of an element, relative to a copied one */ };
 
-/* A 0-d tensor counts as one of one element. */
+/* Returns a 0-d tensor as a 1-d tensor of one element, others unchanged. */
 static ec_tensor at_least_1d(const ec_tensor *t) {
   ec_tensor out = *t;
   if (t->rank) return out;
@@ -19,7 +19,7 @@ static ec_tensor at_least_1d(const ec_tensor *t) {
   return out;
 }
 
-/* Whether the index tensor fits to another one: at most its size everywhere but in `except`. */
+/* Checks that the index tensor is at most as large as another one, except in dimension `except`. */
 static ec_status check_fits(ec_call *c, size_t arg, const ec_tensor *index, const ec_tensor *other,
                             size_t except) {
   char found[EC_SHAPE_TEXT], limit[EC_SHAPE_TEXT];
@@ -32,13 +32,14 @@ static ec_status check_fits(ec_call *c, size_t arg, const ec_tensor *index, cons
                       ec_shape_text(other->sizes, other->rank, limit, sizeof limit));
 }
 
-/* `indexed` is looked up along `dim`, `other` is walked beside the index tensor (argument 2). */
+/* A walk: `indexed` is looked up along `dim`, `other` is traversed with the index tensor (argument
+ * 2). */
 typedef struct walk {
   ec_tensor indexed, index;
   char *other;
   const int64_t *other_strides;
   size_t dim;
-  bool write; /* to the indexed tensor */
+  bool write; /* true: the indexed tensor is written */
   ec_indexed_fn fn;
 } walk;
 
@@ -47,7 +48,7 @@ typedef struct run_of {
   ec_call *call;
   const walk *walk;
   ec_cast_fn read;
-  int64_t step; /* bytes from one position of `dim` to the next */
+  int64_t step; /* bytes between positions of `dim` */
   atomic_bool failed;
 } run_of;
 
@@ -80,12 +81,12 @@ static void run_piece(void *user, ec_iter *it, size_t piece) {
   if (run_lines(r, it) != EC_OK) r->failed = true;
 }
 
-/* What is written to the indexed side has an order; what is read from it has none. */
+/* Runs a walk. Writes to the indexed side are ordered; reads from it are parallel. */
 static ec_status run_walk(ec_call *c, const walk *w) {
   const size_t item = ec_dtype_size(ec_tensor_dtype(&w->indexed)), rank = w->index.rank;
   int64_t strides[EC_MAX_RANK];
   ec_call silent = *c;
-  /* the step wraps around only for a tensor without elements, where no index is in range */
+  /* the step wraps around only for a tensor without elements, whose indices are all out of range */
   run_of r = {.call = c, .walk = w, .read = ec_cast(EC_INT64, ec_tensor_dtype(&w->index)),
               .step = (int64_t)((uint64_t)w->indexed.strides[w->dim] * item)};
   ec_iter it;
@@ -98,7 +99,7 @@ static ec_status run_walk(ec_call *c, const walk *w) {
   if (!ec_iter_start(&it)) return EC_OK;
   size_t pieces = w->write ? 1 : ec_iter_pieces(c, &it, COST);
   if (pieces == 1) return run_lines(&r, &it);
-  silent.err = NULL; /* threads share it: a bad index is looked for again, in order */
+  silent.err = NULL; /* shared by threads; a bad index is then searched again, in order */
   r.call = &silent;
   ec_iter_run(c, &it, pieces, run_piece, &r);
   r.call = c;
@@ -106,7 +107,8 @@ static ec_status run_walk(ec_call *c, const walk *w) {
 }
 
 static ec_status check_index(ec_call *c, bool empty_too) {
-  if (!empty_too && ec_arg_tensor(c, 2)->numel == 0) return EC_OK; /* of any dtype, as in eager */
+  /* of any dtype, as in eager PyTorch */
+  if (!empty_too && ec_arg_tensor(c, 2)->numel == 0) return EC_OK;
   return ec_call_check_dtype(c, 2, EC_BIT(EC_INT64) | EC_BIT(EC_INT32));
 }
 
@@ -129,19 +131,19 @@ ec_status ec_op_gather_out(ec_call *c) {
   return run_walk(c, &w);
 }
 
-/* What is scattered, and how. */
+/* The source of a scatter, and the way of writing. */
 typedef struct scattering {
-  size_t out;           /* the output argument, which becomes self first */
-  const ec_tensor *src; /* NULL: the one element at `value` */
+  size_t out;           /* the output argument, first set to self */
+  const ec_tensor *src; /* NULL: the single element at `value` */
   char *value;
   ec_combine how;
-  bool mean, without_self; /* what was there does not count */
-  bool once;               /* halves are summed up and multiplied in float32, and rounded once */
+  bool mean, without_self; /* existing elements are ignored */
+  bool once;               /* float16 and bfloat16 accumulate in float32 and round once */
 } scattering;
 
 static const int64_t still[EC_MAX_RANK];
 
-/* One element to every place of the walk. */
+/* Writes one element to every position of the walk. */
 static ec_status run_element(ec_call *c, const walk *w, char *element, ec_indexed_fn fn) {
   walk one = *w;
   one.other = element;
@@ -150,7 +152,7 @@ static ec_status run_element(ec_call *c, const walk *w, char *element, ec_indexe
   return run_walk(c, &one);
 }
 
-/* Divides by how many elements came to each place. */
+/* Divides by the number of elements combined at each position. */
 static ec_status divide_by_counts(ec_call *c, const walk *w, ec_tensor *out, bool without_self) {
   walk counted = *w;
   int64_t one = 1, *counts, n = out->numel;
@@ -164,7 +166,7 @@ static ec_status divide_by_counts(ec_call *c, const walk *w, ec_tensor *out, boo
   return EC_OK;
 }
 
-/* The sums: `out` itself, or its numbers in float32. */
+/* Chooses the accumulator: `out` itself, or its numbers in float32. */
 static ec_status accumulate_in(ec_call *c, const scattering *s, const ec_tensor *out,
                                ec_tensor *sums) {
   const bool combines = s->how == EC_COMBINE_ADD || s->how == EC_COMBINE_MUL;
@@ -173,7 +175,7 @@ static ec_status accumulate_in(ec_call *c, const scattering *s, const ec_tensor 
   return ec_call_like(c, out, EC_FLOAT32, sums);
 }
 
-/* The source elements, in the dtype of `sums`. */
+/* Reads the source elements in the dtype of `sums`. */
 static ec_status read_source(ec_call *c, const scattering *s, const ec_tensor *sums, walk *w,
                              char *value) {
   const ec_dtype from = ec_tensor_dtype(ec_arg_tensor(c, 0)), to = ec_tensor_dtype(sums);
@@ -197,9 +199,9 @@ static ec_status scatter_along(ec_call *c, const scattering *s, const walk *walk
   ec_dtype dtype = ec_tensor_dtype(out);
   _Alignas(16) char identity[16], value[16];
   walk w = *walked;
-  if (s->mean && dtype == EC_BOOL) return ec_call_fail(c, 0, "there is no mean of bool");
+  if (s->mean && dtype == EC_BOOL) return ec_call_fail(c, 0, "the mean of bool is not defined");
   if (!ec_indexed_combine(dtype, s->how) && w.index.numel)
-    return ec_call_fail(c, 0, "there is no order of %s", ec_dtype_name(dtype));
+    return ec_call_fail(c, 0, "%s is not ordered", ec_dtype_name(dtype));
   EC_TRY(ec_call_resize(c, s->out, self->rank, self->sizes));
   EC_TRY(accumulate_in(c, s, out, &sums));
   ec_copy_cast(c, &sums, self);
@@ -254,7 +256,7 @@ ec_status ec_op_scatter_src_out(ec_call *c) { return scatter_source(c, 4, EC_COM
 ec_status ec_op_scatter_add_out(ec_call *c) { return scatter_source(c, 4, EC_COMBINE_ADD); }
 ec_status ec_op_scatter_value_out(ec_call *c) { return scatter_value(c, 4, EC_COMBINE_MOVE); }
 
-/* Names of reductions; the first two are those of plain scatter. */
+/* Names of reductions. Plain scatter accepts the first two. */
 static const struct {
   const char *name;
   ec_combine how;
@@ -263,7 +265,7 @@ static const struct {
                   {"amin", EC_COMBINE_MIN}};
 enum { PLAIN = 0, REDUCE = 2, REDUCE_INDEX = 3, REDUCTIONS = 7 };
 
-/* Reduction `arg`, one of those in [first, end). */
+/* Parses the reduction in argument `arg`, one of those in [first, end). */
 static ec_status read_reduction(ec_call *c, size_t arg, size_t first, size_t end, scattering *s) {
   const char *name = ec_arg_string(c, arg);
   for (size_t i = first; name && i < end; i++)
@@ -272,7 +274,7 @@ static ec_status read_reduction(ec_call *c, size_t arg, size_t first, size_t end
       s->mean = strcmp(name, "mean") == 0;
       return EC_OK;
     }
-  return ec_call_fail(c, arg, "no reduction \"%.20s\"", name ? name : "");
+  return ec_call_fail(c, arg, "unknown reduction \"%.20s\"", name ? name : "");
 }
 
 ec_status ec_op_scatter_reduce_out(ec_call *c) {
@@ -293,14 +295,14 @@ ec_status ec_op_scatter_reduce_two_out(ec_call *c) {
   return run_scatter(c, s);
 }
 
-/* One index for a whole slice: an index tensor that repeats in the other dimensions. */
+/* Uses one index per slice: an index tensor that repeats in the other dimensions. */
 ec_status ec_op_index_reduce_out(ec_call *c) {
   const ec_tensor *self = ec_arg_tensor(c, 0), *index = ec_arg_tensor(c, 2);
   scattering s = {.out = 6, .src = ec_arg_tensor(c, 3), .without_self = !ec_arg_bool(c, 5)};
   ec_tensor source = at_least_1d(s.src);
   walk w = {.indexed = at_least_1d(self), .index = source};
   EC_TRY(check_index(c, true));
-  EC_TRY(ec_call_check_dtype(c, 0, EC_SET_REAL)); /* eager takes others only here and there */
+  EC_TRY(ec_call_check_dtype(c, 0, EC_SET_REAL)); /* eager supports other dtypes inconsistently */
   EC_TRY(read_reduction(c, 4, REDUCE_INDEX, REDUCTIONS, &s));
   EC_TRY(ec_call_wrap_dim(c, ec_arg_int(c, 1), self->rank, &w.dim));
   EC_TRY(ec_call_check_rank(c, 2, 0, 1));
@@ -309,7 +311,7 @@ ec_status ec_op_index_reduce_out(ec_call *c) {
   bool fits = source.rank == w.indexed.rank && source.sizes[w.dim] == index->numel;
   for (size_t d = 0; fits && d < source.rank; d++)
     fits = d == w.dim || source.sizes[d] == w.indexed.sizes[d];
-  if (!fits) return ec_call_fail(c, 3, "its shape is not that of self with a slice per index");
+  if (!fits) return ec_call_fail(c, 3, "expected the shape of self with one slice per index");
   w.index.dtype = index->dtype;
   memset(w.index.strides, 0, sizeof w.index.strides);
   w.index.strides[w.dim] = 1;

@@ -1,13 +1,13 @@
-/* Where something is not zero: nonzero, masked_select, masked_scatter. The mask is counted and
- * used from scratch memory, so that sizing and writing cannot disagree. */
+/* Non-zero elements: nonzero, masked_select, masked_scatter. The mask is counted and used from
+ * scratch memory, so that the size and the writes agree. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "kernels/index/index.h"
 
-/* Writes the positions of up to `most` ones of the mask; the last dimension is the inner loop. It
- * has no branch on the mask: a position is written over unless the mask has it. Eight that are not
- * there are left out at once. */
+/* Writes the positions of up to `most` ones of the mask. The last dimension is the inner loop,
+ * without a branch on the mask: a position is overwritten unless the mask has it. Eight zeros are
+ * skipped at once. */
 static void write_positions(const ec_tensor *out, const uint8_t *mask, size_t rank,
                             const int64_t *sizes, int64_t most) {
   int64_t position[EC_MAX_RANK] = {0}, numel, row = 0;
@@ -64,7 +64,7 @@ ec_status ec_op_nonzero_static_out(ec_call *c) {
   return EC_OK;
 }
 
-/* The shape that self and a bool mask broadcast to. */
+/* Computes the common broadcast shape of self and a bool mask. */
 static ec_status common_shape(ec_call *c, size_t *rank, int64_t *sizes) {
   *rank = 0;
   EC_TRY(ec_call_check_dtype(c, 1, EC_BIT(EC_BOOL)));
@@ -72,7 +72,8 @@ static ec_status common_shape(ec_call *c, size_t *rank, int64_t *sizes) {
   return ec_call_broadcast(c, 1, ec_arg_tensor(c, 1), rank, sizes);
 }
 
-/* An iteration in row-major order over a packed mask and a tensor of the same or fewer sizes. */
+/* Starts an iteration in row-major order over a packed mask and a tensor of the same or fewer
+ * sizes. */
 static bool start_masked(ec_iter *it, uint8_t *mask, size_t rank, const int64_t *sizes,
                          const ec_tensor *t) {
   int64_t strides[EC_MAX_RANK];

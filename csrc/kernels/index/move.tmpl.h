@@ -1,4 +1,4 @@
-/* Loops that only move elements: included once per element size. */
+/* Loops that only move elements, included once per element size. */
 static void EC_FN(move_table)(int64_t positions, int64_t n, char *to, const int64_t *to_at,
                               int64_t to_step, const char *from, const int64_t *from_at,
                               int64_t from_step) {
@@ -20,8 +20,9 @@ static void EC_FN(move_indexed)(const ec_indexed *loop) {
   }
 }
 
-/* Without a branch on the mask, which nobody could predict: every element goes to, or comes from,
- * the next packed one, and only those of the mask move on. `most` is what is left of the packed. */
+/* Packs or unpacks without an unpredictable branch on the mask: every element is copied to or from
+ * the next packed one, and only elements of the mask advance. `most` is the number of packed
+ * elements left. */
 static int64_t EC_FN(pack)(int64_t n, const uint8_t *mask, char *packed, int64_t most,
                            const char *strided, int64_t step) {
   EC_T *p = (EC_T *)packed;

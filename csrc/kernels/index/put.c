@@ -1,9 +1,9 @@
-/* put: elements by their row-major number, whatever the layout. */
+/* put: elements by their row-major index, for any layout. */
 #include <inttypes.h>
 
 #include "kernels/index/index.h"
 
-/* Row-major numbers become offsets. */
+/* Converts row-major indices to offsets. */
 static void to_offsets(const ec_tensor *t, int64_t *at, int64_t n) {
   if (ec_tensor_is_contiguous(t)) return;
   for (int64_t i = 0; i < n; i++) {

@@ -75,7 +75,7 @@ ec_status ec_index_offsets(ec_call *c, size_t rank, const int64_t *sizes, const 
   EC_TRY(ec_call_scratch(c, (size_t)numel, sizeof **offsets, offsets));
   if (numel == 0) return EC_OK;
   int64_t *o = *offsets;
-  for (size_t d = rank; d-- > 0;) { /* repeats what is there, one stride further each time */
+  for (size_t d = rank; d-- > 0;) { /* repeats the existing offsets, one stride further each time */
     for (int64_t k = done; k < done * sizes[d]; k++) o[k] = o[k - done] + strides[d];
     done *= sizes[d];
   }

@@ -1,4 +1,4 @@
-/* embedding_renorm: listed rows whose norm is above a limit are scaled down to it. */
+/* embedding_renorm: scales listed rows with a norm above a limit down to it. */
 #include "core/template.h"
 #include "kernels/index/index.h"
 

@@ -23,7 +23,7 @@ static double EC_FN(norm)(int64_t n, const char *row, int64_t step, double p) {
 
 static void EC_FN(scale)(int64_t n, char *row, int64_t step, double by) {
 #if EC_IS_FLOAT
-  const EC_C factor = EC_LOAD((EC_T)EC_STORE((EC_C)by)); /* of the dtype, as in eager */
+  const EC_C factor = EC_LOAD((EC_T)EC_STORE((EC_C)by)); /* in the dtype, as in eager PyTorch */
 #else
   const EC_C factor = (EC_C)by;
 #endif

@@ -1,4 +1,4 @@
-/* repeat_interleave: position i as often as the i-th number says. */
+/* repeat_interleave: repeats position i as often as the i-th number. */
 #include <inttypes.h>
 #include <string.h>
 

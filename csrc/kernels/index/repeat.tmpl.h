@@ -1,5 +1,5 @@
-/* Without a branch on how often: a position is marked at the place where it begins (of several that
- * begin at one, the last is there), then every place takes the mark that was last. */
+/* Repeats without a branch on the count. Each position marks its first output (of several with the
+ * same one, the last wins); then every output takes the latest mark. */
 static void EC_FN(repeat)(int64_t n, const int64_t *times, int64_t total, void *out) {
   EC_T *to = out, last = 0;
   memset(to, 0, (size_t)total * sizeof *to);

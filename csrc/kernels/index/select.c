@@ -15,7 +15,7 @@ ec_status ec_op_embedding_out(ec_call *c) {
   if (weight->rank != 2)
     return ec_call_fail(c, 0, "%u dimensions, expected 2", (unsigned)weight->rank);
   if (rank == EC_MAX_RANK)
-    return ec_call_fail(c, 1, "%d dimensions, the most that are supported", EC_MAX_RANK);
+    return ec_call_fail(c, 1, "the result has more than %d dimensions", EC_MAX_RANK);
   ec_table table = {.dtype = ec_tensor_dtype(weight), .n = indices->numel};
   int64_t row = weight->strides[0], width = weight->sizes[1], column = weight->strides[1];
   EC_TRY(ec_call_check_dtype(c, 5, EC_BIT(table.dtype)));

@@ -60,7 +60,7 @@ typedef int64_t (*pack_fn)(int64_t n, const uint8_t *mask, char *packed, int64_t
 typedef int64_t (*unpack_fn)(int64_t n, const uint8_t *mask, const char *packed, int64_t most,
                              char *strided, int64_t step);
 
-/* By the logarithm of the element size. */
+/* Indexed by the logarithm of the element size. */
 #define BY_WIDTH(fn) {fn##_uint8, fn##_uint16, fn##_uint32, fn##_uint64, fn##_complex128}
 static const table_fn move_tables[] = BY_WIDTH(move_table);
 static const ec_indexed_fn move_indexed[] = BY_WIDTH(move_indexed);
@@ -168,7 +168,7 @@ static void run_positions(void *user, size_t begin, size_t end) {
 
 void ec_table_run(const ec_call *c, const ec_table *t, char *to, const char *from,
                   ec_table_how how) {
-  enum { GRAIN = 1 << 16, WHOLE = 1 << 20 }; /* bytes of a piece, and that are worth a thread */
+  enum { GRAIN = 1 << 16, WHOLE = 1 << 20 }; /* bytes of a piece; bytes of a loop worth threads */
   table_run r = {.table = t, .to = to, .from = from, .add = how == EC_TABLE_ADD};
   ec_iter it;
   if (t->n == 0 || !start_block(&r, &it)) return;

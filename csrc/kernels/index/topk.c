@@ -22,9 +22,9 @@ typedef struct topk_row {
 typedef void (*row_fn)(const topk_row *row);
 static const row_fn rows[EC_DTYPE_COUNT] = {EC_ROWS_REAL(topk_row)};
 
-/* A run: rows are walked by an iterator of values, indices and the input. */
+/* A run: an iterator over values, indices and the input yields the rows. */
 typedef struct topk_run {
-  topk_row row; /* heap and positions: of the first piece, the next ones' behind it */
+  topk_row row; /* heap and positions of the first piece; those of the other pieces follow */
   row_fn fn;
 } topk_run;
 
@@ -51,7 +51,7 @@ static ec_status run_topk(ec_call *c, const ec_tensor *in, const ec_tensor *valu
   ec_iter it;
   memcpy(sizes, in->sizes, sizeof sizes);
   if (rank) {
-    sizes[dim] = 1; /* the iterator walks the rows' starts */
+    sizes[dim] = 1; /* the iterator walks the starts of rows */
     r.row.x_step = in->strides[dim] * (int64_t)item;
     r.row.value_step = values->strides[dim] * (int64_t)item;
     r.row.index_step = indices->strides[dim] * (int64_t)sizeof(int64_t);

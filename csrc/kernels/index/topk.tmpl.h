@@ -1,5 +1,5 @@
-/* The k best of a row, in a heap whose root is the worst of those kept; NaN is the largest of
- * all, and of equals the first is better. */
+/* The k best elements of a row, in a heap with the worst of them at the root. NaN is the largest;
+ * of equal elements the first is better. */
 #if EC_IS_FLOAT
 #define EC_NAN(v) ((v) != (v))
 #else
@@ -14,7 +14,7 @@ static inline bool EC_FN(topk_better)(EC_C v, int64_t i, EC_C w, int64_t j, bool
   return EC_FN(topk_beats)(v, w, largest) || (i < j && !EC_FN(topk_beats)(w, v, largest));
 }
 
-/* The first position from `i` on whose element beats `worst`; n where there is none. */
+/* Returns the first position from `i` on with an element better than `worst`, or n. */
 static inline __attribute__((always_inline)) int64_t EC_FN(topk_next)(const topk_row *r, int64_t i,
                                                                       EC_C worst, int64_t step,
                                                                       bool largest) {
@@ -30,7 +30,7 @@ static int64_t EC_FN(topk_seek)(const topk_row *r, int64_t i, EC_C worst) {
                     : EC_FN(topk_next)(r, i, worst, item, false);
 }
 
-/* Lets the entry at `at` sink until both below it are better. */
+/* Sinks the entry at `at` until both children are better. */
 static void EC_FN(topk_sink)(EC_C *v, int64_t *p, int64_t at, int64_t n, bool largest) {
   EC_C value = v[at];
   int64_t position = p[at];
@@ -59,7 +59,7 @@ static void EC_FN(topk_row)(const topk_row *r) {
     p[0] = i;
     EC_FN(topk_sink)(v, p, 0, k, r->largest);
   }
-  for (int64_t left = k; left-- > 0;) { /* the worst goes to the end each time */
+  for (int64_t left = k; left-- > 0;) { /* moves the worst to the end each time */
     *(EC_T *)(r->values + left * r->value_step) = EC_STORE(v[0]);
     *(int64_t *)(void *)(r->indices + left * r->index_step) = p[0];
     v[0] = v[left];

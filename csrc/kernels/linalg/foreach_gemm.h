@@ -1,4 +1,4 @@
-/* Includes EC_TEMPLATE once for every dtype that eager multiplies matrices of; EC_G and EC_R as in
+/* Includes EC_TEMPLATE once for every dtype of eager's matrix products; EC_G and EC_R as in
  * foreach_gemm_real.h. */
 #include "kernels/linalg/foreach_gemm_real.h"
 #define EC_G float _Complex

@@ -1,6 +1,6 @@
-/* Includes EC_TEMPLATE once for every real dtype that eager multiplies matrices of. EC_G is the
- * type that the product is computed in: halves in float, integers modulo a power of two, so that
- * nothing overflows. EC_R is what plain loops sum in. */
+/* Includes EC_TEMPLATE once for every real dtype of eager's matrix products. EC_G is the compute
+ * type: float for float16 and bfloat16, unsigned for integers, so that nothing overflows. EC_R is
+ * the accumulator type of plain loops. */
 #define EC_G float
 #define EC_R double
 #include "core/dtype/float16.h"

@@ -11,18 +11,18 @@ enum {
   BLOCK_ROWS = 384,    /* of A in one block */
   BLOCK_COLS = 1024,   /* of B in one block */
   PANEL_BYTES = 24576, /* of one packed panel of B: most of a first-level cache */
-  VECTOR_ROWS = 2,     /* so few rows go through a loop over vectors, without packing */
-  PIECE_ELEMENTS = 1 << 15, /* packed by one thread, at least */
-  PIECE_PRODUCTS = 1 << 20  /* multiplied by one thread, at least */
+  VECTOR_ROWS = 2,  /* at most this number of rows are computed by vector loops, without packing */
+  PIECE_ELEMENTS = 1 << 15, /* minimum packed by one thread */
+  PIECE_PRODUCTS = 1 << 20  /* minimum multiplied by one thread */
 };
 
-/* The part of a product that is packed at one time. */
+/* The part of a product that is packed at once. */
 typedef struct block {
   const ec_gemm *g;
   const ec_gemm_loops *loops;
   const ec_gemm_side *a, *b;
   const ec_gemm_out *out;
-  bool in_place; /* full panels of B are read where they stand */
+  bool in_place; /* full panels of B are read in place */
   int64_t row, rows, col, cols, k, depth;
 } block;
 
@@ -31,7 +31,8 @@ static int64_t round_up(int64_t value, size_t step) {
   return (value + s - 1) / s * s;
 }
 
-/* Uninitialised, unlike ec_call_scratch: every element is written before it is read. */
+/* Allocates uninitialised scratch, unlike ec_call_scratch: every element is written before it is
+ * read. */
 static ec_status alloc_scratch(ec_call *c, int64_t count, size_t size, void *out) {
   size_t bytes;
   void *memory = NULL;
@@ -49,7 +50,7 @@ ec_status ec_gemm_init(ec_call *c, ec_dtype dtype, ec_gemm_size size, const ec_g
   *g = (ec_gemm){size.m, size.n, size.k, dtype, c->reference, false, micro, 0, 0, 0, 0, 0, 0,
                  0, c->threads};
   if (size.m == 0 || size.n == 0 || c->reference) return EC_OK;
-  /* The transposed product where C's columns are contiguous, or for a vector on the right. */
+  /* Computes the transposed product if C's columns are contiguous, or for a vector on the right. */
   g->swapped = size.m > VECTOR_ROWS && (size.n <= VECTOR_ROWS || (out->col != 1 && out->row == 1));
   if (g->swapped) {
     g->m = size.n;
@@ -99,7 +100,7 @@ static void pack_panels(void *user, size_t begin, size_t end) {
   }
 }
 
-/* Packs a block of one side, panel after panel. */
+/* Packs a block of one side, panel by panel. */
 static void pack_side(const block *w, const ec_gemm_side *side, int64_t first, int64_t lanes,
                       size_t width, void *to) {
   packing p = {w, side, first, lanes, width, to};
@@ -108,7 +109,7 @@ static void pack_side(const block *w, const ec_gemm_side *side, int64_t first, i
                  pack_panels, &p);
 }
 
-/* Stores a tile, line after line where C's columns (rows of the transposed product) form lines. */
+/* Stores a tile, line by line if C's columns (rows of the transposed product) form lines. */
 static void store_tile(const ec_gemm *g, const ec_gemm_loops *loops, const ec_gemm_out *out,
                        const ec_gemm_tile *tile) {
   if (!out->line) {
@@ -134,7 +135,7 @@ static void store_tile(const ec_gemm *g, const ec_gemm_loops *loops, const ec_ge
   }
 }
 
-/* One column of tiles: a panel of B stays in the first-level cache while A's pass by. */
+/* Computes one column of tiles: a panel of B stays in the first-level cache while A's are read. */
 static void multiply_panel(const block *w, int64_t col, const void *b, size_t ldb) {
   _Alignas(EC_ALIGN) char one_tile[EC_MICRO_TILE];
   const ec_gemm *g = w->g;
@@ -199,7 +200,7 @@ typedef struct vector_call {
   int64_t row;
 } vector_call;
 
-/* Columns [begin, end) of one row. */
+/* Computes columns [begin, end) of one row. */
 static void run_columns(void *user, size_t begin, size_t end) {
   const vector_call *v = user;
   ec_gemm part = *v->g;
@@ -212,21 +213,21 @@ static void run_columns(void *user, size_t begin, size_t end) {
   store_tile(v->g, v->loops, v->out, &tile);
 }
 
-/* One or two rows; false where neither A and B nor their strides allow it. */
+/* Computes one or two rows. Returns false if the strides of A or B do not allow it. */
 static bool run_vector(const ec_gemm *g, const ec_gemm_loops *loops, const ec_gemm_side *a,
                        const ec_gemm_side *b, const ec_gemm_out *out) {
   if (g->m > VECTOR_ROWS || g->n > g->room || a->pack || b->pack) return false;
   bool dot = b->k == 1 && a->k == 1;
   if (!dot && b->lane != 1) return false;
   vector_call v = {g, loops, a, b, out, dot ? loops->dot : loops->axpy, 0};
-  /* Whole cache lines; a product here waits for memory, so that fewer of them are worth a thread */
+  /* Whole cache lines. These products are bound by memory, so a thread needs fewer of them. */
   const size_t grain = (PIECE_PRODUCTS / 8 / (size_t)g->k / EC_ALIGN + 1) * EC_ALIGN;
   for (; v.row < g->m; v.row++)
     ec_threads_run(g->threads, (size_t)g->n, grain, run_columns, &v);
   return true;
 }
 
-/* Whether the product itself does not count: k is 0, or alpha is. */
+/* True if the product is zero because k or alpha is 0. */
 static bool is_zero(const ec_gemm *g, const ec_gemm_out *out) {
   if (g->k == 0) return true;
   if (out->alpha.kind == EC_KIND_NONE) return false;

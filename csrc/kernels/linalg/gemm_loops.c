@@ -1,4 +1,4 @@
-/* The table of loops of a matrix product by dtype. */
+/* The table of matrix product loops by dtype. */
 #include "kernels/linalg/gemm_loops.h"
 
 #include <string.h>

@@ -4,7 +4,7 @@
 
 #include "kernels/linalg/gemm_types.h"
 
-/* A tile of sums (NULL: zeros) of `rows` x `cols` goes to C at (row, col). */
+/* A tile of sums (NULL: zeros) with `rows` x `cols` elements, stored to C at (row, col). */
 typedef struct ec_gemm_tile {
   const void *sums;
   size_t stride;
@@ -13,7 +13,8 @@ typedef struct ec_gemm_tile {
 
 typedef void (*ec_gemm_store)(const ec_gemm_out *out, const ec_gemm_tile *tile);
 
-/* One row of A times B where B's columns (axpy) or its rows (dot) are contiguous; `row` of C. */
+/* Computes one row of A times B into `row` of C, for contiguous columns (axpy) or rows (dot) of
+ * B. */
 typedef void (*ec_gemm_vector)(const ec_gemm *g, const ec_gemm_side *a, const ec_gemm_side *b,
                                int64_t row, void *sums);
 
@@ -24,7 +25,7 @@ typedef struct ec_gemm_loops {
   void (*reference)(const ec_gemm *g, const ec_gemm_side *a, const ec_gemm_side *b,
                     const ec_gemm_out *out);
   ec_micro_type type;
-  bool in_place; /* stored as computed: a panel may be read where it stands */
+  bool in_place; /* stored as computed: a panel may be read in place */
 } ec_gemm_loops;
 
 extern const ec_gemm_loops ec_gemm_loops_of[EC_DTYPE_COUNT];

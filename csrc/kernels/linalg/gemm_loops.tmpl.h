@@ -1,8 +1,8 @@
-/* Packing, storing and the plain product for one dtype; EC_G is the computing type. */
+/* Packing, storing and the plain product for one dtype; EC_G is the compute type. */
 
 static inline EC_G EC_FN(get)(EC_T x) { return (EC_G)EC_LOAD(x); }
 
-/* The panel of a strided matrix whose k (or whose lanes) are contiguous or anything else. */
+/* Packs a panel of a strided matrix, with separate loops for contiguous k and contiguous lanes. */
 static void EC_FN(pack)(const ec_gemm_side *side, const ec_gemm_panel *panel, size_t width,
                         void *packed) {
   const EC_T *from = (const EC_T *)side->data + panel->lane0 * side->lane + panel->k0 * side->k;
@@ -30,7 +30,7 @@ static EC_G EC_FN(factor)(ec_scalar s) {
 #endif
 }
 
-/* The general way out: any factors, any D. */
+/* The general store: any factors, any D. */
 static void EC_FN(store_scaled)(const ec_gemm_out *out, const ec_gemm_tile *tile, bool plain) {
   EC_G alpha = EC_FN(factor)(out->alpha), beta = EC_FN(factor)(out->beta);
   const EC_G *sums = tile->sums;
@@ -51,7 +51,8 @@ static void EC_FN(store_scaled)(const ec_gemm_out *out, const ec_gemm_tile *tile
   }
 }
 
-/* Contiguous rows, no factors; D absent, repeated along the row, or contiguous like C. */
+/* Stores contiguous rows without factors; D is absent, repeated along the row, or contiguous like
+ * C. */
 static void EC_FN(store)(const ec_gemm_out *out, const ec_gemm_tile *tile) {
   bool plain = out->alpha.kind == EC_KIND_NONE && out->beta.kind == EC_KIND_NONE;
   if (!plain || out->col != 1 || !tile->sums || (out->add && out->add_col > 1)) {
@@ -75,7 +76,7 @@ static void EC_FN(store)(const ec_gemm_out *out, const ec_gemm_tile *tile) {
   }
 }
 
-/* sums[j] = sum over k of a[k] * b[k][j], B read once, four rows at a time. */
+/* sums[j] = sum over k of a[k] * b[k][j]. B is read once, four rows at a time. */
 EC_CLONES static void EC_FN(axpy)(const ec_gemm *g, const ec_gemm_side *a, const ec_gemm_side *b,
                                   int64_t row, void *out) {
   const EC_T *x = (const EC_T *)a->data + row * a->lane, *y = b->data;
@@ -98,7 +99,8 @@ EC_CLONES static void EC_FN(axpy)(const ec_gemm *g, const ec_gemm_side *a, const
   }
 }
 
-/* sums[j] = sum over k of a[k] * b[j][k], in 32 partial sums: accurate, no chain of additions. */
+/* sums[j] = sum over k of a[k] * b[j][k], in 32 partial sums, for accuracy and without a dependency
+ * chain. */
 EC_CLONES static void EC_FN(dot)(const ec_gemm *g, const ec_gemm_side *a, const ec_gemm_side *b,
                                  int64_t row, void *out) {
   enum { PARTS = 32 };
@@ -119,7 +121,7 @@ EC_CLONES static void EC_FN(dot)(const ec_gemm *g, const ec_gemm_side *a, const 
   }
 }
 
-/* Three nested loops: what the fast path is checked against. */
+/* Three nested loops: the reference of the fast path. */
 static void EC_FN(reference)(const ec_gemm *g, const ec_gemm_side *a, const ec_gemm_side *b,
                              const ec_gemm_out *out) {
   for (int64_t i = 0; i < g->m; i++)

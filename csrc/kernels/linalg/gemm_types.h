@@ -1,19 +1,19 @@
-/* A matrix product: its operands, its size, and the blocks that it is computed in. */
+/* A matrix product: its operands, its size, and its blocks. */
 #ifndef EC_KERNELS_LINALG_GEMM_TYPES_H
 #define EC_KERNELS_LINALG_GEMM_TYPES_H
 
 #include "kernels/call.h"
 #include "kernels/linalg/micro.h"
 
-/* The part of a side that a packed panel holds: `lanes` rows of A (columns of B) from lane0,
- * `depth` steps of k from k0. */
+/* The part of a side in a packed panel: `lanes` rows of A (columns of B) from lane0, `depth` steps
+ * of k from k0. */
 typedef struct ec_gemm_panel {
   int64_t lane0, lanes, k0, depth;
 } ec_gemm_panel;
 
 typedef struct ec_gemm_side ec_gemm_side;
 
-/* Writes dst[i * width + lane] in the computing type, with zeros from panel->lanes up to width. */
+/* Writes dst[i * width + lane] in the compute type, with zeros from panel->lanes up to width. */
 typedef void (*ec_gemm_pack)(const ec_gemm_side *side, const ec_gemm_panel *panel, size_t width,
                              void *dst);
 
@@ -22,16 +22,16 @@ struct ec_gemm_side {
   ec_gemm_pack pack;    /* NULL: a strided matrix */
   const void *data;
   int64_t lane, k;      /* strides in elements */
-  const void *geometry; /* of other packing functions */
+  const void *geometry; /* for other packing functions */
 };
 
 typedef struct ec_gemm_out {
   void *data;
   int64_t row, col;         /* strides in elements */
-  int64_t line, next;       /* line > 0: so many columns, then `next` elements to the next line */
+  int64_t line, next;       /* if line > 0: columns per line, and elements to the next line */
   const void *add;          /* D, or NULL */
   int64_t add_row, add_col; /* its strides: 0 repeats */
-  ec_scalar alpha, beta;    /* of kind EC_KIND_NONE they count as 1 */
+  ec_scalar alpha, beta;    /* kind EC_KIND_NONE counts as 1 */
 } ec_gemm_out;
 
 /* A is m x k, B is k x n. */

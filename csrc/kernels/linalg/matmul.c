@@ -4,12 +4,12 @@
 
 #include <inttypes.h>
 
-/* The matrix in the last two dimensions of a tensor, rows as lanes. */
+/* Returns the matrix in the last two dimensions of a tensor, rows as lanes. */
 static ec_gemm_side rows_of(const ec_tensor *t) {
   return (ec_gemm_side){NULL, t->data, t->strides[t->rank - 2], t->strides[t->rank - 1], NULL};
 }
 
-/* The same, columns as lanes. */
+/* Returns the same matrix, columns as lanes. */
 static ec_gemm_side columns_of(const ec_tensor *t) {
   return (ec_gemm_side){NULL, t->data, t->strides[t->rank - 1], t->strides[t->rank - 2], NULL};
 }
@@ -23,7 +23,7 @@ static const void *element_at(const void *data, int64_t elements, ec_dtype dtype
   return (const char *)data + elements * (int64_t)ec_dtype_size(dtype);
 }
 
-/* Arguments `a` and `b` are matrices (or batches, rank 3) that can be multiplied. */
+/* Checks that arguments `a` and `b` are matrices (or batches, rank 3) that can be multiplied. */
 static ec_status check_product(ec_call *c, size_t a, size_t b, size_t out, size_t rank) {
   EC_TRY(ec_call_check_dtype(c, a, EC_SET_CLASSICC));
   EC_TRY(ec_call_check_rank(c, a, rank, rank));
@@ -32,7 +32,7 @@ static ec_status check_product(ec_call *c, size_t a, size_t b, size_t out, size_
   EC_TRY(ec_call_check_same_dtype(c, out, a));
   const ec_tensor *x = ec_arg_tensor(c, a), *y = ec_arg_tensor(c, b);
   if (rank == 3 && x->sizes[0] != y->sizes[0])
-    return ec_call_fail(c, b, "batch of %" PRId64 ", expected %" PRId64 " as of '%s'", y->sizes[0],
+    return ec_call_fail(c, b, "batch of %" PRId64 ", expected %" PRId64 " as in '%s'", y->sizes[0],
                         x->sizes[0], c->op->args[a].name);
   if (x->sizes[rank - 1] != y->sizes[rank - 2])
     return ec_call_fail(c, b, "%" PRId64 " rows, expected %" PRId64 ", the columns of '%s'",
@@ -55,7 +55,7 @@ ec_status ec_op_mm_out(ec_call *c) {
   return EC_OK;
 }
 
-/* A matrix of bytes as int32, in row-major scratch memory. */
+/* Copies a matrix of bytes as int32 to row-major scratch memory. */
 static ec_status widen_to_int32(ec_call *c, size_t i, ec_tensor *t) {
   void *data;
   EC_TRY(ec_call_check_rank(c, i, 2, 2));
@@ -110,7 +110,7 @@ ec_status ec_op_bmm_out(ec_call *c) {
   return EC_OK;
 }
 
-/* Lets argument `i` be repeated to m x n as the matrix that is added. */
+/* Repeats argument `i` to m x n as the added matrix. */
 static ec_status broadcast_added(ec_call *c, size_t i, int64_t m, int64_t n, ec_gemm_out *to) {
   const ec_tensor *t = ec_arg_tensor(c, i);
   EC_TRY(ec_call_check_rank(c, i, 0, 2));
@@ -127,15 +127,15 @@ static ec_status broadcast_added(ec_call *c, size_t i, int64_t m, int64_t n, ec_
   return EC_OK;
 }
 
-/* A factor of 1 is none: the plain way out is the fast one. */
+/* Returns no factor for 1, which selects the faster store. */
 static ec_scalar factor_or_none(const ec_call *c, size_t i) {
   ec_scalar s = ec_arg_scalar(c, i);
   if (ec_scalar_double(s) == 1.0) s.kind = EC_KIND_NONE;
   return s;
 }
 
-/* C = beta * self + alpha * A B, with self as argument 0, beta as 3, alpha as 4; for a batch C is
- * what the next product is added to. */
+/* C = beta * self + alpha * A B, with self as argument 0, beta as 3, alpha as 4. For a batch the
+ * next product is added to C. */
 static ec_status run_added(ec_call *c, ec_gemm_size size, ec_gemm_out to, ec_gemm_side a,
                            ec_gemm_side b, int64_t batch) {
   const ec_tensor *x = ec_arg_tensor(c, 1), *y = ec_arg_tensor(c, 2);
@@ -146,7 +146,7 @@ static ec_status run_added(ec_call *c, ec_gemm_size size, ec_gemm_out to, ec_gem
   bool ignored = to.beta.kind != EC_KIND_NONE &&
                  (ec_is_integral(dtype) ? ec_scalar_int(to.beta) == 0
                                         : ec_scalar_double(to.beta) == 0);
-  if (ignored) to.add = NULL; /* not even its NaNs count */
+  if (ignored) to.add = NULL; /* even its NaNs are ignored */
   if (batch == 0) size.k = 0;
   ec_gemm g;
   EC_TRY(ec_gemm_init(c, dtype, size, &to, &g));
@@ -204,7 +204,8 @@ ec_status ec_op_addmv_out(ec_call *c) {
   return run_added(c, (ec_gemm_size){m, 1, k}, to, rows_of(mat), b, 1);
 }
 
-/* Leading dimensions [from, to) of a tensor as one row index; false where they have no stride. */
+/* Collapses leading dimensions [from, to) of a tensor into one row index. Returns false if they
+ * have no common stride. */
 static bool collapse_dims(const ec_tensor *t, size_t from, size_t to, int64_t *stride) {
   int64_t expected = -1;
   *stride = 1;
@@ -220,7 +221,7 @@ static bool collapse_dims(const ec_tensor *t, size_t from, size_t to, int64_t *s
 typedef struct linear_args {
   const ec_tensor *input, *weight, *bias;
   ec_tensor *out;
-  size_t lead; /* dimensions of input before the last */
+  size_t lead; /* number of the input's dimensions before the last */
   int64_t n, k;
 } linear_args;
 
@@ -250,7 +251,7 @@ static ec_status check_linear(ec_call *c, linear_args *l) {
   return EC_OK;
 }
 
-/* The product for every index of the leading dimensions that could not be collapsed. */
+/* Runs the product for every index of the leading dimensions that are not collapsed. */
 static void run_linear(const linear_args *l, size_t batch, const ec_gemm *g, ec_gemm_side a,
                        const ec_gemm_side *b, ec_gemm_out to) {
   int64_t index[EC_MAX_RANK] = {0};

@@ -1,7 +1,7 @@
-/* One micro-kernel. Set before: EC_M_FN its name, EC_M_TARGET its attribute, EC_M_T element,
- * EC_M_V vector and EC_M_U unaligned vector type, EC_M_ROWS rows computed of EC_M_STEP in a panel,
- * EC_M_COLS vectors in a row, EC_M_SET(x) broadcast, EC_M_FMA(a, b, c) = a * b + c. The two inner
- * loops are unrolled completely, which puts `sum` into registers. */
+/* A micro-kernel. Macros to define before: EC_M_FN its name, EC_M_TARGET its attribute, EC_M_T
+ * element, EC_M_V vector and EC_M_U unaligned vector type, EC_M_ROWS rows computed of EC_M_STEP in
+ * a panel, EC_M_COLS vectors in a row, EC_M_SET(x) broadcast, EC_M_FMA(a, b, c) = a * b + c. The
+ * two inner loops unroll completely, which keeps `sum` in registers. */
 EC_M_TARGET
 static void EC_M_FN(size_t k, const void *a_panel, const void *b_panel, size_t ldb, void *acc,
                     size_t ldacc, bool accumulate) {

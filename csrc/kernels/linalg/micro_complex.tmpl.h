@@ -1,6 +1,6 @@
-/* One micro-kernel for complex numbers, set up as micro.tmpl.h; EC_M_T is the type of a part, rows
- * and ldb count complex numbers. Parts of B stay interleaved: the products with A's real and with
- * its imaginary parts are summed apart and put together at the end. */
+/* A micro-kernel for complex numbers, with the macros of micro.tmpl.h. EC_M_T is the type of a
+ * part; rows and ldb count complex numbers. Parts of B stay interleaved: the products with A's real
+ * and imaginary parts are summed separately and combined at the end. */
 EC_M_TARGET
 static void EC_M_FN(size_t k, const void *a_panel, const void *b_panel, size_t ldb, void *acc,
                     size_t ldacc, bool accumulate) {

@@ -1,4 +1,5 @@
-/* Micro-kernels for every machine, in vectors of 16 bytes; the choice among instruction sets. */
+/* Micro-kernels for every machine, with vectors of 16 bytes; the selection of the instruction
+ * set. */
 #include "kernels/linalg/micro.h"
 
 #include <stdint.h>

@@ -1,10 +1,10 @@
-/* All micro-kernels of one instruction set. Set before: EC_M_BYTES of a vector, EC_M_TARGET
- * attribute, EC_M_THIRD rows, EC_M_COLS vectors in a row, EC_M_SET_FLOAT(x) and
+/* All micro-kernels of one instruction set. Macros to define before: EC_M_BYTES of a vector,
+ * EC_M_TARGET attribute, EC_M_THIRD rows, EC_M_COLS vectors in a row, EC_M_SET_FLOAT(x) and
  * EC_M_FMA_FLOAT(a, b, c), the same for DOUBLE. Integers use the compiler's vector arithmetic. */
 
 enum { EC_M_COMPLEX_ROWS = EC_M_THIRD * 3 / 2 };
 
-/* memory_* is what may stand anywhere in memory, of any type. */
+/* memory_* types may be unaligned and alias any type. */
 typedef float vector_f __attribute__((vector_size(EC_M_BYTES)));
 typedef double vector_d __attribute__((vector_size(EC_M_BYTES)));
 typedef uint32_t vector_i __attribute__((vector_size(EC_M_BYTES)));

@@ -1,5 +1,5 @@
-/* The three row counts of one element type: EC_M_NAME(thirds) names them, the rest as micro.tmpl.h
- * wants it. */
+/* The three row counts of one element type, named by EC_M_NAME(thirds); the other macros are those
+ * of micro.tmpl.h. */
 #define EC_M_STEP (3 * EC_M_THIRD)
 #define EC_M_ROWS EC_M_THIRD
 #define EC_M_FN EC_M_NAME(1)

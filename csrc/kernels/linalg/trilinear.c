@@ -1,5 +1,5 @@
-/* _trilinear: the sum over some dimensions of the product of three tensors, each with dimensions
- * of size 1 put in where it is expanded. nn.functional.bilinear is made of it. */
+/* _trilinear: the sum over some dimensions of the product of three tensors, each expanded by
+ * dimensions of size 1. nn.functional.bilinear uses it. */
 #include <inttypes.h>
 
 #include "core/complex.h"
@@ -16,7 +16,7 @@ static const ec_loop loops[EC_DTYPE_COUNT] = {
     [EC_INT32] = multiply_add_int32,      [EC_INT64] = multiply_add_int64,
 };
 
-/* What the sums are kept in: EC_R of foreach_gemm.h; integers wrap, so that signs do not count. */
+/* Returns the accumulator dtype: EC_R of foreach_gemm.h; integers wrap, whatever their sign. */
 static ec_dtype sums_of(ec_dtype d) {
   if (ec_is_complex(d)) return EC_COMPLEX128;
   return ec_is_floating(d) ? EC_FLOAT64 : d == EC_INT64 ? EC_INT64 : EC_INT32;
@@ -31,7 +31,7 @@ typedef struct trilinear {
   ec_view in[3]; /* expanded */
 } trilinear;
 
-/* The dimensions in an int list, each once, as bits. */
+/* Reads an int list of distinct dimensions as bits. */
 static ec_status read_dims(ec_call *c, size_t arg, size_t rank, uint32_t *mask, size_t *count) {
   ec_ints dims;
   size_t d;

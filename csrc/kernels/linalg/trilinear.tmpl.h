@@ -1,4 +1,4 @@
-/* sums[i] += x[i] * y[i] * z[i] of one dtype; EC_R is the type of sums (foreach_gemm.h). */
+/* sums[i] += x[i] * y[i] * z[i] of one dtype; EC_R is the accumulator type (foreach_gemm.h). */
 static void EC_FN(multiply_add)(int64_t n, char *const *at, const int64_t *step,
                                 const void *params) {
   (void)params;

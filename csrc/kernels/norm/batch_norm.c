@@ -1,19 +1,19 @@
-/* The batch normalisations: a scale and a shift for each channel, then one walk over the tensor. */
+/* Batch normalisation: a scale and a shift per channel, then one walk over the tensor. */
 #include <inttypes.h>
 #include <math.h>
 
 #include "core/alloc.h"
 #include "kernels/norm/norm.h"
 
-enum { COST = 2 }; /* of an element, beside that of a copied one */
+enum { COST = 2 }; /* of an element, relative to a copied one */
 
 typedef struct batch {
   const ec_tensor *input, *weight, *bias;
-  ec_tensor *mean, *var; /* running ones; NULL: there are none */
+  ec_tensor *mean, *var; /* running statistics; NULL: none */
   ec_dtype dtype;
   int64_t channels;
   double eps;
-  double *means, *invstds; /* of each channel, as they are used */
+  double *means, *invstds; /* per channel, in use */
 } batch;
 
 static ec_status check_vector(ec_call *c, size_t i, int64_t channels, size_t *parameter) {
@@ -26,7 +26,7 @@ static ec_status check_vector(ec_call *c, size_t i, int64_t channels, size_t *pa
   return ec_norm_check_parameter(c, i, parameter);
 }
 
-/* Arguments 0 to 2 and, where `running`, 3 and 4; outputs from `out` on. */
+/* Checks arguments 0 to 2, with `running` also 3 and 4, and outputs from `out` on. */
 static ec_status prepare_batch(ec_call *c, batch *b, bool running, size_t out) {
   EC_TRY(ec_call_check_dtype(c, 0, EC_SET_FLOATING));
   EC_TRY(ec_call_check_rank(c, 0, 2, EC_MAX_RANK));
@@ -51,7 +51,7 @@ static ec_view vector_of(const double *values, int64_t n) {
   return (ec_view){(char *)(uintptr_t)values, EC_FLOAT64, 1, {n}, {1}};
 }
 
-/* A parameter's numbers as doubles. */
+/* Reads a parameter as doubles. */
 static void read_vector(const ec_call *c, const ec_tensor *t, double *values) {
   ec_view from = ec_view_of(t), to = vector_of(values, t->numel);
   ec_copy_view(c, &to, &from);
@@ -72,7 +72,7 @@ static void run_piece(void *user, ec_iter *it, size_t piece) {
   while (ec_iter_next(it));
 }
 
-/* out = input * (weight * invstd) + (bias - mean * weight * invstd), in the computing type. */
+/* out = input * (weight * invstd) + (bias - mean * weight * invstd), in the compute type. */
 static ec_status apply_batch_norm(ec_call *c, const batch *b, ec_tensor *out) {
   size_t n = (size_t)b->channels, item = ec_dtype_size(ec_norm_computed(b->dtype));
   double *scale, *shift;
@@ -104,7 +104,7 @@ static ec_status apply_batch_norm(ec_call *c, const batch *b, ec_tensor *out) {
   return EC_OK;
 }
 
-/* Normalises by the running statistics; nothing is saved. */
+/* Normalises by the running statistics; saves nothing. */
 static ec_status run_inference(ec_call *c, batch *b, size_t out) {
   int64_t none = 0;
   EC_TRY(ec_call_resize(c, out, b->input->rank, b->input->sizes));
@@ -114,7 +114,7 @@ static ec_status run_inference(ec_call *c, batch *b, size_t out) {
   return apply_batch_norm(c, b, ec_arg_tensor(c, out));
 }
 
-/* A row-major copy of one channel, then its mean and variance (of the population). */
+/* Copies one channel in row-major order and computes its mean and population variance. */
 static void measure_channel(const ec_call *c, const batch *b, int64_t channel, char *row,
                             double *mean, double *var) {
   ec_view from = ec_view_of(b->input), to;
@@ -130,7 +130,7 @@ static void measure_channel(const ec_call *c, const batch *b, int64_t channel, c
   *var /= (double)n;
 }
 
-/* Mixes the statistics of this call into a running one. */
+/* Mixes the statistics of this call into a running statistic. */
 static void update_running(const ec_call *c, ec_tensor *t, const double *values, double momentum,
                            double *scratch) {
   if (!t) return;
@@ -146,7 +146,7 @@ static ec_status run_training(ec_call *c, batch *b, double momentum, size_t out)
   EC_TRY(ec_call_resize(c, out + 1, 1, &b->channels));
   EC_TRY(ec_call_resize(c, out + 2, 1, &b->channels));
   if (b->input->numel == 0)
-    return ec_call_fail(c, 0, "no elements, expected some to take statistics of");
+    return ec_call_fail(c, 0, "no elements, expected some for the statistics");
   double n = (double)(b->input->numel / b->channels), *vars, *scratch;
   char *row;
   EC_TRY(ec_call_scratch(c, (size_t)b->channels, sizeof *vars, &vars));

@@ -31,16 +31,17 @@ static const gradient_loops loops_of[EC_DTYPE_COUNT] = {
 /* Both operators begin with the gradients and the input. */
 enum { GRAD, INPUT };
 
-/* Rows of `channels` weights for `inner` elements each; `groups` of them have other weights. */
+/* Rows with `channels` weights for `inner` elements each; `groups` of them have different
+ * weights. */
 typedef struct gradient {
   const gradient_loops *loops;
   size_t item, mean, weight, mask, out; /* bytes of an element; arguments: rstd follows mean */
   int64_t rows, groups, channels, inner;
   const char *g, *x;
-  const void *w;         /* for inner == 1: in the computing type */
+  const void *w;         /* for inner == 1: in the compute type */
   double *means, *rstds; /* of rows */
   double *weights;       /* numbers of all channels */
-  char *to;              /* NULL: not wanted */
+  char *to;              /* NULL: not requested */
   double *dw, *db;       /* of all channels */
 } gradient;
 
@@ -48,7 +49,7 @@ static bool is_wanted(const ec_call *c, const gradient *s, size_t i) {
   return c->args[s->mask]->as.bools[i];
 }
 
-/* Doubles in row-major order, in scratch. */
+/* Reads doubles in row-major order to scratch. */
 static ec_status read_doubles(ec_call *c, size_t arg, int64_t n, double **out) {
   const ec_tensor *t = ec_arg_opt_tensor(c, arg);
   void *data;
@@ -80,13 +81,13 @@ static ec_status check_gradient(ec_call *c, const gradient *s) {
   for (size_t i = 1; i < 3; i++) {
     if (!is_wanted(c, s, i)) continue;
     if (ec_arg_is_none(c, s->weight))
-      return ec_call_fail(c, s->mask, "asks for gradients of weights that there are not");
+      return ec_call_fail(c, s->mask, "requests the gradient of a missing weight");
     EC_TRY(ec_call_check_same_dtype(c, s->out + i, s->weight));
   }
   return is_wanted(c, s, 0) ? ec_call_check_same_dtype(c, s->out, INPUT) : EC_OK;
 }
 
-/* Resizes what is wanted (the weights' gradients: to `shape`) and takes all operands. */
+/* Resizes requested outputs (gradients of weights: to `shape`) and reads all operands. */
 static ec_status prepare_gradient(ec_call *c, gradient *s, ec_ints shape) {
   const ec_tensor *input = ec_arg_tensor(c, INPUT);
   ec_dtype dtype = ec_tensor_dtype(input);
@@ -116,7 +117,7 @@ static ec_status prepare_gradient(ec_call *c, gradient *s, ec_ints shape) {
   return EC_OK;
 }
 
-/* A row's scale, slope and shift from its two sums. */
+/* Sets a row's scale, slope and shift from its two sums. */
 static void set_line(const gradient *s, int64_t row, double plain, double centered, double p[4]) {
   double n = (double)s->channels * (double)s->inner, r = s->rstds[row];
   p[0] = s->means[row];
@@ -125,7 +126,7 @@ static void set_line(const gradient *s, int64_t row, double plain, double center
   p[3] = -r * plain / n;
 }
 
-/* A weight for every element of the row. */
+/* Processes a row with a weight per element. */
 static void row_of_elements(const gradient *s, int64_t row) {
   size_t n = (size_t)s->channels, at = (size_t)row * n * s->item;
   double plain = 0, centered = 0, p[4];
@@ -136,7 +137,8 @@ static void row_of_elements(const gradient *s, int64_t row) {
   s->loops->input(s->g + at, s->x + at, s->w, s->to + at, n, p);
 }
 
-/* A weight for every `inner` elements: their sums are the gradients of weight and bias. */
+/* Processes a row with a weight per `inner` elements, whose sums are the gradients of weight and
+ * bias. */
 static void row_of_channels(const gradient *s, int64_t row) {
   size_t n = (size_t)s->inner, at = (size_t)(row * s->channels) * n * s->item;
   int64_t first = row % s->groups * s->channels;

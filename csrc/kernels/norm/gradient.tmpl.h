@@ -1,7 +1,7 @@
 /* Gradients of the normalisations for one dtype. */
 
-/* Sums of g * w and of g * w * (x - mean); no w: 1. Lanes in the computing type, blocks of them in
- * double. */
+/* Sums of g * w and of g * w * (x - mean); no w: 1. Lanes sum in the compute type, blocks of them
+ * in double. */
 EC_CLONES static void EC_FN(gradient_sums)(const void *grad, const void *in, const void *weight,
                                            size_t n, double mean, double *plain, double *centered) {
   const EC_T *g = grad, *x = in;
@@ -27,7 +27,7 @@ EC_CLONES static void EC_FN(gradient_sums)(const void *grad, const void *in, con
   }
 }
 
-/* Adds a row to the gradients of weights and biases, one of each for every element. */
+/* Adds a row to the gradients of weights and biases, one per element. */
 EC_CLONES static void EC_FN(gradient_columns)(const void *grad, const void *in, size_t n,
                                               double mean, double rstd, double *restrict weights,
                                               double *restrict biases) {

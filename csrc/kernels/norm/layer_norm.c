@@ -5,7 +5,7 @@
 #include "core/checked.h"
 #include "kernels/norm/norm.h"
 
-/* What both operators are made of. */
+/* Shared state of both operators. */
 typedef struct norm {
   const ec_tensor *input;
   ec_dtype dtype;
@@ -16,7 +16,7 @@ typedef struct norm {
   double eps;
 } norm;
 
-/* Operands in row-major order; the first output has its size. */
+/* Reads operands in row-major order and resizes the first output. */
 static ec_status prepare_norm(ec_call *c, norm *s, size_t weight, size_t out) {
   s->dtype = ec_tensor_dtype(s->input);
   EC_TRY(ec_norm_contiguous(c, s->input, &s->x));
@@ -33,7 +33,7 @@ static void resize_moments(ec_call *c, const norm *s, size_t out) {
   ec_norm_store(c, ec_arg_tensor(c, out + 2), s->rstds);
 }
 
-/* Mean and 1 / standard deviation of a row; those of nothing are 0 and NaN. */
+/* Computes mean and 1 / standard deviation of a row; 0 and NaN for an empty one. */
 static void measure_row(norm *s, int64_t row, const void *x) {
   double squares;
   ec_norm_loops_of[s->dtype].moments(x, (size_t)s->n, &s->means[row], &squares);
@@ -44,7 +44,7 @@ static void *element_at(const void *data, int64_t index, ec_dtype dtype) {
   return (char *)data + index * (int64_t)ec_dtype_size(dtype);
 }
 
-/* Rows that are worth another thread. */
+/* Returns the number of rows worth another thread. */
 static size_t rows_grain(const norm *s) { return 1 + (1 << 15) / ((size_t)s->n + 1); }
 
 static void normalize_rows(void *user, size_t begin, size_t end) {
@@ -57,7 +57,7 @@ static void normalize_rows(void *user, size_t begin, size_t end) {
   }
 }
 
-/* Outputs 0 to 2 are floating point; the first has the input's dtype. */
+/* Checks that outputs 0 to 2 are floating point, the first with the input's dtype. */
 static ec_status check_outputs(ec_call *c, size_t out) {
   EC_TRY(ec_call_check_dtype(c, 0, EC_SET_FLOATING));
   EC_TRY(ec_call_check_same_dtype(c, out, 0));
@@ -74,7 +74,7 @@ ec_status ec_norm_check_shape(ec_call *c, size_t i, ec_ints shape) {
   for (size_t d = 0; same && d < shape.n; d++) same = t->sizes[d] == shape.v[d];
   char found[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
   if (same) return EC_OK;
-  return ec_call_fail(c, i, "shape %s, expected %s as of 'normalized_shape'",
+  return ec_call_fail(c, i, "shape %s, expected %s as in 'normalized_shape'",
                       ec_shape_text(t->sizes, t->rank, found, sizeof found),
                       ec_shape_text(shape.v, shape.n, expected, sizeof expected));
 }
@@ -152,13 +152,13 @@ static ec_status check_group(ec_call *c) {
   return ec_norm_check_parameter(c, G_BIAS, &parameter);
 }
 
-/* One number of a parameter in the computing type. */
+/* Returns one number of a parameter in the compute type. */
 static double number_at(const norm *s, const void *data, int64_t i, double otherwise) {
   if (!data) return otherwise;
   return s->dtype == EC_FLOAT64 ? ((const double *)data)[i] : (double)((const float *)data)[i];
 }
 
-/* The channels of one group of one image. */
+/* Normalises the channels of one group of one image. */
 static void apply_group(const norm *s, int64_t row, int64_t group, int64_t channels) {
   int64_t inner = s->n / channels;
   for (int64_t i = 0; i < channels; i++) {
@@ -173,7 +173,7 @@ static void apply_group(const norm *s, int64_t row, int64_t group, int64_t chann
 
 typedef struct group_norm {
   norm *norm;
-  int64_t groups, channels; /* of an image, of a group */
+  int64_t groups, channels; /* per image, per group */
 } group_norm;
 
 static void normalize_groups(void *user, size_t begin, size_t end) {

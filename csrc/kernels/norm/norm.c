@@ -21,7 +21,7 @@ const ec_norm_loops ec_norm_loops_of[EC_DTYPE_COUNT] = {
     [EC_FLOAT64] = ROW(float64),
 };
 
-/* Row-major memory in scratch for a tensor's elements as `dtype`. */
+/* Creates a row-major view in scratch for a tensor's elements as `dtype`. */
 static ec_status row_major(ec_call *c, const ec_tensor *t, ec_dtype dtype, ec_view *view) {
   size_t bytes;
   *view = ec_view_of(t);
@@ -30,7 +30,7 @@ static ec_status row_major(ec_call *c, const ec_tensor *t, ec_dtype dtype, ec_vi
   if (ec_mul_size((size_t)t->numel, ec_dtype_size(dtype), &bytes))
     view->data = ec_arena_alloc(c->scratch, bytes, EC_ALIGN);
   if (!view->data)
-    return ec_fail(c->err, EC_MEMORY_ALLOCATION_FAILED, "no memory to lay a tensor out anew");
+    return ec_fail(c->err, EC_MEMORY_ALLOCATION_FAILED, "no memory for a row-major copy");
   uint8_t order[EC_MAX_RANK];
   for (size_t d = 0; d < t->rank; d++) order[d] = (uint8_t)d;
   ec_strides(t->sizes, order, t->rank, view->strides);
@@ -59,7 +59,7 @@ ec_status ec_norm_target(ec_call *c, ec_tensor *out, void **data) {
   return EC_OK;
 }
 
-/* A view of row-major memory with a tensor's sizes. */
+/* Returns a view of row-major memory with a tensor's sizes. */
 static ec_view view_of(const ec_tensor *t, const void *data, ec_dtype dtype) {
   ec_view view = ec_view_of(t);
   uint8_t order[EC_MAX_RANK];

@@ -1,32 +1,34 @@
-/* What the normalisations share: parameters in the computing type, contiguous operands, and the
+/* Shared code of the normalisations: parameters in the compute type, contiguous operands, and the
  * loops by dtype. They compute in float (double for float64), sums of long rows in double. */
 #ifndef EC_KERNELS_NORM_NORM_H
 #define EC_KERNELS_NORM_NORM_H
 
 #include "kernels/copy.h"
 
-/* Where a tensor's elements stand in row-major order: its own memory, or a copy in scratch. */
+/* Returns a tensor's elements in row-major order: its own memory, or a copy in scratch. */
 ec_status ec_norm_contiguous(ec_call *c, const ec_tensor *t, const void **data);
 
-/* Where results may be written in row-major order: out's memory, or scratch, to be handed to
- * ec_norm_flush afterwards. */
+/* Returns row-major memory for results: out's memory, or scratch that ec_norm_flush copies
+ * later. */
 ec_status ec_norm_target(ec_call *c, ec_tensor *out, void **data);
 void ec_norm_flush(const ec_call *c, ec_tensor *out, const void *data);
 
-/* The dtype of sums of `dtype`. */
+/* Returns the dtype of sums of `dtype`. */
 static inline ec_dtype ec_norm_computed(ec_dtype dtype) {
   return dtype == EC_FLOAT64 ? EC_FLOAT64 : EC_FLOAT32;
 }
 
-/* A parameter's elements in row-major order, in the computing type of `dtype`; NULL gives NULL. */
+/* Returns a parameter's elements in row-major order, in the compute type of `dtype`; NULL for
+ * NULL. */
 ec_status ec_norm_parameter(ec_call *c, const ec_tensor *t, ec_dtype dtype, const void **data);
 
-/* Checks that argument `i` (None allowed) has the dtype of argument 0, or float32 where that is a
- * half type; all parameters of a call must agree, `*found` is what was seen (argument + 1). */
+/* Checks that argument `i` (None allowed) has the dtype of argument 0, or float32 if that is
+ * float16 or bfloat16. All parameters of a call must agree; `*found` is the first one (argument +
+ * 1). */
 ec_status ec_norm_check_parameter(ec_call *c, size_t i, size_t *found);
 
-/* Checks that argument `i`, the normalised shape, is that of the input's last dimensions, before
- * which there are `*lead`; and that a parameter (None allowed) has this shape. */
+/* Checks that argument `i`, the normalised shape, matches the input's last dimensions, after
+ * `*lead` others; and that a parameter (None allowed) has this shape. */
 ec_status ec_norm_check_layer(ec_call *c, size_t i, ec_ints shape, const ec_tensor *input,
                               size_t *lead);
 ec_status ec_norm_check_shape(ec_call *c, size_t i, ec_ints shape);
@@ -37,7 +39,7 @@ ec_status ec_norm_check_group(ec_call *c, size_t input, size_t weight, size_t n)
 /* Writes `n` doubles to an output of any floating dtype. */
 void ec_norm_store(const ec_call *c, ec_tensor *out, const double *values);
 
-/* The loops of one dtype. w, b, scale and shift are in the computing type. */
+/* The loops of one dtype. w, b, scale and shift are in the compute type. */
 typedef struct ec_norm_loops {
   /* Mean and sum of squared deviations of n elements. */
   void (*moments)(const void *x, size_t n, double *mean, double *squares);

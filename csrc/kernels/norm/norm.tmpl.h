@@ -1,7 +1,7 @@
 /* Loops of the normalisations for one dtype. */
 
-/* x - shift summed over n elements (squares: squared): lanes in the computing type, blocks of
- * them in double. */
+/* Returns the sum of x - shift over n elements (squares: squared). Lanes sum in the compute type,
+ * blocks of them in double. */
 EC_CLONES static double EC_FN(sum)(const EC_T *x, size_t n, EC_ACC shift, bool squares) {
   double total = 0;
   while (n) {

@@ -10,9 +10,9 @@
 
 enum {
   SOFTMAX_LANES = 16,   /* partial sums of a row */
-  SOFTMAX_BLOCK = 1024, /* elements whose sum stays in the computing type */
-  SOFTMAX_COST = 4,     /* of an element, beside that of a copied one */
-  SOFTMAX_ROWS = 64     /* side by side: some cache lines, so that memory is read ahead */
+  SOFTMAX_BLOCK = 1024, /* elements whose sum stays in the compute type */
+  SOFTMAX_COST = 4,     /* of an element, relative to a copied one */
+  SOFTMAX_ROWS = 64     /* adjacent rows: some cache lines, so that memory is prefetched */
 };
 
 #define EC_TEMPLATE "kernels/norm/softmax.tmpl.h"
@@ -32,18 +32,18 @@ typedef struct softmax {
   ec_dtype dtype;
   size_t n;
   int64_t step, out_step;
-  char *buffer; /* `room` bytes for each piece */
+  char *buffer; /* `room` bytes per piece */
   size_t room;
   bool log_of, reference;
 } softmax;
 
-/* Whether rows lie side by side. */
+/* True if rows are adjacent in memory. */
 static bool is_adjacent(const softmax *s, const ec_iter *it) {
   const int64_t item = (int64_t)ec_dtype_size(s->dtype);
   return it->step[0] == item && it->step[1] == item && !s->reference;
 }
 
-/* Rows that begin at it->at: operand 0 the output, 1 the input. */
+/* Runs the rows from it->at on: operand 0 is the output, 1 the input. */
 static void run_rows(const softmax *s, const ec_iter *it, void *buffer) {
   int64_t item = (int64_t)ec_dtype_size(s->dtype), i = 0;
   const bool adjacent = is_adjacent(s, it);
@@ -68,7 +68,7 @@ static ec_status run_softmax(ec_call *c, bool log_of) {
   EC_TRY(ec_call_check_dtype(c, SELF, EC_SET_FLOATING));
   EC_TRY(ec_call_check_same_dtype(c, OUT, SELF));
   if (ec_arg_bool(c, HALF_TO_FLOAT))
-    return ec_call_fail(c, HALF_TO_FLOAT, "true, expected false: eager has it on GPUs only");
+    return ec_call_fail(c, HALF_TO_FLOAT, "true, expected false: supported only on GPUs");
   EC_TRY(ec_call_wrap_dim(c, ec_arg_int(c, DIM), self->rank, &dim));
   EC_TRY(ec_call_resize(c, OUT, self->rank, self->sizes));
   if (self->numel == 0) return EC_OK;

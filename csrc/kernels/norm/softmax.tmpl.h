@@ -1,11 +1,11 @@
-/* Softmax of rows for one dtype. `buffer` holds one row (or SOFTMAX_ROWS of them) in the
- * computing type; steps are in elements. */
+/* Softmax of rows for one dtype. `buffer` holds one row (or SOFTMAX_ROWS of them) in the compute
+ * type; steps are in elements. */
 
 static inline EC_ACC EC_FN(exp)(EC_ACC x) {
   return sizeof x == sizeof(float) ? (EC_ACC)ec_exp_f32((float)x) : (EC_ACC)exp((double)x);
 }
 
-/* The largest of n numbers; NaNs may be passed over, they come back with the sum. */
+/* Returns the largest of n numbers. NaNs may be ignored, because the sum propagates them. */
 EC_CLONES static EC_ACC EC_FN(largest)(const EC_ACC *x, size_t n) {
   EC_ACC lane[SOFTMAX_LANES], m;
   for (size_t l = 0; l < SOFTMAX_LANES; l++) lane[l] = x[0];
@@ -17,7 +17,7 @@ EC_CLONES static EC_ACC EC_FN(largest)(const EC_ACC *x, size_t n) {
   return m;
 }
 
-/* The sum of e^(x - m), which replaces x unless `keep`. */
+/* Returns the sum of e^(x - m), which replaces x unless `keep`. */
 EC_CLONES static double EC_FN(exponentials)(EC_ACC *x, size_t n, EC_ACC m, bool keep) {
   double total = 0;
   while (n) {
@@ -62,7 +62,7 @@ static void EC_FN(softmax_row)(const char *from, int64_t step, char *to, int64_t
   EC_ACC m = EC_FN(largest)(x, n);
   double sum = EC_FN(exponentials)(x, n, m, log_of);
   EC_ACC scale = log_of ? 1 : (EC_ACC)(1 / sum), shift = 0;
-  if (log_of) { /* in two steps: a sum of both would lose digits of a large m */
+  if (log_of) { /* in two steps: their sum would lose digits of a large m */
     for (size_t i = 0; i < n; i++) x[i] -= m;
     shift = (EC_ACC)log(sum);
   }
@@ -72,7 +72,7 @@ static void EC_FN(softmax_row)(const char *from, int64_t step, char *to, int64_t
       out[(int64_t)i * to_step] = (EC_T)EC_STORE(x[i] * scale - shift);
 }
 
-/* SOFTMAX_ROWS rows that lie side by side in both tensors, in three passes. */
+/* Reads SOFTMAX_ROWS rows that are adjacent in both tensors; one of three passes. */
 EC_CLONES static void EC_FN(read_lanes)(const EC_T *in, int64_t step, size_t n,
                                         EC_ACC *restrict x, EC_ACC *restrict largest) {
   EC_ACC m[SOFTMAX_ROWS];
@@ -84,7 +84,7 @@ EC_CLONES static void EC_FN(read_lanes)(const EC_T *in, int64_t step, size_t n,
   memcpy(largest, m, sizeof m);
 }
 
-/* x becomes x - m, or e^(x - m) unless `keep`; the sums of the latter. */
+/* Replaces x by x - m, or by e^(x - m) unless `keep`, and sums the latter. */
 EC_CLONES static void EC_FN(sum_lanes)(EC_ACC *restrict x, size_t n, const EC_ACC *restrict m,
                                        bool keep, EC_ACC *restrict sums) {
   EC_ACC sum[SOFTMAX_ROWS] = {0}, e[SOFTMAX_ROWS];

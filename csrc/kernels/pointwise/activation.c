@@ -39,13 +39,13 @@ ec_status ec_op_leaky_relu_out(ec_call *c) {
   return ec_unary(c, 2, leaky_relu_loops, 0, &params);
 }
 
-/* The halves of self along a dimension: the first times the sigmoid of the second. */
+/* Halves self along a dimension: the first half times the sigmoid of the second. */
 ec_status ec_op_glu_out(ec_call *c) {
   const ec_tensor *self = ec_arg_tensor(c, 0);
   const ec_dtype dtype = ec_tensor_dtype(self);
   ec_elementwise p = {.inputs = 2, .logical = dtype, .compute = ec_compute_dtype(dtype)};
   size_t dim;
-  if (self->rank == 0) return ec_call_fail(c, 0, "0-d: there is no dimension to halve");
+  if (self->rank == 0) return ec_call_fail(c, 0, "0-d, expected a dimension to halve");
   EC_TRY(ec_call_wrap_dim(c, ec_arg_int(c, 1), self->rank, &dim));
   EC_TRY(ec_elementwise_find(c, glu_loops, dtype, &p.loop));
   if (self->sizes[dim] % 2 != 0)

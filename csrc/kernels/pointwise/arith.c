@@ -1,4 +1,4 @@
-/* add, sub, mul, div and their relatives. */
+/* add, sub, mul, div and related operators. */
 #include <string.h>
 
 #include "kernels/pointwise/fast.h"
@@ -31,7 +31,7 @@ static bool is_bool(const ec_call *c, size_t i) {
   return v->kind == EC_KIND_BOOL || (v->kind == EC_KIND_TENSOR && v->as.tensor->dtype == EC_BOOL);
 }
 
-/* alpha multiplies in the common dtype and must be of its kind; `minus`: -alpha does. */
+/* Multiplies by alpha (with `minus`, by -alpha) in the common dtype; alpha must be of its kind. */
 static ec_status add_with_alpha(ec_call *c, bool minus, ec_elementwise_loops loops) {
   ec_dtype common;
   ec_scalar alpha = ec_arg_scalar(c, 2);
@@ -49,7 +49,7 @@ static ec_status add_with_alpha(ec_call *c, bool minus, ec_elementwise_loops loo
   return ec_binary(c, 3, loops, EC_ELEMENTWISE_SAME, &params);
 }
 
-/* The sum with -alpha, as in eager: 0 has no sign where it is an integer. */
+/* Adds with -alpha, as in eager PyTorch: an integer 0 has no sign. */
 static ec_status run_sub(ec_call *c, ec_elementwise_loops loops) {
   for (size_t i = 0; i < 2; i++)
     if (is_bool(c, i))
@@ -70,7 +70,7 @@ static ec_status run_mul(ec_call *c) {
 ec_status ec_op_mul_out(ec_call *c) { return run_mul(c); }
 ec_status ec_op_mul_scalar_out(ec_call *c) { return run_mul(c); }
 
-/* `mode` is NULL for true division. */
+/* Runs a division; `mode` is NULL for true division. */
 static ec_status run_div(ec_call *c, size_t o, const char *mode) {
   if (!mode)
     return ec_binary(c, o, div_loops, EC_ELEMENTWISE_TO_FLOAT | EC_ELEMENTWISE_EXACT_SCALAR, NULL);

@@ -1,4 +1,4 @@
-/* Arithmetic of two numbers. Integers wrap; division by zero is reported, never executed. */
+/* Arithmetic of two numbers. Integers wrap; integer division by zero is reported, not executed. */
 #if EC_IS_BOOL
 #define EC_ADD(x, y) ((x) || ((y) && EC_P(0)))
 #define EC_MUL(x, y) ((x) && (y))
@@ -6,7 +6,7 @@
 #define EC_ADD(x, y) ((x) + EC_P(0) * (y))
 #define EC_MUL(x, y) ((x) * (y))
 #elif EC_IS_COMPLEX
-/* As in eager, alpha is alpha + 0i. */
+/* As in eager PyTorch, alpha is alpha + 0i. */
 static inline EC_C EC_FN(add_times)(EC_C x, __typeof__(__real__ (EC_C)0) alpha, EC_C y) {
   EC_C z;
   __real__ z = __real__ x + (alpha * __real__ y + -0.0f * __imag__ y);
@@ -45,7 +45,7 @@ static inline EC_C EC_FN(add_times)(EC_C x, __typeof__(__real__ (EC_C)0) alpha, 
 #endif
 
 #if !EC_IS_COMPLEX
-#if EC_IS_BOOL /* as compilers vectorise it */
+#if EC_IS_BOOL /* the form that compilers vectorise */
 #define EC_LARGER(x, y) ((x) | (y))
 #define EC_SMALLER(x, y) ((x) & (y))
 #else
@@ -53,7 +53,7 @@ static inline EC_C EC_FN(add_times)(EC_C x, __typeof__(__real__ (EC_C)0) alpha, 
 #define EC_SMALLER(x, y) ((x) < (y) ? (x) : (y))
 #endif
 
-/* A NaN on either side wins. */
+/* Propagates a NaN on either side. */
 #define EC_NAME maximum
 #if EC_IS_FLOAT
 #define EC_EXPR(x, y) ((x) > (y) || isnan(x) ? (x) : (y))
@@ -68,7 +68,7 @@ static inline EC_C EC_FN(add_times)(EC_C x, __typeof__(__real__ (EC_C)0) alpha, 
 #define EC_EXPR(x, y) EC_SMALLER(x, y)
 #endif
 #include "kernels/pointwise/loop2.h"
-/* A number wins against NaN. Between equals (zeros of either sign) the first stays. */
+/* A number wins over NaN. Of equal numbers (zeros of either sign) the first wins. */
 #define EC_NAME fmax_of
 #if EC_IS_FLOAT
 #define EC_EXPR(x, y) ((y) > (x) || isnan(x) ? (y) : (x))
@@ -88,7 +88,7 @@ static inline EC_C EC_FN(add_times)(EC_C x, __typeof__(__real__ (EC_C)0) alpha, 
 #endif
 
 #if EC_IS_FLOAT
-/* Python's floor division: exact where x - mod is a multiple of y. */
+/* Python's floor division: exact if x - mod is a multiple of y. */
 static inline EC_C EC_FN(floor_quotient)(EC_C x, EC_C y) {
   if (y == 0) return x / y;
   EC_C mod = fmod(x, y), quotient = (x - mod) / y;
@@ -117,7 +117,7 @@ static inline EC_C EC_FN(modulo)(EC_C x, EC_C y) {
 #include "kernels/pointwise/loop2.h"
 
 #elif !EC_IS_COMPLEX && !EC_IS_BOOL
-/* The two divisions that C does not define: by zero, and of the minimum by -1 (it wraps). */
+/* The two divisions that C does not define: by zero, and of the minimum by -1 (which wraps). */
 static inline EC_T EC_FN(quotient)(EC_T x, EC_T y, ec_params *params) {
   if (y == 0) params->zero_division = true;
   if (y == 0) return 0;
@@ -139,7 +139,7 @@ static inline EC_T EC_FN(fmod_of)(EC_T x, EC_T y, ec_params *params) {
 #if EC_IS_SIGNED
 static inline EC_T EC_FN(floor_quotient)(EC_T x, EC_T y, ec_params *params) {
   const EC_T q = EC_FN(quotient)(x, y, params);
-  const EC_U left = (EC_U)x - (EC_U)q * (EC_U)y; /* no branch: signs are hard to foretell */
+  const EC_U left = (EC_U)x - (EC_U)q * (EC_U)y; /* no branch, because signs are hard to predict */
   return (EC_T)((EC_U)q - (EC_U)(((EC_T)left != 0) & ((x ^ y) < 0)));
 }
 
@@ -166,7 +166,7 @@ static inline EC_T EC_FN(modulo)(EC_T x, EC_T y, ec_params *params) {
 #define EC_EXPR(x, y) EC_FN(fmod_of)(x, y, params)
 #include "kernels/pointwise/loop2.h"
 
-/* As eager: magnitudes wrap, so that the least number's stays negative. */
+/* As in eager PyTorch, magnitudes wrap: that of the minimum stays negative. */
 static inline EC_T EC_FN(magnitude)(EC_T x) {
 #if EC_IS_SIGNED
   return x < 0 ? (EC_T)(0 - (EC_U)x) : x;

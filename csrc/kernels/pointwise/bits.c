@@ -1,5 +1,5 @@
-/* Bitwise operators, shifts, and the logical operators: those ask their operands of any dtype
- * whether they are non-zero, and are bool's bitwise operators then. */
+/* Bitwise operators, shifts, and the logical operators. The latter test operands of any dtype for
+ * non-zero and then use bool's bitwise loops. */
 #include "kernels/pointwise/template.h"
 
 #define EC_TEMPLATE "kernels/pointwise/bits.tmpl.h"

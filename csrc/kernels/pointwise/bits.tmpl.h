@@ -1,4 +1,4 @@
-/* Bits of integers; of bool they are the logical operations. */
+/* Bits of integers; for bool the logical operations. */
 #define EC_NAME bit_and
 #define EC_EXPR(x, y) ((EC_C)((x) & (y)))
 #include "kernels/pointwise/loop2.h"
@@ -9,8 +9,8 @@
 #define EC_EXPR(x, y) ((EC_C)((x) ^ (y)))
 #include "kernels/pointwise/loop2.h"
 #if !EC_IS_BOOL
-/* A count that is negative or not below the width shifts all bits out. There are no vectors of
- * bytes with a count for each: those shift by 1, 2 and 4 where their count has that bit. */
+/* A count that is negative or at least the width shifts all bits out. Vectors of bytes have no
+ * per-element shift, so they shift by 1, 2 and 4 according to the bits of the count. */
 #define EC_WIDTH (8 * (int)sizeof(EC_T))
 static inline EC_T EC_FN(left_of)(EC_T x, EC_T count) {
   const bool far = (EC_U)count >= EC_WIDTH;

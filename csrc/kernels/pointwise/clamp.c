@@ -12,7 +12,7 @@ static ec_elementwise_loops low_loops = {NUMERIC(clamp_low), EC_ROWS_BOOL(clamp_
 static ec_elementwise_loops high_loops = {NUMERIC(clamp_high), EC_ROWS_BOOL(clamp_high)};
 static ec_elementwise_loops both_loops = {NUMERIC(clamp)};
 
-/* Self and the bounds that are there (NULL: none), all converted to `common`. */
+/* Clamps self between bounds (NULL: none), all converted to `common`. */
 static ec_status run_clamp(ec_call *c, ec_dtype common, const ec_tensor *low,
                            const ec_tensor *high) {
   const ec_dtype compute = ec_compute_dtype(common);
@@ -58,7 +58,7 @@ ec_status ec_op_clamp_tensor_out(ec_call *c) {
   return run_clamp(c, common, ec_arg_opt_tensor(c, 1), ec_arg_opt_tensor(c, 2));
 }
 
-/* The bounds become numbers of self's kind: hardtanh never promotes. */
+/* Converts the bounds to self's kind: hardtanh never promotes. */
 ec_status ec_op_hardtanh_out(ec_call *c) {
   const ec_dtype dtype = ec_tensor_dtype(ec_arg_tensor(c, 0));
   ec_number bounds[2];
@@ -67,7 +67,7 @@ ec_status ec_op_hardtanh_out(ec_call *c) {
     ec_scalar s = ec_arg_scalar(c, i);
     if (ec_is_integral(dtype)) s = (ec_scalar){EC_KIND_INT, {.i = ec_scalar_int(s)}};
     if (dtype == EC_UINT8 && s.as.i < 0)
-      return ec_call_fail(c, i, "a negative limit, which uint8 does not have");
+      return ec_call_fail(c, i, "a negative limit, which uint8 cannot represent");
     EC_TRY(ec_call_check_scalar(c, i, dtype));
     ec_number_init(&bounds[i - 1], dtype, s);
   }

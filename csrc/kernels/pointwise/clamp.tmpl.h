@@ -1,5 +1,5 @@
-/* Bounds. A NaN on any side wins; where the bounds cross, the upper one does. Selections without
- * a branch, which vectorise. */
+/* Bounds. A NaN on any side wins; if the bounds cross, the upper one wins. Selections without a
+ * branch vectorise. */
 #if EC_IS_FLOAT
 #define EC_MORE(x, y) (((x) < (y)) | ((y) != (y)) ? (y) : (x))
 #define EC_LESS(x, y) (((x) > (y)) | ((y) != (y)) ? (y) : (x))
@@ -24,7 +24,7 @@ static inline EC_C EC_FN(clamp_of)(EC_C x, EC_C low, EC_C high) {
 #define EC_EXPR(x, y, z) EC_FN(clamp_of)(x, y, z)
 #include "kernels/pointwise/loop3.h"
 
-/* Two numbers as bounds, no NaN: two selections an element. */
+/* Clamps between two numbers that are not NaN: two selections per element. */
 static void EC_FN(clamp)(int64_t n, char *const *at, const int64_t *step, ec_params *params) {
   const EC_T *a = (const EC_T *)(const void *)at[1];
   const EC_C low = *(const EC_T *)(const void *)at[2], high = *(const EC_T *)(const void *)at[3];

@@ -1,4 +1,4 @@
-/* eq, ne, lt, le, gt, ge: in the common dtype, with a bool result; logical_not: what equals 0. */
+/* eq, ne, lt, le, gt, ge: in the common dtype, with a bool result; logical_not: equality with 0. */
 #include "kernels/pointwise/template.h"
 
 #define EC_TEMPLATE "kernels/pointwise/compare.tmpl.h"

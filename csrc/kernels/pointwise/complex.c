@@ -22,7 +22,7 @@ ec_status ec_op_angle_out(ec_call *c) {
   return ec_unary(c, 1, angle_loops, EC_ELEMENTWISE_TO_FLOAT | EC_ELEMENTWISE_TO_REAL, NULL);
 }
 
-/* Two real tensors of one dtype (eager promotes nothing here) to complex numbers. */
+/* Combines two real tensors of one dtype (eager promotes nothing here) to complex numbers. */
 static ec_status from_real(ec_call *c, ec_elementwise_loops loops) {
   const ec_dtype dtype = ec_tensor_dtype(ec_arg_tensor(c, 0));
   const ec_dtype result = dtype == EC_FLOAT64 ? EC_COMPLEX128 : EC_COMPLEX64;

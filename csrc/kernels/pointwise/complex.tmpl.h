@@ -1,4 +1,4 @@
-/* Complex numbers from real ones and back, by the dtype of the inputs. */
+/* Conversion between complex and real numbers, by the dtype of the inputs. */
 #if EC_IS_COMPLEX
 #define EC_NAME angle
 #define EC_OUT __typeof__(__real__(EC_T)0)
@@ -10,7 +10,7 @@
 #include "kernels/pointwise/loop1.h"
 
 #elif EC_IS_FLOAT
-#define EC_NAME angle /* NaN stays; zeros of either sign have none */
+#define EC_NAME angle /* NaN stays; the angle of either zero is 0 */
 #define EC_EXPR(x) (isnan(x) ? (x) : (x) < 0 ? (EC_C)0x1.921fb54442d18p+1 : 0)
 #include "kernels/pointwise/loop1.h"
 #define EC_NAME conjugate

@@ -44,7 +44,7 @@ ec_status ec_op_nextafter_out(ec_call *c) {
   return ec_elementwise_run(c, 2, &p);
 }
 
-/* self * pow(2, other), the 2 being a 0-d tensor of self's dtype. */
+/* self * pow(2, other), where 2 is a 0-d tensor of self's dtype. */
 static ec_status scale_by_power(ec_call *c) {
   const ec_tensor *self = ec_arg_tensor(c, 0), *other = ec_arg_tensor(c, 1);
   ec_number number;
@@ -67,7 +67,7 @@ static ec_status scale_by_power(ec_call *c) {
   return ec_op_mul_out(&step);
 }
 
-/* Integers scale floating-point numbers exactly, in self's dtype whatever other's sizes are. */
+/* Scales floating-point numbers by integers exactly, in self's dtype whatever other's sizes. */
 ec_status ec_op_ldexp_out(ec_call *c) {
   const ec_tensor *self = ec_arg_tensor(c, 0), *other = ec_arg_tensor(c, 1);
   const ec_dtype dtype = ec_tensor_dtype(self), compute = ec_compute_dtype(dtype);

@@ -19,7 +19,7 @@ static inline int32_t EC_FN(exponent_of)(EC_C x) {
 #define EC_EXPR(x) EC_FN(exponent_of)(x)
 #include "kernels/pointwise/loop1.h"
 
-/* y is whole. Beyond 10,000 every number is zero or infinite. */
+/* y is an integer. Beyond 10,000 every result is zero or infinite. */
 static inline EC_C EC_FN(scaled)(EC_C x, EC_C y) {
   return ldexp(x, (int)(y < -10000 ? -10000 : y > 10000 ? 10000 : y));
 }
@@ -28,7 +28,7 @@ static inline EC_C EC_FN(scaled)(EC_C x, EC_C y) {
 #define EC_EXPR(x, y) EC_FN(scaled)(x, y)
 #include "kernels/pointwise/loop2.h"
 
-#define EC_NAME to_decimals /* EC_P(0): ten to the number of them */
+#define EC_NAME to_decimals /* EC_P(0): ten to the power of the decimals */
 #define EC_EXPR(x) (nearbyint((x) * EC_P(0)) / EC_P(0))
 #include "kernels/pointwise/loop1.h"
 #define EC_NAME to_tens

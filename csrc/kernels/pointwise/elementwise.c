@@ -6,9 +6,9 @@
 
 enum { BLOCK = 256, OPERANDS = EC_ELEMENTWISE_INPUTS + 1, ITEM_MAX = 16 };
 
-/* How one operand gets from memory to the loop or back; all NULL: directly. */
+/* The conversions of one operand between memory and the loop; all NULL: none. */
 typedef struct route {
-  ec_cast_fn first, second; /* second where a rounding step lies between */
+  ec_cast_fn first, second; /* `second` follows an intermediate rounding */
   int64_t conversion, compute; /* element sizes after each */
 } route;
 
@@ -47,7 +47,7 @@ static route route_between(ec_dtype from, ec_dtype via, ec_dtype to) {
   return r;
 }
 
-/* Room for one block of every operand; 8-byte units give alignment. */
+/* Room for one block of every operand; 8-byte units ensure alignment. */
 typedef struct blocks {
   uint64_t data[OPERANDS][BLOCK * ITEM_MAX / 8];
   uint64_t conversion[BLOCK * ITEM_MAX / 8];
@@ -97,7 +97,7 @@ static void run_blocks(ec_iter *it, const route *routes, ec_elementwise *p) {
   } while (ec_iter_next(it));
 }
 
-/* Loops leave a mark in their parameters, so that each piece has its own. */
+/* Runs a piece. Loops set a flag in their parameters, so each piece has its own copy. */
 static void run_piece(void *user, ec_iter *it, size_t piece) {
   walk *w = user;
   ec_elementwise p = *w->point;
@@ -112,7 +112,7 @@ static void run_piece(void *user, ec_iter *it, size_t piece) {
 }
 
 static void run_walk(ec_iter *it, walk *w) {
-  enum { COST = 4 }; /* of an element: loops are between a copy and an exponential */
+  enum { COST = 4 }; /* of an element: between those of a copy and an exponential */
   const ec_call *c = w->point->call;
   if (!ec_iter_start(it)) return;
   size_t pieces = c ? ec_iter_pieces(c, it, COST) : 1;
@@ -134,7 +134,7 @@ void ec_elementwise_apply(ec_tensor *out, ec_elementwise *p) {
     const ec_operand *in = &p->in[k - 1];
     const ec_tensor *t = in->tensor;
     route r = route_between(ec_tensor_dtype(t), in->logical, in->compute);
-    if (r.first && t->numel == 1) { /* converted once, not once a row */
+    if (r.first && t->numel == 1) { /* converted once instead of once per row */
       char conversion[ITEM_MAX];
       r.first(1, r.second ? conversion : (char *)single[k], 0, t->data, 0);
       if (r.second) r.second(1, (char *)single[k], 0, conversion, 0);

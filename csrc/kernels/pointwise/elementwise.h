@@ -1,8 +1,8 @@
 /* The pointwise engine: one output element from one to three input elements.
  *
- * Loops exist per computed dtype only. An operand that is stored otherwise is converted in blocks
- * through a small buffer, and so is the result: mixed dtypes never multiply loops. float16 and
- * bfloat16 compute in float32 and round once at the end; their loops are float32's. */
+ * Loops exist only per compute dtype. An operand with another dtype is converted in blocks through
+ * a small buffer, and so is the result: mixed dtypes never multiply loops. float16 and bfloat16
+ * compute in float32 and round once at the end; their loops are float32's. */
 #ifndef EC_KERNELS_POINTWISE_ELEMENTWISE_H
 #define EC_KERNELS_POINTWISE_ELEMENTWISE_H
 
@@ -11,7 +11,8 @@
 
 enum { EC_ELEMENTWISE_INPUTS = 3, EC_ELEMENTWISE_PARAMS = 8 };
 
-/* Numbers that a loop needs (alpha, bounds, slopes); the loop takes the kind it computes in. */
+/* Numeric parameters of a loop (alpha, bounds, slopes); the loop reads the kind that it computes
+ * in. */
 typedef struct ec_params {
   struct {
     double d;
@@ -24,11 +25,11 @@ typedef struct ec_params {
 typedef void (*ec_elementwise_loop)(int64_t n, char *const *at, const int64_t *step,
                                     ec_params *params);
 
-/* Loops by computed dtype, NULL where the operator does not have it. */
+/* Loops by compute dtype, NULL for unsupported ones. */
 typedef const ec_elementwise_loop ec_elementwise_loops[EC_DTYPE_COUNT];
 
-/* One operand: converted to `logical`, the dtype that eager computes in (a half rounds there),
- * then to `compute`, the dtype that the loop reads. */
+/* One operand: converted to `logical`, the dtype that eager computes in (with rounding to float16
+ * or bfloat16), then to `compute`, the dtype of the loop. */
 typedef struct ec_operand {
   const ec_tensor *tensor;
   ec_dtype logical, compute;
@@ -40,7 +41,7 @@ typedef struct ec_elementwise {
   ec_dtype logical, compute; /* of the result: the loop writes `compute`, rounded to `logical` */
   ec_elementwise_loop loop;
   ec_params params;
-  const ec_call *call; /* on whose threads; NULL: one */
+  const ec_call *call; /* its threads are used; NULL: one thread */
 } ec_elementwise;
 
 /* A number as a 0-d tensor of any dtype (converted as ec_cast_scalar). */
@@ -51,44 +52,45 @@ typedef struct ec_number {
 
 void ec_number_init(ec_number *number, ec_dtype dtype, ec_scalar s);
 
-/* The dtype that a loop computes in for a logical dtype: float32 for the halves. */
+/* Returns the dtype of loops for a logical dtype: float32 for float16 and bfloat16. */
 static inline ec_dtype ec_compute_dtype(ec_dtype d) {
   return ec_dtype_in(d, EC_SET_HALF) ? EC_FLOAT32 : d;
 }
 
-/* The loop for a logical dtype; fails naming the dtype and those that there are. */
+/* Finds the loop for a logical dtype. The error names the dtype and the supported ones. */
 ec_status ec_elementwise_find(ec_call *c, ec_elementwise_loops loops, ec_dtype logical,
                               ec_elementwise_loop *loop);
 
 /* Checks the output's dtype, broadcasts, resizes argument `o`, and runs the loop. */
 ec_status ec_elementwise_run(ec_call *c, size_t o, ec_elementwise *p);
 
-/* Only runs the loop: `out` has the shape that the inputs broadcast to, and any dtype. */
+/* Runs only the loop: `out` already has the broadcast shape, and any dtype. */
 void ec_elementwise_apply(ec_tensor *out, ec_elementwise *p);
 
-/* The number given as argument `i`, where it fits the dtype as eager demands (fill, clamp, alpha:
- * integers do not wrap, except negative ones to unsigned dtypes; finite floats stay finite). */
+/* Checks that the number in argument `i` fits the dtype as eager requires (fill, clamp, alpha):
+ * integers do not wrap, except negative ones to unsigned dtypes; finite floats stay finite. */
 ec_status ec_call_check_scalar(ec_call *c, size_t i, ec_dtype dtype);
 
-/* How an operator of one or two operands chooses its dtypes. */
+/* The dtypes of an operator with one or two operands. */
 typedef enum ec_elementwise_flags {
   EC_ELEMENTWISE_SAME = 0,
   EC_ELEMENTWISE_TO_FLOAT = 1,     /* integers and bool compute in float32 */
   EC_ELEMENTWISE_TO_BOOL = 2,      /* the loop writes bool */
-  EC_ELEMENTWISE_EXACT_SCALAR = 4, /* a second number keeps float32's precision beside halves */
-  EC_ELEMENTWISE_AS_BOOL = 8,      /* operands are only asked whether they are non-zero */
+  /* a second number keeps float32's precision with float16 or bfloat16 */
+  EC_ELEMENTWISE_EXACT_SCALAR = 4,
+  EC_ELEMENTWISE_AS_BOOL = 8,      /* operands are only tested for non-zero */
   EC_ELEMENTWISE_TO_REAL = 16      /* the loop writes real numbers for complex ones */
 } ec_elementwise_flags;
 
-/* Argument 0 to argument `o`; `params` may be NULL. */
+/* Computes argument `o` from argument 0; `params` may be NULL. */
 ec_status ec_unary(ec_call *c, size_t o, ec_elementwise_loops loops, unsigned flags,
                    const ec_params *params);
 
-/* Arguments 0 and 1, each a tensor or a number, to argument `o`. */
+/* Computes argument `o` from arguments 0 and 1, each a tensor or a number. */
 ec_status ec_binary(ec_call *c, size_t o, ec_elementwise_loops loops, unsigned flags,
                     const ec_params *params);
 
-/* Kernels that other kernels are made of. */
+/* Kernels that other kernels call. */
 ec_status ec_op_mul_out(ec_call *c);
 ec_status ec_op_pow_tensor_tensor_out(ec_call *c);
 

@@ -1,4 +1,4 @@
-/* From arguments to operands: numbers, promotion, and the common shapes of operators. */
+/* Conversion of arguments to operands: numbers, promotion, and the common forms of operators. */
 #include <inttypes.h>
 #include <math.h>
 
@@ -42,8 +42,8 @@ ec_status ec_call_check_scalar(ec_call *c, size_t i, ec_dtype dtype) {
 
 static bool is_tensor(const ec_call *c, size_t i) { return c->args[i]->kind == EC_KIND_TENSOR; }
 
-/* An operand from argument `i`; a number lives in `number`. As in eager, a second tensor of one
- * element is a number, too. */
+/* Returns an operand from argument `i`; `number` stores a number. As in eager PyTorch, a second
+ * tensor of one element is a number, too. */
 static ec_operand read_operand(ec_call *c, size_t i, ec_dtype logical, unsigned flags,
                                ec_number *number) {
   ec_operand o = {NULL, logical, ec_compute_dtype(logical)};
@@ -73,7 +73,7 @@ static ec_status start_elementwise(ec_call *c, ec_elementwise_loops loops, ec_dt
   return ec_elementwise_find(c, loops, *computed, &p->loop);
 }
 
-/* The fast loop in place of the plain one. EC_FAST_COUNT: there is none. */
+/* Replaces the plain loop by the fast one. EC_FAST_COUNT: none. */
 static void prefer_fast_loop(const ec_call *c, ec_fast which, ec_dtype compute, ec_elementwise *p) {
   if (which == EC_FAST_COUNT || c->reference) return;
   ec_elementwise_loop fast = ec_fast_loop(which, compute);

@@ -1,4 +1,4 @@
-/* Forgets the loop just written. */
+/* Undefines the macros of the loop just written. */
 #undef EC_NAME
 #undef EC_EXPR
 #undef EC_PREDICATE

@@ -1,12 +1,12 @@
-/* The float32 functions of fast.def. Straight-line code: every branch is a selection between
- * values that are computed anyway, so that loops over them vectorise. EC_FMA(a, b, c) is a * b + c,
- * rounded once where the machine can. Polynomials are minimax fits of the stated functions. */
+/* The float32 functions of fast.def in straight-line code: every branch is a selection between
+ * values that are computed in any case, so that loops vectorise. EC_FMA(a, b, c) is a * b + c,
+ * rounded once if the machine can. Polynomials are minimax fits of the stated functions. */
 
-#define EC_HALF_PI 0x1.921fb6p+0f /* and what it is too large by */
+#define EC_HALF_PI 0x1.921fb6p+0f /* rounded, and its excess */
 #define EC_HALF_PI_LOW -0x1.777a5cp-25f
 #define EC_LN2 0x1.62e430p-1f
 
-/* Adding this rounds to an integer (ties to even), which is then in the low bits. */
+/* Adding this rounds to an integer (ties to even) in the low bits. */
 #define EC_ROUNDER 0x1.8p23f
 
 EC_INLINE float power_of_two(int32_t n) { return ec_bits_float((uint32_t)(n + 127) << 23); }
@@ -24,7 +24,7 @@ EC_INLINE reduced reduce(float x) {
   return (reduced){EC_FMA(n, -0x1.7f7d1cp-20f, high), (int32_t)bits};
 }
 
-/* exp(x) / 2^less. The scale is applied in two halves so that results may be subnormal. */
+/* exp(x) / 2^less. The scale is applied in two halves, so that results may be subnormal. */
 EC_INLINE float exp_less(float x, int32_t less) {
   const float low = x < -104.0f ? -104.0f : x, in = low > 90.0f ? 90.0f : low;
   const reduced s = reduce(in);
@@ -39,7 +39,7 @@ EC_INLINE float exp_less(float x, int32_t less) {
 
 EC_INLINE float exp_of(float x) { return exp_less(x, 0); }
 
-/* exp(x) - 1, accurate near zero too. */
+/* exp(x) - 1, accurate near zero, too. */
 EC_INLINE float expm1_of(float x) {
   const float low = x < -30.0f ? -30.0f : x, in = low > 89.0f ? 89.0f : low;
   const reduced s = reduce(in);
@@ -53,8 +53,8 @@ EC_INLINE float expm1_of(float x) {
   return x == 0 ? x : result; /* keeps the sign of zero */
 }
 
-/* x = m * 2^e with m in [sqrt(1/2), sqrt(2)); what is not positive and finite is repaired by
- * log_ends. */
+/* x = m * 2^e with m in [sqrt(1/2), sqrt(2)). log_ends corrects inputs that are not positive and
+ * finite. */
 typedef struct split {
   float f, e; /* m - 1 */
 } split;
@@ -95,7 +95,7 @@ EC_INLINE float log_of(float x) {
   return log_ends(x, EC_FMA(s.e, 0x1.62e400p-1f, s.f + tail));
 }
 
-/* e + (f + tail) * log2(e): of f's first 12 bits and log2(e)'s first 11 the product is exact.
+/* e + (f + tail) * log2(e). The product of f's first 12 bits and log2(e)'s first 11 is exact.
  * Over all f with e in [-3, 3]: within 1.02 units in the last place, 1.13 without EC_FMA. */
 EC_INLINE float log2_of(float x) {
   const split s = split_of(x);
@@ -112,7 +112,7 @@ EC_INLINE float log10_of(float x) {
   return log_ends(x, EC_FMA(s.e, 0x1.344000p-2f, low));
 }
 
-/* log(u) for u = 1 + x rounded, and what the rounding lost. */
+/* log(u) for u = 1 + x rounded, corrected by the rounding error. */
 EC_INLINE float log1p_of(float x) {
   const float u = 1.0f + x, lost = (x - (u - 1.0f)) / u, whole = log_of(u);
   const float tiny = fabsf(x) < 0x1p-24f ? x : whole + lost;
@@ -151,7 +151,7 @@ EC_INLINE float erf_of(float x) {
   p = EC_FMA(p, s, -0x1.b80e90p-6f);
   p = EC_FMA(p, s, 0x1.ce2e0ap-4f);
   p = EC_FMA(p, s, -0x1.812742p-2f);
-  p = EC_FMA(p, s, 0x1.06eba8p-3f); /* less 1 */
+  p = EC_FMA(p, s, 0x1.06eba8p-3f); /* minus 1 */
   const float small = EC_FMA(t, p, t);
   float q = EC_FMA(t, -0x1.78dd8ep-17f, 0x1.527c6ap-12f); /* log(1 - erf(t)) / t */
   q = EC_FMA(q, t, -0x1.dd6cd8p-9f);
@@ -178,7 +178,7 @@ EC_INLINE float elu_of(float x, float negative, float positive, float inside) {
   return x < 0 ? below : above;
 }
 
-/* Beyond it the three parts of pi / 2 below no longer give an exact reduction. */
+/* Beyond this limit the three parts of pi / 2 below no longer reduce exactly. */
 #define EC_TRIG_LIMIT 8192.0f
 
 /* sin(x + quarter * pi / 2) for |x| <= EC_TRIG_LIMIT. */
@@ -205,7 +205,8 @@ EC_INLINE float angle_of(float x, int form) {
   return form == TANGENT ? sin_of(x, 0) / sin_of(x, 1) : sin_of(x, form == COSINE);
 }
 
-/* Blocks, so that an output may be its own input; the few large angles are done again by libm. */
+/* Processes blocks, so that an output may be its own input. libm recomputes the few large
+ * angles. */
 EC_INLINE void sin_loop(int64_t n, char *const *at, const int64_t *step, int form) {
   enum { BLOCK = 128 };
   float x[BLOCK], y[BLOCK];
@@ -249,7 +250,7 @@ EC_INLINE float asin_tail(float t, float s) {
   return p * s * t;
 }
 
-/* The angle whose sine is the root of (1 - a) / 2 is half the one whose cosine is a. */
+/* The angle with sine sqrt((1 - a) / 2) is half the angle with cosine a. */
 typedef struct arc {
   float t, tail; /* the angle in two parts */
   bool half;
@@ -293,7 +294,7 @@ EC_INLINE float atan_of(float x) {
   return with_sign(a > 1.0f ? EC_HALF_PI - (t - EC_HALF_PI_LOW) : t, x);
 }
 
-/* The angle of (x, y); both infinite are as one and one, both zero on the axis of x. */
+/* The angle of (x, y). Two infinities count as 1 and 1; two zeros are on the x axis. */
 EC_INLINE float atan2_of(float y, float x) {
   const float a = fabsf(y), b = fabsf(x), low = a > b ? b : a, high = a > b ? a : b;
   const float ratio = low / high, even = low == 0 ? 0.0f : 1.0f;
@@ -303,7 +304,8 @@ EC_INLINE float atan2_of(float y, float x) {
   return with_sign(ec_float_bits(x) >> 31 ? back : steep, y);
 }
 
-/* Beyond it a square overflows, and asinh and acosh are the logarithm of twice their argument. */
+/* Beyond this limit a square overflows; asinh and acosh are the logarithm of twice their
+ * argument. */
 #define EC_ARC_LIMIT 0x1p60f
 
 EC_INLINE float asinh_of(float x) {
@@ -323,8 +325,8 @@ EC_INLINE float atanh_of(float x) {
   return with_sign(0.5f * log1p_of(2.0f * a / (1.0f - a)), x);
 }
 
-/* fmod(x, y). Below 2^29 the quotient of two floats, rounded to double, does not reach an integer
- * that it is not, and the product with its whole part is exact; `rare` is set for the others. */
+/* fmod(x, y). Below 2^29 the quotient of two floats, rounded to double, never rounds up to an
+ * integer, and its integer part times y is exact; `rare` is set for larger quotients. */
 EC_INLINE float fmod_of_float32(float x, float y, uint32_t *rare) {
   const double a = fabs((double)x), b = fabs((double)y), q = a / b;
   const double nearest = (q + 0x1p52) - 0x1p52;

@@ -1,8 +1,8 @@
-/* float64 loops that vectorise, where a fused multiply-add is an instruction. */
+/* float64 loops that vectorise on machines with a fused multiply-add. */
 
-/* fmod(x, y). Below 2^53 the rounded quotient reaches at most the next integer, one too many; what
- * is left then is a multiple of the smaller number's last place that is not larger than y, so that
- * neither the fused product nor the sum that mends it is rounded. */
+/* fmod(x, y). Below 2^53 the rounded quotient is at most one too large. The remainder is then a
+ * multiple of the smaller number's last place and not larger than y, so that neither the fused
+ * product nor the correcting sum rounds. */
 EC_INLINE double fmod_of_float64(double x, double y, uint64_t *rare) {
   const double a = fabs(x), b = fabs(y), q = trunc(a / b);
   const double left = __builtin_fma(-q, b, a), mended = left + b;

@@ -1,4 +1,4 @@
-/* The fast loops for AVX2 and FMA; ec_fast_loop asks the machine first. */
+/* The fast loops for AVX2 and FMA; ec_fast_loop checks for both first. */
 #include "kernels/pointwise/fast.h"
 
 #include "kernels/pointwise/template.h"

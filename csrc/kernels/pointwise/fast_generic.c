@@ -1,4 +1,4 @@
-/* The fast float32 loops for any machine, and the choice between instruction sets. */
+/* The fast float32 loops for any machine, and the selection of the instruction set. */
 #include "kernels/pointwise/fast.h"
 
 #include "kernels/pointwise/template.h"

@@ -1,11 +1,11 @@
-/* fmod, remainder and floor division of integers of up to four bytes. Vectors divide floating point
- * only: a quotient x / y that is no integer is at least 1 / y away from one, and rounding moves it
- * by less while x has fewer bits than the significand. */
+/* fmod, remainder and floor division of integers of up to four bytes. Vectors can divide only
+ * floating-point numbers. A quotient x / y that is not an integer is at least 1 / y away from one,
+ * and rounding moves it by less as long as x has fewer bits than the significand. */
 #define EC_FRACTION __typeof__(__builtin_choose_expr(sizeof(EC_T) < 4, (float)0, (double)0))
 #define EC_WHOLE __typeof__(__builtin_choose_expr(EC_ID == EC_UINT32, (int64_t)0, (int32_t)0))
 
-/* Puts 1 in place of what has no quotient: 0, which is noted, and -1 under the minimum, where the
- * result wraps and is that of 1 (under 0, if there are no signs). */
+/* Replaces divisors without a quotient by 1: 0, which is reported, and -1 with the minimum, whose
+ * result wraps to that of 1 (0 for unsigned types). */
 EC_INLINE void EC_FN(mend)(int64_t n, const EC_T *x, EC_T *y, ec_params *params) {
   EC_T zero = 0;
   for (int64_t k = 0; k < n; k++) {

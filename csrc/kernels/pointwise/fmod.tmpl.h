@@ -1,7 +1,7 @@
-/* fmod, remainder and floor division in EC_T, for loops that vectorise. Whoever includes this has
- * EC_FN(fmod_of)(x, y, &rare): fmod(x, y), or `rare` set where libm has to be asked. */
+/* fmod, remainder and floor division in EC_T, for loops that vectorise. The including file defines
+ * EC_FN(fmod_of)(x, y, &rare): fmod(x, y), or `rare` set if libm must compute it. */
 
-/* As EC_FN(modulo) of arith.tmpl.h, and floor_quotient. */
+/* As EC_FN(modulo) and EC_FN(floor_quotient) of arith.tmpl.h. */
 EC_INLINE EC_T EC_FN(modulo_of)(EC_T mod, EC_T y) {
   const EC_T moved = mod + y;
   return (mod != 0) & ((y < 0) != (mod < 0)) ? moved : mod;
@@ -18,7 +18,8 @@ EC_INLINE EC_T EC_FN(floor_quotient_of)(EC_T x, EC_T y, EC_T mod) {
 
 enum { EC_FN(FMOD), EC_FN(MODULO), EC_FN(FLOOR_QUOTIENT) };
 
-/* Blocks as in sin_loop; the few large quotients, infinities and NaN are done again by libm. */
+/* Processes blocks as sin_loop does. libm recomputes the few large quotients, infinities and
+ * NaN. */
 EC_INLINE void EC_FN(fmod_loop)(int64_t n, char *const *at, const int64_t *step, int form) {
   enum { BLOCK = 128 };
   EC_T x[BLOCK], y[BLOCK], z[BLOCK];

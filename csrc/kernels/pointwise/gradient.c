@@ -1,4 +1,4 @@
-/* Gradients of activations, where the exporter leaves them whole. */
+/* Gradients of activations that the exporter does not decompose. */
 #include "kernels/pointwise/template.h"
 
 #define EC_TEMPLATE "kernels/pointwise/gradient.tmpl.h"
@@ -13,7 +13,7 @@ ec_status ec_op_silu_backward_grad_input(ec_call *c) {
   return ec_binary(c, 2, silu_loops, EC_ELEMENTWISE_SAME, NULL);
 }
 
-/* The bound is compared as a number of the tensors' dtype. */
+/* Compares the bound as a number of the tensors' dtype. */
 static ec_status run_shrink(ec_call *c) {
   ec_dtype common;
   ec_number bound;

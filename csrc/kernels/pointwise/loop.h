@@ -1,12 +1,12 @@
-/* What the loop templates share. A template file names a loop and its expression:
+/* Shared macros of the loop templates. A template file names a loop and its expression:
  *
  *   #define EC_NAME mul
  *   #define EC_EXPR(x, y) ((x) * (y))
  *   #include "kernels/pointwise/loop2.h"
  *
  * and is itself included once per dtype. In an expression EC_P(k) is the call's k-th number.
- * EC_LOOP_CLONES compiles it for several instruction sets (core/simd.h), where that pays.
- * EC_OUT and EC_PUT change what is written (bool by default for EC_PREDICATE loops). */
+ * EC_LOOP_CLONES compiles the loop for several instruction sets (core/simd.h) if that is faster.
+ * EC_OUT and EC_PUT change the output type (default: bool for EC_PREDICATE loops). */
 #define EC_P(k) EC_PARAM(params, k)
 #if EC_IS_FLOAT || EC_IS_COMPLEX
 #define EC_PARAM(p, k) ((EC_C)(p)->v[k].d)

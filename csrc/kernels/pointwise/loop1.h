@@ -1,4 +1,4 @@
-/* A loop of one input: see loop.h. */
+/* A loop with one input: see loop.h. */
 #include "kernels/pointwise/loop.h"
 
 EC_LOOP void EC_FN(EC_NAME)(int64_t n, char *const *at, const int64_t *step, ec_params *params) {

@@ -1,4 +1,4 @@
-/* A loop of two inputs: see loop.h. One of them may stay the same (step 0). */
+/* A loop with two inputs: see loop.h. One of them may be constant (step 0). */
 #include "kernels/pointwise/loop.h"
 
 EC_LOOP void EC_FN(EC_NAME)(int64_t n, char *const *at, const int64_t *step, ec_params *params) {

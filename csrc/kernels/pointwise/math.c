@@ -1,4 +1,4 @@
-/* exp, log, sqrt, trigonometry and their relatives: integers and bool compute in float32. */
+/* exp, log, sqrt, trigonometry and related functions: integers and bool compute in float32. */
 #include "kernels/pointwise/template.h"
 
 #include "kernels/pointwise/fast.h"

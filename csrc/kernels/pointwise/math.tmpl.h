@@ -1,4 +1,4 @@
-/* Functions of floating-point numbers; <tgmath.h> picks the one for the type. */
+/* Functions of floating-point numbers; <tgmath.h> selects the one for the type. */
 #define EC_NAME point_exp
 #define EC_EXPR(x) exp(x)
 #include "kernels/pointwise/loop1.h"
@@ -54,8 +54,8 @@
 #define EC_EXPR(x) ec_over((EC_C)1, (EC_C)1 + exp(-(x)))
 #include "kernels/pointwise/loop1.h"
 
-#if EC_IS_COMPLEX /* what <complex.h> lacks */
-/* e^a cos b - 1 = (e^a - 1) cos b - 2 sin^2(b/2), by half the angle alone. */
+#if EC_IS_COMPLEX /* functions missing from <complex.h> */
+/* e^a cos b - 1 = (e^a - 1) cos b - 2 sin^2(b/2), which needs only the half angle. */
 static inline EC_C EC_FN(expm1_of)(EC_C x) {
   typedef __typeof__(__real__ x) part;
   const part a = __real__ x, grown = expm1(a), s = sin(__imag__ x / 2), c = cos(__imag__ x / 2);
@@ -111,7 +111,7 @@ static inline EC_C EC_FN(expm1_of)(EC_C x) {
 #define EC_NAME point_atan2
 #define EC_EXPR(x, y) atan2(x, y)
 #include "kernels/pointwise/loop2.h"
-#define EC_NAME point_logit /* EC_P(0) is eps, or negative: no clamp */
+#define EC_NAME point_logit /* EC_P(0) is eps; negative: no clamp */
 #define EC_EXPR(x) EC_FN(logit_of)(x, EC_P(0))
 static inline EC_C EC_FN(logit_of)(EC_C x, EC_C eps) {
   EC_C z = x;

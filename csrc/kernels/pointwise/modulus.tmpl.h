@@ -1,6 +1,6 @@
-/* Complex numbers to real ones, and questions about them. */
+/* Real-valued functions and predicates of complex numbers. */
 
-/* Squares of float32 neither overflow nor round in double. */
+/* In double, squares of float32 neither overflow nor round. */
 static inline __typeof__(__real__(EC_T)0) EC_FN(absolute_of)(EC_C x) {
   if (sizeof(EC_C) == sizeof(double _Complex)) return fabs(x);
   const float real = (float)creal(x), imag = (float)cimag(x);

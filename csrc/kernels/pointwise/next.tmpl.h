@@ -1,4 +1,4 @@
-/* nextafter in the dtype's own steps: the bits of 16-bit numbers of one sign are in their order. */
+/* nextafter in steps of the dtype: the bits of 16-bit numbers of one sign are in their order. */
 static inline EC_C EC_FN(next_of)(EC_C x, EC_C y) {
   if (sizeof(EC_T) == sizeof(EC_C)) return nextafter(x, y);
   if (isnan(x) || isnan(y)) return (EC_C)NAN;

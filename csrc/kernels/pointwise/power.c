@@ -1,5 +1,5 @@
-/* pow, with eager's shortcuts for common exponents: they are faster and, at infinities and signed
- * zeros, give other results than pow(). */
+/* pow, with eager's shortcuts for common exponents. They are faster, and their results differ from
+ * pow() at infinities and signed zeros. */
 #include "kernels/pointwise/template.h"
 
 #define EC_TEMPLATE "kernels/pointwise/power.tmpl.h"
@@ -22,7 +22,7 @@ static const shortcut shortcuts[] = {
     {-1, {FLOATING(inverse)}},  {-2, {FLOATING(inverse_square)}},
 };
 
-/* x ** 0 and 1 ** x: ones of the result's dtype and the tensor's sizes. */
+/* Fills x ** 0 and 1 ** x with ones of the result's dtype and the tensor's sizes. */
 static ec_status fill_ones(ec_call *c, const ec_tensor *like, ec_dtype result) {
   uint64_t element[2];
   ec_tensor *out = ec_arg_tensor(c, 2);
@@ -51,7 +51,7 @@ ec_status ec_op_pow_tensor_scalar_out(ec_call *c) {
   EC_TRY(ec_call_check_scalar(c, 1, result));
   if (exponent == 0) return fill_ones(c, ec_arg_tensor(c, 0), result);
   if (exponent == 1) return copy_self(c, result);
-  /* Eager takes pow() for roots of float16. */
+  /* Eager uses pow() for roots of float16. */
   const bool has_roots = ec_tensor_dtype(ec_arg_tensor(c, 0)) != EC_FLOAT16;
   for (size_t i = 0; i < sizeof shortcuts / sizeof shortcuts[0]; i++) {
     ec_elementwise_loop loop = shortcuts[i].loops[ec_compute_dtype(result)];

@@ -1,4 +1,4 @@
-/* Powers. Integer powers wrap; a negative exponent leaves 1 and -1 only. */
+/* Powers. Integer powers wrap; with a negative exponent only powers of 1 and -1 are non-zero. */
 #if EC_IS_FLOAT || EC_IS_COMPLEX
 #define EC_NAME power
 #define EC_EXPR(x, y) pow(x, y)
@@ -39,7 +39,7 @@ static inline EC_T EC_FN(int_power)(EC_T x, EC_T y) {
 #define EC_EXPR(x, y) EC_FN(int_power)(x, y)
 #include "kernels/pointwise/loop2.h"
 
-/* Powers of one number are looked up. */
+/* Powers of one number use a table. */
 static void EC_FN(power)(int64_t n, char *const *at, const int64_t *step, ec_params *params) {
   enum { POWERS = 64 };
   EC_T power[POWERS];

@@ -1,4 +1,5 @@
-/* where and masked_fill: elements move unchanged, so loops go by element size. */
+/* where and masked_fill: elements are copied unchanged, so loops depend only on the element
+ * size. */
 #include "kernels/pointwise/elementwise.h"
 
 #define EC_TEMPLATE "kernels/pointwise/select.tmpl.h"

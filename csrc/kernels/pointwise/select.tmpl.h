@@ -1,4 +1,4 @@
-/* Choosing between elements of one size (EC_MOVE) without looking at them: at[1] is a bool. */
+/* Selection between elements of one size (EC_MOVE), whatever their dtype: at[1] is a bool. */
 static void EC_MOVE_NAME(choose)(int64_t n, char *const *at, const int64_t *step,
                                  ec_params *params) {
   const int64_t item = (int64_t)sizeof(EC_MOVE);

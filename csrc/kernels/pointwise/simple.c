@@ -1,4 +1,4 @@
-/* neg, abs, sign, relu, rounding, and the questions isnan, isinf and signbit. */
+/* neg, abs, sign, relu, rounding, and the predicates isnan, isinf and signbit. */
 #include "kernels/pointwise/template.h"
 
 #include "kernels/pointwise/fast.h"
@@ -12,7 +12,7 @@
 #undef EC_TEMPLATE
 
 #define NUMERIC(fn) EC_ROWS_INTEGRAL(fn), EC_ROWS_WIDE(fn)
-#define ROUNDING(fn) EC_ROWS_INTEGRAL(same), EC_ROWS_WIDE(fn) /* integers are rounded already */
+#define ROUNDING(fn) EC_ROWS_INTEGRAL(same), EC_ROWS_WIDE(fn) /* integers are already rounded */
 
 static ec_elementwise_loops neg_loops = {NUMERIC(neg), EC_ROWS_COMPLEX(neg)};
 static ec_elementwise_loops abs_loops = {NUMERIC(absolute), EC_ROWS_COMPLEX(absolute)};
@@ -32,7 +32,7 @@ ec_status ec_op_abs_out(ec_call *c) {
 }
 ec_status ec_op_sign_out(ec_call *c) { return ec_unary(c, 1, sign_loops, 0, NULL); }
 
-/* By the bits of a half: 0 for what is below -0, down to -infinity, whose bits are in v[0]. */
+/* relu on the bits of float16 or bfloat16: 0 from -0 down to -infinity, whose bits are in v[0]. */
 static void relu_bits(int64_t n, char *const *at, const int64_t *step, ec_params *params) {
   const uint16_t first = 0x8001, range = (uint16_t)(params->v[0].i - first);
   const bool rows = step[0] == sizeof first && step[1] == sizeof first;
@@ -64,7 +64,7 @@ ec_status ec_op_ceil_out(ec_call *c) { return run_rounding(c, ceil_loops, EC_FAS
 ec_status ec_op_trunc_out(ec_call *c) { return run_rounding(c, trunc_loops, EC_FAST_TRUNC); }
 ec_status ec_op_round_out(ec_call *c) { return run_rounding(c, round_loops, EC_FAST_ROUND); }
 
-/* Integers and bool answer no, as their float32 values would. */
+/* Runs a predicate. It is false for integers and bool, as for their float32 values. */
 static ec_status run_predicate(ec_call *c, ec_elementwise_loops loops) {
   return ec_unary(c, 1, loops, EC_ELEMENTWISE_TO_FLOAT | EC_ELEMENTWISE_TO_BOOL, NULL);
 }

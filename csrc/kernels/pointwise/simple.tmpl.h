@@ -1,4 +1,4 @@
-/* Unary operators whose result has the operand's dtype (abs of complex: its real one). */
+/* Unary operators whose result has the operand's dtype (abs of complex: the real one). */
 #if EC_IS_COMPLEX
 #define EC_NAME neg
 #define EC_EXPR(x) (-(x))

@@ -23,7 +23,7 @@ static ec_status compute_avg_pool(ec_call *c, const ec_pool *p) {
   return ec_pool_run(c, p, channels[p->dtype], true, (size_t)p->channels * sizeof(double));
 }
 
-/* Halves are pooled as float32, of which every average is rounded once, at the end. */
+/* Pools float16 and bfloat16 as float32; each average rounds once, at the end. */
 static ec_status pool_halves(ec_call *c, ec_pool *p, const ec_tensor *self, ec_tensor *out) {
   ec_tensor from, to;
   EC_TRY(ec_call_like(c, self, EC_FLOAT32, &from));

@@ -5,18 +5,18 @@ typedef double EC_FN(total);
 typedef uint64_t EC_FN(total);
 #endif
 
-/* Divides by `size`, which is what all axes count together, or by the call's own divisor. */
+/* Divides by `size`, the window's size over all axes, or by the call's own divisor. */
 static inline EC_T EC_FN(average)(const ec_pool *p, EC_FN(total) sum, double size) {
 #if EC_IS_FLOAT
   return (EC_T)EC_STORE((EC_C)(sum / (p->divisor ? (double)p->divisor : size)));
 #else
   int64_t divisor = p->divisor ? p->divisor : size < 0x1p62 ? (int64_t)size : INT64_MAX;
-  if (divisor == -1) return (EC_T)(0 - sum); /* dividing the least number by -1 overflows */
+  if (divisor == -1) return (EC_T)(0 - sum); /* dividing the minimum by -1 overflows */
   return (EC_T)((int64_t)sum / divisor);
 #endif
 }
 
-/* One slice of a window, from its first element on. */
+/* Sums one slice of a window, from its first element on. */
 static inline EC_FN(total) EC_FN(sum_slice)(const ec_pool *p, const EC_T *row, int64_t rows,
                                             int64_t columns) {
   int64_t down = p->in_stride[3], right = p->in_stride[4];
@@ -33,12 +33,12 @@ static inline EC_FN(total) EC_FN(sum_slice)(const ec_pool *p, const EC_T *row, i
   return sum + other;
 }
 
-/* What two windows that cross count together; 0: nothing of them lies inside the input. */
+/* Returns the size of the product of two windows; 0: none of it is inside the input. */
 static inline double EC_FN(crossing)(const ec_window *a, const ec_window *b) {
   return a->count && b->count ? (double)a->size * (double)b->size : 0;
 }
 
-/* One row of outputs, all of the same depth and height. */
+/* Computes one row of outputs of the same depth and height. */
 static void EC_FN(avg_row)(const ec_pool *p, const EC_T *plane, const ec_window *d,
                            const ec_window *h, EC_T *out) {
   const EC_T *row = plane + d->first * p->in_stride[2] + h->first * p->in_stride[3];
@@ -66,7 +66,7 @@ static void EC_FN(avg_plane)(const ec_pool *p, const EC_T *plane, EC_T *out) {
                      out + z * p->out_stride[2] + y * p->out_stride[3]);
 }
 
-/* Every plane by itself. */
+/* Computes plane by plane. */
 static void EC_FN(avg_planes)(const ec_pool *p, void *scratch) {
   (void)scratch;
   const int64_t *is = p->in_stride, *os = p->out_stride;
@@ -80,7 +80,7 @@ EC_CLONES static void EC_FN(add_channels)(const EC_T *x, size_t n, EC_FN(total) 
   for (size_t c = 0; c < n; c++) sums[c] += (EC_FN(total))EC_LOAD(x[c]);
 }
 
-/* All channels of one output position side by side. */
+/* Computes all channels of one output position; channels are adjacent. */
 static void EC_FN(avg_position)(const ec_pool *p, const EC_T *in, const ec_window *d,
                                 const ec_window *h, const ec_window *w, EC_FN(total) *sums) {
   const int64_t *is = p->in_stride;

@@ -1,4 +1,4 @@
-/* fractional_max_pool: every plane has random windows of its own, from one sample for an axis. */
+/* fractional_max_pool: every plane has its own random windows, from one sample per axis. */
 #include <inttypes.h>
 
 #include "core/checked.h"
@@ -13,7 +13,7 @@ typedef bool (*windows_fn)(const ec_pool_axis *a, const void *sample);
 
 static const windows_fn windows[EC_DTYPE_COUNT] = {EC_ROWS_FLOATING(fractional_windows)};
 
-/* Windows as many as there are outputs; in three dimensions eager wants one position more. */
+/* Reads the windows, one per output. In three dimensions eager requires one position more. */
 static ec_status read_kernel(ec_call *c, const ec_pool_args *args, ec_pool *p) {
   ec_ints kernel;
   EC_TRY(ec_arg_ints(c, args->kernel, &kernel));
@@ -41,8 +41,8 @@ static ec_status check_samples(ec_call *c, const ec_pool_args *args, const ec_po
                       args->axes);
 }
 
-/* The windows of one plane. Samples stand in the order of the axes, in two dimensions the other
- * way round. */
+/* Computes the windows of one plane. Samples are in the order of the axes, in two dimensions
+ * reversed. */
 static ec_status draw_windows(ec_call *c, const ec_pool_args *args, const ec_pool *p, int64_t n,
                               int64_t channel) {
   const ec_tensor *t = ec_arg_tensor(c, args->samples);

@@ -1,8 +1,8 @@
-/* Random windows for one dtype, whose steps round as eager's do. */
+/* Random windows for one dtype, with eager's rounding steps. */
 
 static inline EC_C EC_FN(rounded)(EC_C x) { return EC_LOAD(EC_STORE(x)); }
 
-/* Fills an axis' windows; false where one would not lie inside the input. */
+/* Computes the windows of an axis. Returns false if one is not inside the input. */
 static bool EC_FN(fractional_windows)(const ec_pool_axis *a, const void *sample) {
   int64_t last = a->in - a->kernel;
   EC_C s = EC_LOAD(*(const EC_T *)sample), alpha = 0;

@@ -23,7 +23,7 @@ static const ec_pool_fn channels[EC_DTYPE_COUNT] = ROWS(max_channels);
 
 void ec_pool_max_planes(const ec_pool *p) { planes[p->dtype](p, NULL); }
 
-/* Whether positions of a plane fit the fast loop's indices. */
+/* True if positions of a plane fit the fast loop's indices. */
 static bool is_small(const ec_pool *p) {
   const ec_pool_axis *a = p->axis;
   return a[0].in <= INT32_MAX / a[1].in && a[0].in * a[1].in <= INT32_MAX / a[2].in;

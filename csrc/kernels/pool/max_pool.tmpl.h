@@ -2,24 +2,24 @@
 
 static inline bool EC_FN(better)(EC_C v, EC_C best) {
 #if EC_IS_FLOAT
-  return (v > best) | (v != v); /* the last NaN of a window stays, as in eager */
+  return (v > best) | (v != v); /* the last NaN of a window wins, as in eager */
 #else
   return v > best;
 #endif
 }
 
-/* Where an element stands in its plane, row-major. */
+/* Returns the row-major position of an element in its plane. */
 static inline int64_t EC_FN(position)(const ec_pool *p, int64_t z, int64_t y, int64_t x) {
   return (z * p->axis[1].in + y) * p->axis[2].in + x;
 }
 
-/* The largest so far, and where it is. */
+/* The largest element so far, and its position. */
 typedef struct EC_FN(found) {
   EC_C best;
   int64_t at;
 } EC_FN(found);
 
-/* One slice of a window from its first element on, which is the plane's element `at`. */
+/* Processes one slice of a window, from its first element on, which has position `at`. */
 static inline void EC_FN(max_slice)(const ec_pool *p, const EC_T *row, int64_t at,
                                     const ec_window *h, const ec_window *w, EC_FN(found) * found) {
   int64_t down = h->step * p->in_stride[3], right = w->step * p->in_stride[4];
@@ -38,7 +38,7 @@ static inline void EC_FN(max_slice)(const ec_pool *p, const EC_T *row, int64_t a
   *found = (EC_FN(found)){best, best_at};
 }
 
-/* One row of outputs, all of the same depth and height. */
+/* Computes one row of outputs of the same depth and height. */
 static void EC_FN(max_row)(const ec_pool *p, const EC_T *plane, const ec_window *d,
                            const ec_window *h, EC_T *out, int64_t *index) {
   int64_t deep = p->in_stride[2], size = p->axis[1].in * p->axis[2].in;
@@ -66,7 +66,7 @@ static void EC_FN(max_plane)(const ec_pool *p, const EC_T *plane, EC_T *out, int
                      index + z * xs[2] + y * xs[3]);
 }
 
-/* Every plane by itself. */
+/* Computes plane by plane. */
 static void EC_FN(max_planes)(const ec_pool *p, void *scratch) {
   (void)scratch;
   const int64_t *is = p->in_stride, *os = p->out_stride, *xs = p->index_stride;
@@ -76,7 +76,7 @@ static void EC_FN(max_planes)(const ec_pool *p, void *scratch) {
                        (EC_T *)p->to + n * os[0] + c * os[1], p->indices + n * xs[0] + c * xs[1]);
 }
 
-/* One element of the window for all channels, which are contiguous. */
+/* Processes one element of the window for all channels, which are contiguous. */
 EC_CLONES static void EC_FN(max_tap)(const EC_T *x, size_t n, int32_t at, EC_C *restrict best,
                                      int32_t *restrict found) {
   for (size_t c = 0; c < n; c++) {
@@ -87,7 +87,7 @@ EC_CLONES static void EC_FN(max_tap)(const EC_T *x, size_t n, int32_t at, EC_C *
   }
 }
 
-/* All channels of one output position. */
+/* Computes all channels of one output position. */
 static void EC_FN(max_position)(const ec_pool *p, const EC_T *in, const ec_window *d,
                                 const ec_window *h, const ec_window *w, EC_C *best,
                                 int32_t *found) {
@@ -105,7 +105,7 @@ static void EC_FN(max_position)(const ec_pool *p, const EC_T *in, const ec_windo
       }
 }
 
-/* Writes what was found at one output position. */
+/* Stores the results of one output position. */
 static void EC_FN(max_store)(const ec_pool *p, const EC_C *best, const int32_t *found, EC_T *out,
                              int64_t *index) {
   int64_t os = p->out_stride[1], xs = p->index_stride[1];

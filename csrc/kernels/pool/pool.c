@@ -9,7 +9,7 @@
 
 static ec_pool_axis *first_axis(ec_pool *p) { return &p->axis[EC_POOL_AXES - p->axes]; }
 
-/* One number for all axes, or one for each. An empty list gives false in `*given`. */
+/* Reads one number for all axes, or one per axis. An empty list sets `*given` to false. */
 static ec_status read_list(ec_call *c, size_t i, size_t axes, int64_t least, int64_t *values,
                            bool *given) {
   ec_ints list;
@@ -77,14 +77,14 @@ void ec_pool_bind(ec_call *c, const ec_pool_args *args, ec_pool *p) {
   ec_pool_strides(p, ec_arg_tensor(c, args->indices), p->index_stride);
 }
 
-/* The number of windows; false where a number leaves int64. */
+/* Computes the number of windows. Returns false on int64 overflow. */
 static bool count_windows(ec_pool_axis *a, bool ceil_mode) {
   int64_t reach, size;
   if (!ec_mul_i64(a->kernel - 1, a->dilation, &reach) || !ec_add_i64(reach, 1, &reach) ||
       a->padding > reach / 2 || !ec_mul_i64(a->padding, 2, &size) ||
       !ec_add_i64(size, a->in, &size) || !ec_add_i64(size, a->stride, &size))
     return false;
-  size -= a->stride; /* it fits with the stride, so that nothing below overflows */
+  size -= a->stride; /* the sum with the stride fits, so nothing below overflows */
   size -= reach;
   if (size < 0 && !(ceil_mode && size > -a->stride)) return false;
   a->out = size < 0 ? 1 : size / a->stride + 1;
@@ -153,7 +153,7 @@ ec_status ec_pool_resize(ec_call *c, const ec_pool_args *args, const ec_pool *p,
   return ec_call_resize(c, i, rank, sizes);
 }
 
-/* The window of output `o`. */
+/* Returns the window of output `o`. */
 static ec_window window(const ec_pool_axis *a, int64_t o, bool include_padding) {
   int64_t start = o * a->stride - a->padding, first = start;
   if (first < 0) first += ((-first - 1) / a->dilation + 1) * a->dilation;
@@ -161,14 +161,14 @@ static ec_window window(const ec_pool_axis *a, int64_t o, bool include_padding) 
   int64_t inside = first < a->in ? (a->in - 1 - first) / a->dilation + 1 : 0;
   ec_window w = {first, ec_max_i64(0, ec_min_i64(left, inside)), a->dilation, 0};
   if (w.count <= 1) w.step = 1; /* a larger one stays below the input's size */
-  w.first = ec_min_i64(first, a->in); /* an empty window may begin anywhere */
+  w.first = ec_min_i64(first, a->in); /* an empty window may start anywhere */
   int64_t end = ec_min_i64(start + a->kernel, a->in + a->padding);
   w.size = include_padding ? end - start : w.count;
   return w;
 }
 
-/* Windows that cover the input evenly: output o of n reads floor(o in / n) to
- * ceil((o + 1) in / n), found by adding up in / n and its remainder. */
+/* Computes windows that cover the input evenly: output o of n reads floor(o in / n) to ceil((o + 1)
+ * in / n), by accumulating in / n and its remainder. */
 static void adaptive_windows(ec_pool_axis *a) {
   if (a->out == 0) return;
   int64_t whole = a->in / a->out, part = a->in % a->out, next = 0, rest = 0;
@@ -196,7 +196,7 @@ ec_status ec_pool_windows(ec_call *c, const ec_pool_args *args, ec_pool *p) {
 
 /* ---- pieces ------------------------------------------------------------------------------ */
 
-/* A run that is cut along one dimension of the outputs: batch, channel, depth, height. */
+/* A run that is split along one dimension of the outputs: batch, channel, depth, height. */
 typedef struct cut {
   const ec_pool *pool;
   ec_pool_fn fn;
@@ -225,7 +225,7 @@ static void run_pieces(void *user, size_t begin, size_t end) {
   }
 }
 
-/* What the windows read, as a number of elements; saturates. */
+/* Returns the number of elements that the windows read, saturating. */
 static double cost_of(const ec_pool *p) {
   double cost = (double)p->batch * (double)p->channels;
   for (size_t d = 0; d < EC_POOL_AXES; d++) {

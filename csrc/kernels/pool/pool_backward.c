@@ -1,5 +1,5 @@
-/* Gradients of what was pooled: each plane's sums, in scratch memory where they cannot stand in the
- * output, then its elements. */
+/* Gradients of pooling inputs: each plane is summed, in scratch memory if the output's dtype cannot
+ * hold the sums, and then stored. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ static const backward_fn loops[EC_DTYPE_COUNT] = {EC_ROWS_FLOATING(backward),
 
 enum { GRAD };
 
-/* Takes the pooled sizes from the gradients. */
+/* Reads the pooled sizes from the gradients. */
 static ec_status read_pooled(ec_call *c, const ec_pool_args *args, ec_pool *p) {
   const ec_tensor *grad = ec_arg_tensor(c, GRAD);
   size_t rank = ec_arg_tensor(c, args->self)->rank;
@@ -66,7 +66,7 @@ static ec_status run_pool_backward(ec_call *c, const ec_pool_args *args) {
     p.indices = ec_arg_tensor(c, args->indices)->data;
     ec_pool_strides(&p, ec_arg_tensor(c, args->indices), p.index_stride);
   }
-  for (size_t d = 0; d < EC_POOL_AXES; d++) plane *= p.axis[d].in; /* of an output that exists */
+  for (size_t d = 0; d < EC_POOL_AXES; d++) plane *= p.axis[d].in; /* of an existing output */
   EC_TRY(ec_call_scratch(c, (size_t)plane, sizeof(double), &sums));
   const int64_t *bad = loops[p.dtype](&p, sums);
   if (!bad) return EC_OK;
@@ -112,7 +112,7 @@ ec_status ec_op_adaptive_max_pool2d_backward_grad_input(ec_call *c) { return ada
 
 ec_status ec_op_adaptive_max_pool3d_backward_grad_input(ec_call *c) { return adaptive_max(c, 3); }
 
-/* The kernel sizes tell nothing that the indices do not. */
+/* Ignores the kernel sizes, which are implied by the indices. */
 static ec_status fractional_pool_backward(ec_call *c, size_t axes) {
   return run_pool_backward(c, &(ec_pool_args){.axes = axes, .self = 1, .size = 3, .indices = 4,
                                               .out = 5});

@@ -1,12 +1,13 @@
-/* Gradients of pooling for one dtype, summed in the accumulating type; integers wrap. */
+/* Gradients of pooling for one dtype, summed in the accumulator type; integers wrap. */
 #if EC_IS_FLOAT
 typedef EC_ACC EC_FN(sum);
 #else
 typedef uint64_t EC_FN(sum);
 #endif
 
-/* Adds the gradients of a row where their indices say; gives an index that is out of range. An
- * index of -1 stands for none, as in eager. Each is read once: sums may be anywhere. */
+/* Adds the gradients of a row at their indices. Returns an index that is out of range, or NULL. An
+ * index of -1 is skipped, as in eager. Each index is read once, because sums may overlap the
+ * indices. */
 static inline __attribute__((always_inline)) const int64_t *EC_FN(add_row)(
     int64_t n, const EC_T *grad, const int64_t step, const int64_t *index, const int64_t index_step,
     int64_t size, EC_FN(sum) *sums) {
@@ -33,7 +34,7 @@ static const int64_t *EC_FN(add_indexed)(const ec_pool *p, const EC_T *grad, con
   return bad;
 }
 
-/* What each element of a window gets of the gradient of its average. */
+/* Returns the share of each element of a window in the gradient of its average. */
 static inline EC_FN(sum) EC_FN(share)(const ec_pool *p, EC_T grad, double size) {
 #if EC_IS_FLOAT
   return (EC_FN(sum))((double)EC_LOAD(grad) / (p->divisor ? (double)p->divisor : size));
@@ -77,7 +78,7 @@ static void EC_FN(store_plane)(const ec_pool *p, const EC_FN(sum) *sums, EC_T *o
         out[z * is[2] + y * is[3] + x * is[4]] = (EC_T)EC_STORE((EC_C)*sums++);
 }
 
-/* All planes; gives an index that is out of range, NULL: there was none. */
+/* Processes all planes. Returns an index that is out of range, or NULL. */
 static const int64_t *EC_FN(backward)(const ec_pool *p, void *scratch) {
   const int64_t *is = p->in_stride, *os = p->out_stride, *xs = p->index_stride;
   const int64_t row = p->axis[2].in, size = p->axis[0].in * p->axis[1].in * row;

@@ -1,13 +1,13 @@
-/* executorch_prim: numbers of the program (symbolic sizes, loop counters), with Python's rules:
- * an Int stays an Int, a Double on either side makes a Double, a Bool counts as 0 or 1. Integers
- * wrap where Python's would grow. */
+/* executorch_prim: numbers of the program (symbolic sizes, loop counters), with Python's rules: an
+ * Int stays an Int, a Double on either side makes a Double, a Bool is 0 or 1. Integers wrap where
+ * Python's would grow. */
 #include <inttypes.h>
 #include <math.h>
 
 #include "kernels/call.h"
 
 typedef struct pair {
-  bool floating; /* then in a and b, otherwise in i and j */
+  bool floating; /* true: in a and b; false: in i and j */
   double a, b;
   int64_t i, j;
 } pair;
@@ -18,15 +18,15 @@ static pair int_operands(const ec_call *c) {
                 ec_scalar_double(y), ec_scalar_int(x), ec_scalar_int(y)};
 }
 
-static ec_status give_int(ec_call *c, int64_t i) {
+static ec_status return_int(ec_call *c, int64_t i) {
   return ec_call_return(c, (ec_scalar){EC_KIND_INT, {.i = i}});
 }
 
-static ec_status give_double(ec_call *c, double d) {
+static ec_status return_double(ec_call *c, double d) {
   return ec_call_return(c, (ec_scalar){EC_KIND_DOUBLE, {.d = d}});
 }
 
-static ec_status give_bool(ec_call *c, bool b) {
+static ec_status return_bool(ec_call *c, bool b) {
   return ec_call_return(c, (ec_scalar){EC_KIND_BOOL, {.b = b}});
 }
 
@@ -34,25 +34,25 @@ static ec_status give_bool(ec_call *c, bool b) {
 
 ec_status ec_op_prim_add(ec_call *c) {
   const pair p = int_operands(c);
-  if (p.floating) return give_double(c, p.a + p.b);
-  return give_int(c, (int64_t)((uint64_t)p.i + (uint64_t)p.j));
+  if (p.floating) return return_double(c, p.a + p.b);
+  return return_int(c, (int64_t)((uint64_t)p.i + (uint64_t)p.j));
 }
 
 ec_status ec_op_prim_sub(ec_call *c) {
   const pair p = int_operands(c);
-  if (p.floating) return give_double(c, p.a - p.b);
-  return give_int(c, (int64_t)((uint64_t)p.i - (uint64_t)p.j));
+  if (p.floating) return return_double(c, p.a - p.b);
+  return return_int(c, (int64_t)((uint64_t)p.i - (uint64_t)p.j));
 }
 
 ec_status ec_op_prim_mul(ec_call *c) {
   const pair p = int_operands(c);
-  if (p.floating) return give_double(c, p.a * p.b);
-  return give_int(c, (int64_t)((uint64_t)p.i * (uint64_t)p.j));
+  if (p.floating) return return_double(c, p.a * p.b);
+  return return_int(c, (int64_t)((uint64_t)p.i * (uint64_t)p.j));
 }
 
 ec_status ec_op_prim_truediv(ec_call *c) {
   const pair p = int_operands(c);
-  return give_double(c, p.a / p.b);
+  return return_double(c, p.a / p.b);
 }
 
 static ec_status check_divisor(ec_call *c, int64_t a, int64_t b) {
@@ -60,7 +60,7 @@ static ec_status check_divisor(ec_call *c, int64_t a, int64_t b) {
   return ec_call_fail(c, 1, "integer division of %" PRId64 " by zero", a);
 }
 
-/* Rounded towards zero; the minimum by -1 wraps. */
+/* Divides, rounding towards zero; the minimum by -1 wraps. */
 static int64_t int_quotient(int64_t a, int64_t b) {
   return b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b;
 }
@@ -69,24 +69,24 @@ static int64_t int_remainder(int64_t a, int64_t b) { return b == -1 ? 0 : a % b;
 
 static ec_status floor_int(ec_call *c, int64_t a, int64_t b) {
   EC_TRY(check_divisor(c, a, b));
-  return give_int(c, int_quotient(a, b) - (int_remainder(a, b) != 0 && (a < 0) != (b < 0)));
+  return return_int(c, int_quotient(a, b) - (int_remainder(a, b) != 0 && (a < 0) != (b < 0)));
 }
 
 static ec_status modulo_int(ec_call *c, int64_t a, int64_t b) {
   EC_TRY(check_divisor(c, a, b));
   const int64_t r = int_remainder(a, b);
-  return give_int(c, r != 0 && (r < 0) != (b < 0) ? r + b : r);
+  return return_int(c, r != 0 && (r < 0) != (b < 0) ? r + b : r);
 }
 
 ec_status ec_op_prim_floordiv(ec_call *c) {
   const pair p = int_operands(c);
   if (!p.floating) return floor_int(c, p.i, p.j);
-  if (p.b == 0) return give_double(c, p.a == 0 ? (double)NAN : copysign((double)INFINITY, p.a));
+  if (p.b == 0) return return_double(c, p.a == 0 ? (double)NAN : copysign((double)INFINITY, p.a));
   const double mod = fmod(p.a, p.b);
   double q = (p.a - mod) / p.b;
   if (mod != 0 && (p.b < 0) != (mod < 0)) q -= 1;
   const double down = floor(q);
-  return give_double(c, q - down > 0.5 ? down + 1 : down);
+  return return_double(c, q - down > 0.5 ? down + 1 : down);
 }
 
 ec_status ec_op_prim_floordiv_int(ec_call *c) {
@@ -97,7 +97,7 @@ ec_status ec_op_prim_mod(ec_call *c) {
   const pair p = int_operands(c);
   if (!p.floating) return modulo_int(c, p.i, p.j);
   const double mod = fmod(p.a, p.b);
-  return give_double(c, mod != 0 && (p.b < 0) != (mod < 0) ? mod + p.b : mod);
+  return return_double(c, mod != 0 && (p.b < 0) != (mod < 0) ? mod + p.b : mod);
 }
 
 ec_status ec_op_prim_mod_int(ec_call *c) {
@@ -106,53 +106,53 @@ ec_status ec_op_prim_mod_int(ec_call *c) {
 
 ec_status ec_op_prim_neg(ec_call *c) {
   const ec_scalar a = ec_arg_scalar(c, 0);
-  if (a.kind == EC_KIND_DOUBLE) return give_double(c, -a.as.d);
-  return give_int(c, (int64_t)(0 - (uint64_t)ec_scalar_int(a)));
+  if (a.kind == EC_KIND_DOUBLE) return return_double(c, -a.as.d);
+  return return_int(c, (int64_t)(0 - (uint64_t)ec_scalar_int(a)));
 }
 
 /* ---- comparisons ------------------------------------------------------------------------- */
 
 ec_status ec_op_prim_eq(ec_call *c) {
   const pair p = int_operands(c);
-  return give_bool(c, p.floating ? p.a == p.b : p.i == p.j);
+  return return_bool(c, p.floating ? p.a == p.b : p.i == p.j);
 }
 
 ec_status ec_op_prim_gt(ec_call *c) {
   const pair p = int_operands(c);
-  return give_bool(c, p.floating ? p.a > p.b : p.i > p.j);
+  return return_bool(c, p.floating ? p.a > p.b : p.i > p.j);
 }
 
 ec_status ec_op_prim_ge(ec_call *c) {
   const pair p = int_operands(c);
-  return give_bool(c, p.floating ? p.a >= p.b : p.i >= p.j);
+  return return_bool(c, p.floating ? p.a >= p.b : p.i >= p.j);
 }
 
 ec_status ec_op_prim_lt(ec_call *c) {
   const pair p = int_operands(c);
-  return give_bool(c, p.floating ? p.a < p.b : p.i < p.j);
+  return return_bool(c, p.floating ? p.a < p.b : p.i < p.j);
 }
 
 ec_status ec_op_prim_le(ec_call *c) {
   const pair p = int_operands(c);
-  return give_bool(c, p.floating ? p.a <= p.b : p.i <= p.j);
+  return return_bool(c, p.floating ? p.a <= p.b : p.i <= p.j);
 }
 
-/* ---- the others -------------------------------------------------------------------------- */
+/* ---- other operators --------------------------------------------------------------------- */
 
 ec_status ec_op_prim_sym_max(ec_call *c) {
   const pair p = int_operands(c);
-  if (p.floating) return give_double(c, p.a >= p.b || p.a != p.a ? p.a : p.b);
-  return give_int(c, p.i > p.j ? p.i : p.j);
+  if (p.floating) return return_double(c, p.a >= p.b || p.a != p.a ? p.a : p.b);
+  return return_int(c, p.i > p.j ? p.i : p.j);
 }
 
 ec_status ec_op_prim_sym_min(ec_call *c) {
   const pair p = int_operands(c);
-  if (p.floating) return give_double(c, p.a <= p.b || p.a != p.a ? p.a : p.b);
-  return give_int(c, p.i < p.j ? p.i : p.j);
+  if (p.floating) return return_double(c, p.a <= p.b || p.a != p.a ? p.a : p.b);
+  return return_int(c, p.i < p.j ? p.i : p.j);
 }
 
 ec_status ec_op_prim_sym_not(ec_call *c) {
-  return give_bool(c, ec_scalar_double(ec_arg_scalar(c, 0)) == 0);
+  return return_bool(c, ec_scalar_double(ec_arg_scalar(c, 0)) == 0);
 }
 
 ec_status ec_op_prim_sym_ite(ec_call *c) {
@@ -161,17 +161,17 @@ ec_status ec_op_prim_sym_ite(ec_call *c) {
 }
 
 ec_status ec_op_prim_sym_float(ec_call *c) {
-  return give_double(c, ec_scalar_double(ec_arg_scalar(c, 0)));
+  return return_double(c, ec_scalar_double(ec_arg_scalar(c, 0)));
 }
 
-/* The rounded number as an Int; what int64 cannot hold saturates. */
-static ec_status give_rounded(ec_call *c, double (*rounding)(double)) {
+/* Returns the rounded number as an Int; values outside int64 saturate. */
+static ec_status return_rounded(ec_call *c, double (*rounding)(double)) {
   ec_scalar a = ec_arg_scalar(c, 0);
   if (a.kind == EC_KIND_DOUBLE) a.as.d = rounding(a.as.d);
-  return give_int(c, ec_scalar_int(a));
+  return return_int(c, ec_scalar_int(a));
 }
 
-ec_status ec_op_prim_sym_int(ec_call *c) { return give_rounded(c, trunc); }
-ec_status ec_op_prim_trunc(ec_call *c) { return give_rounded(c, trunc); }
-ec_status ec_op_prim_ceil(ec_call *c) { return give_rounded(c, ceil); }
-ec_status ec_op_prim_round(ec_call *c) { return give_rounded(c, nearbyint); } /* half to even */
+ec_status ec_op_prim_sym_int(ec_call *c) { return return_rounded(c, trunc); }
+ec_status ec_op_prim_trunc(ec_call *c) { return return_rounded(c, trunc); }
+ec_status ec_op_prim_ceil(ec_call *c) { return return_rounded(c, ceil); }
+ec_status ec_op_prim_round(ec_call *c) { return return_rounded(c, nearbyint); } /* half to even */

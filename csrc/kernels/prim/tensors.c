@@ -1,5 +1,5 @@
-/* Numbers from tensors, and the two executorch_prim operators on tensors: et_view, which points
- * its output at its input's memory, and et_copy_index, which fills one row of a loop's result. */
+/* Numbers from tensors, and the two executorch_prim operators on tensors: et_view, which points its
+ * output to its input's memory, and et_copy_index, which fills one row of a loop's result. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ ec_status ec_op_sym_size_int(ec_call *c) {
   return ec_call_return(c, (ec_scalar){EC_KIND_INT, {.i = self->sizes[dim]}});
 }
 
-/* Of the layout that the dim order gives. */
+/* Returns a stride of the layout given by the dim order. */
 ec_status ec_op_sym_stride_int(ec_call *c) {
   const ec_tensor *self = ec_arg_tensor(c, 0);
   size_t dim;
@@ -24,12 +24,12 @@ ec_status ec_op_sym_stride_int(ec_call *c) {
   return ec_call_return(c, (ec_scalar){EC_KIND_INT, {.i = self->strides[dim]}});
 }
 
-/* A tensor of a program starts where its data does. */
+/* Returns 0: a tensor of a program starts at its data. */
 ec_status ec_op_sym_storage_offset(ec_call *c) {
   return ec_call_return(c, (ec_scalar){EC_KIND_INT, {.i = 0}});
 }
 
-/* Whether strides are those of a memory format (dimensions of one element may have any). */
+/* Returns true if strides are those of a memory format (dimensions of one element may have any). */
 ec_status ec_op_sym_is_contiguous(ec_call *c) {
   const ec_tensor *self = ec_arg_tensor(c, 0);
   const int64_t format = ec_arg_int(c, 1);
@@ -37,7 +37,7 @@ ec_status ec_op_sym_is_contiguous(ec_call *c) {
   bool fits = !channels_last || self->rank == (size_t)format + 2;
   int64_t stride = 1;
   if (format < 0 || format > 3)
-    return ec_call_fail(c, 1, "there is no memory format %" PRId64, format);
+    return ec_call_fail(c, 1, "unknown memory format %" PRId64, format);
   for (size_t i = 0; fits && i < self->rank; i++) {
     size_t d = self->rank - 1 - i;
     if (channels_last && d) d = i == 0 ? 1 : d + 1;
@@ -74,7 +74,7 @@ ec_status ec_op_local_scalar_dense(ec_call *c) {
 
 /* ---- et_view ----------------------------------------------------------------------------- */
 
-/* The requested sizes, with a -1 replaced by what self's elements leave for it. */
+/* Computes the requested sizes, with a -1 replaced by the size that self's elements leave. */
 static ec_status view_sizes(ec_call *c, const ec_tensor *self, ec_ints request,
                             int64_t sizes[EC_MAX_RANK]) {
   char text[EC_SHAPE_TEXT];
@@ -90,15 +90,15 @@ static ec_status view_sizes(ec_call *c, const ec_tensor *self, ec_ints request,
   }
   if (open < EC_MAX_RANK && known != 0) sizes[open] = self->numel / known;
   if (open < EC_MAX_RANK && known == 0)
-    return ec_call_fail(c, 1, "-1 is ambiguous beside a size of 0");
+    return ec_call_fail(c, 1, "-1 is ambiguous with a size of 0");
   if (!ec_numel(sizes, request.n, &numel) || numel != self->numel)
     return ec_call_fail(c, 1, "%s does not have self's %" PRId64 " elements",
                         ec_shape_text(request.v, request.n, text, sizeof text), self->numel);
   return EC_OK;
 }
 
-/* Whether self's memory, read with out's strides, gives the same elements in the same order: each
- * run of self's dimensions that is contiguous must be cut up by whole dimensions of out. */
+/* True if self's memory, read with out's strides, has the same elements in the same order. Each
+ * contiguous run of self's dimensions must be split by whole dimensions of out. */
 static bool is_view(const ec_tensor *self, const ec_tensor *out) {
   if (self->numel <= 1) return true;
   size_t o = out->rank;
@@ -130,7 +130,7 @@ ec_status ec_op_et_view(ec_call *c) {
     return ec_call_fail(c, 2, "self's memory layout cannot be viewed with these sizes");
   out->data = self->data;
   out->capacity = self->capacity;
-  out->flags = self->flags; /* a view of a constant is as constant */
+  out->flags = self->flags; /* a view of a constant is constant, too */
   return EC_OK;
 }
 
@@ -143,7 +143,7 @@ ec_status ec_op_et_copy_index(ec_call *c) {
   char whole[EC_SHAPE_TEXT], row[EC_SHAPE_TEXT];
   int64_t sizes[EC_MAX_RANK];
   EC_TRY(ec_call_check_same_dtype(c, 1, 0));
-  if (to == from) return ec_call_fail(c, 1, "is copy_to itself");
+  if (to == from) return ec_call_fail(c, 1, "must not be copy_to itself");
   if (to->rank != from->rank + 1 ||
       memcmp(to->sizes + 1, from->sizes, from->rank * sizeof *from->sizes) != 0)
     return ec_call_fail(c, 1, "shape %s, expected a row of copy_to's %s",

@@ -11,8 +11,8 @@
 #include "core/foreach/floating.h"
 #undef EC_TEMPLATE
 
-/* Two dequantised inputs, added and quantised: v[2] ... v[5] scales and zero points, v[6] those of
- * the result. */
+/* Adds two dequantised inputs and quantises the sum: v[2] ... v[5] scales and zero points, v[6]
+ * those of the result. */
 static void sum_float32(int64_t n, char *const *at, const int64_t *step, ec_params *p) {
   const bounds_float32 bounds = bounds_of_float32(p);
   const float sa = (float)p->v[2].d, sb = (float)p->v[3].d, inverse = (float)p->v[6].d;
@@ -47,7 +47,7 @@ ec_tensor ec_affine_along(const ec_tensor *t, size_t rank, size_t axis) {
   return v;
 }
 
-/* The values of an integer dtype; false where tensors are not quantised to it. */
+/* Returns the values of an integer dtype; false if tensors cannot be quantised to it. */
 static bool value_range(ec_dtype dtype, int64_t *low, int64_t *high) {
   switch (dtype) {
   case EC_UINT8: *low = 0, *high = UINT8_MAX; return true;
@@ -71,10 +71,10 @@ static ec_status check_bounds(ec_call *c, size_t i, ec_dtype dtype) {
   int64_t low = 0, high = 0;
   value_range(dtype, &low, &high);
   if (ec_arg_int(c, i) < low)
-    return ec_call_fail(c, i, "%" PRId64 " is less than %s has", ec_arg_int(c, i),
+    return ec_call_fail(c, i, "%" PRId64 " is below the minimum of %s", ec_arg_int(c, i),
                         ec_dtype_name(dtype));
   if (ec_arg_int(c, i + 1) > high)
-    return ec_call_fail(c, i + 1, "%" PRId64 " is more than %s has", ec_arg_int(c, i + 1),
+    return ec_call_fail(c, i + 1, "%" PRId64 " is above the maximum of %s", ec_arg_int(c, i + 1),
                         ec_dtype_name(dtype));
   return EC_OK;
 }
@@ -84,7 +84,7 @@ ec_status ec_affine_check_range(ec_call *c, size_t i) {
   return check_bounds(c, i, (ec_dtype)ec_arg_int(c, i + 2));
 }
 
-/* The dtype of an operation between what came of the input so far, a `dtype`, and a tensor. */
+/* Returns the dtype of an operation between the intermediate result, a `dtype`, and a tensor. */
 static ec_status promote_affine(ec_call *c, const ec_affine *a, ec_dtype dtype, const ec_tensor *t,
                                 ec_dtype *out) {
   ec_result_type r = {0};
@@ -95,7 +95,8 @@ static ec_status promote_affine(ec_call *c, const ec_affine *a, ec_dtype dtype, 
   return ec_result_dtype(c, &r, out);
 }
 
-/* An operand beside a tensor of `dtype`: eager rounds a single number to float32, not to a half. */
+/* Returns an operand broadcast to a tensor of `dtype`: eager rounds a single number to float32, not
+ * to float16 or bfloat16. */
 static ec_operand broadcast_operand(const ec_tensor *t, ec_dtype dtype) {
   const ec_dtype compute = ec_compute_dtype(dtype);
   return (ec_operand){t, t->numel == 1 ? compute : dtype, compute};
@@ -112,7 +113,7 @@ static void apply_loops(ec_tensor *out, const ec_affine *a, ec_dtype dtype,
   ec_elementwise_apply(out, &p);
 }
 
-/* x * scale alone, where the zero point makes the dtype that follows a wider one. */
+/* Computes only x * scale, if the zero point makes the following dtype a wider one. */
 static ec_status multiply_by_scale(ec_call *c, ec_affine *a, ec_dtype dtype) {
   ec_number zero;
   ec_tensor out;
@@ -154,7 +155,7 @@ ec_status ec_affine_quantize(ec_call *c, ec_affine *a, size_t range, bool late, 
   return EC_OK;
 }
 
-/* Whether no difference of an input's and a zero point's value wraps or rounds. */
+/* True if no difference of an input's and a zero point's value wraps or rounds. */
 static ec_status is_plain(ec_call *c, const ec_affine *a, ec_dtype common, bool *plain) {
   int64_t low = 0, high = 0, least, most, *zero;
   ec_tensor numbers;
@@ -168,7 +169,7 @@ static ec_status is_plain(ec_call *c, const ec_affine *a, ec_dtype common, bool 
     if (i == 0 || zero[i] < low) low = zero[i];
     if (i == 0 || zero[i] > high) high = zero[i];
   }
-  const int64_t limit = 1 << 22; /* float32 has all integers of differences below it */
+  const int64_t limit = 1 << 22; /* float32 represents all integer differences below it */
   *plain = low > -limit && high < limit;
   if (!*plain || !value_range(common, &low, &high)) return EC_OK;
   const int64_t first = least, last = most;
@@ -177,7 +178,7 @@ static ec_status is_plain(ec_call *c, const ec_affine *a, ec_dtype common, bool 
   return EC_OK;
 }
 
-/* Integers with integer zero points: the difference wraps as in their common type. */
+/* Dequantises integers with integer zero points: the difference wraps in their common type. */
 static ec_status dequantize_whole(ec_call *c, const ec_affine *a, ec_dtype common, ec_dtype dtype,
                                   ec_tensor *out) {
   bool plain;

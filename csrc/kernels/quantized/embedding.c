@@ -7,19 +7,19 @@
 
 typedef struct table {
   const ec_tensor *weight;
-  int64_t columns; /* values of a row */
+  int64_t columns; /* values per row */
   int bits;
   ec_affine_rows rows;
-  float *packed, *plain; /* one row before and after */
+  float *packed, *plain; /* one row before and after dequantising */
 } table;
 
-/* Scales or zero points (argument `i`): a number, or one for each group, for every row. */
+/* Checks scales or zero points (argument `i`): per row a number, or one per group. */
 static ec_status check_numbers(ec_call *c, size_t i, const ec_tensor *weight) {
   const ec_tensor *t = ec_arg_tensor(c, i);
   EC_TRY(ec_call_check_dtype(c, i, EC_SET_SINGLE));
   EC_TRY(ec_call_check_rank(c, i, 1, 2));
   if (t->sizes[0] == weight->sizes[0]) return EC_OK;
-  return ec_call_fail(c, i, "%" PRId64 " rows, expected %" PRId64 " as of 'weight'", t->sizes[0],
+  return ec_call_fail(c, i, "%" PRId64 " rows, expected %" PRId64 " as in 'weight'", t->sizes[0],
                       weight->sizes[0]);
 }
 
@@ -38,13 +38,14 @@ static ec_status check_table(ec_call *c, table *t) {
     return ec_call_fail(c, 1, "%" PRId64 " groups of %" PRId64 " columns, expected groups of equal "
                         "size, 2 or more", groups, t->columns);
   if (zero && zero->numel != scale->numel && zero->numel != 1)
-    return ec_call_fail(c, 2, "%" PRId64 " elements, expected %" PRId64 " as of '%s'", zero->numel,
+    return ec_call_fail(c, 2, "%" PRId64 " elements, expected %" PRId64 " as in '%s'", zero->numel,
                         scale->numel, c->op->args[1].name);
   t->rows = (ec_affine_rows){scale, zero, t->columns / groups, ec_tensor_dtype(scale)};
   return EC_OK;
 }
 
-/* Two values of 4 bits, the first in the high ones: quotient and remainder of 16, less 8. */
+/* Unpacks two values of 4 bits, the first in the high bits: quotient and remainder of 16, minus
+ * 8. */
 static void unpack_4(int64_t n, const uint8_t *from, int64_t step, bool is_signed, float *to) {
   if (is_signed)
     for (int64_t i = 0; i < n; i++) {
@@ -60,7 +61,8 @@ static void unpack_4(int64_t n, const uint8_t *from, int64_t step, bool is_signe
     }
 }
 
-/* Four values of 2 bits, the first in the low ones, less 2. A signed byte's last keeps its sign. */
+/* Unpacks four values of 2 bits, the first in the low bits, minus 2. The last one of a signed byte
+ * keeps its sign. */
 static void unpack_2(int64_t n, const uint8_t *from, int64_t step, bool is_signed, float *to) {
   for (int64_t i = 0; i < n; i++) {
     const int b = from[i * step];
@@ -69,7 +71,7 @@ static void unpack_2(int64_t n, const uint8_t *from, int64_t step, bool is_signe
   }
 }
 
-/* Row `row` of the table to `out`, `step` bytes apart. */
+/* Dequantises row `row` of the table to `out`, with elements `step` bytes apart. */
 static void look_up(const table *t, int64_t row, ec_dtype dtype, char *out, int64_t step) {
   const ec_tensor *w = t->weight;
   const ec_dtype from = ec_tensor_dtype(w);
@@ -109,7 +111,7 @@ static ec_status run_embedding(ec_call *c, int bits, ec_dtype dtype, size_t o) {
   return EC_OK;
 }
 
-/* Packed values are those of signed integers of so many bits. */
+/* Runs an embedding with packed values: signed integers of `bits` bits. */
 static ec_status run_packed_embedding(ec_call *c, int bits, ec_dtype dtype, size_t o) {
   const int64_t half = 1 << (bits - 1);
   if (ec_arg_int(c, 3) == -half && ec_arg_int(c, 4) == half - 1)
@@ -120,10 +122,11 @@ static ec_status run_packed_embedding(ec_call *c, int bits, ec_dtype dtype, size
 
 static ec_dtype scale_dtype(const ec_call *c) { return ec_tensor_dtype(ec_arg_tensor(c, 1)); }
 
-/* The dtype argument; without it, that of the scales. */
+/* Returns the dtype argument, or the dtype of the scales. */
 static ec_status output_dtype(ec_call *c, ec_dtype *dtype) {
   const int64_t requested = ec_arg_opt_int(c, 6, scale_dtype(c));
-  if (!ec_dtype_valid(requested)) return ec_call_fail(c, 6, "%" PRId64 " is no dtype", requested);
+  if (!ec_dtype_valid(requested))
+    return ec_call_fail(c, 6, "%" PRId64 " is not a dtype", requested);
   *dtype = (ec_dtype)requested;
   return EC_OK;
 }

@@ -1,12 +1,12 @@
-/* Products of floating matrices with quantised weights: blocks of the weight are dequantised to
- * float32 and multiplied there, halves too. */
+/* Products of floating-point matrices with quantised weights. Blocks of the weight are dequantised
+ * to float32 and multiplied, also for float16 and bfloat16. */
 #include <inttypes.h>
 
 #include "core/checked.h"
 #include "kernels/linalg/gemm.h"
 #include "kernels/quantized/affine.h"
 
-enum { BLOCK_FLOATS = 65536 }; /* of the weight at one time */
+enum { BLOCK_FLOATS = 65536 }; /* of the weight at once */
 
 typedef struct product {
   const ec_tensor *weight;
@@ -14,10 +14,10 @@ typedef struct product {
   bool transposed; /* linear: the weight's rows are columns of the product */
   ec_gemm_size size;
   ec_tensor in, out;   /* float32 */
-  float *packed, *block; /* one row before, and some after */
+  float *packed, *block; /* one quantised row; some dequantised ones */
 } product;
 
-/* `count` columns of the product's right side from column `first` on. */
+/* Returns `count` columns of the product's right side from column `first` on. */
 static ec_gemm_side right_side(const product *p, int64_t first, int64_t count) {
   const ec_tensor *w = p->weight;
   const ec_cast_fn cast = ec_cast(EC_FLOAT32, EC_INT8);
@@ -53,21 +53,22 @@ static ec_status multiply_blocks(ec_call *c, product *p) {
   return EC_OK;
 }
 
-/* Scales or zero points (argument `i`): one for each row of the weight, or `groups` of them. */
+/* Checks scales or zero points (argument `i`): one per row of the weight, or at most `most`
+ * groups. */
 static ec_status check_numbers(ec_call *c, size_t i, size_t most) {
   const ec_tensor *t = ec_arg_tensor(c, i), *weight = ec_arg_tensor(c, 1);
   EC_TRY(ec_call_check_same_dtype(c, i, 0));
   EC_TRY(ec_call_check_rank(c, i, 1, most));
   if (t->sizes[0] != weight->sizes[0])
-    return ec_call_fail(c, i, "%" PRId64 " rows, expected %" PRId64 " as of 'weight'", t->sizes[0],
+    return ec_call_fail(c, i, "%" PRId64 " rows, expected %" PRId64 " as in 'weight'", t->sizes[0],
                         weight->sizes[0]);
   if (t->rank == 2 && t->sizes[1] == 0) return ec_call_fail(c, i, "no groups of columns");
   if (i == 3 && !ec_tensor_same_sizes(t, ec_arg_tensor(c, 2)))
-    return ec_call_fail(c, i, "another shape than 'weight_scales' has");
+    return ec_call_fail(c, i, "expected the shape of 'weight_scales'");
   return EC_OK;
 }
 
-/* A float32 tensor for argument `i`: its own, or one in scratch memory, which the input fills. */
+/* Returns argument `i` as float32: itself, or a tensor in scratch memory, filled if `read`. */
 static ec_status in_float32(ec_call *c, size_t i, bool read, ec_tensor *t) {
   *t = *ec_arg_tensor(c, i);
   if (t->dtype == EC_FLOAT32) return EC_OK;
@@ -76,7 +77,7 @@ static ec_status in_float32(ec_call *c, size_t i, bool read, ec_tensor *t) {
   return EC_OK;
 }
 
-/* Argument 0 times the weight (1), into argument `o`. */
+/* Multiplies argument 0 by the weight (1) into argument `o`. */
 static ec_status run_mixed(ec_call *c, bool transposed, size_t o) {
   const ec_tensor *in = ec_arg_tensor(c, 0), *w = ec_arg_tensor(c, 1);
   const ec_tensor *scale = ec_arg_tensor(c, 2);

@@ -1,5 +1,5 @@
 /* choose_qparams: scale and zero point from the extremes of a tensor or of each row. Every step
- * rounds to the dtype that torch computes it in. */
+ * rounds to the dtype of torch's computation. */
 #include <inttypes.h>
 #include <math.h>
 
@@ -9,13 +9,13 @@
 #include "kernels/quantized/affine.h"
 #include "kernels/reduce/reduce.h"
 
-/* The least and greatest of the elements beside each element of `scale`, zero among them. */
+/* The extremes, with zero among the elements, for each element of `scale`. */
 typedef struct extremes {
   ec_tensor low, high;
 } extremes;
 
-/* Rounds to a floating dtype; a double holds sums, products and quotients of float32 exactly
- * enough that they round as in float32. */
+/* Rounds to a floating dtype. A double is exact enough for sums, products and quotients of float32
+ * to round as in float32. */
 static double round_to_dtype(ec_dtype dtype, double x) {
   const float f = (float)x;
   switch (dtype) {
@@ -26,11 +26,11 @@ static double round_to_dtype(ec_dtype dtype, double x) {
   }
 }
 
-/* Both NaN where an element is. */
+/* The minimum; NaN if either is. */
 static double min_or_nan(double x, double y) { return x < y || x != x ? x : y; }
 static double max_or_nan(double x, double y) { return x > y || x != x ? x : y; }
 
-/* Resizes argument `out` to the reduced shape, and finds the extremes for it in its layout. */
+/* Resizes argument `out` to the reduced shape, and computes the extremes in its layout. */
 static ec_status find_extremes(ec_call *c, uint32_t mask, size_t out, size_t rank,
                                const int64_t *sizes, extremes *e) {
   const ec_tensor *x = ec_arg_tensor(c, 0);
@@ -62,7 +62,7 @@ static double element_at(const ec_tensor *t, int64_t i) {
   return x;
 }
 
-/* A range of quantised values that holds zero, as eager demands. */
+/* Checks that the range of quantised values contains zero, as eager requires. */
 static ec_status check_range(ec_call *c, size_t i) {
   const int64_t low = ec_arg_int(c, i), high = ec_arg_int(c, i + 1);
   if (low > 0 || high < 0 || low >= high || low < INT32_MIN || high > INT32_MAX)
@@ -71,7 +71,7 @@ static ec_status check_range(ec_call *c, size_t i) {
   return EC_OK;
 }
 
-/* zero_point_out (argument `i`), whatever its layout, from numbers in the layout of `like`. */
+/* Stores numbers in the layout of `like` to zero_point_out (argument `i`), whatever its layout. */
 static void store_zeros(const ec_call *c, size_t i, const ec_tensor *like, int64_t *zeros) {
   ec_tensor from = *like;
   from.dtype = EC_INT64;
@@ -95,7 +95,7 @@ ec_status ec_op_choose_qparams_tensor_out(ec_call *c) {
   double scale = round_to_dtype(dtype, round_to_dtype(dtype, high - low) / steps);
   if (scale == scale) scale = max_or_nan(eps, scale);
   const float offset = nearbyintf((float)(low / scale));
-  /* int32 arithmetic, which wraps where a NaN or an infinity has become its least number */
+  /* int32 arithmetic wraps if a NaN or an infinity has become the minimum */
   int64_t zero = (int32_t)((uint32_t)least - (uint32_t)ec_f32_to_i32(offset));
   zero = ec_min_i64(ec_max_i64(zero, least), most);
   *(double *)ec_arg_tensor(c, 5)->data = scale;
@@ -103,7 +103,7 @@ ec_status ec_op_choose_qparams_tensor_out(ec_call *c) {
   return EC_OK;
 }
 
-/* The formula of XNNPACK for int8, whatever the dtype argument says. */
+/* XNNPACK's formula for int8, whatever the dtype argument. */
 static double token_scale(ec_dtype dtype, double low, double high, int64_t *zero) {
   const double least = -128, most = 127, eps = 0x1p-23;
   double scale = round_to_dtype(dtype, round_to_dtype(dtype, high - low) / (most - least));

@@ -3,32 +3,32 @@
 
 #include "kernels/quantized/affine.h"
 
-/* The input converted to float32 first. */
+/* Converts the input to float32. */
 static ec_status input_as_float32(ec_call *c, ec_affine *a) {
   a->x = *ec_arg_tensor(c, 0);
   a->as = EC_FLOAT32;
   return ec_call_check_dtype(c, 0, EC_SET_SINGLE);
 }
 
-/* The input has the dtype of argument `i`, which quant_min and quant_max precede. */
-static ec_status input_as_told(ec_call *c, ec_affine *a, size_t i) {
+/* Checks that the input has the dtype of argument `i`, which follows quant_min and quant_max. */
+static ec_status check_input_dtype(ec_call *c, ec_affine *a, size_t i) {
   a->x = *ec_arg_tensor(c, 0);
   a->as = ec_tensor_dtype(&a->x);
   if (ec_arg_int(c, i) == (int64_t)a->as) return EC_OK;
-  return ec_call_fail(c, 0, "dtype %s, expected what argument '%s' says", ec_dtype_name(a->as),
+  return ec_call_fail(c, 0, "dtype %s, expected that of argument '%s'", ec_dtype_name(a->as),
                       c->op->args[i].name);
 }
 
-/* Checks that argument `out` has the dtype that argument `i` says (None: float32). */
+/* Checks that argument `out` has the dtype in argument `i` (None: float32). */
 static ec_status check_out_dtype(ec_call *c, size_t i, size_t out) {
   int64_t dtype = ec_arg_opt_int(c, i, EC_FLOAT32);
-  if (!ec_dtype_valid(dtype)) return ec_call_fail(c, i, "%" PRId64 " is no dtype", dtype);
+  if (!ec_dtype_valid(dtype)) return ec_call_fail(c, i, "%" PRId64 " is not a dtype", dtype);
   return ec_call_check_dtype(c, out, EC_BIT(dtype));
 }
 
 /* ---- by tensor ------------------------------------------------------------------------------ */
 
-/* The only element of argument `i`: a float64, or an int64 where `s` says so. */
+/* Reads the only element of argument `i`: a float64, or an int64 if `s` is of that kind. */
 static ec_status only_element(ec_call *c, size_t i, ec_scalar *s) {
   const ec_tensor *t = ec_arg_tensor(c, i);
   EC_TRY(ec_call_check_dtype(c, i, EC_SET_REALB));
@@ -38,8 +38,8 @@ static ec_status only_element(ec_call *c, size_t i, ec_scalar *s) {
   return EC_OK;
 }
 
-/* Scale and zero point (arguments 1 and 2) as numbers; either may be a tensor. Eager's differences
- * round their number to a half, its products do not. */
+/* Reads scale and zero point (arguments 1 and 2) as numbers; either may be a tensor. Eager rounds
+ * the number to float16 or bfloat16 in differences, but not in products. */
 static ec_status read_per_tensor(ec_call *c, ec_affine *a, bool inverse, ec_number held[2]) {
   ec_scalar scale = {.kind = EC_KIND_DOUBLE}, zero = ec_arg_scalar(c, 2);
   if (c->args[1]->kind == EC_KIND_TENSOR) {
@@ -68,7 +68,7 @@ ec_status ec_op_quantize_per_tensor_out(ec_call *c) {
 ec_status ec_op_dequantize_per_tensor_out(ec_call *c) {
   ec_affine a = {0};
   ec_number held[2];
-  EC_TRY(input_as_told(c, &a, 5));
+  EC_TRY(check_input_dtype(c, &a, 5));
   EC_TRY(ec_affine_check_dtype(c, 5));
   EC_TRY(check_out_dtype(c, 6, 7));
   EC_TRY(ec_call_check_dtype(c, 7, EC_SET_FLOATING));
@@ -79,7 +79,7 @@ ec_status ec_op_dequantize_per_tensor_out(ec_call *c) {
 
 /* ---- by channel ----------------------------------------------------------------------------- */
 
-/* Argument `i`, one number for each index of the axis or one for all, beside the input. */
+/* Reads argument `i`, one number per index of the axis or one for all, broadcast to the input. */
 static ec_status read_along_axis(ec_call *c, size_t i, const ec_tensor *x, size_t axis,
                                  ec_tensor *out) {
   const ec_tensor *t = ec_arg_tensor(c, i);
@@ -90,8 +90,8 @@ static ec_status read_along_axis(ec_call *c, size_t i, const ec_tensor *x, size_
                       ", the size of dimension %zu of 'input'", t->numel, x->sizes[axis], axis);
 }
 
-/* Where few elements lie behind each index of the axis, one number for each of them: the inner
- * loop then runs through all indices. */
+/* Repeats the numbers if few elements follow each index of the axis, so that the inner loop covers
+ * all indices. */
 static ec_status repeat_along_axis(ec_call *c, const ec_tensor *x, size_t axis, ec_tensor *t) {
   const int64_t inside = x->strides[axis];
   if (c->reference || x->numel == 0 || t->numel == 1 || inside == 1 || inside > 64) return EC_OK;
@@ -100,7 +100,7 @@ static ec_status repeat_along_axis(ec_call *c, const ec_tensor *x, size_t axis, 
     if (d != axis && x->strides[d] < inside) all.sizes[d] = x->sizes[d];
     all.strides[d] = all.sizes[d] == 1 ? 1 : x->strides[d];
   }
-  all.numel = t->numel * inside; /* no more than the input's */
+  all.numel = t->numel * inside; /* at most the input's */
   const size_t item = ec_dtype_size(ec_tensor_dtype(t));
   EC_TRY(ec_call_scratch(c, (size_t)all.numel, item, &all.data));
   ec_view to = ec_view_of(&all), from = ec_view_of(t);
@@ -109,7 +109,7 @@ static ec_status repeat_along_axis(ec_call *c, const ec_tensor *x, size_t axis, 
   return EC_OK;
 }
 
-/* Scales and zero points (arguments 1 and 2) along the axis (argument 3). */
+/* Reads scales and zero points (arguments 1 and 2) along the axis (argument 3). */
 static ec_status read_per_channel(ec_call *c, ec_affine *a) {
   size_t axis;
   EC_TRY(ec_call_check_rank(c, 0, 1, EC_MAX_RANK));
@@ -123,7 +123,7 @@ static ec_status read_per_channel(ec_call *c, ec_affine *a) {
   EC_TRY(repeat_along_axis(c, &a->x, axis, &a->scale));
   if (!zero) return EC_OK;
   if (zero->numel != scale->numel)
-    return ec_call_fail(c, 2, "%" PRId64 " elements, expected %" PRId64 " as of '%s'", zero->numel,
+    return ec_call_fail(c, 2, "%" PRId64 " elements, expected %" PRId64 " as in '%s'", zero->numel,
                         scale->numel, c->op->args[1].name);
   EC_TRY(read_along_axis(c, 2, &a->x, axis, &a->zero));
   return repeat_along_axis(c, &a->x, axis, &a->zero);
@@ -139,7 +139,7 @@ ec_status ec_op_quantize_per_channel_out(ec_call *c) {
 
 ec_status ec_op_dequantize_per_channel_out(ec_call *c) {
   ec_affine a = {0};
-  EC_TRY(input_as_told(c, &a, 6));
+  EC_TRY(check_input_dtype(c, &a, 6));
   EC_TRY(ec_affine_check_range(c, 4));
   EC_TRY(check_out_dtype(c, 7, 8));
   EC_TRY(read_per_channel(c, &a));
@@ -148,7 +148,7 @@ ec_status ec_op_dequantize_per_channel_out(ec_call *c) {
 
 /* ---- by token ------------------------------------------------------------------------------- */
 
-/* Argument `i`, which broadcasts to the input. */
+/* Reads argument `i`, which broadcasts to the input. */
 static ec_status broadcast_to_input(ec_call *c, size_t i, const ec_tensor *x, ec_tensor *out) {
   const ec_tensor *t = ec_arg_tensor(c, i);
   char text[EC_SHAPE_TEXT], of[EC_SHAPE_TEXT];
@@ -172,7 +172,8 @@ ec_status ec_op_quantize_per_token_out(ec_call *c) {
   ec_affine a = {0};
   EC_TRY(read_per_token(c, &a));
   int64_t count = 1;
-  for (size_t d = 0; d + 1 < a.x.rank; d++) count *= a.x.sizes[d]; /* ec_numel checked a product */
+  /* ec_numel checked a larger product */
+  for (size_t d = 0; d + 1 < a.x.rank; d++) count *= a.x.sizes[d];
   for (size_t i = 1; i <= 2; i++)
     if (ec_arg_tensor(c, i)->numel != count)
       return ec_call_fail(c, i, "%" PRId64 " elements, expected one for each of %" PRId64 " rows",

@@ -1,24 +1,24 @@
-/* Poisson and binomial numbers: counts of rare events one by one, large ones by Hoermann's
- * transformed rejection (PTRS: Insurance: Mathematics and Economics 12, 1993; BTRS: Journal of
- * Statistical Computation and Simulation 46, 1993). Each takes as many bits as it needs. */
+/* Poisson and binomial numbers: small counts event by event, large ones by Hoermann's transformed
+ * rejection (PTRS: Insurance: Mathematics and Economics 12, 1993; BTRS: Journal of Statistical
+ * Computation and Simulation 46, 1993). The number of random bits per result varies. */
 #include <math.h>
 
 #include "kernels/copy.h"
 #include "kernels/random/numbers.h"
 #include "kernels/random/random.h"
 
-enum { BLOCK = 256, REJECTION_MIN = 10 /* expected events from which on rejection is valid */ };
+enum { BLOCK = 256, REJECTION_MIN = 10 /* minimum of expected events for the rejection method */ };
 
-static const double most = 0x1p53; /* up to which doubles count */
+static const double most = 0x1p53; /* doubles represent all integers up to it */
 
-/* 0 < u <= 1. */
+/* Returns a uniform number, 0 < u <= 1. */
 static double next_uniform(ec_random *random) {
   uint64_t bits;
   ec_random_bits(random, &bits, 1);
   return 1 - (double)(bits >> 11) * 0x1p-53;
 }
 
-/* log(x!), x >= 0, by Stirling's series from 10 on. */
+/* log(x!), x >= 0; Stirling's series from 10 on. */
 static double log_factorial(double x) {
   double below = 1;
   for (; x < 10; x++) below *= x + 1;
@@ -50,7 +50,7 @@ static double poisson_of(ec_random *random, double rate, double unused) {
 
 /* ---- binomial ---------------------------------------------------------------------------- */
 
-/* Few successes: the trials up to each are geometric. */
+/* Few successes: the number of trials up to each success is geometric. */
 static double few_of(ec_random *random, double count, double p) {
   const double fail = ec_log_complement(p);
   double k = 0, trials = 0;
@@ -77,7 +77,8 @@ static double many_of(ec_random *random, double count, double p) {
   }
 }
 
-/* As eager: 0 without trials or successes, all of them above a probability of 1, NaN for NaN. */
+/* As in eager PyTorch: 0 without trials or successes, all trials for a probability above 1, NaN for
+ * NaN. */
 static double binomial_of(ec_random *random, double count, double p) {
   if (isnan(p)) return p;
   if (count <= 0 || p <= 0) return 0;
@@ -86,9 +87,9 @@ static double binomial_of(ec_random *random, double count, double p) {
   return count * p < REJECTION_MIN ? few_of(random, count, p) : many_of(random, count, p);
 }
 
-/* ---- tensors of them ---------------------------------------------------------------------- */
+/* ---- tensors of counts -------------------------------------------------------------------- */
 
-/* A distribution of one or two parameters; a sentence about the first one's range. */
+/* A distribution with one or two parameters, and the message about the first one's range. */
 typedef struct counts {
   double (*of)(ec_random *random, double a, double b);
   size_t inputs, out;
@@ -105,7 +106,7 @@ static ec_status draw_block(ec_call *c, const counts *d, int64_t n, double *a, c
   return EC_OK;
 }
 
-/* An output of the dtype and shape of argument 0. */
+/* Fills an output of the dtype and shape of argument 0. */
 static ec_status draw_counts(ec_call *c, const counts *d) {
   const ec_tensor *self = ec_arg_tensor(c, 0);
   const ec_dtype dtype = ec_tensor_dtype(self);

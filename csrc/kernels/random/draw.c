@@ -1,10 +1,10 @@
-/* Tensors of random numbers: sizes, dtypes and parameters as eager checks them. */
+/* Tensors of random numbers: sizes, dtypes and parameters with eager's checks. */
 #include <math.h>
 
 #include "kernels/pointwise/elementwise.h"
 #include "kernels/random/random.h"
 
-/* A parameter as a 0-d tensor. */
+/* Initialises a parameter as a 0-d tensor. */
 static void init_number(ec_number *n, double x) {
   ec_number_init(n, EC_FLOAT64, (ec_scalar){EC_KIND_DOUBLE, {.d = x}});
 }
@@ -17,7 +17,7 @@ static ec_status draw_dist(ec_call *c, size_t o, ec_dist dist, double a, double 
   return EC_OK;
 }
 
-/* The output takes the sizes in argument 0: a list, or a tensor's. */
+/* Resizes the output to the sizes in argument 0: a list, or a tensor's sizes. */
 static ec_status resize_output(ec_call *c, size_t o) {
   ec_ints list;
   if (c->args[0]->kind == EC_KIND_TENSOR) {
@@ -35,7 +35,8 @@ static ec_status draw_standard(ec_call *c, size_t o, ec_dist dist) {
   EC_TRY(resize_output(c, o));
   const bool pairs = ec_is_complex(ec_tensor_dtype(ec_arg_tensor(c, o)));
   if (dist == EC_DIST_UNIFORM) return draw_dist(c, o, dist, 0, 1);
-  return draw_dist(c, o, dist, 0, pairs ? 0x1.6a09e667f3bcdp-1 : 1); /* both parts: variance 1 */
+  /* both parts together: variance 1 */
+  return draw_dist(c, o, dist, 0, pairs ? 0x1.6a09e667f3bcdp-1 : 1);
 }
 
 ec_status ec_op_rand_out(ec_call *c) { return draw_standard(c, 1, EC_DIST_UNIFORM); }
@@ -45,7 +46,7 @@ ec_status ec_op_randn_like_out(ec_call *c) { return draw_standard(c, 2, EC_DIST_
 
 /* ---- self's sizes and dtype, parameters as numbers ---------------------------------------- */
 
-/* Parameters are arguments 1 and 2 (3 is the generator), or 1 alone: `o` says which. */
+/* Parameters are arguments 1 and 2 (3 is the generator), or 1 alone, depending on `o`. */
 static ec_status draw_like(ec_call *c, size_t o, ec_dtype_set dtypes, ec_dist dist) {
   EC_TRY(ec_call_check_dtype(c, 0, dtypes));
   EC_TRY(ec_call_check_same_dtype(c, o, 0));
@@ -53,7 +54,7 @@ static ec_status draw_like(ec_call *c, size_t o, ec_dtype_set dtypes, ec_dist di
   return draw_dist(c, o, dist, ec_arg_double(c, 1), o == 4 ? ec_arg_double(c, 2) : 0);
 }
 
-/* Fails where the number at argument `i` is not above (or at, if `equal`) zero. */
+/* Fails unless the number in argument `i` is above zero (or equal, with `equal`). */
 static ec_status above_zero(ec_call *c, size_t i, bool equal) {
   const double x = ec_arg_double(c, i);
   if (x > 0 || (equal && x == 0)) return EC_OK;
@@ -63,7 +64,7 @@ static ec_status above_zero(ec_call *c, size_t i, bool equal) {
 ec_status ec_op_uniform_out(ec_call *c) {
   const double from = ec_arg_double(c, 1), to = ec_arg_double(c, 2);
   if (!(from <= to) || !isfinite(to - from))
-    return ec_fail(c->err, EC_INVALID_ARGUMENT, "no numbers from %g to %g", from, to);
+    return ec_fail(c->err, EC_INVALID_ARGUMENT, "no numbers between %g and %g", from, to);
   return draw_like(c, 4, EC_SET_FLOATC, EC_DIST_UNIFORM);
 }
 
@@ -90,7 +91,7 @@ ec_status ec_op_geometric_out(ec_call *c) {
 
 /* ---- bernoulli --------------------------------------------------------------------------- */
 
-/* Fails where an element of a tensor's real numbers is outside [low, high]. */
+/* Fails if a real element of a tensor is outside [low, high]. */
 static ec_status check_range(ec_call *c, size_t i, double low, double high) {
   const ec_tensor *t = ec_arg_tensor(c, i);
   const ec_cast_fn cast = ec_cast(EC_FLOAT64, ec_tensor_dtype(t));

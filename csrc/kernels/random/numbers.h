@@ -1,5 +1,6 @@
-/* Elementary functions of double from exact operations and fixed series, the same on every machine
- * (libraries differ in last places). Within a few units in the last place where they are used. */
+/* Elementary functions of double from exact operations and fixed series, with equal results on
+ * every machine (libraries differ in last places). Errors are a few units in the last place in the
+ * ranges used. */
 #ifndef EC_KERNELS_RANDOM_NUMBERS_H
 #define EC_KERNELS_RANDOM_NUMBERS_H
 
@@ -17,7 +18,7 @@ static inline double ec_twice_atanh(double s) {
   return 2 * s * sum;
 }
 
-/* Of positive normal numbers. The exponent is taken so that 1 / sqrt 2 <= m < sqrt 2. */
+/* log of a positive normal number. The exponent is chosen so that 1 / sqrt 2 <= m < sqrt 2. */
 static inline double ec_log(double x) {
   const uint64_t one = UINT64_C(1023) << 52, low = UINT64_C(0x3FE6A09E667F3BCD);
   uint64_t bits;
@@ -44,7 +45,7 @@ static inline double ec_exp(double x) {
   return ldexp(sum, (int)n);
 }
 
-/* Cosine and sine of `u` turns, 0 <= u <= 1: of an eighth at most, then moved to its quadrant. */
+/* Cosine and sine of `u` turns, 0 <= u <= 1: of at most an eighth, then moved to the quadrant. */
 static inline void ec_turn(double u, double *cosine, double *sine) {
   const int quadrant = (int)(4 * u + 0.5);
   const double x = (u - quadrant * 0.25) * 0x1.921fb54442d18p+2, z = x * x;

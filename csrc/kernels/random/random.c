@@ -1,4 +1,4 @@
-/* The generator, and the loop that turns its bits into distributions. */
+/* The generator, and the loop that converts its bits to distributions. */
 #include "kernels/random/random.h"
 
 #include "core/simd.h"
@@ -8,7 +8,7 @@ enum { BLOCK = 256 };
 
 /* ---- Philox4x32-10 ----------------------------------------------------------------------- */
 
-/* Two words from each of `n` counters: lanes of a vector, their ten rounds in registers. */
+/* Computes two words from each of `n` counters: lanes of a vector, with ten rounds in registers. */
 EC_CLONES static void fill_philox(uint64_t seed, uint64_t counter, uint64_t *out, size_t n) {
   for (size_t i = 0; i < n; i++) {
     uint32_t x0 = (uint32_t)(counter + i), x1 = (uint32_t)((counter + i) >> 32), x2 = 0, x3 = 0;
@@ -38,12 +38,13 @@ void ec_random_bits(ec_random *random, uint64_t *out, size_t n) {
 
 /* ---- distributions ----------------------------------------------------------------------- */
 
-/* Digits of a dtype's significand: uniform numbers have no more, or they would round up to 1. */
+/* Returns the digits of a dtype's significand. Uniform numbers have no more digits, because they
+ * could round up to 1. */
 static int significand_bits(ec_dtype d) {
   return d == EC_FLOAT64 ? 53 : d == EC_BFLOAT16 ? 8 : d == EC_FLOAT16 ? 11 : 24;
 }
 
-/* [0, 1) from the upper 53 bits, in halves that are int32: vectors convert no longer integers. */
+/* [0, 1) from the upper 53 bits, in int32 halves: vectors cannot convert wider integers. */
 static inline double unit_double(uint64_t bits) {
   return (int32_t)(bits >> 38) * 0x1p-26 + (int32_t)(bits >> 11 & 0x7FFFFFF) * 0x1p-53;
 }
@@ -51,7 +52,7 @@ static inline double unit_double(uint64_t bits) {
 /* (0, 1), for logarithms: the last bit is set. */
 static inline double open_unit(uint64_t bits) { return unit_double(bits | 1 << 11); }
 
-/* Box and Muller: two normal numbers from two uniform ones. In steps, for vectors. */
+/* Box-Muller: two normal numbers from two uniform ones. Separate steps, so that loops vectorise. */
 EC_CLONES static void fill_normals(const uint64_t *bits, double *z, size_t n) {
   double radius[BLOCK / 2];
   for (size_t i = 0; i < n / 2; i++) radius[i] = -2 * ec_log(open_unit(bits[2 * i]));
@@ -64,7 +65,7 @@ EC_CLONES static void fill_normals(const uint64_t *bits, double *z, size_t n) {
   }
 }
 
-/* Below `to` in a dtype of so many digits, wherever the sum rounds to. */
+/* Returns a number below `to` in a dtype with a given number of digits, despite rounding. */
 static inline double uniform_between(double from, double to, double u, double step) {
   const double x = from + (to - from) * u, last = to - fabs(to) * step;
   return x > last && last >= from && from < to ? last : x;
@@ -72,11 +73,11 @@ static inline double uniform_between(double from, double to, double u, double st
 
 static inline double cauchy_quantile(double u, double median, double width) {
   double cosine, sine;
-  ec_turn(u * 0.5, &cosine, &sine); /* tan of u half turns, less a quarter turn: -cos / sin */
+  ec_turn(u * 0.5, &cosine, &sine); /* tan of u half turns minus a quarter turn: -cos / sin */
   return median - width * (cosine / sine);
 }
 
-/* Words, or the normal numbers that are in z already, to n numbers z: a loop for each. */
+/* Converts words, or the normal numbers already in z, to n numbers z; one loop per distribution. */
 EC_CLONES static void fill_dist(ec_dist dist, int count, const uint64_t *bits, const double *a,
                                 const double *b, double *z, int64_t n) {
   const uint64_t kept = ~UINT64_C(0) << (64 - count);
@@ -110,7 +111,7 @@ EC_CLONES static void fill_dist(ec_dist dist, int count, const uint64_t *bits, c
 typedef struct filling {
   ec_dist dist;
   ec_dtype out;
-  ec_cast_fn to_out, to_a, to_b; /* the latter to float64 */
+  ec_cast_fn to_out, to_a, to_b; /* the latter two to float64 */
   double a[BLOCK], b[BLOCK];
 } filling;
 
@@ -121,7 +122,7 @@ static void fill_block(filling *f, ec_random *random, const ec_iter *it, int64_t
   const size_t even = (size_t)(n + n % 2);
   ec_random_bits(random, bits, even);
   if (f->dist == EC_DIST_NORMAL || f->dist == EC_DIST_LOG_NORMAL) fill_normals(bits, z, even);
-  if (!from || it->step[1]) /* else the first block's stay */
+  if (!from || it->step[1]) /* otherwise the first block's numbers stay valid */
     f->to_a(n, (char *)f->a, item, it->at[1] + from * it->step[1], it->step[1]);
   if (!from || it->step[2])
     f->to_b(n, (char *)f->b, item, it->at[2] + from * it->step[2], it->step[2]);

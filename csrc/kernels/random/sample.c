@@ -1,4 +1,4 @@
-/* Random integers, permutations, draws from weights, dropout. */
+/* Random integers, permutations, weighted draws, dropout. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -10,7 +10,7 @@ enum { BLOCK = 256 };
 
 /* ---- integers ---------------------------------------------------------------------------- */
 
-/* The largest integer up to which a dtype has all. */
+/* Returns the largest n such that the dtype represents all integers up to n. */
 static int64_t whole_limit(ec_dtype d) {
   switch (d) {
   case EC_UINT8: return UINT8_MAX;
@@ -28,7 +28,7 @@ static int64_t whole_limit(ec_dtype d) {
   }
 }
 
-/* Whether an integer has a place in the dtype's range, rounded or not. */
+/* True if an integer is in the dtype's range, rounded or not. */
 static bool int_fits(ec_dtype d, int64_t x) {
   const bool is_unsigned = d == EC_BOOL || d == EC_UINT8 || d == EC_UINT16 || d == EC_UINT32 ||
                            d == EC_UINT64;
@@ -37,7 +37,7 @@ static bool int_fits(ec_dtype d, int64_t x) {
   return x <= whole_limit(d) && x >= (is_unsigned ? 0 : -whole_limit(d) - 1);
 }
 
-/* Fills an output, which is dense, with integers of [low, high). */
+/* Fills a dense output with integers of [low, high). */
 static ec_status fill_integers(ec_call *c, size_t o, int64_t low, int64_t high) {
   const ec_tensor *out = ec_arg_tensor(c, o);
   const ec_dtype dtype = ec_tensor_dtype(out);
@@ -54,7 +54,7 @@ static ec_status fill_integers(ec_call *c, size_t o, int64_t low, int64_t high) 
   return EC_OK;
 }
 
-/* Sizes from the list or tensor that is argument `like`. */
+/* Draws integers with the sizes of the list or tensor in argument `like`. */
 static ec_status draw_randint(ec_call *c, size_t o, size_t like, int64_t low, int64_t high) {
   const ec_dtype dtype = ec_tensor_dtype(ec_arg_tensor(c, o));
   EC_TRY(ec_call_check_dtype(c, o, EC_SET_REALB));
@@ -87,7 +87,7 @@ ec_status ec_op_randint_like_low_dtype_out(ec_call *c) {
 
 /* ---- permutations ------------------------------------------------------------------------ */
 
-/* Fisher and Yates: swaps each element with one that is not behind it. */
+/* Fisher-Yates: swaps each element with itself or an earlier one. */
 static void shuffle_values(ec_random *random, int64_t *x, int64_t n) {
   for (int64_t i = n - 1; i > 0; i--) {
     uint64_t bits;
@@ -117,8 +117,8 @@ ec_status ec_op_randperm_out(ec_call *c) {
 
 /* ---- multinomial ------------------------------------------------------------------------- */
 
-/* Sums the weights of one row up; false where they are no weights. */
-static bool sum_up(double *sums, int64_t n, int64_t *positive) {
+/* Accumulates the weights of one row. Returns false if they are not valid weights. */
+static bool accumulate_weights(double *sums, int64_t n, int64_t *positive) {
   double sum = 0;
   *positive = 0;
   for (int64_t i = 0; i < n; i++) {
@@ -129,7 +129,7 @@ static bool sum_up(double *sums, int64_t n, int64_t *positive) {
   return sum > 0 && isfinite(sum);
 }
 
-/* The first place whose sum is above x: binary search. */
+/* Returns the first index with a sum above x, by bisection. */
 static int64_t find_interval(const double *sums, int64_t n, double x) {
   int64_t low = 0, high = n - 1;
   while (low < high) {
@@ -140,7 +140,7 @@ static int64_t find_interval(const double *sums, int64_t n, double x) {
   return low;
 }
 
-/* Draws one place, and without replacement takes its weight off all sums from there on. */
+/* Draws one index. Without replacement, subtracts its weight from all sums from there on. */
 static int64_t draw_index(ec_random *random, double *sums, double *weights, int64_t n,
                           bool replacement) {
   uint64_t bits;
@@ -167,7 +167,7 @@ static ec_status draw_rows(ec_call *c, int64_t rows, int64_t n, bool replacement
     int64_t positive, *to = (int64_t *)(void *)out.data + (last ? r * out.strides[0] : 0);
     cast(n, (char *)weights, sizeof *weights, row, self.strides[last] * item);
     memcpy(sums, weights, (size_t)n * sizeof *sums);
-    if (!sum_up(sums, n, &positive))
+    if (!accumulate_weights(sums, n, &positive))
       return ec_call_fail(c, 0, "row %" PRId64 ": expected finite weights from 0 with a sum", r);
     if (!replacement && positive < count)
       return ec_call_fail(c, 0, "row %" PRId64 ": %" PRId64 " weights above 0, expected %" PRId64,
@@ -190,15 +190,15 @@ ec_status ec_op_multinomial_out(ec_call *c) {
   if (count <= 0 || (!replacement && count > n))
     return ec_call_fail(c, 1, "%" PRId64 ", expected from 1%s of %" PRId64 " categories", count,
                         replacement ? ", any number" : " up to the number", n);
-  if (n == 0) return ec_call_fail(c, 0, "has no categories");
+  if (n == 0) return ec_call_fail(c, 0, "empty, expected categories");
   EC_TRY(ec_call_resize(c, 4, self->rank, sizes));
   return draw_rows(c, rows, n, replacement);
 }
 
 /* ---- dropout ----------------------------------------------------------------------------- */
 
-/* One product with 0 or 1 and one with the scale, as eager rounds them. Complex numbers multiply as
- * such: an infinite part makes the other NaN. */
+/* Multiplies by 0 or 1 and then by the scale, with eager's roundings. Complex products are full
+ * ones: an infinite part makes the other NaN. */
 static void drop_block(double *x, int64_t n, const char *mask, int64_t step, double scale,
                        bool pairs) {
   for (int64_t k = 0; k < n; k++) {
@@ -247,7 +247,7 @@ ec_status ec_op_native_dropout_out(ec_call *c) {
   ec_number keep;
   EC_TRY(ec_call_check_dtype(c, 0, train ? EC_SET_FLOATC : EC_SET_ALL));
   EC_TRY(ec_call_check_same_dtype(c, 3, 0));
-  /* Eager's mask of nothing has the dtype of the input, the one that programs plan is bool. */
+  /* Eager's mask of an empty input has the input's dtype, the planned one is bool. */
   EC_TRY(ec_call_check_dtype(c, 4, EC_BIT(EC_BOOL) | (in->numel ? 0 : EC_BIT(dtype))));
   if (train && !(p >= 0 && p <= 1)) return ec_call_fail(c, 1, "%g, expected from 0 to 1", p);
   EC_TRY(ec_call_resize(c, 3, in->rank, in->sizes));

@@ -46,7 +46,7 @@ ec_status ec_op_any_out(ec_call *c) {
   return reduce_any(c, (ec_ints){&dim, 1}, false, ec_arg_bool(c, 2), 3);
 }
 
-/* None means all dimensions, an empty list none of them. */
+/* None means all dimensions, an empty list none. */
 ec_status ec_op_any_dims_out(ec_call *c) {
   ec_ints dims;
   EC_TRY(ec_arg_ints(c, 1, &dims));

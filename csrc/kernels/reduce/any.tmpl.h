@@ -1,7 +1,8 @@
-/* any: whether one element is not zero. NaN is not zero. Accumulators are bytes. */
+/* any: true if an element is not zero, NaN included. Accumulators are bytes. */
 EC_CLONES static uint8_t EC_FN(any_row)(const EC_T *x, int64_t n) {
-  typedef EC_REDUCE_MASK(EC_C) mask; /* as wide as what is compared: no narrowing in the loop */
-  enum { CHUNK = 256 }; /* looked at whole, so that the loop vectorises */
+  /* as wide as the compared type, so that the loop does not narrow */
+  typedef EC_REDUCE_MASK(EC_C) mask;
+  enum { CHUNK = 256 }; /* processed completely, so that the loop vectorises */
   int64_t i = 0;
   mask found = 0;
   for (; i + CHUNK <= n && !found; i += CHUNK)

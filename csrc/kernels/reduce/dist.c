@@ -1,4 +1,4 @@
-/* dist: the p-norm of a difference that broadcasts, in double. */
+/* dist: the p-norm of a difference with broadcasting, in double. */
 #include <math.h>
 
 #include "core/template.h"
@@ -7,7 +7,8 @@
 
 enum { DIST_BLOCK = 256 };
 
-/* What a norm adds up: magnitudes, for p = 0 how many are not zero, for infinite p extremes. */
+/* Adds a block to a norm's accumulator: sums of magnitudes, counts of non-zeros for p = 0, extremes
+ * for infinite p. */
 static double add_block(const double *size, int64_t n, double p, double sum) {
   for (int64_t i = 0; i < n; i++) {
     double v = size[i];
@@ -49,13 +50,13 @@ ec_status ec_op_dist_out(ec_call *c) {
   ec_iter it;
   EC_TRY(ec_call_promote(c, 0, 1, &dtype));
   if (!ec_dtype_in(dtype, EC_SET_FLOATC))
-    return ec_call_fail(c, 0, "a distance has no dtype %s, expected floating point",
+    return ec_call_fail(c, 0, "dtype %s of a distance, expected floating point",
                         ec_dtype_name(dtype));
   EC_TRY(ec_call_check_cast(c, 3, ec_to_real(dtype)));
   EC_TRY(ec_call_broadcast(c, 0, a, &rank, sizes));
   EC_TRY(ec_call_broadcast(c, 1, b, &rank, sizes));
   if (ec_numel(sizes, rank, &numel) && numel == 0 && (p < 0 || isinf(p)))
-    return ec_call_fail(c, 0, "no elements, which have no norm of %g", p);
+    return ec_call_fail(c, 0, "no elements, expected some for the norm %g", p);
   EC_TRY(ec_call_resize(c, 3, 0, NULL));
   ec_tensor *out = ec_arg_tensor(c, 3);
   ec_iter_init(&it, rank, sizes);

@@ -1,5 +1,5 @@
-/* Running extremes and where they are; EC_BEATS(x, y) is the order wanted. Of equals the last one
- * counts, and from the first NaN on it is the last NaN. */
+/* Running extremes and their positions; EC_BEATS(x, y) is the order. The last of equal elements
+ * wins, and from the first NaN on the latest NaN. */
 #if EC_IS_FLOAT
 #define EC_NAN(v) ((v) != (v))
 #else

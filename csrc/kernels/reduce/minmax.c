@@ -1,4 +1,4 @@
-/* max, min, amax, amin, argmax, argmin: one set of loops in two directions. */
+/* max, min, amax, amin, argmax, argmin: one set of loops for both directions. */
 #include <string.h>
 
 #include "core/simd.h"
@@ -8,8 +8,8 @@
 #include "kernels/reduce/reduce.h"
 
 enum {
-  MINMAX_LANES = 16,   /* columns at once; rows that are shorter are not worth vectors */
-  MINMAX_BYTES = 32,   /* of a vector: wider ones live in memory where AVX2 is all there is */
+  MINMAX_LANES = 16,   /* columns at once; shorter rows do not use vectors */
+  MINMAX_BYTES = 32,   /* of a vector: compilers spill wider ones for AVX2 */
   MINMAX_CHUNK = 1024
 };
 
@@ -47,7 +47,7 @@ static const extreme minimum = {{EC_ROWS_REALB(min_init)},
                                 {EC_ROWS_REALB(min_finish)},
                                 {EC_ROWS_REALB(min_merge)}};
 
-/* Output arguments; NO_OUT where the operator has none of that kind. */
+/* Output arguments; NO_OUT if the operator has none of that kind. */
 enum { NO_OUT = EC_MAX_OP_ARGS };
 typedef struct outputs {
   size_t values, positions;
@@ -58,7 +58,7 @@ static ec_status reduce_extreme(ec_call *c, const extreme *e, ec_ints dims, bool
   const ec_tensor *in = ec_arg_tensor(c, 0);
   ec_reduce_plan plan;
   uint32_t mask;
-  const bool none = o.positions == NO_OUT && !in->numel; /* eager compares nothing, of any dtype */
+  const bool none = o.positions == NO_OUT && !in->numel; /* eager compares nothing, in any dtype */
   EC_TRY(ec_call_check_dtype(c, 0, none ? EC_SET_ALL : EC_SET_REALB));
   EC_TRY(ec_reduce_dims(c, dims, true, in->rank, &mask));
   ec_reduce_shape(&plan, in, mask, keepdim);
@@ -105,7 +105,7 @@ static ec_status over_dim(ec_call *c, const extreme *e) {
   return reduce_extreme(c, e, (ec_ints){&dim, 1}, ec_arg_bool(c, 2), (outputs){3, 4});
 }
 
-/* Not of bools, as in eager. */
+/* Refuses bools, as in eager. */
 static ec_status reduce_arg_extreme(ec_call *c, const extreme *e) {
   EC_TRY(ec_call_check_dtype(c, 0, EC_SET_REAL));
   int64_t dim = ec_arg_opt_int(c, 1, 0);
@@ -113,8 +113,8 @@ static ec_status reduce_arg_extreme(ec_call *c, const extreme *e) {
   return reduce_extreme(c, e, dims, ec_arg_bool(c, 2), (outputs){NO_OUT, 3});
 }
 
-/* The only ones whose output may have another dtype: the value is converted at the end. */
-static ec_status of_all(ec_call *c, const extreme *e) {
+/* The only variants whose output may have another dtype: the value is converted at the end. */
+static ec_status reduce_all(ec_call *c, const extreme *e) {
   ec_tensor *out = ec_arg_tensor(c, 1);
   ec_dtype dtype = ec_tensor_dtype(ec_arg_tensor(c, 0)), out_dtype = ec_tensor_dtype(out);
   if (dtype == out_dtype)
@@ -139,5 +139,5 @@ ec_status ec_op_max_dim_max(ec_call *c) { return over_dim(c, &maximum); }
 ec_status ec_op_min_dim_min(ec_call *c) { return over_dim(c, &minimum); }
 ec_status ec_op_argmax_out(ec_call *c) { return reduce_arg_extreme(c, &maximum); }
 ec_status ec_op_argmin_out(ec_call *c) { return reduce_arg_extreme(c, &minimum); }
-ec_status ec_op_max_unary_out(ec_call *c) { return of_all(c, &maximum); }
-ec_status ec_op_min_unary_out(ec_call *c) { return of_all(c, &minimum); }
+ec_status ec_op_max_unary_out(ec_call *c) { return reduce_all(c, &maximum); }
+ec_status ec_op_min_unary_out(ec_call *c) { return reduce_all(c, &minimum); }

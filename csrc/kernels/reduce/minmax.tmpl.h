@@ -1,16 +1,16 @@
-/* Extremes, by value and by position. EC_BEATS(x, y) is the order wanted, EC_WORST what every
- * value beats or equals; a NaN beats every number and the first NaN stays. */
+/* Extremes by value and by position. EC_BEATS(x, y) is the order, EC_WORST a value that every value
+ * beats or equals. A NaN beats every number, and the first NaN wins. */
 #if EC_IS_FLOAT
 #define EC_NAN(v) ((v) != (v))
 #else
 #define EC_NAN(v) false
 #endif
 #define EC_TAKES(v, best) (EC_BEATS(v, best) || (EC_NAN(v) && !EC_NAN(best)))
-/* For loops that only want the value: any NaN will do, which saves a comparison. */
+/* For loops that need only the value: any NaN will do, which saves a comparison. */
 #define EC_PICK(v, best) ((EC_BEATS(v, best)) | (EC_NAN(v)) ? (v) : (best))
 
 #if EC_IS_BOOL
-/* The extreme of a row: whether there is the value that beats the other one. */
+/* Returns the extreme of a row of bools: whether the winning value occurs. */
 EC_CLONES static EC_C EC_MFN(row)(const EC_T *x, int64_t n) {
   uint8_t found = 0;
   for (int64_t i = 0; i < n; i++) found |= (uint8_t)((x[i] != 0) != EC_WORST);
@@ -26,7 +26,7 @@ static inline __attribute__((always_inline)) void EC_MFN(load)(EC_MFN(vector) * 
   memcpy(v, lane, sizeof *v);
 }
 
-/* Numbers and the question whether there is a NaN are kept apart, because a plain comparison is one
+/* Tracks numbers and the presence of NaN separately, because a plain comparison is one
  * instruction. */
 static inline __attribute__((always_inline)) void EC_MFN(take)(EC_MFN(vector) * most,
                                                                EC_MFN(mask) * odd, const EC_T *x) {
@@ -41,8 +41,7 @@ static inline __attribute__((always_inline)) void EC_MFN(take)(EC_MFN(vector) * 
 #endif
 }
 
-/* The extreme of a row, in two vectors that do not wait for each other; a NaN that is there is
- * looked for. */
+/* Returns the extreme of a row, in two independent vectors. If there is a NaN, it is searched. */
 EC_CLONES static EC_C EC_MFN(row)(const EC_T *x, int64_t n) {
   enum { COUNT = MINMAX_BYTES / sizeof(EC_C) };
   EC_C best = EC_WORST;
@@ -102,7 +101,7 @@ static void EC_MFN(step)(ec_reduce_acc acc, const ec_reduce_block *b) {
   }
 }
 
-/* The first position in x[0..n) that holds `best`, which is known to be there. */
+/* Returns the first position of `best` in x[0..n), where it is known to exist. */
 EC_CLONES static int64_t EC_MFN(find)(const EC_T *x, int64_t n, EC_C best) {
   int64_t i = 0;
 #if EC_IS_BOOL
@@ -128,7 +127,7 @@ EC_CLONES static int64_t EC_MFN(find)(const EC_T *x, int64_t n, EC_C best) {
     EC_C v = EC_LOAD(x[i]);
     if (v == best || (EC_NAN(v) && EC_NAN(best))) return i;
   }
-  return 0; /* only where another operand overlaps and changed it */
+  return 0; /* reached only if another operand overlaps and changed it */
 }
 
 static void EC_MFN(arg_rows)(ec_reduce_acc acc, const ec_reduce_block *b) {
@@ -136,7 +135,7 @@ static void EC_MFN(arg_rows)(ec_reduce_acc acc, const ec_reduce_block *b) {
   EC_C *a = acc.a;
   int64_t *at = acc.b;
   for (int64_t i = 0; i < b->k; i++)
-    for (int64_t r = 0; r < b->n; r += MINMAX_CHUNK) { /* small enough to be found in cache */
+    for (int64_t r = 0; r < b->n; r += MINMAX_CHUNK) { /* small enough to be searched in cache */
       const EC_T *row = x + i * b->ks + r;
       int64_t n = b->n - r < MINMAX_CHUNK ? b->n - r : MINMAX_CHUNK;
       EC_C v = EC_MFN(row)(row, n);

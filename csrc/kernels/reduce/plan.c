@@ -1,4 +1,4 @@
-/* Plans of reductions: which dimensions, which shape, in which order through memory. */
+/* Plans of reductions: dimensions, result shape, and order of memory accesses. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -56,7 +56,7 @@ ec_status ec_reduce_dtype(ec_call *c, size_t dtype_arg, size_t out_arg, ec_dtype
   if (ec_arg_is_none(c, dtype_arg)) return EC_OK;
   int64_t wanted = ec_arg_int(c, dtype_arg);
   if (!ec_dtype_valid(wanted))
-    return ec_call_fail(c, dtype_arg, "%" PRId64 " is no dtype", wanted);
+    return ec_call_fail(c, dtype_arg, "%" PRId64 " is not a dtype", wanted);
   if (wanted != (int64_t)out)
     return ec_call_fail(c, out_arg, "dtype %s, expected %s", ec_dtype_name(out),
                         ec_dtype_name((ec_dtype)wanted));

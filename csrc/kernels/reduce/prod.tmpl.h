@@ -1,4 +1,4 @@
-/* Products, in the dtype's own accumulator: overflow to infinity is part of the result.
+/* Products in the dtype's own accumulator: overflow to infinity is part of the result.
  * Integers multiply modulo 2^64. */
 #if EC_IS_COMPLEX || EC_IS_FLOAT
 #define EC_PROD EC_C
@@ -19,7 +19,7 @@ static void EC_FN(prod_step)(ec_reduce_acc acc, const ec_reduce_block *b) {
     const EC_T *row = x + i * b->ks;
     EC_PROD p = a[i];
     int64_t r = 0;
-#if !EC_IS_COMPLEX && !EC_IS_FLOAT /* any order gives the same: four products need not wait */
+#if !EC_IS_COMPLEX && !EC_IS_FLOAT /* the order is irrelevant, so four products are independent */
     EC_PROD q[3] = {1, 1, 1};
     for (; !b->plain && r + 4 <= b->n; r += 4) {
       p *= (EC_PROD)EC_LOAD(row[r * b->ns]);

@@ -6,12 +6,12 @@
 #include "kernels/reduce/reduce.h"
 
 enum {
-  NEIGHBOURS = 64,  /* results that stay together where they are split among threads */
-  CHUNK = 1 << 15,  /* elements of a single result, at least */
-  CHUNKS = 128      /* of it, at most */
+  NEIGHBOURS = 64,  /* adjacent results that one thread computes */
+  CHUNK = 1 << 15,  /* minimum elements of a chunk of a single result */
+  CHUNKS = 128      /* maximum chunks of a single result */
 };
 
-/* Strides of one output by input dimension; 0 for reduced ones. */
+/* Computes strides of one output by input dimension; 0 for reduced ones. */
 static void spread_strides(const ec_reduce_plan *p, const ec_tensor *out, int64_t *strides) {
   size_t o = 0;
   for (size_t d = 0; d < p->in.rank; d++) {
@@ -21,7 +21,7 @@ static void spread_strides(const ec_reduce_plan *p, const ec_tensor *out, int64_
   }
 }
 
-/* Reduced dimensions larger than 1, in memory order unless the plan is ordered. */
+/* Selects reduced dimensions larger than 1, in memory order unless the plan is ordered. */
 static size_t pick_dims(const ec_reduce_plan *p, size_t *dims) {
   size_t n = 0;
   for (size_t d = 0; d < p->in.rank; d++) {
@@ -51,7 +51,7 @@ static void merge_reduced(ec_reduce_plan *p) {
   }
 }
 
-/* Folds every reduced element into the block's accumulators. */
+/* Reduces every element into the block's accumulators. */
 static void fold_block(const ec_reduce_plan *p, ec_reduce_step step, ec_reduce_acc acc,
                        ec_reduce_block block) {
   size_t outer = p->reduced ? p->reduced - 1 : 0;
@@ -74,7 +74,7 @@ static void fold_block(const ec_reduce_plan *p, ec_reduce_step step, ec_reduce_a
   }
 }
 
-/* A run: the kept dimensions are walked by an iterator. Operand 0 is the input, 1 and 2 outputs. */
+/* A run: an iterator walks the kept dimensions. Operand 0 is the input, 1 and 2 are outputs. */
 typedef struct run {
   const ec_reduce_plan *plan;
   const ec_reduce_loops *loops;
@@ -83,7 +83,7 @@ typedef struct run {
   int64_t item[3]; /* bytes of an element of each operand */
 } run;
 
-/* All results of one inner loop of the walk. */
+/* Computes all results of one inner loop of the walk. */
 static void run_line(const run *r, const ec_iter *it, ec_reduce_acc acc) {
   const ec_reduce_plan *p = r->plan;
   const ec_reduce_loops *loops = r->loops;
@@ -151,22 +151,21 @@ static void run_chunks(const ec_call *c, const run *r, int64_t count) {
   loops->finish(first, 1, &r->dst);
 }
 
-/* 1 where there is more than one result, or no need. */
+/* Returns the number of chunks: 1 for several results, or for a short one. */
 static int64_t chunks_of(const run *r, const ec_iter *it) {
   const bool one = it->rank == 0 && r->plan->reduced == 1;
   if (!one || !r->loops->merge || r->block.plain) return 1;
   return ec_max_i64(1, ec_min_i64(r->block.n / CHUNK, CHUNKS));
 }
 
-/* Adds the input and both outputs; in place of one that is not wanted stands memory that nobody
- * writes to. */
+/* Adds the input and both outputs. An output that is not requested is replaced by unused memory. */
 static void add_operands(const ec_reduce_plan *p, run *r, ec_tensor *const out[2], ec_iter *it) {
   int64_t sizes[EC_MAX_RANK], strides[EC_MAX_RANK], none[EC_MAX_RANK] = {0};
   const size_t rank = p->in.rank;
   for (size_t d = 0; d < rank; d++) sizes[d] = p->mask >> d & 1u ? 1 : p->in.sizes[d];
   ec_iter_init(it, rank, sizes);
   r->item[0] = (int64_t)ec_dtype_size(ec_tensor_dtype(&p->in));
-  /* without elements there is nothing to read, and strides mean nothing */
+  /* without elements nothing is read, and strides are meaningless */
   ec_iter_add(it, p->in.data, (size_t)r->item[0], rank, sizes, p->count ? p->in.strides : none);
   for (size_t o = 0; o < 2; o++) {
     spread_strides(p, out[o], strides);
@@ -182,7 +181,7 @@ void ec_reduce_run(ec_reduce_plan *p, const ec_call *c, const ec_tensor *in,
   run r = {.plan = p, .loops = loops, .block = {.k = 1, .n = 1, .plain = c->reference},
            .dst = {.divisor = divisor}};
   ec_iter it;
-  p->in.data = in->data; /* an unbound output that is the input too may have moved */
+  p->in.data = in->data; /* an unbound output that is also the input may have moved */
   merge_reduced(p);
   size_t n = p->reduced;
   if (n) r.block.n = p->red_size[n - 1], r.block.ns = p->red_in[n - 1];
@@ -194,7 +193,7 @@ void ec_reduce_run(ec_reduce_plan *p, const ec_call *c, const ec_tensor *in,
     run_chunks(c, &r, count);
     return;
   }
-  /* results side by side share cache lines of the input, rows do not */
+  /* adjacent results share cache lines of the input, rows do not */
   it.unit = it.step[0] == r.item[0] ? NEIGHBOURS : 1;
   ec_iter_run(c, &it, ec_iter_pieces(c, &it, (size_t)p->count), run_piece, &r);
 }
@@ -203,7 +202,7 @@ ec_status ec_reduce_cast(ec_call *c, ec_reduce_plan *p, ec_dtype dtype, const ec
   ec_tensor *copy;
   if (ec_tensor_dtype(&p->in) == dtype) return EC_OK;
   EC_TRY(ec_call_scratch(c, 1, sizeof *copy, &copy));
-  ec_tensor from = p->in; /* an output that is the input too may have other sizes by now */
+  ec_tensor from = p->in; /* an output that is also the input may already be resized */
   from.data = (*in)->data;
   EC_TRY(ec_call_like(c, &from, dtype, copy));
   ec_copy_cast(c, copy, &from);

@@ -8,7 +8,7 @@
 
 enum { SCAN_COLUMNS = 128 };
 
-/* `k` neighbouring lines of `n` elements; `at` only for extremes. */
+/* `k` adjacent lines of `n` elements; `at` only for extremes. */
 typedef struct scan_line {
   char *dst;
   const char *src;
@@ -25,7 +25,7 @@ static inline double log_sum(double a, double b) {
   return log1p(exp(least - most)) + most;
 }
 
-/* Of equal real parts the angle is from the second one's on, and the first one's of log(0). */
+/* For equal real parts the angle comes from the second one, for log(0) from the first one. */
 static inline double _Complex log_sum_complex(double _Complex a, double _Complex b) {
   const bool falls = creal(b) < creal(a);
   const double _Complex least = falls ? b : a, most = falls ? a : b;
@@ -81,17 +81,17 @@ static const scan_fn logs[EC_DTYPE_COUNT] = {EC_ROWS_FLOATC(log_scan)};
 static const scan_fn maxima[EC_DTYPE_COUNT] = {EC_ROWS_REALB(max_scan)};
 static const scan_fn minima[EC_DTYPE_COUNT] = {EC_ROWS_REALB(min_scan)};
 
-/* Along dimension `dim` of `in`, which has the dtype and sizes of `out`; `at` may be NULL. */
+/* Scans along dimension `dim` of `in`, which has the dtype and sizes of `out`; `at` may be NULL. */
 static void scan_dim(const ec_tensor *in, const ec_tensor *out, const ec_tensor *at, size_t dim,
                      scan_fn fn, bool plain) {
-  int64_t sizes[EC_MAX_RANK], item = (int64_t)ec_dtype_size(ec_tensor_dtype(out)), beside = 8;
+  int64_t sizes[EC_MAX_RANK], item = (int64_t)ec_dtype_size(ec_tensor_dtype(out)), at_size = 8;
   scan_line l = {.n = 1};
   ec_iter it;
   memcpy(sizes, out->sizes, sizeof sizes);
   if (out->rank) {
     l = (scan_line){.n = sizes[dim], .ds = out->strides[dim], .ss = in->strides[dim]};
     if (at) l.as = at->strides[dim];
-    sizes[dim] = 1; /* the iterator walks the lines' starts */
+    sizes[dim] = 1; /* the iterator walks the starts of lines */
   }
   ec_iter_init(&it, out->rank, sizes);
   ec_iter_add(&it, out->data, (size_t)item, out->rank, sizes, out->strides);
@@ -99,7 +99,7 @@ static void scan_dim(const ec_tensor *in, const ec_tensor *out, const ec_tensor 
   if (at) ec_iter_add(&it, at->data, sizeof *l.at, out->rank, sizes, at->strides);
   for (bool more = l.n && ec_iter_start(&it); more; more = ec_iter_next(&it)) {
     bool near = !plain && it.step[0] == item && it.step[1] == item;
-    if (at) near &= it.step[2] == beside;
+    if (at) near &= it.step[2] == at_size;
     for (int64_t i = 0; i < it.count; i += l.k) {
       l.dst = it.at[0] + i * it.step[0];
       l.src = it.at[1] + i * it.step[1];
@@ -111,7 +111,7 @@ static void scan_dim(const ec_tensor *in, const ec_tensor *out, const ec_tensor 
   }
 }
 
-/* The input is converted to the output's dtype first, as eager does. */
+/* Converts the input to the output's dtype first, as eager does. */
 static ec_status run_scan(ec_call *c, const scan_fn *fns, size_t dtype_arg, size_t o) {
   const ec_tensor *in = ec_arg_tensor(c, 0);
   ec_tensor *out = ec_arg_tensor(c, o);
@@ -141,7 +141,7 @@ static ec_status run_extreme_scan(ec_call *c, const scan_fn *fns) {
   static const int64_t first = 0;
   ec_tensor in = *ec_arg_tensor(c, 0);
   size_t dim;
-  const bool alone = !in.rank || !in.numel; /* nothing to compare: eager takes any dtype */
+  const bool alone = !in.rank || !in.numel; /* nothing to compare: eager accepts any dtype */
   EC_TRY(ec_call_check_dtype(c, 0, alone ? EC_SET_ALL : EC_SET_REALB));
   EC_TRY(ec_call_wrap_dim(c, ec_arg_int(c, 1), in.rank, &dim));
   EC_TRY(ec_call_check_same_dtype(c, 2, 0));

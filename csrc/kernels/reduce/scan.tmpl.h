@@ -1,5 +1,5 @@
-/* Running results along one dimension; EC_START and EC_NEXT(accumulated, value) say which. Steps
- * in elements. */
+/* Running results along one dimension, defined by EC_START and EC_NEXT(accumulated, value). Steps
+ * are in elements. */
 #include "kernels/reduce/wide.tmpl.h"
 
 static void EC_MFN(line)(const scan_line *l) {
@@ -12,7 +12,7 @@ static void EC_MFN(line)(const scan_line *l) {
   }
 }
 
-/* Neighbours at once, each with its own accumulator. */
+/* Adjacent lines at once, each with its own accumulator. */
 static void EC_MFN(scan)(const scan_line *l) {
   EC_T *out = (EC_T *)l->dst;
   const EC_T *x = (const EC_T *)l->src;

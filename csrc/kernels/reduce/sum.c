@@ -20,7 +20,7 @@ static const ec_reduce_finish finishes[EC_DTYPE_COUNT] = {EC_ROWS_ALL(sum_finish
 static const ec_reduce_finish mean_finishes[EC_DTYPE_COUNT] = {EC_ROWS_FLOATC(mean_finish)};
 static const ec_reduce_merge merges[EC_DTYPE_COUNT] = {EC_ROWS_ALL(sum_merge)};
 
-/* `dims` of argument 0 are summed into argument `out`, divided by their number for a mean. */
+/* Sums `dims` of argument 0 into argument `out`, divided by their number for a mean. */
 static ec_status reduce_sum(ec_call *c, ec_ints dims, bool keepdim, size_t dtype_arg, size_t out,
                             bool mean) {
   const ec_tensor *in = ec_arg_tensor(c, 0);
@@ -30,12 +30,12 @@ static ec_status reduce_sum(ec_call *c, ec_ints dims, bool keepdim, size_t dtype
   EC_TRY(ec_reduce_dims(c, dims, true, in->rank, &mask));
   EC_TRY(ec_reduce_dtype(c, dtype_arg, out, &dtype));
   if (mean && !ec_dtype_in(dtype, EC_SET_FLOATC))
-    return ec_call_fail(c, out, "a mean has no dtype %s, expected floating point",
+    return ec_call_fail(c, out, "dtype %s of a mean, expected floating point",
                         ec_dtype_name(dtype));
   if (mean && ec_arg_is_none(c, dtype_arg)) EC_TRY(ec_call_check_dtype(c, 0, EC_SET_FLOATC));
   ec_reduce_shape(&plan, in, mask, keepdim);
   EC_TRY(ec_reduce_resize(c, &plan, out));
-  /* As in eager, means round to a half only at their end. */
+  /* As in eager, means round to float16 or bfloat16 only at the end. */
   const ec_dtype as = mean && ec_dtype_in(dtype, EC_SET_HALF) ? EC_FLOAT32 : dtype;
   const bool direct = ec_tensor_dtype(in) == dtype || ec_reduce_direct(ec_tensor_dtype(in), as);
   if (!direct) EC_TRY(ec_reduce_cast(c, &plan, as, &in));

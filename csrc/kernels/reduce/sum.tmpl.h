@@ -1,7 +1,7 @@
-/* Steps of a sum, by the rows and columns of sum_row.tmpl.h. */
+/* Steps of a sum, with the rows and columns of sum_row.tmpl.h. */
 #include "kernels/reduce/wide.tmpl.h"
 
-/* Up to SUM_CHUNK elements; of float16 by the instructions that convert it. */
+/* Sums up to SUM_CHUNK elements; float16 uses the conversion instructions. */
 static EC_WIDE EC_FN(sum_chunk)(const EC_T *x, int64_t n) {
 #if EC_IS_FLOAT
   if (EC_ID == EC_FLOAT16) {
@@ -38,7 +38,7 @@ static void EC_FN(sum_merge)(ec_reduce_acc acc, ec_reduce_acc later) {
   *(EC_WIDE *)acc.a += *(const EC_WIDE *)later.a;
 }
 
-/* By the output's dtype: its accumulators are of the same kind as the input's. */
+/* Finishes a sum in the output's dtype, whose accumulators are of the same kind as the input's. */
 static void EC_FN(sum_finish)(ec_reduce_acc acc, int64_t k, const ec_reduce_dst *d) {
   EC_T *out = (EC_T *)d->out[0];
   const EC_WIDE *a = acc.a;

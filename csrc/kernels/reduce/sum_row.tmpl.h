@@ -1,5 +1,5 @@
-/* Sixteen running sums side by side let the compiler use vector registers; a chunk of integers of
- * one or two bytes fits in 32 bits. */
+/* Sixteen parallel sums, so that the compiler uses vector registers. A chunk of integers of one or
+ * two bytes fits in 32 bits. */
 #include "kernels/reduce/wide.tmpl.h"
 #undef EC_LANE
 #if EC_IS_FLOAT || EC_IS_COMPLEX

@@ -1,5 +1,5 @@
-/* var and var_mean. Results are finished in double scratch tensors and converted at the end, as
- * an output may have another dtype than the input. */
+/* var and var_mean. Results are finished in double scratch tensors and converted at the end,
+ * because an output may have another dtype than the input. */
 #include "core/template.h"
 #include "kernels/copy.h"
 #include "kernels/promote.h"
@@ -57,7 +57,7 @@ ec_status ec_op_var_out(ec_call *c) {
   return reduce_var(c, a);
 }
 
-/* Arguments 1 to 3 of the two operators with a correction. */
+/* Reads arguments 1 to 3 of the two operators with a correction. */
 static ec_status with_correction(ec_call *c, size_t mean) {
   arguments a = {.correction = 1, .keepdim = ec_arg_bool(c, 3), .var = 4, .mean = mean};
   if (!ec_arg_is_none(c, 2)) a.correction = ec_scalar_double(ec_arg_scalar(c, 2));

@@ -1,5 +1,6 @@
-/* Variances in two passes, in double: the mean first, then the sum of squared distances from it.
- * Real and imaginary parts of complex numbers add up. Accumulators: a the mean, b the sum. */
+/* Variances in two passes, in double: the mean, then the sum of squared distances from it. For
+ * complex numbers, those of the real and imaginary parts add up. Accumulators: a the mean, b the
+ * sum. */
 #if EC_IS_COMPLEX
 #define EC_MEAN double _Complex
 #define EC_SQUARE(v) (creal(v) * creal(v) + cimag(v) * cimag(v))
@@ -16,7 +17,7 @@ static void EC_FN(var_init)(ec_reduce_acc acc, int64_t k) {
 
 static void EC_FN(var_first)(ec_reduce_acc acc, const ec_reduce_block *b) {
   EC_MEAN *a = acc.a;
-  if (b->ks && b->ks < b->ns && !b->plain) { /* 0: there is one result */
+  if (b->ks && b->ks < b->ns && !b->plain) { /* 0: a single result */
     for (int64_t r = 0; r < b->n; r++) {
       const EC_T *x = (const EC_T *)b->x + r * b->ns;
       for (int64_t i = 0; i < b->k; i++) a[i] += (EC_MEAN)EC_LOAD(x[i * b->ks]);
@@ -43,7 +44,7 @@ static void EC_FN(var_turn)(ec_reduce_acc acc, int64_t k, double count) {
 static void EC_FN(var_second)(ec_reduce_acc acc, const ec_reduce_block *b) {
   const EC_MEAN *a = acc.a;
   double *m2 = acc.b;
-  if (b->ks && b->ks < b->ns && !b->plain) { /* 0: there is one result */
+  if (b->ks && b->ks < b->ns && !b->plain) { /* 0: a single result */
     for (int64_t r = 0; r < b->n; r++) {
       const EC_T *x = (const EC_T *)b->x + r * b->ns;
       for (int64_t i = 0; i < b->k; i++) {
@@ -80,7 +81,7 @@ static void EC_FN(var_merge_again)(ec_reduce_acc acc, ec_reduce_acc later) {
   *(double *)acc.b += *(const double *)later.b;
 }
 
-/* By the input's dtype: doubles, which var.c converts to the outputs' dtypes. */
+/* Finishes in the input's dtype as doubles, which var.c converts to the outputs' dtypes. */
 static void EC_FN(var_finish)(ec_reduce_acc acc, int64_t k, const ec_reduce_dst *d) {
   EC_MEAN *mean = (EC_MEAN *)d->out[1];
   double *var = (double *)d->out[0];

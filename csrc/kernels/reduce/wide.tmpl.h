@@ -1,5 +1,5 @@
-/* EC_WIDE: what sums and running products are kept in. Floating point in double, more exact than
- * any order of float32 steps; integers modulo 2^64. */
+/* EC_WIDE: the accumulator type of sums and running products. Floating point uses double, which is
+ * more exact than any order of float32 steps; integers are modulo 2^64. */
 #undef EC_WIDE
 #if EC_IS_COMPLEX
 #define EC_WIDE double _Complex

@@ -13,7 +13,7 @@ typedef struct sampler {
   ec_view in, out;
   int64_t mode, padding;
   bool align, planar;
-  int taps;                     /* along each axis */
+  int taps;                     /* per axis */
   int64_t grid_step, grid_line; /* between coordinates, and between points of a line */
 } sampler;
 
@@ -30,9 +30,9 @@ static ec_status read_modes(ec_call *c, sampler *s) {
   s->padding = ec_arg_int(c, 3);
   s->align = ec_arg_bool(c, 4);
   if (s->mode < 0 || s->mode > (s->planar ? GRID_BICUBIC : GRID_NEAREST))
-    return ec_call_fail(c, 2, "no mode %" PRId64 " in so many dimensions", s->mode);
+    return ec_call_fail(c, 2, "unknown mode %" PRId64 " for this number of dimensions", s->mode);
   if (s->padding < 0 || s->padding > PAD_REFLECTION)
-    return ec_call_fail(c, 3, "no padding mode %" PRId64, s->padding);
+    return ec_call_fail(c, 3, "unknown padding mode %" PRId64, s->padding);
   s->taps = taps[s->mode];
   return EC_OK;
 }

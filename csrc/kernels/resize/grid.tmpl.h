@@ -1,5 +1,5 @@
-/* Samples at the positions of a grid. Planes and volumes round, and treat what is not finite, each
- * in eager's own way. */
+/* Samples at the positions of a grid. Rounding and non-finite coordinates follow eager, separately
+ * for planes and volumes. */
 
 static EC_C EC_FN(unnormalized)(const sampler *s, EC_C x, EC_C n) {
   if (s->planar)
@@ -21,7 +21,7 @@ static EC_C EC_FN(reflected)(const sampler *s, EC_C x, EC_C n) {
   return (flips <= INT32_MAX && ((int64_t)flips & 1) ? span - rest : rest) + low;
 }
 
-/* Where to read for a position of the axis: inside, unless the padding is of zeros. */
+/* Returns the position to read on the axis: inside, unless the padding is zeros. */
 static EC_C EC_FN(padded)(const sampler *s, EC_C x, EC_C n) {
   if (s->padding == PAD_REFLECTION) x = EC_FN(reflected)(s, x, n);
   if (s->padding != PAD_ZEROS) {
@@ -32,7 +32,8 @@ static EC_C EC_FN(padded)(const sampler *s, EC_C x, EC_C n) {
   return s->planar || is_int ? x : -100;
 }
 
-/* The neighbours of one coordinate along an axis of n positions (offsets, NOWHERE outside). */
+/* Computes the neighbours of one coordinate along an axis of n positions (offsets, NOWHERE
+ * outside). */
 static void EC_FN(neighbours)(const sampler *s, EC_C x, size_t d, int64_t *at, EC_C *w) {
   const EC_C n = (EC_C)s->in.sizes[d];
   x = EC_FN(unnormalized)(s, x, n);
@@ -54,7 +55,7 @@ static void EC_FN(neighbours)(const sampler *s, EC_C x, size_t d, int64_t *at, E
   }
 }
 
-/* Offsets and weights of point `i` of a block, all axes together. */
+/* Computes offsets and weights of point `i` of a block, for all axes. */
 static void EC_FN(add_point)(const sampler *s, const EC_T *grid, int64_t i, int64_t *at, EC_C *w) {
   int64_t place[EC_RESIZE_AXES][4] = {{0}};
   EC_C weight[EC_RESIZE_AXES][4] = {{1}};
@@ -72,7 +73,7 @@ static void EC_FN(add_point)(const sampler *s, const EC_T *grid, int64_t i, int6
       }
 }
 
-/* Up to GRID_BLOCK points of a line, in all channels. */
+/* Samples up to GRID_BLOCK points of a line, in all channels. */
 static void EC_FN(sample)(const sampler *s, int64_t n, const char *grid, const char *in,
                           char *out) {
   int64_t at[GRID_TAPS * GRID_BLOCK];

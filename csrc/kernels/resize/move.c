@@ -1,4 +1,4 @@
-/* Views of the tensors, and moves from listed positions. */
+/* Views of the tensors, and copies from listed positions. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -12,13 +12,14 @@
 typedef void (*row_fn)(const int64_t *at, int64_t n, char *to, int64_t to_step, const char *from,
                        int64_t from_step);
 
-/* The tensor's memory in EC_RESIZE_RANK dimensions. */
+/* Returns the tensor's memory in EC_RESIZE_RANK dimensions. */
 static ec_view spread_dims(const ec_tensor *t, size_t axes) {
   ec_view flat = ec_view_of(t), v = {.data = t->data, .dtype = flat.dtype};
   size_t lead = t->rank - axes, gap = EC_RESIZE_AXES - axes;
   v.rank = EC_RESIZE_RANK;
   for (size_t d = 0; d < EC_RESIZE_RANK; d++) {
-    size_t from = d < 2 ? d + lead - 2 : d - 2 - gap + lead; /* wraps around where missing */
+    /* wraps around for missing dimensions */
+    size_t from = d < 2 ? d + lead - 2 : d - 2 - gap + lead;
     bool missing = d < 2 ? d + lead < 2 : d < 2 + gap;
     v.sizes[d] = missing ? 1 : flat.sizes[from];
     v.strides[d] = missing ? 0 : flat.strides[from];
@@ -61,7 +62,7 @@ ec_status ec_resize_positions(ec_call *c, ec_axis *a) {
 /* A part of the two tensors: offsets of its rows are added to the pointers. */
 typedef struct rows {
   row_fn fn;
-  int64_t item, inner; /* bytes of an element; channels side by side, else 1 */
+  int64_t item, inner; /* bytes of an element; adjacent channels, else 1 */
 } rows;
 
 static void move_plane(const ec_resize *r, const rows *part, char *to, const char *from) {
@@ -70,7 +71,7 @@ static void move_plane(const ec_resize *r, const rows *part, char *to, const cha
   for (int64_t y = 0; y < h->out; y++) {
     char *d = to + y * os[3] * part->item;
     const char *s = from + h->at[y] * is[3] * part->item;
-    if (y && h->at[y] == h->at[y - 1] && os[4] == part->inner) { /* the row before once more */
+    if (y && h->at[y] == h->at[y - 1] && os[4] == part->inner) { /* repeats the previous row */
       memmove(d, d - os[3] * part->item, (size_t)(w->out * part->inner * part->item));
     } else if (part->inner == 1) {
       part->fn(w->at, w->out, d, os[4], s, is[4]);

@@ -1,4 +1,4 @@
-/* Rows of elements that are moved from listed places: included once per element size. */
+/* Rows of elements copied from listed positions, included once per element size. */
 static void EC_MOVE_NAME(move_row)(const int64_t *at, int64_t n, char *to, int64_t to_step,
                                    const char *from, int64_t from_step) {
   EC_MOVE *d = (EC_MOVE *)(void *)to;

@@ -1,4 +1,4 @@
-/* Padding by what is inside: reflected at the border, or the border itself. */
+/* Padding with the input's elements: reflected at the border, or the border itself. */
 #include <inttypes.h>
 
 #include "core/checked.h"
@@ -12,7 +12,7 @@ static int64_t clamp_index(int64_t at, int64_t size) {
   return ec_max_i64(0, ec_min_i64(at, size - 1));
 }
 
-/* The output size; negative padding cuts. */
+/* Computes the output size. Negative padding crops. */
 static ec_status padded_size(ec_call *c, ec_axis *a, const int64_t *pad, bool reflect,
                              int64_t least) {
   if (reflect && (pad[0] >= a->in || pad[1] >= a->in))
@@ -24,8 +24,8 @@ static ec_status padded_size(ec_call *c, ec_axis *a, const int64_t *pad, bool re
   return EC_OK;
 }
 
-/* Whether an axis that is padded has anything left. */
-static bool is_something(const ec_resize *r, size_t axes) {
+/* True if no padded axis is empty. */
+static bool has_elements(const ec_resize *r, size_t axes) {
   int64_t left = 0;
   for (size_t d = EC_RESIZE_RANK - axes; d < EC_RESIZE_RANK; d++) left |= r->axis[d].out;
   return left != 0;
@@ -46,7 +46,7 @@ static ec_status run_pad(ec_call *c, size_t axes, bool reflect) {
     by_axis[d] = i < given.n ? given.v + i : none;
     EC_TRY(padded_size(c, &r.axis[d], by_axis[d], reflect, axes == 1));
   }
-  if (!is_something(&r, axes)) return ec_call_fail(c, 1, "it leaves nothing"); /* eager's rule */
+  if (!has_elements(&r, axes)) return ec_call_fail(c, 1, "no elements are left"); /* eager's rule */
   EC_TRY(ec_resize_output(c, 2, &r));
   for (size_t d = 2; d < EC_RESIZE_RANK; d++) {
     ec_axis *a = &r.axis[d];

@@ -7,7 +7,7 @@
 
 static ec_axis *axis_of(ec_resize *r, size_t i) { return &r->axis[EC_RESIZE_RANK - r->axes + i]; }
 
-/* Argument `arg` has a number for each axis. */
+/* Checks that argument `arg` has one number per axis. */
 static ec_status check_count(ec_call *c, size_t arg, size_t found, const ec_resize *r) {
   if (found == r->axes) return EC_OK;
   return ec_call_fail(c, arg, "%zu numbers, expected %zu", found, r->axes);
@@ -25,7 +25,7 @@ static ec_status set_sizes(ec_call *c, size_t arg, ec_resize *r) {
   return EC_OK;
 }
 
-/* The `vec` forms: sizes, or factors for all axes. */
+/* Reads the `vec` forms: sizes, or factors for all axes. */
 static ec_status sizes_or_factors(ec_call *c, size_t size_arg, size_t factors_arg, ec_resize *r) {
   bool by_size = !ec_arg_is_none(c, size_arg);
   if (by_size == !ec_arg_is_none(c, factors_arg))
@@ -45,7 +45,8 @@ static ec_status sizes_or_factors(ec_call *c, size_t size_arg, size_t factors_ar
   return EC_OK;
 }
 
-/* The other forms: sizes, and factors that only say where to read; eager ignores negative ones. */
+/* Reads the other forms: sizes, and factors that only affect the read positions. Eager ignores
+ * negative ones. */
 static ec_status sizes_and_factors(ec_call *c, size_t factors_arg, ec_resize *r) {
   for (size_t i = 0; i < r->axes; i++) {
     double factor = ec_arg_opt_double(c, factors_arg + i, 0);
@@ -54,8 +55,8 @@ static ec_status sizes_and_factors(ec_call *c, size_t factors_arg, ec_resize *r)
   return set_sizes(c, 1, r);
 }
 
-/* Positions are computed in float32 for every dtype. `even`: equal and doubled sizes do not ask
- * for the factor. */
+/* Computes positions, in float32 for every dtype. `even`: equal and doubled sizes ignore the
+ * factor. */
 static void nearest_positions(ec_axis *a, bool exact, bool even) {
   float ratio = (float)a->in / (float)a->out;
   float scale = a->factor > 0 ? (float)(1.0 / a->factor) : ratio;
@@ -71,7 +72,7 @@ static ec_status upsample_nearest(ec_call *c, size_t out, ec_resize *r, bool exa
   EC_TRY(ec_resize_output(c, out, r));
   for (size_t d = 2; d < EC_RESIZE_RANK; d++) {
     EC_TRY(ec_resize_positions(c, &r->axis[d]));
-    nearest_positions(&r->axis[d], exact, !exact && r->axes == 2); /* eager does so in 2-d */
+    nearest_positions(&r->axis[d], exact, !exact && r->axes == 2); /* as eager in 2-d */
   }
   ec_resize_move(r);
   return EC_OK;
@@ -117,7 +118,7 @@ static ec_status filtered_by_size(ec_call *c, size_t axes, ec_dtype_set dtypes, 
   return upsample_filtered(c, 3 + axes, &r, filter, false);
 }
 
-/* Equal sizes are a copy in eager, of any dtype. */
+/* For equal sizes eager copies, in any dtype. */
 static ec_status upsample_antialiased(ec_call *c, ec_filter filter) {
   ec_resize r = {0};
   EC_TRY(ec_resize_input(c, 5, 2, true, &r));
@@ -164,7 +165,7 @@ ec_status ec_op_upsample_lanczos2d_aa_out(ec_call *c) {
 }
 
 /* Gradients: argument 0 has the upsampled size (1); the input's size (2) is that of the output.
- * Every axis is set up as it was upsampled, then turned around. */
+ * Every axis is set up as in the upsampling, then transposed. */
 static ec_status read_backward(ec_call *c, size_t factors, size_t out, ec_resize *r) {
   const ec_tensor *grad = ec_arg_tensor(c, 0);
   ec_ints sizes;

@@ -1,4 +1,4 @@
-/* Weighted sums, one axis after the other; halves are weighed as float32. */
+/* Weighted sums, one axis at a time. float16 and bfloat16 are computed as float32. */
 #include <string.h>
 
 #include "core/checked.h"
@@ -16,7 +16,7 @@ typedef void (*weigh_fn)(const ec_axis *a, int64_t n, char *to, int64_t to_axis,
                          const char *from, int64_t from_axis, int64_t from_step);
 static const weigh_fn weighs[EC_DTYPE_COUNT] = {EC_ROWS_WIDE(weigh), [EC_UINT8] = weigh_uint8};
 
-/* Scratch with the sizes of `like` in its order of memory. */
+/* Allocates scratch with the given sizes in the memory order of `like`. */
 static ec_status new_view(ec_call *c, const ec_view *like, const int64_t *sizes, ec_dtype dtype,
                           ec_view *out) {
   uint8_t order[EC_RESIZE_RANK];

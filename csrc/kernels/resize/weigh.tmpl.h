@@ -9,7 +9,7 @@
 #define EC_RESULT(x) ((EC_T)((x) >> a->shift < 0 ? 0 : ec_min_i64((x) >> a->shift, EC_HIGHEST)))
 #endif
 
-/* One line along the axis: its elements are the closest in memory. */
+/* Computes one line along the axis, whose elements are the closest in memory. */
 static void EC_FN(weigh_line)(const ec_axis *a, EC_T *to, int64_t to_step, const EC_T *from,
                               int64_t from_step) {
   for (int64_t o = 0; o < a->out; o++) {
@@ -21,7 +21,7 @@ static void EC_FN(weigh_line)(const ec_axis *a, EC_T *to, int64_t to_step, const
   }
 }
 
-/* One output of up to EC_RESIZE_BLOCK lines side by side. */
+/* Computes one output of up to EC_RESIZE_BLOCK adjacent lines. */
 static inline void EC_FN(weigh_block)(const ec_axis *a, int64_t o, int64_t n, EC_T *to,
                                       int64_t to_step, const EC_T *from, int64_t from_axis,
                                       int64_t from_step) {
@@ -36,7 +36,7 @@ static inline void EC_FN(weigh_block)(const ec_axis *a, int64_t o, int64_t n, EC
   for (int64_t i = 0; i < n; i++) to[i * to_step] = EC_RESULT(sums[i]);
 }
 
-/* `n` lines; steps in elements. */
+/* Computes `n` lines; steps are in elements. */
 static void EC_FN(weigh)(const ec_axis *a, int64_t n, char *dst, int64_t to_axis, int64_t to_step,
                          const char *src, int64_t from_axis, int64_t from_step) {
   EC_T *to = (EC_T *)(void *)dst;

@@ -5,7 +5,7 @@
 #include "core/template.h"
 #include "kernels/resize/resize.h"
 
-/* Truncated, in [0, most]. */
+/* Truncates to an integer in [0, most]. */
 static int64_t clamp_index(double x, int64_t most) {
   return x >= (double)most ? most : x > 0 ? (int64_t)x : 0;
 }
@@ -14,7 +14,7 @@ static int64_t clamp_index(double x, int64_t most) {
 #include "core/foreach/wide.h"
 #undef EC_TEMPLATE
 
-/* Entries for each output. */
+/* Returns the number of entries per output. */
 static int64_t width_of(const ec_axis *a, double scale, ec_filter filter, bool antialias) {
   static const int64_t taps[] = {[EC_LINEAR] = 2, [EC_CUBIC] = 4, [EC_LANCZOS] = 6};
   if (!antialias) return taps[filter];
@@ -22,13 +22,13 @@ static int64_t width_of(const ec_axis *a, double scale, ec_filter filter, bool a
   return reach < (double)a->in ? ec_min_i64(2 * (int64_t)ceil(reach) + 1, a->in) : a->in;
 }
 
-/* Weights of bytes: integers of 15 bits, one for each position. */
+/* Converts weights of bytes to integers of 15 bits, one per position. */
 static void make_integers(ec_axis *a) {
   double most = 0;
   for (int64_t o = 0; o < a->out; o++) {
     int64_t *at = a->at + o * a->width, n = 0;
     double *w = a->weights + o * a->width;
-    for (int64_t j = 0; j < a->counts[o]; j++) { /* the border, found several times */
+    for (int64_t j = 0; j < a->counts[o]; j++) { /* merges repeated border positions */
       if (n && at[j] == at[n - 1]) {
         w[n - 1] += w[j];
       } else {

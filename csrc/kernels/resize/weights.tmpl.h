@@ -1,12 +1,12 @@
-/* Positions and weights, in the type that eager computes them in: its rounding is seen. */
+/* Positions and weights, in eager's compute type, because its rounding is visible. */
 
-/* Input positions for one output. */
+/* Returns the number of input positions per output. */
 static EC_T EC_FN(scale)(const ec_axis *a, bool align) {
   if (align) return a->out > 1 ? (EC_T)(a->in - 1) / (EC_T)(a->out - 1) : 0;
   return a->factor > 0 ? (EC_T)(1.0 / a->factor) : (EC_T)a->in / (EC_T)a->out;
 }
 
-/* Eager is compiled with fused products, which is seen where terms cancel. */
+/* Eager is compiled with fused products, which matters for cancellation. */
 static EC_T EC_FN(fused)(EC_T a, EC_T b, EC_T c) {
   return (EC_T)fma((double)a, (double)b, (double)c);
 }
@@ -28,7 +28,8 @@ static EC_T EC_FN(filtered)(EC_T x, ec_filter filter, bool antialias) {
   return x == 0 ? 1 : (EC_T)(product / (double)(whole * third));
 }
 
-/* All positions that a filter stretched by the scale reaches, weights that add up to 1. */
+/* Computes all positions within the reach of a filter stretched by the scale. Weights add up to
+ * 1. */
 static void EC_FN(wide_taps)(ec_axis *a, EC_T scale, EC_T reach, ec_filter filter) {
   const EC_T stretch = scale >= 1 ? 1 / scale : 1, support = scale >= 1 ? reach * scale : reach;
   for (int64_t o = 0; o < a->out; o++) {
@@ -50,7 +51,7 @@ static void EC_FN(wide_taps)(ec_axis *a, EC_T scale, EC_T reach, ec_filter filte
   }
 }
 
-/* The two or four neighbours; behind the border is the border. */
+/* Computes the two or four neighbours, clamped to the border. */
 static void EC_FN(near_taps)(ec_axis *a, EC_T scale, bool align, bool cubic) {
   for (int64_t o = 0; o < a->out; o++) {
     EC_T at = align ? scale * (EC_T)o : EC_FN(fused)(scale, (EC_T)o + (EC_T)0.5, (EC_T)-0.5);

@@ -1,5 +1,5 @@
-/* histogram and histogramdd: sums over a grid of bins. Each dimension has edges, its own or even
- * ones over a range; a row of the points belongs to one cell of the grid. */
+/* histogram and histogramdd: sums over a grid of bins. Each dimension has given edges or even ones
+ * over a range; each row of points belongs to one cell. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -10,11 +10,11 @@
 
 typedef struct grid {
   ec_dtype dtype;
-  int64_t dims, rows, count;  /* numbers of a point, points, cells */
-  const void *x, *weights;    /* dims of each row; NULL, or one of each */
-  void **edges;               /* of each dimension, bins + 1 */
-  int64_t *bins;              /* of each dimension, at least 1 */
-  bool even;                  /* all bins of a dimension are of one width */
+  int64_t dims, rows, count;  /* numbers per point, points, cells */
+  const void *x, *weights;    /* `dims` per row; NULL, or one per row */
+  void **edges;               /* per dimension, bins + 1 */
+  int64_t *bins;              /* per dimension, at least 1 */
+  bool even;                  /* all bins of a dimension have the same width */
   void *cells;
 } grid;
 
@@ -30,7 +30,7 @@ static const ends_fn ends[EC_DTYPE_COUNT] = {EC_ROWS_FLOATING(ends)};
 static const grid_fn fills[EC_DTYPE_COUNT] = {EC_ROWS_FLOATING(fill)};
 static const grid_fn densities[EC_DTYPE_COUNT] = {EC_ROWS_FLOATING(density)};
 
-/* The points of argument 0: all of its elements, or the rows of its last dimension. */
+/* Reads the points in argument 0: all of its elements, or the rows of its last dimension. */
 static ec_status read_points(ec_call *c, bool flat, grid *g) {
   const ec_tensor *self = ec_arg_tensor(c, 0);
   void *x;
@@ -44,7 +44,7 @@ static ec_status read_points(ec_call *c, bool flat, grid *g) {
   return ec_call_scratch(c, (size_t)g->dims, sizeof *g->bins, &g->bins);
 }
 
-/* A weight for each point: for rows, in their shape. */
+/* Reads a weight per point; for rows, in their shape. */
 static ec_status read_weights(ec_call *c, size_t i, bool flat, grid *g) {
   const ec_tensor *self = ec_arg_tensor(c, 0), *weights = ec_arg_opt_tensor(c, i);
   void *w;
@@ -62,7 +62,7 @@ static ec_status read_weights(ec_call *c, size_t i, bool flat, grid *g) {
   return EC_OK;
 }
 
-/* The first and the last edge of a dimension: of argument 2, or what the points need. */
+/* Finds the first and the last edge of a dimension: from argument 2, or from the points. */
 static ec_status find_ends(ec_call *c, const grid *g, int64_t d, double *from, double *to) {
   const ec_value *range = c->args[2];
   *from = 0, *to = 1;
@@ -85,7 +85,7 @@ static ec_status find_ends(ec_call *c, const grid *g, int64_t d, double *from, d
   return EC_OK;
 }
 
-/* Numbers of bins, one for each dimension. */
+/* Reads the number of bins of each dimension. */
 static ec_status read_bins(ec_call *c, ec_ints bins, int64_t least, grid *g) {
   const ec_value *range = c->args[2];
   if ((int64_t)bins.n != g->dims)
@@ -102,7 +102,7 @@ static ec_status read_bins(ec_call *c, ec_ints bins, int64_t least, grid *g) {
   return EC_OK;
 }
 
-/* Even edges over the range in argument 2. */
+/* Computes even edges over the range in argument 2. */
 static ec_status make_edges(ec_call *c, grid *g) {
   g->even = true;
   for (int64_t d = 0; d < g->dims; d++) {
@@ -114,12 +114,12 @@ static ec_status make_edges(ec_call *c, grid *g) {
   return EC_OK;
 }
 
-/* Edges of argument 1: a copy, which what overlaps them does not change. */
+/* Copies the edges of argument 1, because an output may overlap them. */
 static ec_status read_edges(ec_call *c, const ec_tensor *t, int64_t d, grid *g) {
   size_t item = ec_dtype_size(g->dtype);
   void *packed;
   if (ec_tensor_dtype(t) != g->dtype)
-    return ec_call_fail(c, 1, "dtype %s, expected %s as of 'self'",
+    return ec_call_fail(c, 1, "dtype %s, expected %s as in 'self'",
                         ec_dtype_name(ec_tensor_dtype(t)), ec_dtype_name(g->dtype));
   if (t->rank != 1 || t->numel < 2)
     return ec_call_fail(c, 1, "%u dimensions and %" PRId64 " elements, expected one of at least 2",
@@ -131,11 +131,11 @@ static ec_status read_edges(ec_call *c, const ec_tensor *t, int64_t d, grid *g) 
   return EC_OK;
 }
 
-/* Gives an output for a dimension's edges its size. */
+/* Resizes an output to a dimension's edges. */
 static ec_status shape_edges(ec_call *c, const grid *g, int64_t d, size_t o, ec_tensor *out) {
   int64_t n = g->bins[d] + 1;
   if (ec_tensor_dtype(out) != g->dtype)
-    return ec_call_fail(c, o, "dtype %s, expected %s as of 'self'",
+    return ec_call_fail(c, o, "dtype %s, expected %s as in 'self'",
                         ec_dtype_name(ec_tensor_dtype(out)), ec_dtype_name(g->dtype));
   ec_status status = ec_tensor_resize(out, 1, &n, c->err);
   return status == EC_OK ? status
@@ -146,16 +146,16 @@ static void write_edges(const grid *g, int64_t d, ec_tensor *out) {
   memcpy(out->data, g->edges[d], (size_t)out->numel * ec_dtype_size(g->dtype));
 }
 
-/* Gives the output argument `o` the grid's sizes, which bounds what `sum` needs. */
+/* Resizes the output argument `o` to the grid's sizes, which bounds the memory of `sum`. */
 static ec_status shape_cells(ec_call *c, const grid *g, size_t o) {
   EC_TRY(ec_call_check_same_dtype(c, o, 0));
   if (g->dims > EC_MAX_RANK)
-    return ec_call_fail(c, 0, "points of %" PRId64 " dimensions, the most is %d", g->dims,
+    return ec_call_fail(c, 0, "points of %" PRId64 " dimensions, expected at most %d", g->dims,
                         EC_MAX_RANK);
   return ec_call_resize(c, o, (size_t)g->dims, g->bins);
 }
 
-/* Sums into the output argument `o`; `density` stands in front of it. */
+/* Sums into the output argument `o`; argument `density` precedes it. */
 static ec_status sum_grid(ec_call *c, grid *g, size_t o) {
   ec_tensor *out = ec_arg_tensor(c, o), cells;
   EC_TRY(ec_tensor_init(&cells, g->dtype, (size_t)g->dims, g->bins, NULL, c->err));
@@ -168,7 +168,7 @@ static ec_status sum_grid(ec_call *c, grid *g, size_t o) {
   return EC_OK;
 }
 
-/* Of all elements of argument 0: the sums into argument `o`, the edges behind it. */
+/* Sums all elements of argument 0 into argument `o`; the edges follow it. */
 static ec_status run_histogram(ec_call *c, size_t o, bool even) {
   ec_tensor *out = ec_arg_tensor(c, o + 1);
   grid g;

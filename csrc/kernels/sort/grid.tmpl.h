@@ -2,7 +2,7 @@
  * dtype as in eager. */
 #define EC_ROUND(x) EC_LOAD(EC_STORE(x))
 
-/* The second half counts from the end, so that the last edge is exact. */
+/* Computes even edges. The second half counts from the end, so that the last edge is exact. */
 static void EC_FN(edges)(void *out, int64_t bins, double from, double to) {
   EC_T *edge = out;
   EC_C low = EC_ROUND((EC_C)from), high = EC_ROUND((EC_C)to);
@@ -13,7 +13,7 @@ static void EC_FN(edges)(void *out, int64_t bins, double from, double to) {
                                  : EC_STORE(high - step * (EC_C)(bins - i));
 }
 
-/* The least and the largest of every `step`th element, NaN where there is one. */
+/* Computes the extremes of every `step`th element; NaN if one is NaN. */
 static void EC_FN(ends)(const void *data, int64_t n, int64_t step, double *from, double *to) {
   const EC_T *x = data;
   EC_C low = EC_LOAD(x[0]), high = low;
@@ -26,8 +26,8 @@ static void EC_FN(ends)(const void *data, int64_t n, int64_t step, double *from,
   *to = (double)high;
 }
 
-/* The bin of a value between the first and the last edge: the last one is closed on the right.
- * Even edges say nearly where to look, others are searched as eager searches them. */
+/* Returns the bin of a value between the first and the last edge. The last bin is closed on the
+ * right. Even edges determine nearly the bin; others use eager's search. */
 static int64_t EC_FN(bin)(const EC_T *edge, int64_t bins, bool even, EC_C v) {
   int64_t low = 0, high = bins + 1;
   EC_C first = EC_LOAD(edge[0]), many = EC_ROUND((EC_C)bins), near = -1;
@@ -61,7 +61,7 @@ static void EC_FN(fill)(const grid *g) {
   }
 }
 
-/* Parts of the whole, by the volume of their cells. */
+/* Divides the sums by their total and by the volumes of the cells. */
 static void EC_FN(density)(const grid *g) {
   EC_T *cells = g->cells;
   EC_C all = 0;

@@ -40,7 +40,7 @@ ec_status ec_op_histc_out(ec_call *c) {
   return EC_OK;
 }
 
-/* Of non-negative integers; with weights, their sums in double. */
+/* bincount of non-negative integers; with weights, their sums in double. */
 ec_status ec_op_bincount_out(ec_call *c) {
   const ec_tensor *in = ec_arg_tensor(c, 0), *weights = ec_arg_opt_tensor(c, 1);
   int64_t n = in->numel, bins = ec_arg_int(c, 2), *at;
@@ -52,14 +52,15 @@ ec_status ec_op_bincount_out(ec_call *c) {
   if (bins < 0) return ec_call_fail(c, 2, "%" PRId64 ", expected at least 0", bins);
   if (weights && (weights->rank != 1 || weights->numel != n))
     return ec_call_fail(c, 1, "expected one dimension of %" PRId64 " elements", n);
-  if (!n || !weights) sums.dtype = EC_INT64; /* of nothing: counts, as in eager */
+  if (!n || !weights) sums.dtype = EC_INT64; /* without elements: counts, as in eager */
   EC_TRY(ec_call_check_dtype(c, 3, EC_BIT(sums.dtype)));
   EC_TRY(ec_call_packed(c, in, EC_INT64, &packed));
-  EC_TRY(ec_call_scratch(c, (size_t)n, sizeof *at, &at)); /* what is checked is what is used */
+  /* a private copy, so that the checked values are the used ones */
+  EC_TRY(ec_call_scratch(c, (size_t)n, sizeof *at, &at));
   if (n) memcpy(at, packed, (size_t)n * sizeof *at);
   for (int64_t i = 0; i < n; i++) {
     if (at[i] < 0 || at[i] == INT64_MAX)
-      return ec_call_fail(c, 0, "%" PRId64 " at position %" PRId64 " is no bin", at[i], i);
+      return ec_call_fail(c, 0, "%" PRId64 " at position %" PRId64 " is not a bin", at[i], i);
     bins = ec_max_i64(bins, at[i] + 1);
   }
   EC_TRY(ec_call_resize(c, 3, 1, &bins));

@@ -1,4 +1,4 @@
-/* Counts by bins of equal width, each step rounded to the dtype as in eager. */
+/* Counts in bins of equal width, each step rounded to the dtype as in eager. */
 #define EC_ROUND(x) EC_LOAD(EC_STORE(x))
 
 static void EC_FN(histogram)(const void *data, int64_t n, void *out, int64_t bins, double from,

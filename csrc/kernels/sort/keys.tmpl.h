@@ -1,7 +1,7 @@
 /* Keys: unsigned numbers in the order of the values. */
 #if EC_IS_FLOAT
 static inline uint64_t EC_FN(order_key)(EC_C v) {
-  /* Halves are read as float32: digits that are zero in all keys cost nothing. */
+  /* float16 and bfloat16 are read as float32: digits that are zero in all keys cost nothing. */
   bool wide = sizeof v == 8;
   uint64_t sign = wide ? UINT64_C(1) << 63 : UINT64_C(1) << 31, all = sign | (sign - 1);
   uint64_t bits = 0;

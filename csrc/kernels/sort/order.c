@@ -1,4 +1,4 @@
-/* Sorting of keys, from the lowest digit to the highest. */
+/* Radix sort of keys, from the lowest digit to the highest. */
 #include "kernels/sort/order.h"
 
 #include <string.h>
@@ -52,7 +52,7 @@ void ec_order_sort(ec_order *o) {
     for (size_t d = 0; d < DIGITS; d++) count[d][digit_of(o->e[i].key, d)]++;
   for (size_t d = 0; o->n && d < DIGITS; d++) {
     int64_t *start = count[d], sum = 0;
-    if (start[digit_of(o->e[0].key, d)] == o->n) continue; /* all the same */
+    if (start[digit_of(o->e[0].key, d)] == o->n) continue; /* all equal */
     for (size_t r = 0; r < RADIX; r++) {
       int64_t here = start[r];
       start[r] = sum;
@@ -67,7 +67,7 @@ void ec_order_sort(ec_order *o) {
 
 void ec_order_select(ec_order *o, int64_t k) {
   int64_t n = o->n;
-  for (size_t d = DIGITS; d-- > 0 && n > 1;) { /* keeps the entries whose digit is the k-th's */
+  for (size_t d = DIGITS; d-- > 0 && n > 1;) { /* keeps the entries with the k-th one's digit */
     int64_t count[RADIX] = {0}, kept = 0;
     size_t r = 0;
     for (int64_t i = 0; i < n; i++) count[digit_of(o->e[i].key, d)]++;
@@ -77,5 +77,5 @@ void ec_order_select(ec_order *o, int64_t k) {
       if (digit_of(o->e[i].key, d) == r) o->e[kept++] = o->e[i];
     n = kept;
   }
-  o->e[0] = o->e[k]; /* all equal: the k-th of them */
+  o->e[0] = o->e[k]; /* all are equal to the k-th */
 }

@@ -1,5 +1,5 @@
-/* What a row's order tells, along one dimension: sort, kthvalue, median, mode. Where there is
- * nothing to order eager takes some dtypes that have no order (see the sets here). */
+/* Operators on a row's order along one dimension: sort, kthvalue, median, mode. For empty rows
+ * eager accepts some dtypes without an order (see the sets here). */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "kernels/index/index.h"
 #include "kernels/sort/order.h"
 
-/* Orders the entries as far as needed; returns where the wanted ones begin. */
+/* Orders the entries as far as needed. Returns the index of the first result. */
 typedef int64_t (*order_fn)(ec_order *o, ec_dtype dtype, int64_t k);
 
 static int64_t order_all(ec_order *o, ec_dtype dtype, int64_t k) {
@@ -30,7 +30,7 @@ static int64_t count_nan(const ec_order *o, ec_dtype dtype) {
   return count;
 }
 
-/* The lower of two middle elements, or the first NaN. */
+/* Finds the lower of two middle elements, or the first NaN. */
 static int64_t order_median(ec_order *o, ec_dtype dtype, int64_t k) {
   int64_t nans = count_nan(o, dtype);
   (void)k;
@@ -43,7 +43,8 @@ static int64_t order_nanmedian(ec_order *o, ec_dtype dtype, int64_t k) {
   return order_kth(o, dtype, numbers ? (numbers - 1) / 2 : 0);
 }
 
-/* The last position of the most frequent value, of several the smallest. No NaN equals another. */
+/* Finds the last position of the most frequent value, of several the smallest. NaNs differ from
+ * each other. */
 static int64_t order_mode(ec_order *o, ec_dtype dtype, int64_t k) {
   uint64_t nan;
   bool has_nan = ec_order_nan(dtype, &nan);
@@ -59,17 +60,17 @@ static int64_t order_mode(ec_order *o, ec_dtype dtype, int64_t k) {
 
 typedef struct wanted {
   order_fn fn;
-  int64_t k, count; /* handed to fn; how many entries are written from where it says */
+  int64_t k, count; /* parameter of fn; number of results */
   size_t dim;
   bool descending, keepdim;
   size_t values, positions; /* output arguments */
 } wanted;
 
-/* Where one row is, and where its results go; steps in bytes: values, positions, row. */
+/* The addresses of one row and its results; steps in bytes: values, positions, row. */
 typedef struct row {
   char *values, *positions;
   const char *x;
-  int64_t step[3], *at; /* `at`: room for the positions that are wanted */
+  int64_t step[3], *at; /* `at`: room for the resulting positions */
   ec_dtype dtype;
 } row;
 
@@ -84,7 +85,7 @@ static void run_row(const row *r, ec_order *o, const wanted *w) {
                               sizeof *r->at);
 }
 
-/* Every row of `in` along the dimension. */
+/* Processes every row of `in` along the dimension. */
 static ec_status run_rows(ec_call *c, const ec_tensor *in, const wanted *w) {
   const ec_tensor *outs[2] = {ec_arg_tensor(c, w->values), ec_arg_tensor(c, w->positions)};
   size_t item = ec_dtype_size(ec_tensor_dtype(in)), rank = in->rank, items[2] = {item, 8};
@@ -95,7 +96,7 @@ static ec_status run_rows(ec_call *c, const ec_tensor *in, const wanted *w) {
   EC_TRY(ec_order_new(c, in->sizes[w->dim], &o));
   EC_TRY(ec_call_scratch(c, (size_t)w->count, sizeof *r.at, &r.at));
   memcpy(sizes, in->sizes, sizeof sizes);
-  sizes[w->dim] = 1; /* the iterator walks the rows' starts */
+  sizes[w->dim] = 1; /* the iterator walks the starts of rows */
   r.step[2] = in->strides[w->dim] * (int64_t)item;
   ec_iter_init(&it, rank, sizes);
   for (size_t i = 0; i < 2; i++) {
@@ -115,7 +116,7 @@ static ec_status run_rows(ec_call *c, const ec_tensor *in, const wanted *w) {
   return EC_OK;
 }
 
-/* Argument `dim` is the dimension; `w` knows the rest but the number of entries. */
+/* Reads the dimension from argument `dim`; `w` has the rest except the number of entries. */
 static ec_status run_selection(ec_call *c, size_t dim, ec_dtype_set dtypes, wanted w, bool one) {
   ec_tensor in = *ec_arg_tensor(c, 0);
   int64_t sizes[EC_MAX_RANK], n;
@@ -136,7 +137,7 @@ static ec_status run_selection(ec_call *c, size_t dim, ec_dtype_set dtypes, want
   EC_TRY(ec_call_resize(c, w.positions, rank, sizes));
   in.data = ec_arg_tensor(c, 0)->data;
   if (in.rank) return in.numel ? run_rows(c, &in, &w) : EC_OK;
-  ec_copy_cast(c, ec_arg_tensor(c, w.values), &in); /* an order of one element */
+  ec_copy_cast(c, ec_arg_tensor(c, w.values), &in); /* the order of one element */
   *(int64_t *)ec_arg_tensor(c, w.positions)->data = 0;
   return EC_OK;
 }
@@ -174,8 +175,9 @@ ec_status ec_op_mode_values(ec_call *c) {
   return select_one(c, order_mode, in->rank && in->numel ? EC_SET_REALB : EC_SET_ALL);
 }
 
-/* Of all elements, in any order; of none: NaN, converted to the output's dtype. */
-static ec_status of_all(ec_call *c, order_fn fn) {
+/* Selects among all elements, in any order. For an empty tensor: NaN, converted to the output's
+ * dtype. */
+static ec_status select_from_all(ec_call *c, order_fn fn) {
   const ec_tensor *in = ec_arg_tensor(c, 0);
   ec_dtype dtype = ec_tensor_dtype(in);
   size_t item = ec_dtype_size(dtype);
@@ -197,5 +199,5 @@ static ec_status of_all(ec_call *c, order_fn fn) {
   return EC_OK;
 }
 
-ec_status ec_op_median_out(ec_call *c) { return of_all(c, order_median); }
-ec_status ec_op_nanmedian_out(ec_call *c) { return of_all(c, order_nanmedian); }
+ec_status ec_op_median_out(ec_call *c) { return select_from_all(c, order_median); }
+ec_status ec_op_nanmedian_out(ec_call *c) { return select_from_all(c, order_nanmedian); }

@@ -6,12 +6,12 @@
 #include "kernels/promote.h"
 #include "kernels/sort/order.h"
 
-/* One row of bounds and the values that are looked for in it. */
+/* One row of bounds and the values to search in it. */
 typedef struct search_row {
   const void *bounds, *values;
   const int64_t *sorter; /* NULL, or positions in the row */
   int64_t *out;
-  int64_t size, n, step; /* bounds, values, 0 for one value again and again */
+  int64_t size, n, step; /* bounds, values; 0 for one repeated value */
   bool right;
 } search_row;
 
@@ -28,7 +28,7 @@ typedef struct arguments {
   const ec_tensor *sorter;
 } arguments;
 
-/* Bounds have one row for all values, or one for each row of the values. */
+/* Checks that bounds have one row for all values, or one per row of the values. */
 static ec_status check_shapes(ec_call *c, const arguments *a, const ec_tensor *bounds,
                               const ec_tensor *values) {
   char found[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
@@ -46,13 +46,13 @@ static ec_status read_sorter(ec_call *c, const arguments *a, const ec_tensor *bo
   *sorter = NULL;
   if (!a->sorter) return EC_OK;
   if (!ec_tensor_same_sizes(a->sorter, bounds))
-    return ec_call_fail(c, 5, "its shape is not that of the sorted sequence");
+    return ec_call_fail(c, 5, "expected the shape of the sorted sequence");
   EC_TRY(ec_call_check_dtype(c, 5, EC_BIT(EC_INT64)));
   size_t dim = (size_t)bounds->rank - 1;
   return ec_index_read(c, 5, a->sorter, dim, bounds->sizes[dim], false, sorter);
 }
 
-/* A number as a 0-d tensor. */
+/* Initialises a number as a 0-d tensor. */
 static void init_number(ec_scalar s, ec_tensor *t, void *element) {
   *t = (ec_tensor){.data = element, .capacity = 16, .numel = 1};
   t->dtype = (uint8_t)ec_scalar_dtype(s);
@@ -103,8 +103,8 @@ static ec_status run_search(ec_call *c, const arguments *a, bool is_number) {
     ec_result_add_tensor(&type, values);
   }
   EC_TRY(ec_result_dtype(c, &type, &dtype));
-  if (!ec_dtype_in(dtype, EC_SET_REAL) && values->numel) /* eager looks no closer at nothing */
-    return ec_call_fail(c, a->bounds, "there is no order of %s", ec_dtype_name(dtype));
+  if (!ec_dtype_in(dtype, EC_SET_REAL) && values->numel) /* eager does not check empty tensors */
+    return ec_call_fail(c, a->bounds, "%s is not ordered", ec_dtype_name(dtype));
   EC_TRY(ec_call_check_dtype(c, a->out, EC_BIT(a->int32 ? EC_INT32 : EC_INT64)));
   return find_bounds(c, a, values, dtype);
 }

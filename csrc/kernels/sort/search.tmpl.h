@@ -1,5 +1,5 @@
-/* Where values belong in sorted rows: the question is asked as eager asks it, so that NaN and rows
- * that are not sorted give the same answers. */
+/* The insertion points of values in sorted rows. Comparisons are those of eager, so that NaN and
+ * unsorted rows have the same results. */
 static void EC_FN(search)(const search_row *r) {
   const EC_T *bounds = r->bounds, *values = r->values;
   for (int64_t i = 0; i < r->n; i++) {

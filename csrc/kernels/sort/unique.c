@@ -1,12 +1,12 @@
-/* Different elements, or different slices along a dimension: unique, in order or consecutive. */
+/* Distinct elements, or distinct slices along a dimension: unique, in order or consecutive. */
 #include <string.h>
 
 #include "kernels/index/index.h"
 #include "kernels/sort/order.h"
 
-/* Slices of a tensor along one dimension; each has an element in every column. */
+/* Slices of a tensor along one dimension. Each has an element in every column. */
 typedef struct slices {
-  ec_tensor in; /* flattened where there is no dimension */
+  ec_tensor in; /* flattened without a dimension */
   bool flat;
   size_t dim, rank; /* of one slice */
   int64_t sizes[EC_MAX_RANK], strides[EC_MAX_RANK];
@@ -17,7 +17,7 @@ typedef struct slices {
   ec_order o;
 } slices;
 
-/* Elements in row-major order, for positions in the flattened tensor. */
+/* Copies elements in row-major order, for positions in the flattened tensor. */
 static ec_status flatten_input(ec_call *c, ec_tensor *t) {
   ec_tensor flat = *t;
   EC_TRY(ec_call_packed(c, t, ec_tensor_dtype(t), &flat.data));
@@ -29,7 +29,7 @@ static ec_status flatten_input(ec_call *c, ec_tensor *t) {
   return EC_OK;
 }
 
-/* The columns of slices; `dim` NULL: every element is a slice. */
+/* Initialises the columns of slices; `dim` NULL: every element is a slice. */
 static ec_status open_slices(ec_call *c, const int64_t *dim, slices *s) {
   s->in = *ec_arg_tensor(c, 0);
   s->columns = 1;
@@ -60,7 +60,7 @@ static void load_column(slices *s, int64_t column) {
   ec_order_load(&s->o, ec_tensor_dtype(&s->in), x, s->in.strides[s->dim] * item, false);
 }
 
-/* Orders the slices: by the last column first, the sort being stable. */
+/* Orders the slices by a stable sort per column, the last column first. */
 static void order_slices(slices *s) {
   for (int64_t column = s->columns; column-- > 0;) {
     load_column(s, column);
@@ -71,7 +71,7 @@ static void order_slices(slices *s) {
   }
 }
 
-/* Where a slice differs from the one before it; a NaN differs from everything. */
+/* Marks slices that differ from the previous one. A NaN differs from everything. */
 static void compare_slices(slices *s) {
   uint64_t nan;
   bool has_nan = ec_order_nan(ec_tensor_dtype(&s->in), &nan);
@@ -86,7 +86,7 @@ static void compare_slices(slices *s) {
   for (int64_t i = 0; i < s->n; i++) s->count += s->begins[i];
 }
 
-/* The first of each group of equal slices. */
+/* Writes the first of each group of equal slices. */
 static ec_status write_values(ec_call *c, const slices *s, const ec_tensor *out) {
   int64_t *to, *from, g = 0;
   ec_table t = {.dtype = ec_tensor_dtype(out), .n = s->count};
@@ -103,8 +103,8 @@ static ec_status write_values(ec_call *c, const slices *s, const ec_tensor *out)
   return EC_OK;
 }
 
-/* Groups by slice and sizes of groups, where they are wanted; positions of the flattened input
- * become row-major ones of an output of any layout. */
+/* Writes the group of each slice and the sizes of groups, if requested. Positions of the flattened
+ * input become row-major ones of an output of any layout. */
 static ec_status write_groups(ec_call *c, const slices *s, ec_tensor *inverse, ec_tensor *counts) {
   int64_t *group, g = -1, none = 0;
   EC_TRY(ec_call_scratch(c, (size_t)s->n, sizeof *group, &group));
@@ -136,7 +136,7 @@ static ec_status write_outputs(ec_call *c, slices *s, size_t out, bool inverse, 
   else if (s->flat) EC_TRY(ec_call_resize(c, out + 1, self.rank, self.sizes));
   else EC_TRY(ec_call_resize(c, out + 1, 1, &s->n));
   EC_TRY(ec_call_resize(c, out + 2, 1, counts ? &s->count : &none));
-  if (own) s->in.data = ec_arg_tensor(c, 0)->data; /* an unbound output may be the input, too */
+  if (own) s->in.data = ec_arg_tensor(c, 0)->data; /* an unbound output may also be the input */
   EC_TRY(write_values(c, s, ec_arg_tensor(c, out)));
   return write_groups(c, s, ec_arg_tensor(c, out + 1), ec_arg_tensor(c, out + 2));
 }
@@ -154,12 +154,12 @@ static ec_status run_unique(ec_call *c, const int64_t *dim, bool sorted, wanted 
   return write_outputs(c, &s, out, w.inverse, w.counts);
 }
 
-/* Sorted whether that is asked for or not, as eager. */
+/* The result is always sorted, as in eager. */
 ec_status ec_op_unique2_out(ec_call *c) {
   return run_unique(c, NULL, true, (wanted){ec_arg_bool(c, 2), ec_arg_bool(c, 3)}, 4);
 }
 
-/* Slices come with both, whatever the flags say, as in eager. */
+/* Computes both optional results for slices, whatever the flags, as in eager. */
 static ec_status unique_dim(ec_call *c, size_t dim_arg, bool sorted, size_t out) {
   int64_t dim = ec_arg_int(c, dim_arg);
   return run_unique(c, &dim, sorted, (wanted){true, true}, out);
@@ -171,8 +171,8 @@ static bool has_room(const ec_tensor *t) {
   return t->dynamism == EC_STATIC ? t->numel > 0 : t->numel_bound > 0;
 }
 
-/* Dimension 0 of one dimension counts as none in eager, but not for the exporter, which makes the
- * outputs as large as those of slices: where there is room they are written. */
+/* For eager, dimension 0 of a 1-d tensor means no dimension; the exporter sizes the outputs for
+ * slices. If there is room for them, they are written. */
 ec_status ec_op_unique_consecutive_out(ec_call *c) {
   wanted w = {ec_arg_bool(c, 1), ec_arg_bool(c, 2)};
   if (ec_arg_is_none(c, 3)) return run_unique(c, NULL, false, w, 4);

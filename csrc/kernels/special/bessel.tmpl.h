@@ -1,4 +1,5 @@
-/* Bessel functions and Ai for floating-point dtypes: Cephes' intervals and coefficients. */
+/* Bessel functions and Ai for floating-point dtypes, with the intervals and coefficients of
+ * Cephes. */
 #define K(x) ((EC_C)(x))
 #define POLY(x, table) EC_FN(poly)(x, table, EC_COUNT(table))
 #define RATIO(x, p, q) (POLY(x, p) / POLY(x, q))

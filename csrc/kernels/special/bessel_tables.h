@@ -1,12 +1,12 @@
-/* Published coefficients, the highest power (of Chebyshev series: order) first.
+/* Published coefficients, the highest power (for Chebyshev series: order) first.
  *
  * Bessel and Airy functions, digamma's series, the normal quantile: S. L. Moshier, Cephes
  * Mathematical Library (Methods and Programs for Mathematical Functions, 1989). */
 #ifndef EC_KERNELS_SPECIAL_BESSEL_TABLES_H
 #define EC_KERNELS_SPECIAL_BESSEL_TABLES_H
 
-/* Modified Bessel functions, Chebyshev series: i of x / 2 - 2 and 32 / x - 2 about 8, k of
- * x * x - 2 and 8 / x - 2 about 2. */
+/* Modified Bessel functions, Chebyshev series: i of x / 2 - 2 and 32 / x - 2 about 8, k of x * x -
+ * 2 and 8 / x - 2 about 2. */
 static const double i0_small[] = {
     -4.4153416464793395e-18, 3.3307945188222384e-17, -2.431279846547955e-16, 1.715391285555133e-15,
     -1.1685332877993451e-14, 7.676185498604936e-14, -4.856446783111929e-13, 2.95505266312964e-12,
@@ -66,7 +66,7 @@ static const double k1_large[] = {
     -1.936197974166083e-05, 0.00019521551847135162, -0.002857816859622779, 0.10392373657681724,
     2.7206261904844427};
 
-/* Bessel functions: Hankel's p and q above 5; below, j and y without what is singular. */
+/* Bessel functions: Hankel's p and q above 5; below, j and y without the singular part. */
 static const double bessel0_pp[] = {
     0.0007969367292973471, 0.08283523921074408, 1.239533716464143, 5.447250030587687,
     8.74716500199817, 5.303240382353949, 1.0};

@@ -1,9 +1,9 @@
 /* zeta and the incomplete gamma functions.
  *
- * zeta: Euler's and Maclaurin's formula (Abramowitz and Stegun 23.2). Incomplete gamma functions:
- * power series (DLMF 8.11.4, 8.7.3), the continued fraction (8.9.2) by Lentz's method, and Temme's
+ * zeta: the Euler-Maclaurin formula (Abramowitz and Stegun 23.2). Incomplete gamma functions: power
+ * series (DLMF 8.11.4, 8.7.3), the continued fraction (8.9.2) by Lentz's method, and Temme's
  * uniform expansion for large parameters (8.12). */
-#include "kernels/special/special.h"
+#include "kernels/special/gamma.h"
 
 #include <float.h>
 #include <math.h>
@@ -54,7 +54,7 @@ static double log_gamma(double a) {
   return lgamma_r(a, &sign);
 }
 
-/* x^a exp(-x) / gamma(a): by Stirling's series where the parts are large. */
+/* x^a exp(-x) / gamma(a), by Stirling's series if the factors are large. */
 static double gamma_prefactor(double a, double x) {
   if (a < 10) return exp(a * log(x) - x - log_gamma(a));
   const double u = (x - a) / a, z = 1 / (a * a);
@@ -117,7 +117,7 @@ static double gamma_uniform(double a, double x, bool upper) {
 
 double ec_gamma_ratio(double a, double x, bool upper) {
   if (x < 0 || a < 0 || (a == 0 && !(x > 0)) || (isinf(a) && isinf(x))) return NAN;
-  if (x == 0 || isinf(a)) return upper ? 1 : 0; /* beside NaN, too, as in eager */
+  if (x == 0 || isinf(a)) return upper ? 1 : 0; /* also with NaN, as in eager */
   if (isnan(x)) return NAN;
   if (a < DBL_MIN || isinf(x)) return upper ? 0 : 1; /* 1 / a may overflow */
   if (isnan(a)) return NAN;

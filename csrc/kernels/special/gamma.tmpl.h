@@ -1,11 +1,11 @@
-/* Gamma's and the error function's relatives for floating-point dtypes. Included behind
- * bessel.tmpl.h, whose evaluators it uses. */
+/* Functions related to gamma and erf for floating-point dtypes. Included after bessel.tmpl.h, whose
+ * evaluators it uses. */
 static inline EC_C EC_FN(lgamma_of)(EC_C x) {
   int sign;
   return sizeof x == 4 ? (EC_C)lgammaf_r((float)x, &sign) : (EC_C)lgamma_r((double)x, &sign);
 }
 
-/* By reflection below 0, recurrence below 10, then the asymptotic series (A&S 6.3.18). */
+/* Reflection below 0, recurrence below 10, then the asymptotic series (A&S 6.3.18). */
 static EC_C EC_FN(digamma_of)(EC_C x) {
   EC_C y = 0, reflected = 0;
   if (x == 0) return copysign(K(INFINITY), -x);
@@ -36,7 +36,7 @@ static EC_C EC_FN(trigamma_of)(EC_C x) {
   return sign * (y + (1 + 1 / (2 * x) + z * (K(1. / 6) - z * high)) / x);
 }
 
-/* A rational start and two steps of Newton's method (G. Pavlis, MATLAB's erfinv.m). */
+/* A rational initial value and two steps of Newton's method (G. Pavlis, MATLAB's erfinv.m). */
 static EC_C EC_FN(erfinv_of)(EC_C y) {
   const EC_C a = fabs(y), slope = K(0x1.20dd750429b6dp+0); /* 2 / sqrt(pi) */
   EC_C x;

@@ -7,7 +7,7 @@ static const double digamma_series[] = {
     0.08333333333333333, -0.021092796092796094, 0.007575757575757576, -0.004166666666666667,
     0.003968253968253968, -0.008333333333333333, 0.08333333333333333};
 
-/* (2k)! / B(2k), from k = 1, for Euler's and Maclaurin's formula (A&S 23.2). */
+/* (2k)! / B(2k), from k = 1, for the Euler-Maclaurin formula (A&S 23.2). */
 static const double zeta_series[] = {
     12.0, -720.0, 30240.0, -1209600.0, 47900160.0, -1892437580.3183792, 74724249600.0,
     -2950130727918.164, 116467828143500.67, -4597978722407473.0, 1.8152105401943546e+17,
@@ -52,7 +52,7 @@ static const double erfcx_q2[] = {
     0.0023352049762686918};
 
 /* Temme's uniform expansion of the incomplete gamma functions (DLMF 8.12.9), the lowest power
- * first: what matters from a = 200, |x - a| < 0.32 a. */
+ * first; the terms that matter from a = 200, |x - a| < 0.32 a. */
 static const double temme[7][17] = {
     {-0.3333333333333333, 0.08333333333333333, -0.014814814814814815, 0.0011574074074074073,
      0.0003527336860670194, -0.0001787551440329218, 3.919263178522438e-05,
@@ -79,7 +79,8 @@ static const double temme[7][17] = {
     {0.0005313079364639922, -0.0005921664373536939},
 };
 
-/* A start for erfinv, of y * y up to 0.7 and of sqrt(-log((1 - y) / 2)) above (G. Pavlis, 1996). */
+/* The initial value of erfinv, of y * y up to 0.7 and of sqrt(-log((1 - y) / 2)) above (G. Pavlis,
+ * 1996). */
 static const double erfinv_p1[] = {-0.140543331, 0.914624893, -1.645349621, 0.886226899};
 static const double erfinv_q1[] = {0.012229801, -0.329097515, 1.442710462, -2.118377725, 1.0};
 static const double erfinv_p2[] = {1.641345311, 3.429567803, -1.624906493, -1.970840454};

@@ -1,17 +1,19 @@
-/* Orthogonal polynomials of x and a degree, by their recurrences (Abramowitz and Stegun 22.7);
- * Chebyshev's of high degree inside (-1, 1) by their trigonometric forms (22.3.15, 22.3.16).
- * fma: recurrences cancel, and the less they round the better (eager's are compiled to it). */
+/* Orthogonal polynomials of x and a degree, by their recurrences (Abramowitz and Stegun 22.7).
+ * Chebyshev polynomials of high degree inside (-1, 1) use their trigonometric forms (22.3.15,
+ * 22.3.16).
+ * Recurrences use fma, because they cancel and each rounding counts (eager's are compiled to
+ * it). */
 #define K(x) ((EC_C)(x))
 
-/* The whole degree; -1 for what is none. */
+/* Returns an integer degree, or -1. */
 static inline int64_t EC_FN(degree)(EC_C n) {
   return n > -K(0x1p63) && n < K(0x1p63) ? (int64_t)n : -1;
 }
 
-/* Recurrences of more steps than this give NaN: a program's degree must not make one endless. */
+/* Recurrences with more steps return NaN, to bound the time of a hostile degree. */
 #define MOST_STEPS (1 << 16)
 
-/* At x = 1 (`above`) or -1. */
+/* The value at x = 1 (`above`) or -1. */
 static EC_C EC_FN(at_end)(polynomial_kind kind, bool above, int64_t n) {
   const EC_C sign = above || n % 2 == 0 ? 1 : -1;
   if (kind == KIND_T) return sign;
@@ -20,7 +22,7 @@ static EC_C EC_FN(at_end)(polynomial_kind kind, bool above, int64_t n) {
   return above ? 2 * K(n) + 1 : sign;
 }
 
-/* `direct`: the degree above which the trigonometric forms serve. */
+/* `direct`: the degree above which the trigonometric forms are used. */
 static EC_C EC_FN(chebyshev)(polynomial_kind kind, EC_C x, EC_C degree, int64_t direct) {
   const int64_t n = EC_FN(degree)(degree);
   if (n < 0) return 0;
@@ -44,7 +46,7 @@ static EC_C EC_FN(chebyshev)(polynomial_kind kind, EC_C x, EC_C degree, int64_t 
   return q;
 }
 
-/* Hermite's: the physicists' of twice x and twice k, the probabilists' of x. */
+/* Hermite polynomials: the physicists' of twice x and twice k, the probabilists' of x. */
 static EC_C EC_FN(hermite)(EC_C x, EC_C degree, int64_t scale) {
   const int64_t n = EC_FN(degree)(degree), most = sizeof x == 4 ? 128 : 512; /* as eager */
   if (n <= 0) return n == 0;

@@ -1,5 +1,5 @@
 /* Special functions of one and two operands: integers and bool compute in float32. */
-#include "kernels/special/special.h"
+#include "kernels/special/gamma.h"
 
 #include "kernels/pointwise/template.h"
 #include "kernels/special/bessel_tables.h"
@@ -16,7 +16,7 @@ typedef enum polynomial_kind { KIND_T, KIND_U, KIND_V, KIND_W } polynomial_kind;
 
 typedef enum halves { HALVES, NO_HALVES } halves;
 
-/* Eager computes the halves for some of them only. */
+/* Checks float16 and bfloat16, which eager supports only for some functions. */
 static ec_status check_halves(ec_call *c, ec_dtype dtype, halves which) {
   if (which == HALVES || !ec_dtype_in(dtype, EC_SET_HALF)) return EC_OK;
   return ec_fail(c->err, EC_INVALID_ARGUMENT, "does not compute in dtype %s", ec_dtype_name(dtype));
@@ -73,7 +73,7 @@ BINARY(igamma_out, igamma, EC_ELEMENTWISE_SAME, HALVES)
 BINARY(igammac_out, igammac, EC_ELEMENTWISE_SAME, HALVES)
 BINARY(special_zeta, zeta, EC_ELEMENTWISE_TO_FLOAT, NO_HALVES)
 
-/* Each with a tensor or a number in either place. */
+/* Each with a tensor or a number in either position. */
 POLYNOMIAL(chebyshev_polynomial_t, chebyshev_t)
 POLYNOMIAL(chebyshev_polynomial_u, chebyshev_u)
 POLYNOMIAL(chebyshev_polynomial_v, chebyshev_v)
@@ -94,13 +94,13 @@ static double round_to_dtype(ec_dtype dtype, double x) {
   return x;
 }
 
-/* n! as eager computes it: in the dtype, step by step. */
+/* n! with eager's rounding: in the dtype, step by step. */
 static double rounded_factorial(ec_dtype dtype, int64_t n) {
   int sign;
   return round_to_dtype(dtype, exp(round_to_dtype(dtype, lgamma_r((double)n + 1, &sign))));
 }
 
-/* Argument 0 is n, 1 the tensor: 0 and 1 have loops of their own, as in eager. */
+/* Argument 0 is n, 1 the tensor. n = 0 and 1 have separate loops, as in eager. */
 ec_status ec_op_polygamma_out(ec_call *c) {
   static ec_elementwise_loops loops[] = {
       {EC_ROWS_WIDE(digamma)}, {EC_ROWS_WIDE(trigamma)}, {EC_ROWS_WIDE(polygamma)}};

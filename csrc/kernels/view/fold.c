@@ -1,6 +1,6 @@
-/* Sliding windows laid out side by side, and their elements added back where they came from. All
- * windows at once have one position of the window in a region of the image and a region of the
- * columns: each position is one copy, or one sum, of views. */
+/* Sliding windows as columns, and the sums of columns back into an image. For all windows at once,
+ * one position of the window is a region of the image and a region of the columns: each position is
+ * one copy, or one sum, of views. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "core/template.h"
 #include "kernels/copy.h"
 
-/* Halves are added as float32. */
+/* float16 and bfloat16 are added as float32. */
 #define EC_TEMPLATE "kernels/view/fold.tmpl.h"
 #define EC_PLUS(x, y) ((EC_T)((uint64_t)(x) + (uint64_t)(y)))
 #include "core/foreach/integral.h"
@@ -35,7 +35,7 @@ static void add_view(const ec_view *to, const ec_view *from) {
     sums[to->dtype](it.count, it.at, it.step, NULL);
 }
 
-/* A tensor's elements, those of halves as float32 in scratch: zeros, or a copy. */
+/* Returns a tensor's elements (float16 and bfloat16 as float32 in scratch): zeros, or a copy. */
 static ec_status wide_view(ec_call *c, const ec_tensor *t, bool zeros, ec_view *v) {
   static const char zero[16];
   *v = ec_view_of(t);
@@ -78,7 +78,7 @@ static ec_status read_pair(ec_call *c, size_t arg, int64_t least, int64_t *first
   return EC_OK;
 }
 
-/* Kernel, dilation, padding, stride from `arg` on; the images' sizes are known. */
+/* Reads kernel, dilation, padding, stride from `arg` on; the images' sizes are known. */
 static ec_status read_windows(ec_call *c, size_t arg, windows w[2]) {
   EC_TRY(read_pair(c, arg, 1, &w[0].kernel, &w[1].kernel));
   EC_TRY(read_pair(c, arg + 1, 1, &w[0].dilation, &w[1].dilation));
@@ -98,7 +98,7 @@ static ec_status read_windows(ec_call *c, size_t arg, windows w[2]) {
   return EC_OK;
 }
 
-/* Argument 0 with `rank` dimensions or a batch in front of them; only the batch may be empty. */
+/* Checks argument 0: `rank` dimensions, or one more for a batch; only the batch may be empty. */
 static ec_status check_input(ec_call *c, size_t rank, size_t out) {
   const ec_tensor *t = ec_arg_tensor(c, 0);
   EC_TRY(ec_call_check_dtype(c, 0, c->op->dtypes));
@@ -112,7 +112,8 @@ static ec_status check_input(ec_call *c, size_t rank, size_t out) {
   return EC_OK;
 }
 
-/* The windows whose element `k` lies inside the image, from *first on; where the first has it. */
+/* Returns the number of windows whose element `k` is inside the image, the first one in *first, and
+ * its position of the element in *at. */
 static int64_t clip_window(const windows *w, int64_t k, int64_t *first, int64_t *at) {
   int64_t start = k * w->dilation - w->padding, end = w->size - 1 - start;
   *first = start < 0 ? (-start - 1) / w->stride + 1 : 0;
@@ -121,8 +122,8 @@ static int64_t clip_window(const windows *w, int64_t k, int64_t *first, int64_t 
   return n;
 }
 
-/* Makes views of what the images and the columns have of the window's element (y, x); false:
- * nothing. Both come with a batch. */
+/* Computes views of element (y, x) of all windows in the images and the columns; false if there are
+ * none. Both have a batch. */
 static bool element_views(const windows w[2], int64_t y, int64_t x, ec_view *image,
                           ec_view *columns) {
   int64_t first[2], at[2], n[2] = {clip_window(&w[0], y, &first[0], &at[0]),
@@ -144,7 +145,7 @@ static bool element_views(const windows w[2], int64_t y, int64_t x, ec_view *ima
   return true;
 }
 
-/* Puts a batch of one in front where there is none. */
+/* Prepends a batch of one if there is none. */
 static ec_view add_batch_dim(ec_view v, size_t rank) {
   if (v.rank == rank) return v;
   memmove(v.sizes + 1, v.sizes, v.rank * sizeof *v.sizes);
@@ -221,7 +222,7 @@ ec_status ec_op_col2im_out(ec_call *c) {
 
 enum { U_GRAD, U_SIZES, U_DIM, U_SIZE, U_STEP, U_OUT };
 
-/* The gradients' shape: windows of `size` elements in dimension `dim`. */
+/* Checks the gradients' shape: windows of `size` elements in dimension `dim`. */
 static ec_status check_unfolded(ec_call *c, ec_ints sizes, size_t dim, int64_t *count) {
   const ec_tensor *grad = ec_arg_tensor(c, U_GRAD);
   int64_t size = ec_arg_int(c, U_SIZE), step = ec_arg_int(c, U_STEP);

@@ -1,4 +1,4 @@
-/* Adds elements to what is there: integers wrap around, bools are or-ed. */
+/* Adds elements to existing ones: integers wrap around, bools are or-ed. */
 static void EC_FN(plus)(int64_t n, char *const *at, const int64_t *step, const void *params) {
   (void)params;
   if (step[0] == sizeof(EC_T) && step[1] == sizeof(EC_T)) {

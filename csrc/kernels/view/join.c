@@ -1,11 +1,12 @@
-/* Several tensors in one, and one tensor several times: cat, stack, repeat. */
+/* Several tensors joined, and one tensor repeated: cat, stack, repeat. */
 #include <inttypes.h>
 
 #include "core/checked.h"
 #include "kernels/promote.h"
 #include "kernels/view/region.h"
 
-/* Copies of the list's tensors, for an output that is one of them, too; and their common dtype. */
+/* Copies the list's tensor structs, in case the output is one of them, and finds their common
+ * dtype. */
 static ec_status read_list(ec_call *c, size_t out, ec_tensors list, ec_tensor **tensors) {
   ec_result_type types = {0};
   ec_dtype dtype;
@@ -21,7 +22,7 @@ static ec_status read_list(ec_call *c, size_t out, ec_tensors list, ec_tensor **
   return ec_call_check_cast(c, out, dtype);
 }
 
-/* Eager's old rule: 1-d tensors without elements fit to everything. */
+/* True for 1-d tensors without elements, which eager's legacy rule accepts anywhere. */
 static bool is_skipped(const ec_tensor *t) { return t->rank == 1 && t->sizes[0] == 0; }
 
 static ec_status cat_sizes(ec_call *c, const ec_tensor *tensors, size_t n, size_t *dim,
@@ -87,7 +88,7 @@ ec_status ec_op_stack_out(ec_call *c) {
           ec_shape_text(first->sizes, first->rank, theirs, sizeof theirs));
   EC_TRY(ec_call_wrap_dim(c, ec_arg_int(c, 1), first->rank + 1u, &dim));
   if (first->rank == EC_MAX_RANK)
-    return ec_call_fail(c, 0, "%d dimensions, the most that are supported", EC_MAX_RANK);
+    return ec_call_fail(c, 0, "the result has more than %d dimensions", EC_MAX_RANK);
   ec_region whole = ec_region_of(first);
   ec_region_insert(&whole, dim, (int64_t)list.n, 0);
   EC_TRY(ec_call_resize(c, 2, whole.rank, whole.sizes));
@@ -101,7 +102,7 @@ ec_status ec_op_stack_out(ec_call *c) {
   return EC_OK;
 }
 
-/* Doubles what is there along one dimension until it is full. */
+/* Doubles the filled part along one dimension until it is full. */
 static void repeat_along(const ec_call *c, const ec_tensor *out, ec_region *done, size_t dim) {
   int64_t size = out->sizes[dim];
   while (done->sizes[dim] < size) {

@@ -1,4 +1,4 @@
-/* Regions: making them smaller, and copying from and to them. */
+/* Regions: narrowing them, and copies from and to them. */
 #include "kernels/view/region.h"
 
 #include <inttypes.h>

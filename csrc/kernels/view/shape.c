@@ -1,11 +1,11 @@
-/* The same elements under another shape: view, expand, squeeze, unsqueeze, permute, transpose. */
+/* The same elements with another shape: view, expand, squeeze, unsqueeze, permute, transpose. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "core/checked.h"
 #include "kernels/view/region.h"
 
-/* Moves dimension dims[i] of the region to place i. */
+/* Moves dimension dims[i] of the region to position i. */
 static void reorder_dims(ec_region *r, const size_t *dims) {
   ec_region old = *r;
   for (size_t i = 0; i < r->rank; i++) {
@@ -52,7 +52,7 @@ ec_status ec_op_t_copy_out(ec_call *c) {
   return transpose_dims(c, 0, rank == 2 ? 1 : 0, 1);
 }
 
-/* The shape that view_copy asks for, its -1 filled in. */
+/* Computes the shape of view_copy, with -1 replaced. */
 static ec_status viewed_sizes(ec_call *c, int64_t numel, ec_ints sizes, int64_t *out) {
   char text[EC_SHAPE_TEXT];
   size_t free_dim = SIZE_MAX;
@@ -68,7 +68,7 @@ static ec_status viewed_sizes(ec_call *c, int64_t numel, ec_ints sizes, int64_t 
   }
   bool fits = ec_numel(out, sizes.n, &known);
   if (fits && free_dim != SIZE_MAX && known == 0)
-    return ec_call_fail(c, 1, "-1 next to a size of 0 could be anything");
+    return ec_call_fail(c, 1, "-1 is ambiguous with a size of 0");
   if (fits && free_dim != SIZE_MAX) {
     out[free_dim] = numel / known;
     fits = numel % known == 0;
@@ -88,8 +88,8 @@ static void contiguous_strides(ec_region *r) {
   }
 }
 
-/* Row-major order is what a view keeps. If neither side has it, the elements go through scratch
- * memory that does. */
+/* A view keeps the row-major order. If neither side has it, the elements go through scratch memory
+ * that does. */
 ec_status ec_op_view_copy_out(ec_call *c) {
   const ec_tensor *self = ec_arg_tensor(c, 0);
   ec_region from = ec_region_of(self), to = {0};
@@ -133,7 +133,7 @@ ec_status ec_op_expand_copy_out(ec_call *c) {
     bool keep = sizes.v[d] == -1 && d >= added;
     r.sizes[d] = keep ? old : sizes.v[d];
     if (r.sizes[d] < 0 || (r.sizes[d] != old && old != 1))
-      return ec_call_fail(c, 1, "%s is no expansion of %s",
+      return ec_call_fail(c, 1, "%s is not an expansion of %s",
                           ec_shape_text(sizes.v, sizes.n, to, sizeof to),
                           ec_shape_text(self.sizes, self.rank, from, sizeof from));
     r.strides[d] = old == 1 ? 0 : self.strides[d - added];
@@ -146,7 +146,7 @@ ec_status ec_op_unsqueeze_copy_out(ec_call *c) {
   size_t dim;
   EC_TRY(ec_call_wrap_dim(c, ec_arg_int(c, 1), r.rank + 1, &dim));
   if (r.rank == EC_MAX_RANK)
-    return ec_call_fail(c, 0, "%d dimensions, the most that are supported", EC_MAX_RANK);
+    return ec_call_fail(c, 0, "the result has more than %d dimensions", EC_MAX_RANK);
   ec_region_insert(&r, dim, 1, 0);
   return ec_region_to_out(c, &r, 2);
 }

@@ -161,7 +161,7 @@ ec_status ec_region_strided(ec_call *c, size_t arg, ec_region *r) {
                                             ec_add_i64(last, span, &last)));
   }
   if (!empty && (!inside || last >= self->numel))
-    return ec_call_fail(c, 0, "it has %" PRId64 " elements, sizes and strides reach behind them",
+    return ec_call_fail(c, 0, "sizes and strides exceed its %" PRId64 " elements",
                         self->numel);
   r->rank = sizes.n;
   return EC_OK;
@@ -184,7 +184,7 @@ ec_status ec_op_unfold_copy_out(ec_call *c) {
                         have);
   if (step <= 0) return ec_call_fail(c, 3, "%" PRId64 ", expected a positive step", step);
   if (r.rank == EC_MAX_RANK)
-    return ec_call_fail(c, 0, "%d dimensions, the most that are supported", EC_MAX_RANK);
+    return ec_call_fail(c, 0, "the result has more than %d dimensions", EC_MAX_RANK);
   int64_t stride = r.rank ? r.strides[dim] : 1;
   if (r.rank) ec_region_slice(&r, dim, 0, (have - size) / step + 1, step);
   ec_region_insert(&r, r.rank, size, stride);

@@ -22,7 +22,7 @@ ec_status ec_op_flip_out(ec_call *c) {
   return ec_region_to_out(c, &r, 2);
 }
 
-/* How far each dimension moves, in [0, size). */
+/* Reads the shift of each dimension, in [0, size). */
 static ec_status read_shifts(ec_call *c, const ec_region *r, int64_t shift[EC_MAX_RANK]) {
   ec_ints shifts, dims;
   EC_TRY(ec_arg_ints(c, 1, &shifts));
@@ -43,7 +43,7 @@ static ec_status read_shifts(ec_call *c, const ec_region *r, int64_t shift[EC_MA
   return EC_OK;
 }
 
-/* Each shifted dimension falls in two parts that change places: one copy a combination. */
+/* Copies each combination of parts: a shifted dimension splits into two parts that trade places. */
 static void copy_rolled(const ec_call *c, const ec_tensor *out, const ec_tensor *self,
                         const ec_region *r, const int64_t *shift) {
   size_t moved[EC_MAX_RANK], n = 0;
@@ -64,7 +64,7 @@ static void copy_rolled(const ec_call *c, const ec_tensor *out, const ec_tensor 
   }
 }
 
-/* Without dimensions the elements move in row-major order. */
+/* Without dimensions, shifts the elements in row-major order. */
 static ec_status roll_flat(ec_call *c, const ec_tensor *self, ec_tensor *out, const ec_region *r) {
   ec_ints shifts;
   EC_TRY(ec_arg_ints(c, 1, &shifts));
@@ -111,8 +111,7 @@ static ec_status check_pixels(ec_call *c, size_t rank, int64_t factor) {
   return EC_OK;
 }
 
-/* Splits the last two dimensions (H * f, W * f) and the channels' place in front of them, so that
- * the region reads (..., C, H, f, W, f). */
+/* Splits the last two dimensions (H * f, W * f), so that the region reads (..., C, H, f, W, f). */
 static ec_region fine_pixels(const ec_tensor *t, int64_t f) {
   ec_region r = ec_region_of(t);
   size_t h = r.rank - 2;
@@ -124,7 +123,7 @@ static ec_region fine_pixels(const ec_tensor *t, int64_t f) {
   return r;
 }
 
-/* (..., C * f * f, H, W) read in the same order. */
+/* Reads (..., C * f * f, H, W) in the same order. */
 static ec_region coarse_pixels(const ec_tensor *t, int64_t f) {
   ec_region r = ec_region_of(t);
   size_t ch = r.rank - 3;
@@ -143,10 +142,11 @@ ec_status ec_op_pixel_shuffle_out(ec_call *c) {
   EC_TRY(check_pixels(c, r.rank, f));
   int64_t *s = &r.sizes[r.rank - 3];
   if (!ec_mul_i64(f, f, &square) || s[0] % square != 0)
-    return ec_call_fail(c, 0, "%" PRId64 " channels are no multiple of the factor's square", s[0]);
+    return ec_call_fail(c, 0, "%" PRId64 " channels, expected a multiple of the squared factor",
+                        s[0]);
   s[0] /= square;
   if (!ec_mul_i64(s[1], f, &s[1]) || !ec_mul_i64(s[2], f, &s[2]))
-    return ec_call_fail(c, 1, "%" PRId64 " gives impossible sizes", f);
+    return ec_call_fail(c, 1, "%" PRId64 " results in impossible sizes", f);
   EC_TRY(ec_call_check_dtype(c, 2, EC_BIT(self->dtype)));
   ec_tensor before = *self;
   EC_TRY(ec_call_resize(c, 2, r.rank, r.sizes));
@@ -169,7 +169,7 @@ ec_status ec_op_pixel_unshuffle_out(ec_call *c) {
                         "height %" PRId64 " and width %" PRId64 ", expected multiples of %" PRId64,
                         s[1], s[2], f);
   if (!ec_mul_i64(f, f, &square) || !ec_mul_i64(s[0], square, &s[0]))
-    return ec_call_fail(c, 1, "%" PRId64 " gives impossible sizes", f);
+    return ec_call_fail(c, 1, "%" PRId64 " results in impossible sizes", f);
   s[1] /= f;
   s[2] /= f;
   EC_TRY(ec_call_check_dtype(c, 2, EC_BIT(self->dtype)));

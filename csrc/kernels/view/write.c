@@ -6,7 +6,7 @@
 #include "kernels/pointwise/elementwise.h"
 #include "kernels/view/region.h"
 
-/* Argument 1 has the sizes of the part that it replaces. */
+/* Checks that argument 1 has the sizes of the part that it replaces. */
 static ec_status check_part(ec_call *c, const ec_region *part) {
   ec_region inner = ec_region_of(ec_arg_tensor(c, 1));
   char found[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
@@ -18,7 +18,7 @@ static ec_status check_part(ec_call *c, const ec_region *part) {
                       ec_shape_text(part->sizes, part->rank, expected, sizeof expected));
 }
 
-/* The output at `out` becomes self with `part` of it replaced by argument 1. */
+/* Sets the output at `out` to self with `part` replaced by argument 1. */
 static ec_status write_region(ec_call *c, const ec_region *part, size_t out) {
   const ec_tensor *src = ec_arg_tensor(c, 1);
   ec_region whole = ec_region_of(ec_arg_tensor(c, 0)), inner = ec_region_of(src);
@@ -29,7 +29,7 @@ static ec_status write_region(ec_call *c, const ec_region *part, size_t out) {
   return EC_OK;
 }
 
-/* Self's region, seen with the output's strides. */
+/* Returns self's region with the output's strides. */
 static ec_region like_out(ec_call *c, size_t out) {
   const ec_tensor *self = ec_arg_tensor(c, 0), *o = ec_arg_tensor(c, out);
   ec_region r = ec_region_of(self);
@@ -65,7 +65,7 @@ ec_status ec_op_diagonal_scatter_out(ec_call *c) {
   return write_region(c, &r, 5);
 }
 
-/* The part is looked up in the memory of self: in scratch where the output's is laid out apart. */
+/* Addresses the part in self's memory; in scratch, if the output has another layout. */
 ec_status ec_op_as_strided_scatter_out(ec_call *c) {
   const ec_tensor *self = ec_arg_tensor(c, 0), *src = ec_arg_tensor(c, 1);
   ec_tensor *out = ec_arg_tensor(c, 5), memory = *self;
@@ -86,7 +86,8 @@ ec_status ec_op_as_strided_scatter_out(ec_call *c) {
   return EC_OK;
 }
 
-/* By dimension, negative padding cuts: what is added in front and what the result's size is. */
+/* Reads the padding by dimension: the size added in front, and the result's size. Negative padding
+ * crops. */
 static ec_status read_padding(ec_call *c, const ec_region *self, int64_t *front, int64_t *sizes) {
   ec_ints pad;
   EC_TRY(ec_arg_ints(c, 1, &pad));
@@ -100,7 +101,7 @@ static ec_status read_padding(ec_call *c, const ec_region *self, int64_t *front,
     front[d] = before;
     bool fits = ec_add_i64(size, before, &size) && size >= 0 && ec_add_i64(size, after, &size) &&
                 size >= 0;
-    /* what is cut must be there before anything is added behind or in front of it */
+    /* cropping is limited to existing elements, before anything is added */
     fits = fits && before >= -self->sizes[d] && after >= -self->sizes[d];
     if (!fits)
       return ec_call_fail(c, 1, "(%" PRId64 ", %" PRId64 ") around dimension %zu of size %" PRId64,
@@ -110,7 +111,7 @@ static ec_status read_padding(ec_call *c, const ec_region *self, int64_t *front,
   return EC_OK;
 }
 
-/* Fills what self does not reach: slab by slab, each element once. */
+/* Fills the result outside self, slab by slab, each element once. */
 static void fill_around(const ec_call *c, const ec_tensor *out, const int64_t *start,
                         const int64_t *end, const void *element) {
   ec_region rest = ec_region_of(out);
@@ -125,7 +126,8 @@ static void fill_around(const ec_call *c, const ec_tensor *out, const int64_t *s
   }
 }
 
-/* Whether the number is written anywhere: eager looks at no other one. */
+/* Computes the padded sizes. Returns true if the number is written anywhere; eager checks it only
+ * then. */
 static bool padded_sizes(const ec_region *from, const int64_t *front, const int64_t *sizes) {
   for (size_t d = 0; d < from->rank; d++)
     if (front[d] > 0 || sizes[d] > from->sizes[d] + front[d]) return true;
@@ -164,7 +166,7 @@ typedef struct triangle {
   int64_t diagonal;
 } triangle;
 
-/* Rows of all matrices, one matrix after the other: what stays is moved, the rest filled. */
+/* Processes rows of all matrices: moves the kept elements and fills the rest. */
 static void lower_rows(void *user, size_t begin, size_t end) {
   static const char zero[16];
   const triangle *t = user;
@@ -186,14 +188,14 @@ static void lower_rows(void *user, size_t begin, size_t end) {
 }
 
 ec_status ec_op_tril_out(ec_call *c) {
-  enum { GRAIN = 1 << 15 }; /* elements that are worth a thread */
+  enum { GRAIN = 1 << 15 }; /* elements worth a thread */
   const ec_tensor *self = ec_arg_tensor(c, 0), *out = ec_arg_tensor(c, 2);
   if (self->rank < 2) return ec_call_fail(c, 0, "%u dimensions, expected at least 2", self->rank);
   EC_TRY(ec_call_check_dtype(c, 2, EC_BIT(self->dtype)));
   EC_TRY(ec_call_resize(c, 2, self->rank, self->sizes));
   if (out->numel == 0) return EC_OK;
   int64_t columns = out->sizes[out->rank - 1u];
-  /* no row has more below its diagonal than all columns */
+  /* no row has more elements below its diagonal than columns */
   triangle t = {self, out, ec_min_i64(ec_arg_int(c, 1), columns)};
   ec_parallel_for(c, (size_t)(out->numel / columns), (size_t)(GRAIN / columns + 1), lower_rows, &t);
   return EC_OK;

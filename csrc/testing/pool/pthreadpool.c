@@ -1,5 +1,5 @@
-/* Threads that wait for a loop under one mutex: simple, so that what ThreadSanitizer reports is
- * about the code that runs on them. */
+/* Threads that wait for a loop under one mutex. The implementation is simple, so that
+ * ThreadSanitizer's reports concern the code that runs on them. */
 #include "testing/pool/pthreadpool.h"
 
 #include <pthread.h>
@@ -9,13 +9,13 @@
 struct pthreadpool {
   pthread_mutex_t lock;
   pthread_cond_t begun, ended;
-  size_t loops;   /* that have begun */
-  size_t running; /* threads that have not ended the present one */
+  size_t loops;   /* started so far */
+  size_t running; /* threads that have not finished the current one */
   bool closing;
   pthreadpool_task_1d_tile_1d_t task;
   void *context;
   size_t range, tile, next;
-  size_t count; /* of threads, without the caller's */
+  size_t count; /* of threads, without the calling one */
   pthread_t threads[];
 };
 

@@ -1,5 +1,5 @@
-/* The part of pthreadpool's interface that core/threads.c uses, for ThreadSanitizer: the built
- * library is not instrumented, so that loops on it look like races. */
+/* The part of pthreadpool's interface used by core/threads.c, for ThreadSanitizer: the built
+ * library is not instrumented, so its loops look like races. */
 #ifndef EC_TESTING_POOL_PTHREADPOOL_H
 #define EC_TESTING_POOL_PTHREADPOOL_H
 
@@ -14,7 +14,7 @@ enum { PTHREADPOOL_FLAG_YIELD_WORKERS = 2 };
 pthreadpool_t pthreadpool_create(size_t threads);
 void pthreadpool_destroy(pthreadpool_t pool); /* NULL is allowed */
 
-/* Calls task for pieces of a range, on the caller and on all other threads. */
+/* Calls task for pieces of a range, on the calling thread and all others. */
 void pthreadpool_parallelize_1d_tile_1d(pthreadpool_t pool, pthreadpool_task_1d_tile_1d_t task,
                                         void *context, size_t range, size_t tile, uint32_t flags);
 

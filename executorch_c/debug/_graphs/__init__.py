@@ -1,1 +1,1 @@
-"""The two sides of a comparison: what a program computed, and the graph of its PyTorch model."""
+"""The two sides of a comparison: a program's run, and the graph of its PyTorch model."""

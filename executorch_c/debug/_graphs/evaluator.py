@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from torch.fx import Node
 
 MOST = 1 << 28
-"""Most bytes of computed values that are kept; all of them can be computed again."""
+"""Maximum bytes of computed values that are kept; all of them can be computed again."""
 
 
 class Nothing:
@@ -20,7 +20,7 @@ NOTHING = Nothing()
 
 
 def call(node: Node, lookup: Callable[[Node], Any]) -> Any:
-    """Runs a node on what `lookup` says of the nodes before it."""
+    """Run a node; `lookup` returns the values of the nodes before it."""
     from torch.fx.node import map_arg
 
     target: Any = node.target

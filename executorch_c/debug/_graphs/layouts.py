@@ -22,12 +22,12 @@ SAMPLE = 4096
 
 
 def elements(shape: Iterable[int]) -> list[int]:
-    """Return the sizes but those of 1, sorted: what layouts and added axes do not change."""
+    """Return the sizes but those of 1, sorted; layouts and added axes do not change them."""
     return sorted(without_ones(shape))
 
 
 def fits(node: Node, shape: Sequence[int]) -> bool:
-    """Return whether a node may have a shape, in whatever layout."""
+    """Return whether a node may have a shape, in any layout."""
     known = shape_of(node)
     return known is None or elements(known) == elements(shape)
 
@@ -80,7 +80,7 @@ def in_either_order(value: Array, shape: tuple[int, ...]) -> Iterator[Array]:
 
 
 def sample(array: Array) -> Sample:
-    """Return evenly spaced elements in C order as float64; what is not finite as 0."""
+    """Return evenly spaced elements in C order as float64; NaN and infinity as 0."""
     flat = array.reshape(-1)
     if flat.size > SAMPLE:
         flat = flat[np.linspace(0, flat.size - 1, SAMPLE).astype(np.int64)]

@@ -1,4 +1,4 @@
-"""Operators by name: what an instruction, a node of a graph, or a node inside a delegate does.
+"""Operators by name: of instructions, of nodes of a graph, of nodes inside delegates.
 
 One operator has many names (`aten::linear.out`, `aten::addmm`, "Fully Connected (NC, F32) GEMM").
 `kind` maps all of them to one.
@@ -10,7 +10,7 @@ from functools import lru_cache
 from operator import getitem
 from typing import TYPE_CHECKING
 
-from executorch_c.inspect.families import short
+from executorch_c.inspect.families import short, unsuffixed
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -70,8 +70,7 @@ def kind(name: str) -> str:
 @lru_cache(1024)
 def base(name: str) -> str:
     """Return "add" for "aten::add.out": the name that all overloads of an operator share."""
-    name = short(name)
-    name = name.rstrip("_") or name
+    name = unsuffixed(name)
     return ALIASES.get(name, name)
 
 

@@ -1,9 +1,9 @@
-"""A run of a program as a graph: what each instruction, and each node inside of delegates, gave,
-and which values it was made from.
+"""A run of a program as a graph: the results of each instruction, and of each node inside
+delegates, and the values that it was computed from.
 
-The trace has the values; who wrote an instruction's arguments is told by their slots, and inside
-of delegates by what the backend says of the payload. Nothing else knows: where it is missing, a
-step is `open`, and may have been made from anything that was there before it.
+The trace has the values. Slots of an instruction's arguments lead to the steps that wrote them;
+inside delegates the backend's description of the payload does. A step without either is `open`: any
+step before it may be a source.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DEAD = "nobody reads it"
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """Something that has run, and the tensors that it computed."""
+    """An instruction or node that has run, and the tensors that it computed."""
 
     order: int
     """Of its event in the trace."""
@@ -43,7 +43,7 @@ class Step:
     inside: bool
     """True inside a delegate."""
     outputs: tuple[Array | None, ...]
-    sources: tuple[Source, ...]
+    sources: tuple[StepSource, ...]
     is_open: bool = False
     """True if it may have further sources."""
     handles: frozenset[int] = frozenset()
@@ -66,8 +66,8 @@ class Step:
         return not self.inside or bool(self.handles)
 
 
-Source: TypeAlias = "tuple[Step | int, int]"
-"""A step and which of its outputs; or an input of the method by its number, and 0."""
+StepSource: TypeAlias = "tuple[Step | int, int]"
+"""A step and the number of its output; or the number of an input of the method, and 0."""
 
 
 @dataclass
@@ -87,13 +87,13 @@ class Steps:
         """`view` knows the program, `inputs` are the arguments of the call."""
         self.view = view
         self.inputs = inputs
-        self.written: dict[int, Source] = {}
+        self.written: dict[int, StepSource] = {}
         self.steps: list[Step] = []
-        self.results: dict[int, Source] = {}
+        self.results: dict[int, StepSource] = {}
         """Sources of the method's outputs, by index."""
 
     def read(self, events: Iterable[Event]) -> list[Step]:
-        """All steps, in order."""
+        """Return all steps, in order."""
         pending: _Delegate | None = None
         for order, event in enumerate(events):
             if event.run or event.depth:
@@ -121,8 +121,8 @@ class Steps:
         self.results = {number: source for number, source in made.items() if source is not None}
         return self.steps
 
-    def source_of(self, slot: int | None) -> Source | None:
-        """The writer of a value; None if there is none, or it is unknown."""
+    def source_of(self, slot: int | None) -> StepSource | None:
+        """Return the writer of a value; None if there is none, or it is unknown."""
         seen = set()
         while slot is not None and slot not in self.written and self.view and slot not in seen:
             seen.add(slot)
@@ -137,15 +137,15 @@ class Steps:
                 if slot is not None:
                     self.written[slot] = (number, 0)
 
-    def _sources(self, slots: Iterable[int | None]) -> tuple[tuple[Source, ...], bool]:
-        """What is known of who wrote them, and whether something is not."""
-        found: list[Source] = []
+    def _sources(self, slots: Iterable[int | None]) -> tuple[tuple[StepSource, ...], bool]:
+        """Return the known writers of some slots, and whether a writer is unknown."""
+        found: list[StepSource] = []
         unknown = False
         for slot in slots:
             source = self.source_of(slot)
             if source is not None:
                 found.append(source)
-            else:  # what nobody has written in a known program is a constant, or state
+            else:  # in a known program a value that nothing has written is a constant, or state
                 unknown |= self.view is None or slot is None
         return tuple(dict.fromkeys(found)), unknown
 
@@ -176,7 +176,7 @@ class Steps:
     # ---- delegates ------------------------------------------------------------------------
 
     def _delegate(self, call: _Delegate) -> None:
-        """Its nodes, then what it gives."""
+        """Add the steps of a delegate's nodes, and set the writers of its outputs."""
         slots = [value.slot for value in call.event.values]
         sources, unknown = self._sources(value.slot for value in call.event.inputs)
         given = {i for i, value in enumerate(call.event.values) if value.is_output}
@@ -193,14 +193,15 @@ class Steps:
                 self._add(step, [slot])
 
     def _own(self, call: _Delegate) -> list[Step]:
-        """The steps of its nodes."""
+        """Return the steps of a delegate's nodes."""
         first = call.order
         return [s for s in self.steps[-len(call.nodes) :] if call.nodes and s.order > first]
 
     def _nodes(
-        self, call: _Delegate, slots: Sequence[int | None], sources: tuple[Source, ...]
-    ) -> dict[int, Source]:
-        """Adds the steps of a delegate; gives who made its outputs, by position of the argument."""
+        self, call: _Delegate, slots: Sequence[int | None], sources: tuple[StepSource, ...]
+    ) -> dict[int, StepSource]:
+        """Add the steps of a delegate; return the writers of its outputs, by position of the
+        argument."""
         events, rows = call.nodes, []
         if call.inside is not None:
             rows = [row for row in call.inside["nodes"] if DEAD not in (row["note"] or "")]
@@ -209,7 +210,7 @@ class Steps:
             self._unknown(call, sources)
             return {}
         assert call.inside is not None
-        made: dict[int, Source] = {}
+        made: dict[int, StepSource] = {}
         integers = {v["id"] for v in call.inside["values"] if (v["dtype"] or "").startswith("q")}
         for value in call.inside["values"]:
             at = value["argument"]
@@ -224,13 +225,13 @@ class Steps:
         return {v["argument"]: made[v["id"]] for v in call.inside["values"]
                 if v["argument"] is not None and v["id"] in made}  # fmt: skip
 
-    def _unknown(self, call: _Delegate, sources: tuple[Source, ...]) -> None:
+    def _unknown(self, call: _Delegate, sources: tuple[StepSource, ...]) -> None:
         for number, (order, event) in enumerate(call.nodes):
             self._node(call, number, order, event, event.name, sources, is_open=True)
 
     def _node(
         self, call: _Delegate, number: int, order: int, event: Event, name: str,
-        sources: tuple[Source, ...], quantized: bool = False, is_open: bool = False,
+        sources: tuple[StepSource, ...], quantized: bool = False, is_open: bool = False,
     ) -> Step:  # fmt: skip
         handle = event.debug_handle
         step = Step(order, f"delegate {call.event.delegate}, node {number}", event.name, kind(name),
@@ -242,16 +243,16 @@ class Steps:
 
 
 def tensors(event: Event) -> Iterator[Array | None]:
-    """The tensors that an event gave; None where the trace has no room for one, or for numbers."""
+    """Yield the output tensors of an event; None for numbers, and where the trace had no room."""
     for value in event.outputs:
         yield value.data if isinstance(value.data, np.ndarray) else None
 
 
 class Origins:
-    """Which of some values were made from which of them.
+    """The values that each of some values was computed from.
 
-    A value is one by number, which `numbers` gives by (place of the event, number of the output).
-    What has no number counts as a part of whoever takes it. An open node may have been made from
+    `numbers` has the numbers of these values by (place of the event, number of the output). A value
+    without a number counts as a part of the values that read it. The sources of an open node are
     all nodes of its delegate before it.
     """
 
@@ -281,8 +282,8 @@ class Origins:
     def _number(self, step: Step, output: int) -> int | None:
         return self.numbers.get((step.order, self._first.get(step, 0) + output))
 
-    def of(self, source: Source | None) -> frozenset[int]:
-        """A source itself where it has a number, or what it was made from."""
+    def of(self, source: StepSource | None) -> frozenset[int]:
+        """Return a source itself where it has a number, or the values that it was computed from."""
         step, output = source or (0, 0)
         if isinstance(step, int):
             return frozenset()  # an input

@@ -29,7 +29,7 @@ WRAPPER = "torch.export"
 
 @dataclass(frozen=True)
 class Reference:
-    """An exported program in the edge dialect, and what its debug handles say of instructions."""
+    """An exported program in the edge dialect, and the debug handles of its instructions."""
 
     program: Any
     """torch.export.ExportedProgram"""
@@ -50,10 +50,10 @@ class Reference:
         return list(self.module.graph.nodes)
 
     def arguments(self, inputs: Sequence[Any]) -> dict[Node, Any]:
-        """Values of placeholders: weights, buffers, constants, and the inputs of the user.
+        """Return values of placeholders: weights, buffers, constants, and the inputs of the user.
 
-        Floating-point inputs take the dtype that the graph wants: the program may have another.
-        Raises ValueError where there are not as many inputs as the model takes.
+        Floating-point inputs are cast to the graph's dtype: the program may have another.
+        Raises ValueError for a wrong number of inputs.
         """
         import torch
         from torch.export.graph_signature import InputKind
@@ -90,7 +90,7 @@ class Reference:
         return {n: str(s.target) for n, s in zip(places, specs) if s.kind == InputKind.PARAMETER}
 
     def parameters_of(self, path: Sequence[Node]) -> tuple[str, ...]:
-        """Of those that nodes read, as they are or moved."""
+        """Return the names of parameters that nodes read, as they are or moved."""
         found: dict[str, None] = {}
         queue = [before for node in path for before in node.all_input_nodes]
         while queue:
@@ -120,14 +120,14 @@ class Reference:
         return [n for n, s in zip(results, specs) if s.kind == OutputKind.USER_OUTPUT]
 
     def unrolled(self, inputs: Sequence[Any]) -> Reference:
-        """The same without control flow, as it runs on these inputs."""
+        """Return the reference without control flow, as it runs on these inputs."""
         if not has_control_flow(self.module):
             return self
         return replace(self, flat=unrolled_graph(self.module, self.arguments(inputs)))
 
 
 def handles_of(node: Node) -> frozenset[int]:
-    """Debug handles of a node; a fused one may have several."""
+    """Return the debug handles of a node; a fused one may have several."""
     found = node.meta.get("debug_handle")
     if found is None:
         return frozenset()
@@ -135,7 +135,7 @@ def handles_of(node: Node) -> frozenset[int]:
 
 
 def module_of(node: Node) -> str | None:
-    """Path of the innermost layer that a node comes from; None for the model itself."""
+    """Return the path of a node's innermost layer; None for the model itself."""
     stack = node.meta.get("nn_module_stack") or {}
     for path, kind in reversed(list(stack.values())):
         if path and not str(kind).startswith(WRAPPER):
@@ -146,7 +146,7 @@ def module_of(node: Node) -> str | None:
 
 
 def source_of(node: Node) -> str | None:
-    """"file:line" of the line that called it: the innermost one outside of torch."""
+    """Return "file:line" of a node's source: the innermost frame outside of torch."""
     import torch
 
     torch_directory = os.path.dirname(torch.__file__) + os.sep
@@ -168,7 +168,8 @@ def _is_edge(program: Any) -> bool:
 
 
 def _numbers(found: object, method: str) -> HandleMap | None:
-    """{"forward": {"0": 1, "1": [2, 3]}}, keys also as numbers, or without methods."""
+    """Return the handles of {"forward": {"0": 1, "1": [2, 3]}}; keys may be numbers, the method
+    may be left out."""
     if not isinstance(found, Mapping) or not found:
         return None
     inner = found.get(method, found)
@@ -181,7 +182,7 @@ def _numbers(found: object, method: str) -> HandleMap | None:
 
 
 def handle_map(manager: object, method: str) -> HandleMap | None:
-    """Handles of instructions as an ExecutorchProgramManager or ETRecord has them."""
+    """Return the handles of instructions of an ExecutorchProgramManager or ETRecord."""
     for name in ("debug_handle_map", "_debug_handle_map"):
         if (found := getattr(manager, name, None)) is not None:
             return _numbers(found, method)
@@ -198,7 +199,7 @@ def _record(record: Any, method: str) -> Reference:
 
 
 def _exported(program: Any, method: str) -> Any:
-    """Edge dialect; refuses what has been lowered."""
+    """Return a program in the edge dialect. Raises ValueError for a lowered one."""
     lowered = [n.name for n in program.graph.nodes if "lowered_module" in str(n.target)]
     if lowered:
         raise ValueError(
@@ -209,7 +210,7 @@ def _exported(program: Any, method: str) -> Any:
 
 
 def _cast(model: Any, inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """Inputs in the floating-point dtype of a model's parameters, if they have one."""
+    """Return inputs in the floating-point dtype of a model's parameters, if they have one."""
     import torch
     from torch.utils._pytree import tree_map
 
@@ -224,8 +225,31 @@ def _cast(model: Any, inputs: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(mapped)
 
 
+def _of_module(model: Any, inputs: Sequence[Any]) -> Reference:
+    """Return a module as a graph, exported with inputs."""
+    import torch
+
+    notes: tuple[str, ...] = ()
+    if model.training and not isinstance(model, torch.fx.GraphModule):
+        notes = ("the reference is in training mode: call .eval() if the program is not",)
+    with torch.no_grad():
+        exported = torch.export.export(model, _cast(model, inputs))
+    return Reference(_to_edge(exported), notes=notes)
+
+
+def _etrecord(manager: Any) -> Any:
+    """Return the ETRecord of an ExecutorchProgramManager. Raises ValueError without one."""
+    try:
+        return manager.get_etrecord()
+    except RuntimeError as error:
+        raise ValueError(
+            "this ExecutorchProgramManager has no ETRecord (to_edge(..., generate_etrecord="
+            "True) makes one): give the model or what torch.export.export returned"
+        ) from error
+
+
 def reference_of(model: Any, inputs: Sequence[Any], method: str) -> Reference:
-    """What `explain` takes as a reference, as a graph. Raises TypeError for anything else.
+    """Return the graph of a reference of `explain`. Raises TypeError for another object.
 
     Args:
         model: nn.Module, ExportedProgram, EdgeProgramManager (before a backend took parts of it),
@@ -241,24 +265,13 @@ def reference_of(model: Any, inputs: Sequence[Any], method: str) -> Reference:
     if isinstance(model, torch.export.ExportedProgram):
         return Reference(_exported(model, method))
     if isinstance(model, torch.nn.Module):
-        notes: tuple[str, ...] = ()
-        if model.training and not isinstance(model, torch.fx.GraphModule):
-            notes = ("the reference is in training mode: call .eval() if the program is not",)
-        with torch.no_grad():
-            exported = torch.export.export(model, _cast(model, inputs))
-        return Reference(_to_edge(exported), notes=notes)
+        return _of_module(model, inputs)
     if hasattr(model, "edge_dialect_program"):
         return _record(model, method)
     if hasattr(model, "to_executorch"):  # EdgeProgramManager
         return Reference(_exported(model.exported_program(method), method))
     if hasattr(model, "get_etrecord"):  # ExecutorchProgramManager
-        try:
-            return _record(model.get_etrecord(), method)
-        except RuntimeError as error:
-            raise ValueError(
-                "this ExecutorchProgramManager has no ETRecord (to_edge(..., generate_etrecord="
-                "True) makes one): give the model or what torch.export.export returned"
-            ) from error
+        return _record(_etrecord(model), method)
     raise TypeError(
         "expected an nn.Module, ExportedProgram, EdgeProgramManager, ExecutorchProgramManager, "
         f"ETRecord or the path of one, found {type(model).__name__}"

@@ -26,7 +26,7 @@ MAX_BYTES = 1 << 30
 
 
 def _as_tensors(inputs: Sequence[object]) -> tuple[Any, ...]:
-    """The model's arguments as they are nested, arrays as tensors."""
+    """Return the model's arguments, nested as they are, with tensors in place of arrays."""
     from torch.utils._pytree import tree_map
 
     mapped: Sequence[Any] = tree_map(
@@ -52,7 +52,7 @@ class Run:
     """The program's file."""
 
     def steps(self, events: Iterable[Event] | None = None) -> Steps:
-        """Events of the trace, or events in their place."""
+        """Return the steps of the trace, or of events in its place."""
         steps = Steps(self.view, self.inputs)
         steps.read(self.trace.events if events is None else events)
         return steps
@@ -71,7 +71,10 @@ def run_beside(
     kernels: Literal["default", "reference"],
     max_bytes: int,
 ) -> Run:
-    """Arguments are those of `explain`; raises what loading, running and exporting raise."""
+    """Run a program and export its reference; arguments are those of `explain`.
+
+    Raises the exceptions of loading, running and exporting.
+    """
     from torch.utils._pytree import tree_leaves
 
     source = opened(program)

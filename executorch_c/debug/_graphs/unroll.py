@@ -1,5 +1,5 @@
 """The reference's graph as it runs on given inputs: branches that are taken and rounds of loops,
-one behind the other, in place of torch.cond, map, scan and while_loop.
+one after the other, in place of torch.cond, map, scan and while_loop.
 
 A program runs them by jumps, so that its trace is a plain sequence, too.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch.fx import Node
 
 MOST_ROUNDS = 10_000
-"""Of a loop; one that has more stays as it is."""
+"""Maximum number of iterations of a loop."""
 
 
 def _is_control_flow(node: Node) -> bool:
@@ -34,8 +34,8 @@ def has_control_flow(module: Any) -> bool:
     return any(map(_is_control_flow, module.graph.nodes))
 
 
-class _Flow:
-    """A graph in the making, and what its nodes give."""
+class _Unrolling:
+    """A graph in the making, and the values of its nodes."""
 
     def __init__(self) -> None:
         import torch
@@ -65,17 +65,23 @@ class _Flow:
         return node
 
     def operator(self, like: Node, target: Any, *args: Any) -> Node:
-        """A call that no node of the graph stands for, at the place of one that has it inside."""
+        """Add a call of an operator inside a control-flow node, with the place of that in the
+        model."""
         node = self.graph.call_function(target, args)
-        node.meta.update({key: like.meta[key] for key in ("nn_module_stack", "stack_trace",
-                                                          "debug_handle") if key in like.meta})
+        node.meta.update(
+            {
+                key: like.meta[key]
+                for key in ("nn_module_stack", "stack_trace", "debug_handle")
+                if key in like.meta
+            }
+        )
         self.values[node] = call(node, lambda before: self.values[before])
         return node
 
     # ---- graphs ---------------------------------------------------------------------------
 
     def inline(self, module: Any, given: Sequence[Any]) -> Any:
-        """Copies a graph behind what there is; `given` stands for its placeholders."""
+        """Append a copy of a graph, and return its results; `given` are its placeholders' nodes."""
         places: dict[Node, Any] = {}
         rest = iter(given)
         for node in module.graph.nodes:
@@ -96,7 +102,7 @@ class _Flow:
         raise ValueError("the reference has a graph without an output")
 
     def _control_flow(self, node: Node, args: Sequence[Any]) -> Any:
-        """The results, as nodes."""
+        """Append the branch or iterations of a control-flow node, and return its results."""
         run: Mapping[str, Callable[..., Any]] = {
             "cond": self._cond, "map_impl": self._map, "scan": self._scan,
             "while_loop": self._while,
@@ -157,7 +163,7 @@ def _is_item(node: Node) -> bool:
 
 
 def _replaced(item: Any, places: Mapping[Node, Any]) -> Any:
-    """Nodes, also in lists, by what stands for them."""
+    """Return an item with other nodes in place of its nodes, also in lists."""
     import torch
 
     if isinstance(item, torch.fx.Node):
@@ -168,11 +174,11 @@ def _replaced(item: Any, places: Mapping[Node, Any]) -> Any:
 
 
 def unrolled_graph(module: Any, arguments: Mapping[Node, Any]) -> Any:
-    """A graph without control flow, for these arguments (by placeholder), as a
-    torch.fx.GraphModule with the attributes that it has."""
+    """Return a graph without control flow, for these arguments (by placeholder), as a
+    torch.fx.GraphModule with the graph's attributes."""
     import torch
 
-    flow = _Flow()
+    flow = _Unrolling()
     given = []
     for node in module.graph.nodes:
         if node.op == "placeholder":

@@ -1,1 +1,1 @@
-"""Which value of a program is which node of a model, or which value of another program."""
+"""Matching of a program's values with the nodes of a model, or with another program's values."""

@@ -1,4 +1,4 @@
-"""Nodes that a step of a program may be, and assumptions about it: what `values.py` works with."""
+"""Nodes that a step of a program may be, and assumptions about it."""
 
 from __future__ import annotations
 

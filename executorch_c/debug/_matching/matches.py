@@ -1,4 +1,4 @@
-"""Matches: which value of a program is which node of the reference's graph."""
+"""Matches of a program's values with nodes of the reference's graph."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Match:
     nodes: list[Node]
     """An instruction's node, or candidates in order of execution, each fed by the one before."""
     anchor: Node
-    """The node that says which layer this is."""
+    """The node whose layer is reported."""
     path: Sequence[Node] = ()
     """Nodes that the operator computes, up to `nodes[-1]`; where unknown, the candidates."""
 
@@ -56,7 +56,7 @@ class Matches:
     """True if Ctrl-C ended the matching before the last value."""
 
     def summary(self) -> str:
-        """"matched 30 of 32 instructions, 12 of 12 nodes in delegates"."""
+        """Return "matched 30 of 32 instructions, 12 of 12 nodes in delegates"."""
         outside, inside = self.matched
         parts = []
         if self.instructions:

@@ -1,4 +1,4 @@
-"""The first step of a program whose result has another shape than its node: a wrong stride, say.
+"""The first step of a program whose result has another shape than its node: a wrong stride.
 
 Nothing after it can be matched up to the next value of the right shape, which would be called wrong
 for all that lies between. The step's sources are matched, and one node of its kind follows from all
@@ -35,14 +35,15 @@ def find(pairing: Pairing, steps: Sequence[Step]) -> Match | None:
 def _node_of(pairing: Pairing, step: Step) -> Node | None:
     """Return the node of a step of another shape; None where it is not one alone."""
     array = next((one for one in step.outputs if one is not None), None)
-    front = pairing.front(step)
+    state = pairing.state
+    front = state.front(step)
     if array is None or not front.nodes or front.through:
         return None
     found = []
-    for node in pairing.near(front.all, step, front.through, free=False):
-        if node in pairing.taken or kind_of(node) not in step.node_kinds:
+    for node in state.near(front.all, step, front.through, from_constants=False):
+        if node in state.taken or kind_of(node) not in step.node_kinds:
             continue
-        path, used = pairing.path(node, front.all)
+        path, used = state.path(node, front.all)
         alone = sum(kind_of(one) in step.node_kinds for one in path) == 1
         if alone and all(not one.isdisjoint(used) for one in front.nodes):
             found.append(node)

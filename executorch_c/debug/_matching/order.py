@@ -1,5 +1,5 @@
-"""Values of a program matched with nodes by what these do, in order: for a program that was
-exported from another graph, as a quantised one beside the float model.
+"""Match a program's values with nodes by operator, in order: for a program that was exported from
+another graph, such as a quantised one and the float model.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Sequences:
         self.taken: set[Node] = set()
 
     def match(self, steps: Sequence[Step]) -> Matches:
-        """All that can be found."""
+        """Return all matches."""
         kernels = [step for step in steps if not step.inside and _shape(step) is not None]
         inside = [step for step in steps if step.inside]
         result = Matches(instructions=len(kernels), nodes=sum(step.counts for step in inside))
@@ -54,7 +54,7 @@ class Sequences:
         return result
 
     def _instructions(self, kernels: Sequence[Step]) -> Iterator[Match]:
-        """The longest runs of equal operators with equal shapes, in order."""
+        """Yield matches of the longest runs of equal operators with equal shapes, in order."""
         free = [n for n in self.nodes if operator_of(n) is not None]
         ours = [(base(step.name), _shape(step)) for step in kernels]
         theirs = [(operator_of(n) or "", shape_of(n)) for n in free]
@@ -81,7 +81,7 @@ class Sequences:
                             anchor)  # fmt: skip
 
     def _extend(self, chain: list[Node]) -> list[Node]:
-        """With what may be fused into the last of its nodes."""
+        """Append the nodes that may be fused into the last one of a chain, and return it."""
         while True:
             users = [n for n in chain[-1].users if n not in chain and n.users]
             if len(users) != 1 and not (users and all(map(is_quantizer, users))):
@@ -98,7 +98,7 @@ def _shape(step: Step) -> tuple[int, ...] | None:
 
 
 def _align(ours: Sequence[Token], theirs: Sequence[Token]) -> list[tuple[int, int]]:
-    """Pairs of equal names with equal shapes (where the graph fixes them), both in order."""
+    """Return pairs of equal names with equal shapes (where the graph fixes them), both in order."""
     static = all(shape is not None for _, shape in theirs)
 
     def key(token: Token) -> tuple[object, ...]:
@@ -110,7 +110,7 @@ def _align(ours: Sequence[Token], theirs: Sequence[Token]) -> list[tuple[int, in
 
 
 def _first_copies(chain: Sequence[Node]) -> list[Node]:
-    """Without all but the first of those that dequantise the same."""
+    """Return nodes without all but the first of those that dequantise one tensor."""
     found: dict[object, Node] = {}
     for node in chain:
         copy = dequantizes(node)

@@ -1,4 +1,4 @@
-"""Which value of one program is which value of another program of the same model.
+"""Match the values of two programs of one model.
 
 Two programs of one model differ in what their flow fused, split or moved. Values are matched along
 the data flow: the inputs of both are the same; a value of the candidate program, whose sources are
@@ -23,19 +23,19 @@ from executorch_c.debug._graphs.layouts import distance, sample, without_ones
 from executorch_c.debug._graphs.names import kind
 
 NEAR = 48
-"""Values after a value's sources that are looked at, at most, in the baseline's order."""
+"""Maximum number of candidates after a value's sources, in the baseline's order."""
 
 SIMILAR = 0.35
-"""Largest distance of values that are taken for the same though their numbers differ."""
+"""Largest distance of a pair whose numbers differ."""
 
 INPUT = -1
 """The class of the method's inputs."""
 
-MOVES = {"clone", "permute", "view"}
+MOVING = {"clone", "permute", "view"}
 """Kinds of operators that leave all numbers as they are."""
 
 CLOSEST = 3.0
-"""Values at most this many times further off than the nearest are as near."""
+"""Ratio to the nearest distance within which values are equally near."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,11 +87,11 @@ def apart(a: Computed, b: Computed) -> float | None:
     return best
 
 
-class _Graph:
-    """Values of a program by number, and what follows from them.
+class _DataFlow:
+    """The data flow of a program: its values by number, and the values computed from them.
 
     Values with the same numbers (a transposed copy, two dequantised copies of one tensor) are one
-    class: what follows from one of them follows from each. Inputs that were only moved are inputs.
+    class: a value that follows from one of them follows from each. Moved inputs are inputs.
     """
 
     def __init__(self, values: Sequence[Computed]) -> None:
@@ -113,7 +113,7 @@ class _Graph:
     def _class(self, number: int, sources: frozenset[int], same: dict[tuple[object, ...], int]
                ) -> int:  # fmt: skip
         value = self.values[number]
-        if value.kind in MOVES:
+        if value.kind in MOVING:
             if not sources:
                 return INPUT
             if len(sources) == 1 and apart(self.values[(only := next(iter(sources)))], value) == 0:
@@ -168,7 +168,7 @@ class Matching:
     """Pairs of values of a baseline and a candidate."""
 
     def __init__(self, baseline: Sequence[Computed], candidate: Sequence[Computed]) -> None:
-        self.a, self.b = _Graph(baseline), _Graph(candidate)
+        self.a, self.b = _DataFlow(baseline), _DataFlow(candidate)
         self.same: dict[int, int] = {}
         """Value of the baseline by number of a value of the candidate; several may have one."""
         self.taken: dict[int, tuple[int, float]] = {}
@@ -194,7 +194,7 @@ class Matching:
         return error < known and known > self._limit(one, self.b.values[before])
 
     def _front(self, number: int) -> frozenset[int]:
-        """The baseline's values that a value of the candidate is computed from."""
+        """Return the baseline's values that a value of the candidate is computed from."""
         values = self.b.values
         start = values[number].sources or ()
         known = _ancestors(lambda one: values[one].sources or (), start, self.same)
@@ -210,7 +210,7 @@ class Matching:
                 found.append((error, one))
         if not found:
             return None
-        if not value.varies:  # zeros equal zeros: only what does the same is meant
+        if not value.varies:  # zeros equal zeros: only values of the same kind correspond
             found = [pair for pair in found if self.a.values[pair[1]].kind == value.kind]
         near = [pair for pair in found if pair[0] <= self._limit(pair[1], value)]
         if near:
@@ -223,7 +223,7 @@ class Matching:
         return max(self.a.values[one].precision, value.precision)
 
     def _limit(self, one: int, value: Computed) -> float:
-        """Half of the digits."""
+        """Return the largest distance of equal values: half of their digits agree."""
         return math.sqrt(self._precision(one, value)) / 2
 
     def _preference(
@@ -236,11 +236,12 @@ class Matching:
     def _nearest(
         self, found: list[tuple[float, int]], value: Computed, front: frozenset[int]
     ) -> tuple[float, int] | None:
-        """Where numbers differ: of the values of the same kind, and those that follow from one of
-        them alone, the nearest; or the one that this value's source was paired with, if nearer."""
+        """Return the pair of a value whose numbers differ: the nearest of the values of its kind
+        and those that follow from one of them alone; or the one that this value's source was
+        paired with, if nearer."""
         open_ = [(e, one) for e, one in found if one not in self.taken and one not in front]
         starts = {one for _, one in open_ if self.a.values[one].kind == value.kind
-                  and (not front or front <= self._behind(one, front))}  # fmt: skip
+                  and (not front or front <= self._part_before(one, front))}  # fmt: skip
         for _, one in sorted(open_, key=lambda pair: pair[1]):
             sources = self.a.values[one].sources or frozenset()
             if one not in starts and sources and sources <= starts:
@@ -262,7 +263,7 @@ class Matching:
 
     def _fused(self, value: Computed, front: frozenset[int], starts: set[int]) -> set[int]:
         """Return the first value of a kind that is computed from a front and nothing else, and
-        those that follow from it alone up to the next of the kind: whatever their numbers are."""
+        those that follow from it alone up to the next of the kind; numbers do not matter."""
         classes = {self.a.classes[one] for one in front} - {INPUT}
         found = set[int]()
         for one in sorted(starts):
@@ -275,16 +276,14 @@ class Matching:
                 found.add(one)
         return found
 
-    def _behind(self, one: int, front: frozenset[int]) -> frozenset[int]:
-        """The part of a front that a value of the baseline is computed from."""
+    def _part_before(self, one: int, front: frozenset[int]) -> frozenset[int]:
+        """Return the part of a front that a value of the baseline is computed from."""
         values = self.a.values
         start = values[one].sources or ()
         return frozenset(_ancestors(lambda number: values[number].sources or (), start, front))
 
 
-def match(
-    baseline: Sequence[Computed], candidate: Sequence[Computed]
-) -> list[tuple[int, int]]:
+def match(baseline: Sequence[Computed], candidate: Sequence[Computed]) -> list[tuple[int, int]]:
     """Return pairs of values that correspond, by number, in the candidate's order."""
     return Matching(baseline, candidate).run()
 

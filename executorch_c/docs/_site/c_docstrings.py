@@ -1,6 +1,6 @@
 """A griffe extension: objects of the extension module get their docstrings from C.
 
-The stub `_core.pyi` has the types, and the first lines of docstrings alone.
+The stub `_core.pyi` has the types, but only the first lines of docstrings.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class CDocstrings(griffe.Extension):
     """Replaces docstrings of the stub."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Take the docstring of the object itself, where it has one."""
+        """Replace the docstring of an object by its runtime docstring, if it has one."""
         if not obj.path.startswith(CORE) or obj.docstring is None:
             return
         from executorch_c import _core

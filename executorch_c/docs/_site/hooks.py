@@ -1,6 +1,6 @@
-"""MkDocs hooks: texts that stand elsewhere in the tree, and links to files outside of the site.
+"""MkDocs hooks: included files, and links to files outside the site.
 
-A page includes a file of the tree with `<!-- include: PATH -->` on a line of its own, and the
+A page includes a file of the tree with `<!-- include: PATH -->` on a line by itself, and the
 help texts of all commands with `<!-- include: --help -->`.
 """
 
@@ -36,8 +36,8 @@ def help_texts() -> str:
 
 
 def linked(text: str, folder: Path, page: Path) -> str:
-    """Return a text of `folder` with its links made relative to a page of the site. A file outside
-    of the site becomes its path in the tree; a file that does not exist is a warning."""
+    """Return a text of `folder` with its links relative to a page of the site. A link to a file
+    outside the site becomes its path in the tree; a missing file is a warning."""
 
     def replaced(match: re.Match[str]) -> str:
         words, target, anchor = match[1], match[2], match[3] or ""
@@ -48,12 +48,12 @@ def linked(text: str, folder: Path, page: Path) -> str:
             return f"[{words}]({os.path.relpath(path, page.parent)}{anchor})"
         return f"{words} (`{path.relative_to(ROOT)}`)"
 
-    parts = CODE.split(text)  # every second one is a code block
+    parts = CODE.split(text)  # odd parts are code blocks
     return "".join(part if i % 2 else LINK.sub(replaced, part) for i, part in enumerate(parts))
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: object) -> str:
-    """Return the Markdown of a page with its includes, and with links that the site can follow."""
+    """Return the Markdown of a page with its includes and with links that work on the site."""
     source = Path(page.file.abs_src_path)
 
     def included(match: re.Match[str]) -> str:

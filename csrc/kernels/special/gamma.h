@@ -1,6 +1,6 @@
 /* Functions of gamma's family that compute in double whatever the dtype is. */
-#ifndef EC_KERNELS_SPECIAL_SPECIAL_H
-#define EC_KERNELS_SPECIAL_SPECIAL_H
+#ifndef EC_KERNELS_SPECIAL_GAMMA_H
+#define EC_KERNELS_SPECIAL_GAMMA_H
 
 #include <stdbool.h>
 #include <stddef.h>

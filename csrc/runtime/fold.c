@@ -1,0 +1,189 @@
+/* Constant folding.
+ *
+ * Exported programs compute on constants in every call: weights are transposed before a product,
+ * dequantised, expanded; masks and tables of positions are made. A call is folded when it is one of
+ * a linear-time family, its arguments never change, and its output has one writer, a static shape
+ * and memory in which no other tensor can observe that the output is not written there any more:
+ * planners give one address to many tensors, and the exporter drops view_copy by giving the view
+ * the address of its base.
+ *
+ * A traced call executes folded instructions again, so that traces have all events and values. */
+#include "runtime/fold.h"
+
+#include <string.h>
+
+#include "core/checked.h"
+#include "runtime/exec.h"
+#include "runtime/program_internal.h"
+
+enum {
+  FREE_BYTES = 16 << 20, /* results that any method may keep */
+  FILE_TIMES = 4         /* and this many times the program's file: int8 weights become floats */
+};
+
+typedef struct folding {
+  ec_method *m;
+  const ec_uses *uses;
+  uint32_t *writers; /* instructions that write a tensor of a group, by its first tensor */
+  bool *changes;     /* slots that instructions change, by index */
+} folding;
+
+/* ---- writers ----------------------------------------------------------------------------- */
+
+/* NULL for None in an optional tensor list: it is not a slot of the method. */
+static bool *slot_changes(const folding *f, const ec_value *v) {
+  const ec_method *m = f->m;
+  return v >= m->values && v < m->values + m->value_count ? &f->changes[v - m->values] : NULL;
+}
+
+static void count_writer(const folding *f, const ec_value *v) {
+  if (ec_is_tensor_list(v))
+    for (uint32_t i = 0; i < v->count; i++) count_writer(f, v->as.items[i]);
+  else if (v->kind == EC_KIND_TENSOR)
+    f->writers[ec_use_group(f->uses, ec_use_index(f->uses, v))]++;
+  else if (slot_changes(f, v)) *slot_changes(f, v) = true;
+}
+
+/* Arguments of moves and delegates count as written: a move gives its target the memory of its
+ * source, and only the delegate knows its outputs. */
+static void count_writers(const folding *f, const ec_instr *in) {
+  if (in->kind == EC_INSTR_MoveCall || in->delegate)
+    for (size_t i = 0; i < in->count; i++) count_writer(f, in->args[i]);
+  if (!in->op) return;
+  for (size_t i = 0; i < in->write_count; i++) count_writer(f, in->writes[i]);
+  if (in->op->returns_scalar) count_writer(f, in->args[in->op->nargs]);
+}
+
+/* ---- what may be folded ------------------------------------------------------------------ */
+
+static bool is_linear_time(const ec_op *op) {
+  static const char *const families[] = {"view", "copy", "create", "pointwise", "index",
+                                         "quantized"};
+  for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+    if (!strcmp(op->family, families[i])) return true;
+  return false;
+}
+
+static bool is_constant_tensor(const ec_method *m, const ec_tensor *t) {
+  const ec_placement *p = ec_placement_of(m, t);
+  return p->folded || (p->data && p->flags & EC_TENSOR_READONLY);
+}
+
+static bool is_constant(const folding *f, const ec_value *v) {
+  if (v->kind == EC_KIND_TENSOR) return is_constant_tensor(f->m, v->as.tensor);
+  if (v->kind == EC_KIND_INT_LIST || ec_is_tensor_list(v)) {
+    for (uint32_t i = 0; i < v->count; i++)
+      if (!is_constant(f, v->as.items[i])) return false;
+    return true;
+  }
+  return !slot_changes(f, v) || !*slot_changes(f, v);
+}
+
+/* True for a tensor `other` that may observe what is in the memory of `index` in a call. */
+static bool is_observed_by(const folding *f, size_t index, size_t other) {
+  const ec_placement *a = &f->m->placements[index], *b = &f->m->placements[other];
+  const ec_use *use = &f->uses->rows[other];
+  if (index == other || !ec_placements_overlap(a, b)) return false;
+  if (b->named || use->first_by_delegate) return true;
+  if (!use->used) return use->outputs != 0;
+  if (use->first_overwrites) return false;
+  return !use->inputs || use->outputs || use->last > f->uses->rows[index].first;
+}
+
+static bool is_free_standing(const folding *f, const ec_value *v) {
+  if (v->kind != EC_KIND_TENSOR || v->as.tensor->dynamism != EC_STATIC) return false;
+  const size_t index = ec_use_index(f->uses, v);
+  const ec_placement *p = &f->m->placements[index];
+  const ec_use *use = &f->uses->rows[index];
+  if (!p->arena || p->named || p->flags & EC_TENSOR_READONLY || use->inputs || use->outputs ||
+      use->freed || use->is_view || !use->first_overwrites ||
+      f->writers[ec_use_group(f->uses, index)] != 1)
+    return false;
+  for (size_t k = 0; k < f->m->tensor_count; k++)
+    if (is_observed_by(f, index, k)) return false;
+  return true;
+}
+
+static bool is_foldable(const folding *f, const ec_instr *in) {
+  if (!in->op || in->op->custom || in->op->makes_view || in->op->returns_scalar ||
+      in->write_count != 1 || !is_linear_time(in->op))
+    return false;
+  for (size_t i = 0; i < in->op->nargs; i++)
+    if (!in->op->args[i].written && !is_constant(f, in->args[i])) return false;
+  return is_free_standing(f, in->writes[0]);
+}
+
+/* Comparing every output with every tensor must stay cheap for hostile files, too. */
+static bool is_small(const ec_method *m) {
+  enum { PAIRS = 100 * 1000 * 1000 };
+  size_t pairs;
+  return ec_mul_size(m->tensor_count, m->tensor_count, &pairs) && pairs < PAIRS;
+}
+
+ec_status ec_mark_foldable(ec_method *m, const ec_uses *uses, ec_error *err) {
+  folding f = {m, uses, NULL, NULL};
+  if (m->has_jumps || m->options.reference_kernels || !is_small(m)) return EC_OK;
+  EC_TRY(ec_arena_array(&m->scratch, m->tensor_count, sizeof *f.writers, "a plan", &f.writers,
+                        err));
+  EC_TRY(ec_arena_array(&m->scratch, m->value_count, sizeof *f.changes, "a plan", &f.changes,
+                        err));
+  for (size_t c = 0; c < m->chain_count; c++)
+    for (size_t i = 0; i < m->chains[c].count; i++) count_writers(&f, &m->chains[c].instrs[i]);
+  for (size_t c = 0; c < m->chain_count; c++)
+    for (size_t i = 0; i < m->chains[c].count; i++) {
+      ec_instr *in = &m->chains[c].instrs[i];
+      in->folded = is_foldable(&f, in);
+      if (in->folded) ec_placement_of(m, in->writes[0]->as.tensor)->folded = true;
+    }
+  return EC_OK;
+}
+
+/* ---- folding ----------------------------------------------------------------------------- */
+
+static bool reads_constants(const ec_method *m, const ec_instr *in) {
+  for (size_t i = 0; i < in->read_count; i++) {
+    const ec_value *v = in->reads[i];
+    if (v->kind == EC_KIND_TENSOR && !is_constant_tensor(m, v->as.tensor)) return false;
+    for (uint32_t k = 0; ec_is_tensor_list(v) && k < v->count; k++)
+      if (v->as.items[k]->kind == EC_KIND_TENSOR &&
+          !is_constant_tensor(m, v->as.items[k]->as.tensor))
+        return false;
+  }
+  return true;
+}
+
+/* Runs one call into memory of its own; false where it stays as it is. */
+static bool fold(ec_method *m, const ec_instr *in, ec_placement *p) {
+  ec_tensor *t = in->writes[0]->as.tensor;
+  const ec_tensor planned = *t;
+  void *block = NULL;
+  if (!reads_constants(m, in) ||
+      ec_arena_array(&m->arena, p->nbytes, 1, "a folded constant", &block, NULL) != EC_OK)
+    return false;
+  t->data = block;
+  t->capacity = p->nbytes;
+  if (ec_execute_kernel(m, in, NULL) != EC_OK) {
+    *t = planned;
+    return false;
+  }
+  p->data = block;
+  p->capacity = p->nbytes;
+  return true;
+}
+
+ec_status ec_fold_constants(ec_method *m, ec_error *err) {
+  size_t room = m->program->file.size;
+  if (!ec_mul_size(room, FILE_TIMES, &room) || !ec_add_size(room, FREE_BYTES, &room)) room = 0;
+  for (size_t c = 0; c < m->chain_count; c++)
+    for (size_t i = 0; i < m->chains[c].count; i++) {
+      ec_instr *in = &m->chains[c].instrs[i];
+      if (!in->folded) continue;
+      ec_placement *p = ec_placement_of(m, in->writes[0]->as.tensor);
+      in->folded = p->folded = p->nbytes <= room && fold(m, in, p);
+      if (!in->folded) continue;
+      room -= p->nbytes;
+      m->folded_bytes += p->nbytes;
+      EC_TRY(ec_budget_work(ec_budget_now(), EC_STEP + p->nbytes, err));
+    }
+  return EC_OK;
+}

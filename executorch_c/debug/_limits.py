@@ -1,0 +1,46 @@
+"""Tolerances of a node's result: the caller's, or those of rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from executorch_c._arrays import Array
+from executorch_c.compare import tolerance
+from executorch_c.compare.metrics import ErrorSize, measure_size
+from executorch_c.compare.tolerance import Tolerance
+
+
+@dataclass(frozen=True)
+class NodeLimits:
+    """rtol and atol of every node; None for the default, which is a rule of the tool."""
+
+    rtol: float | None = None
+    atol: float | None = None
+
+    def __post_init__(self) -> None:
+        tolerance.check_not_negative(rtol=self.rtol, atol=self.atol)
+
+    @property
+    def given(self) -> bool:
+        """True if the caller has set one."""
+        return self.rtol is not None or self.atol is not None
+
+    def error(self, actual: Array, expected: Array, rules: Iterable[Tolerance]) -> ErrorSize:
+        """Return the error; mismatched elements are those outside of the most generous rule.
+
+        Args:
+            rules: From the cheapest to the most generous; read as far as elements are outside.
+        """
+        if actual.dtype == expected.dtype and np.array_equal(actual, expected):
+            return measure_size(actual, expected, mismatched=0)
+        if self.given:
+            rules = [tolerance.given(actual, expected, self.rtol, self.atol)]
+        found = actual.size
+        for rule in rules:
+            found = min(found, tolerance.outside(actual, expected, rule))
+            if not found:
+                break
+        return measure_size(actual, expected, mismatched=found)

@@ -1,0 +1,206 @@
+"""The state of matching: the nodes of a graph that have the values of a program's steps."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping
+from operator import getitem
+from typing import TYPE_CHECKING, Any
+
+from executorch_c.debug._graphs.evaluator import Evaluator
+from executorch_c.debug._graphs.names import is_number, kind_of, twins
+from executorch_c.debug._matching.candidates import Found, Front, Guess
+
+if TYPE_CHECKING:
+    from torch.fx import Node
+
+    from executorch_c.debug._graphs.program import Step
+    from executorch_c.debug._graphs.reference import Reference
+
+NEAR = 64
+"""Maximum number of candidates after a step's sources, in the graph's order."""
+
+PRODUCTS = {"linear", "convolution", "bmm"}
+"""Kinds that are not on the path to a step of another kind."""
+
+ANY = {"", "scaleddotproductattention"}
+"""Kinds of steps that may contain several products."""
+
+
+class Assignment:
+    """Nodes with values of the program.
+
+    `put` and `withdraw` are the only functions that change it; `front`, `near` and `path` read it.
+    """
+
+    def __init__(self, graph: Reference, arguments: Mapping[Node, Any]) -> None:
+        self.nodes = graph.nodes
+        self.inputs = graph.inputs
+        self.place = {node: i for i, node in enumerate(self.nodes)}
+        self.constants = _constants(self.nodes, set(self.inputs))
+        self.values = Evaluator(graph.module, arguments, self.place)
+        """Values of nodes: the program's where `put` has set them, otherwise computed from them."""
+        self.same: dict[tuple[Step, int], list[Node]] = {}
+        """Nodes of each output of a matched step."""
+        self.taken: dict[Node, Step] = {}
+        """Steps of nodes."""
+        self.guesses: dict[Step, Guess] = {}
+        """Assumptions: steps of which `same` and `taken` may be withdrawn."""
+        self.last = 0
+        """Place of the last node that `put` has set."""
+
+    # ---- changes --------------------------------------------------------------------------
+
+    def put(self, step: Step, found: Found) -> None:
+        """Set the value of a node to the step's."""
+        node = found.node
+        self.taken[node] = step
+        old = self.values.value(node)
+        value = found.parts[0]
+        if isinstance(old, (list, tuple)):
+            value = type(old)([new if new is not None else one
+                               for new, one in zip(found.parts, old)])  # fmt: skip
+            for number in range(len(step.outputs)):
+                self.same[step, number] = _readers_of(node, number)
+        else:
+            self.same[step, 0] = list(dict.fromkeys([*twins(node), *found.same]))
+        for one in twins(node):
+            self.values.set(one, value)
+        self.last = self.place[node]
+
+    def withdraw(self, guess: Guess) -> None:
+        """Undo `put` of an assumption, where no other step has taken the node."""
+        node = guess.found.node
+        if self.taken.get(node) is guess.step:
+            for one in twins(node):
+                if one in self.values.given:
+                    self.values.unset(one)
+            del self.taken[node]
+        for number in range(len(guess.step.outputs)):
+            self.same.pop((guess.step, number), None)
+
+    # ---- questions ------------------------------------------------------------------------
+
+    def owner(self, node: Node) -> Step | None:
+        """Return the step of a node, or of its tuple."""
+        whole: Any = node.args[0] if node.target is getitem else node
+        return self.taken.get(node) or self.taken.get(whole)
+
+    def front(self, step: Step, skipped: frozenset[Step] = frozenset()) -> Front:
+        """Return the nodes of a step's sources; for a source without a node, those of its sources.
+
+        Args:
+            skipped: Steps that count as steps without a node.
+        """
+        front = Front([], is_open=step.is_open)
+        queue, seen = list(step.sources), set(step.sources)
+        while queue:
+            source, number = queue.pop()
+            if isinstance(source, int):
+                front.nodes.append({self.inputs[source]})
+                continue
+            nodes = self.same.get((source, number))
+            if nodes and source not in skipped:
+                front.nodes.append(set(nodes))
+                if source in self.guesses:
+                    front.guesses.append(source)
+                continue
+            front.through.add(source.kind)
+            front.is_open |= source.is_open
+            fresh = [one for one in source.sources if one not in seen]
+            seen.update(fresh)
+            queue += fresh
+        return front
+
+    def around(self) -> set[Node]:
+        """Return the inputs, and the nodes with values near the last one: possible sources of a
+        step whose sources are unknown."""
+        near = self.nodes[max(self.last - NEAR, 0) : self.last + NEAR]
+        return {*self.inputs, *(node for node in near if node in self.values.given)}
+
+    def near(
+        self, start: Iterable[Node], step: Step, through: set[str], from_constants: bool
+    ) -> Iterator[Node]:
+        """Yield the nodes that follow from some nodes and constants alone, nearest first, at most
+        NEAR without a value; nodes with a value are yielded, but not followed.
+
+        Args:
+            through: Kinds of steps on the way that have no node.
+            from_constants: Begin at the operators on constants, too.
+        """
+        kinds = {step.node_kind, *through}
+        following = _Following(self, start, products=not kinds.isdisjoint(PRODUCTS | ANY))
+        if from_constants:
+            following.push(self.constants)
+        count = 0
+        while following.queue and count < NEAR:
+            node = following.pop()
+            yield node
+            if node not in self.taken:
+                count += node.target is not getitem
+                following.add(node)
+
+    def path(self, node: Node, front: set[Node]) -> tuple[list[Node], set[Node]]:
+        """Return the nodes between a node and its sources, in order, and the used sources."""
+        path, used, queue = {node}, set(), [node]
+        while queue:
+            for before in queue.pop().all_input_nodes:
+                if before in front:
+                    used.add(before)
+                elif before not in path and before not in self.constants:
+                    path.add(before)
+                    queue.append(before)
+        return sorted(path, key=self.place.__getitem__), used
+
+
+class _Following:
+    """A queue of the operators whose inputs are known, in the graph's order."""
+
+    def __init__(self, assignment: Assignment, start: Iterable[Node], products: bool) -> None:
+        """`products` says whether operators of PRODUCTS follow."""
+        self.place, self.constants = assignment.place, assignment.constants
+        self.products = products
+        self.known = set(start)
+        self.queue: list[tuple[int, Node]] = []
+        self.queued: set[Node] = set()
+        for node in list(self.known):
+            self.push(node.users)
+
+    def add(self, node: Node) -> None:
+        """Make a node known: its users may follow."""
+        self.known.add(node)
+        self.push(node.users)
+
+    def push(self, nodes: Iterable[Node]) -> None:
+        """Queue those of some nodes that follow."""
+        for node in nodes:
+            if node not in self.queued and node not in self.known and self._follows(node):
+                self.queued.add(node)
+                heapq.heappush(self.queue, (self.place[node], node))
+
+    def pop(self) -> Node:
+        """Return the next node."""
+        return heapq.heappop(self.queue)[1]
+
+    def _follows(self, node: Node) -> bool:
+        if node.op != "call_function" or node not in self.place:
+            return False
+        if not self.products and kind_of(node) in PRODUCTS:
+            return False
+        return all(before in self.known or before in self.constants or is_number(before)
+                   for before in node.all_input_nodes)  # fmt: skip
+
+
+def _constants(nodes: Iterable[Node], inputs: set[Node]) -> set[Node]:
+    """Return the nodes that depend on no user input."""
+    found: set[Node] = set()
+    for node in nodes:
+        if node not in inputs and all(before in found for before in node.all_input_nodes):
+            found.add(node)
+    return found
+
+
+def _readers_of(node: Node, output: int) -> list[Node]:
+    """Return the nodes that take one output out of a tuple."""
+    return [user for user in node.users
+            if user.target is getitem and user.args[1] == output]  # fmt: skip

@@ -1,0 +1,267 @@
+"""The search for a step's node: candidates after its sources, and the one with its numbers.
+
+Nothing here changes the state of matching (`Assignment`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from operator import getitem
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from executorch_c.compare.tolerance import epsilon_of
+from executorch_c.debug._graphs.evaluator import NOTHING
+from executorch_c.debug._graphs.layouts import closest, may_fit, sample
+from executorch_c.debug._graphs.names import (
+    FUSED,
+    MOVES,
+    dequantizes,
+    has_several,
+    is_quantizer,
+    is_read,
+    kind_of,
+    operator_of,
+)
+from executorch_c.debug._graphs.reference import handles_of
+from executorch_c.debug._matching.assignment import PRODUCTS, Assignment
+from executorch_c.debug._matching.candidates import Found, Front, Parts
+
+if TYPE_CHECKING:
+    from torch.fx import Node
+
+    from executorch_c._arrays import Array
+    from executorch_c.debug._graphs.program import Step
+
+OPTIONS = 8
+"""Maximum number of nodes that a wrong step is assumed to be."""
+
+CLOSER = 8
+"""Ratio of distances at which another option of an assumption is better."""
+
+CLOSEST = 3
+"""Ratio to the nearest distance (or to rounding) within which nodes are equally near."""
+
+FINEST = 2.0**-23
+"""Distance of numbers around 1 that may round differently, at least: that of float32."""
+
+QUANTIZED = 2.0**-7
+"""Machine epsilon of 8-bit quantised values."""
+
+TIES = 2.0**-9
+"""Distance of quantised integers that differ in rounding ties only."""
+
+
+class Search:
+    """Finds nodes that may be a step."""
+
+    def __init__(self, state: Assignment) -> None:
+        self.state = state
+
+    # ---- nodes with the step's numbers ----------------------------------------------------
+
+    def agreeing(self, step: Step, front: Front) -> Found | None:
+        """Return the best candidate with the step's numbers."""
+        if front.is_open:
+            front = Front([front.all | self.state.around()], front.through, front.guesses)
+        equal = list(self._equal(step, front))
+        if not equal:
+            return None
+        sources = front.all
+        nearest = _nearest(step, equal)
+        best = max(nearest, key=lambda found: self._preference(step, found, sources))
+        if not self._is_credible(step, best, sources):
+            return None
+        best.same = [
+            found.node for found in nearest if not has_several(found.node)
+            and (is_quantizer(found.node) or not dequantizes(best.node))
+        ]  # fmt: skip
+        return best
+
+    def anywhere(self, step: Step) -> Found | None:
+        """Return a node that the sources do not lead to, as where equal nodes have been made one:
+        its numbers and its kind are the step's."""
+        if step.is_open:
+            return None
+        found = self.agreeing(step, Front([], is_open=True))
+        return found if found is not None and found.is_sure and found.level == 2 else None
+
+    def agrees(self, step: Step, node: Node) -> bool:
+        """Return whether a node has the step's numbers."""
+        compared = _compare(step, self.state.values.value(node))
+        return compared is not None and compared[0] <= _limit(step)
+
+    def _equal(self, step: Step, front: Front) -> Iterator[Found]:
+        """Yield the candidates with the step's numbers: sources, then nodes that follow from them.
+
+        After the first that is credible, only nodes that read an equal one, a quantiser or a
+        tuple are looked at: these may be equal, too.
+        """
+        state, sources = self.state, front.all
+        done = False
+        passed: set[Node] = set()
+        nodes = sorted(sources, key=state.place.__getitem__)
+        near = state.near(sources, step, front.through, from_constants=not front.nodes)
+        for node in (*nodes, *near):
+            if done and passed.isdisjoint(node.all_input_nodes):
+                continue
+            if is_quantizer(node) or has_several(node):
+                passed.add(node)
+            found = self._candidate(step, node, front)
+            if found is not None and found.distance <= _limit(step, found.path):
+                yield found
+                passed.add(node)
+                done |= found.level > 0 and found.is_sure
+
+    def _preference(self, step: Step, found: Found, sources: set[Node]) -> tuple[Any, ...]:
+        """Return the key by which the best of equal candidates is the largest."""
+        node = found.node
+        is_old = node in self.state.taken or (node in sources and not found.level)
+        tight = found.distance <= math.sqrt(FINEST) / 2
+        rounds = step.quantized and dequantizes(node)
+        known = not step.handles.isdisjoint(handles_of(node))
+        return (
+            rounds, tight, 0 if is_old else min(found.level, 1), is_old != bool(found.level),
+            found.level, found.exact, known, 0.0 if tight else -found.distance,
+            -self.state.place[node],
+        )  # fmt: skip
+
+    def _is_credible(self, step: Step, found: Found, sources: set[Node]) -> bool:
+        """Return whether equal numbers are enough: a new node of another kind needs numbers that
+        vary and are equal without the room for quantisation on its path."""
+        if found.level or found.node in sources or found.node in self.state.taken:
+            return True
+        return found.is_sure and found.distance <= _limit(step)
+
+    # ---- nodes that a wrong step may be ---------------------------------------------------
+
+    def options(self, step: Step, front: Front, sources: set[Node]) -> list[Found]:
+        """Return the nodes that a wrong step may be: of its kind, computed from all of its sources
+        (and no nodes but `sources`), with nodes fused into them; the likeliest first."""
+        near = self.state.near(sources, step, front.through, from_constants=not front.nodes)
+        options = [
+            found for node in near if node not in self.state.taken
+            and (found := self._candidate(step, node, front, sources)) is not None
+            and found.level and found.exact and _is_fused(step, found)
+        ]  # fmt: skip
+        close = CLOSER * min((found.distance for found in options), default=0.0)
+        options.sort(key=lambda found: (
+            found.distance > close, -int(step.quantized and is_quantizer(found.node)), -found.level,
+            step.handles.isdisjoint(handles_of(found.node)), found.distance,
+        ))  # fmt: skip
+        return options[:OPTIONS]
+
+    # ---- one candidate --------------------------------------------------------------------
+
+    def _candidate(
+        self, step: Step, node: Node, front: Front, others: Iterable[Node] = ()
+    ) -> Found | None:
+        """Return a node as the candidate of a step, from its sources (and other nodes); None where
+        it cannot be compared."""
+        array = _first(step)
+        if array is None or not _may_be(step, node, array):
+            return None
+        value = self._value(node)
+        compared = None if value is NOTHING else _compare(step, value)
+        if compared is None:
+            return None
+        distance, parts = compared
+        path, used = self._origin(node, front, others)
+        constants = self.state.constants
+        exact = all(not one.isdisjoint(used) or one <= constants for one in front.nodes)
+        level = self._level(step, node, path)
+        if node in front.all and not exact:
+            level = 0  # one of the sources, which another one has not changed much
+        is_sure = array.size > 1 and float(np.ptp(sample(array))) > 0
+        return Found(node, parts, distance, path, used, level, exact, is_sure=is_sure)
+
+    def _value(self, node: Node) -> Any:
+        """Return the value of a node; of several results None for those that nothing reads."""
+        value = self.state.values.value(node)
+        if value is NOTHING or not has_several(node):
+            return value
+        return [one if is_read(node, i) else None for i, one in enumerate(value)]
+
+    def _origin(
+        self, node: Node, front: Front, others: Iterable[Node]
+    ) -> tuple[list[Node], set[Node]]:
+        """Return the path from the sources to a node, and the used sources."""
+        sources = front.all
+        if node in sources:  # equal to another source
+            return [node], sources if len(front.nodes) == 1 else {node}
+        return self.state.path(node, sources.union(others))
+
+    def _level(self, step: Step, node: Node, path: Sequence[Node]) -> int:
+        """Return how far the kinds on a path are the step's (`Found.level`)."""
+        if node in self.state.taken:
+            return 0
+        kinds = step.node_kinds
+        return 2 if kind_of(node) in kinds else int(any(kind_of(one) in kinds for one in path))
+
+
+def _first(step: Step) -> Array | None:
+    """Return the first known output of a step."""
+    return next((one for one in step.outputs if one is not None), None)
+
+
+def _may_be(step: Step, node: Node, array: Array) -> bool:
+    """Return whether a node may be a step by its shape and its number of results, and quantises
+    only where the step does."""
+    if not may_fit(node, array) or (has_several(node) and step.inside):
+        return False
+    return not is_quantizer(node) or step.quantized or step.node_kind == "convert"
+
+
+def _compare(step: Step, value: Any) -> tuple[float, Parts] | None:
+    """Return the distance of a step from a value, and its outputs in the value's shapes."""
+    import torch
+
+    values = list(value) if isinstance(value, (list, tuple)) else [value]
+    parts: Parts = [None] * len(values)
+    worst = -1.0
+    for i, (array, expected) in enumerate(zip(step.outputs, values)):
+        if array is None or not isinstance(expected, torch.Tensor):
+            continue
+        best = closest(array, expected)
+        if best is None:
+            return None
+        worst, parts[i] = max(worst, best[0]), best[1]
+    return (worst, parts) if worst >= 0 else None
+
+
+def _limit(step: Step, path: Sequence[Node] = ()) -> float:
+    """Return the largest distance |a - b| / (|a| + |b|) of equal values."""
+    coarsest = _rounding(step)
+    if step.quantized or any(map(is_quantizer, path)):
+        coarsest = QUANTIZED
+    return math.sqrt(coarsest) / 2
+
+
+def _rounding(step: Step) -> float:
+    """Return the machine epsilon of a step's coarsest result, that of float32 at least."""
+    dtypes = [array.dtype for array in step.outputs if array is not None]
+    return max([FINEST, *map(epsilon_of, dtypes)])
+
+
+def _nearest(step: Step, equal: Sequence[Found]) -> list[Found]:
+    """Return candidates without those that are further off than others by more than rounding: a
+    convolution alone, where batch norm that is nearly the identity is fused into it."""
+    rounding = _rounding(step)
+    if step.quantized or any(is_quantizer(n) for found in equal for n in found.path):
+        rounding = TIES
+    least = CLOSEST * max(min(found.distance for found in equal), rounding)
+    return [found for found in equal if found.distance <= least]
+
+
+def _is_fused(step: Step, found: Found) -> bool:
+    """Return whether a delegate fuses all nodes after the operator into one."""
+    kinds = step.node_kinds
+    at = next(i for i, node in enumerate(found.path) if kind_of(node) in kinds)
+    after = found.path[at + 1 :]
+    sums = sum(kind_of(node) == "add" for node in after)
+    return sums <= (step.node_kind in PRODUCTS) and all(
+        is_quantizer(n) or n.target is getitem or operator_of(n) in FUSED | MOVES
+        or kind_of(n) in ("add", "clamp") for n in after
+    )  # fmt: skip

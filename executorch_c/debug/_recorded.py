@@ -1,0 +1,207 @@
+"""A call of a program with all of its values, and their noise: one side of compare_programs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from executorch_c._arrays import Array, as_array
+from executorch_c.compare import tolerance
+from executorch_c.debug._graphs.names import kind
+from executorch_c.debug._graphs.program import Origins, Steps
+from executorch_c.debug._matching.programs import Computed
+from executorch_c.inspect.events import named
+from executorch_c.inspect.structure import View
+
+if TYPE_CHECKING:
+    from executorch_c._core import Program
+    from executorch_c._types import Output
+    from executorch_c.trace import Event, Trace
+
+EIGHT_BITS = 2.0**-8
+"""The step of quantised numbers, relative to their range."""
+
+PERTURBED = 3
+"""Runs with inputs that are changed by a rounding."""
+
+_QUANTIZED = re.compile(r"quantize|\bQ[SUDCP][0-9]|\bQ[SU]\d")
+
+
+@dataclass
+class Recorded:
+    """A program, its values and outputs of one call."""
+
+    title: str
+    method: str
+    values: list[Computed]
+    sources: dict[int, frozenset[int]]
+    """Numbers of the values that a value was computed from, by number."""
+    ends: dict[str, frozenset[int]]
+    """Numbers of the values that an output was computed from, by name: "output 0"."""
+    keys: list[tuple[object, ...]]
+    """Keys of the values; runs with equal keys have the same instructions."""
+    outputs: list[Output]
+    dropped: int
+    noise: list[Array] | None = None
+    """Standard deviation of each value where the inputs change by a rounding."""
+
+    @property
+    def coarsest(self) -> float:
+        """Machine epsilon of the coarsest dtype."""
+        return max((value.precision for value in self.values), default=0.0)
+
+    @property
+    def is_quantized(self) -> bool:
+        """True if any value is held as 8-bit integers."""
+        return any(value.quantized for value in self.values)
+
+
+@dataclass
+class _Result:
+    """An array that an event wrote."""
+
+    place: int
+    """Of the event in the trace."""
+    event: Event
+    where: str
+    output: int
+    data: Array
+
+    @property
+    def title(self) -> str:
+        """ "instruction 3", "instruction 3, result 1"."""
+        return self.where + (f", result {self.output}" if self.output else "")
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for the same result of two runs of the same instructions."""
+        event = self.event
+        return (event.kind, event.depth, event.chain, event.instruction, event.name, self.output,
+                self.data.shape, self.data.dtype)  # fmt: skip
+
+
+def recorded(
+    program: Program,
+    method: str,
+    inputs: Sequence[object],
+    *,
+    kernels: Literal["default", "reference"],
+    title: str,
+    max_bytes: int,
+) -> Recorded:
+    """Call a method once, and return its values, each with its sources."""
+    loaded = program.load_method(method, kernels=kernels, seed=0)
+    view = View(program, method)
+    with loaded.tracing(values=True, max_bytes=max_bytes) as trace:
+        outputs = loaded.execute(inputs)
+    results = list(_results(trace, view))
+    steps = Steps(view, inputs)
+    integers = {step.order for step in steps.read(trace.events) if step.quantized}
+    numbers = {(result.place, result.output): i for i, result in enumerate(results)}
+    origins = Origins(steps.steps, numbers)
+    return Recorded(
+        title, method, list(_computed(results, integers, origins)), origins.of_value,
+        {f"output {i}": origins.of(steps.results.get(i)) for i in range(len(outputs))},
+        [result.key for result in results], outputs, trace.dropped_events + trace.dropped_values,
+    )  # fmt: skip
+
+
+def _results(trace: Trace, view: View) -> Iterator[_Result]:
+    """Yield the results of kernels and nodes; of a delegate itself where it shows no nodes.
+
+    A value of constants alone (a transposed weight) counts as a part of the node that reads it.
+    """
+    fixed: set[int | None] = {
+        i for i, value in enumerate(view.values) if value.get("where") in ("constant", "external")
+    }
+    events = list(named(trace.events))
+    for place, (event, where) in enumerate(events):
+        if event.depth == 0 and event.kind in ("kernel", "move"):
+            written = {value.slot for value in event.outputs}
+            if fixed.issuperset(value.slot for value in event.inputs) and not _is_random(event):
+                fixed |= written
+                continue
+            fixed -= written
+        following = events[place + 1][0].kind if place + 1 < len(events) else ""
+        if _has_results(event, following):
+            for i, value in enumerate(event.outputs):
+                if isinstance(value.data, np.ndarray):
+                    yield _Result(place, event, where, i, value.data)
+
+
+def _has_results(event: Event, following: str) -> bool:
+    """Return whether an event has results of its own; `following` is the kind of the next event."""
+    if event.kind == "delegate":
+        return following not in ("node", "execute")
+    is_uninitialised = kind(event.name).startswith(("empty", "new_empty"))
+    return event.kind in ("kernel", "node") and not is_uninitialised
+
+
+def _is_random(event: Event) -> bool:
+    return kind(event.name).startswith(("rand", "normal", "bernoulli", "native_dropout"))
+
+
+def _computed(
+    results: Sequence[_Result], integers: set[int], origins: Origins
+) -> Iterator[Computed]:
+    """Yield results as values; `integers` are the places of events with quantised results."""
+    coarsest, quantized = 0.0, False
+    for number, result in enumerate(results):
+        name = result.event.name
+        is_quantized = result.place in integers or bool(_QUANTIZED.search(name))
+        epsilon = EIGHT_BITS if is_quantized else tolerance.epsilon_of(result.data.dtype)
+        if epsilon > coarsest:
+            coarsest, quantized = epsilon, is_quantized
+        sources = origins.of_value.get(number, frozenset())
+        yield Computed(result.title, name, result.data, coarsest, quantized, sources)
+
+
+# ---- noise ------------------------------------------------------------------------------------
+
+
+def noise_of(
+    run: Recorded, again: Callable[[Sequence[object]], Recorded], inputs: Sequence[object]
+) -> list[Array] | None:
+    """Return the standard deviation of each value of a run where the inputs change by a rounding;
+    None for inputs without floats, or where other instructions run.
+
+    Args:
+        again: Runs the same program on other inputs.
+    """
+    rng = np.random.default_rng(0)
+    total: list[Array] | None = None
+    for _ in range(PERTURBED):
+        changed = [_rounded(value, rng) for value in inputs]
+        if all(a is b for a, b in zip(changed, inputs)):
+            return None
+        other = again(changed)
+        if other.keys != run.keys:
+            return None
+        with np.errstate(all="ignore"):
+            squares = [np.nan_to_num(np.abs(_as_float(b.data) - _as_float(a.data)), posinf=0.0) ** 2
+                       for a, b in zip(run.values, other.values)]  # fmt: skip
+        total = squares if total is None else [x + y for x, y in zip(total, squares)]
+    return [np.sqrt(one / PERTURBED) for one in total or ()]
+
+
+def _rounded(value: object, rng: np.random.Generator) -> object:
+    """Return an input with relative errors of one machine epsilon, in its own dtype and layout."""
+    array = as_array(value) if hasattr(value, "shape") else None
+    if array is None or array.dtype.kind not in "fV" or array.dtype.names:
+        return value
+    error = rng.uniform(-1, 1, array.shape) * tolerance.epsilon_of(array.dtype)
+    changed = array.astype(np.float64) * (1 + error)
+    out = np.empty_like(array)
+    np.copyto(out, np.where(np.isfinite(changed), changed, array.astype(np.float64)),
+              casting="unsafe")  # fmt: skip
+    return out
+
+
+def _as_float(array: Array) -> Array:
+    """Return numbers as float64, complex ones as complex128."""
+    found: Array = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+    return found

@@ -1,0 +1,101 @@
+"""Tables of commands: drawn by rich on a terminal, plain text anywhere else."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import pytest
+
+import executorch_c
+from executorch_c import cli
+from executorch_c._render import terminal, text
+
+pytest.importorskip("rich")
+
+DIGITS = str(Path(executorch_c.__file__).parent / "examples" / "digits.pte")
+COMPARE = ("compare", DIGITS, "--kernels", "reference")
+CODE = re.compile(r"\x1b\[[0-9;]*m")
+
+ROWS = [["0", "instruction 3", "aten::convolution.out of a name that is long", "ok", "1.2e-07"],
+        ["1", "delegate 0, node 5", "Fully Connected (NC, F32) GEMM", "source", "0.53"],
+        ["2", "instruction 7", "aten::view_copy.out", "inconclusive", "0.061"]]  # fmt: skip
+HEAD = ("", "where", "operator", "verdict", "error")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """A terminal of 80 columns."""
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "80")
+    return Terminal()
+
+
+def printed(file: io.StringIO, *args: str) -> str:
+    """What a command prints to a file."""
+    with redirect_stdout(file):
+        assert cli.main(args) == 0
+    return file.getvalue()
+
+
+def undrawn(text: str) -> str:
+    return "\n".join(line.rstrip() for line in CODE.sub("", text).split("\n"))
+
+
+def test_columns_and_verdicts(screen: Terminal) -> None:
+    plain = text.table(ROWS, HEAD, width=80)
+    with terminal.tables(screen):
+        shown = text.table(ROWS, HEAD)  # of the terminal's width without being told
+    assert undrawn(shown) == plain
+    assert max(map(len, undrawn(shown).split("\n"))) <= 80 and "aten::convolu" in plain
+    for cell, code in (("ok", "32"), ("source", "1;31"), ("inconclusive", "33")):
+        assert re.search(rf"\x1b\[{code}m{cell} *\x1b\[0m", shown), (cell, shown)
+    assert "\x1b" not in text.table(ROWS, HEAD)
+
+
+def test_a_command_on_a_terminal(screen: Terminal) -> None:
+    shown = printed(screen, *COMPARE)
+    assert re.search(r"\x1b\[32mok *\x1b\[0m", shown), shown
+    assert max(map(len, undrawn(shown).splitlines())) <= 80
+    piped = printed(io.StringIO(), *COMPARE)
+    assert "\x1b" not in piped and undrawn(shown) == piped
+
+
+def test_without_rich(screen: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rich", None)
+    shown = printed(screen, *COMPARE)
+    assert "\x1b" not in shown and " ok " in shown
+
+
+@pytest.mark.parametrize("columns, used", [("40", 80), ("80", 80), ("120", 120)])
+def test_width(screen: Terminal, monkeypatch: pytest.MonkeyPatch, columns: str, used: int) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    with terminal.tables(screen):
+        lines = undrawn(text.table([["a" * 300, "skipped"]], ("name", "verdict"))).split("\n")
+    assert len(lines[1]) == used and "aa..aa" in lines[1] and lines[1].endswith("  skipped")
+
+
+def test_tables_that_cannot_be_cut_are_whole(screen: Terminal) -> None:
+    row = ["1" * 60, "2" * 60]
+    with terminal.tables(screen):
+        assert undrawn(text.table([row])).split() == row
+
+
+def test_files_are_plain(screen: Terminal, tmp_path: Path) -> None:
+    path = tmp_path / "report.txt"
+    shown = printed(screen, *COMPARE, "--output", str(path))
+    written = path.read_text()
+    assert "\x1b" in shown and "\x1b" not in written and written == undrawn(shown)
+    dump = tmp_path / "dump.txt"
+    printed(screen, "dump", DIGITS, "--output", str(dump))
+    assert "\x1b" not in dump.read_text()

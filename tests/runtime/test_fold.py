@@ -1,0 +1,192 @@
+"""Constant folding at load: equal results, complete traces, nothing that a call can observe."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from executorch.exir import to_edge
+
+from executorch_c import Error, Method, Runtime
+from plans import PLANNED, Constants, Plan, build
+
+
+class Transposed(torch.nn.Module):
+    """A product with a weight that is transposed, scaled and expanded in every call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(0)
+        self.weight = torch.nn.Parameter(torch.randn(30, 20, generator=generator))
+        self.register_buffer("table", torch.randn(20, generator=generator))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.mm(x, self.weight.t() * 2) + self.table.unsqueeze(1).expand(20, 20).sum()
+
+
+def loaded(model: torch.nn.Module, *inputs: torch.Tensor, **options: object) -> Method:
+    exported = torch.export.export(model, inputs)
+    program = to_edge(exported).to_executorch().buffer
+    return Runtime.get().load_program(program).load_method("forward", **options)  # type: ignore
+
+
+def test_a_transposed_weight() -> None:
+    model, x = Transposed(), torch.randn(4, 20, generator=torch.Generator().manual_seed(1))
+    method = loaded(model, x)
+    assert method.memory()["folded"] >= 30 * 20 * 4
+    plain = loaded(model, x, kernels="reference")
+    assert plain.memory()["folded"] == 0
+    for _ in range(2):
+        (found,) = method.execute([x.numpy()])
+        np.testing.assert_allclose(found, model(x).detach().numpy(), rtol=1e-5, atol=1e-5)
+    method.reset()
+    np.testing.assert_array_equal(method.execute([x.numpy()])[0], found)
+
+
+def test_traces_have_all_events() -> None:
+    model, x = Transposed(), torch.randn(4, 20, generator=torch.Generator().manual_seed(1))
+    method, plain = loaded(model, x), loaded(model, x, kernels="reference")
+    names = []
+    for one in (method, plain):
+        with one.tracing(values=True) as trace:
+            one.execute([x.numpy()])
+        names.append([event.name for event in trace.events])
+    assert names[0] == names[1] and "aten::permute_copy.out" in names[0]
+
+
+# ---- programs of single instructions: memory that tensors share --------------------------------
+
+X, C = np.array([1, 2, 3, 4], np.float32), np.array([5, 6, 7, 8], np.float32)
+
+
+class Doubled:
+    """t = 2 * constant, in memory of its own or at an address."""
+
+    def __init__(self, at: object = PLANNED) -> None:
+        self.constants, self.plan = Constants(), Plan()
+        self.x, self.y = self.plan.input((4,)), self.plan.output((4,))
+        self.c = self.plan.constant(self.constants, C)
+        self.t = self.plan.tensor((4,), at=at)
+        self.plan.call("aten::mul.Scalar_out", self.c, 2.0, self.t)
+
+    def check(self, expected: np.ndarray, folded: int) -> None:
+        pte = build(self.plan, constants=self.constants)
+        method = Runtime.get().load_program(pte).load_method("forward")
+        assert method.memory()["folded"] == folded
+        for _ in range(2):
+            np.testing.assert_array_equal(method.execute([X])[0], expected)
+
+
+def test_a_result_alone() -> None:
+    one = Doubled()
+    one.plan.call("aten::add.out", one.x, one.t, 1, one.y)
+    one.check(X + 2 * C, folded=16)
+
+
+def test_a_chain() -> None:
+    one = Doubled()
+    u = one.plan.tensor((4,))
+    one.plan.call("aten::add.out", one.t, one.c, 1, u)
+    one.plan.call("aten::add.out", one.x, u, 1, one.y)
+    one.check(X + 3 * C, folded=32)
+
+
+def test_memory_that_is_written_again() -> None:
+    """Another tensor has the same address, and is written before it is read."""
+    one = Doubled(at=64)
+    u = one.plan.tensor((4,), at=64)
+    one.plan.call("aten::add.out", one.x, one.t, 1, one.y)
+    one.plan.call("aten::mul.out", one.y, one.y, u)
+    one.plan.call("aten::add.out", u, one.x, 1, one.y)
+    one.check((X + 2 * C) ** 2 + X, folded=16)
+
+
+def test_a_view_without_an_instruction() -> None:
+    """Another tensor has the same address, and shows what the result was."""
+    one = Doubled(at=64)
+    view = one.plan.tensor((2, 2), at=64)
+    z = one.plan.tensor((2, 2))
+    one.plan.call("aten::mul.Scalar_out", view, 1.0, z)
+    one.plan.call("aten::view_copy.out", z, [4], one.y)
+    one.check(2 * C, folded=0)
+
+
+def test_an_input_that_the_result_overwrites() -> None:
+    """An input has the same address, and is read after the result is there: from the array."""
+    one = Doubled(at=64)
+    one.plan.plan.values[one.x].val.allocation_info.memory_offset_low = 64
+    one.plan.call("aten::add.out", one.x, one.t, 1, one.y)
+    one.check(X + 2 * C, folded=0)
+
+
+def test_a_result_that_is_written_twice() -> None:
+    one = Doubled()
+    one.plan.call("aten::add.out", one.t, one.x, 1, one.t)
+    one.plan.call("aten::mul.Scalar_out", one.t, 1.0, one.y)
+    one.check(2 * C + X, folded=0)
+
+
+def test_a_view_that_is_written() -> None:
+    one = Doubled()
+    view = one.plan.tensor((4,), at=None)
+    one.plan.call("executorch_prim::et_view.default", one.t, [4], view)
+    one.plan.call("aten::add.out", one.t, one.x, 1, view)
+    one.plan.call("aten::add.out", view, one.t, 1, one.y)
+    one.check(2 * (2 * C + X), folded=0)
+
+
+def test_an_index_with_none() -> None:
+    """None in a list of tensors is not a value of the method."""
+    one = Doubled()
+    index = one.plan.constant(one.constants, np.array([1, 1], np.int64))
+    table = one.plan.constant(one.constants, np.arange(8, dtype=np.float32).reshape(2, 4))
+    picked, u = one.plan.tensor((2, 2)), one.plan.tensor((4,))
+    one.plan.call("aten::index.Tensor_out", table, [None, index], picked)
+    one.plan.call("aten::view_copy.out", picked, [4], u)
+    one.plan.call("aten::add.out", one.t, u, 1, one.t)
+    one.plan.call("aten::add.out", one.x, u, 1, one.y)
+    one.check(X + np.array([1, 1, 5, 5]), folded=32)
+
+
+def test_an_output() -> None:
+    one = Doubled()
+    one.plan.plan.outputs.append(one.t)
+    one.plan.call("aten::add.out", one.x, one.t, 1, one.y)
+    one.check(X + 2 * C, folded=0)
+
+
+def test_a_number_that_changes() -> None:
+    one = Doubled()
+    number, u = one.plan.value(1.0), one.plan.tensor((4,))
+    first = one.plan.tensor(())
+    one.plan.call("aten::select_copy.int_out", one.x, 0, 1, first)
+    one.plan.call("aten::_local_scalar_dense", first, number, returns=[])
+    one.plan.call("aten::mul.Scalar_out", one.c, number, u)
+    one.plan.call("aten::add.out", one.t, u, 1, one.y)
+    one.check(2 * C + X[1] * C, folded=16)
+
+
+def test_a_call_that_fails() -> None:
+    """The error is that of the call, not of the load."""
+    one = Doubled()
+    index = one.plan.constant(one.constants, np.array([9], np.int64))
+    picked = one.plan.tensor((1,))
+    one.plan.call("aten::index_select.out", one.c, 0, index, picked)
+    one.plan.call("aten::add.out", one.t, picked, 1, one.y)
+    pte = build(one.plan, constants=one.constants)
+    method = Runtime.get().load_program(pte).load_method("forward")
+    with pytest.raises(Error, match="index_select"):
+        method.execute([X])
+
+
+def test_results_larger_than_the_file() -> None:
+    """A few bytes do not become much memory that stays."""
+    plan = Plan()
+    y = plan.output((4,))
+    plan.input((4,))
+    many = plan.tensor((1 << 23,))
+    plan.call("aten::full.out", [1 << 23], 1.0, many)
+    plan.call("aten::slice_copy.Tensor_out", many, 0, 0, 4, 1, y)
+    method = Runtime.get().load_program(build(plan)).load_method("forward")
+    assert method.memory()["folded"] == 0
+    np.testing.assert_array_equal(method.execute([X])[0], np.ones(4, np.float32))
