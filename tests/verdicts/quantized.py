@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -24,13 +24,31 @@ from executorch_c.check.noise import RandomRounding
 from executorch_c.check.reference import Eager
 from executorch_c.check.run import Check, Options
 from executorch_c.compare.metrics import rms
+from executorch_c.compare.scale import unmasked
 from executorch_c.debug._graphs.reference import module_of
 
 FLOWS = ("xnnpack-int8", "xnnpack-dynamic")
 OPTIONS = Options(rtol=None, atol=None, min_sqnr_db=None, equal_nan=True, check_dtype=True,
                   kernels="default")  # fmt: skip
+EPSILON = float(np.finfo(np.float32).eps)
 CALIBRATION = 900
 """First seed of the calibration inputs, which no call of the proof uses."""
+
+
+def parts(errors: Any, expected: Any) -> tuple[float, float]:
+    """Return the RMS of errors in the elements that are not mask values, and in those that are,
+    whose rounding is larger than any fault elsewhere."""
+    body = np.broadcast_to(unmasked(expected), errors.shape)
+    return rms(errors[body]), rms(errors[~body])
+
+
+def error_size(actual: Any, expected: Any, noise: Sequence[float]) -> float:
+    """Return the error of an output in units of rounding noise: that of its `parts`."""
+    error = np.asarray(actual, np.float64) - expected
+    if not np.isfinite(error).all():
+        return np.inf
+    units = zip(parts(error, expected), noise, strict=True)
+    return max(size / unit if unit else np.inf if size else 0.0 for size, unit in units)
 
 
 class Subject:
@@ -52,16 +70,18 @@ class Subject:
         return proof.inputs_of(self.inputs, number)
 
     @cache
-    def spread(self) -> list[float]:
-        """Return the RMS of each output's rounding noise: ties that round to the other side."""
+    def spread(self) -> list[tuple[float, float]]:
+        """Return the RMS of each output's rounding noise (ties that round to the other side), by
+        `parts`."""
         call, oracle = [(self.inputs, {})], Eager(self.graph)
         right = oracle(call)[0]
         runs = [oracle(call, RandomRounding(100 + seed))[0] for seed in range(4)]
         found = []
         for i, value in enumerate(right):
-            errors = [np.asarray(run[i], np.float64) - value for run in runs]
-            least = np.finfo(np.float32).eps * rms(np.asarray(value, np.float64))
-            found.append(max(rms(np.stack(errors)), least))
+            wide = np.asarray(value, np.float64)
+            noise = parts(np.stack([np.asarray(run[i], np.float64) - wide for run in runs]), value)
+            body, masked = (max(a, EPSILON * b) for a, b in zip(noise, parts(wide, value)))
+            found.append((body, masked))
         return found
 
     def check(self, data: bytes, number: int = 0) -> tuple[str, float]:
@@ -80,10 +100,8 @@ class Subject:
         size = 0.0
         for ours, theirs, noise in zip(actual, check.oracle([(self.call(number), {})])[0],
                                        self.spread()):  # fmt: skip
-            error = np.asarray(ours, np.float64) - theirs
-            finite = bool(np.isfinite(error).all())
-            size = max(size, rms(error) / noise if finite else np.inf)
-        return case.comparison.verdict, float(size)
+            size = max(size, error_size(ours, theirs, noise))
+        return case.comparison.verdict, size
 
 
 # ---- faults -----------------------------------------------------------------------------------
