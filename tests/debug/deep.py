@@ -63,6 +63,14 @@ def quantized() -> tuple[nn.Module, nn.Module]:
     return good, bad
 
 
+@cache
+def edge() -> Any:
+    """Return the edge program of the good quantised model, which `explain` would otherwise export
+    each time."""
+    exported = torch.export.export(quantized()[0], INPUTS)
+    return to_edge(exported, compile_config=EdgeCompileConfig(_check_ir_validity=False))
+
+
 def programs(flow: str) -> tuple[bytes, bytes]:
     """Return the programs of both models."""
     good, bad = xnnpack_flow.cached(

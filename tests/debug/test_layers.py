@@ -215,12 +215,11 @@ def test_overflowing_half(flow: str) -> None:
 @pytest.mark.parametrize("flow", FLOWS)
 def test_bad_scale(flow: str) -> None:
     good, bad = deep.programs(flow)
-    graph, x = deep.quantized()[0], deep.INPUTS
-    report = explain(bad, graph, x)
+    report = explain(bad, deep.edge(), deep.INPUTS)
     assert report.first is not None, str(report)
     assert report.first.module == f"{deep.BAD}.0" and report.first.verdict == "source"
     assert sum(row.verdict == "source" for row in report) == 1, str(report)
-    assert explain(good, graph, x)
+    assert explain(good, deep.edge(), deep.INPUTS)
 
 
 @pytest.mark.parametrize("where", [(values.Pairing, "_place_step"), (_judge.Walk, "_judge")],

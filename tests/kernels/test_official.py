@@ -27,61 +27,61 @@ BYTES = ["int8", "uint8"]  # dtypes of quantized tensors
 # Of quantized_decomposed.
 QUANTIZED_DIFFERS = {
     "choose_qparams.Tensor_out": "computes in float64, scales at least a constant eps, overflow",
-    "choose_qparams_per_token_asymmetric.out": "scales computed in another order: a last place",
+    "choose_qparams_per_token_asymmetric.out": "computes scales in another order: one ulp",
     "dequantize_per_channel.out": "differences of integers do not wrap",
     "dequantize_per_tensor.out": "float64 outputs are computed in float32",
-    "dequantize_per_token.out": "a zero point without dimensions widens the input's dtype",
+    "dequantize_per_token.out": "a 0-d zero point promotes the input's dtype",
     "mixed_linear.out": "sums for a float16 output round to float16 at each step",
     "quantize_per_tensor.Tensor_out": "infinity and NaN",
     "quantize_per_tensor.out": "infinity and NaN",
-    "quantize_per_token.out": "rounds before the zero point is added: other ties",
+    "quantize_per_token.out": "rounds before it adds the zero point: other ties",
 }
 QUANTIZED_REFUSES = {
-    **{f"embedding_{bits}.{form}": "results of another dtype than the scales, int32 indices"
+    **{f"embedding_{bits}.{form}": "outputs of another dtype than the scales, int32 indices"
        for bits in ("byte", "4bit", "2bit") for form in ("out", "dtype_out")},
-    "add.out": "inputs that broadcast, unused ranges outside of the dtype's",
+    "add.out": "inputs that broadcast, unused ranges outside the dtype's",
     "choose_qparams.Tensor_out": "int32",
     "choose_qparams_per_token_asymmetric.out": "infinity, NaN, 0-d tensors",
-    "dequantize_per_channel.out": "most dtypes of zero points and results, uint8 as one",
-    "dequantize_per_tensor.Tensor_out": "scales of float32, other zero points than int64",
-    "dequantize_per_tensor.out": "unused ranges that are empty, no elements",
-    "dequantize_per_token.out": "other inputs than int8, other parameters than float32 and int64",
-    "mixed_linear.out": "zero points; no columns end the process (SIGFPE)",
+    "dequantize_per_channel.out": "most dtypes of zero points and outputs (uint8 among them)",
+    "dequantize_per_tensor.Tensor_out": "float32 scales, zero points other than int64",
+    "dequantize_per_tensor.out": "empty unused ranges, empty tensors",
+    "dequantize_per_token.out": "inputs other than int8, parameters other than float32 and int64",
+    "mixed_linear.out": "zero points; without columns the process ends (SIGFPE)",
     "mixed_mm.out": "zero points",
-    "quantize_per_channel.out": "parameters that are not float64 and int64",
-    "quantize_per_tensor.Tensor_out": "parameters that are not float64 and int64",
-    "quantize_per_token.out": "parameters that are not float64 and int64",
+    "quantize_per_channel.out": "parameters other than float64 and int64",
+    "quantize_per_tensor.Tensor_out": "parameters other than float64 and int64",
+    "quantize_per_token.out": "parameters other than float64 and int64",
 }  # fmt: skip
 # Operator -> the difference between the official runtime's and eager's result.
 DIFFERS = {
     **{
-        f"aten::bitwise_{n}_shift.{form}_out": "counts that are negative or not below the width"
+        f"aten::bitwise_{n}_shift.{form}_out": "negative counts, counts of at least the bit width"
         for n in ("left", "right")
         for form in ("Tensor", "Tensor_Scalar")
     },
-    "aten::bmm.out": "no products to sum: leaves the output as it was",
+    "aten::bmm.out": "inner dimension 0: leaves the output unchanged",
     **{
-        f"aten::div.{n}_out": "multiplies by the reciprocal, which costs a last place"
+        f"aten::div.{n}_out": "multiplies by the reciprocal: one ulp"
         for n in ("Scalar", "Scalar_mode")
     },
-    "aten::grid_sampler_2d.out": "positions that are not finite, padded: another border",
-    "aten::max_pool2d_with_indices_backward.grad_input": "adds to what the output's memory held",
-    "aten::mm.out": "no products to sum: leaves the output as it was",
-    "aten::native_dropout.out": "what is kept is not scaled by 1 / (1 - p)",
-    "aten::pow.Scalar_out": "0 to a negative integer: the least int64, eager 0",
-    "aten::pow.Tensor_Tensor_out": "0 to a negative integer: the least int64, eager 0",
+    "aten::grid_sampler_2d.out": "non-finite positions with padding: another border",
+    "aten::max_pool2d_with_indices_backward.grad_input": "adds to what its output contains",
+    "aten::mm.out": "inner dimension 0: leaves the output unchanged",
+    "aten::native_dropout.out": "kept elements are not scaled by 1 / (1 - p)",
+    "aten::pow.Scalar_out": "0 to a negative power, integers: INT64_MIN, eager 0",
+    "aten::pow.Tensor_Tensor_out": "0 to a negative power, integers: INT64_MIN, eager 0",
     "aten::remainder.Scalar_out": "integers: the sign of the dividend, eager that of the divisor",
     "aten::remainder.Tensor_out": "integers: the sign of the dividend, eager that of the divisor",
-    "aten::var_mean.correction_out": "one element: its mean is NaN",
+    "aten::var_mean.correction_out": "one element: the mean is NaN",
     **{f"quantized_decomposed::{n}": why for n, why in QUANTIZED_DIFFERS.items()},
     **{
-        f"executorch_prim::{n}.Scalar": "beyond int64: the least one, the nearest one here"
+        f"executorch_prim::{n}.Scalar": "beyond int64: INT64_MIN, here the nearest int64"
         for n in ("ceil", "round", "sym_int", "trunc")
     },
-    "executorch_prim::floordiv.Scalar": "0.0 by 0.0: infinite, NaN here (Python refuses it)",
-    "executorch_prim::floordiv.int": "operands of two signs: rounds to 0, Python down",
+    "executorch_prim::floordiv.Scalar": "0.0 by 0.0: infinity, here NaN (Python raises)",
+    "executorch_prim::floordiv.int": "operands of opposite sign: rounds towards 0, Python down",
     **{
-        f"executorch_prim::mod.{n}": "operands of two signs: rounds to 0, Python down"
+        f"executorch_prim::mod.{n}": "operands of opposite sign: rounds towards 0, Python down"
         for n in ("Scalar", "int")
     },
 }
@@ -102,23 +102,23 @@ REFUSES = {
     "aten::cumsum.out": "0-d tensors",
     "aten::gather.out": "int32 indices",
     "aten::index_put_": "values that broadcast",
-    "aten::native_dropout.out": "empty tensors, a p that is not used",
-    "aten::roll.out": "no dims, which means the flattened tensor",
+    "aten::native_dropout.out": "empty tensors, an unused p",
+    "aten::roll.out": "no dims (the flattened tensor)",
     "aten::scatter.value_out": "int32 indices",
     "aten::sym_size.int": "negative dims end the process",
     "aten::unfold_copy.out": "0-d tensors end the process",
     **{f"quantized_decomposed::{n}": why for n, why in QUANTIZED_REFUSES.items()},
-    "et_copy::_d2h_copy.out": "tensors of one device",
-    "et_copy::_h2d_copy.out": "tensors of one device",
+    "et_copy::_d2h_copy.out": "tensors on one device",
+    "et_copy::_h2d_copy.out": "tensors on one device",
     **{f"executorch_prim::{n}.Scalar": "bools" for n in (
         "add", "eq", "floordiv", "ge", "gt", "le", "lt", "mul", "neg", "sub", "truediv",
     )},
     **{f"executorch_prim::{n}.Scalar": "integers" for n in ("ceil", "round", "trunc")},
-    "executorch_prim::mod.Scalar": "anything but integers",
+    "executorch_prim::mod.Scalar": "all types but integers",
     "executorch_prim::sym_ite.Scalar": "integers as conditions",
-    "executorch_prim::sym_max.Scalar": "anything but integers",
-    "executorch_prim::sym_min.Scalar": "anything but integers",
-    "executorch_prim::sym_not.Scalar": "anything but bools",
+    "executorch_prim::sym_max.Scalar": "all types but integers",
+    "executorch_prim::sym_min.Scalar": "all types but integers",
+    "executorch_prim::sym_not.Scalar": "all types but bools",
 }  # fmt: skip
 MISSING = "error: 0x:14"
 # Its output gets memory from the exporter's plan, which these programs lack.
