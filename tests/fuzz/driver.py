@@ -15,7 +15,8 @@ import build_core
 import kept
 
 REGRESSION = ROOT / "tests/regression"
-SANITIZE = "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all"
+QUICK_TO_BUILD, QUICK_TO_RUN = "-O0 -g1", "-O1 -g"
+SANITIZE = "-fsanitize=address,undefined -fno-sanitize-recover=all"
 DEFINES = "-DEC_INSTRUCTION_LIMIT=2000 -DEC_ARENA_EXACT"
 SANITIZERS = {"ASAN_OPTIONS": "allocator_may_return_null=1:detect_leaks=1"}
 
@@ -28,7 +29,7 @@ def build_folder(folder: Path) -> Path:
 def build(folder: Path, goal: str = "fuzz", program: str = "fuzz_pte", **variables: str) -> Path:
     """Build a program of csrc/testing; objects go to `build_folder`."""
     folder = build_folder(folder)
-    given = {"CFLAGS": f"{SANITIZE} {DEFINES}", **variables}
+    given = {"CFLAGS": f"{QUICK_TO_BUILD} {SANITIZE} {DEFINES}", **variables}
     command = ["make", "-C", str(ROOT / "csrc"), f"BUILD={folder}", f"-j{os.cpu_count() or 1}",
                *(f"{name}={value}" for name, value in given.items()), goal]  # fmt: skip
     made = subprocess.run(command, capture_output=True, text=True)
@@ -61,7 +62,8 @@ def kept_build() -> Path:
         with kept.locked("fuzz"):
             folder = build_folder(Path())
             return build(folder, **with_xnnpack(folder)).parent
-    flags = kept.digest(SANITIZE, DEFINES, str(ROOT), os.environ.get("EXECUTORCH_C_XNNPACK"))
+    xnnpack = os.environ.get("EXECUTORCH_C_XNNPACK")
+    flags = kept.digest(QUICK_TO_BUILD, SANITIZE, DEFINES, str(ROOT), xnnpack)
     name = f"fuzz-{build_core.fingerprint(ROOT / 'backends')}-{flags}"
     return kept.file(name, lambda folder: without_objects(build(folder, **with_xnnpack(folder))))
 

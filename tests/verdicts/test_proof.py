@@ -61,7 +61,7 @@ ONCE_REFUSED = [
 """A mask of -inf; integer biases in a delegate; one tie; nearly equal scores of classes."""
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.heavy
 @pytest.mark.parametrize(("net", "flow"), ONCE_REFUSED)
 def test_right_quantised_programs_match(net: str, flow: str) -> None:
     subject = quantized.Subject(net, "trained", flow)
