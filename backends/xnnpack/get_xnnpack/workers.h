@@ -50,8 +50,9 @@ enum {
   SPIN_NANOSECONDS = 50000,
   PAUSES = 16, /* between reads of the clock */
   LONG_WAIT = 200000, /* nanoseconds beyond the differences between sizes of tasks */
-  SHORTEST_BUSY = 20000000,
-  LONGEST_BUSY = 320000000
+  SHORTEST_BUSY = 4000000, /* after one wait, which an idle machine has too */
+  LONGEST_BUSY = 320000000,
+  RECENT = 80000000 /* after the busy state: another long wait doubles the time */
 };
 #define CLOSED (UINT32_C(1) << 31) /* to workers that have not joined */
 
@@ -193,7 +194,8 @@ static size_t workers_for(const struct pthreadpool* pool, size_t range, int64_t 
 static void learn(size_t workers, int64_t ran, int64_t waited, int64_t time) {
   if (waited < 2 * ran + LONG_WAIT) return;
   const int64_t last = atomic_load_explicit(&busy_for, memory_order_relaxed);
-  const bool is_still = time - atomic_load_explicit(&busy_until, memory_order_relaxed) < 4 * last;
+  const int64_t recent = 4 * last > RECENT ? 4 * last : RECENT;
+  const bool is_still = time - atomic_load_explicit(&busy_until, memory_order_relaxed) < recent;
   const int64_t twice = 2 * last < LONGEST_BUSY ? 2 * last : LONGEST_BUSY;
   const int64_t now_for = is_still ? twice : SHORTEST_BUSY;
   atomic_store_explicit(&most_when_busy, workers < 8 ? workers / 2 : workers * 3 / 4,
