@@ -68,6 +68,7 @@ class MemoryUse(TypedDict):
     shared: int
     native: int
     folded: int
+    packed: int
     scratch: int
     heap: int
 

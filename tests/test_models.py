@@ -38,7 +38,10 @@ def parameters() -> list[Any]:
     ]
 
 
-each_model = pytest.mark.parametrize(("name", "flow"), parameters())
+def each_model(test: Any) -> Any:
+    """Run a test for each model in both flows; by default one row of three, of either flow."""
+    rows = pytest.mark.parametrize(("name", "flow"), parameters())
+    return pytest.mark.sweep(3)(rows(test))
 
 
 @each_model

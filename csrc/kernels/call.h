@@ -10,6 +10,7 @@
 #include "kernels/op.h"
 
 struct ec_method;
+struct ec_kept;
 
 /* The position in a method's random stream: kernels/random/random.h. */
 typedef struct ec_random {
@@ -26,6 +27,7 @@ typedef struct ec_call {
   const struct ec_method *method;
   ec_random *random; /* the method's generator */
   ec_threads *threads; /* for large loops; NULL: one thread, always so if `reference` */
+  struct ec_kept *kept; /* packed weights of products (kernels/linalg/kept.h); NULL: none */
 } ec_call;
 
 typedef struct ec_ints {

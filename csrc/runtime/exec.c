@@ -79,7 +79,7 @@ ec_status ec_execute_kernel(ec_method *m, const ec_instr *in, ec_error *err) {
   if (in->op->custom) resize_outs_to_bounds(m, in);
   const bool reference = m->options.reference_kernels;
   ec_call call = {in->args, in->op, &m->scratch, err, reference, m, &m->random,
-                  reference ? NULL : m->threads};
+                  reference ? NULL : m->threads, in->kept};
   ec_status status = in->op->fn(&call);
   ec_arena_reset(&m->scratch);
   return status;

@@ -17,8 +17,8 @@
 #include "runtime/program_internal.h"
 
 enum {
-  FREE_BYTES = 16 << 20, /* results that any method may keep */
-  FILE_TIMES = 4         /* and this many times the program's file: int8 weights become floats */
+  FREE_BYTES = 16 << 20, /* that any method may hold */
+  FILE_TIMES = 4         /* and this many times the program's files: int8 weights become floats */
 };
 
 typedef struct folding {
@@ -64,13 +64,13 @@ static bool is_linear_time(const ec_op *op) {
   return false;
 }
 
-static bool is_constant_tensor(const ec_method *m, const ec_tensor *t) {
+bool ec_is_constant_tensor(const ec_method *m, const ec_tensor *t) {
   const ec_placement *p = ec_placement_of(m, t);
   return p->folded || (p->data && p->flags & EC_TENSOR_READONLY);
 }
 
 static bool is_constant(const folding *f, const ec_value *v) {
-  if (v->kind == EC_KIND_TENSOR) return is_constant_tensor(f->m, v->as.tensor);
+  if (v->kind == EC_KIND_TENSOR) return ec_is_constant_tensor(f->m, v->as.tensor);
   if (v->kind == EC_KIND_INT_LIST || ec_is_tensor_list(v)) {
     for (uint32_t i = 0; i < v->count; i++)
       if (!is_constant(f, v->as.items[i])) return false;
@@ -143,10 +143,10 @@ ec_status ec_mark_foldable(ec_method *m, const ec_uses *uses, ec_error *err) {
 static bool reads_constants(const ec_method *m, const ec_instr *in) {
   for (size_t i = 0; i < in->read_count; i++) {
     const ec_value *v = in->reads[i];
-    if (v->kind == EC_KIND_TENSOR && !is_constant_tensor(m, v->as.tensor)) return false;
+    if (v->kind == EC_KIND_TENSOR && !ec_is_constant_tensor(m, v->as.tensor)) return false;
     for (uint32_t k = 0; ec_is_tensor_list(v) && k < v->count; k++)
       if (v->as.items[k]->kind == EC_KIND_TENSOR &&
-          !is_constant_tensor(m, v->as.items[k]->as.tensor))
+          !ec_is_constant_tensor(m, v->as.items[k]->as.tensor))
         return false;
   }
   return true;
@@ -171,9 +171,16 @@ static bool fold(ec_method *m, const ec_instr *in, ec_placement *p) {
   return true;
 }
 
-ec_status ec_fold_constants(ec_method *m, ec_error *err) {
+size_t ec_constant_room(const ec_method *m) {
   size_t room = m->program->file.size;
-  if (!ec_mul_size(room, FILE_TIMES, &room) || !ec_add_size(room, FREE_BYTES, &room)) room = 0;
+  for (size_t i = 0; i < m->program->data_count; i++)
+    if (!ec_add_size(room, m->program->data[i].size, &room)) return 0;
+  if (!ec_mul_size(room, FILE_TIMES, &room) || !ec_add_size(room, FREE_BYTES, &room)) return 0;
+  return room;
+}
+
+ec_status ec_fold_constants(ec_method *m, ec_error *err) {
+  size_t room = ec_constant_room(m);
   for (size_t c = 0; c < m->chain_count; c++)
     for (size_t i = 0; i < m->chains[c].count; i++) {
       ec_instr *in = &m->chains[c].instrs[i];

@@ -12,4 +12,10 @@ ec_status ec_mark_foldable(ec_method *m, const ec_uses *uses, ec_error *err);
  * allows it. A call that fails stays as it is, so that it fails when it is executed. */
 ec_status ec_fold_constants(ec_method *m, ec_error *err);
 
+/* True for a tensor whose elements never change after the load. */
+bool ec_is_constant_tensor(const ec_method *m, const ec_tensor *t);
+
+/* Returns the bytes that folded constants of a method may have, and its packed weights. */
+size_t ec_constant_room(const ec_method *m);
+
 #endif

@@ -49,10 +49,7 @@ static void host_parallel_for(ec_host_call *call, size_t count, size_t grain,
 /* ---- threads and tracing ----------------------------------------------------------------- */
 
 static void host_release_pages(ec_host_call *call, const void *data, size_t size) {
-  for (const ec_program *p = call->program; p; p = p->outer) {
-    ec_source_release_pages(&p->file, data, size);
-    for (size_t i = 0; i < p->data_count; i++) ec_source_release_pages(&p->data[i], data, size);
-  }
+  ec_program_release_pages(call->program, data, size);
 }
 
 static void *host_threadpool(ec_host_call *call) { return ec_threads_native(call->threads); }

@@ -15,6 +15,7 @@
 #include "runtime/load_memory.h"
 #include "runtime/load_values.h"
 #include "runtime/placement.h"
+#include "runtime/prepare.h"
 #include "runtime/program_internal.h"
 
 /* Returns the program's lock for methods with shared memory, which exclude each other; else the
@@ -73,7 +74,8 @@ static ec_status load_stages(ec_method *m, size_t index, ec_error *err) {
   ec_arena_reset(&m->scratch);
   EC_TRY(save_first_values(m, err));
   set_first_state(m);
-  return ec_fold_constants(m, err);
+  EC_TRY(ec_fold_constants(m, err));
+  return ec_prepare_products(m, err);
 }
 
 /* Returns a seed from the system's entropy, or from the clock and an address. */
@@ -142,6 +144,7 @@ static void free_delegates(ec_method *m) {
 void ec_method_free(ec_method *m) {
   if (!m) return;
   free_delegates(m);
+  ec_free_products(m);
   for (size_t i = 0; i < m->op_count; i++) ec_op_release(m->ops[i]);
   for (size_t i = 0; i < m->tensor_count; i++) ec_tensor_trim(&m->tensors[i], true);
   for (size_t i = 0; i < m->input_count; i++) ec_free(m->inputs[i].staging);
@@ -243,6 +246,7 @@ void ec_method_set_trace(ec_method *m, ec_trace *trace) { m->trace = trace; }
 void ec_method_get_memory(const ec_method *m, ec_method_memory *out) {
   *out = (ec_method_memory){.native = m->arena.total - m->folded_bytes + sizeof *m,
                            .folded = m->folded_bytes,
+                           .packed = m->kept.bytes,
                            .scratch = m->scratch.total};
   for (size_t i = 1; i < m->planned_count; i++) {
     out->planned += m->planned_sizes[i];

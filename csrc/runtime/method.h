@@ -85,6 +85,7 @@ typedef struct ec_method_memory {
   size_t shared;    /* part of `planned` that is shared with other methods of the program */
   size_t native;    /* values, instructions, plans */
   size_t folded;    /* constants computed when the method was loaded */
+  size_t packed;    /* weights of products, packed in their first call */
   size_t scratch;   /* largest scratch memory of a kernel so far, kept for the next call */
   size_t heap;      /* unbound tensors, staged inputs */
 } ec_method_memory;

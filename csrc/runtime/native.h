@@ -7,6 +7,7 @@
 #include "core/lock.h"
 #include "core/threads.h"
 #include "kernels/call.h"
+#include "kernels/linalg/kept.h"
 #include "runtime/decode.h"
 #include "runtime/method_types.h"
 #include "runtime/program.h"
@@ -29,6 +30,7 @@ typedef struct ec_instr {
   ec_delegate *delegate;
   ec_backend_arg *views; /* DelegateCall: args as the backend sees them */
   bool *repeated;        /* DelegateCall: args that share one tensor and cannot be resized */
+  ec_kept *kept;         /* KernelCall: packed weights of a product; NULL: no constant argument */
   bool folded;           /* KernelCall: its output is constant; it runs in traced calls only */
   size_t outputs_from;   /* DelegateCall: index of the first output in args, a heuristic */
   bool aliases; /* MoveCall of a tensor without memory, which is pointed to the source's data */
@@ -137,6 +139,7 @@ struct ec_method {
   ec_initial *initials;
   size_t initial_count;
   size_t folded_bytes; /* of constants that were computed at load */
+  ec_kept_memory kept;
   bool uses_shared_state, has_jumps;
 };
 

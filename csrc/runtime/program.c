@@ -101,6 +101,14 @@ const ec_named_data *ec_program_data(const ec_program *program, const char *key)
   return found;
 }
 
+void ec_program_release_pages(const ec_program *program, const void *data, size_t size) {
+  for (; program; program = program->outer) {
+    ec_source_release_pages(&program->file, data, size);
+    for (size_t i = 0; i < program->data_count; i++)
+      ec_source_release_pages(&program->data[i], data, size);
+  }
+}
+
 size_t ec_program_method_count(const ec_program *program) { return program->plans.count; }
 
 const char *ec_program_method_name(const ec_program *program, size_t index) {

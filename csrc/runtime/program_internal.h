@@ -25,4 +25,7 @@ struct ec_program {
 /* Finds named data in a program, then in its outer programs. Returns NULL if none has the key. */
 const ec_named_data *ec_program_data(const ec_program *program, const char *key);
 
+/* Gives back the pages of mapped files that hold some data, which is not read soon. */
+void ec_program_release_pages(const ec_program *program, const void *data, size_t size);
+
 #endif

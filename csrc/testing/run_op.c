@@ -24,7 +24,7 @@ int ec_testing_run_op(const char *name, ec_value **args, size_t nargs, int refer
                      op->nargs + op->returns_scalar, nargs);
   if (status == EC_OK) {
     ec_random random = {0, 0};
-    ec_call call = {args, op, &scratch, &err, reference != 0, NULL, &random, NULL};
+    ec_call call = {args, op, &scratch, &err, reference != 0, NULL, &random, NULL, NULL};
     status = op->fn(&call);
   }
   snprintf(message, size, "%s", err.message);

@@ -51,7 +51,7 @@ def method_meta(meta: MethodMeta) -> str:
 
 MEMORY = {
     "planned": "planned", "shared": "shared with other methods", "native": "instructions",
-    "folded": "constants computed at load",
+    "folded": "constants computed at load", "packed": "packed weights",
     "scratch": "scratch", "heap": "unplanned tensors",
 }  # fmt: skip
 """Titles of the sizes in Method.memory()."""

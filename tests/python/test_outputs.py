@@ -233,7 +233,7 @@ def test_attributes_are_checked() -> None:
 
 def test_memory_is_reported(add: Method) -> None:
     memory = add.memory()
-    assert set(memory) == {"planned", "shared", "native", "folded", "scratch", "heap"}
+    assert set(memory) == {"planned", "shared", "native", "folded", "packed", "scratch", "heap"}
     assert memory["planned"] >= 48 and memory["shared"] == 0
 
 

@@ -25,6 +25,7 @@ typedef struct ec_conv {
   int64_t in_batch, in_group, in_channel, out_batch, out_channel;
   int64_t weight_group, weight_in, weight_out; /* strides between groups and channels */
   const void *input, *weight, *bias;
+  struct ec_kept *kept; /* packed weights of an earlier call; NULL: the weight is not constant */
   void *out;
   ec_conv_axis axis[EC_CONV_AXES];
 } ec_conv;

@@ -81,12 +81,13 @@ static void init_sides(const ec_conv *conv, const ec_conv_phase *p, ec_gemm_side
                        ec_gemm_side *b) {
   const ec_conv_loops *loops = &ec_conv_loops_of[conv->dtype];
   int64_t k = p->channels * p->taps, stride = find_step(p->weights, k);
-  *a = (ec_gemm_side){loops->weights, NULL, conv->weight_out, 0, p->weights};
+  *a = (ec_gemm_side){.pack = loops->weights, .lane = conv->weight_out, .geometry = p->weights};
   if (stride && k && p->weights[0] == 0)
-    *a = (ec_gemm_side){NULL, NULL, conv->weight_out, stride, NULL};
-  *b = (ec_gemm_side){p->channels_last ? loops->channels : loops->rows, NULL, 0, 0, p};
-  if (is_pointwise(p, &stride))
-    *b = (ec_gemm_side){NULL, NULL, stride, p->channel_stride, NULL};
+    *a = (ec_gemm_side){.lane = conv->weight_out, .k = stride};
+  if (!conv->transposed) a->kept = conv->kept; /* a phase has other weights */
+  a->variant = p->channels_last;
+  *b = (ec_gemm_side){.pack = p->channels_last ? loops->channels : loops->rows, .geometry = p};
+  if (is_pointwise(p, &stride)) *b = (ec_gemm_side){.lane = stride, .k = p->channel_stride};
 }
 
 /* Runs all images and groups of one phase with outputs on one stride. */

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "core/checked.h"
+#include "kernels/linalg/kept.h"
 
 static ec_status check_tensors(ec_call *c, const ec_conv_args *args) {
   EC_TRY(ec_call_check_dtype(c, args->input, c->op->dtypes));
@@ -178,6 +179,7 @@ ec_status ec_op_convolution_out(ec_call *c) {
   int64_t sizes[EC_CONV_AXES + 2];
   EC_TRY(ec_conv_read(c, &args, &conv));
   EC_TRY(read_bias(c, &conv));
+  conv.kept = ec_kept_of(c, WEIGHT);
   size_t rank = ec_conv_sizes(&conv, sizes);
   EC_TRY(ec_call_check_rank(c, OUT, rank, rank));
   EC_TRY(ec_call_check_same_dtype(c, OUT, INPUT));

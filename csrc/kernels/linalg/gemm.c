@@ -6,6 +6,7 @@
 #include "core/alloc.h"
 #include "core/checked.h"
 #include "kernels/linalg/gemm_loops.h"
+#include "kernels/linalg/kept.h"
 
 enum {
   BLOCK_ROWS = 384,    /* of A in one block */
@@ -22,6 +23,8 @@ typedef struct block {
   const ec_gemm_loops *loops;
   const ec_gemm_side *a, *b;
   const ec_gemm_out *out;
+  const ec_kept_side *kept_a, *kept_b; /* NULL: packed block by block */
+  const void *packed_a, *packed_b;     /* the block's panels */
   bool in_place; /* full panels of B are read in place */
   int64_t row, rows, col, cols, k, depth;
 } block;
@@ -80,6 +83,10 @@ static void *packed_at(void *base, int64_t index, const ec_micro *micro) {
   return (char *)base + (size_t)index * micro->size;
 }
 
+static const void *panel_at(const void *base, int64_t index, const ec_micro *micro) {
+  return (const char *)base + (size_t)index * micro->size;
+}
+
 typedef struct packing {
   const block *w;
   const ec_gemm_side *side;
@@ -107,6 +114,38 @@ static void pack_side(const block *w, const ec_gemm_side *side, int64_t first, i
   size_t panels = ((size_t)lanes + width - 1) / width;
   ec_threads_run(w->g->threads, panels, 1 + PIECE_ELEMENTS / (width * (size_t)w->depth),
                  pack_panels, &p);
+}
+
+/* Returns a side of which all is packed, if it is constant and there is memory for it. */
+static const ec_kept_side *keep_side(const block *w, const ec_gemm_side *side, int64_t lanes,
+                                     int64_t block_lanes, size_t width) {
+  const ec_gemm *g = w->g;
+  if (!side->kept) return NULL;
+  const ec_kept_key key = {side->pack, side->data, side->lane,  side->k,  side->variant,
+                           lanes,      g->k,       block_lanes, g->depth, width};
+  const ec_kept_side *found = ec_kept_find(side->kept, &key);
+  if (found) return found;
+  found = ec_kept_add(side->kept, &key, g->micro->size);
+  block part = *w;
+  for (int64_t first = 0; found && first < lanes; first += block_lanes) {
+    int64_t count = ec_min_i64(block_lanes, lanes - first);
+    for (part.k = 0; part.k < g->k; part.k += part.depth) {
+      part.depth = ec_min_i64(g->depth, g->k - part.k);
+      int64_t at = first * g->k + round_up(count, width) * part.k;
+      pack_side(&part, side, first, count, width, packed_at(found->panels, at, g->micro));
+    }
+  }
+  if (found) ec_kept_packed(side->kept, side->data, (size_t)(lanes * g->k), g->dtype);
+  return found;
+}
+
+/* Returns the packed block of a side at w->k, from the kept side or packed into scratch memory. */
+static const void *packed_block(const block *w, const ec_gemm_side *side, const ec_kept_side *kept,
+                                int64_t first, int64_t lanes, size_t width, void *scratch) {
+  const ec_gemm *g = w->g;
+  if (kept) return panel_at(kept->panels, first * g->k + round_up(lanes, width) * w->k, g->micro);
+  pack_side(w, side, first, lanes, width, scratch);
+  return scratch;
 }
 
 /* Stores a tile, line by line if C's columns (rows of the transposed product) form lines. */
@@ -147,8 +186,8 @@ static void multiply_panel(const block *w, int64_t col, const void *b, size_t ld
     int64_t rows = ec_min_i64(height, w->rows - r);
     void *sums = one_pass ? one_tile : packed_at(g->sums, r * g->cols + col, micro);
     size_t step = (size_t)((rows - 1) * EC_MICRO_STEPS / height);
-    micro->fn[step]((size_t)w->depth, packed_at(g->a, r * w->depth, micro), b, ldb, sums, stride,
-                    w->k > 0);
+    const void *a = panel_at(w->packed_a, r * w->depth, micro);
+    micro->fn[step]((size_t)w->depth, a, b, ldb, sums, stride, w->k > 0);
     if (!last) continue;
     ec_gemm_tile tile = {sums, stride, w->row + r, w->col + col, rows,
                          ec_min_i64((int64_t)micro->cols, w->cols - col)};
@@ -166,7 +205,7 @@ static void multiply_panels(void *user, size_t begin, size_t end) {
       b += (size_t)(w->k * w->b->k + w->col + col) * micro->size;
       multiply_panel(w, col, b, (size_t)w->b->k);
     } else {
-      multiply_panel(w, col, packed_at(w->g->b, col * w->depth, micro), micro->cols);
+      multiply_panel(w, col, panel_at(w->packed_b, col * w->depth, micro), micro->cols);
     }
   }
 }
@@ -182,10 +221,15 @@ static void run_block(block *w) {
   const ec_gemm *g = w->g;
   for (w->k = 0; w->k < g->k; w->k += w->depth) {
     w->depth = ec_min_i64(g->depth, g->k - w->k);
-    int64_t packed = w->in_place ? w->cols / (int64_t)g->micro->cols * (int64_t)g->micro->cols : 0;
-    pack_side(w, w->b, w->col + packed, w->cols - packed, g->micro->cols,
-              packed_at(g->b, packed * w->depth, g->micro));
-    pack_side(w, w->a, w->row, w->rows, g->micro->rows, g->a);
+    if (w->in_place) {
+      int64_t whole = w->cols / (int64_t)g->micro->cols * (int64_t)g->micro->cols;
+      pack_side(w, w->b, w->col + whole, w->cols - whole, g->micro->cols,
+                packed_at(g->b, whole * w->depth, g->micro));
+      w->packed_b = g->b;
+    } else {
+      w->packed_b = packed_block(w, w->b, w->kept_b, w->col, w->cols, g->micro->cols, g->b);
+    }
+    w->packed_a = packed_block(w, w->a, w->kept_a, w->row, w->rows, g->micro->rows, g->a);
     multiply_block(w);
     if (w->k + w->depth >= g->k) break;
   }
@@ -261,6 +305,8 @@ void ec_gemm_run(const ec_gemm *g, const ec_gemm_side *a, const ec_gemm_side *b,
   if (run_vector(g, loops, a, b, &transposed)) return;
   block w = {.g = g, .loops = loops, .a = a, .b = b, .out = &transposed};
   w.in_place = loops->in_place && !b->pack && b->lane == 1 && g->m <= 2 * (int64_t)g->micro->rows;
+  w.kept_a = keep_side(&w, a, g->m, g->rows, g->micro->rows);
+  if (!w.in_place) w.kept_b = keep_side(&w, b, g->n, g->cols, g->micro->cols);
   for (w.col = 0; w.col < g->n; w.col += g->cols) {
     w.cols = ec_min_i64(g->cols, g->n - w.col);
     for (w.row = 0; w.row < g->m; w.row += g->rows) {

@@ -12,6 +12,7 @@ typedef struct ec_gemm_panel {
 } ec_gemm_panel;
 
 typedef struct ec_gemm_side ec_gemm_side;
+struct ec_kept;
 
 /* Writes dst[i * width + lane] in the compute type, with zeros from panel->lanes up to width. */
 typedef void (*ec_gemm_pack)(const ec_gemm_side *side, const ec_gemm_panel *panel, size_t width,
@@ -23,6 +24,8 @@ struct ec_gemm_side {
   const void *data;
   int64_t lane, k;      /* strides in elements */
   const void *geometry; /* for other packing functions */
+  struct ec_kept *kept; /* of a constant side, which is packed once; NULL: in each call */
+  int64_t variant;      /* distinguishes the geometries of kept sides */
 };
 
 typedef struct ec_gemm_out {

@@ -28,7 +28,8 @@ static ec_gemm_side right_side(const product *p, int64_t first, int64_t count) {
     cast(n, (char *)p->packed, 4, from, w->strides[1]);
     ec_affine_row(&p->rows, row, n, p->packed, p->block + r * n);
   }
-  return (ec_gemm_side){NULL, p->block, p->transposed ? n : 1, p->transposed ? 1 : n, NULL};
+  return (ec_gemm_side){.data = p->block, .lane = p->transposed ? n : 1,
+                        .k = p->transposed ? 1 : n};
 }
 
 static ec_status multiply_blocks(ec_call *c, product *p) {
@@ -37,7 +38,7 @@ static ec_status multiply_blocks(ec_call *c, product *p) {
   columns = ec_min_i64(columns, size.n);
   ec_gemm_size part = {size.m, columns, size.k};
   ec_gemm_out to = {.data = p->out.data, .row = p->out.strides[0], .col = p->out.strides[1]};
-  const ec_gemm_side a = {NULL, p->in.data, p->in.strides[0], p->in.strides[1], NULL};
+  const ec_gemm_side a = {.data = p->in.data, .lane = p->in.strides[0], .k = p->in.strides[1]};
   ec_gemm g;
   EC_TRY(ec_gemm_init(c, EC_FLOAT32, part, &to, &g));
   const int64_t row = p->transposed ? size.k : columns;
