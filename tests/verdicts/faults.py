@@ -379,7 +379,7 @@ def with_stride(
     every change affects the shapes of the outputs."""
     names = [name for name, one in model.named_modules()
              if isinstance(one, (nn.Conv1d, nn.Conv2d, nn.MaxPool2d, nn.AvgPool2d))]  # fmt: skip
-    right = _shapes(model, inputs)
+    right = _shapes(copy.deepcopy(model), inputs)  # a call may change its state
     for name in rng.permutation(names):
         wrong = copy.deepcopy(model)
         window = wrong.get_submodule(str(name))

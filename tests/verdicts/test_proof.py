@@ -43,6 +43,14 @@ def test_faults_in_programs_are_found_and_named(subject: proof.Subject, flow: st
     assert not [row for row in rows if row.named is False]
 
 
+def test_stale_state_is_found() -> None:
+    """Also after the other faults, which run the model too."""
+    subject = proof.Subject("kv_cache", "trained")
+    assert not list(proof.stride_faults(subject, "portable", 0))
+    rows = list(proof.state_faults(subject, "portable"))
+    assert [(row.fault, row.verdict) for row in rows] == [("not reset", "differ")]
+
+
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("flow", quantized.FLOWS)
 def test_faults_in_quantised_programs_are_found(flow: str) -> None:
