@@ -294,7 +294,8 @@ static uint32_t get_option(const ec_backend *self, const ec_host *host, ec_host_
   return EC_BACKEND_OK;
 }
 
-/* Reads the options. Those of the method override that of the process; unknown ones are refused. */
+/* Reads the options. Options of the method override those of the process; unknown ones are
+ * refused. */
 static uint32_t read_options(const ec_host *host, ec_host_call *call, const ec_backend_init *init,
                              int64_t *terms) {
   *terms = default_terms;

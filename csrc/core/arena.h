@@ -1,4 +1,4 @@
-/* A bump allocator for objects with one lifetime: that of a program, a method or a call. */
+/* A bump allocator for objects with the lifetime of a program, a method or a call. */
 #ifndef EC_CORE_ARENA_H
 #define EC_CORE_ARENA_H
 

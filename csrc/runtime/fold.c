@@ -152,7 +152,7 @@ static bool reads_constants(const ec_method *m, const ec_instr *in) {
   return true;
 }
 
-/* Runs one call into memory of its own; false where it stays as it is. */
+/* Runs one call with its output in separate memory. Returns false if the call is not folded. */
 static bool fold(ec_method *m, const ec_instr *in, ec_placement *p) {
   ec_tensor *t = in->writes[0]->as.tensor;
   const ec_tensor planned = *t;

@@ -43,7 +43,7 @@ static const ec_fb_field *take_field(const char **at, const ec_fb_schema *schema
 
 /* ---- tables ------------------------------------------------------------------------------- */
 
-/* Where field `index` is in a table; behind the last one, the size of the table. */
+/* The offset of field `index` in its table; after the last field, the size of the table. */
 static uint16_t place_field(const ec_fb_schema *schema, size_t index) {
   size_t at = 4;
   for (size_t i = 0; i < schema->field_count; i++) {

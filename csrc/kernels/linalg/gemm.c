@@ -24,7 +24,7 @@ typedef struct block {
   const ec_gemm_side *a, *b;
   const ec_gemm_out *out;
   const ec_kept_side *kept_a, *kept_b; /* NULL: packed block by block */
-  const void *packed_a, *packed_b;     /* the block's panels */
+  void *packed_a, *packed_b;           /* the block's panels */
   bool in_place; /* full panels of B are read in place */
   int64_t row, rows, col, cols, k, depth;
 } block;
@@ -83,10 +83,6 @@ static void *packed_at(void *base, int64_t index, const ec_micro *micro) {
   return (char *)base + (size_t)index * micro->size;
 }
 
-static const void *panel_at(const void *base, int64_t index, const ec_micro *micro) {
-  return (const char *)base + (size_t)index * micro->size;
-}
-
 typedef struct packing {
   const block *w;
   const ec_gemm_side *side;
@@ -140,10 +136,10 @@ static const ec_kept_side *keep_side(const block *w, const ec_gemm_side *side, i
 }
 
 /* Returns the packed block of a side at w->k, from the kept side or packed into scratch memory. */
-static const void *packed_block(const block *w, const ec_gemm_side *side, const ec_kept_side *kept,
-                                int64_t first, int64_t lanes, size_t width, void *scratch) {
+static void *packed_block(const block *w, const ec_gemm_side *side, const ec_kept_side *kept,
+                          int64_t first, int64_t lanes, size_t width, void *scratch) {
   const ec_gemm *g = w->g;
-  if (kept) return panel_at(kept->panels, first * g->k + round_up(lanes, width) * w->k, g->micro);
+  if (kept) return packed_at(kept->panels, first * g->k + round_up(lanes, width) * w->k, g->micro);
   pack_side(w, side, first, lanes, width, scratch);
   return scratch;
 }
@@ -186,7 +182,7 @@ static void multiply_panel(const block *w, int64_t col, const void *b, size_t ld
     int64_t rows = ec_min_i64(height, w->rows - r);
     void *sums = one_pass ? one_tile : packed_at(g->sums, r * g->cols + col, micro);
     size_t step = (size_t)((rows - 1) * EC_MICRO_STEPS / height);
-    const void *a = panel_at(w->packed_a, r * w->depth, micro);
+    const void *a = packed_at(w->packed_a, r * w->depth, micro);
     micro->fn[step]((size_t)w->depth, a, b, ldb, sums, stride, w->k > 0);
     if (!last) continue;
     ec_gemm_tile tile = {sums, stride, w->row + r, w->col + col, rows,
@@ -205,7 +201,7 @@ static void multiply_panels(void *user, size_t begin, size_t end) {
       b += (size_t)(w->k * w->b->k + w->col + col) * micro->size;
       multiply_panel(w, col, b, (size_t)w->b->k);
     } else {
-      multiply_panel(w, col, panel_at(w->packed_b, col * w->depth, micro), micro->cols);
+      multiply_panel(w, col, packed_at(w->packed_b, col * w->depth, micro), micro->cols);
     }
   }
 }

@@ -11,7 +11,7 @@ typedef struct ec_kept_memory {
   void *user;
 } ec_kept_memory;
 
-/* How a side is packed. All members decide the result. */
+/* The parameters of packing: equal keys have equal panels. */
 typedef struct ec_kept_key {
   ec_gemm_pack pack;
   const void *data;

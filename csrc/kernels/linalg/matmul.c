@@ -5,23 +5,18 @@
 
 #include <inttypes.h>
 
-/* Returns the matrix in the last two dimensions of argument `i`, rows as lanes. */
-static ec_gemm_side rows_of(const ec_call *c, size_t i) {
-  const ec_tensor *t = ec_arg_tensor(c, i);
-  return (ec_gemm_side){.data = t->data, .lane = t->strides[t->rank - 2],
-                        .k = t->strides[t->rank - 1], .kept = ec_kept_of(c, i)};
+static ec_gemm_side side_of(const void *data, int64_t lane, int64_t k, ec_kept *kept) {
+  return (ec_gemm_side){.data = data, .lane = lane, .k = k, .kept = kept};
+}
+
+/* Returns the matrix in the last two dimensions of a tensor, rows as lanes. */
+static ec_gemm_side rows_of(const ec_tensor *t, ec_kept *kept) {
+  return side_of(t->data, t->strides[t->rank - 2], t->strides[t->rank - 1], kept);
 }
 
 /* Returns the same matrix, columns as lanes. */
-static ec_gemm_side columns_of(const ec_call *c, size_t i) {
-  const ec_tensor *t = ec_arg_tensor(c, i);
-  return (ec_gemm_side){.data = t->data, .lane = t->strides[t->rank - 1],
-                        .k = t->strides[t->rank - 2], .kept = ec_kept_of(c, i)};
-}
-
-/* Returns a matrix that is not an argument. */
-static ec_gemm_side side_of(const void *data, int64_t lane, int64_t k) {
-  return (ec_gemm_side){.data = data, .lane = lane, .k = k};
+static ec_gemm_side columns_of(const ec_tensor *t, ec_kept *kept) {
+  return side_of(t->data, t->strides[t->rank - 1], t->strides[t->rank - 2], kept);
 }
 
 static ec_gemm_out matrix_of(const ec_tensor *t) {
@@ -60,7 +55,7 @@ ec_status ec_op_mm_out(ec_call *c) {
   ec_gemm_out to = matrix_of(out);
   ec_gemm g;
   EC_TRY(ec_gemm_init(c, ec_tensor_dtype(self), size, &to, &g));
-  ec_gemm_side a = rows_of(c, 0), b = columns_of(c, 1);
+  ec_gemm_side a = rows_of(self, ec_kept_of(c, 0)), b = columns_of(mat2, ec_kept_of(c, 1));
   ec_gemm_run(&g, &a, &b, &to);
   return EC_OK;
 }
@@ -93,8 +88,7 @@ ec_status ec_op_int_mm_out(ec_call *c) {
   ec_gemm_out to = matrix_of(ec_arg_tensor(c, 2));
   ec_gemm g;
   EC_TRY(ec_gemm_init(c, EC_INT32, size, &to, &g));
-  ec_gemm_side a = side_of(self.data, self.strides[0], self.strides[1]);
-  ec_gemm_side b = side_of(mat2.data, mat2.strides[1], mat2.strides[0]);
+  ec_gemm_side a = rows_of(&self, NULL), b = columns_of(&mat2, NULL);
   ec_gemm_run(&g, &a, &b, &to);
   return EC_OK;
 }
@@ -112,7 +106,7 @@ ec_status ec_op_bmm_out(ec_call *c) {
   ec_gemm g;
   EC_TRY(ec_gemm_init(c, dtype, size, &to, &g));
   for (int64_t i = 0; i < self->sizes[0]; i++) {
-    ec_gemm_side a = rows_of(c, 0), b = columns_of(c, 1);
+    ec_gemm_side a = rows_of(self, ec_kept_of(c, 0)), b = columns_of(mat2, ec_kept_of(c, 1));
     a.data = element_at(self->data, i * self->strides[0], dtype);
     b.data = element_at(mat2->data, i * mat2->strides[0], dtype);
     to.data = (char *)out->data + i * out->strides[0] * (int64_t)ec_dtype_size(dtype);
@@ -183,7 +177,8 @@ static ec_status run_addmm(ec_call *c, size_t rank) {
   EC_TRY(ec_call_resize(c, 5, 2, (int64_t[]){size.m, size.n}));
   ec_gemm_out to = matrix_of(ec_arg_tensor(c, 5));
   EC_TRY(broadcast_added(c, 0, size.m, size.n, &to));
-  return run_added(c, size, to, rows_of(c, 1), columns_of(c, 2), rank == 3 ? mat1->sizes[0] : 1);
+  return run_added(c, size, to, rows_of(mat1, ec_kept_of(c, 1)), columns_of(mat2, ec_kept_of(c, 2)),
+                   rank == 3 ? mat1->sizes[0] : 1);
 }
 
 ec_status ec_op_addmm_out(ec_call *c) { return run_addmm(c, 2); }
@@ -211,8 +206,8 @@ ec_status ec_op_addmv_out(ec_call *c) {
   EC_TRY(ec_call_resize(c, 5, 1, &m));
   ec_gemm_out to = {.data = out->data, .row = 1, .col = 1, .add = self->data,
                     .add_row = self->numel == 1 ? 0 : 1};
-  ec_gemm_side b = side_of(vec->data, 1, 1);
-  return run_added(c, (ec_gemm_size){m, 1, k}, to, rows_of(c, 1), b, 1);
+  ec_gemm_side b = side_of(vec->data, 1, 1, NULL);
+  return run_added(c, (ec_gemm_size){m, 1, k}, to, rows_of(mat, ec_kept_of(c, 1)), b, 1);
 }
 
 /* Collapses leading dimensions [from, to) of a tensor into one row index. Returns false if they
@@ -292,7 +287,7 @@ ec_status ec_op_linear_out(ec_call *c) {
   EC_TRY(ec_call_check_rank(c, 3, rank, rank));
   EC_TRY(ec_call_resize(c, 3, rank, sizes));
   if (l.out->numel == 0) return EC_OK;
-  ec_gemm_side a = side_of(l.input->data, 1, l.input->strides[l.lead]);
+  ec_gemm_side a = side_of(l.input->data, 1, l.input->strides[l.lead], NULL);
   ec_gemm_out to = {.data = l.out->data, .col = 1};
   if (l.weight->rank == 2) to.col = l.out->strides[l.lead];
   size_t batch = 0;
@@ -303,8 +298,7 @@ ec_status ec_op_linear_out(ec_call *c) {
   for (size_t d = batch; d < l.lead; d++) m *= sizes[d];
   size_t last = l.weight->rank - 1u;
   ec_gemm_side b = side_of(l.weight->data, last ? l.weight->strides[0] : 1,
-                           l.weight->strides[last]);
-  b.kept = ec_kept_of(c, 1);
+                           l.weight->strides[last], ec_kept_of(c, 1));
   if (l.bias) {
     to.add = l.bias->data;
     to.add_col = l.bias->numel == 1 ? 0 : 1;

@@ -166,7 +166,7 @@ static inline EC_T EC_FN(modulo)(EC_T x, EC_T y, ec_params *params) {
 #define EC_EXPR(x, y) EC_FN(fmod_of)(x, y, params)
 #include "kernels/pointwise/loop2.h"
 
-/* As in eager PyTorch, magnitudes wrap: that of the minimum stays negative. */
+/* As in eager PyTorch, magnitudes wrap: the magnitude of the minimum stays negative. */
 static inline EC_T EC_FN(magnitude)(EC_T x) {
 #if EC_IS_SIGNED
   return x < 0 ? (EC_T)(0 - (EC_U)x) : x;
