@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -46,6 +47,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "sweep(n): by default, one row of n is run; all by -m ''")
     config.addinivalue_line("markers", "heavy: run by -m '' only, or by its name")
     config.addinivalue_line("markers", "full: given here to what is run by -m '' only")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Print a failure at once where CI is set: a run that is stopped shows no summary."""
+    if report.failed and os.environ.get("CI") and "PYTEST_XDIST_WORKER" not in os.environ:
+        print(f"\nFAILED {report.nodeid} ({report.when})", report.longreprtext[-4000:], sep="\n")
+        sys.stdout.flush()
 
 
 @pytest.fixture(autouse=True)

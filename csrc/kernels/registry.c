@@ -9,14 +9,22 @@
 #include "kernels/ops.def"
 #undef EC_OP
 
+/* A row of ops.def whose family has no row in families.def does not compile. */
+enum {
+#define EC_FAMILY(folder, work) WORK_##folder = EC_OP_##work,
+#include "kernels/families.def"
+#undef EC_FAMILY
+};
+
 typedef struct op_row {
   ec_kernel_fn fn;
   const char *schema, *family;
   ec_dtype_set dtypes;
+  ec_op_work work;
 } op_row;
 
 static const op_row rows[] = {
-#define EC_OP(fn, schema, dtypes, family) {fn, schema, #family, EC_SET_##dtypes},
+#define EC_OP(fn, schema, dtypes, family) {fn, schema, #family, EC_SET_##dtypes, (ec_op_work)WORK_##family},
 #include "kernels/ops.def"
 #undef EC_OP
 };
@@ -45,6 +53,7 @@ ec_status ec_ops_init(ec_error *err) {
     op->origin = "builtin";
     op->makes_view = strcmp(op->name, "executorch_prim::et_view.default") == 0;
     op->family = rows[i].family;
+    op->work = rows[i].work;
     if (i && strcmp(ops[i - 1].name, op->name) >= 0)
       return ec_fail(err, EC_INTERNAL, "ops.def: '%s' is not sorted", op->name);
   }

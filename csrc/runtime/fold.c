@@ -1,16 +1,14 @@
 /* Constant folding.
  *
  * Exported programs compute on constants in every call: weights are transposed before a product,
- * dequantised, expanded; masks and tables of positions are made. A call is folded when it is one of
- * a linear-time family, its arguments never change, and its output has one writer, a static shape
- * and memory in which no other tensor can observe that the output is not written there any more:
- * planners give one address to many tensors, and the exporter drops view_copy by giving the view
- * the address of its base.
+ * dequantised, expanded; masks and tables of positions are made. A call is folded when its family
+ * takes linear time (kernels/families.def), its arguments never change, and its output has one
+ * writer, a static shape and memory in which no other tensor can observe that the output is not
+ * written there any more: planners give one address to many tensors, and the exporter drops
+ * view_copy by giving the view the address of its base.
  *
  * A traced call executes folded instructions again, so that traces have all events and values. */
 #include "runtime/fold.h"
-
-#include <string.h>
 
 #include "core/checked.h"
 #include "runtime/exec.h"
@@ -56,14 +54,6 @@ static void count_writers(const folding *f, const ec_instr *in) {
 
 /* ---- what may be folded ------------------------------------------------------------------ */
 
-static bool is_linear_time(const ec_op *op) {
-  static const char *const families[] = {"view", "copy", "create", "pointwise", "index",
-                                         "quantized"};
-  for (size_t i = 0; i < sizeof families / sizeof *families; i++)
-    if (!strcmp(op->family, families[i])) return true;
-  return false;
-}
-
 bool ec_is_constant_tensor(const ec_method *m, const ec_tensor *t) {
   const ec_placement *p = ec_placement_of(m, t);
   return p->folded || (p->data && p->flags & EC_TENSOR_READONLY);
@@ -105,8 +95,8 @@ static bool is_free_standing(const folding *f, const ec_value *v) {
 }
 
 static bool is_foldable(const folding *f, const ec_instr *in) {
-  if (!in->op || in->op->custom || in->op->makes_view || in->op->returns_scalar ||
-      in->write_count != 1 || !is_linear_time(in->op))
+  if (!in->op || in->op->work != EC_OP_LINEAR || in->op->makes_view || in->op->returns_scalar ||
+      in->write_count != 1)
     return false;
   for (size_t i = 0; i < in->op->nargs; i++)
     if (!in->op->args[i].written && !is_constant(f, in->args[i])) return false;

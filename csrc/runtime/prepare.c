@@ -5,16 +5,11 @@
  * the file that held it are given back. */
 #include "runtime/prepare.h"
 
-#include <string.h>
-
 #include "kernels/linalg/kept.h"
 #include "runtime/fold.h"
 #include "runtime/program_internal.h"
 
-static bool is_product(const ec_instr *in) {
-  return in->op && !in->op->custom &&
-         (!strcmp(in->op->family, "linalg") || !strcmp(in->op->family, "conv"));
-}
+static bool is_product(const ec_instr *in) { return in->op && in->op->work == EC_OP_PRODUCT; }
 
 /* Returns the tensor arguments that never change: bit i for argument i. */
 static uint32_t list_constants(const ec_method *m, const ec_instr *in) {

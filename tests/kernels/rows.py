@@ -274,7 +274,7 @@ def check(name: str, args: list, found: list[Any], results: list[Any]) -> None:
 
 
 @dataclass
-class Case:
+class MethodCase:
     """A method of a program, with its sample and the results; None if eager rejects it."""
 
     operator: str
@@ -293,7 +293,7 @@ def samples(name: str, dtype: str, count: int) -> list[tuple[list, list[Any] | N
 
 
 def program(names: list[str], dtypes: list[str] | None = None, count: int = 3,
-            contiguous: bool = False) -> tuple[SingleOps, list[Case]]:  # fmt: skip
+            contiguous: bool = False) -> tuple[SingleOps, list[MethodCase]]:  # fmt: skip
     """Return one program with a method per sample that eager accepts."""
     ops, cases = SingleOps(), []
     for name in names:
@@ -302,7 +302,7 @@ def program(names: list[str], dtypes: list[str] | None = None, count: int = 3,
             for args, results in chosen:
                 if results is not None and (is_contiguous(args) or not contiguous):
                     method = add(ops, name, args, outs_of(results))
-                    cases.append(Case(name, dtype, args, results, method))
+                    cases.append(MethodCase(name, dtype, args, results, method))
     return ops, cases
 
 
@@ -313,7 +313,7 @@ def lacks_eager_kernel(args: list, dtype: str) -> bool:
     return bool(found & set(WIDE_UNSIGNED)) or ("float16" in found and bool(found & set(COMPLEX)))
 
 
-def rejected(name: str) -> tuple[SingleOps, list[Case]]:
+def rejected(name: str) -> tuple[SingleOps, list[MethodCase]]:
     """Return samples that eager rejects, with outputs that fit everything but the sample."""
     ops, cases = SingleOps(), []
     kinds = ("float32", "int64", "complex64", "int8")
@@ -323,7 +323,7 @@ def rejected(name: str) -> tuple[SingleOps, list[Case]]:
             if results is None and not lacks_eager_kernel(args, dtype):
                 outs = outs_like(name, args, dtype, [f[i] for f in forms.values() if i < len(f)])
                 if outs:  # rejected for every dtype: the family's own test covers it
-                    cases.append(Case(name, dtype, args, None, add(ops, name, args, outs)))
+                    cases.append(MethodCase(name, dtype, args, None, add(ops, name, args, outs)))
     return ops, cases
 
 

@@ -26,7 +26,7 @@ LONGEST = 400  # maximum length of a reason
 
 
 @dataclass
-class Case:
+class Call:
     """A call: the arguments in schema order without outputs, and eager's result."""
 
     dtype: str
@@ -96,7 +96,7 @@ def accepted(name: str, dtype: str, candidates: list[list], count: int) -> Itera
             yield args, results
 
 
-def cases_of_dtype(name: str, dtype: str) -> list[Case]:
+def cases_of_dtype(name: str, dtype: str) -> list[Call]:
     """Return cases of each kind with samples; create other layouts if there are none."""
     every = small(list(rows.tables()[name][1](np.random.default_rng(0), dtype)))
     by_kind: dict[str, list] = {kind: [] for kind in KINDS}
@@ -107,7 +107,7 @@ def cases_of_dtype(name: str, dtype: str) -> list[Case]:
     for kind in layouts:
         made = [] if by_kind[kind] else [laid_out(args, kind) for args in given]
         by_kind[kind] += [args for args in made if kind_of(name, args) == kind]
-    found = [Case(dtype, kind, args, results) for kind, count in KINDS.items()
+    found = [Call(dtype, kind, args, results) for kind, count in KINDS.items()
              for args, results in accepted(name, dtype, by_kind[kind], count)]  # fmt: skip
     # Eager ignores the dtype if there is nothing to compute.
     return found if any(case.kind != "empty" for case in found) else []
@@ -116,7 +116,7 @@ def cases_of_dtype(name: str, dtype: str) -> list[Case]:
 class Calls(torch.nn.Module):
     """The functional form of an operator, once for each case, with tensors as inputs."""
 
-    def __init__(self, name: str, cases: list[Case]) -> None:
+    def __init__(self, name: str, cases: list[Call]) -> None:
         super().__init__()
         self.op, self.cases = eager.functional(name), cases
         self.takes_dtype = makes_dtype(name)
@@ -127,7 +127,7 @@ class Calls(torch.nn.Module):
         left = iter(tensors)
         return [self.call(case, left) for case in self.cases]
 
-    def call(self, case: Case, left: Iterator[torch.Tensor]) -> Any:
+    def call(self, case: Call, left: Iterator[torch.Tensor]) -> Any:
         def filled(value: Any) -> Any:
             if isinstance(value, list):
                 return [filled(v) for v in value]
@@ -156,13 +156,13 @@ class Exported:
     refused: dict[int, str] = field(default_factory=dict)
 
 
-def inputs(cases: list[Case]) -> tuple[torch.Tensor, ...]:
+def inputs(cases: list[Call]) -> tuple[torch.Tensor, ...]:
     tensors = [eager.to_torch(np.copy(a, "K")) for c in cases for a in rows.arrays(c.args)]
     # NumPy's strides of empty arrays are 0, which the flow rejects.
     return tuple(t if t.numel() else torch.empty(t.shape, dtype=t.dtype) for t in tensors)
 
 
-def by_eager(program: Any, cases: list[Case]) -> list[Any] | str:
+def by_eager(program: Any, cases: list[Call]) -> list[Any] | str:
     """Return eager's results for a graph, flat like a method's outputs; the error if it raises."""
     try:
         outputs = program.module()(*inputs(cases))
@@ -180,7 +180,7 @@ def arrayed(value: Any) -> Any:
     return np.zeros(0, np.uint8) if value is None else value
 
 
-def lower(name: str, cases: list[Case], **config: Any) -> Exported:
+def lower(name: str, cases: list[Call], **config: Any) -> Exported:
     """Return the program of all cases, with the backend's `config`."""
     from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge
 
@@ -196,10 +196,10 @@ def lower(name: str, cases: list[Case], **config: Any) -> Exported:
     return Exported(bytes(program.buffer), list(range(len(cases))), uses, graph)
 
 
-def rejected(name: str, cases: dict[int, Case]) -> dict[int, str]:
+def rejected(name: str, cases: dict[int, Call]) -> dict[int, str]:
     """Return the cases that the flow rejects, with its errors."""
 
-    def why(part: dict[int, Case]) -> str:
+    def why(part: dict[int, Call]) -> str:
         try:
             lower(name, list(part.values()))
         except Exception as error:
@@ -212,7 +212,7 @@ def rejected(name: str, cases: dict[int, Case]) -> dict[int, str]:
     ends = [dict([item]) for item in (*list(cases.items())[:1], *list(cases.items())[-1:])]
     if {why(part) for part in ends} == {error}:
         return dict.fromkeys(cases, error)
-    by_dtype: dict[str, dict[int, Case]] = {}
+    by_dtype: dict[str, dict[int, Call]] = {}
     for place, case in cases.items():
         by_dtype.setdefault(case.dtype, {})[place] = case
     parts = list(by_dtype.values())
@@ -221,7 +221,7 @@ def rejected(name: str, cases: dict[int, Case]) -> dict[int, str]:
     return {i: why for part in parts for i, why in rejected(name, part).items()}
 
 
-def export(name: str, cases: list[Case], **config: Any) -> Exported:
+def export(name: str, cases: list[Call], **config: Any) -> Exported:
     try:
         return lower(name, cases, **config)
     except Exception:
@@ -232,7 +232,7 @@ def export(name: str, cases: list[Case], **config: Any) -> Exported:
     return found
 
 
-def exported(name: str, cases: list[Case], **config: Any) -> Exported:
+def exported(name: str, cases: list[Call], **config: Any) -> Exported:
     """The same from the cache where possible."""
     key = kept.digest(name, list(map(str, cases)), config, [case.args for case in cases],
                       Path(__file__), packages=("torch", "executorch", "numpy"))  # fmt: skip

@@ -80,7 +80,7 @@ ELSEWHERE = {
 NAMES = [row["name"] for row in operators()
          if row["name"].startswith(("aten::", "quantized_decomposed::"))
          and row["name"] in rows.tables()]  # fmt: skip
-# Cases that the flow rejects: row -> pattern of str(Case), their number, and the message.
+# Cases that the flow rejects: row -> pattern of str(Call), their number, and the message.
 NO_FORMAT = r"AssertionError: Failed to (map a given dim_order|generate dim_order for a given)"
 NO_OUT = "RuntimeError: Missing out variants"
 ONLY_A_NUMBER = "AssertionError: graph_output_allocated not set"
@@ -139,7 +139,7 @@ FLOAT32_ONLY = tuple(f"quantized_decomposed::embedding_{n}bit.out" for n in (2, 
 # ---- proofs: a case whose results are not those of eager's operator ---------------------------
 
 
-Proof = Callable[[str, sweep.Case, list[Any], list[Any]], bool]
+Proof = Callable[[str, sweep.Call, list[Any], list[Any]], bool]
 
 
 def is_right(name: str, args: list, found: list[Any], wanted: list[Any]) -> bool:
@@ -150,14 +150,14 @@ def is_right(name: str, args: list, found: list[Any], wanted: list[Any]) -> bool
     return True
 
 
-def of_the_graph(name: str, case: sweep.Case, found: list[Any], graph: list[Any]) -> bool:
+def of_the_graph(name: str, case: sweep.Call, found: list[Any], graph: list[Any]) -> bool:
     """Prove that the flow has changed the function: eager's results for the graph differ from the
     operator's and equal ours."""
     return (not is_right(name, case.args, graph, case.results)
             and is_right(name, case.args, found, graph))  # fmt: skip
 
 
-def as_planned(name: str, case: sweep.Case, found: list[Any], graph: list[Any]) -> bool:
+def as_planned(name: str, case: sweep.Call, found: list[Any], graph: list[Any]) -> bool:
     """Prove that the flow plans other outputs than eager's, from meta tensors; the others are
     eager's."""
     with torch._subclasses.fake_tensor.FakeTensorMode() as mode:
@@ -173,7 +173,7 @@ def as_planned(name: str, case: sweep.Case, found: list[Any], graph: list[Any]) 
         (found[i].shape, found[i].dtype.name) == shapes[i] for i in other)  # fmt: skip
 
 
-def contiguous(name: str, case: sweep.Case, found: list[Any], graph: list[Any]) -> bool:
+def contiguous(name: str, case: sweep.Call, found: list[Any], graph: list[Any]) -> bool:
     """Prove that eager ignores the layout of arguments: its results for contiguous ones are
     ours."""
     args = [np.ascontiguousarray(a) if isinstance(a, np.ndarray) else a for a in case.args]
@@ -182,7 +182,7 @@ def contiguous(name: str, case: sweep.Case, found: list[Any], graph: list[Any]) 
     return not is_right(name, args, case.results, wanted) and is_right(name, args, found, wanted)
 
 
-def copied(name: str, case: sweep.Case) -> tuple[list[Any], list[Any]]:
+def copied(name: str, case: sweep.Call) -> tuple[list[Any], list[Any]]:
     """Return our results, and eager's, for the graph of the case with copies in place of views."""
     program = sweep.exported(name, [case], remove_view_copy=False)
     assert not program.refused and not isinstance(program.graph, str)
@@ -191,19 +191,19 @@ def copied(name: str, case: sweep.Case) -> tuple[list[Any], list[Any]]:
     return split(name, [case], outputs)[0], split(name, [case], program.graph, changes=False)[0]
 
 
-def without_views(name: str, case: sweep.Case, found: list[Any], graph: list[Any]) -> bool:
+def without_views(name: str, case: sweep.Call, found: list[Any], graph: list[Any]) -> bool:
     """Prove that the flow lets a view share memory with another dim order, which is wrong in any
     runtime: with copies in place of views, the results are eager's."""
     return is_right(name, case.args, copied(name, case)[0], case.results)
 
 
-def of_the_graph_without_views(name: str, case: sweep.Case, found: list[Any],
+def of_the_graph_without_views(name: str, case: sweep.Call, found: list[Any],
                                graph: list[Any]) -> bool:  # fmt: skip
     """Prove both: a changed function, and views that share such memory."""
     return of_the_graph(name, case, *copied(name, case))
 
 
-# Row -> pattern of str(Case) of those that need a proof, their number, and the proof.
+# Row -> pattern of str(Call) of those that need a proof, their number, and the proof.
 PROOFS: dict[str, list[tuple[str, int, Proof]]] = {
     # A method's outputs keep their planned sizes; those for the gradient are unused.
     **{f"aten::_embedding_bag{n}.out": [("bfloat16 contiguous", 1, as_planned)]
@@ -237,7 +237,7 @@ PROOFS: dict[str, list[tuple[str, int, Proof]]] = {
 # ---- the test ---------------------------------------------------------------------------------
 
 
-def chosen(name: str) -> tuple[list[sweep.Case], list[sweep.Case]]:
+def chosen(name: str) -> tuple[list[sweep.Call], list[sweep.Call]]:
     """Return the cases that can run together, and the others."""
     dtypes = ["float32"] if name in FLOAT32_ONLY else sweep.DTYPES
     cases = [case for d in dtypes for case in sweep.cases_of_dtype(name, d)]
@@ -248,11 +248,11 @@ def chosen(name: str) -> tuple[list[sweep.Case], list[sweep.Case]]:
             [c for c, out in zip(cases, left, strict=True) if out])  # fmt: skip
 
 
-def inputs(cases: list[sweep.Case]) -> list[np.ndarray]:
+def inputs(cases: list[sweep.Call]) -> list[np.ndarray]:
     return [np.copy(a) for c in cases for a in rows.arrays(c.args)]
 
 
-def split(name: str, cases: list[sweep.Case], outputs: list[Any],
+def split(name: str, cases: list[sweep.Call], outputs: list[Any],
           changes: bool = True) -> list[list[Any]]:  # fmt: skip
     """Return the outputs of each case; a method's outputs begin with the inputs that it
     `changes`."""
@@ -266,7 +266,7 @@ def split(name: str, cases: list[sweep.Case], outputs: list[Any],
     return [outputs[a:b] for a, b in itertools.pairwise(ends)]
 
 
-def check_rejected(name: str, cases: list[sweep.Case]) -> None:
+def check_rejected(name: str, cases: list[sweep.Call]) -> None:
     """Check that each case is rejected with the message of its row, and that the number is
     exact."""
     found = sweep.exported(name, cases)
@@ -288,7 +288,7 @@ def check_rejected(name: str, cases: list[sweep.Case]) -> None:
                 method.execute(inputs([case]))
 
 
-def check_cases(name: str, cases: list[sweep.Case], outputs: list[list[Any]],
+def check_cases(name: str, cases: list[sweep.Call], outputs: list[list[Any]],
                 graphs: list[list[Any]]) -> None:  # fmt: skip
     """Check that the results are eager's, or that a proof explains each known exception."""
     proved = dict.fromkeys((pattern for pattern, *_ in PROOFS.get(name, [])), 0)

@@ -144,7 +144,7 @@ def official_run() -> Iterator[Run]:
     worker.wait(60)
 
 
-def agrees(case: rows.Case, found: list[Any]) -> bool:
+def agrees(case: rows.MethodCase, found: list[Any]) -> bool:
     try:
         rows.check(case.operator, case.args, found, case.results or [])
     except AssertionError:
@@ -152,7 +152,7 @@ def agrees(case: rows.Case, found: list[Any]) -> bool:
     return True
 
 
-def is_common(case: rows.Case) -> bool:
+def is_common(case: rows.MethodCase) -> bool:
     """Return False for dtypes that only some official kernels support."""
     dtypes = {a.dtype.name for a in rows.arrays(case.args)}
     return not dtypes & {*WIDE_UNSIGNED, *COMPLEX} and case.operator not in PLANNED_BY_EXPORTER

@@ -25,7 +25,7 @@ def test_schema_is_torchs(name: str) -> None:
     assert SCHEMAS[name] == str(op._schema)
 
 
-def inputs_of(ops: rows.SingleOps, case: rows.Case) -> list:
+def inputs_of(ops: rows.SingleOps, case: rows.MethodCase) -> list:
     return [np.copy(a, "K") if isinstance(a, np.ndarray) else a for a in ops.inputs[case.method]]
 
 
