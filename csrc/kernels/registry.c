@@ -24,7 +24,8 @@ typedef struct op_row {
 } op_row;
 
 static const op_row rows[] = {
-#define EC_OP(fn, schema, dtypes, family) {fn, schema, #family, EC_SET_##dtypes, (ec_op_work)WORK_##family},
+#define EC_OP(fn, schema, dtypes, family) \
+  {fn, schema, #family, EC_SET_##dtypes, (ec_op_work)WORK_##family},
 #include "kernels/ops.def"
 #undef EC_OP
 };
