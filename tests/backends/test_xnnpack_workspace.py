@@ -75,6 +75,22 @@ def test_delegates_of_a_method_need_the_memory_of_the_largest(made: Any) -> None
     assert sizes(together) == sizes(default) == [max(sizes(apart))] * 2
 
 
+def test_a_chain_needs_two_buffers() -> None:
+    """A value may have the memory of any value that nobody reads any more, the first included."""
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+    from executorch.exir import to_edge_transform_and_lower
+
+    net, x = nn.Sequential(*(nn.Linear(64, 64) for _ in range(9))).eval(), torch.randn(512, 64)
+    edge = to_edge_transform_and_lower(
+        torch.export.export(net, (x,)), partitioner=[XnnpackPartitioner()]
+    )
+    method = load(executorch_c.Runtime.get().load_program(edge.to_executorch().buffer))
+    np.testing.assert_allclose(method(x.numpy()), net(x).detach(), rtol=1e-4, atol=1e-5)
+    value = 512 * 64 * 4
+    (found,) = sizes(method)
+    assert 2 * value <= found < 3 * value
+
+
 def test_methods_of_one_program_run_at_once(made: Any) -> None:
     """With the default mode, methods share nothing."""
     pte, x, expected = made
