@@ -2,8 +2,8 @@
 
 Build csrc with gcc --coverage and run the C tests, the fuzzers' corpus, the seeds, and a fixed
 number of mutations of each, so that reruns cover the same lines. --kernels adds tests/kernels with
-the same library, --python all of pytest with an extension built in a separate folder. A line counts
-once, even if it is in several objects: templates are compiled for each dtype.
+the same library, --python pytest with an extension built in build/. A line counts once, even if it
+is in several objects: templates are compiled for each dtype.
 """
 
 from __future__ import annotations
@@ -65,15 +65,16 @@ def run_kernels(folder: Path) -> None:
                    env=environment)  # fmt: skip
 
 
-def run_python(folder: Path) -> None:
-    """Run pytest with an extension built with coverage."""
+def run_python(folder: Path, tests: list[str]) -> None:
+    """Run tests with an extension built with coverage."""
     site = folder / "site"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation",
            "--target", str(site), str(ROOT)]  # fmt: skip
     build_here = {**os.environ, "CFLAGS": "--coverage -O0 -g1", "LDFLAGS": "--coverage"}
     subprocess.run(pip, check=True, env=build_here)
-    subprocess.run([sys.executable, "-m", "pytest", "-q", "-m", "", "tests"], cwd=ROOT, check=False,
-                   env={**os.environ, "PYTHONPATH": str(site)})  # fmt: skip
+    # Not `python -m pytest`, which would import the sources in place.
+    subprocess.run(["pytest", "-q", "-n", "auto", "--dist", "worksteal", *tests], cwd=ROOT,
+                   check=False, env={**os.environ, "PYTHONPATH": str(site)})  # fmt: skip
 
 
 def read_lines(folder: Path, lines: Lines) -> None:
@@ -116,7 +117,8 @@ def main() -> None:
     add("--no-seeds", action="store_true", help="only the corpus, without generated programs")
     add("--mutations", type=int, default=4, help="mutations of each file (default: 4)")
     add("--kernels", action="store_true", help="also tests/kernels")
-    add("--python", action="store_true", help="also pytest with an instrumented extension")
+    add("--python", nargs="*", metavar="TESTS",
+        help="also pytest with an instrumented extension: these, or the default")  # fmt: skip
     add("--missing", action="append", default=[], metavar="FOLDER",
         help="also the uncovered lines of these files, such as csrc/format")  # fmt: skip
     options = parser.parse_args()
@@ -127,8 +129,8 @@ def main() -> None:
         run_core(folder, not options.no_seeds, options.mutations)
         if options.kernels:
             run_kernels(folder)
-        if options.python:
-            run_python(folder)
+        if options.python is not None:
+            run_python(folder, options.python)
             read_lines(ROOT / "build", lines)
         read_lines(folder, lines)
     report(lines, options.missing)
