@@ -52,8 +52,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Print a failure at once where CI is set: a run that is stopped shows no summary."""
     if report.failed and os.environ.get("CI") and "PYTEST_XDIST_WORKER" not in os.environ:
-        print(f"\nFAILED {report.nodeid} ({report.when})", report.longreprtext[-4000:], sep="\n")
-        sys.stdout.flush()
+        title = f"\nFAILED {report.nodeid} ({report.when})"
+        print(title, report.longreprtext[-4000:], sep="\n", flush=True)
 
 
 @pytest.fixture(autouse=True)

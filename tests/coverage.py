@@ -72,9 +72,10 @@ def run_python(folder: Path, tests: list[str]) -> None:
            "--target", str(site), str(ROOT)]  # fmt: skip
     build_here = {**os.environ, "CFLAGS": "--coverage -O0 -g1", "LDFLAGS": "--coverage"}
     subprocess.run(pip, check=True, env=build_here)
-    # Not `python -m pytest`, which would import the sources in place.
-    subprocess.run(["pytest", "-q", "-n", "auto", "--dist", "worksteal", *tests], cwd=ROOT,
-                   check=False, env={**os.environ, "PYTHONPATH": str(site)})  # fmt: skip
+    # -P: the sources in place would hide the extension.
+    pytest = [sys.executable, "-P", "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal"]
+    subprocess.run([*pytest, *tests], cwd=ROOT, check=False,
+                   env={**os.environ, "PYTHONPATH": str(site)})  # fmt: skip
 
 
 def read_lines(folder: Path, lines: Lines) -> None:

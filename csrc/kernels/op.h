@@ -20,7 +20,7 @@ typedef enum ec_arg_type {
   EC_ARG_SCALAR
 } ec_arg_type;
 
-/* How the kernels of a family treat their tensors: families.def. */
+/* The cost class of a family of kernels (families.def). */
 typedef enum ec_op_work { EC_OP_NEITHER, EC_OP_LINEAR, EC_OP_PRODUCT } ec_op_work;
 
 enum { EC_MAX_OP_ARGS = 32 };
@@ -41,7 +41,7 @@ typedef struct ec_op {
   const char *name;    /* "aten::add.out" */
   const char *schema;  /* complete, as in ops.def */
   const char *family;  /* folder of kernels/, or "custom" */
-  ec_op_work work;     /* of its family; of a registered operator EC_OP_NEITHER */
+  ec_op_work work;     /* its family's; EC_OP_NEITHER for a registered operator */
   const char *origin;  /* "builtin", "python", or the name of a plug-in */
   ec_kernel_fn fn;
   ec_dtype_set dtypes; /* of its main argument */

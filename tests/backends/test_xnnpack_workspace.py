@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from at_once import run_each
+from exports import export
 from torch import nn
 
 NONE, PROGRAM, GLOBAL, METHOD = range(4)
@@ -31,18 +32,19 @@ class Split(nn.Module):
         return self.two(torch.cumsum(self.one(x), 1))
 
 
+def lower(net: nn.Module, x: torch.Tensor) -> tuple[bytes, np.ndarray, np.ndarray]:
+    """Return a delegated program, its input and eager's output."""
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+
+    pte = export(net.eval(), x, partitioner=XnnpackPartitioner())
+    return pte, x.numpy(), net(x).detach().numpy()
+
+
 @pytest.fixture(scope="module")
 def made() -> tuple[bytes, np.ndarray, np.ndarray]:
     """Return a program, its input and eager's output."""
-    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
-    from executorch.exir import to_edge_transform_and_lower
-
     torch.manual_seed(0)
-    net, x = Split().eval(), torch.randn(16, 8)
-    edge = to_edge_transform_and_lower(
-        torch.export.export(net, (x,)), partitioner=[XnnpackPartitioner()]
-    )
-    return edge.to_executorch().buffer, x.numpy(), net(x).detach().numpy()
+    return lower(Split(), torch.randn(16, 8))
 
 
 def load(program: Any, mode: int | None = None) -> Any:
@@ -77,15 +79,10 @@ def test_delegates_of_a_method_need_the_memory_of_the_largest(made: Any) -> None
 
 def test_a_chain_needs_two_buffers() -> None:
     """A value may have the memory of any value that nobody reads any more, the first included."""
-    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
-    from executorch.exir import to_edge_transform_and_lower
-
-    net, x = nn.Sequential(*(nn.Linear(64, 64) for _ in range(9))).eval(), torch.randn(512, 64)
-    edge = to_edge_transform_and_lower(
-        torch.export.export(net, (x,)), partitioner=[XnnpackPartitioner()]
-    )
-    method = load(executorch_c.Runtime.get().load_program(edge.to_executorch().buffer))
-    np.testing.assert_allclose(method(x.numpy()), net(x).detach(), rtol=1e-4, atol=1e-5)
+    net = nn.Sequential(*(nn.Linear(64, 64) for _ in range(9)))
+    pte, x, expected = lower(net, torch.randn(512, 64))
+    method = load(executorch_c.Runtime.get().load_program(pte))
+    np.testing.assert_allclose(method(x), expected, rtol=1e-4, atol=1e-5)
     value = 512 * 64 * 4
     (found,) = sizes(method)
     assert 2 * value <= found < 3 * value
