@@ -232,11 +232,13 @@ class SingleOps:
         self._plans: list[schema.ExecutionPlan] = []
 
     def add(self, operator: str, *args: Any, name: str | None = None,
-            returns: Sequence[int] | None = None) -> str:  # fmt: skip
+            returns: Sequence[int] | None = None,
+            outputs: Sequence[int] | None = None) -> str:  # fmt: skip
         """Add a method with one call of `operator` and return its name.
 
         `returns` lists the positions of the arguments that are repeated as return values, for
-        in-place operators such as aten::copy_; they become the outputs of the method.
+        in-place operators such as aten::copy_; they become the outputs of the method. `outputs`
+        lists the positions of the arguments that are the outputs, in place of each `Out`.
         """
         method = _Method(name or f"op_{len(self._plans)}", self._buffers)
         indices = [method.argument(arg) for arg in args]
@@ -245,6 +247,8 @@ class SingleOps:
         else:
             extra = [indices[i] for i in returns]
             method.outputs.extend(extra)
+        if outputs is not None:
+            method.outputs = [indices[i] for i in outputs]
         base, _, overload = operator.partition(".")
         call = schema.Instruction(schema.KernelCall(0, indices + extra))
         self.inputs[method.name] = method.given

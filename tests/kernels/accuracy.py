@@ -18,9 +18,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import llm_forms
 import numpy as np
 import torch
-from eager import DType, eager, functional, ours
+from eager import DType, eager, functional, ours, to_numpy, to_torch
 from judge import EXACT, Limit, assert_equal, assert_right, changes, difference, is_inexact
 from op_harness import Out, run
 
@@ -89,6 +90,12 @@ def exponentials(name: str, args: list) -> list[np.ndarray]:
     with np.errstate(invalid="ignore"):
         below = (x.max(dim, keepdims=True) if x.ndim else x) - x
     return [y * (1 + below) if name == "aten::_softmax.out" else 1 + below + np.abs(y)]
+
+
+def attention(name: str, args: list) -> list[np.ndarray]:
+    """Return the weighted terms of an attention, and of the exponents."""
+    given = [to_torch(a) for a in args]
+    return [to_numpy(t) for t in llm_forms.results(name, given, terms=True)]
 
 
 def around(name: str, args: list) -> list[np.ndarray]:
@@ -176,6 +183,8 @@ ROWS: dict[str, Row] = {
     **rows(Row(1, 64, measured, half_ulps=1), "histogram _histogramdd_bin_edges "
            "_histogramdd_from_bin_cts _histogramdd_from_bin_tensors"),
     **rows(Row(1.5, 1, exponentials, wide=(4, 3)), "_softmax _log_softmax"),
+    **rows(Row(1, 1, attention), "custom_sdpa sdpa_with_kv_cache"),
+    **rows(Row(1, 2, attention), "custom_quantized_sdpa"),
     **rows(Row(1, 1.5, measured, wide=(8, 6)), "native_layer_norm native_group_norm "
            "native_layer_norm_backward native_group_norm_backward "
            "_native_batch_norm_legit_no_training _native_batch_norm_legit"),
@@ -213,7 +222,7 @@ def has_open_zeros(name: str, dtype: str) -> bool:
 
 def row_of(name: str) -> Row | None:
     space, short = name.split("::")
-    if space != "aten" and not short.startswith("mixed_"):
+    if space not in ("aten", "llama") and not short.startswith("mixed_"):
         return None
     return ROWS.get(short, ROWS.get(short.split(".")[0]))
 

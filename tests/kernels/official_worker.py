@@ -97,7 +97,8 @@ def run(pte: bytes, calls: list[tuple[str, list[Any]]]) -> list[Answer]:
 def serve() -> None:
     requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    import executorch.kernels.quantized  # noqa: F401  (registers its kernels)
+    import executorch.extension.llm.custom_ops.custom_ops  # noqa: F401  (registers its kernels)
+    import executorch.kernels.quantized  # noqa: F401  (its, too)
     import executorch.runtime  # noqa: F401  (once, not in every child)
 
     while True:

@@ -55,7 +55,9 @@ def dtypes_text(dtypes: tuple[str, ...]) -> str:
 
 
 def reference_names() -> set[str]:
-    """Return the operators of the official runtime, with its library of quantized ones."""
+    """Return the operators of the official runtime, with its libraries of quantized ones and those
+    of language models."""
+    import executorch.extension.llm.custom_ops.custom_ops  # noqa: F401
     import executorch.kernels.quantized  # noqa: F401
     from executorch.runtime import Runtime
 

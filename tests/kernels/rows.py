@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import decomp_check
+import llm_forms
 import numpy as np
 import torch
 from accuracy import compare
@@ -25,6 +26,7 @@ from eager import (
     ALL, COMPLEX, WIDE_UNSIGNED, DType, dtype_id, eager, np_dtype, to_numpy, to_torch,
 )  # fmt: skip
 from judge import assert_equal
+from samples_llm import CHANGED
 from single_op import BOUNDED, Optionals, Out, SingleOps, Slot
 
 SMALL = 130  # maximum number of elements of an array in a small sample
@@ -184,6 +186,7 @@ def computed(name: str, args: list, dtype: str) -> list[Any]:
         return eager("aten::clone.out", [args[0], None])
     if short == "convolution.out":
         return in_wider(name, args)
+    llm_forms.check_dtypes(name, args)
     return eager(name, [a.copy("K") if isinstance(a, np.ndarray) else a for a in args])
 
 
@@ -208,6 +211,12 @@ def add(ops: SingleOps, name: str, args: list, outs: list[Any]) -> str:
         given[1] = Optionals(given[1])
     if name in IN_PLACE:
         return ops.add(name, *given, returns=[0])
+    if name in CHANGED:
+        changed, end = CHANGED[name], len(given)
+        given += outs[len(changed) :] or [Out((1,), args[0].dtype.name)]  # a placeholder
+        return ops.add(
+            name, *given, outputs=[*changed, *range(end, end + len(outs) - len(changed))]
+        )
     if name == ROW:
         whole = Out(args[0].shape, args[0].dtype.name, dynamism=BOUNDED)
         return ops.add(name, whole, *given[1:], returns=[])

@@ -114,6 +114,10 @@ REFUSES = {
         "add", "eq", "floordiv", "ge", "gt", "le", "lt", "mul", "neg", "sub", "truediv",
     )},
     **{f"executorch_prim::{n}.Scalar": "integers" for n in ("ceil", "round", "trunc")},
+    **{f"llama::{n}.out": "empty tensors" for n in (
+        "custom_quantized_sdpa", "custom_sdpa", "sdpa_with_kv_cache", "update_cache",
+        "update_cache_with_indices",
+    )},
     "executorch_prim::mod.Scalar": "all types but integers",
     "executorch_prim::sym_ite.Scalar": "integers as conditions",
     "executorch_prim::sym_max.Scalar": "all types but integers",

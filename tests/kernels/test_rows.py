@@ -21,6 +21,8 @@ def test_schema_is_torchs(name: str) -> None:
     packet, _, overload = full.partition(".")
     if space == "quantized_decomposed":
         importlib.import_module("quantized_forms")
+    if space in ("llama", "preprocess"):
+        importlib.import_module("executorch.extension.llm.custom_ops.custom_ops")
     op = getattr(getattr(getattr(torch.ops, space), packet), overload or "default")
     assert SCHEMAS[name] == str(op._schema)
 

@@ -1,0 +1,43 @@
+/* One attention: softmax(scale * q k^T + mask) v for every head. */
+#ifndef EC_KERNELS_LLM_ATTENTION_TYPES_H
+#define EC_KERNELS_LLM_ATTENTION_TYPES_H
+
+#include "kernels/call.h"
+#include "kernels/llm/rows.h"
+
+/* Query head h reads head h / group of the keys and values. The rows of one of these heads are
+ * numbered: row r is position r / group of query head r % group. They share keys and values. */
+typedef struct ec_attention {
+  int64_t batches, kv_heads, group; /* group: query heads for each head of keys */
+  int64_t queries, keys, dim;
+  ec_rows q, k, v, out; /* out: rows as in q */
+  float scale;
+  bool causal;       /* the query at i sees keys up to start + i */
+  int64_t start;
+  const float *mask; /* queries x keys, added to the scaled products; NULL: none */
+} ec_attention;
+
+/* A run of rows that share keys and values: rows [row, row + rows) of a head. */
+typedef struct ec_attention_part {
+  int64_t batch, head, row, rows;
+} ec_attention_part;
+
+static inline int64_t ec_attention_rows(const ec_attention *a) { return a->queries * a->group; }
+
+/* Returns the position of query row `row`, counted in rows of q and of the output. */
+static inline int64_t ec_attention_query(const ec_attention *a, const ec_attention_part *p,
+                                         int64_t row) {
+  return ec_rows_at(&a->q, p->batch, p->head * a->group + row % a->group, row / a->group);
+}
+
+/* Returns the number of keys that a row sees. */
+static inline int64_t ec_attention_limit(const ec_attention *a, int64_t row) {
+  return a->causal ? a->start + row / a->group + 1 : a->keys;
+}
+
+/* Returns the mask's row for a query row, or NULL. */
+static inline const float *ec_attention_mask(const ec_attention *a, int64_t row) {
+  return a->mask ? a->mask + row / a->group * a->keys : NULL;
+}
+
+#endif

@@ -1,0 +1,150 @@
+"""The operators of executorch.extension.llm in eager PyTorch: the expected results.
+
+They are written out, because the official kernels round differently (they may compute in float16),
+and end the process on wrong arguments; test_llm.py compares them with those kernels. Wrong
+arguments raise ValueError or TypeError. Changed arguments (samples_llm.CHANGED) precede the
+results.
+
+float64 stands for the exact numbers of narrower dtypes; `check_dtypes` rejects it where the
+operators do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+SINGLE = (torch.float32, torch.float16, torch.bfloat16, torch.float64)  # float64: exact results
+
+
+def need(condition: bool, message: str, kind: type[Exception] = ValueError) -> None:
+    if not condition:
+        raise kind(message)
+
+
+def wider(t: torch.Tensor) -> torch.Tensor:
+    return t if t.dtype == torch.float64 else t.float()
+
+
+def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, start: int,
+           mask: torch.Tensor | None, causal: bool, scale: float | None,
+           terms: bool) -> torch.Tensor:  # fmt: skip
+    """Return softmax(q k^T * scale + mask) v of tensors [batch, heads, n, dim].
+
+    With `terms`, return the magnitude of its terms instead: |v| by weight, times one and the terms
+    of the exponent, whose errors are relative errors of weights.
+    """
+    need(q.dim() == k.dim() == v.dim() == 4, "rank")
+    queries, size = q.shape[2], k.shape[2]
+    need(k.shape == v.shape and k.shape[0] == q.shape[0] and k.shape[3] == q.shape[3], "shapes")
+    need(k.shape[1] > 0 and q.shape[1] % k.shape[1] == 0, "heads")
+    mask = None if mask is None or not mask.numel() else mask
+    keys = size if mask is not None else start + queries
+    need(mask is None or not causal, "causal with a mask")
+    need(mask is None or mask.shape == (queries, size), "mask")
+    need(mask is not None or (start >= 0 and keys <= size), "start")
+    q, k, v = (wider(t) for t in (q, k[:, :, :keys], v[:, :, :keys]))
+    k, v = (t.repeat_interleave(q.shape[1] // k.shape[1], 1) for t in (k, v))
+    factor = scale if scale is not None else 1 / math.sqrt(q.shape[3] or 1)
+    scores = q @ k.transpose(2, 3) * factor
+    if mask is not None:
+        scores = scores + mask.to(scores.dtype)
+    if causal:
+        hidden = torch.ones(queries, keys, dtype=torch.bool).triu(start + 1)
+        scores = scores.masked_fill(hidden, -math.inf)
+    weights = scores.softmax(-1)
+    if not terms:
+        return weights @ v
+    sizes = 1 + q.abs() @ k.abs().transpose(2, 3) * abs(factor)
+    sizes += 0 if mask is None else mask.masked_fill(mask.isinf(), 0).abs()
+    sizes += (weights * sizes).sum(-1, keepdim=True)
+    return (weights * sizes) @ v.abs()
+
+
+def custom_sdpa(q: Any, k: Any, v: Any, start: int, mask: Any, dropout: float, causal: bool,
+                scale: float | None, terms: bool = False) -> list[torch.Tensor]:  # fmt: skip
+    need(q.dtype in SINGLE and q.dtype == k.dtype == v.dtype, "dtype", TypeError)
+    turned = [t.transpose(1, 2) for t in (q, k, v)]
+    found = attend(*turned, start, mask, causal, scale, terms)
+    return [found.transpose(1, 2).contiguous().to(q.dtype)]
+
+
+def custom_quantized_sdpa(q: Any, k: Any, v: Any, start: int, mask: Any, dropout: float,
+                          causal: bool, scale: float | None, q_zeros: Any, q_scales: Any,
+                          k_zeros: Any, k_scales: Any, v_zeros: Any, v_scales: Any,
+                          heads_first: bool,
+                          terms: bool = False) -> list[torch.Tensor]:  # fmt: skip
+    if q.dtype != torch.int8:
+        return custom_sdpa(q, k, v, start, mask, dropout, causal, scale, terms)
+    plain = []
+    for t, zeros, scales in ((q, q_zeros, q_scales), (k, k_zeros, k_scales),
+                             (v, v_zeros, v_scales)):  # fmt: skip
+        need(t.dtype == torch.int8 and zeros is not None and scales is not None, "int8", TypeError)
+        need(zeros.shape == scales.shape == (*t.shape[:-1], 1), "parameters")
+        need(zeros.dtype == torch.int8, "zero points", TypeError)
+        real = (t.to(scales.dtype) - zeros) * scales
+        plain.append(real if heads_first else real.transpose(1, 2))
+    found = attend(*plain, start, mask, causal, scale, terms)
+    return [(found if heads_first else found.transpose(1, 2)).contiguous()]
+
+
+def positions(value: Any, cache: Any) -> Any:
+    need(value.dim() == cache.dim() == 4, "rank")
+    need(value.shape[:1] + value.shape[2:] == cache.shape[:1] + cache.shape[2:], "shapes")
+    need(value.element_size() == cache.element_size(), "element size", TypeError)
+    return value if value.dtype == cache.dtype else value.contiguous().view(cache.dtype)
+
+
+def update_cache(value: Any, cache: Any, start: int) -> list[torch.Tensor]:
+    value, n = positions(value, cache), value.shape[1]
+    need(0 <= start < cache.shape[1] and start + n <= cache.shape[1], "start")
+    cache = cache.clone()
+    cache[:, start : start + n] = value
+    return [cache]
+
+
+def update_cache_with_indices(value: Any, cache: Any, start: int, at: Any) -> list[torch.Tensor]:
+    value, cache = positions(value, cache), cache.clone()
+    need(at.dtype == torch.int64, "indices", TypeError)
+    need(at.shape == value.shape[:2], "indices")
+    need(bool(((at >= 0) & (at < cache.shape[1])).all()), "indices out of range")
+    for b in range(value.shape[0]):
+        for s in range(value.shape[1]):
+            cache[b, at[b, s]] = value[b, s]
+    return [cache]
+
+
+def sdpa_with_kv_cache(q: Any, k: Any, v: Any, k_cache: Any, v_cache: Any, start: int, length: int,
+                       *rest: Any, **terms: bool) -> list[torch.Tensor]:  # fmt: skip
+    need(0 <= length <= k_cache.shape[1] - start, "seq_len")
+    need(k.dtype == k_cache.dtype and v.dtype == v_cache.dtype, "dtype", TypeError)
+    (k_cache,), (v_cache,) = update_cache(k, k_cache, start), update_cache(v, v_cache, start)
+    return [k_cache, v_cache, *custom_sdpa(q, k_cache, v_cache, start, *rest, **terms)]
+
+
+FORMS: dict[str, Callable[..., list[torch.Tensor]]] = {
+    "custom_quantized_sdpa": custom_quantized_sdpa,
+    "custom_sdpa": custom_sdpa,
+    "sdpa_with_kv_cache": sdpa_with_kv_cache,
+    "update_cache": update_cache,
+    "update_cache_with_indices": update_cache_with_indices,
+}
+SINGLE_ONLY = ("custom_quantized_sdpa", "custom_sdpa", "sdpa_with_kv_cache")
+SPACES = ("llama::", "preprocess::")
+
+
+def check_dtypes(name: str, args: list) -> None:
+    """Raise TypeError for arguments in float64 of an operator that has no such kernel."""
+    short = name.split("::")[1].removesuffix(".out")
+    wide = any(isinstance(a, np.ndarray) and a.dtype == np.float64 for a in args)
+    need(not wide or short not in SINGLE_ONLY, "float64", TypeError)
+
+
+def results(name: str, args: list, **options: bool) -> list[torch.Tensor]:
+    """Return the changed arguments and the results of the operator `llama::....out`; with
+    terms=True, the magnitudes of their terms."""
+    return FORMS[name.split("::")[1].removesuffix(".out")](*args, **options)

@@ -1,0 +1,141 @@
+"""Sample arguments of the operators in csrc/kernels/llm, by operator name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from eager import array
+
+Samples = Callable[[np.random.Generator, str], Iterator[list]]
+
+CHANGED: dict[str, tuple[int, ...]] = {
+    "llama::update_cache.out": (1,),
+    "llama::update_cache_with_indices.out": (1,),
+    "llama::sdpa_with_kv_cache.out": (3, 4),
+}
+"""Operator -> the positions of arguments that it changes. Their new values precede the outputs;
+that of an update is a placeholder, and no result."""
+
+# Batch, queries, heads of queries and of keys, length of a head, size of the cache, start.
+SHAPES = [
+    (1, 1, 2, 1, 4, 8, 3), (1, 2, 2, 2, 3, 5, 0), (2, 1, 2, 2, 2, 4, 3), (1, 3, 1, 1, 5, 3, 0),
+    (1, 1, 4, 2, 64, 130, 17), (2, 3, 4, 4, 20, 50, 0), (1, 40, 6, 2, 64, 300, 250),
+    (2, 130, 4, 1, 36, 300, 100), (1, 5, 12, 12, 64, 200, 190), (1, 150, 3, 3, 17, 150, 0),
+    (1, 1, 1, 1, 1, 1, 0), (1, 17, 1, 1, 16, 90, 71), (3, 2, 9, 1, 33, 70, 68),
+]  # fmt: skip
+EMPTY = [(1, 0, 2, 1, 4, 8, 3), (0, 2, 2, 1, 4, 8, 3), (1, 2, 0, 1, 4, 8, 3), (1, 2, 2, 1, 0, 8, 3)]
+LAST = (3, 0, 2, 1)  # a dim order in which the numbers of a head are apart
+
+
+def mask_of(rng: np.random.Generator, queries: int, keys: int) -> np.ndarray:
+    """Return a mask that hides some keys, all of them for the last of several queries."""
+    mask = rng.standard_normal((queries, keys)).astype(np.float32)
+    mask[rng.random(mask.shape) < 0.4] = -np.inf
+    mask[:1, :1] = 0
+    if queries > 1:
+        mask[-1] = -np.inf
+    return mask
+
+
+def inputs(rng: np.random.Generator, shape: tuple[int, ...], dtype: str,
+           order: Any = None) -> list[np.ndarray]:  # fmt: skip
+    """Return q and the caches."""
+    batch, queries, heads, kv_heads, dim, size, _ = shape
+    caches = [array(rng, (batch, size, kv_heads, dim), dtype, order) for _ in range(2)]
+    return [array(rng, (batch, queries, heads, dim), dtype, order), *caches]
+
+
+def settings(rng: np.random.Generator, shape: tuple[int, ...]) -> Iterator[list]:
+    """Yield start, mask, dropout, causal, scale."""
+    _, queries, _, _, _, size, start = shape
+    yield [start, None, 0.0, True, None]
+    yield [start, None, 0.5, False, 0.3]
+    yield [0, mask_of(rng, queries, size), 0.0, False, None]
+
+
+def attention(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for shape in SHAPES + EMPTY:
+        for rest in settings(rng, shape):
+            yield [*inputs(rng, shape, dtype), *rest]
+    for shape in SHAPES[:6:2]:
+        for rest in settings(rng, shape):
+            yield [*inputs(rng, shape, dtype, LAST), *rest]
+    q, k, v = inputs(rng, SHAPES[0], dtype)
+    yield [q, k, v, 8, None, 0.0, True, None]
+    yield [q, k, v, -1, None, 0.0, True, None]
+    yield [q, k, v, 3, np.zeros((1, 7), np.float32), 0.0, False, None]
+    yield [q, k, v, 3, np.zeros((1, 8), np.float32), 0.0, True, None]
+    yield [q, k, v[:, 1:].copy(), 3, None, 0.0, True, None]
+
+
+def attention_with_update(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for shape in SHAPES + EMPTY[1:]:
+        batch, queries, _, kv_heads, dim, size, start = shape
+        for order in (None, LAST):
+            q, *caches = inputs(rng, shape, dtype, order)
+            new = [array(rng, (batch, queries, kv_heads, dim), dtype, order) for _ in range(2)]
+            yield [q, *new, *caches, start, queries, None, 0.0, True, None]
+        mask = mask_of(rng, queries, size)
+        yield [q, *new, *caches, start, queries, mask, 0.0, False, None]
+    yield [q, *new, *caches, start, size, None, 0.0, True, None]
+
+
+def bytes_of(rng: np.random.Generator, shape: tuple[int, ...]) -> list[np.ndarray]:
+    """Return int8 numbers, and the zero point and scale of each row."""
+    zeros = rng.integers(-9, 10, (*shape[:-1], 1)).astype(np.int8)
+    scales = rng.uniform(0.01, 0.05, (*shape[:-1], 1)).astype(np.float32)
+    return [rng.integers(-128, 128, shape).astype(np.int8), zeros, scales]
+
+
+def quantized_attention(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for args in attention(rng, dtype) if dtype != "int8" else ():
+        yield [*args, *[None] * 6, False]
+    for shape in SHAPES + EMPTY if dtype == "int8" else []:
+        for rest in settings(rng, shape):
+            for heads_first in (False, True):
+                turned = [np.ascontiguousarray(a.swapaxes(1, 2)) if heads_first else a
+                          for a in inputs(rng, shape, dtype)]  # fmt: skip
+                (q, *qp), (k, *kp), (v, *vp) = (bytes_of(rng, a.shape) for a in turned)
+                yield [q, k, v, *rest, *qp, *kp, *vp, heads_first]
+    if dtype == "int8":
+        yield [q, k, v, *rest, *qp, *kp, *vp, not heads_first]
+        yield [q, k, v, *rest, None, *qp[1:], *kp, *vp, heads_first]
+        yield [q, k, v, *rest, *qp, *kp, vp[0], vp[1].astype(np.float64), heads_first]
+
+
+def updates(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for batch, n, heads, dim, size, start in ((1, 1, 2, 4, 8, 0), (1, 1, 2, 4, 8, 7),
+                                              (2, 3, 2, 2, 5, 2), (1, 5, 1, 3, 5, 0),
+                                              (2, 40, 3, 16, 90, 31), (1, 0, 2, 2, 3, 1),
+                                              (0, 1, 2, 2, 3, 1)):  # fmt: skip
+        for order in (None, LAST):
+            value = array(rng, (batch, n, heads, dim), dtype, order)
+            yield [value, array(rng, (batch, size, heads, dim), dtype), start]
+            yield [value, array(rng, (batch, size, heads, dim), dtype, LAST), start]
+    value, cache = array(rng, (1, 2, 1, 2), dtype), array(rng, (1, 4, 1, 2), dtype)
+    other = {"float32": "int32", "int8": "uint8", "int64": "float64"}.get(dtype)
+    if other:
+        yield [value, cache.astype(other), 1]
+    for start in (-1, 3, 4):
+        yield [value, cache, start]
+    yield [value, cache[:, :, :, :1].copy(), 0]
+
+
+def updates_by_index(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for value, cache, start in updates(rng, dtype):
+        low, high = (0, cache.shape[1]) if 0 <= start < 3 else (-1, cache.shape[1] + 1)
+        yield [value, cache, start, rng.integers(low, high, value.shape[:2])]
+    yield [value, cache, 0, np.array([[3, 3]])]
+    yield [value, cache, 0, np.array([[3, 0]], np.int32)]
+    yield [value, cache, 0, np.array([3, 0])]
+
+
+SAMPLES: dict[str, Samples] = {
+    "llama::custom_quantized_sdpa.out": quantized_attention,
+    "llama::custom_sdpa.out": attention,
+    "llama::sdpa_with_kv_cache.out": attention_with_update,
+    "llama::update_cache.out": updates,
+    "llama::update_cache_with_indices.out": updates_by_index,
+}
