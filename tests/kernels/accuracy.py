@@ -93,7 +93,7 @@ def exponentials(name: str, args: list) -> list[np.ndarray]:
 
 
 def attention(name: str, args: list) -> list[np.ndarray]:
-    """Return the weighted terms of an attention, and of the exponents."""
+    """Return the weighted terms of an attention, and of the exponents; the terms of sums."""
     given = [to_torch(a) for a in args]
     return [to_numpy(t) for t in llm_forms.results(name, given, terms=True)]
 
@@ -183,7 +183,9 @@ ROWS: dict[str, Row] = {
     **rows(Row(1, 64, measured, half_ulps=1), "histogram _histogramdd_bin_edges "
            "_histogramdd_from_bin_cts _histogramdd_from_bin_tensors"),
     **rows(Row(1.5, 1, exponentials, wide=(4, 3)), "_softmax _log_softmax"),
-    **rows(Row(1, 1, attention), "custom_sdpa sdpa_with_kv_cache"),
+    **rows(Row(1, 1, attention), "custom_sdpa sdpa_with_kv_cache "
+           "fast_hadamard_transform"),
+    **rows(Row(1, 4, measured), "gated_delta_rule channelwise_gated_delta_rule"),
     **rows(Row(1, 2, attention), "custom_quantized_sdpa"),
     **rows(Row(1, 1.5, measured, wide=(8, 6)), "native_layer_norm native_group_norm "
            "native_layer_norm_backward native_group_norm_backward "

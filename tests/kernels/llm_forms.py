@@ -126,14 +126,86 @@ def sdpa_with_kv_cache(q: Any, k: Any, v: Any, k_cache: Any, v_cache: Any, start
     return [k_cache, v_cache, *custom_sdpa(q, k_cache, v_cache, start, *rest, **terms)]
 
 
+def of_order_28() -> torch.Tensor:
+    """Return the Hadamard matrix of order 28 that the official kernel has, from the first rows of
+    its circulant blocks."""
+    rows = ["+------ ++----+ +-+--+- +--++--", "--++++- +------ -++--++ +-+--+-",
+            "-+-++-+ +--++-- +------ --++++-", "-++--++ -+-++-+ ++----+ +------"]  # fmt: skip
+    blocks = [[torch.tensor([1.0 if c == "+" else -1.0 for c in first]) for first in row.split()]
+              for row in rows]  # fmt: skip
+    found = torch.cat([torch.cat([torch.stack([first.roll(i) for i in range(7)])
+                                  for first in row], 1) for row in blocks])  # fmt: skip
+    need(torch.equal(found @ found.T, 28 * torch.eye(28)), "not a Hadamard matrix")
+    return found
+
+
+def fast_hadamard_transform(x: Any, terms: bool = False) -> list[torch.Tensor]:
+    need(x.is_floating_point(), "dtype", TypeError)
+    need(x.dim() > 0, "rank")
+    n = x.shape[-1]
+    part = n if n % 28 else n // 28
+    need(part > 0 and part & (part - 1) == 0, "size")
+    matrix = torch.ones(1, 1)
+    while matrix.shape[0] < part:
+        matrix = torch.kron(torch.tensor([[1.0, 1.0], [1.0, -1.0]]), matrix)
+    matrix = matrix if part == n else torch.kron(of_order_28(), matrix)
+    matrix = matrix.to(wider(x).dtype) / math.sqrt(part)
+    return [(wider(x).abs() @ matrix.abs() if terms else wider(x) @ matrix.T).to(x.dtype)]
+
+
+def fallback(x: Any) -> list[torch.Tensor]:
+    return [x.clone()]
+
+
+def tile_crop(x: Any, size: int) -> list[torch.Tensor]:
+    need(x.dim() == 3 and size > 0, "rank and size")
+    channels, height, width = x.shape
+    need(height % size == 0 and width % size == 0, "size")
+    split = x.reshape(channels, height // size, size, width // size, size)
+    count = (height // size) * (width // size)
+    return [split.permute(1, 3, 0, 2, 4).reshape(count, channels, size, size)]
+
+
+def gated_delta_rule(q: Any, k: Any, v: Any, decay: Any, beta: Any, state: Any) -> list[Any]:
+    given = (q, k, v, decay, beta, state)
+    need(q.dtype in (torch.float32, torch.float64), "dtype", TypeError)
+    need(all(t.dtype == q.dtype for t in given), "dtypes", TypeError)
+    batch, heads, tokens, keys = k.shape
+    values = v.shape[3]
+    need(q.shape[1] % heads == 0 and q.shape == (batch, q.shape[1], tokens, keys), "query")
+    need(v.shape[:3] == k.shape[:3] and beta.shape == k.shape[:3], "value, beta")
+    need(decay.shape in (k.shape, k.shape[:3]), "decay")
+    need(state.shape == (batch, heads, keys, values), "state")
+    group, out = q.shape[1] // heads, q.new_empty(batch, q.shape[1], tokens, values)
+    decay = decay if decay.dim() == 4 else decay[..., None]
+    for t in range(tokens):
+        state = state * decay[:, :, t, :, None]
+        found = (state * k[:, :, t, :, None]).sum(-2)
+        change = beta[:, :, t, None] * (v[:, :, t] - found)
+        state = state + k[:, :, t, :, None] * change[:, :, None]
+        out[:, :, t] = (state.repeat_interleave(group, 1) * q[:, :, t, :, None]).sum(-2)
+    return [out, state.clone()]
+
+
 FORMS: dict[str, Callable[..., list[torch.Tensor]]] = {
+    "channelwise_gated_delta_rule": gated_delta_rule,
     "custom_quantized_sdpa": custom_quantized_sdpa,
     "custom_sdpa": custom_sdpa,
+    "fallback": fallback,
+    "fast_hadamard_transform": fast_hadamard_transform,
+    "gated_delta_rule": gated_delta_rule,
     "sdpa_with_kv_cache": sdpa_with_kv_cache,
+    "tile_crop": tile_crop,
     "update_cache": update_cache,
     "update_cache_with_indices": update_cache_with_indices,
 }
-SINGLE_ONLY = ("custom_quantized_sdpa", "custom_sdpa", "sdpa_with_kv_cache")
+SINGLE_ONLY = (
+    "channelwise_gated_delta_rule",
+    "gated_delta_rule",
+    "custom_quantized_sdpa",
+    "custom_sdpa",
+    "sdpa_with_kv_cache",
+)
 SPACES = ("llama::", "preprocess::")
 
 

@@ -132,10 +132,68 @@ def updates_by_index(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     yield [value, cache, 0, np.array([3, 0])]
 
 
+def hadamards(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for shape, order in (((1,), None), ((2, 4), None), ((3, 64), (1, 0)), ((2, 3, 28), None),
+                         ((2, 28 * 8), (1, 0)), ((56,), None), ((0, 8), None), ((2, 2048), None),
+                         ((9, 4096), None), ((2, 12), None), ((2, 84), None), ((2, 0), None),
+                         ((), None)):  # fmt: skip
+        yield [array(rng, shape, dtype, order)]
+
+
+def tensors(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for shape, order in (((), None), ((0, 3), None), ((2, 3, 4), None), ((2, 3, 4), (2, 0, 1)),
+                         ((70, 900), None)):  # fmt: skip
+        yield [array(rng, shape, dtype, order)]
+
+
+def tiles(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for shape, size in (((3, 4, 6), 2), ((1, 3, 3), 3), ((2, 4, 2), 1), ((0, 4, 2), 2),
+                        ((2, 0, 4), 2), ((3, 64, 96), 32)):  # fmt: skip
+        for order in (None, (1, 2, 0), (2, 1, 0)):
+            yield [array(rng, shape, dtype, order), size]
+    for shape, size in (((3, 4, 6), 4), ((3, 4, 6), 0), ((3, 4, 6), -2), ((4, 6), 2)):
+        yield [array(rng, shape, dtype), size]
+
+
+# Batch, heads of queries and of keys, tokens, keys, values.
+STATES = [(1, 1, 1, 1, 2, 3), (1, 2, 2, 3, 4, 4), (2, 2, 1, 5, 3, 2), (1, 4, 2, 40, 16, 33),
+          (1, 4, 4, 1, 64, 48), (2, 6, 3, 7, 32, 128), (1, 2, 1, 0, 3, 2), (0, 2, 1, 3, 3, 2),
+          (1, 2, 1, 3, 0, 2), (1, 2, 1, 3, 2, 0)]  # fmt: skip
+
+
+def delta_rules(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    def state(batch: int, heads: int, kv_heads: int, tokens: int, keys: int, values: int,
+              by_key: bool, order: Any) -> list:  # fmt: skip
+        k = array(rng, (batch, kv_heads, tokens, keys), dtype, order)
+        norm = np.sqrt(np.sum(np.abs(k.astype(np.complex128)) ** 2, -1, keepdims=True)) + 1
+        if k.dtype.kind in "fcV":
+            k = (k / norm.astype(k.dtype)).astype(k.dtype)
+        factors = (batch, kv_heads, tokens, keys)[: 4 if by_key else 3]
+        decay, beta = (rng.uniform(0.2, 1, s).astype(k.dtype) for s in (factors, k.shape[:3]))
+        return [array(rng, (batch, heads, tokens, keys), dtype, order), k,
+                array(rng, (batch, kv_heads, tokens, values), dtype, order), decay, beta,
+                array(rng, (batch, kv_heads, keys, values), dtype, order)]  # fmt: skip
+
+    for shape in STATES:
+        for by_key in (False, True):
+            for order in (None, LAST):
+                yield state(*shape, by_key, order)
+    yield state(1, 3, 2, 2, 2, 2, True, None)
+    *rest, beta, last = state(1, 2, 2, 2, 2, 2, True, None)
+    yield [*rest, beta[:, :, :1].copy(), last]
+    yield [*rest, beta, last[:, :, :1].copy()]
+    yield [*rest[:3], rest[3][:, :1].copy(), beta, last]
+
+
 SAMPLES: dict[str, Samples] = {
+    "llama::channelwise_gated_delta_rule.out": delta_rules,
     "llama::custom_quantized_sdpa.out": quantized_attention,
     "llama::custom_sdpa.out": attention,
+    "llama::fallback.out": tensors,
+    "llama::fast_hadamard_transform.out": hadamards,
+    "llama::gated_delta_rule.out": delta_rules,
     "llama::sdpa_with_kv_cache.out": attention_with_update,
     "llama::update_cache.out": updates,
     "llama::update_cache_with_indices.out": updates_by_index,
+    "preprocess::tile_crop.out": tiles,
 }

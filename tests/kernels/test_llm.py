@@ -13,8 +13,11 @@ from op_harness import OpError, Out, run
 from samples_llm import CHANGED, SAMPLES
 
 DTYPES = {name: ["float32", *HALVES] for name in SAMPLES}
+DTYPES |= dict.fromkeys(("llama::gated_delta_rule.out", "llama::channelwise_gated_delta_rule.out"),
+                        ["float32"])  # fmt: skip
 DTYPES["llama::custom_quantized_sdpa.out"] = ["int8", "float32", *HALVES]
-for name_ in ("llama::update_cache.out", "llama::update_cache_with_indices.out"):
+for name_ in ("llama::update_cache.out", "llama::update_cache_with_indices.out",
+              "llama::fallback.out", "preprocess::tile_crop.out"):  # fmt: skip
     DTYPES[name_] = ["float32", *HALVES, "int8", "bool", "complex128", "int64"]
 
 
@@ -45,17 +48,17 @@ def check(name: str, args: list, order: Any = None) -> None:
     for reference in (True, False):
         if results is None:
             with pytest.raises(OpError, match="argument '"):
-                run(name, prepared(name, args, fallback_results(name, args)), reference)
+                run(name, prepared(name, args, outputs_like(name, args)), reference)
             continue
         found = run(name, prepared(name, args, results, order), reference)[: len(results)]
         compare(name, args, found, results, (name, args, reference))
 
 
-def fallback_results(name: str, args: list) -> list[np.ndarray]:
+def outputs_like(name: str, args: list) -> list[np.ndarray]:
     """Return outputs that would fit arguments that are wrong."""
     dtype = "float32" if args[0].dtype == np.int8 else args[0].dtype.name
-    out = np.zeros(args[0].shape, args[0].dtype.name if "update" in name else dtype)
-    return [*(args[i] for i in CHANGED.get(name, ())), *([] if "update" in name else [out])]
+    count = 0 if "update" in name else 2 if "delta" in name else 1
+    return [*(args[i] for i in CHANGED.get(name, ())), *[np.zeros(args[0].shape, dtype)] * count]
 
 
 @pytest.mark.parametrize(("name", "dtype"), [(n, d) for n in SAMPLES for d in DTYPES[n]])

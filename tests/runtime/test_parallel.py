@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import executorch.extension.llm.custom_ops.custom_ops  # noqa: F401  (torch.ops.llama)
 import executorch_c
 import numpy as np
 import pytest
@@ -30,6 +31,11 @@ def tensor(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
 
 def channels_last(*shape: int) -> torch.Tensor:
     return tensor(*shape).to(memory_format=torch.channels_last)
+
+
+def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    start = k.shape[1] - q.shape[1]
+    return torch.ops.llama.custom_sdpa(q, k, v, start, None, 0.0, True)
 
 
 Case = tuple[Callable[..., torch.Tensor], tuple[torch.Tensor, ...]]
@@ -108,6 +114,13 @@ CASES: dict[str, Case] = {
                   (tensor(60, 3001), tensor(151).long().abs(), tensor(151, 3001))),
     "gather": (lambda x, i: x.gather(1, i),
                (tensor(301, 60), tensor(301, 1003, dtype=torch.int64).abs())),
+    "attention of one row": (attention, (tensor(1, 1, 12, 64), *[tensor(1, 1001, 12, 64)] * 2)),
+    "attention, grouped": (attention, (tensor(2, 2, 12, 40), *[tensor(2, 1001, 4, 40)] * 2)),
+    "attention of blocks": (attention, (tensor(1, 201, 6, 64), *[tensor(1, 401, 2, 64)] * 2)),
+    "hadamard": (torch.ops.llama.fast_hadamard_transform, (tensor(301, 28 * 64),)),
+    "delta rule": (lambda *args: torch.ops.llama.gated_delta_rule(*args)[0],
+                   (tensor(1, 12, 9, 64), tensor(1, 6, 9, 64) / 30, tensor(1, 6, 9, 70),
+                    tensor(1, 6, 9).sigmoid(), tensor(1, 6, 9).sigmoid(), tensor(1, 6, 64, 70))),
 }  # fmt: skip
 
 

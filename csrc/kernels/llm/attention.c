@@ -28,12 +28,12 @@ static void run_row(const ec_attention *a, const ec_attention_part *p, float *bu
                     double *weights, double *sums) {
   const int64_t keys = ec_min_i64(a->keys, ec_attention_limit(a, p->row));
   const int64_t at = ec_attention_query(a, p, p->row);
-  const float *mask = ec_attention_mask(a, p->row), *q = ec_rows_read(&a->q, at, buffer);
+  const float *mask = ec_attention_mask(a, p->row), *q = ec_rows_read(&a->q, at, 1, buffer);
   double largest = -INFINITY, total = 0;
   for (int64_t d = 0; d < a->dim; d++) sums[d] = 0;
   for (int64_t j = 0; j < keys; j++) {
     const int64_t key = ec_rows_at(&a->k, p->batch, p->head, j);
-    const float *k = ec_rows_read(&a->k, key, buffer + a->dim);
+    const float *k = ec_rows_read(&a->k, key, 1, buffer + a->dim);
     double x = 0;
     for (int64_t d = 0; d < a->dim; d++) x += (double)q[d] * (double)k[d];
     weights[j] = x * (double)a->scale + (mask ? (double)mask[j] : 0);
@@ -43,7 +43,7 @@ static void run_row(const ec_attention *a, const ec_attention_part *p, float *bu
   for (int64_t j = 0; j < keys; j++) {
     const double weight = exp(weights[j] - largest);
     const int64_t value = ec_rows_at(&a->v, p->batch, p->head, j);
-    const float *v = ec_rows_read(&a->v, value, buffer + a->dim);
+    const float *v = ec_rows_read(&a->v, value, 1, buffer + a->dim);
     for (int64_t d = 0; d < a->dim; d++) sums[d] += weight * (double)v[d];
     total += weight;
   }

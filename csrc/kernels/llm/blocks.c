@@ -84,7 +84,8 @@ static void pack_queries(block *w) {
   const ec_attention *a = w->b->a;
   for (int64_t r = 0; r < w->part.rows; r++) {
     float *to = w->buffer + r * a->dim;
-    const float *q = ec_rows_read(&a->q, ec_attention_query(a, &w->part, w->part.row + r), to);
+    const int64_t row = ec_attention_query(a, &w->part, w->part.row + r);
+    const float *q = ec_rows_read(&a->q, row, 1, to);
     for (int64_t d = 0; d < a->dim; d++) to[d] = q[d] * a->scale;
   }
   const ec_gemm_side side = {.data = w->buffer, .lane = a->dim, .k = 1};
@@ -97,10 +98,11 @@ static const float *read_rows(const block *w, const ec_rows *from, int64_t first
   const int64_t row = ec_rows_at(from, w->part.batch, w->part.head, first);
   if (from->dtype == EC_FLOAT32) {
     *step = from->seq * from->dim;
-    return ec_rows_read(from, row, NULL);
+    return ec_rows_read(from, row, n, NULL);
   }
-  for (int64_t j = 0; j < n; j++)
-    (void)ec_rows_read(from, row + j * from->seq, w->buffer + j * from->dim);
+  const int64_t run = from->seq == 1 ? n : 1; /* adjacent rows */
+  for (int64_t j = 0; j < n; j += run)
+    (void)ec_rows_read(from, row + j * from->seq, run, w->buffer + j * from->dim);
   *step = from->dim;
   return w->buffer;
 }

@@ -12,8 +12,9 @@
 #include "kernels/vecmath.h"
 
 enum {
-  HEADS = 8, /* multiplied together */
-  KEYS = 64, /* of one block */
+  HEADS = 16, /* multiplied together */
+  KEYS = 64,  /* of one block */
+  PART = 16,  /* keys converted to float at once */
   LANES = 16,
   STEP = 4 /* keys multiplied at once */
 };
@@ -28,14 +29,20 @@ typedef struct few {
   float *q, *sums;           /* dim each */
   float *scores;             /* KEYS each */
   float *largest, *total;
-  float *buffer;             /* STEP converted rows of keys or values */
+  float *buffer;             /* PART converted rows of each head */
 } few;
+
+/* Rows of keys or values at some positions, as float; strides in elements. */
+typedef struct part {
+  const float *data;
+  int64_t seq, head, count;
+} part;
 
 bool ec_few_room(const ec_attention *a, size_t *room) {
   const size_t rows = HEADS * (size_t)ec_attention_rows(a), dim = (size_t)a->dim;
   size_t each, all, buffer;
   return ec_mul_size(dim, 2, &each) && ec_add_size(each, KEYS + 2, &each) &&
-         ec_mul_size(rows, each, &all) && ec_mul_size(dim, STEP, &buffer) &&
+         ec_mul_size(rows, each, &all) && ec_mul_size(dim, HEADS * PART, &buffer) &&
          ec_add_size(all, buffer, room);
 }
 
@@ -55,8 +62,8 @@ static inline void sum_lanes(const vector *in, float *sums) {
 }
 
 /* scores[r * KEYS + j] = q[r] . k[j] for STEP keys. */
-EC_CLONES static void multiply_keys(const float *q, int64_t rows, int64_t dim,
-                                    const float *const *k, float *scores) {
+static inline void multiply_rows(const float *q, int64_t rows, int64_t dim, const float *const *k,
+                                 float *scores) {
   const int64_t whole = dim / LANES * LANES;
   for (int64_t r = 0; r < rows; r++, q += dim, scores += KEYS) {
     vector sum[STEP] = {{0}, {0}, {0}, {0}};
@@ -68,30 +75,54 @@ EC_CLONES static void multiply_keys(const float *q, int64_t rows, int64_t dim,
       sum[3] += x * *(const memory *)(k[3] + i);
     }
     sum_lanes(sum, scores);
-    for (int64_t j = 0; j < STEP; j++)
-      for (int64_t i = whole; i < dim; i++) scores[j] += q[i] * k[j][i];
+    for (int64_t i = whole; i < dim; i++)
+      for (size_t j = 0; j < STEP; j++) scores[j] += q[i] * k[j][i];
   }
+}
+
+/* Multiplies keys of all heads for the scores from `at` on; the last key stands for those past the
+ * end, whose scores are not read. */
+EC_CLONES static void multiply_keys(const few *f, const part *k, int64_t at) {
+  const int64_t dim = f->a->dim;
+  for (int64_t j = 0; j < k->count; j += STEP)
+    for (int64_t h = 0; h < f->heads; h++) {
+      const float *keys[STEP];
+      for (int64_t i = 0; i < STEP; i++)
+        keys[i] = k->data + h * k->head + ec_min_i64(j + i, k->count - 1) * k->seq;
+      multiply_rows(f->q + h * f->rows * dim, f->rows, dim, keys,
+                    f->scores + h * f->rows * KEYS + at + j);
+    }
 }
 
 /* sums[r] += p[r][0] * v[0] + ... for STEP values. */
-EC_CLONES static void add_values(const float *p, int64_t rows, int64_t dim, const float *const *v,
-                                 float *sums) {
+static inline void add_rows(const float *p, int64_t rows, int64_t dim, const float *v,
+                            int64_t step, float *sums) {
   const int64_t whole = dim / LANES * LANES;
+  const float *b = v + step, *c = b + step, *d = c + step;
   for (int64_t r = 0; r < rows; r++, p += KEYS, sums += dim) {
     for (int64_t i = 0; i < whole; i += LANES) {
-      const vector a = *(const memory *)(v[0] + i) * p[0] + *(const memory *)(v[1] + i) * p[1];
-      const vector b = *(const memory *)(v[2] + i) * p[2] + *(const memory *)(v[3] + i) * p[3];
-      *(memory *)(sums + i) += a + b;
+      const vector x = *(const memory *)(v + i) * p[0] + *(const memory *)(b + i) * p[1];
+      const vector y = *(const memory *)(c + i) * p[2] + *(const memory *)(d + i) * p[3];
+      *(memory *)(sums + i) += x + y;
     }
     for (int64_t i = whole; i < dim; i++)
-      sums[i] += (v[0][i] * p[0] + v[1][i] * p[1]) + (v[2][i] * p[2] + v[3][i] * p[3]);
+      sums[i] += (v[i] * p[0] + b[i] * p[1]) + (c[i] * p[2] + d[i] * p[3]);
   }
 }
 
-EC_CLONES static void add_value(const float *p, int64_t rows, int64_t dim, const float *v,
-                                float *sums) {
-  for (int64_t r = 0; r < rows; r++, p += KEYS, sums += dim)
-    for (int64_t i = 0; i < dim; i++) sums[i] += v[i] * p[0];
+/* Adds values of all heads with the weights from `at` on. */
+EC_CLONES static void add_values(const few *f, const part *v, int64_t at) {
+  const int64_t dim = f->a->dim, whole = v->count / STEP * STEP;
+  for (int64_t j = 0; j < whole; j += STEP)
+    for (int64_t h = 0; h < f->heads; h++)
+      add_rows(f->scores + h * f->rows * KEYS + at + j, f->rows, dim,
+               v->data + h * v->head + j * v->seq, v->seq, f->sums + h * f->rows * dim);
+  for (int64_t j = whole; j < v->count; j++)
+    for (int64_t r = 0; r < f->heads * f->rows; r++) {
+      const float *value = v->data + r / f->rows * v->head + j * v->seq;
+      const float weight = f->scores[r * KEYS + at + j];
+      for (int64_t i = 0; i < dim; i++) f->sums[r * dim + i] += value[i] * weight;
+    }
 }
 
 EC_CLONES static float find_largest(const float *x, int64_t n, float m) {
@@ -135,41 +166,40 @@ static void update_row(const few *f, int64_t at, int64_t row, int64_t first, int
   f->largest[at] = m;
 }
 
-/* Finds STEP rows from `at`, the last one repeated past `end`. */
-static void find_rows(const few *f, const ec_rows *from, int64_t head, int64_t at, int64_t end,
-                      const float **rows) {
-  for (int64_t j = 0; j < STEP; j++) {
-    const int64_t row = ec_rows_at(from, f->batch, f->head + head, ec_min_i64(at + j, end - 1));
-    rows[j] = ec_rows_read(from, row, f->buffer + j * f->a->dim);
+/* Reads the rows of all heads at `count` positions from `at` on. */
+static part read_part(const few *f, const ec_rows *from, int64_t at, int64_t count) {
+  const int64_t dim = from->dim, row = ec_rows_at(from, f->batch, f->head, at);
+  if (from->dtype == EC_FLOAT32)
+    return (part){ec_rows_read(from, row, 1, NULL), from->seq * dim, from->head * dim, count};
+  const bool by_head = from->seq == 1; /* the positions of a head are adjacent */
+  const int64_t run = by_head ? count : from->head == 1 ? f->heads : 1;
+  for (int64_t i = 0; i < f->heads * count; i += run) {
+    const int64_t h = by_head ? i / count : i % f->heads, j = by_head ? 0 : i / f->heads;
+    (void)ec_rows_read(from, row + h * from->head + j * from->seq, run, f->buffer + i * dim);
   }
+  if (by_head) return (part){f->buffer, dim, count * dim, count};
+  return (part){f->buffer, f->heads * dim, dim, count};
 }
 
 /* Adds a block of keys and values to all rows. */
 static void add_block(const few *f, int64_t first, int64_t n) {
-  const int64_t dim = f->a->dim, count = f->rows;
-  const float *rows[STEP];
-  for (int64_t j = 0; j < n; j += STEP)
-    for (int64_t h = 0; h < f->heads; h++) {
-      find_rows(f, &f->a->k, h, first + j, first + n, rows);
-      multiply_keys(f->q + h * count * dim, count, dim, rows, f->scores + h * count * KEYS + j);
-    }
-  for (int64_t i = 0; i < f->heads * count; i++) update_row(f, i, i % count, first, n);
-  for (int64_t j = 0; j < n; j += STEP)
-    for (int64_t h = 0; h < f->heads; h++) {
-      float *p = f->scores + h * count * KEYS + j, *sums = f->sums + h * count * dim;
-      find_rows(f, &f->a->v, h, first + j, first + n, rows);
-      if (j + STEP <= n) add_values(p, count, dim, rows, sums);
-      else
-        for (int64_t i = j; i < n; i++) add_value(p + i - j, count, dim, rows[i - j], sums);
-    }
+  for (int64_t j = 0; j < n; j += PART) {
+    const part k = read_part(f, &f->a->k, first + j, ec_min_i64(PART, n - j));
+    multiply_keys(f, &k, j);
+  }
+  for (int64_t i = 0; i < f->heads * f->rows; i++) update_row(f, i, i % f->rows, first, n);
+  for (int64_t j = 0; j < n; j += PART) {
+    const part v = read_part(f, &f->a->v, first + j, ec_min_i64(PART, n - j));
+    add_values(f, &v, j);
+  }
 }
 
 static void run_heads(const few *f) {
   const ec_attention *a = f->a;
   for (int64_t i = 0; i < f->heads * f->rows; i++) {
-    const ec_attention_part part = {f->batch, f->head + i / f->rows, 0, f->rows};
+    const ec_attention_part at = {f->batch, f->head + i / f->rows, 0, f->rows};
     float *to = f->q + i * a->dim;
-    const float *q = ec_rows_read(&a->q, ec_attention_query(a, &part, i % f->rows), to);
+    const float *q = ec_rows_read(&a->q, ec_attention_query(a, &at, i % f->rows), 1, to);
     for (int64_t d = 0; d < a->dim; d++) to[d] = q[d] * a->scale;
     f->largest[i] = -INFINITY;
     f->total[i] = 0;
@@ -178,8 +208,8 @@ static void run_heads(const few *f) {
   for (int64_t first = 0; first < a->keys; first += KEYS)
     add_block(f, first, ec_min_i64(KEYS, a->keys - first));
   for (int64_t i = 0; i < f->heads * f->rows; i++) {
-    const ec_attention_part part = {f->batch, f->head + i / f->rows, 0, f->rows};
-    ec_rows_write(&a->out, ec_attention_query(a, &part, i % f->rows), f->sums + i * a->dim,
+    const ec_attention_part at = {f->batch, f->head + i / f->rows, 0, f->rows};
+    ec_rows_write(&a->out, ec_attention_query(a, &at, i % f->rows), f->sums + i * a->dim,
                   1 / f->total[i]);
   }
 }
@@ -190,7 +220,7 @@ void ec_few_run(const ec_attention *a, int64_t begin, int64_t end, float *scratc
   f.q = scratch;
   f.sums = f.q + most * a->dim;
   f.buffer = f.sums + most * a->dim;
-  f.scores = f.buffer + STEP * a->dim;
+  f.scores = f.buffer + HEADS * PART * a->dim;
   f.largest = f.scores + most * KEYS;
   f.total = f.largest + most;
   while (begin < end) {

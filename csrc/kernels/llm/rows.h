@@ -18,8 +18,8 @@ static inline int64_t ec_rows_at(const ec_rows *r, int64_t batch, int64_t head, 
   return batch * r->batch + head * r->head + at * r->seq;
 }
 
-/* Returns a row as float: in place, or converted into `buffer`. */
-const float *ec_rows_read(const ec_rows *r, int64_t row, float *buffer);
+/* Returns `count` rows from `row` on as float: in place, or converted into `buffer`. */
+const float *ec_rows_read(const ec_rows *r, int64_t row, int64_t count, float *buffer);
 
 /* Writes x * scale to a row. x is changed. */
 void ec_rows_write(const ec_rows *r, int64_t row, float *x, float scale);
