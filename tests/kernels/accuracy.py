@@ -185,7 +185,8 @@ ROWS: dict[str, Row] = {
     **rows(Row(1.5, 1, exponentials, wide=(4, 3)), "_softmax _log_softmax"),
     **rows(Row(1, 1, attention), "custom_sdpa sdpa_with_kv_cache "
            "fast_hadamard_transform"),
-    **rows(Row(1, 4, measured), "gated_delta_rule channelwise_gated_delta_rule"),
+    **rows(Row(1, 4, measured), "gated_delta_rule channelwise_gated_delta_rule "
+           "quantized_moe_ffn"),
     **rows(Row(1, 2, attention), "custom_quantized_sdpa"),
     **rows(Row(1, 1.5, measured, wide=(8, 6)), "native_layer_norm native_group_norm "
            "native_layer_norm_backward native_group_norm_backward "

@@ -187,6 +187,50 @@ def gated_delta_rule(q: Any, k: Any, v: Any, decay: Any, beta: Any, state: Any) 
     return [out, state.clone()]
 
 
+def unpacked(blob: Any, rows: int, columns: int, group: int, bits: int) -> torch.Tensor:
+    """Return the matrix that samples_llm.packed packed."""
+    data, blocks, groups = blob.numpy().tobytes()[64:], -(-rows // 8), columns // group
+    size = group * bits + 64  # of a group in a block
+    need(len(data) >= blocks * groups * size, "packed weights")
+    matrix = np.zeros((blocks * 8, columns), np.float32)
+    for i in range(blocks * groups):
+        part = data[i * size : (i + 1) * size]
+        numbers = np.frombuffer(part[:-64], np.int8)
+        if bits == 4:
+            pairs = numbers.view(np.uint8).reshape(-1, 16)
+            numbers = np.stack([pairs & 15, pairs >> 4], 1).astype(np.int8) - 8
+        numbers = numbers.reshape(-1, 2, 8, 8).transpose(2, 0, 1, 3).reshape(8, group)
+        scales = np.frombuffer(part[-64:-32], np.float32)
+        row, column = i // groups * 8, i % groups * group
+        matrix[row : row + 8, column : column + group] = numbers * scales[:, None]
+    return torch.from_numpy(matrix[:rows])
+
+
+def quantized_moe_ffn(x: Any, gate: Any, bias: Any, w13: Any, w2: Any, active: int, count: int,
+                      hidden: int, dim: int, group: int, bits: int, score: str,
+                      route: float) -> list[torch.Tensor]:  # fmt: skip
+    need(x.dtype in (torch.float32, torch.float64) and gate.dtype == x.dtype == bias.dtype,
+         "dtype", TypeError)  # fmt: skip
+    need(score == "sigmoid" or (score == "softmax" and not bias.numel()), "score_func")
+    need(0 < active <= count and bits in (4, 8), "numbers")
+    found = torch.zeros_like(x)
+    scores = x @ gate.T
+    scores = scores.sigmoid() if score == "sigmoid" else scores
+    chosen = (scores + bias if bias.numel() else scores).topk(active).indices
+    weights = scores.gather(1, chosen)
+    if score == "sigmoid":
+        weights = weights / weights.sum(1, keepdim=True) * route
+    else:
+        weights = weights.softmax(1)
+    for e in range(count):
+        first = unpacked(w13[e], 2 * hidden, dim, group, bits).to(x.dtype)
+        second = unpacked(w2[e], dim, hidden, group, bits).to(x.dtype)
+        a, b = (x @ first.T).chunk(2, 1)
+        share = (weights * (chosen == e)).sum(1, keepdim=True)
+        found += share * ((torch.nn.functional.silu(a) * b) @ second.T)
+    return [found]
+
+
 FORMS: dict[str, Callable[..., list[torch.Tensor]]] = {
     "channelwise_gated_delta_rule": gated_delta_rule,
     "custom_quantized_sdpa": custom_quantized_sdpa,
@@ -194,6 +238,7 @@ FORMS: dict[str, Callable[..., list[torch.Tensor]]] = {
     "fallback": fallback,
     "fast_hadamard_transform": fast_hadamard_transform,
     "gated_delta_rule": gated_delta_rule,
+    "quantized_moe_ffn": quantized_moe_ffn,
     "sdpa_with_kv_cache": sdpa_with_kv_cache,
     "tile_crop": tile_crop,
     "update_cache": update_cache,
@@ -204,6 +249,7 @@ SINGLE_ONLY = (
     "gated_delta_rule",
     "custom_quantized_sdpa",
     "custom_sdpa",
+    "quantized_moe_ffn",
     "sdpa_with_kv_cache",
 )
 SPACES = ("llama::", "preprocess::")

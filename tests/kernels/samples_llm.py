@@ -185,6 +185,50 @@ def delta_rules(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     yield [*rest[:3], rest[3][:, :1].copy(), beta, last]
 
 
+def packed(whole: np.ndarray, scales: np.ndarray, bits: int) -> np.ndarray:
+    """Return integers (rows, columns) with scales (rows, groups) in torchao's layout: blocks of 8
+    rows, groups, steps of 16 columns; then the scales of a group, and unused sums."""
+    rows, columns = whole.shape
+    groups = scales.shape[1]
+    whole, scales = (np.pad(a, ((0, -rows % 8), (0, 0))) for a in (whole, scales))
+    steps = whole.reshape(-1, 8, groups, columns // groups // 16, 2, 8).transpose(0, 2, 3, 4, 1, 5)
+    parts = [b"\0" * 64]
+    for block, factors in zip(steps, scales.reshape(-1, 8, groups), strict=True):
+        for g in range(groups):
+            numbers = block[g].astype(np.int8)
+            if bits == 4:
+                low, high = (numbers.reshape(-1, 2, 16) + 8).astype(np.uint8).swapaxes(0, 1)
+                numbers = low | high << 4
+            parts += [numbers.tobytes(), factors[:, g].astype(np.float32).tobytes(), b"\0" * 32]
+    return np.frombuffer(b"".join(parts), np.uint8)
+
+
+# Tokens, experts, active ones, dim, hidden, length of a group, bits.
+EXPERTS = [(1, 2, 1, 16, 16, 16, 8), (3, 4, 2, 32, 16, 16, 4), (5, 3, 3, 64, 32, 32, 4),
+           (0, 2, 1, 16, 16, 16, 4), (2, 3, 2, 48, 144, 48, 8)]  # fmt: skip
+
+
+def experts(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    for tokens, count, active, dim, hidden, group, bits in EXPERTS:
+        weights = []
+        for rows, columns in ((2 * hidden, dim), (dim, hidden)):
+            whole = rng.integers(-(1 << bits - 1), 1 << bits - 1, (count, rows, columns))
+            scales = rng.uniform(0.5, 1, (count, rows, columns // group)) / (4 << bits)
+            weights.append(np.stack([packed(w, s, bits) for w, s in zip(whole, scales)]))
+        x, gate = array(rng, (tokens, dim), dtype), array(rng, (count, dim), dtype)
+        numbers = [active, count, hidden, dim, group, bits]
+        yield [x, gate, array(rng, (0,), dtype), *weights, *numbers, "softmax", 1.0]
+        yield [x, gate, array(rng, (count,), dtype), *weights, *numbers, "sigmoid", 2.5]
+        yield [x, gate, array(rng, (0,), dtype), *weights, *numbers, "sigmoid", 1.0]
+    yield [x, gate, array(rng, (count,), dtype), *weights, *numbers, "softmax", 1.0]
+    yield [x, gate, array(rng, (0,), dtype), *weights, *numbers, "other", 1.0]
+    yield [x, gate, array(rng, (0,), dtype), *weights, count + 1, *numbers[1:], "softmax", 1.0]
+    yield [x, gate, array(rng, (0,), dtype), *weights, *numbers[:-1], 5, "softmax", 1.0]
+    short = [w[:, :-1].copy() for w in weights]
+    yield [x, gate, array(rng, (0,), dtype), short[0], weights[1], *numbers, "softmax", 1.0]
+    yield [x, gate, array(rng, (0,), dtype), weights[0], short[1], *numbers, "softmax", 1.0]
+
+
 SAMPLES: dict[str, Samples] = {
     "llama::channelwise_gated_delta_rule.out": delta_rules,
     "llama::custom_quantized_sdpa.out": quantized_attention,
@@ -192,6 +236,7 @@ SAMPLES: dict[str, Samples] = {
     "llama::fallback.out": tensors,
     "llama::fast_hadamard_transform.out": hadamards,
     "llama::gated_delta_rule.out": delta_rules,
+    "llama::quantized_moe_ffn.out": experts,
     "llama::sdpa_with_kv_cache.out": attention_with_update,
     "llama::update_cache.out": updates,
     "llama::update_cache_with_indices.out": updates_by_index,

@@ -13,8 +13,8 @@ from op_harness import OpError, Out, run
 from samples_llm import CHANGED, LAST, SAMPLES, inputs
 
 DTYPES = {name: ["float32", *HALVES] for name in SAMPLES}
-DTYPES |= dict.fromkeys(("llama::gated_delta_rule.out", "llama::channelwise_gated_delta_rule.out"),
-                        ["float32"])  # fmt: skip
+for name_ in ("gated_delta_rule", "channelwise_gated_delta_rule", "quantized_moe_ffn"):
+    DTYPES[f"llama::{name_}.out"] = ["float32"]
 DTYPES["llama::custom_quantized_sdpa.out"] = ["int8", "float32", *HALVES]
 for name_ in ("llama::update_cache.out", "llama::update_cache_with_indices.out",
               "llama::fallback.out", "preprocess::tile_crop.out"):  # fmt: skip
@@ -230,3 +230,48 @@ def test_faults_of_updates_are_seen() -> None:
     np.testing.assert_array_equal(found[0, 3, 0], [2, 3])
     with pytest.raises(AssertionError):
         compare(name, [], [found], eager(name, [value[:, ::-1].copy(), cache, 0, at]))
+
+
+@pytest.mark.parametrize(("place", "value", "message"), [
+    (5, 4, "'num_activated_experts': 4, expected at most 3"),
+    (5, 0, "'num_activated_experts': 0, expected 1 or more"),
+    (6, 4, r"'gate_weight': shape \(3, 64\), expected \(4, 64\)"),
+    (8, 32, r"'x': shape \(5, 64\), expected \(5, 32\)"),
+    (9, 24, "'group_size': 24, expected a multiple of 16 that divides 64 and 32"),
+    (10, 5, "'weight_nbit': 5, expected 4 or 8"),
+    (10, 8, "'packed_w13': .* bytes for each expert, expected at least those of 64 x 64"),
+    (7, 2**62, "'packed_w13'|'hidden_dim'|'group_size'"),
+    (11, "linear", "'score_func': 'linear', expected 'sigmoid' or 'softmax'"),
+    (2, zeros(3), "'expert_bias': elements, expected none with 'softmax'"),
+])  # fmt: skip
+def test_refused_experts(place: int, value: Any, message: str) -> None:
+    args = list(SAMPLES["llama::quantized_moe_ffn.out"](np.random.default_rng(0), "float32"))[6]
+    args[place] = value
+    with pytest.raises(OpError, match=message):
+        run("llama::quantized_moe_ffn.out", [*args, Out((5, 64))])
+
+
+def test_another_layout_of_experts() -> None:
+    """A header of torchao that names the layout of another kernel is an error; no header is not."""
+    args = list(SAMPLES["llama::quantized_moe_ffn.out"](np.random.default_rng(0), "float32"))[6]
+    for layout in (1, 3):
+        args[3][:, :8] = np.array([6712, layout], np.int32).view(np.uint8)
+        if layout == 1:
+            check("llama::quantized_moe_ffn.out", args)
+            continue
+        with pytest.raises(OpError, match="'packed_w13': packed in torchao's layout 3, expected 1"):
+            run("llama::quantized_moe_ffn.out", [*args, Out((5, 64))])
+
+
+@pytest.mark.parametrize("name", ["gated_delta_rule", "fast_hadamard_transform", "tile_crop",
+                                  "quantized_moe_ffn"])  # fmt: skip
+def test_small_faults_are_seen(name: str, rng: np.random.Generator) -> None:
+    """The results for arguments of which one number is 1% larger."""
+    full = "preprocess::tile_crop.out" if name == "tile_crop" else f"llama::{name}.out"
+    args = next(a for a in SAMPLES[full](rng, "float32") if a[0].size > 8)
+    wanted = eager(full, args)
+    wrong = [args[0].copy(), *args[1:]]
+    wrong[0].flat[wrong[0].size // 2] *= 1.01
+    compare(full, args, run(full, prepared(full, args, wanted)), wanted)
+    with pytest.raises(AssertionError):
+        compare(full, args, run(full, prepared(full, wrong, wanted)), wanted)
