@@ -16,7 +16,8 @@ enum {
   KEYS = 64,  /* of one block */
   PART = 16,  /* keys converted to float at once */
   LANES = 16,
-  STEP = 4 /* keys multiplied at once */
+  STEP = 4,   /* keys multiplied at once */
+  LINE = 64   /* bytes of a cache line */
 };
 
 typedef float vector __attribute__((vector_size(4 * LANES)));
@@ -36,6 +37,7 @@ typedef struct few {
 typedef struct part {
   const float *data;
   int64_t seq, head, count;
+  bool in_place;
 } part;
 
 bool ec_few_room(const ec_attention *a, size_t *room) {
@@ -44,6 +46,14 @@ bool ec_few_room(const ec_attention *a, size_t *room) {
   return ec_mul_size(dim, 2, &each) && ec_add_size(each, KEYS + 2, &each) &&
          ec_mul_size(rows, each, &all) && ec_mul_size(dim, HEADS * PART, &buffer) &&
          ec_add_size(all, buffer, room);
+}
+
+/* Asks for the memory that the next part reads at this place: the distances between rows are too
+ * large for the processor to predict. An address past the end does nothing. */
+static inline void prefetch_bytes(const void *from, int64_t ahead, int64_t count) {
+  const uintptr_t start = (uintptr_t)from + (uintptr_t)ahead;
+  for (int64_t i = 0; i < count; i += LINE)
+    __builtin_prefetch((const void *)(start + (uintptr_t)i));
 }
 
 /* Sums each of four vectors. */
@@ -83,12 +93,14 @@ static inline void multiply_rows(const float *q, int64_t rows, int64_t dim, cons
 /* Multiplies keys of all heads for the scores from `at` on; the last key stands for those past the
  * end, whose scores are not read. */
 EC_CLONES static void multiply_keys(const few *f, const part *k, int64_t at) {
-  const int64_t dim = f->a->dim;
+  const int64_t dim = f->a->dim, bytes = sizeof(float);
   for (int64_t j = 0; j < k->count; j += STEP)
     for (int64_t h = 0; h < f->heads; h++) {
       const float *keys[STEP];
       for (int64_t i = 0; i < STEP; i++)
         keys[i] = k->data + h * k->head + ec_min_i64(j + i, k->count - 1) * k->seq;
+      for (int64_t i = 0; i < STEP && k->in_place; i++)
+        prefetch_bytes(keys[i], PART * k->seq * bytes, dim * bytes);
       multiply_rows(f->q + h * f->rows * dim, f->rows, dim, keys,
                     f->scores + h * f->rows * KEYS + at + j);
     }
@@ -112,11 +124,15 @@ static inline void add_rows(const float *p, int64_t rows, int64_t dim, const flo
 
 /* Adds values of all heads with the weights from `at` on. */
 EC_CLONES static void add_values(const few *f, const part *v, int64_t at) {
-  const int64_t dim = f->a->dim, whole = v->count / STEP * STEP;
+  const int64_t dim = f->a->dim, whole = v->count / STEP * STEP, bytes = sizeof(float);
   for (int64_t j = 0; j < whole; j += STEP)
-    for (int64_t h = 0; h < f->heads; h++)
-      add_rows(f->scores + h * f->rows * KEYS + at + j, f->rows, dim,
-               v->data + h * v->head + j * v->seq, v->seq, f->sums + h * f->rows * dim);
+    for (int64_t h = 0; h < f->heads; h++) {
+      const float *values = v->data + h * v->head + j * v->seq;
+      for (int64_t i = 0; i < STEP && v->in_place; i++)
+        prefetch_bytes(values + i * v->seq, PART * v->seq * bytes, dim * bytes);
+      add_rows(f->scores + h * f->rows * KEYS + at + j, f->rows, dim, values, v->seq,
+               f->sums + h * f->rows * dim);
+    }
   for (int64_t j = whole; j < v->count; j++)
     for (int64_t r = 0; r < f->heads * f->rows; r++) {
       const float *value = v->data + r / f->rows * v->head + j * v->seq;
@@ -170,15 +186,18 @@ static void update_row(const few *f, int64_t at, int64_t row, int64_t first, int
 static part read_part(const few *f, const ec_rows *from, int64_t at, int64_t count) {
   const int64_t dim = from->dim, row = ec_rows_at(from, f->batch, f->head, at);
   if (from->dtype == EC_FLOAT32)
-    return (part){ec_rows_read(from, row, 1, NULL), from->seq * dim, from->head * dim, count};
+    return (part){ec_rows_read(from, row, 1, NULL), from->seq * dim, from->head * dim, count, true};
+  const int64_t size = dim * (int64_t)ec_dtype_size(from->dtype);
   const bool by_head = from->seq == 1; /* the positions of a head are adjacent */
   const int64_t run = by_head ? count : from->head == 1 ? f->heads : 1;
   for (int64_t i = 0; i < f->heads * count; i += run) {
     const int64_t h = by_head ? i / count : i % f->heads, j = by_head ? 0 : i / f->heads;
-    (void)ec_rows_read(from, row + h * from->head + j * from->seq, run, f->buffer + i * dim);
+    const int64_t first = row + h * from->head + j * from->seq;
+    prefetch_bytes(from->data + first * size, PART * from->seq * size, run * size);
+    (void)ec_rows_read(from, first, run, f->buffer + i * dim);
   }
-  if (by_head) return (part){f->buffer, dim, count * dim, count};
-  return (part){f->buffer, f->heads * dim, dim, count};
+  if (by_head) return (part){f->buffer, dim, count * dim, count, false};
+  return (part){f->buffer, f->heads * dim, dim, count, false};
 }
 
 /* Adds a block of keys and values to all rows. */
