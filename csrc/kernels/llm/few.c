@@ -40,11 +40,14 @@ typedef struct part {
   bool in_place;
 } part;
 
+static int64_t most_heads(const ec_attention *a) { return ec_min_i64(HEADS, a->kv_heads); }
+
 bool ec_few_room(const ec_attention *a, size_t *room) {
-  const size_t rows = HEADS * (size_t)ec_attention_rows(a), dim = (size_t)a->dim;
+  const size_t heads = (size_t)most_heads(a), dim = (size_t)a->dim;
+  const size_t rows = heads * (size_t)ec_attention_rows(a);
   size_t each, all, buffer;
   return ec_mul_size(dim, 2, &each) && ec_add_size(each, KEYS + 2, &each) &&
-         ec_mul_size(rows, each, &all) && ec_mul_size(dim, HEADS * PART, &buffer) &&
+         ec_mul_size(rows, each, &all) && ec_mul_size(dim, heads * PART, &buffer) &&
          ec_add_size(all, buffer, room);
 }
 
@@ -234,12 +237,12 @@ static void run_heads(const few *f) {
 }
 
 void ec_few_run(const ec_attention *a, int64_t begin, int64_t end, float *scratch) {
-  const int64_t rows = ec_attention_rows(a), most = HEADS * rows;
+  const int64_t rows = ec_attention_rows(a), most = most_heads(a) * rows;
   few f = {.a = a, .rows = rows};
   f.q = scratch;
   f.sums = f.q + most * a->dim;
   f.buffer = f.sums + most * a->dim;
-  f.scores = f.buffer + HEADS * PART * a->dim;
+  f.scores = f.buffer + most_heads(a) * PART * a->dim;
   f.largest = f.scores + most * KEYS;
   f.total = f.largest + most;
   while (begin < end) {
