@@ -290,10 +290,8 @@ class Alarm(Exception):
 
 def interrupted(run: Callable[[], object], after: float = 0.3) -> float:
     """Return the time that a call continued after a signal whose handler raises."""
-    sent: list[float] = []
 
     def handler(*_: object) -> None:
-        sent.append(time.perf_counter())
         raise Alarm("it is time")
 
     def child() -> float:
@@ -305,7 +303,8 @@ def interrupted(run: Callable[[], object], after: float = 0.3) -> float:
         assert info.value.__cause__ is None
         return time.perf_counter() - start - after
 
-    return alone(child)
+    # A late interruption is late each time, a machine that stood still is not.
+    return min(alone(child) for _ in range(3))
 
 
 def endless(shape: tuple[int, ...] = (4,), inside: int = 0) -> bytes:

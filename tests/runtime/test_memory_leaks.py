@@ -30,17 +30,23 @@ def resident() -> int:
 
 
 def assert_constant(action: Callable[[], object], times: int, slack: int = 1 << 20) -> None:
-    """Assert that `times` repetitions after a warm-up grow the process by less than `slack`."""
+    """Assert that `times` repetitions grow the process by less than `slack` bytes.
+
+    A leak grows the process in each of three rounds; caches and other threads of pytest do not.
+    """
     for _ in range(times // 5):
         action()
-    gc.collect()
-    before = resident()
-    blocks = sys.getallocatedblocks()
-    for _ in range(times):
-        action()
-    gc.collect()
-    assert resident() - before < slack
-    assert sys.getallocatedblocks() - blocks < 100 + times // 10
+    growth = []
+    for _ in range(3):
+        gc.collect()
+        before, blocks = resident(), sys.getallocatedblocks()
+        for _ in range(times):
+            action()
+        gc.collect()
+        growth.append((resident() - before, sys.getallocatedblocks() - blocks))
+        if growth[-1][0] < slack and growth[-1][1] < 100 + times // 10:
+            return
+    raise AssertionError(f"grows in each round by (bytes, blocks): {growth}")
 
 
 def everything() -> bytes:
