@@ -10,6 +10,7 @@ from executorch_c._arrays import Array
 from executorch_c._types import (
     BundledValue,
     BackendOptions,
+    Buffer,
     Data,
     DelegateInside,
     DelegateReport,
@@ -141,6 +142,12 @@ class Method:
         """Return a named buffer or parameter as an array on the method's memory."""
     def set_attribute(self, name: str, array: object) -> None:
         """Copy an array of the attribute's dtype and shape into the attribute."""
+    def get_state(self) -> Array:
+        """Return a copy of all state (mutable buffers) as a one-dimensional array of uint8: the
+        memory that a call reads before it overwrites it, including state shared with other methods
+        of the program. Its length is constant; its order is that of this loaded method."""
+    def set_state(self, state: Buffer | Array, /) -> None:
+        """Restore the state from the result of get_state(), or another contiguous buffer."""
     def manual_seed(self, seed: int, /) -> None:
         """Reseed the random generator of the method's operators (rand, dropout, ...)."""
     def reset(self) -> None:

@@ -16,10 +16,14 @@ if TYPE_CHECKING:
 EXTRAS = {
     "executorch": "check",
     "flatbuffers": "devtools",
+    "jinja2": "llm",
     "matplotlib": "view",
     "ml_dtypes": "bfloat16",
     "pandas": "view",
     "rich": "view",
+    "sentencepiece": "llm",
+    "tiktoken": "llm",
+    "tokenizers": "llm",
     "torch": "check",
 }
 """Extra in pyproject.toml of each package."""

@@ -21,18 +21,20 @@ from executorch_c._commands import (
     demo,
     dump,
     explain,
+    generate,
     graph,
     info,
     memory,
     operators,
+    perplexity,
     quantization_error,
     run,
     trace,
     validate,
 )
 
-COMMANDS = (run, info, dump, graph, memory, validate, check, compare, explain,
-            quantization_error, check_nan, trace, operators, demo)  # fmt: skip
+COMMANDS = (run, info, dump, graph, memory, validate, check, compare, explain, quantization_error,
+            check_nan, trace, generate, perplexity, operators, demo)  # fmt: skip
 """In the order of --help."""
 
 ALIASES = {
@@ -69,6 +71,8 @@ examples:
   executorch-c quantization-error int8.pte --model model.py:make
   executorch-c check-nan model.pte --inputs x.npz    origin of NaN and infinity
   executorch-c trace model.pte --repeat 20 --html t.html
+  executorch-c generate model.pte --tokenizer tokenizer.json --prompt "Hello"
+  executorch-c perplexity model.pte --tokenizer tokenizer.json --text t.txt
   executorch-c operators --json
 
 exit codes: 0 match, 1 error, 2 wrong usage, 3 differ, 4 inconclusive

@@ -17,6 +17,7 @@
 #include "python/program_object.h"
 #include "python/program_ref.h"
 #include "python/report.h"
+#include "python/state_copy.h"
 #include "python/trace.h"
 
 /* ---- lifecycle ---- */
@@ -322,6 +323,29 @@ static PyObject *method_reset(PyObject *object, PyObject *Py_UNUSED(args)) {
   Py_RETURN_NONE;
 }
 
+PyDoc_STRVAR(
+    get_state_doc,
+    "get_state($self, /)\n--\n\n"
+    "Return a copy of all state (mutable buffers) as a one-dimensional array of uint8: the memory\n"
+    "that a call reads before it overwrites it, including state shared with other methods of the\n"
+    "program. Its length is constant; its order is that of this loaded method.\n\n"
+    "Waits while another thread runs the method.");
+
+static PyObject *method_get_state(PyObject *object, PyObject *Py_UNUSED(args)) {
+  return ecpy_state_get((ecpy_method *)object);
+}
+
+PyDoc_STRVAR(set_state_doc,
+             "set_state($self, state, /)\n--\n\n"
+             "Restore the state from the result of get_state(), or another contiguous buffer.\n\n"
+             "Raises InvalidArgumentError for another number of bytes, TypeError or BufferError\n"
+             "for an object without a contiguous buffer.");
+
+static PyObject *method_set_state(PyObject *object, PyObject *state) {
+  if (ecpy_state_set((ecpy_method *)object, state)) return NULL;
+  Py_RETURN_NONE;
+}
+
 PyDoc_STRVAR(manual_seed_doc,
              "manual_seed($self, seed, /)\n--\n\n"
              "Reseed the random generator of the method's operators (rand, dropout, ...).\n\n"
@@ -451,6 +475,8 @@ static PyMethodDef methods[] = {
      get_attribute_doc},
     {"set_attribute", FUNCTION(method_set_attribute), METH_VARARGS | METH_KEYWORDS,
      set_attribute_doc},
+    {"get_state", method_get_state, METH_NOARGS, get_state_doc},
+    {"set_state", method_set_state, METH_O, set_state_doc},
     {"manual_seed", method_manual_seed, METH_O, manual_seed_doc},
     {"reset", method_reset, METH_NOARGS, reset_doc},
     {"memory", method_memory, METH_NOARGS, memory_doc},

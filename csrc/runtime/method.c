@@ -17,6 +17,7 @@
 #include "runtime/placement.h"
 #include "runtime/prepare.h"
 #include "runtime/program_internal.h"
+#include "runtime/saved_state.h"
 
 /* Returns the program's lock for methods with shared memory, which exclude each other; else the
  * method's own. */
@@ -70,6 +71,7 @@ static ec_status load_stages(ec_method *m, size_t index, ec_error *err) {
   EC_TRY(ec_collect_uses(m, &uses, err));
   EC_TRY(ec_load_memory(m, &plan, err));
   EC_TRY(ec_place_tensors(m, &uses, err));
+  EC_TRY(ec_find_state(m, &uses, err));
   EC_TRY(ec_mark_foldable(m, &uses, err));
   ec_arena_reset(&m->scratch);
   EC_TRY(save_first_values(m, err));

@@ -55,6 +55,7 @@ typedef struct ec_placement {
   bool staged;       /* an output allocated in each call */
   bool folded;       /* the output of a folded call: constant after the load */
   bool rebindable;   /* a call may redirect it; reset after each call */
+  bool kept;         /* has an initial value, or a delegate reads it */
   uint32_t arena;    /* 1-based planned arena; 0: none */
   uint64_t offset;   /* in the arena */
   size_t nbytes;     /* upper bound */
@@ -71,6 +72,12 @@ typedef struct ec_initial {
   const ec_placement *placement;
   const uint8_t *bytes; /* from the file; NULL: zeros */
 } ec_initial;
+
+/* A part of memory. */
+typedef struct ec_span {
+  uint8_t *data;
+  size_t size;
+} ec_span;
 
 typedef enum ec_binding {
   EC_UNBOUND_INPUT,
@@ -138,6 +145,8 @@ struct ec_method {
   size_t attribute_count;
   ec_initial *initials;
   size_t initial_count;
+  ec_span *state; /* memory that keeps values between calls: disjoint, by address */
+  size_t state_count;
   size_t folded_bytes; /* of constants that were computed at load */
   ec_kept_memory kept;
   bool uses_shared_state, has_jumps;

@@ -48,6 +48,7 @@ META = METHOD.metadata
 RECORDED = RUNTIME.load_program(PTE, enable_etdump=True)
 ROWS = {n: np.ones((n, 4), np.float32) for n in (1, 3, 64, 65)}
 STATE = np.ones(4, np.float32)
+SAVED = METHOD.get_state()
 OUTS = [np.empty((3, 4), np.float32), np.empty(4, np.float32)]
 HOLES = [np.empty((3, 8), np.float32)[:, ::2], None]
 INFO = META.input_tensor_meta(0)
@@ -119,6 +120,8 @@ GOOD: dict[str, Call] = {
     "Method.set_attribute": lambda: METHOD.set_attribute("state", STATE),
     "Method.attribute_names": lambda: METHOD.attribute_names,
     "Method.reset": lambda: METHOD.reset(),
+    "Method.get_state": lambda: METHOD.get_state(),
+    "Method.set_state": lambda: METHOD.set_state(SAVED),
     "Method.manual_seed": lambda: METHOD.manual_seed(3),
     "Method.memory": lambda: METHOD.memory(),
     "Method.num_threads": lambda: METHOD.num_threads,
@@ -166,6 +169,8 @@ BAD: dict[str, Call] = {
     "Method.set_attribute": lambda: METHOD.set_attribute("none", STATE),
     "Method.set_attribute(shape)": lambda: METHOD.set_attribute("state", ROWS[3]),
     "Method.set_attribute(type)": lambda: METHOD.set_attribute("state", "x"),
+    "Method.set_state(size)": lambda: METHOD.set_state(SAVED[1:]),
+    "Method.set_state(type)": lambda: METHOD.set_state("x"),  # type: ignore[arg-type]
     "Method.manual_seed": lambda: METHOD.manual_seed("x"),  # type: ignore[arg-type]
     "Method._trace_stop": lambda: METHOD._trace_stop(),
     "register_backend": lambda: executorch_c.register_backend(3),

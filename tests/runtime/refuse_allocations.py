@@ -80,6 +80,7 @@ class Session:
     def reset(self) -> Any:
         self.method.reset()
         self.method.manual_seed(1)
+        self.method.set_state(self.method.get_state())
         return [self.method.get_attribute(name).copy() for name in self.method.attribute_names]
 
     def figures(self) -> Any:

@@ -1,4 +1,8 @@
-"""Mutable buffers: kept between calls, initialised, reset, shared, read and written by name."""
+"""Mutable buffers: kept between calls, initialised, reset, copied, shared, read and written
+by name.
+
+long: all that concerns state
+"""
 
 from __future__ import annotations
 
@@ -552,3 +556,73 @@ def test_caches_after_reset(name: str) -> None:
             (found,) = method.execute(call.inputs)
             assert compare(found, call.outputs[0]), compare(found, call.outputs[0])
         method.reset()
+
+
+# ---- copies ----------------------------------------------------------------------------------
+
+
+def test_a_copy_of_the_state() -> None:
+    module = Counter(torch.zeros(4))
+    method = load(export(module, X))
+    wanted = steps(module, VALUES)
+    method(VALUES[0])
+    saved = method.get_state()
+    assert saved.dtype == np.uint8 and saved.shape == (16,) and saved.flags.owndata
+    for _ in range(2):
+        np.testing.assert_array_equal([method(v) for v in VALUES[1:]], wanted[1:])
+        method.set_state(saved)
+    method.set_state(bytes(16))
+    np.testing.assert_array_equal([method(value) for value in VALUES], wanted)
+
+
+@pytest.mark.parametrize("name", ["kv_cache_slice", "kv_cache_index_put", "kv_cache_index_copy"])
+def test_copies_of_caches(name: str) -> None:
+    exported = zoo.load(name)
+    method = load(exported.pte)
+    calls = exported.calls["forward"]
+    half = len(calls) // 2
+    for call in calls[:half]:
+        method.execute(call.inputs)
+    saved = method.get_state()
+    first = [method.execute(call.inputs)[0] for call in calls[half:]]
+    method.reset()
+    assert saved.size == method.get_state().size < method.memory()["planned"]
+    method.set_state(saved)
+    again = [method.execute(call.inputs)[0] for call in calls[half:]]
+    for a, b in zip(first, again):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_copies_of_shared_and_unplanned_buffers() -> None:
+    exported = zoo.load("shared_state")
+    left, right = (Runtime.get().load_program(exported.pte).load_method(n) for n in exported.calls)
+    left(ONES)
+    left.set_state(left.get_state())
+    np.testing.assert_array_equal(left(ONES), 2 * ONES)
+    module = Counter(torch.zeros(4))
+    method = load(export(module, X, planning={"alloc_mutable_buffers": False},
+                         emit_mutable_buffer_names=True))  # fmt: skip
+    method(ONES)
+    saved = method.get_state()
+    method(ONES)
+    method.set_state(saved)
+    np.testing.assert_array_equal(method(ONES), 4 * ONES)
+
+
+def test_a_program_without_state_has_an_empty_copy() -> None:
+    method = load(export(lambda x: x.sin() + x, X))
+    assert method.get_state().shape == (0,)
+    method.set_state(b"")
+
+
+def test_copies_are_checked() -> None:
+    method = load(export(Counter(torch.zeros(4)), X))
+    for wrong in (b"", bytes(15), np.zeros(17, np.uint8)):
+        with pytest.raises(
+            InvalidArgumentError, match="the state of method 'forward' has 16 bytes"
+        ):
+            method.set_state(wrong)
+    with pytest.raises(TypeError):
+        method.set_state(3)  # type: ignore[arg-type]
+    with pytest.raises((BufferError, ValueError)):
+        method.set_state(np.zeros((8, 2), np.uint16)[:, 0])

@@ -1,0 +1,66 @@
+"""Options of commands for text programs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from executorch_c._commands import _arguments
+
+if TYPE_CHECKING:
+    from executorch_c.llm.runner import TextRunner
+
+
+def add_text_model(parser: argparse.ArgumentParser) -> None:
+    """Add MODEL.pte, --data, --tokenizer, --method and --threads."""
+    _arguments.add_model(parser, "text program, a .pte")
+    parser.add_argument("--tokenizer", metavar="T", help="tokenizer.json, a folder with one, or a "
+                        "file of SentencePiece, tiktoken or llama2.c; default: beside the program"
+                        )  # fmt: skip
+    parser.add_argument("--method", metavar="NAME",
+                        help="the only method to call; default: forward, or prefill and decode"
+                        )  # fmt: skip
+    _arguments.add_threads(parser)
+
+
+def beside(model: str) -> str | None:
+    """Return the path of the tokenizer in a program's folder; None if there is not exactly one."""
+    from executorch_c.llm.tokenizers import IN_FOLDERS
+
+    folder = os.path.dirname(model) or "."
+    found = [os.path.join(folder, name) for name in IN_FOLDERS]
+    found = [path for path in found if os.path.isfile(path)]
+    return found[0] if found else None
+
+
+def open_runner(args: argparse.Namespace) -> TextRunner:
+    """Return the runner of the arguments of `add_text_model`, with conflicts said on stderr."""
+    from executorch_c.llm.runner import TextRunner
+
+    tokenizer = args.tokenizer or beside(args.model)
+    runner = TextRunner(args.model, tokenizer, args.data or None, method=args.method,
+                        num_threads=args.threads)  # fmt: skip
+    for conflict in runner.conflicts:
+        print(f"executorch-c: warning: {conflict}", file=sys.stderr)
+    return runner
+
+
+def text_of(path: str) -> str:
+    """Return the text of a file, or of stdin for "-". Raises ValueError if it is not UTF-8."""
+    try:
+        if path == "-":
+            return sys.stdin.buffer.read().decode("utf-8")
+        with open(path, encoding="utf-8", newline="") as file:
+            return file.read()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not UTF-8: {error}") from error
+
+
+def ids_of(text: str) -> list[int]:
+    """Return token ids of "1,2,3": the argparse type."""
+    try:
+        return [int(part) for part in text.replace(",", " ").split()]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a list of token ids") from None

@@ -1,0 +1,40 @@
+"""Language models: run, generate, stream and check exported programs.
+
+    from executorch_c.llm import TextRunner
+
+    runner = TextRunner("model.pte", "tokenizer.json")
+    print(runner.generate("Hello", max_new_tokens=20))
+
+Needs NumPy only; tokenizers need their packages (extra `llm`).
+"""
+
+from __future__ import annotations
+
+from executorch_c.llm.chat import Chat
+from executorch_c.llm.encoder_decoder import EncoderDecoder
+from executorch_c.llm.generation import Stream
+from executorch_c.llm.multimodal import MultimodalRunner
+from executorch_c.llm.losses import PerplexityReport, perplexity
+from executorch_c.llm.result import Generation, RunStats
+from executorch_c.llm.runner import TextRunner
+from executorch_c.llm.sampling import DefaultSampler, OfficialSampler, Sampling
+from executorch_c.llm.state import Snapshot
+from executorch_c.llm.tokenizers import Tokenizer, open_tokenizer
+
+__all__ = [
+    "Chat",
+    "DefaultSampler",
+    "EncoderDecoder",
+    "Generation",
+    "MultimodalRunner",
+    "OfficialSampler",
+    "PerplexityReport",
+    "RunStats",
+    "Sampling",
+    "Snapshot",
+    "Stream",
+    "TextRunner",
+    "Tokenizer",
+    "open_tokenizer",
+    "perplexity",
+]

@@ -1,0 +1,106 @@
+"""How far two sets of logits agree: as numbers, and as distributions of the next token."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from executorch_c.llm.sampling import log_softmax
+
+if TYPE_CHECKING:
+    from executorch_c._arrays import Array
+
+LOGITS = {"float32": 1e-4, "float64": 1e-4, "float16": 2e-2, "bfloat16": 1.5e-1}
+"""Largest error of logits by dtype, relative to the RMS of all logits. Exported models of float32
+stay below 1e-5."""
+LEAST_SQNR_DB = 10.0
+"""Minimum ratio of logits to their error in a quantised program against a float model."""
+SELF_SQNR_DB = 15.0
+"""The same between two ways to run one quantised program, whose activations round otherwise."""
+TOP = 5
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The largest error that counts as agreement."""
+
+    relative: float
+    """Of each token's largest error, relative to the RMS of all logits."""
+    sqnr_db: float | None = None
+    """Minimum ratio of each token's logits to their error, in place of `relative`."""
+
+    def about(self) -> str:
+        """Return the limit in words."""
+        if self.sqnr_db is not None:
+            return f"error at least {self.sqnr_db:g} dB below the logits (quantised)"
+        return f"largest error at most {self.relative:g} of the logits' RMS"
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Logits of a program against others, position by position."""
+
+    errors: Array
+    """Largest absolute error of each position."""
+    relative: Array
+    """The same, relative to the RMS of all expected logits."""
+    divergence: Array
+    """KL divergence of each position in nats: of the program's distribution from the expected."""
+    same_top: Array
+    """True where the most likely token is the same."""
+    top5: Array
+    """Share of the five most likely tokens that are the same."""
+    sqnr_db: Array
+    """Ratio of expected logits to the error, of each position."""
+    bad: Array
+    """Positions out of the limit."""
+    nan: int
+    """Logits of the program that are NaN while the expected ones are not."""
+
+    @property
+    def first(self) -> int | None:
+        """The first position out of the limit."""
+        found = np.flatnonzero(self.bad)
+        return int(found[0]) if found.size else None
+
+
+def _top(values: Array, count: int) -> Array:
+    """Return the indices of the largest values of each row, the largest first."""
+    return np.argsort(-values, axis=-1, kind="stable")[:, :count]
+
+
+def measure(actual: Array, expected: Array, limit: Limit) -> Agreement:
+    """Return the agreement of logits [n, V] with expected ones."""
+    a, e = actual.astype(np.float64), expected.astype(np.float64)
+    finite = np.isfinite(a) & np.isfinite(e)
+    same = (a == e) | (np.isnan(a) & np.isnan(e))
+    error = np.where(finite, np.abs(a - e), np.where(same, 0, np.inf))
+    scale = math.sqrt(float(np.mean(np.where(finite, e, 0) ** 2))) or 1.0
+    errors = error.max(-1)
+    power = np.mean(np.where(finite, e, 0) ** 2, -1)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        sqnr = 10 * np.log10(power / np.mean(error**2, -1))
+        p, q = log_softmax(e), log_softmax(a)
+        divergence = np.where(np.exp(p) > 0, np.exp(p) * (p - q), 0).sum(-1)
+    sqnr = np.where(errors == 0, np.inf, sqnr)
+    relative = errors / scale
+    bad = sqnr < limit.sqnr_db if limit.sqnr_db is not None else relative > limit.relative
+    bad = bad | ~np.isfinite(errors)
+    count = min(TOP, a.shape[-1])
+    ours, theirs = _top(np.nan_to_num(a, nan=-np.inf), count), _top(e, count)
+    top5 = (ours[:, :, None] == theirs[:, None, :]).any(-1).mean(-1)
+    return Agreement(errors, relative, np.maximum(divergence, 0), ours[:, 0] == theirs[:, 0], top5,
+                     sqnr, bad, int((np.isnan(a) & ~np.isnan(e)).sum()))  # fmt: skip
+
+
+def mean_loss(logits: Array, ids: Sequence[int]) -> float:
+    """Return the mean of -log p of each token after the first, from logits [n, V] of all of
+    them."""
+    if len(ids) < 2:
+        return math.nan
+    rows = log_softmax(logits[: len(ids) - 1])
+    return float(-rows[np.arange(len(ids) - 1), list(ids[1:])].mean())

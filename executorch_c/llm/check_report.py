@@ -1,0 +1,256 @@
+"""The report of check_llm."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from executorch_c._render import html as _html
+from executorch_c._render import text as _text
+from executorch_c.report import Report
+
+if TYPE_CHECKING:
+    from executorch_c.compare.tolerance import Verdict
+    from executorch_c.debug.report import ErrorReport
+    from executorch_c.llm.agreement import Agreement, Limit
+
+Case: TypeAlias = Literal["steps", "prefill", "chunks", "turns", "rewind", "reset",
+                          "official reset", "context"]  # fmt: skip
+MEANINGS: dict[Case, str] = {
+    "steps": "token by token against the reference",
+    "prefill": "a prompt in one call, then steps",
+    "chunks": "a prompt in several calls",
+    "turns": "a second prompt after generated tokens",
+    "rewind": "other tokens after a rewind",
+    "reset": "the same prompt after reset()",
+    "official reset": "position 0 without a reset of the state, as the official runner resets",
+    "context": "all positions to the end of the context",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One way to run one prompt."""
+
+    case: Case
+    prompt: int
+    """Number of the prompt; -1: made of all of them."""
+    ids: tuple[int, ...] = field(repr=False)
+    """All tokens."""
+    positions: tuple[int, ...] = field(repr=False)
+    """Positions whose logits were compared."""
+    against: str
+    """What the logits were compared with."""
+    agreement: Agreement | None = field(repr=False)
+    limit: Limit | None = field(repr=False)
+    skipped: str = ""
+    """Why nothing was compared."""
+    losses: tuple[float, float] | None = None
+    """Mean loss of the program and of the reference, where all positions were compared."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """ "match", "differ", or "inconclusive" if nothing was compared."""
+        if self.agreement is None or not self.positions:
+            return "inconclusive"
+        return "match" if self.agreement.first is None else "differ"
+
+    @property
+    def first(self) -> int | None:
+        """The first position that differs."""
+        if self.agreement is None or self.agreement.first is None:
+            return None
+        return self.positions[self.agreement.first]
+
+    def cells(self) -> list[object]:
+        """Return the cells of the report's table."""
+        place = "" if self.first is None else str(self.first)
+        name = "" if self.prompt < 0 else str(self.prompt)
+        if self.agreement is None:
+            return [self.case, name, "skipped", "", "", "", "", "", "", self.skipped]
+        a = self.agreement
+        return [self.case, name, self.verdict, str(len(self.positions)), _size(a.relative.max()),
+                _size(a.divergence.mean()), f"{100 * a.same_top.mean():.4g} %",
+                f"{100 * a.top5.mean():.4g} %", place, self.against]  # fmt: skip
+
+    def as_dict(self) -> dict[str, object]:
+        """Return all figures, for JSON and data frames."""
+        found: dict[str, object] = {
+            "case": self.case, "prompt": self.prompt, "verdict": self.verdict,
+            "against": self.against, "tokens": len(self.ids), "positions": len(self.positions),
+            "first": self.first, "skipped": self.skipped,
+        }  # fmt: skip
+        if self.agreement is not None:
+            a = self.agreement
+            found |= {"max_abs": float(a.errors.max()), "max_relative": float(a.relative.max()),
+                      "mean_kl": float(a.divergence.mean()), "max_kl": float(a.divergence.max()),
+                      "top1": float(a.same_top.mean()), "top5": float(a.top5.mean()),
+                      "least_sqnr_db": float(a.sqnr_db.min()), "nan": a.nan}  # fmt: skip
+        if self.losses is not None:
+            found |= {"perplexity": _exp(self.losses[0]),
+                      "reference_perplexity": _exp(self.losses[1])}  # fmt: skip
+        return found
+
+
+def _exp(loss: float) -> float:
+    return math.exp(min(loss, 700.0)) if not math.isnan(loss) else math.nan
+
+
+def _size(value: Any) -> str:
+    return f"{float(value):.1e}" if value else "0"
+
+
+HEAD = ("case", "prompt", "verdict", "positions", "error", "KL", "top 1", "top 5", "first",
+        "against")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LLMReport(Report):
+    """How a text program agrees with its reference and with itself, case by case."""
+
+    title: str
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+    fault: str = ""
+    """Whether file or runtime is at fault, in a sentence; empty if nothing differs."""
+    token: str = ""
+    """The token at which the first difference shows, in words."""
+    explanation: ErrorReport | None = field(default=None, repr=False)
+    """The layers at the first difference, from `explain`."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst verdict of the rows that compared something."""
+        found = [row.verdict for row in self.rows if row.agreement is not None]
+        if "differ" in found:
+            return "differ"
+        return "match" if "match" in found else "inconclusive"
+
+    @property
+    def ok(self) -> bool:
+        """True if everything that was compared agrees."""
+        return self.verdict == "match"
+
+    @property
+    def first(self) -> Row | None:
+        """The first row that differs."""
+        return next((row for row in self.rows if row.verdict == "differ"), None)
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, case: str) -> Row:
+        """Return the first row of a case. Raises KeyError."""
+        for row in self.rows:
+            if row.case == case:
+                return row
+        raise KeyError(case)
+
+    def problems(self) -> list[str]:
+        """Return a sentence for each row that differs."""
+        return [sentence(row) for row in self.rows if row.verdict == "differ"]
+
+    def summary(self) -> str:
+        """Return the finding in a few sentences."""
+        compared = [row for row in self.rows if row.agreement is not None]
+        positions = sum(len(row.positions) for row in compared)
+        first = self.first
+        if first is None:
+            what = f"{_text.plural(len(compared), 'case')}, {_text.plural(positions, 'position')}"
+            if not compared:
+                return "inconclusive: nothing could be compared"
+            worst = max(float(row.agreement.relative.max()) for row in compared if row.agreement)
+            return f"match: {what}, largest error {worst:.1e} of the logits' RMS"
+        bad = sum(row.verdict == "differ" for row in compared)
+        parts = [f"differ: {bad} of {_text.plural(len(compared), 'case')}; {sentence(first)}",
+                 self.token, self.fault]  # fmt: skip
+        if self.explanation is not None and self.explanation.first is not None:
+            parts.append(f"first divergence inside: {self.explanation.first}")
+        return "; ".join(filter(None, parts))
+
+    def table(self) -> str:
+        """Return a row for each case as text."""
+        return _text.table([row.cells() for row in self.rows], HEAD, width=_text.width(),
+                           optional=("top 5", "against", "prompt"))  # fmt: skip
+
+    def rows_as_dicts(self) -> list[dict[str, object]]:
+        """Return a row for each case."""
+        return [row.as_dict() for row in self.rows]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all figures, for JSON."""
+        inner = None if self.explanation is None else self.explanation.as_dict()
+        return {**super().as_dict(), "verdict": self.verdict, "notes": list(self.notes),
+                "fault": self.fault, "token": self.token, "explanation": inner}  # fmt: skip
+
+    def heading(self) -> str:
+        """Return the heading of its page."""
+        return f"Check of {self.title}"
+
+    def sections(self) -> Iterator[object]:
+        """Yield the parts of its page after the finding."""
+        rows = [row.cells() for row in self.rows]
+        yield _html.table("cases", HEAD, rows, 1)
+        meanings = list(MEANINGS.items())
+        yield _html.table("meaning of the cases", ("case", "meaning"), meanings, 2)
+        for note in self.notes:
+            yield _html.tag("p", note)
+        if self.explanation is not None:
+            yield from self.explanation.sections()
+
+    def __str__(self) -> str:
+        parts = [self.title, _text.wrapped(self.summary()), self.table(),
+                 *map(_text.wrapped, self.notes)]  # fmt: skip
+        if self.explanation is not None:
+            parts.append(str(self.explanation))
+        return "\n".join(filter(None, parts))
+
+    def __repr__(self) -> str:
+        return f"<LLMReport: {self.summary()}>"
+
+    def _repr_html_(self) -> str:
+        finding = _html.verdict(self.verdict, self.summary())
+        return _html.table(_html.lines(finding, *self.notes), HEAD,
+                           [row.cells() for row in self.rows], 1)  # fmt: skip
+
+
+def sentence(row: Row) -> str:
+    """Return what differs in a row."""
+    assert row.agreement is not None
+    a, at = row.agreement, row.agreement.first
+    assert at is not None
+    count = int(np.count_nonzero(a.bad))
+    where = f"'{row.case}' ({MEANINGS[row.case]})" + (
+        f", prompt {row.prompt}" if row.prompt >= 0 else "")  # fmt: skip
+    if a.nan:
+        return f"{where}: {a.nan:,} logits are NaN, first at position {row.first}"
+    return (f"{where}: {count} of {_text.plural(len(row.positions), 'position')} differ, first "
+            f"{row.first} with error {a.errors[at]:.4g} and KL divergence {a.divergence[at]:.3g}, "
+            f"compared with {row.against}")  # fmt: skip
+
+
+def perplexities(rows: Sequence[Row]) -> str:
+    """Return the perplexity of program and reference over rows of known losses, with a 95 %
+    confidence interval of their ratio if there are several; empty without any."""
+    known = [row.losses for row in rows if row.losses and not any(map(math.isnan, row.losses))]
+    if not known:
+        return ""
+    ours, theirs = np.array(known).T
+    text = (f"perplexity of the prompts: program {_exp(ours.mean()):.4g}, reference "
+            f"{_exp(theirs.mean()):.4g}")  # fmt: skip
+    if len(known) < 2:
+        return text
+    delta = ours - theirs
+    half = 1.96 * delta.std(ddof=1) / math.sqrt(len(known))
+    low, high = math.exp(delta.mean() - half), math.exp(delta.mean() + half)
+    return f"{text}, ratio {math.exp(delta.mean()):.5g} (95 % confidence {low:.5g} to {high:.5g})"

@@ -1,0 +1,117 @@
+"""Programs with an encoder and a text decoder: speech to text (Whisper), text to text (T5).
+
+    model = EncoderDecoder("whisper.pte", "tokenizer.json")
+    print(model.transcribe(audio, sample_rate=16000))
+
+Methods of the program: `encoder`, `text_decoder(ids, encoder_hidden_states, cache_position)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from executorch_c.llm import signature as _signature
+from executorch_c.llm.features import HOP, SAMPLE_RATE, log_mel
+from executorch_c.llm.runner import TextRunner
+
+if TYPE_CHECKING:
+    from executorch_c import Method
+    from executorch_c._arrays import Array
+    from executorch_c.llm.result import Generation
+
+ENCODER, DECODER = "encoder", "text_decoder"
+
+
+class EncoderDecoder(TextRunner):
+    """A program that encodes one input and decodes text from it.
+
+    Arguments and methods as for `TextRunner`. `encode_input` sets the encoded input; it also resets
+    the decoder.
+    """
+
+    def _read_signature(self, method: str | None) -> _signature.TextSignature:
+        names = self.program.method_names
+        if ENCODER not in names:
+            raise ValueError(f"no method '{ENCODER}' in this program, which has: "
+                             f"{', '.join(sorted(names))}")  # fmt: skip
+        call = _signature.read_embedding_call(self.program, method or DECODER, token_input=0)
+        if self.program.metadata(call.method).num_inputs() != 3:
+            raise ValueError(f"method '{call.method}': expected 3 inputs (ids, encoder states, "
+                             "positions)")  # fmt: skip
+        self._encoder: Method = self.program.load_method(ENCODER)
+        self._hidden: Array | None = None
+        constants = _signature.read_constants(self.program)
+        integer, integers = _signature.integer, _signature.integers
+        return _signature.TextSignature(
+            call, call, _signature.context_of(call, constants), integer(constants, "get_bos_id"),
+            integers(constants, "get_eos_ids", "get_eos_id"), constants,
+        )  # fmt: skip
+
+    @property
+    def start_ids(self) -> list[int]:
+        """The first tokens of the decoder: decoder_start_token_id of the metadata, else BOS."""
+        first = _signature.integer(self.signature.constants, "decoder_start_token_id")
+        first = self.special.bos_id if first is None else first
+        return [] if first is None else [first]
+
+    def encode_input(self, array: object) -> Array:
+        """Encode features or ids, reset the decoder, and return the encoder's output.
+
+        Raises ValueError for another shape, TypeError for another dtype.
+        """
+        info = self._encoder.metadata.input_tensor_meta(0)
+        given = np.asarray(array)
+        given = given[None] if given.ndim == len(info.shape) - 1 else given
+        if given.dtype != info.numpy_dtype and given.dtype.kind == info.numpy_dtype.kind:
+            given = given.astype(info.numpy_dtype)
+        if given.dtype != info.numpy_dtype:
+            raise TypeError(f"method '{ENCODER}': found dtype {given.dtype}, expected "
+                            f"{info.numpy_dtype}")  # fmt: skip
+        fits = given.ndim == len(info.shape)
+        if not fits or any(a > b for a, b in zip(given.shape, info.shape)):
+            raise ValueError(f"method '{ENCODER}': found shape {given.shape}, expected "
+                             f"{tuple(info.shape)}")  # fmt: skip
+        self.reset()
+        hidden: Array = self._encoder.execute([given])[0]
+        self._hidden = hidden
+        return hidden
+
+    def _inputs(self, call: _signature.Call, ids: Sequence[int], start: int) -> list[Array]:
+        if self._hidden is None:
+            raise ValueError("nothing to decode: call encode_input() first")
+        last = start + len(ids) if call.positions == "each" else start + 1
+        positions = np.arange(start, last).astype(call.position_dtype)
+        return [np.asarray([ids], call.token_dtype), self._hidden, positions]
+
+    def features(self, audio: object, sample_rate: int = SAMPLE_RATE) -> Array:
+        """Return the log-mel features of mono audio for this program's encoder, float32 [1, n_mels,
+        n_frames]: padded with silence, or cut.
+
+        Raises ValueError for another sample rate, and for audio that is not one channel of finite
+        numbers.
+        """
+        shape = self._encoder.metadata.input_tensor_meta(0).shape
+        if len(shape) != 3:
+            raise ValueError(f"the encoder takes an input of shape {tuple(shape)}, expected "
+                             "log-mel features [1, n_mels, n_frames]")  # fmt: skip
+        return log_mel(audio, shape[1], shape[2] * HOP, sample_rate)[None]
+
+    def transcribe(
+        self,
+        audio: object,
+        *,
+        sample_rate: int = SAMPLE_RATE,
+        prompt: str | Sequence[int] | None = None,
+        **options: Any,
+    ) -> Generation:
+        """Return the text of mono audio: floats in [-1, 1], at 16,000 samples per second.
+
+        Args:
+            prompt: First tokens of the decoder. Default: `start_ids`.
+            options: As for `TextRunner.generate`.
+        """
+        self.encode_input(self.features(audio, sample_rate))
+        return self.generate(self.start_ids if prompt is None else prompt, **options)

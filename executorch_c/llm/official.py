@@ -1,0 +1,252 @@
+"""The names and shapes of ExecuTorch's own Python runner, for code that has them.
+
+    from executorch_c.llm.official import GenerationConfig, TextLLMRunner
+
+    runner = TextLLMRunner("model.pte", "tokenizer.json")
+    runner.generate("Hello", GenerationConfig(max_new_tokens=20), token_callback=print)
+
+Differences: pieces have whole characters; generated tokens are all counted; times are of a
+monotonic clock; errors say their cause; `reset()` resets the state; nothing is printed.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from executorch_c.llm.runner import TextRunner
+from executorch_c.llm.sampling import OfficialSampler
+
+if TYPE_CHECKING:
+    from executorch_c.llm.result import RunStats
+
+__all__ = ["GenerationConfig", "Stats", "TextLLMRunner"]
+
+UNITS = 1000
+"""Units of times per second: milliseconds."""
+
+
+@dataclass
+class GenerationConfig:
+    """Options of a generation, with the official defaults."""
+
+    echo: bool = True
+    """Pass the prompt to the callback first."""
+    max_new_tokens: int = -1
+    """-1: as many as fit."""
+    warming: bool = False
+    seq_len: int = -1
+    """Maximum length of prompt and answer together; -1: the context."""
+    temperature: float = 0.8
+    num_bos: int = 0
+    num_eos: int = 0
+
+    def resolve_max_new_tokens(self, max_context_len: int, num_tokens_occupied: int) -> int:
+        """Return the number of tokens that may be generated, 0 or more."""
+        whole = max_context_len if self.seq_len == -1 else min(self.seq_len, max_context_len)
+        room = whole - num_tokens_occupied
+        if self.max_new_tokens != -1:
+            room = min(room, self.max_new_tokens)
+        return max(0, room)
+
+
+@dataclass
+class Stats:
+    """Counts and times of a runner, in milliseconds of a monotonic clock."""
+
+    model_load_start_ms: int = 0
+    model_load_end_ms: int = 0
+    inference_start_ms: int = 0
+    token_encode_end_ms: int = 0
+    model_execution_start_ms: int = 0
+    model_execution_end_ms: int = 0
+    prompt_eval_end_ms: int = 0
+    first_token_ms: int = 0
+    inference_end_ms: int = 0
+    aggregate_sampling_time_ms: int = 0
+    aggregate_model_execution_time_ms: int = 0
+    num_prompt_tokens: int = 0
+    num_generated_tokens: int = 0
+    SCALING_FACTOR_UNITS_PER_SECOND: int = UNITS
+    _sampling_since: float = 0.0
+
+    def on_sampling_begin(self) -> None:
+        """Start the clock of sampling."""
+        self._sampling_since = time.monotonic()
+
+    def on_sampling_end(self) -> None:
+        """Stop the clock of sampling."""
+        self.aggregate_sampling_time_ms += round(UNITS * (time.monotonic() - self._sampling_since))
+
+    def reset(self, all_stats: bool = False) -> None:
+        """Set all figures to 0; those of loading only with `all_stats`."""
+        kept = {} if all_stats else {
+            name: getattr(self, name) for name in ("model_load_start_ms", "model_load_end_ms")
+        }  # fmt: skip
+        self.__init__(**kept)  # type: ignore[misc]
+
+    def to_json_string(self) -> str:
+        """Return the figures as JSON, with the official keys in their order."""
+        prefill = self.prompt_eval_end_ms - self.inference_start_ms
+        decode = self.inference_end_ms - self.prompt_eval_end_ms
+        found: dict[str, float] = {}
+        if prefill > 0:
+            found["prefill_token_per_sec"] = self.num_prompt_tokens * UNITS / prefill
+        if decode > 0:
+            found["decode_token_per_sec"] = max(self.num_generated_tokens - 1, 0) * UNITS / decode
+        found |= {"prompt_tokens": self.num_prompt_tokens,
+                  "generated_tokens": self.num_generated_tokens}  # fmt: skip
+        names = ("model_load_start_ms", "model_load_end_ms", "inference_start_ms",
+                 "inference_end_ms", "model_execution_start_ms", "model_execution_end_ms",
+                 "prompt_eval_end_ms", "first_token_ms", "aggregate_sampling_time_ms",
+                 "aggregate_model_execution_time_ms",
+                 "SCALING_FACTOR_UNITS_PER_SECOND")  # fmt: skip
+        return json.dumps(found | {name: getattr(self, name) for name in names})
+
+    def note(self, run: RunStats, ended: float) -> None:
+        """Set the figures of a generation that ended at a time of the monotonic clock."""
+        started = ended - run.total_seconds
+        self.inference_start_ms = self.model_execution_start_ms = round(UNITS * started)
+        self.inference_end_ms = self.model_execution_end_ms = round(UNITS * ended)
+        first = round(UNITS * (started + run.first_token_seconds))
+        self.prompt_eval_end_ms = self.first_token_ms = first
+        self.aggregate_sampling_time_ms = round(UNITS * run.sampling_seconds)
+        model = run.prefill_seconds + run.decode_seconds
+        self.aggregate_model_execution_time_ms = round(UNITS * model)
+        self.num_prompt_tokens = run.prompt_tokens
+        self.num_generated_tokens = run.generated_tokens
+
+
+Token = Callable[[str], object]
+Figures = Callable[[Stats], object]
+
+
+@contextmanager
+def _as_runtime_error() -> Iterator[None]:
+    """Raise errors of arguments as RuntimeError too, which code for the official runner expects."""
+    try:
+        yield
+    except RuntimeError:
+        raise
+    except ValueError as error:
+        raise RuntimeError(str(error)) from error
+
+
+def check_temperature(config: GenerationConfig) -> None:
+    """Raise ValueError unless the temperature is between 0 and 1, as officially."""
+    if not 0 <= config.temperature <= 1:
+        raise ValueError(f"temperature is {config.temperature}, expected 0 to 1")
+
+
+class TextLLMRunner:
+    """A text program with a tokenizer, by the official names.
+
+    Args:
+        model_path: Path of a .pte.
+        tokenizer_path: Path of a tokenizer.
+        data_path: Path of a .ptd, or several.
+        seed: Of the sampler; default: the time in seconds, as officially.
+
+    Program and tokenizer are loaded at the first use.
+    """
+
+    def __init__(self, model_path: Any, tokenizer_path: Any, data_path: Any = None, *,
+                 seed: int | None = None) -> None:  # fmt: skip
+        self._sources = (model_path, tokenizer_path, data_path)
+        self._runner: TextRunner | None = None
+        self._sampler = OfficialSampler(seed)
+        self.stats = Stats()
+
+    def _loaded(self) -> TextRunner:
+        if self._runner is None:
+            self.stats.model_load_start_ms = round(UNITS * time.monotonic())
+            self._runner = TextRunner(*self._sources)
+            self.stats.model_load_end_ms = round(UNITS * time.monotonic())
+            self._sampler.vocabulary = self.get_vocab_size()
+        return self._runner
+
+    def get_vocab_size(self) -> int:
+        """Return the number of the tokenizer's tokens."""
+        tokenizer = self._loaded().tokenizer
+        assert tokenizer is not None
+        return tokenizer.vocab_size
+
+    def load(self) -> None:
+        """Load program and tokenizer."""
+        self._loaded()
+
+    def _ids(self, prompt: str, config: GenerationConfig) -> list[int]:
+        runner = self._loaded()
+        ids = runner.encode(prompt, config.num_bos > 0) if prompt else []
+        return ids + list(runner.eos_ids[:1]) * config.num_eos
+
+    def generate(
+        self,
+        prompt: str,
+        config: GenerationConfig | None = None,
+        token_callback: Token | None = None,
+        stats_callback: Figures | None = None,
+    ) -> None:
+        """Generate after the earlier conversation, and pass pieces of text to a callback.
+
+        Raises RuntimeError for a prompt that does not fit, a temperature outside of [0, 1], and no
+        room for new tokens; exceptions of the callbacks.
+        """
+        config = config or GenerationConfig()
+        with _as_runtime_error():
+            check_temperature(config)
+            runner = self._loaded()
+            runner._pending = []  # the last sampled token never enters the cache
+            ids = self._ids(prompt, config)
+            most = config.resolve_max_new_tokens(runner.context, runner.position + len(ids))
+            if most <= 0:
+                raise ValueError(f"no room for new tokens: {runner.position + len(ids)} of "
+                                 f"{runner.context} tokens are used")  # fmt: skip
+            self._sampler.temperature = config.temperature
+            stream = runner.stream(ids, max_new_tokens=most, sampler=self._choose)
+        if config.echo and prompt and token_callback is not None:
+            token_callback(prompt)
+        with _as_runtime_error():
+            self._is_first = True
+            pieces = iter(stream)
+            while (piece := next(pieces, None)) is not None:
+                if token_callback is not None:
+                    token_callback(piece)
+        runner._pending = []
+        self.stats.note(stream.result.stats, time.monotonic())
+        if stats_callback is not None:
+            stats_callback(self.stats)
+
+    def _choose(self, logits: Any, ids: Sequence[int]) -> int:
+        """Return the next token; the first one of a generation is the most likely one."""
+        if self._is_first:
+            self._is_first = False
+            return int(logits[: self._sampler.vocabulary].argmax())
+        return self._sampler(logits, ids)
+
+    def prefill(self, prompt: str, config: GenerationConfig | None = None) -> None:
+        """Append a text without generating."""
+        with _as_runtime_error():
+            runner = self._loaded()
+            runner._pending = []
+            runner.prefill(self._ids(prompt, config or GenerationConfig()))
+
+    def warmup(self, prompt: str, max_new_tokens: int) -> None:
+        """Generate once, and reset."""
+        self.generate(prompt, GenerationConfig(echo=False, max_new_tokens=max_new_tokens,
+                                               warming=True, temperature=0.0))  # fmt: skip
+        self.reset()
+
+    def stop(self) -> None:
+        """End the running generation after its current token."""
+        self._loaded().stop()
+
+    def reset(self) -> None:
+        """Forget the conversation, with the program's state, and the figures."""
+        if self._runner is not None:
+            self._runner.reset()
+        self.stats.reset()

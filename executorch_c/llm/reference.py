@@ -1,0 +1,216 @@
+"""References of text programs: logits of a whole sequence, from a model, a function, arrays, or
+another program."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from executorch_c import _extras
+from executorch_c._arrays import as_array
+from executorch_c.llm.runner import TextRunner, as_float32
+
+if TYPE_CHECKING:
+    from executorch_c._arrays import Array
+    from executorch_c.llm.signature import TextSignature
+
+
+class Reference(Protocol):
+    """Logits that are right by definition."""
+
+    title: str
+
+    def logits(self, ids: Sequence[int]) -> Array | None:
+        """Return the logits after each token of a sequence from its beginning, float32 [n, V]; None
+        for a sequence that the reference does not know."""
+
+
+def rows_of(logits: object, count: int, vocabulary: int, what: str) -> Array:
+    """Return logits as float32 [count, V]. Raises ValueError for another shape."""
+    array = as_float32(as_array(logits))
+    rows = array.reshape(-1, array.shape[-1]) if array.ndim else array.reshape(0, 0)
+    if rows.shape != (count, vocabulary):
+        raise ValueError(f"{what}: found logits of shape {array.shape}, expected [{count}, "
+                         f"{vocabulary}]")  # fmt: skip
+    return rows
+
+
+class ArrayReference:
+    """Arrays, one for each prompt: [n, V] logits after each token."""
+
+    title = "the given logits"
+
+    def __init__(self, arrays: Sequence[object], prompts: Sequence[Sequence[int]],
+                 vocabulary: int) -> None:  # fmt: skip
+        if len(arrays) != len(prompts):
+            raise ValueError(f"{len(arrays)} arrays of logits for {len(prompts)} prompts")
+        self.known = [(list(ids), rows_of(one, len(ids), vocabulary, f"prompt {i}"))
+                      for i, (one, ids) in enumerate(zip(arrays, prompts))]  # fmt: skip
+
+    def logits(self, ids: Sequence[int]) -> Array | None:
+        """Return the logits of a prompt or of its beginning."""
+        wanted = list(ids)
+        for known, rows in self.known:
+            if known[: len(wanted)] == wanted:
+                return rows[: len(wanted)]
+        return None
+
+
+class FunctionReference:
+    """A function from ids to logits [n, V] or [1, n, V]."""
+
+    title = "the given function"
+
+    def __init__(self, function: Callable[[list[int]], object], vocabulary: int) -> None:
+        self.function, self.vocabulary = function, vocabulary
+
+    def logits(self, ids: Sequence[int]) -> Array | None:
+        """Return the function's logits."""
+        return rows_of(self.function(list(ids)), len(ids), self.vocabulary, "the function")
+
+
+class ProgramReference:
+    """Another program, token by token."""
+
+    def __init__(self, runner: TextRunner) -> None:
+        self.runner, self.title = runner, "the other program"
+
+    def logits(self, ids: Sequence[int]) -> Array | None:
+        """Return the program's logits."""
+        self.runner.reset()
+        return self.runner.all_logits(ids)
+
+
+class ModelReference:
+    """A torch.nn.Module: of Hugging Face, of export_llm, or with the program's own inputs.
+
+    Its buffers are restored after each sequence. A model that returns the logits of all its tokens
+    is called once for a sequence, others token by token.
+    """
+
+    title = "PyTorch eager"
+
+    def __init__(self, model: Any, signature: TextSignature) -> None:
+        self.torch = _extras.load("a PyTorch reference", "torch")
+        self.model, self.signature = model, signature
+        self.style: Callable[[Any, Any], Any] | None = None
+
+    @contextmanager
+    def kept_buffers(self) -> Iterator[None]:
+        """Restore all buffers of the model at the end; they begin as they are."""
+        kept = {name: b.detach().clone() for name, b in self.model.named_buffers()}
+        full = getattr(self.model, "generate_full_logits", None)
+        try:
+            if full is not None:
+                self.model.generate_full_logits = True
+            with self.torch.no_grad():
+                yield
+        finally:
+            if full is not None:
+                self.model.generate_full_logits = full
+            for name, b in self.model.named_buffers():
+                b.copy_(kept[name])
+
+    def call(self, ids: Sequence[int], start: int) -> Array:
+        """Return the logits of one call of the model, float32 [rows, V]."""
+        torch = self.torch
+        tokens = torch.tensor([list(ids)], dtype=torch.int64)
+        each = self.signature.decode.positions == "each"
+        last = start + len(ids) if each else start + 1
+        positions = torch.arange(start, last, dtype=torch.int64)
+        if self.style is None:
+            self.style = self._find_style(tokens, positions)
+        found = self.style(tokens, positions)
+        found = getattr(found, "logits", found)
+        found = found[0] if isinstance(found, (tuple, list)) else found
+        rows = as_float32(as_array(found))
+        return rows.reshape(-1, rows.shape[-1])
+
+    def _find_style(self, tokens: Any, positions: Any) -> Callable[[Any, Any], Any]:
+        """Return how the model is called: the first of the known ways that works."""
+        model, errors = self.model, []
+        styles: list[Callable[[Any, Any], Any]] = [
+            lambda t, p: model(t, {"input_pos": p}),
+            lambda t, p: model(t, p),
+            lambda t, p: model(t),
+        ]
+        if hasattr(model, "config"):
+            styles = [lambda t, p: model(input_ids=t, use_cache=False)]
+        elif not self.signature.has_cache:
+            styles = styles[-1:]
+        elif not hasattr(model, "params"):
+            styles = [styles[1], styles[2], styles[0]]
+        for style in styles:
+            kept = {name: b.detach().clone() for name, b in model.named_buffers()}
+            try:
+                style(tokens, positions)
+            except Exception as error:  # a wrong signature fails in many ways
+                errors.append(f"{type(error).__name__}: {error}")
+                continue
+            finally:
+                for name, b in model.named_buffers():
+                    b.copy_(kept[name])
+            return style
+        raise ValueError("the model cannot be called with tokens and positions; pass a function "
+                         f"from ids to logits [n, V] instead ({errors[0]})")  # fmt: skip
+
+    def logits(self, ids: Sequence[int]) -> Array | None:
+        """Return eager's logits."""
+        most = self.signature.longest if self.signature.has_cache else len(ids)
+        found: list[Array] = []
+        with self.kept_buffers():
+            first = self.call(ids[:most], 0) if ids else np.zeros((0, 0), np.float32)
+            if len(first) == len(ids):
+                return first
+            found.append(first)
+        if len(first) == len(ids[:most]):
+            return self._by_parts(ids, most)
+        return self._by_token(ids)
+
+    def _by_parts(self, ids: Sequence[int], most: int) -> Array:
+        with self.kept_buffers():
+            rows = [self.call(ids[i : i + most], i) for i in range(0, len(ids), most)]
+        return np.concatenate(rows)
+
+    def _by_token(self, ids: Sequence[int]) -> Array:
+        """Return logits of a model that returns only the last ones."""
+        with self.kept_buffers():
+            if self.signature.has_cache:
+                rows = [self.call([token], i)[-1:] for i, token in enumerate(ids)]
+            else:
+                rows = [self.call(ids[: i + 1], 0)[-1:] for i in range(len(ids))]
+        return np.concatenate(rows)
+
+
+def make_reference(
+    given: Any, signature: TextSignature, prompts: Sequence[Sequence[int]], tokenizer: Any = None
+) -> Reference | None:
+    """Return the reference of an argument of check_llm; None for None.
+
+    Raises TypeError for an object that is none of the known references.
+    """
+    vocabulary = signature.vocabulary
+    if given is None:
+        return None
+    if isinstance(given, TextRunner):
+        return ProgramReference(given)
+    if hasattr(given, "named_buffers"):
+        return ModelReference(given, signature)
+    if isinstance(given, (list, tuple)):
+        return ArrayReference(given, prompts, vocabulary)
+    if isinstance(given, np.ndarray):
+        return ArrayReference([given], prompts, vocabulary)
+    from executorch_c import Program
+
+    if isinstance(given, Program) or not callable(given):
+        return ProgramReference(TextRunner(given, tokenizer))
+    return FunctionReference(given, vocabulary)
+
+
+def deep_copy(model: Any) -> Any:
+    """Return a copy of a model whose buffers may change."""
+    return copy.deepcopy(model)

@@ -1,0 +1,244 @@
+"""State of text programs: which buffers follow the position, and sessions that share a program.
+
+A cache is addressed by position: after a rewind its later entries are overwritten before they are
+read. A ring cache forgets its oldest entries once it has wrapped. Any other buffer (conv_state,
+recurrent_state) changes with every token, so that going back needs a snapshot.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from executorch_c import Method, Program
+    from executorch_c._arrays import Array
+    from executorch_c._types import MethodStructure, StructureInstruction
+
+Kind: TypeAlias = Literal["cache", "ring", "recurrent"]
+
+BY_POSITION = {"llama::update_cache", "llama::sdpa_with_kv_cache"}
+BY_INDEX = {"llama::update_cache_with_indices"}
+PLACED = {"index_put", "index_copy", "slice_scatter", "select_scatter", "scatter",
+          "_index_put_impl"}  # fmt: skip
+"""Operators of ATen that change some places of a buffer and keep the others."""
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A buffer that a method keeps between calls and changes."""
+
+    value: int
+    """Index of the value in the method."""
+    kind: Kind
+    capacity: int
+    """Entries of a cache."""
+    dtype: str
+    operator: str
+    """The operator that writes it."""
+
+
+class _Reader:
+    """Buffers of one method, from its instructions."""
+
+    def __init__(self, structure: MethodStructure) -> None:
+        self.structure = structure
+        self.steps = [step for chain in structure["chains"] for step in chain]
+        self.maker: dict[int, StructureInstruction] = {}
+        self.first: dict[int, str] = {}
+        self.writers: dict[int, list[StructureInstruction]] = {}
+        inputs = set(structure["inputs"])
+        for step in self.steps:
+            for index, _, role in step["args"]:
+                if role == "return" or index in inputs:
+                    continue
+                self.first.setdefault(index, role)
+                if role in ("out", "inout"):
+                    self.maker[index] = step
+                    self.writers.setdefault(index, []).append(step)
+
+    def place(self, index: int) -> tuple[object, object]:
+        """Return the planned memory and offset of a value: elided views share them."""
+        value = self.structure["values"][index]
+        return (value.get("arena"), value.get("offset")) if value.get("arena") else (None, index)
+
+    def buffers(self) -> Iterator[Buffer]:
+        for index, role in self.first.items():
+            value = self.structure["values"][index]
+            if value["kind"] != "Tensor" or role == "out" or index not in self.writers:
+                continue
+            shape = value["shape"]
+            for step in self.writers[index]:
+                kind = self.kind(index, step)
+                sequence = 1 if _name(step) in BY_POSITION | BY_INDEX else -2
+                capacity = shape[sequence] if len(shape) == 4 else max(shape, default=1)
+                yield Buffer(index, kind, capacity, value["dtype"], step["name"] or step["kind"])
+
+    def kind(self, index: int, step: StructureInstruction) -> Kind:
+        name = _name(step)
+        if name in BY_POSITION:
+            return "cache"
+        if name in BY_INDEX:
+            return "ring"
+        seen: set[int] = set()
+        return "cache" if self._is_placed(index, step, seen) else "recurrent"
+
+    def _is_placed(self, index: int, step: StructureInstruction, seen: set[int]) -> bool:
+        """Return True if an instruction's result is the buffer with some places replaced."""
+        here, name = self.place(index), _short(step)
+        inputs = [arg for arg, _, role in step["args"] if role == "in"]
+        if name in PLACED:
+            return any(self.place(arg) == here for arg in self._taken(step))
+        if name in ("copy", "alias_copy", "et_view", "where", "clone", "_to_copy"):
+            for arg in inputs:
+                made = self.maker.get(arg)
+                if arg not in seen and made is not None and made is not step:
+                    seen.add(arg)
+                    if self._is_placed(index, made, seen):
+                        return True
+        return False
+
+    def _taken(self, step: StructureInstruction) -> Iterator[int]:
+        """Yield the buffer that an operator changes, and what it is a copy of."""
+        for arg, _, role in step["args"][:1]:
+            if role != "out":
+                yield arg
+            made = self.maker.get(arg)
+            if made is not None and _short(made) in ("alias_copy", "et_view", "clone", "where"):
+                yield from (a for a, _, r in made["args"] if r == "in")
+
+
+def _name(step: StructureInstruction) -> str:
+    return (step["name"] or "").partition(".")[0]
+
+
+def _short(step: StructureInstruction) -> str:
+    return _name(step).rpartition("::")[2].rstrip("_") if step["kind"] == "kernel" else step["kind"]
+
+
+def buffers_of(program: Program, method: str) -> list[Buffer]:
+    """Return the buffers that a method keeps between calls and changes, in the order of use."""
+    return list(_Reader(program._structure(method)).buffers())
+
+
+@dataclass(frozen=True)
+class Rewinding:
+    """What going back to an earlier position needs."""
+
+    recurrent: tuple[str, ...]
+    """Operators that write buffers without positions."""
+    ring: int | None
+    """Entries of the smallest ring cache; None without one."""
+
+    def problem(self, highest: int, position: int) -> str:
+        """Return why state cannot go back from a position, or an empty string if it can.
+
+        `highest` is the number of tokens that the caches have seen.
+        """
+        if position == 0:
+            return ""
+        if self.recurrent:
+            return (f"the program has recurrent state (written by {self.recurrent[0]}), which "
+                    "cannot go back")  # fmt: skip
+        if self.ring is not None and highest > self.ring:
+            return (f"the ring cache of {self.ring} entries has wrapped (after {highest} tokens) "
+                    "and overwritten earlier ones")  # fmt: skip
+        return ""
+
+
+def rewinding(program: Program, methods: Sequence[str]) -> Rewinding:
+    """Return what going back needs, over all methods of a text program."""
+    found = [buffer for method in methods for buffer in buffers_of(program, method)]
+    rings = [buffer.capacity for buffer in found if buffer.kind == "ring"]
+    lost = [b.operator for b in found if b.kind == "recurrent" and not (rings and "int" in b.dtype)]
+    return Rewinding(tuple(dict.fromkeys(lost)), min(rings, default=None))
+
+
+class Engine:
+    """The loaded methods of a program, and the session whose state they hold.
+
+    Forks share an engine: weights exist once, and a change of session copies the state. The lock
+    is held during calls, so that sessions may run on several threads.
+    """
+
+    def __init__(self, program: Program, methods: Sequence[str], **options: Any) -> None:
+        self.program = program
+        self.methods: dict[str, Method] = {n: program.load_method(n, **options) for n in methods}
+        self.lock = threading.RLock()
+        self._owner: weakref.ref[Session] | None = None
+
+    def save(self) -> list[Array]:
+        """Return a copy of the state of all methods."""
+        return [method.get_state() for method in self.methods.values()]
+
+    def restore(self, saved: Sequence[Array] | None) -> None:
+        """Restore a copy; None: the state after loading."""
+        for method in self.methods.values():
+            method.reset()
+        for method, one in zip(self.methods.values(), saved or ()):
+            method.set_state(one)
+
+    def take(self, session: Session) -> None:
+        """Make the methods hold the state of a session. The caller holds the lock."""
+        owner = self._owner() if self._owner is not None else None
+        if owner is session:
+            return
+        if owner is not None:
+            owner.saved = self.save()
+        self.restore(session.saved)
+        session.saved = None
+        self._owner = weakref.ref(session)
+
+
+@dataclass(eq=False)
+class Session:
+    """Tokens that a program has seen, and its state while another session has the engine."""
+
+    engine: Engine
+    ids: list[int] = field(default_factory=list)
+    """Tokens in the caches."""
+    highest: int = 0
+    """Number of tokens that the caches have seen; after a rewind larger than len(ids)."""
+    saved: list[Array] | None = None
+    broken: str = ""
+    """Why the state cannot be used until it is reset or restored."""
+
+    def reset(self) -> None:
+        """Forget all tokens: the state is that after loading."""
+        with self.engine.lock:
+            self.engine.take(self)
+            self.engine.restore(None)
+            self.ids, self.highest, self.broken = [], 0, ""
+
+    def copy_state(self) -> list[Array]:
+        """Return a copy of the state."""
+        with self.engine.lock:
+            self.engine.take(self)
+            return self.engine.save()
+
+    def fork(self) -> Session:
+        """Return a session with a copy of tokens and state."""
+        return Session(self.engine, list(self.ids), self.highest, self.copy_state(), self.broken)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """State and tokens at a position, from TextRunner.snapshot."""
+
+    ids: tuple[int, ...]
+    highest: int
+    state: tuple[Array, ...]
+    engine: Engine = field(repr=False)
+
+    @property
+    def position(self) -> int:
+        """The number of tokens."""
+        return len(self.ids)
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the copied state in bytes."""
+        return sum(part.nbytes for part in self.state)

@@ -1,0 +1,173 @@
+"""Tokenizers, chosen by the content of their files.
+
+    tokenizer = open_tokenizer("tokenizer.json")     # or tokenizer.model, tekken.json, a folder
+    tokenizer.decode(tokenizer.encode("Hello"))
+
+Hugging Face (tokenizer.json, or a folder with one), SentencePiece, tiktoken, tekken.json, and
+llama2.c's format. The first four need their packages (extra `llm`); llama2.c's is read here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from executorch_c._types import FilePath
+
+TIKTOKEN_LINE = re.compile(rb"[A-Za-z0-9+/]+={0,2} \d+\r?\n?")
+IN_FOLDERS = ("tokenizer.json", "tekken.json", "tokenizer.model", "spiece.model", "tokenizer.bin")
+"""Files of a folder, the first that exists is read."""
+
+
+@runtime_checkable
+class Tokenizer(Protocol):
+    """What the runner needs of a tokenizer. Any object with these members can be used."""
+
+    @property
+    def kind(self) -> str:
+        """Return the name of the format."""
+
+    @property
+    def vocab_size(self) -> int:
+        """Return the largest id plus 1."""
+
+    @property
+    def bos_id(self) -> int | None:
+        """Return the id of the begin-of-sequence token; None without one."""
+
+    @property
+    def eos_ids(self) -> tuple[int, ...]:
+        """Return the ids of end-of-sequence tokens."""
+
+    def encode(self, text: str, bos: bool | None = None) -> list[int]:
+        """Return the ids of a text. `bos` None: the tokenizer's own habit."""
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ids, without special tokens."""
+
+    def token_bytes(self, id: int) -> bytes | None:
+        """Return the bytes that one token adds to a text; None if they depend on its
+        neighbours."""
+
+
+class ByteTokenizer:
+    """Base of tokenizers whose tokens are bytes, each independent of its neighbours."""
+
+    kind = "bytes"
+
+    def __init__(self, pieces: Sequence[bytes], bos_id: int | None, eos_ids: Sequence[int],
+                 special: Iterable[int] = ()) -> None:  # fmt: skip
+        self.pieces = list(pieces)
+        self.bos_id = bos_id
+        self.eos_ids = tuple(eos_ids)
+        self.special = frozenset(special)
+
+    @property
+    def vocab_size(self) -> int:
+        """Return the number of tokens."""
+        return len(self.pieces)
+
+    def token_bytes(self, id: int) -> bytes | None:
+        """Return the bytes of a token; empty for special tokens and unknown ids."""
+        if id in self.special or not 0 <= id < len(self.pieces):
+            return b""
+        return self.pieces[id]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ids; invalid UTF-8 becomes U+FFFD."""
+        return b"".join(self.token_bytes(i) or b"" for i in ids).decode("utf-8", "replace")
+
+    def encode(self, text: str, bos: bool | None = None) -> list[int]:
+        """Return the ids of a text."""
+        first = [self.bos_id] if bos is not False and self.bos_id is not None else []
+        return first + self._encode(text)
+
+    def _encode(self, text: str) -> list[int]:
+        raise NotImplementedError
+
+
+def _file_in(folder: Path) -> Path:
+    for name in IN_FOLDERS:
+        if (folder / name).is_file():
+            return folder / name
+    found = sorted(folder.glob("*.model")) + sorted(folder.glob("*.tiktoken"))
+    if len(found) == 1:
+        return found[0]
+    raise ValueError(f"{folder}: no tokenizer in this folder, expected one of "
+                     f"{', '.join(IN_FOLDERS)}")  # fmt: skip
+
+
+def kind_of(path: Path) -> str:
+    """Return the format of a tokenizer's file: "hf", "tekken", "tiktoken", "sentencepiece",
+    "llama2c".
+
+    Raises ValueError for any other content, OSError for a file that cannot be read.
+    """
+    from executorch_c.llm._llama2c import is_llama2c
+
+    with open(path, "rb") as file:
+        head = file.read(4096)
+    text = head.lstrip()
+    if text.startswith(b"{"):
+        whole = path.read_bytes()
+        if b'"model"' in whole and b'"vocab"' in whole and b'"token_bytes"' not in whole:
+            return "hf"
+        if b'"token_bytes"' in whole:
+            return "tekken"
+        raise ValueError(f"{path}: JSON, but neither a tokenizer.json (no \"model\") nor a "
+                         "tekken.json")  # fmt: skip
+    if TIKTOKEN_LINE.match(head):
+        return "tiktoken"
+    if is_llama2c(head, os.path.getsize(path)):
+        return "llama2c"
+    if head[:1] == b"\n" and len(head) > 2 and head[1] and b"\n" in head[2:6]:
+        return "sentencepiece"
+    raise ValueError(f"{path}: not a tokenizer (tokenizer.json, tekken.json, SentencePiece, "
+                     "tiktoken or llama2.c)")  # fmt: skip
+
+
+def open_tokenizer(source: FilePath | Tokenizer) -> Tokenizer:
+    """Return the tokenizer of a file or folder; an object with a tokenizer's members is returned as
+    it is, one of `tokenizers` or `transformers` is wrapped.
+
+    Raises ValueError for another content, ImportError without the package of the format (extra
+    `llm`), TypeError for another object.
+    """
+    if not isinstance(source, (str, os.PathLike)):
+        return _wrapped(source)
+    path = Path(source)
+    folder = path if path.is_dir() else path.parent
+    path = _file_in(path) if path.is_dir() else path
+    kind = kind_of(path)
+    if kind == "llama2c":
+        from executorch_c.llm._llama2c import Llama2c
+
+        return Llama2c.read(path)
+    from executorch_c.llm import _tokenizer_files as files
+
+    try:
+        if kind == "hf":
+            return files.HuggingFace.read(path, folder)
+        if kind == "tekken":
+            return files.read_tekken(path)
+        return files.read_tiktoken(path) if kind == "tiktoken" else files.SentencePiece(path)
+    except (ImportError, ValueError, OSError):
+        raise
+    except Exception as error:  # the packages raise bare Exception and RuntimeError
+        raise ValueError(f"{path}: not a valid file of {kind}: {error}") from error
+
+
+def _wrapped(source: Any) -> Tokenizer:
+    from executorch_c.llm import _tokenizer_files as files
+
+    if isinstance(source, Tokenizer) and hasattr(source, "token_bytes"):
+        return source
+    if type(source).__module__.startswith("tokenizers"):
+        return files.HuggingFace(source)
+    if hasattr(source, "backend_tokenizer"):  # transformers
+        return files.HuggingFace.of_transformers(source)
+    raise TypeError(f"expected a tokenizer, or the path of one, found {type(source).__name__}")
