@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import os
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -127,8 +128,6 @@ def opened(source: ProgramSource, data_path: object = None, verification: int = 
 
     Raises the exceptions of reading and loading. Errors of the program name its file.
     """
-    from executorch_c.bundled import BundledProgram
-
     if isinstance(source, Opened):
         return source
     if isinstance(source, Program):
@@ -142,12 +141,23 @@ def opened(source: ProgramSource, data_path: object = None, verification: int = 
         data = bytes(manager.buffer)
         program = _load(data, data_path or external, verification)
         return Opened(program, manager=manager, source=data)
-    given = source
-    if not isinstance(source, BundledProgram) and _is_readable(source) and is_bundled(source):
-        source = BundledProgram.load(cast("Data", source))
-    if isinstance(source, BundledProgram):
-        return Opened(source.program, bundled=source, source=given)
-    return Opened(_load(cast("Data", source), data_path, verification), source=given)
+    bundled = _bundled(source)
+    if bundled is not None:
+        return Opened(bundled.program, bundled=bundled, source=source)
+    return Opened(_load(cast("Data", source), data_path, verification), source=source)
+
+
+def _bundled(source: object) -> BundledProgram | None:
+    """Return a BundledProgram, or read the .bpte of a source; None for other sources."""
+    # The import takes longer than loading a program: only for bundled programs.
+    module = sys.modules.get("executorch_c.bundled")
+    if module is not None and isinstance(source, module.BundledProgram):
+        return cast("BundledProgram", source)
+    if not _is_readable(source) or not is_bundled(source):
+        return None
+    from executorch_c.bundled import BundledProgram
+
+    return BundledProgram.load(cast("Data", source))
 
 
 def _is_readable(source: object) -> bool:

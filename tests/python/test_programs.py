@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -115,3 +116,16 @@ def test_missing_packages_name_their_extra(monkeypatch: pytest.MonkeyPatch) -> N
         devtools.explain(DIGITS, abs, [])
     with pytest.raises(ImportError, match=r"ml_dtypes.*executorch_c\[bfloat16\]"):
         dtype_of("bfloat16")
+
+
+def test_load_imports_no_reports() -> None:
+    """Their import takes longer than loading a small program; only bundled programs need them."""
+    code = (
+        "import sys, executorch_c; executorch_c.load(sys.argv[1]);"
+        "print(*sorted(name for name in sys.modules if name.startswith('executorch_c')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(DIGITS)], capture_output=True, text=True, check=True
+    )
+    loaded = set(done.stdout.split())
+    assert loaded == {"executorch_c", "executorch_c._core", "executorch_c._programs"}

@@ -3,11 +3,14 @@
  * XNNPACK of 2024-11 processes a few rows at a time with all weights, so weights that do not fit
  * the second-level cache are fetched again for every few rows. It also creates a task for every few
  * rows, so threads spend much time on fetching tasks. Here a panel of columns that fits stays in
- * the cache for all rows, and a task is a fair part of the work. Microkernels and their order of
- * additions are unchanged. Later versions of XNNPACK choose tiles in a similar way. */
+ * the cache for all rows, and a task is large enough to be fetched, but not larger: at the end of
+ * a product a thread waits for half a task of another (with 10 tasks each, 5 % of the time).
+ * Microkernels and their order of additions are unchanged. Later versions of XNNPACK choose tiles
+ * in a similar way. */
 enum {
   ECX_PANEL = 1 << 19, /* bytes of packed weights that stay in the cache for all rows */
-  ECX_TASKS = 10       /* per thread, so that none waits long for the last one */
+  ECX_TASKS = 10,      /* minimum number of a thread, so that none waits long for the last one */
+  ECX_TASK = 1 << 20   /* bytes of weights times rows, some 5 us: tasks may be so small */
 };
 
 struct ecx_rows {
@@ -55,7 +58,11 @@ static void ecx_parallelize_2d_tile_2d(pthreadpool_t pool, pthreadpool_task_2d_t
   const size_t blocks = divide_round_up(m, mr);
   nc = min(nc, max(1, ECX_PANEL / least) * nr);
   size_t each = blocks;
-  if (threads > 1) each = max(1, blocks * divide_round_up(n, nc) / (threads * ECX_TASKS));
+  if (threads > 1) {
+    const size_t fair = blocks * divide_round_up(n, nc) / (threads * ECX_TASKS);
+    const size_t bytes = divide_round_up(min(n, nc), nr) * least * mr;
+    each = max(1, min(fair, ECX_TASK / bytes));
+  }
   pthreadpool_parallelize_2d_tile_2d(pool, (pthreadpool_task_2d_tile_2d_t) ecx_run_rows, &rows, n,
                                      m, nc, min(each, blocks) * mr, flags);
 }
