@@ -24,6 +24,7 @@ from executorch_c._types import (
     RawEvent,
     Requirements,
     TracedValue,
+    Undelegated,
 )
 from executorch_c.trace import Tracing
 
@@ -168,9 +169,14 @@ class Method:
     def _trace_take(self) -> tuple[list[RawEvent], int, int]: ...
     def backend_report(self) -> list[DelegateReport]:
         """Return statistics of this method's delegates, reported by their backends: a list of
-        dictionaries in the file's order, with `backend` (its name) and `figures` (a dictionary
-        of ints with names defined by the backend: bytes of packed weights, nodes, ...; empty if
-        it reports none)."""
+        dictionaries in the file's order, then those made at load, with `backend` (its name),
+        `claimed_calls` (the calls of operators that it replaces; 0 for one in the file) and
+        `figures` (a dictionary of ints with names defined by the backend: bytes of packed weights,
+        nodes, ...; empty if it reports none)."""
+    def undelegated(self) -> list[Undelegated]:
+        """Return why calls of operators were not delegated when the method was loaded: a list of
+        dictionaries with `operator`, `reason` (a few words) and `calls`. Empty unless the method
+        was loaded with delegate_at_load."""
     def _repr_html_(self) -> str: ...
 
 @final
@@ -192,6 +198,7 @@ class Program:
         num_threads: int | None = None,
         max_bytes: int | None = None,
         max_steps: int | None = None,
+        delegate_at_load: bool | Literal["always"] | None = None,
     ) -> Method:
         """Load a method from the program."""
     def metadata(self, method_name: str) -> MethodMeta:

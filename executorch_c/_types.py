@@ -74,10 +74,20 @@ class MemoryUse(TypedDict):
 
 
 class DelegateReport(TypedDict):
-    """An item of Method.backend_report(): a delegate."""
+    """An item of Method.backend_report(): a delegate of the file (`claimed_calls` 0), or one that
+    replaces calls of operators since the method was loaded."""
 
     backend: str
+    claimed_calls: int
     figures: dict[str, int]
+
+
+class Undelegated(TypedDict):
+    """An item of Method.undelegated(): calls of an operator that were left to its kernel."""
+
+    operator: str
+    reason: str
+    calls: int
 
 
 class ValueInfo(TypedDict, total=False):

@@ -3,6 +3,8 @@
 
 #include "cache.h"
 #include "call.h"
+#include "claim_run.h"
+#include "cost.h"
 #include "delegate.h"
 #include "describe.h"
 #include "engine.h"
@@ -27,6 +29,8 @@ static void close_delegate(const ec_host *host, ecx_delegate *d) {
   if (d->externals) host->free(d->externals);
   if (d->pointers) host->free(d->pointers);
   ecx_graph_close(host, &d->graph);
+  ecx_draft_close(host, &d->draft);
+  if (d->written) host->free(d->written);
   host->free(d);
 }
 
@@ -54,37 +58,99 @@ static const char *hardware_hint(enum xnn_status status) {
   return " (/proc/cpuinfo cannot be read: is /proc mounted?)";
 }
 
-static uint32_t open_delegate(const ecx_call *c, const ec_backend_init *what, ecx_delegate *d) {
-  ecx_payload payload;
-  ecx_options options;
+static uint32_t start_xnnpack(const ecx_call *c) {
   enum xnn_status status = ecx_memory_init(c->host);
-  if (status != xnn_status_success)
-    return ecx_fail(c, ecx_status_code(status), "XNNPACK cannot run on this machine: '%s'%s",
-                    ecx_status_name(status), hardware_hint(status));
-  ECX_TRY(ecx_options_read(c, what, &options));
-  ECX_TRY(ecx_payload_open(c, what->payload, what->payload_size, &payload));
-  ECX_TRY(ecx_graph_open(c, &payload, &d->graph));
+  if (status == xnn_status_success) return EC_BACKEND_OK;
+  return ecx_fail(c, ecx_status_code(status), "XNNPACK cannot run on this machine: '%s'%s",
+                  ecx_status_name(status), hardware_hint(status));
+}
+
+/* Makes the runtime of a delegate with a graph. */
+static uint32_t open_delegate(const ecx_call *c, const ec_backend_init *what,
+                              const ecx_options *options, ecx_delegate *d) {
   ECX_TRY(list_externals(c, d));
-  ECX_TRY(ecx_workspace_open(c, options.sharing, what, &d->workspace));
-  if (options.cache) ECX_TRY(ecx_cache_open(c, &d->graph, what->program, &d->cache));
+  ECX_TRY(ecx_workspace_open(c, options->sharing, what, &d->workspace));
+  if (options->cache) ECX_TRY(ecx_cache_open(c, &d->graph, what->program, &d->cache));
   ecx_workspace_enter(d->workspace);
   uint32_t made = ecx_engine_build(c, d, ECX_PLAIN_RUN);
   ecx_workspace_leave(d->workspace);
   return made;
 }
 
-static uint32_t xnnpack_init(const ec_backend *self, const ec_host *host, ec_host_call *call,
-                     const ec_backend_init *what, void **handle) {
-  (void)self;
+static uint32_t open_payload(const ecx_call *c, const ec_backend_init *what, const void *unused,
+                             ecx_delegate *d) {
+  ecx_payload payload;
+  ecx_options options;
+  (void)unused;
+  ECX_TRY(start_xnnpack(c));
+  ECX_TRY(ecx_options_read(c, what, &options));
+  ECX_TRY(ecx_payload_open(c, what->payload, what->payload_size, &payload));
+  ECX_TRY(ecx_graph_open(c, &payload, &d->graph));
+  return open_delegate(c, what, &options, d);
+}
+
+/* Multiplications of a run that is worth the call of a delegate. */
+enum { WORTH_A_CALL = 50000 };
+
+/* Checks that the graph computes the shapes that the program states. */
+static uint32_t check_claim(const ecx_call *c, const ec_backend_run *run, const ecx_delegate *d) {
+  if (!run->always && ecx_graph_cost(&d->graph) < WORTH_A_CALL)
+    return ecx_fail(c, EC_BACKEND_NOT_SUPPORTED, "the calls are small");
+  for (uint32_t i = 0; i < d->graph.value_count; i++) {
+    const ecx_shape *stated = &d->draft.values[i].shape, *found = &d->graph.values[i].shape;
+    bool same = stated->rank == found->rank;
+    for (size_t k = 0; same && k < found->rank; k++) same = stated->dims[k] == found->dims[k];
+    if (!same) return ecx_fail(c, EC_BACKEND_NOT_SUPPORTED, "a result has another shape");
+  }
+  return EC_BACKEND_OK;
+}
+
+static uint32_t open_claim(const ecx_call *c, const ec_backend_init *what, const void *run,
+                           ecx_delegate *d) {
+  ecx_payload payload;
+  ecx_options options;
+  ECX_TRY(start_xnnpack(c));
+  ECX_TRY(ecx_options_read(c, what, &options));
+  ECX_TRY(ecx_claim_draft(c, run, &d->draft));
+  ECX_TRY(ecx_draft_write(&d->draft, &d->written, &payload));
+  ECX_TRY(ecx_graph_open(c, &payload, &d->graph));
+  ECX_TRY(check_claim(c, run, d));
+  return open_delegate(c, what, &options, d);
+}
+
+/* Creates a delegate of a payload or of a run. */
+static uint32_t create_delegate(const ec_host *host, ec_host_call *call,
+                                const ec_backend_init *what,
+                                uint32_t (*open)(const ecx_call *c, const ec_backend_init *what,
+                                                 const void *run, ecx_delegate *d),
+                                const void *run, void **handle) {
   const ecx_call c = {host, call};
   ecx_delegate *d = host->alloc(sizeof *d);
   if (!d) return ecx_fail(&c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a delegate");
-  uint32_t status = open_delegate(&c, what, d);
+  uint32_t status = open(&c, what, run, d);
   if (status)
     close_delegate(host, d);
   else
     *handle = d;
   return status;
+}
+
+static uint32_t xnnpack_init(const ec_backend *self, const ec_host *host, ec_host_call *call,
+                             const ec_backend_init *what, void **handle) {
+  (void)self;
+  return create_delegate(host, call, what, open_payload, NULL, handle);
+}
+
+static const char *xnnpack_can_claim(const ec_backend *self, const ec_backend_kernel_call *call) {
+  (void)self;
+  return ecx_claim_check(call);
+}
+
+static uint32_t xnnpack_claim(const ec_backend *self, const ec_host *host, ec_host_call *call,
+                              const ec_backend_init *what, const ec_backend_run *run,
+                              void **handle) {
+  (void)self;
+  return create_delegate(host, call, what, open_claim, run, handle);
 }
 
 static uint32_t xnnpack_execute(const ec_backend *self, const ec_host *host, ec_host_call *call,
@@ -151,4 +217,6 @@ const ec_backend ecx_backend = {
   .option_keys = ecx_option_keys,
   .report = xnnpack_report,
   .describe = xnnpack_describe,
+  .can_claim = xnnpack_can_claim,
+  .claim = xnnpack_claim,
 };

@@ -61,6 +61,11 @@ static uint32_t find_entry(const ecx_call *c, const ecx_payload *payload, ec_fb_
 uint32_t ecx_constant(const ecx_call *c, const ecx_payload *payload, uint32_t index,
                       const char *what, ecx_data *out) {
   bool old = !payload->constants;
+  if (payload->given && index < payload->given_count) {
+    *out = payload->given[index];
+    out->copy = NULL;
+    return make_readable(c, out);
+  }
   ec_fb_vec vec =
       ec_fb_vector(payload->root, old ? ECX_Graph_constant_buffer : ECX_Graph_constant_data);
   *out = (ecx_data){0};

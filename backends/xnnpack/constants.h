@@ -5,14 +5,6 @@
 #include "call.h"
 #include "payload.h"
 
-/* Bytes of a payload, of the program's named data, or a copy of either. */
-typedef struct ecx_data {
-  const void *at; /* NULL: no data */
-  size_t size;
-  const char *key; /* of named data; NULL: in the payload */
-  void *copy;      /* owns the memory of `at` if it was copied */
-} ecx_data;
-
 /* Finds the data of constant `index` of the payload, readable XNN_EXTRA_BYTES beyond its end and
  * aligned to 16 bytes. `what` is for messages. */
 uint32_t ecx_constant(const ecx_call *c, const ecx_payload *payload, uint32_t index,

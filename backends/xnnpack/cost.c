@@ -28,12 +28,15 @@ static double node_cost(const ecx_graph *g, const ecx_node *n) {
   return results * ELEMENT;
 }
 
+double ecx_graph_cost(const ecx_graph *g) {
+  double cost = 0;
+  for (uint32_t i = 0; i < g->node_count; i++)
+    if (!g->nodes[i].is_dead) cost += node_cost(g, &g->nodes[i]);
+  return cost;
+}
+
 bool ecx_graph_is_small(const ecx_graph *g) {
-  double cost = 0, nodes = 0;
-  for (uint32_t i = 0; i < g->node_count; i++) {
-    if (g->nodes[i].is_dead) continue;
-    cost += node_cost(g, &g->nodes[i]);
-    nodes++;
-  }
-  return cost < WORTH_A_THREAD * nodes;
+  double nodes = 0;
+  for (uint32_t i = 0; i < g->node_count; i++) nodes += !g->nodes[i].is_dead;
+  return ecx_graph_cost(g) < WORTH_A_THREAD * nodes;
 }

@@ -3,6 +3,7 @@
 #define ECX_DELEGATE_H
 
 #include "cache.h"
+#include "draft.h"
 #include "graph.h"
 #include "memory.h"
 #include "workspace.h"
@@ -35,6 +36,8 @@ typedef struct ecx_engine {
 
 typedef struct ecx_delegate {
   ecx_graph graph;
+  ecx_draft draft; /* of a claim: owns constants */
+  void *written;   /* likewise: its payload, which nodes refer to */
   ecx_external *externals; /* used inputs, then outputs */
   uint32_t external_count, input_count;
   ecx_workspace *workspace;

@@ -50,6 +50,7 @@ static void run_free(void *method) { ec_method_free(method); }
 /* Loads a method. If something is missing, discovers installed plug-ins once and tries again. */
 static int load_or_discover(ecpy_state *state, loading *l) {
   ecpy_interrupt_init(&l->interrupt);
+  if (l->options.claiming != EC_CLAIM_NEVER && ecpy_discover(state)) return -1;
   ecpy_without_gil(run_load, l);
   if ((l->status == EC_NOT_FOUND || l->status == EC_OPERATOR_MISSING) && !state->discovered) {
     if (ecpy_discover(state)) return -1;
@@ -383,12 +384,24 @@ static PyObject *method_memory(PyObject *object, PyObject *Py_UNUSED(args)) {
 }
 
 PyDoc_STRVAR(
+    undelegated_doc,
+    "undelegated($self, /)\n--\n\n"
+    "Return why calls of operators were not delegated when the method was loaded: a list of\n"
+    "dictionaries with `operator`, `reason` (a few words) and `calls`. Empty unless the method\n"
+    "was loaded with delegate_at_load.");
+
+static PyObject *method_undelegated(PyObject *object, PyObject *Py_UNUSED(args)) {
+  return ecpy_method_unclaimed((ecpy_method *)object);
+}
+
+PyDoc_STRVAR(
     backend_report_doc,
     "backend_report($self, /)\n--\n\n"
     "Return statistics of this method's delegates, reported by their backends: a list of\n"
-    "dictionaries in the file's order, with `backend` (its name) and `figures` (a dictionary of\n"
-    "ints with names defined by the backend: bytes of packed weights, nodes, ...; empty if it\n"
-    "reports none).");
+    "dictionaries in the file's order, then those made at load, with `backend` (its name),\n"
+    "`claimed_calls` (the calls of operators that it replaces; 0 for one in the file) and\n"
+    "`figures` (a dictionary of ints with names defined by the backend: bytes of packed weights,\n"
+    "nodes, ...; empty if it reports none).");
 
 static PyObject *method_backend_report(PyObject *object, PyObject *Py_UNUSED(args)) {
   return ecpy_method_report((ecpy_method *)object);
@@ -480,6 +493,7 @@ static PyMethodDef methods[] = {
     {"manual_seed", method_manual_seed, METH_O, manual_seed_doc},
     {"reset", method_reset, METH_NOARGS, reset_doc},
     {"memory", method_memory, METH_NOARGS, memory_doc},
+    {"undelegated", method_undelegated, METH_NOARGS, undelegated_doc},
     {"backend_report", method_backend_report, METH_NOARGS, backend_report_doc},
     {"tracing", FUNCTION(method_tracing), METH_VARARGS | METH_KEYWORDS, tracing_doc},
     {"_execute_mutating", method_mutating, METH_O, mutating_doc},

@@ -64,7 +64,7 @@ static PyObject *program_method_names(PyObject *self, void *Py_UNUSED(closure)) 
 PyDoc_STRVAR(
     load_method_doc,
     "load_method($self, /, name, *, kernels='default', seed=None, backend_options=None,\n"
-    "            num_threads=None, max_bytes=None, max_steps=None)\n--\n\n"
+    "            num_threads=None, max_bytes=None, max_steps=None, delegate_at_load=None)\n--\n\n"
     "Load a method from the program.\n\n"
     "Args:\n"
     "    name: The name of the method to load.\n"
@@ -88,7 +88,11 @@ PyDoc_STRVAR(
     "        allocated by it. Steps of a call: an instruction, and 4096 elements of its arguments\n"
     "        and results. None for limits far above normal use: 10 million plus 4 for each byte\n"
     "        of the files; 10 million instructions in a call, whatever the size of their tensors.\n"
-    "        Programs inside delegates count towards the same bytes and steps.\n\n"
+    "        Programs inside delegates count towards the same bytes and steps.\n"
+    "    delegate_at_load: True to hand runs of operators that no delegate has to XNNPACK when\n"
+    "        the method is loaded, where that pays; \"always\" wherever it is possible; False to\n"
+    "        leave them to the kernels; None for the environment variable\n"
+    "        EXECUTORCH_C_DELEGATE_AT_LOAD (1, always, 0), else False.\n\n"
     "Returns the Method. Loading a method again with default arguments returns the same object,\n"
     "which has its own memory and state. Other arguments create a new one each time.\n\n"
     "Raises NotFoundError (a KeyError: no such method, or a backend that is not registered),\n"
@@ -102,6 +106,26 @@ static int parse_kernels(const char *kernels, bool *reference) {
   if (*reference || strcmp(kernels, "default") == 0) return 0;
   PyErr_Format(PyExc_ValueError, "kernels must be 'default' or 'reference', not '%s'", kernels);
   return -1;
+}
+
+/* Returns the choice of the environment, for tests of other programs. */
+static ec_claiming default_claiming(void) {
+  const char *text = getenv("EXECUTORCH_C_DELEGATE_AT_LOAD");
+  if (text && strcmp(text, "always") == 0) return EC_CLAIM_ALWAYS;
+  return text && strcmp(text, "1") == 0 ? EC_CLAIM_WHERE_IT_PAYS : EC_CLAIM_NEVER;
+}
+
+static int parse_claiming(PyObject *value, ec_claiming *out) {
+  if (PyBool_Check(value)) {
+    *out = value == Py_True ? EC_CLAIM_WHERE_IT_PAYS : EC_CLAIM_NEVER;
+  } else if (PyUnicode_Check(value) && PyUnicode_CompareWithASCIIString(value, "always") == 0) {
+    *out = EC_CLAIM_ALWAYS;
+  } else if (value != Py_None) {
+    PyErr_Format(PyExc_ValueError,
+                 "delegate_at_load must be True, False, 'always' or None, not %R", value);
+    return -1;
+  }
+  return 0;
 }
 
 /* Returns the shared method of this name, loaded once with default arguments. */
@@ -130,17 +154,21 @@ static PyObject *record_method(ecpy_program *self, PyObject *method) {
 
 static PyObject *program_load_method(PyObject *object, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"name",        "kernels",   "seed",      "backend_options",
-                          "num_threads", "max_bytes", "max_steps", NULL};
+                          "num_threads", "max_bytes", "max_steps", "delegate_at_load",
+                          NULL};
   ecpy_program *self = (ecpy_program *)object;
   PyObject *name, *seed = Py_None, *backend_options = Py_None, *threads = Py_None;
-  PyObject *max_bytes = Py_None, *max_steps = Py_None, *method = NULL;
+  PyObject *max_bytes = Py_None, *max_steps = Py_None, *claiming = Py_None, *method = NULL;
   const char *kernels = "default";
-  ec_method_options options = {0};
+  const ec_claiming usual = default_claiming();
+  ec_method_options options = {.claiming = usual};
   ec_arena arena = {0};
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "U|$sOOOOO:load_method", names, &name, &kernels,
-                                   &seed, &backend_options, &threads, &max_bytes, &max_steps))
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "U|$sOOOOOO:load_method", names, &name, &kernels,
+                                   &seed, &backend_options, &threads, &max_bytes, &max_steps,
+                                   &claiming))
     return NULL;
   if (parse_kernels(kernels, &options.reference_kernels) ||
+      parse_claiming(claiming, &options.claiming) ||
       ecpy_parse_limit("max_bytes", max_bytes, &options.max_bytes) ||
       ecpy_parse_limit("max_steps", max_steps, &options.max_steps))
     return NULL;
@@ -150,7 +178,8 @@ static PyObject *program_load_method(PyObject *object, PyObject *args, PyObject 
   const char *text = PyUnicode_AsUTF8(name);
   if (text && ecpy_options_parse(backend_options, &arena, &options) == 0) {
     const bool own = options.reference_kernels || options.seeded || options.backend_count ||
-                     options.threads || options.max_bytes || options.max_steps;
+                     options.threads || options.max_bytes || options.max_steps ||
+                     options.claiming != usual;
     method = own ? ecpy_method_new(ecpy_state_of(object), self->ref, text, &options)
                  : load_shared(self, name, text, &options);
   }

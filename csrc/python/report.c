@@ -64,9 +64,20 @@ PyObject *ecpy_method_report(ecpy_method *self) {
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list && i < ec_method_delegate_count(self->method); i++) {
     const char *id = ec_method_delegate_id(self->method, i);
-    ecpy_append(&list, Py_BuildValue("{s:s, s:N}", "backend", id, "figures",
-                                     figure_dict(self->method, i)));
+    const Py_ssize_t calls = (Py_ssize_t)ec_method_claimed_calls(self->method, i);
+    ecpy_append(&list, Py_BuildValue("{s:s, s:n, s:N}", "backend", id, "claimed_calls", calls,
+                                     "figures", figure_dict(self->method, i)));
   }
   if (!fresh) ecpy_method_unlock(self);
+  return list;
+}
+
+PyObject *ecpy_method_unclaimed(ecpy_method *self) {
+  const char *op, *reason;
+  size_t calls;
+  PyObject *list = PyList_New(0);
+  for (size_t i = 0; list && ec_method_unclaimed(self->method, i, &op, &reason, &calls); i++)
+    ecpy_append(&list, Py_BuildValue("{s:s, s:s, s:n}", "operator", op, "reason", reason, "calls",
+                                     (Py_ssize_t)calls));
   return list;
 }

@@ -7,5 +7,7 @@
 
 /* Implements Method.backend_report(): returns a list of dictionaries. */
 PyObject *ecpy_method_report(ecpy_method *self);
+/* Implements Method.undelegated(): returns a list of dictionaries. */
+PyObject *ecpy_method_unclaimed(ecpy_method *method);
 
 #endif

@@ -199,7 +199,10 @@ static ec_status execute_chains(ec_method *m, ec_error *err) {
         return ec_fail_hint(err, EC_INVALID_PROGRAM, EC_HINT_MAX_STEPS,
                             "method '%s' ran %d instructions without an end: it loops for ever",
                             m->name, EC_MAX_INSTRUCTIONS);
-      if (in->folded && !m->trace) continue;
+      if (!m->trace) {
+        if (in->claim) in = in->claim;
+        else if (in->folded || in->claimed) continue;
+      }
       const ec_handler handler = handlers[in->kind];
       m->elements = 0;
       ec_status status = m->trace ? ec_traced_instr(m, c, in, handler, &pc, err)

@@ -23,23 +23,15 @@ typedef struct folding {
   ec_method *m;
   const ec_uses *uses;
   uint32_t *writers; /* instructions that write a tensor of a group, by its first tensor */
-  bool *changes;     /* slots that instructions change, by index */
 } folding;
 
 /* ---- writers ----------------------------------------------------------------------------- */
-
-/* NULL for None in an optional tensor list: it is not a slot of the method. */
-static bool *slot_changes(const folding *f, const ec_value *v) {
-  const ec_method *m = f->m;
-  return v >= m->values && v < m->values + m->value_count ? &f->changes[v - m->values] : NULL;
-}
 
 static void count_writer(const folding *f, const ec_value *v) {
   if (ec_is_tensor_list(v))
     for (uint32_t i = 0; i < v->count; i++) count_writer(f, v->as.items[i]);
   else if (v->kind == EC_KIND_TENSOR)
     f->writers[ec_use_group(f->uses, ec_use_index(f->uses, v))]++;
-  else if (slot_changes(f, v)) *slot_changes(f, v) = true;
 }
 
 /* Arguments of moves and delegates count as written: a move gives its target the memory of its
@@ -47,9 +39,7 @@ static void count_writer(const folding *f, const ec_value *v) {
 static void count_writers(const folding *f, const ec_instr *in) {
   if (in->kind == EC_INSTR_MoveCall || in->delegate)
     for (size_t i = 0; i < in->count; i++) count_writer(f, in->args[i]);
-  if (!in->op) return;
-  for (size_t i = 0; i < in->write_count; i++) count_writer(f, in->writes[i]);
-  if (in->op->returns_scalar) count_writer(f, in->args[in->op->nargs]);
+  for (size_t i = 0; in->op && i < in->write_count; i++) count_writer(f, in->writes[i]);
 }
 
 /* ---- what may be folded ------------------------------------------------------------------ */
@@ -61,12 +51,9 @@ bool ec_is_constant_tensor(const ec_method *m, const ec_tensor *t) {
 
 static bool is_constant(const folding *f, const ec_value *v) {
   if (v->kind == EC_KIND_TENSOR) return ec_is_constant_tensor(f->m, v->as.tensor);
-  if (v->kind == EC_KIND_INT_LIST || ec_is_tensor_list(v)) {
-    for (uint32_t i = 0; i < v->count; i++)
-      if (!is_constant(f, v->as.items[i])) return false;
-    return true;
-  }
-  return !slot_changes(f, v) || !*slot_changes(f, v);
+  for (uint32_t i = 0; ec_is_tensor_list(v) && i < v->count; i++)
+    if (!is_constant(f, v->as.items[i])) return false;
+  return ec_is_fixed(f->uses, v);
 }
 
 /* True for a tensor `other` that may observe what is in the memory of `index` in a call. */
@@ -111,11 +98,9 @@ static bool is_small(const ec_method *m) {
 }
 
 ec_status ec_mark_foldable(ec_method *m, const ec_uses *uses, ec_error *err) {
-  folding f = {m, uses, NULL, NULL};
+  folding f = {m, uses, NULL};
   if (m->has_jumps || m->options.reference_kernels || !is_small(m)) return EC_OK;
   EC_TRY(ec_arena_array(&m->scratch, m->tensor_count, sizeof *f.writers, "a plan", &f.writers,
-                        err));
-  EC_TRY(ec_arena_array(&m->scratch, m->value_count, sizeof *f.changes, "a plan", &f.changes,
                         err));
   for (size_t c = 0; c < m->chain_count; c++)
     for (size_t i = 0; i < m->chains[c].count; i++) count_writers(&f, &m->chains[c].instrs[i]);

@@ -7,6 +7,7 @@
 
 #include "backend/registry.h"
 #include "core/alloc.h"
+#include "runtime/claim.h"
 #include "runtime/exec.h"
 #include "runtime/fold.h"
 #include "runtime/host_call.h"
@@ -77,7 +78,8 @@ static ec_status load_stages(ec_method *m, size_t index, ec_error *err) {
   EC_TRY(save_first_values(m, err));
   set_first_state(m);
   EC_TRY(ec_fold_constants(m, err));
-  return ec_prepare_products(m, err);
+  EC_TRY(ec_prepare_products(m, err));
+  return ec_claim_calls(m, err);
 }
 
 /* Returns a seed from the system's entropy, or from the clock and an address. */
@@ -133,12 +135,18 @@ ec_status ec_method_load(const ec_program *program, const char *name,
   return ec_budget_explain(&budget, status, err);
 }
 
+/* Delegates of the file come first, then those of claims. */
+static const ec_delegate *delegate_at(const ec_method *m, size_t index) {
+  return index < m->delegate_count ? &m->delegates[index]
+                                   : &m->claims[index - m->delegate_count].delegate;
+}
+
 /* Frees the delegates. A delegate that another thread was running during a fork is in an undefined
  * state and is leaked. */
 static void free_delegates(ec_method *m) {
   if (ec_lock_is_lost(find_lock(m))) return;
-  for (size_t i = 0; i < m->delegate_count; i++) {
-    ec_delegate *d = &m->delegates[i];
+  for (size_t i = 0; i < ec_method_delegate_count(m); i++) {
+    const ec_delegate *d = delegate_at(m, i);
     if (d->ready && d->backend->destroy) d->backend->destroy(d->backend, &ec_host_table, d->handle);
   }
 }
@@ -261,14 +269,27 @@ void ec_method_get_memory(const ec_method *m, ec_method_memory *out) {
 
 /* ---- delegates --------------------------------------------------------------------------- */
 
-size_t ec_method_delegate_count(const ec_method *m) { return m->delegate_count; }
+size_t ec_method_delegate_count(const ec_method *m) { return m->delegate_count + m->claim_count; }
+
+size_t ec_method_claimed_calls(const ec_method *m, size_t index) {
+  return index < m->delegate_count ? 0 : m->claims[index - m->delegate_count].calls;
+}
+
+bool ec_method_unclaimed(const ec_method *m, size_t index, const char **op, const char **reason,
+                         size_t *calls) {
+  if (index >= m->unclaimed_count) return false;
+  *op = m->unclaimed[index].op;
+  *reason = m->unclaimed[index].reason;
+  *calls = m->unclaimed[index].calls;
+  return true;
+}
 
 const char *ec_method_delegate_id(const ec_method *m, size_t index) {
-  return m->delegates[index].backend->id;
+  return delegate_at(m, index)->backend->id;
 }
 
 void ec_method_report(const ec_method *m, size_t index,
                       void (*add)(void *user, const char *name, int64_t value), void *user) {
-  const ec_delegate *d = &m->delegates[index];
+  const ec_delegate *d = delegate_at(m, index);
   if (EC_BACKEND_MEMBER(d->backend, report)) d->backend->report(d->backend, d->handle, add, user);
 }

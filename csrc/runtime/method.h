@@ -94,9 +94,15 @@ void ec_method_get_memory(const ec_method *method, ec_method_memory *out);
 
 /* Memory of delegates is not included: see ec_method_report. */
 
-/* The delegates in the file's order, and the backend id of each. */
+/* The delegates in the file's order, then those of claims, and the backend id of each. */
 size_t ec_method_delegate_count(const ec_method *method);
 const char *ec_method_delegate_id(const ec_method *method, size_t index);
+/* Calls that were left to kernels though load-time delegation was asked for: their operator, the
+ * reason, and how many they are. Returns false after the last row. */
+bool ec_method_unclaimed(const ec_method *method, size_t index, const char **op,
+                         const char **reason, size_t *calls);
+/* Returns the kernel calls that a delegate replaces; 0: it is in the file. */
+size_t ec_method_claimed_calls(const ec_method *method, size_t index);
 
 /* Calls add(user, name, value) for each statistic reported by the backend of delegate `index`. The
  * caller must hold the lock. */

@@ -15,8 +15,13 @@ typedef struct ec_backend_options {
   size_t count;
 } ec_backend_options;
 
+/* Load-time delegation: kernel calls are left to the kernels, handed to backends where that pays,
+ * or wherever it is possible. */
+typedef enum ec_claiming { EC_CLAIM_NEVER, EC_CLAIM_WHERE_IT_PAYS, EC_CLAIM_ALWAYS } ec_claiming;
+
 typedef struct ec_method_options {
   bool reference_kernels; /* plain loops only */
+  ec_claiming claiming;
   bool seeded;            /* random operators start from `seed`, else from the system's entropy */
   uint64_t seed;
   size_t threads; /* for loops, the calling thread included; 0: ec_threads_default() */

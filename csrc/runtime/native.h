@@ -32,6 +32,8 @@ typedef struct ec_instr {
   bool *repeated;        /* DelegateCall: args that share one tensor and cannot be resized */
   ec_kept *kept;         /* KernelCall: packed weights of a product; NULL: no constant argument */
   bool folded;           /* KernelCall: its output is constant; it runs in traced calls only */
+  bool claimed;          /* KernelCall: a claim computes its results, except in traced calls */
+  const struct ec_instr *claim; /* ... which runs here: a DelegateCall; NULL: none */
   size_t outputs_from;   /* DelegateCall: index of the first output in args, a heuristic */
   bool aliases; /* MoveCall of a tensor without memory, which is pointed to the source's data */
   size_t destination; /* JumpFalseCall: number of the next instruction; >= count ends the chain */
@@ -39,6 +41,19 @@ typedef struct ec_instr {
   ec_value **writes;  /* KernelCall: tensors that are written, and lists of them */
   size_t read_count, write_count;
 } ec_instr;
+
+/* A run of kernel calls that a backend took at load. */
+typedef struct ec_claim {
+  ec_delegate delegate;
+  ec_instr call;
+  size_t calls; /* that it replaces */
+} ec_claim;
+
+/* Calls that no backend took. */
+typedef struct ec_unclaimed {
+  const char *op, *reason;
+  size_t calls;
+} ec_unclaimed;
 
 typedef struct ec_chain {
   ec_instr *instrs;
@@ -139,6 +154,10 @@ struct ec_method {
   size_t op_count;
   ec_delegate *delegates;
   size_t delegate_count;
+  ec_claim *claims;
+  size_t claim_count;
+  ec_unclaimed *unclaimed; /* NULL: none */
+  size_t unclaimed_count;
   ec_chain *chains;
   size_t chain_count;
   ec_attribute *attributes;

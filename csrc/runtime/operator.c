@@ -6,54 +6,11 @@
 
 /* ---- calls ------------------------------------------------------------------------------- */
 
-static ec_status view_list(ec_call *c, const ec_value *v, ec_backend_arg *view) {
-  ec_backend_arg *items;
-  EC_TRY(ec_call_scratch(c, v->count, sizeof *items, &items));
-  for (uint32_t i = 0; i < v->count; i++) {
-    if (v->kind == EC_KIND_BOOL_LIST)
-      items[i] = (ec_backend_arg){.kind = EC_BACKEND_BOOL, .as.b = v->as.bools[i]};
-    else if (v->kind == EC_KIND_DOUBLE_LIST)
-      items[i] = (ec_backend_arg){.kind = EC_BACKEND_DOUBLE, .as.d = v->as.doubles[i]};
-    else if (v->kind == EC_KIND_INT_LIST)
-      items[i] = (ec_backend_arg){.kind = EC_BACKEND_INT, .as.i = ec_value_int(v->as.items[i])};
-    else
-      ec_arg_view(v->as.items[i], &items[i]);
-  }
-  *view = (ec_backend_arg){.kind = v->kind == EC_KIND_OPTIONAL_TENSOR_LIST ? EC_KIND_TENSOR_LIST
-                                                                           : v->kind,
-                           .as.list = {items, v->count}};
-  return EC_OK;
-}
-
-/* Fills in the view of an argument. Numbers get the schema's kind: a slot may hold an Int for a
- * float. */
-static ec_status view_arg(ec_call *c, size_t i, ec_backend_arg *view) {
-  ec_value *v = c->args[i];
-  if (v->kind > EC_KIND_BOOL) return view_list(c, v, view);
-  ec_arg_view(v, view);
-  if (!ec_is_number(v)) return EC_OK;
-  switch ((ec_arg_type)c->op->args[i].type) {
-  case EC_ARG_INT:
-    view->kind = EC_BACKEND_INT;
-    view->as.i = ec_value_int(v);
-    break;
-  case EC_ARG_DOUBLE:
-    view->kind = EC_BACKEND_DOUBLE;
-    view->as.d = ec_value_double(v);
-    break;
-  case EC_ARG_BOOL:
-    view->kind = EC_BACKEND_BOOL;
-    view->as.b = ec_value_bool(v);
-    break;
-  default: break;
-  }
-  return EC_OK;
-}
-
 static ec_status call_operator(ec_call *c) {
   const ec_operator *self = c->op->user;
   ec_backend_arg views[EC_MAX_OP_ARGS];
-  for (size_t i = 0; i < c->op->nargs; i++) EC_TRY(view_arg(c, i, &views[i]));
+  for (size_t i = 0; i < c->op->nargs; i++)
+    EC_TRY(ec_arg_view_as(&c->op->args[i], c->args[i], c->scratch, &views[i], c->err));
   ec_host_call call = ec_host_call_of(c->method, c->scratch, c->err);
   ec_error_clear(c->err);
   ec_status status = (ec_status)self->run(self, &ec_host_table, &call, views, c->op->nargs);

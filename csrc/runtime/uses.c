@@ -33,42 +33,76 @@ static void spread_writes(const ec_uses *uses) {
 
 /* ---- instructions ------------------------------------------------------------------------ */
 
-typedef enum access { READS, WRITES_SOME, OVERWRITES, BY_DELEGATE } access;
-
-static void note_access(const ec_uses *uses, const ec_value *v, size_t at, access how) {
-  if (ec_is_tensor_list(v)) {
-    for (uint32_t i = 0; i < v->count; i++) note_access(uses, v->as.items[i], at, how);
-    return;
-  }
-  if (v->kind != EC_KIND_TENSOR) return;
-  ec_use *use = use_of(uses, v);
-  if (!use->used) {
-    use->used = true;
-    use->first = at;
-    use->first_overwrites = how == OVERWRITES;
-    use->first_by_delegate = how == BY_DELEGATE;
-  }
-  use->last = at;
-  use->written = use->written || how == WRITES_SOME || how == OVERWRITES;
-}
-
 static bool is_et_view(const ec_instr *in) { return in->op && in->op->makes_view; }
 
-static access access_of(const ec_instr *in, size_t i) {
+static ec_access access_of(const ec_instr *in, size_t i) {
   switch ((ec_instr_kind)in->kind) {
-  case EC_INSTR_DelegateCall: return BY_DELEGATE;
-  case EC_INSTR_MoveCall: return i == 1 ? OVERWRITES : READS;
+  case EC_INSTR_DelegateCall: return EC_BY_DELEGATE;
+  case EC_INSTR_MoveCall: return i == 1 ? EC_OVERWRITES : EC_READS;
   case EC_INSTR_KernelCall:
-    if (!in->op->args[i].written || is_et_view(in)) return READS;
+    if (!in->op->args[i].written || is_et_view(in)) return EC_READS;
     /* copy_ keeps the elements it skips */
-    return in->op->args[i].is_out ? OVERWRITES : WRITES_SOME;
-  default: return READS;
+    return in->op->args[i].is_out ? EC_OVERWRITES : EC_WRITES_SOME;
+  default: return EC_READS;
   }
+}
+
+void ec_visit_accesses(const ec_instr *in,
+                       void (*visit)(void *user, const ec_value *v, ec_access how), void *user) {
+  for (size_t i = 0; i < in->count && !(in->op && i >= in->op->nargs); i++) {
+    const ec_value *v = in->args[i];
+    const ec_access how = access_of(in, i);
+    if (v->kind == EC_KIND_TENSOR) visit(user, v, how);
+    for (uint32_t k = 0; ec_is_tensor_list(v) && k < v->count; k++)
+      if (v->as.items[k]->kind == EC_KIND_TENSOR) visit(user, v->as.items[k], how);
+  }
+}
+
+typedef struct noting {
+  const ec_uses *uses;
+  size_t at;
+} noting;
+
+static void note_access(void *user, const ec_value *v, ec_access how) {
+  const noting *n = user;
+  ec_use *use = use_of(n->uses, v);
+  if (!use->used) {
+    use->used = true;
+    use->first = n->at;
+    use->first_overwrites = how == EC_OVERWRITES;
+    use->first_by_delegate = how == EC_BY_DELEGATE;
+  }
+  use->last = n->at;
+  use->written = use->written || how == EC_WRITES_SOME || how == EC_OVERWRITES;
+}
+
+/* NULL for None in an optional tensor list: it is not a slot of the method. */
+static bool *slot_changes(const ec_uses *uses, const ec_value *v) {
+  const ec_method *m = uses->m;
+  return v >= m->values && v < m->values + m->value_count ? &uses->changes[v - m->values] : NULL;
+}
+
+/* Marks slots that may change: only a delegate knows which of its arguments it writes. */
+static void note_changes(const ec_uses *uses, const ec_instr *in) {
+  size_t from = in->count, end = in->count;
+  if (in->kind == EC_INSTR_MoveCall || in->delegate) from = 0;
+  if (in->op && in->op->returns_scalar) end = (from = in->op->nargs) + 1;
+  for (size_t i = from; i < end; i++)
+    if (in->args[i]->kind != EC_KIND_TENSOR && slot_changes(uses, in->args[i]))
+      *slot_changes(uses, in->args[i]) = true;
+}
+
+bool ec_is_fixed(const ec_uses *uses, const ec_value *v) {
+  if (v->kind == EC_KIND_INT_LIST)
+    for (uint32_t i = 0; i < v->count; i++)
+      if (!ec_is_fixed(uses, v->as.items[i])) return false;
+  return !slot_changes(uses, v) || !*slot_changes(uses, v);
 }
 
 static void note_instr(const ec_uses *uses, const ec_instr *in, size_t at) {
-  for (size_t i = 0; i < in->count && !(in->op && i >= in->op->nargs); i++)
-    note_access(uses, in->args[i], at, access_of(in, i));
+  noting n = {uses, at};
+  ec_visit_accesses(in, note_access, &n);
+  note_changes(uses, in);
   if (is_et_view(in)) {
     join_groups(uses, in->args[0], in->args[2]);
     use_of(uses, in->args[2])->is_view = true;
@@ -91,6 +125,8 @@ ec_status ec_collect_uses(ec_method *m, ec_uses *uses, ec_error *err) {
   uses->m = m;
   EC_TRY(ec_arena_array(&m->scratch, m->tensor_count, sizeof *uses->rows, "a plan", &uses->rows,
                         err));
+  EC_TRY(ec_arena_array(&m->scratch, m->value_count, sizeof *uses->changes, "a plan",
+                        &uses->changes, err));
   for (size_t i = 0; i < m->tensor_count; i++) uses->rows[i].parent = i;
   for (size_t c = 0; c < m->chain_count; c++)
     for (size_t i = 0; i < m->chains[c].count; i++)

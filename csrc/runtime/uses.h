@@ -19,8 +19,24 @@ typedef struct ec_use {
 
 typedef struct ec_uses {
   ec_method *m;
-  ec_use *rows; /* by index in m->tensors; in the method's scratch memory */
+  ec_use *rows;  /* by index in m->tensors; in the method's scratch memory */
+  bool *changes; /* slots of numbers that instructions change, by index in m->values */
 } ec_uses;
+
+/* How an instruction uses a tensor. */
+typedef enum ec_access {
+  EC_READS,
+  EC_WRITES_SOME, /* keeps elements that it does not write */
+  EC_OVERWRITES,
+  EC_BY_DELEGATE  /* unknown */
+} ec_access;
+
+/* Calls `visit` for each tensor among the arguments, those in lists included. */
+void ec_visit_accesses(const ec_instr *in,
+                       void (*visit)(void *user, const ec_value *v, ec_access how), void *user);
+
+/* True if no instruction changes the number, string or list in the slot. */
+bool ec_is_fixed(const ec_uses *uses, const ec_value *v);
 
 /* Returns the index of a tensor's row. */
 static inline size_t ec_use_index(const ec_uses *uses, const ec_value *v) {

@@ -126,6 +126,7 @@ GOOD: dict[str, Call] = {
     "Method.memory": lambda: METHOD.memory(),
     "Method.num_threads": lambda: METHOD.num_threads,
     "Method.backend_report": lambda: METHOD.backend_report(),
+    "Method.undelegated": lambda: METHOD.undelegated(),
     "Method.tracing": traced,
     "Method.repr": lambda: repr(METHOD),
     "operators": lambda: executorch_c.operators(),

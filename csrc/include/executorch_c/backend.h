@@ -204,6 +204,38 @@ typedef struct ec_backend_visitor {
   void (*node)(void *user, const ec_backend_inner_node *node);
 } ec_backend_visitor;
 
+/* Load-time delegation: a backend may take kernel calls of a method that no exporter delegated. The
+ * runtime shows it runs of calls between which nothing else happens. */
+
+/* A value of a run. Before a call its tensor has upper bounds of sizes; `data` is set for constants
+ * only, which are valid until destroy. */
+typedef struct ec_backend_value {
+  ec_backend_tensor tensor;
+  bool is_dynamic;    /* sizes may be smaller in a call */
+  bool is_shared;     /* a constant in the files: its address names it in all methods */
+  bool is_unread;     /* a result that nothing reads */
+  uint32_t number;    /* among the values of the run, from 0 */
+  const struct ec_backend_value *same; /* has the same elements in another shape; or NULL */
+} ec_backend_value;
+
+/* A call of an operator. Arguments are those of its schema, outs included; numbers have the
+ * schema's kinds, lists have items. `slot` of a tensor is its `const ec_backend_value *`. */
+typedef struct ec_backend_kernel_call {
+  const char *op; /* "aten::add.out" */
+  const ec_backend_arg *args;
+  size_t count;
+} ec_backend_kernel_call;
+
+/* A run of calls, in order. `inputs` and `outputs` are the arguments of execute. A value is read
+ * after the call that writes it, and written once. */
+typedef struct ec_backend_run {
+  size_t struct_size; /* later versions append members */
+  const ec_backend_kernel_call *calls;
+  const ec_backend_value *const *inputs, *const *outputs;
+  size_t call_count, input_count, output_count, value_count;
+  bool always; /* take it also where it does not pay, for tests */
+} ec_backend_run;
+
 typedef struct ec_backend ec_backend;
 struct ec_backend {
   uint32_t abi_version; /* EC_BACKEND_ABI_VERSION */
@@ -246,6 +278,13 @@ struct ec_backend {
    * untrusted as those of init. */
   uint32_t (*describe)(const ec_backend *self, const ec_host *host, ec_host_call *call,
                        const ec_backend_init *init, const ec_backend_visitor *visitor);
+
+  /* Returns NULL if the backend can take the call, else the reason in a few words. */
+  const char *(*can_claim)(const ec_backend *self, const ec_backend_kernel_call *call);
+  /* Creates a delegate for a run of such calls, as init does for a payload (here empty). Returns
+   * NOT_SUPPORTED if the calls are better left to the kernels. */
+  uint32_t (*claim)(const ec_backend *self, const ec_host *host, ec_host_call *call,
+                    const ec_backend_init *init, const ec_backend_run *run, void **handle);
 };
 
 #endif

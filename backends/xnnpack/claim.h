@@ -1,0 +1,43 @@
+/* Claims: kernel calls as nodes of a graph.
+ *
+ * A value has up to two forms: plain (its dimensions in their order) and, with four dimensions,
+ * channels last, as XNNPACK's convolutions need it. A form is made when a node reads it, from the
+ * other one by a transposition; nodes that can compute either take the one that exists. So there
+ * are transpositions only where the layout has to change. */
+#ifndef ECX_CLAIM_H
+#define ECX_CLAIM_H
+
+#include "draft.h"
+
+typedef enum ecx_form { ECX_FORM_PLAIN, ECX_FORM_LAST, ECX_FORMS } ecx_form;
+
+/* A value of the run in the draft. */
+typedef struct ecx_entry {
+  uint32_t ids[ECX_FORMS]; /* ECX_NONE: not made yet */
+  uint32_t places;         /* where it is: arguments of calls, the run's outputs, bases of views */
+} ecx_entry;
+
+typedef struct ecx_claim {
+  ecx_draft *draft;
+  const ec_backend_run *run;
+  ecx_entry *entries; /* by number of the value */
+} ecx_claim;
+
+typedef struct ecx_claim_row ecx_claim_row;
+
+/* Checks a call and, if `claim` is not NULL, adds its nodes. Returns NULL, or in a few words why
+ * the call cannot be claimed. */
+typedef const char *ecx_claim_fn(ecx_claim *claim, const ecx_claim_row *row,
+                                 const ec_backend_kernel_call *call);
+
+struct ecx_claim_row {
+  const char *op;
+  ecx_claim_fn *fn;
+  uint8_t kind; /* an ECX_KIND_ of draft.h, or 0 */
+};
+
+#define ECX_CLAIM(op, fn, kind) ecx_claim_fn ecx_claim_##fn;
+#include "claim.def"
+#undef ECX_CLAIM
+
+#endif

@@ -1,0 +1,219 @@
+/* Claims of operators that only move elements. */
+#include "claim.h"
+#include "claim_values.h"
+#include "schema.h"
+
+static const size_t in_last[4] = {0, 3, 1, 2}; /* where a dimension is with channels last */
+
+/* Returns a dimension from 0 on; the rank if it is out of range. */
+static size_t wrap_dim(const ec_backend_value *v, int64_t dim) {
+  const int64_t rank = v->tensor.rank;
+  if (dim < 0) dim += rank;
+  return dim < 0 || dim >= rank ? (size_t)rank : (size_t)dim;
+}
+
+/* Also squeeze and unsqueeze: the shape of the result says everything. */
+const char *ecx_claim_view(ecx_claim *b, const ecx_claim_row *row,
+                           const ec_backend_kernel_call *call) {
+  (void)row;
+  const ec_backend_value *v = ecx_arg_value(call, 0);
+  if (v->tensor.nbytes != ecx_arg_out(call)->tensor.nbytes) return "its shape";
+  if (!b) return NULL;
+  const ecx_shape shape = ecx_shape_of(ecx_arg_out(call), ECX_FORM_PLAIN);
+  ecx_bind(b, ecx_arg_out(call), ECX_FORM_PLAIN, ecx_reshape(b, ecx_read_flat(b, v), &shape));
+  return NULL;
+}
+
+/* ---- permutations ---------------------------------------------------------------------------- */
+
+static bool is_permutation(const size_t *perm, const size_t expected[4]) {
+  for (size_t d = 0; d < 4; d++)
+    if (perm[d] != expected[d]) return false;
+  return true;
+}
+
+/* To channels last and back, only the names of the forms change. */
+static void add_permutation(ecx_claim *b, const ec_backend_kernel_call *call, const size_t *perm) {
+  static const size_t to_last[4] = {0, 2, 3, 1}, to_plain[4] = {0, 3, 1, 2};
+  const ec_backend_value *v = ecx_arg_value(call, 0), *out = ecx_arg_out(call);
+  if (v->tensor.rank == 4 && is_permutation(perm, to_last)) {
+    ecx_bind(b, out, ECX_FORM_PLAIN, ecx_read(b, v, ECX_FORM_LAST));
+  } else if (v->tensor.rank == 4 && is_permutation(perm, to_plain)) {
+    ecx_bind(b, out, ECX_FORM_LAST, ecx_read(b, v, ECX_FORM_PLAIN));
+  } else {
+    ecx_bind(b, out, ECX_FORM_PLAIN, ecx_transpose(b, ecx_read(b, v, ECX_FORM_PLAIN), perm));
+  }
+}
+
+static bool has_permuted_shape(const ec_backend_kernel_call *call, const size_t *perm) {
+  const ec_backend_value *v = ecx_arg_value(call, 0);
+  int64_t sizes[XNN_MAX_TENSOR_DIMS];
+  for (size_t d = 0; d < v->tensor.rank; d++) sizes[d] = v->tensor.sizes[perm[d]];
+  return ecx_has_shape(ecx_arg_out(call), v->tensor.rank, sizes);
+}
+
+const char *ecx_claim_permute(ecx_claim *b, const ecx_claim_row *row,
+                              const ec_backend_kernel_call *call) {
+  (void)row;
+  const ec_backend_value *v = ecx_arg_value(call, 0);
+  const size_t rank = v->tensor.rank;
+  int64_t dims[XNN_MAX_TENSOR_DIMS];
+  size_t perm[XNN_MAX_TENSOR_DIMS];
+  uint32_t seen = 0;
+  if (call->args[1].as.list.count != rank || !ecx_arg_ints(call, 1, rank, dims))
+    return "its dimensions";
+  for (size_t d = 0; d < rank; d++) {
+    perm[d] = wrap_dim(v, dims[d]);
+    if (perm[d] == rank || seen >> perm[d] & 1) return "its dimensions";
+    seen |= 1u << perm[d];
+  }
+  if (!has_permuted_shape(call, perm)) return "its shape";
+  if (b) add_permutation(b, call, perm);
+  return NULL;
+}
+
+const char *ecx_claim_transpose(ecx_claim *b, const ecx_claim_row *row,
+                                const ec_backend_kernel_call *call) {
+  (void)row;
+  const ec_backend_value *v = ecx_arg_value(call, 0);
+  const size_t rank = v->tensor.rank;
+  const bool both = call->count == 2; /* t_copy */
+  const size_t x = wrap_dim(v, both ? 0 : ecx_arg_int(call, 1));
+  const size_t y = wrap_dim(v, both ? 1 : ecx_arg_int(call, 2));
+  size_t perm[XNN_MAX_TENSOR_DIMS];
+  if (x == rank || y == rank || (both && rank != 2)) return "its dimensions";
+  for (size_t d = 0; d < rank; d++) perm[d] = d == x ? y : d == y ? x : d;
+  if (!has_permuted_shape(call, perm)) return "its shape";
+  if (b) add_permutation(b, call, perm);
+  return NULL;
+}
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+const char *ecx_claim_slice(ecx_claim *b, const ecx_claim_row *row,
+                            const ec_backend_kernel_call *call) {
+  const ec_backend_value *v = ecx_arg_value(call, 0), *out = ecx_arg_out(call);
+  const size_t rank = v->tensor.rank, dim = wrap_dim(v, ecx_arg_int(call, 1));
+  if (dim == rank || ecx_arg_int(call, 4) != 1) return "its step";
+  const int64_t size = v->tensor.sizes[dim];
+  int64_t start = ecx_arg_int(call, 2), sizes[XNN_MAX_TENSOR_DIMS];
+  if (start < 0) start += size;
+  for (size_t d = 0; d < rank; d++) sizes[d] = v->tensor.sizes[d];
+  if (out->tensor.rank == rank) sizes[dim] = out->tensor.sizes[dim];
+  if (!ecx_has_shape(out, rank, sizes) || start < 0 || start > size - sizes[dim])
+    return "its shape";
+  if (!b) return NULL;
+  ecx_prepare(b, v);
+  const ecx_form form = ecx_best_form(b, v);
+  const size_t at = form == ECX_FORM_LAST ? in_last[dim] : dim;
+  const ecx_shape shape = ecx_shape_of(out, form);
+  const uint32_t in = ecx_read(b, v, form);
+  size_t offsets[XNN_MAX_TENSOR_DIMS] = {0};
+  offsets[at] = (size_t)start;
+  ecx_draft_node *n = ecx_draft_add(b->draft, row->kind, &in, 1, ecx_write(b, out, form));
+  ecx_draft_set(n, ECX_Slice_num_dims, (uint32_t)rank);
+  ecx_draft_set_vector(n, ECX_Slice_offsets, offsets, rank);
+  ecx_draft_set_vector(n, ECX_Slice_sizes, shape.dims, rank);
+  return NULL;
+}
+
+const char *ecx_claim_pad(ecx_claim *b, const ecx_claim_row *row,
+                          const ec_backend_kernel_call *call) {
+  const ec_backend_value *v = ecx_arg_value(call, 0), *out = ecx_arg_out(call);
+  const size_t rank = v->tensor.rank, count = call->args[1].as.list.count;
+  int64_t pads[2 * XNN_MAX_TENSOR_DIMS], sizes[XNN_MAX_TENSOR_DIMS];
+  size_t before[XNN_MAX_TENSOR_DIMS] = {0}, after[XNN_MAX_TENSOR_DIMS] = {0};
+  double value;
+  if (!count || count % 2 || count > 2 * rank || !ecx_arg_ints(call, 1, count, pads) ||
+      !ecx_arg_number(call, 2, &value))
+    return "its padding";
+  for (size_t i = 0; i < count; i++)
+    if (pads[i] < 0 || pads[i] > INT16_MAX) return "its padding";
+  for (size_t d = 0; d < rank; d++) sizes[d] = v->tensor.sizes[d];
+  for (size_t i = 0; i < count / 2; i++) sizes[rank - 1 - i] += pads[2 * i] + pads[2 * i + 1];
+  if (!ecx_has_shape(out, rank, sizes)) return "its shape";
+  if (!b) return NULL;
+  ecx_prepare(b, v);
+  const ecx_form form = ecx_best_form(b, v);
+  for (size_t i = 0; i < count / 2; i++) {
+    const size_t d = rank - 1 - i, at = form == ECX_FORM_LAST ? in_last[d] : d;
+    before[at] = (size_t)pads[2 * i];
+    after[at] = (size_t)pads[2 * i + 1];
+  }
+  const uint32_t in = ecx_read(b, v, form);
+  ecx_draft_node *n = ecx_draft_add(b->draft, row->kind, &in, 1, ecx_write(b, out, form));
+  ecx_draft_set_vector(n, ECX_Pad_before, before, rank);
+  ecx_draft_set_vector(n, ECX_Pad_after, after, rank);
+  ecx_draft_set_float(n, ECX_Pad_value, (float)value);
+  return NULL;
+}
+
+/* ---- concatenation --------------------------------------------------------------------------- */
+
+static const ec_backend_value *item_at(const ec_backend_kernel_call *call, size_t i) {
+  return call->args[0].as.list.items[i].slot;
+}
+
+static const char *check_items(const ec_backend_kernel_call *call, size_t dim) {
+  const ec_backend_value *out = ecx_arg_out(call);
+  int64_t sum = 0, sizes[XNN_MAX_TENSOR_DIMS];
+  for (size_t i = 0; i < call->args[0].as.list.count; i++) {
+    const ec_backend_value *v = item_at(call, i);
+    if (ecx_is_constant(v)) return "a constant";
+    if (v->tensor.rank != out->tensor.rank) return "its shape";
+    for (size_t d = 0; d < v->tensor.rank; d++) sizes[d] = out->tensor.sizes[d];
+    sizes[dim] = v->tensor.sizes[dim];
+    sum += sizes[dim];
+    if (!ecx_has_shape(v, out->tensor.rank, sizes)) return "its shape";
+  }
+  return sum == out->tensor.sizes[dim] ? NULL : "its shape";
+}
+
+/* Joins up to five values at a time. */
+static uint32_t join(ecx_claim *b, const uint32_t *ids, size_t count, size_t axis) {
+  static const uint8_t kinds[] = {0, 0, ECX_KIND_Concatenate2, ECX_KIND_Concatenate3,
+                                  ECX_KIND_Concatenate4, ECX_KIND_Concatenate5};
+  uint32_t in[ECX_MAX_INPUTS];
+  ecx_shape shape = b->draft->values[ids[0]].shape;
+  shape.dims[axis] = 0;
+  for (size_t i = 0; i < count; i++) {
+    in[i] = ids[i];
+    shape.dims[axis] += b->draft->values[ids[i]].shape.dims[axis];
+  }
+  const uint32_t out = ecx_draft_result(b->draft, &shape);
+  ecx_draft_set(ecx_draft_add(b->draft, kinds[count], in, (unsigned)count, out),
+                ECX_Concatenate_axis, (uint32_t)axis);
+  return out;
+}
+
+static void add_concatenation(ecx_claim *b, const ec_backend_kernel_call *call, size_t dim) {
+  const size_t count = call->args[0].as.list.count;
+  const ec_backend_value *out = ecx_arg_out(call);
+  ecx_form form = ECX_FORM_PLAIN;
+  uint32_t ids[ECX_MAX_INPUTS];
+  size_t held = 0;
+  for (size_t i = 0; i < count; i++) {
+    ecx_prepare(b, item_at(call, i));
+    if (ecx_has_form(b, item_at(call, i), ECX_FORM_LAST)) form = ECX_FORM_LAST;
+  }
+  const size_t axis = form == ECX_FORM_LAST ? in_last[dim] : dim;
+  for (size_t i = 0; i < count; i++) {
+    ids[held++] = ecx_read(b, item_at(call, i), form);
+    if (b->draft->failed) return;
+    if (held < ECX_MAX_INPUTS && i + 1 < count) continue;
+    if (held > 1) ids[0] = join(b, ids, held, axis);
+    if (b->draft->failed) return;
+    held = 1;
+  }
+  ecx_bind(b, out, form, ids[0]);
+}
+
+const char *ecx_claim_concatenate(ecx_claim *b, const ecx_claim_row *row,
+                                  const ec_backend_kernel_call *call) {
+  (void)row;
+  const size_t dim = wrap_dim(ecx_arg_out(call), ecx_arg_int(call, 1));
+  if (dim == ecx_arg_out(call)->tensor.rank || !call->args[0].as.list.count) return "its dimension";
+  const char *reason = check_items(call, dim);
+  if (!reason && b) add_concatenation(b, call, dim);
+  return reason;
+}

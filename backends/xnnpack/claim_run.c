@@ -1,0 +1,132 @@
+/* Claims: the operators, and the draft of a whole run. */
+#include "claim_run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "call.h"
+#include "claim.h"
+#include "claim_values.h"
+
+enum { FLOAT32 = 6, LIST_OF_TENSORS = 9 };
+
+static const ecx_claim_row rows[] = {
+#define ECX_CLAIM(op, fn, kind) {op, ecx_claim_##fn, ECX_KIND_##kind},
+#include "claim.def"
+#undef ECX_CLAIM
+};
+
+static int compare_op(const void *op, const void *row) {
+  return strcmp(op, ((const ecx_claim_row *)row)->op);
+}
+
+static const ecx_claim_row *find_row(const char *op) {
+  return bsearch(op, rows, sizeof rows / sizeof rows[0], sizeof rows[0], compare_op);
+}
+
+/* ---- one call -------------------------------------------------------------------------------- */
+
+static const char *check_tensor(const ec_backend_value *v) {
+  if (v->is_unread) return NULL;
+  if (v->tensor.dtype != FLOAT32) return "its dtype";
+  if (v->tensor.rank == 0 && !ecx_is_constant(v)) return "a tensor without dimensions";
+  if (v->tensor.rank > XNN_MAX_TENSOR_DIMS) return "its number of dimensions";
+  if (v->tensor.nbytes == 0) return "an empty tensor";
+  for (size_t d = 0; d < v->tensor.rank; d++)
+    if (v->tensor.sizes[d] > INT32_MAX) return "its size";
+  return ecx_memory_form(v) == ECX_FORMS ? "its dim_order" : NULL;
+}
+
+const char *ecx_claim_check(const ec_backend_kernel_call *call) {
+  const ecx_claim_row *row = find_row(call->op);
+  const char *reason = row ? NULL : "the operator";
+  size_t computed = 0;
+  for (size_t i = 0; !reason && i < call->count; i++) {
+    const ec_backend_arg *arg = &call->args[i];
+    if (arg->kind == EC_BACKEND_TENSOR) {
+      reason = check_tensor(arg->slot);
+      computed += !ecx_is_constant(arg->slot);
+    }
+    for (size_t k = 0; arg->kind == LIST_OF_TENSORS && !reason && k < arg->as.list.count; k++) {
+      reason = check_tensor(arg->as.list.items[k].slot);
+      computed += !ecx_is_constant(arg->as.list.items[k].slot);
+    }
+  }
+  if (!reason && computed < 2) reason = "constants only"; /* one is the out */
+  return reason ? reason : row->fn(NULL, row, call);
+}
+
+/* ---- a run ----------------------------------------------------------------------------------- */
+
+static void count_place(ecx_claim *b, const ec_backend_value *v) {
+  for (; v; v = v->same) b->entries[v->number].places++;
+}
+
+static void count_places(ecx_claim *b) {
+  for (size_t i = 0; i < b->run->call_count; i++) {
+    const ec_backend_kernel_call *call = &b->run->calls[i];
+    for (size_t a = 0; a < call->count; a++) {
+      const ec_backend_arg *arg = &call->args[a];
+      if (arg->kind == EC_BACKEND_TENSOR) count_place(b, arg->slot);
+      for (size_t k = 0; arg->kind == LIST_OF_TENSORS && k < arg->as.list.count; k++)
+        count_place(b, arg->as.list.items[k].slot);
+    }
+  }
+  for (size_t i = 0; i < b->run->output_count; i++) count_place(b, b->run->outputs[i]);
+}
+
+static void add_inputs(ecx_claim *b) {
+  for (size_t i = 0; i < b->run->input_count; i++) {
+    const ec_backend_value *v = b->run->inputs[i];
+    const ecx_form form = ecx_memory_form(v);
+    const ecx_shape shape = ecx_shape_of(v, form);
+    ecx_bind(b, v, form, ecx_draft_input(b->draft, &shape, (uint32_t)i));
+  }
+}
+
+/* Makes a value an output. One that is another argument already is copied. */
+static void add_output(ecx_claim *b, const ec_backend_value *v, size_t position) {
+  ecx_draft *d = b->draft;
+  const ecx_form form = ecx_memory_form(v);
+  uint32_t id = ecx_read(b, v, form);
+  if (d->failed) return;
+  if (d->values[id].producer == ECX_NONE || d->values[id].is_output) {
+    const uint32_t from = id;
+    id = ecx_write(b, v, form);
+    ecx_draft_add(d, ECX_KIND_Copy, &from, 1, id);
+  }
+  if (d->failed) return;
+  d->values[id].is_output = true;
+  d->values[id].external = (uint32_t)position;
+  if (position >= d->extern_count) d->extern_count = (uint32_t)position + 1;
+}
+
+static uint32_t add_calls(const ecx_call *c, ecx_claim *b) {
+  for (size_t i = 0; i < b->run->call_count; i++) {
+    const ec_backend_kernel_call *call = &b->run->calls[i];
+    const ecx_claim_row *row = find_row(call->op);
+    const char *reason = row ? row->fn(b, row, call) : "the operator";
+    if (reason) return ecx_fail(c, EC_BACKEND_NOT_SUPPORTED, "%s: %s", call->op, reason);
+    if (b->draft->failed) break;
+  }
+  return EC_BACKEND_OK;
+}
+
+uint32_t ecx_claim_draft(const ecx_call *c, const ec_backend_run *run, ecx_draft *draft) {
+  ecx_claim b = {.draft = draft, .run = run};
+  draft->c = c;
+  if (run->input_count + run->output_count > ECX_MAX_EXTERNS)
+    return ecx_fail(c, EC_BACKEND_NOT_SUPPORTED, "%zu arguments",
+                    run->input_count + run->output_count);
+  b.entries = c->host->scratch(c->call, run->value_count * sizeof *b.entries + 1);
+  if (!b.entries) return ecx_fail(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a claim");
+  for (size_t i = 0; i < run->value_count; i++)
+    b.entries[i] = (ecx_entry){{ECX_NONE, ECX_NONE}, 0};
+  count_places(&b);
+  add_inputs(&b);
+  ECX_TRY(add_calls(c, &b));
+  for (size_t i = 0; i < run->output_count; i++)
+    add_output(&b, run->outputs[i], run->input_count + i);
+  return draft->failed ? ecx_fail(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a claim")
+                       : EC_BACKEND_OK;
+}

@@ -1,0 +1,238 @@
+/* Arguments of claimed calls, and their forms in the draft. */
+#include "claim_values.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "call.h"
+#include "draft.h"
+#include "schema.h"
+#include "values.h"
+
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+enum { LIST_OF_INTS = 8 };
+
+const ec_backend_value *ecx_arg_value(const ec_backend_kernel_call *call, size_t i) {
+  return call->args[i].kind == EC_BACKEND_TENSOR ? call->args[i].slot : NULL;
+}
+
+bool ecx_arg_ints(const ec_backend_kernel_call *call, size_t i, size_t count, int64_t *out) {
+  const ec_backend_arg *arg = &call->args[i];
+  if (arg->kind != LIST_OF_INTS || arg->as.list.count == 0 || arg->as.list.count > count)
+    return false;
+  for (size_t k = 0; k < count; k++)
+    out[k] = arg->as.list.items[k < arg->as.list.count ? k : arg->as.list.count - 1].as.i;
+  return true;
+}
+
+bool ecx_arg_number(const ec_backend_kernel_call *call, size_t i, double *out) {
+  const ec_backend_arg *arg = &call->args[i];
+  switch (arg->kind) {
+  case EC_BACKEND_DOUBLE: *out = arg->as.d; return true;
+  case EC_BACKEND_INT: *out = (double)arg->as.i; return true;
+  case EC_BACKEND_BOOL: *out = arg->as.b; return true;
+  default: return false;
+  }
+}
+
+int64_t ecx_arg_int(const ec_backend_kernel_call *call, size_t i) {
+  return call->args[i].kind == EC_BACKEND_INT ? call->args[i].as.i : 0;
+}
+
+bool ecx_arg_bool(const ec_backend_kernel_call *call, size_t i) {
+  return call->args[i].kind == EC_BACKEND_BOOL && call->args[i].as.b;
+}
+
+bool ecx_arg_is_none(const ec_backend_kernel_call *call, size_t i) {
+  return call->args[i].kind == EC_BACKEND_NONE;
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static const size_t to_last[4] = {0, 2, 3, 1}, to_plain[4] = {0, 3, 1, 2};
+
+ecx_shape ecx_shape_of(const ec_backend_value *v, ecx_form form) {
+  ecx_shape s = {.rank = v->tensor.rank};
+  for (size_t d = 0; d < s.rank; d++)
+    s.dims[d] = (size_t)v->tensor.sizes[form == ECX_FORM_LAST ? to_last[d] : d];
+  if (s.rank == 0) s = (ecx_shape){.rank = 1, .dims = {1}};
+  return s;
+}
+
+size_t ecx_elements(const ec_backend_value *v) { return v->tensor.nbytes / sizeof(float); }
+
+bool ecx_is_constant(const ec_backend_value *v) { return v && v->tensor.data; }
+
+bool ecx_has_shape(const ec_backend_value *v, size_t rank, const int64_t *sizes) {
+  bool same = v && v->tensor.rank == rank;
+  for (size_t d = 0; same && d < rank; d++) same = v->tensor.sizes[d] == sizes[d];
+  return same;
+}
+
+ecx_form ecx_memory_form(const ec_backend_value *v) {
+  const uint8_t *order = v->tensor.dim_order;
+  bool is_plain = true, is_last = v->tensor.rank == 4;
+  for (size_t d = 0; d < v->tensor.rank; d++) {
+    is_plain = is_plain && order[d] == d;
+    is_last = is_last && order[d] == to_last[d];
+  }
+  return is_plain ? ECX_FORM_PLAIN : is_last ? ECX_FORM_LAST : ECX_FORMS;
+}
+
+/* ---- forms ----------------------------------------------------------------------------------- */
+
+static ecx_entry *entry_of(const ecx_claim *b, const ec_backend_value *v) {
+  return &b->entries[v->number];
+}
+
+bool ecx_has_form(const ecx_claim *b, const ec_backend_value *v, ecx_form form) {
+  return entry_of(b, v)->ids[form] != ECX_NONE;
+}
+
+void ecx_bind(ecx_claim *b, const ec_backend_value *v, ecx_form form, uint32_t id) {
+  entry_of(b, v)->ids[form] = id;
+}
+
+uint32_t ecx_write(ecx_claim *b, const ec_backend_value *v, ecx_form form) {
+  const ecx_shape shape = ecx_shape_of(v, form);
+  const uint32_t id = ecx_draft_result(b->draft, &shape);
+  ecx_bind(b, v, form, id);
+  return id;
+}
+
+uint32_t ecx_reshape(ecx_claim *b, uint32_t id, const ecx_shape *shape) {
+  const uint32_t out = ecx_draft_result(b->draft, shape);
+  ecx_draft_node *n = ecx_draft_add(b->draft, ECX_KIND_StaticReshape, &id, 1, out);
+  ecx_draft_set(n, ECX_Reshape_num_dims, (uint32_t)shape->rank);
+  ecx_draft_set_vector(n, ECX_Reshape_new_shape, shape->dims, shape->rank);
+  return out;
+}
+
+uint32_t ecx_transpose(ecx_claim *b, uint32_t id, const size_t *perm) {
+  if (id == ECX_NONE) return ECX_NONE;
+  const ecx_shape from = b->draft->values[id].shape;
+  ecx_shape to = from;
+  for (size_t d = 0; d < from.rank; d++) to.dims[d] = from.dims[perm[d]];
+  const uint32_t out = ecx_draft_result(b->draft, &to);
+  ecx_draft_node *n = ecx_draft_add(b->draft, ECX_KIND_StaticTranspose, &id, 1, out);
+  ecx_draft_set(n, ECX_Transpose_num_dims, (uint32_t)from.rank);
+  ecx_draft_set_vector(n, ECX_Transpose_perm, perm, from.rank);
+  return out;
+}
+
+/* True if both forms have the elements in the same order. */
+static bool is_same_order(const ec_backend_value *v) {
+  const int64_t *s = v->tensor.sizes;
+  return v->tensor.rank == 4 && !v->is_dynamic && (s[1] == 1 || (s[2] == 1 && s[3] == 1));
+}
+
+/* Makes the first form of an operand: of a constant, or of a view. */
+static void make_form(ecx_claim *b, const ec_backend_value *v) {
+  const ecx_form form = ecx_memory_form(v);
+  const ecx_shape shape = ecx_shape_of(v, form);
+  if (ecx_is_constant(v)) {
+    const ecx_data data = {.at = v->tensor.data, .size = v->tensor.nbytes};
+    ecx_bind(b, v, form, ecx_draft_constant(b->draft, &shape, &data));
+  } else if (v->same) {
+    ecx_bind(b, v, ECX_FORM_PLAIN, ecx_reshape(b, ecx_read_flat(b, v->same), &shape));
+  } else {
+    b->draft->failed = true;
+  }
+}
+
+void ecx_prepare(ecx_claim *b, const ec_backend_value *v) {
+  if (!ecx_has_form(b, v, ECX_FORM_PLAIN) && !ecx_has_form(b, v, ECX_FORM_LAST)) make_form(b, v);
+}
+
+ecx_form ecx_best_form(const ecx_claim *b, const ec_backend_value *v) {
+  return ecx_has_form(b, v, ECX_FORM_LAST) ? ECX_FORM_LAST : ECX_FORM_PLAIN;
+}
+
+uint32_t ecx_read(ecx_claim *b, const ec_backend_value *v, ecx_form form) {
+  const ecx_form other = form == ECX_FORM_LAST ? ECX_FORM_PLAIN : ECX_FORM_LAST;
+  ecx_prepare(b, v);
+  if (!ecx_has_form(b, v, form)) {
+    const ecx_shape shape = ecx_shape_of(v, form);
+    const uint32_t id = entry_of(b, v)->ids[other];
+    ecx_bind(b, v, form, is_same_order(v) ? ecx_reshape(b, id, &shape)
+                                          : ecx_transpose(b, id, form == ECX_FORM_LAST ? to_last
+                                                                                       : to_plain));
+  }
+  return entry_of(b, v)->ids[form];
+}
+
+uint32_t ecx_read_flat(ecx_claim *b, const ec_backend_value *v) {
+  ecx_prepare(b, v);
+  if (is_same_order(v)) return entry_of(b, v)->ids[ecx_best_form(b, v)];
+  return ecx_read(b, v, ECX_FORM_PLAIN);
+}
+
+/* ---- constants ------------------------------------------------------------------------------- */
+
+uint32_t ecx_number(ecx_claim *b, float value) {
+  const ecx_shape one = {.rank = 1, .dims = {1}};
+  float *copy = ecx_draft_alloc(b->draft, sizeof *copy + ECX_EXTRA);
+  if (!copy) return ECX_NONE;
+  *copy = value;
+  const ecx_data data = {.at = copy, .size = sizeof *copy};
+  return ecx_draft_constant(b->draft, &one, &data);
+}
+
+static void copy_elements(float *to, const float *from, const size_t dims[5],
+                          const int64_t strides[5]) {
+  for (size_t a = 0; a < dims[0]; a++)
+    for (size_t b = 0; b < dims[1]; b++)
+      for (size_t c = 0; c < dims[2]; c++)
+        for (size_t d = 0; d < dims[3]; d++) {
+          const float *row = from + (int64_t)a * strides[0] + (int64_t)b * strides[1] +
+                             (int64_t)c * strides[2] + (int64_t)d * strides[3];
+          for (size_t e = 0; e < dims[4]; e++) *to++ = row[(int64_t)e * strides[4]];
+        }
+}
+
+/* Names a copy by the constant's address, which is the same in all methods of a program. */
+static const char *make_key(ecx_claim *b, const ec_backend_value *v, const char *how) {
+  enum { KEY = 96 };
+  char *key = v->is_shared && how ? ecx_draft_alloc(b->draft, KEY) : NULL;
+  if (key) snprintf(key, KEY, "%" PRIxPTR ".%s", (uintptr_t)v->tensor.data, how);
+  return key;
+}
+
+uint32_t ecx_copy_constant(ecx_claim *b, const ec_backend_value *v, const ecx_shape *shape,
+                           const size_t dims[5], const int64_t strides[5], const char *key) {
+  ecx_data data = {.size = v->tensor.nbytes, .key = make_key(b, v, key)};
+  int64_t dense = 1;
+  bool copied = false;
+  for (size_t d = 5; d-- > 0;) {
+    copied = copied || (dims[d] > 1 && strides[d] != dense);
+    dense *= (int64_t)dims[d];
+  }
+  data.at = v->tensor.data;
+  if (copied) {
+    float *copy = ecx_draft_alloc(b->draft, data.size + ECX_EXTRA);
+    if (!copy) return ECX_NONE;
+    copy_elements(copy, v->tensor.data, dims, strides);
+    data.at = copy;
+  }
+  return ecx_draft_constant(b->draft, shape, &data);
+}
+
+uint32_t ecx_read_spread(ecx_claim *b, const ec_backend_value *v) {
+  const size_t rank = v->tensor.rank;
+  if (ecx_elements(v) == 1 || rank == 0) return ecx_read(b, v, ECX_FORM_PLAIN);
+  if (rank == 4) return ecx_read(b, v, ECX_FORM_LAST);
+  size_t sizes[4] = {1, 1, 1, 1}, dims[5] = {1};
+  int64_t from[4] = {0}, strides[5] = {0};
+  for (size_t d = 0; d < rank; d++) {
+    sizes[4 - rank + d] = (size_t)v->tensor.sizes[d];
+    from[4 - rank + d] = v->tensor.strides[d];
+  }
+  ecx_shape shape = {.rank = 4};
+  for (size_t d = 0; d < 4; d++) {
+    shape.dims[d] = dims[d + 1] = sizes[to_last[d]];
+    strides[d + 1] = from[to_last[d]];
+  }
+  return ecx_copy_constant(b, v, &shape, dims, strides, NULL);
+}

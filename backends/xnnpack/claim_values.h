@@ -1,0 +1,56 @@
+/* Arguments of claimed calls, and their forms in the draft. */
+#ifndef ECX_CLAIM_VALUES_H
+#define ECX_CLAIM_VALUES_H
+
+#include "claim.h"
+
+/* The value of a tensor argument; NULL: None. */
+const ec_backend_value *ecx_arg_value(const ec_backend_kernel_call *call, size_t i);
+/* The last argument, a result. */
+static inline const ec_backend_value *ecx_arg_out(const ec_backend_kernel_call *call) {
+  return ecx_arg_value(call, call->count - 1);
+}
+/* Lists of integers: fewer items than `count` are repeated. False if there are none. */
+bool ecx_arg_ints(const ec_backend_kernel_call *call, size_t i, size_t count, int64_t *out);
+/* Numbers of any kind. */
+bool ecx_arg_number(const ec_backend_kernel_call *call, size_t i, double *out);
+int64_t ecx_arg_int(const ec_backend_kernel_call *call, size_t i);
+bool ecx_arg_bool(const ec_backend_kernel_call *call, size_t i);
+bool ecx_arg_is_none(const ec_backend_kernel_call *call, size_t i);
+
+/* The form that the value's memory has; ECX_FORMS: none of them. */
+ecx_form ecx_memory_form(const ec_backend_value *v);
+/* Sizes in order of the dimensions, or in memory order of a form; a scalar is a row of one. */
+ecx_shape ecx_shape_of(const ec_backend_value *v, ecx_form form);
+size_t ecx_elements(const ec_backend_value *v);
+bool ecx_is_constant(const ec_backend_value *v);
+bool ecx_has_shape(const ec_backend_value *v, size_t rank, const int64_t *sizes);
+
+/* Makes the first form of a constant or of a view. */
+void ecx_prepare(ecx_claim *b, const ec_backend_value *v);
+/* True if a form has been made. */
+bool ecx_has_form(const ecx_claim *b, const ec_backend_value *v, ecx_form form);
+/* The form that costs nothing. */
+ecx_form ecx_best_form(const ecx_claim *b, const ec_backend_value *v);
+/* Returns the id of a form, made if necessary. */
+uint32_t ecx_read(ecx_claim *b, const ec_backend_value *v, ecx_form form);
+/* Returns the id of a form that has the elements in plain order, perhaps in another shape. */
+uint32_t ecx_read_flat(ecx_claim *b, const ec_backend_value *v);
+/* Makes a form of a result, and returns its id. */
+uint32_t ecx_write(ecx_claim *b, const ec_backend_value *v, ecx_form form);
+/* Makes an existing id a form of the result. */
+void ecx_bind(ecx_claim *b, const ec_backend_value *v, ecx_form form, uint32_t id);
+
+/* Adds a reshape or a transposition; returns the id of its result. */
+uint32_t ecx_reshape(ecx_claim *b, uint32_t id, const ecx_shape *shape);
+uint32_t ecx_transpose(ecx_claim *b, uint32_t id, const size_t *perm);
+/* Returns the id of a constant operand that broadcasts to values of rank 4 with channels last. */
+uint32_t ecx_read_spread(ecx_claim *b, const ec_backend_value *v);
+/* Returns the id of a constant number. */
+uint32_t ecx_number(ecx_claim *b, float value);
+
+/* Copies `dims` elements from a constant with these strides. `key` may be NULL. */
+uint32_t ecx_copy_constant(ecx_claim *b, const ec_backend_value *v, const ecx_shape *shape,
+                           const size_t dims[5], const int64_t strides[5], const char *key);
+
+#endif

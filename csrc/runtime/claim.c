@@ -1,0 +1,161 @@
+/* Load-time delegation.
+ *
+ * Maximal runs of kernel calls that a backend can take become one call of that backend each. They
+ * end at moves, frees, delegates, other operators, views, and writes to state: everything that
+ * happens between two calls of a run is another call of it. The instructions stay: a traced call
+ * executes the kernels, so that traces have every operator with its own name and handle, and can be
+ * compared with calls that are not traced. */
+#include "runtime/claim.h"
+
+#include <string.h>
+
+#include "backend/registry.h"
+#include "runtime/claim_run.h"
+#include "runtime/host_call.h"
+#include "runtime/load_options.h"
+
+enum { MOST_REASONS = 64 };
+
+/* ---- what is not claimed --------------------------------------------------------------------- */
+
+/* Notes why a call is left to its kernel: one row for each operator and reason. */
+static ec_status note_unclaimed(ec_method *m, const char *op, const char *reason, ec_error *err) {
+  for (size_t i = 0; i < m->unclaimed_count; i++) {
+    ec_unclaimed *row = &m->unclaimed[i];
+    if (row->op != op || strcmp(row->reason, reason) != 0) continue;
+    row->calls++;
+    return EC_OK;
+  }
+  if (!m->unclaimed)
+    EC_TRY(ec_arena_array(&m->arena, MOST_REASONS, sizeof *m->unclaimed, "reasons", &m->unclaimed,
+                          err));
+  if (m->unclaimed_count < MOST_REASONS)
+    m->unclaimed[m->unclaimed_count++] = (ec_unclaimed){op, reason, 1};
+  return EC_OK;
+}
+
+/* ---- one run --------------------------------------------------------------------------------- */
+
+/* Makes the instruction that replaces the run, apart from its delegate. */
+static ec_status make_call(ec_claim_context *c, const ec_claim_run *r, ec_instr *call,
+                           ec_error *err) {
+  const size_t count = r->input_count + r->output_count;
+  ec_arena *arena = &c->m->arena;
+  *call = (ec_instr){.kind = EC_INSTR_DelegateCall,
+                     .number = c->instrs[r->first].number,
+                     .count = count,
+                     .outputs_from = r->input_count};
+  EC_TRY(ec_arena_array(arena, count, sizeof *call->args, "arguments", &call->args, err));
+  EC_TRY(ec_arena_array(arena, count, sizeof *call->views, "arguments", &call->views, err));
+  EC_TRY(ec_arena_array(arena, count, 1, "arguments", &call->repeated, err));
+  for (size_t i = 0; i < count; i++) call->args[i] = r->slots[i];
+  return EC_OK;
+}
+
+/* Lets the backend compile the run. A refusal has no effect. */
+static bool compile_run(ec_claim_context *c, const ec_claim_run *r, ec_delegate *d) {
+  ec_method *m = c->m;
+  const ec_backend_run run = {.struct_size = sizeof run,
+                              .calls = r->calls,
+                              .call_count = r->call_count,
+                              .inputs = r->values,
+                              .input_count = r->input_count,
+                              .outputs = r->values + r->input_count,
+                              .output_count = r->output_count,
+                              .value_count = r->value_count,
+                              .always = m->options.claiming == EC_CLAIM_ALWAYS};
+  d->init = (ec_backend_init){.method = m->name, .payload = "", .program = m->program,
+                              .instance = m};
+  if (!r->output_count || ec_delegate_options(m, d, NULL) != EC_OK) return false;
+  ec_host_call call = ec_host_call_of(m, &c->work, NULL);
+  d->ready = d->backend->claim(d->backend, &ec_host_table, &call, &d->init, &run, &d->handle) ==
+             EC_BACKEND_OK;
+  return d->ready;
+}
+
+/* Claims one run, if the backend takes it. */
+static ec_status claim_run(ec_claim_context *c, const ec_backend *backend, const ec_claim_run *r,
+                           ec_error *err) {
+  ec_method *m = c->m;
+  ec_claim *claim = &m->claims[m->claim_count];
+  claim->delegate.backend = backend;
+  EC_TRY(make_call(c, r, &claim->call, err));
+  if (!compile_run(c, r, &claim->delegate)) {
+    for (size_t i = r->first; i < r->end; i++)
+      if (!c->instrs[i].folded)
+        EC_TRY(note_unclaimed(m, c->instrs[i].op->name, "does not pay", err));
+    return EC_OK;
+  }
+  m->claim_count++;
+  claim->calls = r->call_count;
+  claim->call.delegate = &claim->delegate;
+  for (size_t i = r->first; i < r->end; i++) c->instrs[i].claimed = !c->instrs[i].folded;
+  c->instrs[r->first].claim = &claim->call;
+  return EC_OK;
+}
+
+/* ---- whole methods --------------------------------------------------------------------------- */
+
+/* Asks for each call whether it can be part of a run. */
+static ec_status ask_backend(ec_claim_context *c, const ec_backend *backend, size_t at,
+                             ec_error *err) {
+  ec_backend_kernel_call call;
+  const ec_instr *in = &c->instrs[at];
+  if (!in->op || in->folded) return EC_OK;
+  const char *reason = ec_claim_view(c, in, &call);
+  if (!reason) reason = backend->can_claim(backend, &call);
+  c->wanted[at] = !reason;
+  return reason ? note_unclaimed(c->m, in->op->name, reason, err) : EC_OK;
+}
+
+/* Claims the runs of a chain. */
+static ec_status claim_runs(ec_claim_context *c, const ec_backend *backend, ec_error *err) {
+  for (size_t i = 0; i < c->count && c->room; i++) {
+    size_t end = i;
+    if (c->instrs[i].folded || !c->wanted[i]) continue;
+    while (end < c->count && (c->instrs[end].folded || c->wanted[end])) end++;
+    while (i < end) {
+      ec_claim_run r;
+      while (i < end && c->instrs[i].folded) i++;
+      EC_TRY(ec_budget_work(ec_budget_now(), EC_STEP, err));
+      EC_TRY(ec_claim_run_build(c, i, end, &r, err));
+      if (r.call_count) EC_TRY(claim_run(c, backend, &r, err));
+      i = r.end > i ? r.end : i + 1;
+    }
+  }
+  return EC_OK;
+}
+
+static ec_status claim_calls(ec_claim_context *c, const ec_backend *backend, ec_error *err) {
+  ec_method *m = c->m;
+  size_t runs = 0;
+  EC_TRY(ec_claim_context_init(m, c, err));
+  EC_TRY(ec_arena_array(&m->scratch, c->count, 1, "a plan", &c->wanted, err));
+  for (size_t i = 0; i < c->count; i++) {
+    EC_TRY(ask_backend(c, backend, i, err));
+    runs += c->wanted[i];
+  }
+  EC_TRY(ec_arena_array(&m->arena, runs, sizeof *m->claims, "claims", &m->claims, err));
+  return claim_runs(c, backend, err);
+}
+
+static const ec_backend *find_backend(void) {
+  for (size_t i = 0; i < ec_backend_count(); i++) {
+    const ec_backend *b = ec_backend_at(i);
+    if (EC_BACKEND_MEMBER(b, claim) && b->can_claim && (!b->is_available || b->is_available(b)))
+      return b;
+  }
+  return NULL;
+}
+
+ec_status ec_claim_calls(ec_method *m, ec_error *err) {
+  ec_claim_context c = {.m = m};
+  const ec_backend *backend = find_backend();
+  if (m->options.claiming == EC_CLAIM_NEVER || m->options.reference_kernels || m->has_jumps ||
+      m->chain_count != 1 || !backend)
+    return EC_OK;
+  ec_status status = claim_calls(&c, backend, err);
+  ec_arena_deinit(&c.work);
+  ec_arena_reset(&m->scratch);
+  return status;
+}

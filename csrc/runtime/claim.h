@@ -1,0 +1,11 @@
+/* Load-time delegation: runs of kernel calls handed to a backend. */
+#ifndef EC_RUNTIME_CLAIM_H
+#define EC_RUNTIME_CLAIM_H
+
+#include "runtime/native.h"
+
+/* Hands runs of kernel calls to the backend that can take them, in a method with folded constants.
+ * What it refuses stays as it is. */
+ec_status ec_claim_calls(ec_method *m, ec_error *err);
+
+#endif

@@ -1,0 +1,189 @@
+"""Load-time delegation: runs of kernel calls handed to XNNPACK when a method is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from exports import export
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from executorch_c import Method, Runtime
+from plans import Plan, build
+
+
+def load(pte: bytes, **options: Any) -> Method:
+    return Runtime.get().load_program(pte).load_method("forward", **options)
+
+
+def claimed(method: Method) -> list[int]:
+    """Return the number of calls that each delegate made at load replaces."""
+    return [one["claimed_calls"] for one in method.backend_report() if one["claimed_calls"]]
+
+
+def random(*shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+class Block(nn.Module):
+    """A residual block with batch norms, as mobile networks have it."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        torch.manual_seed(channels)
+        self.wide = nn.Conv2d(channels, 2 * channels, 1, bias=False)
+        self.norm = nn.BatchNorm2d(2 * channels)
+        self.deep = nn.Conv2d(2 * channels, 2 * channels, 3, 1, 1, groups=2 * channels)
+        self.out = nn.Conv2d(2 * channels, channels, 1)
+        self.last = nn.BatchNorm2d(channels)
+        for norm in (self.norm, self.last):
+            nn.init.uniform_(norm.running_mean, -1, 1)
+            nn.init.uniform_(norm.running_var, 0.5, 2)
+            nn.init.uniform_(norm.weight, 0.5, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.relu6(self.norm(self.wide(x)))
+        return x + self.last(self.out(F.relu(self.deep(y))))
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3, 2, 1)
+        self.blocks = nn.Sequential(Block(8), Block(8))
+        self.head = nn.Linear(8, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.max_pool2d(self.blocks(F.hardtanh(self.stem(x))), 3, 2, 1)
+        return F.softmax(self.head(x.mean((2, 3))), -1)
+
+
+SAMPLES: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
+    "net": (Net(), (random(2, 3, 32, 32),)),
+    "transposed": (nn.ConvTranspose2d(4, 6, 3, 2, 1, 1, groups=2), (random(1, 4, 5, 7),)),
+    "grouped": (nn.Conv2d(8, 12, (3, 5), (2, 1), (1, 2), 2, groups=4), (random(2, 8, 11, 9),)),
+    "multiplier": (nn.Conv2d(3, 9, 3, groups=3), (random(2, 3, 7, 6),)),
+    "norm alone": (nn.BatchNorm2d(5), (random(2, 5, 4, 3),)),
+    "sums": (lambda x, y: (x + y * 2 - 3) / 7 - y, (random(2, 3, 4, 5), random(3, 1, 5))),
+    "bounds": (lambda x: torch.maximum(x.clamp(min=-0.5), x * -1).clamp(max=0.25), (random(9, 9),)),
+    "moves": (lambda x: F.pad(x.permute(0, 2, 3, 1)[:, 1:3], (1, 2, 0, 1), value=2.0)
+              .transpose(1, 2).reshape(2, -1).sigmoid(), (random(2, 3, 4, 5),)),
+    "joined": (lambda x, y: torch.cat([x, y, x.tanh(), y, x, y, x.exp()], 1),
+               (random(2, 3, 4, 5), random(2, 2, 4, 5))),
+    "products": (lambda x, y: torch.softmax(x @ y / 3, -1) @ y.transpose(1, 2),
+                 (random(4, 5, 6), random(4, 6, 7))),
+    "pooled": (lambda x: F.avg_pool2d(F.adaptive_avg_pool2d(x, 1) * x, 2), (random(2, 3, 8, 6),)),
+    "resized": (lambda x: F.interpolate(x, size=(7, 9), mode="bilinear"), (random(1, 3, 4, 5),)),
+    "corners": (lambda x: F.interpolate(x, size=(7, 9), mode="bilinear", align_corners=True),
+                (random(1, 3, 4, 5),)),
+    "smooth": (lambda x: F.gelu(F.elu(F.leaky_relu(x, 0.2))), (random(50,),)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_results(name: str) -> None:
+    fn, inputs = SAMPLES[name]
+    pte = export(fn, *inputs)
+    method, plain = load(pte, delegate_at_load="always"), load(pte, delegate_at_load=False)
+    assert claimed(method) and not claimed(plain)
+    arrays = [x.numpy() for x in inputs]
+    expected = fn(*inputs).detach().numpy()
+    for _ in range(2):
+        (found,) = method.execute(arrays)
+        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(plain.execute(arrays)[0], expected, rtol=2e-5, atol=2e-5)
+
+
+def test_a_whole_network_is_one_claim() -> None:
+    fn, inputs = SAMPLES["net"]
+    assert len(claimed(load(export(fn, *inputs), delegate_at_load=True))) == 1
+
+
+def test_small_programs_are_left_to_the_kernels() -> None:
+    pte = export(lambda x, y: x + y, random(2, 2), random(2, 2))
+    assert claimed(load(pte, delegate_at_load=True)) == []
+
+
+def test_off() -> None:
+    fn, inputs = SAMPLES["net"]
+    pte = export(fn, *inputs)
+    assert claimed(load(pte, delegate_at_load=False)) == []
+    assert claimed(load(pte, delegate_at_load=True, kernels="reference")) == []
+    with pytest.raises(ValueError, match="delegate_at_load must be"):
+        load(pte, delegate_at_load="sometimes")
+
+
+def test_traces_have_all_events() -> None:
+    fn, inputs = SAMPLES["net"]
+    pte = export(fn, *inputs)
+    method, plain = load(pte, delegate_at_load="always"), load(pte, delegate_at_load=False)
+    arrays, names, results = [x.numpy() for x in inputs], [], []
+    for one in (method, plain):
+        with one.tracing(values=True) as trace:
+            results.append(one.execute(arrays)[0])
+        names.append([event.name for event in trace.events])
+    assert names[0] == names[1] and "aten::convolution.out" in names[0]
+    np.testing.assert_array_equal(*results)
+
+
+# ---- programs of single instructions: memory that tensors share --------------------------------
+
+X = np.array([1, 2, 3, 4], np.float32)
+
+
+def check(plan: Plan, expected: np.ndarray, calls: list[int], **options: Any) -> None:
+    method = load(build(plan, **options), delegate_at_load="always")
+    assert claimed(method) == calls
+    for _ in range(2):
+        np.testing.assert_array_equal(method.execute([X])[0], expected)
+    np.testing.assert_array_equal(load(build(plan, **options)).execute([X])[0], expected)
+
+
+class Start:
+    """t = x + x at an address."""
+
+    def __init__(self) -> None:
+        self.plan = Plan()
+        self.x, self.y = self.plan.input((4,)), self.plan.output((4,))
+        self.t = self.plan.tensor((4,), at=64)
+        self.plan.call("aten::add.out", self.x, self.x, 1, self.t)
+
+
+def test_memory_that_is_written_again() -> None:
+    one = Start()
+    u, w = one.plan.tensor((4,)), one.plan.tensor((4,), at=64)
+    one.plan.call("aten::mul.out", one.t, one.t, u)
+    one.plan.call("aten::add.out", u, one.x, 1, w)
+    one.plan.call("aten::sub.out", w, u, 1, one.y)
+    check(one.plan, X, [4])
+
+
+def test_a_view_without_an_instruction() -> None:
+    one = Start()
+    view, z = one.plan.tensor((2, 2), at=64), one.plan.tensor((2, 2))
+    one.plan.call("aten::mul.out", view, view, z)
+    one.plan.call("aten::view_copy.out", z, [4], one.y)
+    check(one.plan, 4 * X * X, [3])
+
+
+def test_a_part_of_a_result() -> None:
+    """Another tensor has half of the memory of a result: the run ends before it is read."""
+    one = Start()
+    half, z = one.plan.tensor((2,), at=64), one.plan.tensor((2,))
+    one.plan.call("aten::mul.out", half, half, z)
+    one.plan.call("aten::cat.out", [z, half], 0, one.y)
+    check(one.plan, np.array([4, 16, 2, 4], np.float32), [1, 2])
+
+
+def test_a_result_that_is_read_under_another_name_later() -> None:
+    """An operator that no backend takes reads a view of a result inside the run."""
+    one = Start()
+    view, z = one.plan.tensor((2, 2), at=64), one.plan.tensor((2, 2))
+    one.plan.call("aten::mul.out", one.t, one.t, one.plan.tensor((4,)))
+    one.plan.call("aten::flip.out", view, [0], z)
+    one.plan.call("aten::view_copy.out", z, [4], one.y)
+    check(one.plan, np.array([6, 8, 2, 4], np.float32), [2, 1])
