@@ -27,6 +27,7 @@ from executorch_c.debug._graphs.names import (
     kind_of,
     operator_of,
     quantizes,
+    takes_float64,
 )
 
 if TYPE_CHECKING:
@@ -85,9 +86,12 @@ def _exactly(value: NodeValue, known: dict[int, Any]) -> Any:
         else:
 
             def argument(before: Node) -> Any:
+                plain = env[before].value
+                if not takes_float64(node):
+                    exact = _exactly(env[before], known)
+                    return exact.to(plain.dtype) if hasattr(exact, "to") else exact
                 if not is_quantizer(node):
                     return _exactly(env[before], known)
-                plain = env[before].value
                 if before is not node.all_input_nodes[0] or not plain.dtype.is_floating_point:
                     return plain  # quantizers take one dtype only
                 return _exactly(env[before], known).to(plain.dtype)

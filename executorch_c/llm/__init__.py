@@ -11,6 +11,8 @@ Needs NumPy only; tokenizers need their packages (extra `llm`).
 from __future__ import annotations
 
 from executorch_c.llm.chat import Chat
+from executorch_c.llm.check import check_llm
+from executorch_c.llm.check_report import LLMReport
 from executorch_c.llm.encoder_decoder import EncoderDecoder
 from executorch_c.llm.generation import Stream
 from executorch_c.llm.multimodal import MultimodalRunner
@@ -26,6 +28,7 @@ __all__ = [
     "DefaultSampler",
     "EncoderDecoder",
     "Generation",
+    "LLMReport",
     "MultimodalRunner",
     "OfficialSampler",
     "PerplexityReport",
@@ -35,6 +38,7 @@ __all__ = [
     "Stream",
     "TextRunner",
     "Tokenizer",
+    "check_llm",
     "open_tokenizer",
     "perplexity",
 ]

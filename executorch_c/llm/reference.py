@@ -97,7 +97,8 @@ class ModelReference:
     def __init__(self, model: Any, signature: TextSignature) -> None:
         self.torch = _extras.load("a PyTorch reference", "torch")
         self.model, self.signature = model, signature
-        self.style: Callable[[Any, Any], Any] | None = None
+        self.style: Callable[..., tuple[Any, ...]] | None = None
+        """From tokens and positions to the arguments of the model."""
 
     @contextmanager
     def kept_buffers(self) -> Iterator[None]:
@@ -122,32 +123,38 @@ class ModelReference:
         each = self.signature.decode.positions == "each"
         last = start + len(ids) if each else start + 1
         positions = torch.arange(start, last, dtype=torch.int64)
-        if self.style is None:
-            self.style = self._find_style(tokens, positions)
-        found = self.style(tokens, positions)
+        if hasattr(self.model, "config"):
+            found = self.model(input_ids=tokens, use_cache=False)
+        else:
+            found = self.model(*self.arguments(tokens, positions))
         found = getattr(found, "logits", found)
         found = found[0] if isinstance(found, (tuple, list)) else found
         rows = as_float32(as_array(found))
         return rows.reshape(-1, rows.shape[-1])
 
-    def _find_style(self, tokens: Any, positions: Any) -> Callable[[Any, Any], Any]:
+    def arguments(self, tokens: Any, positions: Any = None) -> tuple[Any, ...]:
+        """Return the arguments of the model for a call: as tensors, or as export_llm's models take
+        them. Raises ValueError if no known way works."""
+        if self.style is None:
+            self.style = self._find_style(tokens, positions)
+        return self.style(tokens, positions)
+
+    def _find_style(self, tokens: Any, positions: Any) -> Callable[..., tuple[Any, ...]]:
         """Return how the model is called: the first of the known ways that works."""
         model, errors = self.model, []
-        styles: list[Callable[[Any, Any], Any]] = [
-            lambda t, p: model(t, {"input_pos": p}),
-            lambda t, p: model(t, p),
-            lambda t, p: model(t),
+        styles: list[Callable[..., tuple[Any, ...]]] = [
+            lambda t, p: (t, {"input_pos": p}),
+            lambda t, p: (t, p),
+            lambda t, p: (t,),
         ]
-        if hasattr(model, "config"):
-            styles = [lambda t, p: model(input_ids=t, use_cache=False)]
-        elif not self.signature.has_cache:
+        if not self.signature.has_cache:
             styles = styles[-1:]
         elif not hasattr(model, "params"):
             styles = [styles[1], styles[2], styles[0]]
         for style in styles:
             kept = {name: b.detach().clone() for name, b in model.named_buffers()}
             try:
-                style(tokens, positions)
+                model(*style(tokens, positions))
             except Exception as error:  # a wrong signature fails in many ways
                 errors.append(f"{type(error).__name__}: {error}")
                 continue

@@ -95,6 +95,13 @@ def is_quantizer(node: Node) -> bool:
     return quantizes(node) or dequantizes(node)
 
 
+def takes_float64(node: Node) -> bool:
+    """Return False for operators of ExecuTorch's language models: with float64 they write an error
+    to a log and return memory without values."""
+    schemas = (getattr(target, "_schema", None) for target in (node.target, *node.args))
+    return not any(schema is not None and schema.name.startswith("llama::") for schema in schemas)
+
+
 def kind_of(node: Node) -> str | None:
     """Return the kind of a graph node: that of its operator, "convert" for quantizers."""
     name = operator_of(node)

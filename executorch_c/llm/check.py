@@ -1,0 +1,298 @@
+"""Does an exported language model compute what it should, however it is run?
+
+    from executorch_c.llm import check_llm
+
+    report = check_llm("model.pte", model, ["The quick brown fox"], tokenizer="tokenizer.json")
+    print(report)
+
+Logits are compared at every position, token by token and in calls of many tokens, over second
+turns, rewinds, resets and the end of the context.
+
+long: the docstring of check_llm is its reference
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+
+from executorch_c._programs import title_of
+from executorch_c.llm import agreement as _agreement
+from executorch_c.llm.agreement import Limit
+from executorch_c.llm.check_report import Case, LLMReport, Row, perplexities
+from executorch_c.llm.fault import Findings, find_fault
+from executorch_c.llm.plans import Action, Plan, follow, parts, steps
+from executorch_c.llm.quantized import is_quantized
+from executorch_c.llm.reference import ProgramReference, Reference, make_reference
+from executorch_c.llm.runner import TextRunner, as_ids
+from executorch_c.progress import Progress
+
+if TYPE_CHECKING:
+    from executorch_c._arrays import Array
+    from executorch_c._programs import ProgramSource
+    from executorch_c._types import Data, FilePath
+    from executorch_c.llm.tokenizers import Tokenizer
+
+CASES: tuple[Case, ...] = get_args(Case)
+LONGEST_CONTEXT = 1024
+"""Default limit of the tokens of the cases "context" and "chunks"."""
+RANDOM_TOKENS = 24
+TAIL, TURN = 3, 5
+"""Steps after a prefill; tokens that are generated between two turns."""
+ITSELF = "its own steps"
+
+
+def _plans(runner: TextRunner, prompts: Sequence[list[int]], length: int) -> list[Plan]:
+    """Return all ways to run prompts, in the order of cases."""
+    found: list[Plan] = []
+    longest, reset = runner.signature.longest, Action("reset")
+    can_prefill = longest > 1
+    for i, ids in enumerate(prompts):
+        found.append(Plan("steps", i, (reset, *steps(ids))))
+    for i, ids in enumerate(prompts if can_prefill else []):
+        size = min(longest, max(len(ids) - TAIL, 1))
+        whole = Action("feed", tuple(ids[:size]), keep=True)
+        tail = steps(ids[size : size + TAIL])
+        short = parts(ids[: min(2, len(ids))], [2])
+        found.append(Plan("prefill", i, (reset, *short, reset, whole, *tail)))
+    long = _long(prompts, length)
+    if can_prefill:
+        sizes = [longest, 1, max(longest // 2, 1), 2, longest]
+        found.append(Plan("chunks", -1, (reset, *parts(long, sizes))))
+    other = prompts[1 % len(prompts)]
+    found += _turns(runner, prompts[0], other)
+    half = max(len(prompts[0]) // 2, 1)
+    back = Action("rewind", position=half)
+    first = parts(prompts[0], [longest], keep=False)
+    after = steps(other[::-1][: runner.context - half])
+    if len(prompts[0]) > 1:
+        found.append(Plan("rewind", 0, (reset, *first, back, *after)))
+    again = _again(prompts[0], longest)
+    used = parts(long[: runner.context // 2], [longest], keep=False)
+    found.append(Plan("reset", 0, (reset, *used, reset, *again)))
+    if runner.signature.has_cache:
+        found.append(Plan("official reset", 0, (reset, *used, Action("zero"), *again)))
+    found.append(Plan("context", -1, (reset, *steps(long))))
+    return found
+
+
+def _again(ids: Sequence[int], longest: int) -> list[Action]:
+    """Return calls that show the state before them: the first tokens one by one."""
+    return [*steps(ids[:TAIL]), *parts(ids[TAIL:], [longest])]
+
+
+def _turns(runner: TextRunner, first: list[int], second: list[int]) -> list[Plan]:
+    """Return a plan with generated tokens between two prompts."""
+    longest, room = runner.signature.longest, runner.context - len(first) - len(second)
+    if room < 1:
+        return []
+    runner.reset()
+    logits, between = runner.prefill(first), []
+    for _ in range(min(TURN, room)):
+        between.append(int(np.nan_to_num(logits).argmax()))
+        logits = runner.step(between[-1])
+    actions = [*parts(first, [longest]), *steps(between), *parts(second, [longest])]
+    return [Plan("turns", 0, (Action("reset"), *actions))]
+
+
+def _long(prompts: Sequence[list[int]], length: int) -> list[int]:
+    """Return a sequence of a length, of all prompts in turn."""
+    whole = [token for ids in prompts for token in ids]
+    return (whole * (length // len(whole) + 1))[:length]
+
+
+class _Check:
+    """One run of check_llm."""
+
+    def __init__(self, runner: TextRunner, reference: Reference | None, limits: tuple[Limit, Limit],
+                 fresh: Array) -> None:  # fmt: skip
+        self.runner, self.reference = runner, reference
+        self.limit, self.own = limits
+        self.fresh = fresh
+        """Logits of the first prompt before anything else has run."""
+        self._known: list[tuple[tuple[int, ...], Array]] = []
+        self._steps: dict[tuple[int, ...], Array] = {}
+
+    def expected(self, ids: tuple[int, ...]) -> tuple[Array, str, Limit] | None:
+        """Return the logits after each token, what they are from, and the limit."""
+        if self.reference is not None:
+            for known, rows in self._known:
+                if known[: len(ids)] == ids:
+                    return rows[: len(ids)], self.reference.title, self.limit
+            found = self.reference.logits(ids)
+            if found is not None:
+                self._known.append((ids, found))
+                return found, self.reference.title, self.limit
+        return None
+
+    def own_steps(self, ids: tuple[int, ...]) -> tuple[Array, str, Limit]:
+        """Return the program's own logits, token by token from an empty state."""
+        if ids not in self._steps:
+            plan = Plan("steps", -1, (Action("reset"), *steps(ids)))
+            self._steps[ids] = follow(plan, self.runner)
+        return self._steps[ids], ITSELF, self.own
+
+    def row(self, plan: Plan, show: Any) -> Row:
+        """Run a plan and return its row."""
+        kept = plan.kept()
+        positions = tuple(len(ids) - 1 for ids in kept)
+        try:
+            actual = follow(plan, self.runner, show)
+        except RuntimeError as error:
+            if plan.case != "rewind" or "cannot rewind" not in str(error):
+                raise
+            return Row(plan.case, plan.prompt, plan.ids, (), "", None, None, str(error))
+        if plan.case in ("reset", "official reset"):
+            limit = Limit(0.0) if plan.case == "reset" else self.own
+            found = _agreement.measure(actual, self.fresh, limit)
+            against = "the first run after loading"
+            return Row(plan.case, plan.prompt, plan.ids, positions, against, found, limit)
+        return self._compared(plan, kept, positions, actual)
+
+    def _compared(self, plan: Plan, kept: list[tuple[int, ...]], positions: tuple[int, ...],
+                  actual: Array) -> Row:  # fmt: skip
+        longest = max(kept, key=len)
+        first = self.expected(longest)
+        if first is None and plan.case in ("steps", "context"):
+            if np.isnan(actual).any():
+                first = np.nan_to_num(actual), "finite numbers", self.own
+            else:
+                return Row(plan.case, plan.prompt, plan.ids, (), "", None, None, "no reference")
+        source = first or self.own_steps(longest)
+        rows = []
+        for ids in kept:
+            whole = source if longest[: len(ids)] == ids else (
+                self.expected(ids) if first else self.own_steps(ids))  # fmt: skip
+            assert whole is not None
+            rows.append(whole[0][len(ids) - 1])
+        expected = np.stack(rows)
+        found = _agreement.measure(actual, expected, source[2])
+        losses = None
+        if plan.case in ("steps", "context") and len(plan.ids) > 1 and first is not None:
+            losses = (_agreement.mean_loss(actual, plan.ids),
+                      _agreement.mean_loss(expected, plan.ids))  # fmt: skip
+        return Row(plan.case, plan.prompt, plan.ids, positions, source[1], found, source[2], "",
+                   losses)  # fmt: skip
+
+
+def _limits(runner: TextRunner, reference: Reference | None, relative: float | None,
+            min_sqnr_db: float | None) -> tuple[Limit, Limit]:  # fmt: skip
+    """Return the limits against the reference and against the program itself."""
+    method = runner.signature.decode.method
+    dtype = runner.program.metadata(method).output_tensor_meta(0).numpy_dtype
+    name = "bfloat16" if dtype == np.uint16 else dtype.name
+    quantized = is_quantized(runner.program, runner.signature.methods)
+    if isinstance(reference, ProgramReference):
+        other = reference.runner
+        quantized = quantized or is_quantized(other.program, other.signature.methods)
+    own = Limit(_agreement.LOGITS[name], _agreement.SELF_SQNR_DB if quantized else None)
+    limit = Limit(own.relative, _agreement.LEAST_SQNR_DB if quantized else None)
+    if min_sqnr_db is not None:
+        limit = Limit(limit.relative, min_sqnr_db)
+    if relative is not None:
+        limit = Limit(relative)
+    return limit, own
+
+
+def _prompts(given: Sequence[Any] | None, runner: TextRunner, seed: int) -> list[list[int]]:
+    """Return prompts as ids; random ones if none are given."""
+    if given is None:
+        rng = np.random.default_rng(seed)
+        size = max(min(RANDOM_TOKENS, runner.context // 3), 2)
+        return [rng.integers(0, runner.vocabulary, size).tolist() for _ in range(2)]
+    found = []
+    for i, one in enumerate(given):
+        runner.reset()
+        ids = runner.encode(one) if isinstance(one, str) else as_ids(one, runner.vocabulary)
+        if not 1 <= len(ids) <= runner.context:
+            raise ValueError(f"prompt {i} has {len(ids)} tokens, expected 1 to {runner.context} "
+                             "(the context)")  # fmt: skip
+        found.append(ids)
+    if not found:
+        raise ValueError("check_llm needs at least 1 prompt")
+    return found
+
+
+def check_llm(
+    program: ProgramSource | TextRunner,
+    reference: Any = None,
+    prompts: Sequence[Any] | None = None,
+    *,
+    tokenizer: FilePath | Tokenizer | None = None,
+    data_path: Data | Sequence[Data] | None = None,
+    method: str | None = None,
+    cases: Sequence[Case] = CASES,
+    length: int | None = None,
+    relative: float | None = None,
+    min_sqnr_db: float | None = None,
+    explain: bool | None = None,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> LLMReport:
+    """Return how a text program agrees with a reference, and with itself.
+
+    Args:
+        program: As for `TextRunner`, or a TextRunner (which is reset).
+        reference: A torch.nn.Module in eval mode (of Hugging Face, of export_llm, or with the
+            program's own inputs); a function from ids to logits [n, V]; an array of logits [n, V]
+            for each prompt; another program (a path, a Program, a TextRunner): a float program for
+            a quantised one. None: only the program's own ways to run are compared.
+        prompts: Texts (which need a tokenizer) or sequences of ids. Default: two random ones.
+        tokenizer, data_path, method: As for `TextRunner`.
+        cases: Names of cases: "steps", "prefill", "chunks", "turns", "rewind", "reset",
+            "official reset", "context"; `executorch_c.llm.check_report.MEANINGS` explains them.
+        length: Tokens of the cases "chunks" and "context". Default: the context, at most 1,024.
+        relative: Largest error, relative to the RMS of the logits. Default: by dtype, 1e-4 for
+            float32.
+        min_sqnr_db: Minimum ratio of logits to error in place of that. Default of quantised
+            programs: 10.
+        explain: Look for the layer of the first difference. Default: if the reference is a
+            torch.nn.Module.
+        seed: Of random prompts.
+        progress: Show progress on stderr. Default: on a terminal.
+
+    The case "official reset" differs for programs with recurrent state: ExecuTorch's runner does
+    not reset state, so a second conversation starts from that of the first.
+
+    Returns an `LLMReport`: verdict, rows, perplexities, the first token that differs, whether file
+    or runtime is at fault, the layer. Raises ValueError for unknown cases, prompts that do not fit,
+    references of another shape; TypeError and exceptions of loading as `TextRunner`.
+    """
+    wrong = [case for case in cases if case not in CASES]
+    if wrong:
+        raise ValueError(f"unknown case {wrong[0]!r}, expected some of {', '.join(CASES)}")
+    runner = program
+    if not isinstance(runner, TextRunner):
+        runner = TextRunner(runner, tokenizer, data_path, method=method)
+    ids = _prompts(prompts, runner, seed)
+    known = make_reference(reference, runner.signature, ids, tokenizer)
+    limits = _limits(runner, known, relative, min_sqnr_db)
+    most = min(runner.context, LONGEST_CONTEXT) if length is None else min(length, runner.context)
+    again = (Action("reset"), *_again(ids[0], runner.signature.longest))
+    check = _Check(runner, known, limits, follow(Plan("reset", 0, again), runner))
+    plans = [plan for plan in _plans(runner, ids, most) if plan.case in cases]
+    with Progress("check_llm", progress) as say:
+        rows = []
+        for plan in plans:
+            done = iter(range(1, len(plan.actions) + 1))
+            count = say.count(plan.case)
+            rows.append(check.row(plan, lambda: count(next(done), len(plan.actions))))
+        say("looking for the fault")
+        pairs = list(zip(plans, rows))
+        found = find_fault(pairs, runner, known, limits[1], explain)
+    return _report(runner, rows, found, limits)
+
+
+def _report(runner: TextRunner, rows: list[Row], found: Findings,
+            limits: tuple[Limit, Limit]) -> LLMReport:  # fmt: skip
+    runner.reset()
+    notes = [perplexities(rows), *found.notes]
+    if any(row.agreement is not None and row.limit == limits[0] for row in rows):
+        notes.append(f"limit against the reference: {limits[0].about()}")
+    report = LLMReport(title_of(runner.source, "a program"), tuple(rows),
+                       tuple(filter(None, notes)), found.fault, found.token,
+                       found.explanation)  # fmt: skip
+    report.made_from(program=runner.source.origin)
+    return report
