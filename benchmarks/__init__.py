@@ -10,3 +10,5 @@ which the source tree on the path of `python -m` must not hide."""
 
 if not IN_PLACE:
     sys.path[:] = [folder for folder in sys.path if Path(folder or ".").resolve() != ROOT]
+if str(ROOT / "tests") not in sys.path:
+    sys.path.insert(0, str(ROOT / "tests"))

@@ -1,9 +1,13 @@
-"""`python -m benchmarks [AREA ...]`: run the benchmarks and write results.md."""
+"""`python -m benchmarks [AREA ...]`: run the benchmarks and write results.md.
+
+`python -m benchmarks compare` has options of its own (compare.py).
+"""
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import sys
 from pathlib import Path
 
 from benchmarks import common
@@ -31,4 +35,9 @@ def main() -> None:
         (args.output or RESULTS).write_text("# Results\n\n" + "\n\n".join(parts) + "\n")
 
 
-main()
+if sys.argv[1:2] == ["compare"]:
+    from benchmarks import compare
+
+    compare.main(sys.argv[2:])
+else:
+    main()

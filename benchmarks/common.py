@@ -20,8 +20,6 @@ from typing import Any
 from benchmarks import IN_PLACE, ROOT
 
 CACHE = Path(__file__).parent / ".cache"
-if str(ROOT / "tests") not in sys.path:
-    sys.path.insert(0, str(ROOT / "tests"))
 
 OFFICIAL, OURS = "official", "executorch_c"
 Calls = dict[str, Callable[[], Any]]

@@ -1,0 +1,203 @@
+"""Tables and the plot of the results of `compare`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.rivals import RIVALS
+
+Record = dict[str, Any]
+HERE = Path(__file__).parent
+BEGIN, END = "<!-- compare: begin -->", "<!-- compare: end -->"
+CASE = ("network", "size", "batch", "scheme", "threads")
+COLOURS = {"official": "tab:red", "official_delegated": "tab:orange", "eager": "tab:green",
+           "compiled": "tab:olive", "onnxruntime": "tab:blue", "litert": "tab:purple"}  # fmt: skip
+
+
+def cases(records: Sequence[Record]) -> dict[tuple[Any, ...], dict[str, Record]]:
+    """Return the rivals' records of each case."""
+    found: dict[tuple[Any, ...], dict[str, Record]] = {}
+    for record in records:
+        found.setdefault(tuple(record[key] for key in CASE), {})[record["rival"]] = record
+    return found
+
+
+def ratios(records: Sequence[Record], rival: str, ours: str) -> dict[str, float]:
+    """Return rival / ours for each network that both can run: above 1, ours is faster."""
+    return {
+        f"{case[0]} {case[3]}": by[rival]["best"] / by[ours]["best"]
+        for case, by in cases(records).items()
+        if "best" in by.get(rival, {}) and "best" in by.get(ours, {})
+    }
+
+
+def mean(values: Sequence[float]) -> float:
+    return math.exp(math.fsum(math.log(value) for value in values) / len(values))
+
+
+def pairs(records: Sequence[Record]) -> list[str]:
+    """Return rows: geometric mean, number of networks and least ratio for each pair."""
+    lines = ["| rival / ours | networks | geometric mean | least | |", "|---|--:|--:|--:|---|"]
+    for ours in (name for name, rival in RIVALS.items() if rival.is_ours):
+        for name, rival in RIVALS.items():
+            found = ratios(records, name, ours) if name != ours else {}
+            if found:
+                least = min(found, key=lambda title: found[title])
+                lines.append(
+                    f"| {rival.title} / {RIVALS[ours].title} | {len(found)} "
+                    f"| {mean(list(found.values())):.2f} | {found[least]:.2f} | {least} |"
+                )
+    return lines
+
+
+def milliseconds(record: Record) -> str:
+    if "best" not in record:
+        return record.get("why", "") if record.get("why", "").startswith("more") else "-"
+    return f"{1e3 * record['best']:.3g}"
+
+
+def latencies(records: Sequence[Record]) -> list[str]:
+    """Return a row for each network, in milliseconds."""
+    names = [name for name in RIVALS if any(r["rival"] == name and "best" in r for r in records)]
+    lines = ["| ms | " + " | ".join(RIVALS[name].title for name in names) + " |"]
+    lines.append("|---|" + "--:|" * len(names))
+    for case, by in cases(records).items():
+        size = f"{case[1]}" + (f" x{case[2]}" if case[2] > 1 else "")
+        cells = [milliseconds(by.get(name, {})) for name in names]
+        lines.append(f"| {case[0]} {size} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def scaling(records: Sequence[Record]) -> list[str]:
+    """Return rows: time with one thread / time with two."""
+    found = cases(records)
+    lines = ["| | networks | 1 thread / 2 threads |", "|---|--:|--:|"]
+    for name, rival in RIVALS.items():
+        gains = [
+            by[name]["best"] / found[(*case[:4], 2)][name]["best"]
+            for case, by in found.items()
+            if case[4] == 1 and "best" in by.get(name, {})
+            and "best" in found.get((*case[:4], 2), {}).get(name, {})
+        ]  # fmt: skip
+        if gains:
+            lines.append(f"| {rival.title} | {len(gains)} | {mean(gains):.2f} |")
+    return lines
+
+
+def growth(records: Sequence[Record], key: str) -> list[str]:
+    """Return rows: how the time grows from the smallest to the largest size or batch."""
+    place = CASE.index(key)
+    groups: dict[tuple[Any, ...], dict[Any, dict[str, Record]]] = {}
+    for case, by in cases(records).items():
+        groups.setdefault((*case[:place], *case[place + 1 :]), {})[case[place]] = by
+    names = [name for name in RIVALS if any(r["rival"] == name and "best" in r for r in records)]
+    lines = []
+    for group, by in groups.items():
+        if len(by) < 2:
+            continue
+        low, high = min(by), max(by)
+        cells = [
+            f"{by[high][name]['best'] / by[low][name]['best']:.2f}"
+            if "best" in by[low].get(name, {}) and "best" in by[high].get(name, {}) else "-"
+            for name in names
+        ]  # fmt: skip
+        title = f"{group[0]} {group[2]}, {group[3]} threads, {key} {low} to {high}"
+        lines.append(f"| {title} | " + " | ".join(cells) + " |")
+    if not lines:
+        return []
+    head = ["| time(large) / time(small) | " + " | ".join(RIVALS[n].title for n in names) + " |"]
+    return [*head, "|---|" + "--:|" * len(names), *lines]
+
+
+def reasons(records: Sequence[Record]) -> list[str]:
+    """Return lines that say why cases are missing, those for all networks once."""
+    found: dict[str, list[str]] = {}
+    for record in records:
+        if "why" in record and not record["why"].startswith(("not measured", "more")):
+            text = f"{RIVALS[record['rival']].title}: {record['why']}"
+            names = found.setdefault(text, [])
+            if record["network"] not in names:
+                names.append(record["network"])
+    return [
+        f"- {text}" + (f" ({', '.join(names)})" if len(names) < 20 else "")
+        for text, names in found.items()
+    ]
+
+
+def summary(records: Sequence[Record]) -> str:
+    return "\n".join(pairs(records))
+
+
+def plot(records: Sequence[Record], path: Path) -> None:
+    """Draw rival / ours, delegated, for each network."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    ours = "ours_delegated"
+    names = list(dict.fromkeys(record["network"] for record in records))
+    figure, axes = pyplot.subplots(figsize=(8, 0.22 * len(names) + 1.4))
+    for rival, colour in COLOURS.items():
+        found = {t.split()[0]: r for t, r in ratios(records, rival, ours).items()}
+        axes.scatter(found.values(), [names.index(n) for n in found], 22, colour,
+                     label=RIVALS[rival].title, alpha=0.8)  # fmt: skip
+    axes.axvline(1, color="black", linewidth=0.8)
+    axes.set_xscale("log")
+    axes.set_yticks(range(len(names)), names, fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xlabel("latency, rival / executorch_c delegated (above 1: executorch_c is faster)")
+    axes.legend(fontsize=7, loc="upper right")
+    axes.grid(axis="x", alpha=0.3)
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
+
+
+def select(records: Sequence[Record], **values: Any) -> list[Record]:
+    return [r for r in records if all(r[key] == value for key, value in values.items())]
+
+
+def text(results: Record) -> str:
+    """Return the section of README.md."""
+    records = results["records"]
+    lines = [results["machine"], ""]
+    batch = select(records, batch=1)
+    sizes = {name: max(r["size"] for r in select(batch, network=name))
+             for name in dict.fromkeys(r["network"] for r in batch)}  # fmt: skip
+    usual = [r for r in batch if r["size"] == sizes[r["network"]]]
+    for scheme in ("fp32", "int8"):
+        for threads in (2, 1):
+            part = select(usual, scheme=scheme, threads=threads)
+            if part:
+                lines += [f"### {scheme}, {threads} thread{'s'[: threads - 1]}", "", *pairs(part)]
+                lines += ["", *latencies(part), ""] if threads == 2 else [""]
+    small = select([r for r in batch if r["size"] < sizes[r["network"]]], threads=2)
+    if small:
+        lines += ["### Small inputs, 2 threads", "", *pairs(small), ""]
+    for title, rows in (
+        ("Scaling", scaling(usual)), ("Cost of size", growth(select(batch, threads=2), "size")),
+        ("Cost of batches", growth(select(records, threads=2), "batch")),
+        ("Not measured", reasons(usual)),
+    ):  # fmt: skip
+        if len(rows) > (2 if title == "Scaling" else 0):
+            lines += [f"### {title}", "", *rows, ""]
+    return "\n".join(lines).rstrip()
+
+
+def write(results: Record) -> None:
+    """Write the plots, and the tables between the marks of README.md."""
+    images = []
+    for scheme in ("fp32", "int8"):
+        part = select(results["records"], scheme=scheme, threads=2, batch=1)
+        if part:
+            plot(part, HERE / f"compare_{scheme}.png")
+            images.append(f"![{scheme}, 2 threads](compare_{scheme}.png)")
+    page = HERE / "README.md"
+    before, _, rest = page.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    middle = "\n\n".join([BEGIN, *images, text(results), END])
+    page.write_text(before + middle + after)

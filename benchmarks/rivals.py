@@ -1,0 +1,338 @@
+"""The runtimes that `compare` measures, one row each, and the process that measures one of them.
+
+Add one: a function that writes its file, a function that loads it, and a row in RIVALS.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.common import CACHE
+
+Arrays = Sequence[np.ndarray[Any, Any]]
+Call = Callable[[], Arrays]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A network under a scheme, at a size, with a number of threads."""
+
+    network: str
+    scheme: str
+    size: int
+    batch: int
+    threads: int
+
+    @property
+    def title(self) -> str:
+        batch = f"x{self.batch}" if self.batch > 1 else ""
+        return f"{self.network}-{self.size}{batch}-{self.scheme}"
+
+    def build(self) -> tuple[Any, tuple[Any, ...]]:
+        from benchmarks.networks import NETWORKS
+
+        return NETWORKS[self.network].build(self.size, self.batch)
+
+    def file(self, what: str, suffix: str, packages: Sequence[str] = ("torch",)) -> Path:
+        """Return the cached file of a network, whose name depends on its sources and packages."""
+        from benchmarks.exports import key
+        from benchmarks.networks import NETWORKS
+
+        make = NETWORKS[self.network].make
+        here = Path(__file__).parent
+        sources = [here / "networks" / f"{make.__module__.rpartition('.')[2]}.py"]
+        if what != "io":
+            sources.append(here / "exports.py")
+        (CACHE / "compare").mkdir(parents=True, exist_ok=True)
+        name = f"{self.title}-{what}-{key(sources, ('transformers', *packages))}{suffix}"
+        return CACHE / "compare" / name
+
+    def io(self) -> Path:
+        """Return the file of the inputs and of the outputs of eager PyTorch in float32."""
+        import torch
+
+        from benchmarks.exports import write_arrays
+
+        path = self.file("io", ".npz")
+        if not path.exists():
+            module, inputs = self.build()
+            with torch.no_grad():
+                found = module(*inputs)
+            outputs = found if isinstance(found, tuple) else (found,)
+            arrays = {f"input{i:03}": x.numpy() for i, x in enumerate(inputs)}
+            arrays |= {f"output{i:03}": x.numpy() for i, x in enumerate(outputs)}
+            write_arrays(path, arrays)
+        return path
+
+
+# ---- files -----------------------------------------------------------------------------------
+
+
+def pte(delegated: bool) -> Callable[[Job], Path]:
+    def prepare(job: Job) -> Path:
+        from benchmarks.exports import PACKAGES, program, write
+
+        path = job.file("delegated" if delegated else "portable", ".pte", PACKAGES)
+        if not path.exists():
+            write(path, program(*job.build(), job.scheme, delegated))
+        return path
+
+    return prepare
+
+
+def nothing(job: Job) -> Path:
+    return job.io()
+
+
+def onnx(job: Job) -> Path:
+    """Export by torch.onnx; in int8, quantise with ONNX Runtime's own tool."""
+    import torch
+
+    packages = ("torch", "onnx", "onnxscript", "onnxruntime")
+    path = job.file("onnx", ".onnx", packages)
+    if path.exists():
+        return path
+    module, inputs = job.build()
+    whole = path.with_suffix(".float.onnx") if job.scheme == "int8" else path
+    part = whole.with_suffix(".part")
+    with torch.no_grad():
+        torch.onnx.export(
+            module, inputs, part, dynamo=True, external_data=False, verbose=False, optimize=True
+        )
+    part.replace(whole)
+    if job.scheme == "int8":
+        quantize_onnx(whole, path, [x.numpy() for x in inputs])
+        whole.unlink()
+    return path
+
+
+def quantize_onnx(source: Path, target: Path, inputs: Arrays) -> None:
+    from onnxruntime import InferenceSession
+    from onnxruntime.quantization import CalibrationDataReader, QuantType, quantize_static
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    names = [x.name for x in InferenceSession(source).get_inputs()]
+
+    class Reader(CalibrationDataReader):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.feeds = iter([dict(zip(names, inputs, strict=True))])
+
+        def get_next(self) -> Any:
+            return next(self.feeds, None)
+
+    ready, part = source.with_suffix(".ready.onnx"), target.with_suffix(".part.onnx")
+    quant_pre_process(source, ready, skip_symbolic_shape=True)
+    quantize_static(
+        ready, part, Reader(), per_channel=True,
+        activation_type=QuantType.QInt8, weight_type=QuantType.QInt8,
+    )  # fmt: skip
+    ready.unlink()
+    part.replace(target)
+
+
+def tflite(job: Job) -> Path:
+    path = job.file("litert", ".tflite")
+    if not path.exists():
+        import litert_torch
+
+        part = path.with_suffix(".part.tflite")
+        litert_torch.convert(*job.build()).export(str(part))
+        part.replace(path)
+    return path
+
+
+# ---- calls -----------------------------------------------------------------------------------
+
+
+CLAIM = "delegate_at_load"
+
+
+def can_claim() -> bool:
+    from executorch_c import Program
+
+    return CLAIM in (Program.load_method.__doc__ or "")
+
+
+def ours(claim: bool | None = None) -> Callable[[Path, Job, Arrays], Call]:
+    """Return a function that loads with `delegate_at_load=claim`, or with its default."""
+
+    def load(path: Path, job: Job, inputs: Arrays) -> Call:
+        from executorch_c import Runtime
+
+        assert "XnnpackBackend" in Runtime.get().backend_registry.registered_backend_names
+        program = Runtime.get().load_program(path)
+        options: dict[str, Any] = {CLAIM: claim} if claim is not None and can_claim() else {}
+        method = program.load_method("forward", num_threads=job.threads, **options)
+        return lambda: method.execute(inputs)
+
+    return load
+
+
+def official(path: Path, job: Job, inputs: Arrays) -> Call:
+    import executorch.kernels.quantized  # noqa: F401  (registers the operators of int8)
+    import torch
+    from executorch.extension.pybindings import portable_lib
+    from executorch.runtime import Runtime
+
+    torch.set_num_threads(1)  # its pool waits while the runtime's own works
+    portable_lib._unsafe_reset_threadpool(job.threads)
+    method = Runtime.get().load_program(path).load_method("forward")
+    tensors = [torch.from_numpy(x) for x in inputs]
+    return lambda: method.execute(tensors)
+
+
+def eager(path: Path, job: Job, inputs: Arrays, compiled: bool = False) -> Call:
+    import torch
+
+    torch.set_num_threads(job.threads)
+    torch.set_grad_enabled(False)
+    module, _ = job.build()
+    run = torch.compile(module) if compiled else module
+    tensors = [torch.from_numpy(x) for x in inputs]
+
+    def call() -> Arrays:
+        found = run(*tensors)
+        return found if isinstance(found, tuple) else (found,)
+
+    return call
+
+
+def compiled(path: Path, job: Job, inputs: Arrays) -> Call:
+    import os
+
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(CACHE / "inductor"))
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+    return eager(path, job, inputs, compiled=True)
+
+
+def onnxruntime(path: Path, job: Job, inputs: Arrays) -> Call:
+    from onnxruntime import InferenceSession, SessionOptions
+
+    options = SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = job.threads, 1
+    session = InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    feeds = dict(zip([x.name for x in session.get_inputs()], inputs, strict=True))
+    return lambda: session.run(None, feeds)
+
+
+def litert(path: Path, job: Job, inputs: Arrays) -> Call:
+    from ai_edge_litert.interpreter import Interpreter
+
+    interpreter = Interpreter(str(path), num_threads=job.threads)
+    interpreter.allocate_tensors()
+    runner = interpreter.get_signature_runner()
+    feeds = {f"args_{i}": x for i, x in enumerate(inputs)}
+
+    def call() -> Arrays:
+        found = runner(**feeds)
+        return [found[name] for name in sorted(found)]
+
+    return call
+
+
+# ---- the table -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A runtime: `prepare` writes its file, `load` returns a call in the process that measures."""
+
+    name: str
+    title: str
+    prepare: Callable[[Job], Path]
+    load: Callable[[Path, Job, Arrays], Call]
+    packages: tuple[str, ...] = ()
+    schemes: tuple[str, ...] = ("fp32", "int8")
+    claims: bool = False
+    is_ours: bool = False
+
+    def missing(self) -> str:
+        """Return why the rival cannot be measured here, or an empty string."""
+        for package in self.packages:
+            if importlib.util.find_spec(package) is None:
+                return f"needs {package}: pip install '.[bench]'"
+        return f"needs the option {CLAIM}=" if self.claims and not can_claim() else ""
+
+
+RIVALS = {
+    rival.name: rival
+    for rival in (
+        Rival("ours", "executorch_c, kernels", pte(False), ours(False), is_ours=True),
+        Rival("ours_claimed", "executorch_c, delegated at load", pte(False), ours(True),
+              claims=True, is_ours=True),
+        Rival("ours_delegated", "executorch_c, delegated", pte(True), ours(), is_ours=True),
+        Rival("official", "official", pte(False), official),
+        Rival("official_delegated", "official, delegated", pte(True), official),
+        Rival("eager", "torch eager", nothing, eager, schemes=("fp32",)),
+        Rival("compiled", "torch.compile", nothing, compiled, schemes=("fp32",)),
+        Rival("onnxruntime", "ONNX Runtime", onnx, onnxruntime,
+              ("onnx", "onnxscript", "onnxruntime")),
+        Rival("litert", "LiteRT", tflite, litert, ("litert_torch", "ai_edge_litert"),
+              schemes=("fp32",)),
+    )
+}  # fmt: skip
+
+
+# ---- a process -------------------------------------------------------------------------------
+
+
+def error(outputs: Arrays, expected: Arrays) -> float:
+    """Return the largest of the outputs' relative errors (root mean squares)."""
+    found = []
+    for a, b in zip(outputs, expected, strict=True):
+        if a.shape != b.shape:
+            return math.inf
+        right = np.asarray(b, np.float64)
+        scale = max(1e-12, float(np.sqrt(np.mean(np.square(right)))))
+        found.append(float(np.sqrt(np.mean(np.square(a - right)))) / scale)
+    return float(np.max(found))  # NaN if any is
+
+
+def turn(call: Call, budget: float) -> dict[str, float]:
+    """Call for `budget` seconds, and at least twice unless a call takes longer."""
+    times: list[float] = []
+    until = time.perf_counter() + budget
+    while not times or time.perf_counter() < until or (len(times) < 2 and times[0] < budget):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return {"best": min(times), "median": statistics.median(times), "calls": len(times)}
+
+
+def main() -> None:
+    """Load the rival's file, report, and take a turn for each budget that a line of stdin has."""
+    rival, path, job = RIVALS[sys.argv[1]], Path(sys.argv[2]), Job(**json.loads(sys.argv[3]))
+    with np.load(sys.argv[4]) as file:
+        inputs = [file[name] for name in file.files if name.startswith("input")]
+        expected = [file[name] for name in file.files if name.startswith("output")]
+    start = time.perf_counter()
+    call = rival.load(path, job, inputs)
+    loaded = time.perf_counter()
+    outputs = call()
+    first = time.perf_counter() - loaded
+    report = {"load": loaded - start, "first": first}
+    arrays = [np.asarray(x) for x in outputs]
+    print(json.dumps(report | {"error": error(arrays, expected)}), flush=True)
+    for line in sys.stdin:
+        print(json.dumps(turn(call, float(line))), flush=True)
+
+
+def command(rival: Rival, path: Path, job: Job) -> list[str]:
+    """Return the command that measures a rival."""
+    arguments = [rival.name, str(path), json.dumps(asdict(job)), str(job.io())]
+    return [sys.executable, "-m", "benchmarks.rivals", *arguments]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""The tables of `python -m benchmarks compare`, from planted results."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(autouse=True)
+def _path(monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path, str(ROOT)])
+
+
+def record(network, rival, best=None, **other):
+    found = {"network": network, "size": 8, "batch": 1, "scheme": "fp32", "threads": 2}
+    found |= {"rival": rival} | ({"why": "no"} if best is None else {"best": best}) | other
+    return found
+
+
+RECORDS = [
+    record("a", "ours_delegated", 1.0),
+    record("a", "onnxruntime", 4.0),
+    record("b", "ours_delegated", 2.0),
+    record("b", "onnxruntime", 2.0),
+    record("c", "ours_delegated", 1.0),
+    record("c", "onnxruntime"),  # not measured: counts in no mean
+    record("a", "ours_delegated", 1.5, threads=1),
+]
+
+
+def test_means_count_only_networks_that_both_ran():
+    from benchmarks import compare_report
+
+    two = compare_report.select(RECORDS, threads=2)
+    found = compare_report.ratios(two, "onnxruntime", "ours_delegated")
+    assert found == {"a fp32": 4.0, "b fp32": 1.0}
+    lines = "\n".join(compare_report.pairs(two))
+    assert "| ONNX Runtime / executorch_c, delegated | 2 | 2.00 | 1.00 | b fp32 |" in lines
+
+
+def test_scaling_compares_the_same_network():
+    from benchmarks import compare_report
+
+    assert compare_report.scaling(RECORDS)[-1] == "| executorch_c, delegated | 1 | 1.50 |"
+
+
+def test_missing_results_have_their_reason():
+    from benchmarks import compare_report
+
+    assert compare_report.reasons(RECORDS) == ["- ONNX Runtime: no (c)"]
+
+
+def test_growth_is_from_the_smallest_size_to_the_largest():
+    from benchmarks import compare_report
+
+    records = [record("a", "official", t, size=n) for n, t in ((8, 1.0), (32, 6.0), (16, 2.0))]
+    assert "| 6.00 |" in compare_report.growth(records, "size")[-1]
+
+
+def test_an_output_of_other_values_is_an_error():
+    from benchmarks import rivals
+
+    right = np.linspace(-1, 1, 100, dtype=np.float32)
+    assert rivals.error([right], [right]) == 0
+    wrong = right.copy()
+    wrong[3] += 0.1
+    assert rivals.error([wrong], [right]) > 1e-3
+    assert rivals.error([right[None]], [right]) > 1e-3
+    assert not rivals.error([right * np.nan], [right]) < 1e-3  # NaN is not less than anything
+    assert not rivals.error([right * np.nan, right], [right, right]) < 1e-3
+
+
+def test_networks_and_packages_that_are_absent_are_named():
+    from benchmarks import rivals
+
+    absent = rivals.Rival("x", "X", rivals.nothing, rivals.litert, ("no_such_package",))
+    assert absent.missing() == "needs no_such_package: pip install '.[bench]'"
