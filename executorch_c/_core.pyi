@@ -64,7 +64,7 @@ class TensorInfo:
     def dtype(self) -> int:
         """Return the dtype as PyTorch's number (6 is float32)."""
     def is_memory_planned(self) -> bool:
-        """Return whether the program plans memory for the tensor."""
+        """Return True if the program plans memory for the tensor."""
     def nbytes(self) -> int:
         """Return the size of the tensor's data in bytes."""
     @property
@@ -166,7 +166,7 @@ class Method:
         """Record the calls of this method, in a with statement:"""
     def _trace_start(self, values: bool, max_bytes: int, ranges: bool = False, /) -> None: ...
     def _trace_stop(self) -> tuple[list[RawEvent], int, int]: ...
-    def _trace_take(self) -> tuple[list[RawEvent], int, int]: ...
+    def _trace_drain(self) -> tuple[list[RawEvent], int, int]: ...
     def backend_report(self) -> list[DelegateReport]:
         """Return statistics of this method's delegates, reported by their backends: a list of
         dictionaries in the file's order, then those made at load, with `backend` (its name),
@@ -230,7 +230,7 @@ class BackendRegistry:
     def registered_backend_names(self) -> list[str]:
         """The names of all registered backends, as a list of strings."""
     def is_available(self, backend_name: str) -> bool:
-        """Return whether a backend ("XnnpackBackend") is registered and available."""
+        """Return True if a backend ("XnnpackBackend") is registered and available."""
     def set_option(self, backend_name: str, key: str, value: OptionValue) -> None:
         """Set an option of a backend for the whole process."""
     def get_option(self, backend_name: str, key: str) -> OptionValue:

@@ -61,7 +61,7 @@ void ec_alloc_set_hook(const ec_alloc_hook *with) { hook = with ? *with : ec_all
 static void *request_block(size_t size, size_t align, int zeroed) {
   if (!ec_budget_charge(size)) return NULL;
   void *block = hook.alloc(hook.user, size, align, zeroed);
-  if (!block) ec_budget_give(size);
+  if (!block) ec_budget_refund(size);
   return block;
 }
 
@@ -96,6 +96,6 @@ void ec_clear(void *block, size_t size) {
 
 void ec_free(void *block) {
   if (!block) return;
-  ec_budget_give(hook.size(hook.user, block));
+  ec_budget_refund(hook.size(hook.user, block));
   hook.free(hook.user, block);
 }

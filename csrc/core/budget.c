@@ -39,7 +39,7 @@ bool ec_budget_charge(size_t bytes) {
   return true;
 }
 
-void ec_budget_give(size_t bytes) {
+void ec_budget_refund(size_t bytes) {
   ec_budget *b = present;
   if (b) b->bytes = bytes < b->max_bytes - b->bytes ? b->bytes + bytes : b->max_bytes;
 }

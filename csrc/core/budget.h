@@ -50,7 +50,7 @@ ec_budget *ec_budget_now(void);
 /* Charges bytes to the thread's budget. Returns false if fewer are left. */
 bool ec_budget_charge(size_t bytes);
 /* Returns freed bytes to the budget, never beyond its initial limit. */
-void ec_budget_give(size_t bytes);
+void ec_budget_refund(size_t bytes);
 
 /* Runs the thread without a budget until the matching resume. */
 ec_budget *ec_budget_suspend(void);

@@ -1,8 +1,8 @@
 /* Locks that survive a fork.
  *
  * One thread holds an ec_lock for the duration of a call, which may be long. A thread that already
- * holds it is told so instead of deadlocking. A wait can be interrupted. After a fork the owner may
- * not exist in the child; attempts to lock report that, too.
+ * holds it gets a status, not a deadlock. A wait can be interrupted. After a fork the owner may not
+ * exist in the child; attempts to lock report that, too.
  *
  * An ec_mutex guards a few lines that call no other code. A fork waits until all of them are
  * free. */

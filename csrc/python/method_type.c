@@ -457,9 +457,9 @@ static PyObject *method_trace_stop(PyObject *self, PyObject *Py_UNUSED(args)) {
   return ecpy_trace_stop((ecpy_method *)self);
 }
 
-PyDoc_STRVAR(trace_take_doc, "_trace_take($self, /)\n--\n\nFor executorch_c.inspect.etdump.");
+PyDoc_STRVAR(trace_drain_doc, "_trace_drain($self, /)\n--\n\nFor executorch_c.inspect.etdump.");
 
-static PyObject *method_trace_take(PyObject *self, PyObject *Py_UNUSED(args)) {
+static PyObject *method_trace_drain(PyObject *self, PyObject *Py_UNUSED(args)) {
   return ecpy_trace_drain((ecpy_method *)self);
 }
 
@@ -499,7 +499,7 @@ static PyMethodDef methods[] = {
     {"_execute_mutating", method_mutating, METH_O, mutating_doc},
     {"_trace_start", method_trace_start, METH_VARARGS, trace_start_doc},
     {"_trace_stop", method_trace_stop, METH_NOARGS, trace_stop_doc},
-    {"_trace_take", method_trace_take, METH_NOARGS, trace_take_doc},
+    {"_trace_drain", method_trace_drain, METH_NOARGS, trace_drain_doc},
     {"_repr_html_", method_html, METH_NOARGS, html_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -128,7 +128,7 @@ static bool reads_constants(const ec_method *m, const ec_instr *in) {
 }
 
 /* Runs one call with its output in separate memory. Returns false if the call is not folded. */
-static bool fold(ec_method *m, const ec_instr *in, ec_placement *p) {
+static bool fold_call(ec_method *m, const ec_instr *in, ec_placement *p) {
   ec_tensor *t = in->writes[0]->as.tensor;
   const ec_tensor planned = *t;
   void *block = NULL;
@@ -161,7 +161,7 @@ ec_status ec_fold_constants(ec_method *m, ec_error *err) {
       ec_instr *in = &m->chains[c].instrs[i];
       if (!in->folded) continue;
       ec_placement *p = ec_placement_of(m, in->writes[0]->as.tensor);
-      in->folded = p->folded = p->nbytes <= room && fold(m, in, p);
+      in->folded = p->folded = p->nbytes <= room && fold_call(m, in, p);
       if (!in->folded) continue;
       room -= p->nbytes;
       m->folded_bytes += p->nbytes;

@@ -264,14 +264,13 @@ static void find_delegate_outputs(ec_method *m, ec_instr *in) {
   for (size_t i = 0; i < in->count; i++) define_value(m, in->args[i]);
 }
 
+/* Loads a chain into the instructions from m->instr_count on. */
 static ec_status load_chain(ec_method *m, const ec_plan *plan, uint32_t index, ec_error *err) {
   ec_chain *chain = &m->chains[index];
   ec_fb_vec instrs = ec_decode_chain(plan, index);
   if (!instrs.items) return ec_fail(err, EC_INVALID_PROGRAM, "instructions are missing");
-  EC_TRY(ec_arena_array(&m->arena, instrs.count, sizeof *chain->instrs, "instructions",
-                        &chain->instrs, err));
-  chain->count = instrs.count;
-  EC_TRY(ec_budget_work(ec_budget_now(), EC_STEP * (uint64_t)instrs.count, err));
+  *chain = (ec_chain){&m->instrs[m->instr_count], instrs.count};
+  m->instr_count += instrs.count;
   for (uint32_t i = 0; i < instrs.count; i++) {
     chain->instrs[i].number = i;
     ec_status status = load_instr(m, plan, ec_fb_vec_table(instrs, i), &chain->instrs[i], err);
@@ -281,12 +280,22 @@ static ec_status load_chain(ec_method *m, const ec_plan *plan, uint32_t index, e
   return EC_OK;
 }
 
+/* Allocates the instructions of all chains. Chains of a file may share theirs. */
+static ec_status allocate_instrs(ec_method *m, const ec_plan *plan, ec_error *err) {
+  uint64_t count = 0;
+  for (uint32_t i = 0; i < plan->chains.count; i++) count += ec_decode_chain(plan, i).count;
+  EC_TRY(ec_budget_work(ec_budget_now(), EC_STEP * count, err));
+  return ec_arena_array(&m->arena, (size_t)count, sizeof *m->instrs, "instructions", &m->instrs,
+                        err);
+}
+
 ec_status ec_load_chains(ec_method *m, const ec_plan *plan, ec_error *err) {
   const uint32_t count = plan->chains.count;
   if (!count) return ec_fail(err, EC_INVALID_PROGRAM, "chains are missing");
   EC_TRY(check_operators(m, plan, err));
   EC_TRY(ec_arena_array(&m->arena, count, sizeof *m->chains, "chains", &m->chains, err));
   m->chain_count = count;
+  EC_TRY(allocate_instrs(m, plan, err));
   define_initial_values(m);
   for (uint32_t i = 0; i < count; i++) {
     ec_status status = load_chain(m, plan, i, err);

@@ -31,12 +31,11 @@ static ec_lock *find_lock(const ec_method *m) {
  * restored after each call: a failed call must not change the next one's results. A slot keeps its
  * tensor. */
 static bool changes_values(const ec_method *m) {
-  for (size_t c = 0; c < m->chain_count; c++)
-    for (size_t i = 0; i < m->chains[c].count; i++) {
-      const ec_instr *in = &m->chains[c].instrs[i];
-      if (in->kind == EC_INSTR_MoveCall && in->args[0]->kind != EC_KIND_TENSOR) return true;
-      if (in->op && in->op->returns_scalar) return true;
-    }
+  for (size_t i = 0; i < m->instr_count; i++) {
+    const ec_instr *in = &m->instrs[i];
+    if (in->kind == EC_INSTR_MoveCall && in->args[0]->kind != EC_KIND_TENSOR) return true;
+    if (in->op && in->op->returns_scalar) return true;
+  }
   return false;
 }
 

@@ -56,7 +56,7 @@ typedef struct ec_unclaimed {
 } ec_unclaimed;
 
 typedef struct ec_chain {
-  ec_instr *instrs;
+  ec_instr *instrs; /* in the method's instrs */
   size_t count;
 } ec_chain;
 
@@ -158,6 +158,8 @@ struct ec_method {
   size_t claim_count;
   ec_unclaimed *unclaimed; /* NULL: none */
   size_t unclaimed_count;
+  ec_instr *instrs; /* of all chains, in order */
+  size_t instr_count;
   ec_chain *chains;
   size_t chain_count;
   ec_attribute *attributes;

@@ -79,9 +79,9 @@ static ec_status allocate_unplanned_state(const ec_uses *uses, ec_error *err) {
 }
 
 /* Finds moves into tensors that have no memory in any call. */
-static void find_alias_moves(const ec_uses *uses, const ec_chain *chain) {
-  for (size_t i = 0; i < chain->count; i++) {
-    ec_instr *in = &chain->instrs[i];
+static void find_alias_moves(const ec_uses *uses) {
+  for (size_t i = 0; i < uses->m->instr_count; i++) {
+    ec_instr *in = &uses->m->instrs[i];
     if (in->kind != EC_INSTR_MoveCall || in->args[0]->kind != EC_KIND_TENSOR) continue;
     const size_t index = ec_use_index(uses, in->args[1]);
     ec_placement *p = &uses->m->placements[index];
@@ -132,6 +132,6 @@ ec_status ec_place_tensors(ec_method *m, const ec_uses *uses, ec_error *err) {
     m->inputs[i].mutated = is_input_mutated(uses, m->inputs[i].value);
   }
   for (size_t i = 0; i < m->output_count; i++) place_output(uses, i, compare);
-  for (size_t c = 0; c < m->chain_count; c++) find_alias_moves(uses, &m->chains[c]);
+  find_alias_moves(uses);
   return list_rebindable(uses, err);
 }

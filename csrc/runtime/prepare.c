@@ -29,19 +29,17 @@ static void release_pages(void *user, const void *data, size_t size) {
 ec_status ec_prepare_products(ec_method *m, ec_error *err) {
   m->kept = (ec_kept_memory){0, ec_constant_room(m), release_pages, m};
   if (m->options.reference_kernels) return EC_OK;
-  for (size_t c = 0; c < m->chain_count; c++)
-    for (size_t i = 0; i < m->chains[c].count; i++) {
-      ec_instr *in = &m->chains[c].instrs[i];
-      const uint32_t constants = is_product(in) ? list_constants(m, in) : 0;
-      if (!constants) continue;
-      EC_TRY(ec_arena_array(&m->arena, 1, sizeof *in->kept, "an instruction", &in->kept, err));
-      *in->kept = (ec_kept){.memory = &m->kept, .constants = constants};
-    }
+  for (size_t i = 0; i < m->instr_count; i++) {
+    ec_instr *in = &m->instrs[i];
+    const uint32_t constants = is_product(in) ? list_constants(m, in) : 0;
+    if (!constants) continue;
+    EC_TRY(ec_arena_array(&m->arena, 1, sizeof *in->kept, "an instruction", &in->kept, err));
+    *in->kept = (ec_kept){.memory = &m->kept, .constants = constants};
+  }
   return EC_OK;
 }
 
 void ec_free_products(ec_method *m) {
-  for (size_t c = 0; c < m->chain_count; c++)
-    for (size_t i = 0; m->chains[c].instrs && i < m->chains[c].count; i++)
-      if (m->chains[c].instrs[i].kept) ec_kept_deinit(m->chains[c].instrs[i].kept);
+  for (size_t i = 0; i < m->instr_count; i++)
+    if (m->instrs[i].kept) ec_kept_deinit(m->instrs[i].kept);
 }

@@ -6,24 +6,24 @@
  *
  * Integers and floats are as wide as the schema says, floats have a point; bytes may be a string;
  * [{...}*3] is one table three times; commas are blanks. A table has all scalars of its schema,
- * zero where the text has none, and of all else what the text has. A wrong text ends the tests. */
+ * zero where the text has none, and the other fields of the text. A wrong text ends the tests. */
 #ifndef EC_TESTING_FB_TEXT_H
 #define EC_TESTING_FB_TEXT_H
 
 #include "format/fb.h"
 #include "testing/fb_build.h"
 
-/* Puts the tables behind the end of `b`, and links the root from its first bytes. */
+/* Appends the tables to `b`, and links the root from its first bytes. */
 void ec_text_build(ec_build *b, const ec_fb_schema *schema, const char *text);
 
-/* Where a field's content is, by its path: "execution_plan[0].values[1].val.sizes[0]". Without an
- * index, that of a vector or a string is its count. */
+/* Returns the offset of a field's content by its path, "execution_plan[0].values[1].val.sizes[0]";
+ * of a vector or a string without an index, the offset of its count. */
 size_t ec_text_find(const ec_build *b, const ec_fb_schema *schema, const char *path);
 
-/* Where the field itself is in its table: the scalar, or the offset to the content. */
+/* Returns the offset of the field in its table: a scalar, or the reference to its content. */
 size_t ec_text_slot(const ec_build *b, const ec_fb_schema *schema, const char *path);
 
-/* Overwrites the scalar, vector's item, or count that is at a path. */
+/* Overwrites the scalar, item of a vector, or count at a path. */
 void ec_text_set(ec_build *b, const ec_fb_schema *schema, const char *path, uint64_t value);
 
 /* Makes a field absent. */

@@ -21,7 +21,7 @@ static void on_alarm(int signal_number) {
   abort();
 }
 
-static void run(const uint8_t *data, size_t size) {
+static void run_input(const uint8_t *data, size_t size) {
   uint8_t *exact = malloc(size ? size : 1);
   if (!exact) abort();
   if (size) memcpy(exact, data, size);
@@ -38,7 +38,7 @@ static void mutate(ec_bytes file, size_t times, uint64_t seed) {
   for (size_t i = 0; i < times && file.size <= ROOM; i++) {
     if (i % ROW == 0) memcpy(copy, file.data, size = file.size);
     size = LLVMFuzzerCustomMutator(copy, size, ROOM, (unsigned)ec_random_next(&r));
-    run(copy, size);
+    run_input(copy, size);
   }
 }
 
@@ -57,7 +57,7 @@ int main(int argc, char **argv) {
     puts(argv[i]);
     fflush(stdout);
     ec_bytes file = ec_fuzz_read(argv[i]);
-    run(file.data, file.size);
+    run_input(file.data, file.size);
     mutate(file, times, seed + (size_t)i);
     free((void *)file.data);
   }

@@ -16,8 +16,8 @@ size_t ec_sample_pte_program_size(const ec_build *b);
 /* Tensor data: one tensor float32 (2, 2) named "weight" and one blob named "blob". */
 void ec_sample_ptd(ec_build *b);
 
-/* Reads every byte that a verified table leads to, so that a sanitizer sees what the verifier let
- * through; returns a sum of them. */
+/* Returns the sum of all bytes that a verified table leads to, so that a sanitizer detects a read
+ * that the verifier should have refused. */
 uint64_t ec_sample_read_all(ec_fb_table table, const ec_fb_schema *schema);
 
 #endif

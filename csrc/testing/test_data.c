@@ -113,7 +113,7 @@ void ec_test_named_map_duplicates(ec_test *t) {
 
 enum { DROPPED = -1 };
 
-/* Another number at a path of the sample, or a field that is dropped: what the map says to it. */
+/* Checks that the map refuses the sample with another number at a path, or without that field. */
 static void refuse(ec_test *t, const char *path, int64_t value, const char *says) {
   ec_build b;
   ec_error err = {0};

@@ -84,7 +84,7 @@ void ec_test_fb_every_byte(ec_test *t) {
 
 static void poke32(ec_build *b, size_t at, uint32_t value) { ec_build_poke(b, at, value, 4); }
 
-/* The root of a schema from text, behind the place of an identifier. */
+/* Builds the root of a schema from text, after the place of an identifier. */
 static void build(ec_build *b, const ec_fb_schema *schema, const char *text) {
   *b = (ec_build){.size = 8};
   ec_text_build(b, schema, text);

@@ -90,7 +90,7 @@ void ec_test_pte_huge_numbers(ec_test *t) {
   EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "0 bytes of program");
 }
 
-static void set(ec_build *b, const char *path, uint64_t value) {
+static void set_field(ec_build *b, const char *path, uint64_t value) {
   ec_text_set(b, ec_pte_schema(), path, value);
 }
 
@@ -98,8 +98,8 @@ static ec_status segment_with(ec_build *b, uint64_t index, uint64_t offset, uint
                               ec_bytes *out, ec_error *err) {
   ec_pte pte;
   EC_TRY(ec_pte_open(&pte, b->data, b->size, EC_VERIFY_MINIMAL, err));
-  set(b, "segments[1].offset", offset);
-  set(b, "segments[1].size", size);
+  set_field(b, "segments[1].offset", offset);
+  set_field(b, "segments[1].size", size);
   return ec_pte_segment(&pte, index, out, err);
 }
 
@@ -146,9 +146,9 @@ void ec_test_pte_constants(ec_test *t) {
                  "data_buffer_idx 2, but the program has 2");
   EC_CHECK_OK(t, ec_pte_mutable_data(&pte, 0, 32, &c, &err), &err);
   EC_CHECK_FAILS(t, ec_pte_mutable_data(&pte, 0, 33, &c, &err), &err, EC_INVALID_PROGRAM, "fit");
-  set(&b, "constant_segment.offsets[1]", UINT64_MAX - 3);
+  set_field(&b, "constant_segment.offsets[1]", UINT64_MAX - 3);
   EC_CHECK_FAILS(t, ec_pte_constant(&pte, 1, 16, &c, &err), &err, EC_INVALID_PROGRAM, "not fit");
-  set(&b, "constant_segment.segment_index", 9);
+  set_field(&b, "constant_segment.segment_index", 9);
   EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM,
                  "constant_segment: segment 9");
 }
@@ -184,13 +184,13 @@ void ec_test_pte_delegate_data(ec_test *t) {
   ec_fb_table ref = b.data + ec_text_find(&b, ec_pte_schema(), PROCESSED);
   EC_CHECK_OK(t, ec_pte_delegate_data(&pte, ref, &d, &err), &err);
   EC_CHECK(t, d.size == 7 && !memcmp(d.data, "payload", 7));
-  set(&b, PROCESSED ".index", 1);
+  set_field(&b, PROCESSED ".index", 1);
   EC_CHECK_FAILS(t, ec_pte_delegate_data(&pte, ref, &d, &err), &err, EC_INVALID_PROGRAM,
                  "backend_delegate_data[1]");
-  set(&b, PROCESSED ".location", EC_PTE_DATA_SEGMENT);
+  set_field(&b, PROCESSED ".location", EC_PTE_DATA_SEGMENT);
   EC_CHECK_OK(t, ec_pte_delegate_data(&pte, ref, &d, &err), &err);
   EC_CHECK(t, d.size == 16 && d.data[0] == 32);
-  set(&b, PROCESSED ".location", 2);
+  set_field(&b, PROCESSED ".location", 2);
   EC_CHECK_FAILS(t, ec_pte_delegate_data(&pte, ref, &d, &err), &err, EC_INVALID_PROGRAM,
                  "unknown data location 2");
   EC_CHECK_FAILS(t, ec_pte_delegate_data(&pte, NULL, &d, &err), &err, EC_INVALID_PROGRAM,
@@ -255,28 +255,28 @@ void ec_test_pte_consistency(ec_test *t) {
   ec_error err = {0};
   ec_pte pte;
   ec_sample_pte(&b);
-  set(&b, INPUT ".sizes[1]", UINT32_MAX);
+  set_field(&b, INPUT ".sizes[1]", UINT32_MAX);
   EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM,
                  "execution_plan[0]: values[0]: size -1 of dimension 1 is negative");
   EC_CHECK_OK(t, ec_pte_open(&pte, b.data, b.size, EC_VERIFY_MINIMAL, &err), &err);
-  set(&b, INPUT ".shape_dynamism", 1);
+  set_field(&b, INPUT ".shape_dynamism", 1);
   EC_CHECK_OK(t, open_size(&b, b.size, &err), &err); /* a dynamic input, as in the reference */
   ec_sample_pte(&b);
-  set(&b, CONSTANT ".sizes[0]", INT32_MAX);
-  set(&b, CONSTANT ".sizes[1]", INT32_MAX);
+  set_field(&b, CONSTANT ".sizes[0]", INT32_MAX);
+  set_field(&b, CONSTANT ".sizes[1]", INT32_MAX);
   EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "values[1]: the tensor");
-  set(&b, CONSTANT ".shape_dynamism", 1);
+  set_field(&b, CONSTANT ".shape_dynamism", 1);
   EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "values[1]: the tensor");
   ec_sample_pte(&b);
-  set(&b, CONSTANT ".scalar_type", 77);
+  set_field(&b, CONSTANT ".scalar_type", 77);
   EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "scalar type 77");
   ec_sample_pte(&b);
   ec_text_drop(&b, ec_pte_schema(), CONSTANT ".sizes");
   EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "no sizes");
   ec_sample_pte(&b);
-  set(&b, LIST ".items[0]", 11);
+  set_field(&b, LIST ".items[0]", 11);
   EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "value 11, but there");
-  set(&b, LIST ".items[0]", 3);
+  set_field(&b, LIST ".items[0]", 3);
   EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "which is not a tensor");
   ec_text_drop(&b, ec_pte_schema(), LIST ".items");
   EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "no items");

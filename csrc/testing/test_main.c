@@ -47,7 +47,7 @@ static int wanted(const char *name, int argc, char **argv) {
 }
 
 /* Every test must free all memory allocated with core/alloc.h. */
-static int run(const test_row *row) {
+static int run_test(const test_row *row) {
   ec_test t = {row->name, 0};
   ec_alloc_fail counter;
   ec_alloc_fail_install(&counter);
@@ -63,7 +63,7 @@ int main(int argc, char **argv) {
   size_t passed = 0, failed = 0;
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     if (!wanted(rows[i].name, argc, argv)) continue;
-    if (run(&rows[i]) == 0) passed++;
+    if (run_test(&rows[i]) == 0) passed++;
     else failed++;
   }
   printf("%zu passed, %zu failed\n", passed, failed);

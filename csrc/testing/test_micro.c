@@ -13,7 +13,7 @@ enum { DEPTH = 7, ROOM = EC_MICRO_LANES * EC_MICRO_LANES };
 /* Small integers: all types and orders of additions have equal results. */
 static double number(size_t i) { return (double)((i * 37 + 11) % 19) - 9; }
 
-static void set(ec_micro_type type, void *data, size_t i, double re, double im) {
+static void set_number(ec_micro_type type, void *data, size_t i, double re, double im) {
   switch (type) {
   case EC_MICRO_FLOAT: ((float *)data)[i] = (float)re; break;
   case EC_MICRO_DOUBLE: ((double *)data)[i] = re; break;
@@ -43,7 +43,7 @@ static void expect(const ec_micro *m, ec_micro_type type, size_t r, size_t c, bo
     re += x * y - xi * yi;
     im += x * yi + xi * y;
   }
-  set(type, sum, 0, twice ? 2 * re : re, twice ? 2 * im : im);
+  set_number(type, sum, 0, twice ? 2 * re : re, twice ? 2 * im : im);
 }
 
 static void check_step(ec_test *t, const ec_micro *m, ec_micro_type type, size_t step,
@@ -74,11 +74,11 @@ static void check_table(ec_test *t, const ec_micro table[EC_MICRO_TYPES]) {
     for (size_t k = 0; k < DEPTH; k++) {
       for (size_t r = 0; r < m->rows; r++) {
         size_t i = k * m->rows + r;
-        set(id, a, i, number(i), number(k + r));
+        set_number(id, a, i, number(i), number(k + r));
       }
       for (size_t c = 0; c < m->cols; c++) {
         size_t i = k * m->cols + c;
-        set(id, b, i, number(3 * i), number(k * c));
+        set_number(id, b, i, number(3 * i), number(k * c));
       }
     }
     for (size_t step = 0; step < EC_MICRO_STEPS; step++) check_step(t, m, id, step, a, b);

@@ -13,7 +13,7 @@ typedef struct product {
   ec_arena arena;
   ec_tensor tensors[COUNT];
   ec_value values[COUNT];
-  size_t reported; /* bytes that `packed` was told about */
+  size_t reported; /* bytes reported to `packed` */
 } product;
 
 static float *floats(const product *p, size_t i) { return p->tensors[i].data; }

@@ -13,7 +13,8 @@ static const char example[] = "../executorch_c/examples/digits.pte";
 
 enum { PIXELS = 64, DIGITS = 10 };
 
-static ec_status run(const ec_program *program, ec_trace *trace, float *result, ec_error *err) {
+static ec_status run_digits(const ec_program *program, ec_trace *trace, float *result,
+                            ec_error *err) {
   static float image[PIXELS];
   const int64_t sizes[] = {1, 1, 8, 8}, strides[] = {256, 256, 32, 4};
   const ec_array array = {image, EC_FLOAT32, 4, sizes, strides};
@@ -37,7 +38,7 @@ static ec_status load_and_run(ec_trace *trace, float *result, ec_error *err) {
   ec_program *program = NULL;
   EC_TRY(ec_source_open_file(&file, example, EC_MLOCK_NONE, err));
   EC_TRY(ec_program_open(&options, &file, NULL, 0, &program, err));
-  ec_status status = run(program, trace, result, err);
+  ec_status status = run_digits(program, trace, result, err);
   ec_program_free(program);
   return status;
 }

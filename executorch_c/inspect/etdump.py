@@ -7,7 +7,7 @@
     Inspector("run.etdp", debug_buffer_path="run.bin", etrecord="model.etrecord")
 
 A program that was loaded with `enable_etdump=True` records all calls of its methods until
-`program.write_etdump_result_to_file(...)`, except those inside of a `tracing()` block.
+`program.write_etdump_result_to_file(...)`, except those inside a `tracing()` block.
 
 Files are written with the package `flatbuffers` (extra `devtools`). Names, numbers and the order
 of events are those of the official runtime, so that its tables and `calculate_numeric_gap` agree.
@@ -295,7 +295,7 @@ class _Writer:
         return {"val": KINDS.index(kind), **fields, "output": output}
 
     def events(self, record: _Record) -> Iterator[Table]:
-        """Debug events of what a record has, before its profile events."""
+        """Return the debug events of a record's values, which precede its profile events."""
         metadata = None
         if record.identifier and record.handle is not None:
             metadata = [*json.dumps({"debug_handle": record.handle}).encode()]
@@ -346,7 +346,7 @@ def _write_recorded(what: tuple[Sequence[Method], Path, Path | None]) -> None:
     def take() -> list[Trace]:
         traces = [Trace(method.metadata.name()) for method in methods]
         for trace, method in zip(traces, methods):
-            trace._fill(method, method._trace_take())
+            trace._fill(method, method._trace_drain())
         return traces
 
     _write(take, path, debug_path)

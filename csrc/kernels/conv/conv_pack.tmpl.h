@@ -77,7 +77,7 @@ static void EC_FN(pack_rows)(const ec_gemm_side *side, const ec_gemm_panel *pane
   EC_FN(pad_lanes)(panel, width, packed);
 }
 
-/* Where the channels of every lane start for one tap; zeros outside the input. */
+/* Finds the first channel of every lane for one tap; zeros outside the input. */
 static void EC_FN(find_lanes)(const ec_gemm_side *side, const conv_run *runs, size_t n,
                               int64_t tap, const EC_T **lanes) {
   const ec_conv_phase *p = side->geometry;

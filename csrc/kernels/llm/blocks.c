@@ -13,7 +13,7 @@
 #include "kernels/vecmath.h"
 
 enum {
-  KEYS = 96,     /* about so many in one block */
+  KEYS = 96,     /* approximate number of keys in a block */
   PANELS = 4,    /* maximum number of panels of rows in one block */
   LANES = 16,    /* rows whose exponentials are computed together */
   ALIGNED = EC_ALIGN / sizeof(float)
@@ -108,8 +108,8 @@ static const float *read_rows(const block *w, const ec_rows *from, int64_t first
 }
 
 /* One product: sums (+)= panels times `right`, which has the block's rows in lanes. */
-static void multiply(const block *w, const float *panels, int64_t lanes, int64_t depth,
-                     const float *right, float *sums, bool accumulate) {
+static void multiply_panels(const block *w, const float *panels, int64_t lanes, int64_t depth,
+                            const float *right, float *sums, bool accumulate) {
   const ec_micro *micro = w->b->micro;
   const int64_t height = (int64_t)micro->rows, width = (int64_t)micro->cols;
   for (int64_t c = 0; c < w->width; c += width)
@@ -188,13 +188,13 @@ static void add_keys(const block *w, int64_t first, int64_t n) {
   const float *rows = read_rows(w, &a->k, first, n, &step);
   const ec_gemm_side k = {.data = rows, .lane = step, .k = 1};
   pack_panels(&k, n, a->dim, height, w->k);
-  multiply(w, w->k, n, a->dim, w->q, w->scores, false);
+  multiply_panels(w, w->k, n, a->dim, w->q, w->scores, false);
   mask_scores(w, first, n);
   weigh_scores(w, n);
   rows = read_rows(w, &a->v, first, n, &step);
   const ec_gemm_side v = {.data = rows, .lane = 1, .k = step};
   pack_panels(&v, a->dim, n, height, w->v);
-  multiply(w, w->v, a->dim, n, w->scores, w->sums, true);
+  multiply_panels(w, w->v, a->dim, n, w->scores, w->sums, true);
 }
 
 static void run_block(block *w) {

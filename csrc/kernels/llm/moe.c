@@ -65,8 +65,8 @@ static int64_t most_pieces(const ec_call *c) {
   return threads == 1 ? 1 : threads * PIECES;
 }
 
-static void multiply(const ec_call *c, const moe *m, const ec_packed *w, const float *rows,
-                     int64_t count, float *out) {
+static void multiply_packed(const ec_call *c, const moe *m, const ec_packed *w, const float *rows,
+                            int64_t count, float *out) {
   const int64_t blocks = (w->rows + EC_PACKED_ROWS - 1) / EC_PACKED_ROWS;
   const double enough = (double)w->rows * (double)w->cols * (double)count / PIECE_PRODUCTS;
   product p = {w, rows, count, ec_min_i64(most_pieces(c), blocks), out, m->buffer};
@@ -129,7 +129,7 @@ static ec_status route_tokens(ec_call *c, moe *m) {
 }
 
 /* Replaces rows of (a, b) by adjacent rows of silu(a) * b. */
-static void activate(float *both, int64_t rows, int64_t n) {
+static void activate_rows(float *both, int64_t rows, int64_t n) {
   for (int64_t r = 0; r < rows; r++)
     for (int64_t i = 0; i < n; i++) {
       const float a = both[2 * r * n + i], b = both[(2 * r + 1) * n + i];
@@ -145,9 +145,9 @@ static void run_expert(const ec_call *c, const moe *m, int64_t e, const ec_packe
     if (m->chosen[i] == e)
       memcpy(m->rows + count++ * m->dim, m->x + i / m->active * m->dim, row);
   if (!count) return;
-  multiply(c, m, w13, m->rows, count, m->both);
-  activate(m->both, count, m->hidden);
-  multiply(c, m, w2, m->both, count, m->results);
+  multiply_packed(c, m, w13, m->rows, count, m->both);
+  activate_rows(m->both, count, m->hidden);
+  multiply_packed(c, m, w2, m->both, count, m->results);
   const float *from = m->results;
   for (int64_t i = 0; i < m->tokens * m->active; i++) {
     if (m->chosen[i] != e) continue;
