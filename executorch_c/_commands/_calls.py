@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import statistics
 import sys
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -64,22 +65,38 @@ def ordered(path: str, wanted: Sequence[ValueInfo], kind: str = "input") -> list
     """Return the arrays of a file in the order of the program's values. Arrays match by name if the
     names are the program's or "input_0", "input_1", ...; otherwise by order, with a warning on
     stderr."""
-    arrays = read_arrays(path)
-    for known in (
-        [w.get("name") for w in wanted],
-        [w.get("name") for w in wanted if w["kind"] == "Tensor"],
-        [f"{kind}_{i}" for i in range(len(wanted))],
-        [f"{kind}_{i}" for i, w in enumerate(wanted) if w["kind"] == "Tensor"],
-    ):
-        names = [name for name in known if name is not None]
-        if len(names) == len(known) and set(names) == set(arrays) and len(names) == len(arrays):
+    names = [w.get("name") or "" for w in wanted]
+    numbers = [f"{kind}_{i}" for i in range(len(wanted))]
+    tensors = [i for i, w in enumerate(wanted) if w["kind"] == "Tensor"]
+    orders = [names, [names[i] for i in tensors], numbers, [numbers[i] for i in tensors]]
+    return in_order(path, read_arrays(path), orders, f"the program's {kind}s")
+
+
+def in_order(
+    path: str, arrays: Mapping[str, Array], orders: Sequence[Sequence[str]], values: str
+) -> list[Array]:
+    """Return arrays in the first of `orders` that has their names; without one as in the file, with
+    a warning on stderr that names `values`."""
+    for names in orders:
+        if sorted(names) == sorted(arrays):
             return [arrays[name] for name in names]
     positional = [f"arr_{i}" for i in range(len(arrays))]  # np.savez names unnamed arrays so
     if len(arrays) > 1 and list(arrays) != positional:
-        said = ", ".join(str(w.get("name")) for w in wanted if w.get("name"))
-        print(f"executorch-c: warning: {path}: {', '.join(arrays)} are taken by order, the "
-              f"program's {kind}s are called {said or 'nothing'}", file=sys.stderr)  # fmt: skip
+        known = ", ".join(filter(None, orders[0]))
+        print(f"executorch-c: warning: {path}: {', '.join(arrays)} are taken by order; "
+              f"the names of {values} are {known or 'unknown'}", file=sys.stderr)  # fmt: skip
     return list(arrays.values())
+
+
+def arguments_of(path: str, arrays: Mapping[str, Array], model: Any) -> list[Array]:
+    """Return arrays in the order of the model's parameters, as `ordered`."""
+    try:
+        known = list(inspect.signature(getattr(model, "forward", model)).parameters)
+    except (TypeError, ValueError):  # not a function
+        known = []
+    numbers = [f"input_{i}" for i in range(len(arrays))]
+    orders = [known[:n] for n in (len(known), len(arrays))]
+    return in_order(path, arrays, [*orders, numbers], "the model's parameters")
 
 
 def as_input(array: Array, wanted: ValueInfo) -> object:

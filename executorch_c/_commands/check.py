@@ -8,7 +8,7 @@ from typing import Any
 
 from executorch_c import testing
 from executorch_c._commands import _arguments, _models
-from executorch_c._commands._calls import read_arrays
+from executorch_c._commands._calls import arguments_of, read_arrays
 from executorch_c.check.flows import FLOWS
 
 HELP = """\
@@ -77,9 +77,10 @@ def _program(args: argparse.Namespace) -> str | None:
 def main(args: argparse.Namespace) -> int:
     """Run `executorch-c check`."""
     program = _program(args)
+    arrays = read_arrays(args.inputs) if args.inputs else {}
     model, example, options = _models.made(args.make or args.model)
     if args.inputs:
-        example = tuple(read_arrays(args.inputs).values())
+        example = tuple(arguments_of(args.inputs, arrays, model))
     asked: dict[str, Any] = {
         "n_random": args.random, "seed": args.seed, "method": args.method, "rtol": args.rtol,
         "atol": args.atol, "data_path": args.data or None, "min_sqnr_db": args.min_sqnr,

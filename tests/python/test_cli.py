@@ -157,7 +157,7 @@ def test_run_with_inputs_and_output(tmp_path: Path, capsys: Capture) -> None:
     args = ["run", DIGITS, "--inputs", str(tmp_path / "x.npz"), "--output", str(output)]
     code, out, err = command(capsys, *args, "--repeat", "3")
     assert (code, err) == (0, "")
-    assert "[5, 1, 8, 8]" in out and "[5, 10]" in out and "median of 2 repeats" in out
+    assert "(5, 1, 8, 8)" in out and "(5, 10)" in out and "median of 2 repeats" in out
     with np.load(output) as data:
         assert data.files == ["output_0"]
         assert compare(data["output_0"], expected), compare(data["output_0"], expected)
@@ -166,7 +166,7 @@ def test_run_with_inputs_and_output(tmp_path: Path, capsys: Capture) -> None:
 def test_run_npy(tmp_path: Path, capsys: Capture) -> None:
     np.save(tmp_path / "x.npy", np.zeros((2, 1, 8, 8), np.float32))
     code, out, _ = command(capsys, "run", DIGITS, "--inputs", str(tmp_path / "x.npy"))
-    assert code == 0 and "[2, 10]" in out
+    assert code == 0 and "(2, 10)" in out
 
 
 def test_random_inputs_are_seeded(tmp_path: Path, capsys: Capture) -> None:
@@ -241,7 +241,7 @@ def test_info(capsys: Capture) -> None:
     code, out, err = command(capsys, "info", DIGITS)
     assert (code, err) == (0, "")
     size = f"{Path(DIGITS).stat().st_size:,} bytes"
-    for part in (size, "method forward", "up to [64, 1, 8, 8]", "aten::convolution.out", "arena 1"):
+    for part in (size, "method forward", "up to (64, 1, 8, 8)", "aten::convolution.out", "arena 1"):
         assert part in out
     assert "can run here" in out
 
@@ -360,6 +360,41 @@ def test_check(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch)
         assert message in failed(capsys, "check", text)
     refused = misused(capsys, "check", "checked_model:make", "--flow", "x")
     assert "flow is 'x', expected one of" in refused
+
+
+PRODUCT = """
+import torch
+
+class Product(torch.nn.Module):
+    def forward(self, a, b):
+        return a @ b
+
+def make():
+    return Product().eval()
+"""
+
+
+def test_check_takes_inputs_by_the_names_of_the_parameters(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("executorch.exir")
+    (tmp_path / "product.py").write_text(PRODUCT)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(shape, np.float32) for shape in ((20, 3), (3, 40)))
+
+    def warned(**arrays: np.ndarray) -> str:
+        path = arrays_file(tmp_path / "x.npz", **arrays)
+        model = f"{tmp_path / 'product.py'}:make"
+        code, out, err = command(capsys, "check", model, "--inputs", path, "--random", "0")
+        assert code == 0, out + err
+        return "".join(line for line in err.splitlines() if "executorch-c: warning" in line)
+
+    assert warned(b=b, a=a) == warned(input_1=b, input_0=a) == ""
+    assert "x.npz: x, y are taken by order; the names" in (found := warned(x=a, y=b)), found
+    assert found.endswith("are a, b")
+    missing = str(tmp_path / "none.npz")
+    assert missing in failed(capsys, "check", "no_such_module:f", "--inputs", missing)
 
 
 def test_check_of_another_model_differs(
