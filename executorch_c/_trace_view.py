@@ -53,13 +53,13 @@ class Line:
 
 
 def shapes(event: Event) -> str:
-    """Return the shapes of the inputs and outputs, and the numbers among the inputs: "(2, 3), (3)
+    """Return the shapes of the inputs and outputs, and the numbers among the inputs: "(2, 3), (3,)
     -> (2, 4)"."""
 
     def one(value: Value) -> str:
         if isinstance(value.data, (bool, int, float)):
             return str(value.data)
-        return f"({', '.join(map(str, value.shape))})"
+        return _text.sizes(value.shape)
 
     sides = [", ".join(map(one, values)) for values in (event.inputs, event.outputs)]
     return " -> ".join(filter(None, sides))

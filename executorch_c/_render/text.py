@@ -175,16 +175,16 @@ def brief(array: np.ndarray) -> str:
     return f"{shown} ... (min {low}, max {high})"
 
 
-def shape(sizes: Sequence[int], dynamism: str = "static") -> str:
-    """Return a shape: "[2, 3]"; for a dynamic shape, its upper bound."""
-    text = "[" + ", ".join(str(size) for size in sizes) + "]"
-    return {"static": text, "bound": f"up to {text}"}.get(dynamism, f"any, for example {text}")
-
-
 def sizes(shape: Sequence[int], bound: str = "") -> str:
     """Return sizes: "(1, 3)", "(4,)". `bound` is a prefix of upper bounds: "(<=1, <=3)"."""
     comma = "," if len(shape) == 1 else ""
     return "(" + ", ".join(f"{bound}{size}" for size in shape) + comma + ")"
+
+
+def shape(dims: Sequence[int], dynamism: str = "static") -> str:
+    """Return a shape: "(2, 3)"; of a dynamic shape the upper bound: "up to (2, 3)"."""
+    text = sizes(dims)
+    return {"static": text, "bound": f"up to {text}"}.get(dynamism, f"any, for example {text}")
 
 
 def value_line(index: int, name: str, value: object) -> list[object]:

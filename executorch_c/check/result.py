@@ -23,7 +23,7 @@ HEAD = ("case", "", "inputs", "verdict", "mismatched", "max abs", "max rel", "ul
         "SNR dB", "argmax", "SQNR dB")  # fmt: skip
 TEXT_COLUMNS = 4
 OPTIONAL = ("ulp", "max rel", "inputs", "cosine", "argmax")
-"""Columns that a narrow table is shown without, in this order."""
+"""Columns that narrow tables omit, in this order."""
 SEVERAL = 3
 """Maximum number of cases that str() prints in full; all are in the table and in the page."""
 
@@ -42,14 +42,14 @@ class CheckedCase:
     comparison: Comparison | None
     """Comparison of the outputs of all calls; None without outputs."""
     error: Exception | None = None
-    """Exception of the program, where eager raises none."""
+    """Exception of the program, if eager raises none."""
     skipped: str | None = None
     """Reason of a skipped case: eager raises for these inputs."""
     to_float: Comparison | None = None
     """Comparison with the float model, for the SQNR; quantised flows only. The case's verdict
     does not depend on it."""
     actual: tuple[object, ...] = field(default=(), repr=False)
-    """Outputs, kept where they do not match."""
+    """Outputs that do not match."""
     expected: tuple[object, ...] = field(default=(), repr=False)
 
     @property
@@ -85,7 +85,7 @@ class CheckedCase:
         return [] if self.comparison is None else self.comparison.problems()
 
     def shapes(self) -> str:
-        """Return "[1, 3], [4]": shapes of the first call."""
+        """Return "(1, 3), (4,)": shapes of the first call."""
         found = [getattr(value, "shape", None) for value in self.inputs[0]] if self.inputs else []
         text = ", ".join(_text.shape(shape) for shape in found if shape is not None)
         return text + (f" x {len(self.inputs)} calls" if len(self.inputs) > 1 else "")
@@ -142,7 +142,7 @@ class CheckResult(Report):
 
     @property
     def verdict(self) -> Verdict:
-        """ "match", "differ", or "inconclusive" where no case is decisive."""
+        """ "match", "differ", or "inconclusive" if no case is decisive."""
         if self.failures:
             return "differ"
         return tolerance.combined("match" for case in self.cases if case.verdict == "match")

@@ -52,7 +52,7 @@ class Source:
 
     origin: OriginKind
     where: str
-    """"instruction 3", "delegate 0, node 5"; "input 0"; of a constant, who takes it."""
+    """"instruction 3", "delegate 0, node 5", "input 0"; of a constant, the node that reads it."""
     name: str
     """The operator; of constants and inputs the argument."""
     dtype: str
@@ -77,10 +77,10 @@ class Source:
         return f"{self.name}, {self.where}"
 
     def what(self) -> str:
-        """Return "12 infinite of 64 elements of float16, first at [0, 3]"."""
+        """Return "12 infinite of 64 elements of float16, first at (0, 3)"."""
         total = math.prod(self.shape)
         return (f"{_counts(self.range)} of {_text.plural(total, 'element')} of {self.dtype}, "
-                f"first at {_text.shape(self.range.first or ())}")  # fmt: skip
+                f"first at {_text.sizes(self.range.first or ())}")  # fmt: skip
 
     def why(self) -> str:
         """Return its inputs and their ranges, in words."""
@@ -123,7 +123,7 @@ class NonFiniteReport(Report):
 
     method: str
     sources: tuple[Source, ...]
-    """In the order in which they came about; those that only carry others are not among them."""
+    """In order of execution, without values that only carry others."""
     outputs: tuple[int, ...]
     """Outputs of the method that have NaN or infinity, for any reason."""
     events: int

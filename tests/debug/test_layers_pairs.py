@@ -278,6 +278,6 @@ def test_wrong_stride(flow: str, layer: str, stride: int) -> None:
     report = explain(data, torch.export.export(right, (x,)), [x])
     first = report.first
     assert first is not None and first.module == str(right.names.index(layer)), str(report)
-    assert first.expected_shape is not None and "], expected [" in report.summary(), str(report)
+    assert first.expected_shape is not None and "), expected (" in report.summary(), str(report)
     assert all(row.verdict == "ok" for row in report.rows[: first.index]), str(report)
     assert explain(data, torch.export.export(wrong, (x,)), [x]).ok

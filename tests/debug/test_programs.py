@@ -277,8 +277,8 @@ def test_outputs_that_cannot_be_measured() -> None:
     one = export(lambda x: x * 2, IMAGE)
     for fn, text in (
         (lambda x: (x * 2, x + 1), "candidate has 2 outputs, baseline 1"),
-        (lambda x: x.sum((2, 3)), "float32 [2, 4], in baseline float32 [2, 4, 8, 8]"),
-        (lambda x: (x * 2).double(), "float64 [2, 4, 8, 8], in baseline float32"),
+        (lambda x: x.sum((2, 3)), "float32 (2, 4), in baseline float32 (2, 4, 8, 8)"),
+        (lambda x: (x * 2).double(), "float64 (2, 4, 8, 8), in baseline float32"),
     ):
         report = compare_programs(one, export(fn, IMAGE), [IMAGE])
         assert report.verdict == "differ" and text in " ".join(report.summary().split()), report

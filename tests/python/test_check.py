@@ -392,7 +392,7 @@ def test_the_page_names_the_place(failed: CheckResult, tmp_path: Path) -> None:
     text = (tmp_path / "report.html").read_text()
     for part in ("<title>One &lt;bias&gt;</title>", "2 of 2 cases differ", "random 0",
                  "the first difference and the largest ones", "<td>0.5</td>", "(0, 3)", "(1, 3)",
-                 "data:image/png;base64,", "result.explain()", "[2, 3, 8, 9]"):  # fmt: skip
+                 "data:image/png;base64,", "result.explain()", "(2, 3, 8, 9)"):  # fmt: skip
         assert part in text, part
     assert "http" not in text.replace("http://www.w3.org", "")
 

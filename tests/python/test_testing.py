@@ -132,7 +132,7 @@ def test_huge_integers_are_distinguished() -> None:
 @pytest.mark.parametrize(
     ("actual", "expected", "text"),
     [
-        (np.zeros((2, 3), "f4"), np.zeros((3, 2), "f4"), "shape [2, 3], expected [3, 2]"),
+        (np.zeros((2, 3), "f4"), np.zeros((3, 2), "f4"), "shape (2, 3), expected (3, 2)"),
         ([np.ones(2), np.ones(2)], [np.ones(2)], "2 outputs, expected 1"),
         ([], [np.ones(2)], "0 outputs, expected 1"),
         (np.zeros(2, "f4"), np.zeros(2, "f8"), "dtype float32, expected float64"),
