@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from executorch_c.check.flows import Call
+from executorch_c.debug._graphs.names import operator_of
+from executorch_c.inspect.families import MOVES
 
 MOST_EDGES = 16
 """Maximum number of edge shapes."""
@@ -182,24 +184,17 @@ def draw(
 
 # ---- inputs of an exported program ------------------------------------------------------------
 
-PASSED_THROUGH = {"view", "reshape", "_to_copy", "to", "clone", "contiguous", "unsqueeze",
-                  "squeeze", "flatten", "permute", "transpose", "expand", "slice", "select",
-                  "view_copy", "alias", "detach_", "detach"}  # fmt: skip
+PASSED_THROUGH = MOVES | {"view", "reshape", "_to_copy", "to", "contiguous", "unsqueeze", "squeeze",
+                          "flatten", "permute", "transpose", "expand", "slice", "select", "alias",
+                          "detach"}  # fmt: skip
 """Operators that return their input's values, in another shape or dtype."""
-
-
-def operator_name(node: Any) -> str:
-    """Return "embedding" of aten.embedding.default; "" for a node that calls no operator."""
-    if node.op != "call_function":
-        return ""
-    return str(getattr(node.target, "_opname", "") or getattr(node.target, "__name__", ""))
 
 
 def _rows(node: Any) -> Iterator[int | None]:
     """Yield the number of rows for each use of an input as indices of an embedding; None for any
     other use."""
     for user in node.users:
-        name = operator_name(user)
+        name = operator_of(user) or ""
         if name in PASSED_THROUGH and user.args and user.args[0] is node:
             yield from _rows(user)
         elif name == "embedding" and user.args[1] is node:

@@ -21,7 +21,6 @@ from executorch_c.compare.tolerance import Tolerance
 from executorch_c.debug._graphs.evaluator import call
 from executorch_c.debug._graphs.names import (
     FUSED,
-    MOVES,
     dequantizes,
     is_quantizer,
     kind_of,
@@ -29,6 +28,7 @@ from executorch_c.debug._graphs.names import (
     quantizes,
     takes_float64,
 )
+from executorch_c.inspect.families import MOVES
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -46,7 +46,7 @@ class NodeValue:
     ) -> None:
         self.value, self.node, self.env = value, node, env or {}
         self.causes: frozenset[int] = frozenset()
-        """Rows with a fault that a value of the program carries."""
+        """Rows whose faults a value of the program carries."""
 
 
 def run_node(node: Node, env: dict[Node, NodeValue]) -> NodeValue:
@@ -108,7 +108,7 @@ def local_error(
     Args:
         fed: The value that the node has on the program's values.
         output: Number of the result of a node with several.
-        limits: None where nothing is judged.
+        limits: None to measure without a verdict.
     """
     expected = picked(fed.value, output)
     if limits is None:
@@ -128,7 +128,7 @@ def picked(result: Any, output: int | None) -> Array:
 
 
 def random_roundings(value: NodeValue, output: int | None, epsilon: float) -> list[Array]:
-    """Return results of runs of a value's nodes with random rounding; [] where they cannot."""
+    """Return results of a value's nodes with random rounding; [] if they cannot run with it."""
     from executorch_c.check.noise import RandomRounding, samples
 
     def run(mode: RandomRounding) -> Array:
@@ -139,7 +139,7 @@ def random_roundings(value: NodeValue, output: int | None, epsilon: float) -> li
 
 
 def _exact(value: NodeValue, output: int | None) -> Array | None:
-    """Return the value in float64; None where an operator does not take that."""
+    """Return the value in float64; None if an operator does not accept float64."""
     try:
         return picked(_exactly(value, {}), output)
     except Exception:

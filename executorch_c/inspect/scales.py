@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from executorch_c.inspect.families import short
+from executorch_c.inspect.families import MOVES, short
 from executorch_c.inspect.structure import View
 
 if TYPE_CHECKING:
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from executorch_c._types import DelegateInside
     from executorch_c.inspect.structure import Instruction
 
-MOVES = {"view_copy", "et_view", "_clone_dim_order", "clone", "permute_copy", "squeeze_copy",
-         "unsqueeze_copy", "slice_copy", "select_copy", "expand_copy"}  # fmt: skip
+KERNELS = MOVES | {"et_view", "_clone_dim_order"}
 """Kernels that copy the values of their first argument."""
 INNER_MOVES = {"StaticTranspose", "StaticReshape", "Copy", "StaticSlice"}
 """XnnpackBackend's nodes that copy the values of their input."""
@@ -50,7 +49,7 @@ def _scale_of(view: View, slot: int) -> float | None:
         if name == "dequantize_per_tensor" and "scale" in arguments:
             value = view.values[arguments["scale"]].get("value")
             return float(value) if isinstance(value, (int, float)) else None
-        if name not in MOVES or not step.reads:
+        if name not in KERNELS or not step.reads:
             return None
         slot = step.reads[0]
     return None

@@ -23,12 +23,6 @@ ALIASES = {
 }
 """Operators that the program calls by another name than the graph."""
 
-MOVES = {
-    "clone", "expand_copy", "permute_copy", "select_copy", "slice_copy", "split_with_sizes_copy",
-    "squeeze_copy", "unsqueeze_copy", "view_copy",
-}  # fmt: skip
-"""Operators that move numbers and compute none."""
-
 FUSED = {"relu", "hardtanh", "clamp", "_native_batch_norm_legit_no_training"}
 """Operators that a delegate fuses into the node before, except quantisation."""
 
@@ -75,23 +69,23 @@ def base(name: str) -> str:
 
 
 def operator_of(node: Node) -> str | None:
-    """Return the base name of a graph node's operator; None where it calls none."""
+    """Return the base name of a graph node's operator; None without one."""
     schema = getattr(node.target, "_schema", None)
     return base(schema.name) if node.op == "call_function" and schema is not None else None
 
 
 def quantizes(node: Node) -> bool:
-    """Return whether a node is a quantize_... operator."""
+    """Return True if a node is a quantize_... operator."""
     return (operator_of(node) or "").startswith("quantize_")
 
 
 def dequantizes(node: Node) -> bool:
-    """Return whether a node is a dequantize_... operator."""
+    """Return True if a node is a dequantize_... operator."""
     return (operator_of(node) or "").startswith("dequantize_")
 
 
 def is_quantizer(node: Node) -> bool:
-    """Return whether a node changes only how numbers are stored: quantize_..., dequantize_..."""
+    """Return True if a node changes only how numbers are stored: quantize_..., dequantize_..."""
     return quantizes(node) or dequantizes(node)
 
 
@@ -103,7 +97,7 @@ def takes_float64(node: Node) -> bool:
 
 
 def kind_of(node: Node) -> str | None:
-    """Return the kind of a graph node: that of its operator, "convert" for quantizers."""
+    """Return the kind of a graph node: its operator's, "convert" for quantizers."""
     name = operator_of(node)
     if name is None:
         return None
@@ -111,12 +105,12 @@ def kind_of(node: Node) -> str | None:
 
 
 def has_several(node: Node) -> bool:
-    """Return whether a node's operator has several results."""
+    """Return True if a node's operator has several results."""
     return isinstance(node.meta.get("val"), (list, tuple))
 
 
 def is_read(node: Node, output: int) -> bool:
-    """Return whether anything reads an output of an operator with several."""
+    """Return True if anything reads an output of an operator with several."""
     reads = [user.args[1] for user in node.users if user.target is getitem and user.users]
     return not reads or output in reads
 
@@ -130,7 +124,7 @@ def twins(node: Node) -> list[Node]:
 
 
 def is_number(node: Node) -> bool:
-    """Return whether the value of a node is a Python number (a size)."""
+    """Return True if the value of a node is a Python number (a size)."""
     import torch
 
     value = node.meta.get("val")
@@ -138,7 +132,7 @@ def is_number(node: Node) -> bool:
 
 
 def is_random(node: Node) -> bool:
-    """Return whether two runs of a node differ: random numbers, uninitialised memory."""
+    """Return True if two runs of a node differ: random numbers, uninitialised memory."""
     import torch
 
     tags = getattr(getattr(node.target, "_op", node.target), "tags", ())
@@ -146,7 +140,7 @@ def is_random(node: Node) -> bool:
 
 
 def shape_of(node: Node) -> tuple[int, ...] | None:
-    """Return the shape of a node's (first) result, where the graph fixes it."""
+    """Return the shape of a node's (first) result; None if it is dynamic."""
     value = node.meta.get("val")
     if isinstance(value, (list, tuple)):
         value = value[0] if value else None

@@ -1,7 +1,7 @@
 """The PyTorch side of `explain`: a graph to run node by node, and where its nodes come from.
 
 The graph is the edge dialect's, whose operators are the program's instructions and whose debug
-handles are those of ETRecord and of nodes inside of delegates. A module is exported the way the
+handles are those of ETRecord and of nodes inside delegates. A module is exported the way the
 official flow does it, so that handles are numbered alike.
 """
 
@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from executorch_c.debug._graphs.names import MOVES, operator_of
+from executorch_c.debug._graphs.names import operator_of
 from executorch_c.debug._graphs.unroll import has_control_flow, unrolled_graph
+from executorch_c.inspect.families import MOVES
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 WRAPPER = "torch.export"
-"""Types of modules that torch.export puts around a model start like this."""
+"""Prefix of the types of modules that torch.export wraps around a model."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Reference:
     """Debug handles by number of the instruction; None without a debug map."""
     notes: tuple[str, ...] = ()
     flat: Any = None
-    """A torch.fx.GraphModule that stands for the program's: without control flow."""
+    """A torch.fx.GraphModule without control flow that replaces the program's."""
 
     @property
     def module(self) -> Any:
@@ -82,7 +83,7 @@ class Reference:
 
     @cached_property
     def parameters(self) -> dict[Node, str]:
-        """Names of the placeholders that stand for parameters."""
+        """Names of the placeholders of parameters."""
         from torch.export.graph_signature import InputKind
 
         places = [node for node in self.nodes if node.op == "placeholder"]
@@ -210,7 +211,7 @@ def _exported(program: Any, method: str) -> Any:
 
 
 def _cast(model: Any, inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """Return inputs in the floating-point dtype of a model's parameters, if they have one."""
+    """Return inputs, cast to the floating-point dtype of a model's parameters if they have one."""
     import torch
     from torch.utils._pytree import tree_map
 

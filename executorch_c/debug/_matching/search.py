@@ -17,7 +17,6 @@ from executorch_c.debug._graphs.evaluator import NOTHING
 from executorch_c.debug._graphs.layouts import closest, may_fit, sample
 from executorch_c.debug._graphs.names import (
     FUSED,
-    MOVES,
     dequantizes,
     has_several,
     is_quantizer,
@@ -28,6 +27,7 @@ from executorch_c.debug._graphs.names import (
 from executorch_c.debug._graphs.reference import handles_of
 from executorch_c.debug._matching.assignment import PRODUCTS, Assignment
 from executorch_c.debug._matching.candidates import Found, Front, Parts
+from executorch_c.inspect.families import MOVES
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -89,7 +89,7 @@ class Search:
         return found if found is not None and found.is_sure and found.level == 2 else None
 
     def agrees(self, step: Step, node: Node) -> bool:
-        """Return whether a node has the step's numbers."""
+        """Return True if a node has the step's numbers."""
         compared = _compare(step, self.state.values.value(node))
         return compared is not None and compared[0] <= _limit(step)
 
@@ -129,7 +129,7 @@ class Search:
         )  # fmt: skip
 
     def _is_credible(self, step: Step, found: Found, sources: set[Node]) -> bool:
-        """Return whether equal numbers are enough: a new node of another kind needs numbers that
+        """Return True if equal numbers are enough: a new node of another kind needs numbers that
         vary and are equal without the room for quantisation on its path."""
         if found.level or found.node in sources or found.node in self.state.taken:
             return True
@@ -207,7 +207,7 @@ def _first(step: Step) -> Array | None:
 
 
 def _may_be(step: Step, node: Node, array: Array) -> bool:
-    """Return whether a node may be a step by its shape and its number of results, and quantises
+    """Return True if a node may be a step by its shape and its number of results, and quantises
     only where the step does."""
     if not may_fit(node, array) or (has_several(node) and step.inside):
         return False
@@ -256,7 +256,7 @@ def _nearest(step: Step, equal: Sequence[Found]) -> list[Found]:
 
 
 def _is_fused(step: Step, found: Found) -> bool:
-    """Return whether a delegate fuses all nodes after the operator into one."""
+    """Return True if a delegate fuses all nodes after the operator into one."""
     kinds = step.node_kinds
     at = next(i for i, node in enumerate(found.path) if kind_of(node) in kinds)
     after = found.path[at + 1 :]
