@@ -19,7 +19,8 @@ CONFIG = Path(__file__).parents[2] / "pyproject.toml"
 
 
 def check(folder: Path, *command: str) -> None:
-    """Run a module of mypy outside the source tree, on the package under test."""
+    """Run a module of mypy outside the source tree, on the package under test. An editable package
+    is not in site-packages, where mypy ignores errors: its callers pass CONFIG."""
     pytest.importorskip("mypy")
     env = os.environ if INSTALLED else {**os.environ, "MYPYPATH": str(PACKAGE.parent)}
     done = subprocess.run([sys.executable, "-m", *command], cwd=folder, env=env,
@@ -28,7 +29,8 @@ def check(folder: Path, *command: str) -> None:
 
 
 def test_stubtest(tmp_path: Path) -> None:
-    check(tmp_path, "mypy.stubtest", "executorch_c._core")
+    config = [] if INSTALLED else ["--mypy-config-file", str(CONFIG)]
+    check(tmp_path, "mypy.stubtest", *config, "executorch_c._core")
 
 
 def test_the_package_is_strictly_typed(tmp_path: Path) -> None:
@@ -62,7 +64,8 @@ for one in method.run({"x": np.zeros(3)}):
 
 def test_outputs_are_typed_as_arrays(tmp_path: Path) -> None:
     (tmp_path / "snippet.py").write_text(SNIPPET)
-    check(tmp_path, "mypy", "--strict", "snippet.py")
+    config = [] if INSTALLED else ["--config-file", str(CONFIG)]
+    check(tmp_path, "mypy", "--strict", *config, "snippet.py")
 
 
 def documented(path: Path) -> dict[str, str]:
