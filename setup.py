@@ -106,7 +106,7 @@ class BuildExt(build_ext):
         self.copy_shared(ROOT / "executorch_c")
 
     def copy_shared(self, package: Path) -> None:
-        """Copies shared libraries of XNNPACK beside the extensions."""
+        """Copies shared libraries of XNNPACK next to the extensions."""
         for name, path in (self.library.shared if self.library else {}).items():
             shutil.copyfile(path, package / name)
 

@@ -30,14 +30,14 @@ EXTRAS = {
 
 
 def is_installed(name: str) -> bool:
-    """Return whether a package can be imported."""
+    """Return True if a package can be imported."""
     if name in sys.modules:
         return sys.modules[name] is not None
     return importlib.util.find_spec(name) is not None
 
 
 def require(what: str, *packages: str) -> None:
-    """Raise ImportError where a package is not installed: "check_model needs torch: ..."."""
+    """Raise ImportError if a package is not installed: "check_model needs torch: ..."."""
     missing = [name for name in packages if not is_installed(name)]
     if missing:
         raise missing_error(what, *missing)

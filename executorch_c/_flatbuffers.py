@@ -26,7 +26,7 @@ from executorch_c import _extras
 Tables: TypeAlias = Mapping[str, Mapping[str, str]]
 
 ALIGNMENT = 32
-"""Of bytes: a program's in a bundled program, the largest that a schema asks for."""
+"""Alignment of bytes: that of a program in a bundled program, the largest of all schemas."""
 
 
 def write(

@@ -219,7 +219,7 @@ class InnerValue(TypedDict):
 
 
 class InnerNode(TypedDict):
-    """A node inside of a delegate; inputs and outputs are ids of values."""
+    """A node inside a delegate; inputs and outputs are ids of values."""
 
     debug_handle: int | None
     name: str | None

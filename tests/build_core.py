@@ -31,14 +31,14 @@ def library(target: pathlib.Path) -> ninja_build.SharedObject:
 
 
 def fingerprint(*folders: pathlib.Path) -> str:
-    """Returns a digest of the C code: what is below csrc, and below other folders."""
+    """Return a digest of the C sources in csrc and in other folders."""
     files = [path for folder in (CSRC, *folders) for path in sorted(folder.rglob("*"))]
     sources = [path for path in files if path.suffix in SOURCES or path.name == "Makefile"]
     return kept.digest(ninja_build.compiler(), os.environ.get("CFLAGS"), *sources)
 
 
 def link(target: pathlib.Path) -> None:
-    """Compiles in a folder of its own, and leaves the library at `target`."""
+    """Compile in a temporary folder, and write the library to `target`."""
     with tempfile.TemporaryDirectory(dir=target.parent) as work:
         made = pathlib.Path(work, "libexecutorch_c.so")
         ninja_build.build([library(made)], made.parent / "objects")

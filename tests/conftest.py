@@ -46,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "large: a model of real size, only with --large")
     config.addinivalue_line("markers", "sweep(n): by default, one row of n is run; all by -m ''")
     config.addinivalue_line("markers", "heavy: run by -m '' only, or by its name")
-    config.addinivalue_line("markers", "full: given here to what is run by -m '' only")
+    config.addinivalue_line("markers", "full: set here for tests that only -m '' runs")
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -66,10 +66,10 @@ def file(name: str, write: Callable[[Path], object]) -> Path:
 
 
 def data(name: str, make: Callable[[], bytes]) -> bytes:
-    """Return the content of a file, which `make` gives the first time."""
+    """Return the content of a file, which `make` returns the first time."""
     return file(name, lambda path: path.write_bytes(make())).read_bytes()
 
 
 def pickled(name: str, make: Callable[[], Any]) -> Any:
-    """Return an object, which `make` gives the first time, from its pickle."""
+    """Return an object from its pickle; `make` returns it the first time."""
     return pickle.loads(data(f"{name}.pickle", lambda: pickle.dumps(make())))

@@ -1,4 +1,4 @@
-"""The models of the zoo, each a function behind the registry decorator `@model`.
+"""The models of the zoo: functions with the decorator `@model`, which registers them.
 
 Add a model: write a function that returns one `Spec` (the method "forward") or a `Zoo` of several,
 decorate it, and keep its export below a second if possible. zoo.py exports and caches them.

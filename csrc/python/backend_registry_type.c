@@ -34,7 +34,7 @@ static PyObject *backend_registry_names(PyObject *self, void *Py_UNUSED(closure)
 
 PyDoc_STRVAR(is_available_doc,
              "is_available($self, /, backend_name)\n--\n\n"
-             "Return whether a backend (\"XnnpackBackend\") is registered and available.");
+             "Return True if a backend (\"XnnpackBackend\") is registered and available.");
 
 static PyObject *backend_registry_is_available(PyObject *self, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"backend_name", NULL};

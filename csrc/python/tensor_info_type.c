@@ -61,7 +61,7 @@ static PyObject *tensor_info_dtype(PyObject *self, PyObject *Py_UNUSED(args)) {
 }
 
 PyDoc_STRVAR(planned_doc, "is_memory_planned($self, /)\n--\n\n"
-                          "Return whether the program plans memory for the tensor.");
+                          "Return True if the program plans memory for the tensor.");
 
 static PyObject *tensor_info_is_memory_planned(PyObject *self, PyObject *Py_UNUSED(args)) {
   return PyBool_FromLong(info_of(self)->is_memory_planned);

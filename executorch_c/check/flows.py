@@ -49,7 +49,7 @@ class Flow:
     partitioners: Callable[[], list[Any]]
     quantizer: Callable[[], Any] | None = None
     min_sqnr_db: float = tolerance.LEAST_SQNR_DB
-    """Least signal-to-quantisation-noise ratio against the float model, where it quantises."""
+    """Minimum signal-to-quantisation-noise ratio against the float model of a quantised flow."""
 
 
 FLOWS = {
@@ -73,7 +73,7 @@ class Subject:
     """The name of the flow, or the type of a ready program."""
     program: Program | Method
     exported: Any = None
-    """The ExportedProgram that has the shapes of inputs; None for a ready file."""
+    """The ExportedProgram with the shapes of inputs; None for a file."""
     source: Any = None
     """The ExportedProgram that was lowered, as returned by torch.export; None where that is not
     known."""
@@ -81,14 +81,14 @@ class Subject:
     """The quantised eager graph, of flows that quantise: the reference of the program."""
     quantizes: bool = False
     min_sqnr_db: float = tolerance.LEAST_SQNR_DB
-    """Least signal-to-quantisation-noise ratio against the float model."""
+    """Minimum signal-to-quantisation-noise ratio against the float model."""
     bundled: BundledProgram | None = None
     origin: Origin | None = None
     """The program's file."""
     notes: list[str] = field(default_factory=list)
 
     def complete(self, exported: Any) -> None:
-        """Set the export of a ready program to that of the model, if it is known (not None)."""
+        """Set the export of an existing program to the model's, if known (not None)."""
         if self.exported is None:
             self.exported = exported
         if self.source is None and not self.quantizes:

@@ -46,23 +46,23 @@ put the graph from the float model."""
 
 @dataclass(frozen=True)
 class Audit:
-    """The finding of a layer-by-layer comparison of a quantised program with its graph."""
+    """Finding of a layer-by-layer comparison of a quantised program with its graph."""
 
     verdict: Verdict
     summary: str
 
 
 class Judge:
-    """The caller's tolerances, or measured ones where they matter."""
+    """Tolerances of the caller, else measured ones."""
 
     def __init__(self, limits: Limits, *, equal_nan: bool, check_dtype: bool) -> None:
         self.limits = limits
         self.names: Sequence[str | None] = ()
-        """Names of the outputs, where they are known."""
+        """Names of the outputs, if known."""
         self.equal_nan, self.check_dtype = equal_nan, check_dtype
 
     def given(self, index: int) -> Rule | None:
-        """Return the caller's rule for an output; None where there is none."""
+        """Return the caller's rule for an output, or None."""
         name = self.names[index] if index < len(self.names) else None
         return self._given_rule() if self.limits.are_given(index, name) else None
 

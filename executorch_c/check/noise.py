@@ -53,7 +53,7 @@ def _pool() -> Any:
 
 
 def _is_whole(leaf: Any) -> bool:
-    """Return whether all numbers of a real tensor are whole."""
+    """Return True if all numbers of a real tensor are whole."""
     if leaf.is_complex():
         return False
     few = leaf.reshape(-1)[:16]
@@ -89,9 +89,9 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """A mode in which operators round at random.
 
     Args:
-        seed: Of the random errors.
-        epsilon: Least relative error; by default that of each result's dtype. Larger where the
-            program computes in a coarser dtype than the model.
+        seed: Seed of the random errors.
+        epsilon: Minimum relative error; default: the machine epsilon of each result's dtype. Larger
+            if the program computes in a coarser dtype than the model.
     """
 
     def __init__(self, seed: int, epsilon: float = 0.0) -> None:

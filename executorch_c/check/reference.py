@@ -22,7 +22,7 @@ class Eager:
     def __init__(self, model: Any) -> None:
         self.model = model
         self.names: list[str | None] = []
-        """Names of the outputs of the last call: keys, where the model returns dicts."""
+        """Names of the outputs of the last call: keys, if the model returns dicts."""
 
     def __call__(
         self, calls: Sequence[Call], mode: RandomRounding | None = None
@@ -48,13 +48,13 @@ class Eager:
         return outputs
 
     def noise(self, calls: Sequence[Call], epsilon: float = 0.0) -> list[list[list[Any]]] | None:
-        """Return the outputs of runs with random rounding; None where the model cannot run so."""
+        """Return the outputs of runs with random rounding; None if the model cannot run with it."""
         from executorch_c.check.noise import samples
 
         return samples(lambda mode: self(calls, mode), tolerance.SAMPLES, epsilon)
 
     def changes_state(self, call: Call) -> bool:
-        """Return whether a call changes a buffer."""
+        """Return True if a call changes a buffer."""
         import torch
         from torch.utils import _pytree
 

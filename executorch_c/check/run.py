@@ -23,7 +23,7 @@ from executorch_c.compare.tolerance import check_not_negative
 from executorch_c.progress import Progress
 
 CALIBRATED = ("example", "real")
-"""Cases whose inputs a quantised flow was calibrated with: their SQNR has a least value."""
+"""Cases that calibrated a quantised flow: their SQNR has a minimum."""
 RANDOM_CALLS = 2
 """Calls after the example in the case "state" of a model with state."""
 
@@ -203,7 +203,7 @@ def _first_line(error: BaseException) -> str:
 
 
 class Plan:
-    """The cases of a check, made as they are needed."""
+    """Generator of the cases of a check."""
 
     def __init__(self, check: Check, real: Sequence[Call], n_random: int, seed: int) -> None:
         self.example, self.real, self.n_random, self.seed = check.example, real, n_random, seed
@@ -227,7 +227,7 @@ class Plan:
         return getattr(self.exported.module(), "_guards_fn", None)
 
     def _refused(self, call: Call) -> str | None:
-        """Return the reason why the exported program does not allow a call; None where it does."""
+        """Return the reason why the exported program does not allow a call; None if it does."""
         try:
             if self._guards is not None:
                 self._guards(*leaves(call))
@@ -264,7 +264,7 @@ def _call_of(noise: Callable[[float], Any], call: int, epsilon: float) -> Any:
 
 
 def _require_deterministic(eager: Eager, example: Call) -> None:
-    """Raise ValueError where eager does not agree with itself."""
+    """Raise ValueError if two runs of eager differ."""
     [first], [second] = eager([example]), eager([example])
     if compare(first, second).verdict == "differ":
         raise ValueError(
@@ -306,7 +306,7 @@ def _example(given: Any, exported: Any) -> Call:
 def _notes(check: Check, plan: Plan, model: Any) -> Iterator[str]:
     yield from check.subject.notes
     if getattr(model, "training", False) and not check.subject.exported:
-        yield "the model is in training mode: model.eval() is what is usually exported"
+        yield "the model is in training mode; exports usually use model.eval()"
     dynamic = any(limit is not None for limit in check.limits())
     if dynamic and not plan.symbols.ranges:
         yield ("inputs of the program may change their shapes: give dynamic_shapes, and edge "

@@ -1,4 +1,4 @@
-"""The place where a program goes wrong: by layer, by program, by the first NaN.
+"""Localisation of faults: by layer, by program, by the first NaN.
 
 Users find the functions in `executorch_c.devtools`: `layers` (explain), `programs`
 (compare_programs), `quantization` (quantization_error), `nonfinite` (check_nan). All but the last

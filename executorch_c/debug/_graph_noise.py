@@ -22,7 +22,7 @@ class GraphNoise:
     def __init__(
         self, graph: Reference, arguments: Mapping[Node, Any], nodes: Sequence[Node]
     ) -> None:
-        """`nodes` are those whose values are kept."""
+        """The values of `nodes` are kept."""
         from executorch_c.check.noise import samples
 
         self.graph, self.arguments, self.nodes = graph, arguments, set(nodes)
@@ -31,7 +31,7 @@ class GraphNoise:
         self.runs: list[tuple[dict[Node, Array], list[Array | None]]] = (
             samples(self._run, tolerance.SAMPLES) or []
         )
-        """Values of nodes, and outputs, of each run; empty where the graph cannot run so."""
+        """Values of nodes, and outputs, of each run; empty if random rounding is impossible."""
 
     def outside(self, node: Node, actual: Array, eager: Array) -> int:
         """Return the number of elements of a node's value that are outside of its noise."""

@@ -2,7 +2,7 @@
 
 Each value that the program computed has two errors: from what eager computes from the inputs
 (accumulated), and from what eager computes from the values that the program had before (local).
-Nodes that no value is matched to run on what is before them, so that one operator of a delegate may
+Nodes without a matched value run on the values before them, so that one operator of a delegate may
 stand for several nodes of the graph.
 
 `_runs.py` has the values, `_local.py` says which local errors are faults. A fault taints the nodes
@@ -61,7 +61,7 @@ class _Candidate:
 
     node: Node
     ours: list[Any]
-    """Tensors of the program in the node's shapes; None where it has none."""
+    """Tensors of the program in the node's shapes; None for other tensors."""
     local: ErrorSize
     actual: Array
     eager: Array
@@ -70,7 +70,7 @@ class _Candidate:
 
     @property
     def badness(self) -> tuple[int, float]:
-        """Key by which the worst of several outputs is the largest."""
+        """Sort key of outputs; the worst output has the largest."""
         return self.local.mismatched or 0, self.local.relative
 
 
@@ -111,7 +111,7 @@ class Walk:
         """Nodes whose values of the program carry a fault."""
         self.rows: list[_Row] = []
         self.retracted: set[int] = set()
-        """Rows whose fault was none: inputs that were matched wrongly."""
+        """Rows without a fault of their own: their inputs were matched wrongly."""
         self.ends: list[tuple[int, Array, Array]] = []
         """Outputs: number, the program's, eager's."""
         self.interrupted = False
@@ -185,8 +185,8 @@ class Walk:
         self.runs.substitute(best.node, best.ours, after, causes)
 
     def _best(self, match: Match) -> _Candidate | None:
-        """Return the last node that agrees, of those that a delegate may have fused; where none
-        does, the nearest."""
+        """Return the last agreeing node of those that a delegate may have fused; without one, the
+        nearest."""
         found = [c for c in (self._candidate(node, match) for node in match.nodes) if c]
         good = [c for c in found if c.local.mismatched == 0]
         if good or not found:
@@ -267,7 +267,7 @@ class Walk:
                 self.ends.append((i, as_array(shaped), as_array(eager)))
 
     def _is_value(self, place: Node, output: Array) -> bool:
-        """Return whether an output equals the program's value of a node."""
+        """Return True if an output equals the program's value of a node."""
         value = self.runs.fed[place].value
         shaped = _shaped(output, value, as_array(value))
         return shaped is not None and np.array_equal(
@@ -294,7 +294,7 @@ class Walk:
 
 def _shaped(array: Any, like: Any, near: Array) -> Any:
     """Return a value of the program in the shape of a node, in the layout nearest to `near`; None
-    where it fits in none."""
+    if it fits in none."""
     value = as_tensor(array)
     if value.dtype.is_floating_point != like.dtype.is_floating_point:
         return None

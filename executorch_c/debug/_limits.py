@@ -32,7 +32,8 @@ class NodeLimits:
         """Return the error; mismatched elements are those outside of the most generous rule.
 
         Args:
-            rules: From the cheapest to the most generous; read as far as elements are outside.
+            rules: From the cheapest to the most generous; the first without exceeding elements is
+                the last one used.
         """
         if actual.dtype == expected.dtype and np.array_equal(actual, expected):
             return measure_size(actual, expected, mismatched=0)

@@ -1,4 +1,4 @@
-"""A call of a program with all of its values, and their noise: one side of compare_programs."""
+"""A call of a program with all values and their noise: one side of compare_programs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EIGHT_BITS = 2.0**-8
 """The step of quantised numbers, relative to their range."""
 
 PERTURBED = 3
-"""Runs with inputs that are changed by a rounding."""
+"""Number of runs with inputs changed by a rounding."""
 
 _QUANTIZED = re.compile(r"quantize|\bQ[SUDCP][0-9]|\bQ[SU]\d")
 
@@ -39,9 +39,9 @@ class Recorded:
     method: str
     values: list[Computed]
     sources: dict[int, frozenset[int]]
-    """Numbers of the values that a value was computed from, by number."""
+    """Numbers of the sources of a value, by its number."""
     ends: dict[str, frozenset[int]]
-    """Numbers of the values that an output was computed from, by name: "output 0"."""
+    """Numbers of the sources of an output, by its name: "output 0"."""
     keys: list[tuple[object, ...]]
     """Keys of the values; runs with equal keys have the same instructions."""
     outputs: list[Output]
@@ -134,7 +134,7 @@ def _results(trace: Trace, view: View) -> Iterator[_Result]:
 
 
 def _has_results(event: Event, following: str) -> bool:
-    """Return whether an event has results of its own; `following` is the kind of the next event."""
+    """Return True if an event has its own results; `following` is the kind of the next event."""
     if event.kind == "delegate":
         return following not in ("node", "execute")
     is_uninitialised = kind(event.name).startswith(("empty", "new_empty"))

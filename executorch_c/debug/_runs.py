@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Runs:
-    """Runs a graph node by node; a value is dropped after its last use."""
+    """Runs a graph node by node, and drops each value after its last use."""
 
     def __init__(
         self, graph: Reference, arguments: Mapping[Node, Any], matches: Iterable[Match]
@@ -29,8 +29,8 @@ class Runs:
         self.eager: dict[Node, NodeValue] = {}
         """Values computed from the inputs."""
         self.fed: dict[Node, NodeValue] = {}
-        """Values computed from the program's values; where no value of the program comes before,
-        the same objects."""
+        """Values computed from the program's values; the same objects if no value of the
+        program precedes."""
         self._dequantised: dict[Node, NodeValue] = {}
         """Values of the program, by the quantised node whose copies they are."""
         self._uses = {node: len(node.users) for node in graph.nodes}

@@ -33,10 +33,10 @@ from executorch_c.debug.report import ErrorReport, NodeError, NodeVerdict
 from executorch_c.progress import Progress
 
 MAX_BYTES = 1 << 30
-"""Bytes of values that are kept of each program's run, unless given."""
+"""Default of the maximum bytes of kept values of each program's run."""
 
 GRADUAL = 10
-"""An error that is at most this many times the largest of a node's inputs has come from there."""
+"""Maximum ratio of a propagated error to the largest error of the node's inputs."""
 
 LEAST_COVERAGE = 0.3
 """Share of the values of the shorter program that must be paired to name a first divergence."""

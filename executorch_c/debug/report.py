@@ -169,7 +169,7 @@ class ErrorReport(Report):
 
     @property
     def ok(self) -> bool:
-        """True if every result is within tolerance."""
+        """True if all results are within tolerance."""
         return self.verdict == "match"
 
     @property

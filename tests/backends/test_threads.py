@@ -94,7 +94,7 @@ def test_eight_threads_run_eight_methods(mm_pte: bytes) -> None:
     assert not wrong
 
 
-# ---- in a process of its own ---------------------------------------------------------------
+# ---- in a separate process -----------------------------------------------------------------
 
 HEAD = """
 import os, sys, threading, time

@@ -223,7 +223,7 @@ def test_numbers_of_threads(threads: int) -> None:
         assert_close(method.execute(call.inputs), call.outputs)
 
 
-# ---- options, and what is shared --------------------------------------------------------------
+# ---- options and sharing ----------------------------------------------------------------------
 
 
 def figures(method: Method) -> dict[str, int]:

@@ -302,7 +302,7 @@ def export(row: Row) -> Lowered:
 
 
 def cached(name: str, file: str, make: Callable[[], Any]) -> Any:
-    """What `make` gives, from the cache where `file` and versions are those of before."""
+    """Return the result of `make`; from the cache while `file` and the versions are unchanged."""
     sources = [Path(path) for path in
                (__file__, xnnpack_payload.__file__, variation.__file__, file)]  # fmt: skip
     key = kept.digest(

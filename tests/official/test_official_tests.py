@@ -36,7 +36,7 @@ OTHERS = {name: count for name, count in official.RUNTIME.items()
 
 
 def passed(report: Path, names: Iterable[str]) -> dict[str, int]:
-    """How many tests of each file passed; by their classes, which may inherit them."""
+    """Return the number of passing tests of each file, by their classes, which may inherit them."""
     cases = ElementTree.parse(report).iter("testcase")
     places = [f"{case.get('classname')}." for case in cases if not len(case)]  # no failure, no skip
     modules = {name: name.removesuffix(".py").replace("/", ".") + "." for name in names}

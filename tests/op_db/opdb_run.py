@@ -137,7 +137,7 @@ def cause(name: str, dtype: str, record: Record) -> str:
 
 
 def outcome(name: str, dtype: str, count: int, runtimes: tuple[str, ...]) -> Outcome:
-    """Exports what is not in the cache, and runs everything."""
+    """Export the samples that are not in the cache, and run all."""
     torch.set_num_threads(1)
     entry = entries()[name]
     result = Outcome(name, dtype, failures={r: [] for r in runtimes})

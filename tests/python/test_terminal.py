@@ -42,7 +42,7 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 
 def printed(file: io.StringIO, *args: str) -> str:
-    """What a command prints to a file."""
+    """Return the text that a command prints to a file."""
     with redirect_stdout(file):
         assert cli.main(args) == 0
     return file.getvalue()
@@ -55,7 +55,7 @@ def undrawn(text: str) -> str:
 def test_columns_and_verdicts(screen: Terminal) -> None:
     plain = text.table(ROWS, HEAD, width=80)
     with terminal.tables(screen):
-        shown = text.table(ROWS, HEAD)  # of the terminal's width without being told
+        shown = text.table(ROWS, HEAD)  # default: the terminal's width
     assert undrawn(shown) == plain
     assert max(map(len, undrawn(shown).split("\n"))) <= 80 and "aten::convolu" in plain
     for cell, code in (("ok", "32"), ("source", "1;31"), ("inconclusive", "33")):

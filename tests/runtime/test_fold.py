@@ -102,7 +102,7 @@ def test_memory_that_is_written_again() -> None:
 
 
 def test_a_view_without_an_instruction() -> None:
-    """Another tensor has the same address, and shows what the result was."""
+    """Another tensor at the same address shows the result, so the call is not folded."""
     one = Doubled(at=64)
     view = one.plan.tensor((2, 2), at=64)
     z = one.plan.tensor((2, 2))

@@ -1,4 +1,4 @@
-"""Values of a graph's nodes, computed at the first access, or set by a program."""
+"""Values of a graph's nodes: computed at the first access, or set to a program's."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _nbytes(value: object) -> int:
 
 
 class Evaluator:
-    """Values of nodes, computed when they are asked for, from those that are `set`."""
+    """Values of nodes, computed at the first access from the values that were `set`."""
 
     def __init__(
         self, owner: object, arguments: Mapping[Node, Any], place: Mapping[Node, int]

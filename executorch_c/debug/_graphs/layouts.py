@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 Sample: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 
 SAMPLE = 4096
-"""Elements of a value that matching looks at, at most."""
+"""Maximum number of elements of a value that matching compares."""
 
 
 def elements(shape: Iterable[int]) -> list[int]:
-    """Return the sizes but those of 1, sorted; layouts and added axes do not change them."""
+    """Return the sizes other than 1, sorted; layouts and added axes do not change them."""
     return sorted(without_ones(shape))
 
 
 def fits(node: Node, shape: Sequence[int]) -> bool:
-    """Return whether a node may have a shape, in any layout."""
+    """Return True if a node may have a shape, in any layout."""
     known = shape_of(node)
     return known is None or elements(known) == elements(shape)
 
 
 def may_fit(node: Node, array: Array) -> bool:
-    """Return whether a node has as many elements as an array, where the graph fixes that."""
+    """Return True if a node has as many elements as an array, or its size is dynamic."""
     known = shape_of(node)
     return known is None or math.prod(known) == array.size
 
@@ -48,7 +48,7 @@ def as_tensor(array: Any) -> Any:
 
 
 def in_shape(value: Any, shape: Sequence[int]) -> list[Any]:
-    """Return a tensor in a node's shape: as it is, and from channels-last; [] where none fits."""
+    """Return a tensor in a node's shape: as it is, and from channels-last; [] if none fits."""
     shape = tuple(shape)
     if value.numel() != math.prod(shape):
         return []
@@ -65,7 +65,7 @@ def in_shape(value: Any, shape: Sequence[int]) -> list[Any]:
 
 
 def without_ones(shape: Iterable[int]) -> tuple[int, ...]:
-    """Return the sizes but those of 1, in order."""
+    """Return the sizes other than 1, in order."""
     return tuple(size for size in shape if size != 1)
 
 
@@ -101,8 +101,8 @@ def _norm(vector: Sample) -> float:
 
 
 def closest(array: Array, expected: Any) -> tuple[float, Any] | None:
-    """Return the distance of an array from a tensor, and the array as a tensor, in the layout in
-    which that is smallest; None where no layout fits."""
+    """Return the distance of an array from a tensor, and the array as a tensor, in the layout
+    with the smallest distance; None if no layout fits."""
     value = as_tensor(array)
     if value.dtype.is_floating_point != expected.dtype.is_floating_point:
         return None

@@ -1,5 +1,5 @@
 """A run of a program as a graph: the results of each instruction, and of each node inside
-delegates, and the values that it was computed from.
+delegates, with their sources.
 
 The trace has the values. Slots of an instruction's arguments lead to the steps that wrote them;
 inside delegates the backend's description of the payload does. A step without either is `open`: any
@@ -243,13 +243,13 @@ class Steps:
 
 
 def tensors(event: Event) -> Iterator[Array | None]:
-    """Yield the output tensors of an event; None for numbers, and where the trace had no room."""
+    """Yield the output tensors of an event; None for numbers, and for values without data."""
     for value in event.outputs:
         yield value.data if isinstance(value.data, np.ndarray) else None
 
 
 class Origins:
-    """The values that each of some values was computed from.
+    """The sources of values.
 
     `numbers` has the numbers of these values by (place of the event, number of the output). A value
     without a number counts as a part of the values that read it. The sources of an open node are
@@ -262,7 +262,7 @@ class Origins:
         self._of_step: dict[Step, frozenset[int]] = {}
         self._first: dict[Step, int] = {}
         seen: Counter[int] = Counter()
-        """Outputs by event: those of a delegate that shows no nodes are steps of one."""
+        """Outputs by event: a delegate without described nodes is one step."""
         delegate, opened = "", frozenset[int]()
         for step in steps:
             self._first[step] = seen[step.order]

@@ -70,13 +70,13 @@ def _readers(node: Node) -> set[Node]:
 
 
 def _reads_images(node: Node) -> bool:
-    """Return whether a convolution reads what a `choose_qparams` node quantises."""
+    """Return True if a convolution reads a tensor that a `choose_qparams` node quantises."""
     dequantized = filter(dequantizes, _readers(node))
     return any(operator_of(user) == "convolution" for one in dequantized for user in one.users)
 
 
 def quantized_by_row(reference: Reference, operators: Sequence[str]) -> Reference:
-    """Return a reference that quantises by row, where a program's delegates do.
+    """Return a reference that quantises by row if the program's delegates do.
 
     Args:
         reference: The graph of a dynamically quantised model, or any other.

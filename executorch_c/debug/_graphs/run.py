@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from executorch_c.trace import Event, Trace
 
 MAX_BYTES = 1 << 30
-"""Bytes of values that are kept of the program's run, unless given."""
+"""Default of the maximum bytes of kept values of a program's run."""
 
 
 def _as_tensors(inputs: Sequence[object]) -> tuple[Any, ...]:
-    """Return the model's arguments, nested as they are, with tensors in place of arrays."""
+    """Return the model's arguments with the same nesting, and tensors in place of arrays."""
     from torch.utils._pytree import tree_map
 
     mapped: Sequence[Any] = tree_map(

@@ -1,7 +1,7 @@
-"""The reference's graph as it runs on given inputs: branches that are taken and rounds of loops,
-one after the other, in place of torch.cond, map, scan and while_loop.
+"""The reference's graph, unrolled for given inputs: executed branches and iterations in place of
+torch.cond, map, scan and while_loop.
 
-A program runs them by jumps, so that its trace is a plain sequence, too.
+A program executes them by jumps, so its trace is a plain sequence, too.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def _name(node: Node) -> str:
 
 
 def has_control_flow(module: Any) -> bool:
-    """Return whether a graph has control flow to unroll."""
+    """Return True if a graph has control flow to unroll."""
     return any(map(_is_control_flow, module.graph.nodes))
 
 
 class _Unrolling:
-    """A graph in the making, and the values of its nodes."""
+    """A partial graph, and the values of its nodes."""
 
     def __init__(self) -> None:
         import torch

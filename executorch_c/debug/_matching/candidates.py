@@ -1,4 +1,4 @@
-"""Nodes that a step of a program may be, and assumptions about it."""
+"""Candidates for the node of a program's step, and assumptions about it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Parts: TypeAlias = "list[Any]"
 
 @dataclass
 class Found:
-    """A candidate: a node that may be the match of a step."""
+    """A candidate for the match of a step."""
 
     node: Node
     parts: Parts
@@ -28,22 +28,22 @@ class Found:
     level: int = 0
     """2: its kind is the step's; 1: a node on the path has the step's kind."""
     exact: bool = False
-    """True where the node depends on all sources."""
+    """True if the node depends on all sources."""
     same: list[Node] = field(default_factory=list)
     """All nodes with these numbers."""
     is_sure: bool = False
-    """True where the step's elements are not all equal."""
+    """True if the step's elements are not all equal."""
 
 
 @dataclass
 class Guess:
-    """An assumption: a step without an agreeing node, and the nodes that it may be."""
+    """An assumption: a step without an agreeing node, and its candidates."""
 
     step: Step
     options: list[Found]
     at: int = 0
     is_sure: bool = True
-    """True where the assumption holds without a later step that confirms it."""
+    """True if the assumption holds without a later step that confirms it."""
 
     @property
     def found(self) -> Found:

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class Match:
-    """A value that the program computed, and the nodes that may be it."""
+    """A value of the program, and its candidate nodes."""
 
     order: int
-    """Of its event in the trace."""
+    """Index of its event in the trace."""
     where: str
     name: str
     inside: bool
@@ -30,7 +30,7 @@ class Match:
     anchor: Node
     """The node whose layer is reported."""
     path: Sequence[Node] = ()
-    """Nodes that the operator computes, up to `nodes[-1]`; where unknown, the candidates."""
+    """Nodes that the operator computes, up to `nodes[-1]`; if unknown, the candidates."""
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Matches:
 
     @property
     def coverage(self) -> float:
-        """Share of instructions and nodes that are matched; 1 where there are none."""
+        """Share of instructions and nodes that are matched; 1 if there are none."""
         count = self.instructions + self.nodes
         return sum(self.matched) / count if count else 1.0
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def find(pairing: Pairing, steps: Sequence[Step]) -> Match | None:
-    """Return the match of that step; None where there is none, or a later step that follows from
+    """Return the match of that step; None if there is none, or a later step that follows from
     it is right: then a delegate computes in another shape on its way."""
     for step in steps:
         node = None if step in pairing.known or step.is_open else _node_of(pairing, step)
@@ -33,7 +33,7 @@ def find(pairing: Pairing, steps: Sequence[Step]) -> Match | None:
 
 
 def _node_of(pairing: Pairing, step: Step) -> Node | None:
-    """Return the node of a step of another shape; None where it is not one alone."""
+    """Return the node of a step of another shape; None if there are several."""
     array = next((one for one in step.outputs if one is not None), None)
     state = pairing.state
     front = state.front(step)

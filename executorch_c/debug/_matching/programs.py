@@ -40,17 +40,17 @@ CLOSEST = 3.0
 
 @dataclass(frozen=True, eq=False)
 class Computed:
-    """A value that a program has computed."""
+    """A computed value of a program."""
 
     where: str
     name: str
     data: Array
     precision: float
-    """Machine epsilon of the coarsest dtype of this value and of those before it."""
+    """Machine epsilon of the coarsest dtype of this value and its sources."""
     quantized: bool
     """True if the coarsest values are quantised integers."""
     sources: frozenset[int] | None = frozenset()
-    """Numbers of the values that it was computed from; empty: from inputs and constants alone."""
+    """Numbers of its source values; empty if all sources are inputs or constants."""
 
     @cached_property
     def views(self) -> list[tuple[tuple[int, ...], Array]]:
@@ -73,7 +73,7 @@ class Computed:
 
 
 def apart(a: Computed, b: Computed) -> float | None:
-    """Return the distance of two values in the layouts in which it is smallest; None where no
+    """Return the distance of two values in the layouts with the smallest distance; None if no
     layout fits."""
     if a.data.size != b.data.size or (a.data.dtype.kind == "b") != (b.data.dtype.kind == "b"):
         return None
@@ -188,7 +188,7 @@ class Matching:
                       key=lambda pair: pair[1])  # fmt: skip
 
     def _is_better(self, one: int, number: int, error: float) -> bool:
-        """Return whether a value is nearer to one of the baseline than the one that it has: the
+        """Return True if a value is nearer to one of the baseline than the one that it has: the
         baseline has fused what the candidate computes step by step."""
         before, known = self.taken[one]
         return error < known and known > self._limit(one, self.b.values[before])

@@ -107,7 +107,7 @@ class Pairing:
         self.found[step] = found
 
     def _is_old(self, step: Step, found: Found) -> bool:
-        """Return whether the match is an earlier value, possibly in another layout."""
+        """Return True if the match is an earlier value, possibly in another layout."""
         node = found.node
         is_source = not found.level and node in self.state.front(step).all
         return is_source or node in self.state.taken or node.op != "call_function"
@@ -199,7 +199,7 @@ class Pairing:
                     self.state.withdraw(guesses.pop(step))
 
     def _is_the_only_one(self, guess: Guess) -> bool:
-        """Return whether no other option is left, and the node has the step's kind."""
+        """Return True if no other option is left, and the node has the step's kind."""
         taken = self.state.taken
         left = [one for one in guess.options if taken.get(one.node, guess.step) is guess.step]
         return len(left) == 1 and left[0] is guess.found and guess.found.level == 2
@@ -255,5 +255,5 @@ def pair(
     result.interrupted = pairing.interrupted
     result.misshapen = misshapen.find(pairing, steps.steps)
     if len(done) < ENOUGH * len(counted):
-        result.notes.append("few could be matched: what is called wrong may be something before it")
+        result.notes.append("few values were matched: the fault may be before the reported node")
     return result
