@@ -90,26 +90,18 @@ static bool is_foldable(const folding *f, const ec_instr *in) {
   return is_free_standing(f, in->writes[0]);
 }
 
-/* Comparing every output with every tensor must stay cheap for hostile files, too. */
-static bool is_small(const ec_method *m) {
-  enum { PAIRS = 100 * 1000 * 1000 };
-  size_t pairs;
-  return ec_mul_size(m->tensor_count, m->tensor_count, &pairs) && pairs < PAIRS;
-}
-
 ec_status ec_mark_foldable(ec_method *m, const ec_uses *uses, ec_error *err) {
   folding f = {m, uses, NULL};
-  if (m->has_jumps || m->options.reference_kernels || !is_small(m)) return EC_OK;
+  if (m->has_jumps || m->options.reference_kernels) return EC_OK;
+  if (!ec_can_compare(m->tensor_count, m->tensor_count)) return EC_OK;
   EC_TRY(ec_arena_array(&m->scratch, m->tensor_count, sizeof *f.writers, "a plan", &f.writers,
                         err));
-  for (size_t c = 0; c < m->chain_count; c++)
-    for (size_t i = 0; i < m->chains[c].count; i++) count_writers(&f, &m->chains[c].instrs[i]);
-  for (size_t c = 0; c < m->chain_count; c++)
-    for (size_t i = 0; i < m->chains[c].count; i++) {
-      ec_instr *in = &m->chains[c].instrs[i];
-      in->folded = is_foldable(&f, in);
-      if (in->folded) ec_placement_of(m, in->writes[0]->as.tensor)->folded = true;
-    }
+  for (size_t i = 0; i < m->instr_count; i++) count_writers(&f, &m->instrs[i]);
+  for (size_t i = 0; i < m->instr_count; i++) {
+    ec_instr *in = &m->instrs[i];
+    in->folded = is_foldable(&f, in);
+    if (in->folded) ec_placement_of(m, in->writes[0]->as.tensor)->folded = true;
+  }
   return EC_OK;
 }
 
@@ -156,16 +148,15 @@ size_t ec_constant_room(const ec_method *m) {
 
 ec_status ec_fold_constants(ec_method *m, ec_error *err) {
   size_t room = ec_constant_room(m);
-  for (size_t c = 0; c < m->chain_count; c++)
-    for (size_t i = 0; i < m->chains[c].count; i++) {
-      ec_instr *in = &m->chains[c].instrs[i];
-      if (!in->folded) continue;
-      ec_placement *p = ec_placement_of(m, in->writes[0]->as.tensor);
-      in->folded = p->folded = p->nbytes <= room && fold_call(m, in, p);
-      if (!in->folded) continue;
-      room -= p->nbytes;
-      m->folded_bytes += p->nbytes;
-      EC_TRY(ec_budget_work(ec_budget_now(), EC_STEP + p->nbytes, err));
-    }
+  for (size_t i = 0; i < m->instr_count; i++) {
+    ec_instr *in = &m->instrs[i];
+    if (!in->folded) continue;
+    ec_placement *p = ec_placement_of(m, in->writes[0]->as.tensor);
+    in->folded = p->folded = p->nbytes <= room && fold_call(m, in, p);
+    if (!in->folded) continue;
+    room -= p->nbytes;
+    m->folded_bytes += p->nbytes;
+    EC_TRY(ec_budget_work(ec_budget_now(), EC_STEP + p->nbytes, err));
+  }
   return EC_OK;
 }

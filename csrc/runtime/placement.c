@@ -4,8 +4,6 @@
  * instruction. */
 #include "runtime/placement.h"
 
-#include "core/checked.h"
-
 /* ---- shared memory ----------------------------------------------------------------------- */
 
 /* True if tensor `k` is visible through the memory of input `index`: an elided view of it, or a
@@ -105,14 +103,6 @@ static ec_status list_rebindable(const ec_uses *uses, ec_error *err) {
   return EC_OK;
 }
 
-/* Limits the comparison of every input and output with every tensor, so that hostile files stay
- * cheap. */
-static bool worth_comparing(const ec_method *m) {
-  enum { PAIRS = 100 * 1000 * 1000 };
-  size_t pairs;
-  return ec_mul_size(m->input_count + m->output_count, m->tensor_count, &pairs) && pairs < PAIRS;
-}
-
 static void place_output(const ec_uses *uses, size_t index, bool compare) {
   ec_output_slot *slot = &uses->m->outputs[index];
   const ec_value *v = slot->value;
@@ -126,7 +116,7 @@ static void place_output(const ec_uses *uses, size_t index, bool compare) {
 
 ec_status ec_place_tensors(ec_method *m, const ec_uses *uses, ec_error *err) {
   EC_TRY(allocate_unplanned_state(uses, err));
-  const bool compare = worth_comparing(m);
+  const bool compare = ec_can_compare(m->input_count + m->output_count, m->tensor_count);
   for (size_t i = 0; i < m->input_count; i++) {
     m->inputs[i].in_place = compare && can_use_in_place(uses, m->inputs[i].value);
     m->inputs[i].mutated = is_input_mutated(uses, m->inputs[i].value);

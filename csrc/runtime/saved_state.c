@@ -18,18 +18,16 @@ static bool keeps_value(const ec_uses *uses, size_t index) {
 /* Marks tensors with an initial value, and inputs of the delegate that uses them first. */
 static void mark_kept(const ec_uses *uses) {
   const ec_method *m = uses->m;
-  size_t at = 0;
   for (size_t i = 0; i < m->initial_count; i++)
     m->placements[m->initials[i].placement - m->placements].kept = true;
-  for (size_t c = 0; c < m->chain_count; c++)
-    for (size_t i = 0; i < m->chains[c].count; i++, at++) {
-      const ec_instr *in = &m->chains[c].instrs[i];
-      for (size_t a = 0; in->delegate && a < in->outputs_from; a++) {
-        if (in->args[a]->kind != EC_KIND_TENSOR) continue;
-        const size_t index = ec_use_index(uses, in->args[a]);
-        m->placements[index].kept |= uses->rows[index].first == at;
-      }
+  for (size_t i = 0; i < m->instr_count; i++) {
+    const ec_instr *in = &m->instrs[i];
+    for (size_t a = 0; in->delegate && a < in->outputs_from; a++) {
+      if (in->args[a]->kind != EC_KIND_TENSOR) continue;
+      const size_t index = ec_use_index(uses, in->args[a]);
+      m->placements[index].kept |= uses->rows[index].first == i;
     }
+  }
 }
 
 static int compare_spans(const void *a, const void *b) {

@@ -1,6 +1,8 @@
 /* Uses of tensors, collected from the instructions in file order. */
 #include "runtime/uses.h"
 
+#include "core/checked.h"
+
 static ec_use *use_of(const ec_uses *uses, const ec_value *v) {
   return &uses->rows[ec_use_index(uses, v)];
 }
@@ -111,6 +113,12 @@ static void note_instr(const ec_uses *uses, const ec_instr *in, size_t at) {
   if (in->kind == EC_INSTR_FreeCall) use_of(uses, in->args[0])->freed = true;
 }
 
+bool ec_can_compare(size_t a, size_t b) {
+  enum { PAIRS = 100 * 1000 * 1000 };
+  size_t pairs;
+  return ec_mul_size(a, b, &pairs) && pairs < PAIRS;
+}
+
 /* ---- whole methods ----------------------------------------------------------------------- */
 
 /* Counts an output. The tensors of a list are outputs, too. */
@@ -121,16 +129,13 @@ static void count_output(const ec_uses *uses, const ec_value *v) {
 }
 
 ec_status ec_collect_uses(ec_method *m, ec_uses *uses, ec_error *err) {
-  size_t at = 0;
   uses->m = m;
   EC_TRY(ec_arena_array(&m->scratch, m->tensor_count, sizeof *uses->rows, "a plan", &uses->rows,
                         err));
   EC_TRY(ec_arena_array(&m->scratch, m->value_count, sizeof *uses->changes, "a plan",
                         &uses->changes, err));
   for (size_t i = 0; i < m->tensor_count; i++) uses->rows[i].parent = i;
-  for (size_t c = 0; c < m->chain_count; c++)
-    for (size_t i = 0; i < m->chains[c].count; i++)
-      note_instr(uses, &m->chains[c].instrs[i], at++);
+  for (size_t i = 0; i < m->instr_count; i++) note_instr(uses, &m->instrs[i], i);
   spread_writes(uses);
   for (size_t i = 0; i < m->input_count; i++)
     if (m->inputs[i].value->kind == EC_KIND_TENSOR) use_of(uses, m->inputs[i].value)->inputs++;

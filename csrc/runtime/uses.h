@@ -46,6 +46,10 @@ static inline size_t ec_use_index(const ec_uses *uses, const ec_value *v) {
 /* Returns the index of the first tensor of a group: the tensors that views and moves connect. */
 size_t ec_use_group(const ec_uses *uses, size_t index);
 
+/* True if comparing each of `a` tensors with each of `b` takes little time. Hostile files have
+ * many. */
+bool ec_can_compare(size_t a, size_t b);
+
 /* Collects the uses in a method with loaded instructions. */
 ec_status ec_collect_uses(ec_method *m, ec_uses *uses, ec_error *err);
 
