@@ -234,6 +234,33 @@ static uint32_t place_args(const run *r) {
   return EC_BACKEND_OK;
 }
 
+/* ---- claims ---------------------------------------------------------------------------------- */
+
+/* True if one of the numbers is infinite or NaN. */
+static bool has_nonfinite(const void *data, size_t nbytes) {
+  enum { BLOCK = 1024 };
+  const uint32_t *bits = data;
+  const size_t count = nbytes / sizeof *bits;
+  for (size_t i = 0; i < count; i += BLOCK) {
+    const size_t end = count - i < BLOCK ? count : i + BLOCK;
+    uint32_t found = 0;
+    for (size_t k = i; k < end; k++) found |= (bits[k] & 0x7f800000u) == 0x7f800000u;
+    if (found) return true;
+  }
+  return false;
+}
+
+/* Some kernels of XNNPACK lose NaN, on some processors, or make it of large numbers. So kernels
+ * compute with values that are not finite. */
+static uint32_t decline_nonfinite(const run *r, uint32_t from, uint32_t end) {
+  if (!r->d->written) return EC_BACKEND_OK;
+  for (uint32_t i = from; i < end; i++)
+    if (has_nonfinite(r->d->pointers[i], tensor_of(r, &r->d->externals[i])->nbytes))
+      return ecx_fail(r->c, EC_BACKEND_NOT_SUPPORTED, "argument %u is not finite",
+                      (unsigned)r->d->externals[i].position);
+  return EC_BACKEND_OK;
+}
+
 uint32_t ecx_execute(const ecx_call *c, ecx_delegate *d, ec_backend_arg *args, size_t count) {
   run r = {c, d, args};
   uint32_t wants = c->host->trace_wants(c->call);
@@ -243,10 +270,12 @@ uint32_t ecx_execute(const ecx_call *c, ecx_delegate *d, ec_backend_arg *args, s
   ECX_TRY(resize_outputs(&r, &any));
   if (!any) return EC_BACKEND_OK;
   ECX_TRY(place_args(&r));
+  ECX_TRY(decline_nonfinite(&r, 0, d->input_count));
   if (wants)
     ECX_TRY(ecx_trace_run(c, d, wants, d->pointers));
   else
     ECX_TRY(ecx_engine_run(c, d, ECX_PLAIN_RUN, d->pointers));
+  ECX_TRY(decline_nonfinite(&r, d->input_count, d->external_count));
   for (uint32_t i = d->input_count; i < d->external_count; i++)
     if (d->externals[i].is_staged) copy_out(&r, &d->externals[i]);
   return EC_BACKEND_OK;

@@ -44,6 +44,7 @@ static ec_status make_call(ec_claim_context *c, const ec_claim_run *r, ec_instr 
   *call = (ec_instr){.kind = EC_INSTR_DelegateCall,
                      .number = c->instrs[r->first].number,
                      .count = count,
+                     .destination = r->end,
                      .outputs_from = r->input_count};
   EC_TRY(ec_arena_array(arena, count, sizeof *call->args, "arguments", &call->args, err));
   EC_TRY(ec_arena_array(arena, count, sizeof *call->views, "arguments", &call->views, err));

@@ -190,23 +190,44 @@ static ec_status charge_instr(ec_method *m, const ec_instr *in, ec_error *err) {
   return ec_budget_work(budget, EC_STEP + m->elements, err);
 }
 
+/* Returns what runs at an instruction; NULL: nothing. A claim of calls before `declined` has left
+ * them to their kernels. Traced calls run all kernels. */
+static const ec_instr *choose_instr(const ec_method *m, const ec_chain *chain, size_t pc,
+                                    size_t declined) {
+  const ec_instr *in = &chain->instrs[pc];
+  if (m->trace) return in;
+  if (in->claim && pc >= declined) return in->claim;
+  return in->folded || (in->claimed && pc >= declined) ? NULL : in;
+}
+
+/* True if the claim cannot compute with the values of this call. It has changed no input. */
+static bool is_declined(const ec_chain *chain, size_t pc, const ec_instr *in, ec_status status) {
+  return in != &chain->instrs[pc] &&
+         (status == EC_NOT_SUPPORTED || status == EC_INVALID_ARGUMENT ||
+          status == EC_INVALID_STATE);
+}
+
 static ec_status execute_chains(ec_method *m, ec_error *err) {
   for (size_t c = 0; c < m->chain_count; c++) {
     const ec_chain *chain = &m->chains[c];
+    size_t declined = 0;
     for (size_t pc = 0; pc < chain->count;) {
-      const ec_instr *in = &chain->instrs[pc++];
+      const ec_instr *in = choose_instr(m, chain, pc++, declined);
       if (m->budget->instructions-- == 0)
         return ec_fail_hint(err, EC_INVALID_PROGRAM, EC_HINT_MAX_STEPS,
                             "method '%s' ran %d instructions without an end: it loops for ever",
                             m->name, EC_MAX_INSTRUCTIONS);
-      if (!m->trace) {
-        if (in->claim) in = in->claim;
-        else if (in->folded || in->claimed) continue;
-      }
+      if (!in) continue;
       const ec_handler handler = handlers[in->kind];
       m->elements = 0;
       ec_status status = m->trace ? ec_traced_instr(m, c, in, handler, &pc, err)
                                   : handler(m, in, &pc, err);
+      if (is_declined(chain, pc - 1, in, status)) {
+        declined = in->destination;
+        pc--;
+        ec_error_clear(err);
+        continue;
+      }
       if (status == EC_OK) status = charge_instr(m, in, err);
       if (status != EC_OK) return fail_in_instr(m, c, in, status, err);
     }

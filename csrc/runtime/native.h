@@ -36,7 +36,8 @@ typedef struct ec_instr {
   const struct ec_instr *claim; /* ... which runs here: a DelegateCall; NULL: none */
   size_t outputs_from;   /* DelegateCall: index of the first output in args, a heuristic */
   bool aliases; /* MoveCall of a tensor without memory, which is pointed to the source's data */
-  size_t destination; /* JumpFalseCall: number of the next instruction; >= count ends the chain */
+  size_t destination; /* JumpFalseCall: number of the next instruction; >= count ends the chain.
+                         A claim: of the first instruction after its calls */
   ec_value **reads;   /* KernelCall: tensors that must have data, and lists of them */
   ec_value **writes;  /* KernelCall: tensors that are written, and lists of them */
   size_t read_count, write_count;

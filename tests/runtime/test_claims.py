@@ -187,3 +187,49 @@ def test_a_result_that_is_read_under_another_name_later() -> None:
     one.plan.call("aten::flip.out", view, [0], z)
     one.plan.call("aten::view_copy.out", z, [4], one.y)
     check(one.plan, np.array([6, 8, 2, 4], np.float32), [2, 1])
+
+
+# ---- values ------------------------------------------------------------------------------------
+
+UNUSUAL = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1e30, -1e30, 3e38, 90, -90, -150, 0.5, 2.5],
+                   np.float32)  # fmt: skip
+PLACES = {
+    "sigmoid": torch.sigmoid, "tanh": torch.tanh, "relu": F.relu, "exp": torch.exp,
+    "hardtanh": F.hardtanh, "elu": F.elu, "clamp": lambda x: x.clamp(max=2),
+    "softmax": lambda x: F.softmax(x, -1), "maximum": lambda x: torch.maximum(x, x.flip(3)),
+    "pooling": lambda x: F.max_pool2d(x, 2), "convolution": nn.Conv2d(2, 3, 1),
+    "depthwise": nn.Sequential(nn.Conv2d(2, 2, 1, groups=2), nn.ReLU()),
+    "transposed": nn.Sequential(nn.ConvTranspose2d(2, 2, 3), nn.ReLU6()),
+    "linear": nn.Sequential(nn.Linear(8, 4), nn.Hardtanh()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_unusual_values(name: str) -> None:
+    """NaN and infinities are where eager has them, each of them alone in usual numbers."""
+    fn = PLACES[name]
+    method = load(export(fn, random(1, 2, 8, 8)), delegate_at_load="always")
+    assert claimed(method)
+    for value in UNUSUAL:
+        x = random(1, 2, 8, 8)
+        x[0, 1, 3, 5] = float(value)
+        with torch.no_grad():
+            expected = fn(x).numpy()
+        (found,) = method.execute([x.numpy()])
+        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+
+
+def test_a_declined_call_leaves_the_inputs() -> None:
+    """The result overlaps an input in planned memory, and the second call is declined."""
+    plan = Plan()
+    x, y = plan.input((4,), at=64), plan.output((4,))
+    u, w = plan.tensor((4,)), plan.tensor((4,), at=64)
+    plan.call("aten::sigmoid.out", x, u)
+    plan.call("aten::add.out", u, x, 1, w)
+    plan.call("aten::flip.out", w, [0], y)
+    method = load(build(plan), delegate_at_load="always")
+    assert claimed(method) == [2]
+    for value in (1, np.inf, np.nan, 1e30, 2):
+        array = np.array([1, value, 3, 4], np.float32)
+        expected = torch.tensor(array).sigmoid() + torch.tensor(array)
+        np.testing.assert_allclose(method.execute([array])[0], expected.flip(0).numpy(), rtol=1e-5)

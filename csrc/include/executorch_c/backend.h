@@ -282,7 +282,9 @@ struct ec_backend {
   /* Returns NULL if the backend can take the call, else the reason in a few words. */
   const char *(*can_claim)(const ec_backend *self, const ec_backend_kernel_call *call);
   /* Creates a delegate for a run of such calls, as init does for a payload (here empty). Returns
-   * NOT_SUPPORTED if the calls are better left to the kernels. */
+   * NOT_SUPPORTED if the calls are better left to the kernels. Its execute returns NOT_SUPPORTED or
+   * INVALID_ARGUMENT, and changes nothing but outputs that overlap no input, if it cannot compute
+   * with these values or shapes as the kernels do: then they run. */
   uint32_t (*claim)(const ec_backend *self, const ec_host *host, ec_host_call *call,
                     const ec_backend_init *init, const ec_backend_run *run, void **handle);
 };
