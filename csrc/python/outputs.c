@@ -112,6 +112,7 @@ static bool is_direct(ecpy_method *self, size_t index, PyArrayObject *const *out
   if (!PyArray_ISBEHAVED(out)) return false;
   for (int i = 0; i < slot->rank; i++)
     if (slot->sizes[i] > 1 && PyArray_STRIDE(out, i) != slot->strides[i]) return false;
+  if (ec_method_owns(self->method, PyArray_DATA(out), slot->nbytes)) return false;
   for (size_t i = 0; i < self->output_count; i++)
     if (i != index && outs[i] && ecpy_overlaps(out, outs[i])) return false;
   for (size_t i = 0; i < self->input_count; i++)

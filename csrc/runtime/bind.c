@@ -24,6 +24,21 @@ static ec_status fail_kind(const ec_method *m, size_t index, const char *found, 
                  v->kind == EC_KIND_TENSOR ? ec_dtype_name(ec_tensor_dtype(v->as.tensor)) : "");
 }
 
+static bool overlaps(const void *a, size_t size, const void *b, size_t other) {
+  const uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
+  return size && other && x < y + other && y < x + size;
+}
+
+bool ec_method_owns(const ec_method *m, const void *data, size_t size) {
+  for (size_t i = 1; i < m->planned_count; i++)
+    if (overlaps(data, size, m->planned[i], m->planned_sizes[i])) return true;
+  for (size_t i = 0; i < m->initial_count; i++) {
+    const ec_placement *p = m->initials[i].placement;
+    if (overlaps(data, size, p->data, p->nbytes)) return true;
+  }
+  return false;
+}
+
 /* True if the array has the tensor's shape, and the strides and alignment that the program uses. */
 static bool has_layout(const ec_tensor *t, const ec_array *a) {
   int64_t item = (int64_t)ec_dtype_size(a->dtype);
@@ -55,7 +70,8 @@ ec_status ec_method_bind_input(ec_method *m, size_t index, const ec_array *array
     slot->sizes[d] = array->sizes[d];
     slot->strides[d] = array->strides[d];
   }
-  bool in_place = slot->in_place && t->numel && has_layout(t, array);
+  const bool in_place = slot->in_place && t->numel && has_layout(t, array) &&
+                        !ec_method_owns(m, array->data, ec_tensor_nbytes(t));
   slot->binding = in_place ? EC_BOUND_IN_PLACE : EC_BOUND_COPY;
   return EC_OK;
 }

@@ -4,10 +4,14 @@
 
 #include "runtime/method_types.h"
 
+/* True if some of the bytes are the method's own memory: the array of an attribute. The program may
+ * read or write it during a call. */
+bool ec_method_owns(const ec_method *method, const void *data, size_t size);
+
 /* Binds input `index`. The kind must be a tensor, dtype and rank must be equal, and the program
  * must allow the sizes. Memory in the program's own layout is used in place unless the program
- * writes to this input or shares its memory. Any other layout is copied by index at execution, so a
- * channels-last array is never misread. Errors: InvalidArgument (naming the input, found,
+ * writes to this input or shares its memory, or the array is the method's own memory. Any other
+ * layout is copied by index at execution, so a channels-last array is never misread. Errors: InvalidArgument (naming the input, found,
  * expected), NotSupported (sizes: the reference's code). */
 ec_status ec_method_bind_input(ec_method *method, size_t index, const ec_array *array,
                                ec_error *err);
@@ -22,8 +26,8 @@ ec_status ec_method_bind_none(ec_method *method, size_t index, ec_error *err);
 bool ec_method_output_is_static(const ec_method *method, size_t index);
 
 /* Binds the caller's memory to a static output: dense in the output's dim order, `nbytes` long,
- * aligned to its item size, not overlapping any input. Execution writes the result to it, directly
- * where the plan allows. */
+ * aligned to its item size, not overlapping any input or the method's memory. Execution writes the
+ * result to it, directly where the plan allows. */
 ec_status ec_method_bind_output(ec_method *method, size_t index, void *data, size_t nbytes,
                                 ec_error *err);
 

@@ -12,6 +12,7 @@ from typing import Any
 import executorch_c
 import ml_dtypes
 import numpy as np
+import plans
 import pytest
 import small_programs
 from alone import alone
@@ -219,6 +220,39 @@ def test_attributes_alias_the_methods_memory() -> None:
     gc.collect()
     total[:] = 3
     assert_array_equal(total, [3, 3])
+
+
+def stateful() -> Method:
+    """y = x + total, z = total * total, then total += 1."""
+    plan, constants = plans.Plan(), plans.Constants()
+    start = constants.add_mutable(np.arange(4, dtype=np.float32))
+    x, y, z = plan.input((4,)), plan.output((4,)), plan.output((4,))
+    total = plan.tensor((4,), at=(2, 0), buffer=start, name="total")
+    one = plan.constant(constants, np.ones(4, np.float32))
+    plan.call("aten::add.out", total, one, 1, total)
+    plan.call("aten::add.out", x, total, 1, y)
+    plan.call("aten::mul.out", total, total, z)
+    return plans.load(plans.build(plan, constants=constants))
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_out_may_be_an_attribute(at: int) -> None:
+    method = stateful()
+    given: list[Any] = [None, None]
+    given[at] = total = method.get_attribute("total")
+    expected = [np.arange(1.0, 5) + 1, np.arange(1.0, 5) ** 2]
+    results = method.execute([np.ones(4, np.float32)], out=given)
+    assert results[at] is total
+    assert_array_equal(results[0], expected[0])
+    assert_array_equal(results[1], expected[1])
+    assert_array_equal(method.get_attribute("total"), expected[at])
+
+
+def test_an_input_may_be_an_attribute() -> None:
+    method = stateful()
+    y, z = method.execute([method.get_attribute("total")])
+    assert_array_equal(y, [1, 3, 5, 7])  # the value before the call
+    assert_array_equal(z, [1, 4, 9, 16])
 
 
 def test_attributes_are_checked() -> None:
