@@ -173,6 +173,9 @@ class Tiktoken(ByteTokenizer):
     def __init__(self, ranks: Mapping[bytes, int], pattern: str, special: Mapping[str, int],
                  bos: str, eos: Sequence[str], offset: int = 0) -> None:  # fmt: skip
         module = _extras.load("a tiktoken tokenizer", "tiktoken")
+        missing = [i for i in range(256) if bytes([i]) not in ranks]
+        if missing:  # the package would panic at a text with this byte
+            raise ValueError(f"the tokenizer has no token for byte 0x{missing[0]:02x}")
         self.inner = module.Encoding("executorch_c", pat_str=pattern, mergeable_ranks=dict(ranks),
                                      special_tokens={})  # fmt: skip
         self.offset = offset

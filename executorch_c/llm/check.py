@@ -42,6 +42,9 @@ RANDOM_TOKENS = 24
 TAIL, TURN = 3, 5
 """Steps after a prefill; tokens that are generated between two turns."""
 ITSELF = "its own steps"
+WAYS: tuple[Case, ...] = ("prefill", "steps")
+BY_TOKEN: tuple[Case, ...] = ("steps", "rewind", "context")
+"""Cases in which the reference, too, is called for each token."""
 
 
 def _plans(runner: TextRunner, prompts: Sequence[list[int]], length: int) -> list[Plan]:
@@ -112,20 +115,33 @@ class _Check:
         self.limit, self.own = limits
         self.fresh = fresh
         """Logits of the first prompt before anything else has run."""
-        self._known: list[tuple[tuple[int, ...], Array]] = []
+        self._known: list[tuple[bool, tuple[int, ...], Array]] = []
         self._steps: dict[tuple[int, ...], Array] = {}
 
-    def expected(self, ids: tuple[int, ...]) -> tuple[Array, str, Limit] | None:
+    def expected(self, ids: tuple[int, ...], case: Case) -> tuple[Array, str, Limit] | None:
         """Return the logits after each token, what they are from, and the limit."""
+        by_token = case in BY_TOKEN
         if self.reference is not None:
-            for known, rows in self._known:
-                if known[: len(ids)] == ids:
+            for how, known, rows in self._known:
+                if how == by_token and known[: len(ids)] == ids:
                     return rows[: len(ids)], self.reference.title, self.limit
-            found = self.reference.logits(ids)
+            found = self.reference.logits(ids, by_token)
             if found is not None:
-                self._known.append((ids, found))
+                self._known.append((by_token, ids, found))
                 return found, self.reference.title, self.limit
         return None
+
+    def itself(self, ids: Sequence[int]) -> str:
+        """Return a remark if the reference's logits depend on how it is called."""
+        whole, steps_ = (self.expected(tuple(ids), case) for case in WAYS)
+        if whole is None or steps_ is None:
+            return ""
+        found = _agreement.measure(steps_[0], whole[0], self.own)
+        if found.first is None:
+            return ""
+        return (f"{whole[1]} itself differs between one call and a call for each token: by "
+                f"{found.errors.max():.4g} from position {found.first} on; cases are compared "
+                "with the reference called likewise")  # fmt: skip
 
     def own_steps(self, ids: tuple[int, ...]) -> tuple[Array, str, Limit]:
         """Return the program's own logits, token by token from an empty state."""
@@ -154,7 +170,7 @@ class _Check:
     def _compared(self, plan: Plan, kept: list[tuple[int, ...]], positions: tuple[int, ...],
                   actual: Array) -> Row:  # fmt: skip
         longest = max(kept, key=len)
-        first = self.expected(longest)
+        first = self.expected(longest, plan.case)
         if first is None and plan.case in ("steps", "context"):
             if np.isnan(actual).any():
                 first = np.nan_to_num(actual), "finite numbers", self.own
@@ -164,7 +180,7 @@ class _Check:
         rows = []
         for ids in kept:
             whole = source if longest[: len(ids)] == ids else (
-                self.expected(ids) if first else self.own_steps(ids))  # fmt: skip
+                self.expected(ids, plan.case) if first else self.own_steps(ids))  # fmt: skip
             assert whole is not None
             rows.append(whole[0][len(ids) - 1])
         expected = np.stack(rows)
@@ -282,13 +298,13 @@ def check_llm(
         say("looking for the fault")
         pairs = list(zip(plans, rows))
         found = find_fault(pairs, runner, known, limits[1], explain)
-    return _report(runner, rows, found, limits)
+    return _report(runner, rows, found, limits, check.itself(ids[0]))
 
 
 def _report(runner: TextRunner, rows: list[Row], found: Findings,
-            limits: tuple[Limit, Limit]) -> LLMReport:  # fmt: skip
+            limits: tuple[Limit, Limit], remark: str) -> LLMReport:  # fmt: skip
     runner.reset()
-    notes = [perplexities(rows), *found.notes]
+    notes = [perplexities(rows), remark, *found.notes]
     if any(row.agreement is not None and row.limit == limits[0] for row in rows):
         notes.append(f"limit against the reference: {limits[0].about()}")
     report = LLMReport(title_of(runner.source, "a program"), tuple(rows),

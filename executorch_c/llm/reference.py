@@ -24,9 +24,10 @@ class Reference(Protocol):
 
     title: str
 
-    def logits(self, ids: Sequence[int]) -> Array | None:
+    def logits(self, ids: Sequence[int], by_token: bool = False) -> Array | None:
         """Return the logits after each token of a sequence from its beginning, float32 [n, V]; None
-        for a sequence that the reference does not know."""
+        for a sequence that the reference does not know. `by_token`: with a call for each token, if
+        there is a choice."""
 
 
 def rows_of(logits: object, count: int, vocabulary: int, what: str) -> Array:
@@ -51,7 +52,7 @@ class ArrayReference:
         self.known = [(list(ids), rows_of(one, len(ids), vocabulary, f"prompt {i}"))
                       for i, (one, ids) in enumerate(zip(arrays, prompts))]  # fmt: skip
 
-    def logits(self, ids: Sequence[int]) -> Array | None:
+    def logits(self, ids: Sequence[int], by_token: bool = False) -> Array | None:
         """Return the logits of a prompt or of its beginning."""
         wanted = list(ids)
         for known, rows in self.known:
@@ -68,18 +69,18 @@ class FunctionReference:
     def __init__(self, function: Callable[[list[int]], object], vocabulary: int) -> None:
         self.function, self.vocabulary = function, vocabulary
 
-    def logits(self, ids: Sequence[int]) -> Array | None:
+    def logits(self, ids: Sequence[int], by_token: bool = False) -> Array | None:
         """Return the function's logits."""
         return rows_of(self.function(list(ids)), len(ids), self.vocabulary, "the function")
 
 
 class ProgramReference:
-    """Another program, token by token."""
+    """Another program."""
 
     def __init__(self, runner: TextRunner) -> None:
         self.runner, self.title = runner, "the other program"
 
-    def logits(self, ids: Sequence[int]) -> Array | None:
+    def logits(self, ids: Sequence[int], by_token: bool = False) -> Array | None:
         """Return the program's logits."""
         self.runner.reset()
         return self.runner.all_logits(ids)
@@ -88,8 +89,8 @@ class ProgramReference:
 class ModelReference:
     """A torch.nn.Module: of Hugging Face, of export_llm, or with the program's own inputs.
 
-    Its buffers are restored after each sequence. A model that returns the logits of all its tokens
-    is called once for a sequence, others token by token.
+    Its buffers are restored after each sequence. A model that returns only the last logits is
+    called for each token.
     """
 
     title = "PyTorch eager"
@@ -165,8 +166,10 @@ class ModelReference:
         raise ValueError("the model cannot be called with tokens and positions; pass a function "
                          f"from ids to logits [n, V] instead ({errors[0]})")  # fmt: skip
 
-    def logits(self, ids: Sequence[int]) -> Array | None:
+    def logits(self, ids: Sequence[int], by_token: bool = False) -> Array | None:
         """Return eager's logits."""
+        if by_token and self.signature.has_cache and not hasattr(self.model, "config"):
+            return self._by_token(ids)
         most = self.signature.longest if self.signature.has_cache else len(ids)
         found: list[Array] = []
         with self.kept_buffers():

@@ -155,10 +155,17 @@ def open_tokenizer(source: FilePath | Tokenizer) -> Tokenizer:
         if kind == "tekken":
             return files.read_tekken(path)
         return files.read_tiktoken(path) if kind == "tiktoken" else files.SentencePiece(path)
-    except (ImportError, ValueError, OSError):
+    except (ImportError, OSError):
         raise
+    except ValueError as error:
+        raise ValueError(_text_with(path, str(error))) from error
     except Exception as error:  # the packages raise bare Exception and RuntimeError
         raise ValueError(f"{path}: not a valid file of {kind}: {error}") from error
+
+
+def _text_with(path: Path, text: str) -> str:
+    """Return an error with the name of its file."""
+    return text if str(path) in text or str(path.parent) in text else f"{path}: {text}"
 
 
 def _wrapped(source: Any) -> Tokenizer:

@@ -1,0 +1,169 @@
+"""The official names: shapes of arguments, and the same text as ExecuTorch's own runner."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import small_llm
+from executorch_c.llm.official import GenerationConfig, Stats, TextLLMRunner
+from small_llm import CONTEXT, program
+
+PROMPTS = ["The quick brown", " fox jumps"]
+SCRIPT = """
+import json, sys, time
+import torch
+from executorch.extension.llm.custom_ops import custom_ops
+from executorch.kernels import quantized
+from executorch.extension.llm.runner import GenerationConfig, TextLLMRunner
+pte, tokenizer, out, temperature, *prompts = sys.argv[1:]
+before = int(time.time())
+runner = TextLLMRunner(pte, tokenizer)
+after, found = int(time.time()), []
+for prompt in prompts:
+    pieces = []
+    config = GenerationConfig(temperature=float(temperature), max_new_tokens=12, echo=False)
+    try:
+        runner.generate(prompt, config, pieces.append)
+    except UnicodeDecodeError:
+        pieces.append(None)  # it dies at a part of a character
+    found.append(pieces)
+json.dump([before, after, found], open(out, "w"))
+"""
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Text of printable ASCII only: the official runner dies at parts of characters."""
+    pytest.importorskip("tokenizers")
+    return small_llm.tokenizer_json(tmp_path_factory.mktemp("official"), size=300)
+
+
+def texts(pte: Path, tokenizer: Path, temperature: float, seed: int | None) -> list[list[str]]:
+    runner = TextLLMRunner(pte, tokenizer, seed=seed)
+    found = []
+    for prompt in PROMPTS:
+        pieces: list[str] = []
+        runner.generate(prompt, GenerationConfig(temperature=temperature, max_new_tokens=12,
+                                                 echo=False), pieces.append)  # fmt: skip
+        found.append(pieces)
+    return found
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.7])
+def test_the_same_text_as_the_official_runner(
+    tokenizer: Path, temperature: float, tmp_path: Path
+) -> None:
+    """Both turns, up to a part of a character, where the official runner dies."""
+    pte, out = program(), tmp_path / "out.json"
+    subprocess.run([sys.executable, "-c", SCRIPT, pte, tokenizer, out, str(temperature), *PROMPTS],
+                   check=True, capture_output=True)  # fmt: skip
+    before, after, theirs = json.loads(out.read_text())
+    seeds = range(before, after + 1) if temperature else [None]
+    compared = max(_agreeing(texts(pte, tokenizer, temperature, seed), theirs) for seed in seeds)
+    assert compared >= 1
+
+
+def _agreeing(ours: list[list[str]], theirs: list[list[str | None]]) -> int:
+    """Return the number of equal pieces; -1 if one differs before the official runner died."""
+    count = 0
+    for a, b in zip(ours, theirs):
+        whole = "".join(a)
+        known = "".join(piece for piece in b if piece is not None)
+        if not whole.startswith(known) or (None not in b and whole != known):
+            return -1
+        count += len(known)
+        if None in b:
+            break
+    return count
+
+
+def test_stats(tokenizer: Path) -> None:
+    runner, seen = TextLLMRunner(program(), tokenizer), []
+    config = GenerationConfig(temperature=0, max_new_tokens=7, echo=False)
+    runner.generate("The fox", config, None, lambda stats: seen.append(stats))
+    stats = seen[0]
+    assert stats.num_generated_tokens == 7, "the official runner leaves out the first"
+    assert stats.num_prompt_tokens == len(runner._runner.encode("The fox", False))
+    keys = list(json.loads(stats.to_json_string()))
+    assert keys[-13:] == [
+        "prompt_tokens", "generated_tokens", "model_load_start_ms", "model_load_end_ms",
+        "inference_start_ms", "inference_end_ms", "model_execution_start_ms",
+        "model_execution_end_ms", "prompt_eval_end_ms", "first_token_ms",
+        "aggregate_sampling_time_ms", "aggregate_model_execution_time_ms",
+        "SCALING_FACTOR_UNITS_PER_SECOND"]  # fmt: skip
+    times = [stats.model_load_start_ms, stats.model_load_end_ms, stats.inference_start_ms,
+             stats.first_token_ms, stats.inference_end_ms]  # fmt: skip
+    assert times == sorted(times) and times[0] > 0
+    full = Stats(inference_start_ms=10, prompt_eval_end_ms=30, inference_end_ms=130,
+                 num_prompt_tokens=4, num_generated_tokens=11)  # fmt: skip
+    rates = json.loads(full.to_json_string())
+    assert rates["prefill_token_per_sec"] == 200 and rates["decode_token_per_sec"] == 100
+    full.model_load_end_ms = 5
+    full.reset()
+    assert full.num_prompt_tokens == 0 and full.model_load_end_ms == 5
+    full.reset(all_stats=True)
+    assert full == Stats()
+    full.on_sampling_begin()
+    time.sleep(0.003)
+    full.on_sampling_end()
+    assert full.aggregate_sampling_time_ms >= 2
+
+
+def test_generation_config() -> None:
+    config = GenerationConfig()
+    assert (config.echo, config.max_new_tokens, config.seq_len, config.temperature) == (
+        True, -1, -1, 0.8)  # fmt: skip
+    assert config.resolve_max_new_tokens(100, 20) == 80
+    assert GenerationConfig(seq_len=50).resolve_max_new_tokens(100, 20) == 30
+    assert GenerationConfig(max_new_tokens=10).resolve_max_new_tokens(100, 20) == 10
+    assert GenerationConfig(max_new_tokens=99, seq_len=50).resolve_max_new_tokens(100, 20) == 30
+    assert GenerationConfig(seq_len=10).resolve_max_new_tokens(100, 20) == 0
+
+
+def test_echo_bos_and_turns(tokenizer: Path) -> None:
+    runner, pieces = TextLLMRunner(program(), tokenizer), []
+    config = GenerationConfig(temperature=0, max_new_tokens=4, num_bos=1)
+    runner.generate("The fox", config, pieces.append)
+    assert pieces[0] == "The fox"
+    first = runner._runner.position
+    assert runner._runner.ids[0] == 1
+    runner.prefill(" jumps")
+    runner.generate("", GenerationConfig(temperature=0, max_new_tokens=4), pieces.append)
+    assert runner._runner.position > first
+    runner.reset()
+    assert runner._runner.position == 0
+    runner.warmup("The fox", 3)
+    assert runner._runner.position == 0 and runner.stats.num_generated_tokens == 0
+    assert runner.get_vocab_size() == runner._runner.tokenizer.vocab_size
+
+
+def test_stop_from_a_callback(tokenizer: Path) -> None:
+    runner, pieces = TextLLMRunner(program(), tokenizer), []
+
+    def stop(piece: str) -> None:
+        pieces.append(piece)
+        runner.stop()
+
+    runner.generate("The fox", GenerationConfig(temperature=0, echo=False), stop)
+    assert len(pieces) <= 2
+
+
+@pytest.mark.parametrize("config, prompt, match", [
+    (dict(temperature=1.5), "x", "temperature is 1.5"),
+    (dict(temperature=-0.1), "x", "temperature is -0.1"),
+    (dict(seq_len=1), "The fox", "no room for new tokens"),
+    (dict(), "x" * 400, "no room for new tokens"),
+    (dict(), "", "an empty prompt"),
+])  # fmt: skip
+def test_errors(tokenizer: Path, config: dict[str, Any], prompt: str, match: str) -> None:
+    runner = TextLLMRunner(program(), tokenizer)
+    with pytest.raises(RuntimeError, match=match):
+        runner.generate(prompt, GenerationConfig(**config))
+    runner.generate("The fox", GenerationConfig(max_new_tokens=2, temperature=0))
+    assert runner._runner.position < CONTEXT
