@@ -11,8 +11,9 @@ bool ec_method_owns(const ec_method *method, const void *data, size_t size);
 /* Binds input `index`. The kind must be a tensor, dtype and rank must be equal, and the program
  * must allow the sizes. Memory in the program's own layout is used in place unless the program
  * writes to this input or shares its memory, or the array is the method's own memory. Any other
- * layout is copied by index at execution, so a channels-last array is never misread. Errors: InvalidArgument (naming the input, found,
- * expected), NotSupported (sizes: the reference's code). */
+ * layout is copied by index at execution, so a channels-last array is never misread. Errors:
+ * InvalidArgument (naming the input, found, expected), NotSupported (sizes: the reference's
+ * code). */
 ec_status ec_method_bind_input(ec_method *method, size_t index, const ec_array *array,
                                ec_error *err);
 
