@@ -164,7 +164,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--budget", type=float, default=0.2, help="seconds of a turn")
     parser.add_argument("--quick", action="store_true", help="two short rounds, to try it out")
     parser.add_argument("--save", type=Path, help=f"write results here; the tables have {RESULTS}")
-    parser.add_argument("--saved", type=Path, help="results to keep: measure only what they lack")
+    parser.add_argument("--saved", type=Path, help="results to keep; the others are measured")
     parser.add_argument("--report", action="store_true", help="write table and plot of --saved")
     return parser.parse_args(argv)
 

@@ -103,7 +103,7 @@ const char *ecx_claim_softmax(ecx_claim *b, const ecx_claim_row *row,
 
 /* ---- two operands ---------------------------------------------------------------------------- */
 
-/* True if the operand can be read with channels last beside a result of rank 4. */
+/* True if the operand can be read with channels last next to a result of rank 4. */
 static bool can_spread(const ec_backend_value *v) {
   return v->tensor.rank == 4 || ecx_is_constant(v) || ecx_elements(v) == 1;
 }

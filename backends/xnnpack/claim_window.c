@@ -210,7 +210,7 @@ const char *ecx_claim_mean(ecx_claim *b, const ecx_claim_row *row,
 
 /* ---- resizing -------------------------------------------------------------------------------- */
 
-/* True if a scale that is given says what the sizes say. */
+/* True if a given scale agrees with the sizes. */
 static bool is_scale(const ec_backend_arg *arg, int64_t from, int64_t to) {
   return arg->kind == EC_BACKEND_NONE ||
          (arg->kind == EC_BACKEND_DOUBLE && arg->as.d * (double)from == (double)to);

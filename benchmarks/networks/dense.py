@@ -18,7 +18,7 @@ def unet(size: int) -> Made:
 
 
 class DeepLab(nn.Module):
-    """Dilated convolutions at several rates beside a pooled branch, then interpolation."""
+    """Dilated convolutions at several rates next to a pooled branch, then interpolation."""
 
     def __init__(self, channels: int, classes: int = 21) -> None:
         super().__init__()

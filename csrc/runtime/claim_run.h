@@ -4,7 +4,7 @@
 
 #include "runtime/uses.h"
 
-/* What the stage knows about a method with one chain. */
+/* Analysis of a method with one chain. */
 typedef struct ec_claim_context {
   ec_method *m;
   ec_uses uses;

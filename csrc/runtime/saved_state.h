@@ -1,4 +1,4 @@
-/* State of a method as one copy of bytes: what its tensors keep from call to call. */
+/* State of a method as one copy of bytes: the tensors that keep values between calls. */
 #ifndef EC_RUNTIME_SAVED_STATE_H
 #define EC_RUNTIME_SAVED_STATE_H
 

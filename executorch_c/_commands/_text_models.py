@@ -17,15 +17,15 @@ def add_text_model(parser: argparse.ArgumentParser) -> None:
     """Add MODEL.pte, --data, --tokenizer, --method and --threads."""
     _arguments.add_model(parser, "text program, a .pte")
     parser.add_argument("--tokenizer", metavar="T", help="tokenizer.json, a folder with one, or a "
-                        "file of SentencePiece, tiktoken or llama2.c; default: beside the program"
-                        )  # fmt: skip
+                        "file of SentencePiece, tiktoken or llama2.c; default: in the folder "
+                        "of the program")  # fmt: skip
     parser.add_argument("--method", metavar="NAME",
                         help="the only method to call; default: forward, or prefill and decode"
                         )  # fmt: skip
     _arguments.add_threads(parser)
 
 
-def beside(model: str) -> str | None:
+def tokenizer_of(model: str) -> str | None:
     """Return the path of the tokenizer in a program's folder; None if there is not exactly one."""
     from executorch_c.llm.tokenizers import IN_FOLDERS
 
@@ -39,7 +39,7 @@ def open_runner(args: argparse.Namespace) -> TextRunner:
     """Return the runner of the arguments of `add_text_model`, with conflicts said on stderr."""
     from executorch_c.llm.runner import TextRunner
 
-    tokenizer = args.tokenizer or beside(args.model)
+    tokenizer = args.tokenizer or tokenizer_of(args.model)
     runner = TextRunner(args.model, tokenizer, args.data or None, method=args.method,
                         num_threads=args.threads)  # fmt: skip
     for conflict in runner.conflicts:

@@ -16,7 +16,7 @@ from typing import Literal
 
 from executorch_c import _extras
 from executorch_c._programs import ProgramSource
-from executorch_c.debug._graphs.run import MAX_BYTES, Run, run_beside
+from executorch_c.debug._graphs.run import MAX_BYTES, Run, run_with_graph
 from executorch_c.debug._judge import Walk
 from executorch_c.debug._limits import NodeLimits
 from executorch_c.debug._matching.matches import Matches
@@ -77,7 +77,7 @@ def explain(
     limits = NodeLimits(rtol, atol)
     with Progress("explain", progress) as say:
         say("exporting the model, running the program")
-        run = run_beside(program, model, inputs, method, kernels, max_bytes)
+        run = run_with_graph(program, model, inputs, method, kernels, max_bytes)
         graph = run.graph
         arguments = graph.arguments(run.inputs)
         say("matching")

@@ -21,7 +21,7 @@ from executorch_c._programs import ProgramSource
 from executorch_c.compare.metrics import ErrorSize
 from executorch_c.debug._graphs import names
 from executorch_c.debug._graphs.reference import module_of
-from executorch_c.debug._graphs.run import MAX_BYTES, run_beside
+from executorch_c.debug._graphs.run import MAX_BYTES, run_with_graph
 from executorch_c.debug._judge import Walk
 from executorch_c.debug._matching.order import ALIGNED, Sequences
 from executorch_c.debug.report import PLACE, SHOWN, Column, ErrorReport, NodeError
@@ -247,7 +247,7 @@ def quantization_error(
     Returns a report with a row for each layer, the largest local error first, without a verdict.
     Raises the exceptions of `explain`.
     """
-    run = run_beside(program, model, inputs, method, kernels, max_bytes)
+    run = run_with_graph(program, model, inputs, method, kernels, max_bytes)
     graph = run.graph
     steps = run.steps(list(_dequantised(run.trace.events)))
     matches = Sequences(graph.nodes).match(steps.steps)

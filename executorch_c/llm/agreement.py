@@ -1,4 +1,4 @@
-"""How far two sets of logits agree: as numbers, and as distributions of the next token."""
+"""Agreement of two sets of logits: as numbers, and as distributions of the next token."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def template_of(tokenizer: object, name: str = "default") -> str:
         found = found.get(name) or next(iter(found.values()), None)
     if not isinstance(found, str):
         raise ValueError("the tokenizer has no chat_template (tokenizer_config.json or "
-                         "chat_template.jinja beside tokenizer.json); pass template=")  # fmt: skip
+                         "chat_template.jinja next to tokenizer.json); pass template=")  # fmt: skip
     return found
 
 

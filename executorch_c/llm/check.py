@@ -1,4 +1,4 @@
-"""Does an exported language model compute what it should, however it is run?
+"""Comparison of an exported language model with its reference, for each way to run it.
 
     from executorch_c.llm import check_llm
 
@@ -119,7 +119,7 @@ class _Check:
         self._steps: dict[tuple[int, ...], Array] = {}
 
     def expected(self, ids: tuple[int, ...], case: Case) -> tuple[Array, str, Limit] | None:
-        """Return the logits after each token, what they are from, and the limit."""
+        """Return the logits after each token, their source, and the limit."""
         by_token = case in BY_TOKEN
         if self.reference is not None:
             for how, known, rows in self._known:
@@ -270,7 +270,7 @@ def check_llm(
         progress: Show progress on stderr. Default: on a terminal.
 
     The case "official reset" differs for programs with recurrent state: ExecuTorch's runner does
-    not reset state, so a second conversation starts from that of the first.
+    not reset state, so a second conversation starts from the state of the first.
 
     Returns an `LLMReport`: verdict, rows, perplexities, the first token that differs, whether file
     or runtime is at fault, the layer. Raises ValueError for unknown cases, prompts that do not fit,

@@ -44,7 +44,7 @@ class Row:
     positions: tuple[int, ...] = field(repr=False)
     """Positions whose logits were compared."""
     against: str
-    """What the logits were compared with."""
+    """The reference of the logits."""
     agreement: Agreement | None = field(repr=False)
     limit: Limit | None = field(repr=False)
     skipped: str = ""
@@ -110,13 +110,13 @@ HEAD = ("case", "prompt", "verdict", "positions", "error", "KL", "top 1", "top 5
 
 @dataclass(frozen=True)
 class LLMReport(Report):
-    """How a text program agrees with its reference and with itself, case by case."""
+    """Agreement of a text program with its reference and with itself, case by case."""
 
     title: str
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
     fault: str = ""
-    """Whether file or runtime is at fault, in a sentence; empty if nothing differs."""
+    """The faulty part, file or runtime, in a sentence; empty if nothing differs."""
     token: str = ""
     """The token at which the first difference shows, in words."""
     explanation: ErrorReport | None = field(default=None, repr=False)

@@ -1,5 +1,5 @@
-"""Where a language model's program parts from its reference: token, layer, and whether the file or
-the runtime is at fault."""
+"""First divergence of a language model's program: token, layer, and the faulty part, file or
+runtime."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Findings:
-    """What is known about a difference."""
+    """Findings about a difference."""
 
     token: str = ""
     fault: str = ""
@@ -110,8 +110,8 @@ def _token(plan: Plan, row: Row, runner: TextRunner) -> str:
 
 
 def _attributed(plan: Plan, row: Row, runner: TextRunner, limit: Limit, notes: list[str]) -> str:
-    """Return whether file or runtime is at fault: by the plain kernels, and by ExecuTorch's
-    runtime."""
+    """Return the faulty part, file or runtime, in a sentence: compared with plain kernels, and with
+    ExecuTorch's runtime."""
     method = None if len(runner.signature.methods) > 1 else runner.signature.decode.method
     plain = type(runner)(runner.source, method=method, kernels="reference")
     ours = follow(plan, runner)

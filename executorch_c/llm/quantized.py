@@ -1,4 +1,4 @@
-"""Whether a program computes with quantised weights or activations."""
+"""Detection of programs that compute with quantised weights or activations."""
 
 from __future__ import annotations
 

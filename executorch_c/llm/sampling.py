@@ -27,7 +27,7 @@ MASK64 = 2**64 - 1
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the next token is chosen. The rules apply in this order."""
+    """Rules for the choice of the next token. They apply in this order."""
 
     repetition_penalty: float = 1.0
     """Logits of earlier tokens are divided by it if positive, else multiplied."""

@@ -1,4 +1,4 @@
-"""What a text program takes and returns, read from its file: methods, lengths, positions, logits.
+"""Signature of a text program, read from its file: methods, lengths, positions, logits.
 
     signature = read(program)
     signature.longest, signature.context, signature.positions    # 127, 128, "first"
@@ -219,7 +219,7 @@ def find_methods(names: set[str], method: str | None = None) -> tuple[str, str]:
 
 
 def context_of(call: Call, constants: Constants) -> int:
-    """Return the number of tokens that fit: the metadata's, or that of one call."""
+    """Return the number of tokens that fit: the metadata's, or those of one call."""
     found = integer(constants, "get_max_context_len", "get_max_seq_len")
     if call.positions == "none":
         return min(found or call.longest, call.longest)

@@ -2,7 +2,7 @@
 
 A cache is addressed by position: after a rewind its later entries are overwritten before they are
 read. A ring cache forgets its oldest entries once it has wrapped. Any other buffer (conv_state,
-recurrent_state) changes with every token, so that going back needs a snapshot.
+recurrent_state) changes with every token, so that a rewind needs a snapshot.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class _Reader:
         return False
 
     def _taken(self, step: StructureInstruction) -> Iterator[int]:
-        """Yield the buffer that an operator changes, and what it is a copy of."""
+        """Yield the buffer that an operator changes, and the source of its copy."""
         for arg, _, role in step["args"][:1]:
             if role != "out":
                 yield arg
@@ -126,7 +126,7 @@ def buffers_of(program: Program, method: str) -> list[Buffer]:
 
 @dataclass(frozen=True)
 class Rewinding:
-    """What going back to an earlier position needs."""
+    """Requirements of a rewind to an earlier position."""
 
     recurrent: tuple[str, ...]
     """Operators that write buffers without positions."""
@@ -150,7 +150,7 @@ class Rewinding:
 
 
 def rewinding(program: Program, methods: Sequence[str]) -> Rewinding:
-    """Return what going back needs, over all methods of a text program."""
+    """Return the requirements of a rewind, over all methods of a text program."""
     found = [buffer for method in methods for buffer in buffers_of(program, method)]
     rings = [buffer.capacity for buffer in found if buffer.kind == "ring"]
     lost = [b.operator for b in found if b.kind == "recurrent" and not (rings and "int" in b.dtype)]

@@ -25,7 +25,7 @@ IN_FOLDERS = ("tokenizer.json", "tekken.json", "tokenizer.model", "spiece.model"
 
 @runtime_checkable
 class Tokenizer(Protocol):
-    """What the runner needs of a tokenizer. Any object with these members can be used."""
+    """The interface of a tokenizer. Any object with these members can be used."""
 
     @property
     def kind(self) -> str:

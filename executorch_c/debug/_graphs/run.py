@@ -63,7 +63,7 @@ class Run:
         return [f"{count} values did not fit: give a larger max_bytes"] if count else []
 
 
-def run_beside(
+def run_with_graph(
     program: ProgramSource,
     model: object,
     inputs: Sequence[object],
