@@ -15,16 +15,29 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from executorch_c._arrays import as_array
+from executorch_c.llm import multimodal as _multimodal
 from executorch_c.llm.runner import TextRunner
 from executorch_c.llm.sampling import OfficialSampler
 
 if TYPE_CHECKING:
+    from executorch_c.llm.generation import Stream
     from executorch_c.llm.result import RunStats
 
-__all__ = ["GenerationConfig", "Stats", "TextLLMRunner"]
+__all__ = [
+    "GenerationConfig",
+    "MultimodalInput",
+    "MultimodalRunner",
+    "Stats",
+    "TextLLMRunner",
+    "make_audio_input",
+    "make_image_input",
+    "make_text_input",
+    "make_token_input",
+]
 
 UNITS = 1000
 """Units of times per second: milliseconds."""
@@ -154,6 +167,10 @@ class TextLLMRunner:
     Program and tokenizer are loaded at the first use.
     """
 
+    _open: Callable[..., TextRunner] = TextRunner
+    _first_is_greedy = True
+    """The first token of a generation is the most likely one, at any temperature."""
+
     def __init__(self, model_path: Any, tokenizer_path: Any, data_path: Any = None, *,
                  seed: int | None = None) -> None:  # fmt: skip
         self._sources = (model_path, tokenizer_path, data_path)
@@ -164,7 +181,7 @@ class TextLLMRunner:
     def _loaded(self) -> TextRunner:
         if self._runner is None:
             self.stats.model_load_start_ms = round(UNITS * time.monotonic())
-            self._runner = TextRunner(*self._sources)
+            self._runner = type(self)._open(*self._sources)
             self.stats.model_load_end_ms = round(UNITS * time.monotonic())
             self._sampler.vocabulary = self.get_vocab_size()
         return self._runner
@@ -210,12 +227,19 @@ class TextLLMRunner:
             stream = runner.stream(ids, max_new_tokens=most, sampler=self._choose)
         if config.echo and prompt and token_callback is not None:
             token_callback(prompt)
-        with _as_runtime_error():
-            self._is_first = True
-            pieces = iter(stream)
-            while (piece := next(pieces, None)) is not None:
-                if token_callback is not None:
-                    token_callback(piece)
+        self._finish(runner, stream, token_callback, stats_callback)
+
+    def _finish(self, runner: TextRunner, stream: Stream, token_callback: Token | None,
+                stats_callback: Figures | None) -> None:  # fmt: skip
+        """Run a generation and pass pieces and figures to the callbacks."""
+        self._is_first = self._first_is_greedy
+        while True:
+            with _as_runtime_error():
+                piece = next(stream, None)
+            if piece is None:
+                break
+            if token_callback is not None:
+                token_callback(piece)
         runner._pending = []
         self.stats.note(stream.result.stats, time.monotonic())
         if stats_callback is not None:
@@ -250,3 +274,95 @@ class TextLLMRunner:
         if self._runner is not None:
             self._runner.reset()
         self.stats.reset()
+
+
+@dataclass(frozen=True)
+class MultimodalInput:
+    """A part of a multimodal prompt: a text, token ids, or an array of an image or of audio."""
+
+    value: Any
+
+    def is_text(self) -> bool:
+        """Return whether it is a text."""
+        return isinstance(self.value, str)
+
+
+def make_text_input(text: str) -> MultimodalInput:
+    """Return a text as a part of a prompt."""
+    return MultimodalInput(str(text))
+
+
+def make_token_input(tokens: Sequence[int]) -> MultimodalInput:
+    """Return token ids as a part of a prompt."""
+    return MultimodalInput([int(token) for token in tokens])
+
+
+def make_image_input(image: Any) -> MultimodalInput:
+    """Return an image as a part of a prompt: an array or tensor [C, H, W], [H, W, C] or with a
+    batch of 1, of the dtype that the program's encoder takes."""
+    return MultimodalInput(as_array(image))
+
+
+def make_audio_input(features: Any) -> MultimodalInput:
+    """Return audio features as a part of a prompt: an array or tensor of the encoder's shape."""
+    return MultimodalInput(as_array(features))
+
+
+class MultimodalRunner(TextLLMRunner):
+    """A program of text and images or audio, by the official names. Arguments as for
+    `TextLLMRunner`."""
+
+    _open = _multimodal.MultimodalRunner
+    _first_is_greedy = False
+
+    def _parts(self, inputs: Sequence[MultimodalInput], config: GenerationConfig) -> list[Any]:
+        runner, parts = self._loaded(), []
+        for i, one in enumerate(inputs):
+            bos = i == 0 and runner.position == 0 and config.num_bos > 0
+            parts.append(runner.encode(one.value, bos) if one.is_text() else one.value)
+        if not parts:
+            raise ValueError("an empty prompt: expected at least 1 input")
+        return parts
+
+    def generate(  # type: ignore[override]
+        self,
+        inputs: Sequence[MultimodalInput],
+        config: GenerationConfig | None = None,
+        token_callback: Token | None = None,
+        stats_callback: Figures | None = None,
+    ) -> None:
+        """Generate after the inputs, in order. Exceptions as for `TextLLMRunner.generate`."""
+        config = config or GenerationConfig()
+        with _as_runtime_error():
+            check_temperature(config)
+            self.prefill(inputs, config)
+            runner = self._loaded()
+            most = config.resolve_max_new_tokens(runner.context, runner.position)
+            if most <= 0:
+                raise ValueError(f"no room for new tokens: {runner.position} of {runner.context} "
+                                 "tokens are used")  # fmt: skip
+            self._sampler.temperature = config.temperature
+            stream = runner.stream([], max_new_tokens=most, sampler=self._choose)
+        if config.echo and token_callback is not None:
+            for one in inputs:
+                if one.is_text():
+                    token_callback(one.value)
+        self._finish(runner, stream, token_callback, stats_callback)
+
+    def generate_text(
+        self, inputs: Sequence[MultimodalInput], config: GenerationConfig | None = None
+    ) -> str:
+        """Return the generated text, without the prompt."""
+        pieces: list[str] = []
+        config = replace(config or GenerationConfig(), echo=False)
+        self.generate(inputs, config, pieces.append)
+        return "".join(pieces)
+
+    def prefill(  # type: ignore[override]
+        self, inputs: Sequence[MultimodalInput], config: GenerationConfig | None = None
+    ) -> None:
+        """Append inputs without generating."""
+        with _as_runtime_error():
+            runner = self._loaded()
+            runner._pending = []
+            runner.prefill(self._parts(inputs, config or GenerationConfig()))

@@ -114,3 +114,25 @@ def test_features_are_checked() -> None:
             log_mel(audio)
     with pytest.raises(ValueError, match="sample_rate is 44100, expected 16000"):
         log_mel(np.zeros(5), sample_rate=44100)
+
+
+def test_the_official_names(tmp_path: Path) -> None:
+    pytest.importorskip("tokenizers")
+    from executorch_c.llm import official
+
+    tokenizer = small_llm.tokenizer_json(tmp_path)
+    runner = official.MultimodalRunner(program("image"), tokenizer)
+    inputs = [official.make_text_input("The"), official.make_image_input(IMAGE[0]),
+              official.make_token_input(ids(3))]  # fmt: skip
+    config = official.GenerationConfig(temperature=0, max_new_tokens=5, num_bos=1)
+    pieces: list[str] = []
+    runner.generate(inputs, config, pieces.append)
+    text = "".join(pieces)
+    runner.reset()
+    assert text == "The" + runner.generate_text(inputs, config)
+    ours = MultimodalRunner(program("image"), tokenizer)
+    found = ours.generate(["The", IMAGE, ids(3)], max_new_tokens=5)
+    assert text == "The" + found.text
+    runner.prefill([official.make_audio_input(IMAGE)])
+    with pytest.raises(RuntimeError, match="an empty prompt"):
+        runner.generate([], config)
