@@ -153,7 +153,7 @@ ec_status ec_claim_calls(ec_method *m, ec_error *err) {
   ec_claim_context c = {.m = m};
   const ec_backend *backend = find_backend();
   if (m->options.claiming == EC_CLAIM_NEVER || m->options.reference_kernels || m->has_jumps ||
-      m->chain_count != 1 || !backend)
+      m->chain_count != 1 || !backend || !ec_can_compare(m->tensor_count, m->tensor_count))
     return EC_OK;
   ec_status status = claim_calls(&c, backend, err);
   ec_arena_deinit(&c.work);

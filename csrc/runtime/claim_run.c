@@ -36,27 +36,19 @@ static bool charge_comparisons(ec_claim_context *c, size_t count) {
   return c->room > 0;
 }
 
-/* True for a tensor that is read before any instruction or input fills its memory. */
-static bool is_carried(ec_claim_context *c, size_t k) {
+/* True for a tensor that is read before any instruction or input fills its memory: state. */
+static bool is_carried(const ec_claim_context *c, size_t k) {
   const ec_use *use = &c->uses.rows[k];
   const ec_placement *p = &c->m->placements[k];
-  if (p->named) return true;
-  if (!use->used || use->inputs || use->first_overwrites || p->flags & EC_TENSOR_READONLY)
-    return false;
-  if (!charge_comparisons(c, c->m->tensor_count)) return true;
-  for (size_t j = 0; j < c->m->tensor_count; j++) {
-    const ec_use *other = &c->uses.rows[j];
-    if (j != k && ec_placements_overlap(p, &c->m->placements[j]) &&
-        (other->inputs || (other->written && other->first < use->first)))
-      return false;
-  }
-  return true;
+  return p->named || (use->used && !use->inputs && !use->first_overwrites && !use->is_elided &&
+                      !(p->flags & EC_TENSOR_READONLY));
 }
 
 ec_status ec_claim_context_init(ec_method *m, ec_claim_context *c, ec_error *err) {
   const size_t count = m->tensor_count;
   *c = (ec_claim_context){.m = m, .room = COMPARISONS};
   EC_TRY(ec_collect_uses(m, &c->uses, err));
+  ec_find_elided_views(&c->uses);
   EC_TRY(ec_arena_array(&m->scratch, count, sizeof *c->grouped, "a plan", &c->grouped, err));
   EC_TRY(ec_arena_array(&m->scratch, count, sizeof *c->carried, "a plan", &c->carried, err));
   EC_TRY(ec_arena_array(&m->scratch, count, sizeof *c->bindings, "a plan", &c->bindings, err));
@@ -125,13 +117,11 @@ static bool is_in_files(const ec_method *m, const void *data) {
 /* True for a result that no instruction reads, by its own name or another: indices of a pooling. */
 static bool is_unread(ec_claim_context *c, size_t k) {
   const ec_use *use = &c->uses.rows[k];
-  const ec_placement *p = &c->m->placements[k];
-  if (use->first != use->last || use->outputs || c->grouped[k] || p->named) return false;
+  if (use->first != use->last || use->outputs || c->grouped[k] || c->m->placements[k].named)
+    return false;
   if (!charge_comparisons(c, c->m->tensor_count)) return false;
   for (size_t j = 0; j < c->m->tensor_count; j++)
-    if (j != k && ec_placements_overlap(p, &c->m->placements[j]) &&
-        !c->uses.rows[j].first_overwrites)
-      return false;
+    if (ec_may_observe(&c->uses, k, j)) return false;
   return true;
 }
 
@@ -305,11 +295,6 @@ static ec_status find_later_reads(ec_claim_context *c, size_t end, uint8_t **out
   return EC_OK;
 }
 
-static bool covers(const ec_placement *a, const ec_placement *b) {
-  return a->arena && a->arena == b->arena && a->offset <= b->offset &&
-         b->offset + b->nbytes <= a->offset + a->nbytes;
-}
-
 /* Marks the writes that are read after the run. Returns false and shortens the run if one of them
  * is not in memory as it was written: outputs must not overlap. */
 static bool mark_outputs(ec_claim_context *c, ec_claim_run *r, const uint8_t *first, bool *marks) {
@@ -319,7 +304,8 @@ static bool mark_outputs(ec_claim_context *c, ec_claim_run *r, const uint8_t *fi
     const ec_claim_write *w = &r->writes[at];
     const ptrdiff_t last = find_write(c, r, w->tensor);
     if (last == at && !w->value->is_unread &&
-        (w->tensor == k || covers(&c->m->placements[w->tensor], &c->m->placements[k]))) {
+        (w->tensor == k ||
+         ec_placement_covers(&c->m->placements[w->tensor], &c->m->placements[k]))) {
       marks[at] = true;
       continue;
     }

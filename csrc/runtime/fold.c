@@ -56,17 +56,6 @@ static bool is_constant(const folding *f, const ec_value *v) {
   return ec_is_fixed(f->uses, v);
 }
 
-/* True for a tensor `other` that may observe what is in the memory of `index` in a call. */
-static bool is_observed_by(const folding *f, size_t index, size_t other) {
-  const ec_placement *a = &f->m->placements[index], *b = &f->m->placements[other];
-  const ec_use *use = &f->uses->rows[other];
-  if (index == other || !ec_placements_overlap(a, b)) return false;
-  if (b->named || use->first_by_delegate) return true;
-  if (!use->used) return use->outputs != 0;
-  if (use->first_overwrites) return false;
-  return !use->inputs || use->outputs || use->last > f->uses->rows[index].first;
-}
-
 static bool is_free_standing(const folding *f, const ec_value *v) {
   if (v->kind != EC_KIND_TENSOR || v->as.tensor->dynamism != EC_STATIC) return false;
   const size_t index = ec_use_index(f->uses, v);
@@ -77,7 +66,7 @@ static bool is_free_standing(const folding *f, const ec_value *v) {
       f->writers[ec_use_group(f->uses, index)] != 1)
     return false;
   for (size_t k = 0; k < f->m->tensor_count; k++)
-    if (is_observed_by(f, index, k)) return false;
+    if (ec_may_observe(f->uses, index, k)) return false;
   return true;
 }
 
@@ -96,6 +85,7 @@ ec_status ec_mark_foldable(ec_method *m, const ec_uses *uses, ec_error *err) {
   if (!ec_can_compare(m->tensor_count, m->tensor_count)) return EC_OK;
   EC_TRY(ec_arena_array(&m->scratch, m->tensor_count, sizeof *f.writers, "a plan", &f.writers,
                         err));
+  ec_find_elided_views(uses);
   for (size_t i = 0; i < m->instr_count; i++) count_writers(&f, &m->instrs[i]);
   for (size_t i = 0; i < m->instr_count; i++) {
     ec_instr *in = &m->instrs[i];

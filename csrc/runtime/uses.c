@@ -119,6 +119,42 @@ bool ec_can_compare(size_t a, size_t b) {
   return ec_mul_size(a, b, &pairs) && pairs < PAIRS;
 }
 
+/* ---- shared memory ----------------------------------------------------------------------- */
+
+bool ec_placement_covers(const ec_placement *a, const ec_placement *b) {
+  return a->arena && a->arena == b->arena && a->offset <= b->offset &&
+         b->offset + b->nbytes <= a->offset + a->nbytes;
+}
+
+void ec_find_elided_views(const ec_uses *uses) {
+  const ec_method *m = uses->m;
+  for (size_t k = 0; k < m->tensor_count; k++) {
+    ec_use *use = &uses->rows[k];
+    if (!use->used || use->first_overwrites || use->inputs) continue;
+    for (size_t j = 0; j < m->tensor_count; j++) {
+      const ec_use *base = &uses->rows[j];
+      if (j == k || !base->used || !base->first_overwrites || base->first >= use->first ||
+          m->tensors[j].dynamism != EC_STATIC ||
+          !ec_placement_covers(&m->placements[j], &m->placements[k]))
+        continue;
+      if (!use->is_elided || base->first > use->filled) use->filled = base->first;
+      use->is_elided = true;
+    }
+  }
+}
+
+bool ec_may_observe(const ec_uses *uses, size_t index, size_t other) {
+  const ec_placement *a = &uses->m->placements[index], *b = &uses->m->placements[other];
+  const ec_use *use = &uses->rows[other];
+  const size_t at = uses->rows[index].first;
+  if (index == other || !ec_placements_overlap(a, b)) return false;
+  if (b->named || use->first_by_delegate) return true;
+  if (!use->used) return use->outputs != 0;
+  if (use->first_overwrites) return false;
+  if (use->is_elided && !use->outputs && (use->filled > at || use->last < at)) return false;
+  return !use->inputs || use->outputs || use->last > at;
+}
+
 /* ---- whole methods ----------------------------------------------------------------------- */
 
 /* Counts an output. The tensors of a list are outputs, too. */

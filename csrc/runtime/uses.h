@@ -14,6 +14,8 @@ typedef struct ec_use {
   bool freed;                /* freed by some instruction */
   uint32_t inputs, outputs;  /* number of occurrences */
   size_t first, last;        /* instructions, counted over all chains */
+  bool is_elided;            /* a view without an instruction: read after another tensor ... */
+  size_t filled;             /* ... has overwritten its memory, in this instruction */
   size_t parent;             /* union-find: tensors connected by a view or a move */
 } ec_use;
 
@@ -49,6 +51,17 @@ size_t ec_use_group(const ec_uses *uses, size_t index);
 /* True if comparing each of `a` tensors with each of `b` takes little time. Hostile files have
  * many. */
 bool ec_can_compare(size_t a, size_t b);
+
+/* True if the memory of `b` in the plan is a part of that of `a`. */
+bool ec_placement_covers(const ec_placement *a, const ec_placement *b);
+
+/* Finds views that the exporter elided: it gives them the memory of their bases. Compares all
+ * tensors. */
+void ec_find_elided_views(const ec_uses *uses);
+
+/* True if tensor `other` may be read with what the first instruction that writes tensor `index` has
+ * written in its memory, in this call or the next one. */
+bool ec_may_observe(const ec_uses *uses, size_t index, size_t other);
 
 /* Collects the uses in a method with loaded instructions. */
 ec_status ec_collect_uses(ec_method *m, ec_uses *uses, ec_error *err);

@@ -190,3 +190,33 @@ def test_results_larger_than_the_file() -> None:
     method = Runtime.get().load_program(build(plan)).load_method("forward")
     assert method.memory()["folded"] == 0
     np.testing.assert_array_equal(method.execute([X])[0], np.ones(4, np.float32))
+
+
+def test_a_view_of_another_result() -> None:
+    """Another tensor has the same address, and shows what was written there later."""
+    one = Doubled(at=64)
+    u, view = one.plan.tensor((4,), at=64), one.plan.tensor((2, 2), at=64)
+    z = one.plan.tensor((2, 2))
+    one.plan.call("aten::add.out", one.x, one.t, 1, one.y)
+    one.plan.call("aten::mul.out", one.y, one.y, u)
+    one.plan.call("aten::mul.Scalar_out", view, 3.0, z)
+    one.plan.call("aten::view_copy.out", z, [4], one.y)
+    one.check(3 * (X + 2 * C) ** 2, folded=16)
+
+
+def test_a_view_of_an_earlier_result() -> None:
+    """Another tensor has the same address, and is read before the result is written."""
+    constants, plan = Constants(), Plan()
+    x, y = plan.input((4,)), plan.output((4,))
+    c = plan.constant(constants, C)
+    u, view, t = plan.tensor((4,), at=64), plan.tensor((2, 2), at=64), plan.tensor((4,), at=64)
+    z, w = plan.tensor((2, 2)), plan.tensor((4,))
+    plan.call("aten::mul.out", x, x, u)
+    plan.call("aten::mul.Scalar_out", view, 3.0, z)
+    plan.call("aten::mul.Scalar_out", c, 2.0, t)
+    plan.call("aten::view_copy.out", z, [4], w)
+    plan.call("aten::add.out", w, t, 1, y)
+    method = Runtime.get().load_program(build(plan, constants=constants)).load_method("forward")
+    assert method.memory()["folded"] == 16
+    for _ in range(2):
+        np.testing.assert_array_equal(method.execute([X])[0], 3 * X * X + 2 * C)
