@@ -36,7 +36,7 @@ static PyObject *tensor_dict(const ec_value_row *row) {
       "dynamism", dynamism_names[t->dynamism], "nbytes", (Py_ssize_t)t->nbytes, "where",
       location_names[row->location], "arena",
       ecpy_index_or_none(row->arena ? (int64_t)row->arena : -1), "offset",
-      (unsigned long long)row->offset, "buffer", (unsigned)row->buffer, "at",
+      (unsigned long long)row->offset, "buffer", (unsigned)t->buffer, "at",
       ecpy_index_or_none(row->file_offset));
 }
 

@@ -68,6 +68,7 @@ static ec_status decode_tensor(ec_fb_table table, ec_tensor_info *info, ec_error
       .dtype = (ec_dtype)ec_fb_i8(table, EC_PTE_Tensor_scalar_type),
       .rank = dims.count,
       .dynamism = (ec_dynamism)ec_fb_u8(table, EC_PTE_Tensor_shape_dynamism),
+      .buffer = ec_fb_u32(table, EC_PTE_Tensor_data_buffer_idx),
       .is_memory_planned = ec_fb_child(table, EC_PTE_Tensor_allocation_info) != NULL,
   };
   for (uint32_t d = 0; d < dims.count; d++) info->sizes[d] = ec_fb_vec_i32(dims, d);
@@ -98,7 +99,8 @@ static ec_status decode_planned(const ec_plan *plan, ec_fb_table alloc, ec_value
                                 ec_error *err) {
   const uint64_t low = ec_fb_u32(alloc, EC_PTE_AllocationDetails_memory_offset_low);
   const uint64_t high = ec_fb_u32(alloc, EC_PTE_AllocationDetails_memory_offset_high);
-  row->location = row->external || row->buffer ? EC_LOCATION_STATE : EC_LOCATION_PLANNED;
+  const bool has_bytes = row->external || row->info.tensor.buffer;
+  row->location = has_bytes ? EC_LOCATION_STATE : EC_LOCATION_PLANNED;
   row->arena = ec_fb_u32(alloc, EC_PTE_AllocationDetails_memory_id);
   row->offset = high << 32 | low;
   return check_extent(plan, row, err);
@@ -108,19 +110,19 @@ static ec_status decode_location(const ec_plan *plan, ec_fb_table table, ec_valu
                                  ec_error *err) {
   const ec_pte *pte = &plan->program->pte;
   const size_t nbytes = row->info.tensor.nbytes;
+  const uint32_t buffer = row->info.tensor.buffer;
   ec_fb_table extra = ec_fb_child(table, EC_PTE_Tensor_extra_tensor_info);
   ec_fb_table alloc = ec_fb_child(table, EC_PTE_Tensor_allocation_info);
   row->external = ec_fb_u8(extra, EC_PTE_ExtraTensorInfo_location) == 1;
   row->device = ec_fb_u8(extra, EC_PTE_ExtraTensorInfo_device_type);
-  row->buffer = ec_fb_u32(table, EC_PTE_Tensor_data_buffer_idx);
-  if (!row->external && row->buffer && alloc)
-    EC_TRY(ec_pte_mutable_data(pte, row->buffer, nbytes, &row->bytes, err));
-  else if (!row->external && row->buffer)
-    EC_TRY(ec_pte_constant(pte, row->buffer, nbytes, &row->bytes, err));
+  if (!row->external && buffer && alloc)
+    EC_TRY(ec_pte_mutable_data(pte, buffer, nbytes, &row->bytes, err));
+  else if (!row->external && buffer)
+    EC_TRY(ec_pte_constant(pte, buffer, nbytes, &row->bytes, err));
   if (row->bytes.data) row->file_offset = row->bytes.data - pte->data;
   if (alloc) return decode_planned(plan, alloc, row, err);
   row->location = row->external ? EC_LOCATION_EXTERNAL
-                  : row->buffer ? EC_LOCATION_CONSTANT
+                  : buffer      ? EC_LOCATION_CONSTANT
                                 : EC_LOCATION_NONE;
   return EC_OK;
 }

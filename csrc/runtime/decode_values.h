@@ -13,6 +13,7 @@ typedef struct ec_tensor_info {
   uint8_t dim_order[EC_MAX_RANK];
   ec_dynamism dynamism;
   bool is_memory_planned;
+  uint32_t buffer;        /* data_buffer_idx; 0: no bytes in the file */
   size_t nbytes;
 } ec_tensor_info;
 
@@ -40,11 +41,15 @@ typedef struct ec_value_row {
   uint8_t device;      /* type; 0: CPU */
   uint32_t arena;      /* 1-based; 0: none */
   uint64_t offset;     /* in the arena */
-  uint32_t buffer;     /* data_buffer_idx */
   ec_bytes bytes;      /* in the file: a constant, or the initial value of state */
   int64_t file_offset; /* of `bytes`; -1: none */
   ec_fb_vec items;     /* of a list */
 } ec_value_row;
+
+/* True for a tensor, of any value of a plan. */
+static inline bool ec_value_is_tensor(ec_fb_table value) {
+  return ec_fb_u8(value, EC_PTE_EValue_val_type) == EC_PTE_TENSOR;
+}
 
 /* Decodes a value without its memory and list items, for descriptions. */
 ec_status ec_decode_value_info(ec_fb_table value, ec_value_info *info, ec_error *err);

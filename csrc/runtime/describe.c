@@ -30,12 +30,11 @@ static ec_status describe_values(ec_method_info *info, const ec_plan *plan, ec_e
   for (uint32_t i = 0; i < values.count; i++) {
     ec_value_info value;
     ec_fb_table row = ec_fb_vec_table(values, i);
-    if (ec_fb_u8(row, EC_PTE_EValue_val_type) != EC_PTE_TENSOR) continue;
+    if (!ec_value_is_tensor(row)) continue;
     ec_status status = ec_decode_value_info(row, &value, err);
     if (status != EC_OK) return ec_fail_in(err, status, "value %u", i);
     if (value.tensor.name) info->attributes[info->attribute_count++] = value.tensor;
-    if (ec_fb_u32(ec_fb_child(row, EC_PTE_EValue_val), EC_PTE_Tensor_data_buffer_idx) &&
-        !value.tensor.is_memory_planned)
+    if (value.tensor.buffer && !value.tensor.is_memory_planned)
       info->constant_bytes += value.tensor.nbytes;
   }
   return EC_OK;

@@ -98,8 +98,7 @@ static ec_status load_value(ec_method *m, const ec_plan *plan, uint32_t index, e
 
 static size_t count_tensors(ec_fb_vec values) {
   size_t n = 0;
-  for (uint32_t i = 0; i < values.count; i++)
-    n += ec_fb_u8(ec_fb_vec_table(values, i), EC_PTE_EValue_val_type) == EC_PTE_TENSOR;
+  for (uint32_t i = 0; i < values.count; i++) n += ec_value_is_tensor(ec_fb_vec_table(values, i));
   return n;
 }
 
