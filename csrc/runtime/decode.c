@@ -171,6 +171,9 @@ ec_status ec_decode_payload(const ec_plan *plan, uint32_t index, ec_delegate_row
   if (!row->id || !processed)
     return ec_fail(err, EC_INVALID_PROGRAM, "delegate without %s",
                    row->id ? "payload" : "backend id");
+  if (strnlen(row->id, EC_OP_NAME_BYTES) == EC_OP_NAME_BYTES) /* each call repeats it in listings */
+    return ec_fail(err, EC_INVALID_PROGRAM, "delegate with a backend id over %d bytes",
+                   EC_OP_NAME_BYTES - 1);
   EC_TRY(ec_pte_delegate_data(pte, processed, &row->payload, err));
   row->file_offset = row->payload.data ? row->payload.data - pte->data : -1;
   return EC_OK;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from executorch_c._render import text as _text
 from executorch_c.inspect import families, structure
 from executorch_c.inspect.structure import Instruction, View
 from executorch_c.inspect.diagram import Node, Sources
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 State: TypeAlias = "dict[int, Sources]"
 """Writers of each value."""
 
+LONGEST_VALUE = 1000
+"""Maximum number of characters of a string or name among the attributes of a node."""
 PASSES = 3
 """Number of passes over the instructions, so that values computed in a loop reach its start."""
 
@@ -64,6 +67,7 @@ class Builder:
 
     def _pass(self, state: State) -> State:
         chain, alive = 0, True
+        self.view.budget.take(len(self.view.steps))
         for step in self.view.steps:
             if step.chain != chain:  # a jump may go past the last instruction
                 chain, alive = step.chain, True
@@ -123,14 +127,15 @@ class Builder:
                 continue
             if value["kind"] == "Tensor":
                 if value["where"] in ("constant", "external"):
-                    named = f" {value['name']}" if value["name"] else ""
+                    name_ = _text.shortened(value["name"] or "", LONGEST_VALUE)
+                    named = f" {name_}" if name_ else ""
                     found[name] = f"{structure.tensor(value)}{named}"
             elif value["kind"] in structure.LISTS:
                 items = [self.view.values[i] for i in self.view.items(index)]
                 if not any(item["kind"] == "Tensor" for item in items):
                     found[name] = str([item["value"] for item in items])
             else:
-                found[name] = str(value["value"])
+                found[name] = _text.shortened(str(value["value"]), LONGEST_VALUE)
         if step.row["destination"] is not None:
             found["to"] = str(step.row["destination"])
         if step.row["stack"]:
@@ -168,6 +173,7 @@ class Builder:
         values = {value["id"]: value for value in inside["values"]}
         outer = [index for index, _, _ in step.row["args"]]
         known: dict[int, Sources] = {}
+        self.view.budget.take(len(values) + len(inside["nodes"]))
         for value in inside["values"]:
             at = value["argument"]
             if at is not None and at < len(outer) and step.row["args"][at][2] == "in":

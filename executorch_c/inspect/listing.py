@@ -23,6 +23,8 @@ _KEY = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{56}\b")
 
 LONGEST_SPEC = 40
 """Maximum number of bytes of a compile spec in text."""
+LONGEST_NAME = 120
+"""Maximum number of characters of a name or string in an instruction: many can repeat it."""
 
 
 class Dump(str, Report):
@@ -224,7 +226,7 @@ def _constant(view: View, index: int) -> str:
     if index in view.computed:
         return f"%{index}"
     if value["kind"] not in structure.LISTS:
-        return repr(value["value"])
+        return _text.shortened(repr(value["value"]), LONGEST_NAME)
     items = value["value"]
     assert isinstance(items, list)
     texts = ["None" if item is None else _argument(view, int(item)) for item in items]
@@ -236,7 +238,7 @@ def _argument(view: View, index: int) -> str:
     if value["kind"] != "Tensor":
         return _constant(view, index)
     if value["where"] in ("constant", "external"):
-        name = f" {value['name']}" if value["name"] else ""
+        name = " " + _text.shortened(value["name"], LONGEST_NAME) if value["name"] else ""
         return f"%{index} const{name} {structure.shape(value['shape'])}"
     base = view.bases.get(index)
     return f"%{index}" if base is None else f"%{index} (is %{base})"
@@ -274,6 +276,8 @@ def _step(view: View, step: Instruction, opened: set[int]) -> Iterator[str]:
     yield f"   {mark}{step.number:4}  {_call(view, step)}"
     if step.row["stack"]:
         file, line, function, context = structure.frame(step)
+        parts = [file or "", function or "", context or ""]
+        file, function, context = (_text.shortened(part, LONGEST_NAME) for part in parts)
         source = f": {context.strip()}" if context else ""
         yield f"           # {file}:{line} in {function}{source}"
     delegate = step.row["delegate"]

@@ -21,6 +21,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from executorch_c._render import figures as _figures
 from executorch_c._render import html as _html
 from executorch_c._render import text as _text
@@ -251,16 +253,20 @@ class MemoryPlan(Report):
 def _live(allocations: list[Allocation], instructions: int) -> list[int]:
     """Return the live bytes at each time from START on; only starts and ends of lifetimes are
     visited."""
-    changes = sorted({START} | {a.first for a in allocations} | {a.last + 1 for a in allocations})
-    levels = []
-    for time in changes:
-        total, reached = 0, 0
-        for a in sorted((a for a in allocations if a.is_live(time)), key=lambda a: a.offset):
-            total += max(a.end - max(a.offset, reached), 0)
-            reached = max(reached, a.end)
-        levels.append(total)
+    edges = np.unique([edge for a in allocations for edge in (a.offset, a.end)])
+    widths, users = np.diff(edges), np.zeros(max(len(edges) - 1, 0), np.int64)
+    changes: dict[int, list[tuple[int, int, int]]] = {START: []}
+    for a in allocations:
+        first, end = (int(at) for at in np.searchsorted(edges, (a.offset, a.end)))
+        changes.setdefault(a.first, []).append((first, end, 1))
+        changes.setdefault(a.last + 1, []).append((first, end, -1))
+    visited, levels = sorted(changes), []
+    for time in visited:
+        for first, end, change in changes[time]:
+            users[first:end] += change
+        levels.append(int(widths[users > 0].sum()))
     times = range(START, instructions + 1)
-    return [levels[bisect_right(changes, time) - 1] for time in times]
+    return [levels[bisect_right(visited, time) - 1] for time in times]
 
 
 # ---- lifetimes -------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
-from executorch_c import Error, Runtime
+from executorch_c import Error, OutOfResourcesError, Runtime
 from executorch_c._render import text as _text
 
 if TYPE_CHECKING:
@@ -24,6 +24,28 @@ LISTS = ("IntList", "TensorList", "OptionalTensorList")
 
 DEEPEST = 8
 """Maximum nesting depth of programs in payloads."""
+MOST_ROWS = 2_000_000
+"""Maximum number of values, instructions, items of lists and nodes that a tool reads. A small file
+can use one list in each instruction, and one program as the payload of many delegates."""
+
+ROWS_OF_PROGRAM, BYTES_OF_ROW = 100, 64
+"""Rows that take as long as opening a method or payload, and bytes that take as long as a row."""
+
+
+class Budget:
+    """The rows that a tool may still read, over all methods of a program."""
+
+    def __init__(self) -> None:
+        self.left = MOST_ROWS
+
+    def take(self, rows: int) -> None:
+        """Take rows. Raises OutOfResourcesError if fewer are left."""
+        self.left -= rows
+        if self.left < 0:
+            raise OutOfResourcesError(
+                f"the program repeats its lists, delegates or payloads: more than {MOST_ROWS:,} "
+                "values, instructions and nodes"
+            )
 
 
 @dataclass(frozen=True)
@@ -46,15 +68,24 @@ class Instruction:
 
 
 class View:
-    """One method of a program: instructions in order, with the values that they read and write."""
+    """One method of a program: instructions in order, with the values that they read and write.
 
-    def __init__(self, program: Program, method: str, depth: int = 0) -> None:
+    Raises OutOfResourcesError for a program of more rows than `budget` has left.
+    """
+
+    def __init__(
+        self, program: Program, method: str, depth: int = 0, budget: Budget | None = None
+    ) -> None:
         self.program = program
         self.method = method
         self.depth = depth
+        self.budget = budget or Budget()
         self.structure: MethodStructure = program._structure(method)
         self.values = self.structure["values"]
+        self.budget.take(ROWS_OF_PROGRAM + len(self.values))
         self.steps = tuple(self._steps())
+        self._inside: dict[int, DelegateInside | str | None] = {}
+        self._nested: dict[int, list[View]] = {}
 
     def _steps(self) -> Iterator[Instruction]:
         at = 0
@@ -66,6 +97,7 @@ class View:
                         reads += self.items(index)
                     if role in ("out", "inout"):
                         writes += self.items(index)
+                self.budget.take(1 + len(reads) + len(writes))
                 yield Instruction(at, chain, number, row, tuple(reads), tuple(writes))
                 at += 1
 
@@ -141,19 +173,36 @@ class View:
     def inside(self, delegate: int) -> DelegateInside | str | None:
         """Return a delegate's nodes; an error message for an invalid payload; None without a
         description."""
+        if delegate not in self._inside:
+            self._inside[delegate] = self._read_inside(delegate)
+        return self._inside[delegate]
+
+    def _read_inside(self, delegate: int) -> DelegateInside | str | None:
         try:
-            return self.program._delegate(self.method, delegate)
+            found = self.program._delegate(self.method, delegate)
         except Error as error:
             return str(error)
+        if found is not None:
+            self.budget.take(len(found["values"]) + len(found["nodes"]))
+        return found
 
     def nested(self, delegate: int) -> list[View]:
         """Return the methods of a payload that is a program."""
+        if delegate not in self._nested:
+            self._nested[delegate] = self._read_nested(delegate)
+        return self._nested[delegate]
+
+    def _read_nested(self, delegate: int) -> list[View]:
         payload = self.program._payload(self.method, delegate)
+        self.budget.take(ROWS_OF_PROGRAM + len(payload) // BYTES_OF_ROW)
         if payload[4:8] != b"ET12" or self.depth >= DEEPEST:
             return []
         try:
             program = Runtime.get().load_program(payload)
-            return [View(program, name, self.depth + 1) for name in sorted(program.method_names)]
+            return [View(program, name, self.depth + 1, self.budget)
+                    for name in sorted(program.method_names)]  # fmt: skip
+        except OutOfResourcesError:
+            raise
         except Error:
             return []
 
@@ -161,7 +210,8 @@ class View:
 def methods(program: Program, method: str | None) -> list[View]:
     """Return views of one method, or of all, sorted by name."""
     names = sorted(program.method_names) if method is None else [method]
-    return [View(program, name) for name in names]
+    budget = Budget()
+    return [View(program, name, budget=budget) for name in names]
 
 
 Frame: TypeAlias = "tuple[str | None, int, str | None, str | None]"

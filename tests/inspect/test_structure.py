@@ -14,11 +14,11 @@ import executorch_c
 from executorch.exir import schema
 from executorch.exir._serialize._program import PTEFile, deserialize_pte_binary
 from executorch.exir.schema import ScalarType, TensorShapeDynamism
-from executorch_c import Error, Runtime
+from executorch_c import Error, OutOfResourcesError, Runtime
 from executorch_c._types import MethodStructure, StructureInstruction, StructureValue
 from executorch_c.devtools import dump, graph, memory_plan
 from hostile import random_damage
-from plans import Plan, build
+from plans import Constants, Plan, build
 from seen_programs import MAKERS, exported, pte_of
 from xnnpack_mutate import damage
 from xnnpack_payload import delegates
@@ -329,3 +329,60 @@ def test_damaged_bytes(name: str, rng: np.random.Generator) -> None:
         copy[at] = rng.integers(0, 256, len(at))
         ends.add(look(copy.tobytes()))
     assert {"fine", "InvalidProgramError"} <= ends
+
+
+# ---- small files, large cost -----------------------------------------------------------------
+
+
+def repeats_a_list(count: int) -> bytes:
+    """A list of `count` items, in each of `count` instructions."""
+    plan = Plan()
+    x, y = plan.input((4,)), plan.output((4,))
+    dims = plan.put(schema.IntList([int(plan.value(0))] * count))
+    plan.call("aten::sum.IntList_out", x, dims, False, None, y)
+    plan.code.extend(plan.code[:1] * (count - 1))
+    return build(plan)
+
+
+def repeats_payloads(delegates: int, depth: int) -> bytes:
+    """A program with delegates that share one payload: a program with such delegates, and so on."""
+    payload = b"no program"
+    for _ in range(depth):
+        plan = Plan()
+        plan.take(plan.input((4,)))
+        for _ in range(delegates):
+            plan.delegate("ExecutorBackend", 0)
+        payload = build(plan, payloads=[payload])
+    return payload
+
+
+@pytest.mark.parametrize("tool", [dump, graph, memory_plan])
+def test_a_list_in_many_instructions(tool: Any) -> None:
+    assert tool(repeats_a_list(20))
+    with pytest.raises(OutOfResourcesError, match="the program repeats its lists"):
+        tool(repeats_a_list(3000))
+
+
+def test_a_payload_in_many_delegates() -> None:
+    assert dump(repeats_payloads(2, 2))
+    with pytest.raises(OutOfResourcesError, match="delegates or payloads"):
+        dump(repeats_payloads(20, 7))
+
+
+def test_texts_that_many_instructions_repeat() -> None:
+    plan, constants = Plan(), Constants()
+    x, y = plan.input((4,)), plan.output((4,))
+    weight = plan.constant(constants, np.ones(4, np.float32), name="w" * 50_000)
+    plan.call("a::b.out", x, weight, "s" * 50_000, y)
+    plan.code.extend(plan.code * 999)
+    pte = build(plan, constants=constants)
+    assert len(dump(pte)) < 1_000_000
+    assert len(graph(pte).dot()) < 10_000_000
+
+
+def test_a_long_backend_id() -> None:
+    plan = Plan()
+    plan.take(plan.input((4,)))
+    plan.delegate("B" * 256, 0)
+    with pytest.raises(Error, match="a backend id over 255 bytes"):
+        dump(build(plan, payloads=[b"x"]))
