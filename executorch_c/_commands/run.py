@@ -96,7 +96,7 @@ def main(args: argparse.Namespace) -> int:
             "seconds": times,
         }))  # fmt: skip
         return 0
-    note = f" (random, seed {args.seed}; see --inputs)" if is_random else ""
+    note = f" (random, seed {args.seed}; --save-inputs writes them)" if is_random else ""
     show_values(f"inputs{note}", *sides[0])
     show_values("outputs", *sides[1])
     print(f"time\n  load {_text.seconds(load_time)}, {describe_times(times)}")
