@@ -15,6 +15,7 @@ from executorch_c.llm.check import check_llm
 from executorch_c.llm.check_report import LLMReport
 from executorch_c.llm.encoder_decoder import EncoderDecoder
 from executorch_c.llm.generation import Stream
+from executorch_c.llm.layer_costs import CostReport, quantization_cost
 from executorch_c.llm.multimodal import MultimodalRunner
 from executorch_c.llm.losses import PerplexityReport, perplexity
 from executorch_c.llm.result import Generation, RunStats
@@ -25,6 +26,7 @@ from executorch_c.llm.tokenizers import Tokenizer, open_tokenizer
 
 __all__ = [
     "Chat",
+    "CostReport",
     "DefaultSampler",
     "EncoderDecoder",
     "Generation",
@@ -41,4 +43,5 @@ __all__ = [
     "check_llm",
     "open_tokenizer",
     "perplexity",
+    "quantization_cost",
 ]
