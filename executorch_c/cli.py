@@ -14,6 +14,7 @@ from types import ModuleType
 
 from executorch_c import __version__
 from executorch_c._render import terminal
+from executorch_c._render.text import visible
 from executorch_c._commands import (
     check,
     check_nan,
@@ -118,7 +119,7 @@ def _error(error: BaseException, args: argparse.Namespace) -> int:
     model = getattr(args, "model", None)
     if model and not any(os.path.basename(name) in text for name in named if "." in name):
         text = f"{model}: {text}"
-    print("executorch-c: error: " + " ".join(text.split()), file=sys.stderr)
+    print("executorch-c: error: " + visible(" ".join(text.split())), file=sys.stderr)
     return RUNTIME_ERROR
 
 

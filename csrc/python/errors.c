@@ -101,8 +101,39 @@ static PyObject *class_of(ecpy_state *state, ec_status status) {
   return found ? found : state->error_type;
 }
 
+/* Writes a character: printable ones and line breaks as they are, others as Python's escapes.
+ * Returns the end. */
+static Py_UCS4 *write_visible(Py_UCS4 c, Py_UCS4 *out) {
+  char text[16];
+  if (c == '\n' || Py_UNICODE_ISPRINTABLE(c)) {
+    *out = c;
+    return out + 1;
+  }
+  const char *format = c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x";
+  const int count = PyOS_snprintf(text, sizeof text, format, (unsigned)c);
+  for (int i = 0; i < count; i++) *out++ = (Py_UCS4)text[i];
+  return out;
+}
+
+/* Returns a sentence without control characters: names in a file may hold a terminal's codes. Takes
+ * `sentence`. */
+static PyObject *make_visible(PyObject *sentence) {
+  enum { LONGEST = 10 }; /* "\U0010ffff" */
+  if (!sentence) return NULL;
+  const Py_ssize_t count = PyUnicode_GET_LENGTH(sentence);
+  Py_UCS4 *text = PyMem_New(Py_UCS4, count * LONGEST + 1), *end = text;
+  for (Py_ssize_t i = 0; text && i < count; i++)
+    end = write_visible(PyUnicode_READ_CHAR(sentence, i), end);
+  PyObject *made = text ? PyUnicode_FromKindAndData(PyUnicode_4BYTE_KIND, text, end - text)
+                        : PyErr_NoMemory();
+  PyMem_Free(text);
+  Py_DECREF(sentence);
+  return made;
+}
+
 /* Takes `sentence`. */
 static PyObject *raise_sentence(ecpy_state *state, ec_status status, PyObject *sentence) {
+  sentence = make_visible(sentence);
   if (!sentence) return NULL;
   PyObject *type = class_of(state, status);
   PyObject *text = PyUnicode_FromFormat("%U [error 0x%02x: %s]", sentence, (int)status,

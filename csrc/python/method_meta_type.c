@@ -180,7 +180,7 @@ static PyObject *method_meta_repr(PyObject *self) {
   PyObject *out = value_texts(self, info->outputs, info->output_count);
   PyObject *text = NULL;
   if (method && in && out)
-    text = PyUnicode_FromFormat("MethodMeta(name='%U', num_inputs=%zu, input_tensor_meta=%R, "
+    text = PyUnicode_FromFormat("MethodMeta(name=%R, num_inputs=%zu, input_tensor_meta=%R, "
                                 "num_outputs=%zu, output_tensor_meta=%R)",
                                 method, info->input_count, in, info->output_count, out);
   Py_XDECREF(method);

@@ -465,10 +465,12 @@ static PyObject *method_trace_drain(PyObject *self, PyObject *Py_UNUSED(args)) {
 
 static PyObject *method_repr(PyObject *object) {
   ecpy_method *self = (ecpy_method *)object;
-  return PyUnicode_FromFormat("<executorch_c.Method '%s': %zu input%s, %zu output%s>",
-                              ec_method_name(self->method), self->input_count,
-                              self->input_count == 1 ? "" : "s", self->output_count,
-                              self->output_count == 1 ? "" : "s");
+  PyObject *name = ecpy_text(ec_method_name(self->method));
+  if (!name) return NULL;
+  Py_SETREF(name, PyUnicode_FromFormat("<executorch_c.Method %R: %zu input%s, %zu output%s>", name,
+                                       self->input_count, self->input_count == 1 ? "" : "s",
+                                       self->output_count, self->output_count == 1 ? "" : "s"));
+  return name;
 }
 
 PyDoc_STRVAR(html_doc, "_repr_html_($self, /)\n--\n\nReturn a table for notebooks.");

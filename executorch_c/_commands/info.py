@@ -58,7 +58,7 @@ def show_method(method: MethodInfo) -> None:
     counts = [_text.plural(method["instructions"], "instruction"),
               _text.plural(method["values"], "value"),
               f"{_text.plural(method['constant_bytes'], 'byte')} of constants"]  # fmt: skip
-    print(f"\nmethod {method['name']}: " + ", ".join(counts))
+    print(f"\nmethod {_text.visible(method['name'])}: " + ", ".join(counts))
     values = {"inputs": method["inputs"], "outputs": method["outputs"],
               "attributes": method["attributes"]}  # fmt: skip
     for title, listed in values.items():
@@ -93,6 +93,7 @@ def show_verdict(methods: Sequence[MethodInfo]) -> None:
     backends = {d["id"] for m in methods for d in m["delegates"] if not d["available"]}
     missing = [("operators", sorted(operators)), ("backends", sorted(backends))]
     text = "; ".join(f"{kind} {', '.join(names)}" for kind, names in missing if names)
+    text = _text.visible(text)
     print(f"\ncannot run here, missing: {text}" if text else "\ncan run here: nothing is missing")
 
 

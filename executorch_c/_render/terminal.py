@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import re
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from functools import partial
-from typing import TextIO
+from typing import Any, TextIO, cast
 
 from executorch_c import _extras
 from executorch_c._render.html import VERDICTS
@@ -13,13 +14,35 @@ from executorch_c._render.text import drawn_by
 
 STYLES = {"good": "green", "bad": "bold red", "unsure": "yellow"}
 """Styles of the classes of VERDICTS."""
+UNSAFE = re.compile(
+    "\x1b(?!\\[[0-9;]*m)|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
+)
+"""Characters that a terminal obeys, but for line breaks, tabs and the codes of colours."""
+
+
+class Escaped:
+    """A terminal's file that shows the control characters of its text as escapes: a program's file
+    may hold any."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> int:
+        """Write a text. Return the number of its characters."""
+        self._file.write(UNSAFE.sub(lambda found: repr(found[0])[1:-1], text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
 
 
 @contextmanager
 def tables(file: TextIO) -> Iterator[None]:
-    """Draw tables by rich where a file is a terminal and rich is installed."""
+    """Draw tables by rich where a file is a terminal and rich is installed. On a terminal, standard
+    output shows control characters as escapes."""
     is_drawn = file.isatty() and _extras.is_installed("rich")
-    with drawn_by(partial(_drawn, file) if is_drawn else None):
+    shown = redirect_stdout(cast(TextIO, Escaped(file))) if file.isatty() else nullcontext()
+    with drawn_by(partial(_drawn, file) if is_drawn else None), shown:
         yield
 
 

@@ -47,6 +47,14 @@ def terminal_width() -> int:
     return max(width(), LEAST_DRAWN)
 
 
+def visible(text: str) -> str:
+    """Return a text on one line, with control characters and line breaks as escapes: names in a
+    program's file may hold a terminal's codes, or lines that look like the command's."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 def shortened(text: str, most: int) -> str:
     """Return a text of at most `most` characters, truncated in the middle."""
     if len(text) <= most:
@@ -94,7 +102,7 @@ def table(
     """
     body = [list(row) for row in rows]
     cells = [list(head)] if head else []
-    cells += [[f"{c:,}" if isinstance(c, int) else str(c) for c in row] for row in body]
+    cells += [[f"{c:,}" if isinstance(c, int) else visible(str(c)) for c in row] for row in body]
     if not cells:
         return ""
     draw = _draw.get()

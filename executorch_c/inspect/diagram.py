@@ -237,7 +237,8 @@ ENDINGS = {".dot": "dot", ".gv": "dot", ".svg": "svg", ".json": "model-explorer"
 
 
 def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+    lines = [_text.visible(line).replace("\\", "\\\\") for line in text.split("\n")]
+    return '"' + "\\n".join(lines).replace('"', '\\"') + '"'
 
 
 def _dot_attributes(node: Node) -> str:

@@ -187,7 +187,7 @@ def _header(program: Program) -> Iterator[str]:
 
 def _method(view: View) -> Iterator[str]:
     structure = view.structure
-    yield (f"method {view.method}: {_text.plural(len(view.steps), 'instruction')}, "
+    yield (f"method {_text.visible(view.method)}: {_text.plural(len(view.steps), 'instruction')}, "
            f"{_text.plural(len(view.values), 'value')}")  # fmt: skip
     for title, indices in (("inputs", structure["inputs"]), ("outputs", structure["outputs"])):
         if indices:
@@ -273,18 +273,18 @@ def _call(view: View, step: Instruction) -> str:
 
 def _step(view: View, step: Instruction, opened: set[int]) -> Iterator[str]:
     mark = ">" if (step.chain, step.number) in view.targets else " "
-    yield f"   {mark}{step.number:4}  {_call(view, step)}"
+    yield f"   {mark}{step.number:4}  {_text.visible(_call(view, step))}"
     if step.row["stack"]:
         file, line, function, context = structure.frame(step)
         parts = [file or "", function or "", context or ""]
         file, function, context = (_text.shortened(part, LONGEST_NAME) for part in parts)
         source = f": {context.strip()}" if context else ""
-        yield f"           # {file}:{line} in {function}{source}"
+        yield "           # " + _text.visible(f"{file}:{line} in {function}{source}")
     delegate = step.row["delegate"]
     if delegate is not None and delegate not in opened:
         opened.add(delegate)
         for line_ in _delegate(view, step, delegate):
-            yield "           | " + line_
+            yield "           | " + _text.visible(line_)
 
 
 # ---- delegates -------------------------------------------------------------------------------

@@ -132,7 +132,7 @@ class MemoryPlan(Report):
     # ---- text ----
 
     def _notes(self) -> list[str]:
-        notes = [f"method '{self.method}': {_text.size(self.nbytes)} planned, "
+        notes = [f"method '{_text.visible(self.method)}': {_text.size(self.nbytes)} planned, "
                  f"{_text.plural(len(self.instructions), 'instruction')}"]  # fmt: skip
         for arena in self.arenas:
             share = f" ({100 * arena.waste / arena.nbytes:.1f} %)" if arena.nbytes else ""
@@ -146,7 +146,7 @@ class MemoryPlan(Report):
     def _when(self, time: int) -> str:
         if not 0 <= time < len(self.instructions):
             return f"the {self.time(time)}"
-        return f"instruction {time}, {self.instructions[time]}"
+        return f"instruction {time}, {_text.visible(self.instructions[time])}"
 
     _HEAD = ["value", "made by", "tensor", "name", "arena", "offset", "bytes", "from", "to"]
 

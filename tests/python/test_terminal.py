@@ -8,6 +8,7 @@ import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import executorch_c
@@ -99,3 +100,55 @@ def test_files_are_plain(screen: Terminal, tmp_path: Path) -> None:
     dump = tmp_path / "dump.txt"
     printed(screen, "dump", DIGITS, "--output", str(dump))
     assert "\x1b" not in dump.read_text()
+
+
+# ---- names that a terminal obeys ---------------------------------------------------------------
+
+TITLE, CLEAR, HIDE = "\x1b]0;owned\x07", "\x1b[2J", "\x1b[8m"
+
+
+def hostile() -> bytes:
+    """A program whose names hold a terminal's codes and line breaks."""
+    plans = pytest.importorskip("plans")
+    plan = plans.Plan(name=f"forward{TITLE}\nmethod other: nothing is missing")
+    x, y = plan.input((4,)), plan.output((4,))
+    constants = plans.Constants()
+    ones = np.ones(4, np.float32)
+    weight = plan.constant(constants, ones, name=f"weight{CLEAR}\rname\u202e\x9b1A")
+    plan.give(plan.value(f"text{HIDE}"))
+    plan.call("aten::add.out", x, weight, 1, y)
+    plan.call(f"a::b{CLEAR}.out", x, weight, y)
+    plan.delegate(f"Backend{TITLE}", 0)
+    plan.append(plans.schema.DelegateCall(0, [int(x), int(y)]))
+    pte: bytes = plans.build(plan, constants=constants, payloads=[b"x"])
+    return pte
+
+
+@pytest.mark.parametrize("command", ["info", "dump", "graph", "memory", "run", "trace"])
+@pytest.mark.parametrize("drawn", [False, True])
+def test_names_are_no_codes(
+    command: str, drawn: bool, screen: Terminal, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "m.pte").write_bytes(hostile())
+    file = screen if drawn else io.StringIO()
+    with redirect_stdout(file):
+        cli.main([command, str(tmp_path / "m.pte")])
+    shown = CODE.sub("", file.getvalue()) + capsys.readouterr().err
+    assert not set(shown) & set("\x1b\x07\r\x9b\u202e") and shown
+    assert not any(line.startswith("method other") for line in shown.splitlines())
+
+
+def test_messages_and_reprs_have_no_codes() -> None:
+    program = executorch_c.Runtime.get().load_program(hostile())
+    (name,) = program.method_names
+    assert TITLE in name  # names themselves are the file's
+    with pytest.raises(executorch_c.Error, match=r"x1b\]0;owned") as caught:
+        program.load_method(name)
+    for shown in (str(caught.value), repr(program), repr(program.metadata(name))):
+        assert "owned" in shown and not set(shown) & set("\x1b\x07")
+
+
+def test_a_terminal_gets_no_codes_but_colours(screen: Terminal) -> None:
+    with terminal.tables(screen):
+        print(f"a\tb\n\x1b[1;31mred\x1b[0m {CLEAR}{TITLE}")
+    assert screen.getvalue() == ("a\tb\n\x1b[1;31mred\x1b[0m \\x1b[2J\\x1b]0;owned\\x07\n")
