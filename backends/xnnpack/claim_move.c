@@ -12,15 +12,31 @@ static size_t wrap_dim(const ec_backend_value *v, int64_t dim) {
   return dim < 0 || dim >= rank ? (size_t)rank : (size_t)dim;
 }
 
+/* Finds the size -1 of view_copy; the others are fixed. */
+static bool find_inferred(const ec_backend_kernel_call *call, size_t *inferred) {
+  const ec_backend_value *out = ecx_arg_out(call);
+  int64_t sizes[XNN_MAX_TENSOR_DIMS];
+  if (call->count != 3 || call->args[1].as.list.count != out->tensor.rank ||
+      !ecx_arg_ints(call, 1, out->tensor.rank, sizes))
+    return false;
+  for (size_t d = 0; d < out->tensor.rank; d++)
+    if (sizes[d] == -1) *inferred = d;
+    else if (sizes[d] != out->tensor.sizes[d]) return false;
+  return true;
+}
+
 /* Also squeeze and unsqueeze: the shape of the result says everything. */
 const char *ecx_claim_view(ecx_claim *b, const ecx_claim_row *row,
                            const ec_backend_kernel_call *call) {
   (void)row;
   const ec_backend_value *v = ecx_arg_value(call, 0);
+  size_t inferred = ECX_NONE;
   if (v->tensor.nbytes != ecx_arg_out(call)->tensor.nbytes) return "its shape";
+  if (v->is_dynamic && !find_inferred(call, &inferred)) return "a dynamic shape";
   if (!b) return NULL;
   const ecx_shape shape = ecx_shape_of(ecx_arg_out(call), ECX_FORM_PLAIN);
-  ecx_bind(b, ecx_arg_out(call), ECX_FORM_PLAIN, ecx_reshape(b, ecx_read_flat(b, v), &shape));
+  ecx_bind(b, ecx_arg_out(call), ECX_FORM_PLAIN,
+           ecx_reshape(b, ecx_read_flat(b, v), &shape, inferred));
   return NULL;
 }
 
@@ -95,6 +111,7 @@ const char *ecx_claim_slice(ecx_claim *b, const ecx_claim_row *row,
   const ec_backend_value *v = ecx_arg_value(call, 0), *out = ecx_arg_out(call);
   const size_t rank = v->tensor.rank, dim = wrap_dim(v, ecx_arg_int(call, 1));
   if (dim == rank || ecx_arg_int(call, 4) != 1) return "its step";
+  if (v->is_dynamic) return "a dynamic shape";
   const int64_t size = v->tensor.sizes[dim];
   int64_t start = ecx_arg_int(call, 2), sizes[XNN_MAX_TENSOR_DIMS];
   if (start < 0) start += size;

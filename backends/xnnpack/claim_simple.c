@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "claim.h"
+#include "claim_fuse.h"
 #include "claim_values.h"
 #include "schema.h"
 
@@ -126,6 +127,14 @@ static bool has_no_factor(const ec_backend_kernel_call *call, size_t i) {
   return i >= call->count - 1 || (ecx_arg_number(call, i, &alpha) && alpha == 1);
 }
 
+static void add_binary(ecx_claim *b, uint8_t kind, const uint32_t in[2],
+                       const ec_backend_value *out, ecx_form form) {
+  const uint32_t x = kind == ECX_KIND_Div ? ecx_match_hardswish(b->draft, in[0], in[1]) : ECX_NONE;
+  const uint32_t id = ecx_write(b, out, form);
+  if (x == ECX_NONE) ecx_draft_add(b->draft, kind, in, 2, id);
+  else ecx_draft_add(b->draft, ECX_KIND_Hardswish, &x, 1, id);
+}
+
 const char *ecx_claim_binary(ecx_claim *b, const ecx_claim_row *row,
                              const ec_backend_kernel_call *call) {
   const ec_backend_value *x = ecx_arg_value(call, 0), *y = ecx_arg_value(call, 1);
@@ -136,7 +145,7 @@ const char *ecx_claim_binary(ecx_claim *b, const ecx_claim_row *row,
   if (!ecx_is_constant(y)) ecx_prepare(b, y);
   const ecx_form form = choose_form(b, x, y, ecx_arg_out(call));
   const uint32_t in[2] = {read_operand(b, x, form), read_operand(b, y, form)};
-  ecx_draft_add(b->draft, row->kind, in, 2, ecx_write(b, ecx_arg_out(call), form));
+  add_binary(b, row->kind, in, ecx_arg_out(call), form);
   return NULL;
 }
 
@@ -150,6 +159,6 @@ const char *ecx_claim_binary_scalar(ecx_claim *b, const ecx_claim_row *row,
   ecx_prepare(b, x);
   const ecx_form form = ecx_best_form(b, x);
   const uint32_t in[2] = {ecx_read(b, x, form), ecx_number(b, (float)number)};
-  ecx_draft_add(b->draft, row->kind, in, 2, ecx_write(b, ecx_arg_out(call), form));
+  add_binary(b, row->kind, in, ecx_arg_out(call), form);
   return NULL;
 }

@@ -102,11 +102,13 @@ uint32_t ecx_write(ecx_claim *b, const ec_backend_value *v, ecx_form form) {
   return id;
 }
 
-uint32_t ecx_reshape(ecx_claim *b, uint32_t id, const ecx_shape *shape) {
+uint32_t ecx_reshape(ecx_claim *b, uint32_t id, const ecx_shape *shape, size_t inferred) {
+  ecx_shape sizes = *shape;
+  if (inferred < sizes.rank) sizes.dims[inferred] = 0;
   const uint32_t out = ecx_draft_result(b->draft, shape);
   ecx_draft_node *n = ecx_draft_add(b->draft, ECX_KIND_StaticReshape, &id, 1, out);
   ecx_draft_set(n, ECX_Reshape_num_dims, (uint32_t)shape->rank);
-  ecx_draft_set_vector(n, ECX_Reshape_new_shape, shape->dims, shape->rank);
+  ecx_draft_set_vector(n, ECX_Reshape_new_shape, sizes.dims, sizes.rank);
   return out;
 }
 
@@ -136,7 +138,7 @@ static void make_form(ecx_claim *b, const ec_backend_value *v) {
     const ecx_data data = {.at = v->tensor.data, .size = v->tensor.nbytes};
     ecx_bind(b, v, form, ecx_draft_constant(b->draft, &shape, &data));
   } else if (v->same) {
-    ecx_bind(b, v, ECX_FORM_PLAIN, ecx_reshape(b, ecx_read_flat(b, v->same), &shape));
+    ecx_bind(b, v, ECX_FORM_PLAIN, ecx_reshape(b, ecx_read_flat(b, v->same), &shape, ECX_NONE));
   } else {
     b->draft->failed = true;
   }
@@ -156,7 +158,7 @@ uint32_t ecx_read(ecx_claim *b, const ec_backend_value *v, ecx_form form) {
   if (!ecx_has_form(b, v, form)) {
     const ecx_shape shape = ecx_shape_of(v, form);
     const uint32_t id = entry_of(b, v)->ids[other];
-    ecx_bind(b, v, form, is_same_order(v) ? ecx_reshape(b, id, &shape)
+    ecx_bind(b, v, form, is_same_order(v) ? ecx_reshape(b, id, &shape, ECX_NONE)
                                           : ecx_transpose(b, id, form == ECX_FORM_LAST ? to_last
                                                                                        : to_plain));
   }

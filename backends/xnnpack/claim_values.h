@@ -41,8 +41,9 @@ uint32_t ecx_write(ecx_claim *b, const ec_backend_value *v, ecx_form form);
 /* Makes an existing id a form of the result. */
 void ecx_bind(ecx_claim *b, const ec_backend_value *v, ecx_form form, uint32_t id);
 
-/* Adds a reshape or a transposition; returns the id of its result. */
-uint32_t ecx_reshape(ecx_claim *b, uint32_t id, const ecx_shape *shape);
+/* Adds a reshape or a transposition; returns the id of its result. Size `inferred` of the shape is
+ * what the number of elements leaves; ECX_NONE: none is. */
+uint32_t ecx_reshape(ecx_claim *b, uint32_t id, const ecx_shape *shape, size_t inferred);
 uint32_t ecx_transpose(ecx_claim *b, uint32_t id, const size_t *perm);
 /* Returns the id of a constant operand that broadcasts to values of rank 4 with channels last. */
 uint32_t ecx_read_spread(ecx_claim *b, const ec_backend_value *v);

@@ -182,7 +182,7 @@ static const char *add_global_pooling(ecx_claim *b, const ec_backend_kernel_call
     return NULL;
   }
   const ecx_shape flat = ecx_shape_of(out, ECX_FORM_PLAIN);
-  ecx_bind(b, out, ECX_FORM_PLAIN, ecx_reshape(b, id, &flat));
+  ecx_bind(b, out, ECX_FORM_PLAIN, ecx_reshape(b, id, &flat, v->is_dynamic ? 0 : ECX_NONE));
   return NULL;
 }
 
@@ -231,6 +231,7 @@ const char *ecx_claim_upsample(ecx_claim *b, const ecx_claim_row *row,
   const ec_backend_value *v = ecx_arg_value(call, 0), *out = ecx_arg_out(call);
   const bool corners = ecx_arg_bool(call, 2);
   if (v->tensor.rank != 4 || out->tensor.rank != 4) return "its number of dimensions";
+  if (v->is_dynamic) return "a dynamic shape";
   const int64_t sizes[4] = {v->tensor.sizes[0], v->tensor.sizes[1], out->tensor.sizes[2],
                             out->tensor.sizes[3]};
   if (!ecx_has_shape(out, 4, sizes) || !has_scales(call, v->tensor.sizes + 2, sizes + 2))

@@ -36,6 +36,10 @@ static ec_status note_unclaimed(ec_method *m, const char *op, const char *reason
 
 /* ---- one run --------------------------------------------------------------------------------- */
 
+static bool is_resizable(const ec_claim_run *r, size_t i) {
+  return r->slots[i]->as.tensor->dynamism != EC_STATIC;
+}
+
 /* Makes the instruction that replaces the run, apart from its delegate. */
 static ec_status make_call(ec_claim_context *c, const ec_claim_run *r, ec_instr *call,
                            ec_error *err) {
@@ -49,7 +53,12 @@ static ec_status make_call(ec_claim_context *c, const ec_claim_run *r, ec_instr 
   EC_TRY(ec_arena_array(arena, count, sizeof *call->args, "arguments", &call->args, err));
   EC_TRY(ec_arena_array(arena, count, sizeof *call->views, "arguments", &call->views, err));
   EC_TRY(ec_arena_array(arena, count, 1, "arguments", &call->repeated, err));
-  for (size_t i = 0; i < count; i++) call->args[i] = r->slots[i];
+  for (size_t i = 0; i < count; i++) {
+    call->args[i] = r->slots[i];
+    for (size_t k = r->input_count; k < count && is_resizable(r, i); k++)
+      if (k != i && r->slots[i]->as.tensor == r->slots[k]->as.tensor)
+        call->repeated[i] = call->repeated[k] = true;
+  }
   return EC_OK;
 }
 

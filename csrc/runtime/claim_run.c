@@ -65,7 +65,7 @@ ec_status ec_claim_context_init(ec_method *m, ec_claim_context *c, ec_error *err
 /* ---- calls ----------------------------------------------------------------------------------- */
 
 static const char *check_read(const ec_claim_context *c, const ec_value *v) {
-  if (v->as.tensor->dynamism != EC_STATIC) return "a dynamic shape";
+  if (v->as.tensor->dynamism == EC_DYNAMIC_UNBOUND) return "a shape without bounds";
   return c->uses.rows[ec_use_index(&c->uses, v)].freed ? "a tensor that is freed" : NULL;
 }
 
@@ -139,8 +139,12 @@ static ec_status make_value(ec_claim_context *c, ec_value *v, size_t *number,
   return EC_OK;
 }
 
-static bool is_same_range(const ec_placement *a, const ec_placement *b) {
-  return a->arena && a->arena == b->arena && a->offset == b->offset && a->nbytes == b->nbytes;
+/* True if a tensor has exactly the elements of another, in another shape. */
+static bool is_same_memory(const ec_method *m, size_t a, size_t b) {
+  const ec_placement *p = &m->placements[a], *q = &m->placements[b];
+  return m->tensors[a].dynamism == EC_STATIC && m->tensors[b].dynamism == EC_STATIC &&
+         m->tensors[a].dtype == m->tensors[b].dtype && p->nbytes == q->nbytes &&
+         ec_placement_covers(p, q);
 }
 
 /* Returns the last write of the run to the memory of tensor `k`; NO_WRITE: none. Folded constants
@@ -179,8 +183,7 @@ static ec_status read_tensor(ec_claim_context *c, ec_claim_run *r, ec_value *v,
     return EC_OK;
   }
   if (write && (write->value->is_unread || c->grouped[k] ||
-                !is_same_range(&c->m->placements[k], &c->m->placements[write->tensor]) ||
-                write->slot->as.tensor->dtype != v->as.tensor->dtype))
+                !is_same_memory(c->m, k, write->tensor)))
     return EC_OK;
   if (is_written_elsewhere(c, r, k)) return EC_OK;
   if (!known->value || known->write != at) {
@@ -305,7 +308,8 @@ static bool mark_outputs(ec_claim_context *c, ec_claim_run *r, const uint8_t *fi
     const ptrdiff_t last = find_write(c, r, w->tensor);
     if (last == at && !w->value->is_unread &&
         (w->tensor == k ||
-         ec_placement_covers(&c->m->placements[w->tensor], &c->m->placements[k]))) {
+         (!w->value->is_dynamic &&
+          ec_placement_covers(&c->m->placements[w->tensor], &c->m->placements[k])))) {
       marks[at] = true;
       continue;
     }

@@ -80,6 +80,7 @@ SAMPLES: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
     "resized": (lambda x: F.interpolate(x, size=(7, 9), mode="bilinear"), (random(1, 3, 4, 5),)),
     "corners": (lambda x: F.interpolate(x, size=(7, 9), mode="bilinear", align_corners=True),
                 (random(1, 3, 4, 5),)),
+    "hardswish": (lambda x: F.hardswish(x) + F.hardsigmoid(x), (random(2, 3, 4, 5),)),
     "smooth": (lambda x: F.gelu(F.elu(F.leaky_relu(x, 0.2))), (random(50,),)),
 }  # fmt: skip
 
@@ -128,6 +129,17 @@ def test_traces_have_all_events() -> None:
         names.append([event.name for event in trace.events])
     assert names[0] == names[1] and "aten::convolution.out" in names[0]
     np.testing.assert_array_equal(*results)
+
+
+def test_dynamic_shapes() -> None:
+    """Sizes change between calls; a batch of no images is left to the kernels."""
+    net, x = Net(), random(4, 3, 32, 32)
+    shapes = ({0: torch.export.Dim("batch", max=4)},)
+    method = load(export(net, x, dynamic_shapes=shapes), delegate_at_load="always")
+    assert sum(claimed(method)) > 20
+    for batch in (4, 1, 3, 4, 2):
+        (found,) = method.execute([x[:batch].numpy()])
+        np.testing.assert_allclose(found, net(x[:batch]).detach().numpy(), rtol=2e-5, atol=2e-5)
 
 
 # ---- programs of single instructions: memory that tensors share --------------------------------

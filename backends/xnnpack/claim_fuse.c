@@ -1,0 +1,42 @@
+/* Nodes that become one. */
+#include "claim_fuse.h"
+
+#include <string.h>
+
+static const ecx_draft_node *producer_of(const ecx_draft *d, uint32_t id, uint8_t kind) {
+  if (id == ECX_NONE || d->values[id].producer == ECX_NONE) return NULL;
+  const ecx_draft_node *n = &d->nodes[d->values[id].producer];
+  return n->kind == kind ? n : NULL;
+}
+
+static bool is_number(const ecx_draft *d, uint32_t id, float expected) {
+  if (id == ECX_NONE || !d->values[id].constant) return false;
+  const ecx_data *data = &d->data[d->values[id].constant];
+  float found;
+  if (data->size != sizeof found) return false;
+  memcpy(&found, data->at, sizeof found);
+  return found == expected;
+}
+
+/* Returns the value to which a node adds 3; ECX_NONE: it does not. */
+static uint32_t match_sum(const ecx_draft *d, uint32_t id) {
+  const ecx_draft_node *n = producer_of(d, id, ECX_KIND_Add);
+  if (n && is_number(d, n->fields[1], 3)) return n->fields[0];
+  return n && is_number(d, n->fields[0], 3) ? n->fields[1] : ECX_NONE;
+}
+
+/* Returns x if the value is clamp(x + 3, 0, 6). */
+static uint32_t match_clamp(const ecx_draft *d, uint32_t id) {
+  const ecx_draft_node *n = producer_of(d, id, ECX_KIND_Clamp);
+  return n && n->min == 0 && n->max == 6 ? match_sum(d, n->fields[0]) : ECX_NONE;
+}
+
+uint32_t ecx_match_hardswish(const ecx_draft *d, uint32_t dividend, uint32_t divisor) {
+  const ecx_draft_node *n = d->failed ? NULL : producer_of(d, dividend, ECX_KIND_Multiply);
+  if (!n || !is_number(d, divisor, 6)) return ECX_NONE;
+  for (unsigned i = 0; i < 2; i++) {
+    const uint32_t x = n->fields[i];
+    if (match_clamp(d, n->fields[1 - i]) == x) return x;
+  }
+  return ECX_NONE;
+}

@@ -1,0 +1,11 @@
+/* Nodes that become one. */
+#ifndef ECX_CLAIM_FUSE_H
+#define ECX_CLAIM_FUSE_H
+
+#include "draft.h"
+
+/* Returns x if dividend / divisor is x * clamp(x + 3, 0, 6) / 6, as the exporter decomposes
+ * hardswish; else ECX_NONE. Nodes that nothing else reads are dead then. */
+uint32_t ecx_match_hardswish(const ecx_draft *d, uint32_t dividend, uint32_t divisor);
+
+#endif
