@@ -71,6 +71,8 @@ def run_python(folder: Path, tests: list[str]) -> None:
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation",
            "--target", str(site), str(ROOT)]  # fmt: skip
     build_here = {**os.environ, "CFLAGS": "--coverage -O0 -g1", "LDFLAGS": "--coverage"}
+    if prefix := with_xnnpack(folder).get("XNNPACK"):
+        build_here["XNNPACK_ROOT"] = prefix  # as it is: built without these flags
     subprocess.run(pip, check=True, env=build_here)
     # -P: the sources in place would hide the extension.
     pytest = [sys.executable, "-P", "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal"]
