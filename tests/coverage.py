@@ -66,7 +66,10 @@ def run_kernels(folder: Path) -> None:
 
 
 def run_python(folder: Path, tests: list[str]) -> None:
-    """Run tests with an extension built with coverage."""
+    """Run tests with an extension built with coverage, each argument in a process of its own.
+
+    Not with pytest-xdist: its workers end without writing their counters.
+    """
     site = folder / "site"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation",
            "--target", str(site), str(ROOT)]  # fmt: skip
@@ -75,9 +78,11 @@ def run_python(folder: Path, tests: list[str]) -> None:
         build_here["XNNPACK_ROOT"] = prefix  # as it is: built without these flags
     subprocess.run(pip, check=True, env=build_here)
     # -P: the sources in place would hide the extension.
-    pytest = [sys.executable, "-P", "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal"]
-    subprocess.run([*pytest, *tests], cwd=ROOT, check=False,
-                   env={**os.environ, "PYTHONPATH": str(site)})  # fmt: skip
+    pytest = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    environment = {**os.environ, "PYTHONPATH": str(site)}
+    running = [subprocess.Popen([*pytest, one], cwd=ROOT, env=environment) for one in tests]
+    for process in running:
+        process.wait()
 
 
 def read_lines(folder: Path, lines: Lines) -> None:
@@ -120,8 +125,8 @@ def main() -> None:
     add("--no-seeds", action="store_true", help="only the corpus, without generated programs")
     add("--mutations", type=int, default=4, help="mutations of each file (default: 4)")
     add("--kernels", action="store_true", help="also tests/kernels")
-    add("--python", nargs="*", metavar="TESTS",
-        help="also pytest with an instrumented extension: these, or the default")  # fmt: skip
+    add("--python", nargs="*", metavar="TESTS", default=[],
+        help="also pytest with an instrumented extension, a process for each")  # fmt: skip
     add("--missing", action="append", default=[], metavar="FOLDER",
         help="also the uncovered lines of these files, such as csrc/format")  # fmt: skip
     options = parser.parse_args()
@@ -132,7 +137,7 @@ def main() -> None:
         run_core(folder, not options.no_seeds, options.mutations)
         if options.kernels:
             run_kernels(folder)
-        if options.python is not None:
+        if options.python:
             run_python(folder, options.python)
             read_lines(ROOT / "build", lines)
         read_lines(folder, lines)
