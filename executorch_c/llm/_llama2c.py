@@ -94,6 +94,9 @@ class Llama2c(ByteTokenizer):
             data = character.encode("utf-8", "replace")
             known = self.ids.get(data)
             found += [known] if known is not None else [FIRST_BYTE + b for b in data]
+        if max(found) >= len(self.pieces):
+            raise ValueError(f"the tokenizer has {len(self.pieces)} tokens, but none for some "
+                             "bytes of the text")  # fmt: skip
         return self._joined(found)
 
     def _joined(self, ids: list[int]) -> list[int]:

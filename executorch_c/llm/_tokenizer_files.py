@@ -22,6 +22,8 @@ LLAMA3_SPECIAL = (
     "<|reserved_special_token_1|>", "<|finetune_right_pad_id|>", "<|step_id|>",
     "<|start_header_id|>", "<|end_header_id|>", "<|eom_id|>", "<|eot_id|>", "<|python_tag|>",
 )  # fmt: skip
+MOST_TOKENS = 1 << 22
+"""Upper bound of ids: a table has an entry for each."""
 LLAMA3_EOS = ("<|end_of_text|>", "<|eot_id|>", "<|eom_id|>")
 
 
@@ -179,7 +181,11 @@ class Tiktoken(ByteTokenizer):
         self.inner = module.Encoding("executorch_c", pat_str=pattern, mergeable_ranks=dict(ranks),
                                      special_tokens={})  # fmt: skip
         self.offset = offset
-        size = max([r + offset for r in ranks.values()] + [*special.values(), -1]) + 1
+        ids = [*(rank + offset for rank in ranks.values()), *special.values()]
+        size = max(ids, default=-1) + 1
+        if size > MOST_TOKENS or min(ids, default=0) < 0:
+            wrong = next(id for id in ids if not 0 <= id < MOST_TOKENS)
+            raise ValueError(f"token id {wrong}, expected 0 to {MOST_TOKENS - 1:,}")
         pieces = [b""] * size
         for piece, rank in ranks.items():
             pieces[rank + offset] = piece

@@ -79,7 +79,7 @@ def render(
         )  # fmt: skip
     except jinja2.TemplateError as error:
         raise ValueError(f"chat template: {error}") from error
-    except (TypeError, KeyError, AttributeError) as error:
+    except Exception as error:  # a template is a program: 1 / 0, endless recursion
         raise ValueError(f"chat template: {type(error).__name__}: {error}") from error
     return text
 

@@ -10,6 +10,7 @@ alone. Newer exports have a method "prefill" and a method "decode".
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -25,6 +26,8 @@ Constants: TypeAlias = "Mapping[str, tuple[object, ...]]"
 """Outputs of the methods without inputs, by name: {"get_eos_ids": (2, 3)}."""
 
 CONSTANT_NAMES = ("get_", "use_", "enable_")
+MOST_BYTES = 1 << 20
+"""Upper bound of one value of metadata; larger outputs are none."""
 OTHER_CONSTANTS = {"sliding_window", "decoder_start_token_id", "modality", "vision_token_id",
                    "audio_token_id", "image_token_id"}  # fmt: skip
 
@@ -83,13 +86,19 @@ class TextSignature:
         return tuple(dict.fromkeys((self.prefill.method, self.decode.method)))
 
 
+def _is_small(meta: MethodMeta) -> bool:
+    tensors = [i for i, (kind, _) in enumerate(meta.outputs) if kind == "Tensor"]
+    return all(meta.output_tensor_meta(i).nbytes() <= MOST_BYTES for i in tensors)
+
+
 def read_constants(program: Program) -> dict[str, tuple[object, ...]]:
     """Return the outputs of all methods without inputs whose names are those of metadata."""
     found = {}
     for name in sorted(program.method_names):
         if not name.startswith(CONSTANT_NAMES) and name not in OTHER_CONSTANTS:
             continue
-        if program.metadata(name).num_inputs() == 0:
+        meta = program.metadata(name)
+        if meta.num_inputs() == 0 and _is_small(meta):
             values = program.load_method(name).execute([])
             found[name] = tuple(_plain(value) for value in values)
     return found
@@ -97,6 +106,8 @@ def read_constants(program: Program) -> dict[str, tuple[object, ...]]:
 
 def _plain(value: object) -> object:
     if isinstance(value, np.ndarray):
+        if value.nbytes > MOST_BYTES:
+            raise ValueError(f"metadata of {value.nbytes:,} bytes, expected {MOST_BYTES:,} or less")
         return value.item() if value.size == 1 else value.tolist()
     return value
 
@@ -106,7 +117,7 @@ def integer(constants: Constants, *names: str) -> int | None:
     for name in names:
         values = constants.get(name, ())
         if values and isinstance(values[0], (int, float)):
-            return int(values[0])
+            return _whole(name, values[0])
     return None
 
 
@@ -116,8 +127,14 @@ def integers(constants: Constants, *names: str) -> tuple[int, ...]:
         values = constants.get(name)
         if values:
             flat = [v for one in values for v in (one if isinstance(one, list) else [one])]
-            return tuple(int(v) for v in flat if isinstance(v, (int, float)))
+            return tuple(_whole(name, v) for v in flat if isinstance(v, (int, float)))
     return ()
+
+
+def _whole(name: str, value: float) -> int:
+    if not math.isfinite(value):
+        raise ValueError(f"method '{name}' returns {value}, expected an integer")
+    return int(value)
 
 
 def tensor_of(meta: MethodMeta, index: int, what: str, ranks: Sequence[int]) -> TensorInfo:
@@ -221,6 +238,8 @@ def find_methods(names: set[str], method: str | None = None) -> tuple[str, str]:
 def context_of(call: Call, constants: Constants) -> int:
     """Return the number of tokens that fit: the metadata's, or those of one call."""
     found = integer(constants, "get_max_context_len", "get_max_seq_len")
+    if found is not None and found < 0:
+        raise ValueError(f"the program's metadata say that its context has {found} tokens")
     if call.positions == "none":
         return min(found or call.longest, call.longest)
     return found or call.longest

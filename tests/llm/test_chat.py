@@ -74,6 +74,8 @@ def test_rendering() -> None:
 @pytest.mark.parametrize("template, match", [
     ("{% if %}", "chat template: "), ("{{ raise_exception('no system') }}", "no system"),
     ("{{ messages[0]['content'].x.y }}", "has no attribute 'x'"), ("{{ 1 + 'a' }}", "TypeError"),
+    ("{{ 1 / 0 }}", "ZeroDivisionError"),
+    ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "RecursionError"),
     ("{{ ''.__class__.__mro__ }}", "unsafe"), ("x" * (1 << 21), "at most"),
 ])  # fmt: skip
 def test_templates_are_checked(template: str, match: str) -> None:

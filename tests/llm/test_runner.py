@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import small_llm
 from executorch_c.llm import TextRunner
+from plans import Plan, build
 from small_llm import CONTEXT, EOS, KINDS, LONGEST, RING, VOCABULARY, eager, ids, program
 
 LIMIT = 1e-5  # logits are about 3
@@ -236,6 +237,31 @@ def test_programs_that_are_not_text_programs() -> None:
         TextRunner(floats)
     with pytest.raises(ValueError, match="no method 'lora_forward'"):
         TextRunner(program(), method="lora_forward")
+
+
+def with_metadata(name: str, value: Any) -> bytes:
+    """A program of one call, and a method without inputs that returns a number, or zeros of a
+    shape."""
+    main, method = Plan(), Plan(name)
+    main.input((1, 4), "int64")
+    main.call("aten::full.out", [1, 4, 8], 1.0, main.output((1, 4, 8)))
+    if isinstance(value, tuple):
+        method.call("aten::full.out", list(value), 0, method.output(value, "uint8"))
+    else:
+        method.take(method.value(value))
+    return build(main, method)
+
+
+@pytest.mark.parametrize("name", ["get_max_seq_len", "get_eos_ids", "get_bos_id"])
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), -5])
+def test_hostile_metadata(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=r"inf|nan|-5"):
+        TextRunner(with_metadata(name, value))
+
+
+def test_large_outputs_are_no_metadata() -> None:
+    assert TextRunner(with_metadata("get_x", (3,))).signature.constants == {"get_x": ([0, 0, 0],)}
+    assert not TextRunner(with_metadata("get_x", (1 << 21,))).signature.constants
 
 
 def test_nan_is_said() -> None:

@@ -195,6 +195,38 @@ def test_every_truncated_file_is_one_exception(kind: str, tmp_path: Path) -> Non
         assert tokenizer.decode(tokenizer.encode("Hello")) is not None
 
 
+def change_special(data: dict[str, Any], rank: int) -> None:
+    data["special_tokens"][1]["rank"] = rank
+
+
+def change_reserved(data: dict[str, Any], count: int) -> None:
+    data["config"] |= {"default_num_special_tokens": count, "default_vocab_size": 0}
+
+
+@pytest.mark.parametrize("change", [change_special, change_reserved])
+@pytest.mark.parametrize("number", [300_000_000, -5])
+def test_ids_out_of_range(
+    change: Callable[[dict[str, Any], int], None], number: int, tmp_path: Path
+) -> None:
+    """A table of 300 million entries took 5 GB."""
+    path = tekken(tmp_path)
+    data = json.loads(path.read_text())
+    change(data, number)
+    path.write_text(json.dumps(data))
+    with pytest.raises(ValueError, match=f"token id {number}, expected 0 to 4,194,303"):
+        open_tokenizer(path)
+
+
+def test_llama2c_without_bytes(tmp_path: Path) -> None:
+    pieces = [b"<unk>", b"<s>", b"</s>", b" ", b"a"]
+    data = b"".join(struct.pack("<fi", 0, len(piece)) + piece for piece in pieces)
+    (tmp_path / "t.bin").write_bytes(struct.pack("<i", 5) + data)
+    tokenizer = open_tokenizer(tmp_path / "t.bin")
+    assert tokenizer.encode("aa", bos=False) == [3, 4, 4]
+    with pytest.raises(ValueError, match="has 5 tokens, but none for some bytes"):
+        tokenizer.encode("b")
+
+
 @pytest.mark.parametrize("package, kind", [
     ("tokenizers", "hf"), ("sentencepiece", "sentencepiece"), ("tiktoken", "tiktoken"),
 ])  # fmt: skip
