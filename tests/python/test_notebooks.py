@@ -18,6 +18,7 @@ pytest.importorskip("executorch")
 FOLDER = Path(executorch_c.__file__).parent / "examples"
 FOUND = {  # the result that each notebook demonstrates
     "validate": ["10 cases match", "Outputs match"],
+    "chat": ["nats per byte", "A list is", "match: 9 cases", "bits per byte"],
     "find_divergence": ["blocks.7.up", "blocks.0", "reaches output 0"],
 }
 
