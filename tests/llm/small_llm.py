@@ -144,6 +144,32 @@ def program(kind: str = "position", *, positions: str = "first", every: bool = F
     return kept.file(f"llm/{kind}-{name}.pte", lambda path: path.write_bytes(_write(*what)))
 
 
+def _write_pair(shared: bool) -> bytes:
+    from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge
+    from executorch.exir.passes import MemoryPlanningPass
+
+    model = Decoder().eval()
+    n = torch.export.Dim("n", min=2, max=LONGEST)
+    one, several = (torch.zeros(1, k, dtype=torch.int64) for k in (1, 4))
+    at = torch.zeros(1, dtype=torch.int64)
+    with torch.no_grad():
+        programs = {
+            "prefill": torch.export.export(model, (several, at), dynamic_shapes=({1: n}, None)),
+            "decode": torch.export.export(model, (one, at)),
+        }
+    edge = to_edge(programs, constant_methods=constants(),
+                   compile_config=EdgeCompileConfig(_check_ir_validity=False))  # fmt: skip
+    planner = MemoryPlanningPass(share_mutable_buffers=shared)
+    config = ExecutorchBackendConfig(memory_planning_pass=planner, emit_mutable_buffer_names=True)
+    return edge.to_executorch(config).buffer
+
+
+def pair(shared: bool = True) -> Path:
+    """Return the path of a program with the methods "prefill" and "decode"."""
+    name = kept.digest(Path(__file__), "pair", shared, packages=("torch", "executorch"))
+    return kept.file(f"llm/pair-{name}.pte", lambda path: path.write_bytes(_write_pair(shared)))
+
+
 def ids(count: int, seed: int = 0) -> list[int]:
     """Return random tokens without special ones."""
     return np.random.default_rng(seed).integers(4, VOCABULARY, count).tolist()

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import small_llm
 import torch
 from executorch_c.llm import LLMReport, TextRunner, check_llm
 from executorch_c.llm.check import CASES
@@ -68,6 +69,13 @@ def test_a_model_keeps_its_buffers() -> None:
     check(program("recurrent"), eager_model)
     for name, b in eager_model.named_buffers():
         assert torch.equal(b, before[name])
+
+
+def test_two_methods() -> None:
+    assert check(small_llm.pair(), model()).ok
+    report = check(small_llm.pair(shared=False), model(), explain=False)
+    assert {"prefill", "turns"} <= differing(report), "decode does not see what prefill wrote"
+    assert "steps" not in differing(report)
 
 
 # ---- planted faults --------------------------------------------------------------------------

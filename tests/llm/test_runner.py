@@ -70,6 +70,28 @@ def test_metadata_of_optimum() -> None:
     assert runner.context == 40 and runner.eos_ids == (7,)
 
 
+def test_two_methods() -> None:
+    """A program with "prefill" and "decode", which share their caches."""
+    runner = TextRunner(small_llm.pair())
+    signature = runner.signature
+    assert signature.methods == ("prefill", "decode") and signature.decode.is_static
+    tokens = ids(LONGEST + 9)
+    expected = eager("position", tokens)
+    np.testing.assert_allclose(runner.prefill(tokens[:9]), expected[8], atol=LIMIT)
+    mark, fork = runner.snapshot(), runner.fork()
+    for at in range(9, 14):
+        np.testing.assert_allclose(runner.step(tokens[at]), expected[at], atol=LIMIT)
+    np.testing.assert_allclose(fork.step(tokens[9]), expected[9], atol=LIMIT)
+    runner.restore(mark)
+    np.testing.assert_allclose(runner.step(tokens[9]), expected[9], atol=LIMIT)
+    runner.rewind(5)
+    np.testing.assert_allclose(runner.prefill(tokens[5:]), expected[-1], atol=LIMIT)
+    runner.reset()
+    np.testing.assert_allclose(runner.all_logits(tokens), expected, atol=LIMIT)
+    only = TextRunner(small_llm.pair(), method="decode")
+    np.testing.assert_allclose(only.prefill(tokens), expected[-1], atol=LIMIT)
+
+
 # ---- state -----------------------------------------------------------------------------------
 
 
