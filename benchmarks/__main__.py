@@ -12,7 +12,17 @@ from pathlib import Path
 
 from benchmarks import common
 
-AREAS = ("startup", "load", "overhead", "trace", "models", "operators", "xnnpack", "busy")
+AREAS = (
+    "startup",
+    "load",
+    "overhead",
+    "trace",
+    "models",
+    "operators",
+    "xnnpack",
+    "busy",
+    "roofline",
+)
 RESULTS = Path(__file__).parent / "results.md"
 
 

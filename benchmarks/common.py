@@ -55,10 +55,11 @@ class Table:
     rows: list[Row] = field(default_factory=list)
     geometric_mean: bool = False
     notes: list[str] = field(default_factory=list)
+    columns: tuple[str, str, str] = ("official", "executorch_c", "ratio")
 
     def markdown(self) -> str:
         lines = [f"## {self.title}", "", self.how, ""]
-        lines += ["| | official | executorch_c | ratio | |", "|---|--:|--:|--:|---|"]
+        lines += [f"| | {' | '.join(self.columns)} | |", "|---|--:|--:|--:|---|"]
         for row in self.rows:
             cells = [row.what, row.show(row.official), row.show(row.ours), f"{row.ratio:.2f}"]
             lines.append("| " + " | ".join([*cells, row.note]) + " |")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import json
 import logging
 import os
@@ -87,7 +89,8 @@ def start(rival: Rival, job: Job) -> Process | str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            path = rival.prepare(job)
+            with contextlib.redirect_stdout(io.StringIO()):  # converters have much to say
+                path = rival.prepare(job)
     except Exception as problem:  # exporters raise anything
         return f"export: {type(problem).__name__}: {problem}".splitlines()[0][:200]
     try:
