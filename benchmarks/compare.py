@@ -24,7 +24,7 @@ from benchmarks.rivals import RIVALS, Job, Rival, command
 RESULTS = Path(__file__).parent / "compare.json"
 Record = dict[str, Any]
 
-SLOW = 20.0  # seconds of loading and the first call, after which a process is ended
+SLOW = 60.0  # seconds of imports, loading and the first call, after which a process is ended
 COMPILING = 300.0  # the same, for rivals without a file, which compile
 PAUSE = 0.05  # seconds between turns: pools of threads spin after a call
 WRONG = 1e-3  # relative error in float32
@@ -46,6 +46,7 @@ class Process:
             self.close()
             raise
         self.turns: list[Record] = []
+        self.why = ""  # the reason why it takes no more turns
 
     def answer(self, limit: float) -> Record:
         """Return the next line of the process that is a report."""
@@ -63,12 +64,15 @@ class Process:
         raise RuntimeError(f"more than {limit:g} s")
 
     def turn(self, budget: float) -> None:
-        if self.turns and self.turns[-1]["best"] > 10 * budget:
+        if self.why or (self.turns and self.turns[-1]["best"] > 10 * budget):
             return  # a slow call has little noise, and would take all the time
         assert self.process.stdin is not None
-        self.process.stdin.write(f"{budget}\n")
-        self.process.stdin.flush()
-        self.turns.append(self.answer(SLOW))
+        try:
+            self.process.stdin.write(f"{budget}\n")
+            self.process.stdin.flush()
+            self.turns.append(self.answer(SLOW))
+        except (RuntimeError, OSError) as problem:
+            self.why = str(problem)
         time.sleep(PAUSE)
 
     def result(self) -> Record:
@@ -117,8 +121,8 @@ def measure(job: Job, rivals: Sequence[Rival], rounds: int, budget: float) -> li
             for _, process in running:
                 process.turn(budget)
         for rival, process in running:
-            result = process.result()
-            if job.scheme == "fp32" and not result["error"] < WRONG:
+            result: Record = {"why": process.why} if process.why else process.result()
+            if "best" in result and job.scheme == "fp32" and not result["error"] < WRONG:
                 result = {"why": f"wrong: relative error {result['error']:.2g}"}
             records.append({**asdict(job), "rival": rival.name, **result})
     finally:

@@ -281,6 +281,9 @@ for scheme in ("fp32", "fp16", "qint8", "quint8", "qdint8"):
         add(f"DepthwiseConv2d-large-{scheme}", IMAGES)(
             conv("DepthwiseConv2d", scheme, (7, 6), (2, 1), (3, 3, 3, 3), 8, (1, 1))
         )
+        add(f"DepthwiseConv2d-49-{scheme}", IMAGES)(
+            conv("DepthwiseConv2d", scheme, (7, 7), (2, 1), (3, 3, 3, 3), 8, (1, 1))
+        )
     for name, window, stride, padding in (
         ("strided", (3, 4), (2, 3), (1, 0, 0, 1)), ("plain", (3, 3), (1, 1), (1, 1, 1, 1)),
         ("apart", (2, 2), (2, 2), (0, 0, 0, 0)), ("wide", (2, 2), (3, 3), (0, 0, 0, 0)),

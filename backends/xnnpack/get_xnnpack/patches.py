@@ -343,6 +343,69 @@ PLAN = (
     ),
 )
 
+DEPTHWISE_SETS = (
+    # A condition of the preprocessor, a name, the compiler's target, the floats of a vector.
+    ("XNN_ARCH_X86_64", "avx512", "avx512f,avx512bw,avx512dq,avx512vl", 16),
+    ("XNN_ARCH_X86_64", "avx2", "avx2,fma", 8),
+    ("XNN_ARCH_ARM64", "neon", "", 4),
+)
+
+DEPTHWISE = (
+    # Filters of 7 x 7 and more ran as general convolutions of one channel, 20 times slower.
+    # Only filters of exactly these taps: a kernel reads the inputs of all its taps, and those
+    # beyond the filter are other pixels, whose infinities would become NaN.
+    *(
+        Patch(
+            "src/xnnpack/config.h",
+            f"#define XNN_MAX_{name}_DWCONV_UKERNELS {count}\n",
+            f"#define XNN_MAX_{name}_DWCONV_UKERNELS {count + 5}\n",
+        )
+        for name, count in (("F32", 4), ("QC8", 3))
+    ),
+    Patch(
+        "src/operators/convolution-nhwc.c",
+        "    if (ukernel->last_tile == 0 && ukernel->primary_tile >= kernel_size) {\n",
+        "    if (ukernel->last_tile == 0 && ukernel->primary_tile >= kernel_size &&\n"
+        "        (ukernel->primary_tile <= 25 || ukernel->primary_tile == kernel_size)) {\n",
+    ),
+    Patch(
+        "src/configs/dwconv-config.c",
+        "static void init_f32_dwconv_config(void) {\n",
+        "#define ECX_TAPS(row) row(31) row(36) row(49) row(81) row(121)\n"
+        "enum { ECX_MOST_TAPS = 121 };\n"
+        + "".join(
+            f"#if {condition}\n#define ECX_SET(name) ecx_{name}_##name\n"
+            + (f'#define ECX_TARGET __attribute__((target("{target}")))\n' if target else
+               "#define ECX_TARGET\n")
+            + f"#define ECX_LANES {lanes}\n"
+            f"{(FOLDER / 'depthwise.h').read_text()}#endif\n"
+            for condition, name, target, lanes in DEPTHWISE_SETS
+        )
+        + """
+static void ecx_add_depthwise(struct xnn_dwconv_config* floats, struct xnn_dwconv_config* bytes) {
+#if XNN_ARCH_X86_64
+  const struct xnn_hardware_config* hardware = xnn_init_hardware_config();
+  if (hardware->use_x86_avx512skx)
+    ecx_avx512_add(floats, bytes);
+  else if (hardware->use_x86_avx2 && hardware->use_x86_fma3)
+    ecx_avx2_add(floats, bytes);
+#elif XNN_ARCH_ARM64
+  ecx_neon_add(floats, NULL); /* its bytes have 8 lanes, not 4 */
+#endif
+}
+
+static void init_f32_dwconv_config(void) {
+  ecx_add_depthwise(&f32_dwconv_config[4], NULL);
+""",
+    ),
+    Patch(
+        "src/configs/dwconv-config.c",
+        "static void init_qs8_qc8w_dwconv_config(void) {\n",
+        "static void init_qs8_qc8w_dwconv_config(void) {\n"
+        "  ecx_add_depthwise(NULL, &qs8_qc8w_dwconv_config[3]);\n",
+    ),
+)
+
 PACKING = (
     # Packing calls memmove for every float weight; without, resnet18 loads in two thirds of the
     # CPU time.
@@ -377,7 +440,9 @@ PACKING = (
     ),
 )
 
-XNNPACK = (*ROWS, *TILES, *SHAPES, *PADDINGS, *WINDOWS, *WEIGHTS, *MEMORY, *PLAN, *PACKING)
+XNNPACK = (
+    *ROWS, *TILES, *SHAPES, *PADDINGS, *WINDOWS, *WEIGHTS, *MEMORY, *PLAN, *DEPTHWISE, *PACKING
+)  # fmt: skip
 """The patches of XNNPACK."""
 
 WORKERS = (FOLDER / "workers.h").read_text()
