@@ -62,8 +62,10 @@ static ec_status make_call(ec_claim_context *c, const ec_claim_run *r, ec_instr 
   return EC_OK;
 }
 
-/* Lets the backend compile the run. A refusal has no effect. */
-static bool compile_run(ec_claim_context *c, const ec_claim_run *r, ec_delegate *d) {
+/* Lets the backend compile the run. A refusal has no effect, but a lack of memory is an error: the
+ * results of a method must not depend on it. */
+static ec_status compile_run(ec_claim_context *c, const ec_claim_run *r, ec_delegate *d,
+                             ec_error *err) {
   ec_method *m = c->m;
   const ec_backend_run run = {.struct_size = sizeof run,
                               .calls = r->calls,
@@ -76,11 +78,14 @@ static bool compile_run(ec_claim_context *c, const ec_claim_run *r, ec_delegate 
                               .always = m->options.claiming == EC_CLAIM_ALWAYS};
   d->init = (ec_backend_init){.method = m->name, .payload = "", .program = m->program,
                               .instance = m};
-  if (!r->output_count || ec_delegate_options(m, d, NULL) != EC_OK) return false;
-  ec_host_call call = ec_host_call_of(m, &c->work, NULL);
-  d->ready = d->backend->claim(d->backend, &ec_host_table, &call, &d->init, &run, &d->handle) ==
-             EC_BACKEND_OK;
-  return d->ready;
+  if (!r->output_count || ec_delegate_options(m, d, NULL) != EC_OK) return EC_OK;
+  ec_host_call call = ec_host_call_of(m, &c->work, err);
+  const ec_status status = (ec_status)d->backend->claim(d->backend, &ec_host_table, &call, &d->init,
+                                                        &run, &d->handle);
+  d->ready = status == EC_OK;
+  if (status == EC_MEMORY_ALLOCATION_FAILED) return ec_fail_in(err, status, "%s", d->backend->id);
+  ec_error_clear(err);
+  return EC_OK;
 }
 
 /* Claims one run, if the backend takes it. */
@@ -90,7 +95,8 @@ static ec_status claim_run(ec_claim_context *c, const ec_backend *backend, const
   ec_claim *claim = &m->claims[m->claim_count];
   claim->delegate.backend = backend;
   EC_TRY(make_call(c, r, &claim->call, err));
-  if (!compile_run(c, r, &claim->delegate)) {
+  EC_TRY(compile_run(c, r, &claim->delegate, err));
+  if (!claim->delegate.ready) {
     for (size_t i = r->first; i < r->end; i++)
       if (!c->instrs[i].folded)
         EC_TRY(note_unclaimed(m, c->instrs[i].op->name, "does not pay", err));
@@ -112,7 +118,8 @@ static ec_status ask_backend(ec_claim_context *c, const ec_backend *backend, siz
   ec_backend_kernel_call call;
   const ec_instr *in = &c->instrs[at];
   if (!in->op || in->folded) return EC_OK;
-  const char *reason = ec_claim_view(c, in, &call);
+  const char *reason;
+  EC_TRY(ec_claim_view(c, in, &call, &reason, err));
   if (!reason) reason = backend->can_claim(backend, &call);
   c->wanted[at] = !reason;
   return reason ? note_unclaimed(c->m, in->op->name, reason, err) : EC_OK;

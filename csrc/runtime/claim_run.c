@@ -349,28 +349,28 @@ static ec_status alloc_run(ec_claim_context *c, ec_claim_run *r, ec_error *err) 
   return ec_arena_array(scratch, args, 2 * sizeof *r->values, "a plan", &r->values, err);
 }
 
-const char *ec_claim_view(ec_claim_context *c, const ec_instr *in, ec_backend_kernel_call *out) {
-  static const char no_memory[] = "no memory";
-  const char *reason = check_call(c, in);
+ec_status ec_claim_view(ec_claim_context *c, const ec_instr *in, ec_backend_kernel_call *out,
+                        const char **reason, ec_error *err) {
   ec_backend_arg *args;
   size_t number = 0;
   ec_arena_reset(&c->work);
-  if (reason) return reason;
-  if (view_call(c, in, out, &args, NULL) != EC_OK) return no_memory;
+  *reason = check_call(c, in);
+  if (*reason) return EC_OK;
+  EC_TRY(view_call(c, in, out, &args, err));
   for (size_t i = 0; i < in->op->nargs; i++) {
     ec_value *v = in->args[i];
     ec_backend_value *value;
     if (v->kind == EC_KIND_TENSOR) {
-      if (make_value(c, v, &number, &value, NULL) != EC_OK) return no_memory;
+      EC_TRY(make_value(c, v, &number, &value, err));
       value->is_unread = in->op->args[i].written && is_unread(c, ec_use_index(&c->uses, v));
       args[i].slot = value;
     }
     for (uint32_t k = 0; ec_is_tensor_list(v) && k < v->count; k++) {
-      if (make_value(c, v->as.items[k], &number, &value, NULL) != EC_OK) return no_memory;
+      EC_TRY(make_value(c, v->as.items[k], &number, &value, err));
       args[i].as.list.items[k].slot = value;
     }
   }
-  return NULL;
+  return EC_OK;
 }
 
 ec_status ec_claim_run_build(ec_claim_context *c, size_t first, size_t end, ec_claim_run *out,

@@ -37,9 +37,10 @@ typedef struct ec_claim_run {
 
 ec_status ec_claim_context_init(ec_method *m, ec_claim_context *out, ec_error *err);
 
-/* Shows one kernel call by itself, with a value for each tensor. Returns NULL, or in a few words
- * why the call cannot be part of a run. */
-const char *ec_claim_view(ec_claim_context *c, const ec_instr *in, ec_backend_kernel_call *out);
+/* Shows one kernel call by itself, with a value for each tensor. Sets `reason` to NULL, or in a few
+ * words to why the call cannot be part of a run. */
+ec_status ec_claim_view(ec_claim_context *c, const ec_instr *in, ec_backend_kernel_call *out,
+                        const char **reason, ec_error *err);
 
 /* Builds the longest run from instruction `first` to at most `end`. It ends before the first call
  * whose values are not those of the calls before it or of memory at its beginning. */

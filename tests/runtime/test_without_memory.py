@@ -50,6 +50,18 @@ def stateful() -> bytes:
     return build(plan, constants=constants, payloads=[SINE])
 
 
+def claimed() -> bytes:
+    """Return a program whose operators are delegated when it is loaded."""
+    constants, plan = Constants(), Plan()
+    x, s = plan.input((64, 8), dynamism=BOUNDED), plan.input((1,))
+    weight = plan.constant(constants, np.full((8, 8), 0.5, np.float32))
+    y, z = (plan.tensor((64, 8), dynamism=BOUNDED) for _ in range(2))
+    plan.call("aten::mm.out", x, weight, y)
+    plan.call("aten::tanh.out", y, z)
+    plan.call("aten::mul.out", z, s, plan.output((64, 8), dynamism=BOUNDED))
+    return build(plan, constants=constants)
+
+
 def delegated() -> tuple[bytes, list[np.ndarray], list[np.ndarray]]:
     """Return a convolution in XNNPACK, with a small and a large image."""
     pytest.importorskip("executorch_c._backend_xnnpack")
@@ -73,7 +85,7 @@ def refuse(folder: Path, library: Path, how: str) -> list[int]:
     script = Path(__file__).with_name("refuse_allocations.py")
     env = {
         **os.environ, "LD_PRELOAD": str(library), "MALLOC_PERTURB_": "165",
-        "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": "",
+        "EXECUTORCH_C_DELEGATE_AT_LOAD": "always", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": "",
     }  # fmt: skip
     done = subprocess.run(
         [sys.executable, script, folder, how], env=env, cwd=folder, capture_output=True, text=True,
@@ -83,14 +95,19 @@ def refuse(folder: Path, library: Path, how: str) -> list[int]:
     return [int(number) for number in done.stdout.split()]
 
 
-@pytest.mark.parametrize("how", ["c", "c-onwards", "python"])
-@pytest.mark.parametrize("model", ["stateful", "delegated"])
+CASES = [(model, how) for model in ("stateful", "delegated", "claimed")
+         for how in ("c", "c-onwards", "python")
+         if (model, how) != ("claimed", "python")]  # fmt: skip
+"""Claims are made and run without Python."""
+
+
+@pytest.mark.parametrize(("model", "how"), CASES)
 def test_each_allocation_is_refused(tmp_path: Path, library: Path, model: str, how: str) -> None:
-    if model == "stateful":
+    if model != "delegated":
         two = np.full(1, 2, np.float32)
         rng = np.random.default_rng(0)
         small, large = ([rng.random((n, 8), np.float32), two] for n in (3, 64))
-        pte = stateful()
+        pte = stateful() if model == "stateful" else claimed()
     else:
         pte, small, large = delegated()
     (tmp_path / "model.pte").write_bytes(pte)
