@@ -13,16 +13,9 @@ from pathlib import Path
 from benchmarks import common
 
 AREAS = (
-    "startup",
-    "load",
-    "overhead",
-    "trace",
-    "models",
-    "operators",
-    "xnnpack",
-    "busy",
-    "roofline",
-)
+    "startup", "load", "overhead", "trace", "models", "operators", "xnnpack", "busy", "roofline",
+    "sizes",
+)  # fmt: skip
 RESULTS = Path(__file__).parent / "results.md"
 
 
