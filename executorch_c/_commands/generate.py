@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from executorch_c.llm.runner import TextRunner
 
 HELP = """\
-Generate text with a language model, without torch. Text is printed while it is generated;
-tokens/s are printed on stderr.
+Generate text with a language model, without torch. Text is printed while it is
+generated; tokens/s are printed on stderr.
 
-The default is greedy: the same prompt gives the same text. --temperature, --top-k, --top-p,
---min-p and --seed draw tokens at random. --sampler official makes the choices of ExecuTorch's
-own runner.
+The default is greedy: the same prompt gives the same text. --temperature,
+--top-k, --top-p, --min-p and --seed draw tokens at random. --sampler official
+makes the choices of ExecuTorch's own runner.
 
---chat uses the tokenizer's chat template and, without --prompt, reads messages from stdin.
-Without a tokenizer, --ids takes and prints token ids.
+--chat uses the tokenizer's chat template and, without --prompt, reads messages
+from stdin. Without a tokenizer, --ids takes and prints token ids.
 """
 
 

@@ -7,10 +7,12 @@ import argparse
 from executorch_c._commands import _arguments, _text_models
 
 HELP = """\
-Compute the perplexity of a language model on a text, with a 95 % confidence interval.
+Compute the perplexity of a language model on a text, with a 95 % confidence
+interval.
 
-The text is read in windows of the context's length that overlap by half; each token is predicted
-once. Bits per byte can be compared between models with different tokenizers.
+The text is read in windows of the context's length that overlap by half; each
+token is predicted once. Bits per byte can be compared between models with
+different tokenizers.
 """
 
 

@@ -105,6 +105,16 @@ def test_errors(words: list[str], code: int, match: str, folder: Path,
     assert "Traceback" not in shown
 
 
+@pytest.mark.parametrize("command", ["generate", "perplexity"])
+def test_help_has_80_columns(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        run(command, "--help")
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
 def test_conflicts_are_printed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run("generate", program(get_eos_ids=[9]), "--tokenizer", folder, "--prompt", "x",
         "--max-new-tokens", 1)  # fmt: skip
