@@ -464,3 +464,17 @@ def test_bos_only_at_the_beginning(tokenizer: Path) -> None:
     assert runner.encode("fox")[0] == 1 and runner.encode("fox", bos=False)[0] != 1
     runner.prefill("The")
     assert runner.encode("fox")[0] != 1 and runner.encode("fox", bos=True)[0] == 1
+
+
+def test_logits_of_coarser_dtypes() -> None:
+    import ml_dtypes
+    from executorch_c.llm.runner import as_float32
+
+    values = np.array([1.5, -2.25, np.inf, 3e38], np.float32)
+    coarse = values.astype(ml_dtypes.bfloat16)
+    for given in (coarse, coarse.view(np.uint16)):  # the bits, without the package
+        found = as_float32(given)
+        assert found.dtype == np.float32
+        np.testing.assert_array_equal(found, coarse.astype(np.float32))
+    half = as_float32(values[:2].astype(np.float16))
+    assert half.dtype == np.float32 and half.tolist() == [1.5, -2.25]
