@@ -8,6 +8,7 @@
 #include "python/errors.h"
 #include "python/input_errors.h"
 #include "python/method.h"
+#include "python/objects.h"
 
 /* ---- preparation ------------------------------------------------------------------------- */
 
@@ -66,7 +67,7 @@ static int prepare_input(ecpy_method *self, size_t index, PyObject *object, ecpy
   case EC_KIND_STRING:
     if (!PyUnicode_Check(object)) break;
     input->keep = Py_NewRef(object);
-    return PyUnicode_AsUTF8(object) ? 0 : -1;
+    return ecpy_utf8(object) ? 0 : -1;
   case EC_KIND_NONE:
     if (object == Py_None) return 0;
     break;

@@ -10,6 +10,14 @@ PyObject *ecpy_text(const char *text) {
   return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
 }
 
+const char *ecpy_utf8(PyObject *text) {
+  Py_ssize_t size;
+  const char *utf8 = PyUnicode_AsUTF8AndSize(text, &size);
+  if (!utf8 || strlen(utf8) == (size_t)size) return utf8;
+  PyErr_Format(PyExc_ValueError, "%R has a null character", text);
+  return NULL;
+}
+
 PyObject *ecpy_index_or_none(int64_t index) {
   return index < 0 ? Py_NewRef(Py_None) : PyLong_FromLongLong(index);
 }

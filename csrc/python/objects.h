@@ -10,6 +10,10 @@
 /* Returns a string of a file as str (invalid UTF-8 is replaced); None for NULL. */
 PyObject *ecpy_text(const char *text);
 
+/* Returns the UTF-8 of a str, which keeps it; NULL with a ValueError if it holds a null character,
+ * because a C string would end there. */
+const char *ecpy_utf8(PyObject *text);
+
 /* Returns an int; None for -1. */
 PyObject *ecpy_index_or_none(int64_t index);
 

@@ -129,7 +129,7 @@ int ecpy_unregister_operator(ecpy_state *state, PyObject *name) {
     PyErr_Format(PyExc_TypeError, "name must be a str, not %.200s", Py_TYPE(name)->tp_name);
     return -1;
   }
-  const char *text = PyUnicode_AsUTF8(name);
+  const char *text = ecpy_utf8(name);
   if (!text) return -1;
   if (ec_op_unregister(text, &err) == EC_OK) return 0;
   ecpy_raise(state, &err);

@@ -175,7 +175,7 @@ static PyObject *program_load_method(PyObject *object, PyObject *args, PyObject 
   options.seeded = seed != Py_None;
   if (options.seeded && ecpy_parse_seed(seed, &options.seed)) return NULL;
   if (threads != Py_None && ecpy_parse_threads(threads, &options.threads)) return NULL;
-  const char *text = PyUnicode_AsUTF8(name);
+  const char *text = ecpy_utf8(name);
   if (text && ecpy_options_parse(backend_options, &arena, &options) == 0) {
     const bool own = options.reference_kernels || options.seeded || options.backend_count ||
                      options.threads || options.max_bytes || options.max_steps ||
@@ -236,7 +236,7 @@ PyDoc_STRVAR(structure_doc,
              "the file is invalid, NotFoundError (no such method).");
 
 static PyObject *program_structure(PyObject *self, PyObject *name) {
-  const char *text = PyUnicode_AsUTF8(name);
+  const char *text = ecpy_utf8(name);
   if (!text) return NULL;
   return ecpy_program_structure(ecpy_state_of(self), ((ecpy_program *)self)->ref, text);
 }

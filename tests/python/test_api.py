@@ -419,3 +419,20 @@ def test_inputs_by_name() -> None:
             call({"nothing": x})
         with pytest.raises(TypeError, match=f"input '{name}' is missing"):
             call({})
+
+
+def test_names_and_strings_with_null_characters() -> None:
+    """A C string ends at a null character: "forward" and "hi" were accepted in their place."""
+    program = Runtime.get().load_program(small_programs.kinds_pte([3, "hi"], [None, 7]))
+    method = program.load_method("forward")
+    x = np.zeros(2, np.float32)
+    assert method.execute([x, 3, "hi"])[-2:] == [None, 7]
+    for call in (
+        lambda: program.load_method("forward\0"),
+        lambda: program.load_method("forward\0", seed=1),
+        lambda: program._structure("forward\0"),
+        lambda: method.execute([x, 3, "hi\0"]),
+        lambda: executorch_c.unregister_operator("a::b.out\0"),
+    ):
+        with pytest.raises(ValueError, match=r"\\x00' has a null character"):
+            call()
