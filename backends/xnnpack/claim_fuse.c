@@ -40,3 +40,14 @@ uint32_t ecx_match_hardswish(const ecx_draft *d, uint32_t dividend, uint32_t div
   }
   return ECX_NONE;
 }
+
+static float clamp(float x, float min, float max) { return x < min ? min : x > max ? max : x; }
+
+uint32_t ecx_merge_clamps(const ecx_draft *d, uint32_t id, float *min, float *max) {
+  const ecx_draft_node *n = d->failed ? NULL : producer_of(d, id, ECX_KIND_Clamp);
+  if (!n) return id;
+  const float low = clamp(n->min, *min, *max), high = clamp(n->max, *min, *max);
+  *min = low;
+  *max = high;
+  return n->fields[0];
+}

@@ -38,7 +38,12 @@ static const char *add_clamp(ecx_claim *b, const ec_backend_kernel_call *call, f
                              float max) {
   if (!(min <= max)) return "its bounds";
   if (!b) return NULL;
-  ecx_draft_node *n = add_unary(b, ECX_KIND_Clamp, call);
+  const ec_backend_value *v = ecx_arg_value(call, 0);
+  ecx_prepare(b, v);
+  const ecx_form form = ecx_best_form(b, v);
+  const uint32_t in = ecx_merge_clamps(b->draft, ecx_read(b, v, form), &min, &max);
+  const uint32_t out = ecx_write(b, ecx_arg_out(call), form);
+  ecx_draft_node *n = ecx_draft_add(b->draft, ECX_KIND_Clamp, &in, 1, out);
   n->has_bounds = true;
   n->min = min;
   n->max = max;
