@@ -6,7 +6,9 @@ import argparse
 import inspect
 import statistics
 import sys
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -21,6 +23,11 @@ from executorch_c._commands._arguments import method_of
 if TYPE_CHECKING:
     from executorch_c._arrays import Array
     from executorch_c._types import MethodInfo, ValueInfo
+
+
+DAMAGED = (ValueError, EOFError, SyntaxError, NotImplementedError, tokenize.TokenError, zlib.error,
+           zipfile.BadZipFile)  # fmt: skip
+"""Exceptions of numpy.load for a damaged file."""
 
 
 def call_times(call: Callable[[], Any], repeat: int) -> tuple[Any, list[float]]:
@@ -50,7 +57,7 @@ def read_arrays(path: str) -> dict[str, Array]:
             return {"": loaded}
         with loaded:
             return {name: loaded[name] for name in loaded.files}
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+    except DAMAGED as error:
         raise ValueError(f"{path}: not an .npz or .npy file of arrays ({error})") from error
 
 

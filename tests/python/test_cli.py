@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import subprocess
 import sys
@@ -217,6 +218,31 @@ def test_wrong_shape(tmp_path: Path, capsys: Capture) -> None:
     np.save(tmp_path / "x.npy", np.zeros((2, 3), np.float32))
     err = failed(capsys, "run", DIGITS, "--inputs", str(tmp_path / "x.npy"))
     assert "input 0" in err
+
+
+def damaged_deflate() -> bytes:
+    """An .npz whose compressed bytes are no deflate stream (zlib.error)."""
+    file = io.BytesIO()
+    np.savez_compressed(file, x=np.zeros(100))
+    data = bytearray(file.getvalue())
+    at = 30 + int.from_bytes(data[26:28], "little") + int.from_bytes(data[28:30], "little")
+    data[at : at + 4] = b"\xff" * 4
+    return bytes(data)
+
+
+def npy(header: bytes) -> bytes:
+    header = header.ljust(117) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+
+
+@pytest.mark.parametrize("data", [
+    damaged_deflate(), npy(b"("), npy(b"{'descr': 'O', 'fortran_order': False, 'shape': (1,), }"),
+    npy(b"{'descr': '<f8', 'fortran_order': False, 'shape': (9, 9), }"), b"",
+])  # fmt: skip
+def test_damaged_inputs(data: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.npz").write_bytes(data)
+    err = failed(capsys, "run", DIGITS, "--inputs", str(tmp_path / "x.npz"))
+    assert "x.npz: not an .npz or .npy file of arrays" in err
 
 
 def test_inputs_that_are_not_arrays(tmp_path: Path, capsys: Capture) -> None:
