@@ -133,6 +133,19 @@ def test_traces_have_all_events() -> None:
     np.testing.assert_array_equal(*results)
 
 
+def test_methods_share_packed_weights() -> None:
+    """Results are bitwise equal for any number of threads."""
+    fn, inputs = SAMPLES["net"]
+    program = Runtime.get().load_program(export(fn, *inputs))
+    options = [{"num_threads": n, "delegate_at_load": True} for n in (1, 2, 3)]
+    methods = [program.load_method("forward", **one) for one in options]
+    first, *others = [method.execute([inputs[0].numpy()])[0] for method in methods]
+    for other in others:
+        np.testing.assert_array_equal(first, other)
+    figures = [method.backend_report()[0]["figures"] for method in methods]
+    assert figures[0]["shared_packed_bytes"] == 0 < figures[1]["shared_packed_bytes"]
+
+
 def test_dynamic_shapes() -> None:
     """Sizes change between calls; a batch of no images is left to the kernels."""
     net, x = Net(), random(4, 3, 32, 32)
