@@ -43,7 +43,7 @@ def pairs(records: Sequence[Record]) -> list[str]:
     lines = ["| rival / ours | networks | geometric mean | least | |", "|---|--:|--:|--:|---|"]
     for ours in (name for name, rival in RIVALS.items() if rival.is_ours):
         for name, rival in RIVALS.items():
-            found = ratios(records, name, ours) if name != ours else {}
+            found = ratios(records, name, ours) if not rival.is_ours else {}
             if found:
                 least = min(found, key=lambda title: found[title])
                 lines.append(
@@ -164,7 +164,8 @@ def select(records: Sequence[Record], **values: Any) -> list[Record]:
 def text(results: Record) -> str:
     """Return the section of README.md."""
     records = results["records"]
-    lines = [results["machine"], ""]
+    machine = results["machine"].partition(" Medians;")[0]
+    lines = [f"{machine} Best calls.", ""]
     batch = select(records, batch=1)
     sizes = {name: max(r["size"] for r in select(batch, network=name))
              for name in dict.fromkeys(r["network"] for r in batch)}  # fmt: skip
