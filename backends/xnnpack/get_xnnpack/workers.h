@@ -129,7 +129,7 @@ static void leave(struct pthreadpool* pool) {
   if ((state & JOINED) == 1 && state & WAITED) futex_wake(&pool->has_active_threads, 1);
 }
 
-static void run(struct pthreadpool* pool, struct thread_info* thread) {
+static void run_tasks(struct pthreadpool* pool, struct thread_info* thread) {
   const thread_function_t function = (thread_function_t) pthreadpool_load_relaxed_void_p(
     &pool->thread_function);
   struct fpu_state saved = {0};
@@ -149,7 +149,7 @@ static void* work(void* argument) {
   uint32_t last = 0;
   while (!(next_command(pool, last) & 1)) {
     if (!join(pool, &last)) continue;
-    run(pool, thread);
+    run_tasks(pool, thread);
     leave(pool);
   }
   return NULL;
@@ -244,7 +244,7 @@ PTHREADPOOL_INTERNAL void pthreadpool_parallelize(struct pthreadpool* pool,
   const int64_t start = now();
   const size_t workers = workers_for(pool, range, start);
   if (workers) open_loop(pool, workers);
-  run(pool, &pool->threads[0]);
+  run_tasks(pool, &pool->threads[0]);
   if (workers) {
     const int64_t done = now();
     if (close_loop(pool)) {
