@@ -146,7 +146,8 @@ static PyObject *bytes_as_bfloat16(ecpy_method *self, size_t index, PyObject *ar
   Py_INCREF(descr);
   PyObject *view = PyArray_NewFromDescr(&PyArray_Type, descr, slot->rank, slot->sizes, NULL,
                                         PyArray_DATA(bytes), 0, NULL);
-  if (view && PyArray_SetBaseObject((PyArrayObject *)view, array)) Py_CLEAR(view);
+  if (!view) Py_DECREF(array);
+  else if (PyArray_SetBaseObject((PyArrayObject *)view, array)) Py_CLEAR(view);
   return view;
 }
 

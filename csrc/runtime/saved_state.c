@@ -81,10 +81,10 @@ size_t ec_state_size(const ec_method *m) {
 
 void ec_state_save(const ec_method *m, uint8_t *to) {
   for (size_t i = 0; i < m->state_count; to += m->state[i++].size)
-    memcpy(to, m->state[i].data, m->state[i].size);
+    memmove(to, m->state[i].data, m->state[i].size); /* an attribute may be the caller's array */
 }
 
 void ec_state_restore(const ec_method *m, const uint8_t *from) {
   for (size_t i = 0; i < m->state_count; from += m->state[i++].size)
-    memcpy(m->state[i].data, from, m->state[i].size);
+    memmove(m->state[i].data, from, m->state[i].size);
 }
