@@ -104,7 +104,7 @@ uint32_t ecx_write(ecx_claim *b, const ec_backend_value *v, ecx_form form) {
 
 uint32_t ecx_reshape(ecx_claim *b, uint32_t id, const ecx_shape *shape, size_t inferred) {
   ecx_shape sizes = *shape;
-  if (inferred < sizes.rank) sizes.dims[inferred] = 0;
+  if (inferred < XNN_MAX_TENSOR_DIMS) sizes.dims[inferred] = 0;
   const uint32_t out = ecx_draft_result(b->draft, shape);
   ecx_draft_node *n = ecx_draft_add(b->draft, ECX_KIND_StaticReshape, &id, 1, out);
   ecx_draft_set(n, ECX_Reshape_num_dims, (uint32_t)shape->rank);

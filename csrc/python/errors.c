@@ -121,7 +121,7 @@ static PyObject *make_visible(PyObject *sentence) {
   enum { LONGEST = 10 }; /* "\U0010ffff" */
   if (!sentence) return NULL;
   const Py_ssize_t count = PyUnicode_GET_LENGTH(sentence);
-  Py_UCS4 *text = PyMem_New(Py_UCS4, count * LONGEST + 1), *end = text;
+  Py_UCS4 *text = PyMem_New(Py_UCS4, (size_t)count * LONGEST + 1), *end = text;
   for (Py_ssize_t i = 0; text && i < count; i++)
     end = write_visible(PyUnicode_READ_CHAR(sentence, i), end);
   PyObject *made = text ? PyUnicode_FromKindAndData(PyUnicode_4BYTE_KIND, text, end - text)
