@@ -118,14 +118,18 @@ def test_missing_packages_name_their_extra(monkeypatch: pytest.MonkeyPatch) -> N
         dtype_of("bfloat16")
 
 
-def test_load_imports_no_reports() -> None:
+def test_load_imports_no_reports(tmp_path: Path) -> None:
     """Their import takes longer than loading a small program; only bundled programs need them."""
     code = (
         "import sys, executorch_c; executorch_c.load(sys.argv[1]);"
         "print(*sorted(name for name in sys.modules if name.startswith('executorch_c')))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, str(DIGITS)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", code, str(DIGITS)],
+        cwd=tmp_path,  # not the checkout, whose sources may hide the package that is installed
+        capture_output=True,
+        text=True,
+        check=True,
     )
     loaded = set(done.stdout.split())
     assert loaded == {"executorch_c", "executorch_c._core", "executorch_c._programs"}
