@@ -59,6 +59,8 @@ class Opened:
     """The source, if it is an ExecutorchProgramManager."""
     source: object = None
     """Path or bytes of the source."""
+    data: tuple[object, ...] = ()
+    """Paths or bytes of its .ptd files."""
 
     @cached_property
     def origin(self) -> Origin:
@@ -144,7 +146,10 @@ def opened(source: ProgramSource, data_path: object = None, verification: int = 
     bundled = _bundled(source)
     if bundled is not None:
         return Opened(bundled.program, bundled=bundled, source=source)
-    return Opened(_load(cast("Data", source), data_path, verification), source=source)
+    several = tuple(data_path) if isinstance(data_path, (list, tuple)) else (data_path,)
+    weights = tuple(one for one in several if one is not None)
+    program = _load(cast("Data", source), data_path, verification)
+    return Opened(program, source=source, data=weights)
 
 
 def _bundled(source: object) -> BundledProgram | None:

@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from executorch_c import testing
-from executorch_c._commands import _arguments, _models
+from executorch_c._commands import _arguments, _models, _text_checks
 from executorch_c._commands._calls import arguments_of, read_arrays
 from executorch_c.check.flows import FLOWS
 
@@ -18,6 +18,7 @@ shapes at their bounds, and --inputs. Needs torch and executorch.
 
     executorch-c check model.py:make --flow xnnpack
     executorch-c check model.pte --model model.py:make
+    executorch-c check llm.pte --model model.py:make --prompt "def f("
 
 The function takes no arguments. It returns the model, its example inputs and, optionally, a
 dictionary of additional arguments of executorch_c.testing.check_model:
@@ -52,6 +53,7 @@ def add(commands: _arguments.Commands) -> None:
     _arguments.add_tolerances(parser)
     _arguments.add_min_sqnr(parser)
     _arguments.add_results(parser)
+    _text_checks.add_text_checks(parser)
     parser.set_defaults(seed=None)
 
 
@@ -76,6 +78,8 @@ def _program(args: argparse.Namespace) -> str | None:
 
 def main(args: argparse.Namespace) -> int:
     """Run `executorch-c check`."""
+    if _text_checks.is_text_check(args):
+        return _text_checks.check_text(args)
     program = _program(args)
     arrays = read_arrays(args.inputs) if args.inputs else {}
     model, example, options = _models.made(args.make or args.model)

@@ -42,6 +42,10 @@ def template_of(tokenizer: object, name: str = "default") -> str:
     return found
 
 
+def _to_json(value: object, **options: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, **options)
+
+
 def _raise(message: str) -> None:
     raise ValueError(f"chat template: {message}")
 
@@ -49,7 +53,8 @@ def _raise(message: str) -> None:
 def render(
     template: str, messages: Sequence[Message], *, add_generation_prompt: bool = True, **values: Any
 ) -> str:
-    """Return the text of messages by a chat template (jinja2, in its sandbox).
+    """Return the text of messages by a chat template (jinja2, in its sandbox, with limits of steps,
+    sizes and time).
 
     Args:
         template: The template.
@@ -57,19 +62,18 @@ def render(
         add_generation_prompt: End with the beginning of the assistant's message.
         values: Other variables: bos_token, eos_token, tools, documents, enable_thinking.
 
-    Raises ValueError for a wrong template and for messages that it refuses, ImportError without
-    jinja2 (extra `llm`).
+    Raises ValueError for a wrong template, for messages that it refuses, and for one that needs
+    more than 10 s, 1 million steps or 16 million characters; ImportError without jinja2 (extra
+    `llm`).
     """
     jinja2 = _extras.load("a chat template", "jinja2")
-    sandbox = _extras.load("a chat template", "jinja2.sandbox")
     if len(template) > LONGEST_TEMPLATE:
         raise ValueError(f"chat template: {len(template):,} characters, at most "
                          f"{LONGEST_TEMPLATE:,} are read")  # fmt: skip
-    environment = sandbox.ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True,
-        extensions=["jinja2.ext.loopcontrols"])  # fmt: skip
-    environment.filters["tojson"] = lambda value, **options: json.dumps(
-        value, ensure_ascii=False, **options
-    )
+    from executorch_c.llm._template_limits import LimitedEnvironment
+
+    environment = LimitedEnvironment({"tojson": _to_json}, trim_blocks=True, lstrip_blocks=True,
+                                     extensions=["jinja2.ext.loopcontrols"])  # fmt: skip
     environment.globals["raise_exception"] = _raise
     environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
     try:

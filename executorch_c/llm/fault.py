@@ -3,6 +3,7 @@ runtime."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -41,25 +42,29 @@ def _agrees(a: Array, b: Array, limit: Limit) -> bool:
 def official_logits(plan: Plan, runner: TextRunner) -> Array | None:
     """Return the compared logits of a plan in ExecuTorch's own runtime.
 
-    None without the package, for a program that is not from a file or bytes, and for a plan that
-    resets or goes to position 0 after its beginning.
+    None without the package, for a program that is not from a file or bytes, for several .ptd files
+    (its Python API takes one), and for a plan that resets or goes to position 0 after its
+    beginning.
     """
     if not all(_extras.is_installed(name) for name in ("torch", "executorch")):
         return None
     if any(a.kind in ("reset", "zero") for a in plan.actions[1:]) or runner.source.bundled:
         return None
-    data = runner.source.source
-    if not isinstance(data, (str, bytes)) and not hasattr(data, "__fspath__"):
+    files = (runner.source.source, *runner.source.data)
+    if len(files) > 2 or not (
+        all(isinstance(one, bytes) for one in files)
+        or all(isinstance(one, (str, os.PathLike)) for one in files)
+    ):
         return None
     import torch
     from executorch.extension.llm.custom_ops import custom_ops  # noqa: F401
     from executorch.extension.pybindings import portable_lib
     from executorch.kernels import quantized  # noqa: F401
 
-    if isinstance(data, bytes):
-        module: Any = portable_lib._load_for_executorch_from_buffer(data)
+    if isinstance(files[0], bytes):
+        module: Any = portable_lib._load_for_executorch_from_buffer(*files)
     else:
-        module = portable_lib._load_for_executorch(str(data))
+        module = portable_lib._load_for_executorch(*(str(one) for one in files))
     rows, at = [], 0
     for action, known in zip(plan.actions, plan.known()):
         if action.kind == "feed":

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -33,8 +33,11 @@ __all__ = [
     "MultimodalRunner",
     "Stats",
     "TextLLMRunner",
+    "generate_hf",
+    "generate_text_hf",
     "make_audio_input",
     "make_image_input",
+    "make_raw_audio_input",
     "make_text_input",
     "make_token_input",
 ]
@@ -308,6 +311,49 @@ def make_audio_input(features: Any) -> MultimodalInput:
     return MultimodalInput(as_array(features))
 
 
+def make_raw_audio_input(samples: Any) -> MultimodalInput:
+    """Return samples of audio as a part of a prompt, for an encoder that takes them: an array or
+    tensor [batch, channels, samples]. Raises RuntimeError for another shape."""
+    array = as_array(samples)
+    if array.ndim != 3:
+        raise RuntimeError(f"raw audio: found shape {array.shape}, expected (batch, channels, "
+                           "samples)")  # fmt: skip
+    return MultimodalInput(array)
+
+
+def inputs_of_processor(inputs: Any, image_token_id: int | None = None) -> list[MultimodalInput]:
+    """Return the parts of a prompt from the result of a processor of Hugging Face: a mapping with
+    `input_ids` and, for one image, `pixel_values`, which take the place of the run of
+    `image_token_id`.
+
+    Raises ValueError for missing keys, several images or runs, and image tokens without pixels.
+    """
+    if "input_ids" not in inputs:
+        raise ValueError(f"no 'input_ids' in the inputs, which have: {', '.join(inputs)}")
+    ids = as_array(inputs["input_ids"])
+    if ids.ndim not in (1, 2) or (ids.ndim == 2 and len(ids) != 1) or ids.dtype.kind not in "iu":
+        raise ValueError(f"input_ids: found {ids.dtype} of shape {ids.shape}, expected integers of "
+                         "one prompt, [n] or [1, n]")  # fmt: skip
+    tokens: list[int] = ids.reshape(-1).tolist()
+    places = [i for i, token in enumerate(tokens) if token == image_token_id]
+    if "pixel_values" not in inputs:
+        if places:
+            raise ValueError(f"input_ids have image tokens ({image_token_id}), but there are no "
+                             "'pixel_values'")  # fmt: skip
+        return [make_token_input(tokens)]
+    pixels = as_array(inputs["pixel_values"])
+    if pixels.ndim not in (3, 4) or (pixels.ndim == 4 and len(pixels) != 1):
+        raise ValueError(f"pixel_values: found shape {pixels.shape}, expected one image, [C, H, W] "
+                         "or [1, C, H, W]")  # fmt: skip
+    if image_token_id is None:
+        raise ValueError("pixel_values without image_token_id")
+    if not places or places[-1] - places[0] + 1 != len(places):
+        raise ValueError(f"pixel_values for {len(places)} tokens {image_token_id} in input_ids, "
+                         "expected one run of them")  # fmt: skip
+    parts: list[Any] = [tokens[: places[0]], pixels, tokens[places[-1] + 1 :]]
+    return [MultimodalInput(part) for part in parts if len(part)]
+
+
 class MultimodalRunner(TextLLMRunner):
     """A program of text and images or audio, by the official names. Arguments as for
     `TextLLMRunner`."""
@@ -366,3 +412,43 @@ class MultimodalRunner(TextLLMRunner):
             runner = self._loaded()
             runner._pending = []
             runner.prefill(self._parts(inputs, config or GenerationConfig()))
+
+    def generate_hf(
+        self,
+        inputs: Any,
+        config: GenerationConfig | None = None,
+        image_token_id: int | None = None,
+        token_callback: Token | None = None,
+        stats_callback: Figures | None = None,
+    ) -> None:
+        """Generate after the result of a processor of Hugging Face (arrays or tensors), or after a
+        list of inputs. Raises RuntimeError as `generate`, and for wrong inputs."""
+        if not isinstance(inputs, list):
+            with _as_runtime_error():
+                if not isinstance(inputs, Mapping):
+                    raise ValueError(f"inputs: found {type(inputs).__name__}, expected the mapping "
+                                     "of a processor or a list of inputs")  # fmt: skip
+                inputs = inputs_of_processor(inputs, image_token_id)
+        self.generate(inputs, config, token_callback, stats_callback)
+
+    def generate_text_hf(
+        self, inputs: Any, config: GenerationConfig | None = None, image_token_id: int | None = None
+    ) -> str:
+        """Return the text that `generate_hf` generates, without the prompt."""
+        pieces: list[str] = []
+        config = replace(config or GenerationConfig(), echo=False)
+        self.generate_hf(inputs, config, image_token_id, pieces.append)
+        return "".join(pieces)
+
+
+def generate_hf(runner: MultimodalRunner, inputs: Any, config: GenerationConfig | None = None,
+                image_token_id: int | None = None, token_callback: Token | None = None,
+                stats_callback: Figures | None = None) -> None:  # fmt: skip
+    """Call `MultimodalRunner.generate_hf`."""
+    runner.generate_hf(inputs, config, image_token_id, token_callback, stats_callback)
+
+
+def generate_text_hf(runner: MultimodalRunner, inputs: Any, config: GenerationConfig | None = None,
+                     image_token_id: int | None = None) -> str:  # fmt: skip
+    """Return the text of `MultimodalRunner.generate_text_hf`."""
+    return runner.generate_text_hf(inputs, config, image_token_id)

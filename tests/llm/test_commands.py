@@ -182,3 +182,52 @@ def test_confidence() -> None:
 def test_perplexity_of_nan() -> None:
     with pytest.raises(ValueError, match="position 0: 320 of 320 logits are NaN"):
         perplexity(program(fault="nan"), ids(9), progress=False)
+
+
+MAKE = """
+import sys
+sys.path[:0] = {paths!r}
+from small_llm import Decoder
+
+def make():
+    return Decoder("position").eval()
+
+def wrong():
+    return Decoder("position", fault="scale").eval()
+"""
+
+
+@pytest.fixture(scope="module")
+def model_py(folder: Path) -> Path:
+    tests = Path(small_llm.__file__).parent
+    path = folder / "model.py"
+    path.write_text(MAKE.format(paths=[str(tests), str(tests.parent)]))
+    return path
+
+
+def test_check_of_a_language_model(folder: Path, model_py: Path,
+                                   capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+    pte = folder / "model.pte"
+    assert run("check", pte, "--model", f"{model_py}:make", "--prompt", "The fox") == 0
+    shown = capsys.readouterr().out
+    assert "steps" in shown and "match" in shown
+    assert run("check", pte, "--model", f"{model_py}:wrong", "--ids", "5,6,7,8", "--json") == 3
+    found = json.loads(capsys.readouterr().out)
+    assert found["verdict"] == "differ" and found["rows"]
+    assert run("check", pte, "--reference", pte, "--ids", "5,6,7,8") == 0
+    page = folder / "report.html"
+    assert run("check", pte, "--llm", "--length", 8, "--html", page) == 0
+    assert "steps" in page.read_text()
+
+
+@pytest.mark.parametrize("options, match", [
+    (["--ids", "5,6", "--flow", "xnnpack"], "--flow is not an option of language models"),
+    (["--llm", "--kernels", "reference"], "--kernels is not an option"),
+    (["--reference", "x.pte", "--model", "m.py:make"], "one reference is needed"),
+    (["--ids", "5,x"], "not a list of token ids"),
+])  # fmt: skip
+def test_wrong_options_of_check(options: list[str], match: str, folder: Path,
+                                capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+    with pytest.raises(SystemExit) as stopped:
+        run("check", folder / "model.pte", *options)
+    assert stopped.value.code == 2 and match in capsys.readouterr().err

@@ -9,10 +9,24 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import small_llm
-from executorch_c.llm.official import GenerationConfig, Stats, TextLLMRunner
+import torch
+from executorch_c.llm.official import (
+    GenerationConfig,
+    MultimodalRunner,
+    Stats,
+    TextLLMRunner,
+    generate_hf,
+    generate_text_hf,
+    make_image_input,
+    make_raw_audio_input,
+    make_token_input,
+)
 from small_llm import CONTEXT, program
+from small_multimodal import SIDE
+from small_multimodal import program as multimodal
 
 PROMPTS = ["The quick brown", " fox jumps"]
 SCRIPT = """
@@ -167,3 +181,56 @@ def test_errors(tokenizer: Path, config: dict[str, Any], prompt: str, match: str
         runner.generate(prompt, GenerationConfig(**config))
     runner.generate("The fox", GenerationConfig(max_new_tokens=2, temperature=0))
     assert runner._runner.position < CONTEXT
+
+
+# ---- inputs of processors ----------------------------------------------------------------------
+
+IMAGE = np.random.default_rng(0).standard_normal((1, 3, SIDE, SIDE)).astype(np.float32)
+
+
+def test_generate_hf(tokenizer: Path) -> None:
+    """A processor's ids have a run of image tokens, whose place the image takes."""
+    config = GenerationConfig(temperature=0, max_new_tokens=4, echo=False)
+    runner = MultimodalRunner(multimodal("image"), tokenizer)
+    parts = [make_token_input([5, 6]), make_image_input(IMAGE), make_token_input([7])]
+    expected = runner.generate_text(parts, config)
+    inputs = {"input_ids": np.array([[5, 6, 9, 9, 9, 7]]), "pixel_values": IMAGE}
+    for given in (
+        inputs,
+        {**inputs, "pixel_values": IMAGE[0]},
+        {name: torch.from_numpy(array) for name, array in inputs.items()},
+        parts,
+    ):
+        runner.reset()
+        assert generate_text_hf(runner, given, config, 9) == expected
+    runner.reset()
+    pieces: list[str] = []
+    generate_hf(runner, inputs, config, 9, pieces.append)
+    assert "".join(pieces) == expected
+    runner.reset()
+    text = runner.generate_text_hf({"input_ids": np.array([5, 6])}, config)
+    runner.reset()
+    assert text == runner.generate_text([make_token_input([5, 6])], config)
+
+
+@pytest.mark.parametrize("inputs, match", [
+    ({"pixel_values": IMAGE}, "no 'input_ids' in the inputs"),
+    ({"input_ids": np.zeros((2, 3), np.int64)}, "expected integers of one prompt"),
+    ({"input_ids": np.zeros(3)}, "expected integers of one prompt"),
+    ({"input_ids": np.array([5, 9])}, "there are no 'pixel_values'"),
+    ({"input_ids": np.array([5, 6]), "pixel_values": IMAGE}, "for 0 tokens 9"),
+    ({"input_ids": np.array([9, 5, 9]), "pixel_values": IMAGE}, "for 2 tokens 9 .* one run"),
+    ({"input_ids": np.array([9]), "pixel_values": IMAGE[[0, 0]]}, "expected one image"),
+    ("text", "found str, expected the mapping of a processor"),
+])  # fmt: skip
+def test_wrong_inputs_of_processors(tokenizer: Path, inputs: Any, match: str) -> None:
+    runner = MultimodalRunner(multimodal("image"), tokenizer)
+    with pytest.raises(RuntimeError, match=match):
+        runner.generate_hf(inputs, GenerationConfig(max_new_tokens=2), 9)
+
+
+def test_raw_audio() -> None:
+    samples = np.zeros((1, 1, 160), np.float32)
+    assert make_raw_audio_input(torch.from_numpy(samples)).value.shape == (1, 1, 160)
+    with pytest.raises(RuntimeError, match=r"found shape \(160,\), expected"):
+        make_raw_audio_input(samples[0, 0])

@@ -1,0 +1,71 @@
+"""`executorch-c check` of language models: options, and the call of check_llm."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from executorch_c._commands import _arguments, _models, _text_models
+from executorch_c._commands._models import Parser
+
+WITHOUT = {"flow": "--flow", "inputs": "--inputs", "random": "--random", "atol": "--atol"}
+"""Options of other programs."""
+
+
+def add_text_checks(parser: argparse.ArgumentParser) -> None:
+    """Add the options of language models."""
+    group: Parser = parser.add_argument_group(
+        "language models", "Logits of prompts, called in several ways (check_llm); --rtol is "
+        "relative to the RMS of the logits. Without --model or --reference, the program is "
+        "compared with itself.")  # fmt: skip
+    group.add_argument("--llm", action="store_true",
+                       help="check a language model; implied by the options below")  # fmt: skip
+    group.add_argument("--prompt", metavar="TEXT", help="prompt; default: two random ones")
+    group.add_argument("--ids", type=_text_models.ids_of, metavar="1,2,3",
+                       help="prompt as token ids")  # fmt: skip
+    group.add_argument("--tokenizer", metavar="T",
+                       help="tokenizer; default: in the folder of the program")  # fmt: skip
+    group.add_argument("--reference", metavar="R.pte",
+                       help="program as the reference: a float one for a quantised one"
+                       )  # fmt: skip
+    group.add_argument("--length", type=_arguments.positive, metavar="N",
+                       help="maximum number of tokens of long cases; default: the context, at most "
+                       "1,024")  # fmt: skip
+
+
+def is_text_check(args: argparse.Namespace) -> bool:
+    """Return True if an option of language models is given."""
+    return bool(args.llm or args.prompt or args.ids or args.tokenizer or args.reference
+                or args.length)  # fmt: skip
+
+
+def _check_options(args: argparse.Namespace) -> None:
+    """Report wrong combinations as usage errors."""
+    wrong = [option for name, option in WITHOUT.items() if getattr(args, name) is not None]
+    if wrong:
+        args.parser.error(f"{wrong[0]} is not an option of language models")
+    if args.kernels != "default":
+        args.parser.error("--kernels is not an option of language models")
+    if args.make and args.reference:
+        args.parser.error("--model and --reference: one reference is needed")
+    if not os.path.isfile(args.model):
+        args.parser.error(f"{args.model} is not a file: a language model is checked as a program")
+
+
+def check_text(args: argparse.Namespace) -> int:
+    """Run `executorch-c check` for a language model."""
+    from executorch_c.llm import check_llm
+
+    _check_options(args)
+    args.threads = None
+    runner = _text_models.open_runner(args)
+    reference = args.reference
+    if args.make:
+        reference = _models.made(args.make)[0]
+    prompts = [one for one in (args.prompt, args.ids) if one is not None]
+    report = check_llm(runner, reference, prompts or None, length=args.length,
+                       relative=args.rtol, min_sqnr_db=args.min_sqnr, seed=args.seed or 0,
+                       progress=None if sys.stderr.isatty() else False)  # fmt: skip
+    _arguments.show(report, args)
+    return _arguments.EXIT_CODES[report.verdict]
