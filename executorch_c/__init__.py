@@ -25,6 +25,7 @@ if _TYPE_CHECKING:
         AccessFailedError,
         AlreadyLoadedError,
         AlreadyRegisteredError,
+        BackendCall,
         BackendRegistry,
         DelegateInvalidCompatibilityError,
         DelegateInvalidHandleError,
@@ -51,8 +52,8 @@ if _TYPE_CHECKING:
         Runtime,
         TensorInfo,
         operators,
-        register_backend,
         register_operators,
+        unregister_backend,
         unregister_operator,
     )
     from executorch_c._programs import ProgramSource
@@ -63,6 +64,7 @@ __all__ = [
     "AccessFailedError",
     "AlreadyLoadedError",
     "AlreadyRegisteredError",
+    "BackendCall",
     "BackendRegistry",
     "DelegateInvalidCompatibilityError",
     "DelegateInvalidHandleError",
@@ -95,6 +97,7 @@ __all__ = [
     "register_backend",
     "register_operator",
     "register_operators",
+    "unregister_backend",
     "unregister_operator",
 ]
 
@@ -156,6 +159,61 @@ def load(
     from executorch_c import _programs
 
     return _programs.opened(source, data_path, verification).program
+
+
+_B = _TypeVar("_B")
+
+
+def register_backend(backend: _B, *, override: bool = False) -> _B:
+    """Register a backend, which runs the delegates of programs, and return it.
+
+        @register_backend
+        class Simulator:
+            id = "MyNpuBackend"                       # as in the .pte
+            options = {"precise": False}              # optional: names and defaults
+
+            def init(self, payload, specs, options):  # bytes, {key: bytes}, {name: value}
+                self.scale = np.frombuffer(payload, np.float32)
+
+            def execute(self, inputs):                # a list of arrays and numbers
+                return inputs[0] * self.scale         # an array; several as a tuple
+
+    Args:
+        backend: A class, an instance of one, or the capsule of a plug-in in C
+            (executorch_c/backend.h). A class is instantiated for each delegate of a loaded method;
+            an instance serves all of them, and its `init` may return an object with `execute` for
+            each.
+        override: Replace a class registered before under the same id; loaded methods keep it.
+
+    Functions of the class:
+
+    - `init(payload, specs, options)`: prepares a delegate. Of compile specs with the same key the
+      last one counts. `options` are the class's own, overridden by those of the process
+      (`backend_registry.set_option`) and of `load_method(backend_options=)`; unknown names, and
+      values of another type than the default's, are InvalidArgumentError.
+    - `execute(inputs)`: returns an array of the planned dtype for each output, in a shape that the
+      program allows. A delegate's outputs are its last arguments, those that nothing has written
+      before; if that is wrong (state that a delegate changes), set `self.num_outputs` in `init`.
+    - `destroy()`, optional: frees what `init` opened; `sys.unraisablehook` gets its exceptions.
+    - `report()`, optional: returns `{name: int}` for `Method.backend_report`.
+    - With a parameter `call`, `init` and `execute` get a BackendCall, for named data and traces.
+
+    Arguments and results are copied, so the class may keep them; inputs are read-only. Functions
+    run with the GIL: those of one delegate one at a time, those of several methods in several
+    threads. They may run other methods, but not the calling one. The copies count towards
+    `max_bytes`; memory and time of the functions do not.
+
+    An exception is the `__cause__` of the load's or call's Error, which names the class and the
+    function and has the same code if it is an Error, else INTERNAL; KeyboardInterrupt and other
+    BaseExceptions are raised unchanged.
+
+    Raises AlreadyRegisteredError, TypeError (no `id`, `init` or `execute`; other parameters),
+    InvalidArgumentError (a capsule of another version of the header).
+    """
+    from executorch_c import _python_backends
+
+    _python_backends.register(backend, override=override)
+    return backend
 
 
 @_overload

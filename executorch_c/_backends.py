@@ -1,23 +1,27 @@
 """Discovery of installed plug-ins: entry points of the groups of backends and of operators.
 
 An entry point names an extension module, or an object of one: a capsule (named
-"executorch_c.backend" or "executorch_c.operators"), a sequence of capsules, or a function that
-returns either. A module is asked for its attribute `backends` or `operators`.
+"executorch_c.backend" or "executorch_c.operators") or a class of a backend, a sequence of them, or
+a function that returns either. A module is asked for its attribute `backends` or `operators`.
 """
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint, entry_points
 from threading import RLock
 from types import ModuleType
 
 from executorch_c import _log
-from executorch_c._core import register_backend, register_operators
+from executorch_c import register_backend
+from executorch_c._core import register_operators
 
-GROUPS = {"backends": register_backend, "operators": register_operators}
+GROUPS: dict[str, Callable[[object], object]] = {
+    "backends": register_backend,
+    "operators": register_operators,
+}
 """Functions that register plug-ins, by group: "executorch_c." and the name."""
 
 
@@ -25,7 +29,7 @@ def capsules(found: object, name: str) -> Iterator[object]:
     """Yield the capsules of the object that an entry point names."""
     if isinstance(found, ModuleType):
         found = getattr(found, name)
-    if callable(found):
+    if callable(found) and not hasattr(found, "execute"):
         found = found()
     if isinstance(found, (list, tuple)):
         yield from found

@@ -28,8 +28,13 @@ from executorch_c._types import (
 )
 from executorch_c.trace import Tracing
 
-def register_backend(capsule: object, /) -> None:
-    """Register a backend from a capsule named "executorch_c.backend"."""
+def _register_backend(capsule: object, /) -> None: ...
+def _register_python_backend(
+    id: str, name: str, option_keys: tuple[str, ...], adapter: object, override: bool, /
+) -> None: ...
+def unregister_backend(id: str, /) -> None:
+    """Unregister a backend written in Python. Loaded methods keep it. Raises NotFoundError (a
+    KeyError: no such backend, or one of a plug-in in C)."""
 
 def operators() -> list[OperatorRow]:
     """Return all operators available to programs, sorted by name."""
@@ -55,6 +60,29 @@ def _register_operator(
     schema: str, fn: Callable[..., object], takes_outs: bool, override: bool, /
 ) -> None: ...
 def _unregister_all() -> None: ...
+
+@final
+class BackendCall:
+    """The call of a backend's `init` or `execute`, for functions with a parameter `call`."""
+    @property
+    def tracing(self) -> bool:
+        """True if the call is traced: `trace` then has an effect."""
+    @property
+    def num_threads(self) -> int:
+        """The number of threads of the method, for simulators with threads."""
+    def named_data(self, key: str, /) -> bytes:
+        """Return data that the payload refers to by name, of the program or of a .ptd file, as
+        bytes. Raises NotFoundError (a KeyError)."""
+    def trace(
+        self,
+        name: str,
+        /,
+        value: np.ndarray | None = None,
+        *,
+        debug_handle: int | None = None,
+        nanoseconds: int = 0,
+    ) -> None:
+        """Report a node that has run, and the array that it computed, to the trace."""
 
 @final
 class TensorInfo:

@@ -120,6 +120,8 @@ class DelegateUse(TypedDict):
     calls: int
     registered: bool
     available: bool
+    lacks: str | None
+    """A sentence about what the backend needs, if it is not available; None: unknown."""
 
 
 class MethodInfo(TypedDict):

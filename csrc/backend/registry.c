@@ -1,4 +1,4 @@
-/* Registered backends: a small table guarded by a lock. Rows are never removed. */
+/* Registered backends: a small table guarded by a lock. */
 #include "backend/registry.h"
 
 #include <string.h>
@@ -7,6 +7,15 @@
 
 static const ec_backend *backends[EC_MAX_BACKENDS];
 static size_t count;
+
+/* Backends of the official flow: a sentence about what their programs need. */
+static const struct {
+  const char *id, *text;
+} known[] = {
+#define EC_KNOWN_BACKEND(id, engine, needs) {id, id " is " engine ", which needs " needs},
+#include "backend/known.def"
+#undef EC_KNOWN_BACKEND
+};
 
 static ec_status check_backend(const ec_backend *b, ec_error *err) {
   if (!b || b->abi_version != EC_BACKEND_ABI_VERSION)
@@ -44,6 +53,15 @@ ec_status ec_backend_register(const ec_backend *backend, ec_error *err) {
   return status;
 }
 
+void ec_backend_unregister(const ec_backend *backend) {
+  ec_mutex_lock(EC_MUTEX_BACKENDS);
+  size_t kept = 0;
+  for (size_t i = 0; i < count; i++)
+    if (backends[i] != backend) backends[kept++] = backends[i];
+  count = kept;
+  ec_mutex_unlock(EC_MUTEX_BACKENDS);
+}
+
 const ec_backend *ec_backend_find(const char *id) {
   ec_mutex_lock(EC_MUTEX_BACKENDS);
   const ec_backend *found = find_locked(id);
@@ -70,13 +88,38 @@ bool ec_backend_is_available(const char *id) {
   return backend && (!backend->is_available || backend->is_available(backend));
 }
 
-ec_status ec_backend_require(const char *id, const ec_backend **out, ec_error *err) {
-  *out = ec_backend_find(id);
-  if (*out && ec_backend_is_available(id)) return EC_OK;
-  if (*out) return ec_fail(err, EC_NOT_FOUND, "backend '%s' is not available on this machine", id);
+const char *ec_backend_lacks(const char *id) {
+  const ec_backend *backend = ec_backend_find(id);
+  if (backend) {
+    const char *(*why)(const ec_backend *) = EC_BACKEND_MEMBER(backend, why_unavailable);
+    return why && !ec_backend_is_available(id) ? why(backend) : NULL;
+  }
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (strcmp(known[i].id, id) == 0) return known[i].text;
+  return NULL;
+}
+
+/* The NotFound message of a backend that is not registered. */
+static ec_status fail_unregistered(const char *id, ec_error *err) {
   ec_fail(err, EC_NOT_FOUND, "backend '%s' is not registered; registered: ", id);
   for (size_t i = 0; i < ec_backend_count(); i++)
     ec_error_append(err, "%s'%s'", i ? ", " : "", ec_backend_at(i)->id);
   if (!ec_backend_count()) ec_error_append(err, "none");
+  const char *lacks = ec_backend_lacks(id);
+  if (lacks) ec_error_append(err, "; %s", lacks);
   return EC_NOT_FOUND;
+}
+
+ec_status ec_backend_require(const char *id, const ec_backend **out, ec_error *err) {
+  *out = ec_backend_find(id);
+  if (*out && ec_backend_is_available(id)) return EC_OK;
+  if (!*out) return fail_unregistered(id, err);
+  const char *lacks = ec_backend_lacks(id);
+  return ec_fail(err, EC_NOT_FOUND, "backend '%s' is not available on this machine%s%s", id,
+                 lacks ? ": " : "", lacks ? lacks : "");
+}
+
+ec_status ec_backend_registered(const char *id, const ec_backend **out, ec_error *err) {
+  *out = ec_backend_find(id);
+  return *out ? EC_OK : fail_unregistered(id, err);
 }

@@ -15,17 +15,27 @@ enum { EC_MAX_BACKENDS = 64 };
   ((backend)->struct_size >= offsetof(ec_backend, member) + sizeof((backend)->member) \
        ? (backend)->member : NULL)
 
-/* Registers a backend, which must outlive the process. Registering the same pointer again is
- * allowed. Errors: RegistrationExists (another backend has the id), InvalidArgument (wrong
- * abi_version, missing members). A lock serialises calls. */
+/* Registers a backend, which must outlive the process, unregistered or not. Registering the same
+ * pointer again is allowed. Errors: RegistrationExists (another backend has the id),
+ * InvalidArgument (wrong abi_version, missing members). A lock serialises calls. */
 ec_status ec_backend_register(const ec_backend *backend, ec_error *err);
+
+/* Removes a backend from the registry. Methods keep it. */
+void ec_backend_unregister(const ec_backend *backend);
 
 /* Returns NULL if no backend has that id. */
 const ec_backend *ec_backend_find(const char *id);
 
+/* Finds the backend registered under `id`, available or not. NotFound as for ec_backend_require. */
+ec_status ec_backend_registered(const char *id, const ec_backend **out, ec_error *err);
+
 /* Finds the backend registered under `id` and available on this machine. The NotFound message lists
  * the registered ones. */
 ec_status ec_backend_require(const char *id, const ec_backend **out, ec_error *err);
+
+/* Returns a sentence about what a missing or unavailable backend needs; NULL: nothing is known, or
+ * nothing is missing. */
+const char *ec_backend_lacks(const char *id);
 
 /* Backends in order of registration. */
 size_t ec_backend_count(void);

@@ -68,8 +68,12 @@ static int call_option(ecpy_state *state, asked *a, void (*fn)(void *arg)) {
   ec_error_clear(&a->err);
   if (ecpy_discover_for(state, a->id)) return -1;
   ecpy_without_gil(fn, a);
-  if (a->status == EC_OK) return 0;
-  ecpy_raise(state, &a->err);
+  PyObject *cause = ecpy_fetch_exception(); /* of a backend written in Python */
+  if (a->status == EC_OK) {
+    Py_XDECREF(cause);
+    return 0;
+  }
+  ecpy_raise_from(state, &a->err, cause);
   return -1;
 }
 

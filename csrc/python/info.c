@@ -66,11 +66,12 @@ static PyObject *delegate_list(const ec_method_info *info) {
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list && i < info->delegate_count; i++) {
     const ec_delegate_use *use = &info->delegates[i];
-    ecpy_append(&list, Py_BuildValue("{s:N, s:n, s:n, s:N, s:N}", "id", ecpy_text(use->id),
+    ecpy_append(&list, Py_BuildValue("{s:N, s:n, s:n, s:N, s:N, s:N}", "id", ecpy_text(use->id),
                                      "payload", (Py_ssize_t)use->payload, "calls",
                                      (Py_ssize_t)use->calls, "registered",
                                      bool_object(use->registered), "available",
-                                     bool_object(use->available)));
+                                     bool_object(use->available), "lacks",
+                                     ecpy_text(use->lacks)));
   }
   return list;
 }

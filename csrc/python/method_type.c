@@ -16,6 +16,7 @@
 #include "python/operator_call.h"
 #include "python/program_object.h"
 #include "python/program_ref.h"
+#include "python/python_backend.h"
 #include "python/report.h"
 #include "python/state_copy.h"
 #include "python/trace.h"
@@ -52,13 +53,17 @@ static int load_or_discover(ecpy_state *state, loading *l) {
   ecpy_interrupt_init(&l->interrupt);
   if (l->options.claiming != EC_CLAIM_NEVER && ecpy_discover(state)) return -1;
   ecpy_without_gil(run_load, l);
+  PyObject *cause = ecpy_fetch_exception(); /* of a backend written in Python */
   if ((l->status == EC_NOT_FOUND || l->status == EC_OPERATOR_MISSING) && !state->discovered) {
+    Py_CLEAR(cause);
     if (ecpy_discover(state)) return -1;
     ecpy_without_gil(run_load, l);
+    cause = ecpy_fetch_exception();
   }
-  if (l->status == EC_OK && !l->interrupt.exception) return 0;
-  if (!ecpy_interrupt_raise(&l->interrupt)) ecpy_raise(state, &l->err);
-  return -1;
+  const bool loaded = l->status == EC_OK && !l->interrupt.exception;
+  if (loaded || ecpy_interrupt_raise(&l->interrupt)) Py_XDECREF(cause);
+  else ecpy_raise_from(state, &l->err, cause);
+  return loaded ? 0 : -1;
 }
 
 PyObject *ecpy_method_new(ecpy_state *state, ecpy_program_ref *ref, const char *name,
@@ -94,6 +99,11 @@ static int method_traverse(PyObject *object, visitproc visit, void *arg) {
   for (size_t i = 0; self->method && i < ec_method_operator_count(self->method); i++) {
     const ec_op *op = ec_method_operator(self->method, i);
     if (op && op->fn == ecpy_operator_kernel) Py_VISIT((PyObject *)op->user);
+  }
+  for (size_t i = 0; self->method && i < ec_method_delegate_count(self->method); i++) {
+    void *handle;
+    const ec_backend *backend = ec_method_delegate(self->method, i, &handle);
+    Py_VISIT(ecpy_backend_object(backend, handle));
   }
   return 0;
 }

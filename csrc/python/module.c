@@ -2,6 +2,7 @@
 #define ECPY_IMPORT_ARRAY
 #include "python/state.h"
 
+#include "python/backend_call.h"
 #include "python/backend_registry_type.h"
 #include "python/backends.h"
 #include "python/bundled.h"
@@ -14,6 +15,7 @@
 #include "python/operator_registry_type.h"
 #include "python/operators.h"
 #include "python/program_type.h"
+#include "python/python_backend.h"
 #include "python/runtime_type.h"
 #include "python/tables.h"
 #include "python/tensor_info_type.h"
@@ -21,14 +23,31 @@
 /* ---- functions --------------------------------------------------------------------------- */
 
 PyDoc_STRVAR(register_backend_doc,
-             "register_backend($module, capsule, /)\n--\n\n"
-             "Register a backend from a capsule named \"executorch_c.backend\".\n\n"
-             "Registering the same backend again is allowed. Raises AlreadyRegisteredError if\n"
-             "another backend has its name, InvalidArgumentError if it was built for another\n"
-             "version of executorch_c/backend.h.");
+             "_register_backend($module, capsule, /)\n--\n\n"
+             "Register a backend from a capsule named \"executorch_c.backend\".");
 
 static PyObject *module_register_backend(PyObject *module, PyObject *capsule) {
   if (ecpy_register_backend(PyModule_GetState(module), capsule)) return NULL;
+  Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(register_python_backend_doc,
+             "_register_python_backend($module, id, name, option_keys, adapter, override, /)\n"
+             "--\n\n"
+             "Register the adapter of a class (executorch_c/_python_backends.py).");
+
+static PyObject *module_register_python_backend(PyObject *module, PyObject *args) {
+  if (ecpy_register_python_backend(PyModule_GetState(module), args)) return NULL;
+  Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(unregister_backend_doc,
+             "unregister_backend($module, id, /)\n--\n\n"
+             "Unregister a backend written in Python. Loaded methods keep it. Raises\n"
+             "NotFoundError (a KeyError: no such backend, or one of a plug-in in C).");
+
+static PyObject *module_unregister_backend(PyObject *module, PyObject *id) {
+  if (ecpy_unregister_backend(PyModule_GetState(module), id)) return NULL;
   Py_RETURN_NONE;
 }
 
@@ -119,15 +138,19 @@ static PyObject *module_register_operator(PyObject *module, PyObject *args) {
 
 PyDoc_STRVAR(unregister_all_doc,
              "_unregister_all($module, /)\n--\n\n"
-             "Unregister all Python operators, at the end of the interpreter.");
+             "Unregister all Python operators and backends, at the end of the interpreter.");
 
 static PyObject *module_unregister_all(PyObject *module, PyObject *Py_UNUSED(args)) {
   ecpy_unregister_all(PyModule_GetState(module));
+  ecpy_unregister_python_backends(PyModule_GetState(module));
   Py_RETURN_NONE;
 }
 
 static PyMethodDef functions[] = {
-    {"register_backend", module_register_backend, METH_O, register_backend_doc},
+    {"_register_backend", module_register_backend, METH_O, register_backend_doc},
+    {"_register_python_backend", module_register_python_backend, METH_VARARGS,
+     register_python_backend_doc},
+    {"unregister_backend", module_unregister_backend, METH_O, unregister_backend_doc},
     {"operators", module_operators, METH_NOARGS, operators_doc},
     {"register_operators", module_register_operators, METH_O, register_operators_doc},
     {"unregister_operator", module_unregister_operator, METH_O, unregister_operator_doc},
@@ -153,6 +176,7 @@ static int add_types(PyObject *module, ecpy_state *state) {
       {&ecpy_method_meta_spec, &state->method_meta_type},
       {&ecpy_tensor_info_spec, &state->tensor_info_type},
       {&ecpy_backend_registry_spec, &state->backend_registry_type},
+      {&ecpy_backend_call_spec, &state->backend_call_type},
       {&ecpy_operator_registry_spec, &state->operator_registry_type},
   };
   state->operator_type =
@@ -197,6 +221,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg) {
   Py_VISIT(state->method_meta_type);
   Py_VISIT(state->tensor_info_type);
   Py_VISIT(state->backend_registry_type);
+  Py_VISIT(state->backend_call_type);
   Py_VISIT(state->operator_registry_type);
   Py_VISIT(state->operator_type);
   Py_VISIT(state->error_type);
@@ -216,6 +241,7 @@ static int module_clear(PyObject *module) {
   Py_CLEAR(state->method_meta_type);
   Py_CLEAR(state->tensor_info_type);
   Py_CLEAR(state->backend_registry_type);
+  Py_CLEAR(state->backend_call_type);
   Py_CLEAR(state->operator_registry_type);
   Py_CLEAR(state->operator_type);
   Py_CLEAR(state->error_type);

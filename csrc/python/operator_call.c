@@ -9,8 +9,8 @@
 
 #include "core/budget.h"
 #include "python/arrays.h"
-#include "python/dlpack.h"
 #include "python/dtype.h"
+#include "python/foreign.h"
 #include "python/gil.h"
 #include "python/objects.h"
 #include "python/values.h"
@@ -138,50 +138,35 @@ static PyObject *call_function(calling *run) {
 
 /* ---- results ----------------------------------------------------------------------------- */
 
-/* Converts a function's result for a tensor to an array; NULL with an exception or an error. */
-static PyArrayObject *result_array(calling *run, size_t i, PyObject *object) {
-  if (PyArray_Check(object) && (PyArray_CheckExact(object) ||
-                                !PyObject_HasAttrString(object, "mask")))
-    return (PyArrayObject *)Py_NewRef(object);
-  if (PyArray_IsScalar(object, Generic)) return (PyArrayObject *)PyArray_FromScalar(object, NULL);
-  if (!PyArray_Check(object) && PyObject_HasAttr(object, run->self->state->name_dlpack))
-    return (PyArrayObject *)ecpy_from_dlpack(run->self->state, object);
-  run->status = ec_fail(run->c->err, EC_INVALID_TYPE,
-                        "the function returned %.100s for '%s', expected an array",
-                        object == Py_None ? "None" : Py_TYPE(object)->tp_name,
-                        run->c->op->args[i].name);
-  return NULL;
+enum { QUOTED = 128 };
+
+/* Returns the name of an argument in quotes, for messages. */
+static const char *quote_name(const calling *run, size_t i, char *out) {
+  PyOS_snprintf(out, QUOTED, "'%s'", run->c->op->args[i].name);
+  return out;
 }
 
-static int copy_into(ecpy_state *state, const ec_tensor *t, PyArrayObject *array) {
-  PyArrayObject *to = ecpy_tensor_view(state, t);
-  const int rc = to ? PyArray_CopyInto(to, array) : -1;
-  Py_XDECREF((PyObject *)to);
-  return rc;
+static ecpy_foreign foreign_of(const calling *run) {
+  return (ecpy_foreign){run->self->state, "the function", run->c->err};
 }
 
 static ec_status store_array(calling *run, size_t i, ec_tensor *t, PyArrayObject *array) {
   ec_call *c = run->c;
-  const char *name = c->op->args[i].name;
-  ec_dtype dtype, expected = ec_tensor_dtype(t);
-  if (!ecpy_dtype_of(run->self->state, PyArray_DESCR(array), expected, &dtype))
-    return ec_fail(c->err, EC_INVALID_ARGUMENT,
-                   "the function returned an array of NumPy dtype '%c%d' for '%s', expected %s",
-                   PyArray_DESCR(array)->kind, (int)PyArray_ITEMSIZE(array), name,
-                   ec_dtype_name(expected));
-  if (dtype != expected)
-    return ec_fail(c->err, EC_INVALID_ARGUMENT, "the function returned %s for '%s', expected %s",
-                   ec_dtype_name(dtype), name, ec_dtype_name(expected));
+  const ecpy_foreign foreign = foreign_of(run);
+  char name[QUOTED];
+  EC_TRY(ecpy_foreign_dtype(&foreign, quote_name(run, i, name), array, ec_tensor_dtype(t)));
   ec_status status = ec_tensor_resize(t, (size_t)PyArray_NDIM(array),
                                       (const int64_t *)PyArray_DIMS(array), c->err);
   if (status != EC_OK)
-    return ec_fail_in(c->err, status, "the function returned an array for '%s'", name);
-  return t->numel && copy_into(run->self->state, t, array) ? EC_INTERNAL : EC_OK;
+    return ec_fail_in(c->err, status, "the function returned an array for %s", name);
+  return ecpy_foreign_copy(run->self->state, t, array);
 }
 
 static ec_status store_tensor(calling *run, size_t i, ec_value *v, PyObject *object) {
-  run->status = EC_INTERNAL; /* with an exception, unless set below */
-  PyArrayObject *array = result_array(run, i, object);
+  const ecpy_foreign foreign = foreign_of(run);
+  char name[QUOTED];
+  PyArrayObject *array =
+      ecpy_foreign_array(&foreign, quote_name(run, i, name), object, &run->status);
   if (!array) return run->status;
   ec_status status = store_array(run, i, v->as.tensor, array);
   Py_DECREF(array);
@@ -237,33 +222,6 @@ static ec_status store_results(calling *run, PyObject *result) {
 
 /* ---- the call ---------------------------------------------------------------------------- */
 
-/* Returns the code of a runtime exception; Internal for others. */
-static ec_status status_of(ecpy_state *state, PyObject *error) {
-  if (PyErr_GivenExceptionMatches(error, PyExc_MemoryError)) return EC_MEMORY_ALLOCATION_FAILED;
-  if (!PyErr_GivenExceptionMatches(error, state->error_type)) return EC_INTERNAL;
-  PyObject *code = PyObject_GetAttrString(error, "code");
-  long number = code ? PyLong_AsLong(code) : -1;
-  Py_XDECREF(code);
-  PyErr_Clear();
-  return number > 0 && number <= INT32_MAX ? (ec_status)number : EC_INTERNAL;
-}
-
-/* Sets the message from the pending exception, which call.c later makes the cause of ours. */
-static ec_status explain_exception(calling *run) {
-  PyObject *type, *error, *trace;
-  PyErr_Fetch(&type, &error, &trace);
-  PyErr_NormalizeException(&type, &error, &trace);
-  PyObject *text = error ? PyObject_Str(error) : NULL;
-  const char *what = text ? PyUnicode_AsUTF8(text) : NULL;
-  PyErr_Clear();
-  ec_status status = error ? status_of(run->self->state, error) : EC_INTERNAL;
-  ec_fail(run->c->err, status, "the function raised %.200s: %.900s",
-          error ? Py_TYPE(error)->tp_name : "?", what ? what : "?");
-  Py_XDECREF(text);
-  PyErr_Restore(type, error, trace);
-  return status;
-}
-
 static ec_status run_function(calling *run) {
   if (run->self->interpreter != PyInterpreterState_Get())
     return ec_fail(run->c->err, EC_INVALID_STATE, "the function belongs to another interpreter");
@@ -272,7 +230,8 @@ static ec_status run_function(calling *run) {
   PyErr_Clear(); /* clears an exception of a call whose failure a backend ignored */
   PyObject *result = call_function(run);
   ec_status status = result ? store_results(run, result) : EC_INTERNAL;
-  if (PyErr_Occurred()) status = explain_exception(run);
+  const ecpy_foreign foreign = foreign_of(run);
+  if (PyErr_Occurred()) status = ecpy_foreign_raised(&foreign);
   Py_XDECREF(result);
   return status;
 }

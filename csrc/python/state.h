@@ -32,6 +32,7 @@ typedef struct ecpy_state {
   PyTypeObject *method_meta_type;
   PyTypeObject *tensor_info_type;
   PyTypeObject *backend_registry_type;
+  PyTypeObject *backend_call_type;
   PyTypeObject *operator_registry_type;
   PyTypeObject *operator_type;               /* of the functions of Python operators */
   PyObject *error_type;                      /* executorch_c.Error */

@@ -75,7 +75,8 @@ static ec_status describe_delegates(ec_method_info *info, const ec_plan *plan, e
     info->delegates[i] = (ec_delegate_use){.id = row.id,
                                            .payload = row.payload.size,
                                            .registered = ec_backend_find(row.id) != NULL,
-                                           .available = ec_backend_is_available(row.id)};
+                                           .available = ec_backend_is_available(row.id),
+                                           .lacks = ec_backend_lacks(row.id)};
   }
   return EC_OK;
 }

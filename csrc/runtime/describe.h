@@ -15,6 +15,7 @@ typedef struct ec_delegate_use {
   size_t payload;    /* bytes */
   size_t calls;
   bool registered, available;
+  const char *lacks; /* what a backend that is not available needs; NULL: unknown, or nothing */
 } ec_delegate_use;
 
 /* One method. Strings live as long as the program. */

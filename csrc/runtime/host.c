@@ -26,6 +26,14 @@ static void *host_alloc(size_t size) {
   return ec_budget_work(ec_budget_now(), work, NULL) == EC_OK ? ec_alloc_zeroed(size) : NULL;
 }
 
+static size_t host_thread_count(ec_host_call *call) {
+  return call->threads ? ec_threads_count(call->threads) : 1;
+}
+
+static size_t host_output_count(ec_host_call *call) {
+  return call->instr ? call->instr->count - call->instr->outputs_from : 0;
+}
+
 static int host_charge(size_t bytes) { return ec_budget_charge(bytes); }
 
 static void *host_scratch(ec_host_call *call, size_t size) {
@@ -111,4 +119,6 @@ const ec_host ec_host_table = {
     .trace_value = host_trace_value,
     .trace_input = host_trace_input,
     .charge = host_charge,
+    .thread_count = host_thread_count,
+    .output_count = host_output_count,
 };

@@ -287,6 +287,12 @@ const char *ec_method_delegate_id(const ec_method *m, size_t index) {
   return delegate_at(m, index)->backend->id;
 }
 
+const ec_backend *ec_method_delegate(const ec_method *m, size_t index, void **handle) {
+  const ec_delegate *d = delegate_at(m, index);
+  *handle = d->ready ? d->handle : NULL;
+  return d->backend;
+}
+
 void ec_method_report(const ec_method *m, size_t index,
                       void (*add)(void *user, const char *name, int64_t value), void *user) {
   const ec_delegate *d = delegate_at(m, index);

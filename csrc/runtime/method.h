@@ -97,6 +97,8 @@ void ec_method_get_memory(const ec_method *method, ec_method_memory *out);
 /* The delegates in the file's order, then those of claims, and the backend id of each. */
 size_t ec_method_delegate_count(const ec_method *method);
 const char *ec_method_delegate_id(const ec_method *method, size_t index);
+/* Returns the backend of a delegate and the handle of its init; NULL: there is none. */
+const struct ec_backend *ec_method_delegate(const ec_method *method, size_t index, void **handle);
 /* Calls that were left to kernels though load-time delegation was asked for: their operator, the
  * reason, and how many they are. Returns false after the last row. */
 bool ec_method_unclaimed(const ec_method *method, size_t index, const char **op,

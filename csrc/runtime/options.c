@@ -68,7 +68,7 @@ static ec_status access_option(const char *id, ec_backend_option *option, bool s
   const ec_backend *backend;
   ec_error own; /* shows whether the backend set a message */
   if (!err) err = &own;
-  EC_TRY(ec_backend_require(id, &backend, err));
+  EC_TRY(ec_backend_registered(id, &backend, err)); /* an option may make it available */
   if (set ? !EC_BACKEND_MEMBER(backend, set_option) : !EC_BACKEND_MEMBER(backend, get_option))
     return ec_fail(err, EC_NOT_SUPPORTED, "backend '%s' has no options of the process that can be "
                    "%s", id, set ? "set" : "read");

@@ -11,6 +11,7 @@ from executorch_c._render import text as _text
 from executorch_c._commands import _arguments
 
 if TYPE_CHECKING:
+    from executorch_c._core import Program
     from executorch_c._types import DelegateUse, MethodInfo, NamedData, OperatorUse, ValueInfo
 
 LONGEST_LIST = 12
@@ -54,7 +55,27 @@ def delegate_state(delegate: DelegateUse) -> str:
     return "" if delegate["available"] else "NOT AVAILABLE on this machine"
 
 
-def show_method(method: MethodInfo) -> None:
+def show_open(program: Program, method: MethodInfo) -> None:
+    """Print what is open in the delegates that cannot run here: compile specs, facts of the
+    payload, and what they need."""
+    missing = {d["id"]: d["lacks"] for d in method["delegates"] if not d["available"]}
+    if not missing:
+        return
+    from executorch_c.inspect import payloads, structure
+
+    (view,) = structure.methods(program, method["name"])
+    for index, row in enumerate(view.structure["delegates"][:LONGEST_LIST]):
+        if row["id"] in missing:
+            specs = [(f"compile spec {key}", payloads.spec_text(value))
+                     for key, value in row["specs"][:LONGEST_LIST]]  # fmt: skip
+            print(f"  delegate {index}: {_text.visible(row['id'])}")
+            for name, fact in [*view.facts(index), *specs]:
+                print(f"    {_text.visible(name)}: {_text.visible(fact)}")
+    for text in filter(None, missing.values()):
+        print("\n" + _text.wrapped(text))
+
+
+def show_method(program: Program, method: MethodInfo) -> None:
     counts = [_text.plural(method["instructions"], "instruction"),
               _text.plural(method["values"], "value"),
               f"{_text.plural(method['constant_bytes'], 'byte')} of constants"]  # fmt: skip
@@ -71,6 +92,7 @@ def show_method(method: MethodInfo) -> None:
         [[d["calls"], d["payload"], d["id"], delegate_state(d)] for d in method["delegates"]],
         ("calls", "bytes", "backend", ""),
     )
+    show_open(program, method)
 
 
 def show_list(title: str, rows: Sequence[Sequence[object]], head: Sequence[str]) -> None:
@@ -108,7 +130,7 @@ def main(args: argparse.Namespace) -> int:
           f"{what['program_size']:,} in tables, "
           f"{_text.plural(len(what['segments']), 'segment')}")  # fmt: skip
     for method in what["methods"]:
-        show_method(method)
+        show_method(program, method)
     segments = [[i, s["offset"], s["size"]] for i, s in enumerate(what["segments"])]
     show_list("segments", segments, ("", "offset", "bytes"))
     named = [[n["size"], n["key"], named_source(args, n)] for n in what["named_data"]]

@@ -10,7 +10,7 @@ from executorch_c._render import html as _html
 from executorch_c._render import json as _json
 from executorch_c._render import text as _text
 from executorch_c._programs import ProgramSource, opened
-from executorch_c.inspect import structure
+from executorch_c.inspect import payloads, structure
 from executorch_c.inspect.structure import Instruction, View
 from executorch_c.report import Report
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 _KEY = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{56}\b")
 """Hashes that name data of XNNPACK; the text has their first 8 digits."""
 
-LONGEST_SPEC = 40
-"""Maximum number of bytes of a compile spec in text."""
 LONGEST_NAME = 120
 """Maximum number of characters of a name or string in an instruction: many can repeat it."""
 
@@ -105,8 +103,9 @@ def dump(
 
     JSON has the keys of `Program.info()` and `method_structures`: see MethodStructure in
     executorch_c/_types.py; each delegate has `inside` (nodes and values, if the backend describes
-    payloads), `error` (the reason if not) and `methods` (of a payload that is a program). The text
-    has the same JSON as `to_json()`.
+    payloads), `error` (the reason if not), `methods` (of a payload that is a program) and `facts`
+    (what the header of a payload shows, for backends without an engine here). The text has the same
+    JSON as `to_json()`.
 
     Raises InvalidProgramError and other exceptions of loading for a wrong file, NotFoundError for
     an unknown method, ValueError for another format.
@@ -140,11 +139,8 @@ def _row(view: View, step: Instruction) -> dict[str, object]:
 
 def _spec(value: bytes) -> dict[str, str]:
     """Return a compile spec as text or as hexadecimal digits."""
-    return {"hex": value.hex(), **({"text": value.decode()} if _is_text(value) else {})}
-
-
-def _is_text(value: bytes) -> bool:
-    return value.isascii() and value.decode("ascii", "replace").isprintable()
+    text = {"text": value.decode()} if payloads.is_text(value) else {}
+    return {"hex": value.hex(), **text}
 
 
 def _delegate_json(view: View, index: int, row: StructureDelegate) -> dict[str, object]:
@@ -155,6 +151,7 @@ def _delegate_json(view: View, index: int, row: StructureDelegate) -> dict[str, 
         "inside": None if isinstance(inside, str) else inside,
         "error": inside if isinstance(inside, str) else None,
         "methods": [_as_json(nested) for nested in view.nested(index)],
+        "facts": dict(view.facts(index)),
     }
 
 
@@ -296,9 +293,8 @@ def _delegate(view: View, step: Instruction, index: int) -> Iterator[str]:
     place = "" if row["at"] is None else f", file @ {row['at']:#x}"
     yield f"payload of {_text.plural(row['size'], 'byte')} {where}{place}"
     for key, value in row["specs"]:
-        text = value.decode() if _is_text(value) else value.hex()
-        cut = text if len(text) <= LONGEST_SPEC else text[:LONGEST_SPEC] + "..."
-        yield f"compile spec {key}: {cut!r} ({_text.plural(len(value), 'byte')})"
+        yield f"compile spec {key}: {payloads.spec_text(value)}"
+    yield from (f"{name}: {fact}" for name, fact in view.facts(index))
     nested = view.nested(index)
     for inner in nested:
         yield from ("\n".join(_method(inner))).split("\n")

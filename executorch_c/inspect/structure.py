@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from executorch_c import Error, OutOfResourcesError, Runtime
 from executorch_c._render import text as _text
+from executorch_c.inspect import payloads
 
 if TYPE_CHECKING:
     from executorch_c._core import Program
@@ -185,6 +186,14 @@ class View:
         if found is not None:
             self.budget.take(len(found["values"]) + len(found["nodes"]))
         return found
+
+    def facts(self, delegate: int) -> list[tuple[str, str]]:
+        """Return what the payload of a backend without an engine shows: names and texts."""
+        row = self.structure["delegates"][delegate]
+        if row["id"] not in payloads.READERS:
+            return []
+        self.budget.take(ROWS_OF_PROGRAM + row["size"] // BYTES_OF_ROW)
+        return payloads.facts(row["id"], self.program._payload(self.method, delegate))
 
     def nested(self, delegate: int) -> list[View]:
         """Return the methods of a payload that is a program."""

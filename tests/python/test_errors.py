@@ -41,7 +41,7 @@ def test_each_status(status: str, code: str, sentence: str, name: str, base: str
 
 def test_all_names_are_exported() -> None:
     made = {name for name in dir(_core) if not name.startswith("_")}
-    ours = {"Verification", "get_include", "load", "register_operator"}
+    ours = {"Verification", "get_include", "load", "register_backend", "register_operator"}
     assert made | ours == set(executorch_c.__all__)
     for name in executorch_c.__all__:
         assert hasattr(executorch_c, name)

@@ -14,7 +14,7 @@ from typing import Any
 import executorch_c
 import numpy as np
 from executorch_c import Runtime, _inputs
-from plans import BOUNDED, Plan, build
+from plans import BOUNDED, Plan, build, schema
 
 Call = Callable[[], Any]
 FOLDER = Path(tempfile.mkdtemp(prefix="entry-points-"))
@@ -80,6 +80,58 @@ def threads() -> None:
     del RUNTIME.num_threads
 
 
+class Simulator:
+    """A backend of a delegate that doubles its input."""
+
+    id = "EntryPointNpu"
+    options = {"factor": 2}
+
+    def init(self, payload: bytes, specs: dict[str, bytes], options: dict[str, Any]) -> None:
+        self.factor = options["factor"]
+
+    def execute(self, inputs: list[Any], call: executorch_c.BackendCall) -> Any:
+        call.trace("double", inputs[0], debug_handle=1)
+        return inputs[0] * np.float32(self.factor)
+
+
+def delegated() -> bytes:
+    """Return a program whose method is a delegate of Simulator."""
+    plan = Plan()
+    x, y = plan.input((3, 4)), plan.output((3, 4))
+    plan.append(schema.DelegateCall(plan.delegate(Simulator.id, 0), [x, y]))
+    return build(plan, payloads=[b"payload"])
+
+
+class Failing(Simulator):
+    """A backend whose calls fail."""
+
+    id = "EntryPointBad"
+
+    def execute(self, inputs: list[Any], call: executorch_c.BackendCall) -> Any:
+        raise ValueError("this never works")
+
+
+executorch_c.register_backend(Simulator)
+executorch_c.register_backend(Failing)
+NPU_PTE = delegated()
+NPU = RUNTIME.load_program(NPU_PTE)
+NPU_METHOD = NPU.load_method("forward")
+FAILING = RUNTIME.load_program(
+    NPU_PTE.replace(Simulator.id.encode(), Failing.id.encode())
+).load_method("forward")
+
+
+def registered_again() -> None:
+    executorch_c.register_backend(type("Other", (Simulator,), {"id": "EntryPointOther"}))
+    executorch_c.unregister_backend("EntryPointOther")
+
+
+def options_of_a_simulator() -> None:
+    registry = RUNTIME.backend_registry
+    registry.set_option(Simulator.id, "factor", 2)
+    assert registry.get_option(Simulator.id, "factor") == 2
+
+
 GOOD: dict[str, Call] = {
     "Runtime.get": Runtime.get,
     "Runtime.load_program(bytes)": lambda: RUNTIME.load_program(PTE),
@@ -130,6 +182,12 @@ GOOD: dict[str, Call] = {
     "Method.tracing": traced,
     "Method.repr": lambda: repr(METHOD),
     "operators": lambda: executorch_c.operators(),
+    "register_backend": registered_again,
+    "BackendRegistry.set_option": options_of_a_simulator,
+    "Program.load_method(Python backend)": lambda: RUNTIME.load_program(NPU_PTE).load_method(
+        "forward"
+    ),
+    "Method.execute(Python backend)": lambda: NPU_METHOD.execute([ROWS[3]]),
 }
 BAD: dict[str, Call] = {
     "Method.run(other name)": lambda: METHOD.run({"no such input": ROWS[3]}),
@@ -176,6 +234,11 @@ BAD: dict[str, Call] = {
     "Method._trace_stop": lambda: METHOD._trace_stop(),
     "register_backend": lambda: executorch_c.register_backend(3),
     "register_operator": lambda: executorch_c.register_operator("x", print),
+    "unregister_backend": lambda: executorch_c.unregister_backend("none"),
+    "Method.execute(Python backend)": lambda: FAILING.execute([ROWS[3]]),
+    "Program.load_method(Python backend)": lambda: NPU.load_method(
+        "forward", backend_options={Simulator.id: {"speed": 1}}
+    ),
 }
 
 

@@ -175,6 +175,13 @@ typedef struct ec_host {
   /* Charges memory that a library of the backend allocates to this thread's load or call
    * (max_bytes). Returns 0 if it exceeds the limit: the allocation must then fail. */
   int (*charge)(size_t bytes);
+
+  /* Returns the number of threads of the method, for libraries with threads of their own. */
+  size_t (*thread_count)(ec_host_call *call);
+
+  /* Returns the number of outputs among the arguments of the current execute, the last ones, which
+   * the program does not state: tensors that nothing has written before. 0 outside of execute. */
+  size_t (*output_count)(ec_host_call *call);
 } ec_host;
 
 /* The contents of a payload, as the optional member `describe` presents them: values, and nodes in
@@ -287,6 +294,10 @@ struct ec_backend {
    * with these values or shapes as the kernels do: then they run. */
   uint32_t (*claim)(const ec_backend *self, const ec_host *host, ec_host_call *call,
                     const ec_backend_init *init, const ec_backend_run *run, void **handle);
+
+  /* Returns why is_available returns false, in a sentence without a full stop that names what is
+   * missing; NULL: it does not. */
+  const char *(*why_unavailable)(const ec_backend *self);
 };
 
 #endif

@@ -1,0 +1,375 @@
+"""Backends written in Python: calls, results, exceptions."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from typing import Any
+
+import executorch_c
+import numpy as np
+import pytest
+from executorch_c import BackendCall, register_backend
+from npu_programs import ID, Twice, X, load, made, nothing_stays, pte, registry
+from numpy.testing import assert_array_equal
+from plans import BOUNDED, Constants, Plan, build, program, schema
+
+__all__ = ["nothing_stays"]  # autouse fixture
+
+
+# ---- calls -------------------------------------------------------------------------------------
+
+
+def test_a_simulator() -> None:
+    seen: list[Any] = []
+
+    @register_backend
+    class Scale:
+        id = ID
+
+        def init(self, payload: bytes, specs: dict[str, bytes], options: dict[str, Any]) -> None:
+            seen.extend([payload, specs, options])
+            self.scale = np.frombuffer(payload, np.float32)
+
+        def execute(self, inputs: list[np.ndarray]) -> np.ndarray:
+            (x,) = inputs
+            assert x.dtype == np.float32 and not x.flags.writeable
+            return x * self.scale
+
+        def destroy(self) -> None:
+            seen.append("destroyed")
+
+        def report(self) -> dict[str, int]:
+            return {"scales": len(self.scale)}
+
+    assert ID in registry.registered_backend_names and registry.is_available(ID)
+    method = load(pte(np.float32([3]).tobytes(), {"device": b"npu", "empty": b""}))
+    assert_array_equal(method(X), X * 3)
+    assert seen == [np.float32([3]).tobytes(), {"device": b"npu", "empty": b""}, {}]
+    assert method.backend_report()[0]["figures"] == {"scales": 1}
+    del method
+    gc.collect()
+    assert seen[-1] == "destroyed"
+
+
+def test_each_delegate_has_an_instance() -> None:
+    @register_backend
+    class Number(Twice):
+        made: list[Any] = []
+
+        def init(self, payload: bytes, specs: Any, options: Any) -> None:
+            self.made.append(self)
+            self.number = len(self.made)
+
+        def execute(self, inputs: list[Any]) -> Any:
+            return inputs[0] * self.number
+
+    outputs = load(pte(calls=3)).execute([X])
+    for i, y in enumerate(outputs, 1):
+        assert_array_equal(y, X * i)
+
+
+def test_an_instance_serves_all_delegates() -> None:
+    class Shared(Twice):
+        def __init__(self) -> None:
+            self.calls = 0
+
+        def execute(self, inputs: list[Any]) -> Any:
+            self.calls += 1
+            return inputs[0] + self.calls
+
+    one = Shared()
+    assert register_backend(one) is one
+    y, z = load(pte(calls=2)).execute([X])
+    assert_array_equal(y, X + 1)
+    assert_array_equal(z, X + 2)
+
+
+def test_init_may_return_the_delegate() -> None:
+    class Inner:
+        def __init__(self, scale: int) -> None:
+            self.scale = scale
+
+        def execute(self, inputs: list[Any]) -> Any:
+            return [inputs[0] * self.scale]
+
+    register_backend(made(Twice.execute, lambda self, payload, specs, options: Inner(len(payload))))
+    assert_array_equal(load(pte(b"12345"))(X), X * 5)
+
+
+def test_dtypes_numbers_and_shapes() -> None:
+    seen: list[Any] = []
+
+    def execute(self: Any, inputs: list[Any]) -> Any:
+        seen.append([type(one).__name__ for one in inputs])
+        return inputs[0][inputs[0] > 0].astype(np.int64), np.float32(inputs[1])
+
+    register_backend(made(execute))
+    plan = Plan()
+    x = plan.input((2, 3))
+    values = [plan.value(value) for value in (7, 0.5, True, "text", None)]
+    y, z = plan.output((6,), "int64", dynamism=BOUNDED), plan.output(())
+    plan.append(schema.DelegateCall(plan.delegate(ID, 0), [x, *values, y, z]))
+    method = load(build(plan, payloads=[b""]))
+    for data in (X, X - 2, X):
+        found = method.execute([data])
+        assert_array_equal(found[0], data[data > 0].astype(np.int64))
+        assert found[1] == 7 and found[1].shape == ()
+    assert seen[0] == ["ndarray", "int", "float", "bool", "str", "NoneType"]
+
+
+def test_arguments_and_results_may_be_kept() -> None:
+    kept: list[Any] = []
+
+    def execute(self: Any, inputs: list[Any]) -> Any:
+        result = inputs[0] * 2
+        kept.extend([inputs[0], result])
+        return result
+
+    register_backend(made(execute))
+    method = load()
+    x = X.copy()
+    first = method(x)
+    kept[1][:] = -1
+    x[:] = -1
+    method(x)
+    assert_array_equal(first, X * 2)
+    assert_array_equal(kept[0], X)
+
+
+def test_state_needs_num_outputs() -> None:
+    """A delegate that writes a mutable buffer: it is defined before, so that the rule for outputs
+    takes it for an input."""
+    plan, constants = Plan(), Constants()
+    x = plan.input((2, 3))
+    state = plan.tensor((2, 3), buffer=constants.add_mutable(np.zeros((2, 3), np.float32)))
+    plan.append(schema.DelegateCall(plan.delegate(ID, 0), [x, state]))
+    plan.take(state)
+    data = build(plan, constants=constants, payloads=[b""])
+
+    class Add(Twice):
+        def init(self, payload: bytes, specs: Any, options: Any) -> None:
+            self.num_outputs = 1
+            self.total = np.zeros((2, 3), np.float32)
+
+        def execute(self, inputs: list[Any]) -> Any:
+            (x,) = inputs
+            self.total = self.total + x
+            return self.total
+
+    register_backend(Add)
+    method = load(data)
+    assert_array_equal(method(X), X)
+    assert_array_equal(method(X), X + X)
+    Add.init = lambda self, *args: setattr(self, "num_outputs", 3)  # type: ignore[method-assign]
+    with pytest.raises(executorch_c.InvalidProgramError, match="passes 2 arguments, but Add.num_o"):
+        load(data)(X)
+
+
+def test_named_data_and_threads() -> None:
+    seen: list[Any] = []
+
+    class Named(Twice):
+        def init(self, payload: bytes, specs: Any, options: Any, call: BackendCall) -> None:
+            seen.append(call)
+            assert call.num_threads == 1 and not call.tracing
+            with pytest.raises(executorch_c.NotFoundError, match="no data named 'nothing'"):
+                call.named_data("nothing")
+            with pytest.raises(TypeError, match="key must be a str"):
+                call.named_data(1)  # type: ignore[arg-type]
+
+    register_backend(Named)
+    load(num_threads=1)
+    for use in (lambda call: call.named_data("x"), lambda call: call.tracing,
+                lambda call: call.trace("x"), lambda call: call.num_threads):  # fmt: skip
+        with pytest.raises(executorch_c.InvalidStateError, match="the call of the backend has end"):
+            use(seen[0])
+    with pytest.raises(TypeError):
+        BackendCall()
+
+
+def test_named_data_of_a_program() -> None:
+    from executorch.exir._serialize._named_data_store import NamedDataStore
+    from executorch.exir._serialize._program import PTEFile, serialize_pte_binary
+
+    plan = Plan()
+    x, y = plan.input((2, 3)), plan.output((2, 3))
+    plan.append(schema.DelegateCall(plan.delegate(ID, 0), [x, y]))
+    store = NamedDataStore()
+    store.add_named_data("weights", X.tobytes())
+    named = store.get_named_data_store_output()
+    data = bytes(serialize_pte_binary(PTEFile(program(plan, payloads=[b""]), named_data=named)))
+
+    class Named(Twice):
+        def init(self, payload: bytes, specs: Any, options: Any, call: BackendCall) -> None:
+            self.weights = np.frombuffer(call.named_data("weights"), np.float32).reshape(2, 3)
+
+        def execute(self, inputs: list[Any]) -> Any:
+            return inputs[0] + self.weights
+
+    register_backend(Named)
+    assert_array_equal(load(data)(X), X + X)
+
+
+def test_traces() -> None:
+    class Traced(Twice):
+        def execute(self, inputs: list[Any], *, call: BackendCall) -> Any:
+            half = inputs[0] + 1
+            call.trace("add", half, debug_handle=4, nanoseconds=1000)
+            call.trace("mul", (half * 2).T, debug_handle=5)
+            call.trace("nothing")
+            for wrong in (lambda: call.trace("x", np.array(["text"]), debug_handle=1),
+                          lambda: call.trace("x", debug_handle="y"),  # type: ignore[arg-type]
+                          lambda: call.trace("x", debug_handle=-1)):  # fmt: skip
+                if call.tracing:
+                    with pytest.raises((TypeError, OverflowError)):
+                        wrong()
+            return half * 2
+
+    register_backend(Traced)
+    method = load()
+    assert_array_equal(method(X), (X + 1) * 2)
+    with method.tracing(values=True) as trace:
+        method(X)
+    nodes = [event for event in trace.events if event.kind == "node"]
+    assert [event.name for event in nodes] == ["add", "mul", "nothing", "x", "x", "x"][: len(nodes)]
+    assert [event.debug_handle for event in nodes[:3]] == [4, 5, None]
+    assert nodes[0].duration_ns == 1000
+    assert_array_equal(nodes[0].outputs[-1].data, X + 1)
+    assert_array_equal(nodes[1].outputs[-1].data, ((X + 1) * 2).T)
+
+
+# ---- results -----------------------------------------------------------------------------------
+
+WRONG = [
+    (lambda self, inputs: inputs[0].astype("f8"), ValueError,
+     "Made.execute returned float64 for output 0, expected float32"),
+    (lambda self, inputs: None, TypeError, "returned 0 arrays, but the delegate has 1 outputs"),
+    (lambda self, inputs: (X, X), TypeError, "returned 2 arrays, but the delegate has 1 outputs"),
+    (lambda self, inputs: "text", TypeError, "returned str for output 0, expected an array"),
+    (lambda self, inputs: [None], TypeError, "returned None for output 0, expected an array"),
+    (lambda self, inputs: np.ma.masked_array(X), TypeError, "returned MaskedArray for output 0"),
+    (lambda self, inputs: X.T, RuntimeError, "array for output 0: shape (3, 2), but the program"),
+    (lambda self, inputs: X[0], RuntimeError, "has another rank"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("execute", "error", "says"), WRONG)
+def test_wrong_results(execute: Any, error: type[Exception], says: str) -> None:
+    register_backend(made(execute))
+    method = load()
+    with pytest.raises(executorch_c.Error) as caught:
+        method(X)
+    assert isinstance(caught.value, error)
+    assert says in str(caught.value) and "method 'forward', instruction 0" in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+# ---- exceptions --------------------------------------------------------------------------------
+
+
+def test_an_exception_of_execute_is_the_cause() -> None:
+    def execute(self: Any, inputs: list[Any]) -> Any:
+        raise LookupError("no such row")
+
+    register_backend(made(execute))
+    method = load()
+    for _ in range(2):
+        with pytest.raises(executorch_c.InternalError) as caught:
+            method(X)
+        says = "method 'forward', instruction 0: TestNpu: Made.execute raised LookupError: no such"
+        assert says in str(caught.value)
+        assert type(caught.value.__cause__) is LookupError
+
+
+def test_an_exception_of_init_is_the_cause() -> None:
+    destroyed: list[str] = []
+
+    class Second(Twice):
+        count = 0
+
+        def init(self, payload: bytes, specs: Any, options: Any) -> None:
+            Second.count += 1
+            if Second.count == 2:
+                raise executorch_c.NotSupportedError("format 7")
+
+        def destroy(self) -> None:
+            destroyed.append("destroyed")
+
+    register_backend(Second)
+    with pytest.raises(executorch_c.NotSupportedError) as caught:
+        load(pte(calls=2))
+    says = "delegate 1: TestNpu: Second.init raised NotSupportedError: format 7"
+    assert says in str(caught.value)
+    assert str(caught.value.__cause__) == "format 7"
+    assert destroyed == ["destroyed"]
+
+
+@pytest.mark.parametrize("where", ["init", "execute"])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_interrupts_come_through(where: str, error: type[BaseException]) -> None:
+    def fails(self: Any, *args: Any) -> Any:
+        raise error
+
+    register_backend(type("Made", (Twice,), {where: fails}))
+    with pytest.raises(error):
+        load()(X)
+
+
+def test_an_exception_of_destroy_has_no_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    caught: list[str] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda what: caught.append(repr(what.exc_value)))
+
+    def destroy(self: Any) -> None:
+        raise ValueError("still busy")
+
+    register_backend(type("Made", (Twice,), {"destroy": destroy}))
+    method = load()
+    del method
+    gc.collect()
+    assert caught == ["ValueError('still busy')"]
+
+
+@pytest.mark.parametrize("figures", [{"x": "y"}, {3: 4}, 5])
+def test_a_wrong_report_has_no_caller(figures: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    caught: list[str] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda what: caught.append(repr(what.exc_value)))
+    register_backend(type("Made", (Twice,), {"report": lambda self: figures}))
+    (row,) = load().backend_report()
+    assert row["figures"] == {} and "TypeError" in caught[0]
+
+
+def test_a_delegate_may_run_other_methods_but_not_its_own() -> None:
+    register_backend(Twice)
+    inner, outer = load(), []
+    register_backend(made(lambda self, inputs: inner(inputs[0]) + 1), override=True)
+    assert_array_equal(load()(X), X * 2 + 1)
+    register_backend(made(lambda self, inputs: outer[0](inputs[0])), override=True)
+    outer.append(load())
+    with pytest.raises(executorch_c.InvalidStateError, match="is running in this thread"):
+        outer[0](X)
+
+
+def test_loads_without_an_end() -> None:
+    data = pte()
+    register_backend(made(Twice.execute, lambda self, *args: load(data)))
+    with pytest.raises(executorch_c.Error) as caught:
+        load(data)
+    error: BaseException | None = caught.value
+    while error is not None and error.__cause__ is not None:
+        error = error.__cause__
+    assert isinstance(error, RecursionError)
+
+
+def test_copies_count_towards_max_bytes() -> None:
+    register_backend(Twice)
+    data = pte(b"x" * 4_000_000)
+    with pytest.raises(executorch_c.MemoryAllocationFailedError, match="payload of 4000000 bytes"):
+        load(data, max_bytes=1_000_000)
+    plan = Plan()
+    x, y = plan.input((1000, 1000)), plan.output((1000, 1000))
+    plan.append(schema.DelegateCall(plan.delegate(ID, 0), [x, x, x, y]))
+    method = load(build(plan, payloads=[b""]), max_bytes=10_000_000)
+    with pytest.raises(executorch_c.MemoryAllocationFailedError, match="max_bytes"):
+        method(np.zeros((1000, 1000), np.float32))
+    load(build(plan, payloads=[b""]), max_bytes=20_000_000)(np.zeros((1000, 1000), np.float32))
