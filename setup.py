@@ -96,7 +96,7 @@ class BuildExt(build_ext):
             ninja_build.Objects(name, [f for f in files if not includes_python(f)], args),
             ninja_build.Objects(target.name, list(filter(includes_python, files)), python_args),
         )
-        link_args += ["-lm", "-lpthread"]
+        link_args += ["-lm", "-lpthread", "-ldl"]
         libraries = self.library.libraries if self.library else ()
         return ninja_build.SharedObject(target, objects, link_args, libraries)
 

@@ -31,6 +31,7 @@ PUBLIC = {"executorch_c/backend.h", "executorch_c/operator.h", "executorch_c/mod
 """Headers that plug-ins may include, in addition to the C library."""
 
 BACKEND_HEADERS = {
+    "openvino": {"dlfcn.h", "pthread.h", "unistd.h"},
     "xnnpack": {"format/fb.h", "format/schema.h", "core/checked.h", "xnnpack.h", "pthread.h",
                 "sys/mman.h", "unistd.h"},
 }  # fmt: skip

@@ -1,0 +1,30 @@
+/* The payload: the stream that CompiledModel.export_model of OpenVINO's CPU plugin writes.
+ *
+ * Releases up to 2025: six u64 (offset and size of a description, of constants, of the model), the
+ * description (XML), the constants, and the model (IR version 11 as XML, each byte xor-ed with one
+ * of twelve). The stream does not state the release that wrote it. */
+#ifndef ECO_BLOB_H
+#define ECO_BLOB_H
+
+#include "call.h"
+
+enum { ECO_KEY = 12 }; /* bytes of the key */
+
+typedef struct eco_blob {
+  bool is_known; /* the format above; otherwise the other members are zero */
+  size_t constants_size;
+  const uint8_t *model;
+  size_t model_size;
+  uint8_t key[ECO_KEY];
+} eco_blob;
+
+/* Checks the header and the start of the model. A payload of another format is no error. Errors:
+ * InvalidProgram (empty, sizes that do not fit the payload, a model that is not XML). */
+uint32_t eco_blob_open(const eco_call *c, const ec_backend_init *what, eco_blob *out);
+
+/* Returns byte i of the model's XML. */
+static inline char eco_blob_text(const eco_blob *blob, size_t i) {
+  return (char)(blob->model[i] ^ blob->key[i % ECO_KEY]);
+}
+
+#endif

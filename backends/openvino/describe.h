@@ -1,0 +1,11 @@
+/* The contents of a payload for display. */
+#ifndef ECO_DESCRIBE_H
+#define ECO_DESCRIBE_H
+
+#include "call.h"
+
+/* Shows the layers of the model and their values; nothing is compiled, the engine is not needed. */
+uint32_t eco_describe(const eco_call *c, const ec_backend_init *what,
+                      const ec_backend_visitor *visitor);
+
+#endif

@@ -1,0 +1,26 @@
+/* A delegate: the engine's core, compiled model and request. */
+#ifndef ECO_ENGINE_H
+#define ECO_ENGINE_H
+
+#include "blob.h"
+#include "library.h"
+#include "options.h"
+
+enum { ECO_DEVICE = 64 };
+
+typedef struct eco_delegate {
+  const eco_library *lib;
+  eco_core *core;
+  eco_model *model;
+  eco_request *request;
+  size_t inputs, outputs; /* of the model */
+  char device[ECO_DEVICE];
+  eco_options options;
+  int64_t blob_bytes, calls; /* for reports */
+} eco_delegate;
+
+/* Imports a payload into a zeroed delegate. On failure it must still be closed. */
+uint32_t eco_engine_open(const eco_call *c, const ec_backend_init *what, eco_delegate *d);
+void eco_engine_close(eco_delegate *d);
+
+#endif

@@ -1,0 +1,179 @@
+/* Layers, ports and edges of an IR. Layers of bodies (loops, branches) belong to their layer. */
+#include "graph.h"
+
+/* The position in the text. */
+typedef struct walk {
+  size_t depth; /* of <layers> */
+  bool in_outputs;
+} walk;
+
+static void *alloc_rows(const eco_call *c, size_t count, size_t size) {
+  return c->host->alloc((count + 1) * size); /* count is less than the bytes of the text */
+}
+
+static uint32_t decode_text(const eco_call *c, const eco_blob *blob, eco_graph *g) {
+  g->text = alloc_rows(c, blob->model_size, 1);
+  if (!g->text)
+    return ECO_FAIL(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a model of %zu bytes",
+                    blob->model_size);
+  for (size_t i = 0; i < blob->model_size; i++) g->text[i] = eco_blob_text(blob, i);
+  return EC_BACKEND_OK;
+}
+
+/* Counts the rows at most, those of bodies included, and allocates them. */
+static uint32_t allocate_rows(const eco_call *c, const eco_blob *blob, eco_graph *g) {
+  eco_text left = {g->text, blob->model_size};
+  eco_tag tag;
+  size_t layers = 0, values = 0, edges = 0, dims = 0;
+  while (eco_xml_next(&left, &tag)) {
+    layers += eco_text_is(tag.name, "layer");
+    values += eco_text_is(tag.name, "port");
+    edges += eco_text_is(tag.name, "edge");
+    dims += eco_text_is(tag.name, "dim");
+  }
+  g->layers = alloc_rows(c, layers, sizeof *g->layers);
+  g->values = alloc_rows(c, values, sizeof *g->values);
+  g->edges = alloc_rows(c, edges, sizeof *g->edges);
+  g->dims = alloc_rows(c, dims, sizeof *g->dims);
+  if (g->layers && g->values && g->edges && g->dims) return EC_BACKEND_OK;
+  return ECO_FAIL(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for %zu layers and %zu ports", layers,
+                  values);
+}
+
+static uint32_t fail_layer(const eco_call *c, const eco_graph *g, const char *what) {
+  return ECO_FAIL(c, EC_BACKEND_INVALID_PROGRAM, "the model's layer %zu %s",
+                  g->layer_count ? g->layer_count - 1 : 0, what);
+}
+
+static uint32_t add_layer(const eco_call *c, eco_graph *g, const eco_tag *tag) {
+  uint32_t id;
+  if (!eco_xml_index(tag, "id", &id) || id != g->layer_count)
+    return ECO_FAIL(c, EC_BACKEND_INVALID_PROGRAM, "the model's layers are not numbered in order: "
+                    "'%.*s' after layer %zu", (int)(tag->attributes.size < 40 ?
+                    tag->attributes.size : 40), tag->attributes.at, g->layer_count);
+  g->layers[g->layer_count++] = (eco_layer){.name = eco_xml_attribute(tag, "name"),
+                                            .type = eco_xml_attribute(tag, "type"),
+                                            .first_value = g->value_count};
+  return EC_BACKEND_OK;
+}
+
+static uint32_t add_value(const eco_call *c, eco_graph *g, const eco_tag *tag) {
+  eco_layer *layer = &g->layers[g->layer_count - 1];
+  eco_value *value = &g->values[g->value_count];
+  *value = (eco_value){.layer = (uint32_t)g->layer_count - 1, .first_dim = g->dim_count,
+                       .precision = eco_xml_attribute(tag, "precision")};
+  if (!eco_xml_index(tag, "id", &value->port) ||
+      value->port != g->values[layer->first_value].port + layer->value_count)
+    return fail_layer(c, g, "has output ports that are not numbered in order");
+  layer->value_count++;
+  g->value_count++;
+  return EC_BACKEND_OK;
+}
+
+static uint32_t add_dim(const eco_call *c, eco_graph *g, const eco_tag *tag) {
+  if (!eco_text_number(tag->body, &g->dims[g->dim_count]))
+    return fail_layer(c, g, "has an output whose dimension is no number");
+  if (g->value_count == g->layers[g->layer_count - 1].first_value)
+    return fail_layer(c, g, "has a dimension before its output ports");
+  g->dim_count++;
+  g->values[g->value_count - 1].rank++;
+  return EC_BACKEND_OK;
+}
+
+/* The bytes of a constant, in a body or not. */
+static uint32_t add_data(const eco_call *c, const eco_blob *blob, eco_graph *g, const walk *w,
+                         const eco_tag *tag) {
+  eco_layer *layer = &g->layers[g->layer_count - 1];
+  const eco_text offset = eco_xml_attribute(tag, "offset"), size = eco_xml_attribute(tag, "size");
+  const bool is_constant = w->depth == 1 && eco_text_is(layer->type, "Const");
+  int64_t at, bytes;
+  if (!is_constant && (!offset.size || !size.size)) return EC_BACKEND_OK;
+  if (!eco_text_number(offset, &at) || !eco_text_number(size, &bytes) || at < 0 || bytes < 0 ||
+      (uint64_t)at + (uint64_t)bytes > blob->constants_size)
+    return fail_layer(c, g, "is a constant outside the payload's constants");
+  if (is_constant) layer->bytes = bytes;
+  return EC_BACKEND_OK;
+}
+
+static uint32_t add_edge(const eco_call *c, eco_graph *g, const eco_tag *tag) {
+  eco_edge *edge = &g->edges[g->edge_count];
+  const bool whole = eco_xml_index(tag, "from-layer", &edge->from) &&
+                     eco_xml_index(tag, "from-port", &edge->from_port) &&
+                     eco_xml_index(tag, "to-layer", &edge->to);
+  const eco_layer *from = whole && edge->from < g->layer_count ? &g->layers[edge->from] : NULL;
+  const uint32_t first = from && from->value_count ? g->values[from->first_value].port : 0;
+  if (!from || edge->to >= g->layer_count || edge->from_port < first ||
+      edge->from_port - first >= from->value_count)
+    return ECO_FAIL(c, EC_BACKEND_INVALID_PROGRAM, "the model's edge %zu connects layers or ports "
+                    "that do not exist", g->edge_count);
+  edge->value = (uint32_t)from->first_value + edge->from_port - first;
+  g->layers[edge->to].edge_count++;
+  g->edge_count++;
+  return EC_BACKEND_OK;
+}
+
+static uint32_t read_tag(const eco_call *c, const eco_blob *blob, eco_graph *g, walk *w,
+                         const eco_tag *tag) {
+  const bool in_layer = w->depth == 1 && g->layer_count;
+  if (eco_text_is(tag->name, "layers")) {
+    if (tag->is_end && !w->depth) return fail_layer(c, g, "ends twice");
+    w->depth += tag->is_end ? (size_t)-1 : 1;
+  } else if (tag->is_end) {
+    if (w->depth == 1) w->in_outputs = false;
+  } else if (w->depth == 0) {
+    if (eco_text_is(tag->name, "edge")) return add_edge(c, g, tag);
+  } else if (g->layer_count && eco_text_is(tag->name, "data")) {
+    return add_data(c, blob, g, w, tag);
+  } else if (w->depth == 1 && eco_text_is(tag->name, "layer")) {
+    w->in_outputs = false;
+    return add_layer(c, g, tag);
+  } else if (in_layer && eco_text_is(tag->name, "output")) {
+    w->in_outputs = true;
+  } else if (in_layer && w->in_outputs && eco_text_is(tag->name, "port")) {
+    return add_value(c, g, tag);
+  } else if (in_layer && w->in_outputs && eco_text_is(tag->name, "dim")) {
+    return add_dim(c, g, tag);
+  }
+  return EC_BACKEND_OK;
+}
+
+/* Sorts edges by the layer that reads, in their order. */
+static uint32_t sort_edges(const eco_call *c, eco_graph *g) {
+  eco_edge *sorted = alloc_rows(c, g->edge_count, sizeof *sorted);
+  if (!sorted) return ECO_FAIL(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for %zu edges",
+                               g->edge_count);
+  size_t next = 0;
+  for (size_t i = 0; i < g->layer_count; i++) {
+    g->layers[i].first_edge = next;
+    next += g->layers[i].edge_count;
+    g->layers[i].edge_count = 0;
+  }
+  for (size_t i = 0; i < g->edge_count; i++) {
+    eco_layer *to = &g->layers[g->edges[i].to];
+    sorted[to->first_edge + to->edge_count++] = g->edges[i];
+  }
+  c->host->free(g->edges);
+  g->edges = sorted;
+  return EC_BACKEND_OK;
+}
+
+uint32_t eco_graph_open(const eco_call *c, const eco_blob *blob, eco_graph *out) {
+  walk w = {0};
+  eco_tag tag;
+  *out = (eco_graph){0};
+  ECO_TRY(decode_text(c, blob, out));
+  ECO_TRY(allocate_rows(c, blob, out));
+  eco_text left = {out->text, blob->model_size};
+  while (eco_xml_next(&left, &tag)) ECO_TRY(read_tag(c, blob, out, &w, &tag));
+  if (!out->layer_count)
+    return ECO_FAIL(c, EC_BACKEND_INVALID_PROGRAM, "the model has no layers");
+  return sort_edges(c, out);
+}
+
+void eco_graph_close(const ec_host *host, eco_graph *graph) {
+  if (graph->text) host->free(graph->text);
+  if (graph->layers) host->free(graph->layers);
+  if (graph->values) host->free(graph->values);
+  if (graph->edges) host->free(graph->edges);
+  if (graph->dims) host->free(graph->dims);
+}

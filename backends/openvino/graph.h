@@ -1,0 +1,41 @@
+/* The model of a payload as layers, the values that they write, and edges. */
+#ifndef ECO_GRAPH_H
+#define ECO_GRAPH_H
+
+#include "blob.h"
+#include "xml.h"
+
+/* An output port of a layer. */
+typedef struct eco_value {
+  uint32_t layer, port;
+  eco_text precision; /* "FP32" */
+  size_t first_dim, rank;
+} eco_value;
+
+typedef struct eco_layer {
+  eco_text name, type;
+  size_t first_value, value_count;
+  size_t first_edge, edge_count; /* its inputs */
+  int64_t bytes;                 /* of a Const */
+} eco_layer;
+
+typedef struct eco_edge {
+  uint32_t from, from_port, to;
+  uint32_t value; /* index */
+} eco_edge;
+
+typedef struct eco_graph {
+  char *text; /* the XML */
+  eco_layer *layers;
+  eco_value *values;
+  eco_edge *edges; /* by the layer that reads */
+  int64_t *dims;   /* -1: dynamic */
+  size_t layer_count, value_count, edge_count, dim_count;
+} eco_graph;
+
+/* Reads the model of a known payload. It must be closed, after a failure too. Errors:
+ * InvalidProgram (numbers of layers and ports that do not fit; constants outside the payload). */
+uint32_t eco_graph_open(const eco_call *c, const eco_blob *blob, eco_graph *out);
+void eco_graph_close(const ec_host *host, eco_graph *graph);
+
+#endif

@@ -1,0 +1,35 @@
+/* A bounded reader of XML tags: enough for the models that OpenVINO writes. */
+#ifndef ECO_XML_H
+#define ECO_XML_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A part of the text, not NUL-terminated. */
+typedef struct eco_text {
+  const char *at;
+  size_t size;
+} eco_text;
+
+typedef struct eco_tag {
+  eco_text name;       /* "layer" */
+  eco_text attributes; /* up to '>' or "/>" */
+  eco_text body;       /* the text up to the next tag */
+  bool is_end;         /* "</layer>" */
+} eco_tag;
+
+/* Reads the next tag and removes it from `text`; false at the end, or at text that is no XML. */
+bool eco_xml_next(eco_text *text, eco_tag *out);
+
+bool eco_text_is(eco_text text, const char *word);
+
+/* Returns an attribute's value; empty if the tag does not have it. */
+eco_text eco_xml_attribute(const eco_tag *tag, const char *name);
+
+/* Parses a decimal number of up to 18 digits. */
+bool eco_text_number(eco_text text, int64_t *out);
+/* Parses a number of at most UINT32_MAX of an attribute. */
+bool eco_xml_index(const eco_tag *tag, const char *name, uint32_t *out);
+
+#endif
