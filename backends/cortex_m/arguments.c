@@ -1,0 +1,81 @@
+/* Arguments of an operator: checks, and tensors as loops address them. */
+#include "arguments.h"
+
+#include <string.h>
+
+enum { MOST = 1 << 20 }; /* of a kernel size, stride, padding or dilation */
+
+static const char *dtype_name(int32_t dtype) {
+  switch (dtype) {
+  case CM_INT8: return "int8";
+  case CM_INT16: return "int16";
+  case CM_INT32: return "int32";
+  case CM_FLOAT32: return "float32";
+  default: return "another dtype";
+  }
+}
+
+int64_t cm_numel(const ec_backend_tensor *t) {
+  int64_t n = 1;
+  for (size_t d = 0; d < t->rank; d++) n *= t->sizes[d];
+  return n;
+}
+
+uint32_t cm_check(const cm_call *c, size_t i, const char *name, int32_t dtype, int rank) {
+  const ec_backend_tensor *t = cm_tensor(c, i);
+  if (t->dtype != dtype)
+    return CM_FAIL(c, "'%s' has %s (ScalarType %d), expected %s", name, dtype_name(t->dtype),
+                   t->dtype, dtype_name(dtype));
+  if (rank >= 0 && t->rank != rank)
+    return CM_FAIL(c, "'%s' has %u dimensions, expected %d", name, (unsigned)t->rank, rank);
+  return EC_BACKEND_OK;
+}
+
+uint32_t cm_check_vector(const cm_call *c, size_t i, const char *name, int32_t dtype,
+                         int64_t count) {
+  CM_TRY(cm_check(c, i, name, dtype, -1));
+  const ec_backend_tensor *t = cm_tensor(c, i);
+  if (cm_numel(t) != count)
+    return CM_FAIL(c, "'%s' has %lld elements, expected %lld", name, (long long)cm_numel(t),
+                   (long long)count);
+  return EC_BACKEND_OK;
+}
+
+uint32_t cm_int32(const cm_call *c, size_t i, const char *name, int32_t *out) {
+  const int64_t value = c->args[i].as.i;
+  if (value < INT32_MIN || value > INT32_MAX)
+    return CM_FAIL(c, "'%s' is %lld, expected an int32", name, (long long)value);
+  *out = (int32_t)value;
+  return EC_BACKEND_OK;
+}
+
+uint32_t cm_pair(const cm_call *c, size_t i, const char *name, int64_t least, bool single,
+                 int64_t out[2]) {
+  const ec_backend_arg *arg = &c->args[i];
+  const size_t count = arg->as.list.count;
+  if (count != 2 && !(single && count == 1))
+    return CM_FAIL(c, "'%s' has %zu items, expected 2", name, count);
+  for (size_t d = 0; d < 2; d++) {
+    out[d] = arg->as.list.items[count == 1 ? 0 : d].as.i;
+    if (out[d] < least || out[d] > MOST)
+      return CM_FAIL(c, "'%s' has the item %lld, expected %lld to %d", name, (long long)out[d],
+                     (long long)least, MOST);
+  }
+  return EC_BACKEND_OK;
+}
+
+cm_image cm_image_of(const ec_backend_tensor *t, bool nhwc) {
+  const size_t c = nhwc ? 3 : 1, h = nhwc ? 1 : 2, w = nhwc ? 2 : 3;
+  return (cm_image){.data = t->data, .n = t->sizes[0], .c = t->sizes[c], .h = t->sizes[h],
+                    .w = t->sizes[w], .by_n = t->strides[0], .by_c = t->strides[c],
+                    .by_h = t->strides[h], .by_w = t->strides[w]};
+}
+
+uint32_t cm_resize_image(const cm_call *c, size_t i, bool nhwc, cm_image *image) {
+  const int64_t nchw_sizes[] = {image->n, image->c, image->h, image->w};
+  const int64_t nhwc_sizes[] = {image->n, image->h, image->w, image->c};
+  CM_TRY(cm_check(c, i, "out", CM_INT8, 4));
+  CM_TRY(c->host->resize(c->call, &c->args[i], 4, nhwc ? nhwc_sizes : nchw_sizes));
+  *image = cm_image_of(cm_tensor(c, i), nhwc);
+  return EC_BACKEND_OK;
+}
