@@ -3,8 +3,10 @@ scheduling."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +14,10 @@ import pytest
 pytest.importorskip("executorch")
 
 import executorch_c as et
+import torch
 from busy import busy
+from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+from exports import export
 from xnnpack_graphs import Graph, Shape
 from xnnpack_kinds import conv
 
@@ -57,3 +62,36 @@ def test_every_element_in_any_thread(hogs: int) -> None:
             for one in methods:
                 (found,) = one.execute([x])
                 np.testing.assert_array_equal(found, expected)
+
+
+def spent() -> dict[str, int]:
+    """Return the nanoseconds of CPU that each thread of this process has used."""
+    found = {}
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError):  # it has ended
+            found[task.name] = int((task / "schedstat").read_text().split()[0])
+    return found
+
+
+def test_small_products_of_dynamic_shapes_wake_no_thread() -> None:
+    """With 64 rows the nodes are worth a second thread, with one they are not: one language model's
+    program has both."""
+    net = torch.nn.Sequential(*(torch.nn.Linear(128, 128) for _ in range(8)))
+    shapes = ({0: torch.export.Dim("n", min=1, max=64)},)
+    pte = export(net, torch.zeros(4, 128), dynamic_shapes=shapes, partitioner=XnnpackPartitioner())
+    method = et.Runtime.get().load_program(pte).load_method("forward", num_threads=2)
+    if method.num_threads == 1:
+        pytest.skip("built without pthreadpool")
+    many, one = np.ones((64, 128), np.float32), np.ones((1, 128), np.float32)
+    used = []
+    for x in (many, one):
+        for _ in range(50):
+            method.execute([x])
+        time.sleep(0.01)  # workers spin before they sleep
+        before = spent()
+        for _ in range(1000):
+            method.execute([x])
+        used.append(sorted(now - before.get(name, 0) for name, now in spent().items())[-2:])
+    (helper, _), (idle, alone) = used
+    assert helper > 0, "the pool has a thread"
+    assert idle < alone / 20

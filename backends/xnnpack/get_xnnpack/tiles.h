@@ -6,11 +6,16 @@
  * the cache for all rows, and a task is large enough to be fetched, but not larger: at the end of
  * a product a thread waits for half a task of another (with 10 tasks each, 5 % of the time).
  * Microkernels and their order of additions are unchanged. Later versions of XNNPACK choose tiles
- * in a similar way. */
+ * in a similar way.
+ *
+ * A product of one row with few weights (a small model that decodes) ends before another thread
+ * has taken a task: the caller computes it alone. The time of a product grows with its rows, and
+ * the first one costs as much as ECX_FIRST, because it waits for the weights. */
 enum {
   ECX_PANEL = 1 << 19, /* bytes of packed weights that stay in the cache for all rows */
   ECX_TASKS = 10,      /* minimum number of a thread, so that none waits long for the last one */
-  ECX_TASK = 1 << 20   /* bytes of weights times rows, some 5 us: tasks may be so small */
+  ECX_TASK = 1 << 20,  /* bytes of weights times rows, some 5 us: tasks may be so small */
+  ECX_FIRST = 5        /* rows */
 };
 
 struct ecx_rows {
@@ -48,8 +53,9 @@ static void ecx_parallelize_2d_tile_2d(pthreadpool_t pool, pthreadpool_task_2d_t
                                        void* context, size_t m, size_t n, size_t mr, size_t nc,
                                        uint32_t flags) {
   size_t nr = 0;
-  const size_t least = m > mr ? ecx_least_panel(task, context, &nr) : 0;
-  if (!least) {
+  const size_t least = ecx_least_panel(task, context, &nr);
+  if (least && divide_round_up(n, nr) * least * (m + ECX_FIRST) < ECX_TASK) pool = NULL;
+  if (!least || m <= mr) {
     pthreadpool_parallelize_2d_tile_2d(pool, task, context, m, n, mr, nc, flags);
     return;
   }
