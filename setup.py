@@ -39,10 +39,10 @@ def flags() -> list[str]:
 
 
 def extensions() -> list[Extension]:
-    """Returns `_core`, and `_backend_<name>` for every folder of backends/ that has C files."""
+    """Returns `_core`, and `_backend_<name>` for every folder of backends/ that has a module.c."""
     sources = {"_core": [*ninja_build.core_sources(), *ninja_build.sources(ROOT / "csrc/python")]}
     for folder in sorted(path for path in (ROOT / "backends").iterdir() if path.is_dir()):
-        if ninja_build.sources(folder) and (XNNPACK or folder.name != "xnnpack"):
+        if (folder / "module.c").exists() and (XNNPACK or folder.name != "xnnpack"):
             sources[f"_backend_{folder.name}"] = ninja_build.backend_sources(folder)
     return [
         Extension(f"executorch_c.{name}", [ninja_build.relative(file) for file in files])

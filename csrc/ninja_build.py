@@ -65,9 +65,11 @@ def core_sources() -> list[Path]:
 
 
 def backend_sources(folder: Path) -> list[Path]:
-    """Return the sources of a backend's extension, including those shared with the core."""
-    shared = variables().get(f"SHARED_{folder.name}", [])
-    return [*sources(folder), *(CSRC / name for name in shared)]
+    """Return the sources of a backend's extension, including shared ones."""
+    shared = [CSRC / name for name in variables().get(f"SHARED_{folder.name}", [])]
+    if folder.name in variables()["TRANSLATORS"]:
+        shared += sources(folder.parent / "translate")
+    return [*sources(folder), *shared]
 
 
 def language() -> list[str]:

@@ -122,6 +122,8 @@ class DelegateUse(TypedDict):
     available: bool
     lacks: str | None
     """A sentence about what the backend needs, if it is not available; None: unknown."""
+    engine: str | None
+    """What runs it, as the backend says: "XNNPACK 2024-11-08", "interpreted on the CPU"."""
 
 
 class MethodInfo(TypedDict):

@@ -66,12 +66,13 @@ static PyObject *delegate_list(const ec_method_info *info) {
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list && i < info->delegate_count; i++) {
     const ec_delegate_use *use = &info->delegates[i];
-    ecpy_append(&list, Py_BuildValue("{s:N, s:n, s:n, s:N, s:N, s:N}", "id", ecpy_text(use->id),
-                                     "payload", (Py_ssize_t)use->payload, "calls",
+    ecpy_append(&list, Py_BuildValue("{s:N, s:n, s:n, s:N, s:N, s:N, s:N}", "id",
+                                     ecpy_text(use->id), "payload",
+                                     (Py_ssize_t)use->payload, "calls",
                                      (Py_ssize_t)use->calls, "registered",
                                      bool_object(use->registered), "available",
                                      bool_object(use->available), "lacks",
-                                     ecpy_text(use->lacks)));
+                                     ecpy_text(use->lacks), "engine", ecpy_text(use->engine)));
   }
   return list;
 }

@@ -72,9 +72,11 @@ static ec_status describe_delegates(ec_method_info *info, const ec_plan *plan, e
     if (status != EC_OK && (!row.id || !row.processed))
       return ec_fail(err, status, "delegate %u has no %s", i, row.id ? "payload" : "backend id");
     EC_TRY(status);
+    const ec_backend *backend = ec_backend_find(row.id);
     info->delegates[i] = (ec_delegate_use){.id = row.id,
+                                           .engine = backend ? backend->version : NULL,
                                            .payload = row.payload.size,
-                                           .registered = ec_backend_find(row.id) != NULL,
+                                           .registered = backend != NULL,
                                            .available = ec_backend_is_available(row.id),
                                            .lacks = ec_backend_lacks(row.id)};
   }

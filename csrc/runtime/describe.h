@@ -16,6 +16,7 @@ typedef struct ec_delegate_use {
   size_t calls;
   bool registered, available;
   const char *lacks; /* what a backend that is not available needs; NULL: unknown, or nothing */
+  const char *engine; /* the backend's version, for display; NULL: unknown */
 } ec_delegate_use;
 
 /* One method. Strings live as long as the program. */

@@ -99,6 +99,14 @@ static void host_trace_input(ec_host_call *call, uint32_t debug_handle,
   trace_tensor(call, debug_handle, false, value);
 }
 
+static size_t host_operator_schema(const char *name, char *text, size_t size) {
+  const ec_op *op = ec_op_acquire(name);
+  if (!op) return 0;
+  const int length = snprintf(text, size, "%s", op->schema);
+  ec_op_release(op);
+  return length < 0 ? 0 : (size_t)length;
+}
+
 const ec_host ec_host_table = {
     .abi_version = EC_BACKEND_ABI_VERSION,
     .struct_size = sizeof(ec_host),
@@ -121,4 +129,6 @@ const ec_host ec_host_table = {
     .charge = host_charge,
     .thread_count = host_thread_count,
     .output_count = host_output_count,
+    .operator_schema = host_operator_schema,
+    .program_run_nodes = ec_nested_run_nodes,
 };

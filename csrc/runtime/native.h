@@ -132,6 +132,8 @@ struct ec_method {
   ec_threads *threads; /* for loops and delegates; NULL: one */
   int depth; /* of nested programs */
   ec_trace *trace; /* NULL: none; owned by the thread that holds the lock */
+  const ec_backend_node *nodes; /* the trace's events, by instruction; NULL: instructions */
+  size_t node_count;
   ec_lock lock;
   ec_budget *budget; /* of the running call */
   uint64_t elements; /* of the tensors of the running instruction */

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/checked.h"
+#include "kernels/copy.h"
 #include "runtime/load_cost.h"
 #include "runtime/method.h"
 #include "runtime/program_internal.h"
@@ -51,72 +53,155 @@ uint32_t ec_nested_open(ec_host_call *call, const void *data, size_t size,
   return EC_OK;
 }
 
-static ec_status bind_nested_input(ec_method *m, size_t index, const ec_backend_arg *arg,
-                                   ec_error *err) {
-  int64_t strides[EC_MAX_RANK];
-  const ec_backend_tensor *t = &arg->as.tensor;
-  switch (arg->kind) {
-  case EC_BACKEND_TENSOR: {
-    size_t item = ec_dtype_size((ec_dtype)t->dtype);
-    for (size_t d = 0; d < t->rank; d++) strides[d] = t->strides[d] * (int64_t)item;
-    ec_array array = {t->data, (ec_dtype)t->dtype, t->rank, t->sizes, strides};
-    return ec_method_bind_input(m, index, &array, err);
+/* One call of a nested program. `converts`: its arguments may have other dtypes and dim orders. */
+typedef struct nested_run {
+  ec_host_call *call;
+  ec_method *method;
+  bool converts;
+} nested_run;
+
+static ec_view view_argument(const ec_backend_tensor *t) {
+  ec_view view = {.data = t->data, .dtype = (ec_dtype)t->dtype, .rank = t->rank};
+  for (size_t d = 0; d < t->rank; d++) {
+    view.sizes[d] = t->sizes[d];
+    view.strides[d] = t->strides[d];
   }
-  case EC_BACKEND_STRING: return ec_method_bind_string(m, index, arg->as.string.data, err);
+  return view;
+}
+
+static void copy_converted(const nested_run *run, const ec_view *to, const ec_view *from) {
+  const ec_call call = {
+      .scratch = run->call->scratch, .err = run->call->err, .threads = run->call->threads};
+  ec_copy_view(&call, to, from);
+}
+
+/* Converts an input to the dtype of the program's, row-major in scratch memory. */
+static ec_status convert_input(const nested_run *run, ec_dtype dtype, const ec_backend_tensor *t,
+                               ec_array *array, int64_t strides[EC_MAX_RANK]) {
+  const ec_view from = view_argument(t);
+  const size_t item = ec_dtype_size(dtype);
+  ec_view to = from;
+  size_t bytes = item;
+  int64_t step = 1;
+  for (size_t d = t->rank; d-- > 0; step *= t->sizes[d]) {
+    to.strides[d] = step;
+    strides[d] = step * (int64_t)item;
+    if (!ec_mul_size(bytes, (size_t)t->sizes[d], &bytes))
+      return ec_fail(run->call->err, EC_MEMORY_ALLOCATION_FAILED, "the input's bytes overflow");
+  }
+  to.dtype = dtype;
+  to.data = ec_arena_alloc(run->call->scratch, bytes, EC_ALIGN);
+  if (!to.data)
+    return ec_fail(run->call->err, EC_MEMORY_ALLOCATION_FAILED, "no memory for %zu bytes", bytes);
+  if (t->nbytes) copy_converted(run, &to, &from);
+  *array = (ec_array){to.data, dtype, t->rank, t->sizes, strides};
+  return EC_OK;
+}
+
+static ec_status bind_nested_tensor(const nested_run *run, size_t index,
+                                    const ec_backend_tensor *t) {
+  int64_t strides[EC_MAX_RANK];
+  ec_method *m = run->method;
+  const ec_value *input = m->inputs[index].value;
+  const size_t item = ec_dtype_size((ec_dtype)t->dtype);
+  ec_array array = {t->data, (ec_dtype)t->dtype, t->rank, t->sizes, strides};
+  for (size_t d = 0; d < t->rank; d++) strides[d] = t->strides[d] * (int64_t)item;
+  if (run->converts && input->kind == EC_KIND_TENSOR && input->as.tensor->dtype != t->dtype)
+    EC_TRY(convert_input(run, ec_tensor_dtype(input->as.tensor), t, &array, strides));
+  return ec_method_bind_input(m, index, &array, run->call->err);
+}
+
+static ec_status bind_nested_number(const nested_run *run, size_t index, ec_scalar number) {
+  return ec_method_bind_scalar(run->method, index, number, run->call->err);
+}
+
+static ec_status bind_nested_input(const nested_run *run, size_t index,
+                                   const ec_backend_arg *arg) {
+  switch (arg->kind) {
+  case EC_BACKEND_TENSOR: return bind_nested_tensor(run, index, &arg->as.tensor);
+  case EC_BACKEND_STRING:
+    return ec_method_bind_string(run->method, index, arg->as.string.data, run->call->err);
   case EC_BACKEND_INT:
-    return ec_method_bind_scalar(m, index, (ec_scalar){EC_KIND_INT, {.i = arg->as.i}}, err);
+    return bind_nested_number(run, index, (ec_scalar){EC_KIND_INT, {.i = arg->as.i}});
   case EC_BACKEND_DOUBLE:
-    return ec_method_bind_scalar(m, index, (ec_scalar){EC_KIND_DOUBLE, {.d = arg->as.d}}, err);
+    return bind_nested_number(run, index, (ec_scalar){EC_KIND_DOUBLE, {.d = arg->as.d}});
   case EC_BACKEND_BOOL:
-    return ec_method_bind_scalar(m, index, (ec_scalar){EC_KIND_BOOL, {.b = arg->as.b}}, err);
-  default: return ec_method_bind_none(m, index, err);
+    return bind_nested_number(run, index, (ec_scalar){EC_KIND_BOOL, {.b = arg->as.b}});
+  default: return ec_method_bind_none(run->method, index, run->call->err);
   }
 }
 
-/* Copies a result to the caller. Both sides are dense, in dim orders that must agree. */
-static ec_status copy_nested_output(const ec_method *m, size_t index, ec_host_call *call,
-                                    ec_backend_arg *arg) {
-  const ec_value *v = ec_method_output(m, index);
+static bool has_same_layout(const ec_tensor *t, const ec_backend_tensor *arg) {
+  return t->dtype == arg->dtype && t->rank == arg->rank &&
+         memcmp(t->dim_order, arg->dim_order, t->rank) == 0;
+}
+
+/* Copies a result to the caller. Both sides are dense, in dim orders that must agree, unless the
+ * call converts. */
+static ec_status copy_nested_output(const nested_run *run, size_t index, ec_backend_arg *arg) {
+  ec_host_call *call = run->call;
+  const ec_value *v = ec_method_output(run->method, index);
   if (v->kind != EC_KIND_TENSOR || arg->kind != EC_BACKEND_TENSOR)
     return ec_fail(call->err, EC_NOT_SUPPORTED, "output %zu is a %s, expected a tensor", index,
                    ec_kind_name((ec_kind)v->kind));
   const ec_tensor *t = v->as.tensor;
-  if (t->dtype != arg->as.tensor.dtype || t->rank != arg->as.tensor.rank ||
-      memcmp(t->dim_order, arg->as.tensor.dim_order, t->rank) != 0)
+  const bool same = has_same_layout(t, &arg->as.tensor);
+  if (!same && !(run->converts && t->rank == arg->as.tensor.rank))
     return ec_fail(call->err, EC_INVALID_PROGRAM, "output %zu is %s of rank %u, expected %s of %u",
                    index, ec_dtype_name(ec_tensor_dtype(t)), t->rank,
                    ec_dtype_name((ec_dtype)arg->as.tensor.dtype), arg->as.tensor.rank);
   EC_TRY((ec_status)ec_host_resize(call, arg, t->rank, t->sizes));
-  if (t->numel) memmove(arg->as.tensor.data, t->data, ec_tensor_nbytes(t));
+  if (!t->numel) return EC_OK;
+  if (same) {
+    memmove(arg->as.tensor.data, t->data, ec_tensor_nbytes(t));
+    return EC_OK;
+  }
+  const ec_view to = view_argument(&arg->as.tensor), from = ec_view_of(t);
+  copy_converted(run, &to, &from);
   return EC_OK;
 }
 
-/* Runs the method. Its events go to the call's trace, one level deeper. */
+/* Runs the method. Its events go to the call's trace: nodes of the delegate, or instructions one
+ * level deeper. */
 static ec_status execute_nested(ec_method *m, ec_host_call *call) {
   if (!call->trace) return ec_method_execute(m, call->err);
   m->trace = call->trace;
-  ec_trace_nest(call->trace, 1);
+  if (!m->nodes) ec_trace_nest(call->trace, 1);
   ec_status status = ec_method_execute(m, call->err);
-  ec_trace_nest(call->trace, -1);
+  if (!m->nodes) ec_trace_nest(call->trace, -1);
   m->trace = NULL;
   return status;
 }
 
-uint32_t ec_nested_run(ec_host_call *call, ec_host_program *nested, ec_backend_arg *args,
-                                 size_t count) {
-  ec_method *m = nested->method;
+static uint32_t run_nested(const nested_run *run, ec_backend_arg *args, size_t count,
+                           const ec_backend_node *nodes, size_t node_count) {
+  ec_method *m = run->method;
+  ec_error *err = run->call->err;
   size_t inputs = ec_method_input_count(m), outputs = ec_method_output_count(m);
   if (count != inputs + outputs)
-    return (uint32_t)ec_fail(call->err, EC_INVALID_PROGRAM,
+    return (uint32_t)ec_fail(err, EC_INVALID_PROGRAM,
                              "%zu arguments, the nested program has %zu inputs and %zu outputs",
                              count, inputs, outputs);
-  ec_status status = ec_method_lock(m, NULL, call->err);
-  if (status != EC_OK) return (uint32_t)ec_fail_in(call->err, status, "nested program");
+  ec_status status = ec_method_lock(m, NULL, err);
+  if (status != EC_OK) return (uint32_t)ec_fail_in(err, status, "nested program");
+  m->nodes = nodes;
+  m->node_count = node_count;
   for (size_t i = 0; i < inputs && status == EC_OK; i++)
-    status = bind_nested_input(m, i, &args[i], call->err);
-  if (status == EC_OK) status = execute_nested(m, call);
+    status = bind_nested_input(run, i, &args[i]);
+  if (status == EC_OK) status = execute_nested(m, run->call);
   for (size_t i = 0; i < outputs && status == EC_OK; i++)
-    status = copy_nested_output(m, i, call, &args[inputs + i]);
+    status = copy_nested_output(run, i, &args[inputs + i]);
+  m->nodes = NULL;
   ec_method_unlock(m);
-  return (uint32_t)(status == EC_OK ? EC_OK : ec_fail_in(call->err, status, "nested program"));
+  return (uint32_t)(status == EC_OK ? EC_OK : ec_fail_in(err, status, "nested program"));
+}
+
+uint32_t ec_nested_run(ec_host_call *call, ec_host_program *nested, ec_backend_arg *args,
+                       size_t count) {
+  return run_nested(&(nested_run){call, nested->method, false}, args, count, NULL, 0);
+}
+
+uint32_t ec_nested_run_nodes(ec_host_call *call, ec_host_program *nested, ec_backend_arg *args,
+                             size_t count, const ec_backend_node *nodes, size_t node_count) {
+  return run_nested(&(nested_run){call, nested->method, true}, args, count, nodes, node_count);
 }

@@ -58,9 +58,37 @@ static void add_values(const ec_method *m, ec_event *event, const ec_instr *in, 
   }
 }
 
+/* Reports the tensors that an instruction reads or writes as those of a node. */
+static void add_node_tensors(const ec_method *m, const ec_instr *in, uint32_t handle,
+                             bool outputs) {
+  for (size_t i = 0; i < in->count && in->op && i < in->op->nargs; i++) {
+    const ec_value *v = in->args[i];
+    if (is_output(in, i) != outputs) continue;
+    if (v->kind == EC_KIND_TENSOR) ec_trace_node_value(m->trace, handle, outputs, v->as.tensor);
+    for (uint32_t k = 0; ec_is_tensor_list(v) && k < v->count; k++)
+      if (v->as.items[k]->kind == EC_KIND_TENSOR)
+        ec_trace_node_value(m->trace, handle, outputs, v->as.items[k]->as.tensor);
+  }
+}
+
+/* Runs an instruction of a program inside a payload whose backend names the nodes. */
+static ec_status run_as_node(ec_method *m, const ec_instr *in, ec_handler handler, size_t *next,
+                             ec_error *err) {
+  const ec_backend_node *node = in->number < m->node_count ? &m->nodes[in->number] : NULL;
+  const unsigned keeps = ec_trace_keeps(m->trace);
+  const uint64_t start = ec_trace_now();
+  EC_TRY(handler(m, in, next, err));
+  if (!node || !node->name) return EC_OK;
+  ec_trace_node(m->trace, node->debug_handle, node->name, ec_trace_now() - start);
+  if (keeps & EC_TRACE_RANGES) add_node_tensors(m, in, node->debug_handle, false);
+  if (keeps) add_node_tensors(m, in, node->debug_handle, true);
+  return EC_OK;
+}
+
 ec_status ec_traced_instr(ec_method *m, size_t chain, const ec_instr *in, ec_handler handler,
                           size_t *next, ec_error *err) {
   ec_trace *trace = m->trace;
+  if (m->nodes) return run_as_node(m, in, handler, next, err);
   const ec_event head = {
       .kind = event_kinds[in->kind],
       .chain = (uint32_t)chain,
@@ -98,6 +126,7 @@ static void add_io(const ec_method *m, ec_event *event) {
 
 ec_status ec_traced_call(ec_method *m, ec_status (*run)(ec_method *m, ec_error *err),
                          ec_error *err) {
+  if (m->nodes) return run(m, err);
   const ec_event head = {.kind = EC_EVENT_EXECUTE,
                          .chain = EC_TRACE_NONE,
                          .instruction = EC_TRACE_NONE,

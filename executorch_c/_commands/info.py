@@ -52,7 +52,9 @@ def operator_state(operator: OperatorUse) -> str:
 def delegate_state(delegate: DelegateUse) -> str:
     if not delegate["registered"]:
         return "MISSING: no such backend is registered"
-    return "" if delegate["available"] else "NOT AVAILABLE on this machine"
+    if not delegate["available"]:
+        return "NOT AVAILABLE on this machine"
+    return delegate["engine"] or ""
 
 
 def show_open(program: Program, method: MethodInfo) -> None:

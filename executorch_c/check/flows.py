@@ -30,6 +30,12 @@ def _xnnpack() -> list[Any]:
     return [XnnpackPartitioner()]
 
 
+def _vulkan() -> list[Any]:
+    from executorch.backends.vulkan.partitioner.vulkan_partitioner import VulkanPartitioner
+
+    return [VulkanPartitioner({"alias_buffer_mutations": True})]
+
+
 def _symmetric(dynamic: bool) -> Callable[[], Any]:
     def quantizer() -> Any:
         from executorch.backends.xnnpack.quantizer import xnnpack_quantizer as xnnpack
@@ -61,6 +67,9 @@ FLOWS = {
              _xnnpack, _symmetric(dynamic=False)),
         Flow("xnnpack-dynamic", "PT2E: int8 weights by channel, activations quantised as they come",
              _xnnpack, _symmetric(dynamic=True), min_sqnr_db=15.0),
+        Flow("vulkan", "delegated to Vulkan, as it is; interpreted on the CPU", _vulkan),
+        Flow("vulkan-int8", "PT2E: as xnnpack-int8, delegated to Vulkan",
+             _vulkan, _symmetric(dynamic=False)),
     )
 }  # fmt: skip
 

@@ -315,11 +315,21 @@ def _notes(check: Check, plan: Plan, model: Any) -> Iterator[str]:
     if check.subject.label.startswith("xnnpack") and isinstance(program, Program):
         if not any(one["delegates"] for one in program.info()["methods"]):
             yield "nothing of the model was delegated to XNNPACK"
+    yield from _interpreted(program)
     if plan.stateful and _starts_nonzero(check.eager):
         yield ("buffers that the model changes do not start from zero; the official exporter "
                "writes such values only with InitializedMutableBufferPass")  # fmt: skip
     if check.subject.quantizes and not plan.real:
         yield "calibrated on the example only: real_inputs make a better choice of scales"
+
+
+def _interpreted(program: Program | Method) -> Iterator[str]:
+    """Yield a note for each backend whose delegates run without their device."""
+    methods = program.info()["methods"] if isinstance(program, Program) else []
+    uses = [use for method in methods for use in method["delegates"]]
+    for name in sorted({use["id"] for use in uses if use["engine"] == "interpreted on the CPU"}):
+        yield (f"{name}: interpreted on the CPU; the device's own arithmetic (order of sums, "
+               "rounding of partial sums, limits of its memory) is not checked")  # fmt: skip
 
 
 def _starts_nonzero(eager: Eager) -> bool:

@@ -1,14 +1,16 @@
-"""Run damaged copies of programs: python xnnpack_mutate.py FOLDER CASES SEED [EXTENSION].
+"""Run damaged copies of programs: python xnnpack_mutate.py FOLDER CASES SEED [EXTENSION ...].
 
 FOLDER has an .npz for each program: its bytes `pte`, and its inputs `x0`, ... The seed of each case
 is printed before it runs, so that the last line identifies a crash. The numbers of loaded and
-executed programs are printed at the end. EXTENSION is another build of the backend.
+executed programs are printed at the end. EXTENSION is another build of the backend, or of its
+operators. Payloads of VulkanBackend have the same header.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import random
+import re
 import struct
 import sys
 from pathlib import Path
@@ -24,11 +26,7 @@ NUMBERS += [(1 << 31) - 1, 1 << 31, (1 << 32) - 2, (1 << 32) - 1]
 
 def payloads(pte: bytes) -> list[int]:
     """Return the offsets of payloads, which begin four bytes before their magic."""
-    found, at = [], pte.find(b"XH00")
-    while at >= 4:
-        found.append(at - 4)
-        at = pte.find(b"XH00", at + 4)
-    return found
+    return [match.start() - 4 for match in re.finditer(b"[XV]H00", pte)]
 
 
 def damage(pte: bytearray, chance: random.Random) -> None:
@@ -50,18 +48,22 @@ def damage(pte: bytearray, chance: random.Random) -> None:
 
 
 def use(extension: str) -> None:
-    """Register a backend before the discovery of the installed one."""
-    spec = importlib.util.spec_from_file_location("_backend_xnnpack", extension)
+    """Register a plug-in before the discovery of the installed one."""
+    name = Path(extension).name.partition(".")[0]
+    spec = importlib.util.spec_from_file_location(name, extension)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    if hasattr(module, "operators"):
+        et.register_operators(module.operators())
+        return
     for capsule in capsules(module, "backends"):
         et.register_backend(capsule)
 
 
 def main() -> None:
-    if len(sys.argv) > 4:
-        use(sys.argv[4])
+    for extension in sys.argv[4:]:
+        use(extension)
     folder, cases, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     programs = []
     for path in sorted(folder.glob("*.npz")):

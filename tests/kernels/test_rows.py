@@ -10,7 +10,7 @@ import rows
 import torch
 from executorch_c import Error, Runtime, operators
 
-SCHEMAS = {row["name"]: row["schema"] for row in operators()}
+SCHEMAS = {row["name"]: row["schema"] for row in operators() if row["origin"] == "builtin"}
 TORCH_HAS_NO = ("executorch_prim::", "dim_order_ops::", "et_copy::")  # or others of that name
 NAMES = sorted(set(SCHEMAS) & set(rows.tables()))
 

@@ -134,7 +134,7 @@ def assert_named(result: CheckResult, layer: str, flow: str) -> None:
     assert report.first is not None and report.first.verdict == "source", str(report)
     assert report.first.module == layer, str(report)
     assert sum(row.verdict == "source" for row in report) == 1, str(report)
-    assert any(row.where.startswith("delegate") for row in report) is flow.startswith("xnnpack")
+    assert any(row.where.startswith("delegate") for row in report) is (flow != "portable")
 
 
 @pytest.mark.sweep(3)
@@ -143,7 +143,8 @@ def assert_named(result: CheckResult, layer: str, flow: str) -> None:
     [("portable", "weight", "stem"), ("portable", "weight", "hidden"),
      ("xnnpack", "weight", "stem"), ("xnnpack", "weight", "hidden"),
      ("xnnpack-int8", "weight", "hidden"), ("xnnpack-int8", "scale", "stem"),
-     ("xnnpack-dynamic", "weight", "hidden"), ("xnnpack-dynamic", "scale", "last")],
+     ("xnnpack-dynamic", "weight", "hidden"), ("xnnpack-dynamic", "scale", "last"),
+     ("vulkan", "weight", "stem"), ("vulkan", "weight", "hidden")],
 )  # fmt: skip
 def test_one_layer(plant: Callable[[str, str], None], flow: str, fault: str, layer: str) -> None:
     plant(fault, layer)

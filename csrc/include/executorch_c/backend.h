@@ -182,6 +182,16 @@ typedef struct ec_host {
   /* Returns the number of outputs among the arguments of the current execute, the last ones, which
    * the program does not state: tensors that nothing has written before. 0 outside of execute. */
   size_t (*output_count)(ec_host_call *call);
+
+  /* For backends that translate a payload into a .pte for program_open. */
+
+  /* Copies the schema of an operator, "aten::add.out(Tensor self, ...) -> ...", with its NUL, cut
+   * off to `size` bytes. Returns its length; 0: no operator has this name. */
+  size_t (*operator_schema)(const char *name, char *text, size_t size);
+  /* Runs a program like program_run. Converts arguments whose dtype or dim order differs from the
+   * program's. A trace has nodes[i] in place of instruction i (nothing if its name is NULL). */
+  uint32_t (*program_run_nodes)(ec_host_call *call, ec_host_program *program, ec_backend_arg *args,
+                                size_t count, const ec_backend_node *nodes, size_t node_count);
 } ec_host;
 
 /* The contents of a payload, as the optional member `describe` presents them: values, and nodes in

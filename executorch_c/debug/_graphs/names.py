@@ -6,6 +6,7 @@ One operator has many names (`aten::linear.out`, `aten::addmm`, "Fully Connected
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from operator import getitem
 from typing import TYPE_CHECKING
@@ -48,14 +49,22 @@ KINDS = {
     "clone_dim_order": "clone", "et_copy_index": "stack",
     "copy": "view", "staticslice": "slice", "slice_copy": "slice",
     "staticconstantpad": "pad", "constantpad": "pad", "constant_pad_nd": "pad",
+    "conv_with_clamp": "convolution", "q8ta_conv2d": "convolution",
+    "q8ta_conv2d_pw": "convolution", "q8ta_conv2d_dw": "convolution",
+    "q8ta_conv2d_transposed": "convolution", "q8ta_add": "add", "q8ta_relu": "clamp",
+    "q8ta_linear": "linear", "q8ta_linear_gemv": "linear", "linear_q8ta_q8csw": "linear",
+    "linear_qcs4w": "linear", "linear_q4gsw": "linear", "linear_dq8ca_q4gsw": "linear",
+    "weight_int8pack_mm": "linear",
     "resizebilinear": "upsample_bilinear2d", "staticresizebilinear2d": "upsample_bilinear2d",
 }  # fmt: skip
-"""Operators, and nodes as XnnpackBackend calls them, that do the same under another name."""
+"""Operators, and nodes as backends call them, that do the same under another name."""
 
 
 @lru_cache(1024)
 def kind(name: str) -> str:
     """Return "add" for "aten::add.out", "linear" for "Fully Connected (NC, F32) GEMM"."""
+    if re.fullmatch(r"\w+\.\w+\.\w+", name):  # "aten.add.Tensor", of a graph in a payload
+        name = name.replace(".", "::", 1)
     text = short(name) if "::" in name else name.partition(" (")[0]
     text = text.lower().replace(" ", "").strip("_")
     return KINDS.get(text, text)

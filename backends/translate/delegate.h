@@ -1,0 +1,27 @@
+/* A translated payload that is ready to run. */
+#ifndef ECT_DELEGATE_H
+#define ECT_DELEGATE_H
+
+#include "bytes.h"
+#include "values.h"
+
+typedef struct ect_delegate {
+  const ec_host *host;
+  ect_bytes bytes; /* of the .pte */
+  ec_host_program *program;
+  ec_backend_node *nodes; /* by instruction; names belong to the payload */
+  size_t node_count, input_count, output_count;
+  bool *is_number; /* by input: an int64 tensor of rank 0 that takes a number or one element */
+} ect_delegate;
+
+/* Writes and opens the program. `is_number` may be NULL. */
+uint32_t ect_delegate_open(ec_host_call *call, ect_program *p, const int64_t *inputs,
+                           const bool *is_number, size_t input_count, const int64_t *outputs,
+                           size_t output_count, ect_delegate *out);
+/* Runs it on the delegate's arguments, whose number the caller has checked. dtypes and dim orders
+ * are converted. */
+uint32_t ect_delegate_run(const ect_delegate *d, ec_host_call *call, ec_backend_arg *args,
+                          size_t count);
+void ect_delegate_close(ect_delegate *d);
+
+#endif

@@ -1,0 +1,15 @@
+/* Writes a program as a .pte in memory. */
+#ifndef ECT_PTE_H
+#define ECT_PTE_H
+
+#include "bytes.h"
+#include "values.h"
+
+/* Writes a program with one method, "forward". Inputs and outputs are numbers of values. Constants
+ * and the initial values of state are copied into segments. Returns an EC_BACKEND_* status; the
+ * caller frees out->data. */
+uint32_t ect_write_pte(ec_host_call *call, ect_program *p, const int64_t *inputs,
+                       size_t input_count, const int64_t *outputs, size_t output_count,
+                       ect_bytes *out);
+
+#endif

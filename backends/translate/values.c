@@ -1,0 +1,123 @@
+/* The table of values of a program under construction. */
+#include "values.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "bytes.h"
+
+/* Makes room for one more row of an array of the program. */
+#define ROOM(p, array, room, count)                                                                \
+  ((p)->array = make_room(p, (p)->array, &(p)->room, (p)->count, sizeof *(p)->array), !(p)->failed)
+
+static void *make_room(ect_program *p, void *items, size_t *room, size_t count, size_t width) {
+  void *moved = p->failed ? NULL : ect_grow(p->host, items, room, count, width);
+  if (!moved) p->failed = true;
+  return moved ? moved : items;
+}
+
+void ect_free(ect_program *p) {
+  void *const all[] = {p->values, p->tensors, p->constants, p->items, p->calls, p->ops};
+  for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) p->host->free(all[i]);
+  *p = (ect_program){.host = p->host};
+}
+
+static int64_t add_value(ect_program *p, const ect_value *value) {
+  if (!ROOM(p, values, value_room, value_count)) return 0;
+  p->values[p->value_count] = *value;
+  return (int64_t)p->value_count++;
+}
+
+int64_t ect_add_none(ect_program *p) { return add_value(p, &(ect_value){.kind = ECT_NONE}); }
+
+int64_t ect_add_int(ect_program *p, int64_t number) {
+  return add_value(p, &(ect_value){.kind = ECT_INT, .as.i = number});
+}
+
+int64_t ect_add_double(ect_program *p, double number) {
+  return add_value(p, &(ect_value){.kind = ECT_DOUBLE, .as.d = number});
+}
+
+int64_t ect_add_bool(ect_program *p, bool truth) {
+  return add_value(p, &(ect_value){.kind = ECT_BOOL, .as.b = truth});
+}
+
+int64_t ect_add_string(ect_program *p, const char *text, size_t size) {
+  return add_value(p, &(ect_value){.kind = ECT_STRING, .as.string = {text, size}});
+}
+
+int64_t ect_add_tensor(ect_program *p, const ect_tensor *tensor) {
+  if (!ROOM(p, tensors, tensor_room, tensor_count)) return 0;
+  p->tensors[p->tensor_count] = *tensor;
+  return add_value(p, &(ect_value){.kind = ECT_TENSOR, .as.tensor = p->tensor_count++});
+}
+
+static bool add_item(ect_program *p, int64_t item) {
+  if (!ROOM(p, items, item_room, item_count)) return false;
+  p->items[p->item_count++] = item;
+  return true;
+}
+
+int64_t ect_add_list(ect_program *p, ect_kind kind, const int64_t *items, size_t count) {
+  const ect_value list = {.kind = (uint8_t)kind, .as.list = {p->item_count, count}};
+  for (size_t i = 0; i < count; i++)
+    if (!add_item(p, items[i])) return 0;
+  return add_value(p, &list);
+}
+
+int64_t ect_add_ints(ect_program *p, const int64_t *numbers, size_t count) {
+  const int64_t first = (int64_t)p->value_count;
+  for (size_t i = 0; i < count; i++) ect_add_int(p, numbers[i]);
+  const ect_value list = {.kind = ECT_INT_LIST, .as.list = {p->item_count, count}};
+  for (size_t i = 0; i < count; i++)
+    if (!add_item(p, first + (int64_t)i)) return 0;
+  return add_value(p, &list);
+}
+
+uint32_t ect_add_constant(ect_program *p, const void *data, size_t size) {
+  if (!ROOM(p, constants, constant_room, constant_count)) return 0;
+  p->constants[p->constant_count] = (ect_constant){data, size};
+  return (uint32_t)p->constant_count++;
+}
+
+/* Returns the number of an operator, added if it is new. Tables of translators bound the count. */
+static uint32_t find_op(ect_program *p, const char *op) {
+  for (size_t i = 0; i < p->op_count; i++)
+    if (strcmp(p->ops[i], op) == 0) return (uint32_t)i;
+  if (!ROOM(p, ops, op_room, op_count)) return 0;
+  snprintf(p->ops[p->op_count], sizeof p->ops[0], "%s", op);
+  return (uint32_t)p->op_count++;
+}
+
+void ect_add_call(ect_program *p, const char *op, const int64_t *args, size_t count,
+                  const ec_backend_node *node) {
+  ect_call call = {.op = find_op(p, op), .first = p->item_count, .count = count};
+  if (node) call.node = *node;
+  for (size_t i = 0; i < count; i++)
+    if (!add_item(p, args[i])) return;
+  if (ROOM(p, calls, call_room, call_count)) p->calls[p->call_count++] = call;
+}
+
+const ect_value *ect_value_at(const ect_program *p, int64_t value) { return &p->values[value]; }
+
+ect_tensor *ect_tensor_at(ect_program *p, int64_t value) {
+  const ect_value *v = &p->values[value];
+  return v->kind == ECT_TENSOR ? &p->tensors[v->as.tensor] : NULL;
+}
+
+size_t ect_dtype_size(int32_t dtype) {
+  static const uint8_t sizes[] = {1, 1, 2, 4, 8, 2, 4, 8, 4, 8, 16, 1};
+  return dtype >= 0 && (size_t)dtype < sizeof sizes ? sizes[dtype] : 0;
+}
+
+bool ect_tensor_bytes(const ect_tensor *t, size_t *bytes) {
+  size_t total = ect_dtype_size(t->dtype);
+  if (!total) return false;
+  for (uint32_t d = 0; d < t->rank; d++) {
+    const uint64_t size = (uint64_t)t->sizes[d];
+    if (size && total > INT64_MAX / 2 / size) return false;
+    total *= (size_t)size;
+  }
+  *bytes = total;
+  return true;
+}

@@ -1,0 +1,114 @@
+/* The program that a payload is translated into: its values, constants and calls.
+ *
+ * Values and constants are numbers, calls are in order of execution. Functions that add something
+ * return its number; without memory they set `failed`, and the number means nothing. */
+#ifndef ECT_VALUES_H
+#define ECT_VALUES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "executorch_c/backend.h"
+
+enum { ECT_MAX_RANK = 16, ECT_NO_VALUE = -1 };
+
+/* The union types of a .pte's values. */
+typedef enum ect_kind {
+  ECT_NONE = 1,
+  ECT_INT,
+  ECT_BOOL,
+  ECT_DOUBLE,
+  ECT_TENSOR,
+  ECT_STRING,
+  ECT_INT_LIST,
+  ECT_DOUBLE_LIST,
+  ECT_BOOL_LIST,
+  ECT_TENSOR_LIST,
+  ECT_OPTIONAL_TENSOR_LIST
+} ect_kind;
+
+typedef enum ect_role {
+  ECT_COMPUTED, /* an input, or the result of a call */
+  ECT_CONSTANT,
+  ECT_STATE     /* keeps its value between calls; begins as a constant */
+} ect_role;
+
+typedef struct ect_tensor {
+  int32_t dtype; /* c10::ScalarType */
+  uint32_t rank;
+  int64_t sizes[ECT_MAX_RANK]; /* upper bounds if is_dynamic */
+  bool is_dynamic;
+  uint8_t role;      /* an ect_role */
+  uint32_t constant; /* of ECT_CONSTANT and ECT_STATE */
+} ect_tensor;
+
+/* A value. Items of lists are in ect_program.items: numbers of values; doubles as bits; bools. */
+typedef struct ect_value {
+  uint8_t kind; /* an ect_kind */
+  union {
+    int64_t i;
+    double d;
+    bool b;
+    struct {
+      const char *text;
+      size_t size;
+    } string;
+    struct {
+      size_t first, count;
+    } list;
+    size_t tensor; /* in ect_program.tensors */
+  } as;
+} ect_value;
+
+/* Bytes that outlive the writing of the program. */
+typedef struct ect_constant {
+  const void *data;
+  size_t size;
+} ect_constant;
+
+typedef struct ect_call {
+  uint32_t op;
+  size_t first, count; /* arguments, in ect_program.items */
+  ec_backend_node node; /* of the payload; name NULL: a helper */
+} ect_call;
+
+typedef struct ect_program {
+  const ec_host *host;
+  ect_value *values;
+  ect_tensor *tensors;
+  ect_constant *constants;
+  int64_t *items;
+  ect_call *calls;
+  char (*ops)[256]; /* "aten::add.out" */
+  size_t value_count, tensor_count, constant_count, item_count, call_count, op_count;
+  size_t value_room, tensor_room, constant_room, item_room, call_room, op_room;
+  bool failed;
+} ect_program;
+
+void ect_free(ect_program *p);
+
+int64_t ect_add_none(ect_program *p);
+int64_t ect_add_int(ect_program *p, int64_t number);
+int64_t ect_add_double(ect_program *p, double number);
+int64_t ect_add_bool(ect_program *p, bool truth);
+/* The text must outlive the writing of the program. */
+int64_t ect_add_string(ect_program *p, const char *text, size_t size);
+int64_t ect_add_tensor(ect_program *p, const ect_tensor *tensor);
+/* A list: numbers of values (ints and tensors; ECT_NO_VALUE: an absent one), bits of doubles, or
+ * bools, as `kind` says. */
+int64_t ect_add_list(ect_program *p, ect_kind kind, const int64_t *items, size_t count);
+/* A list of ints from plain numbers. */
+int64_t ect_add_ints(ect_program *p, const int64_t *numbers, size_t count);
+uint32_t ect_add_constant(ect_program *p, const void *data, size_t size);
+void ect_add_call(ect_program *p, const char *op, const int64_t *args, size_t count,
+                  const ec_backend_node *node);
+
+const ect_value *ect_value_at(const ect_program *p, int64_t value);
+/* Returns NULL if the value is no tensor. */
+ect_tensor *ect_tensor_at(ect_program *p, int64_t value);
+/* Computes the bytes of a tensor. Returns false if they overflow or the dtype is unknown. */
+bool ect_tensor_bytes(const ect_tensor *t, size_t *bytes);
+size_t ect_dtype_size(int32_t dtype); /* 0: unknown */
+
+#endif

@@ -1,0 +1,33 @@
+/* The translation of a payload: its values as values of a program. */
+#ifndef ECV_GRAPH_H
+#define ECV_GRAPH_H
+
+#include "../translate/values.h"
+#include "payload.h"
+
+enum { ECV_MOST_ITEMS = 64 }; /* of a list whose tensors are converted, or are results */
+
+typedef struct ecv_graph {
+  ecv_call c;
+  ecv_payload payload;
+  ect_program program;
+  int64_t *values;    /* by id: the number in the program; -1: not translated yet */
+  int64_t *sources;   /* by id: the constant that et_vk.prepack gives it; -1: none */
+  uint8_t *written;   /* by id: a result (not of et_vk.prepack), or written in place */
+  int64_t *constants; /* by id: the number in the program; -1: not used yet */
+} ecv_graph;
+
+uint32_t ecv_graph_open(const ecv_call *c, const void *data, size_t size, ecv_graph *out);
+void ecv_graph_close(ecv_graph *g);
+
+/* Returns the number of a value in the program, translated at its first use. */
+uint32_t ecv_value(ecv_graph *g, int64_t id, int64_t *out);
+/* Fails unless the value is a tensor. The pointer is valid until the next value is added. */
+uint32_t ecv_tensor(ecv_graph *g, int64_t id, int64_t *out, const ect_tensor **tensor);
+/* Adds a tensor with the bounds of another and a dtype. */
+int64_t ecv_add_like(ecv_graph *g, const ect_tensor *like, int32_t dtype);
+/* Adds a call that copies a tensor to another, converted to its dtype. `node` is the payload's;
+ * NULL: a helper. */
+void ecv_add_copy(ecv_graph *g, int64_t from, int64_t to, const ec_backend_node *node);
+
+#endif

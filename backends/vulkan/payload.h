@@ -1,0 +1,41 @@
+/* The bytes of a payload: header, FlatBuffer VK00, constants after it or in named data. */
+#ifndef ECV_PAYLOAD_H
+#define ECV_PAYLOAD_H
+
+#include "executorch_c/backend.h"
+#include "format/fb.h"
+
+/* One call of init or describe. */
+typedef struct ecv_call {
+  const ec_host *host;
+  ec_host_call *call;
+} ecv_call;
+
+/* Sets the message and returns the status. */
+#define ecv_fail(c, ...) ((c)->host->fail((c)->call, __VA_ARGS__))
+
+#define ECV_TRY(expression)                                                                        \
+  do {                                                                                             \
+    const uint32_t ecv_try_status = (expression);                                                  \
+    if (ecv_try_status) return ecv_try_status;                                                     \
+  } while (0)
+
+typedef struct ecv_payload {
+  ec_fb_table graph; /* verified */
+  ec_fb_vec chain, values, inputs, outputs, constants;
+  const uint8_t *bytes; /* of constants */
+  size_t bytes_size;
+} ecv_payload;
+
+uint32_t ecv_payload_open(const ecv_call *c, const void *data, size_t size, ecv_payload *out);
+/* Finds the bytes of constant `id`. */
+uint32_t ecv_payload_constant(const ecv_call *c, const ecv_payload *p, uint32_t id,
+                              const void **data, size_t *size);
+
+/* The type of a value, and its table; 0 for an id that no value has, or a value without one. */
+uint8_t ecv_value_type(const ecv_payload *p, int64_t id);
+ec_fb_table ecv_value_table(const ecv_payload *p, int64_t id);
+/* The c10::ScalarType of a VkDataType; -1: none. */
+int32_t ecv_scalar_type(uint8_t datatype);
+
+#endif

@@ -1,0 +1,76 @@
+/* Checks of arguments. */
+#include "call.h"
+
+#include <string.h>
+
+static uint32_t check_layout(const evo_call *c, size_t i, int32_t dtype) {
+  const ec_backend_tensor *t = &c->args[i].as.tensor;
+  if (t->dtype != dtype)
+    return evo_fail(c, "argument %zu has dtype %d, expected %d", i, t->dtype, dtype);
+  for (uint16_t d = 0; d < t->rank; d++)
+    if (t->dim_order[d] != d) return evo_fail(c, "argument %zu is not contiguous", i);
+  return EC_BACKEND_OK;
+}
+
+uint32_t evo_tensor(const evo_call *c, size_t i, int32_t dtype, size_t rank,
+                    const ec_backend_tensor **out) {
+  *out = &c->args[i].as.tensor;
+  EVO_TRY(check_layout(c, i, dtype));
+  if ((*out)->rank < rank)
+    return evo_fail(c, "argument %zu has %u dimensions, expected at least %zu", i,
+                    (unsigned)(*out)->rank, rank);
+  return EC_BACKEND_OK;
+}
+
+uint32_t evo_optional(const evo_call *c, size_t i, int32_t dtype, const ec_backend_tensor **out) {
+  *out = NULL;
+  return c->args[i].kind == EC_BACKEND_NONE ? EC_BACKEND_OK : evo_tensor(c, i, dtype, 0, out);
+}
+
+uint32_t evo_output(const evo_call *c, size_t i, int32_t dtype, size_t rank, const int64_t *sizes,
+                    void *out) {
+  EVO_TRY(c->host->resize(c->call, &c->args[i], rank, sizes));
+  EVO_TRY(check_layout(c, i, dtype));
+  void *data = c->args[i].as.tensor.data;
+  memcpy(out, &data, sizeof data);
+  return EC_BACKEND_OK;
+}
+
+uint32_t evo_check_least(const evo_call *c, const ec_backend_tensor *t, int64_t count,
+                         const char *name) {
+  if (!t || evo_elements(t) >= count) return EC_BACKEND_OK;
+  return evo_fail(c, "'%s' has %lld elements, expected at least %lld", name,
+                  (long long)evo_elements(t), (long long)count);
+}
+
+uint32_t evo_ints(const evo_call *c, size_t i, size_t count, int64_t *out) {
+  const ec_backend_arg *list = &c->args[i];
+  const size_t found = list->as.list.count;
+  if (found != count && found != 1)
+    return evo_fail(c, "argument %zu has %zu numbers, expected %zu", i, found, count);
+  for (size_t k = 0; k < count; k++) out[k] = list->as.list.items[found == 1 ? 0 : k].as.i;
+  return EC_BACKEND_OK;
+}
+
+uint32_t evo_scratch(const evo_call *c, size_t count, size_t size, void *out) {
+  size_t bytes;
+  void *memory = NULL;
+  if (!__builtin_mul_overflow(count, size, &bytes) && bytes < SIZE_MAX - 64)
+    memory = c->host->scratch(c->call, bytes + 1);
+  memcpy(out, &memory, sizeof memory);
+  return memory ? EC_BACKEND_OK
+                : c->host->fail(c->call, EC_BACKEND_ALLOCATION_FAILED,
+                                "no memory for %zu elements", count);
+}
+
+int64_t evo_elements(const ec_backend_tensor *t) {
+  int64_t count = 1;
+  for (uint16_t d = 0; d < t->rank; d++) count *= t->sizes[d];
+  return count;
+}
+
+int64_t evo_rows(const ec_backend_tensor *t) {
+  int64_t count = 1;
+  for (uint16_t d = 0; d + 1 < t->rank; d++) count *= t->sizes[d];
+  return count;
+}

@@ -1,0 +1,169 @@
+/* Convolutions of int8: exact sums of integers, scaled once. */
+#include <string.h>
+
+#include "operators.h"
+#include "quantize.h"
+
+typedef struct conv {
+  const evo_call *c;
+  const int8_t *x, *weights;
+  int64_t batch, channels, height, width; /* of x */
+  int64_t out_channels, out_height, out_width;
+  int64_t kernel[2], stride[2], padding[2], dilation[2], groups;
+  int64_t row;             /* bytes of an output channel's weights; depthwise: of a position's */
+  bool depthwise, transposed;
+  const float *scales, *bias;
+  int64_t scale_count;     /* transposed with groups: those of a group */
+  evo_affine in, out;
+  int64_t zero_point; /* of x */
+  bool relu;
+  int8_t *to;
+} conv;
+
+static int64_t weight_at(const conv *k, int64_t oc, int64_t i, int64_t j, int64_t ic) {
+  const int64_t position = i * k->kernel[1] + j;
+  if (k->depthwise) return position * k->row + oc;
+  return oc * k->row + position * (k->channels / k->groups) + ic;
+}
+
+/* Finds the input's index for an output's and a kernel's. False: in the padding, or between. */
+static bool find_input(const conv *k, int dim, int64_t out, int64_t tap, int64_t size,
+                       int64_t *in) {
+  if (k->transposed) {
+    const int64_t at = out + k->padding[dim] - tap * k->dilation[dim];
+    *in = at / k->stride[dim];
+    return at >= 0 && at % k->stride[dim] == 0 && *in < size;
+  }
+  *in = out * k->stride[dim] - k->padding[dim] + tap * k->dilation[dim];
+  return *in >= 0 && *in < size;
+}
+
+static int64_t sum_position(const conv *k, int64_t b, int64_t oc, int64_t oy, int64_t ox) {
+  const int64_t depth = k->depthwise ? 1 : k->channels / k->groups;
+  const int64_t first = oc / (k->out_channels / k->groups) * (k->channels / k->groups);
+  const int64_t plane = k->height * k->width, zero = k->zero_point;
+  int64_t sum = 0, y, x;
+  for (int64_t i = 0; i < k->kernel[0]; i++) {
+    if (!find_input(k, 0, oy, i, k->height, &y)) continue;
+    for (int64_t j = 0; j < k->kernel[1]; j++) {
+      if (!find_input(k, 1, ox, j, k->width, &x)) continue;
+      const int8_t *from = k->x + (b * k->channels + first) * plane + y * k->width + x;
+      const int8_t *w = k->weights + weight_at(k, oc, i, j, 0);
+      for (int64_t ic = 0; ic < depth; ic++) sum += (from[ic * plane] - zero) * w[ic];
+    }
+  }
+  return sum;
+}
+
+static void run_planes(void *user, size_t begin, size_t end) {
+  const conv *k = user;
+  for (int64_t n = (int64_t)begin; n < (int64_t)end; n++) {
+    const int64_t b = n / k->out_channels, oc = n % k->out_channels;
+    const double scale = (double)k->in.scale * (double)k->scales[oc % k->scale_count];
+    int8_t *to = k->to + n * k->out_height * k->out_width;
+    for (int64_t oy = 0; oy < k->out_height; oy++)
+      for (int64_t ox = 0; ox < k->out_width; ox++) {
+        const double bias = k->bias ? (double)k->bias[oc] : 0.0;
+        const float sum = (float)((double)sum_position(k, b, oc, oy, ox) * scale + bias);
+        *to++ = evo_quantize(k->relu ? fmaxf(sum, 0.0f) : sum, &k->out);
+      }
+  }
+}
+
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+static uint32_t read_window(const evo_call *c, size_t at, bool transposed, conv *k) {
+  const size_t dilation = transposed ? at + 4 : at + 3;
+  EVO_TRY(evo_ints(c, at, 2, k->kernel));
+  EVO_TRY(evo_ints(c, at + 1, 2, k->stride));
+  EVO_TRY(evo_ints(c, at + 2, 2, k->padding));
+  EVO_TRY(evo_ints(c, dilation, 2, k->dilation));
+  k->groups = c->args[dilation + 1].as.i;
+  k->relu = strcmp(c->args[dilation + 2].as.string.data, "relu") == 0;
+  for (int d = 0; d < 2; d++)
+    if (k->kernel[d] < 1 || k->stride[d] < 1 || k->padding[d] < 0 || k->dilation[d] < 1 ||
+        k->kernel[d] > INT32_MAX || k->stride[d] > INT32_MAX || k->padding[d] > INT32_MAX ||
+        k->dilation[d] > INT32_MAX)
+      return evo_fail(c, "a kernel of %lld with stride %lld, padding %lld and dilation %lld",
+                      (long long)k->kernel[d], (long long)k->stride[d], (long long)k->padding[d],
+                      (long long)k->dilation[d]);
+  return EC_BACKEND_OK;
+}
+
+/* Returns the size of an output dimension; less than 0 for none. */
+static int64_t out_size(const conv *k, int dim, int64_t size, int64_t extra) {
+  const int64_t window = k->dilation[dim] * (k->kernel[dim] - 1) + 1;
+  if (k->transposed) return (size - 1) * k->stride[dim] - 2 * k->padding[dim] + window + extra;
+  const int64_t room = size + 2 * k->padding[dim] - window;
+  return room < 0 ? -1 : room / k->stride[dim] + 1;
+}
+
+static uint32_t read_tensors(const evo_call *c, conv *k) {
+  const ec_backend_tensor *x, *w;
+  EVO_TRY(evo_tensor(c, 0, EVO_INT8, 4, &x));
+  EVO_TRY(evo_tensor(c, 3, EVO_INT8, 2, &w));
+  if (x->rank != 4 || w->rank != (k->depthwise ? 3 : 2))
+    return evo_fail(c, "an input of rank %u and weights of rank %u, expected 4 and %d", x->rank,
+                    w->rank, k->depthwise ? 3 : 2);
+  k->x = x->data;
+  k->batch = x->sizes[0];
+  k->channels = x->sizes[1];
+  k->height = x->sizes[2];
+  k->width = x->sizes[3];
+  k->weights = w->data;
+  k->row = w->sizes[w->rank - 1];
+  const ec_backend_tensor *out = &c->args[k->transposed ? 16 : 15].as.tensor;
+  k->out_channels = !k->depthwise ? w->sizes[0] : out->rank == 4 ? out->sizes[1] : 0;
+  const int64_t taps = k->kernel[0] * k->kernel[1];
+  const bool fits = k->groups > 0 && k->channels > 0 && k->channels % k->groups == 0 &&
+                    k->out_channels % k->groups == 0 && k->out_channels > 0 &&
+                    (k->depthwise ? w->sizes[0] == k->kernel[0] && w->sizes[1] == k->kernel[1] &&
+                                        k->groups == k->channels && k->row >= k->out_channels
+                                  : k->row / taps >= k->channels / k->groups);
+  if (fits) return EC_BACKEND_OK;
+  return evo_fail(c, "%lld channels in %lld groups do not fit weights with rows of %lld elements",
+                  (long long)k->channels, (long long)k->groups, (long long)k->row);
+}
+
+static uint32_t read_channels(const evo_call *c, conv *k) {
+  const ec_backend_tensor *scales, *bias;
+  EVO_TRY(evo_tensor(c, 5, EVO_FLOAT32, 1, &scales));
+  EVO_TRY(evo_optional(c, 8, EVO_FLOAT32, &bias));
+  k->scale_count = k->transposed ? k->out_channels / k->groups : k->out_channels;
+  EVO_TRY(evo_check_least(c, scales, k->scale_count, "weight_scales"));
+  EVO_TRY(evo_check_least(c, bias, k->out_channels, "bias"));
+  k->scales = scales->data;
+  k->bias = bias ? bias->data : NULL;
+  return EC_BACKEND_OK;
+}
+
+static uint32_t run_conv(const evo_call *c, conv *k) {
+  int64_t extra[2] = {0, 0};
+  const size_t out = k->transposed ? 16 : 15;
+  EVO_TRY(read_window(c, 9, k->transposed, k));
+  if (k->transposed) EVO_TRY(evo_ints(c, 12, 2, extra));
+  EVO_TRY(read_tensors(c, k));
+  EVO_TRY(read_channels(c, k));
+  k->in = evo_affine_of(c->args[1].as.d, c->args[2].as.i);
+  k->zero_point = c->args[2].as.i;
+  k->out = evo_affine_of(c->args[6].as.d, c->args[7].as.i);
+  k->out_height = out_size(k, 0, k->height, extra[0]);
+  k->out_width = out_size(k, 1, k->width, extra[1]);
+  if (k->out_height < 0 || k->out_width < 0)
+    return evo_fail(c, "an input of %lld by %lld is smaller than the kernel", (long long)k->height,
+                    (long long)k->width);
+  const int64_t sizes[] = {k->batch, k->out_channels, k->out_height, k->out_width};
+  EVO_TRY(evo_output(c, out, EVO_INT8, 4, sizes, &k->to));
+  c->host->parallel_for(c->call, (size_t)(k->batch * k->out_channels), 1, run_planes, k);
+  return EC_BACKEND_OK;
+}
+
+uint32_t evo_q8ta_conv2d(const evo_call *c) { return run_conv(c, &(conv){.c = c}); }
+
+uint32_t evo_q8ta_conv2d_dw(const evo_call *c) {
+  return run_conv(c, &(conv){.c = c, .depthwise = true});
+}
+
+uint32_t evo_q8ta_conv2d_transposed(const evo_call *c) {
+  return run_conv(c, &(conv){.c = c, .transposed = true});
+}

@@ -1,0 +1,243 @@
+"""Operators of backends/vulkan_ops against their formulas, called as programs call them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from executorch_c import Error, Runtime
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("executorch")
+import single_op  # noqa: E402
+from single_op import Out  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+Case = tuple[str, list[Any], list[Any]]
+CHANCE = np.random.default_rng(0)
+
+
+def normal(*shape: int) -> np.ndarray:
+    return CHANCE.standard_normal(shape).astype(np.float32)
+
+
+def bytes_(*shape: int) -> np.ndarray:
+    return CHANCE.integers(-128, 128, shape).astype(np.int8)
+
+
+def dq(q: np.ndarray, scale: float, zero: int) -> np.ndarray:
+    return (q.astype(np.float32) - np.float32(zero)) * np.float32(scale)
+
+
+def q8(y: Any, scale: float, zero: int) -> np.ndarray:
+    rounded = np.rint(np.asarray(y, np.float32) * np.float32(1 / scale)) + np.float32(zero)
+    return np.clip(rounded, -128, 127).astype(np.int8)
+
+
+def nibbles(packed: np.ndarray, high_first: bool) -> np.ndarray:
+    """Return the signed 4-bit numbers of bytes."""
+    pair = [packed >> 4, packed & 15] if high_first else [packed & 15, packed >> 4]
+    return (np.stack(pair, -1).reshape(len(packed), -1).astype(np.int32) - 8).astype(np.float32)
+
+
+def run(op: str, args: list[Any], outs: list[Any]) -> list[np.ndarray]:
+    ops = single_op.SingleOps()
+    ops.add(op, *args, *(Out(out.shape, out.dtype.name) for out in outs))
+    method = Runtime.get().load_program(ops.build()).load_method("op_0")
+    return method.execute(ops.inputs["op_0"])
+
+
+def pointwise() -> list[Case]:
+    x = np.float32([-4, -3, -1, -0.5, 0, 0.4, 2, 3, 7, np.nan])
+    t = torch.from_numpy(x)
+    return [
+        ("aten::hardswish.out", [x], [F.hardswish(t)]),
+        ("aten::hardsigmoid.out", [x], [F.hardsigmoid(t)]),
+        ("aten::hardshrink.out", [x, 0.5], [F.hardshrink(t)]),
+    ]
+
+
+def linear() -> list[Case]:
+    x, w, s, bias = normal(3, 12), bytes_(5, 12), abs(normal(5)), normal(8)
+    packed = CHANCE.integers(0, 256, (5, 8)).astype(np.uint8)
+    groups = abs(normal(3, 8))
+    low = nibbles(packed, False)[:, :12] * groups.T[:5].repeat(4, 1)
+    high = nibbles(packed[:, :6], True) * s[:, None]
+    sums, rows, zeros = np.zeros(8, np.int32), abs(normal(3)) / 50, np.int64([3, -5, 0])
+    turned = np.stack([dq(q8(x[i], rows[i], zeros[i]), rows[i], zeros[i]) for i in range(3)])
+    flat = dq(q8(x, 0.05, 4), 0.05, 4) @ (w * s[:, None]).T + bias[:5]
+    return [
+        ("aten::_weight_int8pack_mm.out", [x, w, s], [x @ (w * s[:, None]).T]),
+        ("et_vk::linear_qcs4w.out", [x, packed[:, :6].copy(), s], [x @ high.T]),
+        ("et_vk::linear_q4gsw.out", [x, packed, groups, 4, bias], [x @ low.T + bias[:5]]),
+        ("et_vk::linear_q4gsw.out", [x[0], packed, groups, 4, None], [low @ x[0]]),
+        ("et_vk::linear_dq8ca_q4gsw.out",
+         [x, rows, zeros, packed, sums, groups, 4, bias], [turned @ low.T + bias[:5]]),
+        ("et_vk::linear_q8ta_q8csw.out", [x, 0.05, 4, w, sums, s, bias], [flat]),
+    ]  # fmt: skip
+
+
+def static_linear() -> list[Case]:
+    x, w, s, bias = bytes_(3, 12), bytes_(5, 12), abs(normal(8)) / 100, normal(8)
+    y = dq(x, 0.02, -3) @ (w * s[:5, None]).T + bias[:5]
+    sums = np.zeros(8, np.int32)
+    return [("et_vk::q8ta_linear.out", [x, 0.02, -3, w, sums, s, 0.1, 7, bias, act],
+             [q8(np.maximum(y, 0) if act == "relu" else y, 0.1, 7)])
+            for act in ("none", "relu")]  # fmt: skip
+
+
+def embedding() -> list[Case]:
+    w, indices = CHANCE.integers(0, 256, (4, 6)).astype(np.uint8), np.int64([[3, 0], [1, 3]])
+    scales = abs(normal(4, 3))
+    return [("et_vk::embedding_q4gsw.out", [w, scales, 4, indices, is_linear],
+             [(nibbles(w, not is_linear) * scales.repeat(4, 1))[indices]])
+            for is_linear in (False, True)]  # fmt: skip
+
+
+def convolution() -> list[Case]:
+    x, sums, bias = bytes_(2, 4, 7, 6), np.zeros(8, np.int32), normal(8)
+    scales, given = abs(normal(8)) / 100, torch.from_numpy(dq(x, 0.03, 2))
+    out, cases = (0.07, -4), list[Case]()
+    for groups, kernel, stride, padding, dilation in [
+        (1, (3, 2), (2, 1), (1, 0), (1, 2)), (2, (1, 1), (1, 1), (0, 0), (1, 1)),
+    ]:  # fmt: skip
+        w = bytes_(6, kernel[0] * kernel[1] * 4 // groups + 2)
+        used = w[:, : kernel[0] * kernel[1] * 4 // groups].reshape(6, *kernel, 4 // groups)
+        filters = torch.from_numpy((used * scales[:6, None, None, None]).transpose(0, 3, 1, 2))
+        y = F.conv2d(given, filters, torch.from_numpy(bias[:6]), stride, padding, dilation, groups)
+        cases.append(("et_vk::q8ta_conv2d.out",
+                      [x, 0.03, 2, w, sums, scales, *out, bias, [*kernel], [*stride], [*padding],
+                       [*dilation], groups, "relu"], [q8(y.relu(), *out)]))  # fmt: skip
+    w = bytes_(3, 3, 8)
+    filters = torch.from_numpy((w[..., :4] * scales[:4]).transpose(2, 0, 1)[:, None].copy())
+    y = F.conv2d(given, filters, None, 1, 1, 1, 4)
+    cases.append(("et_vk::q8ta_conv2d_dw.out",
+                  [x, 0.03, 2, w, sums, scales, *out, None, [3, 3], [1, 1], [1, 1], [1, 1], 4,
+                   "none"], [q8(y, *out)]))  # fmt: skip
+    w = bytes_(6, 3 * 2 * 4)
+    used = w.reshape(6, 3, 2, 4) * scales[:6, None, None, None]
+    filters = torch.from_numpy(used.transpose(3, 0, 1, 2).copy())
+    y = F.conv_transpose2d(given, filters, torch.from_numpy(bias[:6]), 2, 1, (1, 0))
+    cases.append(("et_vk::q8ta_conv2d_transposed.out",
+                  [x, 0.03, 2, w, sums, scales, *out, bias, [3, 2], [2, 2], [1, 1], [1, 0], [1, 1],
+                   1, "none"], [q8(y, *out)]))  # fmt: skip
+    return cases
+
+
+def bytewise() -> list[Case]:
+    a, b, x = bytes_(2, 3, 4), bytes_(3, 1), bytes_(1, 8, 2, 3)
+    shuffled = F.pixel_shuffle(torch.from_numpy(dq(x, 0.05, 1)), 2)
+    return [
+        ("et_vk::q8ta_add.out", [a, b, 0.1, 3, 0.2, -4, 0.15, 5, 2.0],
+         [q8(dq(a, 0.1, 3) + np.float32(2) * dq(b, 0.2, -4), 0.15, 5)]),
+        ("et_vk::q8ta_relu.out", [a, 0.1, 3, 0.05, -128],
+         [q8(np.maximum(dq(a, 0.1, 3), 0), 0.05, -128)]),
+        ("et_vk::q8ta_pixel_shuffle.out", [x, 0.05, 1, 10.0, -2, 2], [q8(shuffled, 0.1, -2)]),
+    ]  # fmt: skip
+
+
+def language() -> list[Case]:
+    import executorch.backends.vulkan.custom_ops_lib  # noqa: F401
+
+    vk = torch.ops.et_vk
+    x, w = normal(2, 3, 8), normal(8)
+    q, k, v, mask = normal(2, 3, 4, 8), normal(2, 3, 5, 8), normal(2, 3, 5, 6), normal(4, 5)
+    xq, xk, cos, sin = normal(1, 3, 2, 8), normal(1, 3, 4, 8), normal(3, 4), normal(3, 4)
+    hf_cos, hf_sin, pairs = normal(9, 6), normal(9, 6), normal(3, 8)
+    t = torch.from_numpy
+    return [
+        ("et_vk::rms_norm.out", [x, w, 1e-5], [vk.rms_norm(t(x), t(w), 1e-5)]),
+        ("et_vk::sdpa.out", [q, k, v, mask, 0.3], [vk.sdpa(t(q), t(k), t(v), t(mask), 0.3)]),
+        ("et_vk::sdpa.out", [q, k, v, None, None], [vk.sdpa(t(q), t(k), t(v))]),
+        ("et_vk::apply_rotary_emb.out", [xq, xk, cos, sin],
+         [*vk.apply_rotary_emb(t(xq), t(xk), t(cos), t(sin))]),
+        ("et_vk::apply_rotary_emb_hf.out", [xq, xk, hf_cos, hf_sin, 4],
+         [*vk.apply_rotary_emb_hf(t(xq), t(xk), t(hf_cos), t(hf_sin), 4)]),
+        ("et_vk::apply_rotary_emb_interleaved.out", [x, pairs],
+         [vk.apply_rotary_emb_interleaved(t(x), t(pairs))]),
+        ("et_vk::grid_priors.out", [normal(1, 2, 3, 4), 8, 0.5],
+         [vk.grid_priors(torch.zeros(1, 2, 3, 4), 8, 0.5)]),
+    ]  # fmt: skip
+
+
+def affine() -> list[Case]:
+    import torchao.quantization.pt2e.quantize_pt2e  # noqa: F401
+
+    ao, t, cases = torch.ops.torchao, torch.from_numpy, list[Case]()
+    x = normal(4, 12)
+    for block, mapping, keep in [((1, 12), "ASYMMETRIC", False), ((2, 4), "SYMMETRIC", True)]:
+        scale, zero = ao.choose_qparams_affine(t(x), mapping, block, torch.int8, -128, 127, 1e-6,
+                                               torch.float32, torch.int32, keep)  # fmt: skip
+        q = ao.quantize_affine(t(x), block, scale, zero, torch.int8, -128, 127)
+        y = ao.dequantize_affine(q, block, scale, zero, torch.int8, -128, 127)
+        cases.append(("et_vk::choose_qparams_affine.out",
+                      [x, mapping, [*block], -128, 127, 1e-6], [scale, zero]))  # fmt: skip
+        zeros = zero.to(torch.int64)
+        cases.append(("et_vk::quantize_affine.out",
+                      [x, [*block], scale, zeros, -128, 127], [q]))  # fmt: skip
+        cases.append(("et_vk::dequantize_affine.out", [q, [*block], scale, zeros], [y]))
+    return cases
+
+
+FAMILIES: dict[str, Callable[[], list[Case]]] = {
+    f.__name__: f
+    for f in (pointwise, linear, static_linear, embedding, convolution, bytewise, language, affine)
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_formulas(family: str) -> None:
+    for op, args, expected in FAMILIES[family]():
+        wanted = [np.asarray(out) for out in expected]
+        found = run(op, args, wanted)
+        for actual, want in zip(found, wanted, strict=True):
+            assert actual.dtype == want.dtype and actual.shape == want.shape, op
+            if want.dtype == np.int8:
+                off = np.abs(actual.astype(int) - want)
+                assert off.max() <= 1 and np.mean(off > 0) < 0.01, (op, off.max())
+            else:
+                np.testing.assert_allclose(actual, want, rtol=2e-5, atol=2e-5, err_msg=op)
+
+
+def test_every_row_has_a_formula() -> None:
+    import executorch_c
+
+    tested = {op for family in FAMILIES.values() for op, _, _ in family()}
+    names = {op["name"] for op in executorch_c.operators() if "et_vk::" in op["name"]}
+    assert names <= tested, names - tested
+
+
+BAD: dict[str, tuple[str, list[Any], Any]] = {
+    "dtype": ("et_vk::rms_norm.out", [bytes_(2, 4), normal(4), 1e-5], normal(2, 4)),
+    "short weight": ("et_vk::rms_norm.out", [normal(2, 4), normal(3), 1e-5], normal(2, 4)),
+    "short scales": ("aten::_weight_int8pack_mm.out", [normal(2, 4), bytes_(5, 4), normal(4)],
+                     normal(2, 5)),
+    "short rows": ("aten::_weight_int8pack_mm.out", [normal(2, 4), bytes_(5, 3), normal(5)],
+                   normal(2, 5)),
+    "group": ("et_vk::linear_q4gsw.out",
+              [normal(2, 4), np.zeros((5, 2), np.uint8), normal(1, 5), 0, None], normal(2, 5)),
+    "few groups": ("et_vk::linear_q4gsw.out",
+                   [normal(2, 4), np.zeros((5, 2), np.uint8), normal(1, 5), 2, None], normal(2, 5)),
+    "index": ("et_vk::embedding_q4gsw.out",
+              [np.zeros((4, 2), np.uint8), normal(4, 1), 4, np.int64([4]), False], normal(1, 4)),
+    "factor": ("et_vk::q8ta_pixel_shuffle.out", [bytes_(1, 3, 2, 2), 1.0, 0, 1.0, 0, 2],
+               bytes_(1, 1, 4, 4)),
+    "stride": ("et_vk::q8ta_conv2d.out",
+               [bytes_(1, 2, 4, 4), 1.0, 0, bytes_(3, 2), np.zeros(3, np.int32), normal(3), 1.0, 0,
+                None, [1, 1], [0, 1], [0, 0], [1, 1], 1, "none"], bytes_(1, 3, 4, 4)),
+    "blocks": ("et_vk::quantize_affine.out", [normal(2, 5), [1, 2], normal(5), None, -8, 7],
+               bytes_(2, 5)),
+    "mapping": ("et_vk::choose_qparams_affine.out", [normal(2, 4), "X", [1, 4], -8, 7, 0.1],
+                normal(2)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_arguments_are_errors(name: str) -> None:
+    op, args, out = BAD[name]
+    outs = [out, np.zeros(out.shape, np.int32)] if name == "mapping" else [out]
+    with pytest.raises(Error, match=op):
+        run(op, args, outs)
