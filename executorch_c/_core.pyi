@@ -147,6 +147,8 @@ class Method:
     _load_ns: int
     @property
     def _program(self) -> Program: ...
+    @property
+    def _delegate_at_load(self) -> bool | Literal["always", "each"]: ...
     def execute(self, inputs: object, *, out: Out = None) -> list[Output]:
         """Execute the method with the given inputs."""
     def run(self, inputs: object, *, out: Out = None) -> list[Output]:
@@ -198,13 +200,13 @@ class Method:
     def backend_report(self) -> list[DelegateReport]:
         """Return statistics of this method's delegates, reported by their backends: a list of
         dictionaries in the file's order, then those made at load, with `backend` (its name),
-        `claimed_calls` (the calls of operators that it replaces; 0 for one in the file) and
-        `figures` (a dictionary of ints with names defined by the backend: bytes of packed weights,
-        nodes, ...; empty if it reports none)."""
+        `claimed_calls` (the calls of operators that it replaces; 0 for one in the file), `claimed`
+        (these calls by operator, a dictionary) and `figures` (a dictionary of ints with names
+        defined by the backend: bytes of packed weights, nodes, ...; empty if it reports none)."""
     def undelegated(self) -> list[Undelegated]:
         """Return why calls of operators were not delegated when the method was loaded: a list of
         dictionaries with `operator`, `reason` (a few words) and `calls`. Empty unless the method
-        was loaded with delegate_at_load."""
+        was loaded with delegate_at_load. Calls that are computed at load are not in it."""
     def _repr_html_(self) -> str: ...
 
 @final
@@ -226,7 +228,7 @@ class Program:
         num_threads: int | None = None,
         max_bytes: int | None = None,
         max_steps: int | None = None,
-        delegate_at_load: bool | Literal["always"] | None = None,
+        delegate_at_load: bool | Literal["always", "each"] | None = None,
     ) -> Method:
         """Load a method from the program."""
     def metadata(self, method_name: str) -> MethodMeta:

@@ -79,6 +79,7 @@ class DelegateReport(TypedDict):
 
     backend: str
     claimed_calls: int
+    claimed: dict[str, int]
     figures: dict[str, int]
 
 

@@ -16,6 +16,7 @@ from executorch_c import __version__
 from executorch_c._render import terminal
 from executorch_c._render.text import visible
 from executorch_c._commands import (
+    _arguments,
     check,
     check_nan,
     compare,
@@ -56,6 +57,7 @@ EXAMPLES = """\
 examples:
   executorch-c demo                                  the classifier that ships with the package
   executorch-c info model.pte                        contents; missing operators and backends
+  executorch-c info model.pte --delegate-at-load     operators that XNNPACK would take
   executorch-c dump model.pte                        every instruction and node
   executorch-c graph model.pte -o model.svg          a picture
   executorch-c memory model.pte --plot plan.svg      tensors in planned memory over time
@@ -137,7 +139,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         names = ", ".join(map(name_of, COMMANDS))
         top.error(f"a command is needed: {names} (see --help)")
     try:
-        with terminal.tables(sys.stdout):
+        with terminal.tables(sys.stdout), _arguments.delegation(args):
             code: int = args.command(args)
         sys.stdout.flush()
         return code

@@ -95,12 +95,12 @@ enum { WORTH_A_CALL = 50000 };
 /* Checks that the graph computes the shapes that the program states. */
 static uint32_t check_claim(const ecx_call *c, const ec_backend_run *run, const ecx_delegate *d) {
   if (!run->always && ecx_graph_cost(&d->graph) < WORTH_A_CALL)
-    return ecx_fail(c, EC_BACKEND_NOT_SUPPORTED, "the calls are small");
+    return ecx_fail(c, EC_BACKEND_NOT_SUPPORTED, "too little work for a delegate");
   for (uint32_t i = 0; i < d->graph.value_count; i++) {
     const ecx_shape *stated = &d->draft.values[i].shape, *found = &d->graph.values[i].shape;
     bool same = stated->rank == found->rank;
     for (size_t k = 0; same && k < found->rank; k++) same = stated->dims[k] == found->dims[k];
-    if (!same) return ecx_fail(c, EC_BACKEND_NOT_SUPPORTED, "a result has another shape");
+    if (!same) return ecx_fail(c, EC_BACKEND_NOT_SUPPORTED, "a result of another shape");
   }
   return EC_BACKEND_OK;
 }

@@ -104,33 +104,116 @@ const char *ecx_claim_transpose(ecx_claim *b, const ecx_claim_row *row,
   return NULL;
 }
 
+/* A broadcast that repeats nothing. */
+const char *ecx_claim_expand(ecx_claim *b, const ecx_claim_row *row,
+                             const ec_backend_kernel_call *call) {
+  const ec_backend_value *v = ecx_arg_value(call, 0), *out = ecx_arg_out(call);
+  if (v->tensor.nbytes != out->tensor.nbytes) return "it repeats elements";
+  return ecx_has_shape(out, v->tensor.rank, v->tensor.sizes) ? ecx_claim_copy(b, row, call)
+                                                             : ecx_claim_view(b, row, call);
+}
+
 /* ---- parts ----------------------------------------------------------------------------------- */
+
+/* Adds a slice of a dimension, and returns the id of its result. */
+static uint32_t add_part(ecx_claim *b, const ec_backend_value *v, ecx_form form, size_t dim,
+                         int64_t start, int64_t size) {
+  const size_t at = form == ECX_FORM_LAST ? in_last[dim] : dim;
+  ecx_shape shape = ecx_shape_of(v, form);
+  size_t offsets[XNN_MAX_TENSOR_DIMS] = {0};
+  offsets[at] = (size_t)start;
+  shape.dims[at] = (size_t)size;
+  const uint32_t in = ecx_read(b, v, form), out = ecx_draft_result(b->draft, &shape);
+  ecx_draft_node *n = ecx_draft_add(b->draft, ECX_KIND_StaticSlice, &in, 1, out);
+  ecx_draft_set(n, ECX_Slice_num_dims, (uint32_t)shape.rank);
+  ecx_draft_set_vector(n, ECX_Slice_offsets, offsets, shape.rank);
+  ecx_draft_set_vector(n, ECX_Slice_sizes, shape.dims, shape.rank);
+  return out;
+}
+
+/* Adds a slice of one element of a dimension, which the result does not have. */
+static void add_element(ecx_claim *b, const ec_backend_value *v, const ec_backend_value *out,
+                        size_t dim, int64_t index) {
+  const ecx_shape shape = ecx_shape_of(out, ECX_FORM_PLAIN);
+  const uint32_t part = add_part(b, v, ECX_FORM_PLAIN, dim, index, 1);
+  ecx_bind(b, out, ECX_FORM_PLAIN, ecx_reshape(b, part, &shape, ECX_NONE));
+}
+
+/* True for the shape of a value without a dimension. */
+static bool is_element(const ec_backend_value *v, const ec_backend_value *out, size_t dim) {
+  int64_t sizes[XNN_MAX_TENSOR_DIMS];
+  const size_t rank = v->tensor.rank;
+  for (size_t d = 0; d + 1 < rank; d++) sizes[d] = v->tensor.sizes[d + (d >= dim)];
+  return ecx_has_shape(out, rank - 1, sizes);
+}
+
+/* True for the shape of a value with another size of a dimension. */
+static bool is_part(const ec_backend_value *v, const ec_backend_value *out, size_t dim) {
+  int64_t sizes[XNN_MAX_TENSOR_DIMS];
+  const size_t rank = v->tensor.rank;
+  for (size_t d = 0; d < rank; d++) sizes[d] = v->tensor.sizes[d];
+  if (out->tensor.rank == rank) sizes[dim] = out->tensor.sizes[dim];
+  return ecx_has_shape(out, rank, sizes);
+}
+
+const char *ecx_claim_select(ecx_claim *b, const ecx_claim_row *row,
+                             const ec_backend_kernel_call *call) {
+  (void)row;
+  const ec_backend_value *v = ecx_arg_value(call, 0), *out = ecx_arg_out(call);
+  const size_t rank = v->tensor.rank, dim = wrap_dim(v, ecx_arg_int(call, 1));
+  if (dim == rank || rank < 2) return "its dimensions";
+  if (v->is_dynamic) return "a dynamic shape";
+  const int64_t size = v->tensor.sizes[dim];
+  int64_t index = ecx_arg_int(call, 2);
+  if (index < 0) index += size;
+  if (index < 0 || index >= size) return "its index";
+  if (!is_element(v, out, dim)) return "its shape";
+  if (b) add_element(b, v, out, dim, index);
+  return NULL;
+}
+
+/* split, and unbind, whose results lack the dimension. */
+const char *ecx_claim_split(ecx_claim *b, const ecx_claim_row *row,
+                            const ec_backend_kernel_call *call) {
+  (void)row;
+  const ec_backend_value *v = ecx_arg_value(call, 0);
+  const ec_backend_arg *outs = &call->args[call->count - 1];
+  const size_t dim = wrap_dim(v, ecx_arg_int(call, call->count - 2));
+  if (dim == v->tensor.rank || v->tensor.rank < 2) return "its dimensions";
+  if (v->is_dynamic) return "a dynamic shape";
+  if (b) ecx_prepare(b, v);
+  int64_t start = 0;
+  for (size_t i = 0; i < outs->as.list.count; i++) {
+    const ec_backend_value *out = outs->as.list.items[i].slot;
+    const bool whole = is_part(v, out, dim);
+    const int64_t size = whole ? out->tensor.sizes[dim] : 1;
+    if ((!whole && !is_element(v, out, dim)) || start + size > v->tensor.sizes[dim])
+      return "its shape";
+    const ecx_form form = b ? ecx_best_form(b, v) : ECX_FORM_PLAIN;
+    if (b && !out->is_unread && whole)
+      ecx_bind(b, out, form, add_part(b, v, form, dim, start, size));
+    if (b && !out->is_unread && !whole) add_element(b, v, out, dim, start);
+    start += size;
+  }
+  return NULL;
+}
 
 const char *ecx_claim_slice(ecx_claim *b, const ecx_claim_row *row,
                             const ec_backend_kernel_call *call) {
+  (void)row;
   const ec_backend_value *v = ecx_arg_value(call, 0), *out = ecx_arg_out(call);
-  const size_t rank = v->tensor.rank, dim = wrap_dim(v, ecx_arg_int(call, 1));
-  if (dim == rank || ecx_arg_int(call, 4) != 1) return "its step";
+  const size_t dim = wrap_dim(v, ecx_arg_int(call, 1));
+  if (dim == v->tensor.rank || ecx_arg_int(call, 4) != 1) return "its step";
   if (v->is_dynamic) return "a dynamic shape";
+  if (!is_part(v, out, dim)) return "its shape";
   const int64_t size = v->tensor.sizes[dim];
-  int64_t start = ecx_arg_int(call, 2), sizes[XNN_MAX_TENSOR_DIMS];
+  int64_t start = ecx_arg_int(call, 2);
   if (start < 0) start += size;
-  for (size_t d = 0; d < rank; d++) sizes[d] = v->tensor.sizes[d];
-  if (out->tensor.rank == rank) sizes[dim] = out->tensor.sizes[dim];
-  if (!ecx_has_shape(out, rank, sizes) || start < 0 || start > size - sizes[dim])
-    return "its shape";
+  if (start < 0 || start > size - out->tensor.sizes[dim]) return "its shape";
   if (!b) return NULL;
   ecx_prepare(b, v);
   const ecx_form form = ecx_best_form(b, v);
-  const size_t at = form == ECX_FORM_LAST ? in_last[dim] : dim;
-  const ecx_shape shape = ecx_shape_of(out, form);
-  const uint32_t in = ecx_read(b, v, form);
-  size_t offsets[XNN_MAX_TENSOR_DIMS] = {0};
-  offsets[at] = (size_t)start;
-  ecx_draft_node *n = ecx_draft_add(b->draft, row->kind, &in, 1, ecx_write(b, out, form));
-  ecx_draft_set(n, ECX_Slice_num_dims, (uint32_t)rank);
-  ecx_draft_set_vector(n, ECX_Slice_offsets, offsets, rank);
-  ecx_draft_set_vector(n, ECX_Slice_sizes, shape.dims, rank);
+  ecx_bind(b, out, form, add_part(b, v, form, dim, start, out->tensor.sizes[dim]));
   return NULL;
 }
 

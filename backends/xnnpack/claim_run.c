@@ -39,7 +39,7 @@ static const char *check_tensor(const ec_backend_value *v) {
 
 const char *ecx_claim_check(const ec_backend_kernel_call *call) {
   const ecx_claim_row *row = find_row(call->op);
-  const char *reason = row ? NULL : "the operator";
+  const char *reason = row ? NULL : "an operator without a rule";
   size_t computed = 0;
   for (size_t i = 0; !reason && i < call->count; i++) {
     const ec_backend_arg *arg = &call->args[i];
@@ -101,6 +101,18 @@ static void add_output(ecx_claim *b, const ec_backend_value *v, size_t position)
   if (position >= d->extern_count) d->extern_count = (uint32_t)position + 1;
 }
 
+/* Makes watched values outputs after the arguments. */
+static void add_watched(ecx_draft *d) {
+  const uint32_t first = d->extern_count;
+  for (size_t i = 0; i < d->value_count; i++) {
+    ecx_draft_value *v = &d->values[i];
+    if (!v->is_watched || v->is_output || v->producer == ECX_NONE) continue;
+    v->is_output = true;
+    v->external = d->extern_count++;
+  }
+  if (d->extern_count > first) d->watched_from = first;
+}
+
 static uint32_t add_calls(const ecx_call *c, ecx_claim *b) {
   for (size_t i = 0; i < b->run->call_count; i++) {
     const ec_backend_kernel_call *call = &b->run->calls[i];
@@ -127,6 +139,9 @@ uint32_t ecx_claim_draft(const ecx_call *c, const ec_backend_run *run, ecx_draft
   ECX_TRY(add_calls(c, &b));
   for (size_t i = 0; i < run->output_count; i++)
     add_output(&b, run->outputs[i], run->input_count + i);
+  add_watched(draft);
+  if (draft->extern_count > ECX_MAX_EXTERNS)
+    return ecx_fail(c, EC_BACKEND_NOT_SUPPORTED, "too many watched values");
   return draft->failed ? ecx_fail(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a claim")
                        : EC_BACKEND_OK;
 }

@@ -165,6 +165,12 @@ uint32_t ecx_read(ecx_claim *b, const ec_backend_value *v, ecx_form form) {
   return entry_of(b, v)->ids[form];
 }
 
+uint32_t ecx_read_watched(ecx_claim *b, const ec_backend_value *v, ecx_form form) {
+  const uint32_t id = ecx_read(b, v, form);
+  if (id != ECX_NONE) b->draft->values[id].is_watched = true;
+  return id;
+}
+
 uint32_t ecx_read_flat(ecx_claim *b, const ec_backend_value *v) {
   ecx_prepare(b, v);
   if (is_same_order(v)) return entry_of(b, v)->ids[ecx_best_form(b, v)];

@@ -34,6 +34,9 @@ bool ecx_has_form(const ecx_claim *b, const ec_backend_value *v, ecx_form form);
 ecx_form ecx_best_form(const ecx_claim *b, const ec_backend_value *v);
 /* Returns the id of a form, made if necessary. */
 uint32_t ecx_read(ecx_claim *b, const ec_backend_value *v, ecx_form form);
+/* Likewise, of a value that a call is declined for if it is not finite: the node that reads it may
+ * lose NaN. Inputs are watched anyway. */
+uint32_t ecx_read_watched(ecx_claim *b, const ec_backend_value *v, ecx_form form);
 /* Returns the id of a form that has the elements in plain order, perhaps in another shape. */
 uint32_t ecx_read_flat(ecx_claim *b, const ec_backend_value *v);
 /* Makes a form of a result, and returns its id. */

@@ -50,7 +50,8 @@ static uint32_t add_value(ecx_draft *d, const ecx_shape *shape, uint32_t constan
                           uint32_t external) {
   d->values = grow(d, d->values, d->value_count, &d->value_room, sizeof *d->values);
   if (d->failed || d->value_count >= ECX_MAX_ID) return ECX_NONE;
-  d->values[d->value_count] = (ecx_draft_value){*shape, constant, external, ECX_NONE, false};
+  d->values[d->value_count] = (ecx_draft_value){*shape, constant, external, ECX_NONE, false,
+                                                    false};
   return (uint32_t)d->value_count++;
 }
 

@@ -37,6 +37,7 @@ typedef struct ecx_draft_value {
   uint32_t external; /* position among the arguments, or ECX_NONE */
   uint32_t producer; /* node; ECX_NONE: an input or a constant */
   bool is_output;
+  bool is_watched; /* a call is declined if it is not finite */
 } ecx_draft_value;
 
 typedef struct ecx_draft {
@@ -49,6 +50,7 @@ typedef struct ecx_draft {
       block_room;
   ecx_draft_node spare; /* written by nodes that have failed */
   uint32_t extern_count;
+  uint32_t watched_from; /* externals from here on are no arguments: watched values; 0: none */
   bool failed; /* memory ran out: functions below do nothing */
 } ecx_draft;
 

@@ -59,14 +59,21 @@ static uint32_t check_arg(const run *r, const ecx_external *e) {
   return EC_BACKEND_OK;
 }
 
+/* True for an inner value of a claim that is an output only to be looked at. */
+static bool is_watched(const run *r, const ecx_external *e) {
+  const uint32_t from = r->d->draft.watched_from;
+  return from && e->position >= from;
+}
+
 static uint32_t check_args(const run *r, size_t count) {
   const ecx_delegate *d = r->d;
-  if (count != d->graph.arg_count)
+  if (count != (d->draft.watched_from ? d->draft.watched_from : d->graph.arg_count))
     return ecx_fail(r->c, EC_BACKEND_INVALID_ARGUMENT,
                     "%zu arguments for the delegate, expected %u: %u inputs and %u outputs", count,
                     (unsigned)d->graph.arg_count, (unsigned)d->graph.input_count,
                     (unsigned)d->graph.output_count);
-  for (uint32_t i = 0; i < d->external_count; i++) ECX_TRY(check_arg(r, &d->externals[i]));
+  for (uint32_t i = 0; i < d->external_count; i++)
+    if (!is_watched(r, &d->externals[i])) ECX_TRY(check_arg(r, &d->externals[i]));
   return EC_BACKEND_OK;
 }
 
@@ -143,6 +150,7 @@ static uint32_t resize_outputs(const run *r, bool *any) {
   for (uint32_t i = d->input_count; i < d->external_count; i++) {
     const ecx_external *e = &d->externals[i];
     size_t count = 0;
+    if (is_watched(r, e)) continue;
     ECX_TRY(resize_output(r, e));
     const ec_backend_tensor *t = tensor_of(r, e);
     size_t item = t->dtype == INT64 ? 8u : ecx_dtypes[value_of(r, e)->dtype].bits / 8u;
@@ -164,7 +172,7 @@ static bool args_overlap(const ec_backend_tensor *a, const ec_backend_tensor *b)
 
 static bool overlaps_another(const run *r, const ecx_external *e) {
   for (uint32_t i = 0; i < r->d->external_count; i++)
-    if (&r->d->externals[i] != e &&
+    if (&r->d->externals[i] != e && !is_watched(r, &r->d->externals[i]) &&
         args_overlap(tensor_of(r, e), tensor_of(r, &r->d->externals[i])))
       return true;
   return false;
@@ -177,6 +185,7 @@ static bool is_converted(const run *r, const ecx_external *e) {
 }
 
 static bool needs_staging(const run *r, const ecx_external *e) {
+  if (is_watched(r, e)) return true;
   const ec_backend_tensor *t = tensor_of(r, e);
   if (t->nbytes == 0 || is_converted(r, e)) return true;
   return is_input(r, e) ? ecx_crosses_page(t->data, t->nbytes) : overlaps_another(r, e);
@@ -217,7 +226,7 @@ static uint32_t place_args(const run *r) {
   ecx_delegate *d = r->d;
   for (uint32_t i = 0; i < d->external_count; i++) {
     ecx_external *e = &d->externals[i];
-    void *data = tensor_of(r, e)->data;
+    void *data = is_watched(r, e) ? NULL : tensor_of(r, e)->data;
     size_t bytes;
     e->is_staged = needs_staging(r, e);
     if (e->is_staged) {
@@ -254,10 +263,13 @@ static bool has_nonfinite(const void *data, size_t nbytes) {
  * compute with values that are not finite. */
 static uint32_t decline_nonfinite(const run *r, uint32_t from, uint32_t end) {
   if (!r->d->written) return EC_BACKEND_OK;
-  for (uint32_t i = from; i < end; i++)
-    if (has_nonfinite(r->d->pointers[i], tensor_of(r, &r->d->externals[i])->nbytes))
+  for (uint32_t i = from; i < end; i++) {
+    size_t bytes;
+    if (!ecx_value_bytes(value_of(r, &r->d->externals[i]), &bytes)) bytes = 0; /* inferred: fits */
+    if (has_nonfinite(r->d->pointers[i], bytes))
       return ecx_fail(r->c, EC_BACKEND_NOT_SUPPORTED, "argument %u is not finite",
                       (unsigned)r->d->externals[i].position);
+  }
   return EC_BACKEND_OK;
 }
 
@@ -277,6 +289,7 @@ uint32_t ecx_execute(const ecx_call *c, ecx_delegate *d, ec_backend_arg *args, s
     ECX_TRY(ecx_engine_run(c, d, ECX_PLAIN_RUN, d->pointers));
   ECX_TRY(decline_nonfinite(&r, d->input_count, d->external_count));
   for (uint32_t i = d->input_count; i < d->external_count; i++)
-    if (d->externals[i].is_staged) copy_out(&r, &d->externals[i]);
+    if (d->externals[i].is_staged && !is_watched(&r, &d->externals[i]))
+      copy_out(&r, &d->externals[i]);
   return EC_BACKEND_OK;
 }

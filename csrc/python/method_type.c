@@ -398,7 +398,7 @@ PyDoc_STRVAR(
     "undelegated($self, /)\n--\n\n"
     "Return why calls of operators were not delegated when the method was loaded: a list of\n"
     "dictionaries with `operator`, `reason` (a few words) and `calls`. Empty unless the method\n"
-    "was loaded with delegate_at_load.");
+    "was loaded with delegate_at_load. Calls that are computed at load are not in it.");
 
 static PyObject *method_undelegated(PyObject *object, PyObject *Py_UNUSED(args)) {
   return ecpy_method_unclaimed((ecpy_method *)object);
@@ -409,9 +409,9 @@ PyDoc_STRVAR(
     "backend_report($self, /)\n--\n\n"
     "Return statistics of this method's delegates, reported by their backends: a list of\n"
     "dictionaries in the file's order, then those made at load, with `backend` (its name),\n"
-    "`claimed_calls` (the calls of operators that it replaces; 0 for one in the file) and\n"
-    "`figures` (a dictionary of ints with names defined by the backend: bytes of packed weights,\n"
-    "nodes, ...; empty if it reports none).");
+    "`claimed_calls` (the calls of operators that it replaces; 0 for one in the file), `claimed`\n"
+    "(these calls by operator, a dictionary) and `figures` (a dictionary of ints with names\n"
+    "defined by the backend: bytes of packed weights, nodes, ...; empty if it reports none).");
 
 static PyObject *method_backend_report(PyObject *object, PyObject *Py_UNUSED(args)) {
   return ecpy_method_report((ecpy_method *)object);
@@ -522,6 +522,15 @@ static PyObject *method_program(PyObject *object, void *Py_UNUSED(closure)) {
   return ecpy_program_new(self->state, self->ref, EC_NO_RECORD);
 }
 
+static PyObject *method_claiming(PyObject *object, void *Py_UNUSED(closure)) {
+  switch (ec_method_claiming(((ecpy_method *)object)->method)) {
+  case EC_CLAIM_ALWAYS: return PyUnicode_FromString("always");
+  case EC_CLAIM_EACH: return PyUnicode_FromString("each");
+  case EC_CLAIM_WHERE_IT_PAYS: Py_RETURN_TRUE;
+  default: Py_RETURN_FALSE;
+  }
+}
+
 static PyGetSetDef getset[] = {
     {"metadata", method_metadata, NULL, PyDoc_STR("The MethodMeta: inputs, outputs, attributes."),
      NULL},
@@ -530,6 +539,7 @@ static PyGetSetDef getset[] = {
                "without pthreadpool."), NULL},
     {"attribute_names", method_attribute_names, NULL,
      PyDoc_STR("The names of the attributes, as a tuple of strings."), NULL},
+    {"_delegate_at_load", method_claiming, NULL, PyDoc_STR("As for Program.load_method."), NULL},
     {"_program", method_program, NULL, PyDoc_STR("The method's Program, as a new object."),
      NULL},
     {NULL, NULL, NULL, NULL, NULL},

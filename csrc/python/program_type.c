@@ -90,9 +90,10 @@ PyDoc_STRVAR(
     "        of the files; 10 million instructions in a call, whatever the size of their tensors.\n"
     "        Programs inside delegates count towards the same bytes and steps.\n"
     "    delegate_at_load: True to hand runs of operators that no delegate has to XNNPACK when\n"
-    "        the method is loaded, where that pays; \"always\" wherever it is possible; False to\n"
-    "        leave them to the kernels; None for the environment variable\n"
-    "        EXECUTORCH_C_DELEGATE_AT_LOAD (1, always, 0), else False.\n\n"
+    "        the method is loaded, where that pays; \"always\" wherever it is possible; \"each\"\n"
+    "        for each of them by itself, in traced calls too, for validation; False to leave\n"
+    "        them to the kernels; None for the environment variable\n"
+    "        EXECUTORCH_C_DELEGATE_AT_LOAD (1, always, each, 0), else False.\n\n"
     "Returns the Method. Loading a method again with default arguments returns the same object,\n"
     "which has its own memory and state. Other arguments create a new one each time.\n\n"
     "Raises NotFoundError (a KeyError: no such method, or a backend that is not registered),\n"
@@ -111,18 +112,23 @@ static int parse_kernels(const char *kernels, bool *reference) {
 /* Returns the choice of the environment, for tests of other programs. */
 static ec_claiming default_claiming(void) {
   const char *text = getenv("EXECUTORCH_C_DELEGATE_AT_LOAD");
-  if (text && strcmp(text, "always") == 0) return EC_CLAIM_ALWAYS;
-  return text && strcmp(text, "1") == 0 ? EC_CLAIM_WHERE_IT_PAYS : EC_CLAIM_NEVER;
+  if (!text) return EC_CLAIM_NEVER;
+  if (strcmp(text, "always") == 0) return EC_CLAIM_ALWAYS;
+  if (strcmp(text, "each") == 0) return EC_CLAIM_EACH;
+  return strcmp(text, "1") == 0 ? EC_CLAIM_WHERE_IT_PAYS : EC_CLAIM_NEVER;
 }
 
 static int parse_claiming(PyObject *value, ec_claiming *out) {
+  const bool is_text = PyUnicode_Check(value);
   if (PyBool_Check(value)) {
     *out = value == Py_True ? EC_CLAIM_WHERE_IT_PAYS : EC_CLAIM_NEVER;
-  } else if (PyUnicode_Check(value) && PyUnicode_CompareWithASCIIString(value, "always") == 0) {
+  } else if (is_text && PyUnicode_CompareWithASCIIString(value, "always") == 0) {
     *out = EC_CLAIM_ALWAYS;
+  } else if (is_text && PyUnicode_CompareWithASCIIString(value, "each") == 0) {
+    *out = EC_CLAIM_EACH;
   } else if (value != Py_None) {
     PyErr_Format(PyExc_ValueError,
-                 "delegate_at_load must be True, False, 'always' or None, not %R", value);
+                 "delegate_at_load must be True, False, 'always', 'each' or None, not %R", value);
     return -1;
   }
   return 0;

@@ -58,6 +58,25 @@ static PyObject *figure_dict(const ec_method *method, size_t index) {
   return dict;
 }
 
+/* Counts a call in a dictionary of calls by operator, unless an exception is set. */
+static void count_call(void *dict, const char *op) {
+  if (PyErr_Occurred()) return;
+  PyObject *key = PyUnicode_FromString(op);
+  PyObject *known = key ? PyDict_GetItemWithError(dict, key) : NULL;
+  PyObject *count = NULL;
+  if (!PyErr_Occurred()) count = PyLong_FromLong(known ? PyLong_AsLong(known) + 1 : 1);
+  if (count) PyDict_SetItem(dict, key, count);
+  Py_XDECREF(count);
+  Py_XDECREF(key);
+}
+
+static PyObject *claimed_dict(const ec_method *method, size_t index) {
+  PyObject *dict = PyDict_New();
+  if (dict) ec_method_visit_claimed(method, index, count_call, dict);
+  if (PyErr_Occurred()) Py_CLEAR(dict);
+  return dict;
+}
+
 PyObject *ecpy_method_report(ecpy_method *self) {
   const bool fresh = self->fresh;
   if (!fresh && ecpy_method_lock(self)) return NULL;
@@ -65,8 +84,13 @@ PyObject *ecpy_method_report(ecpy_method *self) {
   for (size_t i = 0; list && i < ec_method_delegate_count(self->method); i++) {
     const char *id = ec_method_delegate_id(self->method, i);
     const Py_ssize_t calls = (Py_ssize_t)ec_method_claimed_calls(self->method, i);
-    ecpy_append(&list, Py_BuildValue("{s:s, s:n, s:N}", "backend", id, "claimed_calls", calls,
-                                     "figures", figure_dict(self->method, i)));
+    PyObject *claimed = claimed_dict(self->method, i);
+    PyObject *figures = claimed ? figure_dict(self->method, i) : NULL;
+    if (!figures) Py_CLEAR(claimed);
+    ecpy_append(&list, figures ? Py_BuildValue("{s:s, s:n, s:N, s:N}", "backend", id,
+                                               "claimed_calls", calls, "claimed", claimed,
+                                               "figures", figures)
+                               : NULL);
   }
   if (!fresh) ecpy_method_unlock(self);
   return list;

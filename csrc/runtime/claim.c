@@ -7,6 +7,7 @@
  * compared with calls that are not traced. */
 #include "runtime/claim.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "backend/registry.h"
@@ -29,8 +30,31 @@ static ec_status note_unclaimed(ec_method *m, const char *op, const char *reason
   if (!m->unclaimed)
     EC_TRY(ec_arena_array(&m->arena, MOST_REASONS, sizeof *m->unclaimed, "reasons", &m->unclaimed,
                           err));
-  if (m->unclaimed_count < MOST_REASONS)
-    m->unclaimed[m->unclaimed_count++] = (ec_unclaimed){op, reason, 1};
+  if (m->unclaimed_count == MOST_REASONS) return EC_OK;
+  const size_t size = strlen(reason) + 1;
+  char *copy;
+  EC_TRY(ec_arena_array(&m->arena, size, 1, "a reason", &copy, err));
+  memcpy(copy, reason, size);
+  m->unclaimed[m->unclaimed_count++] = (ec_unclaimed){op, copy, 1};
+  return EC_OK;
+}
+
+/* Notes one reason for all kernel calls of a method. */
+static ec_status note_all(ec_method *m, const char *reason, ec_error *err) {
+  for (size_t i = 0; i < m->instr_count; i++)
+    if (m->instrs[i].op && !m->instrs[i].folded)
+      EC_TRY(note_unclaimed(m, m->instrs[i].op->name, reason, err));
+  return EC_OK;
+}
+
+/* Notes the backend's message for the calls of a run. */
+static ec_status note_refused(const ec_claim_context *c, const ec_claim_run *r, ec_error *err) {
+  char reason[EC_ERROR_SIZE] = "their results are not read";
+  if (r->output_count) snprintf(reason, sizeof reason, "%s", err ? err->message : "refused");
+  ec_error_clear(err);
+  for (size_t i = r->first; i < r->end; i++)
+    if (!c->instrs[i].folded)
+      EC_TRY(note_unclaimed(c->m, c->instrs[i].op->name, reason, err));
   return EC_OK;
 }
 
@@ -62,8 +86,8 @@ static ec_status make_call(ec_claim_context *c, const ec_claim_run *r, ec_instr 
   return EC_OK;
 }
 
-/* Lets the backend compile the run. A refusal has no effect, but a lack of memory is an error: the
- * results of a method must not depend on it. */
+/* Lets the backend compile the run. A refusal has no effect but a message in `err`. A lack of
+ * memory is an error: the results of a method must not depend on it. */
 static ec_status compile_run(ec_claim_context *c, const ec_claim_run *r, ec_delegate *d,
                              ec_error *err) {
   ec_method *m = c->m;
@@ -75,16 +99,15 @@ static ec_status compile_run(ec_claim_context *c, const ec_claim_run *r, ec_dele
                               .outputs = r->values + r->input_count,
                               .output_count = r->output_count,
                               .value_count = r->value_count,
-                              .always = m->options.claiming == EC_CLAIM_ALWAYS};
+                              .always = m->options.claiming >= EC_CLAIM_ALWAYS};
   d->init = (ec_backend_init){.method = m->name, .payload = "", .program = m->program,
                               .instance = m};
-  if (!r->output_count || ec_delegate_options(m, d, NULL) != EC_OK) return EC_OK;
+  if (!r->output_count || ec_delegate_options(m, d, err) != EC_OK) return EC_OK;
   ec_host_call call = ec_host_call_of(m, &c->work, err);
   const ec_status status = (ec_status)d->backend->claim(d->backend, &ec_host_table, &call, &d->init,
                                                         &run, &d->handle);
   d->ready = status == EC_OK;
   if (status == EC_MEMORY_ALLOCATION_FAILED) return ec_fail_in(err, status, "%s", d->backend->id);
-  ec_error_clear(err);
   return EC_OK;
 }
 
@@ -96,13 +119,10 @@ static ec_status claim_run(ec_claim_context *c, const ec_backend *backend, const
   claim->delegate.backend = backend;
   EC_TRY(make_call(c, r, &claim->call, err));
   EC_TRY(compile_run(c, r, &claim->delegate, err));
-  if (!claim->delegate.ready) {
-    for (size_t i = r->first; i < r->end; i++)
-      if (!c->instrs[i].folded)
-        EC_TRY(note_unclaimed(m, c->instrs[i].op->name, "does not pay", err));
-    return EC_OK;
-  }
+  if (!claim->delegate.ready) return note_refused(c, r, err);
+  ec_error_clear(err);
   m->claim_count++;
+  claim->first = r->first;
   claim->calls = r->call_count;
   claim->call.delegate = &claim->delegate;
   for (size_t i = r->first; i < r->end; i++) c->instrs[i].claimed = !c->instrs[i].folded;
@@ -127,18 +147,21 @@ static ec_status ask_backend(ec_claim_context *c, const ec_backend *backend, siz
 
 /* Claims the runs of a chain. */
 static ec_status claim_runs(ec_claim_context *c, const ec_backend *backend, ec_error *err) {
-  for (size_t i = 0; i < c->count && c->room; i++) {
-    size_t end = i;
-    if (c->instrs[i].folded || !c->wanted[i]) continue;
-    while (end < c->count && (c->instrs[end].folded || c->wanted[end])) end++;
-    while (i < end) {
-      ec_claim_run r;
-      while (i < end && c->instrs[i].folded) i++;
-      EC_TRY(ec_budget_work(ec_budget_now(), EC_STEP, err));
-      EC_TRY(ec_claim_run_build(c, i, end, &r, err));
-      if (r.call_count) EC_TRY(claim_run(c, backend, &r, err));
-      i = r.end > i ? r.end : i + 1;
+  const bool each = c->m->options.claiming == EC_CLAIM_EACH;
+  size_t i = 0, end = 0; /* wanted from i to end */
+  while (i < c->count && c->room) {
+    ec_claim_run r;
+    if (c->instrs[i].folded || !c->wanted[i]) {
+      i++;
+      continue;
     }
+    if (end <= i) end = i + 1;
+    while (!each && end < c->count && (c->instrs[end].folded || c->wanted[end])) end++;
+    EC_TRY(ec_budget_work(ec_budget_now(), EC_STEP, err));
+    EC_TRY(ec_claim_run_build(c, i, end, &r, err));
+    if (r.call_count) EC_TRY(claim_run(c, backend, &r, err));
+    else EC_TRY(note_unclaimed(c->m, c->instrs[i].op->name, "memory of other tensors", err));
+    i = r.end > i ? r.end : i + 1;
   }
   return EC_OK;
 }
@@ -156,8 +179,9 @@ static ec_status claim_calls(ec_claim_context *c, const ec_backend *backend, ec_
   return claim_runs(c, backend, err);
 }
 
+/* Returns the backend with claims that was registered last. */
 static const ec_backend *find_backend(void) {
-  for (size_t i = 0; i < ec_backend_count(); i++) {
+  for (size_t i = ec_backend_count(); i-- > 0;) {
     const ec_backend *b = ec_backend_at(i);
     if (EC_BACKEND_MEMBER(b, claim) && b->can_claim && (!b->is_available || b->is_available(b)))
       return b;
@@ -165,12 +189,21 @@ static const ec_backend *find_backend(void) {
   return NULL;
 }
 
+/* Returns why no call of the method can be claimed; NULL: some may be. */
+static const char *refuse_method(const ec_method *m, const ec_backend *backend) {
+  if (m->options.reference_kernels) return "plain kernels are asked for";
+  if (!backend) return "no backend with claims is registered";
+  if (m->has_jumps) return "the method has jumps";
+  if (m->chain_count != 1) return "the method has several chains";
+  return ec_can_compare(m->tensor_count, m->tensor_count) ? NULL : "the method is too large";
+}
+
 ec_status ec_claim_calls(ec_method *m, ec_error *err) {
   ec_claim_context c = {.m = m};
   const ec_backend *backend = find_backend();
-  if (m->options.claiming == EC_CLAIM_NEVER || m->options.reference_kernels || m->has_jumps ||
-      m->chain_count != 1 || !backend || !ec_can_compare(m->tensor_count, m->tensor_count))
-    return EC_OK;
+  if (m->options.claiming == EC_CLAIM_NEVER) return EC_OK;
+  const char *reason = refuse_method(m, backend);
+  if (reason) return note_all(m, reason, err);
   ec_status status = claim_calls(&c, backend, err);
   ec_arena_deinit(&c.work);
   ec_arena_reset(&m->scratch);

@@ -70,9 +70,7 @@ static const char *check_read(const ec_claim_context *c, const ec_value *v) {
 }
 
 /* State is written where it is: a failed call must not lose what was done before. */
-static const char *check_write(const ec_claim_context *c, const ec_arg_spec *spec,
-                               const ec_value *v) {
-  if (!spec->is_out || v->kind != EC_KIND_TENSOR) return "writes in place";
+static const char *check_write(const ec_claim_context *c, const ec_value *v) {
   const size_t k = ec_use_index(&c->uses, v);
   const ec_placement *p = &c->m->placements[k];
   const ec_use *use = &c->uses.rows[k];
@@ -85,19 +83,23 @@ static const char *check_write(const ec_claim_context *c, const ec_arg_spec *spe
 static const char *check_arg(const ec_claim_context *c, const ec_arg_spec *spec,
                              const ec_value *v) {
   const char *reason = NULL;
-  if (spec->written) return check_write(c, spec, v);
-  if (v->kind == EC_KIND_TENSOR) return check_read(c, v);
+  if (spec->written && !spec->is_out) return "writes in place";
+  if (v->kind == EC_KIND_TENSOR) return spec->written ? check_write(c, v) : check_read(c, v);
   if (v->kind > EC_KIND_BOOL && v->count > MOST_ITEMS) return "a long list";
-  for (uint32_t i = 0; ec_is_tensor_list(v) && i < v->count && !reason; i++)
-    reason = v->as.items[i]->kind == EC_KIND_TENSOR ? check_read(c, v->as.items[i])
-                                                     : "a list with None";
+  for (uint32_t i = 0; ec_is_tensor_list(v) && i < v->count && !reason; i++) {
+    const ec_value *item = v->as.items[i];
+    if (item->kind != EC_KIND_TENSOR) reason = "a list with None";
+    else reason = spec->written ? check_write(c, item) : check_read(c, item);
+  }
+  if (spec->written) return ec_is_tensor_list(v) ? reason : "writes in place";
   return !reason && !ec_is_fixed(&c->uses, v) ? "a number that changes" : reason;
 }
 
 static const char *check_call(const ec_claim_context *c, const ec_instr *in) {
   const ec_op *op = in->op;
   const char *reason = NULL;
-  if (op->custom || op->makes_view || op->returns_scalar) return "the operator";
+  if (op->custom) return "a custom operator";
+  if (op->makes_view || op->returns_scalar) return "its result is not a new tensor";
   for (size_t i = 0; i < op->nargs && !reason; i++)
     reason = check_arg(c, &op->args[i], in->args[i]);
   return reason;
@@ -223,16 +225,25 @@ static ec_status resolve_reads(ec_claim_context *c, ec_claim_run *r, const ec_in
   return EC_OK;
 }
 
+static ec_status add_write(ec_claim_context *c, ec_claim_run *r, size_t at, ec_value *v,
+                           ec_backend_arg *arg, ec_error *err) {
+  ec_claim_write *w = &r->writes[r->write_count++];
+  *w = (ec_claim_write){ec_use_index(&c->uses, v), at, v, NULL};
+  EC_TRY(make_value(c, v, &r->value_count, &w->value, err));
+  w->value->is_unread = is_unread(c, w->tensor);
+  arg->slot = w->value;
+  return EC_OK;
+}
+
 static ec_status add_writes(ec_claim_context *c, ec_claim_run *r, size_t at, ec_backend_arg *args,
                             ec_error *err) {
   const ec_instr *in = &c->instrs[at];
   for (size_t i = 0; i < in->op->nargs; i++) {
+    ec_value *v = in->args[i];
     if (!in->op->args[i].written) continue;
-    ec_claim_write *w = &r->writes[r->write_count++];
-    *w = (ec_claim_write){ec_use_index(&c->uses, in->args[i]), at, in->args[i], NULL};
-    EC_TRY(make_value(c, w->slot, &r->value_count, &w->value, err));
-    w->value->is_unread = is_unread(c, w->tensor);
-    args[i].slot = w->value;
+    if (v->kind == EC_KIND_TENSOR) EC_TRY(add_write(c, r, at, v, &args[i], err));
+    for (uint32_t k = 0; ec_is_tensor_list(v) && k < v->count; k++)
+      EC_TRY(add_write(c, r, at, v->as.items[k], &args[i].as.list.items[k], err));
   }
   return EC_OK;
 }
@@ -367,6 +378,8 @@ ec_status ec_claim_view(ec_claim_context *c, const ec_instr *in, ec_backend_kern
     }
     for (uint32_t k = 0; ec_is_tensor_list(v) && k < v->count; k++) {
       EC_TRY(make_value(c, v->as.items[k], &number, &value, err));
+      value->is_unread =
+          in->op->args[i].written && is_unread(c, ec_use_index(&c->uses, v->as.items[k]));
       args[i].as.list.items[k].slot = value;
     }
   }

@@ -85,12 +85,6 @@ ec_status ec_execute_kernel(ec_method *m, const ec_instr *in, ec_error *err) {
   return status;
 }
 
-static ec_status execute_kernel_call(ec_method *m, const ec_instr *in, size_t *next,
-                                     ec_error *err) {
-  (void)next;
-  return ec_execute_kernel(m, in, err);
-}
-
 static ec_status execute_delegate_call(ec_method *m, const ec_instr *in, size_t *next,
                                        ec_error *err) {
   (void)next;
@@ -109,6 +103,24 @@ static ec_status execute_delegate_call(ec_method *m, const ec_instr *in, size_t 
                                                  in->delegate->handle, in->views, in->count);
   ec_arena_reset(&m->scratch);
   return status == EC_OK ? EC_OK : ec_fail_in(err, status, "%s", backend->id);
+}
+
+/* True for the status of a claim that cannot compute with the values of this call. It has changed
+ * no input. */
+static bool is_declined(ec_status status) {
+  return status == EC_NOT_SUPPORTED || status == EC_INVALID_ARGUMENT || status == EC_INVALID_STATE;
+}
+
+/* Computes the results of a traced call by its own claim, if it has one. Results that the claim
+ * does not write, because nothing reads them, are the kernel's. */
+static ec_status execute_kernel_call(ec_method *m, const ec_instr *in, size_t *next,
+                                     ec_error *err) {
+  EC_TRY(ec_execute_kernel(m, in, err));
+  if (!m->trace || !in->claim || m->options.claiming != EC_CLAIM_EACH) return EC_OK;
+  const ec_status status = execute_delegate_call(m, in->claim, next, err);
+  if (!is_declined(status)) return status;
+  ec_error_clear(err);
+  return ec_execute_kernel(m, in, err);
 }
 
 /* The reference puts the source into the target's slot: one tensor with two names. An instruction
@@ -191,20 +203,13 @@ static ec_status charge_instr(ec_method *m, const ec_instr *in, ec_error *err) {
 }
 
 /* Returns what runs at an instruction; NULL: nothing. A claim of calls before `declined` has left
- * them to their kernels. Traced calls run all kernels. */
+ * them to their kernels. Traced calls run all instructions. */
 static const ec_instr *choose_instr(const ec_method *m, const ec_chain *chain, size_t pc,
                                     size_t declined) {
   const ec_instr *in = &chain->instrs[pc];
   if (m->trace) return in;
   if (in->claim && pc >= declined) return in->claim;
   return in->folded || (in->claimed && pc >= declined) ? NULL : in;
-}
-
-/* True if the claim cannot compute with the values of this call. It has changed no input. */
-static bool is_declined(const ec_chain *chain, size_t pc, const ec_instr *in, ec_status status) {
-  return in != &chain->instrs[pc] &&
-         (status == EC_NOT_SUPPORTED || status == EC_INVALID_ARGUMENT ||
-          status == EC_INVALID_STATE);
 }
 
 static ec_status execute_chains(ec_method *m, ec_error *err) {
@@ -222,7 +227,7 @@ static ec_status execute_chains(ec_method *m, ec_error *err) {
       m->elements = 0;
       ec_status status = m->trace ? ec_traced_instr(m, c, in, handler, &pc, err)
                                   : handler(m, in, &pc, err);
-      if (is_declined(chain, pc - 1, in, status)) {
+      if (in != &chain->instrs[pc - 1] && is_declined(status)) { /* a claim */
         declined = in->destination;
         pc--;
         ec_error_clear(err);

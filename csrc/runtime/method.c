@@ -270,8 +270,18 @@ void ec_method_get_memory(const ec_method *m, ec_method_memory *out) {
 
 size_t ec_method_delegate_count(const ec_method *m) { return m->delegate_count + m->claim_count; }
 
+ec_claiming ec_method_claiming(const ec_method *m) { return m->options.claiming; }
+
 size_t ec_method_claimed_calls(const ec_method *m, size_t index) {
   return index < m->delegate_count ? 0 : m->claims[index - m->delegate_count].calls;
+}
+
+void ec_method_visit_claimed(const ec_method *m, size_t index,
+                             void (*visit)(void *user, const char *op), void *user) {
+  if (index < m->delegate_count) return;
+  const ec_claim *claim = &m->claims[index - m->delegate_count];
+  for (size_t i = claim->first; i < claim->call.destination; i++)
+    if (m->chains[0].instrs[i].claimed) visit(user, m->chains[0].instrs[i].op->name);
 }
 
 bool ec_method_unclaimed(const ec_method *m, size_t index, const char **op, const char **reason,

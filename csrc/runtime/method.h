@@ -103,8 +103,12 @@ const struct ec_backend *ec_method_delegate(const ec_method *method, size_t inde
  * reason, and how many they are. Returns false after the last row. */
 bool ec_method_unclaimed(const ec_method *method, size_t index, const char **op,
                          const char **reason, size_t *calls);
+ec_claiming ec_method_claiming(const ec_method *method);
 /* Returns the kernel calls that a delegate replaces; 0: it is in the file. */
 size_t ec_method_claimed_calls(const ec_method *method, size_t index);
+/* Calls visit(user, op) for the operator of each of them. */
+void ec_method_visit_claimed(const ec_method *method, size_t index,
+                             void (*visit)(void *user, const char *op), void *user);
 
 /* Calls add(user, name, value) for each statistic reported by the backend of delegate `index`. The
  * caller must hold the lock. */

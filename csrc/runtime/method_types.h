@@ -15,9 +15,14 @@ typedef struct ec_backend_options {
   size_t count;
 } ec_backend_options;
 
-/* Load-time delegation: kernel calls are left to the kernels, handed to backends where that pays,
- * or wherever it is possible. */
-typedef enum ec_claiming { EC_CLAIM_NEVER, EC_CLAIM_WHERE_IT_PAYS, EC_CLAIM_ALWAYS } ec_claiming;
+/* Load-time delegation: kernel calls are left to the kernels, handed to a backend where that pays,
+ * or wherever it is possible; or each by itself, in traced calls too, for validation. */
+typedef enum ec_claiming {
+  EC_CLAIM_NEVER,
+  EC_CLAIM_WHERE_IT_PAYS,
+  EC_CLAIM_ALWAYS,
+  EC_CLAIM_EACH
+} ec_claiming;
 
 typedef struct ec_method_options {
   bool reference_kernels; /* plain loops only */

@@ -32,7 +32,7 @@ typedef struct ec_instr {
   bool *repeated;        /* DelegateCall: args that share one tensor and cannot be resized */
   ec_kept *kept;         /* KernelCall: packed weights of a product; NULL: no constant argument */
   bool folded;           /* KernelCall: its output is constant; it runs in traced calls only */
-  bool claimed;          /* KernelCall: a claim computes its results, except in traced calls */
+  bool claimed;          /* KernelCall: a claim computes its results; traced calls: trace.h */
   const struct ec_instr *claim; /* ... which runs here: a DelegateCall; NULL: none */
   size_t outputs_from;   /* DelegateCall: index of the first output in args, a heuristic */
   bool aliases; /* MoveCall of a tensor without memory, which is pointed to the source's data */
@@ -47,6 +47,7 @@ typedef struct ec_instr {
 typedef struct ec_claim {
   ec_delegate delegate;
   ec_instr call;
+  size_t first; /* instruction: the claim ends before call.destination */
   size_t calls; /* that it replaces */
 } ec_claim;
 

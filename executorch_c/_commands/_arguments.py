@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -27,6 +28,9 @@ EXIT_TEXT = """\
 Exit code: 0 match, 3 differ, 4 inconclusive (no outputs; or expected outputs that are empty,
 constant, all zero or all NaN).
 """
+
+DELEGATE_AT_LOAD = "EXECUTORCH_C_DELEGATE_AT_LOAD"
+"""Environment variable: the default of `Program.load_method(delegate_at_load=)`."""
 
 FORMATS = (".html", ".json", ".csv", ".txt")
 PICTURES = (".svg", ".png", ".pdf")
@@ -197,6 +201,15 @@ def add_kernels(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def add_delegation(parser: argparse.ArgumentParser) -> None:
+    """Add --delegate-at-load, for `delegation`."""
+    parser.add_argument(
+        "--delegate-at-load", action=argparse.BooleanOptionalAction, default=None,
+        help="hand operators that no delegate has to XNNPACK when the method is loaded; default: "
+        f"the environment variable {DELEGATE_AT_LOAD} (1, always, 0), else no",
+    )  # fmt: skip
+
+
 def add_json(parser: argparse.ArgumentParser, text: str = "print the result as JSON") -> None:
     """Add --json."""
     parser.add_argument("--json", action="store_true", help=text)
@@ -231,6 +244,27 @@ def show(report: Report, args: argparse.Namespace, text: str | None = None) -> N
     """Print a report (or `text` in its place), or its JSON, and write the requested files."""
     print(report.to_json() if args.json else report if text is None else text)
     write_results(report, args)
+
+
+@contextmanager
+def delegation(args: argparse.Namespace) -> Iterator[None]:
+    """Load methods as --delegate-at-load says, wherever the command loads them."""
+    choice: bool | None = getattr(args, "delegate_at_load", None)
+    before = os.environ.get(DELEGATE_AT_LOAD)
+    if choice is not None and choice != delegates_at_load():
+        os.environ[DELEGATE_AT_LOAD] = "1" if choice else "0"
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(DELEGATE_AT_LOAD, None)
+        else:
+            os.environ[DELEGATE_AT_LOAD] = before
+
+
+def delegates_at_load() -> bool:
+    """Return True if methods are loaded with load-time delegation by default."""
+    return os.environ.get(DELEGATE_AT_LOAD) in ("1", "always", "each")
 
 
 def open_program(args: argparse.Namespace) -> Opened:

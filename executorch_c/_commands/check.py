@@ -50,6 +50,7 @@ def add(commands: _arguments.Commands) -> None:
                         help="number of random calls; default: 3")  # fmt: skip
     _arguments.add_method(parser, "forward")
     _arguments.add_kernels(parser)
+    _arguments.add_delegation(parser)
     _arguments.add_tolerances(parser)
     _arguments.add_min_sqnr(parser)
     _arguments.add_results(parser)

@@ -12,7 +12,8 @@ HELP = (
     """\
 Compare two programs of one model (portable and delegated, old and new) on the same inputs, value by
 value. Values are results of instructions and of nodes in delegates. With one program and --kernels
-reference, compare its optimised kernels with plain loops.
+reference, compare its optimised kernels with plain loops; with one and --delegate-at-load, compare
+what XNNPACK computes of it with plain loops.
 
 Inputs are random without --inputs, as for `run`.
 
@@ -31,6 +32,7 @@ def add(commands: _arguments.Commands) -> None:
     _arguments.add_inputs(parser)
     _arguments.add_method(parser)
     _arguments.add_kernels(parser)
+    _arguments.add_delegation(parser)
     _arguments.add_tolerances(parser)
     _arguments.add_rows(parser)
     _arguments.add_results(parser, picture=True)
@@ -40,8 +42,10 @@ def main(args: argparse.Namespace) -> int:
     """Run `executorch-c compare`."""
     from executorch_c.debug.programs import compare_kernels, compare_programs
 
-    if args.other is None and args.kernels != "reference":
-        args.parser.error("expected two programs, or one and --kernels reference")
+    if args.other is None and args.kernels != "reference" and not args.delegate_at_load:
+        args.parser.error(
+            "expected two programs, or one and --kernels reference or --delegate-at-load"
+        )
     source = _arguments.open_program(args)
     other = opened(args.other, args.data) if args.other else None
     inputs = inputs_of(source.program, args)

@@ -45,6 +45,7 @@ def add_reference(parser: argparse.ArgumentParser) -> None:
     _arguments.add_method(parser)
     _arguments.add_rows(parser)
     _arguments.add_kernels(parser)
+    _arguments.add_delegation(parser)
     _arguments.add_results(parser, picture=True)
 
 

@@ -59,6 +59,7 @@ def add(commands: _arguments.Commands) -> None:
                         help="go on after an end-of-sequence token")  # fmt: skip
     parser.add_argument("--sampler", choices=("default", "official"), default="default",
                         help="official: the choices of ExecuTorch's runner")  # fmt: skip
+    _arguments.add_delegation(parser)
     _arguments.add_json(parser, "print text, ids, log probabilities and times as JSON")
 
 

@@ -4,26 +4,53 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
+from executorch_c import Error, Program
 from executorch_c._render import text as _text
 from executorch_c._commands import _arguments
 
 if TYPE_CHECKING:
-    from executorch_c._core import Program
-    from executorch_c._types import DelegateUse, MethodInfo, NamedData, OperatorUse, ValueInfo
+    from executorch_c._types import (
+        DelegateReport,
+        DelegateUse,
+        MethodInfo,
+        NamedData,
+        OperatorUse,
+        Undelegated,
+        ValueInfo,
+    )
+
+HELP = """\
+Describe a program: its methods, operators, delegates and data, and what of them is missing here. No
+method is loaded.
+
+With --delegate-at-load, each method is loaded to show which calls of operators XNNPACK takes then,
+and why not the others.
+"""
 
 LONGEST_LIST = 12
 """Maximum number of listed segments and named data; the rest is counted."""
 
 
+class DelegatedAtLoad(TypedDict):
+    """Operators of a method after load-time delegation."""
+
+    error: str | None
+    """Why the method cannot be loaded."""
+    delegates: list[DelegateReport]
+    undelegated: list[Undelegated]
+
+
 def add(commands: _arguments.Commands) -> None:
     """Add the parser."""
     parser = _arguments.add_command(
-        commands, "info", main, "describe a program without loading its methods"
+        commands, "info", main, "describe a program without loading its methods", HELP
     )
     _arguments.add_model(parser)
+    _arguments.add_delegation(parser)
     _arguments.add_json(parser, "print the result as JSON")
 
 
@@ -97,6 +124,35 @@ def show_method(program: Program, method: MethodInfo) -> None:
     show_open(program, method)
 
 
+def delegated_at_load(program: Program, name: str) -> DelegatedAtLoad:
+    """Load a method with load-time delegation, and return what became of its operators."""
+    try:
+        method = program.load_method(name)
+    except Error as error:
+        return {"error": str(error.args[0]), "delegates": [], "undelegated": []}
+    delegates = [row for row in method.backend_report() if row["claimed_calls"]]
+    return {"error": None, "delegates": delegates, "undelegated": method.undelegated()}
+
+
+def show_delegated(found: DelegatedAtLoad) -> None:
+    """Print the operators by what became of them."""
+    if found["error"] is not None:
+        section("delegated at load", [["", f"cannot be loaded: {found['error']}"]])
+        return
+    taken = Counter[tuple[str, str]]()
+    for one in found["delegates"]:
+        for operator, calls in one["claimed"].items():
+            taken[operator, one["backend"]] += calls
+    rows = [[calls, operator, backend] for (operator, backend), calls in sorted(taken.items())]
+    left = sorted((one["operator"], one["reason"], one["calls"]) for one in found["undelegated"])
+    section("delegated at load", rows, ("calls", "operator", "backend"))
+    rows = [[calls, operator, reason] for operator, reason, calls in left]
+    section("not delegated at load", rows, ("calls", "operator", "why not"))
+    done, rest = sum(taken.values()), sum(one["calls"] for one in found["undelegated"])
+    print(f"  delegates made at load: {len(found['delegates']):,}, with {done:,} of "
+          f"{_text.plural(done + rest, 'call')}")  # fmt: skip
+
+
 def show_list(title: str, rows: Sequence[Sequence[object]], head: Sequence[str]) -> None:
     """Print the first items of a list of the file, and the number of the others."""
     if rows:
@@ -125,14 +181,22 @@ def main(args: argparse.Namespace) -> int:
     """Run `executorch-c info`."""
     program = _arguments.open_program(args).program
     what = program.info()
+    delegated = {}
+    if _arguments.delegates_at_load():
+        names = [method["name"] for method in what["methods"]]
+        delegated = {name: delegated_at_load(program, name) for name in names}
     if args.json:
-        print(json.dumps(what, indent=2, default=str))
+        rows = [{**one, "delegated_at_load": delegated[one["name"]]} if delegated else one
+                for one in what["methods"]]  # fmt: skip
+        print(json.dumps({**what, "methods": rows}, indent=2, default=str))
         return 0
     print(f"{args.model}: {_text.plural(what['file_size'], 'byte')}, "
           f"{what['program_size']:,} in tables, "
           f"{_text.plural(len(what['segments']), 'segment')}")  # fmt: skip
     for method in what["methods"]:
         show_method(program, method)
+        if delegated:
+            show_delegated(delegated[method["name"]])
     segments = [[i, s["offset"], s["size"]] for i, s in enumerate(what["segments"])]
     show_list("segments", segments, ("", "offset", "bytes"))
     named = [[n["size"], n["key"], named_source(args, n)] for n in what["named_data"]]

@@ -31,6 +31,7 @@ def add(commands: _arguments.Commands) -> None:
     parser.add_argument("--stride", type=_arguments.positive, metavar="N",
                         help="distance of windows; default: half a window")  # fmt: skip
     parser.add_argument("--no-bos", action="store_true", help="do not begin with BOS")
+    _arguments.add_delegation(parser)
     _arguments.add_results(parser)
 
 

@@ -40,6 +40,7 @@ def add(commands: _arguments.Commands) -> None:
                         help="write the inputs")  # fmt: skip
     _arguments.add_method(parser)
     _arguments.add_kernels(parser)
+    _arguments.add_delegation(parser)
     _arguments.add_repeat(parser)
     _arguments.add_threads(parser)
     _arguments.add_output(parser, "write the last call's outputs, as .npz")

@@ -26,6 +26,7 @@ def add(commands: _arguments.Commands) -> None:
     _arguments.add_inputs(parser)
     _arguments.add_method(parser)
     _arguments.add_kernels(parser)
+    _arguments.add_delegation(parser)
     _arguments.add_repeat(parser)
     _arguments.add_threads(parser)
     _arguments.add_results(parser)

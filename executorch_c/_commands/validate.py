@@ -44,6 +44,7 @@ def add(commands: _arguments.Commands) -> None:
     _arguments.add_tolerances(parser)
     _arguments.add_min_sqnr(parser)
     _arguments.add_kernels(parser)
+    _arguments.add_delegation(parser)
     _arguments.add_results(parser)
 
 

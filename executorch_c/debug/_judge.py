@@ -18,7 +18,7 @@ inputs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import getitem
 from typing import TYPE_CHECKING, Any
@@ -114,11 +114,25 @@ class Walk:
         """Rows without a fault of their own: their inputs were matched wrongly."""
         self.ends: list[tuple[int, Array, Array]] = []
         """Outputs: number, the program's, eager's."""
+        self.together: list[tuple[int, Array, Array]] = []
+        """Outputs of an untraced call that are not those of the traced one: likewise."""
+        self.untraced: Sequence[object] = ()
         self.interrupted = False
 
-    def run(self, arguments: Mapping[Node, Any], outputs: Sequence[object]) -> list[NodeError]:
-        """Return all rows, in the order in which the program computed them."""
+    def run(
+        self,
+        arguments: Mapping[Node, Any],
+        outputs: Sequence[object],
+        together: Sequence[object] = (),
+    ) -> list[NodeError]:
+        """Return all rows, in the order in which the program computed them.
+
+        Args:
+            together: Outputs of an untraced call, in which a backend takes several nodes at once.
+        """
         import torch
+
+        self.untraced = together
 
         with torch.no_grad():
             try:
@@ -157,8 +171,11 @@ class Walk:
         if sources:
             return rows
         rows = [row.judged("ok") for row in rows]
-        if self.limits is None or self.limits.given or self.interrupted:
+        if self.limits is None or self.interrupted:
             return rows
+        if self.limits.given:
+            found = [(end, self.limits.error(*end[1:], ()).mismatched) for end in self.together]
+            return [*rows, *self._results(found)]
         return self._unexplained(rows, arguments)
 
     # ---- one match ------------------------------------------------------------------------
@@ -262,9 +279,9 @@ class Walk:
             if seen.isdisjoint(known) or not self._is_value(place, output):
                 self._judge(Match(LAST, f"output {i}", "result", False, [output], [place], place))
             eager = self.runs.eager[place].value
-            shaped = _shaped(output, eager, as_array(eager))
-            if shaped is not None:
-                self.ends.append((i, as_array(shaped), as_array(eager)))
+            self.ends += _end(i, output, eager)
+            if self.untraced:
+                self.together += _end(i, self.untraced[i], eager)
 
     def _is_value(self, place: Node, output: Array) -> bool:
         """Return True if an output equals the program's value of a node."""
@@ -277,19 +294,38 @@ class Walk:
     def _unexplained(self, rows: list[_Row], arguments: Mapping[Node, Any]) -> list[_Row]:
         """Return rows with the first unexplained error, where outputs are outside of the graph's
         noise though no operator is wrong."""
-        if not any(tolerance.outside(a, e, tolerance.rounding(a, e)) for _, a, e in self.ends):
+        ends = [*self.ends, *self.together]
+        if not any(tolerance.outside(a, e, tolerance.rounding(a, e)) for _, a, e in ends):
             return rows
         noise = GraphNoise(self.graph, arguments, [row.node for row in rows])
         if not noise.runs:
             return rows
-        if not any(noise.outside_of_output(i, a, e) for i, a, e in self.ends):
+        if not any(noise.outside_of_output(i, a, e) for i, a, e in ends):
             return rows
         for i, row in enumerate(rows):
             if count := noise.outside(row.node, row.actual, row.eager):
                 size = replace(row.error.accumulated, mismatched=count)
                 error = replace(row.error, verdict="unexplained", accumulated=size)
                 return [*rows[:i], replace(row, error=error), *rows[i + 1 :]]
-        return rows
+        found = [(end, noise.outside_of_output(*end)) for end in self.together]
+        return [*rows, *self._results(found)]
+
+    def _results(
+        self, found: Sequence[tuple[tuple[int, Array, Array], int | None]]
+    ) -> Iterator[_Row]:
+        """Yield a row for each output of the untraced call with mismatched elements."""
+        for (i, actual, eager), count in found:
+            if count:
+                size = measure_size(actual, eager, mismatched=count)
+                error = NodeError(0, f"output {i}", "operators delegated together", actual.shape,
+                                  actual.dtype.name, size, None, "unexplained")  # fmt: skip
+                yield _Row(LAST, error, self.graph.nodes[-1], actual, eager)
+
+
+def _end(number: int, output: Any, eager: Any) -> list[tuple[int, Array, Array]]:
+    """Return an output with its number and eager's; nothing for another shape or kind."""
+    shaped = _shaped(output, eager, as_array(eager))
+    return [] if shaped is None else [(number, as_array(shaped), as_array(eager))]
 
 
 def _shaped(array: Any, like: Any, near: Array) -> Any:

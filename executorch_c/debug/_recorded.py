@@ -11,6 +11,7 @@ import numpy as np
 
 from executorch_c._arrays import Array, as_array
 from executorch_c.compare import tolerance
+from executorch_c.debug._claimed import is_random, traced
 from executorch_c.debug._graphs.names import kind
 from executorch_c.debug._graphs.program import Origins, Steps
 from executorch_c.debug._matching.programs import Computed
@@ -18,7 +19,7 @@ from executorch_c.inspect.events import named
 from executorch_c.inspect.structure import View
 
 if TYPE_CHECKING:
-    from executorch_c._core import Program
+    from executorch_c._programs import Opened
     from executorch_c._types import Output
     from executorch_c.trace import Event, Trace
 
@@ -85,7 +86,7 @@ class _Result:
 
 
 def recorded(
-    program: Program,
+    source: Opened,
     method: str,
     inputs: Sequence[object],
     *,
@@ -93,11 +94,13 @@ def recorded(
     title: str,
     max_bytes: int,
 ) -> Recorded:
-    """Call a method once, and return its values, each with its sources."""
-    loaded = program.load_method(method, kernels=kernels, seed=0)
-    view = View(program, method)
-    with loaded.tracing(values=True, max_bytes=max_bytes) as trace:
-        outputs = loaded.execute(inputs)
+    """Call a method once, and return its values, each with its sources. Values of operators that a
+    backend took at load are the backend's, and outputs those of an untraced call."""
+    choice = None if source.method is None else source.method._delegate_at_load
+    loaded = source.program.load_method(method, kernels=kernels, seed=0, delegate_at_load=choice)
+    view = View(source.program, method)
+    call = traced(loaded, inputs, max_bytes)
+    trace, outputs = call.trace, call.outputs if call.together is None else call.together
     results = list(_results(trace, view))
     steps = Steps(view, inputs)
     integers = {step.order for step in steps.read(trace.events) if step.quantized}
@@ -122,7 +125,7 @@ def _results(trace: Trace, view: View) -> Iterator[_Result]:
     for place, (event, where) in enumerate(events):
         if event.depth == 0 and event.kind in ("kernel", "move"):
             written = {value.slot for value in event.outputs}
-            if fixed.issuperset(value.slot for value in event.inputs) and not _is_random(event):
+            if fixed.issuperset(value.slot for value in event.inputs) and not is_random(event.name):
                 fixed |= written
                 continue
             fixed -= written
@@ -139,10 +142,6 @@ def _has_results(event: Event, following: str) -> bool:
         return following not in ("node", "execute")
     is_uninitialised = kind(event.name).startswith(("empty", "new_empty"))
     return event.kind in ("kernel", "node") and not is_uninitialised
-
-
-def _is_random(event: Event) -> bool:
-    return kind(event.name).startswith(("rand", "normal", "bernoulli", "native_dropout"))
 
 
 def _computed(

@@ -11,11 +11,13 @@ long: the docstring of explain is its reference
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Literal
 
 from executorch_c import _extras
 from executorch_c._programs import ProgramSource
+from executorch_c.debug._claimed import in_state
 from executorch_c.debug._graphs.run import MAX_BYTES, Run, run_with_graph
 from executorch_c.debug._judge import Walk
 from executorch_c.debug._limits import NodeLimits
@@ -67,6 +69,9 @@ def explain(
         title: Name of the program in the report; default: its file's name.
         progress: Whether to show progress on stderr. Default: on a terminal.
 
+    Operators that a backend took at load are computed by it, each by itself; the outputs of an
+    ordinary call, in which it takes several at once, are compared, too.
+
     Returns an `ErrorReport`; its notes have the number of matched instructions. Its verdict is
     "differ" if a node is a source, or the outputs are out of the noise of the whole graph;
     "inconclusive" if too few nodes are matched. An interrupt (Ctrl-C) during the comparison
@@ -83,8 +88,32 @@ def explain(
         say("matching")
         matches = pair(run.steps(), graph, arguments, run.outputs, say.count("matching"))
         walk = Walk(graph, matches, limits, say.count("comparing"))
-        rows = walk.run(arguments, run.outputs)
-    return _report(run, matches, walk, rows, title)
+        rows = walk.run(arguments, run.outputs, run.call.together or ())
+    report = _report(run, matches, walk, rows, title)
+    if not run.call.backends:
+        return report
+    options = {"method": method, "rtol": rtol, "atol": atol, "max_bytes": max_bytes}
+    report = replace(report, notes=(*_delegated(report, run, model, options), *report.notes))
+    report.made_from(program=run.origin)
+    return report
+
+
+def _delegated(
+    report: ErrorReport, run: Run, model: object, options: dict[str, Any]
+) -> Iterator[str]:
+    """Yield notes about the operators that backends took at load. Where the program differs, the
+    kernels are compared as well."""
+    backends = ", ".join(run.call.backends)
+    yield f"operators that {backends} took at load are computed by it, one by one"
+    if report.verdict != "differ":
+        return
+    plain = in_state(run.loaded, run.call.state, delegate_at_load=False)
+    kernels = explain(plain, model, run.inputs, progress=False, **options)
+    if kernels.ok:
+        yield (f"the kernels are within tolerance on the same inputs: {backends} differs from them "
+               "here (delegate_at_load=False leaves the operators to the kernels)")  # fmt: skip
+    else:
+        yield f"the kernels alone: {kernels.summary()}"
 
 
 def _report(

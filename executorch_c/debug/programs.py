@@ -235,7 +235,7 @@ def compare_programs(
 
     Args:
         baseline: The reference: a path, bytes or file of a .pte or .bpte, a Program, a Method
-            (only its name is used), or a manager of the official flow.
+            (only its name and `delegate_at_load` are used), or a manager of the official flow.
         candidate: The program under test.
         inputs: Inputs of one call: arrays, torch tensors, numbers, strings, None.
         method: Name of the method.
@@ -264,15 +264,14 @@ def compare_programs(
         say(f"running {names[0]}")
         sources = opened(baseline), opened(candidate)
         method = name_in(sources[0], method)
-        loaded = sources[0].program
 
         def run(values: Sequence[object]) -> Recorded:
-            return recorded(loaded, method, values, kernels=kernels, title=names[0],
+            return recorded(sources[0], method, values, kernels=kernels, title=names[0],
                             max_bytes=max_bytes)  # fmt: skip
 
         first = run(inputs)
         say(f"running {names[1]}")
-        second = recorded(sources[1].program, method, inputs, kernels=kernels, title=names[1],
+        second = recorded(sources[1], method, inputs, kernels=kernels, title=names[1],
                           max_bytes=max_bytes)  # fmt: skip
         if not limits.given and first.is_quantized + second.is_quantized == 0:
             say(f"running {names[0]} with rounded inputs")
@@ -294,20 +293,21 @@ def compare_kernels(
 ) -> ErrorReport:
     """Return the differences of a program's fast kernels from plain loops, node by node.
 
-    Arguments and result are those of `compare_programs`. Delegates are the same in both.
+    Arguments and result are those of `compare_programs`. Delegates of the program are the same in
+    both; operators that a backend takes at load are compared with plain loops.
     """
     limits = NodeLimits(rtol, atol)
     source = opened(program)
-    loaded, method = source.program, name_in(source, method)
+    method = name_in(source, method)
 
     def run(values: Sequence[object]) -> Recorded:
-        return recorded(loaded, method, values, kernels="reference", title="reference kernels",
+        return recorded(source, method, values, kernels="reference", title="reference kernels",
                         max_bytes=max_bytes)  # fmt: skip
 
     plain = run(inputs)
     if not limits.given and not plain.is_quantized:
         plain.noise = noise_of(plain, run, inputs)
-    fast = recorded(loaded, method, inputs, kernels="default", title="default kernels",
+    fast = recorded(source, method, inputs, kernels="default", title="default kernels",
                     max_bytes=max_bytes)  # fmt: skip
     report = _report(plain, fast, limits)
     report.made_from(program=source.origin)

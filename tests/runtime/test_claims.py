@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -83,6 +86,15 @@ SAMPLES: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
     "hardswish": (lambda x: F.hardswish(x) + F.hardsigmoid(x), (random(2, 3, 4, 5),)),
     "clamps": (lambda x: x.clamp(min=0.5).clamp(-1, 1).clamp(max=0.75).clamp(min=-2),
                (random(2, 3, 4, 5),)),
+    "parts": (lambda x: torch.cat([*torch.split(x, [1, 2], 1), x.select(1, -1)[:, None],
+                                   x.unbind(1)[0].unsqueeze(1)], 1) * 2,
+              (random(2, 3, 4, 5),)),
+    "parts of channels": (lambda x: torch.cat([y * 2 for y in F.avg_pool2d(x, 2).split(2, 1)], 2),
+                          (random(2, 6, 4, 8),)),
+    "expanded": (lambda x: x.expand(2, 3, 4) * 2 + x[None].expand(1, 2, 3, 4)[0],
+                 (random(2, 3, 4),)),
+    "roots": (lambda x: torch.sqrt(x * x) + torch.rsqrt(x * x + 1) - torch.floor(x) * torch.ceil(x),
+              (random(50,),)),
     "smooth": (lambda x: F.gelu(F.elu(F.leaky_relu(x, 0.2))), (random(50,),)),
 }  # fmt: skip
 
@@ -118,6 +130,59 @@ def test_off() -> None:
     assert claimed(load(pte, delegate_at_load=True, kernels="reference")) == []
     with pytest.raises(ValueError, match="delegate_at_load must be"):
         load(pte, delegate_at_load="sometimes")
+
+
+def test_what_is_claimed_and_why_not_the_rest() -> None:
+    pte = export(lambda x: torch.flip(F.relu(x) * 2 + x, [0]), random(4, 5))
+    method = load(pte, delegate_at_load="always")
+    [row] = method.backend_report()
+    assert row["claimed"] == {"aten::add.out": 1, "aten::mul.out": 1, "aten::relu.out": 1}
+    flipped = {"operator": "aten::flip.out", "reason": "an operator without a rule", "calls": 1}
+    assert method.undelegated() == [flipped]
+    reasons = {row["reason"] for row in load(pte, delegate_at_load=True).undelegated()}
+    assert reasons == {"an operator without a rule", "too little work for a delegate"}
+    assert load(pte).undelegated() == [] and not load(pte)._delegate_at_load
+    plain = load(pte, delegate_at_load=True, kernels="reference").undelegated()
+    assert {row["reason"] for row in plain} == {"plain kernels are asked for"}
+    operators = Runtime.get().load_program(pte).info()["methods"][0]["operators"]
+    assert sum(row["calls"] for row in plain) == sum(row["calls"] for row in operators)
+
+
+WITHOUT_BACKENDS = """
+import sys
+from importlib import metadata
+metadata.entry_points = lambda **_: ()
+import executorch_c
+method = executorch_c.load(sys.argv[1]).load_method("forward", delegate_at_load=True)
+print(method.undelegated(), method.backend_report())
+"""
+
+
+def test_without_a_backend_every_operator_has_the_reason(tmp_path: Path) -> None:
+    path = tmp_path / "net.pte"
+    path.write_bytes(export(lambda x: F.relu(x) + x, random(4, 5)))
+    done = subprocess.run([sys.executable, "-c", WITHOUT_BACKENDS, str(path)], cwd=tmp_path,
+                          capture_output=True, text=True, check=True)  # fmt: skip
+    assert done.stdout.count("no backend with claims is registered") == 2
+    assert done.stdout.endswith("[]\n")
+
+
+def test_each_operator_by_itself() -> None:
+    """Traced calls run the claims, under the operators' names."""
+    fn, inputs = SAMPLES["net"]
+    pte = export(fn, *inputs)
+    method, plain = load(pte, delegate_at_load="each"), load(pte)
+    assert method._delegate_at_load == "each" and set(claimed(method)) == {1}
+    arrays, values = [x.numpy() for x in inputs], []
+    for one in (method, plain):
+        with one.tracing(values=True) as trace:
+            one.execute(arrays)
+        values.append([(event.name, value.data) for event in trace.events
+                       for value in event.outputs if event.kind == "kernel"])  # fmt: skip
+    assert [name for name, _ in values[0]] == [name for name, _ in values[1]]
+    for (name, mine), (_, kernels) in zip(*values):
+        np.testing.assert_allclose(mine, kernels, 2e-5, 2e-5, err_msg=name)
+    assert any(not np.array_equal(a, b) for (_, a), (_, b) in zip(*values))
 
 
 def test_traces_have_all_events() -> None:

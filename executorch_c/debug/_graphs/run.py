@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from executorch_c._programs import ProgramSource, method_of, opened, title_of
+from executorch_c.debug._claimed import TracedCall, traced
 from executorch_c.debug._graphs.layouts import as_tensor
 from executorch_c.debug._graphs.reference import reference_of
 from executorch_c.debug._graphs.program import Steps
@@ -17,6 +18,7 @@ from executorch_c.debug._graphs.rowwise import quantized_by_row
 from executorch_c.inspect.structure import View
 
 if TYPE_CHECKING:
+    from executorch_c._core import Method
     from executorch_c.debug._graphs.reference import Reference
     from executorch_c.report import Origin
     from executorch_c.trace import Event, Trace
@@ -42,14 +44,24 @@ class Run:
     title: str
     """Name of the program in reports."""
     method: str
-    trace: Trace
+    loaded: Method
     view: View
     """Structure of the program."""
     inputs: list[Any]
-    outputs: Sequence[Any]
+    call: TracedCall
     graph: Reference
     origin: Origin
     """The program's file."""
+
+    @property
+    def trace(self) -> Trace:
+        """The trace of the call."""
+        return self.call.trace
+
+    @property
+    def outputs(self) -> Sequence[Any]:
+        """The outputs of the traced call."""
+        return self.call.outputs
 
     def steps(self, events: Iterable[Event] | None = None) -> Steps:
         """Return the steps of the trace, or of events in its place."""
@@ -81,10 +93,9 @@ def run_with_graph(
     loaded = method_of(source, method, kernels)
     arguments = _as_tensors(inputs)
     flat = tree_leaves(arguments)
-    with loaded.tracing(values=True, max_bytes=max_bytes) as trace:
-        outputs = loaded.execute(flat)
+    call = traced(loaded, flat, max_bytes)
     name = loaded.metadata.name()
     view = View(loaded._program, name)
-    operators = [event.name for event in trace.events]
+    operators = [event.name for event in call.trace.events]
     graph = quantized_by_row(reference_of(model, arguments, method).unrolled(flat), operators)
-    return Run(title_of(program, "program"), name, trace, view, flat, outputs, graph, source.origin)
+    return Run(title_of(program, "program"), name, loaded, view, flat, call, graph, source.origin)
