@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "schema.h"
+
 static const ecx_draft_node *producer_of(const ecx_draft *d, uint32_t id, uint8_t kind) {
   if (id == ECX_NONE || d->values[id].producer == ECX_NONE) return NULL;
   const ecx_draft_node *n = &d->nodes[d->values[id].producer];
@@ -39,6 +41,22 @@ uint32_t ecx_match_hardswish(const ecx_draft *d, uint32_t dividend, uint32_t div
     if (match_clamp(d, n->fields[1 - i]) == x) return x;
   }
   return ECX_NONE;
+}
+
+/* Measured (tests/runtime/test_claimed_nan.py). Depthwise convolutions of the usual square filters
+ * and other convolutions keep NaN. */
+bool ecx_loses_nan(const ecx_draft *d, uint32_t id) {
+  if (d->failed || id == ECX_NONE || d->values[id].producer == ECX_NONE) return false;
+  const ecx_draft_node *n = &d->nodes[d->values[id].producer];
+  const uint32_t height = n->fields[ECX_Conv_kernel_height];
+  const uint32_t width = n->fields[ECX_Conv_kernel_width];
+  switch (n->kind) {
+  case ECX_KIND_FullyConnected:
+  case ECX_KIND_ConvTranspose2d:
+  case ECX_KIND_AvgPooling2d: return true;
+  case ECX_KIND_DepthwiseConv2d: return height != width || height < 3;
+  default: return false;
+  }
 }
 
 static float clamp(float x, float min, float max) { return x < min ? min : x > max ? max : x; }

@@ -8,6 +8,9 @@
  * hardswish; else ECX_NONE. Nodes that nothing else reads are dead then. */
 uint32_t ecx_match_hardswish(const ecx_draft *d, uint32_t dividend, uint32_t divisor);
 
+/* True for the result of a node that loses NaN if XNNPACK fuses a clamp into it. */
+bool ecx_loses_nan(const ecx_draft *d, uint32_t id);
+
 /* Returns the value that a clamp of `id` needs to read: of a clamp, what that one reads. The bounds
  * become those of both. */
 uint32_t ecx_merge_clamps(const ecx_draft *d, uint32_t id, float *min, float *max);

@@ -42,6 +42,7 @@ static const char *add_clamp(ecx_claim *b, const ec_backend_kernel_call *call, f
   ecx_prepare(b, v);
   const ecx_form form = ecx_best_form(b, v);
   const uint32_t in = ecx_merge_clamps(b->draft, ecx_read(b, v, form), &min, &max);
+  if (ecx_loses_nan(b->draft, in)) ecx_watch(b, in);
   const uint32_t out = ecx_write(b, ecx_arg_out(call), form);
   ecx_draft_node *n = ecx_draft_add(b->draft, ECX_KIND_Clamp, &in, 1, out);
   n->has_bounds = true;
@@ -150,6 +151,8 @@ const char *ecx_claim_binary(ecx_claim *b, const ecx_claim_row *row,
   if (!ecx_is_constant(y)) ecx_prepare(b, y);
   const ecx_form form = choose_form(b, x, y, ecx_arg_out(call));
   const uint32_t in[2] = {read_operand(b, x, form), read_operand(b, y, form)};
+  for (unsigned i = 0; i < 2; i++)
+    if (row->kind == ECX_KIND_Maximum || row->kind == ECX_KIND_Minimum) ecx_watch(b, in[i]);
   add_binary(b, row->kind, in, ecx_arg_out(call), form);
   return NULL;
 }

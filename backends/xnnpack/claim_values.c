@@ -165,10 +165,8 @@ uint32_t ecx_read(ecx_claim *b, const ec_backend_value *v, ecx_form form) {
   return entry_of(b, v)->ids[form];
 }
 
-uint32_t ecx_read_watched(ecx_claim *b, const ec_backend_value *v, ecx_form form) {
-  const uint32_t id = ecx_read(b, v, form);
+void ecx_watch(ecx_claim *b, uint32_t id) {
   if (id != ECX_NONE) b->draft->values[id].is_watched = true;
-  return id;
 }
 
 uint32_t ecx_read_flat(ecx_claim *b, const ec_backend_value *v) {

@@ -34,9 +34,9 @@ bool ecx_has_form(const ecx_claim *b, const ec_backend_value *v, ecx_form form);
 ecx_form ecx_best_form(const ecx_claim *b, const ec_backend_value *v);
 /* Returns the id of a form, made if necessary. */
 uint32_t ecx_read(ecx_claim *b, const ec_backend_value *v, ecx_form form);
-/* Likewise, of a value that a call is declined for if it is not finite: the node that reads it may
- * lose NaN. Inputs are watched anyway. */
-uint32_t ecx_read_watched(ecx_claim *b, const ec_backend_value *v, ecx_form form);
+/* Lets a call be declined if a value is not finite: the node that reads it may lose NaN. Inputs are
+ * watched anyway. A watched value is in memory, so that XNNPACK fuses no clamp into its node. */
+void ecx_watch(ecx_claim *b, uint32_t id);
 /* Returns the id of a form that has the elements in plain order, perhaps in another shape. */
 uint32_t ecx_read_flat(ecx_claim *b, const ec_backend_value *v);
 /* Makes a form of a result, and returns its id. */

@@ -127,9 +127,8 @@ static const char *read_pooling(const ec_backend_kernel_call *call, pooling *p) 
 
 static void add_pooling(ecx_claim *b, uint8_t kind, const ec_backend_kernel_call *call,
                         const ec_backend_value *out, const pooling *p) {
-  const ec_backend_value *v = ecx_arg_value(call, 0);
-  const uint32_t in = kind == ECX_KIND_MaxPooling2d ? ecx_read_watched(b, v, ECX_FORM_LAST)
-                                                    : ecx_read(b, v, ECX_FORM_LAST);
+  const uint32_t in = ecx_read(b, ecx_arg_value(call, 0), ECX_FORM_LAST);
+  if (kind == ECX_KIND_MaxPooling2d) ecx_watch(b, in);
   ecx_draft_node *n = ecx_draft_add(b->draft, kind, &in, 1, ecx_write(b, out, ECX_FORM_LAST));
   SET(padding_top, p->padding[0]);
   SET(padding_bottom, p->padding[0]);

@@ -1,0 +1,121 @@
+"""NaN and infinity that arise between the operators of a claim, from finite inputs: results are the
+kernels', also where a kernel of XNNPACK loses NaN."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from exports import export
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from executorch_c import Method, Runtime
+
+
+def load(pte: bytes, **options: Any) -> Method:
+    return Runtime.get().load_program(pte).load_method("forward", **options)
+
+
+def random(*shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+PICTURE, ROWS = (1, 4, 9, 8), (5, 8)
+
+
+def pictures() -> dict[str, Callable[..., Any]]:
+    """Return functions of PICTURE, each an operator that is claimed."""
+    found: dict[str, Callable[..., Any]] = {
+        "max pooling": lambda x: F.max_pool2d(x, 2),
+        "max pooling 3": lambda x: F.max_pool2d(x, 3, 2, 1),
+        "max pooling 1x9": lambda x: F.max_pool2d(x, (1, 8)),
+        "average pooling": lambda x: F.avg_pool2d(x, 3, 2),
+        "global pooling": lambda x: x.mean((2, 3)),
+        "resized": lambda x: F.interpolate(x, size=(7, 9), mode="bilinear"),
+        "batch norm": nn.BatchNorm2d(4).eval(),
+        "transposed 1": nn.ConvTranspose2d(4, 2, 1), "transposed 3": nn.ConvTranspose2d(4, 5, 3, 2),
+        "transposed groups": nn.ConvTranspose2d(4, 6, 2, groups=2),
+        "grouped": nn.Conv2d(4, 6, 3, groups=2), "padded": nn.Conv2d(4, 3, 3, padding=1),
+        "relu": F.relu, "hardtanh": F.hardtanh, "hardswish": F.hardswish, "sigmoid": torch.sigmoid,
+        "joined": lambda x: torch.cat([x, x * 2], 1), "pad": lambda x: F.pad(x, (1, 1)),
+        "split": lambda x: torch.relu(torch.split(x, [1, 3], 1)[1]) + 1,
+        "select": lambda x: torch.relu(x.select(1, 2)) + 1,
+    }  # fmt: skip
+    for outputs in (1, 2, 3, 4, 5, 8, 16):
+        found[f"pointwise {outputs}"] = nn.Conv2d(4, outputs, 1)
+        found[f"convolution {outputs}"] = nn.Conv2d(4, outputs, (2, 3))
+    for size in ((1, 1), (1, 2), (1, 3), (2, 2), (3, 3), (1, 5), (5, 1), (1, 7), (4, 4), (5, 5),
+                 (7, 7)):  # fmt: skip
+        found[f"depthwise {size[0]}x{size[1]}"] = nn.Conv2d(4, 4, size, groups=4)
+    return found
+
+
+def rows() -> dict[str, Callable[..., Any]]:
+    """Return functions of ROWS, likewise."""
+    w = random(8, 3)
+    found: dict[str, Callable[..., Any]] = {
+        "maximum": lambda x: torch.maximum(x, x * 2 + 1),
+        "minimum": lambda x: torch.minimum(x, x * 2 + 1),
+        "maximum of constant": lambda x: torch.maximum(x, torch.full((8,), 0.25)),
+        "constant maximum": lambda x: torch.maximum(torch.full((8,), 0.25), x),
+        "clamp": lambda x: x.clamp(-1, 1), "clamp from below": lambda x: x.clamp(min=-0.5),
+        "clamp from above": lambda x: x.clamp(max=0.5), "elu": F.elu, "gelu": F.gelu,
+        "leaky": lambda x: F.leaky_relu(x, 0.1), "exp": torch.exp, "abs": torch.abs,
+        "negative": lambda x: -x, "floor": torch.floor, "ceil": torch.ceil, "sqrt": torch.sqrt,
+        "rsqrt": torch.rsqrt, "softmax": lambda x: F.softmax(x, -1), "division": lambda x: 1 / x,
+        "quotient": lambda x: x / (x + 1), "product": lambda x: x * x, "sum": lambda x: x + x,
+        "difference": lambda x: 1 - x, "matrix": lambda x: x @ x.T,
+        "batch of matrices": lambda x: torch.bmm(x[None], x.T[None]), "mm": lambda x: x @ w,
+        "transposed": lambda x: x.T + 0, "reshaped": lambda x: x.reshape(8, 5) * 1,
+        "sliced": lambda x: x[1:3, 2:] * 1, "expanded": lambda x: x.expand(5, 8) * 1,
+    }  # fmt: skip
+    for outputs in (*range(1, 10), 12, 16, 17, 33):
+        found[f"linear {outputs}"] = nn.Linear(8, outputs)
+    return found
+
+
+FUNCTIONS = {**{f"{n}, picture": (f, PICTURE) for n, f in pictures().items()},
+             **{f"{n}, rows": (f, ROWS) for n, f in rows().items()}}  # fmt: skip
+
+
+class Between(nn.Module):
+    """A function of values among which one, from a large number, is NaN or infinite: x * 1e30
+    overflows. A clamp follows, as XNNPACK fuses it."""
+
+    def __init__(self, function: Callable[..., Any], nan: bool, then: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function, self.nan, self.then = function, nan, then
+
+    def forward(self, x: Tensor) -> Tensor:
+        large = x * 1e30
+        made = x + (large - large) if self.nan else large * 1e-30
+        found: Tensor = self.then(self.function(made))
+        return found
+
+
+PLACES = (0, 3, -1)
+"""Elements that are not finite, one at a time."""
+
+
+@pytest.mark.sweep(8)
+@pytest.mark.parametrize("then", ["alone", "clamped"])
+@pytest.mark.parametrize("nan", [True, False], ids=["nan", "infinity"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_between_operators(name: str, nan: bool, then: str) -> None:
+    function, shape = FUNCTIONS[name]
+    after = F.relu6 if then == "clamped" else lambda x: x
+    pte = export(Between(function, nan, after), random(*shape))
+    method, plain = (load(pte, delegate_at_load=how) for how in ("always", False))
+    assert sum(row["claimed_calls"] for row in method.backend_report()) >= 3
+    for place in PLACES:
+        for value in (1e20, -1e20):
+            x = random(*shape).numpy()
+            x.reshape(-1)[place] = value
+            found, expected = method(x), plain(x)
+            where = f"{value} at {place}"
+            np.testing.assert_array_equal(np.isnan(found), np.isnan(expected), where)
+            np.testing.assert_allclose(found, expected, 2e-5, 2e-5, err_msg=where)
