@@ -26,6 +26,7 @@ EXTRAS = {
     "tiktoken": "llm",
     "tokenizers": "llm",
     "torch": "check",
+    "tosa_serializer": "arm",
 }
 """Extra in pyproject.toml of each package."""
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from executorch_c import _extras
 from executorch_c._core import Method, Program
 from executorch_c._programs import opened
 from executorch_c.bundled import BundledProgram
@@ -46,6 +47,33 @@ def _symmetric(dynamic: bool) -> Callable[[], Any]:
     return quantizer
 
 
+def _cortex_m() -> Any:
+    _extras.require("flow 'cortex-m'", "tosa_serializer")
+    from executorch.backends.cortex_m.passes.cortex_m_pass_manager import (  # noqa: F401
+        CortexMPassManager,  # before the quantizer: its package is imported in a circle
+    )
+    from executorch.backends.cortex_m.quantizer.quantizer import CortexMQuantizer
+
+    return CortexMQuantizer()
+
+
+def _lower_cortex_m(exported: Any, method: str) -> Any:
+    """Return the program for a Cortex-M55: no delegate, operators of CMSIS-NN."""
+    from executorch.backends.cortex_m.edge_compile_config import cortex_m_edge_compile_config
+    from executorch.backends.cortex_m.passes.cortex_m_pass_manager import CortexMPassManager
+    from executorch.backends.cortex_m.target_config import CortexM, CortexMTargetConfig
+    from executorch.exir import to_edge
+
+    with quiet():
+        edge = to_edge({method: exported}, compile_config=cortex_m_edge_compile_config())
+        target = CortexMTargetConfig(cpu=CortexM.M55)
+        passes = CortexMPassManager(
+            edge.exported_program(method), CortexMPassManager.pass_list, target_config=target
+        )
+        edge._edge_programs[method] = passes.transform()
+        return edge.to_executorch()
+
+
 @dataclass(frozen=True)
 class Flow:
     """A flow: optional quantisation, export, optional delegation."""
@@ -56,6 +84,10 @@ class Flow:
     quantizer: Callable[[], Any] | None = None
     min_sqnr_db: float = tolerance.LEAST_SQNR_DB
     """Minimum signal-to-quantisation-noise ratio against the float model of a quantised flow."""
+    lower: Callable[[Any, str], Any] | None = None
+    """Returns the program of an exported method; None: delegated to the partitioners' backends."""
+    has_guards: bool = True
+    """False: the quantizer needs a graph without the checks of the inputs' shapes."""
 
 
 FLOWS = {
@@ -70,6 +102,8 @@ FLOWS = {
         Flow("vulkan", "delegated to Vulkan, as it is; interpreted on the CPU", _vulkan),
         Flow("vulkan-int8", "PT2E: as xnnpack-int8, delegated to Vulkan",
              _vulkan, _symmetric(dynamic=False)),
+        Flow("cortex-m", "PT2E: int8, operators of CMSIS-NN for a Cortex-M55",
+             _portable, _cortex_m, lower=_lower_cortex_m, has_guards=False),
     )
 }  # fmt: skip
 
@@ -132,7 +166,9 @@ def _quantize(flow: Flow, exported: Any, samples: Sequence[Call]) -> Any:
 
     assert flow.quantizer is not None
     with torch.no_grad(), quiet():
-        graph = prepare_pt2e(fresh(exported.module()), flow.quantizer())
+        quantizer = flow.quantizer()
+        guards = {} if flow.has_guards else {"check_guards": False}
+        graph = prepare_pt2e(fresh(exported.module(**guards)), quantizer)
         for args, kwargs in samples:
             graph(*args, **kwargs)
         return convert_pt2e(graph)
@@ -159,7 +195,10 @@ def _from_flow(
         graph = _quantize(flow, exported, samples)
         shapes = dynamic_shapes if dynamic_shapes is not None else _shapes_of(exported)
         source = export(graph, samples[0], shapes)
-    lowered = _lower(source, flow.partitioners(), method)
+    if flow.lower is not None:
+        lowered = flow.lower(source, method)
+    else:
+        lowered = _lower(source, flow.partitioners(), method)
     made = _ready(flow.name, lowered, exported, method, None)
     made.quantized, made.quantizes = graph, flow.quantizer is not None
     made.min_sqnr_db = flow.min_sqnr_db

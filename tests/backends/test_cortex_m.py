@@ -12,6 +12,7 @@ import pytest
 import torch
 import yaml
 from executorch_c import Method, Runtime
+from executorch_c.testing import check_model
 from numpy.testing import assert_array_equal
 from single_op import Out, SingleOps
 
@@ -272,3 +273,35 @@ def test_programs_of_the_flow(kind: str, core: str) -> None:
         assert_array_equal(got, dialect.numpy())
         assert np.abs(got - eager.numpy()).max() <= 1.001 * made.step
         assert np.abs(got).max() > 10 * made.step
+
+
+def test_check_model() -> None:
+    torch.manual_seed(4)
+    layers = torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(512, 6)
+    model = torch.nn.Sequential(*layers).eval()
+    inputs = [(torch.randn(1, 3, 10, 10),) for _ in range(4)]
+    result = check_model(model, inputs[0], flow="cortex-m", real_inputs=inputs[1:])
+    assert result.ok, str(result)
+
+
+def test_check_model_finds_a_wrong_operator() -> None:
+    """A linear operator that is off by three steps."""
+    schema = next(row["schema"] for row in executorch_c.operators()
+                  if row["name"] == "cortex_m::quantized_linear.out")  # fmt: skip
+
+    def wrong(x: Any, w: Any, bias: Any, sums: Any, *rest: Any) -> Any:
+        args = [None if v is None else torch.tensor(v) for v in (x, w, bias, sums)]
+        out = torch.ops.cortex_m.quantized_linear(
+            *args, *rest[:3], *map(list, rest[3:5]), *rest[5:]
+        )
+        return np.minimum(out.numpy().astype(int) + 3, 127).astype(np.int8)
+
+    torch.manual_seed(4)
+    model, x = torch.nn.Sequential(torch.nn.Linear(20, 30)).eval(), torch.randn(4, 20)
+    executorch_c.register_operator(schema, wrong, override=True)
+    try:
+        result = check_model(model, (x,), flow="cortex-m")
+    finally:
+        executorch_c.unregister_operator("cortex_m::quantized_linear.out")
+    assert not result.ok
+    assert check_model(model, (x,), flow="cortex-m").ok
