@@ -4,7 +4,8 @@
 /* The position in the text. */
 typedef struct walk {
   size_t depth; /* of <layers> */
-  bool in_outputs;
+  bool in_inputs, in_outputs;
+  size_t body_inputs, body_edges; /* of bodies */
 } walk;
 
 static void *alloc_rows(const eco_call *c, size_t count, size_t size) {
@@ -35,7 +36,8 @@ static uint32_t allocate_rows(const eco_call *c, const eco_blob *blob, eco_graph
   g->values = alloc_rows(c, values, sizeof *g->values);
   g->edges = alloc_rows(c, edges, sizeof *g->edges);
   g->dims = alloc_rows(c, dims, sizeof *g->dims);
-  if (g->layers && g->values && g->edges && g->dims) return EC_BACKEND_OK;
+  g->connected = alloc_rows(c, values, sizeof *g->connected);
+  if (g->layers && g->values && g->edges && g->dims && g->connected) return EC_BACKEND_OK;
   return ECO_FAIL(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for %zu layers and %zu ports", layers,
                   values);
 }
@@ -53,7 +55,18 @@ static uint32_t add_layer(const eco_call *c, eco_graph *g, const eco_tag *tag) {
                     tag->attributes.size : 40), tag->attributes.at, g->layer_count);
   g->layers[g->layer_count++] = (eco_layer){.name = eco_xml_attribute(tag, "name"),
                                             .type = eco_xml_attribute(tag, "type"),
-                                            .first_value = g->value_count};
+                                            .first_value = g->value_count,
+                                            .first_input = g->input_count};
+  return EC_BACKEND_OK;
+}
+
+static uint32_t add_input(const eco_call *c, eco_graph *g, const eco_tag *tag) {
+  eco_layer *layer = &g->layers[g->layer_count - 1];
+  uint32_t port;
+  if (!eco_xml_index(tag, "id", &port) || port != layer->input_count)
+    return fail_layer(c, g, "has input ports that are not numbered in order");
+  layer->input_count++;
+  g->input_count++;
   return EC_BACKEND_OK;
 }
 
@@ -97,15 +110,19 @@ static uint32_t add_data(const eco_call *c, const eco_blob *blob, eco_graph *g, 
 
 static uint32_t add_edge(const eco_call *c, eco_graph *g, const eco_tag *tag) {
   eco_edge *edge = &g->edges[g->edge_count];
+  uint32_t to_port;
   const bool whole = eco_xml_index(tag, "from-layer", &edge->from) &&
                      eco_xml_index(tag, "from-port", &edge->from_port) &&
-                     eco_xml_index(tag, "to-layer", &edge->to);
+                     eco_xml_index(tag, "to-layer", &edge->to) &&
+                     eco_xml_index(tag, "to-port", &to_port);
+  const eco_layer *to = whole && edge->to < g->layer_count ? &g->layers[edge->to] : NULL;
   const eco_layer *from = whole && edge->from < g->layer_count ? &g->layers[edge->from] : NULL;
   const uint32_t first = from && from->value_count ? g->values[from->first_value].port : 0;
-  if (!from || edge->to >= g->layer_count || edge->from_port < first ||
-      edge->from_port - first >= from->value_count)
+  if (!from || !to || edge->from_port < first || edge->from_port - first >= from->value_count ||
+      to_port >= to->input_count || g->connected[to->first_input + to_port])
     return ECO_FAIL(c, EC_BACKEND_INVALID_PROGRAM, "the model's edge %zu connects layers or ports "
-                    "that do not exist", g->edge_count);
+                    "that do not exist, or an input twice", g->edge_count);
+  g->connected[to->first_input + to_port] = true;
   edge->value = (uint32_t)from->first_value + edge->from_port - first;
   g->layers[edge->to].edge_count++;
   g->edge_count++;
@@ -120,11 +137,22 @@ static uint32_t read_tag(const eco_call *c, const eco_blob *blob, eco_graph *g, 
     w->depth += tag->is_end ? (size_t)-1 : 1;
   } else if (tag->is_end) {
     if (w->depth == 1) w->in_outputs = false;
+    w->in_inputs &= !eco_text_is(tag->name, "input");
+  } else if (eco_text_is(tag->name, "edge")) {
+    if (w->depth == 0) return add_edge(c, g, tag);
+    w->body_edges++;
+  } else if (w->depth && eco_text_is(tag->name, "input")) {
+    w->in_inputs = true;
+  } else if (w->in_inputs && eco_text_is(tag->name, "port")) {
+    if (in_layer) return add_input(c, g, tag);
+    w->body_inputs++;
   } else if (w->depth == 0) {
-    if (eco_text_is(tag->name, "edge")) return add_edge(c, g, tag);
+    return EC_BACKEND_OK;
   } else if (g->layer_count && eco_text_is(tag->name, "data")) {
     return add_data(c, blob, g, w, tag);
-  } else if (w->depth == 1 && eco_text_is(tag->name, "layer")) {
+  } else if (eco_text_is(tag->name, "layer")) {
+    w->in_inputs = false;
+    if (w->depth > 1) return EC_BACKEND_OK;
     w->in_outputs = false;
     return add_layer(c, g, tag);
   } else if (in_layer && eco_text_is(tag->name, "output")) {
@@ -133,6 +161,25 @@ static uint32_t read_tag(const eco_call *c, const eco_blob *blob, eco_graph *g, 
     return add_value(c, g, tag);
   } else if (in_layer && w->in_outputs && eco_text_is(tag->name, "dim")) {
     return add_dim(c, g, tag);
+  }
+  return EC_BACKEND_OK;
+}
+
+/* Each input has an edge, and layers without inputs are sources: the engine does not check it. */
+static uint32_t check_inputs(const eco_call *c, const eco_graph *g, const walk *w) {
+  static const char *const sources[] = {"Const", "Parameter", "ReadValue", NULL};
+  if (w->body_inputs != w->body_edges)
+    return ECO_FAIL(c, EC_BACKEND_INVALID_PROGRAM, "bodies of the model's layers have %zu inputs, "
+                    "but %zu edges", w->body_inputs, w->body_edges);
+  for (size_t i = 0; i < g->layer_count; i++) {
+    const eco_layer *layer = &g->layers[i];
+    size_t k = 0;
+    while (sources[k] && !eco_text_is(layer->type, sources[k])) k++;
+    if (layer->edge_count != layer->input_count || (!layer->input_count && !sources[k]))
+      return ECO_FAIL(c, EC_BACKEND_INVALID_PROGRAM, "the model's layer %zu of type %.*s has %zu "
+                      "inputs, but %zu edges", i,
+                      (int)(layer->type.size < 40 ? layer->type.size : 40), layer->type.at,
+                      layer->input_count, layer->edge_count);
   }
   return EC_BACKEND_OK;
 }
@@ -167,6 +214,7 @@ uint32_t eco_graph_open(const eco_call *c, const eco_blob *blob, eco_graph *out)
   while (eco_xml_next(&left, &tag)) ECO_TRY(read_tag(c, blob, out, &w, &tag));
   if (!out->layer_count)
     return ECO_FAIL(c, EC_BACKEND_INVALID_PROGRAM, "the model has no layers");
+  ECO_TRY(check_inputs(c, out, &w));
   return sort_edges(c, out);
 }
 
@@ -176,4 +224,5 @@ void eco_graph_close(const ec_host *host, eco_graph *graph) {
   if (graph->values) host->free(graph->values);
   if (graph->edges) host->free(graph->edges);
   if (graph->dims) host->free(graph->dims);
+  if (graph->connected) host->free(graph->connected);
 }

@@ -15,7 +15,8 @@ typedef struct eco_value {
 typedef struct eco_layer {
   eco_text name, type;
   size_t first_value, value_count;
-  size_t first_edge, edge_count; /* its inputs */
+  size_t first_input, input_count;
+  size_t first_edge, edge_count; /* one for each input */
   int64_t bytes;                 /* of a Const */
 } eco_layer;
 
@@ -30,11 +31,13 @@ typedef struct eco_graph {
   eco_value *values;
   eco_edge *edges; /* by the layer that reads */
   int64_t *dims;   /* -1: dynamic */
-  size_t layer_count, value_count, edge_count, dim_count;
+  bool *connected; /* by input */
+  size_t input_count, layer_count, value_count, edge_count, dim_count;
 } eco_graph;
 
 /* Reads the model of a known payload. It must be closed, after a failure too. Errors:
- * InvalidProgram (numbers of layers and ports that do not fit; constants outside the payload). */
+ * InvalidProgram (numbers of layers and ports that do not fit, inputs without an edge, constants
+ * outside the payload). */
 uint32_t eco_graph_open(const eco_call *c, const eco_blob *blob, eco_graph *out);
 void eco_graph_close(const ec_host *host, eco_graph *graph);
 

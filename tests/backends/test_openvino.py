@@ -392,6 +392,13 @@ def damaged() -> dict[str, bytes]:
         "a layer twice": blob.edited(b'<layer id="1"', b'<layer id="0"').pack(),
         "an edge of nobody": blob.edited(b'from-layer="0"', b'from-layer="99"').pack(),
         "a port of nobody": blob.edited(b'from-port="0"', b'from-port="7"').pack(),
+        "an input without an edge": blob.edited(
+            b'<edge from-layer="3"', b'<hedge from-layer="3"'
+        ).pack(),
+        "an input twice": blob.edited(
+            b'to-layer="3" to-port="1"', b'to-layer="3" to-port="0"'
+        ).pack(),
+        "an operator without inputs": blob.edited(b'type="Const"', b'type="MaxPool"').pack(),
         "no layers": blob.edited(b"<layers>", b"<lawyers>").pack(),
     }
 
