@@ -53,8 +53,7 @@ KINDS = {
     "q8ta_conv2d_pw": "convolution", "q8ta_conv2d_dw": "convolution",
     "q8ta_conv2d_transposed": "convolution", "q8ta_add": "add", "q8ta_relu": "clamp",
     "q8ta_linear": "linear", "q8ta_linear_gemv": "linear", "linear_q8ta_q8csw": "linear",
-    "linear_qcs4w": "linear", "linear_q4gsw": "linear", "linear_dq8ca_q4gsw": "linear",
-    "weight_int8pack_mm": "linear",
+    "linear_q4gsw": "linear", "linear_dq8ca_q4gsw": "linear",
     "resizebilinear": "upsample_bilinear2d", "staticresizebilinear2d": "upsample_bilinear2d",
 }  # fmt: skip
 """Operators, and nodes as backends call them, that do the same under another name."""
