@@ -24,8 +24,9 @@ OLD = {"sdpa_with_kv_cache.default", "update_cache.default"}
 @pytest.fixture(scope="module", autouse=True)
 def libraries() -> None:
     for name in (
-        "executorch.backends.vulkan.custom_ops_lib", "executorch.extension.llm.custom_ops.custom_ops",
-        "executorch.exir.dialects.edge._ops", "executorch.exir.passes.dim_order_ops_registry",
+        "executorch.backends.vulkan.custom_ops_lib",
+        "executorch.extension.llm.custom_ops.custom_ops",
+        "executorch.exir.passes.dim_order_ops_registry",
         "torch.ao.quantization.fx._decomposed", "torchao.quantization.pt2e.quantize_pt2e",
     ):  # fmt: skip
         importlib.import_module(name)
