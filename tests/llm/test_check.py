@@ -12,9 +12,12 @@ import small_llm
 import torch
 from executorch_c.llm import LLMReport, TextRunner, check_llm
 from executorch_c.llm.check import CASES
+from exported_llm import load
+from exported_rows import BY_NAME, model_of
 from small_llm import CONTEXT, KINDS, VOCABULARY, Decoder, eager, ids, program
 
 PROMPTS = [ids(12), ids(9, seed=1)]
+SHORT = [[i % 250 + 4 for i in prompt] for prompt in PROMPTS]  # a smaller vocabulary
 
 
 def check(path: Any, reference: Any = None, prompts: Any = PROMPTS, **options: Any) -> LLMReport:
@@ -154,6 +157,37 @@ def test_one_wrong_position_is_found(case: str) -> None:
 
     report = check(program(), reference, cases=[case])
     assert report.verdict == "differ" and report.rows[0].first == wrong
+
+
+# ---- exports of the official flow that are wrong ------------------------------------------------
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("quantised", [False, True])
+def test_a_weight_only_export_is_found(quantised: bool) -> None:
+    """`qmode=4w` with XNNPACK: the delegate multiplies by the integers, without their scales."""
+    row = BY_NAME["wrong-4w"]
+    report = check(load(row).program, model_of(row, quantised), SHORT)
+    assert {"steps", "prefill", "turns", "context"} <= differing(report)
+    assert "the file is at fault: ExecuTorch's own runtime" in report.fault
+    assert report["steps"].first == 0
+    assert report.explanation is not None and report.explanation.first is not None
+
+
+@pytest.mark.heavy
+def test_an_export_with_shared_caches_is_found() -> None:
+    """Layers that share caches: the exporter keeps the path of its example, a prompt."""
+    row = BY_NAME["wrong-shared-caches"]
+    report = check(load(row).program, model_of(row), SHORT, explain=False)
+    assert {"steps", "context"} <= differing(report) and "prefill" not in differing(report)
+    assert "the file is at fault: ExecuTorch's own runtime" in report.fault
+
+
+@pytest.mark.heavy
+def test_an_export_without_a_checkpoint_is_found() -> None:
+    """Memory that nobody has written: NaN, or logits that do not depend on the tokens."""
+    report = check(load(BY_NAME["wrong-no-checkpoint"]).program, None, SHORT)
+    assert report.verdict == "differ" and "the file is at fault" in report.fault
 
 
 # ---- reports and errors ----------------------------------------------------------------------
