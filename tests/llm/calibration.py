@@ -1,0 +1,159 @@
+"""Measurements for the limits of check_llm for quantised programs.
+
+`PYTHONPATH=tests:tests/llm python -m calibration` prints, in dB, the ratio of logits to error: of
+right programs against the float model and against the model after quantisation, and of the same
+programs with planted faults. docs/howto/llm.md has a summary.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from executorch_c.llm import TextRunner
+from executorch_c.llm.agreement import Agreement, Limit, measure
+from exported_llm import CONTEXT, VOCABULARY, load
+from exported_rows import BY_NAME, model_of
+
+NAMES = ("llama-8da4w",)
+IDS = np.random.default_rng(3).integers(4, VOCABULARY, CONTEXT).tolist()
+LAYERS = 6
+"""Layers that get each fault, one at a time."""
+
+
+@torch.no_grad()
+def logits_of(model: Any) -> np.ndarray:
+    """Return the logits after each token, from an empty state."""
+    fresh = copy.deepcopy(model)
+    rows = [fresh(torch.tensor([[token]]), {"input_pos": torch.tensor([i])}).float()
+            for i, token in enumerate(IDS)]  # fmt: skip
+    return torch.cat([row.reshape(1, -1) for row in rows]).numpy()
+
+
+# ---- faults ----------------------------------------------------------------------------------
+
+
+def _swap_nibbles(weight: Any) -> None:
+    data = weight.qdata
+    data.copy_(data.view(len(data), -1, 2).flip(-1).reshape(data.shape))
+
+
+def _zero_point(weight: Any) -> None:
+    weight.qdata.add_(1).clamp_(-8, 7)
+
+
+def _one_group(weight: Any) -> None:
+    weight.scale.view(-1)[weight.scale.numel() // 2] *= 4
+
+
+def _some_groups(weight: Any) -> None:
+    weight.scale[: len(weight.scale) // 8] *= 2
+
+
+def _all_groups(weight: Any) -> None:
+    weight.scale.mul_(1.25)
+
+
+FAULTS: dict[str, Callable[[Any], None]] = {
+    "nibbles swapped": _swap_nibbles, "zero point off by 1": _zero_point,
+    "scale of a group x 4": _one_group, "scales of an eighth of the rows x 2": _some_groups,
+    "scales of a layer x 1.25": _all_groups,
+}  # fmt: skip
+
+
+def faulty(model: Any) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the logits of a quantised model with each fault in some layers, one at a time."""
+    linear = ((n, m) for n, m in model.named_modules() if isinstance(m, torch.nn.Linear))
+    names = [name for name, module in linear if hasattr(module.weight, "qdata")]
+    for fault, plant in FAULTS.items():
+        for name in names[:: max(len(names) // LAYERS, 1)]:
+            wrong = copy.deepcopy(model)
+            with torch.no_grad():
+                plant(wrong.get_submodule(name).weight)
+            yield fault, logits_of(wrong)
+
+
+def stale(runner: TextRunner) -> np.ndarray:
+    """Return the logits of a program whose caches lose one call of many."""
+    runner.reset()
+    rows = []
+    for i, token in enumerate(IDS):
+        before = runner.snapshot() if i == 5 else None
+        rows.append(runner.forward([token])[-1])
+        if before is not None:
+            known = list(runner._session.ids)
+            runner.restore(before)
+            runner._session.ids = known
+    return np.stack(rows)
+
+
+# ---- tables ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Logits of one program, or of one with a fault, against a reference."""
+
+    row: str
+    fault: str
+    against: str
+    all_db: float
+    """Over all positions."""
+    least_db: float
+    """At the worst position."""
+    top1: float
+
+
+def compared(row: str, fault: str, actual: np.ndarray, references: dict[str, Any]
+             ) -> list[Measured]:  # fmt: skip
+    found = []
+    for name, expected in references.items():
+        one: Agreement = measure(actual, expected, Limit(np.inf))
+        error = np.mean((actual - expected) ** 2)
+        ratio = 10 * np.log10(np.mean(expected**2) / max(error, 1e-30))
+        found.append(Measured(row, fault, name, float(ratio), float(one.sqnr_db.min()),
+                              float(one.same_top.mean())))  # fmt: skip
+    return found
+
+
+def measured(name: str) -> list[Measured]:
+    """Return all measurements of a row."""
+    row, made = BY_NAME[name], load(BY_NAME[name])
+    runner = TextRunner(made.program)
+    quantised = model_of(row, True)
+    references = {"float": logits_of(model_of(row, False))}
+    if "quantization.pt2e_quantize" not in row.options:  # it quantises the graph
+        references["quantised"] = logits_of(quantised)
+    found = compared(name, "", runner.all_logits(IDS), references)
+    found += compared(name, "stale state", stale(runner), references)
+    for fault, logits in faulty(quantised):
+        found += compared(name, fault, logits, references)
+    return found
+
+
+def table(rows: list[Measured]) -> str:
+    """Return a row for each program, fault and reference: ranges of dB over layers."""
+    lines = ["| program | fault | against | dB, all positions | dB, worst position | top 1 |",
+             "|---|---|---|--:|--:|--:|"]  # fmt: skip
+    for key in dict.fromkeys((r.row, r.fault, r.against) for r in rows):
+        these = [r for r in rows if (r.row, r.fault, r.against) == key]
+
+        def between(values: list[float], places: int = 1) -> str:
+            shown = [f"{v:.{places}f}" for v in (min(values), max(values))]
+            return shown[0] if shown[0] == shown[1] else " to ".join(shown)
+
+        lines.append(f"| {key[0]} | {key[1] or 'none'} | {key[2]} "
+                     f"| {between([r.all_db for r in these])} "
+                     f"| {between([r.least_db for r in these])} "
+                     f"| {between([r.top1 for r in these], 2)} |")  # fmt: skip
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or NAMES:
+        print(table(measured(name)), flush=True)
