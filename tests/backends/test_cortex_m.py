@@ -16,7 +16,7 @@ from executorch_c.testing import check_model
 from numpy.testing import assert_array_equal
 from single_op import Out, SingleOps
 
-pytest.importorskip("tosa_serializer", reason="the flow needs tosa-tools, of the extra `test`")
+pytest.importorskip("tosa_serializer", reason="the flow needs tosa-tools (extra `arm`)")
 import cortex_m_flow  # noqa: E402  (imports the flow, which declares torch.ops.cortex_m)
 
 NHWC = (0, 2, 3, 1)
