@@ -281,13 +281,29 @@ enum { UNTOUCHED, READ, OVERWRITTEN };
 typedef struct later {
   ec_claim_context *c;
   uint8_t *first; /* the first use after the run, by tensor */
+  size_t end, at; /* of the run; the instruction */
 } later;
+
+/* True for a view without an instruction whose base is filled after the run, before it is read. */
+static bool is_filled_later(const later *l, size_t k) {
+  const ec_uses *uses = &l->c->uses;
+  if (!uses->rows[k].is_elided || !charge_comparisons(l->c, l->c->m->tensor_count)) return false;
+  for (size_t j = 0; j < l->c->m->tensor_count; j++) {
+    const ec_use *base = &uses->rows[j];
+    if (j != k && base->used && base->first_overwrites && base->first >= l->end &&
+        base->first < l->at && l->c->m->tensors[j].dynamism == EC_STATIC &&
+        ec_placement_covers(&l->c->m->placements[j], &l->c->m->placements[k]))
+      return true;
+  }
+  return false;
+}
 
 static void note_later(void *user, const ec_value *v, ec_access how) {
   const later *l = user;
   charge_comparisons(l->c, 1);
-  uint8_t *first = &l->first[ec_use_index(&l->c->uses, v)];
-  if (*first == UNTOUCHED) *first = how == EC_OVERWRITES ? OVERWRITTEN : READ;
+  const size_t k = ec_use_index(&l->c->uses, v);
+  if (l->first[k] != UNTOUCHED) return;
+  l->first[k] = how == EC_OVERWRITES || is_filled_later(l, k) ? OVERWRITTEN : READ;
 }
 
 /* Finds tensors that are read after the run before they are overwritten: outs are the last
@@ -295,9 +311,10 @@ static void note_later(void *user, const ec_value *v, ec_access how) {
 static ec_status find_later_reads(ec_claim_context *c, size_t end, uint8_t **out, ec_error *err) {
   const ec_method *m = c->m;
   EC_TRY(ec_arena_array(&c->work, m->tensor_count, 1, "a plan", out, err));
-  later l = {c, *out};
+  later l = {c, *out, end, end};
   for (size_t i = end; i < c->count && c->room; i++) {
     if (c->instrs[i].folded) continue;
+    l.at = i;
     ec_visit_accesses(&c->instrs[i], note_later, &l);
   }
   for (size_t k = 0; k < m->tensor_count; k++)

@@ -281,6 +281,19 @@ def test_a_result_that_is_read_under_another_name_later() -> None:
     check(one.plan, np.array([6, 8, 2, 4], np.float32), [2, 1])
 
 
+def test_a_view_that_is_filled_later() -> None:
+    """Its memory, which the run writes before, does not end the run."""
+    one = Start()
+    u, z, base = one.plan.tensor((4,)), one.plan.tensor((4,)), one.plan.tensor((8,), at=64)
+    half, w = one.plan.tensor((4,), at=80), one.plan.tensor((4,))
+    one.plan.call("aten::mul.out", one.t, one.t, u)
+    one.plan.call("aten::flip.out", u, [0], z)
+    one.plan.call("aten::repeat.out", z, [2], base)
+    one.plan.call("aten::flip.out", half, [0], w)
+    one.plan.call("aten::add.out", w, w, 1, one.y)
+    check(one.plan, 8 * X * X, [2, 1])
+
+
 # ---- values ------------------------------------------------------------------------------------
 
 UNUSUAL = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1e30, -1e30, 3e38, 90, -90, -150, 0.5, 2.5],
