@@ -174,10 +174,13 @@ def _quantize(flow: Flow, exported: Any, samples: Sequence[Call]) -> Any:
         return convert_pt2e(graph)
 
 
-def _lower(exported: Any, partitioners: list[Any], method: str) -> Any:
+def _lower(exported: Any, flow: Flow, method: str) -> Any:
     """Return the program of a flow; operators that are not core ATen are allowed."""
     from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 
+    if flow.lower is not None:
+        return flow.lower(exported, method)
+    partitioners = flow.partitioners()
     with quiet():
         edge = to_edge_transform_and_lower(
             {method: exported},
@@ -195,10 +198,7 @@ def _from_flow(
         graph = _quantize(flow, exported, samples)
         shapes = dynamic_shapes if dynamic_shapes is not None else _shapes_of(exported)
         source = export(graph, samples[0], shapes)
-    if flow.lower is not None:
-        lowered = flow.lower(source, method)
-    else:
-        lowered = _lower(source, flow.partitioners(), method)
+    lowered = _lower(source, flow, method)
     made = _ready(flow.name, lowered, exported, method, None)
     made.quantized, made.quantizes = graph, flow.quantizer is not None
     made.min_sqnr_db = flow.min_sqnr_db

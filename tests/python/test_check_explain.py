@@ -22,6 +22,9 @@ from exports import Decaying, manager
 from torch import Tensor, nn
 
 QUANTISED = [flow.name for flow in flows.FLOWS.values() if flow.quantizer is not None]
+LAYERS = {"stem", "hidden", "last"}
+COMPARED = {"vulkan-int8": {"stem"}, "cortex-m": {"stem", "last"}}
+"""Layers whose values explain finds: fused integer nodes of these flows have none in float."""
 
 
 class Net(nn.Module):
@@ -160,7 +163,7 @@ def test_nothing_planted(flow: str) -> None:
     report = result.explain(result.cases[1])
     assert report and "every one is within tolerance" in str(report), str(report)
     assert "random 0" in report.title
-    assert {"stem", "hidden", "last"} <= {row.module for row in report}, str(report)
+    assert COMPARED.get(flow, LAYERS) <= {row.module for row in report}, str(report)
 
 
 class Shifted(nn.Module):
@@ -239,7 +242,7 @@ def test_a_ready_program(tmp_path: Any) -> None:
     with torch.no_grad():
         exported = torch.export.export(damaged, (), NAMED)
     path = tmp_path / "model.pte"
-    path.write_bytes(flows._lower(exported, [], "forward").buffer)
+    path.write_bytes(flows._lower(exported, flows.FLOWS["portable"], "forward").buffer)
     program = Runtime.get().load_program(path)
     for source in (path, program, program.load_method("forward")):
         report = check_model(model, NAMED, program=source, n_random=0).explain()

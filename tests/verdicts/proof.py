@@ -109,7 +109,7 @@ class Row:
 
 def lowered(exported: Any, flow: str) -> bytes:
     """Return the .pte of an exported program."""
-    return bytes(flows._lower(exported, flows.FLOWS[flow].partitioners(), "forward").buffer)
+    return bytes(flows._lower(exported, flows.FLOWS[flow], "forward").buffer)
 
 
 def edge_of(exported: Any) -> Any:
