@@ -1,9 +1,10 @@
 /* Arguments of an operator: checks, and tensors as loops address them. */
 #include "arguments.h"
 
-#include <string.h>
-
-enum { MOST = 1 << 20 }; /* of a kernel size, stride, padding or dilation */
+enum {
+  MOST = 1 << 20, /* of a kernel size, stride, padding or dilation */
+  GRAIN = 1 << 14 /* least cost of a task */
+};
 
 static const char *dtype_name(int32_t dtype) {
   switch (dtype) {
@@ -62,6 +63,12 @@ uint32_t cm_pair(const cm_call *c, size_t i, const char *name, int64_t least, bo
                      (long long)least, MOST);
   }
   return EC_BACKEND_OK;
+}
+
+void cm_parallel(const cm_call *c, int64_t count, double cost,
+                 void (*fn)(void *user, size_t begin, size_t end), void *user) {
+  const size_t grain = cost < GRAIN ? (size_t)(GRAIN / (cost + 1)) : 1;
+  if (count) c->host->parallel_for(c->call, (size_t)count, grain ? grain : 1, fn, user);
 }
 
 cm_image cm_image_of(const ec_backend_tensor *t, bool nhwc) {

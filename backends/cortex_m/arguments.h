@@ -48,6 +48,11 @@ uint32_t cm_int32(const cm_call *c, size_t i, const char *name, int32_t *out);
 uint32_t cm_pair(const cm_call *c, size_t i, const char *name, int64_t least, bool single,
                  int64_t out[2]);
 
+/* Runs fn(user, begin, end) over [0, count), possibly on several threads; `cost` is the number of
+ * multiply-adds, or of elements read, of one item. */
+void cm_parallel(const cm_call *c, int64_t count, double cost,
+                 void (*fn)(void *user, size_t begin, size_t end), void *user);
+
 /* A 4-D tensor of int8: sizes and strides in elements, whatever its layout. */
 typedef struct cm_image {
   int8_t *data;

@@ -4,8 +4,6 @@
 #include "dot.h"
 #include "requantize.h"
 
-enum { GRAIN = 1 << 14 }; /* least number of multiply-adds in a task */
-
 /* A product [batch, rows, inner] x [batch, columns, inner]^T. */
 typedef struct product {
   const int8_t *a, *b;
@@ -71,10 +69,8 @@ static uint32_t product_run(const cm_call *c, size_t out, product *p) {
   const ec_backend_tensor *to = cm_tensor(c, out);
   for (int64_t d = 0; d <= p->a_rank; d++) p->out_strides[d] = to->strides[d];
   p->out = to->data;
-  if (!p->rows || !p->columns) return EC_BACKEND_OK;
   const double cost = (double)p->columns * ((double)p->inner + 1);
-  const size_t grain = cost < GRAIN ? (size_t)(GRAIN / cost) : 1;
-  c->host->parallel_for(c->call, (size_t)p->rows, grain, product_rows, p);
+  cm_parallel(c, p->columns ? p->rows : 0, cost, product_rows, p);
   return EC_BACKEND_OK;
 }
 
@@ -85,13 +81,8 @@ static uint32_t linear_factor(const cm_call *c, cm_factor *factor) {
   if (!multipliers->as.list.count || !shifts->as.list.count)
     return CM_FAIL(c, "'requantize_multipliers' has %zu and 'requantize_shifts' %zu items, "
                    "expected 1", multipliers->as.list.count, shifts->as.list.count);
-  const int64_t multiplier = multipliers->as.list.items[0].as.i;
-  const int64_t shift = shifts->as.list.items[0].as.i;
-  if (multiplier < INT32_MIN || multiplier > INT32_MAX || !cm_shift_valid(shift))
-    return CM_FAIL(c, "requantize multiplier %lld and shift %lld, expected an int32 and -31 to 31",
-                   (long long)multiplier, (long long)shift);
-  *factor = cm_factor_of((int32_t)multiplier, shift);
-  return EC_BACKEND_OK;
+  return cm_set_factor(c, "requantize", multipliers->as.list.items[0].as.i,
+                       shifts->as.list.items[0].as.i, factor);
 }
 
 /* Sets offsets and the sum that is added to each column. With 'kernel_sum' (cores with MVE), it

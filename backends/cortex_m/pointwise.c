@@ -37,7 +37,7 @@ typedef struct affine {
 
 static float affine_quantize(const affine *p, float x) {
   const float q = nearbyintf(x * p->inverse) + p->zero_point;
-  return q < p->low ? p->low : q > p->high ? p->high : isnan(q) ? 0 : q;
+  return cm_clamp_float(q, p->low, p->high);
 }
 
 CM_ROW(quantize_to_int8, affine, float, float, int8_t, affine_quantize(p, x))
@@ -165,7 +165,7 @@ static float quotient_of(const quotient *p, int32_t x, int32_t y) {
   const float a = (float)(int32_t)((uint32_t)x - (uint32_t)p->a_zero);
   const float b = (float)(int32_t)((uint32_t)y - (uint32_t)p->b_zero);
   const float q = nearbyintf((b != 0 ? a / b : 0) * p->scale) + p->zero;
-  return q < p->low ? p->low : q > p->high ? p->high : isnan(q) ? 0 : q;
+  return cm_clamp_float(q, p->low, p->high);
 }
 
 CM_ROW(div_int8, quotient, int8_t, int8_t, int8_t, quotient_of(p, x, y))

@@ -5,8 +5,6 @@
 
 #include <math.h>
 
-enum { GRAIN = 1 << 14 }; /* least number of elements read in a task */
-
 typedef struct pool {
   cm_image in, out;
   int64_t kernel[2], stride[2], padding[2];
@@ -32,7 +30,7 @@ static int8_t pool_average(const pool *p, const int8_t *from, int64_t height, in
       sum += ((float)from[h * p->in.by_h + w * p->in.by_w] - (float)p->zero) * p->scale;
   const float mean = sum / (float)(height * width);
   const float q = nearbyintf(mean / p->scale) + (float)p->zero;
-  return (int8_t)(q < INT8_MIN ? INT8_MIN : q > INT8_MAX ? INT8_MAX : isnan(q) ? 0 : q);
+  return (int8_t)cm_clamp_float(q, INT8_MIN, INT8_MAX);
 }
 
 static int8_t pool_maximum(const pool *p, const int8_t *from, int64_t height, int64_t width) {
@@ -95,9 +93,7 @@ static uint32_t pool_run(const cm_call *c, bool nhwc, size_t out, pool *p) {
   CM_TRY(cm_resize_image(c, out, nhwc, &p->out));
   const double cost = (double)p->out.w * (double)p->out.c * (double)p->kernel[0] *
                       (double)p->kernel[1];
-  const size_t grain = cost < GRAIN ? (size_t)(GRAIN / (cost + 1)) : 1;
-  if (p->out.n && p->out.c)
-    c->host->parallel_for(c->call, (size_t)(p->out.n * p->out.h), grain ? grain : 1, pool_rows, p);
+  cm_parallel(c, p->out.c ? p->out.n * p->out.h : 0, cost, pool_rows, p);
   return EC_BACKEND_OK;
 }
 

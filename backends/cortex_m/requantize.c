@@ -1,13 +1,17 @@
 /* Arguments of the fixed-point rescaling of CMSIS-NN. */
 #include "requantize.h"
 
-uint32_t cm_read_factor(const cm_call *c, size_t i, const char *name, cm_factor *out) {
-  const int64_t multiplier = c->args[i].as.i, shift = c->args[i + 1].as.i;
+uint32_t cm_set_factor(const cm_call *c, const char *name, int64_t multiplier, int64_t shift,
+                       cm_factor *out) {
   if (multiplier < INT32_MIN || multiplier > INT32_MAX || !cm_shift_valid(shift))
     return CM_FAIL(c, "%s multiplier %lld and shift %lld, expected an int32 and -31 to 31", name,
                    (long long)multiplier, (long long)shift);
   *out = cm_factor_of((int32_t)multiplier, shift);
   return EC_BACKEND_OK;
+}
+
+uint32_t cm_read_factor(const cm_call *c, size_t i, const char *name, cm_factor *out) {
+  return cm_set_factor(c, name, c->args[i].as.i, c->args[i + 1].as.i, out);
 }
 
 uint32_t cm_check_factors(const cm_call *c, size_t i, int64_t count) {

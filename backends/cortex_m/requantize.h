@@ -4,6 +4,8 @@
 
 #include "arguments.h"
 
+#include <math.h>
+
 /* The factor multiplier * 2^(left - right) / 2^31; one of left and right is 0. */
 typedef struct cm_factor {
   int32_t multiplier;
@@ -38,16 +40,19 @@ static inline int32_t cm_clamp(int32_t value, int32_t low, int32_t high) {
   return above > high ? high : above;
 }
 
+/* Returns a float within limits; 0 for NaN. */
+static inline float cm_clamp_float(float value, float low, float high) {
+  return value < low ? low : value > high ? high : isnan(value) ? 0 : value;
+}
+
+/* Sets a factor. `name` says which one in the message for a multiplier or a shift out of range. */
+uint32_t cm_set_factor(const cm_call *c, const char *name, int64_t multiplier, int64_t shift,
+                       cm_factor *out);
+
 /* Reads the factor of the int arguments `i` (multiplier) and `i + 1` (shift). */
 uint32_t cm_read_factor(const cm_call *c, size_t i, const char *name, cm_factor *out);
 
 /* Checks the factors of `count` channels in the tensors `i` (multipliers) and `i + 1` (shifts). */
 uint32_t cm_check_factors(const cm_call *c, size_t i, int64_t count);
-
-/* Returns the factor of one channel of such arguments. */
-static inline cm_factor cm_channel_factor(const cm_call *c, size_t i, int64_t channel) {
-  const int32_t *multipliers = cm_tensor(c, i)->data, *shifts = cm_tensor(c, i + 1)->data;
-  return cm_factor_of(multipliers[channel], shifts[channel]);
-}
 
 #endif

@@ -34,7 +34,7 @@ static void softmax_row(const void *user, const cm_row *row) {
   for (int64_t i = 0; i < row->n; i++) sum += p->values[i] = expf(p->values[i] - most);
   for (int64_t i = 0; i < row->n; i++) {
     const float q = nearbyintf(p->values[i] / sum * 256) + OUTPUT_ZERO;
-    out[i * row->step[CM_OUT]] = (int8_t)(q > INT8_MAX ? INT8_MAX : isnan(q) ? 0 : q);
+    out[i * row->step[CM_OUT]] = (int8_t)cm_clamp_float(q, INT8_MIN, INT8_MAX);
   }
 }
 

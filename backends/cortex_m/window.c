@@ -5,10 +5,7 @@
 #include "dot.h"
 #include "requantize.h"
 
-enum {
-  GRAIN = 1 << 14, /* least number of multiply-adds in a task */
-  BLOCK = 64       /* channels of a depthwise convolution whose sums are kept at once */
-};
+enum { BLOCK = 64 }; /* channels of a depthwise convolution whose sums are kept at once */
 
 typedef struct window {
   cm_image in, out;
@@ -40,6 +37,14 @@ static int8_t *window_output(const window *p, int64_t row, int64_t x) {
          x * p->out.by_w;
 }
 
+/* Returns the scalar product of the pixel (h, w) and the tap (i, k) of an output channel. */
+static int32_t window_dot(const window *p, const int8_t *in, int64_t h, int64_t w,
+                          int64_t channel, int64_t i, int64_t k) {
+  const cm_vector a = {in + h * p->in.by_h + w * p->in.by_w, p->in.by_c, p->offset};
+  const int8_t *weight = p->weight + channel * p->by_o + i * p->by_kernel[0] + k * p->by_kernel[1];
+  return cm_dot(a, (cm_vector){weight, p->by_i, 0}, p->group_in);
+}
+
 /* ---- convolution ------------------------------------------------------------------------- */
 
 /* Returns the sum of one output channel at (y, x), the upper left corner of the window. */
@@ -53,11 +58,7 @@ static int32_t conv_sum(const window *p, const int8_t *image, int64_t y, int64_t
     for (int64_t k = 0; k < p->kernel[1]; k++) {
       const int64_t w = x + k * p->dilation[1];
       if (w < 0 || w >= p->in.w) continue;
-      const cm_vector a = {in + h * p->in.by_h + w * p->in.by_w, p->in.by_c, p->offset};
-      const cm_vector b = {p->weight + channel * p->by_o + i * p->by_kernel[0] +
-                               k * p->by_kernel[1],
-                           p->by_i, 0};
-      sum = cm_add(sum, cm_dot(a, b, p->group_in));
+      sum = cm_add(sum, window_dot(p, in, h, w, channel, i, k));
     }
   }
   return sum;
@@ -146,11 +147,7 @@ static int32_t transposed_sum(const window *p, const int8_t *image, int64_t y, i
     if (!transposed_source(p, 0, y, i, p->in.h, &h)) continue;
     for (int64_t k = 0; k < p->kernel[1]; k++) {
       if (!transposed_source(p, 1, x, k, p->in.w, &w)) continue;
-      const cm_vector a = {image + h * p->in.by_h + w * p->in.by_w, p->in.by_c, p->offset};
-      const cm_vector b = {p->weight + channel * p->by_o + i * p->by_kernel[0] +
-                               k * p->by_kernel[1],
-                           p->by_i, 0};
-      sum = cm_add(sum, cm_dot(a, b, p->group_in));
+      sum = cm_add(sum, window_dot(p, image, h, w, channel, i, k));
     }
   }
   return sum;
@@ -226,9 +223,7 @@ static uint32_t window_run(const cm_call *c, bool nhwc, size_t out, window *p,
   CM_TRY(cm_resize_image(c, out, nhwc, &p->out));
   const double taps = (double)p->kernel[0] * (double)p->kernel[1] * (double)p->group_in;
   const double cost = (double)p->out.w * (double)p->out.c * (taps + 1);
-  const size_t grain = cost < GRAIN ? (size_t)(GRAIN / (cost + 1)) : 1;
-  if (p->out.n && p->out.c)
-    c->host->parallel_for(c->call, (size_t)(p->out.n * p->out.h), grain ? grain : 1, rows, p);
+  cm_parallel(c, p->out.c ? p->out.n * p->out.h : 0, cost, rows, p);
   return EC_BACKEND_OK;
 }
 

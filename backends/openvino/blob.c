@@ -26,7 +26,7 @@ static bool parts_fit(const uint64_t *words, uint64_t size) {
   return left == 0;
 }
 
-/* The key is what turns the start of the model into that of every XML file. */
+/* Derives the key: the model begins like every XML file. */
 static uint32_t find_key(const eco_call *c, eco_blob *blob) {
   const size_t size = sizeof declaration - 1;
   bool is_xml = blob->model_size > size;

@@ -105,7 +105,7 @@ void ect_add_call(ect_program *p, const char *op, const int64_t *args, size_t co
                   const ec_backend_node *node);
 
 const ect_value *ect_value_at(const ect_program *p, int64_t value);
-/* Returns NULL if the value is no tensor. */
+/* Returns NULL if the value is not a tensor. */
 ect_tensor *ect_tensor_at(ect_program *p, int64_t value);
 /* Computes the bytes of a tensor. Returns false if they overflow or the dtype is unknown. */
 bool ect_tensor_bytes(const ect_tensor *t, size_t *bytes);

@@ -127,7 +127,7 @@ static const char *text_of(ec_fb_table table) {
   return found ? found : "";
 }
 
-/* Appends an argument that is no tensor. */
+/* Appends an argument that is not a tensor. */
 static void add_parameter(const ecv_payload *p, int32_t id, text *t) {
   const ec_fb_table table = ecv_value_table(p, id);
   switch (ecv_value_type(p, id)) {
