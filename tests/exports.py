@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import pytest
 import torch
 from executorch.exir import (
     EdgeCompileConfig,
@@ -13,6 +14,16 @@ from executorch.exir import (
     to_edge,
 )
 from executorch.exir.passes import MemoryPlanningPass
+from executorch_c.check.flows import FLOWS
+
+
+def flow_params(names: Iterable[str]) -> list[Any]:
+    """Return flows as parameters of a test, skipped where an optional package is missing."""
+    return [
+        pytest.param(name, marks=pytest.mark.skipif(
+            not FLOWS[name].is_installed, reason=f"needs {', '.join(FLOWS[name].packages)}"))
+        for name in names
+    ]  # fmt: skip
 
 
 class Fn(torch.nn.Module):

@@ -129,7 +129,7 @@ static PyObject *backend_registry_option_keys(PyObject *self, PyObject *args, Py
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s:option_keys", names, &id)) return NULL;
   ecpy_state *state = ecpy_state_of(self);
   if (ecpy_discover_for(state, id)) return NULL;
-  if (ec_backend_require(id, &backend, &err) != EC_OK) return ecpy_raise(state, &err);
+  if (ec_backend_registered(id, &backend, &err) != EC_OK) return ecpy_raise(state, &err);
   const char *const *keys = EC_BACKEND_MEMBER(backend, option_keys);
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list && keys && keys[i]; i++) {

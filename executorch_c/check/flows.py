@@ -48,7 +48,6 @@ def _symmetric(dynamic: bool) -> Callable[[], Any]:
 
 
 def _cortex_m() -> Any:
-    _extras.require("flow 'cortex-m'", "tosa_serializer")
     from executorch.backends.cortex_m.passes.cortex_m_pass_manager import (  # noqa: F401
         CortexMPassManager,  # before the quantizer: its package is imported in a circle
     )
@@ -88,6 +87,13 @@ class Flow:
     """Returns the program of an exported method; None: delegated to the partitioners' backends."""
     has_guards: bool = True
     """False: the quantizer needs a graph without the checks of the inputs' shapes."""
+    packages: tuple[str, ...] = ()
+    """Optional packages that the flow imports, besides torch and executorch."""
+
+    @property
+    def is_installed(self) -> bool:
+        """True if the optional packages of the flow are installed."""
+        return all(map(_extras.is_installed, self.packages))
 
 
 FLOWS = {
@@ -103,7 +109,8 @@ FLOWS = {
         Flow("vulkan-int8", "PT2E: as xnnpack-int8, delegated to Vulkan",
              _vulkan, _symmetric(dynamic=False)),
         Flow("cortex-m", "PT2E: int8, operators of CMSIS-NN for a Cortex-M55",
-             _portable, _cortex_m, lower=_lower_cortex_m, has_guards=False),
+             _portable, _cortex_m, lower=_lower_cortex_m, has_guards=False,
+             packages=("tosa_serializer",)),
     )
 }  # fmt: skip
 
@@ -252,13 +259,14 @@ def subject(
             program.
         exporter: Exports the model.
 
-    Raises ValueError for an unknown name, TypeError for another object, and the exceptions of
-    exporting and loading.
+    Raises ValueError for an unknown name, TypeError for another object, ImportError without an
+    optional package of the flow, and the exceptions of exporting and loading.
     """
     if program is not None:
         exported = exporter() if dynamic_shapes is not None else None
         return _ready(_label(program), program, exported, method, data_path)
     if isinstance(flow, str) and flow in FLOWS:
+        _extras.require(f"flow '{flow}'", *FLOWS[flow].packages)
         say(f"exporting ({flow})")
         return _from_flow(FLOWS[flow], exporter(), dynamic_shapes, samples, method)
     if isinstance(flow, str):

@@ -244,6 +244,9 @@ try:
     program.load_method("forward")
 except executorch_c.NotFoundError as error:
     print(error)
+runtime = executorch_c.Runtime.get()
+print(runtime.backend_registry.option_keys("OpenvinoBackend"))
+print(runtime._repr_html_())
 """
 
 
@@ -265,10 +268,12 @@ def isolated(code: str, tmp_path: Path, *args: str, **env: str) -> list[str]:
 def test_a_missing_wheel_names_the_extra(tmp_path: Path) -> None:
     path = tmp_path / "mlp.pte"
     path.write_bytes(pte("mlp"))
-    lacks, missing, error = isolated(CODE, tmp_path, str(path))
+    lacks, missing, error, options, html = isolated(CODE, tmp_path, str(path))
     assert lacks == "the package openvino is missing: pip install 'executorch_c[openvino]'"
     assert missing == "['OpenvinoBackend']"
     assert f"backend 'OpenvinoBackend' is not available on this machine: {lacks}" in error
+    assert options == "['library', 'precision', 'num_threads', 'profile']"
+    assert ">OpenvinoBackend</td>" in html and "not available on this machine" in html
 
 
 def test_a_wrong_library(tmp_path: Path) -> None:
@@ -277,7 +282,7 @@ def test_a_wrong_library(tmp_path: Path) -> None:
     for library, says in (("/nowhere.so", "OpenVINO cannot be loaded: /nowhere.so"),
                           ("libm.so.6", "libm.so.6 has no function ov_")):  # fmt: skip
         code = CODE.replace("NotFoundError", "Error")
-        error = isolated(code, tmp_path, str(path), real="1", OPENVINO_LIB_PATH=library)[-1]
+        error = isolated(code, tmp_path, str(path), real="1", OPENVINO_LIB_PATH=library)[2]
         assert says in error and "error 0x" in error
 
 

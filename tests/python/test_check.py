@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from executorch_c.check.flows import FLOWS
 from executorch_c.check.result import worst_elements
 from executorch_c.bundled import BundledProgram
 from executorch_c.testing import CheckError, CheckResult, check_model, compare
-from exports import Decaying, Fn, manager
+from exports import Decaying, Fn, flow_params, manager
 from torch import Tensor, nn
 from torch.export import Dim
 
@@ -61,7 +62,15 @@ def pte() -> bytes:
 # ---- healthy ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("flow", FLOWS)
+def test_a_missing_package_of_a_flow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the extra, before anything is exported."""
+    monkeypatch.setitem(sys.modules, "tosa_serializer", None)
+    message = r"flow 'cortex-m' needs the package tosa_serializer: .*'executorch_c\[arm\]'"
+    with pytest.raises(ImportError, match=message):
+        check_model(net(), (torch.randn(IMAGE),), flow="cortex-m")
+
+
+@pytest.mark.parametrize("flow", flow_params(FLOWS))
 def test_a_healthy_model_passes(flow: str) -> None:
     x = torch.randn(IMAGE)
     result = check_model(

@@ -18,7 +18,7 @@ from executorch_c.check import flows
 from executorch_c.check.noise import RandomRounding
 from executorch_c.check.reference import Eager
 from executorch_c.testing import CheckResult, check_model
-from exports import Decaying, manager
+from exports import Decaying, flow_params, manager
 from torch import Tensor, nn
 
 QUANTISED = [flow.name for flow in flows.FLOWS.values() if flow.quantizer is not None]
@@ -154,7 +154,7 @@ def test_one_layer(plant: Callable[[str, str], None], flow: str, fault: str, lay
     assert_named(check_model(Net().eval(), IMAGE, flow=flow, n_random=1), layer, flow)
 
 
-@pytest.mark.parametrize("flow", QUANTISED)
+@pytest.mark.parametrize("flow", flow_params(QUANTISED))
 def test_nothing_planted(flow: str) -> None:
     result = check_model(Net().eval(), IMAGE, flow=flow, n_random=1)
     assert result, str(result)
@@ -177,7 +177,7 @@ class Shifted(nn.Module):
         return self.module(x) + self.by  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("flow", QUANTISED)
+@pytest.mark.parametrize("flow", flow_params(QUANTISED))
 def test_an_operator_after_the_last_layer(flow: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """All layers are right, and every element of the output is off by a step."""
     lower = flows._lower
@@ -194,7 +194,7 @@ def test_an_operator_after_the_last_layer(flow: str, monkeypatch: pytest.MonkeyP
     assert report.first is not None and report.first.where == "output 0", str(report)
 
 
-@pytest.mark.parametrize("flow", QUANTISED)
+@pytest.mark.parametrize("flow", flow_params(QUANTISED))
 def test_noise_of_a_quantised_graph(flow: str) -> None:
     """Quantised graphs run with random rounding, which changes some integers by a step."""
     exported = flows.export(Net().eval(), ((IMAGE,), {}), None)
