@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import exporter_speed
 import numpy as np
 import pytest
 from openers import Opener, Outputs, Runner
@@ -26,6 +27,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("large"):
                 item.add_marker(skip)
+
+
+def pytest_collection_finish() -> None:
+    exporter_speed.keep_imports()
 
 
 def mark_full(items: list[pytest.Item]) -> None:
@@ -64,6 +69,7 @@ def seeded() -> None:
         torch = sys.modules["torch"]
         torch.manual_seed(0)
         torch.set_num_threads(1)
+        exporter_speed.apply()
 
 
 @pytest.fixture

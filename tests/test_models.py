@@ -41,7 +41,7 @@ def parameters() -> list[Any]:
 def each_model(test: Any) -> Any:
     """Run a test for each model in both flows; by default one row of three, of either flow."""
     rows = pytest.mark.parametrize(("name", "flow"), parameters())
-    return pytest.mark.sweep(3)(rows(test))
+    return pytest.mark.sweep(4)(rows(test))
 
 
 @each_model

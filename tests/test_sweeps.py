@@ -35,7 +35,9 @@ def test_which_rows_run(
     pytester: pytest.Pytester, arguments: list[str], expected: dict[str, int]
 ) -> None:
     pytester.makeconftest(CONFTEST)
-    pytester.makepyfile(openers=(Path(__file__).parent / "openers.py").read_text(), test_it=TEST)
+    helpers = {name: Path(__file__).with_name(f"{name}.py").read_text()
+               for name in ("openers", "exporter_speed")}  # fmt: skip
+    pytester.makepyfile(**helpers, test_it=TEST)
     pytester.makeini('[pytest]\naddopts = -m "not full"\npythonpath = .\n')
     ran = pytester.runpytest_subprocess(*arguments)
     ran.assert_outcomes(**expected)

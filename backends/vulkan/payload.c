@@ -22,6 +22,8 @@ static const ec_fb_schema *const union_GraphTypes[ECV_TYPES] = {
     [ECV_SYM_INT] = &schema_SymInt,
 };
 
+const ec_fb_schema *ecv_payload_schema(void) { return &schema_VkGraph; }
+
 /* The header: four zero bytes, "VH00", u16 length, then the numbers below. */
 enum {
   MAGIC_AT = 4,

@@ -27,6 +27,9 @@ typedef struct ecv_payload {
   size_t bytes_size;
 } ecv_payload;
 
+/* The schema of the FlatBuffer. */
+const ec_fb_schema *ecv_payload_schema(void);
+
 uint32_t ecv_payload_open(const ecv_call *c, const void *data, size_t size, ecv_payload *out);
 /* Finds the bytes of constant `id`. */
 uint32_t ecv_payload_constant(const ecv_call *c, const ecv_payload *p, uint32_t id,

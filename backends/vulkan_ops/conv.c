@@ -146,6 +146,9 @@ static uint32_t run_conv(const evo_call *c, conv *k) {
   EVO_TRY(read_channels(c, k));
   k->in = evo_affine_of(c->args[1].as.d, c->args[2].as.i);
   k->zero_point = c->args[2].as.i;
+  if (k->zero_point < INT8_MIN || k->zero_point > INT8_MAX)
+    return evo_fail(c, "zero point %lld of an int8 input, expected -128 to 127",
+                    (long long)k->zero_point);
   k->out = evo_affine_of(c->args[6].as.d, c->args[7].as.i);
   k->out_height = out_size(k, 0, k->height, extra[0]);
   k->out_width = out_size(k, 1, k->width, extra[1]);

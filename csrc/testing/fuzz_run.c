@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "../../backends/demo/demo.h"
+#include "../../backends/vulkan/vulkan_backend.h"
+#include "../../backends/vulkan_ops/operators.h"
 #ifdef EC_FUZZ_XNNPACK
 #include "../../backends/xnnpack/xnnpack_backend.h"
 #endif
@@ -14,6 +16,7 @@
 #include "runtime/describe.h"
 #include "runtime/inspect.h"
 #include "runtime/method.h"
+#include "runtime/operator.h"
 #include "testing/alloc_fail.h"
 
 enum { MEMORY_LIMIT = 32 << 20, INPUT_LIMIT = 4 << 20, RUNS = 2, MAX_IO = 64 };
@@ -30,6 +33,8 @@ typedef struct fuzz {
 void ec_fuzz_init(void) {
   ec_backend_register(&demo_compiler_backend, NULL);
   ec_backend_register(&demo_executor_backend, NULL);
+  ec_backend_register(&ecv_backend, NULL);
+  ec_operators_register(&evo_operators, NULL);
 #ifdef EC_FUZZ_XNNPACK
   ec_backend_register(&ecx_backend, NULL);
 #endif

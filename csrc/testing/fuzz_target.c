@@ -1,4 +1,4 @@
-/* The targets: programs, tensor data, bundled programs, payloads of XnnpackBackend. */
+/* The targets: programs, tensor data, bundled programs, payloads of backends. */
 #include "testing/fuzz_target.h"
 
 #include <stdio.h>
@@ -8,6 +8,7 @@
 #include "format/bpte.h"
 #include "format/ptd.h"
 #include "format/pte.h"
+#include "../../backends/vulkan/payload.h"
 #ifdef EC_FUZZ_XNNPACK
 #include "../../backends/xnnpack/payload.h"
 #endif
@@ -103,10 +104,23 @@ static int run_bpte(ec_bytes file, ec_bytes program, ec_random r, ec_fuzz_counts
   return ec_fuzz_run(bpte.program, (ec_bytes){NULL, 0}, r, counts);
 }
 
-/* ---- payloads of XnnpackBackend ---------------------------------------------------------- */
+/* ---- payloads of delegates --------------------------------------------------------------- */
 
+/* Backends whose payload is a header, a FlatBuffer and constants. */
+typedef struct payload_format {
+  const char *magic; /* four bytes at offset 4 */
+  const ec_fb_schema *(*schema)(void);
+} payload_format;
+
+static const payload_format formats[] = {
+    {"VH00", ecv_payload_schema},
 #ifdef EC_FUZZ_XNNPACK
-enum { XNN_SIZE_AT = 14, XNN_CONSTANTS_AT = 18, XNN_HEADER = 30, PTE_SEGMENTS_AT = 32 };
+    {"XH00", ecx_payload_schema},
+#endif
+};
+
+/* The headers have the same members: offset and size of the FlatBuffer, offset of constants. */
+enum { GRAPH_SIZE_AT = 14, CONSTANTS_AT = 18, HEADER_SIZE = 30, PTE_SEGMENTS_AT = 32 };
 
 static void add_u32(uint8_t *at, size_t by) {
   const uint32_t value = ec_read_u32(at) + (uint32_t)by;
@@ -131,11 +145,19 @@ static void grow_payload(uint8_t *data, const ec_region *region, size_t by) {
   }
   if (ec_read_u64(data + PTE_SEGMENTS_AT)) add_u64(data + PTE_SEGMENTS_AT, by);
   add_u32(data + region->sizes_at, by);
-  add_u32(data + region->sizes_at + XNN_CONSTANTS_AT - XNN_SIZE_AT, by);
+  add_u32(data + region->sizes_at + CONSTANTS_AT - GRAPH_SIZE_AT, by);
+}
+
+/* Returns the schema of a payload, or NULL. */
+static const ec_fb_schema *payload_schema(ec_bytes payload) {
+  for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
+    if (payload.size >= HEADER_SIZE && memcmp(payload.data + 4, formats[i].magic, 4) == 0)
+      return formats[i].schema();
+  return NULL;
 }
 
 /* Finds payloads after headers, in segments of a program with an extended header. */
-static size_t xnnpack_regions(ec_bytes file, ec_region *out) {
+static size_t payload_regions(ec_bytes file, ec_region *out) {
   ec_pte pte;
   size_t count = 0;
   if (ec_pte_open(&pte, file.data, file.size, EC_VERIFY_MINIMAL, NULL) != EC_OK ||
@@ -144,21 +166,19 @@ static size_t xnnpack_regions(ec_bytes file, ec_region *out) {
   const uint32_t segments = ec_fb_vector(pte.root, EC_PTE_Program_segments).count;
   for (uint32_t i = 0; i < segments && count < EC_MAX_REGIONS; i++) {
     ec_bytes payload;
-    if (ec_pte_segment(&pte, i, &payload, NULL) != EC_OK || payload.size < XNN_HEADER ||
-        memcmp(payload.data + 4, "XH00", 4) != 0)
-      continue;
-    const uint32_t at = ec_read_u32(payload.data + XNN_SIZE_AT - 4);
-    const uint32_t size = ec_read_u32(payload.data + XNN_SIZE_AT);
+    if (ec_pte_segment(&pte, i, &payload, NULL) != EC_OK) continue;
+    const ec_fb_schema *schema = payload_schema(payload);
+    if (!schema) continue;
+    const uint32_t at = ec_read_u32(payload.data + GRAPH_SIZE_AT - 4);
+    const uint32_t size = ec_read_u32(payload.data + GRAPH_SIZE_AT);
     if (at > payload.size || size > payload.size - at ||
-        ec_fb_verify(payload.data + at, size, ecx_payload_schema(), "payload", NULL) != EC_OK)
+        ec_fb_verify(payload.data + at, size, schema, "payload", NULL) != EC_OK)
       continue;
     const size_t start = (size_t)(payload.data - file.data);
-    out[count++] = (ec_region){start + at, size, ecx_payload_schema(), start + XNN_SIZE_AT,
-                               grow_payload};
+    out[count++] = (ec_region){start + at, size, schema, start + GRAPH_SIZE_AT, grow_payload};
   }
   return count;
 }
-#endif
 
 /* ---- the table --------------------------------------------------------------------------- */
 
@@ -166,8 +186,9 @@ static const ec_fuzz_target targets[] = {
     {"pte", run_pte, pte_regions},
     {"ptd", run_ptd, ptd_regions},
     {"bpte", run_bpte, bpte_regions},
+    {"vulkan", run_pte, payload_regions},
 #ifdef EC_FUZZ_XNNPACK
-    {"xnnpack", run_pte, xnnpack_regions},
+    {"xnnpack", run_pte, payload_regions},
 #endif
 };
 

@@ -55,6 +55,7 @@ FAULTS: dict[str, tuple[str, tuple[int, ...], Callable[[np.ndarray], np.ndarray]
 }
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", FAULTS)
 def test_explain_names_the_layer(name: str) -> None:
     from executorch_c.devtools import explain

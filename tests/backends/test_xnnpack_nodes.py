@@ -30,7 +30,7 @@ IDS = [*xnnpack_zoo.TABLE.ids(), *(f"q_{i}" for i in xnnpack_quantized_zoo.TABLE
 
 def each_row(test: Callable[..., None]) -> Any:
     """The same rows of each test: an export is dear, a run is not."""
-    return pytest.mark.sweep(3)(pytest.mark.parametrize("row", ROWS, ids=IDS)(test))
+    return pytest.mark.sweep(5)(pytest.mark.parametrize("row", ROWS, ids=IDS)(test))
 
 
 NOT_EXPORTED = {"XNNScaledDotProductAttention"}

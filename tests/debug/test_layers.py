@@ -212,6 +212,7 @@ def test_overflowing_half(flow: str) -> None:
     assert report.first.local.inf[1] == 0 and "infinite, expected 0" in str(report)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("flow", FLOWS)
 def test_bad_scale(flow: str) -> None:
     good, bad = deep.programs(flow)

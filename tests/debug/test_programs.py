@@ -127,6 +127,7 @@ def lowered(make: type[nn.Module], change: Change, delegated: bool) -> bytes:
     return bytes(edge.to_executorch().buffer)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("make", [Convs, Halves, Quantized, Attention])
 def test_a_healthy_pair(make: type[nn.Module]) -> None:
     a, b = (program(make, change_nothing, delegated) for delegated in (False, True))
@@ -140,6 +141,7 @@ def test_a_healthy_pair(make: type[nn.Module]) -> None:
     assert same and all(row.accumulated.max_abs == 0 for row in same)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("make", "change", "number"),
     [(Convs, change_a_weight, 6), (Convs, swap_channels, 4), (Halves, swap_channels, 4),

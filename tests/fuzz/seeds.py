@@ -86,8 +86,18 @@ def xnnpack(folder: Path) -> None:
         (folder / f"{row.id}.pte").write_bytes(xnnpack_flow.load(row).pte)
 
 
+def vulkan(folder: Path) -> None:
+    """Write programs of VulkanBackend: the recorded ones, and each row that is exported."""
+    import vulkan_zoo
+
+    for path in sorted((HERE.parent / "backends/vulkan_programs").glob("*.pte")):
+        (folder / path.name).write_bytes(path.read_bytes())
+    for row in vulkan_zoo.ROWS:
+        (folder / f"{row.id}.pte").write_bytes(vulkan_zoo.load(row).pte)
+
+
 TARGETS: dict[str, Callable[[Path], None]] = {"pte": pte, "ptd": ptd, "bpte": bpte,
-                                              "xnnpack": xnnpack}  # fmt: skip
+                                              "vulkan": vulkan, "xnnpack": xnnpack}  # fmt: skip
 
 
 def kept_files(target: str) -> list[Path]:

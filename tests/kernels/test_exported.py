@@ -303,7 +303,7 @@ def check_cases(name: str, cases: list[sweep.Call], outputs: list[list[Any]],
     assert proved == {pattern: count for pattern, count, _ in PROOFS.get(name, [])}
 
 
-@pytest.mark.sweep(8)
+@pytest.mark.sweep(12)
 @pytest.mark.parametrize("name", NAMES)
 def test_exported(name: str) -> None:
     cases, apart = chosen(name)

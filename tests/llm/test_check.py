@@ -32,6 +32,7 @@ def differing(report: LLMReport) -> set[str]:
     return {row.case for row in report if row.verdict == "differ"}
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("every", [False, True])
 def test_right_programs_match(kind: str, every: bool) -> None:

@@ -69,7 +69,7 @@ def check_reason(kind: str, known: dict[str, str], name: str, said: str | None) 
         assert said is None, f"{name} is no longer {kind}: {said}"
 
 
-@pytest.mark.sweep(8)
+@pytest.mark.sweep(12)
 @pytest.mark.parametrize("name", NAMES)
 def test_function(name: str) -> None:
     entry = opdb_samples.entries()[name]

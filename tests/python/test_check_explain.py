@@ -154,6 +154,7 @@ def test_one_layer(plant: Callable[[str, str], None], flow: str, fault: str, lay
     assert_named(check_model(Net().eval(), IMAGE, flow=flow, n_random=1), layer, flow)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("flow", flow_params(QUANTISED))
 def test_nothing_planted(flow: str) -> None:
     result = check_model(Net().eval(), IMAGE, flow=flow, n_random=1)
@@ -177,6 +178,7 @@ class Shifted(nn.Module):
         return self.module(x) + self.by  # type: ignore[no-any-return]
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("flow", flow_params(QUANTISED))
 def test_an_operator_after_the_last_layer(flow: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """All layers are right, and every element of the output is off by a step."""
@@ -194,6 +196,7 @@ def test_an_operator_after_the_last_layer(flow: str, monkeypatch: pytest.MonkeyP
     assert report.first is not None and report.first.where == "output 0", str(report)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("flow", flow_params(QUANTISED))
 def test_noise_of_a_quantised_graph(flow: str) -> None:
     """Quantised graphs run with random rounding, which changes some integers by a step."""

@@ -62,6 +62,7 @@ KEPT: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 }
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
 @pytest.mark.parametrize("name", KEPT)
 def test_kept(name: str, dtype: torch.dtype) -> None:

@@ -133,6 +133,7 @@ def thread_count() -> int:
     return found
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", CASES)
 def test_the_same_bits(name: str) -> None:
     fn, inputs = CASES[name]

@@ -1,0 +1,24 @@
+"""exporter_speed.py: torch resolves its composite operators when their list changes, not before."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import exporter_speed
+from torch._export import utils
+
+
+def test_a_new_operator_is_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    monkeypatch.setattr(utils, "_materialize_cpp_cia_ops", lambda: calls.append(1))
+    exporter_speed.list_composites_once.__wrapped__()
+    utils._materialize_cpp_cia_ops()
+    utils._materialize_cpp_cia_ops()
+    assert len(calls) == 1
+    with torch.library._scoped_library("exporter_speed", "DEF") as library:
+        library.define("twice(Tensor x) -> Tensor")
+        library.impl("twice", lambda x: 2 * x, "CompositeImplicitAutograd")
+        utils._materialize_cpp_cia_ops()
+    assert len(calls) == 2
