@@ -440,8 +440,73 @@ PACKING = (
     ),
 )
 
+NARROW = (
+    # Convolutions and products with fewer outputs than the widest kernel has: on AVX-512, layers
+    # of at most 16 channels computed 32, and transposed convolutions of less than 32 ran in SSE.
+    # Later versions have the same kernels.
+    Patch(
+        "cmake/gen/avx512f_microkernels.cmake",
+        "  src/f32-gemm/gen/f32-gemm-1x32-minmax-avx512f-broadcast.c\n",
+        "  src/x32-packw/gen/x32-packw-x16-gemm-goi-avx512f-u4-prfm.c\n"
+        + "".join(
+            f"  src/f32-{kind}/gen/f32-{kind}-{rows}x16-minmax-avx512f-broadcast.c\n"
+            for kind in ("gemm", "igemm") for rows in (1, 7)
+        )
+        + "  src/f32-gemm/gen/f32-gemm-1x32-minmax-avx512f-broadcast.c\n",
+    ),
+    Patch(
+        "src/configs/gemm-config.c",
+        "    f32_gemm_nr2_config.minmax.gemm[XNN_MR_TO_INDEX(4)] = xnn_init_hmp_gemm_ukernel("
+        "(xnn_gemm_ukernel_fn) xnn_f32_gemm_minmax_ukernel_4x2c4__sse);\n",
+        "#if XNN_ENABLE_AVX512F\n"
+        "    if (!XNN_PLATFORM_MOBILE && xnn_init_hardware_config()->use_x86_avx512f) {\n"
+        + "".join(
+            f"      f32_gemm_nr2_config.minmax.{kind}[XNN_MR_TO_INDEX({rows})] ="
+            f" xnn_init_hmp_{kind}_ukernel((xnn_{kind}_ukernel_fn)"
+            f" xnn_f32_{kind}_minmax_ukernel_{rows}x16__avx512f_broadcast);\n"
+            for kind in ("gemm", "igemm") for rows in (1, 7)
+        )
+        + """\
+      f32_gemm_nr2_config.init.f32 = xnn_init_f32_minmax_scalar_params;
+      f32_gemm_nr2_config.pack_gemm_gio =
+          (xnn_packw_gemm_gio_ukernel_fn) xnn_pack_f32_gemm_gio_w;
+      f32_gemm_nr2_config.pack_gemm_goi = (xnn_packw_gemm_goi_ukernel_fn)
+          xnn_x32_packw_gemm_goi_ukernel_x16__avx512f_u4_prfm;
+      f32_gemm_nr2_config.mr = 7;
+      f32_gemm_nr2_config.nr = 16;
+      return;
+    }
+#endif
+"""
+        "    f32_gemm_nr2_config.minmax.gemm[XNN_MR_TO_INDEX(4)] = xnn_init_hmp_gemm_ukernel("
+        "(xnn_gemm_ukernel_fn) xnn_f32_gemm_minmax_ukernel_4x2c4__sse);\n",
+    ),
+    # The narrow kernel takes half the time of the wide one, and a little more.
+    Patch(
+        "src/operators/convolution-nhwc.c",
+        "  if (gemm_config->nr > group_output_channels) {\n"
+        "    // Default micro-kernel is suboptimal. Try to find a better micro-kernel.\n"
+        "\n"
+        "    if (gemm_nr2_config->minmax.igemm[gemm_config->mr].function[XNN_UARCH_DEFAULT]"
+        " != NULL) {\n"
+        "      gemm_config = gemm_nr2_config;\n"
+        "    }\n"
+        "  }\n"
+        "\n"
+        "  union xnn_f32_minmax_params gemm_params;\n",
+        "  if (gemm_config->nr == 32 && gemm_nr2_config->nr == 16 &&\n"
+        "      4 * divide_round_up(group_output_channels, 16) <="
+        " 7 * divide_round_up(group_output_channels, 32)) {\n"
+        "    gemm_config = gemm_nr2_config;\n"
+        "  }\n"
+        "\n"
+        "  union xnn_f32_minmax_params gemm_params;\n",
+    ),
+)
+
 XNNPACK = (
-    *ROWS, *TILES, *SHAPES, *PADDINGS, *WINDOWS, *WEIGHTS, *MEMORY, *PLAN, *DEPTHWISE, *PACKING
+    *ROWS, *TILES, *SHAPES, *PADDINGS, *WINDOWS, *WEIGHTS, *MEMORY, *PLAN, *NARROW, *DEPTHWISE,
+    *PACKING,
 )  # fmt: skip
 """The patches of XNNPACK."""
 
