@@ -1,7 +1,8 @@
 /* Claims: kernel calls as nodes of a graph.
  *
  * A value has up to two forms: plain (its dimensions in their order) and, with four dimensions,
- * channels last, as XNNPACK's convolutions need it. A form is made when a node reads it, from the
+ * channels last, as XNNPACK's convolutions need it; with three, those of a picture of height 1. A
+ * form is made when a node reads it, from the
  * other one by a transposition; nodes that can compute either take the one that exists. So there
  * are transpositions only where the layout has to change. */
 #ifndef ECX_CLAIM_H

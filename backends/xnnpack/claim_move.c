@@ -3,8 +3,6 @@
 #include "claim_values.h"
 #include "schema.h"
 
-static const size_t in_last[4] = {0, 3, 1, 2}; /* where a dimension is with channels last */
-
 /* Returns a dimension from 0 on; the rank if it is out of range. */
 static size_t wrap_dim(const ec_backend_value *v, int64_t dim) {
   const int64_t rank = v->tensor.rank;
@@ -25,6 +23,13 @@ static bool find_inferred(const ec_backend_kernel_call *call, size_t *inferred) 
   return true;
 }
 
+/* True for a row [n, c, w] as a picture [n, c, 1, w]. */
+static bool is_row(const ec_backend_value *row, const ec_backend_value *picture) {
+  const int64_t *s = row->tensor.sizes, sizes[4] = {s[0], s[1], 1, s[2]};
+  return row->tensor.rank == 3 && ecx_can_be_last(row) && !picture->is_dynamic &&
+         ecx_has_shape(picture, 4, sizes);
+}
+
 /* Also squeeze and unsqueeze: the shape of the result says everything. */
 const char *ecx_claim_view(ecx_claim *b, const ecx_claim_row *row,
                            const ec_backend_kernel_call *call) {
@@ -34,9 +39,12 @@ const char *ecx_claim_view(ecx_claim *b, const ecx_claim_row *row,
   if (v->tensor.nbytes != ecx_arg_out(call)->tensor.nbytes) return "its shape";
   if (v->is_dynamic && !find_inferred(call, &inferred)) return "a dynamic shape";
   if (!b) return NULL;
-  const ecx_shape shape = ecx_shape_of(ecx_arg_out(call), ECX_FORM_PLAIN);
-  ecx_bind(b, ecx_arg_out(call), ECX_FORM_PLAIN,
-           ecx_reshape(b, ecx_read_flat(b, v), &shape, inferred));
+  const ec_backend_value *out = ecx_arg_out(call);
+  const ecx_shape shape = ecx_shape_of(out, ECX_FORM_PLAIN);
+  if (ecx_has_form(b, v, ECX_FORM_LAST) && (is_row(v, out) || is_row(out, v)))
+    ecx_bind(b, out, ECX_FORM_LAST, ecx_read(b, v, ECX_FORM_LAST));
+  else
+    ecx_bind(b, out, ECX_FORM_PLAIN, ecx_reshape(b, ecx_read_flat(b, v), &shape, inferred));
   return NULL;
 }
 
@@ -48,7 +56,7 @@ static bool is_permutation(const size_t *perm, const size_t expected[4]) {
   return true;
 }
 
-/* To channels last and back, only the names of the forms change. */
+/* To channels last and back, only the names of the forms change; of a row, its shape. */
 static void add_permutation(ecx_claim *b, const ec_backend_kernel_call *call, const size_t *perm) {
   static const size_t to_last[4] = {0, 2, 3, 1}, to_plain[4] = {0, 3, 1, 2};
   const ec_backend_value *v = ecx_arg_value(call, 0), *out = ecx_arg_out(call);
@@ -56,6 +64,11 @@ static void add_permutation(ecx_claim *b, const ec_backend_kernel_call *call, co
     ecx_bind(b, out, ECX_FORM_PLAIN, ecx_read(b, v, ECX_FORM_LAST));
   } else if (v->tensor.rank == 4 && is_permutation(perm, to_plain)) {
     ecx_bind(b, out, ECX_FORM_LAST, ecx_read(b, v, ECX_FORM_PLAIN));
+  } else if (v->tensor.rank == 3 && perm[0] == 0 && perm[1] == 2 &&
+             ecx_has_form(b, v, ECX_FORM_LAST)) {
+    const ecx_shape shape = ecx_shape_of(out, ECX_FORM_PLAIN);
+    ecx_bind(b, out, ECX_FORM_PLAIN,
+             ecx_reshape(b, ecx_read(b, v, ECX_FORM_LAST), &shape, ECX_NONE));
   } else {
     ecx_bind(b, out, ECX_FORM_PLAIN, ecx_transpose(b, ecx_read(b, v, ECX_FORM_PLAIN), perm));
   }
@@ -118,7 +131,7 @@ const char *ecx_claim_expand(ecx_claim *b, const ecx_claim_row *row,
 /* Adds a slice of a dimension, and returns the id of its result. */
 static uint32_t add_part(ecx_claim *b, const ec_backend_value *v, ecx_form form, size_t dim,
                          int64_t start, int64_t size) {
-  const size_t at = form == ECX_FORM_LAST ? in_last[dim] : dim;
+  const size_t at = ecx_dim_in(v, form, dim);
   ecx_shape shape = ecx_shape_of(v, form);
   size_t offsets[XNN_MAX_TENSOR_DIMS] = {0};
   offsets[at] = (size_t)start;
@@ -236,14 +249,14 @@ const char *ecx_claim_pad(ecx_claim *b, const ecx_claim_row *row,
   ecx_prepare(b, v);
   const ecx_form form = ecx_best_form(b, v);
   for (size_t i = 0; i < count / 2; i++) {
-    const size_t d = rank - 1 - i, at = form == ECX_FORM_LAST ? in_last[d] : d;
+    const size_t d = rank - 1 - i, at = ecx_dim_in(v, form, d);
     before[at] = (size_t)pads[2 * i];
     after[at] = (size_t)pads[2 * i + 1];
   }
   const uint32_t in = ecx_read(b, v, form);
   ecx_draft_node *n = ecx_draft_add(b->draft, row->kind, &in, 1, ecx_write(b, out, form));
-  ecx_draft_set_vector(n, ECX_Pad_before, before, rank);
-  ecx_draft_set_vector(n, ECX_Pad_after, after, rank);
+  ecx_draft_set_vector(n, ECX_Pad_before, before, ecx_shape_of(v, form).rank);
+  ecx_draft_set_vector(n, ECX_Pad_after, after, ecx_shape_of(v, form).rank);
   ecx_draft_set_float(n, ECX_Pad_value, (float)value);
   return NULL;
 }
@@ -292,11 +305,14 @@ static void add_concatenation(ecx_claim *b, const ec_backend_kernel_call *call, 
   ecx_form form = ECX_FORM_PLAIN;
   uint32_t ids[ECX_MAX_INPUTS];
   size_t held = 0;
+  bool can = ecx_can_be_last(out);
   for (size_t i = 0; i < count; i++) {
     ecx_prepare(b, item_at(call, i));
+    can = can && ecx_can_be_last(item_at(call, i));
     if (ecx_has_form(b, item_at(call, i), ECX_FORM_LAST)) form = ECX_FORM_LAST;
   }
-  const size_t axis = form == ECX_FORM_LAST ? in_last[dim] : dim;
+  if (!can) form = ECX_FORM_PLAIN;
+  const size_t axis = ecx_dim_in(out, form, dim);
   for (size_t i = 0; i < count; i++) {
     ids[held++] = ecx_read(b, item_at(call, i), form);
     if (b->draft->failed) return;

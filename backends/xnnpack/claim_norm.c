@@ -62,8 +62,7 @@ static bool compute_rows(ecx_claim *b, const normalization *n, float **scale, fl
 static ecx_draft_node *find_convolution(const ecx_claim *b, const normalization *n) {
   const ecx_entry *e = &b->entries[n->x->number];
   const uint32_t id = e->ids[ECX_FORM_LAST];
-  if (b->draft->failed || n->x->tensor.rank != 4 || e->places != 2 || id == ECX_NONE ||
-      e->ids[ECX_FORM_PLAIN] != ECX_NONE)
+  if (b->draft->failed || e->places != 2 || id == ECX_NONE || e->ids[ECX_FORM_PLAIN] != ECX_NONE)
     return NULL;
   const uint32_t producer = b->draft->values[id].producer;
   if (producer == ECX_NONE) return NULL;

@@ -110,21 +110,25 @@ const char *ecx_claim_softmax(ecx_claim *b, const ecx_claim_row *row,
 
 /* ---- two operands ---------------------------------------------------------------------------- */
 
-/* True if the operand can be read with channels last next to a result of rank 4. */
-static bool can_spread(const ec_backend_value *v) {
-  return v->tensor.rank == 4 || ecx_is_constant(v) || ecx_elements(v) == 1;
+/* True if the operand can be read with channels last beside a result with them. */
+static bool can_spread(const ec_backend_value *v, const ec_backend_value *out) {
+  return ecx_is_constant(v) || ecx_elements(v) == 1 ||
+         (v->tensor.rank == out->tensor.rank && ecx_can_be_last(v));
 }
 
 /* Chooses the form of a result of two operands: channels last if one of them has only that. */
 static ecx_form choose_form(const ecx_claim *b, const ec_backend_value *x,
                             const ec_backend_value *y, const ec_backend_value *out) {
   const bool last = ecx_has_form(b, x, ECX_FORM_LAST) || ecx_has_form(b, y, ECX_FORM_LAST);
-  return last && out->tensor.rank == 4 && can_spread(x) && can_spread(y) ? ECX_FORM_LAST
-                                                                         : ECX_FORM_PLAIN;
+  return last && ecx_can_be_last(out) && can_spread(x, out) && can_spread(y, out)
+             ? ECX_FORM_LAST
+             : ECX_FORM_PLAIN;
 }
 
-static uint32_t read_operand(ecx_claim *b, const ec_backend_value *v, ecx_form form) {
-  return form == ECX_FORM_LAST ? ecx_read_spread(b, v) : ecx_read(b, v, ECX_FORM_PLAIN);
+static uint32_t read_operand(ecx_claim *b, const ec_backend_value *v, const ec_backend_value *out,
+                             ecx_form form) {
+  return form == ECX_FORM_LAST ? ecx_read_spread(b, v, out->tensor.rank)
+                               : ecx_read(b, v, ECX_FORM_PLAIN);
 }
 
 /* True for alpha=1 in add and sub; other operators have none. */
@@ -150,7 +154,8 @@ const char *ecx_claim_binary(ecx_claim *b, const ecx_claim_row *row,
   if (!ecx_is_constant(x)) ecx_prepare(b, x);
   if (!ecx_is_constant(y)) ecx_prepare(b, y);
   const ecx_form form = choose_form(b, x, y, ecx_arg_out(call));
-  const uint32_t in[2] = {read_operand(b, x, form), read_operand(b, y, form)};
+  const uint32_t in[2] = {read_operand(b, x, ecx_arg_out(call), form),
+                          read_operand(b, y, ecx_arg_out(call), form)};
   for (unsigned i = 0; i < 2; i++)
     if (row->kind == ECX_KIND_Maximum || row->kind == ECX_KIND_Minimum) ecx_watch(b, in[i]);
   add_binary(b, row->kind, in, ecx_arg_out(call), form);

@@ -55,10 +55,24 @@ static const size_t to_last[4] = {0, 2, 3, 1}, to_plain[4] = {0, 3, 1, 2};
 
 ecx_shape ecx_shape_of(const ec_backend_value *v, ecx_form form) {
   ecx_shape s = {.rank = v->tensor.rank};
+  const int64_t *sizes = v->tensor.sizes;
+  if (s.rank == 3 && form == ECX_FORM_LAST) /* a row of a picture */
+    return (ecx_shape){.rank = 4,
+                       .dims = {(size_t)sizes[0], 1, (size_t)sizes[2], (size_t)sizes[1]}};
   for (size_t d = 0; d < s.rank; d++)
-    s.dims[d] = (size_t)v->tensor.sizes[form == ECX_FORM_LAST ? to_last[d] : d];
+    s.dims[d] = (size_t)sizes[form == ECX_FORM_LAST ? to_last[d] : d];
   if (s.rank == 0) s = (ecx_shape){.rank = 1, .dims = {1}};
   return s;
+}
+
+size_t ecx_dim_in(const ec_backend_value *v, ecx_form form, size_t dim) {
+  static const size_t of_picture[4] = {0, 3, 1, 2}, of_row[3] = {0, 3, 2};
+  if (form == ECX_FORM_PLAIN) return dim;
+  return v->tensor.rank == 3 ? of_row[dim] : of_picture[dim];
+}
+
+bool ecx_can_be_last(const ec_backend_value *v) {
+  return v->tensor.rank == 4 || (v->tensor.rank == 3 && !v->is_dynamic);
 }
 
 size_t ecx_elements(const ec_backend_value *v) { return v->tensor.nbytes / sizeof(float); }
@@ -127,7 +141,9 @@ uint32_t ecx_transpose(ecx_claim *b, uint32_t id, const size_t *perm) {
 /* True if both forms have the elements in the same order. */
 static bool is_same_order(const ec_backend_value *v) {
   const int64_t *s = v->tensor.sizes;
-  return v->tensor.rank == 4 && !v->is_dynamic && (s[1] == 1 || (s[2] == 1 && s[3] == 1));
+  if (v->is_dynamic) return false;
+  if (v->tensor.rank == 3) return s[1] == 1 || s[2] == 1;
+  return v->tensor.rank == 4 && (s[1] == 1 || (s[2] == 1 && s[3] == 1));
 }
 
 /* Makes the first form of an operand: of a constant, or of a view. */
@@ -152,16 +168,26 @@ ecx_form ecx_best_form(const ecx_claim *b, const ec_backend_value *v) {
   return ecx_has_form(b, v, ECX_FORM_LAST) ? ECX_FORM_LAST : ECX_FORM_PLAIN;
 }
 
+/* Makes a form of the other one. */
+static uint32_t turn(ecx_claim *b, const ec_backend_value *v, ecx_form form, uint32_t other) {
+  static const size_t swap[3] = {0, 2, 1};
+  const int64_t *sizes = v->tensor.sizes;
+  const ecx_shape shape = ecx_shape_of(v, form);
+  if (is_same_order(v)) return ecx_reshape(b, other, &shape, ECX_NONE);
+  if (v->tensor.rank == 4)
+    return ecx_transpose(b, other, form == ECX_FORM_LAST ? to_last : to_plain);
+  if (form == ECX_FORM_LAST)
+    return ecx_reshape(b, ecx_transpose(b, other, swap), &shape, ECX_NONE);
+  const ecx_shape rows = {
+      .rank = 3, .dims = {(size_t)sizes[0], (size_t)sizes[2], (size_t)sizes[1]}};
+  return ecx_transpose(b, ecx_reshape(b, other, &rows, ECX_NONE), swap);
+}
+
 uint32_t ecx_read(ecx_claim *b, const ec_backend_value *v, ecx_form form) {
   const ecx_form other = form == ECX_FORM_LAST ? ECX_FORM_PLAIN : ECX_FORM_LAST;
   ecx_prepare(b, v);
-  if (!ecx_has_form(b, v, form)) {
-    const ecx_shape shape = ecx_shape_of(v, form);
-    const uint32_t id = entry_of(b, v)->ids[other];
-    ecx_bind(b, v, form, is_same_order(v) ? ecx_reshape(b, id, &shape, ECX_NONE)
-                                          : ecx_transpose(b, id, form == ECX_FORM_LAST ? to_last
-                                                                                       : to_plain));
-  }
+  if (!ecx_has_form(b, v, form))
+    ecx_bind(b, v, form, turn(b, v, form, entry_of(b, v)->ids[other]));
   return entry_of(b, v)->ids[form];
 }
 
@@ -198,11 +224,13 @@ static void copy_elements(float *to, const float *from, const size_t dims[5],
         }
 }
 
-/* Names a copy by the constant's address, which is the same in all methods of a program. */
+/* Names a copy by the constant's address, which is the same in all methods of a program, and by its
+ * layout in memory. */
 static const char *make_key(ecx_claim *b, const ec_backend_value *v, const char *how) {
   enum { KEY = 96 };
   char *key = v->is_shared && how ? ecx_draft_alloc(b->draft, KEY) : NULL;
-  if (key) snprintf(key, KEY, "%" PRIxPTR ".%s", (uintptr_t)v->tensor.data, how);
+  if (key) snprintf(key, KEY, "%" PRIxPTR ".%s.%d", (uintptr_t)v->tensor.data, how,
+                    (int)ecx_memory_form(v));
   return key;
 }
 
@@ -225,15 +253,17 @@ uint32_t ecx_copy_constant(ecx_claim *b, const ec_backend_value *v, const ecx_sh
   return ecx_draft_constant(b->draft, shape, &data);
 }
 
-uint32_t ecx_read_spread(ecx_claim *b, const ec_backend_value *v) {
+uint32_t ecx_read_spread(ecx_claim *b, const ec_backend_value *v, size_t of) {
   const size_t rank = v->tensor.rank;
   if (ecx_elements(v) == 1 || rank == 0) return ecx_read(b, v, ECX_FORM_PLAIN);
-  if (rank == 4) return ecx_read(b, v, ECX_FORM_LAST);
+  if (rank == of) return ecx_read(b, v, ECX_FORM_LAST);
   size_t sizes[4] = {1, 1, 1, 1}, dims[5] = {1};
   int64_t from[4] = {0}, strides[5] = {0};
   for (size_t d = 0; d < rank; d++) {
-    sizes[4 - rank + d] = (size_t)v->tensor.sizes[d];
-    from[4 - rank + d] = v->tensor.strides[d];
+    /* a dimension of a row: without the height, which is dimension 2 */
+    const size_t at = of - rank + d, in = of == 3 && at == 2 ? 3 : at;
+    sizes[in] = (size_t)v->tensor.sizes[d];
+    from[in] = v->tensor.strides[d];
   }
   ecx_shape shape = {.rank = 4};
   for (size_t d = 0; d < 4; d++) {

@@ -22,6 +22,10 @@ bool ecx_arg_is_none(const ec_backend_kernel_call *call, size_t i);
 ecx_form ecx_memory_form(const ec_backend_value *v);
 /* Sizes in order of the dimensions, or in memory order of a form; a scalar is a row of one. */
 ecx_shape ecx_shape_of(const ec_backend_value *v, ecx_form form);
+/* The place of a dimension in a form. */
+size_t ecx_dim_in(const ec_backend_value *v, ecx_form form, size_t dim);
+/* True for values that may have channels last. */
+bool ecx_can_be_last(const ec_backend_value *v);
 size_t ecx_elements(const ec_backend_value *v);
 bool ecx_is_constant(const ec_backend_value *v);
 bool ecx_has_shape(const ec_backend_value *v, size_t rank, const int64_t *sizes);
@@ -48,8 +52,9 @@ void ecx_bind(ecx_claim *b, const ec_backend_value *v, ecx_form form, uint32_t i
  * what the number of elements leaves; ECX_NONE: none is. */
 uint32_t ecx_reshape(ecx_claim *b, uint32_t id, const ecx_shape *shape, size_t inferred);
 uint32_t ecx_transpose(ecx_claim *b, uint32_t id, const size_t *perm);
-/* Returns the id of a constant operand that broadcasts to values of rank 4 with channels last. */
-uint32_t ecx_read_spread(ecx_claim *b, const ec_backend_value *v);
+/* Returns the id of an operand, of rank `of` or constant, that broadcasts to values of this rank
+ * with channels last. */
+uint32_t ecx_read_spread(ecx_claim *b, const ec_backend_value *v, size_t of);
 /* Returns the id of a constant number. */
 uint32_t ecx_number(ecx_claim *b, float value);
 

@@ -7,8 +7,10 @@
 
 /* ---- convolutions ---------------------------------------------------------------------------- */
 
+/* That of a row is one with height 1. */
 typedef struct convolution {
   const ec_backend_value *x, *w, *bias;
+  int64_t height, width, steps[2]; /* of the filter, and its strides in memory */
   int64_t stride[2], padding[2], dilation[2], adjustment[2];
   int64_t groups, in, out; /* channels of a group */
   bool transposed, depthwise;
@@ -18,18 +20,37 @@ static bool is_between(const int64_t *pair, int64_t least) {
   return pair[0] >= least && pair[1] >= least && pair[0] <= INT16_MAX && pair[1] <= INT16_MAX;
 }
 
+/* Reads the filter's size and the lists: those of a row have one item. */
+static const char *read_window(const ec_backend_kernel_call *call, convolution *k) {
+  const ec_backend_value *out = ecx_arg_out(call);
+  const size_t rank = k->x->tensor.rank;
+  if ((rank != 4 && rank != 3) || k->w->tensor.rank != rank || out->tensor.rank != rank)
+    return "its number of dimensions";
+  if (!ecx_can_be_last(k->x) || !ecx_can_be_last(out)) return "a dynamic shape";
+  if (!ecx_arg_ints(call, 3, 2, k->stride) || !ecx_arg_ints(call, 4, 2, k->padding) ||
+      !ecx_arg_ints(call, 5, 2, k->dilation) || !ecx_arg_ints(call, 7, 2, k->adjustment))
+    return "its parameters";
+  k->width = k->w->tensor.sizes[rank - 1];
+  k->steps[1] = k->w->tensor.strides[rank - 1];
+  k->height = rank == 4 ? k->w->tensor.sizes[2] : 1;
+  k->steps[0] = rank == 4 ? k->w->tensor.strides[2] : 0;
+  if (rank == 3) {
+    k->stride[0] = k->dilation[0] = 1;
+    k->padding[0] = k->adjustment[0] = 0;
+  }
+  const bool is_valid = is_between(k->stride, 1) && is_between(k->padding, 0) &&
+                        is_between(k->dilation, 1) && is_between(k->adjustment, 0);
+  return is_valid && k->groups >= 1 ? NULL : "its parameters";
+}
+
 static const char *read_convolution(const ec_backend_kernel_call *call, convolution *k) {
   *k = (convolution){.x = ecx_arg_value(call, 0), .w = ecx_arg_value(call, 1),
                      .bias = ecx_arg_value(call, 2), .transposed = ecx_arg_bool(call, 6),
                      .groups = ecx_arg_int(call, 8)};
-  if (k->x->tensor.rank != 4 || k->w->tensor.rank != 4) return "its number of dimensions";
+  const char *reason = read_window(call, k);
+  if (reason) return reason;
   if (!ecx_is_constant(k->w) || (k->bias && !ecx_is_constant(k->bias)))
     return "its weight is computed";
-  if (!ecx_arg_ints(call, 3, 2, k->stride) || !ecx_arg_ints(call, 4, 2, k->padding) ||
-      !ecx_arg_ints(call, 5, 2, k->dilation) || !ecx_arg_ints(call, 7, 2, k->adjustment) ||
-      !is_between(k->stride, 1) || !is_between(k->padding, 0) || !is_between(k->dilation, 1) ||
-      !is_between(k->adjustment, 0) || k->groups < 1)
-    return "its parameters";
   const int64_t first = k->w->tensor.sizes[0], second = k->w->tensor.sizes[1];
   if (first % k->groups) return "its groups";
   k->in = k->transposed ? first / k->groups : second;
@@ -43,19 +64,19 @@ static const char *read_convolution(const ec_backend_kernel_call *call, convolut
  * convolution: height, width, outputs. */
 static uint32_t read_filter(ecx_claim *b, const convolution *k) {
   const int64_t *s = k->w->tensor.strides;
-  const size_t height = (size_t)k->w->tensor.sizes[2], width = (size_t)k->w->tensor.sizes[3];
+  const size_t height = (size_t)k->height, width = (size_t)k->width;
   const size_t in = (size_t)k->in, out = (size_t)k->out, groups = (size_t)k->groups;
   const ecx_shape shape = {.rank = 4, .dims = {groups * out, height, width, in}};
   const ecx_shape thin = {.rank = 4, .dims = {1, height, width, groups * out}};
   if (k->depthwise)
     return ecx_copy_constant(b, k->w, &thin, (size_t[5]){1, 1, height, width, groups * out},
-                             (int64_t[5]){0, 0, s[2], s[3], s[0]}, "depthwise");
+                             (int64_t[5]){0, 0, k->steps[0], k->steps[1], s[0]}, "depthwise");
   if (k->transposed)
     return ecx_copy_constant(b, k->w, &shape, (size_t[5]){groups, out, height, width, in},
-                             (int64_t[5]){(int64_t)in * s[0], s[1], s[2], s[3], s[0]},
+                             (int64_t[5]){(int64_t)in * s[0], s[1], k->steps[0], k->steps[1], s[0]},
                              "transposed");
   return ecx_copy_constant(b, k->w, &shape, (size_t[5]){1, groups * out, height, width, in},
-                           (int64_t[5]){0, s[0], s[2], s[3], s[1]}, "last");
+                           (int64_t[5]){0, s[0], k->steps[0], k->steps[1], s[1]}, "last");
 }
 
 static uint32_t read_bias(ecx_claim *b, const convolution *k) {
@@ -73,8 +94,8 @@ static void set_convolution(ecx_draft_node *n, const convolution *k) {
   SET(padding_bottom, k->padding[0]);
   SET(padding_left, k->padding[1]);
   SET(padding_right, k->padding[1]);
-  SET(kernel_height, k->w->tensor.sizes[2]);
-  SET(kernel_width, k->w->tensor.sizes[3]);
+  SET(kernel_height, k->height);
+  SET(kernel_width, k->width);
   SET(stride_height, k->stride[0]);
   SET(stride_width, k->stride[1]);
   SET(dilation_height, k->dilation[0]);
