@@ -212,6 +212,7 @@ def test_branches_and_a_second_fault() -> None:
     assert [row.verdict for row in report if row.name == "result"] == ["propagated"] * 2
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("sides", [(False, False), (False, True), (True, True)])
 def test_a_wrong_layer_of_a_quantized_model(sides: tuple[bool, bool]) -> None:
     """Quantised values are compared dequantised; the layer or its successor is named."""

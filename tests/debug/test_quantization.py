@@ -74,6 +74,7 @@ def test_flows_agree() -> None:
     assert np.median(ratios) == pytest.approx(1, abs=0.2)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("flow", FLOWS)
 def test_an_outlier(flow: str) -> None:
     """The layer with an outlier weight, which determines the step size, adds most."""
