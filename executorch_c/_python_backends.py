@@ -53,7 +53,7 @@ def checked_options(name: str, options: object) -> dict[str, Option]:
         raise TypeError(f"{name}.options must be a mapping, not {type(options).__name__}")
     for key, value in options.items():
         if not isinstance(key, str) or not key.isidentifier():
-            raise TypeError(f"{name}.options: {key!r} is no name of an option")
+            raise TypeError(f"{name}.options: {key!r} is not an option name")
         if not isinstance(value, (bool, int, float, str)):
             raise TypeError(f"{name}.options[{key!r}] must be a bool, int, float or str, not "
                             f"{type(value).__name__}")  # fmt: skip

@@ -18,8 +18,8 @@ typedef struct eco_blob {
   uint8_t key[ECO_KEY];
 } eco_blob;
 
-/* Checks the header and the start of the model. A payload of another format is no error. Errors:
- * InvalidProgram (empty, sizes that do not fit the payload, a model that is not XML). */
+/* Checks the header and the start of the model. A payload of another format is not an error.
+ * Errors: InvalidProgram (empty, sizes that do not fit the payload, a model that is not XML). */
 uint32_t eco_blob_open(const eco_call *c, const ec_backend_init *what, eco_blob *out);
 
 /* Returns byte i of the model's XML. */

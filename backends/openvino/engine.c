@@ -21,7 +21,7 @@ static uint32_t read_device(const eco_call *c, const ec_backend_init *what, char
                 text[k] == '.';
     if (!is_name)
       return ECO_FAIL(c, EC_BACKEND_INVALID_PROGRAM,
-                      "compile spec 'device' of %zu bytes is no name of a device, expected "
+                      "compile spec 'device' of %zu bytes is not a device name, expected "
                       "\"CPU\", \"GPU.0\", ...", spec->size);
     memcpy(device, text, size);
     device[size] = 0;

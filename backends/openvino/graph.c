@@ -85,7 +85,7 @@ static uint32_t add_value(const eco_call *c, eco_graph *g, const eco_tag *tag) {
 
 static uint32_t add_dim(const eco_call *c, eco_graph *g, const eco_tag *tag) {
   if (!eco_text_number(tag->body, &g->dims[g->dim_count]))
-    return fail_layer(c, g, "has an output whose dimension is no number");
+    return fail_layer(c, g, "has an output whose dimension is not a number");
   if (g->value_count == g->layers[g->layer_count - 1].first_value)
     return fail_layer(c, g, "has a dimension before its output ports");
   g->dim_count++;

@@ -52,7 +52,7 @@ void ect_link(ect_bytes *b, size_t slot, size_t target) {
   ect_poke(b, slot, target - slot, OFFSET_BYTES);
 }
 
-/* Places the fields behind the offset to the vtable. Returns the table's size. */
+/* Places the fields after the offset to the vtable. Returns the table's size. */
 static size_t place_fields(ect_field *fields, size_t count) {
   size_t used = OFFSET_BYTES;
   for (size_t i = 0; i < count; i++) {

@@ -58,7 +58,7 @@ static uint32_t show_number(const ect_delegate *d, ec_host_call *call, size_t in
     for (uint16_t i = 0; i < t->rank; i++) elements *= (size_t)t->sizes[i];
   if (arg->kind != EC_BACKEND_TENSOR || elements != 1)
     return d->host->fail(call, EC_BACKEND_INVALID_ARGUMENT,
-                         "input %zu is no number, expected an int or a tensor with one element",
+                         "input %zu is not a number, expected an int or a tensor with one element",
                          index);
   t->rank = 0;
   return EC_BACKEND_OK;

@@ -158,7 +158,7 @@ uint32_t ecv_value(ecv_graph *g, int64_t id, int64_t *out) {
 
 uint32_t ecv_tensor(ecv_graph *g, int64_t id, int64_t *out, const ect_tensor **tensor) {
   if (ecv_value_type(&g->payload, id) != ECV_TENSOR)
-    return ecv_fail(&g->c, EC_BACKEND_INVALID_PROGRAM, "value %d is no tensor", (int)id);
+    return ecv_fail(&g->c, EC_BACKEND_INVALID_PROGRAM, "value %d is not a tensor", (int)id);
   ECV_TRY(ecv_value(g, id, out));
   *tensor = ect_tensor_at(&g->program, *out);
   return EC_BACKEND_OK;

@@ -39,7 +39,7 @@ uint32_t ecv_call_nothing(ecv_graph *g, const ecv_node *node) {
   return EC_BACKEND_OK;
 }
 
-/* A prepacked constant is no call (graph.c); anything else is copied. */
+/* A prepacked constant is not a call (graph.c); anything else is copied. */
 uint32_t ecv_call_prepack(ecv_graph *g, const ecv_node *node) {
   int64_t from, to;
   const ect_tensor *t;

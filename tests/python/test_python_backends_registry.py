@@ -129,7 +129,7 @@ WRONG_CLASSES = [
     (type("A", (Twice,), {"execute": lambda self: 1}), "cannot be called with (self, inputs)"),
     (type("A", (Twice,), {"init": lambda self, payload: 1}), "(self, payload, specs, options)"),
     (type("A", (Twice,), {"options": [1]}), "A.options must be a mapping, not list"),
-    (type("A", (Twice,), {"options": {"a b": 1}}), "A.options: 'a b' is no name"),
+    (type("A", (Twice,), {"options": {"a b": 1}}), "A.options: 'a b' is not an option name"),
     (type("A", (Twice,), {"options": {"a": None}}), "A.options['a'] must be a bool, int, float"),
 ]
 
