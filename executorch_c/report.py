@@ -5,8 +5,9 @@
     print(result.table())         # rows as text
     result.save("check.html")     # also .json, .csv, .txt, and .svg or .png if it has a plot
 
-Every result is a `Report`: of check_model, compare, explain, compare_programs, quantization_error,
-check_nan, memory_plan, graph, dump, traces, test cases of a .bpte.
+These functions return a `Report`: check_model, compare, explain, compare_programs,
+quantization_error, check_nan, memory_plan, graph, dump, check_llm, perplexity, quantization_cost.
+Traces and the results of test cases of a .bpte are reports, too.
 """
 
 from __future__ import annotations
