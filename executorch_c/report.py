@@ -193,7 +193,7 @@ class Report:
             raise ValueError(f"{os.fspath(path)!r}: expected a name that ends with "
                              f"{', '.join(known)}")  # fmt: skip
 
-    def made_from(self, **origins: Origin | None) -> None:
+    def set_origins(self, **origins: Origin | None) -> None:
         """Set the programs of the report."""
         known = {name: origin for name, origin in origins.items() if origin is not None}
         object.__setattr__(self, "_origins", known)  # works for frozen classes

@@ -150,7 +150,7 @@ static uint32_t store_result(const eco_call *c, size_t i, const result *r, ec_ba
   return EC_BACKEND_OK;
 }
 
-static uint32_t take_output(const eco_call *c, const eco_delegate *d, size_t i,
+static uint32_t copy_output(const eco_call *c, const eco_delegate *d, size_t i,
                             ec_backend_arg *arg) {
   const eco_library *lib = d->lib;
   eco_tensor *tensor = NULL;
@@ -192,7 +192,7 @@ uint32_t eco_execute(const eco_call *c, eco_delegate *d, ec_backend_arg *args, s
   for (size_t i = 0; i < d->inputs; i++) ECO_TRY(give_input(c, d, i, &args[i]));
   if (lib->infer_request_infer(d->request) != 0)
     return eco_library_fail(c, lib, EC_BACKEND_INTERNAL, "the model has not run");
-  for (size_t i = 0; i < d->outputs; i++) ECO_TRY(take_output(c, d, i, &args[d->inputs + i]));
+  for (size_t i = 0; i < d->outputs; i++) ECO_TRY(copy_output(c, d, i, &args[d->inputs + i]));
   if (d->options.profile && c->host->trace_wants(c->call)) trace_nodes(c, d);
   d->calls++;
   return EC_BACKEND_OK;

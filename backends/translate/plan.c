@@ -67,7 +67,7 @@ static uint64_t find_gap(planner *pl, uint64_t size, size_t last) {
   return at;
 }
 
-static bool place(planner *pl, size_t value, ect_plan *out) {
+static bool place_value(planner *pl, size_t value, ect_plan *out) {
   const size_t tensor = pl->p->values[value].as.tensor;
   const ect_tensor *t = &pl->p->tensors[tensor];
   size_t bytes;
@@ -102,7 +102,7 @@ static bool place_all(planner *pl, ect_plan *out) {
   for (size_t c = 0; c <= p->call_count; c++) {
     drop_finished(pl, c);
     for (size_t v = heads[c]; v != SIZE_MAX; v = next[v])
-      if (!place(pl, v, out)) return false;
+      if (!place_value(pl, v, out)) return false;
   }
   return true;
 }

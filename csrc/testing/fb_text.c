@@ -32,7 +32,7 @@ static bool is_word(const char *at, size_t size, const char *name) {
   return strlen(name) == size && memcmp(at, name, size) == 0;
 }
 
-static const ec_fb_field *take_field(const char **at, const ec_fb_schema *schema) {
+static const ec_fb_field *parse_field(const char **at, const ec_fb_schema *schema) {
   const size_t size = strspn(*at, WORD);
   size_t i = 0;
   while (i < schema->field_count && !is_word(*at, size, schema->fields[i].name)) i++;
@@ -84,7 +84,7 @@ static size_t add_field(ec_build *b, size_t table, const ec_fb_schema *schema,
 
 static size_t write_table(writer *w, const ec_fb_schema *schema);
 
-static uint64_t take_number(writer *w, size_t width) {
+static uint64_t parse_number(writer *w, size_t width) {
   char *end, *point;
   w->at += strspn(w->at, " ,:");
   const double real = strtod(w->at, &point);
@@ -112,7 +112,7 @@ static size_t write_vector(writer *w, size_t width) {
   const size_t at = ec_build_vector(w->b, NULL, 0, width);
   uint32_t count = 0;
   for (; !accept_char(w, ']'); count++) {
-    const uint64_t number = take_number(w, width);
+    const uint64_t number = parse_number(w, width);
     ec_build_put(w->b, &number, width, 1);
   }
   ec_build_poke(w->b, at, count, 4);
@@ -139,7 +139,7 @@ static size_t write_list(writer *w, const ec_fb_field *f) {
   const size_t at = ec_build_vector(w->b, NULL, count, 4);
   for (uint32_t i = 0; i < count;) {
     const size_t item = f->type == EC_FB_STRINGS ? write_string(w) : write_table(w, f->tables[0]);
-    uint64_t times = accept_char(w, '*') ? take_number(w, 8) : 1;
+    uint64_t times = accept_char(w, '*') ? parse_number(w, 8) : 1;
     while (times--) ec_build_link(w->b, at + 4 + 4u * i++, item);
   }
   expect_char(w, ']');
@@ -147,7 +147,7 @@ static size_t write_list(writer *w, const ec_fb_field *f) {
 }
 
 /* The number of the member that the text names. */
-static uint8_t take_member(writer *w, const ec_fb_field *f) {
+static uint8_t parse_member(writer *w, const ec_fb_field *f) {
   uint8_t type = 1;
   w->at += strspn(w->at, " ,:");
   const size_t size = strspn(w->at, WORD);
@@ -171,13 +171,13 @@ static size_t write_table(writer *w, const ec_fb_schema *schema) {
   const size_t table = put_table(w->b, schema);
   expect_char(w, '{');
   while (!accept_char(w, '}')) {
-    const ec_fb_field *f = take_field(&w->at, schema);
+    const ec_fb_field *f = parse_field(&w->at, schema);
     const size_t slot = add_field(w->b, table, schema, f);
     if (f->type == EC_FB_SCALAR) {
-      ec_build_poke(w->b, slot, take_number(w, f->size), f->size);
+      ec_build_poke(w->b, slot, parse_number(w, f->size), f->size);
       continue;
     }
-    const uint8_t member = f->type == EC_FB_UNION ? take_member(w, f) : 0;
+    const uint8_t member = f->type == EC_FB_UNION ? parse_member(w, f) : 0;
     if (member) ec_build_poke(w->b, add_field(w->b, table, schema, f - 1), member, 1);
     ec_build_link(w->b, slot, write_field(w, f, member));
   }
@@ -203,7 +203,7 @@ static place find_place(const ec_build *b, const ec_fb_schema *schema, const cha
   place p = {.content = ec_fb_root(b->data)};
   for (;; path++) { /* over the point */
     p.table = p.content;
-    p.field = take_field(&path, schema);
+    p.field = parse_field(&path, schema);
     p.slot = p.content = ec_fb_field_at(p.table, p.field->id);
     expect_that(p.slot, "a field that is there", path);
     p.width = p.field->type == EC_FB_SCALAR || *path == '[' ? p.field->size : 4;

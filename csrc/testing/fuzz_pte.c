@@ -97,7 +97,7 @@ static void write_case(const options *o, size_t number) {
 }
 
 /* Runs a child: processes cases from next[job] on until it dies or all are done. */
-static void work(const options *o, shared *s, size_t job) {
+static void run_job(const options *o, shared *s, size_t job) {
   signal(SIGALRM, on_alarm);
   for (size_t i = s->next[job]; i < o->cases; i += o->jobs) {
     s->next[job] = i;
@@ -119,7 +119,7 @@ static size_t run_jobs(const options *o, shared *s) {
   size_t failures = 0, running = 0;
   for (size_t job = 0; job < o->jobs; job++, running++) {
     s->next[job] = job;
-    if ((children[job] = fork()) == 0) work(o, s, job);
+    if ((children[job] = fork()) == 0) run_job(o, s, job);
   }
   while (running) {
     int status;
@@ -137,7 +137,7 @@ static size_t run_jobs(const options *o, shared *s) {
     write_case(o, at);
     s->next[job] += o->jobs;
     if (failures >= MAX_FAILURES || s->next[job] >= o->cases) continue;
-    if ((children[job] = fork()) == 0) work(o, s, job);
+    if ((children[job] = fork()) == 0) run_job(o, s, job);
     running++;
   }
   return failures;

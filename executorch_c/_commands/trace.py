@@ -72,7 +72,7 @@ def main(args: argparse.Namespace) -> int:
     trace = None
     try:
         with method.tracing(values=bool(args.debug_buffer)) as trace:
-            trace.made_from(program=source.origin)
+            trace.set_origins(program=source.origin)
             for _ in range(args.repeat):
                 method.execute(inputs)
     finally:

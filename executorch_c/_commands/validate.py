@@ -57,7 +57,7 @@ def write(args: argparse.Namespace, origin: Origin, *parts: Any) -> None:
             file.write(report.comparisons_page(f"Outputs of {args.model}", *parts, origin=origin))
     if args.output:
         whole = joined([comparison for _, comparison, _, _ in parts])
-        whole.made_from(program=origin)
+        whole.set_origins(program=origin)
         whole.save(args.output)
 
 

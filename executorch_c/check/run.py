@@ -442,5 +442,5 @@ def _result(
         structure=check.structure,
         kernels=check.options.kernels,
     )
-    result.made_from(program=subject.origin)
+    result.set_origins(program=subject.origin)
     return result

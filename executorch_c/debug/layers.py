@@ -94,7 +94,7 @@ def explain(
         return report
     options = {"method": method, "rtol": rtol, "atol": atol, "max_bytes": max_bytes}
     report = replace(report, notes=(*_delegated(report, run, model, options), *report.notes))
-    report.made_from(program=run.origin)
+    report.set_origins(program=run.origin)
     return report
 
 
@@ -128,5 +128,5 @@ def _report(
     elif matches.coverage < LEAST_COVERAGE and not walk.ends:
         reason = f"too little could be compared ({matches.summary()})"
     report = ErrorReport(head, tuple(rows), tuple(notes), reason)
-    report.made_from(program=run.origin)
+    report.set_origins(program=run.origin)
     return report

@@ -443,5 +443,5 @@ def check_nan(
                  "fit: give a larger max_bytes",)  # fmt: skip
     report = NonFiniteReport(loaded.metadata.name(), tuple(watch.sources), outputs, watch.watched,
                              notes)  # fmt: skip
-    report.made_from(program=source.origin)
+    report.set_origins(program=source.origin)
     return report

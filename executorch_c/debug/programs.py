@@ -278,7 +278,7 @@ def compare_programs(
             first.noise = noise_of(first, run, inputs)
         say("comparing values")
         report = _report(first, second, limits)
-        report.made_from(baseline=sources[0].origin, candidate=sources[1].origin)
+        report.set_origins(baseline=sources[0].origin, candidate=sources[1].origin)
         return report
 
 
@@ -310,5 +310,5 @@ def compare_kernels(
     fast = recorded(source, method, inputs, kernels="default", title="default kernels",
                     max_bytes=max_bytes)  # fmt: skip
     report = _report(plain, fast, limits)
-    report.made_from(program=source.origin)
+    report.set_origins(program=source.origin)
     return report

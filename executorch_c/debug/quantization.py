@@ -265,5 +265,5 @@ def quantization_error(
         head, tuple(replace(row, index=i) for i, row in enumerate(rows)), notes,
         arrives=found[-1].accumulated if found else None,
     )  # fmt: skip
-    report.made_from(program=run.origin)
+    report.set_origins(program=run.origin)
     return report

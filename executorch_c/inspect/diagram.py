@@ -286,5 +286,5 @@ def graph(program: ProgramSource, method: str = "forward") -> Graph:
         node = builder.node(title, title, "output", {"value": f"%{index}"})
         node.read(sources, "")
     made = Graph(method, nodes)
-    made.made_from(program=source.origin)
+    made.set_origins(program=source.origin)
     return made

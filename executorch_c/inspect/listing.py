@@ -124,7 +124,7 @@ def dump(
         parts += ["\n".join(_method(view)) for view in views]
     rows = [_row(view, step) for view in views for step in view.steps]
     text = Dump("\n\n".join(parts) + "\n", whole, rows)
-    text.made_from(program=found.origin)
+    text.set_origins(program=found.origin)
     return text
 
 

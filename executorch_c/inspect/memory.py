@@ -382,5 +382,5 @@ def memory_plan(program: ProgramSource, method: str = "forward") -> MemoryPlan:
         arenas.append(Arena(index, nbytes, max(live), live.index(max(live)) + START))
     titles = tuple(step.title for step in view.steps)
     made = MemoryPlan(method, tuple(arenas), tuple(found), titles)
-    made.made_from(program=source.origin)
+    made.set_origins(program=source.origin)
     return made

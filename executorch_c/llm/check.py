@@ -310,5 +310,5 @@ def _report(runner: TextRunner, rows: list[Row], found: Findings,
     report = LLMReport(title_of(runner.source, "a program"), tuple(rows),
                        tuple(filter(None, notes)), found.fault, found.token,
                        found.explanation)  # fmt: skip
-    report.made_from(program=runner.source.origin)
+    report.set_origins(program=runner.source.origin)
     return report

@@ -198,7 +198,7 @@ def quantization_cost(
     other = ModelReference(quantized, runner.signature)
     whole = (measure.cost(other, ALL, ""), measure.program_cost(runner))
     report = CostReport(title_of(runner.source, "a program"), measure.loss, tuple(rows), whole)
-    report.made_from(program=runner.source.origin)
+    report.set_origins(program=runner.source.origin)
     return report
 
 

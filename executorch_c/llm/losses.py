@@ -219,7 +219,7 @@ def _measured(
     report = PerplexityReport(np.concatenate(losses), len(parts), size, perf_counter() - started,
                               title_of(runner.source.source, "a program"),
                               len(text.encode()) if isinstance(text, str) else 0)  # fmt: skip
-    report.made_from(program=runner.source.origin)
+    report.set_origins(program=runner.source.origin)
     return report
 
 

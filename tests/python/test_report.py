@@ -51,6 +51,34 @@ def checked() -> Report:
     return check_model(torch.tanh, torch.randn(8), n_random=1)
 
 
+def checked_llm() -> Report:
+    pytest.importorskip("executorch.exir")
+    from executorch_c.llm import check_llm
+    from small_llm import Decoder, ids, program
+
+    return check_llm(program(), Decoder().eval(), [ids(5)], cases=["steps"], progress=False)
+
+
+def lost() -> Report:
+    pytest.importorskip("executorch.exir")
+    from executorch_c.llm import perplexity
+    from small_llm import CONTEXT, ids, program
+
+    return perplexity(program(), ids(CONTEXT), progress=False)
+
+
+def costs() -> Report:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("executorch.exir")
+    from executorch_c.llm import quantization_cost
+    from small_llm import Decoder, ids, program
+
+    model, other = Decoder().eval(), Decoder().eval()
+    with torch.no_grad():
+        other.down.weight.mul_(1.01)
+    return quantization_cost(program(), model, other, [ids(5)], progress=False)
+
+
 def node(name: str, error: float) -> NodeError:
     size = ErrorSize(8, int(error > 0), error, error, (0, 0), (0, 0))
     verdict: Any = "source" if error else "ok"
@@ -70,6 +98,9 @@ REPORTS: dict[str, Callable[[], Report]] = {
     "dump": lambda: devtools.dump(DIGITS),
     "trace": traced,
     "bundled": bundled,
+    "llm": checked_llm,
+    "perplexity": lost,
+    "cost": costs,
 }
 
 

@@ -14,14 +14,14 @@ enum {
 };
 
 /* An attention whose tasks are split into pieces with scratch memory of their own. */
-typedef struct pieces {
+typedef struct split_attention {
   const ec_attention *a;
   ec_blocks blocks;
   bool few;
   int64_t tasks, count;
   float *scratch;
   size_t room; /* floats for one piece */
-} pieces;
+} split_attention;
 
 /* The plain loop: one row at a time, in double precision. */
 static void run_row(const ec_attention *a, const ec_attention_part *p, float *buffer,
@@ -67,7 +67,7 @@ static ec_status run_reference(ec_call *c, const ec_attention *a) {
 }
 
 static void run_pieces(void *user, size_t begin, size_t end) {
-  const pieces *p = user;
+  const split_attention *p = user;
   for (size_t i = begin; i < end; i++) {
     const int64_t from = ec_share(p->tasks, (int64_t)i, p->count);
     const int64_t to = ec_share(p->tasks, (int64_t)i + 1, p->count);
@@ -78,7 +78,7 @@ static void run_pieces(void *user, size_t begin, size_t end) {
 }
 
 /* Returns the number of pieces; results do not depend on it. */
-static int64_t count_pieces(const ec_call *c, const pieces *p) {
+static int64_t count_pieces(const ec_call *c, const split_attention *p) {
   const ec_attention *a = p->a;
   const double products = (double)ec_attention_rows(a) * (double)a->keys * (double)a->dim *
                           (double)(a->batches * a->kv_heads);
@@ -92,7 +92,7 @@ static int64_t count_pieces(const ec_call *c, const pieces *p) {
 ec_status ec_attention_run(ec_call *c, const ec_attention *a) {
   size_t floats, bytes;
   if (c->reference) return run_reference(c, a);
-  pieces p = {.a = a, .few = ec_attention_rows(a) <= EC_FEW_ROWS};
+  split_attention p = {.a = a, .few = ec_attention_rows(a) <= EC_FEW_ROWS};
   bool fits = p.few ? ec_few_room(a, &p.room) : ec_blocks_init(a, &p.blocks);
   if (!p.few) p.room = p.blocks.room;
   p.tasks = a->batches * a->kv_heads * (p.few || !fits ? 1 : ec_blocks_count(&p.blocks));
