@@ -39,9 +39,9 @@ def parameters() -> list[Any]:
 
 
 def each_model(test: Any) -> Any:
-    """Run a test for each model in both flows; by default one row of three, of either flow."""
+    """Run a test for each model in both flows; by default one row of five, of either flow."""
     rows = pytest.mark.parametrize(("name", "flow"), parameters())
-    return pytest.mark.sweep(4)(rows(test))
+    return pytest.mark.sweep(5)(rows(test))
 
 
 @each_model

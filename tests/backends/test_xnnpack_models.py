@@ -27,7 +27,7 @@ ROWS, IDS = xnnpack_models.TABLE.rows, xnnpack_models.TABLE.ids()
 
 def each_model(test: Callable[..., None]) -> Any:
     """The same rows of each test: an export is dear, a run is not."""
-    return pytest.mark.sweep(4)(pytest.mark.parametrize("row", ROWS, ids=IDS)(test))
+    return pytest.mark.sweep(5)(pytest.mark.parametrize("row", ROWS, ids=IDS)(test))
 
 
 @each_model

@@ -158,7 +158,7 @@ def counts(report: Any) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in re.findall(r"([\d]+) of ([\d]+)", report.notes[0])]
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("flow", FLOWS)
 @pytest.mark.parametrize("name", CASES)
 def test_all_is_matched(name: str, flow: str) -> None:
@@ -183,7 +183,7 @@ FAULTS = [
 ]
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("flow", FLOWS)
 @pytest.mark.parametrize(("name", "weight", "rows"), FAULTS,
                          ids=[f"{row[0]}-{row[1]}" for row in FAULTS])  # fmt: skip
@@ -205,7 +205,7 @@ def test_wrong_weight(name: str, weight: str, rows: slice, flow: str) -> None:
     assert all(row.ok for row in report.rows[: report.first.index]), str(report)
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("flow", FLOWS)
 @pytest.mark.parametrize(
     ("name", "seed"),
@@ -264,7 +264,7 @@ class Strides(nn.Sequential):
         )  # fmt: skip
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("flow", FLOWS)
 @pytest.mark.parametrize(("layer", "stride"), [("conv1", 2), ("pool", 1), ("conv2", 1)])
 def test_wrong_stride(flow: str, layer: str, stride: int) -> None:

@@ -104,7 +104,7 @@ PLACES = (0, 3, -1)
 """Elements that are not finite, one at a time."""
 
 
-@pytest.mark.sweep(16)
+@pytest.mark.sweep(15)
 @pytest.mark.parametrize("then", ["alone", "clamped"])
 @pytest.mark.parametrize("nan", [True, False], ids=["nan", "infinity"])
 @pytest.mark.parametrize("name", FUNCTIONS)
