@@ -2,8 +2,9 @@
 
 A `Row` is an architecture and the options of its export. `load` exports a row, or reads it from the
 cache: the program, its .ptd files, the tokens of a conversation, and the logits that eager PyTorch
-(the model that was exported) and the official runtime compute for them, call by call. The weights
-are random with the statistics of trained ones: scaled by fan-in, heavy tails, gains around 1.
+(the model that was exported, also in float64) and the official runtime compute for them, call by
+call. The weights are random with the statistics of trained ones: scaled by fan-in, heavy tails,
+gains around 1.
 
 `exported_rows.py` has the rows.
 """
@@ -38,8 +39,8 @@ class Row:
     """A model and the options of its export.
 
     `params` are ModelArgs of export_llm; `options` fields of its LlmConfig, by path. `uses` must be
-    among the program's operators and backends. `limit` is the largest error of a logit against
-    eager ("official": against the official runtime); logits are about 10.
+    among the program's operators and backends. `limit` is the largest error of a logit (about 10)
+    against eager ("official": against the official runtime) of rows that are not `in_float64`.
     """
 
     name: str
@@ -55,6 +56,11 @@ class Row:
     by_default: bool = False
     """Run without -m ''."""
 
+    @property
+    def in_float64(self) -> bool:
+        """Whether eager computes the row in float64, too: neither rounded to integers nor half."""
+        return not self.official and "model.quantize_kv_cache" not in self.options
+
 
 @dataclass(frozen=True)
 class Made:
@@ -66,6 +72,8 @@ class Made:
     """Of each call."""
     eager: Mapping[str, list[np.ndarray]]
     """Logits of each call, by method: float32 [rows, V]."""
+    exact: Mapping[str, list[np.ndarray]]
+    """As `eager`, computed in float64; of rows `in_float64`."""
     official: Mapping[str, list[np.ndarray]]
 
 
@@ -177,8 +185,11 @@ def models_of(row: Row, config: Any) -> dict[str, torch.nn.Module]:
 Caller = Callable[[list[int], int], Any]
 
 
-def from_export_llm(row: Row, work: Path) -> dict[str, Caller]:
-    """Export a row to work/program.pte and return functions that call its eager models."""
+def from_export_llm(row: Row, work: Path) -> dict[str, dict[str, Caller]]:
+    """Export a row to work/program.pte and return functions that call its eager models.
+
+    By kind ("eager", "exact"), then by method.
+    """
     from executorch.examples.models.llama.export_llama_lib import _export_llama
 
     config = config_of(row, work)
@@ -194,7 +205,10 @@ def from_export_llm(row: Row, work: Path) -> dict[str, Caller]:
 
         return call
 
-    return {name: caller(model) for name, model in models.items()}
+    exact = {name: copy.deepcopy(model).double() for name, model in models.items()}
+    kinds = {"eager": models, "exact": exact if row.in_float64 else {}}
+    return {kind: {name: caller(model) for name, model in by_name.items()}
+            for kind, by_name in kinds.items()}  # fmt: skip
 
 
 # ---- rows of the cache -----------------------------------------------------------------------
@@ -202,7 +216,8 @@ def from_export_llm(row: Row, work: Path) -> dict[str, Caller]:
 
 def _rows(logits: Any) -> np.ndarray:
     found = logits[0] if isinstance(logits, (tuple, list)) else logits
-    return found.detach().float().reshape(-1, found.shape[-1]).numpy().copy()
+    found = found.detach().reshape(-1, found.shape[-1])
+    return (found if found.dtype == torch.float64 else found.float()).numpy().copy()
 
 
 def tokens_of(row: Row) -> list[list[int]]:
@@ -245,12 +260,12 @@ def _write(row: Row, folder: Path) -> None:
             if path.suffix in (".pte", ".ptd"):
                 (folder / path.name).write_bytes(path.read_bytes())
     tokens, arrays = tokens_of(row), {}
-    for method, call in callers.items():
-        if method not in row.methods:
-            continue
-        cached = bool(row.options.get("model.use_kv_cache"))
-        for i, logits in enumerate(run_eager(call, tokens, cached)):
-            arrays[f"eager_{method}_{i}"] = logits
+    cached = bool(row.options.get("model.use_kv_cache"))
+    for method in row.methods:
+        for kind, by_method in callers.items():
+            if method in by_method:
+                for i, logits in enumerate(run_eager(by_method[method], tokens, cached)):
+                    arrays[f"{kind}_{method}_{i}"] = logits
         if row.official:
             for i, logits in enumerate(run_official(folder / "program.pte", method, tokens)):
                 arrays[f"official_{method}_{i}"] = logits
@@ -268,4 +283,4 @@ def load(row: Row) -> Made:
                     for method in row.methods if f"{kind}_{method}_0" in arrays}  # fmt: skip
 
         return Made(folder / "program.pte", tuple(sorted(folder.glob("*.ptd"))),
-                    tuple(tokens_of(row)), of("eager"), of("official"))  # fmt: skip
+                    tuple(tokens_of(row)), of("eager"), of("exact"), of("official"))  # fmt: skip
