@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { LEAST = 4096, FIELDS = 16, OFFSET_BYTES = 4 };
+enum { MIN_CAPACITY = 4096, FIELDS = 16, OFFSET_BYTES = 4 };
 
 void *ect_grow(const ec_host *host, void *items, size_t *capacity, size_t count, size_t width) {
   if (count < *capacity) return items;
@@ -21,7 +21,8 @@ void *ect_grow(const ec_host *host, void *items, size_t *capacity, size_t count,
 static bool reserve(ect_bytes *b, size_t at, size_t size) {
   if (b->failed || at > SIZE_MAX / 4 || size > SIZE_MAX / 4) b->failed = true;
   if (b->failed || at + size <= b->capacity) return !b->failed;
-  const size_t doubled = 2 * b->capacity, least = at + size < LEAST ? LEAST : at + size;
+  const size_t doubled = 2 * b->capacity;
+  const size_t least = at + size < MIN_CAPACITY ? MIN_CAPACITY : at + size;
   const size_t capacity = doubled > least ? doubled : least;
   uint8_t *moved = b->host->alloc(capacity);
   b->failed = !moved;
