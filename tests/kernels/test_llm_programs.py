@@ -11,6 +11,7 @@ import pytest
 import torch
 from executorch_c import Program, Runtime
 from exports import export
+from small_llm import recurrent
 
 VOCABULARY, DIM, HEADS, KV_HEADS, CONTEXT, LONGEST = 40, 32, 4, 2, 24, 7
 HEAD = DIM // HEADS
@@ -76,12 +77,7 @@ class Attention(torch.nn.Module):
             *(p[0] for p in parts), start, None, 0.0, True, None, *parameters, False)  # fmt: skip
 
     def by_state(self, q: Any, k: Any, v: Any, start: int, pos: Any) -> torch.Tensor:
-        k = k / (1 + k.norm(dim=-1, keepdim=True))
-        q, k, v = (t.transpose(1, 2).contiguous() for t in (q, k, v))
-        decay, beta = torch.sigmoid(k[..., 0]), torch.sigmoid(k[..., 1])
-        out, state = torch.ops.llama.gated_delta_rule(q, k, v, decay, beta, self.state)
-        self.state.copy_(state)
-        return out.transpose(1, 2)
+        return recurrent(q, k, v, self.state)
 
 
 class Decoder(torch.nn.Module):

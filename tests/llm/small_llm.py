@@ -19,6 +19,16 @@ KINDS = ("position", "ring", "recurrent", "none")
 TEXT = "The quick brown fox jumps over the lazy dog. Ein Größenmaß für Übermut: süß! 日本語 🙂 " * 4
 
 
+def recurrent(q: Any, k: Any, v: Any, buffer: torch.Tensor) -> torch.Tensor:
+    """Return the gated delta rule of all heads, and update the state in `buffer`."""
+    k = k / (1 + k.norm(dim=-1, keepdim=True))
+    q, k, v = (t.transpose(1, 2).contiguous() for t in (q, k, v))
+    decay, beta = torch.sigmoid(k[..., 0]), torch.sigmoid(k[..., 1])
+    out, state = torch.ops.llama.gated_delta_rule(q, k, v, decay, beta, buffer)
+    buffer.copy_(state)
+    return out.transpose(1, 2)
+
+
 class Attention(torch.nn.Module):
     """Attention of one layer.
 
@@ -71,12 +81,7 @@ class Attention(torch.nn.Module):
         return torch.ops.llama.custom_sdpa(q, self.keys, self.values, 0, mask, 0, False)
 
     def by_recurrent(self, q: Any, k: Any, v: Any, start: Any) -> torch.Tensor:
-        k = k / (1 + k.norm(dim=-1, keepdim=True))
-        q, k, v = (t.transpose(1, 2).contiguous() for t in (q, k, v))
-        decay, beta = torch.sigmoid(k[..., 0]), torch.sigmoid(k[..., 1])
-        out, state = torch.ops.llama.gated_delta_rule(q, k, v, decay, beta, self.state)
-        self.state.copy_(state)
-        return out.transpose(1, 2)
+        return recurrent(q, k, v, self.state)
 
 
 class Decoder(torch.nn.Module):
