@@ -8,14 +8,7 @@
 #include "softmax.h"
 #include "window.h"
 
-#define CM_OPERATOR(name, schema)                                                                  \
-  static uint32_t run_##name(const ec_operator *self, const ec_host *host, ec_host_call *call,     \
-                             ec_backend_arg *args, size_t count) {                                 \
-    (void)self;                                                                                    \
-    (void)count;                                                                                   \
-    const cm_call c = {host, call, args};                                                          \
-    return cm_##name(&c);                                                                          \
-  }
+#define CM_OPERATOR(name, schema) EC_OPERATOR_RUN(run_##name, cm_##name, cm_call)
 #include "operators.def"
 #undef CM_OPERATOR
 
@@ -25,11 +18,4 @@ static const ec_operator rows[] = {
 };
 #undef CM_OPERATOR
 
-const ec_operators cortex_m_operators = {
-    .abi_version = EC_OPERATOR_ABI_VERSION,
-    .struct_size = sizeof(ec_operators),
-    .row_size = sizeof(ec_operator),
-    .origin = "Cortex-M",
-    .rows = rows,
-    .count = sizeof rows / sizeof rows[0],
-};
+const ec_operators cortex_m_operators = EC_OPERATORS(rows, "Cortex-M");

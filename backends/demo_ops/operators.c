@@ -62,11 +62,4 @@ static const ec_operator rows[] = {
      .run = run_positive},
 };
 
-const ec_operators demo_operators = {
-    .abi_version = EC_OPERATOR_ABI_VERSION,
-    .struct_size = sizeof(ec_operators),
-    .row_size = sizeof(ec_operator),
-    .origin = "executorch_c demo",
-    .rows = rows,
-    .count = sizeof rows / sizeof rows[0],
-};
+const ec_operators demo_operators = EC_OPERATORS(rows, "executorch_c demo");

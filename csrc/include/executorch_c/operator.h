@@ -51,4 +51,23 @@ typedef struct ec_operators {
   size_t count;
 } ec_operators;
 
+/* The initialiser of an ec_operators struct with the array `table`. */
+#define EC_OPERATORS(table, owner)                                                                 \
+  {                                                                                                \
+    .abi_version = EC_OPERATOR_ABI_VERSION, .struct_size = sizeof(ec_operators),                   \
+    .row_size = sizeof(ec_operator), .origin = (owner), .rows = (table),                           \
+    .count = sizeof(table) / sizeof((table)[0])                                                    \
+  }
+
+/* Defines `name` for the row of an operator whose number of arguments is that of its schema:
+ * calls `function` with the address of a `type` of the host, the call and the arguments. */
+#define EC_OPERATOR_RUN(name, function, type)                                                      \
+  static uint32_t name(const ec_operator *self, const ec_host *host, ec_host_call *call,           \
+                       ec_backend_arg *args, size_t count) {                                       \
+    (void)self;                                                                                    \
+    (void)count;                                                                                   \
+    const type operator_call = {host, call, args};                                                 \
+    return function(&operator_call);                                                               \
+  }
+
 #endif
