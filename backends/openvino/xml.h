@@ -19,7 +19,7 @@ typedef struct eco_tag {
   bool is_end;         /* "</layer>" */
 } eco_tag;
 
-/* Reads the next tag and removes it from `text`; false at the end, or at text that is no XML. */
+/* Reads the next tag and removes it from `text`; false at the end, or at text other than XML. */
 bool eco_xml_next(eco_text *text, eco_tag *out);
 
 bool eco_text_is(eco_text text, const char *word);

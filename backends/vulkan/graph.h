@@ -12,7 +12,7 @@ typedef struct ecv_graph {
   ecv_payload payload;
   ect_program program;
   int64_t *values;    /* by id: the number in the program; -1: not translated yet */
-  int64_t *sources;   /* by id: the constant that et_vk.prepack gives it; -1: none */
+  int64_t *sources;   /* by id: the constant that et_vk.prepack copies; -1: none */
   uint8_t *written;   /* by id: a result (not of et_vk.prepack), or written in place */
   int64_t *constants; /* by id: the number in the program; -1: not used yet */
 } ecv_graph;

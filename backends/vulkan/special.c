@@ -1,4 +1,4 @@
-/* Calls of payloads that are no single operator of the runtime. */
+/* Calls of payloads that are not a single operator of the runtime. */
 #include "special.h"
 
 #include <float.h>

@@ -50,7 +50,7 @@ typedef struct ecx_draft {
       block_room;
   ecx_draft_node spare; /* written by nodes that have failed */
   uint32_t extern_count;
-  uint32_t watched_from; /* externals from here on are no arguments: watched values; 0: none */
+  uint32_t watched_from; /* externals from here on are watched values, not arguments; 0: none */
   bool failed; /* memory ran out: functions below do nothing */
 } ecx_draft;
 

@@ -14,7 +14,7 @@
 #include "python/options.h"
 #include "python/program_object.h"
 #include "python/program_ref.h"
-#include "python/structure.h"
+#include "python/inspect.h"
 #include "python/trace.h"
 
 /* ---- lifecycle ---- */
@@ -244,7 +244,7 @@ PyDoc_STRVAR(structure_doc,
 static PyObject *program_structure(PyObject *self, PyObject *name) {
   const char *text = ecpy_utf8(name);
   if (!text) return NULL;
-  return ecpy_program_structure(ecpy_state_of(self), ((ecpy_program *)self)->ref, text);
+  return ecpy_inspect_method(ecpy_state_of(self), ((ecpy_program *)self)->ref, text);
 }
 
 PyDoc_STRVAR(delegate_doc,
@@ -257,7 +257,7 @@ static PyObject *program_delegate(PyObject *self, PyObject *args) {
   const char *name;
   Py_ssize_t index;
   if (!PyArg_ParseTuple(args, "sn:_delegate", &name, &index)) return NULL;
-  return ecpy_program_delegate(ecpy_state_of(self), ((ecpy_program *)self)->ref, name, index);
+  return ecpy_inspect_delegate(ecpy_state_of(self), ((ecpy_program *)self)->ref, name, index);
 }
 
 PyDoc_STRVAR(payload_doc,
@@ -268,7 +268,7 @@ static PyObject *program_payload(PyObject *self, PyObject *args) {
   const char *name;
   Py_ssize_t index;
   if (!PyArg_ParseTuple(args, "sn:_payload", &name, &index)) return NULL;
-  return ecpy_program_payload(ecpy_state_of(self), ((ecpy_program *)self)->ref, name, index);
+  return ecpy_inspect_payload(ecpy_state_of(self), ((ecpy_program *)self)->ref, name, index);
 }
 
 PyDoc_STRVAR(

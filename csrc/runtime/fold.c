@@ -34,7 +34,7 @@ static void count_writer(const folding *f, const ec_value *v) {
     f->writers[ec_use_group(f->uses, ec_use_index(f->uses, v))]++;
 }
 
-/* Arguments of moves and delegates count as written: a move gives its target the memory of its
+/* Arguments of moves and delegates count as written: a move shares the memory of its
  * source, and only the delegate knows its outputs. */
 static void count_writers(const folding *f, const ec_instr *in) {
   if (in->kind == EC_INSTR_MoveCall || in->delegate)

@@ -27,8 +27,8 @@ HELP = """\
 Describe a program: its methods, operators, delegates and data, and what of them is missing here. No
 method is loaded.
 
-With --delegate-at-load, each method is loaded to show which calls of operators XNNPACK takes then,
-and why not the others.
+With --delegate-at-load, each method is loaded to show which operator calls XNNPACK claims, and
+why not the others.
 """
 
 LONGEST_LIST = 12

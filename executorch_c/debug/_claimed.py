@@ -22,7 +22,7 @@ RANDOM = ("rand", "normal", "bernoulli", "native_dropout")
 """Beginnings of the names of operators whose results differ from call to call."""
 
 
-def is_random(name: str) -> bool:
+def is_random_operator(name: str) -> bool:
     """Return True for the name of an operator of random numbers."""
     return kind(name).startswith(RANDOM)
 
@@ -69,6 +69,6 @@ def traced(method: Method, inputs: Sequence[object], max_bytes: int) -> TracedCa
     if state is not None:
         method.set_state(state)
     together = method.execute(inputs)
-    if any(is_random(event.name) for event in trace.events):
+    if any(is_random_operator(event.name) for event in trace.events):
         return TracedCall(trace, outputs, backends, None, state)
     return TracedCall(trace, outputs, backends, together, state)

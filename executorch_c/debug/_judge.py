@@ -33,7 +33,7 @@ from executorch_c.debug._graph_noise import GraphNoise
 from executorch_c.debug._graphs.layouts import as_tensor, distance, in_shape, sample
 from executorch_c.debug._graphs.names import (
     is_quantizer,
-    is_random,
+    is_random_node,
     is_read,
     operator_of,
     shape_of,
@@ -182,7 +182,7 @@ class Walk:
 
     def _judge(self, match: Match) -> None:
         """Judge a matched value, and go on with it."""
-        if any(is_random(node) for node in match.nodes):
+        if any(is_random_node(node) for node in match.nodes):
             for node, array in zip(match.nodes[:1], match.outputs):
                 if array is not None:
                     self.runs.adopt(node, array)

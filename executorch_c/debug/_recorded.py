@@ -11,7 +11,7 @@ import numpy as np
 
 from executorch_c._arrays import Array, as_array
 from executorch_c.compare import tolerance
-from executorch_c.debug._claimed import is_random, traced
+from executorch_c.debug._claimed import is_random_operator, traced
 from executorch_c.debug._graphs.names import kind
 from executorch_c.debug._graphs.program import Origins, Steps
 from executorch_c.debug._matching.programs import Computed
@@ -125,7 +125,8 @@ def _results(trace: Trace, view: View) -> Iterator[_Result]:
     for place, (event, where) in enumerate(events):
         if event.depth == 0 and event.kind in ("kernel", "move"):
             written = {value.slot for value in event.outputs}
-            if fixed.issuperset(value.slot for value in event.inputs) and not is_random(event.name):
+            is_fixed = fixed.issuperset(value.slot for value in event.inputs)
+            if is_fixed and not is_random_operator(event.name):
                 fixed |= written
                 continue
             fixed -= written

@@ -215,7 +215,7 @@ class TextRunner:
     def _run(self, call: _signature.Call, inputs: Sequence[Array]) -> Array:
         engine, session = self._engine, self._session
         with engine.lock:
-            engine.take(session)
+            engine.switch_to(session)
             try:
                 logits = engine.methods[call.method].execute(inputs)[0]
             except BaseException as error:
@@ -361,7 +361,7 @@ class TextRunner:
         if snapshot.engine is not self._engine:
             raise ValueError("the snapshot is of another loaded program")
         with self._engine.lock:
-            self._engine.take(self._session)
+            self._engine.switch_to(self._session)
             self._engine.restore(snapshot.state)
         self._session.ids, self._session.highest = list(snapshot.ids), snapshot.highest
         self._session.broken = ""

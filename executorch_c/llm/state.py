@@ -181,7 +181,7 @@ class Engine:
         for method, one in zip(self.methods.values(), saved or ()):
             method.set_state(one)
 
-    def take(self, session: Session) -> None:
+    def switch_to(self, session: Session) -> None:
         """Make the methods hold the state of a session. The caller holds the lock."""
         owner = self._owner() if self._owner is not None else None
         if owner is session:
@@ -209,14 +209,14 @@ class Session:
     def reset(self) -> None:
         """Forget all tokens: the state is that after loading."""
         with self.engine.lock:
-            self.engine.take(self)
+            self.engine.switch_to(self)
             self.engine.restore(None)
             self.ids, self.highest, self.broken = [], 0, ""
 
     def copy_state(self) -> list[Array]:
         """Return a copy of the state."""
         with self.engine.lock:
-            self.engine.take(self)
+            self.engine.switch_to(self)
             return self.engine.save()
 
     def fork(self) -> Session:

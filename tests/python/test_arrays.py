@@ -427,7 +427,7 @@ def test_an_exception_of_foreign_code_is_kept(add: Method) -> None:
         add(np.ones((2, 2), np.float32), Interrupted())
 
 
-# ---- inputs and outputs that are no tensors ----
+# ---- inputs and outputs other than tensors ----
 
 INPUTS = [3, 2.5, True, "hi", None]
 

@@ -221,7 +221,7 @@ def test_wrong_shape(tmp_path: Path, capsys: Capture) -> None:
 
 
 def damaged_deflate() -> bytes:
-    """An .npz whose compressed bytes are no deflate stream (zlib.error)."""
+    """An .npz whose compressed bytes are not a deflate stream (zlib.error)."""
     file = io.BytesIO()
     np.savez_compressed(file, x=np.zeros(100))
     data = bytearray(file.getvalue())

@@ -2,8 +2,8 @@
  *
  * pthreadpool waits until each of its threads has joined a loop, and all of them spin for some 20
  * ms first. On a busy machine every loop therefore waits for the last thread to get a CPU. Here a
- * loop is open as long as it has work left: a worker may join; the caller processes the remaining
- * work, closes the loop, and waits only for workers that have joined. Idle threads spin for the
+ * loop is open as long as it has tasks left: a worker may join; the caller runs the remaining
+ * tasks, closes the loop, and waits only for workers that have joined. Idle threads spin for the
  * time between two loops of a model, then sleep.
  *
  * A worker that is preempted in the middle of a task delays the caller by the time slices of
@@ -100,7 +100,7 @@ static uint32_t next_command(struct pthreadpool* pool, uint32_t last) {
   }
 }
 
-static bool is_work_left(struct pthreadpool* pool) {
+static bool is_task_left(struct pthreadpool* pool) {
   for (size_t i = 0; i < pool->threads_count.value; i++) {
     const size_t left = atomic_load_explicit(&pool->threads[i].range_length, memory_order_relaxed);
     if (left && left <= SIZE_MAX / 2) return true; /* the fast path counts below 0 */
@@ -112,7 +112,7 @@ static bool is_work_left(struct pthreadpool* pool) {
  * becomes that of the current one in any case. After joining, the loop's arguments are stable. */
 static bool join(struct pthreadpool* pool, uint32_t* last) {
   uint32_t state = atomic_load_explicit(&pool->has_active_threads, memory_order_acquire);
-  while (!(state & CLOSED) && room_of(state) && number_of(state) != *last && is_work_left(pool))
+  while (!(state & CLOSED) && room_of(state) && number_of(state) != *last && is_task_left(pool))
     if (atomic_compare_exchange_weak_explicit(&pool->has_active_threads, &state,
                                               state + 1 - (1 << ROOM_SHIFT),
                                               memory_order_acq_rel, memory_order_acquire)) {
@@ -143,7 +143,7 @@ static void run_tasks(struct pthreadpool* pool, struct thread_info* thread) {
   if (flush) set_fpu_state(saved);
 }
 
-static void* work(void* argument) {
+static void* run_worker(void* argument) {
   struct thread_info* thread = argument;
   struct pthreadpool* pool = thread->threadpool;
   uint32_t last = 0;
@@ -213,7 +213,7 @@ static void open_loop(struct pthreadpool* pool, size_t workers) {
   wake(pool, workers);
 }
 
-/* Waits for the workers that are still running, after all work has been taken. Returns true if the
+/* Waits for the workers that are still running, after all tasks have started. Returns true if the
  * wait was long. */
 static bool close_loop(struct pthreadpool* pool) {
   pthreadpool_atomic_uint32_t* at = &pool->has_active_threads;
@@ -268,9 +268,10 @@ struct pthreadpool* pthreadpool_create(size_t threads_count) {
   pool->has_active_threads = CLOSED;
   for (size_t i = 0; i < threads_count; i++) pool->threads[i].thread_number = i;
   for (size_t i = 1; i < threads_count; i++) {
-    pool->threads[i].threadpool = pool;
-    if (!pthread_create(&pool->threads[i].thread_object, NULL, work, &pool->threads[i])) continue;
-    pool->threads[i].threadpool = NULL; /* not started */
+    struct thread_info* thread = &pool->threads[i];
+    thread->threadpool = pool;
+    if (!pthread_create(&thread->thread_object, NULL, run_worker, thread)) continue;
+    thread->threadpool = NULL; /* not started */
     break;
   }
   return pool;

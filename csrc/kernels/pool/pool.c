@@ -249,7 +249,7 @@ ec_status ec_pool_run(ec_call *c, const ec_pool *p, ec_pool_fn fn, bool side_by_
     size_t units = (size_t)*dim_extent(&whole, d);
     if (units > w.pieces) w.dim = d, w.pieces = units < most ? units : most;
   }
-  w.room = (scratch + EC_ALIGN - 1) / EC_ALIGN * EC_ALIGN; /* threads share no cache line */
+  w.room = (scratch + EC_ALIGN - 1) / EC_ALIGN * EC_ALIGN; /* threads do not share cache lines */
   if (scratch) EC_TRY(ec_call_scratch(c, w.pieces, w.room, &w.scratch));
   ec_parallel_for(c, w.pieces, 1, run_pieces, &w);
   return EC_OK;

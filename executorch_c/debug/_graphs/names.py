@@ -139,7 +139,7 @@ def is_number(node: Node) -> bool:
     return isinstance(value, (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool))
 
 
-def is_random(node: Node) -> bool:
+def is_random_node(node: Node) -> bool:
     """Return True if two runs of a node differ: random numbers, uninitialised memory."""
     import torch
 

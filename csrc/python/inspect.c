@@ -2,7 +2,7 @@
  * instructions, delegates, and the contents of delegates. */
 #include "python/state.h"
 
-#include "python/structure.h"
+#include "python/inspect.h"
 
 #include "python/errors.h"
 #include "python/objects.h"
@@ -218,7 +218,7 @@ static int open_delegate(ecpy_state *state, ecpy_program_ref *ref, const char *n
   return -1;
 }
 
-PyObject *ecpy_program_structure(ecpy_state *state, ecpy_program_ref *ref, const char *name) {
+PyObject *ecpy_inspect_method(ecpy_state *state, ecpy_program_ref *ref, const char *name) {
   ec_inspection s = {0};
   if (open_structure(state, ref, name, &s)) return NULL;
   PyObject *dict = Py_BuildValue(
@@ -230,7 +230,7 @@ PyObject *ecpy_program_structure(ecpy_state *state, ecpy_program_ref *ref, const
   return dict;
 }
 
-PyObject *ecpy_program_delegate(ecpy_state *state, ecpy_program_ref *ref, const char *name,
+PyObject *ecpy_inspect_delegate(ecpy_state *state, ecpy_program_ref *ref, const char *name,
                                 Py_ssize_t delegate) {
   ec_inspection s = {0};
   if (open_delegate(state, ref, name, delegate, &s)) return NULL;
@@ -239,7 +239,7 @@ PyObject *ecpy_program_delegate(ecpy_state *state, ecpy_program_ref *ref, const 
   return dict;
 }
 
-PyObject *ecpy_program_payload(ecpy_state *state, ecpy_program_ref *ref, const char *name,
+PyObject *ecpy_inspect_payload(ecpy_state *state, ecpy_program_ref *ref, const char *name,
                                Py_ssize_t delegate) {
   ec_inspection s = {0};
   if (open_delegate(state, ref, name, delegate, &s)) return NULL;
