@@ -57,7 +57,7 @@ EXAMPLES = """\
 examples:
   executorch-c demo                                  the classifier that ships with the package
   executorch-c info model.pte                        contents; missing operators and backends
-  executorch-c info model.pte --delegate-at-load     operators that XNNPACK would take
+  executorch-c info model.pte --delegate-at-load     operators that XNNPACK claims
   executorch-c dump model.pte                        every instruction and node
   executorch-c graph model.pte -o model.svg          a picture
   executorch-c memory model.pte --plot plan.svg      tensors in planned memory over time
