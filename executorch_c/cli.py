@@ -55,22 +55,22 @@ INTERRUPTED = 130
 
 EXAMPLES = """\
 examples:
-  executorch-c demo                                  the classifier that ships with the package
-  executorch-c info model.pte                        contents; missing operators and backends
-  executorch-c info model.pte --delegate-at-load     operators that XNNPACK claims
+  executorch-c demo                                  the included classifier
+  executorch-c info model.pte                        contents, missing operators
+  executorch-c info model.pte --delegate-at-load     operators XNNPACK claims
   executorch-c dump model.pte                        every instruction and node
   executorch-c graph model.pte -o model.svg          a picture
-  executorch-c memory model.pte --plot plan.svg      tensors in planned memory over time
-  executorch-c run model.pte                         random inputs that fit the program
+  executorch-c memory model.pte --plot plan.svg      planned memory over time
+  executorch-c run model.pte                         random inputs
   executorch-c run model.pte --save-inputs x.npz     and write them
   executorch-c run model.pte --inputs x.npz --output y.npz
   executorch-c run model.pte --method encode --repeat 100
   executorch-c run model.pte --data weights.ptd
   executorch-c validate model.pte --inputs x.npz --expect y.npz
-  executorch-c check model.py:make --flow xnnpack    export a model and compare with PyTorch
-  executorch-c check model.pte --model model.py:make compare a program with PyTorch
-  executorch-c compare portable.pte delegated.pte    first divergence of two programs
-  executorch-c explain model.pte --etrecord e.bin    first node that differs from PyTorch
+  executorch-c check model.py:make --flow xnnpack    export and compare
+  executorch-c check model.pte --model model.py:make compare with PyTorch
+  executorch-c compare portable.pte delegated.pte    first divergence
+  executorch-c explain model.pte --etrecord e.bin    first node that differs
   executorch-c quantization-error int8.pte --model model.py:make
   executorch-c check-nan model.pte --inputs x.npz    origin of NaN and infinity
   executorch-c trace model.pte --repeat 20 --html t.html
@@ -88,7 +88,7 @@ def parser() -> argparse.ArgumentParser:
         "executorch-c",
         description="Run and inspect ExecuTorch programs (.pte) on NumPy arrays, without torch.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_arguments.HelpFormatter,
     )
     top.add_argument("--version", action="store_true", help="print the version and exit")
     commands = top.add_subparsers(title="commands", metavar="COMMAND")

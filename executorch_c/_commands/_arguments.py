@@ -6,6 +6,7 @@ Invalid values fail here, before any work.
 from __future__ import annotations
 
 import argparse
+import textwrap
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -85,6 +86,20 @@ def output_file(*endings: str) -> Callable[[str], str]:
 # ---- parsers ----------------------------------------------------------------------------------
 
 
+class HelpFormatter(argparse.HelpFormatter):
+    """Fill paragraphs to the width of the terminal; keep indented blocks as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        blocks = text.strip("\n").split("\n\n")
+        return "\n\n".join(self._block(block, width, indent) for block in blocks)
+
+    def _block(self, block: str, width: int, indent: str) -> str:
+        if any(line.startswith(" ") for line in block.splitlines()):
+            return block
+        return textwrap.fill(block, width, initial_indent=indent, subsequent_indent=indent,
+                             break_on_hyphens=False, break_long_words=False)  # fmt: skip
+
+
 def add_command(
     commands: Commands,
     name: str,
@@ -92,12 +107,12 @@ def add_command(
     summary: str,
     description: str = "",
 ) -> argparse.ArgumentParser:
-    """Add the parser of a command and return it. The description keeps its line breaks."""
+    """Add the parser of a command and return it; its description is filled, code is indented."""
     parser = commands.add_parser(
         name,
         help=summary,
         description=description or summary[0].upper() + summary[1:] + ".",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     parser.set_defaults(command=run, parser=parser)
     return parser

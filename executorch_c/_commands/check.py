@@ -24,7 +24,8 @@ The function takes no arguments. It returns the model, its example inputs and, o
 dictionary of additional arguments of executorch_c.testing.check_model:
 
     def make():
-        return Net().eval(), (torch.randn(1, 3, 224, 224),), {"real_inputs": load_pictures()}
+        inputs = (torch.randn(1, 3, 224, 224),)
+        return Net().eval(), inputs, {"real_inputs": load_pictures()}
 
 """
 HELP += _arguments.EXIT_TEXT

@@ -152,3 +152,15 @@ def test_a_terminal_gets_no_codes_but_colours(screen: Terminal) -> None:
     with terminal.tables(screen):
         print(f"a\tb\n\x1b[1;31mred\x1b[0m {CLEAR}{TITLE}")
     assert screen.getvalue() == ("a\tb\n\x1b[1;31mred\x1b[0m \\x1b[2J\\x1b]0;owned\\x07\n")
+
+
+@pytest.mark.parametrize("command", ["", *map(cli.name_of, cli.COMMANDS)])
+def test_help_fits_80_columns(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        cli.main([command, "--help"] if command else ["--help"])
+    usage, _, text = capsys.readouterr().out.partition("\n\n")
+    assert usage.startswith("usage: ") and text  # argparse does not break a group of options
+    assert not [line for line in text.splitlines() if len(line) > 80]
