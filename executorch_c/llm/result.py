@@ -58,7 +58,10 @@ class RunStats:
 
 @dataclass
 class Generation:
-    """The result of TextRunner.generate. `str(result)` is the text."""
+    """The result of TextRunner.generate. `str(result)` is the text.
+
+    It has no verdict and no table, so it is not an `executorch_c.report.Report`.
+    """
 
     text: str = ""
     """The new text, without the end-of-sequence token, up to a stop text."""
