@@ -14,7 +14,7 @@ SHARED_xnnpack = core/error.c format/fb.c
 SHARED_vulkan = core/error.c format/fb.c
 
 # Backends that translate a payload into a program: backends/translate is compiled into each.
-TRANSLATORS = vulkan
+TRANSLATORS = coreml vulkan
 
 # Entry points of testing/ for ctypes (tests/op_harness.py).
 HARNESS = testing/run_op.c testing/time_verify.c

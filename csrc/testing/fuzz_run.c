@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../../backends/demo/demo.h"
+#include "../../backends/coreml/coreml_backend.h"
 #include "../../backends/vulkan/vulkan_backend.h"
 #include "../../backends/vulkan_ops/operators.h"
 #ifdef EC_FUZZ_XNNPACK
@@ -33,6 +34,7 @@ typedef struct fuzz {
 void ec_fuzz_init(void) {
   ec_backend_register(&demo_compiler_backend, NULL);
   ec_backend_register(&demo_executor_backend, NULL);
+  ec_backend_register(&ecm_backend, NULL);
   ec_backend_register(&ecv_backend, NULL);
   ec_operators_register(&evo_operators, NULL);
 #ifdef EC_FUZZ_XNNPACK

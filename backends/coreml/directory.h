@@ -1,0 +1,14 @@
+/* The directory of a payload: files, and an index at the end. */
+#ifndef ECM_DIRECTORY_H
+#define ECM_DIRECTORY_H
+
+#include "host.h"
+
+typedef struct ecm_files {
+  ecm_bytes model, weights, metadata, handles; /* data NULL: none */
+} ecm_files;
+
+/* Finds the files that the translation needs; weights and handles are optional. */
+uint32_t ecm_directory_open(const ecm_call *c, ecm_bytes payload, ecm_files *out);
+
+#endif

@@ -1,0 +1,30 @@
+/* One call of init or describe, and its failures. */
+#ifndef ECM_HOST_H
+#define ECM_HOST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "executorch_c/backend.h"
+
+typedef struct ecm_call {
+  const ec_host *host;
+  ec_host_call *call;
+} ecm_call;
+
+/* Sets the message and returns the status. */
+#define ecm_fail(c, ...) ((c)->host->fail((c)->call, __VA_ARGS__))
+
+#define ECM_TRY(expression)                                                                        \
+  do {                                                                                             \
+    const uint32_t ecm_try_status = (expression);                                                  \
+    if (ecm_try_status) return ecm_try_status;                                                     \
+  } while (0)
+
+typedef struct ecm_bytes {
+  const uint8_t *data;
+  size_t size;
+} ecm_bytes;
+
+#endif

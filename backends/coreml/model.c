@@ -1,0 +1,242 @@
+/* Types, constants and names of a MIL program. */
+#include "model.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "../translate/bytes.h"
+#include "core/checked.h"
+#include "json.h"
+
+/* ---- types ----------------------------------------------------------------------------------- */
+
+static int32_t scalar_type(int32_t mil) {
+  switch (mil) {
+  case ECM_BOOL: return 11;
+  case ECM_FLOAT16: return 5;
+  case ECM_FLOAT32: return 6;
+  case ECM_INT8: return 1;
+  case ECM_INT16: return 2;
+  case ECM_INT32: return 3;
+  case ECM_UINT8: return 0;
+  default: return -1;
+  }
+}
+
+static uint32_t read_dimension(ecm_model *m, ecm_bytes dimension, ecm_value *out) {
+  ecm_field constant, size;
+  ect_tensor *t = &out->type;
+  if (t->rank == ECT_MAX_RANK)
+    return ecm_fail(&m->c, EC_BACKEND_NOT_SUPPORTED, "a type has more than %d dimensions",
+                    ECT_MAX_RANK);
+  int64_t *extent = &t->sizes[t->rank++];
+  if (ecm_wire_find(dimension, 1, &constant)) {
+    size.value = 0;
+    ecm_wire_find(constant.bytes, 1, &size);
+    if (size.value > INT32_MAX)
+      return ecm_fail(&m->c, EC_BACKEND_INVALID_PROGRAM, "a dimension has %" PRIu64 " elements",
+                      size.value);
+    *extent = (int64_t)size.value;
+    return EC_BACKEND_OK;
+  }
+  if (m->bound < 0)
+    return ecm_fail(&m->c, EC_BACKEND_NOT_SUPPORTED,
+                    "a dimension is unknown, and no input states an upper bound");
+  *extent = m->bound;
+  out->unknown++;
+  return EC_BACKEND_OK;
+}
+
+uint32_t ecm_read_type(ecm_model *m, ecm_bytes value_type, ecm_value *out) {
+  ecm_field tensor, field;
+  *out = (ecm_value){.id = ECT_NO_VALUE, .type.is_dynamic = true};
+  if (!ecm_wire_find(value_type, 1, &tensor) || tensor.wire != ECM_BYTES)
+    return ecm_fail(&m->c, EC_BACKEND_NOT_SUPPORTED,
+                    "a value is not a tensor; lists and state are not supported yet");
+  ecm_bytes rest = tensor.bytes;
+  while (ecm_wire_next(&rest, &field)) {
+    if (field.number == 1) out->mil = (int32_t)(field.value & INT32_MAX);
+    if (field.number == 3) ECM_TRY(read_dimension(m, field.bytes, out));
+  }
+  out->type.dtype = scalar_type(out->mil);
+  return EC_BACKEND_OK;
+}
+
+/* ---- constants ------------------------------------------------------------------------------- */
+
+void *ecm_own(ecm_model *m, size_t size) {
+  void **moved = ect_grow(m->c.host, m->owned, &m->owned_room, m->owned_count, sizeof *moved);
+  if (!moved) return NULL;
+  m->owned = moved;
+  void *block = m->c.host->alloc(size + 1);
+  if (block) m->owned[m->owned_count++] = block;
+  return block;
+}
+
+size_t ecm_elements(const ecm_value *v) {
+  const size_t width = ect_dtype_size(v->type.dtype);
+  return width ? v->data.size / width : 0;
+}
+
+/* Decodes packed varints to elements of `width` bytes. */
+static uint32_t decode_varints(ecm_model *m, ecm_bytes packed, size_t width, ecm_bytes *out) {
+  uint64_t number;
+  if (packed.size > SIZE_MAX / 16) return EC_BACKEND_INVALID_PROGRAM;
+  uint8_t *items = ecm_own(m, packed.size * width);
+  if (!items) return ecm_fail(&m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a constant");
+  *out = (ecm_bytes){items, 0};
+  while (ecm_wire_varint(&packed, &number)) {
+    memcpy(items + out->size, &number, width);
+    out->size += width;
+  }
+  return EC_BACKEND_OK;
+}
+
+/* A record of weight.bin: magic, dtype, size, offset. */
+static uint32_t read_blob(ecm_model *m, ecm_bytes blob, ecm_bytes *out) {
+  enum { RECORD = 64 };
+  ecm_field offset = {0};
+  const ecm_bytes file = m->files.weights;
+  uint32_t magic = 0;
+  uint64_t size = 0, at = 0;
+  ecm_wire_find(blob, 2, &offset);
+  if (!ec_in_range(offset.value, RECORD, file.size))
+    return ecm_fail(&m->c, EC_BACKEND_INVALID_PROGRAM,
+                    "a weight's record at %" PRIu64 " is outside of weight.bin of %zu bytes",
+                    offset.value, file.size);
+  const uint8_t *record = file.data + offset.value;
+  memcpy(&magic, record, sizeof magic);
+  memcpy(&size, record + 8, sizeof size);
+  memcpy(&at, record + 16, sizeof at);
+  if (magic != 0xDEADBEEF || !ec_in_range(at, size, file.size))
+    return ecm_fail(&m->c, EC_BACKEND_INVALID_PROGRAM,
+                    "the weight's record at %" PRIu64 " has magic 0x%08x and %" PRIu64
+                    " bytes at %" PRIu64 "; expected 0xdeadbeef, and bytes in %zu",
+                    offset.value, (unsigned)magic, size, at, file.size);
+  *out = (ecm_bytes){file.data + at, (size_t)size};
+  return EC_BACKEND_OK;
+}
+
+static uint32_t read_immediate(ecm_model *m, ecm_bytes immediate, ecm_value *out) {
+  ecm_field tensor, list, items = {0};
+  if (!ecm_wire_find(immediate, 1, &tensor))
+    return ecm_fail(&m->c, EC_BACKEND_NOT_SUPPORTED, "a constant is not a tensor");
+  ecm_bytes rest = tensor.bytes;
+  if (!ecm_wire_next(&rest, &list) || !ecm_wire_find(list.bytes, 1, &items)) return EC_BACKEND_OK;
+  if (items.wire != ECM_BYTES)
+    return ecm_fail(&m->c, EC_BACKEND_NOT_SUPPORTED, "a constant's items are not packed");
+  if (list.number == 2) return decode_varints(m, items.bytes, 4, &out->data);
+  if (list.number == 3) return decode_varints(m, items.bytes, 1, &out->data);
+  out->data = items.bytes;
+  return EC_BACKEND_OK;
+}
+
+uint32_t ecm_read_constant(ecm_model *m, ecm_bytes message, ecm_value *out) {
+  ecm_field type, content;
+  size_t wanted;
+  if (!ecm_wire_find(message, 2, &type))
+    return ecm_fail(&m->c, EC_BACKEND_INVALID_PROGRAM, "a constant has no type");
+  ECM_TRY(ecm_read_type(m, type.bytes, out));
+  out->is_constant = true;
+  if (ecm_wire_find(message, 3, &content)) ECM_TRY(read_immediate(m, content.bytes, out));
+  else if (ecm_wire_find(message, 5, &content)) ECM_TRY(read_blob(m, content.bytes, &out->data));
+  if (out->mil == ECM_STRING) return EC_BACKEND_OK;
+  if (out->type.dtype < 0)
+    return ecm_fail(&m->c, EC_BACKEND_NOT_SUPPORTED, "constants of MIL dtype %d", (int)out->mil);
+  if (out->unknown || !ect_tensor_bytes(&out->type, &wanted) || wanted != out->data.size)
+    return ecm_fail(&m->c, EC_BACKEND_INVALID_PROGRAM,
+                    "a constant has %zu bytes, which is not the size of its type", out->data.size);
+  return EC_BACKEND_OK;
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+uint32_t ecm_define(ecm_model *m, ecm_bytes name, const ecm_value *value) {
+  ecm_value *moved =
+      ect_grow(m->c.host, m->values, &m->value_room, m->value_count, sizeof *moved);
+  if (moved) m->values = moved;
+  if (!moved || !ecm_names_set(&m->names, name, (uint32_t)m->value_count))
+    return ecm_fail(&m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for values");
+  m->values[m->value_count++] = *value;
+  return EC_BACKEND_OK;
+}
+
+uint32_t ecm_tensor(ecm_model *m, ecm_value *v, int64_t *out) {
+  if (v->id == ECT_NO_VALUE && v->type.dtype < 0)
+    return ecm_fail(&m->c, EC_BACKEND_NOT_SUPPORTED, "values of MIL dtype %d", (int)v->mil);
+  if (v->id == ECT_NO_VALUE) {
+    ect_tensor t = v->type;
+    t.is_dynamic = !v->is_constant;
+    if (v->is_constant) {
+      t.role = ECT_CONSTANT;
+      t.constant = ect_add_constant(&m->program, v->data.data, v->data.size);
+    }
+    v->id = ect_add_tensor(&m->program, &t);
+  }
+  *out = v->id;
+  return EC_BACKEND_OK;
+}
+
+/* Reads {"mapping": {"3": [[..., {"Output": name}], ...]}}. */
+static uint32_t read_handles(ecm_model *m, ecm_json *j) {
+  const uint32_t mapping = ecm_json_member(j, 0, "mapping");
+  uint32_t key = mapping ? ecm_json_first(j, mapping) : 0;
+  for (; key; key = ecm_json_next(j, mapping, j->tokens[key].next)) {
+    const uint32_t paths = j->tokens[key].next;
+    uint64_t handle;
+    if (j->tokens[mapping].type != ECM_OBJECT) return EC_BACKEND_OK;
+    if (!ecm_json_number(j, key, &handle) || handle >= UINT32_MAX) continue;
+    for (uint32_t t = paths; t < j->tokens[paths].next; t++) {
+      const uint32_t output = ecm_json_member(j, t, "Output");
+      const ecm_token *text = &j->tokens[output];
+      if (output && !ecm_names_set(&m->handles, (ecm_bytes){j->bytes.data + text->begin,
+                                                           text->end - text->begin},
+                                   (uint32_t)handle))
+        return ecm_fail(&m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for debug handles");
+    }
+  }
+  return EC_BACKEND_OK;
+}
+
+/* Raises the bound to the largest of an input's ranges. */
+static void read_bound(ecm_model *m, ecm_bytes input) {
+  static const uint8_t path[] = {3, 5, 31};
+  ecm_field field = {.bytes = input}, range, upper;
+  for (size_t i = 0; i < sizeof path; i++)
+    if (!ecm_wire_find(field.bytes, path[i], &field) || field.wire != ECM_BYTES) return;
+  while (ecm_wire_next(&field.bytes, &range))
+    if (ecm_wire_find(range.bytes, 2, &upper) && upper.value <= INT32_MAX)
+      m->bound = (int64_t)upper.value > m->bound ? (int64_t)upper.value : m->bound;
+}
+
+uint32_t ecm_model_open(const ecm_call *c, ecm_bytes payload, ecm_model *out) {
+  ecm_json handles;
+  ecm_field description, field;
+  *out = (ecm_model){.c = *c, .program.host = c->host, .names.host = c->host,
+                     .handles.host = c->host, .bound = -1};
+  ECM_TRY(ecm_directory_open(c, payload, &out->files));
+  uint32_t status = EC_BACKEND_OK;
+  if (out->files.handles.data) {
+    status = ecm_json_open(c, out->files.handles, false, "the map of debug handles", &handles);
+    if (status == EC_BACKEND_OK) status = read_handles(out, &handles);
+    ecm_json_free(&handles);
+  }
+  if (status == EC_BACKEND_OK && ecm_wire_find(out->files.model, 2, &description))
+    for (ecm_bytes rest = description.bytes; ecm_wire_next(&rest, &field);)
+      if (field.number == 1 && field.wire == ECM_BYTES) read_bound(out, field.bytes);
+  if (status != EC_BACKEND_OK) ecm_model_close(out);
+  return status;
+}
+
+void ecm_model_close(ecm_model *m) {
+  const ec_host *host = m->c.host;
+  ect_free(&m->program);
+  ecm_names_free(&m->names);
+  ecm_names_free(&m->handles);
+  for (size_t i = 0; i < m->owned_count; i++) host->free(m->owned[i]);
+  host->free(m->owned);
+  host->free(m->values);
+  m->owned_count = 0;
+  m->owned = NULL;
+  m->values = NULL;
+}

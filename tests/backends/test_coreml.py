@@ -1,0 +1,170 @@
+"""CoreMLBackend: recorded programs equal eager; a planted fault is seen; damage is an exception."""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import executorch_c
+from executorch_c import Error, Runtime
+
+PROGRAMS = Path(__file__).parent / "coreml_programs"
+NAMES = sorted(path.stem for path in PROGRAMS.glob("*.pte"))
+LIMITS = {"fp32": 1e-5, "dyn": 1e-5, "fp16": 3e-3, "int8": 1e-7}
+"""int8: every integer is equal, for one step of the last quantisation, 0.004, moves the result by
+more than 1e-4; the softmax after it is float32."""
+
+
+def method(source: str | bytes) -> executorch_c.Method:
+    program = PROGRAMS / f"{source}.pte" if isinstance(source, str) else source
+    return Runtime.get().load_program(program).load_method("forward")
+
+
+def recorded(name: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Return inputs, and outputs of the lowered module in eager PyTorch."""
+    with np.load(PROGRAMS / f"{name}.npz") as file:
+        arrays = dict(file)
+    return ([arrays[key] for key in sorted(arrays) if key.startswith("in")],
+            [arrays[key] for key in sorted(arrays) if key.startswith("out")])  # fmt: skip
+
+
+def error(source: str | bytes, name: str) -> float:
+    inputs, outputs = recorded(name)
+    found = method(source).execute(inputs)
+    assert [a.shape for a in found] == [a.shape for a in outputs]
+    return max(float(np.abs(a.astype(np.float64) - b).max())
+               for a, b in zip(found, outputs, strict=True))  # fmt: skip
+
+
+def payload(data: bytes) -> tuple[int, int]:
+    """Return where the payload begins and ends: at metadata.json, and at the reversed index."""
+    begin = data.index(b'{"inputNames"')
+    end = data.rindex(b'"sedon"{') + len(b'"sedon"{')
+    return begin, end
+
+
+def test_all_recorded_programs_are_there() -> None:
+    assert NAMES == ["cnn_fp16", "cnn_fp32", "mlp_dyn", "mlp_fp16", "mlp_fp32", "mlp_int8"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_recorded_programs_equal_eager(name: str) -> None:
+    assert error(name, name) <= LIMITS[name.split("_")[1]]
+
+
+def test_a_dynamic_shape_has_other_sizes() -> None:
+    (x,), (expected,) = recorded("mlp_dyn")
+    m = method("mlp_dyn")
+    np.testing.assert_allclose(m.execute([x[:2]])[0], expected[:2], atol=1e-5)
+    with pytest.raises(Error):
+        m.execute([np.zeros((17, 32), np.float32)])
+
+
+def test_a_trace_has_the_names_and_handles_of_the_payload() -> None:
+    inputs, _ = recorded("mlp_fp32")
+    m = method("mlp_fp32")
+    with m.tracing(values=True) as trace:
+        result = m.execute(inputs)[0]
+    nodes = [event for event in trace.events if event.kind == "node"]
+    assert [event.name for event in nodes] == ["linear", "relu", "linear", "softmax"]
+    assert [event.debug_handle for event in nodes] == [1, 2, 3, 4]
+    np.testing.assert_array_equal(nodes[-1].outputs[0].data, result)
+
+
+@pytest.mark.parametrize("name", ["mlp_fp32", "mlp_int8"])
+def test_a_wrong_weight_changes_the_result(name: str) -> None:
+    data = bytearray((PROGRAMS / f"{name}.pte").read_bytes())
+    record = data.index(struct.pack("<I", 0xDEADBEEF))
+    at = record + 64
+    size = struct.unpack_from("<Q", data, record + 8)[0]
+    data[at : at + size] = bytes(size)
+    assert error(bytes(data), name) > 1e-4
+
+
+def test_a_wrong_scale_changes_the_result() -> None:
+    data = (PROGRAMS / "mlp_int8.pte").read_bytes()
+    scale = struct.pack("<f", np.float32(0.00689816382))
+    assert data.count(scale) >= 2
+    wrong = data.replace(scale, struct.pack("<f", 0.0089), 1)
+    assert error(wrong, "mlp_int8") > 1e-5
+
+
+def test_info_says_where_it_runs(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "executorch_c", "info", str(PROGRAMS / "mlp_fp32.pte")]
+    info = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=True).stdout
+    assert "CoreMLBackend" in info and "interpreted on the CPU" in info
+
+
+def test_unknown_options_are_refused() -> None:
+    program = Runtime.get().load_program(PROGRAMS / "mlp_fp32.pte")
+    with pytest.raises(Error, match="unknown option 'fast'"):
+        program.load_method("forward", backend_options={"CoreMLBackend": {"fast": True}})
+
+
+def replaced(old: bytes, new: bytes) -> bytes:
+    data = (PROGRAMS / "mlp_fp32.pte").read_bytes()
+    assert old in data and len(old) == len(new)
+    return data.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "match"),
+    [
+        (b'"sedon"{', b'"sedoN"{', "index has no list 'nodes'"),
+        (b'"sedon"{', b'"sedon"[', "is not ',' or a closing bracket"),
+        (b'"ledomlm.ledom"', b'"ledomlm.lebom"', "no model.mlmodel"),
+        (b'"nosj.atadatem"', b'"nosj.atadatex"', "no metadata.json"),
+        (b'"ezis"', b'"eziz"', "region with offset and size"),
+        (b'"inputNames"', b'"inputNamez"', "no list 'inputNames'"),
+        (b'["x"]', b'["y"]', "'y' of inputNames is not a value"),
+        (b"\xef\xbe\xad\xde", b"\xef\xbe\xad\xdf", "magic 0xdfadbeef"),
+        (b"\x0a\x04relu", b"\x0a\x04rely", "aten_relu_default .rely.: the operator is not supp"),
+    ],
+)  # fmt: skip
+def test_a_wrong_payload_is_named(old: bytes, new: bytes, match: str) -> None:
+    with pytest.raises(Error, match=match):
+        method(replaced(old, new))
+
+
+def damaged(name: str, cases: int) -> Iterator[bytes]:
+    data = (PROGRAMS / f"{name}.pte").read_bytes()
+    begin, end = payload(data)
+    source = random.Random(name)
+    for _ in range(cases):
+        copy = bytearray(data)
+        for _ in range(source.choice((1, 1, 2, 8))):
+            copy[source.randrange(begin, end)] = source.choice((0, 1, 127, 128, 255,
+                                                               source.randrange(256)))  # fmt: skip
+        yield bytes(copy)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_damaged_payloads_are_results_or_exceptions(name: str) -> None:
+    inputs, _ = recorded(name)
+    failures = 0
+    for data in damaged(name, 150):
+        try:
+            method(data).execute(inputs)
+        except Error as found:
+            failures += 1
+            assert str(found)
+    assert 0 < failures < 150
+
+
+def test_the_index_may_not_point_outside() -> None:
+    data = (PROGRAMS / "mlp_fp32.pte").read_bytes()
+    begin, end = payload(data)
+    index, _ = json.JSONDecoder().raw_decode(data[begin:end][::-1].decode("latin1"))
+    size = next(n["dataRegion"]["size"] for n in index["nodes"] if n["name"] == "weight.bin")
+    text = f'"size":{size}'[::-1].encode()
+    assert text in data
+    with pytest.raises(Error, match="the index states a file of 99999 bytes"):
+        method(data.replace(text, f'"size":{"9" * len(str(size))}'[::-1].encode()))
