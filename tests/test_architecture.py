@@ -185,6 +185,19 @@ def test_runtime_follows_the_order_of_its_readme() -> None:
     assert not wrong
 
 
+ADVICE = re.compile(r'"[^"\n]*(?:\.astype|\bdata_path\b|\bnumpy\.|\bnp\.|load_method|load_program)')
+
+
+def test_messages_below_the_python_layer_have_no_python() -> None:
+    """Messages of the C library do not advise Python calls."""
+    assert ADVICE.search('"use x.astype(np.int64)"') and not ADVICE.search('"data file 0: no key"')
+    wrong = []
+    for path in [*files("*.c", "*.h", "*.def", under=CSRC), *files("*.c", under=ROOT / "backends")]:
+        if path.relative_to(ROOT).parts[:2] not in {("csrc", "python"), ("csrc", "testing")}:
+            wrong += [f"{name(path)}: {text}" for text in ADVICE.findall(path.read_text())]
+    assert not wrong
+
+
 def test_python_headers_only_in_the_python_layer() -> None:
     """csrc/python, csrc/testing and the module.c of a backend; everything else builds without
     Python."""

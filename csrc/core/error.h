@@ -15,6 +15,7 @@ typedef enum ec_hint {
   EC_HINT_NONE,
   EC_HINT_CONVERT,    /* an input has another dtype */
   EC_HINT_DATA_FILES, /* none of the given files has the data */
+  EC_HINT_IS_DATA,    /* the file has the data of a program */
   EC_HINT_MAX_STEPS,  /* the limit on steps was reached */
   EC_HINT_MAX_BYTES,
   EC_HINTS
