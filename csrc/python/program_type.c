@@ -92,8 +92,8 @@ PyDoc_STRVAR(
     "    delegate_at_load: True to hand runs of operators that no delegate has to XNNPACK when\n"
     "        the method is loaded, where that pays; \"always\" wherever it is possible; \"each\"\n"
     "        for each of them by itself, in traced calls too, for validation; False to leave\n"
-    "        them to the kernels; None for the environment variable\n"
-    "        EXECUTORCH_C_DELEGATE_AT_LOAD (1, always, each, 0), else False.\n\n"
+    "        them to the kernels, as kernels=\"reference\" does; None for the environment variable\n"
+    "        EXECUTORCH_C_DELEGATE_AT_LOAD (1, always, each, 0), else True.\n\n"
     "Returns the Method. Loading a method again with default arguments returns the same object,\n"
     "which has its own memory and state. Other arguments create a new one each time.\n\n"
     "Raises NotFoundError (a KeyError: no such method, or a backend that is not registered),\n"
@@ -112,7 +112,7 @@ static int parse_kernels(const char *kernels, bool *reference) {
 /* Returns the choice of the environment, for tests of other programs. */
 static ec_claiming default_claiming(void) {
   const char *text = getenv("EXECUTORCH_C_DELEGATE_AT_LOAD");
-  if (!text) return EC_CLAIM_NEVER;
+  if (!text) return EC_CLAIM_WHERE_IT_PAYS;
   if (strcmp(text, "always") == 0) return EC_CLAIM_ALWAYS;
   if (strcmp(text, "each") == 0) return EC_CLAIM_EACH;
   return strcmp(text, "1") == 0 ? EC_CLAIM_WHERE_IT_PAYS : EC_CLAIM_NEVER;

@@ -15,7 +15,10 @@
 #include "runtime/host_call.h"
 #include "runtime/load_options.h"
 
-enum { MOST_REASONS = 64 };
+enum {
+  MOST_REASONS = 64,
+  LEAST_ELEMENTS = 4000 /* of a method that may have a call worth a delegate */
+};
 
 /* ---- what is not claimed --------------------------------------------------------------------- */
 
@@ -189,9 +192,29 @@ static const ec_backend *find_backend(void) {
   return NULL;
 }
 
+/* True if the tensors of the method's kernel calls have few elements. */
+static bool has_little_work(const ec_method *m) {
+  int64_t elements = 0;
+  for (size_t i = 0; i < m->instr_count; i++) {
+    const ec_instr *in = &m->instrs[i];
+    for (size_t k = 0; in->op && k < in->count && elements < LEAST_ELEMENTS; k++)
+      if (in->args[k]->kind == EC_KIND_TENSOR) elements += in->args[k]->as.tensor->numel;
+  }
+  return m->options.claiming == EC_CLAIM_WHERE_IT_PAYS && elements < LEAST_ELEMENTS;
+}
+
+ec_status ec_claim_check_backends(const ec_method *m, ec_error *err) {
+  const ec_method_options *o = &m->options;
+  if (!o->backends_unknown || o->claiming == EC_CLAIM_NEVER || o->reference_kernels ||
+      has_little_work(m))
+    return EC_OK;
+  return ec_fail(err, EC_NOT_FOUND, "backends with claims are not registered yet");
+}
+
 /* Returns why no call of the method can be claimed; NULL: some may be. */
 static const char *refuse_method(const ec_method *m, const ec_backend *backend) {
   if (m->options.reference_kernels) return "plain kernels are asked for";
+  if (has_little_work(m)) return "too little work for a delegate";
   if (!backend) return "no backend with claims is registered";
   if (m->has_jumps) return "the method has jumps";
   if (m->chain_count != 1) return "the method has several chains";

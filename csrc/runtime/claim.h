@@ -4,6 +4,10 @@
 
 #include "runtime/native.h"
 
+/* Returns NotFound if claims need backends that the caller has not registered yet (the option
+ * backends_unknown): not for methods with little work. Call it before the costly stages. */
+ec_status ec_claim_check_backends(const ec_method *m, ec_error *err);
+
 /* Hands runs of kernel calls to the backend that can take them, in a method with folded constants.
  * What it refuses stays as it is. */
 ec_status ec_claim_calls(ec_method *m, ec_error *err);

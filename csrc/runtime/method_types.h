@@ -27,6 +27,7 @@ typedef enum ec_claiming {
 typedef struct ec_method_options {
   bool reference_kernels; /* plain loops only */
   ec_claiming claiming;
+  bool backends_unknown;  /* NotFound, once, if claims need those that are not registered yet */
   bool seeded;            /* random operators start from `seed`, else from the system's entropy */
   uint64_t seed;
   size_t threads; /* for loops, the calling thread included; 0: ec_threads_default() */

@@ -221,7 +221,7 @@ def add_delegation(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--delegate-at-load", action=argparse.BooleanOptionalAction, default=None,
         help="hand operators that no delegate has to XNNPACK when the method is loaded; default: "
-        f"the environment variable {DELEGATE_AT_LOAD} (1, always, 0), else no",
+        f"the environment variable {DELEGATE_AT_LOAD} (1, always, 0), else yes",
     )  # fmt: skip
 
 
@@ -266,7 +266,7 @@ def delegation(args: argparse.Namespace) -> Iterator[None]:
     """Load methods as --delegate-at-load says, wherever the command loads them."""
     choice: bool | None = getattr(args, "delegate_at_load", None)
     before = os.environ.get(DELEGATE_AT_LOAD)
-    if choice is not None and choice != delegates_at_load():
+    if choice is not None and (before is None or choice != delegates_at_load()):
         os.environ[DELEGATE_AT_LOAD] = "1" if choice else "0"
     try:
         yield
@@ -279,7 +279,7 @@ def delegation(args: argparse.Namespace) -> Iterator[None]:
 
 def delegates_at_load() -> bool:
     """Return True if methods are loaded with load-time delegation by default."""
-    return os.environ.get(DELEGATE_AT_LOAD) in ("1", "always", "each")
+    return os.environ.get(DELEGATE_AT_LOAD, "1") in ("1", "always", "each")
 
 
 def open_program(args: argparse.Namespace) -> Opened:

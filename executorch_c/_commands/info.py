@@ -182,7 +182,7 @@ def main(args: argparse.Namespace) -> int:
     program = _arguments.open_program(args).program
     what = program.info()
     delegated = {}
-    if _arguments.delegates_at_load():
+    if args.delegate_at_load:
         names = [method["name"] for method in what["methods"]]
         delegated = {name: delegated_at_load(program, name) for name in names}
     if args.json:

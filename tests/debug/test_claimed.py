@@ -47,7 +47,7 @@ def pte() -> bytes:
 def backend() -> Iterator[Claims]:
     # XnnpackBackend is registered before it, so that this one is asked first.
     executorch_c.load(export(torch.sin, torch.ones(1))).load_method(
-        "forward", delegate_at_load=True
+        "forward", delegate_at_load="always"
     )
     yield Claims("FakeClaims")
 

@@ -24,7 +24,7 @@ def test_info_of_delegation_at_load(capsys: Capture, tmp_path: Path) -> None:
     assert row.split()[0] == "1"
     assert any("aten::relu.out" in line and "XnnpackBackend" in line for line in lines)
     assert "delegates made at load: 1, with 3 of 4 calls" in out
-    assert "at load" not in command(capsys, "info", str(pte))[1]
+    assert "at load" not in command(capsys, "info", str(pte))[1]  # which loads no method
     code, out, _ = command(capsys, "info", str(pte), "--delegate-at-load", "--json")
     found = json.loads(out)["methods"][0]["delegated_at_load"]
     assert found["error"] is None and found["delegates"][0]["claimed_calls"] == 3

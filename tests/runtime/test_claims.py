@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -177,12 +178,14 @@ def test_what_is_claimed_and_why_not_the_rest() -> None:
     flipped = {"operator": "aten::flip.out", "reason": "an operator without a rule", "calls": 1}
     assert method.undelegated() == [flipped]
     reasons = {row["reason"] for row in load(pte, delegate_at_load=True).undelegated()}
-    assert reasons == {"an operator without a rule", "too little work for a delegate"}
-    assert load(pte).undelegated() == [] and not load(pte)._delegate_at_load
-    plain = load(pte, delegate_at_load=True, kernels="reference").undelegated()
-    assert {row["reason"] for row in plain} == {"plain kernels are asked for"}
+    assert reasons == {"too little work for a delegate"}
+    assert {row["reason"] for row in load(pte).undelegated()} == reasons
+    plain = load(pte, delegate_at_load=False)
+    assert plain.undelegated() == [] and not plain._delegate_at_load and load(pte)._delegate_at_load
+    left = load(pte, delegate_at_load=True, kernels="reference").undelegated()
+    assert {row["reason"] for row in left} == {"plain kernels are asked for"}
     operators = Runtime.get().load_program(pte).info()["methods"][0]["operators"]
-    assert sum(row["calls"] for row in plain) == sum(row["calls"] for row in operators)
+    assert sum(row["calls"] for row in left) == sum(row["calls"] for row in operators)
 
 
 WITHOUT_BACKENDS = """
@@ -190,7 +193,7 @@ import sys
 from importlib import metadata
 metadata.entry_points = lambda **_: ()
 import executorch_c
-method = executorch_c.load(sys.argv[1]).load_method("forward", delegate_at_load=True)
+method = executorch_c.load(sys.argv[1]).load_method("forward", delegate_at_load="always")
 print(method.undelegated(), method.backend_report())
 """
 
@@ -204,11 +207,42 @@ def test_without_a_backend_every_operator_has_the_reason(tmp_path: Path) -> None
     assert done.stdout.endswith("[]\n")
 
 
+BY_DEFAULT = """
+import sys
+import executorch_c
+program = executorch_c.load(sys.argv[1])
+program.load_method("forward", **eval(sys.argv[2]))
+assert ("executorch_c._backends" in sys.modules) == (sys.argv[3] == "True")
+method = program.load_method("forward")
+print(sum(row["claimed_calls"] for row in method.backend_report()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "options", "discovers", "calls"),
+    [(8, {}, False, 0), (256, {}, True, 2), (256, {"kernels": "reference"}, False, 2),
+     (256, {"delegate_at_load": False}, False, 2), (8, {"delegate_at_load": "always"}, True, 0)],
+)  # fmt: skip
+def test_by_default(size: int, options: dict[str, Any], discovers: bool, calls: int,
+                    tmp_path: Path) -> None:  # fmt: skip
+    """Work that is worth a delegate is handed over; plug-ins are looked for only then."""
+    path = tmp_path / "net.pte"
+    path.write_bytes(export(nn.Sequential(nn.Linear(size, size), nn.ReLU()), random(4, size)))
+    environment = {**os.environ}
+    environment.pop("EXECUTORCH_C_DELEGATE_AT_LOAD", None)
+    done = subprocess.run(
+        [sys.executable, "-c", BY_DEFAULT, str(path), repr(options), str(discovers)],
+        cwd=tmp_path, capture_output=True, text=True, env=environment,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) == calls
+
+
 def test_each_operator_by_itself() -> None:
     """Traced calls run the claims, under the operators' names."""
     fn, inputs = SAMPLES["net"]
     pte = export(fn, *inputs)
-    method, plain = load(pte, delegate_at_load="each"), load(pte)
+    method, plain = load(pte, delegate_at_load="each"), load(pte, delegate_at_load=False)
     assert method._delegate_at_load == "each" and set(claimed(method)) == {1}
     arrays, values = [x.numpy() for x in inputs], []
     for one in (method, plain):

@@ -24,7 +24,8 @@ def exported(model: nn.Module, inputs: tuple[torch.Tensor, ...], dynamic: bool =
 
 
 def load(pte: bytes, **options: object) -> Method:
-    return Runtime.get().load_program(pte).load_method("forward", **options)  # type: ignore
+    program = Runtime.get().load_program(pte)
+    return program.load_method("forward", delegate_at_load=False, **options)  # type: ignore
 
 
 def conv(*args: int, **options: int) -> Callable[[], nn.Module]:

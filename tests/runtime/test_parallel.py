@@ -139,12 +139,12 @@ def test_the_same_bits(name: str) -> None:
     fn, inputs = CASES[name]
     program = runtime.load_program(export(fn, *inputs))
     arrays = [x.numpy() for x in inputs]
-    alone = program.load_method("forward", num_threads=1)(*arrays)
+    alone = program.load_method("forward", num_threads=1, delegate_at_load=False)(*arrays)
     expected = fn(*inputs)
     assert compare(alone, expected).verdict != "differ", compare(alone, expected)
     for threads in (2, 3, 6):
         before = thread_count()  # before constants are folded, on all threads
-        method = program.load_method("forward", num_threads=threads)
+        method = program.load_method("forward", num_threads=threads, delegate_at_load=False)
         for _ in range(3):
             np.testing.assert_array_equal(method(*arrays), alone)
         if threads != runtime.num_threads:  # other tests may have started its pool
@@ -158,7 +158,7 @@ def test_small_loops_and_reference_kernels_stay_on_one() -> None:
     for program, options, shape in (
         (small, {}, (40, 40)), (large, {"kernels": "reference"}, (1_000_003,))
     ):  # fmt: skip
-        method = program.load_method("forward", num_threads=7, **options)
+        method = program.load_method("forward", num_threads=7, delegate_at_load=False, **options)
         before = thread_count()
         method(np.ones(shape, np.float32), np.ones(shape, np.float32))
         assert thread_count() == before
