@@ -48,13 +48,15 @@ static void run_load(void *arg) {
 
 static void run_free(void *method) { ec_method_free(method); }
 
-/* Loads a method. If something is missing, discovers installed plug-ins once and tries again. */
+/* Loads a method. If something is missing, discovers installed plug-ins once and tries again, also
+ * if another thread has discovered them meanwhile. */
 static int load_or_discover(ecpy_state *state, loading *l) {
   ecpy_interrupt_init(&l->interrupt);
   l->options.backends_unknown = !state->discovered;
   ecpy_without_gil(run_load, l);
   PyObject *cause = ecpy_fetch_exception(); /* of a backend written in Python */
-  if ((l->status == EC_NOT_FOUND || l->status == EC_OPERATOR_MISSING) && !state->discovered) {
+  const bool missing = l->status == EC_NOT_FOUND || l->status == EC_OPERATOR_MISSING;
+  if (missing && l->options.backends_unknown) {
     Py_CLEAR(cause);
     if (ecpy_discover(state)) return -1;
     l->options.backends_unknown = false;

@@ -43,7 +43,7 @@ def pte() -> bytes:
     return export(MODEL, X)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # registered once, however tests are shared out
 def backend() -> Iterator[Claims]:
     # XnnpackBackend is registered before it, so that this one is asked first.
     executorch_c.load(export(torch.sin, torch.ones(1))).load_method(
