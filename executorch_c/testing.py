@@ -115,7 +115,8 @@ def check_model(
         flow: Name of the flow that exports the model: "portable" (no delegate), "xnnpack",
             "xnnpack-int8" (PT2E: static, weights by channel, calibrated on the example and the
             real inputs), "xnnpack-dynamic" (activations quantised at run time), "vulkan" or
-            "vulkan-int8" (the same for Vulkan, interpreted on the CPU); or a function
+            "vulkan-int8" (the same for Vulkan, interpreted on the CPU), "coreml" (Core ML in
+            float32, interpreted on the CPU); or a function
             from ExportedProgram to a program.
         program: An existing program instead of a flow: a path, bytes or an open file of a .pte or
             .bpte, a Program, a Method (with its current state), an EdgeProgramManager, an

@@ -37,6 +37,18 @@ def _vulkan() -> list[Any]:
     return [VulkanPartitioner({"alias_buffer_mutations": True})]
 
 
+def _coreml() -> list[Any]:
+    import coremltools
+    from executorch.backends.apple.coreml.compiler import CoreMLBackend
+    from executorch.backends.apple.coreml.partition import CoreMLPartitioner
+
+    specs = CoreMLBackend.generate_compile_specs(
+        minimum_deployment_target=coremltools.target.iOS17,
+        compute_precision=coremltools.precision.FLOAT32,
+    )
+    return [CoreMLPartitioner(compile_specs=specs)]
+
+
 def _symmetric(dynamic: bool) -> Callable[[], Any]:
     def quantizer() -> Any:
         from executorch.backends.xnnpack.quantizer import xnnpack_quantizer as xnnpack
@@ -108,6 +120,8 @@ FLOWS = {
         Flow("vulkan", "delegated to Vulkan, as it is; interpreted on the CPU", _vulkan),
         Flow("vulkan-int8", "PT2E: as xnnpack-int8, delegated to Vulkan",
              _vulkan, _symmetric(dynamic=False)),
+        Flow("coreml", "delegated to Core ML in float32; interpreted on the CPU", _coreml,
+             packages=("coremltools",)),
         Flow("cortex-m", "PT2E: int8, operators of CMSIS-NN for a Cortex-M55",
              _portable, _cortex_m, lower=_lower_cortex_m, has_guards=False,
              packages=("tosa_serializer",)),
