@@ -152,6 +152,19 @@ def test_the_same_bits(name: str) -> None:
         del method
 
 
+@pytest.mark.sweep(5)
+@pytest.mark.parametrize("name", CASES)
+def test_the_same_bits_delegated_at_load(name: str) -> None:
+    fn, inputs = CASES[name]
+    program = runtime.load_program(export(fn, *inputs))
+    arrays = [x.numpy() for x in inputs]
+    options = {"delegate_at_load": "always"}
+    alone, *others = [program.load_method("forward", num_threads=n, **options)(*arrays)
+                      for n in (1, 2, 3, 6)]  # fmt: skip
+    for found in others:
+        np.testing.assert_array_equal(found, alone)
+
+
 def test_small_loops_and_reference_kernels_stay_on_one() -> None:
     small = runtime.load_program(export(torch.mm, tensor(40, 40), tensor(40, 40)))
     large = runtime.load_program(export(torch.add, *CASES["add"][1]))
