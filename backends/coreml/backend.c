@@ -119,24 +119,20 @@ static uint32_t open_model(ecm_model *m, ect_delegate *out) {
   return status;
 }
 
+static uint32_t open_payload(const ec_host *host, ec_host_call *call, const ec_backend_init *what,
+                             ect_delegate *out) {
+  const ecm_call c = {host, call};
+  ecm_model model;
+  ECM_TRY(ecm_model_open(&c, (ecm_bytes){what->payload, what->payload_size}, &model));
+  const uint32_t status = open_model(&model, out);
+  ecm_model_close(&model);
+  return status;
+}
+
 static uint32_t init(const ec_backend *self, const ec_host *host, ec_host_call *call,
                      const ec_backend_init *what, void **handle) {
   (void)self;
-  const ecm_call c = {host, call};
-  ecm_model model;
-  if (what->option_count)
-    return ecm_fail(&c, EC_BACKEND_INVALID_ARGUMENT, "unknown option '%s': there are none",
-                    what->options[0].key);
-  if (host->struct_size < sizeof(ec_host))
-    return ecm_fail(&c, EC_BACKEND_NOT_SUPPORTED, "the runtime is older than this backend");
-  ECM_TRY(ecm_model_open(&c, (ecm_bytes){what->payload, what->payload_size}, &model));
-  ect_delegate *d = host->alloc(sizeof *d);
-  uint32_t status = d ? open_model(&model, d)
-                      : ecm_fail(&c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a delegate");
-  ecm_model_close(&model);
-  if (status != EC_BACKEND_OK) host->free(d);
-  else *handle = d;
-  return status;
+  return ect_delegate_init(host, call, what, open_payload, handle);
 }
 
 static uint32_t execute(const ec_backend *self, const ec_host *host, ec_host_call *call,
@@ -150,12 +146,6 @@ static uint32_t execute(const ec_backend *self, const ec_host *host, ec_host_cal
   return ect_delegate_run(d, call, args, count);
 }
 
-static void destroy(const ec_backend *self, const ec_host *host, void *handle) {
-  (void)self;
-  ect_delegate_close(handle);
-  host->free(handle);
-}
-
 const ec_backend ecm_backend = {
     .abi_version = EC_BACKEND_ABI_VERSION,
     .struct_size = sizeof(ec_backend),
@@ -163,5 +153,5 @@ const ec_backend ecm_backend = {
     .version = "interpreted on the CPU",
     .init = init,
     .execute = execute,
-    .destroy = destroy,
+    .destroy = ect_delegate_destroy,
 };

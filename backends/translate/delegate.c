@@ -72,3 +72,24 @@ uint32_t ect_delegate_run(const ect_delegate *d, ec_host_call *call, ec_backend_
   if (status != EC_BACKEND_OK) return status;
   return d->host->program_run_nodes(call, d->program, args, count, d->nodes, d->node_count);
 }
+
+uint32_t ect_delegate_init(const ec_host *host, ec_host_call *call, const ec_backend_init *what,
+                           ect_translate_fn *translate, void **handle) {
+  if (what->option_count)
+    return host->fail(call, EC_BACKEND_INVALID_ARGUMENT, "unknown option '%s': there are none",
+                      what->options[0].key);
+  if (host->struct_size < sizeof(ec_host))
+    return host->fail(call, EC_BACKEND_NOT_SUPPORTED, "the runtime is older than this backend");
+  ect_delegate *d = host->alloc(sizeof *d);
+  if (!d) return host->fail(call, EC_BACKEND_ALLOCATION_FAILED, "no memory for a delegate");
+  const uint32_t status = translate(host, call, what, d);
+  if (status != EC_BACKEND_OK) host->free(d);
+  else *handle = d;
+  return status;
+}
+
+void ect_delegate_destroy(const ec_backend *self, const ec_host *host, void *handle) {
+  (void)self;
+  ect_delegate_close(handle);
+  host->free(handle);
+}

@@ -24,4 +24,13 @@ uint32_t ect_delegate_run(const ect_delegate *d, ec_host_call *call, ec_backend_
                           size_t count);
 void ect_delegate_close(ect_delegate *d);
 
+/* Translates a payload into a delegate. */
+typedef uint32_t ect_translate_fn(const ec_host *host, ec_host_call *call,
+                                  const ec_backend_init *what, ect_delegate *out);
+/* `init` of a backend without options: allocates a delegate, which `translate` opens. */
+uint32_t ect_delegate_init(const ec_host *host, ec_host_call *call, const ec_backend_init *what,
+                           ect_translate_fn *translate, void **handle);
+/* `destroy` of a backend. */
+void ect_delegate_destroy(const ec_backend *self, const ec_host *host, void *handle);
+
 #endif

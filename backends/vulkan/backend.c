@@ -101,24 +101,20 @@ static uint32_t open_graph(ecv_graph *g, ect_delegate *out) {
   return status;
 }
 
+static uint32_t open_payload(const ec_host *host, ec_host_call *call, const ec_backend_init *what,
+                             ect_delegate *out) {
+  const ecv_call c = {host, call};
+  ecv_graph graph;
+  ECV_TRY(ecv_graph_open(&c, what->payload, what->payload_size, &graph));
+  const uint32_t status = open_graph(&graph, out);
+  ecv_graph_close(&graph);
+  return status;
+}
+
 static uint32_t init(const ec_backend *self, const ec_host *host, ec_host_call *call,
                      const ec_backend_init *what, void **handle) {
   (void)self;
-  const ecv_call c = {host, call};
-  ecv_graph graph;
-  if (what->option_count)
-    return ecv_fail(&c, EC_BACKEND_INVALID_ARGUMENT, "unknown option '%s': there are none",
-                    what->options[0].key);
-  if (host->struct_size < sizeof(ec_host))
-    return ecv_fail(&c, EC_BACKEND_NOT_SUPPORTED, "the runtime is older than this backend");
-  ECV_TRY(ecv_graph_open(&c, what->payload, what->payload_size, &graph));
-  ect_delegate *d = host->alloc(sizeof *d);
-  uint32_t status = d ? open_graph(&graph, d)
-                      : ecv_fail(&c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a delegate");
-  ecv_graph_close(&graph);
-  if (status != EC_BACKEND_OK) host->free(d);
-  else *handle = d;
-  return status;
+  return ect_delegate_init(host, call, what, open_payload, handle);
 }
 
 static uint32_t execute(const ec_backend *self, const ec_host *host, ec_host_call *call,
@@ -140,12 +136,6 @@ static uint32_t execute(const ec_backend *self, const ec_host *host, ec_host_cal
   return ect_delegate_run(d, call, args, count);
 }
 
-static void destroy(const ec_backend *self, const ec_host *host, void *handle) {
-  (void)self;
-  ect_delegate_close(handle);
-  host->free(handle);
-}
-
 static uint32_t describe(const ec_backend *self, const ec_host *host, ec_host_call *call,
                          const ec_backend_init *what, const ec_backend_visitor *visitor) {
   (void)self;
@@ -160,6 +150,6 @@ const ec_backend ecv_backend = {
     .version = "interpreted on the CPU",
     .init = init,
     .execute = execute,
-    .destroy = destroy,
+    .destroy = ect_delegate_destroy,
     .describe = describe,
 };
