@@ -58,8 +58,8 @@ class Row:
 
     @property
     def in_float64(self) -> bool:
-        """Whether eager computes the row in float64, too: neither rounded to integers nor half."""
-        return not self.official and "model.quantize_kv_cache" not in self.options
+        """Whether eager computes the row in float64, too: not if a part of it is quantised."""
+        return not self.official and not any("quanti" in name for name in self.options)
 
 
 @dataclass(frozen=True)
