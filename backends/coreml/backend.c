@@ -64,7 +64,7 @@ static uint32_t read_list(ecm_model *m, const ecm_json *j, const char *member, i
     if (number == UINT32_MAX)
       return ecm_fail(&m->c, EC_BACKEND_INVALID_PROGRAM,
                       "metadata.json: '%.*s' of %s is not a value of the ML program",
-                      (int)(name.size < 80 ? name.size : 80), (const char *)name.data, member);
+                      ecm_clip(name, 80), (const char *)name.data, member);
     ECM_TRY(ecm_tensor(m, &m->values[number], &ids[(*count)++]));
   }
   return EC_BACKEND_OK;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { ATTRIBUTES = 5, FLOAT32_BYTES = 4 };
+enum { ATTRIBUTES = 5 };
 
 typedef struct affine {
   ecm_value data, scale, zero;
@@ -32,10 +32,6 @@ static uint32_t read_axis(ecm_node *n, affine *a) {
   return EC_BACKEND_OK;
 }
 
-static int integer_at(const ecm_value *v, size_t i) {
-  return v->mil == ECM_INT8 ? (int8_t)v->data.data[i] : v->data.data[i];
-}
-
 static uint32_t check(ecm_node *n, const affine *a) {
   const ecm_value *ints[] = {&a->data, &a->zero};
   for (size_t i = 0; i < 2; i++)
@@ -58,17 +54,17 @@ uint32_t ecm_affine_dequantize(ecm_node *n, ecm_value *out) {
   ECM_TRY(check(n, &a));
   const size_t count = ecm_elements(&a.data);
   const bool many = ecm_elements(&a.scale) > 1, zeros = ecm_elements(&a.zero) > 1;
-  float *items = count > SIZE_MAX / 8 ? NULL : ecm_own(n->m, count * FLOAT32_BYTES);
+  float *items = count > SIZE_MAX / 8 ? NULL : ecm_own(n->m, count * sizeof *items);
   if (!items) return ecm_fail(&n->m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a weight");
   for (size_t i = 0; i < count; i++) {
     const size_t channel = i / a.inner % a.along;
-    float scale;
-    memcpy(&scale, a.scale.data.data + (many ? FLOAT32_BYTES * channel : 0), sizeof scale);
-    items[i] = (float)(integer_at(&a.data, i) - integer_at(&a.zero, zeros ? channel : 0)) * scale;
+    const double zero = ecm_number_at(&a.zero, zeros ? channel : 0);
+    items[i] = (float)(ecm_number_at(&a.data, i) - zero) *
+               (float)ecm_number_at(&a.scale, many ? channel : 0);
   }
   const ect_tensor type = a.data.type;
   *out = (ecm_value){.id = ECT_NO_VALUE, .mil = ECM_FLOAT32, .type = type, .is_constant = true,
-                     .data = {(const uint8_t *)items, count * FLOAT32_BYTES}};
+                     .data = {(const uint8_t *)items, count * sizeof *items}};
   out->type.dtype = 6;
   return EC_BACKEND_OK;
 }

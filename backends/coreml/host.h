@@ -27,4 +27,9 @@ typedef struct ecm_bytes {
   size_t size;
 } ecm_bytes;
 
+/* Returns the precision of "%.*s" that shows at most `most` bytes. */
+static inline int ecm_clip(ecm_bytes text, int most) {
+  return text.size < (size_t)most ? (int)text.size : most;
+}
+
 #endif

@@ -30,8 +30,7 @@ uint32_t ecm_argument(ecm_node *n, const char *name, ecm_value **out) {
   if (number == UINT32_MAX)
     return ecm_fail(&n->m->c, EC_BACKEND_INVALID_PROGRAM,
                     "%s: argument %s is '%.*s', which no operation before it computes", n->what,
-                    name, (int)(content.bytes.size < 80 ? content.bytes.size : 80),
-                    (const char *)content.bytes.data);
+                    name, ecm_clip(content.bytes, 80), (const char *)content.bytes.data);
   *out = &n->m->values[number];
   return EC_BACKEND_OK;
 }
@@ -53,7 +52,7 @@ static double read_half(const uint8_t *bytes) {
   return sign * ldexp(1024 + fraction, (int)exponent - 25);
 }
 
-static double number_at(const ecm_value *v, size_t i) {
+double ecm_number_at(const ecm_value *v, size_t i) {
   float f;
   int32_t number;
   const size_t width = ect_dtype_size(v->type.dtype);
@@ -73,7 +72,7 @@ uint32_t ecm_number(ecm_node *n, const char *name, double otherwise, double *out
   if (!v->is_constant || v->mil == ECM_STRING || v->mil == ECM_INT16 || ecm_elements(v) != 1)
     return ecm_fail(&n->m->c, EC_BACKEND_NOT_SUPPORTED,
                     "%s: argument %s is not one constant number", n->what, name);
-  *out = number_at(v, 0);
+  *out = ecm_number_at(v, 0);
   return EC_BACKEND_OK;
 }
 
@@ -87,7 +86,7 @@ uint32_t ecm_numbers(ecm_node *n, const char *name, int64_t *out, size_t room, s
     return ecm_fail(&n->m->c, EC_BACKEND_NOT_SUPPORTED,
                     "%s: argument %s is not a list of at most %zu constant ints", n->what, name,
                     room);
-  for (size_t i = 0; i < *count; i++) out[i] = (int64_t)number_at(v, i);
+  for (size_t i = 0; i < *count; i++) out[i] = (int64_t)ecm_number_at(v, i);
   return EC_BACKEND_OK;
 }
 

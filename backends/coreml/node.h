@@ -9,7 +9,6 @@ enum { ECM_WHAT_BYTES = 200 };
 typedef struct ecm_node {
   ecm_model *m;
   ecm_bytes message;
-  const char *op;   /* of the table: outlives the payload */
   char what[ECM_WHAT_BYTES]; /* in messages */
   ec_backend_node shown;
   int64_t result;   /* the first one */
@@ -26,6 +25,8 @@ uint32_t ecm_number(ecm_node *n, const char *name, double otherwise, double *out
 uint32_t ecm_numbers(ecm_node *n, const char *name, int64_t *out, size_t room, size_t *count);
 bool ecm_text_is(ecm_node *n, const char *name, const char *text, bool otherwise);
 uint32_t ecm_refuse(ecm_node *n, const char *why);
+/* Returns an element of a constant whose dtype is neither string nor int16. */
+double ecm_number_at(const ecm_value *v, size_t i);
 /* Adds a computed tensor. */
 int64_t ecm_add_like(ecm_node *n, const ect_tensor *like, int32_t dtype);
 

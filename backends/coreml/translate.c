@@ -88,7 +88,6 @@ static uint32_t translate_result(ecm_node *n, ecm_bytes type, ecm_bytes name) {
     return ecm_refuse(n, "the operator is not supported");
   else {
     ECM_TRY(ecm_tensor(n->m, value, &n->result));
-    n->op = r->name;
     n->shown = (ec_backend_node){ecm_names_find(&n->m->handles, name), r->name, 0};
     ECM_TRY(r->special ? r->special(n) : call_row(n, r));
   }
@@ -106,8 +105,8 @@ static uint32_t translate_operation(ecm_model *m, ecm_bytes message) {
     return ecm_fail(&m->c, EC_BACKEND_INVALID_PROGRAM,
                     "an operation of the MIL program has no type, or no result");
   snprintf(n.what, sizeof n.what, "%.*s (%.*s)",
-           (int)(name.bytes.size < 80 ? name.bytes.size : 80), (const char *)name.bytes.data,
-           (int)(type.bytes.size < 40 ? type.bytes.size : 40), (const char *)type.bytes.data);
+           ecm_clip(name.bytes, 80), (const char *)name.bytes.data,
+           ecm_clip(type.bytes, 40), (const char *)type.bytes.data);
   if (ecm_bytes_equal(type.bytes, "split")) return ecm_call_split(&n);
   if (outputs != 1) return ecm_refuse(&n, "more than one result");
   ECM_TRY(ecm_read_type(m, value_type.bytes, &n.type));

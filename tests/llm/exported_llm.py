@@ -58,7 +58,7 @@ class Row:
 
     @property
     def in_float64(self) -> bool:
-        """Whether eager computes the row in float64, too: not if a part of it is quantised."""
+        """Whether eager also runs in float64: only models without quantised parts can."""
         return not self.official and not any("quanti" in name for name in self.options)
 
 

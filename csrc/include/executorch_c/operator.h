@@ -59,8 +59,8 @@ typedef struct ec_operators {
     .count = sizeof(table) / sizeof((table)[0])                                                    \
   }
 
-/* Defines `name` for the row of an operator whose number of arguments is that of its schema:
- * calls `function` with the address of a `type` of the host, the call and the arguments. */
+/* Defines the `run` function `name` of an operator: it calls `function` with the address of a
+ * `type` initialised with the host, the call and the arguments, as many as the schema has. */
 #define EC_OPERATOR_RUN(name, function, type)                                                      \
   static uint32_t name(const ec_operator *self, const ec_host *host, ec_host_call *call,           \
                        ec_backend_arg *args, size_t count) {                                       \
