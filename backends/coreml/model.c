@@ -8,6 +8,8 @@
 #include "core/checked.h"
 #include "json.h"
 
+enum { STATE = 5 }; /* of ValueType */
+
 /* ---- types ----------------------------------------------------------------------------------- */
 
 static int32_t scalar_type(int32_t mil) {
@@ -48,11 +50,15 @@ static uint32_t read_dimension(ecm_model *m, ecm_bytes dimension, ecm_value *out
 }
 
 uint32_t ecm_read_type(ecm_model *m, ecm_bytes value_type, ecm_value *out) {
-  ecm_field tensor, field;
+  ecm_field tensor, field, state;
   *out = (ecm_value){.id = ECT_NO_VALUE, .type.is_dynamic = true};
+  if (ecm_wire_find(value_type, STATE, &state) && ecm_wire_find(state.bytes, 1, &field)) {
+    out->is_state = true;
+    value_type = field.bytes;
+  }
   if (!ecm_wire_find(value_type, 1, &tensor) || tensor.wire != ECM_BYTES)
     return ecm_fail(&m->c, EC_BACKEND_NOT_SUPPORTED,
-                    "a value is not a tensor; lists and state are not supported yet");
+                    "a value is not a tensor; lists, tuples and dictionaries are not supported");
   ecm_bytes rest = tensor.bytes;
   while (ecm_wire_next(&rest, &field)) {
     if (field.number == 1) out->mil = (int32_t)(field.value & INT32_MAX);
@@ -149,6 +155,21 @@ uint32_t ecm_read_constant(ecm_model *m, ecm_bytes message, ecm_value *out) {
   return EC_BACKEND_OK;
 }
 
+uint32_t ecm_add_state(ecm_model *m, ecm_value *v) {
+  size_t bytes;
+  if (v->type.dtype < 0 || v->unknown || !ect_tensor_bytes(&v->type, &bytes))
+    return ecm_fail(&m->c, EC_BACKEND_NOT_SUPPORTED, "state of MIL dtype %d, or of unknown shape",
+                    (int)v->mil);
+  void *zeros = ecm_own(m, bytes);
+  if (!zeros) return ecm_fail(&m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for state");
+  ect_tensor t = v->type;
+  t.is_dynamic = false;
+  t.role = ECT_STATE;
+  t.constant = ect_add_constant(&m->program, zeros, bytes);
+  v->id = ect_add_tensor(&m->program, &t);
+  return EC_BACKEND_OK;
+}
+
 /* ---- names ----------------------------------------------------------------------------------- */
 
 uint32_t ecm_define(ecm_model *m, ecm_bytes name, const ecm_value *value) {
@@ -209,21 +230,59 @@ static void read_bound(ecm_model *m, ecm_bytes input) {
       m->bound = (int64_t)upper.value > m->bound ? (int64_t)upper.value : m->bound;
 }
 
-uint32_t ecm_model_open(const ecm_call *c, ecm_bytes payload, ecm_model *out) {
+static bool copy_member(const ecm_json *j, const char *member, char out[ECM_NAME_BYTES]) {
+  const ecm_token *t = &j->tokens[ecm_json_member(j, 0, member)];
+  const size_t size = t->end - t->begin;
+  if (t == j->tokens || t->type != ECM_TEXT || size >= ECM_NAME_BYTES) return false;
+  memcpy(out, j->bytes.data + t->begin, size);
+  out[size] = '\0';
+  return true;
+}
+
+/* Reads CMJR{"key": ..., "functionName": ...}, of methods that share one model. */
+static uint32_t follow_reference(ecm_model *m, ecm_bytes *payload) {
+  const ecm_call *c = &m->c;
+  const ecm_bytes text = {payload->data + 4, payload->size - 4};
+  char key[ECM_NAME_BYTES];
+  const void *data = NULL;
+  ecm_json j;
+  uint32_t status = ecm_json_open(c, text, false, "the reference to a shared model", &j);
+  if (status == EC_BACKEND_OK &&
+      (!copy_member(&j, "key", key) || !copy_member(&j, "functionName", m->function)))
+    status = ecm_fail(c, EC_BACKEND_INVALID_PROGRAM,
+                      "payload: the reference to a shared model has no key or functionName");
+  ecm_json_free(&j);
+  if (status != EC_BACKEND_OK) return status;
+  if (c->host->named_data(c->call, key, &data, &payload->size) != EC_BACKEND_OK)
+    return ecm_fail(c, EC_BACKEND_NOT_FOUND, "payload: no named data '%s', the shared model", key);
+  payload->data = data;
+  return EC_BACKEND_OK;
+}
+
+static uint32_t open_files(ecm_model *m, ecm_bytes payload) {
   ecm_json handles;
   ecm_field description, field;
-  *out = (ecm_model){.c = *c, .program.host = c->host, .names.host = c->host,
-                     .handles.host = c->host, .bound = -1};
-  ECM_TRY(ecm_directory_open(c, payload, &out->files));
   uint32_t status = EC_BACKEND_OK;
-  if (out->files.handles.data) {
-    status = ecm_json_open(c, out->files.handles, false, "the map of debug handles", &handles);
-    if (status == EC_BACKEND_OK) status = read_handles(out, &handles);
+  memcpy(m->function, "main", sizeof "main");
+  if (payload.size > 4 && memcmp(payload.data, "CMJR", 4) == 0)
+    ECM_TRY(follow_reference(m, &payload));
+  ECM_TRY(ecm_directory_open(&m->c, payload, &m->files));
+  if (m->files.handles.data) {
+    status = ecm_json_open(&m->c, m->files.handles, false, "the map of debug handles", &handles);
+    if (status == EC_BACKEND_OK) status = read_handles(m, &handles);
     ecm_json_free(&handles);
   }
-  if (status == EC_BACKEND_OK && ecm_wire_find(out->files.model, 2, &description))
+  if (status == EC_BACKEND_OK && ecm_wire_find(m->files.model, 2, &description))
     for (ecm_bytes rest = description.bytes; ecm_wire_next(&rest, &field);)
-      if (field.number == 1 && field.wire == ECM_BYTES) read_bound(out, field.bytes);
+      if (field.number == 1 && field.wire == ECM_BYTES) read_bound(m, field.bytes);
+  return status;
+}
+
+uint32_t ecm_model_open(const ecm_call *c, const ec_backend_init *what, ecm_model *out) {
+  *out = (ecm_model){.c = *c, .program.host = c->host, .names.host = c->host,
+                     .handles.host = c->host, .bound = -1};
+  const uint32_t status =
+      open_files(out, (ecm_bytes){what->payload, what->payload_size});
   if (status != EC_BACKEND_OK) ecm_model_close(out);
   return status;
 }

@@ -11,13 +11,15 @@
 enum { ECM_BOOL = 1, ECM_STRING = 2, ECM_FLOAT16 = 10, ECM_FLOAT32 = 11, ECM_INT8 = 21,
        ECM_INT16 = 22, ECM_INT32 = 23, ECM_UINT8 = 31 };
 
+enum { ECM_NAME_BYTES = 128 };
+
 typedef struct ecm_value {
   int64_t id;      /* in the program; ECT_NO_VALUE: a constant that no call has used */
   int32_t mil;     /* a MIL.DataType */
   ect_tensor type; /* its dtype is -1 if the runtime has none */
   uint32_t unknown; /* dimensions without a size in the type */
   ecm_bytes data;  /* of a constant: elements, or the text of a string */
-  bool is_constant;
+  bool is_constant, is_state;
 } ecm_value;
 
 typedef struct ecm_model {
@@ -30,9 +32,11 @@ typedef struct ecm_model {
   void **owned; /* decoded constants */
   size_t owned_count, owned_room;
   int64_t bound; /* of unknown dimensions; -1: none is stated */
+  char function[ECM_NAME_BYTES];
 } ecm_model;
 
-uint32_t ecm_model_open(const ecm_call *c, ecm_bytes payload, ecm_model *out);
+/* Opens the directory: the payload, or named data that it refers to. */
+uint32_t ecm_model_open(const ecm_call *c, const ec_backend_init *what, ecm_model *out);
 void ecm_model_close(ecm_model *m);
 
 /* Returns memory until the model is closed; NULL without memory. */
@@ -40,6 +44,8 @@ void *ecm_own(ecm_model *m, size_t size);
 uint32_t ecm_read_type(ecm_model *m, ecm_bytes value_type, ecm_value *out);
 /* Reads a Value message, a constant. */
 uint32_t ecm_read_constant(ecm_model *m, ecm_bytes message, ecm_value *out);
+/* Gives a value of a state type its memory, which begins as zeros. */
+uint32_t ecm_add_state(ecm_model *m, ecm_value *v);
 uint32_t ecm_define(ecm_model *m, ecm_bytes name, const ecm_value *value);
 size_t ecm_elements(const ecm_value *v); /* of a constant: bounded by its bytes */
 /* Returns the number in the program of a value that is a tensor. */

@@ -61,6 +61,7 @@ double ecm_number_at(const ecm_value *v, size_t i) {
   memcpy(&number, v->data.data + width * i, width < 4 ? width : 4);
   if (v->mil == ECM_FLOAT32) return (double)f;
   if (v->mil == ECM_INT32) return number;
+  if (v->mil == ECM_INT16) return (int16_t)(v->data.data[2 * i] | v->data.data[2 * i + 1] << 8);
   return v->mil == ECM_INT8 ? (int8_t)v->data.data[i] : v->data.data[i];
 }
 
@@ -69,7 +70,7 @@ uint32_t ecm_number(ecm_node *n, const char *name, double otherwise, double *out
   ECM_TRY(ecm_argument(n, name, &v));
   *out = otherwise;
   if (!v) return EC_BACKEND_OK;
-  if (!v->is_constant || v->mil == ECM_STRING || v->mil == ECM_INT16 || ecm_elements(v) != 1)
+  if (!v->is_constant || v->mil == ECM_STRING || ecm_elements(v) != 1)
     return ecm_fail(&n->m->c, EC_BACKEND_NOT_SUPPORTED,
                     "%s: argument %s is not one constant number", n->what, name);
   *out = ecm_number_at(v, 0);

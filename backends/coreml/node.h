@@ -25,7 +25,7 @@ uint32_t ecm_number(ecm_node *n, const char *name, double otherwise, double *out
 uint32_t ecm_numbers(ecm_node *n, const char *name, int64_t *out, size_t room, size_t *count);
 bool ecm_text_is(ecm_node *n, const char *name, const char *text, bool otherwise);
 uint32_t ecm_refuse(ecm_node *n, const char *why);
-/* Returns an element of a constant whose dtype is neither string nor int16. */
+/* Returns an element of a constant whose dtype is not string. */
 double ecm_number_at(const ecm_value *v, size_t i);
 /* Adds a computed tensor. */
 int64_t ecm_add_like(ecm_node *n, const ect_tensor *like, int32_t dtype);

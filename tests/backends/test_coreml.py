@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -77,6 +78,31 @@ def test_a_trace_has_the_names_and_handles_of_the_payload() -> None:
     assert [event.name for event in nodes] == ["linear", "relu", "linear", "softmax"]
     assert [event.debug_handle for event in nodes] == [1, 2, 3, 4]
     np.testing.assert_array_equal(nodes[-1].outputs[0].data, result)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_described_nodes_are_those_of_a_trace(name: str) -> None:
+    """Reports depend on it: they match both by their order."""
+    inputs, _ = recorded(name)
+    program = executorch_c.load(PROGRAMS / f"{name}.pte")
+    inside: Any = program._delegate("forward", 0)
+    m = program.load_method("forward")
+    with m.tracing() as trace:
+        m.execute(inputs)
+    nodes = [(e.name, e.debug_handle) for e in trace.events if e.kind == "node"]
+    assert [(n["name"], n["debug_handle"]) for n in inside["nodes"]] == nodes
+    known = {v["id"] for v in inside["values"]}
+    assert all(known.issuperset(n["inputs"] + n["outputs"]) for n in inside["nodes"])
+    positions = sorted(v["argument"] for v in inside["values"] if v["argument"] is not None)
+    assert positions == [0, 1]
+
+
+def test_a_description_has_shapes_names_and_parameters() -> None:
+    inside: Any = executorch_c.load(PROGRAMS / "mlp_fp32.pte")._delegate("forward", 0)
+    weights = [v["shape"] for v in inside["values"] if v["constant"] and len(v["shape"]) == 2]
+    assert len(weights) == 2
+    assert inside["values"][0]["note"] == "x" and inside["values"][0]["dtype"] == "fp32"
+    assert inside["nodes"][-1]["note"] == "axis=-1"
 
 
 @pytest.mark.parametrize("name", ["mlp_fp32", "mlp_int8"])

@@ -1,0 +1,73 @@
+/* A function: of model.mlmodel, with the order of its arguments in metadata.json. */
+#include "function.h"
+
+#include <string.h>
+
+enum { ML_PROGRAM = 502, FUNCTIONS = 2, INPUTS = 1, OPSET = 2, BLOCKS = 3 };
+
+static uint32_t find_message(ecm_model *m, ecm_bytes *out) {
+  ecm_field program;
+  if (!ecm_wire_check(m->files.model))
+    return ecm_fail(&m->c, EC_BACKEND_INVALID_PROGRAM, "model.mlmodel is not a protobuf message");
+  if (!ecm_wire_find(m->files.model, ML_PROGRAM, &program))
+    return ecm_fail(&m->c, EC_BACKEND_NOT_SUPPORTED, "model.mlmodel is not an ML program");
+  if (!ecm_wire_entry(program.bytes, FUNCTIONS, m->function, out))
+    return ecm_fail(&m->c, EC_BACKEND_INVALID_PROGRAM, "the ML program has no function '%s'",
+                    m->function);
+  return EC_BACKEND_OK;
+}
+
+static uint32_t find_block(ecm_model *m, ecm_function *f) {
+  ecm_field field, opset = {0};
+  char key[32] = "";
+  for (ecm_bytes rest = f->message; ecm_wire_next(&rest, &field);)
+    if (field.number == OPSET && field.wire == ECM_BYTES) opset = field;
+  if (opset.bytes.size && opset.bytes.size < sizeof key)
+    memcpy(key, opset.bytes.data, opset.bytes.size);
+  if (!ecm_wire_entry(f->message, BLOCKS, key, &f->block))
+    return ecm_fail(&m->c, EC_BACKEND_INVALID_PROGRAM, "the function has no block for opset '%s'",
+                    key);
+  return EC_BACKEND_OK;
+}
+
+uint32_t ecm_function_open(ecm_model *m, ecm_function *out) {
+  *out = (ecm_function){{0}, {0}, {.c = m->c}, 0};
+  ECM_TRY(find_message(m, &out->message));
+  ECM_TRY(find_block(m, out));
+  ECM_TRY(ecm_json_open(&m->c, m->files.metadata, false, "metadata.json", &out->metadata));
+  const uint32_t methods = ecm_json_member(&out->metadata, 0, "methods");
+  if (methods) out->lists = ecm_json_member(&out->metadata, methods, m->function);
+  if (methods && !out->lists)
+    return ecm_fail(&m->c, EC_BACKEND_INVALID_PROGRAM,
+                    "metadata.json has no method '%s', which the delegate calls", m->function);
+  return EC_BACKEND_OK;
+}
+
+void ecm_function_close(ecm_function *f) { ecm_json_free(&f->metadata); }
+
+uint32_t ecm_function_inputs(ecm_model *m, const ecm_function *f,
+                             ecm_define_fn *define, void *user) {
+  ecm_field field, name, type;
+  for (ecm_bytes rest = f->message; ecm_wire_next(&rest, &field);) {
+    if (field.number != INPUTS) continue;
+    if (!ecm_wire_find(field.bytes, 1, &name) || !ecm_wire_find(field.bytes, 2, &type))
+      return ecm_fail(&m->c, EC_BACKEND_INVALID_PROGRAM, "an input has no name or type");
+    ECM_TRY(define(user, name.bytes, type.bytes));
+  }
+  return EC_BACKEND_OK;
+}
+
+uint32_t ecm_function_names(ecm_model *m, const ecm_function *f, const char *member,
+                            uint32_t *list, uint32_t *first) {
+  const ecm_json *j = &f->metadata;
+  *list = ecm_json_member(j, f->lists, member);
+  if (!*list || j->tokens[*list].type != ECM_ARRAY)
+    return ecm_fail(&m->c, EC_BACKEND_INVALID_PROGRAM, "metadata.json has no list '%s'", member);
+  *first = ecm_json_first(j, *list);
+  return EC_BACKEND_OK;
+}
+
+ecm_bytes ecm_function_text(const ecm_function *f, uint32_t token) {
+  const ecm_token *text = &f->metadata.tokens[token];
+  return (ecm_bytes){f->metadata.bytes.data + text->begin, text->end - text->begin};
+}
