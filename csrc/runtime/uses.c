@@ -126,6 +126,12 @@ bool ec_placement_covers(const ec_placement *a, const ec_placement *b) {
          b->offset + b->nbytes <= a->offset + a->nbytes;
 }
 
+/* True if tensor `base` is filled before a use: by the first instruction that uses it, or as an
+ * input of the method. */
+static bool is_filled_before(const ec_use *base, const ec_use *use) {
+  return base->inputs || (base->used && base->first_overwrites && base->first < use->first);
+}
+
 void ec_find_elided_views(const ec_uses *uses) {
   const ec_method *m = uses->m;
   for (size_t k = 0; k < m->tensor_count; k++) {
@@ -133,11 +139,11 @@ void ec_find_elided_views(const ec_uses *uses) {
     if (!use->used || use->first_overwrites || use->inputs) continue;
     for (size_t j = 0; j < m->tensor_count; j++) {
       const ec_use *base = &uses->rows[j];
-      if (j == k || !base->used || !base->first_overwrites || base->first >= use->first ||
-          m->tensors[j].dynamism != EC_STATIC ||
+      if (j == k || !is_filled_before(base, use) || m->tensors[j].dynamism != EC_STATIC ||
           !ec_placement_covers(&m->placements[j], &m->placements[k]))
         continue;
-      if (!use->is_elided || base->first > use->filled) use->filled = base->first;
+      const size_t filled = base->inputs ? 0 : base->first;
+      if (!use->is_elided || filled > use->filled) use->filled = filled;
       use->is_elided = true;
     }
   }

@@ -14,8 +14,8 @@ typedef struct ec_use {
   bool freed;                /* freed by some instruction */
   uint32_t inputs, outputs;  /* number of occurrences */
   size_t first, last;        /* instructions, counted over all chains */
-  bool is_elided;            /* a view without an instruction: read after another tensor ... */
-  size_t filled;             /* ... has overwritten its memory, in this instruction */
+  bool is_elided;            /* a view without an instruction: read after its memory is ... */
+  size_t filled;             /* ... filled by another tensor: in this instruction; 0: an input */
   size_t parent;             /* union-find: tensors connected by a view or a move */
 } ec_use;
 

@@ -10,7 +10,7 @@
 EC_TEST_API int ec_testing_run_op(const char *name, ec_value **args, size_t nargs, int reference,
                                   char *message, size_t size);
 EC_TEST_API const char *ec_testing_op_schema(size_t index);
-EC_TEST_API int ec_testing_fast_generic(const char *name, int64_t n, float *in, float *out);
+EC_TEST_API int ec_testing_fast(const char *name, const char *isa, int64_t n, float *in, float *out);
 
 int ec_testing_run_op(const char *name, ec_value **args, size_t nargs, int reference, char *message,
                       size_t size) {
@@ -37,18 +37,28 @@ const char *ec_testing_op_schema(size_t index) {
   return ec_op_at(index)->schema;
 }
 
-/* Runs a row of fast.def as a machine without vector extensions does; returns 0 without such a
- * row. */
-int ec_testing_fast_generic(const char *name, int64_t n, float *in, float *out) {
+/* Returns the loops of fast.def for an instruction set; NULL if this machine lacks it. */
+static const ec_elementwise_loop *fast_loops(const char *isa) {
+  if (strcmp(isa, "generic") == 0) return ec_fast_generic;
+#ifdef __x86_64__
+  if (strcmp(isa, "avx2") == 0 && ec_fast_has_avx2()) return ec_fast_avx2;
+  if (strcmp(isa, "avx512") == 0 && ec_fast_has_avx512()) return ec_fast_avx512;
+#endif
+  return NULL;
+}
+
+/* Runs a row of fast.def for an instruction set; returns 0 without such a row or set. */
+int ec_testing_fast(const char *name, const char *isa, int64_t n, float *in, float *out) {
   static const char *const names[] = {
 #define EC_FAST(NAME, loop) #NAME,
 #include "kernels/pointwise/fast.def"
 #undef EC_FAST
   };
+  const ec_elementwise_loop *loops = fast_loops(isa);
   ec_params params = {0};
-  for (size_t i = 0; i < EC_FAST_COUNT; i++) {
+  for (size_t i = 0; loops && i < EC_FAST_COUNT; i++) {
     if (strcmp(name, names[i]) != 0) continue;
-    ec_fast_generic[i](n, (char *[]){(char *)out, (char *)in}, (int64_t[]){4, 4}, &params);
+    loops[i](n, (char *[]){(char *)out, (char *)in}, (int64_t[]){4, 4}, &params);
     return 1;
   }
   return 0;

@@ -200,13 +200,23 @@ FAST = ("exp", "expm1", "log", "log2", "log10", "log1p", "tanh", "sigmoid", "erf
         "atan", "asinh", "acosh", "atanh")  # fmt: skip
 
 
-def run_without_avx2(name: str, a: np.ndarray) -> np.ndarray:
-    """Disable AVX2."""
+def run_for(isa: str, name: str, a: np.ndarray) -> np.ndarray | None:
+    """Return the results of the loop for an instruction set; None if this machine lacks it."""
     out = np.empty_like(a)
     room = [x.ctypes.data_as(ctypes.c_void_p) for x in (a, out)]
     count = ctypes.c_int64(a.size)
-    assert library().ec_testing_fast_generic(name.upper().encode(), count, *room)
-    return out
+    found = library().ec_testing_fast(name.upper().encode(), isa.encode(), count, *room)
+    return out if found else None
+
+
+def bit_patterns(rng: np.random.Generator) -> np.ndarray:
+    """Return numbers of all magnitudes, usual ones and special points, in float32."""
+    edges = [0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1e-38, 88.72, 88.73, -87.3, -88.73,
+             -103.9, -104.1, 1, -1, 0.93, -0.93, 4, 10, -30, 3e38, -3e38, 8192, 8193]  # fmt: skip
+    bits = rng.integers(0, 2**32, 40_000, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    with np.errstate(all="ignore"):
+        some = rng.standard_normal(40_000) * 3, rng.uniform(-110, 110, 20_000)
+        return np.concatenate([bits, *some, edges]).astype(np.float32)
 
 
 @pytest.mark.parametrize("plain", [False, True])
@@ -214,19 +224,25 @@ def run_without_avx2(name: str, a: np.ndarray) -> np.ndarray:
 def test_float32_functions_to_the_last_places(name: str, plain: bool,
                                               rng: np.random.Generator) -> None:  # fmt: skip
     """Over all bit patterns and around special points: signs of zero, ends, NaN included."""
-    edges = [0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1e-38, 88.72, 88.73, -87.3, -88.73,
-             -103.9, -104.1, 1, -1, 0.93, -0.93, 4, 10, -30, 3e38, -3e38, 8192, 8193]  # fmt: skip
-    bits = rng.integers(0, 2**32, 40_000, dtype=np.uint64).astype(np.uint32).view(np.float32)
-    with np.errstate(all="ignore"):
-        a = np.concatenate([bits, rng.standard_normal(40_000) * 3, rng.uniform(-110, 110, 20_000),
-                            edges]).astype(np.float32)  # fmt: skip
+    a = bit_patterns(rng)
     full = f"aten::{name}.out"
     want = eager(full, [a])
-    found = run_without_avx2(name, a) if plain else run(full, [a, Out(a.shape)])[0]
+    found = run_for("generic", name, a) if plain else run(full, [a, Out(a.shape)])[0]
+    assert found is not None
     compare(full, [a], [found], want, name)
     # Eager's sigmoid is 0 where exp(-x) overflows.
     zero = (want[0] == 0) & (found == 0)
     np.testing.assert_array_equal(np.signbit(found[zero]), np.signbit(want[0][zero]))
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_vector_extensions_give_equal_bits(name: str, rng: np.random.Generator) -> None:
+    a = bit_patterns(rng)
+    found = [run_for(isa, name, a) for isa in ("avx2", "avx512")]
+    if any(x is None for x in found):
+        pytest.skip("this machine lacks AVX2 or AVX-512")
+    bits = [np.where(np.isnan(x), np.float32(np.nan), x).view(np.uint32) for x in found]
+    np.testing.assert_array_equal(*bits)
 
 
 def divided(name: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -220,3 +220,29 @@ def test_a_view_of_an_earlier_result() -> None:
     assert method.memory()["folded"] == 16
     for _ in range(2):
         np.testing.assert_array_equal(method.execute([X])[0], 3 * X * X + 2 * C)
+
+
+def test_a_view_of_an_input() -> None:
+    """Another tensor has the address of an input, and is read before the result is written."""
+    constants, plan = Constants(), Plan()
+    x, y = plan.input((4,), at=64), plan.output((2, 2))
+    c = plan.constant(constants, C.reshape(2, 2))
+    view, t, z = plan.tensor((2, 2), at=64), plan.tensor((2, 2), at=64), plan.tensor((2, 2))
+    plan.call("aten::mul.Scalar_out", view, 3.0, z)
+    plan.call("aten::mul.Scalar_out", c, 2.0, t)
+    plan.call("aten::add.out", z, t, 1, y)
+    method = Runtime.get().load_program(build(plan, constants=constants)).load_method("forward")
+    assert method.memory()["folded"] == 16
+    for x in (X, -X):
+        (found,) = method.execute([x])
+        np.testing.assert_array_equal(found, (3 * x + 2 * C).reshape(2, 2))
+
+
+def test_a_view_of_an_input_that_is_read_later() -> None:
+    """Another tensor has the address of an input, and shows the result that is written there."""
+    one = Doubled(at=64)
+    one.plan.plan.values[one.x].val.allocation_info.memory_offset_low = 64
+    view, z = one.plan.tensor((2, 2), at=64), one.plan.tensor((2, 2))
+    one.plan.call("aten::mul.Scalar_out", view, 1.0, z)
+    one.plan.call("aten::view_copy.out", z, [4], one.y)
+    one.check(2 * C, folded=0)

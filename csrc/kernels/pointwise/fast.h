@@ -19,7 +19,13 @@ typedef enum ec_fast {
 /* One table per instruction set; NULL: no loop. */
 extern const ec_elementwise_loop ec_fast_generic[EC_FAST_COUNT];
 extern const ec_elementwise_loop ec_fast_avx2[EC_FAST_COUNT];
+extern const ec_elementwise_loop ec_fast_avx512[EC_FAST_COUNT];
 extern const ec_elementwise_loop ec_fast64_avx2[EC_FAST_COUNT]; /* of float64 */
+extern const ec_elementwise_loop ec_fast64_avx512[EC_FAST_COUNT];
+
+/* True if this machine has the instruction sets of those tables. Defined on x86-64. */
+bool ec_fast_has_avx2(void);
+bool ec_fast_has_avx512(void);
 
 /* Returns the loop for integers; NULL: none. */
 ec_elementwise_loop ec_fast_int(ec_fast which, ec_dtype compute);

@@ -18,12 +18,31 @@ const ec_elementwise_loop ec_fast_generic[EC_FAST_COUNT] = {
 #undef EC_FAST
 };
 
-ec_elementwise_loop ec_fast_loop(ec_fast which, ec_dtype compute) {
 #ifdef __x86_64__
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    if (compute == EC_FLOAT64) return ec_fast64_avx2[which];
-    if (compute == EC_FLOAT32 && ec_fast_avx2[which]) return ec_fast_avx2[which];
-  }
+bool ec_fast_has_avx2(void) {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+bool ec_fast_has_avx512(void) {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+/* Returns the loop for the instruction sets of this machine; NULL: none. */
+static ec_elementwise_loop vector_loop(ec_fast which, ec_dtype compute) {
+  const bool is_wide = compute == EC_FLOAT64;
+  if (!is_wide && compute != EC_FLOAT32) return NULL;
+  if (ec_fast_has_avx512()) return (is_wide ? ec_fast64_avx512 : ec_fast_avx512)[which];
+  if (ec_fast_has_avx2()) return (is_wide ? ec_fast64_avx2 : ec_fast_avx2)[which];
+  return NULL;
+}
 #endif
+
+ec_elementwise_loop ec_fast_loop(ec_fast which, ec_dtype compute) {
+  ec_elementwise_loop loop = NULL;
+#ifdef __x86_64__
+  loop = vector_loop(which, compute);
+#endif
+  if (loop) return loop;
   return compute == EC_FLOAT32 ? ec_fast_generic[which] : ec_fast_int(which, compute);
 }
