@@ -10,7 +10,8 @@
 EC_TEST_API int ec_testing_run_op(const char *name, ec_value **args, size_t nargs, int reference,
                                   char *message, size_t size);
 EC_TEST_API const char *ec_testing_op_schema(size_t index);
-EC_TEST_API int ec_testing_fast(const char *name, const char *isa, int64_t n, float *in, float *out);
+EC_TEST_API int ec_testing_fast(const char *name, const char *isa, int64_t n, float *in,
+                                float *out);
 
 int ec_testing_run_op(const char *name, ec_value **args, size_t nargs, int reference, char *message,
                       size_t size) {

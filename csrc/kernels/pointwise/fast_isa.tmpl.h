@@ -1,5 +1,5 @@
-/* The tables of the fast loops for one instruction set of x86-64 with FMA, whose pragma is in force:
- * EC_FAST_LOOPS of float32, EC_FAST_LOOPS_64 of float64. All of them give equal bits. */
+/* The tables of the fast loops for one instruction set of x86-64 with FMA, whose pragma is in
+ * force: EC_FAST_LOOPS of float32, EC_FAST_LOOPS_64 of float64. All of them give equal bits. */
 #ifdef __x86_64__
 #define EC_FMA(a, b, c) __builtin_fmaf(a, b, c)
 #define EC_TEMPLATE "kernels/pointwise/fast.tmpl.h"
