@@ -504,9 +504,23 @@ NARROW = (
     ),
 )
 
+TRANSPOSED = (
+    # Transposed convolutions chose the kernel by the number of images instead of rows: for one
+    # image that of a single row, which fetches all weights for each pixel.
+    *(
+        Patch(
+            "src/operators/deconvolution-nhwc.c",
+            f"          batch_size, mr, nr, deconvolution_op->ukernel.igemm.{kind}_cases);\n",
+            "          output_width_positions, mr, nr,"
+            f" deconvolution_op->ukernel.igemm.{kind}_cases);\n",
+        )
+        for kind in ("gemm", "igemm")
+    ),
+)
+
 XNNPACK = (
-    *ROWS, *TILES, *SHAPES, *PADDINGS, *WINDOWS, *WEIGHTS, *MEMORY, *PLAN, *NARROW, *DEPTHWISE,
-    *PACKING,
+    *ROWS, *TILES, *SHAPES, *PADDINGS, *WINDOWS, *WEIGHTS, *MEMORY, *PLAN, *NARROW, *TRANSPOSED,
+    *DEPTHWISE, *PACKING,
 )  # fmt: skip
 """The patches of XNNPACK."""
 
