@@ -34,7 +34,7 @@ BACKEND_HEADERS = {
     "openvino": {"dlfcn.h", "pthread.h", "unistd.h"},
     "xnnpack": {"format/fb.h", "format/schema.h", "core/checked.h", "xnnpack.h", "pthread.h",
                 "sys/mman.h", "unistd.h"},
-    "coreml": {"core/checked.h"},
+    "coreml": {"core/checked.h", "core/half.h"},
     "vulkan": {"format/fb.h", "format/schema.h", "core/checked.h"},
 }  # fmt: skip
 """Additional headers of single backends: their libraries. Their READMEs have the details."""

@@ -1,70 +1,373 @@
-/* constexpr_affine_dequantize, computed when the program is translated. */
+/* Constants computed when the program is translated. Every element is read as a number, and written
+ * in the dtype of the result. Parameters are attributes up to iOS 17, later inputs. */
 #include "constexpr.h"
 
 #include <string.h>
 
-enum { ATTRIBUTES = 5 };
+#include "core/half.h"
 
-typedef struct affine {
-  ecm_value data, scale, zero;
-  size_t inner, along; /* elements after the axis, and along it */
-} affine;
+enum { ATTRIBUTES = 5, MOST_WIDTH = 64 };
 
-static uint32_t read_attribute(ecm_node *n, const char *name, ecm_value *out) {
+/* ---- parameters ------------------------------------------------------------------------------ */
+
+static uint32_t find_parameter(ecm_node *n, const char *name, ecm_value *out, bool *found) {
   ecm_bytes message;
-  if (!ecm_wire_entry(n->message, ATTRIBUTES, name, &message))
-    return ecm_fail(&n->m->c, EC_BACKEND_INVALID_PROGRAM, "%s has no attribute %s", n->what, name);
-  return ecm_read_constant(n->m, message, out);
-}
-
-static uint32_t read_axis(ecm_node *n, affine *a) {
-  ecm_value v;
-  int32_t axis;
-  const ect_tensor *t = &a->data.type;
-  ECM_TRY(read_attribute(n, "axis", &v));
-  if (v.mil != ECM_INT32 || v.data.size != sizeof axis) return ecm_refuse(n, "axis is not an int");
-  memcpy(&axis, v.data.data, sizeof axis);
-  if (axis < 0) axis += (int32_t)t->rank;
-  if (axis < 0 || axis >= (int32_t)t->rank) return ecm_refuse(n, "axis is out of range");
-  a->along = (size_t)t->sizes[axis];
-  a->inner = 1;
-  for (uint32_t d = (uint32_t)axis + 1; d < t->rank; d++) a->inner *= (size_t)t->sizes[d];
+  ecm_value *v = NULL;
+  *found = true;
+  if (ecm_wire_entry(n->message, ATTRIBUTES, name, &message))
+    return ecm_read_constant(n->m, message, out);
+  ECM_TRY(ecm_argument(n, name, &v));
+  *found = v != NULL;
+  if (v && (!v->is_constant || v->mil == ECM_STRING))
+    return ecm_fail(&n->m->c, EC_BACKEND_INVALID_PROGRAM, "%s: %s is not constant", n->what, name);
+  if (v) *out = *v;
   return EC_BACKEND_OK;
 }
 
-static uint32_t check(ecm_node *n, const affine *a) {
-  const ecm_value *ints[] = {&a->data, &a->zero};
-  for (size_t i = 0; i < 2; i++)
-    if (ints[i]->mil != ECM_INT8 && ints[i]->mil != ECM_UINT8)
-      return ecm_refuse(n, "data or zero points are not 8-bit integers");
-  if (a->scale.mil != ECM_FLOAT32) return ecm_refuse(n, "scales are not float32");
-  const size_t scales = ecm_elements(&a->scale), zeros = ecm_elements(&a->zero);
-  if ((scales != 1 && scales != a->along) || (zeros != 1 && zeros != a->along))
-    return ecm_refuse(n, "scales or zero points are neither one nor one for each channel");
-  if (n->type.mil != ECM_FLOAT32) return ecm_refuse(n, "the result is not float32");
+static uint32_t read_parameter(ecm_node *n, const char *name, ecm_value *out) {
+  bool found = false;
+  ECM_TRY(find_parameter(n, name, out, &found));
+  return found ? (uint32_t)EC_BACKEND_OK
+               : ecm_fail(&n->m->c, EC_BACKEND_INVALID_PROGRAM, "%s has no %s", n->what, name);
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+/* Allocates the elements of a constant; their number is already limited by the parameters' bytes,
+ * or by `most`. */
+static uint32_t open_result(ecm_node *n, ecm_value *out, size_t most, uint8_t **items) {
+  size_t bytes;
+  out->is_constant = true;
+  out->id = ECT_NO_VALUE;
+  if (out->unknown || !ect_tensor_bytes(&out->type, &bytes))
+    return ecm_refuse(n, "the result has an unknown shape or dtype");
+  const size_t width = ect_dtype_size(out->type.dtype);
+  if (bytes / width > most)
+    return ecm_fail(&n->m->c, EC_BACKEND_INVALID_PROGRAM,
+                    "%s: the result has %zu elements, its parameters have %zu", n->what,
+                    bytes / width, most);
+  *items = ecm_own(n->m, bytes);
+  if (!*items) return ecm_fail(&n->m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a weight");
+  out->data = (ecm_bytes){*items, bytes};
   return EC_BACKEND_OK;
 }
 
-uint32_t ecm_affine_dequantize(ecm_node *n, ecm_value *out) {
-  affine a = {.inner = 1, .along = 1};
-  ECM_TRY(read_attribute(n, "quantized_data", &a.data));
-  ECM_TRY(read_attribute(n, "scale", &a.scale));
-  ECM_TRY(read_attribute(n, "zero_point", &a.zero));
-  if (a.data.type.rank) ECM_TRY(read_axis(n, &a));
-  ECM_TRY(check(n, &a));
-  const size_t count = ecm_elements(&a.data);
-  const bool many = ecm_elements(&a.scale) > 1, zeros = ecm_elements(&a.zero) > 1;
-  float *items = count > SIZE_MAX / 8 ? NULL : ecm_own(n->m, count * sizeof *items);
-  if (!items) return ecm_fail(&n->m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a weight");
-  for (size_t i = 0; i < count; i++) {
-    const size_t channel = i / a.inner % a.along;
-    const double zero = ecm_number_at(&a.zero, zeros ? channel : 0);
-    items[i] = (float)(ecm_number_at(&a.data, i) - zero) *
-               (float)ecm_number_at(&a.scale, many ? channel : 0);
+static void write_number(const ecm_value *v, uint8_t *items, size_t i, double number) {
+  const float f = (float)number;
+  const uint16_t half = ec_f32_to_f16(f);
+  const int32_t integer = number >= INT32_MIN && number <= INT32_MAX ? (int32_t)number : 0;
+  const size_t width = ect_dtype_size(v->type.dtype);
+  if (v->mil == ECM_FLOAT32) memcpy(items + 4 * i, &f, sizeof f);
+  else if (v->mil == ECM_FLOAT16) memcpy(items + 2 * i, &half, sizeof half);
+  else memcpy(items + width * i, &integer, width);
+}
+
+static uint32_t check_float(ecm_node *n, const ecm_value *out) {
+  return out->mil == ECM_FLOAT32 || out->mil == ECM_FLOAT16
+             ? (uint32_t)EC_BACKEND_OK
+             : ecm_refuse(n, "the result is neither float32 nor float16");
+}
+
+/* Returns the element of a tensor whose blocks cover that of `t`, at element i of `t`. */
+static size_t block_of(const ect_tensor *t, const ect_tensor *blocks, size_t i) {
+  size_t at = 0, stride = 1;
+  for (uint32_t d = t->rank; d-- > 0;) {
+    const size_t size = (size_t)t->sizes[d], count = (size_t)blocks->sizes[d];
+    at += i % size / (size / count) * stride;
+    stride *= count;
+    i /= size;
   }
-  const ect_tensor type = a.data.type;
-  *out = (ecm_value){.id = ECT_NO_VALUE, .mil = ECM_FLOAT32, .type = type, .is_constant = true,
-                     .data = {(const uint8_t *)items, count * sizeof *items}};
-  out->type.dtype = 6;
+  return at;
+}
+
+static bool has_blocks(const ect_tensor *t, const ect_tensor *blocks) {
+  for (uint32_t d = 0; d < t->rank; d++)
+    if (blocks->sizes[d] <= 0 || t->sizes[d] % blocks->sizes[d]) return false;
+  return true;
+}
+
+static bool has_size(const ect_tensor *a, const ect_tensor *b) {
+  for (uint32_t d = 0; d < a->rank; d++)
+    if (a->sizes[d] != b->sizes[d]) return false;
+  return a->rank == b->rank;
+}
+
+/* ---- quantised ------------------------------------------------------------------------------- */
+
+/* Shows scales along an axis as blocks. */
+static uint32_t along_axis(ecm_node *n, const ecm_value *data, ecm_value *scale) {
+  ecm_value axis;
+  ECM_TRY(read_parameter(n, "axis", &axis));
+  const size_t count = ecm_elements(scale);
+  if (ecm_elements(&axis) != 1) return ecm_refuse(n, "axis is not an int");
+  double at = ecm_number_at(&axis, 0);
+  if (at < 0) at += data->type.rank;
+  if (!(at >= 0 && at < data->type.rank)) return ecm_refuse(n, "axis is out of range");
+  scale->type.rank = data->type.rank;
+  for (uint32_t d = 0; d < data->type.rank; d++) scale->type.sizes[d] = 1;
+  if (count != 1 && (int64_t)count != data->type.sizes[(size_t)at])
+    return ecm_refuse(n, "scales or zero points are neither one nor one for each channel");
+  scale->type.sizes[(size_t)at] = (int64_t)count;
   return EC_BACKEND_OK;
+}
+
+/* (data - zero) * scale, both by blocks */
+static uint32_t scale_blocks(ecm_node *n, const ecm_value *data, const ecm_value *scale,
+                             const ecm_value *zero, ecm_value *out) {
+  uint8_t *items = NULL;
+  const size_t count = ecm_elements(data);
+  ECM_TRY(check_float(n, out));
+  if (!has_size(&out->type, &data->type)) return ecm_refuse(n, "the result has another shape");
+  if (scale->type.rank != data->type.rank || !has_blocks(&data->type, &scale->type) ||
+      (zero && (zero->type.rank != data->type.rank || !has_blocks(&data->type, &zero->type))))
+    return ecm_refuse(n, "scales or offsets do not divide the data into blocks");
+  ECM_TRY(open_result(n, out, count, &items));
+  for (size_t i = 0; i < count; i++) {
+    const double offset =
+        zero ? ecm_number_at(zero, block_of(&data->type, &zero->type, i)) : 0;
+    const double by = ecm_number_at(scale, block_of(&data->type, &scale->type, i));
+    write_number(out, items, i, (double)((float)(ecm_number_at(data, i) - offset) * (float)by));
+  }
+  return EC_BACKEND_OK;
+}
+
+static uint32_t affine(ecm_node *n, ecm_value *out) {
+  ecm_value data, scale, zero;
+  ECM_TRY(read_parameter(n, "quantized_data", &data));
+  ECM_TRY(read_parameter(n, "scale", &scale));
+  ECM_TRY(read_parameter(n, "zero_point", &zero));
+  if (data.type.rank) {
+    ECM_TRY(along_axis(n, &data, &scale));
+    ECM_TRY(along_axis(n, &data, &zero));
+  }
+  return scale_blocks(n, &data, &scale, &zero, out);
+}
+
+static uint32_t blockwise(ecm_node *n, ecm_value *out) {
+  ecm_value data, scale, offset;
+  bool has_offset = false;
+  ECM_TRY(read_parameter(n, "data", &data));
+  ECM_TRY(read_parameter(n, "scale", &scale));
+  ECM_TRY(find_parameter(n, "offset", &offset, &has_offset));
+  return scale_blocks(n, &data, &scale, has_offset ? &offset : NULL, out);
+}
+
+static uint32_t cast(ecm_node *n, ecm_value *out) {
+  ecm_value from;
+  uint8_t *items = NULL;
+  ECM_TRY(read_parameter(n, "source_val", &from));
+  ECM_TRY(open_result(n, out, ecm_elements(&from), &items));
+  for (size_t i = 0; i < ecm_elements(out); i++)
+    write_number(out, items, i, ecm_number_at(&from, i));
+  return EC_BACKEND_OK;
+}
+
+/* ---- palettised ------------------------------------------------------------------------------ */
+
+/* Returns an index of `bits` bits of a packed stream, the lowest bits first. */
+static unsigned read_bits(ecm_bytes bytes, size_t i, unsigned bits) {
+  const size_t at = i * bits / 8;
+  unsigned both = bytes.data[at];
+  if (at + 1 < bytes.size) both |= (unsigned)bytes.data[at + 1] << 8;
+  return both >> (i * bits % 8) & ((1u << bits) - 1);
+}
+
+/* One table, and indices packed as bytes. */
+static uint32_t look_up_packed(ecm_node *n, const ecm_value *indices, const ecm_value *lut,
+                               ecm_value *out) {
+  uint8_t *items = NULL;
+  unsigned bits = 0;
+  const size_t entries = ecm_elements(lut);
+  while (bits < 8 && (size_t)1 << bits < entries) bits++;
+  if ((size_t)1 << bits != entries || !bits) return ecm_refuse(n, "the lut has not 2^n entries");
+  ECM_TRY(open_result(n, out, indices->data.size * 8 / bits, &items));
+  for (size_t i = 0; i < ecm_elements(out); i++)
+    write_number(out, items, i, ecm_number_at(lut, read_bits(indices->data, i, bits)));
+  return EC_BACKEND_OK;
+}
+
+typedef struct palette {
+  const ecm_value *indices, *lut;
+  ect_tensor tables; /* the lut's dimensions that divide the indices into blocks */
+  size_t entries, width;
+  uint32_t axis; /* of vectors */
+} palette;
+
+static uint32_t open_palette(ecm_node *n, const ecm_value *indices, const ecm_value *lut,
+                             palette *p) {
+  ecm_value axis;
+  bool has_axis = false;
+  *p = (palette){.indices = indices, .lut = lut, .tables = lut->type};
+  p->tables.rank -= 2;
+  p->entries = (size_t)lut->type.sizes[lut->type.rank - 2];
+  p->width = (size_t)lut->type.sizes[lut->type.rank - 1];
+  if (!p->width || p->width > MOST_WIDTH || !p->entries || !has_blocks(&indices->type, &p->tables))
+    return ecm_refuse(n, "the lut does not divide the indices into blocks");
+  ECM_TRY(find_parameter(n, "vector_axis", &axis, &has_axis));
+  if (!has_axis)
+    return p->width == 1 ? (uint32_t)EC_BACKEND_OK : ecm_refuse(n, "vectors without vector_axis");
+  double at = ecm_elements(&axis) == 1 ? ecm_number_at(&axis, 0) : -1;
+  if (at < 0) at += indices->type.rank;
+  if (!(at >= 0 && at < indices->type.rank)) return ecm_refuse(n, "vector_axis is out of range");
+  p->axis = (uint32_t)at;
+  return EC_BACKEND_OK;
+}
+
+static uint32_t look_up(ecm_node *n, const ecm_value *indices, const ecm_value *lut,
+                        ecm_value *out) {
+  palette p;
+  uint8_t *items = NULL;
+  size_t inner = 1;
+  ECM_TRY(open_palette(n, indices, lut, &p));
+  ect_tensor expected = indices->type;
+  if (p.width > 1) expected.sizes[p.axis] *= (int64_t)p.width;
+  if (!has_size(&out->type, &expected)) return ecm_refuse(n, "the result has another shape");
+  for (uint32_t d = p.axis + 1; d < indices->type.rank; d++)
+    inner *= (size_t)indices->type.sizes[d];
+  const size_t count = ecm_elements(indices);
+  ECM_TRY(open_result(n, out, count * p.width, &items));
+  for (size_t i = 0; i < count; i++) {
+    const size_t index = (size_t)ecm_number_at(indices, i);
+    const size_t table = block_of(&indices->type, &p.tables, i);
+    if (index >= p.entries) return ecm_refuse(n, "an index is outside of the lut");
+    for (size_t k = 0; k < p.width; k++)
+      write_number(out, items, p.width == 1 ? i : (i / inner * p.width + k) * inner + i % inner,
+                   ecm_number_at(lut, (table * p.entries + index) * p.width + k));
+  }
+  return EC_BACKEND_OK;
+}
+
+static uint32_t palettised(ecm_node *n, ecm_value *out) {
+  ecm_value indices, lut;
+  ECM_TRY(read_parameter(n, "indices", &indices));
+  ECM_TRY(read_parameter(n, "lut", &lut));
+  if (indices.mil != ECM_UINT8) return ecm_refuse(n, "indices are not unsigned");
+  if (lut.type.rank == 1) return look_up_packed(n, &indices, &lut, out);
+  if (lut.type.rank != indices.type.rank + 2) return ecm_refuse(n, "the lut has a wrong rank");
+  return look_up(n, &indices, &lut, out);
+}
+
+/* ---- sparse ---------------------------------------------------------------------------------- */
+
+static uint32_t sparse_to_dense(ecm_node *n, ecm_value *out) {
+  ecm_value data, mask;
+  uint8_t *items = NULL;
+  size_t used = 0;
+  ECM_TRY(read_parameter(n, "nonzero_data", &data));
+  ECM_TRY(read_parameter(n, "mask", &mask));
+  const bool packed = !has_size(&mask.type, &out->type);
+  ECM_TRY(open_result(n, out, packed ? mask.data.size * 8 : ecm_elements(&mask), &items));
+  const size_t count = ecm_elements(out), given = ecm_elements(&data);
+  for (size_t i = 0; i < count; i++) {
+    const bool set = packed ? read_bits(mask.data, i, 1) : ecm_number_at(&mask, i) != 0;
+    if (set && used == given) return ecm_refuse(n, "the mask has more ones than nonzero_data");
+    write_number(out, items, i, set ? ecm_number_at(&data, used++) : 0);
+  }
+  return used == given ? (uint32_t)EC_BACKEND_OK
+                       : ecm_refuse(n, "the mask has fewer ones than nonzero_data");
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static const struct {
+  const char *name;
+  uint32_t (*compute)(ecm_node *n, ecm_value *out);
+} rows[] = {
+    {"constexpr_affine_dequantize", affine},
+    {"constexpr_blockwise_shift_scale", blockwise},
+    {"constexpr_cast", cast},
+    {"constexpr_lut_to_dense", palettised},
+    {"constexpr_sparse_to_dense", sparse_to_dense},
+};
+
+bool ecm_is_constexpr(ecm_bytes type) {
+  static const char prefix[] = "constexpr_";
+  return type.size >= sizeof prefix - 1 && memcmp(type.data, prefix, sizeof prefix - 1) == 0;
+}
+
+uint32_t ecm_constexpr(ecm_node *n, ecm_value *out) {
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (ecm_bytes_equal(n->type_name, rows[i].name)) return rows[i].compute(n, out);
+  return ecm_refuse(n, "the operator is not supported");
+}
+
+/* ---- sparse, and quantised or palettised ----------------------------------------------------- */
+
+/* Finds where in the dense tensor the elements of a sparse one are. */
+static uint32_t find_ones(ecm_node *n, const ecm_value *mask, size_t wanted, size_t **out) {
+  size_t used = 0;
+  if (wanted > SIZE_MAX / 16) return ecm_refuse(n, "too many elements");
+  *out = ecm_own(n->m, wanted * sizeof **out);
+  if (!*out) return ecm_fail(&n->m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a mask");
+  for (size_t i = 0; i < ecm_elements(mask); i++) {
+    if (ecm_number_at(mask, i) == 0) continue;
+    if (used == wanted) return ecm_refuse(n, "the mask has more ones than there are elements");
+    (*out)[used++] = i;
+  }
+  return used == wanted ? (uint32_t)EC_BACKEND_OK
+                        : ecm_refuse(n, "the mask has fewer ones than there are elements");
+}
+
+static uint32_t look_up_sparse(ecm_node *n, const ecm_value *mask, ecm_value *out) {
+  ecm_value data, lut;
+  palette p;
+  uint8_t *items = NULL;
+  size_t *places = NULL;
+  ECM_TRY(read_parameter(n, "indices_nonzero_data", &data));
+  ECM_TRY(read_parameter(n, "lut", &lut));
+  if (data.mil != ECM_UINT8 || lut.type.rank != mask->type.rank + 2)
+    return ecm_refuse(n, "indices or lut are of a wrong dtype or rank");
+  ECM_TRY(open_palette(n, mask, &lut, &p));
+  if (p.width != 1) return ecm_refuse(n, "vectors of sparse weights");
+  const size_t count = ecm_elements(&data);
+  ECM_TRY(find_ones(n, mask, count, &places));
+  if (out->type.rank != 1 || out->type.sizes[0] != (int64_t)count)
+    return ecm_refuse(n, "the result has another shape");
+  ECM_TRY(open_result(n, out, count, &items));
+  for (size_t i = 0; i < count; i++) {
+    const size_t index = (size_t)ecm_number_at(&data, i);
+    const size_t table = block_of(&mask->type, &p.tables, places[i]);
+    if (index >= p.entries) return ecm_refuse(n, "an index is outside of the lut");
+    write_number(out, items, i, ecm_number_at(&lut, table * p.entries + index));
+  }
+  return EC_BACKEND_OK;
+}
+
+static uint32_t scale_sparse(ecm_node *n, const ecm_value *mask, ecm_value *out) {
+  ecm_value data, scale, zero;
+  uint8_t *items = NULL;
+  size_t *places = NULL;
+  bool has_zero = false;
+  ECM_TRY(read_parameter(n, "nonzero_data", &data));
+  ECM_TRY(read_parameter(n, "scale", &scale));
+  ECM_TRY(find_parameter(n, "offset", &zero, &has_zero));
+  ECM_TRY(check_float(n, out));
+  const ect_tensor *t = &mask->type;
+  if (scale.type.rank != t->rank || !has_blocks(t, &scale.type) ||
+      (has_zero && (zero.type.rank != t->rank || !has_blocks(t, &zero.type))))
+    return ecm_refuse(n, "scales or offsets do not divide the data into blocks");
+  const size_t count = ecm_elements(&data);
+  ECM_TRY(find_ones(n, mask, count, &places));
+  if (out->type.rank != 1 || out->type.sizes[0] != (int64_t)count)
+    return ecm_refuse(n, "the result has another shape");
+  ECM_TRY(open_result(n, out, count, &items));
+  for (size_t i = 0; i < count; i++) {
+    const double offset = has_zero ? ecm_number_at(&zero, block_of(t, &zero.type, places[i])) : 0;
+    const double by = ecm_number_at(&scale, block_of(t, &scale.type, places[i]));
+    write_number(out, items, i, (double)((float)(ecm_number_at(&data, i) - offset) * (float)by));
+  }
+  return EC_BACKEND_OK;
+}
+
+uint32_t ecm_constexpr_sparse(ecm_node *n) {
+  const bool looks_up = ecm_bytes_equal(n->type_name, "constexpr_lut_to_sparse");
+  ecm_value mask, out;
+  ecm_bytes names[2];
+  if (!looks_up && !ecm_bytes_equal(n->type_name, "constexpr_sparse_blockwise_shift_scale"))
+    return ecm_refuse(n, "the operator is not supported");
+  ECM_TRY(read_parameter(n, looks_up ? "indices_mask" : "data_mask", &mask));
+  ECM_TRY(ecm_result_names(n, names, &out));
+  ECM_TRY(looks_up ? look_up_sparse(n, &mask, &out) : scale_sparse(n, &mask, &out));
+  ECM_TRY(ecm_define(n->m, names[0], &mask));
+  return ecm_define(n->m, names[1], &out);
 }

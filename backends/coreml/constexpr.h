@@ -1,10 +1,13 @@
-/* Constants that the program stores quantised. */
+/* Constants that the program stores quantised, palettised or sparse: constexpr_... operators. */
 #ifndef ECM_CONSTEXPR_H
 #define ECM_CONSTEXPR_H
 
 #include "node.h"
 
-/* Computes (data - zero_point) * scale, along an axis or with one scale. */
-uint32_t ecm_affine_dequantize(ecm_node *n, ecm_value *out);
+bool ecm_is_constexpr(ecm_bytes type);
+/* Computes the one result of a node. */
+uint32_t ecm_constexpr(ecm_node *n, ecm_value *out);
+/* Computes a mask and the elements where it is 1, and defines both. */
+uint32_t ecm_constexpr_sparse(ecm_node *n);
 
 #endif

@@ -123,6 +123,39 @@ static uint32_t read_blob(ecm_model *m, ecm_bytes blob, ecm_bytes *out) {
   return EC_BACKEND_OK;
 }
 
+/* Integers of fewer than 8 bits. */
+static const struct {
+  int32_t mil;
+  uint8_t bits, is_signed;
+} packed[] = {{ECM_UINT1, 1, 0}, {ECM_UINT2, 2, 0}, {ECM_UINT3, 3, 0}, {ECM_UINT4, 4, 0},
+              {ECM_UINT6, 6, 0}, {ECM_INT4, 4, 1}};
+
+/* Decodes a stream of n bits each, the lowest first, to int8 or uint8. */
+static uint32_t unpack(ecm_model *m, unsigned bits, bool is_signed, ecm_value *v) {
+  const ecm_bytes from = v->data;
+  size_t count = 1;
+  for (uint32_t d = 0; d < v->type.rank; d++)
+    if (__builtin_mul_overflow(count, (size_t)v->type.sizes[d], &count)) count = SIZE_MAX;
+  if (v->unknown || count > SIZE_MAX / 8 || (count * bits + 7) / 8 > from.size)
+    return ecm_fail(&m->c, EC_BACKEND_INVALID_PROGRAM,
+                    "a constant of %u-bit integers has %zu bytes, too few for its shape", bits,
+                    from.size);
+  uint8_t *items = ecm_own(m, count);
+  if (!items) return ecm_fail(&m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a constant");
+  for (size_t i = 0; i < count; i++) {
+    const size_t at = i * bits / 8;
+    unsigned both = from.data[at];
+    if (at + 1 < from.size) both |= (unsigned)from.data[at + 1] << 8;
+    const unsigned number = both >> (i * bits % 8) & ((1u << bits) - 1);
+    const unsigned high = is_signed && number >> (bits - 1) ? 0xffu << bits : 0;
+    items[i] = (uint8_t)(number | high);
+  }
+  v->data = (ecm_bytes){items, count};
+  v->mil = is_signed ? ECM_INT8 : ECM_UINT8;
+  v->type.dtype = scalar_type(v->mil);
+  return EC_BACKEND_OK;
+}
+
 static uint32_t read_immediate(ecm_model *m, ecm_bytes immediate, ecm_value *out) {
   ecm_field tensor, list, items = {0};
   if (!ecm_wire_find(immediate, 1, &tensor))
@@ -147,6 +180,9 @@ uint32_t ecm_read_constant(ecm_model *m, ecm_bytes message, ecm_value *out) {
   if (ecm_wire_find(message, 3, &content)) ECM_TRY(read_immediate(m, content.bytes, out));
   else if (ecm_wire_find(message, 5, &content)) ECM_TRY(read_blob(m, content.bytes, &out->data));
   if (out->mil == ECM_STRING) return EC_BACKEND_OK;
+  for (size_t i = 0; i < sizeof packed / sizeof *packed; i++)
+    if (packed[i].mil == out->mil)
+      return unpack(m, packed[i].bits, packed[i].is_signed, out);
   if (out->type.dtype < 0)
     return ecm_fail(&m->c, EC_BACKEND_NOT_SUPPORTED, "constants of MIL dtype %d", (int)out->mil);
   if (out->unknown || !ect_tensor_bytes(&out->type, &wanted) || wanted != out->data.size)

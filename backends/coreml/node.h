@@ -4,11 +4,15 @@
 
 #include "model.h"
 
-enum { ECM_WHAT_BYTES = 200 };
+enum { ECM_WHAT_BYTES = 200, ECM_MOST_VALUES = 64 };
+
+/* c10::ScalarType */
+enum { ECM_C10_UINT8 = 0, ECM_C10_INT8 = 1, ECM_C10_INT32 = 3, ECM_C10_INT64 = 4,
+       ECM_C10_FLOAT16 = 5, ECM_C10_FLOAT32 = 6, ECM_C10_BOOL = 11 };
 
 typedef struct ecm_node {
   ecm_model *m;
-  ecm_bytes message;
+  ecm_bytes message, type_name;
   char what[ECM_WHAT_BYTES]; /* in messages */
   ec_backend_node shown;
   int64_t result;   /* the first one */
@@ -24,10 +28,38 @@ uint32_t ecm_number(ecm_node *n, const char *name, double otherwise, double *out
 /* Reads constant ints into `out`, `*count` of them; 0 without the argument. */
 uint32_t ecm_numbers(ecm_node *n, const char *name, int64_t *out, size_t room, size_t *count);
 bool ecm_text_is(ecm_node *n, const char *name, const char *text, bool otherwise);
+/* Returns 0 for what is no int64. */
+static inline int64_t ecm_to_int(double number) {
+  return number > -9e18 && number < 9e18 ? (int64_t)number : 0;
+}
 uint32_t ecm_refuse(ecm_node *n, const char *why);
 /* Returns an element of a constant whose dtype is not string. */
 double ecm_number_at(const ecm_value *v, size_t i);
 /* Adds a computed tensor. */
 int64_t ecm_add_like(ecm_node *n, const ect_tensor *like, int32_t dtype);
+/* Adds a constant of `count` elements, which the model owns; false without memory. */
+bool ecm_add_constant(ecm_node *n, const ect_tensor *type, const void *items, int64_t *out);
+/* Finds an argument with its type. */
+uint32_t ecm_typed(ecm_node *n, const char *name, int64_t *id, ect_tensor *out);
+/* Reads a list of ints, constant or computed, as values of the program; 0 without the argument. */
+uint32_t ecm_ints(ecm_node *n, const char *name, int64_t *ids, size_t room, size_t *count);
+/* Reads an argument of several values, as ids and the type of the first. */
+uint32_t ecm_list(ecm_node *n, const char *name, int64_t *ids, size_t room, size_t *count);
+/* Reads an axis of x, which may be negative. */
+uint32_t ecm_axis(ecm_node *n, const char *name, int64_t otherwise, uint32_t rank, int64_t *out);
+
+/* Defines all results of a node that has several, at most ECM_MOST_VALUES. */
+uint32_t ecm_results(ecm_node *n, int64_t *ids, size_t *count);
+/* Reads the names of two results, and the type of the second. */
+uint32_t ecm_result_names(ecm_node *n, ecm_bytes names[2], ecm_value *last);
+
+/* Adds a call. The shown one, the last of a node, carries the node's name in a trace. */
+uint32_t ecm_call_op(ecm_node *n, const char *op, const int64_t *args, size_t count,
+                     const int64_t *outs, size_t out_count, bool is_shown);
+/* Adds a helper call, whose result is a new tensor; `like` NULL: as the node's result. */
+uint32_t ecm_step(ecm_node *n, const char *op, const int64_t *args, size_t count,
+                  const ect_tensor *like, int64_t *out);
+/* Adds the shown call, which computes the node's result. */
+uint32_t ecm_finish(ecm_node *n, const char *op, const int64_t *args, size_t count);
 
 #endif

@@ -11,15 +11,18 @@ enum { TYPE = 1, OUTPUTS = 3, ATTRIBUTES = 5, OPERATIONS = 3 };
 
 typedef struct row {
   const char *name, *op, *args;
-  ecm_special special;
+  ecm_special *special;
+  bool several;
 } row;
 
 static const row rows[] = {
-#define ECM_OP(name, op, args) {name, op, args, NULL},
-#define ECM_SPECIAL(name, function) {name, NULL, NULL, function},
+#define ECM_OP(name, op, args) {name, op, args, NULL, false},
+#define ECM_SPECIAL(name, function) {name, NULL, NULL, function, false},
+#define ECM_SEVERAL(name, function) {name, NULL, NULL, function, true},
 #include "operators.def"
 #undef ECM_OP
 #undef ECM_SPECIAL
+#undef ECM_SEVERAL
 };
 
 static const row *find_row(ecm_bytes name) {
@@ -46,7 +49,7 @@ static uint32_t pack_one(ecm_node *n, char kind, const char *name, int64_t *out)
     ECM_TRY(ecm_number(n, name, kind == 'i' ? -1 : 0, &number));
     *out = kind == 'f'   ? ect_add_double(p, number)
            : kind == 'b' ? ect_add_bool(p, number != 0)
-                         : ect_add_int(p, (int64_t)number);
+                         : ect_add_int(p, ecm_to_int(number));
   }
   return EC_BACKEND_OK;
 }
@@ -77,40 +80,45 @@ static uint32_t read_const(ecm_node *n, ecm_value *out) {
   return ecm_read_constant(n->m, content, out);
 }
 
-/* Translates an operation with one result of a known name and type. */
-static uint32_t translate_result(ecm_node *n, ecm_bytes type, ecm_bytes name) {
-  const row *r = find_row(type);
+/* Translates an operation with one result. */
+static uint32_t translate_result(ecm_node *n, const row *r, ecm_bytes output) {
+  ecm_field name, type;
   ecm_value *value = &n->type;
-  if (ecm_bytes_equal(type, "const")) ECM_TRY(read_const(n, value));
-  else if (ecm_bytes_equal(type, "constexpr_affine_dequantize"))
-    ECM_TRY(ecm_affine_dequantize(n, value));
-  else if (!r)
-    return ecm_refuse(n, "the operator is not supported");
+  if (!ecm_wire_find(output, 1, &name) || !ecm_wire_find(output, 2, &type))
+    return ecm_refuse(n, "the result has no name or type");
+  ECM_TRY(ecm_read_type(n->m, type.bytes, value));
+  if (ecm_bytes_equal(n->type_name, "const")) ECM_TRY(read_const(n, value));
+  else if (ecm_is_constexpr(n->type_name)) ECM_TRY(ecm_constexpr(n, value));
+  else if (!r) return ecm_refuse(n, "the operator is not supported");
   else {
     ECM_TRY(ecm_tensor(n->m, value, &n->result));
-    n->shown = (ec_backend_node){ecm_names_find(&n->m->handles, name), r->name, 0};
+    n->shown = (ec_backend_node){ecm_names_find(&n->m->handles, name.bytes), r->name, 0};
     ECM_TRY(r->special ? r->special(n) : call_row(n, r));
   }
-  return ecm_define(n->m, name, value);
+  return ecm_define(n->m, name.bytes, value);
 }
 
 static uint32_t translate_operation(ecm_model *m, ecm_bytes message) {
-  ecm_node n = {.m = m, .message = message};
-  ecm_field type, output, name, value_type, other;
+  ecm_node n = {.m = m, .message = message, .shown.debug_handle = UINT32_MAX};
+  ecm_field type, output, name = {.bytes = {(const uint8_t *)"", 0}}, other;
   size_t outputs = 0;
   for (ecm_bytes rest = message; ecm_wire_next(&rest, &other);) outputs += other.number == OUTPUTS;
-  if (!ecm_wire_check(message) || !ecm_wire_find(message, TYPE, &type) ||
-      !ecm_wire_find(message, OUTPUTS, &output) || !ecm_wire_find(output.bytes, 1, &name) ||
-      !ecm_wire_find(output.bytes, 2, &value_type))
+  if (!ecm_wire_check(message) || !ecm_wire_find(message, TYPE, &type))
     return ecm_fail(&m->c, EC_BACKEND_INVALID_PROGRAM,
-                    "an operation of the MIL program has no type, or no result");
+                    "an operation of the MIL program has no type");
+  if (outputs && ecm_wire_find(message, OUTPUTS, &output)) ecm_wire_find(output.bytes, 1, &name);
+  n.type_name = type.bytes;
   snprintf(n.what, sizeof n.what, "%.*s (%.*s)",
            ecm_clip(name.bytes, 80), (const char *)name.bytes.data,
            ecm_clip(type.bytes, 40), (const char *)type.bytes.data);
-  if (ecm_bytes_equal(type.bytes, "split")) return ecm_call_split(&n);
-  if (outputs != 1) return ecm_refuse(&n, "more than one result");
-  ECM_TRY(ecm_read_type(m, value_type.bytes, &n.type));
-  return translate_result(&n, type.bytes, name.bytes);
+  const row *r = find_row(type.bytes);
+  if (r && r->several) {
+    n.shown.name = r->name;
+    return r->special(&n);
+  }
+  if (ecm_is_constexpr(type.bytes) && outputs == 2) return ecm_constexpr_sparse(&n);
+  if (outputs != 1) return ecm_refuse(&n, outputs ? "more than one result" : "no result");
+  return translate_result(&n, r, output.bytes);
 }
 
 uint32_t ecm_translate(ecm_model *m, ecm_bytes block) {

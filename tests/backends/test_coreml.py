@@ -19,7 +19,8 @@ from executorch_c import Error, Runtime
 
 PROGRAMS = Path(__file__).parent / "coreml_programs"
 NAMES = sorted(path.stem for path in PROGRAMS.glob("*.pte"))
-LIMITS = {"fp32": 1e-5, "dyn": 1e-5, "fp16": 3e-3, "int8": 1e-7}
+LIMITS = {"fp32": 1e-5, "dyn": 1e-5, "fp16": 3e-3, "int8": 1e-7, "lut4": 1e-5, "int4": 1e-5,
+          "sparse": 1e-5, "bits": 1e-5}  # fmt: skip
 """int8: every integer is equal, for one step of the last quantisation, 0.004, moves the result by
 more than 1e-4; the softmax after it is float32."""
 
@@ -53,7 +54,8 @@ def payload(data: bytes) -> tuple[int, int]:
 
 
 def test_all_recorded_programs_are_there() -> None:
-    assert NAMES == ["cnn_fp16", "cnn_fp32", "mlp_dyn", "mlp_fp16", "mlp_fp32", "mlp_int8"]
+    assert NAMES == ["cache_fp32", "cnn_fp16", "cnn_fp32", "mlp_bits", "mlp_dyn", "mlp_fp16",
+                     "mlp_fp32", "mlp_int4", "mlp_int8", "mlp_lut4", "mlp_sparse"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -94,7 +96,7 @@ def test_the_described_nodes_are_those_of_a_trace(name: str) -> None:
     known = {v["id"] for v in inside["values"]}
     assert all(known.issuperset(n["inputs"] + n["outputs"]) for n in inside["nodes"])
     positions = sorted(v["argument"] for v in inside["values"] if v["argument"] is not None)
-    assert positions == [0, 1]
+    assert positions == list(range(len(inputs) + 1))
 
 
 def test_a_description_has_shapes_names_and_parameters() -> None:

@@ -1,0 +1,193 @@
+/* Elementwise operators that are several of the runtime's. */
+#include "special.h"
+
+/* Applies an operator with one tensor and at most one number. */
+static uint32_t apply(ecm_node *n, const char *op, const double *number, int64_t *id) {
+  int64_t args[2] = {*id, 0};
+  if (number) args[1] = ect_add_double(&n->m->program, *number);
+  return ecm_step(n, op, args, number ? 2 : 1, NULL, id);
+}
+
+/* Reads x and the numbers alpha and beta. */
+static uint32_t read_numbers(ecm_node *n, int64_t *x, double *alpha, double *beta) {
+  ECM_TRY(ecm_input(n, "x", x));
+  ECM_TRY(ecm_number(n, "alpha", *alpha, alpha));
+  return ecm_number(n, "beta", *beta, beta);
+}
+
+/* ---- functions of x + epsilon ---------------------------------------------------------------- */
+
+static uint32_t apply_shifted(ecm_node *n, double epsilon, const char *op) {
+  int64_t x = 0;
+  ECM_TRY(ecm_input(n, "x", &x));
+  ECM_TRY(ecm_number(n, "epsilon", epsilon, &epsilon));
+  if (epsilon != 0) ECM_TRY(apply(n, "aten::add.Scalar_out", &epsilon, &x));
+  return ecm_finish(n, op, &x, 1);
+}
+
+uint32_t ecm_call_log(ecm_node *n) { return apply_shifted(n, 1e-45, "aten::log.out"); }
+
+uint32_t ecm_call_rsqrt(ecm_node *n) { return apply_shifted(n, 1e-12, "aten::rsqrt.out"); }
+
+uint32_t ecm_call_inverse(ecm_node *n) { return apply_shifted(n, 1e-4, "aten::reciprocal.out"); }
+
+/* ---- activations ----------------------------------------------------------------------------- */
+
+/* x * sigmoid(slope * x) */
+static uint32_t times_sigmoid(ecm_node *n, const double *slope) {
+  int64_t args[2];
+  ECM_TRY(ecm_input(n, "x", &args[0]));
+  args[1] = args[0];
+  if (slope) ECM_TRY(apply(n, "aten::mul.Scalar_out", slope, &args[1]));
+  ECM_TRY(apply(n, "aten::sigmoid.out", NULL, &args[1]));
+  return ecm_finish(n, "aten::mul.out", args, 2);
+}
+
+uint32_t ecm_call_silu(ecm_node *n) { return times_sigmoid(n, NULL); }
+
+uint32_t ecm_call_gelu(ecm_node *n) {
+  static const double slope = 1.702;
+  int64_t args[2];
+  if (ecm_text_is(n, "mode", "SIGMOID_APPROXIMATION", false)) return times_sigmoid(n, &slope);
+  const bool tanh = ecm_text_is(n, "mode", "TANH_APPROXIMATION", false);
+  if (!tanh && !ecm_text_is(n, "mode", "EXACT", true))
+    return ecm_refuse(n, "mode is none of EXACT, TANH_APPROXIMATION and SIGMOID_APPROXIMATION");
+  ECM_TRY(ecm_input(n, "x", &args[0]));
+  args[1] = ect_add_string(&n->m->program, tanh ? "tanh" : "none", 4);
+  return ecm_finish(n, "aten::gelu.out", args, 2);
+}
+
+uint32_t ecm_call_sigmoid_hard(ecm_node *n) {
+  ect_program *p = &n->m->program;
+  int64_t x = 0;
+  double alpha = 0.2, beta = 0.5;
+  ECM_TRY(read_numbers(n, &x, &alpha, &beta));
+  ECM_TRY(apply(n, "aten::mul.Scalar_out", &alpha, &x));
+  ECM_TRY(apply(n, "aten::add.Scalar_out", &beta, &x));
+  const int64_t args[] = {x, ect_add_double(p, 0), ect_add_double(p, 1)};
+  return ecm_finish(n, "aten::clamp.out", args, 3);
+}
+
+/* alpha * x + beta */
+uint32_t ecm_call_linear_activation(ecm_node *n) {
+  int64_t x = 0;
+  double alpha = 1, beta = 0;
+  ECM_TRY(read_numbers(n, &x, &alpha, &beta));
+  ECM_TRY(apply(n, "aten::mul.Scalar_out", &alpha, &x));
+  const int64_t args[] = {x, ect_add_double(&n->m->program, beta)};
+  return ecm_finish(n, "aten::add.Scalar_out", args, 2);
+}
+
+/* alpha * tanh(beta * x) */
+uint32_t ecm_call_scaled_tanh(ecm_node *n) {
+  int64_t x = 0;
+  double alpha = 1, beta = 1;
+  ECM_TRY(read_numbers(n, &x, &alpha, &beta));
+  ECM_TRY(apply(n, "aten::mul.Scalar_out", &beta, &x));
+  ECM_TRY(apply(n, "aten::tanh.out", NULL, &x));
+  const int64_t args[] = {x, ect_add_double(&n->m->program, alpha)};
+  return ecm_finish(n, "aten::mul.Scalar_out", args, 2);
+}
+
+/* x where it is at least alpha, else 0 */
+uint32_t ecm_call_thresholded_relu(ecm_node *n) {
+  ect_program *p = &n->m->program;
+  int64_t x = 0, args[3];
+  double alpha = 1, none = 0;
+  ect_tensor mask = n->type.type;
+  const ect_tensor scalar = {.dtype = n->type.type.dtype};
+  mask.dtype = ECM_C10_BOOL;
+  ECM_TRY(read_numbers(n, &x, &alpha, &none));
+  const int64_t compare[] = {x, ect_add_double(p, alpha)}, zero = ect_add_double(p, 0);
+  ECM_TRY(ecm_step(n, "aten::ge.Scalar_out", compare, 2, &mask, &args[0]));
+  args[1] = x;
+  ECM_TRY(ecm_step(n, "aten::scalar_tensor.out", &zero, 1, &scalar, &args[2]));
+  return ecm_finish(n, "aten::where.self_out", args, 3);
+}
+
+/* max(x, alpha) */
+uint32_t ecm_call_threshold(ecm_node *n) {
+  int64_t x = 0;
+  double alpha = 1, none = 0;
+  ECM_TRY(read_numbers(n, &x, &alpha, &none));
+  const int64_t args[] = {x, ect_add_double(&n->m->program, alpha)};
+  return ecm_finish(n, "aten::clamp.out", args, 2);
+}
+
+/* min(x >= 0 ? x : alpha * x, beta) */
+uint32_t ecm_call_clamped_relu(ecm_node *n) {
+  ect_program *p = &n->m->program;
+  int64_t x = 0;
+  double alpha = 1, beta = 1;
+  ECM_TRY(read_numbers(n, &x, &alpha, &beta));
+  ECM_TRY(apply(n, "aten::leaky_relu.out", &alpha, &x));
+  const int64_t args[] = {x, ect_add_none(p), ect_add_double(p, beta)};
+  return ecm_finish(n, "aten::clamp.out", args, 3);
+}
+
+/* log(1 + exp(x)), as max(x, 0) + log(1 + exp(-|x|)) */
+uint32_t ecm_call_softplus(ecm_node *n) {
+  static const char *const ops[] = {"aten::abs.out", "aten::neg.out", "aten::exp.out",
+                                    "aten::log1p.out"};
+  int64_t args[2];
+  ECM_TRY(ecm_input(n, "x", &args[0]));
+  args[1] = args[0];
+  ECM_TRY(apply(n, "aten::relu.out", NULL, &args[0]));
+  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) ECM_TRY(apply(n, ops[i], NULL, &args[1]));
+  return ecm_finish(n, "aten::add.out", args, 2);
+}
+
+/* x / (1 + |x|) */
+uint32_t ecm_call_softsign(ecm_node *n) {
+  static const double one = 1;
+  int64_t args[2];
+  ECM_TRY(ecm_input(n, "x", &args[0]));
+  args[1] = args[0];
+  ECM_TRY(apply(n, "aten::abs.out", NULL, &args[1]));
+  ECM_TRY(apply(n, "aten::add.Scalar_out", &one, &args[1]));
+  return ecm_finish(n, "aten::div.out", args, 2);
+}
+
+/* max(x, 0) + alpha * min(x, 0), alpha by channel */
+uint32_t ecm_call_prelu(ecm_node *n) {
+  ect_program *p = &n->m->program;
+  int64_t x = 0, alpha = 0, args[2];
+  ect_tensor t, slope;
+  ECM_TRY(ecm_typed(n, "x", &x, &t));
+  ECM_TRY(ecm_typed(n, "alpha", &alpha, &slope));
+  if (slope.rank != 1 || t.rank < 2) return ecm_refuse(n, "alpha is not one number by channel");
+  slope.rank = t.rank - 1;
+  for (uint32_t d = 1; d < slope.rank; d++) slope.sizes[d] = 1;
+  const int64_t view[] = {alpha, ect_add_ints(p, slope.sizes, slope.rank)};
+  ECM_TRY(ecm_step(n, "aten::view_copy.out", view, 2, &slope, &alpha));
+  args[0] = x;
+  ECM_TRY(apply(n, "aten::relu.out", NULL, &args[0]));
+  const int64_t low[] = {x, ect_add_none(p), ect_add_double(p, 0)};
+  ECM_TRY(ecm_step(n, "aten::clamp.out", low, 3, NULL, &x));
+  const int64_t product[] = {x, alpha};
+  ECM_TRY(ecm_step(n, "aten::mul.out", product, 2, NULL, &args[1]));
+  return ecm_finish(n, "aten::add.out", args, 2);
+}
+
+/* ---- constants ------------------------------------------------------------------------------- */
+
+uint32_t ecm_call_fill_like(ecm_node *n) {
+  int64_t args[2];
+  double value = 0;
+  ECM_TRY(ecm_input(n, "ref_tensor", &args[0]));
+  ECM_TRY(ecm_number(n, "value", 0, &value));
+  args[1] = ect_add_double(&n->m->program, value);
+  return ecm_finish(n, "aten::full_like.out", args, 2);
+}
+
+uint32_t ecm_call_fill(ecm_node *n) {
+  ect_program *p = &n->m->program;
+  int64_t args[2], sizes[ECT_MAX_RANK];
+  double value = 0;
+  size_t count = 0;
+  ECM_TRY(ecm_ints(n, "shape", sizes, ECT_MAX_RANK, &count));
+  ECM_TRY(ecm_number(n, "value", 0, &value));
+  args[0] = ect_add_list(p, ECT_INT_LIST, sizes, count);
+  args[1] = ect_add_double(p, value);
+  return ecm_finish(n, "aten::full.out", args, 2);
+}

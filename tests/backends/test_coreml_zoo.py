@@ -1,0 +1,233 @@
+"""Programs that coremltools emits, exported at test time: they equal eager, and the weights that it
+compresses equal its own decompression; `explain` names a wrong layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import executorch_c
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("executorch")
+ct = pytest.importorskip("coremltools")
+import coreml_zoo as zoo  # noqa: E402
+
+pytestmark = pytest.mark.heavy
+
+
+@pytest.mark.parametrize("row", zoo.ROWS, ids=lambda row: row.id)
+def test_a_model_equals_eager(row: zoo.Row) -> None:
+    torch.manual_seed(0)
+    model, inputs = row.make().eval(), row.inputs()
+    program = executorch_c.load(zoo.lower(torch.export.export(model, inputs), row.ios, row.half))
+    method = program.load_method("forward", delegate_at_load=False)
+    limit = 3e-3 if row.half else 1e-5
+    for _ in range(2):  # state changes
+        with method.tracing() as trace:
+            found = method.execute([x.numpy() for x in inputs])
+        with torch.no_grad():
+            expected = torch.utils._pytree.tree_leaves(model(*inputs))
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_allclose(
+                a, b.numpy(), rtol=limit, atol=limit * max(1, abs(b.float()).max())
+            )
+    inside: Any = program._delegate("forward", 0)
+    nodes = [(e.name, e.debug_handle) for e in trace.events if e.kind == "node"]
+    assert [(n["name"], n["debug_handle"]) for n in inside["nodes"]] == nodes
+
+
+def test_state_lasts_as_long_as_the_method() -> None:
+    row = next(row for row in zoo.ROWS if row.make is zoo.Accumulator)
+    inputs = row.inputs()
+    pte = zoo.lower(torch.export.export(row.make(), inputs), row.ios)
+    x = inputs[0].numpy()
+    for _ in range(2):
+        method = executorch_c.load(pte).load_method("forward")
+        found = [method.execute([x])[0] for _ in range(3)]
+        np.testing.assert_array_equal(found, [2 * x, 4 * x, 6 * x])
+
+
+def test_methods_share_a_model() -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8))
+    inputs = {"one": torch.randn(1, 32), "many": torch.randn(6, 32)}
+    programs = {name: torch.export.export(model.eval(), (x,)) for name, x in inputs.items()}
+    program = executorch_c.load(zoo.lower(programs, 18, shared=True))
+    assert bytes(program._payload("one", 0)).startswith(b"CMJR")
+    for name, x in inputs.items():
+        (found,) = program.load_method(name).execute([x.numpy()])
+        np.testing.assert_allclose(found, model(x).detach().numpy(), atol=1e-5)
+        inside: Any = program._delegate(name, 0)
+        assert [node["name"] for node in inside["nodes"]] == ["linear", "relu", "linear"]
+
+
+# ---- compressed weights ----------------------------------------------------------------------
+
+
+def palettize(joint: bool = False, **options: Any) -> Callable[[Any], Any]:
+    tools = ct.optimize.coreml
+    config = tools.OpPalettizerConfig(weight_threshold=0, **options)
+    return lambda model: tools.palettize_weights(
+        model, tools.OptimizationConfig(global_config=config), joint_compression=joint)  # fmt: skip
+
+
+def quantize(joint: bool = False, **options: Any) -> Callable[[Any], Any]:
+    tools = ct.optimize.coreml
+    config = tools.OpLinearQuantizerConfig(weight_threshold=0, **options)
+    return lambda model: tools.linear_quantize_weights(
+        model, tools.OptimizationConfig(global_config=config), joint_compression=joint)  # fmt: skip
+
+
+def prune(model: Any) -> Any:
+    tools = ct.optimize.coreml
+    config = tools.OpMagnitudePrunerConfig(weight_threshold=0, target_sparsity=0.5)
+    return tools.prune_weights(model, tools.OptimizationConfig(global_config=config))
+
+
+INT4 = {"mode": "linear_symmetric", "dtype": "int4", "granularity": "per_block", "block_size": 8}
+UINT4 = {**INT4, "mode": "linear", "dtype": "uint4"}
+EVEN = {"mode": "uniform"}
+GROUPS = {**EVEN, "granularity": "per_grouped_channel", "group_size": 4}
+WHOLE = {"mode": "linear_symmetric", "dtype": "int8", "granularity": "per_tensor"}
+
+SCHEMES: dict[str, tuple[int, str, list[Callable[[Any], Any]]]] = {
+    "1 bit": (17, "lut_to_dense", [palettize(**EVEN, nbits=1)]),
+    "4 bits": (17, "lut_to_dense", [palettize(**EVEN, nbits=4)]),
+    "2 bits": (18, "lut_to_dense", [palettize(**EVEN, nbits=2)]),
+    "3 bits": (18, "lut_to_dense", [palettize(**EVEN, nbits=3)]),
+    "6 bits": (18, "lut_to_dense", [palettize(**EVEN, nbits=6)]),
+    "4 bits by group": (18, "lut_to_dense", [palettize(**GROUPS, nbits=4)]),
+    "vectors": (18, "lut_to_dense", [palettize(mode="kmeans", nbits=4, cluster_dim=2)]),
+    "int8": (17, "affine_dequantize", [quantize(mode="linear", dtype="int8")]),
+    "uint8": (17, "affine_dequantize", [quantize(mode="linear", dtype="uint8")]),
+    "int8 scales": (18, "blockwise_shift_scale", [quantize(mode="linear", dtype="int8")]),
+    "int4 blocks": (18, "blockwise_shift_scale", [quantize(**INT4)]),
+    "uint4 blocks": (18, "blockwise_shift_scale", [quantize(**UINT4)]),
+    "sparse bits": (17, "sparse_to_dense", [prune]),
+    "sparse": (18, "sparse_to_dense", [prune]),
+    "sparse lut": (18, "lut_to_sparse", [prune, palettize(True, **EVEN, nbits=4)]),
+    "sparse int8": (18, "sparse_blockwise_shift_scale", [prune, quantize(True, **WHOLE)]),
+    "lut of int8": (18, "lut_to_dense", [palettize(**EVEN, nbits=4), quantize(True, **WHOLE)]),
+}
+
+
+@pytest.fixture
+def convert(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[Callable[[Any], Any]]], None]:
+    """Return a function that has coremltools' model go through steps before it is written."""
+    from executorch.backends.apple.coreml.compiler import CoreMLBackend
+
+    original = CoreMLBackend._convert_to_mlmodel
+
+    def through(steps: list[Callable[[Any], Any]]) -> None:
+        def converted(*args: Any, **options: Any) -> Any:
+            model = original(*args, **options)
+            for step in steps:
+                model = step(model)
+            return model
+
+        monkeypatch.setattr(CoreMLBackend, "_convert_to_mlmodel", staticmethod(converted))
+
+    return through
+
+
+@pytest.mark.parametrize("half", [False, True], ids=["fp32", "fp16"])
+@pytest.mark.parametrize("name", SCHEMES)
+def test_compressed_weights_equal_coremltools_own_decompression(
+    name: str, half: bool, convert: Callable[[list[Callable[[Any], Any]]], None]
+) -> None:
+    ios, operator, steps = SCHEMES[name]
+    x = torch.linspace(-2, 2, 64).reshape(2, 32)
+    found = []
+    for more in ([], [ct.optimize.coreml.decompress_weights]):
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(
+            torch.nn.Linear(32, 64), torch.nn.Tanh(), torch.nn.Linear(64, 16)
+        )
+        convert([*steps, *more])
+        pte = zoo.lower(torch.export.export(model.eval(), (x,)), ios, half)
+        assert (f"constexpr_{operator}".encode() in pte) == (not more)
+        found.append(executorch_c.load(pte).load_method("forward").execute([x.numpy()])[0])
+    np.testing.assert_array_equal(found[0], found[1])
+
+
+# ---- planted faults --------------------------------------------------------------------------
+
+
+def exact(bits: int) -> Any:
+    """Return a model whose weights quantise exactly: multiples of 1/256, with the largest one in
+    each block."""
+    torch.manual_seed(0)
+    most = 2 ** (bits - 1) - 1
+    layers = [torch.nn.Linear(32, 64), torch.nn.Tanh(), torch.nn.Linear(64, 48), torch.nn.Tanh(),
+              torch.nn.Linear(48, 12)]  # fmt: skip
+    with torch.no_grad():
+        for layer in layers[::2]:
+            drawn = torch.randint(-most, most + 1, layer.weight.shape).float()
+            drawn[:, ::8] = most
+            layer.weight.copy_(drawn / (256 if bits == 8 else 16))
+    return torch.nn.Sequential(*layers).eval()
+
+
+def packed(weight: np.ndarray) -> np.ndarray:
+    q = np.round(weight * 16).astype(np.int8).ravel().view(np.uint8) & 15
+    return q[::2] | q[1::2] << 4
+
+
+def find(pte: bytes, part: np.ndarray) -> slice:
+    data = part.tobytes()
+    assert pte.count(data) == 1
+    at = pte.index(data)
+    return slice(at, at + len(data))
+
+
+def wrong_weight(pte: bytearray, weight: np.ndarray) -> None:
+    place = find(pte, weight)
+    pte[place.start + 23] ^= 64  # the exponent of an element
+
+
+def wrong_int8(pte: bytearray, weight: np.ndarray) -> None:
+    place = find(pte, np.round(weight * 256).astype(np.int8))
+    pte[place.start + 23] ^= 64
+
+
+def swapped_nibbles(pte: bytearray, weight: np.ndarray) -> None:
+    data = packed(weight)
+    pte[find(pte, data)] = (data << 4 | data >> 4).tobytes()
+
+
+def wrong_scale(pte: bytearray, weight: np.ndarray) -> None:
+    """The record of scales follows that of the weights."""
+    place = find(pte, packed(weight))
+    scales = np.full(weight.shape[0] * weight.shape[1] // 8, 1 / 16, np.float32).tobytes()
+    at = pte.index(scales, place.stop)
+    pte[at + 40 : at + 44] = np.float32(0.25).tobytes()
+
+
+FAULTS: dict[str, tuple[int, Any, Callable[[bytearray, np.ndarray], None]]] = {
+    "weight": (8, None, wrong_weight),
+    "int8 weight": (8, {"mode": "linear_symmetric", "dtype": "int8", "weight_threshold": 0},
+                    wrong_int8),
+    "nibbles": (4, {**INT4, "weight_threshold": 0}, swapped_nibbles),
+    "scale": (4, {**INT4, "weight_threshold": 0}, wrong_scale),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_explain_names_the_layer(name: str) -> None:
+    from executorch_c.devtools import explain
+
+    bits, weights, damage = FAULTS[name]
+    model = exact(bits)
+    x = torch.randn(4, 32)
+    pte = bytearray(zoo.lower(torch.export.export(exact(bits), (x,)), 18, weights=weights))
+    right = explain(bytes(pte), model, (x,))
+    assert right and right.first is None, str(right)
+    damage(pte, model[2].weight.detach().numpy())
+    report = explain(bytes(pte), model, (x,))
+    assert report.verdict == "differ" and report.first is not None, str(report)
+    assert report.first.where == "delegate 0, node 2", str(report)
+    assert [line.verdict for line in report][:3] == ["ok", "ok", "source"], str(report)
