@@ -240,8 +240,7 @@ WEIGHTS = (
     # Some datatypes have no function to pack transposed weights.
     Patch(
         "src/operators/fully-connected-nc.c",
-        "      if (flags & XNN_FLAG_TRANSPOSE_WEIGHTS) {\n"
-        "        pack_gemm_gio_w(\n",
+        "      if (flags & XNN_FLAG_TRANSPOSE_WEIGHTS) {\n        pack_gemm_gio_w(\n",
         "      if (flags & XNN_FLAG_TRANSPOSE_WEIGHTS) {\n"
         "        status = xnn_status_unsupported_parameter;\n"
         "        if (pack_gemm_gio_w == NULL) goto error;\n"
@@ -308,8 +307,7 @@ MEMORY = (
     Patch(
         "src/operators/average-pooling-nhwc.c",
         "    xnn_release_simd_memory(zero_buffer);\n",
-        "    xnn_release_simd_memory(zero_buffer);\n"
-        "    average_pooling_op->zero_buffer = NULL;\n",
+        "    xnn_release_simd_memory(zero_buffer);\n    average_pooling_op->zero_buffer = NULL;\n",
     ),
 )
 
@@ -375,8 +373,11 @@ DEPTHWISE = (
         "enum { ECX_MOST_TAPS = 121 };\n"
         + "".join(
             f"#if {condition}\n#define ECX_SET(name) ecx_{name}_##name\n"
-            + (f'#define ECX_TARGET __attribute__((target("{target}")))\n' if target else
-               "#define ECX_TARGET\n")
+            + (
+                f'#define ECX_TARGET __attribute__((target("{target}")))\n'
+                if target
+                else "#define ECX_TARGET\n"
+            )
             + f"#define ECX_LANES {lanes}\n"
             f"{(FOLDER / 'depthwise.h').read_text()}#endif\n"
             for condition, name, target, lanes in DEPTHWISE_SETS
@@ -450,7 +451,8 @@ NARROW = (
         "  src/x32-packw/gen/x32-packw-x16-gemm-goi-avx512f-u4-prfm.c\n"
         + "".join(
             f"  src/f32-{kind}/gen/f32-{kind}-{rows}x16-minmax-avx512f-broadcast.c\n"
-            for kind in ("gemm", "igemm") for rows in (1, 7)
+            for kind in ("gemm", "igemm")
+            for rows in (1, 7)
         )
         + "  src/f32-gemm/gen/f32-gemm-1x32-minmax-avx512f-broadcast.c\n",
     ),
@@ -464,7 +466,8 @@ NARROW = (
             f"      f32_gemm_nr2_config.minmax.{kind}[XNN_MR_TO_INDEX({rows})] ="
             f" xnn_init_hmp_{kind}_ukernel((xnn_{kind}_ukernel_fn)"
             f" xnn_f32_{kind}_minmax_ukernel_{rows}x16__avx512f_broadcast);\n"
-            for kind in ("gemm", "igemm") for rows in (1, 7)
+            for kind in ("gemm", "igemm")
+            for rows in (1, 7)
         )
         + """\
       f32_gemm_nr2_config.init.f32 = xnn_init_f32_minmax_scalar_params;
@@ -518,9 +521,48 @@ TRANSPOSED = (
     ),
 )
 
+FAR = 8192
+"""Bytes between the weights that a kernel of one row multiplies and those that it asks for."""
+
+
+def far(kernel: str, near: tuple[int, ...]) -> tuple[Patch, ...]:
+    """Return the patches that replace the distances of prefetches in a kernel's file."""
+    return tuple(
+        Patch(
+            f"src/{kernel}.c", f"xnn_prefetch_to_l1((const int8_t*) w + {at});\n",
+            f"xnn_prefetch_to_l1((const int8_t*) w + {FAR + at % 256});\n", times,
+        )
+        for at, times in ((at, near.count(at)) for at in dict.fromkeys(near))
+    )  # fmt: skip
+
+
+def asks(kernel: str, after: str, bytes_: tuple[int, ...]) -> tuple[Patch, ...]:
+    """Return the patches that add prefetches to a kernel's file."""
+    lines = "".join(f"      __builtin_prefetch((const int8_t*) w + {FAR + at});\n" for at in bytes_)
+    return (Patch(f"src/{kernel}.c", after, after + lines),)
+
+
+DECODING = (
+    # A product of one row reads its weights once, so it takes as long as the memory. The processor
+    # stops to read ahead at the end of each page, and XNNPACK asks for weights 14 lines ahead,
+    # which hides a tenth of the latency. A 4-bit product of 62 MB took 1.86 ms on one thread and
+    # 1.14 ms on two; with this distance 1.19 and 0.91.
+    *(patch for bits in ("qb4w", "qc4w") for vnni in ("vnni", "vnnigfni")
+      for patch in far(f"qd8-f32-{bits}-gemm/gen/qd8-f32-{bits}-gemm-1x16c8-minmax-avx512{vnni}"
+                       "-prfm", (896, 960) * 2)),
+    *far("qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-1x16c8-minmax-avx512vnni-prfm",
+         (768, 832, *(896, 960) * 2)),
+    *asks("qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-1x8c8-minmax-avx2",
+          "      while (k >= 16 * sizeof(int8_t)) {\n", (0,)),
+    *asks("f32-gemm/gen/f32-gemm-1x32-minmax-avx512f-broadcast",
+          "      const __m512 vb1 = _mm512_loadu_ps(w + 16);\n", (0, 64)),
+    *asks("f32-gemm/gen/f32-gemm-1x16-minmax-fma3-broadcast",
+          "      const __m256 va0 = _mm256_broadcast_ss(a0);\n", (0,)),
+)  # fmt: skip
+
 XNNPACK = (
     *ROWS, *TILES, *SHAPES, *PADDINGS, *WINDOWS, *WEIGHTS, *MEMORY, *PLAN, *NARROW, *TRANSPOSED,
-    *DEPTHWISE, *PACKING,
+    *DEPTHWISE, *PACKING, *DECODING,
 )  # fmt: skip
 """The patches of XNNPACK."""
 
