@@ -31,7 +31,7 @@ static uint32_t read_list(ecm_model *m, const ecm_function *f, const char *membe
   ECM_TRY(ecm_function_names(m, f, member, &list, &t));
   for (; t; t = ecm_json_next(&f->metadata, list, t)) {
     const ecm_bytes name = ecm_function_text(f, t);
-    const uint32_t number = ecm_names_find(&m->names, name);
+    const uint32_t number = ect_names_find(&m->names, name);
     if (*count == MOST_ARGUMENTS)
       return ecm_fail(&m->c, EC_BACKEND_NOT_SUPPORTED, "more than %d %s", MOST_ARGUMENTS, member);
     if (number == UINT32_MAX)
@@ -43,30 +43,12 @@ static uint32_t read_list(ecm_model *m, const ecm_function *f, const char *membe
   return EC_BACKEND_OK;
 }
 
-/* Copies outputs that are inputs, constants or other outputs, too. */
-static void copy_shared(ecm_model *m, border *b) {
-  ect_program *p = &m->program;
-  for (size_t i = 0; i < b->output_count && !p->failed; i++) {
-    ect_tensor t = *ect_tensor_at(p, b->outputs[i]);
-    bool shared = t.role != ECT_COMPUTED;
-    for (size_t k = 0; k < b->input_count; k++) shared |= b->inputs[k] == b->outputs[i];
-    for (size_t k = 0; k < i; k++) shared |= b->outputs[k] == b->outputs[i];
-    if (!shared) continue;
-    t.role = ECT_COMPUTED;
-    t.is_dynamic = true;
-    const int64_t from = b->outputs[i], to = ect_add_tensor(p, &t);
-    const int64_t args[] = {from, ect_add_bool(p, false), ect_add_none(p), to};
-    ect_add_call(p, "aten::_to_copy.out", args, 4, NULL);
-    b->outputs[i] = to;
-  }
-}
-
 static uint32_t translate(ecm_model *m, const ecm_function *f, border *b) {
   ECM_TRY(ecm_function_inputs(m, f, define_input, m));
   ECM_TRY(read_list(m, f, "inputNames", b->inputs, &b->input_count));
   ECM_TRY(ecm_translate(m, f->block));
   ECM_TRY(read_list(m, f, "outputNames", b->outputs, &b->output_count));
-  copy_shared(m, b);
+  ect_copy_shared(&m->program, b->inputs, b->input_count, b->outputs, b->output_count);
   return EC_BACKEND_OK;
 }
 

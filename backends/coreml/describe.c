@@ -16,7 +16,7 @@ typedef struct description {
   ecm_model *m;
   const ecm_function *f;
   const ec_backend_visitor *visitor;
-  ecm_names arguments; /* positions */
+  ect_names arguments; /* positions */
 } description;
 
 typedef struct text {
@@ -58,7 +58,7 @@ static uint32_t read_positions(description *d, const char *member, uint32_t *pos
   uint32_t list = 0, t = 0;
   ECM_TRY(ecm_function_names(d->m, d->f, member, &list, &t));
   for (; t; t = ecm_json_next(&d->f->metadata, list, t))
-    if (!ecm_names_set(&d->arguments, ecm_function_text(d->f, t), (*position)++))
+    if (!ect_names_set(&d->arguments, ecm_function_text(d->f, t), (*position)++))
       return ecm_fail(&d->m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for names");
   return EC_BACKEND_OK;
 }
@@ -71,7 +71,7 @@ static void show_value(const description *d, uint32_t id, ecm_bytes name, const 
   if (v->is_state) append(&note, ", state");
   if (v->unknown) append(&note, ", dynamic");
   const ec_backend_inner_value shown = {
-      .id = id, .argument = ecm_names_find(&d->arguments, name), .constant = v->is_constant,
+      .id = id, .argument = ect_names_find(&d->arguments, name), .constant = v->is_constant,
       .dtype = dtype_name(v->mil), .note = note.at, .rank = v->type.rank, .nbytes = bytes,
       .sizes = v->type.sizes};
   d->visitor->value(d->visitor->user, &shown);
@@ -113,7 +113,7 @@ static void add_argument(const description *d, ecm_bytes key, ecm_bytes argument
   ecm_field binding, content;
   while (ecm_wire_next(&argument, &binding)) {
     if (binding.number != 1 || !ecm_wire_find(binding.bytes, 1, &content)) continue;
-    const uint32_t id = ecm_names_find(&d->m->names, content.bytes);
+    const uint32_t id = ect_names_find(&d->m->names, content.bytes);
     if (id == UINT32_MAX) continue;
     const ecm_value *v = &d->m->values[id];
     if (v->mil != ECM_STRING && in->count < MOST_SHOWN) in->ids[in->count++] = id;
@@ -143,7 +143,7 @@ static uint32_t add_results(const description *d, ecm_bytes operation, bool is_c
     if (is_constant && ecm_wire_entry(operation, ATTRIBUTES, "val", &content) &&
         ecm_read_constant(d->m, content, &v) != EC_BACKEND_OK)
       v.data.size = 0;
-    *handle = ecm_names_find(&d->m->handles, name.bytes);
+    *handle = ect_names_find(&d->m->handles, name.bytes);
     if (out->count < MOST_SHOWN) out->ids[out->count++] = (uint32_t)d->m->value_count;
     ECM_TRY(define(d, name.bytes, &v));
   }
@@ -199,7 +199,7 @@ uint32_t ecm_describe(const ecm_call *c, const ec_backend_init *what,
   if (m.bound < 0) m.bound = 0;
   uint32_t status = ecm_function_open(&m, &f);
   if (status == EC_BACKEND_OK) status = show_function(&d);
-  ecm_names_free(&d.arguments);
+  ect_names_free(&d.arguments);
   ecm_function_close(&f);
   ecm_model_close(&m);
   return status;

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "executorch_c/backend.h"
+#include "../translate/names.h"
 
 typedef struct ecm_call {
   const ec_host *host;
@@ -22,10 +22,7 @@ typedef struct ecm_call {
     if (ecm_try_status) return ecm_try_status;                                                     \
   } while (0)
 
-typedef struct ecm_bytes {
-  const uint8_t *data;
-  size_t size;
-} ecm_bytes;
+typedef ect_text ecm_bytes;
 
 /* Returns the precision of "%.*s" that shows at most `most` bytes. */
 static inline int ecm_clip(ecm_bytes text, int most) {

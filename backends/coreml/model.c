@@ -70,14 +70,7 @@ uint32_t ecm_read_type(ecm_model *m, ecm_bytes value_type, ecm_value *out) {
 
 /* ---- constants ------------------------------------------------------------------------------- */
 
-void *ecm_own(ecm_model *m, size_t size) {
-  void **moved = ect_grow(m->c.host, m->owned, &m->owned_room, m->owned_count, sizeof *moved);
-  if (!moved) return NULL;
-  m->owned = moved;
-  void *block = m->c.host->alloc(size + 1);
-  if (block) m->owned[m->owned_count++] = block;
-  return block;
-}
+void *ecm_own(ecm_model *m, size_t size) { return ect_own(&m->program, size); }
 
 size_t ecm_elements(const ecm_value *v) {
   const size_t width = ect_dtype_size(v->type.dtype);
@@ -212,7 +205,7 @@ uint32_t ecm_define(ecm_model *m, ecm_bytes name, const ecm_value *value) {
   ecm_value *moved =
       ect_grow(m->c.host, m->values, &m->value_room, m->value_count, sizeof *moved);
   if (moved) m->values = moved;
-  if (!moved || !ecm_names_set(&m->names, name, (uint32_t)m->value_count))
+  if (!moved || !ect_names_set(&m->names, name, (uint32_t)m->value_count))
     return ecm_fail(&m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for values");
   m->values[m->value_count++] = *value;
   return EC_BACKEND_OK;
@@ -246,7 +239,7 @@ static uint32_t read_handles(ecm_model *m, ecm_json *j) {
     for (uint32_t t = paths; t < j->tokens[paths].next; t++) {
       const uint32_t output = ecm_json_member(j, t, "Output");
       const ecm_token *text = &j->tokens[output];
-      if (output && !ecm_names_set(&m->handles, (ecm_bytes){j->bytes.data + text->begin,
+      if (output && !ect_names_set(&m->handles, (ecm_bytes){j->bytes.data + text->begin,
                                                            text->end - text->begin},
                                    (uint32_t)handle))
         return ecm_fail(&m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for debug handles");
@@ -326,12 +319,8 @@ uint32_t ecm_model_open(const ecm_call *c, const ec_backend_init *what, ecm_mode
 void ecm_model_close(ecm_model *m) {
   const ec_host *host = m->c.host;
   ect_free(&m->program);
-  ecm_names_free(&m->names);
-  ecm_names_free(&m->handles);
-  for (size_t i = 0; i < m->owned_count; i++) host->free(m->owned[i]);
-  host->free(m->owned);
+  ect_names_free(&m->names);
+  ect_names_free(&m->handles);
   host->free(m->values);
-  m->owned_count = 0;
-  m->owned = NULL;
   m->values = NULL;
 }

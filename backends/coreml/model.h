@@ -4,7 +4,7 @@
 
 #include "../translate/values.h"
 #include "directory.h"
-#include "names.h"
+#include "../translate/names.h"
 #include "wire.h"
 
 /* MIL.DataType */
@@ -27,11 +27,9 @@ typedef struct ecm_model {
   ecm_call c;
   ecm_files files;
   ect_program program;
-  ecm_names names, handles; /* numbers of values, debug handles of results */
+  ect_names names, handles; /* numbers of values, debug handles of results */
   ecm_value *values;
   size_t value_count, value_room;
-  void **owned; /* decoded constants */
-  size_t owned_count, owned_room;
   int64_t bound; /* of unknown dimensions; -1: none is stated */
   char function[ECM_NAME_BYTES];
 } ecm_model;

@@ -24,7 +24,7 @@ static uint32_t find_binding(ecm_node *n, const char *name, ecm_field binding, e
   ecm_field content;
   if (ecm_wire_find(binding.bytes, 2, &content)) return define_inline(n, content.bytes, out);
   if (!ecm_wire_find(binding.bytes, 1, &content)) return ecm_refuse(n, "an argument has no name");
-  const uint32_t number = ecm_names_find(&n->m->names, content.bytes);
+  const uint32_t number = ect_names_find(&n->m->names, content.bytes);
   if (number == UINT32_MAX)
     return ecm_fail(&n->m->c, EC_BACKEND_INVALID_PROGRAM,
                     "%s: argument %s is '%.*s', which no operation before it computes", n->what,
@@ -99,11 +99,7 @@ bool ecm_text_is(ecm_node *n, const char *name, const char *text, bool otherwise
 }
 
 int64_t ecm_add_like(ecm_node *n, const ect_tensor *like, int32_t dtype) {
-  ect_tensor t = *like;
-  t.dtype = dtype;
-  t.is_dynamic = true;
-  t.role = ECT_COMPUTED;
-  return ect_add_tensor(&n->m->program, &t);
+  return ect_add_like(&n->m->program, like, dtype);
 }
 
 bool ecm_add_constant(ecm_node *n, const ect_tensor *type, const void *items, int64_t *out) {
@@ -220,7 +216,7 @@ static uint32_t define_result(ecm_node *n, ecm_bytes output, int64_t *id) {
     return ecm_refuse(n, "a result has no name or type");
   ECM_TRY(ecm_read_type(n->m, type.bytes, &value));
   ECM_TRY(ecm_tensor(n->m, &value, id));
-  n->shown.debug_handle = ecm_names_find(&n->m->handles, name.bytes);
+  n->shown.debug_handle = ect_names_find(&n->m->handles, name.bytes);
   return ecm_define(n->m, name.bytes, &value);
 }
 

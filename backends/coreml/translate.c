@@ -92,7 +92,7 @@ static uint32_t translate_result(ecm_node *n, const row *r, ecm_bytes output) {
   else if (!r) return ecm_refuse(n, "the operator is not supported");
   else {
     ECM_TRY(ecm_tensor(n->m, value, &n->result));
-    n->shown = (ec_backend_node){ecm_names_find(&n->m->handles, name.bytes), r->name, 0};
+    n->shown = (ec_backend_node){ect_names_find(&n->m->handles, name.bytes), r->name, 0};
     ECM_TRY(r->special ? r->special(n) : call_row(n, r));
   }
   return ecm_define(n->m, name.bytes, value);

@@ -17,9 +17,18 @@ static void *make_room(ect_program *p, void *items, size_t *room, size_t count, 
 }
 
 void ect_free(ect_program *p) {
-  void *const all[] = {p->values, p->tensors, p->constants, p->items, p->calls, p->ops};
+  for (size_t i = 0; i < p->owned_count; i++) p->host->free(p->owned[i]);
+  void *const all[] = {p->values, p->tensors, p->constants, p->items, p->calls, p->ops, p->owned};
   for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) p->host->free(all[i]);
   *p = (ect_program){.host = p->host};
+}
+
+void *ect_own(ect_program *p, size_t size) {
+  if (!ROOM(p, owned, owned_room, owned_count)) return NULL;
+  void *block = p->host->alloc(size + 1);
+  if (block) p->owned[p->owned_count++] = block;
+  else p->failed = true;
+  return block;
 }
 
 static int64_t add_value(ect_program *p, const ect_value *value) {
@@ -50,6 +59,14 @@ int64_t ect_add_tensor(ect_program *p, const ect_tensor *tensor) {
   if (!ROOM(p, tensors, tensor_room, tensor_count)) return 0;
   p->tensors[p->tensor_count] = *tensor;
   return add_value(p, &(ect_value){.kind = ECT_TENSOR, .as.tensor = p->tensor_count++});
+}
+
+int64_t ect_add_like(ect_program *p, const ect_tensor *like, int32_t dtype) {
+  ect_tensor t = *like;
+  t.dtype = dtype;
+  t.is_dynamic = true;
+  t.role = ECT_COMPUTED;
+  return ect_add_tensor(p, &t);
 }
 
 static bool add_item(ect_program *p, int64_t item) {
@@ -98,6 +115,25 @@ void ect_add_call(ect_program *p, const char *op, const int64_t *args, size_t co
   if (ROOM(p, calls, call_room, call_count)) p->calls[p->call_count++] = call;
 }
 
+void ect_add_copy(ect_program *p, int64_t from, int64_t to, const ec_backend_node *node) {
+  const int64_t args[] = {from, ect_add_bool(p, false), ect_add_none(p), to};
+  ect_add_call(p, "aten::_to_copy.out", args, 4, node);
+}
+
+void ect_copy_shared(ect_program *p, const int64_t *inputs, size_t input_count, int64_t *outputs,
+                     size_t output_count) {
+  for (size_t i = 0; i < output_count && !p->failed; i++) {
+    const ect_tensor t = *ect_tensor_at(p, outputs[i]);
+    bool shared = t.role != ECT_COMPUTED;
+    for (size_t k = 0; k < input_count; k++) shared |= inputs[k] == outputs[i];
+    for (size_t k = 0; k < i; k++) shared |= outputs[k] == outputs[i];
+    if (!shared) continue;
+    const int64_t to = ect_add_like(p, &t, t.dtype);
+    ect_add_copy(p, outputs[i], to, NULL);
+    outputs[i] = to;
+  }
+}
+
 const ect_value *ect_value_at(const ect_program *p, int64_t value) { return &p->values[value]; }
 
 ect_tensor *ect_tensor_at(ect_program *p, int64_t value) {
@@ -106,7 +142,7 @@ ect_tensor *ect_tensor_at(ect_program *p, int64_t value) {
 }
 
 size_t ect_dtype_size(int32_t dtype) {
-  static const uint8_t sizes[] = {1, 1, 2, 4, 8, 2, 4, 8, 4, 8, 16, 1};
+  static const uint8_t sizes[] = {1, 1, 2, 4, 8, 2, 4, 8, 4, 8, 16, 1, 0, 0, 0, 2};
   return dtype >= 0 && (size_t)dtype < sizeof sizes ? sizes[dtype] : 0;
 }
 

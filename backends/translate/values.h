@@ -81,12 +81,15 @@ typedef struct ect_program {
   int64_t *items;
   ect_call *calls;
   char (*ops)[256]; /* "aten::add.out" */
-  size_t value_count, tensor_count, constant_count, item_count, call_count, op_count;
-  size_t value_room, tensor_room, constant_room, item_room, call_room, op_room;
+  void **owned; /* constants that are not bytes of the payload */
+  size_t value_count, tensor_count, constant_count, item_count, call_count, op_count, owned_count;
+  size_t value_room, tensor_room, constant_room, item_room, call_room, op_room, owned_room;
   bool failed;
 } ect_program;
 
 void ect_free(ect_program *p);
+/* Returns memory until ect_free, zeroed; NULL without memory. */
+void *ect_own(ect_program *p, size_t size);
 
 int64_t ect_add_none(ect_program *p);
 int64_t ect_add_int(ect_program *p, int64_t number);
@@ -95,6 +98,8 @@ int64_t ect_add_bool(ect_program *p, bool truth);
 /* The text must outlive the writing of the program. */
 int64_t ect_add_string(ect_program *p, const char *text, size_t size);
 int64_t ect_add_tensor(ect_program *p, const ect_tensor *tensor);
+/* Adds a computed tensor with the bounds of another and a dtype. */
+int64_t ect_add_like(ect_program *p, const ect_tensor *like, int32_t dtype);
 /* A list: numbers of values (ints and tensors; ECT_NO_VALUE: an absent one), bits of doubles, or
  * bools, as `kind` says. */
 int64_t ect_add_list(ect_program *p, ect_kind kind, const int64_t *items, size_t count);
@@ -103,6 +108,12 @@ int64_t ect_add_ints(ect_program *p, const int64_t *numbers, size_t count);
 uint32_t ect_add_constant(ect_program *p, const void *data, size_t size);
 void ect_add_call(ect_program *p, const char *op, const int64_t *args, size_t count,
                   const ec_backend_node *node);
+
+/* Adds a call that copies a tensor to another, converted to its dtype. */
+void ect_add_copy(ect_program *p, int64_t from, int64_t to, const ec_backend_node *node);
+/* Replaces outputs that are inputs, constants, state or earlier outputs, too, by copies. */
+void ect_copy_shared(ect_program *p, const int64_t *inputs, size_t input_count, int64_t *outputs,
+                     size_t output_count);
 
 const ect_value *ect_value_at(const ect_program *p, int64_t value);
 /* Returns NULL if the value is not a tensor. */

@@ -43,8 +43,8 @@ static uint32_t add_input(ecv_graph *g, size_t index, int64_t id, int64_t *out, 
   const int32_t dtype = t->dtype, staging = staging_dtype(g, id, dtype);
   *out = value;
   if (staging == dtype) return EC_BACKEND_OK;
-  *out = ecv_add_like(g, t, staging);
-  ecv_add_copy(g, *out, value, NULL);
+  *out = ect_add_like(&g->program, t, staging);
+  ect_add_copy(&g->program, *out, value, NULL);
   return EC_BACKEND_OK;
 }
 
@@ -62,8 +62,8 @@ static uint32_t add_output(ecv_graph *g, int64_t id, int64_t *out) {
   const int32_t dtype = t->dtype, staging = staging_dtype(g, id, dtype);
   *out = value;
   if (staging == dtype) return EC_BACKEND_OK;
-  *out = ecv_add_like(g, t, staging);
-  ecv_add_copy(g, value, *out, NULL);
+  *out = ect_add_like(&g->program, t, staging);
+  ect_add_copy(&g->program, value, *out, NULL);
   return EC_BACKEND_OK;
 }
 

@@ -118,8 +118,8 @@ static int32_t wanted_dtype(char letter, int32_t dtype) {
 static int64_t convert_tensor(ecv_graph *g, int64_t value, char letter) {
   const ect_tensor *t = ect_tensor_at(&g->program, value);
   if (!t || wanted_dtype(letter, t->dtype) == t->dtype) return value;
-  const int64_t to = ecv_add_like(g, t, wanted_dtype(letter, t->dtype));
-  ecv_add_copy(g, value, to, NULL);
+  const int64_t to = ect_add_like(&g->program, t, wanted_dtype(letter, t->dtype));
+  ect_add_copy(&g->program, value, to, NULL);
   return to;
 }
 
@@ -219,7 +219,7 @@ static uint32_t add_result(packing *k, int64_t id) {
     k->outs[k->out_count++] = value;
     return EC_BACKEND_OK;
   }
-  const int64_t computed = ecv_add_like(g, t, wanted);
+  const int64_t computed = ect_add_like(&g->program, t, wanted);
   k->outs[k->out_count++] = computed;
   if (is_written_argument(k, id)) return EC_BACKEND_OK; /* it has its new value already */
   k->copies[k->copy_count][0] = computed;
@@ -248,7 +248,7 @@ static uint32_t call_operator(packing *k) {
   ECV_TRY(ect_pack_call(k->g->c.call, &k->g->program, k->row->op, k->args, k->arg_count, k->outs,
                         k->out_count, &name, k->what));
   for (size_t i = 0; i < k->copy_count; i++)
-    ecv_add_copy(k->g, k->copies[i][0], k->copies[i][1], NULL);
+    ect_add_copy(&k->g->program, k->copies[i][0], k->copies[i][1], NULL);
   return EC_BACKEND_OK;
 }
 

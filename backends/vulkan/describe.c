@@ -2,34 +2,14 @@
  * translated. */
 #include "describe.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "../translate/note.h"
 #include "call.h"
 #include "fields.h"
 
-enum { TEXT = 320, MOST_RANK = 16, MOST_SHOWN = 64 };
-
-typedef struct text {
-  char at[TEXT];
-  size_t used;
-} text;
-
-/* Appends after a comma; drops the piece if it does not fit. */
-static void append(text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void append(text *t, const char *fmt, ...) {
-  char piece[TEXT];
-  va_list args;
-  va_start(args, fmt);
-  const int n = vsnprintf(piece, sizeof piece, fmt, args);
-  va_end(args);
-  const size_t comma = t->used ? 2 : 0;
-  if (n <= 0 || t->used + comma + (size_t)n >= sizeof t->at) return;
-  memcpy(t->at + t->used, ", ", comma);
-  memcpy(t->at + t->used + comma, piece, (size_t)n + 1);
-  t->used += comma + (size_t)n;
-}
+enum { MOST_RANK = 16, MOST_SHOWN = 64 };
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
@@ -49,7 +29,7 @@ static uint32_t argument_of(const ecv_payload *p, uint32_t id) {
 }
 
 /* Storage and layout on the device, which do not change a value. */
-static void add_storage(text *t, ec_fb_table table) {
+static void add_storage(ect_note *t, ec_fb_table table) {
   static const char *const storages[] = {"buffer", "3D texture", "2D texture"};
   static const char *const layouts[] = {"width-packed",   "height-packed",  "channels-packed",
                                         "int8 4W4C",      "int8 4H4W",      "int8 4W",
@@ -57,14 +37,14 @@ static void add_storage(text *t, ec_fb_table table) {
                                         "int8 convolution"};
   const uint64_t storage = ec_fb_get(table, ECV_VkTensor_storage_type, 1, 255);
   const uint64_t layout = ec_fb_get(table, ECV_VkTensor_memory_layout, 1, 255);
-  if (storage < sizeof storages / sizeof storages[0]) append(t, "%s", storages[storage]);
-  if (layout < sizeof layouts / sizeof layouts[0]) append(t, "%s", layouts[layout]);
+  if (storage < sizeof storages / sizeof storages[0]) ect_note_add(t, "%s", storages[storage]);
+  if (layout < sizeof layouts / sizeof layouts[0]) ect_note_add(t, "%s", layouts[layout]);
 }
 
 static void show_tensor(const ecv_graph *g, uint32_t id, ec_fb_table table,
                         const ec_backend_visitor *visitor) {
   int64_t sizes[MOST_RANK];
-  text note = {{0}, 0};
+  ect_note note = {{0}, 0};
   const ec_fb_vec dims = ec_fb_vector(table, ECV_VkTensor_dims);
   const uint8_t datatype = ec_fb_u8(table, ECV_VkTensor_datatype);
   const ecv_payload *p = &g->payload;
@@ -79,9 +59,9 @@ static void show_tensor(const ecv_graph *g, uint32_t id, ec_fb_table table,
   if (constant >= 0 && (uint32_t)constant < p->constants.count) {
     const char *key = ec_fb_string(ec_fb_vec_table(p->constants, (uint32_t)constant),
                                    ECV_VkBytes_named_key);
-    if (key && *key) append(&note, "named data %.80s", key);
+    if (key && *key) ect_note_add(&note, "named data %.80s", key);
   }
-  if (prepacked && g->written[id]) append(&note, "state");
+  if (prepacked && g->written[id]) ect_note_add(&note, "state");
   add_storage(&note, table);
   const ec_backend_inner_value shown = {
       .id = id, .argument = argument_of(p, id), .constant = constant >= 0 && !g->written[id],
@@ -111,15 +91,11 @@ static void add_tensors(const ecv_payload *p, int32_t id, operands *o) {
       add_operand(o, ec_fb_vec_i32(items, i));
 }
 
-static void add_ints(text *t, ec_fb_vec items) {
-  char list[TEXT / 2] = "";
-  size_t used = 0;
-  for (uint32_t i = 0; i < items.count && used < sizeof list; i++) {
-    const int n = snprintf(list + used, sizeof list - used, i ? ", %lld" : "%lld",
-                           (long long)ec_fb_vec_i64(items, i));
-    used += n > 0 ? (size_t)n : 0;
-  }
-  if (used < sizeof list) append(t, "[%s]", list);
+static void add_ints(ect_note *t, ec_fb_vec items) {
+  int64_t numbers[MOST_SHOWN];
+  const uint32_t count = items.count < MOST_SHOWN ? items.count : MOST_SHOWN;
+  for (uint32_t i = 0; i < count; i++) numbers[i] = ec_fb_vec_i64(items, i);
+  ect_note_list(t, "", numbers, count);
 }
 
 static const char *text_of(ec_fb_table table) {
@@ -128,15 +104,17 @@ static const char *text_of(ec_fb_table table) {
 }
 
 /* Appends an argument that is not a tensor. */
-static void add_parameter(const ecv_payload *p, int32_t id, text *t) {
+static void add_parameter(const ecv_payload *p, int32_t id, ect_note *t) {
   const ec_fb_table table = ecv_value_table(p, id);
   switch (ecv_value_type(p, id)) {
-  case ECV_INT: append(t, "%lld", (long long)ec_fb_i64(table, ECV_Int_int_val)); break;
-  case ECV_DOUBLE: append(t, "%g", ec_fb_f64(table, ECV_Double_double_val)); break;
-  case ECV_BOOL: append(t, "%s", ec_fb_bool(table, ECV_Bool_bool_val) ? "True" : "False"); break;
+  case ECV_INT: ect_note_add(t, "%lld", (long long)ec_fb_i64(table, ECV_Int_int_val)); break;
+  case ECV_DOUBLE: ect_note_add(t, "%g", ec_fb_f64(table, ECV_Double_double_val)); break;
+  case ECV_BOOL:
+    ect_note_add(t, "%s", ec_fb_bool(table, ECV_Bool_bool_val) ? "True" : "False");
+    break;
   case ECV_INT_LIST: add_ints(t, ec_fb_vector(table, ECV_IntList_items)); break;
-  case ECV_STRING: append(t, "'%.40s'", text_of(table)); break;
-  case ECV_SYM_INT: append(t, "s%d", (int)id); break;
+  case ECV_STRING: ect_note_add(t, "'%.40s'", text_of(table)); break;
+  case ECV_SYM_INT: ect_note_add(t, "s%d", (int)id); break;
   default: break;
   }
 }
@@ -144,7 +122,7 @@ static void add_parameter(const ecv_payload *p, int32_t id, text *t) {
 static void show_call(const ecv_payload *p, const ecv_node *node,
                       const ec_backend_visitor *visitor) {
   operands in = {.count = 0}, out = {.count = 0};
-  text note = {{0}, 0};
+  ect_note note = {{0}, 0};
   for (uint32_t i = 0; i + 1 < node->args.count && i < MOST_SHOWN; i++) {
     add_tensors(p, ec_fb_vec_i32(node->args, i), &in);
     add_parameter(p, ec_fb_vec_i32(node->args, i), &note);

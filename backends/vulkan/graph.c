@@ -164,19 +164,6 @@ uint32_t ecv_tensor(ecv_graph *g, int64_t id, int64_t *out, const ect_tensor **t
   return EC_BACKEND_OK;
 }
 
-int64_t ecv_add_like(ecv_graph *g, const ect_tensor *like, int32_t dtype) {
-  ect_tensor t = *like;
-  t.dtype = dtype;
-  t.is_dynamic = true;
-  t.role = ECT_COMPUTED;
-  return ect_add_tensor(&g->program, &t);
-}
-
-void ecv_add_copy(ecv_graph *g, int64_t from, int64_t to, const ec_backend_node *node) {
-  const int64_t args[] = {from, ect_add_bool(&g->program, false), ect_add_none(&g->program), to};
-  ect_add_call(&g->program, "aten::_to_copy.out", args, 4, node);
-}
-
 uint32_t ecv_graph_open(const ecv_call *c, const void *data, size_t size, ecv_graph *out) {
   *out = (ecv_graph){.c = *c, .program.host = c->host};
   ECV_TRY(ecv_payload_open(c, data, size, &out->payload));

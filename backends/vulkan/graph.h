@@ -24,10 +24,5 @@ void ecv_graph_close(ecv_graph *g);
 uint32_t ecv_value(ecv_graph *g, int64_t id, int64_t *out);
 /* Fails unless the value is a tensor. The pointer is valid until the next value is added. */
 uint32_t ecv_tensor(ecv_graph *g, int64_t id, int64_t *out, const ect_tensor **tensor);
-/* Adds a tensor with the bounds of another and a dtype. */
-int64_t ecv_add_like(ecv_graph *g, const ect_tensor *like, int32_t dtype);
-/* Adds a call that copies a tensor to another, converted to its dtype. `node` is the payload's;
- * NULL: a helper. */
-void ecv_add_copy(ecv_graph *g, int64_t from, int64_t to, const ec_backend_node *node);
 
 #endif

@@ -48,7 +48,7 @@ uint32_t ecv_call_prepack(ecv_graph *g, const ecv_node *node) {
   if (g->sources[argument(node, 1)] >= 0) return EC_BACKEND_OK;
   ECV_TRY(ecv_tensor(g, argument(node, 0), &from, &t));
   const ec_backend_node name = shown(node);
-  ecv_add_copy(g, from, to, &name);
+  ect_add_copy(&g->program, from, to, &name);
   return EC_BACKEND_OK;
 }
 
@@ -69,7 +69,7 @@ uint32_t ecv_call_select_number(ecv_graph *g, const ecv_node *node) {
                     describe_node(node, text), (int)at, (unsigned)element.rank);
   element.rank--;
   for (uint32_t d = (uint32_t)at; d < element.rank; d++) element.sizes[d] = element.sizes[d + 1];
-  const int64_t one = ecv_add_like(g, &element, element.dtype);
+  const int64_t one = ect_add_like(&g->program, &element, element.dtype);
   const int64_t select[] = {args[0], args[1], args[2], one}, item[] = {one, args[3]};
   ect_add_call(&g->program, "aten::select_copy.int_out", select, 4, NULL);
   const ec_backend_node name = shown(node);
@@ -95,7 +95,7 @@ uint32_t ecv_call_clamped_convolution(ecv_graph *g, const ecv_node *node) {
   for (int i = CONVOLUTION; i < ALL - 1; i++)
     if (is_unbounded(g, args[i])) args[i] = ect_add_none(&g->program);
   const bool clamps = !is_unbounded(g, args[9]) || !is_unbounded(g, args[10]);
-  const int64_t product = clamps ? ecv_add_like(g, out, out->dtype) : result;
+  const int64_t product = clamps ? ect_add_like(&g->program, out, out->dtype) : result;
   const ec_backend_node name = shown(node);
   ECV_TRY(ect_pack_call(g->c.call, &g->program, "aten::convolution.out", args, CONVOLUTION,
                         &product, 1, clamps ? NULL : &name, describe_node(node, text)));
@@ -112,7 +112,7 @@ uint32_t ecv_call_max_pool(ecv_graph *g, const ecv_node *node) {
   ECV_TRY(check_count(g, node, 7));
   ECV_TRY(read_arguments(g, node, 6, args));
   ECV_TRY(ecv_tensor(g, argument(node, 6), &outs[0], &out));
-  outs[1] = ecv_add_like(g, out, INT64);
+  outs[1] = ect_add_like(&g->program, out, INT64);
   const ec_backend_node name = shown(node);
   return ect_pack_call(g->c.call, &g->program, "aten::max_pool2d_with_indices.out", args, 6, outs,
                        2, &name, describe_node(node, text));

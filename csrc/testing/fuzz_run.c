@@ -8,6 +8,8 @@
 
 #include "../../backends/demo/demo.h"
 #include "../../backends/coreml/coreml_backend.h"
+#include "../../backends/tosa/tosa_backend.h"
+#include "../../backends/tosa_ops/operators.h"
 #include "../../backends/vulkan/vulkan_backend.h"
 #include "../../backends/vulkan_ops/operators.h"
 #ifdef EC_FUZZ_XNNPACK
@@ -35,6 +37,8 @@ void ec_fuzz_init(void) {
   ec_backend_register(&demo_compiler_backend, NULL);
   ec_backend_register(&demo_executor_backend, NULL);
   ec_backend_register(&ecm_backend, NULL);
+  ec_backend_register(&ets_backend, NULL);
+  ec_operators_register(&eto_operators, NULL);
   ec_backend_register(&ecv_backend, NULL);
   ec_operators_register(&evo_operators, NULL);
 #ifdef EC_FUZZ_XNNPACK

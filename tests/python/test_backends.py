@@ -49,7 +49,9 @@ def test_backends_of_an_entry_point(tmp_path: Path, attribute: str) -> None:
     install(tmp_path, f"x = executorch_c._backend_demo{attribute}")
     names, warned = run(tmp_path)
     # Their places in the installation:
-    of_the_package = {"CoreMLBackend", "OpenvinoBackend", "VulkanBackend", "XnnpackBackend"}
+    of_the_package = {
+        "CoreMLBackend", "OpenvinoBackend", "TOSABackend", "VulkanBackend", "XnnpackBackend",
+    }  # fmt: skip
     found = set(ast.literal_eval(names)) - of_the_package
     assert found == {"BackendWithCompilerDemo", "ExecutorBackend"}
     assert warned == "[]"

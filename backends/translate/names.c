@@ -3,11 +3,11 @@
 
 #include <string.h>
 
-static ecm_name *find_row(const ecm_names *names, ecm_bytes name) {
+static ect_name *find_row(const ect_names *names, ect_text name) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (size_t i = 0; i < name.size; i++) hash = (hash ^ name.data[i]) * 0x100000001b3u;
   for (size_t at = (size_t)(hash ^ hash >> 32);; at++) {
-    ecm_name *row = &names->rows[at & (names->room - 1)];
+    ect_name *row = &names->rows[at & (names->room - 1)];
     if (!row->name.data) return row;
     if (row->name.size == name.size &&
         (!name.size || memcmp(row->name.data, name.data, name.size) == 0))
@@ -15,8 +15,8 @@ static ecm_name *find_row(const ecm_names *names, ecm_bytes name) {
   }
 }
 
-static bool double_room(ecm_names *names) {
-  ecm_names larger = {.host = names->host, .room = names->room ? 2 * names->room : 64};
+static bool double_room(ect_names *names) {
+  ect_names larger = {.host = names->host, .room = names->room ? 2 * names->room : 64};
   larger.rows = names->host->alloc(larger.room * sizeof *larger.rows);
   if (!larger.rows) return false;
   for (size_t i = 0; i < names->room; i++)
@@ -27,22 +27,22 @@ static bool double_room(ecm_names *names) {
   return true;
 }
 
-bool ecm_names_set(ecm_names *names, ecm_bytes name, uint32_t number) {
+bool ect_names_set(ect_names *names, ect_text name, uint32_t number) {
   if (2 * names->count >= names->room && !double_room(names)) return false;
   if (!name.data) name.data = (const uint8_t *)"";
-  ecm_name *row = find_row(names, name);
+  ect_name *row = find_row(names, name);
   names->count += !row->name.data;
-  *row = (ecm_name){name, number};
+  *row = (ect_name){name, number};
   return true;
 }
 
-uint32_t ecm_names_find(const ecm_names *names, ecm_bytes name) {
+uint32_t ect_names_find(const ect_names *names, ect_text name) {
   if (!names->room) return UINT32_MAX;
-  const ecm_name *row = find_row(names, name);
+  const ect_name *row = find_row(names, name);
   return row->name.data ? row->number : UINT32_MAX;
 }
 
-void ecm_names_free(ecm_names *names) {
+void ect_names_free(ect_names *names) {
   if (names->host) names->host->free(names->rows);
-  *names = (ecm_names){0};
+  *names = (ect_names){0};
 }

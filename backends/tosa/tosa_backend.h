@@ -1,0 +1,9 @@
+/* The backend. */
+#ifndef ETS_TOSA_BACKEND_H
+#define ETS_TOSA_BACKEND_H
+
+#include "executorch_c/backend.h"
+
+extern const ec_backend ets_backend;
+
+#endif

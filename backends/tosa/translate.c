@@ -1,0 +1,128 @@
+/* Nodes as calls: a row of operators.def for each. */
+#include "translate.h"
+
+#include "../translate/pack.h"
+#include "conv.h"
+#include "node.h"
+#include "shape.h"
+#include "special.h"
+
+typedef struct row {
+  const char *floats, *integers, *arguments; /* floats NULL: translated by `special` */
+  ets_translate_fn *special;
+} row;
+
+static const row rows[ETS_OPERATORS] = {
+#define ETS_OP(number, name, attributes, floats, integers, arguments)                              \
+  [number] = {floats, integers, arguments, NULL},
+#define ETS_SPECIAL(number, name, attributes, function) [number] = {NULL, NULL, NULL, function},
+#define ETS_SHAPE_OP ETS_SPECIAL
+#define ETS_LATER(number, name, attributes) [number] = {NULL, NULL, NULL, NULL},
+#include "operators.def"
+#undef ETS_OP
+#undef ETS_SPECIAL
+#undef ETS_SHAPE_OP
+#undef ETS_LATER
+};
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+/* Adds a list of all inputs. */
+static uint32_t add_inputs(ets_graph *g, const ets_node *n, int64_t *out) {
+  int64_t *items = g->c.host->alloc((n->input_count + 1u) * sizeof *items);
+  uint32_t status = EC_BACKEND_OK;
+  if (!items) return ets_refuse(g, n, EC_BACKEND_ALLOCATION_FAILED, "no memory");
+  for (uint32_t i = 0; status == EC_BACKEND_OK && i < n->input_count; i++)
+    status = ets_tensor(g, n, i, &items[i]);
+  if (status == EC_BACKEND_OK)
+    *out = ect_add_list(&g->program, ECT_TENSOR_LIST, items, n->input_count);
+  g->c.host->free(items);
+  return status;
+}
+
+/* Adds the argument of a letter; `k` is its number. */
+static uint32_t add_argument(ets_graph *g, const ets_node *n, char letter, uint32_t k,
+                             int64_t *out) {
+  ect_program *p = &g->program;
+  switch (letter) {
+  case 't': return ets_tensor(g, n, k, out);
+  case 's': return ets_shape(g, n, k, out);
+  case 'a': return add_inputs(g, n, out);
+  case 'i': *out = ect_add_int(p, ets_attribute_at(n, k, 0)); break;
+  case 'b': *out = ect_add_bool(p, ets_attribute_at(n, k, 0) != 0); break;
+  case 'l': *out = ets_list(g, n, k); break;
+  default: *out = ect_add_bool(p, letter == 'T');
+  }
+  return EC_BACKEND_OK;
+}
+
+static uint32_t call_row(ets_graph *g, const ets_node *n, const row *r) {
+  int64_t args[ECT_MAX_ARGS];
+  size_t count = 0;
+  const ets_value *first;
+  ETS_TRY(ets_input(g, n, 0, &first));
+  for (const char *at = r->arguments; *at; count++) {
+    const char letter = *at++;
+    uint32_t k = 0;
+    if (*at >= '0' && *at <= '9') k = (uint32_t)(*at++ - '0');
+    ETS_TRY(add_argument(g, n, letter, k, &args[count]));
+  }
+  const bool integers = r->integers && !ets_is_float(first->dtype);
+  return ets_call_op(g, n, integers ? r->integers : r->floats, args, count);
+}
+
+static uint32_t translate_node(ets_graph *g, const ets_node *n) {
+  const row *r = &rows[n->op];
+  if (r->special) return r->special(g, n);
+  if (r->floats) return call_row(g, n, r);
+  return ets_refuse(g, n, EC_BACKEND_NOT_SUPPORTED, "the operator is not supported");
+}
+
+static uint32_t translate_block(ets_graph *g, const ets_block *b) {
+  for (uint32_t i = 0; i < b->node_count; i++)
+    ETS_TRY(translate_node(g, &g->nodes[b->first_node + i]));
+  return EC_BACKEND_OK;
+}
+
+/* ---- inputs and outputs ---------------------------------------------------------------------- */
+
+/* Translates the inputs or outputs of a block. */
+static uint32_t add_border(ets_graph *g, const ets_block *b, bool outputs, int64_t *ids) {
+  const ets_node border = {.op = outputs ? ETS_IDENTITY : ETS_CONST, .number = UINT32_MAX,
+                           .first = b->first + (outputs ? b->input_count : 0),
+                           .input_count = outputs ? b->output_count : b->input_count};
+  for (uint32_t i = 0; i < border.input_count; i++) {
+    ets_value *v = &g->values[ets_inputs(g, &border)[i]];
+    if (!outputs && (v->is_defined || v->data))
+      return ets_fail(&g->c, EC_BACKEND_INVALID_PROGRAM,
+                      "input %u of the block is a constant or another input", (unsigned)i);
+    if (!outputs) v->is_defined = true;
+    ETS_TRY(ets_tensor(g, &border, i, &ids[i]));
+  }
+  return EC_BACKEND_OK;
+}
+
+static uint32_t translate(ets_graph *g, int64_t *inputs, int64_t *outputs) {
+  const ets_block *b = &g->blocks[0];
+  ETS_TRY(add_border(g, b, false, inputs));
+  ETS_TRY(translate_block(g, b));
+  ETS_TRY(add_border(g, b, true, outputs));
+  ect_copy_shared(&g->program, inputs, b->input_count, outputs, b->output_count);
+  return EC_BACKEND_OK;
+}
+
+uint32_t ets_translate(ets_graph *g, ect_delegate *out) {
+  const ec_host *host = g->c.host;
+  const size_t in = g->blocks[0].input_count, outs = g->blocks[0].output_count;
+  int64_t *inputs = host->alloc((in + 1) * sizeof *inputs);
+  int64_t *outputs = host->alloc((outs + 1) * sizeof *outputs);
+  uint32_t status = EC_BACKEND_OK;
+  if (!inputs || !outputs)
+    status = ets_fail(&g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for %zu inputs", in);
+  if (status == EC_BACKEND_OK) status = translate(g, inputs, outputs);
+  if (status == EC_BACKEND_OK)
+    status = ect_delegate_open(g->c.call, &g->program, inputs, NULL, in, outputs, outs, out);
+  host->free(inputs);
+  host->free(outputs);
+  return status;
+}

@@ -1,0 +1,70 @@
+/* One call of an operator: its arguments, checked, and elements as int64_t. */
+#ifndef ETO_CALL_H
+#define ETO_CALL_H
+
+#include "executorch_c/operator.h"
+
+/* c10::ScalarType */
+enum { ETO_INT8 = 1, ETO_INT16 = 2, ETO_INT32 = 3, ETO_INT64 = 4, ETO_FLOAT32 = 6 };
+
+enum { ETO_RANK = 16, ETO_BLOCK = 256, ETO_MOST = 1 << 24 /* of a kernel, stride or padding */ };
+
+typedef ec_backend_tensor eto_tensor;
+
+typedef struct eto_call {
+  const ec_host *host;
+  ec_host_call *call;
+  ec_backend_arg *args;
+} eto_call;
+
+#define ETO_FAIL(c, ...) (c)->host->fail((c)->call, EC_BACKEND_INVALID_ARGUMENT, __VA_ARGS__)
+
+#define ETO_TRY(step)                                                                              \
+  do {                                                                                             \
+    const uint32_t eto_status = (step);                                                            \
+    if (eto_status != EC_BACKEND_OK) return eto_status;                                            \
+  } while (0)
+
+/* Kinds of dtypes that an argument may have. */
+typedef enum eto_kind { ETO_INTEGERS, ETO_NUMBERS /* and float32 */, ETO_ANY } eto_kind;
+
+/* Checks that tensor argument `i` is row-major, of such a dtype, of `rank` unless negative. */
+uint32_t eto_input(const eto_call *c, size_t i, const char *name, eto_kind kind, int rank,
+                   const eto_tensor **out);
+/* The same for an output, resized. */
+uint32_t eto_output(const eto_call *c, size_t i, eto_kind kind, size_t rank, const int64_t *sizes,
+                    const eto_tensor **out);
+/* Reads the first element of a tensor of integers; 0 of a float one. */
+uint32_t eto_first(const eto_call *c, size_t i, const char *name, int64_t *out);
+/* Reads an int[] argument of `count` items in [least, ETO_MOST]. */
+uint32_t eto_ints(const eto_call *c, size_t i, const char *name, int64_t least, size_t count,
+                  int64_t *out);
+/* Returns memory until the end of the call, for `count` items and at least one byte. */
+uint32_t eto_scratch(const eto_call *c, int64_t count, size_t size, void *out);
+
+int64_t eto_count(const eto_tensor *t);
+size_t eto_width(int32_t dtype); /* bytes of an element; 0: unknown */
+
+/* Reads `n` elements from index `at` on: signed, or with their bits as unsigned numbers. */
+void eto_load(const eto_tensor *t, int64_t at, int64_t n, bool is_unsigned, int64_t *out);
+/* Writes the low bits of `n` numbers from index `at` on. */
+void eto_store(const eto_tensor *t, int64_t at, int64_t n, const int64_t *numbers);
+/* The least and the greatest number of an integer dtype. */
+int64_t eto_least(int32_t dtype);
+int64_t eto_most(int32_t dtype);
+
+/* Sums and products of hostile numbers wrap around. */
+static inline int64_t eto_add(int64_t a, int64_t b) {
+  return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+static inline int64_t eto_subtract(int64_t a, int64_t b) {
+  return (int64_t)((uint64_t)a - (uint64_t)b);
+}
+static inline int64_t eto_multiply(int64_t a, int64_t b) {
+  return (int64_t)((uint64_t)a * (uint64_t)b);
+}
+static inline int64_t eto_clip(int64_t x, int64_t least, int64_t most) {
+  return x < least ? least : x > most ? most : x;
+}
+
+#endif

@@ -1,0 +1,180 @@
+/* Convolutions of int8 and int16: exact sums. A 2-D one is 3-D with a depth of 1. */
+#include <string.h>
+
+#include "dot.h"
+#include "operators.h"
+
+enum { DIMS = 3, MOST_AT_ONCE = 64 };
+
+typedef struct conv {
+  const eto_tensor *input, *weight, *bias, *out;
+  const int16_t *x, *w;
+  int64_t batch, channels, out_channels, multiplier; /* multiplier: of depthwise */
+  int64_t in[DIMS], kernel[DIMS], to[DIMS];
+  int64_t stride[DIMS], before[DIMS], dilation[DIMS]; /* before: padding */
+  int64_t bias_step, block;
+  bool transposed;
+} conv;
+
+/* Finds the input's index of a tap. False: in the padding, or between. */
+static bool find_input(const conv *k, int d, int64_t out, int64_t tap, int64_t *in) {
+  const int64_t at = k->transposed ? out - k->before[d] - tap
+                                   : out * k->stride[d] - k->before[d] + tap * k->dilation[d];
+  *in = k->transposed ? at / k->stride[d] : at;
+  return at >= 0 && *in < k->in[d] && (!k->transposed || at % k->stride[d] == 0);
+}
+
+/* Calls `add` for each tap of a position inside of the input, with its pixel and its number. */
+static void visit_taps(const conv *k, int64_t batch, const int64_t at[DIMS],
+                       void (*add)(const conv *k, int64_t pixel, int64_t tap, void *user),
+                       void *user) {
+  int64_t z, y, x, tap = 0;
+  for (int64_t i = 0; i < k->kernel[0]; i++) {
+    const bool in_z = find_input(k, 0, at[0], i, &z);
+    for (int64_t j = 0; j < k->kernel[1]; j++) {
+      const bool in_y = in_z && find_input(k, 1, at[1], j, &y);
+      for (int64_t l = 0; l < k->kernel[2]; l++, tap++)
+        if (in_y && find_input(k, 2, at[2], l, &x))
+          add(k, ((batch * k->in[0] + z) * k->in[1] + y) * k->in[2] + x, tap, user);
+    }
+  }
+}
+
+/* Sums of some output channels at one position. */
+typedef struct sums {
+  int64_t first, count;
+  int64_t total[MOST_AT_ONCE];
+} sums;
+
+static void add_dense(const conv *k, int64_t pixel, int64_t tap, void *user) {
+  sums *s = user;
+  const int64_t taps = k->kernel[0] * k->kernel[1] * k->kernel[2];
+  const int16_t *x = k->x + pixel * k->channels;
+  for (int64_t i = 0; i < s->count; i++)
+    s->total[i] += eto_dot(x, k->w + ((s->first + i) * taps + tap) * k->channels, k->channels,
+                           k->block);
+}
+
+static void add_depthwise(const conv *k, int64_t pixel, int64_t tap, void *user) {
+  sums *s = user;
+  const int16_t *x = k->x + pixel * k->channels, *w = k->w + tap * k->out_channels + s->first;
+  if (k->multiplier == 1)
+    for (int64_t i = 0; i < s->count; i++) s->total[i] += x[s->first + i] * w[i];
+  else
+    for (int64_t i = 0; i < s->count; i++)
+      s->total[i] += x[(s->first + i) / k->multiplier] * w[i];
+}
+
+static void run_position(const conv *k, int64_t batch, const int64_t at[DIMS]) {
+  const int64_t position = ((batch * k->to[0] + at[0]) * k->to[1] + at[1]) * k->to[2] + at[2];
+  sums s;
+  for (s.first = 0; s.first < k->out_channels; s.first += MOST_AT_ONCE) {
+    const int64_t left = k->out_channels - s.first;
+    s.count = left < MOST_AT_ONCE ? left : MOST_AT_ONCE;
+    for (int64_t i = 0; i < s.count; i++)
+      eto_load(k->bias, (s.first + i) * k->bias_step, 1, false, &s.total[i]);
+    visit_taps(k, batch, at, k->multiplier ? add_depthwise : add_dense, &s);
+    eto_store(k->out, position * k->out_channels + s.first, s.count, s.total);
+  }
+}
+
+static void run_lines(void *user, size_t begin, size_t end) {
+  const conv *k = user;
+  for (int64_t line = (int64_t)begin; line < (int64_t)end; line++) {
+    int64_t at[DIMS] = {line / k->to[1] % k->to[0], line % k->to[1], 0};
+    for (; at[2] < k->to[2]; at[2]++) run_position(k, line / k->to[1] / k->to[0], at);
+  }
+}
+
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+/* Reads x, weight and bias, of `dims` spatial dimensions; the last ones of DIMS. */
+static uint32_t read_tensors(const eto_call *c, int dims, conv *k) {
+  ETO_TRY(eto_input(c, 0, "input", ETO_INTEGERS, dims + 2, &k->input));
+  ETO_TRY(eto_input(c, 1, "weight", ETO_INTEGERS, dims + 2, &k->weight));
+  ETO_TRY(eto_input(c, 2, "bias", ETO_INTEGERS, 1, &k->bias));
+  if (!eto_count(k->input) || !eto_count(k->weight) || !eto_count(k->bias))
+    return ETO_FAIL(c, "an input of a convolution has no elements");
+  k->batch = k->input->sizes[0];
+  k->channels = k->input->sizes[dims + 1];
+  for (int d = 0; d < DIMS; d++)
+    k->in[d] = k->kernel[d] = k->to[d] = k->stride[d] = k->dilation[d] = 1;
+  memcpy(&k->in[DIMS - dims], k->input->sizes + 1, (size_t)dims * sizeof *k->in);
+  k->block = eto_dot_block(k->input, k->weight);
+  return EC_BACKEND_OK;
+}
+
+/* Reads the weight's sizes: O, kernel, I; or kernel, C, M of a depthwise convolution. */
+static uint32_t read_weight(const eto_call *c, int dims, bool depthwise, conv *k) {
+  const int64_t *sizes = k->weight->sizes;
+  const int64_t channels = sizes[depthwise ? dims : dims + 1];
+  memcpy(&k->kernel[DIMS - dims], sizes + !depthwise, (size_t)dims * sizeof *k->kernel);
+  k->multiplier = depthwise ? sizes[dims + 1] : 0;
+  k->out_channels = depthwise ? channels * k->multiplier : sizes[0];
+  k->bias_step = eto_count(k->bias) > 1;
+  if (channels != k->channels)
+    return ETO_FAIL(c, "'weight' has %lld channels, the input %lld", (long long)channels,
+                    (long long)k->channels);
+  if (k->bias_step && eto_count(k->bias) != k->out_channels)
+    return ETO_FAIL(c, "'bias' has %lld elements, expected 1 or %lld",
+                    (long long)eto_count(k->bias), (long long)k->out_channels);
+  return EC_BACKEND_OK;
+}
+
+/* Sizes of a window's output: pads are [before, after] of each dimension. */
+static uint32_t find_sizes(const eto_call *c, int dims, const int64_t *pads, conv *k) {
+  for (int i = 0; i < dims; i++) {
+    const int d = DIMS - dims + i;
+    const int64_t window = (k->kernel[d] - 1) * k->dilation[d] + 1;
+    const int64_t moved = k->in[d] + pads[2 * i] + pads[2 * i + 1] - window;
+    k->before[d] = pads[2 * i];
+    k->to[d] = moved / k->stride[d] + 1;
+    if (k->transposed)
+      k->to[d] = (k->in[d] - 1) * k->stride[d] + pads[2 * i] + pads[2 * i + 1] + k->kernel[d];
+    if ((!k->transposed && moved < 0) || k->to[d] < 1)
+      return ETO_FAIL(c, "a kernel of %lld elements does not fit into dimension %d",
+                      (long long)window, i + 1);
+  }
+  return EC_BACKEND_OK;
+}
+
+static uint32_t run_conv(const eto_call *c, int dims, size_t out, conv *k) {
+  int64_t sizes[DIMS + 2] = {k->batch};
+  memcpy(sizes + 1, &k->to[DIMS - dims], (size_t)dims * sizeof *sizes);
+  sizes[dims + 1] = k->out_channels;
+  ETO_TRY(eto_output(c, out, ETO_INTEGERS, (size_t)dims + 2, sizes, &k->out));
+  ETO_TRY(eto_centre(c, k->input, 3, "input", &k->x));
+  ETO_TRY(eto_centre(c, k->weight, 4, "weight", &k->w));
+  const size_t lines = (size_t)(k->batch * k->to[0] * k->to[1]);
+  c->host->parallel_for(c->call, lines, 1, run_lines, k);
+  return EC_BACKEND_OK;
+}
+
+static uint32_t apply_conv(const eto_call *c, int dims, bool depthwise) {
+  conv k = {0};
+  int64_t pads[2 * DIMS];
+  ETO_TRY(read_tensors(c, dims, &k));
+  ETO_TRY(read_weight(c, dims, depthwise, &k));
+  ETO_TRY(eto_ints(c, 5, "pad", 0, 2 * (size_t)dims, pads));
+  ETO_TRY(eto_ints(c, 6, "stride", 1, (size_t)dims, &k.stride[DIMS - dims]));
+  ETO_TRY(eto_ints(c, 7, "dilation", 1, (size_t)dims, &k.dilation[DIMS - dims]));
+  ETO_TRY(find_sizes(c, dims, pads, &k));
+  return run_conv(c, dims, 8, &k);
+}
+
+uint32_t eto_conv2d(const eto_call *c) { return apply_conv(c, 2, false); }
+
+uint32_t eto_conv3d(const eto_call *c) { return apply_conv(c, 3, false); }
+
+uint32_t eto_depthwise_conv2d(const eto_call *c) { return apply_conv(c, 2, true); }
+
+uint32_t eto_transpose_conv2d(const eto_call *c) {
+  conv k = {.transposed = true};
+  int64_t pads[4];
+  ETO_TRY(read_tensors(c, 2, &k));
+  ETO_TRY(read_weight(c, 2, false, &k));
+  ETO_TRY(eto_ints(c, 5, "out_pad", -ETO_MOST, 4, pads));
+  ETO_TRY(eto_ints(c, 6, "stride", 1, 2, &k.stride[1]));
+  ETO_TRY(find_sizes(c, 2, pads, &k));
+  return run_conv(c, 2, 7, &k);
+}

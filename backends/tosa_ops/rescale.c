@@ -1,0 +1,84 @@
+/* RESCALE: from integers of one scale to integers of another. */
+#include "operators.h"
+#include "scale.h"
+
+enum { GRAIN = 2048, LEAST_SHIFT = 2, MOST_SHIFT = 62, DOUBLE_ROUND = 3 };
+
+typedef struct rescale {
+  const eto_tensor *in, *out;
+  const int64_t *multipliers, *shifts;
+  int64_t channels; /* 1: not by channel */
+  int64_t input_zp, output_zp, least, most;
+  bool input_unsigned, is_double;
+} rescale;
+
+static void run_rescale(void *user, size_t begin, size_t end) {
+  const rescale *r = user;
+  int64_t block[ETO_BLOCK];
+  for (int64_t at = (int64_t)begin; at < (int64_t)end; at += ETO_BLOCK) {
+    const int64_t left = (int64_t)end - at, n = left < ETO_BLOCK ? left : ETO_BLOCK;
+    int64_t channel = at % r->channels;
+    eto_load(r->in, at, n, r->input_unsigned, block);
+    for (int64_t i = 0; i < n; i++) {
+      const int64_t x = eto_subtract(block[i], r->input_zp);
+      const int64_t scaled =
+          eto_scale(x, r->multipliers[channel], (int)r->shifts[channel], r->is_double);
+      block[i] = eto_clip(eto_add(scaled, r->output_zp), r->least, r->most);
+      if (++channel == r->channels) channel = 0;
+    }
+    eto_store(r->out, at, n, block);
+  }
+}
+
+/* Reads multipliers or shifts: one, or one for each channel. */
+static uint32_t read_factors(const eto_call *c, size_t i, const char *name, int64_t count,
+                             const int64_t **out) {
+  const eto_tensor *t;
+  int64_t *numbers;
+  ETO_TRY(eto_input(c, i, name, ETO_INTEGERS, -1, &t));
+  if (eto_count(t) < count)
+    return ETO_FAIL(c, "'%s' has %lld elements, expected %lld", name, (long long)eto_count(t),
+                    (long long)count);
+  ETO_TRY(eto_scratch(c, count, sizeof *numbers, &numbers));
+  eto_load(t, 0, count, false, numbers);
+  *out = numbers;
+  return EC_BACKEND_OK;
+}
+
+static uint32_t check_shifts(const eto_call *c, const rescale *r) {
+  for (int64_t i = 0; i < r->channels; i++)
+    if (r->shifts[i] < LEAST_SHIFT || r->shifts[i] > MOST_SHIFT)
+      return ETO_FAIL(c, "'shift' has %lld at index %lld, expected %d to %d",
+                      (long long)r->shifts[i], (long long)i, LEAST_SHIFT, MOST_SHIFT);
+  return EC_BACKEND_OK;
+}
+
+/* Reads a zero point with the sign of its tensor. */
+static uint32_t read_zero(const eto_call *c, size_t i, const char *name, bool is_unsigned,
+                          int64_t *out) {
+  ETO_TRY(eto_first(c, i, name, out));
+  const size_t width = eto_width(c->args[i].as.tensor.dtype);
+  if (is_unsigned && width < 8) *out &= (INT64_C(1) << 8 * width) - 1;
+  return EC_BACKEND_OK;
+}
+
+uint32_t eto_rescale(const eto_call *c) {
+  const ec_backend_arg *a = c->args;
+  rescale r = {.is_double = a[6].as.i == DOUBLE_ROUND, .input_unsigned = a[8].as.b};
+  const bool output_unsigned = a[9].as.b;
+  ETO_TRY(eto_input(c, 0, "input", ETO_INTEGERS, -1, &r.in));
+  r.channels = a[7].as.b && r.in->rank ? r.in->sizes[r.in->rank - 1u] : 1;
+  ETO_TRY(read_factors(c, 1, "multiplier", r.channels, &r.multipliers));
+  ETO_TRY(read_factors(c, 2, "shift", r.channels, &r.shifts));
+  ETO_TRY(check_shifts(c, &r));
+  ETO_TRY(read_zero(c, 3, "input_zp", r.input_unsigned, &r.input_zp));
+  ETO_TRY(read_zero(c, 4, "output_zp", output_unsigned, &r.output_zp));
+  ETO_TRY(eto_output(c, 10, ETO_INTEGERS, r.in->rank, r.in->sizes, &r.out));
+  r.least = output_unsigned ? 0 : eto_least(r.out->dtype);
+  r.most = output_unsigned ? eto_most(r.out->dtype) * 2 + 1 : eto_most(r.out->dtype);
+  if (output_unsigned && eto_width(r.out->dtype) > 2)
+    return ETO_FAIL(c, "'out' has dtype %d, expected int8 or int16 for unsigned numbers",
+                    r.out->dtype);
+  c->host->parallel_for(c->call, (size_t)eto_count(r.in), GRAIN, run_rescale, &r);
+  return EC_BACKEND_OK;
+}

@@ -1,0 +1,129 @@
+"""TOSABackend: recorded programs equal eager; damage is an exception or a result."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import executorch_c
+import numpy as np
+import pytest
+from executorch_c import Error, Runtime
+
+PROGRAMS = Path(__file__).parent / "tosa_programs"
+NAMES = sorted(path.stem for path in PROGRAMS.glob("*.pte"))
+LIMITS = {"fp": 1e-5, "int8": 0}
+
+
+def method(source: str | bytes) -> executorch_c.Method:
+    program = PROGRAMS / f"{source}.pte" if isinstance(source, str) else source
+    return Runtime.get().load_program(program).load_method("forward")
+
+
+def recorded(name: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Return inputs, and outputs of the lowered module in eager PyTorch."""
+    with np.load(PROGRAMS / f"{name}.npz") as file:
+        arrays = dict(file)
+    return ([arrays[key] for key in sorted(arrays) if key.startswith("in")],
+            [arrays[key] for key in sorted(arrays) if key.startswith("out")])  # fmt: skip
+
+
+def error(source: str | bytes, name: str) -> float:
+    inputs, outputs = recorded(name)
+    found = method(source).execute(inputs)
+    assert [a.shape for a in found] == [a.shape for a in outputs]
+    return max(float(np.abs(a.astype(np.float64) - b).max())
+               for a, b in zip(found, outputs, strict=True))  # fmt: skip
+
+
+def payload(data: bytes) -> tuple[int, int]:
+    """Return where the graph begins and, at least, how far it reaches."""
+    found = re.search(rb"\0\0\0TOSA(?!-|Backend)", data)
+    assert found is not None
+    return found.start() - 1, len(data) - 512
+
+
+def test_all_recorded_programs_are_there() -> None:
+    assert NAMES == ["cnn_fp", "cnn_int8", "mlp_fp", "mlp_int8"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_recorded_programs_equal_eager(name: str) -> None:
+    assert error(name, name) <= LIMITS[name.split("_")[1]]
+
+
+def test_a_trace_has_the_operators_of_the_payload() -> None:
+    inputs, _ = recorded("mlp_fp")
+    m = method("mlp_fp")
+    with m.tracing(values=True) as trace:
+        result = m.execute(inputs)[0]
+    nodes = [event for event in trace.events if event.kind == "node"]
+    assert [event.name for event in nodes] == [
+        "RESHAPE", "CONV2D", "CLAMP", "CONV2D", "RESHAPE", "REDUCE_MAX", "SUB", "EXP",
+        "REDUCE_SUM", "RECIPROCAL", "MUL",
+    ]  # fmt: skip
+    np.testing.assert_array_equal(nodes[-1].outputs[0].data, result)
+
+
+def test_nodes_are_described() -> None:
+    inside: Any = executorch_c.load(PROGRAMS / "cnn_int8.pte")._delegate("forward", 0)
+    nodes = [node for node in inside["nodes"] if node["name"] in ("CONV2D", "RESCALE")]
+    assert nodes[1]["name"] == "CONV2D"
+    assert nodes[1]["note"].startswith("pad=[1, 1, 1, 1], stride=[1, 1], dilation=[1, 1]")
+    assert "rounding_mode=1" in nodes[0]["note"]
+    values = {value["id"]: value for value in inside["values"]}
+    (result,) = (values[i] for i in nodes[1]["outputs"])
+    assert (result["note"], result["dtype"]) == ("tosa_conv2d_default", "int32")
+
+
+def test_unknown_options_are_refused() -> None:
+    program = Runtime.get().load_program(PROGRAMS / "mlp_fp.pte")
+    with pytest.raises(Error, match="unknown option 'fast'"):
+        program.load_method("forward", backend_options={"TOSABackend": {"fast": True}})
+
+
+def replaced(old: bytes, new: bytes, count: int = -1) -> bytes:
+    data = (PROGRAMS / "mlp_fp.pte").read_bytes()
+    assert old in data and len(old) == len(new)
+    return data.replace(old, new, count)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "match"),
+    [
+        (b"tosa_exp_default\0", b"tosa_exq_default\0", "'tosa_exp_default' of the "),
+        (b"p_a_bias\0", b"p_x_bias\0", "'p_a_bias' of the "),
+    ],
+)
+def test_a_name_that_nothing_has_is_named(old: bytes, new: bytes, match: str) -> None:
+    data = replaced(old, new, 1)
+    with pytest.raises(Error, match=match):
+        method(data)
+
+
+def damaged(name: str, cases: int) -> Iterator[bytes]:
+    data = (PROGRAMS / f"{name}.pte").read_bytes()
+    begin, end = payload(data)
+    source = random.Random(name)
+    for _ in range(cases):
+        copy = bytearray(data)
+        for _ in range(source.choice((1, 1, 2, 8))):
+            copy[source.randrange(begin, end)] = source.choice((0, 1, 127, 128, 255,
+                                                               source.randrange(256)))  # fmt: skip
+        yield bytes(copy)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_damaged_payloads_are_results_or_exceptions(name: str) -> None:
+    inputs, _ = recorded(name)
+    failures = 0
+    for data in damaged(name, 150):
+        try:
+            method(data).execute(inputs)
+        except Error as found:
+            failures += 1
+            assert str(found)
+    assert 0 < failures < 150
