@@ -17,7 +17,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 CSRC = ROOT / "csrc"
-LAYERS = ("core", "format", "trace", "kernels", "backend", "runtime", "python", "testing")
+LAYERS = ("core", "format", "trace", "kernels", "backend", "runtime", "api", "tools", "python",
+          "testing")  # fmt: skip
 LONGEST_FILE, LONGEST_FUNCTION, LONGEST_LINE, HEADER = 600, 50, 100, 40
 SKIPPED = {"build", "dist", ".cache", "__pycache__", ".pytest_cache", ".mypy_cache"}
 LIBC = {

@@ -4,9 +4,14 @@
 
 #include "kernels/schema.h"
 
+/* A selective build has fewer rows (`executorch-c selective`). */
+#ifndef EC_OPS_DEF
+#define EC_OPS_DEF "kernels/ops.def"
+#endif
+
 /* The prototypes of all rows: a kernel with another signature does not compile. */
 #define EC_OP(fn, schema, dtypes, family) ec_status fn(struct ec_call *call);
-#include "kernels/ops.def"
+#include EC_OPS_DEF
 #undef EC_OP
 
 /* A row of ops.def whose family has no row in families.def does not compile. */
@@ -26,7 +31,7 @@ typedef struct op_row {
 static const op_row rows[] = {
 #define EC_OP(fn, schema, dtypes, family) \
   {fn, schema, #family, EC_SET_##dtypes, (ec_op_work)WORK_##family},
-#include "kernels/ops.def"
+#include EC_OPS_DEF
 #undef EC_OP
 };
 
@@ -34,7 +39,7 @@ enum {
   ROWS = sizeof rows / sizeof rows[0],
   NAMES = 0
 #define EC_OP(fn, schema, dtypes, family) + sizeof(schema)
-#include "kernels/ops.def"
+#include EC_OPS_DEF
 #undef EC_OP
 };
 

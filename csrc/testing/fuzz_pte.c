@@ -1,9 +1,11 @@
 /* The fuzzer of damaged programs: a plain executable, to be built with sanitizers.
  *
- *   fuzz_pte [--cases N] [--seed S] [--jobs J] [--seconds T] [--out DIR] [--case I] FILE...
+ *   fuzz_pte [--cases N] [--seed S] [--jobs J] [--seconds T] [--out DIR] [--case I]
+ *            [--payload 1] FILE...
  *
  * Case i is a copy of file i % files, first undamaged, then damaged: bytes anywhere, or only
- * numbers of the program, so that it stays one. It is opened, described, loaded and run. A case
+ * numbers of the program, so that it stays one; with --payload, bytes of the first segment, a
+ * delegate's payload. It is opened, described, loaded and run. A case
  * fails by a crash, a sanitizer's report, a leak or a time of T seconds. Cases run in child
  * processes: a failed one is counted and written to DIR, and the next one continues. Exits with 1
  * if any failed. --case runs (and writes) a single one, in this process. */
@@ -28,6 +30,7 @@ typedef struct input {
   const char *path;
   uint8_t *data;
   size_t size, tables;
+  size_t payload_at, payload_size; /* the first segment */
   ec_spot *spots; /* its numbers; none if it is not a program */
   size_t spot_count;
 } input;
@@ -42,6 +45,7 @@ typedef struct options {
   size_t cases, jobs, only;
   uint64_t seed;
   unsigned seconds;
+  bool payload;
   const char *out;
   input *inputs;
   size_t input_count;
@@ -63,7 +67,12 @@ static uint8_t *make_case(const options *o, size_t number, ec_random *r, size_t 
   uint8_t *copy = malloc(in->size);
   if (!copy) abort();
   memcpy(copy, in->data, in->size);
-  int whole = number < o->input_count, structured = in->spot_count && ec_random_below(r, 2);
+  const int whole = number < o->input_count;
+  if (!whole && o->payload && in->payload_size) {
+    ec_mutate(copy + in->payload_at, in->payload_size, in->payload_size, r);
+    return copy;
+  }
+  const int structured = in->spot_count && ec_random_below(r, 2);
   if (!whole && structured) ec_mutate_numbers(copy, in->spots, in->spot_count, r);
   if (!whole && !structured) *size = ec_mutate(copy, in->size, in->tables, r);
   uint8_t *exact = realloc(copy, *size ? *size : 1);
@@ -170,6 +179,12 @@ static int find_numbers(input *in) {
   if (in->spots)
     in->spot_count = ec_find_spots(in->data, pte.root, ec_pte_schema(), in->spots, MAX_SPOTS);
   in->tables = (size_t)pte.program_size;
+  ec_bytes payload;
+  if (ec_fb_vector(pte.root, EC_PTE_Program_segments).count &&
+      ec_pte_segment(&pte, 0, &payload, NULL) == EC_OK) {
+    in->payload_at = (size_t)(payload.data - in->data);
+    in->payload_size = payload.size;
+  }
   return in->spots != NULL;
 }
 
@@ -178,7 +193,7 @@ static int read_input(const char *path, input *in) {
   struct stat info;
   if (!file || fstat(fileno(file), &info) != 0 || info.st_size < 1) return 0;
   size_t size = (size_t)info.st_size;
-  *in = (input){path, malloc(size), size, size, NULL, 0};
+  *in = (input){.path = path, .data = malloc(size), .size = size, .tables = size};
   size_t got = in->data ? fread(in->data, 1, in->size, file) : 0;
   fclose(file);
   return got == in->size && find_numbers(in);
@@ -196,6 +211,7 @@ static int set_option(options *o, const char *name, const char *value) {
   else if (!strcmp(name, "--jobs")) o->jobs = (size_t)number;
   else if (!strcmp(name, "--seconds")) o->seconds = (unsigned)number;
   else if (!strcmp(name, "--case")) o->only = (size_t)number;
+  else if (!strcmp(name, "--payload")) o->payload = number != 0;
   else if (!strcmp(name, "--out")) o->out = value;
   else return 0;
   return o->jobs >= 1 && o->jobs <= MAX_JOBS;

@@ -1,0 +1,27 @@
+/* Plug-ins of this tree that need nothing but the C library, and XNNPACK if it is built in. */
+#include "tools/plugins.h"
+
+#include "../../backends/coreml/coreml_backend.h"
+#include "../../backends/cortex_m/operators.h"
+#include "../../backends/demo/demo.h"
+#include "../../backends/vulkan/vulkan_backend.h"
+#include "../../backends/vulkan_ops/operators.h"
+#ifdef EC_RUN_XNNPACK
+#include "../../backends/xnnpack/xnnpack_backend.h"
+#endif
+
+ecr_status plugins_register(ecr_error *error) {
+  static const ec_backend *const backends[] = {
+      &demo_compiler_backend, &demo_executor_backend, &ecm_backend, &ecv_backend,
+#ifdef EC_RUN_XNNPACK
+      &ecx_backend,
+#endif
+  };
+  static const ec_operators *const operators[] = {&evo_operators, &cortex_m_operators};
+  ecr_status status = 0;
+  for (size_t i = 0; !status && i < sizeof backends / sizeof *backends; i++)
+    status = ecr_register_backend(backends[i], error);
+  for (size_t i = 0; !status && i < sizeof operators / sizeof *operators; i++)
+    status = ecr_register_operators(operators[i], error);
+  return status;
+}

@@ -1,0 +1,35 @@
+"""The C library, installed once for each state of the sources."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import build_core
+import kept
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def install(prefix: Path) -> None:
+    """Install with `make install`. Paths in the files are those of the kept folder."""
+    final = prefix.parent.parent / prefix.name
+    work = prefix.parent / "objects"
+    subprocess.run(
+        ["make", "-C", str(ROOT / "csrc"), f"-j{os.cpu_count() or 1}", "WERROR=1",
+         f"BUILD={work}", f"DESTDIR={prefix}.part", f"PREFIX={final}", "install"],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    Path(f"{prefix}.part{final}").replace(prefix)
+
+
+def prefix() -> Path:
+    """Return the folder where the library is installed."""
+    return kept.file(f"c-library-{build_core.fingerprint(ROOT / 'backends')}", install)
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run ec-run."""
+    return subprocess.run([str(prefix() / "bin/ec-run"), *map(str, arguments)],
+                          capture_output=True, text=True, timeout=60)  # fmt: skip

@@ -1,0 +1,96 @@
+"""libexecutorch_c as users have it: the installed header, libraries and descriptions of them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import c_library
+import numpy as np
+import pytest
+
+import executorch_c
+
+pytestmark = pytest.mark.heavy
+
+SOURCE = c_library.ROOT / "csrc/api/example.c"
+
+
+@pytest.fixture(scope="module")
+def model() -> Path:
+    """A portable program of one float32 input."""
+    torch = pytest.importorskip("torch")
+    exir = pytest.importorskip("executorch.exir")
+    import kept
+
+    def export() -> bytes:
+        torch.manual_seed(0)
+        module = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+        exported = torch.export.export(module.eval(), (torch.ones(3, 4),))
+        return bytes(exir.to_edge_transform_and_lower(exported).to_executorch().buffer)
+
+    name = f"c-library-model-{kept.digest(packages=('torch', 'executorch'))}.pte"
+    return kept.file(name, lambda path: path.write_bytes(export()))
+
+
+def flags(*options: str) -> list[str]:
+    if shutil.which("pkg-config") is None:
+        pytest.skip("pkg-config is not installed")
+    found = subprocess.run(
+        ["pkg-config", *options, "executorch_c"], check=True, capture_output=True, text=True,
+        env={"PKG_CONFIG_PATH": str(c_library.prefix() / "lib/pkgconfig"), "PATH": "/usr/bin"},
+    )  # fmt: skip
+    return found.stdout.split()
+
+
+def first_output(model: Path) -> str:
+    (out,) = executorch_c.load(model).load_method("forward").execute([np.ones((3, 4), np.float32)])
+    return f"float32 3 2: {float(np.asarray(out).flat[0]):.9g}\n"
+
+
+@pytest.mark.parametrize("static", [False, True], ids=["shared", "static"])
+def test_the_example_runs(static: bool, model: Path, tmp_path: Path) -> None:
+    prefix, program = c_library.prefix(), tmp_path / "example"
+    link = flags("--cflags", "--libs")
+    if static:
+        link = [*flags("--cflags"), str(prefix / "lib/libexecutorch_c.a"), "-lm", "-lpthread"]
+    subprocess.run(["gcc", "-std=c99", "-Wall", "-Wextra", "-Werror", str(SOURCE), "-o",
+                    str(program), *link], check=True)  # fmt: skip
+    environment = {"LD_LIBRARY_PATH": str(prefix / "lib")}
+    found = subprocess.run([program, model], capture_output=True, text=True, env=environment)
+    assert (found.returncode, found.stderr) == (0, "")
+    assert found.stdout == first_output(model)
+    wrong = subprocess.run([program, "none.pte"], capture_output=True, text=True, env=environment)
+    assert wrong.returncode == 1 and wrong.stderr.startswith("error 0x22: ")
+
+
+def test_cmake_finds_the_package(model: Path, tmp_path: Path) -> None:
+    if shutil.which("cmake") is None or subprocess.run(["cmake", "--version"]).returncode:
+        pytest.skip("cmake is not installed")
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.10)\nproject(example C)\n"
+        "find_package(executorch_c 0.1 REQUIRED)\n"
+        f"foreach(kind executorch_c static)\n  add_executable(${{kind}} {SOURCE})\n"
+        "  target_link_libraries(${kind} executorch_c::${kind})\nendforeach()\n"
+    )
+    for command in (["cmake", "-S", ".", "-B", "b", f"-DCMAKE_PREFIX_PATH={c_library.prefix()}"],
+                    ["cmake", "--build", "b"]):  # fmt: skip
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    for kind in ("executorch_c", "static"):
+        found = subprocess.run([tmp_path / "b" / kind, model], capture_output=True, text=True)
+        assert found.stdout == first_output(model), found.stderr
+
+
+def test_only_the_interface_is_exported() -> None:
+    library = c_library.prefix() / "lib/libexecutorch_c.so"
+    names = subprocess.run(["nm", "-D", "--defined-only", library], check=True,
+                           capture_output=True, text=True).stdout.split()[2::3]  # fmt: skip
+    assert len(names) > 15 and all(name.startswith("ecr_") for name in names), names
+
+
+@pytest.mark.parametrize("compiler", [["gcc", "-std=c99"], ["g++", "-std=c++11", "-xc++"]])
+def test_the_headers_stand_alone(compiler: list[str], tmp_path: Path) -> None:
+    (tmp_path / "one.c").write_text("#include <executorch_c/executorch_c.h>\nint x;\n")
+    subprocess.run([*compiler, "-Wall", "-Wextra", "-pedantic", "-Werror", "-c", "one.c",
+                    f"-I{c_library.prefix() / 'include'}"], cwd=tmp_path, check=True)  # fmt: skip

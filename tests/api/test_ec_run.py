@@ -1,0 +1,165 @@
+"""ec-run: its outputs equal the package's; wrong arguments and hostile files are one sentence."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import c_library
+import numpy as np
+import pytest
+
+import executorch_c
+from executorch_c.bundled import BundledProgram
+
+pytestmark = pytest.mark.heavy
+
+BACKENDS = c_library.ROOT / "tests/backends"
+PROGRAMS = [*sorted((BACKENDS / "coreml_programs").glob("*.pte")),
+            *sorted((BACKENDS / "vulkan_programs").glob("*.pte"))[:6]]  # fmt: skip
+MLP = BACKENDS / "coreml_programs/mlp_fp32.pte"
+
+
+def recorded(program: Path) -> list[np.ndarray]:
+    with np.load(program.with_suffix(".npz")) as file:
+        return [file[key] for key in sorted(file) if key.startswith("in")]
+
+
+@pytest.mark.parametrize("kind", ["npy", "npz", "raw"])
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
+def test_outputs_equal_those_of_the_package(program: Path, kind: str, tmp_path: Path) -> None:
+    inputs, files = recorded(program), []
+    if kind == "npz":
+        np.savez(tmp_path / "all.npz", *inputs)
+        files = [tmp_path / "all.npz"]
+    for i, array in enumerate(inputs):
+        if kind == "npy":
+            np.save(tmp_path / f"{i}.npy", array)
+            files.append(tmp_path / f"{i}.npy")
+        if kind == "raw":
+            array.tofile(tmp_path / f"{i}.bin")
+            files.append(tmp_path / f"{i}.bin")
+    if kind == "raw" and program.stem.endswith("dyn"):
+        return  # raw bytes have the largest shape
+    options = [part for file in files for part in ("-i", file)]
+    found = c_library.run(*options, "-o", tmp_path / "out", program)
+    assert (found.returncode, found.stderr) == (0, "")
+    method = executorch_c.load(program).load_method("forward", delegate_at_load=False)
+    for i, expected in enumerate(method.execute(inputs)):
+        out = np.load(tmp_path / f"out/out{i}.npy")
+        assert out.dtype == expected.dtype and out.shape == expected.shape
+        np.testing.assert_array_equal(out, expected)
+
+
+def test_any_layout_of_an_input_is_read(tmp_path: Path) -> None:
+    (x,) = recorded(BACKENDS / "coreml_programs/cnn_fp32.pte")
+    np.save(tmp_path / "f.npy", np.asfortranarray(x))
+    np.save(tmp_path / "c.npy", x)
+    for name in "fc":
+        found = c_library.run("-i", tmp_path / f"{name}.npy", "-o", tmp_path / name,
+                              BACKENDS / "coreml_programs/cnn_fp32.pte")  # fmt: skip
+        assert found.returncode == 0, found.stderr
+    np.testing.assert_array_equal(
+        np.load(tmp_path / "f/out0.npy"), np.load(tmp_path / "c/out0.npy")
+    )
+
+
+def test_help_and_lists() -> None:
+    text = c_library.run("--help").stdout
+    assert all(len(line) <= 80 for line in text.splitlines()) and "--input FILE" in text
+    listing = c_library.run("--list", MLP).stdout
+    assert listing == "method forward\n  in0: float32 (4, 32)\n  out0: float32 (4, 12)\n"
+    assert "3 runs: fastest" in c_library.run("-n", 3, MLP).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "match"),
+    [
+        ([], 2, "MODEL: missing"),
+        (["a", "b"], 2, "MODEL: more than one"),
+        (["-n", "0", MLP], 2, "0: not a number from 1"),
+        (["-t", "-3", MLP], 2, "-3: not a number from 1"),
+        (["--rtol", "x", MLP], 2, "x: not a limit"),
+        (["--nonsense", MLP], 2, "unrecognized option"),
+        (["none.pte"], 1, "none.pte: No such file"),
+        (["/"], 1, "/: Invalid argument"),
+        (["-m", "other", MLP], 1, "no method 'other'"),
+        (["-i", "none.npy", MLP], 1, "none.npy: No such file"),
+        (["-i", MLP, MLP], 1, "raw bytes, input 0 needs 512"),
+        (["-d", "none.ptd", MLP], 1, "none.ptd"),
+    ],
+)
+def test_wrong_arguments_are_one_sentence(arguments: list[object], code: int, match: str) -> None:
+    found = c_library.run(*arguments)
+    assert found.returncode == code and match in found.stderr, found.stderr
+    assert found.stderr.count("\n") == 1 and not found.stdout
+
+
+def npy(header: str, data: bytes = b"", version: int = 1) -> bytes:
+    return (
+        b"\x93NUMPY" + bytes([version, 0]) + struct.pack("<H", len(header)) + header.encode() + data
+    )
+
+
+def shaped(shape: str, descr: str = "<f4") -> bytes:
+    return npy(f"{{'descr': '{descr}', 'fortran_order': False, 'shape': ({shape}")
+
+
+HOSTILE = {
+    "empty": (b"\x00", "not a .npy file"),
+    "cut": (npy("")[:9] + b"\xff\xff\xff", "cut off"),
+    "object": (shaped("4, 32), }", "|O"), "dtype"),
+    "no shape": (npy("{'descr': '<f4', 'fortran_order': False, }"), "not understood"),
+    "endless shape": (shaped("4, "), "not understood"),
+    "negative": (shaped("-4, 32), }"), "not understood"),
+    "huge": (shaped(f"{2**40}, {2**40}), }}"), "too large"),
+    "short": (shaped("4, 32), }"), "cut off"),
+    "ranks": (shaped("1," * 40 + "), }"), "not understood"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_array_is_one_sentence(name: str, tmp_path: Path) -> None:
+    data, match = HOSTILE[name]
+    (tmp_path / "x.npy").write_bytes(data)
+    found = c_library.run("-i", tmp_path / "x.npy", MLP)
+    assert found.returncode == 1 and match in found.stderr, found.stderr
+    assert found.stderr.count("\n") == 1
+
+
+def test_hostile_archives_are_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    np.savez_compressed(path, recorded(MLP)[0])
+    assert "savez_compressed" in c_library.run("-i", path, MLP).stderr
+    np.savez(path, recorded(MLP)[0])
+    data = path.read_bytes()
+    for at in range(0, len(data), 7):
+        path.write_bytes(data[:at] or b"\x00")
+        found = c_library.run("-i", path, MLP)
+        assert found.returncode in (0, 1) and found.stderr.count("\n") <= 1, found.stderr
+
+
+def test_damaged_programs_are_one_sentence(tmp_path: Path) -> None:
+    data, rng = MLP.read_bytes(), np.random.default_rng(0)
+    path, codes = tmp_path / "x.pte", set()
+    for _ in range(100):
+        copy = bytearray(data)
+        for _ in range(4):
+            copy[rng.integers(len(copy))] = rng.integers(256)
+        path.write_bytes(copy)
+        found = c_library.run(path)
+        codes.add(found.returncode)
+        assert found.returncode in (0, 1) and found.stderr.count("\n") <= 1, found.stderr
+    assert codes == {0, 1}
+
+
+def test_a_bundled_program_runs_its_cases(tmp_path: Path) -> None:
+    inputs = recorded(MLP)
+    expected = executorch_c.load(MLP).load_method("forward").execute(inputs)
+    for name, change, code in (("right", 0.0, 0), ("wrong", 0.5, 3)):
+        wanted = [a + np.float32(change) for a in expected]
+        bundled = BundledProgram(MLP.read_bytes(), {"forward": [(inputs, wanted)]})
+        (tmp_path / f"{name}.bpte").write_bytes(bundled.to_bytes())
+        found = c_library.run(tmp_path / f"{name}.bpte")
+        assert found.returncode == code, found.stderr
+        assert ("match" if code == 0 else "differ") in found.stdout
