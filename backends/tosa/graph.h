@@ -107,7 +107,7 @@ int64_t ets_attribute_at(const ets_node *n, size_t attribute, size_t index);
 const char *ets_dtype_name(uint32_t dtype);
 /* The c10::ScalarType of a dtype; -1: none. */
 int32_t ets_scalar_type(uint32_t dtype);
-/* Reads an element, which is not int4; 0 of an unknown dtype. */
+/* Reads an element, which is not int4 or int48; 0 of an unknown dtype. */
 double ets_read_number(uint32_t dtype, const uint8_t *bytes);
 /* Computes the bytes of a constant's elements in the payload. Returns false if they overflow. */
 bool ets_stored_bytes(const ets_value *v, size_t *bytes);

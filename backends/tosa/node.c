@@ -49,10 +49,13 @@ static void unpack_int4(const uint8_t *from, size_t count, int8_t *to) {
   }
 }
 
-/* Extends the sign of the low 48 bits. */
+/* Extends numbers of six bytes. */
 static void extend_int48(const uint8_t *from, size_t count, int64_t *to) {
-  memcpy(to, from, count * sizeof *to);
-  for (size_t i = 0; i < count; i++) to[i] = (int64_t)((uint64_t)to[i] << 16) >> 16;
+  enum { WIDTH = 6 };
+  for (size_t i = 0; i < count; i++) {
+    memcpy(&to[i], from + WIDTH * i, WIDTH);
+    to[i] = (int64_t)((uint64_t)to[i] << 16) >> 16;
+  }
 }
 
 static uint32_t add_constant(ets_graph *g, const ets_node *n, const ets_value *v, ect_tensor *t) {

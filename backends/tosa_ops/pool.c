@@ -46,7 +46,7 @@ static int64_t pixel(const pool *p, int64_t n, int64_t y, int64_t x) {
 static int64_t divide(int64_t sum, int64_t count) {
   int k = 0;
   while ((INT64_C(1) << k) < count) k++;
-  return eto_scale(sum, (((INT64_C(1) << 30) + 1) << k) / count, 30 + k, false);
+  return eto_scale(sum, (((INT64_C(1) << 30) + 1) << k) / count, 30 + k, ETO_SINGLE);
 }
 
 static void average_integers(const pool *p, int64_t n, const int64_t from[2], const int64_t to[2],

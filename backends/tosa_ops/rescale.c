@@ -2,14 +2,15 @@
 #include "operators.h"
 #include "scale.h"
 
-enum { GRAIN = 2048, LEAST_SHIFT = 2, MOST_SHIFT = 62, DOUBLE_ROUND = 3 };
+enum { GRAIN = 2048, LEAST_SHIFT = 2, MOST_SHIFT = 62 };
 
 typedef struct rescale {
   const eto_tensor *in, *out;
   const int64_t *multipliers, *shifts;
   int64_t channels; /* 1: not by channel */
   int64_t input_zp, output_zp, least, most;
-  bool input_unsigned, is_double;
+  bool input_unsigned;
+  eto_rounding rounding;
 } rescale;
 
 static void run_rescale(void *user, size_t begin, size_t end) {
@@ -22,7 +23,7 @@ static void run_rescale(void *user, size_t begin, size_t end) {
     for (int64_t i = 0; i < n; i++) {
       const int64_t x = eto_subtract(block[i], r->input_zp);
       const int64_t scaled =
-          eto_scale(x, r->multipliers[channel], (int)r->shifts[channel], r->is_double);
+          eto_scale(x, r->multipliers[channel], (int)r->shifts[channel], r->rounding);
       block[i] = eto_clip(eto_add(scaled, r->output_zp), r->least, r->most);
       if (++channel == r->channels) channel = 0;
     }
@@ -64,8 +65,10 @@ static uint32_t read_zero(const eto_call *c, size_t i, const char *name, bool is
 
 uint32_t eto_rescale(const eto_call *c) {
   const ec_backend_arg *a = c->args;
-  rescale r = {.is_double = a[6].as.i == DOUBLE_ROUND, .input_unsigned = a[8].as.b};
+  rescale r = {.rounding = (eto_rounding)a[6].as.i, .input_unsigned = a[8].as.b};
   const bool output_unsigned = a[9].as.b;
+  if (a[6].as.i < ETO_SINGLE || a[6].as.i > ETO_DOUBLE)
+    return ETO_FAIL(c, "'rounding_mode' is %lld, expected 1 to 3", (long long)a[6].as.i);
   ETO_TRY(eto_input(c, 0, "input", ETO_INTEGERS, -1, &r.in));
   r.channels = a[7].as.b && r.in->rank ? r.in->sizes[r.in->rank - 1u] : 1;
   ETO_TRY(read_factors(c, 1, "multiplier", r.channels, &r.multipliers));

@@ -49,6 +49,31 @@ def _coreml() -> list[Any]:
     return [CoreMLPartitioner(compile_specs=specs)]
 
 
+def _tosa(spec: str) -> Callable[[], list[Any]]:
+    def partitioners() -> list[Any]:
+        import executorch.kernels.quantized  # noqa: F401  quantize_... of inputs is not delegated
+        from executorch.backends.arm.tosa.compile_spec import TosaCompileSpec
+        from executorch.backends.arm.tosa.partitioner import TOSAPartitioner
+
+        return [TOSAPartitioner(TosaCompileSpec(spec))]
+
+    return partitioners
+
+
+def _tosa_int8(spec: str) -> Callable[[], Any]:
+    def quantizer() -> Any:
+        from executorch.backends.arm.quantizer import (
+            TOSAQuantizer,
+            get_symmetric_quantization_config,
+        )
+        from executorch.backends.arm.tosa.compile_spec import TosaCompileSpec
+
+        config = get_symmetric_quantization_config()
+        return TOSAQuantizer(TosaCompileSpec(spec)).set_global(config)
+
+    return quantizer
+
+
 def _symmetric(dynamic: bool) -> Callable[[], Any]:
     def quantizer() -> Any:
         from executorch.backends.xnnpack.quantizer import xnnpack_quantizer as xnnpack
@@ -108,6 +133,21 @@ class Flow:
         return all(map(_extras.is_installed, self.packages))
 
 
+INTEGER_TOSA = (
+    ("tosa-int8", "PT2E: int8, delegated to TOSA; interpreted on the CPU", "TOSA-1.0+INT"),
+    (
+        "ethos-u55",
+        "PT2E: int8, the TOSA graph that Vela compiles for an Ethos-U55; interpreted on the CPU",
+        "TOSA-1.0+INT+int16+int4+u55",
+    ),
+    (
+        "ethos-u85",
+        "PT2E: int8, the TOSA graph that Vela compiles for an Ethos-U85; interpreted on the CPU",
+        "TOSA-1.0+INT+int16+int4+cf",
+    ),
+)
+"""Names, descriptions and TOSA specifications of flows."""
+
 FLOWS = {
     flow.name: flow
     for flow in (
@@ -122,6 +162,13 @@ FLOWS = {
              _vulkan, _symmetric(dynamic=False)),
         Flow("coreml", "delegated to Core ML in float32; interpreted on the CPU", _coreml,
              packages=("coremltools",)),
+        Flow("tosa", "delegated to TOSA in floats; interpreted on the CPU", _tosa("TOSA-1.0+FP"),
+             packages=("tosa_serializer",)),
+        *(
+            Flow(name, about, _tosa(spec), _tosa_int8(spec), has_guards=False,
+                 packages=("tosa_serializer",))
+            for name, about, spec in INTEGER_TOSA
+        ),
         Flow("cortex-m", "PT2E: int8, operators of CMSIS-NN for a Cortex-M55",
              _portable, _cortex_m, lower=_lower_cortex_m, has_guards=False,
              packages=("tosa_serializer",)),

@@ -1,0 +1,494 @@
+"""Operators of TOSABackend equal Arm's reference model: integers bit by bit, floats to 1e-5.
+
+The specification leaves the last bit of INEXACT_ROUND to devices: the model rounds in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("executorch")
+pytest.importorskip("tosa_reference_model")
+import tosa_serializer as ts
+from executorch_c import Error
+from tosa_graphs import DTYPES, Graph
+
+D = ts.DType
+RANGES = {D.BOOL: (0, 1), D.INT4: (-7, 7), D.INT8: (-128, 127), D.INT16: (-32768, 32767),
+          D.INT32: (-(2**20), 2**20), D.INT48: (-(2**30), 2**30)}  # fmt: skip
+Case = Callable[[Graph, np.random.Generator], list[np.ndarray]]
+CASES: dict[str, Case] = {}
+
+
+def draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Return a random array of a TOSA dtype, in the dtype of a program's argument."""
+    if dtype in RANGES:
+        low, high = RANGES[dtype]
+        return rng.integers(low, high + 1, shape).astype(DTYPES[dtype])
+    return rng.standard_normal(shape).astype(DTYPES[dtype])
+
+
+def case(name: str) -> Callable[[Case], Case]:
+    def keep(fn: Case) -> Case:
+        CASES[name] = fn
+        return fn
+
+    return keep
+
+
+def constant(g: Graph, rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> str:
+    return g.const(shape, dtype, draw(rng, shape, dtype))
+
+
+def zero(g: Graph, dtype: Any, value: int = 0) -> str:
+    return g.const((1,), dtype, [value])
+
+
+# ---- products --------------------------------------------------------------------------------
+
+PRODUCTS = {
+    "int8": (D.INT8, D.INT8, D.INT32),
+    "int4": (D.INT8, D.INT4, D.INT32),
+    "int16": (D.INT16, D.INT8, D.INT48),
+    "fp32": (D.FP32, D.FP32, D.FP32),
+}
+"""dtypes of the input, of the weight, of the result."""
+
+
+def show_int48(g: Graph, name: str, shape: tuple[int, ...], dtype: Any, shift: int = 14) -> None:
+    """Make a value of int48, which neither Python binding returns, a result in int32."""
+    if dtype == D.INT48:
+        factors = [g.const((1,), D.INT16, [2**14]), g.const((1,), D.INT8, [shift])]
+        g.apply("RESCALE", [name, *factors, zero(g, D.INT48), zero(g, D.INT32)], shape, D.INT32,
+                False, ts.RoundingMode.SINGLE_ROUND, False, False, False)  # fmt: skip
+
+
+def zeros_of(g: Graph, x: Any, w: Any) -> list[str]:
+    return [zero(g, x, -5 if x == D.INT8 else 0), zero(g, w, 3 if w == D.INT8 == x else 0)]
+
+
+def add_conv(kind: str, dtypes: tuple[Any, Any, Any]) -> None:
+    x, w, out = dtypes
+    forms: dict[str, Any] = {
+        "CONV2D": ((2, 7, 6, 5), (4, 3, 2, 5), (2, 4, 6, 4), ([1, 1, 0, 1], [2, 1], [1, 1])),
+        "CONV2D dilated": ((1, 9, 8, 3), (2, 3, 3, 3), (1, 5, 4, 2),
+                           ([0, 0, 0, 0], [1, 1], [2, 2])),
+        "CONV3D": ((1, 3, 5, 6, 2), (3, 2, 3, 3, 2), (1, 2, 5, 6, 3),
+                   ([0, 0, 1, 1, 1, 1], [1, 1, 1], [1, 1, 1])),
+        "DEPTHWISE_CONV2D": ((1, 6, 6, 70), (3, 3, 70, 1), (1, 6, 6, 70),
+                             ([1, 1, 1, 1], [1, 1], [1, 1])),
+        "DEPTHWISE_CONV2D twice": ((1, 6, 7, 3), (3, 2, 3, 2), (1, 3, 7, 6),
+                                   ([1, 0, 0, 1], [2, 1], [1, 1])),
+        "TRANSPOSE_CONV2D": ((1, 4, 5, 3), (2, 3, 2, 3), (1, 9, 9, 2), ([0, 0, -1, 0], [2, 2])),
+    }  # fmt: skip
+
+    def make(name: str) -> None:
+        shape, weight, result, lists = forms[name]
+        channels = result[-1]
+
+        @case(f"{name} {kind}")
+        def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
+            operands = [g.input(shape, x), constant(g, rng, weight, w),
+                        constant(g, rng, (channels,), out), *zeros_of(g, x, w)]  # fmt: skip
+            wide = g.apply(name.split()[0], operands, result, out, *lists, False, out,
+                           final=out != D.INT48)  # fmt: skip
+            show_int48(g, wide, result, out)
+            return [draw(rng, shape, x)]
+
+    for name in forms:
+        make(name)
+
+
+for kind_, dtypes_ in PRODUCTS.items():
+    add_conv(kind_, dtypes_)
+
+
+def add_matmul(kind: str, x: Any, out: Any) -> None:
+    @case(f"MATMUL {kind}")
+    def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
+        a, b = (2, 5, 300), (2, 300, 4)
+        zeros = [zero(g, x, 7 if x == D.INT8 else 0), zero(g, x, -3 if x == D.INT8 else 0)]
+        wide = g.apply("MATMUL", [g.input(a, x), g.input(b, x), *zeros], (2, 5, 4), out,
+                       final=out != D.INT48)  # fmt: skip
+        show_int48(g, wide, (2, 5, 4), out, 18)
+        return [draw(rng, a, x), draw(rng, b, x)]
+
+
+add_matmul("int8", D.INT8, D.INT32)
+add_matmul("int16", D.INT16, D.INT48)
+add_matmul("fp32", D.FP32, D.FP32)
+
+
+# ---- RESCALE ---------------------------------------------------------------------------------
+
+RESCALES = [
+    (source, target, rounding, channels, wide)
+    for source in (D.INT8, D.INT16, D.INT32, D.INT48)
+    for target in (D.INT8, D.INT16, D.INT32)
+    for rounding in ("SINGLE_ROUND", "DOUBLE_ROUND", "INEXACT_ROUND")
+    for channels in (False, True)
+    for wide in (False, True)
+    if not (source == D.INT48 and wide) and not (rounding == "DOUBLE_ROUND" and not wide)
+]
+
+
+def draw_int48(g: Graph, shape: tuple[int, ...]) -> str:
+    """Return a value of int48 with up to 40 bits, computed from an input of int16."""
+    x = g.input(shape, D.INT16)
+    weight = g.const((shape[0], shape[2], shape[2]), D.INT16, [32767, -20001, 5] * 36)
+    return g.apply("MATMUL", [x, weight, zero(g, D.INT16), zero(g, D.INT16)], shape, D.INT48,
+                   final=False)  # fmt: skip
+
+
+def add_rescale(source: Any, target: Any, rounding: str, channels: bool, wide: bool) -> None:
+    name = f"RESCALE {source.name} to {target.name} {rounding}"
+    name += f" {'by channel' if channels else 'whole'} {32 if wide else 16}"
+
+    @case(name)
+    def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
+        shape, count = (3, 40, 6), 6 if channels else 1
+        low, high = (2**30, 2**31) if wide else (2**14, 2**15)
+        narrow = (24, 30) if source == D.INT48 else (13, 19)
+        shifts = rng.integers(*((28, 44) if wide else narrow), count)
+        factors = rng.integers(low, high, count)
+        multipliers = g.const((count,), D.INT32 if wide else D.INT16, factors)
+        x = draw_int48(g, shape) if source == D.INT48 else g.input(shape, source)
+        operands = [x, multipliers, g.const((count,), D.INT8, shifts),
+                    zero(g, source, -11 if source == D.INT8 else 0),
+                    zero(g, target, 9 if target == D.INT8 else 0)]  # fmt: skip
+        g.apply("RESCALE", operands, shape, target, wide, getattr(ts.RoundingMode, rounding),
+                channels, False, False)  # fmt: skip
+        return [draw(rng, shape, D.INT16 if source == D.INT48 else source)]
+
+
+for row in RESCALES:
+    add_rescale(*row)
+
+
+@case("RESCALE of unsigned numbers")
+def _(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
+    shape = (4, 33)
+    x = g.input(shape, D.INT8)
+    one = [g.const((1,), D.INT32, [2**30]), g.const((1,), D.INT8, [30])]
+    signed = g.apply("RESCALE", [x, *one, zero(g, D.INT8, -128), zero(g, D.INT8, 0)], shape, D.INT8,
+                     True, ts.RoundingMode.SINGLE_ROUND, False, True, False)  # fmt: skip
+    g.apply("RESCALE", [signed, *one, zero(g, D.INT8, 0), zero(g, D.INT8, -128)], shape, D.INT8,
+            True, ts.RoundingMode.SINGLE_ROUND, False, False, True)  # fmt: skip
+    return [draw(rng, shape, D.INT8)]
+
+
+# ---- elements --------------------------------------------------------------------------------
+
+UNARY: dict[str, tuple[Any, ...]] = {
+    "ABS": (D.INT32, D.FP32), "BITWISE_NOT": (D.INT8, D.INT16, D.INT32), "CEIL": (D.FP32,),
+    "CLZ": (D.INT32,), "COS": (D.FP32,), "EXP": (D.FP32,), "FLOOR": (D.FP32,),
+    "LOGICAL_NOT": (D.BOOL,), "SIN": (D.FP32,), "ERF": (D.FP32,), "SIGMOID": (D.FP32,),
+    "TANH": (D.FP32,), "RECIPROCAL": (D.FP32,), "IDENTITY": (D.INT8, D.INT16, D.FP32, D.FP16),
+}  # fmt: skip
+BINARY: dict[str, tuple[Any, ...]] = {
+    "ADD": (D.INT32, D.FP32, D.FP16), "SUB": (D.INT32, D.FP32), "BITWISE_AND": (D.INT8, D.INT32),
+    "BITWISE_OR": (D.INT16,), "BITWISE_XOR": (D.INT32,), "LOGICAL_AND": (D.BOOL,),
+    "LOGICAL_OR": (D.BOOL,), "LOGICAL_XOR": (D.BOOL,),
+    "EQUAL": (D.INT32, D.FP32), "GREATER": (D.INT32, D.FP32), "GREATER_EQUAL": (D.INT32, D.FP32),
+}  # fmt: skip
+
+
+def add_unary(op: str, dtype: Any) -> None:
+    @case(f"{op} {dtype.name}")
+    def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
+        g.apply(op, [g.input((3, 5, 300), dtype)], (3, 5, 300), dtype)
+        return [draw(rng, (3, 5, 300), dtype)]
+
+
+def add_binary(op: str, dtype: Any, *attribute: Any) -> None:
+    @case(f"{op} {dtype.name}{''.join(f' {a}' for a in attribute)}")
+    def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
+        a, b = (3, 1, 300), (3, 5, 1)
+        compares = op in ("EQUAL", "GREATER", "GREATER_EQUAL")
+        operands = [g.input(a, dtype), g.input(b, dtype)]
+        g.apply(op, operands, (3, 5, 300), D.BOOL if compares else dtype, *attribute)
+        return [draw(rng, a, dtype), draw(rng, b, dtype)]
+
+
+for op_, dtypes_ in UNARY.items():
+    for dtype_ in dtypes_:
+        add_unary(op_, dtype_)
+for op_, dtypes_ in BINARY.items():
+    for dtype_ in dtypes_:
+        add_binary(op_, dtype_)
+for op_ in ("MAXIMUM", "MINIMUM"):
+    for mode_ in (ts.NanPropagationMode.PROPAGATE, ts.NanPropagationMode.IGNORE):
+        add_binary(op_, D.FP32, mode_)
+    add_binary(op_, D.INT32, ts.NanPropagationMode.PROPAGATE)
+
+
+def add_shift(op: str, dtype: Any, *attribute: Any) -> None:
+    @case(f"{op} {dtype.name}{''.join(f' {a}' for a in attribute)}")
+    def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
+        shape = (4, 70)
+        g.apply(op, [g.input(shape, dtype), g.input(shape, dtype)], shape, dtype, *attribute)
+        bits = 8 * np.dtype(DTYPES[dtype]).itemsize
+        return [draw(rng, shape, dtype), rng.integers(0, bits, shape).astype(DTYPES[dtype])]
+
+
+for dtype_ in (D.INT8, D.INT16, D.INT32):
+    add_shift("LOGICAL_LEFT_SHIFT", dtype_)
+    add_shift("LOGICAL_RIGHT_SHIFT", dtype_)
+    add_shift("ARITHMETIC_RIGHT_SHIFT", dtype_, True)
+    add_shift("ARITHMETIC_RIGHT_SHIFT", dtype_, False)
+
+
+def add_mul(dtype: Any, out: Any, shift: int) -> None:
+    @case(f"MUL {dtype.name} {shift}")
+    def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
+        a, b = (3, 5, 300), (1, 5, 1)
+        g.apply("MUL", [g.input(a, dtype), g.input(b, dtype), zero(g, D.INT8, shift)], a, out)
+        return [draw(rng, a, dtype), draw(rng, b, dtype)]
+
+
+for dtype_, out_, shift_ in ((D.INT8, D.INT32, 0), (D.INT16, D.INT32, 0), (D.INT32, D.INT32, 11),
+                             (D.INT32, D.INT32, 30), (D.FP32, D.FP32, 0)):  # fmt: skip
+    add_mul(dtype_, out_, shift_)
+
+
+@case("INTDIV")
+def _(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
+    g.apply("INTDIV", [g.input((5, 90), D.INT32), g.input((5, 90), D.INT32)], (5, 90), D.INT32)
+    below = rng.integers(1, 99, (5, 90)) * rng.choice([-1, 1], (5, 90))
+    return [draw(rng, (5, 90), D.INT32), below.astype(np.int32)]
+
+
+def add_negate(dtype: Any) -> None:
+    @case(f"NEGATE {dtype.name}")
+    def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
+        zeros = [zero(g, dtype, 5 if dtype == D.INT8 else 0),
+                 zero(g, dtype, -7 if dtype == D.INT8 else 0)]  # fmt: skip
+        g.apply("NEGATE", [g.input((9, 99), dtype), *zeros], (9, 99), dtype)
+        return [draw(rng, (9, 99), dtype)]
+
+
+for dtype_ in (D.INT8, D.INT16, D.INT32, D.FP32):
+    add_negate(dtype_)
+
+
+def add_table(dtype: Any, out: Any, entries: int) -> None:
+    @case(f"TABLE {dtype.name}")
+    def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
+        table = g.const((entries,), dtype, draw(rng, (entries,), dtype) // 2)
+        g.apply("TABLE", [g.input((9, 99), dtype), table], (9, 99), out)
+        return [draw(rng, (9, 99), dtype)]
+
+
+add_table(D.INT8, D.INT8, 256)
+add_table(D.INT16, D.INT32, 513)
+
+
+def add_cast(source: Any, target: Any) -> None:
+    @case(f"CAST {source.name} to {target.name}")
+    def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
+        g.apply("CAST", [g.input((9, 99), source)], (9, 99), target)
+        x = draw(rng, (9, 99), source)
+        if source == D.FP32:
+            x[:3] *= 1000
+            x[3] = np.arange(99) / 2 - 25
+        return [x]
+
+
+for source_, target_ in ((D.FP32, D.INT8), (D.FP32, D.INT16), (D.FP32, D.INT32), (D.INT8, D.FP32),
+                         (D.INT32, D.INT8), (D.INT16, D.INT32), (D.BOOL, D.INT8),
+                         (D.INT32, D.BOOL), (D.FP32, D.FP16), (D.FP16, D.FP32)):  # fmt: skip
+    add_cast(source_, target_)
+
+
+def add_clamp(dtype: Any, low: Any, high: Any) -> None:
+    @case(f"CLAMP {dtype.name}")
+    def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
+        bounds = [list(np.array(n, DTYPES[dtype]).tobytes()) for n in (low, high)]
+        g.apply("CLAMP", [g.input((9, 99), dtype)], (9, 99), dtype, *bounds,
+                ts.NanPropagationMode.PROPAGATE)  # fmt: skip
+        return [draw(rng, (9, 99), dtype)]
+
+
+for dtype_, low_, high_ in ((D.INT8, -20, 90), (D.INT16, -2000, 3000), (D.FP32, -0.25, 0.5),
+                            (D.FP16, -0.25, 0.5)):  # fmt: skip
+    add_clamp(dtype_, low_, high_)
+
+
+@case("SELECT")
+def _(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
+    shapes = ((3, 1, 8), (3, 4, 8), (1, 4, 1))
+    operands = [g.input(shape, dtype) for shape, dtype in zip(shapes, (D.BOOL, D.INT16, D.INT16))]
+    g.apply("SELECT", operands, (3, 4, 8), D.INT16)
+    return [draw(rng, shapes[0], D.BOOL), *(draw(rng, s, D.INT16) for s in shapes[1:])]
+
+
+# ---- windows ---------------------------------------------------------------------------------
+
+
+def add_pool(dtype: Any) -> None:
+    shape, result = (2, 9, 8, 5), (2, 5, 8, 5)
+    window = ([3, 2], [2, 1], [1, 1, 0, 1])
+
+    @case(f"AVG_POOL2D {dtype.name}")
+    def average(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
+        wide = D.FP32 if dtype == D.FP32 else D.INT32
+        zeros = [zero(g, dtype, 6 if dtype == D.INT8 else 0),
+                 zero(g, dtype, -9 if dtype == D.INT8 else 0)]  # fmt: skip
+        g.apply("AVG_POOL2D", [g.input(shape, dtype), *zeros], result, dtype, *window, wide)
+        return [draw(rng, shape, dtype)]
+
+    @case(f"MAX_POOL2D {dtype.name}")
+    def greatest(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
+        g.apply("MAX_POOL2D", [g.input(shape, dtype)], result, dtype, *window,
+                ts.NanPropagationMode.PROPAGATE)  # fmt: skip
+        return [draw(rng, shape, dtype)]
+
+
+for dtype_ in (D.INT8, D.INT16, D.FP32):
+    add_pool(dtype_)
+
+
+def add_resize(dtype: Any, wide: Any, mode: str) -> None:
+    @case(f"RESIZE {dtype.name} {mode}")
+    def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
+        shape, result = (1, 5, 6, 3), (1, 10, 12, 3)
+        numbers = [g.shape(n) for n in ([4, 2, 4, 2], [-1, -1], [1, 1])]
+        out = dtype if mode == "NEAREST" else wide
+        x = g.apply("RESIZE", [g.input(shape, dtype), *numbers], result, out,
+                    getattr(ts.ResizeMode, mode), final=out != D.INT48)  # fmt: skip
+        show_int48(g, x, result, out)
+        return [draw(rng, shape, dtype)]
+
+
+for mode_ in ("NEAREST", "BILINEAR"):
+    add_resize(D.INT8, D.INT32, mode_)
+    add_resize(D.INT16, D.INT48, mode_)
+    add_resize(D.FP32, D.FP32, mode_)
+
+
+# ---- reductions and moves --------------------------------------------------------------------
+
+
+def add_reduce(op: str, dtype: Any, *attribute: Any) -> None:
+    @case(f"{op} {dtype.name}")
+    def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
+        g.apply(op, [g.input((4, 7, 5), dtype)], (4, 1, 5), dtype, 1, *attribute)
+        return [draw(rng, (4, 7, 5), dtype)]
+
+
+for op_, dtype_ in (("REDUCE_SUM", D.INT32), ("REDUCE_SUM", D.FP32), ("REDUCE_PRODUCT", D.FP32),
+                    ("REDUCE_ALL", D.BOOL), ("REDUCE_ANY", D.BOOL)):  # fmt: skip
+    add_reduce(op_, dtype_)
+for op_ in ("REDUCE_MAX", "REDUCE_MIN"):
+    for dtype_ in (D.INT8, D.INT16, D.INT32, D.FP32):
+        add_reduce(op_, dtype_, ts.NanPropagationMode.PROPAGATE)
+
+
+def add_argmax(dtype: Any) -> None:
+    @case(f"ARGMAX {dtype.name}")
+    def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
+        g.apply("ARGMAX", [g.input((4, 7, 5), dtype)], (4, 5), D.INT32, 1,
+                ts.NanPropagationMode.PROPAGATE)  # fmt: skip
+        return [draw(rng, (4, 7, 5), dtype)]
+
+
+add_argmax(D.INT8)
+add_argmax(D.FP32)
+
+
+def add_moves(dtype: Any) -> None:
+    shape = (3, 4, 5)
+
+    def move(op: str, result: tuple[int, ...], numbers: list[list[int]], *attribute: Any,
+             value: Any = None) -> None:  # fmt: skip
+        @case(f"{op} {dtype.name}")
+        def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
+            operands = [g.input(shape, dtype), *map(g.shape, numbers)]
+            if value is not None:
+                operands.append(g.const((1,), dtype, [value]))
+            g.apply(op, operands, result, dtype, *attribute)
+            return [draw(rng, shape, dtype)]
+
+    move("RESHAPE", (2, 30), [[2, 30]])
+    move("TRANSPOSE", (5, 3, 4), [], [2, 0, 1])
+    move("REVERSE", shape, [], 1)
+    move("SLICE", (2, 3, 2), [[1, 0, 2], [2, 3, 2]])
+    move("TILE", (6, 4, 15), [[2, 1, 3]])
+    move("PAD", (4, 9, 5), [[1, 0, 2, 3, 0, 0]], value=1)
+
+    @case(f"CONCAT {dtype.name}")
+    def concat(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
+        shapes = [(3, 4, 5), (3, 1, 5), (3, 2, 5)]
+        g.apply("CONCAT", [g.input(s, dtype) for s in shapes], (3, 7, 5), dtype, 1)
+        return [draw(rng, s, dtype) for s in shapes]
+
+    @case(f"GATHER {dtype.name}")
+    def gather(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
+        g.apply("GATHER", [g.input(shape, dtype), g.input((3, 6), D.INT32)], (3, 6, 5), dtype)
+        return [draw(rng, shape, dtype), rng.integers(0, 4, (3, 6)).astype(np.int32)]
+
+    @case(f"SCATTER {dtype.name}")
+    def scatter(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
+        operands = [g.input(shape, dtype), g.input((3, 2), D.INT32), g.input((3, 2, 5), dtype)]
+        g.apply("SCATTER", operands, shape, dtype)
+        rows = np.array([[0, 3], [2, 1], [1, 0]], np.int32)
+        return [draw(rng, shape, dtype), rows, draw(rng, (3, 2, 5), dtype)]
+
+
+for dtype_ in (D.INT8, D.INT16, D.INT32, D.FP32):
+    add_moves(dtype_)
+
+
+@case("FFT2D")
+def _(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
+    shape = (2, 8, 4)
+    outs = [g.writer.addOutput(list(shape), D.FP32).name for _ in range(2)]
+    g.outputs += [(shape, D.FP32)] * 2
+    g.add("FFT2D", [g.input(shape, D.FP32), g.input(shape, D.FP32)], outs, False, False)
+    return [draw(rng, shape, D.FP32), draw(rng, shape, D.FP32)]
+
+
+@case("RFFT2D")
+def _(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
+    shape, half = (2, 8, 4), (2, 8, 3)
+    outs = [g.writer.addOutput(list(half), D.FP32).name for _ in range(2)]
+    g.outputs += [(half, D.FP32)] * 2
+    g.add("RFFT2D", [g.input(shape, D.FP32)], outs, False)
+    return [draw(rng, shape, D.FP32)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_operator_equals_the_reference_model(name: str) -> None:
+    for seed in range(2):
+        g, rng = Graph(), np.random.default_rng(seed)
+        inputs = CASES[name](g, rng)
+        for found, expected in zip(g.run(*inputs), g.reference(*inputs), strict=True):
+            wanted = expected.reshape(found.shape)
+            if found.dtype.kind == "f":
+                limit = 2e-3 if found.dtype == np.float16 else 1e-5
+                np.testing.assert_allclose(found, wanted, rtol=limit, atol=limit)
+            elif "INEXACT" in name:
+                np.testing.assert_allclose(found, wanted, rtol=0, atol=1)
+            else:
+                np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_wrong_number_is_seen() -> None:
+    g, rng = Graph(), np.random.default_rng(0)
+    inputs = CASES["CONV2D int8"](g, rng)
+    expected = g.reference(*inputs)[0]
+    inputs[0][0, 3, 3, 0] ^= 1
+    assert not np.array_equal(g.run(*inputs)[0], expected)
+
+
+@pytest.mark.parametrize("op", ["VARIABLE_READ", "CUSTOM"])
+def test_an_operator_that_is_not_supported_is_named(op: str) -> None:
+    g = Graph()
+    attribute = ("name", "domain", [1]) if op == "CUSTOM" else ()
+    g.apply(op, [g.input((2,), D.FP32)], (2,), D.FP32, *attribute)
+    with pytest.raises(Error, match=rf"{op} '.*' \(operator 0\): the operator is not supported"):
+        g.run(np.zeros(2, np.float32))
