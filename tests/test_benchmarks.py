@@ -80,3 +80,32 @@ def test_networks_and_packages_that_are_absent_are_named():
 
     absent = rivals.Rival("x", "X", rivals.nothing, rivals.litert, ("no_such_package",))
     assert absent.missing() == "needs no_such_package: pip install '.[bench]'"
+
+
+def test_language_model_rivals_that_are_absent_are_named(monkeypatch):
+    from benchmarks import bench_llm, llm_rivals
+
+    monkeypatch.delenv(bench_llm.PYTHON, raising=False)
+    monkeypatch.setattr(bench_llm, "prepare", lambda *_: None)
+    absent = llm_rivals.Rival("absent", "gguf", llm_rivals.llama_cpp, "no_such_package", "absent")
+    monkeypatch.setattr(bench_llm, "RIVALS", {"ours": llm_rivals.RIVALS["ours"], "absent": absent})
+    found = bench_llm.prepared()
+    assert list(found.pythons) == ["ours"]
+    assert len(found.missing) == 1 and "absent is not measured" in found.missing[0]
+    assert "pip install absent" in found.missing[0]
+
+
+def test_language_models_are_compared_with_the_best_rival(monkeypatch):
+    from benchmarks import bench_llm
+
+    monkeypatch.setattr(bench_llm, "size_of", lambda *_: 100)
+
+    def report(seconds):
+        return {"prefill": seconds, "decode": seconds, "first": 1.0, "memory": 150.0}
+
+    turns = {"ours": [2.0, 1.0], "official": [3.0, 4.0], "llama_cpp": [1.5, 2.0]}
+    found = {name: bench_llm.best([report(x) for x in each]) for name, each in turns.items()}
+    text = bench_llm.summary("int4", found)
+    assert "decode of 48 tokens 1.50" in text and "Peak memory is 1.50 of the .pte" in text
+    rows = bench_llm.rows_of("int4", found)
+    assert [row.ratio for row in rows if "decode" in row.what] == [3.0, 1.5]
