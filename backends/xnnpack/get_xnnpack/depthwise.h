@@ -1,10 +1,10 @@
-/* Depthwise convolutions of more than 25 taps, inserted into XNNPACK's dwconv-config.c once for
- * each instruction set: ECX_TARGET is its attribute, ECX_LANES the number of floats in a vector,
- * ECX_SET(name) a name.
+/* Depthwise convolutions, inserted into XNNPACK's dwconv-config.c once for each instruction set:
+ * ECX_TARGET is its attribute, ECX_LANES the number of floats in a vector, ECX_SET(name) a name.
  *
- * XNNPACK of 2024-11 has microkernels of up to 25 taps. It computes larger filters as general
- * convolutions with as many groups as channels, one channel at a time. These kernels have the
- * interface of its own. A tile is two vectors of channels; packed weights are the biases of a tile,
+ * XNNPACK of 2024-11 has microkernels of up to 25 taps. It computes larger filters (ECX_TAPS) as
+ * general convolutions with as many groups as channels, one channel at a time. Its kernels for
+ * filters of 3 x 3 and 5 x 5 (ECX_USUAL_TAPS) fetch the weights again for each pixel; those for
+ * floats are replaced, too, on x86-64. These kernels have the interface of its own. A tile is two vectors of channels; packed weights are the biases of a tile,
  * a row for each tap, and in int8 the scales. An input in the padding is `zero`, without an offset.
  */
 typedef float ECX_SET(floats) __attribute__((vector_size(4 * ECX_LANES), aligned(4), may_alias));
@@ -12,10 +12,6 @@ typedef int32_t ECX_SET(ints) __attribute__((vector_size(4 * ECX_LANES), aligned
 typedef int16_t ECX_SET(shorts) __attribute__((vector_size(2 * ECX_LANES)));
 typedef int8_t ECX_SET(bytes) __attribute__((vector_size(ECX_LANES), aligned(1), may_alias));
 #define ECX_INLINE static inline ECX_TARGET __attribute__((always_inline))
-
-ECX_INLINE ECX_SET(floats) ECX_SET(product)(const float* a, const float* b) {
-  return *(const ECX_SET(floats)*) a * *(const ECX_SET(floats)*) b;
-}
 
 /* Clamps; a NaN stays one. */
 ECX_INLINE ECX_SET(floats) ECX_SET(clamped)(ECX_SET(floats) x, float low, float high) {
@@ -27,48 +23,78 @@ ECX_INLINE ECX_SET(floats) ECX_SET(clamped)(ECX_SET(floats) x, float low, float 
                             (~over & (ECX_SET(ints)) x));
 }
 
-/* Computes a pixel. Even and odd taps have their own sums, whose additions overlap. */
-ECX_INLINE void ECX_SET(float_pixel)(size_t taps, size_t channels, const float* const* at,
-                                     const float* w, float* output, float low, float high) {
+/* Computes `vectors` vectors of channels for `pixels` adjacent pixels, so that each vector of
+ * weights is fetched once for all of them. `at` has the inputs of their taps: those of the next
+ * pixel begin `step` further on. */
+ECX_INLINE void ECX_SET(float_block)(size_t pixels, size_t vectors, size_t taps,
+                                     const float* const* at, size_t step, size_t c, const float* w,
+                                     float* output, size_t pitch, float low, float high) {
   const size_t half = ECX_LANES, tile = 2 * half;
-  size_t c = 0;
-  for (; c + tile <= channels; c += tile) {
-    ECX_SET(floats) a = *(const ECX_SET(floats)*) w, b = *(const ECX_SET(floats)*) (w + half);
-    ECX_SET(floats) odd_a = {0}, odd_b = {0};
+  ECX_SET(floats) sum[4][2];
+#pragma GCC unroll 4
+  for (size_t p = 0; p < pixels; p++)
+#pragma GCC unroll 2
+    for (size_t v = 0; v < vectors; v++) sum[p][v] = *(const ECX_SET(floats)*) (w + v * half);
+  for (size_t k = 0; k < taps; k++) {
     w += tile;
-    for (size_t k = 0; k + 1 < taps; k += 2, w += 2 * tile) {
-      a += ECX_SET(product)(at[k] + c, w);
-      b += ECX_SET(product)(at[k] + c + half, w + half);
-      odd_a += ECX_SET(product)(at[k + 1] + c, w + tile);
-      odd_b += ECX_SET(product)(at[k + 1] + c + half, w + tile + half);
-    }
-    if (taps % 2) {
-      a += ECX_SET(product)(at[taps - 1] + c, w);
-      b += ECX_SET(product)(at[taps - 1] + c + half, w + half);
-      w += tile;
-    }
-    *(ECX_SET(floats)*) (output + c) = ECX_SET(clamped)(a + odd_a, low, high);
-    *(ECX_SET(floats)*) (output + c + half) = ECX_SET(clamped)(b + odd_b, low, high);
+#pragma GCC unroll 4
+    for (size_t p = 0; p < pixels; p++)
+#pragma GCC unroll 2
+      for (size_t v = 0; v < vectors; v++)
+        sum[p][v] += *(const ECX_SET(floats)*) (at[p * step + k] + c + v * half) *
+                     *(const ECX_SET(floats)*) (w + v * half);
   }
-  for (size_t n = 0; c < channels; c++, n++) {
-    float sum = w[n];
-    for (size_t k = 0; k < taps; k++)
-      sum += at[k][c] * w[(k + 1) * tile + n];
-    sum = sum < low ? low : sum;
-    output[c] = sum > high ? high : sum;
+#pragma GCC unroll 4
+  for (size_t p = 0; p < pixels; p++)
+#pragma GCC unroll 2
+    for (size_t v = 0; v < vectors; v++)
+      *(ECX_SET(floats)*) ((float*) ((uintptr_t) output + p * pitch) + c + v * half) =
+          ECX_SET(clamped)(sum[p][v], low, high);
+}
+
+/* Computes `pixels` adjacent pixels, `pitch` bytes apart. */
+ECX_INLINE void ECX_SET(float_pixels)(size_t pixels, size_t taps, size_t channels,
+                                      const float* const* at, size_t step, const float* w,
+                                      float* output, size_t pitch, float low, float high) {
+  const size_t half = ECX_LANES, tile = 2 * half;
+  size_t c = 0, n = 0;
+  for (; c + tile <= channels; c += tile, w += (taps + 1) * tile)
+    ECX_SET(float_block)(pixels, 2, taps, at, step, c, w, output, pitch, low, high);
+  if (c + half <= channels) {
+    ECX_SET(float_block)(pixels, 1, taps, at, step, c, w, output, pitch, low, high);
+    c += half;
+    n = half;
   }
+  for (; c < channels; c++, n++)
+    for (size_t p = 0; p < pixels; p++) {
+      float sum = w[n];
+      for (size_t k = 0; k < taps; k++) sum += at[p * step + k][c] * w[(k + 1) * tile + n];
+      sum = sum < low ? low : sum;
+      ((float*) ((uintptr_t) output + p * pitch))[c] = sum > high ? high : sum;
+    }
 }
 
 ECX_INLINE void ECX_SET(float_row)(size_t taps, size_t channels, size_t width, const float** input,
                                    const float* weights, float* output, intptr_t stride,
                                    size_t increment, size_t offset, const float* zero, float low,
                                    float high) {
-  for (const float* at[ECX_MOST_TAPS]; width; width--) {
-    for (size_t k = 0; k < taps; k++)
+  const size_t step = (size_t) stride / sizeof *input;
+  const size_t pitch = channels * sizeof *output + increment;
+  const size_t most = step <= ECX_MOST_TAPS ? 4 : 1;
+  const float* at[4 * ECX_MOST_TAPS];
+  while (width) {
+    const size_t pixels = width >= most ? most : width >= 2 && most > 1 ? 2 : 1;
+    for (size_t k = 0; k < taps + (pixels - 1) * step; k++)
       at[k] = input[k] == zero ? zero : (const float*) ((uintptr_t) input[k] + offset);
-    ECX_SET(float_pixel)(taps, channels, at, weights, output, low, high);
-    input = (const float**) ((uintptr_t) input + stride);
-    output = (float*) ((uintptr_t) (output + channels) + increment);
+    if (pixels == 4)
+      ECX_SET(float_pixels)(4, taps, channels, at, step, weights, output, pitch, low, high);
+    else if (pixels == 2)
+      ECX_SET(float_pixels)(2, taps, channels, at, step, weights, output, pitch, low, high);
+    else
+      ECX_SET(float_pixels)(1, taps, channels, at, step, weights, output, pitch, low, high);
+    input += pixels * step;
+    output = (float*) ((uintptr_t) output + pixels * pitch);
+    width -= pixels;
   }
 }
 
@@ -131,14 +157,15 @@ ECX_INLINE void ECX_SET(byte_row)(size_t taps, size_t channels, size_t width, co
   }
 }
 
-#define ECX_KERNELS(taps)                                                                          \
+#define ECX_FLOAT_KERNEL(taps)                                                                     \
   static ECX_TARGET void ECX_SET(float_##taps)(                                                    \
       size_t channels, size_t width, const float** input, const float* weights, float* output,     \
       intptr_t stride, size_t increment, size_t offset, const float* zero,                         \
       const union xnn_f32_minmax_params* params) {                                                 \
     ECX_SET(float_row)(taps, channels, width, input, weights, output, stride, increment, offset,   \
                        zero, params->scalar.min, params->scalar.max);                              \
-  }                                                                                                \
+  }
+#define ECX_BYTE_KERNEL(taps)                                                                      \
   static ECX_TARGET void ECX_SET(byte_##taps)(                                                     \
       size_t channels, size_t width, const int8_t** input, const void* weights, int8_t* output,    \
       intptr_t stride, size_t increment, size_t offset, const int8_t* zero,                        \
@@ -146,28 +173,30 @@ ECX_INLINE void ECX_SET(byte_row)(size_t taps, size_t channels, size_t width, co
     ECX_SET(byte_row)(taps, channels, width, input, weights, output, stride, increment, offset,    \
                       zero, params);                                                               \
   }
-ECX_TAPS(ECX_KERNELS)
-#undef ECX_KERNELS
+ECX_USUAL_TAPS(ECX_FLOAT_KERNEL)
+ECX_TAPS(ECX_FLOAT_KERNEL)
+ECX_TAPS(ECX_BYTE_KERNEL)
+#undef ECX_FLOAT_KERNEL
+#undef ECX_BYTE_KERNEL
 
-static void ECX_SET(add)(struct xnn_dwconv_config* floats, struct xnn_dwconv_config* bytes) {
-  struct xnn_dwconv_config common = {0};
-  common.channel_tile = common.channel_subtile = 2 * ECX_LANES;
-  common.channel_round = 1;
-#define ECX_ADD(taps)                                                                              \
-  common.primary_tile = taps;                                                                      \
-  if (floats) {                                                                                    \
-    *floats = common;                                                                              \
-    floats->minmax.unipass = (xnn_dwconv_unipass_ukernel_fn) ECX_SET(float_##taps);                \
-    floats++->init.f32 = xnn_init_f32_minmax_scalar_params;                                        \
-  }                                                                                                \
-  if (bytes) {                                                                                     \
-    *bytes = common;                                                                               \
-    bytes->minmax.unipass = (xnn_dwconv_unipass_ukernel_fn) ECX_SET(byte_##taps);                  \
-    bytes++->init.qs8_qc8w = xnn_init_qs8_qc8w_conv_minmax_fp32_scalar_params;                     \
-  }
-  ECX_TAPS(ECX_ADD)
-#undef ECX_ADD
-}
+/* Sets configurations, one after another, for the rows of a list of taps. */
+#define ECX_SET_CONFIG(kind, taps, member, function)                                               \
+  memset(kind, 0, sizeof *kind);                                                                   \
+  kind->channel_tile = kind->channel_subtile = 2 * ECX_LANES;                                      \
+  kind->channel_round = 1;                                                                         \
+  kind->primary_tile = taps;                                                                       \
+  kind->minmax.unipass = (xnn_dwconv_unipass_ukernel_fn) ECX_SET(function##_##taps);               \
+  kind++->init.member;
+#define ECX_SET_FLOATS(taps)                                                                       \
+  ECX_SET_CONFIG(floats, taps, f32 = xnn_init_f32_minmax_scalar_params, float)
+#define ECX_SET_BYTES(taps)                                                                        \
+  ECX_SET_CONFIG(bytes, taps, qs8_qc8w = xnn_init_qs8_qc8w_conv_minmax_fp32_scalar_params, byte)
+static void ECX_SET(set_usual)(struct xnn_dwconv_config* floats) { ECX_USUAL_TAPS(ECX_SET_FLOATS) }
+static void ECX_SET(set_floats)(struct xnn_dwconv_config* floats) { ECX_TAPS(ECX_SET_FLOATS) }
+static void ECX_SET(set_bytes)(struct xnn_dwconv_config* bytes) { ECX_TAPS(ECX_SET_BYTES) }
+#undef ECX_SET_CONFIG
+#undef ECX_SET_FLOATS
+#undef ECX_SET_BYTES
 #undef ECX_INLINE
 #undef ECX_SET
 #undef ECX_TARGET

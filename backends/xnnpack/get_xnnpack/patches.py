@@ -369,6 +369,7 @@ DEPTHWISE = (
     Patch(
         "src/configs/dwconv-config.c",
         "static void init_f32_dwconv_config(void) {\n",
+        "#define ECX_USUAL_TAPS(row) row(9) row(25)\n"
         "#define ECX_TAPS(row) row(31) row(36) row(49) row(81) row(121)\n"
         "enum { ECX_MOST_TAPS = 121 };\n"
         + "".join(
@@ -382,28 +383,38 @@ DEPTHWISE = (
             f"{(FOLDER / 'depthwise.h').read_text()}#endif\n"
             for condition, name, target, lanes in DEPTHWISE_SETS
         )
-        + """
-static void ecx_add_depthwise(struct xnn_dwconv_config* floats, struct xnn_dwconv_config* bytes) {
-#if XNN_ARCH_X86_64
-  const struct xnn_hardware_config* hardware = xnn_init_hardware_config();
-  if (hardware->use_x86_avx512skx)
-    ecx_avx512_add(floats, bytes);
-  else if (hardware->use_x86_avx2 && hardware->use_x86_fma3)
-    ecx_avx2_add(floats, bytes);
-#elif XNN_ARCH_ARM64
-  ecx_neon_add(floats, NULL); /* its bytes have 8 lanes, not 4 */
-#endif
-}
-
-static void init_f32_dwconv_config(void) {
-  ecx_add_depthwise(&f32_dwconv_config[4], NULL);
-""",
+        + "static void ecx_init_f32_dwconv_config(void) {\n",
     ),
+    # The configurations 2 and 3 are those of 9 and 25 taps; larger ones follow.
     Patch(
         "src/configs/dwconv-config.c",
         "static void init_qs8_qc8w_dwconv_config(void) {\n",
-        "static void init_qs8_qc8w_dwconv_config(void) {\n"
-        "  ecx_add_depthwise(NULL, &qs8_qc8w_dwconv_config[3]);\n",
+        """\
+static void init_f32_dwconv_config(void) {
+  ecx_init_f32_dwconv_config();
+#if XNN_ARCH_X86_64
+  const struct xnn_hardware_config* hardware = xnn_init_hardware_config();
+  if (hardware->use_x86_avx512skx) {
+    ecx_avx512_set_usual(&f32_dwconv_config[2]);
+    ecx_avx512_set_floats(&f32_dwconv_config[4]);
+  } else if (hardware->use_x86_avx2 && hardware->use_x86_fma3) {
+    ecx_avx2_set_usual(&f32_dwconv_config[2]);
+    ecx_avx2_set_floats(&f32_dwconv_config[4]);
+  }
+#elif XNN_ARCH_ARM64
+  ecx_neon_set_floats(&f32_dwconv_config[4]);
+#endif
+}
+
+static void init_qs8_qc8w_dwconv_config(void) {
+#if XNN_ARCH_X86_64
+  const struct xnn_hardware_config* hardware = xnn_init_hardware_config();
+  if (hardware->use_x86_avx512skx)
+    ecx_avx512_set_bytes(&qs8_qc8w_dwconv_config[3]);
+  else if (hardware->use_x86_avx2 && hardware->use_x86_fma3)
+    ecx_avx2_set_bytes(&qs8_qc8w_dwconv_config[3]);
+#endif
+""",
     ),
 )
 
