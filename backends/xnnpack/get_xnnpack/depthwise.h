@@ -4,8 +4,9 @@
  * XNNPACK of 2024-11 has microkernels of up to 25 taps. It computes larger filters (ECX_TAPS) as
  * general convolutions with as many groups as channels, one channel at a time. Its kernels for
  * filters of 3 x 3 and 5 x 5 (ECX_USUAL_TAPS) fetch the weights again for each pixel; those for
- * floats are replaced, too, on x86-64. These kernels have the interface of its own. A tile is two vectors of channels; packed weights are the biases of a tile,
- * a row for each tap, and in int8 the scales. An input in the padding is `zero`, without an offset.
+ * floats are replaced, too, on x86-64. These kernels have the interface of its own. A tile is two
+ * vectors of channels; packed weights are the biases of a tile, a row for each tap, and in int8 the
+ * scales. An input in the padding is `zero`, without an offset.
  */
 typedef float ECX_SET(floats) __attribute__((vector_size(4 * ECX_LANES), aligned(4), may_alias));
 typedef int32_t ECX_SET(ints) __attribute__((vector_size(4 * ECX_LANES), aligned(4), may_alias));
