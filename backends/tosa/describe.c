@@ -17,6 +17,12 @@ static uint32_t argument_of(const ets_graph *g, uint32_t value) {
   return UINT32_MAX;
 }
 
+/* Integers of 8 and 16 bits are quantised numbers, whose scales no payload has. */
+static const char *dtype_of(const ets_value *v) {
+  if (v->dtype == ETS_INT8) return "qint8";
+  return v->dtype == ETS_INT16 ? "qint16" : ets_dtype_name(v->dtype);
+}
+
 static void show_value(const ets_graph *g, uint32_t number, const ec_backend_visitor *visitor) {
   const ets_value *v = &g->values[number];
   ect_note note = {{0}, 0};
@@ -25,7 +31,7 @@ static void show_value(const ets_graph *g, uint32_t number, const ec_backend_vis
   if (!ets_stored_bytes(v, &bytes)) bytes = 0;
   const ec_backend_inner_value shown = {
       .id = number, .argument = argument_of(g, number), .constant = v->data != NULL,
-      .dtype = ets_dtype_name(v->dtype), .note = note.used ? note.at : NULL, .rank = v->rank,
+      .dtype = dtype_of(v), .note = note.used ? note.at : NULL, .rank = v->rank,
       .nbytes = bytes, .sizes = v->sizes};
   visitor->value(visitor->user, &shown);
 }

@@ -58,6 +58,8 @@ KINDS = {
     "max_pool": "max_pool2d", "avg_pool": "avg_pool2d", "reduce_mean": "mean", "reduce_sum": "sum",
     "reduce_max": "amax", "reduce_min": "amin", "concat": "cat", "real_div": "div",
     "slice_by_index": "slice", "pad": "pad", "quantize": "convert", "dequantize": "convert",
+    "rescale": "convert", "table": "convert", "avg_pool2d": "avg_pool2d", "reduce_any": "any",
+    "transpose_conv2d": "convolution", "depthwise_conv2d": "convolution", "tile": "repeat",
     "resizebilinear": "upsample_bilinear2d", "staticresizebilinear2d": "upsample_bilinear2d",
 }  # fmt: skip
 """Operators, and nodes as backends call them, that do the same under another name."""

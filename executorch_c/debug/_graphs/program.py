@@ -57,7 +57,9 @@ class Step:
 
     @property
     def node_kinds(self) -> set[str | None]:
-        """All such kinds: a linear layer may be a product of matrices."""
+        """All such kinds: a linear layer may be a product of matrices, or a convolution of TOSA."""
+        if self.name == "CONV2D":
+            return {self.node_kind, "linear", "bmm"}
         return {self.node_kind, "bmm"} if self.node_kind == "linear" else {self.node_kind}
 
     @property

@@ -1,0 +1,138 @@
+"""Models lowered to TOSA at test time equal eager; `explain` names the layer of a planted fault."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import executorch_c
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("executorch")
+pytest.importorskip("tosa_serializer")
+reference_model = pytest.importorskip("tosa_reference_model")
+import tosa_models as models  # noqa: E402
+from executorch_c.check import flows  # noqa: E402
+from executorch_c.devtools import explain  # noqa: E402
+from executorch_c.testing import check_model  # noqa: E402
+
+pytestmark = pytest.mark.heavy  # an export needs five seconds
+
+INTEGER = ("tosa-int8", "ethos-u55", "ethos-u85")
+
+
+def lower(model: Any, x: Any, flow: str) -> tuple[bytearray, Any]:
+    """Return the program, and the graph that was lowered."""
+    row, graph = flows.FLOWS[flow], model
+    exported = torch.export.export(model, (x,))
+    if row.quantizer is not None:
+        graph = flows._quantize(row, exported, [((x,), {})])
+        exported = torch.export.export(graph, (x,))
+    return bytearray(flows._lower(exported, row, "forward").buffer), graph
+
+
+def graph_of(pte: bytes) -> int:
+    """Return where the payload begins."""
+    found = re.search(rb"\0\0\0TOSA(?!-|Backend)", pte)
+    assert found is not None
+    return found.start() - 1
+
+
+@pytest.mark.parametrize("name", models.MODELS)
+def test_a_model_in_floats_equals_eager(name: str) -> None:
+    model, x = models.make(name)
+    result = check_model(model, (x,), flow="tosa", n_random=1)
+    assert result, str(result)
+
+
+@pytest.mark.parametrize("flow", INTEGER)
+@pytest.mark.parametrize("name", [name for name in models.MODELS if name != "unet"])
+def test_an_integer_model_equals_the_quantised_graph(name: str, flow: str) -> None:
+    model, x = models.make(name)
+    result = check_model(model, (x,), flow=flow, n_random=1)
+    assert result, str(result)
+
+
+def test_a_program_that_the_flow_lowers_wrongly_is_refused() -> None:
+    """The quantised U-Net loses the value of its skip connection, also in Arm's reference model."""
+    model, x = models.make("unet")
+    pte, graph = lower(model, x, "tosa-int8")
+    method = executorch_c.load(bytes(pte)).load_method("forward")
+    with method.tracing(values=True) as trace:
+        method.execute([x.numpy()])
+    first = next(event for event in trace.events if event.kind == "kernel").outputs[0].data
+    last = [event for event in trace.events if event.kind == "node"][-1].outputs[0].data
+    (expected,), _ = reference_model.run(bytes(pte[graph_of(pte) :]), [np.ascontiguousarray(first)])
+    np.testing.assert_array_equal(last, np.asarray(expected).reshape(last.shape))
+    report = explain(bytes(pte), graph, (x,))
+    assert report.verdict == "differ" and report.first is not None, str(report)
+    assert report.first.name.startswith("MAX_POOL2D"), str(report)
+
+
+# ---- planted faults --------------------------------------------------------------------------
+
+
+def find_constant(pte: bytes, name: str) -> slice:
+    """Return the place of a constant's elements."""
+    from tosa.TosaGraph import TosaGraph
+
+    begin = graph_of(pte)
+    block = TosaGraph.GetRootAs(bytes(pte[begin:]), 0).Regions(0).Blocks(0)
+    for i in range(block.TensorsLength()):
+        tensor = block.Tensors(i)
+        if tensor.Name().decode() == name:
+            at = begin + tensor._tab.Vector(tensor._tab.Offset(10))
+            return slice(at, at + tensor.DataLength())
+    raise AssertionError(name)
+
+
+def plant(pte: bytearray, name: str, change: Any, dtype: str) -> bytes:
+    place = find_constant(pte, name)
+    numbers = np.frombuffer(pte[place], dtype).copy()
+    change(numbers)
+    pte[place] = numbers.tobytes()
+    return bytes(pte)
+
+
+def flip(numbers: np.ndarray) -> None:
+    numbers[:64] ^= 64  # the weights of one feature
+
+
+def halve(numbers: np.ndarray) -> None:
+    numbers[3] //= 2
+
+
+def increase(numbers: np.ndarray) -> None:
+    numbers[3] -= 1
+
+
+FAULTS = {
+    "weight": ("aten_convolution_default_1_weight_ohwi", flip, "int8"),
+    "multiplier": ("tosa_rescale_default_1_multipliers", halve, "int32"),
+    "shift": ("tosa_rescale_default_1_shifts", increase, "int8"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_explain_names_the_layer_of_an_integer_model(fault: str) -> None:
+    model, x = models.make("mlp")
+    pte, graph = lower(model, x, "tosa-int8")
+    right = explain(bytes(pte), graph, (x,))
+    assert right, str(right)
+    report = explain(plant(pte, *FAULTS[fault]), graph, (x,))
+    assert report.verdict == "differ" and report.first is not None, str(report)
+    assert report.first.module == "1", str(report)
+    assert report.first.name.startswith("RESCALE (addmm"), str(report)
+    assert sum(line.verdict == "source" for line in report) == 1, str(report)
+
+
+def test_explain_names_the_layer_in_floats() -> None:
+    model, x = models.make("mlp")
+    pte, graph = lower(model, x, "tosa")
+    assert explain(bytes(pte), graph, (x,))
+    name = "aten_convolution_default_1_weight_ohwi"
+    report = explain(plant(pte, name, lambda w: w.__setitem__(5, 0.5), "float32"), graph, (x,))
+    assert report.first is not None and report.first.module == "2", str(report)
+    assert sum(line.verdict == "source" for line in report) == 1, str(report)
