@@ -38,6 +38,7 @@ void ec_fuzz_init(void) {
   ec_backend_register(&demo_executor_backend, NULL);
   ec_backend_register(&ecm_backend, NULL);
   ec_backend_register(&ets_backend, NULL);
+  ec_backend_register(&ets_vgf_backend, NULL);
   ec_operators_register(&eto_operators, NULL);
   ec_backend_register(&ecv_backend, NULL);
   ec_operators_register(&evo_operators, NULL);

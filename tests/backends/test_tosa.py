@@ -1,4 +1,4 @@
-"""TOSABackend: recorded programs equal eager; damage is an exception or a result."""
+"""TOSABackend and VgfBackend: recorded programs equal eager; damage is an exception or a result."""
 
 from __future__ import annotations
 
@@ -41,18 +41,19 @@ def error(source: str | bytes, name: str) -> float:
 
 def payload(data: bytes) -> tuple[int, int]:
     """Return where the graph begins and, at least, how far it reaches."""
-    found = re.search(rb"\0\0\0TOSA(?!-|Backend)", data)
+    found = re.search(rb"\0\0\0TOSA(?!-|Backend|\.0)|VGF1", data)
     assert found is not None
     return found.start() - 1, len(data) - 512
 
 
 def test_all_recorded_programs_are_there() -> None:
-    assert NAMES == ["cnn_fp", "cnn_int8", "mlp_fp", "mlp_int8"]
+    assert NAMES == ["cnn_fp", "cnn_int8", "mlp_fp", "mlp_int8",
+                     "vgf_cnn_fp", "vgf_cnn_int8", "vgf_mlp_fp", "vgf_mlp_int8"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_recorded_programs_equal_eager(name: str) -> None:
-    assert error(name, name) <= LIMITS[name.split("_")[1]]
+    assert error(name, name) <= LIMITS[name.split("_")[-1]]
 
 
 def test_a_trace_has_the_operators_of_the_payload() -> None:
@@ -77,6 +78,28 @@ def test_nodes_are_described() -> None:
     values = {value["id"]: value for value in inside["values"]}
     (result,) = (values[i] for i in nodes[1]["outputs"])
     assert (result["note"], result["dtype"]) == ("tosa_conv2d_default", "int32")
+
+
+def test_a_vgf_graph_has_the_same_nodes() -> None:
+    tosa: Any = executorch_c.load(PROGRAMS / "cnn_fp.pte")._delegate("forward", 0)
+    vgf: Any = executorch_c.load(PROGRAMS / "vgf_cnn_fp.pte")._delegate("forward", 0)
+    assert [node["name"] for node in vgf["nodes"]] == [node["name"] for node in tosa["nodes"]]
+    assert "pad=[1, 0, 1, 0], stride=[2, 2]" in vgf["nodes"][4]["note"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "match"),
+    [
+        (b"VGF1", b"VGF2", "expected 'VGF1'"),
+        (b"CONST00", b"CONST01", "is not in the section of constants"),
+        (b"\x03\x02\x23\x07", b"\x03\x02\x23\x08", "not a SPIR-V module"),
+    ],
+)
+def test_a_wrong_container_is_named(old: bytes, new: bytes, match: str) -> None:
+    data = (PROGRAMS / "vgf_mlp_fp.pte").read_bytes()
+    assert old in data
+    with pytest.raises(Error, match=match):
+        method(data.replace(old, new))
 
 
 def test_unknown_options_are_refused() -> None:

@@ -1,0 +1,395 @@
+/* SPIR-V words: definitions are found by id, and decoded where the graph uses them. */
+#include "spirv.h"
+
+#include <string.h>
+
+#include "payload.h"
+
+/* Opcodes. */
+enum {
+  EXT_INST = 12, TYPE_BOOL = 20, TYPE_INT = 21, TYPE_FLOAT = 22, TYPE_ARRAY = 28, TRUE_CONST = 41,
+  FALSE_CONST = 42, CONSTANT = 43, COMPOSITE = 44, NULL_CONST = 46, REPLICATED = 4461,
+  TYPE_TENSOR = 4163, GRAPH_CONSTANT = 4181, GRAPH = 4183, GRAPH_INPUT = 4184, SET_OUTPUT = 4185
+};
+
+enum { MAGIC = 0x07230203, HEADER = 5, MOST_LIST = 1 << 20, NONE = -1 };
+
+typedef struct reader {
+  ets_graph *g;
+  const uint8_t *words;
+  size_t count;
+  uint32_t bound;    /* of ids */
+  uint32_t *defined; /* by id: the instruction's first word; 0: none */
+  int64_t *values;   /* by id: the number in the graph; NONE */
+  uint32_t *inputs, *outputs;
+  size_t input_count, output_count;
+  ets_constant_fn *constant;
+  void *user;
+} reader;
+
+/* An instruction: word 0 has its length and opcode. */
+typedef struct instruction {
+  size_t at;
+  uint32_t opcode, length;
+} instruction;
+
+static uint32_t word(const reader *r, size_t at) {
+  uint32_t bits;
+  memcpy(&bits, r->words + 4 * at, sizeof bits);
+  return bits;
+}
+
+static uint32_t refuse(const reader *r, const char *why, uint32_t id) {
+  return ets_fail(&r->g->c, EC_BACKEND_NOT_SUPPORTED, "SPIR-V: %s (id %u)", why, (unsigned)id);
+}
+
+/* Finds the instruction that defines an id; opcode 0: none. */
+static instruction find(const reader *r, uint32_t id) {
+  if (id >= r->bound || !r->defined[id]) return (instruction){0, 0, 0};
+  const size_t at = r->defined[id];
+  return (instruction){at, word(r, at) & 0xffff, word(r, at) >> 16};
+}
+
+/* Returns word `i` of an instruction; 0 beyond its end. */
+static uint32_t operand(const reader *r, instruction n, uint32_t i) {
+  return i < n.length ? word(r, n.at + i) : 0;
+}
+
+/* ---- types ----------------------------------------------------------------------------------- */
+
+/* The dtype of a scalar type; 0: none. */
+static uint32_t scalar_dtype(const reader *r, uint32_t id) {
+  const instruction type = find(r, id);
+  const uint32_t width = operand(r, type, 2), encoding = operand(r, type, 3);
+  if (type.opcode == TYPE_BOOL) return ETS_BOOL;
+  if (type.opcode == TYPE_FLOAT && width == 16)
+    return type.length > 3 && !encoding ? ETS_BF16 : ETS_FP16;
+  if (type.opcode == TYPE_FLOAT) return width == 32 ? ETS_FP32 : 0;
+  if (type.opcode != TYPE_INT) return 0;
+  switch (width) {
+  case 4: return ETS_INT4;
+  case 8: return ETS_INT8;
+  case 16: return ETS_INT16;
+  case 32: return ETS_INT32;
+  default: return width == 64 ? ETS_INT64 : 0;
+  }
+}
+
+/* Bytes of an element of a dtype in this file's constants. */
+static uint8_t width_of(uint32_t dtype) {
+  return (uint8_t)ect_dtype_size(ets_scalar_type(dtype));
+}
+
+static uint32_t constant_number(const reader *r, uint32_t id) {
+  const instruction n = find(r, id);
+  return n.opcode == CONSTANT ? operand(r, n, 3) : n.opcode == TRUE_CONST;
+}
+
+/* Sets the dtype and sizes of a tensor type. */
+static uint32_t read_tensor_type(const reader *r, uint32_t id, ets_value *out) {
+  const instruction type = find(r, id), shape = find(r, operand(r, type, 4));
+  out->dtype = scalar_dtype(r, operand(r, type, 2));
+  out->rank = constant_number(r, operand(r, type, 3));
+  if (type.opcode != TYPE_TENSOR || !out->dtype || out->rank > ECT_MAX_RANK)
+    return refuse(r, "a value's type is no tensor of a known dtype and rank", id);
+  if (out->rank && shape.opcode != COMPOSITE && shape.opcode != REPLICATED)
+    return refuse(r, "a tensor's shape is not constant", id);
+  for (uint32_t d = 0; d < out->rank; d++) {
+    const uint32_t item = operand(r, shape, shape.opcode == REPLICATED ? 3 : 3 + d);
+    out->sizes[d] = constant_number(r, item);
+    if (out->sizes[d] > INT32_MAX) return refuse(r, "a tensor is too large", id);
+  }
+  return EC_BACKEND_OK;
+}
+
+/* ---- constants ------------------------------------------------------------------------------- */
+
+/* Finds the elements' dtype and count of a constant: a scalar, an array or a tensor. */
+static uint32_t measure(const reader *r, uint32_t type_id, uint32_t *dtype, size_t *count) {
+  const instruction type = find(r, type_id);
+  ets_value tensor = {0};
+  *count = 1;
+  *dtype = scalar_dtype(r, type_id);
+  if (*dtype) return EC_BACKEND_OK;
+  if (type.opcode == TYPE_ARRAY) {
+    *dtype = scalar_dtype(r, operand(r, type, 2));
+    *count = constant_number(r, operand(r, type, 3));
+  } else {
+    ETS_TRY(read_tensor_type(r, type_id, &tensor));
+    *dtype = tensor.dtype;
+    for (uint32_t d = 0; d < tensor.rank; d++)
+      if (__builtin_mul_overflow(*count, (size_t)tensor.sizes[d], count)) *count = SIZE_MAX;
+  }
+  if (!*dtype || *count > MOST_LIST) return refuse(r, "a constant is too large", type_id);
+  return EC_BACKEND_OK;
+}
+
+/* Elements of a constant that are being decoded. */
+typedef struct elements {
+  uint8_t *to;
+  size_t left, budget; /* budget: of constants to visit, because constants may share parts */
+  uint8_t width;
+} elements;
+
+static bool put_number(const reader *r, uint32_t id, elements *e) {
+  const int64_t number = (int32_t)constant_number(r, id);
+  if (!e->left) return false;
+  memcpy(e->to, &number, e->width);
+  e->to += e->width;
+  e->left--;
+  return true;
+}
+
+/* Returns the number of parts of a composite: that of its type's first dimension. */
+static uint32_t part_count(const reader *r, instruction n) {
+  const instruction type = find(r, operand(r, n, 1));
+  if (n.opcode == COMPOSITE) return n.length - 3;
+  if (type.opcode == TYPE_ARRAY) return constant_number(r, operand(r, type, 3));
+  return constant_number(r, operand(r, find(r, operand(r, type, 4)), 3));
+}
+
+/* Decodes a constant. Returns false if it has another number of elements than its type. */
+static bool put_elements(const reader *r, uint32_t id, unsigned depth, elements *e) {
+  const instruction n = find(r, id);
+  uint32_t dtype;
+  size_t zeros;
+  if (depth > ECT_MAX_RANK || n.length < 3 || !e->budget--) return false;
+  if (n.opcode == NULL_CONST) {
+    if (measure(r, operand(r, n, 1), &dtype, &zeros) != EC_BACKEND_OK || zeros > e->left)
+      return false;
+    e->to += zeros * e->width;
+    e->left -= zeros;
+    return true;
+  }
+  if (n.opcode != COMPOSITE && n.opcode != REPLICATED) return put_number(r, id, e);
+  const uint32_t count = part_count(r, n);
+  for (uint32_t i = 0; i < count; i++)
+    if (!put_elements(r, operand(r, n, 3 + (n.opcode == COMPOSITE ? i : 0)), depth + 1, e))
+      return false;
+  return true;
+}
+
+/* Decodes a constant of the module into bytes that the program owns. */
+static uint32_t read_constant(const reader *r, uint32_t id, uint32_t *dtype, size_t *count,
+                              uint8_t **out) {
+  *out = NULL;
+  ETS_TRY(measure(r, operand(r, find(r, id), 1), dtype, count));
+  elements e = {.left = *count, .budget = 2 * *count + 64, .width = width_of(*dtype)};
+  e.to = *out = ect_own(&r->g->program, *count * e.width);
+  if (!e.to)
+    return ets_fail(&r->g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a constant");
+  if (!put_elements(r, id, 0, &e) || e.left)
+    return refuse(r, "a constant has other elements than its type", id);
+  return EC_BACKEND_OK;
+}
+
+static bool is_constant(instruction n) {
+  return (n.opcode >= TRUE_CONST && n.opcode <= COMPOSITE) || n.opcode == NULL_CONST ||
+         n.opcode == REPLICATED;
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static uint32_t add_value(reader *r, uint32_t id, ets_value *v) {
+  uint32_t number;
+  v->id = ECT_NO_VALUE;
+  ETS_TRY(ets_add_value(r->g, v, &number));
+  r->values[id] = number;
+  return EC_BACKEND_OK;
+}
+
+static uint32_t add_constant(reader *r, uint32_t id, instruction n) {
+  ets_value v = {.is_defined = true};
+  uint32_t dtype;
+  size_t count;
+  uint8_t *bytes;
+  ETS_TRY(read_tensor_type(r, operand(r, n, 1), &v));
+  if (n.opcode == GRAPH_CONSTANT) {
+    ETS_TRY(r->constant(r->user, operand(r, n, 3), &v.data, &v.data_size));
+    return add_value(r, id, &v);
+  }
+  ETS_TRY(read_constant(r, id, &dtype, &count, &bytes));
+  if (dtype == ETS_INT4) v.dtype = ETS_INT8; /* one byte each, here */
+  v.data = bytes;
+  v.data_size = count * width_of(dtype);
+  return add_value(r, id, &v);
+}
+
+/* Finds an input of an operator. */
+static uint32_t add_input(reader *r, uint32_t id) {
+  const instruction n = find(r, id);
+  if (!n.opcode) return refuse(r, "an input is not defined", id);
+  if (r->values[id] == NONE && (is_constant(n) || n.opcode == GRAPH_CONSTANT))
+    ETS_TRY(add_constant(r, id, n));
+  if (r->values[id] == NONE) return refuse(r, "an input is not a tensor of the graph", id);
+  return ets_add_operand(r->g, (uint32_t)r->values[id]);
+}
+
+/* Adds the numbers of a constant as a shape. */
+static uint32_t add_shape(reader *r, uint32_t id) {
+  ets_value v = {.dtype = ETS_SHAPE, .is_defined = true, .id = ECT_NO_VALUE};
+  uint32_t dtype, number;
+  size_t count;
+  uint8_t *bytes;
+  if (!is_constant(find(r, id))) return refuse(r, "a shape is not constant", id);
+  ETS_TRY(read_constant(r, id, &dtype, &count, &bytes));
+  if (count > ECT_MAX_RANK) return refuse(r, "a shape has more than 16 numbers", id);
+  v.rank = (uint32_t)count;
+  for (size_t i = 0; i < count; i++) {
+    int32_t item = 0;
+    memcpy(&item, bytes + i * width_of(dtype), width_of(dtype) < 4 ? width_of(dtype) : 4);
+    v.sizes[i] = item;
+  }
+  v.data = bytes;
+  ETS_TRY(ets_add_value(r->g, &v, &number));
+  return ets_add_operand(r->g, number);
+}
+
+/* ---- operators ------------------------------------------------------------------------------- */
+
+/* Whether input `i` of an operator is a shape. */
+static bool is_shape(uint32_t op, uint32_t i) {
+  switch (op) {
+  case ETS_RESHAPE:
+  case ETS_TILE:
+  case ETS_PAD: return i == 1;
+  case ETS_SLICE: return i == 1 || i == 2;
+  case ETS_RESIZE: return i > 0;
+  default: return false;
+  }
+}
+
+static uint32_t read_attribute(reader *r, uint32_t id, ets_attribute *out) {
+  uint32_t dtype;
+  size_t count;
+  uint8_t *bytes;
+  if (!is_constant(find(r, id))) return refuse(r, "an attribute is not constant", id);
+  ETS_TRY(read_constant(r, id, &dtype, &count, &bytes));
+  *out = (ets_attribute){bytes, (uint32_t)count, width_of(dtype)};
+  return EC_BACKEND_OK;
+}
+
+/* OpExtInst: type, result, set, number, attributes, inputs. */
+static uint32_t read_operator(reader *r, instruction n) {
+  enum { RESULT = 2, NUMBER = 4, FIRST = 5 };
+  const uint32_t id = operand(r, n, RESULT);
+  ets_node node = {.op = operand(r, n, NUMBER) + 1, .number = (uint32_t)r->g->node_count};
+  uint32_t at = FIRST;
+  ets_value v = {0};
+  if (node.op >= ETS_OPERATORS || id >= r->bound)
+    return refuse(r, "an operator that TOSA does not have", id);
+  for (size_t i = 0; ets_attribute_name(node.op, i); i++, at++)
+    ETS_TRY(read_attribute(r, operand(r, n, at), &node.attributes[i]));
+  node.first = (uint32_t)r->g->operand_count;
+  for (; at < n.length; at++, node.input_count++)
+    ETS_TRY(is_shape(node.op, node.input_count) ? add_shape(r, operand(r, n, at))
+                                                : add_input(r, operand(r, n, at)));
+  ETS_TRY(read_tensor_type(r, operand(r, n, 1), &v));
+  ETS_TRY(add_value(r, id, &v));
+  ETS_TRY(ets_add_operand(r->g, (uint32_t)r->values[id]));
+  node.output_count = 1;
+  return ets_add_node(r->g, &node);
+}
+
+/* ---- the graph ------------------------------------------------------------------------------- */
+
+static uint32_t read_input(reader *r, instruction n) {
+  const uint32_t id = operand(r, n, 2);
+  ets_value v = {0};
+  if (id >= r->bound || constant_number(r, operand(r, n, 3)) != r->input_count)
+    return refuse(r, "inputs of the graph are not in order", id);
+  ETS_TRY(read_tensor_type(r, operand(r, n, 1), &v));
+  ETS_TRY(add_value(r, id, &v));
+  r->inputs[r->input_count++] = (uint32_t)r->values[id];
+  return EC_BACKEND_OK;
+}
+
+static uint32_t read_output(reader *r, instruction n) {
+  const uint32_t id = operand(r, n, 1);
+  if (id >= r->bound || r->values[id] == NONE ||
+      constant_number(r, operand(r, n, 2)) != r->output_count)
+    return refuse(r, "an output of the graph is not one of its values, or not in order", id);
+  r->outputs[r->output_count++] = (uint32_t)r->values[id];
+  return EC_BACKEND_OK;
+}
+
+/* The word of an instruction that is its result. */
+static uint32_t result_word(uint32_t opcode) {
+  switch (opcode) {
+  case TYPE_BOOL:
+  case TYPE_INT:
+  case TYPE_FLOAT:
+  case TYPE_ARRAY:
+  case TYPE_TENSOR: return 1;
+  case TRUE_CONST:
+  case FALSE_CONST:
+  case CONSTANT:
+  case COMPOSITE:
+  case NULL_CONST:
+  case REPLICATED:
+  case GRAPH_CONSTANT:
+  case GRAPH_INPUT:
+  case EXT_INST: return 2;
+  default: return 0;
+  }
+}
+
+static uint32_t define(reader *r, instruction n) {
+  const uint32_t at = result_word(n.opcode), id = operand(r, n, at);
+  if (!at) return EC_BACKEND_OK;
+  if (at >= n.length || id >= r->bound || r->defined[id])
+    return refuse(r, "an id is out of range, or defined twice", id);
+  r->defined[id] = (uint32_t)n.at;
+  return EC_BACKEND_OK;
+}
+
+static uint32_t read_instructions(reader *r) {
+  bool in_graph = false;
+  for (size_t at = HEADER; at < r->count;) {
+    const instruction n = {at, word(r, at) & 0xffff, word(r, at) >> 16};
+    if (!n.length || n.length > r->count - at)
+      return refuse(r, "an instruction is longer than the module", (uint32_t)at);
+    if (n.opcode == GRAPH && in_graph) return refuse(r, "more than one graph", operand(r, n, 2));
+    in_graph = in_graph || n.opcode == GRAPH;
+    ETS_TRY(define(r, n));
+    if (in_graph && n.opcode == GRAPH_INPUT) ETS_TRY(read_input(r, n));
+    if (in_graph && n.opcode == EXT_INST) ETS_TRY(read_operator(r, n));
+    if (in_graph && n.opcode == SET_OUTPUT) ETS_TRY(read_output(r, n));
+    at += n.length;
+  }
+  return EC_BACKEND_OK;
+}
+
+static uint32_t add_block(reader *r) {
+  const ets_block b = {.name = "graph", .node_count = (uint32_t)r->g->node_count,
+                       .first = (uint32_t)r->g->operand_count,
+                       .input_count = (uint32_t)r->input_count,
+                       .output_count = (uint32_t)r->output_count};
+  for (size_t i = 0; i < r->input_count; i++) ETS_TRY(ets_add_operand(r->g, r->inputs[i]));
+  for (size_t i = 0; i < r->output_count; i++) ETS_TRY(ets_add_operand(r->g, r->outputs[i]));
+  return ets_add_block(r->g, &b);
+}
+
+uint32_t ets_read_spirv(ets_graph *g, const uint8_t *words, size_t count,
+                        ets_constant_fn *constant, void *user) {
+  const ec_host *host = g->c.host;
+  reader r = {.g = g, .words = words, .count = count, .constant = constant, .user = user};
+  if (count < HEADER || word(&r, 0) != MAGIC || word(&r, 3) > count || count > UINT32_MAX)
+    return ets_fail(&g->c, EC_BACKEND_INVALID_PROGRAM, "%zu words are not a SPIR-V module", count);
+  r.bound = word(&r, 3);
+  r.defined = host->alloc((r.bound + 1u) * sizeof *r.defined);
+  r.values = host->alloc((r.bound + 1u) * sizeof *r.values);
+  r.inputs = host->alloc(count * sizeof *r.inputs);
+  r.outputs = host->alloc(count * sizeof *r.outputs);
+  uint32_t status = EC_BACKEND_OK;
+  if (!r.defined || !r.values || !r.inputs || !r.outputs)
+    status = ets_fail(&g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for the SPIR-V module");
+  for (uint32_t i = 0; status == EC_BACKEND_OK && i < r.bound; i++) r.values[i] = NONE;
+  if (status == EC_BACKEND_OK) status = read_instructions(&r);
+  if (status == EC_BACKEND_OK) status = add_block(&r);
+  host->free(r.defined);
+  host->free(r.values);
+  host->free(r.inputs);
+  host->free(r.outputs);
+  return status;
+}

@@ -1,0 +1,10 @@
+/* The payload of VgfBackend: a VGF container with a graph in SPIR-V. */
+#ifndef ETS_VGF_H
+#define ETS_VGF_H
+
+#include "graph.h"
+
+/* Verifies the payload and appends its block to an empty graph. */
+uint32_t ets_read_vgf(ets_graph *g, const void *data, size_t size);
+
+#endif
