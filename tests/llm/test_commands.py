@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import math
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -231,3 +233,21 @@ def test_wrong_options_of_check(options: list[str], match: str, folder: Path,
     with pytest.raises(SystemExit) as stopped:
         run("check", folder / "model.pte", *options)
     assert stopped.value.code == 2 and match in capsys.readouterr().err
+
+
+def test_names_are_imported_at_their_first_use() -> None:
+    """Running a model imports no module of checks; each name of `__all__` has a module."""
+    code = """
+import sys, executorch_c.llm as llm
+llm.TextRunner
+assert "executorch_c.llm.check" not in sys.modules and "executorch_c.llm.losses" not in sys.modules
+assert all(getattr(llm, name).__module__.startswith("executorch_c.llm.") for name in llm.__all__)
+assert set(llm.__all__) == set(llm._HOMES) <= set(dir(llm))
+try:
+    llm.no_such_name
+except AttributeError as error:
+    assert "no_such_name" in str(error)
+else:
+    raise AssertionError("no AttributeError")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

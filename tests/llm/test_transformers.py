@@ -1,0 +1,132 @@
+"""Programs with Optimum's signature, exported from models of transformers.
+
+optimum-executorch has no version for transformers 5 (`docs/howto/llm.md`), so its signature and
+metadata are exported by hand: tokens [1, S] and their positions [S], all logits, a static cache.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kept
+import numpy as np
+import pytest
+import torch
+from executorch_c.llm import TextRunner, check_llm
+
+transformers = pytest.importorskip("transformers")
+
+CONTEXT, LONGEST, VOCABULARY = 32, 12, 96
+METADATA = {"get_max_seq_len": CONTEXT, "get_bos_id": 1, "get_eos_id": 2, "use_kv_cache": True,
+            "get_vocab_size": VOCABULARY, "get_n_layers": 2, "get_dtype": 6}  # fmt: skip
+SIZES = {"vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": 2,
+         "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48,
+         "max_position_embeddings": CONTEXT, "bos_token_id": 1, "eos_token_id": 2,
+         "pad_token_id": 0}  # fmt: skip
+MODELS = {"llama": ("LlamaConfig", {}), "qwen3": ("Qwen3Config", {"head_dim": 8})}
+
+
+class Layer(transformers.StaticLayer):  # type: ignore[misc]
+    """A static cache of a layer that writes at given positions."""
+
+    at: torch.Tensor
+
+    def update(self, key_states: Any, value_states: Any, *_: Any, **__: Any) -> Any:
+        self.keys.index_copy_(2, self.at, key_states)
+        self.values.index_copy_(2, self.at, value_states)
+        return self.keys, self.values
+
+
+class Cached(torch.nn.Module):
+    """A model with static caches in buffers, called as Optimum's programs are."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        config = model.config
+        self.model = model
+        dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        self.layers = [Layer(CONTEXT) for _ in range(config.num_hidden_layers)]
+        for i, layer in enumerate(self.layers):
+            empty = torch.zeros(1, config.num_key_value_heads, 1, dim)
+            layer.lazy_initialization(empty, empty)
+            self.register_buffer(f"key_cache_{i}", layer.keys, persistent=False)
+            self.register_buffer(f"value_cache_{i}", layer.values, persistent=False)
+
+    def forward(self, input_ids: torch.Tensor, cache_position: torch.Tensor) -> torch.Tensor:
+        for i, layer in enumerate(self.layers):
+            layer.keys = getattr(self, f"key_cache_{i}")
+            layer.values = getattr(self, f"value_cache_{i}")
+            layer.at = cache_position
+        seen = torch.arange(CONTEXT)[None] <= cache_position[:, None]
+        found: torch.Tensor = self.model(
+            input_ids, attention_mask=seen[None, None], position_ids=cache_position[None],
+            past_key_values=transformers.Cache(layers=self.layers), use_cache=True,
+        ).logits  # fmt: skip
+        return found
+
+
+def model_of(name: str) -> Any:
+    config, options = MODELS[name]
+    torch.manual_seed(0)
+    config = getattr(transformers, config)(**SIZES, **options)
+    config._attn_implementation = "sdpa"
+    return transformers.AutoModelForCausalLM.from_config(config).eval().requires_grad_(False)
+
+
+def exported(name: str, is_static: bool) -> bytes:
+    """Return the program of a model, for one token or up to LONGEST of them."""
+
+    def make() -> bytes:
+        from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
+
+        n = 1 if is_static else 5
+        length = torch.export.Dim("length", min=1, max=LONGEST)
+        shapes = None if is_static else ({1: length}, {0: length})
+        inputs = (torch.zeros(1, n, dtype=torch.int64), torch.arange(n))
+        graph = torch.export.export(Cached(model_of(name)), inputs, dynamic_shapes=shapes)
+        edge = to_edge_transform_and_lower(
+            graph, compile_config=EdgeCompileConfig(_check_ir_validity=False),
+            constant_methods={**METADATA, "enable_dynamic_shape": not is_static},
+        )  # fmt: skip
+        return bytes(edge.to_executorch().buffer)
+
+    key = kept.digest(kept.Path(__file__), packages=("torch", "executorch", "transformers"))
+    return kept.data(f"llm/transformers-{name}-{is_static}-{key}.pte", make)
+
+
+def eager(name: str, ids: list[int]) -> np.ndarray:
+    with torch.no_grad():
+        found: np.ndarray = model_of(name)(torch.tensor([ids]), use_cache=False).logits[0].numpy()
+    return found
+
+
+IDS = np.random.default_rng(0).integers(3, VOCABULARY, CONTEXT).tolist()
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_every_logit(name: str) -> None:
+    expected = eager(name, IDS)
+    for is_static in (True, False):
+        runner = TextRunner(exported(name, is_static))
+        signature = runner.signature
+        assert signature.prefill.positions == ("first" if is_static else "each")
+        assert signature.prefill.all_logits
+        assert signature.prefill.is_static == is_static
+        assert runner.context == CONTEXT and runner.eos_ids == (2,)
+        np.testing.assert_allclose(runner.all_logits(IDS), expected, atol=1e-5)
+        runner.rewind(3)
+        np.testing.assert_allclose(runner.prefill(IDS[3:20]), expected[19], atol=1e-5)
+
+
+def test_checks_pass_and_see_a_fault() -> None:
+    program = exported("llama", False)
+    assert check_llm(program, lambda ids: eager("llama", ids), [IDS[:20]], progress=False).ok
+    wrong = model_of("llama")
+    wrong.model.layers[1].mlp.down_proj.weight.data[3] *= 1.5
+
+    def logits(ids: list[int]) -> np.ndarray:
+        with torch.no_grad():
+            found: np.ndarray = wrong(torch.tensor([ids]), use_cache=False).logits[0].numpy()
+        return found
+
+    assert not check_llm(program, logits, [IDS[:20]], progress=False).ok
