@@ -1,0 +1,15 @@
+"""A patch of a source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Patch:
+    """A text that occurs `times` times in a file, and its replacement."""
+
+    file: str
+    old: str
+    new: str
+    times: int = 1
