@@ -1,8 +1,8 @@
 /* Packing of 4-bit weights, put into XNNPACK's packing.cc: eight at a time.
  *
  * ecx_spread returns eight nibbles, the lower one of a byte first, as bytes. ecx_pack_nibbles packs
- * the weights [at, at + kr) and [at + kr, at + 2 kr) of a row that starts at nibble `row`, adds them
- * to *sum, and returns kr; 0 if the caller must pack them one by one. */
+ * the weights [at, at + kr) and [at + kr, at + 2 kr) of a row that starts at nibble `row`, adds
+ * them to *sum, and returns kr; 0 if the caller must pack them one by one. */
 static uint64_t ecx_spread(const uint8_t* from) {
   uint32_t nibbles;
   memcpy(&nibbles, from, sizeof nibbles);
