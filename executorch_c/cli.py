@@ -31,12 +31,13 @@ from executorch_c._commands import (
     perplexity,
     quantization_error,
     run,
+    selective,
     trace,
     validate,
 )
 
 COMMANDS = (run, info, dump, graph, memory, validate, check, compare, explain, quantization_error,
-            check_nan, trace, generate, perplexity, operators, demo)  # fmt: skip
+            check_nan, trace, generate, perplexity, operators, selective, demo)  # fmt: skip
 """In the order of --help."""
 
 ALIASES = {
@@ -77,6 +78,7 @@ examples:
   executorch-c generate model.pte --tokenizer tokenizer.json --prompt "Hello"
   executorch-c perplexity model.pte --tokenizer tokenizer.json --text t.txt
   executorch-c operators --json
+  executorch-c selective model.pte -o small          a small C library
 
 exit codes: 0 match, 1 error, 2 wrong usage, 3 differ, 4 inconclusive
 """

@@ -42,7 +42,8 @@ const char *ec_dtype_name(ec_dtype dtype) { return row_of(dtype)->name; }
 const char *ec_dtype_torch_name(ec_dtype dtype) { return row_of(dtype)->torch_name; }
 
 bool ec_dtype_valid(int64_t id) {
-  return id >= 0 && id < EC_DTYPE_COUNT && rows[(size_t)id].size != 0;
+  return id >= 0 && id < EC_DTYPE_COUNT && rows[(size_t)id].size != 0 &&
+         (EC_KEPT_DTYPES >> id & 1u);
 }
 
 const char *ec_dtype_set_names(ec_dtype_set set, char *buffer, size_t size) {

@@ -14,6 +14,11 @@ typedef enum ec_dtype {
 
 enum { EC_DTYPE_COUNT = 32 }; /* size of a table indexed by dtype; unused slots are zero */
 
+/* The dtypes that a selective build has, all by default (`executorch-c selective`). */
+#ifndef EC_KEPT_DTYPES
+#define EC_KEPT_DTYPES 0xffffffffu
+#endif
+
 /* A set of dtypes is a mask of their ids. */
 typedef uint32_t ec_dtype_set;
 #define EC_BIT(dtype) (1u << (unsigned)(dtype))
@@ -57,7 +62,7 @@ size_t ec_dtype_size(ec_dtype dtype);
 const char *ec_dtype_name(ec_dtype dtype);
 /* Returns the reference's name ("Float"). */
 const char *ec_dtype_torch_name(ec_dtype dtype);
-/* True if `id` (from a file) has a row in dtype.def. */
+/* True if `id` (from a file) has a row in dtype.def, and this build has the dtype. */
 bool ec_dtype_valid(int64_t id);
 
 static inline bool ec_dtype_in(ec_dtype dtype, ec_dtype_set set) {

@@ -1,15 +1,16 @@
 /* Instruction sets that the hot loops are compiled for in addition to the baseline.
  *
  * EC_SIMD_X86 is 1 where a function can carry an __attribute__((target(...))) and be selected at
- * run time: x86-64 with GCC or Clang. EC_CLONES before a function compiles it for several
- * instruction sets, among which the dynamic linker selects. It is empty where ifunc is missing, and
+ * run time: x86-64 with GCC or Clang, except in small builds (EC_SMALL: one variant of each loop).
+ * EC_CLONES before a function compiles it for several instruction sets, among which the dynamic
+ * linker selects. It is empty where ifunc is missing, and
  * under sanitizers, whose runtime is not initialised when the linker calls the resolver. */
 #ifndef EC_CORE_SIMD_H
 #define EC_CORE_SIMD_H
 
 #include <stdint.h>
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(EC_SMALL)
 #define EC_SIMD_X86 1
 #else
 #define EC_SIMD_X86 0

@@ -29,18 +29,53 @@
 /* Returns the name of a template's function for the current dtype: EC_FN(add) is add_float32. */
 #define EC_FN(name) EC_PASTE(name, EC_SUFFIX)
 
+/* A selective build keeps some dtypes (EC_KEPT_DTYPES); tables have no loops for the others, whose
+ * tensors are refused when a method is loaded. */
+#define EC_KEEP(suffix, fn) (EC_KEEPS_##suffix ? (fn) : 0)
+enum {
+#define EC_KEEPS(name, suffix) EC_KEEPS_##suffix = EC_KEPT_DTYPES >> EC_##name & 1
+  EC_KEEPS(UINT8, uint8),
+  EC_KEEPS(INT8, int8),
+  EC_KEEPS(INT16, int16),
+  EC_KEEPS(INT32, int32),
+  EC_KEEPS(INT64, int64),
+  EC_KEEPS(UINT16, uint16),
+  EC_KEEPS(UINT32, uint32),
+  EC_KEEPS(UINT64, uint64),
+  EC_KEEPS(FLOAT16, float16),
+  EC_KEEPS(BFLOAT16, bfloat16),
+  EC_KEEPS(FLOAT32, float32),
+  EC_KEEPS(FLOAT64, float64),
+  EC_KEEPS(COMPLEX64, complex64),
+  EC_KEEPS(COMPLEX128, complex128),
+  EC_KEEPS(BOOL, bool8),
+#undef EC_KEEPS
+};
+
 /* Initialisers of a table indexed by dtype. */
 #define EC_ROWS_INTEGRAL(fn)                                                                       \
-  [EC_UINT8] = fn##_uint8, [EC_INT8] = fn##_int8, [EC_INT16] = fn##_int16,                         \
-  [EC_INT32] = fn##_int32, [EC_INT64] = fn##_int64, [EC_UINT16] = fn##_uint16,                     \
-  [EC_UINT32] = fn##_uint32, [EC_UINT64] = fn##_uint64
+  [EC_UINT8] = EC_KEEP(uint8, fn##_uint8),                                                         \
+  [EC_INT8] = EC_KEEP(int8, fn##_int8),                                                            \
+  [EC_INT16] = EC_KEEP(int16, fn##_int16),                                                         \
+  [EC_INT32] = EC_KEEP(int32, fn##_int32),                                                         \
+  [EC_INT64] = EC_KEEP(int64, fn##_int64),                                                         \
+  [EC_UINT16] = EC_KEEP(uint16, fn##_uint16),                                                      \
+  [EC_UINT32] = EC_KEEP(uint32, fn##_uint32),                                                      \
+  [EC_UINT64] = EC_KEEP(uint64, fn##_uint64)
 #define EC_ROWS_FLOATING(fn)                                                                       \
-  [EC_FLOAT16] = fn##_float16, [EC_BFLOAT16] = fn##_bfloat16, [EC_FLOAT32] = fn##_float32,         \
-  [EC_FLOAT64] = fn##_float64
+  [EC_FLOAT16] = EC_KEEP(float16, fn##_float16),                                                   \
+  [EC_BFLOAT16] = EC_KEEP(bfloat16, fn##_bfloat16),                                                \
+  [EC_FLOAT32] = EC_KEEP(float32, fn##_float32),                                                   \
+  [EC_FLOAT64] = EC_KEEP(float64, fn##_float64)
 /* For loops in which float16 and bfloat16 are computed as float32 (kernels/pointwise). */
-#define EC_ROWS_WIDE(fn) [EC_FLOAT32] = fn##_float32, [EC_FLOAT64] = fn##_float64
-#define EC_ROWS_COMPLEX(fn) [EC_COMPLEX64] = fn##_complex64, [EC_COMPLEX128] = fn##_complex128
-#define EC_ROWS_BOOL(fn) [EC_BOOL] = fn##_bool8
+#define EC_ROWS_WIDE(fn)                                                                           \
+  [EC_FLOAT32] = EC_KEEP(float32, fn##_float32),                                                   \
+  [EC_FLOAT64] = EC_KEEP(float64, fn##_float64)
+#define EC_ROWS_COMPLEX(fn)                                                                        \
+  [EC_COMPLEX64] = EC_KEEP(complex64, fn##_complex64),                                             \
+  [EC_COMPLEX128] = EC_KEEP(complex128, fn##_complex128)
+#define EC_ROWS_BOOL(fn)                                                                           \
+  [EC_BOOL] = EC_KEEP(bool8, fn##_bool8)
 #define EC_ROWS_REAL(fn) EC_ROWS_INTEGRAL(fn), EC_ROWS_FLOATING(fn)
 #define EC_ROWS_REALB(fn) EC_ROWS_REAL(fn), EC_ROWS_BOOL(fn)
 #define EC_ROWS_INTB(fn) EC_ROWS_INTEGRAL(fn), EC_ROWS_BOOL(fn)

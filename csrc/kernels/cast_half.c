@@ -2,7 +2,9 @@
  * ec_cast checks for the instructions first. */
 #include "kernels/cast_half.h"
 
-#ifdef __x86_64__
+#include "core/simd.h"
+
+#if EC_SIMD_X86
 #include <immintrin.h>
 
 #include "core/half.h"

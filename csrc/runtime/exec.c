@@ -207,7 +207,7 @@ static ec_status charge_instr(ec_method *m, const ec_instr *in, ec_error *err) {
 static const ec_instr *choose_instr(const ec_method *m, const ec_chain *chain, size_t pc,
                                     size_t declined) {
   const ec_instr *in = &chain->instrs[pc];
-  if (m->trace) return in;
+  if (ec_trace_of(m)) return in;
   if (in->claim && pc >= declined) return in->claim;
   return in->folded || (in->claimed && pc >= declined) ? NULL : in;
 }
@@ -225,8 +225,8 @@ static ec_status execute_chains(ec_method *m, ec_error *err) {
       if (!in) continue;
       const ec_handler handler = handlers[in->kind];
       m->elements = 0;
-      ec_status status = m->trace ? ec_traced_instr(m, c, in, handler, &pc, err)
-                                  : handler(m, in, &pc, err);
+      ec_status status = ec_trace_of(m) ? ec_traced_instr(m, c, in, handler, &pc, err)
+                                        : handler(m, in, &pc, err);
       if (in != &chain->instrs[pc - 1] && is_declined(status)) { /* a claim */
         declined = in->destination;
         pc--;
@@ -349,7 +349,7 @@ static ec_status execute_bound(ec_method *m, ec_error *err) {
 
 static ec_status execute_call(ec_method *m, ec_error *err) {
   ec_error_clear(err);
-  return m->trace ? ec_traced_call(m, execute_bound, err) : execute_bound(m, err);
+  return ec_trace_of(m) ? ec_traced_call(m, execute_bound, err) : execute_bound(m, err);
 }
 
 void ec_method_budget(const ec_method *m, const ec_interrupt *interrupt, ec_budget *out) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/small.h"
 #include "runtime/load_cost.h"
 #include "runtime/nested.h"
 #include "runtime/program_internal.h"
@@ -63,7 +64,7 @@ static void host_release_pages(ec_host_call *call, const void *data, size_t size
 static void *host_threadpool(ec_host_call *call) { return ec_threads_native(call->threads); }
 
 static uint32_t host_trace_wants(ec_host_call *call) {
-  if (!call->trace) return 0;
+  if (EC_IS_SMALL || !call->trace) return 0;
   const unsigned keeps = ec_trace_keeps(call->trace);
   uint32_t wants = EC_BACKEND_TRACE_TIMES;
   if (keeps) wants |= EC_BACKEND_TRACE_VALUES;
@@ -72,14 +73,15 @@ static uint32_t host_trace_wants(ec_host_call *call) {
 }
 
 static void host_trace_node(ec_host_call *call, const ec_backend_node *node) {
-  if (call->trace) ec_trace_node(call->trace, node->debug_handle, node->name, node->nanoseconds);
+  if (!EC_IS_SMALL && call->trace)
+    ec_trace_node(call->trace, node->debug_handle, node->name, node->nanoseconds);
 }
 
 /* Traces a backend's tensor. It may have any strides; tensors that are not dense are dropped. */
 static void trace_tensor(ec_host_call *call, uint32_t debug_handle, bool is_output,
                          const ec_backend_tensor *value) {
   ec_tensor t;
-  if (!call->trace || value->dtype < 0 || value->dtype >= EC_DTYPE_COUNT) return;
+  if (EC_IS_SMALL || !call->trace || value->dtype < 0 || value->dtype >= EC_DTYPE_COUNT) return;
   if (!ec_dtype_size((ec_dtype)value->dtype) ||
       ec_tensor_init(&t, (ec_dtype)value->dtype, value->rank, value->sizes, value->dim_order,
                      NULL) != EC_OK)
@@ -107,6 +109,14 @@ static size_t host_operator_schema(const char *name, char *text, size_t size) {
   return length < 0 ? 0 : (size_t)length;
 }
 
+/* program_open of small builds: nothing is ever open. */
+static uint32_t refuse_program(ec_host_call *call, const void *data, size_t size,
+                               const char *method, ec_host_program **out) {
+  (void)data, (void)size, (void)method, (void)out;
+  return host_fail(call, EC_BACKEND_NOT_SUPPORTED,
+                   "a small build of the runtime runs no programs inside payloads");
+}
+
 const ec_host ec_host_table = {
     .abi_version = EC_BACKEND_ABI_VERSION,
     .struct_size = sizeof(ec_host),
@@ -117,9 +127,9 @@ const ec_host ec_host_table = {
     .named_data = host_named_data,
     .resize = ec_host_resize,
     .parallel_for = host_parallel_for,
-    .program_open = ec_nested_open,
-    .program_run = ec_nested_run,
-    .program_close = ec_nested_close,
+    .program_open = EC_IS_SMALL ? refuse_program : ec_nested_open,
+    .program_run = EC_IS_SMALL ? NULL : ec_nested_run,
+    .program_close = EC_IS_SMALL ? NULL : ec_nested_close,
     .threadpool = host_threadpool,
     .release_pages = host_release_pages,
     .trace_wants = host_trace_wants,
@@ -130,5 +140,5 @@ const ec_host ec_host_table = {
     .thread_count = host_thread_count,
     .output_count = host_output_count,
     .operator_schema = host_operator_schema,
-    .program_run_nodes = ec_nested_run_nodes,
+    .program_run_nodes = EC_IS_SMALL ? NULL : ec_nested_run_nodes,
 };

@@ -2,6 +2,7 @@
 #include "runtime/load_memory.h"
 
 #include "core/alloc.h"
+#include "core/small.h"
 #include "runtime/program_internal.h"
 #include "runtime/shared_state.h"
 
@@ -70,7 +71,7 @@ static void set_addresses(ec_method *m) {
 }
 
 ec_status ec_load_memory(ec_method *m, const ec_plan *plan, ec_error *err) {
-  if (m->program->options.share_mutable_buffers && m->planned_count > 2)
+  if (!EC_IS_SMALL && m->program->options.share_mutable_buffers && m->planned_count > 2)
     EC_TRY(ec_share_state(m, plan, err));
   EC_TRY(allocate_arenas(m, err));
   set_addresses(m);

@@ -7,6 +7,7 @@
 
 #include "backend/registry.h"
 #include "core/alloc.h"
+#include "core/small.h"
 #include "runtime/claim.h"
 #include "runtime/exec.h"
 #include "runtime/fold.h"
@@ -68,18 +69,18 @@ static ec_status load_stages(ec_method *m, size_t index, ec_error *err) {
   EC_TRY(ec_load_io(m, &plan, err));
   EC_TRY(ec_load_delegates(m, &plan, err));
   EC_TRY(ec_load_chains(m, &plan, err));
-  EC_TRY(ec_claim_check_backends(m, err));
+  if (!EC_IS_SMALL) EC_TRY(ec_claim_check_backends(m, err));
   EC_TRY(ec_collect_uses(m, &uses, err));
   EC_TRY(ec_load_memory(m, &plan, err));
   EC_TRY(ec_place_tensors(m, &uses, err));
   EC_TRY(ec_find_state(m, &uses, err));
-  EC_TRY(ec_mark_foldable(m, &uses, err));
+  if (!EC_IS_SMALL) EC_TRY(ec_mark_foldable(m, &uses, err));
   ec_arena_reset(&m->scratch);
   EC_TRY(save_first_values(m, err));
   set_first_state(m);
-  EC_TRY(ec_fold_constants(m, err));
+  if (!EC_IS_SMALL) EC_TRY(ec_fold_constants(m, err));
   EC_TRY(ec_prepare_products(m, err));
-  return ec_claim_calls(m, err);
+  return EC_IS_SMALL ? EC_OK : ec_claim_calls(m, err);
 }
 
 /* Returns a seed from the system's entropy, or from the clock and an address. */

@@ -5,6 +5,7 @@
 
 #include "core/arena.h"
 #include "core/lock.h"
+#include "core/small.h"
 #include "core/threads.h"
 #include "kernels/call.h"
 #include "kernels/linalg/kept.h"
@@ -186,6 +187,9 @@ static inline bool ec_placements_overlap(const ec_placement *a, const ec_placeme
   return a->arena && a->arena == b->arena && a->nbytes && b->nbytes &&
          a->offset < b->offset + b->nbytes && b->offset < a->offset + a->nbytes;
 }
+
+/* Returns the trace of the method's calls; NULL: none. */
+static inline ec_trace *ec_trace_of(const ec_method *m) { return EC_IS_SMALL ? NULL : m->trace; }
 
 static inline ec_placement *ec_placement_of(const ec_method *m, const ec_tensor *t) {
   return &m->placements[t - m->tensors];

@@ -1,6 +1,8 @@
-/* Plug-ins of this tree that need nothing but the C library, and XNNPACK if it is built in. */
+/* Plug-ins of this tree that need nothing but the C library, and XNNPACK if it is built in. Small
+ * builds have none. */
 #include "tools/plugins.h"
 
+#ifndef EC_SMALL
 #include "../../backends/coreml/coreml_backend.h"
 #include "../../backends/cortex_m/operators.h"
 #include "../../backends/demo/demo.h"
@@ -25,3 +27,9 @@ ecr_status plugins_register(ecr_error *error) {
     status = ecr_register_operators(operators[i], error);
   return status;
 }
+#else
+ecr_status plugins_register(ecr_error *error) {
+  (void)error;
+  return 0;
+}
+#endif

@@ -17,7 +17,8 @@ static void range_add(ec_range *r, size_t at, double v) {
 typedef void (*range_fn)(const void *data, size_t count, ec_range *r);
 /* A complex element counts as a pair. */
 static const range_fn ranges[EC_DTYPE_COUNT] = {
-    EC_ROWS_REALB(range), [EC_COMPLEX64] = range_float32, [EC_COMPLEX128] = range_float64};
+    EC_ROWS_REALB(range), [EC_COMPLEX64] = EC_KEEP(complex64, range_float32),
+    [EC_COMPLEX128] = EC_KEEP(complex128, range_float64)};
 
 void ec_range_of(const ec_tensor *tensor, ec_range *range) {
   const bool pairs = tensor->dtype == EC_COMPLEX64 || tensor->dtype == EC_COMPLEX128;

@@ -12,7 +12,8 @@
 #undef EC_TEMPLATE
 
 #define ROW(name, type, in_place)                                                                  \
-  {pack_##name, store_##name, axpy_##name, dot_##name, reference_##name, type, in_place}
+  {EC_KEEP(name, pack_##name), EC_KEEP(name, store_##name), EC_KEEP(name, axpy_##name),            \
+   EC_KEEP(name, dot_##name),  EC_KEEP(name, reference_##name), type, in_place}
 
 const ec_gemm_loops ec_gemm_loops_of[EC_DTYPE_COUNT] = {
     [EC_FLOAT16] = ROW(float16, EC_MICRO_FLOAT, false),

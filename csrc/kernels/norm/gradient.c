@@ -19,7 +19,9 @@ typedef struct gradient_loops {
   void (*input)(const void *, const void *, const void *, void *, size_t, const double[4]);
 } gradient_loops;
 
-#define ROW(name) {gradient_sums_##name, gradient_columns_##name, gradient_input_##name}
+#define ROW(name)                                                                                  \
+  {EC_KEEP(name, gradient_sums_##name), EC_KEEP(name, gradient_columns_##name),                    \
+   EC_KEEP(name, gradient_input_##name)}
 
 static const gradient_loops loops_of[EC_DTYPE_COUNT] = {
     [EC_FLOAT16] = ROW(float16),

@@ -12,7 +12,9 @@ enum { NORM_LANES = 16, NORM_BLOCK = 1024 };
 #include "core/foreach/floating.h"
 #undef EC_TEMPLATE
 
-#define ROW(name) {moments_##name, normalize_##name, affine_##name, channels_##name}
+#define ROW(name)                                                                                  \
+  {EC_KEEP(name, moments_##name), EC_KEEP(name, normalize_##name), EC_KEEP(name, affine_##name),   \
+   EC_KEEP(name, channels_##name)}
 
 const ec_norm_loops ec_norm_loops_of[EC_DTYPE_COUNT] = {
     [EC_FLOAT16] = ROW(float16),

@@ -18,7 +18,7 @@ const ec_elementwise_loop ec_fast_generic[EC_FAST_COUNT] = {
 #undef EC_FAST
 };
 
-#ifdef __x86_64__
+#if defined(__x86_64__) && !defined(EC_SMALL)
 bool ec_fast_has_avx2(void) {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
@@ -38,6 +38,12 @@ static ec_elementwise_loop vector_loop(ec_fast which, ec_dtype compute) {
 }
 #endif
 
+#ifdef EC_SMALL /* plain loops only */
+ec_elementwise_loop ec_fast_loop(ec_fast which, ec_dtype compute) {
+  (void)which, (void)compute;
+  return NULL;
+}
+#else
 ec_elementwise_loop ec_fast_loop(ec_fast which, ec_dtype compute) {
   ec_elementwise_loop loop = NULL;
 #ifdef __x86_64__
@@ -46,3 +52,4 @@ ec_elementwise_loop ec_fast_loop(ec_fast which, ec_dtype compute) {
   if (loop) return loop;
   return compute == EC_FLOAT32 ? ec_fast_generic[which] : ec_fast_int(which, compute);
 }
+#endif

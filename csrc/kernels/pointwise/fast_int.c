@@ -13,8 +13,9 @@
 #undef EC_TEMPLATE
 
 #define ROWS(fn)                                                                                   \
-  {[EC_UINT8] = fn##_uint8,   [EC_INT8] = fn##_int8,   [EC_UINT16] = fn##_uint16,                  \
-   [EC_INT16] = fn##_int16,   [EC_UINT32] = fn##_uint32, [EC_INT32] = fn##_int32}
+  {[EC_UINT8] = EC_KEEP(uint8, fn##_uint8),    [EC_INT8] = EC_KEEP(int8, fn##_int8),               \
+   [EC_UINT16] = EC_KEEP(uint16, fn##_uint16), [EC_INT16] = EC_KEEP(int16, fn##_int16),            \
+   [EC_UINT32] = EC_KEEP(uint32, fn##_uint32), [EC_INT32] = EC_KEEP(int32, fn##_int32)}
 
 static const ec_elementwise_loop loops[EC_FAST_COUNT][EC_DTYPE_COUNT] = {
     [EC_FAST_FMOD] = ROWS(fast_fmod),

@@ -13,9 +13,9 @@
 #undef EC_TEMPLATE
 
 static const ec_pool_fn planes[EC_DTYPE_COUNT] = {EC_ROWS_WIDE(avg_planes),
-                                              [EC_INT64] = avg_planes_int64};
+                                              [EC_INT64] = EC_KEEP(int64, avg_planes_int64)};
 static const ec_pool_fn channels[EC_DTYPE_COUNT] = {EC_ROWS_WIDE(avg_channels),
-                                                [EC_INT64] = avg_channels_int64};
+                                                [EC_INT64] = EC_KEEP(int64, avg_channels_int64)};
 
 static ec_status compute_avg_pool(ec_call *c, const ec_pool *p) {
   bool inner = p->in_stride[1] == 1 && p->channels >= 4 && !c->reference;

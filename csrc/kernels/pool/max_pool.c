@@ -15,8 +15,9 @@
 #undef EC_TEMPLATE
 
 #define ROWS(fn)                                                                                   \
-  {EC_ROWS_FLOATING(fn),       [EC_UINT8] = fn##_uint8, [EC_INT8] = fn##_int8,                     \
-   [EC_INT16] = fn##_int16, [EC_INT32] = fn##_int32, [EC_INT64] = fn##_int64}
+  {EC_ROWS_FLOATING(fn), [EC_UINT8] = EC_KEEP(uint8, fn##_uint8),                                  \
+   [EC_INT8] = EC_KEEP(int8, fn##_int8),    [EC_INT16] = EC_KEEP(int16, fn##_int16),               \
+   [EC_INT32] = EC_KEEP(int32, fn##_int32), [EC_INT64] = EC_KEEP(int64, fn##_int64)}
 
 static const ec_pool_fn planes[EC_DTYPE_COUNT] = ROWS(max_planes);
 static const ec_pool_fn channels[EC_DTYPE_COUNT] = ROWS(max_channels);

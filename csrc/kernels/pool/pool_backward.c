@@ -15,7 +15,7 @@
 typedef const int64_t *(*backward_fn)(const ec_pool *p, void *sums);
 
 static const backward_fn loops[EC_DTYPE_COUNT] = {EC_ROWS_FLOATING(backward),
-                                                  [EC_INT64] = backward_int64};
+                                                  [EC_INT64] = EC_KEEP(int64, backward_int64)};
 
 enum { GRAD };
 

@@ -1,0 +1,13 @@
+/* Small builds (EC_SMALL, made by `executorch-c selective`) leave out traces, load-time delegation,
+ * constant folding, programs inside payloads, state shared by methods, and variants of loops for
+ * single instruction sets. */
+#ifndef EC_CORE_SMALL_H
+#define EC_CORE_SMALL_H
+
+#ifdef EC_SMALL
+enum { EC_IS_SMALL = 1 };
+#else
+enum { EC_IS_SMALL = 0 };
+#endif
+
+#endif

@@ -1,0 +1,50 @@
+"""`executorch-c selective`: a C library with the operators and dtypes of some programs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from executorch_c._commands import _arguments
+from executorch_c._render import text as _text
+
+HELP = """\
+Build libexecutorch_c with the operators and dtypes of the given programs only, optimised for size,
+and ec-run with it. Each method is run once on ones. The table has bytes of code, constants and
+memory. Programs with delegates need their backend: ecr_register_backend.
+"""
+
+
+def add(commands: _arguments.Commands) -> None:
+    """Add the parser."""
+    parser = _arguments.add_command(
+        commands, "selective", main, "build a small C library for some programs", HELP
+    )
+    parser.add_argument("models", metavar="MODEL.pte", nargs="+")
+    parser.add_argument("-o", "--output", metavar="DIR", required=True, help="folder of the result")
+    parser.add_argument("--source", metavar="DIR", help="source tree of executorch_c")
+    parser.add_argument("--jobs", metavar="N", type=_arguments.positive,
+                        default=os.cpu_count() or 1, help="compilers at a time")  # fmt: skip
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run `executorch-c selective`."""
+    from executorch_c import load, selective
+
+    csrc = selective.source_tree(args.source)
+    needs = selective.needs_of([load(model) for model in args.models])
+    folder = Path(args.output)
+    selective.write(folder, csrc, needs)
+    selective.build(folder, csrc, args.jobs)
+    if needs.backends:
+        print(f"not run: the programs need {', '.join(sorted(needs.backends))}")
+    else:
+        selective.run_once(folder, args.models)
+    rows = [[name, *(f"{n:,}" for n in row)]
+            for name, *row in selective.totals(selective.sizes(folder))]  # fmt: skip
+    print(_text.table(rows, ("part", "code", "constants", "memory")))
+    operators = _text.plural(len(needs.operators), "operator")
+    print(f"{folder}: libexecutorch_c.a, libexecutorch_c.so, ec-run; {operators}; "
+          f"{', '.join(sorted(needs.dtypes))}")  # fmt: skip
+    return 0

@@ -1,0 +1,138 @@
+"""`executorch-c selective`: a small library that runs its programs, and refuses others."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import c_library
+import kept
+import numpy as np
+import pytest
+
+import executorch_c
+from executorch_c import cli, selective
+
+torch = pytest.importorskip("torch")
+exir = pytest.importorskip("executorch.exir")
+
+pytestmark = pytest.mark.heavy
+
+CORE, DIGITS = 50_000, 150_000
+"""Limits in bytes: code of the core, and code and constants of a classifier's library."""
+
+
+class Digits(torch.nn.Module):
+    """A classifier of 8 x 8 pictures."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one = torch.nn.Conv2d(1, 8, 3, padding=1)
+        self.two = torch.nn.Conv2d(8, 16, 3, padding=1)
+        self.out = torch.nn.Linear(64, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in (self.one, self.two):
+            x = torch.nn.functional.max_pool2d(torch.relu(layer(x)), 2, 2)
+        return torch.log_softmax(self.out(x.flatten(1)), -1)
+
+
+def program(name: str, make: Any, *inputs: Any) -> Path:
+    """Return a program without delegates."""
+
+    def export(path: Path) -> None:
+        torch.manual_seed(0)
+        exported = torch.export.export(make().eval(), inputs)
+        path.write_bytes(exir.to_edge_transform_and_lower(exported).to_executorch().buffer)
+
+    return kept.file(
+        f"selective-{name}-{kept.digest(packages=('torch', 'executorch'))}.pte", export
+    )
+
+
+@pytest.fixture(scope="module")
+def digits() -> Path:
+    return program("digits", Digits, torch.randn(1, 1, 8, 8))
+
+
+@pytest.fixture(scope="module")
+def small(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("small")
+    assert cli.main(["selective", str(digits), "-o", str(folder)]) == 0
+    return folder
+
+
+def run(small: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(small / "ec-run"), *map(str, arguments)],
+                          capture_output=True, text=True)  # fmt: skip
+
+
+def test_the_library_computes_what_the_package_computes(
+    small: Path, digits: Path, tmp_path: Path
+) -> None:
+    x = np.random.default_rng(0).standard_normal((1, 1, 8, 8)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    found = run(small, "-i", tmp_path / "x.npy", "-o", tmp_path, digits)
+    assert found.returncode == 0, found.stderr
+    method = executorch_c.load(digits).load_method("forward")
+    np.testing.assert_allclose(np.load(tmp_path / "out0.npy"), method.execute([x])[0], atol=1e-5)
+
+
+def test_it_is_small(small: Path) -> None:
+    rows = {name: row for name, *row in selective.totals(selective.sizes(small))}
+    assert 10_000 < rows["core"][0] <= CORE, rows
+    assert sum(rows["all"][:2]) <= DIGITS, rows
+    library = small / "libexecutorch_c.so"
+    text = subprocess.run(["size", library], check=True, capture_output=True, text=True).stdout
+    assert int(text.split()[6]) <= DIGITS, text
+
+
+def test_other_programs_are_refused(small: Path) -> None:
+    other = program("cos", lambda: Cosine(), torch.randn(2))
+    found = run(small, other)
+    assert found.returncode == 1 and "aten::cos.out" in found.stderr, found.stderr
+    wide = program("wide", lambda: torch.nn.ReLU(), torch.randn(2, dtype=torch.float64))
+    found = run(small, wide)
+    assert found.returncode == 1 and found.stderr.count("\n") == 1, found.stderr
+    assert "dtype" in found.stderr or "float64" in found.stderr, found.stderr
+
+
+class Cosine(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cos(x)
+
+
+def test_needs_are_those_of_all_programs(digits: Path) -> None:
+    other = program("cos", lambda: Cosine(), torch.randn(2))
+    needs = selective.needs_of([executorch_c.load(digits), executorch_c.load(other)])
+    assert {"aten::cos.out", "aten::convolution.out"} <= needs.operators
+    assert needs.dtypes == {"bool", "int64", "float32"} and not needs.backends
+
+
+@pytest.mark.parametrize(
+    ("given", "more"),
+    [
+        ({"uint8", "int8"}, {"int16"}),
+        ({"uint8"}, set()),
+        ({"complex64", "float64"}, {"complex128"}),
+        ({"float16", "bfloat16"}, set()),
+    ],
+)
+def test_dtypes_are_closed_under_promotion(given: set[str], more: set[str]) -> None:
+    found = selective.promoted(given)
+    assert found == {"bool", "int64", "float32"} | given | more
+    for a in found:
+        for b in found:
+            both = torch.promote_types(getattr(torch, a), getattr(torch, b))
+            assert str(both).removeprefix("torch.") in found
+
+
+def test_faults_are_one_sentence(
+    tmp_path: Path, digits: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["selective", str(digits), "-o", str(tmp_path / "s")]
+    assert cli.main([*command, "--source", str(tmp_path)]) == 1
+    assert "needs the source tree" in capsys.readouterr().err
+    with pytest.raises(LookupError, match="no kernels for my::op.out"):
+        selective.rows_of(c_library.ROOT / "csrc", {"my::op.out", "aten::add.out"})
