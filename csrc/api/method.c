@@ -1,4 +1,6 @@
 /* Methods. A call binds the caller's inputs, runs, and copies the outputs to memory of its own. */
+#include "api/method.h"
+
 #include <string.h>
 
 #include "api/program.h"
@@ -6,7 +8,6 @@
 #include "api/value.h"
 #include "core/alloc.h"
 #include "runtime/describe.h"
-#include "runtime/method.h"
 
 typedef struct result {
   void *block;
@@ -19,6 +20,8 @@ struct ecr_method {
   ec_method_info info;
   result *results;
 };
+
+ec_method *ecr_method_inside(ecr_method *m) { return m->method; }
 
 /* ---- loading --------------------------------------------------------------------------------- */
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "tools/bundled.h"
+#include "tools/etdump.h"
 #include "tools/npy.h"
 #include "tools/plugins.h"
 
@@ -30,6 +31,7 @@ static const char help[] =
     "  -n, --iterations N    run N times, and print the times\n"
     "  -t, --threads N       threads; default: the CPUs of the process\n"
     "  -l, --list            print methods, inputs and outputs\n"
+    "      --etdump FILE     write the times of all runs for the official Inspector\n"
     "      --rtol X          limits for the cases of a .bpte (0.01 and 0.001)\n"
     "      --atol X\n"
     "  -h, --help            print this text\n"
@@ -43,7 +45,7 @@ typedef struct mapped {
 } mapped;
 
 typedef struct options {
-  const char *model, *method, *output;
+  const char *model, *method, *output, *etdump;
   const char *inputs[MOST_FILES], *data[MOST_FILES];
   size_t input_count, data_count, iterations, threads;
   double rtol, atol;
@@ -273,23 +275,35 @@ static int run_cases(const options *o, mapped file, ecr_method *m, const char *n
   return differ ? EXIT_DIFFER : EXIT_SUCCESS;
 }
 
+static int run_inputs(const options *o, ecr_method *m) {
+  static arguments a;
+  static ecr_value outputs[MOST_VALUES];
+  int code = read_inputs(o, m, &a);
+  if (code == EXIT_SUCCESS) code = run_method(o, m, &a, outputs);
+  for (size_t i = 0; i < MOST_VALUES; i++) free(a.ones[i]);
+  return code;
+}
+
+static int run_recorded(const options *o, ecr_method *m, mapped bundled, const char *name) {
+  ecr_error error;
+  etdump *dump = o->etdump ? etdump_begin(m, &error) : NULL;
+  if (o->etdump && !dump) return complain(o->etdump, error.message);
+  int code = bundled.data && !o->input_count ? run_cases(o, bundled, m, name) : run_inputs(o, m);
+  const bool succeeded = code == EXIT_SUCCESS || code == EXIT_DIFFER;
+  if (dump && !etdump_end(dump, succeeded ? o->etdump : NULL))
+    code = complain(o->etdump, strerror(errno));
+  return code;
+}
+
 static int run_program(const options *o, const ecr_program *program, mapped bundled) {
   ecr_error error;
   ecr_method *m;
-  static arguments a;
-  static ecr_value outputs[MOST_VALUES];
   const ecr_method_options limits = {.struct_size = sizeof limits, .threads = o->threads};
   if (o->list) return list_methods(program, o);
   const char *name = choose_method(program, o);
   if (ecr_method_load(program, name, &limits, &m, &error))
     return complain(o->model, error.message);
-  int code;
-  if (bundled.data && !o->input_count) code = run_cases(o, bundled, m, name);
-  else {
-    code = read_inputs(o, m, &a);
-    if (code == EXIT_SUCCESS) code = run_method(o, m, &a, outputs);
-  }
-  for (size_t i = 0; i < MOST_VALUES; i++) free(a.ones[i]);
+  const int code = run_recorded(o, m, bundled, name);
   ecr_method_free(m);
   return code;
 }
@@ -336,7 +350,7 @@ static bool read_limit(const char *text, double *out) {
   return end != text && !*end && *out >= 0;
 }
 
-enum { RTOL = 256, ATOL };
+enum { RTOL = 256, ATOL, ETDUMP };
 
 static int read_option(int option, options *o) {
   switch (option) {
@@ -356,6 +370,7 @@ static int read_option(int option, options *o) {
     return read_count(optarg, 1, option == 'n' ? &o->iterations : &o->threads)
                ? 0
                : refuse(optarg, "not a number from 1");
+  case ETDUMP: o->etdump = optarg; return 0;
   case RTOL: return read_limit(optarg, &o->rtol) ? 0 : refuse(optarg, "not a limit");
   case ATOL: return read_limit(optarg, &o->atol) ? 0 : refuse(optarg, "not a limit");
   default: return EXIT_USAGE; /* getopt has printed the reason */
@@ -367,7 +382,7 @@ int main(int argc, char **argv) {
       {"input", 1, NULL, 'i'},      {"output", 1, NULL, 'o'},  {"method", 1, NULL, 'm'},
       {"data", 1, NULL, 'd'},       {"iterations", 1, NULL, 'n'}, {"threads", 1, NULL, 't'},
       {"list", 0, NULL, 'l'},       {"rtol", 1, NULL, RTOL},   {"atol", 1, NULL, ATOL},
-      {"help", 0, NULL, 'h'},       {NULL, 0, NULL, 0}};
+      {"etdump", 1, NULL, ETDUMP},  {"help", 0, NULL, 'h'},    {NULL, 0, NULL, 0}};
   options o = {.iterations = 1, .rtol = 0.01, .atol = 0.001};
   for (int option; (option = getopt_long(argc, argv, "i:o:m:d:n:t:lh", names, NULL)) != -1;) {
     if (option == 'h') return fputs(help, stdout) < 0;

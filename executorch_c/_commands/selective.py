@@ -7,7 +7,10 @@ import os
 from pathlib import Path
 
 from executorch_c._commands import _arguments
+from executorch_c._render import json as _json
 from executorch_c._render import text as _text
+
+COLUMNS = ("part", "code", "constants", "memory")
 
 HELP = """\
 Build libexecutorch_c with the operators and dtypes of the given programs only, optimised for size,
@@ -22,10 +25,11 @@ def add(commands: _arguments.Commands) -> None:
         commands, "selective", main, "build a small C library for some programs", HELP
     )
     parser.add_argument("models", metavar="MODEL.pte", nargs="+")
-    parser.add_argument("-o", "--output", metavar="DIR", required=True, help="folder of the result")
+    parser.add_argument("-o", "--output", metavar="F", required=True, help="folder of the result")
     parser.add_argument("--source", metavar="DIR", help="source tree of executorch_c")
     parser.add_argument("--jobs", metavar="N", type=_arguments.positive,
                         default=os.cpu_count() or 1, help="compilers at a time")  # fmt: skip
+    _arguments.add_json(parser, "print operators, dtypes and sizes as JSON")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -37,13 +41,19 @@ def main(args: argparse.Namespace) -> int:
     folder = Path(args.output)
     selective.write(folder, csrc, needs)
     selective.build(folder, csrc, args.jobs)
+    if not needs.backends:
+        selective.run_once(folder, args.models)
+    rows = selective.totals(selective.sizes(folder))
+    if args.json:
+        print(_json.dumps({
+            "operators": sorted(needs.operators), "dtypes": sorted(needs.dtypes),
+            "backends": sorted(needs.backends),
+            "sizes": [dict(zip(COLUMNS, row)) for row in rows],
+        }))  # fmt: skip
+        return 0
     if needs.backends:
         print(f"not run: the programs need {', '.join(sorted(needs.backends))}")
-    else:
-        selective.run_once(folder, args.models)
-    rows = [[name, *(f"{n:,}" for n in row)]
-            for name, *row in selective.totals(selective.sizes(folder))]  # fmt: skip
-    print(_text.table(rows, ("part", "code", "constants", "memory")))
+    print(_text.table([[row[0], *(f"{n:,}" for n in row[1:])] for row in rows], COLUMNS))
     operators = _text.plural(len(needs.operators), "operator")
     print(f"{folder}: libexecutorch_c.a, libexecutorch_c.so, ec-run; {operators}; "
           f"{', '.join(sorted(needs.dtypes))}")  # fmt: skip

@@ -163,3 +163,38 @@ def test_a_bundled_program_runs_its_cases(tmp_path: Path) -> None:
         found = c_library.run(tmp_path / f"{name}.bpte")
         assert found.returncode == code, found.stderr
         assert ("match" if code == 0 else "differ") in found.stdout
+
+
+def test_the_official_inspector_reads_an_etdump(tmp_path: Path) -> None:
+    devtools = pytest.importorskip("executorch.devtools")
+    path = tmp_path / "run.etdp"
+    found = c_library.run("-n", 3, "--etdump", path, MLP)
+    assert found.returncode == 0, found.stderr
+    block = next(b for b in devtools.Inspector(str(path)).event_blocks if b.name == "Execute")
+    names = [event.name for event in block.events]
+    # nodes by their debug handles: linear, relu, linear, softmax
+    assert names == ["1", "2", "3", "4", "DELEGATE_CALL", "Method::execute"], names
+    assert all(len(event.perf_data.raw) == 3 for event in block.events)
+    assert all(time >= 0 for event in block.events for time in event.perf_data.raw)
+    wrong = c_library.run("--etdump", tmp_path / "none/x.etdp", MLP)
+    assert wrong.returncode == 1 and "No such file" in wrong.stderr
+
+
+def test_a_portable_program_has_the_official_names(tmp_path: Path) -> None:
+    devtools = pytest.importorskip("executorch.devtools")
+    torch, exir = pytest.importorskip("torch"), pytest.importorskip("executorch.exir")
+    exported = torch.export.export(torch.nn.Sequential(torch.nn.Linear(4, 2)), (torch.ones(3, 4),))
+    (tmp_path / "m.pte").write_bytes(
+        exir.to_edge_transform_and_lower(exported).to_executorch().buffer
+    )
+    found = c_library.run("--etdump", tmp_path / "e.etdp", tmp_path / "m.pte")
+    assert found.returncode == 0, found.stderr
+    method = executorch_c.load(tmp_path / "m.pte").load_method("forward", delegate_at_load=False)
+    with method.tracing() as trace:
+        method.execute([np.ones((3, 4), np.float32)])
+    trace.to_etdump(tmp_path / "p.etdp")
+    names = []
+    for name in ("e", "p"):
+        blocks = devtools.Inspector(str(tmp_path / f"{name}.etdp")).event_blocks
+        names.append([e.name for b in blocks if b.name == "Execute" for e in b.events])
+    assert names[0] == names[1] and "native_call_addmm.out" in names[0], names
