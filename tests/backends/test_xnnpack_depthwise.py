@@ -1,4 +1,4 @@
-"""Depthwise convolutions with more taps than XNNPACK has kernels for, compared with NumPy."""
+"""Depthwise convolutions by kernels of our own (depthwise.h), compared with NumPy."""
 
 from __future__ import annotations
 
@@ -25,8 +25,15 @@ CASES: dict[str, tuple[Shape, Shape, Shape, Shape]] = {
     "6x6": ((6, 6), (1, 2), (2, 3, 3, 2), (1, 1)),
     "1x31": ((1, 31), (1, 1), (0, 15, 0, 15), (1, 1)),
     "5x7": ((5, 7), (1, 1), (2, 3, 2, 3), (1, 1)),  # as a general convolution
+    "3x3": ((3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
+    "3x3-odd": ((3, 3), (1, 1), (1, 1, 1, 0), (1, 1)),  # 11 pixels in a row: 4, 4, 2 and 1
+    "3x3-strided": ((3, 3), (2, 2), (1, 1, 1, 1), (1, 1)),
+    "3x3-far": ((3, 3), (4, 5), (1, 1, 1, 1), (1, 1)),
+    "5x5": ((5, 5), (1, 1), (2, 2, 2, 2), (1, 1)),
+    "5x5-dilated": ((5, 5), (1, 2), (4, 4, 4, 4), (2, 2)),
+    "1x7": ((1, 7), (1, 1), (0, 3, 0, 3), (1, 1)),  # by the kernel of 9 taps
 }
-CHANNELS = (1, 7, 16, 33, 64, 100)
+CHANNELS = (1, 7, 16, 33, 50, 64, 100)
 """Parts of a tile of 8, 16 or 32 channels, complete ones, and both."""
 
 
@@ -75,7 +82,7 @@ def made(case: str, channels: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("channels", CHANNELS)
 @pytest.mark.parametrize("case", CASES)
-def test_large_filters(case: str, channels: int) -> None:
+def test_filters(case: str, channels: int) -> None:
     x, weight, bias = made(case, channels)
     right = expected(case, x, weight) + bias
     room = 1e-6 * (expected(case, np.abs(x), np.abs(weight)) + np.abs(bias))
@@ -90,7 +97,7 @@ def test_large_filters(case: str, channels: int) -> None:
 
 @pytest.mark.parametrize("channels", CHANNELS)
 @pytest.mark.parametrize("case", CASES)
-def test_large_filters_in_int8(case: str, channels: int) -> None:
+def test_filters_in_int8(case: str, channels: int) -> None:
     random = np.random.default_rng(channels)
     x = random.integers(-128, 128, (2, 13, 12, channels)).astype(np.int8)
     x[0, 0, :3] = -128
@@ -106,11 +113,11 @@ def test_large_filters_in_int8(case: str, channels: int) -> None:
     # The scale is rounded to float32: halves may round to the other side.
     tie = np.abs(np.abs(scaled - np.rint(scaled)) - 0.5) < 1e-3
     np.testing.assert_array_equal(found[~tie], right[~tie])
-    assert np.all(np.abs(found - right) <= 1) and tie.mean() < 0.05
+    assert np.all(np.abs(found - right) <= 1) and tie.mean() < 0.1
     np.testing.assert_array_equal(found, run(graph, x, threads=2))
 
 
-@pytest.mark.parametrize("case", ["7x7", "6x6", "5x7", "1x31"])
+@pytest.mark.parametrize("case", ["7x7", "6x6", "5x7", "1x31", "3x3", "5x5"])
 def test_infinities_stay_in_their_windows(case: str) -> None:
     """A kernel with more taps than the filter would multiply other pixels by zero: NaN."""
     x, weight, bias = made(case, 40)

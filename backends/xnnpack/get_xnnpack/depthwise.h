@@ -1,18 +1,51 @@
 /* Depthwise convolutions, inserted into XNNPACK's dwconv-config.c once for each instruction set:
  * ECX_TARGET is its attribute, ECX_LANES the number of floats in a vector, ECX_SET(name) a name.
+ * ECX_FLOAT_TAPS and ECX_BYTE_TAPS list numbers of taps.
  *
- * XNNPACK of 2024-11 has microkernels of up to 25 taps. It computes larger filters (ECX_TAPS) as
- * general convolutions with as many groups as channels, one channel at a time. Its kernels for
- * filters of 3 x 3 and 5 x 5 (ECX_USUAL_TAPS) fetch the weights again for each pixel; those for
- * floats are replaced, too, on x86-64. These kernels have the interface of its own. A tile is two
- * vectors of channels; packed weights are the biases of a tile, a row for each tap, and in int8 the
- * scales. An input in the padding is `zero`, without an offset.
+ * XNNPACK of 2024-11 has microkernels of up to 25 taps. It computes larger filters as general
+ * convolutions with as many groups as channels, one channel at a time. Its kernels fetch the
+ * weights again for each pixel. These have the interface of its own, and compute four pixels at
+ * once. A tile is two vectors of channels; packed weights are the biases of a tile, a row for each
+ * tap, and in int8 the scales. An input in the padding is `zero`, without an offset.
  */
 typedef float ECX_SET(floats) __attribute__((vector_size(4 * ECX_LANES), aligned(4), may_alias));
 typedef int32_t ECX_SET(ints) __attribute__((vector_size(4 * ECX_LANES), aligned(4), may_alias));
-typedef int16_t ECX_SET(shorts) __attribute__((vector_size(2 * ECX_LANES)));
 typedef int8_t ECX_SET(bytes) __attribute__((vector_size(ECX_LANES), aligned(1), may_alias));
 #define ECX_INLINE static inline ECX_TARGET __attribute__((always_inline))
+
+/* A vector of 16-bit numbers, which has a tile of channels. Interleaving two of them leaves the
+ * channels in another order, which ECX_FIRST_HALF and ECX_OTHER_HALF undo for the sums. */
+#if ECX_LANES == 16
+#define ECX_WIDE __m512i
+#define ECX_NOTHING _mm512_setzero_si512
+#define ECX_LOAD(from, count) \
+  _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8((__mmask32) (((uint64_t) 1 << (count)) - 1), from))
+#define ECX_LOW _mm512_unpacklo_epi16
+#define ECX_HIGH _mm512_unpackhi_epi16
+#define ECX_PAIRS _mm512_madd_epi16
+#define ECX_ADD _mm512_add_epi32
+#define ECX_FIRST_HALF(a, b) \
+  _mm512_permutex2var_epi64(a, _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11), b)
+#define ECX_OTHER_HALF(a, b) \
+  _mm512_permutex2var_epi64(a, _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15), b)
+#elif ECX_LANES == 8
+ECX_INLINE __m256i ECX_SET(load)(const int8_t* from, size_t count) {
+  int8_t part[16] = {0};
+  if (count == 16) return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i*) from));
+  if (count == 8) return _mm256_cvtepi8_epi16(_mm_loadl_epi64((const __m128i*) from));
+  __builtin_memcpy(part, from, count);
+  return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i*) part));
+}
+#define ECX_WIDE __m256i
+#define ECX_NOTHING _mm256_setzero_si256
+#define ECX_LOAD(from, count) ECX_SET(load)(from, count)
+#define ECX_LOW _mm256_unpacklo_epi16
+#define ECX_HIGH _mm256_unpackhi_epi16
+#define ECX_PAIRS _mm256_madd_epi16
+#define ECX_ADD _mm256_add_epi32
+#define ECX_FIRST_HALF(a, b) _mm256_permute2x128_si256(a, b, 0x20)
+#define ECX_OTHER_HALF(a, b) _mm256_permute2x128_si256(a, b, 0x31)
+#endif
 
 /* Clamps; a NaN stays one. */
 ECX_INLINE ECX_SET(floats) ECX_SET(clamped)(ECX_SET(floats) x, float low, float high) {
@@ -99,12 +132,7 @@ ECX_INLINE void ECX_SET(float_row)(size_t taps, size_t channels, size_t width, c
   }
 }
 
-ECX_INLINE ECX_SET(ints) ECX_SET(byte_product)(const int8_t* a, const int8_t* b) {
-  const ECX_SET(shorts) wide = __builtin_convertvector(*(const ECX_SET(bytes)*) a, ECX_SET(shorts));
-  return __builtin_convertvector(
-      wide * __builtin_convertvector(*(const ECX_SET(bytes)*) b, ECX_SET(shorts)), ECX_SET(ints));
-}
-
+#ifdef ECX_WIDE
 /* Scales, clamps, and rounds to even by an addition that leaves no bits for fractions. */
 ECX_INLINE void ECX_SET(store_bytes)(ECX_SET(ints) sum, const float* scale, int8_t* output,
                                      const union xnn_qs8_qc8w_conv_minmax_params* p) {
@@ -118,45 +146,87 @@ ECX_INLINE void ECX_SET(store_bytes)(ECX_SET(ints) sum, const float* scale, int8
   *(ECX_SET(bytes)*) output = __builtin_convertvector(rounded, ECX_SET(bytes));
 }
 
-ECX_INLINE void ECX_SET(byte_pixel)(size_t taps, size_t channels, const int8_t* const* at,
-                                    const char* w, int8_t* output,
+/* Adds the products of two taps, as pairs of 16 bits: `low` and `high` have the weights of some
+ * channels each, in the order of ECX_LOW and ECX_HIGH. */
+ECX_INLINE void ECX_SET(add_pair)(ECX_WIDE sum[2], ECX_WIDE a, ECX_WIDE b, ECX_WIDE low,
+                                  ECX_WIDE high) {
+  sum[0] = ECX_ADD(sum[0], ECX_PAIRS(ECX_LOW(a, b), low));
+  sum[1] = ECX_ADD(sum[1], ECX_PAIRS(ECX_HIGH(a, b), high));
+}
+
+/* Computes `count` channels, at most a tile, for `pixels` adjacent pixels. */
+ECX_INLINE void ECX_SET(byte_block)(size_t pixels, size_t count, size_t taps,
+                                    const int8_t* const* at, size_t step, size_t c, const char* w,
+                                    int8_t* output, size_t pitch,
                                     const union xnn_qs8_qc8w_conv_minmax_params* params) {
   const size_t half = ECX_LANES, tile = 2 * half;
-  for (size_t c = 0; c < channels; c += tile) {
-    const int8_t* row = (const int8_t*) (w + 4 * tile);
-    ECX_SET(ints) a = *(const ECX_SET(ints)*) w, b = *(const ECX_SET(ints)*) (w + 4 * half);
-    int8_t last[2][2 * ECX_LANES] = {{0}}; /* channels of an incomplete tile, and their results */
-    const size_t count = channels - c < tile ? channels - c : tile;
-    for (size_t k = 0; k < taps; k++, row += tile) {
-      const int8_t* from = at[k] + c;
-      if (count < tile) {
-        __builtin_memcpy(last[0], from, count);
-        from = last[0];
-      }
-      a += ECX_SET(byte_product)(from, row);
-      b += ECX_SET(byte_product)(from + half, row + half);
+  const int8_t* row = (const int8_t*) (w + 4 * tile);
+  ECX_WIDE sum[4][2];
+#pragma GCC unroll 4
+  for (size_t p = 0; p < pixels; p++) sum[p][0] = sum[p][1] = ECX_NOTHING();
+  for (size_t k = 0; k < taps; k += 2, row += 2 * tile) {
+    const bool both = k + 1 < taps;
+    const ECX_WIDE x = ECX_LOAD(row, tile), y = both ? ECX_LOAD(row + tile, tile) : ECX_NOTHING();
+    const ECX_WIDE low = ECX_LOW(x, y), high = ECX_HIGH(x, y);
+#pragma GCC unroll 4
+    for (size_t p = 0; p < pixels; p++) {
+      const int8_t* const* taps_of = at + p * step + k;
+      ECX_SET(add_pair)(sum[p], ECX_LOAD(taps_of[0] + c, count),
+                        both ? ECX_LOAD(taps_of[1] + c, count) : ECX_NOTHING(), low, high);
     }
-    int8_t* to = count < tile ? last[1] : output + c;
-    ECX_SET(store_bytes)(a, (const float*) row, to, params);
-    ECX_SET(store_bytes)(b, (const float*) row + half, to + half, params);
-    if (count < tile)
-      __builtin_memcpy(output + c, to, count);
-    w = (const char*) row + 4 * tile;
   }
+  const float* scale = (const float*) (w + (4 + taps) * tile);
+#pragma GCC unroll 4
+  for (size_t p = 0; p < pixels; p++) {
+    int8_t* to = (int8_t*) ((uintptr_t) output + p * pitch) + c, part[2 * ECX_LANES];
+    int8_t* const all = count == tile ? to : part;
+    const ECX_SET(ints)* bias = (const ECX_SET(ints)*) w;
+    ECX_SET(store_bytes)(bias[0] + (ECX_SET(ints)) ECX_FIRST_HALF(sum[p][0], sum[p][1]), scale,
+                         all, params);
+    ECX_SET(store_bytes)(bias[1] + (ECX_SET(ints)) ECX_OTHER_HALF(sum[p][0], sum[p][1]),
+                         scale + half, all + half, params);
+    if (count < tile) __builtin_memcpy(to, part, count);
+  }
+}
+
+/* Computes `pixels` adjacent pixels, `pitch` bytes apart. */
+ECX_INLINE void ECX_SET(byte_pixels)(size_t pixels, size_t taps, size_t channels,
+                                     const int8_t* const* at, size_t step, const char* w,
+                                     int8_t* output, size_t pitch,
+                                     const union xnn_qs8_qc8w_conv_minmax_params* params) {
+  const size_t half = ECX_LANES, tile = 2 * half;
+  size_t c = 0;
+  for (; c + tile <= channels; c += tile, w += (8 + taps) * tile)
+    ECX_SET(byte_block)(pixels, tile, taps, at, step, c, w, output, pitch, params);
+  if (channels - c == half)
+    ECX_SET(byte_block)(pixels, half, taps, at, step, c, w, output, pitch, params);
+  else if (c < channels)
+    ECX_SET(byte_block)(pixels, channels - c, taps, at, step, c, w, output, pitch, params);
 }
 
 ECX_INLINE void ECX_SET(byte_row)(size_t taps, size_t channels, size_t width, const int8_t** input,
                                   const void* weights, int8_t* output, intptr_t stride,
                                   size_t increment, size_t offset, const int8_t* zero,
                                   const union xnn_qs8_qc8w_conv_minmax_params* params) {
-  for (const int8_t* at[ECX_MOST_TAPS]; width; width--) {
-    for (size_t k = 0; k < taps; k++)
+  const size_t step = (size_t) stride / sizeof *input, pitch = channels + increment;
+  const size_t most = step <= ECX_MOST_TAPS ? 4 : 1;
+  const int8_t* at[4 * ECX_MOST_TAPS];
+  while (width) {
+    const size_t pixels = width >= most ? most : width >= 2 && most > 1 ? 2 : 1;
+    for (size_t k = 0; k < taps + (pixels - 1) * step; k++)
       at[k] = input[k] == zero ? zero : (const int8_t*) ((uintptr_t) input[k] + offset);
-    ECX_SET(byte_pixel)(taps, channels, at, weights, output, params);
-    input = (const int8_t**) ((uintptr_t) input + stride);
-    output = (int8_t*) ((uintptr_t) (output + channels) + increment);
+    if (pixels == 4)
+      ECX_SET(byte_pixels)(4, taps, channels, at, step, weights, output, pitch, params);
+    else if (pixels == 2)
+      ECX_SET(byte_pixels)(2, taps, channels, at, step, weights, output, pitch, params);
+    else
+      ECX_SET(byte_pixels)(1, taps, channels, at, step, weights, output, pitch, params);
+    input += pixels * step;
+    output += pixels * pitch;
+    width -= pixels;
   }
 }
+#endif
 
 #define ECX_FLOAT_KERNEL(taps)                                                                     \
   static ECX_TARGET void ECX_SET(float_##taps)(                                                    \
@@ -174,9 +244,10 @@ ECX_INLINE void ECX_SET(byte_row)(size_t taps, size_t channels, size_t width, co
     ECX_SET(byte_row)(taps, channels, width, input, weights, output, stride, increment, offset,    \
                       zero, params);                                                               \
   }
-ECX_USUAL_TAPS(ECX_FLOAT_KERNEL)
-ECX_TAPS(ECX_FLOAT_KERNEL)
-ECX_TAPS(ECX_BYTE_KERNEL)
+ECX_FLOAT_TAPS(ECX_FLOAT_KERNEL)
+#ifdef ECX_WIDE
+ECX_BYTE_TAPS(ECX_BYTE_KERNEL)
+#endif
 #undef ECX_FLOAT_KERNEL
 #undef ECX_BYTE_KERNEL
 
@@ -192,12 +263,24 @@ ECX_TAPS(ECX_BYTE_KERNEL)
   ECX_SET_CONFIG(floats, taps, f32 = xnn_init_f32_minmax_scalar_params, float)
 #define ECX_SET_BYTES(taps)                                                                        \
   ECX_SET_CONFIG(bytes, taps, qs8_qc8w = xnn_init_qs8_qc8w_conv_minmax_fp32_scalar_params, byte)
-static void ECX_SET(set_usual)(struct xnn_dwconv_config* floats) { ECX_USUAL_TAPS(ECX_SET_FLOATS) }
-static void ECX_SET(set_floats)(struct xnn_dwconv_config* floats) { ECX_TAPS(ECX_SET_FLOATS) }
-static void ECX_SET(set_bytes)(struct xnn_dwconv_config* bytes) { ECX_TAPS(ECX_SET_BYTES) }
+static void ECX_SET(set_floats)(struct xnn_dwconv_config* floats) {
+  ECX_FLOAT_TAPS(ECX_SET_FLOATS)
+}
+#ifdef ECX_WIDE
+static void ECX_SET(set_bytes)(struct xnn_dwconv_config* bytes) { ECX_BYTE_TAPS(ECX_SET_BYTES) }
+#endif
 #undef ECX_SET_CONFIG
 #undef ECX_SET_FLOATS
 #undef ECX_SET_BYTES
+#undef ECX_WIDE
+#undef ECX_NOTHING
+#undef ECX_LOAD
+#undef ECX_LOW
+#undef ECX_HIGH
+#undef ECX_PAIRS
+#undef ECX_ADD
+#undef ECX_FIRST_HALF
+#undef ECX_OTHER_HALF
 #undef ECX_INLINE
 #undef ECX_SET
 #undef ECX_TARGET

@@ -5,15 +5,24 @@ static inline EC_ACC EC_FN(exp)(EC_ACC x) {
   return sizeof x == sizeof(float) ? (EC_ACC)ec_exp_f32((float)x) : (EC_ACC)exp((double)x);
 }
 
+typedef EC_ACC EC_FN(vector) __attribute__((vector_size(SOFTMAX_LANES * sizeof(EC_ACC))));
+typedef __typeof__((EC_FN(vector)){0} > (EC_FN(vector)){0}) EC_FN(mask);
+
 /* Returns the largest of n numbers. NaNs may be ignored, because the sum propagates them. */
 EC_CLONES static EC_ACC EC_FN(largest)(const EC_ACC *x, size_t n) {
-  EC_ACC lane[SOFTMAX_LANES], m;
-  for (size_t l = 0; l < SOFTMAX_LANES; l++) lane[l] = x[0];
+  EC_ACC m = x[0];
   size_t i = 0;
-  for (; i + SOFTMAX_LANES <= n; i += SOFTMAX_LANES)
-    for (size_t l = 0; l < SOFTMAX_LANES; l++) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
-  for (m = lane[0]; i < n; i++) m = x[i] > m ? x[i] : m;
-  for (size_t l = 0; l < SOFTMAX_LANES; l++) m = lane[l] > m ? lane[l] : m;
+  if (n >= SOFTMAX_LANES) {
+    EC_FN(vector) most, v;
+    memcpy(&most, x, sizeof most);
+    for (i = SOFTMAX_LANES; i + SOFTMAX_LANES <= n; i += SOFTMAX_LANES) {
+      memcpy(&v, x + i, sizeof v);
+      const EC_FN(mask) larger = v > most;
+      most = (EC_FN(vector))(((EC_FN(mask))v & larger) | ((EC_FN(mask))most & ~larger));
+    }
+    for (size_t l = 0; l < SOFTMAX_LANES; l++) m = most[l] > m ? most[l] : m;
+  }
+  for (; i < n; i++) m = x[i] > m ? x[i] : m;
   return m;
 }
 
@@ -21,20 +30,21 @@ EC_CLONES static EC_ACC EC_FN(largest)(const EC_ACC *x, size_t n) {
 EC_CLONES static double EC_FN(exponentials)(EC_ACC *x, size_t n, EC_ACC m, bool keep) {
   double total = 0;
   while (n) {
-    EC_ACC lane[SOFTMAX_LANES] = {0}, e[SOFTMAX_LANES];
+    EC_FN(vector) sums = {0}, v;
+    EC_ACC e[SOFTMAX_LANES];
     size_t block = n < SOFTMAX_BLOCK ? n : SOFTMAX_BLOCK, i = 0;
     for (; i + SOFTMAX_LANES <= block; i += SOFTMAX_LANES) {
       for (size_t l = 0; l < SOFTMAX_LANES; l++) e[l] = EC_FN(exp)(x[i + l] - m);
-      for (size_t l = 0; l < SOFTMAX_LANES; l++) lane[l] += e[l];
-      if (!keep)
-        for (size_t l = 0; l < SOFTMAX_LANES; l++) x[i + l] = e[l];
+      memcpy(&v, e, sizeof v);
+      sums += v;
+      if (!keep) memcpy(x + i, &v, sizeof v);
     }
     for (size_t l = 0; i < block; i++, l++) {
       e[0] = EC_FN(exp)(x[i] - m);
-      lane[l] += e[0];
+      sums[l] += e[0];
       if (!keep) x[i] = e[0];
     }
-    for (size_t l = 0; l < SOFTMAX_LANES; l++) total += (double)lane[l];
+    for (size_t l = 0; l < SOFTMAX_LANES; l++) total += (double)sums[l];
     x += block;
     n -= block;
   }
