@@ -27,6 +27,8 @@ static const ec_fb_schema *const union_Attribute[ETS_OPERATORS] = {
 #undef ETS_LATER
 };
 
+const ec_fb_schema *ets_payload_schema(void) { return &schema_TosaGraph; }
+
 const char *ets_attribute_name(uint32_t op, size_t index) {
   const ec_fb_schema *schema = union_Attribute[op];
   return index < schema->field_count ? schema->fields[index].name : NULL;

@@ -2,10 +2,14 @@
 #ifndef ETS_PAYLOAD_H
 #define ETS_PAYLOAD_H
 
+#include "format/fb.h"
 #include "graph.h"
 
 /* Returns the name of an attribute of an operator; NULL: there are fewer. */
 const char *ets_attribute_name(uint32_t op, size_t index);
+
+/* The schema of the FlatBuffer. */
+const ec_fb_schema *ets_payload_schema(void);
 
 /* Verifies the payload and appends its blocks to an empty graph. */
 uint32_t ets_read_payload(ets_graph *g, const void *data, size_t size);

@@ -8,6 +8,7 @@
 #include "format/bpte.h"
 #include "format/ptd.h"
 #include "format/pte.h"
+#include "../../backends/tosa/payload.h"
 #include "../../backends/vulkan/payload.h"
 #ifdef EC_FUZZ_XNNPACK
 #include "../../backends/xnnpack/payload.h"
@@ -144,6 +145,7 @@ static void grow_payload(uint8_t *data, const ec_region *region, size_t by) {
     else if (end >= region->at) grow_field(data, segment, EC_PTE_DataSegment_size, by);
   }
   if (ec_read_u64(data + PTE_SEGMENTS_AT)) add_u64(data + PTE_SEGMENTS_AT, by);
+  if (region->sizes_at == SIZE_MAX) return;
   add_u32(data + region->sizes_at, by);
   add_u32(data + region->sizes_at + CONSTANTS_AT - GRAPH_SIZE_AT, by);
 }
@@ -156,7 +158,25 @@ static const ec_fb_schema *payload_schema(ec_bytes payload) {
   return NULL;
 }
 
-/* Finds payloads after headers, in segments of a program with an extended header. */
+/* Finds the FlatBuffer of a payload: the payload itself, or a part that its header states. */
+static bool find_region(ec_bytes payload, size_t start, ec_region *out) {
+  const ec_fb_schema *schema = payload_schema(payload);
+  size_t at = 0, size = payload.size, sizes_at = SIZE_MAX;
+  if (schema) {
+    at = ec_read_u32(payload.data + GRAPH_SIZE_AT - 4);
+    size = ec_read_u32(payload.data + GRAPH_SIZE_AT);
+    sizes_at = start + GRAPH_SIZE_AT;
+  } else if (payload.size >= HEADER_SIZE && memcmp(payload.data + 4, "TOSA", 4) == 0) {
+    schema = ets_payload_schema();
+  }
+  if (!schema || at > payload.size || size > payload.size - at ||
+      ec_fb_verify(payload.data + at, size, schema, "payload", NULL) != EC_OK)
+    return false;
+  *out = (ec_region){start + at, size, schema, sizes_at, grow_payload};
+  return true;
+}
+
+/* Finds payloads, in segments of a program with an extended header. */
 static size_t payload_regions(ec_bytes file, ec_region *out) {
   ec_pte pte;
   size_t count = 0;
@@ -167,15 +187,7 @@ static size_t payload_regions(ec_bytes file, ec_region *out) {
   for (uint32_t i = 0; i < segments && count < EC_MAX_REGIONS; i++) {
     ec_bytes payload;
     if (ec_pte_segment(&pte, i, &payload, NULL) != EC_OK) continue;
-    const ec_fb_schema *schema = payload_schema(payload);
-    if (!schema) continue;
-    const uint32_t at = ec_read_u32(payload.data + GRAPH_SIZE_AT - 4);
-    const uint32_t size = ec_read_u32(payload.data + GRAPH_SIZE_AT);
-    if (at > payload.size || size > payload.size - at ||
-        ec_fb_verify(payload.data + at, size, schema, "payload", NULL) != EC_OK)
-      continue;
-    const size_t start = (size_t)(payload.data - file.data);
-    out[count++] = (ec_region){start + at, size, schema, start + GRAPH_SIZE_AT, grow_payload};
+    count += find_region(payload, (size_t)(payload.data - file.data), &out[count]);
   }
   return count;
 }
@@ -186,6 +198,7 @@ static const ec_fuzz_target targets[] = {
     {"pte", run_pte, pte_regions},
     {"ptd", run_ptd, ptd_regions},
     {"bpte", run_bpte, bpte_regions},
+    {"tosa", run_pte, payload_regions},
     {"vulkan", run_pte, payload_regions},
 #ifdef EC_FUZZ_XNNPACK
     {"xnnpack", run_pte, payload_regions},

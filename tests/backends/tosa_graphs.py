@@ -66,13 +66,13 @@ class Graph:
     def payload(self) -> bytes:
         return bytes(self.writer.serialize())
 
-    def program(self) -> bytes:
+    def program(self, **options: Any) -> bytes:
         """Return a .pte whose method is one delegate with this graph."""
         plan = Plan()
         args = [plan.input(shape, DTYPES[dtype]) for shape, dtype in self.inputs]
         args += [plan.output(shape, DTYPES[dtype]) for shape, dtype in self.outputs]
         plan.append(schema.DelegateCall(plan.delegate("TOSABackend", 0), [int(a) for a in args]))
-        return build(plan, payloads=[self.payload()])
+        return build(plan, payloads=[self.payload()], **options)
 
     def run(self, *inputs: np.ndarray) -> list[np.ndarray]:
         program = executorch_c.Runtime.get().load_program(self.program())

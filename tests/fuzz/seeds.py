@@ -96,7 +96,22 @@ def vulkan(folder: Path) -> None:
         (folder / f"{row.id}.pte").write_bytes(vulkan_zoo.load(row).pte)
 
 
-TARGETS: dict[str, Callable[[Path], None]] = {"pte": pte, "ptd": ptd, "bpte": bpte,
+def tosa(folder: Path) -> None:
+    """Write programs of TOSABackend and VgfBackend: the recorded ones, and each operator."""
+    import numpy as np
+    import test_tosa_reference as operators
+    from tosa_graphs import Graph
+
+    for path in sorted((HERE.parent / "backends/tosa_programs").glob("*.pte")):
+        (folder / path.name).write_bytes(path.read_bytes())
+    for number, build in enumerate(operators.CASES.values()):
+        graph = Graph()
+        build(graph, np.random.default_rng(0))
+        program = graph.program(extract_delegate_segments=True)
+        (folder / f"operator_{number}.pte").write_bytes(program)
+
+
+TARGETS: dict[str, Callable[[Path], None]] = {"pte": pte, "ptd": ptd, "bpte": bpte, "tosa": tosa,
                                               "vulkan": vulkan, "xnnpack": xnnpack}  # fmt: skip
 
 
