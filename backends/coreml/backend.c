@@ -88,17 +88,6 @@ static uint32_t init(const ec_backend *self, const ec_host *host, ec_host_call *
   return ect_delegate_init(host, call, what, open_payload, handle);
 }
 
-static uint32_t execute(const ec_backend *self, const ec_host *host, ec_host_call *call,
-                        void *handle, ec_backend_arg *args, size_t count) {
-  (void)self;
-  const ect_delegate *d = handle;
-  if (count != d->input_count + d->output_count)
-    return host->fail(call, EC_BACKEND_INVALID_PROGRAM,
-                      "%zu arguments, the ML program has %zu inputs and %zu outputs", count,
-                      d->input_count, d->output_count);
-  return ect_delegate_run(d, call, args, count);
-}
-
 static uint32_t describe(const ec_backend *self, const ec_host *host, ec_host_call *call,
                          const ec_backend_init *what, const ec_backend_visitor *visitor) {
   (void)self;
@@ -112,7 +101,7 @@ const ec_backend ecm_backend = {
     .id = "CoreMLBackend",
     .version = "interpreted on the CPU",
     .init = init,
-    .execute = execute,
+    .execute = ect_delegate_execute,
     .destroy = ect_delegate_destroy,
     .describe = describe,
 };

@@ -33,17 +33,6 @@ static uint32_t init(const ec_backend *self, const ec_host *host, ec_host_call *
                            handle);
 }
 
-static uint32_t execute(const ec_backend *self, const ec_host *host, ec_host_call *call,
-                        void *handle, ec_backend_arg *args, size_t count) {
-  (void)self;
-  const ect_delegate *d = handle;
-  if (count != d->input_count + d->output_count)
-    return host->fail(call, EC_BACKEND_INVALID_PROGRAM,
-                      "%zu arguments, the graph has %zu inputs and %zu outputs", count,
-                      d->input_count, d->output_count);
-  return ect_delegate_run(d, call, args, count);
-}
-
 static uint32_t describe(const ec_backend *self, const ec_host *host, ec_host_call *call,
                          const ec_backend_init *what, const ec_backend_visitor *visitor) {
   ets_graph graph;
@@ -58,7 +47,7 @@ static uint32_t describe(const ec_backend *self, const ec_host *host, ec_host_ca
 #define BACKEND(name)                                                                              \
   {                                                                                                \
     .abi_version = EC_BACKEND_ABI_VERSION, .struct_size = sizeof(ec_backend), .id = (name),        \
-    .version = "interpreted on the CPU", .init = init, .execute = execute,                         \
+    .version = "interpreted on the CPU", .init = init, .execute = ect_delegate_execute,            \
     .destroy = ect_delegate_destroy, .describe = describe                                          \
   }
 

@@ -88,6 +88,17 @@ uint32_t ect_delegate_init(const ec_host *host, ec_host_call *call, const ec_bac
   return status;
 }
 
+uint32_t ect_delegate_execute(const ec_backend *self, const ec_host *host, ec_host_call *call,
+                              void *handle, ec_backend_arg *args, size_t count) {
+  (void)self;
+  const ect_delegate *d = handle;
+  if (count != d->input_count + d->output_count)
+    return host->fail(call, EC_BACKEND_INVALID_PROGRAM,
+                      "%zu arguments, the payload has %zu inputs and %zu outputs", count,
+                      d->input_count, d->output_count);
+  return ect_delegate_run(d, call, args, count);
+}
+
 void ect_delegate_destroy(const ec_backend *self, const ec_host *host, void *handle) {
   (void)self;
   ect_delegate_close(handle);

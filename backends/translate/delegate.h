@@ -30,6 +30,9 @@ typedef uint32_t ect_translate_fn(const ec_host *host, ec_host_call *call,
 /* `init` of a backend without options: allocates a delegate, which `translate` opens. */
 uint32_t ect_delegate_init(const ec_host *host, ec_host_call *call, const ec_backend_init *what,
                            ect_translate_fn *translate, void **handle);
+/* `execute` of a backend: checks the number of arguments and runs the program. */
+uint32_t ect_delegate_execute(const ec_backend *self, const ec_host *host, ec_host_call *call,
+                              void *handle, ec_backend_arg *args, size_t count);
 /* `destroy` of a backend. */
 void ect_delegate_destroy(const ec_backend *self, const ec_host *host, void *handle);
 

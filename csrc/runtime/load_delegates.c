@@ -1,16 +1,41 @@
 /* Delegates: each backend is looked up and receives its payload, compile specs and options. */
 #include "runtime/load_delegates.h"
 
+#include <string.h>
+
 #include "backend/registry.h"
 #include "runtime/host_call.h"
 #include "runtime/load_cost.h"
 #include "runtime/load_options.h"
 
+/* Returns the length of a text that can be shown; 0: it cannot. */
+static int shown_length(const ec_backend_spec *spec) {
+  enum { MOST = 80 };
+  const char *text = spec->value;
+  for (size_t i = 0; i < spec->size; i++)
+    if (text[i] < ' ' || text[i] > '~') return 0;
+  return spec->size > MOST ? 0 : (int)spec->size;
+}
+
+/* Looks the backend up. Messages have the TOSA specification of a delegate for Arm's NPUs, with
+ * which its graph can be lowered for TOSABackend. */
+static ec_status require_backend(const ec_delegate_row *row, const ec_backend **out,
+                                 ec_error *err) {
+  const ec_status status = ec_backend_require(row->id, out, err);
+  for (size_t i = 0; status != EC_OK && i < row->spec_count; i++) {
+    const int length = shown_length(&row->specs[i]);
+    if (length && strcmp(row->specs[i].key, "tosa_spec") == 0)
+      ec_error_append(err, "; its tosa_spec is '%.*s'", length,
+                      (const char *)row->specs[i].value);
+  }
+  return status;
+}
+
 static ec_status load_delegate(ec_method *m, const ec_plan *plan, uint32_t index, ec_delegate *d,
                                ec_error *err) {
   ec_delegate_row row;
   EC_TRY(ec_decode_delegate(plan, index, &m->arena, &row, err));
-  EC_TRY(ec_backend_require(row.id, &d->backend, err));
+  EC_TRY(require_backend(&row, &d->backend, err));
   d->init = (ec_backend_init){.method = m->name,
                               .payload = row.payload.data,
                               .payload_size = row.payload.size,

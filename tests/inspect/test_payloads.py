@@ -100,8 +100,9 @@ def test_ethos_u_says_what_to_lower_instead(capsys: pytest.CaptureFixture[str]) 
     cli.main(["info", str(path)])
     out = " ".join(capsys.readouterr().out.split())
     assert "compile spec tosa_spec: 'TOSA-1.0+INT+int16+int4+u55'" in out
-    with pytest.raises(executorch_c.NotFoundError, match="TOSABackend at the same tosa_spec"):
+    with pytest.raises(executorch_c.NotFoundError, match="TOSABackend at the same tosa_spec") as e:
         executorch_c.load(path).load_method("forward")
+    assert "its tosa_spec is 'TOSA-1.0+INT+int16+int4+u55'" in str(e.value)
 
 
 @pytest.mark.parametrize("backend", MADE)
