@@ -135,11 +135,12 @@ def totals(parts: dict[str, tuple[int, int, int]]) -> list[tuple[str, int, int, 
     """Return rows for a table: kernels by family, the core, and all."""
     rows = [(name, *row) for name, row in sorted(parts.items()) if name not in CORE]
     core = [parts[name] for name in sorted(CORE & set(parts))]
-    return [
-        *rows,
-        ("core", *map(sum, zip(*core))),
-        ("all", *map(sum, zip(*parts.values()))),
-    ]
+    return [*rows, ("core", *_sum(core)), ("all", *_sum(parts.values()))]
+
+
+def _sum(rows: Iterable[tuple[int, int, int]]) -> tuple[int, int, int]:
+    code, constants, memory = map(sum, zip(*rows))
+    return code, constants, memory
 
 
 def run_once(folder: Path, models: Sequence[str]) -> None:

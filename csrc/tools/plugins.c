@@ -6,6 +6,8 @@
 #include "../../backends/coreml/coreml_backend.h"
 #include "../../backends/cortex_m/operators.h"
 #include "../../backends/demo/demo.h"
+#include "../../backends/tosa/tosa_backend.h"
+#include "../../backends/tosa_ops/operators.h"
 #include "../../backends/vulkan/vulkan_backend.h"
 #include "../../backends/vulkan_ops/operators.h"
 #ifdef EC_RUN_XNNPACK
@@ -15,11 +17,13 @@
 ecr_status plugins_register(ecr_error *error) {
   static const ec_backend *const backends[] = {
       &demo_compiler_backend, &demo_executor_backend, &ecm_backend, &ecv_backend,
+      &ets_backend, &ets_vgf_backend,
 #ifdef EC_RUN_XNNPACK
       &ecx_backend,
 #endif
   };
-  static const ec_operators *const operators[] = {&evo_operators, &cortex_m_operators};
+  static const ec_operators *const operators[] = {&evo_operators, &eto_operators,
+                                                &cortex_m_operators};
   ecr_status status = 0;
   for (size_t i = 0; !status && i < sizeof backends / sizeof *backends; i++)
     status = ecr_register_backend(backends[i], error);

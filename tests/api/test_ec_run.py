@@ -16,6 +16,7 @@ pytestmark = pytest.mark.heavy
 
 BACKENDS = c_library.ROOT / "tests/backends"
 PROGRAMS = [*sorted((BACKENDS / "coreml_programs").glob("*.pte")),
+            *sorted((BACKENDS / "tosa_programs").glob("*.pte"))[:4],
             *sorted((BACKENDS / "vulkan_programs").glob("*.pte"))[:6]]  # fmt: skip
 MLP = BACKENDS / "coreml_programs/mlp_fp32.pte"
 
@@ -26,7 +27,7 @@ def recorded(program: Path) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("kind", ["npy", "npz", "raw"])
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_outputs_equal_those_of_the_package(program: Path, kind: str, tmp_path: Path) -> None:
     inputs, files = recorded(program), []
     if kind == "npz":

@@ -75,12 +75,14 @@ def without_objects(fuzzer: Path) -> None:
             shutil.rmtree(path)
 
 
-def run(fuzzer: Path, files: list[Path], cases: int, seed: int, out: Path) -> tuple[bool, str]:
+def run(
+    fuzzer: Path, files: list[Path], cases: int, seed: int, out: Path, *options: str
+) -> tuple[bool, str]:
     """Run the fuzzer; return True if no case failed, and its output. Failing files are in `out`."""
     out.mkdir(parents=True, exist_ok=True)
     jobs = min(os.cpu_count() or 1, 16)
     command = [str(fuzzer), "--cases", str(cases), "--seed", str(seed), "--jobs", str(jobs),
-               "--out", str(out), *map(str, files)]  # fmt: skip
+               "--out", str(out), *options, *map(str, files)]  # fmt: skip
     found = subprocess.run(command, capture_output=True, text=True,
                            env={**os.environ, **SANITIZERS})  # fmt: skip
     errors = found.stderr if len(found.stderr) < 8000 else found.stderr[:8000] + "..."

@@ -57,3 +57,11 @@ def test_damaged_models(fuzzer: Path, programs: Path, tmp_path: Path) -> None:
     fine, report = run(fuzzer, files, CASES, SEED + 1, tmp_path)
     assert fine, report
     assert count(report, "calls ran") > CASES / 25
+
+
+def test_damaged_payloads(fuzzer: Path, tmp_path: Path) -> None:
+    """Payloads that are no FlatBuffers: the directory, protobuf and weights of Core ML."""
+    files = sorted((ROOT / "tests/backends/coreml_programs").glob("*.pte"))
+    fine, report = run(fuzzer, files, CASES, SEED, tmp_path, "--payload", "1")
+    assert fine, report
+    assert CASES / 10 < count(report, "calls ran")
