@@ -248,15 +248,41 @@ static uint32_t read_handles(ecm_model *m, ecm_json *j) {
   return EC_BACKEND_OK;
 }
 
+static void raise_bound(ecm_model *m, uint64_t size) {
+  if (size <= INT32_MAX && (int64_t)size > m->bound) m->bound = (int64_t)size;
+}
+
+/* Raises the bound to the largest size of an input's enumerated shapes. */
+static void read_shapes(ecm_model *m, ecm_bytes enumerated) {
+  ecm_field shape, sizes;
+  uint64_t size;
+  while (ecm_wire_next(&enumerated, &shape)) {
+    if (shape.wire != ECM_BYTES) continue;
+    while (ecm_wire_next(&shape.bytes, &sizes))
+      if (sizes.wire == ECM_VARINT) raise_bound(m, sizes.value);
+      else if (sizes.wire == ECM_BYTES)
+        while (ecm_wire_varint(&sizes.bytes, &size)) raise_bound(m, size);
+  }
+}
+
 /* Raises the bound to the largest of an input's ranges. */
+static void read_ranges(ecm_model *m, ecm_bytes ranges) {
+  ecm_field range, upper;
+  while (ecm_wire_next(&ranges, &range))
+    if (range.wire == ECM_BYTES && ecm_wire_find(range.bytes, 2, &upper))
+      raise_bound(m, upper.value);
+}
+
 static void read_bound(ecm_model *m, ecm_bytes input) {
-  static const uint8_t path[] = {3, 5, 31};
-  ecm_field field = {.bytes = input}, range, upper;
-  for (size_t i = 0; i < sizeof path; i++)
-    if (!ecm_wire_find(field.bytes, path[i], &field) || field.wire != ECM_BYTES) return;
-  while (ecm_wire_next(&field.bytes, &range))
-    if (ecm_wire_find(range.bytes, 2, &upper) && upper.value <= INT32_MAX)
-      m->bound = (int64_t)upper.value > m->bound ? (int64_t)upper.value : m->bound;
+  enum { TYPE = 3, MULTI_ARRAY = 5, ENUMERATED = 21, RANGES = 31 };
+  ecm_field type, array, shapes;
+  if (!ecm_wire_find(input, TYPE, &type) || type.wire != ECM_BYTES ||
+      !ecm_wire_find(type.bytes, MULTI_ARRAY, &array) || array.wire != ECM_BYTES)
+    return;
+  if (ecm_wire_find(array.bytes, RANGES, &shapes) && shapes.wire == ECM_BYTES)
+    read_ranges(m, shapes.bytes);
+  if (ecm_wire_find(array.bytes, ENUMERATED, &shapes) && shapes.wire == ECM_BYTES)
+    read_shapes(m, shapes.bytes);
 }
 
 static bool copy_member(const ecm_json *j, const char *member, char out[ECM_NAME_BYTES]) {

@@ -192,7 +192,12 @@ ROWS = [
 
 
 def lower(
-    programs: Any, ios: int = 17, half: bool = False, weights: Any = None, shared: bool = False
+    programs: Any,
+    ios: int = 17,
+    half: bool = False,
+    weights: Any = None,
+    shared: bool = False,
+    more: Any = None,
 ) -> bytes:
     """Return the program of an ExportedProgram, or of several methods by name."""
     import coremltools as ct
@@ -214,7 +219,8 @@ def lower(
                 STRATEGY.POSITIONAL
             )
         )
-    partitioner = CoreMLPartitioner(compile_specs=specs)
+    specs.extend(more or ())
+    partitioner = CoreMLPartitioner(compile_specs=specs, lower_full_graph=more is not None)
     each = (
         {name: [partitioner] for name in programs} if isinstance(programs, dict) else [partitioner]
     )

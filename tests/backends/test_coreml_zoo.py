@@ -65,6 +65,27 @@ def test_methods_share_a_model() -> None:
         assert [node["name"] for node in inside["nodes"]] == ["linear", "relu", "linear"]
 
 
+def test_enumerated_shapes() -> None:
+    from executorch.backends.apple.coreml.compiler import CoreMLBackend
+
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(10, 5), torch.nn.ReLU()).eval()
+    shapes = ((1, 5, 10), (4, 6, 10))
+    auto = torch.export.Dim.AUTO
+    exported = torch.export.export(
+        model, (torch.randn(4, 6, 10),),
+        dynamic_shapes=({0: auto(min=1, max=4), 1: auto(min=5, max=6)},),
+    )  # fmt: skip
+    spec = CoreMLBackend.generate_enumerated_shapes_compile_spec(
+        exported, {"input": [list(shape) for shape in shapes]}
+    )
+    method = executorch_c.load(zoo.lower(exported, 18, more=[spec])).load_method("forward")
+    for shape in shapes:
+        x = torch.randn(*shape)
+        (found,) = method.execute([x.numpy()])
+        np.testing.assert_allclose(found, model(x).detach().numpy(), atol=1e-5)
+
+
 # ---- compressed weights ----------------------------------------------------------------------
 
 
