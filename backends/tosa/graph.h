@@ -72,6 +72,7 @@ typedef struct ets_node {
 typedef struct ets_block {
   const char *name;
   uint32_t first_node, node_count;
+  bool is_used; /* it is the graph's, or a node has it */
   uint32_t first, input_count, output_count; /* in ets_graph.operands */
 } ets_block;
 

@@ -163,8 +163,7 @@ int64_t ets_convert(ets_graph *g, int64_t tensor, uint32_t from, uint32_t to) {
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* Translates the results, which nothing has defined before. */
-static uint32_t define_results(ets_graph *g, const ets_node *n, int64_t *outs) {
+uint32_t ets_define_results(ets_graph *g, const ets_node *n, int64_t *outs) {
   for (uint32_t i = 0; i < n->output_count; i++) {
     ets_value *v = &g->values[ets_outputs(g, n)[i]];
     if (v->is_defined || v->data)
@@ -183,9 +182,10 @@ uint32_t ets_call_op(ets_graph *g, const ets_node *n, const char *op, const int6
   const ec_backend_node shown = {n->number, names[n->op], 0};
   if (n->output_count > ECT_MAX_ARGS)
     return ets_refuse(g, n, EC_BACKEND_INVALID_PROGRAM, "too many results");
-  ETS_TRY(define_results(g, n, outs));
-  return ect_pack_call(g->c.call, &g->program, op, args, count, outs, n->output_count, &shown,
-                       describe(g, n, text));
+  ETS_TRY(ets_define_results(g, n, outs));
+  const bool inner = n->number >= g->blocks[0].node_count; /* of a block that a node has */
+  return ect_pack_call(g->c.call, &g->program, op, args, count, outs, n->output_count,
+                       inner ? NULL : &shown, describe(g, n, text));
 }
 
 uint32_t ets_call_step(ets_graph *g, const ets_node *n, const char *op, const int64_t *args,

@@ -28,6 +28,8 @@ uint32_t ets_result(ets_graph *g, const ets_node *n, const ets_value **out);
 /* Adds the call whose results are the node's, under its name. */
 uint32_t ets_call_op(ets_graph *g, const ets_node *n, const char *op, const int64_t *args,
                      size_t count);
+/* Translates the results, whose numbers in the program are then in `outs`. */
+uint32_t ets_define_results(ets_graph *g, const ets_node *n, int64_t *outs);
 /* Adds a call before it, with one result. */
 uint32_t ets_call_step(ets_graph *g, const ets_node *n, const char *op, const int64_t *args,
                        size_t count, int64_t result);

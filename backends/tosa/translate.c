@@ -1,6 +1,8 @@
 /* Nodes as calls: a row of operators.def for each. */
 #include "translate.h"
 
+#include <string.h>
+
 #include "../translate/pack.h"
 #include "conv.h"
 #include "node.h"
@@ -84,6 +86,77 @@ static uint32_t translate_block(ets_graph *g, const ets_block *b) {
   return EC_BACKEND_OK;
 }
 
+/* ---- COND_IF --------------------------------------------------------------------------------- */
+
+/* Finds the block that an attribute names, which no other node has. */
+static uint32_t find_block(ets_graph *g, const ets_node *n, size_t attribute, ets_block **out) {
+  const ets_attribute *name = &n->attributes[attribute];
+  *out = NULL;
+  for (size_t i = 0; name->bytes && i < g->block_count; i++)
+    if (strncmp(g->blocks[i].name, (const char *)name->bytes, name->count) == 0 &&
+        g->blocks[i].name[name->count] == '\0')
+      *out = &g->blocks[i];
+  if (!*out || (*out)->is_used)
+    return ets_refuse(g, n, EC_BACKEND_INVALID_PROGRAM,
+                      "its block does not exist, or belongs to another node");
+  (*out)->is_used = true;
+  return EC_BACKEND_OK;
+}
+
+/* Makes inputs of the node, from the second on, the inputs of its block. */
+static uint32_t pass_inputs(ets_graph *g, const ets_node *n, const ets_block *b) {
+  if (b->input_count + 1 != n->input_count)
+    return ets_refuse(g, n, EC_BACKEND_INVALID_PROGRAM, "its block has other inputs");
+  for (uint32_t i = 0; i < b->input_count; i++) {
+    const ets_value *from;
+    ets_value *to = &g->values[g->operands[b->first + i]];
+    ETS_TRY(ets_input(g, n, i + 1, &from));
+    if (to->is_defined || to->data || to->dtype != from->dtype || to->rank != from->rank ||
+        memcmp(to->sizes, from->sizes, from->rank * sizeof *to->sizes) != 0)
+      return ets_refuse(g, n, EC_BACKEND_INVALID_PROGRAM,
+                        "an input of its block has another dtype or shape");
+    if (from->dtype != ETS_SHAPE) ETS_TRY(ets_tensor(g, n, i + 1, &to->id));
+    to->is_defined = true;
+  }
+  return EC_BACKEND_OK;
+}
+
+/* Translates a block whose outputs are copied to the node's, which a trace shows in their place. */
+static uint32_t call_block(ets_graph *g, const ets_node *n, ets_block *b, const int64_t *outs) {
+  const ets_node results = {.op = n->op, .number = n->number, .first = b->first + b->input_count,
+                            .input_count = b->output_count};
+  const ec_backend_node shown = {n->number, ets_op_name(n->op), 0};
+  if (b->output_count != n->output_count)
+    return ets_refuse(g, n, EC_BACKEND_INVALID_PROGRAM, "its block has other outputs");
+  ETS_TRY(pass_inputs(g, n, b));
+  ETS_TRY(translate_block(g, b));
+  for (uint32_t i = 0; i < b->output_count; i++) {
+    int64_t from;
+    ETS_TRY(ets_tensor(g, &results, i, &from));
+    ect_add_copy(&g->program, from, outs[i], i + 1 == b->output_count ? &shown : NULL);
+  }
+  return EC_BACKEND_OK;
+}
+
+uint32_t ets_call_cond_if(ets_graph *g, const ets_node *n) {
+  ect_program *p = &g->program;
+  ets_block *then, *otherwise;
+  int64_t condition, outs[ECT_MAX_ARGS];
+  if (!n->output_count || n->output_count > ECT_MAX_ARGS)
+    return ets_refuse(g, n, EC_BACKEND_INVALID_PROGRAM, "no results, or too many");
+  ETS_TRY(find_block(g, n, 0, &then));
+  ETS_TRY(find_block(g, n, 1, &otherwise));
+  ETS_TRY(ets_tensor(g, n, 0, &condition));
+  ETS_TRY(ets_define_results(g, n, outs));
+  const size_t skip = ect_add_jump(p, condition);
+  ETS_TRY(call_block(g, n, then, outs));
+  const size_t leave = ect_add_jump(p, ect_add_bool(p, false));
+  ect_set_target(p, skip);
+  ETS_TRY(call_block(g, n, otherwise, outs));
+  ect_set_target(p, leave);
+  return EC_BACKEND_OK;
+}
+
 /* ---- inputs and outputs ---------------------------------------------------------------------- */
 
 /* Translates the inputs or outputs of a block. */
@@ -104,6 +177,7 @@ static uint32_t add_border(ets_graph *g, const ets_block *b, bool outputs, int64
 
 static uint32_t translate(ets_graph *g, int64_t *inputs, int64_t *outputs) {
   const ets_block *b = &g->blocks[0];
+  g->blocks[0].is_used = true;
   ETS_TRY(add_border(g, b, false, inputs));
   ETS_TRY(translate_block(g, b));
   ETS_TRY(add_border(g, b, true, outputs));

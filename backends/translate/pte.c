@@ -14,6 +14,7 @@ enum {
 };
 
 /* Field ids of program.fbs, where they are used more than once. */
+enum { KERNEL_CALL = 1, JUMP_FALSE_CALL = 4 }; /* kinds of instructions */
 enum { VALUES = 2, INPUTS = 3, OUTPUTS = 4, CHAINS = 5, OPERATORS = 6, MEMORY = 8 };
 
 typedef struct writer {
@@ -146,9 +147,20 @@ static void put_operators(writer *w, size_t slot) {
   }
 }
 
+static size_t put_call(writer *w, const ect_call *c) {
+  ect_field fields[] = {{1, 4, 0, 0}, {0, 4, c->op, 0}};
+  const size_t table = ect_table(w->b, fields, 2);
+  put_i32s(w, fields[0].at, &w->p->items[c->first], c->count);
+  return table;
+}
+
+static size_t put_jump(writer *w, const ect_call *c) {
+  ect_field fields[] = {{0, 4, (uint64_t)w->p->items[c->first], 0}, {1, 4, c->target, 0}};
+  return ect_table(w->b, fields, 2);
+}
+
 static void put_chain(writer *w, size_t slot) {
   static const unsigned ids[] = {0, 1, 2};
-  enum { KERNEL_CALL = 1 };
   size_t slots[3];
   const size_t chains = put_offsets(w, slot, 1);
   ect_link(w->b, chains, put_links(w, ids, 3, slots));
@@ -157,11 +169,9 @@ static void put_chain(writer *w, size_t slot) {
   const size_t at = put_offsets(w, slots[2], w->p->call_count);
   for (size_t i = 0; i < w->p->call_count && !w->b->failed; i++) {
     const ect_call *c = &w->p->calls[i];
-    ect_field instruction[] = {{1, 4, 0, 0}, {0, 1, KERNEL_CALL, 0}};
-    ect_field kernel[] = {{1, 4, 0, 0}, {0, 4, c->op, 0}};
+    ect_field instruction[] = {{1, 4, 0, 0}, {0, 1, c->is_jump ? JUMP_FALSE_CALL : KERNEL_CALL, 0}};
     ect_link(w->b, at + 4 * i, ect_table(w->b, instruction, 2));
-    ect_link(w->b, instruction[0].at, ect_table(w->b, kernel, 2));
-    put_i32s(w, kernel[0].at, &w->p->items[c->first], c->count);
+    ect_link(w->b, instruction[0].at, c->is_jump ? put_jump(w, c) : put_call(w, c));
   }
 }
 

@@ -115,6 +115,17 @@ void ect_add_call(ect_program *p, const char *op, const int64_t *args, size_t co
   if (ROOM(p, calls, call_room, call_count)) p->calls[p->call_count++] = call;
 }
 
+size_t ect_add_jump(ect_program *p, int64_t condition) {
+  const ect_call jump = {.is_jump = true, .first = p->item_count, .count = 1};
+  if (!add_item(p, condition) || !ROOM(p, calls, call_room, call_count)) return 0;
+  p->calls[p->call_count] = jump;
+  return p->call_count++;
+}
+
+void ect_set_target(ect_program *p, size_t jump) {
+  if (!p->failed) p->calls[jump].target = (uint32_t)p->call_count;
+}
+
 void ect_add_copy(ect_program *p, int64_t from, int64_t to, const ec_backend_node *node) {
   const int64_t args[] = {from, ect_add_bool(p, false), ect_add_none(p), to};
   ect_add_call(p, "aten::_to_copy.out", args, 4, node);

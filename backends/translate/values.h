@@ -69,7 +69,9 @@ typedef struct ect_constant {
 
 typedef struct ect_call {
   uint32_t op;
-  size_t first, count; /* arguments, in ect_program.items */
+  size_t first, count; /* arguments, in ect_program.items; of a jump: its condition */
+  bool is_jump;
+  uint32_t target;     /* of a jump: a number of a call */
   ec_backend_node node; /* of the payload; name NULL: a helper */
 } ect_call;
 
@@ -114,6 +116,13 @@ void ect_add_copy(ect_program *p, int64_t from, int64_t to, const ec_backend_nod
 /* Replaces outputs that are inputs, constants, state or earlier outputs, too, by copies. */
 void ect_copy_shared(ect_program *p, const int64_t *inputs, size_t input_count, int64_t *outputs,
                      size_t output_count);
+
+/* Adds a jump that is taken if `condition`, a number of a bool, is false. Returns its number, for
+ * ect_set_target. */
+size_t ect_add_jump(ect_program *p, int64_t condition);
+/* Sets the target of a jump to the next call that will be added, or the end. Targets are after
+ * their jumps: the memory plan knows no loops. */
+void ect_set_target(ect_program *p, size_t jump);
 
 const ect_value *ect_value_at(const ect_program *p, int64_t value);
 /* Returns NULL if the value is not a tensor. */

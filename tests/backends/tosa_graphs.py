@@ -30,9 +30,12 @@ class Graph:
     minor: int = 0
     inputs: list[Any] = field(default_factory=list)
     outputs: list[Any] = field(default_factory=list)
+    writer: Any = None
+    """Of another graph, whose current block this one is."""
 
     def __post_init__(self) -> None:
-        self.writer = ts.TosaSerializer("", ts.ConstMode.EMBED, 1, self.minor, 0, False)
+        if self.writer is None:
+            self.writer = ts.TosaSerializer("", ts.ConstMode.EMBED, 1, self.minor, 0, False)
 
     def input(self, shape: Shape, dtype: Any) -> str:
         tensor = ts.TosaSerializerTensor(f"in{len(self.inputs)}", list(shape), dtype)
