@@ -164,14 +164,6 @@ static uint32_t cast(ecm_node *n, ecm_value *out) {
 
 /* ---- palettised ------------------------------------------------------------------------------ */
 
-/* Returns an index of `bits` bits of a packed stream, the lowest bits first. */
-static unsigned read_bits(ecm_bytes bytes, size_t i, unsigned bits) {
-  const size_t at = i * bits / 8;
-  unsigned both = bytes.data[at];
-  if (at + 1 < bytes.size) both |= (unsigned)bytes.data[at + 1] << 8;
-  return both >> (i * bits % 8) & ((1u << bits) - 1);
-}
-
 /* One table, and indices packed as bytes. */
 static uint32_t look_up_packed(ecm_node *n, const ecm_value *indices, const ecm_value *lut,
                                ecm_value *out) {
@@ -182,7 +174,7 @@ static uint32_t look_up_packed(ecm_node *n, const ecm_value *indices, const ecm_
   if ((size_t)1 << bits != entries || !bits) return ecm_refuse(n, "the lut has not 2^n entries");
   ECM_TRY(open_result(n, out, indices->data.size * 8 / bits, &items));
   for (size_t i = 0; i < ecm_elements(out); i++)
-    write_number(out, items, i, ecm_number_at(lut, read_bits(indices->data, i, bits)));
+    write_number(out, items, i, ecm_number_at(lut, ecm_bits_at(indices->data, i, bits)));
   return EC_BACKEND_OK;
 }
 
@@ -259,7 +251,7 @@ static uint32_t sparse_to_dense(ecm_node *n, ecm_value *out) {
   ECM_TRY(open_result(n, out, packed ? mask.data.size * 8 : ecm_elements(&mask), &items));
   const size_t count = ecm_elements(out), given = ecm_elements(&data);
   for (size_t i = 0; i < count; i++) {
-    const bool set = packed ? read_bits(mask.data, i, 1) : ecm_number_at(&mask, i) != 0;
+    const bool set = packed ? ecm_bits_at(mask.data, i, 1) : ecm_number_at(&mask, i) != 0;
     if (set && used == given) return ecm_refuse(n, "the mask has more ones than nonzero_data");
     write_number(out, items, i, set ? ecm_number_at(&data, used++) : 0);
   }

@@ -123,6 +123,13 @@ static const struct {
 } packed[] = {{ECM_UINT1, 1, 0}, {ECM_UINT2, 2, 0}, {ECM_UINT3, 3, 0}, {ECM_UINT4, 4, 0},
               {ECM_UINT6, 6, 0}, {ECM_INT4, 4, 1}};
 
+unsigned ecm_bits_at(ecm_bytes bytes, size_t i, unsigned bits) {
+  const size_t at = i * bits / 8;
+  unsigned both = bytes.data[at];
+  if (at + 1 < bytes.size) both |= (unsigned)bytes.data[at + 1] << 8;
+  return both >> (i * bits % 8) & ((1u << bits) - 1);
+}
+
 /* Decodes a stream of n bits each, the lowest first, to int8 or uint8. */
 static uint32_t unpack(ecm_model *m, unsigned bits, bool is_signed, ecm_value *v) {
   const ecm_bytes from = v->data;
@@ -136,10 +143,7 @@ static uint32_t unpack(ecm_model *m, unsigned bits, bool is_signed, ecm_value *v
   uint8_t *items = ecm_own(m, count);
   if (!items) return ecm_fail(&m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a constant");
   for (size_t i = 0; i < count; i++) {
-    const size_t at = i * bits / 8;
-    unsigned both = from.data[at];
-    if (at + 1 < from.size) both |= (unsigned)from.data[at + 1] << 8;
-    const unsigned number = both >> (i * bits % 8) & ((1u << bits) - 1);
+    const unsigned number = ecm_bits_at(from, i, bits);
     const unsigned high = is_signed && number >> (bits - 1) ? 0xffu << bits : 0;
     items[i] = (uint8_t)(number | high);
   }

@@ -43,6 +43,8 @@ void *ecm_own(ecm_model *m, size_t size);
 uint32_t ecm_read_type(ecm_model *m, ecm_bytes value_type, ecm_value *out);
 /* Reads a Value message, a constant. */
 uint32_t ecm_read_constant(ecm_model *m, ecm_bytes message, ecm_value *out);
+/* Returns item i of a stream of at most 8 bits each, the lowest first. */
+unsigned ecm_bits_at(ecm_bytes bytes, size_t i, unsigned bits);
 /* Gives a value of a state type its memory, which begins as zeros. */
 uint32_t ecm_add_state(ecm_model *m, ecm_value *v);
 uint32_t ecm_define(ecm_model *m, ecm_bytes name, const ecm_value *value);

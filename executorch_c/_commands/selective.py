@@ -34,16 +34,16 @@ def add(commands: _arguments.Commands) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Run `executorch-c selective`."""
-    from executorch_c import load, selective
+    from executorch_c import _selective, load
 
-    csrc = selective.source_tree(args.source)
-    needs = selective.needs_of([load(model) for model in args.models])
+    csrc = _selective.source_tree(args.source)
+    needs = _selective.needs_of([load(model) for model in args.models])
     folder = Path(args.output)
-    selective.write(folder, csrc, needs)
-    selective.build(folder, csrc, args.jobs)
+    _selective.write(folder, csrc, needs)
+    _selective.build(folder, csrc, args.jobs)
     if not needs.backends:
-        selective.run_once(folder, args.models)
-    rows = selective.totals(selective.sizes(folder))
+        _selective.run_once(folder, args.models)
+    rows = _selective.totals(_selective.sizes(folder))
     if args.json:
         print(_json.dumps({
             "operators": sorted(needs.operators), "dtypes": sorted(needs.dtypes),

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import executorch_c
-from executorch_c import cli, selective
+from executorch_c import _selective, cli
 
 torch = pytest.importorskip("torch")
 exir = pytest.importorskip("executorch.exir")
@@ -80,7 +80,7 @@ def test_the_library_computes_what_the_package_computes(
 
 
 def test_it_is_small(small: Path) -> None:
-    rows = {name: row for name, *row in selective.totals(selective.sizes(small))}
+    rows = {name: row for name, *row in _selective.totals(_selective.sizes(small))}
     assert 10_000 < rows["core"][0] <= CORE, rows
     assert sum(rows["all"][:2]) <= DIGITS, rows
     library = small / "libexecutorch_c.so"
@@ -105,7 +105,7 @@ class Cosine(torch.nn.Module):
 
 def test_needs_are_those_of_all_programs(digits: Path) -> None:
     other = program("cos", lambda: Cosine(), torch.randn(2))
-    needs = selective.needs_of([executorch_c.load(digits), executorch_c.load(other)])
+    needs = _selective.needs_of([executorch_c.load(digits), executorch_c.load(other)])
     assert {"aten::cos.out", "aten::convolution.out"} <= needs.operators
     assert needs.dtypes == {"bool", "int64", "float32"} and not needs.backends
 
@@ -120,7 +120,7 @@ def test_needs_are_those_of_all_programs(digits: Path) -> None:
     ],
 )
 def test_dtypes_are_closed_under_promotion(given: set[str], more: set[str]) -> None:
-    found = selective.promoted(given)
+    found = _selective.promoted(given)
     assert found == {"bool", "int64", "float32"} | given | more
     for a in found:
         for b in found:
@@ -135,4 +135,4 @@ def test_faults_are_one_sentence(
     assert cli.main([*command, "--source", str(tmp_path)]) == 1
     assert "needs the source tree" in capsys.readouterr().err
     with pytest.raises(LookupError, match="no kernels for my::op.out"):
-        selective.rows_of(c_library.ROOT / "csrc", {"my::op.out", "aten::add.out"})
+        _selective.rows_of(c_library.ROOT / "csrc", {"my::op.out", "aten::add.out"})
