@@ -1,6 +1,8 @@
 /* Operands of the normalisations, and the table of their loops. */
 #include "kernels/norm/norm.h"
 
+#include <string.h>
+
 #include "core/alloc.h"
 #include "core/checked.h"
 #include "core/simd.h"

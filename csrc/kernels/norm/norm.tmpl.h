@@ -1,22 +1,25 @@
 /* Loops of the normalisations for one dtype. */
 
+typedef EC_ACC EC_FN(vector) __attribute__((vector_size(NORM_LANES * sizeof(EC_ACC))));
+
 /* Returns the sum of x - shift over n elements (squares: squared). Lanes sum in the compute type,
  * blocks of them in double. */
 EC_CLONES static double EC_FN(sum)(const EC_T *x, size_t n, EC_ACC shift, bool squares) {
   double total = 0;
   while (n) {
-    EC_ACC lane[NORM_LANES] = {0};
+    EC_FN(vector) sums = {0}, v;
+    EC_ACC row[NORM_LANES];
     size_t block = n < NORM_BLOCK ? n : NORM_BLOCK, i = 0;
-    for (; i + NORM_LANES <= block; i += NORM_LANES)
-      for (size_t l = 0; l < NORM_LANES; l++) {
-        EC_ACC v = EC_LOAD(x[i + l]) - shift;
-        lane[l] += squares ? v * v : v;
-      }
-    for (size_t l = 0; i < block; i++, l++) {
-      EC_ACC v = EC_LOAD(x[i]) - shift;
-      lane[l] += squares ? v * v : v;
+    for (; i + NORM_LANES <= block; i += NORM_LANES) {
+      for (size_t l = 0; l < NORM_LANES; l++) row[l] = EC_LOAD(x[i + l]) - shift;
+      memcpy(&v, row, sizeof v);
+      sums += squares ? v * v : v;
     }
-    for (size_t l = 0; l < NORM_LANES; l++) total += (double)lane[l];
+    for (size_t l = 0; i < block; i++, l++) {
+      EC_ACC one = EC_LOAD(x[i]) - shift;
+      sums[l] += squares ? one * one : one;
+    }
+    for (size_t l = 0; l < NORM_LANES; l++) total += (double)sums[l];
     x += block;
     n -= block;
   }
