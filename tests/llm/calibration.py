@@ -20,7 +20,7 @@ from executorch_c.llm.agreement import Agreement, Limit, measure
 from exported_llm import CONTEXT, VOCABULARY, load
 from exported_rows import BY_NAME, model_of
 
-NAMES = ("llama-8da4w",)
+NAMES = ("llama-8da4w", "qwen2.5-8da4w")
 IDS = np.random.default_rng(3).integers(4, VOCABULARY, CONTEXT).tolist()
 LAYERS = 6
 """Layers that get each fault, one at a time."""

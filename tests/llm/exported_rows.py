@@ -68,6 +68,8 @@ ROWS = (
     Row("int8-cache", options={**CACHED, "model.quantize_kv_cache": True},
         uses=("llama::custom_quantized_sdpa", "quantized_decomposed::quantize_per_token")),
     Row("llama-8da4w", {}, INT4, ("XnnpackBackend", "llama::custom_sdpa"), True, 5e-6),
+    Row("qwen2.5-8da4w", {"attention_qkv_bias": True, "use_hf_rope": True}, INT4,
+        ("XnnpackBackend", "llama::custom_sdpa"), True, 5e-6, model_class="qwen2_5_0_5b"),
 )  # fmt: skip
 
 WRONG = (
