@@ -31,14 +31,7 @@ typedef enum ets_dtype {
 /* Numbers of operators. */
 enum {
 #define ETS_OP(number, name, ...) ETS_##name = (number),
-#define ETS_SPECIAL ETS_OP
-#define ETS_SHAPE_OP ETS_OP
-#define ETS_LATER ETS_OP
 #include "operators.def"
-#undef ETS_OP
-#undef ETS_SPECIAL
-#undef ETS_SHAPE_OP
-#undef ETS_LATER
   ETS_OPERATORS = 97
 };
 

@@ -10,14 +10,7 @@ enum { WHAT = 160 };
 
 static const char *const names[ETS_OPERATORS] = {
 #define ETS_OP(number, name, ...) [number] = #name,
-#define ETS_SPECIAL ETS_OP
-#define ETS_SHAPE_OP ETS_OP
-#define ETS_LATER ETS_OP
 #include "operators.def"
-#undef ETS_OP
-#undef ETS_SPECIAL
-#undef ETS_SHAPE_OP
-#undef ETS_LATER
 };
 
 const char *ets_op_name(uint32_t op) { return names[op]; }

@@ -17,14 +17,8 @@ static const ec_fb_schema *const union_Attribute[ETS_OPERATORS];
 /* By number of the operator, which is that of its attribute's type. */
 static const ec_fb_schema *const union_Attribute[ETS_OPERATORS] = {
 #define ETS_OP(number, name, attributes, ...) [number] = &schema_##attributes,
-#define ETS_SPECIAL ETS_OP
-#define ETS_SHAPE_OP ETS_OP
 #define ETS_LATER(number, name, attributes) [number] = &schema_##attributes,
 #include "operators.def"
-#undef ETS_OP
-#undef ETS_SPECIAL
-#undef ETS_SHAPE_OP
-#undef ETS_LATER
 };
 
 const ec_fb_schema *ets_payload_schema(void) { return &schema_TosaGraph; }

@@ -18,13 +18,8 @@ static const row rows[ETS_OPERATORS] = {
 #define ETS_OP(number, name, attributes, floats, integers, arguments)                              \
   [number] = {floats, integers, arguments, NULL},
 #define ETS_SPECIAL(number, name, attributes, function) [number] = {NULL, NULL, NULL, function},
-#define ETS_SHAPE_OP ETS_SPECIAL
 #define ETS_LATER(number, name, attributes) [number] = {NULL, NULL, NULL, NULL},
 #include "operators.def"
-#undef ETS_OP
-#undef ETS_SPECIAL
-#undef ETS_SHAPE_OP
-#undef ETS_LATER
 };
 
 /* ---- rows ------------------------------------------------------------------------------------ */

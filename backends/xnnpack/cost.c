@@ -6,8 +6,9 @@
 #include "values.h"
 
 /* Multiplications of one thread in the time of passing a part of a node to another thread and
- * waiting for it, some microseconds; and the cost of moving an element. */
-enum { WORTH_A_THREAD = 200000, ELEMENT = 8 };
+ * waiting for it, some microseconds; those of a node that pays for several such nodes; and the cost
+ * of moving an element. */
+enum { WORTH_A_THREAD = 200000, WORTH_SOME = 4 * WORTH_A_THREAD, ELEMENT = 8 };
 
 static double count_elements(const ecx_value *v) {
   double n = 1;
@@ -37,6 +38,10 @@ double ecx_graph_cost(const ecx_graph *g) {
 
 bool ecx_graph_is_small(const ecx_graph *g) {
   double nodes = 0;
-  for (uint32_t i = 0; i < g->node_count; i++) nodes += !g->nodes[i].is_dead;
+  for (uint32_t i = 0; i < g->node_count; i++) {
+    if (g->nodes[i].is_dead) continue;
+    if (node_cost(g, &g->nodes[i]) >= WORTH_SOME) return false;
+    nodes++;
+  }
   return ecx_graph_cost(g) < WORTH_A_THREAD * nodes;
 }

@@ -4,10 +4,11 @@
 
 #include "graph.h"
 
-/* True if the nodes are on average so small that one thread finishes before a second one starts. */
 /* Returns the number of multiplications of a graph. */
 double ecx_graph_cost(const ecx_graph *graph);
 
+/* True if the nodes are so small, on average and each of them, that one thread finishes before a
+ * second one starts. */
 bool ecx_graph_is_small(const ecx_graph *g);
 
 #endif

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import random
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,34 +14,15 @@ import pytest
 
 import executorch_c
 from executorch_c import Error, Runtime
+from recorded import Recorded
 
-PROGRAMS = Path(__file__).parent / "coreml_programs"
-NAMES = sorted(path.stem for path in PROGRAMS.glob("*.pte"))
+RECORDED = Recorded(Path(__file__).parent / "coreml_programs")
+PROGRAMS, NAMES = RECORDED.folder, RECORDED.names()
+method, recorded, error = RECORDED.method, RECORDED.arrays, RECORDED.error
 LIMITS = {"fp32": 1e-5, "dyn": 1e-5, "fp16": 3e-3, "int8": 1e-7, "lut4": 1e-5, "int4": 1e-5,
           "sparse": 1e-5, "bits": 1e-5}  # fmt: skip
 """int8: every integer is equal, for one step of the last quantisation, 0.004, moves the result by
 more than 1e-4; the softmax after it is float32."""
-
-
-def method(source: str | bytes) -> executorch_c.Method:
-    program = PROGRAMS / f"{source}.pte" if isinstance(source, str) else source
-    return Runtime.get().load_program(program).load_method("forward")
-
-
-def recorded(name: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return inputs, and outputs of the lowered module in eager PyTorch."""
-    with np.load(PROGRAMS / f"{name}.npz") as file:
-        arrays = dict(file)
-    return ([arrays[key] for key in sorted(arrays) if key.startswith("in")],
-            [arrays[key] for key in sorted(arrays) if key.startswith("out")])  # fmt: skip
-
-
-def error(source: str | bytes, name: str) -> float:
-    inputs, outputs = recorded(name)
-    found = method(source).execute(inputs)
-    assert [a.shape for a in found] == [a.shape for a in outputs]
-    return max(float(np.abs(a.astype(np.float64) - b).max())
-               for a, b in zip(found, outputs, strict=True))  # fmt: skip
 
 
 def payload(data: bytes) -> tuple[int, int]:
@@ -162,29 +141,9 @@ def test_a_wrong_payload_is_named(old: bytes, new: bytes, match: str) -> None:
         method(replaced(old, new))
 
 
-def damaged(name: str, cases: int) -> Iterator[bytes]:
-    data = (PROGRAMS / f"{name}.pte").read_bytes()
-    begin, end = payload(data)
-    source = random.Random(name)
-    for _ in range(cases):
-        copy = bytearray(data)
-        for _ in range(source.choice((1, 1, 2, 8))):
-            copy[source.randrange(begin, end)] = source.choice((0, 1, 127, 128, 255,
-                                                               source.randrange(256)))  # fmt: skip
-        yield bytes(copy)
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_damaged_payloads_are_results_or_exceptions(name: str) -> None:
-    inputs, _ = recorded(name)
-    failures = 0
-    for data in damaged(name, 150):
-        try:
-            method(data).execute(inputs)
-        except Error as found:
-            failures += 1
-            assert str(found)
-    assert 0 < failures < 150
+    RECORDED.check_damaged(name, *payload((PROGRAMS / f"{name}.pte").read_bytes()))
 
 
 def test_the_index_may_not_point_outside() -> None:

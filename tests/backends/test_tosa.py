@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import random
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,31 +10,12 @@ import executorch_c
 import numpy as np
 import pytest
 from executorch_c import Error, Runtime
+from recorded import Recorded
 
-PROGRAMS = Path(__file__).parent / "tosa_programs"
-NAMES = sorted(path.stem for path in PROGRAMS.glob("*.pte"))
+RECORDED = Recorded(Path(__file__).parent / "tosa_programs")
+PROGRAMS, NAMES = RECORDED.folder, RECORDED.names()
+method, recorded, error = RECORDED.method, RECORDED.arrays, RECORDED.error
 LIMITS = {"fp": 1e-5, "int8": 0}
-
-
-def method(source: str | bytes) -> executorch_c.Method:
-    program = PROGRAMS / f"{source}.pte" if isinstance(source, str) else source
-    return Runtime.get().load_program(program).load_method("forward")
-
-
-def recorded(name: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return inputs, and outputs of the lowered module in eager PyTorch."""
-    with np.load(PROGRAMS / f"{name}.npz") as file:
-        arrays = dict(file)
-    return ([arrays[key] for key in sorted(arrays) if key.startswith("in")],
-            [arrays[key] for key in sorted(arrays) if key.startswith("out")])  # fmt: skip
-
-
-def error(source: str | bytes, name: str) -> float:
-    inputs, outputs = recorded(name)
-    found = method(source).execute(inputs)
-    assert [a.shape for a in found] == [a.shape for a in outputs]
-    return max(float(np.abs(a.astype(np.float64) - b).max())
-               for a, b in zip(found, outputs, strict=True))  # fmt: skip
 
 
 def payload(data: bytes) -> tuple[int, int]:
@@ -127,26 +106,6 @@ def test_a_name_that_nothing_has_is_named(old: bytes, new: bytes, match: str) ->
         method(data)
 
 
-def damaged(name: str, cases: int) -> Iterator[bytes]:
-    data = (PROGRAMS / f"{name}.pte").read_bytes()
-    begin, end = payload(data)
-    source = random.Random(name)
-    for _ in range(cases):
-        copy = bytearray(data)
-        for _ in range(source.choice((1, 1, 2, 8))):
-            copy[source.randrange(begin, end)] = source.choice((0, 1, 127, 128, 255,
-                                                               source.randrange(256)))  # fmt: skip
-        yield bytes(copy)
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_damaged_payloads_are_results_or_exceptions(name: str) -> None:
-    inputs, _ = recorded(name)
-    failures = 0
-    for data in damaged(name, 150):
-        try:
-            method(data).execute(inputs)
-        except Error as found:
-            failures += 1
-            assert str(found)
-    assert 0 < failures < 150
+    RECORDED.check_damaged(name, *payload((PROGRAMS / f"{name}.pte").read_bytes()))

@@ -10,22 +10,12 @@ import numpy as np
 import pytest
 
 import executorch_c
-from executorch_c import Error, Runtime
+from executorch_c import Error
+from recorded import Recorded
 
-PROGRAMS = Path(__file__).parent / "vulkan_programs"
-NAMES = sorted(path.stem for path in PROGRAMS.glob("*.pte"))
-
-
-def method(name: str, **options: object) -> executorch_c.Method:
-    return Runtime.get().load_program(PROGRAMS / f"{name}.pte").load_method("forward", **options)
-
-
-def recorded(name: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return inputs, and outputs of the lowered module in eager PyTorch."""
-    with np.load(PROGRAMS / f"{name}.npz") as file:
-        arrays = dict(file)
-    return ([arrays[key] for key in sorted(arrays) if key.startswith("in")],
-            [arrays[key] for key in sorted(arrays) if key.startswith("out")])  # fmt: skip
+RECORDED = Recorded(Path(__file__).parent / "vulkan_programs")
+PROGRAMS, NAMES = RECORDED.folder, RECORDED.names()
+method, recorded = RECORDED.method, RECORDED.arrays
 
 
 @pytest.mark.parametrize("name", NAMES)
