@@ -235,7 +235,7 @@ def test_wrong_options_of_check(options: list[str], match: str, folder: Path,
     assert stopped.value.code == 2 and match in capsys.readouterr().err
 
 
-def test_names_are_imported_at_their_first_use() -> None:
+def test_names_are_imported_at_their_first_use(tmp_path: Path) -> None:
     """Running a model imports no module of checks; each name of `__all__` has a module."""
     code = """
 import sys, executorch_c.llm as llm
@@ -250,4 +250,4 @@ except AttributeError as error:
 else:
     raise AssertionError("no AttributeError")
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
