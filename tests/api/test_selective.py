@@ -59,7 +59,8 @@ def digits() -> Path:
 @pytest.fixture(scope="module")
 def small(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("small")
-    assert cli.main(["selective", str(digits), "-o", str(folder)]) == 0
+    source = str(c_library.ROOT)  # an installed package has none
+    assert cli.main(["selective", str(digits), "-o", str(folder), "--source", source]) == 0
     return folder
 
 

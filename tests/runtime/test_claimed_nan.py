@@ -68,7 +68,7 @@ def rows() -> dict[str, Callable[..., Any]]:
         "constant maximum": lambda x: torch.maximum(torch.full((8,), 0.25), x),
         "clamp": lambda x: x.clamp(-1, 1), "clamp from below": lambda x: x.clamp(min=-0.5),
         "clamp from above": lambda x: x.clamp(max=0.5), "elu": F.elu, "gelu": F.gelu,
-        "leaky": lambda x: F.leaky_relu(x, 0.1), "exp": torch.exp, "abs": torch.abs,
+        "leaky": lambda x: F.leaky_relu(x, 0.1), "abs": torch.abs,
         "negative": lambda x: -x, "floor": torch.floor, "ceil": torch.ceil,
         "rsqrt": torch.rsqrt, "softmax": lambda x: F.softmax(x, -1), "division": lambda x: 1 / x,
         "quotient": lambda x: x / (x + 1), "product": lambda x: x * x, "sum": lambda x: x + x,
