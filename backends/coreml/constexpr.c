@@ -68,7 +68,7 @@ static uint32_t check_float(ecm_node *n, const ecm_value *out) {
              : ecm_refuse(n, "the result is neither float32 nor float16");
 }
 
-/* Returns the element of a tensor whose blocks cover that of `t`, at element i of `t`. */
+/* Returns the index of the block that has element i of `t`, in a tensor with a size per block. */
 static size_t block_of(const ect_tensor *t, const ect_tensor *blocks, size_t i) {
   size_t at = 0, stride = 1;
   for (uint32_t d = t->rank; d-- > 0;) {
@@ -111,23 +111,33 @@ static uint32_t along_axis(ecm_node *n, const ecm_value *data, ecm_value *scale)
   return EC_BACKEND_OK;
 }
 
-/* (data - zero) * scale, both by blocks */
+/* Refuses scales, and zero points if there are any, that do not divide a tensor into blocks. */
+static uint32_t check_blocks(ecm_node *n, const ect_tensor *t, const ecm_value *scale,
+                             const ecm_value *zero) {
+  if (scale->type.rank != t->rank || !has_blocks(t, &scale->type) ||
+      (zero && (zero->type.rank != t->rank || !has_blocks(t, &zero->type))))
+    return ecm_refuse(n, "scales or offsets do not divide the data into blocks");
+  return EC_BACKEND_OK;
+}
+
+/* Returns (number - zero) * scale, both of the block that has element i of `t`. */
+static double scaled(double number, const ect_tensor *t, size_t i, const ecm_value *scale,
+                     const ecm_value *zero) {
+  const double offset = zero ? ecm_number_at(zero, block_of(t, &zero->type, i)) : 0;
+  const double by = ecm_number_at(scale, block_of(t, &scale->type, i));
+  return (double)((float)(number - offset) * (float)by);
+}
+
 static uint32_t scale_blocks(ecm_node *n, const ecm_value *data, const ecm_value *scale,
                              const ecm_value *zero, ecm_value *out) {
   uint8_t *items = NULL;
   const size_t count = ecm_elements(data);
   ECM_TRY(check_float(n, out));
   if (!has_size(&out->type, &data->type)) return ecm_refuse(n, "the result has another shape");
-  if (scale->type.rank != data->type.rank || !has_blocks(&data->type, &scale->type) ||
-      (zero && (zero->type.rank != data->type.rank || !has_blocks(&data->type, &zero->type))))
-    return ecm_refuse(n, "scales or offsets do not divide the data into blocks");
+  ECM_TRY(check_blocks(n, &data->type, scale, zero));
   ECM_TRY(open_result(n, out, count, &items));
-  for (size_t i = 0; i < count; i++) {
-    const double offset =
-        zero ? ecm_number_at(zero, block_of(&data->type, &zero->type, i)) : 0;
-    const double by = ecm_number_at(scale, block_of(&data->type, &scale->type, i));
-    write_number(out, items, i, (double)((float)(ecm_number_at(data, i) - offset) * (float)by));
-  }
+  for (size_t i = 0; i < count; i++)
+    write_number(out, items, i, scaled(ecm_number_at(data, i), &data->type, i, scale, zero));
   return EC_BACKEND_OK;
 }
 
@@ -300,6 +310,16 @@ static uint32_t find_ones(ecm_node *n, const ecm_value *mask, size_t wanted, siz
                         : ecm_refuse(n, "the mask has fewer ones than there are elements");
 }
 
+/* Allocates the elements of a sparse result, one for each of `data`, and finds their places. */
+static uint32_t open_sparse(ecm_node *n, const ecm_value *mask, const ecm_value *data,
+                            ecm_value *out, size_t **places, uint8_t **items) {
+  const size_t count = ecm_elements(data);
+  ECM_TRY(find_ones(n, mask, count, places));
+  if (out->type.rank != 1 || out->type.sizes[0] != (int64_t)count)
+    return ecm_refuse(n, "the result has another shape");
+  return open_result(n, out, count, items);
+}
+
 static uint32_t look_up_sparse(ecm_node *n, const ecm_value *mask, ecm_value *out) {
   ecm_value data, lut;
   palette p;
@@ -311,11 +331,8 @@ static uint32_t look_up_sparse(ecm_node *n, const ecm_value *mask, ecm_value *ou
     return ecm_refuse(n, "indices or lut are of a wrong dtype or rank");
   ECM_TRY(open_palette(n, mask, &lut, &p));
   if (p.width != 1) return ecm_refuse(n, "vectors of sparse weights");
+  ECM_TRY(open_sparse(n, mask, &data, out, &places, &items));
   const size_t count = ecm_elements(&data);
-  ECM_TRY(find_ones(n, mask, count, &places));
-  if (out->type.rank != 1 || out->type.sizes[0] != (int64_t)count)
-    return ecm_refuse(n, "the result has another shape");
-  ECM_TRY(open_result(n, out, count, &items));
   for (size_t i = 0; i < count; i++) {
     const size_t index = (size_t)ecm_number_at(&data, i);
     const size_t table = block_of(&mask->type, &p.tables, places[i]);
@@ -334,20 +351,13 @@ static uint32_t scale_sparse(ecm_node *n, const ecm_value *mask, ecm_value *out)
   ECM_TRY(read_parameter(n, "scale", &scale));
   ECM_TRY(find_parameter(n, "offset", &zero, &has_zero));
   ECM_TRY(check_float(n, out));
-  const ect_tensor *t = &mask->type;
-  if (scale.type.rank != t->rank || !has_blocks(t, &scale.type) ||
-      (has_zero && (zero.type.rank != t->rank || !has_blocks(t, &zero.type))))
-    return ecm_refuse(n, "scales or offsets do not divide the data into blocks");
+  const ecm_value *offset = has_zero ? &zero : NULL;
+  ECM_TRY(check_blocks(n, &mask->type, &scale, offset));
+  ECM_TRY(open_sparse(n, mask, &data, out, &places, &items));
   const size_t count = ecm_elements(&data);
-  ECM_TRY(find_ones(n, mask, count, &places));
-  if (out->type.rank != 1 || out->type.sizes[0] != (int64_t)count)
-    return ecm_refuse(n, "the result has another shape");
-  ECM_TRY(open_result(n, out, count, &items));
-  for (size_t i = 0; i < count; i++) {
-    const double offset = has_zero ? ecm_number_at(&zero, block_of(t, &zero.type, places[i])) : 0;
-    const double by = ecm_number_at(&scale, block_of(t, &scale.type, places[i]));
-    write_number(out, items, i, (double)((float)(ecm_number_at(&data, i) - offset) * (float)by));
-  }
+  for (size_t i = 0; i < count; i++)
+    write_number(out, items, i,
+                 scaled(ecm_number_at(&data, i), &mask->type, places[i], &scale, offset));
   return EC_BACKEND_OK;
 }
 

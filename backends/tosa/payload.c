@@ -14,7 +14,7 @@ static const ec_fb_schema *const union_Attribute[ETS_OPERATORS];
 
 #include "schema.def"
 
-/* By number of the operator, which is that of its attribute's type. */
+/* The schemas of attributes, by the operator's number, which is also the type of the union. */
 static const ec_fb_schema *const union_Attribute[ETS_OPERATORS] = {
 #define ETS_OP(number, name, attributes, ...) [number] = &schema_##attributes,
 #define ETS_LATER(number, name, attributes) [number] = &schema_##attributes,

@@ -110,7 +110,7 @@ uint32_t ets_shape_slice(ets_graph *g, const ets_node *n) {
   ETS_TRY(input_shape(g, n, 2, &size));
   if (start->rank != 1 || size->rank != 1 || start->sizes[0] < 0 || size->sizes[0] < 0 ||
       size->sizes[0] > x->rank || start->sizes[0] > x->rank - size->sizes[0])
-    return ets_refuse(g, n, EC_BACKEND_INVALID_PROGRAM, "the slice is not inside of its input");
+    return ets_refuse(g, n, EC_BACKEND_INVALID_PROGRAM, "the slice is not within its input");
   return define(g, n, &x->sizes[start->sizes[0]], (uint32_t)size->sizes[0]);
 }
 

@@ -5,11 +5,13 @@
 
 enum { NAN_IGNORED = 2 };
 
-static uint32_t refuse_nan_mode(ets_graph *g, const ets_node *n, size_t attribute,
-                                const ets_value *x) {
-  if (!ets_is_float(x->dtype) || ets_attribute_at(n, attribute, 0) != NAN_IGNORED)
-    return EC_BACKEND_OK;
-  return ets_refuse(g, n, EC_BACKEND_NOT_SUPPORTED, "nan_mode IGNORE is not supported");
+/* Finds the first input of an operator that propagates NaN; `attribute` is its nan_mode. */
+static uint32_t propagating_input(ets_graph *g, const ets_node *n, size_t attribute,
+                                  const ets_value **x, int64_t *out) {
+  ETS_TRY(ets_input(g, n, 0, x));
+  if (ets_is_float((*x)->dtype) && ets_attribute_at(n, attribute, 0) == NAN_IGNORED)
+    return ets_refuse(g, n, EC_BACKEND_NOT_SUPPORTED, "nan_mode IGNORE is not supported");
+  return ets_tensor(g, n, 0, out);
 }
 
 uint32_t ets_call_const(ets_graph *g, const ets_node *n) {
@@ -53,9 +55,7 @@ static uint32_t first_computed(ets_graph *g, const ets_node *n, const ets_value 
 uint32_t ets_call_argmax(ets_graph *g, const ets_node *n) {
   const ets_value *x;
   int64_t args[3];
-  ETS_TRY(ets_input(g, n, 0, &x));
-  ETS_TRY(refuse_nan_mode(g, n, 1, x));
-  ETS_TRY(ets_tensor(g, n, 0, &args[0]));
+  ETS_TRY(propagating_input(g, n, 1, &x, &args[0]));
   args[1] = ect_add_int(&g->program, ets_attribute_at(n, 0, 0));
   args[2] = ect_add_bool(&g->program, false);
   return call_in(g, n, ETS_INT64, "aten::argmax.out", args, 3);
@@ -155,9 +155,7 @@ uint32_t ets_call_extreme(ets_graph *g, const ets_node *n) {
 uint32_t ets_call_reduce_extreme(ets_graph *g, const ets_node *n) {
   const ets_value *x;
   int64_t args[3];
-  ETS_TRY(ets_input(g, n, 0, &x));
-  ETS_TRY(refuse_nan_mode(g, n, 1, x));
-  ETS_TRY(ets_tensor(g, n, 0, &args[0]));
+  ETS_TRY(propagating_input(g, n, 1, &x, &args[0]));
   args[1] = ets_list(g, n, 0);
   args[2] = ect_add_bool(&g->program, true);
   return ets_call_op(g, n, n->op == ETS_REDUCE_MAX ? "aten::amax.out" : "aten::amin.out", args, 3);
@@ -175,9 +173,7 @@ static int64_t add_number(ets_graph *g, uint32_t dtype, const uint8_t *bytes) {
 uint32_t ets_call_clamp(ets_graph *g, const ets_node *n) {
   const ets_value *x;
   int64_t args[3];
-  ETS_TRY(ets_input(g, n, 0, &x));
-  ETS_TRY(refuse_nan_mode(g, n, 2, x));
-  ETS_TRY(ets_tensor(g, n, 0, &args[0]));
+  ETS_TRY(propagating_input(g, n, 2, &x, &args[0]));
   for (size_t i = 0; i < 2; i++) {
     const ets_attribute *bound = &n->attributes[i];
     if ((size_t)bound->count * bound->width < ect_dtype_size(ets_scalar_type(x->dtype)))
@@ -218,7 +214,7 @@ uint32_t ets_call_slice(ets_graph *g, const ets_node *n) {
   for (uint32_t d = x->rank; d-- > 0;) {
     if (start->sizes[d] < 0 || size->sizes[d] < 0 || size->sizes[d] > x->sizes[d] ||
         start->sizes[d] > x->sizes[d] - size->sizes[d])
-      return ets_refuse(g, n, EC_BACKEND_INVALID_PROGRAM, "the slice is not inside of its input");
+      return ets_refuse(g, n, EC_BACKEND_INVALID_PROGRAM, "the slice is not within its input");
     strides[d] = step;
     if (__builtin_mul_overflow(step, x->sizes[d], &step))
       return ets_refuse(g, n, EC_BACKEND_INVALID_PROGRAM, "the input is too large");

@@ -91,7 +91,7 @@ static uint32_t read_tensor_type(const reader *r, uint32_t id, ets_value *out) {
   out->dtype = scalar_dtype(r, operand(r, type, 2));
   out->rank = constant_number(r, operand(r, type, 3));
   if (type.opcode != TYPE_TENSOR || !out->dtype || out->rank > ECT_MAX_RANK)
-    return refuse(r, "a value's type is no tensor of a known dtype and rank", id);
+    return refuse(r, "a value's type is not a tensor of a known dtype and rank", id);
   if (out->rank && shape.opcode != COMPOSITE && shape.opcode != REPLICATED)
     return refuse(r, "a tensor's shape is not constant", id);
   for (uint32_t d = 0; d < out->rank; d++) {
@@ -247,7 +247,7 @@ static uint32_t add_shape(reader *r, uint32_t id) {
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
-/* Whether input `i` of an operator is a shape. */
+/* True if input `i` of an operator is a shape. */
 static bool is_shape(uint32_t op, uint32_t i) {
   switch (op) {
   case ETS_RESHAPE:

@@ -38,7 +38,7 @@ static uint32_t read_header(ets_graph *g, const uint8_t *data, size_t size, cont
     const uint64_t bytes = ec_read_u64(data + SECTIONS_AT + 16 * i + 8);
     if (!ec_in_range(offset, bytes, size))
       return ets_fail(&g->c, EC_BACKEND_INVALID_PROGRAM,
-                      "payload: section %zu is not inside of %zu bytes", i, size);
+                      "payload: section %zu is not within %zu bytes", i, size);
     out->sections[i] = (ec_bytes){data + offset, (size_t)bytes};
   }
   return EC_BACKEND_OK;
@@ -75,7 +75,7 @@ static uint32_t find_constant(void *user, uint32_t index, const uint8_t **data, 
     return ets_fail(&k->g->c, EC_BACKEND_NOT_SUPPORTED, "constant %u is sparse", (unsigned)index);
   if (!ec_in_range(offset, bytes, all.size - first))
     return ets_fail(&k->g->c, EC_BACKEND_INVALID_PROGRAM,
-                    "constant %u is not inside of its section", (unsigned)index);
+                    "constant %u is not within its section", (unsigned)index);
   *data = all.data + first + offset;
   *size = (size_t)bytes;
   return EC_BACKEND_OK;

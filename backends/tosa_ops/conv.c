@@ -24,7 +24,7 @@ static bool find_input(const conv *k, int d, int64_t out, int64_t tap, int64_t *
   return at >= 0 && *in < k->in[d] && (!k->transposed || at % k->stride[d] == 0);
 }
 
-/* Calls `add` for each tap of a position inside of the input, with its pixel and its number. */
+/* Calls `add` for each tap whose position is within the input, with its pixel and its number. */
 static void visit_taps(const conv *k, int64_t batch, const int64_t at[DIMS],
                        void (*add)(const conv *k, int64_t pixel, int64_t tap, void *user),
                        void *user) {

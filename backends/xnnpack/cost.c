@@ -37,11 +37,13 @@ double ecx_graph_cost(const ecx_graph *g) {
 }
 
 bool ecx_graph_is_small(const ecx_graph *g) {
-  double nodes = 0;
+  double cost = 0, nodes = 0;
   for (uint32_t i = 0; i < g->node_count; i++) {
     if (g->nodes[i].is_dead) continue;
-    if (node_cost(g, &g->nodes[i]) >= WORTH_SOME) return false;
+    const double node = node_cost(g, &g->nodes[i]);
+    if (node >= WORTH_SOME) return false;
+    cost += node;
     nodes++;
   }
-  return ecx_graph_cost(g) < WORTH_A_THREAD * nodes;
+  return cost < WORTH_A_THREAD * nodes;
 }

@@ -56,42 +56,25 @@ _MODULES = {
     "check_report": ("LLMReport",),
     "encoder_decoder": ("EncoderDecoder",),
     "generation": ("Stream",),
-    "layer_costs": (
-        "CostReport",
-        "quantization_cost",
-    ),
+    "layer_costs": ("CostReport", "quantization_cost"),
     "multimodal": ("MultimodalRunner",),
-    "losses": (
-        "PerplexityReport",
-        "perplexity",
-    ),
-    "result": (
-        "Generation",
-        "RunStats",
-    ),
+    "losses": ("PerplexityReport", "perplexity"),
+    "result": ("Generation", "RunStats"),
     "runner": ("TextRunner",),
-    "sampling": (
-        "DefaultSampler",
-        "OfficialSampler",
-        "Sampling",
-    ),
+    "sampling": ("DefaultSampler", "OfficialSampler", "Sampling"),
     "state": ("Snapshot",),
-    "tokenizers": (
-        "Tokenizer",
-        "open_tokenizer",
-    ),
+    "tokenizers": ("Tokenizer", "open_tokenizer"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
+if not _TYPE_CHECKING:  # unknown names are errors of types
 
-def __getattr__(name: str) -> object:
-    """Import a name at its first use: running a model needs no module of checks."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(_import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> object:
+        """Import a name at its first use: running a model needs no module of checks."""
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module = _import_module(f"{__name__}.{_HOMES[name]}")
+        return globals().setdefault(name, getattr(module, name))
 
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
