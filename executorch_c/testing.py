@@ -116,8 +116,9 @@ def check_model(
             "xnnpack-int8" (PT2E: static, weights by channel, calibrated on the example and the
             real inputs), "xnnpack-dynamic" (activations quantised at run time), "vulkan" or
             "vulkan-int8" (the same for Vulkan, interpreted on the CPU), "coreml" (Core ML in
-            float32, interpreted on the CPU), "tosa" or "tosa-int8" (Arm's TOSA, interpreted on the
-            CPU), "ethos-u55" or "ethos-u85" (the TOSA graph that Vela compiles for the NPU),
+            float32, interpreted on the CPU), "openvino" or "openvino-int8" (on its engine), "tosa"
+            or "tosa-int8" (Arm's TOSA, interpreted on the CPU), "ethos-u55" or "ethos-u85" (the
+            TOSA graph that Vela compiles for the NPU),
             "cortex-m" (int8, operators of CMSIS-NN); or a function from ExportedProgram to a
             program.
         program: An existing program instead of a flow: a path, bytes or an open file of a .pte or

@@ -136,13 +136,14 @@ static uint32_t read_tag(const eco_call *c, const eco_blob *blob, eco_graph *g, 
     if (tag->is_end && !w->depth) return fail_layer(c, g, "ends twice");
     w->depth += tag->is_end ? (size_t)-1 : 1;
   } else if (tag->is_end) {
-    if (w->depth == 1) w->in_outputs = false;
+    w->in_outputs &= w->depth != 1 || !eco_text_is(tag->name, "output");
     w->in_inputs &= !eco_text_is(tag->name, "input");
   } else if (eco_text_is(tag->name, "edge")) {
     if (w->depth == 0) return add_edge(c, g, tag);
     w->body_edges++;
   } else if (w->depth && eco_text_is(tag->name, "input")) {
     w->in_inputs = true;
+    if (in_layer) w->in_outputs = false; /* a port_map has tags of the same names */
   } else if (w->in_inputs && eco_text_is(tag->name, "port")) {
     if (in_layer) return add_input(c, g, tag);
     w->body_inputs++;

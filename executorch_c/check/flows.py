@@ -49,6 +49,19 @@ def _coreml() -> list[Any]:
     return [CoreMLPartitioner(compile_specs=specs)]
 
 
+def _openvino() -> list[Any]:
+    from executorch.backends.openvino import OpenvinoPartitioner
+    from executorch.exir.backend.compile_spec_schema import CompileSpec
+
+    return [OpenvinoPartitioner([CompileSpec("device", b"CPU")])]
+
+
+def _openvino_int8() -> Any:
+    from executorch.backends.openvino import OpenVINOQuantizer
+
+    return OpenVINOQuantizer()
+
+
 def _tosa(spec: str) -> Callable[[], list[Any]]:
     def partitioners() -> list[Any]:
         import executorch.kernels.quantized  # noqa: F401  quantize_... of inputs is not delegated
@@ -122,6 +135,8 @@ class Flow:
     """Minimum signal-to-quantisation-noise ratio against the float model of a quantised flow."""
     lower: Callable[[Any, str], Any] | None = None
     """Returns the program of an exported method; None: delegated to the partitioners' backends."""
+    folds_weights: bool = True
+    """False: the backend quantises the weights itself, from the graph's float ones."""
     has_guards: bool = True
     """False: the quantizer needs a graph without the checks of the inputs' shapes."""
     packages: tuple[str, ...] = ()
@@ -162,6 +177,10 @@ FLOWS = {
              _vulkan, _symmetric(dynamic=False)),
         Flow("coreml", "delegated to Core ML in float32; interpreted on the CPU", _coreml,
              packages=("coremltools",)),
+        Flow("openvino", "delegated to OpenVINO, as it is, on its engine", _openvino,
+             packages=("openvino", "nncf")),
+        Flow("openvino-int8", "PT2E: int8 by channel, delegated to OpenVINO",
+             _openvino, _openvino_int8, folds_weights=False, packages=("openvino", "nncf")),
         Flow("tosa", "delegated to TOSA in floats; interpreted on the CPU", _tosa("TOSA-1.0+FP"),
              packages=("tosa_serializer",)),
         *(
@@ -239,7 +258,7 @@ def _quantize(flow: Flow, exported: Any, samples: Sequence[Call]) -> Any:
         graph = prepare_pt2e(fresh(exported.module(**guards)), quantizer)
         for args, kwargs in samples:
             graph(*args, **kwargs)
-        return convert_pt2e(graph)
+        return convert_pt2e(graph, fold_quantize=flow.folds_weights)
 
 
 def _lower(exported: Any, flow: Flow, method: str) -> Any:
