@@ -69,6 +69,7 @@ class MemoryUse(TypedDict):
     native: int
     folded: int
     packed: int
+    recorded: int
     scratch: int
     heap: int
 

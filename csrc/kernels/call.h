@@ -11,6 +11,7 @@
 
 struct ec_method;
 struct ec_kept;
+struct ec_record;
 
 /* The position in a method's random stream: kernels/random/random.h. */
 typedef struct ec_random {
@@ -28,6 +29,7 @@ typedef struct ec_call {
   ec_random *random; /* the method's generator */
   ec_threads *threads; /* for large loops; NULL: one thread, always so if `reference` */
   struct ec_kept *kept; /* packed weights of products (kernels/linalg/kept.h); NULL: none */
+  struct ec_record *record; /* filled with the loops of the call (kernels/record.h); NULL: none */
 } ec_call;
 
 typedef struct ec_ints {

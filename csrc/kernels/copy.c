@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "kernels/record.h"
+
 void ec_cast_scalar(ec_dtype dtype, ec_scalar s, void *element) {
   ec_dtype from = s.kind == EC_KIND_DOUBLE ? EC_FLOAT64
                   : s.kind == EC_KIND_BOOL ? EC_BOOL
@@ -142,7 +144,60 @@ static void copy_piece(void *user, ec_iter *it, size_t piece) {
   } while (ec_iter_next(it));
 }
 
-void ec_copy_view(const ec_call *c, const ec_view *dst, const ec_view *src) {
+/* ---- records ----------------------------------------------------------------------------- */
+
+typedef struct copy_step {
+  ec_step step;
+  ec_iter it;
+  copy w;
+} copy_step;
+
+typedef struct move_step {
+  ec_step step;
+  char *to;
+  const char *from;
+  size_t bytes;
+} move_step;
+
+static bool run_copy(const ec_step *step) {
+  const copy_step *s = (const copy_step *)step;
+  ec_iter it = s->it;
+  copy_piece((void *)(uintptr_t)&s->w, &it, 0);
+  return true;
+}
+
+static bool run_move(const ec_step *step) {
+  const move_step *s = (const move_step *)step;
+  memmove(s->to, s->from, s->bytes);
+  return true;
+}
+
+static int64_t count_elements(const ec_iter *it) {
+  int64_t count = 1;
+  for (size_t d = 0; d < it->rank; d++) count *= it->sizes[d];
+  return count;
+}
+
+static void record_copy(ec_record *record, const ec_iter *it, const copy *w, size_t pieces) {
+  const int64_t count = count_elements(it), item = (int64_t)w->item;
+  if (pieces > 1) {
+    ec_record_refuse(record);
+  } else if (!w->cast && it->rank <= 1 && it->step[0] == item && it->step[1] == item) {
+    move_step *s = ec_record_add(record, run_move, sizeof *s, count);
+    if (!s) return;
+    s->to = it->at[0];
+    s->from = it->at[1];
+    s->bytes = (size_t)(count * item);
+  } else {
+    copy_step *s = ec_record_add(record, run_copy, sizeof *s, count);
+    if (!s) return;
+    s->it = *it;
+    s->w = *w;
+  }
+}
+
+static void run_copy_view(const ec_call *c, const ec_view *dst, const ec_view *src,
+                          ec_record *record) {
   ec_iter it;
   copy w = {.item = ec_dtype_size(dst->dtype)};
   if (dst->dtype != src->dtype) w.cast = ec_cast(dst->dtype, src->dtype);
@@ -150,7 +205,17 @@ void ec_copy_view(const ec_call *c, const ec_view *dst, const ec_view *src) {
   ec_iter_add(&it, dst->data, w.item, dst->rank, dst->sizes, dst->strides);
   ec_iter_add(&it, src->data, ec_dtype_size(src->dtype), src->rank, src->sizes, src->strides);
   if (!ec_iter_start(&it)) return;
-  ec_iter_run(c, &it, ec_iter_pieces(c, &it, 1), copy_piece, &w);
+  const size_t pieces = ec_iter_pieces(c, &it, 1);
+  if (record) record_copy(record, &it, &w, pieces);
+  ec_iter_run(c, &it, pieces, copy_piece, &w);
+}
+
+void ec_copy_view(const ec_call *c, const ec_view *dst, const ec_view *src) {
+  run_copy_view(c, dst, src, NULL);
+}
+
+void ec_copy_to_out(const ec_call *c, const ec_view *dst, const ec_view *src) {
+  run_copy_view(c, dst, src, ec_record_of(c));
 }
 
 void ec_copy_cast(const ec_call *c, ec_tensor *dst, const ec_tensor *src) {

@@ -30,7 +30,11 @@ ec_view ec_view_of(const ec_tensor *t);
  * memory. They are the same memory or do not overlap. */
 void ec_copy_view(const ec_call *c, const ec_view *dst, const ec_view *src);
 
-/* The same for tensors. */
+/* The same for a view that is the whole of an output of the call, or a part of one that other calls
+ * of this function complete: recorded (kernels/record.h). */
+void ec_copy_to_out(const ec_call *c, const ec_view *dst, const ec_view *src);
+
+/* The same for tensors, not recorded. */
 void ec_copy_cast(const ec_call *c, ec_tensor *dst, const ec_tensor *src);
 
 /* Writes one element (of the target's dtype) everywhere. */

@@ -8,6 +8,7 @@
 #include "core/alloc.h"
 #include "runtime/arg.h"
 #include "runtime/host_call.h"
+#include "runtime/record.h"
 #include "runtime/trace.h"
 
 /* ---- instructions ------------------------------------------------------------------------ */
@@ -79,9 +80,10 @@ ec_status ec_execute_kernel(ec_method *m, const ec_instr *in, ec_error *err) {
   if (in->op->custom) resize_outs_to_bounds(m, in);
   const bool reference = m->options.reference_kernels;
   ec_call call = {in->args, in->op, &m->scratch, err, reference, m, &m->random,
-                  reference ? NULL : m->threads, in->kept};
+                  reference ? NULL : m->threads, in->kept, in->record};
   ec_status status = in->op->fn(&call);
   ec_arena_reset(&m->scratch);
+  if (in->record) ec_finish_record(in, status, m->elements);
   return status;
 }
 
@@ -115,6 +117,10 @@ static bool is_declined(ec_status status) {
  * does not write, because nothing reads them, are the kernel's. */
 static ec_status execute_kernel_call(ec_method *m, const ec_instr *in, size_t *next,
                                      ec_error *err) {
+  if (!ec_trace_of(m) && ec_record_run(in->record)) {
+    m->elements += in->record->elements;
+    return EC_OK;
+  }
   EC_TRY(ec_execute_kernel(m, in, err));
   if (!m->trace || !in->claim || m->options.claiming != EC_CLAIM_EACH) return EC_OK;
   const ec_status status = execute_delegate_call(m, in->claim, next, err);

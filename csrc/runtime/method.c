@@ -19,6 +19,7 @@
 #include "runtime/placement.h"
 #include "runtime/prepare.h"
 #include "runtime/program_internal.h"
+#include "runtime/record.h"
 #include "runtime/saved_state.h"
 
 /* Returns the program's lock for methods with shared memory, which exclude each other; else the
@@ -75,6 +76,7 @@ static ec_status load_stages(ec_method *m, size_t index, ec_error *err) {
   EC_TRY(ec_place_tensors(m, &uses, err));
   EC_TRY(ec_find_state(m, &uses, err));
   if (!EC_IS_SMALL) EC_TRY(ec_mark_foldable(m, &uses, err));
+  if (!EC_IS_SMALL) EC_TRY(ec_prepare_records(m, &uses, err));
   ec_arena_reset(&m->scratch);
   EC_TRY(save_first_values(m, err));
   set_first_state(m);
@@ -165,6 +167,7 @@ void ec_method_free(ec_method *m) {
   ec_threads_release(m->threads);
   ec_lock_deinit(&m->lock);
   ec_arena_deinit(&m->scratch);
+  ec_arena_deinit(&m->records);
   ec_arena_deinit(&m->arena);
   ec_free(m);
 }
@@ -258,6 +261,7 @@ void ec_method_get_memory(const ec_method *m, ec_method_memory *out) {
   *out = (ec_method_memory){.native = m->arena.total - m->folded_bytes + sizeof *m,
                            .folded = m->folded_bytes,
                            .packed = m->kept.bytes,
+                           .recorded = m->records.total,
                            .scratch = m->scratch.total};
   for (size_t i = 1; i < m->planned_count; i++) {
     out->planned += m->planned_sizes[i];

@@ -86,6 +86,7 @@ typedef struct ec_method_memory {
   size_t native;    /* values, instructions, plans */
   size_t folded;    /* constants computed when the method was loaded */
   size_t packed;    /* weights of products, packed in their first call */
+  size_t recorded;  /* loops of calls, recorded in their first execution */
   size_t scratch;   /* largest scratch memory of a kernel so far, kept for the next call */
   size_t heap;      /* unbound tensors, staged inputs */
 } ec_method_memory;

@@ -9,6 +9,7 @@
 #include "core/threads.h"
 #include "kernels/call.h"
 #include "kernels/linalg/kept.h"
+#include "kernels/record.h"
 #include "runtime/decode.h"
 #include "runtime/method_types.h"
 #include "runtime/program.h"
@@ -32,6 +33,7 @@ typedef struct ec_instr {
   ec_backend_arg *views; /* DelegateCall: args as the backend sees them */
   bool *repeated;        /* DelegateCall: args that share one tensor and cannot be resized */
   ec_kept *kept;         /* KernelCall: packed weights of a product; NULL: no constant argument */
+  ec_record *record;     /* KernelCall: its loops; NULL: its arguments change */
   bool folded;           /* KernelCall: its output is constant; it runs in traced calls only */
   bool claimed;          /* KernelCall: a claim computes its results; traced calls: trace.h */
   const struct ec_instr *claim; /* ... which runs here: a DelegateCall; NULL: none */
@@ -175,6 +177,8 @@ struct ec_method {
   size_t state_count;
   size_t folded_bytes; /* of constants that were computed at load */
   ec_kept_memory kept;
+  ec_arena records; /* steps of recorded calls */
+  ec_record_memory recorded;
   bool uses_shared_state, has_jumps;
 };
 

@@ -11,7 +11,12 @@ static ec_status copy_self(ec_call *c, size_t o, bool convert) {
   ec_tensor *out = ec_arg_tensor(c, o);
   if (!convert) EC_TRY(ec_call_check_dtype(c, o, EC_BIT(self->dtype)));
   EC_TRY(ec_call_resize(c, o, self->rank, self->sizes));
-  ec_copy_cast(c, out, self);
+  if (out->data == self->data && ec_tensor_same_layout(out, self)) {
+    ec_copy_cast(c, out, self);
+    return EC_OK;
+  }
+  const ec_view to = ec_view_of(out), from = ec_view_of(self);
+  ec_copy_to_out(c, &to, &from);
   return EC_OK;
 }
 

@@ -193,6 +193,7 @@ static ec_status read_number(ec_call *c, ec_dtype dtype, void *element) {
   ec_value number = {.kind = ec_is_floating(from) ? EC_KIND_DOUBLE : EC_KIND_INT};
   ec_value *args[4] = {NULL, NULL, &number, NULL};
   ec_call inner = *c;
+  inner.record = NULL;
   inner.args = args;
   ec_cast(dtype, from)(1, element, 0, t->data, 0);
   if (from == dtype || from == EC_BOOL || ec_is_complex(dtype)) return EC_OK;

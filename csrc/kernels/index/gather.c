@@ -86,6 +86,7 @@ static ec_status run_walk(ec_call *c, const walk *w) {
   const size_t item = ec_dtype_size(ec_tensor_dtype(&w->indexed)), rank = w->index.rank;
   int64_t strides[EC_MAX_RANK];
   ec_call silent = *c;
+  silent.record = NULL;
   /* the step wraps around only for a tensor without elements, whose indices are all out of range */
   run_of r = {.call = c, .walk = w, .read = ec_cast(EC_INT64, ec_tensor_dtype(&w->index)),
               .step = (int64_t)((uint64_t)w->indexed.strides[w->dim] * item)};

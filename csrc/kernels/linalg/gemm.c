@@ -7,6 +7,7 @@
 #include "core/checked.h"
 #include "kernels/linalg/gemm_loops.h"
 #include "kernels/linalg/kept.h"
+#include "kernels/record.h"
 
 enum {
   BLOCK_ROWS = 384,    /* of A in one block */
@@ -51,7 +52,7 @@ ec_status ec_gemm_init(ec_call *c, ec_dtype dtype, ec_gemm_size size, const ec_g
                        ec_gemm *g) {
   const ec_micro *micro = ec_micro_find(ec_gemm_loops_of[dtype].type);
   *g = (ec_gemm){size.m, size.n, size.k, dtype, c->reference, false, micro, 0, 0, 0, 0, 0, 0,
-                 0, c->threads};
+                 0, c->threads, NULL};
   if (size.m == 0 || size.n == 0 || c->reference) return EC_OK;
   /* Computes the transposed product if C's columns are contiguous, or for a vector on the right. */
   g->swapped = size.m > VECTOR_ROWS && (size.n <= VECTOR_ROWS || (out->col != 1 && out->row == 1));
@@ -253,6 +254,41 @@ static void run_columns(void *user, size_t begin, size_t end) {
   store_tile(v->g, v->loops, v->out, &tile);
 }
 
+/* A recorded row: operands by value, and memory for its sums after them. */
+typedef struct vector_step {
+  ec_step step;
+  vector_call v;
+  ec_gemm g;
+  ec_gemm_side a, b;
+  ec_gemm_out out;
+  _Alignas(EC_ALIGN) char sums[];
+} vector_step;
+
+static bool run_vector_step(const ec_step *step) {
+  const vector_step *s = (const vector_step *)step;
+  run_columns((void *)(uintptr_t)&s->v, 0, (size_t)s->g.n);
+  return true;
+}
+
+static void record_row(const vector_call *v) {
+  enum { MOST_COLUMNS = 8192 };
+  const ec_gemm *g = v->g;
+  if (g->n > MOST_COLUMNS) return;
+  vector_step *s = ec_record_add(g->record, run_vector_step,
+                                 sizeof *s + (size_t)g->n * g->micro->size, g->n);
+  if (!s) return;
+  s->g = *g;
+  s->g.sums = s->sums;
+  s->a = *v->a;
+  s->b = *v->b;
+  s->out = *v->out;
+  s->v = *v;
+  s->v.g = &s->g;
+  s->v.a = &s->a;
+  s->v.b = &s->b;
+  s->v.out = &s->out;
+}
+
 /* Computes one or two rows. Returns false if the strides of A or B do not allow it. */
 static bool run_vector(const ec_gemm *g, const ec_gemm_loops *loops, const ec_gemm_side *a,
                        const ec_gemm_side *b, const ec_gemm_out *out) {
@@ -262,8 +298,10 @@ static bool run_vector(const ec_gemm *g, const ec_gemm_loops *loops, const ec_ge
   vector_call v = {g, loops, a, b, out, dot ? loops->dot : loops->axpy, 0};
   /* Whole cache lines. These products are bound by memory, so a thread needs fewer of them. */
   const size_t grain = (PIECE_PRODUCTS / 8 / (size_t)g->k / EC_ALIGN + 1) * EC_ALIGN;
-  for (; v.row < g->m; v.row++)
+  for (; v.row < g->m; v.row++) {
+    if (g->record && (!g->threads || (size_t)g->n <= grain)) record_row(&v);
     ec_threads_run(g->threads, (size_t)g->n, grain, run_columns, &v);
+  }
   return true;
 }
 

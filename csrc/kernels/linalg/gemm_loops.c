@@ -11,6 +11,60 @@
 #include "kernels/linalg/foreach_gemm.h"
 #undef EC_TEMPLATE
 
+/* ---- one row times a B in the cache ---------------------------------------------------------- */
+
+enum { LANES = 16, VECTORS = 4, NEAR_ELEMENTS = 1 << 16 };
+typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
+
+/* Computes the sums of axpy_float32, with the same bits, of VECTORS * LANES columns. They stay in
+ * registers. */
+static inline __attribute__((always_inline)) void sum_columns(const ec_gemm *g, const float *x,
+                                                              int64_t step, const float *y,
+                                                              int64_t next, float *out) {
+  lanes s[VECTORS] = {{0}}, y0, y1, y2, y3;
+  int64_t k = 0;
+  for (; k + 4 <= g->k; k += 4, y += 4 * next) {
+    const float x0 = x[k * step], x1 = x[(k + 1) * step], x2 = x[(k + 2) * step];
+    const float x3 = x[(k + 3) * step];
+#pragma GCC unroll 4
+    for (int v = 0; v < VECTORS; v++) {
+      memcpy(&y0, y + v * LANES, sizeof y0);
+      memcpy(&y1, y + next + v * LANES, sizeof y1);
+      memcpy(&y2, y + 2 * next + v * LANES, sizeof y2);
+      memcpy(&y3, y + 3 * next + v * LANES, sizeof y3);
+      s[v] += (x0 * y0 + x1 * y1) + (x2 * y2 + x3 * y3);
+    }
+  }
+  for (; k < g->k; k++, y += next)
+#pragma GCC unroll 4
+    for (int v = 0; v < VECTORS; v++) {
+      memcpy(&y0, y + v * LANES, sizeof y0);
+      s[v] += x[k * step] * y0;
+    }
+  memcpy(out, s, sizeof s);
+}
+
+/* Returns the number of columns that are done. */
+EC_CLONES static int64_t sum_blocks(const ec_gemm *g, const ec_gemm_side *a, const ec_gemm_side *b,
+                                    int64_t row, float *out) {
+  const float *x = (const float *)a->data + row * a->lane, *y = b->data;
+  int64_t j = 0;
+  for (; j + VECTORS * LANES <= g->n; j += VECTORS * LANES)
+    sum_columns(g, x, a->k, y + j, b->k, out + j);
+  return j;
+}
+
+static void axpy_near(const ec_gemm *g, const ec_gemm_side *a, const ec_gemm_side *b, int64_t row,
+                      void *out) {
+  const int64_t done = g->n * g->k <= NEAR_ELEMENTS ? sum_blocks(g, a, b, row, out) : 0;
+  if (done == g->n) return;
+  ec_gemm rest = *g;
+  ec_gemm_side from = *b;
+  rest.n -= done;
+  from.data = (const float *)b->data + done;
+  axpy_float32(&rest, a, &from, row, (float *)out + done);
+}
+
 #define ROW(name, type, in_place)                                                                  \
   {EC_KEEP(name, pack_##name), EC_KEEP(name, store_##name), EC_KEEP(name, axpy_##name),            \
    EC_KEEP(name, dot_##name),  EC_KEEP(name, reference_##name), type, in_place}
@@ -18,7 +72,8 @@
 const ec_gemm_loops ec_gemm_loops_of[EC_DTYPE_COUNT] = {
     [EC_FLOAT16] = ROW(float16, EC_MICRO_FLOAT, false),
     [EC_BFLOAT16] = ROW(bfloat16, EC_MICRO_FLOAT, false),
-    [EC_FLOAT32] = ROW(float32, EC_MICRO_FLOAT, true),
+    [EC_FLOAT32] = {pack_float32, store_float32, axpy_near, dot_float32, reference_float32,
+                    EC_MICRO_FLOAT, true},
     [EC_FLOAT64] = ROW(float64, EC_MICRO_DOUBLE, true),
     [EC_UINT8] = ROW(uint8, EC_MICRO_UINT32, false),
     [EC_INT8] = ROW(int8, EC_MICRO_UINT32, false),

@@ -51,6 +51,7 @@ typedef struct ec_gemm {
   void *a, *b, *sums;
   int64_t room; /* elements of sums */
   ec_threads *threads;
+  struct ec_record *record; /* of a call whose operands are its arguments; NULL: none */
 } ec_gemm;
 
 #endif

@@ -1,6 +1,7 @@
 /* mm, _int_mm, bmm, addmm, addmv, addbmm and linear: shapes and strides for the matrix product. */
 #include "kernels/linalg/gemm.h"
 #include "kernels/linalg/kept.h"
+#include "kernels/record.h"
 #include "kernels/pointwise/elementwise.h"
 
 #include <inttypes.h>
@@ -55,6 +56,7 @@ ec_status ec_op_mm_out(ec_call *c) {
   ec_gemm_out to = matrix_of(out);
   ec_gemm g;
   EC_TRY(ec_gemm_init(c, ec_tensor_dtype(self), size, &to, &g));
+  g.record = ec_record_of(c);
   ec_gemm_side a = rows_of(self, ec_kept_of(c, 0)), b = columns_of(mat2, ec_kept_of(c, 1));
   ec_gemm_run(&g, &a, &b, &to);
   return EC_OK;
@@ -105,6 +107,7 @@ ec_status ec_op_bmm_out(ec_call *c) {
   ec_dtype dtype = ec_tensor_dtype(self);
   ec_gemm g;
   EC_TRY(ec_gemm_init(c, dtype, size, &to, &g));
+  g.record = ec_record_of(c);
   for (int64_t i = 0; i < self->sizes[0]; i++) {
     ec_gemm_side a = rows_of(self, ec_kept_of(c, 0)), b = columns_of(mat2, ec_kept_of(c, 1));
     a.data = element_at(self->data, i * self->strides[0], dtype);
@@ -155,6 +158,7 @@ static ec_status run_added(ec_call *c, ec_gemm_size size, ec_gemm_out to, ec_gem
   if (batch == 0) size.k = 0;
   ec_gemm g;
   EC_TRY(ec_gemm_init(c, dtype, size, &to, &g));
+  g.record = ec_record_of(c);
   ec_gemm_run(&g, &a, &b, &to);
   to.add = to.data;
   to.add_row = to.row;
@@ -305,6 +309,7 @@ ec_status ec_op_linear_out(ec_call *c) {
   }
   ec_gemm g;
   EC_TRY(ec_gemm_init(c, ec_tensor_dtype(l.input), (ec_gemm_size){m, l.n, l.k}, &to, &g));
+  g.record = ec_record_of(c);
   run_linear(&l, batch, &g, a, &b, to);
   return EC_OK;
 }

@@ -61,6 +61,7 @@ static ec_status scale_by_power(ec_call *c) {
   ec_value two = {.kind = EC_KIND_TENSOR, .as.tensor = &number.tensor};
   ec_value factor = {.kind = EC_KIND_TENSOR, .as.tensor = &power};
   ec_call step = *c;
+  step.record = NULL;
   step.args = (ec_value *[]){&two, c->args[1], &factor};
   EC_TRY(ec_op_pow_tensor_tensor_out(&step));
   step.args = (ec_value *[]){c->args[0], &factor, c->args[2]};

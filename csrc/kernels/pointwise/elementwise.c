@@ -2,7 +2,10 @@
 #include "kernels/pointwise/elementwise.h"
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <string.h>
+
+#include "kernels/record.h"
 
 enum { BLOCK = 256, OPERANDS = EC_ELEMENTWISE_INPUTS + 1, ITEM_MAX = 16 };
 
@@ -111,11 +114,86 @@ static void run_piece(void *user, ec_iter *it, size_t piece) {
   if (p.params.zero_division) w->zero_division = true;
 }
 
+/* ---- records ----------------------------------------------------------------------------- */
+
+enum { MOST_STEPS = 16 }; /* of a call: inner loops */
+
+typedef struct point_step {
+  ec_step step;
+  ec_elementwise_loop loop;
+  int64_t n;
+  char *at[OPERANDS];
+  int64_t step_bytes[OPERANDS];
+  uint64_t numbers[OPERANDS][2]; /* operands that are no tensors of the call */
+  ec_params params;
+} point_step;
+
+static bool run_point(const ec_step *step) {
+  point_step *s = (point_step *)(uintptr_t)step;
+  s->loop(s->n, s->at, s->step_bytes, &s->params);
+  const bool failed = s->params.zero_division;
+  s->params.zero_division = false;
+  return !failed;
+}
+
+static bool is_argument(const ec_call *c, const ec_tensor *t) {
+  for (size_t i = 0; i < c->op->nargs; i++)
+    if (c->args[i]->kind == EC_KIND_TENSOR && c->args[i]->as.tensor == t) return true;
+  return false;
+}
+
+/* True for the tensor of an ec_number. */
+static bool is_number(const ec_tensor *t) {
+  return (const char *)t->data == (const char *)t + offsetof(ec_number, element);
+}
+
+/* Records one inner loop. Numbers lie on the stack of a kernel, so that the step has a copy. */
+static void record_loop(ec_record *record, const ec_iter *it, const ec_elementwise *p) {
+  point_step *s = ec_record_add(record, run_point, sizeof *s, it->count);
+  if (!s) return;
+  s->loop = p->loop;
+  s->n = it->count;
+  s->params = p->params;
+  for (size_t k = 0; k < it->operands; k++) {
+    s->at[k] = it->at[k];
+    s->step_bytes[k] = it->step[k];
+    if (k == 0 || is_argument(p->call, p->in[k - 1].tensor)) continue;
+    memcpy(s->numbers[k], it->at[k], ec_dtype_size(p->in[k - 1].compute));
+    s->at[k] = (char *)s->numbers[k];
+  }
+}
+
+static bool is_recordable(const walk *w, const ec_iter *it) {
+  const ec_elementwise *p = w->point;
+  int64_t loops = 1;
+  for (size_t d = 1; d < it->rank && loops <= MOST_STEPS; d++) loops *= it->sizes[d];
+  if (!w->direct || loops > MOST_STEPS) return false;
+  for (size_t k = 0; k < p->inputs; k++) {
+    const bool mine = is_argument(p->call, p->in[k].tensor);
+    if (!mine && !is_number(p->in[k].tensor)) return false;
+    if (mine && it->at[k + 1] != p->in[k].tensor->data) return false; /* converted before */
+  }
+  return true;
+}
+
+/* Records the loops of a started walk in one piece. */
+static void record_walk(const walk *w, const ec_iter *started, size_t pieces) {
+  ec_record *record = w->point->record;
+  ec_iter it = *started;
+  if (pieces > 1 || !is_recordable(w, &it)) {
+    ec_record_refuse(record);
+    return;
+  }
+  do record_loop(record, &it, w->point);
+  while (ec_iter_next(&it));
+}
+
 static void run_walk(ec_iter *it, walk *w) {
   enum { COST = 4 }; /* of an element: between those of a copy and an exponential */
   const ec_call *c = w->point->call;
   if (!ec_iter_start(it)) return;
   size_t pieces = c ? ec_iter_pieces(c, it, COST) : 1;
+  if (w->point->record) record_walk(w, it, pieces);
   if (pieces > 1) ec_iter_run(c, it, pieces, run_piece, w);
   else run_piece(w, it, 0);
   if (w->zero_division) w->point->params.zero_division = true;
@@ -159,6 +237,7 @@ ec_status ec_elementwise_run(ec_call *c, size_t o, ec_elementwise *p) {
     EC_TRY(ec_call_broadcast(c, k, p->in[k].tensor, &rank, sizes));
   EC_TRY(ec_call_resize(c, o, rank, sizes));
   p->call = c;
+  p->record = ec_record_of(c);
   ec_elementwise_apply(out, p);
   if (p->params.zero_division)
     return ec_fail(c->err, EC_INVALID_ARGUMENT, "integer division by zero");

@@ -42,6 +42,7 @@ typedef struct ec_elementwise {
   ec_elementwise_loop loop;
   ec_params params;
   const ec_call *call; /* its threads are used; NULL: one thread */
+  struct ec_record *record; /* of the call, which this completes; NULL: none */
 } ec_elementwise;
 
 /* A number as a 0-d tensor of any dtype (converted as ec_cast_scalar). */

@@ -127,6 +127,7 @@ static ec_status reduce_all(ec_call *c, const extreme *e) {
   ec_value slot = {.kind = EC_KIND_TENSOR, .as.tensor = &one};
   ec_value *args[2] = {c->args[0], &slot};
   ec_call inner = *c;
+  inner.record = NULL;
   inner.args = args;
   EC_TRY(reduce_extreme(&inner, e, (ec_ints){NULL, 0}, false, (outputs){1, NO_OUT}));
   ec_cast(out_dtype, dtype)(1, out->data, 0, value, 0);

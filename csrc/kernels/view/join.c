@@ -67,7 +67,7 @@ ec_status ec_op_cat_out(ec_call *c) {
     ec_region part = whole, item = ec_region_of(&tensors[i]);
     ec_region_slice(&part, dim, start, tensors[i].sizes[dim], 1);
     ec_view to = ec_region_view(&part, out), from = ec_region_view(&item, ec_list_tensor(list, i));
-    ec_copy_view(c, &to, &from);
+    ec_copy_to_out(c, &to, &from);
     start += tensors[i].sizes[dim];
   }
   return EC_OK;
@@ -97,7 +97,7 @@ ec_status ec_op_stack_out(ec_call *c) {
     ec_region part = whole, item = ec_region_of(&tensors[i]);
     ec_region_select(&part, dim, (int64_t)i);
     ec_view to = ec_region_view(&part, out), from = ec_region_view(&item, ec_list_tensor(list, i));
-    ec_copy_view(c, &to, &from);
+    ec_copy_to_out(c, &to, &from);
   }
   return EC_OK;
 }

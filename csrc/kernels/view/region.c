@@ -51,7 +51,7 @@ ec_view ec_region_view(const ec_region *r, const ec_tensor *t) {
 
 static void copy_to(ec_call *c, const ec_region *r, ec_tensor *out) {
   ec_view from = ec_region_view(r, ec_arg_tensor(c, 0)), to = ec_view_of(out);
-  ec_copy_view(c, &to, &from);
+  ec_copy_to_out(c, &to, &from);
 }
 
 ec_status ec_region_to_out(ec_call *c, const ec_region *r, size_t out) {

@@ -111,8 +111,11 @@ ec_status ec_op_view_copy_out(ec_call *c) {
   if (!direct)
     EC_TRY(ec_call_scratch(c, (size_t)numel, ec_dtype_size(ec_tensor_dtype(out)), &middle.data));
   ec_view dst = ec_region_view(&row_major, &middle), src = ec_region_view(&from, self);
+  if (direct) {
+    ec_copy_to_out(c, &dst, &src);
+    return EC_OK;
+  }
   ec_copy_view(c, &dst, &src);
-  if (direct) return EC_OK;
   dst = ec_view_of(out);
   src = ec_region_view(&to, &middle);
   ec_copy_view(c, &dst, &src);

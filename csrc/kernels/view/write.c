@@ -25,7 +25,7 @@ static ec_status write_region(ec_call *c, const ec_region *part, size_t out) {
   EC_TRY(check_part(c, part));
   EC_TRY(ec_region_to_out(c, &whole, out));
   ec_view to = ec_region_view(part, ec_arg_tensor(c, out)), from = ec_region_view(&inner, src);
-  ec_copy_view(c, &to, &from);
+  ec_copy_to_out(c, &to, &from);
   return EC_OK;
 }
 
