@@ -78,15 +78,51 @@ void *ec_alloc_array(size_t count, size_t size) {
   return ec_mul_size(count, size, &total) ? ec_alloc_zeroed(total) : NULL;
 }
 
-/* Drops the whole pages inside a large block. malloc's pages are private and anonymous, so they
- * read as zeros afterwards. */
+enum {
+  LARGE = 4 << 20,
+  KEPT = 64 << 20, /* bytes of a block to clear in place; the rest returns its pages */
+  BATCH = 512      /* pages asked for at once */
+};
+
+/* Drops pages of malloc, which are private and anonymous: they read as zeros afterwards. */
+static bool drop_pages(char *first, size_t size) {
+  return !size || madvise(first, size, MADV_DONTNEED) == 0;
+}
+
+/* Zeroes a page. One that was only read shares the kernel's zeros, and stays as it is. */
+static void clear_page(char *page, size_t size) {
+  uint64_t word = 0;
+  for (size_t i = 0; i < size && !word; i += sizeof word) memcpy(&word, page + i, sizeof word);
+  if (word) memset(page, 0, size);
+}
+
+/* Zeroes whole pages. To zero those in memory takes a third of the time of the page faults after
+ * dropping them; others, which may be swapped out, are dropped. */
+static bool clear_pages(char *at, const char *end, size_t page) {
+  unsigned char present[BATCH];
+  size_t kept = 0;
+  while (at < end && kept < KEPT) {
+    const size_t left = (size_t)(end - at) / page, count = left < BATCH ? left : BATCH;
+    if (mincore(at, count * page, present) != 0) break;
+    char *absent = at;
+    for (size_t i = 0; i < count; i++, at += page) {
+      if (!(present[i] & 1)) continue;
+      if (!drop_pages(absent, (size_t)(at - absent))) return false;
+      clear_page(at, page);
+      kept += page;
+      absent = at + page;
+    }
+    if (!drop_pages(absent, (size_t)(at - absent))) return false;
+  }
+  return drop_pages(at, (size_t)(end - at));
+}
+
 void ec_clear(void *block, size_t size) {
-  enum { LARGE = 4 << 20 };
   char *from = block, *to = from + size;
   if (size >= LARGE && hook.alloc == libc_alloc) {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     char *first = from + (~(uintptr_t)from + 1) % page, *last = to - (uintptr_t)to % page;
-    if (madvise(first, (size_t)(last - first), MADV_DONTNEED) == 0) {
+    if (clear_pages(first, last, page)) {
       memset(from, 0, (size_t)(first - from));
       from = last;
     }

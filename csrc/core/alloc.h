@@ -27,7 +27,8 @@ void *ec_alloc(size_t size);
 void *ec_alloc_zeroed(size_t size); /* large blocks use no memory until they are touched */
 void *ec_alloc_aligned(size_t size, size_t align); /* align: any power of two */
 void *ec_alloc_array(size_t count, size_t size);   /* zeroed; NULL if count * size overflows */
-/* Zeroes a block from ec_alloc_zeroed or ec_alloc_aligned. A large block returns its pages. */
+/* Zeroes a block from ec_alloc_zeroed or ec_alloc_aligned. Pages that a large block never touched
+ * stay untouched; a very large one returns most of its pages. */
 void ec_clear(void *block, size_t size);
 void ec_free(void *block);                         /* NULL is allowed */
 

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <sys/mman.h>
 
 #include "core/alloc.h"
 #include "core/arena.h"
@@ -71,6 +72,46 @@ void ec_test_alloc_clear(ec_test *t) {
     memset(block, 9, size); /* all of it is writable */
     ec_free(block);
   }
+}
+
+/* Returns the number of pages of a block in memory. */
+static size_t count_resident(char *block, size_t size) {
+  enum { PAGE = 4096, MOST = 1 << 16 };
+  static unsigned char present[MOST];
+  char *first = block + (~(uintptr_t)block + 1) % PAGE;
+  const size_t count = (size - (size_t)(first - block)) / PAGE;
+  size_t found = 0;
+  if (count > MOST || mincore(first, count * PAGE, present) != 0) return SIZE_MAX;
+  for (size_t i = 0; i < count; i++) found += present[i] & 1;
+  return found;
+}
+
+/* Touched pages stay, untouched ones stay untouched; of a huge block most are returned. */
+void ec_test_alloc_clear_pages(ec_test *t) {
+  ec_alloc_set_hook(NULL);
+  const size_t part = (size_t)1 << 20, whole = 32 * part, huge = 128 * part;
+  char *block = ec_alloc_aligned(whole, 4096);
+  EC_CHECK(t, block);
+  if (!block) return;
+  memset(block + 5 * part + 100, 7, part);
+  memset(block + 9 * part, 8, 3 * 4096);
+  const size_t touched = count_resident(block, whole);
+  ec_clear(block, whole);
+  EC_CHECK(t, touched >= part / 4096 && count_resident(block, whole) <= touched);
+  size_t set = 0;
+  for (size_t i = 5 * part; i < 10 * part; i++) set += block[i] != 0;
+  EC_CHECK(t, set == 0);
+  ec_clear(block, whole); /* with pages that were only read */
+  ec_free(block);
+  block = ec_alloc_aligned(huge, 4096);
+  EC_CHECK(t, block);
+  if (!block) return;
+  memset(block, 7, huge);
+  ec_clear(block, huge);
+  EC_CHECK(t, count_resident(block, huge) <= huge / 4096 * 3 / 4);
+  for (size_t i = 0; i < huge; i += 64) set += block[i] != 0;
+  EC_CHECK(t, set == 0);
+  ec_free(block);
 }
 
 void ec_test_error(ec_test *t) {
