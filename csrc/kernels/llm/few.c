@@ -20,6 +20,10 @@ enum {
   LINE = 64   /* bytes of a cache line */
 };
 
+/* Loops are part of each clone of their caller: a function of its own has the baseline's
+ * instructions. */
+#define INLINE static inline __attribute__((always_inline))
+
 typedef float vector __attribute__((vector_size(4 * LANES)));
 typedef float memory __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
@@ -60,7 +64,7 @@ static inline void prefetch_bytes(const void *from, int64_t ahead, int64_t count
 }
 
 /* Sums each of four vectors. */
-static inline void sum_lanes(const vector *in, float *sums) {
+INLINE void sum_lanes(const vector *in, float *sums) {
   const vector ab =
       EC_SHUFFLE(in[0], in[1], 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
       EC_SHUFFLE(in[0], in[1], 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
@@ -75,8 +79,8 @@ static inline void sum_lanes(const vector *in, float *sums) {
 }
 
 /* scores[r * KEYS + j] = q[r] . k[j] for STEP keys. */
-static inline void multiply_rows(const float *q, int64_t rows, int64_t dim, const float *const *k,
-                                 float *scores) {
+INLINE void multiply_rows(const float *q, int64_t rows, int64_t dim, const float *const *k,
+                          float *scores) {
   const int64_t whole = dim / LANES * LANES;
   for (int64_t r = 0; r < rows; r++, q += dim, scores += KEYS) {
     vector sum[STEP] = {{0}, {0}, {0}, {0}};
@@ -110,8 +114,8 @@ EC_CLONES static void multiply_keys(const few *f, const part *k, int64_t at) {
 }
 
 /* sums[r] += p[r][0] * v[0] + ... for STEP values. */
-static inline void add_rows(const float *p, int64_t rows, int64_t dim, const float *v,
-                            int64_t step, float *sums) {
+INLINE void add_rows(const float *p, int64_t rows, int64_t dim, const float *v, int64_t step,
+                     float *sums) {
   const int64_t whole = dim / LANES * LANES;
   const float *b = v + step, *c = b + step, *d = c + step;
   for (int64_t r = 0; r < rows; r++, p += KEYS, sums += dim) {
