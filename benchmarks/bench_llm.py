@@ -1,22 +1,33 @@
-"""A language model beside the official runner, llama.cpp and onnxruntime-genai."""
+"""A language model beside the official runner, llama.cpp and onnxruntime-genai.
+
+`python -m benchmarks.bench_llm --schemes int4 --rivals ours genai --save benchmarks/llm.json` runs
+a process of each and adds its figures to a file; `--report` writes the tables of that file into
+README.md.
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryFile
 
 from benchmarks import ROOT
-from benchmarks.common import Row, Table, megabytes, seconds
+from benchmarks.common import Row, Table, environment as machine, megabytes, seconds
 from benchmarks.llm_models import FLOAT32, INT4, environment, file_of, prepare, size_of
 from benchmarks.llm_rivals import NEW, PROMPT, RIVALS
 
 PYTHON = "EXECUTORCH_C_BENCH_PYTHON"
 """The environment variable of the Python that has the rivals' packages."""
 THREADS = 2
+PAUSE = 0.05
+"""Seconds between turns: threads of some runtimes spin for a while."""
 Report = dict[str, float]
 
 
@@ -60,11 +71,11 @@ def python_of(name: str) -> str | None:
     return None
 
 
-def prepared() -> Prepared:
+def prepared(names: Iterable[str] = RIVALS, schemes: Iterable[str] = SCHEMES) -> Prepared:
     """Write the files of all rivals that are installed."""
     found = Prepared()
-    for name, rival in RIVALS.items():
-        python = python_of(name)
+    for name in names:
+        rival, python = RIVALS[name], python_of(name)
         writer = sys.executable if rival.kind == "pte" else python
         if python is None or writer is None:
             found.missing.append(
@@ -73,7 +84,7 @@ def prepared() -> Prepared:
             )
             continue
         try:
-            for scheme in SCHEMES:
+            for scheme in schemes:
                 prepare(rival.kind, scheme, writer)
         except RuntimeError as error:
             found.missing.append(f"{rival.title} is not measured: {error}")
@@ -82,23 +93,58 @@ def prepared() -> Prepared:
     return found
 
 
-def run(name: str, python: str, scheme: str, rounds: int) -> Report:
-    """Measure a rival in a new process."""
-    path = file_of(RIVALS[name].kind, scheme)
-    command = [python, "-m", "benchmarks.llm_rivals", name, str(path), str(THREADS)]
-    done = subprocess.run(
-        [*command, repr(time.time()), str(rounds)],
-        capture_output=True, text=True, env=environment(), cwd=ROOT, check=False,
-    )  # fmt: skip
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)} failed: {done.stderr.strip()[-1000:]}")
-    report: Report = json.loads(done.stdout.strip().splitlines()[-1])
-    return report
+class Process:
+    """A rival in a process of its own, which has generated its first tokens."""
+
+    def __init__(self, name: str, python: str, scheme: str) -> None:
+        path = file_of(RIVALS[name].kind, scheme)
+        self.command = [python, "-m", "benchmarks.llm_rivals", name, str(path), str(THREADS)]
+        self.log = TemporaryFile("w+")
+        self.child = subprocess.Popen(
+            [*self.command, repr(time.time())],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True,
+            env=environment(), cwd=ROOT,
+        )  # fmt: skip
+        self.reports = [self.read()]
+
+    def read(self) -> Report:
+        """Return the next figures; a runtime may print lines of its own."""
+        assert self.child.stdout is not None
+        for line in self.child.stdout:
+            if line.startswith("{"):
+                found: Report = json.loads(line)
+                return found
+        self.log.seek(0)
+        raise RuntimeError(f"{' '.join(self.command)} failed: {self.log.read().strip()[-1000:]}")
+
+    def turn(self) -> None:
+        """Generate once."""
+        assert self.child.stdin is not None
+        print(file=self.child.stdin, flush=True)
+        self.reports.append(self.read())
+        time.sleep(PAUSE)
+
+    def end(self) -> Report:
+        """End the process and return its least figures, of memory the largest."""
+        self.child.communicate()
+        found = best(self.reports)
+        return found | {"memory": max(report["memory"] for report in self.reports)}
+
+
+def run(pythons: dict[str, str], scheme: str, rounds: int) -> dict[str, Report]:
+    """Start a process of each rival; they generate in turn, so that other load and the machine's
+    speed, which changes within seconds, are the same for all."""
+    processes = {name: Process(name, python, scheme) for name, python in pythons.items()}
+    for _ in range(rounds):
+        for process in processes.values():
+            process.turn()
+    return {name: process.end() for name, process in processes.items()}
 
 
 def best(reports: list[Report]) -> Report:
     """Return the least of each figure: other load on the machine only adds to it."""
-    return {key: min(report[key] for report in reports) for key in reports[0]}
+    keys = dict.fromkeys(key for report in reports for key in report)
+    return {key: min(report[key] for report in reports if key in report) for key in keys}
 
 
 def rows_of(scheme: str, found: dict[str, Report]) -> list[Row]:
@@ -122,20 +168,79 @@ def summary(scheme: str, found: dict[str, Report]) -> str:
     return (least if rivals else "") + f"Peak memory is {share:.2f} of the .pte."
 
 
-def measure(quick: bool) -> Table:
-    how = (
-        f"12 layers, dim 768, vocabulary of 32,000, random weights, {THREADS} threads: 8da4w with "
-        "4-bit embeddings (Q4_0, int4), and float32. A process of each in turn; best of all turns."
-    )
-    table = Table("Language models", how, columns=("rival", "executorch_c", "ratio"))
-    ready = prepared()
-    table.notes += ready.missing
-    for scheme in SCHEMES:
-        reports: dict[str, list[Report]] = {}
-        for _ in range(1 if quick else 3):
-            for name, python in ready.pythons.items():
-                reports.setdefault(name, []).append(run(name, python, scheme, 4 if quick else 8))
-        found = {name: best(each) for name, each in reports.items()}
+HOW = (
+    f"12 layers, dim 768, vocabulary of 32,000, random weights, {THREADS} threads: 8da4w with "
+    "4-bit embeddings (Q4_0, int4), and float32. Processes take turns; best of all turns."
+)
+Reports = dict[str, dict[str, list[Report]]]
+"""Of each process, by scheme and rival."""
+
+
+def table_of(reports: Reports) -> Table:
+    """Return the table of all processes that ran."""
+    table = Table("Language models", HOW, columns=("rival", "executorch_c", "ratio"))
+    for scheme, by_name in reports.items():
+        found = {name: best(each) for name, each in by_name.items()}
         table.rows += rows_of(scheme, found)
         table.notes.append(summary(scheme, found))
     return table
+
+
+def measure(quick: bool) -> Table:
+    ready, reports = prepared(), Reports()
+    for scheme in SCHEMES:
+        for _ in range(1 if quick else 3):
+            for name, report in run(ready.pythons, scheme, 4 if quick else 8).items():
+                reports.setdefault(scheme, {}).setdefault(name, []).append(report)
+    table = table_of(reports)
+    table.notes += ready.missing
+    return table
+
+
+# ---- parts of the measurement ----------------------------------------------------------------
+
+README = Path(__file__).with_name("README.md")
+BEGIN, END = "<!-- llm: begin -->", "<!-- llm: end -->"
+
+
+def measure_parts(options: argparse.Namespace) -> None:
+    """Run a process of each rival, scheme by scheme, and add its figures to the file."""
+    ready = prepared(options.rivals, options.schemes)
+    print(*ready.missing, sep="\n", end="")
+    saved = json.loads(options.save.read_text()) if options.save.exists() else {}
+    for scheme in options.schemes:
+        for name, report in run(ready.pythons, scheme, options.rounds).items():
+            by_name = saved.setdefault("reports", {}).setdefault(scheme, {})
+            by_name.setdefault(name, []).append(report)
+            shown = (f"{title} {show(report[key])}" for key, (title, show) in FIGURES.items())
+            print(f"{scheme} {name}: {', '.join(shown)}", flush=True)
+        saved["machine"] = machine()
+        options.save.write_text(json.dumps(saved, indent=1) + "\n")
+
+
+def write_report(path: Path) -> None:
+    """Write the tables of a file into README.md."""
+    saved, text = json.loads(path.read_text()), README.read_text()
+    before, _, rest = text.partition(BEGIN)
+    after = rest.partition(END)[2]
+    table = table_of(saved["reports"]).markdown().partition("\n\n")[2]
+    inside = f"\n\n{saved['machine']}\n\n{table}\n\n"
+    README.write_text(before + BEGIN + inside + END + after)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser("python -m benchmarks.bench_llm", description=__doc__)
+    parser.add_argument("--schemes", nargs="+", choices=SCHEMES, default=list(SCHEMES))
+    parser.add_argument("--rivals", nargs="+", choices=RIVALS, default=list(RIVALS))
+    parser.add_argument("--rounds", type=int, default=8, help="generations of a process")
+    parser.add_argument("--save", type=Path, default=Path(__file__).with_name("llm.json"))
+    parser.add_argument("--report", action="store_true", help="write the tables into README.md")
+    options = parser.parse_args()
+    if options.report:
+        write_report(options.save)
+    else:
+        measure_parts(options)
+
+
+if __name__ == "__main__":
+    main()

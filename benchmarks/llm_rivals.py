@@ -1,8 +1,8 @@
 """Runtimes of language models, and the process that measures one of them.
 
-`python -m benchmarks.llm_rivals NAME FILE THREADS STARTED` loads a file and generates; it prints
-seconds of each prefill and of each decoded token as JSON. A rival's Python may lack executorch_c:
-nothing is imported before it is measured.
+`python -m benchmarks.llm_rivals NAME FILE THREADS STARTED` loads a file and generates two tokens,
+then a whole generation for each line of stdin; it prints seconds of each prefilled and each decoded
+token as JSON. A rival's Python may lack executorch_c: nothing is imported before it is measured.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-PROMPT, NEW, ROUNDS = 128, 48, 6
+PROMPT, NEW = 128, 48
 FIRST = 16
 """Tokens of the first prompt: a question."""
 
@@ -39,8 +39,8 @@ def ours(path: str, threads: int) -> Session:
     runner = TextRunner(path, num_threads=threads)
 
     def run(prompt: list[int], new: int) -> Times:
-        runner.reset()
         start = time.perf_counter()
+        runner.reset()
         logits = runner.prefill(prompt)
         token = int(logits.argmax())
         first = time.perf_counter()
@@ -62,11 +62,11 @@ def official(path: str, threads: int) -> Session:
     runner = TextLLMRunner(path, str(Path(path).with_name("tokenizer.json")))
 
     def run(prompt: list[int], new: int) -> Times:
-        runner.reset()
         text = "".join(chr(33 + token % 94) for token in prompt)
         config = GenerationConfig(echo=False, max_new_tokens=new, temperature=0.0)
         found: list[Any] = []
         times = [time.perf_counter()]
+        runner.reset()
         runner.generate(text, config, lambda _: times.append(time.perf_counter()), found.append)
         assert found[-1].num_prompt_tokens == len(prompt)
         count = len(times) - 2
@@ -173,15 +173,16 @@ def peak_memory() -> int:
 
 
 def main() -> None:
+    """Print the figures of the first tokens, then those of a generation for each line of stdin."""
     name, path, threads, started = sys.argv[1:5]
-    rounds = int(sys.argv[5]) if len(sys.argv) > 5 else ROUNDS
     run = RIVALS[name].load(path, int(threads))
     run(list(range(300, 300 + FIRST)), 2)
-    report: dict[str, float] = {"first": time.time() - float(started)}
-    found = [run([300 + (7 * i + k) % 31000 for i in range(PROMPT)], NEW) for k in range(rounds)]
-    report["prefill"] = min(times.prefill / PROMPT for times in found)
-    report["decode"] = min(times.decode / times.new for times in found)
-    print("\n" + json.dumps(report | {"memory": peak_memory()}))
+    report = {"first": time.time() - float(started), "memory": peak_memory()}
+    print("\n" + json.dumps(report), flush=True)
+    for k, _ in enumerate(sys.stdin):
+        times = run([300 + (7 * i + k) % 31000 for i in range(PROMPT)], NEW)
+        report = {"prefill": times.prefill / PROMPT, "decode": times.decode / times.new}
+        print("\n" + json.dumps(report | {"memory": peak_memory()}), flush=True)
 
 
 if __name__ == "__main__":
