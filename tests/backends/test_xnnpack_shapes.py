@@ -136,3 +136,17 @@ def test_transposed_weights_of_four_bits(dtype: str) -> None:
     graph.linear(x, weight, ABSENT, graph.output((3, 32)), flags=1)
     with pytest.raises(et.InvalidArgumentError, match="a transposed filter of qcint4"):
         method(graph.program())
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 16])
+def test_rows_that_are_apart_are_copied(width: int) -> None:
+    """Narrow rows, as of rotary embeddings, with any number of threads: a task has some rows."""
+    graph, rows = Graph(), 5003
+    x, y = graph.input((rows, width)), graph.input((rows, 2))
+    graph.concatenate([y, x, y], graph.output((rows, width + 4)), 1)
+    program = et.Runtime.get().load_program(graph.program())
+    one, other = (np.random.default_rng(i).random((rows, n), np.float32)
+                  for i, n in ((0, width), (1, 2)))  # fmt: skip
+    for threads in (1, 2, 5):
+        found = program.load_method("forward", num_threads=threads).execute([one, other])
+        np.testing.assert_array_equal(found[0], np.concatenate([other, one, other], 1))

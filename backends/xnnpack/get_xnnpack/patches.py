@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from get_xnnpack.copies import COPIES
 from get_xnnpack.decoding import DECODING
 from get_xnnpack.log import XnnpackError
 from get_xnnpack.patch import Patch
@@ -560,7 +561,7 @@ TRANSPOSED = (
 
 XNNPACK = (
     *ROWS, *TILES, *SHAPES, *PADDINGS, *WINDOWS, *WEIGHTS, *MEMORY, *PLAN, *NARROW, *TRANSPOSED,
-    *DEPTHWISE, *PACKING, *DECODING,
+    *DEPTHWISE, *PACKING, *DECODING, *COPIES,
 )  # fmt: skip
 """The patches of XNNPACK."""
 
