@@ -3,6 +3,7 @@
 #include "tools/plugins.h"
 
 #ifndef EC_SMALL
+#include "../../backends/cadence/operators.h"
 #include "../../backends/coreml/coreml_backend.h"
 #include "../../backends/cortex_m/operators.h"
 #include "../../backends/demo/demo.h"
@@ -23,7 +24,7 @@ ecr_status plugins_register(ecr_error *error) {
 #endif
   };
   static const ec_operators *const operators[] = {&evo_operators, &eto_operators,
-                                                &cortex_m_operators};
+                                                &cortex_m_operators, &cadence_operators};
   ecr_status status = 0;
   for (size_t i = 0; !status && i < sizeof backends / sizeof *backends; i++)
     status = ecr_register_backend(backends[i], error);

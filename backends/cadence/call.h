@@ -1,0 +1,91 @@
+/* One call of an operator: its arguments, checked, and elements as floats. */
+#ifndef CADENCE_CALL_H
+#define CADENCE_CALL_H
+
+#include "executorch_c/operator.h"
+
+/* c10::ScalarType */
+enum {
+  CAD_UINT8 = 0, CAD_INT8 = 1, CAD_INT16 = 2, CAD_INT32 = 3, CAD_INT64 = 4, CAD_FLOAT32 = 6,
+  CAD_BOOL = 11, CAD_UINT16 = 27
+};
+
+/* Sets of dtypes. */
+#define CAD_SET(dtype) (UINT32_C(1) << (dtype))
+#define CAD_BYTES (CAD_SET(CAD_UINT8) | CAD_SET(CAD_INT8))
+#define CAD_SHORTS (CAD_BYTES | CAD_SET(CAD_INT16) | CAD_SET(CAD_UINT16))
+#define CAD_QUANTIZED (CAD_SHORTS | CAD_SET(CAD_INT32))
+#define CAD_FLOAT CAD_SET(CAD_FLOAT32)
+#define CAD_ANY UINT32_MAX
+
+enum {
+  CAD_RANK = 16,      /* most dimensions of a tensor (backend.h) */
+  CAD_BLOCK = 256,    /* elements that are computed at once */
+  CAD_MOST = 1 << 20  /* of a kernel size, stride, padding or dilation */
+};
+
+typedef ec_backend_tensor cad_tensor;
+
+typedef struct cad_call {
+  const ec_host *host;
+  ec_host_call *call;
+  ec_backend_arg *args;
+  size_t count;
+  uint32_t dtypes; /* of the first tensor, by the operator's row */
+} cad_call;
+
+/* Sets the message of an invalid argument and returns its status. */
+#define CAD_FAIL(c, ...) (c)->host->fail((c)->call, EC_BACKEND_INVALID_ARGUMENT, __VA_ARGS__)
+
+/* Returns the status of a failed step. */
+#define CAD_TRY(step)                                                                              \
+  do {                                                                                             \
+    const uint32_t cad_status = (step);                                                            \
+    if (cad_status != EC_BACKEND_OK) return cad_status;                                            \
+  } while (0)
+
+int64_t cad_numel(const cad_tensor *t);
+bool cad_is_tensor(const cad_call *c, size_t i);
+bool cad_is_row_major(const cad_tensor *t);
+
+/* Sets tensor argument `i`, which has one of `dtypes`, `rank` dimensions unless that is negative,
+ * and its elements in order. */
+uint32_t cad_input(const cad_call *c, size_t i, const char *name, uint32_t dtypes, int rank,
+                   const cad_tensor **out);
+/* The same for `count` elements of any shape. */
+uint32_t cad_vector(const cad_call *c, size_t i, const char *name, uint32_t dtypes, int64_t count,
+                    const cad_tensor **out);
+/* The same for an output, resized. */
+uint32_t cad_output(const cad_call *c, size_t i, uint32_t dtypes, size_t rank,
+                    const int64_t *sizes, const cad_tensor **out);
+
+/* Reads argument `i`: an int, or a tensor with one. */
+uint32_t cad_int(const cad_call *c, size_t i, const char *name, int32_t *out);
+/* Reads argument `i`: a float, or a tensor with one; finite and above 0. */
+uint32_t cad_scale(const cad_call *c, size_t i, const char *name, double *out);
+/* Reads an int[] argument with an item for each of `count` dimensions, each in [least, CAD_MOST];
+ * one item stands for all, and the last one for a single dimension. */
+uint32_t cad_ints(const cad_call *c, size_t i, const char *name, int64_t least, size_t count,
+                  int64_t *out);
+/* Sets a dimension, counted from the end if negative. */
+uint32_t cad_dim(const cad_call *c, size_t i, size_t rank, size_t *out);
+
+/* Returns memory until the end of the call, for `count` items and at least one byte. */
+uint32_t cad_scratch(const cad_call *c, int64_t count, size_t size, void *out);
+
+/* Runs fn(user, begin, end) over [0, count), possibly on several threads; `cost` is the number of
+ * multiply-adds, or of elements read, of one item. */
+void cad_parallel(const cad_call *c, int64_t count, double cost,
+                  void (*fn)(void *user, size_t begin, size_t end), void *user);
+
+size_t cad_width(int32_t dtype); /* bytes of an element; 0: unknown */
+
+/* Reads the elements at, at + step, ... as floats, less `zero`. */
+void cad_load(const cad_tensor *t, int64_t at, int64_t step, int64_t n, float zero, float *out);
+/* Writes floats, which are in the range of the dtype. */
+void cad_store(const cad_tensor *t, int64_t at, int64_t step, int64_t n, const float *values);
+
+/* Returns tensor `t` as floats less `zero`, in memory of the call. */
+uint32_t cad_floats(const cad_call *c, const cad_tensor *t, float zero, float **out);
+
+#endif

@@ -1,0 +1,135 @@
+/* Pooling: the greatest or the mean element under a window. */
+#include "pool.h"
+
+#include "quantize.h"
+#include "window.h"
+
+#include <math.h>
+
+typedef struct pool {
+  cad_window w;
+  const cad_tensor *in, *out;
+  bool averages, counts_padding, rounds;
+  int64_t divisor; /* 0: the number of elements */
+  float fill;      /* of the padding */
+  float low, high; /* of a rounded mean; low: the greatest of no elements */
+} pool;
+
+/* The pixels under a window in one dimension: those inside of the image, and the number of all,
+ * padding included. */
+typedef struct span {
+  int64_t begin, end, all;
+} span;
+
+static span pool_span(const cad_window *w, size_t d, int64_t place) {
+  const int64_t first = place * w->stride[d] - w->padding[d], step = w->dilation[d];
+  const int64_t last = first + step * (w->kernel[d] - 1) + 1, edge = w->in[d] + w->padding[d];
+  const int64_t before = first < 0 ? (-first + step - 1) / step * step : 0;
+  return (span){first + before, last < w->in[d] ? last : w->in[d],
+                (last < edge ? last : edge) - first};
+}
+
+/* Returns the greatest element, or the sum. */
+static double pool_reduce(const pool *p, const float *x, const span at[2]) {
+  double result = p->averages ? 0 : (double)p->low;
+  for (int64_t h = at[0].begin; h < at[0].end; h += p->w.dilation[1])
+    for (int64_t w = at[1].begin; w < at[1].end; w += p->w.dilation[2]) {
+      const double value = (double)x[h * p->w.by_pixel[1] + w * p->w.by_pixel[2]];
+      if (p->averages) result += value;
+      else if (value > result || isnan(value)) result = value;
+    }
+  return result;
+}
+
+static float pool_mean(const pool *p, double sum, const span at[2]) {
+  const int64_t height = at[0].end - at[0].begin, width = at[1].end - at[1].begin;
+  const int64_t inside = height > 0 && width > 0 ? height * width : 0;
+  const int64_t all = at[0].all * at[1].all;
+  const int64_t count = p->divisor ? p->divisor : p->counts_padding ? all : inside;
+  const float total = (float)(sum + (double)p->fill * (double)(all - inside));
+  const float mean = count ? total / (float)count : 0;
+  if (!p->rounds) return mean;
+  const float rounded = nearbyintf(mean);
+  return rounded < p->low ? p->low : rounded > p->high ? p->high : rounded;
+}
+
+static void pool_pixels(void *user, size_t begin, size_t end) {
+  const pool *p = user;
+  for (int64_t pixel = (int64_t)begin; pixel < (int64_t)end; pixel++) {
+    int64_t place[CAD_SPACE], step;
+    const int64_t image = cad_window_place(&p->w, pixel, place);
+    const int64_t to = cad_window_at(&p->w, pixel, &step);
+    const span at[2] = {pool_span(&p->w, 1, place[1]), pool_span(&p->w, 2, place[2])};
+    for (int64_t k = 0; k < p->w.channels; k++) {
+      const float *x = p->w.x + image * p->w.by_image + k * p->w.by_channel;
+      const double value = pool_reduce(p, x, at);
+      const float result = p->averages ? pool_mean(p, value, at) : (float)value;
+      cad_store(p->out, to + k * step, 1, 1, &result);
+    }
+  }
+}
+
+/* Reads input, kernel_size, stride and padding, the arguments 0 to 3, and dilation if there is any.
+ * An empty stride is the kernel. */
+static uint32_t pool_read(const cad_call *c, bool last, size_t dilation, pool *p) {
+  cad_window *w = &p->w;
+  CAD_TRY(cad_input(c, 0, "input", c->dtypes, 4, &p->in));
+  CAD_TRY(cad_window_image(c, p->in, last, w));
+  CAD_TRY(cad_ints(c, 1, "kernel_size", 1, 2, w->kernel + 1));
+  CAD_TRY(cad_ints(c, c->args[2].as.list.count ? 2 : 1, "stride", 1, 2, w->stride + 1));
+  CAD_TRY(cad_ints(c, 3, "padding", 0, 2, w->padding + 1));
+  if (dilation) CAD_TRY(cad_ints(c, dilation, "dilation", 1, 2, w->dilation + 1));
+  for (size_t d = 1; d < CAD_SPACE; d++)
+    if (2 * w->padding[d] > w->kernel[d])
+      return CAD_FAIL(c, "a padding of %lld is more than half of the window's %lld",
+                      (long long)w->padding[d], (long long)w->kernel[d]);
+  w->out_channels = w->channels;
+  return EC_BACKEND_OK;
+}
+
+static uint32_t pool_run(const cad_call *c, bool ceil_mode, pool *p) {
+  CAD_TRY(cad_window_size(c, ceil_mode, &p->w));
+  CAD_TRY(cad_window_output(c, c->count - 1, CAD_SET(p->in->dtype), &p->w, &p->out));
+  CAD_TRY(cad_floats(c, p->in, 0, &p->w.x));
+  const double cost = (double)p->w.channels * (double)p->w.taps;
+  cad_parallel(c, cad_window_pixels(&p->w), cost, pool_pixels, p);
+  return EC_BACKEND_OK;
+}
+
+static uint32_t max_pool_run(const cad_call *c, bool last) {
+  pool p = {0};
+  CAD_TRY(pool_read(c, last, 4, &p));
+  p.low = p.in->dtype == CAD_FLOAT32 ? -INFINITY : cad_quantizer_of(1, 0, p.in->dtype).low;
+  return pool_run(c, c->args[5].as.b, &p);
+}
+
+uint32_t cad_max_pool_first(const cad_call *c) { return max_pool_run(c, false); }
+uint32_t cad_max_pool_last(const cad_call *c) { return max_pool_run(c, true); }
+
+/* With a zero point, the image is quantised: its padding counts always, as the zero point or,
+ * without count_include_pad, as the number 0, and the mean is rounded. */
+static uint32_t avg_pool_zero(const cad_call *c, pool *p) {
+  int32_t zero;
+  if (!cad_is_tensor(c, 7)) {
+    const cad_tensor *t;
+    return cad_input(c, 0, "input", CAD_FLOAT, 4, &t);
+  }
+  CAD_TRY(cad_int(c, 7, "in_zero_point", &zero));
+  const cad_quantizer q = cad_quantizer_of(1, 0, p->in->dtype);
+  p->fill = p->counts_padding ? (float)zero : 0;
+  p->counts_padding = p->rounds = true;
+  p->low = q.low;
+  p->high = q.high;
+  return EC_BACKEND_OK;
+}
+
+uint32_t cad_avg_pool(const cad_call *c) {
+  pool p = {.averages = true, .counts_padding = c->args[5].as.b};
+  CAD_TRY(pool_read(c, c->args[8].as.b, 0, &p));
+  if (c->args[6].kind == EC_BACKEND_INT) {
+    p.divisor = c->args[6].as.i;
+    if (!p.divisor) return CAD_FAIL(c, "'divisor_override' is 0");
+  }
+  CAD_TRY(avg_pool_zero(c, &p));
+  return pool_run(c, c->args[4].as.b, &p);
+}

@@ -1,0 +1,668 @@
+"""Operators of the Cadence flow, compared with the flow's reference implementations in Python."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import cadence_flow  # declares torch.ops.cadence
+import executorch_c
+import numpy as np
+import pytest
+import torch
+from executorch_c import Method, Runtime
+from numpy.testing import assert_array_equal
+from recorded import Recorded
+from single_op import DTYPES, Out, SingleOps
+
+RANDOM = torch.Generator().manual_seed(5)
+INT8, UINT8, INT16, INT32, UINT16 = (
+    torch.int8, torch.uint8, torch.int16, torch.int32, torch.uint16)  # fmt: skip
+FACTOR = 1_500_000_000, -7
+"""out_multiplier and out_shift: 0.0055."""
+
+
+def whole(*shape: int, dtype: Any = INT8, low: int | None = None, high: int | None = None) -> Any:
+    """Return random integers of the dtype's range."""
+    info = torch.iinfo(dtype)
+    low, high = info.min if low is None else low, info.max if high is None else high
+    return torch.randint(low, high + 1, shape, generator=RANDOM).to(dtype)
+
+
+def real(*shape: int) -> torch.Tensor:
+    return torch.randn(shape, generator=RANDOM)
+
+
+def bias(count: int, limit: int = 3000) -> torch.Tensor:
+    return whole(count, dtype=INT32, low=-limit, high=limit)
+
+
+def zero_points(dtype: torch.dtype) -> tuple[int, int]:
+    """Return zero points of an input and of weights in the middle of the dtype's range."""
+    return (131, 125) if dtype == UINT8 else (7, 3)
+
+
+def one(value: Any) -> torch.Tensor:
+    """Return a tensor with one int32 or float32 element."""
+    return torch.tensor([value], dtype=torch.float32 if isinstance(value, float) else INT32)
+
+
+def number(value: Any) -> Any:
+    """Return an argument as a program stores it."""
+    return DTYPES[str(value)[6:]] if isinstance(value, torch.dtype) else value
+
+
+def method_of(name: str, args: Sequence[Any], *outs: Any) -> tuple[Method, list[Any]]:
+    """Return a method that calls one operator, and its inputs."""
+    ops = SingleOps()
+    ops.add(name, *map(number, args), *outs, name="forward")
+    return Runtime.get().load_program(ops.build()).load_method("forward"), ops.inputs["forward"]
+
+
+def out_name(name: str) -> str:
+    """Return the name of an operator's out variant."""
+    return f"{name}_out" if "." in name else f"{name}.out"
+
+
+def check(name: str, args: Sequence[Any], want: torch.Tensor, steps: float = 0,
+          varied: bool = True) -> None:  # fmt: skip
+    """Run an operator and compare it: `steps` is the largest difference allowed."""
+    method, inputs = method_of(name, args, Out(tuple(want.shape), str(want.dtype)[6:]))
+    got = np.asarray(method(*inputs))
+    assert got.dtype == want.numpy().dtype and got.shape == tuple(want.shape)
+    if varied and got.size > 8:
+        assert len(np.unique(got)) > (3 if got.size > 30 else 1)  # a result that says something
+    difference = np.abs(got.astype(np.float64) - want.numpy().astype(np.float64))
+    assert difference.max(initial=0) <= steps
+
+
+def compare(name: str, *args: Any, steps: float = 0, call: Sequence[Any] = (),
+            varied: bool = True) -> None:  # fmt: skip
+    """Compare the operator with the reference, called with other arguments if `call` is given, and
+    with the negative multiplier where the reference has the wrong sign."""
+    packet, _, overload = name.partition(".")
+    if packet.startswith(cadence_flow.WRONG_SIGNS):
+        call = cadence_flow.with_sign(name, args)
+    reference = getattr(getattr(torch.ops.cadence, packet), overload or "default")
+    check(f"cadence::{out_name(name)}", args, reference(*(call or args)), steps, varied)
+
+
+def rows() -> set[str]:
+    """Return the schemas of the plug-in."""
+    with pytest.raises(executorch_c.Error):  # the first unknown operator loads plug-ins
+        method_of("cadence::unknown.out", [], Out((1,)))
+    return {row["schema"] for row in executorch_c.operators() if row["origin"] == "Cadence"}
+
+
+NOT_ROWS = {"cadence::linalg_svd.out"}
+ATEN = {"_cat_nop.out", "_select_copy_nop.int_out", "_slice_copy_nop.Tensor_out", "rms_norm.out",
+        "tensor_split.sections_out", "chunk.out", "contiguous.out"}  # fmt: skip
+
+
+def test_every_operator_of_the_flow_is_a_row() -> None:
+    declared = {}
+    for schema in torch._C._jit_get_all_schemas():
+        name = f"{schema.name}.{schema.overload_name}"
+        ours = schema.name.startswith("cadence::") and any(a.is_out for a in schema.arguments)
+        if ours or name in {f"aten::{rest}" for rest in ATEN}:
+            declared[name] = str(schema).replace(" ", "")
+    found = {row.split("(")[0]: row.replace(" ", "") for row in rows()}
+    assert len(declared) == 99
+    assert set(declared) - set(found) == NOT_ROWS
+    assert set(found) <= set(declared)
+    for name, schema in found.items():
+        assert schema.replace("SymInt", "int") == declared[name].replace("SymInt", "int")
+
+
+QUANTIZED = {"8s": INT8, "8u": UINT8, "16s": INT16, "16u": UINT16, "32s": INT32}
+
+
+@pytest.mark.parametrize("suffix", QUANTIZED)
+def test_quantize(suffix: str) -> None:
+    dtype = QUANTIZED[suffix]
+    info = torch.iinfo(dtype)
+    x = real(2, 5, 60) * 40
+    x.view(-1)[:6] = torch.tensor([0.5, 1.5, -0.5, 2.5, 1e6, -1e6]) * 0.25
+    for name in ("quantize_per_tensor", f"quantize_per_tensor_asym{suffix}"):
+        for value in (x, x[0, 0, 0], x[:0]):
+            compare(name, value, 0.25, 3, info.min, info.max, dtype)
+        if suffix != "32s":
+            compare(name, x, 0.25, 3, info.min + 3, info.max - 5, dtype)
+    y = whole(3, 300, dtype=dtype)
+    for name in ("dequantize_per_tensor", f"dequantize_per_tensor_asym{suffix}"):
+        compare(name, y, 0.1, 5, info.min, info.max, dtype)
+
+
+def test_quantize_saturates() -> None:
+    """The greatest int32 is the greatest float below 2^31; the reference wraps there."""
+    method, inputs = method_of(
+        "cadence::quantize_per_tensor.out", [torch.tensor([3e9, -3e9, np.nan]), 1.0, 0, -(2**31),
+                                             2**31 - 1, INT32], Out((3,), "int32"))  # fmt: skip
+    assert_array_equal(method(*inputs), [2**31 - 128, -(2**31), 0])
+
+
+def test_requantize() -> None:
+    for dtype, to in itertools.product(QUANTIZED.values(), (INT8, UINT8, INT16, UINT16)):
+        x = whole(4, 100, dtype=dtype, low=-2000 if dtype == INT32 else None,
+                  high=2000 if dtype == INT32 else None)  # fmt: skip
+        scale = 0.01 if dtype in (INT16, UINT16, INT32) else 0.2
+        compare("requantize.per_tensor", x, scale, 7, 0.13, 2, to)
+        compare("requantize", x, one(scale), one(7), one(0.13), one(2), to)
+
+
+@pytest.mark.parametrize("dtype", [INT8, UINT8])
+def test_add_and_mul(dtype: torch.dtype) -> None:
+    variant = "s" if dtype == INT8 else "u"
+    a = whole(2, 3, 4, 300, dtype=dtype)
+    for b in (whole(2, 3, 4, 300, dtype=dtype), whole(3, 1, 300, dtype=dtype),
+              whole(4, 1, dtype=dtype), whole(1, dtype=dtype)[0]):  # fmt: skip
+        for x, y in ((a, b), (b, a)):
+            affine = (x, 0.07, 5, y, 0.11, -3, 0.2, 4)
+            compare("quantized_add.per_tensor", *affine)
+            compare("quantized_mul.per_tensor", *affine)
+            name = f"asym8{variant}xasym8{variant}_asym8{variant}"
+            compare(f"quantized_add_{name}.per_tensor", *affine)
+            tensors = (x, one(0.07), one(5), y, one(0.11), one(-3), 0.2, 4)
+            compare("quantized_add", *tensors)
+            want = torch.ops.cadence.quantized_mul.per_tensor(*affine)
+            check("cadence::quantized_mul.out", tensors, want)
+
+
+def test_add_and_mul_of_a_scalar() -> None:
+    """They have no reference: the scalar is the other operand, in float."""
+    x = whole(3, 200)
+    floats = (x.float() - 5) * 0.07
+    for scalar in (2.5, -3):
+        for name, want in (("add", floats + scalar), ("mul", floats * scalar)):
+            want = torch.ops.cadence.quantize_per_tensor(want, 0.2, 4, -128, 127, INT8)
+            args = x, one(0.07), one(5), scalar, 0.2, 4
+            check(f"cadence::quantized_{name}_Scalar.out", args, want)
+
+
+def test_relu() -> None:
+    factor = 1_500_000_000, 0
+    for dtype in (INT8, UINT8, INT16):
+        x, info = whole(3, 301, dtype=dtype), torch.iinfo(dtype)
+        for zero in (info.min, 3):
+            compare("quantized_relu.per_tensor", x, zero, -4 if info.min else 6, *factor)
+        compare("quantized_relu", x, one(3), 4, one(factor[0]), one(factor[1]))
+    compare("quantized_relu_asym8s_asym8s.per_tensor", whole(9, 9), 3, 4, *factor)
+    compare("quantized_relu_asym8u_asym8u.per_tensor", whole(9, 9, dtype=UINT8), 130, 4, *factor)
+
+
+def test_where() -> None:
+    compare("where_Scalar", real(3, 70) > 0, 2.5, -1.25, varied=False)
+
+
+# ---- products -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(3, 40), (2, 3, 5, 17), (1, 9), (1, 2, 70)])
+@pytest.mark.parametrize("dtypes", [(INT8, INT8), (UINT8, UINT8), (INT16, INT8)])
+def test_linear(shape: tuple[int, ...], dtypes: tuple[torch.dtype, torch.dtype]) -> None:
+    x, w = whole(*shape, dtype=dtypes[0]), whole(45, shape[-1], dtype=dtypes[1])
+    zeros = zero_points(dtypes[0])
+    names = ["quantized_linear", *(["quantized_fully_connected"] if shape[0] == 1 else [])]
+    shift = FACTOR[1] - (2 if dtypes[0] != INT16 else 4)
+    for name in names:
+        args = x, w, bias(45), zeros[0], zeros[1], FACTOR[0], shift, 7, None
+        compare(f"{name}.per_tensor", *args)
+        tensors = x, w, bias(45), zeros[0], one(zeros[1]), one(FACTOR[0]), one(shift), 7, None
+        compare(name, *tensors)
+        if dtypes[0] == dtypes[1]:
+            v = "s" if dtypes[0] == INT8 else "u"
+            compare(f"{name}_asym8{v}xasym8{v}_asym8{v}.per_tensor", *args)
+
+
+def test_linear_rounds_large_sums_once() -> None:
+    """Sums above 2^24: the reference adds in float32, in an order of its own."""
+    x, w = whole(4, 3000, dtype=INT16), whole(9, 3000)
+    compare("quantized_linear.per_tensor", x, w, bias(9), 0, 0, 2_000_000_000, -9, 0, None,
+            steps=1)  # fmt: skip
+
+
+def test_float_linear() -> None:
+    for shape in ((3, 40), (2, 3, 17)):
+        x, w = real(*shape), real(33, shape[-1])
+        compare("fully_connected", x, w, real(33), steps=1e-5)
+        compare("fully_connected", x, w, None, steps=1e-5)
+    for shape in ((17,), (1, 17), (3, 1, 17)):
+        compare("quantized_w8a32_linear", real(*shape), whole(17, 33), 0.02, whole(33), 0.03,
+                steps=2e-5)  # fmt: skip
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_matmul(transposed: bool) -> None:
+    for a, b in (((4, 33), (33, 6)), ((3, 4, 33), (3, 33, 6)), ((2, 3, 4, 9), (3, 9, 40)),
+                 ((4, 9), (2, 9, 5))):  # fmt: skip
+        shape = (*b[:-2], b[-1], b[-2]) if transposed else b
+        for dtype, v in ((INT8, "s"), (UINT8, "u")):
+            x, y = whole(*a, dtype=dtype), whole(*shape, dtype=dtype)
+            zeros = zero_points(dtype)
+            args = x, zeros[0], y, zeros[1], None, *FACTOR, 3, transposed
+            compare("quantized_matmul", *args)
+            compare(f"quantized_matmul_asym8{v}xasym8{v}_asym8{v}", *args)
+    zero = torch.zeros(6, dtype=INT32)
+    y = whole(6, 33) if transposed else whole(33, 6)
+    compare("quantized_matmul", whole(4, 33), 0, y, 12, zero, *FACTOR, 3, transposed)
+
+
+# ---- convolutions ---------------------------------------------------------------------------
+
+CONVOLUTIONS = [
+    # channels, out, groups, kernel, stride, padding, dilation
+    (6, 8, 1, (3, 3), (1, 1), (1, 1), (1, 1)),
+    (6, 9, 3, (2, 3), (2, 1), (0, 2), (1, 2)),
+    (5, 10, 5, (3, 3), (1, 2), (2, 1), (2, 1)),
+    (40, 3, 1, (1, 1), (1, 2), (0, 0), (1, 1)),
+]
+SCALES = 0.0004, 0.05, 6
+"""bias_scale, out_scale, out_zero_point"""
+
+
+@pytest.mark.parametrize("case", CONVOLUTIONS)
+@pytest.mark.parametrize("dtype", [INT8, UINT8])
+def test_convolutions_2d(case: Any, dtype: torch.dtype) -> None:
+    c, o, groups, kernel, stride, padding, dilation = case
+    x, w = whole(2, c, 9, 7, dtype=dtype), whole(o, c // groups, *kernel, dtype=dtype)
+    v = "s" if dtype == INT8 else "u"
+    zero, weight_zero = zero_points(dtype)
+    steps = list(stride), list(padding), list(dilation), groups, zero
+    rest = *steps, weight_zero, *SCALES, *FACTOR
+    tensors = *steps, one(weight_zero), one(SCALES[0]), *SCALES[1:], one(FACTOR[0]), one(FACTOR[1])
+    last = x.permute(0, 2, 3, 1).contiguous(), w.permute(0, 2, 3, 1).contiguous()
+    for layout, (image, weight) in (("nchw", (x, w)), ("nhwc", last)):
+        sums = bias(o)
+        compare(f"quantized_conv2d_{layout}.per_tensor", image, weight, sums, *rest)
+        compare(f"quantized_conv2d_{layout}", image, weight, sums, *tensors)
+        for kind in ("", "_dilated", "_depthwise"):
+            name = f"quantized_conv2d_{layout}{kind}_asym8{v}xsym8{v}_asym8{v}.per_tensor"
+            compare(name, image, weight, sums, *rest)
+    compare("quantized_conv2d_depthwise_nhwc", *last, bias(o), *rest)
+    if groups == c:  # weights [height, width, out]
+        flat = w[:, 0].permute(1, 2, 0).contiguous()
+        compare("quantized_conv2d_nhwc.per_tensor", last[0], flat, bias(o), *rest)
+        compare("quantized_conv2d_depthwise_nhwc", last[0], flat, bias(o), *rest)
+
+
+@pytest.mark.parametrize("case", CONVOLUTIONS)
+def test_convolutions_1d(case: Any) -> None:
+    c, o, groups, (kernel, _), (stride, _), (padding, _), (dilation, _) = case
+    x, w = whole(2, c, 19), whole(o, c // groups, kernel)
+    last = x.permute(0, 2, 1).contiguous(), w.permute(0, 2, 1).contiguous()
+    steps = [stride], [padding], [dilation], groups, 7
+    rest = *steps, 3, *SCALES, *FACTOR
+    tensors = *steps, one(3), one(SCALES[0]), *SCALES[1:], one(FACTOR[0]), one(FACTOR[1])
+    for layout, (image, weight) in (("ncl", (x, w)), ("nlc", last)):
+        compare(f"quantized_conv1d_{layout}.per_tensor", image, weight, bias(o), *rest)
+        compare(f"quantized_conv1d_{layout}", image, weight, bias(o), *tensors)
+        if groups == c:
+            name = f"quantized_depthwise_conv1d_{layout}.per_tensor"
+            compare(name, image, weight, bias(o), *rest)
+    two = [9, stride], [9, padding], [9, dilation], groups, 7, 3, *SCALES, *FACTOR
+    compare("quantized_conv2d_nchw.per_tensor", x, w, bias(o), *two)
+    compare("quantized_conv2d_nhwc.per_tensor", *last, bias(o), *two)
+    if groups == c:
+        flat = w[:, 0].permute(1, 0).contiguous()
+        compare("quantized_conv2d_nhwc.per_tensor", last[0], flat, bias(o), *two)
+
+
+def test_float_convolutions() -> None:
+    for case in CONVOLUTIONS:
+        c, o, groups, kernel, stride, padding, dilation = case
+        for space in (1, 2, 3):
+            parts = [[*part, 1][:space] for part in (kernel, stride, dilation)]
+            pad = [*padding, 0][:space]
+            x, w = real(2, c, *(9, 7, 4)[:space]), real(o, c // groups, *parts[0])
+            compare(f"conv{space}d", x, w, real(o), parts[1], pad, parts[2], groups, steps=2e-5)
+    compare("quantized_w8a32_conv", real(2, 9, 8), whole(3, 12, 8), 0.02, whole(12), 0.03,
+            steps=1e-5)  # fmt: skip
+
+
+TRANSPOSED = [
+    # channels, out, groups, kernel, stride, padding, dilation, output_padding
+    (6, 4, 1, (3, 2), (1, 1), (0, 0), (1, 1), (0, 0)),
+    (6, 4, 2, (3, 2), (2, 3), (1, 2), (1, 1), (1, 0)),
+    (4, 4, 4, (2, 3), (2, 2), (0, 1), (2, 1), (0, 1)),
+]
+
+
+@pytest.mark.parametrize("case", TRANSPOSED)
+def test_transposed_convolutions(case: Any) -> None:
+    c, o, groups, kernel, stride, padding, dilation, extra = case
+    rest = list(stride), list(padding), list(dilation), list(extra), groups
+    x, w, b = real(2, c, 5, 4), real(o // groups, c, *kernel), real(o)
+    one_d = [part[:1] for part in rest[:4]]
+    line, filters = x[..., 0].contiguous(), w[..., 0].contiguous()
+    compare("transposed_convolution", line, filters, b, *one_d, groups, False,
+            steps=1e-5)  # fmt: skip
+    compare("transposed_convolution", x, w, b, *rest, False, steps=1e-5)
+    want = torch.ops.cadence.transposed_convolution(x, w, b, *rest)
+    last = x.permute(0, 2, 3, 1).contiguous(), w.permute(0, 2, 3, 1).contiguous()
+    check("cadence::transposed_convolution.out", [*last, b, *rest, True],
+          want.permute(0, 2, 3, 1).contiguous(), 1e-5)  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TRANSPOSED)
+def test_quantized_transposed_convolutions(case: Any) -> None:
+    """They have no reference: that of the float operator, on integers, rescaled as others are."""
+    c, o, groups, kernel, stride, padding, dilation, extra = case
+    rest = list(stride), list(padding), list(dilation), list(extra), groups
+    x, w, b = whole(2, c, 5, 4), whole(o // groups, c, *kernel), bias(o)
+    sums = torch.ops.cadence.transposed_convolution(x.float() - 7, w.float() - 3, b.float(), *rest)
+    want = torch.ops.cadence.quantize_per_tensor(sums * 0.0004, 0.05, 6, -128, 127, INT8)
+    args = x, w, b, *rest, 7, one(3), one(0.0004), 0.05, 6, one(FACTOR[0]), one(FACTOR[1])
+    check("cadence::quantized_transposed_conv.out", [*args, False], want)
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_im2row(last: bool) -> None:
+    for x, zero in ((whole(2, 3, 6, 5), 4), (whole(2, 3, 6, 5, dtype=UINT8), 130),
+                    (real(2, 3, 6, 5), 0), (whole(2, 3, 9), -3)):  # fmt: skip
+        image = x.movedim(1, -1).contiguous() if last else x
+        kernel = [1, 3] if x.dim() == 3 else [3, 2]
+        padding = [0, 1] if x.dim() == 3 else [1, 1]
+        args = image, kernel, [1, 2], padding, [1, 2]
+        compare("im2row.per_tensor", *args, zero, last)
+        compare("im2row", *args, one(zero), last)
+        compare("im2row", *args, whole(2, dtype=INT32, low=0, high=100), last)
+        rest = [0, 1] if x.dim() == 3 else [1, 0]
+        args = image, kernel, [1, 2], padding, [2, 3], rest
+        compare("transposed_im2row", *args, one(zero), last)
+
+
+# ---- pooling, normalisation -----------------------------------------------------------------
+
+POOLS = [
+    ([3, 2], [2, 2], [1, 0], [1, 1], False), ([2, 3], [2, 2], [0, 1], [1, 1], True),
+    ([3, 3], [1, 1], [1, 1], [2, 1], False), ([9, 7], [1, 1], [0, 0], [1, 1], False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("pool", POOLS)
+def test_max_pool(pool: Any) -> None:
+    for dtype in (INT8, UINT8, torch.float32):
+        x = real(2, 5, 9, 7) if dtype == torch.float32 else whole(2, 5, 9, 7, dtype=dtype)
+        compare("quantized_max_pool2d_nchw", x, *pool)
+        compare("quantized_max_pool2d_nhwc", x.permute(0, 2, 3, 1).contiguous(), *pool)
+
+
+@pytest.mark.parametrize("pool", POOLS)
+@pytest.mark.parametrize("counts", [False, True])
+def test_avg_pool(pool: Any, counts: bool) -> None:
+    """The reference is called by itself: torch.ops leaves out arguments that equal the schema's
+    default, and the reference has another default for count_include_pad."""
+    kernel, stride, padding, _, ceil = pool
+    for divisor in (None, 70):
+        args = kernel, stride, padding, ceil, counts, divisor
+        for x, zero, steps in ((whole(2, 5, 9, 7), one(-7), 0), (real(2, 5, 9, 7), None, 1e-6),
+                               (whole(2, 5, 9, 7, dtype=UINT8), one(131), 0)):  # fmt: skip
+            want = cadence_flow.ref_implementations.avg_pool2d(x, *args, zero, False)
+            check("cadence::avg_pool2d.out", [x, *args, zero, False], want, steps)
+            last = x.permute(0, 2, 3, 1).contiguous()
+            check("cadence::avg_pool2d.out", [last, *args, zero, True],
+                  want.permute(0, 2, 3, 1).contiguous(), steps)  # fmt: skip
+
+
+def test_layer_norm() -> None:
+    """One step: the reference normalises in float32."""
+    for dtype in (INT8, UINT8):
+        x = whole(3, 4, 50, dtype=dtype)
+        for shape in ([50], [4, 50]):
+            w, b = real(*shape), real(*shape)
+            args = shape, w, b, 1e-5, 0.03, 4
+            compare("quantized_layer_norm.per_tensor", x, 0.07, 9, *args, steps=1)
+            compare("quantized_layer_norm", x, one(0.07), one(9), *args, steps=1)
+
+
+def test_rms_norm() -> None:
+    x, w = real(3, 4, 50), real(50)
+    for weight, eps in ((w, 1e-5), (None, None), (w, 0.1)):
+        want = torch.nn.functional.rms_norm(x, [50], weight, eps)
+        check("aten::rms_norm.out", [x, [50], weight, eps], want, 1e-5)
+
+
+def test_softmax() -> None:
+    """One step: the reference computes in float32."""
+    mask, pos = torch.ones(8, 1, dtype=INT32), torch.zeros(1, dtype=torch.int64)
+    for dtype in (INT8, UINT8, INT16):
+        for x, dim in ((whole(4, 30, dtype=dtype), -1), (whole(2, 7, 3, dtype=dtype), 1),
+                       (whole(2, 7, 3, dtype=dtype), 0)):  # fmt: skip
+            scale = 0.05 if dtype != INT16 else 0.0002
+            out = 1 / 256, -128 if dtype == INT8 else 0
+            args = x, mask, dim, 0, pos, scale, 4, *out
+            compare("quantized_softmax.per_tensor", *args, steps=1,
+                    call=(x, None, *args[2:]))  # fmt: skip
+            want = torch.ops.cadence.quantized_softmax.per_tensor(x, None, *args[2:])
+            tensors = x, mask, dim, 0, pos, one(scale), one(4), one(out[0]), one(out[1])
+            check("cadence::quantized_softmax.out", tensors, want, 1)
+    for dim in (0, 1, -1):
+        compare("_softmax_f32_f32", real(4, 7, 9), dim, None, steps=1e-6)
+
+
+# ---- transformers, recurrent, images --------------------------------------------------------
+
+
+def turned(x: torch.Tensor, sines: torch.Tensor, cosines: torch.Tensor) -> torch.Tensor:
+    """Return heads [1, positions, heads, features] with their halves turned."""
+    a, b = x.chunk(2, -1)
+    s, c = sines[:, None], cosines[:, None]
+    return torch.cat([a * c - b * s, a * s + b * c], -1)
+
+
+def test_rope() -> None:
+    x, sines, cosines = real(1, 6, 3, 10), real(9, 5), real(9, 5)
+    pos = torch.tensor([3, 0, 8, -1, 2, 2])
+    compare("rope", x, sines, cosines, pos)
+    compare("rope", x.reshape(1, 6, 3, 5, 2), sines, cosines, pos.to(INT32))
+    compare("rope", x, sines[:6], cosines[:6], None)
+    # The reference joins the halves of the whole tensor and not those of each head.
+    single = real(1, 1, 1, 10)
+    compare("rope_rotate_stacked_halves", single, sines[:1], cosines[:1], None)
+    name = "cadence::rope_rotate_stacked_halves.out"
+    check(name, [x, sines, cosines, pos], turned(x, sines[pos], cosines[pos]))
+    y = whole(1, 6, 3, 10)
+    want = turned((y.float() - 3) * 0.05, sines[:6], cosines[:6])
+    want = torch.ops.cadence.quantize_per_tensor(want, 0.1, 5, -128, 127, INT8)
+    check("cadence::quantized_rope_rotate_stacked_halves.out",
+          [y, sines, cosines, None, 0.05, 3, 0.1, 5], want)  # fmt: skip
+
+
+def test_embedding() -> None:
+    indices = torch.tensor([[3, 0], [11, 3]])
+    for dtype in (INT8, UINT8):
+        w = whole(12, 8, dtype=dtype)
+        for groups in ((12,), (12, 2)):
+            scales = torch.rand(groups, generator=RANDOM) + 0.1
+            for zeros in (whole(*groups, dtype=dtype), None):
+                floats = w.float().reshape(12, -1, 8 // (groups[1:] or (1,))[0])
+                shift = 0 if zeros is None else zeros.float().reshape(12, -1, 1)
+                want = ((floats - shift) * scales.reshape(12, -1, 1)).reshape(12, 8)[indices]
+                args = w, scales, zeros, indices, False
+                check("cadence::quantized_embedding_byte.out", args, want)
+                if zeros is not None:
+                    compare("quantized_embedding_byte", *args)
+
+
+def test_mask() -> None:
+    compare("sdpa_bitwise_mask_gen", real(3, 4, 16) > 0, 0.0)
+    compare("sdpa_bitwise_mask_gen", real(3, 4, 16), 0.25)
+
+
+def test_gru() -> None:
+    weights = whole(24, 9), 0.01, whole(24, 8), 0.02, whole(24), 0.03, whole(24)
+    compare("quantized_w8a32_gru", real(1, 9), real(1, 8), *weights, steps=1e-6)
+    want = torch.ops.cadence.quantized_w8a32_gru(x := real(1, 9), h := real(1, 8), *weights)
+    check("cadence::quantized_w8a32_gru.out", [x[None], h[None], *weights],
+          want[:, :, :1], 1e-6)  # fmt: skip
+
+
+def packed(numbers: Sequence[int]) -> list[int]:
+    """Return 22 numbers of 29 bits as 80 bytes, the lowest bit first."""
+    bits = sum((value & (2**29 - 1)) << 29 * i for i, value in enumerate(numbers))
+    return list(bits.to_bytes(80, "little"))
+
+
+def test_boxes() -> None:
+    """It has no reference: the sample points of the device's image unit, in 1/65536 pixels."""
+    rois = torch.tensor([[0, 1.5, 2.0, 9.25, 7.0], [0, 0, 0, 4, 3]])
+    height, width, ratio = 3, 5, 2
+    want = []
+    for _, left, top, right, bottom in rois.tolist():
+        numbers, tail = [], []
+        for begin, end, size, axis in ((left, right, width, 0), (top, bottom, height, 1)):
+            tile = size * ratio
+            step = (end - begin) / tile
+            numbers.append(round((begin - 0.5 + step / 2) * 65536))
+            strides, shape = [0] * 6, [width * ratio, height * ratio, 1, 1, 1, 2]
+            strides[axis], strides[axis + 2] = round(step * 65536), round(step * tile * 65536)
+            sums = [strides[0]]
+            for i in range(1, 6):
+                sums.append(strides[i] - strides[i - 1] * shape[i - 1] + sums[-1])
+            tail += sums + sums[-1:] * 4
+        want.append(packed(numbers + tail))
+    check("cadence::roi_align_box_processor.out", [rois, height, width, ratio, True],
+          torch.tensor(want, dtype=UINT8))  # fmt: skip
+
+
+# ---- copies and parts -----------------------------------------------------------------------
+
+
+def test_copies() -> None:
+    for x in (whole(3, 7), real(2, 3, 4), whole(9, dtype=UINT16), real(3) > 0):
+        for name in ("idma_copy", "idma_load", "idma_store"):
+            compare(name, x, 1, 2, varied=False)
+        check("cadence::idma_wait.out", [x, 1], x, varied=False)
+        check("aten::contiguous.out", [x, 0], x, varied=False)
+
+
+def test_parts() -> None:
+    x = whole(4, 5, 6)
+    for dim in (0, 1, -1):
+        parts = x, whole(4, 5, 6), x
+        check("aten::_cat_nop.out", [[*parts], dim], torch.cat(parts, dim))
+        for index in (0, -1):
+            check("aten::_select_copy_nop.int_out", [x, dim, index], x.select(dim, index))
+        for start, end, step in ((None, None, 1), (1, -1, 1), (0, 99, 2), (2, 1, 1)):
+            want = torch.ops.aten.slice_copy(x, dim, start, end, step)
+            check("aten::_slice_copy_nop.Tensor_out", [x, dim, start, end, step], want)
+        for name, parts in (("chunk", x.chunk(3, dim)),
+                            ("tensor_split.sections", x.tensor_split(3, dim))):  # fmt: skip
+            outs = [Out(tuple(part.shape), "int8") for part in parts]
+            method, inputs = method_of(f"aten::{out_name(name)}", [x, 3, dim], outs)
+            for got, part in zip(method.execute(inputs), parts, strict=True):
+                assert_array_equal(got, part.numpy())
+
+
+# ---- hostile arguments, programs ------------------------------------------------------------
+
+X, W = whole(1, 4, 6, 6), whole(2, 4, 3, 3)
+STEPS = [1, 1], [0, 0], [1, 1], 1, 0, 0
+TAIL = *SCALES, *FACTOR
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    "name, args, sentence",
+    [
+        ("quantize_per_tensor", [real(3), NAN, 0, -128, 127, INT8], "'scale' is nan, expected a"),
+        ("quantize_per_tensor", [real(3), 0.0, 0, -128, 127, INT8], "'scale' is 0, expected a"),
+        ("quantize_per_tensor", [real(3), 0.1, 2**40, -128, 127, INT8], "'zero_point' is 10995116"),
+        ("quantize_per_tensor", [real(3), 0.1, 0, -129, 127, INT8], "'quant_min' is -129 and 'qua"),
+        ("quantize_per_tensor", [real(3), 0.1, 0, 0, 127, UINT8], "'dtype' is 0 and the quantized"),
+        ("quantize_per_tensor_asym8u", [real(3), 0.1, 0, 0, 127, UINT8],
+         "'out' has int8 .ScalarType 1., expected uint8"),
+        ("quantize_per_tensor", [whole(3), 0.1, 0, -128, 127, INT8], "'input' has int8 .* float32"),
+        ("quantized_add.per_tensor", [whole(3), 0.1, 0, whole(4), 0.1, 0, 0.1, 0],
+         "3 and 4 elements in dimension -1, which do not broadcast"),
+        ("quantized_add.per_tensor", [whole(3), 0.1, 0, whole(3), INF, 0, 0.1, 0],
+         "'Y_scale' is inf"),
+        ("quantized_add", [whole(3), torch.ones(2), one(0), whole(3), one(0.1), one(0), 0.1, 0],
+         "'X_scale' has 2 elements, expected 1"),
+        ("quantized_relu.per_tensor", [whole(3), 0, 0, 0, 0], "'out_multiplier' is 0 and 'out"),
+        ("quantized_relu.per_tensor", [whole(3), 0, 0, 1, 99], "'out_shift' 99, expected a number"),
+        ("quantized_linear.per_tensor", [whole(3, 4), whole(2, 5), bias(2), 0, 0, 1, 0, 0, None],
+         "the input has 4 features, 'weight' takes 5"),
+        ("quantized_linear.per_tensor",
+         [whole(1, 2, 4, 4), whole(4, 4), bias(3), 0, 0, 1, 0, 0, None],
+         "'bias' has 3 elements, expected 4"),
+        ("quantized_fully_connected.per_tensor",
+         [whole(3, 4), whole(2, 4), bias(2), 0, 0, 1, 0, 0, None], "'src' has 3 rows, expected 1"),
+        ("quantized_matmul", [whole(3, 4), 0, whole(5, 2), 0, None, 1, 0, 0, False],
+         "'X' has 4 columns, 'Y' 5 rows"),
+        ("quantized_matmul", [whole(3, 4), 0, whole(4, 2), 0, bias(2), 1, 0, 0, False],
+         "'bias' is .*, expected 0 or None"),
+        ("quantized_conv2d_nchw.per_tensor", [X, W, bias(2), [0, 1], *STEPS[1:], *TAIL],
+         "'stride' has the item 0, expected 1 to"),
+        ("quantized_conv2d_nchw.per_tensor", [X, W, bias(2), [1] * 3, *STEPS[1:], *TAIL],
+         "'stride' has 3 items, expected 2"),
+        ("quantized_conv2d_nchw.per_tensor", [X, W, bias(2), *STEPS[:3], 3, 0, 0, *TAIL],
+         "'groups' is 3 for 4 channels of 'input' and 2 of 'weight'"),
+        ("quantized_conv2d_nchw.per_tensor", [X, W, bias(2), *STEPS[:3], -1, 0, 0, *TAIL],
+         "'groups' is -1"),
+        ("quantized_conv2d_nchw.per_tensor", [X, W[:, :3], bias(2), *STEPS, *TAIL],
+         "'input' has 4 channels, 'weight' takes 3"),
+        ("quantized_conv2d_nchw.per_tensor", [X, W, bias(2), *STEPS[:2], [9, 1], *STEPS[3:], *TAIL],
+         "a kernel of 3 does not fit an input of 6"),
+        ("quantized_conv2d_nchw.per_tensor", [X, W, bias(2), *STEPS, NAN, *TAIL[1:]],
+         "'bias_scale' is nan"),
+        ("quantized_conv2d_nchw.per_tensor", [X[:, :, :0], W, bias(2), *STEPS, *TAIL],
+         "'input' has 0 pixels in a dimension"),
+        ("quantized_conv2d_nchw.per_tensor", [X, W[0], bias(2), *STEPS, *TAIL],
+         "'weight' has 3 dimensions, expected 4"),
+        ("quantized_depthwise_conv1d_ncl.per_tensor",
+         [whole(1, 4, 9), whole(2, 4, 3), bias(2), [1], [0], [1], 1, 0, 0, *TAIL],
+         "expected a depthwise convolution"),
+        ("quantized_conv2d_nhwc_asym8uxsym8u_asym8u.per_tensor", [X, W, bias(2), *STEPS, *TAIL],
+         "'input' has int8 .*, expected uint8"),
+        ("im2row.per_tensor", [X, [2, 2], [1, 1], [0, 0], [1, 1], 128, False],
+         "'in_zero_point' is 128, beyond the dtype of 'input'"),
+        ("im2row", [X, [2, 2], [1, 1], [0, 0], [1, 1], bias(3), False],
+         "'in_zero_point' has 3 elements, expected 1 or one for each of 1 images"),
+        ("quantized_max_pool2d_nchw", [X, [2, 2], [1, 1], [2, 0], [1, 1], False],
+         "a padding of 2 is more than half of the window's 2"),
+        ("avg_pool2d", [X, [2, 2], [1, 1], [0, 0], False, True, None, None, False],
+         "'input' has int8 .*, expected float32"),
+        ("avg_pool2d", [X, [2, 2], [1, 1], [0, 0], False, True, 0, one(3), False],
+         "'divisor_override' is 0"),
+        ("quantized_layer_norm.per_tensor", [X, 0.1, 0, [5], real(5), real(5), 1e-5, 0.1, 0],
+         "'normalized_shape' is not that of the last 1 dimensions"),
+        ("quantized_softmax.per_tensor", [X, X, 7, 0, X, 0.1, 0, 0.1, 0],
+         "'dim' is 7 for 4 dimensions"),
+        ("quantized_softmax.per_tensor", [X, X, 1, 1, X, 0.1, 0, 0.1, 0], "'mask_type' is 1, ex"),
+        ("rope", [real(1, 6, 3, 10), real(9, 5), real(9, 5), torch.tensor([0, 0, 0, 9, 0, 0])],
+         "'pos' has row 9 at 3, beyond 9 rows"),
+        ("rope", [real(1, 6, 3, 10), real(5, 5), real(9, 5), None], "'sin_tensor' is 5 x 5, ex"),
+        ("quantized_embedding_byte", [whole(4, 8), real(4), None, torch.tensor([-5]), False],
+         "'indices' has row -1 at 0, beyond 4 rows"),
+        ("quantized_embedding_byte", [whole(4, 8), real(4, 3), None, torch.tensor([1]), False],
+         "'weight_scales' has 12 scales for a table of 4 x 8"),
+        ("sdpa_bitwise_mask_gen", [real(3, 9), 0.0], "'mask' has 9 elements in its last dimension"),
+        ("quantized_w8a32_gru", [real(1, 9), real(1, 6), whole(18, 9), 0.1, whole(18, 6), 0.1,
+                                 whole(18), 0.1, whole(18)], "'hidden' has 6 elements, expected"),
+        ("roi_align_box_processor", [real(2, 5), 0, 3, 2, True], "the output size 0 and 'sa"),
+    ],
+)  # fmt: skip
+def test_bad_arguments(name: str, args: list[Any], sentence: str) -> None:
+    floats = ("avg_pool2d", "rope", "quantized_embedding_byte", "quantized_w8a32_gru")
+    dtype = "float32" if name in floats else "int8"
+    method, inputs = method_of(f"cadence::{out_name(name)}", args, Out((1, 2, 4, 4), dtype))
+    for _ in range(2):  # the method stays usable
+        with pytest.raises(executorch_c.Error, match=sentence):
+            method(*inputs)
+
+
+PROGRAMS = Recorded(Path(__file__).with_name("cadence_programs"))
+
+
+@pytest.mark.parametrize("name", PROGRAMS.names())
+def test_recorded_programs(name: str) -> None:
+    assert PROGRAMS.error(name, name) <= 6e-8
+
+
+@pytest.mark.parametrize("name", PROGRAMS.names())
+def test_damaged_programs(name: str) -> None:
+    data = (PROGRAMS.folder / f"{name}.pte").read_bytes()
+    PROGRAMS.check_damaged(name, 64, len(data), cases=250)
