@@ -1,0 +1,60 @@
+"""Calls of single operators of the Cadence flow, and random arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from executorch_c import Method, Runtime
+from single_op import DTYPES, SingleOps
+
+RANDOM = torch.Generator().manual_seed(5)
+INT8, UINT8, INT16, INT32, UINT16 = (
+    torch.int8, torch.uint8, torch.int16, torch.int32, torch.uint16)  # fmt: skip
+FACTOR = 1_500_000_000, -7
+"""out_multiplier and out_shift: 0.0055."""
+SCALES = 0.0004, 0.05, 6
+"""bias_scale, out_scale, out_zero_point"""
+
+
+def whole(*shape: int, dtype: Any = INT8, low: int | None = None, high: int | None = None) -> Any:
+    """Return random integers of the dtype's range."""
+    info = torch.iinfo(dtype)
+    low, high = info.min if low is None else low, info.max if high is None else high
+    return torch.randint(low, high + 1, shape, generator=RANDOM).to(dtype)
+
+
+def real(*shape: int) -> torch.Tensor:
+    return torch.randn(shape, generator=RANDOM)
+
+
+def bias(count: int, limit: int = 3000) -> torch.Tensor:
+    return whole(count, dtype=INT32, low=-limit, high=limit)
+
+
+def zero_points(dtype: torch.dtype) -> tuple[int, int]:
+    """Return zero points of an input and of weights in the middle of the dtype's range."""
+    return (131, 125) if dtype == UINT8 else (7, 3)
+
+
+def one(value: Any) -> torch.Tensor:
+    """Return a tensor with one int32 or float32 element."""
+    return torch.tensor([value], dtype=torch.float32 if isinstance(value, float) else INT32)
+
+
+def number(value: Any) -> Any:
+    """Return an argument as a program stores it."""
+    return DTYPES[str(value)[6:]] if isinstance(value, torch.dtype) else value
+
+
+def method_of(name: str, args: Sequence[Any], *outs: Any) -> tuple[Method, list[Any]]:
+    """Return a method that calls one operator, and its inputs."""
+    ops = SingleOps()
+    ops.add(name, *map(number, args), *outs, name="forward")
+    return Runtime.get().load_program(ops.build()).load_method("forward"), ops.inputs["forward"]
+
+
+def out_name(name: str) -> str:
+    """Return the name of an operator's out variant."""
+    return f"{name}_out" if "." in name else f"{name}.out"
