@@ -81,6 +81,7 @@ class DelegateReport(TypedDict):
     backend: str
     claimed_calls: int
     claimed: dict[str, int]
+    nested_claims: dict[str, int]
     figures: dict[str, int]
 
 

@@ -415,8 +415,10 @@ PyDoc_STRVAR(
     "Return statistics of this method's delegates, reported by their backends: a list of\n"
     "dictionaries in the file's order, then those made at load, with `backend` (its name),\n"
     "`claimed_calls` (the calls of operators that it replaces; 0 for one in the file), `claimed`\n"
-    "(these calls by operator, a dictionary) and `figures` (a dictionary of ints with names\n"
-    "defined by the backend: bytes of packed weights, nodes, ...; empty if it reports none).");
+    "(these calls by operator, a dictionary), `nested_claims` (of an interpreted delegate: calls\n"
+    "of its payload's program that a backend took at load, by backend: a dictionary) and\n"
+    "`figures` (a dictionary of ints with names defined by the backend: bytes of packed weights,\n"
+    "nodes, ...; empty if it reports none).");
 
 static PyObject *method_backend_report(PyObject *object, PyObject *Py_UNUSED(args)) {
   return ecpy_method_report((ecpy_method *)object);

@@ -77,6 +77,13 @@ static PyObject *claimed_dict(const ec_method *method, size_t index) {
   return dict;
 }
 
+/* Calls of the program inside a payload, by the backend that took them. */
+static PyObject *nested_dict(const ec_method *method, size_t index) {
+  size_t calls;
+  const char *backend = ec_method_nested_claims(method, index, &calls);
+  return backend ? Py_BuildValue("{s:n}", backend, (Py_ssize_t)calls) : PyDict_New();
+}
+
 PyObject *ecpy_method_report(ecpy_method *self) {
   const bool fresh = self->fresh;
   if (!fresh && ecpy_method_lock(self)) return NULL;
@@ -85,11 +92,15 @@ PyObject *ecpy_method_report(ecpy_method *self) {
     const char *id = ec_method_delegate_id(self->method, i);
     const Py_ssize_t calls = (Py_ssize_t)ec_method_claimed_calls(self->method, i);
     PyObject *claimed = claimed_dict(self->method, i);
-    PyObject *figures = claimed ? figure_dict(self->method, i) : NULL;
-    if (!figures) Py_CLEAR(claimed);
-    ecpy_append(&list, figures ? Py_BuildValue("{s:s, s:n, s:N, s:N}", "backend", id,
+    PyObject *nested = claimed ? nested_dict(self->method, i) : NULL;
+    PyObject *figures = nested ? figure_dict(self->method, i) : NULL;
+    if (!figures) {
+      Py_CLEAR(claimed);
+      Py_CLEAR(nested);
+    }
+    ecpy_append(&list, figures ? Py_BuildValue("{s:s, s:n, s:N, s:N, s:N}", "backend", id,
                                                "claimed_calls", calls, "claimed", claimed,
-                                               "figures", figures)
+                                               "nested_claims", nested, "figures", figures)
                                : NULL);
   }
   if (!fresh) ecpy_method_unlock(self);

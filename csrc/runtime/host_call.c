@@ -10,6 +10,7 @@ ec_host_call ec_host_call_of(const ec_method *m, ec_arena *scratch, ec_error *er
   call.threads = m->threads;
   call.trace = m->trace;
   call.depth = m->depth;
+  call.options = &m->options;
   return call;
 }
 

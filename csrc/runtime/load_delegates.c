@@ -51,6 +51,7 @@ static ec_status load_delegate(ec_method *m, const ec_plan *plan, uint32_t index
   ec_arena_reset(&m->scratch);
   if (status != EC_OK) return ec_fail_in(err, status, "%s", row.id);
   d->ready = true;
+  d->claims = call.claims;
   return EC_OK;
 }
 

@@ -282,6 +282,12 @@ size_t ec_method_claimed_calls(const ec_method *m, size_t index) {
   return index < m->delegate_count ? 0 : m->claims[index - m->delegate_count].calls;
 }
 
+const char *ec_method_nested_claims(const ec_method *m, size_t index, size_t *calls) {
+  const bool is_of_file = index < m->delegate_count;
+  *calls = is_of_file ? m->delegates[index].claims.calls : 0;
+  return is_of_file ? m->delegates[index].claims.backend : NULL;
+}
+
 void ec_method_visit_claimed(const ec_method *m, size_t index,
                              void (*visit)(void *user, const char *op), void *user) {
   if (index < m->delegate_count) return;

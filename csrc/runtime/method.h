@@ -107,7 +107,10 @@ bool ec_method_unclaimed(const ec_method *method, size_t index, const char **op,
 ec_claiming ec_method_claiming(const ec_method *method);
 /* Returns the kernel calls that a delegate replaces; 0: it is in the file. */
 size_t ec_method_claimed_calls(const ec_method *method, size_t index);
-/* Calls visit(user, op) for the operator of each of them. */
+/* Returns the backend that took calls of the program inside a payload when it was loaded, and their
+ * number; NULL and 0: none. */
+const char *ec_method_nested_claims(const ec_method *method, size_t index, size_t *calls);
+/* Calls visit(user, op) for the operator of each call that a delegate replaces. */
 void ec_method_visit_claimed(const ec_method *method, size_t index,
                              void (*visit)(void *user, const char *op), void *user);
 

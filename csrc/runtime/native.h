@@ -16,11 +16,18 @@
 #include "runtime/state_block.h"
 #include "trace/trace.h"
 
+/* Calls of the program inside a payload that a backend took when it was loaded. */
+typedef struct ec_nested_claims {
+  const char *backend; /* NULL: none */
+  size_t calls;
+} ec_nested_claims;
+
 typedef struct ec_delegate {
   const ec_backend *backend;
   void *handle; /* valid if `ready` */
   bool ready;
   ec_backend_init init;
+  ec_nested_claims claims;
 } ec_delegate;
 
 typedef struct ec_instr {

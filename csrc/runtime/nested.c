@@ -22,14 +22,38 @@ void ec_nested_close(ec_host_program *nested) {
   ec_free(nested);
 }
 
+/* Returns the options of a nested method: its calls are computed as those of the outer method. */
+static ec_method_options make_options(const ec_host_call *call) {
+  const ec_method_options *outer = call->options;
+  ec_method_options options = {.threads = ec_threads_count(call->threads)};
+  if (!outer) return options;
+  options.reference_kernels = outer->reference_kernels;
+  options.claiming = outer->claiming;
+  options.backends_unknown = outer->backends_unknown;
+  return options;
+}
+
+/* Adds the claims of a method and of programs inside it. */
+static void count_claims(const ec_method *m, ec_nested_claims *claims) {
+  for (size_t i = 0; i < ec_method_delegate_count(m); i++) {
+    const size_t own = ec_method_claimed_calls(m, i);
+    size_t inside;
+    const char *backend = ec_method_nested_claims(m, i, &inside);
+    if (own + inside) claims->backend = own ? ec_method_delegate_id(m, i) : backend;
+    claims->calls += own + inside;
+  }
+}
+
 static ec_status open_nested(ec_host_call *call, ec_source *source, const char *method,
                              ec_host_program *nested) {
   const ec_program_options options = {.verification = EC_VERIFY_INTERNAL_CONSISTENCY};
-  const ec_method_options method_options = {.threads = ec_threads_count(call->threads)};
+  const ec_method_options method_options = make_options(call);
   EC_TRY(ec_program_open(&options, source, NULL, 0, &nested->program, call->err));
   nested->program->outer = call->program;
-  return ec_method_load_nested(nested->program, method, &method_options, call->depth + 1,
-                               &nested->method, call->err);
+  EC_TRY(ec_method_load_nested(nested->program, method, &method_options, call->depth + 1,
+                               &nested->method, call->err));
+  count_claims(nested->method, &call->claims);
+  return EC_OK;
 }
 
 uint32_t ec_nested_open(ec_host_call *call, const void *data, size_t size,

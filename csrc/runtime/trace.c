@@ -77,7 +77,10 @@ static ec_status run_as_node(ec_method *m, const ec_instr *in, ec_handler handle
   const ec_backend_node *node = in->number < m->node_count ? &m->nodes[in->number] : NULL;
   const unsigned keeps = ec_trace_keeps(m->trace);
   const uint64_t start = ec_trace_now();
-  EC_TRY(handler(m, in, next, err));
+  const ec_trace_scope outer = ec_trace_enter(m->trace, NULL); /* a claim's nodes are not shown */
+  const ec_status status = handler(m, in, next, err);
+  ec_trace_leave(m->trace, outer);
+  if (status != EC_OK) return status;
   if (!node || !node->name) return EC_OK;
   ec_trace_node(m->trace, node->debug_handle, node->name, ec_trace_now() - start);
   if (keeps & EC_TRACE_RANGES) add_node_tensors(m, in, node->debug_handle, false);

@@ -28,9 +28,11 @@ def is_random_operator(name: str) -> bool:
 
 
 def claimants(method: Method) -> tuple[str, ...]:
-    """Return the names of the backends that compute operators of a method."""
+    """Return the names of the backends that compute operators of a method, or of programs inside
+    its payloads."""
     rows = method.backend_report()
-    return tuple(sorted({row["backend"] for row in rows if row["claimed_calls"]}))
+    own = {row["backend"] for row in rows if row["claimed_calls"]}
+    return tuple(sorted(own.union(*(row["nested_claims"] for row in rows))))
 
 
 def in_state(method: Method, state: Any, **options: Any) -> Method:

@@ -4,6 +4,7 @@ of the backend are found and named, and right results are accepted."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 
 import executorch_c
 from executorch_c import Method, Runtime
+from executorch_c.check import flows
 from executorch_c.debug.programs import compare_kernels
 from executorch_c.devtools import explain
 from executorch_c.testing import check_model
@@ -153,3 +155,51 @@ def test_xnnpack(pte: bytes) -> None:
     assert explain(method, MODEL, [X]).ok
     assert check_model(MODEL, (X,), program=method).verdict == "match"
     assert compare_kernels(method, [X.numpy()]).ok
+
+
+# ---- programs inside payloads -------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def interpreted() -> bytes:
+    """Return the model delegated to Vulkan: its payload is a graph, which runs as a program."""
+    lowered = flows._lower(torch.export.export(MODEL, (X,)), flows.FLOWS["vulkan"], "forward")
+    return bytes(lowered.buffer)
+
+
+def test_right_results_inside_a_payload(interpreted: bytes, backend: Claims) -> None:
+    with backend.active():
+        method = load(interpreted)
+        (row,) = method.backend_report()
+        assert row["backend"] == "VulkanBackend" and row["nested_claims"]["FakeClaims"] > 3
+        assert check_model(MODEL, (X,), program=method).verdict == "match"
+        report = explain(method, MODEL, [X])
+        assert report.ok and "FakeClaims" in report.notes[0]
+        assert compare_kernels(method, [X.numpy()]).ok
+
+
+@pytest.mark.parametrize("operator", WRONG)
+def test_a_wrong_operator_inside_a_payload_is_named(
+    operator: str, interpreted: bytes, backend: Claims
+) -> None:
+    """The trace has the payload's own nodes."""
+    with backend.active({operator: WRONG[operator]}):
+        method = load(interpreted)
+        assert check_model(MODEL, (X,), program=method).verdict == "differ"
+        report = explain(method, MODEL, [X])
+        first = report.first
+        assert report.verdict == "differ" and first is not None, str(report)
+        assert first.name.split(".")[1] in operator and first.verdict == "source", str(report)
+        assert any("FakeClaims differs from them here" in note for note in report.notes)
+        compared = compare_kernels(method, [X.numpy()])
+        assert compared.first is not None, str(compared)
+
+
+@pytest.mark.parametrize("options", [{"delegate_at_load": False}, {"kernels": "reference"}])
+def test_no_claims_inside_a_payload(
+    options: dict[str, Any], interpreted: bytes, backend: Claims
+) -> None:
+    with backend.active({"aten::relu.out": WRONG["aten::relu.out"]}):
+        method = Runtime.get().load_program(interpreted).load_method("forward", **options)
+        assert method.backend_report()[0]["nested_claims"] == {}
+        assert check_model(MODEL, (X,), program=method).ok

@@ -207,6 +207,23 @@ def test_without_a_backend_every_operator_has_the_reason(tmp_path: Path) -> None
     assert done.stdout.endswith("[]\n")
 
 
+INSIDE = """
+import sys
+import executorch_c
+method = executorch_c.load(sys.argv[1]).load_method("forward", delegate_at_load="always")
+(row,) = method.backend_report()
+print(row["backend"], *row["nested_claims"])
+"""
+
+
+def test_payloads_do_not_depend_on_what_was_loaded_before() -> None:
+    """A process that has registered no other backend yet."""
+    path = Path(__file__).parents[1] / "backends/vulkan_programs/mlp.pte"
+    done = subprocess.run([sys.executable, "-c", INSIDE, str(path)], cwd=path.parent,
+                          capture_output=True, text=True, check=True)  # fmt: skip
+    assert done.stdout == "VulkanBackend XnnpackBackend\n"
+
+
 BY_DEFAULT = """
 import sys
 import executorch_c
