@@ -50,12 +50,16 @@ class _Reader:
         self.maker: dict[int, StructureInstruction] = {}
         self.first: dict[int, str] = {}
         self.writers: dict[int, list[StructureInstruction]] = {}
+        self.changed: set[int] = set()
+        """Values that an operator reads and writes."""
         inputs = set(structure["inputs"])
         for step in self.steps:
             for index, _, role in step["args"]:
                 if role == "return" or index in inputs:
                     continue
                 self.first.setdefault(index, role)
+                if role == "inout":
+                    self.changed.add(index)
                 if role in ("out", "inout"):
                     self.maker[index] = step
                     self.writers.setdefault(index, []).append(step)
@@ -68,10 +72,17 @@ class _Reader:
     def buffers(self) -> Iterator[Buffer]:
         for index, role in self.first.items():
             value = self.structure["values"][index]
-            if value["kind"] != "Tensor" or role == "out" or index not in self.writers:
+            if value["kind"] != "Tensor" or index not in self.writers:
+                continue
+            # Files do not say which arguments of a delegate are outputs: a buffer that a delegate
+            # reads first looks like one. But exporters change no intermediate result.
+            guessed = role == "out" and index in self.changed
+            if role == "out" and not guessed:
                 continue
             shape = value["shape"]
             for step in self.writers[index]:
+                if guessed and step["kind"] == "delegate":
+                    continue
                 kind = self.kind(index, step)
                 sequence = 1 if _name(step) in BY_POSITION | BY_INDEX else -2
                 capacity = shape[sequence] if len(shape) == 4 else max(shape, default=1)
