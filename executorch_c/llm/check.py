@@ -24,9 +24,15 @@ from executorch_c.llm.agreement import Limit
 from executorch_c.llm.check_report import Case, LLMReport, Row, perplexities
 from executorch_c.llm.fault import Findings, find_fault
 from executorch_c.llm.plans import Action, Plan, follow, parts, steps
-from executorch_c.llm.quantized import is_quantized
-from executorch_c.llm.reference import ProgramReference, Reference, make_reference
+from executorch_c.llm.quantized import is_quantized, is_quantized_model
+from executorch_c.llm.reference import (
+    ModelReference,
+    ProgramReference,
+    Reference,
+    make_reference,
+)
 from executorch_c.llm.runner import TextRunner, as_ids
+from executorch_c.llm.signature import integer
 from executorch_c.progress import Progress
 
 if TYPE_CHECKING:
@@ -39,6 +45,7 @@ CASES: tuple[Case, ...] = get_args(Case)
 LONGEST_CONTEXT = 1024
 """Default limit of the tokens of the cases "context" and "chunks"."""
 RANDOM_TOKENS = 24
+SOME_LAYERS, MOST_LAYERS = 16, 1000
 TAIL, TURN = 3, 5
 """Steps after a prefill; tokens that are generated between two turns."""
 ITSELF = "its own steps"
@@ -205,11 +212,23 @@ def _limits(runner: TextRunner, reference: Reference | None, relative: float | N
         quantized = quantized or is_quantized(other.program, other.signature.methods)
     own = Limit(_agreement.LOGITS[name], _agreement.SELF_SQNR_DB if quantized else None)
     limit = Limit(own.relative, _agreement.LEAST_SQNR_DB if quantized else None)
+    if quantized and _is_quantized_reference(reference):
+        limit = _agreement.quantised_limit(_layers(runner), own.relative)
     if min_sqnr_db is not None:
         limit = Limit(limit.relative, min_sqnr_db)
     if relative is not None:
         limit = Limit(relative)
     return limit, own
+
+
+def _is_quantized_reference(reference: Reference | None) -> bool:
+    return isinstance(reference, ModelReference) and is_quantized_model(reference.model)
+
+
+def _layers(runner: TextRunner) -> int:
+    """Return the number of layers that the metadata say; else some."""
+    found = integer(runner.signature.constants, "get_n_layers")
+    return min(max(found or SOME_LAYERS, 1), MOST_LAYERS)
 
 
 def _prompts(given: Sequence[Any] | None, runner: TextRunner, seed: int) -> list[list[int]]:
@@ -263,7 +282,8 @@ def check_llm(
         relative: Largest error, relative to the RMS of the logits. Default: by dtype, 1e-4 for
             float32.
         min_sqnr_db: Minimum ratio of logits to error in place of that. Default of quantised
-            programs: 10.
+            programs: 6; if the reference is a model with quantised weights, 31.5 for one layer,
+            28.5 for two, 20.7 for 12.
         explain: Look for the layer of the first difference. Default: if the reference is a
             torch.nn.Module.
         seed: Of random prompts.
@@ -307,6 +327,9 @@ def _report(runner: TextRunner, rows: list[Row], found: Findings,
     notes = [perplexities(rows), remark, *found.notes]
     if any(row.agreement is not None and row.limit == limits[0] for row in rows):
         notes.append(f"limit against the reference: {limits[0].about()}")
+    if limits[0].sqnr_db == _agreement.LEAST_SQNR_DB:
+        notes.append("the error of quantisation hides most faults of a quantised program: compare "
+                     "it with the model after quantisation, too")  # fmt: skip
     report = LLMReport(title_of(runner.source, "a program"), tuple(rows),
                        tuple(filter(None, notes)), found.fault, found.token,
                        found.explanation)  # fmt: skip

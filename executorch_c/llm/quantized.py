@@ -1,9 +1,9 @@
-"""Detection of programs that compute with quantised weights or activations."""
+"""Detection of programs and models that compute with quantised weights or activations."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from executorch_c import Program
@@ -27,3 +27,10 @@ def is_quantized(program: Program, methods: Iterable[str]) -> bool:
             if any("int4" in (v["dtype"] or "") or "q" in (v["dtype"] or "") for v in values):
                 return True
     return False
+
+
+def is_quantized_model(model: Any) -> bool:
+    """Return True if a torch.nn.Module has quantised weights: of torchao, or in 8 bits."""
+    tensors = [*model.parameters(), *model.buffers()]
+    return any(hasattr(t, "qdata") or str(t.dtype) in ("torch.int8", "torch.uint8")
+               for t in tensors)  # fmt: skip

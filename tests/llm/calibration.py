@@ -20,10 +20,10 @@ from executorch_c.llm.agreement import Agreement, Limit, measure
 from exported_llm import CONTEXT, VOCABULARY, load
 from exported_rows import BY_NAME, model_of
 
-NAMES = ("llama-8da4w", "qwen2.5-8da4w")
+NAMES = ("llama-8da4w", "qwen2.5-8da4w", "qwen3-8da4w", "phi4-8da4w", "gemma3-8da4w", "lfm2-8da4w")
 IDS = np.random.default_rng(3).integers(4, VOCABULARY, CONTEXT).tolist()
 LAYERS = 6
-"""Layers that get each fault, one at a time."""
+"""Approximate number of layers that get each fault, one at a time."""
 
 
 @torch.no_grad()
@@ -66,16 +66,41 @@ FAULTS: dict[str, Callable[[Any], None]] = {
 }  # fmt: skip
 
 
-def faulty(model: Any) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the logits of a quantised model with each fault in some layers, one at a time."""
+@torch.no_grad()
+def double_theta(model: Any) -> None:
+    """Make the tables of rotary embeddings those of twice the theta."""
+    for name, cosines in model.named_buffers():
+        if name.endswith("rope.freqs_cos"):
+            sines = model.get_buffer(name.replace("_cos", "_sin"))
+            count = cosines.shape[1] // (2 if model.params.use_hf_rope else 1)
+            exponents = torch.arange(cosines.shape[1]) % count / count
+            angles = torch.atan2(sines[1], cosines[1]) * 2**-exponents
+            angles = torch.outer(torch.arange(len(cosines)), angles)
+            gain = torch.hypot(sines[1], cosines[1])
+            cosines.copy_(angles.cos() * gain)
+            sines.copy_(angles.sin() * gain)
+
+
+def has_norm(model: Any, name: str) -> bool:
+    """Return True if a norm follows a layer, so that a factor of its weights has no effect."""
+    return bool(model.params.use_qk_norm) and name.endswith((".wq", ".wk"))
+
+
+def faulty(model: Any, layers: int = LAYERS) -> Iterator[tuple[str, Any]]:
+    """Yield copies of a quantised model with each fault in some layers, one at a time."""
     linear = ((n, m) for n, m in model.named_modules() if isinstance(m, torch.nn.Linear))
     names = [name for name, module in linear if hasattr(module.weight, "qdata")]
     for fault, plant in FAULTS.items():
-        for name in names[:: max(len(names) // LAYERS, 1)]:
+        for name in names[:: max(len(names) // layers, 1)]:
+            if plant is _all_groups and has_norm(model, name):
+                continue
             wrong = copy.deepcopy(model)
             with torch.no_grad():
                 plant(wrong.get_submodule(name).weight)
-            yield fault, logits_of(wrong)
+            yield fault, wrong
+    wrong = copy.deepcopy(model)
+    double_theta(wrong)
+    yield "rope theta x 2", wrong
 
 
 def stale(runner: TextRunner) -> np.ndarray:
@@ -131,8 +156,8 @@ def measured(name: str) -> list[Measured]:
         references["quantised"] = logits_of(quantised)
     found = compared(name, "", runner.all_logits(IDS), references)
     found += compared(name, "stale state", stale(runner), references)
-    for fault, logits in faulty(quantised):
-        found += compared(name, fault, logits, references)
+    for fault, wrong in faulty(quantised):
+        found += compared(name, fault, logits_of(wrong), references)
     return found
 
 

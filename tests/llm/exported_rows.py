@@ -70,6 +70,13 @@ ROWS = (
     Row("llama-8da4w", {}, INT4, ("XnnpackBackend", "llama::custom_sdpa"), True, 5e-6),
     Row("qwen2.5-8da4w", {"attention_qkv_bias": True, "use_hf_rope": True}, INT4,
         ("XnnpackBackend", "llama::custom_sdpa"), True, 5e-6, model_class="qwen2_5_0_5b"),
+    *(Row(f"{name}-8da4w", params, INT4, ("XnnpackBackend", "llama::custom_sdpa"), True, 5e-6,
+          model_class=model)
+      for name, params, model in (
+          ("qwen3", QWEN3, "qwen3_0_6b"),
+          ("phi4", PHI4, "phi_4_mini"),
+          ("gemma3", GEMMA3, "llama3"),
+          ("lfm2", LFM2, "lfm2_350m"))),
 )  # fmt: skip
 
 WRONG = (

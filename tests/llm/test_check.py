@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import calibration
 import numpy as np
 import pytest
 import small_llm
@@ -189,6 +190,35 @@ def test_an_export_without_a_checkpoint_is_found() -> None:
     """Memory that nobody has written: NaN, or logits that do not depend on the tokens."""
     report = check(load(BY_NAME["wrong-no-checkpoint"]).program, None, SHORT)
     assert report.verdict == "differ" and "the file is at fault" in report.fault
+
+
+# ---- quantised programs ----------------------------------------------------------------------
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", calibration.NAMES)
+def test_quantised_programs(name: str) -> None:
+    """By default a right program matches the model after quantisation, and one with a fault in one
+    layer, in the tables of positions or in its state does not."""
+    row = BY_NAME[name]
+    program, quantised = load(row).program, model_of(row)
+    report = check(program, quantised, SHORT)
+    surviving = {"official reset"} if name.startswith("lfm2") else set()
+    assert differing(report) == surviving, str(report)
+    layers = row.params.get("n_layers", 2)
+    limit = report["steps"].limit
+    assert limit is not None and limit.sqnr_db == pytest.approx(31.5 - 10 * np.log10(layers))
+    found = {
+        (fault, check(program, wrong, [calibration.IDS], cases=["steps"], explain=False).verdict)
+        for fault, wrong in calibration.faulty(quantised, 2)
+    }
+    assert {verdict for _, verdict in found} == {"differ"}, found
+    assert len(found) >= len(calibration.FAULTS)
+    assert ("cannot go back" in report["rewind"].skipped) == bool(surviving)
+    runner = TextRunner(program)
+    stale = calibration.stale(runner)
+    assert not check(runner, [stale], [calibration.IDS], cases=["steps"],
+                     min_sqnr_db=limit.sqnr_db).ok  # fmt: skip
 
 
 # ---- reports and errors ----------------------------------------------------------------------
