@@ -21,6 +21,17 @@ const char *ecx_claim_unary(ecx_claim *b, const ecx_claim_row *row,
   return NULL;
 }
 
+/* XNNPACK's own is less accurate than the kernel. */
+const char *ecx_claim_tanh(ecx_claim *b, const ecx_claim_row *row,
+                           const ec_backend_kernel_call *call) {
+#ifdef EXECUTORCH_C_TANH
+  return ecx_claim_unary(b, row, call);
+#else
+  (void)b, (void)row, (void)call;
+  return "the accuracy of this XNNPACK";
+#endif
+}
+
 const char *ecx_claim_copy(ecx_claim *b, const ecx_claim_row *row,
                            const ec_backend_kernel_call *call) {
   (void)row;

@@ -45,6 +45,7 @@ def pictures() -> dict[str, Callable[..., Any]]:
         "row, depthwise": lambda x, f=nn.Conv1d(4, 4, 3, groups=4): f(x[:, :, 0]),
         "row, transposed": lambda x, f=nn.ConvTranspose1d(4, 3, 3): f(x[:, :, 0]),
         "relu": F.relu, "hardtanh": F.hardtanh, "hardswish": F.hardswish, "sigmoid": torch.sigmoid,
+        "tanh": torch.tanh,
         "joined": lambda x: torch.cat([x, x * 2], 1), "pad": lambda x: F.pad(x, (1, 1)),
         "split": lambda x: torch.relu(torch.split(x, [1, 3], 1)[1]) + 1,
         "select": lambda x: torch.relu(x.select(1, 2)) + 1,

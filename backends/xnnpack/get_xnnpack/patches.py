@@ -9,6 +9,7 @@ from pathlib import Path
 
 from get_xnnpack.copies import COPIES
 from get_xnnpack.decoding import DECODING
+from get_xnnpack.kernels import DEPTHWISE, TANH
 from get_xnnpack.log import XnnpackError
 from get_xnnpack.patch import Patch
 
@@ -333,96 +334,6 @@ PLAN = (
     ),
 )
 
-Taps = tuple[int, ...]
-LARGE_TAPS = (31, 36, 49, 81, 121)
-DEPTHWISE_SETS = (
-    # A condition of the preprocessor, a name, the compiler's target, the floats of a vector, and
-    # the taps of kernels for floats and for bytes. ARM keeps XNNPACK's own up to 25 taps.
-    ("XNN_ARCH_X86_64", "avx512", "avx512f,avx512bw,avx512dq,avx512vl", 16, (9, 25), (25,)),
-    ("XNN_ARCH_X86_64", "avx2", "avx2,fma", 8, (9, 25), (25,)),
-    ("XNN_ARCH_ARM64", "neon", "", 4, (), ()),
-)
-
-
-def depthwise_set(
-    condition: str, name: str, target: str, lanes: int, floats: Taps, int8: Taps
-) -> str:
-    """Return the kernels for an instruction set."""
-    macros = {
-        "SET(name)": f"ecx_{name}_##name",
-        "TARGET": f'__attribute__((target("{target}")))' if target else "",
-        "LANES": lanes,
-        "FLOAT_TAPS(row)": " ".join(f"row({taps})" for taps in (*floats, *LARGE_TAPS)),
-        "BYTE_TAPS(row)": " ".join(f"row({taps})" for taps in (*int8, *LARGE_TAPS)),
-    }
-    lines = "".join(f"#define ECX_{macro} {value}\n" for macro, value in macros.items())
-    return f"#if {condition}\n{lines}{(FOLDER / 'depthwise.h').read_text()}#endif\n"
-
-
-DEPTHWISE = (
-    # Filters of 7 x 7 and more ran as general convolutions of one channel, 20 times slower.
-    # Only filters of exactly these taps: a kernel reads the inputs of all its taps, and those
-    # beyond the filter are other pixels, whose infinities would become NaN.
-    *(
-        Patch(
-            "src/xnnpack/config.h",
-            f"#define XNN_MAX_{name}_DWCONV_UKERNELS {count}\n",
-            f"#define XNN_MAX_{name}_DWCONV_UKERNELS {count + 5}\n",
-        )
-        for name, count in (("F32", 4), ("QC8", 3))
-    ),
-    Patch(
-        "src/operators/convolution-nhwc.c",
-        "    if (ukernel->last_tile == 0 && ukernel->primary_tile >= kernel_size) {\n",
-        "    if (ukernel->last_tile == 0 && ukernel->primary_tile >= kernel_size &&\n"
-        "        (ukernel->primary_tile <= 25 || ukernel->primary_tile == kernel_size)) {\n",
-    ),
-    *(
-        Patch(
-            "src/configs/dwconv-config.c",
-            f"static void init_{kind}_dwconv_config(void) {{\n",
-            f"static void ecx_init_{kind}_dwconv_config(void) {{\n",
-        )
-        for kind in ("f32", "qs8_qc8w")
-    ),
-    # The configurations 2 and 3 of floats are those of 9 and 25 taps, 2 of bytes that of 25;
-    # larger ones follow.
-    Patch(
-        "src/configs/dwconv-config.c",
-        "static void init_qs8_dwconv_config(void) {\n",
-        "#if XNN_ARCH_X86_64\n#include <immintrin.h>\n#endif\n#include <string.h>\n\n"
-        f"enum {{ ECX_MOST_TAPS = {max(LARGE_TAPS)} }};\n"
-        + "".join(depthwise_set(*row) for row in DEPTHWISE_SETS)
-        + """
-static void init_f32_dwconv_config(void) {
-  ecx_init_f32_dwconv_config();
-#if XNN_ARCH_X86_64
-  const struct xnn_hardware_config* hardware = xnn_init_hardware_config();
-  if (hardware->use_x86_avx512skx)
-    ecx_avx512_set_floats(&f32_dwconv_config[2]);
-  else if (hardware->use_x86_avx2 && hardware->use_x86_fma3)
-    ecx_avx2_set_floats(&f32_dwconv_config[2]);
-#elif XNN_ARCH_ARM64
-  ecx_neon_set_floats(&f32_dwconv_config[4]);
-#endif
-}
-
-static void init_qs8_qc8w_dwconv_config(void) {
-  ecx_init_qs8_qc8w_dwconv_config();
-#if XNN_ARCH_X86_64
-  const struct xnn_hardware_config* hardware = xnn_init_hardware_config();
-  if (hardware->use_x86_avx512skx)
-    ecx_avx512_set_bytes(&qs8_qc8w_dwconv_config[2]);
-  else if (hardware->use_x86_avx2 && hardware->use_x86_fma3)
-    ecx_avx2_set_bytes(&qs8_qc8w_dwconv_config[2]);
-#endif
-}
-
-static void init_qs8_dwconv_config(void) {
-""",
-    ),
-)
-
 NIBBLES = """\
           for (size_t kr_block_offset = {start}; kr_block_offset < kr; kr_block_offset++) {{
             const size_t kc_idx = kc_begin + kr_block_offset;
@@ -561,7 +472,7 @@ TRANSPOSED = (
 
 XNNPACK = (
     *ROWS, *TILES, *SHAPES, *PADDINGS, *WINDOWS, *WEIGHTS, *MEMORY, *PLAN, *NARROW, *TRANSPOSED,
-    *DEPTHWISE, *PACKING, *DECODING, *COPIES,
+    *DEPTHWISE, *TANH, *PACKING, *DECODING, *COPIES,
 )  # fmt: skip
 """The patches of XNNPACK."""
 
