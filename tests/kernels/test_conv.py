@@ -129,6 +129,21 @@ def test_large_phases_with_few_rows(rng):
     compare(args, channels_last(4))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("weight", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("case", [c for c in CASES if c[2].get("transposed")], ids=str)
+def test_weights_that_are_not_finite(rng, case, weight, dtype):
+    """A transposed convolution does not multiply the padding."""
+    x, w, options = case
+    for place in ((0,) * len(w), (w[0] - 1,) + tuple(size - 1 for size in w[1:])):
+        args = arguments(rng, dtype, x, w, **options)
+        args[1][place] = weight
+        (right,) = convolve(args)
+        (found,) = run(NAME, [*args, Out(right.shape, dtype)])
+        for kind in (np.isnan, np.isposinf, np.isneginf):
+            np.testing.assert_array_equal(kind(found.astype(F)), kind(right.astype(F)))
+
+
 def test_no_input_channels():
     args = [np.ones((1, 0, 3, 3), F), np.ones((2, 0, 3, 3), F), np.array([1, 2], F), [1], [0], [1],
             False, [0], 1]  # fmt: skip

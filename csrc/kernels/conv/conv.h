@@ -54,6 +54,7 @@ typedef struct ec_conv_loops {
                          void *sums);
   void (*depthwise_channels)(const ec_conv *conv, const ec_conv_phase *phase, int64_t image,
                              void *sums);
+  bool (*has_nonfinite)(const ec_conv *conv); /* the weight */
   void (*reference)(const ec_conv *conv);
 } ec_conv_loops;
 

@@ -118,6 +118,20 @@ static void EC_FN(depthwise_channels)(const ec_conv *conv, const ec_conv_phase *
       }
 }
 
+/* True if an element of the weight is NaN or infinite. */
+static bool EC_FN(has_nonfinite)(const ec_conv *conv) {
+  const ec_conv_axis *a = conv->axis;
+  const EC_T *weight = conv->weight;
+  const size_t count = (size_t)(conv->groups * conv->in_channels * conv->out_channels *
+                                (conv->in_channels ? a[0].kernel * a[1].kernel * a[2].kernel : 0));
+  uint32_t found = 0;
+  for (size_t i = 0; i < count; i++) {
+    const EC_G x = EC_FN(get)(weight[i]);
+    found |= (uint32_t)(x - x != 0);
+  }
+  return found;
+}
+
 /* Returns the input position that output `o` reads with kernel element `k`, or a negative
  * number. */
 static inline int64_t EC_FN(position)(const ec_conv *conv, const ec_conv_axis *a, int64_t o,

@@ -39,7 +39,8 @@ static size_t list_runs(const ec_conv_phase *phase, const ec_gemm_panel *panel, 
 #define ROW(name)                                                                                  \
   {EC_KEEP(name, pack_rows_##name),      EC_KEEP(name, pack_channels_##name),                      \
    EC_KEEP(name, pack_weights_##name),   EC_KEEP(name, depthwise_rows_##name),                     \
-   EC_KEEP(name, depthwise_channels_##name), EC_KEEP(name, reference_##name)}
+   EC_KEEP(name, depthwise_channels_##name), EC_KEEP(name, has_nonfinite_##name),                  \
+   EC_KEEP(name, reference_##name)}
 
 const ec_conv_loops ec_conv_loops_of[EC_DTYPE_COUNT] = {
     [EC_FLOAT16] = ROW(float16), [EC_BFLOAT16] = ROW(bfloat16), [EC_FLOAT32] = ROW(float32),

@@ -152,9 +152,13 @@ void ec_conv_set_output(ec_conv *conv, const ec_tensor *out) {
     conv->axis[EC_CONV_AXES - conv->axes + d].out_stride = out->strides[d + 2];
 }
 
+/* Products multiply the padding, too, which a transposed convolution does not: an infinite weight
+ * would give NaN there. */
 ec_status ec_conv_compute(ec_call *c, const ec_conv *conv) {
-  if (!c->reference) return ec_conv_run_fast(c, conv);
-  ec_conv_loops_of[conv->dtype].reference(conv);
+  const ec_conv_loops *loops = &ec_conv_loops_of[conv->dtype];
+  if (!c->reference && !(conv->transposed && loops->has_nonfinite(conv)))
+    return ec_conv_run_fast(c, conv);
+  loops->reference(conv);
   return EC_OK;
 }
 
