@@ -224,7 +224,8 @@ def write_report(path: Path) -> None:
     before, _, rest = text.partition(BEGIN)
     after = rest.partition(END)[2]
     table = table_of(saved["reports"]).markdown().partition("\n\n")[2]
-    inside = f"\n\n{saved['machine']}\n\n{table}\n\n"
+    where = saved["machine"].partition(" Medians;")[0]
+    inside = f"\n\n{where}\n\n{table}\n\n"
     README.write_text(before + BEGIN + inside + END + after)
 
 
