@@ -14,7 +14,7 @@ from benchmarks import common
 
 AREAS = (
     "startup", "load", "overhead", "trace", "models", "operators", "xnnpack", "busy", "roofline",
-    "sizes", "llm", "interpreted",
+    "sizes", "llm", "interpreted", "eager",
 )  # fmt: skip
 RESULTS = Path(__file__).parent / "results.md"
 

@@ -30,6 +30,7 @@ typedef struct ec_call {
   ec_threads *threads; /* for large loops; NULL: one thread, always so if `reference` */
   struct ec_kept *kept; /* packed weights of products (kernels/linalg/kept.h); NULL: none */
   struct ec_record *record; /* filled with the loops of the call (kernels/record.h); NULL: none */
+  bool zero_rows; /* _softmax: rows of -inf become zeros, not NaN */
 } ec_call;
 
 typedef struct ec_ints {

@@ -80,7 +80,8 @@ ec_status ec_execute_kernel(ec_method *m, const ec_instr *in, ec_error *err) {
   if (in->op->custom) resize_outs_to_bounds(m, in);
   const bool reference = m->options.reference_kernels;
   ec_call call = {in->args, in->op, &m->scratch, err, reference, m, &m->random,
-                  reference ? NULL : m->threads, in->kept, in->record};
+                  reference ? NULL : m->threads, in->kept, in->record,
+                  in->zero_rows};
   ec_status status = in->op->fn(&call);
   ec_arena_reset(&m->scratch);
   if (in->record) ec_finish_record(in, status, m->elements);
@@ -215,7 +216,8 @@ static const ec_instr *choose_instr(const ec_method *m, const ec_chain *chain, s
   const ec_instr *in = &chain->instrs[pc];
   if (ec_trace_of(m)) return in;
   if (in->claim && pc >= declined) return in->claim;
-  return in->folded || (in->claimed && pc >= declined) ? NULL : in;
+  if (in->fusion) return in->fusion;
+  return in->folded || in->fused || (in->claimed && pc >= declined) ? NULL : in;
 }
 
 static ec_status execute_chains(ec_method *m, ec_error *err) {
@@ -233,7 +235,7 @@ static ec_status execute_chains(ec_method *m, ec_error *err) {
       m->elements = 0;
       ec_status status = ec_trace_of(m) ? ec_traced_instr(m, c, in, handler, &pc, err)
                                         : handler(m, in, &pc, err);
-      if (in != &chain->instrs[pc - 1] && is_declined(status)) { /* a claim */
+      if (in->delegate && in != &chain->instrs[pc - 1] && is_declined(status)) { /* a claim */
         declined = in->destination;
         pc--;
         ec_error_clear(err);

@@ -11,6 +11,7 @@
 #include "runtime/claim.h"
 #include "runtime/exec.h"
 #include "runtime/fold.h"
+#include "runtime/fuse.h"
 #include "runtime/host_call.h"
 #include "runtime/load_code.h"
 #include "runtime/load_delegates.h"
@@ -77,6 +78,7 @@ static ec_status load_stages(ec_method *m, size_t index, ec_error *err) {
   EC_TRY(ec_find_state(m, &uses, err));
   if (!EC_IS_SMALL) EC_TRY(ec_mark_foldable(m, &uses, err));
   if (!EC_IS_SMALL) EC_TRY(ec_prepare_records(m, &uses, err));
+  if (!EC_IS_SMALL) EC_TRY(ec_fuse_calls(m, &uses, err));
   ec_arena_reset(&m->scratch);
   EC_TRY(save_first_values(m, err));
   set_first_state(m);

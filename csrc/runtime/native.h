@@ -41,6 +41,9 @@ typedef struct ec_instr {
   bool *repeated;        /* DelegateCall: args that share one tensor and cannot be resized */
   ec_kept *kept;         /* KernelCall: packed weights of a product; NULL: no constant argument */
   ec_record *record;     /* KernelCall: its loops; NULL: its arguments change */
+  const struct ec_instr *fusion; /* KernelCall: what runs here for all calls of a run; NULL: none */
+  bool fused;            /* KernelCall: the fusion of its run computes its results */
+  bool zero_rows;        /* the fusion of a safe softmax: ec_call.zero_rows */
   bool folded;           /* KernelCall: its output is constant; it runs in traced calls only */
   bool claimed;          /* KernelCall: a claim computes its results; traced calls: trace.h */
   const struct ec_instr *claim; /* ... which runs here: a DelegateCall; NULL: none */

@@ -129,7 +129,8 @@ int ec_testing_run_op(const char *name, ec_value **args, size_t nargs, int refer
                      op->nargs + op->returns_scalar, nargs);
   if (status == EC_OK) {
     ec_random random = {0, 0};
-    ec_call call = {args, op, &scratch, &err, reference != 0, NULL, &random, NULL, NULL, NULL};
+    ec_call call = {args, op, &scratch, &err, reference != 0, NULL, &random, NULL, NULL, NULL,
+                    false};
     status = reference ? op->fn(&call) : run_recorded(&call);
   }
   snprintf(message, size, "%s", err.message);
@@ -163,7 +164,9 @@ int ec_testing_fast(const char *name, const char *isa, int64_t n, float *in, flo
   ec_params params = {0};
   for (size_t i = 0; loops && i < EC_FAST_COUNT; i++) {
     if (strcmp(name, names[i]) != 0) continue;
-    loops[i](n, (char *[]){(char *)out, (char *)in}, (int64_t[]){4, 4}, &params);
+    /* a second input is the first one reversed */
+    loops[i](n, (char *[]){(char *)out, (char *)in, (char *)(in + n - 1)}, (int64_t[]){4, 4, -4},
+             &params);
     return 1;
   }
   return 0;

@@ -1,5 +1,7 @@
 /* Gradients of the normalisations for one dtype. */
 
+typedef EC_ACC EC_FN(vector) __attribute__((vector_size(NORM_LANES * sizeof(EC_ACC))));
+
 /* Sums of g * w and of g * w * (x - mean); no w: 1. Lanes sum in the compute type, blocks of them
  * in double. */
 EC_CLONES static void EC_FN(gradient_sums)(const void *grad, const void *in, const void *weight,
@@ -7,18 +9,22 @@ EC_CLONES static void EC_FN(gradient_sums)(const void *grad, const void *in, con
   const EC_T *g = grad, *x = in;
   const EC_ACC *w = weight, m = (EC_ACC)mean;
   for (size_t start = 0; start < n; start += NORM_BLOCK) {
-    EC_ACC a[NORM_LANES] = {0}, b[NORM_LANES] = {0};
+    EC_FN(vector) a = {0}, b = {0}, u, v; /* arrays would stay in scalar registers */
+    EC_ACC left[NORM_LANES], right[NORM_LANES];
     size_t end = n - start < NORM_BLOCK ? n : start + NORM_BLOCK, i = start;
-    for (; i + NORM_LANES <= end; i += NORM_LANES)
-      for (size_t l = 0; l < NORM_LANES; l++) {
-        EC_ACC v = w ? EC_LOAD(g[i + l]) * w[i + l] : EC_LOAD(g[i + l]);
-        a[l] += v;
-        b[l] += v * (EC_LOAD(x[i + l]) - m);
-      }
+    for (; i + NORM_LANES <= end; i += NORM_LANES) {
+      for (size_t l = 0; l < NORM_LANES; l++) left[l] = EC_LOAD(g[i + l]);
+      for (size_t l = 0; w && l < NORM_LANES; l++) left[l] *= w[i + l];
+      for (size_t l = 0; l < NORM_LANES; l++) right[l] = EC_LOAD(x[i + l]) - m;
+      memcpy(&u, left, sizeof u);
+      memcpy(&v, right, sizeof v);
+      a += u;
+      b += u * v;
+    }
     for (size_t l = 0; i < end; i++, l++) {
-      EC_ACC v = w ? EC_LOAD(g[i]) * w[i] : EC_LOAD(g[i]);
-      a[l] += v;
-      b[l] += v * (EC_LOAD(x[i]) - m);
+      EC_ACC one = w ? EC_LOAD(g[i]) * w[i] : EC_LOAD(g[i]);
+      a[l] += one;
+      b[l] += one * (EC_LOAD(x[i]) - m);
     }
     for (size_t l = 0; l < NORM_LANES; l++) {
       *plain += (double)a[l];

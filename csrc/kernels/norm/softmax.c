@@ -15,12 +15,17 @@ enum {
   SOFTMAX_ROWS = 64     /* adjacent rows: some cache lines, so that memory is prefetched */
 };
 
+typedef double softmax_doubles __attribute__((vector_size(SOFTMAX_LANES / 2 * sizeof(double))));
+
+/* A part of a function with EC_CLONES. */
+#define SOFTMAX_PART static inline __attribute__((always_inline))
+
 #define EC_TEMPLATE "kernels/norm/softmax.tmpl.h"
 #include "core/foreach/floating.h"
 #undef EC_TEMPLATE
 
 typedef void (*softmax_fn)(const char *from, int64_t step, char *to, int64_t to_step, size_t n,
-                           void *buffer, bool log_of);
+                           void *buffer, bool log_of, bool zero_rows);
 
 static const softmax_fn rows[EC_DTYPE_COUNT] = {EC_ROWS_FLOATING(softmax_row)};
 static const softmax_fn lanes[EC_DTYPE_COUNT] = {EC_ROWS_FLOATING(softmax_lanes)};
@@ -34,13 +39,13 @@ typedef struct softmax {
   int64_t step, out_step;
   char *buffer; /* `room` bytes per piece */
   size_t room;
-  bool log_of, reference;
+  bool log_of, zero_rows, reference;
 } softmax;
 
 /* True if rows are adjacent in memory. */
 static bool is_adjacent(const softmax *s, const ec_iter *it) {
   const int64_t item = (int64_t)ec_dtype_size(s->dtype);
-  return it->step[0] == item && it->step[1] == item && !s->reference;
+  return it->step[0] == item && it->step[1] == item && !s->reference && !s->zero_rows;
 }
 
 /* Runs the rows from it->at on: operand 0 is the output, 1 the input. */
@@ -49,10 +54,10 @@ static void run_rows(const softmax *s, const ec_iter *it, void *buffer) {
   const bool adjacent = is_adjacent(s, it);
   for (; adjacent && i + SOFTMAX_ROWS <= it->count; i += SOFTMAX_ROWS)
     lanes[s->dtype](it->at[1] + i * item, s->step, it->at[0] + i * item, s->out_step, s->n,
-                    buffer, s->log_of);
+                    buffer, s->log_of, false);
   for (; i < it->count; i++)
     rows[s->dtype](it->at[1] + i * it->step[1], s->step, it->at[0] + i * it->step[0], s->out_step,
-                   s->n, buffer, s->log_of);
+                   s->n, buffer, s->log_of, s->zero_rows);
 }
 
 static void run_piece(void *user, ec_iter *it, size_t piece) {
@@ -73,7 +78,7 @@ static ec_status run_softmax(ec_call *c, bool log_of) {
   EC_TRY(ec_call_resize(c, OUT, self->rank, self->sizes));
   if (self->numel == 0) return EC_OK;
   softmax s = {.dtype = ec_tensor_dtype(self), .n = 1, .step = 1, .out_step = 1,
-               .log_of = log_of, .reference = c->reference};
+               .log_of = log_of, .zero_rows = c->zero_rows, .reference = c->reference};
   int64_t sizes[EC_MAX_RANK];
   for (size_t d = 0; d < self->rank; d++) sizes[d] = d == dim ? 1 : self->sizes[d];
   if (self->rank) {

@@ -8,8 +8,43 @@ static inline EC_ACC EC_FN(exp)(EC_ACC x) {
 typedef EC_ACC EC_FN(vector) __attribute__((vector_size(SOFTMAX_LANES * sizeof(EC_ACC))));
 typedef __typeof__((EC_FN(vector)){0} > (EC_FN(vector)){0}) EC_FN(mask);
 
+/* Half of a vector, and a quarter: sums and extremes of lanes are a tree, not a chain. */
+typedef EC_ACC EC_FN(half) __attribute__((vector_size(SOFTMAX_LANES / 2 * sizeof(EC_ACC))));
+typedef EC_ACC EC_FN(quarter) __attribute__((vector_size(SOFTMAX_LANES / 4 * sizeof(EC_ACC))));
+
+static inline EC_ACC EC_FN(larger)(EC_ACC x, EC_ACC y) { return x > y ? x : y; }
+
+SOFTMAX_PART EC_ACC EC_FN(largest_lane)(EC_FN(vector) v) {
+  EC_FN(half) half[2];
+  EC_FN(quarter) quarter[2];
+  EC_ACC l[SOFTMAX_LANES / 4];
+  memcpy(half, &v, sizeof v);
+  const __typeof__(half[0] > half[1]) first = half[0] > half[1];
+  half[0] = (EC_FN(half))(((__typeof__(first))half[0] & first) |
+                          ((__typeof__(first))half[1] & ~first));
+  memcpy(quarter, half, sizeof half[0]);
+  const __typeof__(quarter[0] > quarter[1]) front = quarter[0] > quarter[1];
+  quarter[0] = (EC_FN(quarter))(((__typeof__(front))quarter[0] & front) |
+                                ((__typeof__(front))quarter[1] & ~front));
+  memcpy(l, quarter, sizeof l);
+  return EC_FN(larger)(EC_FN(larger)(l[0], l[1]), EC_FN(larger)(l[2], l[3]));
+}
+
+SOFTMAX_PART double EC_FN(sum_of_lanes)(EC_FN(vector) v) {
+  EC_FN(half) half[2];
+  softmax_doubles wide;
+  double l[4], sum[4];
+  memcpy(half, &v, sizeof v);
+  wide = __builtin_convertvector(half[0], softmax_doubles) +
+         __builtin_convertvector(half[1], softmax_doubles);
+  memcpy(l, &wide, sizeof l);
+  memcpy(sum, (const char *)&wide + sizeof l, sizeof sum);
+  for (int i = 0; i < 4; i++) sum[i] += l[i];
+  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
 /* Returns the largest of n numbers. NaNs may be ignored, because the sum propagates them. */
-EC_CLONES static EC_ACC EC_FN(largest)(const EC_ACC *x, size_t n) {
+SOFTMAX_PART EC_ACC EC_FN(largest)(const EC_ACC *x, size_t n) {
   EC_ACC m = x[0];
   size_t i = 0;
   if (n >= SOFTMAX_LANES) {
@@ -20,14 +55,15 @@ EC_CLONES static EC_ACC EC_FN(largest)(const EC_ACC *x, size_t n) {
       const EC_FN(mask) larger = v > most;
       most = (EC_FN(vector))(((EC_FN(mask))v & larger) | ((EC_FN(mask))most & ~larger));
     }
-    for (size_t l = 0; l < SOFTMAX_LANES; l++) m = most[l] > m ? most[l] : m;
+    const EC_ACC one = EC_FN(largest_lane)(most);
+    m = one > m ? one : m;
   }
   for (; i < n; i++) m = x[i] > m ? x[i] : m;
   return m;
 }
 
 /* Returns the sum of e^(x - m), which replaces x unless `keep`. */
-EC_CLONES static double EC_FN(exponentials)(EC_ACC *x, size_t n, EC_ACC m, bool keep) {
+SOFTMAX_PART double EC_FN(exponentials)(EC_ACC *x, size_t n, EC_ACC m, bool keep) {
   double total = 0;
   while (n) {
     EC_FN(vector) sums = {0}, v;
@@ -44,7 +80,7 @@ EC_CLONES static double EC_FN(exponentials)(EC_ACC *x, size_t n, EC_ACC m, bool 
       sums[l] += e[0];
       if (!keep) x[i] = e[0];
     }
-    for (size_t l = 0; l < SOFTMAX_LANES; l++) total += (double)sums[l];
+    total += EC_FN(sum_of_lanes)(sums);
     x += block;
     n -= block;
   }
@@ -52,34 +88,49 @@ EC_CLONES static double EC_FN(exponentials)(EC_ACC *x, size_t n, EC_ACC m, bool 
 }
 
 /* out = x * scale - shift, where x is the buffer. */
-EC_CLONES static void EC_FN(write_row)(const EC_ACC *restrict x, size_t n, EC_ACC scale,
-                                       EC_ACC shift, EC_T *restrict out) {
-  for (size_t i = 0; i < n; i++) out[i] = (EC_T)EC_STORE(x[i] * scale - shift);
+SOFTMAX_PART void EC_FN(write_row)(const EC_ACC *restrict x, size_t n, EC_ACC less, EC_ACC scale,
+                                   EC_ACC shift, EC_T *restrict out) {
+  for (size_t i = 0; i < n; i++) out[i] = (EC_T)EC_STORE((x[i] - less) * scale - shift);
 }
 
-EC_CLONES static void EC_FN(read_row)(const EC_T *in, size_t n, EC_ACC *restrict x) {
+SOFTMAX_PART void EC_FN(read_row)(const EC_T *in, size_t n, EC_ACC *restrict x) {
   for (size_t i = 0; i < n; i++) x[i] = EC_LOAD(in[i]);
 }
 
+SOFTMAX_PART bool EC_FN(has_nan)(const EC_ACC *x, size_t n) {
+  bool found = false;
+  for (size_t i = 0; i < n; i++) found |= x[i] != x[i];
+  return found;
+}
+
+/* A row with contiguous elements, or one that has been copied to `x` and is written there. */
+EC_CLONES static void EC_FN(close_row)(const EC_T *in, EC_T *out, size_t n, EC_ACC *x,
+                                       bool log_of, bool zero_rows) {
+  if (in) EC_FN(read_row)(in, n, x);
+  const EC_ACC m = EC_FN(largest)(x, n);
+  if (zero_rows && m == -(EC_ACC)INFINITY && !EC_FN(has_nan)(x, n)) {
+    memset(x, 0, n * sizeof *x);
+    if (out) EC_FN(write_row)(x, n, 0, 1, 0, out);
+    return;
+  }
+  const double sum = EC_FN(exponentials)(x, n, m, log_of);
+  const EC_ACC scale = log_of ? 1 : (EC_ACC)(1 / sum), shift = log_of ? (EC_ACC)log(sum) : 0;
+  if (out) { /* a logarithm in two steps: their sum would lose digits of a large m */
+    EC_FN(write_row)(x, n, log_of ? m : 0, scale, shift, out);
+    return;
+  }
+  for (size_t i = 0; i < n; i++) x[i] = (x[i] - (log_of ? m : 0)) * scale - shift;
+}
+
 static void EC_FN(softmax_row)(const char *from, int64_t step, char *to, int64_t to_step, size_t n,
-                               void *buffer, bool log_of) {
+                               void *buffer, bool log_of, bool zero_rows) {
   const EC_T *in = (const EC_T *)from;
   EC_T *out = (EC_T *)to;
   EC_ACC *x = buffer;
-  if (step == 1) EC_FN(read_row)(in, n, x);
-  else
-    for (size_t i = 0; i < n; i++) x[i] = EC_LOAD(in[(int64_t)i * step]);
-  EC_ACC m = EC_FN(largest)(x, n);
-  double sum = EC_FN(exponentials)(x, n, m, log_of);
-  EC_ACC scale = log_of ? 1 : (EC_ACC)(1 / sum), shift = 0;
-  if (log_of) { /* in two steps: their sum would lose digits of a large m */
-    for (size_t i = 0; i < n; i++) x[i] -= m;
-    shift = (EC_ACC)log(sum);
-  }
-  if (to_step == 1) EC_FN(write_row)(x, n, scale, shift, out);
-  else
-    for (size_t i = 0; i < n; i++)
-      out[(int64_t)i * to_step] = (EC_T)EC_STORE(x[i] * scale - shift);
+  for (size_t i = 0; step != 1 && i < n; i++) x[i] = EC_LOAD(in[(int64_t)i * step]);
+  EC_FN(close_row)(step == 1 ? in : NULL, to_step == 1 ? out : NULL, n, x, log_of,
+                   zero_rows);
+  for (size_t i = 0; to_step != 1 && i < n; i++) out[(int64_t)i * to_step] = (EC_T)EC_STORE(x[i]);
 }
 
 /* Reads SOFTMAX_ROWS rows that are adjacent in both tensors; one of three passes. */
@@ -117,7 +168,8 @@ EC_CLONES static void EC_FN(write_lanes)(const EC_ACC *restrict x, size_t n,
 }
 
 static void EC_FN(softmax_lanes)(const char *from, int64_t step, char *to, int64_t to_step,
-                                 size_t n, void *buffer, bool log_of) {
+                                 size_t n, void *buffer, bool log_of, bool zero_rows) {
+  (void)zero_rows; /* such rows are not computed here */
   EC_ACC m[SOFTMAX_ROWS], scale[SOFTMAX_ROWS], shift[SOFTMAX_ROWS];
   EC_FN(read_lanes)((const EC_T *)from, step, n, buffer, m);
   EC_FN(sum_lanes)(buffer, n, m, log_of, scale);

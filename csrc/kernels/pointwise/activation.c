@@ -36,7 +36,7 @@ ec_status ec_op_elu_out(ec_call *c) {
 
 ec_status ec_op_leaky_relu_out(ec_call *c) {
   ec_params params = {{{number_arg(c, 1), 0}}, false};
-  return ec_unary(c, 2, leaky_relu_loops, 0, &params);
+  return ec_unary_fast(c, 2, leaky_relu_loops, EC_FAST_LEAKY_RELU, 0, &params);
 }
 
 /* Halves self along a dimension: the first half times the sigmoid of the second. */

@@ -73,7 +73,8 @@ ec_status ec_op_mul_scalar_out(ec_call *c) { return run_mul(c); }
 /* Runs a division; `mode` is NULL for true division. */
 static ec_status run_div(ec_call *c, size_t o, const char *mode) {
   if (!mode)
-    return ec_binary(c, o, div_loops, EC_ELEMENTWISE_TO_FLOAT | EC_ELEMENTWISE_EXACT_SCALAR, NULL);
+    return ec_binary_fast(c, o, div_loops, EC_FAST_DIV,
+                          EC_ELEMENTWISE_TO_FLOAT | EC_ELEMENTWISE_EXACT_SCALAR);
   if (!strcmp(mode, "floor"))
     return ec_binary_fast(c, o, div_floor_loops, EC_FAST_DIV_FLOOR, EC_ELEMENTWISE_EXACT_SCALAR);
   if (!strcmp(mode, "trunc")) return ec_binary(c, o, div_trunc_loops, EC_ELEMENTWISE_EXACT_SCALAR,

@@ -163,8 +163,84 @@ EC_INLINE float erf_of(float x) {
   return with_sign(t < 0.93f ? small : large, x);
 }
 
+/* exp(x) for -30 <= x <= 0, with an absolute error of 2^-24. */
+EC_INLINE float exp_below(float x) {
+  const float shifted = EC_FMA(x, 0x1.715476p+0f, EC_ROUNDER), n = shifted - EC_ROUNDER;
+  const float r = EC_FMA(n, -EC_LN2, x);
+  float q = EC_FMA(r, 0x1.6db4e4p-10f, 0x1.123be0p-7f); /* as in exp_less */
+  q = EC_FMA(q, r, 0x1.55545ep-5f);
+  q = EC_FMA(q, r, 0x1.55548ep-3f);
+  q = EC_FMA(q, r, 0x1.000000p-1f);
+  const float p = EC_FMA(q, r * r, r) + 1.0f;
+  return p * ec_bits_float((ec_float_bits(shifted) - ec_float_bits(EC_ROUNDER) + 127) << 23);
+}
+
+/* erf within 2^-24 of 1, which is all that 1 + erf needs: 1 - exp(t p(t)). */
 EC_INLINE float gelu_of(float x) {
-  return x * 0.5f * (1.0f + erf_of(x * 0x1.6a09e6p-1f));
+  const float z = x * 0x1.6a09e6p-1f, a = fabsf(z), t = a > 4.0f ? 4.0f : a;
+  float p = EC_FMA(t, 0x1.0de77ap-17f, -0x1.bcb4c6p-14f); /* log(1 - erf(t)) / t */
+  p = EC_FMA(p, t, 0x1.344132p-11f);
+  p = EC_FMA(p, t, -0x1.9d5664p-10f);
+  p = EC_FMA(p, t, 0x1.ed1256p-15f);
+  p = EC_FMA(p, t, 0x1.3ada8cp-6f);
+  p = EC_FMA(p, t, -0x1.a510cap-4f);
+  p = EC_FMA(p, t, -0x1.45f28cp-1f);
+  p = EC_FMA(p, t, -0x1.20dd78p+0f);
+  return x * 0.5f * (1.0f + with_sign(1.0f - exp_below(p * t), x));
+}
+
+EC_INLINE float leaky_relu_of(float x, float slope) {
+  const float below = x * slope;
+  return x > 0 ? x : below;
+}
+
+EC_INLINE double double_of_bits(uint64_t bits) {
+  double x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+EC_INLINE uint64_t bits_of_double(double x) {
+  uint64_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
+/* Adding these to a double rounds to an integer, which is then in the low bits. */
+#define EC_ROUNDER_64 0x1.8p52
+#define EC_ONE_64 UINT64_C(0x3ff0000000000000)
+
+/* x^y in double: 2^(y log2(x)). Sets `rare` if x is not positive and normal, or if the result may
+ * not be normal. log2(m) is 2 / ln 2 times the series of atanh(s), s = (m - 1) / (m + 1). */
+EC_INLINE float pow_of(float x, float y, uint32_t *rare) {
+  const uint64_t bits = bits_of_double((double)x) - UINT64_C(0x3fe6a09e667f3bcd); /* sqrt(1/2) */
+  const uint64_t biased = ((bits >> 52) + 1024) & 2047; /* of negative exponents, too */
+  const double e = double_of_bits(biased | UINT64_C(0x4330000000000000)) - (0x1p52 + 1024);
+  const double m = double_of_bits((bits & UINT64_C(0xfffffffffffff)) +
+                                  UINT64_C(0x3fe6a09e667f3bcd));
+  const double s = (m - 1) / (m + 1), u = s * s;
+  double a = EC_FMA_64(u, 1.0 / 15, 1.0 / 13);
+  a = EC_FMA_64(a, u, 1.0 / 11);
+  a = EC_FMA_64(a, u, 1.0 / 9);
+  a = EC_FMA_64(a, u, 1.0 / 7);
+  a = EC_FMA_64(a, u, 1.0 / 5);
+  a = EC_FMA_64(a, u, 1.0 / 3);
+  a = EC_FMA_64(a, u, 1.0);
+  const double power = (double)y * EC_FMA_64(a * s, 0x1.71547652b82fep+1, e);
+  const double shifted = power + EC_ROUNDER_64, n = shifted - EC_ROUNDER_64;
+  const double r = (power - n) * 0x1.62e42fefa39efp-1;
+  double q = EC_FMA_64(r, 1.0 / 362880, 1.0 / 40320);
+  q = EC_FMA_64(q, r, 1.0 / 5040);
+  q = EC_FMA_64(q, r, 1.0 / 720);
+  q = EC_FMA_64(q, r, 1.0 / 120);
+  q = EC_FMA_64(q, r, 1.0 / 24);
+  q = EC_FMA_64(q, r, 1.0 / 6);
+  q = EC_FMA_64(q, r, 0.5);
+  q = EC_FMA_64(q, r, 1.0);
+  q = EC_FMA_64(q, r, 1.0);
+  const uint64_t scale = (bits_of_double(shifted) - bits_of_double(EC_ROUNDER_64)) << 52;
+  *rare = (uint32_t) !((x >= 0x1p-126f) & (x < INFINITY) & (fabs(power) < 125.0));
+  return (float)(q * double_of_bits(EC_ONE_64 + scale));
 }
 
 /* x (1 + tanh u) / 2 is x / (1 + exp(-2 u)). */
@@ -239,6 +315,28 @@ static void fast_cos_float32(int64_t n, char *const *at, const int64_t *step, ec
 static void fast_tan_float32(int64_t n, char *const *at, const int64_t *step, ec_params *params) {
   (void)params;
   sin_loop(n, at, step, TANGENT);
+}
+
+/* Blocks, as above; libm computes the rare powers. */
+static void fast_pow_float32(int64_t n, char *const *at, const int64_t *step, ec_params *params) {
+  enum { BLOCK = 128 };
+  float x[BLOCK], y[BLOCK], z[BLOCK];
+  (void)params;
+  for (int64_t i = 0; i < n; i += BLOCK) {
+    const int64_t m = n - i < BLOCK ? n - i : BLOCK;
+    uint32_t any = 0, rare[BLOCK];
+    for (int64_t k = 0; k < m; k++) {
+      x[k] = *(const float *)(const void *)(at[1] + (i + k) * step[1]);
+      y[k] = *(const float *)(const void *)(at[2] + (i + k) * step[2]);
+    }
+    for (int64_t k = 0; k < m; k++) {
+      z[k] = pow_of(x[k], y[k], &rare[k]);
+      any |= rare[k];
+    }
+    for (int64_t k = 0; any && k < m; k++)
+      if (rare[k]) z[k] = powf(x[k], y[k]);
+    for (int64_t k = 0; k < m; k++) *(float *)(void *)(at[0] + (i + k) * step[0]) = z[k];
+  }
 }
 
 /* asin(t) - t for 0 <= t with t^2 = s <= 1/4. */
@@ -407,6 +505,15 @@ EC_INLINE float fmod_of_float32(float x, float y, uint32_t *rare) {
 #include "kernels/pointwise/loop1.h"
 #define EC_NAME fast_rsqrt
 #define EC_EXPR(x) (1.0f / sqrtf(x))
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME fast_reciprocal
+#define EC_EXPR(x) (1.0f / (x))
+#include "kernels/pointwise/loop1.h"
+#define EC_NAME fast_div
+#define EC_EXPR(x, y) ((x) / (y))
+#include "kernels/pointwise/loop2.h"
+#define EC_NAME fast_leaky_relu
+#define EC_EXPR(x) leaky_relu_of(x, EC_P(0))
 #include "kernels/pointwise/loop1.h"
 #define EC_NAME fast_floor
 #define EC_EXPR(x) floorf(x)

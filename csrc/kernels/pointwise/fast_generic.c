@@ -5,8 +5,10 @@
 
 #ifdef __FP_FAST_FMAF
 #define EC_FMA(a, b, c) __builtin_fmaf(a, b, c)
+#define EC_FMA_64(a, b, c) __builtin_fma(a, b, c)
 #else
 #define EC_FMA(a, b, c) ((a) * (b) + (c))
+#define EC_FMA_64(a, b, c) ((a) * (b) + (c))
 #endif
 #define EC_TEMPLATE "kernels/pointwise/fast.tmpl.h"
 #include "core/dtype/float32.h"

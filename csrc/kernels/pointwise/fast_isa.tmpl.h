@@ -2,6 +2,7 @@
  * force: EC_FAST_LOOPS of float32, EC_FAST_LOOPS_64 of float64. All of them give equal bits. */
 #ifdef __x86_64__
 #define EC_FMA(a, b, c) __builtin_fmaf(a, b, c)
+#define EC_FMA_64(a, b, c) __builtin_fma(a, b, c)
 #define EC_TEMPLATE "kernels/pointwise/fast.tmpl.h"
 #include "core/dtype/float32.h"
 #undef EC_TEMPLATE

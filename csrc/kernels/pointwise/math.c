@@ -63,7 +63,9 @@ ec_status ec_op_asinh_out(ec_call *c) { return unary_math_fast(c, asinh_loops, E
 ec_status ec_op_acosh_out(ec_call *c) { return unary_math_fast(c, acosh_loops, EC_FAST_ACOSH); }
 ec_status ec_op_atanh_out(ec_call *c) { return unary_math_fast(c, atanh_loops, EC_FAST_ATANH); }
 ec_status ec_op_rsqrt_out(ec_call *c) { return unary_math_fast(c, rsqrt_loops, EC_FAST_RSQRT); }
-ec_status ec_op_reciprocal_out(ec_call *c) { return unary_math(c, reciprocal_loops); }
+ec_status ec_op_reciprocal_out(ec_call *c) {
+  return unary_math_fast(c, reciprocal_loops, EC_FAST_RECIPROCAL);
+}
 ec_status ec_op_sigmoid_out(ec_call *c) {
   return unary_math_fast(c, sigmoid_loops, EC_FAST_SIGMOID);
 }

@@ -2,6 +2,8 @@
  * pow() at infinities and signed zeros. */
 #include "kernels/pointwise/template.h"
 
+#include "kernels/pointwise/fast.h"
+
 #define EC_TEMPLATE "kernels/pointwise/power.tmpl.h"
 #include "core/foreach/integral.h"
 #include "core/foreach/widec.h"
@@ -63,10 +65,12 @@ ec_status ec_op_pow_tensor_scalar_out(ec_call *c) {
     p.compute = ec_compute_dtype(result);
     return ec_elementwise_run(c, 2, &p);
   }
-  return ec_binary(c, 2, power_loops, 0, NULL);
+  return ec_binary_fast(c, 2, power_loops, EC_FAST_POW, 0);
 }
 
-ec_status ec_op_pow_tensor_tensor_out(ec_call *c) { return ec_binary(c, 2, power_loops, 0, NULL); }
+ec_status ec_op_pow_tensor_tensor_out(ec_call *c) {
+  return ec_binary_fast(c, 2, power_loops, EC_FAST_POW, 0);
+}
 
 ec_status ec_op_pow_scalar_out(ec_call *c) {
   ec_dtype result;
@@ -76,5 +80,5 @@ ec_status ec_op_pow_scalar_out(ec_call *c) {
     EC_TRY(ec_elementwise_find(c, power_loops, result, &loop)); /* refuses bool, as eager does */
     return fill_ones(c, ec_arg_tensor(c, 1), result);
   }
-  return ec_binary(c, 2, power_loops, 0, NULL);
+  return ec_binary_fast(c, 2, power_loops, EC_FAST_POW, 0);
 }

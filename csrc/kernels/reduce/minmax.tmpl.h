@@ -55,11 +55,18 @@ EC_CLONES static EC_C EC_MFN(row)(const EC_T *x, int64_t n) {
       EC_MFN(take)(&most, &odd, x + i);
       EC_MFN(take)(&also, &odd, x + i + COUNT);
     }
-    for (int64_t j = 0; j < COUNT; j++) {
-      best = EC_PICK(most[j], best);
-      best = EC_PICK(also[j], best);
-      if (odd[j]) i = 0;
-    }
+    const EC_MFN(mask) better = (EC_MFN(mask))EC_BEATS(also, most);
+    most = (EC_MFN(vector))(((EC_MFN(mask))also & better) | ((EC_MFN(mask))most & ~better));
+    EC_C lane[COUNT];
+    uint64_t word[MINMAX_BYTES / 8], any = 0;
+    memcpy(word, &odd, sizeof odd);
+    memcpy(lane, &most, sizeof most);
+    for (size_t j = 0; j < MINMAX_BYTES / 8; j++) any |= word[j];
+    for (int64_t width = COUNT / 2; width; width /= 2)
+      for (int64_t j = 0; j < width; j++)
+        lane[j] = EC_BEATS(lane[j + width], lane[j]) ? lane[j + width] : lane[j];
+    best = lane[0];
+    if (any) i = 0;
   }
   for (; i < n; i++) {
     const EC_C one = EC_LOAD(x[i]);
@@ -69,7 +76,7 @@ EC_CLONES static EC_C EC_MFN(row)(const EC_T *x, int64_t n) {
 }
 #endif
 
-static inline void EC_MFN(columns)(EC_C *restrict a, const EC_T *restrict x, int64_t k) {
+EC_CLONES static void EC_MFN(columns)(EC_C *restrict a, const EC_T *restrict x, int64_t k) {
   int64_t i = 0;
   for (; i + MINMAX_LANES <= k; i += MINMAX_LANES)
     for (int64_t j = 0; j < MINMAX_LANES; j++) {

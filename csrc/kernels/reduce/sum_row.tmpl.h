@@ -15,8 +15,11 @@ EC_CLONES static EC_WIDE EC_FN(sum_row)(const EC_T *x, int64_t n) {
   for (; i + SUM_LANES <= n; i += SUM_LANES)
     for (int64_t j = 0; j < SUM_LANES; j++) lane[j] += (EC_LANE)EC_LOAD(x[i + j]);
   for (; i < n; i++) sum += (EC_WIDE)EC_LOAD(x[i]);
-  for (int64_t j = 0; j < SUM_LANES; j++) sum += (EC_WIDE)lane[j];
-  return sum;
+  EC_WIDE part[4]; /* four chains of additions */
+  for (int64_t j = 0; j < 4; j++)
+    part[j] = ((EC_WIDE)lane[j] + (EC_WIDE)lane[j + 4]) +
+              ((EC_WIDE)lane[j + 8] + (EC_WIDE)lane[j + 12]);
+  return sum + ((part[0] + part[1]) + (part[2] + part[3]));
 }
 
 EC_CLONES static void EC_FN(sum_columns)(EC_WIDE *restrict a, const EC_T *restrict x, int64_t k) {

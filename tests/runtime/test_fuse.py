@@ -1,0 +1,171 @@
+"""Safe softmax as one call: equal results, complete traces, and no fusion where a call can tell."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from executorch.exir import to_edge
+from torch.nn import functional as F
+
+from executorch_c import Method, Runtime
+from plans import Plan, V, build
+
+LEFT = ("aten::_softmax.out", "fused with other calls")
+
+
+class Attention(torch.nn.Module):
+    def forward(self, q: torch.Tensor, k: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return F.scaled_dot_product_attention(q, k, k * 2, attn_mask=mask)
+
+
+def arrays(rows: int = 9) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    q, k = (rng.standard_normal((2, 3, rows, 16)).astype(np.float32) for _ in range(2))
+    mask = np.where(rng.random((2, 1, rows, rows)) < 0.4, -np.inf, 0).astype(np.float32)
+    mask[0, 0, 2] = mask[1, 0, 0] = -np.inf
+    return [q, k, mask]
+
+
+def is_fused(method: Method) -> bool:
+    return LEFT in [(row["operator"], row["reason"]) for row in method.undelegated()]
+
+
+def attention() -> tuple[bytes, list[np.ndarray]]:
+    inputs = arrays()
+    tensors = tuple(torch.from_numpy(x) for x in inputs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = to_edge(torch.export.export(Attention(), tensors)).to_executorch()
+    return bytes(program.buffer), inputs
+
+
+def test_attention_with_rows_of_minus_infinity() -> None:
+    data, inputs = attention()
+    program = Runtime.get().load_program(data)
+    method = program.load_method("forward")
+    plain = program.load_method("forward", kernels="reference")
+    assert is_fused(method) and not is_fused(plain)
+    want = Attention()(*(torch.from_numpy(x) for x in inputs)).numpy()
+    assert (want[0, :, 2] == 0).all() and np.isfinite(want).all()
+    for threads in (1, 2):
+        one = program.load_method("forward", num_threads=threads, delegate_at_load=False)
+        for _ in range(2):
+            np.testing.assert_allclose(one.execute(inputs)[0], want, rtol=2e-6, atol=2e-6)
+    np.testing.assert_allclose(method.execute(inputs)[0], want, rtol=2e-6, atol=2e-6)
+    np.testing.assert_allclose(plain.execute(inputs)[0], want, rtol=2e-6, atol=2e-6)
+
+
+def test_traces_have_every_call() -> None:
+    data, inputs = attention()
+    program = Runtime.get().load_program(data)
+    method = program.load_method("forward")
+    plain = program.load_method("forward", kernels="reference")
+    before = method.execute(inputs)[0]
+    names = []
+    for one in (method, plain):
+        with one.tracing(values=True) as trace:
+            traced = one.execute(inputs)[0]
+        np.testing.assert_allclose(traced, before, rtol=2e-6, atol=2e-6)
+        names.append([event.name for event in trace.events])
+    assert names[0] == names[1] and "aten::any.out" in names[0]
+    np.testing.assert_array_equal(method.execute(inputs)[0], before)
+
+
+# ---- single calls --------------------------------------------------------------------------------
+
+
+class Safe:
+    """The seven calls on x, which is an input times one; every tensor has memory of its own."""
+
+    shape, number, dim = (70, 60), -np.inf, -1
+
+    def __init__(self) -> None:
+        self.plan = plan = Plan()
+        row = (*self.shape[:-1], 1)
+        self.input, self.x = plan.input(self.shape), plan.tensor(self.shape)
+        self.softmax, self.zeros = plan.tensor(self.shape), plan.tensor(self.shape)
+        self.equal, self.finite = (plan.tensor(self.shape, "bool") for _ in range(2))
+        self.any, self.none = (plan.tensor(row, "bool") for _ in range(2))
+        self.out, self.y = plan.tensor(self.shape), plan.output(self.shape)
+
+    def calls(self, between: V | None = None) -> None:
+        plan = self.plan
+        plan.call("aten::mul.Scalar_out", self.input, 1.0, self.x)
+        plan.call("aten::_softmax.out", self.x, -1, False, self.softmax)
+        plan.call("aten::eq.Scalar_out", self.x, self.number, self.equal)
+        plan.call("aten::logical_not.out", self.equal, self.finite)
+        plan.call("aten::any.out", self.finite, self.dim, True, self.any)
+        plan.call("aten::logical_not.out", self.any, self.none)
+        plan.call("aten::full_like.out", self.softmax, 0, None, self.zeros)
+        if between is not None:
+            plan.call("aten::mul.Scalar_out", self.softmax, 3.0, between)
+        plan.call("aten::where.self_out", self.none, self.zeros, self.softmax, self.out)
+        plan.call("aten::mul.Scalar_out", self.out, 2.0, self.y)
+
+    def check(self, fused: bool, also: str = "") -> None:
+        x = np.random.default_rng(1).standard_normal(self.shape).astype(np.float32)
+        x[x > 1] = -np.inf
+        x[1] = x[4] = -np.inf
+        x[2, 3], x[3, 5] = np.nan, np.inf
+        x[4, 7] = np.nan
+        program = Runtime.get().load_program(build(self.plan))
+        method = program.load_method("forward")
+        plain = program.load_method("forward", kernels="reference")
+        assert is_fused(method) == fused, also
+        for one in (method, program.load_method("forward", delegate_at_load=False)):
+            for _ in range(2):
+                found, want = one.execute([x]), plain.execute([x])
+                for a, b in zip(found, want, strict=True):
+                    np.testing.assert_allclose(a, b, rtol=2e-6, atol=1e-7, equal_nan=True)
+
+
+def test_nan_and_infinity() -> None:
+    safe = Safe()
+    safe.calls()
+    safe.check(True)
+
+
+def test_another_number_or_dimension() -> None:
+    for attribute, value in (("number", 0.0), ("dim", 0)):
+        safe = type("Other", (Safe,), {attribute: value})()
+        if attribute == "dim":
+            row = (1, *safe.shape[1:])
+            safe.any, safe.none = (safe.plan.tensor(row, "bool") for _ in range(2))
+        safe.calls()
+        safe.check(False, attribute)
+
+
+@pytest.mark.parametrize("name", ["softmax", "equal", "finite", "zeros"])
+def test_a_result_that_is_an_output(name: str) -> None:
+    safe = Safe()
+    safe.plan.take(getattr(safe, name))
+    safe.calls()
+    safe.check(False, name)
+
+
+def test_a_call_between() -> None:
+    safe = Safe()
+    between = safe.plan.output(safe.shape)
+    safe.calls(between)
+    safe.check(False)
+
+
+def test_a_result_that_is_read_later() -> None:
+    safe = Safe()
+    safe.calls()
+    later = safe.plan.output(safe.shape)
+    safe.plan.call("aten::mul.Scalar_out", safe.softmax, 3.0, later)
+    safe.check(False)
+
+
+@pytest.mark.parametrize("distance, fused", [(0, True), (64, False)])
+def test_an_output_in_the_memory_of_the_scores(distance: int, fused: bool) -> None:
+    safe = Safe()
+    safe.x = safe.plan.tensor(safe.shape)
+    place = safe.plan.plan.values[safe.x].val.allocation_info
+    safe.out = safe.plan.tensor(safe.shape, at=place.memory_offset_low + distance)
+    safe.calls()
+    safe.check(fused)
