@@ -27,9 +27,9 @@ from seeds import PROGRAM, TARGETS, kept_files, write_seeds
 FLAGS = "-O0 -g1 --coverage -DEC_INSTRUCTION_LIMIT=2000"
 FOLDERS = ("csrc/core", "csrc/format", "csrc/trace", "csrc/kernels", "csrc/backend",
            "csrc/runtime", "csrc/python", "backends/xnnpack", "backends/translate",
-           "backends/coreml", "backends/tosa", "backends/tosa_ops", "backends/vulkan",
-           "backends/vulkan_ops", "backends/cadence", "backends/cortex_m", "backends/openvino",
-           "backends/demo", "backends/demo_ops")  # fmt: skip
+           "backends/coreml", "backends/native", "backends/tosa", "backends/tosa_ops",
+           "backends/vulkan", "backends/vulkan_ops", "backends/cadence", "backends/cortex_m",
+           "backends/openvino", "backends/demo", "backends/demo_ops")  # fmt: skip
 Lines = dict[str, dict[int, bool]]
 """By file: the lines with code, and True for lines that ran."""
 

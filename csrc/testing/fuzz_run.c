@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "../../backends/demo/demo.h"
+#include "../../backends/cadence/operators.h"
 #include "../../backends/coreml/coreml_backend.h"
+#include "../../backends/native/native_backend.h"
 #include "../../backends/tosa/tosa_backend.h"
 #include "../../backends/tosa_ops/operators.h"
 #include "../../backends/vulkan/vulkan_backend.h"
@@ -37,6 +39,8 @@ void ec_fuzz_init(void) {
   ec_backend_register(&demo_compiler_backend, NULL);
   ec_backend_register(&demo_executor_backend, NULL);
   ec_backend_register(&ecm_backend, NULL);
+  ec_backend_register(&ecn_backend, NULL);
+  ec_operators_register(&cadence_operators, NULL);
   ec_backend_register(&ets_backend, NULL);
   ec_backend_register(&ets_vgf_backend, NULL);
   ec_operators_register(&eto_operators, NULL);

@@ -8,6 +8,7 @@
 #include "format/bpte.h"
 #include "format/ptd.h"
 #include "format/pte.h"
+#include "../../backends/native/payload.h"
 #include "../../backends/tosa/payload.h"
 #include "../../backends/vulkan/payload.h"
 #ifdef EC_FUZZ_XNNPACK
@@ -168,6 +169,8 @@ static bool find_region(ec_bytes payload, size_t start, ec_region *out) {
     sizes_at = start + GRAPH_SIZE_AT;
   } else if (payload.size >= HEADER_SIZE && memcmp(payload.data + 4, "TOSA", 4) == 0) {
     schema = ets_payload_schema();
+  } else if (payload.size >= HEADER_SIZE && memcmp(payload.data + 4, "NPTG", 4) == 0) {
+    schema = ecn_payload_schema();
   }
   if (!schema || at > payload.size || size > payload.size - at ||
       ec_fb_verify(payload.data + at, size, schema, "payload", NULL) != EC_OK)
@@ -198,6 +201,7 @@ static const ec_fuzz_target targets[] = {
     {"pte", run_pte, pte_regions},
     {"ptd", run_ptd, ptd_regions},
     {"bpte", run_bpte, bpte_regions},
+    {"native", run_pte, payload_regions},
     {"tosa", run_pte, payload_regions},
     {"vulkan", run_pte, payload_regions},
 #ifdef EC_FUZZ_XNNPACK

@@ -7,6 +7,7 @@
 #include "../../backends/coreml/coreml_backend.h"
 #include "../../backends/cortex_m/operators.h"
 #include "../../backends/demo/demo.h"
+#include "../../backends/native/native_backend.h"
 #include "../../backends/tosa/tosa_backend.h"
 #include "../../backends/tosa_ops/operators.h"
 #include "../../backends/vulkan/vulkan_backend.h"
@@ -17,7 +18,7 @@
 
 ecr_status plugins_register(ecr_error *error) {
   static const ec_backend *const backends[] = {
-      &demo_compiler_backend, &demo_executor_backend, &ecm_backend, &ecv_backend,
+      &demo_compiler_backend, &demo_executor_backend, &ecm_backend, &ecn_backend, &ecv_backend,
       &ets_backend, &ets_vgf_backend,
 #ifdef EC_RUN_XNNPACK
       &ecx_backend,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import io
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -123,6 +125,56 @@ def _lower_cortex_m(exported: Any, method: str) -> Any:
         return edge.to_executorch()
 
 
+def _cadence_compiler() -> Any:
+    """Return the compiler of the Cadence flow, which imports `override` from typing: Python has it
+    since 3.12."""
+    import typing
+
+    from typing_extensions import override
+
+    lacks = not hasattr(typing, "override")
+    if lacks:
+        setattr(typing, "override", override)  # noqa: B010
+    try:
+        from executorch.backends.cadence.aot import (
+            compiler,
+            ref_implementations,  # noqa: F401  the lowered graph runs in eager
+        )
+    finally:
+        if lacks:
+            delattr(typing, "override")
+    return compiler
+
+
+def _cadence() -> Any:
+    return _cadence_compiler().CadenceDefaultQuantizer()
+
+
+def _decompose_cadence(exported: Any) -> Any:
+    """Return the graph that the quantizer knows, as the flow's own trace makes it: it looks for
+    patterns of modules and functions, which strict export alone records."""
+    import torch
+    from torch._inductor.decomposition import remove_decompositions
+
+    table = torch.export.default_decompositions()
+    kept = _cadence().get_ops_to_preserve_from_decomposition()
+    remove_decompositions(table, [*kept, torch.ops.aten._safe_softmax.default])
+    if exported.range_constraints:
+        raise ValueError("flow 'cadence' lowers static shapes alone: give no dynamic_shapes")
+    args, kwargs = exported.example_inputs
+    with torch.no_grad():
+        strict = torch.export.export(exported.module(), args, kwargs, strict=True)
+    return strict.run_decompositions(table)
+
+
+def _lower_cadence(exported: Any, method: str) -> Any:
+    """Return the program for a DSP of Cadence: no delegate, operators of its libraries."""
+    compiler = _cadence_compiler()
+    with quiet(), contextlib.redirect_stdout(io.StringIO()):
+        fused = compiler.apply_pre_edge_transform_passes(copy.deepcopy(exported), _cadence())
+        return compiler._lower_ep_to_cadence_gen_etrecord(fused)
+
+
 @dataclass(frozen=True)
 class Flow:
     """A flow: optional quantisation, export, optional delegation."""
@@ -137,6 +189,8 @@ class Flow:
     """Returns the program of an exported method; None: delegated to the partitioners' backends."""
     folds_weights: bool = True
     """False: the backend quantises the weights itself, from the graph's float ones."""
+    decompose: Callable[[Any], Any] | None = None
+    """Returns the exported program that the quantizer annotates; None: as it is."""
     has_guards: bool = True
     """False: the quantizer needs a graph without the checks of the inputs' shapes."""
     packages: tuple[str, ...] = ()
@@ -191,6 +245,8 @@ FLOWS = {
         Flow("cortex-m", "PT2E: int8, operators of CMSIS-NN for a Cortex-M55",
              _portable, _cortex_m, lower=_lower_cortex_m, has_guards=False,
              packages=("tosa_serializer",)),
+        Flow("cadence", "PT2E: int8, operators of the libraries of Cadence's DSPs",
+             _portable, _cadence, lower=_lower_cadence, decompose=_decompose_cadence),
     )
 }  # fmt: skip
 
@@ -255,6 +311,8 @@ def _quantize(flow: Flow, exported: Any, samples: Sequence[Call]) -> Any:
     with torch.no_grad(), quiet():
         quantizer = flow.quantizer()
         guards = {} if flow.has_guards else {"check_guards": False}
+        if flow.decompose is not None:
+            exported = flow.decompose(exported)
         graph = prepare_pt2e(fresh(exported.module(**guards)), quantizer)
         for args, kwargs in samples:
             graph(*args, **kwargs)

@@ -32,16 +32,6 @@ def with_sign(name: str, args: Sequence[Any]) -> tuple[Any, ...]:
     return (*args[:at], -args[at], *args[at + 1 :])
 
 
-def correct_signs(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """Negate the multipliers of a lowered graph, so that its references compute what is meant."""
-    for node in module.graph.nodes:
-        name = str(node.target).removeprefix("cadence.")
-        if node.op == "call_function" and name.startswith(WRONG_SIGNS):
-            node.args = with_sign(name.removesuffix(".default"), node.args)
-    module.recompile()
-    return module
-
-
 class Convolutions(nn.Module):
     def __init__(self, groups: int = 8) -> None:
         super().__init__()
@@ -102,8 +92,6 @@ class Exported:
 
     pte: bytes
     inputs: list[torch.Tensor]
-    dialect: list[torch.Tensor]
-    """Outputs of the lowered graph, whose operators are the flow's references."""
     eager: list[torch.Tensor]
     """Outputs of the quantised module, which fuses nothing."""
     step: float
@@ -145,9 +133,6 @@ def export(kind: str, quantizer: str | None) -> Exported:
             want = [eager(x) for x in inputs[:CALLS]]  # the passes below change it
             program = torch.export.export(eager, (inputs[0],), strict=True)
             program = compiler.apply_pre_edge_transform_passes(program, chosen)
-        lowered = compiler._lower_ep_to_cadence(program)
-        graph = correct_signs(lowered.exported_program().module())
-        dialect = [graph(x) for x in inputs[:CALLS]]
         made = compiler._lower_ep_to_cadence_gen_etrecord(program)
     step = _last_scale(eager) if quantizer else 0.0
-    return Exported(bytes(made.buffer), inputs[:CALLS], dialect, want, step)
+    return Exported(bytes(made.buffer), inputs[:CALLS], want, step)

@@ -5,12 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import cadence_flow
 import executorch_c
+import numpy as np
 import pytest
 import torch
 from cadence_calls import (
     FACTOR, INT8, SCALES, UINT8, bias, method_of, one, out_name, real, whole,
 )  # fmt: skip
+from executorch_c import Runtime
+from executorch_c.check import flows
+from executorch_c.testing import check_model
 from recorded import Recorded
 from single_op import Out
 
@@ -122,3 +127,79 @@ def test_recorded_programs(name: str) -> None:
 def test_damaged_programs(name: str) -> None:
     data = (PROGRAMS.folder / f"{name}.pte").read_bytes()
     PROGRAMS.check_damaged(name, 64, len(data), cases=250)
+
+
+def test_every_program_of_the_flow_is_fused() -> None:
+    """The quantised programs call the flow's operators and no others of quantisation."""
+    for name in PROGRAMS.names():
+        operators = Runtime.get().load_program(PROGRAMS.folder / f"{name}.pte").requirements()
+        assert any(operator.startswith("cadence::") for operator in operators["operators"])
+        assert not any(
+            operator.startswith("quantized_decomposed") for operator in operators["operators"]
+        )
+
+
+SCHEMES = [
+    ("cnn", "CadenceDefaultQuantizer"), ("attention", "CadenceDefaultQuantizer"),
+    ("residual", "CadenceWithSoftmaxQuantizer"),
+    ("mlp", "CadenceWith16BitLinearActivationsQuantizer"), ("lstm", None), ("attention", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "quantizer"), SCHEMES)
+def test_programs_of_the_flow(kind: str, quantizer: str | None) -> None:
+    """Programs equal eager, up to a step of the output: eager rescales each operator."""
+    made = cadence_flow.export(kind, quantizer)
+    method = Runtime.get().load_program(made.pte).load_method("forward")
+    for x, want in zip(made.inputs, made.eager, strict=True):
+        got = np.asarray(method(x.numpy()))
+        assert np.abs(got - want.numpy()).max() <= max(1.001 * made.step, 1e-6)
+        assert np.abs(got).max() > 10 * made.step
+
+
+class Net(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(4)
+        self.stem, self.hidden = torch.nn.Conv2d(3, 8, 3), torch.nn.Linear(8, 16)
+        self.last = torch.nn.Linear(16, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.hidden(self.stem(x).relu().mean((2, 3))).relu())
+
+
+def test_check_model() -> None:
+    inputs = [(real(1, 3, 10, 10),) for _ in range(4)]
+    result = check_model(Net().eval(), inputs[0], flow="cadence", real_inputs=inputs[1:])
+    assert result.ok, str(result)
+    assert all(case.to_float is not None for case in result)
+    rows = str(result).splitlines()[2:]
+    columns = [row.split() for row in rows if " match " in row]
+    assert len(columns) == len(result.cases) and all(float(row[-1]) < 70 for row in columns)
+
+
+@pytest.mark.parametrize("layer", ["stem", "hidden", "last"])
+def test_check_model_finds_a_wrong_layer(layer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights of one layer are in the wrong order. The flow's passes drop the links from its fused
+    operators to the module: explain names the last layer, and says that it saw few values."""
+    lower = flows._lower
+
+    def lower_wrongly(exported: Any, *args: Any) -> Any:
+        found = [node for node in exported.graph.nodes
+                 if str(node.target).startswith(("aten.conv", "aten.linear"))]  # fmt: skip
+        weight = found[["stem", "hidden", "last"].index(layer)].args[1].args[0]
+        signature = exported.graph_signature
+        names = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
+        kept = exported.state_dict[names[weight.name]]
+        exported.state_dict[names[weight.name]] = type(kept)(kept.roll(1, 0))
+        try:
+            return lower(exported, *args)
+        finally:
+            exported.state_dict[names[weight.name]] = kept
+
+    monkeypatch.setattr(flows, "_lower", lower_wrongly)
+    result = check_model(Net().eval(), (real(1, 3, 10, 10),), flow="cadence", n_random=1)
+    assert not result.ok, str(result)
+    report = str(result.explain())
+    assert "first divergence: result of 'last'" in report
+    assert layer == "last" or "the fault may be before the reported node" in report

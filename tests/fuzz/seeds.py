@@ -111,7 +111,16 @@ def tosa(folder: Path) -> None:
         (folder / f"operator_{number}.pte").write_bytes(program)
 
 
-TARGETS: dict[str, Callable[[Path], None]] = {"pte": pte, "ptd": ptd, "bpte": bpte, "tosa": tosa,
+def native(folder: Path) -> None:
+    """Write programs of NativeBackend: one of each model of its tests."""
+    import native_flow
+
+    for name, (model, inputs) in native_flow.models().items():
+        (folder / f"{name}.pte").write_bytes(native_flow.export(model, inputs))
+
+
+TARGETS: dict[str, Callable[[Path], None]] = {"pte": pte, "ptd": ptd, "bpte": bpte,
+                                              "native": native, "tosa": tosa,
                                               "vulkan": vulkan, "xnnpack": xnnpack}  # fmt: skip
 
 

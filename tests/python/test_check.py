@@ -70,7 +70,13 @@ def test_a_missing_package_of_a_flow(monkeypatch: pytest.MonkeyPatch) -> None:
         check_model(net(), (torch.randn(IMAGE),), flow="cortex-m")
 
 
-@pytest.mark.parametrize("flow", flow_params(FLOWS))
+def test_cadence_takes_static_shapes_alone() -> None:
+    with pytest.raises(ValueError, match="flow 'cadence' lowers static shapes alone"):
+        check_model(net(), (torch.randn(IMAGE),), flow="cadence",
+                    dynamic_shapes={"x": {0: Dim("n", max=7)}})  # fmt: skip
+
+
+@pytest.mark.parametrize("flow", flow_params(name for name in FLOWS if name != "cadence"))
 def test_a_healthy_model_passes(flow: str) -> None:
     x = torch.randn(IMAGE)
     result = check_model(

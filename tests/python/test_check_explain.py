@@ -23,7 +23,8 @@ from torch import Tensor, nn
 
 QUANTISED = [flow.name for flow in flows.FLOWS.values() if flow.quantizer is not None]
 LAYERS = {"stem", "hidden", "last"}
-COMPARED = {"vulkan-int8": {"stem"}, "cortex-m": {"stem", "last"}}
+COMPARED = {"vulkan-int8": {"stem"}, "cortex-m": {"stem", "last"},
+            "cadence": {"stem", "last"}}  # fmt: skip
 """Layers whose values explain finds: fused integer nodes of these flows have none in float."""
 
 
@@ -179,9 +180,10 @@ class Shifted(nn.Module):
 
 
 @pytest.mark.sweep(2)
-@pytest.mark.parametrize("flow", flow_params(QUANTISED))
+@pytest.mark.parametrize("flow", flow_params(name for name in QUANTISED if name != "cadence"))
 def test_an_operator_after_the_last_layer(flow: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All layers are right, and every element of the output is off by a step."""
+    """All layers are right, and every element of the output is off by a step, which is more than
+    quantised graphs differ by. (Cadence quantises the mean and all sums, too.)"""
     lower = flows._lower
 
     def lower_wrongly(exported: Any, *args: Any) -> Any:

@@ -1,0 +1,30 @@
+/* The translation of a payload: its values as values of a program, by name. */
+#ifndef ECN_GRAPH_H
+#define ECN_GRAPH_H
+
+#include "payload.h"
+
+typedef struct ecn_graph {
+  ecn_call c;
+  ecn_payload payload;
+  ect_program program;
+  ect_names metas;   /* numbers of tensor_values */
+  ect_names values;  /* numbers in the program */
+  ect_names buffers; /* by fully qualified name: numbers in the program */
+} ecn_graph;
+
+uint32_t ecn_graph_open(const ecn_call *c, const void *data, size_t size, ecn_graph *out);
+void ecn_graph_close(ecn_graph *g);
+
+/* Adds constants, state and the tensors of inputs. */
+uint32_t ecn_add_constants(ecn_graph *g);
+uint32_t ecn_add_inputs(ecn_graph *g, int64_t *inputs);
+
+/* Gives a value a name; later ones replace it. */
+uint32_t ecn_set_value(ecn_graph *g, ect_text name, int64_t value);
+/* Finds a value by name. */
+uint32_t ecn_find_value(ecn_graph *g, ect_text name, int64_t *out);
+/* Adds a computed tensor of this name, whose sizes are in tensor_values. */
+uint32_t ecn_add_tensor(ecn_graph *g, ect_text name, int64_t *out);
+
+#endif

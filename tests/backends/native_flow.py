@@ -1,0 +1,133 @@
+"""The flow of NativeBackend: graphs of torch's operators by name."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from executorch.backends.native import get_default_compile_config
+from executorch.backends.native.partitioner import NativePartitioner
+from executorch.backends.native.passes import get_default_passes
+from executorch.exir import to_edge_transform_and_lower
+from torch import nn
+
+
+def lower(model: nn.Module, inputs: tuple[Any, ...], *, tag: str | None = None,
+          dynamic_shapes: Any = None) -> Any:  # fmt: skip
+    """Return a program; with a tag, its constants belong into data files."""
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        exported = torch.export.export(model.eval(), inputs, dynamic_shapes=dynamic_shapes)
+        edge = to_edge_transform_and_lower(
+            exported, transform_passes=get_default_passes(),
+            partitioner=[NativePartitioner(external_constants_tag=tag)],
+            compile_config=get_default_compile_config(),
+        )  # fmt: skip
+        return edge.to_executorch()
+
+
+def export(model: nn.Module, inputs: tuple[Any, ...], **options: Any) -> bytes:
+    """Return the bytes of a program that holds its constants."""
+    return bytes(lower(model, inputs, **options).buffer)
+
+
+def write(folder: Path, model: nn.Module, inputs: tuple[Any, ...]) -> None:
+    """Write a program and its data file, native_weights.ptd."""
+    made = lower(model, inputs, tag="native_weights")
+    (folder / "model.pte").write_bytes(bytes(made.buffer))
+    made.write_tensor_data_to_file(str(folder))
+
+
+class Convolutions(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8)
+        self.depthwise, self.last = nn.Conv2d(8, 8, 3, groups=8), nn.Linear(8, 5)
+        with torch.no_grad():
+            self.norm.running_mean.normal_()
+            self.norm.running_var.uniform_(0.5, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = nn.functional.max_pool2d(self.norm(self.first(x)).relu(), 2)
+        return self.last(nn.functional.gelu(self.depthwise(x)).mean((2, 3))).softmax(-1)
+
+
+class UNet(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.down, self.inner = nn.Conv2d(2, 6, 3, padding=1), nn.Conv2d(6, 8, 3, padding=1)
+        self.up, self.last = nn.ConvTranspose2d(8, 6, 2, stride=2), nn.Conv2d(12, 1, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        a = self.down(x).relu()
+        b = self.inner(nn.functional.avg_pool2d(a, 2)).sigmoid()
+        return self.last(torch.cat([a, self.up(b)], 1))
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.norm = nn.Embedding(30, 16), nn.LayerNorm(16)
+        self.qkv, self.last = nn.Linear(16, 48), nn.Linear(16, 30)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        x = self.table(tokens)
+        parts = self.qkv(self.norm(x)).unflatten(-1, (3, 2, 8)).permute(2, 0, 3, 1, 4)
+        q, k, v = parts.unbind(0)
+        y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.last(x + y.transpose(1, 2).flatten(2))
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.last = nn.LSTM(6, 8, batch_first=True), nn.Linear(8, 3)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y, (h, _) = self.inner(x)
+        return self.last(y), h
+
+
+class Mixed(nn.Module):
+    """Results of several dtypes, lists and tuples of results."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        top, at = x.topk(3, dim=-1)
+        first, second = torch.split(y, [2, 3], dim=1)
+        least, where = x.min(dim=1)
+        flags = (x > 0) & (x < 1)
+        whole = (x * 10).to(torch.int32).div(3, rounding_mode="floor")
+        kept = torch.where(flags, x, torch.full_like(x, 2.0)).clamp(min=0, max=1.5)
+        return (top, at, first.sum(1), second.prod(1), least, where, whole, kept.any(dim=0),
+                x.float().std(dim=1), x.cumsum(1), x[:, [0, 2, 1]])  # fmt: skip
+
+
+class Counter(nn.Module):
+    """State: a sum over calls, and a cache that is written in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros(3))
+        self.register_buffer("cache", torch.zeros(4, 3))
+
+    def forward(self, x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        self.total.add_(x)
+        self.cache[at] = x * 2
+        return self.cache.sum(0) + self.total
+
+
+def models() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
+    """Return models and inputs by name."""
+    torch.manual_seed(0)
+    layers = nn.Linear(20, 30), nn.ReLU(), nn.Linear(30, 7)
+    return {
+        "mlp": (nn.Sequential(*layers), (torch.randn(4, 20),)),
+        "cnn": (Convolutions(), (torch.randn(2, 3, 12, 12),)),
+        "unet": (UNet(), (torch.randn(1, 2, 8, 8),)),
+        "attention": (Attention(), (torch.randint(0, 30, (2, 7)),)),
+        "lstm": (Recurrent(), (torch.randn(1, 4, 6),)),
+        "mixed": (Mixed(), (torch.randn(4, 6), torch.randn(3, 5))),
+        "counter": (Counter(), (torch.randn(3), torch.tensor([1]))),
+    }
