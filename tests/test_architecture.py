@@ -36,6 +36,7 @@ BACKEND_HEADERS = {
     "xnnpack": {"format/fb.h", "format/schema.h", "core/checked.h", "xnnpack.h", "pthread.h",
                 "sys/mman.h", "unistd.h"},
     "coreml": {"core/checked.h", "core/half.h"},
+    "native": {"format/fb.h", "format/schema.h"},
     "tosa": {"core/checked.h", "core/half.h", "format/fb.h", "format/schema.h"},
     "vulkan": {"format/fb.h", "format/schema.h", "core/checked.h"},
 }  # fmt: skip
