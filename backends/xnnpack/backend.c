@@ -187,11 +187,20 @@ static uint32_t get_option(const ec_backend *self, const ec_host *host, ec_host_
   return ecx_options_get(option);
 }
 
+/* Returns the bytes of arguments that the last call has copied. */
+static int64_t count_copied(const ecx_delegate *d) {
+  size_t bytes = 0;
+  for (uint32_t i = 0; i < d->external_count; i++)
+    if (d->externals[i].is_staged) bytes += d->externals[i].staging.bytes;
+  return (int64_t)bytes;
+}
+
 static void xnnpack_report(const ec_backend *self, void *handle,
                    void (*add)(void *user, const char *name, int64_t value), void *user) {
   (void)self;
   const ecx_delegate *d = handle;
   add(user, "nodes", d->graph.node_count);
+  add(user, "copied_bytes", count_copied(d));
   add(user, "workspace_bytes", (int64_t)d->workspace->bytes);
   if (!d->cache) {
     add(user, "packed_bytes", (int64_t)d->own_packed);

@@ -7,6 +7,7 @@
 #include "core/alloc.h"
 #include "core/small.h"
 #include "runtime/load_cost.h"
+#include "runtime/load_memory.h"
 #include "runtime/nested.h"
 #include "runtime/program_internal.h"
 
@@ -33,6 +34,10 @@ static size_t host_thread_count(ec_host_call *call) {
 
 static size_t host_output_count(ec_host_call *call) {
   return call->instr ? call->instr->count - call->instr->outputs_from : 0;
+}
+
+static int host_can_read(ec_host_call *call, const void *data, size_t size) {
+  return call->method && ec_is_planned(call->method, data, size);
 }
 
 static int host_charge(size_t bytes) { return ec_budget_charge(bytes); }
@@ -141,4 +146,5 @@ const ec_host ec_host_table = {
     .output_count = host_output_count,
     .operator_schema = host_operator_schema,
     .program_run_nodes = EC_IS_SMALL ? NULL : ec_nested_run_nodes,
+    .can_read = host_can_read,
 };

@@ -6,6 +6,7 @@
 ec_host_call ec_host_call_of(const ec_method *m, ec_arena *scratch, ec_error *err) {
   ec_host_call call = {.err = err, .scratch = scratch};
   if (!m) return call;
+  call.method = m;
   call.program = m->program;
   call.threads = m->threads;
   call.trace = m->trace;

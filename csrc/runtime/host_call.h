@@ -11,6 +11,7 @@ struct ec_host_call {
   ec_threads *threads;
   ec_trace *trace;
   int depth;
+  const ec_method *method; /* NULL: no method */
   const ec_method_options *options; /* of the method; NULL: no method */
   ec_nested_claims claims; /* of the programs that the call has opened */
   const ec_instr *instr; /* the DelegateCall being executed; NULL: none */

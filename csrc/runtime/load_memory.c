@@ -2,9 +2,12 @@
 #include "runtime/load_memory.h"
 
 #include "core/alloc.h"
+#include "core/checked.h"
 #include "core/small.h"
 #include "runtime/program_internal.h"
 #include "runtime/shared_state.h"
+
+enum { SLACK = 64 }; /* for libraries that read beyond the end of a tensor */
 
 static ec_status check_devices(const ec_plan *plan, ec_error *err) {
   ec_fb_vec devices = ec_fb_vector(plan->table, EC_PTE_ExecutionPlan_non_const_buffer_device);
@@ -48,14 +51,28 @@ static void find_alignments(const ec_method *m, size_t *alignments) {
   for (uint32_t id = 0; id < EC_MAX_ARENAS; id++) alignments[id] &= ~alignments[id] + 1;
 }
 
+/* SLACK bytes after the arena can be read, too. */
+static uint8_t *allocate_arena(size_t size, size_t alignment) {
+  return ec_add_size(size, SLACK, &size) ? ec_alloc_aligned(size, alignment) : NULL;
+}
+
+bool ec_is_planned(const ec_method *m, const void *data, size_t size) {
+  const uintptr_t at = (uintptr_t)data;
+  for (size_t i = 1; i < m->planned_count; i++) {
+    const uintptr_t first = (uintptr_t)m->planned[i];
+    const size_t whole = m->planned_sizes[i] + (m->shared_blocks[i] ? 0 : SLACK);
+    if (at >= first && at - first <= whole && size <= whole - (at - first)) return true;
+  }
+  return false;
+}
+
 /* Allocates all arenas except the program's shared state. */
 static ec_status allocate_arenas(ec_method *m, ec_error *err) {
   size_t alignments[EC_MAX_ARENAS];
   find_alignments(m, alignments);
   for (uint32_t id = 1; id < m->planned_count; id++) {
     const ec_state_block *shared = m->shared_blocks[id];
-    m->planned[id] =
-        shared ? shared->bytes : ec_alloc_aligned(m->planned_sizes[id], alignments[id]);
+    m->planned[id] = shared ? shared->bytes : allocate_arena(m->planned_sizes[id], alignments[id]);
     if (!m->planned[id])
       return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED,
                      "no memory for %zu bytes of planned memory %u", m->planned_sizes[id], id);

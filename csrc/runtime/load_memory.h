@@ -11,4 +11,7 @@ ec_status ec_load_memory_sizes(ec_method *m, const ec_plan *plan, ec_error *err)
  * tensors in it. Values and instructions must be loaded. */
 ec_status ec_load_memory(ec_method *m, const ec_plan *plan, ec_error *err);
 
+/* True if bytes are in planned memory, or among the few after it that can be read. */
+bool ec_is_planned(const ec_method *m, const void *data, size_t size);
+
 #endif

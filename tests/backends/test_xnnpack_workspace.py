@@ -56,6 +56,26 @@ def sizes(method: Any) -> list[int]:
     return [each["figures"]["workspace_bytes"] for each in method.backend_report()]
 
 
+def ending(x: np.ndarray, after: int) -> np.ndarray:
+    """Return a copy that ends `after` bytes after the end of a page."""
+    memory = np.empty(x.nbytes + 8192, np.uint8)
+    start = (after - memory.ctypes.data - x.nbytes) % 4096
+    placed = memory[start : start + x.nbytes].view(x.dtype).reshape(x.shape)
+    placed[...] = x
+    return placed
+
+
+def test_planned_inputs_are_not_copied() -> None:
+    """XNNPACK may read beyond an input: a caller's array at the end of a page is copied. So was
+    planned memory, where tensors of whole pages follow one another."""
+    torch.manual_seed(0)
+    pte, x, expected = lower(Split(), torch.randn(128, 8))
+    method = load(executorch_c.Runtime.get().load_program(pte))
+    for after, copied in ((64, [0, 0]), (0, [4096, 0])):
+        np.testing.assert_allclose(method(ending(x, after)), expected, rtol=1e-4, atol=1e-5)
+        assert [each["figures"]["copied_bytes"] for each in method.backend_report()] == copied
+
+
 @pytest.mark.parametrize("mode", [None, NONE, PROGRAM, GLOBAL, METHOD])
 def test_every_mode_computes_the_same(made: Any, mode: int | None) -> None:
     pte, x, expected = made

@@ -192,6 +192,11 @@ typedef struct ec_host {
    * program's. A trace has nodes[i] in place of instruction i (nothing if its name is NULL). */
   uint32_t (*program_run_nodes)(ec_host_call *call, ec_host_program *program, ec_backend_arg *args,
                                 size_t count, const ec_backend_node *nodes, size_t node_count);
+
+  /* Returns 1 if the `size` bytes from `data` on can be read, though they are more than a tensor
+   * has: planned memory of the method, and up to 64 bytes after it. 0: unknown. For libraries that
+   * read beyond the end of a tensor. */
+  int (*can_read)(ec_host_call *call, const void *data, size_t size);
 } ec_host;
 
 /* The contents of a payload, as the optional member `describe` presents them: values, and nodes in
