@@ -17,6 +17,9 @@ from executorch_c.llm import TextRunner, check_llm
 
 transformers = pytest.importorskip("transformers")
 
+import static_caches
+from static_caches import Caches
+
 CONTEXT, LONGEST, VOCABULARY = 32, 12, 96
 METADATA = {"get_max_seq_len": CONTEXT, "get_bos_id": 1, "get_eos_id": 2, "use_kv_cache": True,
             "get_vocab_size": VOCABULARY, "get_n_layers": 2, "get_dtype": 6}  # fmt: skip
@@ -27,41 +30,18 @@ SIZES = {"vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": 2,
 MODELS = {"llama": ("LlamaConfig", {}), "qwen3": ("Qwen3Config", {"head_dim": 8})}
 
 
-class Layer(transformers.StaticLayer):  # type: ignore[misc]
-    """A static cache of a layer that writes at given positions."""
-
-    at: torch.Tensor
-
-    def update(self, key_states: Any, value_states: Any, *_: Any, **__: Any) -> Any:
-        self.keys.index_copy_(2, self.at, key_states)
-        self.values.index_copy_(2, self.at, value_states)
-        return self.keys, self.values
-
-
-class Cached(torch.nn.Module):
+class Cached(Caches):
     """A model with static caches in buffers, called as Optimum's programs are."""
 
     def __init__(self, model: Any) -> None:
-        super().__init__()
-        config = model.config
+        super().__init__(model.config, CONTEXT)
         self.model = model
-        dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        self.layers = [Layer(CONTEXT) for _ in range(config.num_hidden_layers)]
-        for i, layer in enumerate(self.layers):
-            empty = torch.zeros(1, config.num_key_value_heads, 1, dim)
-            layer.lazy_initialization(empty, empty)
-            self.register_buffer(f"key_cache_{i}", layer.keys, persistent=False)
-            self.register_buffer(f"value_cache_{i}", layer.values, persistent=False)
 
     def forward(self, input_ids: torch.Tensor, cache_position: torch.Tensor) -> torch.Tensor:
-        for i, layer in enumerate(self.layers):
-            layer.keys = getattr(self, f"key_cache_{i}")
-            layer.values = getattr(self, f"value_cache_{i}")
-            layer.at = cache_position
-        seen = torch.arange(CONTEXT)[None] <= cache_position[:, None]
         found: torch.Tensor = self.model(
-            input_ids, attention_mask=seen[None, None], position_ids=cache_position[None],
-            past_key_values=transformers.Cache(layers=self.layers), use_cache=True,
+            input_ids, attention_mask=self.seen(cache_position),
+            position_ids=cache_position[None], past_key_values=self.cache(cache_position),
+            use_cache=True,
         ).logits  # fmt: skip
         return found
 
@@ -91,7 +71,8 @@ def exported(name: str, is_static: bool) -> bytes:
         )  # fmt: skip
         return bytes(edge.to_executorch().buffer)
 
-    key = kept.digest(kept.Path(__file__), packages=("torch", "executorch", "transformers"))
+    sources = (kept.Path(__file__), kept.Path(static_caches.__file__))
+    key = kept.digest(*sources, packages=("torch", "executorch", "transformers"))
     return kept.data(f"llm/transformers-{name}-{is_static}-{key}.pte", make)
 
 
