@@ -46,6 +46,9 @@ BY_ONE = (1,) * 12
 ROWS = (
     Row("llama3.1-rope", {"use_scaled_rope": True, "rope_theta": 500000.0}, by_default=True),
     Row("llama-static", options={**CACHED, "model.enable_dynamic_shape": False}, steps=BY_ONE),
+    Row("long-context", options={**CACHED, "export.max_seq_length": 128,
+                                 "export.max_context_length": 1024},
+        steps=(127, 1, 127, 127, 2, 127, 127, 127, 1, 127, 127, 1, 1)),
     Row("qwen2.5", {"attention_qkv_bias": True, "use_hf_rope": True}, model_class="qwen2_5_0_5b"),
     Row("qwen3", QWEN3, model_class="qwen3_0_6b"),
     Row("qwen3.5", DELTA, uses=("llama::gated_delta_rule",), model_class="qwen3_5_0_8b"),

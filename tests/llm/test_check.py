@@ -192,6 +192,13 @@ def test_an_export_without_a_checkpoint_is_found() -> None:
     assert report.verdict == "differ" and "the file is at fault" in report.fault
 
 
+@pytest.mark.heavy
+def test_a_thousand_tokens() -> None:
+    row = BY_NAME["long-context"]
+    report = check(load(row).program, model_of(row), [calibration.IDS[:20]], cases=["context"])
+    assert report.ok and len(report["context"].positions) == 1024
+
+
 # ---- quantised programs ----------------------------------------------------------------------
 
 
