@@ -199,7 +199,16 @@ static void xnnpack_report(const ec_backend *self, void *handle,
                    void (*add)(void *user, const char *name, int64_t value), void *user) {
   (void)self;
   const ecx_delegate *d = handle;
-  add(user, "nodes", d->graph.node_count);
+  int64_t nodes = 0, integer_nodes = 0;
+  for (uint32_t i = 0; i < d->graph.node_count; i++) {
+    const ecx_node *n = &d->graph.nodes[i];
+    if (n->is_dead) continue;
+    nodes++;
+    const bool computes = n->kind->types != ECX_CONVERSION && n->kind->types != ECX_MOVE;
+    integer_nodes += computes && ecx_in(&d->graph, n, 0)->scheme != ECX_PLAIN;
+  }
+  add(user, "nodes", nodes);
+  add(user, "integer_nodes", integer_nodes);
   add(user, "copied_bytes", count_copied(d));
   add(user, "workspace_bytes", (int64_t)d->workspace->bytes);
   if (!d->cache) {

@@ -4,7 +4,11 @@
  * channels last, as XNNPACK's convolutions need it; with three, those of a picture of height 1. A
  * form is made when a node reads it, from the
  * other one by a transposition; nodes that can compute either take the one that exists. So there
- * are transpositions only where the layout has to change. */
+ * are transpositions only where the layout has to change.
+ *
+ * A value that is dequantised has the forms of its integers, converted where a node reads it as
+ * floats. A node that reads such values and whose result is quantised becomes one of integers when
+ * the quantisation is claimed (claim_integers.c). */
 #ifndef ECX_CLAIM_H
 #define ECX_CLAIM_H
 
@@ -16,12 +20,19 @@ typedef enum ecx_form { ECX_FORM_PLAIN, ECX_FORM_LAST, ECX_FORMS } ecx_form;
 typedef struct ecx_entry {
   uint32_t ids[ECX_FORMS]; /* ECX_NONE: not made yet */
   uint32_t places;         /* where it is: arguments of calls, the run's outputs, bases of views */
+  uint32_t position;       /* of an input: among the arguments; ECX_NONE */
+  const ec_backend_value *integers; /* what it is dequantised from; or NULL */
+  /* Of a dynamic quantisation: the call that writes it, and floats, ECX_NONE: of its parameters */
+  uint32_t writer, floats;
+  bool is_given; /* an input or a view: no call writes it */
 } ecx_entry;
 
 typedef struct ecx_claim {
   ecx_draft *draft;
   const ec_backend_run *run;
   ecx_entry *entries; /* by number of the value */
+  size_t at;          /* the call */
+  const ec_backend_value *unreadable; /* a value that this call cannot read here; or NULL */
 } ecx_claim;
 
 typedef struct ecx_claim_row ecx_claim_row;
@@ -34,11 +45,14 @@ typedef const char *ecx_claim_fn(ecx_claim *claim, const ecx_claim_row *row,
 struct ecx_claim_row {
   const char *op;
   ecx_claim_fn *fn;
-  uint8_t kind; /* an ECX_KIND_ of draft.h, or 0 */
+  uint8_t kind;       /* an ECX_KIND_ of draft.h, or 0 */
+  bool checks_dtypes; /* `fn` does; else all tensors are float32 */
 };
 
 #define ECX_CLAIM(op, fn, kind) ecx_claim_fn ecx_claim_##fn;
+#define ECX_CLAIM_CODES(op, fn) ecx_claim_fn ecx_claim_##fn;
 #include "claim.def"
 #undef ECX_CLAIM
+#undef ECX_CLAIM_CODES
 
 #endif

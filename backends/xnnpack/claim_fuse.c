@@ -6,7 +6,7 @@
 #include "schema.h"
 
 static const ecx_draft_node *producer_of(const ecx_draft *d, uint32_t id, uint8_t kind) {
-  if (id == ECX_NONE || d->values[id].producer == ECX_NONE) return NULL;
+  if (d->failed || id == ECX_NONE || d->values[id].producer == ECX_NONE) return NULL;
   const ecx_draft_node *n = &d->nodes[d->values[id].producer];
   return n->kind == kind ? n : NULL;
 }
@@ -57,6 +57,11 @@ bool ecx_loses_nan(const ecx_draft *d, uint32_t id) {
   case ECX_KIND_DepthwiseConv2d: return height != width || height < 3;
   default: return false;
   }
+}
+
+bool ecx_fails_clamped(const ecx_draft *d, uint32_t id, float min) {
+  return min > 0 && (producer_of(d, id, ECX_KIND_Conv2d) ||
+                     producer_of(d, id, ECX_KIND_DepthwiseConv2d));
 }
 
 static float clamp(float x, float min, float max) { return x < min ? min : x > max ? max : x; }

@@ -1,6 +1,8 @@
 /* Claims of linear layers and matrix products. */
 #include "claim.h"
+#include "claim_integers.h"
 #include "claim_values.h"
+#include "claim_weights.h"
 #include "schema.h"
 
 /* Reads a constant as it is. Its name lets methods of a program share the packed weights. */
@@ -17,13 +19,29 @@ static bool is_bias(const ec_backend_value *v, size_t count) {
                 (size_t)v->tensor.sizes[v->tensor.rank - 1] == count);
 }
 
+/* Reads a matrix of integers as rows of inputs. Returns ECX_NONE if it is none. */
+static uint32_t read_integers(ecx_claim *b, const ec_backend_value *w, bool transposed) {
+  const size_t out = transposed ? 1 : 0, rows = (size_t)w->tensor.sizes[out];
+  const size_t columns = (size_t)w->tensor.sizes[!out];
+  ecx_weights codes;
+  if (!ecx_find_weights(w, &codes) || (codes.axis != 2 && codes.axis != out)) return ECX_NONE;
+  const ecx_shape shape = {.rank = 2, .dims = {rows, columns}};
+  return ecx_copy_weights(b, &codes, &shape, (size_t[5]){1, 1, 1, rows, columns},
+                          (int64_t[5]){0, 0, 0, codes.strides[out], codes.strides[!out]}, 0, rows,
+                          codes.strides[!out] == 1 ? "rows" : "columns");
+}
+
 /* Adds a product with a constant matrix, and a bias. */
 static void add_linear(ecx_claim *b, const ec_backend_kernel_call *call,
                        const ec_backend_value *x, const ec_backend_value *w,
                        const ec_backend_value *bias, bool transposed) {
   const ecx_shape filter = ecx_shape_of(w, ECX_FORM_PLAIN);
   const ecx_shape row = {.rank = 1, .dims = {bias ? ecx_elements(bias) : 0}};
-  const uint32_t in[3] = {ecx_read(b, x, ECX_FORM_PLAIN), read_weight(b, w, &filter),
+  const uint32_t integers = read_integers(b, w, transposed);
+  if (integers != ECX_NONE) transposed = false;
+  const uint32_t dynamic = integers == ECX_NONE ? ECX_NONE : ecx_read_dynamic(b, x);
+  const uint32_t in[3] = {dynamic != ECX_NONE ? dynamic : ecx_read(b, x, ECX_FORM_PLAIN),
+                          integers != ECX_NONE ? integers : read_weight(b, w, &filter),
                           bias ? read_weight(b, bias, &row) : ECX_NONE};
   ecx_draft_node *n = ecx_draft_add(b->draft, ECX_KIND_FullyConnected, in, 3,
                                     ecx_write(b, ecx_arg_out(call), ECX_FORM_PLAIN));

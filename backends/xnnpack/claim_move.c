@@ -1,5 +1,6 @@
 /* Claims of operators that only move elements. */
 #include "claim.h"
+#include "claim_integers.h"
 #include "claim_values.h"
 #include "schema.h"
 
@@ -41,6 +42,7 @@ const char *ecx_claim_view(ecx_claim *b, const ecx_claim_row *row,
   if (!b) return NULL;
   const ec_backend_value *out = ecx_arg_out(call);
   const ecx_shape shape = ecx_shape_of(out, ECX_FORM_PLAIN);
+  if (ecx_view_dynamic(b, v, out, inferred)) return NULL;
   if (ecx_has_form(b, v, ECX_FORM_LAST) && (is_row(v, out) || is_row(out, v)))
     ecx_bind(b, out, ECX_FORM_LAST, ecx_read(b, v, ECX_FORM_LAST));
   else
@@ -131,17 +133,19 @@ const char *ecx_claim_expand(ecx_claim *b, const ecx_claim_row *row,
 /* Adds a slice of a dimension, and returns the id of its result. */
 static uint32_t add_part(ecx_claim *b, const ec_backend_value *v, ecx_form form, size_t dim,
                          int64_t start, int64_t size) {
+  const uint32_t id = ecx_read(b, v, form), integers = ecx_integers_of(b->draft, id);
+  const uint32_t in = integers == ECX_NONE ? id : integers;
   const size_t at = ecx_dim_in(v, form, dim);
   ecx_shape shape = ecx_shape_of(v, form);
   size_t offsets[XNN_MAX_TENSOR_DIMS] = {0};
   offsets[at] = (size_t)start;
   shape.dims[at] = (size_t)size;
-  const uint32_t in = ecx_read(b, v, form), out = ecx_draft_result(b->draft, &shape);
+  const uint32_t out = ecx_result_like(b, in, &shape);
   ecx_draft_node *n = ecx_draft_add(b->draft, ECX_KIND_StaticSlice, &in, 1, out);
   ecx_draft_set(n, ECX_Slice_num_dims, (uint32_t)shape.rank);
   ecx_draft_set_vector(n, ECX_Slice_offsets, offsets, shape.rank);
   ecx_draft_set_vector(n, ECX_Slice_sizes, shape.dims, shape.rank);
-  return out;
+  return integers == ECX_NONE ? out : ecx_dequantize(b, out);
 }
 
 /* Adds a slice of one element of a dimension, which the result does not have. */
@@ -253,11 +257,16 @@ const char *ecx_claim_pad(ecx_claim *b, const ecx_claim_row *row,
     before[at] = (size_t)pads[2 * i];
     after[at] = (size_t)pads[2 * i + 1];
   }
-  const uint32_t in = ecx_read(b, v, form);
-  ecx_draft_node *n = ecx_draft_add(b->draft, row->kind, &in, 1, ecx_write(b, out, form));
+  const uint32_t id = ecx_read(b, v, form), integers = ecx_integers_of(b->draft, id);
+  const bool has_zero = value == 0 && integers != ECX_NONE;
+  const uint32_t in = has_zero ? integers : id;
+  const ecx_shape shape = ecx_shape_of(out, form);
+  const uint32_t padded = ecx_result_like(b, in, &shape);
+  ecx_draft_node *n = ecx_draft_add(b->draft, row->kind, &in, 1, padded);
   ecx_draft_set_vector(n, ECX_Pad_before, before, ecx_shape_of(v, form).rank);
   ecx_draft_set_vector(n, ECX_Pad_after, after, ecx_shape_of(v, form).rank);
   ecx_draft_set_float(n, ECX_Pad_value, (float)value);
+  ecx_bind(b, out, form, has_zero ? ecx_dequantize(b, padded) : padded);
   return NULL;
 }
 
@@ -282,21 +291,32 @@ static const char *check_items(const ec_backend_kernel_call *call, size_t dim) {
   return sum == out->tensor.sizes[dim] ? NULL : "its shape";
 }
 
+/* Finds the integers of dequantised values. Returns false unless all have the same coding. */
+static bool find_integers(const ecx_draft *d, const uint32_t *ids, size_t count, uint32_t *out) {
+  for (size_t i = 0; i < count; i++) {
+    out[i] = ecx_integers_of(d, ids[i]);
+    if (out[i] == ECX_NONE) return false;
+    const ecx_coding *first = &d->values[out[0]].coding, *other = &d->values[out[i]].coding;
+    if (first->scale != other->scale || first->zero_point != other->zero_point) return false;
+  }
+  return true;
+}
+
 /* Joins up to five values at a time. */
 static uint32_t join(ecx_claim *b, const uint32_t *ids, size_t count, size_t axis) {
   static const uint8_t kinds[] = {0, 0, ECX_KIND_Concatenate2, ECX_KIND_Concatenate3,
                                   ECX_KIND_Concatenate4, ECX_KIND_Concatenate5};
-  uint32_t in[ECX_MAX_INPUTS];
+  uint32_t integers[ECX_MAX_INPUTS];
+  const bool has_integers = find_integers(b->draft, ids, count, integers);
+  const uint32_t *in = has_integers ? integers : ids;
   ecx_shape shape = b->draft->values[ids[0]].shape;
   shape.dims[axis] = 0;
-  for (size_t i = 0; i < count; i++) {
-    in[i] = ids[i];
+  for (size_t i = 0; i < count; i++)
     shape.dims[axis] += b->draft->values[ids[i]].shape.dims[axis];
-  }
-  const uint32_t out = ecx_draft_result(b->draft, &shape);
+  const uint32_t out = ecx_result_like(b, in[0], &shape);
   ecx_draft_set(ecx_draft_add(b->draft, kinds[count], in, (unsigned)count, out),
                 ECX_Concatenate_axis, (uint32_t)axis);
-  return out;
+  return has_integers ? ecx_dequantize(b, out) : out;
 }
 
 static void add_concatenation(ecx_claim *b, const ec_backend_kernel_call *call, size_t dim) {

@@ -7,6 +7,7 @@
 #include "call.h"
 #include "claim.h"
 #include "claim_values.h"
+#include "claim_weights.h"
 #include "kinds.h"
 #include "schema.h"
 
@@ -70,7 +71,9 @@ static ecx_draft_node *find_convolution(const ecx_claim *b, const normalization 
   const bool is_convolution = node->kind == ECX_KIND_Conv2d ||
                               node->kind == ECX_KIND_DepthwiseConv2d ||
                               node->kind == ECX_KIND_ConvTranspose2d;
-  return is_convolution && !node->has_bounds ? node : NULL;
+  if (!is_convolution || node->has_bounds) return NULL;
+  ecx_settle_weights(b->draft, node);
+  return b->draft->failed ? NULL : node;
 }
 
 static const ecx_data *constant_of(const ecx_claim *b, uint32_t id) {

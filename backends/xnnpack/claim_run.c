@@ -7,13 +7,16 @@
 #include "call.h"
 #include "claim.h"
 #include "claim_values.h"
+#include "claim_weights.h"
 
 enum { FLOAT32 = 6, LIST_OF_TENSORS = 9 };
 
 static const ecx_claim_row rows[] = {
-#define ECX_CLAIM(op, fn, kind) {op, ecx_claim_##fn, ECX_KIND_##kind},
+#define ECX_CLAIM(op, fn, kind) {op, ecx_claim_##fn, ECX_KIND_##kind, false},
+#define ECX_CLAIM_CODES(op, fn) {op, ecx_claim_##fn, ECX_KIND_None, true},
 #include "claim.def"
 #undef ECX_CLAIM
+#undef ECX_CLAIM_CODES
 };
 
 static int compare_op(const void *op, const void *row) {
@@ -26,8 +29,9 @@ static const ecx_claim_row *find_row(const char *op) {
 
 /* ---- one call -------------------------------------------------------------------------------- */
 
-static const char *check_tensor(const ec_backend_value *v) {
+static const char *check_tensor(const ecx_claim_row *row, const ec_backend_value *v) {
   if (v->is_unread) return NULL;
+  if (row->checks_dtypes && v->tensor.nbytes) return NULL;
   if (v->tensor.dtype != FLOAT32) return "its dtype";
   if (v->tensor.rank == 0 && !ecx_is_constant(v)) return "a tensor without dimensions";
   if (v->tensor.rank > XNN_MAX_TENSOR_DIMS) return "its number of dimensions";
@@ -44,11 +48,11 @@ const char *ecx_claim_check(const ec_backend_kernel_call *call) {
   for (size_t i = 0; !reason && i < call->count; i++) {
     const ec_backend_arg *arg = &call->args[i];
     if (arg->kind == EC_BACKEND_TENSOR) {
-      reason = check_tensor(arg->slot);
+      reason = check_tensor(row, arg->slot);
       computed += !ecx_is_constant(arg->slot);
     }
     for (size_t k = 0; arg->kind == LIST_OF_TENSORS && !reason && k < arg->as.list.count; k++) {
-      reason = check_tensor(arg->as.list.items[k].slot);
+      reason = check_tensor(row, arg->as.list.items[k].slot);
       computed += !ecx_is_constant(arg->as.list.items[k].slot);
     }
   }
@@ -59,7 +63,10 @@ const char *ecx_claim_check(const ec_backend_kernel_call *call) {
 /* ---- a run ----------------------------------------------------------------------------------- */
 
 static void count_place(ecx_claim *b, const ec_backend_value *v) {
-  for (; v; v = v->same) b->entries[v->number].places++;
+  for (; v; v = v->same) {
+    b->entries[v->number].places++;
+    b->entries[v->number].is_given = v->same != NULL;
+  }
 }
 
 static void count_places(ecx_claim *b) {
@@ -78,6 +85,9 @@ static void count_places(ecx_claim *b) {
 static void add_inputs(ecx_claim *b) {
   for (size_t i = 0; i < b->run->input_count; i++) {
     const ec_backend_value *v = b->run->inputs[i];
+    b->entries[v->number].is_given = true;
+    b->entries[v->number].position = (uint32_t)i;
+    if (v->tensor.dtype != FLOAT32) continue; /* until its coding is known */
     const ecx_form form = ecx_memory_form(v);
     const ecx_shape shape = ecx_shape_of(v, form);
     ecx_bind(b, v, form, ecx_draft_input(b->draft, &shape, (uint32_t)i));
@@ -92,7 +102,8 @@ static void add_output(ecx_claim *b, const ec_backend_value *v, size_t position)
   if (d->failed) return;
   if (d->values[id].producer == ECX_NONE || d->values[id].is_output) {
     const uint32_t from = id;
-    id = ecx_write(b, v, form);
+    const ecx_shape shape = ecx_shape_of(v, form);
+    id = ecx_result_like(b, from, &shape);
     ecx_draft_add(d, ECX_KIND_Copy, &from, 1, id);
   }
   if (d->failed) return;
@@ -113,12 +124,33 @@ static void add_watched(ecx_draft *d) {
   if (d->extern_count > first) d->watched_from = first;
 }
 
+/* Refuses the call that writes a value, and those of its dynamic quantisation before. */
+static void refuse_writer(ecx_claim *b, const ec_backend_value *v) {
+  const uint32_t writer = b->entries[v->number].writer;
+  if (writer == ECX_NONE || b->run->refused[writer]) return;
+  b->run->refused[writer] = true;
+  const ec_backend_kernel_call *call = &b->run->calls[writer];
+  for (size_t a = 0; a < call->count; a++)
+    if (call->args[a].kind == EC_BACKEND_TENSOR) refuse_writer(b, call->args[a].slot);
+}
+
+/* Fails if a value that is quantised as it comes is read by anything but a layer of integers. */
+static uint32_t check_readable(const ecx_call *c, ecx_claim *b) {
+  if (!b->unreadable) return EC_BACKEND_OK;
+  refuse_writer(b, b->unreadable);
+  return ecx_fail(c, EC_BACKEND_NOT_SUPPORTED,
+                  "dynamic quantisation that is not read by linear layers of integers alone");
+}
+
 static uint32_t add_calls(const ecx_call *c, ecx_claim *b) {
   for (size_t i = 0; i < b->run->call_count; i++) {
     const ec_backend_kernel_call *call = &b->run->calls[i];
     const ecx_claim_row *row = find_row(call->op);
+    b->at = i;
     const char *reason = row ? row->fn(b, row, call) : "the operator";
-    if (reason) return ecx_fail(c, EC_BACKEND_NOT_SUPPORTED, "%s: %s", call->op, reason);
+    ECX_TRY(check_readable(c, b));
+    b->run->refused[i] = reason != NULL;
+    if (reason) return ecx_fail(c, EC_BACKEND_NOT_SUPPORTED, "%s", reason);
     if (b->draft->failed) break;
   }
   return EC_BACKEND_OK;
@@ -133,12 +165,17 @@ uint32_t ecx_claim_draft(const ecx_call *c, const ec_backend_run *run, ecx_draft
   b.entries = c->host->scratch(c->call, run->value_count * sizeof *b.entries + 1);
   if (!b.entries) return ecx_fail(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a claim");
   for (size_t i = 0; i < run->value_count; i++)
-    b.entries[i] = (ecx_entry){{ECX_NONE, ECX_NONE}, 0};
+    b.entries[i] = (ecx_entry){.ids = {ECX_NONE, ECX_NONE},
+                               .position = ECX_NONE,
+                               .writer = ECX_NONE,
+                               .floats = ECX_NONE};
   count_places(&b);
   add_inputs(&b);
   ECX_TRY(add_calls(c, &b));
   for (size_t i = 0; i < run->output_count; i++)
     add_output(&b, run->outputs[i], run->input_count + i);
+  ECX_TRY(check_readable(c, &b));
+  for (size_t i = 0; i < draft->node_count; i++) ecx_settle_weights(draft, &draft->nodes[i]);
   add_watched(draft);
   if (draft->extern_count > ECX_MAX_EXTERNS)
     return ecx_fail(c, EC_BACKEND_NOT_SUPPORTED, "too many watched values");

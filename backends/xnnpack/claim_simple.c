@@ -53,7 +53,7 @@ static const char *add_clamp(ecx_claim *b, const ec_backend_kernel_call *call, f
   ecx_prepare(b, v);
   const ecx_form form = ecx_best_form(b, v);
   const uint32_t in = ecx_merge_clamps(b->draft, ecx_read(b, v, form), &min, &max);
-  if (ecx_loses_nan(b->draft, in)) ecx_watch(b, in);
+  if (ecx_loses_nan(b->draft, in) || ecx_fails_clamped(b->draft, in, min)) ecx_watch(b, in);
   const uint32_t out = ecx_write(b, ecx_arg_out(call), form);
   ecx_draft_node *n = ecx_draft_add(b->draft, ECX_KIND_Clamp, &in, 1, out);
   n->has_bounds = true;

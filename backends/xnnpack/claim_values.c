@@ -75,7 +75,11 @@ bool ecx_can_be_last(const ec_backend_value *v) {
   return v->tensor.rank == 4 || (v->tensor.rank == 3 && !v->is_dynamic);
 }
 
-size_t ecx_elements(const ec_backend_value *v) { return v->tensor.nbytes / sizeof(float); }
+size_t ecx_elements(const ec_backend_value *v) {
+  size_t count = 1;
+  for (size_t d = 0; d < v->tensor.rank; d++) count *= (size_t)v->tensor.sizes[d];
+  return count;
+}
 
 bool ecx_is_constant(const ec_backend_value *v) { return v && v->tensor.data; }
 
@@ -102,11 +106,29 @@ static ecx_entry *entry_of(const ecx_claim *b, const ec_backend_value *v) {
 }
 
 bool ecx_has_form(const ecx_claim *b, const ec_backend_value *v, ecx_form form) {
-  return entry_of(b, v)->ids[form] != ECX_NONE;
+  const ecx_entry *e = entry_of(b, v);
+  return e->ids[form] != ECX_NONE || (e->integers && ecx_has_form(b, e->integers, form));
+}
+
+/* True if a value is read in one place, besides that where it is
+ * written: inputs and views are not. */
+static bool has_one_reader(const ecx_claim *b, uint32_t number) {
+  return b->entries[number].places <= (b->entries[number].is_given ? 1 : 2);
 }
 
 void ecx_bind(ecx_claim *b, const ec_backend_value *v, ecx_form form, uint32_t id) {
   entry_of(b, v)->ids[form] = id;
+  if (b->draft->failed || id == ECX_NONE) return;
+  ecx_draft_value *to = &b->draft->values[id];
+  if (to->owner != ECX_NONE && to->owner != v->number && !has_one_reader(b, to->owner))
+    to->is_shared = true;
+  to->owner = v->number;
+}
+
+bool ecx_is_read_once(const ecx_claim *b, uint32_t id) {
+  const ecx_draft_value *v = &b->draft->values[id];
+  if (v->is_shared || v->is_output || v->readers > 1) return false;
+  return v->owner == ECX_NONE || has_one_reader(b, v->owner);
 }
 
 uint32_t ecx_write(ecx_claim *b, const ec_backend_value *v, ecx_form form) {
@@ -116,10 +138,43 @@ uint32_t ecx_write(ecx_claim *b, const ec_backend_value *v, ecx_form form) {
   return id;
 }
 
+/* ---- integers -------------------------------------------------------------------------------- */
+
+uint32_t ecx_integers_of(const ecx_draft *d, uint32_t id) {
+  if (d->failed || id == ECX_NONE || d->values[id].producer == ECX_NONE) return ECX_NONE;
+  const ecx_draft_node *n = &d->nodes[d->values[id].producer];
+  if (n->kind != ECX_KIND_Convert || d->values[id].coding.dtype != ECX_fp32) return ECX_NONE;
+  return n->fields[ECX_Unary_input];
+}
+
+uint32_t ecx_result_like(ecx_claim *b, uint32_t id, const ecx_shape *shape) {
+  const uint32_t out = ecx_draft_result(b->draft, shape);
+  if (!b->draft->failed && id != ECX_NONE)
+    b->draft->values[out].coding = b->draft->values[id].coding;
+  return out;
+}
+
+uint32_t ecx_convert(ecx_claim *b, uint32_t id, const ecx_coding *coding) {
+  if (b->draft->failed || id == ECX_NONE) return ECX_NONE;
+  const ecx_shape shape = b->draft->values[id].shape;
+  const uint32_t out = ecx_draft_result(b->draft, &shape);
+  ecx_draft_add(b->draft, ECX_KIND_Convert, &id, 1, out);
+  if (!b->draft->failed) b->draft->values[out].coding = *coding;
+  return out;
+}
+
+uint32_t ecx_dequantize(ecx_claim *b, uint32_t id) {
+  return ecx_convert(b, id, &(ecx_coding){.dtype = ECX_fp32});
+}
+
+/* ---- moves ----------------------------------------------------------------------------------- */
+
 uint32_t ecx_reshape(ecx_claim *b, uint32_t id, const ecx_shape *shape, size_t inferred) {
+  const uint32_t integers = ecx_integers_of(b->draft, id);
+  if (integers != ECX_NONE) return ecx_dequantize(b, ecx_reshape(b, integers, shape, inferred));
   ecx_shape sizes = *shape;
   if (inferred < XNN_MAX_TENSOR_DIMS) sizes.dims[inferred] = 0;
-  const uint32_t out = ecx_draft_result(b->draft, shape);
+  const uint32_t out = ecx_result_like(b, id, shape);
   ecx_draft_node *n = ecx_draft_add(b->draft, ECX_KIND_StaticReshape, &id, 1, out);
   ecx_draft_set(n, ECX_Reshape_num_dims, (uint32_t)shape->rank);
   ecx_draft_set_vector(n, ECX_Reshape_new_shape, sizes.dims, sizes.rank);
@@ -127,11 +182,13 @@ uint32_t ecx_reshape(ecx_claim *b, uint32_t id, const ecx_shape *shape, size_t i
 }
 
 uint32_t ecx_transpose(ecx_claim *b, uint32_t id, const size_t *perm) {
-  if (id == ECX_NONE) return ECX_NONE;
+  const uint32_t integers = ecx_integers_of(b->draft, id);
+  if (integers != ECX_NONE) return ecx_dequantize(b, ecx_transpose(b, integers, perm));
+  if (b->draft->failed || id == ECX_NONE) return ECX_NONE;
   const ecx_shape from = b->draft->values[id].shape;
   ecx_shape to = from;
   for (size_t d = 0; d < from.rank; d++) to.dims[d] = from.dims[perm[d]];
-  const uint32_t out = ecx_draft_result(b->draft, &to);
+  const uint32_t out = ecx_result_like(b, id, &to);
   ecx_draft_node *n = ecx_draft_add(b->draft, ECX_KIND_StaticTranspose, &id, 1, out);
   ecx_draft_set(n, ECX_Transpose_num_dims, (uint32_t)from.rank);
   ecx_draft_set_vector(n, ECX_Transpose_perm, perm, from.rank);
@@ -156,11 +213,13 @@ static void make_form(ecx_claim *b, const ec_backend_value *v) {
   } else if (v->same) {
     ecx_bind(b, v, ECX_FORM_PLAIN, ecx_reshape(b, ecx_read_flat(b, v->same), &shape, ECX_NONE));
   } else {
+    b->unreadable = v;
     b->draft->failed = true;
   }
 }
 
 void ecx_prepare(ecx_claim *b, const ec_backend_value *v) {
+  if (entry_of(b, v)->integers) ecx_prepare(b, entry_of(b, v)->integers);
   if (!ecx_has_form(b, v, ECX_FORM_PLAIN) && !ecx_has_form(b, v, ECX_FORM_LAST)) make_form(b, v);
 }
 
@@ -185,10 +244,12 @@ static uint32_t turn(ecx_claim *b, const ec_backend_value *v, ecx_form form, uin
 
 uint32_t ecx_read(ecx_claim *b, const ec_backend_value *v, ecx_form form) {
   const ecx_form other = form == ECX_FORM_LAST ? ECX_FORM_PLAIN : ECX_FORM_LAST;
+  const ecx_entry *e = entry_of(b, v);
   ecx_prepare(b, v);
-  if (!ecx_has_form(b, v, form))
-    ecx_bind(b, v, form, turn(b, v, form, entry_of(b, v)->ids[other]));
-  return entry_of(b, v)->ids[form];
+  if (e->ids[form] != ECX_NONE) return e->ids[form];
+  ecx_bind(b, v, form, e->integers ? ecx_dequantize(b, ecx_read(b, e->integers, form))
+                                   : turn(b, v, form, e->ids[other]));
+  return e->ids[form];
 }
 
 void ecx_watch(ecx_claim *b, uint32_t id) {
@@ -197,7 +258,7 @@ void ecx_watch(ecx_claim *b, uint32_t id) {
 
 uint32_t ecx_read_flat(ecx_claim *b, const ec_backend_value *v) {
   ecx_prepare(b, v);
-  if (is_same_order(v)) return entry_of(b, v)->ids[ecx_best_form(b, v)];
+  if (is_same_order(v)) return ecx_read(b, v, ecx_best_form(b, v));
   return ecx_read(b, v, ECX_FORM_PLAIN);
 }
 
@@ -212,15 +273,23 @@ uint32_t ecx_number(ecx_claim *b, float value) {
   return ecx_draft_constant(b->draft, &one, &data);
 }
 
-static void copy_elements(float *to, const float *from, const size_t dims[5],
-                          const int64_t strides[5]) {
+/* Copies a row of elements of 1 or 4 bytes. */
+static void copy_row(char *to, const char *from, size_t count, int64_t stride, size_t size) {
+  if (size == 1)
+    for (size_t i = 0; i < count; i++) to[i] = from[(int64_t)i * stride];
+  else
+    for (size_t i = 0; i < count; i++) memcpy(to + 4 * i, from + 4 * ((int64_t)i * stride), 4);
+}
+
+static void copy_elements(char *to, const char *from, const size_t dims[5],
+                          const int64_t strides[5], size_t size) {
   for (size_t a = 0; a < dims[0]; a++)
     for (size_t b = 0; b < dims[1]; b++)
       for (size_t c = 0; c < dims[2]; c++)
-        for (size_t d = 0; d < dims[3]; d++) {
-          const float *row = from + (int64_t)a * strides[0] + (int64_t)b * strides[1] +
+        for (size_t d = 0; d < dims[3]; d++, to += dims[4] * size) {
+          const int64_t at = (int64_t)a * strides[0] + (int64_t)b * strides[1] +
                              (int64_t)c * strides[2] + (int64_t)d * strides[3];
-          for (size_t e = 0; e < dims[4]; e++) *to++ = row[(int64_t)e * strides[4]];
+          copy_row(to, from + at * (int64_t)size, dims[4], strides[4], size);
         }
 }
 
@@ -245,9 +314,9 @@ uint32_t ecx_copy_constant(ecx_claim *b, const ec_backend_value *v, const ecx_sh
   }
   data.at = v->tensor.data;
   if (copied) {
-    float *copy = ecx_draft_alloc(b->draft, data.size + ECX_EXTRA);
+    char *copy = ecx_draft_alloc(b->draft, data.size + ECX_EXTRA);
     if (!copy) return ECX_NONE;
-    copy_elements(copy, v->tensor.data, dims, strides);
+    copy_elements(copy, v->tensor.data, dims, strides, data.size / ecx_elements(v));
     data.at = copy;
   }
   return ecx_draft_constant(b->draft, shape, &data);

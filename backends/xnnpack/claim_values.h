@@ -45,7 +45,8 @@ void ecx_watch(ecx_claim *b, uint32_t id);
 uint32_t ecx_read_flat(ecx_claim *b, const ec_backend_value *v);
 /* Makes a form of a result, and returns its id. */
 uint32_t ecx_write(ecx_claim *b, const ec_backend_value *v, ecx_form form);
-/* Makes an existing id a form of the result. */
+/* Makes an existing id a form of the result. Ids with integers are forms of values that are read as
+ * floats, too. */
 void ecx_bind(ecx_claim *b, const ec_backend_value *v, ecx_form form, uint32_t id);
 
 /* Adds a reshape or a transposition; returns the id of its result. Size `inferred` of the shape is
@@ -55,10 +56,21 @@ uint32_t ecx_transpose(ecx_claim *b, uint32_t id, const size_t *perm);
 /* Returns the id of an operand, of rank `of` or constant, that broadcasts to values of this rank
  * with channels last. */
 uint32_t ecx_read_spread(ecx_claim *b, const ec_backend_value *v, size_t of);
+/* Returns the id of the integers that an id is dequantised from; ECX_NONE: it is not. */
+uint32_t ecx_integers_of(const ecx_draft *d, uint32_t id);
+/* Returns the id of integers as floats. */
+uint32_t ecx_dequantize(ecx_claim *b, uint32_t id);
+/* Returns the id of floats as these integers. */
+uint32_t ecx_convert(ecx_claim *b, uint32_t id, const ecx_coding *coding);
+/* Returns the id of a result with the coding of another value. */
+uint32_t ecx_result_like(ecx_claim *b, uint32_t id, const ecx_shape *shape);
+/* True if nothing else reads the id, now or in later calls, than its only reader so far. */
+bool ecx_is_read_once(const ecx_claim *b, uint32_t id);
+
 /* Returns the id of a constant number. */
 uint32_t ecx_number(ecx_claim *b, float value);
 
-/* Copies `dims` elements from a constant with these strides. `key` may be NULL. */
+/* Copies `dims` elements of 1 or 4 bytes from a constant with these strides. `key` may be NULL. */
 uint32_t ecx_copy_constant(ecx_claim *b, const ec_backend_value *v, const ecx_shape *shape,
                            const size_t dims[5], const int64_t strides[5], const char *key);
 

@@ -3,6 +3,7 @@
 
 #include "claim.h"
 #include "claim_values.h"
+#include "claim_weights.h"
 #include "schema.h"
 
 /* ---- convolutions ---------------------------------------------------------------------------- */
@@ -10,7 +11,10 @@
 /* That of a row is one with height 1. */
 typedef struct convolution {
   const ec_backend_value *x, *w, *bias;
-  int64_t height, width, steps[2]; /* of the filter, and its strides in memory */
+  ecx_weights codes; /* of the filter, if they are known; else its `codes` are NULL */
+  int64_t height, width;
+  const int64_t *strides; /* of the filter, in memory */
+  int64_t steps[2];       /* likewise, of height and width */
   int64_t stride[2], padding[2], dilation[2], adjustment[2];
   int64_t groups, in, out; /* channels of a group */
   bool transposed, depthwise;
@@ -31,9 +35,7 @@ static const char *read_window(const ec_backend_kernel_call *call, convolution *
       !ecx_arg_ints(call, 5, 2, k->dilation) || !ecx_arg_ints(call, 7, 2, k->adjustment))
     return "its parameters";
   k->width = k->w->tensor.sizes[rank - 1];
-  k->steps[1] = k->w->tensor.strides[rank - 1];
   k->height = rank == 4 ? k->w->tensor.sizes[2] : 1;
-  k->steps[0] = rank == 4 ? k->w->tensor.strides[2] : 0;
   if (rank == 3) {
     k->stride[0] = k->dilation[0] = 1;
     k->padding[0] = k->adjustment[0] = 0;
@@ -60,23 +62,43 @@ static const char *read_convolution(const ec_backend_kernel_call *call, convolut
   return k->x->tensor.sizes[1] == k->groups * k->in ? NULL : "its shape";
 }
 
+/* Copies a filter with channels along dimension `dim`. */
+static uint32_t copy_filter(ecx_claim *b, const convolution *k, const ecx_shape *shape,
+                            const size_t dims[5], const int64_t strides[5], size_t dim,
+                            const char *key) {
+  if (!k->codes.codes) return ecx_copy_constant(b, k->w, shape, dims, strides, key);
+  return ecx_copy_weights(b, &k->codes, shape, dims, strides, dim, shape->dims[dim], key);
+}
+
+/* Finds the integers of the filter, with scales of its outputs. */
+static void find_codes(convolution *k) {
+  const size_t rank = k->w->tensor.rank, axis = k->transposed ? 1 : 0;
+  const bool found = ecx_find_weights(k->w, &k->codes) &&
+                     (k->codes.axis == axis || k->codes.axis == rank);
+  if (!found) k->codes.codes = NULL;
+  k->strides = found ? k->codes.strides : k->w->tensor.strides;
+  k->steps[0] = rank == 4 ? k->strides[2] : 0;
+  k->steps[1] = k->strides[rank - 1];
+}
+
 /* Copies the filter in XNNPACK's order: outputs, height, width, inputs of a group; of a depthwise
  * convolution: height, width, outputs. */
-static uint32_t read_filter(ecx_claim *b, const convolution *k) {
-  const int64_t *s = k->w->tensor.strides;
+static uint32_t read_filter(ecx_claim *b, convolution *k) {
+  find_codes(k);
+  const int64_t *s = k->strides;
   const size_t height = (size_t)k->height, width = (size_t)k->width;
   const size_t in = (size_t)k->in, out = (size_t)k->out, groups = (size_t)k->groups;
   const ecx_shape shape = {.rank = 4, .dims = {groups * out, height, width, in}};
   const ecx_shape thin = {.rank = 4, .dims = {1, height, width, groups * out}};
   if (k->depthwise)
-    return ecx_copy_constant(b, k->w, &thin, (size_t[5]){1, 1, height, width, groups * out},
-                             (int64_t[5]){0, 0, k->steps[0], k->steps[1], s[0]}, "depthwise");
+    return copy_filter(b, k, &thin, (size_t[5]){1, 1, height, width, groups * out},
+                       (int64_t[5]){0, 0, k->steps[0], k->steps[1], s[0]}, 3, "depthwise");
   if (k->transposed)
-    return ecx_copy_constant(b, k->w, &shape, (size_t[5]){groups, out, height, width, in},
-                             (int64_t[5]){(int64_t)in * s[0], s[1], k->steps[0], k->steps[1], s[0]},
-                             "transposed");
-  return ecx_copy_constant(b, k->w, &shape, (size_t[5]){1, groups * out, height, width, in},
-                           (int64_t[5]){0, s[0], k->steps[0], k->steps[1], s[1]}, "last");
+    return copy_filter(b, k, &shape, (size_t[5]){groups, out, height, width, in},
+                       (int64_t[5]){(int64_t)in * s[0], s[1], k->steps[0], k->steps[1], s[0]}, 0,
+                       "transposed");
+  return copy_filter(b, k, &shape, (size_t[5]){1, groups * out, height, width, in},
+                     (int64_t[5]){0, s[0], k->steps[0], k->steps[1], s[1]}, 0, "last");
 }
 
 static uint32_t read_bias(ecx_claim *b, const convolution *k) {
@@ -148,9 +170,15 @@ static const char *read_pooling(const ec_backend_kernel_call *call, pooling *p) 
 
 static void add_pooling(ecx_claim *b, uint8_t kind, const ec_backend_kernel_call *call,
                         const ec_backend_value *out, const pooling *p) {
-  const uint32_t in = ecx_read(b, ecx_arg_value(call, 0), ECX_FORM_LAST);
-  if (kind == ECX_KIND_MaxPooling2d) ecx_watch(b, in);
-  ecx_draft_node *n = ecx_draft_add(b->draft, kind, &in, 1, ecx_write(b, out, ECX_FORM_LAST));
+  const bool is_max = kind == ECX_KIND_MaxPooling2d;
+  const uint32_t id = ecx_read(b, ecx_arg_value(call, 0), ECX_FORM_LAST);
+  const uint32_t integers = is_max ? ecx_integers_of(b->draft, id) : ECX_NONE;
+  const uint32_t in = integers == ECX_NONE ? id : integers;
+  if (is_max && in == id) ecx_watch(b, in);
+  const ecx_shape shape = ecx_shape_of(out, ECX_FORM_LAST);
+  const uint32_t pooled = is_max ? ecx_result_like(b, in, &shape)
+                                 : ecx_draft_result(b->draft, &shape);
+  ecx_draft_node *n = ecx_draft_add(b->draft, kind, &in, 1, pooled);
   SET(padding_top, p->padding[0]);
   SET(padding_bottom, p->padding[0]);
   SET(padding_left, p->padding[1]);
@@ -161,6 +189,7 @@ static void add_pooling(ecx_claim *b, uint8_t kind, const ec_backend_kernel_call
   SET(stride_width, p->stride[1]);
   SET(dilation_height, p->dilation[0]);
   SET(dilation_width, p->dilation[1]);
+  ecx_bind(b, out, ECX_FORM_LAST, integers == ECX_NONE ? pooled : ecx_dequantize(b, pooled));
 }
 
 #undef SET

@@ -50,8 +50,13 @@ static uint32_t add_value(ecx_draft *d, const ecx_shape *shape, uint32_t constan
                           uint32_t external) {
   d->values = grow(d, d->values, d->value_count, &d->value_room, sizeof *d->values);
   if (d->failed || d->value_count >= ECX_MAX_ID) return ECX_NONE;
-  d->values[d->value_count] = (ecx_draft_value){*shape, constant, external, ECX_NONE, false,
-                                                    false};
+  d->values[d->value_count] = (ecx_draft_value){.shape = *shape,
+                                                .coding = {.dtype = ECX_fp32},
+                                                .constant = constant,
+                                                .external = external,
+                                                .producer = ECX_NONE,
+                                                .owner = ECX_NONE,
+                                                .dynamic = ECX_NONE};
   return (uint32_t)d->value_count++;
 }
 
@@ -60,12 +65,17 @@ uint32_t ecx_draft_input(ecx_draft *d, const ecx_shape *shape, uint32_t position
   return add_value(d, shape, 0, position);
 }
 
-uint32_t ecx_draft_constant(ecx_draft *d, const ecx_shape *shape, const ecx_data *data) {
+uint32_t ecx_draft_data(ecx_draft *d, const ecx_data *data) {
   if (!d->data_count) d->data_count = 1;
   d->data = grow(d, d->data, d->data_count, &d->data_room, sizeof *d->data);
-  if (d->failed) return ECX_NONE;
+  if (d->failed) return 0;
   d->data[d->data_count] = *data;
-  return add_value(d, shape, (uint32_t)d->data_count++, ECX_NONE);
+  return (uint32_t)d->data_count++;
+}
+
+uint32_t ecx_draft_constant(ecx_draft *d, const ecx_shape *shape, const ecx_data *data) {
+  const uint32_t number = ecx_draft_data(d, data);
+  return d->failed ? ECX_NONE : add_value(d, shape, number, ECX_NONE);
 }
 
 uint32_t ecx_draft_result(ecx_draft *d, const ecx_shape *shape) {
@@ -91,6 +101,21 @@ void ecx_draft_set_vector(ecx_draft_node *n, unsigned field, const size_t *items
   n->vector_count++;
 }
 
+static void set_operand(ecx_draft_node *n, unsigned field, uint32_t id) {
+  ecx_draft_set(n, field, id == ECX_NONE ? XNN_INVALID_VALUE_ID : id);
+}
+
+static void set_operands(ecx_draft *d, ecx_draft_node *n, const uint32_t *in, unsigned in_count,
+                         uint32_t out) {
+  const ecx_layout *layout = ecx_kinds[n->kind].layout;
+  for (unsigned i = 0; i < in_count; i++) {
+    set_operand(n, layout->in[i], in[i]);
+    if (!d->failed && in[i] != ECX_NONE) d->values[in[i]].readers++;
+  }
+  ecx_draft_set(n, layout->out[0], out);
+  if (!d->failed) d->values[out].producer = (uint32_t)d->node_count++;
+}
+
 ecx_draft_node *ecx_draft_add(ecx_draft *d, uint8_t kind, const uint32_t *in, unsigned in_count,
                               uint32_t out) {
   const ecx_layout *layout = ecx_kinds[kind].layout;
@@ -99,12 +124,33 @@ ecx_draft_node *ecx_draft_add(ecx_draft *d, uint8_t kind, const uint32_t *in, un
   d->failed = failed;
   ecx_draft_node *n = failed ? &d->spare : &d->nodes[d->node_count];
   *n = (ecx_draft_node){.kind = kind};
-  for (unsigned i = 0; i < in_count; i++)
-    ecx_draft_set(n, layout->in[i], in[i] == ECX_NONE ? XNN_INVALID_VALUE_ID : in[i]);
-  ecx_draft_set(n, layout->out[0], out);
   ecx_draft_set(n, layout->flags, 0);
-  if (!failed) d->values[out].producer = (uint32_t)d->node_count++;
+  set_operands(d, n, in, in_count, out);
   return n;
+}
+
+ecx_draft_node *ecx_draft_add_like(ecx_draft *d, const ecx_draft_node *like, const uint32_t *in,
+                                   uint32_t out) {
+  const ecx_draft_node copy = *like; /* the list may move */
+  const unsigned count = ecx_kinds[copy.kind].inputs;
+  ecx_draft_node *n = ecx_draft_add(d, copy.kind, in, count, out);
+  if (d->failed) return n;
+  *n = copy;
+  for (unsigned i = 0; i < count; i++) set_operand(n, ecx_kinds[copy.kind].layout->in[i], in[i]);
+  ecx_draft_set(n, ecx_kinds[copy.kind].layout->out[0], out);
+  return n;
+}
+
+void ecx_draft_remove_producer(ecx_draft *d, uint32_t id) {
+  if (d->failed || d->values[id].producer == ECX_NONE) return;
+  ecx_draft_node *n = &d->nodes[d->values[id].producer];
+  n->is_replaced = true;
+  d->values[id].producer = ECX_NONE;
+  d->values[id].is_watched = false;
+  for (unsigned i = 0; i < ecx_kinds[n->kind].inputs; i++) {
+    const uint32_t in = n->fields[ecx_kinds[n->kind].layout->in[i]];
+    if (in != XNN_INVALID_VALUE_ID) d->values[in].readers--;
+  }
 }
 
 /* ---- the FlatBuffer -------------------------------------------------------------------------- */
@@ -167,16 +213,13 @@ static size_t put_offsets(writer *w, size_t slot, size_t count) {
 
 #define BIT(field) (UINT32_C(1) << (field))
 
-static void put_value(writer *w, size_t slot, uint32_t id) {
+static void put_tensor(writer *w, size_t slot, uint32_t id) {
   const ecx_draft_value *v = &w->d->values[id];
   const uint32_t external = v->external == ECX_NONE ? 0
                             : v->is_output          ? XNN_VALUE_FLAG_EXTERNAL_OUTPUT
                                                     : XNN_VALUE_FLAG_EXTERNAL_INPUT;
-  size_t at = put_table(w, BIT(ECX_Value_value_type) | BIT(ECX_Value_value), slot);
-  put_u32(w, ECX_VALUE_PLAIN);
-  put_u32(w, 0);
-  at = put_table(w, BIT(ECX_Tensor_dynamic_datatype) - 1u, at + 4);
-  put_u32(w, ECX_fp32);
+  const size_t at = put_table(w, BIT(ECX_Tensor_dynamic_datatype) - 1u, slot);
+  put_u32(w, v->coding.dtype);
   put_u32(w, v->shape.rank);
   put_u32(w, 0);
   put_u32(w, v->constant);
@@ -185,6 +228,45 @@ static void put_value(writer *w, size_t slot, uint32_t id) {
   put_u32(w, id);
   put_vector(w, at + 4 * ECX_Tensor_dims, v->shape.rank);
   for (size_t i = 0; i < v->shape.rank; i++) put_u32(w, v->shape.dims[i]);
+}
+
+/* Writes the scales of a value. */
+static void put_coding(writer *w, size_t slot, const ecx_draft_value *v) {
+  const ecx_coding *q = &v->coding;
+  if (q->scales) {
+    put_table(w, BIT(ECX_PerChannel_channel_dim) | BIT(ECX_PerChannel_scale_buffer), slot);
+    put_u32(w, q->channel_dim);
+    put_u32(w, q->scales);
+  } else if (q->dtype == ECX_qdint8) {
+    put_table(w, BIT(ECX_PerToken_nonbatch_dims), slot);
+    put_u32(w, 1);
+  } else {
+    put_table(w, BIT(ECX_PerTensor_scale) | BIT(ECX_PerTensor_zero_point), slot);
+    put_bytes(w, &q->scale, sizeof q->scale);
+    put_bytes(w, &q->zero_point, sizeof q->zero_point);
+  }
+}
+
+static uint32_t type_of_coding(const ecx_coding *q) {
+  if (q->scales) return ECX_QUANT_PER_CHANNEL;
+  return q->dtype == ECX_qdint8 ? ECX_QUANT_PER_TOKEN : ECX_QUANT_PER_TENSOR;
+}
+
+static void put_value(writer *w, size_t slot, uint32_t id) {
+  const ecx_draft_value *v = &w->d->values[id];
+  const bool is_plain = v->coding.dtype == ECX_fp32;
+  size_t at = put_table(w, BIT(ECX_Value_value_type) | BIT(ECX_Value_value), slot);
+  put_u32(w, is_plain ? ECX_VALUE_PLAIN : ECX_VALUE_QUANTIZED);
+  put_u32(w, 0);
+  if (!is_plain) {
+    at = put_table(w, BIT(ECX_QuantizedTensor_tensor) | BIT(ECX_QuantizedTensor_quantization_type) |
+                          BIT(ECX_QuantizedTensor_quantization), at + 4);
+    put_u32(w, 0);
+    put_u32(w, type_of_coding(&v->coding));
+    put_u32(w, 0);
+    put_coding(w, at + 8, v);
+  }
+  put_tensor(w, is_plain ? at + 4 : at, id);
 }
 
 /* Writes the parameters of a node: numbers, then offsets of vectors. */
@@ -227,8 +309,14 @@ static void put_graph(writer *w) {
   put_u32(w, 0);
   put_u32(w, 0);
   put_u32(w, d->extern_count);
-  size_t slots = put_offsets(w, at, d->node_count);
-  for (size_t i = 0; i < d->node_count; i++) put_node(w, slots + 4 * i, &d->nodes[i]);
+  size_t nodes = 0;
+  for (size_t i = 0; i < d->node_count; i++) nodes += !d->nodes[i].is_replaced;
+  size_t slots = put_offsets(w, at, nodes);
+  for (size_t i = 0; i < d->node_count; i++) {
+    if (d->nodes[i].is_replaced) continue;
+    put_node(w, slots, &d->nodes[i]);
+    slots += 4;
+  }
   slots = put_offsets(w, at + 4, d->value_count);
   for (size_t i = 0; i < d->value_count; i++) put_value(w, slots + 4 * i, (uint32_t)i);
 }

@@ -274,7 +274,9 @@ static uint32_t decline_nonfinite(const run *r, uint32_t from, uint32_t end) {
   if (!r->d->written) return EC_BACKEND_OK;
   for (uint32_t i = from; i < end; i++) {
     size_t bytes;
-    if (!ecx_value_bytes(value_of(r, &r->d->externals[i]), &bytes)) bytes = 0; /* inferred: fits */
+    const ecx_value *v = value_of(r, &r->d->externals[i]);
+    if (v->dtype != ECX_fp32) continue;
+    if (!ecx_value_bytes(v, &bytes)) bytes = 0; /* inferred: fits */
     if (has_nonfinite(r->d->pointers[i], bytes))
       return ecx_fail(r->c, EC_BACKEND_NOT_SUPPORTED, "argument %u is not finite",
                       (unsigned)r->d->externals[i].position);

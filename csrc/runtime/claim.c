@@ -17,6 +17,7 @@
 
 enum {
   MOST_REASONS = 64,
+  MOST_REFUSALS = 100, /* of single calls of a run: each makes it be built again */
   LEAST_ELEMENTS = 4000 /* of a method that may have a call worth a delegate */
 };
 
@@ -104,7 +105,8 @@ static ec_status compile_run(ec_claim_context *c, const ec_claim_run *r, ec_dele
                               .outputs = r->values + r->input_count,
                               .output_count = r->output_count,
                               .value_count = r->value_count,
-                              .always = m->options.claiming >= EC_CLAIM_ALWAYS};
+                              .always = m->options.claiming >= EC_CLAIM_ALWAYS,
+                              .refused = r->refused};
   d->init = (ec_backend_init){.method = m->name, .payload = "", .program = m->program,
                               .instance = m};
   if (!r->output_count || ec_delegate_options(m, d, err) != EC_OK) return EC_OK;
@@ -116,14 +118,36 @@ static ec_status compile_run(ec_claim_context *c, const ec_claim_run *r, ec_dele
   return EC_OK;
 }
 
-/* Claims one run, if the backend takes it. */
+/* Leaves the calls that the backend refused to their kernels. Returns false if there are none. */
+static ec_status leave_refused(ec_claim_context *c, const ec_claim_run *r, bool *any,
+                               ec_error *err) {
+  char reason[EC_ERROR_SIZE];
+  size_t call = 0;
+  *any = false;
+  snprintf(reason, sizeof reason, "%s", err ? err->message : "refused");
+  for (size_t i = r->first; i < r->end; i++) {
+    if (c->instrs[i].folded || !r->refused[call++]) continue;
+    ec_error_clear(err);
+    c->wanted[i] = false;
+    *any = true;
+    EC_TRY(note_unclaimed(c->m, c->instrs[i].op->name, reason, err));
+  }
+  return EC_OK;
+}
+
+/* Claims one run, if the backend takes it; sets `again` if runs have to be built without some of
+ * its calls. */
 static ec_status claim_run(ec_claim_context *c, const ec_backend *backend, const ec_claim_run *r,
-                           ec_error *err) {
+                           bool *again, ec_error *err) {
   ec_method *m = c->m;
   ec_claim *claim = &m->claims[m->claim_count];
   claim->delegate.backend = backend;
   EC_TRY(make_call(c, r, &claim->call, err));
   EC_TRY(compile_run(c, r, &claim->delegate, err));
+  if (!claim->delegate.ready && c->refusals < MOST_REFUSALS)
+    EC_TRY(leave_refused(c, r, again, err));
+  c->refusals += *again;
+  if (*again) return EC_OK;
   if (!claim->delegate.ready) return note_refused(c, r, err);
   ec_error_clear(err);
   m->claim_count++;
@@ -157,6 +181,7 @@ static ec_status claim_runs(ec_claim_context *c, const ec_backend *backend, ec_e
   size_t i = 0, end = 0; /* wanted from i to end */
   while (i < c->count && c->room) {
     ec_claim_run r;
+    bool again = false;
     if (c->instrs[i].folded || !c->wanted[i]) {
       i++;
       continue;
@@ -165,9 +190,10 @@ static ec_status claim_runs(ec_claim_context *c, const ec_backend *backend, ec_e
     while (!each && end < c->count && (c->instrs[end].folded || c->wanted[end])) end++;
     EC_TRY(ec_budget_work(ec_budget_now(), EC_STEP, err));
     EC_TRY(ec_claim_run_build(c, i, end, &r, err));
-    if (r.call_count) EC_TRY(claim_run(c, backend, &r, err));
+    if (r.call_count) EC_TRY(claim_run(c, backend, &r, &again, err));
     else EC_TRY(note_unclaimed(c->m, c->instrs[i].op->name, "memory of other tensors", err));
-    i = r.end > i ? r.end : i + 1;
+    if (again) end = i; /* found again */
+    else i = r.end > i ? r.end : i + 1;
   }
   return EC_OK;
 }

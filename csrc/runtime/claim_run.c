@@ -17,6 +17,7 @@
 enum {
   NO_WRITE = -1,
   MOST_ITEMS = 64, /* of a list: many calls may share one */
+  MOST_FOLDED = 4, /* calls in a row that computed a constant, as a backend sees them */
   COMPARISONS = 100 * 1000 * 1000
 };
 
@@ -41,7 +42,7 @@ static bool is_carried(const ec_claim_context *c, size_t k) {
   const ec_use *use = &c->uses.rows[k];
   const ec_placement *p = &c->m->placements[k];
   return p->named || (use->used && !use->inputs && !use->first_overwrites && !use->is_elided &&
-                      !(p->flags & EC_TENSOR_READONLY));
+                      !use->starts_as_view && !(p->flags & EC_TENSOR_READONLY));
 }
 
 ec_status ec_claim_context_init(ec_method *m, ec_claim_context *c, ec_error *err) {
@@ -52,8 +53,12 @@ ec_status ec_claim_context_init(ec_method *m, ec_claim_context *c, ec_error *err
   EC_TRY(ec_arena_array(&m->scratch, count, sizeof *c->grouped, "a plan", &c->grouped, err));
   EC_TRY(ec_arena_array(&m->scratch, count, sizeof *c->carried, "a plan", &c->carried, err));
   EC_TRY(ec_arena_array(&m->scratch, count, sizeof *c->bindings, "a plan", &c->bindings, err));
+  EC_TRY(ec_arena_array(&m->scratch, count, sizeof *c->folding, "a plan", &c->folding, err));
   c->instrs = m->chains[0].instrs;
   c->count = m->chains[0].count;
+  for (size_t i = 0; i < c->count; i++)
+    if (c->instrs[i].folded)
+      c->folding[ec_use_index(&c->uses, c->instrs[i].writes[0])] = &c->instrs[i];
   for (size_t k = 0; k < count; k++) {
     const size_t group = ec_use_group(&c->uses, k);
     if (group != k) c->grouped[k] = c->grouped[group] = true;
@@ -141,6 +146,40 @@ static ec_status make_value(ec_claim_context *c, ec_value *v, size_t *number,
   return EC_OK;
 }
 
+static ec_status view_call(ec_claim_context *c, const ec_instr *in, ec_backend_kernel_call *out,
+                           ec_backend_arg **args, ec_error *err) {
+  EC_TRY(ec_arena_array(&c->work, in->op->nargs, sizeof **args, "a plan", args, err));
+  for (size_t i = 0; i < in->op->nargs; i++)
+    EC_TRY(ec_arg_view_as(&in->op->args[i], in->args[i], &c->work, &(*args)[i], err));
+  *out = (ec_backend_kernel_call){in->op->name, *args, in->op->nargs};
+  return EC_OK;
+}
+
+/* Sets `from` of a constant, and of what that call reads first. */
+static ec_status show_folding(ec_claim_context *c, ec_value *v, ec_backend_value *value,
+                              size_t *number, ec_error *err) {
+  for (size_t i = 0; i < MOST_FOLDED && value; i++) {
+    const ec_instr *in = c->folding[ec_use_index(&c->uses, v)];
+    ec_backend_value *first = NULL;
+    ec_backend_kernel_call *call;
+    ec_backend_arg *args;
+    if (!in) return EC_OK;
+    EC_TRY(ec_arena_array(&c->work, 1, sizeof *call, "a plan", &call, err));
+    EC_TRY(view_call(c, in, call, &args, err));
+    for (size_t k = 0; k < in->op->nargs; k++) {
+      ec_backend_value *arg;
+      if (in->args[k]->kind != EC_KIND_TENSOR || in->op->args[k].written) continue;
+      EC_TRY(make_value(c, in->args[k], number, &arg, err));
+      args[k].slot = arg;
+      if (k == 0) first = arg;
+    }
+    value->from = call;
+    value = first;
+    if (first) v = in->args[0];
+  }
+  return EC_OK;
+}
+
 /* True if a tensor has exactly the elements of another, in another shape. */
 static bool is_same_memory(const ec_method *m, size_t a, size_t b) {
   const ec_placement *p = &m->placements[a], *q = &m->placements[b];
@@ -192,6 +231,8 @@ static ec_status read_tensor(ec_claim_context *c, ec_claim_run *r, ec_value *v,
     EC_TRY(make_value(c, v, &r->value_count, &known->value, err));
     known->write = at;
     known->value->same = write ? write->value : NULL;
+    if (known->value->tensor.data)
+      EC_TRY(show_folding(c, v, known->value, &r->value_count, err));
     if (!write && !known->value->tensor.data) {
       r->slots[r->input_count] = v;
       r->values[r->input_count++] = known->value;
@@ -248,15 +289,6 @@ static ec_status add_writes(ec_claim_context *c, ec_claim_run *r, size_t at, ec_
   return EC_OK;
 }
 
-static ec_status view_call(ec_claim_context *c, const ec_instr *in, ec_backend_kernel_call *out,
-                           ec_backend_arg **args, ec_error *err) {
-  EC_TRY(ec_arena_array(&c->work, in->op->nargs, sizeof **args, "a plan", args, err));
-  for (size_t i = 0; i < in->op->nargs; i++)
-    EC_TRY(ec_arg_view_as(&in->op->args[i], in->args[i], &c->work, &(*args)[i], err));
-  *out = (ec_backend_kernel_call){in->op->name, *args, in->op->nargs};
-  return EC_OK;
-}
-
 static ec_status add_calls(ec_claim_context *c, ec_claim_run *r, ec_error *err) {
   for (size_t i = r->first; i < r->end; i++) {
     ec_backend_arg *args;
@@ -298,12 +330,19 @@ static bool is_filled_later(const later *l, size_t k) {
   return false;
 }
 
+/* True for the out of an et_view: from there on, it has the contents of its base, which is read. */
+static bool is_made_here(const later *l, const ec_value *v) {
+  const ec_instr *in = &l->c->instrs[l->at];
+  return in->op && in->op->makes_view && in->args[2] == v;
+}
+
 static void note_later(void *user, const ec_value *v, ec_access how) {
   const later *l = user;
   charge_comparisons(l->c, 1);
   const size_t k = ec_use_index(&l->c->uses, v);
   if (l->first[k] != UNTOUCHED) return;
-  l->first[k] = how == EC_OVERWRITES || is_filled_later(l, k) ? OVERWRITTEN : READ;
+  const bool is_new = how == EC_OVERWRITES || is_made_here(l, v) || is_filled_later(l, k);
+  l->first[k] = is_new ? OVERWRITTEN : READ;
 }
 
 /* Finds tensors that are read after the run before they are overwritten: outs are the last
@@ -372,6 +411,7 @@ static ec_status alloc_run(ec_claim_context *c, ec_claim_run *r, ec_error *err) 
       if (ec_is_tensor_list(c->instrs[i].args[k])) args += c->instrs[i].args[k]->count;
   }
   EC_TRY(ec_arena_array(scratch, r->end - r->first, sizeof *r->calls, "a plan", &r->calls, err));
+  EC_TRY(ec_arena_array(scratch, r->end - r->first, 1, "a plan", &r->refused, err));
   EC_TRY(ec_arena_array(scratch, args, sizeof *r->writes, "a plan", &r->writes, err));
   EC_TRY(ec_arena_array(scratch, args, 2 * sizeof *r->slots, "a plan", &r->slots, err));
   return ec_arena_array(scratch, args, 2 * sizeof *r->values, "a plan", &r->values, err);

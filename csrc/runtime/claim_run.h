@@ -14,8 +14,10 @@ typedef struct ec_claim_context {
   bool *grouped; /* tensors that a view or a move connects with another, by index */
   bool *carried; /* tensors whose contents outlive a call, by index: state */
   struct ec_claim_binding *bindings; /* by tensor */
+  const ec_instr **folding; /* the call that computed a constant, by tensor; NULL: none */
   ec_arena work; /* memory of the last run */
   size_t room;   /* comparisons left: hostile files stay cheap */
+  size_t refusals; /* runs that were built again */
 } ec_claim_context;
 
 /* A tensor that a call of the run writes. */
@@ -32,6 +34,7 @@ typedef struct ec_claim_run {
   ec_claim_write *writes;
   ec_value **slots; /* of inputs, then outputs */
   const ec_backend_value **values; /* likewise */
+  bool *refused;    /* by call: set by the backend */
   size_t call_count, write_count, input_count, output_count, value_count;
 } ec_claim_run;
 

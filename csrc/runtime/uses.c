@@ -108,6 +108,7 @@ static void note_instr(const ec_uses *uses, const ec_instr *in, size_t at) {
   if (is_et_view(in)) {
     join_groups(uses, in->args[0], in->args[2]);
     use_of(uses, in->args[2])->is_view = true;
+    use_of(uses, in->args[2])->starts_as_view = use_of(uses, in->args[2])->first == at;
   }
   if (in->kind == EC_INSTR_MoveCall) join_groups(uses, in->args[0], in->args[1]);
   if (in->kind == EC_INSTR_FreeCall) use_of(uses, in->args[0])->freed = true;
@@ -156,7 +157,7 @@ bool ec_may_observe(const ec_uses *uses, size_t index, size_t other) {
   if (index == other || !ec_placements_overlap(a, b)) return false;
   if (b->named || use->first_by_delegate) return true;
   if (!use->used) return use->outputs != 0;
-  if (use->first_overwrites) return false;
+  if (use->first_overwrites || use->starts_as_view) return false;
   if (use->is_elided && !use->outputs && (use->filled > at || use->last < at)) return false;
   return !use->inputs || use->outputs || use->last > at;
 }

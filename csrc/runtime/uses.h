@@ -11,6 +11,7 @@ typedef struct ec_use {
   bool first_by_delegate;    /* ... the first of which is a delegate's: unknown */
   bool written;              /* written by an instruction, directly or through a view or alias */
   bool is_view;              /* the out of an et_view: points into another tensor */
+  bool starts_as_view;       /* ... which is the first instruction that uses it */
   bool freed;                /* freed by some instruction */
   uint32_t inputs, outputs;  /* number of occurrences */
   size_t first, last;        /* instructions, counted over all chains */

@@ -238,6 +238,9 @@ typedef struct ec_backend_value {
   bool is_unread;     /* a result that nothing reads */
   uint32_t number;    /* among the values of the run, from 0 */
   const struct ec_backend_value *same; /* has the same elements in another shape; or NULL */
+  /* Of a constant that a kernel computed of constants when the method was loaded: that call. Its
+   * first argument may have another one. */
+  const struct ec_backend_kernel_call *from;
 } ec_backend_value;
 
 /* A call of an operator. Arguments are those of its schema, outs included; numbers have the
@@ -256,6 +259,9 @@ typedef struct ec_backend_run {
   const ec_backend_value *const *inputs, *const *outputs;
   size_t call_count, input_count, output_count, value_count;
   bool always; /* take it also where it does not pay, for tests */
+  /* By call: claim may set it for calls that it cannot take among the others, when it returns
+   * NOT_SUPPORTED. Runs are then built again without them. */
+  bool *refused;
 } ec_backend_run;
 
 typedef struct ec_backend ec_backend;

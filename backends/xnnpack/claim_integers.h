@@ -1,0 +1,14 @@
+/* Quantised values of a claim. */
+#ifndef ECX_CLAIM_INTEGERS_H
+#define ECX_CLAIM_INTEGERS_H
+
+#include "claim.h"
+
+/* Returns the id of a value that is quantised as it comes, for a layer of integers; ECX_NONE: it is
+ * not. */
+uint32_t ecx_read_dynamic(ecx_claim *b, const ec_backend_value *v);
+/* Lets a view of such a value be read like it. Returns false if it is none. */
+bool ecx_view_dynamic(ecx_claim *b, const ec_backend_value *v, const ec_backend_value *out,
+                      size_t inferred);
+
+#endif

@@ -1,0 +1,472 @@
+"""Load-time delegation of quantised programs: pairs of quantise and dequantise operators become
+nodes of integers."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
+from executorch_c.check.flows import FLOWS, _quantize
+from exports import export
+from plans import reference
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import executorch.kernels.quantized  # noqa: F401  (out forms of quantized_decomposed)
+from executorch_c import Method, Runtime
+
+OPS = torch.ops.quantized_decomposed
+Model = Callable[..., Any]
+
+
+def load(pte: bytes, how: Any = "always", **options: Any) -> Method:
+    return Runtime.get().load_program(pte).load_method("forward", delegate_at_load=how, **options)
+
+
+def random(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape) + seed))
+
+
+def figure(method: Method, name: str) -> int:
+    return sum(row["figures"][name] for row in method.backend_report())
+
+
+def quantized(model: nn.Module, inputs: tuple[Tensor, ...], flow: str = "xnnpack-int8",
+              **config: Any) -> nn.Module:  # fmt: skip
+    """Return the graph that the official quantizer makes, calibrated on the inputs."""
+    from executorch.backends.xnnpack.quantizer import xnnpack_quantizer as xnnpack
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    quantizer = FLOWS[flow].quantizer()  # type: ignore[misc]
+    if config:
+        scheme = xnnpack.get_symmetric_quantization_config(**config)
+        quantizer = xnnpack.XNNPACKQuantizer().set_global(scheme)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        graph = prepare_pt2e(torch.export.export(model.eval(), inputs).module(), quantizer)
+        graph(*inputs)
+        return convert_pt2e(graph)
+
+
+def program(
+    graph: nn.Module, *inputs: Tensor, delegated: bool = False, shapes: Any = None
+) -> bytes:
+    """Export a quantised graph."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        edge = to_edge_transform_and_lower(
+            torch.export.export(graph, inputs, dynamic_shapes=shapes),
+            partitioner=[XnnpackPartitioner()] if delegated else None,
+            compile_config=EdgeCompileConfig(_check_ir_validity=False),
+        )
+        return bytes(edge.to_executorch().buffer)
+
+
+# ---- networks ----------------------------------------------------------------------------------
+
+
+class Mobile(nn.Module):
+    """An inverted residual block with a gate, as mobile networks have it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.stem, self.norm = nn.Conv2d(3, 8, 3, 2, 1, bias=False), nn.BatchNorm2d(8)
+        self.wide, self.deep = nn.Conv2d(8, 24, 1), nn.Conv2d(24, 24, 3, 1, 1, groups=24)
+        self.down, self.up = nn.Conv2d(24, 6, 1), nn.Conv2d(6, 24, 1)
+        self.thin, self.head = nn.Conv2d(24, 8, 1), nn.Linear(8, 20)
+        nn.init.uniform_(self.norm.running_mean, -1, 1)
+        nn.init.uniform_(self.norm.running_var, 0.5, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.hardswish(self.norm(self.stem(x)))
+        y = F.relu6(self.deep(F.relu(self.wide(x))))
+        y = y * F.hardsigmoid(self.up(F.relu(self.down(F.adaptive_avg_pool2d(y, 1)))))
+        x = F.max_pool2d(x + self.thin(y), 3, 2, 1)
+        return self.head(torch.flatten(F.adaptive_avg_pool2d(x, 1), 1))
+
+
+class Joined(nn.Module):
+    """Branches that are joined, enlarged, and split."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(2)
+        self.first, self.second = (
+            nn.Conv2d(4, 6, 3, padding=1),
+            nn.Conv2d(4, 5, (1, 3), padding=(0, 1)),
+        )
+        self.grouped, self.up = nn.Conv2d(11, 11, 1), nn.ConvTranspose2d(11, 4, 3, 2, 1, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.cat([F.relu(self.first(x)), self.second(x)], 1)
+        y = self.up(F.relu(self.grouped(y)))
+        return torch.cat([y, F.interpolate(x, scale_factor=2, mode="bilinear")], 1)
+
+
+class Attention(nn.Module):
+    """A block of a transformer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.qkv, self.out, self.norm = nn.Linear(16, 48), nn.Linear(16, 16), nn.LayerNorm(16)
+        self.wide, self.thin = nn.Linear(16, 40), nn.Linear(40, 16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.qkv(self.norm(x)).view(2, 5, 3, 2, 8).permute(2, 0, 3, 1, 4).unbind(0)
+        y = torch.softmax(q @ k.transpose(-1, -2) / 8**0.5, -1) @ v
+        x = x + self.out(y.transpose(1, 2).reshape(2, 5, 16))
+        return x + self.thin(F.gelu(self.wide(x)))
+
+
+NETWORKS: dict[str, tuple[type[nn.Module], Tensor]] = {
+    "mobile": (Mobile, random(2, 3, 20, 16)),
+    "joined": (Joined, random(2, 4, 6, 7)),
+    "attention": (Attention, random(2, 5, 16)),
+}
+SCHEMES = {"by channel": {"is_per_channel": True}, "by tensor": {"is_per_channel": False}}
+STEPS = 3
+"""Most steps of the last quantisation between results: ties of some layers add up."""
+
+
+def step_of(graph: nn.Module) -> float:
+    """Return the scale of the last quantisation of a graph."""
+    every: Any = graph.graph
+    nodes = [node for node in every.nodes if "dequantize_per_tensor" in str(node.target)]
+    return float(nodes[-1].args[1])
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks(name: str, scheme: str) -> None:
+    """Whole networks are claims of integers, as near to eager as the official delegate."""
+    make, x = NETWORKS[name]
+    graph = quantized(make(), (x,), **SCHEMES[scheme])
+    pte, delegated = program(graph, x), program(graph, x, delegated=True)
+    method = load(pte)
+    left = {row["operator"] for row in method.undelegated()}
+    assert left == ({"aten::native_layer_norm.out"} if name == "attention" else set())
+    layers = sum(isinstance(part, (nn.Linear, nn.modules.conv._ConvNd))
+                 for part in make().modules())  # fmt: skip
+    assert figure(method, "integer_nodes") >= layers + (name == "mobile")
+    step = step_of(graph)
+    for seed in range(3):
+        y = random(*x.shape, seed=seed)
+        expected = graph(y).numpy()
+        (found,), (kernels,) = method.execute([y.numpy()]), load(pte, False).execute([y.numpy()])
+        official = reference(delegated, y.numpy()).outputs[0]
+        for other in (expected, kernels, official):
+            np.testing.assert_allclose(found, other, rtol=0, atol=STEPS * step)
+            assert np.mean(np.abs(found - other) > step / 2) < 0.3
+        (exact,) = load(pte, True, kernels="reference").execute([y.numpy()])
+        np.testing.assert_allclose(exact, kernels, rtol=0, atol=1.01 * step)
+
+
+def test_the_same_as_an_exported_delegate() -> None:
+    make, x = NETWORKS["mobile"]
+    graph = quantized(make(), (x,))
+    method = load(program(graph, x))
+    delegated = load(program(graph, x, delegated=True))
+    step = step_of(graph)
+    inputs = [random(*x.shape, seed=seed).numpy() for seed in range(20)]
+    differences = [
+        np.abs(method.execute([y])[0] - delegated.execute([y])[0]) / step for y in inputs
+    ]
+    assert np.max(differences) < 1.01 and np.mean(differences) < 0.01
+
+
+def test_weights_are_bytes() -> None:
+    graph = quantized(nn.Sequential(nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 256)),
+                      (random(2, 256),))  # fmt: skip
+    pte = program(graph, random(2, 256))
+    assert 2 * 128 * 256 <= figure(load(pte), "packed_bytes") < 3 * 128 * 256
+    first, second = shared(pte)
+    assert figure(first, "shared_packed_bytes") == 0 < figure(second, "shared_packed_bytes")
+
+
+def shared(pte: bytes) -> tuple[Method, Method]:
+    program = Runtime.get().load_program(pte)
+    return (program.load_method("forward", delegate_at_load="always"),
+            program.load_method("forward", delegate_at_load="always"))  # fmt: skip
+
+
+# ---- operators ---------------------------------------------------------------------------------
+
+
+def there(x: Tensor, scale: float = 0.05, zero: int = 3) -> Tensor:
+    return OPS.quantize_per_tensor.default(x, scale, zero, -128, 127, torch.int8)
+
+
+def back(q: Tensor, scale: float = 0.05, zero: int = 3) -> Tensor:
+    return OPS.dequantize_per_tensor.default(q, scale, zero, -128, 127, torch.int8)
+
+
+def fake(x: Tensor, scale: float = 0.05, zero: int = 3) -> Tensor:
+    """Quantise and dequantise."""
+    return back(there(x, scale, zero), scale, zero)
+
+
+class Weights(nn.Module):
+    """Dequantised weights of a layer, per channel."""
+
+    def __init__(self, layer: nn.Module, axis: int = 0) -> None:
+        super().__init__()
+        self.layer, self.axis = layer, axis
+        weight = layer.weight.detach()
+        rest = [d for d in range(weight.dim()) if d != axis]
+        self.scales = nn.Buffer(weight.abs().amax(rest) / 127)
+        self.zeros = nn.Buffer(torch.zeros(len(self.scales), dtype=torch.int64))
+        codes = OPS.quantize_per_channel.default(weight, self.scales, self.zeros, axis, -127, 127,
+                                                 torch.int8)  # fmt: skip
+        self.codes = nn.Buffer(codes)
+        self.bias = nn.Buffer(layer.bias.detach())
+
+    def weight(self) -> Tensor:
+        return OPS.dequantize_per_channel.default(self.codes, self.scales, self.zeros, self.axis,
+                                                  -127, 127, torch.int8)  # fmt: skip
+
+    def forward(self, x: Tensor) -> Tensor:
+        with_weights = {"weight": self.weight(), "bias": self.bias}
+        return torch.func.functional_call(self.layer, with_weights, (x,))
+
+
+def layer(make: Callable[[], nn.Module], axis: int = 0) -> Weights:
+    torch.manual_seed(7)
+    return Weights(make(), axis)
+
+
+LINEAR = layer(lambda: nn.Linear(12, 10))
+CONV = layer(lambda: nn.Conv2d(4, 6, 3, padding=1))
+DEEP = layer(lambda: nn.Conv2d(4, 8, 3, groups=4))
+GROUPED = layer(lambda: nn.Conv2d(4, 6, (1, 3), (2, 1), groups=2))
+ROW = layer(lambda: nn.Conv1d(4, 6, 3, 2, 1))
+UP = layer(lambda: nn.ConvTranspose2d(4, 3, 3, 2), axis=1)
+UP_BY_GROUPS = layer(lambda: nn.ConvTranspose2d(4, 6, 3, 2, groups=2), axis=1)
+IMAGE, MATRIX, ROWS = (2, 4, 6, 5), (3, 12), (2, 4, 9)
+
+OPERATORS: dict[str, tuple[Model, tuple[tuple[int, ...], ...], int]] = {
+    "linear": (lambda x: fake(LINEAR(fake(x))), (MATRIX,), 1),
+    "linear of three dimensions": (lambda x: fake(LINEAR(fake(x))), ((2, 3, 12),), 1),
+    "linear, relu": (lambda x: fake(F.relu(LINEAR(fake(x))), 0.02, -128), (MATRIX,), 1),
+    "convolution": (lambda x: fake(CONV(fake(x))), (IMAGE,), 1),
+    "convolution, bounds": (lambda x: fake(F.hardtanh(CONV(fake(x)))), (IMAGE,), 1),
+    "bounds of one step": (lambda x: fake(CONV(fake(x)).clamp(0.01, 0.02)), (IMAGE,), 0),
+    "positive bounds": (lambda x: fake(CONV(fake(x)).clamp(0.1, 2)), (IMAGE,), 1),
+    "depthwise": (lambda x: fake(DEEP(fake(x))), (IMAGE,), 1),
+    "grouped": (lambda x: fake(GROUPED(fake(x))), (IMAGE,), 1),
+    "row": (lambda x: fake(ROW(fake(x))), (ROWS,), 1),
+    "transposed": (lambda x: fake(UP(fake(x))), (IMAGE,), 1),
+    "transposed, groups": (lambda x: fake(UP_BY_GROUPS(fake(x))), (IMAGE,), 1),
+    "add": (lambda x, y: fake(fake(x) + fake(y, 0.02, -7), 0.06), (IMAGE, (4, 1, 5)), 1),
+    "add, relu": (lambda x, y: fake(F.relu(fake(x) + fake(y)), 0.03, -128), (IMAGE, IMAGE), 1),
+    "subtract": (lambda x, y: fake(fake(x) - fake(y, 0.02, 9), 0.07), (IMAGE, IMAGE), 1),
+    "multiply": (lambda x, y: fake(fake(x) * fake(y, 0.03), 0.04), (IMAGE, IMAGE), 1),
+    "square": (lambda x: fake(fake(x) * fake(x), 0.04), (IMAGE,), 1),
+    "factors out of range": (lambda x, y: fake(fake(x, 100.0) + fake(y), 0.01), (IMAGE, IMAGE), 0),
+    "relu": (lambda x: fake(F.relu(fake(x))), (IMAGE,), 1),
+    "relu, another scale": (lambda x: fake(F.relu6(fake(x)), 0.02, -100), (IMAGE,), 1),
+    "sigmoid": (lambda x: fake(torch.sigmoid(fake(x)), 1 / 256, -128), (IMAGE,), 1),
+    "gelu": (lambda x: fake(F.gelu(fake(x)), 0.02), (IMAGE,), 1),
+    "hardswish": (lambda x: fake(F.hardswish(fake(x)), 0.03), (IMAGE,), 1),
+    "elu": (lambda x: fake(F.elu(fake(x)), 0.03), (IMAGE,), 1),
+    "negative": (lambda x: fake(-fake(fake(x).abs()), 0.04), (IMAGE,), 2),
+    "maximum of a window": (lambda x: fake(F.max_pool2d(fake(x), 2)), (IMAGE,), 1),
+    "padded window": (lambda x: fake(F.max_pool2d(fake(x), 3, 2, 1), 0.04), (IMAGE,), 1),
+    "average of a window": (lambda x: fake(F.avg_pool2d(fake(x), 2), 0.03), (IMAGE,), 0),
+    "average": (lambda x: fake(F.adaptive_avg_pool2d(fake(x), 1), 0.01), (IMAGE,), 1),
+    "mean": (lambda x: fake(fake(x).mean((2, 3)), 0.01), (IMAGE,), 1),
+    "softmax": (lambda x: fake(torch.softmax(fake(x), -1), 1 / 256, -128), (IMAGE,), 0),
+    "joined": (lambda x, y: fake(torch.cat([fake(x), fake(y)], 1)), (IMAGE, IMAGE), 0),
+    "joined, other scales": (lambda x, y: fake(torch.cat([fake(x, 0.02), fake(y)] * 3, 1), 0.04),
+                             (IMAGE, IMAGE), 0),
+    "joined results": (lambda x, y: fake(torch.cat([CONV(fake(x)), CONV(fake(y))], 1)),
+                       (IMAGE, IMAGE), 2),
+    "moved": (lambda x: fake(CONV(fake(x).permute(0, 1, 3, 2)).transpose(1, 2).reshape(2, -1)),
+              (IMAGE,), 1),
+    "moved, then quantised": (lambda x: fake((fake(x) * fake(x)).permute(0, 2, 3, 1)[:, 1:4], 0.07),
+                              (IMAGE,), 1),
+    "parts": (lambda x: fake(torch.cat(fake(x).split([1, 3], 1)[::-1], 1)), (IMAGE,), 0),
+    "element": (lambda x: fake(fake(x)[:, 2] * fake(x)[:, 1], 0.08), (IMAGE,), 1),
+    "padded": (lambda x: fake(CONV(F.pad(fake(x), (1, 0, 2, 1)))), (IMAGE,), 1),
+    "padded with a number": (lambda x: fake(F.pad(fake(x), (1, 0), value=1.7)), (IMAGE,), 0),
+    "another scale": (lambda x: fake(fake(x), 0.07, -20), (IMAGE,), 0),
+    "of integers": (lambda q: fake(fake(F.relu(back(q))) * back(q), 0.3), (IMAGE,), 2),
+    "to integers": (lambda x: (there(CONV(fake(x))), there(x)), (IMAGE,), 1),
+    "read twice": (lambda x: (lambda y: (fake(y + fake(CONV(y)[:, :4]), 0.0937), y * 2))(fake(x)),
+                   (IMAGE,), 2),
+    "also floats": (lambda x: (CONV(fake(x)), fake(CONV(fake(x)))), (IMAGE,), 0),
+    "float result": (lambda x: CONV(fake(x)), (IMAGE,), 0),
+    "float input": (lambda x: fake(CONV(x)), (IMAGE,), 0),
+    "one result, two scales": (lambda x: two_scales(CONV(fake(x))), (IMAGE,), 0),
+}  # fmt: skip
+
+
+TIES = 0.15
+"""Most elements that may be a step away: sums of round numbers are often ties."""
+
+
+def two_scales(x: Tensor) -> tuple[Tensor, Tensor]:
+    return fake(x), fake(x, 0.02, 1)
+
+
+def arrays_of(name: str) -> tuple[list[np.ndarray], list[np.ndarray], bytes]:
+    """Return inputs, eager's results and a program."""
+    fn, shapes, _ = OPERATORS[name]
+    inputs = tuple(random(*shape, seed=i) for i, shape in enumerate(shapes))
+    if name == "of integers":
+        inputs = tuple((x * 40).to(torch.int8) for x in inputs)
+    with torch.no_grad():
+        results = fn(*inputs)
+    results = results if isinstance(results, tuple) else (results,)
+    return [x.numpy() for x in inputs], [y.numpy() for y in results], export(fn, *inputs)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators(name: str) -> None:
+    """Results are a step or less from eager's, most of them equal."""
+    inputs, expected, pte = arrays_of(name)
+    method = load(pte)
+    assert method.undelegated() == [] and figure(method, "integer_nodes") >= OPERATORS[name][2]
+    assert OPERATORS[name][2] or figure(method, "integer_nodes") == (name == "also floats")
+    for _ in range(2):
+        for found, wanted in zip(method.execute(inputs), expected):
+            assert found.shape == wanted.shape and found.dtype == wanted.dtype
+            both = np.concatenate([found, wanted]).astype(np.float64)
+            steps = np.diff(np.unique(both))
+            step = steps[steps > 1e-6].min() if OPERATORS[name][2] else np.inf
+            off = np.abs(found.astype(np.float64) - wanted)
+            assert off.max() <= 1.01 * step and np.mean(off > 1e-5) < TIES
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_by_themselves(name: str) -> None:
+    inputs, expected, pte = arrays_of(name)
+    method = load(pte, "each")
+    with method.tracing(values=True) as trace:
+        found = method.execute(inputs)
+    plain = load(pte, False)
+    with plain.tracing(values=True) as kernels:
+        plain.execute(inputs)
+    assert [e.name for e in trace.events] == [e.name for e in kernels.events]
+    for y, wanted in zip(found, expected):
+        assert np.mean(np.abs(y.astype(np.float64) - wanted) > 1e-5) < TIES
+
+
+# ---- what is not claimed, or not as integers ---------------------------------------------------
+
+
+def codes(x: Tensor, dtype: torch.dtype, low: int, high: int, zero: int = 0) -> Tensor:
+    q = OPS.quantize_per_tensor.default(x, 0.05, zero, low, high, dtype)
+    return OPS.dequantize_per_tensor.default(q, 0.05, zero, low, high, dtype)
+
+
+REFUSED: dict[str, tuple[Model, str]] = {
+    "uint8": (lambda x: codes(F.relu(codes(x, torch.uint8, 0, 255, 100)), torch.uint8, 0, 255),
+              "its dtype"),
+    "int16": (lambda x: codes(F.relu(codes(x, torch.int16, -32768, 32767)), torch.int16, -32768,
+                              32767), "its dtype"),
+    "a narrow range": (lambda x: codes(F.relu(codes(x, torch.int8, -64, 63)), torch.int8, -64, 63),
+                       "its range"),
+    "another scale": (lambda x: fake(F.relu(back(there(x), 0.07))),
+                      "another scale or zero point than its integers have"),
+    "another zero point": (lambda x: fake(F.relu(back(there(x), 0.05, -3))),
+                           "another scale or zero point than its integers have"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name: str) -> None:
+    """Kernels compute them, and the reason is reported."""
+    fn, reason = REFUSED[name]
+    x = random(*IMAGE)
+    method = load(export(fn, x))
+    rows = [row for row in method.undelegated() if row["reason"] == reason]
+    assert rows and all("quantize" in row["operator"] for row in rows)
+    np.testing.assert_array_equal(method.execute([x.numpy()])[0], fn(x).numpy())
+
+
+def test_weights_out_of_the_usual_range() -> None:
+    """-128, a zero point and a scale that XNNPACK has no factor for."""
+    for fault in ("lowest", "zero", "scale", "none"):
+        part = layer(lambda: nn.Conv2d(4, 6, 3))
+        if fault == "lowest":
+            part.codes[:] = -128
+        if fault == "zero":
+            part.zeros[3] = 1
+        if fault == "scale":
+            part.scales[:] *= 1e6
+        scale = 0.5 if fault == "lowest" else 0.05
+
+        def fn(x: Tensor, part: Weights = part, scale: float = scale) -> Tensor:
+            return fake(part(fake(x)), scale)
+
+        x = random(*IMAGE)
+        method = load(export(fn, x))
+        expected = fn(x).detach().numpy()
+        assert (figure(method, "integer_nodes") > 0) == (fault in ("lowest", "none")), fault
+        np.testing.assert_allclose(method.execute([x.numpy()])[0], expected, atol=1.01 * scale)
+
+
+def test_scales_of_the_wrong_length() -> None:
+    """The kernel refuses them, claimed or not."""
+    from executorch.exir._serialize._program import deserialize_pte_binary, serialize_pte_binary
+
+    x = random(*IMAGE)
+    file = deserialize_pte_binary(export(lambda x: fake(CONV(fake(x))), x))
+    plan = file.program.execution_plan[0]
+    for value in plan.values:
+        tensor = value.val
+        if getattr(tensor, "sizes", None) == [6] and int(tensor.scalar_type) == 6:
+            tensor.sizes = [5]
+    pte = bytes(serialize_pte_binary(file))
+    errors = []
+    for how in ("always", False):
+        with pytest.raises((RuntimeError, ValueError)) as error:
+            load(pte, how).execute([x.numpy()])
+        errors.append(str(error.value))
+    assert errors[0] == errors[1]
+
+
+UNUSUAL = [np.nan, np.inf, -np.inf, 3e38, -3e38, 1e30, 0.0]
+
+
+@pytest.mark.parametrize("name", ["convolution", "linear, relu", "to integers", "average"])
+def test_unusual_values(name: str) -> None:
+    """Kernels compute with numbers that are not finite."""
+    inputs, _, pte = arrays_of(name)
+    method, plain = load(pte), load(pte, False)
+    for value in UNUSUAL:
+        array = inputs[0].copy()
+        array.reshape(-1)[5] = value
+        for found, wanted in zip(method.execute([array]), plain.execute([array])):
+            np.testing.assert_allclose(found, wanted, atol=1.01 * (wanted.dtype == np.int8 or 0.05))
+
+
+def test_nan_inside() -> None:
+    """A NaN before a quantisation is not lost: the kernels compute it."""
+    fn = lambda x: fake(torch.softmax(x * 3e38 * 3e38 * 0, -1))  # noqa: E731
+    x = random(*MATRIX)
+    pte = export(fn, x)
+    np.testing.assert_array_equal(load(pte).execute([x.numpy()])[0],
+                                  load(pte, False).execute([x.numpy()])[0])  # fmt: skip
+
+
+def test_dynamic_shapes() -> None:
+    make, x = NETWORKS["mobile"]
+    batch = torch.randn(4, *x.shape[1:], generator=torch.Generator().manual_seed(1))
+    shapes = ({0: torch.export.Dim("batch", max=4)},)
+    exported = torch.export.export(make().eval(), (batch,), dynamic_shapes=shapes)
+    graph = _quantize(FLOWS["xnnpack-int8"], exported, [((batch,), {})])
+    pte = program(graph, batch, shapes=shapes)
+    method, step = load(pte), step_of(graph)
+    assert figure(method, "integer_nodes") > 8
+    for size in (4, 1, 3, 4, 2):
+        (found,) = method.execute([batch[:size].numpy()])
+        np.testing.assert_allclose(found, graph(batch[:size]).numpy(), rtol=0, atol=STEPS * step)
