@@ -120,7 +120,8 @@ def check_model(
             or "tosa-int8" (Arm's TOSA, interpreted on the CPU), "ethos-u55" or "ethos-u85" (the
             TOSA graph that Vela compiles for the NPU),
             "cortex-m" (int8, operators of CMSIS-NN), "cadence" (int8, operators of Cadence's DSPs;
-            static shapes); or a function from ExportedProgram to a program.
+            static shapes), "native" (portable graphs of ExecuTorch 1.5, interpreted on the CPU);
+            or a function from ExportedProgram to a program.
         program: An existing program instead of a flow: a path, bytes or an open file of a .pte or
             .bpte, a Program, a Method (with its current state), an EdgeProgramManager, an
             ExecutorchProgramManager, a BundledProgram. Test cases of a .bpte are run, too.

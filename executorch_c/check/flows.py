@@ -125,6 +125,23 @@ def _lower_cortex_m(exported: Any, method: str) -> Any:
         return edge.to_executorch()
 
 
+def _lower_native(exported: Any, method: str) -> Any:
+    """Return the program with ExecuTorch's portable graphs, which hold their constants."""
+    from executorch.backends.native import get_default_compile_config
+    from executorch.backends.native.partitioner import NativePartitioner
+    from executorch.backends.native.passes import get_default_passes
+    from executorch.exir import to_edge_transform_and_lower
+
+    with quiet():
+        edge = to_edge_transform_and_lower(
+            {method: exported},
+            transform_passes=get_default_passes(),
+            partitioner={method: [NativePartitioner(external_constants_tag=None)]},
+            compile_config=get_default_compile_config(),
+        )
+        return edge.to_executorch()
+
+
 def _cadence_compiler() -> Any:
     """Return the compiler of the Cadence flow, which imports `override` from typing: Python has it
     since 3.12."""
@@ -245,6 +262,8 @@ FLOWS = {
         Flow("cortex-m", "PT2E: int8, operators of CMSIS-NN for a Cortex-M55",
              _portable, _cortex_m, lower=_lower_cortex_m, has_guards=False,
              packages=("tosa_serializer",)),
+        Flow("native", "delegated to portable graphs of ExecuTorch 1.5; interpreted on the CPU",
+             _portable, lower=_lower_native),
         Flow("cadence", "PT2E: int8, operators of the libraries of Cadence's DSPs",
              _portable, _cadence, lower=_lower_cadence, decompose=_decompose_cadence),
     )
