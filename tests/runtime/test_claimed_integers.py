@@ -13,6 +13,8 @@ import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 from executorch_c.check.flows import FLOWS, _quantize
+from executorch_c.devtools import compare_programs, explain
+from executorch_c.testing import check_model
 from exports import export
 from plans import reference
 from torch import Tensor, nn
@@ -470,3 +472,112 @@ def test_dynamic_shapes() -> None:
     for size in (4, 1, 3, 4, 2):
         (found,) = method.execute([batch[:size].numpy()])
         np.testing.assert_allclose(found, graph(batch[:size]).numpy(), rtol=0, atol=STEPS * step)
+
+
+# ---- dynamic quantisation ----------------------------------------------------------------------
+
+
+def chosen(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Quantise as it comes: the dequantised tensor, the integers, their scale and zero point."""
+    scale, zero = OPS.choose_qparams.tensor(x, -127, 127, 1e-7, torch.int8)
+    q = OPS.quantize_per_tensor.tensor(x, scale, zero, -127, 127, torch.int8)
+    return again(q, scale, zero), q, scale, zero
+
+
+def again(q: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
+    return OPS.dequantize_per_tensor.tensor(q, scale, zero, -127, 127, torch.int8)
+
+
+def swapped(x: Tensor) -> Tensor:
+    """Integers with the scale of others."""
+    return LINEAR(again(chosen(x)[1], chosen(x * 2)[2], chosen(x)[3]))
+
+
+def with_floats(x: Tensor) -> tuple[Tensor, Tensor]:
+    y = chosen(x)[0]
+    return LINEAR(y), F.relu(y)
+
+
+DYNAMIC: dict[str, tuple[Model, int]] = {
+    "layer": (lambda x: LINEAR(chosen(x)[0]), 1),
+    "three dimensions": (lambda x: LINEAR(chosen(x.view(1, 3, 12))[0]), 1),
+    "two readers": (lambda x: (lambda y: LINEAR(y) + F.relu(LINEAR(y)))(chosen(x)[0]), 2),
+    "read as floats, too": (with_floats, 0),
+    "scale returned": (lambda x: (LINEAR(chosen(x)[0]), chosen(x)[2]), 1),
+    "weights of floats": (lambda x: F.linear(chosen(x)[0], LINEAR.layer.weight.detach()), 0),
+    "one of two": (lambda x: LINEAR(chosen(F.relu(chosen(x)[0]))[0]), 1),
+    "another scale": (swapped, 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DYNAMIC)
+def test_dynamic(name: str) -> None:
+    """Near to the kernels: XNNPACK has 256 steps for each row, the operators 255 for all."""
+    fn, layers = DYNAMIC[name]
+    rows = random(3, 12)
+    pte = export(fn, rows)
+    method = load(pte)
+    assert figure(method, "integer_nodes") == layers
+    reasons = {row["reason"] for row in method.undelegated()}
+    assert (layers > 0 and name != "one of two" and name != "scale returned") == (not reasons)
+    results = fn(rows)
+    for found, wanted in zip(method.execute([rows.numpy()]),
+                             results if isinstance(results, tuple) else [results]):  # fmt: skip
+        wanted = wanted.detach().numpy()
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=0.02 * np.abs(wanted).max())
+    same = rows[:1].expand(3, 12).contiguous()
+    for found, exact in zip(
+        method.execute([same.numpy()]), load(pte, False).execute([same.numpy()])
+    ):
+        np.testing.assert_allclose(found, exact, rtol=0, atol=0.02 * np.abs(exact).max())
+
+
+def test_dynamic_networks_are_those_of_the_exporter() -> None:
+    make, x = NETWORKS["attention"]
+    graph = quantized(make(), (x,), "xnnpack-dynamic")
+    method, delegated = load(program(graph, x)), load(program(graph, x, delegated=True))
+    assert figure(method, "integer_nodes") == 4
+    for seed in range(3):
+        y = random(*x.shape, seed=seed)
+        (found,), (other,) = method.execute([y.numpy()]), delegated.execute([y.numpy()])
+        scale = np.abs(other).max()
+        np.testing.assert_allclose(found, other, rtol=0, atol=0.01 * scale)
+        np.testing.assert_allclose(found, graph(y).detach().numpy(), rtol=0, atol=0.03 * scale)
+
+
+def test_dynamic_of_unusual_values() -> None:
+    pte = export(DYNAMIC["layer"][0], random(3, 12))
+    method, plain = load(pte), load(pte, False)
+    for value in UNUSUAL:
+        x = random(3, 12).numpy()
+        x[1, 4] = value
+        found, wanted = method.execute([x])[0], plain.execute([x])[0]
+        if np.isfinite(value):
+            assert np.isfinite(found).all()
+        else:
+            np.testing.assert_array_equal(found, wanted)
+
+
+# ---- verdicts ----------------------------------------------------------------------------------
+
+
+def verdicts(graph: nn.Module, pte: bytes, x: Tensor) -> tuple[str, str]:
+    method = load(pte)
+    return check_model(graph, (x,), program=method).verdict, explain(method, graph, (x,)).verdict
+
+
+def test_verdicts() -> None:
+    """Integers are accepted where the exporter's are; faults of the program are found."""
+    make, x = NETWORKS["joined"]
+    graph = quantized(make(), (x,))
+    pte, delegated = program(graph, x), program(graph, x, delegated=True)
+    assert verdicts(graph, pte, x) == ("match", "match")
+    assert compare_programs(pte, delegated, [x.numpy()]).ok
+    for at, change in ((1, {1: 1.3}), (5, {2: 9})):
+        wrong = quantized(make(), (x,))
+        every: Any = wrong.graph
+        node = [n for n in every.nodes if "quantize_per_tensor" in str(n.target)][at]
+        for i, by in change.items():
+            node.update_arg(i, node.args[i] * by if i == 1 else node.args[i] + by)
+        wrong.recompile()  # type: ignore[operator]
+        assert "differ" in verdicts(graph, program(wrong, x), x), node
