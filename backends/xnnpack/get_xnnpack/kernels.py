@@ -122,7 +122,8 @@ TANH = (
     Patch(
         "src/configs/unary-elementwise-config.c",
         "static void init_f32_to_f16_cvt_config(void) {\n",
-        "".join(
+        "#if XNN_ARCH_X86_64\n#include <immintrin.h>\n#endif\n\n"
+        + "".join(
             kernel_set(condition, "tanh.h", name, target, LANES=lanes)
             for condition, name, target, lanes in TANH_SETS
         )
