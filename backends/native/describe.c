@@ -31,6 +31,7 @@ static void show_tensor(const ecn_graph *g, uint32_t id, ect_text name, ec_fb_ta
                         const char *key, const ec_backend_visitor *visitor) {
   ect_note note = {{0}, 0};
   int64_t sizes[ECT_MAX_RANK];
+  if (!meta) return;
   const ec_fb_vec dims = ec_fb_vector(meta, ECN_TensorMeta_sizes);
   const int32_t dtype = ecn_scalar_type(ec_fb_u8(meta, ECN_TensorMeta_dtype));
   const uint32_t rank = dims.count < ECT_MAX_RANK ? dims.count : ECT_MAX_RANK;

@@ -78,6 +78,9 @@ int32_t ecn_scalar_type(uint8_t dtype) {
 }
 
 uint32_t ecn_read_meta(const ecn_call *c, ec_fb_table meta, ect_text what, ect_tensor *out) {
+  if (!meta)
+    return ecn_fail(c, EC_BACKEND_INVALID_PROGRAM, "tensor '%.80s' has no dtype and sizes",
+                    (const char *)what.data);
   const ec_fb_vec sizes = ec_fb_vector(meta, ECN_TensorMeta_sizes);
   *out = (ect_tensor){.dtype = ecn_scalar_type(ec_fb_u8(meta, ECN_TensorMeta_dtype)),
                       .rank = sizes.count, .is_dynamic = true};

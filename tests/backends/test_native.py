@@ -180,3 +180,21 @@ def test_hostile_payloads(old: bytes, new: bytes, sentence: str) -> None:
 def test_damaged_programs(name: str) -> None:
     data = (PROGRAMS.folder / f"{name}.pte").read_bytes()
     PROGRAMS.check_damaged(name, data.index(b"NPTG") - 4, len(data), cases=300)
+
+
+def test_absent_fields() -> None:
+    """Each pair of bytes of a payload becomes zero, as in a table that lacks a field."""
+    data = (PROGRAMS.folder / "mlp.pte").read_bytes()
+    begin = data.index(b"NPTG") - 4
+    sentences = set()
+    for at in range(begin, begin + 2600, 2):
+        copy = bytearray(data)
+        copy[at : at + 2] = b"\0\0"
+        try:
+            program = Runtime.get().load_program(bytes(copy))
+            program._delegate("forward", 0)
+            program.load_method("forward")
+        except executorch_c.Error as found:
+            sentences.add(str(found))
+    assert any("has no dtype and sizes" in sentence for sentence in sentences)
+    assert len(sentences) > 30
