@@ -15,8 +15,9 @@
 #include "runtime/program_internal.h"
 
 enum {
-  FREE_BYTES = 16 << 20, /* that any method may hold */
-  FILE_TIMES = 4         /* and this many times the program's files: int8 weights become floats */
+  FREE_BYTES = 16 << 20,  /* that any method may hold */
+  FILE_TIMES = 4,         /* and this many times the program's files: int8 weights become floats, */
+  MORE_BYTES = 512 << 20  /* and as much again up to this: the floats are transposed */
 };
 
 typedef struct folding {
@@ -132,7 +133,10 @@ size_t ec_constant_room(const ec_method *m) {
   size_t room = m->program->file.size;
   for (size_t i = 0; i < m->program->data_count; i++)
     if (!ec_add_size(room, m->program->data[i].size, &room)) return 0;
-  if (!ec_mul_size(room, FILE_TIMES, &room) || !ec_add_size(room, FREE_BYTES, &room)) return 0;
+  if (!ec_mul_size(room, FILE_TIMES, &room) ||
+      !ec_add_size(room, room < MORE_BYTES ? room : MORE_BYTES, &room) ||
+      !ec_add_size(room, FREE_BYTES, &room))
+    return 0;
   return room;
 }
 

@@ -545,6 +545,14 @@ def test_dynamic_networks_are_those_of_the_exporter() -> None:
         np.testing.assert_allclose(found, graph(y).detach().numpy(), rtol=0, atol=0.03 * scale)
 
 
+def test_large_weights_stay_integers() -> None:
+    """Those that are dequantised and transposed at load have room: 8 times the file's bytes."""
+    model = nn.Sequential(nn.Linear(2048, 2048), nn.ReLU(), nn.Linear(2048, 2048))
+    x = random(1, 2048)
+    method = load(program(quantized(model, (x,), "xnnpack-dynamic"), x))
+    assert figure(method, "integer_nodes") == 2 and method.undelegated() == []
+
+
 def test_dynamic_of_unusual_values() -> None:
     pte = export(DYNAMIC["layer"][0], random(3, 12))
     method, plain = load(pte), load(pte, False)
