@@ -171,7 +171,7 @@ def _decompose_cadence(exported: Any) -> Any:
     """Return the graph that the quantizer knows, as the flow's own trace makes it: it looks for
     patterns of modules and functions, which strict export alone records."""
     import torch
-    from torch._inductor.decomposition import remove_decompositions
+    from torch._decomp import remove_decompositions
 
     table = torch.export.default_decompositions()
     kept = _cadence().get_ops_to_preserve_from_decomposition()
