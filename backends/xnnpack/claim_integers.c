@@ -105,6 +105,11 @@ const char *ecx_claim_choose_qparams(ecx_claim *b, const ecx_claim_row *row,
   return NULL;
 }
 
+bool ecx_is_dynamic_quantization(const ecx_claim_row *row) {
+  return row->fn == ecx_claim_choose_qparams || row->fn == ecx_claim_quantize_dynamic ||
+         row->fn == ecx_claim_dequantize_dynamic;
+}
+
 /* Returns the floats that the scale and zero point of a call were chosen for. */
 static uint32_t read_floats(const ecx_claim *b, const ec_backend_kernel_call *call) {
   const uint32_t scale = b->entries[ecx_arg_value(call, 1)->number].floats;

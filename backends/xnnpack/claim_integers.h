@@ -4,6 +4,9 @@
 
 #include "claim.h"
 
+/* True for the row of an operator whose scale is chosen in each call. */
+bool ecx_is_dynamic_quantization(const ecx_claim_row *row);
+
 /* Returns the id of a value that is quantised as it comes, for a layer of integers; ECX_NONE: it is
  * not. */
 uint32_t ecx_read_dynamic(ecx_claim *b, const ec_backend_value *v);

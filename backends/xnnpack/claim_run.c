@@ -6,6 +6,7 @@
 
 #include "call.h"
 #include "claim.h"
+#include "claim_integers.h"
 #include "claim_values.h"
 #include "claim_weights.h"
 
@@ -142,7 +143,22 @@ static uint32_t check_readable(const ecx_call *c, ecx_claim *b) {
                   "dynamic quantisation that is not read by linear layers of integers alone");
 }
 
+/* Refuses dynamic quantisation unless it is asked for: the operators choose a scale for a tensor,
+ * XNNPACK chooses one for each row, of other steps. */
+static uint32_t check_scales(const ecx_call *c, const ecx_claim *b) {
+  bool any = false;
+  for (size_t i = 0; !b->run->always && i < b->run->call_count; i++) {
+    const ecx_claim_row *row = find_row(b->run->calls[i].op);
+    b->run->refused[i] = row && ecx_is_dynamic_quantization(row);
+    any |= b->run->refused[i];
+  }
+  if (!any) return EC_BACKEND_OK;
+  return ecx_fail(c, EC_BACKEND_NOT_SUPPORTED,
+                  "a scale for all rows, where XNNPACK has one for each");
+}
+
 static uint32_t add_calls(const ecx_call *c, ecx_claim *b) {
+  ECX_TRY(check_scales(c, b));
   for (size_t i = 0; i < b->run->call_count; i++) {
     const ec_backend_kernel_call *call = &b->run->calls[i];
     const ecx_claim_row *row = find_row(call->op);

@@ -553,6 +553,15 @@ def test_large_weights_stay_integers() -> None:
     assert figure(method, "integer_nodes") == 2 and method.undelegated() == []
 
 
+def test_dynamic_is_left_to_the_kernels() -> None:
+    """By default a method computes what its operators say: one scale for the tensor."""
+    x = random(64, 256)
+    pte = program(quantized(nn.Sequential(nn.Linear(256, 256)), (x,), "xnnpack-dynamic"), x)
+    method, plain = load(pte, True), load(pte, False)
+    assert any("for all rows" in row["reason"] for row in method.undelegated())
+    np.testing.assert_array_equal(*(m.execute([x.numpy()])[0] for m in (method, plain)))
+
+
 def test_dynamic_of_unusual_values() -> None:
     pte = export(DYNAMIC["layer"][0], random(3, 12))
     method, plain = load(pte), load(pte, False)
