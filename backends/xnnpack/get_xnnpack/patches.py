@@ -241,6 +241,28 @@ WEIGHTS = (
     ),
 )
 
+FUSION = (
+    # A clamp that joins another node writes its bounds into that node's paddings, if they are
+    # greater than 0 or less: both are parameters in one union.
+    Patch(
+        "src/subgraph.c",
+        "        producer->params.unary.clamp.min =\n"
+        "            math_max_f32(producer->params.unary.clamp.min,\n"
+        "                          consumer->params.unary.clamp.min);\n"
+        "        producer->params.unary.clamp.max =\n"
+        "            math_min_f32(producer->params.unary.clamp.max,\n"
+        "                          consumer->params.unary.clamp.max);\n",
+        "        if (is_clamp(producer)) {\n"
+        "          producer->params.unary.clamp.min =\n"
+        "              math_max_f32(producer->params.unary.clamp.min,\n"
+        "                            consumer->params.unary.clamp.min);\n"
+        "          producer->params.unary.clamp.max =\n"
+        "              math_min_f32(producer->params.unary.clamp.max,\n"
+        "                            consumer->params.unary.clamp.max);\n"
+        "        }\n",
+    ),
+)
+
 MEMORY = (
     # A plan itself needs memory. SIZE_MAX means that its allocation failed.
     Patch(
@@ -471,8 +493,8 @@ TRANSPOSED = (
 )
 
 XNNPACK = (
-    *ROWS, *TILES, *SHAPES, *PADDINGS, *WINDOWS, *WEIGHTS, *MEMORY, *PLAN, *NARROW, *TRANSPOSED,
-    *DEPTHWISE, *TANH, *PACKING, *DECODING, *COPIES,
+    *ROWS, *TILES, *SHAPES, *PADDINGS, *WINDOWS, *WEIGHTS, *FUSION, *MEMORY, *PLAN, *NARROW,
+    *TRANSPOSED, *DEPTHWISE, *TANH, *PACKING, *DECODING, *COPIES,
 )  # fmt: skip
 """The patches of XNNPACK."""
 
