@@ -176,8 +176,6 @@ def _decompose_cadence(exported: Any) -> Any:
     table = torch.export.default_decompositions()
     kept = _cadence().get_ops_to_preserve_from_decomposition()
     remove_decompositions(table, [*kept, torch.ops.aten._safe_softmax.default])
-    if exported.range_constraints:
-        raise ValueError("flow 'cadence' lowers static shapes alone: give no dynamic_shapes")
     args, kwargs = exported.example_inputs
     with torch.no_grad():
         strict = torch.export.export(exported.module(), args, kwargs, strict=True)
@@ -210,6 +208,8 @@ class Flow:
     """Returns the exported program that the quantizer annotates; None: as it is."""
     has_guards: bool = True
     """False: the quantizer needs a graph without the checks of the inputs' shapes."""
+    is_static: bool = False
+    """True: the flow's own passes fail on symbolic shapes."""
     packages: tuple[str, ...] = ()
     """Optional packages that the flow imports, besides torch and executorch."""
 
@@ -253,10 +253,10 @@ FLOWS = {
         Flow("openvino-int8", "PT2E: int8 by channel, delegated to OpenVINO",
              _openvino, _openvino_int8, folds_weights=False, packages=("openvino", "nncf")),
         Flow("tosa", "delegated to TOSA in floats; interpreted on the CPU", _tosa("TOSA-1.0+FP"),
-             packages=("tosa_serializer",)),
+             is_static=True, packages=("tosa_serializer",)),
         *(
             Flow(name, about, _tosa(spec), _tosa_int8(spec), has_guards=False,
-                 packages=("tosa_serializer",))
+                 is_static=True, packages=("tosa_serializer",))
             for name, about, spec in INTEGER_TOSA
         ),
         Flow("cortex-m", "PT2E: int8, operators of CMSIS-NN for a Cortex-M55",
@@ -265,7 +265,8 @@ FLOWS = {
         Flow("native", "delegated to portable graphs of ExecuTorch 1.5; interpreted on the CPU",
              _portable, lower=_lower_native),
         Flow("cadence", "PT2E: int8, operators of the libraries of Cadence's DSPs",
-             _portable, _cadence, lower=_lower_cadence, decompose=_decompose_cadence),
+             _portable, _cadence, lower=_lower_cadence, decompose=_decompose_cadence,
+             is_static=True),
     )
 }  # fmt: skip
 
@@ -358,6 +359,8 @@ def _from_flow(
     flow: Flow, exported: Any, dynamic_shapes: Any, samples: Sequence[Call], method: str
 ) -> Subject:
     source, graph = exported, None
+    if flow.is_static and exported.range_constraints:
+        raise ValueError(f"flow '{flow.name}' lowers static shapes alone: give no dynamic_shapes")
     if flow.quantizer is not None:
         graph = _quantize(flow, exported, samples)
         shapes = dynamic_shapes if dynamic_shapes is not None else _shapes_of(exported)

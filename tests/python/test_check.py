@@ -70,13 +70,18 @@ def test_a_missing_package_of_a_flow(monkeypatch: pytest.MonkeyPatch) -> None:
         check_model(net(), (torch.randn(IMAGE),), flow="cortex-m")
 
 
-def test_cadence_takes_static_shapes_alone() -> None:
-    with pytest.raises(ValueError, match="flow 'cadence' lowers static shapes alone"):
-        check_model(net(), (torch.randn(IMAGE),), flow="cadence",
-                    dynamic_shapes={"x": {0: Dim("n", max=7)}})  # fmt: skip
+STATIC = [name for name, flow in FLOWS.items() if flow.is_static]
 
 
-@pytest.mark.parametrize("flow", flow_params(name for name in FLOWS if name != "cadence"))
+@pytest.mark.parametrize("flow", flow_params(STATIC))
+def test_flows_of_static_shapes(flow: str) -> None:
+    model, x = net(), torch.randn(IMAGE)
+    with pytest.raises(ValueError, match=f"flow '{flow}' lowers static shapes alone"):
+        check_model(model, (x,), flow=flow, dynamic_shapes={"x": {0: Dim("n", max=7)}})
+    assert check_model(model, (x,), flow=flow, n_random=1)
+
+
+@pytest.mark.parametrize("flow", flow_params(name for name in FLOWS if name not in STATIC))
 def test_a_healthy_model_passes(flow: str) -> None:
     x = torch.randn(IMAGE)
     result = check_model(
