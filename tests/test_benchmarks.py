@@ -89,7 +89,7 @@ def test_language_model_rivals_that_are_absent_are_named(monkeypatch):
     monkeypatch.setattr(bench_llm, "prepare", lambda *_: None)
     absent = llm_rivals.Rival("absent", "gguf", llm_rivals.llama_cpp, "no_such_package", "absent")
     monkeypatch.setattr(bench_llm, "RIVALS", {"ours": llm_rivals.RIVALS["ours"], "absent": absent})
-    found = bench_llm.prepared()
+    found = bench_llm.prepared(bench_llm.RIVALS)
     assert list(found.pythons) == ["ours"]
     assert len(found.missing) == 1 and "absent is not measured" in found.missing[0]
     assert "pip install absent" in found.missing[0]
