@@ -137,7 +137,7 @@ static void refuse_writer(ecx_claim *b, const ec_backend_value *v) {
 
 /* Fails if a value that is quantised as it comes is read by anything but a layer of integers. */
 static uint32_t check_readable(const ecx_call *c, ecx_claim *b) {
-  if (!b->unreadable || b->draft->failed) return EC_BACKEND_OK;
+  if (!b->unreadable) return EC_BACKEND_OK;
   refuse_writer(b, b->unreadable);
   return ecx_fail(c, EC_BACKEND_NOT_SUPPORTED,
                   "dynamic quantisation that is not read by linear layers of integers alone");
@@ -164,8 +164,8 @@ static uint32_t add_calls(const ecx_call *c, ecx_claim *b) {
     const ecx_claim_row *row = find_row(call->op);
     b->at = i;
     const char *reason = row ? row->fn(b, row, call) : "the operator";
-    if (b->draft->failed) break; /* without memory, whose lack must not change what is claimed */
     ECX_TRY(check_readable(c, b));
+    if (b->draft->failed) break; /* no memory: its lack must not change what is claimed */
     b->run->refused[i] = reason != NULL;
     if (reason) return ecx_fail(c, EC_BACKEND_NOT_SUPPORTED, "%s", reason);
   }

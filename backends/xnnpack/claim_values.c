@@ -213,7 +213,7 @@ static void make_form(ecx_claim *b, const ec_backend_value *v) {
   } else if (v->same) {
     ecx_bind(b, v, ECX_FORM_PLAIN, ecx_reshape(b, ecx_read_flat(b, v->same), &shape, ECX_NONE));
   } else {
-    b->unreadable = v;
+    if (!b->draft->failed) b->unreadable = v; /* else for lack of memory */
     b->draft->failed = true;
   }
 }
