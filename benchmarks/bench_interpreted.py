@@ -27,7 +27,7 @@ def program(model: str, flow: str) -> Path:
     """Return the cached program of a network in a flow of `check_model`."""
     from executorch_c.check import flows
 
-    path = CACHE / "interpreted" / f"{model}-{flow}-{key(sorted(SOURCES))}.pte"
+    path = CACHE / "interpreted" / f"{model}-{flow}-{key(SOURCES)}.pte"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         module, inputs = NETWORKS[model].build()

@@ -60,7 +60,12 @@ bool ecx_loses_nan(const ecx_draft *d, uint32_t id) {
 }
 
 bool ecx_fails_clamped(const ecx_draft *d, uint32_t id, float min) {
-  return min > 0 && (producer_of(d, id, ECX_KIND_Conv2d) ||
+#ifdef EXECUTORCH_C_CORRECTIONS
+  const bool is_corrected = true; /* FUSION in get_xnnpack/patches.py */
+#else
+  const bool is_corrected = false;
+#endif
+  return !is_corrected && min > 0 && (producer_of(d, id, ECX_KIND_Conv2d) ||
                      producer_of(d, id, ECX_KIND_DepthwiseConv2d));
 }
 

@@ -11,8 +11,8 @@ uint32_t ecx_match_hardswish(const ecx_draft *d, uint32_t dividend, uint32_t div
 /* True for the result of a node that loses NaN if XNNPACK fuses a clamp into it. */
 bool ecx_loses_nan(const ecx_draft *d, uint32_t id);
 
-/* True for the result of a convolution into which XNNPACK cannot fuse a clamp with a positive lower
- * bound: it reports a lack of memory. */
+/* True for the result of a convolution into which an XNNPACK without our corrections cannot fuse a
+ * clamp with a positive lower bound: it reports a lack of memory. */
 bool ecx_fails_clamped(const ecx_draft *d, uint32_t id, float min);
 
 /* Returns the value that a clamp of `id` needs to read: of a clamp, what that one reads. The bounds

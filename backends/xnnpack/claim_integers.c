@@ -27,6 +27,12 @@ static const char *read_coding(const ec_backend_kernel_call *call, ecx_coding *o
   return zero < LOWEST || zero > HIGHEST ? "its zero point" : NULL;
 }
 
+/* True for a range that dynamic quantisation has: of 255 or 256 codes. */
+static bool is_wide_range(const ec_backend_kernel_call *call, size_t lowest) {
+  const int64_t least = ecx_arg_int(call, lowest);
+  return (least == LOWEST || least == LOWEST + 1) && ecx_arg_int(call, lowest + 1) == HIGHEST;
+}
+
 static bool is_full_range(const ec_backend_kernel_call *call, size_t lowest) {
   return ecx_arg_int(call, lowest) == LOWEST && ecx_arg_int(call, lowest + 1) == HIGHEST;
 }
@@ -95,9 +101,7 @@ const char *ecx_claim_choose_qparams(ecx_claim *b, const ecx_claim_row *row,
   (void)row;
   const ec_backend_value *v = ecx_arg_value(call, 0);
   if (!is_of(v, FLOAT32)) return "its dtype";
-  if (ecx_arg_int(call, 1) < LOWEST || ecx_arg_int(call, 1) > LOWEST + 1 ||
-      ecx_arg_int(call, 2) != HIGHEST)
-    return "its range";
+  if (!is_wide_range(call, 1)) return "its range";
   if (!b) return NULL;
   const uint32_t id = ecx_read(b, v, ECX_FORM_PLAIN);
   note_writer(b, ecx_arg_value(call, call->count - 2), id);
@@ -121,9 +125,7 @@ const char *ecx_claim_quantize_dynamic(ecx_claim *b, const ecx_claim_row *row,
   (void)row;
   const ec_backend_value *v = ecx_arg_value(call, 0), *out = ecx_arg_out(call);
   if (!is_of(v, FLOAT32) || !is_of(out, INT8)) return "its dtype";
-  if (ecx_arg_int(call, 3) < LOWEST || ecx_arg_int(call, 3) > LOWEST + 1 ||
-      ecx_arg_int(call, 4) != HIGHEST)
-    return "its range";
+  if (!is_wide_range(call, 3)) return "its range";
   if (!is_like(v, out)) return "its shape";
   if (!b) return NULL;
   const uint32_t floats = read_floats(b, call);

@@ -296,8 +296,7 @@ static bool find_integers(const ecx_draft *d, const uint32_t *ids, size_t count,
   for (size_t i = 0; i < count; i++) {
     out[i] = ecx_integers_of(d, ids[i]);
     if (out[i] == ECX_NONE) return false;
-    const ecx_coding *first = &d->values[out[0]].coding, *other = &d->values[out[i]].coding;
-    if (first->scale != other->scale || first->zero_point != other->zero_point) return false;
+    if (!ecx_is_same_coding(&d->values[out[0]].coding, &d->values[out[i]].coding)) return false;
   }
   return true;
 }

@@ -14,7 +14,7 @@
 #include "kinds.h"
 #include "schema.h"
 
-/* What a kind of nodes needs to be one of integers. */
+/* The condition under which a node of a kind becomes one of integers. */
 typedef enum ecx_rule {
   KEEPS_FLOATS,
   MOVES,   /* the same coding of result and operands */
@@ -58,10 +58,6 @@ static const uint8_t rules[ECX_KINDS] = {
 
 static uint32_t operand(const ecx_draft_node *n, unsigned i) {
   return n->fields[ecx_kinds[n->kind].layout->in[i]];
-}
-
-static bool is_same_coding(const ecx_coding *a, const ecx_coding *b) {
-  return a->dtype == b->dtype && a->scale == b->scale && a->zero_point == b->zero_point;
 }
 
 /* ---- factors --------------------------------------------------------------------------------- */
@@ -265,7 +261,8 @@ uint32_t ecx_quantize(ecx_claim *b, uint32_t id, const ecx_coding *coding) {
   const ecx_draft *d = b->draft;
   const uint32_t integers = ecx_integers_of(d, id);
   if (d->failed || id == ECX_NONE) return ECX_NONE;
-  if (integers != ECX_NONE && is_same_coding(&d->values[integers].coding, coding)) return integers;
+  if (integers != ECX_NONE && ecx_is_same_coding(&d->values[integers].coding, coding))
+    return integers;
   const uint32_t out = replace(b, id, coding);
   if (out != ECX_NONE) return out;
   if (!is_tame(d, id, 0)) ecx_watch(b, id);

@@ -140,6 +140,10 @@ uint32_t ecx_write(ecx_claim *b, const ec_backend_value *v, ecx_form form) {
 
 /* ---- integers -------------------------------------------------------------------------------- */
 
+bool ecx_is_same_coding(const ecx_coding *a, const ecx_coding *b) {
+  return a->dtype == b->dtype && a->scale == b->scale && a->zero_point == b->zero_point;
+}
+
 uint32_t ecx_integers_of(const ecx_draft *d, uint32_t id) {
   if (d->failed || id == ECX_NONE || d->values[id].producer == ECX_NONE) return ECX_NONE;
   const ecx_draft_node *n = &d->nodes[d->values[id].producer];

@@ -56,6 +56,8 @@ uint32_t ecx_transpose(ecx_claim *b, uint32_t id, const size_t *perm);
 /* Returns the id of an operand, of rank `of` or constant, that broadcasts to values of this rank
  * with channels last. */
 uint32_t ecx_read_spread(ecx_claim *b, const ec_backend_value *v, size_t of);
+/* True if integers stand for the same numbers: for codings with one scale. */
+bool ecx_is_same_coding(const ecx_coding *a, const ecx_coding *b);
 /* Returns the id of the integers that an id is dequantised from; ECX_NONE: it is not. */
 uint32_t ecx_integers_of(const ecx_draft *d, uint32_t id);
 /* Returns the id of integers as floats. */

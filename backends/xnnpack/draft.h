@@ -31,7 +31,7 @@ typedef struct ecx_draft_node {
   float min, max;
 } ecx_draft_node;
 
-/* What the numbers of a value mean. */
+/* The dtype, scales and zero point of a value. */
 typedef struct ecx_coding {
   ecx_dtype dtype; /* fp32, qint8, qcint8, qcint32, qdint8 */
   float scale;     /* of qint8 */

@@ -118,7 +118,7 @@ static ec_status compile_run(ec_claim_context *c, const ec_claim_run *r, ec_dele
   return EC_OK;
 }
 
-/* Leaves the calls that the backend refused to their kernels. Returns false if there are none. */
+/* Leaves the calls that the backend refused to their kernels. Sets `any` if there are some. */
 static ec_status leave_refused(ec_claim_context *c, const ec_claim_run *r, bool *any,
                                ec_error *err) {
   char reason[EC_ERROR_SIZE];

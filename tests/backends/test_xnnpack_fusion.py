@@ -23,13 +23,14 @@ NODES = {
 
 
 @pytest.mark.parametrize("bounds", [(0.1, 1.0), (-1.0, -0.1), (-0.5, 0.5), (0.25, float("inf"))])
+@pytest.mark.parametrize("partitioner", [XnnpackPartitioner(), None], ids=["delegated", "claimed"])
 @pytest.mark.parametrize("name", NODES)
-def test_a_clamp_after_a_node(name: str, bounds: tuple[float, float]) -> None:
+def test_a_clamp_after_a_node(name: str, partitioner: object, bounds: tuple[float, float]) -> None:
     torch.manual_seed(0)
     node, shape = NODES[name]
     model, x = nn.Sequential(node, nn.Hardtanh(*bounds)).eval(), torch.randn(shape)
-    pte = export(model, x, partitioner=XnnpackPartitioner())
-    method = Runtime.get().load_program(pte).load_method("forward")
+    pte = export(model, x, partitioner=partitioner)
+    method = Runtime.get().load_program(pte).load_method("forward", delegate_at_load="always")
     assert method.backend_report()[0]["backend"] == "XnnpackBackend"
     (found,) = method.execute([x.numpy()])
     np.testing.assert_allclose(found, model(x).detach().numpy(), rtol=1e-5, atol=1e-6)
