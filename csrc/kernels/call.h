@@ -12,6 +12,7 @@
 struct ec_method;
 struct ec_kept;
 struct ec_record;
+struct ec_joined;
 
 /* The position in a method's random stream: kernels/random/random.h. */
 typedef struct ec_random {
@@ -31,6 +32,7 @@ typedef struct ec_call {
   struct ec_kept *kept; /* packed weights of products (kernels/linalg/kept.h); NULL: none */
   struct ec_record *record; /* filled with the loops of the call (kernels/record.h); NULL: none */
   bool zero_rows; /* _softmax: rows of -inf become zeros, not NaN */
+  struct ec_joined *joined; /* takes the loop of the call (pointwise/joined.h); NULL: it runs */
 } ec_call;
 
 typedef struct ec_ints {

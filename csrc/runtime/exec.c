@@ -75,17 +75,43 @@ static void resize_outs_to_bounds(const ec_method *m, const ec_instr *in) {
     if (in->op->args[i].is_out) resize_to_bound(m, in->args[i]);
 }
 
-ec_status ec_execute_kernel(ec_method *m, const ec_instr *in, ec_error *err) {
+/* Runs a kernel; with `joined` it leaves its loop there, if it can. */
+static ec_status run_kernel(ec_method *m, const ec_instr *in, ec_record *record, ec_joined *joined,
+                            ec_error *err) {
   EC_TRY(check_memory(m, in, err));
   if (in->op->custom) resize_outs_to_bounds(m, in);
   const bool reference = m->options.reference_kernels;
   ec_call call = {in->args, in->op, &m->scratch, err, reference, m, &m->random,
-                  reference ? NULL : m->threads, in->kept, in->record,
-                  in->zero_rows};
+                  reference ? NULL : m->threads, in->kept, record,
+                  in->zero_rows, joined};
   ec_status status = in->op->fn(&call);
   ec_arena_reset(&m->scratch);
+  return status;
+}
+
+ec_status ec_execute_kernel(ec_method *m, const ec_instr *in, ec_error *err) {
+  const ec_status status = run_kernel(m, in, in->record, NULL, err);
   if (in->record) ec_finish_record(in, status, m->elements);
   return status;
+}
+
+/* Runs the calls from `in` on whose loops can be joined. Returns their number. The next one, which
+ * cannot, has done nothing but checks: it runs again on its own, and reports its errors. */
+static size_t execute_joined(ec_method *m, const ec_instr *in, ec_error *err) {
+  ec_joined *joined = m->joined;
+  size_t n = 0;
+  for (; n < in->joined; n++) {
+    if (in[n].folded) continue;
+    if (n && (in[n].claimed || in[n].claim)) break;
+    const size_t before = joined->count;
+    joined->place = n;
+    joined->readers = in[n].readers ? n + in[n].readers : 0;
+    const ec_status status = run_kernel(m, &in[n], NULL, joined, err);
+    if (status != EC_OK || joined->count == before) break;
+  }
+  ec_error_clear(err);
+  ec_joined_run(joined, n, m->threads);
+  return n;
 }
 
 static ec_status execute_delegate_call(ec_method *m, const ec_instr *in, size_t *next,
@@ -118,6 +144,11 @@ static bool is_declined(ec_status status) {
  * does not write, because nothing reads them, are the kernel's. */
 static ec_status execute_kernel_call(ec_method *m, const ec_instr *in, size_t *next,
                                      ec_error *err) {
+  if (in->joined > 1 && !ec_trace_of(m)) {
+    const size_t calls = execute_joined(m, in, err);
+    if (calls) *next += calls - 1;
+    if (calls) return EC_OK;
+  }
   if (!ec_trace_of(m) && ec_record_run(in->record)) {
     m->elements += in->record->elements;
     return EC_OK;

@@ -81,20 +81,6 @@ static bool have_shapes(const ec_instr *run) {
   return ec_tensor_same_layout(x, tensor_of(out_of(run, WHERE))) && ec_tensor_is_contiguous(x);
 }
 
-/* True if nothing but the calls, which begin at instruction `at`, can read the result of call
- * `i`. */
-static bool is_private(const ec_uses *uses, const ec_instr *run, size_t i, size_t at) {
-  const size_t index = ec_use_index(uses, out_of(run, i));
-  const ec_use *use = &uses->rows[index];
-  const ec_placement *p = &uses->m->placements[index];
-  if (!p->arena || p->named || use->inputs || use->outputs || use->freed || use->is_view ||
-      !use->first_overwrites || use->first != at + i || use->last > at + WHERE)
-    return false;
-  for (size_t k = 0; k < uses->m->tensor_count; k++)
-    if (ec_may_observe(uses, index, k)) return false;
-  return true;
-}
-
 /* True if the last output may be written while the scores are read, row by row. */
 static bool may_overwrite(const ec_placement *scores, const ec_placement *out) {
   return !ec_placements_overlap(scores, out) ||
@@ -110,7 +96,7 @@ static bool is_safe_softmax(const ec_uses *uses, const ec_instr *run, size_t at)
   const ec_use *use = &uses->rows[ec_use_index(uses, out_of(run, WHERE))];
   if (!may_overwrite(x, out) || use->inputs || use->is_view) return false;
   for (size_t i = 0; i < WHERE; i++)
-    if (!is_private(uses, run, i, at)) return false;
+    if (!ec_is_private(uses, ec_use_index(uses, out_of(run, i)), at + i, at + WHERE)) return false;
   return true;
 }
 

@@ -13,6 +13,7 @@
 #include "runtime/fold.h"
 #include "runtime/fuse.h"
 #include "runtime/host_call.h"
+#include "runtime/join.h"
 #include "runtime/load_code.h"
 #include "runtime/load_delegates.h"
 #include "runtime/load_memory.h"
@@ -79,6 +80,7 @@ static ec_status load_stages(ec_method *m, size_t index, ec_error *err) {
   if (!EC_IS_SMALL) EC_TRY(ec_mark_foldable(m, &uses, err));
   if (!EC_IS_SMALL) EC_TRY(ec_prepare_records(m, &uses, err));
   if (!EC_IS_SMALL) EC_TRY(ec_fuse_calls(m, &uses, err));
+  if (!EC_IS_SMALL) EC_TRY(ec_join_calls(m, &uses, err));
   ec_arena_reset(&m->scratch);
   EC_TRY(save_first_values(m, err));
   set_first_state(m);

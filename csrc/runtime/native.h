@@ -9,6 +9,7 @@
 #include "core/threads.h"
 #include "kernels/call.h"
 #include "kernels/linalg/kept.h"
+#include "kernels/pointwise/joined.h"
 #include "kernels/record.h"
 #include "runtime/decode.h"
 #include "runtime/method_types.h"
@@ -42,6 +43,9 @@ typedef struct ec_instr {
   ec_kept *kept;         /* KernelCall: packed weights of a product; NULL: no constant argument */
   ec_record *record;     /* KernelCall: its loops; NULL: its arguments change */
   const struct ec_instr *fusion; /* KernelCall: what runs here for all calls of a run; NULL: none */
+  uint8_t joined;        /* KernelCall: calls from this one on that may run block by block */
+  uint8_t readers;       /* ... how many calls later the result is read last, if nothing else
+                            reads it; 0: others may */
   bool fused;            /* KernelCall: the fusion of its run computes its results */
   bool zero_rows;        /* the fusion of a safe softmax: ec_call.zero_rows */
   bool folded;           /* KernelCall: its output is constant; it runs in traced calls only */
@@ -189,6 +193,7 @@ struct ec_method {
   ec_kept_memory kept;
   ec_arena records; /* steps of recorded calls */
   ec_record_memory recorded;
+  ec_joined *joined; /* the calls that run block by block; NULL: none */
   bool uses_shared_state, has_jumps;
 };
 

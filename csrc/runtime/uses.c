@@ -162,6 +162,17 @@ bool ec_may_observe(const ec_uses *uses, size_t index, size_t other) {
   return !use->inputs || use->outputs || use->last > at;
 }
 
+bool ec_is_private(const ec_uses *uses, size_t index, size_t at, size_t last) {
+  const ec_use *use = &uses->rows[index];
+  const ec_placement *p = &uses->m->placements[index];
+  if (!p->arena || p->named || use->inputs || use->outputs || use->freed || use->is_view ||
+      !use->first_overwrites || use->first != at || use->last > last)
+    return false;
+  for (size_t k = 0; k < uses->m->tensor_count; k++)
+    if (ec_may_observe(uses, index, k)) return false;
+  return true;
+}
+
 /* ---- whole methods ----------------------------------------------------------------------- */
 
 /* Counts an output. The tensors of a list are outputs, too. */

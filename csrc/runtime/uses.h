@@ -64,6 +64,10 @@ void ec_find_elided_views(const ec_uses *uses);
  * written in its memory, in this call or the next one. */
 bool ec_may_observe(const ec_uses *uses, size_t index, size_t other);
 
+/* True if only instructions `at` to `last` use tensor `index`, the first of which overwrites it,
+ * and nothing else can read the result in its memory. After ec_find_elided_views. */
+bool ec_is_private(const ec_uses *uses, size_t index, size_t at, size_t last);
+
 /* Collects the uses in a method with loaded instructions. */
 ec_status ec_collect_uses(ec_method *m, ec_uses *uses, ec_error *err);
 

@@ -5,6 +5,7 @@
 #include "core/alloc.h"
 #include "kernels/call.h"
 #include "kernels/pointwise/fast.h"
+#include "kernels/pointwise/joined.h"
 #include "kernels/record.h"
 
 #define EC_TEST_API __attribute__((visibility("default")))
@@ -88,6 +89,30 @@ static ec_status compare_replayed(ec_call *c, const tensors *inputs, const tenso
   return status;
 }
 
+/* Runs a kernel that may leave its loop to joined calls. If it does, that has to compute the same,
+ * in pieces. */
+static ec_status compare_joined(ec_call *c, const tensors *outs) {
+  static ec_joined joined;
+  char *bytes = ec_alloc(2 * outs->bytes), *parts = bytes + outs->bytes;
+  if (!bytes) return ec_fail(c->err, EC_MEMORY_ALLOCATION_FAILED, "no memory");
+  copy_outs(outs, bytes, true);
+  joined = (ec_joined){.least = 1};
+  c->joined = &joined;
+  ec_status status = c->op->fn(c);
+  c->joined = NULL;
+  if (status == EC_OK && joined.count == 1) {
+    memset(parts, 0x5a, outs->bytes);
+    copy_outs(outs, parts, false);
+    ec_joined_run(&joined, 1, NULL);
+    copy_outs(outs, parts, true);
+    if (memcmp(bytes, parts, outs->bytes) != 0)
+      status = ec_fail(c->err, EC_INTERNAL, "%s: joined, it computes something else", c->op->name);
+  }
+  copy_outs(outs, bytes, false);
+  ec_free(bytes);
+  return status;
+}
+
 /* Runs a kernel. If it recorded its loops, they have to compute what the kernel computes, from
  * other elements. */
 static ec_status run_recorded(ec_call *c) {
@@ -112,6 +137,9 @@ static ec_status run_recorded(ec_call *c) {
     char *bytes = ec_alloc(3 * outs.bytes);
     if (bytes) status = compare_replayed(c, &inputs, &outs, bytes);
     ec_free(bytes);
+    c->record = NULL;
+    if (status == EC_OK && strcmp(c->op->family, "pointwise") == 0)
+      status = compare_joined(c, &outs);
   }
   ec_arena_deinit(&arena);
   return status;
@@ -130,7 +158,7 @@ int ec_testing_run_op(const char *name, ec_value **args, size_t nargs, int refer
   if (status == EC_OK) {
     ec_random random = {0, 0};
     ec_call call = {args, op, &scratch, &err, reference != 0, NULL, &random, NULL, NULL, NULL,
-                    false};
+                    false, NULL};
     status = reference ? op->fn(&call) : run_recorded(&call);
   }
   snprintf(message, size, "%s", err.message);

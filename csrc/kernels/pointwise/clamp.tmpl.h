@@ -8,9 +8,15 @@
 #define EC_LESS(x, y) ((x) > (y) ? (y) : (x))
 #endif
 #define EC_NAME clamp_low
+#if EC_IS_FLOAT
+#define EC_LOOP_CLONES
+#endif
 #define EC_EXPR(x, y) EC_MORE(x, y)
 #include "kernels/pointwise/loop2.h"
 #define EC_NAME clamp_high
+#if EC_IS_FLOAT
+#define EC_LOOP_CLONES
+#endif
 #define EC_EXPR(x, y) EC_LESS(x, y)
 #include "kernels/pointwise/loop2.h"
 
@@ -21,11 +27,15 @@ static inline EC_C EC_FN(clamp_of)(EC_C x, EC_C low, EC_C high) {
 }
 
 #define EC_NAME clamp_any
+#if EC_IS_FLOAT
+#define EC_LOOP_CLONES
+#endif
 #define EC_EXPR(x, y, z) EC_FN(clamp_of)(x, y, z)
 #include "kernels/pointwise/loop3.h"
 
 /* Clamps between two numbers that are not NaN: two selections per element. */
-static void EC_FN(clamp)(int64_t n, char *const *at, const int64_t *step, ec_params *params) {
+EC_CLONES static void EC_FN(clamp)(int64_t n, char *const *at, const int64_t *step,
+                                   ec_params *params) {
   const EC_T *a = (const EC_T *)(const void *)at[1];
   const EC_C low = *(const EC_T *)(const void *)at[2], high = *(const EC_T *)(const void *)at[3];
   EC_T *o = (EC_T *)(void *)at[0];

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "kernels/pointwise/joined.h"
 #include "kernels/record.h"
 
 enum { BLOCK = 256, OPERANDS = EC_ELEMENTWISE_INPUTS + 1, ITEM_MAX = 16 };
@@ -88,6 +89,7 @@ static void run_block(const ec_iter *it, const route *routes, ec_elementwise *p,
 typedef struct walk {
   ec_elementwise *point;
   const route *routes;
+  const ec_tensor *out;
   bool direct;
   atomic_bool zero_division;
 } walk;
@@ -163,17 +165,23 @@ static void record_loop(ec_record *record, const ec_iter *it, const ec_elementwi
   }
 }
 
-static bool is_recordable(const walk *w, const ec_iter *it) {
+/* True if the loop reads the call's tensors in their memory, and numbers: is_mine[k]. */
+static bool find_operands(const walk *w, const ec_iter *it, bool *is_mine) {
   const ec_elementwise *p = w->point;
-  int64_t loops = 1;
-  for (size_t d = 1; d < it->rank && loops <= MOST_STEPS; d++) loops *= it->sizes[d];
-  if (!w->direct || loops > MOST_STEPS) return false;
+  is_mine[0] = true;
   for (size_t k = 0; k < p->inputs; k++) {
-    const bool mine = is_argument(p->call, p->in[k].tensor);
+    const bool mine = is_mine[k + 1] = is_argument(p->call, p->in[k].tensor);
     if (!mine && !is_number(p->in[k].tensor)) return false;
     if (mine && it->at[k + 1] != p->in[k].tensor->data) return false; /* converted before */
   }
-  return true;
+  return w->direct;
+}
+
+static bool is_recordable(const walk *w, const ec_iter *it) {
+  bool is_mine[OPERANDS];
+  int64_t loops = 1;
+  for (size_t d = 1; d < it->rank && loops <= MOST_STEPS; d++) loops *= it->sizes[d];
+  return loops <= MOST_STEPS && find_operands(w, it, is_mine);
 }
 
 /* Records the loops of a started walk in one piece. */
@@ -188,10 +196,33 @@ static void record_walk(const walk *w, const ec_iter *started, size_t pieces) {
   while (ec_iter_next(&it));
 }
 
+/* Leaves the loop to the calls that this one is joined with. They see whether they have it. Numbers
+ * lie on the stack of the kernel. */
+static void join_walk(const walk *w, const ec_iter *it) {
+  const ec_elementwise *p = w->point;
+  bool is_mine[OPERANDS];
+  ec_joined_loop *l = ec_joined_next(p->joined);
+  if (!l || !find_operands(w, it, is_mine)) return;
+  l->loop = p->loop;
+  l->params = p->params;
+  l->it = *it;
+  for (size_t k = 0; k < it->operands; k++) {
+    l->item[k] = ec_dtype_size(k ? p->in[k - 1].compute : p->compute);
+    if (is_mine[k]) continue;
+    memcpy(l->numbers[k], it->at[k], l->item[k]);
+    l->it.at[k] = (char *)l->numbers[k];
+  }
+  (void)ec_joined_take(p->joined, w->out);
+}
+
 static void run_walk(ec_iter *it, walk *w) {
   enum { COST = 4 }; /* of an element: between those of a copy and an exponential */
   const ec_call *c = w->point->call;
   if (!ec_iter_start(it)) return;
+  if (!EC_IS_SMALL && w->point->joined) {
+    join_walk(w, it);
+    return;
+  }
   size_t pieces = c ? ec_iter_pieces(c, it, COST) : 1;
   if (w->point->record) record_walk(w, it, pieces);
   if (pieces > 1) ec_iter_run(c, it, pieces, run_piece, w);
@@ -224,7 +255,7 @@ void ec_elementwise_apply(ec_tensor *out, ec_elementwise *p) {
     routes[k] = r;
     direct = direct && !r.first;
   }
-  walk w = {.point = p, .routes = routes, .direct = direct};
+  walk w = {.point = p, .routes = routes, .out = out, .direct = direct};
   run_walk(&it, &w);
 }
 
@@ -238,6 +269,7 @@ ec_status ec_elementwise_run(ec_call *c, size_t o, ec_elementwise *p) {
   EC_TRY(ec_call_resize(c, o, rank, sizes));
   p->call = c;
   p->record = ec_record_of(c);
+  p->joined = c->joined;
   ec_elementwise_apply(out, p);
   if (p->params.zero_division)
     return ec_fail(c->err, EC_INVALID_ARGUMENT, "integer division by zero");

@@ -7,23 +7,8 @@
 #define EC_KERNELS_POINTWISE_ELEMENTWISE_H
 
 #include "kernels/copy.h"
+#include "kernels/pointwise/params.h"
 #include "kernels/promote.h"
-
-enum { EC_ELEMENTWISE_INPUTS = 3, EC_ELEMENTWISE_PARAMS = 8 };
-
-/* Numeric parameters of a loop (alpha, bounds, slopes); the loop reads the kind that it computes
- * in. */
-typedef struct ec_params {
-  struct {
-    double d;
-    int64_t i;
-  } v[EC_ELEMENTWISE_PARAMS];
-  bool zero_division; /* set by loops of integer division */
-} ec_params;
-
-/* at[0] is the output, at[1] ... the inputs; steps in bytes. */
-typedef void (*ec_elementwise_loop)(int64_t n, char *const *at, const int64_t *step,
-                                    ec_params *params);
 
 /* Loops by compute dtype, NULL for unsupported ones. */
 typedef const ec_elementwise_loop ec_elementwise_loops[EC_DTYPE_COUNT];
@@ -43,6 +28,7 @@ typedef struct ec_elementwise {
   ec_params params;
   const ec_call *call; /* its threads are used; NULL: one thread */
   struct ec_record *record; /* of the call, which this completes; NULL: none */
+  struct ec_joined *joined; /* takes the loop of the call, which this completes; NULL: none */
 } ec_elementwise;
 
 /* A number as a 0-d tensor of any dtype (converted as ec_cast_scalar). */

@@ -6,15 +6,18 @@
 
 #elif EC_IS_FLOAT
 #define EC_NAME neg
+#define EC_LOOP_CLONES
 #define EC_EXPR(x) (-(x))
 #include "kernels/pointwise/loop1.h"
 #define EC_NAME absolute
+#define EC_LOOP_CLONES
 #define EC_EXPR(x) fabs(x)
 #include "kernels/pointwise/loop1.h"
 #define EC_NAME sign
 #define EC_EXPR(x) ((EC_C)(((x) > 0) - ((x) < 0)))
 #include "kernels/pointwise/loop1.h"
 #define EC_NAME relu
+#define EC_LOOP_CLONES
 #define EC_EXPR(x) ((x) < 0 ? 0 : (x))
 #include "kernels/pointwise/loop1.h"
 #define EC_NAME round_down
