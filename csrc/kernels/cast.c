@@ -8,6 +8,7 @@
 #include "core/simd.h"
 #include "core/template.h"
 #include "kernels/cast_half.h"
+#include "kernels/cast_int64.h"
 
 #define EC_TEMPLATE "kernels/cast.tmpl.h"
 #include "core/foreach/all.h"
@@ -16,6 +17,6 @@
 static const ec_cast_fn *const casts[EC_DTYPE_COUNT] = {EC_ROWS_ALL(casts)};
 
 ec_cast_fn ec_cast(ec_dtype dst, ec_dtype src) {
-  const ec_cast_fn special = ec_cast_half(dst, src);
+  const ec_cast_fn half = ec_cast_half(dst, src), special = half ? half : ec_cast_int64(dst, src);
   return special ? special : casts[dst][src];
 }

@@ -144,6 +144,28 @@ def test_weights_that_are_not_finite(rng, case, weight, dtype):
             np.testing.assert_array_equal(kind(found.astype(F)), kind(right.astype(F)))
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_depthwise_rows(seed):
+    """Any width, kernel, padding and dilation; paddings are not multiplied by infinite weights."""
+    rng = np.random.default_rng(seed)
+    axes = int(rng.integers(1, 4))
+    kernel, pads, dilations = (rng.integers(low, 4, axes) for low in (1, 0, 1))
+    strides = [*rng.integers(1, 3, axes - 1), 1]
+    sizes = [int(rng.integers(1, 9)) for _ in range(axes - 1)] + [int(rng.integers(1, 75))]
+    sizes = [max(n, (k - 1) * d + 1) for n, k, d in zip(sizes, kernel, dilations, strict=True)]
+    channels, each = int(rng.integers(2, 5)), int(rng.integers(1, 3))
+    x = rng.standard_normal((2, channels, *sizes)).astype(F)
+    w = rng.standard_normal((channels * each, 1, *kernel)).astype(F)
+    bias = rng.standard_normal(channels * each).astype(F) if seed % 2 else None
+    rest = [[int(n) for n in numbers] for numbers in (strides, pads, dilations)]
+    args = [x, w, bias, *rest, False, [0] * axes, channels]
+    compare(args)
+    w[0, 0, ..., 0] = np.inf
+    plain = run(NAME, [*args, Out(convolve(args)[0].shape)], reference=True)[0]
+    np.testing.assert_array_equal(np.isnan(run(NAME, [*args, Out(plain.shape)])[0]),
+                                  np.isnan(plain))  # fmt: skip
+
+
 def test_no_input_channels():
     args = [np.ones((1, 0, 3, 3), F), np.ones((2, 0, 3, 3), F), np.array([1, 2], F), [1], [0], [1],
             False, [0], 1]  # fmt: skip

@@ -131,3 +131,15 @@ def test_short_rows(dtype: str, rng: np.random.Generator) -> None:
         a = array(rng, (2, 5, width + 3), dtype)
         args = [a, 2, 2, 2 + width, 1, Out((2, 5, width), dtype)]
         assert_equal(run("aten::slice_copy.Tensor_out", args)[0], a[:, :, 2 : 2 + width], width)
+
+
+@pytest.mark.parametrize("n", [1, 7, 8, 15, 16, 33, 1000])
+def test_floats_to_int64_at_every_length(n: int, rng: np.random.Generator) -> None:
+    """Numbers beyond int64, and NaN, become its minimum, in vectors and in what is left."""
+    special = [np.nan, np.inf, -np.inf, 2.0**63, -(2.0**63), 1e30, -1e30, 2.0**62, -0.9, 16777217]
+    a = np.resize(np.array(special, np.float32), n)
+    rng.shuffle(a)
+    inside = (a >= -(2.0**63)) & (a < 2.0**63)
+    want = np.where(inside, np.where(inside, a, 0).astype(np.int64), np.iinfo(np.int64).min)
+    (found,) = run("dim_order_ops::_to_dim_order_copy.out", [a, False, None, Out((n,), "int64")])
+    np.testing.assert_array_equal(found, want)

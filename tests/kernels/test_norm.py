@@ -27,6 +27,16 @@ def test_softmax(rng, name, dtype, shape):
 
 
 @pytest.mark.parametrize("name", SOFTMAX)
+@pytest.mark.parametrize("n", [*range(1, 35), 64, 100, 1000, 1023, 1024, 1025, 2049])
+def test_softmax_of_rows(rng, name, n):
+    """Rows of every remainder of vectors, blocks and batches, with results down to subnormals."""
+    x = (array(rng, (19, n), "float32") * F(30)).astype(F)
+    x[1] = -np.inf
+    x[2, 0], x[3, -1], x[4, n // 2] = np.nan, np.inf, -np.inf
+    check(name, [x, 1, False])
+
+
+@pytest.mark.parametrize("name", SOFTMAX)
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
 def test_softmax_layouts(rng, name, order):
     x = array(rng, (3, 20, 5, 18), "float32", order)

@@ -48,17 +48,20 @@ typedef struct ec_conv_phase {
 
 /* The loops by dtype: input and weight as sides of the matrix product, depthwise convolution of
  * one phase of one image, and the plain convolution. */
+typedef void (*ec_conv_depthwise)(const ec_conv *conv, const ec_conv_phase *phase, int64_t image,
+                                  void *sums);
 typedef struct ec_conv_loops {
   ec_gemm_pack rows, channels, weights;
-  void (*depthwise_rows)(const ec_conv *conv, const ec_conv_phase *phase, int64_t image,
-                         void *sums);
-  void (*depthwise_channels)(const ec_conv *conv, const ec_conv_phase *phase, int64_t image,
-                             void *sums);
+  ec_conv_depthwise depthwise_rows, depthwise_channels;
   bool (*has_nonfinite)(const ec_conv *conv); /* the weight */
   void (*reference)(const ec_conv *conv);
 } ec_conv_loops;
 
 extern const ec_conv_loops ec_conv_loops_of[EC_DTYPE_COUNT];
+
+/* Returns the depthwise loop of float32 for adjacent columns (conv_depthwise.c); NULL: the call is
+ * of another kind. */
+ec_conv_depthwise ec_conv_rows_f32(const ec_conv *conv);
 
 /* Positions of a call's arguments from `input` to `groups`, without the bias. */
 typedef struct ec_conv_args {

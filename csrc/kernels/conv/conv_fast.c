@@ -151,7 +151,7 @@ static ec_status init_phase(ec_call *c, const ec_conv *conv, ec_conv_phase *p) {
 
 typedef struct worker {
   ec_gemm gemm;
-  void (*depthwise)(const ec_conv *conv, const ec_conv_phase *phase, int64_t image, void *sums);
+  ec_conv_depthwise depthwise;
   char *sums; /* `room` bytes for each block of rows */
   size_t room, blocks;
 } worker;
@@ -177,7 +177,8 @@ static ec_status init_worker(ec_call *c, const ec_conv *conv, const ec_conv_phas
     bool inner = conv->in_group == 1 && conv->out_channel == 1 && conv->out_channels == 1;
     int64_t taps = axis[0].kernel * axis[1].kernel * axis[2].kernel;
     int64_t sums = inner ? conv->groups * (taps + 1) : axis[2].out;
-    w->depthwise = inner ? loops->depthwise_channels : loops->depthwise_rows;
+    const ec_conv_depthwise rows = ec_conv_rows_f32(conv);
+    w->depthwise = inner ? loops->depthwise_channels : rows ? rows : loops->depthwise_rows;
     w->blocks = count_blocks(c, conv, taps);
     if (!ec_mul_size((size_t)sums, sizeof(double), &w->room))
       return ec_fail(c->err, EC_MEMORY_ALLOCATION_FAILED, "no memory for a row");

@@ -1,4 +1,5 @@
 /* _softmax and _log_softmax along any dimension of any layout. */
+#include <math.h>
 #include <string.h>
 
 #include "core/alloc.h"
@@ -12,6 +13,7 @@ enum {
   SOFTMAX_LANES = 16,   /* partial sums of a row */
   SOFTMAX_BLOCK = 1024, /* elements whose sum stays in the compute type */
   SOFTMAX_COST = 4,     /* of an element, relative to a copied one */
+  SOFTMAX_BATCH = 16,   /* short rows whose logarithms are computed at once */
   SOFTMAX_ROWS = 64     /* adjacent rows: some cache lines, so that memory is prefetched */
 };
 
@@ -29,6 +31,110 @@ typedef void (*softmax_fn)(const char *from, int64_t step, char *to, int64_t to_
 
 static const softmax_fn rows[EC_DTYPE_COUNT] = {EC_ROWS_FLOATING(softmax_row)};
 static const softmax_fn lanes[EC_DTYPE_COUNT] = {EC_ROWS_FLOATING(softmax_lanes)};
+
+/* ---- rows of float32 with AVX-512 --------------------------------------------------------- */
+
+#if EC_SIMD_X86
+#define SOFTMAX_512                                                                                \
+  __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma,prefer-vector-width=512")))
+
+/* e^x for x <= 0, or NaN: ec_exp_f32 with multiply-adds and a minimax polynomial. */
+SOFTMAX_PART float exp_below(float x) {
+  const float in = x < -104.0f ? -104.0f : x;
+  const float shifted = __builtin_fmaf(in, 1.44269504f, 0x1.8p23f), n = shifted - 0x1.8p23f;
+  const float high = __builtin_fmaf(n, -0x1.62e4p-1f, in);
+  const float r = __builtin_fmaf(n, -0x1.7f7d1cp-20f, high);
+  float q = __builtin_fmaf(r, 0x1.6db4e4p-10f, 0x1.123be0p-7f);
+  q = __builtin_fmaf(q, r, 0x1.55545ep-5f);
+  q = __builtin_fmaf(q, r, 0x1.55548ep-3f);
+  q = __builtin_fmaf(q, r, 0.5f);
+  const float p = __builtin_fmaf(q, r * r, r) + 1.0f;
+  const int32_t whole = (int32_t)(ec_float_bits(shifted) - 0x4b400000u), half = whole >> 1;
+  const float a = ec_bits_float((uint32_t)(half + 127) << 23);
+  return p * a * ec_bits_float((uint32_t)(whole - half + 127) << 23);
+}
+
+/* Returns the sum of e^(x - m), which `to` receives unless it is NULL. */
+SOFTMAX_512 static double sum_row_512(const float *x, size_t n, float m, float *to) {
+  double total = 0;
+  for (size_t from = 0; from < n; from += SOFTMAX_BLOCK) {
+    const size_t end = n - from < SOFTMAX_BLOCK ? n : from + SOFTMAX_BLOCK;
+    vector_float32 sums = {0}, v;
+    float e[SOFTMAX_LANES];
+    size_t i = from;
+    for (; i + SOFTMAX_LANES <= end; i += SOFTMAX_LANES) {
+      for (size_t l = 0; l < SOFTMAX_LANES; l++) e[l] = exp_below(x[i + l] - m);
+      memcpy(&v, e, sizeof v);
+      sums += v;
+      if (to) memcpy(to + i, &v, sizeof v);
+    }
+    for (size_t l = 0; i < end; i++, l++) {
+      e[0] = exp_below(x[i] - m);
+      sums[l] += e[0];
+      if (to) to[i] = e[0];
+    }
+    total += sum_of_lanes_float32(sums);
+  }
+  return total;
+}
+
+/* log(s) for a sum 1 <= s < 2^1000, by the series of atanh((m - 1) / (m + 1)) for s = 2^e m. */
+SOFTMAX_PART double log_of_sum(double s) {
+  uint64_t bits;
+  double m;
+  memcpy(&bits, &s, sizeof bits);
+  const uint64_t e = (bits - 0x3fe6a09e667f3bcdu) >> 52; /* sqrt(1/2) <= m < sqrt(2) */
+  bits -= e << 52;
+  memcpy(&m, &bits, sizeof m);
+  const double z = (m - 1) / (m + 1), w = z * z;
+  const double tail = 1.0 / 7 + w * (1.0 / 9 + w * (1.0 / 11 + w * (1.0 / 13)));
+  return (double)e * 0x1.62e42fefa39efp-1 + 2 * z * (1 + w * (1.0 / 3 + w * (1.0 / 5 + w * tail)));
+}
+
+/* Replaces sums by their logarithms. */
+SOFTMAX_PART void take_logs(double *sums) {
+  bool usual = true;
+  for (size_t r = 0; r < SOFTMAX_BATCH; r++) usual &= sums[r] >= 1 && sums[r] < 0x1p1000;
+  for (size_t r = 0; !usual && r < SOFTMAX_BATCH; r++) sums[r] = log(sums[r]);
+  for (size_t r = 0; usual && r < SOFTMAX_BATCH; r++) sums[r] = log_of_sum(sums[r]);
+}
+
+/* Some contiguous rows: passes without a copy of them, and their logarithms at once. `step`: bytes
+ * between rows. */
+SOFTMAX_512 static void close_rows_512(const char *in, int64_t step, char *out, int64_t out_step,
+                                       size_t rows_count, size_t n, bool log_of) {
+  float m[SOFTMAX_BATCH];
+  double sums[SOFTMAX_BATCH];
+  for (size_t r = 0; r < SOFTMAX_BATCH; r++) sums[r] = 1;
+  for (size_t r = 0; r < rows_count; r++) {
+    const float *x = (const float *)(const void *)(in + (int64_t)r * step);
+    float *y = (float *)(void *)(out + (int64_t)r * out_step);
+    m[r] = largest_float32(x, n);
+    sums[r] = sum_row_512(x, n, m[r], log_of ? NULL : y);
+    const float scale = (float)(1 / sums[r]);
+    for (size_t i = 0; !log_of && i < n; i++) y[i] *= scale;
+  }
+  if (!log_of) return;
+  take_logs(sums);
+  for (size_t r = 0; r < rows_count; r++) {
+    const float *x = (const float *)(const void *)(in + (int64_t)r * step);
+    float *y = (float *)(void *)(out + (int64_t)r * out_step);
+    const float less = m[r], shift = (float)sums[r];
+    for (size_t i = 0; i < n; i++) y[i] = (x[i] - less) - shift;
+  }
+}
+
+static bool has_512(void) {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+#else
+static void close_rows_512(const char *in, int64_t step, char *out, int64_t out_step,
+                           size_t rows_count, size_t n, bool log_of) {
+  (void)in, (void)step, (void)out, (void)out_step, (void)rows_count, (void)n, (void)log_of;
+}
+static bool has_512(void) { return false; }
+#endif
 
 enum { SELF, DIM, HALF_TO_FLOAT, OUT };
 
@@ -48,6 +154,12 @@ static bool is_adjacent(const softmax *s, const ec_iter *it) {
   return it->step[0] == item && it->step[1] == item && !s->reference && !s->zero_rows;
 }
 
+/* True if rows are contiguous, and close_rows_512 computes them. */
+static bool is_row_512(const softmax *s) {
+  return s->dtype == EC_FLOAT32 && s->step == 1 && s->out_step == 1 && !s->reference &&
+         !s->zero_rows && has_512();
+}
+
 /* Runs the rows from it->at on: operand 0 is the output, 1 the input. */
 static void run_rows(const softmax *s, const ec_iter *it, void *buffer) {
   int64_t item = (int64_t)ec_dtype_size(s->dtype), i = 0;
@@ -55,6 +167,10 @@ static void run_rows(const softmax *s, const ec_iter *it, void *buffer) {
   for (; adjacent && i + SOFTMAX_ROWS <= it->count; i += SOFTMAX_ROWS)
     lanes[s->dtype](it->at[1] + i * item, s->step, it->at[0] + i * item, s->out_step, s->n,
                     buffer, s->log_of, false);
+  const int64_t batch = s->n <= SOFTMAX_BLOCK ? SOFTMAX_BATCH : 1;
+  for (; is_row_512(s) && i < it->count; i += batch)
+    close_rows_512(it->at[1] + i * it->step[1], it->step[1], it->at[0] + i * it->step[0],
+                   it->step[0], (size_t)ec_min_i64(batch, it->count - i), s->n, s->log_of);
   for (; i < it->count; i++)
     rows[s->dtype](it->at[1] + i * it->step[1], s->step, it->at[0] + i * it->step[0], s->out_step,
                    s->n, buffer, s->log_of, s->zero_rows);
