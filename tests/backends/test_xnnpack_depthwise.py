@@ -1,4 +1,5 @@
-"""Depthwise convolutions by kernels of our own (depthwise.h), compared with NumPy."""
+"""Depthwise convolutions by kernels of our own (depthwise.h, depthwise_vnni.h), compared with
+NumPy."""
 
 from __future__ import annotations
 
@@ -29,12 +30,15 @@ CASES: dict[str, tuple[Shape, Shape, Shape, Shape]] = {
     "3x3-odd": ((3, 3), (1, 1), (1, 1, 1, 0), (1, 1)),  # 11 pixels in a row: 4, 4, 2 and 1
     "3x3-strided": ((3, 3), (2, 2), (1, 1, 1, 1), (1, 1)),
     "3x3-far": ((3, 3), (4, 5), (1, 1, 1, 1), (1, 1)),
+    "3x3-dilated": ((3, 3), (1, 1), (2, 2, 2, 2), (2, 2)),
+    "3x3-step": ((3, 3), (1, 2), (1, 0, 1, 1), (1, 1)),
+    "2x4": ((2, 4), (1, 1), (0, 1, 1, 2), (1, 1)),  # by the kernel of 9 taps
     "5x5": ((5, 5), (1, 1), (2, 2, 2, 2), (1, 1)),
     "5x5-dilated": ((5, 5), (1, 2), (4, 4, 4, 4), (2, 2)),
     "1x7": ((1, 7), (1, 1), (0, 3, 0, 3), (1, 1)),  # by the kernel of 9 taps
 }
-CHANNELS = (1, 7, 16, 33, 50, 64, 100)
-"""Parts of a tile of 8, 16 or 32 channels, complete ones, and both."""
+CHANNELS = (1, 7, 16, 32, 33, 50, 64, 81, 100)
+"""Parts of a tile of 8, 16, 32 or 64 channels, complete ones, and both."""
 
 
 def run(graph: Graph, x: np.ndarray, threads: int = 1) -> np.ndarray:

@@ -289,3 +289,5 @@ static void ECX_SET(set_bytes)(struct xnn_dwconv_config* bytes) { ECX_BYTE_TAPS(
 #undef ECX_SET
 #undef ECX_TARGET
 #undef ECX_LANES
+#undef ECX_FLOAT_TAPS
+#undef ECX_BYTE_TAPS

@@ -42,6 +42,20 @@ def depthwise_set(
     return kernel_set(condition, "depthwise.h", name, target, LANES=lanes, **rows)
 
 
+def depthwise_vnni(channels: int, vector: str) -> str:
+    """Return the depthwise kernels of int8 with AVX512-VNNI, in vectors of 32 or 64 channels."""
+    macros = {
+        "CHANNELS": channels,
+        "VECTOR": f"__m{8 * channels}i",
+        "FLOATS": f"__m{8 * channels}",
+        "MASK": f"__mmask{channels}",
+        "OP(name)": f"{vector}_##name",
+        "BYTE_TAPS(row)": " ".join(f"row({taps})" for taps in (9, 25, *LARGE_TAPS)),
+    }
+    target = f"{AVX512},avx512vnni"
+    return kernel_set("XNN_ARCH_X86_64", "depthwise_vnni.h", f"vnni{channels}", target, **macros)
+
+
 DEPTHWISE = (
     # Filters of 7 x 7 and more ran as general convolutions of one channel, 20 times slower.
     # Only filters of exactly these taps: a kernel reads the inputs of all its taps, and those
@@ -76,6 +90,8 @@ DEPTHWISE = (
         "#if XNN_ARCH_X86_64\n#include <immintrin.h>\n#endif\n#include <string.h>\n\n"
         f"enum {{ ECX_MOST_TAPS = {max(LARGE_TAPS)} }};\n"
         + "".join(depthwise_set(*row) for row in DEPTHWISE_SETS)
+        + depthwise_vnni(64, "_mm512")
+        + depthwise_vnni(32, "_mm256")
         + """
 static void init_f32_dwconv_config(void) {
   ecx_init_f32_dwconv_config();
@@ -98,6 +114,8 @@ static void init_qs8_qc8w_dwconv_config(void) {
     ecx_avx512_set_bytes(&qs8_qc8w_dwconv_config[1]);
   else if (hardware->use_x86_avx2 && hardware->use_x86_fma3)
     ecx_avx2_set_bytes(&qs8_qc8w_dwconv_config[2]);
+  if (hardware->use_x86_avx512skx && hardware->use_x86_avx512vnni)
+    ecx_vnni_set_bytes(&qs8_qc8w_dwconv_config[1]);
 #endif
 }
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from get_xnnpack.copies import COPIES
 from get_xnnpack.decoding import DECODING
+from get_xnnpack.integers import PRODUCTS, STEPS
 from get_xnnpack.kernels import DEPTHWISE, TANH
 from get_xnnpack.log import XnnpackError
 from get_xnnpack.patch import Patch
@@ -494,7 +495,7 @@ TRANSPOSED = (
 
 XNNPACK = (
     *ROWS, *TILES, *SHAPES, *PADDINGS, *WINDOWS, *WEIGHTS, *FUSION, *MEMORY, *PLAN, *NARROW,
-    *TRANSPOSED, *DEPTHWISE, *TANH, *PACKING, *DECODING, *COPIES,
+    *TRANSPOSED, *DEPTHWISE, *TANH, *PACKING, *DECODING, *COPIES, *PRODUCTS, *STEPS,
 )  # fmt: skip
 """The patches of XNNPACK."""
 

@@ -1,0 +1,80 @@
+"""Patches that add kernels of our own for integers, and for steps between them. Part of
+`patches.py`.
+"""
+
+from __future__ import annotations
+
+from get_xnnpack.kernels import FOLDER
+from get_xnnpack.patch import Patch
+
+
+def follow(file: str, kind: str, before: str, header: str, start: str) -> tuple[Patch, ...]:
+    """Return the patches that run `start` after XNNPACK's start of a configuration.
+
+    The header and the new function are inserted before a line.
+    """
+    old, new = (f"static void {name}init_{kind}_config(void) {{\n" for name in ("", "ecx_"))
+    code = (
+        "#if XNN_ARCH_X86_64\n#include <immintrin.h>\n\n"
+        f"{(FOLDER / header).read_text()}#endif\n\n"
+        f"{old}  ecx_init_{kind}_config();\n#if XNN_ARCH_X86_64\n{start}#endif\n}}\n\n"
+    )
+    return (Patch(file, old, new), Patch(file, before, code + before))
+
+
+PRODUCTS = follow(
+    # Products and convolutions of int8: sums of 7 x 16 took as long to be joined and made bytes as
+    # a depth of 60 takes, and kernels counted three input channels as eight.
+    "src/configs/gemm-config.c",
+    "qs8_qc8w_gemm",
+    "static void init_qu8_gemm_config(void) {\n",
+    "products.h",
+    """\
+#if XNN_ENABLE_AVX512VNNI
+  if (qs8_qc8w_gemm_config.minmax.gemm[XNN_MR_TO_INDEX(7)].function[XNN_UARCH_DEFAULT] ==
+      (xnn_gemm_ukernel_fn) xnn_qs8_qc8w_gemm_minmax_fp32_ukernel_7x16c8__avx512vnni_prfm)
+    ecx_set_products(&qs8_qc8w_gemm_config);
+#endif
+""",
+)
+
+STEPS = (
+    # Products element by element had vectors of 16 bytes: 9 % of MobileNetV3.
+    *follow(
+        "src/configs/binary-elementwise-config.c",
+        "qs8_vmul",
+        "static void init_qu8_vadd_config(void) {\n",
+        "multiply.h",
+        """\
+  if (xnn_init_hardware_config()->use_x86_avx512skx) {
+    qs8_vmul_config.op_ukernel = ecx_multiply_all;
+    qs8_vmul_config.opc_ukernel = qs8_vmul_config.ropc_ukernel = ecx_multiply_by_one;
+    qs8_vmul_config.element_tile = 32;
+  }
+""",
+    ),
+    # Batch norms that follow no convolution had vectors of four floats: 10 % of DenseNet-121.
+    *follow(
+        "src/configs/vmulcaddc-config.c",
+        "f32_vmulcaddc",
+        "const struct xnn_vmulcaddc_config* xnn_init_f16_vmulcaddc_config() {\n",
+        "affine.h",
+        """\
+  if (xnn_init_hardware_config()->use_x86_avx512skx) {
+    f32_vmulcaddc_config.ukernel = ecx_affine;
+    f32_vmulcaddc_config.channel_tile = 16;
+  }
+""",
+    ),
+    # An image's three colours were transposed as 32 rows: 5 % of small networks.
+    *follow(
+        "src/configs/transpose-config.c",
+        "transpose",
+        "const struct xnn_transpose_config* xnn_init_transpose_config() {\n",
+        "thirds.h",
+        """\
+  if (xnn_init_hardware_config()->use_x86_avx2)
+    transpose_config.x8.const_size_ukernel = ecx_transpose_bytes;
+""",
+    ),
+)
