@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator
-from importlib.metadata import EntryPoint, entry_points
 from threading import RLock
 from types import ModuleType
 
 from executorch_c import _log
 from executorch_c import register_backend
 from executorch_c._core import register_operators
+from executorch_c._entry_points import EntryPoint, entry_points
 
 GROUPS: dict[str, Callable[[object], object]] = {
     "backends": register_backend,
@@ -69,8 +69,9 @@ def discover() -> None:
         if _looked:
             return
         _looked.extend(GROUPS)
+        found = entry_points(*(f"executorch_c.{name}" for name in GROUPS))
         for name, register in GROUPS.items():
-            for entry in entry_points(group=f"executorch_c.{name}"):
+            for entry in found[f"executorch_c.{name}"]:
                 try:
                     for capsule in capsules(entry.load(), name):
                         register(capsule)

@@ -6,7 +6,6 @@ import logging
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import pytest
 import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch_c import Runtime, _backends
+from executorch_c._entry_points import EntryPoint
 from exports import export
 from small_programs import add_pte
 
@@ -77,12 +77,13 @@ def test_delegates_have_loggers_of_their_own(caplog: pytest.LogCaptureFixture) -
 def test_plug_ins(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     entries = {
         "executorch_c.backends": [
-            EntryPoint("good", "executorch_c._backends:GROUPS", "executorch_c.backends"),
-            EntryPoint("bad", "no_such_module", "executorch_c.backends"),
-            EntryPoint("left", "executorch_c._no_such", "executorch_c.backends"),
-        ]
+            EntryPoint("good", "executorch_c._backends:GROUPS"),
+            EntryPoint("bad", "no_such_module"),
+            EntryPoint("left", "executorch_c._no_such"),
+        ],
+        "executorch_c.operators": [],
     }
-    monkeypatch.setattr(_backends, "entry_points", lambda group: entries.get(group, []))
+    monkeypatch.setattr(_backends, "entry_points", lambda *groups: entries)
     monkeypatch.setattr(_backends, "_looked", [])
     monkeypatch.setitem(_backends.GROUPS, "backends", lambda capsule: None)
     with pytest.warns(RuntimeWarning, match="no_such_module"):
