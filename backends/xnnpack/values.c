@@ -216,6 +216,21 @@ static uint16_t round_up_to_bf16(float scale) {
   return (uint16_t)(bits >> 16);
 }
 
+static double widen_bf16(uint16_t scale) {
+  const uint32_t bits = (uint32_t)scale << 16;
+  float wide;
+  memcpy(&wide, &bits, sizeof wide);
+  return (double)wide;
+}
+
+/* Returns whether all are positive and normal. There are millions of them: no call for each. */
+static bool are_bf16_scales(const uint16_t *scales, size_t count) {
+  enum { LEAST = 0x0080, INFINITE = 0x7f80 };
+  unsigned wrong = 0;
+  for (size_t i = 0; i < count; i++) wrong |= scales[i] < LEAST || scales[i] >= INFINITE;
+  return !wrong;
+}
+
 /* Converts the float32 scales of old files to bfloat16. */
 static uint32_t narrow_scales(const reader *r, size_t count) {
   ecx_data wide = r->value->scales;
@@ -250,14 +265,12 @@ static uint32_t read_per_group(const reader *r, ec_fb_table table) {
     ECX_TRY(read_scales(r, buffer, ec_fb_vector(table, ECX_PerGroup_scale_bf16), sizeof(uint16_t),
                         count));
   if (is_wide) ECX_TRY(narrow_scales(r, count));
-  for (size_t i = 0; i < count; i++) {
-    uint32_t bits = (uint32_t)((const uint16_t *)v->scales.at)[i] << 16;
-    float scale;
-    memcpy(&scale, &bits, sizeof scale);
-    if (!is_scale(scale))
-      return fail_value(r, "scale %g of group %zu, expected a positive number", scale, i);
-  }
-  return EC_BACKEND_OK;
+  const uint16_t *scales = v->scales.at;
+  if (are_bf16_scales(scales, count)) return EC_BACKEND_OK;
+  size_t wrong = 0;
+  while (are_bf16_scales(scales + wrong, 1)) wrong++;
+  return fail_value(r, "scale %g of group %zu, expected a positive number",
+                    widen_bf16(scales[wrong]), wrong);
 }
 
 static uint32_t read_per_token(const reader *r, ec_fb_table table) {

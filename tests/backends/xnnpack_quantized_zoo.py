@@ -224,6 +224,23 @@ add(
     dims={0: {1: 3}},
 )
 
+# ---- weights that are packed in several parts (get_xnnpack/parts.h), the last one incomplete ----
+
+for scheme, types, width in (
+    ("static", TENSOR, 270), ("static_channel", CHANNEL, 270), ("dynamic_channel", DYNAMIC, 270),
+    ("dynamic_4bit", ("qdint8", "qcint4"), 270), ("8da8w", DYNAMIC, 270),
+    ("8da4w_32", ("qdint8", "qbint4"), 288), ("8da4w_32_half", ("qdint8", "qbint4", "fp16"), 288),
+):  # fmt: skip
+    for name, bias in (("linear_parts", True), ("linear_parts_no_bias", False)):
+        add(
+            name,
+            lambda bias=bias, width=width: nn.Linear(width, 1003, bias=bias),
+            [(1, width)],
+            LINEAR,
+            schemes=[scheme],
+            datatypes=types if bias else tuple(kind for kind in types if "int32" not in kind),
+        )
+
 
 class Residual(nn.Module):
     """Two convolutions and a sum, all in quantised arithmetic."""

@@ -254,6 +254,15 @@ add(
     "XNNFullyConnected",
     dims={0: {1: 3}},
 )
+for name, bias in (("linear_parts", True), ("linear_parts_no_bias", False)):
+    add(  # weights that are packed in several parts (get_xnnpack/parts.h), the last one incomplete
+        name,
+        lambda bias=bias: nn.Linear(40, 1003, bias=bias),
+        [[(3, 40)], [(1, 40)]],
+        "XNNFullyConnected",
+        schemes=(*BOTH,),
+        dims=ROWS,
+    )
 add("linear_vector", lambda: nn.Linear(9, 6), [(9,)], "XNNFullyConnected")
 add("linear_relu", lambda: nn.Sequential(nn.Linear(9, 6), nn.ReLU()), [(3, 9)], "XNNFullyConnected")
 add(

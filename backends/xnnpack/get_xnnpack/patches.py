@@ -12,6 +12,7 @@ from get_xnnpack.decoding import DECODING
 from get_xnnpack.integers import PRODUCTS, STEPS
 from get_xnnpack.kernels import DEPTHWISE, TANH
 from get_xnnpack.log import XnnpackError
+from get_xnnpack.packing import PACKING, PARTS, SCALES
 from get_xnnpack.patch import Patch
 
 FOLDER = Path(__file__).parent
@@ -327,24 +328,6 @@ MEMORY = (
     ),
 )
 
-PANEL = (
-    "{indent}for (size_t kr_block_start = 0; kr_block_start < round_up_po2(kc, skr);"
-    " kr_block_start += kr) {{\n"
-    "{indent}  for (size_t nr_block_offset = 0; nr_block_offset < nr_block_size;"
-    " nr_block_offset++) {{\n"
-    "{indent}    const size_t kc_begin = round_down_po2(kr_block_start, skr) +"
-    " ((kr_block_start + nr_block_offset * kr) & (skr - 1));\n"
-    "{indent}    const size_t kc_end = std::min(kc, kc_begin + kr);\n"
-    "{indent}    if (kc_begin < kc_end) {{\n"
-)
-"""The loops that pack a panel of `nr` output channels."""
-INTERLEAVED = (
-    "{indent}if (skr == 1) {{\n"
-    "{indent}  packed_weights ="
-    " ecx_interleave(&k[{start}], {stride}, nr_block_size, kc, nr, packed_weights);\n"
-    "{indent}}}\n"
-) + PANEL.replace("round_up_po2(kc, skr)", "(skr == 1 ? 0 : round_up_po2(kc, skr))")
-
 PLAN = (
     # The planner looks for gaps after live blocks only, so that the values of a chain never share
     # memory: ResNet-18's workspace took 13 MB, now 4. An empty block at 0 makes the room before
@@ -354,62 +337,6 @@ PLAN = (
         "    size_t num_live_mem_blocks = 0;\n",
         "    size_t num_live_mem_blocks = 1;\n"
         "    current_live_mem_blocks[0] = (struct memory_block){.start = 0, .end = 0};\n",
-    ),
-)
-
-NIBBLES = """\
-          for (size_t kr_block_offset = {start}; kr_block_offset < kr; kr_block_offset++) {{
-            const size_t kc_idx = kc_begin + kr_block_offset;
-            const size_t k_offset = (nr_block_start + nr_block_offset) * kc + kc_idx;
-            const size_t kh_offset = k_offset + kr;
-            uint8_t kv_lo = 8;
-"""
-
-PACKING = (
-    # Packing calls memmove for every float weight; without, resnet18 loads in two thirds of the
-    # CPU time.
-    Patch(
-        "src/reference/packing.cc",
-        "template <typename Src, typename Dst>\n"
-        "void copy_bias(const Src* b, size_t b_offset, size_t n, Dst* packed_b) {\n",
-        (FOLDER / "interleave.h").read_text() + "template <typename Src, typename Dst>\n"
-        "void copy_bias(const Src* b, size_t b_offset, size_t n, Dst* packed_b) {\n",
-    ),
-    Patch(
-        "src/reference/packing.cc",
-        PANEL.format(indent=" " * 6)
-        + "            std::copy_n(&k[(nr_block_start + nr_block_offset) * kc + kc_begin],"
-        " kc_end - kc_begin, packed_weights);\n",
-        INTERLEAVED.format(indent=" " * 6, start="nr_block_start * kc", stride="kc")
-        + "            std::copy_n(&k[(nr_block_start + nr_block_offset) * kc + kc_begin],"
-        " kc_end - kc_begin, packed_weights);\n",
-        times=3,
-    ),
-    Patch(
-        "src/reference/packing.cc",
-        PANEL.format(indent=" " * 8)
-        + "              std::copy_n(&k[((nr_block_start + nr_block_offset) * ks + ki) * kc"
-        " + kc_begin], kc_end - kc_begin, packed_weights);\n",
-        INTERLEAVED.format(
-            indent=" " * 8, start="(nr_block_start * ks + ki) * kc", stride="ks * kc"
-        )
-        + "              std::copy_n(&k[((nr_block_start + nr_block_offset) * ks + ki) * kc"
-        " + kc_begin], kc_end - kc_begin, packed_weights);\n",
-        times=3,
-    ),
-    # Weights of 4 bits by groups are packed nibble by nibble: half the time of loading a Llama.
-    Patch(
-        "src/reference/packing.cc",
-        "void xnn_pack_qs8_qb4w_gemm_goi_w(\n",
-        (FOLDER / "nibbles.h").read_text() + "\nvoid xnn_pack_qs8_qb4w_gemm_goi_w(\n",
-    ),
-    Patch(
-        "src/reference/packing.cc",
-        NIBBLES.format(start="0"),
-        NIBBLES.format(
-            start="\n               ecx_pack_nibbles(k, (nr_block_start + nr_block_offset) * kc,"
-            " kc_begin, kc,\n                                kr, packed_weights, &ksum)"
-        ),
     ),
 )
 
@@ -495,7 +422,7 @@ TRANSPOSED = (
 
 XNNPACK = (
     *ROWS, *TILES, *SHAPES, *PADDINGS, *WINDOWS, *WEIGHTS, *FUSION, *MEMORY, *PLAN, *NARROW,
-    *TRANSPOSED, *DEPTHWISE, *TANH, *PACKING, *DECODING, *COPIES, *PRODUCTS, *STEPS,
+    *TRANSPOSED, *DEPTHWISE, *TANH, *PACKING, *PARTS, *SCALES, *DECODING, *COPIES, *PRODUCTS, *STEPS,
 )  # fmt: skip
 """The patches of XNNPACK."""
 

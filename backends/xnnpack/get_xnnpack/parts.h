@@ -1,0 +1,101 @@
+/* Packing of a linear layer's weights in parts, by all threads: put into XNNPACK's
+ * fully-connected-nc.c. XNNPACK fills the memory, packs, then writes scales, each over all weights
+ * and in one thread; a part of 64 KB stays in the cache from the first step to the last, and each
+ * thread populates the pages that it writes.
+ *
+ * Weights are [output channels, input channels], packed in tiles of nr channels, each of
+ * nr * weights_stride bytes; a part is a number of tiles. */
+XNN_INTERNAL void ecx_populate(void* block, size_t size); /* memory.c */
+
+enum { ECX_PART_BYTES = 1 << 16 };
+
+/* Threads of the runtime that is being created, NULL if there are none. */
+XNN_INTERNAL _Thread_local pthreadpool_t ecx_packing_threads = NULL;
+
+/* The parameters of create_fully_connected_nc that packing needs. */
+struct ecx_weights {
+  size_t input_channels, output_channels, row_bits, weights_stride, nr, kr, sr;
+  size_t block_size, num_blocks, extra_bl_bytes, extra_weights_bytes, bias_element_size;
+  size_t scales_offset; /* of a tile: after its weights and biases */
+  const void *kernel, *bias, *packing_params;
+  const uint16_t* block_scales;
+  const float *kernel_scales, *scales;
+  xnn_packw_gemm_goi_ukernel_fn pack;
+  xnn_packw_gemm_goi_bl_ukernel_fn pack_bl;
+  xnn_init_qs8_qc8w_scale_params_fn init_kernel_scales, init_scales;
+  int padding_byte;
+  bool is_filled; /* no paddings and no biases that nothing writes */
+  char* packed;
+};
+
+static const void* ecx_advance(const void* at, size_t count, size_t bytes) {
+  return at == NULL ? NULL : (const char*) at + count * bytes;
+}
+
+static void ecx_write_floats(xnn_init_qs8_qc8w_scale_params_fn write, const struct ecx_weights* w,
+                             size_t channels, const float* from, char* to) {
+  const size_t tile_bytes = w->nr * w->weights_stride;
+  write(channels, w->nr, w->nr, tile_bytes, tile_bytes, 0, from, to);
+}
+
+static void ecx_write_scales(const struct ecx_weights* w, size_t first, size_t channels,
+                             char* packed) {
+  char* at = packed + w->scales_offset;
+  if (w->kernel_scales != NULL) {
+    ecx_write_floats(w->init_kernel_scales, w, channels, w->kernel_scales + first, at);
+    at += w->nr * sizeof(float);
+  }
+  if (w->scales != NULL) {
+    const bool is_one = w->init_scales == xnn_init_qs8_to_qs8_qc8w_scale_fp32_params;
+    ecx_write_floats(w->init_scales, w, channels, w->scales + (is_one ? 0 : first), at);
+  }
+}
+
+static void ecx_write_blocks(const struct ecx_weights* w, size_t first, size_t channels,
+                             char* packed) {
+  const size_t tile_bytes = w->nr * w->weights_stride, block_bytes = w->block_size / 2;
+  xnn_init_blockwise_scale_bf16_params(
+      channels, w->nr, w->nr, tile_bytes, tile_bytes, w->num_blocks,
+      w->nr * (block_bytes + sizeof(uint16_t)), 0,
+      (const xnn_bfloat16*) w->block_scales + first * w->num_blocks,
+      packed + w->nr * (sizeof(float) + block_bytes));
+  if (w->bias != NULL) {
+    ecx_write_floats(xnn_init_qs8_qc8w_scale_fp32_params, w, channels,
+                     (const float*) w->bias + first,
+                     packed + w->nr * (w->weights_stride - sizeof(float)));
+  }
+}
+
+/* Packs `channels` output channels from `first` on, which is a multiple of nr. */
+static void ecx_pack_part(void* context, size_t first, size_t channels) {
+  const struct ecx_weights* w = context;
+  char* packed = w->packed + first * w->weights_stride;
+  const void* kernel = (const char*) w->kernel + first * w->row_bits / 8; /* nr is even */
+  const void* bias = ecx_advance(w->bias, first, w->bias_element_size);
+  const size_t extra = w->nr * w->extra_weights_bytes;
+  const size_t bytes = round_up(channels, w->nr) * w->weights_stride;
+  ecx_populate(packed, bytes);
+  if (!w->is_filled) memset(packed, w->padding_byte, bytes);
+  if (w->block_size != 0) {
+    w->pack_bl(1, channels, w->input_channels, w->nr, w->kr, w->sr, w->block_size, kernel, NULL,
+               w->block_scales + first * w->num_blocks, packed, w->nr * w->extra_bl_bytes, extra,
+               w->packing_params);
+  } else {
+    w->pack(1, channels, w->input_channels, w->nr, w->kr, w->sr, kernel, bias, NULL, packed, extra,
+            w->packing_params);
+  }
+  ecx_write_scales(w, first, channels, packed);
+  if (w->block_size != 0) ecx_write_blocks(w, first, channels, packed);
+}
+
+/* Packs all weights into `total` bytes, of which the last ones may be beyond the last tile. */
+static void ecx_pack(struct ecx_weights* w, size_t total) {
+  const size_t tile_bytes = w->nr * w->weights_stride;
+  const size_t used = round_up(w->output_channels, w->nr) * w->weights_stride;
+  const size_t tiles = tile_bytes < ECX_PART_BYTES ? ECX_PART_BYTES / tile_bytes : 1;
+  w->is_filled = w->block_size == 0 && w->extra_weights_bytes == 0 &&
+                 w->output_channels % w->nr == 0 && w->input_channels % (w->kr * w->sr) == 0;
+  memset(w->packed + used, w->padding_byte, total - used);
+  pthreadpool_parallelize_1d_tile_1d(ecx_packing_threads, ecx_pack_part, w, w->output_channels,
+                                     tiles * w->nr, 0);
+}
