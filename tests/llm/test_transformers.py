@@ -1,8 +1,8 @@
 """Programs with Optimum's signature, exported from models of transformers: tokens [1, S] and their
 positions [S], all logits, a static cache.
 
-They are exported by hand, because optimum-executorch is not among the test's requirements, and its
-custom caches do not work with transformers 5. `test_optimum` runs where it is installed.
+They are exported by hand, because optimum-executorch, which is measured in test_optimum.py, needs
+another version of transformers than the other tests.
 """
 
 from __future__ import annotations
@@ -112,18 +112,3 @@ def test_checks_pass_and_see_a_fault() -> None:
         return found
 
     assert not check_llm(program, logits, [IDS[:20]], progress=False).ok
-
-
-def test_optimum() -> None:
-    """optimum-executorch itself: static, without its custom operators."""
-    modules = pytest.importorskip("optimum.exporters.executorch.integrations")
-    recipe = pytest.importorskip("optimum.exporters.executorch.recipes.portable")
-    model = model_of("llama")
-    model.generation_config = transformers.GenerationConfig(
-        use_cache=True, cache_implementation="static", max_length=CONTEXT,
-        cache_config={"batch_size": 1, "max_cache_len": CONTEXT},
-    )  # fmt: skip
-    module = modules.CausalLMExportableModule(model, CONTEXT, False, False, True)
-    program = bytes(recipe.export_to_executorch_with_portable(module)["model"].buffer)
-    found = TextRunner(program).all_logits(IDS[:20])
-    np.testing.assert_allclose(found, eager("llama", IDS)[:20], atol=1e-5)
