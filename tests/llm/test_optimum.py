@@ -34,7 +34,7 @@ ROWS = {
     "both": ((True, True, True), {"llama::custom_sdpa.out", "llama::update_cache.out"}),
     "dynamic": ((True, True, False), {"llama::custom_sdpa.out", "llama::update_cache.out"}),
 }
-"""(use_custom_kv_cache, use_custom_sdpa, disable_dynamic_shapes) and the operators that they add."""
+"""Options (custom cache, custom attention, static shapes), and the operators that they add."""
 
 
 def make() -> Any:
