@@ -63,16 +63,6 @@ static uint32_t permute_constant(const conv *k, const ets_value *v, const int64_
   return EC_BACKEND_OK;
 }
 
-/* Permutes a tensor with these sizes into `out`; ECT_NO_VALUE: into a tensor that it adds. */
-static uint32_t permute(const conv *k, int64_t tensor, uint32_t rank, const int64_t *sizes,
-                        const int64_t *order, int64_t *out) {
-  int64_t permuted[ECT_MAX_RANK];
-  for (uint32_t d = 0; d < rank; d++) permuted[d] = sizes[order[d]];
-  ETS_TRY(add_tensor(k, rank, permuted, out));
-  const int64_t args[] = {tensor, ect_add_ints(&k->g->program, order, rank)};
-  return ets_call_step(k->g, k->n, "aten::permute_copy.out", args, 2, *out);
-}
-
 /* Finds an input with permuted dimensions. */
 static uint32_t permuted_input(const conv *k, uint32_t index, const int64_t *order, int64_t *out) {
   const ets_value *v;
@@ -81,7 +71,7 @@ static uint32_t permuted_input(const conv *k, uint32_t index, const int64_t *ord
   for (uint32_t d = 0; d < v->rank; d++) sizes[d] = v->sizes[order[d]];
   if (v->data) return permute_constant(k, v, order, sizes, out);
   ETS_TRY(ets_tensor(k->g, k->n, index, &tensor));
-  return permute(k, ets_convert(k->g, tensor, v->dtype, k->dtype), v->rank, v->sizes, order, out);
+  return ets_permute(k->g, k->n, ets_convert(k->g, tensor, v->dtype, k->dtype), order, out);
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
@@ -225,7 +215,7 @@ static uint32_t call_transposed_floats(ets_graph *g, const ets_node *n) {
   for (uint32_t d = 0; d < 2; d++) sizes[d + 2] -= k.pads[2 * d] + k.pads[2 * d + 1];
   ETS_TRY(convolve(&k, strides, zeros, ones, sizes, &out));
   ETS_TRY(pad(&k, &out, sizes));
-  ETS_TRY(permute(&k, out, 4, sizes, last, &turned));
+  ETS_TRY(ets_permute(g, n, out, last, &turned));
   ETS_TRY(find_bias(&k));
   const int64_t args[] = {turned, k.offset};
   return ets_call_op(g, n, "aten::add.out", args, 2);

@@ -36,6 +36,7 @@ enum {
 };
 
 enum { ETS_ATTRIBUTES = 5, ETS_NAME_BYTES = 64 /* of a name in messages */ };
+enum { ETS_NAN_IGNORED = 2 }; /* a nan_mode; others propagate NaN */
 
 typedef struct ets_value {
   const char *name; /* NUL-terminated; NULL: none */

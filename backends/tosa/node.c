@@ -181,9 +181,25 @@ uint32_t ets_call_op(ets_graph *g, const ets_node *n, const char *op, const int6
                        inner ? NULL : &shown, describe(g, n, text));
 }
 
+uint32_t ets_call_steps(ets_graph *g, const ets_node *n, const char *op, const int64_t *args,
+                        size_t count, const int64_t *results, size_t result_count) {
+  char text[WHAT];
+  return ect_pack_call(g->c.call, &g->program, op, args, count, results, result_count, NULL,
+                       describe(g, n, text));
+}
+
 uint32_t ets_call_step(ets_graph *g, const ets_node *n, const char *op, const int64_t *args,
                        size_t count, int64_t result) {
-  char text[WHAT];
-  return ect_pack_call(g->c.call, &g->program, op, args, count, &result, 1, NULL,
-                       describe(g, n, text));
+  return ets_call_steps(g, n, op, args, count, &result, 1);
+}
+
+uint32_t ets_permute(ets_graph *g, const ets_node *n, int64_t tensor, const int64_t *order,
+                     int64_t *out) {
+  if (g->program.failed) return ets_refuse(g, n, EC_BACKEND_ALLOCATION_FAILED, "no memory");
+  const ect_tensor *t = ect_tensor_at(&g->program, tensor);
+  ect_tensor permuted = {.dtype = t->dtype, .rank = t->rank};
+  for (uint32_t d = 0; d < t->rank; d++) permuted.sizes[d] = t->sizes[order[d]];
+  *out = ect_add_tensor(&g->program, &permuted);
+  const int64_t args[] = {tensor, ect_add_ints(&g->program, order, permuted.rank)};
+  return ets_call_step(g, n, "aten::permute_copy.out", args, 2, *out);
 }

@@ -33,6 +33,12 @@ uint32_t ets_define_results(ets_graph *g, const ets_node *n, int64_t *outs);
 /* Adds a call before it, with one result. */
 uint32_t ets_call_step(ets_graph *g, const ets_node *n, const char *op, const int64_t *args,
                        size_t count, int64_t result);
+/* The same with several results. */
+uint32_t ets_call_steps(ets_graph *g, const ets_node *n, const char *op, const int64_t *args,
+                        size_t count, const int64_t *results, size_t result_count);
+/* Adds a tensor with the dimensions of another in this order, and the call that computes it. */
+uint32_t ets_permute(ets_graph *g, const ets_node *n, int64_t tensor, const int64_t *order,
+                     int64_t *out);
 /* Converts a tensor, unless it has the dtype (both of TOSA). */
 int64_t ets_convert(ets_graph *g, int64_t tensor, uint32_t from, uint32_t to);
 

@@ -3,13 +3,11 @@
 
 #include "../translate/pack.h"
 
-enum { NAN_IGNORED = 2 };
-
 /* Finds the first input of an operator that propagates NaN; `attribute` is its nan_mode. */
 static uint32_t propagating_input(ets_graph *g, const ets_node *n, size_t attribute,
                                   const ets_value **x, int64_t *out) {
   ETS_TRY(ets_input(g, n, 0, x));
-  if (ets_is_float((*x)->dtype) && ets_attribute_at(n, attribute, 0) == NAN_IGNORED)
+  if (ets_is_float((*x)->dtype) && ets_attribute_at(n, attribute, 0) == ETS_NAN_IGNORED)
     return ets_refuse(g, n, EC_BACKEND_NOT_SUPPORTED, "nan_mode IGNORE is not supported");
   return ets_tensor(g, n, 0, out);
 }
@@ -29,8 +27,7 @@ uint32_t ets_call_const(ets_graph *g, const ets_node *n) {
 
 /* ---- results of other dtypes ----------------------------------------------------------------- */
 
-/* Adds a call that computes the result in `dtype`, and its conversion. */
-static uint32_t call_in(ets_graph *g, const ets_node *n, uint32_t dtype, const char *op,
+uint32_t ets_call_in(ets_graph *g, const ets_node *n, uint32_t dtype, const char *op,
                         const int64_t *args, size_t count) {
   const ets_value *result;
   ETS_TRY(ets_result(g, n, &result));
@@ -40,15 +37,13 @@ static uint32_t call_in(ets_graph *g, const ets_node *n, uint32_t dtype, const c
   return ets_call_op(g, n, "aten::_to_copy.out", &computed, 1);
 }
 
-/* The dtype in which operators of backends/tosa_ops take floats. */
-static uint32_t computed_dtype(uint32_t dtype) { return ets_is_float(dtype) ? ETS_FP32 : dtype; }
+uint32_t ets_computed_dtype(uint32_t dtype) { return ets_is_float(dtype) ? ETS_FP32 : dtype; }
 
-/* Finds the first input, converted to the dtype in which it is computed. */
-static uint32_t first_computed(ets_graph *g, const ets_node *n, const ets_value **x,
+uint32_t ets_first_computed(ets_graph *g, const ets_node *n, const ets_value **x,
                                int64_t *out) {
   ETS_TRY(ets_input(g, n, 0, x));
   ETS_TRY(ets_tensor(g, n, 0, out));
-  *out = ets_convert(g, *out, (*x)->dtype, computed_dtype((*x)->dtype));
+  *out = ets_convert(g, *out, (*x)->dtype, ets_computed_dtype((*x)->dtype));
   return EC_BACKEND_OK;
 }
 
@@ -58,46 +53,17 @@ uint32_t ets_call_argmax(ets_graph *g, const ets_node *n) {
   ETS_TRY(propagating_input(g, n, 1, &x, &args[0]));
   args[1] = ect_add_int(&g->program, ets_attribute_at(n, 0, 0));
   args[2] = ect_add_bool(&g->program, false);
-  return call_in(g, n, ETS_INT64, "aten::argmax.out", args, 3);
-}
-
-/* Adds kernel, stride and pad: attributes, or inputs from `input` on. */
-static uint32_t add_window(ets_graph *g, const ets_node *n, uint32_t input, int64_t *out) {
-  const bool adaptive = n->op == ETS_MAX_POOL2D_ADAPTIVE || n->op == ETS_AVG_POOL2D_ADAPTIVE;
-  for (uint32_t i = 0; i < 3; i++)
-    if (adaptive) ETS_TRY(ets_shape(g, n, input + i, &out[i]));
-    else out[i] = ets_list(g, n, i);
-  return EC_BACKEND_OK;
-}
-
-uint32_t ets_call_avg_pool(ets_graph *g, const ets_node *n) {
-  const ets_value *x;
-  int64_t args[6];
-  ETS_TRY(first_computed(g, n, &x, &args[0]));
-  ETS_TRY(ets_tensor(g, n, 1, &args[1]));
-  ETS_TRY(ets_tensor(g, n, 2, &args[2]));
-  ETS_TRY(add_window(g, n, 3, &args[3]));
-  return call_in(g, n, computed_dtype(x->dtype), "tosa::avg_pool2d.out", args, 6);
-}
-
-uint32_t ets_call_max_pool(ets_graph *g, const ets_node *n) {
-  const ets_value *x;
-  int64_t args[5];
-  const size_t nan_mode = n->op == ETS_MAX_POOL2D ? 3 : 0;
-  ETS_TRY(first_computed(g, n, &x, &args[0]));
-  ETS_TRY(add_window(g, n, 1, &args[1]));
-  args[4] = ect_add_int(&g->program, ets_attribute_at(n, nan_mode, 0));
-  return call_in(g, n, computed_dtype(x->dtype), "tosa::max_pool2d.out", args, 5);
+  return ets_call_in(g, n, ETS_INT64, "aten::argmax.out", args, 3);
 }
 
 uint32_t ets_call_resize(ets_graph *g, const ets_node *n) {
   const ets_value *x, *result;
   int64_t args[5];
-  ETS_TRY(first_computed(g, n, &x, &args[0]));
+  ETS_TRY(ets_first_computed(g, n, &x, &args[0]));
   ETS_TRY(ets_result(g, n, &result));
   for (uint32_t i = 1; i < 4; i++) ETS_TRY(ets_shape(g, n, i, &args[i]));
   args[4] = ect_add_int(&g->program, ets_attribute_at(n, 0, 0));
-  return call_in(g, n, computed_dtype(result->dtype), "tosa::resize.out", args, 5);
+  return ets_call_in(g, n, ets_computed_dtype(result->dtype), "tosa::resize.out", args, 5);
 }
 
 uint32_t ets_call_cast(ets_graph *g, const ets_node *n) {
@@ -106,7 +72,7 @@ uint32_t ets_call_cast(ets_graph *g, const ets_node *n) {
   ETS_TRY(ets_input(g, n, 0, &x));
   ETS_TRY(ets_result(g, n, &result));
   if (ets_is_float(x->dtype) && !ets_is_float(result->dtype) && result->dtype != ETS_BOOL) {
-    ETS_TRY(first_computed(g, n, &x, &args[0]));
+    ETS_TRY(ets_first_computed(g, n, &x, &args[0]));
     return ets_call_op(g, n, "tosa::cast.out", args, 1);
   }
   ETS_TRY(ets_tensor(g, n, 0, &args[0]));
@@ -144,7 +110,7 @@ uint32_t ets_call_negate(ets_graph *g, const ets_node *n) {
 }
 
 uint32_t ets_call_extreme(ets_graph *g, const ets_node *n) {
-  const bool ignores = ets_attribute_at(n, 0, 0) == NAN_IGNORED;
+  const bool ignores = ets_attribute_at(n, 0, 0) == ETS_NAN_IGNORED;
   if (n->op == ETS_MAXIMUM)
     return call_by_dtype(g, n, ignores ? "aten::fmax.out" : "aten::maximum.out", 2,
                          "aten::maximum.out", 2);

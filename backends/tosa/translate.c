@@ -6,6 +6,7 @@
 #include "../translate/pack.h"
 #include "conv.h"
 #include "node.h"
+#include "pool.h"
 #include "shape.h"
 #include "special.h"
 

@@ -2,6 +2,7 @@
 #include "delegate.h"
 
 #include "pte.h"
+#include "unread.h"
 
 enum { INT64 = 4 };
 
@@ -27,8 +28,11 @@ uint32_t ect_delegate_open(ec_host_call *call, ect_program *p, const int64_t *in
                            const bool *is_number, size_t input_count, const int64_t *outputs,
                            size_t output_count, ect_delegate *out) {
   const ec_host *host = p->host;
-  *out = (ect_delegate){.host = host, .node_count = p->call_count, .input_count = input_count,
-                        .output_count = output_count};
+  *out = (ect_delegate){
+      .host = host, .input_count = input_count, .output_count = output_count};
+  if (!ect_drop_unread(p, outputs, output_count))
+    return host->fail(call, EC_BACKEND_ALLOCATION_FAILED, "no memory for the payload's program");
+  out->node_count = p->call_count;
   uint32_t status =
       ect_write_pte(call, p, inputs, input_count, outputs, output_count, &out->bytes);
   if (status == EC_BACKEND_OK && !copy_names(p, is_number, out))

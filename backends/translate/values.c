@@ -129,6 +129,7 @@ void ect_set_target(ect_program *p, size_t jump) {
 void ect_add_copy(ect_program *p, int64_t from, int64_t to, const ec_backend_node *node) {
   const int64_t args[] = {from, ect_add_bool(p, false), ect_add_none(p), to};
   ect_add_call(p, "aten::_to_copy.out", args, 4, node);
+  if (!p->failed) p->calls[p->call_count - 1].is_copy = !node;
 }
 
 void ect_copy_shared(ect_program *p, const int64_t *inputs, size_t input_count, int64_t *outputs,

@@ -71,6 +71,7 @@ typedef struct ect_call {
   uint32_t op;
   size_t first, count; /* arguments, in ect_program.items; of a jump: its condition */
   bool is_jump;
+  bool is_copy; /* a helper that copies a tensor to its last argument */
   uint32_t target;     /* of a jump: a number of a call */
   ec_backend_node node; /* of the payload; name NULL: a helper */
 } ect_call;

@@ -35,6 +35,13 @@ def test_recorded_programs_equal_eager(name: str) -> None:
     assert error(name, name) <= LIMITS[name.split("_")[-1]]
 
 
+@pytest.mark.parametrize("name", ["cnn_fp", "vgf_cnn_fp"])
+def test_floats_are_claimed(name: str) -> None:
+    """All calls but REDUCE_SUM are operators of ATen that XNNPACK takes."""
+    (row,) = method(name, delegate_at_load="always").backend_report()
+    assert sum(row["nested_claims"].values()) == 18
+
+
 def test_a_trace_has_the_operators_of_the_payload() -> None:
     inputs, _ = recorded("mlp_fp")
     m = method("mlp_fp")

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("executorch")
 pytest.importorskip("tosa_reference_model")
 import tosa_serializer as ts
-from executorch_c import Error
+from executorch_c import Error, Runtime
 from tosa_graphs import DTYPES, Graph
 
 D = ts.DType
@@ -329,27 +329,45 @@ def _(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
 # ---- windows ---------------------------------------------------------------------------------
 
 
-def add_pool(dtype: Any) -> None:
-    shape, result = (2, 9, 8, 5), (2, 5, 8, 5)
-    window = ([3, 2], [2, 1], [1, 1, 0, 1])
+WINDOWS = {
+    "": ((2, 9, 8, 5), (2, 5, 8, 5), ([3, 2], [2, 1], [1, 1, 0, 1])),
+    " of ATen": ((2, 9, 8, 5), (2, 5, 4, 5), ([3, 2], [2, 2], [1, 1, 0, 0])),
+    " wide": ((1, 4, 4, 2), (1, 4, 4, 2), ([5, 5], [1, 1], [2, 2, 2, 2])),
+    " padded": ((1, 4, 4, 2), (1, 6, 6, 2), ([3, 3], [1, 1], [2, 2, 2, 2])),
+}
+"""Shapes of input and result; kernel, stride, padding. ATen pads half a window at most."""
 
-    @case(f"AVG_POOL2D {dtype.name}")
+
+def add_pool(dtype: Any, window: str) -> None:
+    shape, result, numbers = WINDOWS[window]
+
+    @case(f"AVG_POOL2D {dtype.name}{window}")
     def average(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
         wide = D.FP32 if dtype == D.FP32 else D.INT32
         zeros = [zero(g, dtype, 6 if dtype == D.INT8 else 0),
                  zero(g, dtype, -9 if dtype == D.INT8 else 0)]  # fmt: skip
-        g.apply("AVG_POOL2D", [g.input(shape, dtype), *zeros], result, dtype, *window, wide)
+        g.apply("AVG_POOL2D", [g.input(shape, dtype), *zeros], result, dtype, *numbers, wide)
         return [draw(rng, shape, dtype)]
 
-    @case(f"MAX_POOL2D {dtype.name}")
-    def greatest(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
-        g.apply("MAX_POOL2D", [g.input(shape, dtype)], result, dtype, *window,
-                ts.NanPropagationMode.PROPAGATE)  # fmt: skip
-        return [draw(rng, shape, dtype)]
+    def greatest(nan: str) -> Case:
+        def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
+            g.apply("MAX_POOL2D", [g.input(shape, dtype)], result, dtype, *numbers,
+                    getattr(ts.NanPropagationMode, nan))  # fmt: skip
+            x = draw(rng, shape, dtype)
+            if dtype == D.FP32:
+                x[0, 1, 2, 0] = np.nan
+            return [x]
+
+        return build
+
+    case(f"MAX_POOL2D {dtype.name}{window}")(greatest("PROPAGATE"))
+    if dtype == D.FP32:
+        case(f"MAX_POOL2D IGNORE{window}")(greatest("IGNORE"))
 
 
 for dtype_ in (D.INT8, D.INT16, D.FP32):
-    add_pool(dtype_)
+    for window_ in WINDOWS:
+        add_pool(dtype_, window_)
 
 
 def add_resize(dtype: Any, wide: Any, mode: str) -> None:
@@ -475,6 +493,18 @@ def test_an_operator_equals_the_reference_model(name: str) -> None:
                 np.testing.assert_allclose(found, wanted, rtol=0, atol=1)
             else:
                 np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("op", ["MAX_POOL2D", "AVG_POOL2D"])
+def test_a_window_that_aten_has_is_claimed(op: str) -> None:
+    claims = {}
+    for window in WINDOWS:
+        g = Graph()
+        CASES[f"{op} FP32{window}"](g, np.random.default_rng(0))
+        program = Runtime.get().load_program(g.program())
+        method = program.load_method("forward", delegate_at_load="always")
+        claims[window] = sum(method.backend_report()[0]["nested_claims"].values())
+    assert claims == {"": 0, " of ATen": 3, " wide": 3, " padded": 0}  # with two permutations
 
 
 def test_a_wrong_number_is_seen() -> None:
