@@ -36,6 +36,8 @@ enum {
 };
 
 enum { ETS_ATTRIBUTES = 5, ETS_NAME_BYTES = 64 /* of a name in messages */ };
+/* Blocks inside each other, and loops: the stack and the memory plan's work are bounded. */
+enum { ETS_MOST_NESTED = 64, ETS_MOST_LOOPS = 256 };
 enum { ETS_NAN_IGNORED = 2 }; /* a nan_mode; others propagate NaN */
 
 typedef struct ets_value {
@@ -79,6 +81,7 @@ typedef struct ets_graph {
   uint32_t *operands;
   size_t value_count, node_count, block_count, operand_count;
   size_t value_room, node_room, block_room, operand_room;
+  uint32_t depth, loop_count; /* of the block under translation; so far */
 } ets_graph;
 
 void ets_graph_init(ets_graph *g, const ets_call *c);

@@ -82,7 +82,7 @@ static uint32_t translate_block(ets_graph *g, const ets_block *b) {
   return EC_BACKEND_OK;
 }
 
-/* ---- COND_IF --------------------------------------------------------------------------------- */
+/* ---- blocks of nodes ------------------------------------------------------------------------- */
 
 /* Finds the block that an attribute names, which no other node has. */
 static uint32_t find_block(ets_graph *g, const ets_node *n, size_t attribute, ets_block **out) {
@@ -99,38 +99,59 @@ static uint32_t find_block(ets_graph *g, const ets_node *n, size_t attribute, et
   return EC_BACKEND_OK;
 }
 
-/* Makes inputs of the node, from the second on, the inputs of its block. */
-static uint32_t pass_inputs(ets_graph *g, const ets_node *n, const ets_block *b) {
-  if (b->input_count + 1 != n->input_count)
+/* Makes inputs of the node, from `first` on, the inputs of its block; `ids` are their numbers in
+ * the program if other values stand for them. */
+static uint32_t pass_inputs(ets_graph *g, const ets_node *n, const ets_block *b, uint32_t first,
+                            const int64_t *ids) {
+  if (b->input_count + first != n->input_count)
     return ets_refuse(g, n, EC_BACKEND_INVALID_PROGRAM, "its block has other inputs");
   for (uint32_t i = 0; i < b->input_count; i++) {
     const ets_value *from;
     ets_value *to = &g->values[g->operands[b->first + i]];
-    ETS_TRY(ets_input(g, n, i + 1, &from));
+    ETS_TRY(ets_input(g, n, i + first, &from));
     if (to->is_defined || to->data || to->dtype != from->dtype || to->rank != from->rank ||
         memcmp(to->sizes, from->sizes, from->rank * sizeof *to->sizes) != 0)
       return ets_refuse(g, n, EC_BACKEND_INVALID_PROGRAM,
                         "an input of its block has another dtype or shape");
-    if (from->dtype != ETS_SHAPE) ETS_TRY(ets_tensor(g, n, i + 1, &to->id));
+    if (ids) to->id = ids[i];
+    else if (from->dtype != ETS_SHAPE) ETS_TRY(ets_tensor(g, n, i + first, &to->id));
     to->is_defined = true;
   }
   return EC_BACKEND_OK;
 }
 
-/* Translates a block whose outputs are copied to the node's, which a trace shows in their place. */
-static uint32_t call_block(ets_graph *g, const ets_node *n, ets_block *b, const int64_t *outs) {
+/* Translates a block with the node's inputs from `first` on; `ids` as above. The numbers of its
+ * `count` outputs are then in `outs`. */
+static uint32_t call_block(ets_graph *g, const ets_node *n, const ets_block *b, uint32_t first,
+                           const int64_t *ids, uint32_t count, int64_t *outs) {
   const ets_node results = {.op = n->op, .number = n->number, .first = b->first + b->input_count,
                             .input_count = b->output_count};
-  const ec_backend_node shown = {n->number, ets_op_name(n->op), 0};
-  if (b->output_count != n->output_count)
+  if (b->output_count != count)
     return ets_refuse(g, n, EC_BACKEND_INVALID_PROGRAM, "its block has other outputs");
-  ETS_TRY(pass_inputs(g, n, b));
+  if (g->depth == ETS_MOST_NESTED)
+    return ets_refuse(g, n, EC_BACKEND_NOT_SUPPORTED, "more than 64 blocks inside each other");
+  ETS_TRY(pass_inputs(g, n, b, first, ids));
+  g->depth++;
   ETS_TRY(translate_block(g, b));
-  for (uint32_t i = 0; i < b->output_count; i++) {
-    int64_t from;
-    ETS_TRY(ets_tensor(g, &results, i, &from));
-    ect_add_copy(&g->program, from, outs[i], i + 1 == b->output_count ? &shown : NULL);
-  }
+  g->depth--;
+  for (uint32_t i = 0; i < count; i++) ETS_TRY(ets_tensor(g, &results, i, &outs[i]));
+  return EC_BACKEND_OK;
+}
+
+/* Copies values to the node's results, which a trace shows in its place. */
+static void copy_results(ets_graph *g, const ets_node *n, const int64_t *from, const int64_t *to) {
+  const ec_backend_node shown = {n->number, ets_op_name(n->op), 0};
+  const bool inner = g->depth > 0;
+  for (uint32_t i = 0; i < n->output_count; i++)
+    ect_add_copy(&g->program, from[i], to[i],
+                 i + 1 == n->output_count && !inner ? &shown : NULL);
+}
+
+static uint32_t call_branch(ets_graph *g, const ets_node *n, const ets_block *b,
+                            const int64_t *outs) {
+  int64_t found[ECT_MAX_ARGS];
+  ETS_TRY(call_block(g, n, b, 1, NULL, n->output_count, found));
+  copy_results(g, n, found, outs);
   return EC_BACKEND_OK;
 }
 
@@ -145,11 +166,68 @@ uint32_t ets_call_cond_if(ets_graph *g, const ets_node *n) {
   ETS_TRY(ets_tensor(g, n, 0, &condition));
   ETS_TRY(ets_define_results(g, n, outs));
   const size_t skip = ect_add_jump(p, condition);
-  ETS_TRY(call_block(g, n, then, outs));
+  ETS_TRY(call_branch(g, n, then, outs));
   const size_t leave = ect_add_jump(p, ect_add_bool(p, false));
   ect_set_target(p, skip);
-  ETS_TRY(call_block(g, n, otherwise, outs));
+  ETS_TRY(call_branch(g, n, otherwise, outs));
   ect_set_target(p, leave);
+  return EC_BACKEND_OK;
+}
+
+/* ---- WHILE_LOOP ------------------------------------------------------------------------------ */
+
+/* Copies a tensor to another one of its kind. */
+static int64_t copy_tensor(ets_graph *g, int64_t from) {
+  ect_program *p = &g->program;
+  if (p->failed) return from;
+  const ect_tensor t = *ect_tensor_at(p, from);
+  const int64_t to = ect_add_like(p, &t, t.dtype);
+  ect_add_copy(p, from, to, NULL);
+  return to;
+}
+
+/* Gives the values of the next round to the tensors that carry them. One that is the old value of
+ * another is copied before that is written. */
+static void carry(ets_graph *g, uint32_t count, int64_t *next, const int64_t *carried) {
+  for (uint32_t i = 0; i < count; i++) {
+    bool is_old = false;
+    for (uint32_t k = 0; k < count; k++) is_old |= next[i] == carried[k];
+    if (is_old && next[i] != carried[i]) next[i] = copy_tensor(g, next[i]);
+  }
+  for (uint32_t i = 0; i < count; i++)
+    if (next[i] != carried[i]) ect_add_copy(&g->program, next[i], carried[i], NULL);
+}
+
+/* Copies the node's inputs to tensors that the rounds write. */
+static uint32_t begin_loop(ets_graph *g, const ets_node *n, int64_t *carried) {
+  if (!n->output_count || n->output_count > ECT_MAX_ARGS || n->input_count != n->output_count)
+    return ets_refuse(g, n, EC_BACKEND_INVALID_PROGRAM, "other results than inputs, or too many");
+  if (g->loop_count++ == ETS_MOST_LOOPS)
+    return ets_refuse(g, n, EC_BACKEND_NOT_SUPPORTED, "more than 256 loops");
+  for (uint32_t i = 0; i < n->input_count; i++) {
+    int64_t from;
+    ETS_TRY(ets_tensor(g, n, i, &from));
+    carried[i] = copy_tensor(g, from);
+  }
+  return EC_BACKEND_OK;
+}
+
+uint32_t ets_call_while_loop(ets_graph *g, const ets_node *n) {
+  ect_program *p = &g->program;
+  ets_block *test, *body;
+  int64_t goes_on, carried[ECT_MAX_ARGS], next[ECT_MAX_ARGS];
+  ETS_TRY(find_block(g, n, 0, &test));
+  ETS_TRY(find_block(g, n, 1, &body));
+  ETS_TRY(begin_loop(g, n, carried));
+  const size_t first = p->call_count;
+  ETS_TRY(call_block(g, n, test, 0, carried, 1, &goes_on));
+  const size_t leave = ect_add_jump(p, goes_on);
+  ETS_TRY(call_block(g, n, body, 0, carried, n->output_count, next));
+  carry(g, n->output_count, next, carried);
+  ect_add_loop(p, first);
+  ect_set_target(p, leave);
+  ETS_TRY(ets_define_results(g, n, next));
+  copy_results(g, n, carried, next);
   return EC_BACKEND_OK;
 }
 

@@ -46,6 +46,20 @@ static void find_lifetimes(planner *pl) {
   }
 }
 
+/* Keeps values from before a loop until its end, if a round reads them. The jump back of an inner
+ * loop comes first. */
+static void extend_loops(planner *pl) {
+  const ect_program *p = pl->p;
+  for (size_t c = 0; c < p->call_count; c++) {
+    const size_t begin = p->calls[c].target;
+    if (!p->calls[c].is_jump || begin > c) continue;
+    for (size_t v = 0; v < p->value_count; v++) {
+      lifetime *life = &pl->lives[v];
+      if (life->first <= begin && life->last >= begin && life->last < c) life->last = c;
+    }
+  }
+}
+
 static void drop_finished(planner *pl, size_t call) {
   size_t kept = 0;
   for (size_t i = 0; i < pl->block_count; i++)
@@ -122,6 +136,7 @@ bool ect_plan_memory(ect_program *p, const int64_t *inputs, size_t input_count,
   for (size_t i = 0; ok && i < input_count; i++) touch(&pl.lives[inputs[i]], 0, 0);
   for (size_t i = 0; ok && i < output_count; i++)
     touch(&pl.lives[outputs[i]], p->call_count, p->call_count);
+  if (ok) extend_loops(&pl);
   ok = ok && place_all(&pl, out);
   host->free(pl.lives);
   host->free(pl.order);

@@ -126,6 +126,11 @@ void ect_set_target(ect_program *p, size_t jump) {
   if (!p->failed) p->calls[jump].target = (uint32_t)p->call_count;
 }
 
+void ect_add_loop(ect_program *p, size_t first) {
+  const size_t jump = ect_add_jump(p, ect_add_bool(p, false));
+  if (!p->failed) p->calls[jump].target = (uint32_t)first;
+}
+
 void ect_add_copy(ect_program *p, int64_t from, int64_t to, const ec_backend_node *node) {
   const int64_t args[] = {from, ect_add_bool(p, false), ect_add_none(p), to};
   ect_add_call(p, "aten::_to_copy.out", args, 4, node);

@@ -121,9 +121,12 @@ void ect_copy_shared(ect_program *p, const int64_t *inputs, size_t input_count, 
 /* Adds a jump that is taken if `condition`, a number of a bool, is false. Returns its number, for
  * ect_set_target. */
 size_t ect_add_jump(ect_program *p, int64_t condition);
-/* Sets the target of a jump to the next call that will be added, or the end. Targets are after
- * their jumps: the memory plan knows no loops. */
+/* Sets the target of a jump to the next call that will be added, or the end. */
 void ect_set_target(ect_program *p, size_t jump);
+/* Adds a jump to `first`, an earlier call: a loop. A value from before it that a round reads is
+ * kept until the last round; one that the loop itself computes is kept until its last reader in
+ * the same round, so that a value for the next round has to be written before the loop, too. */
+void ect_add_loop(ect_program *p, size_t first);
 
 const ect_value *ect_value_at(const ect_program *p, int64_t value);
 /* Returns NULL if the value is not a tensor. */
