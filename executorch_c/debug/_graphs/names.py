@@ -65,6 +65,12 @@ KINDS = {
 """Operators, and nodes as backends call them, that do the same under another name."""
 
 
+FIRMWARE = re.compile(
+    r"quantized_(?P<operator>(?!decomposed)[a-z]\w*?)(_n(cl|lc|chw|hwc))?(_asym8\w*)?"
+)
+"""Operators of the libraries of microcontrollers and DSPs: "quantized_conv2d_nhwc"."""
+
+
 @lru_cache(1024)
 def kind(name: str) -> str:
     """Return "add" for "aten::add.out", "linear" for "Fully Connected (NC, F32) GEMM"."""
@@ -72,7 +78,14 @@ def kind(name: str) -> str:
         name = name.replace(".", "::", 1)
     text = short(name) if "::" in name else name.partition(" (")[0]
     text = text.lower().replace(" ", "").strip("_")
+    if (found := FIRMWARE.fullmatch(text)) is not None:
+        text = found["operator"].replace("fully_connected", "linear")
     return KINDS.get(text, text)
+
+
+def is_firmware(name: str) -> bool:
+    """Return True for an operator on quantised integers that a flow without a delegate calls."""
+    return "::" in name and FIRMWARE.fullmatch(short(name)) is not None
 
 
 @lru_cache(1024)

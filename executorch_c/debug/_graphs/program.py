@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from executorch_c.debug._graphs.names import kind
+from executorch_c.debug._graphs.names import is_firmware, kind
 
 if TYPE_CHECKING:
     from executorch_c._arrays import Array
@@ -48,7 +48,7 @@ class Step:
     """True if it may have further sources."""
     handles: frozenset[int] = frozenset()
     quantized: bool = False
-    """True if a delegate holds it as quantised integers."""
+    """True if a delegate, or an operator of a DSP's library, holds it as quantised integers."""
 
     @property
     def node_kind(self) -> str:
@@ -165,8 +165,11 @@ class Steps:
             if before is not None and isinstance(before[0], Step) and before[0].where == where:
                 self.steps.remove(before[0])
                 sources = (*before[0].sources, *sources)
-        step = Step(order, where, event.name, kind(event.name), False, tuple(tensors(event)),
-                    sources, unknown)  # fmt: skip
+        outputs = tuple(tensors(event))
+        first = outputs[0] if outputs else None
+        integers = first is not None and first.dtype.kind in "iu" and is_firmware(event.name)
+        step = Step(order, where, event.name, kind(event.name), False, outputs, sources, unknown,
+                    quantized=integers)  # fmt: skip
         self._add(step, [value.slot for value in event.outputs])
 
     def _move(self, event: Event) -> None:
