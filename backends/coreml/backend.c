@@ -104,4 +104,5 @@ const ec_backend ecm_backend = {
     .execute = ect_delegate_execute,
     .destroy = ect_delegate_destroy,
     .describe = describe,
+    .reset = ect_delegate_reset,
 };

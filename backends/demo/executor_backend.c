@@ -32,6 +32,11 @@ static uint32_t executor_execute(const ec_backend *self, const ec_host *host, ec
   return host->program_run(call, handle, args, count);
 }
 
+static void executor_reset(const ec_backend *self, const ec_host *host, void *handle) {
+  (void)self;
+  host->program_reset(handle);
+}
+
 static void executor_destroy(const ec_backend *self, const ec_host *host, void *handle) {
   (void)self;
   host->program_close(handle);
@@ -45,4 +50,5 @@ const ec_backend demo_executor_backend = {
   .init = executor_init,
   .execute = executor_execute,
   .destroy = executor_destroy,
+  .reset = executor_reset,
 };

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../translate/pack.h"
+#include "control.h"
 #include "fields.h"
 #include "special.h"
 
@@ -204,8 +205,7 @@ static uint32_t read_argument(packing *k, ec_fb_table named, const ect_parameter
     *out = ect_add_int(&k->g->program,
                        ecn_scalar_type(ec_fb_u8(table, ECN_ScalarTypeArg_value)));
     break;
-  case ECN_GRAPH:
-    return REFUSE(k, EC_BACKEND_NOT_SUPPORTED, "control flow is not supported");
+  case ECN_GRAPH: return REFUSE(k, EC_BACKEND_INVALID_PROGRAM, "an argument is a graph");
   default: return read_list(k, type, table, out);
   }
   return EC_BACKEND_OK;
@@ -319,12 +319,14 @@ static ecn_special *find_special(const packing *k) {
 uint32_t ecn_translate_node(ecn_graph *g, uint32_t index) {
   const ec_fb_table node = ec_fb_vec_table(g->payload.nodes, index);
   const ect_text name = ecn_text(node, ECN_Node_name), target = ecn_text(node, ECN_Node_target);
-  const ec_backend_node shown = {index, (const char *)name.data, 0};
+  const ec_backend_node shown = {index, g->depth ? NULL : ecn_operator_name(node), 0};
   packing k = {.g = g, .index = index, .inputs = ec_fb_vector(node, ECN_Node_inputs),
                .outputs = ec_fb_vector(node, ECN_Node_outputs)};
   if (ec_fb_u8(node, ECN_Node_op_kind) != ECN_CALL) return EC_BACKEND_OK;
   snprintf(k.what, sizeof k.what, "node %u '%.60s' (%.80s)", (unsigned)index,
            (const char *)name.data, (const char *)target.data);
+  if (ecn_text_is(target, "torch.ops.higher_order.cond"))
+    return ecn_call_cond(g, node, k.what, &shown, ecn_translate_node);
   const char *number = FIND(numbers, (const char *)target.data);
   if (number) return call_number(&k, number, &shown);
   ECN_TRY(split_target(&k, (const char *)target.data));

@@ -129,7 +129,7 @@ static void show_node(const ecn_graph *g, uint32_t index, ec_fb_table node,
   ect_note note = {{0}, 0};
   const ec_fb_vec inputs = ec_fb_vector(node, ECN_Node_inputs);
   const ec_fb_vec outputs = ec_fb_vector(node, ECN_Node_outputs);
-  ect_note_add(&note, "%.120s", (const char *)ecn_text(node, ECN_Node_target).data);
+  ect_note_add(&note, "%.120s", (const char *)ecn_text(node, ECN_Node_name).data);
   for (uint32_t i = 0; i < inputs.count && i < MOST_SHOWN; i++)
     add_argument(g, ec_fb_vec_table(inputs, i), &in, &note);
   for (uint32_t i = 0; i < outputs.count && i < MOST_SHOWN; i++) {
@@ -138,7 +138,7 @@ static void show_node(const ecn_graph *g, uint32_t index, ec_fb_table node,
     add_operands(g, ec_fb_vector(output, ECN_Output_names), &out);
   }
   const ec_backend_inner_node shown = {
-      .debug_handle = index, .name = (const char *)ecn_text(node, ECN_Node_name).data,
+      .debug_handle = index, .name = ecn_operator_name(node),
       .note = note.at, .inputs = in.ids, .outputs = out.ids, .input_count = in.count,
       .output_count = out.count};
   visitor->node(visitor->user, &shown);

@@ -125,17 +125,38 @@ uint32_t ecn_add_inputs(ecn_graph *g, int64_t *inputs) {
 
 /* ---- the graph ------------------------------------------------------------------------------- */
 
+static uint32_t read_metas(ecn_graph *g) {
+  for (uint32_t i = 0; i < g->payload.tensors.count; i++) {
+    const ec_fb_table row = ec_fb_vec_table(g->payload.tensors, i);
+    if (!ect_names_set(&g->metas, ecn_text(row, ECN_TensorValue_name), i)) return no_memory(g);
+  }
+  return EC_BACKEND_OK;
+}
+
+uint32_t ecn_scope_enter(ecn_graph *g, ec_fb_table graph, ecn_scope *outer) {
+  *outer = (ecn_scope){g->payload, g->metas, g->values};
+  g->metas = g->values = (ect_names){.host = g->c.host};
+  g->depth++;
+  ecn_read_graph(graph, &g->payload);
+  return read_metas(g);
+}
+
+void ecn_scope_leave(ecn_graph *g, const ecn_scope *outer) {
+  ect_names_free(&g->metas);
+  ect_names_free(&g->values);
+  g->payload = outer->payload;
+  g->metas = outer->metas;
+  g->values = outer->values;
+  g->depth--;
+}
+
 uint32_t ecn_graph_open(const ecn_call *c, const void *data, size_t size, ecn_graph *out) {
   *out = (ecn_graph){.c = *c, .program.host = c->host, .metas.host = c->host,
                      .values.host = c->host, .buffers.host = c->host};
   ECN_TRY(ecn_payload_open(c, data, size, &out->payload));
-  for (uint32_t i = 0; i < out->payload.tensors.count; i++) {
-    const ec_fb_table row = ec_fb_vec_table(out->payload.tensors, i);
-    if (ect_names_set(&out->metas, ecn_text(row, ECN_TensorValue_name), i)) continue;
-    ecn_graph_close(out);
-    return no_memory(out);
-  }
-  return EC_BACKEND_OK;
+  const uint32_t status = read_metas(out);
+  if (status != EC_BACKEND_OK) ecn_graph_close(out);
+  return status;
 }
 
 void ecn_graph_close(ecn_graph *g) {

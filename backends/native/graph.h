@@ -11,10 +11,22 @@ typedef struct ecn_graph {
   ect_names metas;   /* numbers of tensor_values */
   ect_names values;  /* numbers in the program */
   ect_names buffers; /* by fully qualified name: numbers in the program */
+  unsigned depth;    /* of branches around the nodes that are translated */
 } ecn_graph;
+
+/* What the nodes of a graph see: a branch has values of its own. */
+typedef struct ecn_scope {
+  ecn_payload payload;
+  ect_names metas, values;
+} ecn_scope;
 
 uint32_t ecn_graph_open(const ecn_call *c, const void *data, size_t size, ecn_graph *out);
 void ecn_graph_close(ecn_graph *g);
+
+/* Enters a branch without values; `outer` keeps what was seen before. The caller leaves, after
+ * failures too. */
+uint32_t ecn_scope_enter(ecn_graph *g, ec_fb_table graph, ecn_scope *outer);
+void ecn_scope_leave(ecn_graph *g, const ecn_scope *outer);
 
 /* Adds constants, state and the tensors of inputs. */
 uint32_t ecn_add_constants(ecn_graph *g);

@@ -46,16 +46,26 @@ uint32_t ecn_payload_open(const ecn_call *c, const void *data, size_t size, ecn_
     return ecn_fail(c, EC_BACKEND_NOT_SUPPORTED, "payload: %u methods, expected 1",
                     (unsigned)methods.count);
   out->method = ec_fb_vec_table(methods, 0);
-  out->graph = ec_fb_child(out->method, ECN_Method_graph);
-  if (!out->graph) return ecn_fail(c, EC_BACKEND_INVALID_PROGRAM, "payload: no graph");
-  out->nodes = ec_fb_vector(out->graph, ECN_Graph_nodes);
-  out->inputs = ec_fb_vector(out->graph, ECN_Graph_inputs);
-  out->outputs = ec_fb_vector(out->graph, ECN_Graph_outputs);
-  out->tensors = ec_fb_vector(out->graph, ECN_Graph_tensor_values);
+  const ec_fb_table graph = ec_fb_child(out->method, ECN_Method_graph);
+  if (!graph) return ecn_fail(c, EC_BACKEND_INVALID_PROGRAM, "payload: no graph");
+  ecn_read_graph(graph, out);
   out->constants = ec_fb_vector(out->method, ECN_Method_constants);
   out->specs = ec_fb_vector(out->method, ECN_Method_output_specs);
   out->buffers = ec_fb_vector(out->method, ECN_Method_mutable_buffers);
   return EC_BACKEND_OK;
+}
+
+void ecn_read_graph(ec_fb_table graph, ecn_payload *out) {
+  out->nodes = ec_fb_vector(graph, ECN_Graph_nodes);
+  out->inputs = ec_fb_vector(graph, ECN_Graph_inputs);
+  out->outputs = ec_fb_vector(graph, ECN_Graph_outputs);
+  out->tensors = ec_fb_vector(graph, ECN_Graph_tensor_values);
+}
+
+const char *ecn_operator_name(ec_fb_table node) {
+  static const char start[] = "torch.ops.";
+  const char *target = (const char *)ecn_text(node, ECN_Node_target).data;
+  return strncmp(target, start, sizeof start - 1) == 0 ? target + sizeof start - 1 : target;
 }
 
 ect_text ecn_text(ec_fb_table table, unsigned id) {

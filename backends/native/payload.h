@@ -23,7 +23,7 @@ typedef struct ecn_call {
   } while (0)
 
 typedef struct ecn_payload {
-  ec_fb_table method, graph; /* verified */
+  ec_fb_table method; /* verified */
   ec_fb_vec nodes, inputs, outputs, tensors, constants, specs, buffers;
 } ecn_payload;
 
@@ -31,6 +31,11 @@ typedef struct ecn_payload {
 const ec_fb_schema *ecn_payload_schema(void);
 
 uint32_t ecn_payload_open(const ecn_call *c, const void *data, size_t size, ecn_payload *out);
+
+/* Sets the nodes, inputs, outputs and tensors to those of a graph. */
+void ecn_read_graph(ec_fb_table graph, ecn_payload *out);
+/* The operator of a node, as traces show it: "aten.relu_.default". */
+const char *ecn_operator_name(ec_fb_table node);
 
 /* A string of a table; empty if it is absent. */
 ect_text ecn_text(ec_fb_table table, unsigned id);

@@ -48,7 +48,7 @@ static uint32_t describe(const ec_backend *self, const ec_host *host, ec_host_ca
   {                                                                                                \
     .abi_version = EC_BACKEND_ABI_VERSION, .struct_size = sizeof(ec_backend), .id = (name),        \
     .version = "interpreted on the CPU", .init = init, .execute = ect_delegate_execute,            \
-    .destroy = ect_delegate_destroy, .describe = describe                                          \
+    .destroy = ect_delegate_destroy, .describe = describe, .reset = ect_delegate_reset             \
   }
 
 const ec_backend ets_backend = BACKEND("TOSABackend");

@@ -103,6 +103,11 @@ uint32_t ect_delegate_execute(const ec_backend *self, const ec_host *host, ec_ho
   return ect_delegate_run(d, call, args, count);
 }
 
+void ect_delegate_reset(const ec_backend *self, const ec_host *host, void *handle) {
+  (void)self;
+  host->program_reset(((const ect_delegate *)handle)->program);
+}
+
 void ect_delegate_destroy(const ec_backend *self, const ec_host *host, void *handle) {
   (void)self;
   ect_delegate_close(handle);

@@ -33,6 +33,8 @@ uint32_t ect_delegate_init(const ec_host *host, ec_host_call *call, const ec_bac
 /* `execute` of a backend: checks the number of arguments and runs the program. */
 uint32_t ect_delegate_execute(const ec_backend *self, const ec_host *host, ec_host_call *call,
                               void *handle, ec_backend_arg *args, size_t count);
+/* `reset` of a backend. */
+void ect_delegate_reset(const ec_backend *self, const ec_host *host, void *handle);
 /* `destroy` of a backend. */
 void ect_delegate_destroy(const ec_backend *self, const ec_host *host, void *handle);
 

@@ -152,4 +152,5 @@ const ec_backend ecv_backend = {
     .execute = execute,
     .destroy = ect_delegate_destroy,
     .describe = describe,
+    .reset = ect_delegate_reset,
 };

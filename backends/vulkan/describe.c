@@ -9,7 +9,7 @@
 #include "call.h"
 #include "fields.h"
 
-enum { MOST_RANK = 16, MOST_SHOWN = 64 };
+enum { MOST_RANK = 16, MOST_SHOWN = 64, INT8 = 1 };
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
@@ -17,6 +17,11 @@ static const char *dtype_name(uint8_t datatype) {
   static const char *const names[] = {"bool", "uint8", "int8", "int32", "fp16", "fp32", "fp64",
                                       "int64"};
   return datatype < sizeof names / sizeof names[0] ? names[datatype] : "unknown";
+}
+
+/* The dtype of a tensor that is computed: its integers of 8 bits are quantised values. */
+static const char *computed_name(uint8_t datatype) {
+  return ecv_scalar_type(datatype) == INT8 ? "qint8" : dtype_name(datatype);
 }
 
 /* Position among the delegate's arguments; UINT32_MAX: none. */
@@ -63,9 +68,11 @@ static void show_tensor(const ecv_graph *g, uint32_t id, ec_fb_table table,
   }
   if (prepacked && g->written[id]) ect_note_add(&note, "state");
   add_storage(&note, table);
+  const bool is_constant = constant >= 0 && !g->written[id];
   const ec_backend_inner_value shown = {
-      .id = id, .argument = argument_of(p, id), .constant = constant >= 0 && !g->written[id],
-      .dtype = dtype_name(datatype), .note = note.used ? note.at : NULL,
+      .id = id, .argument = argument_of(p, id), .constant = is_constant,
+      .dtype = is_constant ? dtype_name(datatype) : computed_name(datatype),
+      .note = note.used ? note.at : NULL,
       .rank = dims.count < MOST_RANK ? dims.count : MOST_RANK, .nbytes = bytes, .sizes = sizes};
   visitor->value(visitor->user, &shown);
 }

@@ -147,4 +147,5 @@ const ec_host ec_host_table = {
     .operator_schema = host_operator_schema,
     .program_run_nodes = EC_IS_SMALL ? NULL : ec_nested_run_nodes,
     .can_read = host_can_read,
+    .program_reset = EC_IS_SMALL ? NULL : ec_nested_reset,
 };

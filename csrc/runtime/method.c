@@ -250,6 +250,14 @@ bool ec_method_attribute_is_mutable(const ec_method *m, size_t index) {
 
 void ec_method_seed(ec_method *m, uint64_t seed) { m->random = (ec_random){seed, 0}; }
 
+static void reset_delegates(const ec_method *m) {
+  for (size_t i = 0; i < m->delegate_count; i++) {
+    const ec_delegate *d = &m->delegates[i];
+    if (d->ready && EC_BACKEND_MEMBER(d->backend, reset))
+      d->backend->reset(d->backend, &ec_host_table, d->handle);
+  }
+}
+
 void ec_method_reset(ec_method *m) {
   for (size_t i = 1; i < m->planned_count; i++)
     if (m->shared_blocks[i]) ec_state_block_reset(m->shared_blocks[i]);
@@ -257,6 +265,7 @@ void ec_method_reset(ec_method *m) {
   ec_restore_placements(m);
   for (size_t i = 0; i < m->tensor_count; i++) ec_tensor_trim(&m->tensors[i], true);
   set_first_state(m);
+  reset_delegates(m);
 }
 
 void ec_method_set_trace(ec_method *m, ec_trace *trace) { m->trace = trace; }

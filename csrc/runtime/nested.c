@@ -22,6 +22,12 @@ void ec_nested_close(ec_host_program *nested) {
   ec_free(nested);
 }
 
+void ec_nested_reset(ec_host_program *nested) {
+  if (ec_method_lock(nested->method, NULL, NULL) != EC_OK) return;
+  ec_method_reset(nested->method);
+  ec_method_unlock(nested->method);
+}
+
 /* Returns the options of a nested method: its calls are computed as those of the outer method. */
 static ec_method_options make_options(const ec_host_call *call) {
   const ec_method_options *outer = call->options;

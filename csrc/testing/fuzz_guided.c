@@ -56,7 +56,8 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned
   const size_t count = setup.target->regions((ec_bytes){data, size}, regions);
   const ec_region *region = count ? &regions[ec_random_below(&r, count)] : NULL;
   const size_t kind = ec_random_below(&r, 8);
-  if (region && kind < 3) return ec_fuzz_grow(data, size, room, region, &r);
-  if (region && kind < 7) return change_numbers(data, size, region, &r);
+  const bool is_table = region && region->schema;
+  if (is_table && kind < 3) return ec_fuzz_grow(data, size, room, region, &r);
+  if (is_table && kind < 7) return change_numbers(data, size, region, &r);
   return change_bytes(data, size, room, region, &r);
 }

@@ -195,12 +195,25 @@ static size_t payload_regions(ec_bytes file, ec_region *out) {
   return count;
 }
 
+/* Finds the payloads that are no FlatBuffers. */
+static size_t plain_regions(ec_bytes file, ec_region *out) {
+  ec_pte pte;
+  ec_bytes payload;
+  if (ec_pte_open(&pte, file.data, file.size, EC_VERIFY_MINIMAL, NULL) != EC_OK ||
+      pte.header_length < PTE_SEGMENTS_AT || ec_pte_segment(&pte, 0, &payload, NULL) != EC_OK ||
+      !payload.size)
+    return 0;
+  *out = (ec_region){(size_t)(payload.data - file.data), payload.size, NULL, SIZE_MAX, NULL};
+  return 1;
+}
+
 /* ---- the table --------------------------------------------------------------------------- */
 
 static const ec_fuzz_target targets[] = {
     {"pte", run_pte, pte_regions},
     {"ptd", run_ptd, ptd_regions},
     {"bpte", run_bpte, bpte_regions},
+    {"coreml", run_pte, plain_regions},
     {"native", run_pte, payload_regions},
     {"tosa", run_pte, payload_regions},
     {"vulkan", run_pte, payload_regions},

@@ -8,7 +8,7 @@
 /* A verified FlatBuffer inside a file. Growing it moves the data after its end. */
 typedef struct ec_region {
   size_t at, size; /* in the file */
-  const ec_fb_schema *schema;
+  const ec_fb_schema *schema; /* NULL: other bytes, which do not grow */
   size_t sizes_at; /* offset of the numbers before it that state sizes; SIZE_MAX: none */
   void (*grow)(uint8_t *data, const struct ec_region *region, size_t by);
 } ec_region;

@@ -20,6 +20,13 @@ def lower(model: nn.Module, inputs: tuple[Any, ...], *, tag: str | None = None,
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         exported = torch.export.export(model.eval(), inputs, dynamic_shapes=dynamic_shapes)
+        return lower_exported(exported, tag=tag)
+
+
+def lower_exported(exported: Any, *, tag: str | None = None) -> Any:
+    """Return the program of an ExportedProgram."""
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
         edge = to_edge_transform_and_lower(
             exported, transform_passes=get_default_passes(),
             partitioner=[NativePartitioner(external_constants_tag=tag)],
@@ -31,6 +38,21 @@ def lower(model: nn.Module, inputs: tuple[Any, ...], *, tag: str | None = None,
 def export(model: nn.Module, inputs: tuple[Any, ...], **options: Any) -> bytes:
     """Return the bytes of a program that holds its constants."""
     return bytes(lower(model, inputs, **options).buffer)
+
+
+def export_whole(model: nn.Module, inputs: tuple[Any, ...]) -> bytes:
+    """Return the bytes of a program that is one delegate, without a partitioner: torch.cond is
+    lowered with the nodes around it."""
+    from executorch.backends.native.preprocess import NativeBackend
+    from executorch.exir.backend.backend_api import to_backend
+
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        edge = to_edge_transform_and_lower(
+            torch.export.export(model.eval(), inputs), transform_passes=get_default_passes(),
+            compile_config=get_default_compile_config(),
+        )  # fmt: skip
+        return bytes(to_backend(NativeBackend.__name__, edge.exported_program(), []).buffer())
 
 
 def write(folder: Path, model: nn.Module, inputs: tuple[Any, ...]) -> None:
@@ -64,6 +86,21 @@ class UNet(nn.Module):
         a = self.down(x).relu()
         b = self.inner(nn.functional.avg_pool2d(a, 2)).sigmoid()
         return self.last(torch.cat([a, self.up(b)], 1))
+
+
+class Mobile(nn.Module):
+    """An inverted residual."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide, self.narrow = nn.Conv2d(4, 12, 1, bias=False), nn.Conv2d(12, 4, 1, bias=False)
+        self.depthwise = nn.Conv2d(12, 12, 3, padding=1, groups=12, bias=False)
+        self.norms = nn.ModuleList(map(nn.BatchNorm2d, (12, 12, 4)))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = nn.functional.relu6(self.norms[0](self.wide(x)))
+        y = nn.functional.hardswish(self.norms[1](self.depthwise(y)))
+        return x + self.norms[2](self.narrow(y))
 
 
 class Attention(nn.Module):
@@ -118,6 +155,42 @@ class Counter(nn.Module):
         return self.cache.sum(0) + self.total
 
 
+def choose(flag: Any, left: Any, right: Any, x: torch.Tensor) -> Any:
+    """Return the result of torch.cond with one operand."""
+    return torch.cond(flag, left, right, (x,))
+
+
+class Branches(nn.Module):
+    """torch.cond with layers in its branches, and an operand that a branch returns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.left, self.right = nn.Linear(4, 5), nn.Linear(5, 3), nn.Linear(5, 3)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        y = self.first(x)
+        return torch.cond(
+            x.sum() > 0, lambda z: (self.left(z).relu(), z.sin(), z + z),
+            lambda z: (self.right(z).tanh(), z.cos(), z.clone()), (y,),
+        )  # fmt: skip
+
+
+class Nested(nn.Module):
+    """torch.cond in a branch of another, and one after it."""
+
+    def forward(self, x: torch.Tensor) -> Any:
+        def inner(z: torch.Tensor) -> Any:
+            return choose(z.sum() > 8, lambda q: q.cos(), lambda q: q.exp(), z)
+
+        y = choose(x.sum() > 0, inner, lambda z: z.tanh(), x)
+        return choose(y.sum() > 4, lambda z: z * z, lambda z: z.abs(), y)
+
+
+class Chosen(nn.Module):
+    def forward(self, x: torch.Tensor, flag: torch.Tensor) -> Any:
+        return choose(flag, lambda z: z.sin(), lambda z: z.cos(), x)
+
+
 def models() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
     """Return models and inputs by name."""
     torch.manual_seed(0)
@@ -125,6 +198,7 @@ def models() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
     return {
         "mlp": (nn.Sequential(*layers), (torch.randn(4, 20),)),
         "cnn": (Convolutions(), (torch.randn(2, 3, 12, 12),)),
+        "mobile": (Mobile(), (torch.randn(1, 4, 8, 8),)),
         "unet": (UNet(), (torch.randn(1, 2, 8, 8),)),
         "attention": (Attention(), (torch.randint(0, 30, (2, 7)),)),
         "lstm": (Recurrent(), (torch.randn(1, 4, 6),)),

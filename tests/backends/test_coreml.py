@@ -42,6 +42,17 @@ def test_recorded_programs_equal_eager(name: str) -> None:
     assert error(name, name) <= LIMITS[name.split("_")[1]]
 
 
+def test_reset_restores_state() -> None:
+    inputs, expected = recorded("cache_fp32")
+    m = method("cache_fp32")
+    others = [inputs[0] * 3, (inputs[1] + 1) % 3]
+    np.testing.assert_array_equal(m.execute(inputs), expected)
+    m.execute(others)
+    assert not np.array_equal(m.execute(inputs), expected)
+    m.reset()
+    np.testing.assert_array_equal(m.execute(inputs), expected)
+
+
 def test_a_dynamic_shape_has_other_sizes() -> None:
     (x,), (expected,) = recorded("mlp_dyn")
     m = method("mlp_dyn")

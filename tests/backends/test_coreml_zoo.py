@@ -86,6 +86,46 @@ def test_enumerated_shapes() -> None:
         np.testing.assert_allclose(found, model(x).detach().numpy(), atol=1e-5)
 
 
+def whole_loop(x: torch.Tensor) -> Any:
+    from torch._higher_order_ops.while_loop import while_loop
+
+    def body(i: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return i + 1, y * 2
+
+    return while_loop(lambda i, y: i < 3, body, (torch.tensor(0), x))[1]
+
+
+FLOW: dict[str, Callable[[torch.Tensor], Any]] = {
+    "cond": lambda x: torch.cond(x.sum() > 0, lambda z: z.sin(), lambda z: z.cos(), (x,)),
+    "while_loop": whole_loop,
+}
+
+
+@pytest.mark.parametrize("name", FLOW)
+def test_control_flow_is_not_lowered(name: str) -> None:
+    """CoreMLPartitioner asks coremltools, which has no such operator of torch.export."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return FLOW[name](x)
+
+    exported = torch.export.export(Model(), (torch.ones(3),))
+    (node,) = (n for n in exported.graph.nodes if str(n.target) == name)
+    assert not ct.converters.mil.frontend.torch.is_torch_fx_node_supported(node)
+
+
+@pytest.mark.parametrize("make", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
+def test_recurrent_layers_are_unrolled(make: Any) -> None:
+    """The exporter decomposes them before the partitioner sees them."""
+    torch.manual_seed(0)
+    layer, x = make(4, 5, batch_first=True).eval(), torch.randn(1, 3, 4)
+    program = executorch_c.load(zoo.lower(torch.export.export(layer, (x,)), 18))
+    inside: Any = program._delegate("forward", 0)
+    assert {"lstm", "gru", "rnn", "while_loop"}.isdisjoint(n["name"] for n in inside["nodes"])
+    found = program.load_method("forward").execute([x.numpy()])[0]
+    np.testing.assert_allclose(found, layer(x)[0].detach().numpy(), atol=1e-5)
+
+
 # ---- compressed weights ----------------------------------------------------------------------
 
 

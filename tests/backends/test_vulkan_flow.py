@@ -81,6 +81,8 @@ def test_reset_restores_state() -> None:
     first = method.execute([x])[0]
     second = method.execute([x])[0]
     np.testing.assert_allclose(second - first, 2 * x, rtol=1e-5, atol=1e-5)
+    method.reset()
+    np.testing.assert_array_equal(method.execute([x])[0], first)
     fresh = Runtime.get().load_program(loaded.pte).load_method("forward")
     np.testing.assert_array_equal(fresh.execute([x])[0], first)
 

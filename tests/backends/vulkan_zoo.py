@@ -75,6 +75,16 @@ class Transformer(nn.Module):
         return x + self.feed(x)
 
 
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.last = nn.LSTM(6, 8, batch_first=True), nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.last(self.inner(x)[0])
+        return y
+
+
 class UNet(nn.Module):
     """Two scales, with a concatenation."""
 
@@ -128,7 +138,35 @@ def _image_net() -> nn.Module:
                          nn.Conv2d(8, 12, 3, stride=2, padding=1), nn.ReLU())  # fmt: skip
 
 
+def _rotary(name: str) -> nn.Module:
+    """Return a function of Llama's example, whose operators the partitioner makes one."""
+    from executorch.examples.models.llama import rope
+
+    return Fn(getattr(rope, name))
+
+
+def _fused(name: str, *arguments: Any) -> nn.Module:
+    """Return an operator of the delegate, called by name, as WebGPU's models do."""
+    import executorch.backends.vulkan.custom_ops_lib  # noqa: F401
+
+    return Fn(lambda *tensors: getattr(torch.ops.et_vk, name)(*tensors, *arguments))
+
+
+HEADS = (1, 2, 6, 8)
+
 FLOAT_ROWS = [
+    Row("lstm", Recurrent, [(1, 4, 6)], ["aten.sigmoid.default", "aten.tanh.default"]),
+    Row("rotary", lambda: _rotary("apply_rotary_emb"), [(1, 5, 4, 8), (1, 5, 2, 8), (5, 4), (5, 4)],
+        ["et_vk.apply_rotary_emb.default"]),
+    Row("rotary_hf", lambda: _rotary("hf_apply_rotary_emb"),
+        [(1, 5, 4, 8), (1, 5, 2, 8), (5, 8), (5, 8)], ["et_vk.apply_rotary_emb_hf.default"]),
+    Row("rotary_partial", lambda: _rotary("hf_apply_rotary_emb"),
+        [(1, 5, 4, 8), (1, 5, 2, 8), (5, 6), (5, 6)], ["et_vk.apply_rotary_emb_hf.default"]),
+    Row("rotary_pairs", lambda: _fused("apply_rotary_emb_interleaved"), [(2, 3, 8), (3, 8)],
+        ["et_vk.apply_rotary_emb_interleaved.default"]),
+    Row("sdpa", lambda: _fused("sdpa"), [HEADS] * 3, ["et_vk.sdpa.default"]),
+    Row("sdpa_mask", lambda: _fused("sdpa", 0.3), [*[HEADS] * 3, (1, 1, 6, 6)],
+        ["et_vk.sdpa.default"]),
     Row("mlp", _linear, [(4, 64)], ["aten.linear.default", "aten.relu.default"]),
     Row("cnn", _image_net, [IMAGE], ["et_vk.conv_with_clamp.default"]),
     Row("block", Block, [(1, 8, 8, 8)],
@@ -184,12 +222,23 @@ QUANTIZED_ROWS = [
                                      nn.Conv2d(5, 6, 1)), [(1, 3, 9, 7)],
         ["et_vk.q8ta_conv2d.default", "et_vk.q8ta_conv2d_pw.default"], "static8", steps=2),
     Row("block", Block, [(1, 8, 8, 8)], ["et_vk.q8ta_conv2d_dw.default"], "static8", steps=4),
+    Row("unet", UNet, [IMAGE], ["et_vk.q8ta_conv2d.default"], "static8", steps=4),
+    Row("transformer", Transformer, [(1, 6, 32)], ["et_vk.q8ta_linear.default"], "static8",
+        steps=4),
+    Row("transformer", Transformer, [(1, 6, 32)], ["aten._weight_int8pack_mm.default"], "w8"),
+    Row("transformer", Transformer, [(1, 6, 32)], ["et_vk.linear_qcs4w.default"], "w4"),
+    Row("transformer", Transformer, [(1, 6, 32)], ["et_vk.linear_q4gsw.default"], "4w"),
+    Row("transformer", Transformer, [(1, 6, 32)], ["et_vk.linear_dq8ca_q4gsw.default"], "8da4w"),
+    Row("lstm", Recurrent, [(1, 4, 6)], [], "static8", steps=4),
+    Row("lstm", Recurrent, [(1, 4, 6)], [], "w8"),
+    Row("lstm", Recurrent, [(1, 4, 6)], [], "w4"),
 ]  # fmt: skip
 
 HALF_ROWS = [
     Row(row.name, row.make, row.shapes, row.ops, options=FLOAT16, draw=row.draw, rtol=3e-3)
     for row in FLOAT_ROWS
-    if row.name in {"mlp", "cnn", "block", "transformer", "unet", "group_norm", "compare"}
+    if row.name in {"mlp", "cnn", "block", "transformer", "unet", "group_norm", "compare",
+                    "lstm"}
 ]  # fmt: skip
 ROWS = [*FLOAT_ROWS, *QUANTIZED_ROWS, *HALF_ROWS]
 

@@ -111,23 +111,34 @@ def tosa(folder: Path) -> None:
         (folder / f"operator_{number}.pte").write_bytes(program)
 
 
+def coreml(folder: Path) -> None:
+    """Write nothing: the recorded programs of CoreMLBackend are files of the tree."""
+
+
 def native(folder: Path) -> None:
     """Write programs of NativeBackend: one of each model of its tests."""
     import native_flow
+    import torch
 
     for name, (model, inputs) in native_flow.models().items():
         (folder / f"{name}.pte").write_bytes(native_flow.export(model, inputs))
+    for made in (native_flow.Branches(), native_flow.Nested()):
+        pte = native_flow.export_whole(made, (torch.rand(2, 4),))
+        (folder / f"{type(made).__name__}.pte").write_bytes(pte)
 
 
 TARGETS: dict[str, Callable[[Path], None]] = {"pte": pte, "ptd": ptd, "bpte": bpte,
-                                              "native": native, "tosa": tosa,
+                                              "coreml": coreml, "native": native, "tosa": tosa,
                                               "vulkan": vulkan, "xnnpack": xnnpack}  # fmt: skip
 
 
 def kept_files(target: str) -> list[Path]:
-    """Return the files of a target in the tree: its corpus and its regression files."""
+    """Return the files of a target in the tree: its corpus, its regression files, and the recorded
+    programs of a target without exported seeds."""
     regression = HERE.parent / "regression"
-    return [*sorted((CORPUS / target).glob("*")), *sorted(regression.glob(f"*.{target}"))]
+    recorded = HERE.parent / "backends/coreml_programs" if target == "coreml" else CORPUS / "none"
+    return [*sorted((CORPUS / target).glob("*")), *sorted(regression.glob(f"*.{target}")),
+            *sorted(recorded.glob("*.pte"))]  # fmt: skip
 
 
 def write_seeds(target: str, folder: Path) -> int:

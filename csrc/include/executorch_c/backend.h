@@ -197,6 +197,9 @@ typedef struct ec_host {
    * has: planned memory of the method, and up to 64 bytes after it. 0: unknown. For libraries that
    * read beyond the end of a tensor. */
   int (*can_read)(ec_host_call *call, const void *data, size_t size);
+
+  /* Resets the state of a program from program_open to that after opening. */
+  void (*program_reset)(ec_host_program *program);
 } ec_host;
 
 /* The contents of a payload, as the optional member `describe` presents them: values, and nodes in
@@ -319,6 +322,9 @@ struct ec_backend {
   /* Returns why is_available returns false, in a sentence without a full stop that names what is
    * missing; NULL: it does not. */
   const char *(*why_unavailable)(const ec_backend *self);
+
+  /* Resets what a delegate keeps between calls to its state after init: reset() of the method. */
+  void (*reset)(const ec_backend *self, const ec_host *host, void *handle);
 };
 
 #endif

@@ -54,6 +54,7 @@ KINDS = {
     "q8ta_conv2d_transposed": "convolution", "q8ta_add": "add", "q8ta_relu": "clamp",
     "q8ta_linear": "linear", "q8ta_linear_gemv": "linear", "linear_q8ta_q8csw": "linear",
     "linear_q4gsw": "linear", "linear_dq8ca_q4gsw": "linear",
+    "weight_int8pack_mm": "linear", "linear_qcs4w": "linear",
     "conv": "convolution", "conv_transpose": "convolution", "matmul": "bmm",
     "max_pool": "max_pool2d", "avg_pool": "avg_pool2d", "reduce_mean": "mean", "reduce_sum": "sum",
     "reduce_max": "amax", "reduce_min": "amin", "concat": "cat", "real_div": "div",

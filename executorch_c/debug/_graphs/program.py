@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 NO_HANDLE = 0xFFFF
 """Debug handle of XnnpackBackend's nodes without an operator of the model."""
 
+WITHOUT_BIAS = ("_weight_int8pack_mm", "linear_qcs4w")
+"""Products of Vulkan's payloads that have no bias: an addition follows."""
+
 DEAD = "nobody reads it"
 """In a backend's note on a node that is not run."""
 
@@ -49,6 +52,9 @@ class Step:
     handles: frozenset[int] = frozenset()
     quantized: bool = False
     """True if a delegate, or an operator of a DSP's library, holds it as quantised integers."""
+    is_part: bool = False
+    """True for a product whose bias is added by the step after it: the model may have one node for
+    both, which is that step's."""
 
     @property
     def node_kind(self) -> str:
@@ -217,6 +223,7 @@ class Steps:
         assert call.inside is not None
         made: dict[int, StepSource] = {}
         integers = {v["id"] for v in call.inside["values"] if (v["dtype"] or "").startswith("q")}
+        parts = _without_bias(call.inside)
         for value in call.inside["values"]:
             at = value["argument"]
             source = self.source_of(slots[at]) if at is not None and at < len(slots) else None
@@ -225,7 +232,9 @@ class Steps:
         for number, ((order, event), row) in enumerate(zip(events, rows)):
             step = self._node(call, number, order, event, row["name"] or event.name,
                               tuple(dict.fromkeys(made[i] for i in row["inputs"] if i in made)),
-                              quantized=not integers.isdisjoint(row["outputs"]))  # fmt: skip
+                              quantized=not integers.isdisjoint(row["outputs"]),
+                              is_part=not parts.isdisjoint(row["outputs"]),
+                              is_product=not parts.isdisjoint(row["inputs"]))  # fmt: skip
             made.update((value, (step, o)) for o, value in enumerate(row["outputs"]))
         return {v["argument"]: made[v["id"]] for v in call.inside["values"]
                 if v["argument"] is not None and v["id"] in made}  # fmt: skip
@@ -237,14 +246,28 @@ class Steps:
     def _node(
         self, call: _Delegate, number: int, order: int, event: Event, name: str,
         sources: tuple[StepSource, ...], quantized: bool = False, is_open: bool = False,
+        is_part: bool = False, is_product: bool = False,
     ) -> Step:  # fmt: skip
-        handle = event.debug_handle
-        step = Step(order, f"delegate {call.event.delegate}, node {number}", event.name, kind(name),
-                    True, tuple(tensors(event)), sources, is_open,
+        handle, where = event.debug_handle, f"delegate {call.event.delegate}, node {number}"
+        step = Step(order, where, event.name, "linear" if is_product else kind(name), True,
+                    tuple(tensors(event)), sources, is_open,
                     frozenset() if handle in (None, NO_HANDLE) else frozenset((handle or 0,)),
-                    quantized)  # fmt: skip
+                    quantized, is_part)  # fmt: skip
         self.steps.append(step)
         return step
+
+
+def _without_bias(inside: DelegateInside) -> set[int]:
+    """Return the results of products without a bias that one addition of a constant reads."""
+    constants = {value["id"] for value in inside["values"] if value["constant"]}
+    found = set()
+    for row in inside["nodes"]:
+        if any(name in (row["name"] or "") for name in WITHOUT_BIAS):
+            readers = [other for other in inside["nodes"]
+                       if not set(row["outputs"]).isdisjoint(other["inputs"])]  # fmt: skip
+            if len(readers) == 1 and kind(readers[0]["name"] or "") == "add":
+                found |= set(row["outputs"] if constants.intersection(readers[0]["inputs"]) else ())
+    return found
 
 
 def tensors(event: Event) -> Iterator[Array | None]:

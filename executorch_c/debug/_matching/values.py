@@ -91,7 +91,7 @@ class Pairing:
         found = found or self.search.anywhere(step)
         if found is not None:
             self._accept(step, found)
-        elif not front.is_open:
+        elif not front.is_open and not step.is_part:
             self._assume(step, front)
 
     def _accept(self, step: Step, found: Found) -> None:
