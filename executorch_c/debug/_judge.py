@@ -257,11 +257,13 @@ class Walk:
         path = match.path or match.nodes[: match.nodes.index(best.node) + 1]
         names = [name for n in path if not is_quantizer(n) and (name := operator_of(n))]
         name = f"{match.name} ({', '.join(names)})" if match.inside and names else match.name
-        layers = dict.fromkeys(layer for n in path if (layer := module_of(n)))
+        layers = tuple(dict.fromkeys(layer for n in path if (layer := module_of(n))))
+        # Nodes that a quantiser's passes add have no layer: TOSA's view between mean and linear.
+        only = layers[0] if len(layers) == 1 else None
         return NodeError(
             0, match.where, name, best.eager.shape, best.dtype, accumulated, best.local, verdict,
-            layer_of(match.anchor), source_of(match.anchor),
-            parameters=self.graph.parameters_of(path), modules=tuple(layers),
+            layer_of(match.anchor) or only, source_of(match.anchor),
+            parameters=self.graph.parameters_of(path), modules=layers,
         )  # fmt: skip
 
     # ---- outputs --------------------------------------------------------------------------
