@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from executorch_c._render import text as _text
 
 FinishReason: TypeAlias = Literal["eos", "stop", "length", "context", "cancelled", ""]
 """Why generation ended: an end-of-sequence token, a stop text, max_new_tokens, a full context,
@@ -45,6 +44,8 @@ class RunStats:
                 "decode_tokens_per_second": self.decode_rate}  # fmt: skip
 
     def __str__(self) -> str:
+        from executorch_c._render import text as _text  # its imports would delay the first token
+
         parts = []
         if self.prompt_tokens:
             parts.append(f"{_text.plural(self.prompt_tokens, 'prompt token')}, "
@@ -93,6 +94,8 @@ class Generation:
         return self.text
 
     def __repr__(self) -> str:
+        from executorch_c._render import text as _text
+
         shown = _text.shortened(repr(self.text), 60)
         return f"<Generation: {shown}, {self.finish_reason or 'running'}, {self.stats}>"
 
