@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-sys.modules.setdefault("torchvision", None)  # type: ignore[arg-type]  # may be broken, not needed
 transformers = pytest.importorskip("transformers")
-pytest.importorskip("optimum.exporters.executorch")
 if transformers.__version__ != "5.0.0rc1":
     pytest.skip("optimum-executorch 1.1 needs transformers 5.0.0rc1", allow_module_level=True)
+sys.modules.setdefault("torchvision", None)  # type: ignore[arg-type]  # may be broken, not needed
+pytest.importorskip("optimum.exporters.executorch")
 
 import optimum.exporters.executorch.convert  # noqa: F401  (registers custom_sdpa)
 from executorch_c import load
