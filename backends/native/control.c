@@ -1,4 +1,4 @@
-/* torch.cond. A branch is a graph of its own: the operands are its inputs, in their order. */
+/* torch.cond. A branch is a subgraph, whose inputs are the operands in their order. */
 #include "control.h"
 
 #include "../translate/pack.h"
@@ -97,7 +97,7 @@ static uint32_t translate_cond(cond *k, ec_fb_vec operands) {
   ECN_TRY(add_results(k));
   const size_t skip = ect_add_jump(p, predicate);
   ECN_TRY(call_branch(k, THEN, operands.count));
-  const size_t leave = ect_add_jump(p, ect_add_bool(p, false));
+  const size_t leave = ect_add_leave(p);
   ect_set_target(p, skip);
   ECN_TRY(call_branch(k, OTHERWISE, operands.count));
   ect_set_target(p, leave);

@@ -14,7 +14,7 @@ typedef struct ecn_graph {
   unsigned depth;    /* of branches around the nodes that are translated */
 } ecn_graph;
 
-/* What the nodes of a graph see: a branch has values of its own. */
+/* The scope of a graph's nodes: values of a branch have names of their own. */
 typedef struct ecn_scope {
   ecn_payload payload;
   ect_names metas, values;

@@ -28,7 +28,7 @@ uint32_t ets_call_const(ets_graph *g, const ets_node *n) {
 /* ---- results of other dtypes ----------------------------------------------------------------- */
 
 uint32_t ets_call_in(ets_graph *g, const ets_node *n, uint32_t dtype, const char *op,
-                        const int64_t *args, size_t count) {
+                     const int64_t *args, size_t count) {
   const ets_value *result;
   ETS_TRY(ets_result(g, n, &result));
   if (result->dtype == dtype) return ets_call_op(g, n, op, args, count);
@@ -39,8 +39,7 @@ uint32_t ets_call_in(ets_graph *g, const ets_node *n, uint32_t dtype, const char
 
 uint32_t ets_computed_dtype(uint32_t dtype) { return ets_is_float(dtype) ? ETS_FP32 : dtype; }
 
-uint32_t ets_first_computed(ets_graph *g, const ets_node *n, const ets_value **x,
-                               int64_t *out) {
+uint32_t ets_first_computed(ets_graph *g, const ets_node *n, const ets_value **x, int64_t *out) {
   ETS_TRY(ets_input(g, n, 0, x));
   ETS_TRY(ets_tensor(g, n, 0, out));
   *out = ets_convert(g, *out, (*x)->dtype, ets_computed_dtype((*x)->dtype));

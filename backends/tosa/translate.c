@@ -167,7 +167,7 @@ uint32_t ets_call_cond_if(ets_graph *g, const ets_node *n) {
   ETS_TRY(ets_define_results(g, n, outs));
   const size_t skip = ect_add_jump(p, condition);
   ETS_TRY(call_branch(g, n, then, outs));
-  const size_t leave = ect_add_jump(p, ect_add_bool(p, false));
+  const size_t leave = ect_add_leave(p);
   ect_set_target(p, skip);
   ETS_TRY(call_branch(g, n, otherwise, outs));
   ect_set_target(p, leave);

@@ -126,8 +126,10 @@ void ect_set_target(ect_program *p, size_t jump) {
   if (!p->failed) p->calls[jump].target = (uint32_t)p->call_count;
 }
 
+size_t ect_add_leave(ect_program *p) { return ect_add_jump(p, ect_add_bool(p, false)); }
+
 void ect_add_loop(ect_program *p, size_t first) {
-  const size_t jump = ect_add_jump(p, ect_add_bool(p, false));
+  const size_t jump = ect_add_leave(p);
   if (!p->failed) p->calls[jump].target = (uint32_t)first;
 }
 

@@ -121,6 +121,8 @@ void ect_copy_shared(ect_program *p, const int64_t *inputs, size_t input_count, 
 /* Adds a jump that is taken if `condition`, a number of a bool, is false. Returns its number, for
  * ect_set_target. */
 size_t ect_add_jump(ect_program *p, int64_t condition);
+/* Adds a jump that is always taken. */
+size_t ect_add_leave(ect_program *p);
 /* Sets the target of a jump to the next call that will be added, or the end. */
 void ect_set_target(ect_program *p, size_t jump);
 /* Adds a jump to `first`, an earlier call: a loop. A value from before it that a round reads is

@@ -108,9 +108,6 @@ bool ec_iter_next(ec_iter *it) {
 /* ---- pieces ------------------------------------------------------------------------------ */
 
 enum { LANE = 4 };  /* bytes of an element of cost 1; more than one smaller element fits a lane */
-enum { PIECE_COST = 1 << 15 }; /* minimum cost of a piece */
-/* minimum cost of a parallel loop: waking a thread takes some 10 us */
-enum { WHOLE_COST = 1 << 18 };
 
 static size_t units_of(const ec_iter *it, size_t d) {
   return d ? (size_t)it->sizes[d] : ((size_t)it->sizes[0] - 1) / (size_t)it->unit + 1;
@@ -130,11 +127,11 @@ size_t ec_iter_pieces(const ec_call *c, const ec_iter *it, size_t cost) {
   size_t total = cost, most = ec_threads_count(c->threads) * EC_ITER_PIECES;
   const size_t part = it->item < LANE ? LANE / it->item : 1;
   if (!c->threads || it->rank == 0) return 1;
-  for (size_t d = 0; d < it->rank && total < most * WHOLE_COST * part; d++)
+  for (size_t d = 0; d < it->rank && total < most * EC_ITER_WHOLE_COST * part; d++)
     total *= (size_t)it->sizes[d];
   total /= part;
-  if (total < WHOLE_COST) return 1;
-  if (total / PIECE_COST < most) most = total / PIECE_COST;
+  if (total < EC_ITER_WHOLE_COST) return 1;
+  if (total / EC_ITER_PIECE_COST < most) most = total / EC_ITER_PIECE_COST;
   size_t units = units_of(it, cut_dim(it, most));
   return most < units ? most : units;
 }

@@ -15,6 +15,10 @@
 #include "kernels/call.h"
 
 enum { EC_ITER_OPERANDS = 6 };
+enum {
+  EC_ITER_PIECE_COST = 1 << 15, /* minimum cost of a piece */
+  EC_ITER_WHOLE_COST = 1 << 18  /* of a parallel loop: waking a thread takes some 10 us */
+};
 
 /* A loop over `n` elements of some operands: `at` holds their starts, `step` the bytes between
  * elements. */

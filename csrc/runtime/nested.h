@@ -11,6 +11,7 @@ uint32_t ec_nested_run(ec_host_call *call, ec_host_program *nested, ec_backend_a
 /* program_run_nodes of ec_host. */
 uint32_t ec_nested_run_nodes(ec_host_call *call, ec_host_program *nested, ec_backend_arg *args,
                              size_t count, const ec_backend_node *nodes, size_t node_count);
+/* program_reset of ec_host. */
 void ec_nested_reset(ec_host_program *nested);
 void ec_nested_close(ec_host_program *nested); /* NULL is allowed */
 

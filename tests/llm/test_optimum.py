@@ -1,7 +1,7 @@
 """Programs of optimum-executorch itself: every logit as in eager PyTorch.
 
 It needs transformers 5.0.0rc1 (its custom caches do not work with 5.0), so `.ci/run` runs this file
-in an environment of its own. With another version it is skipped.
+in a separate environment. With another version it is skipped.
 """
 
 from __future__ import annotations

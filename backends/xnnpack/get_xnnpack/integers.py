@@ -4,8 +4,7 @@
 
 from __future__ import annotations
 
-from get_xnnpack.kernels import FOLDER
-from get_xnnpack.patch import Patch
+from get_xnnpack.patch import FOLDER, Patch
 
 
 def follow(file: str, kind: str, before: str, header: str, start: str) -> tuple[Patch, ...]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 
-from get_xnnpack.patch import Patch
+from get_xnnpack.patch import FOLDER, Patch
 
-FOLDER = Path(__file__).parent
 
 Taps = tuple[int, ...]
 LARGE_TAPS = (31, 36, 49, 81, 121)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 
-from get_xnnpack.patch import Patch
+from get_xnnpack.patch import FOLDER, Patch
 
-FOLDER = Path(__file__).parent
 
 PANEL = (
     "{indent}for (size_t kr_block_start = 0; kr_block_start < round_up_po2(kc, skr);"

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+"""The folder of the headers that patches insert."""
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,8 @@ from get_xnnpack.integers import PRODUCTS, STEPS
 from get_xnnpack.kernels import DEPTHWISE, TANH
 from get_xnnpack.log import XnnpackError
 from get_xnnpack.packing import PACKING, PARTS, SCALES
-from get_xnnpack.patch import Patch
+from get_xnnpack.patch import FOLDER, Patch
 
-FOLDER = Path(__file__).parent
 
 
 ROWS = (

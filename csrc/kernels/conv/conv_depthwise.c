@@ -14,8 +14,8 @@ typedef struct taps {
   bool all;
   size_t count;
   float weight[MOST_TAPS];
-  int64_t offset[MOST_TAPS]; /* of their input, relative to that of a tap without shifts */
-  int64_t shift[MOST_TAPS];  /* ... in columns */
+  int64_t offset[MOST_TAPS]; /* elements from the input of a tap without shifts */
+  int64_t shift[MOST_TAPS];  /* columns from it */
 } taps;
 
 static inline __attribute__((always_inline)) void run_block(const taps *t, const float *in,

@@ -168,7 +168,8 @@ static void run_rows(const softmax *s, const ec_iter *it, void *buffer) {
     lanes[s->dtype](it->at[1] + i * item, s->step, it->at[0] + i * item, s->out_step, s->n,
                     buffer, s->log_of, false);
   const int64_t batch = s->n <= SOFTMAX_BLOCK ? SOFTMAX_BATCH : 1;
-  for (; is_row_512(s) && i < it->count; i += batch)
+  const bool is_512 = is_row_512(s);
+  for (; is_512 && i < it->count; i += batch)
     close_rows_512(it->at[1] + i * it->step[1], it->step[1], it->at[0] + i * it->step[0],
                    it->step[0], (size_t)ec_min_i64(batch, it->count - i), s->n, s->log_of);
   for (; i < it->count; i++)

@@ -21,23 +21,17 @@ static inline EC_C EC_FN(add_times)(EC_C x, __typeof__(__real__ (EC_C)0) alpha, 
 #endif
 
 #define EC_NAME add
-#if EC_IS_FLOAT
-#define EC_LOOP_CLONES
-#endif
+#define EC_LOOP_FLOAT_CLONES
 #define EC_EXPR(x, y) EC_ADD(x, y)
 #include "kernels/pointwise/loop2.h"
 #if !EC_IS_BOOL
 #define EC_NAME add_to
-#if EC_IS_FLOAT
-#define EC_LOOP_CLONES
-#endif
+#define EC_LOOP_FLOAT_CLONES
 #define EC_EXPR(x, y) EC_ADD(y, x)
 #include "kernels/pointwise/loop2.h"
 #endif
 #define EC_NAME mul
-#if EC_IS_FLOAT
-#define EC_LOOP_CLONES
-#endif
+#define EC_LOOP_FLOAT_CLONES
 #define EC_EXPR(x, y) EC_MUL(x, y)
 #include "kernels/pointwise/loop2.h"
 
@@ -64,9 +58,7 @@ static inline EC_C EC_FN(add_times)(EC_C x, __typeof__(__real__ (EC_C)0) alpha, 
 
 /* Propagates a NaN on either side. */
 #define EC_NAME maximum
-#if EC_IS_FLOAT
-#define EC_LOOP_CLONES
-#endif
+#define EC_LOOP_FLOAT_CLONES
 #if EC_IS_FLOAT
 #define EC_EXPR(x, y) ((x) > (y) || isnan(x) ? (x) : (y))
 #else
@@ -74,9 +66,7 @@ static inline EC_C EC_FN(add_times)(EC_C x, __typeof__(__real__ (EC_C)0) alpha, 
 #endif
 #include "kernels/pointwise/loop2.h"
 #define EC_NAME minimum
-#if EC_IS_FLOAT
-#define EC_LOOP_CLONES
-#endif
+#define EC_LOOP_FLOAT_CLONES
 #if EC_IS_FLOAT
 #define EC_EXPR(x, y) ((x) < (y) || isnan(x) ? (x) : (y))
 #else

@@ -8,15 +8,11 @@
 #define EC_LESS(x, y) ((x) > (y) ? (y) : (x))
 #endif
 #define EC_NAME clamp_low
-#if EC_IS_FLOAT
-#define EC_LOOP_CLONES
-#endif
+#define EC_LOOP_FLOAT_CLONES
 #define EC_EXPR(x, y) EC_MORE(x, y)
 #include "kernels/pointwise/loop2.h"
 #define EC_NAME clamp_high
-#if EC_IS_FLOAT
-#define EC_LOOP_CLONES
-#endif
+#define EC_LOOP_FLOAT_CLONES
 #define EC_EXPR(x, y) EC_LESS(x, y)
 #include "kernels/pointwise/loop2.h"
 
@@ -27,9 +23,7 @@ static inline EC_C EC_FN(clamp_of)(EC_C x, EC_C low, EC_C high) {
 }
 
 #define EC_NAME clamp_any
-#if EC_IS_FLOAT
-#define EC_LOOP_CLONES
-#endif
+#define EC_LOOP_FLOAT_CLONES
 #define EC_EXPR(x, y, z) EC_FN(clamp_of)(x, y, z)
 #include "kernels/pointwise/loop3.h"
 

@@ -216,14 +216,13 @@ static void join_walk(const walk *w, const ec_iter *it) {
 }
 
 static void run_walk(ec_iter *it, walk *w) {
-  enum { COST = 4 }; /* of an element: between those of a copy and an exponential */
   const ec_call *c = w->point->call;
   if (!ec_iter_start(it)) return;
   if (!EC_IS_SMALL && w->point->joined) {
     join_walk(w, it);
     return;
   }
-  size_t pieces = c ? ec_iter_pieces(c, it, COST) : 1;
+  size_t pieces = c ? ec_iter_pieces(c, it, EC_ELEMENTWISE_COST) : 1;
   if (w->point->record) record_walk(w, it, pieces);
   if (pieces > 1) ec_iter_run(c, it, pieces, run_piece, w);
   else run_piece(w, it, 0);

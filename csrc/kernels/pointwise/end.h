@@ -9,3 +9,4 @@
 #undef EC_AT
 #undef EC_LOOP
 #undef EC_LOOP_CLONES
+#undef EC_LOOP_FLOAT_CLONES

@@ -9,10 +9,7 @@ enum {
   BLOCK = 1024,  /* elements: a multiple of EC_ITER_UNIT */
   BUFFERS = 4,   /* blocks of results that only other loops read */
   ITEM = 4,      /* bytes of their largest element */
-  APART = 64,    /* bytes between buffers, whose addresses then differ modulo the page size */
-  COST = 4,      /* of an element in a loop, as in elementwise.c */
-  WHOLE_COST = 1 << 18,
-  PIECE_COST = 1 << 15
+  APART = 64     /* bytes between buffers, whose addresses then differ modulo the page size */
 };
 
 /* ---- order ------------------------------------------------------------------------------- */
@@ -171,8 +168,9 @@ static void run_blocks(void *user, size_t begin, size_t end) {
 void ec_joined_run(ec_joined *j, size_t end, ec_threads *threads) {
   if (!j->count) return;
   const size_t n = (size_t)count_elements(&j->loops[0].it), blocks = (n - 1) / BLOCK + 1;
-  const size_t cost = COST * BLOCK * j->count, grain = PIECE_COST / cost + 1;
+  const size_t cost = EC_ELEMENTWISE_COST * BLOCK * j->count;
+  const size_t grain = EC_ITER_PIECE_COST / cost + 1;
   choose_buffers(j, end);
-  ec_threads_run(blocks * cost < WHOLE_COST ? NULL : threads, blocks, grain, run_blocks, j);
+  ec_threads_run(blocks * cost < EC_ITER_WHOLE_COST ? NULL : threads, blocks, grain, run_blocks, j);
   j->count = 0;
 }

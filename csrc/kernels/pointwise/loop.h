@@ -5,7 +5,8 @@
  *   #include "kernels/pointwise/loop2.h"
  *
  * and is itself included once per dtype. In an expression EC_P(k) is the call's k-th number.
- * EC_LOOP_CLONES compiles the loop for several instruction sets (core/simd.h) if that is faster.
+ * EC_LOOP_CLONES compiles the loop for several instruction sets (core/simd.h) if that is faster,
+ * EC_LOOP_FLOAT_CLONES those of floats.
  * EC_OUT and EC_PUT change the output type (default: bool for EC_PREDICATE loops). */
 #define EC_P(k) EC_PARAM(params, k)
 #if EC_IS_FLOAT || EC_IS_COMPLEX
@@ -22,7 +23,7 @@
 #define EC_PUT(x) EC_STORE(x)
 #endif
 #endif
-#ifdef EC_LOOP_CLONES
+#if defined(EC_LOOP_CLONES) || (defined(EC_LOOP_FLOAT_CLONES) && EC_IS_FLOAT)
 #define EC_LOOP EC_CLONES static
 #else
 #define EC_LOOP static

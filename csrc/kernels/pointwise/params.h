@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 enum { EC_ELEMENTWISE_INPUTS = 3, EC_ELEMENTWISE_PARAMS = 8 };
+enum { EC_ELEMENTWISE_COST = 4 }; /* of an element: between those of a copy and an exponential */
 
 /* Numeric parameters of a loop (alpha, bounds, slopes); the loop reads the kind that it computes
  * in. */
