@@ -91,7 +91,7 @@ static ec_status run_kernel(ec_method *m, const ec_instr *in, ec_record *record,
 
 ec_status ec_execute_kernel(ec_method *m, const ec_instr *in, ec_error *err) {
   const ec_status status = run_kernel(m, in, in->record, NULL, err);
-  if (in->record) ec_finish_record(in, status, m->elements);
+  if (!EC_IS_SMALL && in->record) ec_finish_record(in, status, m->elements);
   return status;
 }
 
@@ -144,17 +144,17 @@ static bool is_declined(ec_status status) {
  * does not write, because nothing reads them, are the kernel's. */
 static ec_status execute_kernel_call(ec_method *m, const ec_instr *in, size_t *next,
                                      ec_error *err) {
-  if (in->joined > 1 && !ec_trace_of(m)) {
+  if (!EC_IS_SMALL && in->joined > 1 && !ec_trace_of(m)) {
     const size_t calls = execute_joined(m, in, err);
     if (calls) *next += calls - 1;
     if (calls) return EC_OK;
   }
-  if (!ec_trace_of(m) && ec_record_run(in->record)) {
+  if (!EC_IS_SMALL && !ec_trace_of(m) && ec_record_run(in->record)) {
     m->elements += in->record->elements;
     return EC_OK;
   }
   EC_TRY(ec_execute_kernel(m, in, err));
-  if (!m->trace || !in->claim || m->options.claiming != EC_CLAIM_EACH) return EC_OK;
+  if (EC_IS_SMALL || !m->trace || !in->claim || m->options.claiming != EC_CLAIM_EACH) return EC_OK;
   const ec_status status = execute_delegate_call(m, in->claim, next, err);
   if (!is_declined(status)) return status;
   ec_error_clear(err);
@@ -245,7 +245,7 @@ static ec_status charge_instr(ec_method *m, const ec_instr *in, ec_error *err) {
 static const ec_instr *choose_instr(const ec_method *m, const ec_chain *chain, size_t pc,
                                     size_t declined) {
   const ec_instr *in = &chain->instrs[pc];
-  if (ec_trace_of(m)) return in;
+  if (EC_IS_SMALL || ec_trace_of(m)) return in;
   if (in->claim && pc >= declined) return in->claim;
   if (in->fusion) return in->fusion;
   return in->folded || in->fused || (in->claimed && pc >= declined) ? NULL : in;
@@ -266,7 +266,8 @@ static ec_status execute_chains(ec_method *m, ec_error *err) {
       m->elements = 0;
       ec_status status = ec_trace_of(m) ? ec_traced_instr(m, c, in, handler, &pc, err)
                                         : handler(m, in, &pc, err);
-      if (in->delegate && in != &chain->instrs[pc - 1] && is_declined(status)) { /* a claim */
+      const bool claimed = !EC_IS_SMALL && in->delegate && in != &chain->instrs[pc - 1];
+      if (claimed && is_declined(status)) {
         declined = in->destination;
         pc--;
         ec_error_clear(err);

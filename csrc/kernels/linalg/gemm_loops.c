@@ -5,6 +5,7 @@
 
 #include "core/complex.h"
 #include "core/simd.h"
+#include "core/small.h"
 #include "core/template.h"
 
 #define EC_TEMPLATE "kernels/linalg/gemm_loops.tmpl.h"
@@ -65,15 +66,15 @@ static void axpy_near(const ec_gemm *g, const ec_gemm_side *a, const ec_gemm_sid
   axpy_float32(&rest, a, &from, row, (float *)out + done);
 }
 
-#define ROW(name, type, in_place)                                                                  \
-  {EC_KEEP(name, pack_##name), EC_KEEP(name, store_##name), EC_KEEP(name, axpy_##name),            \
+#define ROW_OF(name, axpy, type, in_place)                                                         \
+  {EC_KEEP(name, pack_##name), EC_KEEP(name, store_##name), EC_KEEP(name, axpy),                   \
    EC_KEEP(name, dot_##name),  EC_KEEP(name, reference_##name), type, in_place}
+#define ROW(name, type, in_place) ROW_OF(name, axpy_##name, type, in_place)
 
 const ec_gemm_loops ec_gemm_loops_of[EC_DTYPE_COUNT] = {
     [EC_FLOAT16] = ROW(float16, EC_MICRO_FLOAT, false),
     [EC_BFLOAT16] = ROW(bfloat16, EC_MICRO_FLOAT, false),
-    [EC_FLOAT32] = {pack_float32, store_float32, axpy_near, dot_float32, reference_float32,
-                    EC_MICRO_FLOAT, true},
+    [EC_FLOAT32] = ROW_OF(float32, EC_IS_SMALL ? axpy_float32 : axpy_near, EC_MICRO_FLOAT, true),
     [EC_FLOAT64] = ROW(float64, EC_MICRO_DOUBLE, true),
     [EC_UINT8] = ROW(uint8, EC_MICRO_UINT32, false),
     [EC_INT8] = ROW(int8, EC_MICRO_UINT32, false),
