@@ -154,7 +154,7 @@ static ec_status execute_kernel_call(ec_method *m, const ec_instr *in, size_t *n
     return EC_OK;
   }
   EC_TRY(ec_execute_kernel(m, in, err));
-  if (EC_IS_SMALL || !m->trace || !in->claim || m->options.claiming != EC_CLAIM_EACH) return EC_OK;
+  if (!ec_trace_of(m) || !in->claim || m->options.claiming != EC_CLAIM_EACH) return EC_OK;
   const ec_status status = execute_delegate_call(m, in->claim, next, err);
   if (!is_declined(status)) return status;
   ec_error_clear(err);
@@ -266,8 +266,8 @@ static ec_status execute_chains(ec_method *m, ec_error *err) {
       m->elements = 0;
       ec_status status = ec_trace_of(m) ? ec_traced_instr(m, c, in, handler, &pc, err)
                                         : handler(m, in, &pc, err);
-      const bool claimed = !EC_IS_SMALL && in->delegate && in != &chain->instrs[pc - 1];
-      if (claimed && is_declined(status)) {
+      const bool is_claim = !EC_IS_SMALL && in->delegate && in != &chain->instrs[pc - 1];
+      if (is_claim && is_declined(status)) {
         declined = in->destination;
         pc--;
         ec_error_clear(err);
