@@ -12,6 +12,7 @@
 #include "product.h"
 #include "rope.h"
 #include "rows.h"
+#include "svd.h"
 #include "table.h"
 
 /* The function of an operator, and the dtypes of its first tensor. */
