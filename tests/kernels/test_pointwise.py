@@ -245,6 +245,19 @@ def test_vector_extensions_give_equal_bits(name: str, rng: np.random.Generator) 
     np.testing.assert_array_equal(*bits)
 
 
+@pytest.mark.parametrize(
+    "divisor", [6, -7.3, 0.1, 8, 1.9999999, 1e-8, 1e10, 1e20, 1e-40, 0, np.inf]
+)
+def test_quotients_by_a_number_are_rounded_once(divisor: float, rng: np.random.Generator) -> None:
+    a, b = bit_patterns(rng), np.float32(divisor)
+    found = run("aten::div.out", [a, np.asarray(b), Out(a.shape)])[0]
+    with np.errstate(all="ignore"):
+        want = a / b
+    numbers = ~np.isnan(want)
+    np.testing.assert_array_equal(np.isnan(found), ~numbers)
+    np.testing.assert_array_equal(found[numbers].view("u4"), want[numbers].view("u4"))
+
+
 @pytest.mark.parametrize("exponent", [None, 1.7, -0.3, 3.0, 40.0])
 @pytest.mark.parametrize("plain", [False, True])
 def test_powers_are_rounded_once(exponent: float | None, plain: bool,

@@ -3,10 +3,15 @@
 #include "kernels/pointwise/template.h"
 
 #ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
+#ifdef __x86_64__
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,fma,prefer-vector-width=512")
 #endif
 #define EC_FAST_LOOPS ec_fast_avx512
+#define EC_FAST_WIDE "kernels/pointwise/fast512.h"
 #define EC_FAST_LOOPS_64 ec_fast64_avx512
 #include "kernels/pointwise/fast_isa.tmpl.h"
 #ifdef __x86_64__

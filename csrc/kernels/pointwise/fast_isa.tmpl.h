@@ -1,5 +1,6 @@
 /* The tables of the fast loops for one instruction set of x86-64 with FMA, whose pragma is in
- * force: EC_FAST_LOOPS of float32, EC_FAST_LOOPS_64 of float64. All of them give equal bits. */
+ * force: EC_FAST_LOOPS of float32, EC_FAST_LOOPS_64 of float64. All of them give equal bits.
+ * EC_FAST_WIDE: a header with other loops for some rows, after the template's. */
 #ifdef __x86_64__
 #define EC_FMA(a, b, c) __builtin_fmaf(a, b, c)
 #define EC_FMA_64(a, b, c) __builtin_fma(a, b, c)
@@ -9,6 +10,9 @@
 #define EC_TEMPLATE "kernels/pointwise/fast64.tmpl.h"
 #include "core/dtype/float64.h"
 #undef EC_TEMPLATE
+#ifdef EC_FAST_WIDE
+#include EC_FAST_WIDE
+#endif
 #endif
 
 const ec_elementwise_loop EC_FAST_LOOPS[EC_FAST_COUNT] = {

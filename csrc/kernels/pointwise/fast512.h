@@ -1,0 +1,271 @@
+/* Loops of contiguous float32 in 512-bit vectors, for functions whose compiled loops are at least a
+ * tenth slower: exponents by vscalefps, roots and quotients by a constant with corrections that
+ * round as the instructions do. Results are bitwise those of fast.tmpl.h (compared over all
+ * floats), whose loops compute other calls, and vectors with rare values. */
+#define EC_V __m512
+#define EC_SET(x) _mm512_set1_ps(x)
+#define EC_FMA_V(a, b, c) _mm512_fmadd_ps(a, b, c)
+#define EC_BITS_V(x) _mm512_castps_si512(x)
+#define EC_FLOATS_V(x) _mm512_castsi512_ps(x)
+
+/* p x + c for a constant c: a step of a polynomial. */
+#define EC_STEP(p, x, c) EC_FMA_V(p, x, EC_SET(c))
+
+/* The lanes whose bits are in [from, to). */
+EC_INLINE __mmask16 within(__m512i bits, uint32_t from, uint32_t to) {
+  const __m512i above = _mm512_sub_epi32(bits, _mm512_set1_epi32((int32_t)from));
+  return _mm512_cmplt_epu32_mask(above, _mm512_set1_epi32((int32_t)(to - from)));
+}
+
+EC_INLINE EC_V with_sign_v(EC_V magnitude, EC_V x) {
+  enum { SELECT = 0xd8 }; /* bits of the sign from x, others from the magnitude */
+  return EC_FLOATS_V(_mm512_ternarylogic_epi32(EC_BITS_V(magnitude), EC_BITS_V(x),
+                                               _mm512_set1_epi32(INT32_MIN), SELECT));
+}
+
+/* ---- quotients and roots ------------------------------------------------------------------- */
+
+/* sqrt(x) for 2^-100 <= x < infinity, and half of its inverse. */
+typedef struct root {
+  EC_V root, half;
+} root;
+
+EC_INLINE root root_of(EC_V x) {
+  const EC_V y = _mm512_rsqrt14_ps(x), g = _mm512_mul_ps(x, y), h = _mm512_mul_ps(y, EC_SET(0.5f));
+  const EC_V e = _mm512_fnmadd_ps(h, g, EC_SET(0.5f));
+  const EC_V near = EC_FMA_V(g, e, g), half = EC_FMA_V(h, e, h);
+  return (root){EC_FMA_V(_mm512_fnmadd_ps(near, near, x), half, near), half};
+}
+
+EC_INLINE __mmask16 is_usual_root(EC_V x) { return within(EC_BITS_V(x), 0x0d800000u, 0x7f800000u); }
+
+EC_INLINE EC_V sqrt_v(EC_V x, __mmask16 *usual) {
+  *usual = is_usual_root(x);
+  return root_of(x).root;
+}
+
+/* The correction rounds right but for divisors whose significand is all ones. */
+EC_INLINE EC_V rsqrt_v(EC_V x, __mmask16 *usual) {
+  const __m512i ones = _mm512_set1_epi32(0x7fffff);
+  const root r = root_of(x);
+  const EC_V y = _mm512_add_ps(r.half, r.half);
+  const __m512i zeros = _mm512_andnot_si512(EC_BITS_V(r.root), ones);
+  *usual = _mm512_mask_test_epi32_mask(is_usual_root(x), zeros, ones);
+  return EC_FMA_V(_mm512_fnmadd_ps(r.root, y, EC_SET(1)), y, y);
+}
+
+/* ---- exponentials -------------------------------------------------------------------------- */
+
+typedef struct reduced_v {
+  EC_V r, n, shifted;
+} reduced_v;
+
+EC_INLINE reduced_v reduce_v(EC_V x) {
+  const EC_V shifted = EC_STEP(x, EC_SET(0x1.715476p+0f), EC_ROUNDER);
+  const EC_V n = _mm512_sub_ps(shifted, EC_SET(EC_ROUNDER));
+  const EC_V high = EC_FMA_V(n, EC_SET(-0x1.62e400p-1f), x);
+  return (reduced_v){EC_FMA_V(n, EC_SET(-0x1.7f7d1cp-20f), high), n, shifted};
+}
+
+EC_INLINE EC_V exp_series(EC_V r) {
+  EC_V q = EC_STEP(r, EC_SET(0x1.6db4e4p-10f), 0x1.123be0p-7f);
+  q = EC_STEP(q, r, 0x1.55545ep-5f);
+  q = EC_STEP(q, r, 0x1.55548ep-3f);
+  q = EC_STEP(q, r, 0x1.000000p-1f);
+  return _mm512_add_ps(EC_FMA_V(q, _mm512_mul_ps(r, r), r), EC_SET(1));
+}
+
+/* exp_of. The bounds are first operands: minima and maxima with NaN are the second one. */
+EC_INLINE EC_V exp_v(EC_V x) {
+  const EC_V in = _mm512_min_ps(EC_SET(90), _mm512_max_ps(EC_SET(-104), x));
+  const reduced_v s = reduce_v(in);
+  return _mm512_scalef_ps(exp_series(s.r), s.n);
+}
+
+/* The divider runs beside the other instructions: an approximation would be slower here. */
+EC_INLINE EC_V sigmoid_v(EC_V x) {
+  const EC_V minus = EC_FLOATS_V(_mm512_xor_si512(EC_BITS_V(x), _mm512_set1_epi32(INT32_MIN)));
+  return _mm512_div_ps(EC_SET(1), _mm512_add_ps(EC_SET(1), exp_v(minus)));
+}
+
+/* tanh_of, with expm1_of for numbers from 0 to 20. */
+EC_INLINE EC_V tanh_v(EC_V x) {
+  const EC_V a = _mm512_min_ps(EC_SET(10), _mm512_abs_ps(x));
+  const reduced_v s = reduce_v(_mm512_add_ps(a, a));
+  EC_V q = EC_STEP(s.r, EC_SET(0x1.a1b5cep-13f), 0x1.6d974cp-10f);
+  q = EC_STEP(q, s.r, 0x1.11107ep-7f);
+  q = EC_STEP(q, s.r, 0x1.555480p-5f);
+  q = EC_STEP(q, s.r, 0x1.555556p-3f);
+  q = EC_STEP(q, s.r, 0x1.000000p-1f);
+  const EC_V m = EC_FMA_V(q, _mm512_mul_ps(s.r, s.r), s.r);
+  const __m512i biased = _mm512_add_epi32(EC_BITS_V(s.shifted), _mm512_set1_epi32(126));
+  const EC_V half = EC_FLOATS_V(_mm512_slli_epi32(biased, 23)); /* shifts the rounder out */
+  const EC_V below = EC_FMA_V(half, m, _mm512_sub_ps(half, EC_SET(0.5f)));
+  const EC_V t = _mm512_add_ps(below, below);
+  return with_sign_v(_mm512_div_ps(t, _mm512_add_ps(t, EC_SET(2))), x);
+}
+
+/* ---- logarithm ----------------------------------------------------------------------------- */
+
+EC_INLINE EC_V log_v(EC_V x, __mmask16 *usual) {
+  const __m512i first = _mm512_set1_epi32(0x3f3504f3), whole = EC_BITS_V(x);
+  const __m512i bits = _mm512_sub_epi32(whole, first);
+  const EC_V e = _mm512_cvtepi32_ps(_mm512_srai_epi32(bits, 23));
+  const __m512i low = _mm512_and_si512(bits, _mm512_set1_epi32(0x7fffff));
+  const EC_V f = _mm512_sub_ps(EC_FLOATS_V(_mm512_add_epi32(low, first)), EC_SET(1));
+  EC_V p = EC_STEP(f, EC_SET(0x1.1b3e92p-4f), -0x1.e2e7ecp-4f); /* log_tail */
+  p = EC_STEP(p, f, 0x1.e6519ap-4f);
+  p = EC_STEP(p, f, -0x1.fb4388p-4f);
+  p = EC_STEP(p, f, 0x1.2332b4p-3f);
+  p = EC_STEP(p, f, -0x1.5562e0p-3f);
+  p = EC_STEP(p, f, 0x1.99a546p-3f);
+  p = EC_STEP(p, f, -0x1.ffffeep-3f);
+  p = EC_STEP(p, f, 0x1.555546p-2f);
+  const EC_V square = _mm512_mul_ps(f, f), half = _mm512_mul_ps(EC_SET(-0.5f), square);
+  const EC_V tail = EC_FMA_V(_mm512_mul_ps(p, square), f, half);
+  const EC_V rest = EC_FMA_V(e, EC_SET(0x1.7f7d1cp-20f), tail);
+  *usual = within(whole, 0x00800000u, 0x7f800000u);
+  return EC_FMA_V(e, EC_SET(0x1.62e400p-1f), _mm512_add_ps(f, rest));
+}
+
+/* ---- sine and error function --------------------------------------------------------------- */
+
+EC_INLINE EC_V sine(EC_V x, int32_t quarter, __mmask16 *usual) {
+  const EC_V shifted = EC_STEP(x, EC_SET(0x1.45f306p-1f), EC_ROUNDER);
+  const EC_V n = _mm512_sub_ps(shifted, EC_SET(EC_ROUNDER));
+  EC_V r = EC_FMA_V(n, EC_SET(-0x1.92p+0f), x);
+  r = EC_FMA_V(n, EC_SET(-0x1.fb4p-12f), r);
+  r = EC_FMA_V(n, EC_SET(-0x1.4442d2p-24f), r);
+  const EC_V s = _mm512_mul_ps(r, r);
+  EC_V p = EC_STEP(s, EC_SET(-0x1.994b3ep-13f), 0x1.110756p-7f);
+  p = EC_STEP(p, s, -0x1.555546p-3f);
+  const EC_V odd = EC_FMA_V(_mm512_mul_ps(p, s), r, r);
+  EC_V q = EC_STEP(s, EC_SET(0x1.99ff3ep-16f), -0x1.6c0c82p-10f);
+  q = EC_STEP(q, s, 0x1.55554ap-5f);
+  const EC_V even = EC_FMA_V(_mm512_mul_ps(q, s), s, EC_STEP(s, EC_SET(-0.5f), 1.0f));
+  const __m512i turn = _mm512_add_epi32(EC_BITS_V(shifted), _mm512_set1_epi32(quarter));
+  const __mmask16 is_even = _mm512_test_epi32_mask(turn, _mm512_set1_epi32(1));
+  const EC_V value = _mm512_mask_mov_ps(odd, is_even, even);
+  const __m512i sign = _mm512_slli_epi32(_mm512_srli_epi32(turn, 1), 31);
+  const __mmask16 zero = quarter ? 0 : _mm512_cmp_ps_mask(x, EC_SET(0), _CMP_EQ_OQ);
+  *usual = _mm512_cmp_ps_mask(_mm512_abs_ps(x), EC_SET(EC_TRIG_LIMIT), _CMP_LE_OQ);
+  const EC_V result = EC_FLOATS_V(_mm512_xor_si512(EC_BITS_V(value), sign));
+  return quarter ? result : _mm512_mask_mov_ps(result, zero, x);
+}
+
+EC_INLINE EC_V sin_v(EC_V x, __mmask16 *usual) { return sine(x, 0, usual); }
+EC_INLINE EC_V cos_v(EC_V x, __mmask16 *usual) { return sine(x, 1, usual); }
+
+EC_INLINE EC_V erf_v(EC_V x) {
+  const EC_V t = _mm512_min_ps(EC_SET(4), _mm512_abs_ps(x)), s = _mm512_mul_ps(t, t);
+  EC_V p = EC_STEP(s, EC_SET(0x1.5cd4aap-14f), -0x1.aa3f2cp-11f);
+  p = EC_STEP(p, s, 0x1.54c7f4p-8f);
+  p = EC_STEP(p, s, -0x1.b80e90p-6f);
+  p = EC_STEP(p, s, 0x1.ce2e0ap-4f);
+  p = EC_STEP(p, s, -0x1.812742p-2f);
+  p = EC_STEP(p, s, 0x1.06eba8p-3f);
+  const EC_V small = EC_FMA_V(t, p, t);
+  EC_V q = EC_STEP(t, EC_SET(-0x1.78dd8ep-17f), 0x1.527c6ap-12f);
+  q = EC_STEP(q, t, -0x1.dd6cd8p-9f);
+  q = EC_STEP(q, t, 0x1.85515ep-6f);
+  q = EC_STEP(q, t, -0x1.b32574p-4f);
+  q = EC_STEP(q, t, -0x1.45328ep-1f);
+  q = EC_STEP(q, t, -0x1.20ef1cp+0f);
+  const reduced_v e = reduce_v(_mm512_mul_ps(q, t)); /* from -20 to 0 */
+  const EC_V large = _mm512_sub_ps(EC_SET(1), _mm512_scalef_ps(exp_series(e.r), e.n));
+  const __mmask16 is_small = _mm512_cmp_ps_mask(t, EC_SET(0.93f), _CMP_LT_OQ);
+  return with_sign_v(_mm512_mask_mov_ps(large, is_small, small), x);
+}
+
+/* ---- loops --------------------------------------------------------------------------------- */
+
+EC_INLINE bool is_contiguous_pair(const int64_t *step) {
+  return step[0] == (int64_t)sizeof(float) && step[1] == (int64_t)sizeof(float);
+}
+
+/* `fallback` computes calls with other steps, and vectors in which `usual` misses a lane. */
+EC_INLINE void run_512(int64_t n, char *const *at, const int64_t *step, ec_params *params,
+                       EC_V (*form)(EC_V x, __mmask16 *usual), ec_elementwise_loop fallback) {
+  float *out = (float *)(void *)at[0];
+  const float *in = (const float *)(const void *)at[1];
+  if (!is_contiguous_pair(step)) {
+    fallback(n, at, step, params);
+    return;
+  }
+  for (int64_t i = 0; i < n; i += 16) {
+    const __mmask16 lanes = n - i < 16 ? (__mmask16)((1u << (n - i)) - 1u) : (__mmask16)0xffff;
+    __mmask16 usual = 0xffff;
+    const EC_V y = form(_mm512_maskz_loadu_ps(lanes, in + i), &usual);
+    if ((usual & lanes) == lanes) {
+      _mm512_mask_storeu_ps(out + i, lanes, y);
+    } else {
+      char *const part[2] = {(char *)(out + i), (char *)(uintptr_t)(in + i)};
+      fallback(n - i < 16 ? n - i : 16, part, step, params);
+    }
+  }
+}
+
+/* x / y with y constant, by its inverse (has_inverse). The remainder is exact and the correction
+ * rounds right, as numbers are far from the ends of the exponents; zeros are products. */
+EC_INLINE void divide_512(int64_t n, char *const *at, const int64_t *step, ec_params *params) {
+  float *out = (float *)(void *)at[0];
+  const float *in = (const float *)(const void *)at[1], y = *(const float *)(const void *)at[2];
+  const uint32_t low = 0x21800000u, high = 0x67800000u; /* 2^-60, 2^80 */
+  const EC_V b = EC_SET(y), inverse = _mm512_div_ps(EC_SET(1), b);
+  for (int64_t i = 0; i < n; i += 16) {
+    const __mmask16 lanes = n - i < 16 ? (__mmask16)((1u << (n - i)) - 1u) : (__mmask16)0xffff;
+    const EC_V x = _mm512_maskz_loadu_ps(lanes, in + i), near = _mm512_mul_ps(x, inverse);
+    const __mmask16 usual = within(EC_BITS_V(_mm512_abs_ps(x)), low, high);
+    const EC_V rest = _mm512_fnmadd_ps(b, near, x);
+    const __mmask16 zero = _mm512_cmp_ps_mask(x, EC_SET(0), _CMP_EQ_OQ);
+    EC_V q = _mm512_mask3_fmadd_ps(rest, inverse, near, usual);
+    if ((usual | zero) != 0xffff) q = _mm512_div_ps(x, b);
+    _mm512_mask_storeu_ps(out + i, lanes, q);
+  }
+  (void)step, (void)params;
+}
+
+/* True from 2^-40 to 2^40, but for divisors whose significand is all ones. */
+EC_INLINE bool has_inverse(float y) {
+  const uint32_t bits = ec_float_bits(y) & 0x7fffffffu;
+  return bits >= 0x2b800000u && bits < 0x53800000u && (bits & 0x7fffffu) != 0x7fffffu;
+}
+
+static void wide_div(int64_t n, char *const *at, const int64_t *step, ec_params *params) {
+  const bool rows = is_contiguous_pair(step) && step[2] == 0;
+  if (rows && has_inverse(*(const float *)(const void *)at[2])) divide_512(n, at, step, params);
+  else fast_div_float32(n, at, step, params);
+}
+
+/* EC_512(name, form): a loop whose vectors are all usual; EC_512_RARE: its form says which are. */
+#define EC_512_RARE(name, form)                                                                    \
+  static void wide_##name(int64_t n, char *const *at, const int64_t *step, ec_params *params) {    \
+    run_512(n, at, step, params, form, fast_##name##_float32);                                     \
+  }
+#define EC_512(name)                                                                               \
+  EC_INLINE EC_V usual_##name(EC_V x, __mmask16 *usual) {                                          \
+    (void)usual;                                                                                   \
+    return name##_v(x);                                                                            \
+  }                                                                                                \
+  EC_512_RARE(name, usual_##name)
+EC_512(exp)
+EC_512(erf)
+EC_512(sigmoid)
+EC_512(tanh)
+EC_512_RARE(sqrt, sqrt_v)
+EC_512_RARE(rsqrt, rsqrt_v)
+EC_512_RARE(log, log_v)
+EC_512_RARE(sin, sin_v)
+EC_512_RARE(cos, cos_v)
+
+/* The rows of the table. */
+#define fast_exp_float32 wide_exp
+#define fast_erf_float32 wide_erf
+#define fast_sigmoid_float32 wide_sigmoid
+#define fast_tanh_float32 wide_tanh
+#define fast_sqrt_float32 wide_sqrt
+#define fast_rsqrt_float32 wide_rsqrt
+#define fast_log_float32 wide_log
+#define fast_sin_float32 wide_sin
+#define fast_cos_float32 wide_cos
+#define fast_div_float32 wide_div
