@@ -181,8 +181,7 @@ def register_backend(backend: _B, *, override: bool = False) -> _B:
     Args:
         backend: A class, an instance of one, or the capsule of a plug-in in C
             (executorch_c/backend.h). A class is instantiated for each delegate of a loaded method;
-            an instance serves all of them, and its `init` may return an object with `execute` for
-            each.
+            an instance serves all, and its `init` may return an object with `execute` for each.
         override: Replace a class registered before under the same id; loaded methods keep it.
 
     Functions of the class:
@@ -194,7 +193,8 @@ def register_backend(backend: _B, *, override: bool = False) -> _B:
     - `execute(inputs)`: returns an array of the planned dtype for each output, in a shape that the
       program allows. A delegate's outputs are its last arguments, those that nothing has written
       before; if that is wrong (state that a delegate changes), set `self.num_outputs` in `init`.
-    - `destroy()`, optional: frees what `init` opened; `sys.unraisablehook` gets its exceptions.
+    - `reset()`, optional: restores what `execute` keeps between calls, for `Method.reset`.
+    - `destroy()`, optional: frees what `init` opened. `sys.unraisablehook` gets both's exceptions.
     - `report()`, optional: returns `{name: int}` for `Method.backend_report`.
     - With a parameter `call`, `init` and `execute` get a BackendCall, for named data and traces.
 

@@ -149,6 +149,12 @@ class Delegate:
         if destroy is not None:
             destroy()
 
+    def reset(self) -> None:
+        """Call the class's reset, if it has one."""
+        reset = getattr(self.one, "reset", None)
+        if reset is not None:
+            reset()
+
     def report(self) -> Mapping[str, int]:
         """Return its statistics."""
         report = getattr(self.one, "report", None)

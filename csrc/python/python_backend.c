@@ -260,7 +260,7 @@ static uint32_t backend_execute(const ec_backend *self, const ec_host *host, ec_
   return (uint32_t)c.status;
 }
 
-/* ---- destroy, statistics --------------------------------------------------------------------- */
+/* ---- destroy, reset, statistics -------------------------------------------------------------- */
 
 /* Calls a function without arguments. Its exceptions have no caller: sys.unraisablehook gets
  * them. */
@@ -287,6 +287,19 @@ static void backend_destroy(const ec_backend *self, const ec_host *host, void *d
   (void)self;
   if (Py_IsInitialized()) ecpy_with_gil(run_destroy, delegate);
   host->free(delegate);
+}
+
+static void run_reset(void *arg) {
+  const handle *d = arg;
+  ec_budget *budget = ec_budget_suspend();
+  if (d->interpreter == PyInterpreterState_Get()) Py_XDECREF(call_freely(d->object, "reset"));
+  ec_budget_resume(budget);
+}
+
+static void backend_reset(const ec_backend *self, const ec_host *host, void *delegate) {
+  (void)self;
+  (void)host;
+  ecpy_with_gil(run_reset, delegate);
 }
 
 typedef struct reporting {
@@ -403,7 +416,8 @@ static slot *new_slot(const char *id) {
   s->base = (ec_backend){.abi_version = EC_BACKEND_ABI_VERSION, .struct_size = sizeof(ec_backend),
                          .id = copy, .user = s, .init = backend_init, .execute = backend_execute,
                          .destroy = backend_destroy, .set_option = backend_set_option,
-                         .get_option = backend_get_option, .report = backend_report};
+                         .get_option = backend_get_option, .report = backend_report,
+                         .reset = backend_reset};
   s->next = slots;
   slots = s;
   return s;

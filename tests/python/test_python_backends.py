@@ -166,6 +166,37 @@ def test_state_needs_num_outputs() -> None:
         load(data)(X)
 
 
+def test_reset_restores_what_a_delegate_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """get_state() has none of it: the state is the class's own."""
+
+    class Counter(Twice):
+        def init(self, payload: bytes, specs: Any, options: Any) -> None:
+            self.reset()
+
+        def reset(self) -> None:
+            self.total = np.zeros((2, 3), np.float32)
+
+        def execute(self, inputs: list[Any]) -> Any:
+            self.total = self.total + inputs[0]
+            return self.total
+
+    register_backend(Counter)
+    method = load()
+    assert_array_equal(method(X), X)
+    saved = method.get_state()
+    assert saved.size == 0
+    assert_array_equal(method(X), X + X)
+    method.set_state(saved)
+    assert_array_equal(method(X), X + X + X)
+    method.reset()
+    assert_array_equal(method(X), X)
+    seen: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", seen.append)
+    monkeypatch.setattr(Counter, "reset", lambda self: 1 / 0)
+    method.reset()
+    assert [one.exc_type for one in seen] == [ZeroDivisionError]
+
+
 def test_named_data_and_threads() -> None:
     seen: list[Any] = []
 
