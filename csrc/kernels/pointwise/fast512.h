@@ -183,6 +183,12 @@ EC_INLINE bool is_contiguous_pair(const int64_t *step) {
   return step[0] == (int64_t)sizeof(float) && step[1] == (int64_t)sizeof(float);
 }
 
+/* A statement for each case: gcc warns of the conversion in a conditional without optimisation. */
+EC_INLINE __mmask16 first_lanes(int64_t count) {
+  if (count >= 16) return 0xffff;
+  return (__mmask16)((1u << count) - 1u);
+}
+
 /* `fallback` computes calls with other steps, and vectors in which `usual` misses a lane. */
 EC_INLINE void run_512(int64_t n, char *const *at, const int64_t *step, ec_params *params,
                        EC_V (*form)(EC_V x, __mmask16 *usual), ec_elementwise_loop fallback) {
@@ -193,7 +199,7 @@ EC_INLINE void run_512(int64_t n, char *const *at, const int64_t *step, ec_param
     return;
   }
   for (int64_t i = 0; i < n; i += 16) {
-    const __mmask16 lanes = n - i < 16 ? (__mmask16)((1u << (n - i)) - 1u) : (__mmask16)0xffff;
+    const __mmask16 lanes = first_lanes(n - i);
     __mmask16 usual = 0xffff;
     const EC_V y = form(_mm512_maskz_loadu_ps(lanes, in + i), &usual);
     if ((usual & lanes) == lanes) {
@@ -213,7 +219,7 @@ EC_INLINE void divide_512(int64_t n, char *const *at, const int64_t *step, ec_pa
   const uint32_t low = 0x21800000u, high = 0x67800000u; /* 2^-60, 2^80 */
   const EC_V b = EC_SET(y), inverse = _mm512_div_ps(EC_SET(1), b);
   for (int64_t i = 0; i < n; i += 16) {
-    const __mmask16 lanes = n - i < 16 ? (__mmask16)((1u << (n - i)) - 1u) : (__mmask16)0xffff;
+    const __mmask16 lanes = first_lanes(n - i);
     const EC_V x = _mm512_maskz_loadu_ps(lanes, in + i), near = _mm512_mul_ps(x, inverse);
     const __mmask16 usual = within(EC_BITS_V(_mm512_abs_ps(x)), low, high);
     const EC_V rest = _mm512_fnmadd_ps(b, near, x);
