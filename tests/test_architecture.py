@@ -28,7 +28,7 @@ LIBC = {
 }  # fmt: skip
 
 
-PUBLIC = {"executorch_c/backend.h", "executorch_c/operator.h", "executorch_c/module.h"}
+PUBLIC = {f"executorch_c/{name}.h" for name in ("arguments", "backend", "module", "operator")}
 """Headers that plug-ins may include, in addition to the C library."""
 
 BACKEND_HEADERS = {

@@ -82,7 +82,7 @@ static uint32_t binary_run(const cad_call *c, bool multiplies) {
   p.x_scale = (float)x_scale, p.x_zero = (float)x_zero;
   p.y_scale = (float)y_scale, p.y_zero = (float)y_zero;
   p.q = cad_quantizer_of(1.0 / scale, zero, p.x->dtype);
-  cad_parallel(c, cad_numel(p.out), 4, binary_range, &p);
+  EC_ARG_PARALLEL(c, ec_arg_count(p.out), 4, binary_range, &p);
   return EC_BACKEND_OK;
 }
 

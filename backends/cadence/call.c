@@ -4,8 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { GRAIN = 1 << 14 /* least cost of a task */ };
-
 size_t cad_width(int32_t dtype) {
   static const uint8_t widths[] = {[CAD_UINT8] = 1, [CAD_INT8] = 1, [CAD_INT16] = 2,
                                    [CAD_INT32] = 4, [CAD_INT64] = 8, [5] = 2, [CAD_FLOAT32] = 4,
@@ -41,12 +39,6 @@ static void set_names(uint32_t dtypes, char *text, size_t size) {
   }
 }
 
-int64_t cad_numel(const cad_tensor *t) {
-  int64_t n = 1;
-  for (size_t d = 0; d < t->rank; d++) n *= t->sizes[d];
-  return n;
-}
-
 bool cad_is_tensor(const cad_call *c, size_t i) { return c->args[i].kind == EC_BACKEND_TENSOR; }
 
 /* Dimensions of one element may be anywhere. */
@@ -78,8 +70,8 @@ uint32_t cad_input(const cad_call *c, size_t i, const char *name, uint32_t dtype
 uint32_t cad_vector(const cad_call *c, size_t i, const char *name, uint32_t dtypes, int64_t count,
                     const cad_tensor **out) {
   CAD_TRY(cad_input(c, i, name, dtypes, -1, out));
-  if (cad_numel(*out) != count)
-    return CAD_FAIL(c, "'%s' has %lld elements, expected %lld", name, (long long)cad_numel(*out),
+  if (ec_arg_count(*out) != count)
+    return CAD_FAIL(c, "'%s' has %lld elements, expected %lld", name, (long long)ec_arg_count(*out),
                     (long long)count);
   return EC_BACKEND_OK;
 }
@@ -128,16 +120,7 @@ uint32_t cad_scale(const cad_call *c, size_t i, const char *name, double *out) {
 
 uint32_t cad_ints(const cad_call *c, size_t i, const char *name, int64_t least, size_t count,
                   int64_t *out) {
-  const size_t given = c->args[i].as.list.count;
-  if (given != count && given != 1 && !(count == 1 && given))
-    return CAD_FAIL(c, "'%s' has %zu items, expected %zu", name, given, count);
-  for (size_t d = 0; d < count; d++) {
-    out[d] = c->args[i].as.list.items[count == 1 ? given - 1 : given == 1 ? 0 : d].as.i;
-    if (out[d] < least || out[d] > CAD_MOST)
-      return CAD_FAIL(c, "'%s' has the item %lld, expected %lld to %d", name, (long long)out[d],
-                      (long long)least, CAD_MOST);
-  }
-  return EC_BACKEND_OK;
+  return EC_ARG_INTS(c, i, out, name, count, least, CAD_MOST, true);
 }
 
 uint32_t cad_dim(const cad_call *c, size_t i, size_t rank, size_t *out) {
@@ -146,23 +129,6 @@ uint32_t cad_dim(const cad_call *c, size_t i, size_t rank, size_t *out) {
     return CAD_FAIL(c, "'dim' is %lld for %zu dimensions", (long long)dim, rank);
   *out = (size_t)(dim < 0 ? dim + (int64_t)rank : dim);
   return EC_BACKEND_OK;
-}
-
-uint32_t cad_scratch(const cad_call *c, int64_t count, size_t size, void *out) {
-  size_t bytes;
-  void *memory = NULL;
-  if (!__builtin_mul_overflow((size_t)count, size, &bytes) && bytes < SIZE_MAX / 2)
-    memory = c->host->scratch(c->call, bytes + 1);
-  memcpy(out, &memory, sizeof memory);
-  if (memory) return EC_BACKEND_OK;
-  return c->host->fail(c->call, EC_BACKEND_ALLOCATION_FAILED, "no memory for %lld elements",
-                       (long long)count);
-}
-
-void cad_parallel(const cad_call *c, int64_t count, double cost,
-                  void (*fn)(void *user, size_t begin, size_t end), void *user) {
-  const size_t grain = cost < GRAIN ? (size_t)(GRAIN / (cost + 1)) : 1;
-  if (count > 0) c->host->parallel_for(c->call, (size_t)count, grain ? grain : 1, fn, user);
 }
 
 /* ---- elements ---------------------------------------------------------------------------- */
@@ -216,8 +182,8 @@ static void floats_range(void *user, size_t begin, size_t end) {
 }
 
 uint32_t cad_floats(const cad_call *c, const cad_tensor *t, float zero, float **out) {
-  CAD_TRY(cad_scratch(c, cad_numel(t), sizeof **out, out));
+  CAD_TRY(EC_ARG_SCRATCH(c, ec_arg_count(t), sizeof **out, out));
   floats_task task = {t, zero, *out};
-  cad_parallel(c, cad_numel(t), 1, floats_range, &task);
+  EC_ARG_PARALLEL(c, ec_arg_count(t), 1, floats_range, &task);
   return EC_BACKEND_OK;
 }

@@ -2,7 +2,7 @@
 #ifndef CADENCE_CALL_H
 #define CADENCE_CALL_H
 
-#include "executorch_c/operator.h"
+#include "executorch_c/arguments.h"
 
 /* c10::ScalarType */
 enum {
@@ -34,17 +34,9 @@ typedef struct cad_call {
   uint32_t dtypes; /* of the first tensor, by the operator's row */
 } cad_call;
 
-/* Sets the message of an invalid argument and returns its status. */
-#define CAD_FAIL(c, ...) (c)->host->fail((c)->call, EC_BACKEND_INVALID_ARGUMENT, __VA_ARGS__)
+#define CAD_FAIL EC_ARG_FAIL
+#define CAD_TRY EC_ARG_TRY
 
-/* Returns the status of a failed step. */
-#define CAD_TRY(step)                                                                              \
-  do {                                                                                             \
-    const uint32_t cad_status = (step);                                                            \
-    if (cad_status != EC_BACKEND_OK) return cad_status;                                            \
-  } while (0)
-
-int64_t cad_numel(const cad_tensor *t);
 bool cad_is_tensor(const cad_call *c, size_t i);
 bool cad_is_row_major(const cad_tensor *t);
 
@@ -69,14 +61,6 @@ uint32_t cad_ints(const cad_call *c, size_t i, const char *name, int64_t least, 
                   int64_t *out);
 /* Sets a dimension, counted from the end if negative. */
 uint32_t cad_dim(const cad_call *c, size_t i, size_t rank, size_t *out);
-
-/* Returns memory until the end of the call, for `count` items and at least one byte. */
-uint32_t cad_scratch(const cad_call *c, int64_t count, size_t size, void *out);
-
-/* Runs fn(user, begin, end) over [0, count), possibly on several threads; `cost` is the number of
- * multiply-adds, or of elements read, of one item. */
-void cad_parallel(const cad_call *c, int64_t count, double cost,
-                  void (*fn)(void *user, size_t begin, size_t end), void *user);
 
 size_t cad_width(int32_t dtype); /* bytes of an element; 0: unknown */
 

@@ -52,7 +52,7 @@ static uint32_t conv_filters(const cad_call *c, float zero, conv *p) {
   const int64_t length = w->taps * w->group_in, count = w->out_channels / w->groups;
   float *from;
   CAD_TRY(cad_floats(c, p->weight, zero, &from));
-  CAD_TRY(cad_scratch(c, w->out_channels * length, sizeof(float), &p->filters));
+  CAD_TRY(EC_ARG_SCRATCH(c, w->out_channels * length, sizeof(float), &p->filters));
   for (int64_t o = 0; o < w->out_channels; o++) {
     float *filter = p->filters + o * length;
     const float *base = from + (p->shares ? o % count * p->by_out +

@@ -18,7 +18,7 @@ static uint32_t gru_weights(const cad_call *c, size_t i, const char *name, int64
 /* Returns weights * x + bias for all gates. The weights, argument `i`, precede their scale. */
 static uint32_t gru_gates(const cad_call *c, size_t i, const char *name, size_t bias,
                           const cad_tensor *x, int64_t size, float **out) {
-  const int64_t length = cad_numel(x);
+  const int64_t length = ec_arg_count(x);
   double scale, bias_scale;
   int64_t count;
   float *weights, *biases;
@@ -27,7 +27,7 @@ static uint32_t gru_gates(const cad_call *c, size_t i, const char *name, size_t 
   if (__builtin_mul_overflow(GATES * size, length, &count)) return CAD_FAIL(c, "too large");
   CAD_TRY(gru_weights(c, i, name, count, scale, &weights));
   CAD_TRY(gru_weights(c, bias, "bias", GATES * size, bias_scale, &biases));
-  CAD_TRY(cad_scratch(c, GATES * size, sizeof(float), out));
+  CAD_TRY(EC_ARG_SCRATCH(c, GATES * size, sizeof(float), out));
   for (int64_t k = 0; k < GATES * size; k++)
     (*out)[k] = (float)(cad_dot(weights + k * length, x->data, length) + (double)biases[k]);
   return EC_BACKEND_OK;
@@ -41,7 +41,7 @@ uint32_t cad_w8a32_gru(const cad_call *c) {
   float *in, *state, *values;
   CAD_TRY(cad_input(c, 0, "inputs", CAD_FLOAT, -1, &x));
   CAD_TRY(cad_input(c, 1, "hidden", CAD_FLOAT, -1, &hidden));
-  const int64_t size = cad_numel(hidden);
+  const int64_t size = ec_arg_count(hidden);
   if (x->rank < 2 || x->rank > 3 || x->sizes[0] != 1 || (x->rank == 3 && x->sizes[1] != 1))
     return CAD_FAIL(c, "'inputs' has %u dimensions, expected one row", (unsigned)x->rank);
   if (hidden->rank < 1 || hidden->sizes[hidden->rank - 1] != size || size < 4 || size % 4)
@@ -51,13 +51,13 @@ uint32_t cad_w8a32_gru(const cad_call *c) {
   CAD_TRY(cad_output(c, 9, CAD_FLOAT, 4, sizes, &out));
   CAD_TRY(gru_gates(c, 2, "weights_inputs", 6, x, size, &in));
   CAD_TRY(gru_gates(c, 4, "weights_hidden", 8, hidden, size, &state));
-  CAD_TRY(cad_scratch(c, size, sizeof(float), &values));
+  CAD_TRY(EC_ARG_SCRATCH(c, size, sizeof(float), &values));
   for (int64_t k = 0; k < size; k++) {
     const float reset = sigmoid(in[k] + state[k]), update = sigmoid(in[size + k] + state[size + k]);
     const float fresh = tanhf(in[2 * size + k] + reset * state[2 * size + k]);
     values[k] = (1 - update) * fresh + update * ((const float *)hidden->data)[k];
   }
-  for (int64_t row = 0; row < cad_numel(out) / size; row++)
+  for (int64_t row = 0; row < ec_arg_count(out) / size; row++)
     cad_store(out, row * size, 1, size, values);
   return EC_BACKEND_OK;
 }

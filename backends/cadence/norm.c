@@ -35,7 +35,7 @@ static uint32_t norm_run(const cad_call *c, float zero, norm *p) {
   const int64_t step = p->length ? p->length : 1;
   CAD_TRY(cad_output(c, c->count - 1, CAD_SET(p->in->dtype), p->in->rank, p->in->sizes, &p->out));
   CAD_TRY(cad_floats(c, p->in, zero, &p->x));
-  cad_parallel(c, cad_numel(p->in) / step, (double)p->length * 8, norm_rows, p);
+  EC_ARG_PARALLEL(c, ec_arg_count(p->in) / step, (double)p->length * 8, norm_rows, p);
   return EC_BACKEND_OK;
 }
 

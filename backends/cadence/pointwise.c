@@ -25,7 +25,7 @@ static void pointwise_blocks(void *user, size_t begin, size_t end) {
 /* Resizes output `i` to the shape of the input and computes it. */
 static uint32_t pointwise_run(const cad_call *c, size_t i, uint32_t dtypes, pointwise *p) {
   CAD_TRY(cad_output(c, i, dtypes, p->in->rank, p->in->sizes, &p->out));
-  cad_parallel(c, cad_numel(p->in), 1, pointwise_blocks, p);
+  EC_ARG_PARALLEL(c, ec_arg_count(p->in), 1, pointwise_blocks, p);
   return EC_BACKEND_OK;
 }
 

@@ -92,7 +92,7 @@ static uint32_t pool_run(const cad_call *c, bool ceil_mode, pool *p) {
   CAD_TRY(cad_window_output(c, c->count - 1, CAD_SET(p->in->dtype), &p->w, &p->out));
   CAD_TRY(cad_floats(c, p->in, 0, &p->w.x));
   const double cost = (double)p->w.channels * (double)p->w.taps;
-  cad_parallel(c, cad_window_pixels(&p->w), cost, pool_pixels, p);
+  EC_ARG_PARALLEL(c, cad_window_pixels(&p->w), cost, pool_pixels, p);
   return EC_BACKEND_OK;
 }
 

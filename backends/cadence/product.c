@@ -49,7 +49,7 @@ static void product_tiles(void *user, size_t begin, size_t end) {
 
 static void product_run(const cad_call *c, product *p) {
   const int64_t tiles = (p->columns + TILE - 1) / TILE;
-  cad_parallel(c, p->batches * p->rows * tiles, TILE * ((double)p->inner + 1), product_tiles, p);
+  EC_ARG_PARALLEL(c, p->batches * p->rows * tiles, TILE * ((double)p->inner + 1), product_tiles, p);
 }
 
 /* ---- linear ------------------------------------------------------------------------------ */
@@ -142,8 +142,8 @@ uint32_t cad_w8a32_linear(const cad_call *c) {
   CAD_TRY(cad_output(c, 5, CAD_FLOAT, p.x->rank, sizes, &p.out));
   CAD_TRY(cad_floats(c, w, 0, &values[0]));
   CAD_TRY(cad_floats(c, bias, 0, &values[1]));
-  for (int64_t i = 0; i < cad_numel(w); i++) values[0][i] *= (float)scales[0];
-  for (int64_t i = 0; i < cad_numel(bias); i++) values[1][i] *= (float)scales[1];
+  for (int64_t i = 0; i < ec_arg_count(w); i++) values[0][i] *= (float)scales[0];
+  for (int64_t i = 0; i < ec_arg_count(bias); i++) values[1][i] *= (float)scales[1];
   p.a = p.x->data, p.b = values[0], p.bias = values[1];
   product_run(c, &p);
   return EC_BACKEND_OK;
@@ -181,7 +181,7 @@ static uint32_t matmul_bias(const cad_call *c) {
   float value;
   if (!cad_is_tensor(c, 4)) return EC_BACKEND_OK;
   CAD_TRY(cad_input(c, 4, "bias", CAD_QUANTIZED | CAD_FLOAT, -1, &bias));
-  for (int64_t i = 0; i < cad_numel(bias); i++) {
+  for (int64_t i = 0; i < ec_arg_count(bias); i++) {
     cad_load(bias, i, 1, 1, 0, &value);
     if (value != 0) return CAD_FAIL(c, "'bias' is %g, expected 0 or None", (double)value);
   }

@@ -98,9 +98,9 @@ static uint32_t rope_read(const cad_call *c, bool halves, rope *p) {
 
 static uint32_t rope_run(const cad_call *c, float zero, rope *p) {
   CAD_TRY(cad_output(c, c->count - 1, CAD_SET(p->in->dtype), p->in->rank, p->in->sizes, &p->out));
-  if (!cad_numel(p->in)) return EC_BACKEND_OK;
+  if (!ec_arg_count(p->in)) return EC_BACKEND_OK;
   CAD_TRY(cad_floats(c, p->in, zero, &p->x));
-  cad_parallel(c, p->positions, (double)p->heads * (double)p->half * 4, rope_positions, p);
+  EC_ARG_PARALLEL(c, p->positions, (double)p->heads * (double)p->half * 4, rope_positions, p);
   return EC_BACKEND_OK;
 }
 

@@ -39,16 +39,16 @@ static uint32_t rows_check_zeros(const cad_call *c, int64_t count, const rows *p
 static uint32_t rows_zeros(const cad_call *c, size_t i, rows *p) {
   const cad_tensor *t;
   p->shares = true;
-  CAD_TRY(cad_scratch(c, 1, sizeof(float), &p->zeros));
+  CAD_TRY(EC_ARG_SCRATCH(c, 1, sizeof(float), &p->zeros));
   if (cad_is_tensor(c, i)) {
     CAD_TRY(cad_input(c, i, "in_zero_point", CAD_SET(CAD_INT32), -1, &t));
-    p->shares = cad_numel(t) == 1;
+    p->shares = ec_arg_count(t) == 1;
     if (!p->shares && (t->rank != 1 || t->sizes[0] != p->w.images))
       return CAD_FAIL(c, "'in_zero_point' has %lld elements, expected 1 or one for each of %lld "
-                      "images", (long long)cad_numel(t), (long long)p->w.images);
-    CAD_TRY(cad_scratch(c, cad_numel(t), sizeof(float), &p->zeros));
-    cad_load(t, 0, 1, cad_numel(t), 0, p->zeros);
-    return rows_check_zeros(c, cad_numel(t), p);
+                      "images", (long long)ec_arg_count(t), (long long)p->w.images);
+    CAD_TRY(EC_ARG_SCRATCH(c, ec_arg_count(t), sizeof(float), &p->zeros));
+    cad_load(t, 0, 1, ec_arg_count(t), 0, p->zeros);
+    return rows_check_zeros(c, ec_arg_count(t), p);
   }
   int32_t zero;
   CAD_TRY(cad_int(c, i, "in_zero_point", &zero));

@@ -191,9 +191,9 @@ uint32_t cad_linalg_svd(const cad_call *c) {
   int64_t total;
   p.each = s->rows * s->basis + s->columns * s->columns + s->columns;
   if (__builtin_mul_overflow(count, p.each, &total)) return CAD_FAIL(c, "too large");
-  CAD_TRY(cad_scratch(c, total, sizeof(double), &p.memory));
-  cad_parallel(c, count, 8.0 * (double)s->rows * (double)s->basis * (double)s->columns, svd_range,
-               &p);
+  CAD_TRY(EC_ARG_SCRATCH(c, total, sizeof(double), &p.memory));
+  const double cost = 8.0 * (double)s->rows * (double)s->basis * (double)s->columns;
+  EC_ARG_PARALLEL(c, count, cost, svd_range, &p);
   if (atomic_load(&p.infinite)) return CAD_FAIL(c, "'A' has elements that are not finite");
   return EC_BACKEND_OK;
 }

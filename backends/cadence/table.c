@@ -36,10 +36,10 @@ static uint32_t embedding_scales(const cad_call *c, embedding *p) {
   if (scales->rank < 1 || scales->rank > 2 || scales->sizes[0] != p->weight->sizes[0] ||
       p->groups < 1 || p->columns % p->groups)
     return CAD_FAIL(c, "'weight_scales' has %lld scales for a table of %lld x %lld",
-                    (long long)cad_numel(scales), (long long)p->weight->sizes[0],
+                    (long long)ec_arg_count(scales), (long long)p->weight->sizes[0],
                     (long long)p->columns);
   if (!cad_is_tensor(c, 2)) return EC_BACKEND_OK;
-  return cad_vector(c, 2, "weight_zero_points", CAD_QUANTIZED | CAD_FLOAT, cad_numel(scales),
+  return cad_vector(c, 2, "weight_zero_points", CAD_QUANTIZED | CAD_FLOAT, ec_arg_count(scales),
                     &p->zeros);
 }
 
@@ -51,7 +51,7 @@ uint32_t cad_quantized_embedding_byte(const cad_call *c) {
   p.columns = p.weight->sizes[1];
   CAD_TRY(embedding_scales(c, &p));
   if (c->args[4].as.b) return CAD_FAIL(c, "'pruned_weights' is true, expected false");
-  const int64_t count = cad_numel(p.indices);
+  const int64_t count = ec_arg_count(p.indices);
   for (int64_t i = 0; i < count; i++)
     if (embedding_row(&p, i) < 0 || embedding_row(&p, i) >= p.weight->sizes[0])
       return CAD_FAIL(c, "'indices' has row %lld at %lld, beyond %lld rows",
@@ -60,7 +60,7 @@ uint32_t cad_quantized_embedding_byte(const cad_call *c) {
   for (size_t d = 0; d < p.indices->rank; d++) sizes[d] = p.indices->sizes[d];
   sizes[p.indices->rank] = p.columns;
   CAD_TRY(cad_output(c, 5, CAD_FLOAT, p.indices->rank + 1u, sizes, &p.out));
-  cad_parallel(c, count, (double)p.columns, embedding_rows, &p);
+  EC_ARG_PARALLEL(c, count, (double)p.columns, embedding_rows, &p);
   return EC_BACKEND_OK;
 }
 
@@ -78,7 +78,7 @@ uint32_t cad_bitwise_mask(const cad_call *c) {
   for (size_t d = 0; d < in->rank; d++) sizes[d] = in->sizes[d];
   sizes[in->rank - 1] /= BITS;
   CAD_TRY(cad_output(c, 2, CAD_SET(CAD_UINT8), in->rank, sizes, &out));
-  for (int64_t i = 0; i < cad_numel(out); i++) {
+  for (int64_t i = 0; i < ec_arg_count(out); i++) {
     float values[BITS];
     unsigned byte = 0;
     cad_load(in, i * BITS, 1, BITS, 0, values);

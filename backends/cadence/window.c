@@ -110,10 +110,10 @@ uint32_t cad_window_each(const cad_call *c, const cad_window *w, int64_t length,
   const int64_t most = length < PATCHES ? PATCHES / (length + 1) : 1;
   const int64_t block = most < pixels ? most : pixels;
   patches->length = length;
-  CAD_TRY(cad_scratch(c, block * length, sizeof(float), &patches->memory));
+  CAD_TRY(EC_ARG_SCRATCH(c, block * length, sizeof(float), &patches->memory));
   for (patches->first = 0; patches->first < pixels; patches->first += block) {
     const int64_t left = pixels - patches->first;
-    cad_parallel(c, left < block ? left : block, cost, fn, user);
+    EC_ARG_PARALLEL(c, left < block ? left : block, cost, fn, user);
   }
   return EC_BACKEND_OK;
 }

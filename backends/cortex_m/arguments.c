@@ -1,10 +1,7 @@
 /* Arguments of an operator: checks, and tensors as loops address them. */
 #include "arguments.h"
 
-enum {
-  MOST = 1 << 20, /* of a kernel size, stride, padding or dilation */
-  GRAIN = 1 << 14 /* least cost of a task */
-};
+enum { MOST = 1 << 20 /* of a kernel size, stride, padding or dilation */ };
 
 static const char *dtype_name(int32_t dtype) {
   switch (dtype) {
@@ -14,12 +11,6 @@ static const char *dtype_name(int32_t dtype) {
   case CM_FLOAT32: return "float32";
   default: return "another dtype";
   }
-}
-
-int64_t cm_numel(const ec_backend_tensor *t) {
-  int64_t n = 1;
-  for (size_t d = 0; d < t->rank; d++) n *= t->sizes[d];
-  return n;
 }
 
 uint32_t cm_check(const cm_call *c, size_t i, const char *name, int32_t dtype, int rank) {
@@ -36,8 +27,8 @@ uint32_t cm_check_vector(const cm_call *c, size_t i, const char *name, int32_t d
                          int64_t count) {
   CM_TRY(cm_check(c, i, name, dtype, -1));
   const ec_backend_tensor *t = cm_tensor(c, i);
-  if (cm_numel(t) != count)
-    return CM_FAIL(c, "'%s' has %lld elements, expected %lld", name, (long long)cm_numel(t),
+  if (ec_arg_count(t) != count)
+    return CM_FAIL(c, "'%s' has %lld elements, expected %lld", name, (long long)ec_arg_count(t),
                    (long long)count);
   return EC_BACKEND_OK;
 }
@@ -52,23 +43,7 @@ uint32_t cm_int32(const cm_call *c, size_t i, const char *name, int32_t *out) {
 
 uint32_t cm_pair(const cm_call *c, size_t i, const char *name, int64_t least, bool single,
                  int64_t out[2]) {
-  const ec_backend_arg *arg = &c->args[i];
-  const size_t count = arg->as.list.count;
-  if (count != 2 && !(single && count == 1))
-    return CM_FAIL(c, "'%s' has %zu items, expected 2", name, count);
-  for (size_t d = 0; d < 2; d++) {
-    out[d] = arg->as.list.items[count == 1 ? 0 : d].as.i;
-    if (out[d] < least || out[d] > MOST)
-      return CM_FAIL(c, "'%s' has the item %lld, expected %lld to %d", name, (long long)out[d],
-                     (long long)least, MOST);
-  }
-  return EC_BACKEND_OK;
-}
-
-void cm_parallel(const cm_call *c, int64_t count, double cost,
-                 void (*fn)(void *user, size_t begin, size_t end), void *user) {
-  const size_t grain = cost < GRAIN ? (size_t)(GRAIN / (cost + 1)) : 1;
-  if (count) c->host->parallel_for(c->call, (size_t)count, grain ? grain : 1, fn, user);
+  return EC_ARG_INTS(c, i, out, name, 2, least, MOST, single);
 }
 
 cm_image cm_image_of(const ec_backend_tensor *t, bool nhwc) {

@@ -2,7 +2,7 @@
 #ifndef CORTEX_M_ARGUMENTS_H
 #define CORTEX_M_ARGUMENTS_H
 
-#include "executorch_c/operator.h"
+#include "executorch_c/arguments.h"
 
 enum { CM_RANK = 16 }; /* most dimensions of a tensor (backend.h) */
 
@@ -16,22 +16,12 @@ typedef struct cm_call {
   ec_backend_arg *args;
 } cm_call;
 
-/* Sets the message of an invalid argument and returns its status. */
-#define CM_FAIL(c, ...) (c)->host->fail((c)->call, EC_BACKEND_INVALID_ARGUMENT, __VA_ARGS__)
-
-/* Returns the status of a failed step. */
-#define CM_TRY(step)                                                                               \
-  do {                                                                                             \
-    const uint32_t cm_status = (step);                                                             \
-    if (cm_status != EC_BACKEND_OK) return cm_status;                                              \
-  } while (0)
+#define CM_FAIL EC_ARG_FAIL
+#define CM_TRY EC_ARG_TRY
 
 static inline const ec_backend_tensor *cm_tensor(const cm_call *c, size_t i) {
   return &c->args[i].as.tensor;
 }
-
-/* Returns the number of elements. */
-int64_t cm_numel(const ec_backend_tensor *t);
 
 /* Checks the dtype of argument `i`, and its rank unless `rank` is negative. */
 uint32_t cm_check(const cm_call *c, size_t i, const char *name, int32_t dtype, int rank);
@@ -47,11 +37,6 @@ uint32_t cm_int32(const cm_call *c, size_t i, const char *name, int32_t *out);
  * `single`, one item stands for both. */
 uint32_t cm_pair(const cm_call *c, size_t i, const char *name, int64_t least, bool single,
                  int64_t out[2]);
-
-/* Runs fn(user, begin, end) over [0, count), possibly on several threads; `cost` is the number of
- * multiply-adds, or of elements read, of one item. */
-void cm_parallel(const cm_call *c, int64_t count, double cost,
-                 void (*fn)(void *user, size_t begin, size_t end), void *user);
 
 /* A 4-D tensor of int8: sizes and strides in elements, whatever its layout. */
 typedef struct cm_image {

@@ -43,7 +43,7 @@ uint32_t cm_loop_of(const cm_call *c, size_t a, size_t b, size_t out, cm_loop *l
   loop_set_steps(loop, CM_A, x);
   loop_set_steps(loop, CM_B, y);
   const bool same = loop_same_layout(x, y);
-  const int64_t count = cm_numel(x);
+  const int64_t count = ec_arg_count(x);
   CM_TRY(c->host->resize(c->call, &c->args[out], loop->rank, loop->sizes));
   const ec_backend_tensor *to = cm_tensor(c, out);
   for (size_t d = 0; d < loop->rank; d++) loop->steps[CM_OUT][d] = to->strides[d];

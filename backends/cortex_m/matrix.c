@@ -70,7 +70,7 @@ static uint32_t product_run(const cm_call *c, size_t out, product *p) {
   for (int64_t d = 0; d <= p->a_rank; d++) p->out_strides[d] = to->strides[d];
   p->out = to->data;
   const double cost = (double)p->columns * ((double)p->inner + 1);
-  cm_parallel(c, p->columns ? p->rows : 0, cost, product_rows, p);
+  EC_ARG_PARALLEL(c, p->columns ? p->rows : 0, cost, product_rows, p);
   return EC_BACKEND_OK;
 }
 

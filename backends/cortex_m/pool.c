@@ -93,7 +93,7 @@ static uint32_t pool_run(const cm_call *c, bool nhwc, size_t out, pool *p) {
   CM_TRY(cm_resize_image(c, out, nhwc, &p->out));
   const double cost = (double)p->out.w * (double)p->out.c * (double)p->kernel[0] *
                       (double)p->kernel[1];
-  cm_parallel(c, p->out.c ? p->out.n * p->out.h : 0, cost, pool_rows, p);
+  EC_ARG_PARALLEL(c, p->out.c ? p->out.n * p->out.h : 0, cost, pool_rows, p);
   return EC_BACKEND_OK;
 }
 

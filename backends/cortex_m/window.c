@@ -223,7 +223,7 @@ static uint32_t window_run(const cm_call *c, bool nhwc, size_t out, window *p,
   CM_TRY(cm_resize_image(c, out, nhwc, &p->out));
   const double taps = (double)p->kernel[0] * (double)p->kernel[1] * (double)p->group_in;
   const double cost = (double)p->out.w * (double)p->out.c * (taps + 1);
-  cm_parallel(c, p->out.c ? p->out.n * p->out.h : 0, cost, rows, p);
+  EC_ARG_PARALLEL(c, p->out.c ? p->out.n * p->out.h : 0, cost, rows, p);
   return EC_BACKEND_OK;
 }
 

@@ -45,40 +45,14 @@ uint32_t eto_first(const eto_call *c, size_t i, const char *name, int64_t *out) 
   const eto_tensor *t;
   ETO_TRY(eto_input(c, i, name, ETO_ANY, -1, &t));
   *out = 0;
-  if (eto_count(t) < 1) return ETO_FAIL(c, "'%s' has no elements", name);
+  if (ec_arg_count(t) < 1) return ETO_FAIL(c, "'%s' has no elements", name);
   if (is_of_kind(t->dtype, ETO_INTEGERS)) eto_load(t, 0, 1, false, out);
   return EC_BACKEND_OK;
 }
 
 uint32_t eto_ints(const eto_call *c, size_t i, const char *name, int64_t least, size_t count,
                   int64_t *out) {
-  const ec_backend_arg *list = &c->args[i];
-  if (list->as.list.count != count)
-    return ETO_FAIL(c, "'%s' has %zu numbers, expected %zu", name, list->as.list.count, count);
-  for (size_t k = 0; k < count; k++) {
-    out[k] = list->as.list.items[k].as.i;
-    if (out[k] < least || out[k] > ETO_MOST)
-      return ETO_FAIL(c, "'%s' has the number %lld, expected %lld to %d", name, (long long)out[k],
-                      (long long)least, ETO_MOST);
-  }
-  return EC_BACKEND_OK;
-}
-
-uint32_t eto_scratch(const eto_call *c, int64_t count, size_t size, void *out) {
-  size_t bytes;
-  void *memory = NULL;
-  if (!__builtin_mul_overflow((size_t)count, size, &bytes) && bytes < SIZE_MAX / 2)
-    memory = c->host->scratch(c->call, bytes + 1);
-  memcpy(out, &memory, sizeof memory);
-  if (memory) return EC_BACKEND_OK;
-  return c->host->fail(c->call, EC_BACKEND_ALLOCATION_FAILED, "no memory for %lld elements",
-                       (long long)count);
-}
-
-int64_t eto_count(const eto_tensor *t) {
-  int64_t count = 1;
-  for (uint16_t d = 0; d < t->rank; d++) count *= t->sizes[d];
-  return count;
+  return EC_ARG_INTS(c, i, out, name, count, least, ETO_MOST, false);
 }
 
 /* ---- elements -------------------------------------------------------------------------------- */

@@ -2,7 +2,7 @@
 #ifndef ETO_CALL_H
 #define ETO_CALL_H
 
-#include "executorch_c/operator.h"
+#include "executorch_c/arguments.h"
 
 /* c10::ScalarType */
 enum { ETO_INT8 = 1, ETO_INT16 = 2, ETO_INT32 = 3, ETO_INT64 = 4, ETO_FLOAT32 = 6 };
@@ -17,13 +17,8 @@ typedef struct eto_call {
   ec_backend_arg *args;
 } eto_call;
 
-#define ETO_FAIL(c, ...) (c)->host->fail((c)->call, EC_BACKEND_INVALID_ARGUMENT, __VA_ARGS__)
-
-#define ETO_TRY(step)                                                                              \
-  do {                                                                                             \
-    const uint32_t eto_status = (step);                                                            \
-    if (eto_status != EC_BACKEND_OK) return eto_status;                                            \
-  } while (0)
+#define ETO_FAIL EC_ARG_FAIL
+#define ETO_TRY EC_ARG_TRY
 
 /* Kinds of dtypes that an argument may have. */
 typedef enum eto_kind { ETO_INTEGERS, ETO_NUMBERS /* and float32 */, ETO_ANY } eto_kind;
@@ -39,10 +34,7 @@ uint32_t eto_first(const eto_call *c, size_t i, const char *name, int64_t *out);
 /* Reads an int[] argument of `count` items in [least, ETO_MOST]. */
 uint32_t eto_ints(const eto_call *c, size_t i, const char *name, int64_t least, size_t count,
                   int64_t *out);
-/* Returns memory until the end of the call, for `count` items and at least one byte. */
-uint32_t eto_scratch(const eto_call *c, int64_t count, size_t size, void *out);
 
-int64_t eto_count(const eto_tensor *t);
 size_t eto_width(int32_t dtype); /* bytes of an element; 0: unknown */
 
 /* Reads `n` elements from index `at` on: signed, or with their bits as unsigned numbers. */

@@ -93,7 +93,7 @@ static uint32_t read_tensors(const eto_call *c, int dims, conv *k) {
   ETO_TRY(eto_input(c, 0, "input", ETO_INTEGERS, dims + 2, &k->input));
   ETO_TRY(eto_input(c, 1, "weight", ETO_INTEGERS, dims + 2, &k->weight));
   ETO_TRY(eto_input(c, 2, "bias", ETO_INTEGERS, 1, &k->bias));
-  if (!eto_count(k->input) || !eto_count(k->weight) || !eto_count(k->bias))
+  if (!ec_arg_count(k->input) || !ec_arg_count(k->weight) || !ec_arg_count(k->bias))
     return ETO_FAIL(c, "an input of a convolution has no elements");
   k->batch = k->input->sizes[0];
   k->channels = k->input->sizes[dims + 1];
@@ -111,13 +111,13 @@ static uint32_t read_weight(const eto_call *c, int dims, bool depthwise, conv *k
   memcpy(&k->kernel[DIMS - dims], sizes + !depthwise, (size_t)dims * sizeof *k->kernel);
   k->multiplier = depthwise ? sizes[dims + 1] : 0;
   k->out_channels = depthwise ? channels * k->multiplier : sizes[0];
-  k->bias_step = eto_count(k->bias) > 1;
+  k->bias_step = ec_arg_count(k->bias) > 1;
   if (channels != k->channels)
     return ETO_FAIL(c, "'weight' has %lld channels, the input %lld", (long long)channels,
                     (long long)k->channels);
-  if (k->bias_step && eto_count(k->bias) != k->out_channels)
+  if (k->bias_step && ec_arg_count(k->bias) != k->out_channels)
     return ETO_FAIL(c, "'bias' has %lld elements, expected 1 or %lld",
-                    (long long)eto_count(k->bias), (long long)k->out_channels);
+                    (long long)ec_arg_count(k->bias), (long long)k->out_channels);
   return EC_BACKEND_OK;
 }
 

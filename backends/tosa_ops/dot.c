@@ -27,8 +27,8 @@ uint32_t eto_centre(const eto_call *c, const eto_tensor *t, size_t zero_point, c
   if (k.zero < least || k.zero > most)
     return ETO_FAIL(c, "the zero point of '%s' is %lld, expected %lld to %lld", name,
                     (long long)k.zero, (long long)least, (long long)most);
-  ETO_TRY(eto_scratch(c, eto_count(t), sizeof *k.to, &k.to));
-  c->host->parallel_for(c->call, (size_t)eto_count(t), 1 << 14, run_centring, &k);
+  ETO_TRY(EC_ARG_SCRATCH(c, ec_arg_count(t), sizeof *k.to, &k.to));
+  c->host->parallel_for(c->call, (size_t)ec_arg_count(t), 1 << 14, run_centring, &k);
   *out = k.to;
   return EC_BACKEND_OK;
 }

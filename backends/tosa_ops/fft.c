@@ -77,14 +77,14 @@ static uint32_t run_fft(const eto_call *c, const eto_tensor *x, size_t out, fft 
     if (outs[i]->dtype != ETO_FLOAT32)
       return ETO_FAIL(c, "'out' has dtype %d, expected float32", outs[i]->dtype);
   }
-  if (!eto_count(x)) return EC_BACKEND_OK;
+  if (!ec_arg_count(x)) return EC_BACKEND_OK;
   f->real = x->data;
   f->height = x->sizes[1];
   f->width = x->sizes[2];
   f->out_real = outs[0]->data;
   f->out_imag = outs[1]->data;
-  ETO_TRY(eto_scratch(c, eto_count(x), 2 * sizeof(double), &f->planes));
-  ETO_TRY(eto_scratch(c, eto_count(x), 2 * sizeof(double), &f->turned));
+  ETO_TRY(EC_ARG_SCRATCH(c, ec_arg_count(x), 2 * sizeof(double), &f->planes));
+  ETO_TRY(EC_ARG_SCRATCH(c, ec_arg_count(x), 2 * sizeof(double), &f->turned));
   c->host->parallel_for(c->call, (size_t)x->sizes[0], 1, run_planes, f);
   return EC_BACKEND_OK;
 }

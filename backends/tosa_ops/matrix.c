@@ -43,10 +43,10 @@ uint32_t eto_matmul(const eto_call *c) {
   p.block = eto_dot_block(a, b);
   const int64_t sizes[] = {batch, p.rows, p.columns};
   ETO_TRY(eto_output(c, 4, ETO_INTEGERS, 3, sizes, &p.out));
-  if (!eto_count(p.out)) return EC_BACKEND_OK;
+  if (!ec_arg_count(p.out)) return EC_BACKEND_OK;
   ETO_TRY(eto_centre(c, a, 2, "a", &p.a));
   ETO_TRY(eto_centre(c, b, 3, "b", &p.b));
-  ETO_TRY(eto_scratch(c, eto_count(b), sizeof *p.turned, &p.turned));
+  ETO_TRY(EC_ARG_SCRATCH(c, ec_arg_count(b), sizeof *p.turned, &p.turned));
   turn(&p, batch);
   c->host->parallel_for(c->call, (size_t)(batch * p.rows), 1, run_product, &p);
   return EC_BACKEND_OK;

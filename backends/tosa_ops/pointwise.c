@@ -37,7 +37,7 @@ static void run_unary(void *user, size_t begin, size_t end) {
 static uint32_t apply_unary(const eto_call *c, size_t out, pointwise *p) {
   ETO_TRY(eto_input(c, 0, "input", ETO_INTEGERS, -1, &p->a));
   ETO_TRY(eto_output(c, out, ETO_INTEGERS, p->a->rank, p->a->sizes, &p->out));
-  c->host->parallel_for(c->call, (size_t)eto_count(p->a), GRAIN, run_unary, p);
+  c->host->parallel_for(c->call, (size_t)ec_arg_count(p->a), GRAIN, run_unary, p);
   return EC_BACKEND_OK;
 }
 
@@ -99,9 +99,9 @@ uint32_t eto_table(const eto_call *c) {
   if (dtype != ETO_INT8 && dtype != ETO_INT16)
     return ETO_FAIL(c, "'input' has dtype %d, expected int8 or int16", dtype);
   ETO_TRY(eto_input(c, 1, "table", ETO_INTEGERS, -1, &table));
-  if (eto_count(table) != needed || eto_width(table->dtype) > 2)
+  if (ec_arg_count(table) != needed || eto_width(table->dtype) > 2)
     return ETO_FAIL(c, "'table' has %lld entries of dtype %d, expected %lld of int8 or int16",
-                    (long long)eto_count(table), table->dtype, (long long)needed);
+                    (long long)ec_arg_count(table), table->dtype, (long long)needed);
   eto_load(table, 0, needed, false, entries);
   return apply_unary(c, 2, &p);
 }
@@ -130,7 +130,7 @@ uint32_t eto_cast(const eto_call *c) {
   ETO_TRY(eto_output(c, 1, ETO_INTEGERS, p.a->rank, p.a->sizes, &p.out));
   p.parameters[0] = eto_least(p.out->dtype);
   p.parameters[1] = eto_most(p.out->dtype);
-  c->host->parallel_for(c->call, (size_t)eto_count(p.a), GRAIN, run_cast, &p);
+  c->host->parallel_for(c->call, (size_t)ec_arg_count(p.a), GRAIN, run_cast, &p);
   return EC_BACKEND_OK;
 }
 
@@ -193,7 +193,7 @@ static uint32_t apply_binary(const eto_call *c, size_t out, pointwise *p) {
   ETO_TRY(eto_input(c, 1, "input2", ETO_INTEGERS, -1, &p->b));
   ETO_TRY(broadcast(c, p->a, p->b, sizes));
   ETO_TRY(eto_output(c, out, ETO_INTEGERS, p->a->rank, sizes, &p->out));
-  const int64_t count = eto_count(p->out);
+  const int64_t count = ec_arg_count(p->out);
   if (!count) return EC_BACKEND_OK;
   if (!p->out->rank) {
     int64_t a, b, result;

@@ -37,10 +37,10 @@ static uint32_t read_factors(const eto_call *c, size_t i, const char *name, int6
   const eto_tensor *t;
   int64_t *numbers;
   ETO_TRY(eto_input(c, i, name, ETO_INTEGERS, -1, &t));
-  if (eto_count(t) < count)
-    return ETO_FAIL(c, "'%s' has %lld elements, expected %lld", name, (long long)eto_count(t),
+  if (ec_arg_count(t) < count)
+    return ETO_FAIL(c, "'%s' has %lld elements, expected %lld", name, (long long)ec_arg_count(t),
                     (long long)count);
-  ETO_TRY(eto_scratch(c, count, sizeof *numbers, &numbers));
+  ETO_TRY(EC_ARG_SCRATCH(c, count, sizeof *numbers, &numbers));
   eto_load(t, 0, count, false, numbers);
   *out = numbers;
   return EC_BACKEND_OK;
@@ -82,6 +82,6 @@ uint32_t eto_rescale(const eto_call *c) {
   if (output_unsigned && eto_width(r.out->dtype) > 2)
     return ETO_FAIL(c, "'out' has dtype %d, expected int8 or int16 for unsigned numbers",
                     r.out->dtype);
-  c->host->parallel_for(c->call, (size_t)eto_count(r.in), GRAIN, run_rescale, &r);
+  c->host->parallel_for(c->call, (size_t)ec_arg_count(r.in), GRAIN, run_rescale, &r);
   return EC_BACKEND_OK;
 }

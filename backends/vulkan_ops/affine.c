@@ -53,9 +53,9 @@ typedef struct range {
 
 static uint32_t find_ranges(const evo_call *c, const blocks *b, range **out) {
   const float *x = b->x->data;
-  EVO_TRY(evo_scratch(c, (size_t)b->total, sizeof **out, out));
+  EVO_TRY(EC_ARG_SCRATCH(c, (size_t)b->total, sizeof **out, out));
   memset(*out, 0, (size_t)b->total * sizeof **out); /* the range contains 0 */
-  for (int64_t i = 0; i < evo_elements(b->x); i++) {
+  for (int64_t i = 0; i < ec_arg_count(b->x); i++) {
     range *r = &(*out)[block_of(b, i)];
     if (!(x[i] >= r->low)) r->low = x[i];
     if (!(x[i] <= r->high)) r->high = x[i];
@@ -122,7 +122,7 @@ static uint32_t read_parameters(const evo_call *c, const blocks *b, const float 
   EVO_TRY(evo_tensor(c, 2, EVO_FLOAT32, 0, &s));
   EVO_TRY(evo_optional(c, 3, EVO_INT64, &z));
   EVO_TRY(evo_check_least(c, s, b->total, "scale"));
-  if (z && evo_elements(z) == 0) z = NULL;
+  if (z && ec_arg_count(z) == 0) z = NULL;
   EVO_TRY(evo_check_least(c, z, b->total, "zero_point"));
   *scales = s->data;
   *zeros = z ? z->data : NULL;
@@ -143,7 +143,7 @@ uint32_t evo_quantize_affine(const evo_call *c) {
     return evo_fail(c, "'out' has dtype %d, expected int8 or uint8", out->dtype);
   const float low = fmaxf((float)number_or(&c->args[4], -128), is_signed ? -128 : 0);
   const float high = fminf((float)number_or(&c->args[5], 127), is_signed ? 127 : 255);
-  for (int64_t i = 0; i < evo_elements(x); i++) {
+  for (int64_t i = 0; i < ec_arg_count(x); i++) {
     const int64_t k = block_of(&b, i);
     const float zero = zeros ? (float)zeros[k] : 0.0f;
     const float q = nearbyintf(((const float *)x->data)[i] * (1.0f / scales[k])) + zero;
@@ -173,7 +173,7 @@ uint32_t evo_dequantize_affine(const evo_call *c) {
   EVO_TRY(divide(c, x, 1, &b));
   EVO_TRY(read_parameters(c, &b, &scales, &zeros));
   EVO_TRY(evo_output(c, 4, EVO_FLOAT32, x->rank, x->sizes, &out));
-  for (int64_t i = 0; i < evo_elements(x); i++) {
+  for (int64_t i = 0; i < ec_arg_count(x); i++) {
     const int64_t k = block_of(&b, i);
     out[i] = (load_integer(x, i) - (zeros ? (float)zeros[k] : 0.0f)) * scales[k];
   }

@@ -38,35 +38,9 @@ uint32_t evo_output(const evo_call *c, size_t i, int32_t dtype, size_t rank, con
 
 uint32_t evo_check_least(const evo_call *c, const ec_backend_tensor *t, int64_t count,
                          const char *name) {
-  if (!t || evo_elements(t) >= count) return EC_BACKEND_OK;
+  if (!t || ec_arg_count(t) >= count) return EC_BACKEND_OK;
   return evo_fail(c, "'%s' has %lld elements, expected at least %lld", name,
-                  (long long)evo_elements(t), (long long)count);
-}
-
-uint32_t evo_ints(const evo_call *c, size_t i, size_t count, int64_t *out) {
-  const ec_backend_arg *list = &c->args[i];
-  const size_t found = list->as.list.count;
-  if (found != count && found != 1)
-    return evo_fail(c, "argument %zu has %zu numbers, expected %zu", i, found, count);
-  for (size_t k = 0; k < count; k++) out[k] = list->as.list.items[found == 1 ? 0 : k].as.i;
-  return EC_BACKEND_OK;
-}
-
-uint32_t evo_scratch(const evo_call *c, size_t count, size_t size, void *out) {
-  size_t bytes;
-  void *memory = NULL;
-  if (!__builtin_mul_overflow(count, size, &bytes) && bytes < SIZE_MAX - 64)
-    memory = c->host->scratch(c->call, bytes + 1);
-  memcpy(out, &memory, sizeof memory);
-  return memory ? EC_BACKEND_OK
-                : c->host->fail(c->call, EC_BACKEND_ALLOCATION_FAILED,
-                                "no memory for %zu elements", count);
-}
-
-int64_t evo_elements(const ec_backend_tensor *t) {
-  int64_t count = 1;
-  for (uint16_t d = 0; d < t->rank; d++) count *= t->sizes[d];
-  return count;
+                  (long long)ec_arg_count(t), (long long)count);
 }
 
 int64_t evo_rows(const ec_backend_tensor *t) {

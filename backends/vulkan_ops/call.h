@@ -2,7 +2,7 @@
 #ifndef EVO_CALL_H
 #define EVO_CALL_H
 
-#include "executorch_c/operator.h"
+#include "executorch_c/arguments.h"
 
 enum { EVO_UINT8 = 0, EVO_INT8 = 1, EVO_INT32 = 3, EVO_INT64 = 4, EVO_FLOAT32 = 6, EVO_BOOL = 11 };
 
@@ -12,13 +12,8 @@ typedef struct evo_call {
   ec_backend_arg *args;
 } evo_call;
 
-#define evo_fail(c, ...) ((c)->host->fail((c)->call, EC_BACKEND_INVALID_ARGUMENT, __VA_ARGS__))
-
-#define EVO_TRY(expression)                                                                        \
-  do {                                                                                             \
-    const uint32_t evo_try_status = (expression);                                                  \
-    if (evo_try_status) return evo_try_status;                                                     \
-  } while (0)
+#define evo_fail EC_ARG_FAIL
+#define EVO_TRY EC_ARG_TRY
 
 /* Checks that argument `i` is a row-major tensor with a dtype and at least `rank` dimensions. */
 uint32_t evo_tensor(const evo_call *c, size_t i, int32_t dtype, size_t rank,
@@ -31,12 +26,6 @@ uint32_t evo_output(const evo_call *c, size_t i, int32_t dtype, size_t rank, con
 /* Checks that a vector has at least `count` elements; exporters pad vectors. */
 uint32_t evo_check_least(const evo_call *c, const ec_backend_tensor *t, int64_t count,
                          const char *name);
-/* Copies a list of `count` ints (one stands for all). */
-uint32_t evo_ints(const evo_call *c, size_t i, size_t count, int64_t *out);
-/* Temporary memory for `count` elements. */
-uint32_t evo_scratch(const evo_call *c, size_t count, size_t size, void *out);
-
-int64_t evo_elements(const ec_backend_tensor *t);
 /* Elements in all dimensions but the last. */
 int64_t evo_rows(const ec_backend_tensor *t);
 

@@ -74,19 +74,12 @@ static void run_planes(void *user, size_t begin, size_t end) {
 
 static uint32_t read_window(const evo_call *c, size_t at, bool transposed, conv *k) {
   const size_t dilation = transposed ? at + 4 : at + 3;
-  EVO_TRY(evo_ints(c, at, 2, k->kernel));
-  EVO_TRY(evo_ints(c, at + 1, 2, k->stride));
-  EVO_TRY(evo_ints(c, at + 2, 2, k->padding));
-  EVO_TRY(evo_ints(c, dilation, 2, k->dilation));
+  EVO_TRY(EC_ARG_INTS(c, at, k->kernel, "kernel_size", 2, 1, INT32_MAX, true));
+  EVO_TRY(EC_ARG_INTS(c, at + 1, k->stride, "stride", 2, 1, INT32_MAX, true));
+  EVO_TRY(EC_ARG_INTS(c, at + 2, k->padding, "padding", 2, 0, INT32_MAX, true));
+  EVO_TRY(EC_ARG_INTS(c, dilation, k->dilation, "dilation", 2, 1, INT32_MAX, true));
   k->groups = c->args[dilation + 1].as.i;
   k->relu = strcmp(c->args[dilation + 2].as.string.data, "relu") == 0;
-  for (int d = 0; d < 2; d++)
-    if (k->kernel[d] < 1 || k->stride[d] < 1 || k->padding[d] < 0 || k->dilation[d] < 1 ||
-        k->kernel[d] > INT32_MAX || k->stride[d] > INT32_MAX || k->padding[d] > INT32_MAX ||
-        k->dilation[d] > INT32_MAX)
-      return evo_fail(c, "a kernel of %lld with stride %lld, padding %lld and dilation %lld",
-                      (long long)k->kernel[d], (long long)k->stride[d], (long long)k->padding[d],
-                      (long long)k->dilation[d]);
   return EC_BACKEND_OK;
 }
 
@@ -141,7 +134,8 @@ static uint32_t run_conv(const evo_call *c, conv *k) {
   int64_t extra[2] = {0, 0};
   const size_t out = k->transposed ? 16 : 15;
   EVO_TRY(read_window(c, 9, k->transposed, k));
-  if (k->transposed) EVO_TRY(evo_ints(c, 12, 2, extra));
+  if (k->transposed)
+    EVO_TRY(EC_ARG_INTS(c, 12, extra, "output_padding", 2, INT32_MIN, INT32_MAX, true));
   EVO_TRY(read_tensors(c, k));
   EVO_TRY(read_channels(c, k));
   k->in = evo_affine_of(c->args[1].as.d, c->args[2].as.i);

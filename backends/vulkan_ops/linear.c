@@ -81,7 +81,7 @@ static uint32_t read_matrices(const evo_call *c, size_t x_at, int32_t x_dtype, s
   p->depth = x->sizes[x->rank - 1];
   p->weights = w->data;
   p->channels = w->sizes[0];
-  p->row_bytes = evo_elements(w) / (p->channels ? p->channels : 1);
+  p->row_bytes = ec_arg_count(w) / (p->channels ? p->channels : 1);
   const int64_t room = nibbles ? 2 * p->row_bytes : p->row_bytes;
   if (w->rank == 2 && p->depth <= room) return EC_BACKEND_OK;
   return evo_fail(c, "rows of %lld elements, the weight has rows of %lld", (long long)p->depth,
@@ -156,7 +156,7 @@ uint32_t evo_linear_q4gsw(const evo_call *c) {
 /* Quantises x by row, or all of it, and dequantises it into temporary memory. */
 static uint32_t round_trip(const evo_call *c, product *p, const evo_affine *by_row, size_t rows) {
   float *out;
-  EVO_TRY(evo_scratch(c, (size_t)p->rows * (size_t)p->depth, sizeof *out, &out));
+  EVO_TRY(EC_ARG_SCRATCH(c, (size_t)p->rows * (size_t)p->depth, sizeof *out, &out));
   for (int64_t m = 0; m < p->rows; m++) {
     const evo_affine *a = &by_row[rows == 1 ? 0 : m];
     for (int64_t k = 0; k < p->depth; k++)
@@ -176,7 +176,7 @@ uint32_t evo_linear_dq8ca_q4gsw(const evo_call *c) {
   EVO_TRY(read_group(c, 6, &p));
   EVO_TRY(evo_check_least(c, scales, p.rows, "input_scales"));
   EVO_TRY(evo_check_least(c, zeros, p.rows, "input_zp"));
-  EVO_TRY(evo_scratch(c, (size_t)p.rows, sizeof *rows, &rows));
+  EVO_TRY(EC_ARG_SCRATCH(c, (size_t)p.rows, sizeof *rows, &rows));
   for (int64_t m = 0; m < p.rows; m++)
     rows[m] = evo_affine_of((double)((const float *)scales->data)[m],
                             ((const int64_t *)zeros->data)[m]);
@@ -204,10 +204,10 @@ uint32_t evo_q8ta_linear(const evo_call *c) {
   EVO_TRY(read_bias(c, 8, &p));
   EVO_TRY(make_output(c, 0, 10, EVO_INT8, &p, &to));
   const int8_t *from = c->args[0].as.tensor.data;
-  EVO_TRY(evo_scratch(c, (size_t)p.rows * (size_t)p.depth, sizeof *x, &x));
+  EVO_TRY(EC_ARG_SCRATCH(c, (size_t)p.rows * (size_t)p.depth, sizeof *x, &x));
   for (int64_t i = 0; i < p.rows * p.depth; i++) x[i] = evo_dequantize(from[i], &in);
   p.x = x;
-  EVO_TRY(evo_scratch(c, (size_t)p.rows * (size_t)p.channels, sizeof *p.out, &p.out));
+  EVO_TRY(EC_ARG_SCRATCH(c, (size_t)p.rows * (size_t)p.channels, sizeof *p.out, &p.out));
   run_product(c, &p);
   const bool relu = strcmp(activation, "relu") == 0;
   for (int64_t i = 0; i < p.rows * p.channels; i++)
@@ -231,13 +231,13 @@ uint32_t evo_embedding_q4gsw(const evo_call *c) {
   const int64_t groups = by_row ? scales->sizes[1] : 1;
   if (w->rank != 2 || indices->rank > 15 || p.group < 1 ||
       groups < (p.depth + p.group - 1) / p.group ||
-      (by_row && scales->sizes[0] < p.channels) || evo_elements(scales) < 1)
+      (by_row && scales->sizes[0] < p.channels) || ec_arg_count(scales) < 1)
     return evo_fail(c, "%lld scales for groups of %lld do not fit rows of %lld weights",
                     (long long)groups, (long long)p.group, (long long)p.depth);
   memcpy(sizes, indices->sizes, indices->rank * sizeof *sizes);
   sizes[indices->rank] = p.depth;
   EVO_TRY(evo_output(c, 5, EVO_FLOAT32, indices->rank + 1u, sizes, &to));
-  for (int64_t i = 0; i < evo_elements(indices); i++) {
+  for (int64_t i = 0; i < ec_arg_count(indices); i++) {
     const int64_t row = ((const int64_t *)indices->data)[i];
     if (row < 0 || row >= p.channels)
       return evo_fail(c, "index %lld of %lld rows", (long long)row, (long long)p.channels);

@@ -105,7 +105,7 @@ uint32_t evo_sdpa(const evo_call *c) {
   const size_t rows = (size_t)evo_rows(q);
   size_t count;
   if (__builtin_mul_overflow(rows, (size_t)a.keys, &count)) return evo_fail(c, "too many keys");
-  EVO_TRY(evo_scratch(c, count, sizeof *a.scores, &a.scores));
+  EVO_TRY(EC_ARG_SCRATCH(c, count, sizeof *a.scores, &a.scores));
   c->host->parallel_for(c->call, rows, 4, run_attention, &a);
   return EC_BACKEND_OK;
 }
@@ -123,10 +123,10 @@ static uint32_t rotate_pairs(const evo_call *c, size_t in, size_t out_at) {
   const int64_t seq = x->sizes[1], heads = x->sizes[2], half = x->sizes[3] / 2;
   const bool by_head = cosines->rank == 3;
   const int64_t wanted = seq * (by_head ? heads : 1) * half;
-  if (x->rank != 4 || x->sizes[3] % 2 || evo_elements(cosines) != wanted ||
-      evo_elements(sines) != wanted)
+  if (x->rank != 4 || x->sizes[3] % 2 || ec_arg_count(cosines) != wanted ||
+      ec_arg_count(sines) != wanted)
     return evo_fail(c, "%lld cosines and %lld sines, expected %lld",
-                    (long long)evo_elements(cosines), (long long)evo_elements(sines),
+                    (long long)ec_arg_count(cosines), (long long)ec_arg_count(sines),
                     (long long)wanted);
   EVO_TRY(evo_output(c, out_at, EVO_FLOAT32, 4, x->sizes, &out));
   const float *from = x->data;
@@ -156,7 +156,7 @@ static uint32_t rotate_halves(const evo_call *c, size_t in, size_t out_at) {
   const int64_t seq = x->sizes[1], heads = x->sizes[2], dim = x->sizes[3];
   const int64_t turned = cosines->sizes[1], start = c->args[4].as.i, rows = cosines->sizes[0];
   if (x->rank != 4 || cosines->rank != 2 || turned > dim || turned % 2 || start < 0 ||
-      start > rows || seq > rows - start || evo_elements(sines) != evo_elements(cosines))
+      start > rows || seq > rows - start || ec_arg_count(sines) != ec_arg_count(cosines))
     return evo_fail(c, "%lld rows of %lld cosines, start_pos %lld and %lld positions do not fit",
                     (long long)rows, (long long)turned, (long long)start, (long long)seq);
   EVO_TRY(evo_output(c, out_at, EVO_FLOAT32, 4, x->sizes, &out));
@@ -183,12 +183,12 @@ uint32_t evo_rotary_interleaved(const evo_call *c) {
   EVO_TRY(evo_tensor(c, 0, EVO_FLOAT32, 3, &x));
   EVO_TRY(evo_tensor(c, 1, EVO_FLOAT32, 1, &pairs));
   const int64_t plane = x->sizes[1] * x->sizes[2];
-  if (x->rank != 3 || x->sizes[2] % 2 || evo_elements(pairs) != plane)
-    return evo_fail(c, "%lld frequencies, expected %lld", (long long)evo_elements(pairs),
+  if (x->rank != 3 || x->sizes[2] % 2 || ec_arg_count(pairs) != plane)
+    return evo_fail(c, "%lld frequencies, expected %lld", (long long)ec_arg_count(pairs),
                     (long long)plane);
   EVO_TRY(evo_output(c, 2, EVO_FLOAT32, 3, x->sizes, &out));
   const float *from = x->data, *turn = pairs->data;
-  for (int64_t i = 0; i < evo_elements(x); i += 2) {
+  for (int64_t i = 0; i < ec_arg_count(x); i += 2) {
     const float cs = turn[i % plane], sn = turn[i % plane + 1];
     out[i] = from[i] * cs - from[i + 1] * sn;
     out[i + 1] = from[i] * sn + from[i + 1] * cs;

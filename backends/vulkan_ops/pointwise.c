@@ -41,7 +41,7 @@ static uint32_t apply_unary(const evo_call *c, size_t out, float (*fn)(float, fl
   EVO_TRY(evo_tensor(c, 0, EVO_FLOAT32, 0, &x));
   EVO_TRY(evo_output(c, out, EVO_FLOAT32, x->rank, x->sizes, &u.out));
   u.x = x->data;
-  c->host->parallel_for(c->call, (size_t)evo_elements(x), GRAIN, run_unary, &u);
+  c->host->parallel_for(c->call, (size_t)ec_arg_count(x), GRAIN, run_unary, &u);
   return EC_BACKEND_OK;
 }
 
@@ -102,7 +102,7 @@ uint32_t evo_q8ta_add(const evo_call *c) {
   const evo_affine qa = affine_at(c, 2), qb = affine_at(c, 4), qo = affine_at(c, 6);
   const float alpha = (float)c->args[8].as.d;
   const int8_t *from_a = a->data, *from_b = b->data;
-  for (int64_t n = evo_elements(out); n-- > 0;) {
+  for (int64_t n = ec_arg_count(out); n-- > 0;) {
     const float sum = evo_dequantize(from_a[i], &qa) + alpha * evo_dequantize(from_b[j], &qb);
     *to++ = evo_quantize(sum, &qo);
     for (size_t d = out->rank; d-- > 0;) {
@@ -124,7 +124,7 @@ uint32_t evo_q8ta_relu(const evo_call *c) {
   EVO_TRY(evo_output(c, 5, EVO_INT8, x->rank, x->sizes, &to));
   const evo_affine in = affine_at(c, 1), out = affine_at(c, 3);
   const int8_t *from = x->data;
-  for (int64_t i = 0; i < evo_elements(x); i++)
+  for (int64_t i = 0; i < ec_arg_count(x); i++)
     to[i] = evo_quantize(fmaxf(evo_dequantize(from[i], &in), 0.0f), &out);
   return EC_BACKEND_OK;
 }
@@ -148,7 +148,7 @@ uint32_t evo_q8ta_pixel_shuffle(const evo_call *c) {
   const evo_affine out = evo_affine_of(1.0 / c->args[3].as.d, c->args[4].as.i);
   const int64_t h = x->sizes[r - 2], w = x->sizes[r - 1];
   const int8_t *from = x->data;
-  for (int64_t i = 0; i < evo_elements(x); i++) {
+  for (int64_t i = 0; i < ec_arg_count(x); i++) {
     const int64_t column = i % (w * f), line = i / (w * f) % (h * f), plane = i / (w * f * h * f);
     const int64_t channel = plane * f * f + line % f * f + column % f;
     to[i] = evo_quantize(evo_dequantize(from[(channel * h + line / f) * w + column / f], &in),
