@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypedDict
 
-from executorch_c import Error, Program
+from executorch_c import Error, Program, _engines
 from executorch_c._render import text as _text
 from executorch_c._commands import _arguments
 
@@ -121,6 +121,8 @@ def show_method(program: Program, method: MethodInfo) -> None:
         [[d["calls"], d["payload"], d["id"], delegate_state(d)] for d in method["delegates"]],
         ("calls", "bytes", "backend", ""),
     )
+    for hint in _engines.hints(method):
+        print(_text.wrapped(f"  {_text.visible(hint)}"))
     show_open(program, method)
 
 

@@ -8,7 +8,7 @@ from dataclasses import InitVar, dataclass, field
 from functools import cache, cached_property, partial
 from typing import Any, Literal
 
-from executorch_c import _extras
+from executorch_c import _engines, _extras
 from executorch_c._core import Method, MethodMeta, Program, TensorInfo
 from executorch_c.check import cases as making
 from executorch_c.check import flows
@@ -315,7 +315,7 @@ def _notes(check: Check, plan: Plan, model: Any) -> Iterator[str]:
     if check.subject.label.startswith("xnnpack") and isinstance(program, Program):
         if not any(one["delegates"] for one in program.info()["methods"]):
             yield "nothing of the model was delegated to XNNPACK"
-    yield from _interpreted(program)
+    yield from _on_other_engines(program)
     if plan.stateful and _starts_nonzero(check.eager):
         yield ("buffers that the model changes do not start from zero; the official exporter "
                "writes such values only with InitializedMutableBufferPass")  # fmt: skip
@@ -323,13 +323,11 @@ def _notes(check: Check, plan: Plan, model: Any) -> Iterator[str]:
         yield "calibrated on the example only: real_inputs make a better choice of scales"
 
 
-def _interpreted(program: Program | Method) -> Iterator[str]:
-    """Yield a note for each backend whose delegates run without their device."""
+def _on_other_engines(program: Program | Method) -> Iterator[str]:
+    """Yield a note for each engine that is not the device's."""
     methods = program.info()["methods"] if isinstance(program, Program) else []
-    uses = [use for method in methods for use in method["delegates"]]
-    for name in sorted({use["id"] for use in uses if use["engine"] == "interpreted on the CPU"}):
-        yield (f"{name}: interpreted on the CPU; the device's own arithmetic (order of sums, "
-               "rounding of partial sums, limits of its memory) is not checked")  # fmt: skip
+    lines = {line for method in methods for line in _engines.hints(method)}
+    yield from sorted(line for line in lines if not line.startswith("XnnpackBackend"))
 
 
 def _starts_nonzero(eager: Eager) -> bool:

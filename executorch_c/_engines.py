@@ -1,0 +1,48 @@
+"""What devices compute in other ways than the engines here, by backend and flow of operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from executorch_c._types import MethodInfo
+
+DEVICES = {
+    "VulkanBackend": "a GPU adds in another order and, in float16, rounds partial sums",
+    "CoreMLBackend": "the neural engine and the GPU add in another order and, in float16, round "
+                     "partial sums",
+    "TOSABackend": "integers are equal on every device; floats, and the graph that a compiler "
+                   "makes, may differ",
+    "VgfBackend": "integers are equal on every device; floats, and the graph that a compiler "
+                  "makes, may differ",
+    "NativeBackend": "ExecuTorch's native runtime may add in another order, and shares memory of "
+                     "operators in place",
+    "OpenvinoBackend": "in float32 unless the option 'precision' says otherwise; the official "
+                       "runtime uses the engine's default, bfloat16 on processors that have it",
+    "XnnpackBackend": "XNNPACK adds in the order that suits the processor; another one rounds "
+                      "differently",
+}  # fmt: skip
+"""Backends."""
+
+LIBRARIES = {
+    "cortex_m": ("Cortex-M", "the flow's own reference; CMSIS-NN may differ by a step in softmax, "
+                             "div and averages"),
+    "cadence": ("Cadence", "the flow's own reference; a DSP's kernels rescale in their own ways "
+                           "and may differ by a step"),
+}  # fmt: skip
+"""Namespaces of operators: the flow's name, and a sentence."""
+
+
+def hints(method: MethodInfo) -> Iterator[str]:
+    """Yield a line for each engine of a method: what it is, and how the device differs."""
+    engines = {use["id"]: use["engine"] for use in method["delegates"] if use["engine"]}
+    for name, engine in sorted(engines.items()):
+        about = DEVICES.get(name)
+        if about is None and engine == "interpreted on the CPU":
+            about = "the device's own arithmetic is not checked"
+        yield f"{name}: {engine}; {about}" if about else f"{name}: {engine}"
+    spaces = {operator["name"].partition("::")[0] for operator in method["operators"]}
+    for space in sorted(spaces & LIBRARIES.keys()):
+        flow, about = LIBRARIES[space]
+        yield f"{flow}: operators {space}::* in portable C, equal to {about}"

@@ -1,0 +1,77 @@
+"""Each engine that is not the device's, and what the device does differently: `info`, checks."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+from executorch_c import Runtime, _engines, cli
+from executorch_c.check import run
+from single_op import Out, SingleOps
+
+HERE = Path(__file__).parent
+PROGRAMS = {
+    "VulkanBackend": "vulkan_programs/mlp.pte",
+    "CoreMLBackend": "coreml_programs/mlp_fp32.pte",
+    "TOSABackend": "tosa_programs/mlp_int8.pte",
+    "VgfBackend": "tosa_programs/vgf_cnn_int8.pte",
+    "NativeBackend": "native_programs/mlp.pte",
+    "OpenvinoBackend": "programs/openvino_mlp.pte",
+    "Cadence": "cadence_programs/mlp_q8.pte",
+}
+ABOUT = {**_engines.DEVICES, **{name: about for name, about in _engines.LIBRARIES.values()}}
+
+
+def cortex_m() -> bytes:
+    import numpy as np
+
+    ops = SingleOps()
+    args = [np.ones(3, np.float32), 0.1, 0, -128, 127, 1]
+    ops.add("cortex_m::quantize_per_tensor.out", *args, Out((3,), "int8"), name="forward")
+    return ops.build()
+
+
+def check_hints(name: str, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Check that `info`, and the notes of checks, have the engine and the hint."""
+    program = Runtime.get().load_program(path.read_bytes())
+    (note,) = run._on_other_engines(program)
+    assert note.startswith(f"{name}: ") and ABOUT[name] in note, note
+    engines = {use["engine"] for m in program.info()["methods"] for use in m["delegates"]}
+    assert all(engine and engine in note for engine in engines), note
+    cli.main(["info", str(path)])
+    assert note in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_hints(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    if name == "OpenvinoBackend" and importlib.util.find_spec("openvino") is None:
+        pytest.skip("needs the extra openvino")
+    check_hints(name, HERE / PROGRAMS[name], capsys)
+
+
+def test_hints_of_cortex_m(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "one.pte"
+    path.write_bytes(cortex_m())
+    check_hints("Cortex-M", path, capsys)
+
+
+def test_every_hint_has_a_program() -> None:
+    assert ABOUT.keys() == {*PROGRAMS, "Cortex-M", "XnnpackBackend"}
+
+
+def test_a_missing_engine_has_no_hint(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing runs there: `info` says what is missing."""
+    program = Runtime.get().load_program((HERE / PROGRAMS["VulkanBackend"]).read_bytes())
+    (method,) = program.info()["methods"]
+    method["delegates"][0]["engine"] = None
+    assert list(_engines.hints(method)) == []
+
+
+def test_an_unknown_interpreter_has_a_general_hint() -> None:
+    program = Runtime.get().load_program((HERE / PROGRAMS["VulkanBackend"]).read_bytes())
+    (method,) = program.info()["methods"]
+    method["delegates"][0]["id"] = "Other"
+    assert list(_engines.hints(method)) == [
+        "Other: interpreted on the CPU; the device's own arithmetic is not checked"
+    ]
