@@ -6,6 +6,7 @@
 
 #include "call.h"
 #include "define.h"
+#include "elide.h"
 #include "graph.h"
 #include "status.h"
 #include "values.h"
@@ -53,20 +54,29 @@ static enum xnn_status define_quantized_input(const ecx_builder *b, const ecx_va
   return status == xnn_status_success ? xnn_define_convert(b->subgraph, input, *id, 0) : status;
 }
 
+static bool is_run(const ecx_builder *b, const ecx_plan *plan, const ecx_node *n) {
+  return !n->is_dead && (plan->show_all || !ecx_is_elided(b->graph, n));
+}
+
 static uint32_t define_value(const ecx_builder *b, const ecx_plan *plan, uint32_t index) {
   const ecx_value *v = &b->graph->values[index];
-  bool computed = v->producer != ECX_NONE && !b->graph->nodes[v->producer].is_dead;
+  const ecx_elision *e = &b->graph->elided[index];
+  const ecx_value *place = plan->show_all || e->stands_for == ECX_NONE
+                               ? v : &b->graph->values[e->stands_for];
+  const uint32_t uses = plan->show_all ? v->readers : e->uses;
+  bool computed = v->producer != ECX_NONE && is_run(b, plan, &b->graph->nodes[v->producer]);
   uint32_t flags = 0, external = XNN_INVALID_VALUE_ID;
   char text[ECX_TEXT];
-  if (!computed && v->readers == 0) return EC_BACKEND_OK; /* unused */
-  if (v->is_input || v->is_output) {
-    flags = v->is_input ? XNN_VALUE_FLAG_EXTERNAL_INPUT : XNN_VALUE_FLAG_EXTERNAL_OUTPUT;
-    external = v->external;
+  if (!plan->show_all && e->same != index) return EC_BACKEND_OK;
+  if (!computed && uses == 0) return EC_BACKEND_OK; /* unused */
+  if (place->is_input || place->is_output) {
+    flags = place->is_input ? XNN_VALUE_FLAG_EXTERNAL_INPUT : XNN_VALUE_FLAG_EXTERNAL_OUTPUT;
+    external = place->external;
   } else if (plan->show_all && ecx_is_shown(b->graph, v)) {
     flags = XNN_VALUE_FLAG_EXTERNAL_OUTPUT;
     external = ecx_shown_id(b->graph, index);
   /* an unused result of a node with two: otherwise it has no memory */
-  } else if (v->readers == 0) {
+  } else if (uses == 0) {
     flags = XNN_VALUE_FLAG_PERSISTENT;
   }
   enum xnn_status status = define_tensor(b, v, external, flags, &b->ids[index]);
@@ -89,8 +99,10 @@ static uint32_t define_all(ecx_builder *b, const ecx_plan *plan) {
     return ecx_fail(b->c, ecx_status_code(status), "xnn_create_subgraph failed: '%s'",
                     ecx_status_name(status));
   for (uint32_t i = 0; i < g->value_count; i++) ECX_TRY(define_value(b, plan, i));
+  for (uint32_t i = 0; i < g->value_count && !plan->show_all; i++)
+    b->ids[i] = b->ids[g->elided[i].same];
   for (uint32_t i = 0; i < g->node_count; i++)
-    if (!g->nodes[i].is_dead) ECX_TRY(g->nodes[i].kind->define(b, &g->nodes[i]));
+    if (is_run(b, plan, &g->nodes[i])) ECX_TRY(g->nodes[i].kind->define(b, &g->nodes[i]));
   return EC_BACKEND_OK;
 }
 

@@ -31,6 +31,7 @@ typedef struct ecx_engine {
   struct xnn_external_value *pointers; /* as in the last setup of the runtime */
   uint32_t pointer_count;
   uint64_t shapes; /* value of ecx_delegate.shapes at the last setup */
+  uint64_t elisions; /* value of ecx_graph.elisions when the runtime was created */
   bool is_set_up;  /* the pointers are set up */
 } ecx_engine;
 

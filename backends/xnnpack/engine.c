@@ -9,6 +9,7 @@
 #include "call.h"
 #include "cost.h"
 #include "delegate.h"
+#include "elide.h"
 #include "graph.h"
 #include "infer.h"
 #include "memory.h"
@@ -67,6 +68,7 @@ uint32_t ecx_engine_build(const ecx_call *c, ecx_delegate *d, ecx_role role) {
                    .show_all = role == ECX_SHOWN_RUN};
   discard_runtime(e);
   e->threads = plan.threads;
+  e->elisions = d->graph.elisions;
   ECX_TRY(list_pointers(c, d, role));
   if (role != ECX_PLAIN_RUN && !e->workspace)
     ECX_TRY(ecx_workspace_create(c, &e->workspace));
@@ -117,15 +119,27 @@ enum { IS_RIGID = 0 };
 enum { IS_RIGID = 1 };
 #endif
 
+/* Returns the value that a runtime has for an argument. */
+static const ecx_value *run_value(const ecx_delegate *d, ecx_role role, uint32_t external) {
+  const uint32_t index = d->externals[external].value;
+  return &d->graph.values[role == ECX_SHOWN_RUN ? index : d->graph.elided[index].same];
+}
+
+/* True if the runtime leaves out other nodes than it may for the current shapes. */
+static bool is_outdated(const ecx_delegate *d, ecx_role role) {
+  return role != ECX_SHOWN_RUN && d->engines[role].elisions != d->graph.elisions;
+}
+
 static uint32_t reshape_runtime(const ecx_call *c, ecx_delegate *d, ecx_role role) {
   ecx_engine *e = &d->engines[role];
   enum xnn_status status = xnn_status_success;
-  if (!e->runtime || (IS_RIGID && e->shapes)) ECX_TRY(ecx_engine_build(c, d, role));
+  if (!e->runtime || (IS_RIGID && e->shapes) || is_outdated(d, role))
+    ECX_TRY(ecx_engine_build(c, d, role));
   e->is_set_up = false;
   e->shapes = 0;
   ecx_allocated();
   for (uint32_t i = 0; i < d->input_count && status == xnn_status_success; i++) {
-    const ecx_shape *shape = &value_of(d, i)->shape;
+    const ecx_shape *shape = &run_value(d, role, i)->shape;
     status = xnn_reshape_external_value(e->runtime, e->pointers[i].id, shape->rank, shape->dims);
   }
   if (status == xnn_status_success) status = xnn_reshape_runtime(e->runtime);

@@ -24,6 +24,7 @@ void ecx_graph_close(const ec_host *host, ecx_graph *g) {
   for (uint32_t i = 0; g->values && i < g->value_count; i++) ecx_value_close(host, &g->values[i]);
   if (g->values) host->free(g->values);
   if (g->nodes) host->free(g->nodes);
+  if (g->elided) host->free(g->elided);
   if (g->inputs) host->free(g->inputs);
   if (g->outputs) host->free(g->outputs);
   *g = (ecx_graph){0};

@@ -9,6 +9,8 @@
 #include "schema.h"
 #include "values.h"
 
+typedef struct ecx_elision ecx_elision; /* elide.h */
+
 struct ecx_node {
   const ecx_kind *kind;
   ec_fb_table params;
@@ -21,6 +23,8 @@ struct ecx_node {
 struct ecx_graph {
   ecx_value *values;
   ecx_node *nodes;
+  ecx_elision *elided; /* by value */
+  uint64_t elisions;   /* number of changes of `elided` */
   uint32_t value_count, node_count, extern_count;
   uint32_t *inputs, *outputs; /* values, by position among the arguments */
   uint32_t input_count, output_count, arg_count;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "call.h"
+#include "elide.h"
 #include "graph.h"
 #include "kind.h"
 #include "values.h"
@@ -23,7 +24,7 @@ uint32_t ecx_graph_infer(const ecx_call *c, ecx_graph *g) {
                            ecx_shape_text(&shape, text, sizeof text));
     }
   }
-  return EC_BACKEND_OK;
+  return ecx_elide(c, g);
 }
 
 static bool is_empty(const ecx_value *v) {

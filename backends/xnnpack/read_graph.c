@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "call.h"
+#include "elide.h"
 #include "graph.h"
 #include "infer.h"
 #include "kind.h"
@@ -211,9 +212,10 @@ static uint32_t alloc_graph(const reader *r) {
                     (unsigned)g->extern_count, ECX_MAX_EXTERNS);
   g->values = host->alloc(g->value_count * sizeof *g->values);
   g->nodes = host->alloc(g->node_count * sizeof *g->nodes);
+  g->elided = host->alloc(g->value_count * sizeof *g->elided);
   g->inputs = host->alloc(g->extern_count * sizeof *g->inputs + 1);
   g->outputs = host->alloc(g->extern_count * sizeof *g->outputs + 1);
-  if (g->values && g->nodes && g->inputs && g->outputs) return EC_BACKEND_OK;
+  if (g->values && g->nodes && g->elided && g->inputs && g->outputs) return EC_BACKEND_OK;
   return ecx_fail(r->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for %u values and %u nodes",
                   (unsigned)g->value_count, (unsigned)g->node_count);
 }

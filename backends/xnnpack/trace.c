@@ -10,6 +10,7 @@
 #include "build.h"
 #include "call.h"
 #include "delegate.h"
+#include "elide.h"
 #include "engine.h"
 #include "graph.h"
 #include "kind.h"
@@ -52,12 +53,16 @@ static uint32_t read_profile(const ecx_call *c, xnn_runtime_t runtime, profile *
 /* True if XNNPACK fuses the node into another: a clamp into the previous node, zero padding into
  * the following convolution, a copy of either. Only the number of remaining nodes matters. */
 static bool is_fused(const ecx_graph *g, const ecx_node *n) {
-  const ecx_value *in = ecx_in(g, n, 0);
-  return n->kind->fusion == ECX_FUSION_CLAMP && in->producer != ECX_NONE && in->readers == 1 &&
-         !in->is_output && g->nodes[in->producer].kind->fusion != ECX_FUSION_ALONE;
+  if (n->kind->fusion != ECX_FUSION_CLAMP) return false;
+  const uint32_t read = g->elided[n->in[0]].same;
+  const ecx_value *in = &g->values[read];
+  return in->producer != ECX_NONE && g->elided[read].uses == 1 && !in->is_output &&
+         g->nodes[in->producer].kind->fusion != ECX_FUSION_ALONE;
 }
 
-static bool is_run(const ecx_graph *g, const ecx_node *n) { return !n->is_dead && !is_fused(g, n); }
+static bool is_run(const ecx_graph *g, const ecx_node *n) {
+  return !n->is_dead && !ecx_is_elided(g, n) && !is_fused(g, n);
+}
 
 static size_t count_nodes(const ecx_graph *g) {
   size_t count = 0;
