@@ -166,6 +166,22 @@ static bool has_same_layout(const ec_tensor *t, const ec_backend_tensor *arg) {
          memcmp(t->dim_order, arg->dim_order, t->rank) == 0;
 }
 
+static bool has_one_element(const ec_backend_tensor *t) {
+  for (size_t d = 0; d < t->rank; d++)
+    if (t->sizes[d] != 1) return false;
+  return true;
+}
+
+/* Copies the element of a result to an argument of another rank: a payload may have (1,) where its
+ * program has (). */
+static void copy_element(const nested_run *run, const ec_tensor *t, const ec_backend_tensor *arg) {
+  const ec_view from = ec_view_of(t);
+  ec_view to = from;
+  to.data = arg->data;
+  to.dtype = (ec_dtype)arg->dtype;
+  copy_converted(run, &to, &from);
+}
+
 /* Copies a result to the caller. Both sides are dense, in dim orders that must agree, unless the
  * call converts. */
 static ec_status copy_nested_output(const nested_run *run, size_t index, ec_backend_arg *arg) {
@@ -176,6 +192,11 @@ static ec_status copy_nested_output(const nested_run *run, size_t index, ec_back
                    ec_kind_name((ec_kind)v->kind));
   const ec_tensor *t = v->as.tensor;
   const bool same = has_same_layout(t, &arg->as.tensor);
+  if (run->converts && t->rank != arg->as.tensor.rank && t->numel == 1 &&
+      has_one_element(&arg->as.tensor)) {
+    copy_element(run, t, &arg->as.tensor);
+    return EC_OK;
+  }
   if (!same && !(run->converts && t->rank == arg->as.tensor.rank))
     return ec_fail(call->err, EC_INVALID_PROGRAM, "output %zu is %s of rank %u, expected %s of %u",
                    index, ec_dtype_name(ec_tensor_dtype(t)), t->rank,

@@ -549,3 +549,24 @@ def test_an_operator_that_is_not_supported_is_named(op: str) -> None:
     g.apply(op, [g.input((2,), D.FP32)], (2,), D.FP32, *attribute)
     with pytest.raises(Error, match=rf"{op} '.*' \(operator 0\): the operator is not supported"):
         g.run(np.zeros(2, np.float32))
+
+
+@pytest.mark.parametrize("declared", [(), (1, 1)])
+def test_a_result_with_one_element_may_have_another_rank(declared: tuple[int, ...]) -> None:
+    """The exporter declares () where the graph has (1,)."""
+    for dtype in (D.BOOL, D.INT8, D.FP32):
+        g = Graph()
+        g.apply("IDENTITY", [g.input((1,), dtype)], (1,), dtype)
+        g.outputs[0] = (declared, dtype)
+        (found,) = g.run(np.ones(1, DTYPES[dtype]))
+        assert found.shape == declared and found.dtype == DTYPES[dtype]
+        np.testing.assert_array_equal(found, np.ones(declared))
+
+
+@pytest.mark.parametrize("declared", [(), (2, 1)])
+def test_a_result_with_more_elements_keeps_its_rank(declared: tuple[int, ...]) -> None:
+    g = Graph()
+    g.apply("IDENTITY", [g.input((2,), D.INT8)], (2,), D.INT8)
+    g.outputs[0] = (declared, D.INT8)
+    with pytest.raises(Error, match=r"output 0 is int8 of rank 1, expected int8 of"):
+        g.run(np.ones(2, np.int8))
