@@ -1,4 +1,4 @@
-/* Moves that XNNPACK need not run: transpositions and reshapes that undo earlier ones, so that their
+/* Moves that XNNPACK need not run: transpositions and reshapes that undo earlier ones, so that
  * readers read the earlier value (convolutions of one dimension, exported as pictures of height 1),
  * and reshapes of the delegate's arguments, which are the same bytes. */
 #include "elide.h"
@@ -142,22 +142,22 @@ static void redirect_readers(const ecx_graph *g, ecx_elision *e) {
   }
 }
 
-/* Removes a move of the same bytes from or to an argument, if nothing else uses that value: a
- * result is written to the output at once, an input is read with the shape of the result. */
+/* Removes a move of the same bytes from or to an argument: a result is written to the output at
+ * once; an input that nothing else reads is read with the shape of the result. */
 static void join_argument(const ecx_graph *g, ecx_elision *e, const ecx_node *n) {
   const uint32_t in = e[n->in[0]].same, out = n->out[0];
   const ecx_value *from = &g->values[in], *to = &g->values[out];
   const axes wide = axes_of(&e[out], to);
   order o = order_of(&wide);
-  if (n->is_dead || !is_move(n) || e[out].same != out || e[in].uses != 1) return;
+  if (n->is_dead || !is_move(n) || e[out].same != out) return;
   if (!same_numbers(from, to) || e[in].stands_for != ECX_NONE) return;
   if (n->kind->define == ecx_define_transpose && !(undo_move(g, e, n, &o) && is_unchanged(&o)))
     return;
   if (to->is_output && !from->is_input && !from->is_output) {
     e[out].same = in;
     e[in].stands_for = out;
-  } else if (!to->is_output && from->is_input && in == n->in[0] && e[out].uses &&
-             e[out].stands_for == ECX_NONE) {
+  } else if (!to->is_output && from->is_input && in == n->in[0] && e[in].uses == 1 &&
+             e[out].uses && e[out].stands_for == ECX_NONE) {
     e[in].same = out;
     e[out].stands_for = in;
   }

@@ -68,6 +68,18 @@ MODELS: dict[str, Made] = {
     "an input reshaped, and read again": (
         Net(lambda x, net: net(x.view(4, 6)) + x.view(4, 6).relu(), nn.Linear(6, 6)),
         (2, 2, 6)),
+    "an input reshaped, and read itself": (
+        Net(lambda x, net: (net(x.view(4, 6)), x.permute(2, 0, 1).relu()), nn.Linear(6, 6)),
+        (2, 2, 6),
+    ),
+    "transposed and reshaped twice": (
+        Net(lambda x: x.relu().t().reshape(4, 6).t().reshape(4, 6) * x),
+        (4, 6),
+    ),
+    "two outputs of one value": (
+        Net(lambda x, net: (net(x).view(2, 10), net(x).view(20)), nn.Linear(6, 5)),
+        (4, 6),
+    ),
     "an output reshaped": (
         Net(lambda x, net: net(x).view(2, 10), nn.Linear(6, 5)), (4, 6)),
     "an output reshaped, and read again": (
