@@ -10,6 +10,7 @@
 #include "engine.h"
 #include "execute.h"
 #include "graph.h"
+#include "lookup.h"
 #include "memory.h"
 #include "options.h"
 #include "payload.h"
@@ -69,6 +70,7 @@ static uint32_t start_xnnpack(const ecx_call *c) {
 static uint32_t open_delegate(const ecx_call *c, const ec_backend_init *what,
                               const ecx_options *options, ecx_delegate *d) {
   ECX_TRY(list_externals(c, d));
+  ECX_TRY(ecx_find_lookups(c, &d->graph));
   ECX_TRY(ecx_workspace_open(c, options->sharing, what, &d->workspace));
   if (options->cache) ECX_TRY(ecx_cache_open(c, &d->graph, what->program, &d->cache));
   ecx_workspace_enter(d->workspace);
@@ -209,6 +211,7 @@ static void xnnpack_report(const ec_backend *self, void *handle,
   }
   add(user, "nodes", nodes);
   add(user, "integer_nodes", integer_nodes);
+  add(user, "tables", (int64_t)ecx_count_lookups(&d->graph));
   add(user, "copied_bytes", count_copied(d));
   add(user, "workspace_bytes", (int64_t)d->workspace->bytes);
   if (!d->cache) {

@@ -8,6 +8,7 @@
 #include "define.h"
 #include "elide.h"
 #include "graph.h"
+#include "lookup.h"
 #include "status.h"
 #include "values.h"
 
@@ -55,7 +56,12 @@ static enum xnn_status define_quantized_input(const ecx_builder *b, const ecx_va
 }
 
 static bool is_run(const ecx_builder *b, const ecx_plan *plan, const ecx_node *n) {
-  return !n->is_dead && (plan->show_all || !ecx_is_elided(b->graph, n));
+  return !n->is_dead && (plan->show_all || !(n->is_joined || ecx_is_elided(b->graph, n)));
+}
+
+/* True if only a table's chain has the value. */
+static bool is_inside(const ecx_graph *g, const ecx_value *v) {
+  return v->producer != ECX_NONE && g->nodes[v->producer].is_joined;
 }
 
 static uint32_t define_value(const ecx_builder *b, const ecx_plan *plan, uint32_t index) {
@@ -67,7 +73,7 @@ static uint32_t define_value(const ecx_builder *b, const ecx_plan *plan, uint32_
   bool computed = v->producer != ECX_NONE && is_run(b, plan, &b->graph->nodes[v->producer]);
   uint32_t flags = 0, external = XNN_INVALID_VALUE_ID;
   char text[ECX_TEXT];
-  if (!plan->show_all && e->same != index) return EC_BACKEND_OK;
+  if (!plan->show_all && (e->same != index || is_inside(b->graph, v))) return EC_BACKEND_OK;
   if (!computed && uses == 0) return EC_BACKEND_OK; /* unused */
   if (place->is_input || place->is_output) {
     flags = place->is_input ? XNN_VALUE_FLAG_EXTERNAL_INPUT : XNN_VALUE_FLAG_EXTERNAL_OUTPUT;
@@ -101,8 +107,11 @@ static uint32_t define_all(ecx_builder *b, const ecx_plan *plan) {
   for (uint32_t i = 0; i < g->value_count; i++) ECX_TRY(define_value(b, plan, i));
   for (uint32_t i = 0; i < g->value_count && !plan->show_all; i++)
     b->ids[i] = b->ids[g->elided[i].same];
-  for (uint32_t i = 0; i < g->node_count; i++)
-    if (is_run(b, plan, &g->nodes[i])) ECX_TRY(g->nodes[i].kind->define(b, &g->nodes[i]));
+  for (uint32_t i = 0; i < g->node_count; i++) {
+    const ecx_node *n = &g->nodes[i];
+    if (!is_run(b, plan, n)) continue;
+    ECX_TRY(n->lookup && !plan->show_all ? ecx_define_lookup(b, n) : n->kind->define(b, n));
+  }
   return EC_BACKEND_OK;
 }
 

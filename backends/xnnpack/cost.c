@@ -39,7 +39,7 @@ double ecx_graph_cost(const ecx_graph *g) {
 bool ecx_graph_is_small(const ecx_graph *g) {
   double cost = 0, nodes = 0;
   for (uint32_t i = 0; i < g->node_count; i++) {
-    if (g->nodes[i].is_dead) continue;
+    if (g->nodes[i].is_dead || g->nodes[i].is_joined) continue;
     const double node = node_cost(g, &g->nodes[i]);
     if (node >= WORTH_SOME) return false;
     cost += node;

@@ -27,5 +27,6 @@ void ecx_graph_close(const ec_host *host, ecx_graph *g) {
   if (g->elided) host->free(g->elided);
   if (g->inputs) host->free(g->inputs);
   if (g->outputs) host->free(g->outputs);
+  if (g->lookups) host->free(g->lookups);
   *g = (ecx_graph){0};
 }

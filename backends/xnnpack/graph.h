@@ -18,6 +18,10 @@ struct ecx_node {
   uint32_t in[ECX_MAX_INPUTS], out[ECX_MAX_OUTPUTS]; /* values; ECX_NONE: absent */
   float min, max;
   bool is_dead; /* its results are unused: XNNPACK, which may abort on it, does not get it */
+  /* The end of a chain (lookup.c): its 256 results by input, and the value that it reads. */
+  const uint8_t *lookup;
+  uint32_t lookup_from;
+  bool is_joined; /* only tables read it: runs that do not show its results are without it */
 };
 
 struct ecx_graph {
@@ -28,6 +32,7 @@ struct ecx_graph {
   uint32_t value_count, node_count, extern_count;
   uint32_t *inputs, *outputs; /* values, by position among the arguments */
   uint32_t input_count, output_count, arg_count;
+  uint8_t *lookups; /* the tables of chains */
 };
 
 /* Returns the i-th operand; NULL if it is absent. */

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from get_xnnpack.copies import COPIES
 from get_xnnpack.decoding import DECODING
-from get_xnnpack.integers import PRODUCTS, STEPS
+from get_xnnpack.integers import PRODUCTS, STEPS, TABLES
 from get_xnnpack.kernels import DEPTHWISE, TANH
 from get_xnnpack.log import XnnpackError
 from get_xnnpack.packing import PACKING, PARTS, SCALES
@@ -422,7 +422,7 @@ TRANSPOSED = (
 XNNPACK = (
     *ROWS, *TILES, *SHAPES, *PADDINGS, *WINDOWS, *WEIGHTS, *FUSION, *MEMORY, *PLAN, *NARROW,
     *TRANSPOSED, *DEPTHWISE, *TANH, *PACKING, *PARTS, *SCALES, *DECODING, *COPIES, *PRODUCTS,
-    *STEPS,
+    *STEPS, *TABLES,
 )  # fmt: skip
 """The patches of XNNPACK."""
 
