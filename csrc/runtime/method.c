@@ -8,6 +8,7 @@
 #include "backend/registry.h"
 #include "core/alloc.h"
 #include "core/small.h"
+#include "runtime/attend.h"
 #include "runtime/claim.h"
 #include "runtime/exec.h"
 #include "runtime/fold.h"
@@ -80,13 +81,16 @@ static ec_status load_stages(ec_method *m, size_t index, ec_error *err) {
   if (!EC_IS_SMALL) EC_TRY(ec_mark_foldable(m, &uses, err));
   if (!EC_IS_SMALL) EC_TRY(ec_prepare_records(m, &uses, err));
   if (!EC_IS_SMALL) EC_TRY(ec_fuse_calls(m, &uses, err));
+  if (!EC_IS_SMALL) EC_TRY(ec_find_attention(m, &uses, err));
   if (!EC_IS_SMALL) EC_TRY(ec_join_calls(m, &uses, err));
   ec_arena_reset(&m->scratch);
   EC_TRY(save_first_values(m, err));
   set_first_state(m);
   if (!EC_IS_SMALL) EC_TRY(ec_fold_constants(m, err));
   EC_TRY(ec_prepare_products(m, err));
-  return EC_IS_SMALL ? EC_OK : ec_claim_calls(m, err);
+  if (!EC_IS_SMALL) EC_TRY(ec_claim_calls(m, err));
+  if (!EC_IS_SMALL) ec_fuse_attention(m);
+  return EC_OK;
 }
 
 /* Returns a seed from the system's entropy, or from the clock and an address. */

@@ -48,13 +48,15 @@ typedef struct ec_instr {
                             reads it; 0: others may */
   bool fused;            /* KernelCall: the fusion of its run computes its results */
   bool zero_rows;        /* the fusion of a safe softmax: ec_call.zero_rows */
+  const struct ec_instr *attention; /* KernelCall: the call for a chain that begins here, which runs
+                                       unless a backend claims calls of the chain; NULL: none */
   bool folded;           /* KernelCall: its output is constant; it runs in traced calls only */
   bool claimed;          /* KernelCall: a claim computes its results; traced calls: trace.h */
   const struct ec_instr *claim; /* ... which runs here: a DelegateCall; NULL: none */
   size_t outputs_from;   /* DelegateCall: index of the first output in args, a heuristic */
   bool aliases; /* MoveCall of a tensor without memory, which is pointed to the source's data */
   size_t destination; /* JumpFalseCall: number of the next instruction; >= count ends the chain.
-                         A claim: of the first instruction after its calls */
+                         A claim, an attention: of the first instruction after its calls */
   ec_value **reads;   /* KernelCall: tensors that must have data, and lists of them */
   ec_value **writes;  /* KernelCall: tensors that are written, and lists of them */
   size_t read_count, write_count;

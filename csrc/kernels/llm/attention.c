@@ -29,7 +29,8 @@ static void run_row(const ec_attention *a, const ec_attention_part *p, float *bu
                     double *weights, double *sums) {
   const int64_t keys = ec_min_i64(a->keys, ec_attention_limit(a, p->row));
   const int64_t at = ec_attention_query(a, p, p->row);
-  const float *mask = ec_attention_mask(a, p->row), *q = ec_rows_read(&a->q, at, 1, buffer);
+  const float *mask = ec_attention_mask(a, p->batch, p->head, p->row);
+  const float *q = ec_rows_read(&a->q, at, 1, buffer);
   double largest = -INFINITY, total = 0;
   for (int64_t d = 0; d < a->dim; d++) sums[d] = 0;
   for (int64_t j = 0; j < keys; j++) {
@@ -93,7 +94,7 @@ static int64_t count_pieces(const ec_call *c, const split_attention *p) {
 ec_status ec_attention_run(ec_call *c, const ec_attention *a) {
   size_t floats, bytes;
   if (c->reference) return run_reference(c, a);
-  split_attention p = {.a = a, .few = ec_attention_rows(a) <= EC_FEW_ROWS};
+  split_attention p = {.a = a, .few = ec_attention_rows(a) <= EC_FEW_ROWS && !a->k_columns};
   bool fits = p.few ? ec_few_room(a, &p.room) : ec_blocks_init(a, &p.blocks);
   if (!p.few) p.room = p.blocks.room;
   p.tasks = a->batches * a->kv_heads * (p.few || !fits ? 1 : ec_blocks_count(&p.blocks));

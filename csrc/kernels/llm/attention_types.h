@@ -14,7 +14,10 @@ typedef struct ec_attention {
   float scale;
   bool causal;       /* the query at i sees keys up to start + i */
   int64_t start;
-  const float *mask; /* queries x keys, added to the scaled products; NULL: none */
+  const float *mask; /* rows of keys, added to the scaled products; NULL: none */
+  int64_t mask_batch, mask_head, mask_row; /* its strides in elements, by query head and position */
+  bool zero_rows;    /* a row that sees no key is zeros, not NaN */
+  bool k_columns;    /* keys are columns: dim x keys for each head, float32 */
 } ec_attention;
 
 /* A run of rows that share keys and values: rows [row, row + rows) of a head. */
@@ -35,9 +38,17 @@ static inline int64_t ec_attention_limit(const ec_attention *a, int64_t row) {
   return a->causal ? a->start + row / a->group + 1 : a->keys;
 }
 
-/* Returns the mask's row for a query row, or NULL. */
-static inline const float *ec_attention_mask(const ec_attention *a, int64_t row) {
-  return a->mask ? a->mask + row / a->group * a->keys : NULL;
+/* Returns the mask's row for query row `row` of a head of keys, or NULL. */
+static inline const float *ec_attention_mask(const ec_attention *a, int64_t batch, int64_t head,
+                                             int64_t row) {
+  if (!a->mask) return NULL;
+  return a->mask + batch * a->mask_batch + (head * a->group + row % a->group) * a->mask_head +
+         row / a->group * a->mask_row;
+}
+
+/* Returns the factor of a row's sums, whose weights have this total: 0 if it saw no key. */
+static inline float ec_attention_factor(const ec_attention *a, float total) {
+  return a->zero_rows && total == 0 ? 0 : 1 / total;
 }
 
 #endif

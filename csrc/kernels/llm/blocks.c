@@ -121,15 +121,51 @@ static void multiply_panels(const block *w, const float *panels, int64_t lanes, 
     }
 }
 
+/* Adds n numbers of LANES rows of a mask, a square at a time: rows may be so far apart that only
+ * some of them can be in the cache together. */
+EC_CLONES static void add_rows(float *x, int64_t n, int64_t width, const float *const *rows) {
+  float square[LANES][LANES] = {{0}};
+  for (int64_t first = 0; first < n; first += LANES) {
+    const int64_t count = ec_min_i64(n - first, LANES);
+    for (size_t l = 0; l < LANES; l++)
+      memcpy(square[l], rows[l] + first, (size_t)count * sizeof **square);
+    for (int64_t j = 0; j < count; j++, x += width)
+      for (size_t l = 0; l < LANES; l++) x[l] += square[l][j];
+  }
+}
+
+/* Adds n numbers to all rows. */
+EC_CLONES static void add_row(float *x, int64_t n, int64_t width, const float *row) {
+  for (int64_t j = 0; j < n; j++, x += width)
+    for (int64_t r = 0; r < width; r++) x[r] += row[j];
+}
+
+/* Adds the mask. Lanes past the last row repeat it; their scores are not read. */
+static void add_mask(const block *w, int64_t first, int64_t n) {
+  const ec_attention *a = w->b->a;
+  const ec_attention_part *p = &w->part;
+  if (!a->mask_row && (!a->mask_head || a->group == 1)) {
+    add_row(w->scores, n, w->width, ec_attention_mask(a, p->batch, p->head, p->row) + first);
+    return;
+  }
+  for (int64_t r = 0; r < w->width; r += LANES) {
+    const float *rows[LANES];
+    for (int64_t l = 0; l < LANES; l++) {
+      const int64_t row = p->row + ec_min_i64(r + l, p->rows - 1);
+      rows[l] = ec_attention_mask(a, p->batch, p->head, row) + first;
+    }
+    add_rows(w->scores + r, n, w->width, rows);
+  }
+}
+
 /* Adds the mask, and hides keys that causal rows do not see. */
 static void mask_scores(const block *w, int64_t first, int64_t n) {
   const ec_attention *a = w->b->a;
-  const bool hides = ec_attention_limit(a, w->part.row) < first + n;
-  for (int64_t r = 0; r < w->part.rows && (a->mask || hides); r++) {
-    const float *mask = ec_attention_mask(a, w->part.row + r);
+  if (a->mask) add_mask(w, first, n);
+  if (ec_attention_limit(a, w->part.row) >= first + n) return;
+  for (int64_t r = 0; r < w->part.rows; r++) {
     const int64_t seen = ec_attention_limit(a, w->part.row + r) - first;
     float *x = w->scores + r;
-    for (int64_t j = 0; mask && j < n; j++) x[j * w->width] += mask[first + j];
     for (int64_t j = ec_max_i64(seen, 0); j < n; j++) x[j * w->width] = -INFINITY;
   }
 }
@@ -180,20 +216,31 @@ static void weigh_scores(const block *w, int64_t n) {
   if (changed) scale_sums(w->sums, w->b->dim, w->width, w->factor);
 }
 
+/* Packs n keys into panels. */
+static void pack_keys(const block *w, int64_t first, int64_t n) {
+  const ec_attention *a = w->b->a;
+  ec_gemm_side side = {.lane = 1, .k = a->keys};
+  if (a->k_columns) {
+    const int64_t head = ec_rows_at(&a->k, w->part.batch, w->part.head, 0);
+    side.data = ec_rows_read(&a->k, head, 1, NULL) + first;
+  } else {
+    side.data = read_rows(w, &a->k, first, n, &side.lane);
+    side.k = 1;
+  }
+  pack_panels(&side, n, a->dim, w->b->micro->rows, w->k);
+}
+
 /* Adds a block of keys and values. */
 static void add_keys(const block *w, int64_t first, int64_t n) {
   const ec_attention *a = w->b->a;
-  const size_t height = w->b->micro->rows;
   int64_t step;
-  const float *rows = read_rows(w, &a->k, first, n, &step);
-  const ec_gemm_side k = {.data = rows, .lane = step, .k = 1};
-  pack_panels(&k, n, a->dim, height, w->k);
+  pack_keys(w, first, n);
   multiply_panels(w, w->k, n, a->dim, w->q, w->scores, false);
   mask_scores(w, first, n);
   weigh_scores(w, n);
-  rows = read_rows(w, &a->v, first, n, &step);
+  const float *rows = read_rows(w, &a->v, first, n, &step);
   const ec_gemm_side v = {.data = rows, .lane = 1, .k = step};
-  pack_panels(&v, a->dim, n, height, w->v);
+  pack_panels(&v, a->dim, n, w->b->micro->rows, w->v);
   multiply_panels(w, w->v, a->dim, n, w->scores, w->sums, true);
 }
 
@@ -211,18 +258,21 @@ static void run_block(block *w) {
   for (int64_t r = 0; r < w->part.rows; r++) {
     for (int64_t d = 0; d < a->dim; d++) w->buffer[d] = w->sums[d * w->width + r];
     ec_rows_write(&a->out, ec_attention_query(a, &w->part, w->part.row + r), w->buffer,
-                  1 / w->total[r]);
+                  ec_attention_factor(a, w->total[r]));
   }
 }
 
 void ec_blocks_run(const ec_blocks *b, int64_t begin, int64_t end, float *scratch) {
   const int64_t count = ec_blocks_count(b), rows = ec_attention_rows(b->a);
+  const int64_t heads = b->a->kv_heads;
+  const bool by_rows = b->a->mask_row && !b->a->mask_head; /* heads read the same rows of it */
   block w = {.b = b};
   divide_scratch(&w, scratch);
   for (int64_t i = begin; i < end; i++) {
-    const int64_t head = i / count, row = i % count * b->rows;
-    w.part = (ec_attention_part){head / b->a->kv_heads, head % b->a->kv_heads, row,
-                                 ec_min_i64(b->rows, rows - row)};
+    const int64_t at = i % (heads * count);
+    const int64_t head = by_rows ? at % heads : at / count;
+    const int64_t row = (by_rows ? at / heads : at % count) * b->rows;
+    w.part = (ec_attention_part){i / (heads * count), head, row, ec_min_i64(b->rows, rows - row)};
     run_block(&w);
   }
 }

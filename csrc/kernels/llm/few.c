@@ -177,7 +177,7 @@ EC_CLONES static void scale_sums(float *x, int64_t n, float factor) {
 /* Turns the scores of a row for keys [first, first + n) into weights, and rescales its sums. */
 static void update_row(const few *f, int64_t at, int64_t row, int64_t first, int64_t n) {
   const ec_attention *a = f->a;
-  const float *mask = ec_attention_mask(a, row);
+  const float *mask = ec_attention_mask(a, f->batch, f->head + at / f->rows, row);
   const int64_t seen = ec_min_i64(n, ec_attention_limit(a, row) - first);
   float *x = f->scores + at * KEYS;
   for (int64_t i = ec_max_i64(seen, 0); i < n; i++) x[i] = -INFINITY;
@@ -236,7 +236,7 @@ static void run_heads(const few *f) {
   for (int64_t i = 0; i < f->heads * f->rows; i++) {
     const ec_attention_part at = {f->batch, f->head + i / f->rows, 0, f->rows};
     ec_rows_write(&a->out, ec_attention_query(a, &at, i % f->rows), f->sums + i * a->dim,
-                  1 / f->total[i]);
+                  ec_attention_factor(a, f->total[i]));
   }
 }
 

@@ -139,6 +139,7 @@ static ec_status run_sdpa(ec_call *c, const sdpa_args *p) {
   void *numbers = NULL;
   if (mask) EC_TRY(ec_call_packed(c, mask, EC_FLOAT32, &numbers));
   a.mask = numbers;
+  a.mask_row = a.keys;
   ec_view to = ec_view_of(out), from = to;
   const bool direct = ec_tensor_is_contiguous(out);
   const size_t item = ec_dtype_size(to.dtype);

@@ -1,0 +1,359 @@
+"""Attention of several calls as one: equal results, complete traces, no fusion where a call can
+tell. Fused results differ from those of the single calls, which a traced call runs, in last places;
+so a test sees whether a chain is fused."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from executorch.exir import to_edge
+from torch.nn import functional as F
+
+from executorch_c import Method, Program, Runtime
+from plans import Plan, V, build
+
+Fn = Callable[..., torch.Tensor]
+
+
+def is_fused(method: Method, inputs: list[np.ndarray]) -> bool:
+    found = method.execute(inputs)[0]
+    with method.tracing():
+        traced = method.execute(inputs)[0]
+    return not np.array_equal(found, traced, equal_nan=True)
+
+
+def check(program: Program, inputs: list[np.ndarray], want: np.ndarray, fused: bool) -> None:
+    """Compare all ways to run a program; `fused`: without claims."""
+    one, two = (program.load_method("forward", delegate_at_load=False, num_threads=n)
+                for n in (1, 2))  # fmt: skip
+    assert is_fused(one, inputs) == fused
+    for _ in range(2):
+        (found,), (also,) = one.execute(inputs), two.execute(inputs)
+        np.testing.assert_allclose(found, want, rtol=2e-6, atol=2e-6)
+        np.testing.assert_array_equal(found, also)
+    plain = program.load_method("forward", kernels="reference")
+    for method in (program.load_method("forward"), plain):
+        np.testing.assert_allclose(method.execute(inputs)[0], want, rtol=2e-6, atol=2e-6)
+    assert not is_fused(plain, inputs)
+
+
+# ---- exported ------------------------------------------------------------------------------------
+
+
+class Module(torch.nn.Module):
+    def __init__(self, fn: Fn) -> None:
+        super().__init__()
+        self.fn = fn
+
+    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+        return self.fn(*inputs)
+
+
+def tensors(batch: int, heads: int, rows: int, keys: int, dim: int) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(rows + keys)
+    shapes = ((batch, heads, n, dim) for n in (rows, keys, keys))
+    return [torch.randn(shape, generator=generator) for shape in shapes]
+
+
+def mask_of(*shape: int) -> torch.Tensor:
+    """Return a mask with hidden keys and a row of -inf, where it has several rows."""
+    generator = torch.Generator().manual_seed(sum(shape))
+    mask = torch.randn(shape, generator=generator)
+    mask[torch.rand(shape, generator=generator) < 0.3] = -math.inf
+    if len(shape) == 1 or shape[-2] == 1:
+        mask[..., 0] = 0
+    else:
+        mask[..., 2, :] = -math.inf
+    return mask
+
+
+def eager(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Any = None) -> torch.Tensor:
+    scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+    if mask is not None:
+        scores = scores + mask
+    return scores.softmax(-1) @ v
+
+
+def scaled(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return (0.3 * (q @ k.transpose(-1, -2)) * 0.7).softmax(-1) @ v
+
+
+def unscaled(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Any) -> torch.Tensor:
+    a, b, c = q[0], k[0].transpose(1, 2), v[0]
+    return (mask + torch.bmm(a, b)).softmax(2) @ c
+
+
+def safe(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Any = None) -> torch.Tensor:
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+SHAPE = (2, 3, 150, 150, 20)
+FINITE = mask_of(2, 3, 150, 150).clamp(min=-1e4)
+FINITE[..., 2, :] = 0  # else the scores of a row are only numbers near -10,000, of three decimals
+CASES: dict[str, tuple[Fn, tuple[int, ...], Any]] = {
+    "eager": (eager, SHAPE, None),
+    "eager, one head": (eager, (1, 1, 2000, 66, 33), None),
+    "eager, mask of everything": (eager, SHAPE, FINITE),
+    "eager, mask of keys": (eager, SHAPE, mask_of(2, 1, 1, 150)),
+    "eager, mask of a batch": (eager, SHAPE, FINITE[:, :1]),
+    "eager, mask of heads": (eager, SHAPE, FINITE[:1, :, :1]),
+    "eager, mask of rows": (eager, SHAPE, FINITE[0, 0]),
+    "eager, mask of all keys": (eager, SHAPE, mask_of(150)),
+    "factors": (scaled, SHAPE, None),
+    "three dimensions": (unscaled, (1, 9, 150, 101, 8), FINITE[0, :1, :, :101]),
+    "three dimensions, masks": (unscaled, (1, 6, 150, 150, 8), FINITE.flatten(0, 1)),
+    "sdpa": (safe, SHAPE, None),
+    "sdpa, mask of everything": (safe, SHAPE, mask_of(2, 3, 150, 150)),
+    "sdpa, mask of a batch": (safe, SHAPE, mask_of(2, 1, 150, 150)),
+    "sdpa, mask of rows": (safe, (1, 2, 260, 260, 64), mask_of(260, 260)),
+    "sdpa, mask of keys": (safe, SHAPE, mask_of(2, 1, 1, 150)),
+}
+
+
+@pytest.mark.sweep(3)
+@pytest.mark.parametrize("name", CASES)
+def test_exported(name: str) -> None:
+    fn, shape, mask = CASES[name]
+    inputs = [*tensors(*shape), *([] if mask is None else [mask])]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        buffer = to_edge(torch.export.export(Module(fn), tuple(inputs))).to_executorch().buffer
+    program = Runtime.get().load_program(bytes(buffer))
+    check(program, [x.numpy() for x in inputs], fn(*inputs).numpy(), True)
+    reasons = {(row["operator"], row["reason"])
+               for row in program.load_method("forward").undelegated()}  # fmt: skip
+    assert (("aten::bmm.out", "fused with other calls") in reasons) == (fn is safe)
+
+
+# ---- single calls --------------------------------------------------------------------------------
+
+
+class Chain:
+    """An attention of one call each, whose operands are computed; every tensor has memory of its
+    own. Subclasses and tests change parts of it."""
+
+    n, rows, keys, dim = 2, 300, 220, 12
+    scale: Any = 0.3
+    alpha: Any = 1
+    axis = -1
+
+    def __init__(self) -> None:
+        self.plan = plan = Plan()
+        n, rows, keys, dim = self.n, self.rows, self.keys, self.dim
+        self.scores_shape = (n, rows, keys)
+        self.shapes = {"q": (n, rows, dim), "k": (n, dim, keys), "v": (n, keys, dim),
+                       "mask": (rows, keys)}  # fmt: skip
+        self.inputs = {name: plan.input(shape) for name, shape in self.shapes.items()}
+        self.operands = {name: plan.tensor(shape) for name, shape in self.shapes.items()}
+        self.scores, self.scaled, self.masked, self.weights = (
+            plan.tensor(self.scores_shape) for _ in range(4)
+        )
+        self.out, self.y = plan.tensor((n, rows, dim)), plan.output((n, rows, dim))
+
+    def offset(self, tensor: V) -> int:
+        return self.plan.plan.values[tensor].val.allocation_info.memory_offset_low
+
+    def between(self) -> None:
+        """Append calls after the softmax."""
+
+    def calls(self) -> None:
+        plan, of = self.plan, self.operands
+        for name, source in self.inputs.items():
+            plan.call("aten::mul.Scalar_out", source, 1.0, of[name])
+        plan.call("aten::bmm.out", of["q"], of["k"], self.scores)
+        plan.call("aten::mul.Scalar_out", self.scores, self.scale, self.scaled)
+        plan.call("aten::add.out", self.scaled, of["mask"], self.alpha, self.masked)
+        plan.call("aten::_softmax.out", self.masked, self.axis, False, self.weights)
+        self.between()
+        plan.call("aten::bmm.out", self.weights, of["v"], self.out)
+        plan.call("aten::mul.Scalar_out", self.out, 2.0, self.y)
+
+    def check(self, fused: bool) -> None:
+        rng = np.random.default_rng(1)
+        inputs = [rng.standard_normal(x).astype(np.float32) / 2 for x in self.shapes.values()]
+        program = Runtime.get().load_program(build(self.plan))
+        plain = program.load_method("forward", kernels="reference")
+        check(program, inputs, plain.execute(inputs)[0], fused)
+
+
+def test_a_chain() -> None:
+    chain = Chain()
+    chain.calls()
+    chain.check(True)
+
+
+OTHER = {
+    "alpha": {"alpha": 2}, "axis": {"axis": 1}, "few rows": {"rows": 16, "n": 40},
+    "few scores": {"rows": 290}, "a scale that is infinite": {"scale": -math.inf},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_another_number(name: str) -> None:
+    chain = type("Other", (Chain,), OTHER[name])()
+    if name == "a scale that is infinite":  # e^(-inf) and NaN: only that it is not fused
+        chain.calls()
+        method = Runtime.get().load_program(build(chain.plan)).load_method("forward")
+        assert not is_fused(method, [np.ones(x, np.float32) for x in chain.shapes.values()])
+        return
+    chain.calls()
+    chain.check(False)
+
+
+@pytest.mark.parametrize("name", ["scores", "scaled", "masked", "weights"])
+def test_a_result_that_is_an_output(name: str) -> None:
+    chain = Chain()
+    chain.plan.take(getattr(chain, name))
+    chain.calls()
+    inputs = [np.full(x, 0.5, np.float32) for x in chain.shapes.values()]
+    program = Runtime.get().load_program(build(chain.plan))
+    found = program.load_method("forward", delegate_at_load=False).execute(inputs)
+    want = program.load_method("forward", kernels="reference").execute(inputs)
+    for a, b in zip(found, want, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", ["scores", "scaled", "masked", "weights"])
+def test_a_result_that_is_read_later(name: str) -> None:
+    chain = Chain()
+    chain.calls()
+    later = chain.plan.tensor(chain.scores_shape)
+    chain.plan.call("aten::mul.Scalar_out", getattr(chain, name), 3.0, later)
+    chain.check(False)
+
+
+def test_memory_that_is_read_later() -> None:
+    """A view without an instruction: the memory of the weights under another name."""
+    chain = Chain()
+    chain.calls()
+    size = chain.n * chain.rows * chain.keys
+    view = chain.plan.tensor((size,), at=chain.offset(chain.weights))
+    chain.plan.call("aten::mul.Scalar_out", view, 3.0, chain.plan.tensor((size,)))
+    chain.check(False)
+
+
+def test_views_between() -> None:
+    """The exporter gives views the memory of their bases."""
+    chain = Chain()
+    shape = (1, *chain.scores_shape)
+    for name in ("scores", "weights"):
+        base = getattr(chain, name)
+        view = chain.plan.tensor(shape, at=chain.offset(base))
+        setattr(chain, name + "_view", view)
+    chain.scaled, chain.masked = (chain.plan.tensor(shape) for _ in range(2))
+    plan, of = chain.plan, chain.operands
+    for name, source in chain.inputs.items():
+        plan.call("aten::mul.Scalar_out", source, 1.0, of[name])
+    plan.call("aten::bmm.out", of["q"], of["k"], chain.scores)
+    plan.call("aten::mul.Scalar_out", chain.scores_view, 0.3, chain.scaled)
+    plan.call("aten::add.out", chain.scaled, of["mask"], 1, chain.masked)
+    plan.call("aten::_softmax.out", chain.masked, 3, False, chain.weights_view)
+    plan.call("aten::bmm.out", chain.weights, of["v"], chain.out)
+    plan.call("aten::mul.Scalar_out", chain.out, 2.0, chain.y)
+    chain.check(True)
+
+
+@pytest.mark.parametrize("writes", ["another", "v"])
+def test_a_call_between(writes: str) -> None:
+    class Between(Chain):
+        def between(self) -> None:
+            to = self.plan.tensor(self.shapes["v"]) if writes == "another" else self.operands["v"]
+            self.plan.call("aten::mul.Scalar_out", self.inputs["v"], 1.5, to)
+
+    chain = Between()
+    chain.calls()
+    chain.check(False)
+
+
+def test_a_copy_of_the_values_between() -> None:
+    """Exports expand the values right before the product, often into the memory of q."""
+
+    class Copied(Chain):
+        def between(self) -> None:
+            copy = self.plan.tensor(self.shapes["v"], at=self.offset(self.operands["q"]))
+            self.plan.call("aten::expand_copy.out", self.operands["v"], [*self.shapes["v"]], False,
+                           copy)  # fmt: skip
+            self.operands["v"] = copy
+
+    chain = Copied()
+    chain.calls()
+    chain.check(True)
+
+
+@pytest.mark.parametrize("operand, member", [("v", "scores"), ("v", "weights"), ("mask", "scores"),
+                                             ("v", "masked"), ("mask", "scaled")])  # fmt: skip
+def test_an_operand_in_the_memory_of_a_result(operand: str, member: str) -> None:
+    """The chain writes the memory of the operand before it is read."""
+    chain = Chain()
+    at = chain.offset(getattr(chain, member)) + 64
+    chain.operands[operand] = chain.plan.tensor(chain.shapes[operand], at=at)
+    chain.calls()
+    chain.check(False)
+
+
+@pytest.mark.parametrize("name", ["q", "k", "v", "mask"])
+@pytest.mark.parametrize("distance", [0, 64])
+def test_an_output_in_the_memory_of_an_operand(name: str, distance: int) -> None:
+    """The last product may overwrite what only calls before it read."""
+    chain = Chain()
+    if name == "v":  # read by the last product itself: copied before
+        copy = chain.plan.tensor(chain.shapes["v"])
+        source = chain.operands["v"]
+        chain.between = lambda: chain.plan.call(  # type: ignore[method-assign]
+            "aten::clone.out", source, None, copy)  # fmt: skip
+        at = chain.offset(source)
+        chain.out = chain.plan.tensor((chain.n, chain.rows, chain.dim), at=at + distance)
+        plan, of = chain.plan, chain.operands
+        for key, value in chain.inputs.items():
+            plan.call("aten::mul.Scalar_out", value, 1.0, of[key])
+        plan.call("aten::bmm.out", of["q"], of["k"], chain.scores)
+        plan.call("aten::_softmax.out", chain.scores, -1, False, chain.weights)
+        chain.between()
+        plan.call("aten::bmm.out", chain.weights, copy, chain.out)
+        plan.call("aten::mul.Scalar_out", chain.out, 2.0, chain.y)
+    else:
+        at = chain.offset(chain.operands[name]) + distance
+        chain.out = chain.plan.tensor((chain.n, chain.rows, chain.dim), at=at)
+        chain.calls()
+    program = Runtime.get().load_program(build(chain.plan))
+    rng = np.random.default_rng(2)
+    inputs = [rng.standard_normal(x).astype(np.float32) / 2 for x in chain.shapes.values()]
+    want = program.load_method("forward", kernels="reference").execute(inputs)[0]
+    check(program, inputs, want, True)
+
+
+def test_a_scale_that_a_call_computes() -> None:
+    chain = Chain()
+    plan, of = chain.plan, chain.operands
+    for name, source in chain.inputs.items():
+        plan.call("aten::mul.Scalar_out", source, 1.0, of[name])
+    plan.call("aten::bmm.out", of["q"], of["k"], chain.scores)
+    plan.call("aten::mul.out", chain.scores, plan.input((1,)), chain.scaled)
+    plan.call("aten::_softmax.out", chain.scaled, -1, False, chain.weights)
+    plan.call("aten::bmm.out", chain.weights, of["v"], chain.out)
+    plan.call("aten::mul.Scalar_out", chain.out, 2.0, chain.y)
+    program = Runtime.get().load_program(build(plan))
+    rng = np.random.default_rng(3)
+    inputs = [rng.standard_normal(x).astype(np.float32) for x in (*chain.shapes.values(), (1,))]
+    want = program.load_method("forward", kernels="reference").execute(inputs)[0]
+    check(program, inputs, want, False)
+
+
+def test_traces_have_every_call() -> None:
+    chain = Chain()
+    chain.calls()
+    program = Runtime.get().load_program(build(chain.plan))
+    inputs = [np.full(x, 0.25, np.float32) for x in chain.shapes.values()]
+    names = []
+    for options in ({"delegate_at_load": False}, {"kernels": "reference"}):
+        method = program.load_method("forward", **options)  # type: ignore[arg-type]
+        with method.tracing(values=True) as trace:
+            method.execute(inputs)
+        names.append([event.name for event in trace.events])
+    assert names[0] == names[1] and names[0].count("aten::bmm.out") == 2
