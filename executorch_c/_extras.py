@@ -19,6 +19,7 @@ EXTRAS = {
     "jinja2": "llm",
     "matplotlib": "view",
     "ml_dtypes": "bfloat16",
+    "model_converter": "vgf",
     "nncf": "openvino-flow",
     "openvino": "openvino",
     "pandas": "view",

@@ -117,8 +117,9 @@ def check_model(
             real inputs), "xnnpack-dynamic" (activations quantised at run time), "vulkan" or
             "vulkan-int8" (the same for Vulkan, interpreted on the CPU), "coreml" (Core ML in
             float32, interpreted on the CPU), "openvino" or "openvino-int8" (on its engine), "tosa"
-            or "tosa-int8" (Arm's TOSA, interpreted on the CPU), "ethos-u55" or "ethos-u85" (the
-            TOSA graph that Vela compiles for the NPU),
+            or "tosa-int8" (Arm's TOSA, interpreted on the CPU), "vgf" or "vgf-int8" (the same in
+            Arm's VGF, by its converter), "ethos-u55" or "ethos-u85" (the TOSA graph that Vela
+            compiles for the NPU),
             "cortex-m" (int8, operators of CMSIS-NN), "cadence" (int8, operators of Cadence's DSPs;
             static shapes), "native" (portable graphs of ExecuTorch 1.5, interpreted on the CPU);
             or a function from ExportedProgram to a program.

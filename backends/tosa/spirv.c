@@ -140,12 +140,17 @@ static bool put_number(const reader *r, uint32_t id, elements *e) {
   return true;
 }
 
-/* Returns the number of parts of a composite: that of its type's first dimension. */
-static uint32_t part_count(const reader *r, instruction n) {
-  const instruction type = find(r, operand(r, n, 1));
+/* Returns the number of parts of a composite. A replicated part is a number, whatever the rank, or
+ * of a rank less. */
+static size_t part_count(const reader *r, instruction n) {
+  const instruction part = find(r, operand(r, n, 3));
+  uint32_t dtype;
+  size_t whole, each;
   if (n.opcode == COMPOSITE) return n.length - 3;
-  if (type.opcode == TYPE_ARRAY) return constant_number(r, operand(r, type, 3));
-  return constant_number(r, operand(r, find(r, operand(r, type, 4)), 3));
+  if (measure(r, operand(r, n, 1), &dtype, &whole) != EC_BACKEND_OK ||
+      measure(r, operand(r, part, 1), &dtype, &each) != EC_BACKEND_OK || !each)
+    return 0;
+  return whole / each;
 }
 
 /* Decodes a constant. Returns false if it has another number of elements than its type. */
@@ -162,9 +167,9 @@ static bool put_elements(const reader *r, uint32_t id, unsigned depth, elements 
     return true;
   }
   if (n.opcode != COMPOSITE && n.opcode != REPLICATED) return put_number(r, id, e);
-  const uint32_t count = part_count(r, n);
-  for (uint32_t i = 0; i < count; i++)
-    if (!put_elements(r, operand(r, n, 3 + (n.opcode == COMPOSITE ? i : 0)), depth + 1, e))
+  const size_t count = part_count(r, n);
+  for (size_t i = 0; i < count; i++)
+    if (!put_elements(r, operand(r, n, 3 + (n.opcode == COMPOSITE ? (uint32_t)i : 0)), depth + 1, e))
       return false;
   return true;
 }

@@ -6,10 +6,12 @@ import contextlib
 import copy
 import io
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from executorch_c import _extras
@@ -87,6 +89,19 @@ def _tosa_int8(spec: str) -> Callable[[], Any]:
         return TOSAQuantizer(TosaCompileSpec(spec)).set_global(config)
 
     return quantizer
+
+
+def _vgf(spec: str) -> Callable[[], list[Any]]:
+    def partitioners() -> list[Any]:
+        import executorch.kernels.quantized  # noqa: F401  quantize_... of inputs is not delegated
+        from executorch.backends.arm.vgf import VgfCompileSpec, VgfPartitioner, model_converter
+
+        converter = Path(sys.executable).with_name(model_converter.MODEL_CONVERTER_BINARY)
+        if model_converter.find_model_converter_binary() is None and converter.is_file():
+            os.environ["MODEL_CONVERTER_PATH"] = str(converter)  # the environment is not in PATH
+        return [VgfPartitioner(VgfCompileSpec(spec))]
+
+    return partitioners
 
 
 def _symmetric(dynamic: bool) -> Callable[[], Any]:
@@ -259,6 +274,11 @@ FLOWS = {
                  is_static=True, packages=("tosa_serializer",))
             for name, about, spec in INTEGER_TOSA
         ),
+        Flow("vgf", "delegated to VGF in floats; interpreted on the CPU", _vgf("TOSA-1.0+FP"),
+             is_static=True, packages=("tosa_serializer", "model_converter")),
+        Flow("vgf-int8", "PT2E: int8, delegated to VGF; interpreted on the CPU",
+             _vgf("TOSA-1.0+INT"), _tosa_int8("TOSA-1.0+INT"), has_guards=False, is_static=True,
+             packages=("tosa_serializer", "model_converter")),
         Flow("cortex-m", "PT2E: int8, operators of CMSIS-NN for a Cortex-M55",
              _portable, _cortex_m, lower=_lower_cortex_m, has_guards=False,
              packages=("tosa_serializer",)),

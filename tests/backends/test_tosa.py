@@ -27,7 +27,8 @@ def payload(data: bytes) -> tuple[int, int]:
 
 def test_all_recorded_programs_are_there() -> None:
     assert NAMES == ["cnn_fp", "cnn_int8", "mlp_fp", "mlp_int8",
-                     "vgf_cnn_fp", "vgf_cnn_int8", "vgf_mlp_fp", "vgf_mlp_int8"]  # fmt: skip
+                     "vgf_cnn_fp", "vgf_cnn_int8", "vgf_lstm_int8",
+                     "vgf_mlp_fp", "vgf_mlp_int8"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,0 +1,64 @@
+"""Models lowered to VGF at test time by Arm's converter equal eager; faults are found."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import executorch_c
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("executorch")
+pytest.importorskip("tosa_serializer")
+pytest.importorskip("model_converter")
+import tosa_models as models  # noqa: E402
+from executorch_c.devtools import explain  # noqa: E402
+from executorch_c.testing import check_model  # noqa: E402
+from test_tosa_flow import lower  # noqa: E402
+
+pytestmark = pytest.mark.heavy  # an export needs five seconds
+
+
+def delegates(program: Any) -> list[str]:
+    return [use["id"] for use in program.info()["methods"][0]["delegates"]]
+
+
+@pytest.mark.parametrize("flow", ["vgf", "vgf-int8"])
+@pytest.mark.parametrize("name", models.MODELS)
+def test_a_model_equals_eager(name: str, flow: str) -> None:
+    """In int8 the flow lowers the U-Net wrongly, as that of TOSA does (test_tosa_flow.py)."""
+    model, x = models.make(name)
+    result = check_model(model, (x,), flow=flow, n_random=1)
+    assert delegates(result.program) == ["VgfBackend"]
+    assert result.verdict == ("differ" if (name, flow) == ("unet", "vgf-int8") else "match"), str(
+        result
+    )
+
+
+@pytest.mark.parametrize("flow", ["vgf", "vgf-int8"])
+def test_a_wrong_weight_is_named(flow: str) -> None:
+    model, x = models.make("cnn")
+    pte, graph = lower(model, x, flow)
+    assert explain(bytes(pte), graph, (x,))
+    wrong: Any = copy.deepcopy(model)
+    with torch.no_grad():
+        wrong[4].weight[:4] *= -1
+    pte, _ = lower(wrong, x, flow)
+    report = explain(bytes(pte), graph, (x,))
+    assert report.verdict == "differ" and report.first is not None, str(report)
+    if flow == "vgf":
+        assert report.first.module == "4", str(report)
+    else:  # no value of the quantised graph is between the convolution and the pool
+        assert report.first.module == "6" and "also computes 4, 5" in str(report), str(report)
+
+
+@pytest.mark.parametrize("flow", ["vgf", "vgf-int8"])
+def test_the_converter_keeps_the_nodes(flow: str) -> None:
+    """A graph in SPIR-V has the nodes of the TOSA graph that it is converted from."""
+    model, x = models.make("mobilenet")
+    nodes = []
+    for one in (flow, flow.replace("vgf", "tosa")):
+        inside: Any = executorch_c.load(bytes(lower(model, x, one)[0]))._delegate("forward", 0)
+        nodes.append([node["name"] for node in inside["nodes"]])
+    assert sorted(nodes[0]) == sorted(nodes[1])
