@@ -168,8 +168,9 @@ static bool put_elements(const reader *r, uint32_t id, unsigned depth, elements 
   }
   if (n.opcode != COMPOSITE && n.opcode != REPLICATED) return put_number(r, id, e);
   const size_t count = part_count(r, n);
+  const uint32_t step = n.opcode == COMPOSITE;
   for (size_t i = 0; i < count; i++)
-    if (!put_elements(r, operand(r, n, 3 + (n.opcode == COMPOSITE ? (uint32_t)i : 0)), depth + 1, e))
+    if (!put_elements(r, operand(r, n, 3 + step * (uint32_t)i), depth + 1, e))
       return false;
   return true;
 }
