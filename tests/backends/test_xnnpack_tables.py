@@ -250,3 +250,34 @@ def test_traces_show_every_node(name: str) -> None:
         method.execute([BYTES["qint8"]])
     (node,) = [event for event in trace.events if event.kind == "node"]
     assert (node.debug_handle, node.name) == (len(graph.nodes), "Unary Elementwise (NC)")
+
+
+@pytest.mark.parametrize("shape", [(1, 4, 8, 8), (2, 3, 1, 5), (256, 1)])
+def test_beside_moves(shape: Shape) -> None:
+    """Moves that are left out before and after a chain (elide.c); a chain after a chain; outputs of
+    the integers that a chain reads."""
+    before, after = SCALES[0]
+    flat = (int(np.prod(shape)),)
+    graph = Graph()
+
+    def reshape(x: int, y: int, dims: Shape) -> int:
+        graph.node("StaticReshape", input_id=x, output_id=y, num_dims=len(dims),
+                   new_shape=list(dims))  # fmt: skip
+        return y
+
+    given = reshape(graph.input(flat, "qint8", before), graph.value(shape, "qint8", before), shape)
+    result = graph.value(shape, "qint8", after)
+    floats = step(graph, step(graph, given, shape, "Convert"), shape, "Hardswish")
+    graph.unary("Convert", floats, result)
+    reshape(result, graph.output(flat, "qint8", after), flat)
+    floats = step(graph, step(graph, result, shape, "Convert"), shape, "Negate")
+    graph.unary("Convert", floats, graph.output(shape, "qint8", Tensor(after.scale, 102)))
+    reshape(given, graph.output(flat, "qint8", before), flat)
+    method = load(graph)
+    x = np.random.default_rng(0).integers(-128, 128, flat).astype(np.int8)
+    first, negated, same = (np.asarray(y) for y in method.execute([x]))
+    assert tables(method) == 2
+    table = apart("Hardswish", BYTES["qint8"], before, after)
+    np.testing.assert_array_equal(first, table[x.astype(int) + 128])
+    np.testing.assert_array_equal(negated.reshape(-1), np.minimum(-first.astype(int), 127))
+    np.testing.assert_array_equal(same, x)
