@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -225,3 +227,39 @@ def lower(
         {name: [partitioner] for name in programs} if isinstance(programs, dict) else [partitioner]
     )
     return bytes(to_edge_transform_and_lower(programs, partitioner=each).to_executorch().buffer)
+
+
+Step = Callable[[Any], Any]
+"""A change of coremltools' model before it is written."""
+
+
+def palettize(joint: bool = False, **options: Any) -> Step:
+    from coremltools.optimize import coreml as tools
+
+    config = tools.OpPalettizerConfig(weight_threshold=0, **options)
+    return lambda model: tools.palettize_weights(
+        model, tools.OptimizationConfig(global_config=config), joint_compression=joint)  # fmt: skip
+
+
+def decompress(model: Any) -> Any:
+    from coremltools.optimize import coreml as tools
+
+    return tools.decompress_weights(model)
+
+
+@contextmanager
+def converting(steps: Iterable[Step]) -> Iterator[None]:
+    """Have coremltools' models go through steps before they are written."""
+    from executorch.backends.apple.coreml.compiler import CoreMLBackend
+
+    original, steps = CoreMLBackend._convert_to_mlmodel, list(steps)
+
+    def converted(*args: Any, **options: Any) -> Any:
+        model = original(*args, **options)
+        for step in steps:
+            model = step(model)
+        return model
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CoreMLBackend, "_convert_to_mlmodel", staticmethod(converted))
+        yield

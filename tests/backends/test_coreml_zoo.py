@@ -129,14 +129,7 @@ def test_recurrent_layers_are_unrolled(make: Any) -> None:
 # ---- compressed weights ----------------------------------------------------------------------
 
 
-def palettize(joint: bool = False, **options: Any) -> Callable[[Any], Any]:
-    tools = ct.optimize.coreml
-    config = tools.OpPalettizerConfig(weight_threshold=0, **options)
-    return lambda model: tools.palettize_weights(
-        model, tools.OptimizationConfig(global_config=config), joint_compression=joint)  # fmt: skip
-
-
-def quantize(joint: bool = False, **options: Any) -> Callable[[Any], Any]:
+def quantize(joint: bool = False, **options: Any) -> zoo.Step:
     tools = ct.optimize.coreml
     config = tools.OpLinearQuantizerConfig(weight_threshold=0, **options)
     return lambda model: tools.linear_quantize_weights(
@@ -155,14 +148,14 @@ EVEN = {"mode": "uniform"}
 GROUPS = {**EVEN, "granularity": "per_grouped_channel", "group_size": 4}
 WHOLE = {"mode": "linear_symmetric", "dtype": "int8", "granularity": "per_tensor"}
 
-SCHEMES: dict[str, tuple[int, str, list[Callable[[Any], Any]]]] = {
-    "1 bit": (17, "lut_to_dense", [palettize(**EVEN, nbits=1)]),
-    "4 bits": (17, "lut_to_dense", [palettize(**EVEN, nbits=4)]),
-    "2 bits": (18, "lut_to_dense", [palettize(**EVEN, nbits=2)]),
-    "3 bits": (18, "lut_to_dense", [palettize(**EVEN, nbits=3)]),
-    "6 bits": (18, "lut_to_dense", [palettize(**EVEN, nbits=6)]),
-    "4 bits by group": (18, "lut_to_dense", [palettize(**GROUPS, nbits=4)]),
-    "vectors": (18, "lut_to_dense", [palettize(mode="kmeans", nbits=4, cluster_dim=2)]),
+SCHEMES: dict[str, tuple[int, str, list[zoo.Step]]] = {
+    "1 bit": (17, "lut_to_dense", [zoo.palettize(**EVEN, nbits=1)]),
+    "4 bits": (17, "lut_to_dense", [zoo.palettize(**EVEN, nbits=4)]),
+    "2 bits": (18, "lut_to_dense", [zoo.palettize(**EVEN, nbits=2)]),
+    "3 bits": (18, "lut_to_dense", [zoo.palettize(**EVEN, nbits=3)]),
+    "6 bits": (18, "lut_to_dense", [zoo.palettize(**EVEN, nbits=6)]),
+    "4 bits by group": (18, "lut_to_dense", [zoo.palettize(**GROUPS, nbits=4)]),
+    "vectors": (18, "lut_to_dense", [zoo.palettize(mode="kmeans", nbits=4, cluster_dim=2)]),
     "int8": (17, "affine_dequantize", [quantize(mode="linear", dtype="int8")]),
     "uint8": (17, "affine_dequantize", [quantize(mode="linear", dtype="uint8")]),
     "int8 scales": (18, "blockwise_shift_scale", [quantize(mode="linear", dtype="int8")]),
@@ -170,46 +163,25 @@ SCHEMES: dict[str, tuple[int, str, list[Callable[[Any], Any]]]] = {
     "uint4 blocks": (18, "blockwise_shift_scale", [quantize(**UINT4)]),
     "sparse bits": (17, "sparse_to_dense", [prune]),
     "sparse": (18, "sparse_to_dense", [prune]),
-    "sparse lut": (18, "lut_to_sparse", [prune, palettize(True, **EVEN, nbits=4)]),
+    "sparse lut": (18, "lut_to_sparse", [prune, zoo.palettize(True, **EVEN, nbits=4)]),
     "sparse int8": (18, "sparse_blockwise_shift_scale", [prune, quantize(True, **WHOLE)]),
-    "lut of int8": (18, "lut_to_dense", [palettize(**EVEN, nbits=4), quantize(True, **WHOLE)]),
+    "lut of int8": (18, "lut_to_dense", [zoo.palettize(**EVEN, nbits=4), quantize(True, **WHOLE)]),
 }
-
-
-@pytest.fixture
-def convert(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[Callable[[Any], Any]]], None]:
-    """Return a function that has coremltools' model go through steps before it is written."""
-    from executorch.backends.apple.coreml.compiler import CoreMLBackend
-
-    original = CoreMLBackend._convert_to_mlmodel
-
-    def through(steps: list[Callable[[Any], Any]]) -> None:
-        def converted(*args: Any, **options: Any) -> Any:
-            model = original(*args, **options)
-            for step in steps:
-                model = step(model)
-            return model
-
-        monkeypatch.setattr(CoreMLBackend, "_convert_to_mlmodel", staticmethod(converted))
-
-    return through
 
 
 @pytest.mark.parametrize("half", [False, True], ids=["fp32", "fp16"])
 @pytest.mark.parametrize("name", SCHEMES)
-def test_compressed_weights_equal_coremltools_own_decompression(
-    name: str, half: bool, convert: Callable[[list[Callable[[Any], Any]]], None]
-) -> None:
+def test_compressed_weights_equal_coremltools_own_decompression(name: str, half: bool) -> None:
     ios, operator, steps = SCHEMES[name]
     x = torch.linspace(-2, 2, 64).reshape(2, 32)
     found = []
-    for more in ([], [ct.optimize.coreml.decompress_weights]):
+    for more in ([], [zoo.decompress]):
         torch.manual_seed(0)
         model = torch.nn.Sequential(
             torch.nn.Linear(32, 64), torch.nn.Tanh(), torch.nn.Linear(64, 16)
         )
-        convert([*steps, *more])
-        pte = zoo.lower(torch.export.export(model.eval(), (x,)), ios, half)
+        with zoo.converting([*steps, *more]):
+            pte = zoo.lower(torch.export.export(model.eval(), (x,)), ios, half)
         assert (f"constexpr_{operator}".encode() in pte) == (not more)
         found.append(executorch_c.load(pte).load_method("forward").execute([x.numpy()])[0])
     np.testing.assert_array_equal(found[0], found[1])

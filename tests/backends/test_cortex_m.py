@@ -17,7 +17,7 @@ from numpy.testing import assert_array_equal
 from single_op import Out, SingleOps
 
 pytest.importorskip("tosa_serializer", reason="the flow needs tosa-tools (extra `arm`)")
-import cortex_m_flow  # noqa: E402  (imports the flow, which declares torch.ops.cortex_m)
+import cortex_m_flow  # noqa: E402, F401  (imports the flow, which declares torch.ops.cortex_m)
 
 NHWC = (0, 2, 3, 1)
 SCRATCH = torch.zeros(1, dtype=torch.int8)
@@ -258,21 +258,6 @@ def test_bad_arguments(name: str, args: list[Any], sentence: str) -> None:
     for _ in range(2):  # the method stays usable
         with pytest.raises(executorch_c.Error, match=sentence):
             method(*inputs)
-
-
-@pytest.mark.parametrize("core", ["M55", "M4"])
-@pytest.mark.parametrize("kind", ["cnn", "mlp"])
-def test_programs_of_the_flow(kind: str, core: str) -> None:
-    """Programs equal the lowered graph, and eager up to a step of the output: eager rescales in
-    float32, so that ties round the other way."""
-    made = cortex_m_flow.export(kind, core)
-    method = Runtime.get().load_program(made.pte).load_method("forward")
-    assert b"cortex_m::quantized_linear" in made.pte
-    for x, dialect, eager in zip(made.inputs, made.dialect, made.eager, strict=True):
-        got = np.asarray(method(x.numpy()))
-        assert_array_equal(got, dialect.numpy())
-        assert np.abs(got - eager.numpy()).max() <= 1.001 * made.step
-        assert np.abs(got).max() > 10 * made.step
 
 
 def test_check_model() -> None:

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("executorch")
 pytest.importorskip("tosa_serializer")
 pytest.importorskip("model_converter")
-import tosa_models as models  # noqa: E402
+import flow_models as models  # noqa: E402
 from executorch_c.devtools import explain  # noqa: E402
 from executorch_c.testing import check_model  # noqa: E402
 from test_tosa_flow import lower  # noqa: E402
@@ -28,7 +28,7 @@ def delegates(program: Any) -> list[str]:
 @pytest.mark.parametrize("name", models.MODELS)
 def test_a_model_equals_eager(name: str, flow: str) -> None:
     """In int8 the flow lowers the U-Net wrongly, as that of TOSA does (test_tosa_flow.py)."""
-    model, x = models.make(name)
+    model, (x, *_) = models.make(name)
     result = check_model(model, (x,), flow=flow, n_random=1)
     assert delegates(result.program) == ["VgfBackend"]
     assert result.verdict == ("differ" if (name, flow) == ("unet", "vgf-int8") else "match"), str(
@@ -38,7 +38,7 @@ def test_a_model_equals_eager(name: str, flow: str) -> None:
 
 @pytest.mark.parametrize("flow", ["vgf", "vgf-int8"])
 def test_a_wrong_weight_is_named(flow: str) -> None:
-    model, x = models.make("cnn")
+    model, (x, *_) = models.make("cnn")
     pte, graph = lower(model, x, flow)
     assert explain(bytes(pte), graph, (x,))
     wrong: Any = copy.deepcopy(model)
@@ -56,7 +56,7 @@ def test_a_wrong_weight_is_named(flow: str) -> None:
 @pytest.mark.parametrize("flow", ["vgf", "vgf-int8"])
 def test_the_converter_keeps_the_nodes(flow: str) -> None:
     """A graph in SPIR-V has the nodes of the TOSA graph that it is converted from."""
-    model, x = models.make("mobilenet")
+    model, (x, *_) = models.make("mobilenet")
     nodes = []
     for one in (flow, flow.replace("vgf", "tosa")):
         inside: Any = executorch_c.load(bytes(lower(model, x, one)[0]))._delegate("forward", 0)

@@ -1,0 +1,406 @@
+"""The schemes of each device flow, one row each; programs of the six models of `flow_models`.
+
+`load` lowers a model in a scheme, or reads the program from the cache, with the results of the
+lowered module in eager, or the error with which the flow refuses the model.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import flow_models
+import kept
+import numpy as np
+import torch
+from executorch_c.check import flows
+from torch import Tensor, nn
+
+Inputs = list[Tensor]
+
+
+@dataclass
+class Made:
+    """A program and the modules that it must equal."""
+
+    graph: Any
+    """The lowered module: quantised, if the scheme quantises."""
+    pte: bytes
+    exact: Any = None
+    """A module with the device's own arithmetic, whose results are equal bit by bit."""
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """A flow with its weights and activations in some type."""
+
+    flow: str
+    name: str
+    lower: Callable[[nn.Module, Inputs], Made]
+    backend: str
+    """The id of the delegate, or the namespace of the flow's operators."""
+    limit: float = 1e-5
+    """Relative error of results that are not quantised."""
+    packages: tuple[str, ...] = ()
+    steps: int = 1
+    """Steps that a quantised result may be off."""
+    models: tuple[str, ...] = tuple(flow_models.MODELS)
+
+    @property
+    def id(self) -> str:
+        return f"{self.flow}-{self.name}"
+
+
+# ---- the package's own flows, also with other quantizers ---------------------------------------
+
+
+def _by_flow(name: str, **changes: Any) -> Callable[[nn.Module, Inputs], Made]:
+    def lower(model: nn.Module, inputs: Inputs) -> Made:
+        row = dataclasses.replace(flows.FLOWS[name], **changes)
+        exported = flows.export(model, ((inputs[0],), {}), None)
+        graph: Any = model
+        if row.quantizer is not None:
+            graph = flows._quantize(row, exported, [((x,), {}) for x in inputs])
+            exported = flows.export(graph, ((inputs[0],), {}), None)
+        kept_graph = copy.deepcopy(graph)  # some flows' passes change it
+        return Made(kept_graph, bytes(flows._lower(exported, row, "forward").buffer))
+
+    return lower
+
+
+def _native(model: nn.Module, inputs: Inputs, **changes: Any) -> Made:
+    """Lower a quantised model: quantize_... and dequantize_... are not delegated."""
+    import executorch.kernels.quantized  # noqa: F401  their out variants
+
+    return _by_flow("native", **changes)(model, inputs)
+
+
+def _half(model: nn.Module, inputs: Inputs) -> Made:
+    """Lower a model of float16 parameters: its eager results are of float16, too."""
+    return _by_flow("native")(copy.deepcopy(model).half(), [x.half() for x in inputs])
+
+
+def _arm(config: str, spec: str) -> dict[str, Any]:
+    """Return another precision of the TOSA flow."""
+
+    def quantizer() -> Any:
+        from executorch.backends.arm.quantizer import arm_quantizer as arm
+        from executorch.backends.arm.tosa.compile_spec import TosaCompileSpec
+
+        return arm.TOSAQuantizer(TosaCompileSpec(spec)).set_global(getattr(arm, config)())
+
+    return {"partitioners": flows._tosa(spec), "quantizer": quantizer}
+
+
+def _openvino(mode: str, **options: Any) -> Callable[[nn.Module, Inputs], Made]:
+    def quantizer() -> Any:
+        from executorch.backends.openvino.quantizer import quantizer as openvino
+
+        chosen = getattr(openvino.QuantizationMode, mode)
+        return openvino.OpenVINOQuantizer(mode=chosen, **options)
+
+    def lower(model: nn.Module, inputs: Inputs) -> Made:
+        made = _by_flow("openvino-int8", quantizer=quantizer)(model, inputs)
+        for layer in made.graph.modules():  # NNCF's module decompresses in float16
+            if getattr(layer, "_scale", None) is not None and layer._scale.dtype == torch.float16:
+                layer._scale = layer._scale.float()
+        return made
+
+    return lower
+
+
+def _symmetric(**config: Any) -> Callable[[], Any]:
+    def quantizer() -> Any:
+        from executorch.backends.vulkan.quantizer import vulkan_quantizer as vulkan
+
+        settings = vulkan.get_symmetric_quantization_config(**config)
+        return vulkan.VulkanQuantizer().set_global(settings)
+
+    return quantizer
+
+
+# ---- Vulkan ------------------------------------------------------------------------------------
+
+
+def _vulkan(scheme: str, **options: Any) -> Callable[[nn.Module, Inputs], Made]:
+    def lower(model: nn.Module, inputs: Inputs) -> Made:
+        import vulkan_zoo
+
+        graph = vulkan_zoo.SCHEMES[scheme](copy.deepcopy(model), tuple(inputs[:1]))
+        made = Made(graph, vulkan_zoo.lower(graph, (inputs[0],), options))
+        if scheme == "8da8w":
+            made.graph = without_activations(graph)
+        return made
+
+    return lower
+
+
+def without_activations(graph: Any) -> Any:
+    """Return a graph whose activations are not quantised: FoldQDQPass removes it."""
+    graph = copy.deepcopy(graph)
+    for node in graph.graph.nodes:
+        if "dequantize_per_t" not in str(node.target):
+            continue
+        source = node.args[0]
+        if "quantize_per_t" in str(getattr(source, "target", "")):
+            node.replace_all_uses_with(source.args[0])
+    graph.graph.eliminate_dead_code()
+    graph.recompile()
+    return graph
+
+
+# ---- Core ML -----------------------------------------------------------------------------------
+
+
+def _coreml(
+    ios: int = 17, half: bool = False, weights: Any = None, quantize: Any = None, steps: Any = ()
+) -> Callable[[nn.Module, Inputs], Made]:
+    """Lower for a version of iOS.
+
+    Args:
+        weights: Options of coremltools' quantizer of weights.
+        quantize: Returns a quantised module of a model and inputs.
+        steps: Functions of coremltools that compress weights.
+    """
+
+    def lower(model: nn.Module, inputs: Inputs) -> Made:
+        import coreml_zoo
+
+        graph = copy.deepcopy(model) if quantize is None else quantize(model, inputs)
+        with torch.no_grad():
+            exported = torch.export.export(graph, (inputs[0],))
+        with coreml_zoo.converting(steps(model) if callable(steps) else steps):
+            made = Made(graph, coreml_zoo.lower(exported, ios, half, weights))
+        if weights is None and not steps:
+            return made
+        with coreml_zoo.converting([*steps, coreml_zoo.decompress]):
+            made.exact = coreml_zoo.lower(exported, ios, half, weights)
+        return made
+
+    return lower
+
+
+def _static8(model: nn.Module, inputs: Inputs) -> Any:
+    import coremltools as ct
+    from executorch.backends.apple.coreml.quantizer import CoreMLQuantizer
+
+    settings = ct.optimize.torch.quantization
+    config = settings.LinearQuantizerConfig(
+        global_config=settings.ModuleLinearQuantizerConfig(
+            quantization_scheme="symmetric", weight_per_channel=True, weight_dtype=torch.qint8,
+            activation_dtype=torch.quint8,
+        )
+    )  # fmt: skip
+    row = dataclasses.replace(flows.FLOWS["coreml"], quantizer=lambda: CoreMLQuantizer(config))
+    exported = flows.export(model, ((inputs[0],), {}), None)
+    return flows._quantize(row, exported, [((x,), {}) for x in inputs])
+
+
+def _torchao(bits: int, group: int | None = None) -> Callable[[nn.Module, Inputs], Any]:
+    def quantize(model: nn.Module, inputs: Inputs) -> Any:
+        from torchao.quantization import quant_api
+        from torchao.quantization.granularity import PerAxis, PerGroup
+        from torchao.utils import unwrap_tensor_subclass
+
+        config = quant_api.IntxWeightOnlyConfig(
+            weight_dtype=getattr(torch, f"int{bits}"),
+            granularity=PerAxis(0) if group is None else PerGroup(group),
+        )
+        model = copy.deepcopy(model)
+        quant_api.quantize_(model, config)
+        return unwrap_tensor_subclass(model)
+
+    return quantize
+
+
+def _codebook(model: nn.Module, inputs: Inputs) -> Any:
+    from torchao.prototype.quantization.codebook_coreml import CodebookWeightOnlyConfig
+    from torchao.quantization import quant_api
+    from torchao.utils import unwrap_tensor_subclass
+
+    model = copy.deepcopy(model)
+    config = CodebookWeightOnlyConfig(dtype=torch.uint4, block_size=[-1, 16])
+    quant_api.quantize_(model, config)
+    return unwrap_tensor_subclass(model)
+
+
+class _Palettes:
+    """Sixteen values for each tensor of weights."""
+
+    def __iter__(self) -> Any:
+        import coreml_zoo
+
+        return iter([coreml_zoo.palettize(mode="uniform", nbits=4)])
+
+
+INT8 = {"mode": "linear_symmetric", "dtype": "int8", "weight_threshold": 0}
+INT4 = {**INT8, "dtype": "int4", "granularity": "per_block", "block_size": 8}
+
+# ---- operators of libraries --------------------------------------------------------------------
+
+
+def _cadence(quantizer: str | None) -> Callable[[nn.Module, Inputs], Made]:
+    def lower(model: nn.Module, inputs: Inputs) -> Made:
+        import cadence_flow
+
+        return Made(*cadence_flow.export(copy.deepcopy(model), inputs, quantizer))
+
+    return lower
+
+
+def _cortex_m(core: str) -> Callable[[nn.Module, Inputs], Made]:
+    def lower(model: nn.Module, inputs: Inputs) -> Made:
+        import cortex_m_flow
+
+        return Made(*cortex_m_flow.export(copy.deepcopy(model), inputs, core))
+
+    return lower
+
+
+APPLE, ARM, INTEL = ("coremltools",), ("tosa_serializer",), ("openvino", "nncf")
+
+SCHEMES = [
+    Scheme("vulkan", "fp32", _vulkan("float"), "VulkanBackend"),
+    Scheme("vulkan", "fp16", _vulkan("float", force_fp16=True), "VulkanBackend", 3e-3),
+    *(Scheme("vulkan", name, _vulkan(name), "VulkanBackend")
+      for name in ("w8", "w4", "8da8w", "4w", "8da4w")),
+    Scheme("vulkan", "static8", _by_flow("vulkan-int8"), "VulkanBackend"),
+    *(Scheme("coreml", name, lower, "CoreMLBackend", limit, APPLE) for name, lower, limit in (
+        ("fp32", _coreml(), 1e-5),
+        ("fp16", _coreml(18, half=True), 3e-3),
+        ("int8", _coreml(17, weights=INT8), 1e-5),
+        ("int4", _coreml(18, weights=INT4), 1e-5),
+        ("lut4", _coreml(17, steps=_Palettes()), 1e-5),
+        ("lut4-fp16", _coreml(18, True, steps=_Palettes()), 3e-3),
+        ("ao-int8", _coreml(18, quantize=_torchao(8)), 1e-5),
+        ("ao-int4", _coreml(18, quantize=_torchao(4, 16)), 1e-5),
+        ("ao-codebook", _coreml(18, quantize=_codebook), 1e-5))),
+    Scheme("coreml", "static8", _coreml(17, quantize=_static8), "CoreMLBackend", packages=APPLE,
+           models=("mlp", "cnn", "mobilenet", "unet")),  # minutes each
+    Scheme("tosa", "fp32", _by_flow("tosa"), "TOSABackend", packages=ARM),
+    *(Scheme("tosa", name, _by_flow(flow, **changes), "TOSABackend", packages=ARM)
+      for name, flow, changes in (
+        ("int8", "tosa-int8", {}), ("u55", "ethos-u55", {}), ("u85", "ethos-u85", {}),
+        ("a8w4", "tosa-int8", _arm("get_symmetric_a8w4_quantization_config",
+                                   "TOSA-1.0+INT+int4")))),
+    Scheme("tosa", "a16w8", _by_flow("tosa-int8", **_arm("get_symmetric_a16w8_quantization_config",
+                                                         "TOSA-1.0+INT+int16")),
+           "TOSABackend", packages=ARM, steps=6),  # tables of int16 interpolate
+    Scheme("openvino", "fp32", _by_flow("openvino"), "OpenvinoBackend", packages=INTEL),
+    *(Scheme("openvino", mode.lower().replace("_", "-"), _openvino(mode), "OpenvinoBackend",
+             3 / 127, INTEL)  # it stores ranges in place of scales: test_openvino.py
+      for mode in ("INT8_SYM", "INT8_MIXED", "INT8_TRANSFORMER")),
+    *(Scheme("openvino", mode.lower().replace("_", "-"), _openvino(mode), "OpenvinoBackend",
+             packages=INTEL)
+      for mode in ("INT8WO_SYM", "INT8WO_ASYM")),
+    *(Scheme("openvino", mode.lower().replace("_", "-"), _openvino(mode, group_size=16),
+             "OpenvinoBackend", packages=INTEL)
+      for mode in ("INT4WO_SYM", "INT4WO_ASYM")),
+    *(Scheme("cortex-m", core.lower(), _cortex_m(core), "cortex_m", packages=ARM)
+      for core in ("M55", "M4")),
+    Scheme("cadence", "fp32", _cadence(None), "cadence"),
+    *(Scheme("cadence", name, _cadence(quantizer), "cadence") for name, quantizer in (
+        ("int8", "CadenceDefaultQuantizer"), ("softmax", "CadenceWithSoftmaxQuantizer"),
+        ("linear16", "CadenceWith16BitLinearActivationsQuantizer"))),
+    Scheme("native", "fp32", _by_flow("native"), "NativeBackend"),
+    Scheme("native", "fp16", _half, "NativeBackend", 3e-3),
+    *(Scheme("native", name, functools.partial(_native, quantizer=quantizer), "NativeBackend")
+      for name, quantizer in (("static8", flows._symmetric(False)),
+                              ("w8", _symmetric(is_dynamic=False, weight_bits=8)))),
+]  # fmt: skip
+"""All schemes; those whose packages are missing are skipped by the tests."""
+
+
+@dataclass
+class Loaded:
+    """A program, or the error of the flow; inputs and results of `flow_models.CALLS` calls."""
+
+    pte: bytes = b""
+    inputs: list[np.ndarray] = dataclasses.field(default_factory=list)
+    eager: list[np.ndarray] = dataclasses.field(default_factory=list)
+    """Results of the lowered module."""
+    exact: Any = None
+    """Results that are equal bit by bit, or a program with the same results; None: unknown."""
+    step: float = 0.0
+    """The largest scale of the activations that the results depend on; 0 if none is quantised."""
+    quantized: int = 0
+    """Nodes of the lowered module that quantise or dequantise."""
+    error: str = ""
+    """The exception's type and message, if the flow refuses the model."""
+
+
+def _is_quantizing(node: Any) -> bool:
+    return "quant" in str(node.target) or "decompressor" in str(node.target)
+
+
+def _step(graph: Any) -> float:
+    """Return the scale of the last quantised activation, of each branch: the largest."""
+    scales, seen = [], set()
+    pending = [next(node for node in graph.graph.nodes if node.op == "output")]
+    while pending:
+        node = pending.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if "dequantize_per_tensor" in str(node.target) and node.args[0].op == "call_function":
+            scales.append(float(node.args[1]))
+        else:
+            pending.extend(node.all_input_nodes)
+    return max(scales, default=0.0)
+
+
+def _quantized(graph: Any) -> int:
+    if not hasattr(graph, "graph"):  # torchao replaces parameters of a module
+        names = {type(p).__name__ for p in graph.parameters()} - {"Parameter"}
+        parametrized = [m for m in graph.modules() if hasattr(m, "parametrizations")]
+        return len(names) + len(parametrized)
+    return sum(map(_is_quantizing, graph.graph.nodes))
+
+
+def export(scheme: Scheme, model_name: str) -> tuple[Made, Inputs]:
+    """Lower a model; raises as the flow does."""
+    logging.getLogger().setLevel(logging.ERROR)
+    model, inputs = flow_models.make(model_name)
+    torch.manual_seed(0)
+    made = scheme.lower(model, inputs)
+    if scheme.name == "fp16" and scheme.flow == "native":
+        inputs = [x.half() for x in inputs]
+    return made, inputs
+
+
+def _load(scheme: Scheme, model_name: str) -> Loaded:
+    try:
+        made, inputs = export(scheme, model_name)
+    except Exception as error:
+        return Loaded(error=f"{type(error).__name__}: {error}")
+    graph, found = made.graph, Loaded(made.pte)
+    with torch.no_grad():
+        for x in inputs[: flow_models.CALLS]:
+            found.inputs.append(x.numpy())
+            found.eager.append(graph(x).numpy())
+        if callable(made.exact):
+            found.exact = [made.exact(x).numpy() for x in inputs[: flow_models.CALLS]]
+        else:
+            found.exact = made.exact
+    found.step = _step(graph) if hasattr(graph, "graph") else 0.0
+    found.quantized = _quantized(graph)
+    return found
+
+
+FILES = [Path(__file__).with_name(name) for name in (
+    "flow_models.py", "flow_matrix.py", "coreml_zoo.py", "cadence_flow.py", "cortex_m_flow.py")
+]  # fmt: skip
+
+
+def load(scheme: Scheme, model_name: str) -> Loaded:
+    packages = ("torch", "executorch", "torchao", *scheme.packages)
+    packages = tuple({"tosa_serializer": "tosa-tools"}.get(name, name) for name in packages)
+    key = kept.digest(*FILES, packages=packages)
+    name = f"flow-{scheme.id}-{model_name}-{key}"
+    return kept.pickled(name, lambda: _load(scheme, model_name))  # type: ignore[no-any-return]

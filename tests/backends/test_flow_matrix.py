@@ -1,0 +1,174 @@
+"""Every scheme of every device flow, for each of six models, equals eager of the lowered module."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from executorch_c import Error, Runtime
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("executorch")
+import flow_matrix as matrix  # noqa: E402
+import flow_models  # noqa: E402
+
+ROWS = [(scheme, name) for scheme in matrix.SCHEMES for name in scheme.models]
+
+REFUSED = {
+    # The weight of ten features is padded to twelve, its scales are not.
+    ("vulkan-8da4w", "cnn"): "FusePatternsPass",
+    # The channels of a transposed convolution's weight are in another dimension than its scales.
+    ("tosa-a8w4", "unet"): r"size of tensor a \(8\) must match the size of tensor b \(16\)",
+    ("cortex-m-m55", "transformer"): "ReplaceScalarWithTensorArgPass",
+    ("cortex-m-m4", "transformer"): "ReplaceScalarWithTensorArgPass",
+    # The observer of layer_norm's weight, which has one dimension.
+    ("openvino-int8-sym", "transformer"): "IndexError: Dimension out of range",
+    ("openvino-int8-mixed", "transformer"): "IndexError: Dimension out of range",
+    ("openvino-int8-transformer", "transformer"): "'list' object has no attribute 'numel'",
+    # The observer of an LSTM's weights.
+    ("openvino-int8-sym", "lstm"): "TypeError: 'NoneType' object is not iterable",
+    ("openvino-int8-mixed", "lstm"): "TypeError: 'NoneType' object is not iterable",
+    ("openvino-int8-transformer", "lstm"): "TypeError: 'NoneType' object is not iterable",
+}
+"""Errors of flows that refuse a model, by scheme and model."""
+
+MISLOWERED = {
+    # The skip connection is rescaled as another value, also in Arm's reference model (below).
+    ("tosa-int8", "unet"): "", ("tosa-u55", "unet"): "", ("tosa-u85", "unet"): "",
+    # coremltools drops a requantisation before a reshape (below).
+    ("coreml-static8", "mobilenet"): "",
+    # All steps share a bias in integers of the first step's scale; operators take their own.
+    ("cadence-int8", "lstm"): "", ("cadence-softmax", "lstm"): "",
+    # A convolution before a skip connection remains aten.convolution, of int8 with a bias of int32.
+    ("cortex-m-m55", "unet"): "'bias': dtype int32, expected int8",
+    ("cortex-m-m4", "unet"): "'bias': dtype int32, expected int8",
+}  # fmt: skip
+"""Models that a flow lowers to other results than the quantised module's: the error of the call, if
+any. Should a flow mend one, its row fails, and belongs to the others."""
+
+LINEAR = {"vulkan-w8", "vulkan-w4", "vulkan-8da8w", "vulkan-4w", "vulkan-8da4w", "coreml-ao-int8",
+          "coreml-ao-int4", "coreml-ao-codebook", "native-w8", "cadence-linear16"}  # fmt: skip
+"""Schemes that quantise linear layers alone: nothing of the U-Net."""
+
+TIES = 0.1
+"""The share of results that may be a step off: eager scales sums in float32, devices in integers,
+so that a sum at the boundary between two steps is rounded to either, there or in a layer before."""
+
+
+def load(scheme: matrix.Scheme, model_name: str) -> matrix.Loaded:
+    if not all(map(importlib.util.find_spec, scheme.packages)):
+        pytest.skip(f"needs {', '.join(scheme.packages)}")
+    return matrix.load(scheme, model_name)
+
+
+def run(pte: bytes, inputs: list[np.ndarray]) -> list[np.ndarray]:
+    method = Runtime.get().load_program(pte).load_method("forward")
+    return [method.execute([x])[0] for x in inputs]
+
+
+def check_close(scheme: matrix.Scheme, step: float, actual: Any, expected: Any) -> None:
+    """Check floats to the scheme's limit, quantised results to its steps."""
+    assert actual.shape == expected.shape and actual.dtype == expected.dtype
+    assert expected.std() > 0.3  # results that say something
+    off = np.abs(actual.astype(np.float64) - expected)
+    limit = scheme.limit * max(1.0, float(np.abs(expected).max()))
+    assert off.max() <= max(limit, 1.001 * scheme.steps * step), (off.max(), limit, step)
+    if scheme.steps == 1:
+        assert np.count_nonzero(off > limit) <= max(1, TIES * off.size)
+
+
+def check_runs_there(scheme: matrix.Scheme, program: Any) -> None:
+    """Check that the flow's backend, or its operators, compute the program."""
+    (method,) = program.info()["methods"]
+    if scheme.flow in ("cadence", "cortex-m"):
+        assert not method["delegates"]
+        own = any(op["name"].startswith(f"{scheme.backend}::") for op in method["operators"])
+        assert own or scheme.name == "fp32"
+    else:
+        assert {use["id"] for use in method["delegates"]} == {scheme.backend}
+
+
+@pytest.mark.sweep(97)
+@pytest.mark.parametrize(("scheme", "model_name"), ROWS, ids=lambda x: getattr(x, "id", x))
+def test_a_program_equals_eager(scheme: matrix.Scheme, model_name: str) -> None:
+    found, row = load(scheme, model_name), (scheme.id, model_name)
+    if row in REFUSED:
+        assert re.search(REFUSED[row], found.error), found.error
+        return
+    assert not found.error, found.error
+    if row in MISLOWERED:
+        check_mislowered(found, MISLOWERED[row])
+        return
+    check_runs_there(scheme, Runtime.get().load_program(found.pte))
+    results = run(found.pte, found.inputs)
+    if isinstance(found.exact, bytes):  # the weights as coremltools decompresses them
+        assert b"constexpr_" in found.pte and b"constexpr_" not in found.exact
+        for actual, expected in zip(results, run(found.exact, found.inputs), strict=True):
+            np.testing.assert_array_equal(actual, expected)
+        return
+    if not re.search("fp32|fp16", scheme.name):
+        assert (found.quantized > 0) == (scheme.id not in LINEAR or model_name != "unet")
+    for at, (actual, expected) in enumerate(zip(results, found.eager, strict=True)):
+        check_close(scheme, found.step, actual, expected)
+        if found.exact is not None:  # the flow's own references of its operators
+            np.testing.assert_array_equal(actual, found.exact[at])
+
+
+def check_mislowered(found: matrix.Loaded, error: str) -> None:
+    """Check that the program is as wrong as the flow made it."""
+    if error:
+        with pytest.raises(Error, match=error):
+            run(found.pte, found.inputs)
+        results = found.exact  # the lowered graph in eager
+    else:
+        results = run(found.pte, found.inputs)
+    for actual, expected in zip(results, found.eager, strict=True):
+        assert np.abs(actual - expected).max() > 10 * found.step
+
+
+INTEGER = [
+    (scheme, name)
+    for scheme, name in ROWS
+    if scheme.flow == "tosa" and scheme.name != "fp32" and (scheme.id, name) not in REFUSED
+]
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(("scheme", "model_name"), INTEGER, ids=lambda x: getattr(x, "id", x))
+def test_integers_of_tosa_equal_arms_reference_model(
+    scheme: matrix.Scheme, model_name: str
+) -> None:
+    """Bit by bit, also where the flow's graph is wrong, or an int16 table off by some steps."""
+    reference = pytest.importorskip("tosa_reference_model")
+    found = load(scheme, model_name)
+    program = Runtime.get().load_program(found.pte)
+    method, payload = program.load_method("forward"), bytes(program._payload("forward", 0))
+    for x in found.inputs:
+        with method.tracing(values=True) as trace:
+            method.execute([x])
+        first = next(event for event in trace.events if event.kind == "kernel").outputs[0].data
+        last = [event for event in trace.events if event.kind == "node"][-1].outputs[0].data
+        (expected,), _ = reference.run(payload, [np.ascontiguousarray(first)])
+        np.testing.assert_array_equal(last, np.asarray(expected).reshape(last.shape))
+
+
+@pytest.mark.heavy
+def test_coremltools_drops_a_requantisation() -> None:
+    """The pool's result is quantised by one scale, and dequantised by that of flatten's result."""
+    (scheme,) = (scheme for scheme in matrix.SCHEMES if scheme.id == "coreml-static8")
+    inside: Any = Runtime.get().load_program(load(scheme, "mobilenet").pte)._delegate("forward", 0)
+    nodes = [(node["name"], node["note"]) for node in inside["nodes"]]
+    (at,) = (i for i, (name, _) in enumerate(nodes) if name == "reshape")
+    assert [name for name, _ in nodes[at - 1 : at + 2]] == ["quantize", "reshape", "dequantize"]
+    before, after = (float(re.findall(r"scale=([\d.]+)", nodes[i][1])[0]) for i in (at - 1, at + 1))
+    assert before / after > 1.5
+
+
+def test_the_lists_name_rows() -> None:
+    rows = {(scheme.id, name) for scheme, name in ROWS}
+    assert REFUSED.keys() | MISLOWERED.keys() <= rows and not REFUSED.keys() & MISLOWERED.keys()
+    assert {scheme.id for scheme in matrix.SCHEMES} >= LINEAR
+    assert {name for _, name in rows} == set(flow_models.MODELS)
