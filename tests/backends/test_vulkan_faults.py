@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-import executorch_c
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("executorch")
 import vulkan_zoo as zoo  # noqa: E402
-
-
-def find_constant(pte: bytes, shape: tuple[int, ...]) -> slice:
-    """Return the place of the payload's constant of a shape: its key is the digest of its bytes.
-
-    Sums of weights (int32) are for the device: results here do not need them.
-    """
-    inside: Any = executorch_c.load(pte)._delegate("forward", 0)
-    (value, *_) = (v for v in inside["values"] if v["constant"] and v["shape"] == shape
-                   and v["dtype"] != "int32")  # fmt: skip
-    key, size = value["note"].split()[2].rstrip(","), value["nbytes"]
-    for at in range(0, len(pte) - size + 1, 16):
-        if hashlib.sha256(pte[at : at + size]).hexdigest() == key:
-            return slice(at, at + size)
-    raise AssertionError(key)
+from flow_faults import sources, vulkan_constant  # noqa: E402
 
 
 def swap_nibbles(data: np.ndarray) -> np.ndarray:
@@ -72,11 +56,6 @@ FAULTS: dict[str, tuple[str, tuple[int, ...], Damage, str]] = {
 """Rows, shapes of the constants, and the modules to name."""
 
 
-def sources(report: Any) -> list[str]:
-    """Return the modules that a report says to be wrong."""
-    return [line.module for line in report if line.verdict == "source"]
-
-
 @pytest.mark.sweep(5)
 @pytest.mark.parametrize("name", FAULTS)
 def test_explain_names_the_layer(name: str) -> None:
@@ -91,7 +70,7 @@ def test_explain_names_the_layer(name: str) -> None:
     model = zoo.SCHEMES[row.scheme](module.eval(), inputs)
     right = explain(bytes(pte), model, inputs)
     assert not sources(right), str(right)
-    place = find_constant(bytes(pte), shape)
+    place = vulkan_constant(bytes(pte), shape)
     pte[place] = damage(np.frombuffer(pte[place], np.uint8)).tobytes()
     report = explain(bytes(pte), model, inputs)
     assert report.verdict == "differ", str(report)

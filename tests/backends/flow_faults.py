@@ -1,0 +1,83 @@
+"""Places of a layer's weights in a program's file, and changes of them."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import executorch_c
+import numpy as np
+
+Change = Callable[[np.ndarray], np.ndarray]
+"""Returns other bytes of a constant."""
+
+
+def vulkan_constant(pte: bytes, shape: tuple[int, ...]) -> slice:
+    """Return the place of a Vulkan payload's constant of a shape: its key is the digest of its
+    bytes.
+
+    Sums of weights (int32) are for the device: results here do not need them.
+    """
+    inside: Any = executorch_c.load(pte)._delegate("forward", 0)
+    (value, *_) = (v for v in inside["values"] if v["constant"] and v["shape"] == shape
+                   and v["dtype"] != "int32")  # fmt: skip
+    key, size = value["note"].split()[2].rstrip(","), value["nbytes"]
+    for at in range(0, len(pte) - size + 1, 16):
+        if hashlib.sha256(pte[at : at + size]).hexdigest() == key:
+            return slice(at, at + size)
+    raise AssertionError(key)
+
+
+def weight_of(graph: Any, layer: str) -> np.ndarray:
+    """Return the weight of a layer: of a module, or the integers of a quantised graph."""
+    if not hasattr(graph, "graph"):
+        weight = dict(graph.named_modules())[layer].weight
+        weight = getattr(weight, "qdata", weight)  # torchao's integers
+        return weight.detach().numpy()  # type: ignore[no-any-return]
+    for node in graph.graph.nodes:
+        stack = node.meta.get("nn_module_stack") or {}
+        names = [path.removeprefix("L['self'].") for path, _ in stack.values()]
+        if names[-1:] == [layer] and str(node.target).startswith(("aten.conv", "aten.linear")):
+            weight = node.args[1]
+            while weight.op != "get_attr":
+                weight = weight.args[0]
+            return getattr(graph, weight.target).detach().numpy()  # type: ignore[no-any-return]
+    raise AssertionError(layer)
+
+
+def _layouts(weight: np.ndarray) -> Iterator[bytes]:
+    """Yield the elements in each order of the dimensions, as they are and in fewer bits."""
+    for order in itertools.permutations(range(weight.ndim)):
+        turned = np.ascontiguousarray(weight.transpose(order))
+        yield turned.tobytes()
+        if turned.dtype == np.float32:
+            yield turned.astype(np.float16).tobytes()
+        elif turned.dtype == np.int8 and np.abs(turned).max() <= 8 and turned.size % 2 == 0:
+            nibbles = turned.ravel().view(np.uint8) & 15
+            yield (nibbles[::2] | nibbles[1::2] << 4).tobytes()
+            yield (nibbles[1::2] | nibbles[::2] << 4).tobytes()
+
+
+def place_of(pte: bytes, weight: np.ndarray) -> slice:
+    """Return the place of a weight's elements, in whatever order of dimensions they are stored."""
+    found = {}
+    for data in _layouts(weight):
+        if pte.count(data) == 1:
+            found[pte.index(data)] = len(data)
+    assert len(found) == 1, found
+    ((at, size),) = found.items()
+    return slice(at, at + size)
+
+
+def plant(pte: bytes, place: slice, change: Change) -> bytes:
+    """Return a program with a changed constant."""
+    changed = bytearray(pte)
+    changed[place] = change(np.frombuffer(pte[place], np.uint8)).tobytes()
+    return bytes(changed)
+
+
+def sources(report: Any) -> list[str]:
+    """Return the modules that a report says to be wrong."""
+    return [line.module for line in report if line.verdict == "source"]

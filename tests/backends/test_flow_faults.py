@@ -1,0 +1,60 @@
+"""Planted faults in programs of each device flow, of two models: `explain` names the layer."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+import flow_faults as faults
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("executorch")
+import flow_matrix as matrix  # noqa: E402
+
+pytestmark = pytest.mark.heavy  # an export needs some seconds
+
+ROWS = [
+    ("vulkan-fp32", "unet", "out"), ("vulkan-fp32", "transformer", "qkv"),
+    ("vulkan-4w", "transformer", "out"),
+    ("coreml-fp32", "unet", "up"), ("coreml-fp32", "transformer", "qkv"),
+    ("coreml-fp16", "unet", "out"), ("coreml-fp16", "transformer", "out"),
+    ("coreml-ao-int4", "transformer", "out"), ("coreml-ao-int8", "transformer", "qkv"),
+    ("tosa-fp32", "unet", "out"), ("tosa-fp32", "transformer", "out"),
+    ("tosa-int8", "mobilenet", "head"), ("tosa-int8", "cnn", "8"),
+    ("native-fp32", "unet", "out"), ("native-fp32", "transformer", "qkv"),
+    ("native-fp16", "unet", "up"), ("native-w8", "transformer", "out"),
+    ("cortex-m-m55", "mobilenet", "head"), ("cortex-m-m55", "cnn", "8"),
+    ("cadence-int8", "unet", "out"), ("cadence-int8", "transformer", "qkv"),
+    ("openvino-fp32", "unet", "out"),  # its engine shows no values: the last layer alone is named
+]  # fmt: skip
+"""Schemes, models, and the layers whose weight has wrong elements."""
+
+
+def change(data: np.ndarray) -> np.ndarray:
+    """Flip a bit of each of some bytes: of a float, in its exponent."""
+    changed = data.copy()
+    changed[3:64:4] ^= 64
+    return changed
+
+
+@pytest.mark.parametrize(("scheme_id", "model_name", "layer"), ROWS)
+def test_explain_names_the_layer(scheme_id: str, model_name: str, layer: str) -> None:
+    from executorch_c.devtools import explain
+
+    (scheme,) = (scheme for scheme in matrix.SCHEMES if scheme.id == scheme_id)
+    if not all(map(importlib.util.find_spec, scheme.packages)):
+        pytest.skip(f"needs {', '.join(scheme.packages)}")
+    made, (x, *_) = matrix.export(scheme, model_name)
+    graph: Any = made.graph
+    right = explain(made.pte, graph, (x,))
+    assert not faults.sources(right), str(right)
+    if scheme_id == "vulkan-4w":  # nibbles in blocks, of two columns each
+        place = faults.vulkan_constant(made.pte, (32, 16))
+    else:
+        place = faults.place_of(made.pte, faults.weight_of(graph, layer))
+    report = explain(faults.plant(made.pte, place, change), graph, (x,))
+    assert report.verdict == "differ" and report.first is not None, str(report)
+    named = [module for module in faults.sources(report) if module]  # no other module is blamed
+    assert report.first.module == layer and named == [layer], str(report)
