@@ -19,6 +19,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("executorch")
 import xnnpack_sanitized  # noqa: E402
+from test_xnnpack_tables import BYTES, SCALES, joined  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
@@ -73,6 +74,10 @@ def write_programs(folder: Path) -> None:
         assert b"XH00" in pte, name
         arrays = {f"x{i}": x for i, x in enumerate(inputs)}
         np.savez(folder / name, pte=np.frombuffer(pte, np.uint8), **arrays)
+    for name in ("silu", "decomposed"):  # chains that become tables
+        pte = joined(name, (4, 64), *SCALES[0]).program()
+        x = BYTES["qint8"].reshape(4, 64)
+        np.savez(folder / f"{name}_table", pte=np.frombuffer(pte, np.uint8), x0=x)
 
 
 @pytest.fixture(scope="module")
