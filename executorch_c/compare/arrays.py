@@ -134,7 +134,7 @@ class Comparison(Report):
 
     outputs: tuple[OutputComparison, ...]
     problem: str | None = None
-    """Difference in the number of outputs; None without one."""
+    """Difference in the number of outputs, or another that is of no output; None without one."""
     reason: str = "no outputs"
     """Reason for empty `outputs`."""
 
