@@ -1,4 +1,4 @@
-"""What devices compute in other ways than the engines here, by backend and flow of operators."""
+"""Differences between devices and the engines here, by backend and operator namespace."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from executorch_c.testing import check_model  # noqa: E402
 pytestmark = pytest.mark.heavy  # an export needs some seconds
 
 HOLDS = {"tosa": "program", "vgf": "program", "native": "delegate"}
-"""Where the state of a flow's programs is: get_state() has that of the program."""
+"""Owners of the state, by flow. get_state() returns the program's, not a delegate's."""
 
 
 class Sum(torch.nn.Module):

@@ -45,7 +45,7 @@ class Maker:
         self.rng = np.random.default_rng(self.seed)
 
     def numbers(self, low: int, high: int, shape: tuple[int, ...], dtype: Any) -> str:
-        """Add a constant; that of the planted fault has another number at one place."""
+        """Add a random constant; constant number `fault` gets one wrong element."""
         drawn = self.rng.integers(low, high + 1, shape)
         if self.constants == self.fault:
             flat = drawn.reshape(-1)

@@ -27,7 +27,7 @@ def delegates(program: Any) -> list[str]:
 @pytest.mark.parametrize("flow", ["vgf", "vgf-int8"])
 @pytest.mark.parametrize("name", models.MODELS)
 def test_a_model_equals_eager(name: str, flow: str) -> None:
-    """In int8 the flow lowers the U-Net wrongly, as that of TOSA does (test_tosa_flow.py)."""
+    """The int8 U-Net is lowered wrongly, as by the TOSA flow (test_flow_matrix.py)."""
     model, (x, *_) = models.make(name)
     result = check_model(model, (x,), flow=flow, n_random=1)
     assert delegates(result.program) == ["VgfBackend"]

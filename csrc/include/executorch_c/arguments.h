@@ -1,4 +1,4 @@
-/* What operators of plug-ins share: checks of arguments, temporary memory, loops on threads.
+/* Helpers of plug-in operators: checks of arguments, temporary memory, loops on threads.
  *
  * `c` is a pointer to a struct with the members `host`, `call` and `args`, as EC_OPERATOR_RUN fills
  * it. Statuses are those of backend.h; messages are set. */
