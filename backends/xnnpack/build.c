@@ -56,7 +56,7 @@ static enum xnn_status define_quantized_input(const ecx_builder *b, const ecx_va
 }
 
 static bool is_run(const ecx_builder *b, const ecx_plan *plan, const ecx_node *n) {
-  return !n->is_dead && (plan->show_all || !(n->is_joined || ecx_is_elided(b->graph, n)));
+  return plan->show_all ? !n->is_dead : ecx_is_run(b->graph, n);
 }
 
 /* True if only a table's chain has the value. */

@@ -19,11 +19,15 @@ static bool is_move(const ecx_node *n) {
          n->kind->define == ecx_define_copy;
 }
 
-bool ecx_is_elided(const ecx_graph *g, const ecx_node *n) {
-  if (!is_move(n) || n->is_dead) return false;
+static bool is_elided(const ecx_graph *g, const ecx_node *n) {
+  if (!is_move(n)) return false;
   const ecx_elision *out = &g->elided[n->out[0]];
   return out->same != n->out[0] || g->elided[n->in[0]].same == n->out[0] ||
          (!out->uses && !ecx_out(g, n, 0)->is_output);
+}
+
+bool ecx_is_run(const ecx_graph *g, const ecx_node *n) {
+  return !n->is_dead && !n->is_joined && !is_elided(g, n);
 }
 
 /* ---- order of elements ----------------------------------------------------------------------- */
@@ -58,7 +62,7 @@ static bool is_unchanged(const order *o) {
   return true;
 }
 
-/* Changes the order of a transposition's result to that of its input. */
+/* Permutes the order of a transposition's result into its input's. */
 static bool undo_transpose(const ecx_node *n, const axes *in, const axes *out, order *o) {
   const ec_fb_vec perm = ec_fb_vector(n->params, ECX_Transpose_perm);
   const order after = *o;
@@ -72,7 +76,7 @@ static bool undo_transpose(const ecx_node *n, const axes *in, const axes *out, o
   return true;
 }
 
-/* Changes the order of a move's result to that of its input; false if a reshape joins or splits
+/* Permutes the order of a move's result into its input's; false if a reshape joins or splits
  * dimensions. */
 static bool undo_move(const ecx_graph *g, const ecx_elision *e, const ecx_node *n, order *o) {
   const ecx_value *from = ecx_in(g, n, 0), *to = ecx_out(g, n, 0);
@@ -85,10 +89,6 @@ static bool undo_move(const ecx_graph *g, const ecx_elision *e, const ecx_node *
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
-
-static bool same_shape(const ecx_shape *a, const ecx_shape *b) {
-  return a->rank == b->rank && memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0;
-}
 
 /* True if equal bytes of the values are equal numbers. */
 static bool same_numbers(const ecx_value *a, const ecx_value *b) {
@@ -108,7 +108,7 @@ static uint32_t find_earlier(const ecx_graph *g, const ecx_elision *e, const ecx
   for (int i = 0; i < MAX_CHAIN && is_move(n) && undo_move(g, e, n, &o); i++) {
     const ecx_value *in = ecx_in(g, n, 0);
     if (!same_numbers(in, result)) return out;
-    if (is_unchanged(&o) && same_shape(&in->shape, &result->shape)) return e[n->in[0]].same;
+    if (is_unchanged(&o) && ecx_shapes_equal(&in->shape, &result->shape)) return e[n->in[0]].same;
     if (in->producer == ECX_NONE) return out;
     n = &g->nodes[in->producer];
   }
@@ -142,17 +142,20 @@ static void redirect_readers(const ecx_graph *g, ecx_elision *e) {
   }
 }
 
+/* True if a move's result is the bytes of its input. */
+static bool keeps_bytes(const ecx_graph *g, const ecx_elision *e, const ecx_node *n) {
+  const axes wide = axes_of(&e[n->out[0]], ecx_out(g, n, 0));
+  order o = order_of(&wide);
+  return n->kind->define != ecx_define_transpose || (undo_move(g, e, n, &o) && is_unchanged(&o));
+}
+
 /* Removes a move of the same bytes from or to an argument: a result is written to the output at
  * once; an input that nothing else reads is read with the shape of the result. */
 static void join_argument(const ecx_graph *g, ecx_elision *e, const ecx_node *n) {
   const uint32_t in = e[n->in[0]].same, out = n->out[0];
   const ecx_value *from = &g->values[in], *to = &g->values[out];
-  const axes wide = axes_of(&e[out], to);
-  order o = order_of(&wide);
-  if (n->is_dead || !is_move(n) || e[out].same != out) return;
-  if (!same_numbers(from, to) || e[in].stands_for != ECX_NONE) return;
-  if (n->kind->define == ecx_define_transpose && !(undo_move(g, e, n, &o) && is_unchanged(&o)))
-    return;
+  if (e[out].same != out || e[in].stands_for != ECX_NONE) return;
+  if (!same_numbers(from, to) || !keeps_bytes(g, e, n)) return;
   if (to->is_output && !from->is_input && !from->is_output) {
     e[out].same = in;
     e[in].stands_for = out;
@@ -169,7 +172,8 @@ uint32_t ecx_elide(const ecx_call *c, ecx_graph *g) {
   if (!e) return ecx_fail(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for %zu bytes", bytes);
   start(g, e);
   redirect_readers(g, e);
-  for (uint32_t i = g->node_count; i-- > 0;) join_argument(g, e, &g->nodes[i]);
+  for (uint32_t i = g->node_count; i-- > 0;)
+    if (!g->nodes[i].is_dead && is_move(&g->nodes[i])) join_argument(g, e, &g->nodes[i]);
   if (memcmp(e, g->elided, bytes) != 0) g->elisions++;
   memcpy(g->elided, e, bytes);
   return EC_BACKEND_OK;

@@ -100,10 +100,6 @@ static uint32_t input_shape(const run *r, const ecx_external *e, ecx_shape *out)
   return EC_BACKEND_OK;
 }
 
-static bool same_shape(const ecx_shape *a, const ecx_shape *b) {
-  return a->rank == b->rank && memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0;
-}
-
 static uint32_t read_input_shapes(const run *r) {
   ecx_delegate *d = r->d;
   bool changed = d->shapes == 0;
@@ -111,7 +107,7 @@ static uint32_t read_input_shapes(const run *r) {
     ecx_value *v = value_of(r, &d->externals[i]);
     ecx_shape shape;
     ECX_TRY(input_shape(r, &d->externals[i], &shape));
-    changed = changed || !same_shape(&shape, &v->shape);
+    changed = changed || !ecx_shapes_equal(&shape, &v->shape);
     v->shape = shape;
   }
   if (!changed) return EC_BACKEND_OK;

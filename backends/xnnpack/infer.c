@@ -1,8 +1,6 @@
 /* Shapes of a whole graph for the current shapes of its inputs. */
 #include "infer.h"
 
-#include <string.h>
-
 #include "call.h"
 #include "elide.h"
 #include "graph.h"
@@ -39,8 +37,7 @@ static bool accepts_empty(const ecx_graph *g, const ecx_node *n) {
     const ecx_value *v = ecx_in(g, n, i), *first = ecx_in(g, n, 0);
     if (!v) continue;
     none = none && !is_empty(v);
-    same = same && v->shape.rank == first->shape.rank &&
-           memcmp(v->shape.dims, first->shape.dims, v->shape.rank * sizeof *v->shape.dims) == 0;
+    same = same && ecx_shapes_equal(&v->shape, &first->shape);
   }
   if (none || n->kind->empty == ECX_EMPTY_ANY) return true;
   return is_empty(ecx_out(g, n, 0)) && (same || n->kind->empty == ECX_EMPTY_ROWS);

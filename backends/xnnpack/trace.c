@@ -61,7 +61,7 @@ static bool is_fused(const ecx_graph *g, const ecx_node *n) {
 }
 
 static bool is_run(const ecx_graph *g, const ecx_node *n) {
-  return !n->is_dead && !n->is_joined && !ecx_is_elided(g, n) && !is_fused(g, n);
+  return ecx_is_run(g, n) && !is_fused(g, n);
 }
 
 static size_t count_nodes(const ecx_graph *g) {

@@ -65,6 +65,10 @@ bool ecx_shape_count(const ecx_shape *shape, size_t *out) {
   return true;
 }
 
+bool ecx_shapes_equal(const ecx_shape *a, const ecx_shape *b) {
+  return a->rank == b->rank && memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0;
+}
+
 /* Computes the bytes of elements with `bits` bits; 4-bit elements pad each row to whole bytes. */
 static bool bytes_of(const ecx_shape *shape, unsigned bits, size_t *out) {
   ecx_shape rows = *shape;

@@ -60,6 +60,7 @@ void ecx_value_close(const ec_host *host, ecx_value *value);
 /* Computes elements, or bytes in XNNPACK's form (widened). Returns false on overflow. */
 bool ecx_shape_count(const ecx_shape *shape, size_t *out);
 bool ecx_value_bytes(const ecx_value *value, size_t *out);
+bool ecx_shapes_equal(const ecx_shape *a, const ecx_shape *b);
 /* Writes "[1, 3, 224, 224]". Returns `text`. */
 const char *ecx_shape_text(const ecx_shape *shape, char *text, size_t size);
 

@@ -78,11 +78,6 @@ static bool is_plain(const ec_value *v) {
          t->numel > 0 && ec_tensor_is_contiguous(t);
 }
 
-/* True if both tensors have exactly one memory, and so the same elements. */
-static bool is_same_memory(const ec_placement *a, const ec_placement *b) {
-  return a->nbytes == b->nbytes && ec_placement_covers(a, b);
-}
-
 static bool writes_tensors_only(const ec_instr *in) {
   if (in->kind != EC_INSTR_KernelCall || in->op->custom || in->op->makes_view) return false;
   for (size_t i = 0; i < in->write_count; i++)
@@ -101,7 +96,7 @@ static size_t find_writer(const chain *c, const ec_value *v, size_t at) {
     if (!writes_tensors_only(in)) return c->last;
     for (size_t i = 0; i < in->write_count; i++) {
       const ec_placement *to = ec_placement_of(c->uses->m, in->writes[i]->as.tensor);
-      if (ec_placements_overlap(p, to)) return is_same_memory(p, to) ? at : c->last;
+      if (ec_placements_overlap(p, to)) return ec_placements_equal(p, to) ? at : c->last;
     }
   }
   return c->last;
@@ -260,17 +255,12 @@ static bool have_shapes(chain *c, const ec_value *scores) {
 
 /* True if only calls of the chain can use tensor `k`. */
 static bool is_inside(const chain *c, size_t k) {
-  const ec_use *use = &c->uses->rows[k];
-  return use->used && !use->first_by_delegate && use->first >= c->first && use->last <= c->last &&
-         !use->inputs && !use->outputs && !use->freed && !c->uses->m->placements[k].named;
+  return ec_is_used_within(c->uses, k, c->first, c->last);
 }
 
 /* True if only calls of the chain read what call `at` writes. */
 static bool is_hidden(const chain *c, size_t k, size_t at) {
-  const ec_use *use = &c->uses->rows[k];
-  if (!c->uses->m->placements[k].arena || use->is_view || !use->first_overwrites ||
-      use->first != at || !is_inside(c, k))
-    return false;
+  if (!ec_is_result(c->uses, k, at) || !is_inside(c, k)) return false;
   for (size_t j = 0; j < c->uses->m->tensor_count; j++)
     if (ec_may_observe(c->uses, k, j) && !is_inside(c, j)) return false;
   return true;

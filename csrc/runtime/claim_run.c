@@ -184,8 +184,7 @@ static ec_status show_folding(ec_claim_context *c, ec_value *v, ec_backend_value
 static bool is_same_memory(const ec_method *m, size_t a, size_t b) {
   const ec_placement *p = &m->placements[a], *q = &m->placements[b];
   return m->tensors[a].dynamism == EC_STATIC && m->tensors[b].dynamism == EC_STATIC &&
-         m->tensors[a].dtype == m->tensors[b].dtype && p->nbytes == q->nbytes &&
-         ec_placement_covers(p, q);
+         m->tensors[a].dtype == m->tensors[b].dtype && ec_placements_equal(p, q);
 }
 
 /* Returns the last write of the run to the memory of tensor `k`; NO_WRITE: none. Folded constants

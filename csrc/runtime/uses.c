@@ -127,6 +127,10 @@ bool ec_placement_covers(const ec_placement *a, const ec_placement *b) {
          b->offset + b->nbytes <= a->offset + a->nbytes;
 }
 
+bool ec_placements_equal(const ec_placement *a, const ec_placement *b) {
+  return a->nbytes == b->nbytes && ec_placement_covers(a, b);
+}
+
 /* True if tensor `base` is filled before a use: by the first instruction that uses it, or as an
  * input of the method. */
 static bool is_filled_before(const ec_use *base, const ec_use *use) {
@@ -162,12 +166,20 @@ bool ec_may_observe(const ec_uses *uses, size_t index, size_t other) {
   return !use->inputs || use->outputs || use->last > at;
 }
 
-bool ec_is_private(const ec_uses *uses, size_t index, size_t at, size_t last) {
+bool ec_is_used_within(const ec_uses *uses, size_t index, size_t first, size_t last) {
   const ec_use *use = &uses->rows[index];
-  const ec_placement *p = &uses->m->placements[index];
-  if (!p->arena || p->named || use->inputs || use->outputs || use->freed || use->is_view ||
-      !use->first_overwrites || use->first != at || use->last > last)
-    return false;
+  return use->used && !use->first_by_delegate && use->first >= first && use->last <= last &&
+         !use->inputs && !use->outputs && !use->freed && !uses->m->placements[index].named;
+}
+
+bool ec_is_result(const ec_uses *uses, size_t index, size_t at) {
+  const ec_use *use = &uses->rows[index];
+  return uses->m->placements[index].arena && !use->is_view && use->first_overwrites &&
+         use->first == at;
+}
+
+bool ec_is_private(const ec_uses *uses, size_t index, size_t at, size_t last) {
+  if (!ec_is_result(uses, index, at) || !ec_is_used_within(uses, index, at, last)) return false;
   for (size_t k = 0; k < uses->m->tensor_count; k++)
     if (ec_may_observe(uses, index, k)) return false;
   return true;

@@ -56,6 +56,9 @@ bool ec_can_compare(size_t a, size_t b);
 /* True if the memory of `b` in the plan is a part of that of `a`. */
 bool ec_placement_covers(const ec_placement *a, const ec_placement *b);
 
+/* True if both have exactly one memory in the plan. */
+bool ec_placements_equal(const ec_placement *a, const ec_placement *b);
+
 /* Finds views that the exporter elided: it gives them the memory of their bases. Compares all
  * tensors. */
 void ec_find_elided_views(const ec_uses *uses);
@@ -63,6 +66,12 @@ void ec_find_elided_views(const ec_uses *uses);
 /* True if tensor `other` may be read with what the first instruction that writes tensor `index` has
  * written in its memory, in this call or the next one. */
 bool ec_may_observe(const ec_uses *uses, size_t index, size_t other);
+
+/* True if instruction `at` is the first to use tensor `index`, and overwrites all of it. */
+bool ec_is_result(const ec_uses *uses, size_t index, size_t at);
+
+/* True if only instructions `first` to `last` use tensor `index`. */
+bool ec_is_used_within(const ec_uses *uses, size_t index, size_t first, size_t last);
 
 /* True if only instructions `at` to `last` use tensor `index`, the first of which overwrites it,
  * and nothing else can read the result in its memory. After ec_find_elided_views. */

@@ -319,6 +319,11 @@ SCHEMES = [
 """All schemes; those whose packages are missing are skipped by the tests."""
 
 
+def scheme_of(scheme_id: str) -> Scheme:
+    (scheme,) = (scheme for scheme in SCHEMES if scheme.id == scheme_id)
+    return scheme
+
+
 @dataclass
 class Loaded:
     """A program, or the error of the flow; inputs and results of `flow_models.CALLS` calls."""

@@ -39,16 +39,21 @@ def change(data: np.ndarray) -> np.ndarray:
     return changed
 
 
-@pytest.mark.parametrize("model_name", ["transformer", "lstm", "cnn"])
-def test_integers_of_another_scale_are_not_blamed(model_name: str) -> None:
-    """TOSA widens the operands of a sum to int32, in steps of its own, under the handle of the
-    node that quantises them."""
-    from executorch_c.devtools import explain
-
-    (scheme,) = (scheme for scheme in matrix.SCHEMES if scheme.id == "tosa-int8")
+def lowered(scheme_id: str, model_name: str) -> tuple[matrix.Made, Any]:
+    """Return a lowered model and an input."""
+    scheme = matrix.scheme_of(scheme_id)
     if not all(map(importlib.util.find_spec, scheme.packages)):
         pytest.skip(f"needs {', '.join(scheme.packages)}")
     made, (x, *_) = matrix.export(scheme, model_name)
+    return made, x
+
+
+@pytest.mark.parametrize("model_name", ["transformer", "lstm", "cnn"])
+def test_integers_of_another_scale_are_not_blamed(model_name: str) -> None:
+    """TOSA rescales operands of sums to int32, under the debug handle of the quantising node."""
+    from executorch_c.devtools import explain
+
+    made, x = lowered("tosa-int8", model_name)
     report = explain(made.pte, made.graph, (x,))
     assert report.verdict == "match" and not faults.sources(report), str(report)
 
@@ -57,10 +62,7 @@ def test_integers_of_another_scale_are_not_blamed(model_name: str) -> None:
 def test_explain_names_the_layer(scheme_id: str, model_name: str, layer: str) -> None:
     from executorch_c.devtools import explain
 
-    (scheme,) = (scheme for scheme in matrix.SCHEMES if scheme.id == scheme_id)
-    if not all(map(importlib.util.find_spec, scheme.packages)):
-        pytest.skip(f"needs {', '.join(scheme.packages)}")
-    made, (x, *_) = matrix.export(scheme, model_name)
+    made, x = lowered(scheme_id, model_name)
     graph: Any = made.graph
     right = explain(made.pte, graph, (x,))
     assert not faults.sources(right), str(right)

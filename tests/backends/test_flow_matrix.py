@@ -158,8 +158,8 @@ def test_integers_of_tosa_equal_arms_reference_model(
 @pytest.mark.heavy
 def test_coremltools_drops_a_requantisation() -> None:
     """The pool's result is quantised by one scale, and dequantised by that of flatten's result."""
-    (scheme,) = (scheme for scheme in matrix.SCHEMES if scheme.id == "coreml-static8")
-    inside: Any = Runtime.get().load_program(load(scheme, "mobilenet").pte)._delegate("forward", 0)
+    found = load(matrix.scheme_of("coreml-static8"), "mobilenet")
+    inside: Any = Runtime.get().load_program(found.pte)._delegate("forward", 0)
     nodes = [(node["name"], node["note"]) for node in inside["nodes"]]
     (at,) = (i for i, (name, _) in enumerate(nodes) if name == "reshape")
     assert [name for name, _ in nodes[at - 1 : at + 2]] == ["quantize", "reshape", "dequantize"]
