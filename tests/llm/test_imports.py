@@ -4,22 +4,40 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
 
 import executorch_c.llm
 
-
-def loaded_by(statement: str) -> set[str]:
-    """Return the modules of NumPy and this package that a new process has after a statement."""
-    code = f"import sys\n{statement}\nprint(*sys.modules)"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return {name for name in run.stdout.split() if name.split(".")[0] in ("numpy", "executorch_c")}
+Loaded = Callable[[str], "set[str]"]
 
 
-def test_the_package_loads_no_module_of_its_own() -> None:
+@pytest.fixture
+def loaded_by(tmp_path: Path) -> Loaded:
+    """Return a function: the modules of NumPy and this package that a statement loads.
+
+    Its processes start in an empty folder: a checkout's sources would hide the installed package.
+    """
+
+    def loaded(statement: str) -> set[str]:
+        code = f"import sys\n{statement}\nprint(*sys.modules)"
+        run = subprocess.run(
+            [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert run.returncode == 0, run.stderr
+        names = run.stdout.split()
+        return {name for name in names if name.split(".")[0] in ("numpy", "executorch_c")}
+
+    return loaded
+
+
+def test_the_package_loads_no_module_of_its_own(loaded_by: Loaded) -> None:
     assert loaded_by("import executorch_c.llm") == {"executorch_c", "executorch_c.llm"}
 
 
-def test_a_runner_needs_no_checks() -> None:
+def test_a_runner_needs_no_checks(loaded_by: Loaded) -> None:
     loaded = loaded_by("from executorch_c.llm import TextRunner")
     assert "executorch_c.llm.runner" in loaded
     assert not loaded & {f"executorch_c.llm.{name}" for name in ("check", "layer_costs", "losses")}
