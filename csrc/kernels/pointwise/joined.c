@@ -9,7 +9,8 @@ enum {
   BLOCK = 1024,  /* elements: a multiple of EC_ITER_UNIT */
   BUFFERS = 4,   /* blocks of results that only other loops read */
   ITEM = 4,      /* bytes of their largest element */
-  APART = 64     /* bytes between buffers, whose addresses then differ modulo the page size */
+  APART = 64,    /* bytes between buffers, whose addresses then differ modulo the page size */
+  LINE = 64      /* bytes: a vector that crosses cache lines takes two accesses */
 };
 
 /* ---- order ------------------------------------------------------------------------------- */
@@ -104,7 +105,7 @@ static void choose_buffers(ec_joined *j, size_t end) {
 /* ---- blocks ------------------------------------------------------------------------------ */
 
 typedef struct buffers {
-  uint64_t data[BUFFERS][(BLOCK * ITEM + APART) / 8];
+  _Alignas(LINE) uint64_t data[BUFFERS][(BLOCK * ITEM + APART) / 8];
 } buffers;
 
 /* A position in a walk: the inner loop's operands, and the index of its first element. */
