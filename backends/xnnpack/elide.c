@@ -149,14 +149,15 @@ static bool keeps_bytes(const ecx_graph *g, const ecx_elision *e, const ecx_node
   return n->kind->define != ecx_define_transpose || (undo_move(g, e, n, &o) && is_unchanged(&o));
 }
 
-/* Removes a move of the same bytes from or to an argument: a result is written to the output at
- * once; an input that nothing else reads is read with the shape of the result. */
+/* Removes a move of the same bytes from or to an argument: a result is written at once to an output
+ * that no node reads, which could need its shape; an input that nothing else reads is read with the
+ * shape of the result. */
 static void join_argument(const ecx_graph *g, ecx_elision *e, const ecx_node *n) {
   const uint32_t in = e[n->in[0]].same, out = n->out[0];
   const ecx_value *from = &g->values[in], *to = &g->values[out];
   if (e[out].same != out || e[in].stands_for != ECX_NONE) return;
   if (!same_numbers(from, to) || !keeps_bytes(g, e, n)) return;
-  if (to->is_output && !from->is_input && !from->is_output) {
+  if (to->is_output && !e[out].uses && !from->is_input && !from->is_output) {
     e[out].same = in;
     e[in].stands_for = out;
   } else if (!to->is_output && from->is_input && in == n->in[0] && e[in].uses == 1 &&

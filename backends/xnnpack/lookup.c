@@ -76,7 +76,7 @@ static bool add_producer(chain *ch, uint32_t value) {
   const ecx_node *n = &g->nodes[v->producer];
   if (is_conversion(g, n, false)) {
     if (ch->from == ECX_NONE) ch->from = n->in[0];
-    return ch->from == n->in[0] && add_node(ch, n->index);
+    return ch->from == n->in[0] && !g->values[ch->from].data.at && add_node(ch, n->index);
   }
   const uint32_t before = ch->count;
   if (v->is_output || !is_pointwise(n->kind) || !add_node(ch, n->index)) return false;

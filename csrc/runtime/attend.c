@@ -128,7 +128,7 @@ static bool reduces_last(const chain *c, const ec_instr *in) {
   const int64_t dim = ec_value_int(in->args[1]);
   return is_plain(in->args[0]) && ec_is_fixed(c->uses, in->args[1]) &&
          ec_is_fixed(c->uses, in->args[2]) && !ec_value_bool(in->args[2]) && x->rank > 0 &&
-         (dim == -1 || dim == x->rank - 1);
+         ec_tensor_same_sizes(x, in->args[3]->as.tensor) && (dim == -1 || dim == x->rank - 1);
 }
 
 /* Finds the softmax whose result the call at `at` is; `scores` becomes what it reads. */
@@ -197,6 +197,16 @@ static bool match_mask(chain *c, const ec_instr *in, size_t at, place *scores) {
   return true;
 }
 
+/* True if a tensor broadcasts to the result of a call. */
+static bool broadcasts(const ec_tensor *t, const ec_tensor *to) {
+  if (t->rank > to->rank) return false;
+  for (size_t i = 1; i <= t->rank; i++) {
+    const int64_t size = t->sizes[t->rank - i];
+    if (size != 1 && size != to->sizes[to->rank - i]) return false;
+  }
+  return true;
+}
+
 /* Follows the scores back to the product that computes them. */
 static bool match_scores(chain *c, place *scores) {
   for (;;) {
@@ -214,7 +224,9 @@ static bool match_scores(chain *c, place *scores) {
         !match_factor(c, in, found == DIVISOR, scores))
       return false;
     if (found == SOFTMAX || found == WHERE || found == COPY) return false;
-    if (!is_plain(scores->value) || scores->value->as.tensor->numel != count) return false;
+    if (!is_plain(scores->value) || scores->value->as.tensor->numel != count ||
+        !broadcasts(scores->value->as.tensor, in->args[out]->as.tensor))
+      return false;
   }
 }
 
@@ -228,7 +240,7 @@ static bool has_shape(const ec_value *v, int64_t a, int64_t b, int64_t c) {
 static bool fits_mask(const chain *c) {
   const ec_value *v = c->mask.value;
   const ec_tensor *t = v->as.tensor, *scores = c->instrs[c->mask.at].args[3]->as.tensor;
-  if (!is_plain(v) || t->rank < 1 || t->rank > scores->rank) return false;
+  if (!is_plain(v) || t->rank < 1 || !broadcasts(t, scores)) return false;
   if (scores->rank < 3 || scores->rank > 4 || t->sizes[t->rank - 1] != c->keys) return false;
   return scores->sizes[scores->rank - 1] == c->keys &&
          scores->sizes[scores->rank - 2] == c->queries;

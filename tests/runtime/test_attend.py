@@ -15,7 +15,7 @@ import torch
 from executorch.exir import to_edge
 from torch.nn import functional as F
 
-from executorch_c import Method, Program, Runtime
+from executorch_c import InvalidArgumentError, Method, Program, Runtime
 from plans import Plan, V, build
 
 Fn = Callable[..., torch.Tensor]
@@ -326,6 +326,29 @@ def test_an_output_in_the_memory_of_an_operand(name: str, distance: int) -> None
     inputs = [rng.standard_normal(x).astype(np.float32) / 2 for x in chain.shapes.values()]
     want = program.load_method("forward", kernels="reference").execute(inputs)[0]
     check(program, inputs, want, True)
+
+
+@pytest.mark.parametrize("shape", [(5, 220), (7, 1, 220), (600, 220), (2, 5, 220)])
+def test_a_mask_of_another_shape(shape: tuple[int, ...]) -> None:
+    """The sum refuses it; the engine would read other memory."""
+
+    class Wrong(Chain):
+        def __init__(self) -> None:
+            super().__init__()
+            self.operands["mask"] = self.plan.tensor(shape)
+
+        def calls(self) -> None:
+            self.inputs["mask"] = self.plan.input(shape)
+            super().calls()
+
+    chain = Wrong()
+    chain.calls()
+    program = Runtime.get().load_program(build(chain.plan))
+    inputs = [np.zeros(x, np.float32) for x in (*chain.shapes.values(), shape)]
+    for options in ({"delegate_at_load": False}, {"kernels": "reference"}):
+        method = program.load_method("forward", **options)  # type: ignore[arg-type]
+        with pytest.raises(InvalidArgumentError, match="does not broadcast|shape"):
+            method.execute(inputs)
 
 
 def test_a_scale_that_a_call_computes() -> None:
