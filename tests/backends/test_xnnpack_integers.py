@@ -110,6 +110,23 @@ def test_groups_and_strides(groups: int, stride: int, window: int) -> None:
         convolution(numbers(2, 8, 7, 5 * groups), count, window, stride, groups)
 
 
+@pytest.mark.parametrize("window", [1, 3, 5])
+@pytest.mark.parametrize("groups", [3, 4, 5, 6, 11])
+def test_groups_of_sixteen_channels(groups: int, window: int) -> None:
+    """Groups of 16 inputs and outputs, which are multiplied four at once; the others alone."""
+    for shape, stride in (((1, 1, 1), 1), ((1, 1, 3), 1), ((1, 2, 3), 1), ((2, 5, 9), 2)):
+        bounds = (-9.0, 21.0) if stride == 2 else None
+        convolution(numbers(*shape, 16 * groups), 16, window, stride, groups, bounds)
+
+
+@pytest.mark.parametrize(("images", "side", "inputs", "count", "groups", "window"), [
+    (1, 7, 160, 400, 1, 1), (1, 7, 64, 130, 1, 3), (1, 14, 400, 16, 25, 3), (3, 9, 60, 96, 3, 3),
+    (3, 9, 96, 16, 6, 3), (1, 1, 2100, 590, 1, 1), (1, 40, 8, 130, 1, 3)])  # fmt: skip
+def test_tasks(images: int, side: int, inputs: int, count: int, groups: int, window: int) -> None:
+    """Products that two threads share: by rows, columns, images and groups (tiles.h)."""
+    convolution(numbers(images, side, side, inputs), count, window, 1, groups)
+
+
 @pytest.mark.parametrize("bounds", [(0.0, 6.0), (-20.0, 11.0), (0.0, float("inf"))])
 def test_bounds(bounds: tuple[float, float]) -> None:
     for window in (1, 3):

@@ -21,20 +21,94 @@ def follow(file: str, kind: str, before: str, header: str, start: str) -> tuple[
     return (Patch(file, old, new), Patch(file, before, code + before))
 
 
-PRODUCTS = follow(
-    # Products and convolutions of int8: sums of 7 x 16 took as long to be joined and made bytes as
-    # a depth of 60 takes, and kernels counted three input channels as eight.
-    "src/configs/gemm-config.c",
-    "qs8_qc8w_gemm",
-    "static void init_qu8_gemm_config(void) {\n",
-    "products.h",
-    """\
+PRODUCTS = (
+    *follow(
+        # Products and convolutions of int8: sums of 7 x 16 took as long to be joined and made
+        # bytes as a depth of 60 takes, and kernels counted three input channels as eight.
+        "src/configs/gemm-config.c",
+        "qs8_qc8w_gemm",
+        "static void init_qu8_gemm_config(void) {\n",
+        "products.h",
+        """\
 #if XNN_ENABLE_AVX512VNNI
   if (qs8_qc8w_gemm_config.minmax.gemm[XNN_MR_TO_INDEX(7)].function[XNN_UARCH_DEFAULT] ==
       (xnn_gemm_ukernel_fn) xnn_qs8_qc8w_gemm_minmax_fp32_ukernel_7x16c8__avx512vnni_prfm)
     ecx_set_products(&qs8_qc8w_gemm_config);
 #endif
 """,
+    ),
+    # Groups of 16 channels, four at once: a task of XNNPACK has one group.
+    Patch(
+        "src/configs/gemm-config.c",
+        '#include "xnnpack/config.h"\n',
+        '#include "xnnpack/config.h"\n#include "xnnpack/operator.h"\n',
+    ),
+    Patch(
+        "src/xnnpack/operator.h",
+        "  struct xnn_hmp_gemm_ukernel gemm_cases[XNN_MAX_MR];\n  uint8_t mr;\n",
+        "  struct xnn_hmp_gemm_ukernel gemm_cases[XNN_MAX_MR];\n  uint8_t ecx_step;\n"
+        "  uint8_t mr;\n",
+    ),
+    Patch(
+        "src/xnnpack/compute.h",
+        "struct igemm_context {\n",
+        "struct igemm_context {\n  // Bytes of an input from a column to the next.\n"
+        "  size_t ecx_step;\n",
+    ),
+    Patch(
+        "src/operators/convolution-nhwc.c",
+        "static enum xnn_status create_gemm_or_igemm(\n",
+        """\
+#if XNN_ARCH_X86_64
+bool ecx_join_groups(struct xnn_ukernel_igemm* kernel, size_t groups, size_t outputs, size_t taps,
+                     size_t inputs);
+#else
+#define ecx_join_groups(...) false
+#endif
+
+static enum xnn_status create_gemm_or_igemm(
+""",
+    ),
+    # Four groups read 64 bytes of padding at once.
+    Patch(
+        "src/operators/convolution-nhwc.c",
+        "  *zero_size = XNN_EXTRA_BYTES + (k_stride << log2_input_element_size);\n",
+        "  *zero_size = XNN_EXTRA_BYTES + max(64, k_stride << log2_input_element_size);\n",
+    ),
+    Patch(
+        "src/operators/convolution-nhwc.c",
+        "  convolution_op->group_output_channels = group_output_channels;\n"
+        "  convolution_op->input_pixel_stride",
+        """\
+  convolution_op->group_output_channels = group_output_channels;
+  if (ukernel_type == xnn_microkernel_type_igemm &&
+      ecx_join_groups(&convolution_op->ukernel.igemm, groups, group_output_channels, kernel_size,
+                      group_input_channels)) {
+    convolution_op->groups = 1;
+    convolution_op->group_output_channels = groups * group_output_channels;
+  }
+  convolution_op->input_pixel_stride""",
+    ),
+    Patch(
+        "src/operators/convolution-nhwc.c",
+        "  convolution_op->context.igemm.igemm = (struct igemm_context) {\n",
+        "  convolution_op->context.igemm.igemm = (struct igemm_context) {\n"
+        "      .ecx_step = convolution_op->ukernel.igemm.ecx_step,\n",
+    ),
+    *(
+        Patch(
+            "src/operator-run.c",
+            f"      context->a_offset{batch},\n      context->zero,\n      &context->params);\n"
+            f"}}\n\nvoid xnn_compute_{following}(\n",
+            f"      context->a_offset{batch} + nr_block_start * context->ecx_step,\n"
+            f"      context->zero,\n      &context->params);\n"
+            f"}}\n\nvoid xnn_compute_{following}(\n",
+        )
+        for batch, following in (
+            ("", "dqigemm"),
+            (" + batch_index * context->ba_stride", "batch_dqigemm"),
+        )
+    ),
 )
 
 TABLES = (

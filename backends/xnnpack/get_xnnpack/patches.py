@@ -34,10 +34,13 @@ TILES = (
         '#include "pthreadpool.h"\n',
         '#include "pthreadpool.h"\n\n' + (FOLDER / "tiles.h").read_text(),
     ),
-    Patch(
-        "src/operator-run.c",
-        "        pthreadpool_parallelize_2d_tile_2d(\n",
-        "        ecx_parallelize_2d_tile_2d(\n",
+    *(
+        Patch(
+            "src/operator-run.c",
+            f"        pthreadpool_parallelize_{kind}(\n",
+            f"        ecx_parallelize_{kind}(\n",
+        )
+        for kind in ("2d_tile_2d", "3d_tile_2d")
     ),
 )
 
