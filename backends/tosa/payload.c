@@ -25,7 +25,7 @@ const ec_fb_schema *ets_payload_schema(void) { return &schema_TosaGraph; }
 
 const char *ets_attribute_name(uint32_t op, size_t index) {
   const ec_fb_schema *schema = union_Attribute[op];
-  return index < schema->field_count ? schema->fields[index].name : NULL;
+  return schema && index < schema->field_count ? schema->fields[index].name : NULL;
 }
 
 /* A block that is being read. */

@@ -282,7 +282,7 @@ static uint32_t read_operator(reader *r, instruction n) {
   ets_node node = {.op = operand(r, n, NUMBER) + 1, .number = (uint32_t)r->g->node_count};
   uint32_t at = FIRST;
   ets_value v = {0};
-  if (node.op >= ETS_OPERATORS || id >= r->bound)
+  if (!node.op || node.op >= ETS_OPERATORS || id >= r->bound)
     return refuse(r, "an operator that TOSA does not have", id);
   for (size_t i = 0; ets_attribute_name(node.op, i); i++, at++)
     ETS_TRY(read_attribute(r, operand(r, n, at), &node.attributes[i]));

@@ -26,9 +26,9 @@ static bool find_inferred(const ec_backend_kernel_call *call, size_t *inferred) 
 
 /* True for a row [n, c, w] as a picture [n, c, 1, w]. */
 static bool is_row(const ec_backend_value *row, const ec_backend_value *picture) {
+  if (row->tensor.rank != 3 || !ecx_can_be_last(row) || picture->is_dynamic) return false;
   const int64_t *s = row->tensor.sizes, sizes[4] = {s[0], s[1], 1, s[2]};
-  return row->tensor.rank == 3 && ecx_can_be_last(row) && !picture->is_dynamic &&
-         ecx_has_shape(picture, 4, sizes);
+  return ecx_has_shape(picture, 4, sizes);
 }
 
 /* Also squeeze and unsqueeze: the shape of the result says everything. */

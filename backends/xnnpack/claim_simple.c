@@ -6,11 +6,17 @@
 #include "claim_values.h"
 #include "schema.h"
 
+/* Returns the form that an operand has, if the result of a pointwise call can have it, too: a
+ * hostile one may have other dimensions. */
+static ecx_form shared_form(ecx_claim *b, const ec_backend_value *v, const ec_backend_value *out) {
+  ecx_prepare(b, v);
+  return v->tensor.rank == out->tensor.rank ? ecx_best_form(b, v) : ECX_FORM_PLAIN;
+}
+
 /* Adds a node from argument 0 to the last one, in the form that argument 0 has. */
 static ecx_draft_node *add_unary(ecx_claim *b, uint8_t kind, const ec_backend_kernel_call *call) {
   const ec_backend_value *v = ecx_arg_value(call, 0);
-  ecx_prepare(b, v);
-  const ecx_form form = ecx_best_form(b, v);
+  const ecx_form form = shared_form(b, v, ecx_arg_out(call));
   const uint32_t in = ecx_read(b, v, form);
   return ecx_draft_add(b->draft, kind, &in, 1, ecx_write(b, ecx_arg_out(call), form));
 }
@@ -50,8 +56,7 @@ static const char *add_clamp(ecx_claim *b, const ec_backend_kernel_call *call, f
   if (!(min <= max)) return "its bounds";
   if (!b) return NULL;
   const ec_backend_value *v = ecx_arg_value(call, 0);
-  ecx_prepare(b, v);
-  const ecx_form form = ecx_best_form(b, v);
+  const ecx_form form = shared_form(b, v, ecx_arg_out(call));
   const uint32_t in = ecx_merge_clamps(b->draft, ecx_read(b, v, form), &min, &max);
   if (ecx_loses_nan(b->draft, in) || ecx_fails_clamped(b->draft, in, min)) ecx_watch(b, in);
   const uint32_t out = ecx_write(b, ecx_arg_out(call), form);
@@ -180,8 +185,7 @@ const char *ecx_claim_binary_scalar(ecx_claim *b, const ecx_claim_row *row,
   if (!has_no_factor(call, 2)) return "alpha";
   if (!ecx_arg_number(call, 1, &number)) return "its number";
   if (!b) return NULL;
-  ecx_prepare(b, x);
-  const ecx_form form = ecx_best_form(b, x);
+  const ecx_form form = shared_form(b, x, ecx_arg_out(call));
   const uint32_t in[2] = {ecx_read(b, x, form), ecx_number(b, (float)number)};
   add_binary(b, row->kind, in, ecx_arg_out(call), form);
   return NULL;

@@ -152,8 +152,10 @@ typedef struct pooling {
   int64_t window[2], stride[2], padding[2], dilation[2];
 } pooling;
 
-static const char *read_pooling(const ec_backend_kernel_call *call, pooling *p) {
-  if (ecx_arg_value(call, 0)->tensor.rank != 4) return "its number of dimensions";
+static const char *read_pooling(const ec_backend_kernel_call *call, const ec_backend_value *out,
+                                pooling *p) {
+  if (ecx_arg_value(call, 0)->tensor.rank != 4 || out->tensor.rank != 4)
+    return "its number of dimensions";
   if (!ecx_arg_ints(call, 1, 2, p->window)) return "its window";
   if (!ecx_arg_ints(call, 2, 2, p->stride)) {
     p->stride[0] = p->window[0];
@@ -196,20 +198,21 @@ static void add_pooling(ecx_claim *b, uint8_t kind, const ec_backend_kernel_call
 
 const char *ecx_claim_max_pooling(ecx_claim *b, const ecx_claim_row *row,
                                   const ec_backend_kernel_call *call) {
+  const ec_backend_value *out = ecx_arg_value(call, 6);
   pooling p;
-  const char *reason = read_pooling(call, &p);
+  const char *reason = read_pooling(call, out, &p);
   if (reason) return reason;
   if (!ecx_arg_ints(call, 4, 2, p.dilation) || !is_between(p.dilation, 1)) return "its dilation";
   if (ecx_arg_bool(call, 5)) return "ceil_mode";
   if (!ecx_arg_out(call)->is_unread) return "its indices are read";
-  if (b) add_pooling(b, row->kind, call, ecx_arg_value(call, 6), &p);
+  if (b) add_pooling(b, row->kind, call, out, &p);
   return NULL;
 }
 
 const char *ecx_claim_average_pooling(ecx_claim *b, const ecx_claim_row *row,
                                       const ec_backend_kernel_call *call) {
   pooling p;
-  const char *reason = read_pooling(call, &p);
+  const char *reason = read_pooling(call, ecx_arg_out(call), &p);
   if (reason) return reason;
   if (ecx_arg_bool(call, 4) || !ecx_arg_is_none(call, 6)) return "ceil_mode or divisor_override";
   if ((p.padding[0] || p.padding[1]) && ecx_arg_bool(call, 5)) return "count_include_pad";

@@ -80,6 +80,12 @@ def test_a_vgf_graph_has_the_same_nodes() -> None:
         (b"VGF1", b"VGF2", "expected 'VGF1'"),
         (b"CONST00", b"CONST01", "is not in the section of constants"),
         (b"\x03\x02\x23\x07", b"\x03\x02\x23\x08", "not a SPIR-V module"),
+        # OpExtInst: its number plus one is 0
+        (
+            bytes.fromhex("0c0007003d0000003f0000004000000038000000"),
+            bytes.fromhex("0c0007003d0000003f00000040000000ffffffff"),
+            "that TOSA does not have",
+        ),
     ],
 )
 def test_a_wrong_container_is_named(old: bytes, new: bytes, match: str) -> None:

@@ -80,10 +80,13 @@ def xnnpack(folder: Path) -> None:
     """Write a program for each node of the delegate in each of its datatypes."""
     import xnnpack_flow
     import xnnpack_quantized_zoo
+    import xnnpack_random
     import xnnpack_zoo
 
     for row in [*xnnpack_zoo.TABLE.rows, *xnnpack_quantized_zoo.TABLE.rows]:
         (folder / f"{row.id}.pte").write_bytes(xnnpack_flow.load(row).pte)
+    for seed in range(20):  # moves that are elided, chains that become tables
+        (folder / f"random_{seed}.pte").write_bytes(xnnpack_random.Random(seed).graph.program())
 
 
 def vulkan(folder: Path) -> None:

@@ -16,7 +16,7 @@ from exports import export
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from executorch_c import Method, Runtime
+from executorch_c import Error, Method, Runtime
 from plans import Plan, build
 
 
@@ -398,6 +398,37 @@ def test_a_view_that_is_filled_later() -> None:
     one.plan.call("aten::flip.out", half, [0], w)
     one.plan.call("aten::add.out", w, w, 1, one.y)
     check(one.plan, 8 * X * X, [2, 1])
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3, 5, 6])
+@pytest.mark.parametrize("op", ["pooling", "average", "relu", "sigmoid", "mul"])
+def test_a_result_of_another_number_of_dimensions(op: str, rank: int) -> None:
+    """No exporter writes it. A picture in XNNPACK's order has four."""
+    plan = Plan()
+    x, shape = plan.input((1, 2, 8, 8)), [1] * (rank - 1) + [32]
+    u, y = plan.tensor((1, 2, 4, 4)), plan.tensor(shape)
+    indices = plan.tensor((1, 2, 4, 4), "int64")
+    two, one = [2, 2], [1, 1]
+    given: dict[str, tuple[Any, ...]] = {
+        "pooling": ("aten::max_pool2d_with_indices.out", x, two, two, [0, 0], one, False),
+        "average": ("aten::avg_pool2d.out", x, two, two, [0, 0], False, True, None),
+        "relu": ("aten::relu.out", u), "sigmoid": ("aten::sigmoid.out", u),
+        "mul": ("aten::mul.Scalar_out", u, 3.0),
+    }  # fmt: skip
+    name, *args = given[op]
+    if op in ("relu", "sigmoid", "mul"):
+        plan.call(given["average"][0], *given["average"][1:], u)
+    if op == "pooling":
+        pair = plan.value([y, indices])
+        plan.call(name, *args, y, indices, returns=[pair])
+    else:
+        plan.call(name, *args, y)
+    plan.call("aten::flip.out", y, [0], plan.output(shape))
+    x_given = np.ones((1, 2, 8, 8), np.float32)
+    with pytest.raises(Error):
+        load(build(plan), delegate_at_load="always").execute([x_given])
+    with pytest.raises(Error):
+        load(build(plan), kernels="reference").execute([x_given])
 
 
 # ---- values ------------------------------------------------------------------------------------
